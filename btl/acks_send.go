@@ -5,24 +5,24 @@ import (
 	"gobtl/internal/seq"
 )
 
-// ackDebt is an endpoint's Receiver and its entry in the list of endpoints that owe an ACK.
+// ackDebt is an endpoint's Receiver and its entry in a list of endpoints with outstanding ACKs.
 type ackDebt = owed.Debt[*Endpoint]
 
-// ackRides says whether the owed ACK may be piggybacked on another packet. A selective ACK that
-// reports a gap needs its own packet, as does an ACK that requests an ACK in return.
+// ackRides reports whether the outstanding ACK may be sent as a part of another packet. A selective
+// ACK that reports a gap needs its own packet, and so does an ACK that requests an ACK in return.
 func (ep *Endpoint) ackRides() bool {
 	return ep.rcv.Owes() && !ep.asking && (!ep.id.Selective || ep.rcv.Held() == 0)
 }
 
-// acknowledge sends the due ACKs that were not piggybacked, each as an Ack packet.
+// acknowledge sends the due ACKs that were not sent as a part of another packet, each as an Ack
+// packet.
 func (m *Module) acknowledge() {
 	m.acknowledgeUntil(m.acks.First(), m.now)
 	m.acknowledgeUntil(m.acks.Later(), m.now)
 }
 
 // acknowledgeUntil sends the ACKs that are due by the time until, for the endpoints of the list
-// that starts with first. acknowledgeUntil skips an endpoint with too many control packets in
-// flight.
+// that starts with first. An endpoint with too many control packets in flight is skipped.
 func (m *Module) acknowledgeUntil(first *ackDebt, until Time) {
 	var next *ackDebt
 	for d := first; d != nil && d.AckDue() <= until; d = next {
@@ -37,8 +37,8 @@ func (m *Module) acknowledgeUntil(first *ackDebt, until Time) {
 	}
 }
 
-// acknowledgeAll sends the owed ACKs of the list acks.First before they are due, so that no ACK
-// timer soon wakes the module's owner.
+// acknowledgeAll sends the outstanding ACKs of the list acks.First before they are due, so that no
+// ACK timer soon wakes the goroutine that owns the module.
 func (m *Module) acknowledgeAll() {
 	if m.acks.First() != nil && !m.inProgress && !m.closed {
 		m.acknowledgeUntil(m.acks.First(), Never)
@@ -46,12 +46,13 @@ func (m *Module) acknowledgeAll() {
 	}
 }
 
-// ackDeadline is the earliest due time of an owed ACK that its channel has room for.
+// ackDeadline returns the time at which the first outstanding ACK is due whose channel has room.
 func (m *Module) ackDeadline() Time {
 	return m.acksDue(m.acks.First()).Min(m.acksDue(m.acks.Later()))
 }
 
-// acksDue is ackDeadline for the list that starts with first.
+// acksDue returns the time at which the first outstanding ACK of the list that starts with first is
+// due, if its channel has room.
 func (m *Module) acksDue(first *ackDebt) Time {
 	for d := first; d != nil && m.port.FreeControl() > 0; d = d.Behind() {
 		c, to := d.Of.ackPath()
@@ -65,8 +66,8 @@ func (m *Module) acksDue(first *ackDebt) Time {
 	return Never
 }
 
-// askAck requests from the peer an ACK of everything up to packet n, for a waiting flush. Without
-// the request, the peer may delay the ACK in order to piggyback it on a packet.
+// askAck asks the peer to acknowledge everything up to packet n, for a pending Flush. Without the
+// request, the peer may delay the ACK in order to send it as a part of another packet.
 func (m *Module) askAck(ep *Endpoint, n seq.Num) {
 	oldest, _ := ep.snd.Window()
 	if !ep.id.MayAskAck || ep.id.State() != stateConnected || n.Before(oldest) {
@@ -77,8 +78,8 @@ func (m *Module) askAck(ep *Endpoint, n seq.Num) {
 	m.acks.Owe(&ep.rcv, m.now)
 }
 
-// askFlush requests from the peer the ACK that a Flush waits for. On a counted link askFlush sends
-// no request if a packet that is about to be sent will request an ACK.
+// askFlush asks the peer for the ACK that a Flush waits for. On a counted link askFlush sends no
+// request if a packet that is about to be sent will contain one.
 func (m *Module) askFlush(ep *Endpoint) {
 	if ep.flushes.Len() > 0 && !ep.id.Counted {
 		if until, ok := ep.flushes.Last(); ok {

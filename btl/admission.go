@@ -17,14 +17,14 @@ type Request struct {
 	Incarnation uint64 // which life of the peer's module
 }
 
-// Is says whether the peer is the module with the given name and incarnation. The peer has proven
-// that it receives at the address in the name.
+// Is reports whether the peer is the module with the given name and incarnation. If Is returns
+// true, the peer has proven that it receives at the address in the name.
 func (r *Request) Is(name []byte) bool {
 	n, err := frag.ParseName(name)
 	return err == nil && r.Incarnation == n.Incarnation && bytes.Equal(r.Command, n.Command)
 }
 
-// Verdict is the owner's answer to a Request.
+// Verdict is the application's answer to a Request.
 type Verdict struct {
 	reason uint8
 	code   uint16
@@ -33,26 +33,27 @@ type Verdict struct {
 // Accept is the Verdict that lets the peer connect.
 func Accept() Verdict { return Verdict{} }
 
-// Refuse is the Verdict that rejects a peer for good. The peer's connection attempt ends with a
-// RefusedError that has the code.
+// Refuse is the Verdict that rejects a peer for good. The peer's Connect fails with a RefusedError
+// that contains the code.
 func Refuse(code uint16) Verdict { return Verdict{frag.RejectOwner, code} }
 
 // Defer is the Verdict that rejects a peer for now. The peer repeats its request at least twice a
-// second until its handshake times out. Each repetition calls the function of Admit again.
+// second until its handshake times out. Each repetition results in another call of the function
+// given to Admit.
 func Defer(code uint16) Verdict { return Verdict{frag.RejectLater, code} }
 
-// Admit sets fn to decide on each incoming connection, except from peers that this side connects to
-// itself. If fn is nil, which is the initial setting, every peer is accepted. Before Progress calls
-// fn, the peer has proven that it receives at both its addresses. An accepted peer may still fail
-// before it is connected. fn may do what a handler may. fn may be called twice for a peer whose
-// first packets repeat, and is called again if the peer's label changes.
+// Admit sets the function fn that decides on each incoming connection, except from peers to which
+// this side connects itself. If fn is nil, which is the initial setting, every peer is accepted.
+// When fn is called, the peer has proven that it receives at both its addresses. The handshake with
+// an accepted peer may still fail. The function fn may do what a handler may do. Each repeated
+// packet of the peer may cause another call of fn, and so does a change of the peer's label.
 func (m *Module) Admit(fn func(Request) Verdict) { m.admission = fn }
 
-// PeerLabel is the label that the peer claims (Config.Label), and is empty until the peer has sent
-// a label.
+// PeerLabel is the label that the peer claims (Config.Label), or empty if the peer has not sent a
+// label.
 func (ep *Endpoint) PeerLabel() string { return ep.id.Label }
 
-// RemoteName is the peer's human-readable name, made of its quoted label, if any, and its address.
+// RemoteName is a readable name of the peer, with its quoted label, if any, and its address.
 func (ep *Endpoint) RemoteName() string {
 	if ep.id.Label == "" {
 		return ep.PeerAddress()
@@ -60,6 +61,6 @@ func (ep *Endpoint) RemoteName() string {
 	return strconv.Quote(ep.id.Label) + " at " + ep.PeerAddress()
 }
 
-// StateName names the state of the connection in one word. The state is connecting, accepting,
-// connected, lingering (the peer has closed the connection), or ended.
+// StateName returns the state of the connection in one word. The states are connecting, accepting,
+// connected, lingering (the peer has closed the connection), and ended.
 func (ep *Endpoint) StateName() string { return ep.id.State().String() }

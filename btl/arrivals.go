@@ -2,7 +2,7 @@ package btl
 
 import "fmt"
 
-// Arrival is a received message that the module's owner has taken with PullArrivals.
+// Arrival is a received message that PullArrivals has returned.
 type Arrival struct {
 	Endpoint *Endpoint
 	Tag      Tag
@@ -18,14 +18,14 @@ type arrivals struct {
 	bounds  arrivalBounds // set by Open
 }
 
-// arrivalBounds are the numbers of messages, and of bytes of copied messages, at which the queue
-// for PullArrivals is full. One call of Progress may add several messages beyond the bounds.
+// arrivalBounds holds the number of messages, and of bytes of copied messages, at which the queue
+// for PullArrivals is full. The messages of one call of Progress may exceed arrivalBounds.
 type arrivalBounds struct {
 	messages    int
 	copiedBytes int64
 }
 
-// arrivalsMax are the bounds of the queue for PullArrivals.
+// arrivalsMax holds the limits of the queue for PullArrivals.
 var arrivalsMax = arrivalBounds{messages: 1 << 16, copiedBytes: 256 << 20}
 
 // arrivalsOwnMax is the maximum number of released buffers that are kept for later copies, each of
@@ -33,15 +33,15 @@ var arrivalsMax = arrivalBounds{messages: 1 << 16, copiedBytes: 256 << 20}
 const arrivalsOwnMax = 64
 
 // HandlePulled queues the messages of a tag for PullArrivals, instead of calling a handler. A later
-// call of Handle for the tag ends the queueing of messages for PullArrivals. Up to
-// Config.KeptPackets packets and KeptBytesMax bytes are queued without a copy, and further messages
-// are copied. While 65536 messages, or 256 MiB of copies, are queued, Progress does nothing and
-// Deadline is Never. While the queue is full, packets of peers are not read, and the peers stop
-// sending for lack of credits. A caller that waits for any event of the
-// module must therefore also call PullArrivals. Error: ErrTag.
+// call of Handle for the tag replaces the queueing by a handler. Up to Config.KeptPackets packets
+// and KeptBytesMax bytes are queued without a copy, and further messages are copied. While 65536
+// messages, or 256 MiB of copies, are queued, Progress does nothing and Deadline returns Never.
+// While the queue is full, packets of peers are not read, and the peers stop sending when they have
+// no more credits. A caller that waits for any event of the module must therefore also call
+// PullArrivals. HandlePulled returns ErrTag if the tag is out of range.
 func (m *Module) HandlePulled(tag Tag) error { return m.Handle(tag, m.arrive) }
 
-// arrive is the handler of each tag that was given to HandlePulled.
+// arrive is the handler of each tag of HandlePulled.
 func (m *Module) arrive(ep *Endpoint, tag Tag, data []byte) {
 	q := &m.keeping.arrivals
 	a := Arrival{Endpoint: ep, Tag: tag}
@@ -56,23 +56,24 @@ func (m *Module) arrive(ep *Endpoint, tag Tag, data []byte) {
 	m.boundArrivals()
 }
 
-// reached reports whether the queue, with that many bytes of copies, has reached a bound.
+// reached reports whether the queue, with copiedBytes bytes of copies, has reached one of its
+// limits.
 func (q *arrivals) reached(copiedBytes int64) bool {
 	return q.waiting.len() >= q.bounds.messages || copiedBytes >= q.bounds.copiedBytes
 }
 
-// boundArrivals records whether the queue for PullArrivals has reached a bound, which stops
-// polling.
+// boundArrivals records whether the queue for PullArrivals is full, in which case Progress does not
+// poll.
 func (m *Module) boundArrivals() {
 	q := &m.keeping.arrivals
 	q.full = q.reached(q.copied)
 }
 
-// PullArrivals releases the messages in buf and refills buf from the queue of HandlePulled.
-// PullArrivals returns messages in the order in which handlers would have been called. PullArrivals
-// returns the number of messages. A number below len(buf) means that the queue is empty. A loop
-// calls Progress, then PullArrivals with the same buf until the queue is empty. The module's owner
-// may call PullArrivals at any time, also from a handler and after Close.
+// PullArrivals releases the messages in buf and fills buf with messages of the queue of
+// HandlePulled. PullArrivals returns the messages in the order in which handlers would have been
+// called. PullArrivals returns the number of messages. A number below len(buf) means that the queue
+// is empty. A typical loop calls Progress, and then PullArrivals with the same buf until the queue
+// is empty. PullArrivals may also be called from a handler, and after Close.
 func (m *Module) PullArrivals(buf []Arrival) int {
 	q := &m.keeping.arrivals
 	for i := range buf {

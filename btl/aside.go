@@ -12,23 +12,23 @@ import (
 	"gobtl/reliability"
 )
 
-// This file handles path MTU probes and slices of packets. A Ping is a probe, a Pong the reply to a
-// Ping, and a Part a slice of a packet that exceeds the current path MTU. egress_path.go sends
-// these packets. Counted links use no Pings and Parts, because a reliable fabric delivers packets
-// of every size that both devices accept.
+// The code below handles path MTU probes and slices of packets. A Ping is a probe, a Pong is the
+// reply to a Ping, and a Part is a slice of a packet that exceeds the present path MTU. Pings,
+// Pongs and Parts are sent by the code in egress_path.go. Counted links use no Pings and Parts,
+// because a reliable fabric delivers packets of every size that both devices accept.
 
-// partial is a module's state for packets that arrive in Parts, which are slices of a packet.
+// partial is a module's state for packets that arrive in Parts.
 type partial struct {
 	pool  *frag.PartPool
 	whole []byte // scratch of onPart
 }
 
 const (
-	// partsBytesMax is the maximum memory, in bytes over all peers, for incomplete packets that
+	// partsBytesMax is the maximum memory, in bytes for all peers, for incomplete packets that
 	// arrive in Parts.
 	partsBytesMax = 8 << 20
-	// heldBytes is the fragment size above which a fragment waits for the first Pong, the reply to
-	// a path MTU probe. After that Pong, packets may be many times larger.
+	// heldBytes is the size above which a fragment waits for the first Pong, the reply to a path
+	// MTU probe. After the first Pong, packets may be many times larger.
 	heldBytes = 64 << 10
 )
 
@@ -36,16 +36,16 @@ const (
 type Path struct {
 	reliability.PathState
 	// MTUBytes is the size of the largest datagram that is now sent to the peer. MTUBytesMost is
-	// the largest size that the devices of both sides allow. MTUWhy is the human-readable reason
-	// for MTUBytes.
+	// the largest size that the devices of both sides allow. MTUWhy is a text with the reason for
+	// MTUBytes.
 	MTUBytes, MTUBytesMost int
 	MTUWhy                 string
-	// Holes counts the times that datagrams of MTUBytes stopped getting through to the peer.
+	// Holes counts how often the path stopped carrying datagrams of MTUBytes.
 	Holes int
 }
 
-// Path returns the measured state of the path to the peer, such as round-trip time, window, packets
-// in flight and datagram size.
+// Path returns the measured properties of the path to the peer, such as round-trip time, window,
+// packets in flight and datagram size.
 func (ep *Endpoint) Path() Path {
 	p := Path{
 		PathState: ep.snd.Path(), MTUBytes: ep.mtu, MTUBytesMost: ep.mtuMost,
@@ -62,18 +62,16 @@ func (ep *Endpoint) Path() Path {
 	return p
 }
 
-// holds says whether a large fragment has to wait for the Pong that answers the first Ping (path
-// MTU probe).
+// holds reports whether a large fragment has to wait for the reply to the first path MTU probe.
 func (ep *Endpoint) holds(f *Fragment) bool {
 	return f.size > heldBytes && f.cursor == 0 && !f.isBye() && !ep.id.Counted &&
 		ep.path.FirstProbePending()
 }
 
-// isAside marks the kinds of packets that receiveAside handles, which carry no ACK.
+// isAside reports whether a packet is of a kind that receiveAside handles, which carry no ACK.
 var isAside = [16]bool{frag.KindPart: true, frag.KindPing: true, frag.KindPong: true}
 
-// receiveAside handles a received Ping (path MTU probe), Pong (reply to a Ping) or Part (slice of a
-// packet).
+// receiveAside handles a received Ping, Pong or Part.
 func (m *Module) receiveAside(c *port.Channel, in *arrival) {
 	ep := in.ep
 	if ep.id.State() != stateConnected {
@@ -90,8 +88,8 @@ func (m *Module) receiveAside(c *port.Channel, in *arrival) {
 	}
 }
 
-// onPing replies to a Ping (path MTU probe) with a Pong on the same channel. The Ping is dropped if
-// the peer sends too many, or if there is no room for the Pong.
+// onPing replies to a Ping with a Pong on the same channel. The Ping is dropped if the peer sends
+// too many of them, or if there is no buffer for the Pong.
 func (m *Module) onPing(c *port.Channel, in *arrival) {
 	ep := in.ep
 	ep.life.Heard(m.nowUnpaused, int(m.rxVia))
@@ -121,8 +119,8 @@ func (m *Module) onPong(in *arrival) {
 	m.stats.counters[CntRecvPong]++
 }
 
-// pathCarried passes newly acknowledged packets to the path MTU search. pathCarried leaves out
-// retransmitted packets, because the ACK does not say which copy arrived.
+// pathCarried passes newly acknowledged packets to the path MTU search. Retransmitted packets are
+// not passed, because their ACK does not tell which transmission arrived.
 func (m *Module) pathCarried(ep *Endpoint, done []reliability.Token) {
 	stage := ep.path.Stage()
 	for _, t := range done {
@@ -135,9 +133,9 @@ func (m *Module) pathCarried(ep *Endpoint, done []reliability.Token) {
 	}
 }
 
-// pathRefused tells the path MTU search that the local system refused a packet as too large
-// (EMSGSIZE). The path MTU search continues in the next call of Progress, because pathRefused may
-// run inside Send.
+// pathRefused tells the path MTU search that the local system has refused a packet as too large
+// (EMSGSIZE). The search continues in the next call of Progress, because pathRefused may be called
+// within Send.
 func (m *Module) pathRefused(s *fabric.Send, err error) {
 	if int(s.Buf) >= len(m.segs) || !errors.Is(err, syscall.EMSGSIZE) {
 		return
@@ -149,11 +147,11 @@ func (m *Module) pathRefused(s *fabric.Send, err error) {
 	m.paths.Refused(ep, int(s.Len+s.RegionLen))
 }
 
-// tooLarge says whether a packet of sizeBytes has to be sent in several Parts (slices).
+// tooLarge reports whether a packet of sizeBytes has to be sent in several Parts.
 func (ep *Endpoint) tooLarge(sizeBytes int) bool { return sizeBytes > ep.mtu && !ep.id.Counted }
 
-// partsOf returns the number of Parts (slices) for a packet of sizeBytes, and the bytes in each
-// Part except the last.
+// partsOf returns the number of Parts for a packet of sizeBytes, and the bytes in each Part except
+// the last one.
 func (ep *Endpoint) partsOf(sizeBytes int) (count, slice int) {
 	room := frag.PartRoom(ep.mtu)
 	count = (sizeBytes + room - 1) / room
@@ -162,23 +160,23 @@ func (ep *Endpoint) partsOf(sizeBytes int) (count, slice int) {
 	return (sizeBytes + slice - 1) / slice, slice
 }
 
-// partsRoom is the number of packets of sizeBytes that can now be sent in Parts (slices).
+// partsRoom returns the number of packets of sizeBytes that can now be sent in Parts.
 func (m *Module) partsRoom(ep *Endpoint, sizeBytes int) int {
 	count, _ := ep.partsOf(sizeBytes)
-	// Some control buffers are reserved for other uses.
+	// FreeParts leaves some control buffers for other packets.
 	return min(m.port.FreeParts(), m.port.Data.Room()) / count
 }
 
-// partRefused drops a Part (slice of a packet) for lack of memory, and schedules an ACK to the
-// peer. The peer retransmits the packet later.
+// partRefused drops a Part for lack of memory, and schedules an ACK to the peer. The peer
+// retransmits the packet later.
 func (m *Module) partRefused(in *arrival) {
 	m.drop(CntDropReassembly)
 	m.acks.Owe(&in.ep.rcv, m.now) // shows the peer that this side is alive
 	in.ep.rcv.AskAck(m.now, 0)
 }
 
-// onPart adds a received Part (slice) to its packet. When all slices of a packet have arrived,
-// onPart processes the packet.
+// onPart adds a received Part to its packet. When all Parts of a packet have arrived, onPart
+// handles the packet.
 func (m *Module) onPart(in *arrival) {
 	ep := in.ep
 	if ep.id.Counted {
@@ -206,7 +204,7 @@ func (m *Module) onPart(in *arrival) {
 	}
 }
 
-// sweepParts discards the Parts (slices) of packets that have already been received as a whole.
+// sweepParts drops the Parts of packets that have already been received as a whole.
 func (ep *Endpoint) sweepParts() {
 	if ep.parts != nil && ep.parts.Active() > 0 {
 		ep.parts.Sweep(func(n seq.Num) bool {
@@ -217,7 +215,7 @@ func (ep *Endpoint) sweepParts() {
 }
 
 // checkPaths verifies the state of each endpoint's path MTU search, and the module's count of
-// memory for Parts (slices of packets).
+// memory for Parts.
 func (m *Module) checkPaths(*checker) error {
 	kept := 0
 	for _, ep := range m.peers.All() {

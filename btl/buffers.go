@@ -12,13 +12,12 @@ import (
 )
 
 // buffers is the state of the module's send buffers. Each send buffer holds one packet (segment)
-// and is identified by a Token. The control buffers belong to the port. A send buffer has one of
-// these states:
-//
-//	free         on the list
-//	taken        with the caller, in a fragment that waits, or the open pack of an endpoint
-//	in flight    sent and not acknowledged; busy as long as the fabric has its latest copy
-//	to release   acknowledged, but still busy: free when the fabric lets go of it
+// and is identified by a Token. The port has separate buffers for control packets. A send buffer
+// has one of the following states:
+//   - A free buffer is on the list of free buffers.
+//   - A taken buffer belongs to the application or to a queued fragment, or is an open Pack.
+//   - A buffer in flight is sent and not acknowledged.
+//   - A buffer to release is acknowledged, but is in use by the fabric until a send completes.
 //
 // Endpoint.buffers counts the send buffers of each endpoint that are not free.
 type buffers struct {
@@ -29,12 +28,12 @@ type buffers struct {
 }
 
 // sendSegment is the state of a send buffer in flight, indexed by the buffer's Token. A sendSegment
-// is kept small, because a stream of messages accesses a sendSegment for each packet in flight.
+// is a small struct, because each packet in flight uses one.
 type sendSegment struct {
 	frag *Fragment // nil if nobody waits for it; of a pack the first of those that do
 	ep   *Endpoint
-	// begins is the fragment whose first bytes are in this mixed packet. The rest of the fragment
-	// follows in later packets.
+	// begins is the fragment whose first bytes are in the buffer's packet, behind the end of
+	// another fragment. The rest of the fragment follows in later packets.
 	begins *Fragment
 
 	bytes     uint32 // of the datagram, header included
@@ -50,7 +49,7 @@ type sendSegment struct {
 	stripTag uint8 // their tag
 }
 
-// channel is the channel that carried the segment's first transmission.
+// channel is the channel on which the segment was sent first.
 func (s *sendSegment) channel() reliability.Channel {
 	if s.data {
 		return reliability.Data
@@ -74,7 +73,7 @@ func segToken(b fabric.Buf) reliability.Token { return reliability.Token(b) }
 
 func segBuf(t reliability.Token) fabric.Buf { return fabric.Buf(t) }
 
-// init makes send buffers of the first sendBuffers buffers of the arena.
+// init uses the first sendBuffers buffers of the arena as send buffers.
 func (b *buffers) init(sendBuffers int) {
 	b.segs = make([]sendSegment, sendBuffers)
 	b.freeSegs = make([]reliability.Token, sendBuffers)
@@ -83,14 +82,14 @@ func (b *buffers) init(sendBuffers int) {
 	}
 }
 
-// mayTake says whether an endpoint may take one of the n free send buffers. alone means that the
-// module has no other peer.
+// mayTake reports whether an endpoint may take one of the n free send buffers. The argument alone
+// of mayTake is true if the module has no other peer.
 func (b *buffers) mayTake(ep *Endpoint, n int, alone bool) bool {
 	return share.MayHave(ep.buffers, n, len(b.segs), alone)
 }
 
 // take takes a free send buffer for an endpoint and stores the buffer's Token in t. take returns
-// false if the endpoint may not have a send buffer now.
+// false if the endpoint may not take a send buffer now.
 func (b *buffers) take(ep *Endpoint, alone bool, t *reliability.Token) bool {
 	n := len(b.freeSegs)
 	if !b.mayTake(ep, n, alone) {
@@ -102,8 +101,8 @@ func (b *buffers) take(ep *Endpoint, alone bool, t *reliability.Token) bool {
 	return true
 }
 
-// takeRun appends send buffers for chunks to run until run has limit buffers. takeRun leaves some
-// of the endpoint's share of buffers to small fragments.
+// takeRun appends send buffers for chunks to run until run has limit buffers. takeRun leaves a part
+// of the endpoint's send buffers to small fragments.
 func (b *buffers) takeRun(ep *Endpoint, alone bool, limit int, run []reliability.Token,
 ) []reliability.Token {
 	const share = 16
@@ -126,8 +125,8 @@ func (b *buffers) give(ep *Endpoint, t reliability.Token) {
 	b.freeSegs = append(b.freeSegs, t)
 }
 
-// owner is the endpoint that fails if the fabric cannot send the packet in a buffer. The result is
-// nil if no endpoint has to fail.
+// owner returns the endpoint that fails if the fabric cannot send the packet in a buffer. owner
+// returns nil if no endpoint has to fail.
 func (b *buffers) owner(buf fabric.Buf) *Endpoint {
 	if n := int(buf) - len(b.segs); n >= 0 {
 		return b.ctlOwner[n]
@@ -135,15 +134,15 @@ func (b *buffers) owner(buf fabric.Buf) *Endpoint {
 	return b.segs[buf].ep
 }
 
-// takeSeg takes a free send buffer for an endpoint, and returns false if the endpoint may not have
+// takeSeg takes a free send buffer for an endpoint, and returns false if the endpoint may not take
 // one now.
 func (m *Module) takeSeg(ep *Endpoint, t *reliability.Token) bool {
 	return m.buffers.take(ep, m.peers.Alone(), t)
 }
 
-// takeBulk appends up to limit send buffers for the chunks of f to run. If nothing of f is in
-// flight, the first buffer may be borrowed from a queued small fragment. If takeBulk did not
-// borrow, a caller that holds all send buffers could starve the large fragment.
+// takeBulk appends up to limit send buffers for the chunks of f to run. If f has no packets in
+// flight and no buffer is free, takeBulk takes the buffer of a queued small fragment, because f
+// might otherwise wait for ever.
 func (m *Module) takeBulk(f *Fragment, limit int, run []reliability.Token) []reliability.Token {
 	ep := f.ep
 	if limit > 0 && ep.idle(f) {
@@ -156,15 +155,15 @@ func (m *Module) takeBulk(f *Fragment, limit int, run []reliability.Token) []rel
 	return m.takeRun(ep, m.peers.Alone(), limit, run)
 }
 
-// giveSeg makes a send buffer of an endpoint free again, and lets the flows (send queues) that wait
-// for a buffer continue.
+// giveSeg makes a send buffer of an endpoint free again, and wakes the flows (send queues) that
+// wait for a buffer.
 func (m *Module) giveSeg(ep *Endpoint, t reliability.Token) {
 	m.sched.unblock()
 	m.give(ep, t)
 }
 
-// takeControl takes a control buffer for a packet, which channel c will send to the address to
-// (port.Port.TakeControl). The result ok is false if the port has no room.
+// takeControl takes a control buffer for a packet that channel c will send to the address to (see
+// port.Port.TakeControl). The result ok of takeControl is false if the port has no buffer now.
 func (m *Module) takeControl(c *port.Channel, to fabric.Addr) (b fabric.Buf, ok bool) {
 	if b, ok = m.port.TakeControl(c, to); ok {
 		m.dirty = true
@@ -180,8 +179,8 @@ func (m *Module) putSegment(c *port.Channel, t reliability.Token, to fabric.Addr
 	m.segs[t].describe(t, s)
 }
 
-// release frees an acknowledged send buffer. If the fabric still uses the acknowledged buffer, the
-// buffer becomes free with the completion of the send.
+// release frees an acknowledged send buffer. If the fabric still uses the buffer, the buffer
+// becomes free when the send completes.
 func (m *Module) release(t reliability.Token) {
 	ep := m.segs[t].ep
 	if b := segBuf(t); m.port.Busy(b) {
@@ -194,8 +193,8 @@ func (m *Module) release(t reliability.Token) {
 }
 
 // keepGathered keeps an acknowledged segment if the fabric may still read the payload from the
-// caller's memory, and returns true. The fragment of a kept segment ends only when the fabric has
-// completed the send.
+// application's memory, and returns true. The fragment of a kept segment ends only when the send
+// completes.
 func (m *Module) keepGathered(t reliability.Token) bool {
 	b := segBuf(t)
 	if m.segs[t].gatherLen == 0 || !m.port.Busy(b) {
@@ -222,9 +221,8 @@ func (m *Module) checkFreeBuffers(c *checker) error {
 	return nil
 }
 
-// checkSegments verifies every send buffer after the checks of the free list, the queues and the
-// windows. A send buffer outside of the free list, the queues and the windows is lent to the
-// caller, or is acknowledged but still posted.
+// checkSegments verifies every send buffer, after the free list, the queues and the windows were
+// checked. Any other send buffer is lent to the application, or is acknowledged and still posted.
 func (m *Module) checkSegments(c *checker) error {
 	for i := range m.segs {
 		s, state := &m.segs[i], m.port.State(fabric.Buf(i))
@@ -275,7 +273,7 @@ func (m *Module) checkSegments(c *checker) error {
 }
 
 // checkHeld compares the send buffers found for each endpoint with the endpoint's own count. The
-// difference between the two counts is the number of send buffers lent to the caller.
+// difference of the two counts is the number of send buffers lent to the application.
 func (m *Module) checkHeld(c *checker) error {
 	lent := 0
 	for slot, ep := range m.peers.All() {
@@ -288,7 +286,7 @@ func (m *Module) checkHeld(c *checker) error {
 		}
 		lent += ep.buffers - c.held[slot]
 	}
-	// Lent send buffers that no living endpoint counts belong to fragments of ended endpoints.
+	// Fragments of ended endpoints may also have lent send buffers.
 	if lent > c.lent || c.lent > m.frags.lent {
 		return fmt.Errorf("%d send buffers lent, %d of living endpoints, %d fragments lent", c.lent,
 			lent, m.frags.lent)

@@ -7,10 +7,11 @@ import (
 	"gobtl/internal/seq"
 )
 
-// A Bye is the packet that tells the peer of the end of a connection. An orderly close queues a Bye
-// like a fragment, and the Bye takes effect when all earlier packets have arrived. An abort sends
-// one Bye with an abort code and never retransmits that Bye, because the sender has dropped the
-// connection's state. If the Bye of an abort is lost, the peer's own timers detect the end.
+// A Bye is the packet that tells the peer that the connection ends. After a Close, the Bye is
+// queued like a fragment, and has an effect when all earlier packets have arrived. After an Abort,
+// one Bye with an abort code is sent and never retransmitted, because the sender has dropped the
+// connection's state. If the Bye of an Abort is lost, the peer's own timers detect the end of the
+// connection.
 
 // CloseCodeMax is the largest code that CloseWith accepts.
 const CloseCodeMax = frag.ByeOwnerMax
@@ -29,10 +30,10 @@ func (e *EndedError) Error() string {
 	return fmt.Sprintf("%v: %s", ErrPeerClosed, frag.ByeWord(code))
 }
 
-// Is says that an EndedError is an ErrPeerClosed.
+// Is makes errors.Is(err, ErrPeerClosed) true for an EndedError.
 func (e *EndedError) Is(target error) bool { return target == ErrPeerClosed }
 
-// whyEnded returns the error for the caller when a Bye with the code arrives.
+// whyEnded returns the error of an endpoint after a Bye with the given code.
 func whyEnded(code uint16) error {
 	switch {
 	case code == frag.ByeClosed:
@@ -43,9 +44,9 @@ func whyEnded(code uint16) error {
 	return &EndedError{Code: code}
 }
 
-// CloseWith is Close with a code for the peer, 0 to CloseCodeMax. The peer's event has an
-// EndedError with the code. The applications of the two sides define the meaning of the codes.
-// CloseWith returns ErrConfig if the code is larger.
+// CloseWith closes the endpoint like Close, and sends the peer a code from 0 to CloseCodeMax. The
+// event of the peer's endpoint has an EndedError with the code. The applications define the meaning
+// of the codes. CloseWith returns ErrConfig if the code is larger.
 func (ep *Endpoint) CloseWith(now Time, code uint16) error {
 	if code > CloseCodeMax {
 		return fmt.Errorf("%w: close code %d, at most %d", ErrConfig, code, CloseCodeMax)
@@ -54,8 +55,8 @@ func (ep *Endpoint) CloseWith(now Time, code uint16) error {
 	return nil
 }
 
-// newBye makes the Bye of an endpoint, as a fragment that belongs to the transport and not to a
-// caller.
+// newBye makes the Bye of an endpoint, as a fragment that belongs to the transport and not to an
+// application.
 func (ep *Endpoint) newBye(code uint16) *Fragment {
 	bye := &Fragment{ep: ep, tag: frag.TagBye}
 	bye.own = make([]byte, frag.ByeCodeBytes)
@@ -64,7 +65,8 @@ func (ep *Endpoint) newBye(code uint16) *Fragment {
 	return bye
 }
 
-// endTelling is end, and also sends one Bye with an abort code if the peer may be connected.
+// endTelling ends an endpoint like end, and sends one Bye with an abort code if the peer may be
+// connected.
 func (m *Module) endTelling(ep *Endpoint, code uint16, ev Event, err error) {
 	if ep.err == nil && ep.mayBeConnectedThere() {
 		m.sendLastWord(ep, code)
@@ -72,16 +74,17 @@ func (m *Module) endTelling(ep *Endpoint, code uint16, ev Event, err error) {
 	m.end(ep, ev, err)
 }
 
-// mayBeConnectedThere says whether the peer's endpoint may be connected, and has proven to receive
-// at its address. The peer may be connected while this side is still connecting, after a
-// simultaneous open.
+// mayBeConnectedThere reports whether the peer's endpoint may be connected, and has proven that it
+// receives at its address. After a simultaneous open, the peer may be connected while this side is
+// still connecting.
 func (ep *Endpoint) mayBeConnectedThere() bool {
 	return ep.id.State() == stateConnected ||
 		ep.id.State() == stateConnecting && ep.id.Handshake().ReachesPeer() && !ep.id.Counted
 }
 
 // onLastWord ends an endpoint when the Bye of an abort arrives from the peer. onLastWord returns
-// false if the packet is no abort, or if its sequence number is outside the receive window.
+// false if the packet is not the Bye of an abort, or if its sequence number is outside the receive
+// window.
 func (m *Module) onLastWord(in *arrival) bool {
 	ep := in.ep
 	if in.Kind != frag.KindFrag || in.Tag != frag.TagBye || in.Flags&frag.FlagPut != 0 ||
@@ -101,7 +104,8 @@ func (m *Module) onLastWord(in *arrival) bool {
 	return true
 }
 
-// mayBeNext says whether n can be the peer's next sequence number, which an abort carries.
+// mayBeNext reports whether n can be the peer's next sequence number, which the Bye of an abort
+// contains.
 func (ep *Endpoint) mayBeNext(n seq.Num) bool {
 	if ep.id.Counted {
 		return n == 0

@@ -8,10 +8,10 @@ import (
 	"gobtl/reliability"
 )
 
-// Check verifies the module's whole state and returns an error for the first invariant that does
-// not hold. Check is for tests and simulators, which call Check after each call of Progress. The
-// time of Check is proportional to the number of send buffers and endpoints. Only the first call of
-// Check allocates memory.
+// Check verifies the whole state of the module, and returns an error for the first inconsistency.
+// Check is for tests and simulators, which call it after each call of Progress. The time of Check
+// is proportional to the number of send buffers and endpoints. Only the first call of Check
+// allocates memory.
 func (m *Module) Check() error {
 	if m.checker == nil {
 		m.checker = new(checker)
@@ -155,7 +155,7 @@ func (m *Module) checkState(c *checker, ep *Endpoint) error {
 	return nil
 }
 
-// checkFlow verifies one of an endpoint's two flows (its queues of small and of large fragments).
+// checkFlow verifies one of an endpoint's two flows (queues of small and of large fragments).
 func (m *Module) checkFlow(f *flow) error {
 	ep := f.ep
 	switch {
@@ -170,7 +170,7 @@ func (m *Module) checkFlow(f *flow) error {
 	return nil
 }
 
-// checkQueue verifies the fragments in the to-send list of a flow.
+// checkQueue verifies the queued fragments of a flow.
 func (m *Module) checkQueue(c *checker, fl *flow) error {
 	count := 0
 	ep, q := fl.ep, &fl.queue
@@ -211,8 +211,8 @@ func (m *Module) checkQueue(c *checker, fl *flow) error {
 	return nil
 }
 
-// checkPack verifies the open pack of an endpoint, the packet that is being filled with small
-// messages. checkSegments verifies the fragments in the pack.
+// checkPack verifies the open Pack of an endpoint, which is the packet to which small messages are
+// still added. checkSegments verifies the fragments in the Pack.
 func (m *Module) checkPack(c *checker, ep *Endpoint) error {
 	p := &ep.pack
 	if !p.open() {
@@ -242,7 +242,7 @@ func (m *Module) checkPack(c *checker, ep *Endpoint) error {
 	return nil
 }
 
-// checkTables compares the totals over all endpoints with the module's counters.
+// checkTables compares the totals of all endpoints with the module's counters.
 func (m *Module) checkTables(c *checker) error {
 	if c.timers != m.watches.Len() {
 		return fmt.Errorf("%d endpoints have a timer, %d run", c.timers, m.watches.Len())

@@ -6,11 +6,11 @@ import (
 	"gobtl/btl/internal/port"
 )
 
-// CheckIdle returns an error for the first violated invariant of an idle module. A module is idle
-// if no send, handshake or close is under way and no packet is on the network. In an idle module
-// every buffer, timer and descriptor is free, and all lists are empty. Only connected endpoints
-// hold credits, and nothing refers to an ended endpoint. CheckIdle includes Check, and is for tests
-// and simulators.
+// CheckIdle returns an error for the first inconsistency of an idle module. A module is idle if no
+// send, handshake or close is in progress and no packet is in flight. In an idle module every
+// buffer, timer and descriptor is free, and all lists are empty. In an idle module only connected
+// endpoints hold credits, and nothing refers to an ended endpoint. CheckIdle includes Check, and is
+// for tests and simulators.
 func (m *Module) CheckIdle() error {
 	if err := m.Check(); err != nil {
 		return err
@@ -50,8 +50,7 @@ type idleValue struct {
 	got, want int
 }
 
-// idleValues returns the module's counts, each with the value that the count must have in an idle
-// module.
+// idleValues returns counts of the module, each with the value that it must have in an idle module.
 func (m *Module) idleValues() []idleValue {
 	pending := 0
 	if m.deferred.pending {

@@ -6,7 +6,8 @@ import (
 	"gobtl/btl/internal/owed"
 )
 
-// checker is the scratch memory of Module.Check. The first call of Check allocates the memory.
+// checker is the working memory of Module.Check. The memory of the checker is allocated by the
+// first call of Check.
 type checker struct {
 	places   []place    // where each send buffer was found
 	held     []int      // send buffers on the wire or queued, by slot of their endpoint
@@ -44,7 +45,7 @@ func (p place) String() string {
 	}[p]
 }
 
-// reset prepares the scratch memory for a call of Check.
+// reset clears the working memory for a call of Check.
 func (c *checker) reset(m *Module) {
 	places, held := c.places, c.held
 	*c = checker{round: c.round + 1, freeNext: c.freeNext}
@@ -59,8 +60,8 @@ func (c *checker) reset(m *Module) {
 	c.places, c.held = places, held
 }
 
-// meet counts a fragment with segments in flight, once for each call of Check. Byes are not counted
-// among the descriptors, because a Bye is not from the pool of descriptors.
+// meet counts a fragment with packets in flight, once for each call of Check. A Bye is not counted
+// among the descriptors, because it does not come from the pool of descriptors.
 func (c *checker) meet(f *Fragment) {
 	if f.checked == c.round {
 		return

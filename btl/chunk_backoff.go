@@ -7,16 +7,16 @@ import (
 
 // Over a reliable fabric, a peer without memory for a chunked fragment sends a Nack, and this side
 // sends the whole fragment again. Before each new attempt, the endpoint sends no large fragments
-// for some time. The length of the pauses doubles from backoffMin to backoffMax until a large
-// fragment has arrived at the peer. Small fragments do not pause.
+// for some time. The time without large fragments doubles from backoffMin to backoffMax, until a
+// large fragment has arrived at the peer. Small fragments do not pause.
 const (
 	backoffMin = 100 * time.Microsecond
 	backoffMax = 100 * time.Millisecond
 )
 
-// resendWhole puts a chunked fragment, for which the peer had no memory, back into the to-send
-// list. The refused fragment goes to the front of the list, or behind a partly sent fragment,
-// because chunks of two fragments must not interleave.
+// resendWhole puts a chunked fragment, for which the peer had no memory, back into its queue. The
+// refused fragment goes to the front of the queue, or behind a partly sent fragment, because the
+// chunks of two fragments must not be mixed.
 func (m *Module) resendWhole(ep *Endpoint, f *Fragment) {
 	if !f.large || f.put {
 		return // such a fragment needs no memory at the peer
@@ -35,7 +35,7 @@ func (m *Module) resendWhole(ep *Endpoint, f *Fragment) {
 	m.sched.rearm(ep)
 }
 
-// backOff begins a pause of the endpoint's large fragments, unless a pause is under way.
+// backOff begins a pause of the endpoint's large fragments, unless they already pause.
 func (m *Module) backOff(ep *Endpoint) {
 	c := ep.counts
 	if c.pauseUntil != 0 {
@@ -49,13 +49,13 @@ func (m *Module) backOff(ep *Endpoint) {
 	}
 }
 
-// pauses says whether fragment f, the next large one, has to wait for the end of a pause. A partly
+// pauses reports whether the next large fragment f has to wait for the end of a pause. A partly
 // sent fragment does not wait.
 func (ep *Endpoint) pauses(f *Fragment) bool {
 	return ep.id.Counted && ep.counts.pauseUntil != 0 && f.cursor == 0
 }
 
-// endPauses ends the pauses of large fragments whose time is over.
+// endPauses ends the pauses of large fragments whose time has passed.
 func (m *Module) endPauses() {
 	s := &m.sched
 	if s.pauseEnd == 0 || m.now < s.pauseEnd {

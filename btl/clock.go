@@ -6,17 +6,16 @@ import (
 	"gobtl/internal/mono"
 )
 
-// Time is an instant in nanoseconds on a monotonic axis of the caller's choice. All instants given
-// to one module must be on the same axis and greater than 0.
+// Time is an instant in nanoseconds on a monotonic time axis that the caller chooses. All times
+// given to one module must be on the same axis and greater than 0.
 type Time = mono.Time
 
 // Never is the deadline of a module without a running timer. A module without a timer has work only
-// when a packet arrives or a call is made.
+// when a packet arrives or when a method is called.
 const Never = mono.Never
 
-// clock holds a module's time, the latest instant that the owner passed to Progress or to another
-// call. Peer time-outs use a second axis, on which time stands still while the owner's process is
-// stopped.
+// clock holds a module's time, which is the latest time that was passed to Progress or to another
+// method. Peer time-outs use a second time axis, which stops while the process is stopped.
 type clock struct {
 	now         Time          // the latest instant that the owner has given
 	nowUnpaused Time          // time without the owner's stops, for peer time-outs
@@ -26,18 +25,18 @@ type clock struct {
 	sendEpoch   uint64        // counts the passes, and the times between them
 }
 
-// at sets the time in a call of the module's owner. The next call of Progress examines all state,
-// because the owner's call may have left work. An instant before the latest instant counts as the
-// latest instant.
+// at sets the time in a call of any method except Progress. The next call of Progress then examines
+// the whole state, because the method may have left work. A time before the module's time is
+// ignored.
 func (m *Module) at(now Time) {
 	m.stir()
 	m.tick(now)
 }
 
-// stir makes the next call of Progress examine all state.
+// stir makes the next call of Progress examine the whole state.
 func (m *Module) stir() { m.restUntil, m.resumeUntil = 0, 0 }
 
-// tick sets the module's time and has no other effect.
+// tick only sets the module's time.
 func (m *Module) tick(now Time) {
 	if now > m.now {
 		m.advance(now)
@@ -52,22 +51,22 @@ func (m *Module) advance(now Time) {
 	m.clock.advance(now, asked)
 }
 
-// mayPause says whether the latest call of Progress is so long ago that the owner's process may
-// have been stopped after that call.
+// mayPause reports whether the latest call of Progress was so long ago that the process may have
+// been stopped since then.
 func (c *clock) mayPause(now Time) bool { return now.Sub(c.passAt) >= c.pauseMin }
 
-// advance moves the time on to now, where asked is the Deadline that the module had before. Time
-// after the Deadline asked does not count for peer time-outs, because a stopped process has neither
-// received nor sent.
+// advance sets the time to now, where asked is the Deadline that the module had before. Time after
+// the Deadline does not count for peer time-outs, because a process that missed its Deadline was
+// stopped.
 func (c *clock) advance(now, asked Time) {
 	pause := max(0, now.Sub(max(c.now, asked)))
 	c.nowUnpaused = c.nowUnpaused.Add(now.Sub(c.now) - pause)
 	c.now = now
 }
 
-// beginPass records the beginning of a pass, which is a call of Progress, and the gap between the
-// latest two passes. The argument left says that the previous pass did not process the timers. If
-// left is true, beginPass records the longer of the latest two gaps.
+// beginPass records the beginning of a call of Progress, and the time between the latest two calls.
+// The argument left of beginPass is true if the previous call did not handle the timers. If left is
+// true, beginPass records the longer one of the latest two times.
 func (c *clock) beginPass(left bool) {
 	if c.now > c.passAt {
 		gap := c.now.Sub(c.passAt)
@@ -81,10 +80,10 @@ func (c *clock) beginPass(left bool) {
 
 func (c *clock) endPass() { c.sendEpoch++ }
 
-// Now is the latest instant that the module was given. In handlers and other callbacks, Now is the
-// instant that was passed to Progress. Outside of callbacks, Now may be long past, so callers must
-// pass the present instant to methods.
+// Now returns the latest time that the module was given. In handlers and other callbacks, Now
+// returns the time that was passed to Progress. Outside of callbacks, Now may be long past, so
+// callers must pass the present time to methods.
 func (m *Module) Now() Time { return m.now }
 
-// Now is Module.Now of the endpoint's module, for handlers without access to the Module.
+// Now returns Module.Now of the endpoint's module, for handlers without access to the Module.
 func (ep *Endpoint) Now() Time { return ep.m.now }

@@ -10,48 +10,47 @@ import (
 	"gobtl/reliability"
 )
 
-// Config tunes a module. WithDefaults replaces each zero field by its default, and Validate checks
-// the result.
+// Config configures a module. WithDefaults replaces each zero field by its default, and Validate
+// checks the result.
 type Config struct {
-	// Profile names the rules of loss recovery, which are "adaptive", "usnic" or "lossless".
-	// "usnic" has the rules of Open MPI's usnic BTL. The default is "lossless" over a reliable,
-	// ordered provider, and "adaptive" over any other provider.
+	// Profile is the name of the rules for the recovery from losses, which are "adaptive", "usnic"
+	// or "lossless". "usnic" has the rules of Open MPI's usnic BTL. The default Profile is
+	// "lossless" over a reliable and ordered provider, and "adaptive" over any other provider.
 	Profile string
-	// Reliability selects the layer that recovers losses. With "auto" the provider recovers losses
-	// if the providers of both sides are reliable and ordered, else the module does. With "own" the
-	// module always recovers losses.
+	// Reliability selects whether the provider or the module recovers from losses. With "auto" the
+	// provider does if the providers of both sides are reliable and ordered, and otherwise the
+	// module does. With "own" the module always does.
 	Reliability string
-	// Rules overrides single values of the profile. A zero field of Rules keeps the profile's
-	// value.
+	// Rules replaces single values of the profile. A zero field of Rules keeps the profile's value.
 	Rules reliability.Rules
 
-	// MTUBytes is the largest datagram of the data channel, 512 to 65507. MTUBytes = 0 means the
-	// provider's MTU, or 65472 if the provider's MTU is above 65507.
+	// MTUBytes is the size of the largest datagram of the data channel, 512 to 65507. An MTUBytes
+	// of 0 means the provider's MTU, or 65472 if the provider's MTU is above 65507.
 	MTUBytes int
-	// TinyBytes is the largest datagram of the command channel, 256 to MTUBytes. Fragments that fit
-	// a datagram of TinyBytes use the command channel, ahead of bulk data. TinyBytes = 0 means 768,
-	// or MTUBytes if that is smaller.
+	// TinyBytes is the size of the largest datagram of the command channel, 256 to MTUBytes.
+	// Fragments that fit into a datagram of TinyBytes use the command channel, ahead of large
+	// fragments. A TinyBytes of 0 means 768, or MTUBytes if that is smaller.
 	TinyBytes int
 
 	// PackBytes is the size of the largest packet that several small fragments may share, up to
-	// 65507 and the peer's MTU. Fragments share packets if two of them fit. PackBytes = 0 means 8
-	// KiB, and 1 turns the sharing off.
+	// 65507 and the peer's MTU. Fragments share packets if at least two of them fit. A PackBytes of
+	// 0 means 8 KiB, and 1 turns the sharing off.
 	PackBytes int
 	// MixBytes is the largest MTU at which one packet may hold the end of a large fragment and the
-	// beginning of the next queued one. Mixing the ends of two fragments keeps packets full in a
-	// stream of messages of a few packets each. The maximum of MixBytes is 65507. MixBytes = 0
-	// means 9000, which includes Ethernet jumbo frames, and 1 turns mixing off. Mixed packets from
-	// a peer are always accepted.
+	// beginning of the next queued one, up to 65507. Mixed packets suit a stream of messages of a
+	// few packets each, because most packets are full. A MixBytes of 0 means 9000, which includes
+	// Ethernet jumbo frames, and 1 turns mixing off. Mixed packets from a peer are always accepted.
 	MixBytes int
 
-	// SendBuffers is the number of packets that can be in flight or lent to the caller, over all
-	// peers, 64 to 1<<20. SendBuffers = 0 means one full window (Rules.WindowPackets), and 4096 at
-	// least. Each send buffer takes MTUBytes of memory, on most providers from the first use of the
-	// buffer on. A lone peer may use seven eighths of the send buffers. If there are several peers,
-	// each peer may hold at most as many send buffers as are free for others.
+	// SendBuffers is the number of packets that can be in flight or lent to the application, for
+	// all peers together, 64 to 1<<20. A SendBuffers of 0 means one full window
+	// (Rules.WindowPackets), but at least 4096. Each send buffer takes MTUBytes of memory, on most
+	// providers only after its first use. A single peer may use seven eighths of the send buffers.
+	// If there are several peers, each peer may have at most as many send buffers as are free for
+	// others.
 	SendBuffers int
-	// RecvDepth is the number of receive buffers posted on each channel, 16 to 1<<16. RecvDepth = 0
-	// means 1024.
+	// RecvDepth is the number of receive buffers posted on each channel, 16 to 1<<16. A RecvDepth
+	// of 0 means 1024.
 	RecvDepth int
 	// CommandDepth is the number of receive buffers posted on the command channel, 16 to RecvDepth.
 	// CommandDepth also bounds the sends that may wait for completion there. CommandDepth = 0 means
@@ -61,117 +60,118 @@ type Config struct {
 	// TxDepth is the number of sends that may wait for completion on each channel. TxDepth = 0
 	// means the provider's depth.
 	TxDepth int
-	// RecvBufferBytes is the requested size of the kernel receive buffer of each channel, where the
-	// provider has such a buffer. RecvBufferBytes = 0 requests 4 MiB, and a negative value keeps
-	// the system's default. The size of the receive buffer that the kernel grants bounds the
-	// credits given to peers.
+	// RecvBufferBytes is the requested size of the kernel's receive buffer for each channel, if the
+	// provider has such a buffer. A RecvBufferBytes of 0 requests 4 MiB, and a negative value keeps
+	// the system's default. The size that the kernel grants limits the credits given to peers.
 	RecvBufferBytes int
 	// RingBytes is the size of the ring buffer to each peer's channel, for providers with ring
-	// buffers. RingBytes must be a power of two in the provider's range. The error for an invalid
-	// RingBytes states the range. RingBytes = 0 means the provider's default.
+	// buffers. RingBytes must be a power of two in the provider's range, which the error for an
+	// invalid value states. A RingBytes of 0 means the provider's default.
 	RingBytes int
 
 	// FragmentsMax is the number of fragment descriptors, 16 to 1<<20. Each queued or
-	// unacknowledged send holds a descriptor. FragmentsMax = 0 means 4096. A lone peer may use
-	// seven eighths of the descriptors. If there are several peers, each peer may hold at most as
+	// unacknowledged send uses a descriptor. A FragmentsMax of 0 means 4096. A single peer may use
+	// seven eighths of the descriptors. If there are several peers, each peer may have at most as
 	// many descriptors as are free for others.
 	FragmentsMax int
-	// FragmentBytesMax is the largest size of a sent or received fragment, 1 KiB to 4 GiB - 1.
-	// FragmentBytesMax = 0 means 1 GiB.
+	// FragmentBytesMax is the size of the largest fragment that is sent or received, 1 KiB to 4 GiB
+	// - 1. A FragmentBytesMax of 0 means 1 GiB.
 	FragmentBytesMax uint32
-	// ReassemblyBytesMax bounds the memory of all partly received fragments. Chunks beyond
-	// ReassemblyBytesMax are dropped, and the sender retransmits the chunks later.
-	// ReassemblyBytesMax = 0 means 2 GiB, or FragmentBytesMax if that is larger.
+	// ReassemblyBytesMax is the maximum memory of all partly received fragments. Chunks beyond
+	// ReassemblyBytesMax are dropped, and the sender retransmits them later. A ReassemblyBytesMax
+	// of 0 means 2 GiB, or FragmentBytesMax if that is larger.
 	ReassemblyBytesMax int64
-	// ReassemblyKeepBytes bounds the unused reassembly memory that is kept for later fragments.
-	// ReassemblyKeepBytes = 0 means 64 MiB.
+	// ReassemblyKeepBytes is the maximum unused reassembly memory that is kept for later fragments.
+	// A ReassemblyKeepBytes of 0 means 64 MiB.
 	ReassemblyKeepBytes int64
-	// KeptPackets is the largest number of receive buffers that handlers may keep with Module.Keep,
-	// up to 1<<20. The module allocates one spare packet buffer for each of the KeptPackets.
-	// KeptPackets = 0 means 256, and a negative value means none.
+	// KeptPackets is the maximum number of receive buffers that handlers may keep with Module.Keep,
+	// up to 1<<20. The module allocates one additional packet buffer for each of the KeptPackets. A
+	// KeptPackets of 0 means 256, and a negative value means none.
 	KeptPackets int
-	// KeptBytesMax bounds the memory of larger fragments that handlers keep with Module.Keep, in
-	// addition to ReassemblyBytesMax. KeptBytesMax = 0 means 256 MiB, and a negative value means
-	// none.
+	// KeptBytesMax is the maximum memory of larger fragments that handlers keep with Module.Keep,
+	// in addition to ReassemblyBytesMax. A KeptBytesMax of 0 means 256 MiB, and a negative value
+	// means none.
 	KeptBytesMax int64
 
-	// PeersMax is the largest number of endpoints, 1 to 1<<20. PeersMax = 0 means 4096.
+	// PeersMax is the maximum number of endpoints, 1 to 1<<20. A PeersMax of 0 means 4096.
 	PeersMax int
-	// HalfOpenMax is the largest number of half-open endpoints. The peer of a half-open endpoint
-	// has proven its addresses, but has not yet completed the handshake. Where the fabric tells
-	// hosts apart, one host may hold a quarter of HalfOpenMax, and at least one. The share of a
-	// host is a half if PeersPerHost sets no bound. HalfOpenMax = 0 means 256.
+	// HalfOpenMax is the maximum number of half-open endpoints. The peer of a half-open endpoint
+	// has proven its addresses, but the handshake is not complete. If the fabric tells hosts apart,
+	// one host may have a quarter of HalfOpenMax, or a half if PeersPerHost sets no limit, and at
+	// least one. A HalfOpenMax of 0 means 256.
 	HalfOpenMax int
-	// PeersPerAddress is the largest number of endpoints that a peer at one address may open here,
-	// 1 to 1<<20. Endpoints that are being closed count. PeersPerAddress = 0 means 16.
+	// PeersPerAddress is the maximum number of endpoints that a peer at one address may open here,
+	// 1 to 1<<20. Endpoints that are being closed are counted. A PeersPerAddress of 0 means 16.
 	PeersPerAddress int
-	// PeersPerHost is the largest number of endpoints that peers on one host may open here, up to
-	// 1<<20. Hosts that share an address behind a router count as one host. PeersPerHost has effect
-	// where the fabric tells hosts apart, and does not bound the endpoints that this side opens.
-	// PeersPerHost = 0 means a quarter of PeersMax, and 256 at least, but never the last eighth of
-	// PeersMax. A negative PeersPerHost sets no bound.
+	// PeersPerHost is the maximum number of endpoints that peers on one host may open here, up to
+	// 1<<20. Hosts that share an address behind a router count as one host. PeersPerHost has an
+	// effect only if the fabric tells hosts apart, and does not limit the endpoints that this side
+	// opens. A PeersPerHost of 0 means a quarter of PeersMax, but at least 256, and never the last
+	// eighth of PeersMax. A negative PeersPerHost means no limit.
 	PeersPerHost int
 	// Advertise is the address that peers are told instead of the bound address, in the notation of
 	// Module.Dial. Advertise is needed, for example, if a router maps another address to this host.
-	// An empty Advertise means the bound address. Peers use the advertised address to connect.
-	// Where the fabric knows the source of datagrams (udp), replies go to the source address.
+	// An empty Advertise means the bound address. Peers use the advertised address to connect. If
+	// the fabric knows the source of datagrams (udp), replies go to the source address.
 	Advertise string
 	// Label is a name of this module that peers are told, up to 32 bytes (see Request). The label
 	// is not authenticated.
 	Label string
-	// RegionsMax is the largest number of memory regions exposed to peers, 1 to 1<<16. RegionsMax =
-	// 0 means 1024.
+	// RegionsMax is the maximum number of memory regions exposed to peers, 1 to 1<<16. A RegionsMax
+	// of 0 means 1024.
 	RegionsMax int
 	// RegistrationsKept is the number of memory registrations that stay cached after their last
-	// use. 0, the default, caches none. Memory with a cached registration must not be unmapped.
+	// use. A RegistrationsKept of 0, the default, caches none. Memory with a cached registration
+	// must not be unmapped.
 	RegistrationsKept int
 
-	// HandshakeTimeout bounds the time from Connect until the handshake is complete.
-	// HandshakeTimeout = 0 means 3 s.
+	// HandshakeTimeout is the maximum time from Connect until the handshake is complete. A
+	// HandshakeTimeout of 0 means 3 s.
 	HandshakeTimeout time.Duration
 	// PeerTimeout is the time after which a peer is declared dead if the peer has not acknowledged
-	// the oldest packet in flight or not answered a probe. Other packets from a peer that does not
-	// acknowledge do not keep the peer alive. PeerTimeout = 0 means 5 s. A process that does not
-	// call Progress for longer than PeerTimeout is declared dead by its peers. A process that
-	// computes for a long time must announce the time with Away, or use package runner. A
-	// PeerTimeout below four retransmission time-outs shortens those time-outs.
+	// the oldest packet in flight, or has not answered a probe. Packets from the peer that do not
+	// acknowledge or answer do not extend the PeerTimeout. A PeerTimeout of 0 means 5 s. A process
+	// that does not call Progress for longer than PeerTimeout is declared dead by its peers. A
+	// process that computes for a long time must announce the time with Away, or use package
+	// runner. A PeerTimeout below four retransmission time-outs shortens those time-outs.
 	PeerTimeout time.Duration
-	// Away is the longest time that this module's process computes without a call of Progress, up
-	// to an hour. Peers are told the value of Away, and extend their PeerTimeout for this module by
-	// Away, at most by their own AwayMax. 0 requests no extension. Away does not extend
-	// CloseTimeout.
+	// Away is the longest time for which this module's process computes without a call of Progress,
+	// up to an hour. Peers are told the value of Away, and extend their PeerTimeout for this module
+	// by Away, but at most by their own AwayMax. An Away of 0 requests no extension. Away does not
+	// extend CloseTimeout.
 	Away time.Duration
-	// AwayMax is the largest extension of PeerTimeout that is granted to a peer for its Away, up to
-	// an hour. AwayMax = 0 means a minute, and a negative value grants nothing.
+	// AwayMax is the maximum extension of PeerTimeout that is granted to a peer for its Away, up to
+	// an hour. An AwayMax of 0 means a minute, and a negative value grants nothing.
 	AwayMax time.Duration
-	// KeepAlive is the time of silence on a channel, in either direction, after which this side
-	// probes the peer on that channel. The keep-alive probes detect a dead peer without other
-	// traffic, and keep the port mappings of firewalls and NATs alive. KeepAlive = 0 means 20 s,
-	// and a negative KeepAlive turns the keep-alive probes off. When memory or endpoints run short,
-	// silent peers are probed at once.
+	// KeepAlive is the time without packets on a channel, in either direction, after which this
+	// side probes the peer on that channel. The probes detect a dead peer without other traffic,
+	// and keep the port mappings of firewalls and NATs alive. A KeepAlive of 0 means 20 s, and a
+	// negative value turns the probes off. When memory or endpoints run short, silent peers are
+	// probed at once.
 	KeepAlive time.Duration
-	// CloseTimeout bounds the time that Endpoint.Close waits for acknowledgements after the peer's
-	// last new ACK. CloseTimeout = 0 means 1 s.
+	// CloseTimeout is the maximum time for which Endpoint.Close waits for acknowledgements after
+	// the peer's last new ACK. A CloseTimeout of 0 means 1 s.
 	CloseTimeout time.Duration
 
-	// QuantumBytes is the number of bytes that an endpoint may send in one turn, from either its
-	// small or its large fragments. QuantumBytes = 0 means 64768, which is 44 Ethernet packets and
-	// fits one send with UDP segmentation offload. A quantum below one packet counts as one packet.
+	// QuantumBytes is the number of bytes that an endpoint may send in one turn, for either its
+	// small or its large fragments. A QuantumBytes of 0 means 64768, which is 44 Ethernet packets
+	// and fits one send with UDP segmentation offload. A value below one packet counts as one
+	// packet.
 	QuantumBytes int
-	// PassPackets is the largest number of new packets posted in one call of Progress, 1 to 1024.
-	// PassPackets = 0 means 88.
+	// PassPackets is the maximum number of new packets posted in one call of Progress, 1 to 1024. A
+	// PassPackets of 0 means 88.
 	PassPackets int
-	// PollBatch is the largest number of completions polled from a channel in one call of Progress,
-	// 1 to 1024. PollBatch = 0 means 128.
+	// PollBatch is the maximum number of completions polled from a channel in one call of Progress,
+	// 1 to 1024. A PollBatch of 0 means 128.
 	PollBatch int
-	// IdlePollEvery is the number of calls of Progress between polls of an idle channel, 1 to 64,
-	// while messages arrive on the other channel. An idle channel is polled after 20 us in any
-	// case. IdlePollEvery = 0 means 16. An empty poll of a socket is a system call, which delays
-	// the messages on the other channel.
+	// IdlePollEvery is the number of calls of Progress between two polls of an idle channel while
+	// messages arrive on the other channel, 1 to 64. An idle channel is polled after 20 us in any
+	// case. An IdlePollEvery of 0 means 16. An empty poll of a socket is a system call, which
+	// delays the messages on the other channel.
 	IdlePollEvery int
 
 	// Random returns random numbers for the incarnation, connection tags and first sequence
-	// numbers. nil means crypto/rand. Simulators provide a function of their own.
+	// numbers. The value nil means crypto/rand. Simulators set a function of their own.
 	Random func() uint64
 }
 
@@ -189,8 +189,8 @@ func profileFor(info fabric.Info) string {
 	return "adaptive"
 }
 
-// WithDefaults returns c with its zero fields replaced by the defaults for a provider with that
-// Info. The error is that of Validate.
+// WithDefaults replaces the zero fields of c by the defaults for a provider with the given Info,
+// and returns the result of Validate as its error.
 func (c Config) WithDefaults(info fabric.Info) (Config, error) {
 	set(&c.Profile, profileFor(info))
 	set(&c.Reliability, reliabilityAuto)
@@ -249,9 +249,9 @@ func set[T comparable](p *T, v T) {
 	}
 }
 
-// providersMTU returns the datagram size to use for a provider with an MTU of that many bytes. An
-// MTU above 65507 is reduced to the next multiple of 64 (a cache line) below 65507, to keep copies
-// of chunks aligned.
+// providersMTU returns the datagram size for a provider with an MTU of the given number of bytes.
+// An MTU above 65507 is reduced to the largest multiple of 64 (a cache line) below 65507, so that
+// chunks are aligned.
 func providersMTU(bytes int) int {
 	if bytes > mtuBytesMax {
 		return mtuBytesMax &^ 63
@@ -262,12 +262,12 @@ func providersMTU(bytes int) int {
 const (
 	mtuBytesMax = 65507
 	mtuBytesMin = 512
-	// tinyBytesMin is the size that any handshake packet fits.
+	// tinyBytesMin is the size of the largest handshake packet.
 	tinyBytesMin = 256
 )
 
-// Validate returns an ErrConfig for the first value out of range. Before a call of Validate,
-// WithDefaults must have replaced the zero fields.
+// Validate returns ErrConfig for the first value that is out of range. Before Validate is called,
+// WithDefaults must have replaced the zero fields of the Config.
 func (c Config) Validate() error {
 	if err := c.Rules.Validate(); err != nil {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
@@ -346,7 +346,7 @@ func (c Config) recvDepths(info fabric.Info) (command, data int) {
 	return c.CommandDepth, c.RecvDepth
 }
 
-// segmentRoom returns the largest payload, in bytes, of a packet of that kind in a datagram of
+// segmentRoom returns the largest payload, in bytes, of a packet of the given kind in a datagram of
 // sizeBytes.
 func segmentRoom(sizeBytes int, kind frag.Kind) int {
 	return sizeBytes - frag.HeaderBytes(kind, 0)

@@ -10,7 +10,7 @@ import (
 )
 
 // descriptors is the pool of a module's fragment descriptors, which are allocated on demand and
-// lent to callers.
+// lent to applications.
 //
 //	free --lend--> with the caller --Send--> queued, sent, ended --giveBack--> free
 type descriptors struct {
@@ -30,16 +30,16 @@ type descriptors struct {
 }
 
 const (
-	// ownBytesMax is the largest memory, in bytes, that an idle descriptor keeps for its next
+	// ownBytesMax is the maximum memory, in bytes, that an unused descriptor keeps for its next
 	// Alloc.
 	ownBytesMax = 256 << 10
-	// largeBytesMax bounds the total unused memory, in bytes, that the pool keeps for Allocs above
+	// largeBytesMax is the maximum unused memory, in bytes, that the pool keeps for Allocs above
 	// ownBytesMax. Reuse saves the time in which the Go runtime clears new memory.
 	largeBytesMax = 4 << 20
 )
 
 // takeLarge returns memory of sizeBytes for Alloc. For more than ownBytesMax, takeLarge prefers the
-// most recently used idle buffer that is large enough.
+// most recently used buffer of the pool that is large enough.
 func (d *descriptors) takeLarge(sizeBytes int) []byte {
 	if sizeBytes > ownBytesMax {
 		for i := len(d.large) - 1; i >= 0; i-- {
@@ -53,8 +53,8 @@ func (d *descriptors) takeLarge(sizeBytes int) []byte {
 	return make([]byte, sizeBytes)
 }
 
-// keepLarge keeps mem for a later large Alloc. To stay within largeBytesMax, keepLarge drops the
-// buffers that were idle for the longest time.
+// keepLarge keeps mem for a later large Alloc. If the pool would exceed largeBytesMax, the buffers
+// that were unused for the longest time are dropped.
 func (d *descriptors) keepLarge(mem []byte) {
 	if cap(mem) > largeBytesMax {
 		return
@@ -67,7 +67,7 @@ func (d *descriptors) keepLarge(mem []byte) {
 }
 
 // lend takes a free descriptor for an endpoint, or allocates a descriptor if fewer than most exist.
-// The function share.MayHave divides the descriptors among the endpoints.
+// The function share.MayHave decides how many descriptors an endpoint may have.
 func (d *descriptors) lend(ep *Endpoint, most int, alone bool) (*Fragment, bool) {
 	left := most - d.count + len(d.free)
 	if !share.MayHave(ep.descriptors, left, most, alone) {
@@ -137,13 +137,13 @@ func (d *descriptors) noteOwnRegion(f *Fragment) {
 	}
 }
 
-// endOwnRegion counts the end of the memory registration of noteOwnRegion.
+// endOwnRegion counts the end of a registration that noteOwnRegion has counted.
 func (d *descriptors) endOwnRegion(f *Fragment) {
 	f.ownRegion = false
 	d.ownRegions--
 }
 
-// freeFrag frees a descriptor, and also the descriptor's send buffer if that was never sent.
+// freeFrag frees a descriptor, and also the descriptor's send buffer if it was never sent.
 func (m *Module) freeFrag(f *Fragment) {
 	if f.op != nil {
 		m.endOp(f)
@@ -155,11 +155,11 @@ func (m *Module) freeFrag(f *Fragment) {
 	m.frags.giveBack(f)
 }
 
-// isBye says whether f is a Bye, the transport's own fragment that ends a connection.
+// isBye reports whether f is a Bye, the transport's own fragment that ends a connection.
 func (f *Fragment) isBye() bool { return f.tag == frag.TagBye && !f.put }
 
-// internal says whether f is a fragment of the transport itself, a Bye or an answer to a peer's
-// operation.
+// internal reports whether f is a fragment of the transport itself, which is a Bye or an answer to
+// a peer's operation.
 func (f *Fragment) internal() bool { return f.answer || f.isBye() }
 
 // checkFree verifies up to eight of the free descriptors in each call, all of them in turn.
@@ -219,7 +219,7 @@ func (l *fragmentList) pushFront(f *Fragment) {
 	l.count++
 }
 
-// insert puts f behind the member behind, or at the front of the list if behind is nil.
+// insert puts f after the fragment behind, or at the front of the list if behind is nil.
 func (l *fragmentList) insert(f, behind *Fragment) {
 	switch behind {
 	case nil:
@@ -246,7 +246,7 @@ func (l *fragmentList) pop() *Fragment {
 	return f
 }
 
-// remove takes f out of the list, at any position, and returns the fragment before f.
+// remove removes f from the list, and returns the fragment before f.
 func (l *fragmentList) remove(f *Fragment) (before *Fragment) {
 	if l.first == f {
 		l.pop()

@@ -9,12 +9,12 @@ import (
 	"gobtl/frag"
 )
 
-// Connect returns the endpoint for a module's name. If there is no endpoint for the name yet,
-// Connect makes an endpoint and begins the handshake. Messages sent before the handshake is
-// complete are queued. The function of OnEndpoint gets the outcome of the handshake. A failed
-// handshake gives ErrUnreachable, ErrVersion, ErrStale or ErrRefused. A module may connect to its
-// own name. now is the present instant. Errors of Connect are ErrBadName, ErrClosed, and ErrRefused
-// at PeersMax endpoints.
+// Connect returns the endpoint for a module's name. If there is no endpoint for the name, Connect
+// makes an endpoint and begins the handshake. Messages that are sent before the handshake is
+// complete are queued. The function of OnEndpoint is called with the result of the handshake. A
+// failed handshake results in ErrUnreachable, ErrVersion, ErrStale or ErrRefused. A module may
+// connect to its own name. The argument now of Connect is the present time. Connect returns
+// ErrBadName, ErrClosed, or ErrRefused if there are PeersMax endpoints.
 func (m *Module) Connect(now Time, name []byte) (*Endpoint, error) {
 	m.at(now)
 	if m.closed || m.draining {
@@ -31,14 +31,14 @@ func (m *Module) Connect(now Time, name []byte) (*Endpoint, error) {
 	return m.handshakes.Connect(&n)
 }
 
-// Dial is Connect with an address instead of a name. The argument address is the address of the
-// peer's command channel, such as "192.0.2.1:4000". If the data port is not the next port, the data
-// port follows after a comma, as in "192.0.2.1:4000,4711". Any incarnation of the peer is accepted.
-// If an endpoint with the given address exists, Dial returns the existing endpoint. A restart of
-// the peer is detected after several unanswered packets, mostly within a quarter of
+// Dial connects like Connect, but to an address instead of a name. The argument address of Dial is
+// the address of the peer's command channel, such as "192.0.2.1:4000". If the data port is not the
+// next port, it follows after a comma, as in "192.0.2.1:4000,4711". Any incarnation of the peer is
+// accepted. If an endpoint with the given address exists, Dial returns the existing endpoint. A
+// restart of the peer is detected after several unanswered packets, mostly within a quarter of
 // Config.PeerTimeout. To reconnect earlier to a restarted peer, call Abort on the old endpoint
-// before Dial. Errors of Dial are ErrBadName (also for a fabric without textual addresses),
-// ErrClosed, and ErrRefused at PeersMax endpoints.
+// before Dial. Dial returns ErrBadName (also for a fabric without textual addresses), ErrClosed, or
+// ErrRefused if there are PeersMax endpoints.
 func (m *Module) Dial(now Time, address string) (*Endpoint, error) {
 	m.at(now)
 	if m.closed || m.draining {
@@ -69,7 +69,7 @@ func (m *Module) parseAddress(address string) (cmd, data []byte, err error) {
 	return cmd, data, err
 }
 
-// formatName returns the fabric's name of an endpoint in human-readable form.
+// formatName returns the fabric's name of an endpoint as readable text.
 func (m *Module) formatName(name []byte) string {
 	if a, ok := m.port.Dom.(fabric.Addresser); ok {
 		return a.FormatName(name)
@@ -77,9 +77,9 @@ func (m *Module) formatName(name []byte) string {
 	return hex.EncodeToString(name)
 }
 
-// Address is this module's address in the notation of Dial. Address returns Config.Advertise if
-// set, else the address that the module is bound to. Address is empty for a fabric without textual
-// addresses.
+// Address is this module's address in the notation of Dial. Address returns Config.Advertise if it
+// is set, and otherwise the address to which the module is bound. Address returns an empty text for
+// a fabric without textual addresses.
 func (m *Module) Address() string {
 	a, ok := m.port.Dom.(fabric.Addresser)
 	if !ok {
@@ -94,20 +94,20 @@ func (m *Module) Address() string {
 	return first
 }
 
-// IsModule says whether name, a result of Module.Name, is the name of this endpoint's peer. If
-// IsModule is true, the peer has also answered from the address in name.
+// IsModule reports whether name, a result of Module.Name, is the name of this endpoint's peer. If
+// IsModule returns true, the peer has also answered from the address in name.
 func (ep *Endpoint) IsModule(name []byte) bool {
 	n, err := frag.ParseName(name)
 	return err == nil && string(n.Command) == ep.id.Addr && ep.id.IsLife(n.Incarnation)
 }
 
-// AtHost says whether name, the name of a fabric endpoint, belongs to the host from which the peer
-// has answered. If the fabric does not tell hosts apart, AtHost is always true.
+// AtHost reports whether name, the name of a fabric endpoint, belongs to the host from which the
+// peer has answered. If the fabric does not tell hosts apart, AtHost always returns true.
 func (ep *Endpoint) AtHost(name []byte) bool {
 	c := &ep.m.peers
 	return !c.TellsHosts() || c.SameHost(string(name), ep.id.Addr)
 }
 
-// PeerAddress is the address of the peer's command channel in human-readable form, such as
-// "192.0.2.1:4000". For a fabric without textual addresses, PeerAddress is hexadecimal.
+// PeerAddress is the address of the peer's command channel as text, such as "192.0.2.1:4000". For a
+// fabric without textual addresses, the text is hexadecimal.
 func (ep *Endpoint) PeerAddress() string { return ep.m.formatName([]byte(ep.id.Addr)) }

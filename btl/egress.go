@@ -10,11 +10,10 @@ import (
 	"gobtl/reliability"
 )
 
-// The headers of outgoing packets are written in three files. This file writes the headers of
-// fragments, ACKs and Nacks. egress_hello.go writes the packets of handshakes. egress_path.go
-// writes path MTU probes (Pings), replies to probes (Pongs) and slices of packets (Parts). The
-// payload of a packet is in its send buffer, or the fabric gathers the payload. The channel posts
-// the packet.
+// The code below writes the headers of fragments, ACKs and Nacks. The packets of handshakes are
+// written in egress_hello.go. Path MTU probes (Pings), replies to probes (Pongs) and slices of
+// packets (Parts) are written in egress_path.go. The payload of a packet is in its send buffer, or
+// is gathered by the fabric from registered memory.
 
 // via is the channel that carries a packet.
 type via = port.Which
@@ -24,9 +23,9 @@ const (
 	viaData    = port.Data
 )
 
-// packet is an outgoing packet, with the header fields and the module's state of the packet. A
-// packet is a local variable of the sending function, is passed down by pointer, and is never
-// retained.
+// packet is an outgoing packet, with its header fields and the module's state of the packet. A
+// packet is a local variable of the sending function, and is passed only by pointer to functions
+// that do not keep it.
 type packet struct {
 	frag.Header
 	ep   *Endpoint
@@ -34,9 +33,8 @@ type packet struct {
 	seg  reliability.Token // the packet's send buffer
 }
 
-// setFrag fills the empty packet p for a fragment that fits one packet and has a send buffer. The
-// fragment completes with the packet. setFrag writes into p directly because a copy of a packet is
-// expensive.
+// setFrag fills the empty packet p for a fragment that fits into one packet and has a send buffer.
+// setFrag writes directly to p, because a copy of a packet is expensive.
 func (p *packet) setFrag(f *Fragment, flags frag.Flags) {
 	p.Kind, p.Flags, p.Tag, p.PayloadLen = frag.KindFrag, flags, f.tag, uint16(f.size)
 	p.Handle, p.PutOffset = uint64(f.handle), f.offset
@@ -46,7 +44,7 @@ func (p *packet) setFrag(f *Fragment, flags frag.Flags) {
 	}
 }
 
-// setOp adds to p the header fields of an operation that fits one packet.
+// setOp adds to p the header fields of an operation that fits into one packet.
 func (p *packet) setOp(o *operation) {
 	p.Op, p.OpCode = o.Number(), o.Code()
 	if o.Notifies() { // a put with its notification
@@ -56,13 +54,13 @@ func (p *packet) setOp(o *operation) {
 	}
 }
 
-// datagramBytes is the length in bytes, header included, of a packet whose kind, flags and payload
-// length are set.
+// datagramBytes returns the length in bytes, with the header, of a packet whose kind, flags and
+// payload length are set.
 func (p *packet) datagramBytes() int {
 	return frag.HeaderBytes(p.Kind, p.Flags) + int(p.PayloadLen)
 }
 
-// write writes a packet's header before the payload in the send buffer. The result is the
+// write writes a packet's header before the payload in the send buffer. write returns the
 // datagram's length in bytes.
 func (m *Module) write(p *packet, s *sendSegment) int {
 	sizeBytes := p.Encode(m.port.Arena.Bytes(segBuf(p.seg))) + int(p.PayloadLen)
@@ -70,8 +68,8 @@ func (m *Module) write(p *packet, s *sendSegment) int {
 	return sizeBytes
 }
 
-// writeWhole writes the header and payload of a fragment into the buffer b, which has no
-// sendSegment. The result is the datagram's length in bytes.
+// writeWhole writes the header and the payload of a fragment to the buffer b, which has no
+// sendSegment. writeWhole returns the datagram's length in bytes.
 func writeWhole(ep *Endpoint, b fabric.Buf, tag uint8, data []byte) int {
 	pkt := ep.m.port.Arena.Bytes(b)
 	number := ep.numbers.Take(&ep.m.source, viaCommand, 1)
@@ -85,8 +83,8 @@ var sentCounter = [16]Counter{
 	frag.KindPing: CntSentPing, frag.KindPong: CntSentPong,
 }
 
-// chunkRun is a run of consecutive chunks of one fragment. The field packet is the latest chunk
-// whose header was fully encoded. The field next writes the headers of the chunks that follow.
+// chunkRun is a series of consecutive chunks of one fragment. The field packet is the latest chunk
+// whose header was encoded completely. The field next writes the headers of the following chunks.
 type chunkRun struct {
 	packet
 	next      frag.Followers
@@ -97,8 +95,7 @@ type chunkRun struct {
 	sizeBytes uint32 // of the latest chunk's datagram
 }
 
-// beginRun initializes the empty r for chunks of the fragment f that go into the send buffers of
-// run.
+// beginRun initializes the empty r for chunks of the fragment f in the send buffers of run.
 func (m *Module) beginRun(r *chunkRun, f *Fragment, flags frag.Flags, run []reliability.Token) {
 	r.Kind, r.Flags, r.Tag, r.Handle = frag.KindChunk, flags, f.tag, uint64(f.handle)
 	r.FragID, r.SizeBytes = f.id, f.size
@@ -110,7 +107,7 @@ func (m *Module) beginRun(r *chunkRun, f *Fragment, flags frag.Flags, run []reli
 	m.sealRun(r, run)
 }
 
-// writeChunk writes the header of a run's next chunk into the send buffer t. The next chunk holds
+// writeChunk writes the header of the next chunk to the send buffer t. The next chunk holds
 // sizeBytes bytes of the fragment, from offset on.
 func (m *Module) writeChunk(r *chunkRun, t reliability.Token, offset, sizeBytes uint32) {
 	if r.written > 0 && sizeBytes == uint32(r.PayloadLen) {
@@ -139,8 +136,8 @@ func (m *Module) writeChunk(r *chunkRun, t reliability.Token, offset, sizeBytes 
 	r.written++
 }
 
-// appendRecord adds a small message, as a record, to an open pack, which is a packet for several
-// small messages. The first record of a pack gets its record header when the second record is
+// appendRecord adds a small message, as a record, to an open Pack, which is a packet for several
+// small messages. The first record of a Pack gets its record header when the second record is
 // added.
 func (m *Module) appendRecord(p *openPack, tag uint8, data []byte) {
 	b := m.port.Arena.Bytes(segBuf(p.seg))
@@ -154,8 +151,8 @@ func (m *Module) appendRecord(p *openPack, tag uint8, data []byte) {
 	p.records++
 }
 
-// refresh updates a packet before its retransmission, with a new packet number and a current ACK
-// field. If the peer has refused the packet, refresh replaces the packet by a Void, which is an
+// refresh updates a packet before its retransmission, with a new packet number and the current ACK
+// fields. If the peer has refused the packet, refresh replaces the packet by a Void, which is an
 // empty packet.
 func (m *Module) refresh(ep *Endpoint, t reliability.Token, s *sendSegment) {
 	if s.strip {
@@ -183,9 +180,8 @@ func (m *Module) refresh(ep *Endpoint, t reliability.Token, s *sendSegment) {
 	frag.SetAck(b, ack.Ack, ack.Credit, ack.CreditBytes, ack.Flags&frag.FlagDup != 0)
 }
 
-// stripPack removes the records that the peer has refused from a pack before its retransmission.
-// Records are the small messages in a pack. A pack without records left becomes a Void, an empty
-// packet.
+// stripPack removes the refused records from a Pack before its retransmission. A Pack without
+// records becomes a Void, an empty packet.
 func (m *Module) stripPack(ep *Endpoint, t reliability.Token, s *sendSegment) {
 	s.strip = false
 	all := m.recordsOf(t)
@@ -210,14 +206,14 @@ func (m *Module) stripPack(ep *Endpoint, t reliability.Token, s *sendSegment) {
 	m.rewrite(&p, s)
 }
 
-// rewrite is write for a packet that replaces a refused packet, and corrects the count of bytes in
+// rewrite writes a packet that replaces a refused packet, and corrects the number of bytes in
 // flight.
 func (m *Module) rewrite(p *packet, s *sendSegment) {
 	before := int(s.bytes)
 	p.ep.snd.Carry(m.write(p, s) - before)
 }
 
-// takeAck writes the owed ACK and the current credits into the header h.
+// takeAck writes the outstanding ACK and the current credits to the header h.
 func (m *Module) takeAck(ep *Endpoint, h *frag.Header) {
 	m.credits.At(m.now)
 	ep.rcv.Pace(m.acks.Lulls(), &m.rules)
@@ -233,8 +229,8 @@ func (m *Module) takeAck(ep *Endpoint, h *frag.Header) {
 	}
 }
 
-// sendAck sends the owed ACK as an Ack packet. sendAck returns false if the channel has no room for
-// the Ack packet now.
+// sendAck sends the outstanding ACK as an Ack packet. sendAck returns false if the channel has no
+// room for the Ack packet now.
 func (m *Module) sendAck(ep *Endpoint) bool {
 	c, to := ep.ackPath()
 	b, ok := m.takeControl(c, to)
@@ -264,12 +260,13 @@ func (m *Module) sendAck(ep *Endpoint) bool {
 	return true
 }
 
-// rangesRoom is the number of ranges of a selective ACK that fit an Ack packet of sizeBytes.
+// rangesRoom returns the number of ranges of a selective ACK that fit into an Ack packet of
+// sizeBytes.
 func rangesRoom(sizeBytes int) int {
 	return min(frag.SackRangesMax, (sizeBytes-frag.AckBytes-frag.SackHeadBytes)/frag.SackRangeBytes)
 }
 
-// writeSack writes a selective ACK into pkt, after the space for the header h of an Ack packet.
+// writeSack writes a selective ACK to pkt, behind the space for the header h of an Ack packet.
 // writeSack returns the length of the selective ACK in bytes.
 func (m *Module) writeSack(ep *Endpoint, h *frag.Header, pkt []byte) int {
 	s, words := &m.sack, m.sackWords[:]
@@ -289,7 +286,7 @@ func (m *Module) writeSack(ep *Endpoint, h *frag.Header, pkt []byte) int {
 }
 
 // sendNack tells the peer that the packet with sequence number n is refused, and why. If reason is
-// NackRecord, the argument tag is the tag of the refused messages in a pack. sendNack returns false
+// NackRecord, the argument tag is the tag of the refused messages in a Pack. sendNack returns false
 // if the channel has no room for the Nack now.
 func (m *Module) sendNack(ep *Endpoint, n seq.Num, reason, tag uint8) bool {
 	c, to := ep.ackPath()

@@ -6,8 +6,8 @@ import (
 	"gobtl/frag"
 )
 
-// SendHello sends a Hello or HelloAck on the channel that hello.Probe names, if there is room.
-// SendHello sends to the address to, or to the endpoint's peer if to is nil.
+// SendHello sends a Hello or HelloAck on the channel that hello.Probe names, if there is room. The
+// Hello goes to the address to, or to the endpoint's peer if to is nil.
 func (h handshakeHost) SendHello(
 	ep *Endpoint, kind frag.Kind, conn uint64, hello *frag.Hello, to []byte,
 ) {
@@ -24,8 +24,8 @@ func (h handshakeHost) SendHello(
 	if !ok {
 		return
 	}
-	// If this Hello is new to the peer, the peer has acknowledged nothing. The oldest number in
-	// flight is then the connection's first number.
+	// If the peer does not know this Hello, it has acknowledged nothing, and the oldest number in
+	// flight is the connection's first number.
 	first, _ := ep.snd.Window()
 	head := frag.Header{Kind: kind, Conn: conn, Seq: first}
 	if conn != 0 {
@@ -66,13 +66,13 @@ func (h handshakeHost) SendRetry(
 }
 
 // GiveUp cancels the sends queued in the fabric for an address that is about to be inserted again.
-// The Hello that is sent after GiveUp tells the peer the first sequence number that counts.
+// The next Hello to the address tells the peer the first sequence number that counts.
 func (h handshakeHost) GiveUp(name []byte) {
 	h.m.port.GiveUp(h.m.now, name)
 	h.m.settleSends()
 }
 
-// channel returns the channel on which a handshake packet with the probe p travels.
+// channel returns the channel for a handshake packet with the probe p.
 func (h handshakeHost) channel(p frag.Probe) *port.Channel {
 	if p == frag.ProbeData {
 		return &h.m.port.Data
@@ -80,7 +80,7 @@ func (h handshakeHost) channel(p frag.Probe) *port.Channel {
 	return &h.m.port.Command
 }
 
-// put adds a packet of a handshake to a channel's batch.
+// put adds a handshake packet to a channel's batch.
 func (h handshakeHost) put(c *port.Channel, b fabric.Buf, sizeBytes int, to fabric.Addr) {
 	h.m.stats.counters[CntSentControl]++
 	c.Put(b, sizeBytes, to)

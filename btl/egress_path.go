@@ -6,8 +6,8 @@ import (
 	"gobtl/reliability"
 )
 
-// sendPing sends a Ping (path MTU probe) or a Pong (the reply to a Ping) on the channel c, by kind.
-// sendPing returns false if the channel has no room for the packet now.
+// sendPing sends a Ping (path MTU probe) or a Pong (the reply to a Ping) on the channel c. sendPing
+// returns false if the channel has no room for the packet now.
 func (m *Module) sendPing(
 	ep *Endpoint, kind frag.Kind, c *port.Channel, nonce uint64, sizeBytes int,
 ) bool {
@@ -28,9 +28,8 @@ func (m *Module) sendPing(
 	return true
 }
 
-// putParts cuts the packet of a send buffer into Parts (slices) and adds the Parts to the data
-// channel's batch. The caller of putParts has checked that the batch has room for all slices of the
-// packet.
+// putParts splits the packet of a send buffer into Parts (slices) and adds the Parts to the data
+// channel's batch. The caller of putParts has checked that the batch has room for all Parts.
 func (m *Module) putParts(ep *Endpoint, t reliability.Token) {
 	s := &m.segs[t]
 	total := int(s.bytes)

@@ -58,14 +58,14 @@ type peerTable = meet.Table[*Endpoint]
 // endOf returns the part of an endpoint that the table of connections uses.
 func endOf(ep *Endpoint) *meet.End[*Endpoint] { return &ep.id }
 
-// arriving is an endpoint's state for fragments that arrive in chunks from the peer.
+// arriving is an endpoint's state for fragments that arrive from the peer in chunks.
 type arriving struct {
 	asm      frag.Assembler
 	expects  *landing.Expectation[*Endpoint] // which chunk is next; nil before the first chunk
 	goesOnAt Time                            // last progress, real or assumed (shed.go)
 }
 
-// route holds the peer's addresses and the packet sizes of the path to it.
+// route holds the peer's addresses and the packet sizes of the path to the peer.
 type route struct {
 	cmdAddr      fabric.Addr
 	dataAddr     fabric.Addr
@@ -76,12 +76,12 @@ type route struct {
 	fragBytesMax uint32
 }
 
-// fragBytesUnknown is the value of fragBytesMax, the peer's limit for a fragment, before the peer
-// has announced a limit.
+// fragBytesUnknown is the value of fragBytesMax, the peer's maximum size of a fragment, before the
+// peer has announced it.
 const fragBytesUnknown = 1<<32 - 1
 
-// agreeSizes sets the largest packets and fragments for the peer. agreeSizes takes this side's
-// channels, and the sizes that the peer has announced.
+// agreeSizes sets the maximum sizes of packets and fragments to the peer, from this side's channels
+// and the sizes that the peer has announced.
 func (r *route) agreeSizes(own *port.Port, tinyBytes, mtuBytes int, fragBytesMax uint32) {
 	r.tinyMost, r.mtuMost = min(own.Command.MTUBytes(), tinyBytes), min(own.Data.MTUBytes(), mtuBytes)
 	r.fragBytesMax = fragBytesMax
@@ -102,7 +102,7 @@ func (r *route) addrOn(by via) fabric.Addr {
 // useSize sets the size of the largest datagram that is sent to the peer from now on.
 func (r *route) useSize(mtuBytes int) { r.mtu, r.tiny = mtuBytes, min(r.tinyMost, mtuBytes) }
 
-// goodbye is the state of an orderly close by this side, by the peer, or by both.
+// goodbye is the state of a connection that closes in order, by this side, by the peer, or by both.
 type goodbye struct {
 	closing  bool      // Close was called: a Bye is queued, sent, or acknowledged
 	byeSeen  bool      // the peer's Bye has arrived
@@ -112,7 +112,7 @@ type goodbye struct {
 	closeAt  Time      // when Close took effect, on the axis of clock.nowUnpaused
 }
 
-// usable returns an error with the reason if nothing can be sent to the peer any more, else nil.
+// usable returns nil if messages can be sent to the peer, and otherwise an error with the reason.
 func (ep *Endpoint) usable() error {
 	switch {
 	case ep.err != nil:
@@ -124,30 +124,30 @@ func (ep *Endpoint) usable() error {
 }
 
 // Err returns the error with which the endpoint ended, such as ErrClosed, ErrPeerClosed,
-// ErrPeerDead or ErrUnreachable. Err is nil before the endpoint has ended.
+// ErrPeerDead or ErrUnreachable. Before the endpoint has ended, Err returns nil.
 func (ep *Endpoint) Err() error { return ep.err }
 
-// Connected says whether the handshake is complete and the endpoint has not ended.
+// Connected reports whether the handshake is complete and the endpoint has not ended.
 func (ep *Endpoint) Connected() bool { return ep.id.State() == stateConnected }
 
-// Outstanding returns the number of unacknowledged packets and the number of fragments queued to be
-// sent.
+// Outstanding returns the number of unacknowledged packets and the number of fragments that wait to
+// be sent.
 func (ep *Endpoint) Outstanding() (packets, fragments int) {
 	return ep.snd.InFlight(),
 		ep.small.queue.count + ep.large.queue.count + int(ep.pack.records)
 }
 
-// MaxTiny is the size, in bytes, of the largest fragment that takes the command channel to this
-// peer.
+// MaxTiny is the size, in bytes, of the largest fragment that is sent to this peer on the command
+// channel.
 func (ep *Endpoint) MaxTiny() int { return segmentRoom(ep.tiny, frag.KindFrag) }
 
 // MTUBytes is the size of the largest datagram that is now sent to this peer (see also Path).
 func (ep *Endpoint) MTUBytes() int { return ep.mtu }
 
-// Close closes the endpoint in order. First all accepted fragments are delivered, then the peer is
-// told of the close, and at last this side gets EventClosed. Close takes at most
-// Config.CloseTimeout after the peer's last new ACK. Sends after Close fail with ErrClosed. now is
-// the present instant.
+// Close closes the endpoint in order. All accepted fragments are delivered, then the peer is
+// informed, and then this side gets EventClosed. Close ends at most Config.CloseTimeout after the
+// peer's last new ACK. Sends after Close return ErrClosed. The argument now of Close is the present
+// time.
 func (ep *Endpoint) Close(now Time) { ep.close(now, frag.ByeClosed) }
 
 // close queues a Bye with a code behind all fragments that wait to be sent.
@@ -162,14 +162,14 @@ func (ep *Endpoint) close(now Time, code uint16) {
 		m.end(ep, EventClosed, ErrClosed)
 		return
 	}
-	// The descriptor of a Bye is not from the pool, which may be empty.
+	// The descriptor of a Bye does not come from the pool, which may be empty.
 	ep.enqueue(ep.newBye(code))
 	if ep.id.State() == stateConnected {
 		m.beginClose(ep)
 	}
 }
 
-// beginClose starts the timer that ends an orderly close if the peer stops answering.
+// beginClose starts the timer that ends the closing if the peer stops answering.
 func (m *Module) beginClose(ep *Endpoint) {
 	ep.closeAt = m.nowUnpaused
 	wait := m.cfg.CloseTimeout
@@ -179,9 +179,9 @@ func (m *Module) beginClose(ep *Endpoint) {
 	m.watches.Set(ep, wait)
 }
 
-// Abort ends the endpoint at once, and unfinished sends fail with ErrClosed. Abort tells the peer
-// with one packet, and the peer's endpoint then fails with an EndedError. If the packet of Abort is
-// lost, the peer's timers detect the end of the connection.
+// Abort ends the endpoint at once, and incomplete sends end with ErrClosed. Abort informs the peer
+// with one packet, after which the peer's endpoint fails with an EndedError. If the packet of Abort
+// is lost, the peer's timers detect the end of the connection.
 func (ep *Endpoint) Abort() {
 	ep.m.stir()
 	if ep.err == nil {
@@ -196,7 +196,7 @@ func (m *Module) byeDone(ep *Endpoint) {
 	}
 }
 
-// fail ends everything that is under way on an endpoint. All sends to the peer complete with err.
+// fail ends everything that is in progress on an endpoint. All sends to the peer end with err.
 // After fail, only the table of connections refers to the endpoint.
 func (m *Module) fail(ep *Endpoint, ev Event, err error) {
 	if err == nil {
@@ -228,7 +228,7 @@ func (m *Module) fail(ep *Endpoint, ev Event, err error) {
 	m.dirty = true
 }
 
-// failQueue completes the fragments of a to-send list with err, because the endpoint has ended.
+// failQueue ends the fragments of a queue with err, because the endpoint has ended.
 func (m *Module) failQueue(q *fragmentList, err error) {
 	for f := q.pop(); f != nil; f = q.pop() {
 		if f.hasSeg {
@@ -264,14 +264,14 @@ func (m *Module) failSeg(t reliability.Token, err error) {
 	m.segEnded(f)
 }
 
-// end is fail, and also removes the endpoint from every table.
+// end calls fail, and removes the endpoint from every table.
 func (m *Module) end(ep *Endpoint, ev Event, err error) {
 	if ep.id.State() == stateEnded {
 		return
 	}
 	if ep.id.State() == stateAccepting || ep.id.State() == stateLingering {
-		// The application never knew of this accepting endpoint, or already has the event for the
-		// end of this lingering endpoint.
+		// The application does not know an accepting endpoint, and already has the event for the
+		// end of a lingering endpoint.
 		if ep.err == nil {
 			ep.err = err
 		}
@@ -281,8 +281,7 @@ func (m *Module) end(ep *Endpoint, ev Event, err error) {
 	m.remove(ep)
 }
 
-// remove frees the slot of an endpoint. Packets that arrive after remove are not matched to the
-// endpoint.
+// remove frees the slot of an endpoint. Packets that arrive later are not assigned to the endpoint.
 func (m *Module) remove(ep *Endpoint) {
 	m.dirty = true
 	m.sched.unblock()

@@ -5,22 +5,22 @@ import (
 	"fmt"
 )
 
-// The errors of the package are to be tested with errors.Is.
+// The errors below can be tested with errors.Is.
 var (
-	// ErrAgain means that a descriptor, buffer, credit or place in a queue is not available now.
-	// Call Progress and repeat the call.
+	// ErrAgain means that a descriptor, a buffer, a credit or room in a queue is not available now,
+	// and that the call can be repeated after Progress.
 	ErrAgain = errors.New("btl: out of resources for now, try again after progress")
 	// ErrClosed means that the module or endpoint was closed on this side.
 	ErrClosed = errors.New("btl: closed")
-	// ErrPeerClosed means that the peer closed its end of the connection.
+	// ErrPeerClosed means that the peer has closed the connection.
 	ErrPeerClosed = errors.New("btl: closed by the peer")
-	// ErrPeerDead means that the peer acknowledged nothing, or did not answer a probe, for
-	// Config.PeerTimeout. Over a reliable fabric, ErrPeerDead also means that the fabric could not
-	// deliver a packet to the peer. The error's text names the silent channel.
+	// ErrPeerDead means that the peer has acknowledged nothing, or has not answered a probe, for
+	// Config.PeerTimeout. Over a reliable fabric, ErrPeerDead may also mean that the fabric could
+	// not deliver a packet to the peer. The text of the error names the silent channel.
 	ErrPeerDead = errors.New("btl: peer does not answer")
-	// ErrLost means that a fabric that claims to be reliable has lost or reordered packets.
+	// ErrLost means that a fabric that should be reliable has lost or reordered packets.
 	ErrLost = errors.New("btl: packet lost by a fabric that is said to be reliable")
-	// ErrBroken means that the peer has broken the protocol by an acknowledgement of packets that
+	// ErrBroken means that the peer has violated the protocol by an acknowledgement of packets that
 	// were never sent.
 	ErrBroken = errors.New("btl: the peer has broken the protocol")
 	// ErrPeerRestarted means that the peer has restarted as a new incarnation. Messages in flight
@@ -28,56 +28,56 @@ var (
 	ErrPeerRestarted = errors.New("btl: peer restarted")
 	// ErrUnreachable means that the handshake was not complete within Config.HandshakeTimeout.
 	ErrUnreachable = errors.New("btl: peer cannot be reached")
-	// ErrNarrow means that the peer answers, but the path does not carry packets of 1200 bytes. If
-	// Config.MTUBytes is below 1200, ErrNarrow means that the path does not carry packets of
-	// Config.MTUBytes.
+	// ErrNarrow means that the peer answers, but that the path does not carry packets of 1200
+	// bytes. If Config.MTUBytes is below 1200, ErrNarrow means that the path does not carry packets
+	// of Config.MTUBytes.
 	ErrNarrow = errors.New("btl: the path to the peer does not carry datagrams of the least size")
 	// ErrStalled means that the peer's partly received fragments made no progress for
 	// Config.PeerTimeout, while other peers needed the memory of these fragments.
 	ErrStalled = errors.New("btl: the peer holds memory that others want, and does not go on")
-	// ErrVersion means that the two sides have no protocol version in common, or that one side
-	// lacks a required feature.
+	// ErrVersion means that the two sides have no common protocol version, or that one side lacks a
+	// required feature.
 	ErrVersion = errors.New("btl: peer speaks another protocol version")
 	// ErrStale means that the name given to Connect belongs to an earlier incarnation of the peer.
 	ErrStale = errors.New("btl: address of an earlier incarnation of the peer")
 	// ErrRefused means that one side refuses another endpoint, mostly because a limit on endpoints
-	// is reached. The error's text names the side and the reason. If the peer's application refused
-	// the connection, the ErrRefused is a RefusedError.
+	// is reached. The text of the error names the side and the reason. If the peer's application
+	// has refused the connection, the error is a RefusedError.
 	ErrRefused = errors.New("btl: refused")
 	// ErrBadName means that the bytes are not a module name of this provider.
 	ErrBadName = errors.New("btl: malformed or foreign module name")
 	// ErrTooLarge means that the fragment exceeds the size limit of this side or of the peer.
 	ErrTooLarge = errors.New("btl: fragment too large")
-	// ErrTag means that the tag is above TagMax and reserved to the transport.
+	// ErrTag means that the tag is above TagMax and reserved for the transport.
 	ErrTag = errors.New("btl: tag out of range")
 	// ErrNoHandler means that the peer has no handler for the fragment's tag.
 	ErrNoHandler = errors.New("btl: peer has no handler for this tag")
 	// ErrUnwanted means that the fragment is longer than the peer's handler accepts (HandleUpTo).
-	// If the peer runs an older version, a too long fragment ends with ErrNoHandler instead of
-	// ErrUnwanted.
+	// If the peer runs an older version, the error is ErrNoHandler instead.
 	ErrUnwanted = errors.New("btl: the peer does not want this fragment")
 	// ErrRemoteAccess means that the target of an operation is not in a memory region of the peer,
-	// or that the region does not allow the operation. If the peer reports the failed access, the
-	// ErrRemoteAccess is an AccessError with the reason.
+	// or that the region does not allow the operation. If the peer has reported the failed access,
+	// an ErrRemoteAccess is an AccessError with the reason.
 	ErrRemoteAccess = errors.New("btl: remote memory access refused")
-	// ErrUnsupported means that the peer supports no operation on its memory except puts.
+	// ErrUnsupported means that the peer supports no operations on its memory except puts.
 	ErrUnsupported = errors.New("btl: the peer takes no such operation")
 	// ErrConfig means that a configuration value is out of range.
 	ErrConfig = errors.New("btl: invalid configuration")
 	// ErrReentrant means that Progress was called from a callback.
 	ErrReentrant = errors.New("btl: Progress called from a callback")
-	// ErrContext means that the context is nil, and that the call had no effect. Only package
-	// runner, the packages on top of runner, and stream return ErrContext.
+	// ErrContext means that the context is nil, and that the call had no effect. ErrContext is
+	// returned only by package runner, the packages on top of runner, and package stream.
 	ErrContext = errors.New("btl: nil context")
 	// ErrEndpoint means that the endpoint is nil or belongs to another module.
 	ErrEndpoint = errors.New("btl: endpoint of another module")
-	// ErrState means that the caller does not own the fragment, which was sent, was freed, or
-	// belongs to another endpoint. For a Region, ErrState means that the Region is exposed already.
+	// ErrState means that the caller does not own the fragment, because it was sent or freed, or
+	// belongs to another endpoint. For a Region, ErrState means that the Region is already exposed.
 	// For a Kept, ErrState means that the Kept holds data.
 	ErrState = errors.New("btl: fragment is not in the caller's hands")
 )
 
-// RefusedError is an ErrRefused by decision of the peer's application (see Module.Admit).
+// RefusedError is an ErrRefused for a connection that the peer's application has refused (see
+// Module.Admit).
 type RefusedError struct {
 	Code  uint16 // the peer's code: see Refuse, Defer
 	Later bool   // the peer deferred until the handshake timed out

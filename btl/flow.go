@@ -1,22 +1,20 @@
 package btl
 
-// An endpoint's fragments to send wait in two flows (queues). The small flow has the fragments that
-// fit a packet, and the open pack, which is the packet that is being filled with small messages.
-// The large flow has the larger fragments, which are cut into chunks. All flows of all endpoints
-// take turns by deficit round robin (Shreedhar and Varghese 1995). Large fragments and busy
-// endpoints therefore delay others by at most a quantum of bytes per flow. The packet that exceeds
-// the deficit is still sent, and the excess is charged to the next turn. A packet's size need
-// therefore not be known before the packet is built.
+// An endpoint's fragments wait in two flows (queues) until they are sent. The small flow has the
+// fragments that fit into one packet, and the open Pack, which is the packet to which small
+// messages are still added. The large flow has the larger fragments, which are split into chunks.
+// All flows of all endpoints take turns by deficit round robin (Shreedhar and Varghese 1995). Large
+// fragments and busy endpoints therefore delay other flows by at most a quantum of bytes for each
+// flow. The packet that exceeds the deficit is still sent and the excess is charged to the next
+// turn, so the packet's size need not be known in advance.
 //
 // A flow that becomes active again with some of its last quantum left is served before the other
-// flows (the new flows of FQ-CoDel, RFC 8290). A flow that was served first gets a new quantum only
-// in its turn behind all other flows. A flow that was served first therefore has a lower latency,
-// but no more bandwidth.
+// flows (the new flows of FQ-CoDel, RFC 8290). A flow that is served first gets its next quantum
+// behind all other flows, so it has a lower latency but no more bandwidth.
 //
-// The two flows of an endpoint share the endpoint's send window, and a small fragment that is sent
-// at once does not wait for a turn. A balance therefore compares the bytes sent by the small and
-// the large flow while both flows have something to send. Neither flow may be ahead of the other by
-// more than a quantum.
+// The two flows of an endpoint share its send window, and a small fragment that is sent at once
+// does not wait for a turn. A balance therefore counts the bytes of both flows while both have
+// something to send, and neither flow may be ahead by more than a quantum.
 
 // flow is one of the two send queues of an endpoint, for small or for large fragments.
 type flow struct {
@@ -27,8 +25,7 @@ type flow struct {
 	deficit    int // bytes that the flow may still send in this turn
 }
 
-// sending has an endpoint's queues of fragments to send, and counts the endpoint's buffers and
-// descriptors.
+// sending holds an endpoint's queues, and the numbers of its buffers and descriptors.
 type sending struct {
 	small   flow // fragments of one packet that wait to be sent
 	large   flow // larger fragments that wait to be sent
@@ -37,7 +34,7 @@ type sending struct {
 	sentIn  uint64 // the module's sendEpoch in which something was sealed last
 	fragIDs fragIDs
 	buffers int // send buffers lent, queued or in flight
-	// descriptors counts the endpoint's fragments that are lent, under way, or ended but not
+	// descriptors counts the endpoint's fragments that are lent, in progress, or ended but not
 	// reported.
 	descriptors int
 	bursts      bool  // the latest pack had several messages
@@ -52,7 +49,7 @@ func (ep *Endpoint) initFlows() {
 }
 
 // quantum is the number of bytes that a flow may send in a turn. A quantum is at least the MTU, so
-// that a turn is not used up by the excess of the turn before.
+// that a turn is not used up by the excess of the previous turn.
 func (m *Module) quantum() int { return max(m.cfg.QuantumBytes, m.port.Data.MTUBytes()) }
 
 // flowOf returns the flow that holds a queued fragment. A Bye is the last fragment in the large
@@ -64,35 +61,35 @@ func (ep *Endpoint) flowOf(f *Fragment) *flow {
 	return &ep.small
 }
 
-// fitsPacket says whether a fragment fits one packet of the current MTU.
+// fitsPacket reports whether a fragment fits into one packet of the present MTU.
 func (ep *Endpoint) fitsPacket(f *Fragment) bool {
 	return f.packetBytes() <= ep.mtu
 }
 
-// waiting says whether the endpoint has something to send.
+// waiting reports whether the endpoint has something to send.
 func (ep *Endpoint) waiting() bool {
 	return ep.small.queue.first != nil || ep.large.queue.first != nil || ep.pack.open()
 }
 
-// bulk says whether a large fragment is queued that waits for nothing except room to send. Small
-// fragments take turns with a large fragment that waits only for room. A large fragment that waits
-// for a fence, for memory at the peer or for another event does not delay small fragments.
+// bulk reports whether a large fragment is queued that waits only for room to send. Small fragments
+// take turns with a large fragment that waits only for room, but do not wait for one that waits for
+// a fence or for memory of the peer.
 func (ep *Endpoint) bulk() bool {
 	f := ep.large.queue.first
 	return f != nil && !f.isBye() && !ep.behindFence(f) && !ep.lacksMemory(f) &&
 		!ep.pauses(f) && !ep.holds(f) && !f.placeless()
 }
 
-// lacksMemory says whether a large fragment waits because the peer has refused an earlier chunk for
-// lack of memory. Puts and answers to gets do not wait, because puts and answers need no reassembly
-// memory at the peer.
+// lacksMemory reports whether a large fragment waits because the peer has refused an earlier chunk
+// for lack of memory. Puts and answers to gets do not wait, because they need no reassembly memory
+// of the peer.
 func (ep *Endpoint) lacksMemory(f *Fragment) bool {
 	return ep.snd.NeedsMemory() && !f.put && !f.answer && !f.isBye()
 }
 
-// overtakes says whether a small fragment may be sent at once, or be added to the open pack.
-// overtakes is true if no small fragment is queued, no fence is pending, and the small flow is not
-// ahead of the large flow.
+// overtakes reports whether a small fragment may be sent at once, or be added to the open Pack.
+// overtakes returns true if no small fragment is queued, no fence is pending, and the small flow is
+// not ahead of the large flow.
 func (ep *Endpoint) overtakes() bool {
 	return ep.small.queue.first == nil && !ep.flushes.Fenced() &&
 		(ep.large.queue.first == nil || ep.balance > 0 || !ep.bulk())
@@ -107,7 +104,7 @@ func (ep *Endpoint) sentSmall(sizeBytes int) {
 }
 
 // sentLarge credits sizeBytes of large fragments to the balance. If no small fragment waits, the
-// balance is limited to one quantum in favor of the small flow.
+// balance is limited to one quantum in favour of the small flow.
 func (ep *Endpoint) sentLarge(sizeBytes int) {
 	ep.balance += sizeBytes
 	if first := ep.small.queue.first; first == nil || ep.behindFence(first) {
@@ -124,12 +121,12 @@ func (m *Module) overtook(ep *Endpoint, sizeBytes int) {
 	m.sched.rearm(ep)
 }
 
-// spareMax bounds the room in the send window and the send buffers that large fragments leave to
-// small fragments. Without spareMax, a small fragment might have to wait for the ACK of a large
-// fragment.
+// spareMax is the maximum room in the send window, and number of send buffers, that large fragments
+// leave to small fragments. Without spareMax, a small fragment might have to wait for the ACK of a
+// large fragment.
 const spareMax = 8
 
-// bulkRoom is the number of packets of large fragments that may be sent within the send window now.
+// bulkRoom is the number of packets of large fragments that the send window allows now.
 func (ep *Endpoint) bulkRoom() int {
 	const share = 16
 	room := ep.snd.RoomOf(ep.mtu)
@@ -145,7 +142,7 @@ func (ep *Endpoint) bulkBytes() int {
 	return ep.m.quantum() - ep.balance
 }
 
-// may says whether the flow has something to send and the send window allows a packet.
+// may reports whether the flow has something to send and the send window allows a packet.
 func (f *flow) may() bool {
 	ep := f.ep
 	if ep.id.State() != stateConnected {
@@ -163,13 +160,13 @@ func (f *flow) may() bool {
 			(ep.balance > 0 || !ep.bulk())
 }
 
-// passBytes bounds the bytes that one pass (call of Progress) sends before the next pass receives
-// again.
+// passBytes is the maximum number of bytes that one call of Progress sends, so that it soon
+// receives again.
 const passBytes = 256 << 10
 
 // serve sends from the flows in turn, up to Config.PassPackets packets or passBytes bytes in total.
 // If serve stops within the turn of a flow, the turn continues in the next call of serve. A flow
-// whose send window is full leaves the scheduler's list until an ACK opens the window.
+// whose send window is full leaves the list of active flows until an ACK opens the window.
 func (m *Module) serve() {
 	budget, bytes := m.cfg.PassPackets, passBytes
 	batched := m.port.Command.Batched() + m.port.Data.Batched() // room taken until the pass ends
@@ -194,8 +191,8 @@ func (m *Module) serve() {
 }
 
 // serveFlow sends up to bytes bytes and budget packets in a flow's turn. serveFlow returns the
-// numbers of bytes and packets sent, which are below the limits if a buffer or the room of a
-// channel is lacking.
+// numbers of sent bytes and packets, which are below the limits if no buffer is free or the channel
+// is full.
 func (m *Module) serveFlow(f *flow, bytes, budget int) (sent, packets int) {
 	ep := f.ep
 	for f.deficit > 0 && sent < bytes && packets < budget && f.may() {

@@ -7,8 +7,8 @@ import (
 	"gobtl/internal/seq"
 )
 
-// flushQueue returns the queue of the endpoint's pending calls of Flush and Fence, and makes the
-// queue at the first call.
+// flushQueue returns the queue of the endpoint's pending calls of Flush and Fence, which it makes
+// if there is none.
 func (ep *Endpoint) flushQueue() *flush.Queue[*Fragment] {
 	if ep.flushes == nil {
 		ep.flushes = new(flush.Queue[*Fragment])
@@ -16,17 +16,17 @@ func (ep *Endpoint) flushQueue() *flush.Queue[*Fragment] {
 	return ep.flushes
 }
 
-// Refused returns the number of messages that the peer refused after Send or SendImmediate had
-// reported Done. last is the reason of the latest refusal, ErrNoHandler or ErrRemoteAccess. The
-// function of the next Flush after a refused message also gets the error last. Over a reliable
-// fabric, the peer may report refusals only at a flush, or when the peer renews the credits.
+// Refused returns the number of messages that the peer has refused after Send or SendImmediate had
+// returned Done. The result last of Refused is the reason of the latest refusal, ErrNoHandler or
+// ErrRemoteAccess. The function of the next Flush also gets this error. Over a reliable fabric, the
+// peer may report refusals only at a flush, or when the peer renews the credits.
 func (ep *Endpoint) Refused() (messages uint64, last error) { return ep.flushes.Refusals() }
 
-// Flush has Progress call fn, if fn is not nil, when the peer has acknowledged everything that was
-// sent before Flush. fn gets ErrNoHandler or ErrRemoteAccess if the peer refused messages after
-// Send had returned Done (see Refused). If the endpoint ends before the flush is complete, fn gets
-// the error of Endpoint.Err. On an ended endpoint Flush may call fn at once. now is the present
-// instant.
+// Flush lets Progress call fn, if fn is not nil, when the peer has acknowledged everything that was
+// sent before. The argument of fn is ErrNoHandler or ErrRemoteAccess if the peer has refused
+// messages after Send had returned Done (see Refused). If the endpoint ends before the flush is
+// complete, the argument of fn is the error of Endpoint.Err. On an ended endpoint, Flush may call
+// fn before it returns. The argument now of Flush is the present time.
 func (ep *Endpoint) Flush(now Time, fn func(error)) {
 	ep.m.at(now)
 	if ep.err != nil {
@@ -46,10 +46,11 @@ func (ep *Endpoint) Flush(now Time, fn func(error)) {
 }
 
 // Fence orders sends to the peer. Fragments given to Send after Fence are sent only when all
-// earlier fragments are done. A message is done when the peer has acknowledged the message. A put
-// is done when all bytes are in place, and a get or atomic operation when the answer has arrived.
-// Fence does not block. Until the earlier fragments are done, SendImmediate returns ErrAgain.
-// Without a fence, operations and messages may overtake each other. now is the present instant.
+// earlier fragments are done. A message is done when the peer has acknowledged it. A put is done
+// when all bytes are written, and a get or an atomic operation when its answer has arrived. Fence
+// does not block. Until the earlier fragments are done, SendImmediate returns ErrAgain. Without a
+// fence, operations and messages may be executed in another order than sent. The argument now of
+// Fence is the present time.
 func (ep *Endpoint) Fence(now Time) {
 	ep.m.at(now)
 	if ep.err != nil {
@@ -62,9 +63,8 @@ func (ep *Endpoint) Fence(now Time) {
 	ep.m.sched.rearm(ep)
 }
 
-// sealForFlush closes the open pack (the packet that is being filled with small messages), so that
-// no later message is added to the pack. sealForFlush returns the sequence number after all sent
-// packets.
+// sealForFlush closes the open Pack, so that no later message is added to this packet. sealForFlush
+// returns the sequence number after all sent packets.
 func (ep *Endpoint) sealForFlush() seq.Num {
 	if ep.pack.open() && ep.id.State() == stateConnected {
 		ep.m.overtook(ep, ep.m.sealPack(ep))
@@ -72,8 +72,8 @@ func (ep *Endpoint) sealForFlush() seq.Num {
 	return ep.sentUntil()
 }
 
-// noteUntold records the loss of an accepted message without an OnDone function. The next Flush
-// gets err.
+// noteUntold records the loss of an accepted message without an OnDone function. The function of
+// the next Flush gets err.
 func (ep *Endpoint) noteUntold(err error) {
 	if ep.err == nil {
 		ep.flushQueue().Lost(err)
@@ -85,7 +85,7 @@ func (ep *Endpoint) lastQueued() flush.Tails[*Fragment] {
 	return flush.Tails[*Fragment]{ep.small.queue.last, ep.large.queue.last}
 }
 
-// sentUntil is the sequence number after all sent packets and the open pack, if there is one.
+// sentUntil returns the sequence number after all sent packets and the open Pack, if there is one.
 func (ep *Endpoint) sentUntil() seq.Num {
 	_, next := ep.snd.Window()
 	if ep.pack.open() {
@@ -138,12 +138,12 @@ func (ep *Endpoint) failFlushes() {
 	}
 }
 
-// behindFence says whether a fragment has to wait for an earlier fence.
+// behindFence reports whether a fragment has to wait for an earlier fence.
 func (ep *Endpoint) behindFence(f *Fragment) bool { return ep.flushes.Behind(f.fence) }
 
 // pushAnswer adds the answer to a peer's operation to a queue, ahead of fragments that wait for a
-// fence. An answer behind fragments that wait for a fence could make two endpoints, each with a
-// fence, wait for each other forever.
+// fence. If answers waited for a fence, two endpoints that have a fence each could wait for each
+// other for ever.
 func (ep *Endpoint) pushAnswer(q *fragmentList, f *Fragment) {
 	if f.fence = ep.flushes.Met(); q.last == nil || !ep.behindFence(q.last) {
 		q.push(f)
@@ -156,8 +156,8 @@ func (ep *Endpoint) pushAnswer(q *fragmentList, f *Fragment) {
 	q.insert(f, behind)
 }
 
-// lastBefore returns the last fragment with at most fences calls of Fence before it, for each of
-// the endpoint's queues.
+// lastBefore returns, for each of the endpoint's queues, the last fragment with at most fences
+// calls of Fence before it.
 func (ep *Endpoint) lastBefore(fences uint32) (last flush.Tails[*Fragment]) {
 	for k, q := range [...]*fragmentList{&ep.small.queue, &ep.large.queue} {
 		for f := q.first; f != nil && int32(f.fence-fences) <= 0; f = f.next {
@@ -167,7 +167,7 @@ func (ep *Endpoint) lastBefore(fences uint32) (last flush.Tails[*Fragment]) {
 	return last
 }
 
-// checkFlushes verifies that every pending call of Flush still has something to wait for.
+// checkFlushes verifies that every pending call of Flush waits for an event that can still occur.
 func (ep *Endpoint) checkFlushes() error {
 	if ep.err != nil && ep.flushes.Len() > 0 {
 		return errors.New("flushes are due and will not be called")

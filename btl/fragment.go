@@ -12,7 +12,7 @@ import (
 // Status tells what became of an accepted send.
 type Status uint8
 
-// The values of Status are the outcomes of a Send that returns no error.
+// The values of Status are the results of a Send that returns no error.
 const (
 	// Done means that the fragment was sent and its bytes were copied. After Done, OnDone is not
 	// called, and the descriptor belongs to the module.
@@ -33,14 +33,14 @@ const (
 )
 
 // Fragment is the descriptor of one message or operation to be sent. Alloc, Prepare and PreparePut
-// lend a Fragment to the caller. An accepted Send, or Free, gives the Fragment back to the module.
+// lend a Fragment to the caller. A successful Send, or Free, gives the Fragment back to the module.
 type Fragment struct {
 	// OnDone is called when a queued fragment ends, and may be nil. After OnDone has returned, the
 	// caller must not use the Fragment any more.
 	OnDone func(f *Fragment, err error)
 	// Context is for the caller; the module does not use Context.
 	Context uint64
-	// Signal requests a call of OnDone in any case, so that Send never returns Done.
+	// Signal makes the module call OnDone in any case, so that Send never returns Done.
 	Signal bool
 
 	ep     *Endpoint
@@ -66,7 +66,7 @@ type Fragment struct {
 	checked, unmet uint32 // scratch of Module.Check
 }
 
-// manner has the properties of a fragment that a plain message does not need.
+// manner holds the properties of a fragment that a plain message does not need.
 type manner struct {
 	op     *operation
 	vec    *vector // the payload, if it lies in several pieces
@@ -82,8 +82,7 @@ type confirmed struct {
 	mixed bool    // that packet also has messages without OnDone
 }
 
-// cut holds the sizes of a fragment's chunks, in bytes, from the time that the first chunk was
-// sent.
+// cut holds the sizes of a fragment's chunks, in bytes, after the first chunk was sent.
 type cut struct {
 	first uint16 // size of the first chunk
 	chunk uint16 // size of the other chunks
@@ -96,11 +95,11 @@ type source struct {
 	ownRegion bool   // the region is registered for this fragment alone
 }
 
-// Bytes is the fragment's payload, which the caller fills before Send. After an accepted Send the
-// payload belongs to the module. Bytes is nil for a payload in several pieces.
+// Bytes is the fragment's payload, which the caller fills before Send. After a successful Send the
+// payload belongs to the module. Bytes is nil for a payload in several memory segments.
 func (f *Fragment) Bytes() []byte { return f.mem }
 
-// Endpoint returns the endpoint that the fragment is for.
+// Endpoint returns the endpoint to which the fragment will be sent.
 func (f *Fragment) Endpoint() *Endpoint { return f.ep }
 
 // takeFrag returns a descriptor for a fragment of size bytes. takeFrag returns ErrAgain,
@@ -121,10 +120,10 @@ func (m *Module) takeFrag(ep *Endpoint, size int) (*Fragment, error) {
 	return f, nil
 }
 
-// Alloc lends the caller a fragment of sizeBytes with memory of the module. For up to
-// Limits.SegmentBytes, the fragment's memory is a packet buffer, which is sent without a copy. The
-// caller fills Bytes and calls Send. The errors of Alloc are ErrAgain, ErrTooLarge, ErrTag, or the
-// error of an ended endpoint.
+// Alloc lends the caller a fragment of sizeBytes with memory of the module. The memory of a
+// fragment of up to Limits.SegmentBytes is a packet buffer, which is sent without a copy. The
+// caller fills Bytes and calls Send. Alloc returns ErrAgain, ErrTooLarge, ErrTag, or the error of
+// an ended endpoint.
 func (ep *Endpoint) Alloc(tag Tag, sizeBytes int) (*Fragment, error) {
 	if tag > TagMax {
 		return nil, ErrTag
@@ -152,7 +151,8 @@ func (ep *Endpoint) Alloc(tag Tag, sizeBytes int) (*Fragment, error) {
 }
 
 // Prepare lends the caller a fragment whose payload is mem, which is read when packets are sent.
-// mem must not change until OnDone is called or Send returns Done. The errors are those of Alloc.
+// The memory mem must not change until OnDone is called or Send returns Done. Prepare returns the
+// same errors as Alloc.
 func (ep *Endpoint) Prepare(tag Tag, mem []byte) (*Fragment, error) {
 	if tag > TagMax {
 		return nil, ErrTag
@@ -175,16 +175,16 @@ func (m *Module) findRegion(f *Fragment) {
 	f.gather, f.gatherOff = m.frags.registered.Find(f.mem)
 }
 
-// PreparePut lends the caller a fragment that writes mem into a memory region of the peer, from
-// offset on. The peer calls no handler. OnDone with nil means that all bytes are in place.
-// ErrRemoteAccess means that the peer does not have the target region or does not allow the put. If
-// the peer closes the region during a put, some bytes of the put may have been written. Until
-// OnDone, and after a failed put, the contents of the target bytes are undefined. The errors of
-// PreparePut are those of Alloc, and ErrRemoteAccess if offset and length exceed the range of
+// PreparePut lends the caller a fragment that writes mem to a memory region of the peer, from
+// offset on. No handler of the peer is called. OnDone with nil means that all bytes are written.
+// OnDone with ErrRemoteAccess means that the peer does not have the target region or does not allow
+// the put. If the peer closes the region during a put, some bytes of the put may have been written.
+// Until OnDone, and after a failed put, the contents of the target bytes are undefined. PreparePut
+// returns the same errors as Alloc, and ErrRemoteAccess if offset and length exceed the range of
 // uint64.
 func (ep *Endpoint) PreparePut(mem []byte, target Handle, offset uint64) (*Fragment, error) {
 	if offset+uint64(len(mem)) < offset {
-		// The peer would drop a packet with a range beyond uint64 as malformed, without an answer.
+		// The peer would drop a packet whose range exceeds uint64 as malformed, without an answer.
 		return nil, fmt.Errorf("%w: %d bytes at offset %d", ErrRemoteAccess, len(mem), offset)
 	}
 	f, err := ep.m.takeFrag(ep, len(mem))

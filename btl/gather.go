@@ -10,11 +10,11 @@ import (
 
 // Registration keeps memory registered with the fabric. A provider that supports gathering reads
 // the payload of large fragments directly from registered memory, without a copy.
-// Registration.Close must not be called while a fragment with payload in the memory is under way.
+// Registration.Close must not be called while a fragment in the memory is being sent.
 type Registration = regcache.Registration
 
 // RegisterMemory registers mem with the fabric, or shares an existing registration that covers mem.
-// Go memory stays pinned until Registration.Close. RegisterMemory returns fabric.ErrNotSupported if
+// Go memory is pinned until Registration.Close. RegisterMemory returns fabric.ErrNotSupported if
 // the provider cannot register memory. Fragments from unregistered memory are copied.
 func (m *Module) RegisterMemory(mem []byte) (*Registration, error) {
 	if m.closed {
@@ -26,7 +26,7 @@ func (m *Module) RegisterMemory(mem []byte) (*Registration, error) {
 	return m.frags.registered.Register(mem)
 }
 
-// gathers says whether the fabric reads a fragment's payload in place, without a copy. If
+// gathers reports whether the fabric reads a fragment's payload in place, without a copy. If
 // registration is cheap (Caps.FreeRegions), gathers registers the fragment's memory for the time of
 // the send.
 func (m *Module) gathers(f *Fragment) bool {
@@ -48,10 +48,10 @@ func (m *Module) gathers(f *Fragment) bool {
 	return true
 }
 
-// mayGatherAnswers says whether the fabric may gather the payload of answers to a peer's gets from
-// the exposed region. mayGatherAnswers is true if the fabric reads a packet's payload before the
-// fabric accepts the packet. Region.Close copies the payload of gathered packets that may have to
-// be sent after the close. On counted links the result is false.
+// mayGatherAnswers reports whether the fabric may gather the payload of answers to a peer's gets
+// from the exposed region. mayGatherAnswers returns true if the fabric reads a packet's payload
+// before it accepts the packet. Region.Close copies the payload of gathered packets that may have
+// to be retransmitted after the close. On counted links mayGatherAnswers returns false.
 func (m *Module) mayGatherAnswers(ep *Endpoint) bool {
 	return !ep.id.Counted && m.port.Data.Caps().InjectBytes >= m.port.Data.Caps().MTUBytes
 }
@@ -80,8 +80,8 @@ func (r *Region) takeAlong() {
 }
 
 // gatherBytesMin is the fragment size, in bytes, from which on the payload is gathered instead of
-// copied. For fragments below gatherBytesMin, a copy costs less than the later completion that
-// gathering requires.
+// copied. The copy of a smaller fragment costs less than the later completion that gathering
+// requires.
 const gatherBytesMin = 4 << 10
 
 // dropOwn ends the registration that the module has made for a fragment, if there is one.
@@ -94,8 +94,7 @@ func (m *Module) dropOwn(f *Fragment) {
 // dropRegion ends the memory registration that the module has made for fragment f.
 func (m *Module) dropRegion(f *Fragment) {
 	if !m.closed { // a closed module has no fabric any more
-		// The registered region is valid, so only a fault of the provider can make DeregisterRegion
-		// fail.
+		// A valid region can be deregistered unless the provider is faulty.
 		if f.vec != nil {
 			m.dropPieces(f)
 		} else {

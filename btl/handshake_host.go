@@ -12,12 +12,12 @@ import (
 	"gobtl/internal/seq"
 )
 
-// helloCredit is the number of credits in a Hello. The first ACK brings the further credits, so
-// that peers with unproven addresses hold almost no credits.
+// helloCredit is the number of credits in a Hello. Further credits are granted in the first ACK, so
+// that peers with unproven addresses have almost no credits.
 const helloCredit = 1
 
-// handshakeHost implements the interface through which package meet uses the module, and carries
-// out the decisions of the handshakes. The packets of handshakes are sent in egress_hello.go.
+// handshakeHost is the module as package meet uses it, and carries out the decisions of the
+// handshakes. The packets of handshakes are sent in egress_hello.go.
 type handshakeHost struct{ m *Module }
 
 // openHandshakes initializes the module's handshakes with the contents of this side's Hello
@@ -36,7 +36,8 @@ func (h handshakeHost) Now() Time    { return h.m.nowUnpaused }
 func (h handshakeHost) Pass() uint64 { return h.m.pass }
 
 // Make makes an endpoint and inserts the peer's two addresses into the fabric. Make returns
-// ErrRefused at PeersMax endpoints, and ErrBadName for an address that the fabric rejects.
+// ErrRefused if there are PeersMax endpoints, and ErrBadName for an address that the fabric
+// rejects.
 func (h handshakeHost) Make(cmd, data []byte, tinyBytes, mtuBytes int) (*Endpoint, error) {
 	m := h.m
 	if m.peers.Full() {
@@ -141,8 +142,8 @@ func (h handshakeHost) Restarted(ep *Endpoint) {
 
 func (h handshakeHost) Supersede(old *Endpoint) { h.m.watches.Supersede(old) }
 
-// Merge moves the connection state of half, another endpoint of the same peer, to ep. ep keeps its
-// own queues of fragments to send.
+// Merge moves the connection state of half, another endpoint of the same peer, to ep. The endpoint
+// ep keeps its own queues of fragments to send.
 func (h handshakeHost) Merge(ep, half *Endpoint) {
 	h.m.watches.Take(ep, half)
 	h.leaveAddr(ep.cmdAddr)
@@ -154,7 +155,7 @@ func (h handshakeHost) Merge(ep, half *Endpoint) {
 	ep.link = half.link
 }
 
-// leaveAddr has the port remove a peer's address when the last sends to that address have
+// leaveAddr makes the port remove a peer's address when the last sends to this address have
 // completed.
 func (h handshakeHost) leaveAddr(a fabric.Addr) {
 	h.m.port.Leave(a, h.m.now.Add(port.CancelAfter))
@@ -205,8 +206,7 @@ func (h handshakeHost) Full() bool { return h.m.outbox.full(h.m.cfg.PeersMax) }
 
 func (h handshakeHost) AskSilent(holds func(*Endpoint) bool) { h.m.watches.AskSilent(holds) }
 
-// whyRejected returns the error for the caller when the peer has answered the handshake with a
-// Reject.
+// whyRejected returns the endpoint's error after the peer has answered the handshake with a Reject.
 func whyRejected(r frag.Reject) error {
 	switch r.Reason {
 	case frag.RejectVersion:
@@ -226,8 +226,9 @@ func whyRejected(r frag.Reject) error {
 	return fmt.Errorf("%w at the peer: its tables are full", ErrRefused)
 }
 
-// whyNot returns the error for a handshake that timed out. The error's text names the channels with
-// and without an answer, because a firewall on the path may pass only one of the two ports.
+// whyNot returns the endpoint's error after its handshake has timed out. The text of the error
+// names the channels with and without an answer, because a firewall on the path may pass only one
+// of the two ports.
 func (h handshakeHost) whyNot(ep *Endpoint) error {
 	hs := ep.id.Handshake()
 	if code, ok := hs.Later(); ok {

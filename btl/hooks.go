@@ -4,18 +4,18 @@ import "gobtl/fabric"
 
 // Hooks has the methods of a module for drivers. A driver, such as package runner, calls Progress
 // for many goroutines and sleeps between the calls. Only one goroutine at a time may call methods
-// of Hooks, and never while Progress runs in another goroutine. Hooks holds a pointer, and may be
+// of Hooks, and not while Progress runs in another goroutine. Hooks holds a pointer, and may be
 // copied.
 type Hooks struct{ m *Module }
 
-// Hooks returns the methods for drivers. A program that calls Progress itself does not need them.
+// Hooks returns the methods for drivers. A program that calls Progress itself does not need Hooks.
 func (m *Module) Hooks() Hooks { return Hooks{m} }
 
-// TakeOver prepares the module for a driver that sleeps when the module is idle. Timers of peers
+// TakeOver prepares the module for a driver that sleeps while the module is idle. Timers of peers
 // without packets in flight are stopped, so that these timers do not wake the driver. The receive
-// state is updated before a message's handler runs, so that a reply of the handler carries the ACK.
-// After TakeOver, Progress calls the OnDone functions (see Module.PullCompletions). The driver must
-// call TakeOver before the first peer connects.
+// state is updated before a message's handler runs, so that a reply of the handler contains the
+// ACK. After TakeOver, Progress calls the OnDone functions (see Module.PullCompletions). TakeOver
+// must be called before the first peer connects.
 func (h Hooks) TakeOver() {
 	h.m.recovery.StopIdle()
 	h.m.booksFirst = true
@@ -23,35 +23,35 @@ func (h Hooks) TakeOver() {
 }
 
 // Sleeper returns the fabric's Sleeper, for a sleep in a goroutine that does not own the module,
-// and the fabric's Hastener, which shortens the sleep. Sleeper returns nil for an interface that
-// the fabric does not implement.
+// and the fabric's Hastener, which shortens the sleep. Each result of Sleeper is nil if the fabric
+// does not implement its interface.
 func (h Hooks) Sleeper() (fabric.Sleeper, fabric.Hastener) {
 	s, _ := h.m.port.Dom.(fabric.Sleeper)
 	e, _ := h.m.port.Dom.(fabric.Hastener)
 	return s, e
 }
 
-// Owns says whether ep, which may be nil, belongs to the module. Any goroutine may call Owns.
+// Owns reports whether ep, which may be nil, belongs to the module. Any goroutine may call Owns.
 func (h Hooks) Owns(ep *Endpoint) bool { return ep != nil && ep.m == h.m }
 
-// Handles says whether a tag of up to TagMax has a handler.
+// Handles reports whether a tag of up to TagMax has a handler.
 func (h Hooks) Handles(tag Tag) bool { return tag <= TagMax && h.m.handlers[tag] != nil }
 
 // Enter sets the module's time before calls of the module's methods outside of Progress. The next
-// call of Progress examines all state, because the methods may have left work. An instant before
-// the latest instant counts as the latest instant.
+// call of Progress then examines the whole state, because the methods may have left work. A time
+// before the module's time is ignored.
 func (h Hooks) Enter(now Time) { h.m.at(now) }
 
-// Advance only sets the module's time, for later calls of methods that take no instant.
+// Advance only sets the module's time, for later calls of methods without a time argument.
 func (h Hooks) Advance(now Time) { h.m.tick(now) }
 
-// AcknowledgeAll sends the owed ACKs whose timers would soon wake the driver. In a callback
+// AcknowledgeAll sends the outstanding ACKs whose timers would soon wake the driver. In a callback
 // AcknowledgeAll does nothing.
 func (h Hooks) AcknowledgeAll() { h.m.acknowledgeAll() }
 
 // PublishStats makes Module.Stats return the present values of the counters.
 func (h Hooks) PublishStats() { h.m.publish() }
 
-// NoteLost records the loss of a message that the driver had accepted from a caller. The endpoint's
-// next Flush then gets err. On an ended endpoint, NoteLost has no effect.
+// NoteLost records the loss of a message that the driver had accepted from an application. The
+// function of the endpoint's next Flush gets err. On an ended endpoint, NoteLost has no effect.
 func (h Hooks) NoteLost(ep *Endpoint, err error) { ep.noteUntold(err) }

@@ -11,19 +11,19 @@ import (
 	"gobtl/reliability"
 )
 
-// This file reads the headers of arrived packets, looks up the endpoints and processes piggybacked
-// ACKs. recv.go handles the payload.
+// The code below parses the headers of received packets, looks up their endpoints and handles their
+// ACKs, and recv.go handles their payloads.
 
-// arrival is a received packet. An arrival is a local variable of the receiving function, is passed
-// down by pointer, and is never retained.
+// arrival is a received packet. An arrival is a local variable of the receiving function, and is
+// passed only by pointer to functions that do not keep it.
 type arrival struct {
 	frag.Header
 	ep      *Endpoint
 	payload []byte // in the receive buffer
 }
 
-// deferredReceive describes a packet that receiveFast has delivered. The next pass updates the
-// receive state for the deferred packet.
+// deferredReceive describes a packet that receiveFast has delivered. The next call of Progress
+// updates the receive state for the packet of a deferredReceive.
 type deferredReceive struct {
 	on      *port.Channel
 	tag     uint64 // of the endpoint, which may have ended meanwhile
@@ -33,8 +33,7 @@ type deferredReceive struct {
 }
 
 // decode parses a packet's header into in and looks up the endpoint. decode returns false if the
-// packet needs no more work, because decode has dropped and counted the packet or has handled a
-// packet of a handshake.
+// packet was dropped and counted, or was a handshake packet and is handled.
 func (m *Module) decode(c *port.Channel, comp *fabric.Completion, in *arrival) bool {
 	m.stats.counters[CntReceived]++
 	if comp.Errno != 0 {
@@ -74,7 +73,7 @@ func (m *Module) decode(c *port.Channel, comp *fabric.Completion, in *arrival) b
 	return true
 }
 
-// isHandshake marks the kinds of packets that belong to handshakes.
+// isHandshake reports whether a packet is of a kind that belongs to handshakes.
 var isHandshake = [16]bool{
 	frag.KindHello: true, frag.KindHelloAck: true, frag.KindReject: true, frag.KindRetry: true,
 }
@@ -85,7 +84,7 @@ func (m *Module) drop(reason Counter) bool {
 	return false
 }
 
-// sourceOf returns the source address of a datagram, empty if the fabric does not know the source.
+// sourceOf returns the source address of a datagram, which is empty if the fabric does not know it.
 // The returned slice is valid until the next call of sourceOf.
 func (m *Module) sourceOf(c *port.Channel, comp *fabric.Completion) []byte {
 	return c.AppendSource(m.seen[:0], comp)
@@ -134,7 +133,7 @@ func (m *Module) onForeign(c *port.Channel, comp *fabric.Completion, pkt []byte)
 		frag.Reject{Reason: frag.RejectVersion, Nonce: f.Nonce})
 }
 
-// receive processes a received packet and delivers the fragment that the packet completes.
+// receive handles a received packet and delivers the fragment that the packet completes.
 func (m *Module) receive(c *port.Channel, comp *fabric.Completion) {
 	var in arrival
 	m.rxVia = c.Which()
@@ -162,7 +161,7 @@ func (m *Module) receive(c *port.Channel, comp *fabric.Completion) {
 	}
 }
 
-// receiveWhole processes a packet that was reassembled from Parts (slices of a packet).
+// receiveWhole handles a packet that was assembled from Parts (slices of a packet).
 func (m *Module) receiveWhole(part *arrival, whole []byte) {
 	in := arrival{ep: part.ep}
 	var err error
@@ -192,17 +191,17 @@ func (m *Module) onSack(in *arrival) bool {
 	done, verdict := ep.snd.OnSack(m.now, in.Ack, in.Credit, &reliability.Sack{
 		Words: words[:s.Words(words)], Last: s.Last, Copies: s.Copies,
 		Delay: time.Duration(s.DelayUs) * time.Microsecond,
-		// The ACK may have waited unread on this side, too.
+		// The received ACK may have been unread on this side for some time.
 		Unread: time.Duration(s.UnreadUs)*time.Microsecond + m.rxQueuedMax,
 	}, m.done[:0])
 	return m.afterAck(ep, &in.Header, done, verdict)
 }
 
-// wasNumberOf says whether the packet number number may have been sent with sequence number n. A
-// packet in flight that was sent only once must have been sent with exactly the packet number
-// number. wasNumberOf detects acknowledgements of packets that the peer has not received, because
-// packet numbers are skipped at random. For a retransmitted or acknowledged packet, any sent packet
-// number of either channel is valid, because any copy may have arrived.
+// wasNumberOf reports whether the packet with sequence number n may have been sent with the packet
+// number number. For a packet in flight that was sent once, wasNumberOf accepts only its actual
+// packet number. The check detects acknowledgements of packets that the peer has not received,
+// because packet numbers are skipped at random. For a retransmitted or acknowledged packet, any
+// used packet number of either channel is valid, because any of its transmissions may have arrived.
 func (m *Module) wasNumberOf(ep *Endpoint, n seq.Num, number uint32) bool {
 	if t, ok := ep.snd.Token(n); ok && m.recovery.Resends(t) == 0 {
 		return frag.NumberOf(m.port.Arena.Bytes(segBuf(t))) == number
@@ -211,8 +210,7 @@ func (m *Module) wasNumberOf(ep *Endpoint, n seq.Num, number uint32) bool {
 }
 
 // receiveFast delivers a fragment of one packet, or a put with its notification, before the receive
-// state is updated. receiveFast returns false if the packet does not qualify for the fast path. In
-// that case no state has changed.
+// state is updated. If the packet does not qualify, receiveFast returns false and changes nothing.
 func (m *Module) receiveFast(c *port.Channel, comp *fabric.Completion) bool {
 	if comp.Errno != 0 || int(comp.Len) > m.port.Arena.Size() || m.booksFirst {
 		return false
@@ -254,7 +252,7 @@ func (m *Module) receiveFast(c *port.Channel, comp *fabric.Completion) bool {
 }
 
 // putOff leaves the update of the receive state, for the packet whose header is in m.deferred, to
-// the next pass.
+// the next call of Progress.
 func (m *Module) putOff(c *port.Channel) {
 	d := &m.deferred
 	c.Received(1)
@@ -263,8 +261,8 @@ func (m *Module) putOff(c *port.Channel) {
 	m.dirty = true
 }
 
-// finishDeferred updates the receive state for the packet that receiveFast delivered in the
-// previous pass. The handler that received the packet may have ended the endpoint meanwhile.
+// finishDeferred updates the receive state for the packet that receiveFast has delivered in the
+// previous call of Progress. The handler for that packet may have ended the endpoint.
 func (m *Module) finishDeferred() {
 	d := &m.deferred
 	if !d.pending {
@@ -289,7 +287,7 @@ func (m *Module) finishDeferred() {
 	m.accepted(ep, &d.hdr)
 }
 
-// nextRecord parses the first record (small message) in the rest of a pack.
+// nextRecord parses the first record (small message) in the rest of a Pack.
 func nextRecord(pack []byte) (tag uint8, data, rest []byte) { return frag.NextRecord(pack) }
 
 // seqOf returns the sequence number of the packet in a send buffer.

@@ -9,16 +9,16 @@ import (
 )
 
 // A handler may keep a received fragment without a copy. A fragment of one packet is kept in its
-// receive buffer, and a spare buffer is posted instead of that buffer. A large fragment is kept in
-// its reassembly memory, which then no longer counts against Config.ReassemblyBytesMax. When the
-// spare buffers or the budget of kept bytes are used up, the fragment is copied. Kept fragments
-// therefore take no resources away from receiving.
+// receive buffer, and a spare buffer is posted in place of that buffer. A large fragment is kept in
+// its reassembly memory, which then no longer counts towards Config.ReassemblyBytesMax. If there
+// are no more spare buffers or Config.KeptBytesMax is reached, the fragment is copied, so that kept
+// fragments do not hinder the reception of others.
 //
 //	packet buffer:   posted --> arrived --Keep--> kept --Release, the last--> spare --> posted
 //	memory of large: under way --> whole --Keep--> kept --Release--> idle, or let go
 
-// Kept holds data that a handler has kept. The zero value is ready for Module.Keep. After Release,
-// the Kept can be used again for Module.Keep, and reuses its memory for copies.
+// Kept holds data that a handler has kept. The zero value can be used with Module.Keep. After
+// Release, the Kept can be used again, and reuses its memory for copies.
 type Kept struct {
 	m    *Module
 	data []byte
@@ -47,11 +47,11 @@ type keeping struct {
 	arrivals // messages that wait for PullArrivals
 }
 
-// Keep stores data in k until k.Release. data is all or part of the data of the handler that calls
-// Keep. k.Bytes does not change until k.Release. data is not copied while at most
-// Config.KeptPackets packets and KeptBytesMax bytes of larger fragments are kept. If handlers keep
-// more, or if data is not the handler's data, Keep copies data into memory of k, which is reused.
-// Keep returns ErrState if k already holds data.
+// Keep stores data in k until k.Release. The argument data of Keep is all or a part of the data of
+// the handler that calls Keep. k.Bytes does not change until k.Release. Keep does not copy data
+// while at most Config.KeptPackets packets and KeptBytesMax bytes of larger fragments are kept. If
+// more is kept, or if data is not the handler's data, Keep copies data to memory of k, which is
+// reused. Keep returns ErrState if k already holds data.
 func (m *Module) Keep(k *Kept, data []byte) error {
 	if k.in != keptNowhere {
 		return fmt.Errorf("%w: something is kept there", ErrState)
@@ -77,8 +77,8 @@ func (m *Module) Keep(k *Kept, data []byte) error {
 // after Module.Close.
 func (k *Kept) Bytes() []byte { return k.data }
 
-// Release gives the kept memory back, and further calls do nothing. Before Module.Close has
-// returned, only the goroutine that owns the module may call Release. After Module.Close, any
+// Release returns the kept memory to the module, and further calls do nothing. Before Module.Close
+// has returned, only the goroutine that owns the module may call Release. After Module.Close, any
 // goroutine may call Release, but only one for each Kept.
 func (k *Kept) Release() {
 	switch m := k.m; {
@@ -93,8 +93,8 @@ func (k *Kept) Release() {
 	*k = Kept{own: k.own}
 }
 
-// takePacket keeps the receive buffer of the packet that is being delivered, if data lies in that
-// buffer and a spare buffer is left.
+// takePacket keeps the receive buffer of the packet that is being delivered, if the buffer contains
+// data and a spare buffer is left.
 func (k *Kept) takePacket(data []byte) (ok bool) {
 	k.buf, ok = k.m.port.Keeper.Keep(data)
 	return ok
@@ -113,8 +113,8 @@ func (q *arrivals) copyOut(kept *port.Keeper) {
 	}
 }
 
-// keepMessage keeps the memory of the large fragment that is being delivered, if data lies in that
-// memory and Config.KeptBytesMax allows the fragment.
+// keepMessage keeps the memory of the large fragment that is being delivered, if the memory
+// contains data and Config.KeptBytesMax allows it.
 func (m *Module) keepMessage(k *Kept, data []byte) bool {
 	h := &m.keeping
 	msg := h.msg

@@ -10,16 +10,16 @@ import (
 	"gobtl/frag"
 )
 
-// If the provider supports landings, the module receives large fragments without a copy of its own:
-// the provider writes the payloads of expected chunks straight to the target memory (package
-// landing). This file supplies the memory, and accepts the packets whose payloads are in place.
-// Chunks use the data channel, or the command channel on a reliable fabric.
+// If the provider supports direct receive (landings), it writes the payloads of expected chunks of
+// large fragments directly to their final memory (package landing). The code below supplies the
+// memory, and accepts the packets whose payloads were written there. Chunks use the data channel,
+// or the command channel on a reliable fabric.
 //
-// A region is closed in a handler or between two passes, when all landed packets have been
-// processed. Nothing is therefore written to a closed region.
+// A region is closed only in a handler or between two calls of Progress, when all received packets
+// were handled, so nothing is written to a closed region.
 
-// expected returns the endpoint's expectation of the next chunk, which is allocated at the first
-// call, or nil if no landings are possible for the endpoint's chunks.
+// expected returns the endpoint's expectation of the next chunk, which the first call allocates, or
+// nil if chunks of this endpoint cannot be received directly.
 func (ep *Endpoint) expected() *landing.Expectation[*Endpoint] {
 	if ep.expects == nil && ep.lands() {
 		ep.expects = landing.New(ep, &ep.asm, ep.id.Counted)
@@ -27,7 +27,7 @@ func (ep *Endpoint) expected() *landing.Expectation[*Endpoint] {
 	return ep.expects
 }
 
-// chunkCame updates the expectation after the arrival of the chunk in h, where whole says that the
+// chunkCame updates the expectation after the chunk with header h, where whole is true if the
 // fragment is complete.
 func (m *Module) chunkCame(ep *Endpoint, h *frag.Header, whole bool) {
 	if x := ep.expected(); x != nil {
@@ -35,9 +35,9 @@ func (m *Module) chunkCame(ep *Endpoint, h *frag.Header, whole bool) {
 	}
 }
 
-// pieceCame updates the expectation after a piece has arrived in a packet that several fragments
-// share. The next chunk of the piece's fragment is expected if enough full packets of the fragment
-// follow.
+// pieceCame updates the expectation after the beginning or end of a large fragment has arrived in a
+// shared packet. pieceCame expects the next chunk of a large fragment only if the rest of the
+// fragment fills enough packets.
 func (m *Module) pieceCame(ep *Endpoint, h *frag.Header, whole bool) {
 	if left := h.SizeBytes - h.OffsetBytes - uint32(h.PayloadLen); !whole && m.landing.Worth(left) {
 		m.chunkCame(ep, h, false)
@@ -46,7 +46,7 @@ func (m *Module) pieceCame(ep *Endpoint, h *frag.Header, whole bool) {
 	}
 }
 
-// putCame updates the expectation after the acceptance of a put's packet with the header h.
+// putCame updates the expectation after an accepted packet of a put with the header h.
 func (m *Module) putCame(ep *Endpoint, h *frag.Header) {
 	if h.Kind != frag.KindChunk {
 		return
@@ -58,7 +58,7 @@ func (m *Module) putCame(ep *Endpoint, h *frag.Header) {
 
 // pollLanding polls the channel that carries chunks. If a chunk is expected, pollLanding first
 // tells the provider the memory for the payload. pollLanding may ask for fewer completions than
-// limit.
+// limit allows.
 func (m *Module) pollLanding(limit int) (got int, err error) {
 	var mem []byte
 	if x := m.landing.Next(limit > 1); x != nil {
@@ -67,8 +67,8 @@ func (m *Module) pollLanding(limit int) (got int, err error) {
 	return m.landing.Poll(m.now, limit, mem)
 }
 
-// memoryOf returns the memory for the chunk that is expected next from an endpoint's peer, and for
-// the chunks behind it. memoryOf returns nil if there is no such memory.
+// memoryOf returns the memory for the next expected chunks of an endpoint's peer. memoryOf returns
+// nil if there is no such memory.
 func (m *Module) memoryOf(x *landing.Expectation[*Endpoint]) []byte {
 	ep := x.Of
 	if ep.id.State() != stateConnected {
@@ -88,7 +88,7 @@ func (m *Module) memoryOf(x *landing.Expectation[*Endpoint]) []byte {
 	return r.Bytes()[to.At:][:n:n]
 }
 
-// handleLanded processes the completions of a poll with a landing.
+// handleLanded handles the completions of a poll with direct receive.
 func (m *Module) handleLanded(c *port.Channel, comps []fabric.Completion) {
 	for len(comps) > 0 {
 		if comps[0].Op == fabric.OpSend {
@@ -113,9 +113,9 @@ func (m *Module) handleLanded(c *port.Channel, comps []fabric.Completion) {
 	m.landing.Done()
 }
 
-// receiveLanded accepts a chunk whose payload has landed in place, and the run of chunks behind
-// that chunk. The result is the number of accepted packets. receiveLanded returns 0 if the first
-// packet is not the expected chunk or is not acceptable. In that case no state has changed.
+// receiveLanded accepts a chunk whose payload was written to its final memory, and the adjacent
+// chunks behind it. receiveLanded returns the number of accepted packets. If the first packet is
+// not the expected chunk or is not acceptable, receiveLanded returns 0 and changes nothing.
 func (m *Module) receiveLanded(c *port.Channel, comps []fabric.Completion) (count int) {
 	var in arrival
 	x, isPut := m.landing.Aim()
@@ -131,18 +131,19 @@ func (m *Module) receiveLanded(c *port.Channel, comps []fabric.Completion) (coun
 	}
 }
 
-// runOf returns the number of packets that can be accepted together. h is the header of the first.
+// runOf returns the number of packets that can be accepted together. The argument h of runOf is the
+// header of the first of these packets.
 func (m *Module) runOf(ep *Endpoint, h *frag.Header, comps []fabric.Completion) (count int) {
 	count = 1
-	// Each packet of the run is the next expected packet in its turn.
+	// Each packet that runOf counts is the next expected one in its turn.
 	if !ep.id.Counted && h.Seq == ep.rcv.Next() && ep.rcv.Held() == 0 {
 		count += m.landing.Run(h, comps)
 	}
 	return count
 }
 
-// receiveMessageLanded is receiveLanded for the chunks of a message. The payloads of the packets
-// behind the run are copied back before anything can write to the landing.
+// receiveMessageLanded accepts directly received chunks of a message. The payloads of the other
+// packets are copied back to their receive buffers before their final memory can change.
 func (m *Module) receiveMessageLanded(c *port.Channel, ep *Endpoint, h *frag.Header,
 	comps []fabric.Completion,
 ) (count int) {
@@ -180,7 +181,7 @@ func (m *Module) receiveMessageLanded(c *port.Channel, ep *Endpoint, h *frag.Hea
 	return count
 }
 
-// receivePutLanded is receiveLanded for the chunks of a put.
+// receivePutLanded accepts directly received chunks of a put.
 func (m *Module) receivePutLanded(ep *Endpoint, h *frag.Header, comps []fabric.Completion) int {
 	if ep.byeSeen {
 		return 0
@@ -200,7 +201,7 @@ func (m *Module) receivePutLanded(ep *Endpoint, h *frag.Header, comps []fabric.C
 	}
 	ep.life.Heard(m.nowUnpaused, int(viaData))
 	m.acceptedRun(ep, h, count)
-	// The offsets in the header h become the offsets of the run's last chunk.
+	// The header h now describes the last of the adjacent chunks.
 	h.OffsetBytes += uint32(sizeBytes) - uint32(h.PayloadLen)
 	h.PutOffset += uint64(sizeBytes) - uint64(h.PayloadLen)
 	m.putCame(ep, h)
@@ -216,8 +217,8 @@ func (m *Module) receivePutLanded(ep *Endpoint, h *frag.Header, comps []fabric.C
 	return count
 }
 
-// acceptedRun is the function accepted for count consecutively numbered chunks that arrived in
-// order. h is the header of the first chunk.
+// acceptedRun updates the receive state like accepted, for count consecutively numbered chunks that
+// arrived in order. The argument h of acceptedRun is the header of the first chunk.
 func (m *Module) acceptedRun(ep *Endpoint, h *frag.Header, count int) {
 	m.rxVia = viaData
 	if count == 1 {

@@ -11,14 +11,13 @@ import (
 	"gobtl/reliability"
 )
 
-// A connection uses one of two kinds of link. Both ends of the connection agree on the kind in the
-// handshake:
+// A connection uses one of two kinds of link, on which both ends agree in the handshake. A
+// sequenced link (link_seq.go) is for any fabric, and has sequence numbers, a window, ACKs, timers
+// and retransmissions. A counted link (link_counted.go) is for a reliable fabric, and only counts
+// packets.
 //
-//	sequenced  link_seq.go      any fabric: sequence numbers, a window, ACKs, timers, resends
-//	counted    link_counted.go  one that loses nothing, as both ends say: packets are only counted
-//
-// The code of fragments, chunks, packs and puts is the same for both kinds of link. The functions
-// of this file hide the differences between the two kinds in sending, receiving and completing.
+// The code of fragments, chunks, Packs and puts is the same for both kinds of link. The functions
+// below contain the differences between the two kinds.
 
 // link is the part of an endpoint's state that belongs to the kind of link, sequenced or counted.
 type link struct {
@@ -34,8 +33,8 @@ func (m *Module) features() (bits uint64) {
 	bits = frag.FeatureOps | frag.FeatureAsk
 	if m.rules.Adaptive {
 		bits |= frag.FeatureSack
-		// With a shorter PeerTimeout, the delay of the ACK for a lone answer would be too large a
-		// part of the peer's time-out.
+		// With a shorter PeerTimeout, the ACK for a lone reply (a packet whose ACK the peer may
+		// delay) would be delayed for too long.
 		if m.cfg.PeerTimeout/4 >= 2*reliability.LoneAckDelay {
 			bits |= frag.FeatureLater
 		}
@@ -65,8 +64,8 @@ func (m *Module) beginLink(ep *Endpoint, hello *frag.Hello) {
 	m.recovery.Join(&ep.snd, time.Duration(hello.AckDelayUs)*time.Microsecond, ep.id.Selective)
 }
 
-// seal makes a packet ready to be posted. seal sets the number and a piggybacked ACK, writes the
-// header and starts the timer. The result is the datagram's length in bytes.
+// seal makes a packet ready to be posted. seal sets the packet number and the ACK fields, writes
+// the header and starts the timer. seal returns the datagram's length in bytes.
 func (m *Module) seal(p *packet) int {
 	if p.ep.id.Counted {
 		return m.sealCounted(p)
@@ -74,15 +73,15 @@ func (m *Module) seal(p *packet) int {
 	return m.sealSequenced(p)
 }
 
-// sealRun does the work of seal that is possible for a run of chunks before the headers are
-// written. On a counted link sealRun does nothing.
+// sealRun performs the part of seal that several adjacent chunks have in common, before the headers
+// are written. On a counted link sealRun does nothing.
 func (m *Module) sealRun(r *chunkRun, run []reliability.Token) {
 	if !r.ep.id.Counted { // each of which is sealed by itself
 		m.sealRunSequenced(r, run)
 	}
 }
 
-// bulkPath returns the channel that carries chunks, and the peer's address on that channel.
+// bulkPath returns the channel for chunks, and the peer's address on this channel.
 func (ep *Endpoint) bulkPath() (*port.Channel, fabric.Addr) {
 	if ep.id.Counted {
 		return &ep.m.port.Command, ep.cmdAddr
@@ -90,8 +89,8 @@ func (ep *Endpoint) bulkPath() (*port.Channel, fabric.Addr) {
 	return &ep.m.port.Data, ep.dataAddr
 }
 
-// ackPath returns the channel that carries ACKs and Nacks, and the peer's address on that channel.
-// On a counted link ackPath is the data channel, because all data packets use the command channel.
+// ackPath returns the channel for ACKs and Nacks, and the peer's address on this channel. On a
+// counted link ackPath returns the data channel, because all data packets use the command channel.
 func (ep *Endpoint) ackPath() (*port.Channel, fabric.Addr) {
 	if ep.id.Counted {
 		return &ep.m.port.Data, ep.dataAddr
@@ -100,17 +99,17 @@ func (ep *Endpoint) ackPath() (*port.Channel, fabric.Addr) {
 }
 
 // awaitEnd makes fragment f, and the fragments chained to f, wait for the ACK of the last packet,
-// which was just sealed. On a sequenced link awaitEnd does nothing, because fragments wait for the
-// ACKs of all their packets.
+// which was just made ready to be posted. On a sequenced link awaitEnd does nothing, because
+// fragments wait for the ACKs of all their packets.
 func (ep *Endpoint) awaitEnd(f *Fragment) {
 	if ep.id.Counted {
 		ep.counts.await(f, false)
 	}
 }
 
-// awaitEndOfPack is awaitEnd for the fragments in a pack, a packet with several small messages. The
-// argument records is the number of messages in the pack. Only f and the fragments chained to f
-// have an OnDone function.
+// awaitEndOfPack works like awaitEnd for the fragments in a Pack, a packet with several small
+// messages. The argument records of awaitEndOfPack is the number of messages in the Pack. Only f
+// and the fragments chained to f have an OnDone function.
 func (ep *Endpoint) awaitEndOfPack(f *Fragment, records int) {
 	if ep.id.Counted {
 		for told := f; told != nil; told = told.next {
@@ -120,7 +119,7 @@ func (ep *Endpoint) awaitEndOfPack(f *Fragment, records int) {
 	}
 }
 
-// busy says whether the endpoint has send buffers in use that become free without further sends.
+// busy reports whether the endpoint has send buffers in use that become free without further sends.
 func (ep *Endpoint) busy() bool {
 	if ep.id.Counted {
 		return ep.counts.held > 0
@@ -128,7 +127,7 @@ func (ep *Endpoint) busy() bool {
 	return ep.snd.InFlight() > 0
 }
 
-// idle says whether a large fragment has no packet in flight whose completion would free a send
+// idle reports whether a large fragment has no packet in flight whose completion would free a send
 // buffer.
 func (ep *Endpoint) idle(f *Fragment) bool { return f.out == 0 && (!ep.id.Counted || !ep.busy()) }
 
@@ -139,7 +138,7 @@ func (ep *Endpoint) txReleased() {
 	}
 }
 
-// admit processes the ACK and the sequence number of a received packet. admit returns false if the
+// admit handles the ACK and the sequence number of a received packet. admit returns false if the
 // packet's payload must be ignored.
 func (m *Module) admit(in *arrival) bool {
 	ep := in.ep
@@ -150,8 +149,8 @@ func (m *Module) admit(in *arrival) bool {
 	if in.Kind.HasSeq() {
 		place = ep.rcv.Check(in.Seq)
 	}
-	// The ACK on a duplicate packet may be outdated, so such an ACK is not counted as a duplicate
-	// ACK, which would report a gap.
+	// The ACK in a repeated packet may be outdated, so it does not count as a duplicate ACK, which
+	// would report a gap.
 	if in.Flags&frag.FlagSack != 0 {
 		if !m.onSack(in) {
 			return m.drop(CntDropAck)
@@ -167,8 +166,8 @@ func (m *Module) admit(in *arrival) bool {
 	return true
 }
 
-// admissible says whether admit would accept a packet. A valid ACK on the packet may be processed
-// later.
+// admissible reports whether admit would accept a packet. A packet that admissible rejects may
+// contain a valid ACK, which is handled later.
 func (ep *Endpoint) admissible(h *frag.Header) bool {
 	if ep.id.Counted {
 		return h.Flags&frag.FlagAck == 0 && ep.whyLost(h) == nil
@@ -218,14 +217,14 @@ func (m *Module) refuse(in *arrival, reason uint8) {
 	}
 }
 
-// refuses says whether a fragment from the peer was refused lately, so that refusedBefore must be
+// refuses reports whether a fragment of the peer was refused lately, so that refusedBefore must be
 // called.
 func (l *link) refuses() bool {
 	return len(l.refusals) > 0 || l.failedFor != 0
 }
 
-// refusedBefore says whether a chunk belongs to an already refused fragment, and handles the chunk
-// if the result is true.
+// refusedBefore reports whether a chunk belongs to a refused fragment, and in this case handles the
+// chunk.
 func (m *Module) refusedBefore(in *arrival) bool {
 	if in.ep.id.Counted {
 		return m.refusedBeforeCounted(in)
@@ -233,8 +232,8 @@ func (m *Module) refusedBefore(in *arrival) bool {
 	return m.refusedBeforeSequenced(in)
 }
 
-// admitRecords checks the tags of a pack before delivery. admitRecords returns false if no record
-// of the pack may be delivered.
+// admitRecords checks the tags of a Pack before delivery. admitRecords returns false if no record
+// of the Pack may be delivered.
 func (m *Module) admitRecords(in *arrival) bool {
 	if in.ep.id.Counted {
 		return in.ep.admitRecordsCounted(in)
@@ -242,8 +241,8 @@ func (m *Module) admitRecords(in *arrival) bool {
 	return m.admitRecordsSequenced(in)
 }
 
-// assemble adds a chunk to its fragment. The returned message is the whole fragment if the chunk
-// completes the fragment, else nil. assemble returns false if the chunk is not accepted.
+// assemble adds a chunk to its fragment. assemble returns the fragment if the chunk completes it,
+// or else nil. The second result of assemble is false if the chunk is not accepted.
 func (m *Module) assemble(in *arrival) (*frag.Message, bool) {
 	if in.ep.id.Counted {
 		return m.assembleCounted(in)
@@ -277,24 +276,24 @@ func (m *Module) abandon(ep *Endpoint, err error) {
 	}
 }
 
-// mayClose says whether a Bye may be sent. Answers to all operations must have arrived before the
-// Bye. On a counted link all earlier fragments must also be acknowledged, because a refused
+// mayClose reports whether a Bye may be sent. Answers to all operations must have arrived before
+// the Bye. On a counted link all earlier fragments must also be acknowledged, because a refused
 // fragment may have to be sent again.
 func (ep *Endpoint) mayClose() bool {
 	return (!ep.id.Counted || ep.counts.confirm.first == nil) && ep.remote.Waiting() == 0
 }
 
-// watches says whether the endpoint's timer probes a peer that owes an ACK. watches is true on
-// counted links, where packets have no retransmission timers.
+// watches reports whether the endpoint's timer probes a peer with an outstanding ACK. watches
+// returns true only on counted links, where packets have no retransmission timers.
 func (ep *Endpoint) watches() bool { return ep.id.Counted }
 
-// owed says whether the peer of a counted link owes an ACK or the first credits.
+// owed reports whether an ACK, or the first credits, of the peer of a counted link are outstanding.
 func (ep *Endpoint) owed() bool {
 	return ep.watches() && (ep.snd.InFlight() > 0 || !ep.snd.Open())
 }
 
-// lands says whether landings (announced target memory) are possible for chunks from this
-// endpoint's peer. Landings exist on only one channel.
+// lands reports whether chunks from this endpoint's peer can be received directly to their final
+// memory. Direct receive exists on only one channel.
 func (ep *Endpoint) lands() bool {
 	on := &ep.m.port.Data
 	if ep.id.Counted {

@@ -12,42 +12,41 @@ import (
 	"gobtl/internal/seq"
 )
 
-// A counted link is used if the fabric is reliable and ordered by itself, and the peer has
-// announced the same in its Hello (frag.FeatureReliable). There is no loss recovery. Packets have
-// no sequence numbers or retransmission timers, and a send buffer is free when the fabric has
-// completed the send.
+// A counted link is used if the fabric is reliable and ordered, and the peer has announced the same
+// in its Hello (frag.FeatureReliable). Packets have no sequence numbers and no retransmission
+// timers, and a send buffer is free when the fabric has completed the send.
 //
 // All data packets use the command channel, because the fabric keeps the order only within a
-// channel. Both sides count the data packets. If a caller waits for the completion of a packet, the
-// packet carries its count in the sequence number field. A count in a packet requests an Ack packet
-// from the receiver. The Ack packet has the receiver's count, and is sent on the data channel. Acks
-// that renew credits also use the data channel. Credits prevent a slow peer from filling the
-// fabric's queues, which all peers share. If the count in a packet differs from the receiver's
-// count, the fabric has lost or reordered packets. The connection then ends with ErrLost.
+// channel. Both sides count the data packets. If the completion of a packet must be confirmed, the
+// packet contains its count in the sequence number field. The receiver answers a packet with a
+// count by an Ack packet with its own count, on the data channel. Acks that renew credits also use
+// the data channel. Credits prevent that a slow peer fills the fabric's queues, which all peers
+// share. If the count in a packet differs from the receiver's count, the fabric has lost or
+// reordered packets. In this case the connection ends with ErrLost.
 //
-// There are no retransmissions on a counted link. Nothing is therefore sent before the peer's first
-// Ack, which shows that the peer is ready to receive. A refused packet counts like any other
-// packet, and its Nack is sent before the Ack that covers the packet. A chunked fragment for which
-// the peer had no memory is sent again as a whole.
+// Nothing is sent before the peer's first Ack, which shows that the peer is ready to receive,
+// because there are no retransmissions. A refused packet counts like any other packet, and its Nack
+// is sent before the Ack that covers the packet. A chunked fragment for which the peer had no
+// memory is sent again as a whole.
 
 // countedState is the additional state of an endpoint with a counted link.
 type countedState struct {
 	confirm fragmentList  // completely sent, not acknowledged, oldest first
 	nacks   []pendingNack // refusals to be sent to the peer before the next Ack
 	// pause is the length of the latest pause before a fragment is sent again (chunk_backoff.go).
-	// pauseUntil is the end of the current pause, or 0.
+	// pauseUntil is the end of the present pause, or 0.
 	pause      time.Duration
 	pauseUntil Time
 	held       int    // send buffers with sends not yet completed by the fabric
 	failedID   uint32 // id of the fragment that link.failedFor refers to
 	// arriving is the id of the partly received fragment, and arrived is the offset, in bytes, of
-	// the next chunk.
+	// its next chunk.
 	arriving, arrived uint32
 	showSince         seq.Num // the peer's next packet, at the latest pack
 	showAt            uint32  // messages of a pack that is posted at once until showSince
 }
 
-// pendingNack is a Nack to be sent to the peer. The peer's credits bound the number of pending
+// pendingNack is a Nack to be sent to the peer. The peer's credits limit the number of pending
 // Nacks, because credits are renewed only after the Nacks are sent.
 type pendingNack struct {
 	seq         seq.Num
@@ -93,10 +92,9 @@ func (m *Module) sealCounted(p *packet) int {
 }
 
 // express posts a message at once over a counted link, in a control buffer instead of a send
-// buffer. A control buffer is free when the fabric completes the send, without waiting for an ACK.
-// express returns false if the message cannot be sent at once, for example because the fabric has
-// no room. If express returns false, no state has changed, except that a packet number may be
-// skipped.
+// buffer. A control buffer is free when the fabric completes the send, without an ACK. express
+// returns false if the message cannot be sent at once, for example because the fabric has no room.
+// If express returns false, nothing has changed, except that a packet number may be skipped.
 func (ep *Endpoint) express(tag uint8, data []byte) bool {
 	m := ep.m
 	c := &m.port.Command
@@ -124,10 +122,10 @@ func (ep *Endpoint) express(tag uint8, data []byte) bool {
 	return true
 }
 
-// roomOn is the number of packets that the endpoint may put on channel c now. A reliable fabric
-// queues up to TxDepth packets that peers have not accepted yet. The endpoints of counted links
-// share the TxDepth places in the fabric's queue like send buffers (share.MayAdd). Other fabrics
-// send packets at once.
+// roomOn returns the number of packets that the endpoint may put on channel c now. A reliable
+// fabric queues up to TxDepth packets that peers have not accepted yet. The endpoints of counted
+// links share the fabric's queue like the send buffers (share.MayAdd). Other fabrics send packets
+// at once.
 func (ep *Endpoint) roomOn(c *port.Channel) int {
 	room := c.Room()
 	if !ep.id.Counted {
@@ -139,7 +137,7 @@ func (ep *Endpoint) roomOn(c *port.Channel) int {
 }
 
 // await makes f, and the fragments chained to f, wait for the ACK of the last packet of f. The
-// argument mixed says that the packet also has messages without an OnDone function.
+// argument mixed of await is true if the packet also has messages without an OnDone function.
 func (c *countedState) await(f *Fragment, mixed bool) {
 	for first := f; f != nil; {
 		next := f.next
@@ -168,7 +166,7 @@ func (m *Module) admitCounted(in *arrival) bool {
 }
 
 // whyLost returns an error if a packet's header shows that the fabric has lost, repeated or
-// reordered packets, else nil.
+// reordered packets, and otherwise nil.
 func (ep *Endpoint) whyLost(h *frag.Header) error {
 	data := h.Kind.HasSeq()
 	switch {
@@ -199,7 +197,7 @@ func (m *Module) refusedBeforeCounted(in *arrival) bool {
 	return true
 }
 
-// assembleCounted is assemble for a counted link, where chunks arrive in order.
+// assembleCounted is the function assemble for a counted link, where chunks arrive in order.
 func (m *Module) assembleCounted(in *arrival) (*frag.Message, bool) {
 	ep, h, c := in.ep, &in.Header, in.ep.counts
 	arriving := ep.asm.Active() > 0
@@ -224,9 +222,9 @@ func (m *Module) assembleCounted(in *arrival) (*frag.Message, bool) {
 	return msg, true
 }
 
-// admitRecordsCounted checks the tags of the messages in a pack before delivery. Messages without a
-// handler are refused by a Nack for each tag, and the other messages are delivered.
-// admitRecordsCounted ends the endpoint and returns false if the pack is invalid.
+// admitRecordsCounted checks the tags of the messages in a Pack before delivery. Messages without a
+// handler are refused by a Nack for each tag, and the other messages are delivered. If the Pack is
+// invalid, admitRecordsCounted ends the endpoint and returns false.
 func (ep *Endpoint) admitRecordsCounted(in *arrival) bool {
 	c, n, refused := ep.counts, ep.rcv.Expected(), &ep.m.refusedTags
 	*refused = tagSet{}
@@ -251,7 +249,7 @@ type tagSet [4]uint64
 func (s *tagSet) has(tag uint8) bool { return s[tag/64]>>(tag%64)&1 != 0 }
 func (s *tagSet) add(tag uint8)      { s[tag/64] |= 1 << (tag % 64) }
 
-// count counts a received data packet, where taken says that the packet was accepted. A requested
+// count counts a received data packet, where taken is true if the packet was accepted. A requested
 // ACK is sent after Rules.AckDelay. For accepted chunks and accepted large packets, a requested ACK
 // is due at once, because the sender's memory is in use until the ACK arrives.
 func (m *Module) count(ep *Endpoint, h *frag.Header, taken bool) {
@@ -268,9 +266,9 @@ func (m *Module) count(ep *Endpoint, h *frag.Header, taken bool) {
 	}
 }
 
-// refuseCounted counts a refused packet and queues a Nack, which is sent before the next Ack. After
-// a refused chunk, all later chunks of the fragment are refused. Of a refused fragment, only the
-// last chunk gets a Nack, because only the last chunk requests an ACK.
+// refuseCounted counts a refused packet and queues a Nack, which is sent before the next Ack. If a
+// chunk is refused, all later chunks of the fragment are refused, and only the last one, which
+// requests an ACK, gets a Nack.
 func (m *Module) refuseCounted(ep *Endpoint, h *frag.Header, reason uint8) {
 	n := ep.rcv.Expected()
 	m.count(ep, h, false)
@@ -287,7 +285,7 @@ func (m *Module) refuseCounted(ep *Endpoint, h *frag.Header, reason uint8) {
 }
 
 // tellRefusals sends the queued Nacks, which must be sent before an Ack. tellRefusals returns false
-// if the channel had no room for all Nacks.
+// if the channel has no room for all Nacks.
 func (m *Module) tellRefusals(ep *Endpoint) bool {
 	if !ep.id.Counted {
 		return true
@@ -300,7 +298,7 @@ func (m *Module) tellRefusals(ep *Endpoint) bool {
 	return len(ep.counts.nacks) == 0
 }
 
-// onConfirm processes an Ack on a counted link, and ends the sends that the Ack covers.
+// onConfirm handles an Ack on a counted link, and ends the sends that the Ack covers.
 func (m *Module) onConfirm(ep *Endpoint, h *frag.Header) {
 	ep.life.Confirmed()
 	if ep.snd.Confirm(m.now, h.Ack, h.Credit) {
@@ -317,9 +315,9 @@ func (m *Module) onConfirm(ep *Endpoint, h *frag.Header) {
 	m.sched.arm(ep)
 }
 
-// onNackCounted processes a Nack on a counted link. If the peer had no memory for a fragment, the
-// fragment is sent again. A Nack for another reason than lack of memory makes the refused fragments
-// end with an error for that reason.
+// onNackCounted handles a Nack on a counted link. If the peer had no memory for a fragment, the
+// fragment is sent again. If a Nack has any other reason, the refused fragments end with an error
+// for this reason.
 func (m *Module) onNackCounted(in *arrival) {
 	ep, h := in.ep, &in.Header
 	err, waits := ErrNoHandler, false
@@ -355,16 +353,15 @@ func (m *Module) abandonCounted(ep *Endpoint, err error) {
 	}
 }
 
-// breakOff is called when the fabric could not send the packet in buffer b. On a counted link,
-// breakOff schedules the end of the packet's endpoint. breakOff does not end the endpoint at once,
-// because breakOff may run inside Send.
+// breakOff is called when the fabric could not send the packet in buffer b, and on a counted link
+// arranges that the endpoint ends soon, because breakOff may be called within Send.
 func (m *Module) breakOff(b fabric.Buf) {
 	if ep := m.owner(b); ep != nil {
 		m.breakOffTo(ep)
 	}
 }
 
-// breakOffTo schedules the end of ep after the fabric could not send a packet to the peer, if ep
+// breakOffTo arranges that ep ends soon after the fabric could not send a packet to the peer, if ep
 // has a counted link.
 func (m *Module) breakOffTo(ep *Endpoint) {
 	if ep.id.Counted && ep.id.State() == stateConnected {

@@ -8,8 +8,8 @@ import (
 	"gobtl/reliability"
 )
 
-// A sequenced link is for a fabric that may lose, repeat and reorder packets. Sender and Receiver
-// of package reliability have the send and receive windows of the link.
+// A sequenced link is for a fabric that may lose, repeat and reorder packets. The types Sender and
+// Receiver of package reliability contain the windows of the link.
 
 // sealSequenced makes a packet of a sequenced link ready to be posted.
 func (m *Module) sealSequenced(p *packet) int {
@@ -34,10 +34,10 @@ func (m *Module) sealSequenced(p *packet) int {
 	return sizeBytes
 }
 
-// answersAlone says whether the packet to be sealed is a lone answer, a packet whose ACK the peer
-// may delay for longer. A lone answer carries the first ACK of packets from the peer, no other
-// packet is in flight, and no caller waits for the ACK. A lone answer, whose ACK may be delayed,
-// occupies a send buffer until the ACK arrives, so at least half of all send buffers must be free.
+// answersAlone reports whether the next packet is a lone reply, a packet whose ACK the peer may
+// delay. A lone reply contains the first ACK for packets from the peer, no other packet is in
+// flight, and no application waits for the ACK. At least half of all send buffers must be free,
+// because the packet occupies a send buffer until its delayed ACK arrives.
 func (m *Module) answersAlone(p *packet, s *sendSegment) bool {
 	ep := p.ep
 	return p.Kind == frag.KindFrag && p.Tag <= frag.TagUserMax && p.frag == nil &&
@@ -45,7 +45,7 @@ func (m *Module) answersAlone(p *packet, s *sendSegment) bool {
 		2*len(m.freeSegs) >= len(m.segs) && ep.snd.MayBePatient(m.now, s.channel(), p.datagramBytes())
 }
 
-// stamp piggybacks the owed ACK on a packet, or on the first packet of a run of chunks.
+// stamp adds the outstanding ACK to a packet, or to the first of several adjacent chunks.
 func (m *Module) stamp(p *packet) {
 	ep := p.ep
 	p.Conn = ep.id.Peer.Tag
@@ -59,8 +59,9 @@ func (m *Module) stamp(p *packet) {
 	ep.sentIn = m.sendEpoch
 }
 
-// sealRunSequenced numbers the chunks of a run and starts the timers of the chunks. Only the first
-// chunk may carry an ACK. The headers of the later chunks differ only in numbers and offset.
+// sealRunSequenced assigns sequence numbers to adjacent chunks, and starts their timers. Only the
+// first chunk may contain an ACK. The headers of the other chunks differ only in numbers and
+// offset.
 func (m *Module) sealRunSequenced(r *chunkRun, run []reliability.Token) {
 	m.stamp(&r.packet)
 	r.first = r.ep.snd.AdmitRun(run)
@@ -70,8 +71,8 @@ func (m *Module) sealRunSequenced(r *chunkRun, run []reliability.Token) {
 	m.postedRun(r.ep, run, r.first)
 }
 
-// noNews counts a duplicate or out-of-window packet. If the peer seems to have missed an ACK,
-// noNews schedules an ACK.
+// noNews counts a packet that was received before or is outside of the window. If the peer seems to
+// have missed an ACK, noNews schedules an ACK.
 func (m *Module) noNews(ep *Endpoint, place reliability.Verdict) {
 	switch place {
 	case reliability.Duplicate:
@@ -106,9 +107,9 @@ func (m *Module) notAdded(in *arrival, err error) {
 	m.wantsMemory(in.ep)
 }
 
-// admitRecordsSequenced checks the tags of the messages in a pack, a packet with several small
-// messages. A pack is refused as a whole if the tag of one message has no handler. The peer then
-// sends the pack again without the messages of the refused tag.
+// admitRecordsSequenced checks the tags of the messages in a Pack, a packet with several small
+// messages. A Pack is refused as a whole if the tag of one message has no handler. The peer sends a
+// refused Pack again without the messages of the refused tag.
 func (m *Module) admitRecordsSequenced(in *arrival) bool {
 	ep := in.ep
 	pieces := &m.pieces
@@ -131,7 +132,7 @@ func (m *Module) admitRecordsSequenced(in *arrival) bool {
 }
 
 // refuseSequenced sends the peer a Nack for a refused packet. If there is no room for the Nack, the
-// peer retransmits the packet, and the retransmitted packet is refused again.
+// peer retransmits the packet, which is refused again.
 func (m *Module) refuseSequenced(in *arrival, reason, tag uint8) {
 	if in.Kind == frag.KindChunk && in.Flags&frag.FlagPut == 0 {
 		in.ep.remember(in.Seq, in.FragID)
@@ -139,9 +140,10 @@ func (m *Module) refuseSequenced(in *arrival, reason, tag uint8) {
 	m.sendNack(in.ep, in.Seq, reason, tag)
 }
 
-// refusedBeforeSequenced handles a chunk of a fragment that was refused before. The chunk is
-// refused again, or is accepted and discarded if the sender has ended the fragment with an error.
-// refusedBeforeSequenced returns false if the chunk belongs to no refused fragment.
+// refusedBeforeSequenced handles a chunk of a fragment that was refused before. A chunk of a
+// refused fragment is refused again, or is accepted and dropped if the sender has ended the
+// fragment with an error. refusedBeforeSequenced returns false if the chunk belongs to no refused
+// fragment.
 func (m *Module) refusedBeforeSequenced(in *arrival) bool {
 	ep := in.ep
 	if in.Flags&frag.FlagPut != 0 || m.handlers[in.Tag] == nil {
@@ -163,22 +165,22 @@ func (m *Module) refusedBeforeSequenced(in *arrival) bool {
 	return true
 }
 
-// refusal records a permanently refused chunk, or a refused piece of a fragment in a mixed packet.
-// The sender of a refused fragment ends the fragment with an error, and resends the packet as a
-// Void (empty packet) or without the piece. When the resent packet arrives, all data of the
-// fragment is discarded, and so is later data of the fragment.
+// refusal records a permanently refused chunk, or a refused part of a fragment in a mixed packet.
+// The sender ends a refused fragment with an error, and sends its packet again as a Void (empty
+// packet) or without the refused part. When the packet without the refused part arrives, all
+// earlier and later data of the fragment is dropped.
 type refusal struct {
 	seq    seq.Num
 	fragID uint32
 	failed bool // the resent packet has arrived
 }
 
-// refusalsMax is the maximum number of refused chunks that are remembered for an endpoint. If more
-// chunks are refused, the oldest refusals are forgotten. Received data of a fragment whose refusal
-// was forgotten may occupy memory until the endpoint ends.
+// refusalsMax is the maximum number of refused chunks that are stored for an endpoint. If more
+// chunks are refused, the oldest refusals are removed. Received data of a fragment whose refusal
+// was removed may occupy memory until the endpoint ends.
 const refusalsMax = 64
 
-// remember records that packet n had a refused chunk or piece of the fragment fragID.
+// remember records that packet n had a refused chunk or part of the fragment fragID.
 func (ep *Endpoint) remember(n seq.Num, fragID uint32) {
 	ep.forgetRefusals()
 	if ep.wasRefused(n, fragID) {
@@ -190,9 +192,9 @@ func (ep *Endpoint) remember(n seq.Num, fragID uint32) {
 	ep.refusals = append(ep.refusals, refusal{seq: n, fragID: fragID})
 }
 
-// wasRefused says whether packet n was refused because of the fragment fragID. Copies of a refused
-// packet are refused again, even if the tag has a handler now. If a copy of the packet were
-// accepted, the copy could begin a fragment whose rest never arrives.
+// wasRefused reports whether packet n was refused because of the fragment fragID. Copies of a
+// refused packet are also refused, even if the tag has a handler now. An accepted copy could begin
+// a fragment whose rest never arrives.
 func (ep *Endpoint) wasRefused(n seq.Num, fragID uint32) bool {
 	for i := range ep.refusals {
 		if r := &ep.refusals[i]; r.seq == n && r.fragID == fragID {
@@ -202,9 +204,9 @@ func (ep *Endpoint) wasRefused(n seq.Num, fragID uint32) bool {
 	return false
 }
 
-// voided discards the received data of the fragments that were refused because of packet n. voided
-// is called when a new packet n has arrived from the peer, as a Void (empty packet) or as a pack
-// without the refused pieces.
+// voided drops the received data of the fragments that were refused because of packet n. voided is
+// called when a new packet n has arrived from the peer, as a Void (empty packet) or as a Pack
+// without the refused parts.
 func (ep *Endpoint) voided(n seq.Num) {
 	for i := range ep.refusals {
 		if r := &ep.refusals[i]; r.seq == n && !r.failed {
@@ -214,8 +216,8 @@ func (ep *Endpoint) voided(n seq.Num) {
 	}
 }
 
-// failedThere says whether the peer, as the sender, is known to have ended the fragment fragID with
-// an error.
+// failedThere reports whether the sending peer is known to have ended the fragment fragID with an
+// error.
 func (ep *Endpoint) failedThere(fragID uint32) bool {
 	ep.forgetRefusals()
 	for i := range ep.refusals {

@@ -19,26 +19,26 @@ import (
 // Tag is an active-message number, 0 to TagMax, that selects the handler of a fragment at the peer.
 type Tag uint8
 
-// TagMax is the highest tag that callers may use. Higher tags are reserved to the transport.
+// TagMax is the highest tag that applications may use. Higher tags are reserved for the transport.
 const TagMax Tag = frag.TagUserMax
 
-// Handler is called with a received fragment. data is valid only during the call. A handler may
-// send, connect, close and free, but must not call Progress.
+// Handler is called with a received fragment. The slice data is valid only during the call. A
+// handler may send, connect, close and free, but must not call Progress.
 type Handler func(ep *Endpoint, tag Tag, data []byte)
 
 // Event is a change of an endpoint's connection.
 type Event uint8
 
-// These are the events of an endpoint. Each endpoint gets either EventClosed or EventFailed exactly
-// once, as its last event.
+// The constants below are the events of an endpoint. Each endpoint gets either EventClosed or
+// EventFailed exactly once, as its last event.
 const (
 	EventConnected Event = iota // the handshake is done
 	EventClosed                 // closed in order, by this side (err nil) or the peer (ErrPeerClosed)
 	EventFailed                 // the connection failed; err says why
 )
 
-// Module is an open transport, with a port of a fabric and the endpoints of its peers. The parts of
-// a module have their own state and checks, each in its own file:
+// Module is an open transport, with a port of a fabric and the endpoints of its peers. Each part of
+// a module has its own state and checks, in its own file:
 //
 //	lifetime       state between Open and Close                   module.go
 //	port           a Domain, its memory, two channels, addresses  internal/port
@@ -105,8 +105,7 @@ type scratch struct {
 	sackWords   [frag.WindowMax / 64]uint64
 }
 
-// reception has the handlers of received fragments, by tag, and the state of packets that are not
-// complete.
+// reception has the handlers of received fragments, by tag, and the state of incomplete packets.
 type reception struct {
 	handlers  [256]Handler
 	mostBytes [256]uint32 // largest fragment in chunks; 0: no limit
@@ -114,8 +113,8 @@ type reception struct {
 	parts     partial
 }
 
-// face has the addresses and name of a module that peers are told, and the policy for incoming
-// connections.
+// face holds the addresses and the name of a module that peers are told, and the policy for
+// incoming connections.
 type face struct {
 	name       []byte
 	told       [2][]byte                 // addresses that peers are told: command, data
@@ -138,7 +137,7 @@ type lifetime struct {
 }
 
 // Open starts a module on a Domain that was opened with cfg.DomainConfig. The module owns the
-// Domain from then on. If Open fails, Open closes the Domain.
+// Domain from then on. If Open returns an error, it has closed the Domain.
 func Open(dom fabric.Domain, cfg Config) (*Module, error) {
 	m := new(Module)
 	if err := m.open(dom, cfg); err != nil {
@@ -185,7 +184,7 @@ func (m *Module) open(dom fabric.Domain, cfg Config) error {
 	return m.openName()
 }
 
-// openSmall sets how much of the kernel's receive buffer a small datagram takes, relative to a
+// openSmall sets how much of the kernel's receive buffer a small datagram uses, relative to a
 // datagram of full size. Half of the credits are counted in packets and half in bytes.
 func (m *Module) openSmall() {
 	cmd, data := m.port.Command.Caps(), m.port.Data.Caps()
@@ -275,18 +274,18 @@ func (m *Module) openName() error {
 	return err
 }
 
-// Name returns the module's address as opaque bytes, which peers get out of band and pass to
-// Connect. The name is different after every Open.
+// Name returns the module's address as opaque bytes, which the application passes to Connect of its
+// peers. The name is different after every Open.
 func (m *Module) Name() []byte { return append([]byte(nil), m.name...) }
 
-// Config returns the configuration in force, with defaults filled in.
+// Config returns the configuration in use, with all defaults.
 func (m *Module) Config() Config { return m.cfg }
 
-// Info returns the fabric's description of the domain in use. The attributes in the returned Info
-// are current, and include counters of the provider, such as datagrams dropped for lack of room.
+// Info returns the fabric's description of the Domain. The attributes in the Info include the
+// present counters of the provider, such as the number of datagrams dropped for lack of room.
 func (m *Module) Info() fabric.Info { return m.port.Dom.Info() }
 
-// Limits are the size limits in force for a module.
+// Limits holds the size limits of a module.
 type Limits struct {
 	FragmentBytesMax int // largest fragment
 	SegmentBytes     int // largest fragment that travels as one packet
@@ -312,9 +311,9 @@ func (m *Module) Limits() Limits {
 
 // Handle registers the handler of a tag, and nil removes the handler. A fragment whose tag has no
 // handler is refused. The sender of a refused fragment gets ErrNoHandler from OnDone, or from Flush
-// if Send returned Done. Register handlers before peers connect. If the handler changes while a
-// fragment of several packets arrives, the fragment may be refused in part. Handle returns ErrTag
-// for a tag above TagMax.
+// if Send returned Done. Handlers should be registered before peers connect. If the handler changes
+// while a fragment of several packets arrives, a part of the fragment may be refused. Handle
+// returns ErrTag for a tag above TagMax.
 func (m *Module) Handle(tag Tag, h Handler) error {
 	if tag > TagMax {
 		return fmt.Errorf("%w: %d (the last is %d)", ErrTag, tag, TagMax)
@@ -323,10 +322,10 @@ func (m *Module) Handle(tag Tag, h Handler) error {
 	return nil
 }
 
-// HandleUpTo is Handle for fragments of up to mostBytes, where 0 means no limit. A longer fragment
-// in chunks is refused at its first chunk, before memory is allocated for the fragment. The sender
-// gets ErrUnwanted. A fragment of up to two packets (Limits.SegmentBytes) may be delivered above
-// the limit if the sender mixes fragments in packets (Config.MixBytes).
+// HandleUpTo registers a handler like Handle, for fragments of up to mostBytes, where 0 means no
+// limit. A longer fragment in chunks is refused at its first chunk, before memory is allocated for
+// the fragment. The sender gets ErrUnwanted. A fragment of up to two packets (Limits.SegmentBytes)
+// may be delivered above the limit if the sender mixes fragments in packets (Config.MixBytes).
 func (m *Module) HandleUpTo(tag Tag, mostBytes uint32, h Handler) error {
 	if err := m.Handle(tag, h); err != nil {
 		return err
@@ -335,18 +334,18 @@ func (m *Module) HandleUpTo(tag Tag, mostBytes uint32, h Handler) error {
 	return nil
 }
 
-// OnEndpoint registers a function that Progress calls for every Event of every endpoint. Endpoints
-// that peers open are included.
+// OnEndpoint registers a function that Progress calls for every Event of every endpoint, including
+// endpoints that peers open.
 func (m *Module) OnEndpoint(fn func(ep *Endpoint, ev Event, err error)) { m.outbox.onEvent = fn }
 
-// Stats returns the counters as published by Progress, at most a millisecond of progress ago. Any
-// goroutine may call Stats.
+// Stats returns the counters as published by Progress, at most a millisecond ago. Any goroutine may
+// call Stats.
 func (m *Module) Stats() Stats { return m.pub.load() }
 
-// Wait sleeps until a packet may have arrived, Wake is called, or the timeout is over. A negative
-// timeout sets no limit. Wait may return early. Call Progress before and after Wait. A timeout
-// beyond the module's Deadline makes timers late. Wait returns fabric.ErrNotSupported if the fabric
-// does not implement fabric.Waiter.
+// Wait sleeps until a packet may have arrived, Wake is called, or the timeout has passed. A
+// negative timeout means no limit. Wait may return early. Progress should be called before and
+// after Wait. If the timeout exceeds the module's Deadline, timers are late. Wait returns
+// fabric.ErrNotSupported if the fabric does not implement fabric.Waiter.
 func (m *Module) Wait(timeout time.Duration) error {
 	w, ok := m.port.Dom.(fabric.Waiter)
 	if !ok {
@@ -365,9 +364,10 @@ func (m *Module) Wake() {
 	}
 }
 
-// Drain begins an orderly close of every endpoint. After Drain, the module opens and accepts no new
-// endpoints. Call Progress after Drain until Drained is true. Fragments that are not delivered by
-// the instant until fail with ErrClosed. now is the present instant.
+// Drain begins to close every endpoint in order. After Drain, the module opens and accepts no new
+// endpoints. After Drain, Progress must be called until Drained returns true. Fragments that are
+// not delivered by the time until end with ErrClosed. The argument now of Drain is the present
+// time.
 func (m *Module) Drain(now, until Time) {
 	m.at(now)
 	m.draining, m.drainUntil = true, until
@@ -378,7 +378,7 @@ func (m *Module) Drain(now, until Time) {
 	}
 }
 
-// Drained says whether all endpoints have ended and both channels have no packet left to post.
+// Drained reports whether all endpoints have ended and both channels have no packet left to post.
 // Endpoints that linger after the peer's close, to repeat an ACK, count as ended.
 func (m *Module) Drained() bool {
 	if m.port.Pending() {
@@ -392,9 +392,9 @@ func (m *Module) Drained() bool {
 	return true
 }
 
-// Close ends the module at once. Every unfinished send completes with ErrClosed, every open
-// endpoint gets EventClosed, and the Domain is closed. In a callback, Close takes effect when the
-// running call of Progress ends. Further calls of Close do nothing.
+// Close ends the module at once. Every incomplete send ends with ErrClosed, every open endpoint
+// gets EventClosed, and the Domain is closed. In a callback, Close takes effect when the present
+// call of Progress ends. Further calls of Close do nothing.
 func (m *Module) Close() error {
 	if m.closed {
 		return nil
@@ -416,8 +416,8 @@ func (m *Module) Close() error {
 	m.keeping.copyOut(&m.port.Keeper)
 	m.port.Keeper.Outlive()
 	err := m.port.Dom.Close()
-	// The closed fabric no longer uses the callers' memory, so the fragments that waited for the
-	// fabric end now.
+	// The closed fabric no longer uses the applications' memory, so the fragments that waited for
+	// the fabric end now.
 	for t := range m.segs {
 		if f := m.segs[t].frag; f != nil {
 			m.segs[t] = sendSegment{}

@@ -7,8 +7,8 @@ import (
 	"gobtl/reliability"
 )
 
-// onAck processes the acknowledgement in the header h of a packet that the peer of ep has sent. The
-// argument old says that h may be older than an acknowledgement that was already processed. onAck
+// onAck handles the acknowledgement in the header h of a packet that the peer of ep has sent. The
+// argument old of onAck is true if a newer acknowledgement may already have been handled. onAck
 // returns false if the acknowledgement covers a packet that was never sent.
 func (m *Module) onAck(ep *Endpoint, h *frag.Header, old bool) bool {
 	dup := old || h.Flags&frag.FlagDup != 0
@@ -17,9 +17,9 @@ func (m *Module) onAck(ep *Endpoint, h *frag.Header, old bool) bool {
 }
 
 // afterAck frees the send buffers of the packets in done, which an acknowledgement covers. afterAck
-// returns false if the acknowledgement covers a packet that was never sent. The sender withholds
-// some packets on purpose. A peer that acknowledges a withheld packet is lying, and the peer's
-// endpoint is ended with ErrBroken.
+// returns false if the acknowledgement covers a packet that was never sent. Some packets are held
+// back as a test, and a peer that acknowledges one of them cheats and its endpoint ends with
+// ErrBroken.
 func (m *Module) afterAck(ep *Endpoint, h *frag.Header, done []reliability.Token,
 	verdict reliability.AckVerdict,
 ) bool {
@@ -56,7 +56,7 @@ func (m *Module) afterAck(ep *Endpoint, h *frag.Header, done []reliability.Token
 	return true
 }
 
-// grantedBytes converts the byte credit in an acknowledgement to bytes.
+// grantedBytes converts the byte credit of an acknowledgement to bytes.
 func grantedBytes(units uint16) int {
 	if units == frag.CreditBytesAll {
 		return reliability.NoBytesBound
@@ -64,7 +64,7 @@ func grantedBytes(units uint16) int {
 	return int(units) * frag.CreditBytesUnit
 }
 
-// unitsOf converts a byte credit to the units used in an acknowledgement; the result is at least 1.
+// unitsOf converts a byte credit to the units of an acknowledgement, at least 1.
 func unitsOf(bytes int) uint16 {
 	if bytes >= frag.CreditBytesUnit*frag.CreditBytesAll {
 		return frag.CreditBytesAll
@@ -72,9 +72,9 @@ func unitsOf(bytes int) uint16 {
 	return uint16(max(bytes/frag.CreditBytesUnit, 1))
 }
 
-// ackedAll frees the send buffers of the packets in done, which an acknowledgement covers. Most of
-// the acknowledged packets carry chunks of one large fragment, whose count of packets in flight is
-// updated once for all chunks.
+// ackedAll frees the send buffers of the packets in done, which an acknowledgement covers. If most
+// of the packets contain chunks of one large fragment, the fragment's count of packets in flight is
+// updated once.
 func (m *Module) ackedAll(ep *Endpoint, done []reliability.Token) {
 	var f *Fragment
 	chunks, bytes := uint32(0), 0
@@ -131,8 +131,7 @@ func (m *Module) segEnded(f *Fragment) {
 	}
 }
 
-// chunksEnded subtracts several acknowledged packets from the fragment's packets in flight, as
-// segEnded does for one packet.
+// chunksEnded subtracts several acknowledged packets from the fragment's packets in flight.
 func (m *Module) chunksEnded(f *Fragment, chunks uint32) {
 	if chunks == 0 {
 		return
@@ -142,7 +141,7 @@ func (m *Module) chunksEnded(f *Fragment, chunks uint32) {
 	}
 }
 
-// complete ends an accepted send. The OnDone function of the fragment is called later in the same
+// complete ends a successful send. The OnDone function of the fragment is called later in the same
 // call of Progress, after all protocol state is updated.
 func (m *Module) complete(f *Fragment, err error) {
 	f.state, f.err = fragEnded, err
@@ -163,11 +162,11 @@ func (m *Module) complete(f *Fragment, err error) {
 	m.outbox.push(f)
 }
 
-// onNack processes a Nack, with which the peer refuses a packet, and fails the fragment of the
-// refused packet. The peer must still receive the refused packet's sequence number, so an empty
-// packet is sent under that number. The fragment's other packets in flight are replaced by empty
-// packets when the peer refuses them, too. onNack returns false if the Nack is invalid, for example
-// if the packet is not in flight.
+// onNack handles a Nack, with which the peer refuses a packet, and ends the fragment of the packet
+// with an error. An empty packet is sent under the same sequence number, which the peer must still
+// receive. The fragment's other packets in flight are also replaced by empty packets when the peer
+// refuses them. onNack returns false if the Nack is invalid, for example if the packet is not in
+// flight.
 func (m *Module) onNack(in *arrival) bool {
 	ep, h := in.ep, &in.Header
 	t, ok := ep.snd.Token(h.Seq)

@@ -6,11 +6,10 @@ import (
 	"gobtl/reliability"
 )
 
-// outbox holds notifications of ended sends, endpoint events and completed flushes for the module's
-// owner. The owner receives the notifications by callbacks, or polls for them with Pull at any
-// time. Callbacks run after Progress has updated the protocol state, so a callback may call any
-// method except Progress. The cost of a notification does not depend on the number of queued
-// notifications.
+// outbox holds notifications of ended sends, endpoint events and completed flushes for the
+// application. The application receives the notifications by callbacks, or polls for them with
+// Pull. Callbacks run after Progress has updated the protocol state, so a callback may call any
+// method except Progress.
 //
 //	complete --> ended ----+--> callOut: OnDone, OnEndpoint, functions of Flush
 //	fail, establish,       |    or
@@ -27,8 +26,8 @@ type outbox struct {
 	pulled bool // the owner polls with Pull; no callback is called
 }
 
-// notice is a queued notification of an endpoint event, of the end of a flush, or of new room for a
-// call that has returned ErrAgain.
+// notice is a queued notification of an endpoint event, of the end of a flush, or of free resources
+// after ErrAgain.
 type notice struct {
 	ep      *Endpoint
 	err     error
@@ -51,12 +50,13 @@ func (o *outbox) note(ep *Endpoint, ev Event, err error) {
 	o.notices.push(notice{ep: ep, kind: CompletionEvent, event: ev, err: err})
 }
 
-// noteFlush queues the notification that a flush has completed; fn is the function given to Flush.
+// noteFlush queues the notification that a flush has completed, where fn is the function given to
+// Flush.
 func (o *outbox) noteFlush(ep *Endpoint, fn func(error), err error) {
 	o.notices.push(notice{ep: ep, kind: CompletionFlush, flushed: fn, err: err})
 }
 
-// due says whether Progress has callbacks to run.
+// due reports whether Progress has callbacks to run.
 func (o *outbox) due() bool {
 	if o.pulled {
 		return o.byes.first != nil
@@ -64,7 +64,7 @@ func (o *outbox) due() bool {
 	return o.ended.first != nil || o.notices.len() > 0
 }
 
-// callOut calls the callbacks of all queued notifications, namely OnDone, OnEndpoint, OnRoom and
+// callOut calls the callbacks of all queued notifications, which are OnDone, OnEndpoint, OnRoom and
 // the functions given to Flush. All protocol state is updated before callOut is called, so a
 // callback may call any method except Progress.
 func (m *Module) callOut() {
@@ -130,15 +130,15 @@ type Completion struct {
 	Event    Event          // of CompletionEvent
 }
 
-// PullCompletions chooses how the module notifies its owner of ended sends, endpoint events and
-// flushes. After PullCompletions(true) the owner polls for completions by calling Pull. After
-// PullCompletions(false), the default, Progress calls OnDone, OnEndpoint and the functions given to
-// Flush. Progress calls the message handlers in either mode of notification. The owner must choose
-// before the first Connect. A Runner needs callbacks.
+// PullCompletions selects how the module reports ended sends, endpoint events and flushes. After
+// PullCompletions(true) the application polls for them with Pull. After PullCompletions(false), the
+// default, Progress calls OnDone, OnEndpoint and the functions given to Flush. Progress calls the
+// message handlers in both modes. PullCompletions must be called before the first Connect. A Runner
+// needs callbacks.
 //
-// The descriptor of a send is freed only when Pull has returned its completion. FragmentsMax, the
-// number of descriptors, therefore bounds the number of unread completions of sends. No further
-// peer can connect while PeersMax events are unread.
+// The descriptor of a send is freed only when Pull has returned its completion, so FragmentsMax
+// limits the number of unread completions of sends. No further peer can connect while PeersMax
+// events are unread.
 func (m *Module) PullCompletions(on bool) {
 	o := &m.outbox
 	o.pulled = on
@@ -152,8 +152,8 @@ func (m *Module) PullCompletions(on bool) {
 
 // Pull fills buf with the completions since the last call of Pull, the oldest first. Completions of
 // sends come before those of events and flushes. Pull returns the number of completions, which is
-// below len(buf) if no further completion is queued. The module's owner may call Pull at any time,
-// also from a handler and after Close.
+// below len(buf) if no further completion is queued. Pull may also be called from a handler, and
+// after Close.
 func (m *Module) Pull(buf []Completion) int {
 	o := &m.outbox
 	if !o.pulled {
@@ -175,12 +175,12 @@ func (m *Module) Pull(buf []Completion) int {
 	return len(buf)
 }
 
-// full says whether new connections are refused because the owner has not read its notifications
-// with Pull.
+// full reports whether new connections are refused because the application has not read its
+// notifications with Pull.
 func (o *outbox) full(peersMax int) bool { return o.pulled && o.notices.len() >= peersMax }
 
-// checkOutbox verifies the ended fragments whose owner has not been notified yet, and counts these
-// fragments in c.
+// checkOutbox verifies the ended fragments that are not reported yet, and counts these fragments in
+// c.
 func (m *Module) checkOutbox(c *checker) error {
 	o := &m.outbox
 	for _, l := range [...]*fragmentList{&o.ended, &o.byes} {
@@ -200,8 +200,8 @@ func (m *Module) checkOutbox(c *checker) error {
 	return nil
 }
 
-// checkEnded verifies a list of ended fragments whose owner has not been notified yet. The send
-// buffer of a fragment that was never sent is freed only when the owner is notified.
+// checkEnded verifies a list of ended fragments that are not reported yet. The send buffer of a
+// fragment that was never sent is freed only when the end of the fragment is reported.
 func (m *Module) checkEnded(c *checker, l *fragmentList) error {
 	count := 0
 	for f := l.first; f != nil; f = f.next {
@@ -230,8 +230,8 @@ func (m *Module) checkEnded(c *checker, l *fragmentList) error {
 	return nil
 }
 
-// fifo is a first-in-first-out list in which pushing and popping take constant time on average. The
-// zero value is an empty list.
+// fifo is a first-in-first-out list in which push and pop take constant time on average. The zero
+// value is an empty list.
 type fifo[T any] struct {
 	items []T
 	head  int // index of the oldest item
@@ -239,7 +239,7 @@ type fifo[T any] struct {
 
 func (q *fifo[T]) len() int { return len(q.items) - q.head }
 
-// all returns the items of the list, the oldest first; the items stay in the list.
+// all returns the items of the list, the oldest first, and does not remove them.
 func (q *fifo[T]) all() []T { return q.items[q.head:] }
 
 func (q *fifo[T]) push(v T) { q.items = append(q.items, v) }

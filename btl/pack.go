@@ -7,31 +7,29 @@ import (
 	"gobtl/reliability"
 )
 
-// Small fragments that are sent in quick succession share a packet. The code calls such a shared
-// packet a pack, and each fragment in a shared packet a record.
+// Small fragments that are sent in quick succession share a packet. A shared packet is called a
+// Pack, and each fragment in it a record.
 //
-// The first fragment is sent at once in a packet of its own, because a lone message must not wait
-// for others. Later fragments are copied into the open shared packet, a send buffer of the
-// endpoint, until the next call of Progress. Sealing a shared packet gives the packet its sequence
-// number, acknowledgement and retransmission timer. The shared packet is sealed and sent when one
-// of these events occurs:
+// The first fragment is sent at once in its own packet, because a single message must not wait for
+// others. Later fragments are copied to the open Pack, a send buffer of the endpoint, until the
+// next call of Progress. Sealing a Pack gives the packet its sequence number, acknowledgement and
+// retransmission timer. The Pack is sealed and sent when one of the following events occurs:
 //
-//  - The shared packet is full.
+//  - The Pack is full.
 //  - The next call of Progress begins.
-//  - The scheduler serves the endpoint, if the shared packet was opened during a call of Progress.
-//  - The shared packet of a connection over a reliable fabric holds enough fragments (showPack).
+//  - The scheduler serves the endpoint, if the Pack was opened during a call of Progress.
+//  - The Pack of a connection over a reliable fabric holds enough fragments (showPack).
 //
 // A burst of small messages thus costs one system call for the first message and one for all
-// others. A burst that follows another burst still in flight needs only one system call, as even
-// its first message joins the shared packet. A message is sent at once if its endpoint has no
-// packet in flight.
+// others. If an earlier burst is still in flight, the burst needs only one system call, because its
+// first message also joins the Pack. A message is sent at once if its endpoint has no packet in
+// flight.
 //
-// While a shared packet is open, its endpoint stays on the scheduler's list. The endpoint's next
-// sequence number is reserved for the open shared packet, so no other packet of the endpoint is
-// sealed before the shared packet. A shared packet is opened only while the send window is open, so
-// an open shared packet can always be sealed.
+// While a Pack is open, its endpoint stays in the scheduler's list. The endpoint's next sequence
+// number is reserved for the open Pack, so no other packet of the endpoint is sealed before the
+// Pack. A Pack is opened only while the send window is open, so an open Pack can always be sealed.
 
-// openPack is a packet under construction that several small fragments of an endpoint share.
+// openPack is a packet to which small fragments of an endpoint are still added.
 type openPack struct {
 	last    *Fragment // last fragment with OnDone wanted; segment.frag is the first
 	seg     reliability.Token
@@ -42,32 +40,32 @@ type openPack struct {
 
 func (p *openPack) open() bool { return p.bytes != 0 }
 
-// alone says whether a message sent now may be a lone one, which must not wait for others. A
-// message is alone if its endpoint has no burst in flight, and has sent no packet in the running
-// call of Progress or since the latest call.
+// alone reports whether a message that is sent now must not wait for others. alone returns true if
+// its endpoint has no burst in flight, and has sent no packet in the present call of Progress or
+// since the latest call.
 func (ep *Endpoint) alone() bool {
 	return ep.sentIn != ep.m.sendEpoch && (!ep.bursts || !ep.busy())
 }
 
-// packBytesMax is the maximum datagram size of a packet that small fragments to this peer share.
+// packBytesMax is the maximum size of a Pack to this peer, as a datagram.
 func (ep *Endpoint) packBytesMax() int { return min(ep.mtu, ep.m.cfg.PackBytes) }
 
-// packs says whether a fragment of sizeBytes is small enough to share a packet. At least two
-// fragments of sizeBytes must fit into one packet, because a lone fragment gains nothing from the
+// packs reports whether a fragment of sizeBytes is small enough to share a packet. At least two
+// fragments of sizeBytes must fit into one packet, because a single fragment gains nothing from the
 // additional copy.
 func (ep *Endpoint) packs(sizeBytes int) bool {
 	return 2*(sizeBytes+frag.RecordHeaderBytes) <= ep.packBytesMax()-frag.FragHeaderBytes
 }
 
-// packable says whether fragment f may share a packet. Fragments of the transport itself, memory
-// operations, and fragments in several pieces may not share a packet.
+// packable reports whether fragment f may share a packet. Fragments of the transport itself, memory
+// operations, and fragments in several memory segments may not share a packet.
 func (ep *Endpoint) packable(f *Fragment) bool {
 	return !f.put && f.op == nil && f.vec == nil && f.tag <= frag.TagUserMax && ep.packs(int(f.size))
 }
 
-// packSend copies fragment f into the endpoint's open shared packet. packSend returns false if f
-// cannot share a packet now, for example because other fragments are queued before f. The caller
-// keeps the descriptor of f unless f.Signal is set.
+// packSend copies fragment f to the endpoint's open Pack. packSend returns false if f cannot share
+// a packet now, for example because other fragments are queued before f. The caller keeps the
+// descriptor of f unless f.Signal is set.
 func (ep *Endpoint) packSend(f *Fragment) bool {
 	if !ep.overtakes() || ep.id.State() != stateConnected || !ep.packable(f) {
 		return false
@@ -87,8 +85,8 @@ func (ep *Endpoint) packSend(f *Fragment) bool {
 	return true
 }
 
-// packData copies data into the endpoint's open shared packet, without a descriptor. packData
-// returns false if data cannot share a packet now.
+// packData copies data to the endpoint's open Pack, without a descriptor. packData returns false if
+// data cannot share a packet now.
 func (ep *Endpoint) packData(tag uint8, data []byte) bool {
 	if !ep.overtakes() || ep.id.State() != stateConnected || !ep.packs(len(data)) {
 		return false
@@ -111,15 +109,15 @@ func (ep *Endpoint) packData(tag uint8, data []byte) bool {
 	return true
 }
 
-// showFirst is the number of fragments at which the first shared packet after a packet from the
-// peer is posted early, over a reliable fabric. Each further shared packet posted early must hold
-// twice as many fragments as the previous one. A burst after a reply is therefore posted early, and
-// a long stream uses large shared packets.
+// showFirst is the number of fragments at which the first Pack after a packet from the peer is
+// posted early, over a reliable fabric. Each further Pack that is posted early must hold twice as
+// many fragments as the previous one. A burst after a reply is therefore posted early, and a long
+// stream uses large Packs.
 const showFirst = 16
 
-// showPack posts the open shared packet of an endpoint over a reliable fabric once the shared
-// packet holds enough fragments. Over a reliable fabric a post is no system call, and the peer can
-// read the shared packet while further fragments are written.
+// showPack posts the open Pack of an endpoint over a reliable fabric when the Pack holds enough
+// fragments. Over a reliable fabric a post is no system call, and the peer can read the Pack while
+// further fragments are written.
 func (m *Module) showPack(ep *Endpoint) {
 	s := ep.counts
 	if next := ep.rcv.Expected(); s.showSince != next || s.showAt == 0 {
@@ -135,9 +133,9 @@ func (m *Module) showPack(ep *Endpoint) {
 	}
 }
 
-// packRoom makes room in the open shared packet for a fragment of sizeBytes. A shared packet that
-// is too full is sealed and added to the channel's batch. Half of each batch is reserved for
-// packets that Progress sends, such as retransmissions and packets of other endpoints.
+// packRoom makes room in the open Pack for a fragment of sizeBytes. A Pack that is too full is
+// sealed and added to the channel's batch. Half of each batch is reserved for packets that Progress
+// sends, such as retransmissions and packets of other endpoints.
 func (m *Module) packRoom(ep *Endpoint, sizeBytes int) bool {
 	if ep.pack.fits(sizeBytes, ep.packBytesMax()) {
 		return true
@@ -149,8 +147,8 @@ func (m *Module) packRoom(ep *Endpoint, sizeBytes int) bool {
 	return true
 }
 
-// fits says whether a fragment of sizeBytes fits into the shared packet, which may have up to
-// maxBytes. Without an open shared packet the answer is true.
+// fits reports whether a fragment of sizeBytes fits into the Pack, which may have up to maxBytes.
+// Without an open Pack, fits returns true.
 func (p *openPack) fits(sizeBytes, maxBytes int) bool {
 	if p.records > 1 {
 		return int(p.bytes)+frag.RecordHeaderBytes+sizeBytes <= maxBytes
@@ -158,16 +156,15 @@ func (p *openPack) fits(sizeBytes, maxBytes int) bool {
 	return !p.open() || int(p.bytes)+2*frag.RecordHeaderBytes+sizeBytes <= maxBytes
 }
 
-// channel returns the channel that carries the shared packet, and the peer's address on that
-// channel.
+// channel returns the channel for the Pack, and the peer's address on this channel.
 func (p *openPack) channel(ep *Endpoint) (*port.Channel, fabric.Addr) {
 	return ep.way(int(p.bytes))
 }
 
-// openPack takes a send buffer for a new shared packet that begins with fragment f, and copies f
-// into the buffer. A buffer that f already has becomes the shared packet without copying, because a
-// shared packet with one fragment is laid out like an unshared one. openPack returns false if the
-// window is closed or no buffer is free.
+// openPack takes a send buffer for a new Pack that begins with fragment f, and copies f to the
+// buffer. If f already has a buffer, this buffer becomes the Pack without a copy, because a Pack
+// with one fragment has the layout of an ordinary packet. openPack returns false if the window is
+// closed or no buffer is free.
 func (m *Module) openPack(ep *Endpoint, f *Fragment) bool {
 	if !ep.snd.Open() || !f.hasSeg && !m.takeSeg(ep, &f.seg) && !m.borrowSeg(f, &f.seg) {
 		return false
@@ -179,8 +176,8 @@ func (m *Module) openPack(ep *Endpoint, f *Fragment) bool {
 	return true
 }
 
-// addRecord adds a fragment to the endpoint's open shared packet. If no shared packet is open, the
-// fragment's send buffer becomes the shared packet.
+// addRecord adds a fragment to the endpoint's open Pack. If no Pack is open, the fragment's send
+// buffer becomes the Pack.
 func (m *Module) addRecord(ep *Endpoint, f *Fragment) {
 	p := &ep.pack
 	if !p.open() {
@@ -201,8 +198,8 @@ func (m *Module) addRecord(ep *Endpoint, f *Fragment) {
 	}
 }
 
-// beginPack opens a shared packet in send buffer t with one fragment of sizeBytes. The caller of
-// beginPack writes the payload behind the header, before or after the call.
+// beginPack opens a Pack in send buffer t with one fragment of sizeBytes. The caller writes the
+// payload behind the header, before or after the call.
 func (m *Module) beginPack(ep *Endpoint, t reliability.Token, tag uint8, sizeBytes int) {
 	m.sched.packs++
 	m.recovery.Queue(t)
@@ -212,8 +209,8 @@ func (m *Module) beginPack(ep *Endpoint, t reliability.Token, tag uint8, sizeByt
 	}
 }
 
-// chain adds a fragment in the open shared packet to the list of fragments whose OnDone is called
-// when the shared packet is acknowledged.
+// chain adds a fragment of the open Pack to the list of fragments whose OnDone is called when the
+// Pack is acknowledged.
 func (m *Module) chain(ep *Endpoint, f *Fragment) {
 	p := &ep.pack
 	f.state, f.out, f.cursor, f.next = fragSent, 1, f.size, nil
@@ -225,9 +222,8 @@ func (m *Module) chain(ep *Endpoint, f *Fragment) {
 	p.last = f
 }
 
-// sendPack fills the open shared packet with fragments from the front of the endpoint's queue, and
-// sends the shared packet. sendPack returns the packet's length in bytes, or 0 if the packet cannot
-// be sent now.
+// sendPack fills the open Pack with fragments from the front of the endpoint's queue, and sends the
+// Pack. sendPack returns the packet's length in bytes, or 0 if the packet cannot be sent now.
 func (m *Module) sendPack(ep *Endpoint) int {
 	for f := ep.small.queue.first; f != nil && ep.packable(f); f = ep.small.queue.first {
 		if ep.behindFence(f) ||
@@ -244,10 +240,9 @@ func (m *Module) sendPack(ep *Endpoint) int {
 	return m.sealPack(ep)
 }
 
-// sendPacks sends the open shared packets of flows whose turn it is, at the beginning of a call of
-// Progress. sendPacks runs before Progress polls the channels, because even a poll that finds
-// nothing costs a system call. The open shared packets of other flows are sent when the scheduler
-// serves these flows.
+// sendPacks sends the open Packs of flows whose turn it is, at the beginning of a call of Progress.
+// sendPacks runs before Progress polls the channels, because even a poll that finds nothing costs a
+// system call. The open Packs of other flows are sent when the scheduler serves these flows.
 func (m *Module) sendPacks() {
 	for f := m.sched.newFlows.first; f != nil && m.sched.packs > 0; {
 		next := f.next
@@ -266,9 +261,9 @@ func (m *Module) sendPacks() {
 	m.post(&m.port.Data)
 }
 
-// sealPack completes the open shared packet and adds the packet to the batch of its channel. A
-// packet with only one fragment becomes an unshared packet (Frag). sealPack returns the packet's
-// length in bytes, or 0 if the batch has no room now.
+// sealPack seals the open Pack and adds the packet to the batch of its channel. A Pack with only
+// one fragment becomes an ordinary packet (Frag). sealPack returns the packet's length in bytes, or
+// 0 if the batch has no room now.
 func (m *Module) sealPack(ep *Endpoint) int {
 	p := ep.pack
 	c, to := p.channel(ep)
@@ -294,8 +289,7 @@ func (m *Module) sealPack(ep *Endpoint) int {
 	return n
 }
 
-// failPack drops the open shared packet of an ended endpoint, and ends the shared packet's
-// fragments with err.
+// failPack drops the open Pack of an ended endpoint, and ends the Pack's fragments with err.
 func (m *Module) failPack(ep *Endpoint, err error) {
 	p := ep.pack
 	if !p.open() {
@@ -310,8 +304,8 @@ func (m *Module) failPack(ep *Endpoint, err error) {
 	m.chainEnded(f, err)
 }
 
-// chainEnded ends the send of fragment f and of the other fragments linked by next, which shared
-// its packet. A non-nil err becomes the error of each fragment.
+// chainEnded ends the send of fragment f and of the other fragments linked by next, which have
+// shared its packet. A non-nil err becomes the error of each fragment.
 func (m *Module) chainEnded(f *Fragment, err error) {
 	for f != nil {
 		next := f.next
@@ -323,9 +317,9 @@ func (m *Module) chainEnded(f *Fragment, err error) {
 	}
 }
 
-// acceptPack accepts a packet that several small fragments share, and delivers the fragments in
-// order. A handler may remove another handler or end the endpoint during the delivery. The
-// remaining fragments of the removed handler or ended endpoint are dropped.
+// acceptPack accepts a Pack, and delivers its fragments in order. If a handler removes another
+// handler or ends the endpoint, the remaining fragments of the Pack for that handler or endpoint
+// are dropped.
 func (m *Module) acceptPack(in *arrival) {
 	ep, h := in.ep, &in.Header
 	if !m.admitRecords(in) {
@@ -338,9 +332,9 @@ func (m *Module) acceptPack(in *arrival) {
 		isPiece := frag.IsPiece(rest)
 		tag, data, rest = nextRecord(rest)
 		if len(rest) == 0 && ep.id.State() == stateConnected {
-			// A reply to an earlier fragment must not acknowledge the shared packet, as Abort in a
+			// A reply to an earlier fragment must not acknowledge the Pack, because an Abort in a
 			// handler may prevent the delivery of the later fragments. The reply to the last
-			// fragment must carry the acknowledgement.
+			// fragment must contain the acknowledgement.
 			m.accepted(ep, h)
 			taken = true
 		}
@@ -362,8 +356,9 @@ func (m *Module) acceptPack(in *arrival) {
 	m.checkBye(ep)
 }
 
-// onNackRecord fails those fragments in packet t whose tag has no handler at the peer, and has the
-// packet retransmitted without them. onNackRecord returns false for a repeated or invalid Nack.
+// onNackRecord ends the fragments in packet t whose tag has no handler at the peer with an error,
+// and retransmits the packet without them. onNackRecord returns false for a repeated or invalid
+// Nack.
 func (m *Module) onNackRecord(ep *Endpoint, t reliability.Token, tag uint8) bool {
 	s := &m.segs[t]
 	if !s.pack || s.void || s.strip || !m.hasRecord(t, tag) {
@@ -394,8 +389,7 @@ func (m *Module) onNackRecord(ep *Endpoint, t reliability.Token, tag uint8) bool
 	return true
 }
 
-// toldDone is the number of messages in packet t for which Send has already returned Done, so that
-// no caller waits for the acknowledgement of packet t.
+// toldDone returns the number of messages in packet t for which Send has already returned Done.
 func (m *Module) toldDone(t reliability.Token) (count int) {
 	s := &m.segs[t]
 	if s.mixed {
@@ -416,8 +410,8 @@ func (m *Module) toldDone(t reliability.Token) (count int) {
 	return count
 }
 
-// recordsOf returns the payload of a sealed shared packet, which consists of records (fragments
-// with short headers).
+// recordsOf returns the payload of a sealed Pack, which consists of records (fragments with short
+// headers).
 func (m *Module) recordsOf(t reliability.Token) []byte {
 	return m.port.Arena.Bytes(segBuf(t))[frag.FragHeaderBytes:m.segs[t].bytes]
 }

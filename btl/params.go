@@ -9,13 +9,14 @@ import (
 	"time"
 )
 
-// ErrParam means that no tunable has the given name, or that the tunable cannot take the value.
+// ErrParam means that no parameter has the given name, or that the parameter cannot have the given
+// value.
 var ErrParam = errors.New("btl: invalid tunable")
 
-// EnvPrefix is the prefix of the environment variables that set tunables.
+// EnvPrefix is the prefix of the environment variables that set parameters.
 const EnvPrefix = "GOBTL_"
 
-// Param describes one tunable of Config by name, for programs that let users set tunables.
+// Param describes a parameter of Config with its name, for programs that let users set parameters.
 type Param struct {
 	Name    string // "ack_delay"
 	Default string // for users: the value, or a hint on what it depends
@@ -23,10 +24,10 @@ type Param struct {
 	field   func(*Config) any
 }
 
-// Env returns the name of the tunable's environment variable.
+// Env returns the name of the parameter's environment variable.
 func (p Param) Env() string { return EnvPrefix + strings.ToUpper(p.Name) }
 
-// params is the only list of tunables, from which names, environment variables, documentation and
+// params is the only list of parameters, from which names, environment variables, documentation and
 // the method Set are derived.
 var params = []Param{
 	{
@@ -230,7 +231,7 @@ var params = []Param{
 	},
 }
 
-// Params returns a copy of the list of tunables.
+// Params returns a copy of the list of parameters.
 func Params() []Param { return append([]Param(nil), params...) }
 
 func param(name string) (Param, error) {
@@ -242,9 +243,9 @@ func param(name string) (Param, error) {
 	return Param{}, fmt.Errorf("%w: there is no %q", ErrParam, name)
 }
 
-// Set sets the tunable called name. Durations have Go's notation (50us, 1.5s). Sizes may end with
-// K, M or G for powers of 1024. Set returns ErrParam for an unknown name or an unreadable value;
-// Validate checks the ranges.
+// Set sets the parameter with the given name. Durations have Go's notation (50us, 1.5s). Sizes may
+// end with K, M or G for powers of 1024. Set returns ErrParam for an unknown name or an invalid
+// notation, and Validate checks the ranges.
 func (c *Config) Set(name, value string) error {
 	p, err := param(name)
 	if err != nil {
@@ -287,7 +288,7 @@ func assign(field any, value string) error {
 	return nil
 }
 
-// parseSize reads a whole number with an optional suffix K, M or G for powers of 1024.
+// parseSize parses a whole number with an optional suffix K, M or G for powers of 1024.
 func parseSize(s string) (int64, error) {
 	digits, shift := s, 0
 	if n := len(s); n > 0 {
@@ -307,8 +308,8 @@ func parseSize(s string) (int64, error) {
 	return n << shift, nil
 }
 
-// Get returns the value of the tunable called name, in the notation of Set. Get returns "" for an
-// unknown name. The value zero means that the default applies.
+// Get returns the value of the parameter with the given name, in the notation of Set. For an
+// unknown name, Get returns "". The value zero means that the default applies.
 func (c *Config) Get(name string) string {
 	p, err := param(name)
 	if err != nil {
@@ -329,10 +330,10 @@ func (c *Config) Get(name string) string {
 	return ""
 }
 
-// LoadEnv sets every tunable that has an environment variable in environ, which has the form of
-// os.Environ. LoadEnv returns the names of these tunables. A variable that begins with EnvPrefix
-// and names no tunable is an error, to detect misspelt names. Variables that begin with GOBTL_TEST_
-// are ignored.
+// LoadEnv sets every parameter that has an environment variable in environ, which has the form of
+// os.Environ. LoadEnv returns the names of these parameters. A variable that begins with EnvPrefix
+// and names no parameter is an error, to detect misspelt names. Variables that begin with
+// GOBTL_TEST_ are ignored.
 func (c *Config) LoadEnv(environ []string) (names []string, err error) {
 	for _, kv := range environ {
 		key, value, _ := strings.Cut(kv, "=")

@@ -9,7 +9,7 @@ import (
 	"gobtl/frag"
 )
 
-// pathHost implements the interface by which package path uses the module.
+// pathHost is the module as package path uses it.
 type pathHost struct{ m *Module }
 
 // pathOf returns the state that package path keeps for an endpoint, and the index of the endpoint
@@ -73,8 +73,8 @@ type overcommit struct {
 	measure  *Endpoint // endpoint whose round trip is to be measured, or nil
 }
 
-// openOvercommit allows more receive credits than buffers if the fabric can report receive-buffer
-// overruns.
+// openOvercommit allows more receive credits than buffers if the fabric can report overruns of its
+// receive buffers.
 func (m *Module) openOvercommit() {
 	cmd, data := &m.port.Command, &m.port.Data
 	capacity := min(cmd.Caps().RecvCapacity, data.Caps().RecvCapacity)
@@ -111,6 +111,6 @@ func (m *Module) tendOvercommit() {
 	}
 }
 
-// pathBase is the initial datagram size of a connection in bytes; mostBytes is the largest size
-// that the search for the path MTU may reach.
+// pathBase returns the initial datagram size of a connection in bytes, where mostBytes is the
+// largest size to search.
 func pathBase(mostBytes int) int { return min(mostBytes, pmtu.BaseBytes) }

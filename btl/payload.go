@@ -2,22 +2,22 @@ package btl
 
 import "gobtl/fabric"
 
-// vector is a fragment's payload that lies in several pieces of memory.
+// vector is a fragment's payload that lies in several segments of memory.
 type vector struct {
 	pieces [PiecesMax]vectorPiece
 	count  int
 }
 
-// vectorPiece is one piece of a vector. The first byte of the piece has the offset at in the
-// fragment.
+// vectorPiece is one memory segment of a vector. The field at is the offset of the segment's first
+// byte in the fragment.
 type vectorPiece struct {
 	mem []byte
 	at  uint32
 	source
 }
 
-// add appends a piece at offset at, unless the piece is empty, and returns the offset behind the
-// piece.
+// add appends a segment at offset at, unless it is empty, and returns the offset behind the
+// segment.
 func (v *vector) add(mem []byte, at uint32) uint32 {
 	if len(mem) == 0 {
 		return at
@@ -30,7 +30,7 @@ func (v *vector) add(mem []byte, at uint32) uint32 {
 // all returns the pieces.
 func (v *vector) all() []vectorPiece { return v.pieces[:v.count] }
 
-// holding returns the piece that contains the fragment's byte at offset at.
+// holding returns the segment that contains the fragment's byte at offset at.
 func (v *vector) holding(at uint32) *vectorPiece {
 	p := &v.pieces[0]
 	for i := range v.all() {
@@ -42,7 +42,7 @@ func (v *vector) holding(at uint32) *vectorPiece {
 	return p
 }
 
-// copyTo copies the fragment's bytes from offset from on into dst, and returns the number of bytes
+// copyTo copies the fragment's bytes from offset from on to dst, and returns the number of bytes
 // copied.
 func (v *vector) copyTo(dst []byte, from uint32) (copied int) {
 	for i := range v.all() {
@@ -54,7 +54,7 @@ func (v *vector) copyTo(dst []byte, from uint32) (copied int) {
 	return copied
 }
 
-// copyPayload copies a fragment's payload from offset from on into dst, and returns the number of
+// copyPayload copies a fragment's payload from offset from on to dst, and returns the number of
 // bytes copied.
 func (f *Fragment) copyPayload(dst []byte, from uint32) int {
 	if f.vec != nil {

@@ -6,14 +6,14 @@ import (
 )
 
 // A packet that several fragments share may begin with the end of one large fragment, and end with
-// the beginning of another. A part of a large fragment in a shared packet is called a piece. The
-// code that sends pieces is in stream.go. The receiver accepts a shared packet completely or not at
-// all. The memory for each piece of a shared packet is therefore reserved before the delivery
-// begins. Without memory for a piece, the receiver drops the shared packet, and the sender
-// retransmits it. If a tag has no handler, the sender retransmits the shared packet without the
-// fragments of that tag.
+// the beginning of another one. A part of a large fragment in a shared packet is called a piece.
+// Pieces are sent by the code in stream.go. The receiver accepts a shared packet completely or not
+// at all, so it reserves the memory for all pieces before the delivery. Without memory for a piece,
+// the receiver drops the shared packet, and the sender retransmits it. If a tag has no handler, the
+// sender retransmits the shared packet without the fragments of that tag.
 
-// arrivedPieces holds the pieces of large fragments in the shared packet that is being received.
+// arrivedPieces holds the pieces (parts of large fragments) in the shared packet that is being
+// received.
 type arrivedPieces struct {
 	list  [2]arrivedPiece
 	count int
@@ -23,14 +23,14 @@ type arrivedPiece struct {
 	frag.Header // as of a Chunk
 	payload     []byte
 	place       frag.Reservation
-	// failed means that the piece is ignored, because the sender has failed the fragment or the
-	// owner refuses the fragment.
+	// failed means that the piece is ignored, because the sender has ended the fragment with an
+	// error or the application refuses the fragment.
 	failed bool
 }
 
 // push appends the piece at the beginning of rest, the unread part of a shared packet, and returns
-// the id of the piece's fragment. A shared packet has at most two pieces, which the decoder of
-// packets ensures.
+// the id of the piece's fragment. A shared packet has at most two pieces, because the decoder
+// rejects any other packet.
 func (a *arrivedPieces) push(rest []byte) (fragID uint32) {
 	p := &a.list[a.count]
 	a.count++
@@ -43,7 +43,7 @@ func (a *arrivedPieces) push(rest []byte) (fragID uint32) {
 // of returns the pieces of the shared packet.
 func (a *arrivedPieces) of() []arrivedPiece { return a.list[:a.count] }
 
-// has says whether the shared packet contains a piece of the fragment fragID.
+// has reports whether the shared packet contains a piece of the fragment fragID.
 func (a *arrivedPieces) has(fragID uint32) bool {
 	for i := range a.of() {
 		if a.list[i].FragID == fragID {
@@ -77,14 +77,14 @@ func (m *Module) admitPieces(in *arrival) bool {
 	return true
 }
 
-// tooLongPiece says whether a piece belongs to a fragment longer than the handler of its tag
-// accepts. A fragment of two packets is accepted at any length, as possibly both packets are shared
-// and neither can be refused.
+// tooLongPiece reports whether a piece belongs to a fragment longer than the handler of its tag
+// accepts. A fragment of two packets is accepted at any length, because possibly both packets are
+// shared and neither can be refused.
 func (m *Module) tooLongPiece(h *frag.Header) bool {
 	return m.tooLong(h) && h.SizeBytes > uint32(h.FirstBytes)+uint32(h.ChunkBytes)
 }
 
-// takeBack drops the partial fragments that were created for the pieces of a refused shared packet.
+// takeBack drops the incomplete fragments that were made for the pieces of a refused shared packet.
 func (a *arrivedPieces) takeBack(ep *Endpoint) {
 	for i := range a.of() {
 		if p := &a.list[i]; p.place.Begun {
@@ -118,7 +118,7 @@ func (m *Module) acceptPiece(ep *Endpoint, at int) {
 	}
 }
 
-// refusePieces remembers the fragments whose pieces in a refused shared packet have a tag without a
+// refusePieces records the fragments whose pieces in a refused shared packet have a tag without a
 // handler.
 func (m *Module) refusePieces(in *arrival, tag uint8) {
 	for rest := in.payload; len(rest) > 0; {
@@ -134,8 +134,8 @@ func (m *Module) refusePieces(in *arrival, tag uint8) {
 }
 
 // cameWithout drops the received data of fragments whose pieces in packet n were refused. The
-// sender has removed the refused pieces from the retransmitted packet n, because their fragments
-// have failed.
+// sender has removed the refused pieces from the retransmitted packet, because their fragments have
+// ended with an error.
 func (ep *Endpoint) cameWithout(n seq.Num, pieces *arrivedPieces) {
 	for i := range ep.refusals {
 		if r := &ep.refusals[i]; r.seq == n && !r.failed && !pieces.has(r.fragID) {

@@ -8,9 +8,9 @@ import (
 	"gobtl/fabric"
 )
 
-// polling is the polling state that one call of Progress leaves for the next. The state decides
-// which channel a call of Progress may skip, and whether a lone fragment may be delivered early
-// (fast receive).
+// polling is the state of the polling between two calls of Progress. The state decides which
+// channel a call of Progress may skip, and whether a single fragment may be delivered early (fast
+// receive).
 type polling struct {
 	pass          uint64         // number of calls of Progress
 	fastLast      bool           // the latest call delivered a fragment early
@@ -27,8 +27,8 @@ type polling struct {
 }
 
 // receiveFirst polls the command channel, unless this call of Progress may skip the channel. If
-// mayFast is set and the first completion is a tiny fragment, the fragment may be delivered early
-// (fast).
+// mayFast is true and the first completion is a small fragment, the fragment may be delivered
+// early.
 func (m *Module) receiveFirst(mayFast bool) (n int, fast bool, err error) {
 	c := &m.port.Command
 	if mayFast && m.dataLast && m.port.Data.Idle() > 0 && c.Rests(m.now) {
@@ -62,11 +62,11 @@ func (m *Module) receiveFound(got int, err error) (n int, fast bool, _ error) {
 }
 
 // takeFirst handles the result of a poll of channel c for one completion. A fragment of one packet
-// is delivered to its handler at once, and the update of the receive state is left for the next
-// call of Progress. The early delivery is the fast receive path of Open MPI's usnic
-// (btl_usnic_component_progress, btl_usnic_recv_fast). A memory operation whose reply has come is
-// also reported to the owner at once. The result more says that further completions may follow;
-// fast says that the rest of Progress is left for the next call.
+// is delivered to its handler at once, and the receive state is updated by the next call of
+// Progress. The early delivery is the fast receive path of Open MPI's usnic
+// (btl_usnic_component_progress, btl_usnic_recv_fast). The end of a memory operation whose reply
+// has arrived is also reported at once. The result more of takeFirst is true if further completions
+// may follow, and fast if the rest of Progress is left to the next call.
 func (m *Module) takeFirst(c *port.Channel, got int, err error, n *int) (more, fast bool, _ error) {
 	if got == 0 && err == nil {
 		return false, false, nil
@@ -109,7 +109,7 @@ func (m *Module) receiveAll(mayFast, due bool) (n int, fast bool, err error) {
 	}
 	more := true
 	if m.landing.OneByOne(c.Idle() > 0) {
-		// A lone packet is delivered, and its reply sent, before a further poll that would find
+		// A single packet is delivered, and its reply sent, before a further poll that would find
 		// nothing.
 		if c.Idle() > 0 && mayFast && !m.landing.Armed() {
 			got, e := c.Poll(m.now, 1)
@@ -132,8 +132,8 @@ func (m *Module) receiveAll(mayFast, due bool) (n int, fast bool, err error) {
 	return n, fast, err
 }
 
-// poll reads up to limit completions from a channel, handles these completions, and adds the number
-// of received packets to *n. The result more says that further completions may follow.
+// poll polls up to limit completions of a channel, handles them, and adds the number of received
+// packets to *n. The result more of poll is true if further completions may follow.
 func (m *Module) poll(c *port.Channel, limit int, n *int) (more bool, err error) {
 	var got int
 	landed := m.landing.On(c)

@@ -7,20 +7,20 @@ import (
 	"gobtl/btl/internal/port"
 )
 
-// tendGap is the gap between two calls of Progress from which on Progress first calls the port's
+// tendGap is the time between two calls of Progress from which on Progress first calls the port's
 // Tend, because the fabric relies on frequent calls.
 const tendGap = time.Millisecond
 
-// Progress does all pending work of the module. A call receives packets that have arrived and calls
-// their handlers, handles expired timers, retransmits lost packets, sends new packets, acknowledges
-// received ones, and calls the OnDone functions of ended sends. If now is before the latest time
-// given to the module, the latest time is used. Progress never blocks, and returns the number of
-// packets received. A call that first finds a fragment of one packet may only deliver the fragment
-// (fast receive); the next call does the rest of the work. Progress does nothing while the queue of
-// messages for PullArrivals is full (HandlePulled).
+// Progress performs all pending work of the module. Progress receives packets and calls their
+// handlers, handles expired timers, retransmits lost packets, sends new packets, acknowledges
+// received ones, and calls the OnDone functions of ended sends. If now is before the module's time,
+// the module's time is used. Progress never blocks, and returns the number of packets received. A
+// call that first finds a fragment of one packet may only deliver the fragment (fast receive), and
+// leave all other work to the next call. Progress does nothing while the queue of messages for
+// PullArrivals is full (HandlePulled).
 //
-// An error means that the fabric is broken, and that the module can only be closed. ErrReentrant is
-// the error of a call inside a handler or callback, ErrClosed that of a call after Close.
+// An error means that the fabric has failed, and that the module can only be closed. Progress
+// returns ErrReentrant inside a handler or callback, and ErrClosed after Close.
 func (m *Module) Progress(now Time) (int, error) {
 	if m.inProgress {
 		return 0, ErrReentrant
@@ -49,23 +49,17 @@ func (m *Module) Progress(now Time) (int, error) {
 	return n, err
 }
 
-// progress does the work of one call of Progress (a pass) in this order:
-//
-//	      what the latest pass left: book-keeping of a fast receive, open packs
-//	                            |
-//	      poll command channel -+- a lone fragment? handler, and done (fast receive)
-//	                            |
-//	      poll data channel ----+- likewise; large fragments land
-//	                            |
-//	                            |    handlers, ACKs and handshakes are handled as they come
-//	                            v
-//	callOut: functions of what has ended   outbox    so that what they send leaves in this pass
-//	expire:  timers that ran out           timers    after the polls: an answer may have come
-//	sendAgain, serve: lost, then new       scheduler before the ACKs, which ride on it
-//	acknowledge: ACKs that found no ride   acks
-//	tendOvercommit: round trips, overruns  overcommit
-//	flush, receive buffers                 port      one call into the fabric for all of it
-//	removeAddrs, callOut, publish          port, outbox, counters
+// progress performs the steps of one call of Progress in the following order:
+//  1. Complete a fast receive of the previous call, and send the open Packs.
+//  2. Poll the command channel and the data channel, and handle the received packets. If the first
+//     packet is a single fragment, only call its handler (fast receive).
+//  3. Call the functions for ended sends (callOut), so that their messages are sent in this call.
+//  4. Handle expired timers (expire), after the polls may have received the awaited answers.
+//  5. Send lost packets (sendAgain), and then new packets (serve), which also contain ACKs.
+//  6. Send the ACKs that no packet contains (acknowledge).
+//  7. Measure round trips, and check for overruns of the receive buffers (tendOvercommit).
+//  8. Post the batches of both channels, and the receive buffers.
+//  9. Remove unused addresses, call the functions for ended sends, and publish the counters.
 func (m *Module) progress() (int, error) {
 	m.pass++
 	m.stats.counters[CntPasses]++
@@ -92,9 +86,8 @@ func (m *Module) progress() (int, error) {
 	return m.goOn(n, mayFast, false)
 }
 
-// stoodLeast is the gap between two calls of Progress from which on leaveLate restarts the timers
-// of packets in the batch. Packets that are sealed during the gap wait in the batch for the next
-// call of Progress.
+// stoodLeast is the time between two calls of Progress from which on leaveLate restarts the timers
+// of packets in the batch.
 const stoodLeast = 100 * time.Microsecond
 
 // leaveLate posts the packets of a burst before Progress polls the channels, and restarts the
@@ -118,8 +111,8 @@ func (m *Module) leaveLate() {
 	}
 }
 
-// glance is the short form of Progress while the module has no work but to poll. A waiting owner
-// calls Progress in a tight loop, so a short call detects a message sooner.
+// glance is the short form of Progress for a module without other work than a poll. A short call
+// detects a message sooner in an application that calls Progress in a tight loop.
 func (m *Module) glance() (n int, err error) {
 	c := &m.port.Command
 	m.found = false
@@ -138,9 +131,9 @@ func (m *Module) glance() (n int, err error) {
 	return m.goOn(0, true, true)
 }
 
-// goOn does the rest of a call of Progress, beginning with the poll of the data channel. The
-// argument due forces the poll. The argument n is the number of packets that the call of Progress
-// has received before.
+// goOn performs the rest of a call of Progress, beginning with the poll of the data channel. The
+// argument due forces the poll. The argument n of goOn is the number of packets that the call of
+// Progress has received before.
 func (m *Module) goOn(n int, mayFast, due bool) (int, error) {
 	resting := m.now < m.restUntil
 	// A call of Progress may end early only if no callback is queued.
@@ -181,9 +174,8 @@ func (m *Module) goOn(n int, mayFast, due bool) (int, error) {
 	return n, nil
 }
 
-// rest reduces the coming calls of Progress to polls, until a packet arrives, the owner calls a
-// method, or a deadline of the module comes. An owner that polls calls Progress hundreds of times
-// for each packet, so a short call detects the packet sooner.
+// rest reduces the following calls of Progress to polls, until a packet arrives, the application
+// calls a method, or a deadline of the module passes.
 func (m *Module) rest() {
 	if m.sched.waiting() > 0 || m.sched.packs > 0 || m.credits.Stretched() || m.measure != nil ||
 		m.port.Leaving() > 0 || m.port.ReceivesPending() ||
@@ -196,9 +188,9 @@ func (m *Module) rest() {
 	}
 }
 
-// restsOn finishes a fast receive over a reliable fabric, and lets the coming calls of Progress be
-// reduced to polls again, if no other work is due. The typical case is a ping-pong, in which a lone
-// message came, another was sent, and the next reply may have arrived. restsOn returns false if a
+// restsOn finishes a fast receive over a reliable fabric, and reduces the following calls of
+// Progress to polls again, if no other work is due. The typical case is a ping-pong, in which a
+// message was received and sent back, and the next one may have arrived. restsOn returns false if a
 // full call of Progress is needed.
 func (m *Module) restsOn() bool {
 	d := &m.deferred
@@ -230,10 +222,10 @@ func (m *Module) checkRest(*checker) error {
 	return nil
 }
 
-// Deadline is the time by which Progress must be called again even if no packet arrives. A deadline
-// at or before the present time means that work is due, for example after a call of Progress that
-// ended early. Deadline returns Never if no work is scheduled. Work that waits for a buffer or for
-// room in a channel has no deadline, because a packet or completion ends the wait.
+// Deadline returns the time by which Progress must be called again even if no packet arrives. A
+// deadline at or before the present time means that work is due, for example after a call of
+// Progress that ended early. Deadline returns Never if no work is scheduled. Work that waits for a
+// buffer or for room in a channel has no deadline, because a packet or completion ends the wait.
 func (m *Module) Deadline() Time {
 	if m.keeping.full { // until PullArrivals has emptied the queue
 		return Never

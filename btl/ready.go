@@ -6,14 +6,15 @@ import (
 	"gobtl/fabric"
 )
 
-// ReadyFd returns a file descriptor on which a foreign event loop, such as epoll in C, can sleep.
-// The loop runs in the goroutine that owns the modules, and repeats these steps:
+// ReadyFd returns a file descriptor on which an event loop outside of Go, such as epoll in C, can
+// sleep. The event loop runs in the goroutine that owns the modules, and repeats the following
+// steps:
 //
-//  1. Call Progress of each module, and then Arm of each.
+//  1. Call Progress of each module, and then Arm of each module.
 //  2. Sleep until a descriptor is readable, at most for the shortest result of the calls of Arm.
 //  3. Call Disarm of each module.
 //
-// No event between two steps is missed. The module owns the descriptor, reads from the descriptor
+// With these steps, no event is missed. The descriptor belongs to the module, which reads from it
 // and closes it. The state of the descriptor is meaningful only between Arm and Disarm. ReadyFd
 // returns fabric.ErrNotSupported if the provider does not implement fabric.Readier.
 func (m *Module) ReadyFd() (fd int, err error) {
@@ -30,10 +31,10 @@ func (m *Module) ReadyFd() (fd int, err error) {
 	return m.readier.ReadyFd()
 }
 
-// Arm prepares the descriptor of ReadyFd for a sleep of the owner, and returns the maximum duration
-// of the sleep. A negative result means that there is no limit. The result 0 means that the owner
-// must first call Progress, Pull or PullArrivals. Until Disarm the owner may call only Wake, which
-// makes the descriptor readable.
+// Arm prepares the descriptor of ReadyFd for a sleep, and returns the maximum duration of the
+// sleep. A negative result means that there is no limit. If Arm returns 0, Progress, Pull or
+// PullArrivals must first be called. Between Arm and Disarm only Wake may be called, which makes
+// the descriptor readable.
 func (m *Module) Arm(now Time) (most time.Duration) {
 	if m.readier == nil || m.closed || m.inProgress || m.toPull() {
 		return 0
@@ -51,14 +52,14 @@ func (m *Module) Arm(now Time) (most time.Duration) {
 	return most
 }
 
-// Disarm ends the effect of Arm, whether the owner has slept or not.
+// Disarm ends the effect of Arm, even if there was no sleep.
 func (m *Module) Disarm() {
 	if m.readier != nil && !m.closed {
 		m.readier.DisarmReady()
 	}
 }
 
-// toPull says whether Pull or PullArrivals would return any item.
+// toPull reports whether Pull or PullArrivals would return any item.
 func (m *Module) toPull() bool {
 	o := &m.outbox
 	return m.keeping.waiting.len() > 0 ||

@@ -2,9 +2,8 @@ package btl
 
 import "gobtl/frag"
 
-// accept accepts a new packet if all layers above the receive window can process the packet. A
-// packet that cannot be processed must not be acknowledged. accept also delivers the fragments that
-// the packet completes.
+// accept accepts a new packet if all layers above the receive window can handle it. Any other
+// packet must not be acknowledged. accept also delivers the fragments that the packet completes.
 func (m *Module) accept(in *arrival) {
 	ep, h := in.ep, &in.Header
 	switch {
@@ -40,14 +39,15 @@ func (m *Module) accept(in *arrival) {
 	}
 }
 
-// tooLong says whether a chunk belongs to a fragment longer than the handler of its tag accepts.
+// tooLong reports whether a chunk belongs to a fragment longer than the handler of its tag accepts.
 func (m *Module) tooLong(h *frag.Header) bool {
 	most := m.mostBytes[h.Tag]
 	return most != 0 && h.SizeBytes > most
 }
 
-// unwantedReason is the reason to put into the Nack for a chunk of a fragment that is too long. A
-// peer without memory operations does not know the specific reason, and gets a general one.
+// unwantedReason returns the reason in the Nack for a chunk of a fragment that is too long. A peer
+// that does not support memory operations gets a general reason, because it does not know the
+// specific one.
 func (ep *Endpoint) unwantedReason() uint8 {
 	if ep.id.Operates {
 		return frag.NackRight
@@ -55,7 +55,7 @@ func (ep *Endpoint) unwantedReason() uint8 {
 	return frag.NackNoHandler
 }
 
-// acceptedCounter is the counter of accepted packets of the kind that header h has.
+// acceptedCounter returns the counter of accepted packets of the kind that header h has.
 func acceptedCounter(h *frag.Header) Counter {
 	switch {
 	case h.Flags&frag.FlagPut != 0 && h.Kind == frag.KindChunk:
@@ -103,7 +103,7 @@ func (m *Module) acceptChunk(in *arrival) {
 	m.checkBye(ep)
 }
 
-// checkBye ends an endpoint whose peer has sent a Bye, once all packets up to the Bye have arrived.
+// checkBye ends an endpoint whose peer has sent a Bye, when all packets up to the Bye have arrived.
 func (m *Module) checkBye(ep *Endpoint) {
 	if ep.byeSeen && ep.byeSeq.Before(ep.rcv.Next()) && ep.id.State() == stateConnected {
 		m.peerClosed(ep)

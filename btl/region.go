@@ -8,14 +8,14 @@ import (
 )
 
 // Handle identifies an exposed memory region in packets. A Handle is opaque, with random upper
-// bits. The region's owner must send the Handle to the peers that are to use the region.
+// bits. The application sends the Handle to the peers that may access the region.
 type Handle = remote.Handle
 
 // Rights say what peers may do with an exposed memory region.
 type Rights = remote.Rights
 
-// The rights that a region can give to peers. A put with a completion notice needs RemoteWrite and
-// RemoteNotify.
+// The constants below are the rights that a region can give to peers. A put with a completion
+// notification needs RemoteWrite and RemoteNotify.
 const (
 	RemoteWrite  = remote.Write  // puts
 	RemoteRead   = remote.Read   // gets
@@ -30,10 +30,10 @@ type Region struct {
 	is remote.Region[*Fragment]
 }
 
-// Expose makes mem a region that all peers may access according to rights (RemoteWrite and others).
+// Expose makes mem a region that all peers may access according to rights, such as RemoteWrite.
 // Accesses happen during calls of Progress, until the region is closed. No callback reports an
-// access, except for the completion notice of a put. While a put of several packets is incomplete,
-// and after a failed put, the range of the put may hold old bytes, new bytes, and zeros. Expose
+// access, except for the completion notification of a put. While a put of several packets is
+// incomplete, and after a failed put, its target may hold old bytes, new bytes, and zeros. Expose
 // returns ErrAgain if RegionsMax regions are exposed.
 func (m *Module) Expose(mem []byte, rights Rights) (*Region, error) {
 	r := new(Region)
@@ -43,10 +43,10 @@ func (m *Module) Expose(mem []byte, rights Rights) (*Region, error) {
 	return r, nil
 }
 
-// ExposeAs is Expose with a Region of the caller, either new or closed, and allocates nothing. If
-// only is not nil, no other peer has access. Besides the errors of Expose, ExposeAs returns
-// ErrState if r is already exposed, ErrEndpoint if only belongs to another module, the error of an
-// endpoint that has ended, and ErrConfig for undefined rights.
+// ExposeAs works like Expose, with a new or closed Region of the caller, and allocates nothing. If
+// only is not nil, no other peer has access. ExposeAs returns the errors of Expose, ErrState if r
+// is already exposed, ErrEndpoint if only belongs to another module, the error of an endpoint that
+// has ended, and ErrConfig for undefined rights.
 func (m *Module) ExposeAs(r *Region, mem []byte, rights Rights, only *Endpoint) error {
 	switch {
 	case m.closed:
@@ -74,9 +74,9 @@ func (r *Region) Handle() Handle { return r.is.Handle() }
 // Bytes returns the exposed memory.
 func (r *Region) Bytes() []byte { return r.is.Bytes() }
 
-// Close withdraws the region from the peers. After Close no operation reads or writes the region's
-// memory. Requests after Close are refused, and operations under way fail with ErrRemoteAccess at
-// the peers. Further calls of Close do nothing.
+// Close ends the access of peers to the region. After Close no operation reads or writes the
+// region's memory. Later requests are refused, and operations in progress fail with ErrRemoteAccess
+// at the peers. Further calls of Close do nothing.
 func (r *Region) Close() {
 	if !r.is.Exposed() {
 		return
@@ -86,8 +86,8 @@ func (r *Region) Close() {
 	r.endReads()
 }
 
-// endReads ends the replies to gets that read from a withdrawn region. The unsent part of each
-// reply is dropped, and the peer that requested the get is notified of the failure.
+// endReads ends the replies to gets that read from a closed region. The unsent part of each reply
+// is dropped, and the peer is informed of the failed get.
 func (r *Region) endReads() {
 	m := r.m
 	if r.is.Reader() != nil {

@@ -11,15 +11,15 @@ import (
 // An operation on a peer's memory is sent as a fragment, with the same queues, sequence numbers,
 // retransmissions and OnDone as a message. The additional state of an operation is Fragment.op,
 // which package remote manages. An operation that waits for a reply counts the reply in
-// Fragment.out, like an unacknowledged packet. The requester's code is in remote_ask.go, the
-// target's code in remote_serve.go.
+// Fragment.out, like an unacknowledged packet. The requester's code is in remote_ask.go, and the
+// target's code is in remote_serve.go.
 
-// operation is the additional state of a fragment that is neither a message nor a put without
-// completion notice.
+// operation is the additional state of a fragment that is neither a message nor a put without a
+// completion notification.
 type operation = remote.Operation[*Fragment]
 
 // memory returns the endpoint's state of memory operations in both directions, which the first call
-// creates. The result is nil for a nil endpoint.
+// makes. For a nil endpoint, memory returns nil.
 func (ep *Endpoint) memory() *remote.Peer[*Fragment] {
 	if ep == nil {
 		return nil
@@ -35,8 +35,8 @@ type AccessReason uint8
 
 // The reasons for refusing a memory operation.
 const (
-	// ReasonRegion means that the handle names no region that the local side may access, or that
-	// the peer could not perform the operation at all. Peers of older versions report only
+	// ReasonRegion means that the handle names no region that this side may access, or that the
+	// peer could not perform the operation at all. Peers of older versions report only
 	// ReasonRegion.
 	ReasonRegion AccessReason = frag.NackAccess
 	// ReasonBounds means that some bytes are outside of the region, or that a number is not
@@ -73,7 +73,7 @@ func (e *AccessError) Error() string {
 		ErrRemoteAccess, e.Reason, e.SizeBytes, e.Offset, uint64(e.Handle), e.Needs)
 }
 
-// Is says whether target is ErrRemoteAccess, for errors.Is.
+// Is makes errors.Is(err, ErrRemoteAccess) true for an AccessError.
 func (e *AccessError) Is(target error) bool { return target == ErrRemoteAccess }
 
 // errOperation is the error for an invalid atomic operation.
@@ -100,14 +100,14 @@ func (f *Fragment) accessError(reason uint8) error {
 	return e
 }
 
-// PreparePutNotice is PreparePut with a completion notice, a message to the peer that announces the
-// completed put. Once all bytes of the put are in place, the peer calls its handler of tag with a
-// copy of says, which may have up to 64 bytes. A nil error in OnDone means that the peer has called
-// the handler of the notice, or will call the handler. The notice of a refused put is not
-// delivered. The region needs RemoteWrite and RemoteNotify.
+// PreparePutNotice lends the caller a put like PreparePut, with a message that notifies the peer of
+// the completed put. When all bytes are written, the peer calls its handler of tag with a copy of
+// says, which may have up to 64 bytes. OnDone with nil means that the peer has called the handler
+// of the notification, or will call it. If the put is refused, the peer does not call the handler
+// of the notification. The region needs RemoteWrite and RemoteNotify.
 //
-// Besides the errors of PreparePut, PreparePutNotice returns ErrTag for an invalid tag, ErrTooLarge
-// for too long a notice, and ErrUnsupported if the peer does not support notices.
+// PreparePutNotice returns the errors of PreparePut, ErrTag for an invalid tag, ErrTooLarge if says
+// is too long, and ErrUnsupported if the peer does not support notifications.
 func (ep *Endpoint) PreparePutNotice(mem []byte, target Handle, offset uint64, tag Tag,
 	says []byte,
 ) (*Fragment, error) {
@@ -123,8 +123,8 @@ func (ep *Endpoint) PreparePutNotice(mem []byte, target Handle, offset uint64, t
 	return f, nil
 }
 
-// mayNotify returns an error if a put to the peer cannot have a completion notice with the given
-// tag and data.
+// mayNotify returns an error if a put to the peer cannot have a completion notification with the
+// given tag and data.
 func (ep *Endpoint) mayNotify(tag Tag, says []byte) error {
 	if tag > TagMax {
 		return ErrTag
@@ -137,11 +137,12 @@ func (ep *Endpoint) mayNotify(tag Tag, says []byte) error {
 }
 
 // PrepareGet returns a fragment that reads len(mem) bytes of a region of the peer, beginning at
-// offset, into mem. A nil error in OnDone means that all bytes have arrived; the caller must not
-// use mem before OnDone. After an error mem may be partly written. The region needs RemoteRead.
+// offset, into mem. OnDone with nil means that all bytes have arrived, and the caller must not use
+// mem before OnDone is called. After an error, some bytes of mem may be written. The region needs
+// RemoteRead.
 //
-// The errors are those of PreparePut. PrepareGet also returns ErrAgain while 256 operations of this
-// endpoint wait for a reply, or while the endpoint's share of the module's 4096 gets waits.
+// PrepareGet returns the errors of PreparePut. PrepareGet also returns ErrAgain while 256
+// operations of this endpoint, or the endpoint's share of the module's 4096 gets, wait for a reply.
 // PrepareGet returns ErrUnsupported if the peer does not support gets.
 func (ep *Endpoint) PrepareGet(mem []byte, target Handle, offset uint64) (*Fragment, error) {
 	m := ep.m
@@ -162,8 +163,8 @@ func (ep *Endpoint) PrepareGet(mem []byte, target Handle, offset uint64) (*Fragm
 // Action is the kind of an atomic operation on a number in a region.
 type Action = frag.Action
 
-// The kinds of atomic operations. Atomic operations use unsigned numbers in the byte order of the
-// peer's processor. ActionRead only reads the number.
+// The constants below are the kinds of atomic operations. Atomic operations use unsigned numbers in
+// the byte order of the peer's CPU. ActionRead only reads the number.
 const (
 	ActionAdd         = frag.ActionAdd
 	ActionSwap        = frag.ActionSwap
@@ -189,13 +190,12 @@ type Atomic struct {
 
 // PrepareAtomic returns a fragment that applies the atomic operation a to a number of the peer,
 // exactly once. The operation happens during the peer's Progress, so a callback of the peer sees
-// the number from before or after the operation. A nil error in OnDone means that the operation is
-// done; if a.Fetch is set, Fragment.Value then returns the old value. The region needs
-// RemoteAtomic.
+// the number from before or after the operation. OnDone with nil means that the operation is done,
+// and if a.Fetch is set, Fragment.Value then returns the old value. The region needs RemoteAtomic.
 //
-// The errors are those of PrepareGet, but an operation without a.Fetch waits for no reply and does
-// not count towards the limit of 256 waiting operations. PrepareAtomic also returns ErrConfig for
-// an invalid operation.
+// PrepareAtomic returns the errors of PrepareGet, but an operation without a.Fetch waits for no
+// reply and does not count towards the limit of 256 operations. PrepareAtomic also returns
+// ErrConfig for an invalid operation.
 func (ep *Endpoint) PrepareAtomic(a Atomic) (*Fragment, error) {
 	wire := frag.Atomic{
 		Handle: uint64(a.Target), Offset: a.Offset, Operand: a.Operand, Compare: a.Compare,
@@ -216,7 +216,7 @@ func (ep *Endpoint) PrepareAtomic(a Atomic) (*Fragment, error) {
 	return f, nil
 }
 
-// Value returns the number that a fetching atomic operation has read. Value is valid in OnDone.
+// Value returns, after OnDone was called, the number that an atomic operation with Fetch has read.
 func (f *Fragment) Value() uint64 {
 	if f.op == nil {
 		return 0

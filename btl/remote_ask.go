@@ -4,9 +4,10 @@ import (
 	"fmt"
 )
 
-// prepareAsk returns a fragment for a memory request of one packet. The argument answered says that
-// the request waits for a reply, and needs a slot in the table of waiting operations. The argument
-// full says that another resource is missing, which makes prepareAsk return ErrAgain.
+// prepareAsk returns a fragment for a memory request of one packet. The argument answered of
+// prepareAsk is true if the request waits for a reply, and needs a slot in the table of waiting
+// operations. The argument full of prepareAsk is true if another resource is missing, which makes
+// prepareAsk return ErrAgain.
 func (ep *Endpoint) prepareAsk(sizeBytes int, target Handle, offset uint64, answered, full bool) (
 	*Fragment, error,
 ) {
@@ -31,7 +32,7 @@ func (m *Module) endOp(f *Fragment) {
 	}
 }
 
-// asked notes that the only packet of a memory request was sent.
+// asked records that the only packet of a memory request was sent.
 func (m *Module) asked(f *Fragment) {
 	if f.op == nil || !f.ep.remote.Asked(f.op) {
 		return
@@ -40,8 +41,8 @@ func (m *Module) asked(f *Fragment) {
 	m.watches.WatchAsks(f.ep)
 }
 
-// unanswered ends an operation's wait for its reply. Either the reply has come, or no reply will
-// come.
+// unanswered ends an operation's wait for its reply. Either the reply has arrived, or no reply will
+// arrive.
 func (m *Module) unanswered(f *Fragment) {
 	if f.op == nil || !f.ep.remote.Answered(f.op) {
 		return
@@ -55,7 +56,7 @@ func (m *Module) unanswered(f *Fragment) {
 	}
 }
 
-// failAsks fails those operations of an ended endpoint that wait for a reply.
+// failAsks ends the operations of an ended endpoint that wait for a reply with an error.
 func (m *Module) failAsks(ep *Endpoint, err error) {
 	for _, o := range ep.remote.All() {
 		if o != nil && o.Waits() {
@@ -68,9 +69,9 @@ func (m *Module) failAsks(ep *Endpoint, err error) {
 	}
 }
 
-// gotAnswer ends the wait of an operation whose reply has come. The argument whole says that the
-// reply has brought all bytes of a get, whose end then does not depend on the acknowledgement of
-// the request.
+// gotAnswer ends the wait of an operation whose reply has arrived. The argument whole of gotAnswer
+// is true if the reply contains all bytes of a get, whose end then does not depend on the
+// acknowledgement of the request.
 func (m *Module) gotAnswer(o *operation, whole bool) {
 	f := o.Fragment()
 	if whole {
@@ -79,7 +80,7 @@ func (m *Module) gotAnswer(o *operation, whole bool) {
 	m.unanswered(f)
 }
 
-// checkAsks verifies those operations of an endpoint that wait for replies.
+// checkAsks verifies the operations of an endpoint that wait for replies.
 func (m *Module) checkAsks(c *checker, ep *Endpoint) error {
 	for _, o := range ep.remote.All() {
 		if o == nil {

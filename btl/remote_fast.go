@@ -7,13 +7,13 @@ import (
 )
 
 // A small get consists of a request packet and a reply packet. The request and the reply of a small
-// get are handled before the receive state is updated, like a lone message (receiveFast). The reply
-// therefore does not acknowledge the request. The requester needs no acknowledgement, as the
+// get are handled before the receive state is updated, like a single message (receiveFast). The
+// reply therefore does not acknowledge the request. No acknowledgement is needed, because the
 // arrival of all bytes proves that the peer has accepted the request.
 
-// getFast handles the received packet in m.deferred, if the packet is the request of a get or
-// brings all bytes of a get. getFast returns false, without having changed any state, if the packet
-// must be received the ordinary way.
+// getFast handles the received packet in m.deferred, if it is the request of a get or contains all
+// bytes of a get. If the packet must be received in the ordinary way, getFast returns false and
+// changes nothing.
 func (m *Module) getFast(
 	c *port.Channel, comp *fabric.Completion, ep *Endpoint, payload []byte,
 ) bool {
@@ -44,8 +44,8 @@ func (m *Module) getFast(
 }
 
 // needsNoAck makes the end of a get independent of the acknowledgement of its request, because the
-// reply has come. The request of a get never shares its packet. Over a reliable fabric, a get ends
-// when the peer confirms the request.
+// reply has arrived. The request of a get never shares its packet. Over a reliable fabric, a get
+// ends when the peer acknowledges the request.
 func (m *Module) needsNoAck(f *Fragment) {
 	if f.ep.id.Counted || f.state != fragSent {
 		return

@@ -5,22 +5,22 @@ import (
 	"gobtl/reliability"
 )
 
-// placeless says whether a put with a completion notice must wait before its first chunk, because
-// an earlier such put occupies the slot that the receiver needs to track the put.
+// placeless reports whether a put with a completion notification must wait before its first chunk,
+// because an earlier such put uses the slot in which the receiver would track the put.
 func (f *Fragment) placeless() bool { return f.op != nil && f.ep.remote.HasNoPlace(f.op) }
 
-// begun says whether a fragment is partly sent, so that no chunk of another fragment may be sent
-// before the rest. begun returns false if only the completion notice of a put is unsent, because
-// the notice may wait for a fence.
+// begun reports whether a fragment is partly sent, so that no chunk of another fragment may be sent
+// before the rest. begun returns false if only the completion notification of a put is unsent,
+// because the notification may wait for a fence.
 func (f *Fragment) begun() bool { return f.cursor > 0 && !f.noticeDue() }
 
-// noticeDue says whether only the completion notice of a put remains to be sent.
+// noticeDue reports whether only the completion notification of a put is unsent.
 func (f *Fragment) noticeDue() bool {
 	return f.op != nil && f.op.Notifies() && f.cursor == f.size && f.size > 0
 }
 
-// sendNotice sends the completion notice of a put whose chunks have been sent. sendNotice returns
-// the packet's length in bytes, or 0 if the packet cannot be sent now.
+// sendNotice sends the completion notification of a put whose chunks have been sent. sendNotice
+// returns the packet's length in bytes, or 0 if the packet cannot be sent now.
 func (m *Module) sendNotice(ep *Endpoint, f *Fragment) int {
 	c, to := &m.port.Command, ep.cmdAddr // tiny, so the notice may overtake the chunks of the put
 	var tokens [1]reliability.Token

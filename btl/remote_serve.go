@@ -7,7 +7,7 @@ import (
 
 // acceptRemote accepts a packet of a memory operation if the peer has the right to the operation,
 // and performs the operation at once. Only the bytes that a get requests may be sent later, when
-// the transport has room.
+// send buffers are free.
 func (m *Module) acceptRemote(in *arrival) {
 	ep, h := in.ep, &in.Header
 	p := ep.remote
@@ -53,7 +53,7 @@ func (m *Module) acceptRemote(in *arrival) {
 	m.checkBye(ep)
 }
 
-// notifies says whether a packet of an operation brings the completion notice of a put.
+// notifies reports whether a packet of an operation contains the completion notification of a put.
 func notifies(code frag.OpCode) bool { return code == frag.OpNotice || code == frag.OpPlaced }
 
 // grants returns the connection's limits for memory requests of the peer.
@@ -61,7 +61,7 @@ func (ep *Endpoint) grants() remote.Link {
 	return remote.Link{FragBytesMax: ep.fragBytesMax, InOrder: ep.id.Counted}
 }
 
-// notify delivers the completion notice of a put, once all bytes of the put are in place.
+// notify delivers the completion notification of a put, when all bytes of the put are written.
 func (m *Module) notify(ep *Endpoint, n *remote.Notice) {
 	tag, says, ok := n.Take()
 	if !ok {
@@ -92,8 +92,8 @@ func (m *Module) answerWith(f *Fragment, o *operation) {
 	f.ep.enqueue(f)
 }
 
-// answerNow sends the reply to a memory request at once if the fast path is open, and queues the
-// reply if not.
+// answerNow sends the reply to a memory request at once if the fast path is open, and otherwise
+// queues the reply.
 func (ep *Endpoint) answerNow(f *Fragment) {
 	m := ep.m
 	ep.snd.Rest(m.now)

@@ -2,9 +2,9 @@ package btl
 
 import "fmt"
 
-// sortQueues moves or fails fragments that were queued before the peer's limits were known.
-// Fragments that do not fit one packet to the peer move to the queue of large fragments. Fragments
-// whose size or kind the peer does not accept fail.
+// sortQueues moves or ends fragments that were queued before the peer's limits were known.
+// Fragments that do not fit into one packet to the peer move to the queue of large fragments.
+// Fragments whose size or kind the peer does not accept end with an error.
 func (m *Module) sortQueues(ep *Endpoint) {
 	m.moveLarge(ep)
 	m.failTooLarge(ep, &ep.small.queue)
@@ -12,7 +12,7 @@ func (m *Module) sortQueues(ep *Endpoint) {
 	ep.checkFlushed()
 }
 
-// moveLarge moves queued small fragments that do not fit one packet any more to the queue of large
+// moveLarge moves queued small fragments that no longer fit into one packet to the queue of large
 // fragments.
 func (m *Module) moveLarge(ep *Endpoint) {
 	moved := false
@@ -30,9 +30,9 @@ func (m *Module) moveLarge(ep *Endpoint) {
 }
 
 // moveToLarge moves a fragment to the front of the queue of large fragments, because the last
-// fragment of the queue may be a Bye. A partly sent fragment stays at the front of the queue, as
-// chunks of two fragments must not interleave. Fragments that were sent before an earlier fence
-// also stay ahead of f.
+// fragment of the queue may be a Bye. A partly sent fragment stays at the front of the queue,
+// because chunks of two fragments must not be mixed. Fragments that were sent before an earlier
+// fence also stay ahead of f.
 func (m *Module) moveToLarge(ep *Endpoint, f *Fragment) {
 	if f.hasSeg {
 		m.unfill(f)
@@ -48,7 +48,7 @@ func (m *Module) moveToLarge(ep *Endpoint, f *Fragment) {
 	ep.large.queue.insert(f, behind)
 }
 
-// failTooLarge fails those fragments of a queue that the peer does not accept.
+// failTooLarge ends the fragments of a queue that the peer does not accept with an error.
 func (m *Module) failTooLarge(ep *Endpoint, q *fragmentList) {
 	for f := q.first; f != nil; {
 		next := f.next

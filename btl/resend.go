@@ -10,7 +10,7 @@ import (
 )
 
 // sendAgain retransmits packets, at most ResendsPerPass in one call. Retransmissions use the data
-// channel, so that acknowledgements on the command channel never queue behind retransmissions.
+// channel, so that acknowledgements on the command channel never wait behind retransmissions.
 func (m *Module) sendAgain() {
 	for range m.rules.ResendsPerPass {
 		if m.recovery.ResendsWaiting() == 0 || m.port.Data.Room() <= 0 {
@@ -50,9 +50,9 @@ func (m *Module) sendAgain() {
 	}
 }
 
-// endDead ends an endpoint whose peer has not acknowledged a packet in time. endDead reports
-// ErrNarrow if the path carries small packets but no larger ones, and ErrPeerDead in all other
-// cases.
+// endDead ends an endpoint whose peer has not acknowledged a packet in time. The error of the ended
+// endpoint is ErrNarrow if the path carries small packets but no larger ones, and otherwise
+// ErrPeerDead.
 func (m *Module) endDead(ep *Endpoint, v *liveness.Verdict) {
 	if !ep.id.Counted && m.paths.Narrow(ep, 0) {
 		pathHost{m}.EndNarrow(ep, ep.path.Base())
@@ -65,9 +65,9 @@ func (m *Module) endDead(ep *Endpoint, v *liveness.Verdict) {
 // dead returns the ErrPeerDead for a verdict on the peer.
 func dead(v *liveness.Verdict) error { return fmt.Errorf("%w: %s", ErrPeerDead, v.Why()) }
 
-// unreadGrace is the additional time before a peer is declared dead. In a process that rarely calls
-// Progress, packets of the peer may have arrived without having been read. The additional time is
-// at most a quarter of PeerTimeout, even if some packets remain unread for ever.
+// unreadGrace is the additional time before a peer is declared dead. A process that rarely calls
+// Progress may not have read packets of the peer that have arrived. The additional time is at most
+// a quarter of PeerTimeout, even if some packets remain unread for ever.
 func (m *Module) unreadGrace() time.Duration {
 	if m.port.Command.Left() || m.port.Data.Left() {
 		return m.cfg.PeerTimeout / 4
@@ -76,22 +76,22 @@ func (m *Module) unreadGrace() time.Duration {
 }
 
 // answeredBy is called when the peer has acknowledged packet t, or has reported a lack of memory
-// for packet t. answeredBy notes the reaction if t is the oldest packet in flight.
+// for packet t. If t is the oldest packet in flight, answeredBy records that the peer has answered.
 func (m *Module) answeredBy(ep *Endpoint, t reliability.Token) {
 	if m.isOldest(ep, t) {
 		ep.life.OldestAnswered(m.nowUnpaused)
 	}
 }
 
-// isOldest says whether t is the endpoint's oldest packet in flight.
+// isOldest reports whether t is the endpoint's oldest packet in flight.
 func (m *Module) isOldest(ep *Endpoint, t reliability.Token) bool {
 	oldest, _ := ep.snd.Window()
 	first, ok := ep.snd.Token(oldest)
 	return ok && first == t
 }
 
-// timedOut says whether a packet is retransmitted because the peer did not acknowledge the packet
-// in time, or lacked memory for the packet.
+// timedOut reports whether a packet is retransmitted because the peer did not acknowledge it in
+// time, or lacked memory for it.
 func timedOut(cause reliability.Cause) bool {
 	return cause == reliability.CauseTimeout || cause == reliability.CauseProbe ||
 		cause == reliability.CauseMemory

@@ -15,16 +15,16 @@ const (
 	wantsAsk                         // PrepareGet and PrepareAtomic
 )
 
-// OnRoom registers the function that Progress calls when a send is worth a new attempt after
-// ErrAgain. When a call on an endpoint has returned ErrAgain, fn is called once, as soon as a call
-// of that kind can succeed. A call after the notification may still return ErrAgain, if the call
-// needs more room or if other calls have taken the room first. After each further ErrAgain, fn is
-// called again. An owner that uses Pull (PullCompletions) gets a CompletionRoom instead, even if no
-// function is registered. Ended endpoints cause no calls of fn.
+// OnRoom registers the function fn, which Progress calls when a call that has returned ErrAgain
+// should be repeated. For each endpoint, fn is called once, as soon as a call of the same kind can
+// succeed. A call after the notification may return ErrAgain, if it needs more room or if other
+// calls have taken the room first. After each further ErrAgain, fn is called again. An application
+// that uses Pull (PullCompletions) gets a CompletionRoom instead, even if no function is
+// registered. For ended endpoints, fn is not called.
 func (m *Module) OnRoom(fn func(ep *Endpoint)) { m.outbox.onRoom = fn }
 
-// again returns ErrAgain, and notes that the owner is to be notified when a call of the kind what
-// can succeed.
+// again returns ErrAgain, and records that the application must be notified when a call of the
+// given kind can succeed.
 func (ep *Endpoint) again(what wants) error {
 	o := &ep.m.outbox
 	if o.onRoom == nil && !o.pulled || ep.err != nil {
@@ -61,7 +61,7 @@ func (m *Module) findRoom() {
 	o.wanting = o.wanting[:n]
 }
 
-// roomDue says whether findRoom would queue a notification.
+// roomDue reports whether findRoom would queue a notification.
 func (m *Module) roomDue() bool {
 	for _, ep := range m.outbox.wanting {
 		if ep.err == nil && m.hasRoom(ep) {
@@ -71,7 +71,7 @@ func (m *Module) roomDue() bool {
 	return false
 }
 
-// hasRoom says whether a call on the endpoint, of a kind that has returned ErrAgain, can succeed
+// hasRoom reports whether a call on the endpoint, of a kind that has returned ErrAgain, can succeed
 // now.
 func (m *Module) hasRoom(ep *Endpoint) bool {
 	d, alone := &m.frags, m.peers.Alone()

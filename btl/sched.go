@@ -6,8 +6,8 @@ import (
 )
 
 // scheduler holds the flows that have packets to send and are allowed to send. Each endpoint has
-// two flows, one for small and one for large fragments. Flows that were idle before and have not
-// used up their quantum of bytes are served first. The other flows are served in turn.
+// two flows, one for small and one for large fragments. Flows that were inactive and have not used
+// up their quantum of bytes are served first. All other flows are served in turn.
 //
 //	arm --> newFlows --+
 //	   \               +--> next --> a turn --> endTurn --> oldFlows, last
@@ -22,14 +22,14 @@ type scheduler struct {
 	packs    int         // endpoints with an open pack
 }
 
-// waiting is the number of flows that have packets to send and are allowed to.
+// waiting is the number of flows that have packets to send and are allowed to send.
 func (s *scheduler) waiting() int { return s.newFlows.count + s.oldFlows.count }
 
-// ready says whether a flow may find the buffer and the room that it needs, so that a call of
+// ready reports whether a flow may find the buffer and the room that it needs, so that a call of
 // Progress is due.
 func (s *scheduler) ready() bool { return s.waiting() > 0 && !s.blocked }
 
-// unblock notes that a buffer, or room in a channel, has become free.
+// unblock records that a buffer, or room in a channel, has become free.
 func (s *scheduler) unblock() { s.blocked = false }
 
 // next returns the flow to be served next; at least one flow must be listed.
@@ -40,7 +40,7 @@ func (s *scheduler) next() *flow {
 	return s.oldFlows.first
 }
 
-// arm lists those flows of an endpoint that may send.
+// arm lists the flows of an endpoint that may send.
 func (s *scheduler) arm(ep *Endpoint) {
 	s.armFlow(&ep.small)
 	s.armFlow(&ep.large)
@@ -65,7 +65,7 @@ func (s *scheduler) enlist(f *flow) {
 	}
 }
 
-// rearm lists those flows of an endpoint that may send, and removes the other flows of the endpoint
+// rearm lists the flows of an endpoint that may send, and removes the other flows of the endpoint
 // from the lists.
 func (s *scheduler) rearm(ep *Endpoint) {
 	for _, f := range [...]*flow{&ep.small, &ep.large} {
@@ -93,8 +93,8 @@ func (s *scheduler) endTurn(f *flow) {
 	}
 }
 
-// check verifies that the lists hold exactly those flows of living endpoints that refer to the
-// lists. The argument c has counted the open shared packets.
+// check verifies that the lists hold exactly the flows of living endpoints that refer to the lists.
+// The argument c has counted the open Packs.
 func (s *scheduler) check(c *checker, p *peerTable) error {
 	if c.packs != s.packs {
 		return fmt.Errorf("%d packs are open, %d counted", c.packs, s.packs)

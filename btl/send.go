@@ -7,25 +7,25 @@ import (
 	"gobtl/reliability"
 )
 
-// Send gives fragment f to the module, which sends f in one of these ways:
+// Send gives fragment f to the module, which sends f in one of the following ways:
 //
-//   - A lone tiny fragment is posted to the fabric at once, if the endpoint is connected, its
-//     queue is empty, its window is open and the command channel has a free slot. A fragment is
-//     not alone while a burst of its endpoint is in flight.
-//   - A larger fragment of one packet is posted at once if the endpoint has at most two packets
-//     in flight.
-//   - Small fragments that are sent after a lone one share a packet. The shared packet is sent in
-//     the running call of Progress, or at the beginning of the next call.
+//   - A single small fragment is posted to the fabric at once, if the endpoint is connected, its
+//     queue is empty, its window is open and the command channel has a free slot. A fragment is not
+//     single while a burst of its endpoint is in flight.
+//   - A larger fragment of one packet is posted at once if the endpoint has at most two packets in
+//     flight.
+//   - Small fragments that are sent after a single one share a packet. A packet of several small
+//     fragments is sent in the present call of Progress, or at the beginning of the next call.
 //   - Fragments of one packet that are too large to share a packet are posted in batches, the last
 //     batch by the next call of Progress.
 //   - Any other fragment joins the endpoint's queue.
 //
 // Send returns Queued if f has joined the queue, if f.Signal is set, if f is a get, an atomic
-// operation or a put with a completion notice, or if the fabric gathers the payload. For all other
-// fragments Send returns Done, and f is no longer the caller's. The time now is the present time;
-// in a handler it is Endpoint.Now. After an error the fragment is still the caller's. The errors of
-// Send are ErrState, ErrTooLarge, ErrUnsupported, ErrClosed, and the reason why the endpoint has
-// ended. Posting a lone fragment at once is the fast send path of Open MPI's usnic.
+// operation or a put with a completion notification, or if the fabric gathers the payload. For all
+// other fragments Send returns Done, and the caller no longer owns f. The argument now of Send is
+// the present time, which in a handler is Endpoint.Now. After an error the caller still owns f.
+// Send returns ErrState, ErrTooLarge, ErrUnsupported, ErrClosed, or the reason why the endpoint has
+// ended. The immediate post of a single small fragment is the fast send path of Open MPI's usnic.
 func (ep *Endpoint) Send(now Time, f *Fragment) (Status, error) {
 	m := ep.m
 	m.at(now)
@@ -77,8 +77,8 @@ func (ep *Endpoint) Send(now Time, f *Fragment) (Status, error) {
 // SendImmediate sends a copy of data at once, or in a packet shared by small fragments in the next
 // call of Progress. SendImmediate returns ErrAgain if data cannot be sent now, because the queue is
 // not empty, the window is closed or no buffer is free. SendImmediate returns ErrTooLarge for data
-// longer than MaxTiny, and otherwise the errors of Send. SendImmediate is the cheapest way to send
-// a tiny message, like sendi of Open MPI's usnic.
+// longer than MaxTiny, or an error of Send. SendImmediate is the cheapest way to send a small
+// message, like sendi of Open MPI's usnic.
 func (ep *Endpoint) SendImmediate(now Time, tag Tag, data []byte) error {
 	m := ep.m
 	m.tick(now)
@@ -118,15 +118,15 @@ func (ep *Endpoint) SendImmediate(now Time, tag Tag, data []byte) error {
 }
 
 // companyMax and trainMax are the numbers of packets of a burst at which a batch is posted. A large
-// batch amortises the cost of the post. A small batch lets the peer start while later packets are
-// being written.
+// batch costs less per packet, and a small batch lets the peer start while later packets are
+// written.
 const (
 	companyMax = 8 // over a reliable fabric
 	trainMax   = 32
 )
 
 // companyOn returns the number of packets at which a burst in the batch of channel c is posted.
-// Over an unreliable fabric, tiny fragments that do not share a packet are posted one by one.
+// Over an unreliable fabric, small fragments that do not share a packet are posted one by one.
 func (ep *Endpoint) companyOn(c *port.Channel) int {
 	switch {
 	case ep.id.Counted:
@@ -137,8 +137,8 @@ func (ep *Endpoint) companyOn(c *port.Channel) int {
 	return 1
 }
 
-// fastOpen says whether a fragment may go to channel c at once, and overtake only large fragments.
-// A fragment that is not alone may join a batch with other packets of its burst.
+// fastOpen reports whether a fragment may go to channel c at once, and overtake only large
+// fragments. A fragment of a burst may join a batch with other packets of the burst.
 func (ep *Endpoint) fastOpen(c *port.Channel, alone bool) bool {
 	company := 1
 	if !alone {
@@ -148,9 +148,9 @@ func (ep *Endpoint) fastOpen(c *port.Channel, alone bool) bool {
 		c.Batched() < company && ep.roomOn(c) > 0
 }
 
-// fastSend gives f to its channel at once if the fast path is open, and says whether f was sent. A
-// packet that is alone is posted at once; another packet may wait in the batch of its burst.
-// fastSend refuses a small fragment that is not alone, because the fragment should share a packet.
+// fastSend gives f to its channel at once if the fast path is open, and reports whether f was sent.
+// A single packet is posted at once, and a packet of a burst may wait in a batch. fastSend refuses
+// a small fragment of a burst, because small fragments of a burst should share packets.
 func (ep *Endpoint) fastSend(f *Fragment) bool {
 	m := ep.m
 	flags := f.flags()
@@ -185,10 +185,10 @@ func (ep *Endpoint) fastSend(f *Fragment) bool {
 	return true
 }
 
-// quiet says whether a larger message would be alone in its batch. quiet returns true if the
-// endpoint has sent no packet in the running call of Progress, and has at most two packets in
-// flight. In a ping-pong two packets are in flight, because the processing of the acknowledgement
-// that the latest reply carries is deferred.
+// quiet reports whether a larger message would be alone in its batch. quiet returns true if the
+// endpoint has sent no packet in the present call of Progress, and has at most two packets in
+// flight. In a ping-pong two packets are in flight, because the acknowledgement in the latest reply
+// is handled later.
 func (ep *Endpoint) quiet() bool {
 	const few = 2
 	return ep.sentIn != ep.m.sendEpoch && ep.snd.InFlight() <= few
@@ -205,7 +205,7 @@ func (f *Fragment) flags() frag.Flags {
 	return flags
 }
 
-// packetBytes is the length in bytes of a packet with the whole fragment and its header.
+// packetBytes returns the length in bytes of a packet with the whole fragment and its header.
 func (f *Fragment) packetBytes() int {
 	n := int(f.size) + frag.HeaderBytes(frag.KindFrag, f.flags())
 	if f.op != nil {
@@ -214,7 +214,7 @@ func (f *Fragment) packetBytes() int {
 	return n
 }
 
-// fill takes a send buffer for a fragment of one packet, and copies the payload into the buffer
+// fill takes a send buffer for a fragment of one packet, and copies the payload to the buffer
 // unless the fabric gathers the payload. fill returns false if no buffer is free.
 func (m *Module) fill(f *Fragment, flags frag.Flags) bool {
 	if !m.takeSeg(f.ep, &f.seg) && !m.borrowSeg(f, &f.seg) {
@@ -235,8 +235,8 @@ func (m *Module) fill(f *Fragment, flags frag.Flags) bool {
 }
 
 // unfill moves the payload of a fragment from its send buffer to separate memory, and frees the
-// buffer. unfill is called if the fragment fits no packet, because the peer's MTU is smaller than
-// expected.
+// buffer. unfill is called if the fragment does not fit into a packet, because the peer's MTU is
+// smaller than expected.
 func (m *Module) unfill(f *Fragment) {
 	m.emptySeg(f)
 	m.giveSeg(f.ep, f.seg)
@@ -251,17 +251,16 @@ func (m *Module) emptySeg(f *Fragment) {
 
 // borrowSeg takes the send buffer for fragment f from a later fragment of the same queue, if the
 // endpoint has no packet in flight that would free a buffer. Without the buffer of a later
-// fragment, f could wait for ever for fragments queued behind f. A fragment in the queue of large
-// fragments that now fits one packet may also borrow from the queue of small ones, as small
-// fragments may wait for f because of a fence. Buffers in the queues of other endpoints become free
-// when these endpoints are served or end.
+// fragment, f could wait for ever, because the fragments behind f are not sent before f. A fragment
+// in the queue of large fragments that now fits into one packet may also take a buffer from the
+// queue of small ones, because small fragments may wait for f because of a fence. Buffers in the
+// queues of other endpoints become free when these endpoints are served or end.
 func (m *Module) borrowSeg(f *Fragment, t *reliability.Token) bool {
 	return !f.ep.busy() &&
 		(m.borrowFrom(f.next, t) || f.large && m.borrowFrom(f.ep.small.queue.first, t))
 }
 
-// borrowFrom takes the send buffer of the first fragment that has one, searching the queue from l
-// on.
+// borrowFrom takes the send buffer of the first fragment that has one, from l on.
 func (m *Module) borrowFrom(l *Fragment, t *reliability.Token) bool {
 	for ; l != nil; l = l.next {
 		if l.hasSeg {
@@ -273,11 +272,11 @@ func (m *Module) borrowFrom(l *Fragment, t *reliability.Token) bool {
 	return false
 }
 
-// postFast sends a packet for which fastOpen is true. A lone packet is posted at once, and stays
-// first in the batch if the fabric cannot take the packet now. A packet of a burst is posted with
-// the packets behind it, or in the next call of Progress, because a post is expensive. Over an
-// unreliable fabric a post is a system call; over a reliable fabric a post publishes packets to the
-// peer, and costs as much as copying some KiB.
+// postFast sends a packet for which fastOpen returns true. A single packet is posted at once, and
+// stays first in the batch if the fabric cannot take the packet now. A packet of a burst is posted
+// with later packets, or in the next call of Progress, because a post is expensive. A post is a
+// system call over an unreliable fabric, and over a reliable fabric costs as much as copying some
+// KiB.
 func (m *Module) postFast(p *packet, c *port.Channel, to fabric.Addr, alone bool) {
 	sizeBytes := m.seal(p)
 	if p.ep.large.queue.first != nil {
@@ -314,9 +313,9 @@ func (ep *Endpoint) enqueue(f *Fragment) {
 	ep.m.sched.rearm(ep)
 }
 
-// sendSmall sends the next packet of an endpoint's small fragments. The packet is the open shared
-// packet, or else carries the first queued fragment. sendSmall returns the packet's length in
-// bytes, or 0 if no packet can be sent now.
+// sendSmall sends the next packet of an endpoint's small fragments. The packet that sendSmall sends
+// is the open Pack, or else contains the first queued fragment. sendSmall returns the packet's
+// length in bytes, or 0 if no packet can be sent now.
 func (m *Module) sendSmall(ep *Endpoint) int {
 	f := ep.small.queue.first
 	if ep.pack.open() || ep.packable(f) {
@@ -325,8 +324,7 @@ func (m *Module) sendSmall(ep *Endpoint) int {
 	return m.sendFrag(ep, f)
 }
 
-// way returns the channel that carries a packet of sizeBytes, and the peer's address on that
-// channel.
+// way returns the channel for a packet of sizeBytes, and the peer's address on this channel.
 func (ep *Endpoint) way(sizeBytes int) (*port.Channel, fabric.Addr) {
 	if sizeBytes <= ep.tiny {
 		return &ep.m.port.Command, ep.cmdAddr
@@ -334,8 +332,8 @@ func (ep *Endpoint) way(sizeBytes int) (*port.Channel, fabric.Addr) {
 	return &ep.m.port.Data, ep.dataAddr
 }
 
-// sendFrag sends the first fragment of a queue in a packet of its own. sendFrag returns the
-// packet's length in bytes, or 0 if the packet cannot be sent now.
+// sendFrag sends the first fragment of a queue in its own packet. sendFrag returns the packet's
+// length in bytes, or 0 if the packet cannot be sent now.
 func (m *Module) sendFrag(ep *Endpoint, f *Fragment) int {
 	flags := f.flags()
 	c, to := ep.way(f.packetBytes())
@@ -370,8 +368,7 @@ func (m *Module) sendChunks(ep *Endpoint, f *Fragment, quantum, budget int) (sen
 	if f.cursor == 0 || f.put {
 		packet = ep.evenly(int(f.size-f.cursor), ep.mtu-head)
 	}
-	// sendChunks leaves half of the batch to other packets, in case the fabric does not accept the
-	// chunks.
+	// Half of the batch is left to other packets, in case the fabric does not accept the chunks.
 	limit := min(budget, ep.roomOn(c), port.BatchMax/2-c.Batched(), ep.bulkRoom(),
 		1+(quantum-1)/(head+packet), ep.chunksOf(f, packet))
 	if ep.tooLarge(head + packet) { // the path MTU has become smaller since the first chunk
@@ -416,10 +413,10 @@ func (m *Module) sendChunks(ep *Endpoint, f *Fragment, quantum, budget int) (sen
 	return int(f.cursor-from) + len(run)*head, len(run)
 }
 
-// evenly is the payload per packet, at most mostBytes, for a fragment of sizeBytes. A fabric with
-// segmentation offload needs packets of the maximum size. Over a reliable fabric the packets have
-// nearly equal sizes, because a short last packet would cost as much as a full one. Equal packets
-// also let the copies at the two ends overlap.
+// evenly returns the payload per packet, at most mostBytes, for a fragment of sizeBytes. A fabric
+// with segmentation offload needs packets of the maximum size. Over a reliable fabric the packets
+// have nearly equal sizes, because a short last packet would cost as much as a full one. With equal
+// packets, the copies at the two ends also overlap in time.
 func (ep *Endpoint) evenly(sizeBytes, mostBytes int) int {
 	if !ep.id.Counted || sizeBytes <= mostBytes {
 		return mostBytes
@@ -432,11 +429,11 @@ func (ep *Endpoint) evenly(sizeBytes, mostBytes int) int {
 // where possible.
 const evenBytes = 64
 
-// runMax is the maximum number of adjacent chunks in the batch that sendChunks adds in one call.
+// runMax is the maximum number of adjacent chunks that sendChunks adds to the batch in one call.
 const runMax = 64
 
 // load puts the fragment's next sizeBytes into send buffer t, behind headBytes of space for the
-// header. If the fabric gathers the payload, load notes the memory region instead of copying.
+// header. If the fabric gathers the payload, load stores the memory region instead of copying.
 func (m *Module) load(f *Fragment, t reliability.Token, headBytes int, sizeBytes uint32) {
 	if f.vec != nil {
 		m.loadPieces(f, t, headBytes, sizeBytes)

@@ -2,8 +2,8 @@ package btl
 
 import "gobtl/fabric"
 
-// settleSends does the work that follows posts and send completions. settleSends handles the sends
-// that the fabric has refused, and frees the buffers that the fabric no longer uses.
+// settleSends handles the sends that the fabric has refused, and frees the buffers that the fabric
+// no longer uses.
 func (m *Module) settleSends() {
 	if !m.port.Settled() { // inlined: nearly always true
 		m.settleSome()
@@ -23,8 +23,8 @@ func (m *Module) settleSome() {
 	}
 }
 
-// letGo frees the buffer of a completed send. The completed send was that of a control packet, or
-// of a data packet that was released while the fabric still used the buffer.
+// letGo frees the buffer of a completed send. The buffer belongs to a control packet, or to a data
+// packet that was acknowledged before the fabric completed its send.
 func (m *Module) letGo(b fabric.Buf) {
 	if n, ok := m.port.Control(b); ok {
 		m.ctlOwner[n] = nil

@@ -8,8 +8,8 @@ import (
 // Counter identifies one of a module's counters.
 type Counter uint8
 
-// The counters. Each packet that arrives is counted in CntReceived and in exactly one of the
-// counters from CntRecvFrag to CntRecvErrors.
+// The constants below are the counters. Each packet that arrives is counted in CntReceived and in
+// exactly one of the counters from CntRecvFrag to CntRecvErrors.
 const (
 	CntSendsFast    Counter = iota // sends posted inside Send
 	CntSendsPacked                 // sends put into a shared packet inside Send
@@ -280,7 +280,7 @@ func (s *Stats) Drops() uint64 {
 }
 
 // Unaccounted is the number of received packets that no counter from CntRecvFrag to CntRecvErrors
-// has counted; the correct value is always zero.
+// has counted, which should always be zero.
 func (s *Stats) Unaccounted() int64 {
 	n := int64(s.counters[CntReceived])
 	for c := CntRecvFrag; c <= CntRecvErrors; c++ {
@@ -289,8 +289,8 @@ func (s *Stats) Unaccounted() int64 {
 	return n
 }
 
-// counters are a module's counters, which the owner counts in plain memory, and the copy published
-// for other goroutines.
+// counters holds a module's counters in plain memory, and the copy that is published for other
+// goroutines.
 type counters struct {
 	stats       Stats
 	pub         published
@@ -299,8 +299,7 @@ type counters struct {
 }
 
 const (
-	// publishEvery is the maximum age of the counters that other goroutines see while the module is
-	// busy.
+	// publishEvery is the maximum age of the published counters while the module is busy.
 	publishEvery = time.Millisecond
 	// publishIdle is the maximum age of the published counters while no packet arrives. publishIdle
 	// is longer than the time between a message and its reply, so that Progress does not publish in
@@ -308,8 +307,8 @@ const (
 	publishIdle = 10 * time.Microsecond
 )
 
-// maybePublish publishes the counters if the published copy is too old. The argument idle says that
-// no packet has arrived.
+// maybePublish publishes the counters if the published copy is too old. The argument idle of
+// maybePublish is true if no packet has arrived.
 func (m *Module) maybePublish(idle bool) {
 	age := m.now.Sub(m.publishedAt)
 	if age >= publishEvery || idle && age >= publishIdle {
@@ -317,7 +316,7 @@ func (m *Module) maybePublish(idle bool) {
 	}
 }
 
-// touch notes that the counters have changed. touch also limits the phase in which Progress only
+// touch records that the counters have changed. touch also limits the time in which Progress only
 // polls, so that the counters are published in time.
 func (m *Module) touch() {
 	if !m.dirty {
@@ -339,9 +338,8 @@ func (m *Module) publish() {
 	m.dirty, m.publishedAt = false, m.now
 }
 
-// published is the copy of the counters that other goroutines read. The owner counts in plain
-// memory, which costs almost no time per packet, and copies the counters to published from time to
-// time. The version number is odd while the owner copies, which makes a reader retry.
+// published is the copy of the counters that other goroutines read. The version number of published
+// is odd during the copy, which makes a reader try again.
 type published struct {
 	version atomic.Uint64
 	values  [numCounters + 4]atomic.Uint64

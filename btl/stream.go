@@ -10,32 +10,32 @@ import (
 // Adjacent large fragments in a queue may share a packet, which holds the end of one fragment and
 // as much of the beginning of the next as fits. A stream of messages of any size therefore fills
 // packets of equal size, which suits segmentation offload. No fragment is delayed in order to share
-// a packet, as only queued fragments share packets.
+// a packet, because only queued fragments share packets.
 //
 //	queue:    A           B               C
 //	packets:  A   A   A+B   B   B   B   B+C  ...  sendChunks, sendMixed, sendChunks, sendMixed
 
 const (
-	// pieceBytesMin is the minimum size of a fragment's beginning that is sent as a piece, in
-	// bytes. A piece of one byte saves little by itself. However, a packet that is shorter than the
-	// others ends the run of packets that one call of segmentation offload can send.
+	// pieceBytesMin is the minimum size of a fragment's beginning in a shared packet, in bytes.
+	// Even one byte is useful, because a packet that is shorter than the others ends the series of
+	// packets that one call of segmentation offload can send.
 	pieceBytesMin = 1
-	// splitsMax limits the distance between the id of the oldest unfinished chunked fragment and
-	// the id of the newest. Two ids at a distance of splitsMax share a slot at the receiver.
+	// splitsMax is the maximum distance between the ids of the oldest incomplete chunked fragment
+	// and of the newest one. Two ids at the distance splitsMax would share a slot at the receiver.
 	splitsMax = frag.ActiveMax
 	// mixBytesDefault is the default of Config.MixBytes, large enough for Ethernet jumbo frames.
-	// Packets larger than mixBytesDefault gain little from segmentation offload, while sharing a
+	// Packets larger than mixBytesDefault gain little from segmentation offload, and sharing a
 	// packet requires a copy of the payload.
 	mixBytesDefault = 9000
 )
 
-// mixable says whether a large fragment may share packets with other large fragments.
+// mixable reports whether a large fragment may share packets with other large fragments.
 func (ep *Endpoint) mixable(f *Fragment) bool {
 	return !ep.id.Counted && ep.mtu <= ep.m.cfg.MixBytes && f.flags() == 0 && f.vec == nil &&
 		f.tag <= frag.TagUserMax && !ep.behindFence(f)
 }
 
-// mixes says whether the last packet of large fragment f has room for the beginning of the next
+// mixes reports whether the last packet of large fragment f has room for the beginning of the next
 // one, and such a fragment is queued.
 func (ep *Endpoint) mixes(f *Fragment) bool {
 	next := f.next
@@ -118,8 +118,8 @@ func (m *Module) sendMixed(ep *Endpoint) int {
 	return n
 }
 
-// add copies the rest of a fragment, or as much of its beginning as fits, into the shared packet.
-// add returns false if no byte of the fragment fits, or the fragment may not share a packet.
+// add copies the rest of a fragment, or as much of its beginning as fits, to the shared packet. add
+// returns false if no byte of the fragment fits, or if the fragment may not share a packet.
 func (x *mix) add(ep *Endpoint, f *Fragment) bool {
 	room := ep.mtu - x.bytes - frag.RecordHeaderBytes
 	if !ep.mixable(f) || ep.holds(f) {
@@ -147,7 +147,7 @@ func (x *mix) add(ep *Endpoint, f *Fragment) bool {
 	return true
 }
 
-// putPiece copies payload, a piece of fragment f at f.cursor, into the shared packet.
+// putPiece copies payload, a part of fragment f at f.cursor, to the shared packet.
 func (x *mix) putPiece(f *Fragment, payload []byte) {
 	x.bytes += frag.PutPiece(x.buf[x.bytes:], f.tag, frag.Piece{
 		FragID: f.id, SizeBytes: f.size, OffsetBytes: f.cursor,
@@ -155,8 +155,8 @@ func (x *mix) putPiece(f *Fragment, payload []byte) {
 	}, payload)
 }
 
-// failBegun fails fragment f if f has the tag that the peer has refused. The peer has received the
-// beginning of f in a shared packet, and the rest of f is not sent.
+// failBegun ends fragment f with an error if f has the tag that the peer has refused. The peer has
+// received the beginning of f in a shared packet, and the rest of f is not sent.
 func (m *Module) failBegun(f *Fragment, tag uint8) {
 	if f == nil || f.tag != tag || f.err != nil {
 		return
@@ -178,7 +178,7 @@ type fragIDs struct {
 // init starts the ids after the number last.
 func (n *fragIDs) init(last uint32) { n.last, n.finished, n.markID = last, last, last }
 
-// numberFragment assigns the next id to a fragment whose first packet is the next to be sent.
+// numberFragment assigns the next id to a fragment whose first packet is sent next.
 func (ep *Endpoint) numberFragment(f *Fragment) {
 	n := &ep.fragIDs
 	ep.finishIDs()
@@ -190,14 +190,14 @@ func (ep *Endpoint) numberFragment(f *Fragment) {
 	}
 }
 
-// mayNumber says whether a further fragment may get an id. The latest id must be less than most
-// ahead of the oldest fragment that may be unfinished.
+// mayNumber reports whether a further fragment may get an id. The latest id must be less than most
+// ahead of the oldest fragment that may be incomplete.
 func (ep *Endpoint) mayNumber(most uint32) bool {
 	ep.finishIDs()
 	return ep.fragIDs.last-ep.fragIDs.finished < most
 }
 
-// finishIDs notes that the fragments before markID have ended, if the packet mark is no longer in
+// finishIDs records that the fragments before markID have ended, if the packet mark is no longer in
 // flight.
 func (ep *Endpoint) finishIDs() {
 	n := &ep.fragIDs

@@ -32,11 +32,12 @@ func (m *Module) expire() {
 	m.paths.Expire()
 }
 
-// endRestarted ends an endpoint whose peer has restarted. The result says whether the restart is
-// proven. A restart is proven by a Reject that answers the question of AskLife and comes from the
-// peer's address. No packet of the peer's known incarnation may have arrived since the question of
-// AskLife. The argument source is the sender's address. An attacker who sees the question can make
-// another module reject the question, but cannot make the Reject come from the peer's address.
+// endRestarted ends an endpoint whose peer has restarted. endRestarted returns true if the restart
+// is proven. A restart is proven by a Reject that answers the question of AskLife and comes from
+// the peer's address. The restart is not proven if a packet of the peer's known incarnation has
+// arrived since the question of AskLife. The argument source of endRestarted is the sender's
+// address. An attacker who sees the question can make another module reject it, but cannot make the
+// Reject come from the peer's address.
 func (m *Module) endRestarted(tag uint64, r frag.Reject, source []byte) bool {
 	ep := m.peers.Lookup(tag)
 	if ep == nil || ep.id.State() != stateConnected || r.Reason != frag.RejectStale ||

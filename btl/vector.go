@@ -7,20 +7,21 @@ import (
 	"gobtl/reliability"
 )
 
-// A fragment's payload may lie in several pieces of memory. A small payload is copied into one
-// packet buffer. Of a large payload, the fabric gathers at most one contiguous run of bytes per
-// packet, at the packet's end. The bytes before the gathered run are copied behind the packet's
-// header. Of a short piece followed by a long one, only the short piece is copied. Of a piece
-// between two others, only the last bytes, which share a packet with the next piece, are copied.
+// A fragment's payload may lie in several segments of memory. A small payload is copied to one
+// packet buffer. From a large payload, the fabric gathers at most one contiguous part for each
+// packet, at the packet's end. The bytes before the gathered part are copied behind the packet's
+// header. Before a long segment, a short segment is copied, and of a longer one only the bytes that
+// share a packet with the long segment are copied.
 //
 //	pieces:   1    |        2       |     3     |
 //	packets:  c....|......|......|..c.......|...|     c: copied; the rest is gathered
 
-// PiecesMax is the maximum number of pieces in a fragment.
+// PiecesMax is the maximum number of memory segments in a fragment.
 const PiecesMax = 8
 
-// gathersPieces says whether the fabric gathers any piece of fragment f, and registers long pieces
-// if registration is cheap. In a fragment of one packet, only the last piece can be gathered.
+// gathersPieces reports whether the fabric gathers any segment of fragment f, and registers long
+// segments if registration is cheap. In a fragment of one packet, only the last segment can be
+// gathered.
 func (m *Module) gathersPieces(f *Fragment) (found bool) {
 	pieces := f.vec.all()
 	if !f.large {
@@ -41,11 +42,11 @@ func (m *Module) gathersPieces(f *Fragment) (found bool) {
 	return found
 }
 
-// gatherPieceMin is the size in bytes from which on a piece of a large fragment is registered for
-// that fragment alone.
+// gatherPieceMin is the size in bytes from which on a memory segment of a large fragment is
+// registered for that fragment alone.
 const gatherPieceMin = 1 << 10
 
-// dropPieces ends the memory registrations that were made for pieces of this fragment alone.
+// dropPieces ends the memory registrations that were made only for segments of one fragment.
 func (m *Module) dropPieces(f *Fragment) {
 	for i := range f.vec.all() {
 		if p := &f.vec.pieces[i]; p.ownRegion {
@@ -54,9 +55,9 @@ func (m *Module) dropPieces(f *Fragment) {
 	}
 }
 
-// loadPieces is load for a fragment in pieces. loadPieces puts the fragment's next sizeBytes into
-// send buffer t, behind headBytes of space for the header. The last run of bytes in the packet is
-// gathered if possible, and the bytes before that run are copied.
+// loadPieces works like load for a fragment in several memory segments, and puts its next sizeBytes
+// into send buffer t, behind headBytes of space for the header. The last contiguous bytes in the
+// packet are gathered if possible, and the bytes before them are copied.
 func (m *Module) loadPieces(f *Fragment, t reliability.Token, headBytes int, sizeBytes uint32) {
 	v := f.vec
 	dst := m.port.Arena.Bytes(segBuf(t))[headBytes:][:sizeBytes]
@@ -72,7 +73,7 @@ func (m *Module) loadPieces(f *Fragment, t reliability.Token, headBytes int, siz
 	m.stats.counters[CntSentGatheredBytes] += uint64(s.gatherLen)
 }
 
-// takeVector returns a fragment whose payload lies in the given pieces.
+// takeVector returns a fragment whose payload lies in the given memory segments.
 func (ep *Endpoint) takeVector(pieces [][]byte) (*Fragment, error) {
 	if len(pieces) > PiecesMax {
 		return nil, fmt.Errorf("%w: %d pieces, at most %d", ErrTooLarge, len(pieces), PiecesMax)
@@ -95,8 +96,8 @@ func (ep *Endpoint) takeVector(pieces [][]byte) (*Fragment, error) {
 	return f, nil
 }
 
-// settleVector finds the memory registrations that the pieces of a fragment have. A small payload
-// is copied into one packet buffer, so that the fragment may share a packet.
+// settleVector finds the registrations of the memory segments of a fragment. A small payload is
+// copied to one packet buffer, so that the fragment may share a packet.
 func (m *Module) settleVector(f *Fragment) (*Fragment, error) {
 	v := f.vec
 	if v.count == 0 || int(f.size) < gatherBytesMin && !f.put &&
@@ -120,10 +121,11 @@ func (m *Module) settleVector(f *Fragment) (*Fragment, error) {
 	return f, nil
 }
 
-// PreparePieces is Prepare for a payload that lies in up to PiecesMax pieces. The peer's handler
-// gets the pieces as one contiguous message. The bytes of the pieces must not change until OnDone
-// is called or Send returns Done. The caller may reuse the slice of slices at once. The errors are
-// those of Alloc; ErrTooLarge also means too many pieces.
+// PreparePieces works like Prepare for a payload in up to PiecesMax memory segments. The peer's
+// handler gets the bytes of all segments as one contiguous message. The bytes of the segments must
+// not change until OnDone is called or Send returns Done. The caller may reuse the slice of slices
+// at once. PreparePieces returns the errors of Alloc, where ErrTooLarge may also mean too many
+// segments.
 func (ep *Endpoint) PreparePieces(tag Tag, pieces ...[]byte) (*Fragment, error) {
 	if tag > TagMax {
 		return nil, ErrTag
@@ -136,8 +138,8 @@ func (ep *Endpoint) PreparePieces(tag Tag, pieces ...[]byte) (*Fragment, error) 
 	return ep.m.settleVector(f)
 }
 
-// PreparePutPieces is PreparePut for bytes in up to PiecesMax local pieces, which are written
-// contiguously into the peer's region.
+// PreparePutPieces works like PreparePut for bytes in up to PiecesMax local memory segments, which
+// are written contiguously to the peer's region.
 func (ep *Endpoint) PreparePutPieces(target Handle, offset uint64, pieces ...[]byte) (
 	*Fragment, error,
 ) {

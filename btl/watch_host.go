@@ -8,8 +8,8 @@ import (
 	"gobtl/frag"
 )
 
-// watchHost implements the interface by which package liveness uses the module, to probe silent
-// peers and to end the endpoints of dead ones.
+// watchHost is the module as package liveness uses it, to probe silent peers and to end the
+// endpoints of dead ones.
 type watchHost struct{ m *Module }
 
 // watchOf returns the state that package liveness keeps for an endpoint, and the index of the
@@ -53,7 +53,7 @@ func (h watchHost) Ask(ep *Endpoint, channel int) {
 	h.m.handshakes.AskHello(ep, frag.Probe(channel))
 }
 
-// Question sends a Void, an empty packet that requests a confirmation from the peer. Question
+// Question sends a Void, an empty packet that requests an acknowledgement from the peer. Question
 // returns false if the packet cannot be sent now.
 func (h watchHost) Question(ep *Endpoint) bool {
 	if ep.pack.open() { // the open pack has the next sequence number reserved

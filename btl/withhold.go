@@ -8,8 +8,8 @@ import (
 	"gobtl/reliability"
 )
 
-// post posts the batch of a channel. If a packet is to be withheld, post first removes the packet
-// from the batch, to detect peers that acknowledge packets before their arrival.
+// post posts the batch of a channel. If a packet must be held back as a test for optimistic ACKs,
+// post first removes this packet from the batch.
 func (m *Module) post(c *port.Channel) {
 	if m.source.Due(c.Which()) {
 		m.withholdOne(c)
@@ -18,7 +18,7 @@ func (m *Module) post(c *port.Channel) {
 	m.settleSends()
 }
 
-// postAll posts the batches of both channels, and reposts the receive buffers that are free.
+// postAll posts the batches of both channels, and posts the receive buffers that are free.
 func (m *Module) postAll() {
 	for _, c := range [...]*port.Channel{&m.port.Command, &m.port.Data} {
 		if m.source.Due(c.Which()) && c.Batched() > 0 {
@@ -29,10 +29,10 @@ func (m *Module) postAll() {
 	m.settleSends()
 }
 
-// withholdOne takes one packet out of the batch, as a test for peers that acknowledge packets
-// before their arrival (reliability.Sender.Withhold). The withheld packet was never sent before,
-// and is followed in the batch by another packet to the same peer. A packet that carries an
-// acknowledgement is not chosen, as the peer may wait for the acknowledgement.
+// withholdOne removes one packet from the batch, as a test for peers that acknowledge packets
+// before their arrival (reliability.Sender.Withhold). The packet must not have been sent before,
+// and must be followed in the batch by another packet to the same peer. A packet that contains an
+// acknowledgement is not chosen, because the peer may wait for the acknowledgement.
 func (m *Module) withholdOne(c *port.Channel) {
 	from := m.source.Withhold(c.Which())
 	count := uint32(c.Batched())
@@ -48,7 +48,7 @@ func (m *Module) withholdOne(c *port.Channel) {
 	}
 }
 
-// withholdable says whether the packet at index at of a batch may be withheld, and returns its
+// withholdable reports whether the packet at index at of a batch may be held back, and returns its
 // endpoint and sequence number.
 func (m *Module) withholdable(batch []fabric.Send, at uint32) (ep *Endpoint, n seq.Num, ok bool) {
 	s := &batch[at]

@@ -293,8 +293,8 @@ type EndpointConfig struct {
 	TxDepth int // sends waiting for completion
 	RxDepth int // posted receives
 	// RecvBufferBytes is the requested size of the socket's receive buffer, for providers on
-	// sockets. The value 0 requests 4 MiB, and a negative value keeps the system's default size.
-	// The granted size is in Caps.RecvBufferBytes.
+	// sockets. A RecvBufferBytes of 0 requests 4 MiB, and a negative value keeps the system's
+	// default size. The granted size is in Caps.RecvBufferBytes.
 	RecvBufferBytes int
 	// Source requests Completion.From, at a cost per packet, if the provider knows the sender.
 	Source bool

@@ -64,8 +64,8 @@ func (a *Assembler) ArrivedBytes() int64 { return a.activeBytes - a.emptyBytes }
 
 // Add copies the payload of the chunk with header h to the buffer of its fragment. Decode must have
 // accepted the header, and the chunk must not belong to a put. If the chunk completes the fragment,
-// Add returns the message, and the caller owns the message until Release. The argument inOrder says
-// that the packet is the next packet of the peer's sequence.
+// Add returns the message, and the caller owns the message until Release. The argument inOrder of
+// Add says that the packet is the next packet of the peer's sequence.
 //
 // After an error, the Assembler is unchanged. The caller must not acknowledge the packet if Add
 // returns an error. ErrBudget and ErrSlot are temporary. Any other error means that the peer breaks
@@ -99,8 +99,8 @@ func (a *Assembler) add(m *Message, h *Header, chunk uint32, payload []byte) (*M
 }
 
 // place finds or begins the fragment of a chunk of n bytes, and gives the fragment memory up to the
-// end of the chunk. The argument leaving is a fragment whose memory will be free before the chunk
-// is added, or nil.
+// end of the chunk. The argument leaving of place is a fragment whose memory will be free before
+// the chunk is added, or nil.
 func (a *Assembler) place(h *Header, n int, inOrder bool, leaving *Message) (
 	m *Message, chunk uint32, begun bool, err error,
 ) {

@@ -2,8 +2,8 @@ package frag
 
 import "fmt"
 
-// This file defines all codes with which a module tells a peer why a packet is refused or why a
-// connection ends. A table of the codes is in docs/protocol.md, section 8.
+// A module tells a peer by the codes below why a packet is refused or why a connection ends. A
+// table of the codes is in docs/protocol.md, section 8.
 
 // The tag of a Nack is the reason for which a packet is refused.
 const (

@@ -13,8 +13,8 @@ var (
 	// ErrVersion means that the packet has an unknown protocol version. ForeignHello decides
 	// whether to answer a packet of another protocol version with a Reject.
 	ErrVersion = errors.New("frag: unknown protocol version")
-	// ErrKind means that the packet has an undefined kind. Assembler.Add returns ErrKind for a kind
-	// that is not reassembled.
+	// ErrKind means that the packet has an undefined kind. Assembler.Add returns ErrKind for a
+	// packet of a kind that is not reassembled.
 	ErrKind = errors.New("frag: unknown packet kind")
 	// ErrFlags means that the packet has a reserved flag, or a flag that its kind does not permit,
 	// or lacks a flag that its kind requires.

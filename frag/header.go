@@ -256,12 +256,12 @@ func DecodeOver(pkt []byte, overheadBytes int, h *Header) (payload []byte, err e
 }
 
 // DecodeSplit is Decode for a datagram of sizeBytes of which only the first bytes are in head. The
-// argument head must contain the whole header. DecodeSplit returns the length of the header, and
-// the rest of the datagram is the payload. DecodeSplit returns ErrKind for an undefined kind, and
-// for a packet whose payload Decode must check. Decode checks the payload of a Pack, Hello,
-// HelloAck, Reject, Retry, Part, Ping and Pong, of a Nack with NackRecord, of an Ack with a Sack,
-// and of a Bye with a code. After ErrKind the caller must copy the whole datagram to one buffer,
-// and call Decode.
+// argument head of DecodeSplit must contain the whole header. DecodeSplit returns the length of the
+// header, and the rest of the datagram is the payload. DecodeSplit returns ErrKind for an undefined
+// kind, and for a packet whose payload Decode must check. Decode checks the payload of a Pack,
+// Hello, HelloAck, Reject, Retry, Part, Ping and Pong, of a Nack with NackRecord, of an Ack with a
+// Sack, and of a Bye with a code. After ErrKind the caller must copy the whole datagram to one
+// buffer, and call Decode.
 func DecodeSplit(head []byte, sizeBytes int, h *Header) (headerBytes int, err error) {
 	n, err := decodeHeader(head, sizeBytes, h)
 	if err != nil {

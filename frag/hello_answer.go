@@ -22,7 +22,7 @@ type Retry struct {
 }
 
 // Encode writes a whole Retry at the start of b, and returns the length of the packet. The argument
-// tag is the connection tag in the Hello. Encode panics if a field is too long.
+// tag of Encode is the connection tag in the Hello. Encode panics if a field is too long.
 func (r *Retry) Encode(b []byte, tag uint64) int {
 	if len(r.Addr) > AddrBytesMax || len(r.Cookie) < 1 || len(r.Cookie) > CookieBytesMax ||
 		r.Probe >= ProbeCount {
@@ -133,9 +133,9 @@ type Reject struct {
 }
 
 // EncodeReject writes a Reject at the start of b, and returns the length of the packet, which is
-// less than the length of any Hello. The argument tag is the sender's connection tag in the Hello.
-// The argument version is the protocol version of the Hello (Version, or the version that
-// ForeignHello returned).
+// less than the length of any Hello. The argument tag of EncodeReject is the sender's connection
+// tag in the Hello. The argument version of EncodeReject is the protocol version of the Hello
+// (Version, or the version that ForeignHello returned).
 func EncodeReject(b []byte, tag uint64, version uint8, r Reject) int {
 	if version == 1 { // a header of 24 bytes, and the versions
 		b = b[:RejectBytesV1]

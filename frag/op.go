@@ -211,8 +211,8 @@ func (a *Atomic) Apply(old uint64) uint64 {
 }
 
 // PutNotice writes the payload of an OpNotice to b, and returns the length of the payload. The
-// argument waitsBytes is the number of bytes of the put for which the notice waits, and says is the
-// content of the notice.
+// argument waitsBytes of PutNotice is the number of bytes of the put for which the notice waits,
+// and says is the content of the notice.
 func PutNotice(b []byte, waitsBytes uint32, says []byte) int {
 	le.PutUint32(b, waitsBytes)
 	return NoticeHeadBytes + copy(b[NoticeHeadBytes:], says)

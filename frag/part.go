@@ -116,7 +116,7 @@ func (a *Parts) Active() int { return len(a.list) }
 
 // Add copies the new bytes of the slice in a Part, whose header and payload Decode returned. If the
 // slice completes its datagram, Add appends the datagram to dst, and returns the result. The
-// argument inOrder says that the packet is the next packet of the peer's sequence. The error
+// argument inOrder of Add says that the packet is the next packet of the peer's sequence. The error
 // ErrParts of Add means that the slice was not stored.
 func (a *Parts) Add(h *Header, payload []byte, inOrder bool, dst []byte) ([]byte, error) {
 	offset, total, slice := ReadPart(payload)

@@ -12,7 +12,7 @@ type Reservation struct {
 // Reserve does the part of Add that can fail, and reserves memory for a chunk of payloadBytes. If
 // no other chunk is added in between, AddReserved of the same chunk succeeds. Reserve is for a
 // packet with chunks of two fragments, which must be accepted together or not at all. The argument
-// first is the reservation of the first chunk, or nil for the first chunk itself.
+// first of Reserve is the reservation of the first chunk, or nil for the first chunk itself.
 //
 // If the first chunk completes its fragment, the caller must release the completed Message before
 // adding the second chunk. Until the release, the memory of both fragments is in use and may exceed

@@ -1,7 +1,7 @@
 package frag
 
-// This file decides how much memory a fragment gets, and when. A fragment that has begun needs no
-// more memory, or grows into a reserve that only one fragment uses at a time.
+// The code below decides how much memory a fragment gets, and when. A fragment that has begun needs
+// no more memory, or grows into a reserve that only one fragment uses at a time.
 
 // emptyPart is the divisor that limits the allocated memory of one peer that no chunk has filled.
 // The limit for one peer is a fixed part of the memory that other peers have not left empty,

@@ -130,7 +130,7 @@ func checkSack(p []byte) error {
 
 // Words writes the ranges as a bitmap. Bit i of words[w] is set if number
 // Header.Ack+SackAhead+64w+i has arrived. Words returns the number of words written, the last of
-// which is not zero. The argument words must have room for WindowMax bits.
+// which is not zero. The argument words of Words must have room for WindowMax bits.
 func (s *Sack) Words(words []uint64) int {
 	if s.Count == 0 {
 		return 0

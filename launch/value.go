@@ -30,9 +30,9 @@ func checkKey(key string) error {
 	return nil
 }
 
-// pieceBytes returns the largest size of a piece of a value in bytes. The argument valueMax is the
-// launcher's limit for values, and name is the name of the store. The largest line length of PMI-1
-// also limits the size of a piece.
+// pieceBytes returns the largest size of a piece of a value in bytes. The argument valueMax of
+// pieceBytes is the launcher's limit for values, and name is the name of the store. The largest
+// line length of PMI-1 also limits the size of a piece.
 func pieceBytes(name string, valueMax int) int {
 	put := len("cmd=put kvsname= key= value=\n") + len(name) + pmi.KeyBytesMax
 	got := len("cmd=get_result rc=0 msg=success value=\n")

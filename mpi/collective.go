@@ -324,8 +324,8 @@ func reduceScatterPlan[T any](c *Comm, in, out []T, counts []int, op Op[T]) (pla
 	return p, err
 }
 
-// gatherPlan returns the plan of a Gather or an Allgather. The argument whole says that this rank
-// receives the parts of all ranks in out.
+// gatherPlan returns the plan of a Gather or an Allgather. The argument whole of gatherPlan says
+// that this rank receives the parts of all ranks in out.
 func gatherPlan[T any](c *Comm, in, out []T, counts []int, root int, whole bool,
 	does func(*coll.Schedule, *plan),
 ) (plan, error) {

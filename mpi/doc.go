@@ -20,12 +20,12 @@
 // driving the engine. One such poll is called a pass.
 //
 //	Send, Recv, Wait                   Isend, Irecv, Test            helper, a goroutine
-//	  |  begin; not done?                |  begin                      |  nobody has made a pass for
+//	  |  begin, not done?                |  begin                      |  nobody has made a pass for
 //	  v                                  v                             v  some milliseconds?
-//	drive: pass after pass until it    return                        sleep until something comes,
-//	is done; poll, yield or sleep                                    then a pass
+//	drive, pass after pass until it    return                        sleep until something comes,
+//	is done, poll, yield or sleep                                    then a pass
 //	(internal/waiting)
-//	  |  somebody drives already: sleep until it is done, or the driver leaves
+//	  |  somebody drives already, sleep until it is done, or the driver leaves
 //
 // The waiting goroutine thus receives its message itself, without help from another goroutine. A
 // rank that computes for minutes still answers its peers, if GOMAXPROCS exceeds the number of

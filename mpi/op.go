@@ -30,10 +30,10 @@ type Op[T any] struct {
 }
 
 // NewOp returns an operation that combines a value of lower ranks and a value of higher ranks by
-// the function f. The function f must be associative. The argument commutes says that f(a, b)
-// equals f(b, a), so that the values may be combined in any order. The type T of the values may be
-// any struct that can be sent, such as a value with its index for MINLOC. The goroutine that polls
-// the transport calls f, and therefore f must be short and must not call this package.
+// the function f. The function f must be associative. The argument commutes of NewOp says that f(a,
+// b) equals f(b, a), so that the values may be combined in any order. The type T of the values may
+// be any struct that can be sent, such as a value with its index for MINLOC. The goroutine that
+// polls the transport calls f, and therefore f must be short and must not call this package.
 //
 // If f panics, the operation ends with an OpError, which holds the value and the stack of the
 // panic. Ranks at which f did not panic get no error, but the results of these ranks are undefined.

@@ -89,7 +89,7 @@ func StartAll(requests ...*Request) error {
 	return nil
 }
 
-// start is Start for a prepared request that is not active. The caller must hold mu.
+// start starts a prepared request that is not active. The caller must hold mu.
 func (r *Request) start() error {
 	c, a := r.c, r.again
 	if a.kind == planAgain {

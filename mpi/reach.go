@@ -32,8 +32,8 @@ type missed struct {
 }
 
 // reachHosts connects to a rank of each other host, and returns the failed connections of all ranks
-// of the job. The result is the same at all ranks. The argument try is the number of earlier
-// attempts.
+// of the job. The result is the same at all ranks. The argument try of reachHosts is the number of
+// earlier attempts.
 func (w *World) reachHosts(ctx context.Context, try int) ([]missed, error) {
 	if w.job.Nodes() < 2 || w.cfg.SkipReach {
 		return nil, nil

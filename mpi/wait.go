@@ -46,8 +46,8 @@ func (e *engine) lately() mono.Time {
 }
 
 // sleep sleeps until data may have arrived, or until the module has work to do. The argument most
-// is the longest sleep. If work is waiting, or if the sleep would be too short, sleep returns false
-// without sleeping. The caller holds mu, which sleep releases during the sleep.
+// of sleep is the longest sleep. If work is waiting, or if the sleep would be too short, sleep
+// returns false without sleeping. The caller holds mu, which sleep releases during the sleep.
 func (e *engine) sleep(ctx context.Context, most time.Duration) bool {
 	begin := e.now()
 	d := most

@@ -78,9 +78,9 @@ type windowOp struct {
 }
 
 // Accumulate begins to combine data with the values of a rank, starting at index at. The rank's
-// values are the low operands of op. The argument op must be Sum, Prod, Min, Max, And, Or, Xor or
-// Replace. The caller may change data after Accumulate has returned. Accumulate returns the errors
-// of Put, and ErrConfig for any other op.
+// values are the low operands of op. The argument op of Accumulate must be Sum, Prod, Min, Max,
+// And, Or, Xor or Replace. The caller may change data after Accumulate has returned. Accumulate
+// returns the errors of Put, and ErrConfig for any other op.
 func (w *Window[T]) Accumulate(ctx context.Context, data []T, to, at int, op Op[T]) error {
 	b, _ := bytesOf(data)
 	return w.w.accumulate(ctx, b, nil, to, at, op.code)

@@ -131,7 +131,7 @@ func openWorld(ctx context.Context, job Job, cfg Config) (*World, error) {
 }
 
 // join makes the World of a job with an engine, and closes the engine after an error. The argument
-// try is the number of earlier attempts with other engines.
+// try of join is the number of earlier attempts with other engines.
 func join(ctx context.Context, job Job, cfg Config, e *engine, try int) (*World, error) {
 	names, err := job.Exchange(ctx, "mpi-"+strconv.Itoa(try), bytes.Clone(e.m.Name()))
 	if err == nil {

@@ -44,8 +44,8 @@ func (l *Layer) HeaderMax() int {
 // sends only its header (announcement). In the modes Synchronous and Announce, the message is
 // always announced. A synchronous or announced send is Done when the peer has received or dropped
 // the message. For active messages, the mode Ready has the same effect as Standard. The argument
-// now is the current time. The errors of SendActive are ErrBusy, ErrHeader, ErrEager, and ErrPeer
-// if the peer is gone. The method r.Err returns later errors, such as ErrNoHandler.
+// now of SendActive is the current time. The errors of SendActive are ErrBusy, ErrHeader, ErrEager,
+// and ErrPeer if the peer is gone. The method r.Err returns later errors, such as ErrNoHandler.
 func (l *Layer) SendActive(
 	now btl.Time, r *Request, to *Peer, id uint16, header, data []byte, mode Mode,
 ) error {
@@ -109,8 +109,8 @@ func (l *Layer) Keep(m *Message) {
 
 // Drop ends a message that was passed to a Handler, or that MProbe has returned. After Drop, the
 // caller must not use the data of the message. The send of the message ends as if the message had
-// been received. The argument now is the current time. The error of Drop is ErrMessage if the
-// message was received or dropped before.
+// been received. The argument now of Drop is the current time. The error of Drop is ErrMessage if
+// the message was received or dropped before.
 func (l *Layer) Drop(now btl.Time, m *Message) error {
 	if m.gone {
 		return ErrMessage

@@ -4,17 +4,17 @@
 // the handler of its id, in the order of sending.
 //
 //	Send                                                               Recv
-//	  |  small, and the peer has room       eager: envelope and bytes    |
-//	  +---------------------------------------------------------------->-+-> matched: copied
-//	  |                                                                  +-> unexpected: kept
-//	  |  else                               announce: envelope alone     |
+//	  |  small, and the peer has room       eager, envelope and bytes    |
+//	  +---------------------------------------------------------------->-+-> matched, copied
+//	  |                                                                  +-> unexpected, kept
+//	  |  else                               announce, envelope alone     |
 //	  +---------------------------------------------------------------->-+-> matched, now or later
-//	  |                                     clear: where to              |
+//	  |                                     clear, where to              |
 //	  +-<---------------------------------------------------------------+
 //	  |                                     puts, straight into the receiver's memory
 //	  +=================================================================>+
 //	  |                                     fin, the last one's notice   |
-//	  +================================================================>=+-> all in place: done
+//	  +================================================================>=+-> all in place, done
 //	  |                                     credit, and the transport's  |
 //	done <-------------------------------------------- acknowledgement --+
 //
@@ -31,12 +31,12 @@
 // If the memory of the sender or the receiver is not contiguous, the data is sent in packets and
 // not by puts (packets.go).
 //
-//	|                                     clear: in packets            |
+//	|                                     clear, in packets            |
 //	+-<---------------------------------------------------------------+
-//	|                                     data: a packet of bytes      |
+//	|                                     data, a packet of bytes      |
 //	+=================================================================>+-> copied to its place
-//	|                                     data: the last one           |
-//	+=================================================================>+-> all in place: done
+//	|                                     data, the last one           |
+//	+=================================================================>+-> all in place, done
 //
 // An active message has the kind active or active announce, which correspond to eager and announce.
 // The tag field of an active message contains the length of the active header. The active header is

@@ -277,9 +277,9 @@ func (l *Layer) answer(now btl.Time, p *Peer, h head) {
 	l.soon(p)
 }
 
-// took records that a message from a peer has been received. The argument cost is the number of
-// bytes for which the message counts towards Config.UnexpectedBytes. When a quarter of a limit was
-// received since the last report, took sends a report to the peer.
+// took records that a message from a peer has been received. The argument cost of took is the
+// number of bytes for which the message counts towards Config.UnexpectedBytes. When a quarter of a
+// limit was received since the last report, took sends a report to the peer.
 func (l *Layer) took(now btl.Time, p *Peer, cost uint64) {
 	p.taken++
 	p.takenBytes += cost

@@ -68,7 +68,7 @@ func (r *Request) shortRuns() bool {
 
 // nextRuns returns the contiguous runs for the next put of a send, and the total size of these
 // runs. The last run of a message gets a put of its own, because a put with a notification must be
-// contiguous. The argument most is the largest size of a put in bytes.
+// contiguous. The argument most of nextRuns is the largest size of a put in bytes.
 func (r *Request) nextRuns(most uint64, runs *[btl.PiecesMax][]byte) (count int, bytes uint64) {
 	if r.Layout == nil {
 		bytes = min(r.most-r.moved, most)

@@ -129,8 +129,8 @@ func (l *Layer) onData(now btl.Time, p *Peer, h *head, data []byte) bool {
 	return true
 }
 
-// lost returns the error of a request whose peer is gone. The argument why is the reason for which
-// the peer is gone.
+// lost returns the error of a request whose peer is gone. The argument why of lost is the reason
+// for which the peer is gone.
 func (r *Request) lost(why error) error {
 	switch {
 	case r.state == queued, r.state == announced && r.announced && r.size > 0:

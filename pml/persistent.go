@@ -38,7 +38,7 @@ func (l *Layer) RecvInit(r *Request, from *Peer, tag, mask uint64, mem []byte) e
 }
 
 // Start begins the prepared send or receive of r (MPI_Start). Start allocates no memory, and OnDone
-// may call Start. The argument now is the current time. The errors of Start are ErrBusy,
+// may call Start. The argument now of Start is the current time. The errors of Start are ErrBusy,
 // ErrNotInit, ErrEager, and ErrPeer.
 func (l *Layer) Start(now btl.Time, r *Request) error {
 	switch {

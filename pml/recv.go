@@ -10,8 +10,8 @@ import (
 // its tag equals tag in all bits that are set in mask. If from is nil, messages from any peer
 // match. Recv receives the earliest matching message. If several receives match a message, the
 // receive that was posted first gets the message. The caller must not access mem until r is Done.
-// The argument now is the current time. The errors of Recv are ErrBusy, and ErrPeer if the peer is
-// gone and has left no matching message.
+// The argument now of Recv is the current time. The errors of Recv are ErrBusy, and ErrPeer if the
+// peer is gone and has left no matching message.
 func (l *Layer) Recv(now btl.Time, r *Request, from *Peer, tag, mask uint64, mem []byte) error {
 	if r.state != idle {
 		return ErrBusy

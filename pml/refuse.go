@@ -14,7 +14,7 @@ func group(tag uint64) uint64 { return tag >> GroupBits }
 // later. The send of a dropped message ends as if the message had been received, so that the sender
 // does not wait for ever. A posted receive that can match only tags of the refused group ends with
 // the error in the argument why. The caller must not begin further receives for the refused group.
-// The argument now is the current time.
+// The argument now of Refuse is the current time.
 func (l *Layer) Refuse(now btl.Time, tag uint64, why error) {
 	if l.refused == nil {
 		l.refused = make(map[uint64]bool)

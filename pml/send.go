@@ -9,8 +9,8 @@ import (
 
 // Send begins to send a message to a peer. The caller must not change data until r is Done. The
 // request r may be Done before Send returns. Messages to a peer are matched in the order of the
-// Send calls. The argument now is the current time. The errors of Send are ErrBusy, ErrEager, and
-// ErrPeer if the peer is gone. The method r.Err returns later errors.
+// Send calls. The argument now of Send is the current time. The errors of Send are ErrBusy,
+// ErrEager, and ErrPeer if the peer is gone. The method r.Err returns later errors.
 func (l *Layer) Send(now btl.Time, r *Request, to *Peer, tag uint64, data []byte, mode Mode) error {
 	if r.state != idle {
 		return ErrBusy

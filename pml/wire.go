@@ -82,8 +82,8 @@ func putEager(b []byte, number uint32, tag uint64) {
 	binary.LittleEndian.PutUint64(b[8:], tag)
 }
 
-// readEager decodes the header of an eager message without flags. The result ok is false for any
-// other header.
+// readEager decodes the header of an eager message without flags. The result ok of readEager is
+// false for any other header.
 func readEager(b []byte) (number uint32, tag uint64, ok bool) {
 	if len(b) < headBytes || binary.LittleEndian.Uint32(b) != uint32(kindEager) {
 		return 0, 0, false

@@ -10,7 +10,7 @@ import (
 // This file holds the rules by which a Receiver decides when to acknowledge received packets.
 
 // accepted updates the ACK state after count packets were accepted, the last of which has number n.
-// The argument gap says that a gap in the sequence numbers has opened or closed.
+// The argument gap of accepted says that a gap in the sequence numbers has opened or closed.
 func (r *Receiver) accepted(now mono.Time, n seq.Num, count uint32, gap bool, delay time.Duration,
 	rules *Rules,
 ) {

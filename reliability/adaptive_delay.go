@@ -100,10 +100,10 @@ func (c *congestion) dip(p *path, took time.Duration) bool {
 }
 
 // drains reports whether the measured round trip shows that the queue at the bottleneck is
-// emptying, because another sender dips or has stopped. The argument most is the upper bound of the
-// network's part of the round trip. drains returns true if the round trip is clearly below those of
-// the latest rounds, which all had a queue. A dip at the same time as other senders empties the
-// shared queue completely, and shows the delay of the path.
+// emptying, because another sender dips or has stopped. The argument most of drains is the upper
+// bound of the network's part of the round trip. drains returns true if the round trip is clearly
+// below those of the latest rounds, which all had a queue. A dip at the same time as other senders
+// empties the shared queue completely, and shows the delay of the path.
 func (c *congestion) drains(most time.Duration, p *path) bool {
 	low := c.low[1]
 	if c.low[0] == 0 {
@@ -125,8 +125,9 @@ func (c *congestion) beginDip(p *path) {
 }
 
 // fit estimates the path's capacity from the packets delivered in the last round trip of slow
-// start. The argument took is the duration of that last round trip. At the end of slow start the
-// window is about twice the capacity of the path and its queue. fit does not change small windows.
+// start. The argument took of fit is the duration of that last round trip. At the end of slow start
+// the window is about twice the capacity of the path and its queue. fit does not change small
+// windows.
 func (c *congestion) fit(p *path, took time.Duration) {
 	c.overshot = false
 	holds := int64(c.acked) * int64(p.base+p.jitter) / int64(max(took, 1))

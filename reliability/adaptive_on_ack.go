@@ -8,8 +8,8 @@ import (
 	"gobtl/internal/seq"
 )
 
-// processAck processes an acknowledgement. The argument sack is the selective part of the
-// acknowledgement, or nil if there is none. processAck appends the freed segments to done.
+// processAck processes an acknowledgement. The argument sack of processAck is the selective part of
+// the acknowledgement, or nil if there is none. processAck appends the freed segments to done.
 func (a *adaptive) processAck(s *Sender, now mono.Time, ack seq.Num, sack *Sack,
 	done []Token,
 ) []Token {

@@ -137,8 +137,8 @@ func (c *congestion) grow(packets int32, most uint32) {
 func (c *congestion) flooded() bool { return c.skip == 0 && c.lost > floodLeast+c.acked/8 }
 
 // leaveSlow ends slow start if many of the packets in flight at the beginning of the round trip are
-// lost or missing. The argument took is the duration of the round trip that has just ended. At the
-// end of slow start, the window becomes the estimated capacity of the path.
+// lost or missing. The argument took of leaveSlow is the duration of the round trip that has just
+// ended. At the end of slow start, the window becomes the estimated capacity of the path.
 func (c *congestion) leaveSlow(took time.Duration) bool {
 	if !c.slow || !c.flooded() && (c.flight < 2*floodLeast || c.acked+c.lost > c.flight*3/4) {
 		return false

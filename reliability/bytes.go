@@ -25,8 +25,8 @@ func (s *Sender) InFlightBytes() int {
 // BoundBytes sets the byte credit that an ACK carries. The caller calls BoundBytes after OnAck and
 // Carry, and only for an ACK that is neither bogus nor old. A credit of less than one byte counts
 // as one byte. BoundBytes has no effect if a later ACK has raised the packet limit. A packet with a
-// reserved number may be sent even if the byte limit is reached. The argument promised says that
-// there is a packet with a reserved number.
+// reserved number may be sent even if the byte limit is reached. The argument promised of
+// BoundBytes says that there is a packet with a reserved number.
 func (s *Sender) BoundBytes(ack seq.Num, credit uint16, grantedBytes int, promised bool) {
 	if grantedBytes == s.bytesMax || ack.Add(1+max(1, uint32(credit))).Before(s.limit) {
 		return

@@ -32,7 +32,7 @@ func (s *Sender) Unbind() {
 }
 
 // Confirm processes an ACK of all packets up to ack, and the new credits. Confirm reports whether
-// the ACK acknowledges packets that were in flight. The argument ack must be Plausible.
+// the ACK acknowledges packets that were in flight. The argument ack of Confirm must be Plausible.
 func (s *Sender) Confirm(now mono.Time, ack seq.Num, credit uint16) bool {
 	if ack.Add(1).Before(s.oldest) {
 		return false

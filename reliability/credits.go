@@ -117,9 +117,9 @@ func (c *Credits) Share() int {
 }
 
 // renew replaces the credits of a peer by new credits, and returns the number of new credits. The
-// argument held is the number of unused old credits. The argument want is the upper limit of the
-// new credits. The pool must count exactly the credits that the peer is told, because any
-// difference would be lost to the pool for ever.
+// argument held of renew is the number of unused old credits. The argument want of renew is the
+// upper limit of the new credits. The pool must count exactly the credits that the peer is told,
+// because any difference would be lost to the pool for ever.
 func (c *Credits) renew(r *Receiver, held, want uint32) uint32 {
 	before := r.booked
 	c.lapse()

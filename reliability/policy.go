@@ -18,7 +18,8 @@ type policy struct {
 	joined   joined
 }
 
-// joined is what begin needs to make a Sender's adaptive. In other profiles, field shared is nil.
+// joined holds the values from which begin makes a Sender's state of the profile adaptive. In other
+// profiles, field shared is nil.
 type joined struct {
 	shared    *adaptiveShared
 	peerDelay time.Duration
@@ -72,8 +73,8 @@ func (p *policy) reposted(s *Sender, now mono.Time, t Token, limit time.Duration
 
 // onAck processes an ACK that is plausible and not old. onAck frees the acknowledged packets,
 // appends the freed segments to done, and queues lost packets for retransmission. The caller has
-// already processed the credits in the ACK. The argument sack is the selective part of the ACK, or
-// nil.
+// already processed the credits in the ACK. The argument sack of onAck is the selective part of the
+// ACK, or nil.
 func (p *policy) onAck(s *Sender, now mono.Time, upTo seq.Num, quiet bool, sack *Sack,
 	done []Token,
 ) ([]Token, AckVerdict) {

@@ -54,8 +54,9 @@ func NewRecovery(count, peers int, rules Rules) (*Recovery, error) {
 }
 
 // Join gives a fresh Sender the loss recovery of the profile. The Sender must be fresh from Init.
-// The argument peerDelay is the longest ACK delay of the peer. The argument selective says whether
-// the peer sends selective ACKs. Without Join, a Sender can only count packets (Sender.Count).
+// The argument peerDelay of Join is the longest ACK delay of the peer. The argument selective of
+// Join says whether the peer sends selective ACKs. Without Join, a Sender can only count packets
+// (Sender.Count).
 func (r *Recovery) Join(s *Sender, peerDelay time.Duration, selective bool) {
 	s.segs = &r.Segments
 	r.profile.join(s, peerDelay, selective)

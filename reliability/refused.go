@@ -132,8 +132,8 @@ func (a *adaptive) forgive(s *Sender, p *segment) {
 // refused reports whether a segment in flight waits until the peer has memory.
 func (p *segment) refused() bool { return p.refusedBytes != 0 && p.state == Posted }
 
-// checkRefused reports the first broken invariant of the refused packets. The argument count is the
-// number of refused packets that the caller has found.
+// checkRefused reports the first broken invariant of the refused packets. The argument count of
+// checkRefused is the number of refused packets that the caller has found.
 func (a *adaptive) checkRefused(count int32) error {
 	r := &a.refused
 	if count != r.count || count > 0 && (a.timer == 0 || a.timerAt > r.at.Add(time.Microsecond)) {

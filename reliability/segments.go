@@ -9,7 +9,7 @@ import (
 )
 
 // Token identifies a send segment. A Token is a number below the count given to NewRecovery. The
-// caller keeps the segment's bytes under the same number.
+// caller stores the bytes of each segment in its own table, under the segment's Token.
 type Token uint32
 
 // State is the state of a send segment. The package comment has a diagram of the states.

@@ -286,11 +286,11 @@ func (s *Sender) Repost(now mono.Time, t Token, limit time.Duration) {
 	s.updateSendLimit()
 }
 
-// OnAck processes a cumulative ACK. The argument upTo is the last number that the peer has received
-// in order. The argument credit is the number of further packets that the peer can receive. The
-// argument dup says that the ACK only answers a duplicate packet. OnAck appends the freed segments
-// to done. The freed segments have no timer, and are not on the retransmission list. OnAck may move
-// other segments to the retransmission list.
+// OnAck processes a cumulative ACK. The argument upTo of OnAck is the last number that the peer has
+// received in order. The argument credit of OnAck is the number of further packets that the peer
+// can receive. The argument dup of OnAck says that the ACK only answers a duplicate packet. OnAck
+// appends the freed segments to done. The freed segments have no timer, and are not on the
+// retransmission list. OnAck may move other segments to the retransmission list.
 func (s *Sender) OnAck(now mono.Time, upTo seq.Num, credit uint16, dup bool,
 	done []Token,
 ) ([]Token, AckVerdict) {
@@ -316,8 +316,8 @@ func (s *Sender) OnSack(now mono.Time, upTo seq.Num, credit uint16, sack *Sack,
 	return s.onAck(now, upTo, credit, true, sack, done)
 }
 
-// onAck processes an ACK, which may be older than an ACK processed before. The argument quiet says
-// that the ACK does not signal a gap, even if the ACK repeats the previous one.
+// onAck processes an ACK, which may be older than an ACK processed before. The argument quiet of
+// onAck says that the ACK does not signal a gap, even if the ACK repeats the previous one.
 func (s *Sender) onAck(now mono.Time, upTo seq.Num, credit uint16, quiet bool, sack *Sack,
 	done []Token,
 ) ([]Token, AckVerdict) {

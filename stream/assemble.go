@@ -133,10 +133,10 @@ func (a *assembler) place(ordinal uint64, i uint32) []byte {
 	return a.ring.Region(a.slot(n))[at:]
 }
 
-// take records a datagram and stores its payload. The argument landed says that the fabric has
-// already written the payload to its final position. If block is true and there is no free region,
-// take returns resultBlocked. After resultBlocked, the caller must call take again for the same
-// datagram.
+// take records a datagram and stores its payload. The argument landed of take says that the fabric
+// has already written the payload to its final position. If block is true and there is no free
+// region, take returns resultBlocked. After resultBlocked, the caller must call take again for the
+// same datagram.
 func (a *assembler) take(
 	ordinal uint64, datagram uint32, payload []byte, block, landed bool,
 ) result {
@@ -296,8 +296,8 @@ func (a *assembler) tellGap(to uint64) {
 	a.told = max(a.told, to)
 }
 
-// end records that the stream has ended. The argument total is the first ordinal that is never
-// sent.
+// end records that the stream has ended. The argument total of end is the first ordinal that is
+// never sent.
 func (a *assembler) end(total uint64) {
 	a.track.end(total)
 	for n := a.lo; n < a.hi; n++ {

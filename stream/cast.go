@@ -80,9 +80,9 @@ func newCaster(s *Sender) (*caster, error) {
 	return c, nil
 }
 
-// cut chooses the size of datagrams. The argument datagramBytes is an upper limit, where 0 means no
-// limit. cut splits messages into as few datagrams as possible. All datagrams except perhaps the
-// last have the same size, so that the kernel can send several datagrams in one call.
+// cut chooses the size of datagrams. The argument datagramBytes of cut is an upper limit, where 0
+// means no limit. cut splits messages into as few datagrams as possible. All datagrams except
+// perhaps the last have the same size, so that the kernel can send several datagrams in one call.
 func (c *caster) cut(datagramBytes int) error {
 	room := c.mtu - headerBytes
 	if datagramBytes > 0 {

@@ -50,9 +50,10 @@ const (
 	streamsMax  = 1024 // senders and receivers of an engine
 )
 
-// NewEngine starts an engine on a module. The argument data is a domain for the unreliable mode,
-// opened with DataConfig, or nil. The engine owns m and data, even if NewEngine returns an error.
-// The engine uses tags 1 and 2, OnEndpoint and OnRoom of the module, which the caller must not use.
+// NewEngine starts an engine on a module. The argument data of NewEngine is a domain for the
+// unreliable mode, opened with DataConfig, or nil. The engine owns m and data, even if NewEngine
+// returns an error. The engine uses tags 1 and 2, OnEndpoint and OnRoom of the module, which the
+// caller must not use.
 func NewEngine(m *btl.Module, data fabric.Domain) (*Engine, error) {
 	e := &Engine{
 		m: m, senders: make(map[uint64]*Sender), receivers: make(map[uint64]*Receiver),
@@ -358,8 +359,8 @@ func (e *Engine) onEndpoint(ep *btl.Endpoint, ev btl.Event, err error) {
 	}
 }
 
-// lostError returns the error of this package for the end of a connection. The argument err is the
-// reason, or nil.
+// lostError returns the error of this package for the end of a connection. The argument err of
+// lostError is the reason, or nil.
 func lostError(err error) error {
 	if err == nil {
 		return ErrPeerLost

@@ -44,9 +44,9 @@ func (d *Reader) any() (int, bool) {
 	return 0, false
 }
 
-// earliest returns the populated region with the earliest messages. The argument i is the index of
-// any populated region. All regions with earlier messages were populated before region i, so that
-// their states are visible now.
+// earliest returns the populated region with the earliest messages. The argument i of earliest is
+// the index of any populated region. All regions with earlier messages were populated before region
+// i, so that their states are visible now.
 func (d *Reader) earliest(i int) int {
 	for k := range d.ring.geo.Regions {
 		if d.ring.Populated(k) && d.ring.get(k, wordFirst) < d.ring.get(i, wordFirst) {

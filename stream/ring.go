@@ -118,12 +118,12 @@ type Ring struct {
 	polled bool
 }
 
-// NewRing returns a ring over the caller's memory. The argument mem is one slice of Geometry.Bytes,
-// or one slice of Geometry.RegionBytes per region for up to BlocksMax regions. While the ring is in
-// use, the caller may access the memory only as the states of the regions permit. If mem is empty,
-// NewRing allocates contiguous page-aligned memory. The memory of a ring may be a mapping of a file
-// or of a device. With a slice per region, small regions make a reliable stream slower, because no
-// put is longer than a region.
+// NewRing returns a ring over the caller's memory. The argument mem of NewRing is one slice of
+// Geometry.Bytes, or one slice of Geometry.RegionBytes per region for up to BlocksMax regions.
+// While the ring is in use, the caller may access the memory only as the states of the regions
+// permit. If mem is empty, NewRing allocates contiguous page-aligned memory. The memory of a ring
+// may be a mapping of a file or of a device. With a slice per region, small regions make a reliable
+// stream slower, because no put is longer than a region.
 func NewRing(g Geometry, mem ...[]byte) (*Ring, error) {
 	g = g.WithDefaults()
 	if err := g.Validate(); err != nil {
@@ -231,8 +231,8 @@ func (r *Ring) SetPopulated(i int, populated bool) {
 	}
 }
 
-// release frees a region that a reader owns. The argument first is the first ordinal of the region,
-// so that a repeated release has no effect.
+// release frees a region that a reader owns. The argument first of release is the first ordinal of
+// the region, so that a repeated release has no effect.
 func (r *Ring) release(i int, first uint64) {
 	if i >= 0 && i < r.geo.Regions && r.get(i, wordFirst) == first {
 		r.SetPopulated(i, false)
@@ -287,8 +287,8 @@ func (r *Ring) Transferred(i, k int) (ordinal uint64, ok bool) {
 	return r.get(i, wordFirst) + uint64(k), ok
 }
 
-// open begins to fill region i with count messages. The argument first is the ordinal of the first
-// message.
+// open begins to fill region i with count messages. The argument first of open is the ordinal of
+// the first message.
 func (r *Ring) open(i int, first uint64, count int) {
 	r.set(i, wordFirst, first)
 	r.set(i, wordMessages, uint64(count))

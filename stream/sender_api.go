@@ -48,7 +48,7 @@ func (s *Sender) Next(ctx context.Context) (Region, error) {
 }
 
 // Populate passes the region that the latest Next has returned to the transport. The argument
-// messages is the number of filled messages at the beginning of the region, from 1 to
+// messages of Populate is the number of filled messages at the beginning of the region, from 1 to
 // RegionMessages.
 func (s *Sender) Populate(messages int) error {
 	if messages < 1 || messages > s.ring.geo.RegionMessages {

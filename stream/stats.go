@@ -48,8 +48,8 @@ type Stats struct {
 	// Bytes is the total size of the messages that were sent, or that were received completely.
 	Bytes uint64 `json:"bytes"`
 	// FirstNs and LastNs are the times at which the first and the latest message were sent or
-	// received. The unit of the two times is nanoseconds on the engine's clock. The value 0 means
-	// that there was no message yet.
+	// received. The unit of the two times is nanoseconds on the engine's clock. A FirstNs of 0
+	// means that there was no message yet.
 	FirstNs int64 `json:"first_ns"`
 	LastNs  int64 `json:"last_ns"`
 	// BurstBytes is the largest number of bytes sent without a pause, if the sender has a rate

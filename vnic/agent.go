@@ -148,8 +148,8 @@ func (a *Agent) Changes() []Change {
 	return c
 }
 
-// Connect reports a new connection to a manager. The argument conn is the number of the connection,
-// and is not 0.
+// Connect reports a new connection to a manager. The argument conn of Connect is the number of the
+// connection, and is not 0.
 func (a *Agent) Connect(conn int) {
 	a.conns = append(a.conns, conn)
 	r := Registration{

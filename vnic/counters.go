@@ -159,9 +159,9 @@ func (c *Counts) CountRx(i *FrameInfo, frameBytes, n int) {
 	c.count(i, frameBytes, n, RxPackets, RxBytes, RxUnicast, Rx64)
 }
 
-// count adds n frames to the counters of one direction. The argument cast is the first of the
-// counters by kind of address and tag. The argument size is the first of the counters by frame
-// size.
+// count adds n frames to the counters of one direction. The argument cast of count is the first of
+// the counters by kind of address and tag. The argument size of count is the first of the counters
+// by frame size.
 func (c *Counts) count(i *FrameInfo, frameBytes, n int, packets, bytes, cast, size Counter) {
 	wire := max(frameBytes, FrameBytesMin) + fcsBytes
 	c[packets] += uint64(n)

@@ -44,8 +44,8 @@ type Locker interface {
 
 // NewEgress returns an Egress that drops all frames until SetTables is called. All Egresses and the
 // Ingress of a port share fdb and near. The lock guard is held while fdb or near is used. If only
-// one goroutine uses fdb and near, guard may be nil. The argument queues is the number of Egresses
-// that share the port's rate limit for group frames.
+// one goroutine uses fdb and near, guard may be nil. The argument queues of NewEgress is the number
+// of Egresses that share the port's rate limit for group frames.
 func NewEgress(fdb *FDB, near *Neighbours, guard Locker, queues int) *Egress {
 	return &Egress{fdb: fdb, near: near, guard: guard, queues: uint32(max(queues, 1))}
 }
@@ -68,8 +68,8 @@ func (e *Egress) Forward(now mono.Time, frame []byte, frameBytes int) (d Decisio
 }
 
 // ForwardLarge is Forward for a large frame that will be split into the given number of frames. The
-// argument frameBytes is the size of the largest of these frames. A dropped large frame counts as
-// one frame.
+// argument frameBytes of ForwardLarge is the size of the largest of these frames. A dropped large
+// frame counts as one frame.
 func (e *Egress) ForwardLarge(now mono.Time, frame []byte, frameBytes, frames int) (d Decision) {
 	info, ok := Inspect(frame)
 	t := e.tables

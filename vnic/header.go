@@ -78,8 +78,8 @@ func PacketBytes(frameBytes int) int {
 }
 
 // Put writes the header of a packet to b, which must have HeaderBytes or more. The argument
-// packetBytes is the size of the packet, a multiple of 8 up to PacketBytesMax. The fields of the
-// header must be in range (see Validate).
+// packetBytes of Put is the size of the packet, a multiple of 8 up to PacketBytesMax. The fields of
+// the header must be in range (see Validate).
 func (h *Header) Put(b []byte, packetBytes int) {
 	_ = b[HeaderBytes-1]
 	h0 := h.SLID&lid20 | uint32(packetBytes/quadword)<<20
@@ -106,9 +106,9 @@ func (h *Header) Validate() error {
 }
 
 // Seal completes a packet in b around a frame of frameBytes bytes at offset HeaderBytes. Seal
-// writes header, padding and trailer, and returns the packet. The argument frameBytes is from 60 to
-// FrameBytesMax. The slice b must have PacketBytes(frameBytes) bytes or more. Seal overwrites up to
-// 12 bytes after the frame.
+// writes header, padding and trailer, and returns the packet. The argument frameBytes of Seal is
+// from 60 to FrameBytesMax. The slice b must have PacketBytes(frameBytes) bytes or more. Seal
+// overwrites up to 12 bytes after the frame.
 func (h *Header) Seal(b []byte, frameBytes int) []byte {
 	n := PacketBytes(frameBytes)
 	h.Put(b, n)

@@ -31,7 +31,7 @@ func (in *Ingress) Tables() *Tables { return in.tables }
 // Host decodes the packets that arrive at a host and finds the port of each packet. The field ports
 // is indexed by the number of the switch.
 type Host struct {
-	// Strangers counts the received packets that belong to no port of this host. Such packets are
+	// Strangers counts the received packets that belong to no port of this host. Strangers counts
 	// invalid packets, packets from unknown senders, and packets for a switch without a port on
 	// this host. As in Omni-Path, the port with the lowest number reports the packets that belong
 	// to no port.

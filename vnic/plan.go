@@ -176,8 +176,8 @@ func (s *PlanSwitch) complete(hosts map[string]uint32, vports map[string][]uint8
 	return nil
 }
 
-// checkRows checks the rows in MACs, and the routing control. The argument on is the set of hosts
-// that have a port on the switch.
+// checkRows checks the rows in MACs, and the routing control. The argument on of checkRows is the
+// set of hosts that have a port on the switch.
 func (s *PlanSwitch) checkRows(hosts map[string]uint32, on map[string]bool) error {
 	seen := make(map[MAC]bool)
 	for _, m := range s.MACs {

@@ -81,8 +81,8 @@ func newStation(s *Station) (*Station, error) {
 }
 
 // Dial connects an agent to the manager's module with the given name, and sends the registration.
-// The argument now is the current time. The result conn of Dial is the number of the connection,
-// for Alive.
+// The argument now of Dial is the current time. The result conn of Dial is the number of the
+// connection, for Alive.
 func (s *Station) Dial(now mono.Time, name []byte) (conn int, err error) {
 	ep, err := s.m.Connect(now, name)
 	if err != nil {

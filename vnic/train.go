@@ -110,8 +110,8 @@ type gap struct {
 
 func (g gap) over() bool { return g.flow.gap != g.number }
 
-// NewOrder returns an Order without flows. The argument wait is the time after which a gap is
-// skipped. The value 0 of wait means 20 ms.
+// NewOrder returns an Order without flows. The argument wait of NewOrder is the time after which a
+// gap is skipped. The value 0 of wait means 20 ms.
 func NewOrder(wait time.Duration) *Order {
 	if wait == 0 {
 		wait = orderWaitDefault

@@ -8,8 +8,9 @@ import (
 	"gobtl/btl"
 )
 
-// Collector is a prometheus.Collector for the counters of one module. Register a Collector once
-// per registry. If several modules share a registry, give them different labels.
+// Collector is a prometheus.Collector for the counters of one module. A Collector must be
+// registered only once with each registry. Collectors of several modules in one registry need
+// different labels.
 type Collector struct {
 	snapshot func() btl.Stats
 	counters []counterDesc
@@ -30,15 +31,15 @@ type gaugeDesc struct {
 }
 
 // NewCollector returns a collector that calls snapshot at every scrape, on the goroutine of the
-// scrape. The labels, which may be nil, are added to every metric. LabelValue converts their
-// values.
+// scrape. The labels, which may be nil, are added to every metric. LabelValue converts a text to a
+// valid label value.
 func NewCollector(snapshot func() btl.Stats, labels prometheus.Labels) *Collector {
 	c := &Collector{snapshot: snapshot}
 	labels = maps.Clone(labels)
 	for name, value := range labels {
 		labels[name] = LabelValue(value)
 	}
-	// Counters that differ only in a label are one metric, and must share its Desc.
+	// Counters that differ only in a label are one metric with a common Desc.
 	descs := make(map[string]*prometheus.Desc)
 	for _, counter := range btl.Counters() {
 		name, value := counter.Label()

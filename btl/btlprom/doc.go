@@ -2,11 +2,11 @@
 //
 //	registry.MustRegister(btlprom.NewCollector(module.Stats, nil))
 //
-// Every scrape takes one snapshot, so all figures of a scrape are consistent. For example, the
-// counters of the kinds of received packets add up to the number of packets received. Names and
-// help texts of the metrics are those of btl.Counter. A scrape takes no time of the goroutine
-// that owns the module.
+// Every scrape takes one snapshot of all counters, so that the values of a scrape are consistent.
+// For example, the numbers of received packets of all kinds add up to the number of all received
+// packets. The names and help texts of the metrics are those of btl.Counter. A scrape does not use
+// the goroutine that owns the module.
 //
-// A Collector is safe for concurrent use if its snapshot function is. Module.Stats and
-// Runner.Stats are safe for concurrent use.
+// A Collector is safe for concurrent use if its snapshot function is, as Module.Stats and
+// Runner.Stats are.
 package btlprom

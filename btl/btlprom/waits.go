@@ -8,8 +8,8 @@ import (
 	"gobtl/internal/waiting"
 )
 
-// Waits is a prometheus.Collector for counts of how a polling loop waits. Runner.Waits and
-// World.Waits (package mpi) return counts of how a polling loop waits.
+// Waits is a prometheus.Collector for counters of how a polling goroutine waits. The methods
+// Runner.Waits and World.Waits (package mpi) return such counters.
 type Waits struct {
 	snapshot func() waiting.Counts
 	counters []waitsDesc
@@ -23,9 +23,9 @@ type waitsDesc struct {
 	value func(*waiting.Counts) uint64
 }
 
-// NewWaits returns a collector that calls snapshot at every scrape, on the goroutine of the
-// scrape. The labels, which may be nil, are added to every metric. LabelValue converts their
-// values.
+// NewWaits returns a collector that calls snapshot at every scrape, on the goroutine of the scrape.
+// The labels, which may be nil, are added to every metric. LabelValue converts a text to a valid
+// label value.
 func NewWaits(snapshot func() waiting.Counts, labels prometheus.Labels) *Waits {
 	labels = maps.Clone(labels)
 	for name, value := range labels {

@@ -7,7 +7,7 @@ import (
 	"gobtl/btl"
 )
 
-// caller is the server-side state of one calling peer, guarded by Node.runMu.
+// caller is the state that a server keeps for one calling peer, guarded by Node.runMu.
 type caller struct {
 	running      int    // calls with a running handler, and calls reserved
 	reserved     int    // calls in running that are reserved for streams
@@ -18,28 +18,27 @@ type caller struct {
 	paying       bool   // a goroutine sends the owed answers
 }
 
-// owed is an answer that waits until the transport has resources for it.
+// owed is an answer that waits for free send buffers of the transport.
 type owed struct {
 	h    head
 	body []byte
 }
 
-// Each request is answered, or its endpoint ends, because a caller without a deadline must not
-// wait for ever. A peer that sends requests but accepts no answers may hold at most
-// Config.AnswerBytes, and at most sendingMax and owedMax answers.
+// A caller without a deadline would wait for ever, so each request is answered or its endpoint
+// ends.
 const (
 	sendingMax = 1024    // answers of goroutines; a further call gets ErrBusy
 	owedMax    = 1 << 15 // other answers; a further one ends the endpoint
 )
 
-// smallBytes is the number of bytes that a peer with nothing pending may use, even if the answers
-// or requests of all peers together exceed their limit.
+// smallBytes is the size of an answer or request that a peer with nothing pending may always have,
+// even if the limit for all peers is reached.
 const smallBytes = 64 << 10
 
-// bufferedBytesMax is the size up to which an answer always fits in a message of the module.
+// bufferedBytesMax is the size up to which btl.Endpoint.SendBuffered can always send an answer.
 const bufferedBytesMax = 512
 
-// caller returns the state of a peer, and creates it if needed. The caller holds runMu.
+// caller returns the state of a peer, which it creates if there is none. The caller holds runMu.
 func (n *Node) caller(peer *btl.Endpoint) *caller {
 	c := n.callers[peer]
 	if c == nil {
@@ -49,7 +48,7 @@ func (n *Node) caller(peer *btl.Endpoint) *caller {
 	return c
 }
 
-// forget deletes the state of a peer without pending calls or answers. The caller holds runMu.
+// forget deletes the state of a peer that has no pending calls or answers. The caller holds runMu.
 func (n *Node) forget(peer *btl.Endpoint) {
 	c := n.callers[peer]
 	if c != nil && c.running == 0 && c.sending == 0 && len(c.owed) == 0 && !c.paying {
@@ -57,9 +56,10 @@ func (n *Node) forget(peer *btl.Endpoint) {
 	}
 }
 
-// send sends an answer from one of the Node's goroutines, and waits for resources until the
-// Node closes. Function sent is called when the transport has accepted the answer, or never
-// will. If early is true, sent is called before the peer can have received the answer.
+// send sends an answer from one of the Node's goroutines, and waits for free send buffers until the
+// Node closes. The function sent is called when the transport has accepted the answer, or when the
+// answer can no longer be sent. If early is true, sent is called before the peer can receive the
+// answer.
 func (n *Node) send(peer *btl.Endpoint, h head, body []byte, early bool, sent func()) {
 	var err error
 	if len(body) <= bufferedBytesMax && !early {
@@ -71,15 +71,14 @@ func (n *Node) send(peer *btl.Endpoint, h head, body []byte, early bool, sent fu
 		err = n.sendLarge(peer, h, body, sent)
 	}
 	if err != nil && n.silent.Err() != nil {
-		// The Node has closed, and does not wait for resources. The peer's callers must not
-		// wait either, so the endpoint is ended.
+		// A closed Node does not wait for send buffers, but ends the endpoint so that the peer's
+		// callers do not wait either.
 		_ = n.r.Do(context.Background(), func(*btl.Module) error { peer.Abort(); return nil })
 	}
-	// If SendBuffered or Do failed for another reason, the peer is gone and needs no answer.
+	// Any other failure means that the peer is gone.
 }
 
-// sendLarge does what send does, for a large answer. The answer is copied only once. Unlike
-// SendBuffered, Do returns the error for an answer that is too large.
+// sendLarge sends a large answer like send does, but copies the answer only once.
 func (n *Node) sendLarge(peer *btl.Endpoint, h head, body []byte, sent func()) error {
 	told := false
 	err := n.r.DoFor(n.silent, peer, func(*btl.Module) (err error) {
@@ -96,9 +95,8 @@ func (n *Node) sendLarge(peer *btl.Endpoint, h head, body []byte, sent func()) e
 	return err
 }
 
-// sendAnswer sends an answer. If the answer is too large for a message, or for the peer,
-// sendAnswer sends the status statusSize instead. The results of sendAnswer are the head and body
-// that were sent.
+// sendAnswer sends an answer, or the status statusSize if the answer is too large for a message or
+// for the peer. sendAnswer returns the header and the body that were sent.
 func (n *Node) sendAnswer(peer *btl.Endpoint, h head, body []byte) (head, []byte, error) {
 	var done func(*btl.Fragment, error)
 	if len(body) > messageBytesLeast { // the peer may refuse it
@@ -117,8 +115,8 @@ func (n *Node) sendAnswer(peer *btl.Endpoint, h head, body []byte) (head, []byte
 	return h, body, err
 }
 
-// reply sends an answer from the driving goroutine. If resources are missing now, one of the
-// Node's goroutines sends the answer later.
+// reply sends an answer from the goroutine that drives the module. If no send buffer is free,
+// another goroutine of the Node sends the answer later.
 func (n *Node) reply(peer *btl.Endpoint, h head, body []byte) {
 	h, body, err := n.sendAnswer(peer, h, body)
 	if errors.Is(err, btl.ErrAgain) && !n.owe(peer, h, body) && n.leaveBehind(peer, h) != nil {
@@ -126,9 +124,8 @@ func (n *Node) reply(peer *btl.Endpoint, h head, body []byte) {
 	}
 }
 
-// leaveBehind passes an answer without a body to the Runner, which sends the answer when there
-// are resources. A closed Node uses leaveBehind, because a closed Node has no goroutine that
-// could wait for resources.
+// leaveBehind passes an answer without a body to the Runner, which sends the answer when a send
+// buffer is free. A closed Node uses leaveBehind, because it has no goroutine that could wait.
 func (n *Node) leaveBehind(peer *btl.Endpoint, h head) error {
 	if n.ended.Err() == nil {
 		return btl.ErrAgain
@@ -138,23 +135,23 @@ func (n *Node) leaveBehind(peer *btl.Endpoint, h head) error {
 	return n.r.SendBuffered(context.Background(), peer, n.cfg.Tag, msg[:])
 }
 
-// mayAnswer reports whether the limits allow an answer of so many bytes. The caller holds
-// runMu.
+// mayAnswer reports whether the limits allow an answer of the given number of bytes. The caller
+// holds runMu.
 func (n *Node) mayAnswer(c *caller, bytes int64) bool {
 	return c.answerBytes == 0 && bytes <= smallBytes ||
 		(c.answerBytes == 0 || c.answerBytes+bytes <= n.cfg.AnswerBytes) &&
 			n.answerBytes+bytes <= totalFactor*n.cfg.AnswerBytes
 }
 
-// addAnswer counts the bytes of an answer that the transport has not accepted yet. The caller
-// holds runMu.
+// addAnswer adds the size of an answer to the bytes that the transport has not accepted yet. The
+// caller holds runMu.
 func (n *Node) addAnswer(c *caller, bytes int64) {
 	c.answerBytes += bytes
 	n.answerBytes += bytes
 }
 
-// owe queues an answer until the transport has resources. The result of owe is false if the queue
-// is full or the Node is closed.
+// owe queues an answer until send buffers are free. owe returns false if the queue is full or the
+// Node is closed.
 func (n *Node) owe(peer *btl.Endpoint, h head, body []byte) bool {
 	n.runMu.Lock()
 	defer n.runMu.Unlock()
@@ -178,7 +175,7 @@ func (n *Node) owe(peer *btl.Endpoint, h head, body []byte) bool {
 	return true
 }
 
-// pay sends all queued answers of a peer, and waits for resources.
+// pay sends all queued answers of a peer, and waits for free send buffers.
 func (n *Node) pay(peer *btl.Endpoint, c *caller) {
 	defer n.work.Done()
 	for {

@@ -14,20 +14,20 @@ import (
 
 var questions = sync.Pool{New: func() any { return new(question) }}
 
-// Call sends a request to the peer and returns the body of the answer, which the caller owns. The
-// request is copied. The deadline of ctx also limits the handler. The errors of Call are:
+// Call sends a request to the peer and returns the body of the answer, which the caller may keep.
+// The request is copied, so the caller may change its memory after Call has returned. The handler's
+// context has the deadline of ctx. Call returns ErrMethod, ErrBusy, ErrRequestSize, ErrAnswerSize,
+// ErrAnswerRoom, ErrClosing, a RemoteError, the error of the endpoint, or the error of ctx.
 //
-//   - ErrMethod, ErrBusy, ErrRequestSize, ErrAnswerSize, ErrAnswerRoom, ErrClosing, or a
-//     RemoteError;
-//   - the error of the endpoint, or of ctx;
-//   - btl.ErrTooLarge if the request exceeds the size limit of a message;
-//   - btl.ErrNoHandler if the peer has no Node with the same tag.
+//   - Call returns btl.ErrTooLarge if the request exceeds the size limit of a message.
+//   - Call returns btl.ErrNoHandler if the peer has no Node with the same tag.
 func (n *Node) Call(ctx context.Context, peer *btl.Endpoint, method uint16, request []byte,
 ) ([]byte, error) {
 	return n.call(ctx, peer, head{code: method}, request, nil)
 }
 
-// CallName does what Call does, for a method that the server registered with HandleName.
+// CallName calls a method that the server has registered with HandleName, and otherwise works like
+// Call.
 func (n *Node) CallName(ctx context.Context, peer *btl.Endpoint, name string, request []byte,
 ) ([]byte, error) {
 	if len(name) < 1 || len(name) > nameBytesMax {
@@ -37,9 +37,10 @@ func (n *Node) CallName(ctx context.Context, peer *btl.Endpoint, name string, re
 	return n.call(ctx, peer, head{name: name}, request, nil)
 }
 
-// call does what Call does, for the method in h. If gone is not nil, it is called after ctx has
-// ended, as soon as the request can no longer arrive at the server after messages sent later.
-// Function gone runs on the driving goroutine or on the caller's, and must not block.
+// call performs a Call or CallName of the method in the header h. If gone is not nil, call calls
+// gone after ctx was cancelled, as soon as the request can no longer arrive after messages that are
+// sent later. The function gone may run on the goroutine that drives the module, and must not
+// block.
 func (n *Node) call(ctx context.Context, peer *btl.Endpoint, h head, request []byte,
 	gone func(),
 ) ([]byte, error) {
@@ -77,18 +78,17 @@ func (n *Node) call(ctx context.Context, peer *btl.Endpoint, h head, request []b
 	return answer, st.err(answer)
 }
 
-// leftMs is the time for the handler in milliseconds, rounded up so that the caller times out
-// first. A caller that still waits must not receive the handler's time-out as its answer.
+// leftMs is the handler's time in milliseconds, rounded up so that the caller times out before the
+// handler.
 func leftMs(left time.Duration) uint32 {
 	return uint32(min(max(left, 0)/time.Millisecond+1, math.MaxUint32))
 }
 
-// withdraw removes an abandoned call, and sends the server a cancel message if cancel is true.
-// The result of withdraw is false if the Runner has ended.
+// withdraw removes a call whose caller has stopped waiting, and if cancel is true tells the server.
+// withdraw returns false if the Runner has ended.
 //
-// Small messages overtake large ones, and all overtake retransmitted ones. The cancel message is
-// therefore sent only after the server has acknowledged the request, because a cancel that
-// arrives before its request has no effect.
+// The cancel message is sent after the server has acknowledged the request, because a cancel
+// message that arrives before its request has no effect.
 func (n *Node) withdraw(id uint64, peer *btl.Endpoint, cancel bool, gone func()) bool {
 	err := n.r.Do(context.Background(), func(*btl.Module) error {
 		q, waits := n.asked[id]
@@ -114,10 +114,10 @@ func (n *Node) withdraw(id uint64, peer *btl.Endpoint, cancel bool, gone func())
 	return err == nil
 }
 
-// tellCanceled sends the cancel message for an abandoned call to the server.
+// tellCanceled sends the server a message that cancels a call.
 func (n *Node) tellCanceled(peer *btl.Endpoint, id uint64) {
 	h := head{id: id, kind: kindCancel}
-	// The cancel only spares the server useless work, so no caller waits until it is sent.
+	// No caller waits for the cancel message, which only saves work of the server.
 	if errors.Is(send(peer, n.cfg.Tag, h, nil), btl.ErrAgain) && n.begins() {
 		go func() {
 			defer n.work.Done()
@@ -128,8 +128,8 @@ func (n *Node) tellCanceled(peer *btl.Endpoint, id uint64) {
 	}
 }
 
-// sentRequest is a request that the peer has not acknowledged, and may refuse. sentRequest is
-// reused.
+// sentRequest is a request that the peer has neither acknowledged nor refused. A sentRequest is
+// reused after the acknowledgement or refusal.
 type sentRequest struct {
 	id    uint64
 	waits bool   // the request is not acknowledged
@@ -137,11 +137,11 @@ type sentRequest struct {
 	done  func(*btl.Fragment, error)
 }
 
-// spareMax is the maximum number of acknowledged requests that are kept for reuse.
+// spareMax is the maximum number of sentRequests that are kept for reuse.
 const spareMax = 1024
 
-// ask sends a request. If the peer's module refuses the request, there is no answer, and Call
-// returns the error of the refusal.
+// ask sends a request. If the peer's module refuses the request, Call returns the error of the
+// refusal.
 func (n *Node) ask(peer *btl.Endpoint, h head, request []byte) (*sentRequest, error) {
 	var s *sentRequest
 	if last := len(n.spare) - 1; last >= 0 {
@@ -183,8 +183,8 @@ func send(peer *btl.Endpoint, tag btl.Tag, h head, body []byte) error {
 	return sendSignalled(peer, tag, h, body, nil)
 }
 
-// sendSignalled does what send does, and calls done when the peer has acknowledged or refused
-// the message. Function done may be nil.
+// sendSignalled sends a message, and calls done when the peer has acknowledged or refused the
+// message. The function done may be nil.
 func sendSignalled(peer *btl.Endpoint, tag btl.Tag, h head, body []byte,
 	done func(*btl.Fragment, error),
 ) error {
@@ -205,7 +205,8 @@ func sendSignalled(peer *btl.Endpoint, tag btl.Tag, h head, body []byte,
 	return nil
 }
 
-// err returns the error of a Call for the status of its answer. The body of the answer is text.
+// err returns the error of a Call for the status of its answer. The argument body of err is the
+// text of a RemoteError.
 func (s status) err(text []byte) error {
 	switch s {
 	case statusOK:
@@ -231,7 +232,7 @@ func (s status) err(text []byte) error {
 	}
 }
 
-// receive is the message handler of the Node's tag. Malformed messages are dropped.
+// receive is the message handler of the Node's tag, which drops malformed messages.
 func (n *Node) receive(peer *btl.Endpoint, _ btl.Tag, data []byte) {
 	h, name, body, ok := getHead(data)
 	if !ok {
@@ -247,8 +248,8 @@ func (n *Node) receive(peer *btl.Endpoint, _ btl.Tag, data []byte) {
 	}
 }
 
-// answered wakes the Call that waits for an answer. An answer from a peer other than the called
-// one is ignored.
+// answered wakes the Call that waits for the received answer. answered ignores an answer that does
+// not come from the called peer.
 func (n *Node) answered(peer *btl.Endpoint, h head, body []byte) {
 	q := n.asked[h.id]
 	if q == nil || q.peer != peer {
@@ -275,7 +276,7 @@ func (n *Node) lost(ep *btl.Endpoint) {
 	n.streams.endOf(ep) // after the calls, which may open a stream
 }
 
-// loseCalls ends the contexts of the handlers that serve a peer which is gone.
+// loseCalls ends the contexts of the handlers that serve an ended endpoint.
 func (n *Node) loseCalls(ep *btl.Endpoint) {
 	n.runMu.Lock()
 	defer n.runMu.Unlock()

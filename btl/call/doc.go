@@ -3,32 +3,31 @@
 // layer on top of the transport, and uses only public API.
 //
 //	client                                          server
-//	Call --- Await: note the id, send -- request -> inline, on the goroutine that drives,
-//	  |                                             or a goroutine each, Config.Concurrent a peer
-//	  |  ctx ends: ---------------------- cancel -> its context ends
-//	  +-- woken by the Node's handler <-- answer -- SendBuffered, Do
+//	Call -- Await ------------------- request -> Inline, or a Handler on its own goroutine
+//	  |  ctx is cancelled ----------- cancel --> the handler's context is cancelled
+//	  +-- Wake, by the Node's handler <- answer - SendBuffered, Do
 //
-// A message is a head of 16 bytes and the body, in a fragment of its own:
+// A message is one fragment, with a header of 16 bytes and the body. Each row gives the offset, the
+// size in bytes, and the meaning of a field of the header.
 //
 //	0  8  id of the call, chosen by the client
-//	8  4  of a request: milliseconds that are left to it, 0 for no limit
-//	12 2  of a request: the method's number, or 0 if it has a name; of an answer: its status
-//	14 1  kind: request 1, answer 2, cancel 3
-//	15 1  of a request: the length of the method's name, which stands before the body; else 0
+//	8  4  milliseconds until the deadline of a request, or 0 if there is none
+//	12 2  number of the method (0 if it has a name) in a request, or status of an answer
+//	14 1  kind (request 1, answer 2, cancel 3)
+//	15 1  length of the method's name, which precedes the body of a request, or 0
 //
-// CallStream sends and receives bodies that may be larger than memory, in chunks: see
-// stream.go.
+// CallStream sends and receives bodies that may be larger than memory, as chunks (see stream.go).
 //
-// Fragments may overtake each other; small fragments usually overtake large ones. A cancel that
-// arrives before its request would have no effect, so a cancel is sent only after the request is
-// acknowledged. The message that ends a stream is also sent only after the message that opens the
-// stream is acknowledged.
+// Fragments may arrive in another order than sent, and small ones mostly arrive before large ones.
+// A message that cancels a call, or ends a stream, is therefore sent only after the peer has
+// acknowledged the message that began it.
 //
-// All resources that a peer can use in a Node are bounded. Config bounds the calls (Concurrent,
-// Total), the bytes of the requests (RequestBytes), and the answers that the peer has not
-// accepted (AnswerBytes). Answers that a peer has not accepted are also limited in number: 1024
-// answers of handlers on goroutines, and 32 768 other answers.
+// All resources of a Node that a peer can use are limited. Config limits the calls (Concurrent,
+// Total), the bytes of requests (RequestBytes), and the bytes of answers that the peer has not
+// accepted (AnswerBytes). A peer may also leave at most 1024 answers of handlers with goroutines,
+// and 32,768 other answers, unaccepted.
 //
-// Any goroutine may use a Node once its Runner exists. Start creates the Runner. If a module
-// has several layers (Node, queue.Queue, conn.Node), use Layer instead of Start.
+// Any goroutine may use a Node after its Runner was created. Start creates a Runner for the Node
+// alone. If several layers (Node, queue.Queue, conn.Node) share a module, pass the Layer of each of
+// them to runner.New.
 package call

@@ -20,17 +20,17 @@ var (
 	// ErrBusy means that the server has reached its limit of running calls, or of answers that
 	// the caller has not accepted. The handler has not run.
 	ErrBusy = errors.New("call: server is busy")
-	// ErrAnswerSize means that the handler has run, but its answer exceeds the size limit of a
-	// message to the caller.
+	// ErrAnswerSize means that the handler has run, but that its answer exceeds the size limit of
+	// the caller's messages.
 	ErrAnswerSize = errors.New("call: answer is too large")
-	// ErrAnswerRoom means that the handler has run, but the server has discarded its answer,
+	// ErrAnswerRoom means that the handler has run, but that the server has dropped its answer,
 	// because the caller accepts answers too slowly.
 	ErrAnswerRoom = errors.New("call: no room for the answer")
 	// ErrRequestSize means that the request is larger than the server accepts. The handler has
 	// not run.
 	ErrRequestSize = errors.New("call: request is too large for the server")
-	// ErrClosing means that the server has closed its Node while the handler ran, and the handler
-	// ended for that reason.
+	// ErrClosing means that the server closed its Node while the handler was running, and that the
+	// handler ended for that reason.
 	ErrClosing = errors.New("call: server is closing")
 	// ErrConfig means that a configuration value is out of its range.
 	ErrConfig = errors.New("call: invalid configuration")
@@ -41,36 +41,36 @@ type RemoteError string
 
 func (e RemoteError) Error() string { return "call: remote: " + string(e) }
 
-// Config tunes a Node. The zero value is a good default, except for the tag.
+// Config configures a Node. All fields except Tag may be zero, which selects their defaults.
 type Config struct {
-	// Tag is the module's tag for the Node, 0 to btl.TagMax. The two sides must use the same tag.
+	// Tag is the module's tag for the Node, 0 to btl.TagMax. Both sides must use the same tag.
 	Tag btl.Tag
-	// Concurrent bounds the calls of one peer whose handlers run on goroutines, 1 to 1<<20; 0
-	// means 1024. Further calls are answered with ErrBusy. An open stream counts as 16 calls,
-	// and the chunks of its request as 1 MiB of RequestBytes. The stream has another 1 MiB for
-	// answers, which does not count towards AnswerBytes.
+	// Concurrent is the maximum number of calls of one peer whose handlers run on goroutines, 1 to
+	// 1<<20. A Concurrent of 0 means 1024. Further calls are answered with ErrBusy. An open stream
+	// counts as 16 calls, and its request counts as 1 MiB of RequestBytes. A stream also has 1 MiB
+	// for its answer, which does not count as AnswerBytes.
 	Concurrent int
-	// Total bounds the calls of all peers together whose handlers run on goroutines, 1 to 1<<23;
-	// 0 means eight times Concurrent. When Total is reached, only peers without a running call
-	// are served, one call each. Streams may use seven eighths of Total. When streams use seven
-	// eighths of Total, a peer without a stream may still open one, up to twice Total.
+	// Total is the maximum number of calls of all peers whose handlers run on goroutines, 1 to
+	// 1<<23. A Total of 0 means eight times Concurrent. When Total is reached, only peers without a
+	// running call are served, one call for each. Streams may use seven eighths of Total, and after
+	// that each peer without a stream may open one, up to twice Total.
 	Total int
-	// RequestBytes bounds the bytes of one peer's requests whose handlers run on goroutines, 1 to
-	// 1<<40; 0 means 64 MiB. A call that exceeds RequestBytes is answered with ErrBusy. A single
-	// request that is larger than RequestBytes is answered with ErrRequestSize. All peers
-	// together may use eight times RequestBytes. When all of that is used, a peer without a
-	// running request may send one of up to 64 KiB.
+	// RequestBytes is the maximum size of the requests of one peer whose handlers run on
+	// goroutines, 1 to 1<<40 bytes in total. A RequestBytes of 0 means 64 MiB. A call that exceeds
+	// RequestBytes is answered with ErrBusy. A single request that is larger than RequestBytes is
+	// answered with ErrRequestSize. All peers together may use eight times RequestBytes, and after
+	// that each peer without a running request may send one of up to 64 KiB.
 	RequestBytes int64
-	// AnswerBytes bounds the bytes of answers to one peer that wait for resources of the
-	// transport, 1 to 1<<40; 0 means 64 MiB. When AnswerBytes is reached, further calls are
-	// answered with ErrBusy, and an answer is sent without its body (ErrAnswerRoom) unless no
-	// other answer waits. All peers together may use eight times AnswerBytes. When all of that is
-	// used, a peer without a waiting answer may have one of up to 64 KiB.
+	// AnswerBytes is the maximum size of the answers to one peer that wait for send buffers of the
+	// transport, 1 to 1<<40 bytes in total. An AnswerBytes of 0 means 64 MiB. When AnswerBytes is
+	// reached, further calls are answered with ErrBusy, and an answer is sent without its body
+	// (ErrAnswerRoom) unless it is the only one that waits. All peers together may use eight times
+	// AnswerBytes, and after that each peer without a waiting answer may have one of up to 64 KiB.
 	AnswerBytes int64
-	// MessageBytes bounds the size of one request or answer that this Node accepts, in bytes,
-	// 1<<18 to 1<<31. 0 means the largest of RequestBytes, AnswerBytes and 64 MiB, but at most
-	// 1<<31. A longer message is refused at its first packet, and uses no memory here. The
-	// sender's Call ends with ErrRequestSize for a request, or with ErrAnswerSize for an
+	// MessageBytes is the maximum size of a request or answer that this Node accepts, 1<<18 to
+	// 1<<31 bytes. A MessageBytes of 0 means the largest of RequestBytes, AnswerBytes and 64 MiB,
+	// but at most 1<<31. A longer message is refused when its first packet arrives, and uses no
+	// memory here. The sender's Call returns ErrRequestSize for a request, or ErrAnswerSize for an
 	// answer.
 	MessageBytes int64
 }
@@ -109,15 +109,14 @@ func (c *Config) fill() error {
 	return nil
 }
 
-// Handler answers a request. A Handler runs on a goroutine of its own, and may block. The
-// context ends at the caller's deadline, when the caller cancels, when the caller's endpoint
-// ends, or when the Node closes. The Handler owns request. The answer is sent when the Handler
-// returns.
+// Handler answers a request. Each call of a Handler runs on its own goroutine, and may block. The
+// context of a Handler is cancelled at the caller's deadline, when the caller cancels, when the
+// caller's endpoint ends, or when the Node closes. The Handler may keep and change request.
 type Handler func(ctx context.Context, peer *btl.Endpoint, request []byte) ([]byte, error)
 
-// Inline answers a request at once. An Inline runs on the goroutine that drives the module, and
-// must not block. The Inline appends its answer to answer, which is empty, and returns the
-// result. The slice request is valid only during the call.
+// Inline answers a request without a goroutine of its own. An Inline runs on the goroutine that
+// drives the module, and must not block. An Inline appends its answer to the empty slice answer,
+// and returns the extended slice. The slice request is valid only during the call.
 type Inline func(peer *btl.Endpoint, request, answer []byte) ([]byte, error)
 
 // Node sends calls to peers and serves their calls, over one module.
@@ -131,7 +130,7 @@ type Node struct {
 	inline  map[uint16]Inline
 	named   map[string]Handler
 
-	// Fields lastID to scratch belong to the goroutine that drives the module.
+	// The fields from lastID to scratch belong to the goroutine that drives the module.
 	lastID  uint64
 	asked   map[uint64]*question
 	spare   []*sentRequest
@@ -155,7 +154,7 @@ type Node struct {
 	work   sync.WaitGroup
 }
 
-// served identifies a running call at its server.
+// served identifies a running call at the server.
 type served struct {
 	peer *btl.Endpoint
 	id   uint64
@@ -223,10 +222,10 @@ func (h head) put(b []byte) {
 	copy(b[headBytes:], h.name)
 }
 
-// bytes is the length of a message's header, including the method's name.
+// bytes is the length of a message's header, including the name of the method.
 func (h *head) bytes() int { return headBytes + len(h.name) }
 
-// getHead parses the header of a message. The results name and body share the memory of b.
+// getHead parses the header of a message. The returned name and body are parts of b.
 func getHead(b []byte) (h head, name, body []byte, ok bool) {
 	if len(b) < headBytes {
 		return head{}, nil, nil, false
@@ -243,9 +242,9 @@ func getHead(b []byte) (h head, name, body []byte, ok bool) {
 	return h, rest[:nameBytes], rest[nameBytes:], true
 }
 
-// New makes a Node that uses one tag of a module. Register the methods, then call Start. Until
-// Start, the Node belongs to the goroutine that owns the module. The errors of New are ErrConfig,
-// also if the tag has a handler already, and btl.ErrTag.
+// New makes a Node that uses one tag of a module. The caller then registers the methods, and calls
+// Start. Before Start, the Node belongs to the goroutine that owns the module. New returns
+// ErrConfig, also if the tag already has a handler, or btl.ErrTag.
 func New(m *btl.Module, cfg Config) (*Node, error) {
 	if err := cfg.fill(); err != nil {
 		return nil, err
@@ -265,16 +264,16 @@ func New(m *btl.Module, cfg Config) (*Node, error) {
 	return n, m.HandleUpTo(cfg.Tag, uint32(headBytes+nameBytesMax+cfg.MessageBytes), n.receive)
 }
 
-// Start starts a Runner for the module, with the Node as its only layer, and returns the
-// Runner. The caller owns the Runner, uses it to connect, and closes it after the Node. The
-// function onEvent may be nil.
+// Start starts a Runner for the module, with the Node as its only layer, and returns the Runner.
+// The caller uses the Runner to connect, and must close it after the Node. The function onEvent may
+// be nil.
 func (n *Node) Start(cfg runner.Config, onEvent func(*btl.Endpoint, btl.Event, error),
 ) *runner.Runner {
 	return runner.New(n.m, cfg, onEvent, n.Layer())
 }
 
-// Layer returns the Layer for runner.New. Use Layer instead of Start if several layers share a
-// module. Until the Runner has started, all methods that wait return runner.ErrNotStarted.
+// Layer returns the Node's layer for runner.New, which is used instead of Start if several layers
+// share a module. Before the Runner has started, all methods that wait return runner.ErrNotStarted.
 func (n *Node) Layer() runner.Layer {
 	return runner.Layer{
 		Attach: func(r *runner.Runner) { n.r = r },
@@ -297,9 +296,9 @@ func (n *Node) Handle(method uint16, h Handler) {
 	}
 }
 
-// HandleName registers the handler of a method that has a name instead of a number; nil removes
-// the handler. Any goroutine may call HandleName at any time. The name has 1 to 255 bytes, and is
-// sent with each request. The error of HandleName is ErrMethod if the name is empty or too long.
+// HandleName registers the handler of a method that has a name instead of a number, or removes the
+// handler if it is nil. Any goroutine may call HandleName at any time. The name has 1 to 255 bytes,
+// and is sent with each request. HandleName returns ErrMethod if the name is empty or too long.
 func (n *Node) HandleName(name string, h Handler) error {
 	if len(name) < 1 || len(name) > nameBytesMax {
 		return fmt.Errorf("%w: its name has %d bytes, want 1 to %d", ErrMethod, len(name), nameBytesMax)
@@ -312,8 +311,8 @@ func (n *Node) HandleName(name string, h Handler) error {
 	return nil
 }
 
-// HandleInline registers the inline handler of a method; nil removes the handler. Any goroutine
-// may call HandleInline at any time.
+// HandleInline registers the inline handler of a method, or removes the handler if it is nil. Any
+// goroutine may call HandleInline at any time.
 func (n *Node) HandleInline(method uint16, h Inline) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -323,12 +322,12 @@ func (n *Node) HandleInline(method uint16, h Inline) {
 	}
 }
 
-// Close ends the contexts of running handlers, and waits until ctx ends for the handlers to
-// return. After the handlers have returned, Close waits at most a second until the handlers'
-// answers are sent, and then ends the endpoint of a peer that has not accepted its answers. Later
-// calls are answered with ErrBusy. If a handler ignores its context, Close returns an error; the
-// handler's answer is later discarded, and the endpoint of its peer ends. Close does not close
-// the Runner.
+// Close cancels the contexts of running handlers, and waits until all handlers have returned or
+// until ctx is cancelled. Close then waits at most a second until the answers of the handlers are
+// sent, and ends the endpoint of each peer that has not accepted its answers. Calls that arrive
+// later are answered with ErrBusy. If a handler ignores its context, Close returns an error, the
+// handler's answer is later dropped, and the endpoint of its peer ends. Close does not close the
+// Runner.
 func (n *Node) Close(ctx context.Context) error {
 	if ctx == nil {
 		return btl.ErrContext
@@ -354,5 +353,5 @@ func (n *Node) Close(ctx context.Context) error {
 	}
 }
 
-// answersGrace is how long Close waits for peers that accept no answers.
+// answersGrace is the time for which Close waits for peers that accept no answers.
 const answersGrace = time.Second

@@ -8,7 +8,7 @@ import (
 	"gobtl/btl"
 )
 
-// serve runs the inline handler of a request, or starts the handler's goroutine.
+// serve runs the inline handler of a request, or starts a goroutine for its handler.
 func (n *Node) serve(peer *btl.Endpoint, h head, name, body []byte) {
 	inline, handler := n.handlerOf(h.code, name)
 	switch {
@@ -29,8 +29,8 @@ func (n *Node) serve(peer *btl.Endpoint, h head, name, body []byte) {
 	}
 }
 
-// handlerOf returns the handler of a method, given the method's number or its name. At least one of
-// the two results is nil.
+// handlerOf returns the handler of a method by the method's number or name, as a Handler or an
+// Inline.
 func (n *Node) handlerOf(number uint16, name []byte) (Inline, Handler) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -40,21 +40,20 @@ func (n *Node) handlerOf(number uint16, name []byte) (Inline, Handler) {
 	return n.inline[number], n.methods[number]
 }
 
-// scratchBytesMax bounds the memory that a Node keeps for the next inline answer. For a larger
-// answer, an allocation costs less than the copy.
+// scratchBytesMax is the maximum size of the memory that a Node keeps for the next inline answer.
 const scratchBytesMax = 2 << 20
 
-// keepRoom allocates as much memory for the next inline answer as the latest one used. The
-// memory of the latest answer is not reused, because a handler may have returned memory of its
-// own, or the request.
+// keepRoom allocates memory for the next inline answer, of the size of the latest answer. The
+// memory of the latest answer is not reused, because a handler may return the request, or memory
+// that it keeps.
 func (n *Node) keepRoom(sizeBytes int) {
 	if sizeBytes > cap(n.scratch) && sizeBytes <= scratchBytesMax {
 		n.scratch = make([]byte, 0, sizeBytes)
 	}
 }
 
-// begin runs a handler on a new goroutine. If the call belongs to a stream, lent is the place
-// reserved for the call.
+// begin runs a handler on a new goroutine. If the call belongs to a stream, lent is the call's part
+// of the stream's reservation.
 func (n *Node) begin(peer *btl.Endpoint, h head, handler Handler, body []byte, lent place) {
 	ctx, cancel := n.ended, context.CancelFunc(nil)
 	if h.leftMs > 0 {
@@ -78,8 +77,8 @@ func (n *Node) begin(peer *btl.Endpoint, h head, handler Handler, body []byte, l
 		if st == statusError || st == statusClosing {
 			answer = []byte(err.Error())
 		}
-		// The call is no longer counted when its answer is sent, because the caller may call
-		// again at once.
+		// A call is no longer counted when its answer is sent, because the caller may call again at
+		// once.
 		if !n.leave(s, kept, int64(len(request)), int64(len(answer))) {
 			st, answer = statusRoom, nil
 		}
@@ -90,13 +89,13 @@ func (n *Node) begin(peer *btl.Endpoint, h head, handler Handler, body []byte, l
 	n.r.Yield()
 }
 
-// endError marks the error of a handler whose own context has ended.
+// endError wraps the error of a handler whose own context was cancelled.
 type endError struct{ error }
 
 func (e endError) Unwrap() error { return e.error }
 
-// ownEnd marks a handler's error that only reports the end of the handler's context, ctx. An
-// error from another context, such as the context of a database query, is not marked.
+// ownEnd wraps err in an endError if err only reports that the handler's context ctx was cancelled.
+// An error of another context, such as that of a database query, is not wrapped.
 func ownEnd(ctx context.Context, err error) error {
 	isEnd := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 	if isEnd && ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))) {
@@ -123,10 +122,10 @@ func (n *Node) statusOf(err error) status {
 	return statusEnded
 }
 
-// enter counts a call that begins, or returns the status with which the call is refused. A call
-// is refused if its peer has reached a limit, if the same call is running already, or if the
-// Node is closing. The limits keep the slow calls of one peer from blocking other peers. A call
-// of a stream uses a place reserved for the stream, if one is free; result kept is that place.
+// enter counts a call that begins, or returns the status with which the call is refused. A call is
+// refused if its peer has reached a limit, if a call with the same number is running, or if the
+// Node is closing. A call of a stream uses the stream's reservation, if some of it is free, which
+// is returned as kept.
 func (n *Node) enter(
 	s served, cancel context.CancelFunc, bytes int64, of place,
 ) (st status, kept place) {
@@ -150,8 +149,7 @@ func (n *Node) enter(
 	return statusOK, kept
 }
 
-// count adds to the counts of running calls that have no reserved place. The caller holds
-// runMu.
+// count changes the numbers of running calls that have no reservation. The caller holds runMu.
 func (n *Node) count(c *caller, calls int, bytes int64) {
 	c.running += calls
 	n.total += calls
@@ -174,8 +172,8 @@ func (n *Node) mayEnter(peer *btl.Endpoint, bytes int64) bool {
 			n.total < n.cfg.Total && n.sending < totalFactor*sendingMax)
 }
 
-// leave notes that a call's handler has returned, and reports whether the limits allow its
-// answer. A call with a reserved place always has room for its answer.
+// leave records that the handler of a call has returned, and reports whether the limits allow its
+// answer. The limits for answers always allow the answer of a call with a reservation.
 func (n *Node) leave(s served, kept place, requestBytes, answerBytes int64) (room bool) {
 	n.runMu.Lock()
 	defer n.runMu.Unlock()
@@ -185,7 +183,7 @@ func (n *Node) leave(s served, kept place, requestBytes, answerBytes int64) (roo
 		n.count(c, -1, -requestBytes)
 		room = n.mayAnswer(c, answerBytes)
 	} else {
-		// The answer is larger only if the method was given another handler meanwhile.
+		// An answer can be larger only if the handler of the method was replaced during the call.
 		room = answerBytes <= streamAnswerBytes
 	}
 	if !room {
@@ -199,7 +197,7 @@ func (n *Node) leave(s served, kept place, requestBytes, answerBytes int64) (roo
 	return room
 }
 
-// sent notes that the transport has accepted an answer, or never will.
+// sent records that the transport has accepted an answer, or that the answer can no longer be sent.
 func (n *Node) sent(peer *btl.Endpoint, kept place, answerBytes int64) {
 	n.runMu.Lock()
 	defer n.runMu.Unlock()
@@ -212,8 +210,8 @@ func (n *Node) sent(peer *btl.Endpoint, kept place, answerBytes int64) {
 	n.forget(peer)
 }
 
-// addSending counts answers of goroutines that the transport has not accepted yet. The caller
-// holds runMu.
+// addSending changes the number of answers from goroutines that the transport has not accepted yet.
+// The caller holds runMu.
 func (n *Node) addSending(c *caller, answers int, bytes int64) {
 	c.sending += answers
 	n.sending += answers

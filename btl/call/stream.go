@@ -11,38 +11,37 @@ import (
 	"gobtl/btl"
 )
 
-// A body that may be larger than memory is sent in chunks. Each chunk is a call of the same
-// method, so the rules for deadlines, cancellation, limits and lost peers are the same as for
-// calls:
+// A body that may be larger than memory is sent in chunks. Each chunk is sent by a call of the
+// method, so that deadlines, cancellation, limits and lost peers are handled as for other calls.
 //
 //	client                                   server
 //	open ----------------------------------> the handler starts, on a goroutine of its own
 //	push 0, 1, 2 ... streamWindow at once -> wait for their turns, then for the handler to read
 //	       <------- answered when it has
 //	pull 0, 1, 2 ... streamWindow at once -> wait for their turns, then for the handler to write
-//	       <------- the chunk; the last one, or the handler's error
+//	       <------- the chunk, which may be the last one, or the handler's error
 //	end, if it has not come to that -------> the handler's context ends
 //
-// A slow reader therefore delays the writer, and neither side ever holds more than a window of
-// chunks.
+// A slow reader delays the writer, and neither side stores more than a window of chunks.
 //
-// The request of a stream's call consists of:
+// The request of a stream's call has the following fields, where each row gives the offset, the
+// size in bytes, and the meaning of a field.
 //
-//	0  1  what: open 1, push 2, pull 3, end 4
-//	1  1  of a push: 1 if it is the last one
+//	0  1  kind (open 1, push 2, pull 3, end 4)
+//	1  1  1 in the last push, or 0
 //	2  2  0
-//	4  4  which push, or pull: from 0 on
+//	4  4  number of the push or pull, from 0 on
 //	8  8  id of the stream, chosen by the client
-//	16 -  of a push: the chunk
+//	16    the chunk of a push
 //
-// The answer to a pull has one byte, 1 for the last answer and 0 for all others, followed by
-// the chunk.
+// The answer to a call that reads a chunk has one byte, which is 1 for the last chunk and 0 for any
+// other, followed by the chunk.
 
-// StreamHandler reads a request and writes an answer, both as streams at the same time. A
-// StreamHandler runs on a goroutine of its own, and ctx ends like the context of a Handler.
-// Each Write is sent at once. Write blocks while the caller does not read, and Read while the
-// caller does not write. When the StreamHandler returns, the rest of the request is not read,
-// and the caller gets the returned error after the written bytes.
+// StreamHandler reads a request and writes an answer, both as streams at the same time. Each call
+// of a StreamHandler runs on its own goroutine, and ctx is cancelled like the context of a Handler.
+// Each Write is sent at once. Write blocks while the caller does not read, and Read blocks while
+// the caller does not write. When the StreamHandler returns, the rest of the request is dropped,
+// and the caller receives the written bytes and then the error.
 type StreamHandler func(ctx context.Context, peer *btl.Endpoint,
 	request io.Reader, answer io.Writer) error
 
@@ -51,17 +50,16 @@ const (
 	streamChunk     = 128 << 10
 	streamWindow    = 8   // chunks in flight in one direction
 	streamsMax      = 256 // streams that one peer may have open
-	// streamCalls is the number of calls reserved for each open stream. All calls of a stream may
-	// wait for a slow side, and none may be refused.
+	// streamCalls is the number of calls that an open stream reserves. The reservation covers all
+	// calls of a stream that may wait for a slow side.
 	streamCalls = 2 * streamWindow
 	streamBytes = streamWindow * streamMsgBytes
-	// streamMsgBytes is the largest request of a stream's calls.
+	// streamMsgBytes is the size of the largest request of a stream's calls.
 	streamMsgBytes = streamHeadBytes + streamChunk
-	// streamAnswerBytes is the largest answer of a stream's calls.
+	// streamAnswerBytes is the size of the largest answer of a stream's calls.
 	streamAnswerBytes = 1 + streamChunk
-	// streamIdleMax is how long a stream waits without any pending call of its client. A client
-	// without a pending call for streamIdleMax has given up the stream, although the client's
-	// endpoint still exists.
+	// streamIdleMax is the time after which a stream ends if its client has no pending call. A
+	// client without a pending call has abandoned the stream, although its endpoint still exists.
 	streamIdleMax = 30 * time.Second
 )
 
@@ -107,7 +105,7 @@ var (
 	errStreams    = errors.New("no room for the calls of a stream")
 )
 
-// streams is the table of the streams that peers have opened at this Node.
+// streams holds the streams that peers have opened at this Node.
 type streams struct {
 	mu     sync.Mutex
 	open   map[served]*stream
@@ -136,14 +134,15 @@ type chunk struct {
 	err  error
 }
 
-// turns makes the calls of a stream proceed in order, although they may overtake each other.
+// turns makes the calls of a stream proceed in the order of their numbers, although they may arrive
+// in another order.
 type turns struct {
 	mu    sync.Mutex
 	next  uint32
 	moved chan struct{} // closed when next increases
 }
 
-// wait waits until it is the turn of call number seq.
+// wait waits until all calls before number seq have ended their turn.
 func (t *turns) wait(ctx context.Context, s *stream, seq uint32) error {
 	for {
 		t.mu.Lock()
@@ -165,7 +164,7 @@ func (t *turns) wait(ctx context.Context, s *stream, seq uint32) error {
 	}
 }
 
-// pass ends a turn, so that the next call proceeds.
+// pass ends the turn of a call.
 func (t *turns) pass() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -174,8 +173,8 @@ func (t *turns) pass() {
 	t.moved = make(chan struct{})
 }
 
-// HandleStream registers the handler of a method for CallStream; nil removes the handler. Any
-// goroutine may call HandleStream at any time.
+// HandleStream registers the handler of a method for CallStream, or removes the handler if it is
+// nil. Any goroutine may call HandleStream at any time.
 func (n *Node) HandleStream(method uint16, h StreamHandler) {
 	if h == nil {
 		n.Handle(method, nil)
@@ -223,7 +222,7 @@ func (t *streams) find(key served) *stream {
 	return t.open[key]
 }
 
-// add adds a stream to the table, unless its peer has streamsMax streams.
+// add stores a stream, unless its peer already has streamsMax streams.
 func (t *streams) add(key served, s *stream) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -308,7 +307,7 @@ func (n *Node) openStream(ctx context.Context, key served, method uint16, h Stre
 	return nil
 }
 
-// begins counts a new goroutine for which Close waits. The result of begins is false if the Node
+// begins counts a goroutine that starts, for which Close waits. begins returns false if the Node
 // has closed.
 func (n *Node) begins() bool {
 	n.runMu.Lock()
@@ -335,8 +334,8 @@ func (s *stream) leave() {
 	}
 }
 
-// push passes a chunk to the handler, which reads it. If the client stops waiting, the client
-// has abandoned the stream, and push ends the stream.
+// push passes a chunk to the handler, and returns when the handler has read the chunk. If the
+// client's call is cancelled meanwhile, push ends the stream.
 func (s *stream) push(ctx context.Context, h streamHead, data []byte) error {
 	err := s.pushes.wait(ctx, s, h.seq)
 	if err == nil {

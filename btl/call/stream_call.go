@@ -10,16 +10,16 @@ import (
 	"gobtl/btl"
 )
 
-// CallStream sends all bytes of request to a method registered with HandleStream, and writes
-// the method's answer to answer, both at the same time. Request and answer may be larger than
-// memory; a slow side delays the other. A nil request is empty, and a nil answer discards the
-// bytes. CallStream returns when the whole answer is written, or with an error of request, of
-// answer, or of Call.
+// CallStream sends all bytes of request to a method registered with HandleStream, and writes the
+// method's answer to answer, both at the same time. Request and answer may be larger than memory,
+// and a side that reads slowly delays the side that writes. A nil request is empty, and a nil
+// answer drops the bytes of the answer. CallStream returns nil when the whole answer is written, or
+// else an error of request, of answer, or of Call.
 //
-// CallStream returns ErrBusy, before it reads from request, if the server has no room for all
-// calls of the stream at once. By default, a caller that makes no other calls may open 63
-// streams. If the handler returns early, the rest of request is not read. A pending Read of
-// request may end later than CallStream.
+// Before it reads from request, CallStream returns ErrBusy if the server cannot reserve all calls
+// of the stream. By default, a caller without other calls may have 63 open streams. If the handler
+// returns early, the rest of request is not read. A Read of request may end after CallStream has
+// returned.
 func (n *Node) CallStream(ctx context.Context, peer *btl.Endpoint, method uint16,
 	request io.Reader, answer io.Writer,
 ) error {
@@ -28,7 +28,8 @@ func (n *Node) CallStream(ctx context.Context, peer *btl.Endpoint, method uint16
 	}
 	c := &streamCall{n: n, peer: peer, method: method, id: n.streamIDs.Add(1)}
 	open := streamHead{op: streamOpen, id: c.id}
-	// An end message that arrived before the opening would have no effect.
+	// A message that ends the stream has no effect if it arrives before the call that opens the
+	// stream.
 	if _, err := n.call(ctx, peer, head{code: method}, open.put(nil), c.giveUp); err != nil {
 		return err
 	}
@@ -41,13 +42,14 @@ func (n *Node) CallStream(ctx context.Context, peer *btl.Endpoint, method uint16
 	c.calls.Wait()
 	if err != nil {
 		c.giveUp()
-		// The cause is the first of three events: the end of the answer, of the request, or of
-		// ctx. The remaining calls of the stream only report that they were cancelled.
+		// The cause of c.ctx is the first of three events, which are the end of the answer, the end
+		// of the request, and the cancellation of ctx. The other calls of the stream only report
+		// that they were cancelled.
 		if cause := context.Cause(c.ctx); !errors.Is(cause, errStreamOver) {
 			return cause
 		}
-		// The server drops a stream at the deadline of ctx, and the local timer of ctx may expire
-		// a little later.
+		// The server ends a stream at the deadline of ctx, and the local timer of ctx may expire a
+		// little later.
 		if at, ok := ctx.Deadline(); ok && isGone(err) && !time.Now().Before(at) {
 			return context.DeadlineExceeded
 		}
@@ -55,11 +57,10 @@ func (n *Node) CallStream(ctx context.Context, peer *btl.Endpoint, method uint16
 	return err
 }
 
-// isGone reports whether the server has said that the stream does not exist, or no longer
-// exists.
+// isGone reports whether an error means that the server does not know the stream, or has ended it.
 func isGone(err error) bool { return errors.Is(err, RemoteError(errStreamGone.Error())) }
 
-// errStreamOver is the cause with which the remaining calls of a completed stream end.
+// errStreamOver is the cause with which the remaining calls of a completed stream are cancelled.
 var errStreamOver = errors.New("the stream is over")
 
 // streamCall is a stream at its client.
@@ -75,9 +76,8 @@ type streamCall struct {
 	calls sync.WaitGroup
 }
 
-// giveUp tells the server that the client has abandoned the stream. Without the message of
-// giveUp, the server would not notice, because all calls of the stream may be answered, or still
-// in flight. The caller does not wait for the message.
+// giveUp tells the server that the client has abandoned the stream. Without a pending call of the
+// stream, the server would not notice. giveUp does not wait until the message is sent.
 func (c *streamCall) giveUp() {
 	n := c.n
 	if !n.begins() {
@@ -91,8 +91,8 @@ func (c *streamCall) giveUp() {
 	}()
 }
 
-// push sends the request in chunks. When the handler stops reading, its answer gives the
-// reason.
+// push sends the request in chunks. If the handler does not read the whole request, the answer of
+// the stream says why.
 func (c *streamCall) push(request io.Reader, end context.CancelCauseFunc) {
 	free := make(chan struct{}, streamWindow)
 	for seq, last := uint32(0), request == nil; c.ctx.Err() == nil; seq++ {
@@ -117,7 +117,7 @@ func (c *streamCall) push(request io.Reader, end context.CancelCauseFunc) {
 		if !c.begin(func() {
 			defer func() { <-free }()
 			_, err := c.n.Call(c.ctx, c.peer, c.method, msg)
-			// A completed stream accepts no more chunks, and its answer gives the reason.
+			// A completed stream accepts no more chunks, and its answer says why.
 			if err != nil && !errors.Is(err, context.Canceled) && !isGone(err) {
 				end(err)
 			}
@@ -127,7 +127,7 @@ func (c *streamCall) push(request io.Reader, end context.CancelCauseFunc) {
 	}
 }
 
-// readChunk calls Read until a Read returns bytes or an error.
+// readChunk calls Read until one call returns bytes or an error.
 func readChunk(from io.Reader, p []byte) (n int, err error) {
 	const triesMax = 100
 	for range triesMax {
@@ -141,7 +141,7 @@ func readChunk(from io.Reader, p []byte) (n int, err error) {
 	return 0, io.ErrNoProgress
 }
 
-// begin runs a call on a goroutine of its own, unless the stream is over.
+// begin runs a call on its own goroutine, unless the stream has ended.
 func (c *streamCall) begin(call func()) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -152,7 +152,7 @@ func (c *streamCall) begin(call func()) bool {
 	return true
 }
 
-// pull writes the answer, and requests streamWindow chunks in advance.
+// pull reads and writes the answer, with streamWindow calls in progress at the same time.
 func (c *streamCall) pull(answer io.Writer) error {
 	defer c.stop()
 	var window [streamWindow]chan pulled

@@ -2,11 +2,11 @@ package call
 
 import "gobtl/btl"
 
-// reserve reserves resources for the calls of a stream that opens. The result of reserve is false
-// if the limits do not allow the stream. The call that opens the stream is counted already, and
-// ends before the reserved ones begin. A sole stream is accepted regardless of the limits. All
-// streams together leave an eighth of Total to calls. A peer without a stream may open one until
-// twice Total is reserved, so that peers which only reserve resources do not lock out others.
+// reserve reserves the calls of a stream that opens. reserve returns false if the limits do not
+// allow the stream. The call that opens the stream is counted separately, and ends before any
+// reserved call begins. The only stream of a Node is accepted regardless of the limits. All streams
+// together leave an eighth of Total to other calls. Each peer without a stream may open one until
+// twice Total is reserved, so that peers with unused streams do not exclude other peers.
 func (n *Node) reserve(peer *btl.Endpoint, s *stream) bool {
 	n.runMu.Lock()
 	defer n.runMu.Unlock()
@@ -23,15 +23,15 @@ func (n *Node) reserve(peer *btl.Endpoint, s *stream) bool {
 		return false
 	}
 	n.hold(c, 1)
-	// A place is reserved for the call that ends the stream, so that the server never refuses the
-	// end.
+	// One reserved call is for the message that ends the stream, which the server must never
+	// refuse.
 	s.free = [3]int{streamWindow, streamWindow, 1}
 	return true
 }
 
-// unreserve releases the reservation of a completed stream. Answers of the stream that the peer
-// has not accepted yet then count as ordinary answers to the peer. A peer that accepts no
-// answers can therefore open no more streams.
+// unreserve ends the reservation of a completed stream. Answers of the stream that the peer has not
+// accepted yet then count as ordinary answers to the peer. A peer that accepts no answers can
+// therefore open no more streams.
 func (n *Node) unreserve(peer *btl.Endpoint, s *stream) {
 	n.runMu.Lock()
 	defer n.runMu.Unlock()
@@ -42,9 +42,9 @@ func (n *Node) unreserve(peer *btl.Endpoint, s *stream) {
 	n.forget(peer)
 }
 
-// streamRoom is the reservation for the calls of a stream, in addition to the limits of the
-// peer. A call holds its place until its answer is accepted, so the answers are bounded like
-// the calls. Node.runMu guards all fields.
+// streamRoom is a stream's reservation of calls, which do not count towards the limits of the peer.
+// A reserved call is in use until its answer is accepted, so the reservation also limits the
+// answers. Node.runMu guards all fields.
 type streamRoom struct {
 	free        [3]int // free places for pushes, pulls and ends
 	sending     int    // answers of handlers, not accepted yet
@@ -52,24 +52,24 @@ type streamRoom struct {
 	over        bool
 }
 
-// answered adds to the counts of answers that the transport has not accepted.
+// answered changes the number of answers that the transport has not accepted.
 func (r *streamRoom) answered(answers int, bytes int64) {
 	r.sending += answers
 	r.answerBytes += bytes
 }
 
-// place is the place of a call in a stream's reservation. A call without a reservation has the
-// zero value.
+// place is one call in the reservation of a stream. The zero value stands for a call without a
+// reservation.
 type place struct {
 	stream *stream
 	of     int // index of streamRoom.free
 }
 
-// lives reports whether p belongs to a stream that is not over. The caller holds runMu, as for
-// take and giveBack.
+// lives reports whether p belongs to a stream that has not ended. The caller of lives, take and
+// giveBack holds runMu.
 func (p place) lives() bool { return p.stream != nil && !p.stream.over }
 
-// take takes the place. The result of take is false if no place is free.
+// take starts to use a reserved call. take returns false if no reserved call is free.
 func (p place) take() bool {
 	if p.stream == nil || p.stream.free[p.of] == 0 {
 		return false
@@ -80,8 +80,8 @@ func (p place) take() bool {
 
 func (p place) giveBack() { p.stream.free[p.of]++ }
 
-// hold adds the reservations of a number of streams to the counts; a negative number removes
-// them. The caller holds runMu.
+// hold adds the reservations of streams to the counts of all peers, or removes them if the number
+// of streams is negative. The caller holds runMu.
 func (n *Node) hold(c *caller, streams int) {
 	c.reserved += streams * streamCalls
 	c.running += streams * streamCalls
@@ -90,8 +90,8 @@ func (n *Node) hold(c *caller, streams int) {
 	n.requestBytes += int64(streams) * streamBytes
 }
 
-// lends returns the reserved place for a request that is a call of a stream, or the zero value
-// for any other request.
+// lends returns the reserved call for a request of a stream, or the zero value for any other
+// request.
 func (n *Node) lends(peer *btl.Endpoint, method uint16, request []byte) place {
 	h, ok := getStreamHead(request)
 	if !ok || h.op < streamPush || h.op > streamEnd || len(request) > streamMsgBytes ||

@@ -7,25 +7,25 @@ import (
 	"gobtl/btl"
 )
 
-// Errors of the package; test for them with errors.Is. Errors of a Conn are wrapped in a
+// The errors below can be tested with errors.Is. The methods of a Conn wrap errors in a
 // net.OpError.
 var (
 	// ErrConfig means that a configuration value is out of its range.
 	ErrConfig = errors.New("conn: invalid configuration")
-	// ErrService means that no Listener exists for the service, or the service's name is longer
-	// than 255 bytes.
+	// ErrService means that the peer has no Listener for the service, or that the service's name is
+	// longer than 255 bytes.
 	ErrService = errors.New("conn: no such service")
-	// ErrBacklog means that too many Conns wait to be accepted by the peer's Listener.
+	// ErrBacklog means that the peer's Listener has too many Conns that wait for Accept.
 	ErrBacklog = errors.New("conn: backlog is full")
 	// ErrConns means that the number of Conns with the peer has reached ConnsMax.
 	ErrConns = errors.New("conn: too many connections with the peer")
 	// ErrStopped means that the peer has closed its reading side.
 	ErrStopped = errors.New("conn: the peer reads no more")
-	// ErrInUse means that the service has a Listener already.
+	// ErrInUse means that the service already has a Listener.
 	ErrInUse = errors.New("conn: service in use")
 )
 
-// err returns the error of Dial for the status of the peer's refusal.
+// err returns the error of Dial for the status with which the peer refuses the Conn.
 func (s status) err() error {
 	switch s {
 	case statusBacklog:
@@ -37,34 +37,34 @@ func (s status) err() error {
 	return ErrService
 }
 
-// Config tunes a Node. The zero value is a good default, except for the tag.
+// Config configures a Node. All fields except Tag may be zero, which selects their defaults.
 type Config struct {
-	// Tag is the module's tag for the Node, 0 to btl.TagMax. The two sides must use the same tag.
+	// Tag is the module's tag for the Node, 0 to btl.TagMax. Both sides must use the same tag.
 	Tag btl.Tag
-	// WindowBytes bounds the unread bytes of a Conn, 1 KiB to 16 MiB; 0 means 256 KiB. The two
-	// sides may use different values.
+	// WindowBytes is the initial window (the maximum number of unread bytes) of a Conn, 1 KiB to 16
+	// MiB. A WindowBytes of 0 means 256 KiB. The two sides may use different values.
 	WindowBytes int
-	// WindowBytesMax bounds the growth of a Conn's window, WindowBytes to 64 MiB; 0 means 4
-	// times WindowBytes. A window grows if the path needs a larger one and the reader keeps up.
-	// While more than eight Conns of the Node are busy, no window grows, and grown windows
-	// shrink.
+	// WindowBytesMax is the maximum size to which the window of a Conn grows, WindowBytes to 64
+	// MiB. A WindowBytesMax of 0 means 4 times WindowBytes. A window grows if the path needs a
+	// larger one, and if the application reads all bytes in time. While more than eight Conns of
+	// the Node transfer data, no window grows, and grown windows shrink.
 	WindowBytesMax int
-	// GrowthBytes bounds the total growth of the windows of all Conns, up to 1<<40; 0 means 512
-	// times WindowBytes. Each growth of a window takes at most a quarter of the bytes of
-	// GrowthBytes that are unused.
+	// GrowthBytes is the maximum growth of the windows of all Conns together, up to 1<<40 bytes. A
+	// GrowthBytes of 0 means 512 times WindowBytes. A single growth of a window uses at most a
+	// quarter of the bytes of GrowthBytes that are left.
 	GrowthBytes int64
-	// ConnsMax bounds the Conns that one peer has opened, and also the Conns opened to that
-	// peer, 1 to 1<<20; 0 means 1024. A Conn counts until all its received bytes are read or
-	// dropped.
+	// ConnsMax is the maximum number of Conns that one peer has opened, and of Conns opened to that
+	// peer, 1 to 1<<20. A ConnsMax of 0 means 1024. A Conn counts until all its received bytes are
+	// read or dropped.
 	ConnsMax int
-	// Backlog bounds the Conns of a Listener that wait for Accept, 1 to 1<<16; 0 means 128. A
-	// peer address may hold at most as many places in the backlog as are free, so that other
-	// peers find a place.
+	// Backlog is the maximum number of Conns of a Listener that wait for Accept, 1 to 1<<16. A
+	// Backlog of 0 means 128. The Conns of one peer address may use at most half of the backlog
+	// that is not used by other peers.
 	Backlog int
-	// GoneBytes bounds the memory of ended Conns with unread bytes, up to 1<<40; 0 means 64 times
-	// WindowBytes. Each ended Conn with unread bytes counts as 4096 bytes plus its buffer. When
-	// GoneBytes is exceeded, the peer address that uses most of the memory loses the bytes of its
-	// oldest ended Conn, whose Reads then fail.
+	// GoneBytes is the maximum amount of memory for ended Conns with unread bytes, up to 1<<40
+	// bytes. A GoneBytes of 0 means 64 times WindowBytes. Each ended Conn with unread bytes counts
+	// as 4096 bytes plus its buffer. When GoneBytes is exceeded, the oldest ended Conn of the peer
+	// address that uses most of the memory loses its bytes, and its Reads fail.
 	GoneBytes int64
 }
 
@@ -83,7 +83,7 @@ const (
 	goneBytes = 4096
 )
 
-// withDefaults replaces the zero fields by their defaults.
+// withDefaults replaces zero fields by their defaults.
 func (c Config) withDefaults() Config {
 	if c.WindowBytes == 0 {
 		c.WindowBytes = 256 << 10
@@ -106,8 +106,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate returns an error for the first value that is out of range. The fields must not be
-// zero.
+// Validate returns an error for the first value that is out of range. The fields must not be zero.
 func (c Config) Validate() error {
 	for _, f := range [...]struct {
 		name            string

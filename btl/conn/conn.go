@@ -19,7 +19,7 @@ type Conn struct {
 	name
 	local, remote Addr
 
-	// Field dialing and all later fields belong to the goroutine that drives the module.
+	// The field dialing and all later fields belong to the goroutine that drives the module.
 	dialing  *request
 	backlog  *Listener // the Listener whose backlog holds the Conn
 	accepted bool
@@ -31,7 +31,7 @@ type Conn struct {
 	outgoing
 }
 
-// request is a pending call of a method of a Conn or Listener.
+// request is a pending call of a method of a Conn or a Listener.
 type request struct {
 	w    runner.Waker
 	buf  []byte
@@ -58,8 +58,8 @@ func (c *Conn) request(b []byte) *request {
 	return q
 }
 
-// end returns a request to the pool, and returns the results of its call. A failed request is
-// not pooled, because a Runner that has ended may still refer to it.
+// end returns a request to the pool, and returns the results of its call. A failed request is not
+// pooled, because an ended Runner may still refer to it.
 func (q *request) end(op string, err error) (int, error) {
 	n, c := q.n, q.conn
 	if err != nil {
@@ -70,10 +70,10 @@ func (q *request) end(op string, err error) (int, error) {
 	return n, nil
 }
 
-// Read reads received bytes, and waits until at least one byte has arrived. At the end of the
-// stream, and after CloseRead, Read returns io.EOF. The other errors of Read are
-// os.ErrDeadlineExceeded, net.ErrClosed, and the error that ended the Conn, wrapped in a
-// net.OpError. The error that ended the Conn is returned only after all bytes received in order.
+// Read reads received bytes, and waits until at least one byte has arrived. Read returns io.EOF at
+// the end of the stream, and after CloseRead. The other errors of Read are os.ErrDeadlineExceeded,
+// net.ErrClosed, and the error that ended the Conn, wrapped in a net.OpError. The error that ended
+// the Conn is returned only after all bytes that were received in order.
 func (c *Conn) Read(b []byte) (int, error) {
 	q := c.request(b)
 	return q.end("read", c.n.r.Await(context.Background(), q.beginRead))
@@ -90,22 +90,22 @@ func (q *request) read(_ *btl.Module, w runner.Waker) error {
 	return nil
 }
 
-// Write writes all of b, which the caller may change when Write has returned. A Write waits while
-// the peer has no room for more bytes. A Write larger than the bytes in flight also waits until the
-// peer's transport has acknowledged its first bytes, which are sent without a copy, unless the Conn
-// has a write deadline. If such a Write is ended by Close, or by a deadline that is set meanwhile,
-// it returns when those bytes are acknowledged, or when the peer is given up
-// (btl.Config.PeerTimeout).
+// Write writes all of b, and the caller may change b after Write has returned. Write waits while
+// the peer's window has no room for more bytes. A Write of more bytes than are in flight also waits
+// until the peer's transport has acknowledged the first bytes, which are sent without a copy,
+// unless the Conn has a write deadline. If Close or a new deadline ends a Write whose bytes are
+// sent without a copy, the Write returns only when these bytes are acknowledged, or when the peer
+// is given up (btl.Config.PeerTimeout).
 //
-// A single Write is sent before it returns. A Write of up to 4 KiB within 10 us after the previous
-// one belongs to a burst, and is buffered. The buffered bytes of a burst are sent together as soon
-// as the writing goroutine blocks, another processor is free, 64 KiB are buffered, or a Write finds
-// buffered bytes older than 50 us. No buffered Write waits for a timer or an acknowledgement. After
-// SetNoDelay(true), each Write is sent before it returns.
+// A single Write sends its bytes before it returns. A Write of up to 4 KiB within 10 us after the
+// previous one belongs to a burst, and its bytes are buffered. The buffered bytes are sent when the
+// writing goroutine blocks, when another CPU is idle, when 64 KiB are buffered, or at a Write more
+// than 50 us after the first buffered one. No buffered bytes wait for a timer or an
+// acknowledgement. After SetNoDelay(true), each Write sends its bytes before it returns.
 //
 // Write returns the number of bytes written, also with an error. The errors of Write are
-// os.ErrDeadlineExceeded, net.ErrClosed, ErrStopped, and the error that ended the Conn, wrapped
-// in a net.OpError.
+// os.ErrDeadlineExceeded, net.ErrClosed, ErrStopped, and the error that ended the Conn, wrapped in
+// a net.OpError.
 func (c *Conn) Write(b []byte) (int, error) {
 	if c.n.r != nil {
 		if taken, first := c.buffer.take(b, sinceStart()); taken {
@@ -120,8 +120,8 @@ func (c *Conn) Write(b []byte) (int, error) {
 	return q.end("write", c.n.r.Await(context.Background(), q.beginWrite))
 }
 
-// SetNoDelay with true makes every Write send its bytes before Write returns, even in a burst.
-// The default is false. Unlike TCP's default, it never makes a Write wait for a timer: see Write.
+// SetNoDelay(true) makes every Write send its bytes before it returns, even in a burst. The default
+// SetNoDelay(false) never delays a Write until a timer expires, unlike TCP's default (see Write).
 // SetNoDelay sends buffered bytes at once.
 func (c *Conn) SetNoDelay(noDelay bool) error {
 	return c.do("set", func() {
@@ -144,12 +144,11 @@ func (q *request) write(_ *btl.Module, w runner.Waker) error {
 	return nil
 }
 
-// Close closes both directions. Bytes already written are still sent; unread and later bytes
-// are dropped. Pending and later calls of the Conn return net.ErrClosed.
+// Close closes both directions. Bytes that were already written are still sent, and all bytes that
+// were not read are dropped. Pending and later calls of the Conn return net.ErrClosed.
 func (c *Conn) Close() error { return c.do("close", c.close) }
 
-// CloseWrite ends the stream to the peer. The peer reads all bytes written before, and then
-// io.EOF.
+// CloseWrite ends the stream to the peer. The peer reads all bytes written before, and then io.EOF.
 func (c *Conn) CloseWrite() error { return c.do("close", c.closeWrite) }
 
 // CloseRead drops unread and later bytes. The peer's Writes end with ErrStopped.
@@ -181,19 +180,19 @@ func (c *Conn) SetDeadline(t time.Time) error {
 	})
 }
 
-// SetReadDeadline makes pending and later Reads end at time t with os.ErrDeadlineExceeded. The
-// zero time means no deadline.
+// SetReadDeadline makes pending and later Reads return os.ErrDeadlineExceeded at time t. The zero
+// time means no deadline.
 func (c *Conn) SetReadDeadline(t time.Time) error {
 	return c.do("set", func() { c.rd.set(c, t) })
 }
 
-// SetWriteDeadline makes pending and later Writes end at time t with os.ErrDeadlineExceeded. A
-// Write that times out may have written some of its bytes. The zero time means no deadline.
+// SetWriteDeadline makes pending and later Writes return os.ErrDeadlineExceeded at time t. A Write
+// that times out may have written some of its bytes. The zero time means no deadline.
 func (c *Conn) SetWriteDeadline(t time.Time) error {
 	return c.do("set", func() { c.wd.set(c, t) })
 }
 
-// wrap wraps an error in a net.OpError, like package net does.
+// wrap wraps an error in a net.OpError, as package net does.
 func (c *Conn) wrap(op string, err error) error {
 	if err == nil || errors.Is(err, io.EOF) {
 		return err
@@ -201,7 +200,7 @@ func (c *Conn) wrap(op string, err error) error {
 	return &net.OpError{Op: op, Net: network, Source: c.local, Addr: c.remote, Err: err}
 }
 
-// close does the work of Close on the driving goroutine.
+// close performs Close on the goroutine that drives the module.
 func (c *Conn) close() {
 	c.closed = true
 	c.answered(net.ErrClosed)
@@ -212,7 +211,7 @@ func (c *Conn) close() {
 	c.advance()
 }
 
-// deadline is the deadline of one direction of a Conn.
+// deadline is the deadline for one direction of a Conn.
 type deadline struct {
 	timer  *time.Timer
 	life   uint64 // changes with each timer, so that old ones are ignored
@@ -234,7 +233,7 @@ func (d *deadline) set(c *Conn, t time.Time) {
 	}
 	life := d.life
 	d.timer = time.AfterFunc(left, func() {
-		// If the Runner has ended, all calls have ended, and Do fails.
+		// If the Runner has ended, Do fails, and all calls of the Conn have already ended.
 		_ = c.n.r.Do(context.Background(), func(*btl.Module) error {
 			if d.life == life {
 				d.pass(c)
@@ -252,7 +251,7 @@ func (d *deadline) stop() {
 	}
 }
 
-// pass ends the pending calls of the direction whose deadline has passed.
+// pass ends the pending calls of the direction after its deadline has passed.
 func (d *deadline) pass(c *Conn) {
 	d.passed = true
 	c.shutWrites()

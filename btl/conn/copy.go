@@ -5,26 +5,24 @@ import (
 	"sync"
 )
 
-// copyBytes is the buffer size of ReadFrom and WriteTo, about one message. Each call holds such
-// a buffer while it waits.
+// copyBytes is the buffer size of ReadFrom and WriteTo, about the size of one message.
 const copyBytes = 64 << 10
 
 var copies = sync.Pool{New: func() any { return new([copyBytes]byte) }}
 
-// ReadFrom implements io.ReaderFrom: ReadFrom writes all bytes of r to the peer until io.EOF, and
-// returns the number of bytes written. The error of ReadFrom is nil at io.EOF.
+// ReadFrom implements io.ReaderFrom, writes all bytes of r to the peer until io.EOF, and returns
+// the number of bytes written. ReadFrom returns nil at io.EOF.
 func (c *Conn) ReadFrom(r io.Reader) (sum int64, err error) {
 	return move(r.Read, c.Write)
 }
 
-// WriteTo implements io.WriterTo: WriteTo writes all received bytes to w until the end of the
-// stream, and returns the number of bytes written. The error of WriteTo is nil at the end of the
-// stream.
+// WriteTo implements io.WriterTo, writes all received bytes to w until the end of the stream, and
+// returns the number of bytes written. WriteTo returns nil at the end of the stream.
 func (c *Conn) WriteTo(w io.Writer) (sum int64, err error) {
 	return move(c.Read, w.Write)
 }
 
-// move copies bytes from read to write until io.EOF.
+// move copies bytes from the function read to the function write until io.EOF.
 func move(read, write func([]byte) (int, error)) (sum int64, err error) {
 	b := copies.Get().(*[copyBytes]byte)
 	defer copies.Put(b)

@@ -2,17 +2,15 @@ package conn
 
 import "slices"
 
-// growth is the window of an incoming direction. The window doubles when this condition shows
-// that the path needs more:
+// growth is the state of the window of an incoming direction. The window doubles when the sender
+// has used up a limit and the reader then waits for more bytes, because the path needs a larger
+// window.
 //
-//	the sender has used a limit up, and then the reader has read all that came: it waits for more
-//
-// A slow reader never makes the window grow, nor does a peer that sends less than its limit. At
-// least a window of bytes must be read between two doublings. While more than busyConnsMax Conns
-// are busy, no window grows, and grown windows shrink back, because the busy Conns together
-// already fill the path. Idle Conns do not count. Config bounds the window of a Conn, and the
-// total growth of a Node's windows. Each growth of a window takes at most a quarter of the bytes
-// of GrowthBytes that are unused.
+// Neither a slow reader nor a peer that sends less than its limit makes the window grow. At least a
+// window of bytes must be read between two doublings. No window grows, and grown windows shrink
+// back, while more than busyConnsMax Conns transfer data, because these Conns together already fill
+// the path. A single growth of a window uses at most a quarter of the bytes of GrowthBytes that are
+// left.
 type growth struct {
 	window uint64             // bytes that the Conn may hold unread
 	since  uint64             // bytes read when the window last grew
@@ -26,8 +24,8 @@ type growth struct {
 const busyConnsMax = 8
 
 // company counts the busy Conns of a Node in epochs. An epoch ends when all Conns together have
-// received epochWindows windows of bytes. A Conn is busy in an epoch if it has received
-// 1/busyParts of a window in that epoch.
+// received epochWindows windows of bytes. A Conn is busy in an epoch if it receives 1/busyParts of
+// a window in that epoch.
 type company struct {
 	window int    // Config.WindowBytes
 	epoch  uint64 // number of the epoch
@@ -60,20 +58,20 @@ func (p *company) note(g *growth, bytes int) {
 // many reports whether so many Conns are busy that no window may grow.
 func (p *company) many() bool { return max(p.busy, p.before) > busyConnsMax }
 
-// limitsKept is the usual maximum number of limits in flight. Each limit is a quarter of a
-// window above the previous one.
+// limitsKept is the usual maximum number of limits in flight, which differ by a quarter of a window
+// each.
 const limitsKept = 6
 
-// tell records a limit that is sent to the peer.
+// tell stores a limit that is sent to the peer.
 func (c *Conn) tell(limit uint64) {
 	copy(c.limits[1:], c.limits[:])
 	c.limits[0], c.told = limit, limit
 }
 
-// mayGrow notes whether the received bytes, which end at offset end, have used up a limit.
+// mayGrow records whether the received bytes, which end at offset end, have used up a limit.
 func (g *growth) mayGrow(end uint64) { g.usedUp = g.usedUp || slices.Contains(g.limits[:], end) }
 
-// grow doubles the window if the condition of growth is met.
+// grow doubles the window if the condition for growth is fulfilled.
 func (c *Conn) grow() {
 	cfg := &c.n.cfg
 	if !c.usedUp || c.read != c.next || c.read-c.since < c.window {
@@ -87,9 +85,8 @@ func (c *Conn) grow() {
 	}
 }
 
-// shrink resets the window to its initial size, once that size holds the unread bytes and the
-// bytes that the peer may still send under its limit. The result of shrink says whether the
-// window was reset.
+// shrink resets the window to its initial size, if that size suffices for the unread bytes and for
+// the bytes that the peer may still send. shrink returns true if the window was reset.
 func (c *Conn) shrink() bool {
 	least := c.n.cfg.WindowBytes
 	if c.told-c.read > uint64(least) {

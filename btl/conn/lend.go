@@ -6,17 +6,16 @@ import (
 	"gobtl/btl"
 )
 
-// A large Write lends the transport the caller's memory: the fabric reads the bytes of a message
-// from there, without a copy. The caller may change the memory when Write has returned. Write
-// therefore returns only when the peer has acknowledged all messages whose bytes were lent. The
-// last bytes of a Write are copied, as many as are in flight, so that Write does not wait for the
-// acknowledgements of the messages that it has just sent:
+// The messages of a large Write are sent directly from the caller's memory, without a copy. Write
+// returns only when the peer has acknowledged these messages, so that the caller may change the
+// memory after Write has returned. The last bytes of a Write, as many as are in flight, are copied,
+// so that Write does not wait for the acknowledgements of the latest messages:
 //
 //	one Write:  |------------- lent -------------|--- copied ---|
 //	                                             in flight when Write returns
 //
-// Bytes are lent only if a packet holds a whole message. Of a message in many packets, the copy
-// costs less than the second piece of memory of each packet.
+// A message in several packets is always copied, because the copy costs less than a second memory
+// segment in each packet.
 
 // lent is a message in flight whose bytes lie in the caller's memory.
 type lent struct {
@@ -25,18 +24,18 @@ type lent struct {
 	done func(*btl.Fragment, error) // the method onDone, as a value made once
 }
 
-// lends reports whether the next message of a Write is sent from the caller's memory. Parameter
-// rest of lends is what the Write has not sent yet. A message is lent if at least as many bytes
-// follow in the same Write as are in flight: the message is acknowledged while they are sent. A
-// Write with a deadline lends nothing, because such a Write must end even if the peer acknowledges
-// nothing.
+// lends reports whether the next message of a Write is sent from the caller's memory. The argument
+// rest of lends is the part of the Write that is not sent yet. lends returns true if the same Write
+// has as many further bytes as are in flight, because the message is acknowledged while these are
+// sent. For a Write with a deadline lends returns false, because such a Write must end even if the
+// peer acknowledges nothing.
 func (c *Conn) lends(rest []byte) bool {
 	return c.chunk > 0 && len(rest) > (c.inFlight+1)*c.chunk && c.wd.timer == nil &&
 		c.limit-c.off >= uint64(c.chunk) && c.ep.MTUBytes() > headBytes+c.chunk
 }
 
-// lend sends a message whose bytes are b, which is part of the buffer of a Write. The results are
-// those of sendSome.
+// lend sends the bytes b, which are a part of the memory of a Write, as a message. The results of
+// lend are those of sendSome.
 func (c *Conn) lend(q *request, b []byte) (int, error) {
 	n := c.n
 	l := n.takeLent()
@@ -76,8 +75,8 @@ func (n *Node) takeLent() *lent {
 	return l
 }
 
-// onDone notes that the transport does not read the bytes of a message any more: the peer has
-// acknowledged the message, or the message has failed.
+// onDone is called when the transport no longer reads the bytes of a message, because the peer has
+// acknowledged the message or the message has failed.
 func (l *lent) onDone(_ *btl.Fragment, err error) {
 	q := l.q
 	c := q.conn
@@ -90,8 +89,8 @@ func (l *lent) onDone(_ *btl.Fragment, err error) {
 	c.onSent(nil, err)
 }
 
-// endWrite ends a Write with an error, as soon as the transport reads none of its bytes any more.
-// After endWrite the request may belong to another call.
+// endWrite ends a Write with an error, as soon as the transport no longer reads its bytes. After
+// endWrite, the request may belong to another call.
 func (q *request) endWrite(err error) {
 	q.over, q.err = true, err
 	if q.lent == 0 {

@@ -17,12 +17,13 @@ const network = "btl"
 // Addr is the address of one end of a Conn.
 type Addr struct {
 	// Address is the host and port of the module, in the form of net.SplitHostPort. If the fabric
-	// has no textual addresses, the host is the module's name in hexadecimal, and the port is 0.
+	// has no textual addresses, the host in Address is the module's name in hexadecimal, and the
+	// port is 0.
 	Address string
 	Service string
 }
 
-// localAddress is the Address of a local module. If the module has no textual address,
+// localAddress returns the Address of a local module. If the module has no textual address,
 // localAddress returns the name by which peers connect.
 func localAddress(m *btl.Module) string {
 	if a := m.Address(); a != "" {
@@ -31,8 +32,7 @@ func localAddress(m *btl.Module) string {
 	return hostPort(hex.EncodeToString(m.Name()))
 }
 
-// hostPort converts an address to the host:port form of package net, unless it has that form
-// already.
+// hostPort converts an address to the form host:port, unless it already has this form.
 func hostPort(address string) string {
 	if _, _, err := net.SplitHostPort(address); err != nil {
 		return net.JoinHostPort(address, "0")
@@ -43,7 +43,8 @@ func hostPort(address string) string {
 // Network returns "btl".
 func (Addr) Network() string { return network }
 
-// String returns the module's address. If the service has a name, a slash and the name follow.
+// String returns the module's address, followed by a slash and the service's name if the name is
+// not empty.
 func (a Addr) String() string {
 	if a.Service == "" {
 		return a.Address
@@ -56,15 +57,15 @@ type Listener struct {
 	n       *Node
 	service string
 
-	// Field backlog and all later fields belong to the goroutine that drives the module.
+	// The field backlog and all later fields belong to the goroutine that drives the module.
 	backlog []*Conn
 	of      map[string]int // number of Conns in the backlog, by peer address
 	accepts []*request
 	closed  bool
 }
 
-// Listen begins to accept Conns of a service. The service's name has at most 255 bytes, and may
-// be empty. The errors of Listen are ErrInUse, ErrService, and net.ErrClosed.
+// Listen begins to accept Conns of a service. The service's name has at most 255 bytes, and may be
+// empty. Listen returns ErrInUse, ErrService, or net.ErrClosed.
 func (n *Node) Listen(service string) (*Listener, error) {
 	l := &Listener{n: n, service: service, of: map[string]int{}}
 	err := n.r.Do(context.Background(), func(*btl.Module) error {
@@ -86,8 +87,8 @@ func (n *Node) Listen(service string) (*Listener, error) {
 	return l, nil
 }
 
-// Accept waits for a Conn. The error of Accept is net.ErrClosed, or the error that ended the
-// Runner.
+// Accept waits for a Conn that a peer has opened. Accept returns net.ErrClosed, or the error that
+// ended the Runner.
 func (l *Listener) Accept() (net.Conn, error) {
 	var q request
 	err := l.n.r.Await(context.Background(), func(_ *btl.Module, w runner.Waker) error {
@@ -110,7 +111,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 	return q.conn, nil
 }
 
-// Close closes the Listener and the Conns in its backlog. Accepted Conns stay open.
+// Close closes the Listener and the Conns in its backlog. Conns that Accept has returned stay open.
 func (l *Listener) Close() error {
 	return l.n.r.Do(context.Background(), func(*btl.Module) error {
 		if l.closed {
@@ -136,7 +137,7 @@ func (l *Listener) close() {
 	l.accepts = nil
 }
 
-// take removes and returns a Conn of the backlog.
+// take removes and returns the first Conn of the backlog.
 func (l *Listener) take(i int) *Conn {
 	c := l.backlog[i]
 	l.backlog = slices.Delete(l.backlog, i, i+1)
@@ -147,7 +148,8 @@ func (l *Listener) take(i int) *Conn {
 	return c
 }
 
-// mayOffer reports whether a Conn from a peer address can be accepted, or added to the backlog.
+// mayOffer reports whether a Conn from a peer address can be accepted at once or added to the
+// backlog.
 func (l *Listener) mayOffer(address string) bool {
 	free := l.n.cfg.Backlog - len(l.backlog)
 	return len(l.accepts) > 0 || free > 0 && l.of[address] <= free

@@ -21,7 +21,7 @@ type Node struct {
 	r     *runner.Runner
 	local string // the module's address
 
-	// Fields conns to closed belong to the goroutine that drives the module.
+	// The fields from conns to closed belong to the goroutine that drives the module.
 	conns     map[name]*Conn
 	peers     map[*btl.Endpoint]*peer
 	listeners map[string]*Listener
@@ -37,15 +37,14 @@ type Node struct {
 	lents    []*lent                 // unused, for messages sent from the caller's memory
 }
 
-// flushSoon makes a Conn's buffered bytes be sent soon, by a new goroutine or by the next one
-// that has the module.
+// flushSoon arranges that a goroutine soon sends a Conn's buffered bytes.
 func (n *Node) flushSoon(c *Conn) {
 	if n.dirty.add(c) {
 		go n.flush()
 	}
 }
 
-// flushes runs on a goroutine that sends the buffered bytes which no other goroutine has sent.
+// flushes runs on a goroutine that sends buffered bytes.
 func (n *Node) flushes() {
 	for !n.dirty.done() {
 		if n.r.Do(context.Background(), n.flushAll) != nil {
@@ -54,7 +53,7 @@ func (n *Node) flushes() {
 	}
 }
 
-// flushConns sends the buffered bytes of all Conns, as far as resources allow.
+// flushConns sends the buffered bytes of all Conns, as far as send buffers are free.
 func (n *Node) flushConns(*btl.Module) error {
 	for _, c := range n.dirty.take() {
 		c.buffer.unlist()
@@ -77,13 +76,14 @@ type peer struct {
 	waiting []*Conn // Conns with messages that wait for resources
 }
 
-// refusedMax bounds the refusals to one peer that wait for resources. One more refusal ends the
-// peer's endpoint.
+// refusedMax is the maximum number of refusals to one peer that wait for send buffers, and one more
+// refusal ends the peer's endpoint.
 const refusedMax = 1024
 
-// New makes a Node that uses one tag of a module. Call Start next, or pass the Node's Layer to a
-// Runner. Until the Runner starts, the Node belongs to the goroutine that owns the module. The
-// error of New is ErrConfig, also if the tag has a handler already.
+// New makes a Node that uses one tag of a module. The caller then calls Start, or passes the Node's
+// Layer to a Runner. Before the Runner starts, the Node belongs to the goroutine that owns the
+// module. New returns ErrConfig for an invalid configuration, and also if the tag already has a
+// handler.
 func New(m *btl.Module, cfg Config) (*Node, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.Validate(); err != nil {
@@ -102,16 +102,16 @@ func New(m *btl.Module, cfg Config) (*Node, error) {
 	return n, m.HandleUpTo(cfg.Tag, headBytes+chunkBytesMax, n.arrive)
 }
 
-// Start starts a Runner for the module, with the Node as its only layer, and returns the
-// Runner. The caller owns the Runner, uses it to connect, and closes it after the Node. The
-// function onEvent may be nil.
+// Start starts a Runner for the module, with the Node as its only layer, and returns the Runner.
+// The caller uses the Runner to connect, and must close it after the Node. The function onEvent may
+// be nil.
 func (n *Node) Start(cfg runner.Config, onEvent func(*btl.Endpoint, btl.Event, error),
 ) *runner.Runner {
 	return runner.New(n.m, cfg, onEvent, n.Layer())
 }
 
-// Layer returns the Layer for runner.New. Use Layer instead of Start if several layers share a
-// module. Until the Runner has started, all methods that wait return runner.ErrNotStarted.
+// Layer returns the Node's layer for runner.New, which is used instead of Start if several layers
+// share a module. Before the Runner has started, all methods that wait return runner.ErrNotStarted.
 func (n *Node) Layer() runner.Layer {
 	return runner.Layer{
 		Attach: func(r *runner.Runner) { n.r = r },
@@ -124,11 +124,11 @@ func (n *Node) Layer() runner.Layer {
 	}
 }
 
-// Close closes all Listeners and Conns, and no new ones can be made. Close waits until all
-// written bytes are sent, until ctx ends, or until no peer has accepted bytes for a second. Bytes
-// that a peer has not accepted when Close returns are lost, and the peer's Reads end with an
-// error. The Runner's Close waits until the sent bytes have arrived. The errors of Close are the
-// error of ctx, and btl.ErrClosed if the Runner has ended.
+// Close closes all Listeners and Conns, and no new ones can be made. Close waits until all written
+// bytes are sent, until ctx is cancelled, or until no peer has accepted bytes for a second. Bytes
+// that a peer has not accepted when Close returns are lost, and the peer's Reads return an error.
+// The Runner's Close waits until the sent bytes have arrived. Close returns the error of ctx, or
+// btl.ErrClosed if the Runner has ended.
 func (n *Node) Close(ctx context.Context) error {
 	err := n.r.Do(ctx, func(*btl.Module) error {
 		n.closed = true
@@ -156,7 +156,7 @@ func (n *Node) Close(ctx context.Context) error {
 	})
 }
 
-// closeGrace is how long Close waits for peers that accept no bytes.
+// closeGrace is the time for which Close waits for peers that accept no bytes.
 const closeGrace = time.Second
 
 // unsent is the number of unsent bytes, plus the number of Conns with other unsent messages.
@@ -170,8 +170,8 @@ func (n *Node) unsent() (count int) {
 	return count
 }
 
-// Conns is the number of Conns that are not over, dialed by either side. Closed Conns with data
-// in flight count too. The result of Conns is 0 when the Runner has ended.
+// Conns returns the number of Conns that have not ended, dialed by either side. Closed Conns with
+// data in flight are also counted. Conns returns 0 when the Runner has ended.
 func (n *Node) Conns() (count int) {
 	_ = n.r.Do(context.Background(), func(*btl.Module) error {
 		count = len(n.conns)
@@ -180,10 +180,10 @@ func (n *Node) Conns() (count int) {
 	return count
 }
 
-// Dial opens a Conn to a service of the peer. Dial returns when the peer has agreed, even before
-// Accept returns the Conn there. The errors of Dial are ErrService, ErrBacklog, and ErrConns;
-// btl.ErrNoHandler if the peer has no Node with the same tag; the endpoint's error; and the error
-// of ctx.
+// Dial opens a Conn to a service of the peer. Dial returns when the peer has agreed, which may be
+// before the peer's Accept returns the Conn. Dial returns ErrService, ErrBacklog, ErrConns,
+// btl.ErrNoHandler if the peer has no Node with the same tag, the error of the endpoint, or the
+// error of ctx.
 func (n *Node) Dial(ctx context.Context, ep *btl.Endpoint, service string) (*Conn, error) {
 	var c *Conn
 	err := n.r.Await(ctx, func(_ *btl.Module, w runner.Waker) (err error) {
@@ -203,10 +203,10 @@ func (n *Node) Dial(ctx context.Context, ep *btl.Endpoint, service string) (*Con
 	return nil, &net.OpError{Op: "dial", Net: network, Addr: Addr{Service: service}, Err: err}
 }
 
-// DialContext dials the nameless service of the module at an address. DialContext has the
-// signature of net.Dialer.DialContext, for use in http.Transport and similar types. The network
-// argument is ignored. The host of the address may be a DNS name. The addresses of that name are
-// tried in turn until one answers, each for at most btl.Config.HandshakeTimeout.
+// DialContext dials the service with the empty name of the module at an address. DialContext has
+// the signature of net.Dialer.DialContext, for http.Transport and similar types. The argument
+// network of DialContext is ignored. The host of the address may be a DNS name. The addresses of a
+// DNS name are tried in turn until one answers, each for at most btl.Config.HandshakeTimeout.
 func (n *Node) DialContext(ctx context.Context, _, address string) (net.Conn, error) {
 	fail := func(err error) (net.Conn, error) {
 		return nil, &net.OpError{Op: "dial", Net: network, Addr: Addr{Address: address}, Err: err}
@@ -236,7 +236,7 @@ func (n *Node) DialContext(ctx context.Context, _, address string) (net.Conn, er
 	return fail(errors.Join(errs...))
 }
 
-// lookUp resolves the host name in an address, and returns at least one address.
+// lookUp resolves the host name of an address, and returns at least one address or an error.
 func lookUp(ctx context.Context, address string) ([]string, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil || host == "" {
@@ -293,7 +293,8 @@ func (n *Node) add(id name, service string) *Conn {
 	return c
 }
 
-// side is the index in peer.opened for Conns opened by this side, or by the peer.
+// side is the index in peer.opened for Conns that this side has opened, and for Conns that the peer
+// has opened.
 func side(mine bool) int {
 	if mine {
 		return 1
@@ -368,7 +369,7 @@ func (n *Node) lost(ep *btl.Endpoint, err error) {
 	delete(n.peers, ep)
 }
 
-// room sends the pending messages to an endpoint that can send again after ErrAgain.
+// room sends the pending messages of an endpoint when send buffers are free again.
 func (n *Node) room(ep *btl.Endpoint) {
 	p := n.peers[ep]
 	if p == nil {
@@ -407,8 +408,8 @@ func (n *Node) arrive(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 // errProtocol means that the peer has sent a message that package conn never sends.
 var errProtocol = errors.New("conn: protocol violated")
 
-// onOpen accepts or refuses a Conn that a peer opens. The result of onOpen is false if the peer
-// violates the protocol, or if too many refusals wait.
+// onOpen accepts or refuses a Conn that a peer opens. onOpen returns false if the peer violates the
+// protocol, or if too many refusals wait.
 func (n *Node) onOpen(ep *btl.Endpoint, id uint32, limit uint64, service string) bool {
 	named := name{ep, false, id}
 	if n.conns[named] != nil {
@@ -439,8 +440,8 @@ func (n *Node) onOpen(ep *btl.Endpoint, id uint32, limit uint64, service string)
 	return len(p.refused) <= refusedMax
 }
 
-// send sends a message, and calls done, unless it is nil, when the peer has acknowledged or
-// refused the message. The calling goroutine must own the module.
+// send sends a message, and calls done, unless it is nil, when the peer has acknowledged or refused
+// the message. The calling goroutine must own the module.
 func send(ep *btl.Endpoint, tag btl.Tag, h *head, body []byte, done func(*btl.Fragment, error),
 ) error {
 	f, err := ep.Alloc(tag, headBytes+len(body))

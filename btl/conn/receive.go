@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// incoming is the direction from the peer to this side. The received bytes are in a ring
-// buffer:
+// incoming is the direction of a Conn from the peer to this side. The received bytes are stored in
+// a ring buffer:
 //
 //	read            next               early[0]                 told
 //	 |--- unread ----|       gap       |---------|     gap       |
@@ -30,17 +30,18 @@ type incoming struct {
 type span struct{ from, to uint64 }
 
 const (
-	// inFlightMax bounds the data fragments of a Conn that one side has in flight.
+	// inFlightMax is the maximum number of data fragments of a Conn that one side has in flight.
 	inFlightMax = 64
-	// earlyMax bounds the number of ranges after gaps. The number of ranges may exceed
-	// inFlightMax, because acknowledged fragments can lie after unacknowledged ones.
+	// earlyMax is the maximum number of received ranges after gaps. The number of received ranges
+	// may exceed inFlightMax, because fragments after an unacknowledged one may already be
+	// acknowledged.
 	earlyMax = 2 * inFlightMax
 	// ringBytesMin is the minimum size of the ring buffer.
 	ringBytesMin = 4 << 10
 )
 
-// onData stores received bytes of the stream. The result of onData is false if the bytes exceed
-// the window, or were received before.
+// onData stores received bytes of the stream. onData returns false if the bytes exceed the window,
+// or were received before.
 func (c *Conn) onData(at uint64, data []byte) bool {
 	to := at + uint64(len(data))
 	if to > c.told || at < c.next || c.ended && to > c.end {
@@ -76,8 +77,8 @@ func (c *Conn) onData(at uint64, data []byte) bool {
 	return true
 }
 
-// addEarly notes a range of bytes after a gap. The result of addEarly is false if some of the
-// bytes were received before, or if there are more than earlyMax ranges after gaps.
+// addEarly records a range of bytes after a gap. addEarly returns false if some of the bytes were
+// received before, or if there are more than earlyMax ranges after gaps.
 func (c *Conn) addEarly(s span) bool {
 	i, _ := slices.BinarySearchFunc(c.early, s.from, func(e span, from uint64) int {
 		if e.to <= from {
@@ -160,7 +161,7 @@ func (c *Conn) serveReaders() {
 	}
 }
 
-// mayRead returns nil while a Read may still get bytes, and otherwise the error of a Read.
+// mayRead returns nil if a Read may still get bytes, and otherwise the error of a Read.
 func (c *Conn) mayRead() error {
 	switch {
 	case c.closed:
@@ -177,8 +178,8 @@ func (c *Conn) mayRead() error {
 	return c.err
 }
 
-// onFin processes the peer's end of the stream. The result of onFin is false if end contradicts
-// earlier messages.
+// onFin handles the peer's message that ends the stream at offset end. onFin returns false if end
+// contradicts earlier messages.
 func (c *Conn) onFin(end uint64) bool {
 	last := c.next
 	if len(c.early) > 0 {
@@ -192,7 +193,7 @@ func (c *Conn) onFin(end uint64) bool {
 	return true
 }
 
-// closeRead does the work of CloseRead on the driving goroutine.
+// closeRead performs CloseRead on the goroutine that drives the module.
 func (c *Conn) closeRead() {
 	if c.deaf {
 		return
@@ -207,7 +208,7 @@ func (c *Conn) closeRead() {
 // whole reports whether all bytes of the stream have been received.
 func (c *Conn) whole() bool { return c.ended && c.next == c.end }
 
-// credit returns the next limit for the peer, and whether that limit must be sent now.
+// credit returns the present limit for the peer, and whether the limit must be sent now.
 func (c *Conn) credit() (limit uint64, due bool) {
 	if c.deaf || c.ended {
 		return 0, false

@@ -8,7 +8,7 @@ import (
 	"gobtl/btl"
 )
 
-// outgoing is the direction from this side to the peer.
+// outgoing is the direction of a Conn from this side to the peer.
 type outgoing struct {
 	off      uint64 // number of bytes sent
 	limit    uint64 // number of bytes that may be sent
@@ -23,7 +23,7 @@ type outgoing struct {
 	wd       deadline
 }
 
-// chunkBytesMax bounds the bytes of the stream in one message.
+// chunkBytesMax is the maximum number of the stream's bytes in one message.
 const chunkBytesMax = 64 << 10
 
 // due is the set of messages other than data that a Conn has to send.
@@ -36,8 +36,7 @@ const (
 	dueStop
 )
 
-// on processes a message for a Conn. The result of on is false if the message violates the
-// protocol.
+// on handles a message for a Conn. on returns false if the message violates the protocol.
 func (c *Conn) on(h *head, rest []byte) bool {
 	switch h.kind {
 	case kindAccept:
@@ -75,9 +74,9 @@ func (c *Conn) answered(err error) {
 	}
 }
 
-// advance sends a Conn's pending messages as far as resources allow, and removes a Conn whose
-// two directions are over. A Conn with unread bytes is not over, and neither is a Conn that
-// waits for Accept.
+// advance sends a Conn's pending messages as far as send buffers are free, and removes the Conn if
+// both directions have ended. A Conn that has unread bytes, or that waits for Accept, is not
+// removed.
 func (c *Conn) advance() {
 	if c.err != nil || c.waits || c.n.conns[c.name] != c {
 		return
@@ -100,7 +99,7 @@ func (c *Conn) advance() {
 	}
 }
 
-// sendAll sends the pending messages and data of an accepted Conn.
+// sendAll sends the pending messages and the data of an established Conn.
 func (c *Conn) sendAll() error {
 	if err := c.sendDue(dueAccept, head{kind: kindAccept, value: c.told}); err != nil {
 		return err
@@ -146,8 +145,8 @@ func (c *Conn) sendDue(d due, h head) error {
 	return nil
 }
 
-// sendBuffered sends the buffered bytes of small Writes. Result stays of sendBuffered is true if
-// some bytes are left.
+// sendBuffered sends the buffered bytes of small Writes. sendBuffered returns true if some bytes
+// are left.
 func (c *Conn) sendBuffered() (stays bool, err error) {
 	for {
 		rest := c.buffer.unsent()
@@ -165,8 +164,8 @@ func (c *Conn) sendBuffered() (stays bool, err error) {
 	}
 }
 
-// sendSome sends the first part of b, and returns the part's length. A result of 0 without an
-// error means that the caller must try again.
+// sendSome sends the first part of b, and returns the length of this part. If sendSome returns 0
+// without an error, the caller must try again.
 func (c *Conn) sendSome(b []byte) (int, error) {
 	if c.chunk == 0 {
 		c.chunk = chunkBytes(c.n.m.Limits())
@@ -184,9 +183,8 @@ func (c *Conn) sendSome(b []byte) (int, error) {
 	return n, nil
 }
 
-// chunkBytes is the maximum of stream bytes in one message. If one packet holds nearly as much
-// as the largest message, the result fills exactly one packet, because the rest would need a
-// packet of its own.
+// chunkBytes returns the maximum number of the stream's bytes in one message. If one packet holds
+// nearly as much as the largest message, a message fills exactly one packet.
 func chunkBytes(limits btl.Limits) int {
 	if packet := limits.SegmentBytes - headBytes; packet >= chunkBytesMax/2 {
 		return min(packet, chunkBytesMax)
@@ -224,7 +222,7 @@ func (c *Conn) say(h head, body []byte) error {
 	return err
 }
 
-// onSent notes that the peer has acknowledged a message, or that the message has failed.
+// onSent handles the acknowledgement or the failure of a message.
 func (c *Conn) onSent(_ *btl.Fragment, err error) {
 	c.inFlight--
 	if err != nil {
@@ -234,7 +232,7 @@ func (c *Conn) onSent(_ *btl.Fragment, err error) {
 	c.advance()
 }
 
-// mayWrite returns nil while bytes may be written, and otherwise the error of a Write.
+// mayWrite returns nil if bytes may be written, and otherwise the error of a Write.
 func (c *Conn) mayWrite() error {
 	switch {
 	case c.closed || c.finished:
@@ -249,8 +247,8 @@ func (c *Conn) mayWrite() error {
 	return nil
 }
 
-// shutWrites tells the write buffer whether bytes may be written. Buffered bytes that the peer
-// will not read are dropped.
+// shutWrites tells the write buffer whether bytes may be written. If the peer reads no more, the
+// buffered bytes are dropped.
 func (c *Conn) shutWrites() { c.buffer.setShut(c.mayWrite() != nil, c.stopped || c.err != nil) }
 
 // endWriters ends the pending Writes.
@@ -261,7 +259,7 @@ func (c *Conn) endWriters(err error) {
 	c.writers = nil
 }
 
-// closeWrite does the work of CloseWrite on the driving goroutine.
+// closeWrite performs CloseWrite on the goroutine that drives the module.
 func (c *Conn) closeWrite() {
 	if c.finished {
 		return

@@ -15,7 +15,7 @@ const (
 	kindStop
 )
 
-// status is the reason for which a Conn is refused.
+// status is the reason with which a Conn is refused.
 type status uint16
 
 const (
@@ -48,8 +48,8 @@ func (h *head) put(b []byte) {
 	binary.LittleEndian.PutUint64(b[8:], h.value)
 }
 
-// read parses the header of a message, and returns the bytes after the header. A header that
-// package conn never writes is an error.
+// read parses the header of a message, and returns the bytes after the header. read returns an
+// error for a header that package conn never sends.
 func (h *head) read(b []byte) (rest []byte, ok bool) {
 	if len(b) < headBytes || b[1] > 1 {
 		return nil, false

@@ -5,11 +5,10 @@ import (
 	"time"
 )
 
-// writeBuffer holds the bytes of small Writes that are not sent yet. A Write soon after the
-// previous one, as in a burst, is buffered without use of the module: see Write for the rules.
-//
-//	Write --> buf --> flushAll: when a call of any Conn of the Node has the module, when the peer
-//	                  gives credit, or when the goroutine that the first Write has started runs
+// writeBuffer holds the bytes of small Writes that are not sent yet. A small Write soon after the
+// previous one is buffered without use of the module (see Write).
+// The buffered bytes are sent when a call of any Conn of the Node owns the module, when the peer
+// grants credit, or when the goroutine that the first buffered Write has started runs.
 type writeBuffer struct {
 	mu      sync.Mutex
 	shut    bool  // no Write is buffered: writing fails, or may fail
@@ -24,29 +23,30 @@ type writeBuffer struct {
 }
 
 const (
-	// bufferBytes bounds the bytes that are written and not sent.
+	// bufferBytes is the maximum number of bytes that are written and not sent.
 	bufferBytes = 64 << 10
-	// smallBytesMax is the largest Write that is buffered. Up to smallBytesMax bytes, a copy
-	// costs less than a use of the module.
+	// smallBytesMax is the size of the largest Write that is buffered. Copying up to smallBytesMax
+	// bytes costs less than a use of the module.
 	smallBytesMax = 4 << 10
-	// burstGapNs is the largest gap between two Writes of one burst, in nanoseconds: about the
-	// time that one send takes.
+	// burstGapNs is the largest time between two Writes of one burst, in nanoseconds, and is about
+	// the time of one send.
 	burstGapNs = 10_000
-	// bufferAgeNs is the maximum age of buffered bytes, in nanoseconds, at which another Write
-	// may be added.
+	// bufferAgeNs is the age of buffered bytes, in nanoseconds, up to which another Write may be
+	// buffered.
 	bufferAgeNs = 50_000
 )
 
 var storages = sync.Pool{New: func() any { return new([bufferBytes]byte) }}
 
-// started is the origin of the times of sinceStart.
+// started is the zero of the times of sinceStart.
 var started = time.Now()
 
 func sinceStart() int64 { return int64(time.Since(started)) }
 
-// take tries to buffer a Write. Result taken of take says whether the Write was buffered. Result
-// first of take is true if the Conn must be added to the Node's dirty list. If the Write was not
-// buffered, ended must be called when the Write has ended.
+// take tries to buffer a Write. The result taken of take reports whether the Write was buffered.
+// The result first of take is true if the caller must add the Conn to the Node's list of Conns with
+// buffered bytes. If the Write was not buffered, the caller must call ended when the Write has
+// ended.
 func (w *writeBuffer) take(b []byte, now int64) (taken, first bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -68,7 +68,7 @@ func (w *writeBuffer) take(b []byte, now int64) (taken, first bool) {
 	return true, first
 }
 
-// ended notes that a Write that was not buffered has ended.
+// ended records that a Write that was not buffered has ended.
 func (w *writeBuffer) ended() {
 	w.endedAt(sinceStart())
 }
@@ -105,15 +105,15 @@ func (w *writeBuffer) drop() {
 	w.storage, w.buf, w.sent = nil, nil, 0
 }
 
-// unlist notes that the Conn is no longer in the Node's dirty list.
+// unlist records that the Conn was removed from the Node's list of Conns with buffered bytes.
 func (w *writeBuffer) unlist() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.listed = false
 }
 
-// setShut sets whether Writes must not be buffered. If unwanted is true, setShut discards the
-// buffered bytes.
+// setShut sets whether Writes must not be buffered. If unwanted is true, setShut drops the buffered
+// bytes.
 func (w *writeBuffer) setShut(shut, unwanted bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -131,7 +131,7 @@ type dirty struct {
 	flushing bool    // the flushing goroutine is started or runs
 }
 
-// add adds a Conn, and reports whether the flushing goroutine must be started.
+// add adds a Conn, and reports whether the goroutine that sends the bytes must be started.
 func (d *dirty) add(c *Conn) (start bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -141,9 +141,9 @@ func (d *dirty) add(c *Conn) (start bool) {
 	return start
 }
 
-// take returns the list, and replaces it by an empty one. The result of take is valid until the
-// next call of take. Only the goroutine that drives the module may call take, or any goroutine
-// after the Runner's end.
+// take returns the list, and replaces it by an empty one. The returned list is valid until the next
+// call of take. Only the goroutine that drives the module may call take, or any goroutine after the
+// Runner has ended.
 func (d *dirty) take() []*Conn {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -152,7 +152,8 @@ func (d *dirty) take() []*Conn {
 	return d.taken
 }
 
-// done reports whether the flushing goroutine has no work left, and if so notes that it ends.
+// done returns true if no Conn has buffered bytes, and records that the goroutine that sends the
+// bytes ends.
 func (d *dirty) done() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

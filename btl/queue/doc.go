@@ -1,7 +1,6 @@
-// Package queue implements receiver-driven messaging over a runner.Runner, with a bounded queue
-// for each peer. A full queue blocks only the Send of its own peer. A receiver that takes
-// messages from a Queue may be arbitrarily slow, unlike a handler. The package uses only public
-// API.
+// Package queue implements messaging over a runner.Runner with a bounded queue of received messages
+// for each peer. A full queue blocks only the Sends of its own peer. The receiver takes messages
+// from a Queue at any speed, unlike a message handler. The package uses only public API.
 //
 //	Send -- hello, once -------------------->|
 //	  |<------------------------------ limit |
@@ -11,25 +10,26 @@
 //	  +-- hello, if it needs more yet ------>|
 //	  |<------------------------------ limit | when all was taken
 //
-// A message is one fragment, and begins with a header of 8 bytes, little-endian:
+// Each message is one fragment, and begins with a header of 8 bytes. The first byte of the header
+// is the kind (data 1, hello 2, limit 3), and the other bytes are 0. The header is followed by one
+// of the following contents, with little-endian numbers of 8 bytes:
+//   - A data message contains the message of Send.
+//   - A limit contains the number of bytes that the peer may send since the beginning, and the
+//     number of bytes that the queue holds at most.
+//   - A hello contains nothing, or, if a message of more than three quarters of the window waits,
+//     the number of bytes that were sent.
 //
-//	0  1  kind: data 1, hello 2, limit 3
-//	1  7  0
-//	8     of data the message; of limit how much may have been sent since the beginning (8 bytes),
-//	      and how much of that a queue holds (8 bytes); of a hello nothing, or, of one who waits with
-//	      a message of more than three quarters of the window, how much was sent (8 bytes)
+// A message counts as its length plus overheadBytes. Messages may arrive in another order than
+// sent, and a limit that arrives late does no harm, because limits only grow. If a peer exceeds its
+// limit, which Send never does, the message is dropped and the peer's endpoint is ended. Malformed
+// messages are dropped silently.
 //
-// A message counts as its length plus overheadBytes. Messages may overtake each other, because
-// the transport does not order them. Limits may overtake each other too, which does no harm,
-// because limits only grow. A conforming peer waits in its own Send. If a peer sends on the tag
-// in another way and exceeds its limit, the message is dropped and the peer's endpoint is ended.
-// Malformed messages are dropped silently.
+// The received messages of one peer use at most Config.Bytes, and the messages of all ended
+// endpoints use at most Config.GoneBytes. A peer that reconnects repeatedly may fill GoneBytes. To
+// prevent lost messages, take the messages of ended endpoints in time, or refuse such peers with
+// btl.Module.Admit.
 //
-// The received messages of one peer therefore use at most Config.Bytes, those of all ended
-// endpoints at most Config.GoneBytes, and no handler blocks. A peer may reconnect again and
-// again and fill GoneBytes. To prevent lost messages, take the messages of ended endpoints in
-// time, or refuse such peers by btl.Module.Admit.
-//
-// Any goroutine may use a Queue once its Runner exists. Start creates the Runner. If a module
-// has several layers (Queue, call.Node, conn.Node), use Layer instead of Start.
+// Any goroutine may use a Queue after its Runner was created. Start creates a Runner for the Queue
+// alone. If several layers (Queue, call.Node, conn.Node) share a module, pass the Layer of each of
+// them to runner.New.
 package queue

@@ -24,18 +24,18 @@ var (
 	ErrConfig = errors.New("queue: invalid configuration")
 )
 
-// Config tunes a Queue. The zero value is a good default, except for the tag.
+// Config configures a Queue. All fields except Tag may be zero, which selects their defaults.
 type Config struct {
-	// Tag is the module's tag for the Queue, 0 to btl.TagMax. The two sides must use the same
-	// tag.
+	// Tag is the module's tag for the Queue, 0 to btl.TagMax. Both sides must use the same tag.
 	Tag btl.Tag
-	// Bytes bounds the messages of one peer that wait to be taken, 1024 to 1<<40 bytes; 0 means
-	// 4 MiB. Each message counts 64 bytes more than its length. The receiver's value applies.
+	// Bytes is the maximum size of the messages of one peer that wait for Take, 1024 to 1<<40
+	// bytes. A Bytes of 0 means 4 MiB. Each message counts as its length plus 64 bytes. The limit
+	// is that of the receiver's Queue.
 	Bytes int64
-	// GoneBytes bounds the messages of ended endpoints that wait to be taken, up to 1<<40 bytes;
-	// 0 means eight times Bytes. Each ended endpoint counts 4096 bytes more than its messages.
-	// When GoneBytes is exceeded, the peer address that uses the most bytes loses the messages of
-	// its oldest ended endpoint.
+	// GoneBytes is the maximum size of the messages of ended endpoints that wait for Take, up to
+	// 1<<40 bytes. A GoneBytes of 0 means eight times Bytes. Each ended endpoint counts as 4096
+	// bytes plus its messages. When GoneBytes is exceeded, the oldest ended endpoint of the peer
+	// address that uses the most bytes loses its messages.
 	GoneBytes int64
 }
 
@@ -45,8 +45,7 @@ const (
 	bytesDefault  = 4 << 20
 	goneFactor    = 8
 	overheadBytes = 64
-	// goneBytes is the number of bytes counted for an ended endpoint, in addition to its
-	// messages.
+	// goneBytes is the number of bytes counted for an ended endpoint, in addition to its messages.
 	goneBytes  = 4096
 	headBytes  = 8
 	limitBytes = 16
@@ -68,13 +67,13 @@ type Message struct {
 	Data []byte // owned by the caller
 }
 
-// Queue sends messages, and stores received messages until they are taken.
+// Queue sends messages, and stores received messages until Take returns them.
 type Queue struct {
 	cfg Config
 	m   *btl.Module
 	r   *runner.Runner
 
-	// Fields to, telling and asking belong to the goroutine that drives the module.
+	// The fields to, telling and asking belong to the goroutine that drives the module.
 	to      map[*btl.Endpoint]*sender
 	telling map[*btl.Endpoint]bool // peers whose limit waits for resources to be sent
 	asking  map[*btl.Endpoint]bool // peers whose hello waits for resources to be sent
@@ -102,9 +101,9 @@ type inbox struct {
 	ended    bool
 }
 
-// New makes a Queue that uses one tag of a module. Call Start next. Until Start, the Queue
-// belongs to the goroutine that owns the module. The errors of New are ErrConfig,
-// also if the tag has a handler already, and btl.ErrTag.
+// New makes a Queue that uses one tag of a module. The Queue belongs to the goroutine that owns the
+// module until Start is called. New returns ErrConfig, also if the tag already has a handler, or
+// btl.ErrTag.
 func New(m *btl.Module, cfg Config) (*Queue, error) {
 	if cfg.Bytes == 0 {
 		cfg.Bytes = bytesDefault
@@ -135,16 +134,16 @@ func New(m *btl.Module, cfg Config) (*Queue, error) {
 	return q, m.HandleUpTo(cfg.Tag, most, q.receive)
 }
 
-// Start starts a Runner for the module, with the Queue as its only layer, and returns the
-// Runner. The caller owns the Runner, uses it to connect, and closes it after the Queue. The
-// function onEvent may be nil.
+// Start starts a Runner for the module, with the Queue as its only layer, and returns the Runner.
+// The caller uses the Runner to connect, and must close it after the Queue. The function onEvent
+// may be nil.
 func (q *Queue) Start(cfg runner.Config, onEvent func(*btl.Endpoint, btl.Event, error),
 ) *runner.Runner {
 	return runner.New(q.m, cfg, onEvent, q.Layer())
 }
 
-// Layer returns the Layer for runner.New. Use Layer instead of Start if several layers share a
-// module. Until the Runner has started, all methods that wait return runner.ErrNotStarted.
+// Layer returns the Queue's layer for runner.New, which is used instead of Start if several layers
+// share a module. Before the Runner has started, all methods that wait return runner.ErrNotStarted.
 func (q *Queue) Layer() runner.Layer {
 	return runner.Layer{
 		Attach: func(r *runner.Runner) { q.r = r },
@@ -156,7 +155,7 @@ func (q *Queue) Layer() runner.Layer {
 	}
 }
 
-// receive is the message handler of the Queue's tag. Malformed messages are dropped.
+// receive is the message handler of the Queue's tag, which drops malformed messages.
 func (q *Queue) receive(peer *btl.Endpoint, _ btl.Tag, data []byte) {
 	if len(data) < headBytes || binary.LittleEndian.Uint64(data)>>8 != 0 {
 		return
@@ -176,8 +175,8 @@ func (q *Queue) receive(peer *btl.Endpoint, _ btl.Tag, data []byte) {
 	}
 }
 
-// noteWaits notes that a peer, which has sent so many bytes, waits until all these bytes are
-// taken.
+// noteWaits records that a peer, which has sent the given number of bytes in total, waits until all
+// these bytes are taken.
 func (q *Queue) noteWaits(peer *btl.Endpoint, sent uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -188,16 +187,14 @@ func (q *Queue) noteWaits(peer *btl.Endpoint, sent uint64) {
 }
 
 // due reports whether a new limit must be sent to the peer. A new limit is due if a part of the
-// window was taken, or if the peer waits and all received messages were taken. The peer's own
-// count of sent bytes does not show whether all messages were taken, because hellos may overtake
-// each other, and an announced message may have been withdrawn.
+// window was taken, or if the peer waits and all received messages were taken.
 func (in *inbox) due(window int64) bool {
 	untold := in.taken - in.told
 	return !in.ended && (untold >= window/limitParts ||
 		untold > 0 && in.waits > in.told && len(in.messages) == 0)
 }
 
-// inbox returns the inbox of a peer, and makes it if needed. The caller holds q.mu.
+// inbox returns the inbox of a peer, which it makes if there is none. The caller holds q.mu.
 func (q *Queue) inbox(peer *btl.Endpoint) *inbox {
 	in := q.from[peer]
 	if in == nil {
@@ -207,8 +204,8 @@ func (q *Queue) inbox(peer *btl.Endpoint) *inbox {
 	return in
 }
 
-// keep appends a message to its peer's queue. A message beyond the peer's limit ends the
-// endpoint.
+// keep appends a message to the queue of its peer. If the message exceeds the peer's limit, keep
+// ends the endpoint.
 func (q *Queue) keep(peer *btl.Endpoint, body []byte) {
 	if !q.tryKeep(peer, body) {
 		peer.Abort()
@@ -234,7 +231,7 @@ func (q *Queue) tryKeep(peer *btl.Endpoint, body []byte) bool {
 	return true
 }
 
-// wake makes all waiting calls of Take check again. The caller holds q.mu.
+// wake makes all waiting calls of Take check for messages again. The caller holds q.mu.
 func (q *Queue) wake() {
 	close(q.more)
 	q.more = make(chan struct{})

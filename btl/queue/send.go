@@ -9,7 +9,8 @@ import (
 	"gobtl/btl/runner"
 )
 
-// sender is this side's state of a peer's queue, and belongs to the driving goroutine.
+// sender is this side's state of a peer's queue, and belongs to the goroutine that drives the
+// module.
 type sender struct {
 	asked   bool
 	known   bool // the peer has sent its limit
@@ -35,10 +36,10 @@ func (s *sender) end(err error) {
 }
 
 // Send puts a copy of data into the peer's queue, and returns when the transport has accepted the
-// message. If the queue is full, Send waits until the peer has taken enough messages. If ctx ends
-// first, the message is not sent. The errors of Send are ErrTooLarge; btl.ErrTooLarge if data
-// exceeds the size limit of a fragment; ErrClosed; the endpoint's error; and the error of ctx.
-// The peer must have a Queue with the same tag: without one, Send waits until ctx ends.
+// message. If the queue is full, Send waits until the peer has taken enough messages. If ctx is
+// cancelled first, the message is not sent. Send returns ErrTooLarge, btl.ErrTooLarge if data
+// exceeds the size limit of a fragment, ErrClosed, the error of the endpoint, or the error of ctx.
+// If the peer has no Queue with the same tag, Send waits until ctx is cancelled.
 func (q *Queue) Send(ctx context.Context, peer *btl.Endpoint, data []byte) error {
 	if ctx == nil {
 		return btl.ErrContext
@@ -84,9 +85,9 @@ func (q *Queue) begin(peer *btl.Endpoint, w *waiter, waker runner.Waker) error {
 	return nil
 }
 
-// goOn wakes the Sends that the limit allows. The next Send may need a limit that the peer does
-// not send unasked, because up to a quarter of the window may stay unannounced. A hello then asks
-// the peer for the unannounced limit.
+// goOn wakes the Sends that the limit allows. The peer sends a new limit only after a quarter of
+// its window was taken, and the next Send may need less. A hello message then asks the peer for its
+// present limit.
 func (q *Queue) goOn(peer *btl.Endpoint, s *sender) {
 	s.goOn()
 	if len(s.waiting) > 0 && s.known && s.said != s.sent &&
@@ -136,7 +137,7 @@ func (q *Queue) allow(peer *btl.Endpoint, limit, window uint64) {
 	}
 }
 
-// takeBack withdraws a Send that has not sent its message.
+// takeBack removes a Send that has not sent its message.
 func (q *Queue) takeBack(peer *btl.Endpoint, w *waiter) {
 	s := q.to[peer]
 	if s == nil {

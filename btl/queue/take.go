@@ -11,9 +11,10 @@ import (
 	"gobtl/btl/runner"
 )
 
-// Take returns a message of a peer. If peer is nil, Take serves all peers in turn. Take waits for
-// a message until ctx ends. Messages of an ended endpoint are still returned. After the last
-// message of an ended endpoint, Take returns the endpoint's error if peer is not nil.
+// Take returns the next message of a peer. If peer is nil, Take serves all peers in turn. Take
+// waits for a message until ctx is cancelled. Messages of an ended endpoint are also returned.
+// After the last message of an ended endpoint, Take returns the error of the endpoint if peer is
+// not nil.
 func (q *Queue) Take(ctx context.Context, peer *btl.Endpoint) (Message, error) {
 	if ctx == nil {
 		return Message{}, btl.ErrContext
@@ -49,7 +50,7 @@ func (q *Queue) Take(ctx context.Context, peer *btl.Endpoint) (Message, error) {
 	}
 }
 
-// over returns the reason why no more messages will come, nil if messages may still come.
+// over returns the reason why no more messages will arrive, or nil if messages may still arrive.
 func (q *Queue) over(ctx context.Context, peer *btl.Endpoint) error {
 	if q.isClosed() {
 		return ErrClosed
@@ -60,9 +61,9 @@ func (q *Queue) over(ctx context.Context, peer *btl.Endpoint) error {
 	return q.r.Do(ctx, func(*btl.Module) error { return peer.Err() })
 }
 
-// next removes and returns a message, if there is one. Result tell of next says whether a new
-// limit must be sent to the message's peer. If there is no message, the channel more is closed
-// when one may have arrived.
+// next removes and returns a message, if there is one. The result tell of next reports whether a
+// new limit must be sent to the message's peer. If there is no message, the channel more is closed
+// when a message may have arrived.
 func (q *Queue) next(peer *btl.Endpoint) (msg Message, tell bool, more chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -91,8 +92,9 @@ func (q *Queue) tell(peer *btl.Endpoint) {
 	q.say(q.telling, peer, func() error { return q.sendLimit(peer) })
 }
 
-// say calls send. If resources are missing now, a goroutine waits for them and calls send again;
-// at most one goroutine waits for each peer in each map. Only the driving goroutine may call say.
+// say calls send, which sends a control message. If no send buffer is free, a goroutine waits and
+// calls send again, at most one goroutine for each peer in each map. Only the goroutine that drives
+// the module may call say.
 func (q *Queue) say(waits map[*btl.Endpoint]bool, peer *btl.Endpoint, send func() error) {
 	if waits[peer] || !errors.Is(send(), btl.ErrAgain) || q.open.Err() != nil {
 		return
@@ -101,7 +103,7 @@ func (q *Queue) say(waits map[*btl.Endpoint]bool, peer *btl.Endpoint, send func(
 	q.work.Add(1)
 	go func() {
 		defer q.work.Done()
-		// The wait ends with the endpoint, the Queue, or the Runner.
+		// The wait for a send buffer ends with the endpoint, the Queue, or the Runner.
 		_ = q.r.DoFor(q.open, peer, func(*btl.Module) error {
 			err := send()
 			if err == nil {
@@ -142,10 +144,10 @@ func (q *Queue) takenOf(peer *btl.Endpoint) int64 {
 	return 0
 }
 
-// Close ends waiting Sends and Takes with ErrClosed. Messages already received can still be
-// taken, and later messages are dropped. Close waits until ctx ends for the Queue's own
-// goroutines. If ctx ends first, Close returns the error of ctx, and the goroutines end with
-// the Runner. Close does not close the Runner.
+// Close ends waiting Sends and Takes with ErrClosed. Messages that were received before can still
+// be taken, and later messages are dropped. Close waits until the Queue's own goroutines have
+// ended, or until ctx is cancelled. If ctx is cancelled first, Close returns the error of ctx, and
+// the goroutines end with the Runner. Close does not close the Runner.
 func (q *Queue) Close(ctx context.Context) error {
 	if ctx == nil {
 		return btl.ErrContext

@@ -8,17 +8,17 @@ import (
 	"gobtl/btl"
 )
 
-// Do runs fn with exclusive use of the module, and returns fn's error. If that error is ErrAgain,
-// Do runs fn again later. Function fn must not block. Function fn runs on the calling goroutine
-// or on the goroutine that drives the module.
+// Do runs fn with exclusive use of the module, and returns the error of fn. If fn returns ErrAgain,
+// Do runs fn again later. The function fn runs on the calling goroutine or on the goroutine that
+// drives the module, and must not block.
 func (r *Runner) Do(ctx context.Context, fn func(m *btl.Module) error) error {
 	c := r.newCall(callDo)
 	c.fn = fn
 	return r.run(ctx, c)
 }
 
-// DoFor does what Do does, for a function that uses one endpoint. While fn returns ErrAgain,
-// the call waits behind other calls for that endpoint only.
+// DoFor works like Do, for a function that uses only one endpoint. If fn returns ErrAgain, only
+// calls for that endpoint wait behind this call.
 func (r *Runner) DoFor(ctx context.Context, ep *btl.Endpoint, fn func(m *btl.Module) error) error {
 	if err := r.mine(ep); err != nil {
 		return err
@@ -28,23 +28,23 @@ func (r *Runner) DoFor(ctx context.Context, ep *btl.Endpoint, fn func(m *btl.Mod
 	return r.run(ctx, c)
 }
 
-// Connect returns the endpoint for a module's name once the endpoint is connected, or the error
-// of the attempt. If ctx ends first, the endpoint continues to connect, and a later Connect
-// returns it.
+// Connect returns the endpoint for a module's name after the endpoint is connected, or the error of
+// the attempt. If ctx is cancelled first, the attempt continues, and a later Connect returns the
+// same endpoint.
 func (r *Runner) Connect(ctx context.Context, name []byte) (*btl.Endpoint, error) {
 	c := r.newCall(callConnect)
 	c.name = append([]byte(nil), name...)
 	return r.reach(ctx, c)
 }
 
-// Dial does what Connect does, given an address instead of a name: see Module.Dial.
+// Dial connects like Connect, but to an address instead of a name (see btl.Module.Dial).
 func (r *Runner) Dial(ctx context.Context, address string) (*btl.Endpoint, error) {
 	c := r.newCall(callDial)
 	c.name = []byte(address)
 	return r.reach(ctx, c)
 }
 
-// reach runs a Connect or Dial, and returns the connected endpoint.
+// reach performs a Connect or Dial, and returns the connected endpoint.
 func (r *Runner) reach(ctx context.Context, c *call) (*btl.Endpoint, error) {
 	var ep *btl.Endpoint
 	c.found = &ep
@@ -54,10 +54,10 @@ func (r *Runner) reach(ctx context.Context, c *call) (*btl.Endpoint, error) {
 	return ep, nil
 }
 
-// Send delivers data to the peer's handler of the tag, and returns when the peer has
-// acknowledged data or the send has failed. Send waits for resources until ctx ends; the
-// message may still be delivered after that. If errors.Is(err, ErrInUse), data may still be
-// read by the transport. ErrInUse occurs only if data does not fit in one packet
+// Send delivers data to the peer's handler of the tag, and returns when the peer has acknowledged
+// data or the send has failed. Send waits for free send buffers until ctx is cancelled, but the
+// message may still be delivered after the cancellation. If errors.Is(err, ErrInUse) is true, the
+// transport may still read data. ErrInUse occurs only if data does not fit into one packet
 // (Limits.SegmentBytes).
 func (r *Runner) Send(ctx context.Context, ep *btl.Endpoint, tag btl.Tag, data []byte) error {
 	if err := r.mine(ep); err != nil {
@@ -69,8 +69,7 @@ func (r *Runner) Send(ctx context.Context, ep *btl.Endpoint, tag btl.Tag, data [
 }
 
 // Put writes data into the peer's memory region at an offset, and returns when the bytes are
-// written. If ctx ends first, data may still be read by the transport, and the error is
-// ErrInUse.
+// written. If ctx is cancelled first, Put returns ErrInUse, and the transport may still read data.
 func (r *Runner) Put(ctx context.Context, ep *btl.Endpoint, data []byte, target btl.Handle,
 	offset uint64,
 ) error {
@@ -87,9 +86,9 @@ func (r *Runner) runLent(ctx context.Context, c *call, lent bool) error {
 	return r.run(ctx, c)
 }
 
-// nudge ensures that the inbox (the queue of calls for the driving goroutine) is processed even
-// if no goroutine drives the module. nudge processes the inbox itself, or wakes a sleeping
-// goroutine that drives.
+// nudge ensures that the inbox (the queue of calls for the goroutine that drives the module) is
+// processed. nudge processes the inbox itself, or wakes a sleeping goroutine that drives the
+// module.
 func (r *Runner) nudge() {
 	if r.token.TryLock() {
 		r.takeInbox()
@@ -99,7 +98,8 @@ func (r *Runner) nudge() {
 	r.wakeHolder()
 }
 
-// Flush returns when the peer has acknowledged everything sent to the endpoint so far.
+// Flush returns when the peer has acknowledged everything that was sent to the endpoint before the
+// call.
 func (r *Runner) Flush(ctx context.Context, ep *btl.Endpoint) error {
 	if err := r.mine(ep); err != nil {
 		return err
@@ -109,18 +109,17 @@ func (r *Runner) Flush(ctx context.Context, ep *btl.Endpoint) error {
 	return r.run(ctx, c)
 }
 
-// Await runs begin with the module, as Do does, and waits until a callback calls Wake on the
-// Waker that begin received. Await returns the error passed to Wake, or the error of begin. A
-// higher layer uses Await to wait for an answer: begin sends the request and stores the Waker,
-// and the handler of the answer calls Wake. If ctx ends first, later calls of Wake have no
-// effect.
+// Await runs begin with the module, as Do does, and waits until a callback calls Wake on the Waker
+// that begin has received. Await returns the error passed to Wake, or the error of begin. For
+// example, begin sends a request and stores the Waker, and the message handler for the answer calls
+// Wake. If ctx is cancelled first, later calls of Wake have no effect.
 func (r *Runner) Await(ctx context.Context, begin func(m *btl.Module, w Waker) error) error {
 	c := r.newCall(callAwait)
 	c.await = begin
 	return r.run(ctx, c)
 }
 
-// AwaitFor does what Await does, for one endpoint: see DoFor.
+// AwaitFor works like Await, for a function that uses only one endpoint (see DoFor).
 func (r *Runner) AwaitFor(ctx context.Context, ep *btl.Endpoint,
 	begin func(m *btl.Module, w Waker) error,
 ) error {
@@ -138,10 +137,10 @@ type Waker struct {
 	life uint64
 }
 
-// Wake makes Await return err. Wake may be called only in callbacks and in Do. Only the first
-// call of a Waker has an effect.
+// Wake makes Await return err. Wake may be called only in callbacks and in functions given to Do.
+// Only the first call of Wake has an effect.
 func (w Waker) Wake(err error) {
-	// A call that got ErrAgain is queued and will get another Waker.
+	// A call for which begin returned ErrAgain is queued, and will get another Waker.
 	if c := w.c; c != nil && c.life.Load() == w.life &&
 		(c.pending || c.state.Load()&callBeginning != 0) {
 		c.end(err)
@@ -156,7 +155,7 @@ type Pending struct {
 }
 
 // Start sends data to the peer's handler of the tag without waiting. The caller must not change
-// data until Wait has returned nil, or an error that is not the error of its context.
+// data until Wait has returned nil, or an error other than the error of its context.
 func (r *Runner) Start(ctx context.Context, ep *btl.Endpoint, tag btl.Tag, data []byte,
 ) (Pending, error) {
 	if err := r.mine(ep); err != nil {
@@ -197,17 +196,17 @@ func (r *Runner) launch(ctx context.Context, c *call) (Pending, error) {
 	return p, nil
 }
 
-// Done reports whether the operation has ended, so that Wait returns at once.
+// Done reports whether the operation has ended, so that Wait would return at once.
 func (p Pending) Done() bool { return p.over() || p.c.ended() }
 
-// over reports whether Wait has already returned the operation's result, or p is the zero
+// over reports whether Wait has already returned the result of the operation, or p is the zero
 // value.
 func (p Pending) over() bool { return p.c == nil || p.c.uses.Load() != p.use }
 
-// Wait waits until the operation has ended, and returns its error. If ctx ends first, Wait
-// returns the error of ctx; the caller's memory is still in use after an error of ctx, and Wait
-// must be called again. Only one goroutine at a time may call Wait. A call of Wait after the
-// operation's result was returned returns ErrState.
+// Wait waits until the operation has ended, and returns its error. If ctx is cancelled first, Wait
+// returns the error of ctx, the transport may still use the caller's memory, and Wait must be
+// called again. Only one goroutine at a time may call Wait. If Wait has already returned the
+// result, Wait returns ErrState.
 func (p Pending) Wait(ctx context.Context) error {
 	if p.over() {
 		return btl.ErrState
@@ -222,15 +221,15 @@ func (p Pending) Wait(ctx context.Context) error {
 	return r.await(ctx, c, !c.ended() && r.wantToken())
 }
 
-// Yield makes the driving goroutine yield its processor after the current progress pass. A
-// callback calls Yield when it has started or woken a goroutine that should run at once. The
-// woken goroutine needs no other thread, and the next progress pass serves the goroutine's calls.
-// Yield may be called only in callbacks and in Do.
+// Yield makes the goroutine that drives the module yield its CPU after the present poll. A callback
+// calls Yield when it has started or woken a goroutine that should run at once. The woken goroutine
+// then runs on the same thread, and the next poll serves its calls. Yield may be called only in
+// callbacks and in functions given to Do.
 func (r *Runner) Yield() { r.woken++ }
 
 // InCallback reports whether the caller runs inside a callback of this Runner. Methods that wait
-// return ErrInHandler inside a callback. The result of InCallback is also true inside a callback
-// of another Runner while a callback of this Runner runs. Any goroutine may call InCallback.
+// return ErrInHandler inside a callback. InCallback also returns true inside a callback of another
+// Runner while a callback of this Runner runs. Any goroutine may call InCallback.
 func (r *Runner) InCallback() bool { return r.fromHandler() }
 
 // Owns reports whether ep is an endpoint of this Runner's module. Any goroutine may call Owns.
@@ -247,9 +246,9 @@ func (r *Runner) mine(ep *btl.Endpoint) error {
 	return nil
 }
 
-// fromHandler reports whether the caller runs inside a callback; a waiting callback would
-// deadlock. fromHandler inspects the stack only while a callback runs, because the inspection
-// takes one or two microseconds.
+// fromHandler reports whether the caller runs inside a callback, where waiting would be a deadlock.
+// fromHandler inspects the stack only while a callback runs, because the inspection takes one or
+// two microseconds.
 func (r *Runner) fromHandler() bool {
 	if !r.inside.Load() {
 		return false

@@ -11,7 +11,7 @@ import (
 	"gobtl/btl"
 )
 
-// call is one request of a goroutine to a Runner. Ended calls are pooled.
+// call is one request of a goroutine to a Runner. A call that has ended returns to a pool.
 type call struct {
 	memoryCall
 	callUses
@@ -28,7 +28,7 @@ type call struct {
 	kept  bool // belongs to a Pending, whose Wait may be called again
 	left  bool // nobody waits: a post in the inbox, with copied data
 	lent  bool // its memory is the caller's
-	// free is closed when an abandoned call no longer uses the caller's memory.
+	// free is closed when the transport no longer uses the memory of an abandoned call.
 	free chan struct{}
 
 	state  atomic.Uint32
@@ -37,7 +37,7 @@ type call struct {
 	onDone func(*btl.Fragment, error)
 	onEnd  func(error)
 
-	// target is the call that a callCancel ends; target is valid only while its life field equals
+	// target is the call that a callCancel ends, and is valid only while its life field equals
 	// targetLife.
 	target     *call
 	targetLife uint64
@@ -61,8 +61,8 @@ type callPlace struct {
 	after      *call
 	begun      bool // the call is in the list of open calls
 	pending    bool // begun, and its end comes later
-	// since is the time when the call began to poll for its end, or 0. since is set only if
-	// another goroutine now sleeps in the kernel on behalf of the call.
+	// since is the time when the call began to poll for its end, or 0. The field since is set only
+	// if another goroutine sleeps in the kernel until a packet arrives.
 	since btl.Time
 }
 
@@ -99,17 +99,17 @@ const (
 	callCancel // of one that nobody waits for
 )
 
-// The states of a call. The goroutine that owns the module sets callEnded, once. The call's
-// goroutine, or the goroutine that wakes it, sets the other states.
+// The constants below are the states of a call. Only the goroutine that owns the module sets
+// callEnded. The call's goroutine, or the goroutine that wakes it, sets the other states.
 //
 //	running --> blocked --> (poked) running     in the channel: woken by the end, or to drive
 //	   |  <---> asleep                          in the kernel, as the one that sleeps there
 //	   +--> abandoned                           nobody waits any more: pooled at its end
 //	 all --> ended
 //
-// The bit callBeginning is also set while the driving goroutine begins the call. A call with the
-// bit callBeginning may end, but cannot be abandoned, because the driving goroutine uses the
-// caller's memory.
+// The bit callBeginning is also set while the goroutine that owns the module begins the call. A
+// call with the bit callBeginning may end, but cannot be abandoned, because the caller's memory is
+// in use.
 const (
 	callRunning uint32 = iota
 	callBlocked
@@ -151,7 +151,8 @@ func (c *call) recycle() {
 	callPool.Put(c)
 }
 
-// keepCallBytes bounds the memory that a pooled call keeps for its next copy of a message.
+// keepCallBytes is the maximum size of the memory that a pooled call keeps for the next copy of a
+// message.
 const keepCallBytes = 64 << 10
 
 func (c *call) ended() bool { return c.state.Load() == callEnded }
@@ -170,8 +171,8 @@ func (c *call) turn(from, to uint32) bool {
 	}
 }
 
-// abandon marks a call whose goroutine stops waiting; only that goroutine calls abandon. abandon
-// blocks while the driving goroutine begins the call, and returns false if the call has ended.
+// abandon marks a call whose goroutine stops waiting, and may be called only by that goroutine.
+// abandon waits while the call begins, and returns false if the call has ended.
 func (c *call) abandon() bool {
 	const tries = 100
 	for i := 0; ; i++ {
@@ -248,8 +249,8 @@ func (r *Runner) unlink(c *call) {
 	c.prev, c.next = nil, nil
 }
 
-// begin executes or starts a call. begin returns false if the resources for the call are missing
-// now.
+// begin executes a call, or starts it. begin returns false if no send buffers are free for the
+// call.
 //
 //go:noinline
 func (r *Runner) begin(c *call) bool {
@@ -278,7 +279,7 @@ func (r *Runner) begin(c *call) bool {
 	return true
 }
 
-// try does the work of a call. The result pending of try is true if the call ends later.
+// try performs the work of a call. The result pending of try is true if the call ends later.
 func (r *Runner) try(c *call) (pending bool, err error) {
 	switch c.kind {
 	case callDo:
@@ -336,9 +337,9 @@ func (r *Runner) connected(ep *btl.Endpoint, err error) {
 	}
 }
 
-// trySend sends the message of a call. A message that fits in one packet is copied into the
-// packet. A larger message is read from the caller's memory until the call ends, or is copied
-// if no goroutine waits for it.
+// trySend sends the message of a call. A message that fits into one packet is copied into the
+// packet. A larger message is read from the caller's memory until the call ends, or is copied if no
+// goroutine waits for the call.
 func (r *Runner) trySend(c *call) (pending bool, err error) {
 	ep := c.ep
 	var f *btl.Fragment
@@ -378,14 +379,14 @@ func (c *call) prepare() (*btl.Fragment, error) {
 	return c.ep.PreparePut(c.data, c.to, c.off)
 }
 
-// inbox is the queue of calls for the driving goroutine.
+// inbox is the queue of calls for the goroutine that drives the module.
 type inbox struct {
 	mu    sync.Mutex
 	calls []*call
 	count atomic.Int32
 }
 
-// push adds a call, if the inbox holds fewer than limit calls. push reports whether the call was
+// push adds a call, if the inbox holds fewer than limit calls. push returns true if the call was
 // added.
 func (b *inbox) push(c *call, limit int) bool {
 	b.mu.Lock()

@@ -1,30 +1,30 @@
-// Package runner drives a module of package btl for ordinary programs. Any goroutine may call a
-// Runner, with a context, and each call returns when its operation has ended.
+// Package runner drives a module of package btl, so that any goroutine can use the module. Each
+// call of a Runner has a context, and returns when its operation has ended.
 //
 // Three things to know:
 //
-//   - The module has one owner at a time: the goroutine that holds a lock, called the token. A
-//     call that finds the token free takes the token, does its work and drives the module. See
-//     the diagram at Runner.
-//   - Message handlers and all other callbacks run on the goroutine that drives the module. A
-//     callback must not wait for the Runner: methods that wait return ErrInHandler.
-//   - A call with a nil context returns btl.ErrContext at once. If the context ends while the
-//     transport may still use the caller's memory, the error is an InUse. InUse.Free tells when
-//     the memory is free.
+//   - At each time one goroutine owns the module, which holds a lock called the token. A call that
+//     finds the token free takes the token, performs its operation, and drives the module until the
+//     operation has ended.
 //
-// Where to read:
+//   - Message handlers and all other callbacks run on the goroutine that drives the module. In a
+//     callback, the methods of the Runner that wait return ErrInHandler.
 //
-//	runner.go     Runner, New, Close: from the start to the end
-//	layer.go      what several protocols on one Runner are told
-//	api.go        Do, Connect, Send, Put, Flush, Await, Start
-//	remote.go     PutNotice, Get, Atomic
-//	post.go       SendBuffered: messages that nobody waits for
-//	call.go       what one goroutine wants, and its states
-//	refused.go    calls for which there was no resource yet
-//	wake.go       a call drives, sleeps, is woken, hands the token over
-//	watch.go      the watcher drives while nobody calls
-//	nap_linux.go  a sleep of less than a millisecond
-//	waitmode.go   how a loop waits, for users
+//   - A call with a nil context returns btl.ErrContext at once. If the context is cancelled while
+//     the transport may still use the caller's memory, the error is an InUse. The method InUse.Free
+//     tells when the transport no longer uses the memory.
+//
+//     runner.go     Runner, New, Close: from the start to the end
+//     layer.go      what several protocols on one Runner are told
+//     api.go        Do, Connect, Send, Put, Flush, Await, Start
+//     remote.go     PutNotice, Get, Atomic
+//     post.go       SendBuffered: messages that nobody waits for
+//     call.go       what one goroutine wants, and its states
+//     refused.go    calls for which there was no resource yet
+//     wake.go       a call drives, sleeps, is woken, hands the token over
+//     watch.go      the watcher drives while nobody calls
+//     nap_linux.go  a sleep of less than a millisecond
+//     waitmode.go   how a loop waits, for users
 //
 // A Runner uses only the public API of package btl, and btl.Hooks.
 package runner

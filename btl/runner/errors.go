@@ -2,22 +2,21 @@ package runner
 
 import "errors"
 
-// Errors of the package; test for them with errors.Is. Errors of the module are defined in
-// package btl.
+// The errors below can be tested with errors.Is. The errors of the module are defined in package
+// btl.
 var (
-	// ErrInHandler means that a callback has called a method that waits, and would wait for
-	// itself.
+	// ErrInHandler means that a callback has called a method that waits, which would be a deadlock.
 	ErrInHandler = errors.New("runner: a callback must not wait")
-	// ErrNotStarted means that a layer, such as call.Node, was used before its Runner was
-	// started.
+	// ErrNotStarted means that a layer, such as call.Node, was used before its Runner was started.
 	ErrNotStarted = errors.New("runner: not started")
-	// ErrInUse means that the context has ended, and the transport may still read or write the
-	// caller's memory. The error is an InUse, whose Free method tells when the memory is free.
+	// ErrInUse means that the context was cancelled while the transport may still read or write the
+	// caller's memory. The error is an InUse, whose method Free tells when the transport no longer
+	// uses the memory.
 	ErrInUse = errors.New("runner: memory may still be in use")
 )
 
-// InUse is the error of a call whose context has ended while the transport may still use the
-// call's memory. InUse wraps ErrInUse and the context's error.
+// InUse is the error of a call whose context was cancelled while the transport may still use the
+// caller's memory. InUse wraps ErrInUse and the context's error.
 type InUse struct {
 	err  error
 	free chan struct{}
@@ -29,6 +28,6 @@ func (e *InUse) Error() string { return ErrInUse.Error() + ": " + e.err.Error() 
 // Unwrap returns ErrInUse and the context's error.
 func (e *InUse) Unwrap() []error { return []error{ErrInUse, e.err} }
 
-// Free returns a channel that is closed when the transport no longer uses the caller's memory.
-// The channel is closed at the latest when the message, its endpoint, or the Runner ends.
+// Free returns a channel that is closed when the transport no longer uses the caller's memory. The
+// channel is closed at the latest when the message, its endpoint, or the Runner ends.
 func (e *InUse) Free() <-chan struct{} { return e.free }

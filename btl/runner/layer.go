@@ -3,15 +3,15 @@ package runner
 import "gobtl/btl"
 
 // Layer is a protocol on top of a Runner, such as those of the packages call, conn and queue.
-// Several layers may share a module, each with its own tag. All functions of a Layer except
-// Attach run on the driving goroutine, and must not block. Each function may be nil.
+// Several layers may share a module, each with its own tag. All functions of a Layer except Attach
+// run on the goroutine that drives the module, and must not block. Each function may be nil.
 type Layer struct {
 	// Attach receives the Runner. Attach is called before any other function of the Layer, and
-	// before any handler of the module.
+	// before any message handler of the module.
 	Attach func(r *Runner)
-	// Event is called when an endpoint connects, closes or fails: see btl.Module.OnEndpoint.
+	// Event is called when an endpoint connects, closes or fails (see btl.Module.OnEndpoint).
 	Event func(ep *btl.Endpoint, ev btl.Event, err error)
-	// Room is called when an endpoint can send again after ErrAgain: see btl.Module.OnRoom.
+	// Room is called when an endpoint can send again after ErrAgain (see btl.Module.OnRoom).
 	Room func(ep *btl.Endpoint)
 }
 

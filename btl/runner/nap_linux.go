@@ -15,10 +15,9 @@ func nap(d time.Duration) {
 	_ = unix.Nanosleep(&ts, nil) // an interrupted sleep is good enough
 }
 
-// napper lets a goroutine sleep for less than a millisecond. Go's own timers take at least a
-// millisecond in an otherwise idle process. A goroutine that sleeps in a system call occupies a
-// Go processor, and keeps Go's monitor thread awake. A napper therefore parks the goroutine
-// until a kernel timer makes a file descriptor readable. A napper belongs to one goroutine. The
+// napper lets a goroutine sleep for less than a millisecond. Go's own timers are not used, because
+// in an otherwise idle process they take at least a millisecond. A kernel timer makes a file
+// descriptor readable, so that the sleep occupies no thread. A napper belongs to one goroutine. The
 // zero value is ready for use.
 type napper struct {
 	file *os.File

@@ -9,10 +9,11 @@ import (
 	"gobtl/btl"
 )
 
-// SendBuffered sends a copy of data and does not wait for the peer (like MPI's buffered send).
-// SendBuffered returns when the transport has accepted the message. SendBuffered waits if
-// resources are missing, or if the peer has not accepted earlier messages. Flush reports whether
-// the message arrived. Inside a handler, SendBuffered returns ErrAgain instead of waiting.
+// SendBuffered sends a copy of data without waiting for the peer, like MPI's buffered send.
+// SendBuffered returns when the transport has accepted the message, and Flush tells whether the
+// message has arrived. SendBuffered waits if no send buffers are free, or if too many earlier
+// messages to the peer are queued. Inside a handler, SendBuffered returns ErrAgain instead of
+// waiting.
 func (r *Runner) SendBuffered(ctx context.Context, ep *btl.Endpoint, tag btl.Tag,
 	data []byte,
 ) error {
@@ -46,9 +47,9 @@ func (r *Runner) SendBuffered(ctx context.Context, ep *btl.Endpoint, tag btl.Tag
 	return err
 }
 
-// A post is a copied message for which no goroutine waits, in the inbox or among the refused
-// calls. The two constants bound the posts for one peer, which may be stalled; postsMax also
-// bounds the posts in the inbox. Beyond these bounds SendBuffered waits.
+// A post is a copied message for which no goroutine waits. The constants below limit the posts for
+// one endpoint, and postsMax also limits the posts in the inbox. If a limit is reached,
+// SendBuffered waits.
 const (
 	postsMax      = 1024
 	postsBytesMax = 4 << 20 // a single post may be larger
@@ -63,8 +64,8 @@ type posts struct {
 // postCount is the number of an endpoint's posts, and the sum of their bytes.
 type postCount struct{ count, bytes int }
 
-// add counts one more post of an endpoint. add returns false, and counts nothing, if the endpoint
-// has reached its bounds. Any goroutine may call add.
+// add counts a new post of an endpoint. If a limit is reached, add counts nothing and returns
+// false. Any goroutine may call add.
 func (p *posts) add(ep *btl.Endpoint, bytes int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -91,8 +92,8 @@ func (p *posts) done(ep *btl.Endpoint, bytes int) {
 	p.of[ep] = postCount{n.count - 1, n.bytes - bytes}
 }
 
-// leaveBehind puts a post into the inbox, with a copy of its data. leaveBehind returns false if
-// the bounds on posts are reached.
+// leaveBehind puts a post with a copy of its data into the inbox. leaveBehind returns false if a
+// limit for posts is reached.
 func (r *Runner) leaveBehind(c *call) bool {
 	data := c.data
 	if !r.posts.add(c.ep, len(data)) {

@@ -2,15 +2,9 @@ package runner
 
 import "gobtl/btl"
 
-// refusedCalls holds the calls that found no resources (ErrAgain) and wait to be tried again.
-// Calls for one endpoint are begun in order, and calls for different endpoints do not wait for
-// each other:
-//
-//	endpoint A   Get  Get  Get ...     begun from the front, until one is refused again
-//	endpoint B   Send Flush
-//	no endpoint  Do   Connect  Await   each by itself, in turn
-//
-// Only the goroutine that owns the module may use the fields of refusedCalls.
+// refusedCalls holds the calls that found no free send buffers (ErrAgain) and wait to be tried
+// again. Calls for one endpoint are begun in order, and calls for different endpoints do not wait
+// for each other. Only the goroutine that owns the module may use the fields.
 type refusedCalls struct {
 	count  int
 	by     map[*btl.Endpoint]*refusedQueue
@@ -27,10 +21,10 @@ type refusedQueue struct {
 	next  *refusedQueue
 }
 
-// refusedMax bounds the number of failed attempts in one progress pass.
+// refusedMax is the maximum number of failed attempts in one poll.
 const refusedMax = 16
 
-// offer begins a call. If resources are missing, or earlier calls for the same endpoint wait,
+// offer begins a call. If send buffers are missing, or if earlier calls for the same endpoint wait,
 // the call is queued.
 func (f *refusedCalls) offer(r *Runner, c *call) {
 	ep := c.ep
@@ -55,7 +49,7 @@ func (f *refusedCalls) offer(r *Runner, c *call) {
 	f.count++
 }
 
-// queue adds a queue of refused calls for an endpoint.
+// queue returns the queue of refused calls for an endpoint, which it makes if there is none.
 func (f *refusedCalls) queue(ep *btl.Endpoint) *refusedQueue {
 	q := f.spare
 	if q == nil {
@@ -72,8 +66,9 @@ func (f *refusedCalls) queue(ep *btl.Endpoint) *refusedQueue {
 	return q
 }
 
-// tryAgain begins the queued calls that now find resources, and returns their number. A queue
-// whose first call fails again is tried in a later progress pass, after the other queues.
+// tryAgain begins the queued calls for which send buffers are free now, and returns the number of
+// begun calls. A queue whose first call fails again is tried at a later poll, after the other
+// queues.
 func (f *refusedCalls) tryAgain(r *Runner) (begun int) {
 	refused := 0
 	for range f.free.count {
@@ -104,7 +99,7 @@ func (f *refusedCalls) tryAgain(r *Runner) (begun int) {
 	return begun
 }
 
-// advance begins the calls of a queue, in order, until one finds no resources.
+// advance begins the calls of a queue, in order, until one finds no free send buffers.
 func (q *refusedQueue) advance(r *Runner) (n int, empty bool) {
 	for ; q.calls.first != nil; n++ {
 		c := q.calls.pop()

@@ -6,10 +6,10 @@ import (
 	"gobtl/btl"
 )
 
-// PutNotice does what Put does, and then delivers a notice to the peer: see
-// Endpoint.PreparePutNotice. PutNotice returns when the peer has all bytes and the notice; the
-// notice's handler may run a little later. If ctx ends first, data and says may still be read
-// by the transport: ErrInUse.
+// PutNotice writes like Put, and then delivers a notification to the peer (see
+// btl.Endpoint.PreparePutNotice). PutNotice returns when the peer has all bytes and the
+// notification, whose handler may run a little later. If ctx is cancelled first, PutNotice returns
+// ErrInUse, and the transport may still read data and says.
 func (r *Runner) PutNotice(ctx context.Context, ep *btl.Endpoint, data []byte, target btl.Handle,
 	offset uint64, tag btl.Tag, says []byte,
 ) error {
@@ -22,8 +22,9 @@ func (r *Runner) PutNotice(ctx context.Context, ep *btl.Endpoint, data []byte, t
 	return r.runLent(ctx, c, true)
 }
 
-// Get reads len(mem) bytes of a peer's region, from an offset on, into mem. Get returns when
-// all bytes have arrived. If ctx ends first, the transport may still write to mem: ErrInUse.
+// Get reads len(mem) bytes of a peer's region, from an offset on, into mem. Get returns when all
+// bytes have arrived. If ctx is cancelled first, Get returns ErrInUse, and the transport may still
+// write to mem.
 func (r *Runner) Get(ctx context.Context, ep *btl.Endpoint, mem []byte, target btl.Handle,
 	offset uint64,
 ) error {
@@ -36,8 +37,8 @@ func (r *Runner) Get(ctx context.Context, ep *btl.Endpoint, mem []byte, target b
 }
 
 // Atomic changes a number in a region of the peer exactly once, and returns the old value if
-// a.Fetch is set. If ctx ends before the answer, the peer may still execute the operation:
-// ErrInUse.
+// a.Fetch is set. If ctx is cancelled before the answer, Atomic returns ErrInUse, and the peer may
+// still perform the operation.
 func (r *Runner) Atomic(ctx context.Context, ep *btl.Endpoint,
 	a btl.Atomic,
 ) (old uint64, err error) {

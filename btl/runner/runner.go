@@ -18,48 +18,40 @@ import (
 type Config struct {
 	// Wait says how the driving goroutine waits; see Waiting.
 	Wait Waiting
-	// Spin is how long the driving goroutine polls after the latest event before it sleeps, if
-	// Wait is WaitAdaptive. If Spin is 0, the Runner measures the cost of a wake-up, usually 20
-	// to 60 us. A negative Spin means WaitEvent.
+	// Spin is the time for which the goroutine that drives the module polls after the latest event
+	// before it sleeps, if Wait is WaitAdaptive. If Spin is 0, the Runner uses the measured cost of
+	// a wake-up, usually 20 to 60 us. A negative Spin means WaitEvent.
 	Spin time.Duration
 	// Park is the maximum duration of one sleep. 0 means 100 ms.
 	Park time.Duration
-	// LongPass is the longest acceptable duration of one progress pass, including the callbacks
-	// that the pass calls. During a progress pass nothing is received, retransmitted or
-	// acknowledged, so peers may declare this side dead. A longer progress pass is counted
-	// (Runner.LongPasses) and reported to OnLongPass. 0 means 100 ms.
+	// LongPass is the longest acceptable duration of one poll, including the callbacks that the
+	// poll calls. During a long callback nothing is received, retransmitted or acknowledged, so
+	// peers may declare this side dead. A longer poll is counted (Runner.LongPasses) and reported
+	// to OnLongPass. A LongPass of 0 means 100 ms.
 	LongPass time.Duration
-	// OnLongPass is called after a long progress pass with the duration of that pass. OnLongPass
-	// runs on the driving goroutine, and must not block. OnLongPass may be nil.
+	// OnLongPass, which may be nil, is called with the duration after each poll longer than
+	// LongPass. OnLongPass runs on the goroutine that drives the module, and must not block.
 	OnLongPass func(took time.Duration)
-	// Setup runs before the first progress pass on the OS thread of the Runner's own goroutine,
-	// for example to pin the thread to a core. A call that waits drives the module on its own
-	// thread.
+	// Setup runs before the first poll on the OS thread of the Runner's own goroutine, for example
+	// to pin the thread to a CPU. A call that waits drives the module on its own thread, for which
+	// Setup was not run.
 	Setup func() error
 }
 
-// Runner lets ordinary goroutines use a Module. Any goroutine may call all methods of a Runner
-// at any time. No call has to switch to a thread of the Runner:
+// Runner lets any goroutine use a Module. The goroutine that holds a lock, called the token, owns
+// the module. A call that finds the token free performs its operation, and drives the module until
+// the operation has ended. While no call does so, the watcher (a goroutine of the Runner) drives
+// the module. A call that finds the token taken puts its request into the inbox, which is emptied
+// after every poll. The call is woken when its operation has ended, or when it must drive the
+// module.
 //
-//	            the token: who holds it owns the module
-//	                 |
-//	    +------------+---------------------+
-//	    |                                  |
-//	a call that finds it free          the watcher, a goroutine of the Runner,
-//	does its work itself, and drives   drives while nobody calls: handlers,
-//	the module until it has its end    timers, what calls have left behind
-//	    |                                  |
-//	    +--- one that finds it taken puts what it wants into the inbox, which the
-//	         driver empties with every pass; it is woken when that has ended, or
-//	         to drive on when the driver leaves
-//
-// A driving goroutine that receives nothing for a while sleeps in the kernel. If the fabric is a
-// fabric.Sleeper, the goroutine sleeps without owning the module, so that a new call need not
-// wake the goroutine.
+// A goroutine that drives the module and receives nothing for some time sleeps in the kernel. If
+// the fabric is a fabric.Sleeper, the goroutine sleeps without the token, so that a new call need
+// not wake the goroutine.
 //
 // Handlers, OnDone and OnEndpoint functions, and the functions given to Do and Await, run on the
-// driving goroutine, one at a time. A callback may use the Module directly. The Runner's waiting
-// methods return ErrInHandler in a callback.
+// goroutine that drives the module, one at a time. A callback may use the Module directly. The
+// Runner's waiting methods return ErrInHandler in a callback.
 type Runner struct {
 	m      *btl.Module
 	hooks  btl.Hooks
@@ -87,8 +79,8 @@ type turn struct {
 	woken    int          // calls woken since the last yield of the driver
 }
 
-// requests holds the calls that have not ended. Only the goroutine that owns the module may use
-// the fields other than inbox and posts.
+// requests holds the calls that have not ended. Only the goroutine that owns the module may use the
+// fields other than inbox and posts.
 type requests struct {
 	inbox    inbox
 	posts    posts
@@ -98,7 +90,7 @@ type requests struct {
 	spare    []*call // reused slice of takeInbox
 }
 
-// pauses is the state of the driving goroutine's waits for the network.
+// pauses is the state of the waiting for the network.
 type pauses struct {
 	sleeper    fabric.Sleeper // nil if the fabric can only sleep with the token
 	hastener   fabric.Hastener
@@ -112,21 +104,21 @@ type pauses struct {
 	waits waiting.Counts // guarded by mu
 }
 
-// longPasses counts the progress passes that took longer than Config.LongPass.
+// longPasses counts the polls that took longer than Config.LongPass.
 type longPasses struct {
 	count     atomic.Uint64
 	longestNs atomic.Int64
 }
 
-// LongPasses returns the number of progress passes that took longer than Config.LongPass, and the
-// duration of the longest one. The usual cause is a handler that blocks or computes. A progress
-// pass is also long if a busy machine gives this process no processor. Any goroutine may call
-// LongPasses.
+// LongPasses returns the number of polls that took longer than Config.LongPass, and the duration of
+// the longest one. The usual cause of a long poll is a message handler that blocks or computes.
+// Another cause of a long poll is a busy machine that gives this process no CPU. Any goroutine may
+// call LongPasses.
 func (l *longPasses) LongPasses() (count uint64, longest time.Duration) {
 	return l.count.Load(), time.Duration(l.longestNs.Load())
 }
 
-// check counts and reports a progress pass that took too long.
+// check counts and reports a poll that took too long.
 func (l *longPasses) check(took time.Duration, cfg *Config) {
 	if took <= cfg.LongPass {
 		return
@@ -152,20 +144,20 @@ type runnerEnd struct {
 	err     error // valid when done is closed
 }
 
-// callbackEntries lists the functions from which all callbacks and the functions of Do are
-// called: fromHandler searches the stack for them. The listed functions must not be inlined,
-// because an inlined function does not appear on the stack.
+// callbackEntries lists the functions that call all callbacks, for which fromHandler searches the
+// stack. The functions in callbackEntries must not be inlined, because an inlined function does not
+// appear on the stack.
 var callbackEntries = [...]uintptr{
 	reflect.ValueOf((*Runner).pass).Pointer(),
 	reflect.ValueOf((*Runner).begin).Pointer(),
 	reflect.ValueOf((*Runner).shutdown).Pointer(),
 }
 
-// New starts a Runner that drives module m and owns m from then on. The caller may use m only
-// inside Do and in callbacks, and must register handlers before New. The Runner sets the module's
-// OnEndpoint callback. Callers use onEvent instead, which may be nil and is called after the
-// layers. The Runner also sets OnRoom if a layer has Room. While the Runner sleeps, the timers of
-// peers with nothing in flight stop.
+// New starts a Runner that drives module m and owns m from then on. The caller must register
+// message handlers before New, and may later use m only in functions given to Do and in callbacks.
+// The Runner sets the callbacks OnEndpoint and, if a layer has Room, OnRoom of the module. The
+// function onEvent, which may be nil, is called for each event of an endpoint after the layers.
+// While the Runner sleeps, the timers of endpoints without packets in flight stop.
 func New(m *btl.Module, cfg Config, onEvent func(*btl.Endpoint, btl.Event, error), layers ...Layer,
 ) *Runner {
 	if cfg.Spin < 0 {
@@ -199,25 +191,27 @@ func (r *Runner) now() btl.Time { return btl.Time(time.Since(r.start)) + 1 }
 // Stats returns the module's counters.
 func (r *Runner) Stats() btl.Stats { return r.m.Stats() }
 
-// Waits returns counts of how the Runner has waited, updated at each sleep.
+// Waits returns counters of how the Runner has waited, which are updated at each sleep.
 func (r *Runner) Waits() Waits {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.waits
 }
 
-// Done returns a channel that is closed when the Runner has ended; Err then returns the reason.
+// Done returns a channel that is closed when the Runner has ended, after which Err returns the
+// reason.
 func (r *Runner) Done() <-chan struct{} { return r.done }
 
-// Err waits for the Runner's end, and returns the error that ended the Runner, nil after Close.
+// Err waits until the Runner has ended, and returns the error that ended the Runner, or nil after
+// Close.
 func (r *Runner) Err() error {
 	<-r.done
 	return r.err
 }
 
-// Close closes all endpoints in order until ctx ends, and then closes the module. Unfinished
-// operations end with ErrClosed. Close returns when the Runner has ended. If a handler does not
-// return, Close returns about a second after ctx has ended.
+// Close closes all endpoints in order until ctx is cancelled, and then closes the module.
+// Incomplete operations end with ErrClosed. Close returns when the Runner has ended. If a handler
+// does not return, Close returns about a second after ctx was cancelled.
 func (r *Runner) Close(ctx context.Context) error {
 	if ctx == nil {
 		return btl.ErrContext
@@ -230,8 +224,8 @@ func (r *Runner) Close(ctx context.Context) error {
 	r.closeMu.Unlock()
 	r.asked.Store(true)
 	r.m.Wake()
-	// The Runner ends even if ctx never ends, because an endpoint without a new ACK drains for
-	// CloseTimeout at most.
+	// The Runner ends even if ctx is never cancelled, because an endpoint that receives no new ACK
+	// is given up after CloseTimeout.
 	select {
 	case <-r.done:
 		return r.err
@@ -248,12 +242,13 @@ func (r *Runner) Close(ctx context.Context) error {
 	}
 }
 
-// closeGrace is how long Close waits for the Runner's end after the context of Close has ended.
+// closeGrace is the time for which Close waits for the Runner's end after its context was
+// cancelled.
 const closeGrace = time.Second
 
-// over reports whether the Runner must end: Close was called, and either the module is drained or
-// the context of a Close has ended. The first call after Close begins to drain the module. The
-// caller must own the module.
+// over reports whether the Runner must end, because Close was called and either the module has
+// closed all endpoints or the context of a Close was cancelled. The first call of over after Close
+// begins to close the endpoints. The caller must own the module.
 func (r *Runner) over() bool {
 	if !r.asked.Load() {
 		return false
@@ -273,7 +268,7 @@ func (r *Runner) over() bool {
 }
 
 // shutdown closes the module and ends all calls. The caller must own the module, and no goroutine
-// may sleep.
+// may sleep in the kernel.
 //
 //go:noinline
 func (r *Runner) shutdown(err error) {

@@ -2,15 +2,15 @@ package runner
 
 import "gobtl/internal/waiting"
 
-// Waiting is the way in which an idle driving goroutine waits.
+// Waiting is the way in which a goroutine that drives the module waits for packets.
 type Waiting = waiting.Mode
 
 // The ways to wait.
 const (
-	// WaitAdaptive polls for about the time that a wake-up costs, and then sleeps. After
-	// repeated fruitless polling the polling time is shorter.
+	// WaitAdaptive polls for about the time that a wake-up costs, and then sleeps. After several
+	// polling times without a packet, the polling time is reduced.
 	WaitAdaptive = waiting.Adaptive
-	// WaitBusy always polls, which gives the lowest latency and occupies a core.
+	// WaitBusy always polls, which gives the lowest latency and occupies a CPU.
 	WaitBusy = waiting.Busy
 	// WaitEvent sleeps at once, which uses the least CPU time. Each wake-up takes about 30 us.
 	WaitEvent = waiting.Event
@@ -20,9 +20,9 @@ const (
 // errors.
 func ParseWaiting(name string) (Waiting, error) { return waiting.ParseMode(name) }
 
-// Waits counts how a driving goroutine has waited. A polling goroutine yields between polls if
-// the kernel has preempted it, or if its process has as many polling goroutines as processors.
-// Crowded counts how often a polling goroutine found one of these two reasons, and Yields counts
-// its yields. Apart counts yields that gave the processor to a CPU-bound neighbour. After a yield
-// counted in Apart, the goroutine does not yield for a while.
+// Waits counts how goroutines that drive the module have waited. A polling goroutine yields between
+// polls if the kernel has preempted it, or if its process has as many polling goroutines as CPUs.
+// Crowded counts how often a polling goroutine had a reason to yield, and Yields counts its yields.
+// Apart counts yields that gave the CPU to another program that computes. After a yield counted in
+// Apart, the goroutine does not yield for some time.
 type Waits = waiting.Counts

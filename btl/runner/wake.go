@@ -11,8 +11,8 @@ import (
 	"gobtl/internal/waiting"
 )
 
-// run executes a call and waits until the call or ctx has ended. If ctx ends first, the call
-// may still be in progress.
+// run executes a call and waits until the call has ended or ctx is cancelled. After the
+// cancellation the call may still be in progress.
 func (r *Runner) run(ctx context.Context, c *call) error {
 	if r == nil {
 		c.recycle()
@@ -36,7 +36,7 @@ func (r *Runner) run(ctx context.Context, c *call) error {
 	return r.await(ctx, c, false)
 }
 
-// endOf returns the error of a nil or ended context.
+// endOf returns the error of a nil or cancelled context.
 func endOf(ctx context.Context) error {
 	if ctx == nil {
 		return btl.ErrContext
@@ -46,8 +46,8 @@ func endOf(ctx context.Context) error {
 
 const maxInt = int(^uint(0) >> 1)
 
-// wantToken tries to get the token, the lock whose holder owns the module. If no other call
-// waits, the watcher soon releases the token.
+// wantToken tries to get the token, the lock whose holder owns the module. If no other call waits,
+// the Runner's own goroutine (the watcher) soon releases the token.
 func (r *Runner) wantToken() bool {
 	if r.token.TryLock() {
 		return true
@@ -69,8 +69,7 @@ func (r *Runner) wantToken() bool {
 	return false
 }
 
-// await waits for a call's end. Parameter holding of await says whether the caller owns the
-// module, and therefore drives it.
+// await waits for the end of a call. If holding is true, the caller owns the module, and drives it.
 func (r *Runner) await(ctx context.Context, c *call, holding bool) error {
 	slept, searches, left, drives := false, false, false, uint64(1)
 	for !c.ended() && ctx.Err() == nil {
@@ -125,16 +124,16 @@ func (r *Runner) await(ctx context.Context, c *call, holding bool) error {
 	return err
 }
 
-// leaveToWatcher hands an ending Runner over to the watcher (the Runner's own goroutine) and
-// wakes it. The watcher then drives the module and ends all calls. The caller must own the
-// module, and leaveToWatcher ends that.
+// leaveToWatcher passes the token of an ending Runner to the watcher (the Runner's own goroutine)
+// and wakes it. The watcher then drives the module and ends all calls. The caller must own the
+// module, and does not own it afterwards.
 func (r *Runner) leaveToWatcher() {
 	r.release()
 	r.m.Wake()
 	r.relieve()
 }
 
-// offer begins a call. If resources are missing, offer queues the call behind the waiting calls.
+// offer begins a call. If send buffers are missing, offer queues the call.
 func (r *Runner) offer(c *call) {
 	if !c.begun {
 		r.link(c)
@@ -142,7 +141,7 @@ func (r *Runner) offer(c *call) {
 	r.refused.offer(r, c)
 }
 
-// forget ends an abandoned call that waits for resources or is an Await.
+// forget ends an abandoned call that waits for send buffers or is an Await.
 func (r *Runner) forget(c *call, life uint64) {
 	f := r.newCall(callCancel)
 	f.target, f.targetLife, f.left = c, life, true
@@ -151,8 +150,8 @@ func (r *Runner) forget(c *call, life uint64) {
 	r.nudge()
 }
 
-// takeInbox begins the calls of the inbox, and the refused calls that now find resources.
-// takeInbox returns the number of begun calls.
+// takeInbox begins the calls of the inbox and the refused calls for which send buffers are free
+// now, and returns their number.
 func (r *Runner) takeInbox() int {
 	n := 0
 	if !r.inbox.empty() {
@@ -170,7 +169,7 @@ func (r *Runner) takeInbox() int {
 	return n
 }
 
-// pass runs one progress pass of the module, and begins the calls of the inbox.
+// pass polls the module once, and begins the calls of the inbox.
 //
 //go:noinline
 func (r *Runner) pass() (events int) {
@@ -190,7 +189,7 @@ func (r *Runner) pass() (events int) {
 	return events + n
 }
 
-// policy returns the waiting policy of calls, or, if c is nil, the policy of the watcher.
+// policy returns the way of waiting for calls, or, if c is nil, for the watcher.
 func (r *Runner) policy(c *call) *waiting.Policy {
 	if c == nil {
 		return r.policies[1]
@@ -198,10 +197,9 @@ func (r *Runner) policy(c *call) *waiting.Policy {
 	return r.policies[0]
 }
 
-// drive runs progress passes until call c has ended, or until it is time to sleep. drive returns
-// true if it is time to sleep. If c is nil, drive also ends when a call wants to own the module.
-// Parameter goesOn of drive is true if polling continues after a sleep. The caller must own the
-// module.
+// drive polls until call c has ended, or until it is time to sleep. drive returns true if it is
+// time to sleep. If c is nil, drive also ends when a call wants to own the module. The argument
+// goesOn of drive is true if polling continues after a sleep. The caller must own the module.
 func (r *Runner) drive(ctx context.Context, c *call, goesOn bool) (sleepy bool) {
 	const checkEvery = 16
 	p, last := r.policy(c), r.m.Now()
@@ -238,10 +236,9 @@ func (r *Runner) letRun() {
 	}
 }
 
-// lookOn reports whether to poll again after empty progress passes. Parameter vain of lookOn is
-// the time since the latest event. The peer may be a thread that waits for this very processor,
-// where the kernel put that thread when this process woke it. Polling without yielding is
-// therefore short.
+// lookOn reports whether to poll again after polls without an event. The argument vain of lookOn is
+// the time since the latest event. Polling without yielding is short, because the kernel may have
+// put the thread of a local peer on this CPU when this process woke that thread.
 func (r *Runner) lookOn(p *waiting.Policy, now btl.Time, vain time.Duration) bool {
 	const alone = 5 * time.Microsecond
 	switch p.Empty(now) {
@@ -257,7 +254,7 @@ func (r *Runner) lookOn(p *waiting.Policy, now btl.Time, vain time.Duration) boo
 	return true
 }
 
-// cede yields the processor to other threads, and records the time that the yield took.
+// cede yields the CPU to other threads, and records how long the yield took.
 func (r *Runner) cede(p *waiting.Policy) {
 	before := r.now()
 	waiting.Cede()
@@ -265,8 +262,8 @@ func (r *Runner) cede(p *waiting.Policy) {
 	p.Yielded(after, after.Sub(before))
 }
 
-// release does the module's immediate work, and then gives up the ownership of the module. If no
-// goroutine sleeps in the kernel, release wakes a waiting call to drive the module.
+// release performs work of the module that is due, and then gives up the token. If no goroutine
+// sleeps in the kernel, release wakes a waiting call to drive the module.
 func (r *Runner) release() {
 	for first := true; ; first = false {
 		due := r.due()
@@ -296,9 +293,9 @@ func (r *Runner) release() {
 	}
 }
 
-// hastenSleep tries to avoid waking the sleeping goroutine: hastenSleep sends owed ACKs, and
-// shortens the sleep to the new deadline. hastenSleep returns true if the sleeping goroutine must
-// be woken nevertheless. The caller must own the module.
+// hastenSleep sends the acknowledgements that are due, and shortens the sleep of the sleeping
+// goroutine to the new deadline. hastenSleep returns true if the sleeping goroutine must be woken
+// nevertheless. The caller must own the module.
 func (r *Runner) hastenSleep() (wake bool) {
 	r.hooks.AcknowledgeAll()
 	due := r.due()
@@ -328,10 +325,10 @@ func (r *Runner) poke() bool {
 	return false
 }
 
-// block waits until a call has ended, or must drive the module, or no goroutine drives the
-// module. The result of block says whether the caller now owns the module. A call that has polled
-// without success does not drive while another goroutine sleeps in the kernel, because it would
-// only poll again and again. A call of an ending Runner no longer drives: the watcher does.
+// block waits until a call has ended, or until the call must drive the module. block returns true
+// if the caller then owns the module. A call that has polled without success does not drive the
+// module while another goroutine sleeps in the kernel. In an ending Runner only the watcher drives
+// the module.
 func (r *Runner) block(ctx context.Context, c *call, searched, left bool) (holding bool) {
 	r.blocked.Add(1)
 	if !c.turn(callRunning, callBlocked) {
@@ -364,8 +361,8 @@ func (r *Runner) block(ctx context.Context, c *call, searched, left bool) (holdi
 	return r.woke(c) && r.token.TryLock()
 }
 
-// woke reports whether a woken call must drive the module. If the call has ended meanwhile, it
-// lets the next call drive.
+// woke reports whether a woken call must drive the module. If the woken call has ended meanwhile,
+// woke lets the next call drive the module.
 func (r *Runner) woke(c *call) bool {
 	if !c.poked {
 		return false
@@ -376,9 +373,8 @@ func (r *Runner) woke(c *call) bool {
 	return true
 }
 
-// due is the time when the Runner must work next even without an event. While calls are refused,
-// or the Runner ends, the result is at most a millisecond ahead, because the real time is not
-// known.
+// due returns the time at which the Runner must poll even without an event. While calls are
+// refused, or the Runner ends, the time is at most a millisecond ahead.
 func (r *Runner) due() btl.Time {
 	const again = time.Millisecond
 	if r.refused.count > 0 || r.closing {
@@ -387,7 +383,7 @@ func (r *Runner) due() btl.Time {
 	return r.m.Deadline()
 }
 
-// timeout is the time until the Runner must work even without an event, at most Config.Park.
+// timeout returns the time until the Runner must poll even without an event, at most Config.Park.
 func (r *Runner) timeout() time.Duration {
 	if due := r.due(); due != btl.Never {
 		return min(r.cfg.Park, due.Sub(r.m.Now()))
@@ -395,9 +391,9 @@ func (r *Runner) timeout() time.Duration {
 	return r.cfg.Park
 }
 
-// sleep sleeps in the kernel until a packet may have arrived. Parameter c of sleep is the
-// sleeping call, nil for the watcher. The caller must own the module. Result holding of sleep
-// says whether the caller still owns the module, and slept whether the caller has slept.
+// sleep sleeps in the kernel until a packet may have arrived. The argument c of sleep is the call
+// that sleeps, or nil for the watcher. The caller must own the module. The result holding of sleep
+// reports whether the caller still owns the module, and slept whether the caller has slept.
 func (r *Runner) sleep(ctx context.Context, c *call) (holding, slept bool) {
 	if r.inbox.empty() && r.broken == nil {
 		r.hooks.AcknowledgeAll()
@@ -428,8 +424,8 @@ func (r *Runner) sleep(ctx context.Context, c *call) (holding, slept bool) {
 	r.sleepUntil = begin.Add(d)
 	r.sleeping.Store(true)
 	r.token.Unlock()
-	// A call that found the module owned by another goroutine has either queued itself in the
-	// inbox, or asked the Runner to end.
+	// A call that finds the token taken either puts itself into the inbox, or asks the Runner to
+	// end.
 	if r.inbox.empty() && !r.asked.Load() {
 		stop := func() bool { return true }
 		if c != nil && ctx.Done() != nil {
@@ -462,7 +458,7 @@ func (r *Runner) noteWaits() {
 }
 
 // sleepHolding sleeps while the caller owns the module, so a goroutine with a new call must wake
-// the caller. sleepHolding returns whether it has slept.
+// the caller. sleepHolding returns true if it has slept.
 func (r *Runner) sleepHolding(d time.Duration, p *waiting.Policy) bool {
 	r.noteWaits()
 	r.holding.Store(true)
@@ -483,8 +479,8 @@ func (r *Runner) sleepHolding(d time.Duration, p *waiting.Policy) bool {
 	return true
 }
 
-// wakeHolder ends the sleep of a goroutine that sleeps while it owns the module. Of many
-// concurrent callers, only one wakes the goroutine.
+// wakeHolder ends the sleep of a goroutine that sleeps while it owns the module. If several calls
+// want to end the sleep of the goroutine, only one of them wakes it.
 func (r *Runner) wakeHolder() {
 	if r.holding.CompareAndSwap(true, false) {
 		r.m.Wake()

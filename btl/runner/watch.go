@@ -8,10 +8,10 @@ import (
 	"gobtl/internal/waiting"
 )
 
-// napping is how long the watcher leaves the module alone while successive calls drive the
-// module. A watcher that naps is not woken by each packet of the calls, and does not compete with
-// the calls for the module. A message for a handler that arrives between two calls may wait that
-// long.
+// napping is the time for which the watcher (the Runner's own goroutine) sleeps while successive
+// calls drive the module. While the watcher sleeps for the time napping, packets do not wake it,
+// and it does not compete with the calls for the token. A message for a handler that arrives
+// between two calls may wait for the time napping.
 const napping = 100 * time.Microsecond
 
 // watch drives the module while no call does, and closes the module at the end. watch runs on the
@@ -38,8 +38,8 @@ func (r *Runner) watch() {
 			r.waitRelief()
 			continue
 		}
-		// A single call may be the last one for a long time, and the watcher then sleeps at
-		// once.
+		// After a single call no other call may follow for a long time, so the watcher waits for
+		// packets at once.
 		calls := r.drives - seen
 		if seen = r.drives; calls > 1 {
 			r.pass()
@@ -71,17 +71,17 @@ func (r *Runner) watch() {
 	r.finish()
 }
 
-// atRest reports whether the watcher may sleep without another progress pass, because the fabric
-// reports packets that came since the last pass. If a call has held the module for a while, the
-// module's time is old and timers may be due, so another pass is needed.
+// atRest reports whether the watcher may sleep without another poll, because the fabric wakes it
+// for packets that have arrived since the last poll. If a call has just driven the module for some
+// time, timers may be due, and another poll is needed.
 func (r *Runner) atRest() bool {
 	p := r.policies[1]
 	return r.sleeper != nil && p.Calm() && r.due().Sub(r.m.Now()) > p.SleepMin() &&
 		r.wanted.Load() == 0 && !r.asked.Load() && r.now().Sub(r.m.Now()) < napping
 }
 
-// giveWay lets a call that wants to own the module have it. giveWay yields only briefly, which is
-// enough for a handler that only sends. A longer sleep would delay the peer's next packet.
+// giveWay lets a call that wants the token have it. giveWay yields only briefly, which suffices for
+// a call that only sends a message. A longer sleep would delay the peer's next packet.
 func (r *Runner) giveWay() {
 	runtime.Gosched()
 	if r.wanted.Load() > 0 {
@@ -89,7 +89,7 @@ func (r *Runner) giveWay() {
 	}
 }
 
-// nap leaves the module to the calls for a short time.
+// nap sleeps for a short time while calls drive the module.
 func (r *Runner) nap() {
 	if r.cfg.Wait == WaitBusy {
 		waiting.Cede()
@@ -99,8 +99,8 @@ func (r *Runner) nap() {
 	r.rest()
 }
 
-// rest sleeps for a short time. If Config.Setup has set up the watcher's thread, the watcher
-// sleeps in a system call, and keeps that thread.
+// rest sleeps for a short time. If Config.Setup has changed the watcher's thread, rest sleeps in a
+// system call, so that the watcher keeps this thread.
 func (r *Runner) rest() {
 	if r.cfg.Setup != nil {
 		nap(napping)
@@ -127,7 +127,7 @@ func (r *Runner) relieve() {
 	}
 }
 
-// finish drains the module, closes it, and ends all calls.
+// finish closes all endpoints, closes the module, and ends all calls.
 func (r *Runner) finish() {
 	for {
 		r.token.Lock()

@@ -136,8 +136,8 @@ func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 	return n, nil // The next Poll reports the error.
 }
 
-// from returns the Addr of the sender with the given name. The result of from is cached, because
-// most datagrams come from the same sender as the previous one.
+// from returns the Addr of the sender with the given name. The Addr of the latest sender is cached,
+// because most datagrams come from the same sender as the previous one.
 func (e *endpoint) from(name netip.AddrPort) fabric.Addr {
 	peers := &e.domain.peers
 	if name != e.lastFrom || e.lastSeq != peers.changes {

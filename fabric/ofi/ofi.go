@@ -276,8 +276,8 @@ func (f nameForm) printable(src []byte) string {
 }
 
 // rank orders providers by preference. Hardware comes first, then unknown providers, then the
-// kernel's UDP and TCP. Providers that reach only this host come next, and emulations for
-// developers come last.
+// kernel's UDP and TCP. Providers that reach only this host follow in the list, and emulations for
+// developers are the last ones.
 func rank(info fabric.Info) int {
 	order := []string{
 		"usnic", "efa", "verbs", "psm3", "psm2", "", "udp", "net", "tcp", "tcp;ofi_rxm", "shm",

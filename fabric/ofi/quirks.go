@@ -71,8 +71,8 @@ func (q quirks) flags() C.uint32_t {
 	return flags
 }
 
-// tamed returns the limits within which a provider works correctly. The argument major is the
-// number before the dot of the provider's version, which is 117 in libfabric 1.17 and 206 in
+// tamed returns the limits within which a provider works correctly. The argument major of tamed is
+// the number before the dot of the provider's version, which is 117 in libfabric 1.17 and 206 in
 // libfabric 2.6.
 func (l limits) tamed(prov string, major uint32) limits {
 	switch prov {

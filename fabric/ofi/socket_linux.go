@@ -34,9 +34,9 @@ func truesizeBytes(payload int) int {
 }
 
 // socketCapacity returns how many datagrams of mtu bytes a receive buffer holds at any time. The
-// argument buffer is the size that getsockopt returns for SO_RCVBUF. Linux releases the memory of
-// datagrams that were read only in units of a quarter of the buffer (udp_rmem_release).
-// socketCapacity therefore counts three quarters of the buffer.
+// argument buffer of socketCapacity is the size that getsockopt returns for SO_RCVBUF. Linux
+// releases the memory of datagrams that were read only in units of a quarter of the buffer
+// (udp_rmem_release). socketCapacity therefore counts three quarters of the buffer.
 func socketCapacity(buffer, mtu int) int {
 	return max((buffer-buffer/4)/truesizeBytes(mtu), 1)
 }
@@ -44,7 +44,7 @@ func socketCapacity(buffer, mtu int) int {
 // findSocket returns the descriptor of the UDP socket that a provider has opened for an endpoint
 // with the local address want. The search for the socket begins with the descriptors that the
 // endpoint's wait descriptor watches, and goes on with all descriptors of the process. The argument
-// waitFd is an epoll instance, or -1.
+// waitFd of findSocket is an epoll instance, or -1.
 func findSocket(waitFd int, want netip.AddrPort) (int, error) {
 	for _, fd := range watched(waitFd) {
 		if isSocket(fd, want) {

@@ -113,7 +113,8 @@ const (
 	packetOther        // the packet has descriptors
 )
 
-// first peeks at the first packet in a socket. The argument oob must be too small for descriptors.
+// first peeks at the first packet in a socket. The argument oob of first must be too small for
+// descriptors.
 func first(fd int, oob []byte) packet {
 	var b [1]byte
 	n, oobn, flags, _, err := unix.Recvmsg(fd, b[:], oob, unix.MSG_DONTWAIT|unix.MSG_PEEK)

@@ -31,12 +31,12 @@
 //
 // A record in the ring is one datagram with its size. A word of zero after the last record marks
 // the end of the records. For a batch of datagrams, the sender first writes all records and the new
-// end, and finally the first record's word over the old end. The store of that word makes the whole
-// batch visible, and a single small datagram costs the receiver one cache line. A record does not
-// wrap around at the end of the memory. If a record does not fit before the end of the memory, its
-// word tells the receiver to skip to the beginning. Payloads are copied twice, both times with
-// package bulk. A single copy by the kernel (process_vm_readv) took longer in measurements, see
-// docs/performance.md.
+// end of the records, and at last replaces the word at the old end by the word of the first record.
+// The store of that word makes the whole batch visible, and a single small datagram costs the
+// receiver one cache line. A record does not wrap around at the end of the memory. If a record does
+// not fit before the end of the memory, its word tells the receiver to skip to the beginning.
+// Payloads are copied twice, both times with package bulk. A single copy by the kernel
+// (process_vm_readv) took longer in measurements, see docs/performance.md.
 //
 // For at most 200 us, the receiver and the sender sleep on the sleep words of the ring as futexes.
 // The futex sleep is used only while wake-ups usually come within 200 us. Longer sleeps wait for

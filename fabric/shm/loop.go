@@ -102,8 +102,8 @@ func (o *loop) remove(fd, slot int) {
 	o.hear() // a descriptor is free now
 }
 
-// deafTends is the number of calls of tend for which the listening socket is not watched after the
-// process had no free descriptor for a peer.
+// deafTends is the number of calls of tend before the listening socket is watched again, after the
+// process had no free descriptor for a new peer.
 const deafTends = 128
 
 // hear watches the listening socket again.

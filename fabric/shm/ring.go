@@ -175,8 +175,9 @@ func (s *sendRing) begin(word uint64) {
 }
 
 // publish makes the records of the batch visible to the receiver. publish first writes the new end
-// of the records, and then the word of the first record over the old end. The store of that word is
-// a full memory barrier, and therefore the sleep flag is read after the store.
+// of the records, and then replaces the word at the old end by the word of the first record. The
+// store of that word is a full memory barrier, and therefore the sleep flag is read after the
+// store.
 func (s *sendRing) publish() {
 	if !s.open {
 		return

@@ -102,9 +102,9 @@ func (d *domain) sayAsleep(how uint32) {
 	}
 }
 
-// A busy peer is called again after pauses that grow from retryPause on. The pause doubles at most
-// retryPausesLog2 times. After a lack of descriptors, the domain accepts peers again after the
-// longest pause.
+// A connection to a busy peer is tried again after pauses that grow from retryPause on. The pause
+// doubles at most retryPausesLog2 times. After a lack of descriptors, the domain accepts peers
+// again after the longest pause.
 const (
 	retryPause      = time.Millisecond
 	retryPausesLog2 = 6

@@ -225,8 +225,8 @@ func (e *endpoint) read(s *fabric.Send, p *packet) {
 	}
 }
 
-// leave transmits the oldest send that has not left the endpoint. The argument crc is the checksum
-// of the send's bytes, or nil.
+// leave transmits the oldest send that has not left the endpoint. The argument crc of leave is the
+// checksum of the send's bytes, or nil.
 func (e *endpoint) leave(crc *uint32) {
 	op := e.sends.at(e.left)
 	e.left++

@@ -110,8 +110,8 @@ func (c *Counts) sum(of func(Kind) bool) (n uint64) {
 	return n
 }
 
-// record counts an event, adds it to the hash, and calls the observer. The argument crc is the
-// checksum of e.Data.
+// record counts an event, adds it to the hash, and calls the observer. The argument crc of record
+// is the checksum of e.Data.
 func (nw *Network) record(e Event, crc uint32) {
 	nw.counts[e.Kind]++
 	h := mix(nw.hash, uint64(nw.now))

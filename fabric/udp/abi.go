@@ -65,8 +65,8 @@ func (c *cmsg) setSegment(sizeBytes int) {
 }
 
 // segment returns the size of the datagrams that the kernel has coalesced, or 0 if the message is a
-// single datagram. The argument ctlLen is the length of the control data that the kernel has
-// written.
+// single datagram. The argument ctlLen of segment is the length of the control data that the kernel
+// has written.
 func (c *cmsg) segment(ctlLen uintptr) int {
 	if ctlLen < cmsgHeaderBytes+4 || c.level != unix.SOL_UDP || c.kind != unix.UDP_GRO {
 		return 0
@@ -77,8 +77,8 @@ func (c *cmsg) segment(ctlLen uintptr) int {
 // sockaddr holds a sockaddr_in or sockaddr_in6.
 type sockaddr [unix.SizeofSockaddrInet6]byte
 
-// makeSockaddr returns the socket address of an IP address and port. The argument scope is the zone
-// of a link-local address.
+// makeSockaddr returns the socket address of an IP address and port. The argument scope of
+// makeSockaddr is the zone of a link-local address.
 func makeSockaddr(ap netip.AddrPort, scope uint32) (sa sockaddr, lenBytes uint32) {
 	binary.BigEndian.PutUint16(sa[2:], ap.Port())
 	if ap.Addr().Is4() {

@@ -205,7 +205,8 @@ func (r *receiver) deliverable() bool {
 }
 
 // prepare fills headers for messages with I/O vectors of wide buffers each, and returns the number
-// of messages. The argument room is the number of completions that the caller has room for.
+// of messages. The argument room of prepare is the number of completions that the caller has room
+// for.
 func (r *receiver) prepare(wide, room int) int {
 	rows := 1
 	if r.burst > 1 && r.mmsg {
@@ -285,9 +286,9 @@ func (e *endpoint) receiveFrom(s *socket, rows int) (int, error) {
 	return 0, nil
 }
 
-// deliver reports the messages in the first I/O vectors (rows). The argument n is the number of
-// completions in out before the call, and the result is the number after the call. Datagrams for
-// which out has no room wait in pending.
+// deliver reports the messages in the first I/O vectors (rows). The argument n of deliver is the
+// number of completions in out before the call, and the result is the number after the call.
+// Datagrams for which out has no room wait in pending.
 func (r *receiver) deliver(out []fabric.Completion, n, rows, wide int) int {
 	stride := r.stride // the stride of these I/O vectors; adapt changes it for later ones
 	r.top -= rows * wide

@@ -1,6 +1,6 @@
 // Package kept limits the memory for data of peers that have disconnected.
 //
-//	peer "a"  [ 5 KiB ][ 4 KiB ]          the most of all: its oldest goes first
+//	peer "a"  [ 5 KiB ][ 4 KiB ]          the most of all, its oldest goes first
 //	peer "b"  [ 6 KiB ]
 //
 // The data of a peer may be received after the peer has disconnected. A peer that repeatedly
@@ -43,10 +43,10 @@ func New[T comparable](mostBytes int64) *Keeper[T] {
 	}
 }
 
-// Add adds an item of data of the named peer. The argument bytes is the size of the item in memory.
-// Add returns the items that the caller must free to stay within the limit, possibly including the
-// new item. The Keeper no longer counts the returned items. If the item was added to the Keeper
-// before, Add changes its size.
+// Add adds an item of data of the named peer. The argument bytes of Add is the size of the item in
+// memory. Add returns the items that the caller must free to stay within the limit, possibly
+// including the new item. The Keeper no longer counts the returned items. If the item was added to
+// the Keeper before, Add changes its size.
 func (k *Keeper[T]) Add(name string, what T, bytes int64) (dropped []T) {
 	k.Remove(what)
 	p := k.peers[name]

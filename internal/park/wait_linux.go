@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Timer is the Fd in the epoll event of a Parker's timer. Callers that poll the epoll descriptor
-// themselves can recognise that event by Timer.
+// Timer is the value of the field Fd in epoll events of a Parker's timer. By Timer, callers that
+// poll the epoll descriptor themselves recognise events of the timer.
 const Timer = -1
 
 // Parker parks a goroutine until an epoll descriptor is readable. A Parker belongs to one goroutine
@@ -42,7 +42,7 @@ type Parker struct {
 
 // Open makes the Parker park on an epoll descriptor, which the Parker then owns. If Go's poller
 // does not accept the descriptor, Open closes the descriptor and returns false. The argument bell
-// is the Fd of the epoll event that Wait reports separately.
+// of Open is the Fd of the epoll event that Wait reports separately.
 func (p *Parker) Open(epoll int, bell int32) bool {
 	if unix.SetNonblock(epoll, true) != nil { // the poller accepts only non-blocking files
 		unix.Close(epoll)

@@ -29,8 +29,8 @@ func (f Finding) String() string {
 	return fmt.Sprintf("%s:%d: %s: %s", f.Path, f.Line, f.Rule, f.Text)
 }
 
-// Check returns the violations in files, sorted by path and line. The argument files must contain
-// all files of the repository.
+// Check returns the violations in files, sorted by path and line. The argument files of Check must
+// contain all files of the repository.
 func Check(files []File) []Finding {
 	var c checker
 	for _, f := range files {

@@ -75,8 +75,8 @@ func Markdown(app *kong.Application) string {
 // sharedRowsMin is the least number of common flags for which one command is described by another.
 const sharedRowsMin = 5
 
-// beyond returns the rows of list that are not in like. It reports whether list has every flag of
-// like, most of them with the same help text.
+// beyond returns the rows of list that are not in like. beyond reports whether list has every flag
+// of like, most of them with the same help text.
 func beyond(list, like []row) (rest []row, ok bool) {
 	shared := 0
 	for _, r := range list {

@@ -94,7 +94,7 @@ const (
 	yieldsLong = 2
 	// apartLeast is the first time for which the policy stops yielding because another thread
 	// computes. The first yield after that time shows whether the other thread still computes. Each
-	// long yield doubles the time without yields, up to apartMost.
+	// yield that takes long doubles the time without yields, up to apartMost.
 	apartLeast = 100 * time.Millisecond
 	apartMost  = 3200 * time.Millisecond
 )
@@ -150,9 +150,9 @@ func (c *Counts) Add(o Counts) {
 	c.Apart += o.Apart
 }
 
-// New returns the policy of a thread that begins to poll at the time now. The argument spin is the
-// spinning time of the mode Adaptive. If spin is 0, the policy adapts the spinning time to its
-// measurements.
+// New returns the policy of a thread that begins to poll at the time now. The argument spin of New
+// is the spinning time of the mode Adaptive. If spin is 0, the policy adapts the spinning time to
+// its measurements.
 func New(mode Mode, spin time.Duration, thread Thread, now mono.Time) *Policy {
 	p := &Policy{
 		mode: mode, fixed: spin > 0, thread: thread, since: now, lookAt: now.Add(lookEvery),
@@ -237,8 +237,8 @@ func (p *Policy) learnCold(pause time.Duration, slept bool) {
 	}
 }
 
-// rare reports whether to skip an attempt. The argument number is the number of consecutive failed
-// attempts.
+// rare reports whether to skip an attempt. The argument number of rare is the number of consecutive
+// failed attempts.
 func rare(number uint) bool { return number%rareEvery > rareLeast }
 
 // Calm reports whether the next poll will most probably find no work. Calm returns true if the
@@ -266,7 +266,7 @@ func (p *Policy) learnLate(pause time.Duration) {
 func (p *Policy) Since() mono.Time { return p.since }
 
 // Late records that another thread has found the work for which this thread has polled without
-// success. The argument pause is the time from the beginning of that wait to the find.
+// success. The argument pause of Late is the time from the beginning of that wait to the find.
 func (p *Policy) Late(pause time.Duration) {
 	switch {
 	case p.fixed || p.mode != Adaptive:
@@ -290,8 +290,8 @@ func (p *Policy) Empty(now mono.Time) Action {
 			return Sleep
 		}
 		// A thread that spins only briefly before each sleep is never preempted, and therefore
-		// yields once before the sleep. If the thread finds work after the yield, its spinning has
-		// kept the awaited thread from running.
+		// yields once before the sleep. If a thread finds work after a yield, its spinning has kept
+		// the awaited thread from running.
 		p.probed = true
 		return Yield
 	}
@@ -365,9 +365,9 @@ func (p *Policy) SleepMin() time.Duration {
 	return p.wake
 }
 
-// Slept records a sleep of the duration took. The argument asked is the requested duration of the
-// sleep, and a negative value means no limit. The argument slack is the time by which the kernel
-// may lengthen a sleep.
+// Slept records a sleep of the duration took. The argument asked of Slept is the requested duration
+// of the sleep, and a negative value means no limit. The argument slack of Slept is the time by
+// which the kernel may lengthen a sleep.
 func (p *Policy) Slept(asked, took, slack time.Duration) {
 	p.counts.Sleeps++
 	p.slept = true

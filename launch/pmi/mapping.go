@@ -12,8 +12,9 @@ const MappingKey = "PMI_process_mapping"
 // ErrMapping means that the text is not a valid mapping from ranks to nodes.
 var ErrMapping = errors.New("pmi: malformed process mapping")
 
-// ParseMapping returns the node of each of size ranks. The argument text is the launcher's value of
-// MappingKey. The nodes that ParseMapping returns are numbered in the order of their lowest ranks.
+// ParseMapping returns the node of each of size ranks. The argument text of ParseMapping is the
+// launcher's value of MappingKey. The nodes that ParseMapping returns are numbered in the order of
+// their lowest ranks.
 //
 //	(vector,(FIRST,NODES,RANKS),...)    RANKS ranks on each of NODES nodes from node FIRST on
 //

@@ -114,10 +114,11 @@ func (s *Schedule) allreduceDoubling(acc []byte) {
 }
 
 // reduceRing combines the parts of in of all ranks into the parts of acc, in a ring. The argument
-// most is the size in bytes of the longest part. At the end each rank has its own part, combined
-// over all ranks. The operation of reduceRing must be commutative, because the values are combined
-// in the order of the ring. The argument inPlace says that in and acc are the same memory. If
-// inPlace is false, received data overwrites the previous content of acc.
+// most of reduceRing is the size in bytes of the longest part. At the end each rank has its own
+// part, combined over all ranks. The operation of reduceRing must be commutative, because the
+// values are combined in the order of the ring. The argument inPlace of reduceRing says that in and
+// acc are the same memory. If inPlace is false, received data overwrites the previous content of
+// acc.
 func (s *Schedule) reduceRing(in, acc func(int) []byte, most int, inPlace bool) {
 	var x []byte
 	if inPlace {

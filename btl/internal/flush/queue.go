@@ -9,7 +9,8 @@ import (
 // Flows is the number of flows of an endpoint: small fragments, and large ones.
 const Flows = 2
 
-// Tails are the last queued fragments of each flow; an empty flow has the zero value.
+// Tails holds the last queued fragment of each flow, or the zero value for a flow without queued
+// fragments.
 type Tails[F any] [Flows]F
 
 // entry is a pending call of Flush or Fence.
@@ -24,15 +25,15 @@ type entry[F comparable] struct {
 	err    error    // the peer refused a message sent before the call
 }
 
-// waits reports whether the flush waits for queued fragments to be sent.
+// waits reports whether the flush waits until queued fragments are sent.
 func (e *entry[F]) waits() bool {
 	var none F
 	return e.after[0] != none || e.after[1] != none
 }
 
-// Queue holds the pending calls of an endpoint, whose fragments have the type F. The calls
-// complete in the order in which they were made. A nil Queue is empty, and its read-only
-// methods may be called.
+// Queue holds the pending calls of an endpoint, whose fragments have the type F. The calls complete
+// in the order in which they were made. A nil Queue is empty, and its methods that change nothing
+// may be called.
 type Queue[F comparable] struct {
 	entries  []entry[F]
 	head     int    // entries below this index are complete
@@ -53,7 +54,7 @@ func (q *Queue[F]) Len() int {
 // all returns the pending calls, oldest first.
 func (q *Queue[F]) all() []entry[F] { return q.entries[q.head:] }
 
-// Set is the number of calls of Fence so far. A fragment queued now waits for all these fences.
+// Set is the number of calls of Fence so far. The next queued fragment waits for all these fences.
 func (q *Queue[F]) Set() uint32 {
 	if q == nil {
 		return 0
@@ -69,17 +70,17 @@ func (q *Queue[F]) Met() uint32 {
 	return q.met
 }
 
-// Fenced reports whether a fragment sent now would have to wait for an earlier fence.
+// Fenced reports whether the next queued fragment has to wait for a fence.
 func (q *Queue[F]) Fenced() bool { return q != nil && q.met != q.set }
 
-// Behind reports whether a fragment that was queued after the given number of fences must still
-// wait for a fence.
+// Behind reports whether a fragment that was queued after the given number of fences has to wait
+// for a fence.
 func (q *Queue[F]) Behind(fences uint32) bool { return q != nil && int32(fences-q.met) > 0 }
 
-// Add adds a call of Flush, which waits for the fragments in after, the last ones queued.
-// Parameter sent of Add is the sequence number that follows the last packet sent. Parameter open
-// of Add is true if the last packet sent is a pack (several small messages) that may still take
-// messages.
+// Add adds a call of Flush, which waits for the fragments in after, the last queued ones. The
+// argument sent of Add is the sequence number that follows the last sent packet. The argument open
+// of Add is true if the last sent packet is a Pack (several small messages) to which messages may
+// still be added.
 func (q *Queue[F]) Add(fn func(error), after Tails[F], sent seq.Num, open bool) {
 	q.entries = append(q.entries, entry[F]{
 		fn: fn, after: after, until: sent, sent: sent, open: open, fences: q.set, err: q.untold,
@@ -87,7 +88,7 @@ func (q *Queue[F]) Add(fn func(error), after Tails[F], sent seq.Num, open bool) 
 	q.untold = nil
 }
 
-// Fence adds a call of Fence. The parameters have the same meaning as in Add.
+// Fence adds a call of Fence, with the same arguments as Add.
 func (q *Queue[F]) Fence(after Tails[F], sent seq.Num, open bool) {
 	q.entries = append(q.entries, entry[F]{
 		fence: true, fences: q.set, after: after, until: sent, sent: sent, open: open,
@@ -97,7 +98,7 @@ func (q *Queue[F]) Fence(after Tails[F], sent seq.Num, open bool) {
 
 // Last returns the sequence number before which all packets must be acknowledged to complete the
 // latest call. The result ok of Last is false if no call is pending, or if the latest call still
-// waits for fragments to be sent.
+// waits until fragments are sent.
 func (q *Queue[F]) Last() (until seq.Num, ok bool) {
 	if q.Len() == 0 {
 		return 0, false
@@ -113,9 +114,9 @@ type Done struct {
 	Fence bool
 }
 
-// Next removes and returns the oldest call if that call is complete. A call is complete when all
-// packets before the call's number are acknowledged, which means that oldest has reached the
-// call's number. A fence also waits until the peer owes no answer to an operation.
+// Next removes and returns the oldest call, if this call is complete. A call is complete when all
+// packets before its sequence number are acknowledged, and oldest is the first unacknowledged
+// number. A fence also waits until the peer has answered all operations.
 func (q *Queue[F]) Next(oldest seq.Num, answersAwaited bool) (d Done, ok bool) {
 	if q.Len() == 0 {
 		return d, false
@@ -130,7 +131,7 @@ func (q *Queue[F]) Next(oldest seq.Num, answersAwaited bool) (d Done, ok bool) {
 	return q.pop(), true
 }
 
-// Fail removes and returns the oldest call, complete or not.
+// Fail removes and returns the oldest call, even if it is not complete.
 func (q *Queue[F]) Fail() (d Done, ok bool) {
 	if q.Len() == 0 {
 		return d, false
@@ -138,8 +139,8 @@ func (q *Queue[F]) Fail() (d Done, ok bool) {
 	return q.pop(), true
 }
 
-// pop removes the oldest call. When half of the slice is unused, pop moves the remaining
-// entries to the front; on average, an entry moves at most once.
+// pop removes the oldest call. pop moves the other entries to the front when half of the slice is
+// unused, so that an entry moves at most once on average.
 func (q *Queue[F]) pop() Done {
 	e := &q.entries[q.head]
 	d := Done{Fn: e.fn, Err: e.err, Fence: e.fence}
@@ -152,11 +153,11 @@ func (q *Queue[F]) pop() Done {
 	return d
 }
 
-// Sent notes that the last packet of fragment f was sent, and that until is the sequence number
-// after that packet. The calls that waited for fragment f now wait until all packets before
-// number until are acknowledged. Sent returns true if a call that waited for f waits for no other
-// fragment. Calls are ordered like their fragments, so the loop ends at the first call that waits
-// for another fragment.
+// Sent records that the last packet of fragment f was sent, and that until is the sequence number
+// after this packet. The calls that waited for f now wait until all packets before the number until
+// are acknowledged. Sent returns true if a call that waited for f waits for no other fragment. The
+// loop in Sent ends at the first call that waits for another fragment, because calls are in the
+// order of their fragments.
 func (q *Queue[F]) Sent(f F, flow int, until seq.Num) (asks bool) {
 	if q == nil {
 		return false
@@ -175,8 +176,8 @@ func (q *Queue[F]) Sent(f F, flow int, until seq.Num) (asks bool) {
 	return asks
 }
 
-// Withdrawn notes that fragment f leaves its queue without being sent. The calls that waited
-// for f now wait for the fragment before it in the queue.
+// Withdrawn records that fragment f leaves its queue without being sent. The calls that waited for
+// f now wait for the fragment that precedes f in the queue.
 func (q *Queue[F]) Withdrawn(f, before F) {
 	if q == nil {
 		return
@@ -191,9 +192,9 @@ func (q *Queue[F]) Withdrawn(f, before F) {
 	}
 }
 
-// Again notes that fragment f, which was sent up to number until, is queued again. The calls that
-// had waited for f wait for f again. Parameter behind of Again is the fragment queued before f,
-// or the zero value if f is first in the queue.
+// Again records that fragment f, which was sent up to the number until, is queued again. The calls
+// that waited for f before it was sent wait for f again. The argument behind of Again is the
+// fragment queued before f, or the zero value if f is the first one of the queue.
 func (q *Queue[F]) Again(f F, flow int, until seq.Num, behind F) {
 	if q == nil {
 		return
@@ -208,9 +209,10 @@ func (q *Queue[F]) Again(f F, flow int, until seq.Num, behind F) {
 	}
 }
 
-// Requeued recomputes which fragments each call waits for, because some fragments have moved to
-// the other flow. Function last returns the last queued fragments that have at most the given
-// number of fences before them. A call may then wait for a few more fragments than necessary.
+// Requeued updates the fragments for which the calls wait, after some fragments have moved to the
+// other flow. The function last returns the last queued fragments that have at most the given
+// number of fences before them. After Requeued a call may wait for a few more fragments than
+// necessary.
 func (q *Queue[F]) Requeued(last func(fences uint32) Tails[F]) {
 	if q == nil {
 		return
@@ -221,8 +223,8 @@ func (q *Queue[F]) Requeued(last func(fences uint32) Tails[F]) {
 	}
 }
 
-// Renumber sets the sequence numbers of all calls to the endpoint's first number. Renumber may
-// be called only before the endpoint has sent a packet.
+// Renumber sets the sequence numbers of all calls to the first number of the endpoint, which must
+// not have sent a packet.
 func (q *Queue[F]) Renumber(sent seq.Num) {
 	if q == nil {
 		return
@@ -233,11 +235,11 @@ func (q *Queue[F]) Renumber(sent seq.Num) {
 	}
 }
 
-// Refused records messages of packet n that the peer refused after they were reported as done.
-// The oldest pending flush that was called after packet n was sent reports the error. If no
-// pending flush was called after packet n, the next call of Flush reports the error. If packet n
-// could still take messages at the time of that flush, the refused messages may be later ones;
-// the next flush then reports the error too.
+// Refused records messages of packet n that the peer has refused after their sends were reported as
+// done. The oldest pending flush that was called after packet n was sent returns the error of these
+// messages. If no pending flush was called after packet n was sent, the next call of Flush returns
+// the error. If messages could be added to packet n after that flush, the refused messages may be
+// later ones, and the next flush also returns the error.
 func (q *Queue[F]) Refused(n seq.Num, messages int, err error) {
 	if messages <= 0 {
 		return
@@ -267,9 +269,9 @@ func (q *Queue[F]) Refusals() (messages uint64, last error) {
 	return q.refused, q.last
 }
 
-// Check verifies that every pending call waits for something that can still happen. Function
-// queued reports whether a fragment is in a queue. The packets in flight have numbers from
-// oldest up to, but not including, sent.
+// Check verifies that every pending call waits for an event that can still occur. The function
+// queued reports whether a fragment is in a queue. The packets in flight have the numbers from
+// oldest to sent-1.
 func (q *Queue[F]) Check(
 	oldest, sent seq.Num, answersAwaited bool, queued func(F) bool,
 ) error {

@@ -25,12 +25,12 @@ type Expectation[E any] struct {
 	put    Put
 	puts   progress // the peer's latest put
 	// next is the peer whose chunks usually arrive in the poll after this peer's chunks. rival is
-	// another peer whose chunks arrived, the last time, in the poll after this peer's chunks. A
-	// rival that follows twice becomes next.
+	// another peer whose chunks have arrived in the poll after the latest chunks of this peer. If a
+	// rival's chunks follow twice, the rival becomes next.
 	next, rival *Expectation[E]
 }
 
-// Put describes where the next chunk of a put belongs.
+// Put describes the memory for the next chunk of a put.
 type Put struct {
 	Flags  frag.Flags // the put and operation flags of the chunk; 0: the chunk is of a message
 	Handle uint64     // of the region
@@ -39,14 +39,14 @@ type Put struct {
 	op     uint32
 }
 
-// New returns the Expectation for the peer of the endpoint of, whose messages asm reassembles.
-// Parameter counted says that the fabric between the two is reliable and ordered.
+// New returns the Expectation for the peer of an endpoint, whose messages asm reassembles. The
+// argument counted of New is true if the fabric between the two sides is reliable and ordered.
 func New[E any](of E, asm *frag.Assembler, counted bool) *Expectation[E] {
 	return &Expectation[E]{Of: of, asm: asm, counted: counted}
 }
 
-// End ends the Expectation of an endpoint that ends. Other peers' Expectations may still refer to
-// an Expectation that has ended.
+// End ends the Expectation of an endpoint that ends. Expectations of other peers may still refer to
+// the ended one.
 func (x *Expectation[E]) End() { *x = Expectation[E]{ended: true} }
 
 // living returns x, or nil if the endpoint of x has ended.
@@ -60,8 +60,8 @@ func (x *Expectation[E]) living() *Expectation[E] {
 // close ends the expectation of a chunk.
 func (x *Expectation[E]) close() { x.open, x.begins = false, false }
 
-// Message returns the memory for the next chunks of the peer's message, or nil. The memory ends
-// with a whole chunk, and is valid for one poll.
+// Message returns the memory for the next chunks of the peer's message, or nil. The memory ends at
+// the end of a chunk, and is valid for one poll.
 func (x *Expectation[E]) Message() (mem []byte) {
 	if !x.begins {
 		return x.asm.Landing(x.fragID, x.offset, bytesMax)
@@ -72,9 +72,9 @@ func (x *Expectation[E]) Message() (mem []byte) {
 	return mem
 }
 
-// Put returns where the next chunks of the peer's put belong. The result ok is false if the
-// expected chunk is of a message. Put.Bytes is a whole number of chunks, or all that is left of the
-// put.
+// Put returns the memory for the next chunks of the peer's put. The result ok of Put is false if
+// the expected chunk is part of a message. Put.Bytes is a multiple of the chunk size, or the rest
+// of the put.
 func (x *Expectation[E]) Put() (p Put, ok bool) {
 	p = x.put
 	if n := min(p.Bytes, bytesMax); n < p.Bytes {
@@ -83,8 +83,8 @@ func (x *Expectation[E]) Put() (p Put, ok bool) {
 	return p, p.Flags != 0
 }
 
-// Check verifies an endpoint's Expectation between two polls. Parameter lands says whether landings
-// are possible for the endpoint's chunks.
+// Check verifies an endpoint's Expectation between two polls. The argument lands of Check is true
+// if the endpoint's chunks can be received directly.
 func (x *Expectation[E]) Check(lands bool) error {
 	if x.ended || x.begins && !x.open || x.open && !lands || x.missed >= MissedMax && x.open {
 		return fmt.Errorf("fragment %d from offset %d on is expected: %v, its beginning: %v, "+
@@ -93,7 +93,7 @@ func (x *Expectation[E]) Check(lands bool) error {
 	return nil
 }
 
-// progress records which bytes of a peer's latest chunked put have arrived and must not be
+// progress records which bytes of a peer's latest chunked put have arrived, and must not be
 // overwritten.
 type progress struct {
 	fragID uint32
@@ -101,8 +101,8 @@ type progress struct {
 	known  bool   // fragID and high are valid
 }
 
-// reached records that a chunk was accepted whose bytes end before the offset end. reached returns
-// false if the chunk is of an earlier put, or if later bytes of the put have already arrived.
+// reached records an accepted chunk whose bytes end before the offset end. reached returns false if
+// the chunk is part of an earlier put, or if later bytes of the put have already arrived.
 func (p *progress) reached(fragID, end uint32) bool {
 	switch ahead := int32(fragID - p.fragID); {
 	case p.known && ahead == 0:

@@ -31,30 +31,30 @@ type Plan[E any] struct {
 	guessMin uint32 // least fragment size for which a first chunk is expected
 }
 
-// GuessBytesMin is the fragment size, in bytes, from which on a landing for the first chunks saves
-// time. For smaller fragments, a poll without a landing is faster, because such a poll receives
-// several fragments at once.
+// GuessBytesMin is the fragment size, in bytes, from which on the first chunks of an expected
+// fragment are received directly. Smaller fragments are received faster without a landing, because
+// one poll then returns several of them.
 const GuessBytesMin = 32 << 10
 
-// bytesMax is the maximum size, in bytes, of a landing.
+// bytesMax is the maximum size of a landing, in bytes.
 const bytesMax = 1 << 20
 
-// MissedMax is the number of consecutive polls without the expected chunk after which the chunk is
-// not expected any more. A chunk that arrives in its receive buffer restarts the landings for the
-// next chunks.
+// MissedMax is the number of consecutive polls without the expected chunk after which no chunk is
+// expected. The next chunk that arrives in a receive buffer starts the expectation of its
+// successors.
 const MissedMax = 2
 
-// PausePolls is the number of polls without a landing after a landing got unexpected packets.
-// Unexpected packets arrive, for example, when two peers send large fragments at the same time.
+// PausePolls is the number of polls without a landing after unexpected packets, such as those of
+// two peers that send large fragments at the same time.
 const PausePolls = 2
 
-// AloneBytesMin is the packet size, in bytes, from which on packets arrive one by one. For smaller
-// packets, one poll may return a whole segmentation-offload train, even beyond the poll's limit.
+// AloneBytesMin is the packet size, in bytes, from which on packets arrive one by one. With smaller
+// packets, one poll may return all packets of a coalesced message, even more than the poll's limit.
 const AloneBytesMin = 16 << 10
 
-// Init prepares a Plan for the landings of channel c, whose provider takes landings through lander.
-// The receive buffers of c are in arena. The first chunk of a fragment is expected from guessMin
-// bytes on, usually GuessBytesMin.
+// Init prepares a Plan for channel c, whose provider receives the landings through lander. The
+// argument arena of Init holds the receive buffers of c. The first chunk of a fragment is expected
+// if the fragment has at least guessMin bytes, usually GuessBytesMin.
 func (p *Plan[E]) Init(c *port.Channel, lander fabric.Lander, arena *fabric.Arena,
 	guessMin uint32,
 ) {
@@ -65,16 +65,16 @@ func (p *Plan[E]) Init(c *port.Channel, lander fabric.Lander, arena *fabric.Aren
 func (p *Plan[E]) On(c *port.Channel) bool { return p.on == c }
 
 // Due reports whether the next poll of channel c needs a landing, or has to withdraw the latest
-// landing.
+// one.
 func (p *Plan[E]) Due(c *port.Channel) bool { return p.on == c && (p.armed || p.next != nil) }
 
 // Armed reports whether the provider has a landing, which the next poll replaces or withdraws.
 func (p *Plan[E]) Armed() bool { return p.armed }
 
-// OneByOne reports whether the next poll should ask for a single packet. OneByOne is true if no
-// landing is planned, and the channel was idle or a fragment of large packets has just become
-// whole. After the first chunk of a large fragment, the following chunks can then be received in
-// place.
+// OneByOne reports whether the next poll should ask for a single packet. OneByOne returns true if
+// no landing is planned, and if the channel was idle or a fragment of large packets was just
+// completed. After the first chunk of a large fragment, the following chunks can then be received
+// directly.
 func (p *Plan[E]) OneByOne(idle bool) bool {
 	one := p.next == nil && (idle || p.justWhole)
 	if one {
@@ -86,9 +86,9 @@ func (p *Plan[E]) OneByOne(idle bool) bool {
 // Worth reports whether a fragment of sizeBytes is large enough for landings.
 func (p *Plan[E]) Worth(sizeBytes uint32) bool { return sizeBytes >= p.guessMin }
 
-// ChunkCame updates the Expectation of a peer after the arrival of a message's chunk with the
-// header h. Parameter whole says that the fragment is complete. After two fragments of the same
-// size from a peer, a third fragment of that size is expected. The landing for its first chunks is
+// ChunkCame updates the Expectation of a peer after a chunk of a message with the header h. The
+// argument whole of ChunkCame is true if the fragment is complete. After two fragments of equal
+// size from a peer, a third one of this size is expected. The landing for the expected fragment is
 // the buffer that the fragment will get.
 func (p *Plan[E]) ChunkCame(x *Expectation[E], h *frag.Header, whole bool) {
 	x.missed, x.put = 0, Put{}
@@ -104,10 +104,9 @@ func (p *Plan[E]) ChunkCame(x *Expectation[E], h *frag.Header, whole bool) {
 	p.plan(x)
 }
 
-// PutCame updates the Expectation of a peer after the acceptance of a put's chunk with the header
-// h. If no byte behind the chunk has arrived, the bytes behind the chunk are expected next. The
-// memory of a region belongs to the application, so there is no landing for the first chunk of a
-// put, nor for bytes that have arrived already.
+// PutCame updates the Expectation of a peer after an accepted chunk of a put with the header h. The
+// bytes behind the chunk are expected next, unless some of them have already arrived. There is no
+// landing for the first chunk of a put, because the memory of a region belongs to the application.
 func (p *Plan[E]) PutCame(x *Expectation[E], h *frag.Header) {
 	end := h.OffsetBytes + uint32(h.PayloadLen)
 	if !x.puts.reached(h.FragID, end) {
@@ -127,8 +126,8 @@ func (p *Plan[E]) PutCame(x *Expectation[E], h *frag.Header) {
 	p.plan(x)
 }
 
-// OtherCame ends the expectation of a chunk, because another packet has come or the endpoint is
-// being closed. x may be nil.
+// OtherCame ends the expectation of a chunk, because another packet has arrived or because the
+// endpoint closes. The argument x of OtherCame may be nil.
 func (p *Plan[E]) OtherCame(x *Expectation[E]) {
 	if x != nil && x.open {
 		p.expectNothing(x)
@@ -142,8 +141,8 @@ func (p *Plan[E]) expectNothing(x *Expectation[E]) {
 	}
 }
 
-// plan chooses whose memory is the landing of the next poll. The chunks of x are the latest to
-// arrive.
+// plan chooses the Expectation whose memory is the landing of the next poll. The argument x of plan
+// is the Expectation of the latest chunks.
 func (p *Plan[E]) plan(x *Expectation[E]) {
 	p.learn(x)
 	p.next = nil
@@ -154,8 +153,8 @@ func (p *Plan[E]) plan(x *Expectation[E]) {
 	}
 }
 
-// learn records that chunks of x have followed the chunks of the last sender of earlier polls. Only
-// the first call of learn in a poll has an effect on the fields next and rival.
+// learn records that chunks of x have followed the chunks of the latest sender of earlier polls.
+// Only the first call of learn in a poll changes next and rival.
 func (p *Plan[E]) learn(x *Expectation[E]) {
 	p.latest = x
 	if p.learned {
@@ -176,7 +175,7 @@ func (p *Plan[E]) learn(x *Expectation[E]) {
 	}
 }
 
-// Check verifies that no poll has left its landing behind.
+// Check verifies that no landing of an earlier poll is left.
 func (p *Plan[E]) Check() error {
 	if p.aim != nil {
 		return errors.New("a landing outlives its poll")

@@ -11,9 +11,9 @@ import (
 // ErrSurplus is the error for a provider that reports more completions than operations were posted.
 var ErrSurplus = errors.New("more completions than were posted")
 
-// Next begins a poll, and returns the Expectation whose memory shall be the landing of the poll, or
-// nil. Parameter bulk is false if the poll must be without a landing. The owner passes the memory
-// of x to Poll, or nil if x has none.
+// Next begins a poll, and returns the Expectation whose memory should be the landing of the poll,
+// or nil. The argument bulk of Next is false if the poll must have no landing. The caller passes
+// the memory of x to Poll, or nil if x has none.
 func (p *Plan[E]) Next(bulk bool) (x *Expectation[E]) {
 	p.mem, p.aim, p.to, p.claimed = nil, nil, Put{}, 0
 	p.before, p.learned = p.latest, false
@@ -30,9 +30,10 @@ func (p *Plan[E]) Next(bulk bool) (x *Expectation[E]) {
 	return p.aim
 }
 
-// Poll polls the channel behind a call of Next. Parameter mem is the landing, which the provider is
-// told first; nil means none. Poll may ask for fewer completions than limit. If the poll had a
-// landing, Landed is true, and the owner calls Done when it has processed the completions.
+// Poll polls the channel after a call of Next. The argument mem of Poll is the landing for the
+// provider, where nil means none. Poll may return fewer completions than limit allows. If the poll
+// had a landing, Landed returns true, and the caller must call Done after it has processed the
+// completions.
 func (p *Plan[E]) Poll(now mono.Time, limit int, mem []byte) (got int, err error) {
 	if err = p.land(mem); err != nil {
 		return 0, err
@@ -41,9 +42,9 @@ func (p *Plan[E]) Poll(now mono.Time, limit int, mem []byte) (got int, err error
 		return p.on.Poll(now, limit)
 	}
 	if p.inOrder() {
-		// A poll with a landing is limited to the number of chunks that fit the landing. Later
-		// packets, such as the next fragment's first chunk, are left to the next poll, which has a
-		// suitable landing.
+		// A poll with a landing returns at most as many packets as the landing has chunks. The next
+		// poll receives later packets, such as the next fragment's first chunk, with a suitable
+		// landing.
 		chunk := int(p.aim.chunk)
 		limit = min(limit, max(1, (len(p.mem)+chunk-1)/chunk))
 	}
@@ -51,11 +52,10 @@ func (p *Plan[E]) Poll(now mono.Time, limit int, mem []byte) (got int, err error
 		return got, err
 	}
 	p.justWhole = false
-	// Completions that the provider has not reported yet may have landed too. The loop polls all
-	// remaining completions before any use of the landed memory. Each poll of the loop asks for one
-	// completion, because a poll with more room would receive further datagrams. The number of
-	// completions is at most the number of posted receives and sends, for which the channel has
-	// room.
+	// The provider may also have written unreported packets to the landing. The loop polls all
+	// remaining completions before the memory of the landing is used. Each poll of the loop asks
+	// for one completion, because a poll for more would receive further datagrams. The channel has
+	// room for the completions of all posted receives and sends.
 	for n := got; n == limit; got += n {
 		if p.lander.Land(nil, 0) {
 			p.armed = false
@@ -73,8 +73,9 @@ func (p *Plan[E]) Poll(now mono.Time, limit int, mem []byte) (got int, err error
 	return got, nil
 }
 
-// inOrder says whether the next packets are very probably the expected chunks. inOrder is true on a
-// fabric that loses no packets, and for a put in packets of at least AloneBytesMin.
+// inOrder reports whether the next packets are almost certainly the expected chunks. inOrder
+// returns true on a fabric that loses no packets, and for a put with packets of at least
+// AloneBytesMin.
 func (p *Plan[E]) inOrder() bool {
 	x := p.aim
 	return x.counted && x.chunk > 0 || p.to.Flags != 0 && x.chunk >= AloneBytesMin
@@ -97,8 +98,7 @@ func (p *Plan[E]) land(mem []byte) error {
 		p.armed = p.mem != nil
 		return nil
 	}
-	// The provider refuses a landing while datagrams of an earlier poll without a landing are
-	// unreported.
+	// The provider refuses a landing while it has unreported datagrams of an earlier poll.
 	p.mem, p.aim = nil, nil
 	if p.armed {
 		return ErrSurplus
@@ -117,8 +117,8 @@ func (p *Plan[E]) Aim() (x *Expectation[E], put bool) { return p.aim, p.to.Flags
 func (p *Plan[E]) Done() { p.aim = nil }
 
 // Match parses the header of a packet into h, and reports whether the packet is the expected chunk
-// and its payload has landed in place. h is valid if Match returns true. The owner must compare
-// h.Conn.
+// and its payload is in its final memory. The header h is valid only if Match returns true. The
+// caller must compare h.Conn with the tag of the endpoint.
 func (p *Plan[E]) Match(comp *fabric.Completion, h *frag.Header) bool {
 	x := p.aim
 	if !x.open || x.put.Flags != p.to.Flags || !p.decode(comp, h) || h.FragID != x.fragID ||
@@ -129,9 +129,9 @@ func (p *Plan[E]) Match(comp *fabric.Completion, h *frag.Header) bool {
 		h.PutOffset == p.to.At+uint64(comp.LandedOff)
 }
 
-// decode parses the header of a chunk whose payload the provider has already written to the
-// landing. The receive buffer holds only the header. decode returns false if the packet is not a
-// chunk, or if the put and operation flags in the header differ from those of the landing.
+// decode parses the header of a chunk whose payload the provider has written to the landing. The
+// receive buffer holds only the header. decode returns false if the packet is not a chunk, or if
+// its flags for puts and operations differ from those of the landing.
 func (p *Plan[E]) decode(comp *fabric.Completion, h *frag.Header) bool {
 	headBytes := int(comp.Len - comp.Landed)
 	if comp.Landed == 0 || comp.Errno != 0 || headBytes > p.arena.Size() {
@@ -142,9 +142,9 @@ func (p *Plan[E]) decode(comp *fabric.Completion, h *frag.Header) bool {
 		h.Flags&(frag.FlagPut|frag.FlagOp) == p.to.Flags
 }
 
-// Run returns the number of packets in comps that continue the run of chunks whose first packet is
-// comps[0] with the header h. The headers in a run of chunks differ only in numbers and offset, and
-// the payloads are adjacent. Chunks of such a run need no further checks.
+// Run returns how many packets at the beginning of comps are adjacent chunks, where h is the header
+// of the first packet. The headers of adjacent chunks differ only in their numbers and offsets.
+// Only the first chunk of a run needs all checks.
 func (p *Plan[E]) Run(h *frag.Header, comps []fabric.Completion) (count int) {
 	if len(comps) == 1 {
 		return 0
@@ -166,9 +166,9 @@ func (p *Plan[E]) Run(h *frag.Header, comps []fabric.Completion) (count int) {
 	return count
 }
 
-// Accept adds count chunks, whose payloads are in place already, to their message. h is the header
-// of the first chunk. Parameter inOrder says that no earlier packet is missing. The result is the
-// complete message, or nil.
+// Accept adds count chunks, whose payloads are already in their final memory, to their message. The
+// argument h of Accept is the header of the first chunk. The argument inOrder of Accept is true if
+// no earlier packet is missing. Accept returns the message if it is complete, or nil.
 func (p *Plan[E]) Accept(h *frag.Header, count int, inOrder bool) (*frag.Message, error) {
 	x := p.aim
 	if !x.begins {
@@ -179,9 +179,8 @@ func (p *Plan[E]) Accept(h *frag.Header, count int, inOrder bool) (*frag.Message
 	return msg, err
 }
 
-// Claim reports whether the payload of a put's chunk stands where it belongs: at the beginning of
-// target, which has the size of the chunk and those behind it. These bytes are then not zeroed by
-// Restore.
+// Claim reports whether the payload of a put's chunk was written to the right memory, which is the
+// beginning of target. Restore does not zero the claimed bytes.
 func (p *Plan[E]) Claim(comp *fabric.Completion, target []byte) bool {
 	if len(target) == 0 || &target[0] != &p.mem[comp.LandedOff] {
 		return false
@@ -190,9 +189,9 @@ func (p *Plan[E]) Claim(comp *fabric.Completion, target []byte) bool {
 	return true
 }
 
-// Restore copies landed payloads back into the receive buffers of their packets, behind the
-// headers. If the landing was for the first chunk of an expected fragment, that expectation ends,
-// so that later packets can be received fast again.
+// Restore copies payloads from the landing back into the receive buffers of their packets, behind
+// the headers. If the landing was for the first chunk of an expected fragment, the expectation
+// ends, so that later polls return many packets.
 func (p *Plan[E]) Restore(comps []fabric.Completion) {
 	guess := p.aim.begins
 	if guess && len(comps) > 0 {
@@ -220,10 +219,9 @@ func (p *Plan[E]) Restore(comps []fabric.Completion) {
 	}
 }
 
-// scrub zeroes the bytes that packets other than the expected put have written to a region's
-// landing. These packets are in comps. The provider has written at most as many bytes as the
-// packets in comps have together. The bytes of the put that belong into the zeroed memory arrive
-// later.
+// scrub zeroes the bytes that the provider has written to a region's landing for the unexpected
+// packets in comps. The provider has written at most as many bytes as the packets in comps have
+// together. The bytes of the put that belong to the zeroed memory arrive later.
 func (p *Plan[E]) scrub(comps []fabric.Completion) {
 	if p.to.Flags == 0 {
 		return

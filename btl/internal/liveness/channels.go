@@ -5,18 +5,13 @@ import (
 	"time"
 )
 
-// A firewall or a NAT between two hosts has an entry for each pair of ports, and drops an entry
-// that no packet has used for a while (on Linux: 30 s). Each channel has its own pair of ports,
-// and a connection may use only one channel for a long time. Each side therefore measures the
-// silence of each channel. When a channel is silent for KeepAlive, the side sends a probe
-// through that channel. Only packets that this side sends end the silence, because some NATs
-// renew an entry only for outgoing packets.
+// A firewall or a NAT between two hosts has an entry for each pair of ports, and drops entries that
+// no packet has used for some time, which is 30 s on Linux. Each channel has its own pair of ports,
+// and a connection may use only one channel for a long time. Each side therefore sends a probe
+// through a channel on which it has sent nothing for KeepAlive. Received packets do not count,
+// because some NATs renew an entry only for outgoing packets.
 //
-//	look      look      look      look: silent since the first one, so it asks
-//	 |--------*|---------|---------|
-//	           KeepAlive / 2        KeepAlive after the packet (*) at most
-//
-// The packet numbers of a channel tell whether a packet was sent since the previous look, so no
+// The packet numbers of a channel show whether a packet was sent since the previous check, so no
 // work per packet is needed.
 
 // Channels is the number of channels of a connection.
@@ -24,7 +19,7 @@ const Channels = 2
 
 var channelNames = [Channels]string{"command", "data"}
 
-// Sent holds the number of the latest packet sent on each channel.
+// Sent holds the number of the latest packet that was sent on each channel.
 type Sent [Channels]uint32
 
 // channels tracks how long each channel has been silent.
@@ -35,7 +30,7 @@ type channels struct {
 	asking   [Channels]bool // the latest probe of the channel has no answer
 }
 
-// BeginChannels starts measuring the silence of all channels.
+// BeginChannels starts to measure the silence of all channels.
 func (p *Peer) BeginChannels(now Time, sent Sent) {
 	p.channels = channels{lookedAt: now, sent: sent}
 	for i := range p.since {
@@ -43,22 +38,21 @@ func (p *Peer) BeginChannels(now Time, sent Sent) {
 	}
 }
 
-// AskedBy notes that a probe for a sign of life was sent through a channel, in the packet of
-// the given number.
+// AskedBy records that a probe with the given packet number was sent through a channel.
 func (p *Peer) AskedBy(channel int, now Time, number uint32) {
 	p.since[channel], p.channels.sent[channel], p.asking[channel] = now, number, true
 }
 
-// AnsweredBy notes that the peer has answered a probe of a channel.
+// AnsweredBy records that the peer has answered a probe of a channel.
 func (p *Peer) AnsweredBy(channel int, now Time) {
 	p.Answered(now)
 	p.asking[channel] = false
 }
 
-// SilentChannels checks the silence of the first count channels. Result ask marks the channels
-// through which a probe is due. A probe is due after a silence of KeepAlive, or of a quarter of
-// KeepAlive if the previous probe was not answered. Result next of SilentChannels is the time
-// until the next check.
+// SilentChannels checks the silence of the first count channels. The result ask has a bit for each
+// channel through which a probe is due. A probe is due after a silence of KeepAlive, or of a
+// quarter of KeepAlive if the previous probe was not answered. The result next of SilentChannels is
+// the time until the next check.
 func (p *Peer) SilentChannels(
 	now Time, r *Rules, sent Sent, count int,
 ) (ask [Channels]bool, next time.Duration) {

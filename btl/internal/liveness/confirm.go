@@ -2,9 +2,8 @@ package liveness
 
 import "time"
 
-// A counted link runs over a reliable fabric, and has no retransmission timers to detect a dead
-// peer. On a counted link this side probes the peer when an expected acknowledgement does not
-// come.
+// A counted link, which runs over a reliable fabric, has no retransmission timers, and therefore
+// probes the peer when an expected acknowledgement does not arrive.
 
 // Watch starts the timer for an outstanding acknowledgement.
 func (s *Watches[E]) Watch(ep E, d time.Duration) {
@@ -12,20 +11,20 @@ func (s *Watches[E]) Watch(ep E, d time.Duration) {
 	s.watchOf(ep).watched = true
 }
 
-// mayAsk reports whether a peer may be probed for an acknowledgement ahead of the timer.
+// mayAsk reports whether a peer may be asked for an acknowledgement before the timer expires.
 func (w *Watch) mayAsk(v *View) bool {
 	return v.Counted && v.Connected && !v.Closing && !w.superseded && !w.broken
 }
 
-// Urge probes at once for the acknowledgement of the packets in flight. Urge does so only on a
-// counted link, and only if nothing waits to be sent.
+// Urge asks at once for the acknowledgement of the packets in flight. Urge has an effect only on a
+// counted link on which no packet waits to be sent.
 func (s *Watches[E]) Urge(ep E) {
 	if w, v := s.watchOf(ep), s.host.View(ep); w.mayAsk(&v) && v.InFlight && !v.Unsent {
 		s.Watch(ep, 0)
 	}
 }
 
-// Takes notes that the peer has declared itself established.
+// Takes records that the peer has said that it is established.
 func (s *Watches[E]) Takes(ep E) {
 	if w := s.watchOf(ep); !w.takes {
 		w.takes = true
@@ -34,8 +33,8 @@ func (s *Watches[E]) Takes(ep E) {
 }
 
 // AskMissed probes a peer at once, if the peer's first ACKs arrived before this side was
-// established. The early ACKs carried the peer's first credits, which the peer repeats only when
-// probed.
+// established. The peer's first ACKs contain its first credits, which the peer repeats only when it
+// is probed.
 func (s *Watches[E]) AskMissed(ep E) {
 	w, v := s.watchOf(ep), s.host.View(ep)
 	if w.missed && w.mayAsk(&v) && v.Owed() && !v.Handshaking {
@@ -52,8 +51,8 @@ func (s *Watches[E]) Break(ep E) {
 	}
 }
 
-// onWatch probes for an acknowledgement, or ends the endpoint of a peer that has not answered
-// for too long.
+// onWatch asks for an acknowledgement, or ends the endpoint of a peer that has not answered for too
+// long.
 func (s *Watches[E]) onWatch(ep E, w *Watch, v *View) {
 	verdict := w.Verdict(s.host.Now(), &s.Rules, Confirm, 0)
 	if verdict.Owed < s.Rules.AskEvery() && !w.missed && s.mayAnswer(w, v) {
@@ -65,7 +64,7 @@ func (s *Watches[E]) onWatch(ep E, w *Watch, v *View) {
 		return
 	}
 	s.ask(ep, w)
-	// The interval is shorter while a probe for missed credits is pending, because no buffer
+	// The interval is shorter while a probe for missed credits could not be sent, because no buffer
 	// was free or the peer is not known to be established.
 	every := s.Rules.AskEvery()
 	if w.missed {
@@ -74,18 +73,19 @@ func (s *Watches[E]) onWatch(ep E, w *Watch, v *View) {
 	s.Watch(ep, verdict.Next(every))
 }
 
-// mayAnswer reports whether the answer to the latest probe may still be on its way. The answer
-// may be if no packet was sent after the probe, and the peer was heard since. If the round trip
-// exceeds the probe interval, more probes are useless, because each needs its own answer. A peer
-// that ignores the probe is probed again after PeerTimeout, even if it sends other packets.
+// mayAnswer reports whether the answer to the latest probe may still be in flight. mayAnswer
+// returns true if no packet was sent after the probe, and a packet of the peer has arrived since
+// the probe. If the round trip exceeds the probe interval, further probes are useless, because each
+// needs its own answer. A peer that ignores the probe is probed again after PeerTimeout, even if it
+// sends other packets.
 func (s *Watches[E]) mayAnswer(w *Watch, v *View) bool {
 	return w.asked == v.Next && w.HeardAfter(w.askedAt) &&
 		s.host.Now().Sub(w.askedAt) < s.Rules.PeerTimeout
 }
 
-// ask sends a packet that requests an acknowledgement. If no buffer is free, the next timer tries
-// again. A peer that is not known to be established would drop a counted packet, so ask sends a
-// Hello instead.
+// ask sends a packet that requests an acknowledgement. If no buffer is free, the probe is sent at
+// the next expiry of the timer. A peer that is not known to be established would drop a counted
+// packet, so ask sends a Hello instead.
 func (s *Watches[E]) ask(ep E, w *Watch) {
 	if !w.takes {
 		s.host.Ask(ep, 0)
@@ -97,7 +97,7 @@ func (s *Watches[E]) ask(ep E, w *Watch) {
 	w.asked, w.askedAt = s.host.View(ep).Next, s.host.Now()
 }
 
-// onUnconfirmed probes a peer until the peer is known to be connected. Until then no data may
+// onUnconfirmed probes a peer until the peer is known to be established, before which no data may
 // be sent to the peer.
 func (s *Watches[E]) onUnconfirmed(ep E, w *Watch) {
 	verdict := w.Verdict(s.host.Now(), &s.Rules, Sign, 0)

@@ -6,8 +6,7 @@ import (
 	"gobtl/internal/seq"
 )
 
-// View is the state of an endpoint that Watches needs when the endpoint's timer expires or is
-// set.
+// View is the state of an endpoint that Watches needs when the endpoint's timer expires or is set.
 type View struct {
 	Accepting   bool // half open: the peer has not proven its address
 	Connected   bool
@@ -23,8 +22,8 @@ type View struct {
 	Next        seq.Num
 }
 
-// Owed reports whether the peer of a counted link owes an acknowledgement, or its first
-// credits.
+// Owed reports whether an acknowledgement, or the first credits, of the peer of a counted link are
+// outstanding.
 func (v *View) Owed() bool { return v.Counted && (v.InFlight || !v.Open) }
 
 // Why is the reason for which Watches ends an endpoint.
@@ -61,32 +60,30 @@ func (w Why) String() string {
 
 // Host carries out the decisions of Watches. The methods of Host may call Watches.
 type Host[E any] interface {
-	// Now is the present instant on a clock that stops while the owner does not run. Clock is
-	// the present instant of the timers.
+	// Now is the present time on a clock that stops while the process does not run. Clock is the
+	// present time of the timers.
 	Now() Time
 	Clock() Time
 	View(ep E) View
-	// Sent returns the numbers of the latest packets sent to the peer.
+	// Sent returns the numbers of the latest packets that were sent to the peer.
 	Sent(ep E) Sent
-	// At returns the endpoint of a slot, and All the endpoints of all slots; free slots have
-	// the zero value. Latest returns the endpoint that is registered for the address of ep's
+	// At returns the endpoint of a slot, and All returns the endpoints of all slots, with the zero
+	// value for free slots. Latest returns the endpoint that is registered for the address of ep's
 	// peer, or the zero value.
 	At(slot uint32) E
 	All() []E
 	Latest(ep E) E
-	// LeadTo registers ep for the address of its peer, if no endpoint is registered for that
+	// LeadTo registers ep for the address of its peer, if no endpoint is registered for this
 	// address.
 	LeadTo(ep E)
-	// Handshake continues the handshake of an endpoint whose timer has expired. SendRound
-	// repeats the Hellos that have no answer. ConfirmAgain repeats the Hellos which say that
-	// both channels are proven. SendRound and ConfirmAgain return the time until the next
-	// repetition.
+	// Handshake continues the handshake of an endpoint whose timer has expired. SendRound repeats
+	// the Hellos that have no answer. ConfirmAgain repeats the Hellos that say that both channels
+	// are proven. SendRound and ConfirmAgain return the time until the next repetition.
 	Handshake(ep E)
 	SendRound(ep E) time.Duration
 	ConfirmAgain(ep E) time.Duration
-	// Ask probes the peer for a sign of life through a channel. Question requests an
-	// acknowledgement by a numbered packet, and returns false if no buffer is free for that
-	// packet.
+	// Ask sends the peer a probe through a channel. Question requests an acknowledgement by a
+	// numbered packet, and returns false if no buffer is free for this packet.
 	Ask(ep E, channel int)
 	Question(ep E) bool
 	// AskLife asks whether the peer has restarted, with a nonce. Random returns a random number.

@@ -9,28 +9,27 @@ import (
 	"gobtl/internal/seq"
 )
 
-// Time is an instant in nanoseconds on a clock that stops while the owner does not run.
+// Time is an instant in nanoseconds on a clock that stops while the process does not run.
 type Time = mono.Time
 
 const (
-	// TriesMin is the minimum number of unanswered retransmissions or probes before a silent
-	// peer is declared dead. A process that was itself stopped for a while finds all its timers
-	// expired, so time alone is not enough.
+	// TriesMin is the minimum number of unanswered retransmissions or probes before a silent peer
+	// is declared dead. A long silence alone does not suffice, because a process that was stopped
+	// finds all its timers expired.
 	TriesMin = 3
-	// oldestTriesMin is the minimum number of retransmissions of the oldest packet before a
-	// peer is dead, if other packets of the peer have arrived meanwhile. The path of such a
-	// peer may be lossy.
+	// oldestTriesMin is the minimum number of retransmissions of the oldest packet before a peer
+	// that sends other packets is declared dead. The path to such a peer may lose many packets.
 	oldestTriesMin = 8
-	// lifeRound is the minimum silence of the peer before it is asked whether it has restarted,
-	// and the minimum interval between two such questions.
+	// lifeRound is the minimum silence of the peer before it is asked whether it has restarted, and
+	// the minimum interval between two such questions.
 	lifeRound = 40 * time.Millisecond
 )
 
-// Rules holds the parameters by which all peers of an owner are judged.
+// Rules holds the parameters by which all peers are judged.
 type Rules struct {
 	PeerTimeout time.Duration // for how long a peer may owe an answer
-	// KeepAlive is the silence after which a peer is probed for a sign of life; a negative
-	// value disables these probes.
+	// KeepAlive is the silence after which a peer is probed, and a negative KeepAlive disables the
+	// probes.
 	KeepAlive time.Duration
 }
 
@@ -38,8 +37,8 @@ type Rules struct {
 // interval between such probes.
 func (r *Rules) PressAfter() time.Duration { return r.PeerTimeout / 8 }
 
-// AskEvery is the interval between probes of a peer that owes an acknowledgement on a counted
-// link.
+// AskEvery is the interval between probes of a peer on a counted link from which an acknowledgement
+// is outstanding.
 func (r *Rules) AskEvery() time.Duration {
 	d := r.PeerTimeout / 4
 	if r.KeepAlive > 0 {
@@ -48,8 +47,7 @@ func (r *Rules) AskEvery() time.Duration {
 	return d
 }
 
-// sooner is the interval between the probes that are still missing when a peer's time has run
-// out.
+// sooner is the interval between the remaining probes after a peer's time has run out.
 func (r *Rules) sooner() time.Duration { return r.PeerTimeout / 16 }
 
 // Peer records the signs of life of one peer. Begin initializes a Peer.
@@ -63,9 +61,8 @@ type Peer struct {
 	answeredAt Time
 	away       time.Duration // by which it may be silent for longer
 	oldest     seq.Num
-	// oldestResends counts the retransmissions of the oldest packet since oldestAt.
-	// silentResends counts the timeout retransmissions since heardAt, except those right after
-	// another.
+	// oldestResends counts the retransmissions of the oldest packet since oldestAt. silentResends
+	// counts the retransmissions by time-out since heardAt, except those shortly after another one.
 	oldestResends, silentResends uint32
 	questions                    uint32 // for a sign of life, since heardAt
 	heardBy                      uint8  // the channel of the latest packet of the peer
@@ -74,7 +71,7 @@ type Peer struct {
 	doubts *doubts // made on first use
 }
 
-// doubts holds the state of probes that are rarely needed.
+// doubts holds the state of rarely needed probes.
 type doubts struct {
 	thereAskedAt Time   // latest probe whether the peer's endpoint still exists; 0: none
 	lifeAskedAt  Time   // latest question whether the peer has restarted
@@ -91,22 +88,22 @@ func (p *Peer) doubted() *doubts {
 // Begin starts the record of a peer.
 func (p *Peer) Begin(now Time) { p.heardAt, p.owesAt = now, now }
 
-// Grant allows the peer to be silent for the time away longer than other peers.
+// Grant allows the peer to be silent for the time away in addition to the usual time.
 func (p *Peer) Grant(away time.Duration) { p.away = away }
 
-// Heard notes that a packet of the peer has arrived through a channel.
+// Heard records that a packet of the peer has arrived through a channel.
 func (p *Peer) Heard(now Time, channel int) {
 	p.heardAt, p.heardBy = now, uint8(channel)
 	p.silentResends, p.questions = 0, 0
 }
 
-// FirstInFlight notes that a packet is in flight, after none was.
+// FirstInFlight records that a packet was sent while no other packet was in flight.
 func (p *Peer) FirstInFlight(now Time) { p.owesAt, p.oldestResends = now, 0 }
 
-// Acked notes that the peer has acknowledged a packet.
+// Acked records that the peer has acknowledged a packet.
 func (p *Peer) Acked(now Time) { p.ackedAt = now }
 
-// OldestIs notes the number of the oldest packet in flight, after an acknowledgement was
+// OldestIs records the number of the oldest packet in flight, after an acknowledgement was
 // processed.
 func (p *Peer) OldestIs(now Time, oldest seq.Num) {
 	if oldest != p.oldest {
@@ -115,18 +112,17 @@ func (p *Peer) OldestIs(now Time, oldest seq.Num) {
 	}
 }
 
-// OldestAnswered notes that the peer has acknowledged the oldest packet in flight, or has
-// reported that it has no memory for that packet.
+// OldestAnswered records that the peer has acknowledged the oldest packet in flight, or has
+// reported that it has no memory for this packet.
 func (p *Peer) OldestAnswered(now Time) { p.oldestAt, p.oldestResends = now, 0 }
 
-// Resent notes a retransmission. Parameter oldest of Resent says whether the packet is the oldest
-// in flight, timedOut whether a timeout caused the retransmission, and unread whether received
-// packets may still wait to be read. The result of Resent says whether to ask the peer if it has
-// restarted, because several retransmissions had no answer.
+// Resent records a retransmission. The arguments say whether the packet is the oldest in flight,
+// whether a time-out caused the retransmission, and whether received packets may still be unread.
+// Resent returns true if the peer should be asked whether it has restarted, because several
+// retransmissions were not answered.
 //
-// A process that was stopped finds all timers expired, and short timers expire again at once,
-// while the answers still wait to be read. If unread is true, a retransmission counts only some
-// time after the previous one.
+// If unread is true, Resent counts a retransmission only some time after the previous one, because
+// a process that was stopped finds its timers expired before it reads the answers.
 func (p *Peer) Resent(now Time, r *Rules, oldest, timedOut, unread bool) (askLife bool) {
 	if oldest {
 		p.oldestResends++
@@ -140,20 +136,19 @@ func (p *Peer) Resent(now Time, r *Rules, oldest, timedOut, unread bool) (askLif
 	return askLife
 }
 
-// Asked counts a probe for a sign of life. The result of Asked says whether the previous probe
-// had no answer.
+// Asked counts a probe. Asked returns true if the previous probe was not answered.
 func (p *Peer) Asked() (again bool) {
 	p.questions++
 	return p.questions > 1
 }
 
-// AskAnew resets the count of unanswered probes.
+// AskAnew sets the number of unanswered probes to zero.
 func (p *Peer) AskAnew() { p.questions = 0 }
 
-// Answered notes that the peer has answered a probe.
+// Answered records that the peer has answered a probe.
 func (p *Peer) Answered(now Time) { p.answeredAt = now }
 
-// AskedThere notes that the peer was asked whether its endpoint still exists.
+// AskedThere records that the peer was asked whether its endpoint still exists.
 func (p *Peer) AskedThere(now Time) { p.doubted().thereAskedAt = now }
 
 // ForgetThere cancels the question of AskedThere.
@@ -163,7 +158,7 @@ func (p *Peer) ForgetThere() {
 	}
 }
 
-// IsThere reports whether the peer has answered since AskedThere.
+// IsThere reports whether the peer has answered a probe since AskedThere was called.
 func (p *Peer) IsThere() bool {
 	d := p.doubts
 	return d != nil && d.thereAskedAt != 0 && p.answeredAt >= d.thereAskedAt
@@ -179,8 +174,8 @@ func (p *Peer) MayAskLife(now Time) bool {
 }
 
 // LifeNonce returns the nonce for the next question whether the peer has restarted. If the answer
-// to the previous question may still arrive, LifeNonce returns the previous nonce. A result of 0
-// means that the caller must draw a new nonce.
+// to the previous question may still arrive, LifeNonce returns the previous nonce. If LifeNonce
+// returns 0, the caller must draw a new nonce.
 func (p *Peer) LifeNonce() uint64 {
 	if d := p.doubts; d != nil && p.heardAt < d.lifeAskedAt {
 		return d.lifeNonce
@@ -188,34 +183,34 @@ func (p *Peer) LifeNonce() uint64 {
 	return 0
 }
 
-// AskedLife notes that the peer was asked, with a nonce, whether it has restarted.
+// AskedLife records that the peer was asked, with a nonce, whether it has restarted.
 func (p *Peer) AskedLife(now Time, nonce uint64) {
 	d := p.doubted()
 	d.lifeAskedAt, d.lifeNonce = now, nonce
 }
 
-// AnswersLife reports whether a nonce is that of the latest restart question, and no packet of
-// the peer has arrived since that question.
+// AnswersLife reports whether a nonce is that of the latest question of AskedLife, and no packet of
+// the peer has arrived since.
 func (p *Peer) AnswersLife(nonce uint64) bool {
 	d := p.doubts
 	return d != nil && d.lifeNonce != 0 && nonce == d.lifeNonce && p.heardAt < d.lifeAskedAt
 }
 
-// Quiet is the time since the latest packet of the peer.
+// Quiet returns the time since the latest packet of the peer arrived.
 func (p *Peer) Quiet(now Time) time.Duration { return now.Sub(p.heardAt) }
 
-// HeardAfter reports whether a packet of the peer has arrived after an instant.
+// HeardAfter reports whether a packet of the peer has arrived after the given time.
 func (p *Peer) HeardAfter(t Time) bool { return p.heardAt > t }
 
-// AckedAt is the time of the peer's latest acknowledgement.
+// AckedAt returns the time of the peer's latest acknowledgement.
 func (p *Peer) AckedAt() Time { return p.ackedAt }
 
-// Unanswered is the time since the peer has last answered a probe or acknowledged a packet.
+// Unanswered returns the time since the peer has last answered a probe or acknowledged a packet.
 func (p *Peer) Unanswered(now Time) time.Duration {
 	return now.Sub(max(p.answeredAt, p.ackedAt))
 }
 
-// DeadAfter is how long the peer may owe an answer before it is dead.
+// DeadAfter returns how long an answer of the peer may be outstanding before the peer is dead.
 func (p *Peer) DeadAfter(r *Rules) time.Duration { return r.PeerTimeout + p.away }
 
 // Press makes a probe of the peer due as soon as the peer is silent, regardless of KeepAlive.
@@ -252,8 +247,8 @@ type Verdict struct {
 	Dead  bool
 	Owed  time.Duration // for how long what the peer owes has been due
 	Tries int           // how often it was tried in vain to get it
-	// Within is the time until the next probe must be sent at the latest. Field Within ensures
-	// that a dead peer is noticed when its time is up, and not a back-off interval later.
+	// Within is the time until the next probe must be sent, so that a dead peer is detected when
+	// its time has run out.
 	Within  time.Duration
 	debt    Debt
 	quiet   time.Duration // for how long nothing of the peer has come
@@ -261,8 +256,8 @@ type Verdict struct {
 	heardBy uint8         // the channel of the latest packet
 }
 
-// Why returns the human-readable reason for a peer's death, which names the silent channels and
-// the number of unanswered tries. Retransmissions always use the data channel.
+// Why returns a text with the reason for a peer's death, which names the silent channels and the
+// number of unanswered probes.
 func (v *Verdict) Why() string {
 	owed, tries := v.Owed.Round(time.Millisecond), v.Tries
 	switch {
@@ -277,11 +272,10 @@ func (v *Verdict) Why() string {
 		channelNames[v.heardBy], v.quiet.Round(time.Millisecond))
 }
 
-// Verdict decides whether the peer is dead, judged by a debt. Parameter grace extends the time
-// after which the peer is dead, because packets of the peer may have arrived and not been read
-// yet.
+// Verdict decides whether the peer is dead because of an outstanding answer. The argument grace
+// extends the peer's time, because packets of the peer may have arrived and may be unread.
 //
-// The peer must acknowledge the oldest packet even if other packets of the peer arrive: the
+// Other packets of the peer do not replace the acknowledgement of the oldest packet, because the
 // path may carry only small packets.
 func (p *Peer) Verdict(now Time, r *Rules, debt Debt, grace time.Duration) Verdict {
 	v := Verdict{Tries: int(p.questions), debt: debt, quiet: p.Quiet(now), heardBy: p.heardBy}
@@ -306,16 +300,16 @@ func (p *Peer) Verdict(now Time, r *Rules, debt Debt, grace time.Duration) Verdi
 	return v
 }
 
-// Next is the time until the next probe. Next is the minimum of d and the remaining time of the
-// peer. When the peer's time is over, the missing probes follow in short intervals.
+// Next returns the time until the next probe, which is the minimum of d and the remaining time of
+// the peer. After the peer's time has run out, the remaining probes are sent at short intervals.
 func (v *Verdict) Next(d time.Duration) time.Duration {
 	return max(min(d, v.Within), time.Millisecond)
 }
 
-// Forever is the result of SignDue if no sign of life is ever due.
+// Forever is the result of SignDue if no probe will be due.
 const Forever = time.Duration(math.MaxInt64)
 
-// SignDue is the time until the peer must be probed for a sign of life; 0 means now.
+// SignDue returns the time until the peer must be probed, where 0 means now.
 func (p *Peer) SignDue(now Time, r *Rules) time.Duration {
 	quiet := p.Quiet(now)
 	p.pressed = p.pressed && quiet >= r.PressAfter()
@@ -328,7 +322,7 @@ func (p *Peer) SignDue(now Time, r *Rules) time.Duration {
 	return max(r.KeepAlive-quiet, 0)
 }
 
-// Check verifies that no recorded instant is later than now.
+// Check verifies that no recorded time is later than now.
 func (p *Peer) Check(now Time) error {
 	if max(p.heardAt, p.owesAt, p.ackedAt, p.oldestAt, p.resentAt, p.answeredAt) > now {
 		return fmt.Errorf("heard %d, waits since %d, got on %d, its oldest packet is of %d and resent "+

@@ -2,8 +2,8 @@ package liveness
 
 import "time"
 
-// Supersede starts probes for the peer's end of a connection, because the peer has connected
-// anew, and has probably closed or lost the old connection. Packets that the peer sent on the old
+// Supersede starts to probe the peer's end of an old connection, because the peer has opened a new
+// connection and has probably closed or lost the old one. Packets that the peer sent on the old
 // connection may still arrive.
 func (s *Watches[E]) Supersede(old E) {
 	w, v := s.watchOf(old), s.host.View(old)
@@ -15,10 +15,10 @@ func (s *Watches[E]) Supersede(old E) {
 	s.Set(old, s.supersededTimeout(w, &v))
 }
 
-// onSuperseded probes a peer that has connected anew, to find out if the peer's end of the old
-// connection still exists. Hellos can overtake each other, so the seemingly new connection may
-// be an older one that is closed already. If the peer does not answer for PeerTimeout, the old
-// endpoint ends.
+// onSuperseded probes a peer that has opened a new connection, to find out if the peer's end of the
+// old connection still exists. The seemingly new connection may be an older one that is already
+// closed, because Hellos may arrive in another order than sent. If the peer does not answer for
+// PeerTimeout, the endpoint of the old connection ends.
 func (s *Watches[E]) onSuperseded(ep E, w *Watch, v *View) {
 	now := s.host.Now()
 	if w.IsThere() {
@@ -43,9 +43,9 @@ func (s *Watches[E]) onSuperseded(ep E, w *Watch, v *View) {
 	s.Set(ep, max(again, time.Millisecond))
 }
 
-// supersededTimeout is the delay of the first probe of a superseded peer. The delay is short if
-// the peer owes an answer, because a counted link has no other timer that would detect a dead
-// peer.
+// supersededTimeout returns the time until the first probe of a superseded connection. The first
+// probe is sent soon if an answer of the peer is outstanding, because a counted link has no other
+// timer that would detect a dead peer.
 func (s *Watches[E]) supersededTimeout(w *Watch, v *View) time.Duration {
 	if v.Counted {
 		left := w.DeadAfter(&s.Rules) - w.Quiet(s.host.Now())
@@ -58,7 +58,7 @@ func (s *Watches[E]) supersededTimeout(w *Watch, v *View) time.Duration {
 }
 
 // askSuccessor also probes the peer's end of the new connection. A peer that answers the probe of
-// the new connection has also received the probe of the old one.
+// the new connection has also received the earlier probe of the old connection.
 func (s *Watches[E]) askSuccessor(ep E) {
 	var none E
 	latest := s.host.Latest(ep)
@@ -70,10 +70,9 @@ func (s *Watches[E]) askSuccessor(ep E) {
 	}
 }
 
-// whySuperseded returns the reason for the end of a superseded endpoint. If the peer has
-// answered a probe on the new connection meanwhile, the peer's end of the old connection is
-// gone. Other packets prove nothing, because a peer that is busy computing may send, but
-// answers no probe.
+// whySuperseded returns the reason for the end of a superseded connection. If the peer has answered
+// a probe on the new connection, the peer's end of the old connection is gone. Other packets of the
+// peer prove nothing, because a peer may send packets although it is too busy to answer a probe.
 func (s *Watches[E]) whySuperseded(ep E, v *Verdict) Why {
 	var none E
 	latest := s.host.Latest(ep)

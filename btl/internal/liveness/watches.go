@@ -8,20 +8,19 @@ import (
 	"gobtl/internal/seq"
 )
 
-// An endpoint has one timer. The meaning of the timer depends on the endpoint's state: onTimer
-// takes the action of the first condition that holds:
-//
-//	a reliable fabric could not carry a packet   the end, at once
-//	half open                                    the end: the peer has not proven its address
-//	closed by the peer                           the end of repeating the last ACK
-//	closing                                      the end of a close that does not get on
-//	handshake under way                          the next round of Hellos, or its end; at once if
-//	                                             it begins again under another tag
-//	superseded                                   the next question whether the peer is there still
-//	an answer owed on a counted link             the next question for it
-//	else                                         the next keep-alive question
+// An endpoint has one timer, whose meaning depends on the endpoint's state. When the timer expires,
+// onTimer takes the action of the first condition that is true.
+//   - If a reliable fabric could not carry a packet, the endpoint ends.
+//   - If the endpoint is half open, it ends, because the peer has not proven its address.
+//   - If the peer has closed the connection, the endpoint stops repeating its last ACK.
+//   - If the endpoint is closing and makes no progress, it ends.
+//   - If a handshake is in progress, the next round of Hellos is sent, or the handshake ends.
+//   - If the connection is superseded by a new one, the peer is asked whether it still has this
+//     one.
+//   - If an answer is outstanding on a counted link, the peer is asked for the answer.
+//   - In any other state, a keep-alive probe is sent if it is due.
 
-// Watch is an endpoint's timer, its purpose, and the record of the peer's signs of life.
+// Watch is an endpoint's timer, its purpose, and the times of the peer's packets.
 type Watch struct {
 	Peer
 	room       hotel.Room // of the timer; 0: it does not run
@@ -35,7 +34,7 @@ type Watch struct {
 	broken     bool       // the fabric could not carry a packet
 }
 
-// Superseded reports whether the peer has connected anew.
+// Superseded reports whether the peer has opened a new connection in place of this one.
 func (w *Watch) Superseded() bool { return w.superseded }
 
 // Runs reports whether the timer runs.
@@ -44,38 +43,36 @@ func (w *Watch) Runs() bool { return w.room != 0 }
 // Watched reports whether the timer waits for an outstanding acknowledgement.
 func (w *Watch) Watched() bool { return w.watched }
 
-// MayWatch reports whether Watches.Watch may set the timer for an acknowledgement that becomes
-// due now. The caller must know that the endpoint is not closing, and that no handshake is in
-// progress.
+// MayWatch reports whether Watches.Watch may set the timer for an acknowledgement that becomes due
+// now. MayWatch must not be called for an endpoint that is closing or has a handshake in progress.
 func (w *Watch) MayWatch() bool { return !w.watched && !w.superseded && !w.broken }
 
-// Early notes that a packet arrived before this side was established. The packet may have
-// carried credits.
+// Early records that a packet, which may have contained credits, arrived before this side was
+// established.
 func (w *Watch) Early() { w.missed = true }
 
-// Confirmed notes that the peer has shown by an Ack that it is established.
+// Confirmed records that the peer has shown by an Ack that it is established.
 func (w *Watch) Confirmed() { w.takes, w.missed = true, false }
 
-// BeginAgain forgets the statements of the peer's endpoint, because the handshake begins again
-// with another endpoint of the peer.
+// BeginAgain clears what the peer's endpoint has said, because the handshake begins again with
+// another endpoint of the peer.
 func (w *Watch) BeginAgain() { w.takes, w.missed = false, false }
 
-// Watches holds the timers of an owner's endpoints, and probes peers for signs of life.
+// Watches holds the timers of all endpoints, and probes silent peers.
 type Watches[E comparable] struct {
 	Rules  Rules
 	host   Host[E]
 	of     func(E) (w *Watch, slot uint32)
 	timers *hotel.Hotel[uint32]
-	// closeTimeout is how long a close may go on without a new ACK.
+	// closeTimeout is the longest time for which a closing endpoint waits for a new ACK.
 	closeTimeout time.Duration
 	silentAt     Time // when silent peers may be asked again for what others want
 }
 
-// helloIntervalMax is the maximum interval between probes of a peer that may not be
-// established.
+// helloIntervalMax is the maximum interval between probes of a peer that may not be established.
 const helloIntervalMax = 500 * time.Millisecond
 
-// Init prepares Watches for at most endpointsMax endpoints. Function of returns an endpoint's
+// Init prepares Watches for at most endpointsMax endpoints. The function of returns an endpoint's
 // Watch and slot.
 func (s *Watches[E]) Init(
 	host Host[E], of func(E) (*Watch, uint32), endpointsMax int, rules Rules,
@@ -94,10 +91,10 @@ func (s *Watches[E]) watchOf(ep E) *Watch {
 // Len is the number of running timers.
 func (s *Watches[E]) Len() int { return s.timers.Len() }
 
-// Deadline is the instant at which the first timer expires.
+// Deadline returns the time at which the first timer expires.
 func (s *Watches[E]) Deadline() Time { return s.timers.Deadline() }
 
-// Check verifies that the running timer of an endpoint belongs to that endpoint.
+// Check verifies that the running timer of an endpoint belongs to this endpoint.
 func (s *Watches[E]) Check(ep E) error {
 	w, slot := s.of(ep)
 	if guest, ok := s.timers.Knock(w.room); !ok || guest != slot {
@@ -112,7 +109,7 @@ func (s *Watches[E]) Set(ep E, d time.Duration) {
 	s.clear(w)
 	room, err := s.timers.Checkin(s.host.Clock(), d, slot)
 	if err != nil {
-		// Each endpoint has one timer, and the hotel has a room for each endpoint.
+		// There is one timer for each endpoint.
 		panic("liveness: no room for an endpoint's timer: " + err.Error())
 	}
 	w.room = room
@@ -135,7 +132,7 @@ func (s *Watches[E]) Take(ep, half E) {
 	h.room = 0
 }
 
-// Resume starts the timer of a connected endpoint, if it needs one.
+// Resume starts the timer of a connected endpoint, if the endpoint needs one.
 func (s *Watches[E]) Resume(ep E) {
 	w, v := s.watchOf(ep), s.host.View(ep)
 	w.asks = false // the previous purpose of the timer is over
@@ -188,14 +185,14 @@ func (s *Watches[E]) onTimer(ep E, w *Watch) {
 	case v.Owed():
 		s.onWatch(ep, w, &v)
 	case v.Counted && s.Rules.KeepAlive < 0 && !w.Pressed() && !v.Asks:
-		// The timer was for packets that are acknowledged by now.
+		// The packets for which the timer was set are acknowledged.
 	default:
 		s.onKeepAlive(ep, w, &v)
 	}
 }
 
-// onClose ends a close that has had no new ACK for closeTimeout. Other packets of the peer do
-// not prolong the time. If the peer may be half open, onClose tells the peer that the
+// onClose ends a closing endpoint that has received no new ACK for closeTimeout. Other packets of
+// the peer do not extend this time. If the peer may be half open, onClose tells the peer that the
 // connection is established.
 func (s *Watches[E]) onClose(ep E, w *Watch, v *View) {
 	quiet := s.host.Now().Sub(max(w.AckedAt(), v.CloseAt))
@@ -210,9 +207,8 @@ func (s *Watches[E]) onClose(ep E, w *Watch, v *View) {
 	s.Set(ep, left)
 }
 
-// askAgain reports whether to probe a silent peer again, which means that the peer is not dead,
-// and counts the probe. If the previous probe had no answer, askAgain also asks whether the
-// peer has restarted.
+// askAgain counts a probe of a silent peer, and returns false if the peer is dead. If the previous
+// probe was not answered, askAgain also asks whether the peer has restarted.
 func (s *Watches[E]) askAgain(ep E, w *Watch, verdict *Verdict) bool {
 	if verdict.Dead {
 		return false
@@ -237,15 +233,15 @@ func (s *Watches[E]) AskLife(ep E) {
 	s.host.AskLife(ep, nonce)
 }
 
-// askSign probes the peer for a sign of life through a channel.
+// askSign probes the peer through a channel.
 func (s *Watches[E]) askSign(ep E, w *Watch, channel int) {
 	s.host.Ask(ep, channel)
 	w.AskedBy(channel, s.host.Now(), s.host.Sent(ep)[channel])
 }
 
-// keepChannels probes through the channels that have been silent for too long, and returns the
-// time until its next call. A counted connection sends all packets except ACKs on one channel,
-// and crosses no firewall, so only that channel is probed.
+// keepChannels probes through the channels that were silent for too long, and returns the time
+// until its next call. On a counted connection, which crosses no firewall, only the channel that
+// carries all packets except ACKs is probed.
 func (s *Watches[E]) keepChannels(ep E, w *Watch, v *View) time.Duration {
 	channels := Channels
 	if v.Counted {
@@ -260,7 +256,7 @@ func (s *Watches[E]) keepChannels(ep E, w *Watch, v *View) time.Duration {
 	return next
 }
 
-// onKeepAlive probes a silent peer, and ends the endpoint of a peer without an answer for
+// onKeepAlive probes a silent peer, and ends the endpoint if the peer has not answered for
 // PeerTimeout.
 func (s *Watches[E]) onKeepAlive(ep E, w *Watch, v *View) {
 	now := s.host.Now()
@@ -285,8 +281,9 @@ func (s *Watches[E]) onKeepAlive(ep E, w *Watch, v *View) {
 	s.Set(ep, verdict.Next(min(s.Rules.PressAfter(), s.keepChannels(ep, w, v))))
 }
 
-// pressForAnswer reports whether a peer that owes an answer was heard recently, so that no
-// probe is due. A silent peer that owes an answer is probed even before KeepAlive.
+// pressForAnswer returns true if a probe for an outstanding answer is not due yet, because a packet
+// of the peer has arrived recently. A silent peer with an outstanding answer is probed even before
+// KeepAlive.
 func (s *Watches[E]) pressForAnswer(ep E, w *Watch, v *View, quiet time.Duration) bool {
 	if w.asks = v.Asks; !w.asks {
 		return false
@@ -299,8 +296,8 @@ func (s *Watches[E]) pressForAnswer(ep E, w *Watch, v *View, quiet time.Duration
 	return false
 }
 
-// WatchAsks starts probes of a silent peer that owes an answer to an operation. There may be no
-// packet in flight whose timer would detect the death of the peer.
+// WatchAsks starts to probe a silent peer whose answer to an operation is outstanding. If no packet
+// is in flight, no other timer would detect that the peer is dead.
 func (s *Watches[E]) WatchAsks(ep E) {
 	w := s.watchOf(ep)
 	if w.asks && w.room != 0 {
@@ -318,9 +315,9 @@ func (s *Watches[E]) WatchAsks(ep E) {
 	}
 }
 
-// AskSilent probes the silent endpoints for which holds returns true, before KeepAlive is over.
-// The caller selects endpoints that hold a scarce resource. AskSilent scans all endpoints, so it
-// scans only at intervals of PressAfter.
+// AskSilent probes the silent endpoints for which holds returns true, before KeepAlive has passed.
+// The caller selects endpoints that hold a scarce resource. AskSilent scans all endpoints, at most
+// once in PressAfter.
 func (s *Watches[E]) AskSilent(holds func(E) bool) {
 	now := s.host.Now()
 	if now < s.silentAt {

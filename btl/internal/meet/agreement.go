@@ -2,8 +2,8 @@ package meet
 
 import "gobtl/frag"
 
-// Agreement is the set of protocol features that both sides have agreed on in the handshake.
-// The zero value means that the two sides have no feature in common.
+// Agreement is the set of protocol features that both sides have agreed on in the handshake. The
+// zero value means that the two sides have no common feature.
 type Agreement struct {
 	Counted   bool // packets are counted and nothing is recovered; else they are sequenced
 	Operates  bool // operations go both ways
@@ -12,7 +12,7 @@ type Agreement struct {
 	MayWait   bool // sequenced: the ACK of a lone answer may be held back, here and there
 }
 
-// Agree returns the agreement of two sides; common holds the feature bits that both sides
+// Agree returns the agreement of two sides, where common holds the feature bits that both sides
 // offer.
 func Agree(common uint64) (a Agreement) {
 	has := func(bit uint64) bool { return common&bit != 0 }
@@ -30,8 +30,8 @@ func (a *Agreement) Allows(flags frag.Flags) bool {
 		(flags&frag.FlagLater == 0 || a.MayWait)
 }
 
-// Stage holds the state of a connection, and the features that its two sides have agreed on.
-// Only package meet changes a Stage.
+// Stage holds the state of a connection, and the features that its two sides have agreed on. Only
+// package meet changes a Stage.
 type Stage struct {
 	state State
 	hs    *Handshake // nil once it is over
@@ -41,9 +41,9 @@ type Stage struct {
 // State is the stage of the connection.
 func (s *Stage) State() State { return s.state }
 
-// Handshake returns the handshake in progress, nil if there is none.
+// Handshake returns the handshake in progress, or nil if there is none.
 func (s *Stage) Handshake() *Handshake { return s.hs }
 
-// Settled reports whether the connection is established, and this side knows that the peer
-// knows so.
+// Settled reports whether the connection is established, and this side knows that the peer knows
+// this.
 func (s *Stage) Settled() bool { return s.state == Connected && s.hs == nil }

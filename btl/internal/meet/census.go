@@ -2,20 +2,20 @@ package meet
 
 import "fmt"
 
-// Hosts finds out which addresses belong to the same host. A fabric.Addresser implements Hosts.
+// Hosts finds out which addresses belong to the same host.
 type Hosts interface {
 	// Host returns the part of an address that all endpoints of a host have in common.
 	Host(name []byte) []byte
 }
 
-// Limits bounds the number of endpoints that peers may open.
+// Limits holds the maximum numbers of endpoints that peers may open.
 type Limits struct {
 	PerAddress int // endpoints of an address; 0 or less: none may be opened
 	PerHost    int // endpoints of a host; 0 or less: any number
 	HalfOpen   int // half-open endpoints of all hosts together; 0 or less: none
 }
 
-// Census counts the endpoints of each address and of each host, and the half-open ones.
+// Census counts the endpoints of each address and of each host, and the half-open endpoints.
 type Census struct {
 	hosts  Hosts // nil: each address is a host of its own
 	limits Limits
@@ -25,7 +25,7 @@ type Census struct {
 	half   int
 }
 
-// Init makes an empty census. If hosts is nil, each address counts as a host of its own.
+// Init makes an empty census, where a nil hosts means that each address counts as its own host.
 func (c *Census) Init(hosts Hosts, limits Limits) {
 	*c = Census{
 		hosts: hosts, limits: limits, atAddr: make(map[string]int32), atHost: make(map[string]int32),
@@ -43,17 +43,17 @@ func (c *Census) hostOf(addr string) string {
 	return string(c.hosts.Host([]byte(addr)))
 }
 
-// SameHost reports whether two addresses belong to the same host. If the fabric cannot tell
-// hosts apart, each address counts as a host of its own.
+// SameHost reports whether two addresses belong to the same host. If hosts are unknown, each
+// address counts as its own host.
 func (c *Census) SameHost(a, b string) bool { return c.hostOf(a) == c.hostOf(b) }
 
-// TellsHosts reports whether the fabric can tell hosts apart.
+// TellsHosts reports whether the hosts of addresses are known.
 func (c *Census) TellsHosts() bool { return c.hosts != nil }
 
 // Add counts an endpoint of an address.
 func (c *Census) Add(addr string) { c.count(addr, 1) }
 
-// Remove stops counting an endpoint of an address.
+// Remove ends the counting of an endpoint of an address.
 func (c *Census) Remove(addr string) { c.count(addr, -1) }
 
 func (c *Census) count(addr string, d int32) {
@@ -68,10 +68,10 @@ func addTo(m map[string]int32, key string, d int32) {
 	}
 }
 
-// AddHalfOpen notes that a counted endpoint of an address is half open.
+// AddHalfOpen records that a counted endpoint of an address is half open.
 func (c *Census) AddHalfOpen(addr string) { c.countHalf(addr, 1) }
 
-// RemoveHalfOpen notes that an endpoint of an address is no longer half open.
+// RemoveHalfOpen records that an endpoint of an address is no longer half open.
 func (c *Census) RemoveHalfOpen(addr string) { c.countHalf(addr, -1) }
 
 func (c *Census) countHalf(addr string, d int) {
@@ -84,13 +84,14 @@ func (c *Census) countHalf(addr string, d int) {
 // At is the number of endpoints of an address.
 func (c *Census) At(addr string) int { return int(c.atAddr[addr]) }
 
-// HalfOpen is the number of half-open endpoints.
+// HalfOpen returns the number of half-open endpoints.
 func (c *Census) HalfOpen() int { return c.half }
 
-// HalfOpenFull reports whether no more half-open endpoints may be made for an address. Either
-// the total limit is reached, or the host of the address has its share of that limit. The share
-// is a quarter, or half if hosts may open any number of endpoints. The share keeps a host that
-// never answers, from many ports, from locking out all others until the handshakes time out.
+// HalfOpenFull reports whether no more half-open endpoints may be made for an address. HalfOpenFull
+// returns true if the total limit is reached, or if the host of the address has its share of that
+// limit. The share of a host is a quarter of the limit, or a half if hosts may open any number of
+// endpoints. Because of the share, a host that never answers cannot exclude all other hosts until
+// its handshakes time out.
 func (c *Census) HalfOpenFull(addr string) bool {
 	if c.half >= c.limits.HalfOpen {
 		return true
@@ -102,20 +103,20 @@ func (c *Census) HalfOpenFull(addr string) bool {
 	return c.hosts != nil && int(c.halfAt[c.hostOf(addr)]) >= max(share, 1)
 }
 
-// AddressFull reports whether an address has reached its limit of endpoints. Parameter less of
+// AddressFull reports whether an address has reached its limit of endpoints. The argument less of
 // AddressFull is a number of endpoints of the address that do not count.
 func (c *Census) AddressFull(addr string, less int) bool {
 	return c.At(addr)-less >= c.limits.PerAddress
 }
 
-// HostFull reports whether the host of an address has reached its limit of endpoints. Parameter
+// HostFull reports whether the host of an address has reached its limit of endpoints. The argument
 // less of HostFull is a number of endpoints of the host that do not count.
 func (c *Census) HostFull(addr string, less int) bool {
 	most := c.limits.PerHost
 	return most > 0 && int(c.atHost[c.hostOf(addr)])-less >= most
 }
 
-// Check compares the counts with the owner's number of endpoints and of half-open endpoints.
+// Check compares the counts with the actual numbers of endpoints and of half-open endpoints.
 func (c *Census) Check(endpoints, half int) error {
 	switch at, byHost, halves := sum(c.atAddr), sum(c.atHost), sum(c.halfAt); {
 	case half != c.half || half > c.limits.HalfOpen:

@@ -1,11 +1,11 @@
-// Package meet implements the rules of the handshake between two modules. The rules decide
-// which addresses are proven, with which endpoint of a peer an endpoint communicates, and which
-// peers are accepted. The owner passes in events, and the package returns decisions.
+// Package meet implements the rules of the handshake between two modules. The rules decide which
+// addresses are proven, with which endpoint of a peer an endpoint communicates, and which peers are
+// accepted.
 //
 //	  Connect                 a peer's Hello
 //	     |                          |
-//	     v                          v   Strangers: a Retry with a cookie, until
-//	     |                          |   the Hello shows cookies for both its addresses
+//	     v                          v   Strangers (a Retry with a cookie, until
+//	     |                          |   the Hello has cookies for both its addresses)
 //	     |                          v
 //	Connecting                  Accepting (half open)
 //	     |                          |
@@ -17,14 +17,12 @@
 //
 // Three things to know:
 //   - Two peers may connect to each other at the same time, give up, connect again, and restart,
-//     while their Hellos overtake each other. Most rules decide which endpoint of the peer a
-//     Hello belongs to.
-//   - A packet proves nothing by its claims. An address is proven only by a nonce or cookie that
-//     was sent to the address and came back.
-//   - The package holds the Table of endpoints and the state of their handshakes. A Host carries
-//     out the decisions of Handshakes: btl/handshake_host.go.
+//     and their Hellos may arrive in another order than sent. Most rules decide to which endpoint
+//     of the peer a Hello belongs.
+//   - An address is proven only if the peer returns a nonce or cookie that was sent to this
+//     address.
+//   - The package holds the Table of endpoints and the state of their handshakes, and a Host
+//     (btl/handshake_host.go) carries out the decisions of Handshakes.
 //
-// Start reading at Handshakes, then Handshake, Tagged.Claim, Proof.Outcome and Table.
-//
-// All types of this package belong to the goroutine of their owner.
+// All types of this package belong to one goroutine.
 package meet

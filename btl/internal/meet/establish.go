@@ -6,18 +6,16 @@ import (
 	"gobtl/frag"
 )
 
-// OnPacket handles a data packet whose tag belongs to an endpoint with an unfinished handshake.
-// A peer sends only Hellos until it knows that both channels work, so the packet shows that the
-// peer knows. The packet does not prove the addresses to which this side sends. OnPacket
-// returns the endpoint that processes the packet, or the zero value if the packet must be
-// dropped.
+// OnPacket handles a data packet with the tag of an endpoint whose handshake is not complete. A
+// data packet shows that both channels work, because a peer sends only Hellos until it knows that
+// they do. A data packet does not prove the addresses to which this side sends. OnPacket returns
+// the endpoint that must handle the packet, or the zero value if the packet must be dropped.
 //
-// A half-open endpoint drops data packets, because the Hello that made the endpoint may be
-// forged. If a packet confirmed the endpoint, the endpoint would keep the forged sequence
-// numbers, and each side would drop the other's packets. The peer's genuine Hello was sent before
-// the packet, and is repeated. A peer that was tricked into believing a confirmation stops
-// repeating its Hello, so this side probes the peer. On a counted connection no impostor can
-// send, and the packet is accepted.
+// A half-open endpoint drops data packets, because the Hello for which the endpoint was made may be
+// forged. An endpoint that accepts data after a forged Hello would keep forged sequence numbers,
+// and each side would drop the packets of the other side. The peer repeats its genuine Hello. This
+// side probes the peer, which may have stopped repeating its Hello because of a forged packet. On a
+// counted connection nobody can forge packets, so the packet is accepted.
 func (s *Handshakes[E]) OnPacket(ep E) (goesOn E) {
 	var none E
 	e := s.peers.end(ep)
@@ -29,7 +27,7 @@ func (s *Handshakes[E]) OnPacket(ep E) (goesOn E) {
 		return none
 	case e.state == Accepting && !e.Counted:
 		if e.hs.MayAsk(s.host.Now()) {
-			// The answer returns the nonce, and the genuine parameters of the peer.
+			// The answer to the Hello contains the nonce, and the genuine parameters of the peer.
 			s.AskHello(ep, frag.ProbeCommand)
 		}
 		return none
@@ -49,9 +47,9 @@ func (s *Handshakes[E]) OnPacket(ep E) (goesOn E) {
 	return ep
 }
 
-// establish makes an endpoint connected once both channels are known to work. A passive endpoint,
-// made for a peer's Hello, also waits until the peer knows that both channels work, because the
-// peer's handshake may still fail.
+// establish makes an endpoint connected after both channels are known to work. An endpoint that was
+// made for a peer's Hello also waits until the peer knows that both channels work, because the
+// peer's handshake may fail.
 func (s *Handshakes[E]) establish(ep E) {
 	e := s.peers.end(ep)
 	hs := e.hs
@@ -76,7 +74,8 @@ func (s *Handshakes[E]) establish(ep E) {
 }
 
 // matchesPeer reports whether a handshake packet with this endpoint's tag comes from the peer's
-// endpoint to which this endpoint is bound. If not, matchesPeer handles the mismatch.
+// endpoint to which this endpoint is bound. If not, matchesPeer starts a contest or a new
+// handshake, if necessary.
 func (s *Handshakes[E]) matchesPeer(ep E, h *frag.Header, hello *frag.Hello) bool {
 	e := s.peers.end(ep)
 	f := Tagged{
@@ -108,8 +107,8 @@ func (s *Handshakes[E]) matchesPeer(ep E, h *frag.Header, hello *frag.Hello) boo
 }
 
 // contest restarts an endpoint's handshake under a new tag, unless the peer's endpoint that was
-// told the present tag proves itself first. The proof takes a round trip, plus the time longer if
-// one side has to wait for the other.
+// told the present tag proves itself first. The peer's endpoint has one round trip for its proof,
+// plus the time longer if one side has to wait for the other.
 func (s *Handshakes[E]) contest(ep E, longer time.Duration) {
 	hs := s.peers.end(ep).hs
 	if hs.Contested() {
@@ -123,19 +122,16 @@ func (s *Handshakes[E]) contest(ep E, longer time.Duration) {
 	s.host.SetTimer(ep, after)
 }
 
-// maybeStale reports whether the peer's endpoint may be gone or restarted under another tag,
-// because the peer was silent for more than a round of Hellos. While the peer's endpoint may be
-// gone, this side also sends Hellos without a tag. The old peer endpoint answers Hellos without a
-// tag if the old peer endpoint still exists; an answer from another endpoint shows that the old
-// one is gone.
+// maybeStale reports whether the peer's endpoint may be gone or may have another tag, because the
+// peer was silent for more than a round of Hellos. While maybeStale is true, this side also sends
+// Hellos without a tag, whose answers show whether the peer's endpoint still exists.
 func (s *Handshakes[E]) maybeStale(ep E) bool {
 	e := s.peers.end(ep)
 	return e.state == Connecting && e.hs.MaybeStale(s.host.Quiet(ep))
 }
 
-// restart makes an endpoint begin its handshake again under a new tag. The old tag was told to a
-// peer endpoint that never proved itself. Either another peer endpoint has proven itself, or the
-// endpoint that was told the old tag is gone.
+// restart makes an endpoint begin its handshake again under a new tag. The peer's endpoint that was
+// told the old tag is gone or has never proven itself.
 func (s *Handshakes[E]) restart(ep E) {
 	e := s.peers.end(ep)
 	if e.hs.Bound() {
@@ -148,11 +144,11 @@ func (s *Handshakes[E]) restart(ep E) {
 	s.host.SetTimer(ep, 0)
 }
 
-// validate marks the peer address of a half-open endpoint as proven, because the peer has
-// returned the random tag sent to that address. The result of validate is the endpoint that
+// validate records that the peer's address of a half-open endpoint is proven, because the peer has
+// returned a random tag that was sent to this address. validate returns the endpoint that
 // continues. If another endpoint is connecting to the same peer, and the peer does not know that
-// endpoint, it replaces the half-open one. The result of validate is the zero value for a late
-// proof, from an old incarnation of the peer.
+// endpoint, it replaces the half-open one. validate returns the zero value for a late proof, which
+// an old incarnation of the peer has sent.
 func (s *Handshakes[E]) validate(ep E) (goesOn E) {
 	var none E
 	e := s.peers.end(ep)
@@ -191,8 +187,8 @@ func (s *Handshakes[E]) validate(ep E) (goesOn E) {
 	return ep
 }
 
-// merge removes half, which no caller knows, and makes ep replace half towards the peer.
-// Endpoint ep takes over half's handshake, but keeps the goal that its own caller has set.
+// merge removes half, which no application knows, and makes ep replace half for the peer. The
+// endpoint ep continues half's handshake, but keeps its own goal.
 func (s *Handshakes[E]) merge(ep, half E) {
 	s.peers.Merge(ep, half)
 	e, h := s.peers.end(ep), s.peers.end(half)
@@ -202,9 +198,9 @@ func (s *Handshakes[E]) merge(ep, half E) {
 	h.state, h.hs = Ended, nil
 }
 
-// OnTimer handles the timer of an endpoint whose handshake is in progress: OnTimer sends the next
-// round of Hellos, or ends the handshake. The owner does not call OnTimer for endpoints that are
-// connected over a counted link.
+// OnTimer handles the timer of an endpoint with a handshake in progress, and sends the next round
+// of Hellos or ends the handshake. OnTimer must not be called for endpoints that are connected over
+// a counted link.
 func (s *Handshakes[E]) OnTimer(ep E) {
 	e := s.peers.end(ep)
 	hs := e.hs
@@ -227,8 +223,8 @@ func (s *Handshakes[E]) OnTimer(ep E) {
 	s.sayHello(ep)
 }
 
-// ConfirmAgain repeats the Hellos which say that both channels are proven, to a peer that may be
-// half open. The result of ConfirmAgain is the time until the next repetition.
+// ConfirmAgain repeats the Hellos that say that both channels are proven, to a peer that may be
+// half open. ConfirmAgain returns the time until the next repetition.
 func (s *Handshakes[E]) ConfirmAgain(ep E) time.Duration {
 	hs := s.peers.end(ep).hs
 	hs.ConfirmAgain(s.random())

@@ -9,15 +9,15 @@ import (
 	"gobtl/internal/mono"
 )
 
-// Time is an instant in nanoseconds on a clock that stops while the owner does not run.
+// Time is an instant in nanoseconds on a clock that stops while the process does not run.
 type Time = mono.Time
 
 // The intervals and limits of a handshake.
 const (
-	// HelloIntervalMin and HelloIntervalMax bound the time between two rounds of Hellos.
+	// HelloIntervalMin and HelloIntervalMax limit the time between two rounds of Hellos.
 	HelloIntervalMin = 20 * time.Millisecond
 	HelloIntervalMax = 500 * time.Millisecond
-	// hurriesMax is how often a handshake may send its Hellos ahead of the timer.
+	// hurriesMax is how often a handshake may send its Hellos before the timer expires.
 	hurriesMax = 4
 )
 
@@ -47,7 +47,8 @@ type Handshake struct {
 	confirmed bool                   // the peer is known to know it too
 }
 
-// goal is the request of the local caller. The goal is kept when a handshake begins again.
+// goal is the connection that the local application has asked for. The goal is kept when a
+// handshake begins again.
 type goal struct {
 	until    Time   // then it has failed
 	expected uint64 // incarnation to reach, 0 for any
@@ -55,14 +56,14 @@ type goal struct {
 	data     string // name of the peer's data endpoint, as the caller has given it
 }
 
-// shown holds the cookie that a peer's Retry has given for one channel, and the address of this
-// side as the peer sees it.
+// shown holds the cookie of a Retry for one channel, and the address of this side as the peer sees
+// it.
 type shown struct {
 	addr, value           [frag.AddrBytesMax]byte
 	addrBytes, valueBytes uint8
 }
 
-// set stores the contents of a Retry, and reports whether the contents have changed.
+// set stores the contents of a Retry, and reports whether they have changed.
 func (c *shown) set(r *frag.Retry) bool {
 	old := *c
 	*c = shown{}
@@ -76,7 +77,7 @@ func New(now Time, nonces Nonces) *Handshake {
 	return &Handshake{interval: HelloIntervalMin, began: now, nonces: nonces}
 }
 
-// Again returns a new handshake with the goal of this one, which is given up.
+// Again returns a new handshake that replaces this one, with the same goal.
 func (hs *Handshake) Again(now Time, nonces Nonces) *Handshake {
 	again := New(now, nonces)
 	again.goal = hs.goal
@@ -86,57 +87,57 @@ func (hs *Handshake) Again(now Time, nonces Nonces) *Handshake {
 // TakeGoal copies the goal of another handshake.
 func (hs *Handshake) TakeGoal(of *Handshake) { hs.goal = of.goal }
 
-// Want sets the goal to reach an incarnation of the peer (0: any) whose data endpoint has the
-// name data. The handshake fails if the peer is not reached by the instant until.
+// Want sets the goal to reach an incarnation of the peer, where 0 means any, whose data endpoint
+// has the name data. The handshake fails if the peer is not reached by the time until.
 func (hs *Handshake) Want(incarnation uint64, data []byte, until Time) {
 	hs.goal = goal{until: until, expected: incarnation, wanted: true, data: string(data)}
 }
 
-// Wanted reports whether a local caller wants to reach the peer.
+// Wanted reports whether the local application wants to reach the peer.
 func (hs *Handshake) Wanted() bool { return hs.wanted }
 
-// Expected is the incarnation to reach, 0 for any.
+// Expected is the incarnation to reach, or 0 for any incarnation.
 func (hs *Handshake) Expected() uint64 { return hs.expected }
 
-// DataName is the name of the peer's data endpoint, as given by the local caller.
+// DataName is the name of the peer's data endpoint that the local application has given.
 func (hs *Handshake) DataName() string { return hs.data }
 
-// Offer notes that the peer's endpoint with the given tag is told this side's tag.
+// Offer records that the peer's endpoint with the given tag is told this side's tag.
 func (hs *Handshake) Offer(tag uint64, now Time) {
 	if hs.offered != tag {
 		hs.offered, hs.offeredAt = tag, now
 	}
 }
 
-// OfferedBefore notes that an earlier handshake told this side's tag to the peer's endpoint
-// with the given tag.
+// OfferedBefore records that an earlier handshake told this side's tag to the peer's endpoint with
+// the given tag.
 func (hs *Handshake) OfferedBefore(tag uint64) { hs.offered = tag }
 
-// Offered is the tag of the peer's endpoint that was told this side's tag, 0 if none was.
+// Offered is the tag of the peer's endpoint that was told this side's tag, or 0 if there is none.
 func (hs *Handshake) Offered() uint64 { return hs.offered }
 
-// Bind notes that the tag and the parameters of the peer's endpoint are known.
+// Bind records that the tag and the parameters of the peer's endpoint are known.
 func (hs *Handshake) Bind() { hs.bound = true }
 
-// BindAnew does what Bind does, for another endpoint of the peer, which has proven no channel
-// yet.
+// BindAnew records the same for another endpoint of the peer, which has not proven any channel.
 func (hs *Handshake) BindAnew() { hs.bound, hs.proven = true, 0 }
 
 // Bound reports whether the tag and the parameters of the peer's endpoint are known.
 func (hs *Handshake) Bound() bool { return hs.bound }
 
-// ProveAll notes that both channels are proven, because cookies came back through both.
+// ProveAll records that both channels are proven, because the peer has returned the cookies of
+// both.
 func (hs *Handshake) ProveAll() { hs.proven = frag.ProvenAll }
 
-// Proven is the bit set of the channels through which an answer came.
+// Proven has a bit for each channel through which an answer has arrived.
 func (hs *Handshake) Proven() uint8 { return hs.proven }
 
 // Nonce is the nonce of the Hellos of a channel.
 func (hs *Handshake) Nonce(p frag.Probe) uint64 { return hs.nonces[p] }
 
-// OnRetry stores the contents of a Retry. The result ok of OnRetry is false if the Retry answers
-// no Hello of this handshake. The result hurry of OnRetry is true if the next Hello can carry
-// more cookies than the previous one.
+// OnRetry stores the contents of a Retry. The result ok of OnRetry is false if the Retry answers no
+// Hello of this handshake. The result hurry of OnRetry is true if the next Hello can contain more
+// cookies than the previous one.
 func (hs *Handshake) OnRetry(r *frag.Retry, now Time) (ok, hurry bool) {
 	if r.Nonce != hs.nonces[r.Probe] {
 		return false, false
@@ -148,19 +149,17 @@ func (hs *Handshake) OnRetry(r *frag.Retry, now Time) (ok, hurry bool) {
 	return true, news && hs.mayShow() && !hs.bound
 }
 
-// OnReject reports whether a Reject with this nonce ends the handshake: the Reject must answer a
-// Hello of this handshake. Parameter quiet of OnReject is the time since the latest packet of the
-// peer. A peer that has answered one Hello does not reject the next, unless it has died
-// meanwhile.
+// OnReject reports whether a Reject ends the handshake, which requires the nonce of a Hello of this
+// handshake. The argument quiet of OnReject is the time since the latest packet of the peer. A peer
+// that has answered one Hello does not reject the next one, unless it has restarted.
 func (hs *Handshake) OnReject(nonce uint64, quiet time.Duration) bool {
 	return slices.Contains(hs.nonces[:], nonce) && (!hs.bound || quiet >= HelloIntervalMax)
 }
 
-// PutOff notes that the peer's owner has asked this side to try later, with a code.
+// PutOff records the code with which the peer's application has asked this side to try later.
 func (hs *Handshake) PutOff(code uint16) { hs.putOff, hs.later = true, code }
 
-// Later returns the code with which the peer's owner has asked this side to try later, if it
-// has.
+// Later returns the code of PutOff, if PutOff was called.
 func (hs *Handshake) Later() (code uint16, ok bool) { return hs.later, hs.putOff }
 
 // mayShow reports whether the peer has sent cookies for both channels.
@@ -173,7 +172,7 @@ func (hs *Handshake) mayShow() bool {
 	return true
 }
 
-// Show copies the cookies into a Hello, with the addresses for which they were issued.
+// Show copies the cookies into a Hello, with the addresses for which the peer made them.
 func (hs *Handshake) Show(hello *frag.Hello) {
 	if !hs.mayShow() {
 		return
@@ -183,7 +182,7 @@ func (hs *Handshake) Show(hello *frag.Hello) {
 	hello.DataName, hello.DataCookie = data.addr[:data.addrBytes], data.value[:data.valueBytes]
 }
 
-// OnProvenHello processes a Hello that carries this side's tag.
+// OnProvenHello handles a Hello that contains this side's tag.
 func (hs *Handshake) OnProvenHello(hello *frag.Hello) {
 	all := hello.Proven == frag.ProvenAll
 	hs.confirmed = true
@@ -191,7 +190,7 @@ func (hs *Handshake) OnProvenHello(hello *frag.Hello) {
 	hs.unheard = hs.unheard || !all
 }
 
-// Answers says whether a HelloAck answers a Hello of this handshake.
+// Answers reports whether a HelloAck answers a Hello of this handshake.
 func (hs *Handshake) Answers(hello *frag.Hello) bool {
 	return hello.Nonce == hs.nonces[hello.Probe]
 }
@@ -200,8 +199,9 @@ func (hs *Handshake) Answers(hello *frag.Hello) bool {
 func (hs *Handshake) Prove(p frag.Probe) { hs.proven |= p.Bit() }
 
 // OnHelloAck processes a HelloAck. OnHelloAck also finds out whether the peer dropped the packets
-// that followed the first Hello which said that both channels are proven. The peer dropped the
-// packets if the Hello was lost, or if the peer was not established when the Hello arrived.
+// that followed the first Hello with the statement that both channels are proven. The peer drops
+// the packets that follow a Hello if the Hello was lost, or if the peer was not established when
+// the Hello arrived.
 func (hs *Handshake) OnHelloAck(hello *frag.Hello) {
 	if hello.Probe == frag.ProbeCommand && hs.last != 0 {
 		first, again := hello.Nonce == hs.last, hello.Nonce == hs.nonces[frag.ProbeCommand]
@@ -212,19 +212,19 @@ func (hs *Handshake) OnHelloAck(hello *frag.Hello) {
 	}
 }
 
-// OnPacket notes a packet that only a connected peer sends: the peer knows that both channels
-// work. The packet does not prove the addresses to which this side sends.
+// OnPacket records the arrival of a packet that only a connected peer sends, so the peer knows that
+// both channels work. A data packet does not prove the addresses to which this side sends.
 func (hs *Handshake) OnPacket() { hs.confirmed, hs.ready = true, true }
 
-// Works reports whether both channels are known to work. A passive side waits until the peer
-// knows so too, because the peer's handshake may still fail.
+// Works reports whether both channels are known to work. The side that did not begin the handshake
+// also waits until the peer knows that both channels work, because the peer's handshake may fail.
 func (hs *Handshake) Works() bool { return hs.proven == frag.ProvenAll && (hs.wanted || hs.ready) }
 
 // Confirmed reports whether the peer is known to know that both channels work.
 func (hs *Handshake) Confirmed() bool { return hs.confirmed }
 
-// Unheard reports whether the peer dropped the packets that followed the first Hello which said
-// that both channels are proven.
+// Unheard reports whether the peer dropped the packets that followed the first Hello with the
+// statement that both channels are proven.
 func (hs *Handshake) Unheard() bool { return hs.unheard }
 
 // ReachesPeer reports whether the peer's endpoint has proven that it receives on the command
@@ -233,26 +233,25 @@ func (hs *Handshake) ReachesPeer() bool {
 	return hs.bound && hs.proven&frag.ProbeCommand.Bit() != 0
 }
 
-// BeginConfirm starts the rounds of Hellos which say that both channels are proven. Parameter
-// nonce of BeginConfirm is the nonce of the first Hello of these rounds.
+// BeginConfirm starts the rounds of Hellos that say that both channels are proven. The argument
+// nonce of BeginConfirm is the nonce of the first of these Hellos.
 func (hs *Handshake) BeginConfirm(nonce uint64) {
 	hs.interval = HelloIntervalMin
 	hs.last, hs.nonces[frag.ProbeCommand] = nonce, nonce
 }
 
-// ConfirmAgain gives a new nonce to the next Hello which says that both channels are proven. The
-// nonce in the answer shows which of the repeated Hellos has arrived.
+// ConfirmAgain gives a new nonce to the next Hello that says that both channels are proven. The
+// nonce of an answer shows which one of the repeated Hellos has arrived.
 func (hs *Handshake) ConfirmAgain(nonce uint64) { hs.nonces[frag.ProbeCommand] = nonce }
 
-// HeardBy reports whether any answer has come back through a channel.
+// HeardBy reports whether an answer has arrived through a channel.
 func (hs *Handshake) HeardBy(p frag.Probe) bool {
 	return hs.proven&p.Bit() != 0 || hs.shown[p].valueBytes > 0
 }
 
-// Asks reports whether a round of Hellos includes the given channel. The channel is included if
-// no answer has come through it, or if the Hello says that both channels are proven. While no
-// endpoint of the peer is known, a channel that already has its cookie waits for the cookie of
-// the other channel.
+// Asks reports whether a round of Hellos includes the given channel. A round includes a channel if
+// no answer has arrived through it, or if the Hello says that both channels are proven. While no
+// endpoint of the peer is known, a channel with a cookie waits for the cookie of the other channel.
 func (hs *Handshake) Asks(p frag.Probe) bool {
 	if hs.proven == frag.ProvenAll {
 		return p == frag.ProbeCommand
@@ -261,8 +260,8 @@ func (hs *Handshake) Asks(p frag.Probe) bool {
 	return hs.proven&p.Bit() == 0 && !waits
 }
 
-// MayAsk reports whether a half-open endpoint may probe its peer ahead of the timer, and counts
-// the probe.
+// MayAsk reports whether a half-open endpoint may probe its peer before the timer expires, and
+// counts the probe.
 func (hs *Handshake) MayAsk(now Time) bool {
 	if hs.askedAt != 0 && now.Sub(hs.askedAt) < HelloIntervalMin {
 		return false
@@ -271,9 +270,8 @@ func (hs *Handshake) MayAsk(now Time) bool {
 	return true
 }
 
-// MayHurry reports whether the unanswered Hellos may be sent ahead of the timer, and counts
-// them. The peer is present, and waits for these Hellos. The number per handshake is limited,
-// and each progress pass allows one. A peer that keeps asking therefore gets few extra Hellos.
+// MayHurry reports whether the unanswered Hellos may be sent before the timer expires, and counts
+// them. The number per handshake and per poll is limited.
 func (hs *Handshake) MayHurry(now Time) bool {
 	if hs.proven == frag.ProvenAll || hs.hurried >= hurriesMax || hs.askedAt == now {
 		return false
@@ -293,18 +291,18 @@ func (hs *Handshake) NextRound() time.Duration {
 	return d
 }
 
-// Left is the remaining time until the handshake fails. The result of Left is negative after that
-// time.
+// Left is the remaining time until the handshake fails. A negative result means that the time has
+// passed.
 func (hs *Handshake) Left(now Time) time.Duration { return hs.until.Sub(now) }
 
 // Contested reports whether Contest was called.
 func (hs *Handshake) Contested() bool { return hs.contested }
 
-// Contest notes that one endpoint of the peer has proven itself, although another endpoint of the
-// peer was told this side's tag and may use it. The endpoint that was told the tag may prove
-// itself within the time after: a round trip since it was told, plus the time longer. If that
-// endpoint does not, this side begins its handshake again under a new tag (ContestLost). The
-// result waits of Contest is false if the time to prove itself is over already.
+// Contest records that an endpoint of the peer has proven itself, although another endpoint of the
+// peer was told this side's tag. If the endpoint that was told the tag does not prove itself within
+// the time after (a round trip since it was told, plus the time longer), ContestLost returns true
+// and this side begins its handshake again under a new tag. The result waits of Contest is false if
+// this time has already passed.
 func (hs *Handshake) Contest(now Time, longer time.Duration) (after time.Duration, waits bool) {
 	after = max(hs.offeredAt.Add(hs.trip).Sub(now), 0) + longer
 	if after == 0 {
@@ -317,14 +315,14 @@ func (hs *Handshake) Contest(now Time, longer time.Duration) (after time.Duratio
 // ContestLost reports whether no endpoint of the peer has proven itself during a contest.
 func (hs *Handshake) ContestLost() bool { return hs.contested && !hs.bound }
 
-// MaybeStale reports whether the peer's endpoint may be gone, or restarted under another tag,
-// because the peer was silent for more than a round of Hellos.
+// MaybeStale reports whether the peer's endpoint may be gone or may have another tag, because the
+// peer was silent for more than a round of Hellos.
 func (hs *Handshake) MaybeStale(quiet time.Duration) bool {
 	return hs.bound && hs.wanted && quiet > 2*HelloIntervalMin
 }
 
-// Told reports whether an endpoint of the peer was told this side's tag, or this side is bound
-// to an endpoint of the peer.
+// Told reports whether an endpoint of the peer was told this side's tag, or whether this side is
+// bound to an endpoint of the peer.
 func (hs *Handshake) Told() bool { return hs.bound || hs.offered != 0 }
 
 // Check verifies that the fields of the handshake are consistent.

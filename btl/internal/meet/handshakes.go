@@ -6,30 +6,30 @@ import (
 	"gobtl/frag"
 )
 
-// Handshakes runs the handshakes of all endpoints of an owner. The owner passes in Hellos,
-// answers and timers, and Handshakes calls the Host to carry out its decisions.
+// Handshakes runs the handshakes of all endpoints of a module. Handshakes receives Hellos, answers
+// and timers, and calls the Host to carry out its decisions.
 //
-//	Connect, Dial -----+                       +--> Host: make, bind, merge, end an endpoint
-//	OnHello, OnHelloAck|    +------------+     |    Host: send a Hello, a Reject, a Retry
-//	OnRetry, OnReject -+--> | Handshakes | ----+    Host: set the timer
+//	Connect, Dial -----+                       +--> Host  make, bind, merge, end an endpoint
+//	OnHello, OnHelloAck|    +------------+     |    Host  send a Hello, a Reject, a Retry
+//	OnRetry, OnReject -+--> | Handshakes | ----+    Host  set the timer
 //	OnPacket ----------+    +------------+     |
-//	OnTimer -----------+      Table, Strangers +--> Host: Connected, Settled
+//	OnTimer -----------+      Table, Strangers +--> Host  Connected, Settled
 type Handshakes[E comparable] struct {
 	peers     *Table[E]
 	host      Host[E]
 	strangers Strangers
 	random    func() uint64
 	timeout   time.Duration
-	// says holds the parameters of this side that every Hello carries.
+	// says holds the parameters of this side that every Hello contains.
 	says frag.Hello
-	// drafted is the Hello that is being sent. A local variable would escape to the heap, because
-	// the Host is an interface.
+	// drafted is the Hello that is sent next. A local variable would be allocated on the heap,
+	// because the Host is an interface.
 	drafted frag.Hello
 }
 
-// Init starts without handshakes, for the endpoints of a table. Parameter says holds the
-// parameters that Hellos carry, except the incarnation, which Init draws at random. Parameter
-// timeout bounds each handshake that this side begins.
+// Init prepares Handshakes for the endpoints of a table. The argument says of Init holds the
+// parameters for Hellos, except the incarnation, which Init draws at random. The argument timeout
+// of Init is the maximum duration of each handshake that this side begins.
 func (s *Handshakes[E]) Init(
 	peers *Table[E], host Host[E], says *frag.Hello, random func() uint64, timeout time.Duration,
 ) {
@@ -38,11 +38,10 @@ func (s *Handshakes[E]) Init(
 	s.says.Incarnation = random()
 }
 
-// Says returns the parameters of this side that every Hello carries. The parameters do not change
-// after Init.
+// Says returns the parameters of this side that every Hello contains.
 func (s *Handshakes[E]) Says() *frag.Hello { return &s.says }
 
-// Enter gives an endpoint a slot in the table, a tag and a handshake. Parameter addr of Enter is
+// Enter gives an endpoint a slot in the table, a tag and a handshake. The argument addr of Enter is
 // the address of the peer's command channel.
 func (s *Handshakes[E]) Enter(ep E, addr string) {
 	e := s.peers.end(ep)
@@ -50,7 +49,7 @@ func (s *Handshakes[E]) Enter(ep E, addr string) {
 	s.peers.Add(ep, s.random())
 }
 
-// nonces draws the nonces of a handshake's Hellos at random.
+// nonces draws random nonces for the Hellos of a handshake.
 func (s *Handshakes[E]) nonces() (n Nonces) {
 	for i := range n {
 		n[i] = s.random()
@@ -58,8 +57,8 @@ func (s *Handshakes[E]) nonces() (n Nonces) {
 	return n
 }
 
-// Connect returns the endpoint for a module's name, and begins a handshake if there is no
-// endpoint yet.
+// Connect returns the endpoint for a module's name, and begins a handshake if there is no endpoint
+// yet.
 func (s *Handshakes[E]) Connect(n *frag.Name) (ep E, err error) {
 	var none E
 	old := s.peers.ByAddr(string(n.Command))
@@ -74,9 +73,9 @@ func (s *Handshakes[E]) Connect(n *frag.Name) (ep E, err error) {
 	return s.reach(old, n)
 }
 
-// Dial does what Connect does, given the names of the peer's two channels, and accepts any
-// incarnation. Datagrams to the peer have at most tinyBytes (command channel) and mtuBytes
-// (data channel).
+// Dial connects like Connect, but to the names of the peer's two channels, with any incarnation.
+// Datagrams to the peer have at most tinyBytes on the command channel and mtuBytes on the data
+// channel.
 func (s *Handshakes[E]) Dial(cmd, data []byte, tinyBytes, mtuBytes int) (ep E, err error) {
 	var none E
 	old := s.peers.ByAddr(string(cmd))
@@ -96,7 +95,8 @@ func (s *Handshakes[E]) goesOn(ep E) bool {
 	return s.host.Usable(ep) && s.peers.end(ep).state != Accepting
 }
 
-// reach makes a new endpoint that replaces an older one, and begins its handshake.
+// reach makes a new endpoint, which replaces an older one for the same address, and begins its
+// handshake.
 func (s *Handshakes[E]) reach(old E, n *frag.Name) (ep E, err error) {
 	ep, err = s.host.Make(n.Command, n.Data, int(n.CommandBytes), int(n.MTUBytes))
 	if err != nil {
@@ -107,7 +107,7 @@ func (s *Handshakes[E]) reach(old E, n *frag.Name) (ep E, err error) {
 	return ep, nil
 }
 
-// begin starts this side's handshake with an incarnation of the peer. Parameter data of begin is
+// begin starts this side's handshake with an incarnation of the peer. The argument data of begin is
 // the name of the peer's data channel.
 func (s *Handshakes[E]) begin(ep E, incarnation uint64, data []byte) {
 	e := s.peers.end(ep)
@@ -117,9 +117,9 @@ func (s *Handshakes[E]) begin(ep E, incarnation uint64, data []byte) {
 	s.sayHello(ep)
 }
 
-// adopt turns a half-open endpoint into the one that Connect returns. The peer is connecting
-// too, and may know this endpoint's tag already; a new endpoint would become a second
-// connection. The contents of the peer's Hello are dropped, because they are not proven.
+// adopt makes Connect return an existing half-open endpoint. A new endpoint would be a second
+// connection, because the peer is also connecting and may already know the half-open endpoint's
+// tag. The contents of the peer's Hello are dropped, because they are not proven.
 func (s *Handshakes[E]) adopt(
 	half, old E, data []byte, named *frag.Name, incarnation uint64,
 ) (ep E, err error) {
@@ -137,10 +137,10 @@ func (s *Handshakes[E]) adopt(
 	return half, nil
 }
 
-// OnHello answers a Hello with one packet on the same channel: a HelloAck, or a Retry or Reject
-// for an unproven peer. An answer to an unproven peer is no longer than the Hello, which has
-// helloBytes. Parameter source of OnHello is the address of the sender, empty if the fabric does
-// not know it.
+// OnHello answers a Hello on the same channel, with a HelloAck, or with a Retry or Reject if the
+// sender has not proven its address. The answer to an unproven address is not longer than the
+// Hello, which has helloBytes. The argument source of OnHello is the address of the sender, which
+// is empty if the fabric does not know it.
 func (s *Handshakes[E]) OnHello(
 	by frag.Probe, h *frag.Header, hello *frag.Hello, helloBytes int, source []byte,
 ) bool {
@@ -187,12 +187,11 @@ func (s *Handshakes[E]) OnHello(
 	return true
 }
 
-// onFirstHello finds or makes the endpoint for a Hello that carries no tag of this side, but
-// proves that its sender receives at both its addresses. The endpoint is one of three: a
-// half-open one that an earlier such Hello made; one that is itself connecting to the sender
-// (simultaneous open), if no other endpoint of the peer may use its tag; or a new one. If there
-// is no endpoint, answer is the Reject to send. If the Reason of that Reject is 0, no packet is
-// sent.
+// onFirstHello finds or makes the endpoint for a Hello that contains no tag of this side, but
+// proves that its sender receives at both its addresses. onFirstHello returns the half-open
+// endpoint of an earlier Hello, an endpoint that is connecting to the sender (simultaneous open) if
+// no other endpoint of the peer may use its tag, or a new endpoint. If there is no endpoint, answer
+// is the Reject to send. If the Reason of the Reject is 0, no packet is sent.
 func (s *Handshakes[E]) onFirstHello(
 	h *frag.Header, hello *frag.Hello,
 ) (ep E, answer frag.Reject) {
@@ -201,7 +200,7 @@ func (s *Handshakes[E]) onFirstHello(
 	peer := PeerTag{Incarnation: hello.Incarnation, Tag: hello.Tag}
 	if ep = s.peers.ByPeer(peer, addr); ep != none {
 		if s.peers.end(ep).state == Accepting {
-			// An impostor may have sent the previous Hello in the peer's name.
+			// An earlier Hello may have been forged in the peer's name.
 			if answer, ok := s.welcomeAgain(ep, hello); !ok {
 				return none, answer
 			}
@@ -250,9 +249,9 @@ func (s *Handshakes[E]) accept(
 	return ep, answer
 }
 
-// welcomeAgain asks the owner again about the peer of a half-open endpoint, if the peer's label
-// has changed since it was accepted. The result ok of welcomeAgain is false if the owner refuses
-// the peer, or ends the endpoint or the module meanwhile; the Hello must then change nothing.
+// welcomeAgain asks the application again whether to accept the peer of a half-open endpoint, if
+// the peer's label has changed. The result ok of welcomeAgain is false if the application refuses
+// the peer or has ended the endpoint or the module, and the Hello must then change nothing.
 func (s *Handshakes[E]) welcomeAgain(ep E, hello *frag.Hello) (answer frag.Reject, ok bool) {
 	e := s.peers.end(ep)
 	if e.Label == string(hello.Label) {
@@ -262,10 +261,10 @@ func (s *Handshakes[E]) welcomeAgain(ep E, hello *frag.Hello) (answer frag.Rejec
 	return answer, answer.Reason == 0 && e.state == Accepting && !s.host.Shut()
 }
 
-// roomFor returns the reason why no further endpoint for a peer's incarnation may connect from
-// an address, or 0 if one may. A lingering endpoint is ended to make room for a new one from
-// its address. Silent endpoints that occupy a slot are probed. Endpoints of other incarnations
-// of the peer do not count, because they end when the new one connects.
+// roomFor returns the reason why no further endpoint for a peer's incarnation may connect from an
+// address, or 0 if one may. roomFor ends a lingering endpoint to make room for a new one from the
+// same address. Silent endpoints that use a slot are probed. Endpoints of other incarnations of the
+// peer do not count, because they end when the new one connects.
 func (s *Handshakes[E]) roomFor(addr string, life uint64) (reason uint8) {
 	var none E
 	others := 0
@@ -291,8 +290,8 @@ func (s *Handshakes[E]) roomFor(addr string, life uint64) (reason uint8) {
 	return 0
 }
 
-// OnRetry stores the cookie of a Retry, which the peer demands in the next Hello. When the
-// cookies of both channels are known, OnRetry repeats the Hello.
+// OnRetry stores the cookie of a Retry, which the peer demands in the next Hello. When the cookies
+// of both channels are known, OnRetry repeats the Hello.
 func (s *Handshakes[E]) OnRetry(by frag.Probe, h *frag.Header, r *frag.Retry) bool {
 	var none E
 	ep := s.peers.Lookup(h.Conn)
@@ -310,8 +309,8 @@ func (s *Handshakes[E]) OnRetry(by frag.Probe, h *frag.Header, r *frag.Retry) bo
 	return ok
 }
 
-// OnReject ends a handshake that the peer refuses. The random nonce of the Reject proves that
-// the Reject answers a Hello of this side.
+// OnReject ends a handshake that the peer refuses. The random nonce of the Reject proves that it
+// answers a Hello of this side.
 func (s *Handshakes[E]) OnReject(h *frag.Header, r frag.Reject) bool {
 	var none E
 	ep := s.peers.Lookup(h.Conn)
@@ -330,8 +329,8 @@ func (s *Handshakes[E]) OnReject(h *frag.Header, r frag.Reject) bool {
 	return true
 }
 
-// OnHelloAck notes that a channel works in both directions: the HelloAck has returned the nonce
-// of a Hello.
+// OnHelloAck records that a channel works in both directions, because the HelloAck contains the
+// nonce of a Hello.
 func (s *Handshakes[E]) OnHelloAck(by frag.Probe, h *frag.Header, hello *frag.Hello) bool {
 	var none E
 	ep := s.peers.Lookup(h.Conn)
@@ -368,15 +367,15 @@ func (s *Handshakes[E]) OnHelloAck(by frag.Probe, h *frag.Header, hello *frag.He
 	return true
 }
 
-// noteTakes notes whether the peer's Hello says that the peer is established.
+// noteTakes records whether the peer's Hello says that the peer is established.
 func (s *Handshakes[E]) noteTakes(ep E, hello *frag.Hello) {
 	if hello.Proven == frag.ProvenAll {
 		s.host.Takes(ep)
 	}
 }
 
-// onProvenHello processes a Hello with the endpoint's tag, which only the peer can know. The
-// result of onProvenHello is the endpoint that answers, or the zero value for no answer.
+// onProvenHello handles a Hello with the endpoint's tag, which only the peer can know.
+// onProvenHello returns the endpoint that answers, or the zero value for no answer.
 func (s *Handshakes[E]) onProvenHello(ep E, h *frag.Header, hello *frag.Hello) (answers E) {
 	var none E
 	if !s.matchesPeer(ep, h, hello) {
@@ -403,8 +402,8 @@ func (s *Handshakes[E]) onProvenHello(ep E, h *frag.Header, hello *frag.Hello) (
 	return ep
 }
 
-// lastWord makes the latest Hello of a half-open endpoint's peer replace earlier ones, which may
-// be forged. The result of lastWord is the endpoint that continues, or the zero value for none.
+// lastWord makes the latest Hello of a half-open endpoint's peer replace earlier ones, which may be
+// forged. lastWord returns the endpoint that continues, or the zero value if there is none.
 func (s *Handshakes[E]) lastWord(ep E, h *frag.Header, hello *frag.Hello) (goesOn E) {
 	if _, ok := s.welcomeAgain(ep, hello); !ok {
 		return goesOn
@@ -413,9 +412,9 @@ func (s *Handshakes[E]) lastWord(ep E, h *frag.Header, hello *frag.Hello) (goesO
 	return s.validate(ep)
 }
 
-// Bind records the peer's parameters from a Hello that carries a secret of the peer (cookies or
-// a nonce). The endpoint must not be connected. Parameters recorded earlier may come from an
-// impostor.
+// Bind stores the peer's parameters from a Hello that contains a secret of the connection (cookies
+// or a nonce). The endpoint must not be connected. Parameters that were stored before may be
+// forged.
 func (s *Handshakes[E]) Bind(ep E, h *frag.Header, hello *frag.Hello) {
 	s.peers.SetPeer(ep, PeerTag{Incarnation: hello.Incarnation, Tag: hello.Tag})
 	e := s.peers.end(ep)

@@ -13,7 +13,7 @@ func (s *Handshakes[E]) sayHello(ep E) {
 	s.host.SetTimer(ep, min(hs.NextRound(), hs.Left(s.host.Now())))
 }
 
-// SendRound sends a round of Hellos: one through each channel that has no answer yet.
+// SendRound sends a Hello through each channel that has no answer yet.
 func (s *Handshakes[E]) SendRound(ep E) {
 	for p := range frag.Probe(frag.ProbeCount) {
 		if s.peers.end(ep).hs.Asks(p) {
@@ -22,7 +22,7 @@ func (s *Handshakes[E]) SendRound(ep E) {
 	}
 }
 
-// hurry sends the unanswered Hellos ahead of their timer, if the handshake allows it.
+// hurry sends the unanswered Hellos before their timer expires, if the handshake allows it.
 func (s *Handshakes[E]) hurry(ep E) {
 	if e := s.peers.end(ep); e.state == Connecting && e.hs.MayHurry(s.host.Now()) {
 		s.SendRound(ep)
@@ -34,8 +34,8 @@ func (s *Handshakes[E]) AskHello(ep E, p frag.Probe) {
 	s.askHelloOf(ep, p, s.peers.end(ep).Peer.Tag)
 }
 
-// askHelloOf sends a Hello through a channel to the peer's endpoint with the tag conn. If conn
-// is 0, any endpoint of the peer may answer, and this side must prove that it receives at its
+// askHelloOf sends a Hello through a channel to the peer's endpoint with the tag conn. If conn is
+// 0, any endpoint of the peer may answer, and this side must prove that it receives at its
 // addresses.
 func (s *Handshakes[E]) askHelloOf(ep E, p frag.Probe, conn uint64) {
 	hello := s.draft(ep, p)
@@ -51,9 +51,9 @@ func (s *Handshakes[E]) askHelloOf(ep E, p frag.Probe, conn uint64) {
 	s.host.SendHello(ep, frag.KindHello, conn, hello, nil)
 }
 
-// AskLife asks whether another incarnation now has the address of a silent peer. The question
-// is a Hello without a tag, which names the expected incarnation. Another incarnation rejects
-// the Hello and returns the nonce. The expected incarnation stores nothing from the Hello.
+// AskLife asks whether another incarnation now has the address of a silent peer. AskLife sends a
+// Hello without a tag, which names the expected incarnation. Another incarnation rejects the Hello
+// and returns the nonce. The expected incarnation stores nothing from the Hello.
 func (s *Handshakes[E]) AskLife(ep E, nonce uint64) {
 	hello := s.draft(ep, frag.ProbeCommand)
 	hello.Expected, hello.Nonce = s.peers.end(ep).Peer.Incarnation, nonce
@@ -61,9 +61,9 @@ func (s *Handshakes[E]) AskLife(ep E, nonce uint64) {
 }
 
 // answerHello answers the peer's Hello through the same channel. If the peer's address is not
-// proven, the answer is no longer than the Hello, which has askedBytes. The answer to a Hello
-// with cookies goes to shown, the address for which the cookies were issued. Address shown may
-// differ from the peer's address as known to this side.
+// proven, the answer is not longer than the Hello, which has askedBytes. The answer to a Hello with
+// cookies goes to shown, the address for which the cookies were made. The address shown may differ
+// from the address that this side has stored for the peer.
 func (s *Handshakes[E]) answerHello(ep E, asked *frag.Hello, askedBytes int, shown []byte) {
 	hello := s.draft(ep, asked.Probe)
 	hello.Nonce = asked.Nonce
@@ -91,8 +91,8 @@ func (s *Handshakes[E]) draft(ep E, p frag.Probe) *frag.Hello {
 	return hello
 }
 
-// Reject sends a Reject to an address, if the rate limit allows one. The Reject is no longer
-// than the Hello that it answers.
+// Reject sends a Reject to an address, if the rate limit allows one. The Reject is not longer than
+// the Hello that it answers.
 func (s *Handshakes[E]) Reject(
 	by frag.Probe, to []byte, tag uint64, version uint8, r frag.Reject,
 ) {
@@ -103,7 +103,7 @@ func (s *Handshakes[E]) Reject(
 	s.host.SendReject(by, to, tag, version, r)
 }
 
-// retry sends a Retry to an unknown peer whose Hello proves no address, and reports whether the
+// retry sends a Retry to an unknown peer whose Hello proves no address, and returns true if the
 // Retry was sent.
 func (s *Handshakes[E]) retry(
 	by frag.Probe, hello *frag.Hello, to []byte, helloBytes int,

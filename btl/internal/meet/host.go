@@ -9,7 +9,8 @@ import (
 // Why is the reason for which Handshakes ends an endpoint.
 type Why uint8
 
-// The reasons. An endpoint that ends for a reason other than WhyMadeRoom has failed.
+// The constants below are the reasons. An endpoint that ends for any reason except WhyMadeRoom has
+// failed.
 const (
 	WhyRestarted  Why = iota // the peer has another incarnation
 	WhyUnanswered            // the time for the handshake is over
@@ -22,9 +23,8 @@ func (w Why) String() string {
 	return word([]string{"restarted", "unanswered", "rejected", "made room"}, int(w))
 }
 
-// Host carries out the decisions of Handshakes, which calls the Host from its own methods. The
-// Host's methods may call the Table and the endpoint's End. A method may call Handshakes only
-// where its comment says so.
+// Host carries out the decisions of Handshakes. The methods of a Host may use the Table and the
+// endpoint's End, and call Handshakes only where this is documented.
 type Host[E any] interface {
 	clock
 	endpoints[E]
@@ -34,78 +34,77 @@ type Host[E any] interface {
 
 // clock tells the time.
 type clock interface {
-	// Now is the present instant, on a clock that stops while the owner does not run.
+	// Now is the present time on a clock that stops while the process does not run.
 	Now() Time
-	// Pass is the number of the current progress pass.
+	// Pass is the number of the present poll.
 	Pass() uint64
 }
 
 // endpoints has the methods that change or query endpoints.
 type endpoints[E any] interface {
-	// Make makes an endpoint for the addresses of a peer's channels, and calls Handshakes.Enter
-	// for it. Datagrams have at most tinyBytes (command channel) and mtuBytes (data channel).
+	// Make makes an endpoint for the addresses of a peer's channels, and calls Handshakes.Enter for
+	// it. Datagrams to the peer have at most tinyBytes on the command channel and mtuBytes on the
+	// data channel.
 	Make(cmd, data []byte, tinyBytes, mtuBytes int) (E, error)
-	// Adopt makes a half-open endpoint use another address for its data channel. The datagram
-	// sizes come from named; if named is nil, they stay unchanged. All other parameters from a
-	// Hello are dropped.
+	// Adopt makes a half-open endpoint use another address for its data channel. The datagram sizes
+	// of the endpoint come from named, or stay unchanged if named is nil. All other parameters from
+	// a Hello are dropped.
 	Adopt(ep E, data []byte, named *frag.Name) error
 	// Bind stores the peer's window and sizes from a Hello. The endpoint's Agreement is already
 	// set.
 	Bind(ep E, h *frag.Header, hello *frag.Hello)
-	// Connected starts the transfer of data, although the peer may not know yet that the
-	// endpoint is connected. The Host must end the endpoints of earlier incarnations of the
-	// peer.
+	// Connected starts the transfer of data, although the peer may not know yet that the endpoint
+	// is connected. The Host must end the endpoints of earlier incarnations of the peer.
 	Connected(ep E, earlier []E)
-	// Settled is called when the handshake is over. If confirmed is true, the peer is known to
-	// be connected. If unheard is true too, the peer dropped the packets sent before the peer
+	// Settled is called when the handshake is complete. If confirmed is true, the peer is known to
+	// be connected. If unheard is also true, the peer dropped the packets that were sent before it
 	// was connected.
 	Settled(ep E, confirmed, unheard bool)
-	// Restarted resets what is known from the peer's endpoint that ep was bound to.
+	// Restarted clears what is known from the peer's endpoint to which ep was bound.
 	Restarted(ep E)
-	// Supersede starts probes whether the peer's end of an old connection still exists.
+	// Supersede starts to probe whether the peer's end of an old connection still exists.
 	Supersede(old E)
-	// Merge makes ep take over half's connection to the peer. No caller knows half.
+	// Merge makes ep take over half's connection to the peer. No application knows half.
 	Merge(ep, half E)
 	// End ends an endpoint with a reason.
 	End(ep E, why Why, r frag.Reject)
 	// SetTimer schedules a call of Handshakes.OnTimer, unless the endpoint is connected.
 	SetTimer(ep E, after time.Duration)
-	// Usable reports whether an endpoint is neither ended nor being closed.
+	// Usable reports whether an endpoint is neither ended nor closing.
 	Usable(ep E) bool
 	// Quiet is the time since the latest packet of the peer.
 	Quiet(ep E) time.Duration
-	// Heard notes a packet of the peer on a channel. Parameter answers of Heard is true if the
-	// packet answers a probe of a connected endpoint.
+	// Heard records that a packet of the peer has arrived on a channel. The argument answers is
+	// true if the packet answers a probe of a connected endpoint.
 	Heard(ep E, by frag.Probe, answers bool)
-	// Early notes that an endpoint drops a packet, because it arrived before the handshake was
-	// over.
+	// Early records that an endpoint drops a packet that arrived before the handshake was complete.
 	Early(ep E)
-	// Takes notes that the peer has declared itself established.
+	// Takes records that the peer has said that it is established.
 	Takes(ep E)
 }
 
 // packets has the methods that send. A packet is lost if no buffer is free for it.
 type packets[E any] interface {
-	// SendHello sends a Hello or HelloAck through its channel, to address to, or to ep's peer
+	// SendHello sends a Hello or HelloAck through its channel, to the address to, or to ep's peer
 	// if to is nil.
 	SendHello(ep E, kind frag.Kind, conn uint64, hello *frag.Hello, to []byte)
 	// SendReject sends a Reject to an address through a channel.
 	SendReject(by frag.Probe, to []byte, tag uint64, version uint8, r frag.Reject)
-	// SendRetry sends the Retry that function retry makes, and reports whether the Retry was
+	// SendRetry sends the Retry that the function retry makes, and returns true if the Retry was
 	// sent.
 	SendRetry(by frag.Probe, to []byte, tag uint64, retry func() *frag.Retry) bool
 	// GiveUp cancels the sends that wait for an address which is about to be used again.
 	GiveUp(name []byte)
 }
 
-// owner has the decisions that the owner makes.
+// owner has the decisions that the application makes.
 type owner[E any] interface {
-	// Ask asks the owner about a new peer. A Reject without a reason means that the peer is
-	// accepted.
+	// Ask asks the application whether to accept a new peer. A Reject without a reason means that
+	// the peer is accepted.
 	Ask(hello *frag.Hello) frag.Reject
 	// Shut reports whether no more endpoints may be made.
 	Shut() bool
-	// Full reports whether too many events wait for the owner to make another endpoint.
+	// Full reports whether too many events wait for the application to make another endpoint.
 	Full() bool
 	// AskSilent probes the silent endpoints for which holds returns true.
 	AskSilent(holds func(E) bool)

@@ -27,8 +27,8 @@ func word(words []string, value int) string {
 	return "unknown " + strconv.Itoa(value)
 }
 
-// Tagged describes an endpoint when it receives a Hello or HelloAck with its tag, from an
-// endpoint of the expected incarnation of the peer.
+// Tagged describes an endpoint when it receives a Hello or HelloAck with its tag from the expected
+// incarnation of the peer.
 type Tagged struct {
 	State   State
 	Settled bool // the handshake is over
@@ -56,10 +56,10 @@ func (c Claim) String() string {
 	return word([]string{"ignored", "taken", "binds", "restarts", "contested"}, int(c))
 }
 
-// Claim decides whether the sender of a handshake packet is the peer's endpoint to which the
-// local endpoint is bound. A local endpoint that is not bound yet may bind to the sender. An
-// endpoint binds to one peer endpoint only, because two peer endpoints connected to one local
-// endpoint would mix their packets.
+// Claim decides whether the sender of a handshake packet is the peer's endpoint to which the local
+// endpoint is bound. A local endpoint that is not bound yet may be bound to the sender. An endpoint
+// is bound to one peer endpoint only, because two peer endpoints connected to one local endpoint
+// would mix their packets.
 func (f *Tagged) Claim() Claim {
 	switch {
 	case f.Same && (f.Bound || f.Settled):
@@ -77,7 +77,7 @@ func (f *Tagged) Claim() Claim {
 }
 
 // Proof describes the situation when the peer of a half-open endpoint proves its address. The
-// fields describe another endpoint, which was registered for the proven address before.
+// fields describe another endpoint, which is already registered for the proven address.
 type Proof struct {
 	Known    bool // such an endpoint exists
 	SameLife bool // of the same incarnation of the peer
@@ -108,11 +108,11 @@ func (o Outcome) String() string {
 }
 
 // Outcome decides by the incarnations of the peer. If the registered endpoint is connected to
-// another incarnation and was made later than the half-open one, the proof is late. If a local
-// caller began to connect by name after the half-open endpoint was made, the name may be of a
-// later incarnation; the endpoint that connects first then decides. A name given before the
-// half-open endpoint got its tag belongs to an earlier incarnation than the one that returned
-// the tag.
+// another incarnation and was made later than the half-open one, the proof is late. If the local
+// application began to connect by name after the half-open endpoint was made, the name may be of a
+// later incarnation, and the endpoint that connects first decides. A name that was given before the
+// half-open endpoint got its tag belongs to an earlier incarnation than the peer that returned the
+// tag.
 func (p *Proof) Outcome() Outcome {
 	connected, connecting := p.State == Connected, p.State == Connecting
 	switch {

@@ -9,53 +9,51 @@ import (
 	"gobtl/internal/cookie"
 )
 
-// Strangers decides the answers to Hellos from senders that have not proven that they receive
-// at the addresses they claim. Strangers stores nothing about such a sender. The sender gets a
-// cookie, which seals its address, and proves the address by returning the cookie with its next
-// Hello.
-//
-//	Hello               -->  Retry: the address that it came from, a cookie for it
-//	Hello with cookies  -->  each seals an address and a channel: the sender receives at both
+// Strangers decides how to answer Hellos from senders that have not proven their addresses. Nothing
+// is stored about such a sender. The sender receives a cookie with a message authentication code of
+// its address, and proves the address by returning the cookie in its next Hello.
 type Strangers struct {
 	jar   *cookie.Jar
 	pass  uint64 // number of the latest progress pass with a Retry
 	spent int    // Retries sent in that pass
-	// retried holds the Retries of that pass, by hash slot of the channel and address.
-	retried [retryPlaces]uint8
-	// refused holds the latest progress pass with a Reject, by channel and hash slot of the
+	// retried holds the number of Retries in the present poll, by hash slot of the channel and
 	// address.
+	retried [retryPlaces]uint8
+	// refused holds, by channel and hash of the address, the number of the poll in which the latest
+	// Reject was sent.
 	refused [frag.ProbeCount][RejectPlaces]uint64
 }
 
 const (
-	// CookieSlot is the resolution of a cookie's time stamp. A cookie is valid for one to two
+	// CookieSlot is the resolution of a cookie's time stamp, and a cookie is valid for one to two
 	// such periods.
 	CookieSlot = 4 * time.Second
-	// retriesPerPass bounds the Retries in a progress pass, because Retries use the same
+	// retriesPerPass is the maximum number of Retries in one poll, because Retries use the same
 	// buffers as ACKs.
 	retriesPerPass = port.ControlBuffers / 2
-	// An address gets at most retriesOfPlace Retries in a progress pass through each channel. The
-	// address is hashed to one of retryPlaces slots, to another slot in every progress pass.
+	// In one poll, all addresses with the same hash get at most retriesOfPlace Retries through each
+	// channel, and each poll uses another hash.
 	retryPlaces    = 64
 	retriesOfPlace = 4
-	// RejectPlaces bounds the Rejects in a progress pass, for each channel. An address is hashed
-	// to one of RejectPlaces slots, to another slot in every progress pass. A sender that sends
-	// Hellos without end therefore hardly keeps other senders from an answer.
+	// RejectPlaces is the maximum number of Rejects in one poll, for each channel. An address is
+	// hashed to one of RejectPlaces slots, with another hash in every poll. A sender of many Hellos
+	// therefore rarely prevents answers to other senders.
 	RejectPlaces = port.ControlBuffers / 8
 )
 
-// Init creates the keys that seal the cookies.
+// Init creates the keys for the message authentication codes of cookies.
 func (s *Strangers) Init(random func() uint64) { s.jar = cookie.New(random) }
 
-// sealed returns the data that the cookie for a channel seals, given the Hello of its sender.
+// sealed returns the data that the cookie for a channel authenticates, given the Hello of its
+// sender.
 func sealed(hello *frag.Hello, p frag.Probe) cookie.For {
 	return cookie.For{Channel: uint8(p), Incarnation: hello.Incarnation, Tag: hello.Tag}
 }
 
-// slot is the number of the CookieSlot period that contains an instant.
+// slot returns the number of the CookieSlot period that contains a time.
 func slot(now Time) uint32 { return uint32(now / Time(CookieSlot)) }
 
-// Claimed is the address that a Hello claims for a channel.
+// Claimed returns the address that a Hello claims for a channel.
 func Claimed(hello *frag.Hello, p frag.Probe) []byte {
 	if p == frag.ProbeData {
 		return hello.DataName
@@ -63,9 +61,9 @@ func Claimed(hello *frag.Hello, p frag.Probe) []byte {
 	return hello.CommandName
 }
 
-// Unfit reports whether a Hello cannot begin a connection. The Hello may expect another
-// incarnation of this side, or need features that this side lacks. If answer has a reason, it
-// is the Reject to send; otherwise no packet is sent.
+// Unfit reports whether a Hello cannot begin a connection, because it expects another incarnation
+// of this side or needs features that this side lacks. If answer has a reason, it is the Reject to
+// send, and otherwise no packet is sent.
 func Unfit(hello *frag.Hello, incarnation, features uint64) (answer frag.Reject, unfit bool) {
 	answer.Nonce = hello.Nonce
 	if hello.Expected != 0 && hello.Expected != incarnation {
@@ -81,8 +79,8 @@ func Unfit(hello *frag.Hello, incarnation, features uint64) (answer frag.Reject,
 	return answer, false
 }
 
-// Proves reports whether a Hello carries valid cookies for both addresses of its sender.
-// Parameter source of Proves is the source address of the Hello, or empty if unknown.
+// Proves reports whether a Hello contains valid cookies for both addresses of its sender. The
+// argument source of Proves is the source address of the Hello, or empty if it is unknown.
 func (s *Strangers) Proves(now Time, hello *frag.Hello, source []byte) bool {
 	if len(source) > 0 && !bytes.Equal(source, Claimed(hello, hello.Probe)) {
 		return false // the claimed address is not the source address
@@ -92,9 +90,9 @@ func (s *Strangers) Proves(now Time, hello *frag.Hello, source []byte) bool {
 		jar.Good(at, sealed(hello, frag.ProbeData), hello.DataName, hello.DataCookie)
 }
 
-// MayRetry reports whether an unproven Hello of helloBytes, which came through channel by, may be
-// answered in a progress pass by a Retry to an address, and counts the Retry. The Retry must not
-// be longer than the Hello. The numbers of Retries per progress pass, and per progress pass to one
+// MayRetry reports whether an unproven Hello of helloBytes, which was received through the channel
+// by, may be answered by a Retry to an address in the given poll, and counts the Retry. The Retry
+// must not be longer than the Hello. The numbers of Retries in one poll, and in one poll to one
 // address, are limited.
 func (s *Strangers) MayRetry(pass uint64, by frag.Probe, to []byte, helloBytes int) bool {
 	if s.pass != pass {
@@ -113,7 +111,7 @@ func (s *Strangers) MayRetry(pass uint64, by frag.Probe, to []byte, helloBytes i
 }
 
 // Retry returns the answer to a Hello that proves nothing. The sender must repeat the Hello with
-// the cookie in that answer. The cookie's memory is valid until the next call.
+// the cookie of the Retry. The cookie's memory is valid until the next call.
 func (s *Strangers) Retry(now Time, hello *frag.Hello, to []byte) *frag.Retry {
 	return &frag.Retry{
 		Nonce: hello.Nonce, Probe: hello.Probe, Addr: to,
@@ -121,8 +119,8 @@ func (s *Strangers) Retry(now Time, hello *frag.Hello, to []byte) *frag.Retry {
 	}
 }
 
-// MayReject reports whether a Reject may be sent to an address in a progress pass, and counts the
-// Reject. Each channel and hash slot allows one Reject per progress pass.
+// MayReject reports whether a Reject may be sent to an address in the given poll, and counts the
+// Reject. Each channel and hash slot allows one Reject per poll.
 func (s *Strangers) MayReject(pass uint64, by frag.Probe, to []byte) bool {
 	latest := &s.refused[by][s.place(by, to, pass)%RejectPlaces]
 	if *latest == pass {
@@ -132,9 +130,9 @@ func (s *Strangers) MayReject(pass uint64, by frag.Probe, to []byte) bool {
 	return true
 }
 
-// place returns the hash of an address and a channel in a progress pass. Nobody outside can
-// predict which addresses share a slot, and two addresses rarely share one in two successive
-// passes.
+// place returns the hash of an address and a channel in a poll. Other hosts cannot predict which
+// addresses have the same hash, and two addresses rarely have the same hash in two successive
+// polls.
 func (s *Strangers) place(by frag.Probe, to []byte, pass uint64) uint8 {
 	sum := s.jar.Bake(uint32(pass), cookie.For{Channel: uint8(by)}, to)
 	return sum[len(sum)-1]

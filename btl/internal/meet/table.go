@@ -9,15 +9,15 @@ import (
 // PeerTag identifies one connection of one incarnation of a peer.
 type PeerTag struct{ Incarnation, Tag uint64 }
 
-// peerKey is a PeerTag with the address of the peer's command channel. The address keeps a
-// stranger who knows only the tag from replacing the peer.
+// peerKey is a PeerTag with the address of the peer's command channel. Because of the address, a
+// host that knows only the tag cannot replace the peer.
 type peerKey struct {
 	PeerTag
 	addr string
 }
 
-// End identifies an endpoint's connection on both sides. E is the owner's endpoint type, which
-// contains its End by value.
+// End identifies an endpoint's connection on both sides. E is the type of endpoints, which contain
+// their End by value.
 type End[E any] struct {
 	Tag   uint64  // what the peer puts in its packets: random, the low bits are the slot
 	Slot  uint32  // the place in the Table
@@ -26,33 +26,32 @@ type End[E any] struct {
 	Addr  string  // name of the peer's command channel
 	Label string  // what the peer's owner calls it
 	Stage
-	// displaced is the endpoint that was registered for the peer's address before this one.
-	// Connect made this endpoint for another incarnation of the peer. When this endpoint
-	// connects, displaced ends. If this endpoint fails, displaced is registered again.
+	// displaced is the endpoint of another incarnation that was registered for the peer's address
+	// before Connect made this one. When this endpoint connects, displaced ends, and if this
+	// endpoint fails, displaced is registered again.
 	displaced E
 }
 
-// Displaced returns the endpoint that was registered for the peer's address before this one, or
-// the zero value.
+// Displaced returns the endpoint that was registered for the peer's address before this one, or the
+// zero value.
 func (e *End[E]) Displaced() E { return e.displaced }
 
 func (e *End[E]) key() peerKey { return peerKey{e.Peer, e.Addr} }
 
-// IsLife reports whether the peer may have the given incarnation. The incarnation of an
-// endpoint that was made from an address alone is unknown until the peer has answered.
+// IsLife reports whether the peer may have the given incarnation. The incarnation of an endpoint
+// that was made from an address alone is unknown until the peer has answered.
 func (e *End[E]) IsLife(incarnation uint64) bool {
 	return e.Peer.Incarnation == incarnation || e.Peer.Incarnation == 0
 }
 
-// Table holds the endpoints of an owner. Each endpoint has a slot, whose number is part of its
-// tag. An endpoint is also found by its peer's tag and by its peer's address.
+// Table holds the endpoints of a module. Each endpoint has a slot, whose number is a part of the
+// endpoint's tag. An endpoint is also found by its peer's tag and by its peer's address.
 //
-//	packet:      tag ----------------------> slots
-//	first Hello: incarnation, tag, address > byTag
-//	Connect:     address of the peer ------> byAddr --displaced--> those known there before
+//	packet       tag ----------------------> slots
+//	first Hello  incarnation, tag, address > byTag
+//	Connect      address of the peer ------> byAddr --displaced--> earlier endpoints
 //
-// A Table makes no decisions about endpoints; the owner of the Table does.
-// A Table makes no decisions about endpoints: its owner does.
+// A Table makes no decisions about endpoints.
 type Table[E comparable] struct {
 	Census
 	end    func(E) *End[E] // that of the owner's endpoint
@@ -65,8 +64,8 @@ type Table[E comparable] struct {
 // slotBits is the number of bits of a tag that hold the slot. The other bits are random.
 const slotBits = 20
 
-// Init makes an empty table for at most endpointsMax endpoints. Function end returns the End of
-// an endpoint. If hosts is nil, each address counts as a host of its own.
+// Init makes an empty table for at most endpointsMax endpoints. The function end returns the End of
+// an endpoint. If hosts is nil, each address counts as its own host.
 func (t *Table[E]) Init(
 	end func(E) *End[E], endpointsMax int, hosts Hosts, limits Limits,
 ) {
@@ -76,8 +75,8 @@ func (t *Table[E]) Init(
 	t.byTag, t.byAddr = make(map[peerKey]E), make(map[string]E)
 }
 
-// Lookup finds the endpoint of a tag, by an index and a compare. Any number is allowed as tag.
-// The result of Lookup is the zero value if no endpoint has the tag.
+// Lookup returns the endpoint with the given tag, by an index and a comparison. For any other
+// number, Lookup returns the zero value.
 func (t *Table[E]) Lookup(tag uint64) E {
 	ep, _ := t.slots.Get(tag)
 	return ep
@@ -86,8 +85,8 @@ func (t *Table[E]) Lookup(tag uint64) E {
 // At returns the endpoint in a slot, or the zero value if the slot is free.
 func (t *Table[E]) At(slot uint32) E { return t.slots.At(slot) }
 
-// All returns the endpoints by slot, with the zero value in free slots. The slice belongs to
-// the table, and is valid until the next Add.
+// All returns the endpoints by slot, with the zero value in free slots. The slice that All returns
+// belongs to the table, and is valid until the next Add.
 func (t *Table[E]) All() []E { return t.slots.Values() }
 
 // Len is the number of endpoints.
@@ -102,7 +101,7 @@ func (t *Table[E]) Leads() (byPeer, byAddr int) { return len(t.byTag), len(t.byA
 // Full reports whether no slot is free.
 func (t *Table[E]) Full() bool { return t.slots.Full() }
 
-// Holds reports whether an endpoint is still in the table.
+// Holds reports whether the table contains an endpoint.
 func (t *Table[E]) Holds(ep E) bool {
 	slot := t.end(ep).Slot
 	return int(slot) < len(t.All()) && t.At(slot) == ep
@@ -124,9 +123,9 @@ func (t *Table[E]) Rename(ep E, random uint64) {
 	e.Tag = t.slots.Rename(e.Tag, random)
 }
 
-// Remove removes an endpoint that has ended, so that later packets, Hellos and Connects do not
-// find the endpoint. The latest living endpoint that the removed one had displaced is registered
-// again for the address.
+// Remove removes an endpoint that has ended, so that later packets, Hellos and Connects do not find
+// the endpoint. Of the endpoints that the removed endpoint has displaced, the latest living one is
+// registered again for the address.
 func (t *Table[E]) Remove(ep E) {
 	e := t.end(ep)
 	if e.state == Accepting {
@@ -155,7 +154,7 @@ func (t *Table[E]) Merge(ep, half E) {
 	e.Slot, e.Tag, e.Born, e.Peer, e.Label = h.Slot, h.Tag, h.Born, h.Peer, h.Label
 }
 
-// ByPeer finds the endpoint that is connected to a peer's tag at an address.
+// ByPeer returns the endpoint that is connected to a peer's tag at an address.
 func (t *Table[E]) ByPeer(peer PeerTag, addr string) E { return t.byTag[peerKey{peer, addr}] }
 
 // SetPeer sets the peer tag of an endpoint, by which ByPeer finds the endpoint.
@@ -166,7 +165,7 @@ func (t *Table[E]) SetPeer(ep E, peer PeerTag) {
 	t.byTag[e.key()] = ep
 }
 
-// ForgetPeer makes ByPeer no longer find an endpoint.
+// ForgetPeer removes an endpoint from the index that ByPeer uses.
 func (t *Table[E]) ForgetPeer(ep E) {
 	if key := t.end(ep).key(); t.byTag[key] == ep {
 		delete(t.byTag, key)
@@ -182,8 +181,8 @@ func (t *Table[E]) Known(ep E) bool { return t.byAddr[t.end(ep).Addr] == ep }
 // LeadTo registers an endpoint for its peer's address.
 func (t *Table[E]) LeadTo(ep E) { t.byAddr[t.end(ep).Addr] = ep }
 
-// LeadToIfFree registers an endpoint for its peer's address, if no endpoint is registered for
-// it.
+// LeadToIfFree registers an endpoint for its peer's address, if no endpoint is registered for this
+// address.
 func (t *Table[E]) LeadToIfFree(ep E) {
 	var none E
 	if t.byAddr[t.end(ep).Addr] == none {
@@ -191,15 +190,15 @@ func (t *Table[E]) LeadToIfFree(ep E) {
 	}
 }
 
-// ForgetAddr makes ByAddr no longer find an endpoint.
+// ForgetAddr removes an endpoint from the index that ByAddr uses.
 func (t *Table[E]) ForgetAddr(ep E) {
 	if t.Known(ep) {
 		delete(t.byAddr, t.end(ep).Addr)
 	}
 }
 
-// Linger notes that the peer of a connected endpoint has closed the connection. Connect no
-// longer finds the endpoint, and no late answer connects the endpoint again.
+// Linger records that the peer of a connected endpoint has closed the connection. After Linger,
+// Connect does not find the endpoint, and no late answer connects the endpoint again.
 func (t *Table[E]) Linger(ep E) {
 	e := t.end(ep)
 	e.state, e.hs = Lingering, nil
@@ -228,8 +227,8 @@ func (t *Table[E]) chain(d E) func(func(E) bool) {
 	}
 }
 
-// Displace registers ep for its peer's address in place of old, the endpoint registered before.
-// If old is displaced by ep already, the order of the chain is corrected.
+// Displace registers ep for its peer's address in place of old, the endpoint registered before. If
+// ep has already displaced old, only the order of the chain is corrected.
 func (t *Table[E]) Displace(ep, old E) {
 	if old == ep {
 		return
@@ -246,7 +245,7 @@ func (t *Table[E]) Displace(ep, old E) {
 }
 
 // StandBehind adds ep to the chain of endpoints that newer has displaced, unless ep is in that
-// chain already.
+// chain.
 func (t *Table[E]) StandBehind(ep, newer E) {
 	for d := range t.chain(t.end(newer).displaced) {
 		if d == ep {
@@ -257,11 +256,11 @@ func (t *Table[E]) StandBehind(ep, newer E) {
 	e.displaced, n.displaced = n.displaced, ep
 }
 
-// EarlierLives returns the endpoints that must end because the peer was reached in another
-// incarnation through ep. The results are the endpoints that ep has displaced, and all others of
-// the same address made before ep. The peer has proven through ep that the peer receives at the
-// address of ep. An endpoint made after ep may be of a later incarnation, because the proof for
-// ep may have been delayed. The results of EarlierLives are no longer displaced by ep.
+// EarlierLives returns the endpoints that must end because another incarnation of the peer was
+// reached through ep. EarlierLives returns the endpoints that ep has displaced, and all others of
+// the same address that were made before ep. An endpoint that was made after ep may be of a later
+// incarnation, because the proof for ep may be late. After the call, the returned endpoints are no
+// longer displaced by ep.
 func (t *Table[E]) EarlierLives(ep E) (ended []E) {
 	var none E
 	e := t.end(ep)
@@ -290,11 +289,10 @@ func (t *Table[E]) EarlierLives(ep E) (ended []E) {
 	return ended
 }
 
-// Free reports whether ep may bind to the peer's endpoint with the given tag. Parameter offered
-// of Free is the tag of the peer's endpoint that was told ep's tag; 0 means none. The result of
-// Free is true if offered is 0 or equals tag. The result of Free is also true if another local
-// connection is bound to the offered endpoint, because a peer endpoint binds to one endpoint
-// only.
+// Free reports whether ep may be bound to the peer's endpoint with the given tag. The argument
+// offered is the tag of the peer's endpoint that was told ep's tag, or 0 if there is none. Free
+// returns true if offered is 0 or equals tag, or if another local endpoint is bound to the offered
+// one, because a peer endpoint is bound to one endpoint only.
 func (t *Table[E]) Free(ep E, offered, tag uint64) bool {
 	if offered == 0 || offered == tag {
 		return true
@@ -309,8 +307,8 @@ func (t *Table[E]) Free(ep E, offered, tag uint64) bool {
 	return state == Connected || state == Lingering
 }
 
-// OfOtherLives counts the endpoints at an address that were connected to another incarnation of
-// the peer.
+// OfOtherLives counts the endpoints at an address that were connected to another incarnation of the
+// peer.
 func (t *Table[E]) OfOtherLives(addr string, life uint64) (n int) {
 	var none E
 	for _, ep := range t.All() {
@@ -325,8 +323,8 @@ func (t *Table[E]) OfOtherLives(addr string, life uint64) (n int) {
 	return n
 }
 
-// OldestLingering returns the oldest lingering endpoint for an incarnation of a peer at an
-// address, or the zero value. A lingering endpoint only repeats its last ACK.
+// OldestLingering returns the oldest lingering endpoint for an incarnation of a peer at an address,
+// or the zero value. A lingering endpoint only repeats its last ACK.
 func (t *Table[E]) OldestLingering(addr string, life uint64) (oldest E) {
 	var none E
 	for _, ep := range t.All() {
@@ -342,9 +340,9 @@ func (t *Table[E]) OldestLingering(addr string, life uint64) (oldest E) {
 	return oldest
 }
 
-// HalfOpenTo finds the latest half-open endpoint for a module, given the module's address and
-// its incarnation (0: any). ByAddr may return a different endpoint: an earlier connection that
-// is about to end.
+// HalfOpenTo returns the latest half-open endpoint for a module with the given address and
+// incarnation, where 0 means any. ByAddr may return a different endpoint, which is an earlier
+// connection that is about to end.
 func (t *Table[E]) HalfOpenTo(incarnation uint64, addr string) (found E) {
 	if t.HalfOpen() == 0 {
 		return found
@@ -378,8 +376,8 @@ func (t *Table[E]) displacesItself(ep E) bool {
 	return false
 }
 
-// Check verifies that each endpoint is in its slot, and that the indexes by peer and by address
-// are consistent. Check allocates nothing.
+// Check verifies that each endpoint is in its slot, and that the indexes by peer and by address are
+// consistent. Check allocates no memory.
 func (t *Table[E]) Check() error {
 	var none E
 	byTag, byAddr, half := 0, 0, 0

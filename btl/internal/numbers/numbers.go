@@ -1,24 +1,20 @@
-// Package numbers assigns packet numbers to the packets sent to a peer. Each channel has its
-// own numbers, and a retransmission gets a new number: no two packets on a channel have the
-// same number. Some numbers are skipped at random, which exposes a peer that acknowledges
-// packets it has not received (an optimistic acknowledgement).
+// Package numbers assigns packet numbers to the packets sent to a peer. Each channel has its own
+// packet numbers, and a retransmission gets a new number. Some numbers are skipped at random, which
+// exposes a peer that acknowledges packets that it has not received (optimistic ACKs).
 //
 //	taken     1 .. n     n+1       n+2 ..
 //	on wire   sent       never     the next ones
 //
-// Start reading at Numbers.Take.
-//
-// All types of this package belong to the goroutine of their owner.
+// All types of this package belong to one goroutine.
 package numbers
 
 import "gobtl/btl/internal/port"
 
-// Numbers holds the packet numbers of one connection. The zero value means that no packet was
-// sent.
+// Numbers holds the packet numbers of one connection. The zero value means that no packet was sent.
 type Numbers struct {
 	ways [2]way // by channel
-	// Seen is the number of the latest accepted packet of the peer, and SeenBy is the channel
-	// of that packet. The owner sets both fields, and ACKs report both to the peer.
+	// Seen is the number of the latest accepted packet of the peer, and SeenBy is the channel of
+	// that packet. The module sets both fields, and ACKs report both to the peer.
 	Seen   uint32
 	SeenBy port.Which
 }
@@ -31,44 +27,43 @@ type way struct {
 }
 
 const (
-	// SkipEvery is the number of used packet numbers per skipped one, on average and at most.
+	// SkipEvery is the number of used packet numbers for each skipped one, on average and at most.
 	SkipEvery = 512
-	// skipsLeast is the minimum number of skipped packet numbers, on average, per withheld
-	// packet (a packet that got a number but is deliberately not sent).
+	// skipsLeast is the minimum average number of skipped packet numbers for each packet that gets
+	// a number and is not sent.
 	skipsLeast = 16
 )
 
-// Source decides when a number is skipped, and when a packet is withheld (gets a number but is
-// not sent). All connections of an owner share one Source.
+// Source decides when a number is skipped, and when a packet is held back (gets a number but is not
+// sent). All connections of a module share one Source.
 type Source struct {
 	random func() uint64
 	every  uint64 // packets per withheld one; 0: none is
 	due    [2]withholding
 }
 
-// withholding says whether a channel must withhold a packet of its current batch.
+// withholding reports whether a channel must hold back a packet of its present batch.
 type withholding struct {
 	due  bool
 	from uint32 // a random number, which chooses where in the batch to look for it
 }
 
-// Init sets the source of random numbers. Parameter every of Init is the average number of
-// packets per withheld packet; 0 means that no packet is withheld.
+// Init sets the source of random numbers. The argument every of Init is the average number of
+// packets for each packet that is held back, and 0 means that none is.
 func (s *Source) Init(random func() uint64, every int) { s.random, s.every = random, uint64(every) }
 
-// Due reports whether a packet of the channel's batch must be withheld.
+// Due reports whether a packet of the channel's batch must be held back.
 func (s *Source) Due(by port.Which) bool { return s.due[by].due }
 
-// Withhold notes that the caller withholds a packet of the channel's batch. The result of
-// Withhold is a random number that selects the packet of the batch where the search for a
-// suitable one begins.
+// Withhold records that the caller holds back a packet of the channel's batch. Withhold returns a
+// random number that selects the packet of the batch at which the search for a suitable one begins.
 func (s *Source) Withhold(by port.Which) (from uint32) {
 	s.due[by].due = false
 	return s.due[by].from
 }
 
-// Take returns the first of count consecutive packet numbers of a channel, truncated to 32 bits
-// as on the wire.
+// Take returns the first of count consecutive packet numbers of a channel, truncated to 32 bits as
+// on the wire.
 func (n *Numbers) Take(s *Source, by port.Which, count uint32) uint32 {
 	w := &n.ways[by]
 	if w.left -= int32(count); w.left <= 0 {
@@ -84,17 +79,16 @@ func (n *Numbers) Latest() [2]uint32 {
 	return [2]uint32{uint32(n.ways[port.Command].next), uint32(n.ways[port.Data].next)}
 }
 
-// Sent reports whether the peer can have received a packet of this number on a channel. Sent
-// returns false for a number that is not used yet, and for the latest skipped number. A peer that
-// has received no packet reports number 0.
+// Sent reports whether the peer can have received a packet with this number on a channel. Sent
+// returns false for an unused number, and for the latest skipped number. A peer that has received
+// no packet reports number 0.
 func (n *Numbers) Sent(number uint32, by port.Which) bool {
 	w := &n.ways[by]
 	return int32(uint32(w.next)-number) >= 0 && (number != uint32(w.skipped) || number == 0)
 }
 
-// skip leaves out the next number, unless that number is the first of the channel. Function skip
-// also draws at random the distance to the next skipped number, and whether a packet of the batch
-// is withheld.
+// skip skips the next number, unless it is the first one of the channel. The distance to the next
+// skipped number is random, and so is whether a packet of the batch is held back.
 func (s *Source) skip(w *way, by port.Which) {
 	if w.next != 0 {
 		w.next++

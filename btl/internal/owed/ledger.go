@@ -8,11 +8,11 @@ import (
 	"gobtl/reliability"
 )
 
-// Time is an instant in nanoseconds on the owner's clock.
+// Time is an instant in nanoseconds on the module's clock.
 type Time = mono.Time
 
-// Debt is an endpoint's Receiver, with its links in the lists of owed ACKs. A Debt must not be
-// copied while an ACK is owed.
+// Debt is an endpoint's Receiver, with its links in the lists of outstanding ACKs. A Debt must not
+// be copied while an ACK is outstanding.
 type Debt[E any] struct {
 	reliability.Receiver
 	Of         E // the endpoint
@@ -21,22 +21,21 @@ type Debt[E any] struct {
 	prev, next *Debt[E]
 }
 
-// Owes reports whether the endpoint owes its peer an ACK.
+// Owes reports whether an ACK to the endpoint's peer is outstanding.
 func (d *Debt[E]) Owes() bool { return d.owed }
 
-// Behind returns the next Debt of the same list, nil at the end.
+// Behind returns the next Debt of the same list, or nil at the end.
 func (d *Debt[E]) Behind() *Debt[E] { return d.next }
 
-// Ledger is the endpoints that owe an ACK, ordered by due time.
+// Ledger holds the endpoints with outstanding ACKs, ordered by the times when these are due.
 type Ledger[E any] struct {
 	list, later list[E]
 	lulls       uint32 // count of empty passes right after one that received
 	lull        bool   // the latest pass received nothing
 }
 
-// NoteLull notes whether a progress pass received nothing, and counts lulls for
-// reliability.Receiver.Pace. A lull is a progress pass that receives nothing, right after a pass
-// that received packets.
+// NoteLull records whether a poll has received nothing, and counts lulls, which are empty polls
+// directly after a poll with packets.
 func (l *Ledger[E]) NoteLull(nothing bool) {
 	if nothing && !l.lull {
 		l.lulls++
@@ -44,22 +43,22 @@ func (l *Ledger[E]) NoteLull(nothing bool) {
 	l.lull = nothing
 }
 
-// Lulls is the number of empty progress passes right after a pass that received packets.
+// Lulls is the number of empty polls directly after a poll with packets.
 func (l *Ledger[E]) Lulls() uint32 { return l.lulls }
 
-// Len is the number of endpoints that owe an ACK.
+// Len is the number of endpoints with an outstanding ACK.
 func (l *Ledger[E]) Len() int { return l.list.count + l.later.count }
 
-// First returns the Debt that is due first, without the ACKs of lone answers (see Later), or
-// nil if there is none.
+// First returns the Debt that is due first, without the ACKs for lone replies (see Later), or nil
+// if there is none.
 func (l *Ledger[E]) First() *Debt[E] { return l.list.first }
 
-// Later returns the Debt that is due first among the ACKs of lone answers, or nil if there is
-// none.
+// Later returns the Debt that is due first among the ACKs for lone replies (packets whose ACK the
+// peer may delay), or nil if there is none.
 func (l *Ledger[E]) Later() *Debt[E] { return l.later.first }
 
-// Owe puts an endpoint at the end of a list of owed ACKs, because all ACKs of a list have the
-// same delay. If the ACK is due at once, Owe puts the endpoint at the front.
+// Owe puts an endpoint at the end of a list of outstanding ACKs, because all ACKs of a list have
+// the same delay. If the ACK is due at once, Owe puts the endpoint at the front.
 func (l *Ledger[E]) Owe(d *Debt[E], now Time) {
 	if d.held && !d.AckLater() {
 		l.Settle(d)
@@ -79,7 +78,8 @@ func (l *Ledger[E]) Owe(d *Debt[E], now Time) {
 	d.owed = true
 }
 
-// Settle removes an endpoint from its list of owed ACKs, because the ACK was sent or dropped.
+// Settle removes an endpoint from its list of outstanding ACKs, because the ACK was sent or
+// dropped.
 func (l *Ledger[E]) Settle(d *Debt[E]) {
 	switch {
 	case d.held:
@@ -93,9 +93,9 @@ func (l *Ledger[E]) Settle(d *Debt[E]) {
 // ripeLooks is the maximum number of endpoints that one call of Ripen examines.
 const ripeLooks = 8
 
-// Ripen makes those owed ACKs due now that cover at least a batch of packets. The owner calls
-// Ripen in a progress pass that received nothing. A sender that has only one batch in flight
-// waits for its ACK; a smaller delayed ACK blocks no sender.
+// Ripen makes those outstanding ACKs due now that cover at least a batch of packets. Ripen is
+// called when a poll has received nothing. A sender with only one batch in flight waits for the ACK
+// of the batch, and no sender waits for the ACK of fewer packets.
 func (l *Ledger[E]) Ripen(now Time, rules *reliability.Rules) {
 	d := l.list.first
 	for n := 0; d != nil && n < ripeLooks; n++ {
@@ -108,7 +108,7 @@ func (l *Ledger[E]) Ripen(now Time, rules *reliability.Rules) {
 	}
 }
 
-// Tally counts the endpoints that claim to be on the lists of owed ACKs.
+// Tally counts the endpoints that should be on the lists of outstanding ACKs.
 type Tally struct{ owing, held int }
 
 // Tally adds an endpoint to t, and returns an error if the endpoint's list contradicts its
@@ -126,8 +126,8 @@ func (d *Debt[E]) Tally(t *Tally) error {
 	return nil
 }
 
-// Check verifies that the lists hold exactly the living endpoints that owe an ACK, in the order
-// of their due times. Parameter t must count these endpoints.
+// Check verifies that the lists hold exactly the living endpoints with outstanding ACKs, in the
+// order of their due times. The argument t of Check must have counted these endpoints.
 func (l *Ledger[E]) Check(t Tally, now Time) error {
 	if err := l.list.check(t.owing, now); err != nil {
 		return fmt.Errorf("list of ACKs: %w", err)

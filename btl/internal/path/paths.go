@@ -10,13 +10,13 @@ import (
 	"gobtl/internal/mono"
 )
 
-// Time is an instant in nanoseconds on the owner's clock.
+// Time is an instant in nanoseconds on the module's clock.
 type Time = mono.Time
 
 const (
-	// roundTrip is the assumed round trip until one is measured.
+	// roundTrip is the assumed round trip to a peer until a round trip is measured.
 	roundTrip = 10 * time.Millisecond
-	// pongsMax bounds how many Pings of a peer are answered within pongsEvery.
+	// pongsMax is the maximum number of a peer's Pings that are answered within pongsEvery.
 	pongsMax   = 32
 	pongsEvery = 10 * time.Millisecond
 )
@@ -26,7 +26,7 @@ type Path struct {
 	pmtu.Search
 	doubt doubt
 	room  hotel.Room // of the search's timer; 0 if no timer runs
-	// pongs counts the Pings answered since pongsAt.
+	// pongs counts the Pings that were answered since pongsAt.
 	pongsAt Time
 	pongs   uint8
 	near    bool // the first answers came so soon that there is no need to measure round trips
@@ -34,9 +34,9 @@ type Path struct {
 	trip    *trip
 }
 
-// doubt identifies a doubt about the path MTU by the instant at which it began. Field since is
-// that instant on the timers' clock; field unpaused is the same instant on the clock without
-// pauses.
+// doubt identifies a doubt (a test whether the path carries the size in use) by its beginning, in
+// since on the timers' clock and in unpaused on the clock that stops while the process does not
+// run.
 type doubt struct{ since, unpaused Time }
 
 // Searching reports whether the search has a next step.
@@ -62,33 +62,33 @@ type Silence struct {
 
 // Host carries out what Paths decides.
 type Host[E any] interface {
-	// Clock is the present instant of the timers. Now is the present instant on a clock that
-	// stops while the owner does not run.
+	// Clock is the present time of the timers. Now is the present time on a clock that stops while
+	// the process does not run.
 	Clock() Time
 	Now() Time
 	Random() uint64
 	At(slot uint32) E
 	Connected(ep E) bool
-	// RoundTrip returns the round trip to the peer, 0 if unknown, and its deviation.
+	// RoundTrip returns the round trip to the peer, or 0 if it is unknown, and its deviation.
 	RoundTrip(ep E) (trip, deviation time.Duration)
 	Silence(ep E) Silence
-	// Ping sends a Ping of a size in bytes, if there is a buffer for it.
+	// Ping sends a Ping of a size in bytes, if a buffer is free.
 	Ping(ep E, nonce uint64, sizeBytes int)
-	// Use sets the largest datagram that is sent to the peer from now on.
+	// Use sets the largest size of later datagrams to the peer.
 	Use(ep E, sizeBytes int)
-	// EndNarrow ends an endpoint whose path drops all packets of the base size, but carries
-	// smaller ones.
+	// EndNarrow ends an endpoint whose path drops all packets of the base size, but carries smaller
+	// ones.
 	EndNarrow(ep E, baseBytes int)
 }
 
-// Paths holds the path MTU searches of an owner's endpoints.
+// Paths holds the path MTU searches of a module's endpoints.
 type Paths[E any] struct {
 	host   Host[E]
 	of     func(E) (p *Path, slot uint32)
 	timers *hotel.Hotel[uint32]
 }
 
-// Init prepares Paths for at most endpointsMax endpoints. Function of returns an endpoint's
+// Init prepares Paths for at most endpointsMax endpoints. The function of returns an endpoint's
 // Path and slot.
 func (s *Paths[E]) Init(
 	host Host[E], of func(E) (*Path, uint32), endpointsMax int,
@@ -101,10 +101,10 @@ func (s *Paths[E]) Init(
 // Len is the number of running timers.
 func (s *Paths[E]) Len() int { return s.timers.Len() }
 
-// Deadline is the instant at which the first timer expires.
+// Deadline returns the time at which the first timer expires.
 func (s *Paths[E]) Deadline() Time { return s.timers.Deadline() }
 
-// Begin starts the search of a connection that both sides have established. Parameter most of
+// Begin starts the search of a connection that both sides have established. The argument most of
 // Begin is the largest size in bytes to search.
 func (s *Paths[E]) Begin(ep E, most int) {
 	p, _ := s.of(ep)
@@ -121,7 +121,7 @@ func (s *Paths[E]) End(ep E) {
 	p.room = 0
 }
 
-// search takes the next step of an endpoint's search, if that step is due, and sets the timer.
+// search takes the next step of an endpoint's search, if this step is due, and sets the timer.
 func (s *Paths[E]) search(ep E) {
 	p, _ := s.of(ep)
 	if now := s.host.Clock(); p.Due() <= now {
@@ -138,7 +138,7 @@ func (s *Paths[E]) search(ep E) {
 	s.host.Use(ep, p.Size())
 }
 
-// wait is the longest time that an answer to a probe should take.
+// wait returns the longest time that an answer to a probe should take.
 func (s *Paths[E]) wait(ep E) time.Duration {
 	const deviations = 4
 	trip, deviation := s.host.RoundTrip(ep)
@@ -149,10 +149,10 @@ func (s *Paths[E]) wait(ep E) time.Duration {
 }
 
 // Narrow reports whether the path has carried only small packets for longer than the duration
-// after. Time during which the owner was stopped does not count. A peer that was silent for as
-// long as it may owe an answer is dead, so its path is not called narrow. A path on which the
-// peer has acknowledged a packet recently is not narrow, because that path carries data. A longer
-// silence granted to the peer extends the time.
+// after. Time during which the process did not run does not count. A path is not narrow if the peer
+// was silent for as long as a live peer may be. A path on which the peer has recently acknowledged
+// a packet of the base size or more is not narrow. If a peer may be silent for longer than usual,
+// the duration after is extended by the additional time.
 func (s *Paths[E]) Narrow(ep E, after time.Duration) bool {
 	p, _ := s.of(ep)
 	now, since := s.host.Now(), p.DoubtSince()
@@ -194,8 +194,8 @@ func (s *Paths[E]) Expire() {
 	}
 }
 
-// Pong notes that a Ping was answered. The result of Pong is false if the nonce belongs to no
-// probe of the search.
+// Pong records that a Ping was answered. Pong returns false if the nonce belongs to no probe of the
+// search.
 func (s *Paths[E]) Pong(ep E, nonce uint64) bool {
 	p, _ := s.of(ep)
 	now := s.host.Clock()
@@ -207,8 +207,9 @@ func (s *Paths[E]) Pong(ep E, nonce uint64) bool {
 	return true
 }
 
-// Lost notes a lost packet. Several losses in a row make the search doubt the path MTU. Parameter
-// alone of Lost is true if the lost packet was sent by itself, not in a run of datagrams.
+// Lost records a lost packet. Several losses in succession start a new test of the path MTU. The
+// argument alone of Lost is true if the lost packet was sent by itself, not coalesced with other
+// datagrams.
 func (s *Paths[E]) Lost(ep E, sizeBytes int, alone bool) {
 	p, _ := s.of(ep)
 	if s.host.Connected(ep) && p.PacketLost(s.host.Clock(), sizeBytes, alone, s.host.Random()) {
@@ -219,8 +220,8 @@ func (s *Paths[E]) Lost(ep E, sizeBytes int, alone bool) {
 // GoOn takes the next step of a search after its stage has changed.
 func (s *Paths[E]) GoOn(ep E) { s.search(ep) }
 
-// Refused notes that the local system refused a packet as too large. The search continues in
-// the next progress pass, because Refused may be called from inside a send.
+// Refused records that the local system has refused a packet as too large. The search continues in
+// the next poll, because Refused may be called from within a send.
 func (s *Paths[E]) Refused(ep E, sizeBytes int) {
 	p, _ := s.of(ep)
 	if p.TooLarge(s.host.Clock(), sizeBytes, s.host.Random()) {
@@ -228,8 +229,7 @@ func (s *Paths[E]) Refused(ep E, sizeBytes int) {
 	}
 }
 
-// Check verifies the search of a connected endpoint, which sends datagrams of at most
-// sizeBytes.
+// Check verifies the search of a connected endpoint, which sends datagrams of at most sizeBytes.
 func (s *Paths[E]) Check(ep E, sizeBytes int) error {
 	p, slot := s.of(ep)
 	switch {

@@ -7,9 +7,9 @@ import (
 )
 
 // Peers on long paths get credits beyond the receive buffer, because most of their packets are in
-// transit (reliability/stretch.go). File trips.go measures round trips and detects overruns of
-// the receive buffer. The round trip is the minimum over several Pings. A side that only receives
-// has no other round-trip samples, because only Pings are answered at once.
+// flight (reliability/stretch.go). The code below measures round trips and detects overruns of the
+// receive buffer. The round trip is the minimum over several Pings, which are the only packets that
+// are answered at once.
 
 // trip measures the round trip to a peer by Pings.
 type trip struct {
@@ -25,21 +25,19 @@ const (
 	// tripNear is the round trip below which no credits beyond the buffer are granted.
 	tripNear = time.Millisecond
 	// tripFirst is the number of answered Pings after which a round trip counts. When many
-	// endpoints start at once, the first answers wait in queues and for CPUs, even on a short
-	// path. Until the round trip counts, a Ping is sent tripSoon after the previous answer.
+	// endpoints start at once, the first answers wait in queues and for CPUs, even on a short path.
+	// Until tripFirst Pings are answered, a Ping is sent tripSoon after the previous answer.
 	tripFirst = 4
 	tripSoon  = 200 * time.Millisecond
-	// tripEvery is the interval between two Pings once the round trip counts. A round trip
-	// expires after tripPeriod, because the path may have changed.
+	// tripEvery is the interval between two Pings after tripFirst answers. A round trip expires
+	// after tripPeriod, because the path may have changed.
 	tripEvery  = time.Second
 	tripPeriod = 10 * time.Second
-	// overrunsEvery is the minimum interval between two queries of the fabric's overrun
-	// counters.
+	// overrunsEvery is the minimum interval between two queries of the fabric's overrun counters.
 	overrunsEvery = 10 * time.Millisecond
-	// overrunsLeast is the minimum number of packets between two queries of the overrun
-	// counters, unless a channel holds fewer packets: an overrun needs at least that many
-	// packets. A module that wakes up for a single packet is thus spared the system calls of a
-	// query.
+	// overrunsLeast is the minimum number of packets between two queries of the overrun counters,
+	// unless a channel holds fewer packets. A module that wakes up for single packets therefore
+	// queries the counters, which takes system calls, only rarely.
 	overrunsLeast = 16
 )
 
@@ -48,7 +46,7 @@ func (p *Path) MayMeasure(now Time) bool {
 	return !p.near && (p.trip == nil || now >= p.trip.nextAt)
 }
 
-// Measure notes that a Ping with a nonce is sent to measure the round trip.
+// Measure records that a Ping with a nonce is sent to measure the round trip.
 func (p *Path) Measure(now Time, nonce uint64) {
 	if p.trip == nil {
 		p.trip = new(trip)
@@ -57,8 +55,8 @@ func (p *Path) Measure(now Time, nonce uint64) {
 }
 
 // Measured ends the measurement of a round trip when a Pong arrives. The result ok of Measured is
-// false if the Pong answers no Ping of Measure. Result least of Measured is the minimum round
-// trip, 0 until several are known.
+// false if the Pong answers no Ping of Measure. The result least of Measured is the minimum round
+// trip, or 0 until tripFirst Pings are answered.
 func (p *Path) Measured(now Time, nonce uint64) (least time.Duration, ok bool) {
 	t := p.trip
 	if t == nil || t.askedAt == 0 || nonce != t.nonce {
@@ -70,8 +68,8 @@ func (p *Path) Measured(now Time, nonce uint64) (least time.Duration, ok bool) {
 	return least, true
 }
 
-// answered notes that a Ping was answered. answered returns the minimum round trip once tripFirst
-// Pings are answered.
+// answered records that a Ping was answered. answered returns the minimum round trip, or 0 until
+// tripFirst Pings are answered.
 func (t *trip) answered(now Time) (least time.Duration, known bool) {
 	d := max(now.Sub(t.askedAt), 1)
 	t.askedAt = 0
@@ -102,9 +100,8 @@ type Overruns struct {
 	fewest   uint64 // packets between two queries
 }
 
-// Init sets the two channels, each of which holds capacity packets. Init returns false if a
-// channel does not count overruns. Granting credits beyond the receive buffer is unsafe if
-// overruns are not counted.
+// Init sets the two channels, each of which holds capacity packets. Init returns false if a channel
+// does not count overruns, so that credits beyond the receive buffer are not safe.
 func (o *Overruns) Init(command, data fabric.Endpoint, capacity int) bool {
 	cmd, ok := command.(fabric.Overrunner)
 	dat, both := data.(fabric.Overrunner)
@@ -116,12 +113,13 @@ func (o *Overruns) Init(command, data fabric.Endpoint, capacity int) bool {
 	return true
 }
 
-// Rest stops the detection until the next Look, because no credits exceed the receive buffer.
+// Rest stops the detection of overruns until the next Look, because no credits exceed the receive
+// buffer.
 func (o *Overruns) Rest() { o.looking = false }
 
-// Look queries the fabric's overrun counters if a query is due. Parameter received of Look is the
-// total number of packets received. The result known of Look is false if no query was made, or if
-// there was no earlier query to compare with.
+// Look queries the fabric's overrun counters, if a query is due. The argument received of Look is
+// the total number of received packets. The result known of Look is false if no query was made, or
+// if it was the first query.
 func (o *Overruns) Look(now Time, received uint64) (overrun, known bool) {
 	if o.channels[0] == nil || !o.due(now, received) {
 		return false, false
@@ -132,8 +130,8 @@ func (o *Overruns) Look(now Time, received uint64) (overrun, known bool) {
 	return overrun && known, known
 }
 
-// due reports whether to query the fabric's overrun counters, given the total of packets
-// received.
+// due reports whether to query the fabric's overrun counters, given the total number of received
+// packets.
 func (o *Overruns) due(now Time, received uint64) bool {
 	return !o.looking || now.Sub(o.lookedAt) >= overrunsEvery && received-o.received >= o.fewest
 }

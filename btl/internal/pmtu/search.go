@@ -24,8 +24,8 @@ const (
 	BaseBytes = 1200
 	// GrainBytes is the precision of the search, in bytes.
 	GrainBytes = 8
-	// ProbesMax is the maximum number of probes in a round, not counting probes of the base
-	// size and of the smallest size.
+	// ProbesMax is the maximum number of probes in a round, without probes of the base size and of
+	// the smallest size.
 	ProbesMax = 4
 )
 
@@ -36,9 +36,8 @@ const (
 	roundsMaxRuns = 6   // the same in a doubt, while packets of the size arrive in runs
 	lostMax       = 3   // packets lost in a row that raise a doubt
 
-	// baseProbes is the number of probes of the base size in each round of a doubt from the
-	// third round on, as long as no such probe was answered. On a lossy path three single
-	// probes are easily lost although the path carries their size.
+	// baseProbes is the number of probes of the base size in later rounds without an answer,
+	// because a few single probes are easily lost on a lossy path.
 	baseProbes = 3
 
 	waitMin = 10 * time.Millisecond // for an answer: a process may be late
@@ -60,12 +59,12 @@ func (s Stage) String() string {
 	return "unknown"
 }
 
-// raiseAfter lists the delays after which sizes above the found size are probed again. The
-// found size may be too small by accident, so the first delay is shorter than in RFC 8899.
+// raiseAfter lists the times after which sizes above the found size are probed again. The first
+// time is shorter than in RFC 8899, because the found size may be too small by accident.
 var raiseAfter = [...]time.Duration{10 * time.Second, time.Minute, 10 * time.Minute}
 
-// usualSizes lists the common datagram sizes of paths, which are the MTUs of links and tunnels
-// minus the IP and UDP headers.
+// usualSizes lists common datagram sizes of paths, which are the MTUs of links and tunnels minus
+// the IP and UDP headers.
 var usualSizes = [...]int{
 	1232, 1252, 1352, 1372, 1392, 1402, 1412, 1422, 1432, 1444, 1452, 1464, 1472,
 	1972, 4004, 8152, 8902, 8922, 8952, 8972, 16336, 32720,
@@ -90,8 +89,8 @@ type Search struct {
 	small   bool // so has a probe of the smallest size
 	holes   uint32
 	ran     int // largest packet that left in a run after the doubt began, and has arrived
-	// lost counts the packets lost in a row, and lostAlone those that were sent by themselves.
-	// The arrival of a packet that was sent in a run does not reset lostAlone.
+	// lost counts the packets lost in succession, and lostAlone those that were sent by themselves.
+	// The arrival of a packet that was coalesced with others does not reset lostAlone.
 	lost, lostAlone losses
 }
 
@@ -101,7 +100,8 @@ type losses struct {
 	least int // the smallest of them
 }
 
-// add counts a lost packet, and reports whether enough packets were lost to start a doubt.
+// add counts a lost packet, and reports whether enough packets were lost to test the size in use
+// again.
 func (l *losses) add(sizeBytes int) bool {
 	if l.count == 0 || sizeBytes < l.least {
 		l.least = sizeBytes
@@ -110,7 +110,7 @@ func (l *losses) add(sizeBytes int) bool {
 	return l.count >= lostMax
 }
 
-// end notes that a packet has arrived. The arrival of a packet that is smaller than all the lost
+// end records that a packet has arrived. The arrival of a packet that is smaller than all the lost
 // ones does not reset the count.
 func (l *losses) end(sizeBytes int) {
 	if sizeBytes >= l.least {
@@ -118,8 +118,8 @@ func (l *losses) end(sizeBytes int) {
 	}
 }
 
-// Begin starts the search between the base size and most, the largest datagram that both
-// devices support.
+// Begin starts the search between the base size and most, the largest datagram that both devices
+// support.
 func (p *Search) Begin(now mono.Time, most int, secret uint64) {
 	*p = Search{
 		size: min(BaseBytes, most), base: min(BaseBytes, most), most: most, below: most + 1,
@@ -130,12 +130,13 @@ func (p *Search) Begin(now mono.Time, most int, secret uint64) {
 	}
 }
 
-// nonceOf is the nonce of a probe of the given size. The answer to the probe repeats the nonce.
+// nonceOf returns the nonce of a probe of the given size. The answer to the probe repeats the
+// nonce.
 func nonceOf(secret uint64, sizeBytes int) uint64 { return secret<<16 | uint64(sizeBytes) }
 
-// Probes is called when the search is due. Probes appends the sizes of the probes to send now;
-// size 0 stands for the smallest probe. Parameter wait of Probes is the expected longest time
-// until an answer, and secret is a new random number.
+// Probes is called when a step of the search is due. Probes appends the sizes of the probes to send
+// now, where size 0 stands for the smallest probe. The argument wait of Probes is the expected
+// longest time until an answer, and secret is a new random number.
 func (p *Search) Probes(now mono.Time, wait time.Duration, secret uint64, sizes []int) []int {
 	switch p.stage {
 	case Complete:
@@ -192,18 +193,17 @@ func (p *Search) ask(now mono.Time, wait time.Duration, sizes []int) []int {
 	if !p.small && p.tries > 0 || !p.proven && p.stage == Doubting {
 		sizes = append(sizes, 0)
 	}
-	// The sizes ascend, because a probe sent after a larger one in a run of datagrams might be
-	// lost together with the larger one.
+	// The probe sizes ascend, because a probe that is coalesced with a larger one before it might
+	// be lost together with the larger one.
 	slices.Sort(sizes)
 	p.askedAt, p.due = now, now.Add(wait)
 	p.tries = min(p.tries+1, triesMax)
 	return sizes
 }
 
-// between appends the sizes to probe. between begins with the largest size of the devices, and
-// adds smaller sizes if the probe of the largest size was not answered. When the largest size has
-// failed, between appends the usual sizes of paths; when no usual size is left, between appends
-// sizes spread evenly over the remaining interval.
+// between appends the sizes to probe. The search begins with the largest size of the devices,
+// continues with the usual sizes of paths, and ends with sizes at equal distances in the remaining
+// interval.
 func (p *Search) between(sizes []int) []int {
 	from, room := len(sizes), ProbesMax
 	if p.below > p.most {
@@ -240,7 +240,8 @@ func (p *Search) between(sizes []int) []int {
 	return sizes
 }
 
-// giveUp notes that the smallest of the probed sizes does not pass, and ends that round.
+// giveUp records that the smallest of the probed sizes is too large for the path, and ends the
+// round of probes.
 func (p *Search) giveUp(now mono.Time) {
 	if !p.proven && p.size == p.base {
 		p.doubt(now) // perhaps nothing does
@@ -266,9 +267,9 @@ func (p *Search) settle(now mono.Time) {
 	}
 }
 
-// ProbeAcked notes that a probe was answered. The result of ProbeAcked is false if the nonce
-// belongs to no probe of this search. An answer proves the size of the probe, even if the size
-// had been given up before.
+// ProbeAcked records that a probe was answered. ProbeAcked returns false if the nonce belongs to no
+// probe of this search. An answer proves the size of the probe, even if the size had been given up
+// before.
 func (p *Search) ProbeAcked(now mono.Time, nonce uint64) bool {
 	sizeBytes := int(nonce & 0xFFFF)
 	if nonce != nonceOf(p.secret, sizeBytes) || sizeBytes > p.most {
@@ -289,7 +290,8 @@ func (p *Search) ProbeAcked(now mono.Time, nonce uint64) bool {
 
 // raise notes that a larger size has passed.
 func (p *Search) raise(now mono.Time, sizeBytes int) {
-	// Answers to larger probes may follow at once, so the next round waits for them a little.
+	// The next round of probes is delayed by a part of the waiting time, because answers to larger
+	// probes may follow.
 	const settleShare = 4
 	due := min(p.due, now.Add(max(now.Sub(p.askedAt)/settleShare, time.Millisecond)))
 	p.size, p.tries, p.raises = sizeBytes, 0, 0
@@ -302,7 +304,7 @@ func (p *Search) raise(now mono.Time, sizeBytes int) {
 	}
 }
 
-// trust ends a doubt, because the size in use was proven again.
+// trust ends the test of the size in use, because the size was proven again.
 func (p *Search) trust(now mono.Time) {
 	p.lost, p.lostAlone, p.tries = losses{}, losses{}, 0
 	switch {
@@ -315,9 +317,9 @@ func (p *Search) trust(now mono.Time) {
 	}
 }
 
-// PacketLost notes that a packet, or its ACK, was lost and the packet is retransmitted. Parameter
-// alone of PacketLost is true if the lost packet was sent by itself. PacketLost returns whether
-// the loss starts a doubt, which is a test whether the size in use still passes.
+// PacketLost records that a packet, or its ACK, was lost and that the packet is retransmitted. The
+// argument alone of PacketLost is true if the lost packet was sent by itself. PacketLost returns
+// true if the loss starts a test whether the path carries the size in use.
 func (p *Search) PacketLost(now mono.Time, sizeBytes int, alone bool, secret uint64) bool {
 	if sizeBytes <= p.floor() || sizeBytes > p.size || p.stage == Doubting {
 		return false
@@ -334,9 +336,8 @@ func (p *Search) PacketLost(now mono.Time, sizeBytes int, alone bool, secret uin
 	return true
 }
 
-// TooLarge notes that the local system refused a packet because of its size. The refusal is only
-// a hint, because forged ICMP messages may cause it. The probes of the doubt then find the size
-// that passes.
+// TooLarge records that the local system has refused a packet because of its size. The refusal only
+// starts a test of the size in use, because forged ICMP messages may cause it.
 func (p *Search) TooLarge(now mono.Time, sizeBytes int, secret uint64) bool {
 	if sizeBytes <= p.floor() || p.stage == Doubting || !p.Begun() {
 		return false
@@ -365,10 +366,10 @@ func (p *Search) WantsDelivered() bool {
 	return p.lost.count > 0 || p.lostAlone.count > 0 || p.stage == Doubting
 }
 
-// Delivered notes that a packet sent at sentAt has arrived, which ends a row of losses. If the
-// packet was sent by itself after a doubt began, its arrival proves as much as the answer to a
-// probe. If the packet was sent in a run, its arrival only shows that the path is no black
-// hole.
+// Delivered records that a packet that was sent at the time sentAt has arrived, which ends a series
+// of losses. If the packet was sent by itself after a test of its size began, its arrival proves as
+// much as the answer to a probe. The arrival of a packet that was coalesced with others shows that
+// the path is not interrupted, but proves no size.
 func (p *Search) Delivered(now, sentAt mono.Time, sizeBytes int, alone bool) {
 	if p.stage != Doubting {
 		p.lost.end(sizeBytes)
@@ -389,7 +390,7 @@ func (p *Search) Delivered(now, sentAt mono.Time, sizeBytes int, alone bool) {
 	}
 }
 
-// runs reports whether packets of the doubted size arrive when sent in runs.
+// runs reports whether packets of the tested size arrive when they are coalesced with others.
 func (p *Search) runs() bool { return p.ran >= p.size }
 
 // fallBack gives up the size in use, and returns to the base size.
@@ -402,20 +403,20 @@ func (p *Search) fallBack(secret uint64) {
 // Begun reports whether Begin was called.
 func (p *Search) Begun() bool { return p.most != 0 }
 
-// FirstProbePending reports whether the first probe of a connection has yet to be sent, or may
-// still be answered.
+// FirstProbePending reports whether the first probe of a connection is not sent yet, or may still
+// be answered.
 func (p *Search) FirstProbePending() bool {
 	return !p.Begun() || p.stage == Searching && p.tops == 1 && p.tries == 1 && p.size == p.base
 }
 
-// Narrow reports whether the path has carried only packets below the base size for longer than
-// the duration after.
+// Narrow reports whether the path has carried only packets below the base size for longer than the
+// duration after.
 func (p *Search) Narrow(now mono.Time, after time.Duration) bool {
 	return p.stage == Doubting && p.small && !p.proven && p.ran < p.base && p.tries >= roundsMax &&
 		now.Sub(p.since) >= after
 }
 
-// Reason is the human-readable reason for the size in use.
+// Reason returns a text with the reason for the size in use.
 func (p *Search) Reason() string {
 	switch {
 	case p.stage == Doubting:
@@ -432,8 +433,7 @@ func (p *Search) Reason() string {
 	return "larger ones do not pass"
 }
 
-// Size is the largest datagram that is sent now, in bytes. Size is a proven size or the base
-// size.
+// Size is the largest size of datagrams that are sent now, in bytes.
 func (p *Search) Size() int { return p.size }
 
 // Base is the base size in bytes: BaseBytes, or less if a device supports less.
@@ -442,10 +442,10 @@ func (p *Search) Base() int { return p.base }
 // Most is the largest datagram in bytes that the devices of both sides support.
 func (p *Search) Most() int { return p.most }
 
-// Due is the instant when Probes must be called next; mono.Never if no probe is planned.
+// Due is the time when Probes must be called next, or mono.Never if no probe is planned.
 func (p *Search) Due() mono.Time { return p.due }
 
-// DoubtSince is the instant when the latest doubt about the size in use began.
+// DoubtSince is the time when the latest test of the size in use began.
 func (p *Search) DoubtSince() mono.Time { return p.since }
 
 // Stage is the stage of the search.
@@ -454,7 +454,7 @@ func (p *Search) Stage() Stage { return p.stage }
 // Holes is the number of times that the search had to give up the size in use (black holes).
 func (p *Search) Holes() int { return int(p.holes) }
 
-// Nonce is the number that identifies the answer to a probe of the given size.
+// Nonce returns the number that identifies the answer to a probe of the given size.
 func (p *Search) Nonce(sizeBytes int) uint64 { return nonceOf(p.secret, sizeBytes) }
 
 // Check verifies that the size in use lies between the base size and the devices' largest size.

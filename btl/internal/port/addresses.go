@@ -7,20 +7,21 @@ import (
 	"gobtl/fabric"
 )
 
-// addresses tracks the peer addresses that are inserted in the Domain. An unused address is
-// removed only after its last sends have completed, because the hardware may read the address
-// until then. See fabric.Caps.RemoveCancels.
+// addresses holds the peer addresses that are inserted in the Domain. An unused address is removed
+// only after its last sends have completed, because the hardware may read the address until then
+// (see fabric.Caps.RemoveCancels).
 type addresses struct {
 	inserted int // addresses inserted and not removed
 	leaving  []leavingAddr
 	answers  []fabric.Addr // inserted for a single answer each, oldest first
 }
 
-// AnswersMax bounds the addresses that stay inserted for single answers to unknown senders.
+// AnswersMax is the maximum number of addresses that stay inserted for single answers to unknown
+// senders.
 const AnswersMax = 8
 
-// CancelAfter is how long the sends to an unused address may still wait, if Remove can cancel
-// sends. A live peer accepts the packets within that time.
+// CancelAfter is the time after which a removal may cancel the remaining sends to an unused
+// address. A live peer accepts its packets within that time.
 const CancelAfter = time.Second
 
 // leavingAddr is an address that waits for its removal.
@@ -32,7 +33,8 @@ type leavingAddr struct {
 
 func (a *addresses) init() { a.answers = make([]fabric.Addr, 0, AnswersMax) }
 
-// Insert makes a peer's address known to the fabric. The error of Insert is that of the provider.
+// Insert makes a peer's address known to the fabric. The errors of Insert are those of the
+// provider.
 func (p *Port) Insert(name []byte) (fabric.Addr, error) {
 	a, err := p.Dom.Insert(name)
 	if err == nil {
@@ -48,8 +50,8 @@ func (p *Port) Remove(a fabric.Addr) {
 	_ = p.Dom.Remove(a)
 }
 
-// Leave removes an address as soon as its last sends have completed. From the instant cancelAt
-// on, the fabric may cancel sends that still wait for the address.
+// Leave removes an address as soon as its last sends have completed. From the time cancelAt on, the
+// fabric may cancel the remaining sends to the address.
 func (p *Port) Leave(a fabric.Addr, cancelAt Time) {
 	p.leaving = append(p.leaving, leavingAddr{a, p.Command.lastSend(a), p.Data.lastSend(a), cancelAt})
 }
@@ -57,10 +59,9 @@ func (p *Port) Leave(a fabric.Addr, cancelAt Time) {
 // Leaving is the number of addresses that wait for their removal.
 func (p *Port) Leaving() int { return len(p.leaving) }
 
-// RemoveLeft removes the addresses whose last sends have completed. RemoveLeft counts
-// completions, which is exact if the sends of a queue complete in order. In fabric/shm, a send
-// to one peer can wait while later sends to other peers complete. An address may then be
-// removed too early or too late, but Remove returns all buffers that a stopped peer holds.
+// RemoveLeft removes the addresses whose last sends have completed. RemoveLeft counts completions,
+// which is exact if the sends of a queue complete in order. If sends complete in another order, as
+// in fabric/shm, an address may be removed too early or too late, but all buffers are returned.
 func (p *Port) RemoveLeft(now Time) {
 	cancels := p.Command.caps.RemoveCancels && p.Data.caps.RemoveCancels
 	n := 0
@@ -80,9 +81,9 @@ func (p *Port) RemoveLeft(now Time) {
 	p.leaving = p.leaving[:n]
 }
 
-// GiveUp cancels the sends that wait in the fabric for an address on which Leave was called. The
-// owner calls GiveUp before it inserts the same address again, because only the last Remove of an
-// address cancels sends. Call Refused and Done afterwards.
+// GiveUp cancels the sends that wait in the fabric for an address on which Leave was called. GiveUp
+// must be called before the same address is inserted again, because only the last Remove of an
+// address cancels sends. After GiveUp, the caller must call Refused and Done.
 func (p *Port) GiveUp(now Time, name []byte) {
 	if len(p.leaving) == 0 || p.Command.posted+p.Data.posted == 0 ||
 		!p.Command.caps.RemoveCancels || !p.Data.caps.RemoveCancels {
@@ -102,9 +103,8 @@ func (p *Port) GiveUp(now Time, name []byte) {
 	p.Remove(a)
 }
 
-// forgetAnswers removes an address from the addresses kept for single answers. The fabric
-// releases the sends to an address only when the address is removed as often as it was
-// inserted.
+// forgetAnswers removes an address from the addresses kept for single answers. The fabric releases
+// the sends to an address only when the address is removed as often as it was inserted.
 func (p *Port) forgetAnswers(to fabric.Addr) {
 	kept := p.answers[:0]
 	for _, a := range p.answers {
@@ -117,9 +117,9 @@ func (p *Port) forgetAnswers(to fabric.Addr) {
 	p.answers = kept
 }
 
-// InsertForAnswer inserts the address of an unknown peer for a single answer. If AnswersMax such
-// addresses are inserted, the oldest one is removed. The error of InsertForAnswer comes from the
-// provider.
+// InsertForAnswer inserts the address of an unknown peer for a single answer. If AnswersMax
+// addresses are inserted for single answers, the oldest one is removed. The errors of
+// InsertForAnswer are those of the provider.
 func (p *Port) InsertForAnswer(now Time, name []byte) (fabric.Addr, error) {
 	to, err := p.Insert(name)
 	if err != nil {
@@ -133,12 +133,11 @@ func (p *Port) InsertForAnswer(now Time, name []byte) (fabric.Addr, error) {
 	return to, nil
 }
 
-// Inserted returns the number of inserted addresses, and how many of them are for single
-// answers.
+// Inserted returns the number of inserted addresses, and how many of them are for single answers.
 func (p *Port) Inserted() (all, answers int) { return p.inserted, len(p.answers) }
 
-// CheckAddresses verifies that the number of inserted addresses fits the number of endpoints,
-// each of which has two addresses. CheckAddresses may be called after the Domain is closed.
+// CheckAddresses verifies that the number of inserted addresses fits the number of endpoints, each
+// of which has two addresses. CheckAddresses may be called after the Domain is closed.
 func (a *addresses) CheckAddresses(endpoints int) error {
 	switch {
 	case a.inserted != 2*endpoints+len(a.leaving)+len(a.answers):

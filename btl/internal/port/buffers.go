@@ -18,16 +18,16 @@ const (
 )
 
 const (
-	// ControlBuffers is the number of buffers for ACKs, Nacks, handshakes and Parts (pieces of a
+	// ControlBuffers is the number of buffers for ACKs, Nacks, handshakes and Parts (slices of a
 	// packet that the path cannot carry whole). Control packets never wait for a send buffer.
 	ControlBuffers = 64 + PartBuffers
-	// PartBuffers is how many control buffers Parts may take. The number suffices to send the
+	// PartBuffers is the maximum number of control buffers for Parts, which suffices for the
 	// largest packet in Parts of the smallest size.
 	PartBuffers = 64
 )
 
-// buffers holds the state of all send and control buffers, and the list of free control
-// buffers. In the arena, the control buffers follow the owner's send buffers.
+// buffers holds the state of all send and control buffers, and the list of free control buffers. In
+// the arena, the control buffers follow the send buffers.
 type buffers struct {
 	sends   int // number of the owner's send buffers
 	state   []State
@@ -60,15 +60,15 @@ func (b *buffers) State(buf fabric.Buf) State { return b.state[buf] }
 // Busy reports whether a buffer is posted to the fabric, or is in a channel's batch.
 func (b *buffers) Busy(buf fabric.Buf) bool { return b.state[buf]&Busy != 0 }
 
-// ReleaseWhenDone makes Done return a send buffer once the fabric has released that buffer. The
-// buffer must be posted already, or be in a batch.
+// ReleaseWhenDone makes Done return a send buffer after the fabric has released it. The buffer must
+// be posted, or be in a batch.
 func (b *buffers) ReleaseWhenDone(buf fabric.Buf) { b.state[buf] |= Release }
 
-// Alone reports whether the latest packet of a buffer was posted with no adjacent packet to the
+// Alone reports whether the latest packet of a buffer was posted without an adjacent packet to the
 // same address. A provider may send adjacent packets to one address as a single message.
 func (b *buffers) Alone(buf fabric.Buf) bool { return b.alone[buf] }
 
-// letGo notes that the fabric has released a buffer.
+// letGo records that the fabric has released a buffer.
 func (b *buffers) letGo(buf fabric.Buf) {
 	s := &b.state[buf]
 	if *s == Busy && int(buf) < b.sends { // the common case
@@ -85,9 +85,9 @@ func (b *buffers) letGo(buf fabric.Buf) {
 	}
 }
 
-// Done returns the control buffers that the fabric has released since the previous call, which
-// are free already, and the released send buffers that were passed to ReleaseWhenDone. The slice
-// is valid until the next post.
+// Done returns the control buffers (which are free) that the fabric has released since the previous
+// call, and the released send buffers of ReleaseWhenDone. The slice is valid until the next send is
+// posted.
 func (b *buffers) Done() []fabric.Buf {
 	if len(b.done) == 0 { // inlined
 		return nil
@@ -102,7 +102,8 @@ func (b *buffers) takeDone() []fabric.Buf {
 }
 
 // Refused returns the sends that the fabric has rejected since the previous call. The buffers of
-// rejected sends are free, or are returned by Done. The slice is valid until the next post.
+// rejected sends are free, or are returned by Done. The slice is valid until the next send is
+// posted.
 func (b *buffers) Refused() []Refusal {
 	refused := b.refused
 	b.refused = b.refused[:0]
@@ -112,7 +113,7 @@ func (b *buffers) Refused() []Refusal {
 // Settled reports whether Refused and Done would both return nothing.
 func (b *buffers) Settled() bool { return len(b.done) == 0 && len(b.refused) == 0 }
 
-// Control returns the index of a control buffer; ok is false for a send buffer.
+// Control returns the index of a control buffer, where ok is false for a send buffer.
 func (b *buffers) Control(buf fabric.Buf) (n int, ok bool) {
 	n = int(buf) - b.sends
 	return n, n >= 0
@@ -121,8 +122,7 @@ func (b *buffers) Control(buf fabric.Buf) (n int, ok bool) {
 // FreeControl is the number of free control buffers.
 func (b *buffers) FreeControl() int { return len(b.freeCtl) }
 
-// FreeParts is the number of control buffers that Parts may take now. The number may be
-// negative.
+// FreeParts is the number of control buffers that Parts may take now, which may be negative.
 func (b *buffers) FreeParts() int { return len(b.freeCtl) - (ControlBuffers - PartBuffers) }
 
 // TakeControl takes a control buffer for a packet to an address. TakeControl returns false if the
@@ -134,8 +134,8 @@ func (b *buffers) TakeControl(c *Channel, to fabric.Addr) (buf fabric.Buf, ok bo
 	return b.TakePart(to), true
 }
 
-// TakePart takes a control buffer for a packet to an address. A control buffer must be free:
-// see FreeParts.
+// TakePart takes a control buffer for a Part to an address. A control buffer must be free (see
+// FreeParts).
 func (b *buffers) TakePart(to fabric.Addr) fabric.Buf {
 	n := len(b.freeCtl) - 1
 	buf := b.freeCtl[n]
@@ -144,8 +144,8 @@ func (b *buffers) TakePart(to fabric.Addr) fabric.Buf {
 	return buf
 }
 
-// PeekControl returns the control buffer that would be taken next. The caller may write and
-// inject (Channel.Inject) the bytes of that buffer before the next call of the Port.
+// PeekControl returns the control buffer that TakeControl would return next. The caller may write
+// and inject (Channel.Inject) the bytes of that buffer before the next call of the Port.
 func (b *buffers) PeekControl() (buf fabric.Buf, ok bool) {
 	n := len(b.freeCtl)
 	if n == 0 {
@@ -154,9 +154,9 @@ func (b *buffers) PeekControl() (buf fabric.Buf, ok bool) {
 	return b.freeCtl[n-1], true
 }
 
-// MayTakeControl reports whether another control packet may be sent to an address. The address
-// may hold as many control buffers as are free. A fabric may keep the packets of a stopped
-// peer, and the other peers need control buffers to stay alive.
+// MayTakeControl reports whether another control packet may be sent to an address. The packets to
+// one address may use as many control buffers as are free. A fabric may keep the packets for a
+// stopped peer, and the other peers also need control buffers.
 func (b *buffers) MayTakeControl(to fabric.Addr) bool {
 	free := len(b.freeCtl)
 	if free > ControlBuffers/2 { // more are free than are busy: the common case

@@ -31,8 +31,7 @@ const BatchMax = 256
 // mtuBytesMin is the smallest usable MTU: a handshake packet fits in it.
 const mtuBytesMin = 256
 
-// Channel is an endpoint of the fabric, with a batch of sends to post and with its receive
-// buffers.
+// Channel is an endpoint of the fabric, with a batch of sends to post and with its receive buffers.
 type Channel struct {
 	p       *Port
 	which   Which
@@ -98,16 +97,14 @@ func (c *Channel) Caps() *fabric.Caps { return &c.caps }
 // Name is the endpoint's address on the fabric.
 func (c *Channel) Name() []byte { return c.name }
 
-// Endpoint is the provider's endpoint. Callers use it only for the provider's optional
-// interfaces.
+// Endpoint is the provider's endpoint. Callers use it only for the provider's optional interfaces.
 func (c *Channel) Endpoint() fabric.Endpoint { return c.ep }
 
-// Interpose is for tests: Interpose replaces the provider's endpoint by the one that wrap
-// returns.
+// Interpose is for tests, and replaces the provider's endpoint by the one that wrap returns.
 func (c *Channel) Interpose(wrap func(fabric.Endpoint) fabric.Endpoint) { c.ep = wrap(c.ep) }
 
-// AppendSource appends the source address of a packet to dst. The result of AppendSource is nil
-// if the provider does not know the source address.
+// AppendSource appends the source address of a packet to dst. AppendSource returns nil if the
+// provider does not know the source address.
 func (c *Channel) AppendSource(dst []byte, comp *fabric.Completion) []byte {
 	if c.sourcer == nil {
 		return nil
@@ -123,15 +120,15 @@ func (c *Channel) Room() int {
 // Batched is the number of packets that wait to be posted.
 func (c *Channel) Batched() int { return len(c.batch) }
 
-// Batch returns the packets that wait to be posted. The caller may change the memory from which
-// a payload is gathered.
+// Batch returns the packets that wait to be posted. The caller may change the memory from which a
+// payload is gathered.
 func (c *Channel) Batch() []fabric.Send { return c.batch }
 
-// Posted is the number of sends whose completion is due.
+// Posted is the number of sends that are posted and not complete.
 func (c *Channel) Posted() int { return c.posted }
 
-// Stuck reports whether packets of the batch were left at the end of the latest progress pass,
-// because the fabric could not take them.
+// Stuck reports whether packets of the batch were left at the end of the latest poll, because the
+// fabric could not take them.
 func (c *Channel) Stuck() bool { return c.stuck }
 
 // Put adds a packet of sizeBytes in buffer b to the batch. Room must be positive.
@@ -141,9 +138,9 @@ func (c *Channel) Put(b fabric.Buf, sizeBytes int, to fabric.Addr) {
 	s.Region, s.RegionLen, s.RegionOff = 0, 0, 0
 }
 
-// Next adds a send of buffer b to the batch, and returns the entry, whose fields the caller
-// must all set. Room must be positive. Filling the entry in place is much faster than copying a
-// struct, because the copy stalls until the struct's fields are written.
+// Next adds a send of buffer b to the batch, and returns the entry, whose fields the caller must
+// all set. Room must be positive. Filling the entry in place is much faster than copying a struct,
+// because the copy would have to wait for the stores to the fields.
 func (c *Channel) Next(b fabric.Buf) *fabric.Send {
 	c.p.state[b] |= Busy
 	c.p.alone[b] = false
@@ -152,9 +149,9 @@ func (c *Channel) Next(b fabric.Buf) *fabric.Send {
 	return &c.batch[n]
 }
 
-// Post posts the batch. Packets that the fabric cannot take now stay in the batch for the next
-// progress pass. Packets that the fabric rejects for good are lost. Call Refused and Done
-// afterwards.
+// Post posts the batch. Packets that the fabric cannot take now stay in the batch until the next
+// poll. Packets that the fabric rejects for good are lost. After Post, the caller must call Refused
+// and Done.
 func (c *Channel) Post() {
 	taken := 0
 	for taken < len(c.batch) {
@@ -179,24 +176,23 @@ func (c *Channel) Post() {
 	c.apart = false
 }
 
-// SetApart makes the latest packet of the batch, which is in buffer b, leave in a Post of its
-// own. A provider may combine adjacent packets of one Post into a single message. A device may
-// forward a combined message although the device drops a single packet of the same size.
+// SetApart lets the latest packet of the batch, which is in buffer b, be posted by a call of its
+// own. A provider may combine adjacent packets of one post into one message, which a device may
+// forward although it would drop a single packet of the same size.
 func (c *Channel) SetApart(b fabric.Buf) {
 	c.p.state[b] |= apart
 	c.apart = true
 }
 
 // TakeOut removes a packet from the batch without sending the packet. The packet's buffer is
-// released as after a send: call Done.
+// released as after a send, and is returned by Done.
 func (c *Channel) TakeOut(at int) {
 	b := c.batch[at].Buf
 	c.batch = append(c.batch[:at], c.batch[at+1:]...)
 	c.p.letGo(b)
 }
 
-// beside returns the end of the packets that may be posted in one call, starting with packet
-// from.
+// beside returns the end of the packets that may be posted in one call, starting with packet from.
 func (c *Channel) beside(from int) int {
 	for i := from; i < len(c.batch); i++ {
 		if c.p.state[c.batch[i].Buf]&apart != 0 {
@@ -206,8 +202,8 @@ func (c *Channel) beside(from int) int {
 	return len(c.batch)
 }
 
-// noteAlone marks the packets that left with no adjacent packet to the same address. The fabric
-// has taken the first n of the sends.
+// noteAlone marks the packets that were posted without an adjacent packet to the same address. The
+// fabric has taken the first n of the sends.
 func (c *Channel) noteAlone(sends []fabric.Send, n int) {
 	if n == 0 || c.p.Info.Reliable {
 		return
@@ -252,7 +248,7 @@ func (c *Channel) postOthers(at int) {
 	c.batch = batch[:kept]
 }
 
-// PostOne does what Post does, for a batch of exactly one send.
+// PostOne posts a batch that has exactly one send.
 func (c *Channel) PostOne() {
 	taken, err := c.ep.Post(c.batch)
 	switch {
@@ -268,7 +264,7 @@ func (c *Channel) PostOne() {
 }
 
 // Inject posts a packet of at most Caps.InjectBytes at once. Buffer b is free again when Inject
-// returns. The batch must be empty. The error of Inject is the provider's.
+// returns. The batch must be empty. The errors of Inject are those of the provider.
 func (c *Channel) Inject(b fabric.Buf, sizeBytes int, to fabric.Addr) error {
 	s := &c.batch[:1][0]
 	s.To, s.Buf, s.Len = to, b, uint32(sizeBytes)
@@ -277,18 +273,18 @@ func (c *Channel) Inject(b fabric.Buf, sizeBytes int, to fabric.Addr) error {
 	return err
 }
 
-// refuse notes a send that the fabric has rejected for good.
+// refuse records a send that the fabric has rejected for good.
 func (c *Channel) refuse(s *fabric.Send, err error) {
 	c.p.refused = append(c.p.refused, Refusal{*s, err})
 	c.p.letGo(s.Buf)
 }
 
-// sentAll does what sent does, for several sends.
+// sentAll records several posted sends.
 func (c *Channel) sentAll(sends []fabric.Send) {
 	p, inject := c.p, c.caps.InjectBytes
 	for i := range sends {
 		s := &sends[i]
-		// The common case is an injected send buffer without a Release request.
+		// The most common case is an injected send buffer without a call of ReleaseWhenDone.
 		if w := &p.state[s.Buf]; *w == Busy && int(s.Len+s.RegionLen) <= inject &&
 			int(s.Buf) < p.sends {
 			*w = 0
@@ -308,7 +304,8 @@ func (c *Channel) sent(s *fabric.Send) {
 	}
 }
 
-// SendDone notes the completion of a send from buffer b. Call Done afterwards.
+// SendDone records the completion of a send from buffer b. After SendDone, the caller must call
+// Done.
 func (c *Channel) SendDone(b fabric.Buf) {
 	c.posted--
 	c.p.letGo(b)
@@ -324,9 +321,8 @@ func (c *Channel) lastSend(to fabric.Addr) lastSend {
 	return lastSend{c.taken(), GoesTo(c.batch, to)}
 }
 
-// hasGone reports whether the last send to an address has completed. While a send to the address
-// waits in the batch, other sends may overtake the waiting one, so the mark moves to the end of
-// the batch.
+// hasGone reports whether the last send to an address has completed. While a send to the address is
+// in the batch, later sends may be posted first, so the mark moves to the end of the batch.
 func (c *Channel) hasGone(l *lastSend, to fabric.Addr) bool {
 	if l.waits {
 		if l.waits = GoesTo(c.batch, to); l.waits {
@@ -346,5 +342,5 @@ func GoesTo(sends []fabric.Send, to fabric.Addr) bool {
 	return false
 }
 
-// taken counts all sends that will complete later, including the whole batch.
+// taken counts all sends that have yet to complete, including the whole batch.
 func (c *Channel) taken() uint64 { return c.total + uint64(len(c.batch)) }

@@ -2,27 +2,23 @@
 // command channel, the data channel, and the addresses of peers.
 //
 //	+------------------------- Domain --------------------------+
-//	| arena: send | control | receive cmd | receive data | spare |
+//	| arena, send | control | receive cmd | receive data | spare |
 //	|            command channel   data channel                  |
 //	|              addresses of peers                            |
 //	+------------------------------------------------------------+
 //
 // Three things to know:
-//   - A Port handles buffers, channels and addresses. A Port knows no peers, no sequence numbers
-//     and no clock.
-//   - A Port calls no other package. Post and SendDone put the buffers that the fabric has
-//     released on a list. The owner of the Port takes that list with Done, and the rejected sends
-//     with Refused.
-//   - The owner frees its send buffers. The Port frees a control buffer as soon as the fabric has
-//     released that buffer.
+//   - A Port knows no peers, no sequence numbers and no clock.
+//   - The caller gets the buffers that the fabric has released from Done, and the rejected sends
+//     from Refused.
+//   - The caller frees its send buffers. The Port frees a control buffer as soon as the fabric has
+//     released it.
 //
-// All packets pass through a Port. Every outgoing packet leaves through Put, Next or Inject of a
-// Channel, with its header already written. Every incoming packet arrives through Poll, with its
-// header not yet parsed. Encryption belongs into package port, where a packet can be sealed
-// before Post, in a buffer of the arena, and opened after Poll. Encryption needs a copy of each
-// payload that the fabric gathers from, or places into, the caller's memory.
+// All packets pass through a Port. Every outgoing packet passes through Put, Next or Inject of a
+// Channel, with a complete header. Every incoming packet passes through Poll, before its header is
+// parsed. Encryption would belong into package port, where a packet can be encrypted before Post
+// and decrypted after Poll. Encryption would need a copy of each payload that the fabric reads
+// from, or writes to, the application's memory.
 //
-// Start reading at Open, then Channel.Put and Channel.Post.
-//
-// A Port belongs to the goroutine of its owner.
+// A Port belongs to one goroutine.
 package port

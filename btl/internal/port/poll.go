@@ -6,8 +6,8 @@ import (
 	"gobtl/fabric"
 )
 
-// Poll asks the fabric for up to limit completions, and returns how many there are. Completions
-// returns the completions themselves. The error of Poll is the provider's.
+// Poll asks the fabric for up to limit completions, and returns their number. Completions returns
+// the completions themselves. The errors of Poll are those of the provider.
 func (c *Channel) Poll(now Time, limit int) (got int, err error) {
 	got, err = c.ep.Poll(c.comps[:limit])
 	if err == nil {
@@ -16,21 +16,21 @@ func (c *Channel) Poll(now Time, limit int) (got int, err error) {
 	return got, err
 }
 
-// PollBehind continues a poll that has returned got completions: PollBehind asks the fabric for
-// up to limit more. NotePolled must be called at the end of a poll in several parts.
+// PollBehind continues a poll that has returned got completions, and asks the fabric for up to
+// limit more. NotePolled must be called at the end of a poll with several calls.
 func (c *Channel) PollBehind(got, limit int) (int, error) {
 	return c.ep.Poll(c.comps[got:][:limit])
 }
 
-// PollsMost is the maximum number of completions of a poll, all calls of PollBehind together.
+// PollsMost is the maximum number of completions of a poll with all its calls of PollBehind.
 func (c *Channel) PollsMost() int { return len(c.comps) }
 
-// Completions returns the first got completions of the latest poll. The slice is valid until
-// the next poll.
+// Completions returns the first got completions of the latest poll. The slice is valid until the
+// next poll.
 func (c *Channel) Completions(got int) []fabric.Completion { return c.comps[:got] }
 
-// NotePolled notes that a poll has returned got completions. Parameter left of NotePolled is true
-// if more completions may be pending.
+// NotePolled records that a poll has returned got completions. The argument left of NotePolled is
+// true if more completions may be pending.
 func (c *Channel) NotePolled(now Time, got int, left bool) {
 	c.left, c.queued = left, now.Sub(c.emptyAt)
 	if got == 0 || !left && c.caps.PollsAll {
@@ -38,7 +38,7 @@ func (c *Channel) NotePolled(now Time, got int, left bool) {
 	}
 }
 
-// Left reports whether completions may be left after the latest poll.
+// Left reports whether completions may be pending after the latest poll.
 func (c *Channel) Left() bool { return c.left }
 
 // Queued is the longest time that a packet of the latest poll may have waited to be polled.
@@ -53,10 +53,10 @@ func (c *Channel) NoteIdle() { c.idle++ }
 // NoteFound notes that a packet has arrived.
 func (c *Channel) NoteFound() { c.idle = 0 }
 
-// Rests reports whether the channel need not be polled in this progress pass, and counts the
-// skipped polls. Each empty poll of a socket is a system call that delays the messages of the
-// other channel. ACKs come through the command channel, and retransmissions through the data
-// channel. The skipped polls are therefore limited in number and in time.
+// Rests reports whether the channel need not be polled now, and counts the skipped polls. Each
+// empty poll of a socket is a system call that delays the messages of the other channel. The number
+// of skipped polls and the time without a poll are limited, because ACKs arrive on the command
+// channel and retransmissions on the data channel.
 func (c *Channel) Rests(now Time) bool {
 	if c.MayRest(now) {
 		c.skipped++
@@ -74,14 +74,14 @@ func (c *Channel) MayRest(now Time) bool {
 		now.Sub(c.polledAt) < longest
 }
 
-// Received notes that the fabric has returned count receive buffers with packets.
+// Received records that the fabric has returned count receive buffers with packets.
 func (c *Channel) Received(count int) { c.receiving -= count }
 
 // Return hands back a receive buffer, which PostReceives will post again.
 func (c *Channel) Return(b fabric.Buf) { c.repost = append(c.repost, b) }
 
-// PostReceives posts the free receive buffers. Buffers that the fabric does not take are offered
-// again in the next progress pass.
+// PostReceives posts the free receive buffers. The next call of PostReceives tries again to post
+// buffers that the fabric could not take.
 func (c *Channel) PostReceives() {
 	if len(c.repost) == 0 { // inlined
 		return

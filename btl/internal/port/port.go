@@ -9,7 +9,7 @@ import (
 	"gobtl/internal/mono"
 )
 
-// Time is an instant in nanoseconds on the owner's clock.
+// Time is an instant in nanoseconds on the module's clock.
 type Time = mono.Time
 
 // ErrConfig is the error of Open for sizes that the provider does not support.
@@ -78,19 +78,19 @@ func (p *Port) Open(dom fabric.Domain, cfg Config) error {
 	return nil
 }
 
-// FirstReceive is the first receive buffer of the arena. All buffers before it are for sending.
+// FirstReceive is the index of the first receive buffer of the arena. All buffers before it are for
+// sending.
 func (p *Port) FirstReceive() fabric.Buf { return fabric.Buf(p.cfg.SendBuffers + ControlBuffers) }
 
-// Reliable reports whether the fabric delivers every packet once and in order, and the owner
-// has chosen to rely on that.
+// Reliable reports whether the fabric delivers every packet once and in order, and the module is
+// configured to rely on this.
 func (p *Port) Reliable() bool { return p.reliable }
 
-// WireName is the name of the wire format. Two sides can communicate only if their names are
-// equal.
+// WireName is the name of the wire format. Two sides can communicate only if their names are equal.
 func (p *Port) WireName() string { return cmp.Or(p.Info.Wire, p.Info.Provider) }
 
-// Tend makes the provider do the work that the provider otherwise does once in many polls. The
-// owner calls Tend when its progress passes are rare.
+// Tend makes the provider perform work that it otherwise performs once in many polls, and is called
+// when polls are rare.
 func (p *Port) Tend(now Time) {
 	if p.tender != nil && now > p.tendedAt {
 		p.tendedAt = now
@@ -98,8 +98,8 @@ func (p *Port) Tend(now Time) {
 	}
 }
 
-// Post posts the batches of both channels, and all free receive buffers. Call Refused and Done
-// afterwards.
+// Post posts the batches of both channels, and all free receive buffers. After Post, the caller
+// must call Refused and Done.
 func (p *Port) Post() {
 	for _, c := range [...]*Channel{&p.Command, &p.Data} {
 		if len(c.batch) > 0 {
@@ -120,9 +120,10 @@ func (p *Port) ReceivesPending() bool {
 	return len(p.Command.repost) > 0 || len(p.Data.repost) > 0
 }
 
-// Check verifies the state of each buffer. A busy send buffer is posted or in a batch. A control
-// buffer is free or busy. A receive buffer is posted, about to be posted, kept, or spare.
-// Parameter lent of Check is the number of receive buffers of each channel that the owner holds.
+// Check verifies the state of each buffer. A busy send buffer must be posted or in a batch. A
+// control buffer must be free or busy. A receive buffer must be posted, about to be posted, kept,
+// or spare. The argument lent of Check is the number of receive buffers of each channel that the
+// caller holds.
 func (p *Port) Check(lent [2]int) error {
 	if p.seen == nil {
 		p.seen = make([]bool, p.Arena.Len())
@@ -136,8 +137,7 @@ func (p *Port) Check(lent [2]int) error {
 	return p.checkReceives(lent)
 }
 
-// checkPosted verifies that the number of busy buffers equals the number of sends of the
-// channels.
+// checkPosted verifies that the number of busy buffers equals the number of sends of the channels.
 func (p *Port) checkPosted() error {
 	with, busy := 0, 0
 	for _, s := range p.state {
@@ -163,8 +163,8 @@ func (p *Port) checkPosted() error {
 	return nil
 }
 
-// checkReceives verifies that every receive buffer is posted, about to be posted, spare, or
-// held by the owner.
+// checkReceives verifies that every receive buffer is posted, about to be posted, spare, or held by
+// the caller.
 func (p *Port) checkReceives(lent [2]int) error {
 	clear(p.seen)
 	first := p.FirstReceive()

@@ -16,7 +16,7 @@ type Registration struct {
 	entry *entry
 }
 
-// entry is one registered address range, shared by all registrations inside it.
+// entry is one registered address range, which several Registrations may share.
 type entry struct {
 	start, end uintptr
 	mem        []byte // keeps the memory reachable
@@ -37,8 +37,7 @@ type Cache struct {
 	keep    int
 }
 
-// Init makes an empty cache of registrations with dom. The cache keeps at most keep unused
-// ranges.
+// Init makes an empty cache for registrations with dom. The cache keeps at most keep unused ranges.
 func (c *Cache) Init(dom fabric.Domain, keep int) {
 	c.dom, c.keep = dom, keep
 	c.tree = btree.NewG(16, func(a, b *entry) bool { return a.start < b.start })
@@ -46,7 +45,7 @@ func (c *Cache) Init(dom fabric.Domain, keep int) {
 }
 
 // Register registers mem with the fabric, or shares a registration that covers mem. The slice mem
-// must not be empty. The error of Register is that of the provider.
+// must not be empty. The errors of Register are those of the provider.
 func (c *Cache) Register(mem []byte) (*Registration, error) {
 	e := c.find(mem)
 	if e == nil {
@@ -67,8 +66,8 @@ func (c *Cache) Register(mem []byte) (*Registration, error) {
 	return &Registration{cache: c, entry: e}, nil
 }
 
-// Close ends the registration. Close must not be called while a fragment from the memory is
-// being sent. Further calls of Close do nothing.
+// Close ends the registration. Close must not be called while a fragment in the memory is being
+// sent. Further calls of Close do nothing.
 func (r *Registration) Close() {
 	e, c := r.entry, r.cache
 	if e == nil {
@@ -100,13 +99,13 @@ func (c *Cache) unlinkIdle(e *entry) {
 }
 
 func (c *Cache) release(e *entry) {
-	// The region is known to the provider, and a failure to deregister cannot be repaired here.
+	// The only possible failure is that the region is unknown, which cannot be the case.
 	_ = c.dom.DeregisterRegion(e.region)
 	e.mem = nil
 }
 
-// Find returns the fabric's region that contains mem, and the offset of mem in that region. The
-// region is 0 if no registration in use covers mem.
+// Find returns the fabric's region that contains mem, and the offset of mem in that region. Find
+// returns the region 0 if no registration in use covers mem.
 func (c *Cache) Find(mem []byte) (region fabric.Region, offset uint64) {
 	e := c.find(mem)
 	if e == nil || e.users == 0 { // an idle entry may be evicted at any time, also under a send
@@ -116,9 +115,8 @@ func (c *Cache) Find(mem []byte) (region fabric.Region, offset uint64) {
 	return e.region, uint64(lo - e.start)
 }
 
-// find returns the entry that covers mem, or nil. find looks only at the last entry that starts
-// at or before mem. If only an entry with a lower start covers mem, mem is registered once more,
-// which costs time but is correct.
+// find returns the entry that covers mem, or nil. find examines only the last entry that starts at
+// or before mem, and if another entry covers mem, mem is registered once more.
 func (c *Cache) find(mem []byte) *entry {
 	if len(mem) == 0 || c.tree.Len() == 0 {
 		return nil

@@ -2,10 +2,9 @@ package remote
 
 import "gobtl/frag"
 
-// Notice is the state of a put with a notice (a message that tells the target when all bytes of
-// the put are written). Each packet is accepted once, so the put is complete when the number of
-// accepted bytes equals the total that the notice states. A put with a refused packet never
-// completes.
+// Notice is the state of a put with a notification, which tells the target when all bytes of the
+// put are written. Each packet is accepted once, so the put is complete when the number of accepted
+// bytes equals the total in the notification. A put with a refused packet never completes.
 type Notice struct {
 	number uint32
 	used   bool // number is valid
@@ -20,8 +19,9 @@ type Notice struct {
 // Here reports whether the notice has arrived.
 func (n *Notice) Here() bool { return n.here }
 
-// Take returns the notice of a put, if all bytes of the put are written. The slice says is valid
-// until the next packet of the peer. The result ok of Take is false while the put is incomplete.
+// Take returns the notification of a put, if all bytes of the put are written. The slice says is
+// valid until the next packet of the peer. The result ok of Take is false while the put is
+// incomplete.
 func (n *Notice) Take() (tag uint8, says []byte, ok bool) {
 	if !n.here || n.placed < n.total {
 		return 0, nil, false
@@ -30,9 +30,8 @@ func (n *Notice) Take() (tag uint8, says []byte, ok bool) {
 	return n.tag, n.says[:n.length], true
 }
 
-// notice returns the state of the peer's put with the given number. The state of the put 64
-// numbers earlier is overwritten, because that put has ended. No message is therefore needed
-// when a put fails.
+// notice returns the state of the peer's put with the given number. The state of the put 64 numbers
+// earlier is overwritten, because that put has ended. Therefore a failed put needs no message.
 func (p *Peer[F]) notice(number uint32) *Notice {
 	if p.notices == nil {
 		p.notices = new([noticePlaces]Notice)
@@ -44,16 +43,16 @@ func (p *Peer[F]) notice(number uint32) *Notice {
 	return n
 }
 
-// Placed counts bytes of a peer's put that were written to their place.
+// Placed counts bytes of a peer's put that were written to their memory.
 func (p *Peer[F]) Placed(number uint32, sizeBytes int) *Notice {
 	n := p.notice(number)
 	n.placed += uint64(sizeBytes)
 	return n
 }
 
-// noticeCame stores the notice of a put. If inOrder is true, all packets of the put have
-// arrived before the notice, and noticeCame refuses a notice whose put has missing bytes. The
-// second result is the reason for a Nack, or 0.
+// noticeCame stores the notification of a put. If inOrder is true, all packets of the put have
+// arrived before the notification, and noticeCame refuses a notification whose put has missing
+// bytes. The second result is the reason for a Nack, or 0.
 func (p *Peer[F]) noticeCame(h *frag.Header, payload []byte, inOrder bool) (*Notice, uint8) {
 	total, says := frag.DecodeNotice(payload)
 	n := p.notice(h.Op)

@@ -2,14 +2,15 @@ package remote
 
 import "gobtl/frag"
 
-// Operation is the state of a send that is neither a message nor a plain put:
-//
-//	put with a notice   its chunks name the operation; the last packet is the notice. A put that
-//	                    fits in one packet is one packet. The target counts bytes: notice.go
-//	get                 one packet asks; the answer is a put of the peer into the caller's memory,
-//	                    which is exposed only for this answer, and only to this peer
-//	atomic              one packet asks; one packet answers if the old value is wanted
-//	answer              to a get or to an atomic operation of the peer
+// Operation is the state of a send that is neither a message nor a plain put, and has one of the
+// following kinds:
+//   - A put with a notification is one packet, or chunks followed by a packet with the
+//     notification. The target counts the bytes of the chunks (notice.go).
+//   - A get is one request packet. The answer is a put of the peer to the application's memory,
+//     which is exposed only for this answer and only to this peer.
+//   - An atomic operation is one request packet, with an answer of one packet if the old value is
+//     requested.
+//   - An answer is the answer to a get or to an atomic operation of the peer.
 type Operation[F any] struct {
 	fragment F
 	code     frag.OpCode // OpPart: a put with a notice; OpGet, OpAtomic; OpResult, OpFailed; 0: bytes
@@ -30,7 +31,7 @@ type Operation[F any] struct {
 	ask  uint32     // number of the operation that this one answers
 }
 
-// Fragment returns the owner's record of the send.
+// Fragment returns the module's send of the operation.
 func (o *Operation[F]) Fragment() F { return o.fragment }
 
 // Code is the operation's code on the wire.
@@ -39,10 +40,10 @@ func (o *Operation[F]) Code() frag.OpCode { return o.code }
 // Number is the operation's number on the wire.
 func (o *Operation[F]) Number() uint32 { return o.number }
 
-// Body is the payload of the operation's packet: a request, or an answer of one packet.
+// Body is the payload of the operation's packet, which is a request or an answer of one packet.
 func (o *Operation[F]) Body() []byte { return o.body[:o.size] }
 
-// Notice returns the content of a put's notice, nil if the operation has no notice.
+// Notice returns the content of a put's notification, or nil if there is none.
 func (o *Operation[F]) Notice() []byte {
 	if o.code != frag.OpPart {
 		return nil
@@ -50,7 +51,7 @@ func (o *Operation[F]) Notice() []byte {
 	return o.body[:o.size]
 }
 
-// Notifies reports whether the operation is a put with a notice.
+// Notifies reports whether the operation is a put with a notification.
 func (o *Operation[F]) Notifies() bool { return o.code == frag.OpPart }
 
 // Tag is the tag of the operation's notice.
@@ -59,20 +60,20 @@ func (o *Operation[F]) Tag() uint8 { return o.tag }
 // Value is the old value that an atomic operation has returned.
 func (o *Operation[F]) Value() uint64 { return o.value }
 
-// Waits reports whether the operation was sent and still waits for its answer.
+// Waits reports whether the operation was sent and waits for its answer.
 func (o *Operation[F]) Waits() bool { return o.waits }
 
 // Asks is the number of the peer's operation that this answer is for.
 func (o *Operation[F]) Asks() uint32 { return o.ask }
 
-// Into is the region of the caller's memory that receives the answer to a get.
+// Into is the region of the application's memory that receives the answer to a get.
 func (o *Operation[F]) Into() *Region[F] { return &o.into }
 
 // Reads reports whether the operation is an answer that reads region r.
 func (o *Operation[F]) Reads(r *Region[F]) bool { return o.from == r }
 
-// Needs returns the rights that the target region must grant, and the number of bytes accessed.
-// For a put with a notice the number is 0, because the owner's record of the send has the size.
+// Needs returns the rights that the target region must grant, and the number of bytes accessed. For
+// a put with a notification the number is 0, because the module's send has the size.
 func (o *Operation[F]) Needs() (Rights, int) {
 	if o.code == frag.OpPart {
 		return Write | Notify, 0
@@ -85,7 +86,7 @@ func (o *Operation[F]) Needs() (Rights, int) {
 	return Read, len(o.into.mem)
 }
 
-// StopReading notes that the answer to a get no longer reads its region.
+// StopReading records that the answer to a get no longer reads its region.
 func (o *Operation[F]) StopReading() {
 	if r := o.from; r != nil {
 		o.from = nil

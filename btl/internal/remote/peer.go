@@ -7,8 +7,8 @@ import (
 	"gobtl/internal/slots"
 )
 
-// AsksMax bounds the unanswered operations to a peer, and the answers to a peer that were not
-// sent yet.
+// AsksMax is the maximum number of unanswered operations to a peer, and of unsent answers to a
+// peer.
 const AsksMax = 256
 
 // The number of an operation has 32 bits. The lower eight bits of the number are the operation's
@@ -18,7 +18,8 @@ const (
 	askRandomBits = 32 - askSlotBits
 )
 
-// noticePlaces is how many puts with a notice, sent in chunks, may be in progress to one peer.
+// noticePlaces is the maximum number of puts with a notification, sent in chunks, that may be in
+// progress to one peer.
 const noticePlaces = 64
 
 // Peer is the state of the operations between this side and one peer.
@@ -52,8 +53,8 @@ func (p *Peer[F]) Waiting() int {
 	return p.waiting
 }
 
-// All returns the operations that have a number for their answer, by slot, with nil for free
-// slots. The caller may call Answered and Service.End while it iterates over the slice.
+// All returns the operations that have a number for their answer, by slot, with nil for free slots.
+// The caller may call Answered and Service.End while it iterates over the slice.
 func (p *Peer[F]) All() []*Operation[F] {
 	if p == nil {
 		return nil
@@ -70,8 +71,8 @@ func (p *Peer[F]) number(o *Operation[F], random uint64) {
 	o.number, o.numbered = uint32(number), true
 }
 
-// Asked notes that the only packet of an operation was sent. The result of Asked says whether the
-// operation waits for an answer from now on.
+// Asked records that the only packet of an operation was sent. Asked returns true if the operation
+// waits for an answer from now on.
 func (p *Peer[F]) Asked(o *Operation[F]) bool {
 	if !o.numbered || o.code == frag.OpPart {
 		return false
@@ -81,8 +82,8 @@ func (p *Peer[F]) Asked(o *Operation[F]) bool {
 	return true
 }
 
-// Answered notes that an operation no longer waits for an answer, because the answer came or
-// never will. The result of Answered says whether the operation was waiting.
+// Answered records that an operation no longer waits for an answer, because the answer has arrived
+// or never will. Answered returns true if the operation was waiting.
 func (p *Peer[F]) Answered(o *Operation[F]) bool {
 	if !o.waits {
 		return false
@@ -92,14 +93,14 @@ func (p *Peer[F]) Answered(o *Operation[F]) bool {
 	return true
 }
 
-// HasNoPlace reports whether an operation must wait for an earlier one to end. Only a put with
-// a notice that is sent in chunks may have to wait.
+// HasNoPlace reports whether an operation must wait for an earlier one to end. Only a put with a
+// notification that is sent in chunks may have to wait.
 func (p *Peer[F]) HasNoPlace(o *Operation[F]) bool {
 	return o.code == frag.OpPart && !o.numbered && p.places&place(p.lastPut+1) != 0
 }
 
-// TakePlace assigns the next number to a put with a notice, when its first packet is sent.
-// TakePlace changes no other operation, and none that has a number already.
+// TakePlace assigns the next number to a put with a notification, when its first packet is sent.
+// TakePlace does nothing for any other operation, and for an operation that has a number.
 func (p *Peer[F]) TakePlace(o *Operation[F]) {
 	if o.code != frag.OpPart || o.numbered {
 		return
@@ -111,11 +112,11 @@ func (p *Peer[F]) TakePlace(o *Operation[F]) {
 
 func place(number uint32) uint64 { return 1 << (number % noticePlaces) }
 
-// crowded reports whether the peer has reached the limit of unsent answers, AsksMax. A
-// well-behaved peer requests no more answers than that.
+// crowded reports whether the peer has reached the limit of unsent answers, AsksMax. A peer that
+// follows the protocol requests no more answers than that.
 func (p *Peer[F]) crowded() bool { return p.answering >= AsksMax }
 
-// Owed is the number of answers to the peer that were not sent yet.
+// Owed is the number of unsent answers to the peer.
 func (p *Peer[F]) Owed() int {
 	if p == nil {
 		return 0
@@ -123,8 +124,8 @@ func (p *Peer[F]) Owed() int {
 	return p.answering
 }
 
-// Left notes that the last packet of an answer was sent, or never will be. Parameter reading of
-// Left is true if the answer still reads its region.
+// Left records that the last packet of an answer was sent, or that it never will be. The argument
+// reading of Left is true if the answer still reads its region.
 func (p *Peer[F]) Left(o *Operation[F], reading bool) {
 	if !o.owed {
 		return

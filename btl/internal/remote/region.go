@@ -2,11 +2,11 @@ package remote
 
 import "gobtl/frag"
 
-// Handle names an exposed region on the wire. A Handle is opaque, and its upper bits are
-// random. The application sends it to the peers that may access the region.
+// Handle names an exposed region on the wire. A Handle is opaque, and its upper bits are random.
+// The application sends the Handle to the peers that may access the region.
 type Handle uint64
 
-// Rights is the set of operations that peers may do in a region.
+// Rights is the set of operations that peers may perform on a region.
 type Rights uint8
 
 // The rights. A put with a notice needs Write and Notify.
@@ -63,7 +63,7 @@ func (r *Region[F]) Handle() Handle { return r.handle }
 // Bytes is the exposed memory.
 func (r *Region[F]) Bytes() []byte { return r.mem }
 
-// Reader returns an answer that still reads the region, nil if there is none.
+// Reader returns an answer that still reads the region, or nil if there is none.
 func (r *Region[F]) Reader() *Operation[F] {
 	if len(r.readers) == 0 {
 		return nil
@@ -71,7 +71,7 @@ func (r *Region[F]) Reader() *Operation[F] {
 	return r.readers[len(r.readers)-1]
 }
 
-// Came counts bytes that a peer wrote into the region. Came returns the get that the bytes
+// Came counts bytes that a peer has written to the region. Came returns the get that the bytes
 // complete, or nil.
 func (r *Region[F]) Came(sizeBytes int) *Operation[F] {
 	o := r.get
@@ -84,7 +84,7 @@ func (r *Region[F]) Came(sizeBytes int) *Operation[F] {
 	return o
 }
 
-// forget removes an answer from the list of readers of the region.
+// forget removes an answer from the list of answers that read the region.
 func (r *Region[F]) forget(o *Operation[F]) {
 	for i, reader := range r.readers {
 		if reader == o {

@@ -6,8 +6,7 @@ import (
 	"gobtl/frag"
 )
 
-// Outcome is the effect of a peer's packet, and the work that the owner has to do because of
-// it.
+// Outcome is the effect of a peer's packet, and the work that the module has to do because of it.
 type Outcome[F any] struct {
 	Written int           // bytes of a put that were written
 	Ended   *Operation[F] // own operation that the packet answers, or nil
@@ -28,9 +27,9 @@ type Link struct {
 	InOrder      bool   // packets arrive in order, and none is lost
 }
 
-// Accept executes a peer's put or operation, if the peer has the rights. Accept sends no answer:
-// the owner does, as the Outcome says. The result of Accept is 0, or the reason for a Nack that
-// refuses the packet for good. The peer p may be nil only for plain puts.
+// Accept executes a peer's put or operation, if the peer has the rights. Accept sends no answer,
+// but returns in the Outcome what the module must send. Accept returns 0, or the reason for a Nack
+// if it refuses the packet for good. The peer p may be nil only for plain puts.
 func (s *Service[F]) Accept(p *Peer[F], h *frag.Header, payload []byte, link Link,
 	did *Outcome[F],
 ) (reason uint8) {
@@ -71,8 +70,8 @@ func (s *Service[F]) write(p *Peer[F], h *frag.Header, data []byte, need Rights,
 	return 0
 }
 
-// WritePlaced writes the bytes of a put whose notice is in the same packet, and returns the
-// content of the notice. If the put is not allowed, WritePlaced writes nothing and returns
+// WritePlaced writes the bytes of a put whose notification is in the same packet, and returns the
+// content of the notification. If the put is not allowed, WritePlaced writes nothing and returns
 // false.
 func (s *Service[F]) WritePlaced(p *Peer[F], h *frag.Header, payload []byte) (
 	says []byte, ok bool,
@@ -139,8 +138,8 @@ func change(mem []byte, a *frag.Atomic) (old uint64) {
 	return old
 }
 
-// answer finds the operation that an answer of one packet completes. An answer without a
-// waiting operation is ignored.
+// answer finds the operation that an answer of one packet completes. An answer without a waiting
+// operation is ignored.
 func (p *Peer[F]) answer(h *frag.Header, payload []byte, did *Outcome[F]) {
 	o, ok := p.asks.Get(uint64(h.Op))
 	switch {
@@ -152,8 +151,7 @@ func (p *Peer[F]) answer(h *frag.Header, payload []byte, did *Outcome[F]) {
 	}
 }
 
-// AnswerGet makes send f the answer to the peer's get of the given number, which reads region
-// from.
+// AnswerGet makes send f the answer to the peer's get of the given number, which reads region from.
 func (s *Service[F]) AnswerGet(p *Peer[F], f F, number uint32, from *Region[F]) *Operation[F] {
 	o := s.owe(p, f, 0)
 	o.from, o.ask = from, number
@@ -161,8 +159,8 @@ func (s *Service[F]) AnswerGet(p *Peer[F], f F, number uint32, from *Region[F]) 
 	return o
 }
 
-// AnswerResult makes send f the answer to the peer's atomic operation of the given number. The
-// answer is the old value.
+// AnswerResult makes send f the answer, with the old value, to the peer's atomic operation of the
+// given number.
 func (s *Service[F]) AnswerResult(p *Peer[F], f F, number uint32, old uint64) *Operation[F] {
 	o := s.owe(p, f, frag.OpResult)
 	frag.PutResult(o.body[:], old)
@@ -170,8 +168,8 @@ func (s *Service[F]) AnswerResult(p *Peer[F], f F, number uint32, old uint64) *O
 	return o
 }
 
-// AnswerFailed makes send f the answer to the peer's get of the given number: the get has
-// failed for the given reason.
+// AnswerFailed makes send f the answer that the peer's get of the given number has failed for the
+// given reason.
 func (s *Service[F]) AnswerFailed(p *Peer[F], f F, number uint32, reason uint8) *Operation[F] {
 	o := s.owe(p, f, frag.OpFailed)
 	o.body[0] = reason

@@ -8,17 +8,16 @@ import (
 	"gobtl/internal/slots"
 )
 
-// regionSlotBits is the number of bits of a Handle that hold the slot. The other bits are
-// random.
+// regionSlotBits is the number of bits of a Handle that hold the slot. The other bits are random.
 const regionSlotBits = 17
 
-// getRegionsMax bounds the regions that are exposed only for answers to gets. Regions exposed
-// by the owner do not count. Package share divides these regions among the peers, because a peer
-// that does not answer holds its regions until its endpoint ends.
+// getRegionsMax is the maximum number of regions that are exposed only for answers to gets. Regions
+// that the application has exposed do not count. Package share divides the regions for gets among
+// the peers, because a peer that does not answer holds its regions until its endpoint ends.
 const getRegionsMax = 4096
 
-// Service holds the exposed regions of one module, and its operations. Init makes a Service
-// usable.
+// Service holds the exposed regions of one module, and its operations. Init must be called before
+// any other method.
 type Service[F any] struct {
 	regions slots.Table[*Region[F]]
 	users   int // number of regions exposed by the owner
@@ -27,17 +26,17 @@ type Service[F any] struct {
 	free    []*Operation[F]
 }
 
-// Init prepares a service for up to exposedMax regions, not counting the regions of gets.
+// Init prepares a service for up to exposedMax regions, without the regions of gets.
 func (s *Service[F]) Init(exposedMax int) {
 	s.regions.Init(regionSlotBits, exposedMax+getRegionsMax)
 	s.most = exposedMax
 }
 
-// Exposed is the number of regions that the owner has exposed.
+// Exposed is the number of regions that the application has exposed.
 func (s *Service[F]) Exposed() int { return s.users }
 
-// MayGet reports whether another get from peer p can be made. Parameter alone of MayGet is true if
-// the owner has no other peer. Peer p may be nil, as may that of Full.
+// MayGet reports whether another get from peer p can be made. The argument alone of MayGet is true
+// if the module has no other peer. The peer may be nil.
 func (s *Service[F]) MayGet(p *Peer[F], alone bool) bool {
 	held := 0
 	if p != nil {
@@ -58,16 +57,16 @@ func (s *Service[F]) Expose(r *Region[F], mem []byte, rights Rights, only *Peer[
 	s.users++
 }
 
-// Withdraw invalidates the handle of an exposed region: later packets with that handle are
-// refused. The owner must end the answers that still read the region: see Region.Reader.
+// Withdraw invalidates the handle of an exposed region, so that later packets with the handle are
+// refused. The caller must end the answers that still read the region (see Region.Reader).
 func (s *Service[F]) Withdraw(r *Region[F]) {
 	r.exposed = false
 	s.users--
 	s.regions.Remove(uint64(r.handle))
 }
 
-// Reach returns the region that handle h names, if peer p has the rights in need for n bytes at
-// an offset. If the access is not allowed, Reach returns nil and the reason for a Nack.
+// Reach returns the region that handle h names, if peer p has the rights in need for n bytes at an
+// offset. If the access is not allowed, Reach returns nil and the reason for a Nack.
 func (s *Service[F]) Reach(p *Peer[F], h Handle, offset uint64, n int, need Rights) (
 	*Region[F], uint8,
 ) {
@@ -102,8 +101,8 @@ func (s *Service[F]) Give(o *Operation[F]) {
 	s.free = append(s.free, o)
 }
 
-// NotifyPut adds a notice to the put f. The content is copied, and has at most
-// frag.NoticeBytesMax bytes.
+// NotifyPut adds a notification to the put f. The content of the notification is copied, and has at
+// most frag.NoticeBytesMax bytes.
 func (s *Service[F]) NotifyPut(f F, tag uint8, says []byte) *Operation[F] {
 	o := s.take(f, frag.OpPart)
 	o.tag, o.size = tag, uint8(copy(o.body[:], says))
@@ -131,8 +130,8 @@ func (s *Service[F]) AskGet(p *Peer[F], f F, mem []byte, target Handle, offset, 
 	return o
 }
 
-// AskAtomic makes an atomic operation on a peer's region. If the operation fetches the old
-// value, the peer must not be Full.
+// AskAtomic makes an atomic operation on a peer's region. If the operation fetches the old value,
+// the peer must not be Full.
 func (s *Service[F]) AskAtomic(p *Peer[F], f F, ask *frag.Atomic, random uint64) *Operation[F] {
 	o := s.take(f, frag.OpAtomic)
 	if ask.Fetch {
@@ -143,9 +142,9 @@ func (s *Service[F]) AskAtomic(p *Peer[F], f F, ask *frag.Atomic, random uint64)
 	return o
 }
 
-// End ends an operation whose send has ended or was given up. From now on no packet writes to the
-// operation's memory, and no answer finds the operation. The result of End says whether the
-// number of the operation became free for another one.
+// End ends an operation whose send has ended or was given up. After End, no packet writes to the
+// operation's memory, and no answer finds the operation. End returns true if the number of the
+// operation became free for another one.
 func (s *Service[F]) End(p *Peer[F], o *Operation[F]) (room bool) {
 	if o.into.get != nil {
 		s.regions.Remove(uint64(o.into.handle))

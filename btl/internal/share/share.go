@@ -1,28 +1,27 @@
-// Package share divides a common resource between endpoints by dynamic thresholds. The package
-// decides whether an endpoint may take another item.
+// Package share divides a common resource between endpoints by dynamic thresholds, which decide
+// whether an endpoint may take another item.
 //
-// The thresholds follow Choudhury and Hahne (1998), who let each of several endpoints hold as
-// many items as are free. With dynamic thresholds alone, peers that stall one after the other
-// would use up the resource, because each keeps half of the rest. A reserve is therefore denied
-// to endpoints that hold more than a few items, and also to a sole endpoint, because its peer may
-// be dead. Endpoints with few items share the first half of the reserve by a dynamic threshold
-// too. The second half of the reserve grants each endpoint one item, so that many peers can stall
-// before the resource is used up.
+// The thresholds follow Choudhury and Hahne (1998), who let each of several endpoints hold as many
+// items as are free. A reserve is only for endpoints that hold a few items, and not for a sole
+// endpoint, because stalled peers would otherwise use up the resource. Endpoints with few items
+// also share the first half of the reserve by a dynamic threshold. The second half of the reserve
+// grants each endpoint one item, so that many peers can stall before the resource is used up.
 //
 //	|<----------------------- all ----------------------->|
 //	|  held, by all  |    free    |         reserve       |
 //	|                |            |   few   |  one each   |
 //	                  as many as are free here may one of several hold
 //
-// Start reading at MayHave. The package has no state.
+// The package has no state.
 package share
 
-// NewcomersShare is the divisor that gives the size of the reserve: all/NewcomersShare. The
+// NewcomersShare is the divisor that gives the size of the reserve, as all/NewcomersShare. The
 // first half of the reserve uses the same divisor for an endpoint's part of the free items.
 const NewcomersShare = 8
 
-// MayHave reports whether an endpoint may take one more item. The endpoint holds held items, free
-// items are free, and all is the total. Parameter alone of MayHave is true for a sole endpoint.
+// MayHave reports whether an endpoint may take one more item. The endpoint of MayHave holds held
+// items, free is the number of free items, and all is the number of all items. The argument alone
+// of MayHave is true for a sole endpoint.
 func MayHave(held, free, all int, alone bool) bool {
 	reserve := all / NewcomersShare
 	return free > 0 && (alone && free > reserve || held < free-reserve || held < few(free, reserve))
@@ -33,7 +32,7 @@ func few(free, reserve int) int {
 	return max(1, (min(free, reserve)-reserve/2)/NewcomersShare)
 }
 
-// MayAdd returns how many more items an endpoint may take. The parameters are those of MayHave.
+// MayAdd returns how many more items an endpoint may take. The arguments are those of MayHave.
 func MayAdd(held, free, all int, alone bool) int {
 	reserve := all / NewcomersShare
 	if alone {

@@ -116,7 +116,7 @@ func (t *Tally) Add(o *Tally) {
 }
 
 // check compares a message with the content that its number requires, and marks that number as
-// delivered. The argument size is the size of every message of the round.
+// delivered. The argument size of check is the size of every message of the round.
 func (t *Tally) check(b []byte, size int) {
 	n := stampOf(b, t.seen.top)
 	wrong := corruptBytes(b, n)

@@ -103,8 +103,8 @@ type Side struct {
 	stats  func() btl.Stats
 }
 
-// Open opens the layers. The argument node is the local address to bind, if the provider uses one,
-// and cpu is the engine's CPU, where a negative number means any.
+// Open opens the layers. The argument node of Open is the local address to bind, if the provider
+// uses one, and cpu is the engine's CPU, where a negative number means any.
 func Open(cfg Config, node NodeHint, cpu int) (*Side, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err

@@ -219,7 +219,7 @@ func (b *Bench) measure(ctx context.Context, group []*combination) error {
 }
 
 // watchRound runs a round, and passes its intervals to the log and the user. The argument scratch
-// is a histogram for the round trips.
+// of watchRound is a histogram for the round trips.
 func (b *Bench) watchRound(s *plan.Spec, m *measurement, round int, scratch []*layers.Hist,
 ) ([]*session.Outcome, error) {
 	meters := make([]session.Meters, len(scratch))

@@ -25,8 +25,8 @@ type serverSession struct {
 // setupAllowance is how long a client may take for its own set-up, in addition to its time-out.
 const setupAllowance = 2 * time.Second
 
-// serveClient serves a client from its hello to its goodbye. The argument slot is the index of the
-// client among those that are served at the same time.
+// serveClient serves a client from its hello to its goodbye. The argument slot of serveClient is
+// the index of the client among those that are served at the same time.
 func serveClient(ctx context.Context, conn *controlConn, o Options, slot int,
 	opened func(*layers.Side, int),
 ) (served servedList, err error) {

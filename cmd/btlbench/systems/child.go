@@ -32,7 +32,7 @@ func (h *Host) InParts(parts int) { h.parts = parts }
 
 // NewHost returns a Host that starts processes on the CPUs of the client and the server, where an
 // empty CPU means any. One measurement takes about the given time, and a process that takes longer
-// than the limit is ended. The argument dir is the directory for files.
+// than the limit is ended. The argument dir of NewHost is the directory for files.
 func NewHost(cpus []int, each, limit time.Duration, dir string) *Host {
 	return &Host{cpus: cpus, each: each, limit: limit, dir: dir}
 }

@@ -30,9 +30,9 @@ func TruesizeBytes(payload int) int {
 }
 
 // Capacity returns how many datagrams of mtu bytes a receive buffer can hold at any time. The
-// argument buffer is the size that getsockopt returns for SO_RCVBUF. Linux releases the memory of
-// datagrams that were read only in units of a quarter of the buffer (udp_rmem_release). Capacity
-// therefore counts three quarters of the buffer.
+// argument buffer of Capacity is the size that getsockopt returns for SO_RCVBUF. Linux releases the
+// memory of datagrams that were read only in units of a quarter of the buffer (udp_rmem_release).
+// Capacity therefore counts three quarters of the buffer.
 func Capacity(buffer, mtu int) int {
 	return max((buffer-buffer/4)/TruesizeBytes(mtu), 1)
 }

@@ -11,18 +11,19 @@ import (
 	"gobtl/fabric"
 )
 
-// hostsMax bounds the number of local addresses at which one Node listens. Each address has a
+// hostsMax is the maximum number of local addresses at which one Node listens. Each address has a
 // module with its own buffers and sockets.
 const hostsMax = 32
 
-// localHosts holds the local addresses that an address without a host, such as ":4000", stands
-// for.
+// localHosts holds the local addresses for which an address without a host, such as ":4000",
+// stands.
 type localHosts struct {
 	hosts []string // numeric, with zones; those that other hosts reach first
 	port  uint16   // 0 means that the system chooses
 }
 
-// splitPort splits "host:port" into host and port. The error of splitPort is ErrAddress.
+// splitPort splits "host:port" into host and port. splitPort returns ErrAddress for an invalid
+// text.
 func splitPort(text string) (host string, port uint16, err error) {
 	host, digits, err := net.SplitHostPort(text)
 	if err != nil {
@@ -76,8 +77,8 @@ func localAddresses(provider, text string) (localHosts, error) {
 	return local, nil
 }
 
-// isName reports whether a host is a DNS name. Numbers, devices and the word localhost are no DNS
-// names.
+// isName reports whether a host is a DNS name. Numeric addresses, devices and the word localhost
+// are not DNS names.
 func isName(host string) bool {
 	if host == "" || host == "localhost" {
 		return false
@@ -116,8 +117,8 @@ func joinHostPort(host string, port uint16) string {
 	return net.JoinHostPort(host, strconv.Itoa(int(port)))
 }
 
-// shortAddress removes the second channel's port from a transport address if it is the first
-// port plus one: "192.0.2.1:4000,4001" becomes "192.0.2.1:4000".
+// shortAddress removes the second channel's port from a transport address if it is the first port
+// plus one, so that "192.0.2.1:4000,4001" becomes "192.0.2.1:4000".
 func shortAddress(address string) string {
 	first, second, ok := strings.Cut(address, ",")
 	if !ok {

@@ -17,25 +17,26 @@ import (
 )
 
 // attemptDelay is the time after which Dial tries the next address of a host if the previous
-// address has not answered: the Connection Attempt Delay of RFC 8305.
+// address has not answered (the Connection Attempt Delay of RFC 8305).
 const attemptDelay = 250 * time.Millisecond
 
-// Dial connects to the Node at an address, such as "server:4000" or "192.0.2.1:4000", and
-// returns the Peer of the first address that answers. If a connection to an address exists
-// already, Dial uses that connection.
+// Dial connects to the Node at an address, such as "server:4000" or "192.0.2.1:4000", and returns
+// the Peer of the first address that answers. If there is a connection to an address, Dial returns
+// the Peer of that connection.
 //
-// A host name may resolve to several IPv4 and IPv6 addresses. Dial tries the addresses in turn,
-// and starts the next attempt when the previous one has failed, or has had no answer for 250 ms.
-// A peer that answers later, or after ctx has ended, stays connected: OnPeer is called for a peer
-// that answers later, and the next Dial of its address returns the peer.
+// A host name may resolve to several IPv4 and IPv6 addresses. Dial tries the addresses in turn, and
+// starts the next attempt when the previous one has failed, or has had no answer for 250 ms. A peer
+// that answers later, or after ctx was cancelled, stays connected, OnPeer is called, and the next
+// Dial of its address returns the Peer.
 //
-// If no address answers, the error is btl.ErrUnreachable, after
-// Config.Transport.HandshakeTimeout (3 s by default). If the peer's host reports that no socket
-// has the port, Dial fails at once, and the error is also syscall.ECONNREFUSED; a program
-// should wait before it dials again. On Windows a host's report is not available. Other errors
-// are ErrAddress, the error of the name look-up, ErrClosed, and the error of ctx.
+// If no address answers within Config.Transport.HandshakeTimeout (3 s by default), Dial returns
+// btl.ErrUnreachable. If the peer's host reports that no socket has the port, Dial returns at once,
+// the error is also syscall.ECONNREFUSED, and a program should wait before it dials again. On
+// Windows such a report is not available. The other errors of Dial are ErrAddress, the error of the
+// name look-up, ErrClosed, and the error of ctx.
 //
-// Dial waits, so a MessageHandler and OnPeer must not call Dial: the error is runner.ErrInHandler.
+// In a MessageHandler or in OnPeer, Dial returns runner.ErrInHandler, because it would have to
+// wait.
 func (n *Node) Dial(ctx context.Context, address string) (*Peer, error) {
 	if ctx == nil {
 		return nil, btl.ErrContext
@@ -63,8 +64,8 @@ type target struct {
 	address string     // in the notation of btl.Module.Dial
 }
 
-// targets returns at least one target for an address. The errors of targets are ErrAddress, and
-// the error of the name look-up.
+// targets returns at least one target for an address. targets returns ErrAddress or the error of
+// the name look-up.
 func (n *Node) targets(ctx context.Context, address string) ([]target, error) {
 	if !n.overUDP() {
 		return []target{{address: address}}, nil
@@ -172,14 +173,14 @@ func (n *Node) dial(ctx context.Context, t target) (*Peer, error) {
 	return nil, fmt.Errorf("%s: %w", t.address, err)
 }
 
-// refusalDelay is how long Dial waits for the peer's answer before it asks the peer's host
-// whether any socket has the port.
+// refusalDelay is the time for which Dial waits for the peer's answer before it asks the peer's
+// host whether any socket has the port.
 const refusalDelay = 10 * time.Millisecond
 
 // askRefusal sends one byte, which no module accepts as a packet, to the port of a peer. If the
-// peer's host answers that no socket has the port, askRefusal calls refuse. The kernel reports
-// the answer of the peer's host only to a connected socket, and the transport's sockets are not
-// connected. askRefusal returns after an answer, or when ctx has ended.
+// peer's host answers that no socket has the port, askRefusal calls refuse. The kernel reports the
+// answer of the peer's host only to a connected socket, and the transport's sockets are not
+// connected. askRefusal returns after an answer, or when ctx is cancelled.
 func askRefusal(ctx context.Context, address string, refuse context.CancelCauseFunc) {
 	select {
 	case <-time.After(refusalDelay):
@@ -202,7 +203,7 @@ func askRefusal(ctx context.Context, address string, refuse context.CancelCauseF
 }
 
 // linkTo returns the link through which this host reaches another host. The link uses the source
-// address that the kernel would choose. If no link has the source address, or the link has
+// address that the kernel would choose. If no link has the source address, or if the link has
 // failed, linkTo opens a new link.
 func (n *Node) linkTo(host netip.Addr) (*Link, error) {
 	hints := fabric.Hints{Provider: n.cfg.Provider}

@@ -8,10 +8,12 @@
 //
 // Three things to know:
 //
-//   - Both sides have the same abilities. A Node that listens may also dial. A peer that has
-//     dialled can be called while its connection lasts: handlers receive the Peer.
-//   - A Peer is one connection. When the other program ends or stops answering, all pending calls
-//     of the Peer return an error, and Peer.Done is closed. Node.Dial makes a new connection.
+//   - Both sides of a connection have the same abilities, and a Node that listens may also dial. A
+//     peer that has dialled can be called while its connection lasts, because handlers receive the
+//     Peer.
+//   - A Peer is one connection. If the other program ends or stops answering, all pending calls of
+//     the Peer return an error, and Peer.Done is closed. After that, Node.Dial makes a new
+//     connection.
 //   - Messages may arrive in another order than they were sent. Packets are neither encrypted nor
 //     authenticated.
 //
@@ -25,15 +27,16 @@
 //
 // Listen and Dial accept addresses in the form of package net, such as "server:4000",
 // "192.0.2.1:4000" or "[::1]:4000". Listen accepts ":4000" for all addresses of this host. A Node
-// uses two UDP ports: the given port and the next one. A firewall must let both ports pass.
+// uses two UDP ports, which are the given port and the next one. A firewall must allow packets to
+// both ports.
 //
-// Two Nodes of the same user on one host can use shared memory instead: Config.SharedMemory.
+// Two Nodes of the same user on one host can use shared memory instead (Config.SharedMemory).
 //
 // Package gobtl includes the providers udp, net (UDP on systems other than Linux), shm, and ofi
-// (libfabric). Provider ofi needs cgo.
+// (libfabric). The provider ofi needs cgo.
 //
 // Package gobtl is built on the packages btl (the transport), btl/runner (goroutines that use a
-// transport), btl/call, btl/conn and btl/queue. Type Link gives access to these packages.
+// transport), btl/call, btl/conn and btl/queue. The type Link gives access to these packages.
 //
 // Where to read:
 //

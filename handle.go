@@ -18,29 +18,30 @@ type Request struct {
 	Peer *Peer
 	// Method is the name of the method that the peer calls.
 	Method string
-	// Body is the data of the request, owned by the handler.
+	// Body is the data of the request, which the handler may keep and change.
 	Body []byte
 }
 
-// Handler answers a request. A Handler runs on a goroutine of its own, and may block. The
-// Handler's context ends at the caller's deadline, when the caller gives up or is gone, and when
-// the Node closes. The caller receives an error as a call.RemoteError with the error's text.
+// Handler answers a request. Each call of a Handler runs on its own goroutine, and may block. The
+// context of a Handler is cancelled at the caller's deadline, when the caller gives up or
+// disconnects, and when the Node closes. The caller receives an error of the Handler as a
+// call.RemoteError with the error's text.
 type Handler func(ctx context.Context, req *Request) ([]byte, error)
 
-// MessageHandler handles the messages of a tag. A MessageHandler runs on the goroutine that
-// drives the network, and must not block. While a MessageHandler runs, nothing is received or
+// MessageHandler handles the messages of a tag. A MessageHandler runs on the goroutine that drives
+// the network, and must not block. While a MessageHandler runs, nothing is received or
 // acknowledged, and a peer that waits longer than its Config.Transport.PeerTimeout declares this
 // Node dead. If handlers delay the network for longer than Config.Runner.LongPass (100 ms by
-// default), a line is written to Config.Log, and Runner.LongPasses counts the delay. The slice
-// data is valid only during the call.
+// default), a line is written to Config.Log, and Runner.LongPasses counts the delay. The slice data
+// is valid only during the call.
 type MessageHandler func(peer *Peer, data []byte)
 
 // methodBytesMax is the maximum length of a method's name, in bytes.
 const methodBytesMax = 255
 
-// Handle registers the handler of a method, whose name has 1 to 255 bytes; a nil handler removes
-// the registered one. Any goroutine may call Handle at any time. The errors of Handle are
-// call.ErrMethod for a name of another length, and ErrClosed.
+// Handle registers the handler of a method, whose name has 1 to 255 bytes, or removes the handler
+// if it is nil. Any goroutine may call Handle at any time. Handle returns call.ErrMethod for a name
+// of another length, or ErrClosed.
 func (n *Node) Handle(method string, h Handler) error {
 	if len(method) < 1 || len(method) > methodBytesMax {
 		return fmt.Errorf("%w: its name has %d bytes, want 1 to %d", call.ErrMethod, len(method),
@@ -71,10 +72,10 @@ func (l *Link) handle(method string, h Handler) error {
 		})
 }
 
-// HandleMessage registers the handler of the messages of a tag, 0 to TagMax; a nil handler
-// removes the registered one. HandleMessage may be called at any time, except in a MessageHandler
-// or in OnPeer. If a tag has no handler, a peer's Send fails with btl.ErrNoHandler. The errors of
-// HandleMessage are ErrTag, ErrClosed, and runner.ErrInHandler.
+// HandleMessage registers the handler of the messages of a tag, 0 to TagMax, or removes the handler
+// if it is nil. HandleMessage must not be called in a MessageHandler or in OnPeer. If a tag has no
+// handler, a peer's Send fails with btl.ErrNoHandler. HandleMessage returns ErrTag, ErrClosed, or
+// runner.ErrInHandler.
 func (n *Node) HandleMessage(tag btl.Tag, h MessageHandler) error {
 	if tag > TagMax {
 		return ErrTag
@@ -125,7 +126,7 @@ func (n *Node) Accept() (net.Conn, error) {
 }
 
 // Listener returns a net.Listener whose Accept is the Node's Accept, for net/http and similar
-// packages. Closing the listener ends the listener's Accept, but does not close the Node.
+// packages. If the listener is closed, its Accept returns an error, but the Node is not closed.
 func (n *Node) Listener() net.Listener { return &listener{n: n, closed: make(chan struct{})} }
 
 // listener implements net.Listener for a Node.
@@ -162,12 +163,12 @@ func (l *listener) Addr() net.Addr { return conn.Addr{Address: l.n.Address()} }
 type Message struct {
 	// Peer is the sender of the message. The Peer's connection may have ended.
 	Peer *Peer
-	// Data is the content of the message, owned by the caller.
+	// Data is the content of the message, which the caller may keep and change.
 	Data []byte
 }
 
 // Take returns a message that a peer has sent to this Node's queue with Enqueue. Take waits for a
-// message until ctx ends. The errors of Take are ErrClosed, and the error of ctx.
+// message until ctx is cancelled. Take returns ErrClosed or the error of ctx.
 func (n *Node) Take(ctx context.Context) (Message, error) {
 	if ctx == nil {
 		return Message{}, btl.ErrContext
@@ -183,8 +184,8 @@ func (n *Node) Take(ctx context.Context) (Message, error) {
 	}
 }
 
-// startTaking makes each link pass the queued messages of its peers to Node.Take. The first
-// Take calls startTaking; until then all messages stay in the queues.
+// startTaking makes each link pass the queued messages of its peers to Node.Take. startTaking is
+// called by the first Take, and until then all messages stay in the queues.
 func (n *Node) startTaking() {
 	n.mu.Lock()
 	defer n.mu.Unlock()

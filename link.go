@@ -18,9 +18,9 @@ import (
 	"gobtl/internal/bounded"
 )
 
-// Link is one address of this host that a Node uses. A Link consists of a module of the transport
-// with its Runner, and of the layers for calls, streams and queued messages. Through a Link, a
-// program can use all features of the transport that package gobtl itself does not offer.
+// Link is one address of this host that a Node uses. A Link has a module of the transport with its
+// Runner, and the layers for calls, streams and queued messages. Through a Link, a program can use
+// all features of the transport that package gobtl itself does not offer.
 //
 //	Peer.Call   Peer.Send   Peer.Enqueue   Peer.OpenStream
 //	    |           |            |               |
@@ -53,12 +53,12 @@ func (l *Link) Calls() *call.Node { return l.calls }
 // Streams returns the layer for streams.
 func (l *Link) Streams() *conn.Node { return l.streams }
 
-// Queue returns the layer for messages that wait to be taken.
+// Queue returns the layer for messages that wait for Take.
 func (l *Link) Queue() *queue.Queue { return l.queue }
 
-// Address returns the Link's address, for Dial. A link-local IPv6 address contains the name of
-// this host's device, as in "[fe80::1%eth0]:4000". A program on another host must replace the
-// name by that of its own device.
+// Address returns the Link's address, which peers give to Dial. A link-local IPv6 address contains
+// the name of this host's device, as in "[fe80::1%eth0]:4000". A program on another host must
+// replace this name by the name of its own device.
 func (l *Link) Address() string {
 	address := shortAddress(l.module.Address())
 	if zone := l.host.Zone(); zone != "" {
@@ -117,7 +117,7 @@ func (l *Link) start() (err error) {
 	return nil
 }
 
-// longPass reports that handlers have delayed the network.
+// longPass reports to the log that handlers have delayed the network.
 func (l *Link) longPass(took time.Duration) {
 	cfg := &l.node.cfg
 	if cfg.Log != nil {
@@ -129,8 +129,8 @@ func (l *Link) longPass(took time.Duration) {
 	}
 }
 
-// add makes a link part of the Node. From then on the link uses the Node's handlers, and passes
-// its streams to the Node.
+// add adds a link to the Node. The link then uses the Node's handlers, and passes its streams to
+// the Node.
 func (n *Node) add(l *Link) error {
 	listener, err := l.streams.Listen("")
 	if err != nil {
@@ -161,7 +161,7 @@ func (n *Node) drop(l *Link) {
 	n.links = links
 }
 
-// abandon removes a link whose Runner has ended from the Node's list, and does not wait.
+// abandon removes a link whose Runner has ended from the Node's list, without waiting.
 func (n *Node) abandon(l *Link) {
 	n.drop(l)
 	over, cancel := context.WithCancel(context.Background())
@@ -265,9 +265,9 @@ func (l *Link) peer(ep *btl.Endpoint) *Peer {
 	return p
 }
 
-// peerOf does what peer does, for any other goroutine. A message may be handled before OnPeer
-// was called for its peer, or after the connection has ended. In both cases peerOf runs peer on
-// the goroutine that drives the link.
+// peerOf returns the Peer of an endpoint like peer, and may be called by any other goroutine. A
+// message may be handled before OnPeer was called for its peer, or after the connection has ended.
+// In both cases peerOf runs peer on the goroutine that drives the link.
 func (l *Link) peerOf(ep *btl.Endpoint) *Peer {
 	if p, ok := l.peers.Load(ep); ok {
 		return p.(*Peer) //nolint:forcetypeassert // nothing else is in it

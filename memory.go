@@ -17,29 +17,30 @@ import (
 	"gobtl/internal/bounded"
 )
 
-// Two Nodes of one host find each other's shared memory through a Unix socket, whose name
-// contains the UDP address at which one of them listens. The name is abstract (not a file). Like
-// the UDP port, the name belongs to the network namespace, and vanishes with its process.
+// Two Nodes of one host find each other's shared memory through a Unix socket, whose name contains
+// the UDP address at which one of them listens. The name is abstract (not a file), belongs to the
+// network namespace, and vanishes with its process.
 //
 //	listens at 127.0.0.1:4000                          dials 127.0.0.1:4000
 //	"@gobtl/USER/127.0.0.1:4000"    <---- card -----   Unix socket, if the address is of this host
 //	                                ----- card ---->
 //	module over shm                 <-- handshake --   module over shm, by the name in the card
 //
-// Each side accepts cards only from a process of its own user. The handshake runs through
-// /dev/shm, and thereby proves that both sides see the same /dev/shm. If any step fails, Dial
-// uses UDP.
+// Each side accepts a card (an introduction of a Node to another Node) only from a process of its
+// own user. The handshake uses /dev/shm, and thereby proves that both sides see the same /dev/shm.
+// If any step fails, Dial uses UDP.
 
 const (
 	memoryProvider = "shm"
-	// cardTime bounds the exchange of cards, because a stopped process does not answer.
+	// cardTime is the maximum duration of the exchange of cards, because a stopped process does not
+	// answer.
 	cardTime = time.Second
 	// cardBytesMax is the maximum size of a card, in bytes.
 	cardBytesMax = 4 << 10
 	// cardsMax is the maximum number of stored cards of other Nodes.
 	cardsMax = 64
-	// visitorsMax is the maximum number of processes that exchange cards with a Node at one time. A
-	// further process replaces the process that has been connected for the longest time.
+	// visitorsMax is the maximum number of processes that exchange cards with a Node at the same
+	// time. One more process replaces the process that has been connected for the longest time.
 	visitorsMax = 64
 )
 
@@ -64,8 +65,8 @@ func (c *cards) add(one card) {
 	c.list = append(c.list, one)
 }
 
-// addressOf returns the UDP address of the Node whose module has the given address, or the
-// given address if no card fits. A module's name contains the module's address.
+// addressOf returns the UDP address of the Node whose module has the given address, or the given
+// address if no card contains it.
 func (c *cards) addressOf(module string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -80,7 +81,7 @@ func (c *cards) addressOf(module string) string {
 // sharesMemory reports whether the Node may use shared memory in addition to UDP.
 func (n *Node) sharesMemory() bool { return n.overUDP() && n.cfg.SharedMemory }
 
-// memoryLink returns the Node's link over shared memory. If no link uses shared memory, or the
+// memoryLink returns the Node's link over shared memory. If no link uses shared memory, or if the
 // link has failed, memoryLink opens a new link.
 func (n *Node) memoryLink() (*Link, error) {
 	n.opening.Lock()
@@ -98,7 +99,7 @@ func (n *Node) memoryLink() (*Link, error) {
 }
 
 // offerMemory lets other Nodes of this host use shared memory when they dial an address of this
-// Node. If shared memory is not available, they use UDP.
+// Node. If shared memory is not available, other Nodes use UDP.
 func (n *Node) offerMemory() {
 	if !n.sharesMemory() {
 		return
@@ -170,7 +171,7 @@ func (l *Link) writeCard(c net.Conn, address string) error {
 }
 
 // dialMemory connects to a target through shared memory, or returns the reason why that is not
-// possible. Parameter from of dialMemory is the link over UDP to the same target.
+// possible. The argument from of dialMemory is the link over UDP to the same target.
 func (n *Node) dialMemory(ctx context.Context, t target, from *Link) (*Peer, error) {
 	c, err := new(net.Dialer).DialContext(ctx, "unix", doorName(t.first))
 	if err != nil {

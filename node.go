@@ -23,11 +23,11 @@ import (
 	_ "gobtl/fabric/udp" // provider "udp"
 )
 
-// Errors of the package; test for them with errors.Is. Errors of the peer and of the transport
-// are defined in the packages btl, call, conn and queue.
+// The errors below can be tested with errors.Is. The errors of peers and of the transport are
+// defined in the packages btl, call, conn and queue.
 var (
-	// ErrAddress means that an address is malformed, is not one of this host's, or stands for too
-	// many addresses.
+	// ErrAddress means that an address is malformed, is not an address of this host, or stands for
+	// too many addresses.
 	ErrAddress = errors.New("gobtl: bad address")
 	// ErrClosed means that the Node was closed.
 	ErrClosed = errors.New("gobtl: node is closed")
@@ -35,7 +35,7 @@ var (
 	ErrTag = errors.New("gobtl: no such tag")
 )
 
-// Tags of the module that a Node reserves for its own layers.
+// The constants below are the tags that a Node uses for its own layers.
 const (
 	tagCalls   = btl.TagMax
 	tagStreams = btl.TagMax - 1
@@ -48,37 +48,34 @@ const TagMax = btl.TagMax - 3
 // Config configures Listen and Open. The zero value is a good default. A Config may be used
 // several times.
 type Config struct {
-	// Provider is the name of the network provider in the registry of package fabric. The empty
-	// name means "udp" on Linux, and "net" on other systems. Nodes with "udp" and Nodes with
-	// "net" can communicate. With providers other than "udp" and "net", a Node uses the
-	// provider's first device.
+	// Provider is the name of the network provider in the registry of package fabric. An empty
+	// Provider means "udp" on Linux, and "net" on other systems. Nodes with "udp" and Nodes with
+	// "net" can communicate. With providers other than "udp" and "net", a Node uses the provider's
+	// first device.
 	Provider string
 	// SharedMemory makes a Node use shared memory (provider "shm") for peers on its own host that
-	// have the same setting. The two Nodes must belong to the same user and see the same
-	// /dev/shm. If shared memory is not possible, the Nodes use UDP. Peer.Network returns the
-	// provider in use. The bounds of Transport, such as PeersMax, apply to UDP and to shared
-	// memory separately.
+	// have the same setting. The two Nodes must belong to the same user and see the same /dev/shm.
+	// If shared memory is not possible, the Nodes use UDP. Peer.Network returns the provider in
+	// use. The limits of Transport, such as PeersMax, apply to UDP and to shared memory separately.
 	SharedMemory bool
-	// Transport is the configuration of the transport. Variables of the environment (GOBTL_...,
-	// see btl.Param) override its values.
+	// Transport is the configuration of the transport. Environment variables (GOBTL_..., see
+	// btl.Param) override its values.
 	Transport btl.Config
 	// Runner says how the goroutines of the Node wait for the network.
 	Runner runner.Config
-	// Calls bounds the calls that peers may make at the same time. The field Calls.Tag is not
-	// used.
+	// Calls limits the calls that peers may make at the same time. The field Calls.Tag is not used.
 	Calls call.Config
-	// Streams bounds the number of streams and their memory. The field Streams.Tag is not used.
+	// Streams limits the number of streams and their memory. The field Streams.Tag is not used.
 	Streams conn.Config
-	// Queue bounds the messages that wait to be taken. The field Queue.Tag is not used.
+	// Queue limits the messages that wait for Take. The field Queue.Tag is not used.
 	Queue queue.Config
-	// Log receives a line when a handler has delayed the network for longer than
-	// Runner.LongPass, and a line for each peer that connects or is gone. A nil Logger logs
-	// nothing.
+	// Log receives a line when a handler has delayed the network for longer than Runner.LongPass,
+	// and a line for each peer that connects or disconnects. A nil Logger logs nothing.
 	Log *slog.Logger
-	// OnPeer is called when a peer has connected, no matter which side dialled. OnPeer is
-	// called again, with the reason, when the connection has ended. A Dial that fails does not
-	// call OnPeer. OnPeer runs on the goroutine that drives the network, and must not wait.
-	// OnPeer may be nil.
+	// OnPeer, which may be nil, is called when a peer has connected, no matter which side has
+	// dialled. OnPeer is called again, with the reason, when the connection has ended. A Dial that
+	// fails does not call OnPeer. OnPeer runs on the goroutine that drives the network, and must
+	// not wait.
 	OnPeer func(p *Peer, event btl.Event, err error)
 }
 
@@ -104,9 +101,9 @@ type Node struct {
 }
 
 // Listen makes a Node that peers can reach at an address of this host. Examples are
-// "192.0.2.1:4000", "name:4000", ":4000" for all present addresses of this host, and
-// "eth0:4000" for the addresses of a device. Port 0 chooses two free ports, which Address
-// returns. The Node uses the given port and the next one.
+// "192.0.2.1:4000", "name:4000", ":4000" for all present addresses of this host, and "eth0:4000"
+// for the addresses of a device. For port 0, Listen chooses two free ports, which Address returns.
+// The Node uses the given port and the next one.
 func Listen(address string) (*Node, error) { return Config{}.Listen(address) }
 
 // Open makes a Node for a program that only dials. The Node chooses its ports when it dials.
@@ -143,10 +140,10 @@ func (c Config) Listen(address string) (*Node, error) {
 	return n, nil
 }
 
-// portTries bounds the pairs of ports that Listen tries for port 0.
+// portTries is the maximum number of pairs of ports that Listen tries for port 0.
 const portTries = 32
 
-// listen opens a link for each address of this host that the text stands for.
+// listen opens a link for each address of this host for which the text stands.
 func (n *Node) listen(text string) error {
 	if !n.overUDP() {
 		_, err := n.openLink(fabric.Hints{Provider: n.cfg.Provider, Node: text})
@@ -216,11 +213,11 @@ func (n *Node) Links() []*Link {
 	return append([]*Link(nil), n.links...)
 }
 
-// Close ends the contexts of the running handlers, waits for the handlers' answers, and then
-// waits until all sent data is acknowledged. The end of ctx ends the two waits. All waiting calls
-// of the Node end with an error. A call that waits for a MessageHandler or OnPeer to return ends
-// only when that function returns. A second Close does nothing. In a MessageHandler or in OnPeer,
-// Close closes nothing and returns runner.ErrInHandler. The only other error is the error of ctx.
+// Close cancels the contexts of the running handlers, waits for the handlers' answers, and then
+// waits until all sent data is acknowledged. If ctx is cancelled, Close does not wait any longer.
+// All waiting calls of the Node end with an error. A call that waits for a MessageHandler or OnPeer
+// ends only when that function has returned. Further calls of Close do nothing. Close returns the
+// error of ctx, or, in a MessageHandler or in OnPeer, runner.ErrInHandler without any effect.
 func (n *Node) Close(ctx context.Context) error {
 	if ctx == nil {
 		return btl.ErrContext

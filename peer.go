@@ -9,12 +9,12 @@ import (
 	"gobtl/btl"
 )
 
-// Peer is a connection to another Node. Any goroutine may call all methods. In a MessageHandler
-// or in OnPeer, methods that wait must not be called, and return runner.ErrInHandler.
+// Peer is a connection to another Node. Any goroutine may call all methods. In a MessageHandler or
+// in OnPeer, methods that would wait return runner.ErrInHandler.
 //
-// After the connection has ended, all methods return the reason for its end. The reason is
-// btl.ErrPeerDead if the peer did not answer for Config.Transport.PeerTimeout, or
-// btl.ErrPeerClosed if the peer has closed the connection. Node.Dial makes a new connection.
+// After the connection has ended, all methods return the reason. The reason is btl.ErrPeerDead if
+// the peer did not answer for Config.Transport.PeerTimeout, or btl.ErrPeerClosed if the peer has
+// closed the connection. After that, Node.Dial makes a new connection.
 type Peer struct {
 	link    *Link
 	ep      *btl.Endpoint
@@ -22,24 +22,24 @@ type Peer struct {
 	done    chan struct{}
 	err     error // valid when done is closed
 
-	// Fields connected and regions belong to the goroutine that drives the link.
+	// The fields connected and regions belong to the goroutine that drives the link.
 	connected bool                 // OnPeer was called for the connection
 	regions   map[*Region]struct{} // exposed regions that the peer may access
 }
 
 // Call sends a copy of request to the peer's handler of the method, and returns the body of the
-// answer, which the caller owns. The handler's context has the deadline of ctx, and ends with
-// ctx. The errors of Call are call.ErrMethod, call.ErrBusy, a call.RemoteError with the text of
-// the handler's error, the reason why the connection ended, and the error of ctx.
+// answer, which the caller may keep. The handler's context has the deadline of ctx, and is
+// cancelled with ctx. Call returns call.ErrMethod, call.ErrBusy, a call.RemoteError with the text
+// of the handler's error, the reason why the connection ended, or the error of ctx.
 func (p *Peer) Call(ctx context.Context, method string, request []byte) ([]byte, error) {
 	return p.link.calls.CallName(ctx, p.ep, method, request)
 }
 
 // Send sends data to the peer's MessageHandler of the tag, and returns when the peer has
-// acknowledged the message. When Send has returned, the caller may reuse data, unless ctx has
-// ended and the error is runner.ErrInUse. The errors of Send are btl.ErrNoHandler if the peer has
-// no handler of the tag, ErrTag, btl.ErrTooLarge, the reason why the connection ended, and the
-// error of ctx.
+// acknowledged the message. After Send has returned, the caller may reuse data, unless ctx was
+// cancelled and the error is runner.ErrInUse. Send returns btl.ErrNoHandler if the peer has no
+// handler of the tag, ErrTag, btl.ErrTooLarge, the reason why the connection ended, or the error of
+// ctx.
 func (p *Peer) Send(ctx context.Context, tag btl.Tag, data []byte) error {
 	if tag > TagMax {
 		return ErrTag
@@ -49,14 +49,14 @@ func (p *Peer) Send(ctx context.Context, tag btl.Tag, data []byte) error {
 
 // Enqueue sends data to the peer's queue, from which the peer's Take returns the message. Enqueue
 // returns when the transport has a copy of data. While the queue is full, Enqueue waits until ctx
-// ends. The errors of Enqueue are queue.ErrTooLarge, the reason why the connection ended, and the
+// is cancelled. Enqueue returns queue.ErrTooLarge, the reason why the connection ended, or the
 // error of ctx.
 func (p *Peer) Enqueue(ctx context.Context, data []byte) error {
 	return p.link.queue.Send(ctx, p.ep, data)
 }
 
-// OpenStream opens a byte stream, which the peer's Accept returns. OpenStream may return before
-// the peer has called Accept. The errors of OpenStream are those of conn.Node.Dial.
+// OpenStream opens a byte stream, which the peer's Accept returns. OpenStream may return before the
+// peer has called Accept. OpenStream returns the errors of conn.Node.Dial.
 func (p *Peer) OpenStream(ctx context.Context) (net.Conn, error) {
 	c, err := p.link.streams.Dial(ctx, p.ep, "")
 	if err != nil {
@@ -72,9 +72,9 @@ type Region struct {
 }
 
 // Expose lets only this peer access mem, with the given rights, until the Region is closed or the
-// connection ends. The program must send the Handle to the peer. The errors of Expose are
-// btl.ErrAgain when Config.Transport.RegionsMax regions are exposed, btl.ErrConfig for unknown
-// rights, the reason why the connection ended, and the error of ctx.
+// connection ends. The program must send the Handle to the peer. Expose returns btl.ErrAgain if
+// Config.Transport.RegionsMax regions are exposed, btl.ErrConfig for unknown rights, the reason why
+// the connection ended, or the error of ctx.
 func (p *Peer) Expose(ctx context.Context, mem []byte, rights btl.Rights) (*Region, error) {
 	r := &Region{peer: p, region: new(btl.Region)}
 	var exposed error // Do would retry a function that returns ErrAgain.
@@ -88,7 +88,7 @@ func (p *Peer) Expose(ctx context.Context, mem []byte, rights btl.Rights) (*Regi
 	return r, nil
 }
 
-// expose does the work of Expose on the goroutine that drives the link.
+// expose performs Expose on the goroutine that drives the link.
 func (p *Peer) expose(m *btl.Module, r *Region, mem []byte, rights btl.Rights) error {
 	if err := p.ep.Err(); err != nil {
 		return err
@@ -106,8 +106,8 @@ func (p *Peer) expose(m *btl.Module, r *Region, mem []byte, rights btl.Rights) e
 // Handle returns the number by which the peer names the Region in Put and Get.
 func (r *Region) Handle() btl.Handle { return r.region.Handle() }
 
-// Close withdraws the Region. After Close has returned, the peer can no longer read or write
-// the memory.
+// Close ends the peer's access to the Region, so that the peer can no longer read or write the
+// memory after Close has returned.
 func (r *Region) Close(ctx context.Context) error {
 	return r.peer.link.run.Do(ctx, func(*btl.Module) error {
 		r.close()
@@ -115,27 +115,27 @@ func (r *Region) Close(ctx context.Context) error {
 	})
 }
 
-// close does the work of Close on the goroutine that drives the link.
+// close performs Close on the goroutine that drives the link.
 func (r *Region) close() {
 	r.region.Close()
 	delete(r.peer.regions, r)
 }
 
 // Put writes data into memory that the peer has exposed, at an offset, and returns when all bytes
-// are written. The errors of Put are btl.ErrRemoteAccess, the reason why the connection ended,
-// and the error of ctx together with runner.ErrInUse.
+// are written. Put returns btl.ErrRemoteAccess, the reason why the connection ended, or the error
+// of ctx together with runner.ErrInUse.
 func (p *Peer) Put(ctx context.Context, target btl.Handle, offset uint64, data []byte) error {
 	return p.link.run.Put(ctx, p.ep, data, target, offset)
 }
 
-// Get reads memory that the peer has exposed, from an offset on, into mem. The errors of Get are
-// those of Put. After an error, mem may contain a part of the data.
+// Get reads memory that the peer has exposed, from an offset on, into mem. Get returns the same
+// errors as Put. After an error, mem may contain a part of the data.
 func (p *Peer) Get(ctx context.Context, target btl.Handle, offset uint64, mem []byte) error {
 	return p.link.run.Get(ctx, p.ep, mem, target, offset)
 }
 
-// Address returns the peer's address, such as "192.0.2.1:4000". A peer that has dialled uses a
-// port that it has chosen itself.
+// Address returns the peer's address, such as "192.0.2.1:4000". The address of a peer that has
+// dialled contains a port that the peer has chosen.
 func (p *Peer) Address() string { return p.address }
 
 // Network returns the name of the provider that carries the connection, such as "udp", "net" or
@@ -155,8 +155,8 @@ func (p *Peer) Err() error {
 	}
 }
 
-// Close ends the connection: Close delivers all sent data, and then tells the peer. Close waits
-// for both steps until ctx ends.
+// Close delivers all sent data, tells the peer that the connection ends, and ends the connection.
+// Close waits for the delivery until ctx is cancelled.
 func (p *Peer) Close(ctx context.Context) error {
 	err := p.link.run.Do(ctx, func(*btl.Module) error {
 		p.ep.Close(p.ep.Now())
@@ -178,15 +178,15 @@ func (p *Peer) Close(ctx context.Context) error {
 // Link returns the local link to which the peer is connected.
 func (p *Peer) Link() *Link { return p.link }
 
-// Endpoint returns the connection's endpoint in package btl. The endpoint may be used only
-// inside Link().Runner().Do, as package btl requires.
+// Endpoint returns the connection's endpoint in package btl. The endpoint may be used only in
+// functions given to Link().Runner().Do, as package btl requires.
 func (p *Peer) Endpoint() *btl.Endpoint { return p.ep }
 
 // String returns the peer's address.
 func (p *Peer) String() string { return p.address }
 
-// end records the end of the connection, on the goroutine that drives the link. Only the first
-// reason counts.
+// end records the end of the connection, on the goroutine that drives the link. Later calls of end
+// do not change the reason.
 func (p *Peer) end(err error) {
 	if p.Err() != nil {
 		return

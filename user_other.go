@@ -4,8 +4,8 @@ package gobtl
 
 import "net"
 
-// Shared memory is available only on Linux. On systems other than Linux no process counts as one
-// of the same user.
+// Shared memory is available only on Linux, so on other systems no process counts as a process of
+// the same user.
 
 func userID() int { return -1 }
 

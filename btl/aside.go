@@ -28,7 +28,7 @@ const (
 	// arrive in Parts.
 	partsBytesMax = 8 << 20
 	// heldBytes is the size above which a fragment waits for the first Pong, the reply to a path
-	// MTU probe. After the first Pong, packets may be many times larger.
+	// MTU probe. After the first Pong, packets may be many times larger than before.
 	heldBytes = 64 << 10
 )
 

@@ -88,9 +88,9 @@ type Config struct {
 	// up to 1<<20. The module allocates one additional packet buffer for each of the KeptPackets. A
 	// KeptPackets of 0 means 256, and a negative value means none.
 	KeptPackets int
-	// KeptBytesMax is the maximum memory of larger fragments that handlers keep with Module.Keep,
-	// in addition to ReassemblyBytesMax. A KeptBytesMax of 0 means 256 MiB, and a negative value
-	// means none.
+	// KeptBytesMax is the maximum memory of fragments of several packets that handlers keep with
+	// Module.Keep, in addition to ReassemblyBytesMax. A KeptBytesMax of 0 means 256 MiB, and a
+	// negative value means none.
 	KeptBytesMax int64
 
 	// PeersMax is the maximum number of endpoints, 1 to 1<<20. A PeersMax of 0 means 4096.

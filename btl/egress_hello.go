@@ -65,8 +65,8 @@ func (h handshakeHost) SendRetry(
 	return ok
 }
 
-// GiveUp cancels the sends queued in the fabric for an address that is about to be inserted again.
-// The next Hello to the address tells the peer the first sequence number that counts.
+// GiveUp cancels the sends queued in the fabric for a removed address that is about to be inserted
+// again. The next Hello to the address tells the peer the first sequence number that counts.
 func (h handshakeHost) GiveUp(name []byte) {
 	h.m.port.GiveUp(h.m.now, name)
 	h.m.settleSends()

@@ -53,7 +53,8 @@ var (
 	// ErrNoHandler means that the peer has no handler for the fragment's tag.
 	ErrNoHandler = errors.New("btl: peer has no handler for this tag")
 	// ErrUnwanted means that the fragment is longer than the peer's handler accepts (HandleUpTo).
-	// If the peer runs an older version, the error is ErrNoHandler instead.
+	// If the peer runs a version without ErrUnwanted, the error is ErrNoHandler instead of
+	// ErrUnwanted.
 	ErrUnwanted = errors.New("btl: the peer does not want this fragment")
 	// ErrRemoteAccess means that the target of an operation is not in a memory region of the peer,
 	// or that the region does not allow the operation. If the peer has reported the failed access,

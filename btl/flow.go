@@ -2,11 +2,11 @@ package btl
 
 // An endpoint's fragments wait in two flows (queues) until they are sent. The small flow has the
 // fragments that fit into one packet, and the open Pack, which is the packet to which small
-// messages are still added. The large flow has the larger fragments, which are split into chunks.
-// All flows of all endpoints take turns by deficit round robin (Shreedhar and Varghese 1995). Large
-// fragments and busy endpoints therefore delay other flows by at most a quantum of bytes for each
-// flow. The packet that exceeds the deficit is still sent and the excess is charged to the next
-// turn, so the packet's size need not be known in advance.
+// messages are still added. The large flow has the fragments that do not fit into one packet, which
+// are split into chunks. All flows of all endpoints take turns by deficit round robin (Shreedhar
+// and Varghese 1995). Large fragments and busy endpoints therefore delay other flows by at most a
+// quantum of bytes for each flow. The packet that exceeds the deficit is still sent and the excess
+// is charged to the next turn, so the packet's size need not be known in advance.
 //
 // A flow that becomes active again with some of its last quantum left is served before the other
 // flows (the new flows of FQ-CoDel, RFC 8290). A flow that is served first gets its next quantum
@@ -160,8 +160,8 @@ func (f *flow) may() bool {
 			(ep.balance > 0 || !ep.bulk())
 }
 
-// passBytes is the maximum number of bytes that one call of Progress sends, so that it soon
-// receives again.
+// passBytes is the maximum number of bytes that one call of Progress sends, so that the next poll
+// of the channels follows soon.
 const passBytes = 256 << 10
 
 // serve sends from the flows in turn, up to Config.PassPackets packets or passBytes bytes in total.

@@ -33,8 +33,8 @@ func (m *Module) features() (bits uint64) {
 	bits = frag.FeatureOps | frag.FeatureAsk
 	if m.rules.Adaptive {
 		bits |= frag.FeatureSack
-		// With a shorter PeerTimeout, the ACK for a lone reply (a packet whose ACK the peer may
-		// delay) would be delayed for too long.
+		// If PeerTimeout is short, the ACK for a lone reply (a packet whose ACK the peer may delay)
+		// would be delayed for too long.
 		if m.cfg.PeerTimeout/4 >= 2*reliability.LoneAckDelay {
 			bits |= frag.FeatureLater
 		}

@@ -175,9 +175,9 @@ type refusal struct {
 	failed bool // the resent packet has arrived
 }
 
-// refusalsMax is the maximum number of refused chunks that are stored for an endpoint. If more
-// chunks are refused, the oldest refusals are removed. Received data of a fragment whose refusal
-// was removed may occupy memory until the endpoint ends.
+// refusalsMax is the maximum number of refused chunks that are stored for an endpoint. If more than
+// refusalsMax chunks are refused, the oldest refusals are removed. Received data of a fragment
+// whose refusal was removed may occupy memory until the endpoint ends.
 const refusalsMax = 64
 
 // remember records that packet n had a refused chunk or part of the fragment fragID.

@@ -296,7 +296,8 @@ type Limits struct {
 	MTUBytes         int // datagram size of the data channel
 }
 
-// Limits returns the module's size limits. For a peer with a smaller MTU, some limits are smaller.
+// Limits returns the module's size limits. For a peer whose MTU is smaller than this module's MTU,
+// some limits are smaller.
 func (m *Module) Limits() Limits {
 	return Limits{
 		FragmentBytesMax: int(m.cfg.FragmentBytesMax),
@@ -323,9 +324,10 @@ func (m *Module) Handle(tag Tag, h Handler) error {
 }
 
 // HandleUpTo registers a handler like Handle, for fragments of up to mostBytes, where 0 means no
-// limit. A longer fragment in chunks is refused at its first chunk, before memory is allocated for
-// the fragment. The sender gets ErrUnwanted. A fragment of up to two packets (Limits.SegmentBytes)
-// may be delivered above the limit if the sender mixes fragments in packets (Config.MixBytes).
+// limit. A chunked fragment above mostBytes is refused at its first chunk, before memory is
+// allocated for the fragment. The sender gets ErrUnwanted. A fragment of up to two packets
+// (Limits.SegmentBytes) may be delivered above the limit if the sender mixes fragments in packets
+// (Config.MixBytes).
 func (m *Module) HandleUpTo(tag Tag, mostBytes uint32, h Handler) error {
 	if err := m.Handle(tag, h); err != nil {
 		return err

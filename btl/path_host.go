@@ -83,8 +83,8 @@ func (m *Module) openOvercommit() {
 	}
 }
 
-// wantsTrip requests a round-trip measurement for an endpoint whose peer could use more receive
-// credits.
+// wantsTrip requests a round-trip measurement for an endpoint, because the peer could use
+// additional receive credits.
 func (m *Module) wantsTrip(ep *Endpoint) {
 	if !ep.id.Counted && ep.path.MayMeasure(m.now) && m.credits.Stretches() {
 		m.measure = ep

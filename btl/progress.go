@@ -111,8 +111,8 @@ func (m *Module) leaveLate() {
 	}
 }
 
-// glance is the short form of Progress for a module without other work than a poll. A short call
-// detects a message sooner in an application that calls Progress in a tight loop.
+// glance is the short form of Progress for a module without other work than a poll. An application
+// that calls Progress in a tight loop detects a message sooner if the calls are short.
 func (m *Module) glance() (n int, err error) {
 	c := &m.port.Command
 	m.found = false

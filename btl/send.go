@@ -12,8 +12,8 @@ import (
 //   - A single small fragment is posted to the fabric at once, if the endpoint is connected, its
 //     queue is empty, its window is open and the command channel has a free slot. A fragment is not
 //     single while a burst of its endpoint is in flight.
-//   - A larger fragment of one packet is posted at once if the endpoint has at most two packets in
-//     flight.
+//   - A fragment of one packet that is too large for the command channel is posted at once if the
+//     endpoint has at most two packets in flight.
 //   - Small fragments that are sent after a single one share a packet. A packet of several small
 //     fragments is sent in the present call of Progress, or at the beginning of the next call.
 //   - Fragments of one packet that are too large to share a packet are posted in batches, the last
@@ -185,10 +185,10 @@ func (ep *Endpoint) fastSend(f *Fragment) bool {
 	return true
 }
 
-// quiet reports whether a larger message would be alone in its batch. quiet returns true if the
-// endpoint has sent no packet in the present call of Progress, and has at most two packets in
-// flight. In a ping-pong two packets are in flight, because the acknowledgement in the latest reply
-// is handled later.
+// quiet reports whether a message that is too large for the command channel would be alone in its
+// batch. quiet returns true if the endpoint has sent no packet in the present call of Progress, and
+// has at most two packets in flight. In a ping-pong two packets are in flight, because the
+// acknowledgement in the latest reply is handled later.
 func (ep *Endpoint) quiet() bool {
 	const few = 2
 	return ep.sentIn != ep.m.sendEpoch && ep.snd.InFlight() <= few

@@ -339,7 +339,7 @@ func (m *Module) publish() {
 }
 
 // published is the copy of the counters that other goroutines read. The version number of published
-// is odd during the copy, which makes a reader try again.
+// is odd during the copy, so that a concurrent reader repeats its reading.
 type published struct {
 	version atomic.Uint64
 	values  [numCounters + 4]atomic.Uint64

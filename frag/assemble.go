@@ -358,8 +358,8 @@ func (a *Assembler) enter(m *Message, h *Header, slotBits int) {
 
 // slotBits returns the base-2 logarithm of the size of the smallest table that has a free slot for
 // the new fragment. The result of slotBits is at least the logarithm of the present table size, and
-// exceeds tableSlotsMaxBits if no table is large enough. In a larger table the new fragment can
-// collide only with the fragment that has the same slot in the present table.
+// exceeds tableSlotsMaxBits if no table is large enough. In a table larger than the present one,
+// the new fragment can collide only with the fragment that has the same slot in the present table.
 func (a *Assembler) slotBits(fragID uint32) int {
 	if len(a.slots) == 0 {
 		return tableSlotsMinBits

@@ -34,13 +34,13 @@ type PoolConfig struct {
 	// two.
 	//
 	// In BytesMax and in PeerBytesMax, the last FragBytesMax bytes are a reserve for fragments that
-	// arrive in order (Assembler.Add). If a limit is not well above FragBytesMax, each loss or
-	// reordering makes the receiver refuse more packets.
+	// arrive in order (Assembler.Add). If a limit is not well above FragBytesMax, the receiver
+	// refuses packets after each loss or reordering.
 	PeerBytesMax int64
 	// GrowBytes is the size of the first buffer of a fragment for which there is no idle buffer. A
-	// larger fragment gets four times as much memory each time its buffer is full. A peer that only
-	// announces a large fragment therefore costs no more than GrowBytes. The default of GrowBytes
-	// is DefaultGrowBytes.
+	// fragment above GrowBytes gets four times as much memory each time its buffer is full. A peer
+	// that only announces a large fragment therefore costs no more than GrowBytes. The default of
+	// GrowBytes is DefaultGrowBytes.
 	GrowBytes int64
 	// KeepBytes limits the sum of the idle buffers that are kept for reuse. A fragment larger than
 	// KeepBytes allocates a new buffer, which is not kept. The default of KeepBytes is
@@ -93,7 +93,7 @@ const (
 	classCount        = (32-classBytesMinBits)*classesPerDouble + 1
 )
 
-// classOf returns the smallest class whose capacity holds sizeBytes.
+// classOf returns the smallest size class whose buffers hold sizeBytes.
 func classOf(sizeBytes uint32) int {
 	if sizeBytes <= 1<<classBytesMinBits {
 		return 0
@@ -225,8 +225,8 @@ func (p *Pool) capacity(class int) int64 {
 	return min(classBytes(class), int64(p.cfg.FragBytesMax))
 }
 
-// get returns a buffer of a class for a new fragment, whose chunk has the header h. If more than
-// limitBytes would then be in use, the result of get is nil.
+// get returns a buffer of a size class for a new fragment, whose chunk has the header h. If more
+// than limitBytes would then be in use, the result of get is nil.
 func (p *Pool) get(h *Header, class int, limitBytes int64) *Message {
 	capBytes := p.capacity(class)
 	if p.activeBytes+capBytes > limitBytes {
@@ -274,8 +274,9 @@ func (m *Message) cover() {
 	clear(m.have[had:])
 }
 
-// beginClass is the class of the first buffer of a fragment of sizeBytes. The first buffer holds
-// the whole fragment if the fragment is small or if an idle buffer of that class exists.
+// beginClass is the size class of the first buffer of a fragment of sizeBytes. The first buffer
+// holds the whole fragment if the fragment is small or if there is an idle buffer of sufficient
+// size.
 func (p *Pool) beginClass(sizeBytes uint32) int {
 	class := classOf(sizeBytes)
 	if p.idle[class] != nil {
@@ -303,7 +304,7 @@ func (p *Pool) grow(m *Message, end uint32, limitBytes int64) bool {
 	return true
 }
 
-// enlarge replaces the buffer of a fragment by a larger buffer of the given class.
+// enlarge replaces the buffer of a fragment by a larger buffer of the given size class.
 func (p *Pool) enlarge(m *Message, class int) {
 	more := p.capacity(class) - m.capBytes()
 	p.evict(p.cfg.BytesMax - p.activeBytes - more)

@@ -45,7 +45,7 @@ func (a *Assembler) hoards() bool {
 	return others > share*emptyPart || a.emptyBytes > max(share, p.cfg.GrowBytes)
 }
 
-// beginClass is the class of the first buffer of a fragment whose first chunk has n bytes.
+// beginClass is the size class of the first buffer of a fragment whose first chunk has n bytes.
 func (a *Assembler) beginClass(sizeBytes uint32, n int) int {
 	class := a.pool.beginClass(sizeBytes)
 	if a.hoards() {
@@ -80,8 +80,8 @@ func (a *Assembler) begin(h *Header, n int, inOrder bool, leaving *Message) (*Me
 }
 
 // reserveBytes is the part of both memory limits that a new fragment of sizeBytes may not use, if
-// the fragment begins with a buffer of the given class. The memory of the fragment leaving counts
-// as free.
+// the fragment begins with a buffer of the given size class. The memory of the fragment leaving
+// counts as free.
 func (a *Assembler) reserveBytes(
 	sizeBytes uint32, class int, inOrder bool, leaving *Message,
 ) int64 {

@@ -127,9 +127,9 @@ func (h *Hotel[T]) Knock(number Room) (guest T, ok bool) {
 
 // Evict removes one value whose time-out is over. Evict returns the value and the number of its
 // room, or false if no time-out is over. The caller repeats Evict until the result is false, or
-// calls Evict again later. Guests are evicted in the order of their ticks, and within a tick in the
-// order of their check-in. A value that checks in with a stay of zero may be returned by the next
-// Evict with the same time now. The argument now of Evict may be any amount later than in the
+// calls Evict at a later time. Guests are evicted in the order of their ticks, and within a tick in
+// the order of their check-in. A value that checks in with a stay of zero may be returned by the
+// next Evict with the same time now. The argument now of Evict may be any amount later than in the
 // previous call. If now is earlier than a time that the hotel was given before, the latest given
 // time is used.
 func (h *Hotel[T]) Evict(now mono.Time) (guest T, number Room, ok bool) {

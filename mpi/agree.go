@@ -117,7 +117,7 @@ type roundKey struct {
 //
 // The leader acts on its decision only after all living ranks have received the decision. The
 // survivors thus know the decision even if the leader dies afterwards. If the leader dies together
-// with all ranks that have received its decision, the survivors decide again.
+// with all ranks that have received its decision, the survivors make a new decision.
 //
 // A rank ignores the decision of a leader that it considers dead, because the rank may already have
 // voted for the next leader. A rank that has voted in a round knows the decisions of all earlier

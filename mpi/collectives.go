@@ -7,10 +7,10 @@ import "context"
 // operation returns when this rank's part of the operation is complete. Only the end of a Barrier
 // implies that all other ranks have called it.
 //
-// A function whose name begins with I starts the operation and returns at once. The request of a
-// function whose name begins with I ends with the operation. The operation owns the slices until
-// its end. If ctx ends before the operation, or another rank fails, the returned error includes
-// ErrInUse, and the operation continues.
+// A function whose name begins with I starts the operation and returns at once. Functions whose
+// names begin with I return a request, which ends when the operation ends. The operation owns the
+// slices until its end. If ctx ends before the operation, or another rank fails, the returned error
+// includes ErrInUse, and the operation continues.
 //
 // A rank that receives data of an unexpected size returns ErrCount, and its results are undefined.
 // The ranks that depend on the results of a rank with ErrCount also return ErrCount. A call that

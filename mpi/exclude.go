@@ -17,8 +17,8 @@ const (
 	refusedExcluded                   // a rank that is considered dead
 )
 
-// askMost is the longest wait for the answer of a silent rank. If PeerTimeout is shorter, the wait
-// is PeerTimeout.
+// askMost is the longest wait for the answer of a silent rank. If PeerTimeout is shorter than
+// askMost, the longest wait is PeerTimeout.
 const askMost = 5 * time.Second
 
 // question asks a silent rank whether it considers this rank dead, because possibly this rank was

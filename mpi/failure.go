@@ -11,9 +11,10 @@ import (
 )
 
 // noticeAllRanks is the largest number of ranks for which a rank sends its control messages to all
-// other ranks. In a larger job, a rank sends its control messages to the ranks that are a power of
-// two away in either direction. The receivers forward the control messages to their own neighbours.
-// Every rank receives a control message unless all 2*log2(n) neighbours of a rank die at once.
+// other ranks. In a job of more than noticeAllRanks ranks, a rank sends its control messages to the
+// ranks that are a power of two away in either direction. The receivers forward the control
+// messages to their own neighbours. Every rank receives a control message unless all 2*log2(n)
+// neighbours of a rank die at once.
 const noticeAllRanks = 64
 
 // letter is an outgoing control message that waits until the transport can send it.

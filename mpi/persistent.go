@@ -7,7 +7,7 @@ import (
 	"gobtl/pml"
 )
 
-// again holds the arguments of the operation that Start begins.
+// again holds the arguments of the operation that each Start begins.
 type again struct {
 	kind    againKind
 	size    int // size of a value in bytes

@@ -18,7 +18,8 @@ const (
 	reachRounds = 5
 	reachRound  = 200 * time.Millisecond
 	// reachAllHosts is the largest number of hosts for which every pair of hosts is tested. In a
-	// job with more hosts, each host tests the hosts that are a power of two away.
+	// job with more than reachAllHosts hosts, each host tests the hosts that are a power of two
+	// away.
 	reachAllHosts = 16
 	// missedMost is the largest length of a rank's list of unreachable ranks.
 	missedMost = 4

@@ -77,7 +77,7 @@ func (w *window) serve() error {
 	return w.c.e.broken
 }
 
-// addPlace adds a receive buffer, so that one more request can be received at the same time.
+// addPlace adds a receive buffer, so that an additional request can be received at the same time.
 func (w *window) addPlace() {
 	w.server.places++
 	q := &servedRequest{w: w}

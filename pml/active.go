@@ -43,9 +43,10 @@ func (l *Layer) HeaderMax() int {
 // message is longer than Config.EagerBytes, or would exceed the peer's limits, SendActive first
 // sends only its header (announcement). In the modes Synchronous and Announce, the message is
 // always announced. A synchronous or announced send is Done when the peer has received or dropped
-// the message. For active messages, the mode Ready has the same effect as Standard. The argument
-// now of SendActive is the current time. The errors of SendActive are ErrBusy, ErrHeader, ErrEager,
-// and ErrPeer if the peer is gone. The method r.Err returns later errors, such as ErrNoHandler.
+// the message. For active messages, the mode Ready has the same effect as the mode Standard. The
+// argument now of SendActive is the current time. The errors of SendActive are ErrBusy, ErrHeader,
+// ErrEager, and ErrPeer if the peer is gone. The method r.Err returns later errors, such as
+// ErrNoHandler.
 func (l *Layer) SendActive(
 	now btl.Time, r *Request, to *Peer, id uint16, header, data []byte, mode Mode,
 ) error {

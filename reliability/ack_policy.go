@@ -40,8 +40,8 @@ func (r *Receiver) ackDue(at mono.Time) {
 }
 
 // Ripe reports whether the pending ACK covers at least two packets, and at least a quarter of
-// Rules.AckEvery. The ACK of a single request is not ripe, because the reply to the request can
-// carry the ACK.
+// Rules.AckEvery. Ripe returns false for the ACK of a single request, because the reply to the
+// request can carry the ACK.
 func (r *Receiver) Ripe(rules *Rules) bool {
 	return r.unacked > 1 && 4*int(r.unacked) >= rules.AckEvery
 }

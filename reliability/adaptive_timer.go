@@ -47,8 +47,8 @@ func (s *Sender) Leaves(now mono.Time, t Token) {
 	}
 }
 
-// hasten ends the longer time-out of a packet with FlagLater, as if the packet was sent at the time
-// now without FlagLater.
+// hasten ends the extended time-out of a packet with FlagLater, as if the packet was sent at the
+// time now without FlagLater.
 func (a *adaptive) hasten(s *Sender, now mono.Time) {
 	a.sentAt[s.segment(s.at(s.oldest)).channel], a.progressAt = now, now
 	a.run(s, now)
@@ -69,9 +69,9 @@ func (a *adaptive) run(s *Sender, now mono.Time) {
 }
 
 // due is the time of the next time-out. The first time-out counts from the latest sent packet,
-// because the ACK of that packet covers all packets in flight. The first time-out comes at
-// most four times the wait after the latest new ACK. Each later time-out counts from the previous
-// time-out.
+// because the ACK of that packet covers all packets in flight. The first time-out comes, at the
+// latest, four times the field wait after the latest new ACK. Each later time-out counts from the
+// previous time-out.
 func (a *adaptive) due(s *Sender) mono.Time {
 	at := a.dueAfterProgress()
 	if s.oldest == s.next {
@@ -91,7 +91,7 @@ func (a *adaptive) due(s *Sender) mono.Time {
 }
 
 func (a *adaptive) dueAfterProgress() mono.Time {
-	// While ACKs of new packets arrive, more ACKs may follow.
+	// While ACKs of new packets arrive, the ACK of an old packet may also arrive.
 	at := a.ackedAt.Add(a.paths[a.lastMeasured].srtt/2 + a.peerDelay)
 	longest := max(a.wait[Command], a.wait[Data])
 	if a.backoff > 0 {

@@ -31,8 +31,8 @@ import (
 // window, but never below the path's capacity. Without a queue, more loss than usual on this path
 // first turns on pacing (see pacer). If pacing does not lower the loss, the window is reduced by
 // somewhat more than the lost packets. The usual loss of the path is measured after each reduction
-// of the window for loss. If the loss is lower after a reduction of the window, the window was too
-// large.
+// of the window for loss. If the loss is lower after a reduction of the window than before it, the
+// window was too large.
 type congestion struct {
 	window   int32         // packets that may be in flight
 	unhalved int32         // the window before a dip; 0: no dip
@@ -217,10 +217,11 @@ func (c *congestion) hasten(slow bool) {
 
 // step is the increase of the window per round trip, in packets. The increase of the window depends
 // on the round trip of the path and on the square root of the window, which lets small windows grow
-// faster. Some round trips after the latest reduction the step increases, because the path may have
-// much more capacity. Below the window size of an earlier reduction the step is larger. On a path
-// too short to show a queue by delay, the step is smaller near the window size that last caused
-// heavy loss. The step is also smaller after unusual loss.
+// faster. Some round trips after the latest reduction, step returns a larger increase, because the
+// path may have much more capacity than before. Below the window size at which the window was
+// reduced before, step returns a larger increase. On a path too short to show a queue by delay,
+// step returns a smaller increase near the window size that last caused heavy loss. The step is
+// also smaller after unusual loss.
 func (c *congestion) step() int32 {
 	most := 1 + int32(min(c.base/stepPer, 64))
 	most = max(most, 1<<(bits.Len32(uint32(c.window))/2)) // its square root

@@ -28,7 +28,7 @@ const (
 
 // round takes the least round trip of a round, or 0. The argument packet of round is the time that
 // the path takes for a packet, and changes of two packets are no turn. If steady is false, the
-// window has become smaller, and the round trip falls for that reason.
+// round trip falls because the window has become smaller.
 func (w *wobble) round(least, packet time.Duration, steady bool) {
 	if least == 0 || !steady {
 		w.latest, w.change = 0, 0

@@ -53,7 +53,7 @@ const (
 	// have arrived at the receiver.
 	creditLapse = 2 * creditLease
 	// creditPeriod is the time in which a peer must use a quarter of its earned credits. A peer
-	// that uses less loses half of its earned credits.
+	// that does not use a quarter of its earned credits in creditPeriod loses half of them.
 	creditPeriod = 200 * time.Millisecond
 	// spareShare is the divisor for the part of the capacity that is never granted beyond equal
 	// shares.

@@ -18,8 +18,8 @@ import (
 //	peer    request -->            request + ACK -->             request -->        copy -->
 //	sender           <-- answer                     <-- answer        lost <-- answer     <-- answer
 //
-// Only one of the two ends uses the longer time-out at a time, because a packet without data that
-// acknowledges a lone reply is not a lone reply.
+// Only one of the two ends uses the longer time-out for lone replies at a time, because a packet
+// without data that acknowledges a lone reply is not a lone reply.
 
 // loneFresh is the largest age of a round-trip sample with which a lone reply may be sent. Lone
 // replies give no round-trip samples, and therefore some replies must be sent as ordinary packets.
@@ -70,7 +70,8 @@ func (s *Sender) PostLone(now mono.Time, t Token, n seq.Num, c Channel, limit ti
 // reply (a packet whose ACK may be delayed) has been in flight for longer than a round trip, the
 // reply is lost. Missed queues the lost reply for retransmission, and returns true. If a lone reply
 // has been in flight for less than a round trip, the peer retransmitted its packet before the reply
-// could arrive. For such a reply, Missed only ends the longer time-out.
+// could arrive. For a lone reply that the peer cannot have received yet, Missed only ends the
+// longer time-out.
 func (s *Sender) Missed(now mono.Time) (lost bool) {
 	if !s.patient {
 		return false

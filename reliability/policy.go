@@ -59,7 +59,8 @@ func (p *policy) posted(s *Sender, now mono.Time, n seq.Num, count int, c Channe
 	p.usnic.posted(s, now, n, count, limit)
 }
 
-// hasten ends the longer time-out of a lone reply, which is a packet whose ACK the peer may delay.
+// hasten ends the extended time-out of a lone reply, which is a packet whose ACK the peer may
+// delay.
 func (p *policy) hasten(s *Sender, now mono.Time) { p.adaptive.hasten(s, now) }
 
 // reposted records that a segment of the retransmission list was retransmitted on the data channel.

@@ -246,10 +246,10 @@ func (s *Sender) grow() {
 // Number returns the sender's number, which the caller passed to Init.
 func (s *Sender) Number() uint32 { return s.number }
 
-// Hasten ends the longer time-out of a lone reply, which is a packet whose ACK the peer may delay.
-// After Hasten, the timer of the lone reply runs as if the reply was an ordinary packet sent at the
-// time now. The caller calls Hasten when another packet is sent, because the peer's ACK of that
-// packet also covers the lone reply.
+// Hasten ends the extended time-out of a lone reply, which is a packet whose ACK the peer may
+// delay. After Hasten, the timer of the lone reply runs as if the reply was an ordinary packet sent
+// at the time now. The caller calls Hasten when another packet is sent, because the peer's ACK of
+// that packet also covers the lone reply.
 func (s *Sender) Hasten(now mono.Time) {
 	if s.patient {
 		s.patient = false
@@ -258,8 +258,8 @@ func (s *Sender) Hasten(now mono.Time) {
 }
 
 // Post records that a free or queued segment was sent with number n on a channel. The time-out for
-// the ACK of the segment is at most limit, even if the rules allow more. A negative limit counts as
-// zero.
+// the ACK of the segment is at most limit, even if the rules allow a longer one. A negative limit
+// counts as zero.
 func (s *Sender) Post(now mono.Time, t Token, n seq.Num, c Channel, limit time.Duration) {
 	s.Hasten(now)
 	s.segs.post(now, t, s.number, n, c)

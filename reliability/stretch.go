@@ -33,8 +33,8 @@ const (
 	// drainMost is the largest value of drain, longer than any round trip for which extra packets
 	// are granted.
 	drainMost = time.Second
-	// drainEvery is the least interval between two doublings of drain, because the peer may still
-	// use credits from before a doubling.
+	// drainEvery is the least interval between two doublings of the field drain, because peers may
+	// use old credits for some time after a doubling.
 	drainEvery = 100 * time.Millisecond
 	// drainCalm is the time without an overflow of the receive buffer after which drain is halved.
 	drainCalm = 10 * time.Second

@@ -21,8 +21,8 @@ type turns struct {
 
 const (
 	// waitedMin is the number of consecutive ACKs for which a sender must wait before the receiver
-	// sends early ACKs. soonerAcks is the number of early ACKs after which the receiver checks for
-	// alternation again.
+	// sends early ACKs. soonerAcks is the number of early ACKs after which the receiver checks
+	// again whether requests and replies alternate.
 	waitedMin  = 6
 	soonerAcks = 128
 )

@@ -105,7 +105,7 @@ const floorBytes = 1200
 
 // floor returns the smallest datagram size that a receiver may request. A receiver with smaller
 // datagrams would slow down all other receivers. If the sender's own configuration requires smaller
-// datagrams, the result of floor is lower.
+// datagrams, floor returns their size.
 func (c *caster) floor() int {
 	most := (c.s.ring.geo.MessageBytes + datagramsMax - 1) / datagramsMax
 	return min(c.mtu, max(floorBytes, most+headerBytes))
@@ -230,7 +230,7 @@ func (c *caster) post() bool {
 
 // aim prepares the rest of the batch for the destination k. A buffer with a send that has no
 // completion yet must not be posted again, so aim copies such a buffer to a free one. If no buffer
-// is free, the result of aim is false, and the caller must try again after a completion.
+// is free, the result of aim is false, and the caller must call aim again after a completion.
 func (c *caster) aim(k *link) bool {
 	to := c.group
 	if k != nil {

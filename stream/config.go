@@ -69,8 +69,8 @@ type Config struct {
 	// is free. Overrun also defines whether Sender.Next waits for a free region.
 	Overrun Overrun
 	// Unmonitored makes the stream ignore the states of regions. An Unmonitored sender sends the
-	// regions again and again, whether they are populated or not, and needs Messages above 0. An
-	// Unmonitored receiver overwrites regions even if the reader has not read them.
+	// regions repeatedly, whether they are populated or not, and requires a value of Messages above
+	// 0. An Unmonitored receiver overwrites regions even if the reader has not read them.
 	Unmonitored bool
 	// Timeout is how long a sender or receiver continues without a packet from the peer. Timeout is
 	// also how long a reliable sender waits for a free region at the receiver. The range of Timeout

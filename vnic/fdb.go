@@ -40,7 +40,7 @@ type FDB struct {
 // prevents a search for each frame during a flood of addresses.
 const sweepEvery = time.Second
 
-// Configure sets the ageing time and the largest size. If the size becomes smaller, the excess
+// Configure sets the ageing time and the largest size. If the largest size is reduced, the excess
 // entries stay until they expire.
 func (t *FDB) Configure(o Options) {
 	o = o.WithDefaults()

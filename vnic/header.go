@@ -77,7 +77,7 @@ func PacketBytes(frameBytes int) int {
 	return frameBytes + PadBytes(frameBytes) + HeaderBytes + TrailerBytes
 }
 
-// Put writes the header of a packet to b, which must have HeaderBytes or more. The argument
+// Put writes the header of a packet to b, which must have at least HeaderBytes bytes. The argument
 // packetBytes of Put is the size of the packet, a multiple of 8 up to PacketBytesMax. The fields of
 // the header must be in range (see Validate).
 func (h *Header) Put(b []byte, packetBytes int) {

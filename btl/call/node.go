@@ -69,9 +69,9 @@ type Config struct {
 	AnswerBytes int64
 	// MessageBytes is the maximum size of a request or answer that this Node accepts, 1<<18 to
 	// 1<<31 bytes. A MessageBytes of 0 means the largest of RequestBytes, AnswerBytes and 64 MiB,
-	// but at most 1<<31. A longer message is refused when its first packet arrives, and uses no
-	// memory here. The sender's Call returns ErrRequestSize for a request, or ErrAnswerSize for an
-	// answer.
+	// but at most 1<<31. A message above MessageBytes is refused when its first packet arrives, and
+	// uses no memory of this Node. The sender's Call returns ErrRequestSize for a request, or
+	// ErrAnswerSize for an answer.
 	MessageBytes int64
 }
 

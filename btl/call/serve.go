@@ -183,7 +183,8 @@ func (n *Node) leave(s served, kept place, requestBytes, answerBytes int64) (roo
 		n.count(c, -1, -requestBytes)
 		room = n.mayAnswer(c, answerBytes)
 	} else {
-		// An answer can be larger only if the handler of the method was replaced during the call.
+		// An answer can exceed the reservation only if the handler of the method was replaced
+		// during the call.
 		room = answerBytes <= streamAnswerBytes
 	}
 	if !room {

@@ -335,7 +335,7 @@ func (s *stream) leave() {
 }
 
 // push passes a chunk to the handler, and returns when the handler has read the chunk. If the
-// client's call is cancelled meanwhile, push ends the stream.
+// client's call is cancelled before the handler has read the chunk, push ends the stream.
 func (s *stream) push(ctx context.Context, h streamHead, data []byte) error {
 	err := s.pushes.wait(ctx, s, h.seq)
 	if err == nil {

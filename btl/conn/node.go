@@ -76,7 +76,7 @@ type peer struct {
 	waiting []*Conn // Conns with messages that wait for resources
 }
 
-// refusedMax is the maximum number of refusals to one peer that wait for send buffers, and one more
+// refusedMax is the maximum number of refusals to one peer that wait for send buffers, and the next
 // refusal ends the peer's endpoint.
 const refusedMax = 1024
 

@@ -165,7 +165,7 @@ func (c *Conn) sendBuffered() (stays bool, err error) {
 }
 
 // sendSome sends the first part of b, and returns the length of this part. If sendSome returns 0
-// without an error, the caller must try again.
+// without an error, the caller must call sendSome again.
 func (c *Conn) sendSome(b []byte) (int, error) {
 	if c.chunk == 0 {
 		c.chunk = chunkBytes(c.n.m.Limits())

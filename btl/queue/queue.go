@@ -231,7 +231,7 @@ func (q *Queue) tryKeep(peer *btl.Endpoint, body []byte) bool {
 	return true
 }
 
-// wake makes all waiting calls of Take check for messages again. The caller holds q.mu.
+// wake makes all waiting calls of Take check whether a message has arrived. The caller holds q.mu.
 func (q *Queue) wake() {
 	close(q.more)
 	q.more = make(chan struct{})

@@ -86,8 +86,8 @@ func (q *Queue) begin(peer *btl.Endpoint, w *waiter, waker runner.Waker) error {
 }
 
 // goOn wakes the Sends that the limit allows. The peer sends a new limit only after a quarter of
-// its window was taken, and the next Send may need less. A hello message then asks the peer for its
-// present limit.
+// its window was taken, and the next Send may need a smaller increase of the limit. A hello message
+// then asks the peer for its present limit.
 func (q *Queue) goOn(peer *btl.Endpoint, s *sender) {
 	s.goOn()
 	if len(s.waiting) > 0 && s.known && s.said != s.sent &&

@@ -222,9 +222,9 @@ func (p Pending) Wait(ctx context.Context) error {
 }
 
 // Yield makes the goroutine that drives the module yield its CPU after the present poll. A callback
-// calls Yield when it has started or woken a goroutine that should run at once. The woken goroutine
-// then runs on the same thread, and the next poll serves its calls. Yield may be called only in
-// callbacks and in functions given to Do.
+// calls Yield when it has started or woken a goroutine that should run at once. After Yield, the
+// woken goroutine runs on the same thread, and the next poll serves its calls. Yield may be called
+// only in callbacks and in functions given to Do.
 func (r *Runner) Yield() { r.woken++ }
 
 // InCallback reports whether the caller runs inside a callback of this Runner. Methods that wait

@@ -338,8 +338,8 @@ func (r *Runner) connected(ep *btl.Endpoint, err error) {
 }
 
 // trySend sends the message of a call. A message that fits into one packet is copied into the
-// packet. A larger message is read from the caller's memory until the call ends, or is copied if no
-// goroutine waits for the call.
+// packet. A message that needs several packets is read from the caller's memory until the call
+// ends, or is copied if no goroutine waits for the call.
 func (r *Runner) trySend(c *call) (pending bool, err error) {
 	ep := c.ep
 	var f *btl.Fragment

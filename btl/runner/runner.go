@@ -26,8 +26,8 @@ type Config struct {
 	Park time.Duration
 	// LongPass is the longest acceptable duration of one poll, including the callbacks that the
 	// poll calls. During a long callback nothing is received, retransmitted or acknowledged, so
-	// peers may declare this side dead. A longer poll is counted (Runner.LongPasses) and reported
-	// to OnLongPass. A LongPass of 0 means 100 ms.
+	// peers may declare this side dead. A poll that takes longer than LongPass is counted
+	// (Runner.LongPasses) and reported to OnLongPass. A LongPass of 0 means 100 ms.
 	LongPass time.Duration
 	// OnLongPass, which may be nil, is called with the duration after each poll longer than
 	// LongPass. OnLongPass runs on the goroutine that drives the module, and must not block.

@@ -12,7 +12,7 @@ import (
 )
 
 // run executes a call and waits until the call has ended or ctx is cancelled. After the
-// cancellation the call may still be in progress.
+// cancellation of ctx, the operation of the call may still be in progress.
 func (r *Runner) run(ctx context.Context, c *call) error {
 	if r == nil {
 		c.recycle()
@@ -198,7 +198,7 @@ func (r *Runner) policy(c *call) *waiting.Policy {
 }
 
 // drive polls until call c has ended, or until it is time to sleep. drive returns true if it is
-// time to sleep. If c is nil, drive also ends when a call wants to own the module. The argument
+// time to sleep. If c is nil, drive also returns when a call wants to own the module. The argument
 // goesOn of drive is true if polling continues after a sleep. The caller must own the module.
 func (r *Runner) drive(ctx context.Context, c *call, goesOn bool) (sleepy bool) {
 	const checkEvery = 16
@@ -361,7 +361,7 @@ func (r *Runner) block(ctx context.Context, c *call, searched, left bool) (holdi
 	return r.woke(c) && r.token.TryLock()
 }
 
-// woke reports whether a woken call must drive the module. If the woken call has ended meanwhile,
+// woke reports whether a woken call must drive the module. If the woken call has already ended,
 // woke lets the next call drive the module.
 func (r *Runner) woke(c *call) bool {
 	if !c.poked {

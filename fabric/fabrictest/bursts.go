@@ -55,7 +55,7 @@ func burstSizes(c fabric.Caps) []int {
 	return slices.Compact(sizes)
 }
 
-// testEqualBursts posts batches of equal datagrams with a shorter last datagram.
+// testEqualBursts posts batches of datagrams of equal size, of which only the last one is shorter.
 func testEqualBursts(t *testing.T, f *Fixture) {
 	a, b := newPort(t, f), newPort(t, f)
 	to := a.insert(b)
@@ -241,7 +241,7 @@ func testSurplusWaits(t *testing.T, f *Fixture) {
 }
 
 // testGatherLengths sends datagrams of all lengths from buffers and regions at all offsets. The
-// datagrams form bursts of equal sizes with a shorter last datagram.
+// datagrams form bursts of equal size, in which only the last datagram is shorter.
 func testGatherLengths(t *testing.T, f *Fixture) {
 	a, b := gatherPorts(t, f)
 	to := a.insert(b)

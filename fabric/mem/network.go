@@ -37,8 +37,8 @@ type Config struct {
 	// which is the largest UDP datagram on Ethernet.
 	MTUBytes int
 	// InjectBytes is the largest send without a Completion, at most MTUBytes. The default of
-	// InjectBytes is 1024, or MTUBytes if MTUBytes is less. With a negative InjectBytes every send
-	// with data yields a Completion.
+	// InjectBytes is 1024, but at most MTUBytes. With a negative InjectBytes every send with data
+	// yields a Completion.
 	InjectBytes int
 	// TxDepth and RxDepth are the queue depths of an endpoint whose EndpointConfig has none, 1 to
 	// 2^20. The default of both depths is 1024.

@@ -75,7 +75,7 @@
 // has ended. The shim passes copies of the sends to providers over TCP and to the layer rxd
 // (copies.c). With copies, every send is complete when Post returns, and a peer that accepts
 // nothing delays no other peer. For each peer, the provider has at most 256 copies, and the shim
-// keeps 4096 more.
+// has at most 4096 further copies.
 //
 // An Addr is an index and a generation. The type fi_addr_t of libfabric is not used as an Addr,
 // because its value is a pointer with some providers. A stale or invented Addr gives an error, and

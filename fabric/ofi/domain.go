@@ -52,8 +52,8 @@ var (
 	_ fabric.Waiter = (*domain)(nil)
 )
 
-// openDomain opens the domain that e describes. The argument sourced of openDomain is the same
-// entry from a query with FI_SOURCE, or nil.
+// openDomain opens the domain that e describes. The argument sourced of openDomain is the entry for
+// the same domain from a query with FI_SOURCE, or nil.
 func openDomain(e, sourced *entry, cfg fabric.DomainConfig) (fabric.Domain, error) {
 	lay, err := newLayout(e.limits, cfg)
 	if err != nil {

@@ -37,7 +37,7 @@ const (
 	shmPeers = 256
 )
 
-// quirks are the workarounds that a provider needs in addition to smaller limits.
+// quirks are the workarounds that a provider needs in addition to limits on its sizes.
 type quirks struct {
 	// privateSends says that the provider sends messages of its own through the queue of the
 	// caller's sends.

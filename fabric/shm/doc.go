@@ -36,7 +36,7 @@
 // receiver one cache line. A record does not wrap around at the end of the memory. If a record does
 // not fit before the end of the memory, its word tells the receiver to skip to the beginning.
 // Payloads are copied twice, both times with package bulk. A single copy by the kernel
-// (process_vm_readv) took longer in measurements, see docs/performance.md.
+// (process_vm_readv) took longer than two copies in measurements, see docs/performance.md.
 //
 // For at most 200 us, the receiver and the sender sleep on the sleep words of the ring as futexes.
 // The futex sleep is used only while wake-ups usually come within 200 us. Longer sleeps wait for

@@ -29,8 +29,8 @@ const (
 	// namespaces have the process id 0, and share the limit of one process.
 	linksPerProcess = 256
 	// silentMax is the largest number of connected sockets on which the first packet (hello) has
-	// not arrived. If there are more such sockets, the domain closes the oldest one. A peer that
-	// was stopped between the connection and its first packet connects again.
+	// not arrived. If there are more such sockets, the domain closes the oldest one. A peer whose
+	// socket was closed before its first packet connects again.
 	silentMax = 64
 	// skipsMaxLog2 is the base-2 logarithm of the largest number of skipped attempts to connect to
 	// a busy peer. The number of skipped attempts doubles after each failed attempt.

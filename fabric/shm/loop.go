@@ -106,7 +106,7 @@ func (o *loop) remove(fd, slot int) {
 // process had no free descriptor for a new peer.
 const deafTends = 128
 
-// hear watches the listening socket again.
+// hear starts to watch the listening socket again.
 func (o *loop) hear() {
 	if o.deaf > 0 && o.watch(o.listen, slotListen) == nil {
 		o.deaf = 0

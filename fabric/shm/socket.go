@@ -161,8 +161,8 @@ func rights(oob []byte) (fds []int) {
 	return fds
 }
 
-// knock sends a wake-up packet to the peer at the other end of a socket. If the packet cannot be
-// sent, the peer has unread packets that wake it.
+// knock sends a wake-up packet to the peer at the other end of a socket. If the wake-up packet
+// cannot be sent, the peer has unread wake-up packets, which also wake it.
 func knock(fd int) {
 	_ = unix.Send(fd, knockBytes[:], unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
 }

@@ -22,8 +22,8 @@ const (
 	// napMost is the longest futex sleep of a Wait, before the Wait sleeps on the descriptors. A
 	// futex sleep does not see new and vanished peers, which only the descriptors report.
 	napMost = 200 * time.Microsecond
-	// napWords is the largest number of flags in a futex sleep. With more flags, sleeping on the
-	// descriptors is as fast as the futex sleep, because each flag costs 0.1 us.
+	// napWords is the largest number of flags in a futex sleep. With more than napWords flags,
+	// sleeping on the descriptors is as fast as the futex sleep, because each flag costs 0.1 us.
 	napWords = 8
 	// napTend is the number of futex sleeps between two checks of the descriptors.
 	napTend = 16

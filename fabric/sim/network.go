@@ -33,7 +33,7 @@ type Config struct {
 	// MTUBytes is the size of the largest datagram, 1 to 1 MiB. The default of MTUBytes is 1472.
 	MTUBytes int
 	// InjectBytes is the size of the largest send without a Completion. The default of InjectBytes
-	// is 1024, or MTUBytes if MTUBytes is less. A negative InjectBytes means 0.
+	// is 1024, but at most MTUBytes. A negative InjectBytes means 0.
 	InjectBytes int
 	// TxDepth and RxDepth are the queue depths of an endpoint whose EndpointConfig has none. The
 	// default of both depths is 1024.

@@ -15,7 +15,8 @@ const landMinBytes = 16 << 10
 
 // landing is the direct-receive memory for the bytes after the heads of datagrams. With direct
 // receive, the I/O vector of a message has two entries for each datagram, and fits only datagrams
-// of the expected size (stride). Datagrams of other sizes are copied to their buffers.
+// of the expected size (stride). Datagrams that do not have the expected size are copied to their
+// buffers.
 type landing struct {
 	mem     []byte
 	head    int // bytes of each datagram that stay in its buffer

@@ -485,8 +485,8 @@ func (r *receiver) adapt(size, segment int) {
 		return
 	}
 	// An I/O vector has at most twice as many buffers as the latest messages had datagrams, because
-	// each buffer costs time. If a message has more datagrams, the remaining datagrams are received
-	// into scratch memory.
+	// each buffer costs time. If a message has more datagrams than the I/O vector has buffers, the
+	// remaining datagrams are received into scratch memory.
 	n := (size-1)/segment + 1
 	if n > r.wide {
 		r.widen(segment)

@@ -201,8 +201,8 @@ func (e *endpoint) Post(sends []fabric.Send) (int, error) {
 			return done, e.sendError(errno)
 		}
 		if errno == unix.EINVAL && hi-lo > runSegmentsOld {
-			// If the kernel refuses a message with many datagrams, the lower limit of older kernels
-			// is tried once.
+			// If the kernel refuses a message with many datagrams, the limit of old kernels, which
+			// is lower, is tried once.
 			e.tx.runs.segments = runSegmentsOld
 			continue
 		}

@@ -26,7 +26,7 @@ import (
 //
 // Disabling the events of a socket after a Sleep and enabling them before the next Sleep takes two
 // system calls. If repeatedly nothing is received between two Sleeps except the datagram that has
-// ended the first Sleep, the events of the sockets stay enabled. As soon as more datagrams are
+// ended the first Sleep, the events of the sockets stay enabled. As soon as several datagrams are
 // received between two Sleeps, the events are disabled again.
 type sleeper struct {
 	made    bool
@@ -159,8 +159,8 @@ func (s *sleeper) still() {
 	s.quiet()
 }
 
-// stir ends the state in which events stay enabled, because more datagrams are received between two
-// Sleeps.
+// stir ends the state in which events stay enabled, because several datagrams are received between
+// two Sleeps.
 func (s *sleeper) stir() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

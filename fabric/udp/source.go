@@ -29,8 +29,8 @@ func (e *endpoint) AppendSource(dst []byte, c *fabric.Completion) []byte {
 	return dst
 }
 
-// from returns the Addr of the sender of a message. The result of from is cached, because most
-// datagrams come from the same sender as the previous one.
+// from returns the Addr of the sender of a message. The Addr of the latest sender is cached,
+// because most datagrams come from the same sender as the previous one.
 func (r *receiver) from(row int) fabric.Addr {
 	name, peers := &r.names[row], &r.domain.peers
 	if *name != r.lastFrom || r.lastSeq != peers.changes {

@@ -93,8 +93,8 @@ const (
 	// long yield may have other causes, such as a time slice of another scheduling group.
 	yieldsLong = 2
 	// apartLeast is the first time for which the policy stops yielding because another thread
-	// computes. The first yield after that time shows whether the other thread still computes. Each
-	// yield that takes long doubles the time without yields, up to apartMost.
+	// computes. The first yield after the time without yields shows whether the other thread still
+	// computes. Each yield that takes long doubles the time without yields, up to apartMost.
 	apartLeast = 100 * time.Millisecond
 	apartMost  = 3200 * time.Millisecond
 )

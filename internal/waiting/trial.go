@@ -34,10 +34,10 @@ const (
 	// trialLen is the number of pauses in a trial. The first half of a trial does not count,
 	// because the other thread needs time to stop sleeping.
 	trialLen = 16
-	// joinAfter is the number of consecutive much shorter pauses after which a trial begins early,
-	// because the other thread seems to run a trial. A trial shows the full saving only if the two
-	// threads spin at the same time. The number of early trials is at most joinShare times the
-	// number of regular trials.
+	// joinAfter is the number of consecutive pauses, much shorter than usual, after which a trial
+	// begins early, because the other thread seems to run a trial. A trial shows the full saving
+	// only if the two threads spin at the same time. The number of early trials is at most
+	// joinShare times the number of regular trials.
 	joinAfter = 3
 	joinShare = 8
 	// doubtMost is the value of doubt at which the measured cost is discarded, because most pauses

@@ -29,7 +29,8 @@ func same(a, b []byte) bool { return &a[0] == &b[0] }
 // the first phase, beginning with the highest bit of the rank number, two ranks that differ in the
 // bit exchange halves of their range. Each of the two ranks combines the half that it keeps with
 // the received half. In the second phase, beginning with the lowest bit, the same two ranks send
-// each other the combined halves. The algorithm sends as many bytes as a ring in fewer steps.
+// each other the combined halves. The algorithm sends as many bytes as a ring algorithm, but in
+// fewer steps.
 func (s *Schedule) allreduceHalving(from, parts even) {
 	if s.size == 1 {
 		s.move(parts.data, from.data)

@@ -12,8 +12,8 @@ type Splitter struct {
 }
 
 // largestPacket is the largest value of the length field of IP. Large frames of this package do not
-// exceed largestPacket, including the Ethernet header. A bridge would segment a larger frame before
-// passing it to a device.
+// exceed largestPacket, including the Ethernet header. A bridge would segment a frame above
+// largestPacket before passing it to a device.
 const largestPacket = 1<<16 - 1
 
 // Begin starts to split a frame with the header h. A frame that is not large becomes one segment,

@@ -32,8 +32,8 @@ type Plan[E any] struct {
 }
 
 // GuessBytesMin is the fragment size, in bytes, from which on the first chunks of an expected
-// fragment are received directly. Smaller fragments are received faster without a landing, because
-// one poll then returns several of them.
+// fragment are received directly. Fragments below GuessBytesMin are received faster without a
+// landing, because one poll returns several of them.
 const GuessBytesMin = 32 << 10
 
 // bytesMax is the maximum size of a landing, in bytes.

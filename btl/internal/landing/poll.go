@@ -54,8 +54,8 @@ func (p *Plan[E]) Poll(now mono.Time, limit int, mem []byte) (got int, err error
 	p.justWhole = false
 	// The provider may also have written unreported packets to the landing. The loop polls all
 	// remaining completions before the memory of the landing is used. Each poll of the loop asks
-	// for one completion, because a poll for more would receive further datagrams. The channel has
-	// room for the completions of all posted receives and sends.
+	// for only one completion, because a poll for several ones would receive further datagrams. The
+	// channel has room for the completions of all posted receives and sends.
 	for n := got; n == limit; got += n {
 		if p.lander.Land(nil, 0) {
 			p.armed = false

@@ -64,8 +64,8 @@ func (s *Watches[E]) onWatch(ep E, w *Watch, v *View) {
 		return
 	}
 	s.ask(ep, w)
-	// The interval is shorter while a probe for missed credits could not be sent, because no buffer
-	// was free or the peer is not known to be established.
+	// The interval between probes is shorter while a probe for missed credits could not be sent,
+	// because no buffer was free or the peer is not known to be established.
 	every := s.Rules.AskEvery()
 	if w.missed {
 		every = min(every, helloIntervalMax)

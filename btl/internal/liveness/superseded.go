@@ -3,8 +3,8 @@ package liveness
 import "time"
 
 // Supersede starts to probe the peer's end of an old connection, because the peer has opened a new
-// connection and has probably closed or lost the old one. Packets that the peer sent on the old
-// connection may still arrive.
+// connection and has probably closed or lost the old one. Packets that the peer has sent on the old
+// connection may arrive after Hellos of the new connection.
 func (s *Watches[E]) Supersede(old E) {
 	w, v := s.watchOf(old), s.host.View(old)
 	w.superseded = true

@@ -15,8 +15,8 @@ import (
 //   - If the peer has closed the connection, the endpoint stops repeating its last ACK.
 //   - If the endpoint is closing and makes no progress, it ends.
 //   - If a handshake is in progress, the next round of Hellos is sent, or the handshake ends.
-//   - If the connection is superseded by a new one, the peer is asked whether it still has this
-//     one.
+//   - If the connection is superseded by a new one, the peer is asked whether it still has the old
+//     connection.
 //   - If an answer is outstanding on a counted link, the peer is asked for the answer.
 //   - In any other state, a keep-alive probe is sent if it is due.
 

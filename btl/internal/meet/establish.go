@@ -146,9 +146,9 @@ func (s *Handshakes[E]) restart(ep E) {
 
 // validate records that the peer's address of a half-open endpoint is proven, because the peer has
 // returned a random tag that was sent to this address. validate returns the endpoint that
-// continues. If another endpoint is connecting to the same peer, and the peer does not know that
-// endpoint, it replaces the half-open one. validate returns the zero value for a late proof, which
-// an old incarnation of the peer has sent.
+// continues. If another endpoint is connecting to the same peer, and the peer does not know this
+// endpoint, it replaces the half-open endpoint. validate returns the zero value for a late proof,
+// which an old incarnation of the peer has sent.
 func (s *Handshakes[E]) validate(ep E) (goesOn E) {
 	var none E
 	e := s.peers.end(ep)

@@ -119,7 +119,8 @@ func (hs *Handshake) Offered() uint64 { return hs.offered }
 // Bind records that the tag and the parameters of the peer's endpoint are known.
 func (hs *Handshake) Bind() { hs.bound = true }
 
-// BindAnew records the same for another endpoint of the peer, which has not proven any channel.
+// BindAnew records the tag and the parameters of another endpoint of the peer, which has not proven
+// any channel.
 func (hs *Handshake) BindAnew() { hs.bound, hs.proven = true, 0 }
 
 // Bound reports whether the tag and the parameters of the peer's endpoint are known.

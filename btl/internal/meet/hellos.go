@@ -52,8 +52,9 @@ func (s *Handshakes[E]) askHelloOf(ep E, p frag.Probe, conn uint64) {
 }
 
 // AskLife asks whether another incarnation now has the address of a silent peer. AskLife sends a
-// Hello without a tag, which names the expected incarnation. Another incarnation rejects the Hello
-// and returns the nonce. The expected incarnation stores nothing from the Hello.
+// Hello without a tag, which names the expected incarnation. An incarnation that is not the
+// expected one rejects the Hello and returns the nonce. The expected incarnation stores nothing
+// from the Hello.
 func (s *Handshakes[E]) AskLife(ep E, nonce uint64) {
 	hello := s.draft(ep, frag.ProbeCommand)
 	hello.Expected, hello.Nonce = s.peers.end(ep).Peer.Incarnation, nonce

@@ -291,7 +291,7 @@ func (p *Search) ProbeAcked(now mono.Time, nonce uint64) bool {
 // raise notes that a larger size has passed.
 func (p *Search) raise(now mono.Time, sizeBytes int) {
 	// The next round of probes is delayed by a part of the waiting time, because answers to larger
-	// probes may follow.
+	// probes of this round may follow.
 	const settleShare = 4
 	due := min(p.due, now.Add(max(now.Sub(p.askedAt)/settleShare, time.Millisecond)))
 	p.size, p.tries, p.raises = sizeBytes, 0, 0

@@ -17,7 +17,7 @@ func (c *Channel) Poll(now Time, limit int) (got int, err error) {
 }
 
 // PollBehind continues a poll that has returned got completions, and asks the fabric for up to
-// limit more. NotePolled must be called at the end of a poll with several calls.
+// limit further completions. NotePolled must be called at the end of a poll with several calls.
 func (c *Channel) PollBehind(got, limit int) (int, error) {
 	return c.ep.Poll(c.comps[got:][:limit])
 }

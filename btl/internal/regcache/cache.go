@@ -27,7 +27,7 @@ type entry struct {
 }
 
 // Cache holds the registered ranges, ordered by address. If two ranges have the same start, the
-// newer and longer one replaces the older one.
+// longer one replaces the shorter one.
 type Cache struct {
 	dom     fabric.Domain
 	tree    *btree.BTreeG[*entry]

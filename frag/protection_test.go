@@ -17,10 +17,9 @@ import (
 	"testing"
 )
 
-// This file is a trial implementation of docs/protection.md. Two sides exchange keys in extensions
-// of the Hellos of this package, and encrypt and decrypt packets with DecodeOver. The transport
-// does not use the trial. The vectors of the trial are in
-// testdata/protection.md.
+// This file is a trial implementation of testdata/protection-design.md. Two sides exchange keys in
+// extensions of the Hellos of this package, and encrypt and decrypt packets with DecodeOver. The
+// transport does not use the trial. The vectors of the trial are in testdata/protection.md.
 
 const (
 	sealBytes     = 16 // overhead of a protected connection

@@ -55,9 +55,9 @@ func (m *Module) advance(now Time) {
 // been stopped since then.
 func (c *clock) mayPause(now Time) bool { return now.Sub(c.passAt) >= c.pauseMin }
 
-// advance sets the time to now, where asked is the Deadline that the module had before. Time after
-// the Deadline does not count for peer time-outs, because a process that missed its Deadline was
-// stopped.
+// advance sets the module's time to now, where asked is the previous Deadline of the module. Time
+// after the Deadline does not count for peer time-outs, because a process that missed its Deadline
+// was stopped.
 func (c *clock) advance(now, asked Time) {
 	pause := max(0, now.Sub(max(c.now, asked)))
 	c.nowUnpaused = c.nowUnpaused.Add(now.Sub(c.now) - pause)

@@ -53,7 +53,7 @@ type pendingNack struct {
 	reason, tag uint8
 }
 
-// sealCounted is the function seal for a counted link.
+// sealCounted performs the function seal for a counted link.
 func (m *Module) sealCounted(p *packet) int {
 	ep, f, s := p.ep, p.frag, &m.segs[p.seg]
 	if ep.snd.InFlight() == 0 {
@@ -148,7 +148,7 @@ func (c *countedState) await(f *Fragment, mixed bool) {
 	}
 }
 
-// admitCounted is the function admit for a counted link.
+// admitCounted performs the function admit for a counted link.
 func (m *Module) admitCounted(in *arrival) bool {
 	ep := in.ep
 	if ep.id.State() == stateLingering {
@@ -197,7 +197,7 @@ func (m *Module) refusedBeforeCounted(in *arrival) bool {
 	return true
 }
 
-// assembleCounted is the function assemble for a counted link, where chunks arrive in order.
+// assembleCounted performs the function assemble for a counted link, where chunks arrive in order.
 func (m *Module) assembleCounted(in *arrival) (*frag.Message, bool) {
 	ep, h, c := in.ep, &in.Header, in.ep.counts
 	arriving := ep.asm.Active() > 0

@@ -33,8 +33,9 @@ func Choose(infos []Info) (chosen int, reason string) {
 // sharedMemory is the name of the provider for a single host.
 const sharedMemory = "shm"
 
-// Sockets returns the name of the provider of UDP sockets that this program has: "udp", or else
-// "net". A program with neither provider gets "udp", which is the name that an error should give.
+// Sockets returns the name of the provider of UDP sockets that this program has, which is "udp" or
+// else "net". If the program has neither provider, Sockets returns "udp", so that a later error
+// names this provider.
 func Sockets() string { return socketsOf(Families()) }
 
 func socketsOf(families []string) string {

@@ -128,8 +128,8 @@ func (a *Assembler) place(h *Header, n int, inOrder bool, leaving *Message) (
 	return m, chunk, begun, nil
 }
 
-// AddLanded is Add for chunks that the fabric has already written to the buffer of their fragment,
-// which are one chunk of payloadBytes and the follow chunks after it. The fabric must have written
+// AddLanded works like Add for several chunks (one of payloadBytes, and the next follow chunks)
+// that the fabric has already written to the buffer of their fragment. The fabric must have written
 // the chunks to memory that Landing returned, and nothing else may have been written to that memory
 // since. ErrNotBegun means that the fragment is not in progress.
 func (a *Assembler) AddLanded(h *Header, payloadBytes, follow int) (*Message, error) {
@@ -153,10 +153,10 @@ func (a *Assembler) AddLanded(h *Header, payloadBytes, follow int) (*Message, er
 	return nil, nil
 }
 
-// BeginLanded is AddLanded for a fragment of which no chunk was added before. The fabric must have
-// written the chunks to mem, which Anticipate returned, and nothing else may have been written to
-// mem since. ErrNotBegun means that mem is not the buffer that the new fragment would get. The
-// argument inOrder and the other errors of BeginLanded are those of Add.
+// BeginLanded works like AddLanded, for a fragment of which no chunk was added before. The fabric
+// must have written the chunks to mem, which Anticipate returned, and nothing else may have been
+// written to mem since. ErrNotBegun means that mem is not the buffer that the new fragment would
+// get. The argument inOrder and the other errors of BeginLanded are those of Add.
 func (a *Assembler) BeginLanded(h *Header, payloadBytes, follow int, inOrder bool,
 	mem []byte,
 ) (*Message, error) {
@@ -183,10 +183,10 @@ func (a *Assembler) BeginLanded(h *Header, payloadBytes, follow int, inOrder boo
 	return m, nil
 }
 
-// Anticipate is Landing for a fragment that has not begun. Anticipate returns memory of the idle
-// buffer that the next fragment with the given size and chunk sizes will get, or nil if there is no
-// such buffer. The caller may write to that memory until a fragment of any peer begins, or until a
-// message is released.
+// Anticipate works like Landing, for a fragment that has not begun. Anticipate returns memory of
+// the idle buffer that the next fragment with the given size and chunk sizes will get, or nil if
+// there is no such buffer. The caller may write to that memory until a fragment of any peer begins,
+// or until a message is released.
 func (a *Assembler) Anticipate(sizeBytes uint32, firstBytes, chunkBytes uint16,
 	maxBytes int,
 ) []byte {
@@ -262,7 +262,7 @@ func locate(h *Header, n int) (chunk uint32, err error) {
 	return chunk, nil
 }
 
-// locateRun is locate for a chunk that is followed by follow chunks of the same size.
+// locateRun works like locate, for a chunk that is followed by follow chunks of the same size.
 func locateRun(h *Header, n, follow int) (chunk uint32, err error) {
 	chunk, err = locate(h, n)
 	if err == nil && (int64(h.OffsetBytes)+int64(n)*int64(1+follow) > int64(h.SizeBytes) ||

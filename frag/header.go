@@ -238,8 +238,8 @@ func Decode(pkt []byte, h *Header) (payload []byte, err error) {
 	return DecodeOver(pkt, 0, h)
 }
 
-// DecodeOver is Decode for a datagram that ends with overheadBytes of another protocol layer, at
-// most OverheadBytesMax. The payload ends before the overheadBytes.
+// DecodeOver works like Decode, for a datagram that ends with overheadBytes (at most
+// OverheadBytesMax) of another protocol layer. The payload ends before the overheadBytes.
 func DecodeOver(pkt []byte, overheadBytes int, h *Header) (payload []byte, err error) {
 	pkt = pkt[:max(0, len(pkt)-overheadBytes)]
 	n, err := decodeHeader(pkt, len(pkt), h)
@@ -255,13 +255,13 @@ func DecodeOver(pkt []byte, overheadBytes int, h *Header) (payload []byte, err e
 	return payload, nil
 }
 
-// DecodeSplit is Decode for a datagram of sizeBytes of which only the first bytes are in head. The
-// argument head of DecodeSplit must contain the whole header. DecodeSplit returns the length of the
-// header, and the rest of the datagram is the payload. DecodeSplit returns ErrKind for an undefined
-// kind, and for a packet whose payload Decode must check. Decode checks the payload of a Pack,
-// Hello, HelloAck, Reject, Retry, Part, Ping and Pong, of a Nack with NackRecord, of an Ack with a
-// Sack, and of a Bye with a code. After ErrKind the caller must copy the whole datagram to one
-// buffer, and call Decode.
+// DecodeSplit works like Decode, for a datagram of sizeBytes of which only the first bytes are in
+// head. The argument head of DecodeSplit must contain the whole header. DecodeSplit returns the
+// length of the header, and the rest of the datagram is the payload. DecodeSplit returns ErrKind
+// for an undefined kind, and for a packet whose payload Decode must check. Decode checks the
+// payload of a Pack, Hello, HelloAck, Reject, Retry, Part, Ping and Pong, of a Nack with
+// NackRecord, of an Ack with a Sack, and of a Bye with a code. After ErrKind the caller must copy
+// the whole datagram to one buffer, and call Decode.
 func DecodeSplit(head []byte, sizeBytes int, h *Header) (headerBytes int, err error) {
 	n, err := decodeHeader(head, sizeBytes, h)
 	if err != nil {

@@ -360,7 +360,7 @@ func (p *Pool) Check() error {
 	return nil
 }
 
-// CheckIdle is Check, and also walks the idle buffers.
+// CheckIdle works like Check, and also verifies the idle buffers.
 func (p *Pool) CheckIdle() error {
 	idle := int64(0)
 	for class, m := range p.idle {

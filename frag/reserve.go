@@ -43,8 +43,8 @@ func (a *Assembler) Reserve(h *Header, payloadBytes int, inOrder bool, first *Re
 	return r, err
 }
 
-// AddReserved is Add for a chunk for which Reserve has reserved memory. ErrNotBegun means that the
-// fragment is no longer in progress.
+// AddReserved works like Add, for a chunk for which Reserve has reserved memory. ErrNotBegun means
+// that the fragment is no longer in progress.
 func (a *Assembler) AddReserved(h *Header, r *Reservation, payload []byte) (*Message, error) {
 	if r.m == nil || a.find(h.FragID) != r.m {
 		return nil, ErrNotBegun

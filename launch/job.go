@@ -314,8 +314,8 @@ func (j *Job) Abort(ctx context.Context, status int) error {
 	}
 	line := fmt.Sprintf("cmd=abort exitcode=%d", status)
 	if !j.lock.TryLock() {
-		// Another call holds the lock of the Job and may be waiting for all ranks. The other call
-		// returns when the connection is closed.
+		// If the lock of the Job is not free, another call may hold the lock while it waits for all
+		// ranks. The other call returns when the connection is closed.
 		said := j.link.interrupt(ctx, j.cfg.Timeout, line, j.lock.Lock)
 		if said {
 			line = ""

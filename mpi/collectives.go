@@ -88,8 +88,8 @@ func Igather[T any](r *Request, c *Comm, in, out []T, root int) error {
 	return c.begin(r, p, err)
 }
 
-// Gatherv is Gather of slices of different lengths. counts holds the length of each rank's slice,
-// and is the same at all ranks.
+// Gatherv works like Gather, for slices of different lengths. counts holds the length of each
+// rank's slice, and is the same at all ranks.
 func Gatherv[T any](ctx context.Context, c *Comm, in, out []T, counts []int, root int) error {
 	p, err := gatherPlan(c, in, out, counts, root, c.rank == root, gatherSteps)
 	return c.do(ctx, p, err)
@@ -114,8 +114,8 @@ func Iscatter[T any](r *Request, c *Comm, in, out []T, root int) error {
 	return c.begin(r, p, err)
 }
 
-// Scatterv is Scatter of parts of different lengths. counts holds the length of each rank's part,
-// and is the same at all ranks.
+// Scatterv works like Scatter, for parts of different lengths. counts holds the length of each
+// rank's part, and is the same at all ranks.
 func Scatterv[T any](ctx context.Context, c *Comm, in, out []T, counts []int, root int) error {
 	p, err := scatterPlan(c, in, out, counts, root)
 	return c.do(ctx, p, err)
@@ -140,8 +140,8 @@ func Iallgather[T any](r *Request, c *Comm, in, out []T) error {
 	return c.begin(r, p, err)
 }
 
-// Allgatherv is Allgather of slices of different lengths. counts holds the length of each rank's
-// slice.
+// Allgatherv works like Allgather, for slices of different lengths. counts holds the length of each
+// rank's slice.
 func Allgatherv[T any](ctx context.Context, c *Comm, in, out []T, counts []int) error {
 	p, err := gatherPlan(c, in, out, counts, 0, true, allgatherSteps)
 	return c.do(ctx, p, err)
@@ -166,9 +166,9 @@ func Ialltoall[T any](r *Request, c *Comm, in, out []T) error {
 	return c.begin(r, p, err)
 }
 
-// Alltoallv is Alltoall of parts of different lengths. inCounts holds the length of the part that
-// this rank sends to each rank. outCounts holds the length of the part that this rank receives from
-// each rank. The sender and the receiver of a part must give the same length.
+// Alltoallv works like Alltoall, for parts of different lengths. inCounts holds the length of the
+// part that this rank sends to each rank. outCounts holds the length of the part that this rank
+// receives from each rank. The sender and the receiver of a part must give the same length.
 func Alltoallv[T any](ctx context.Context, c *Comm,
 	in []T, inCounts []int, out []T, outCounts []int,
 ) error {

@@ -220,9 +220,9 @@ func (c *Comm) Free() {
 	}
 }
 
-// free is Free for a caller that holds mu. If the leader of an agreement round dies before it has
-// sent its decision to all ranks, this rank may have to send the decision to another rank. free
-// therefore keeps the decided rounds of the latest freed communicators.
+// free works like Free, for a caller that holds mu. If the leader of an agreement round dies before
+// it has sent its decision to all ranks, this rank may have to send the decision to another rank.
+// free therefore keeps the decided rounds of the latest freed communicators.
 func (c *Comm) free() {
 	f := &c.e.failures
 	delete(f.comms, c.context)

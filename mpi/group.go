@@ -138,8 +138,8 @@ func (g Group) Excl(ranks ...int) (Group, error) {
 	return g.where(func(rank, _ int) bool { return !chosen[rank] }), nil
 }
 
-// InclSpans is Incl with the ranks of the spans (MPI_Group_range_incl). InclSpans returns ErrRank
-// if a span is invalid.
+// InclSpans works like Incl, with the ranks of the spans (MPI_Group_range_incl). InclSpans returns
+// ErrRank if a span is invalid.
 func (g Group) InclSpans(spans ...Span) (Group, error) {
 	ranks, err := g.unroll(spans)
 	if err != nil {
@@ -148,8 +148,8 @@ func (g Group) InclSpans(spans ...Span) (Group, error) {
 	return g.Incl(ranks...)
 }
 
-// ExclSpans is Excl with the ranks of the spans (MPI_Group_range_excl). ExclSpans returns ErrRank
-// if a span is invalid.
+// ExclSpans works like Excl, with the ranks of the spans (MPI_Group_range_excl). ExclSpans returns
+// ErrRank if a span is invalid.
 func (g Group) ExclSpans(spans ...Span) (Group, error) {
 	ranks, err := g.unroll(spans)
 	if err != nil {

@@ -19,7 +19,7 @@ const filesForPeer = 4
 const filesAfter = time.Second
 
 // limitOfFiles tests whether this process can open the given number of further files. If a limit of
-// the process or the host prevents this, limitOfFiles returns a text that names the limit. If this
+// the process or the host is too low, limitOfFiles returns a text that names the limit. If this
 // process can open the files, limitOfFiles returns an empty string.
 func limitOfFiles(files int) string {
 	for range files {

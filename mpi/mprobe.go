@@ -16,7 +16,7 @@ type Message struct {
 	m *pml.Message // nil: from NoRank
 }
 
-// Mprobe is like Probe, and also removes the message from the matching (MPI_Mprobe). The caller
+// Mprobe works like Probe, and also removes the message from the matching (MPI_Mprobe). The caller
 // must receive the message with Mrecv or Imrecv. Mprobe returns the errors of Probe.
 func Mprobe(ctx context.Context, c *Comm, from, tag int) (*Message, Status, error) {
 	if ctx == nil {
@@ -53,8 +53,8 @@ func Mprobe(ctx context.Context, c *Comm, from, tag int) (*Message, Status, erro
 	return nil, Status{}, e.gone(c.ranks[from], who.Err())
 }
 
-// Improbe is Mprobe without waiting (MPI_Improbe). Improbe polls the transport once, and returns a
-// nil message if no message matches.
+// Improbe works like Mprobe, but does not wait (MPI_Improbe). Improbe polls the transport once, and
+// returns a nil message if no message matches.
 func Improbe(c *Comm, from, tag int) (*Message, Status, error) {
 	e := c.e
 	e.lock()

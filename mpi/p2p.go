@@ -31,8 +31,8 @@ func Send[T any](ctx context.Context, c *Comm, data []T, to, tag int) error {
 	return sendMode(ctx, c, data, to, tag, pml.Standard)
 }
 
-// SendSync is Send in MPI's synchronous mode. SendSync returns only after a receive has matched the
-// message.
+// SendSync works like Send, in MPI's synchronous mode. SendSync returns only after a receive has
+// matched the message.
 func SendSync[T any](ctx context.Context, c *Comm, data []T, to, tag int) error {
 	return sendMode(ctx, c, data, to, tag, pml.Synchronous)
 }
@@ -104,8 +104,8 @@ func Isend[T any](r *Request, c *Comm, data []T, to, tag int) error {
 	return isendMode(r, c, data, to, tag, pml.Standard)
 }
 
-// IsendSync is Isend in synchronous mode. The request of a synchronous send ends only after a
-// receive has matched the message.
+// IsendSync works like Isend, in MPI's synchronous mode. The request of a synchronous send ends
+// only after a receive has matched the message.
 func IsendSync[T any](r *Request, c *Comm, data []T, to, tag int) error {
 	return isendMode(r, c, data, to, tag, pml.Synchronous)
 }
@@ -211,8 +211,8 @@ func Probe(ctx context.Context, c *Comm, from, tag int) (Status, error) {
 	return s, err
 }
 
-// Iprobe is Probe without waiting. Iprobe polls the transport once, and reports whether a matching
-// message has arrived.
+// Iprobe works like Probe, but does not wait. Iprobe polls the transport once, and reports whether
+// a matching message has arrived.
 func Iprobe(c *Comm, from, tag int) (bool, Status, error) {
 	e := c.e
 	e.lock()
@@ -288,7 +288,8 @@ func (c *Comm) sendable(to, tag int) error {
 	return nil
 }
 
-// reachable is like sendable, and also checks the connection to the rank. The caller must hold mu.
+// reachable works like sendable, and also checks the connection to the rank. The caller must hold
+// mu.
 func (c *Comm) reachable(to, tag int) error {
 	if err := c.sendable(to, tag); err != nil || to == NoRank {
 		return err

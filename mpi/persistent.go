@@ -33,8 +33,8 @@ func SendInit[T any](r *Request, c *Comm, data []T, to, tag int) error {
 	return sendInit(r, c, data, to, tag, pml.Standard)
 }
 
-// SendSyncInit is SendInit in synchronous mode (MPI_Ssend_init). The request of a synchronous send
-// ends only after a receive has matched the message.
+// SendSyncInit works like SendInit, in MPI's synchronous mode (MPI_Ssend_init). The request of a
+// synchronous send ends only after a receive has matched the message.
 func SendSyncInit[T any](r *Request, c *Comm, data []T, to, tag int) error {
 	return sendInit(r, c, data, to, tag, pml.Synchronous)
 }

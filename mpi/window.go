@@ -413,7 +413,7 @@ func (w *window) flush(ctx context.Context, rank int) error {
 	return w.flushLocked(ctx, rank)
 }
 
-// flushLocked is flush for a caller that holds mu.
+// flushLocked works like flush, for a caller that holds mu.
 func (w *window) flushLocked(ctx context.Context, rank int) error {
 	t := &w.targets[rank]
 	if n := t.begun; n > t.flushed {

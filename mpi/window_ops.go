@@ -86,10 +86,10 @@ func (w *Window[T]) Accumulate(ctx context.Context, data []T, to, at int, op Op[
 	return w.w.accumulate(ctx, b, nil, to, at, op.code)
 }
 
-// GetAccumulate is Accumulate that also stores the previous values of the rank in old. The slice
-// old must be as long as data. The slices old and data may be the same slice, but must not overlap
-// in any other way (ErrConfig). With Keep as op, GetAccumulate is an atomic Get, and data may be
-// nil.
+// GetAccumulate works like Accumulate, and also stores the previous values of the rank in old. The
+// slice old must be as long as data. The slices old and data may be the same slice, but must not
+// overlap in any other way (ErrConfig). With Keep as op, GetAccumulate is an atomic Get, and data
+// may be nil.
 func (w *Window[T]) GetAccumulate(ctx context.Context, data, old []T, to, at int, op Op[T]) error {
 	if op.code == opKeep && data == nil {
 		data = old // old has the right length, and its content is unused

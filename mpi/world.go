@@ -57,7 +57,7 @@ func Init(ctx context.Context, cfg Config) (*World, error) {
 	return Open(ctx, job, cfg)
 }
 
-// Open is Init for a job that the program has already joined.
+// Open works like Init, for a job that the program has already joined.
 func Open(ctx context.Context, job Job, cfg Config) (*World, error) {
 	if ctx == nil {
 		return nil, ErrContext

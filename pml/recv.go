@@ -20,9 +20,9 @@ func (l *Layer) Recv(now btl.Time, r *Request, from *Peer, tag, mask uint64, mem
 	return l.recv(now, r, from, tag, mask, mem)
 }
 
-// Post is Recv for the case that no matching message has arrived yet. The result of Post is false
-// if no receive was begun. If the result is false, the caller must call Recv, which receives the
-// message or returns the error.
+// Post works like Recv, for the case that no matching message has arrived yet. The result of Post
+// is false if no receive was begun. If the result is false, the caller must call Recv, which
+// receives the message or returns the error.
 func (l *Layer) Post(r *Request, from *Peer, tag, mask uint64, mem []byte) bool {
 	if r.state != idle || from != nil && from.err != nil || l.unexpected.find(from, tag, mask) != nil {
 		return false
@@ -34,7 +34,7 @@ func (l *Layer) Post(r *Request, from *Peer, tag, mask uint64, mem []byte) bool 
 	return true
 }
 
-// recv is Recv for a request that is not in use.
+// recv works like Recv, for a request that is not in use.
 func (l *Layer) recv(now btl.Time, r *Request, from *Peer, tag, mask uint64, mem []byte) error {
 	m := l.unexpected.find(from, tag, mask)
 	if m == nil && from != nil && from.err != nil {
@@ -261,7 +261,7 @@ func (l *Layer) match(now btl.Time, m *Message, data []byte, ready bool) {
 	l.unexpected.add(l.keep(m, data))
 }
 
-// matchKept is match for a message that had arrived before an earlier message.
+// matchKept works like match, for a message that had arrived before an earlier message.
 func (l *Layer) matchKept(now btl.Time, m *Message) {
 	if m.active {
 		l.deliver(now, m)

@@ -43,7 +43,8 @@ func (l *Layer) TrySend(now btl.Time, to *Peer, tag uint64, data []byte) bool {
 	return true
 }
 
-// quick is Send with the fast path of TrySend. The result of quick is false if nothing was sent.
+// quick works like Send, with the fast path of TrySend. The result of quick is false if nothing was
+// sent.
 func (l *Layer) quick(now btl.Time, r *Request, to *Peer, tag uint64, data []byte) bool {
 	if r.Layout != nil || !l.TrySend(now, to, tag, data) {
 		return false
@@ -62,7 +63,7 @@ func (l *Layer) mayKeep(p *Peer, cost uint64) bool {
 	return p.bytes-p.theirBytes+cost <= uint64(l.cfg.UnexpectedBytes)
 }
 
-// send is Send for a request that is not in use.
+// send works like Send, for a request that is not in use.
 func (l *Layer) send(now btl.Time, r *Request, to *Peer, tag uint64, data []byte, mode Mode) error {
 	if to.err != nil {
 		return to.err

@@ -25,8 +25,8 @@ import (
 // replies give no round-trip samples, and therefore some replies must be sent as ordinary packets.
 const loneFresh = time.Second
 
-// AcceptLone is Accept for a lone reply, which is a packet whose ACK may be delayed. If holds is
-// true, the ACK is delayed, unless another reason makes an ACK due earlier.
+// AcceptLone works like Accept, for a lone reply, which is a packet whose ACK may be delayed. If
+// holds is true, the ACK is delayed, unless another reason makes an ACK due earlier.
 func (r *Receiver) AcceptLone(now mono.Time, n seq.Num, holds bool, rules *Rules) {
 	delay := rules.AckDelay
 	holds = holds && r.ackAt == mono.Never && n == r.next && r.held == 0
@@ -59,7 +59,7 @@ func (s *Sender) MayBePatient(now mono.Time, c Channel, sizeBytes int) bool {
 		now.Sub(max(a.sentAt[Command], a.sentAt[Data])) < LoneAckDelay
 }
 
-// PostLone is Post for a lone reply, which is a packet whose ACK the peer may delay.
+// PostLone works like Post, for a lone reply, which is a packet whose ACK the peer may delay.
 func (s *Sender) PostLone(now mono.Time, t Token, n seq.Num, c Channel, limit time.Duration) {
 	s.segs.post(now, t, s.number, n, c)
 	s.segment(t).lone, s.patient = true, true

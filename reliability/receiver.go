@@ -114,7 +114,7 @@ func (r *Receiver) Accept(now mono.Time, n seq.Num, rules *Rules) {
 	r.accept(now, n, rules.AckDelay, rules)
 }
 
-// accept is Accept for a packet whose ACK is due after a delay.
+// accept works like Accept, for a packet whose ACK is due after a delay.
 func (r *Receiver) accept(now mono.Time, n seq.Num, delay time.Duration, rules *Rules) {
 	gap := false
 	if n == r.next {
@@ -130,8 +130,8 @@ func (r *Receiver) accept(now mono.Time, n seq.Num, delay time.Duration, rules *
 	r.accepted(now, n, 1, gap, delay, rules)
 }
 
-// AcceptRun is Accept for count consecutive packets from n on. When AcceptRun is called, packet n
-// must be the next in order, and no packet may have arrived out of order.
+// AcceptRun works like Accept, for count consecutive packets from n on. When AcceptRun is called,
+// packet n must be the next in order, and no packet may have arrived out of order.
 func (r *Receiver) AcceptRun(now mono.Time, n seq.Num, count uint32, rules *Rules) {
 	r.next = n.Add(count)
 	r.accepted(now, r.next-1, count, false, rules.AckDelay, rules)

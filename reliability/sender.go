@@ -163,7 +163,7 @@ func (s *Sender) Room() int {
 	return int(max(s.sendLimit.Sub(s.next), 0))
 }
 
-// RoomOf is Room for packets of packetBytes bytes each.
+// RoomOf works like Room, for packets of packetBytes bytes each.
 func (s *Sender) RoomOf(packetBytes int) int {
 	room := s.Room()
 	if s.bytesMax == unlimited || room == 0 {
@@ -208,8 +208,8 @@ func (s *Sender) Admit(t Token) seq.Num {
 	return n
 }
 
-// AdmitRun is Admit for several segments, and returns the number of the first segment. The result
-// of Room must be at least the number of segments.
+// AdmitRun works like Admit, for several segments, and returns the number of the first segment. The
+// result of Room must be at least the number of segments.
 func (s *Sender) AdmitRun(run []Token) seq.Num {
 	if len(run) > s.Room() {
 		panic("reliability: packets admitted to a closed window")
@@ -266,7 +266,7 @@ func (s *Sender) Post(now mono.Time, t Token, n seq.Num, c Channel, limit time.D
 	s.policy.posted(s, now, n, 1, c, limit)
 }
 
-// PostRun is Post for segments that were sent together with consecutive numbers from n on.
+// PostRun works like Post, for segments that were sent together with consecutive numbers from n on.
 func (s *Sender) PostRun(now mono.Time, run []Token, n seq.Num, c Channel, limit time.Duration) {
 	s.Hasten(now)
 	for i, t := range run {
@@ -303,7 +303,7 @@ func (s *Sender) OnAck(now mono.Time, upTo seq.Num, credit uint16, dup bool,
 	return s.onAck(now, upTo, credit, dup, nil, done)
 }
 
-// OnSack is OnAck for a selective acknowledgement.
+// OnSack works like OnAck, for a selective acknowledgement.
 func (s *Sender) OnSack(now mono.Time, upTo seq.Num, credit uint16, sack *Sack,
 	done []Token,
 ) ([]Token, AckVerdict) {

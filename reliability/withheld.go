@@ -40,7 +40,7 @@ func (s *Sender) Withheld(n seq.Num) bool { return s.withholds && s.withheld == 
 // Honest reports whether a plausible ACK does not cover a packet that was held back.
 func (s *Sender) Honest(ack seq.Num) bool { return !s.withholds || ack.Before(s.withheld) }
 
-// honestSack is Honest for a selective acknowledgement.
+// honestSack works like Honest, for a selective acknowledgement.
 func (s *Sender) honestSack(ack seq.Num, sack *Sack) bool {
 	if !s.withholds {
 		return true

@@ -67,9 +67,9 @@ func (e *Egress) Forward(now mono.Time, frame []byte, frameBytes int) (d Decisio
 	return e.ForwardLarge(now, frame, frameBytes, 1)
 }
 
-// ForwardLarge is Forward for a large frame that will be split into the given number of frames. The
-// argument frameBytes of ForwardLarge is the size of the largest of these frames. A dropped large
-// frame counts as one frame.
+// ForwardLarge works like Forward, for a large frame that will be split into the given number of
+// frames. The argument frameBytes of ForwardLarge is the size of the largest of these frames. A
+// dropped large frame counts as one frame.
 func (e *Egress) ForwardLarge(now mono.Time, frame []byte, frameBytes, frames int) (d Decision) {
 	info, ok := Inspect(frame)
 	t := e.tables

@@ -37,7 +37,7 @@ func (q *port) volley(to fabric.Addr, key uint64, sizes ...int) [][]byte {
 	return want
 }
 
-// expectIn is expect with calls of Poll for at most room completions.
+// expectIn works like expect, but each of its Polls asks for at most room completions.
 func (q *port) expectIn(room int, want ...[]byte) {
 	q.tb.Helper()
 	q.await("a burst to arrive", func() bool {

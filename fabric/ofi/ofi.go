@@ -263,7 +263,7 @@ func strerror(code int) string {
 	return C.GoString(C.gofi_strerror(C.int(code)))
 }
 
-// printable returns the usual text of an address, without port. If there is no usual text,
+// printable returns the usual text of an address, without port. If there is no printable text,
 // printable returns an empty string.
 func (f nameForm) printable(src []byte) string {
 	if ap, ok := f.addrPort(src); ok {

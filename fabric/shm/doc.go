@@ -62,9 +62,9 @@
 //
 // A domain accepts a limited number of rings, and fewer from one process (see linksMax). If the
 // rings of all peers have more than 1 GiB together, or the rings of one process half of that, the
-// domain accepts only rings of the smallest size. After a refusal, a peer offers a ring of the
-// smallest size. A peer refuses a ring by closing the socket. Datagrams in a refused ring are lost,
-// although their sends completed, and the next sends to that peer fail with ECONNREFUSED.
+// domain accepts only rings of the smallest size. A peer whose ring was refused offers a ring of
+// the smallest size. A peer refuses a ring by closing the socket. Datagrams in a refused ring are
+// lost, although their sends completed, and the next sends to that peer fail with ECONNREFUSED.
 //
 // A datagram of at most injectBytes makes no completion. If the ring has no room, a datagram of at
 // most injectBytes is copied to the queue of waiting sends. If a waiting datagram is lost because

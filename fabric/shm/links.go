@@ -252,7 +252,7 @@ func (l *outLink) send(s *fabric.Send) (again bool, errno syscall.Errno) {
 	return !l.ring.put(d.arena.Bytes(s.Buf)[:s.Len], tail), 0
 }
 
-// sendHeld is send for a send that has waited in the queue.
+// sendHeld works like send, for a send that has waited in the queue.
 func (l *outLink) sendHeld(h *held) (again bool, errno syscall.Errno) {
 	if !h.injected {
 		return l.send(&h.Send)

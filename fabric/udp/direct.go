@@ -201,7 +201,7 @@ func (e *endpoint) pollDirect(rows int) (int, error) {
 	return got, err
 }
 
-// pollLeaving is pollDirect while the connected socket is to be closed.
+// pollLeaving works like pollDirect, while the connected socket is about to be closed.
 func (e *endpoint) pollLeaving(rows int) (got int, err error) {
 	t := &e.direct
 	t.left++

@@ -60,7 +60,7 @@ func (r *receiver) lands(wide int) bool {
 	return true
 }
 
-// prepareLanding is prepare for one message that is received directly.
+// prepareLanding works like prepare, for one message that is received directly.
 func (r *receiver) prepareLanding(wide int) {
 	l := &r.land
 	bufs := &r.domain.buffers
@@ -91,7 +91,7 @@ func (r *receiver) prepareLanding(wide int) {
 	r.seal(0, 0, v)
 }
 
-// deliverLanded is deliver for a message that was received directly.
+// deliverLanded works like deliver, for a message that was received directly.
 func (r *receiver) deliverLanded(out []fabric.Completion, n, wide int) int {
 	l := &r.land
 	stride := r.stride
@@ -159,7 +159,7 @@ func (r *receiver) landOne(b fabric.Buf, i, lenBytes, stride int) (landed, at in
 	return 0, 0
 }
 
-// gatherLanded is gather for a message that was received directly.
+// gatherLanded works like gather, for a message that was received directly.
 func (r *receiver) gatherLanded(list []fabric.Buf, size, stride int) (off int) {
 	l := &r.land
 	inside := min(size, len(list)*stride)

@@ -76,9 +76,9 @@ func (p *btlPort) tryPut(r *Round, slot uint32, offset uint64, tracked bool) (bo
 	return p.messages.give(p.ep, f, slot)
 }
 
-// putPingPong is pingPong with puts, in which each side waits for the last byte of its memory to
-// change, as in ucx_perftest. Packets of a large put may be written in any order, and therefore
-// with --verify a message has arrived when all its bytes are correct.
+// putPingPong works like pingPong, but with puts, where each side waits for the last byte of its
+// memory to change, as in ucx_perftest. Packets of a large put may be written in any order, and
+// therefore with --verify a message has arrived when all its bytes are correct.
 func (p *btlPort) putPingPong(r *Round, l limit) (done int64, err error) {
 	now := clock()
 	last := int64(-1)

@@ -211,7 +211,7 @@ func (p *btlPort) onStreamData(_ *btl.Endpoint, _ btl.Tag, data []byte) {
 	}
 }
 
-// tellOrFail is tell from inside a handler: an error waits for the next check.
+// tellOrFail works like tell within a handler, and stores an error for the next check.
 func (p *btlPort) tellOrFail(tag btl.Tag, a uint64) {
 	if err := p.tell(tag, a, 0); err != nil && p.sendErr == nil {
 		p.sendErr = err

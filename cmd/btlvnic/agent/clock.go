@@ -43,7 +43,7 @@ func (i *idling) over(n int) bool {
 	return false
 }
 
-// at is over at the instant now.
+// at works like over, with the time now.
 func (i *idling) at(now mono.Time, n int) bool {
 	if n > 0 {
 		i.dense = i.last != 0 && now.Sub(i.last) < spin

@@ -131,8 +131,8 @@ func (r *Request) Test() (ended bool, s Status, err error) {
 	return true, s, err
 }
 
-// Cancel cancels an unmatched receive, whose Wait then returns ErrCancelled. For any other request,
-// Cancel returns false, and the request continues.
+// Cancel cancels an unmatched receive, whose Wait then returns ErrCancelled. If the request cannot
+// be cancelled, Cancel returns false, and the request continues.
 func (r *Request) Cancel() bool {
 	if !r.Active() {
 		return false

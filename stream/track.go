@@ -106,8 +106,8 @@ func (t *tracker) of(ordinal uint64) *messageState {
 	return s
 }
 
-// end records the end of the stream. A total below the ordinals that are known to have been sent is
-// raised.
+// end records the end of the stream. If messages with larger ordinals are known to have been sent,
+// the argument total of end is raised to their number.
 func (t *tracker) end(total uint64) {
 	t.total = max(total, t.edge)
 	t.extend(t.total)

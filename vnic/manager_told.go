@@ -205,8 +205,7 @@ func (m *Manager) claimsChanged(h *HostState) {
 	}
 }
 
-// claimsAttr is not an attribute on the wire. claimsAttr is the key of the problems that noteClaims
-// records.
+// claimsAttr is no attribute on the wire, but the key under which noteClaims records problems.
 const claimsAttr Attribute = 0xFFFE
 
 // noteClaims records a problem for each host whose device reports an address that belongs to

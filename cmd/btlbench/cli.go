@@ -37,7 +37,7 @@ const cliDescription = `Measure latency and bandwidth between two processes, of 
 of the bare fabric below it. Sizes are bytes with the binary suffixes K, M and G; latency is half a
 round trip; MB is 1000000 bytes.`
 
-// reportFlags say how to report.
+// reportFlags holds the flags for reports.
 //
 //nolint:lll // A struct tag cannot be broken.
 type reportFlags struct {

@@ -66,7 +66,7 @@ func (c *compareCmd) Run(env *environment) error {
 	}
 	var document []byte
 	if c.UpdateDocs != "" {
-		// Before the work: whoever mistyped it should not wait for that.
+		// The document is read first, so that a mistyped name is reported before the measurements.
 		if document, err = os.ReadFile(c.UpdateDocs); err != nil {
 			return fmt.Errorf("--update-docs: %w", err)
 		}

@@ -25,12 +25,12 @@ type infoCmd struct {
 	Format   string `help:"text or json. Default: ${default}." placeholder:"NAME" enum:"text,json" default:"text"`
 }
 
-// infoDocument is the JSON form.
+// infoDocument is the JSON form of the output.
 type infoDocument struct {
 	Schema      string              `json:"schema"`
 	Providers   []layers.InfoRecord `json:"providers"`
 	Unavailable []unavailableInfo   `json:"unavailable"`
-	// Default is what --provider auto stands for; null if it stands for nothing here.
+	// Default is the provider that --provider auto selects, or null if there is none.
 	Default *layers.Choice `json:"default"`
 }
 

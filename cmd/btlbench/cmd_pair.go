@@ -79,7 +79,7 @@ func (c *pairCmd) checkProvider() error {
 	return err
 }
 
-// loopback is where both sides of a pair meet.
+// loopback is the address at which both sides of a pair connect.
 var loopback = &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}
 
 // child is the server process of a pair.
@@ -165,7 +165,7 @@ func (p *child) end() {
 	}
 }
 
-// readListening reads where the server listens.
+// readListening reads the address at which the server listens.
 func readListening(stdout io.Reader, timeout time.Duration) (string, error) {
 	line := make(chan string, 1)
 	go func() {

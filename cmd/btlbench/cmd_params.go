@@ -22,10 +22,10 @@ type paramsCmd struct {
 	Format string   `help:"text or json. Default: ${default}." placeholder:"NAME" enum:"text,json" default:"text"`
 }
 
-// udpMTUBytes is the largest datagram of UDP.
+// udpMTUBytes is the size of the largest datagram of UDP.
 const udpMTUBytes = 65507
 
-// paramRecord is one tunable.
+// paramRecord describes one parameter of the transport.
 type paramRecord struct {
 	Name    string `json:"name"`
 	Env     string `json:"env"`
@@ -105,7 +105,7 @@ func (c *paramsCmd) records() ([]paramRecord, error) {
 	return records, nil
 }
 
-// settingName is the NAME of NAME=VALUE.
+// settingName returns the NAME of a setting NAME=VALUE.
 func settingName(setting string) string {
 	name, _, _ := strings.Cut(setting, "=")
 	return name

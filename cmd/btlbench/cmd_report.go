@@ -8,7 +8,7 @@ import (
 	"gobtl/cmd/btlbench/page"
 )
 
-// reportCmd makes a page of reports.
+// reportCmd makes an HTML page from reports.
 //
 //nolint:lll // A struct tag cannot be broken.
 type reportCmd struct {

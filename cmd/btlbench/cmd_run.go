@@ -18,7 +18,7 @@ import (
 	"gobtl/fabric"
 )
 
-// runFlags are the flags of a measuring side.
+// runFlags are the flags of the side that measures.
 //
 //nolint:lll // A struct tag cannot be broken.
 type runFlags struct {
@@ -137,7 +137,7 @@ func measureAndReport(env *environment, command, addr string, f *runFlags) error
 	return err
 }
 
-// hdrLog is the file of --hdr; that of no name has no histograms.
+// hdrLog is the file of --hdr, or has no file if the flag is not given.
 type hdrLog struct {
 	file *os.File
 	hist *layers.HistLog

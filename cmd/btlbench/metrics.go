@@ -29,7 +29,7 @@ type metricsServer struct {
 	collectors map[string]prometheus.Collector // of the latest module of each stream
 }
 
-// serveMetrics starts to serve on an address; empty serves nothing.
+// serveMetrics starts a server on an address, or does nothing if the address is empty.
 func serveMetrics(env *environment, addr string) (*metricsServer, error) {
 	if addr == "" {
 		return nil, nil //nolint:nilnil // A nil server is one that does nothing.

@@ -33,7 +33,7 @@ const (
 	exitUsage   = 2
 )
 
-// usageError is a mistake on the command line.
+// usageError is an error of the command line.
 type usageError struct{ err error }
 
 func (e *usageError) Error() string { return e.err.Error() }

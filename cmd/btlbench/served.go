@@ -19,7 +19,7 @@ type servedWriter struct {
 	err  error // of the first write that failed
 }
 
-// write writes the table of a client; of one without a round nothing.
+// write writes the table of a client, or nothing if the client had no round.
 func (s *servedWriter) write(from net.Addr, list []*session.Served) {
 	if len(list) == 0 {
 		return
@@ -33,7 +33,7 @@ func (s *servedWriter) write(from net.Addr, list []*session.Served) {
 	}
 }
 
-// servedTable is the table of a client. It has no more than 80 columns.
+// servedTable is the table of a client, with at most 80 columns.
 func servedTable(list []*session.Served) string {
 	t := report.Table{
 		Heads: [][]string{{"test", "size", "layer", "received", "MB/s", "sent", "resent", "CPU %"}},

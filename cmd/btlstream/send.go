@@ -209,7 +209,7 @@ func (s *session) produce(ctx context.Context, tx *stream.Sender) {
 	tx.Finish()
 }
 
-// sleepUntil sleeps until the time at. sleepUntil returns false if ctx ends before.
+// sleepUntil sleeps until the time at, and returns false if ctx was cancelled before.
 func sleepUntil(ctx context.Context, at time.Time) bool {
 	d := time.Until(at)
 	if d <= 0 {

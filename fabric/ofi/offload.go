@@ -13,7 +13,7 @@ import (
 )
 
 // The constants are the sizes of the largest payloads of a datagram over IPv4 and over IPv6. A
-// message of several datagrams is limited to the same size.
+// coalesced message of several datagrams may not be larger than such a payload.
 const (
 	runBytes4 = 65535 - 20 - 8
 	runBytes6 = 65535 - 40 - 8

@@ -8,7 +8,7 @@
 // A connection is unproven until the program calls Guest.Proven, after the client has sent data
 // that only a genuine client can send. When a Listener has reached its limit, a new connection
 // replaces the oldest unproven connection of the address with the most unproven connections. Many
-// clients at one address therefore displace only each other. When all connections are proven, a new
+// clients at one address therefore displace only each other. When no connection is unproven, a new
 // connection is refused. A closed or refused connection first gets a line with the reason, and is
 // counted.
 //

@@ -54,7 +54,8 @@ func (q *Queue[F]) Len() int {
 // all returns the pending calls, oldest first.
 func (q *Queue[F]) all() []entry[F] { return q.entries[q.head:] }
 
-// Set is the number of calls of Fence so far. The next queued fragment waits for all these fences.
+// Set is the number of calls of Fence so far. The next queued fragment waits for the fences of all
+// calls of Fence so far.
 func (q *Queue[F]) Set() uint32 {
 	if q == nil {
 		return 0

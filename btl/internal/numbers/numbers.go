@@ -42,7 +42,7 @@ type Source struct {
 	due    [2]withholding
 }
 
-// withholding reports whether a channel must hold back a packet of its present batch.
+// withholding is the decision whether a channel must hold back a packet of its present batch.
 type withholding struct {
 	due  bool
 	from uint32 // a random number, which chooses where in the batch to look for it

@@ -12,7 +12,7 @@ import (
 	"gobtl/internal/report"
 )
 
-// Config selects the comparison. All fields are used as given; there are no defaults.
+// Config selects the comparison, and has no default values.
 type Config struct {
 	Table  systems.Table
 	Rounds int
@@ -40,7 +40,7 @@ type Config struct {
 // more.
 const failuresMax = 2
 
-// comparison is a run under way.
+// comparison is a comparison in progress.
 type comparison struct {
 	cfg     *Config
 	host    *systems.Host
@@ -74,7 +74,7 @@ func Systems(cfg *Config) ([]systems.Info, error) {
 	return infos, err
 }
 
-// program is this program.
+// program describes this program.
 func program(cfg *Config) systems.Program {
 	return systems.Program{Self: cfg.Self, Version: cfg.Machine.Version, Present: cfg.Present}
 }
@@ -235,7 +235,7 @@ func (c *comparison) measure(ctx context.Context, s systems.System, w systems.Wo
 	return nil
 }
 
-// add notes a value.
+// add adds a measured value.
 func (c *comparison) add(id string, s systems.Sample, round int, pingNs float64) {
 	key := valueKey{id, s.Point}
 	r := c.values[key]

@@ -93,7 +93,7 @@ func (r *Report) Plots() (map[string]string, error) {
 	return plots, nil
 }
 
-// line is a system's medians in one workload.
+// line holds a system's medians in one workload.
 func (r *Report) line(about *systems.Info, w systems.Workload) report.Line {
 	line := styleOf(about.ID)
 	line.Label = about.Label

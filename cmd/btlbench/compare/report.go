@@ -13,11 +13,11 @@ import (
 	"gobtl/internal/report"
 )
 
-// Schema names the form of the JSON report. Fields may be added under the same name; none changes
-// its meaning or goes away.
+// Schema is the name of the JSON form, which stays the same if fields are added but not if a field
+// changes its meaning.
 const Schema = "gobtl-compare/2"
 
-// Report has the results of a run.
+// Report holds the results of a comparison.
 type Report struct {
 	Schema      string         `json:"schema"`
 	StartedAt   time.Time      `json:"started_at"`
@@ -53,7 +53,7 @@ type Result struct {
 	Rounds []Value  `json:"rounds"`
 }
 
-// Value is the measurement of one round.
+// Value is the measured value of one round.
 type Value struct {
 	Round       int     `json:"round"`
 	Value       float64 `json:"value"`
@@ -64,7 +64,7 @@ type Value struct {
 	PingNs float64 `json:"ping_ns,omitempty"`
 }
 
-// Skip is a figure that a system cannot have.
+// Skip is a value that a system cannot have.
 type Skip struct {
 	System string `json:"system"`
 	systems.Point
@@ -114,7 +114,7 @@ func (r *Report) system(id string) *systems.Info {
 	return &systems.Info{}
 }
 
-// order is the place of a system in the report.
+// order returns the position of a system in the report.
 func (r *Report) order(id string) int {
 	return slices.IndexFunc(r.Systems, func(s systems.Info) bool { return s.ID == id })
 }
@@ -150,7 +150,7 @@ func (r *Report) finish() {
 	}
 }
 
-// place is a workload's place in the report.
+// place returns the position of a workload in the report.
 func place(w systems.Workload) int { return slices.Index(systems.Workloads, w) }
 
 // sign excludes the window of a stream from the order, because the window follows from the size.
@@ -175,7 +175,7 @@ func (r *Report) best(p systems.Point) *Result {
 	return best
 }
 
-// better says whether a value beats another.
+// better reports whether a value is better than another one.
 func better(w systems.Workload, a, b float64) bool {
 	if w == systems.Latency {
 		return a < b
@@ -221,7 +221,7 @@ func (r *Report) GobtlFailed() string {
 	return ""
 }
 
-// describe writes a failure for people.
+// describe describes a failure as text.
 func (f *Failure) describe(r *Report) string {
 	what := r.system(f.System).Label
 	if f.Workload != "" {
@@ -230,21 +230,21 @@ func (f *Failure) describe(r *Report) string {
 	return what + ": " + f.Message
 }
 
-// WriteJSON writes the report as one document.
+// WriteJSON writes the report as one JSON document.
 func (r *Report) WriteJSON(w io.Writer) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", " ")
 	return e.Encode(r)
 }
 
-// csvHeader names the columns: one line is one round's value.
+// csvHeader names the CSV columns, where each line has one value of a round.
 var csvHeader = []string{
 	"started_at", "cpu_model", "kernel", "system", "kind", "version", "workload", "size_bytes",
 	"window", "round", "value", "unit", "p50_us", "resent_ratio", "lost_ratio",
 	"ping_ns",
 }
 
-// WriteCSV writes every round's value.
+// WriteCSV writes the values of all rounds as CSV.
 func (r *Report) WriteCSV(w io.Writer) error {
 	c := csv.NewWriter(w)
 	if err := c.Write(csvHeader); err != nil {

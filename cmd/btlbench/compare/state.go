@@ -48,7 +48,7 @@ func newMachineState(ctx context.Context, ping func() float64,
 	return m
 }
 
-// usual says whether ns is of the usual state.
+// usual reports whether the distance ns belongs to the usual state.
 func (m *machineState) usual(ns float64) bool {
 	return ns >= stateLowRatio*m.usualNs && ns <= stateHighRatio*m.usualNs
 }
@@ -81,7 +81,7 @@ func (m *machineState) measured(ctx context.Context, measure func() error) (floa
 	}
 }
 
-// sleepFor sleeps until d is over or ctx ends.
+// sleepFor sleeps for the time d, or until ctx is cancelled.
 func sleepFor(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():

@@ -123,7 +123,7 @@ func (p *btlPort) ask(r *Round, l limit) (done int64, err error) {
 	return done, p.check()
 }
 
-// askClient measures a flow of questions: until the last one is answered.
+// askClient measures a flow of requests until the last one is answered.
 func (p *btlPort) askClient(r *Round) error {
 	if err := p.askPhase(r, newLimit(r.WarmupMessages, r.WarmupNs, clock())); err != nil {
 		return err

@@ -168,7 +168,7 @@ func (p *btlPort) farAhead(n uint64) bool {
 	return n-p.settled >= 64
 }
 
-// onPong takes the reply to a ping.
+// onPong handles the reply to a ping.
 func (p *btlPort) onPong(_ *btl.Endpoint, _ btl.Tag, data []byte) {
 	p.note(data)
 	p.gotReply = true

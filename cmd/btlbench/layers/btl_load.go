@@ -19,7 +19,7 @@ const (
 	loadCalibration = 100 * time.Millisecond
 )
 
-// loadStream is the stream beside a ping-pong.
+// loadStream is the stream that runs beside a ping-pong.
 type loadStream struct {
 	messages
 	on     bool
@@ -97,7 +97,7 @@ func (p *btlPort) calibrate(r *Round) (bytesPerNs float64, err error) {
 	return reached, p.drainLoad()
 }
 
-// flowFor lets the stream run alone for a time.
+// flowFor lets the stream run alone for some time.
 func (p *btlPort) flowFor(r *Round, d time.Duration) error {
 	for now, until := clock(), clock().Add(d); now < until && !r.over(); now = clock() {
 		if _, err := p.m.Progress(now); err != nil {

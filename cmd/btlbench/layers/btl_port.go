@@ -26,12 +26,12 @@ const (
 	tagNotice  btl.Tag = 9 // a put is in place (notice)
 )
 
-// btlPort is one side's end of the transport: a module with one connection.
+// btlPort is one side of the measured transport, which is a module with one connection.
 type btlPort struct {
 	m   *btl.Module
 	ep  *btl.Endpoint
 	cfg *Config
-	// err is why the connection ended.
+	// err is the reason why the connection has ended.
 	err error
 
 	r *Round
@@ -256,7 +256,7 @@ func (p *btlPort) Client(r *Round) error {
 	return p.streamClient(r)
 }
 
-// Server answers a round: most of it happens in the handlers.
+// Server answers the messages of a round, mostly in the handlers.
 func (p *btlPort) Server(r *Round) error {
 	watch := startWatch(&p.waiter)
 	defer func() { r.Usage = watch.read() }()
@@ -316,11 +316,11 @@ type messages struct {
 	inFlight int
 	acked    uint64 // of those that were in flight
 	doneFn   func(*btl.Fragment, error)
-	// sendErr is how a send ended, if not well.
+	// sendErr is the error with which a send has ended.
 	sendErr error
 }
 
-// resetFor makes the slots for a round: one for each message in flight.
+// resetFor makes one slot for each message in flight.
 func (s *messages) resetFor(r *Round) {
 	slots := r.Window
 	if plan.IsLatency(r.Test) {
@@ -347,7 +347,7 @@ func (s *messages) reset(slots, size int, apart bool) {
 	}
 }
 
-// slot is the memory of a slot.
+// slot returns the memory of a slot.
 func (s *messages) slot(i uint32) []byte {
 	if s.apart {
 		return s.mem[int(i)*s.size:][:s.size]
@@ -355,7 +355,7 @@ func (s *messages) slot(i uint32) []byte {
 	return s.mem
 }
 
-// take lends a slot, if there is one.
+// take takes a free slot, if there is one.
 func (s *messages) take() (uint32, bool) {
 	n := len(s.free) - 1
 	if n < 0 {
@@ -431,7 +431,7 @@ func again(err error) error {
 	return err
 }
 
-// noteBytes is the size of a note: the number of its round, and two more.
+// noteBytes is the size of a control message, which has the round's number and two other numbers.
 const noteBytes = 24
 
 // tell sends a control message (note) of up to two numbers. If the control message cannot be sent
@@ -460,7 +460,7 @@ func (p *btlPort) tell(tag btl.Tag, a, b uint64) error {
 	return err
 }
 
-// noteDue is a note that found no room.
+// noteDue is a control message that could not be sent yet.
 type noteDue struct {
 	tag  btl.Tag
 	a, b uint64
@@ -475,7 +475,7 @@ func (p *btlPort) readNote(data []byte) (a, b uint64, ok bool) {
 	return binary.LittleEndian.Uint64(data[8:]), binary.LittleEndian.Uint64(data[16:]), true
 }
 
-// check returns why the round cannot go on.
+// check returns the reason why the round cannot continue.
 func (p *btlPort) check() error {
 	switch {
 	case p.err != nil:

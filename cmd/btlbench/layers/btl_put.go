@@ -181,7 +181,7 @@ func (p *btlPort) awaitPut(r *Round, start mono.Time) (mono.Time, error) {
 	return now, nil
 }
 
-// verifyPut compares put n.
+// verifyPut verifies the bytes of put n.
 func (p *btlPort) verifyPut(r *Round, b []byte, n uint64) {
 	wrong := corruptBytes(b, n+1)
 	r.Tally.CorruptBytes += wrong
@@ -305,7 +305,7 @@ func (p *btlPort) onPutDone(f *btl.Fragment, err error) {
 	}
 }
 
-// onPut verifies a put.
+// onPut verifies a received put.
 func (p *btlPort) onPut(_ *btl.Endpoint, _ btl.Tag, data []byte) {
 	r := p.r
 	n, slot, ok := p.readNote(data)

@@ -256,7 +256,7 @@ func (p *btlPort) onFinSeen(_ *btl.Endpoint, _ btl.Tag, data []byte) {
 	}
 }
 
-// onWindow reads as onFinSeen does: both tell how much has arrived.
+// onWindow handles the number of received messages, like onFinSeen.
 func (p *btlPort) onWindow(ep *btl.Endpoint, tag btl.Tag, data []byte) {
 	p.onFinSeen(ep, tag, data)
 }

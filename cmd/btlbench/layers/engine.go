@@ -100,7 +100,7 @@ func (e *engine) do(f func() error) error {
 	return <-result
 }
 
-// stop ends the engine after the job that runs.
+// stop ends the engine after the present job.
 func (e *engine) stop() {
 	close(e.jobs)
 	<-e.done

@@ -46,7 +46,7 @@ func (l *HistLog) Add(tag string, from, to time.Time, h *Hist) {
 // Err returns the first error of writing to the log, or nil.
 func (l *HistLog) Err() error { return l.err }
 
-// half is a histogram of half of each value.
+// half returns a histogram with half of each value.
 func (h *Hist) half() *hdrhistogram.Histogram {
 	half := hdrhistogram.New(1, histMaxNs, 3)
 	for _, bar := range h.h.Distribution() {

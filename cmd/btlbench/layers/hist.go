@@ -19,7 +19,7 @@ type Hist struct {
 // NewHist returns an empty histogram.
 func NewHist() *Hist { return &Hist{h: hdrhistogram.New(1, histMaxNs, 3)} }
 
-// Record adds one round trip.
+// Record adds the time of one round trip.
 func (h *Hist) Record(roundTripNs int64) {
 	if h.h.RecordValue(roundTripNs) != nil {
 		h.Clipped++
@@ -27,7 +27,7 @@ func (h *Hist) Record(roundTripNs int64) {
 	}
 }
 
-// Reset empties it.
+// Reset removes all values.
 func (h *Hist) Reset() {
 	h.h.Reset()
 	h.Clipped = 0
@@ -39,7 +39,7 @@ func (h *Hist) Merge(other *Hist) {
 	h.Clipped += other.Clipped
 }
 
-// Count is the number of values recorded.
+// Count is the number of recorded values.
 func (h *Hist) Count() int64 { return h.h.TotalCount() }
 
 // LatencyStats are half round trips in microseconds.

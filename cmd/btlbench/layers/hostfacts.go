@@ -2,7 +2,7 @@ package layers
 
 import "gobtl/internal/report"
 
-// HostFacts describe where a side runs.
+// HostFacts describes the host of a side.
 type HostFacts struct {
 	report.Machine
 	PinnedCPU int `json:"pinned_cpu"` // -1 is none

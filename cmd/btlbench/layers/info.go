@@ -30,7 +30,7 @@ type InfoRecord struct {
 	Reliable      bool         `json:"reliable"`
 	Ordered       bool         `json:"ordered"`
 	Attrs         []AttrRecord `json:"attributes"`
-	// Default marks the one of --provider auto.
+	// Default marks the provider of --provider auto.
 	Default bool `json:"default"`
 }
 
@@ -53,7 +53,7 @@ func NewInfoRecord(i *fabric.Info) InfoRecord {
 	return r
 }
 
-// Kind names the service.
+// Kind is the name of the service.
 func (r *InfoRecord) Kind() string {
 	if r.Reliable {
 		return "reliable"

@@ -20,7 +20,7 @@ type Layer interface {
 	// Prepare prepares a round before either side starts it, and returns the handle of the memory
 	// for puts of the peer.
 	Prepare(r *Round) (handle uint64, err error)
-	// Client measures a round; server answers it until it is stopped.
+	// Client measures a round, and Server answers until it is stopped.
 	Client(r *Round) error
 	Server(r *Round) error
 	// Counters returns a snapshot of the layer's counters since it was opened.
@@ -34,7 +34,7 @@ type Layer interface {
 // Offer is a side's message to the peer about its endpoint of a layer.
 type Offer struct {
 	Layer string `json:"layer"`
-	// Name is the address, opaque bytes: base64 in JSON.
+	// Name is the address as opaque bytes, which are base64 in JSON.
 	Name []byte `json:"name"`
 	// RecvCapacity is the number of datagrams that can wait at this endpoint without loss.
 	RecvCapacity int `json:"recv_capacity"`
@@ -54,7 +54,7 @@ type Facts struct {
 	Profile         string `json:"profile,omitempty"`
 }
 
-// Counters are the counters of a side's layer. The bare fabric has none.
+// Counters holds the counters of a side's layer, which the bare fabric does not have.
 type Counters struct {
 	SegmentsSent uint64 `json:"segments_sent"`
 	Retransmits  uint64 `json:"retransmits"`
@@ -82,7 +82,8 @@ func (c *Counters) Add(o Counters) {
 	c.addAll(o.All, nil)
 }
 
-// addAll adds what counts rose by over earlier; a counter that did not move leaves no entry.
+// addAll adds the differences of the counters to earlier ones, without counters that have not
+// changed.
 func (c *Counters) addAll(counts, earlier map[string]uint64) {
 	for name, v := range counts {
 		if v -= earlier[name]; v > 0 {

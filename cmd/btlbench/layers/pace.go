@@ -7,7 +7,7 @@ import (
 	"gobtl/internal/mono"
 )
 
-// pace keeps a stream to a rate.
+// pace limits a stream to a rate.
 type pace struct {
 	bytesPerNs float64 // 0 for any rate
 	since      mono.Time

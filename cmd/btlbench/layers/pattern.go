@@ -19,7 +19,7 @@ func patternWord(n uint64, k int) uint64 {
 	return (x ^ x>>31) * 0x94d049bb133111eb
 }
 
-// fillPattern writes message n.
+// fillPattern writes the content of message n.
 func fillPattern(b []byte, n uint64) {
 	word := n
 	for k := 0; len(b) >= 8; k++ {
@@ -105,7 +105,7 @@ type Tally struct {
 	seen seenSet
 }
 
-// Add adds another one.
+// Add adds the counts of another one.
 func (t *Tally) Add(o *Tally) {
 	t.Messages += o.Messages
 	t.Bytes += o.Bytes

@@ -12,7 +12,8 @@ import (
 	"gobtl/fabric"
 )
 
-// Choice is a provider and why it was chosen; the reason is empty when the user named it.
+// Choice is a provider with the reason of the choice, which is empty if the user has named the
+// provider.
 type Choice struct {
 	Provider string `json:"provider"`
 	Domain   string `json:"domain"`

@@ -56,7 +56,8 @@ type rawPort struct {
 
 var _ Layer = (*rawPort)(nil)
 
-// openRaw opens a bare endpoint. mtuBytes caps its datagrams; 0 is the provider's MTU.
+// openRaw opens an endpoint of the bare fabric, with datagrams of at most mtuBytes, where 0 means
+// the provider's MTU.
 func openRaw(open openDomainFunc, info *fabric.Info, mtuBytes int, wait waiting.Mode,
 ) (_ *rawPort, err error) {
 	depth := func(offered, most int) int {

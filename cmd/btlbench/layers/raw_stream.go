@@ -165,7 +165,7 @@ func (p *rawPort) streamServer(r *Round) error {
 	return nil
 }
 
-// phase sends until the limit, then flushes.
+// phase sends until the limit, and then flushes.
 func (s *rawStream) phase(l limit) error {
 	s.sending, s.flushed = true, false
 	end := s.sent + l.messages
@@ -238,7 +238,7 @@ func (s *rawStream) arrived(c *fabric.Completion) error {
 		if s.r.Verify {
 			s.r.Tally.check(s.p.arena.Bytes(c.Buf)[:c.Len], s.dataLen)
 		}
-		// The client of bibw has begun a phase: answer in kind.
+		// The client of the test bibw has begun a phase, so this side also sends.
 		if !s.sending && s.server && s.r.Test == plan.TestBiBW {
 			s.sending = true
 			s.pace.start(s.r.BytesPerNs, clock())
@@ -288,7 +288,7 @@ func (s *rawStream) control(kind uint64, echo int64) error {
 	return s.p.send(buf, s.controlLen)
 }
 
-// room is how many datagrams may be sent now.
+// room returns how many datagrams may be sent now.
 func (s *rawStream) room() int64 {
 	onTheWay := s.sent - s.lost - s.peerReceived
 	if onTheWay < 0 { // What was given up has arrived after all.
@@ -304,7 +304,7 @@ func (s *rawStream) room() int64 {
 	return s.window - (s.sent - s.windowStart)
 }
 
-// push sends a batch, at most most datagrams.
+// push sends a batch of at most most datagrams.
 func (s *rawStream) push(now mono.Time, most int64) error {
 	p := s.p
 	room := s.room()

@@ -41,7 +41,7 @@ type Reports struct {
 	out   chan Interval
 	spare chan *Hist // empty histograms; nil in tests of a flow
 
-	// Fields of the hot loop.
+	// The fields below belong to the hot loop.
 	next, begin, from mono.Time
 	last              Counts
 	total             func() Counts
@@ -63,7 +63,7 @@ func NewReports(every time.Duration, latency bool) *Reports {
 	return p
 }
 
-// Intervals delivers the intervals until Close.
+// Intervals delivers the intervals until Close is called.
 func (p *Reports) Intervals() <-chan Interval { return p.out }
 
 // Release returns the histogram of an interval for reuse after the reader has used it.
@@ -129,7 +129,7 @@ func (r *Round) endReports(now mono.Time) {
 	p.next, p.total = mono.Never, nil
 }
 
-// record notes a round trip.
+// record adds the time of a round trip.
 func (r *Round) record(roundTripNs int64) {
 	r.Meter.Hist.Record(roundTripNs)
 	if r.Reports != nil {

@@ -30,15 +30,15 @@ func newLimit(messages, durationNs int64, now mono.Time) limit {
 	return l
 }
 
-// Round is one side's state of a round. The engine runs it; other goroutines only call halt and
-// stop.
+// Round is one side's state of a round, which the engine runs while other goroutines only call halt
+// and stop.
 type Round struct {
 	plan.Spec
 	Server bool // this side answers
 
-	// Halted asks both sides to end at once; the session knows why.
+	// Halted asks both sides to end at once, for a reason that the session knows.
 	Halted atomic.Bool
-	// Stopped asks the server to end: the client has all it needs.
+	// Stopped asks the server to end, because the client has all results.
 	Stopped atomic.Bool
 
 	Meter Meter  // the client's measurement
@@ -65,7 +65,7 @@ func (r *Round) Finish(sent, loadSent uint64) {
 	r.Tally.Add(&r.loadTally)
 }
 
-// over says that the hot loops should end: one load each, of flags that rarely change.
+// over reports whether the hot loop should end, by two loads of rarely changed flags.
 func (r *Round) over() bool { return r.Halted.Load() || r.Stopped.Load() }
 
 // Meter has the client's measurements of a round.
@@ -107,7 +107,7 @@ type Usage struct {
 	Crowded uint64 `json:"crowded"`
 }
 
-// Add adds another span.
+// Add adds the usage of another span.
 func (u *Usage) Add(o Usage) {
 	u.WallNs += o.WallNs
 	u.CPUNs += o.CPUNs
@@ -135,7 +135,7 @@ func (u *Usage) Percent() float64 {
 	return math.Round(float64(u.CPUNs)/float64(u.WallNs)*1000) / 10
 }
 
-// stopwatch measures a span's usage.
+// stopwatch measures the usage of a span.
 type stopwatch struct {
 	wall        mono.Time
 	cpu         time.Duration
@@ -187,10 +187,11 @@ func collections() uint64 {
 	return sample[0].Value.Uint64()
 }
 
-// Errors of a round.
+// The errors below end a round.
 var (
 	// errSilent means that nothing arrived from the peer's bare endpoint for the peer time-out.
 	errSilent = errors.New("peer does not answer")
-	// ErrHalted: the session ended the round; its own error says why.
+	// ErrHalted means that the session has ended the round for a reason that is the session's
+	// error.
 	ErrHalted = errors.New("halted")
 )

@@ -86,7 +86,7 @@ func (q *runnerPort) Prepare(r *Round) (handle uint64, err error) {
 	})
 }
 
-// finish ends the round of what arrives.
+// finish ends the receiving part of the round.
 func (q *runnerPort) finish() error {
 	return q.run.Do(context.Background(), func(*btl.Module) error {
 		q.r = nil
@@ -182,7 +182,7 @@ func contextOf(r *Round) (context.Context, context.CancelFunc) {
 	return ctx, cancel
 }
 
-// Client measures a round: the calls of one goroutine.
+// Client measures a round by calls of one goroutine.
 func (q *runnerPort) Client(r *Round) error {
 	ctx, cancel := contextOf(r)
 	defer cancel()

@@ -32,7 +32,7 @@ func moduleConfig(cfg *Config) (btl.Config, error) {
 	return c, ApplySettings(&c, cfg.Set)
 }
 
-// ApplySettings applies NAME=VALUE pairs.
+// ApplySettings applies settings NAME=VALUE.
 func ApplySettings(c *btl.Config, settings []string) error {
 	for _, s := range settings {
 		name, value, _ := strings.Cut(s, "=")
@@ -78,7 +78,7 @@ func GrantSettings(settings []string, wait func(time.Duration) error) error {
 	return nil
 }
 
-// paramNames lists the transport's tunables.
+// paramNames lists the parameters of the transport.
 func paramNames() []string {
 	var names []string
 	for _, p := range btl.Params() {

@@ -24,7 +24,7 @@ type Config struct {
 	Impair        string   `json:"impair"`
 	Set           []string `json:"set"`
 	PeerTimeoutNs int64    `json:"peer_timeout_ns"`
-	// Wait is how both sides wait: a waiting.Mode by name, empty is busy.
+	// Wait is the name of the waiting.Mode of both sides, where empty means busy.
 	Wait string `json:"wait,omitempty"`
 	// TimeoutNs is the time limit for connecting the layers.
 	TimeoutNs int64 `json:"timeout_ns"`
@@ -67,10 +67,10 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-// Timeout bounds the connecting of the layers.
+// Timeout limits the time for connecting the layers.
 func (c *Config) Timeout() time.Duration { return time.Duration(c.TimeoutNs) }
 
-// wait is how the sides wait.
+// wait returns the waiting mode of the sides.
 func (c *Config) wait() waiting.Mode {
 	mode, err := waiting.ParseMode(c.Wait)
 	if err != nil {
@@ -82,7 +82,7 @@ func (c *Config) wait() waiting.Mode {
 // PeerTimeout is how long a peer may be silent before it counts as dead.
 func (c *Config) PeerTimeout() time.Duration { return time.Duration(c.PeerTimeoutNs) }
 
-// SideFacts describe a side for the report.
+// SideFacts describes a side for the report.
 type SideFacts struct {
 	Host     HostFacts        `json:"host"`
 	Provider InfoRecord       `json:"provider"`
@@ -92,7 +92,7 @@ type SideFacts struct {
 // openDomainFunc opens a domain of the side's provider, which injects the requested faults.
 type openDomainFunc func(fabric.DomainConfig) (fabric.Domain, error)
 
-// Side is one process' end of everything: the engine and the layers that it owns.
+// Side is the engine of one process with its layers.
 type Side struct {
 	Cfg    Config
 	cpu    int
@@ -175,7 +175,7 @@ func (s *Side) open() error {
 	return nil
 }
 
-// idle keeps the layers alive between rounds. The next round reports its errors.
+// idle keeps the layers alive between rounds, and the next round reports its errors.
 func (s *Side) idle() {
 	if s.btl == nil || s.btl.idle() != nil {
 		time.Sleep(idleNap)

@@ -16,7 +16,7 @@ type State struct {
 	Fabric []AttrRecord `json:"fabric"`
 }
 
-// PathRecord is a btl.Path with names for JSON. The times are 0 where nothing is measured.
+// PathRecord is a btl.Path with names for JSON, where a time of 0 was not measured.
 type PathRecord struct {
 	RoundTripUs   float64 `json:"round_trip_us"`
 	DeviationUs   float64 `json:"deviation_us"`

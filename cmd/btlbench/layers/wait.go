@@ -45,7 +45,7 @@ func newWaiter(mode waiting.Mode, sleep func(time.Duration) error) waiter {
 	}
 }
 
-// busy notes a poll that found something.
+// busy records that a poll has found something.
 func (w *waiter) busy() { w.empty, w.fresh, w.early = 0, true, false }
 
 // idle records an empty poll, and spins, yields or sleeps. idle reports whether it is time to call
@@ -95,7 +95,7 @@ func (w *waiter) sleepFrom(now mono.Time) {
 	w.policy.Slept(d, took, w.slack)
 }
 
-// sleepOn sleeps on a domain.
+// sleepOn sleeps on the descriptors of a domain.
 func sleepOn(dom fabric.Domain) func(time.Duration) error {
 	w, ok := dom.(fabric.Waiter)
 	if !ok {

@@ -6,7 +6,7 @@ import (
 	"gobtl/internal/mono"
 )
 
-// watchdog notices that nothing happens.
+// watchdog detects that a round makes no progress.
 type watchdog struct {
 	mark            uint64
 	since, lookedAt mono.Time
@@ -17,7 +17,7 @@ const (
 	// because after a longer time this process has not run. The transport judges its peer in the
 	// same way.
 	pauseShare = 32
-	// pauseLeast is the shortest such time: a sleep is none.
+	// pauseLeast is the shortest time that counts as a pause, and is longer than a sleep.
 	pauseLeast = sleepMost * 3 / 2
 )
 

@@ -46,7 +46,7 @@ type variant struct {
 	load  plan.Load
 }
 
-// String names the variant for people.
+// String returns the name of the variant as text.
 func (v variant) String() string {
 	if v.load == plan.LoadIdle {
 		return v.layer
@@ -69,7 +69,7 @@ func (b *Bench) Describe() {
 	b.Doc.Config.MTU = plan.Bytes(first.Side.Cfg.MTUBytes)
 }
 
-// Run measures everything.
+// Run performs all measurements.
 func (b *Bench) Run(ctx context.Context) error {
 	begin := time.Now()
 	defer func() { b.Doc.ElapsedS = report.Decimals(time.Since(begin).Seconds(), 3) }()
@@ -287,7 +287,7 @@ func (b *Bench) log(m *measurement, took time.Duration, h *layers.Hist) {
 	b.Log.Add(tag, now.Add(-took), now, h)
 }
 
-// intervals are those of a stream; *layers.Reports has them.
+// intervals gives the intervals of a stream, and is implemented by *layers.Reports.
 type intervals interface {
 	Intervals() <-chan layers.Interval
 	Release(*layers.Interval)
@@ -326,7 +326,7 @@ func together(streams []intervals, tell func(*layers.Interval)) {
 	}
 }
 
-// spec describes round i of a measurement.
+// spec returns the spec of round i of a measurement.
 func (b *Bench) spec(c *combination, v variant, i, rounds int) *plan.Spec {
 	f := b.Flags
 	part := f.Measured().Split(i, rounds)

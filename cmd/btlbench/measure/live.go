@@ -154,7 +154,7 @@ func (s *Stream) event(name string, data any) {
 	}
 }
 
-// Start writes what is going to be measured.
+// Start writes a description of the run.
 func (s *Stream) Start(d *Document) {
 	s.event("start", startRecord{d.Schema, d.Version, d.Command, d.Config, d.Sides})
 }

@@ -13,7 +13,7 @@ import (
 	"gobtl/cmd/btlbench/plan"
 )
 
-// The formats of a report.
+// The constants below are the formats of a report.
 const (
 	formatText    = "text"
 	FormatJSON    = "json"
@@ -21,7 +21,7 @@ const (
 	formatGobench = "gobench"
 )
 
-// Write writes the report in a format.
+// Write writes the report in the given format.
 func Write(w io.Writer, format string, d *Document) error {
 	switch format {
 	case FormatJSON:
@@ -103,7 +103,7 @@ var csvColumns = []struct {
 	{"streams", func(r *RunRecord) string { return strconv.Itoa(r.Streams) }},
 }
 
-// optional is a value that not every run has.
+// optional is a value that may be missing.
 func optional(x *float64) string {
 	if x == nil {
 		return ""

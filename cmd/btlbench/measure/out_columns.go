@@ -10,7 +10,7 @@ import (
 	"gobtl/cmd/btlbench/plan"
 )
 
-// column is one of a test's table.
+// column is one column of a test's table.
 type column struct {
 	name  string
 	value func(r *RunRecord) string
@@ -20,7 +20,7 @@ type column struct {
 	spare int
 }
 
-// columns are those of a test's table. Those that would be empty are left out.
+// columns returns the columns of a test's table that are not empty.
 func columns(test string, runs []RunRecord, verified bool) []column {
 	some := func(has func(*RunRecord) bool) bool {
 		return slices.ContainsFunc(runs, func(r RunRecord) bool { return has(&r) })
@@ -150,7 +150,7 @@ func microseconds(us float64) string {
 	return fmt.Sprintf("%.2f", us)
 }
 
-// flowColumns are the figures of a flow: what its test is about comes first.
+// flowColumns returns the columns for a flow, the most important one first.
 func flowColumns(test string) []column {
 	messages := count("messages", 8, func(r *RunRecord) int64 { return r.Iterations })
 	rate := column{name: "messages/s", value: func(r *RunRecord) string {

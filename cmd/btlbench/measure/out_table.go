@@ -15,7 +15,7 @@ import (
 	"gobtl/internal/report"
 )
 
-// writeTable writes the report for people: a line on each side, then a table per test.
+// writeTable writes the report as text, with a line for each side and a table for each test.
 func writeTable(w io.Writer, d *Document) error {
 	client, server := &d.Sides.Client, &d.Sides.Server
 	p := &client.Provider
@@ -148,7 +148,7 @@ func fitTable(list []column, runs []RunRecord, limit int) (rendered string, drop
 	}
 }
 
-// renderTable lays columns out.
+// renderTable formats columns as a table.
 func renderTable(list []column, runs []RunRecord) string {
 	t := report.Table{Heads: make([][]string, 1), Rows: make([][]string, len(runs))}
 	for i, c := range list {

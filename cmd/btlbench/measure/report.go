@@ -9,8 +9,8 @@ import (
 	"gobtl/internal/report"
 )
 
-// Schema names the form of the JSON report. Fields may be added under the same name; none changes
-// its meaning or goes away.
+// Schema is the name of the JSON form, which stays the same if fields are added but not if a field
+// changes its meaning.
 const Schema = "gobtl-bench/1"
 
 // Document is the report of a run. The JSON format writes all of it, and the other formats show
@@ -30,7 +30,7 @@ type Document struct {
 	Verbose bool `json:"-"` // the table shows what the sides knew and counted as well
 }
 
-// sides describe both ends.
+// sides describes both sides.
 type sides struct {
 	Client layers.SideFacts `json:"client"`
 	Server layers.SideFacts `json:"server"`
@@ -132,7 +132,7 @@ type roundRecord struct {
 	Rate       float64              `json:"messages_per_s"`
 	// LoadBandwidth is the bandwidth of the stream of lat_load.
 	LoadBandwidth float64 `json:"load_mb_per_s"`
-	// Streams are the shares of --parallel streams.
+	// Streams holds the values of single --parallel streams.
 	Streams []streamRecord `json:"streams,omitempty"`
 }
 

@@ -13,7 +13,7 @@ import (
 	"gobtl/cmd/btlbench/measure"
 )
 
-// Run is a report that was read.
+// Run is a report read from a file.
 type Run struct {
 	Number    int // on the page, from 1 on
 	Name      string
@@ -26,7 +26,7 @@ type Run struct {
 	Runs []measure.RunRecord `json:"runs"`
 }
 
-// fileBytesMax bounds a file that is read.
+// fileBytesMax is the maximum size of a report file.
 const fileBytesMax = 512 << 20
 
 // Read reads a report, which is the document of --format json or the lines of --json-stream.

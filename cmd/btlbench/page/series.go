@@ -18,7 +18,7 @@ type row struct {
 	*measure.RunRecord
 }
 
-// value is the figure that a test is about.
+// value returns the main value of a test.
 func (r row) value() float64 {
 	switch {
 	case r.Latency != nil:
@@ -29,7 +29,7 @@ func (r row) value() float64 {
 	return r.Bandwidth
 }
 
-// unit names the unit of value.
+// unit returns the unit of value.
 func unit(test string) string {
 	switch {
 	case plan.IsLatency(test):
@@ -107,7 +107,7 @@ func plots(test string, rows []row) (list []figure, err error) {
 	return list, nil
 }
 
-// title is the heading of a test.
+// title returns the heading of a test.
 func title(test string) string {
 	text := strings.NewReplacer(" of %s messages", "", ", half round trips in us", "").Replace(
 		plan.Title(test))
@@ -117,7 +117,7 @@ func title(test string) string {
 	return text
 }
 
-// seriesName names the run and layer of a row.
+// seriesName returns the name of a row's run and layer.
 func seriesName(r row) string { return fmt.Sprintf("%d %s", r.run.Number, r.Layer) }
 
 // windowKey is the name of a series of sizes, with windows, loads and streams if a test has several
@@ -136,7 +136,7 @@ func windowKey(r row, all []row) string {
 	return name
 }
 
-// lines are the lines of a series: its figure, and of a latency p99 as well.
+// lines returns the lines of a series, with a line for p99 if the value is a latency.
 func lines(rows []row, name string, key func(row) string, x func(row) float64,
 ) (list []report.Line) {
 	var line, tail report.Line

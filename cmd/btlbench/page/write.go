@@ -19,7 +19,7 @@ var pageHTML string
 
 var pageTemplate = template.Must(template.New("page").Parse(pageHTML))
 
-// section is what the page says of a test.
+// section is the part of the page for a test.
 type section struct {
 	ID, Title string
 	Heads     []string
@@ -86,7 +86,7 @@ func (s *section) table(rows []row, compared bool) {
 	}
 }
 
-// cells are those of a line of the table.
+// cells returns the cells of a line of the table.
 func (r row) cells(compared bool, first row) []string {
 	text := func(x float64) string {
 		return strconv.FormatFloat(report.Significant(x), 'f', -1, 64)

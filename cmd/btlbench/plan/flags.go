@@ -72,7 +72,7 @@ const (
 	gapMax        = time.Minute
 )
 
-// Validate is called by kong after parsing; its error is one of usage.
+// Validate is called by kong after parsing, and its errors are usage errors.
 func (f *Flags) Validate() error {
 	if f.Rounds == 0 {
 		f.Rounds = roundsDefault
@@ -194,7 +194,7 @@ func (f *Flags) Sizes(test string) []int {
 	}
 }
 
-// Measured is the amount of one measurement: all rounds of one test, size and layer.
+// Measured is the amount of one measurement, which has all rounds of one test, size and layer.
 func (f *Flags) Measured() Amount {
 	if f.Iterations > 0 {
 		return Amount{Messages: f.Iterations}

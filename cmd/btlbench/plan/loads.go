@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// windowList is a list of windows: messages in flight. Empty is the test's own default.
+// windowList is a list of windows (messages in flight), where an empty list means the test's own
+// default.
 type windowList []int
 
 const (
@@ -83,7 +84,7 @@ func (f *Flags) Windows(test string, sizeBytes int) []int {
 // alone, or as much as possible.
 type Load int
 
-// Loads that are no percentage.
+// The constants below are loads that are not a percentage.
 const (
 	LoadIdle Load = 0
 	LoadMax  Load = 101
@@ -91,7 +92,7 @@ const (
 
 const loadSizeMax Bytes = inFlightBytesMax / windowLoad
 
-// String writes a load as loadList reads it.
+// String formats a load as loadList parses it.
 func (l Load) String() string {
 	switch l {
 	case LoadIdle:
@@ -127,7 +128,7 @@ func (l *loadList) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// MarshalJSON writes the value as it was given.
+// MarshalJSON writes the text that was given.
 func (l loadList) MarshalJSON() ([]byte, error) {
 	texts := []string{}
 	for _, v := range l {

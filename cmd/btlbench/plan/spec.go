@@ -8,7 +8,7 @@ import (
 // Spec has the parameters of a round for both sides. A round is one run of one test, size and
 // layer.
 type Spec struct {
-	// Number tells the rounds of a session apart.
+	// Number identifies a round of a session.
 	Number    uint64 `json:"number"`
 	Test      string `json:"test"`
 	Layer     string `json:"layer"`
@@ -36,7 +36,7 @@ type Spec struct {
 	LoadBytes int  `json:"load_bytes,omitempty"`
 }
 
-// String names the round for people.
+// String returns a name of the round as text.
 func (s *Spec) String() string {
 	return fmt.Sprintf("%s %s (%s)", s.Test, SizeText(s.SizeBytes), s.Layer)
 }

@@ -31,7 +31,7 @@ const (
 	TestAtomicPost = "atomic_post" // many in flight, without the old value
 )
 
-// tests describes each test. A new test needs a line here.
+// tests describes each test, and a new test must be added here.
 var tests = []struct {
 	name, title               string
 	latency, pingPong, remote bool
@@ -70,7 +70,7 @@ var tests = []struct {
 	{name: TestAtomicPost, remote: true, title: "Atomic operations that return nothing"},
 }
 
-// AllTests lists them.
+// AllTests returns the names of all tests.
 var AllTests = func() (names []string) {
 	for i := range tests {
 		names = append(names, tests[i].name)
@@ -116,10 +116,10 @@ func IsAtomic(test string) bool {
 	return test == TestAtomicLat || test == TestAtomic || test == TestAtomicPost
 }
 
-// AtomicBytes is the size of that number.
+// AtomicBytes is the size of the number of an atomic operation.
 const AtomicBytes = 8
 
-// The layers.
+// The constants below are the layers.
 const (
 	LayerRaw  = "raw"  // the bare fabric endpoint
 	LayerBTL  = "btl"  // the transport
@@ -152,7 +152,7 @@ func (l *TestList) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// SizeBytesMax bounds a message.
+// SizeBytesMax is the maximum size of a message.
 const SizeBytesMax = usage.SizeBytesMax
 
 // Bytes is a number of bytes, such as 64K, in a flag.
@@ -236,7 +236,7 @@ func (a *Amount) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// MarshalJSON writes what was given.
+// MarshalJSON writes the text that was given.
 func (a Amount) MarshalJSON() ([]byte, error) {
 	if a.Time > 0 {
 		return json.Marshal(a.Time.String())
@@ -247,7 +247,7 @@ func (a Amount) MarshalJSON() ([]byte, error) {
 // Span is a time on a command line, such as 1s, 250ms, or a number of seconds.
 type Span time.Duration
 
-// Time is the span as a Duration.
+// Time returns the span as a Duration.
 func (s Span) Time() time.Duration { return time.Duration(s) }
 
 // UnmarshalText parses "10s", "250ms", "10" or "0.5".
@@ -276,7 +276,7 @@ func (a Amount) Split(i, n int) Amount {
 	return part
 }
 
-// BitRate is a number of bits a second.
+// BitRate is a number of bits per second.
 type BitRate float64
 
 const (
@@ -299,10 +299,10 @@ func (r *BitRate) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// BytesPerNs is the same in bytes a nanosecond.
+// BytesPerNs is the rate in bytes per nanosecond.
 func (r BitRate) BytesPerNs() float64 { return float64(r) / 8e9 }
 
-// CPUList is a list of CPU numbers. nil was not given; empty is "none".
+// CPUList is a list of CPU numbers, where nil means not given and empty means "none".
 type CPUList []int
 
 // CPUsMax is one more than the largest CPU number in the fixed mask of sched_setaffinity.

@@ -34,7 +34,7 @@ type ServerConfig struct {
 	// Clients is the number of clients that are served at the same time, at least 1, where each
 	// stream of a run counts as a client.
 	Clients int
-	// Once has the server end after one run.
+	// Once makes the server end after one run.
 	Once bool
 	// Opened is called for each side with the index of its client, and Log for each client.
 	Opened func(side *layers.Side, slot int)
@@ -43,7 +43,7 @@ type ServerConfig struct {
 	Served func(from net.Addr, list []*Served)
 }
 
-// ClientsMax bounds ServerConfig.Clients.
+// ClientsMax is the maximum of ServerConfig.Clients.
 const ClientsMax = 256
 
 // NewServer returns a server without clients.
@@ -115,7 +115,7 @@ func (s *Server) serveConn(ctx context.Context, conn *bounded.Guest) {
 	s.leave(slot, err)
 }
 
-// enter gives a client of a run a place: it waits a moment for one before to be gone.
+// enter adds a client of a run, and waits briefly for an earlier client to leave.
 func (s *Server) enter(run string) (slot int, err error) {
 	select {
 	case slot = <-s.slots:

@@ -99,7 +99,7 @@ type Outcome struct {
 	Server RoundResult
 }
 
-// Meters take what a round measures.
+// Meters receives the measurements of a round.
 type Meters struct {
 	Hist    *layers.Hist    // round trips; nil in tests of a flow
 	Reports *layers.Reports // intervals; nil for none

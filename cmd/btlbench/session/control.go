@@ -24,11 +24,11 @@ const (
 	// controlLineMax is the largest length of a line, which limits the memory that a peer can make
 	// this side use.
 	controlLineMax = 256 << 10
-	// runBytesMax bounds the name of a run.
+	// runBytesMax is the maximum length of a run's name.
 	runBytesMax = 64
 )
 
-// message is one line: a type, and the part that belongs to it.
+// message is one line, with a type and the content of that type.
 type message struct {
 	Type   string       `json:"type"`
 	Hello  *helloMsg    `json:"hello,omitempty"`
@@ -63,7 +63,7 @@ func (m *message) whole() bool {
 	return true
 }
 
-// The types of messages. The arrow shows the direction.
+// The constants below are the types of messages, with an arrow for the direction.
 const (
 	msgHello  = "hello"  // both
 	msgSetup  = "setup"  // -> server: open these layers
@@ -81,7 +81,7 @@ const (
 type helloMsg struct {
 	Magic   string `json:"magic"`
 	Version int    `json:"version"`
-	// Software is for people only.
+	// Software is only for display.
 	Software string `json:"software"`
 	// Run is equal in all connections of one run of a client, and differs between runs.
 	Run string `json:"run,omitempty"`
@@ -111,7 +111,7 @@ type stopMsg struct {
 	MeasuredNs int64  `json:"measured_ns,omitempty"`
 }
 
-// RoundResult is one side's share of a round.
+// RoundResult is one side's result of a round.
 type RoundResult struct {
 	Tally    layers.Tally    `json:"tally"`
 	Usage    layers.Usage    `json:"usage"`
@@ -121,7 +121,7 @@ type RoundResult struct {
 	Sent uint64 `json:"sent"`
 }
 
-// Errors of the control connection.
+// The errors below concern the control connection.
 var (
 	errProtocol = errors.New("control protocol violated")
 	errPeerGone = errors.New("peer died: it closed the control connection")
@@ -146,7 +146,7 @@ func newControlConn(conn net.Conn) *controlConn {
 	return &controlConn{conn: conn, lines: bounded.NewLines(conn, controlLineMax)}
 }
 
-// send writes a message, within the timeout.
+// send writes a message within the time-out.
 func (c *controlConn) send(m *message, timeout time.Duration) error {
 	line, err := json.Marshal(m)
 	if err != nil {

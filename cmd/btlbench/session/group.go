@@ -33,7 +33,7 @@ func Open(ctx context.Context, addr string, f *plan.Flags, o Options) (*Group, e
 	return g, nil
 }
 
-// Close ends all streams in good order.
+// Close ends all streams in order.
 func (g *Group) Close() {
 	var all sync.WaitGroup
 	for _, c := range g.clients {
@@ -42,10 +42,10 @@ func (g *Group) Close() {
 	all.Wait()
 }
 
-// First is the first stream; the others are like it.
+// First returns the first stream, which is like all other streams.
 func (g *Group) First() *Client { return g.clients[0] }
 
-// Sides are those of the streams at the client.
+// Sides returns the client's sides of the streams.
 func (g *Group) Sides() (list []*layers.Side) {
 	for _, c := range g.clients {
 		list = append(list, c.Side)
@@ -95,7 +95,7 @@ func firstReason(errs []error) (found error) {
 	return found
 }
 
-// gate opens when so many wait at it.
+// gate opens when the given number of goroutines wait.
 type gate struct {
 	lock           sync.Mutex
 	missing        int
@@ -122,7 +122,7 @@ func (g *gate) wait() error {
 	}
 }
 
-// shut says that not all will come.
+// shut records that not all goroutines will arrive.
 func (g *gate) shut() { g.once.Do(func() { close(g.closed) }) }
 
 // Sum combines the outcomes of the streams of a round. The histogram of the first outcome then

@@ -13,7 +13,8 @@ import (
 // Options are the settings of a side that the other side does not influence.
 type Options struct {
 	Node string // local address for the fabric; empty is that of the control connection
-	// CPUs are those of the hot loops: the sides of a process take them in turn. None is any.
+	// CPUs are the CPUs of the hot loops, which the sides of a process take in turn, or nil for any
+	// CPU.
 	CPUs    []int
 	Timeout time.Duration
 	Set     []string // tunables, NAME=VALUE; a server's
@@ -66,7 +67,7 @@ func newSession(conn *controlConn) *session {
 	return s
 }
 
-// fail ends the session: the round that runs is halted. The first reason counts.
+// fail ends the session and halts the present round, and only the first reason counts.
 func (s *session) fail(err error) {
 	s.failOnce.Do(func() {
 		s.failure = err
@@ -77,7 +78,7 @@ func (s *session) fail(err error) {
 	}
 }
 
-// err is why the session failed, or nil.
+// err is the reason why the session has failed, or nil.
 func (s *session) err() error {
 	select {
 	case <-s.failed:
@@ -87,7 +88,7 @@ func (s *session) err() error {
 	}
 }
 
-// begin makes r the round that fail halts.
+// begin makes r the round that fail will halt.
 func (s *session) begin(r *layers.Round) {
 	s.current.Store(r)
 	if s.err() != nil {

@@ -63,14 +63,14 @@ func (h *Host) cpuText() string {
 	return strings.Join(parts, ",")
 }
 
-// command describes a process to start.
+// command describes a process that is to be started.
 type command struct {
 	name string
 	args []string
 	env  []string // in addition to this process's
 }
 
-// Sizes of what is kept of a process's output.
+// The constants below are sizes of stored output of a process.
 const (
 	stdoutBytesMax = 4 << 20
 	stderrBytesMax = 8 << 10
@@ -168,7 +168,7 @@ func (p *process) describe(err error) error {
 	return fmt.Errorf("%w: %s", err, said)
 }
 
-// errLimit is a process that took too long.
+// errLimit means that a process took too long.
 var errLimit = errors.New("time limit exceeded")
 
 // bound is the context of one process.

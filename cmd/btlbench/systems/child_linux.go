@@ -68,7 +68,8 @@ func sessionOf(session int) []int {
 		if err != nil {
 			continue
 		}
-		// pid (name) state parent group session ...: the name may hold blanks and parentheses.
+		// The line has the form "pid (name) state parent group session ...", where name may contain
+		// blanks and parentheses.
 		at := strings.LastIndexByte(string(stat), ')')
 		fields := strings.Fields(string(stat[at+1:]))
 		if len(fields) > 3 && fields[0] != "Z" && fields[3] == strconv.Itoa(session) {
@@ -87,7 +88,7 @@ func listening(port int) bool {
 			continue
 		}
 		for line := range strings.Lines(string(data)) {
-			// number local remote state ...; 0A is LISTEN
+			// The line has the form "number local remote state ...", where state 0A is LISTEN.
 			fields := strings.Fields(line)
 			if len(fields) > 3 && strings.HasSuffix(fields[1], suffix) && fields[3] == "0A" {
 				return true

@@ -48,7 +48,7 @@ func (p *pair) Probe(context.Context, *Host) (string, error) {
 	return p.version, nil
 }
 
-// Cannot is empty: "pair" itself says what a layer cannot do.
+// Cannot returns nothing, because the command "pair" reports what a layer cannot do.
 func (p *pair) Cannot(Point) string { return "" }
 
 // testNames are the names of the workloads in the command "pair".

@@ -49,7 +49,7 @@ func (i *iperf) Probe(ctx context.Context, h *Host) (string, error) {
 	return firstMatch(iperfVersion, out), nil
 }
 
-// Limits of iperf3.
+// The constants below are limits of iperf3.
 const (
 	iperfWriteBytesMax    = 1 << 20
 	iperfDatagramBytesMax = 65507

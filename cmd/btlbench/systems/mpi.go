@@ -95,7 +95,7 @@ func (m *mpi) Measure(ctx context.Context, h *Host, points []Point) ([]Sample, e
 	for _, p := range points {
 		args = append(args, fmt.Sprintf("%s:%d:%d", p.Workload, p.SizeBytes, p.Window))
 	}
-	// The ranks pin themselves; mpirun sleeps.
+	// The ranks pin themselves, and mpirun only sleeps.
 	out, err := h.run(ctx, anyCPU, command{name: "mpirun", args: args, env: mpiEnv})
 	samples, parseErr := parseMPI(out, points)
 	if err == nil {

@@ -96,7 +96,7 @@ func (p *pingpong) Measure(ctx context.Context, h *Host, points []Point) ([]Samp
 	return samples, nil
 }
 
-// parsePingpong reads the column usec/xfer: half a mean round trip.
+// parsePingpong parses the column usec/xfer, which is half a mean round trip.
 func parsePingpong(out []byte) (float64, error) {
 	column := -1
 	for lines := bufio.NewScanner(bytes.NewReader(out)); lines.Scan(); {
@@ -113,7 +113,7 @@ func parsePingpong(out []byte) (float64, error) {
 	return 0, errors.New("fi_pingpong wrote no figures")
 }
 
-// positive parses a figure.
+// positive parses a positive number.
 func positive(text string) (float64, error) {
 	x, err := strconv.ParseFloat(text, 64)
 	if err == nil && !(x > 0) {

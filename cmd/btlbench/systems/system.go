@@ -12,17 +12,17 @@ import (
 // Workload is a kind of traffic.
 type Workload string
 
-// The workloads, in the order of the report.
+// The constants below are the workloads, in the order of the report.
 const (
 	Latency Workload = "latency"
 	Stream  Workload = "stream"
 	Rate    Workload = "rate"
 )
 
-// Workloads lists them.
+// Workloads lists all workloads.
 var Workloads = []Workload{Latency, Stream, Rate}
 
-// Point identifies what a figure measures: workload, size and so on.
+// Point identifies a measured value by workload, size and other properties.
 type Point struct {
 	Workload  Workload `json:"workload"`
 	SizeBytes int      `json:"size_bytes"`
@@ -48,7 +48,7 @@ type Sample struct {
 // Kind is the role of a system in the comparison.
 type Kind string
 
-// The kinds of systems.
+// The constants below are the kinds of systems.
 const (
 	KindBTL       Kind = "gobtl"     // the transport
 	KindRaw       Kind = "raw"       // the bare fabric below it
@@ -73,7 +73,7 @@ type Info struct {
 	RawID string `json:"-"`
 }
 
-// System is one thing to measure.
+// System is a system that is measured.
 type System interface {
 	Info() *Info
 	// Probe finds out whether the system is installed, and its version.
@@ -94,14 +94,14 @@ func (e *MissingError) Error() string { return e.What }
 type Program struct {
 	Self    string // its file
 	Version string
-	// Present says why a provider is not here.
+	// Present returns the reason why a provider is not available.
 	Present func(provider string) error
 }
 
 // Table is a class of systems to compare. The systems of one table are measured in one run.
 type Table string
 
-// The tables.
+// The constants below are the tables of the report.
 const (
 	Network Table = "network" // through the kernel's network
 	OneHost Table = "host"    // two processes of one host, by memory that they share
@@ -169,10 +169,10 @@ const ethernetMTU = 1500
 // inFlightBytesMax limits a stream's window in bytes, as in "btlbench pair".
 const inFlightBytesMax = 64 << 20
 
-// StreamWindow is the window of a stream: 64 messages, fewer of large ones.
+// StreamWindow returns the window of a stream, which is 64 messages, or fewer if they are large.
 func StreamWindow(sizeBytes int) int { return min(64, max(2, inFlightBytesMax/max(1, sizeBytes))) }
 
-// Points lists what to measure.
+// Points returns all points that are measured.
 func Points(quick bool) []Point {
 	const k, m = 1 << 10, 1 << 20
 	latency := []int{8, 64, 512, 1 * k, 4 * k, 16 * k, 64 * k, 256 * k, 1 * m}

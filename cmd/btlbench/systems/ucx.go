@@ -124,7 +124,8 @@ func (u *ucx) once(ctx context.Context, h *Host, point Point) (Sample, error) {
 	if point.Workload == Latency {
 		s.Value, s.MedianUs = f.meanUs, f.medianUs
 	} else {
-		// Its MB are of 1048576 bytes; the rate has no such doubt.
+		// The value is computed from the message rate, because an MB of ucx_perftest has 1048576
+		// bytes.
 		s.Value = f.perSecond * float64(point.SizeBytes) / 1e6
 	}
 	return s, nil

@@ -226,7 +226,7 @@ func plain(text []byte) string {
 	}, line)
 }
 
-// tell passes an event to the loop of the job. tell reports false if the loop has ended.
+// tell passes an event to the goroutine of the job, and returns false if that goroutine has ended.
 func (j *job) tell(e event) bool {
 	select {
 	case j.events <- e:

@@ -324,7 +324,7 @@ func (j *job) over(rank int) {
 	j.stderr.end(rank)
 }
 
-// fail asks all ranks to end the job. Only the first reason for the end counts.
+// fail asks all ranks to end, and only the first reason counts.
 func (j *job) fail(status int, format string, args ...any) {
 	if j.failed {
 		return

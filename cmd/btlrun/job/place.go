@@ -12,7 +12,7 @@ import (
 	"gobtl/launch/pmi"
 )
 
-// ErrHosts: the list of hosts is invalid.
+// ErrHosts means that the list of hosts is invalid.
 var ErrHosts = errors.New("invalid list of hosts")
 
 // Host is a machine on which ranks can run.

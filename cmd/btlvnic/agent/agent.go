@@ -41,7 +41,7 @@ type Config struct {
 	NoOffload bool
 	// Impair injects faults into received packets, for tests. A nil Impair injects no faults.
 	Impair *impair.Faults
-	// Log is called with a sentence for each event. Any goroutine may call Log.
+	// Log is called with a sentence for each event, by any goroutine.
 	Log func(format string, args ...any)
 }
 
@@ -404,7 +404,7 @@ func (a *Agent) do(ctx context.Context, fn func()) error {
 	}
 }
 
-// later queues fn for the control thread. later drops fn if the queue is full. Any thread may call
+// later queues fn for the control thread, and drops fn if the queue is full. Any thread may call
 // later.
 func (a *Agent) later(fn func()) {
 	select {

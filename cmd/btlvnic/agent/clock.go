@@ -60,5 +60,5 @@ func (i *idling) at(now mono.Time, n int) bool {
 	return false
 }
 
-// clock reads the monotonic clock. It is never 0.
+// clock reads the monotonic clock, which is never 0.
 func clock() mono.Time { return mono.Time(time.Since(clockBase)) + 1 }

@@ -40,7 +40,7 @@ func (d *dump) capture(f []byte, out bool) {
 	}
 }
 
-// ErrDumping: another client is already capturing the port.
+// ErrDumping means that another client is already capturing the port.
 var ErrDumping = errors.New("the port is being dumped already")
 
 // Dump writes the frames of a port to w as pcapng until ctx is done. The dump shows frames from the

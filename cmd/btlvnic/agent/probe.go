@@ -90,7 +90,7 @@ func (a *Agent) inject(p *port, frame []byte) {
 	})
 }
 
-// ErrNoAnswer: no agent has answered a probe.
+// ErrNoAnswer means that no agent has answered a probe.
 var ErrNoAnswer = errors.New("no answer")
 
 // Ping sends a probe to an Ethernet address through a port, and waits for the answer. Ping returns

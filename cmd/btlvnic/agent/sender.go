@@ -137,7 +137,7 @@ func (s *sender) turn() {
 	}
 }
 
-// work does the work of the method pass. The caller holds the lock.
+// work does the work of pass for a caller that holds the lock.
 func (s *sender) work() (frames int, err error) {
 	if p := s.agent.peers.Load(); p != s.link.seen {
 		s.learn(p)

@@ -17,7 +17,7 @@ import (
 // Schema is the name of the schema of the JSON lines.
 const Schema = "gobtl-mpibench/1"
 
-// ErrVerify: received data differ from the sent data.
+// ErrVerify means that received data differ from the sent data.
 var ErrVerify = errors.New("data differs")
 
 // Result is the result of a test for one message size and one number of ranks. A Result is written

@@ -186,7 +186,7 @@ func (s *system) line(j job, cfg *Config) (name string, args []string) {
 	return cfg.Beside.wrap(cfg.Programs.Mpibench, cfg.CPUs, name, args)
 }
 
-// takes reports whether a system can run a job. A TCP connection has two ends.
+// takes reports whether a system can run a job, because a TCP connection has only two ends.
 func (s *system) takes(j job) bool { return s.launcher != "" || j.ranks == 2 }
 
 // figures returns the number of values that a job measures.

@@ -45,7 +45,7 @@ type compareCmd struct {
 	UpdateDocs []string      `help:"Files to rewrite between calls:begin and calls:end." type:"path"`
 }
 
-// key is one cell of the table.
+// key identifies one cell of the table.
 type key struct {
 	workload int
 	system   string
@@ -89,7 +89,7 @@ func (c *compareCmd) Run() error {
 	return c.updateDocs(text)
 }
 
-// workloads are those that were asked for.
+// workloads returns the requested workloads.
 func (c *compareCmd) workloads() (list []workload) {
 	for _, w := range workloads(c.Duration) {
 		asked := len(c.Load) == 0
@@ -120,7 +120,7 @@ func (c *compareCmd) systems() (list []*system, err error) {
 	return list, nil
 }
 
-// updateDocs rewrites the parts of documents.
+// updateDocs replaces the tables of documents.
 func (c *compareCmd) updateDocs(text string) error {
 	machine := report.ThisMachine()
 	for _, name := range c.UpdateDocs {

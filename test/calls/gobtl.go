@@ -13,7 +13,7 @@ import (
 	_ "gobtl/fabric/udp" // the fabric that is measured
 )
 
-// The methods of the server.
+// The constants below are the methods of the server.
 const (
 	methodEcho   uint16 = 1 // by a goroutine of its own, as the other systems do
 	methodInline uint16 = 2 // by the one that drives

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/encoding"
 )
 
-// plain is a codec for bytes as they are: gRPC without the work of protocol buffers.
+// plain is a codec for plain bytes, without the work of protocol buffers.
 type plain struct{}
 
 func (plain) Name() string { return "plain" }

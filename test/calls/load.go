@@ -30,7 +30,7 @@ type result struct {
 // warmup is the time for which the callers call before the measurement.
 const warmup = 50 * time.Millisecond
 
-// run has the callers call, and measures.
+// run makes the callers call, and measures.
 func (l *load) run(c caller) (result, error) {
 	warm := *l
 	warm.duration, warm.gap = warmup, 0
@@ -80,7 +80,7 @@ func (l *latencies) record(took time.Duration) error {
 	return l.hist.RecordValue(int64(took))
 }
 
-// calls has the callers call for the duration.
+// calls makes the callers call for the duration.
 func (l *load) calls(c caller, measured *latencies) error {
 	until := time.Now().Add(l.duration)
 	errs := make([]error, l.callers)

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cpusMax is above the number of any processor.
+// cpusMax exceeds the number of any CPU.
 const cpusMax = 1024
 
 // pins holds the CPUs of the server and of the caller, or is nil if the processes are not pinned.

@@ -14,7 +14,8 @@ import (
 type Port struct {
 	Host *Host
 	Dev  string // "eth0" is a host's first port
-	// The port's addresses: 10.99.N.1 and .2 of cable N, and so on.
+	// The port's addresses are 10.99.N.1 or 10.99.N.2 for cable N, and corresponding IPv6
+	// addresses.
 	V4, V6, LinkLocal netip.Addr
 }
 

@@ -100,7 +100,7 @@ func setFeature(dev, name string, on bool) error {
 	if _, err := ethtool(fd, dev, unsafe.Pointer(&count)); err != nil {
 		return err
 	}
-	// struct ethtool_gstrings: cmd, string_set, len, then the names.
+	// The fields of struct ethtool_gstrings are cmd, string_set, len, and the names.
 	const room = 256
 	var names struct {
 		cmd, set, len uint32
@@ -139,7 +139,7 @@ func setFeature(dev, name string, on bool) error {
 	return fmt.Errorf("no such feature")
 }
 
-// ethtool does one SIOCETHTOOL request.
+// ethtool performs one SIOCETHTOOL request.
 func ethtool(fd int, dev string, request unsafe.Pointer) (answer uintptr, err error) {
 	var ifreq struct {
 		name [unix.IFNAMSIZ]byte

@@ -5,7 +5,7 @@ import (
 	"errors"
 )
 
-// The kinds of section 3.
+// The constants below are the kinds of section 3.
 const (
 	kFrag = iota + 1
 	kChunk
@@ -21,7 +21,7 @@ const (
 	kRetry
 )
 
-// The flags of section 3, and its marks.
+// The constants below are the flags and marks of section 3.
 const (
 	fAck   = 0x01
 	fPut   = 0x02
@@ -40,7 +40,7 @@ var errNoPacket = errors.New("no packet")
 
 var le = binary.LittleEndian
 
-// flagsOf is which flags a kind may carry.
+// flagsOf holds the flags that each kind may have.
 var flagsOf = [16]byte{
 	kFrag: fAck | fDup | fPut | fOp | fLater, kChunk: fAck | fDup | fPut | fOp,
 	kAck: fAck | fDup | fSack | fAsk, kNack: fAck | fDup, kPack: fAck | fDup,
@@ -348,7 +348,7 @@ func (p *packet) decodePing(b []byte) bool {
 	return true
 }
 
-// encode writes any packet, whole.
+// encode encodes a packet completely.
 func (p *packet) encode() []byte {
 	var x, body []byte
 	if p.chunk != nil {

@@ -56,7 +56,7 @@ func (c *conn) askFromHalfOpen() {
 	c.ask(0, c.far)
 }
 
-// learn is the table of rule 8: whether the packet is the peer's.
+// learn decides by the table of rule 8 whether a packet is the peer's.
 func (c *conn) learn(p *packet) bool {
 	x, h := p.hello, c.h
 	same := c.far == x.tag

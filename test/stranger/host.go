@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// options are what a stranger is like. Zero fields get a value of setDefaults.
+// options are the properties of a peer, and setDefaults sets zero fields.
 type options struct {
 	provider     string // "udp" or "ofi/udp": how addresses are written
 	mtu, command uint16
@@ -119,7 +119,7 @@ func newHost(seed uint64, opt options) (*host, error) {
 	return h, nil
 }
 
-// begin starts another life: nothing of the one before is known any more.
+// begin starts another incarnation, without the state of the previous one.
 func (h *host) begin() {
 	h.incarnation = h.dice.Uint64() | 1
 	h.conns, h.regions = map[uint64]*conn{}, map[uint64]*region{}

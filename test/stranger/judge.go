@@ -27,7 +27,7 @@ type law struct {
 	replaced map[uint32]bool // refused, so that another packet may come
 }
 
-// refuse notes that this side sends a Nack.
+// refuse records that this side sends a Nack.
 func (l *law) refuse(seq uint32) {
 	if l.replaced == nil {
 		l.replaced = map[uint32]bool{}

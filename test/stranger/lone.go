@@ -2,7 +2,7 @@ package stranger
 
 import "time"
 
-// Lone answers, section 6, from both sides.
+// The functions below implement lone replies of section 6 on both sides.
 
 // loneWait is the time for which the acknowledgement of a lone reply may be delayed.
 const loneWait = 40 * time.Millisecond
@@ -30,7 +30,7 @@ func (c *conn) loneCame(p *packet) {
 	}
 }
 
-// ackWait is how long an Ack alone may wait.
+// ackWait is the longest delay of a separate Ack.
 func (c *conn) ackWait() time.Duration {
 	if c.lone.holds {
 		return loneWait
@@ -45,7 +45,7 @@ func (c *conn) answersAlone(s *segment) bool {
 		len(c.flight) == 1 && c.owed && !c.lone.patient && !c.bye && c.opens()
 }
 
-// hasten ends the patience for a lone answer: something else is sent.
+// hasten ends the extended time-out of a lone reply, because another packet is sent.
 func (c *conn) hasten() {
 	for _, s := range c.flight {
 		if s.lone {
@@ -54,7 +54,7 @@ func (c *conn) hasten() {
 	}
 }
 
-// copyCame: a copy may say that a lone answer was lost.
+// copyCame handles a copy, which may mean that a lone reply was lost.
 func (c *conn) copyCame() {
 	for _, s := range c.flight {
 		switch {

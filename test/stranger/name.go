@@ -1,6 +1,6 @@
 package stranger
 
-// name is a module name, section 10.
+// name is a module name of section 10.
 type name struct {
 	provider      string
 	command, data []byte

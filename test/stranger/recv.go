@@ -317,7 +317,7 @@ func (c *conn) putAck(p *packet) {
 	}
 }
 
-// postAck sends an Ack alone.
+// postAck sends a separate Ack.
 func (c *conn) postAck(dup byte) {
 	c.postAckAs(&packet{kind: kAck, flags: dup, conn: c.far})
 }
@@ -367,7 +367,7 @@ func (c *conn) ranges(most int) (rs [][2]uint16) {
 	return slices.Clip(rs)
 }
 
-// progress is what a connection does by itself.
+// progress performs the timed actions of a connection.
 func (c *conn) progress(ticked bool) {
 	if ticked {
 		c.shake()

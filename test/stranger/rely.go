@@ -28,7 +28,7 @@ type rely struct {
 	noMemory int // refusals for want of it
 }
 
-// nextNo is the number behind another: 0 is none.
+// nextNo returns the number after another one, without 0.
 func nextNo(n uint32) uint32 {
 	if n++; n == 0 {
 		return 1
@@ -126,7 +126,7 @@ func (c *conn) tickCounted() {
 // between reports whether no fragment of this side is partly sent.
 func (c *conn) between() bool { return len(c.queue) == 0 || !c.queue[0].large }
 
-// onAckCounted is what an Ack says here: all up to a number has come, refused or not.
+// onAckCounted handles an Ack, which acknowledges everything up to a number, refused or not.
 func (c *conn) onAckCounted(p *packet) {
 	last := c.next - 1
 	if int32(p.ack-last) > 0 {
@@ -302,7 +302,7 @@ func (c *conn) judgeCounted(d *datagram, p *packet) {
 		case abrupt && p.seq != 0:
 			h.wrong("a Bye at once has number %d", p.seq)
 		case !abrupt && (p.kind != kFrag || p.tag != tagVoid):
-			// One more where the number is left out.
+			// The count may be larger by one if the number is left out.
 			if most := c.law.granted + 1; int32(c.expect-most) > 0 {
 				h.wrong("packet %d, and granted was up to %d", c.expect, c.law.granted)
 			}

@@ -39,7 +39,7 @@ func (w *waiter) finish(err error) {
 	}
 }
 
-// count is the bytes of a put with a notice.
+// count counts the bytes of a put with a notification.
 type count struct {
 	have, want int
 	notice     func()
@@ -145,7 +145,7 @@ func (c *conn) notify(op uint32) {
 	}
 }
 
-// place writes what a put brings.
+// place writes the bytes of a put.
 func (c *conn) place(r *region, offset uint64, b []byte) {
 	copy(r.mem[offset:], b)
 	if w := r.get; w != nil {
@@ -215,7 +215,7 @@ func (c *conn) mayChange(b []byte) (*region, byte) {
 	return c.reach(handle, offset, int(width), mayAtomic, uint64(width))
 }
 
-// change does what an Atomic asks for.
+// change performs an Atomic.
 func (c *conn) change(r *region, number uint32, b []byte) {
 	offset, operand, compare := le.Uint64(b[8:]), le.Uint64(b[16:]), le.Uint64(b[24:])
 	action, width, fetch := b[32], b[33], b[34]
@@ -298,7 +298,7 @@ func (c *conn) ask4(code byte, w *waiter, body []byte) *waiter {
 	return w
 }
 
-// get asks for bytes of a region of the peer; they come into w.r.mem.
+// get requests bytes of a region of the peer, which are written to w.r.mem.
 func (c *conn) get(handle, offset uint64, n int) *waiter {
 	r := c.h.expose(make([]byte, n), mayWrite)
 	r.only = c
@@ -308,7 +308,7 @@ func (c *conn) get(handle, offset uint64, n int) *waiter {
 	return c.ask4(4, w, append(le.AppendUint32(b, uint32(n)), 0, 0, 0, 0))
 }
 
-// atomic asks for the change of a number.
+// atomic requests the change of a number.
 func (c *conn) atomic(handle, offset, operand, compare uint64, action, width, fetch byte) *waiter {
 	var b []byte
 	for _, v := range []uint64{handle, offset, operand, compare} {

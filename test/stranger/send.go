@@ -18,7 +18,7 @@ type refused struct{ reason byte }
 
 func (r refused) Error() string { return fmt.Sprintf("stranger: refused, reason %d", r.reason) }
 
-// sent is what a packet number was used for.
+// sent is the use of a packet number.
 type sent struct {
 	seq   uint32
 	order uint64
@@ -120,7 +120,7 @@ func (c *conn) send(tag byte, data []byte) *message {
 	return c.give(&message{tag: tag, data: data})
 }
 
-// close sends a Bye behind all that was given: without a code, or with one of the owner.
+// close queues a Bye behind all messages, with or without a code of the application.
 func (c *conn) close(code uint16) {
 	m := &message{tag: tagBye, bare: true}
 	if code != 0 {
@@ -130,7 +130,7 @@ func (c *conn) close(code uint16) {
 	c.closing = true
 }
 
-// abort ends at once, with a code of section 8.
+// abort ends the connection at once, with a code of section 8.
 func (c *conn) abort(code uint16) {
 	p := &packet{
 		kind: kFrag, tag: tagBye, conn: c.far, seq: c.next, payload: le.AppendUint16(nil, code),
@@ -157,7 +157,7 @@ func (c *conn) failAll(err error) {
 	c.queue = nil
 }
 
-// pump sends what is allowed of what waits.
+// pump sends as many waiting messages as are allowed.
 func (c *conn) pump() {
 	if c.state != connected {
 		return
@@ -264,7 +264,7 @@ func (c *conn) tellsOfHeld(p *packet) bool {
 	})
 }
 
-// resend sends again what seems lost.
+// resend sends packets that seem lost again.
 func (c *conn) resend() {
 	n := 0
 	for seq := c.una; seq != c.next && n < again; seq++ {
@@ -284,7 +284,7 @@ func (c *conn) resend() {
 	}
 }
 
-// free is the acknowledgement of one packet.
+// free handles the acknowledgement of one packet.
 func (c *conn) free(seq uint32) {
 	s := c.flight[seq]
 	if s == nil {
@@ -300,7 +300,7 @@ func (c *conn) free(seq uint32) {
 	}
 }
 
-// closed counts one packet less of a message.
+// closed counts one acknowledged packet of a message.
 func (c *conn) closed(m *message) {
 	m.open--
 	if m.open > 0 || !m.cut {
@@ -383,7 +383,7 @@ func (c *conn) sackFits(p *packet) bool {
 	return true
 }
 
-// onNack is a refusal, section 8.
+// onNack handles a refusal of section 8.
 func (c *conn) onNack(p *packet) {
 	s := c.flight[p.seq]
 	if p.tag == 4 {
@@ -419,7 +419,7 @@ func (c *conn) onNack(p *packet) {
 	c.transmit(s)
 }
 
-// fail has no more of a message sent.
+// fail stops sending a message.
 func (c *conn) fail(m *message, err error) {
 	m.err = err
 	if !m.cut {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// The states of section 11.
+// The constants below are the states of section 11.
 const (
 	halfOpen = iota
 	connecting
@@ -293,7 +293,7 @@ func (c *conn) onHelloAck(d *datagram, p *packet) {
 	}
 }
 
-// know takes over what a Hello tells.
+// know stores the parameters of a Hello.
 func (c *conn) know(p *packet) {
 	x, o := p.hello, &c.h.opt
 	c.far, c.peerInc = x.tag, x.incarnation
@@ -447,7 +447,7 @@ func (h *host) onReturned(d *datagram, p *packet) {
 	c.answer(d.ch, x, c.addr[d.ch])
 }
 
-// promote is rule 10: the half-open endpoint has its tag back.
+// promote gives the half-open endpoint its tag again, by rule 10.
 func (c *conn) promote() bool {
 	c.state = connecting
 	c.deadline = c.h.now.Add(c.h.opt.handshake)
@@ -475,7 +475,7 @@ func (h *host) reject(d *datagram, x *hello, reason byte) {
 	h.post(d.ch, d.from, p.encode())
 }
 
-// end forgets the connection.
+// end removes the connection.
 func (c *conn) end(err error) {
 	if c.state == gone {
 		return

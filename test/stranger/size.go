@@ -2,7 +2,7 @@ package stranger
 
 import "time"
 
-// sizes is section 17: what datagrams this side may send.
+// sizes is the state of section 17, the sizes of datagrams that this side may send.
 type sizes struct {
 	size    int
 	asked   map[uint64]int

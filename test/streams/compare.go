@@ -30,7 +30,7 @@ type compareCmd struct {
 	UpdateDocs []string      `help:"Files to rewrite between streams:begin and streams:end." type:"path"`
 }
 
-// key is one cell of the table.
+// key identifies one cell of the table.
 type key struct{ path, load, system string }
 
 // Run is called by kong.
@@ -103,7 +103,7 @@ func (c *compareCmd) measureAll(p *path, at *ends, list []*system, cpus pins,
 	return nil
 }
 
-// updateDocs rewrites the parts of documents.
+// updateDocs replaces the tables of documents.
 func (c *compareCmd) updateDocs(text string) error {
 	machine := report.ThisMachine()
 	for _, name := range c.UpdateDocs {

@@ -21,7 +21,7 @@ type line struct {
 	loss          float64 // a share of the packets, at random
 }
 
-// packet is on its way.
+// packet is a packet in flight.
 type packet struct {
 	data []byte
 	due  time.Time

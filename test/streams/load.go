@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// The modes are the first byte of a stream: what the server does with the rest.
+// The constants below are the first byte of a stream, which selects what the server does.
 const (
 	modeEcho   = 'e' // answers 8 bytes with 8
 	modeBurst  = 'b' // answers burst writes of 8 bytes with 8
@@ -50,7 +50,7 @@ var loads = []*load{
 	{"idle", "1000 idle streams, memory of one, both sides", "B", false, idle},
 }
 
-// start opens a stream of a mode.
+// start opens a stream with a mode.
 func start(ctx context.Context, d dialer, mode byte) (net.Conn, error) {
 	c, err := d.open(ctx)
 	if err != nil {
@@ -78,7 +78,7 @@ func exchange(c net.Conn, count int) error {
 	return nil
 }
 
-// exchanges is how long an exchange takes: the median.
+// exchanges measures the median duration of an exchange.
 func exchanges(ctx context.Context, d dialer, mode byte, count int, each time.Duration,
 ) (time.Duration, error) {
 	c, err := start(ctx, d, mode)
@@ -154,7 +154,7 @@ func bulk(ctx context.Context, d dialer, each time.Duration) (result, error) {
 	return result{Value: rate}, nil
 }
 
-// busy has many streams written to at once.
+// busy writes to many streams at the same time.
 func busy(ctx context.Context, d dialer, each time.Duration) (result, error) {
 	const count, writeBytes = 100, 64 << 10
 	var (
@@ -228,7 +228,7 @@ func idle(ctx context.Context, d dialer, _ time.Duration) (result, error) {
 	return result{Value: (after - before) / count}, err
 }
 
-// serve does what a stream asks for.
+// serve does what the first byte of a stream selects.
 func serve(c net.Conn) error {
 	defer c.Close()
 	var mode [1]byte

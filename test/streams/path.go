@@ -13,7 +13,7 @@ import (
 	"gobtl/test/netns"
 )
 
-// path is what is between server and client.
+// path is the network between server and client.
 type path struct {
 	name, title string
 	loads       []string
@@ -48,7 +48,7 @@ func loopback(*stand, int) (*ends, error) {
 	return &ends{"127.0.0.1", run, run}, err
 }
 
-// between are the ends on two hosts.
+// between returns the ends on two hosts.
 func between(server, client *netns.Host, address string) (*ends, error) {
 	self, err := os.Executable()
 	on := func(h *netns.Host) func(args ...string) (*exec.Cmd, error) {
@@ -77,7 +77,7 @@ func lossy(s *stand, mtuBytes int) (*ends, error) {
 	return between(a.Host, b.Host, a.V4.String())
 }
 
-// far is a line played by this process.
+// far is a line that this process simulates.
 func far(s *stand, mtuBytes int) (*ends, error) {
 	lab := netns.New(s)
 	a, b := lab.Host("server"), lab.Host("client")
@@ -98,7 +98,7 @@ type stand struct {
 	errs     []error
 }
 
-// failure is why a stand broke down.
+// failure is the reason why a measurement failed.
 type failure struct{ error }
 
 // onStand runs measurements, and always removes the network afterwards.

@@ -13,7 +13,7 @@ import (
 	"github.com/quic-go/quic-go"
 )
 
-// protocol is what TLS is told that is spoken.
+// protocol is the protocol name for TLS.
 const protocol = "streams"
 
 // quicStream adds the missing methods of net.Conn to a QUIC stream.

@@ -17,7 +17,7 @@ import (
 // pace is the time between two actions of a malicious peer.
 const pace = 5 * time.Millisecond
 
-// Bads are all kinds of bad peers.
+// Bads lists all kinds of malicious peers.
 func Bads() []Bad {
 	return []Bad{
 		{"comes and goes", comesAndGoes},
@@ -28,7 +28,7 @@ func Bads() []Bad {
 	}
 }
 
-// openModule opens a module on the loopback.
+// openModule opens a module on the loopback interface.
 func openModule(cfg btl.Config) (*btl.Module, error) {
 	infos, err := fabric.GetInfo(fabric.Hints{Provider: "udp", Node: "127.0.0.1"})
 	if err != nil {
@@ -128,7 +128,7 @@ func comesAndGoes(ctx context.Context, to Target) error {
 	})
 }
 
-// junk sends bytes drawn at random.
+// junk sends random bytes.
 func junk(ctx context.Context, to Target) error {
 	random := rand.New(rand.NewPCG(1, 2))
 	return each(ctx, to, func(ctx context.Context, b *badPeer) {

@@ -184,7 +184,7 @@ func (e *ether) alive() error {
 	return nil
 }
 
-// burst sends frames to a host, if it is known.
+// burst sends frames to a host, if its address is known.
 func (h *etherHost) burst(now mono.Time, to uint32) error {
 	addr, known := h.addrs[to]
 	t := h.out.Tables()

@@ -15,7 +15,7 @@ import (
 	"gobtl/internal/report"
 )
 
-// Load is honest work.
+// Load is an honest program.
 type Load interface {
 	Name() string
 	Target() Target
@@ -35,10 +35,10 @@ type Target struct {
 	Leave func(life int) [][]byte
 }
 
-// Bad is a kind of bad peer.
+// Bad is a kind of malicious peer.
 type Bad struct {
 	Name string
-	// Run runs the bad peer until ctx ends.
+	// Run runs the malicious peer until ctx is cancelled.
 	Run func(ctx context.Context, to Target) error
 }
 
@@ -54,7 +54,7 @@ type Result struct {
 	Err                   error // why honest work has failed
 }
 
-// Run has pairs of windows take turns.
+// Run measures pairs of windows alternately.
 func Run(ctx context.Context, l Load, b Bad, pairs int, window time.Duration) Result {
 	r := Result{Load: l.Name(), Bad: b.Name}
 	var alone, beside, ratios []float64
@@ -102,7 +102,7 @@ func heapBytes() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// Table shows results.
+// Table formats results as a table.
 func Table(all []Result) string {
 	t := report.Table{
 		Heads: [][]string{{

@@ -28,7 +28,7 @@ type boardRound struct {
 	whole  chan struct{}
 }
 
-// boardJob is a rank's end of a board.
+// boardJob is a rank's access to a board.
 type boardJob struct {
 	*board
 	rank int
@@ -39,7 +39,7 @@ func (boardJob) Size() int      { return ranks }
 func (boardJob) NodeOf(int) int { return 0 }
 func (boardJob) Nodes() int     { return 1 }
 
-// Exchange gives a value to all ranks.
+// Exchange gives a value to all other ranks.
 func (j boardJob) Exchange(ctx context.Context, key string, value []byte) ([][]byte, error) {
 	j.mu.Lock()
 	r := j.rounds[key]

@@ -54,7 +54,7 @@ func (b *base) Err() error {
 	return nil
 }
 
-// goes has honest work go on until the end.
+// goes makes a Load work until the end.
 func (b *base) goes(work func(ctx context.Context) error) {
 	b.group.Go(func() {
 		for b.ctx.Err() == nil {
@@ -81,7 +81,7 @@ func (b *base) Close() error {
 	return err
 }
 
-// aim makes a module the target.
+// aim makes a module the target of the malicious peer.
 func (b *base) aim(m *btl.Module, leave func(life int) [][]byte) {
 	b.target = Target{Module: m.Name(), Address: m.Address(), Tag: tag, Leave: leave}
 }

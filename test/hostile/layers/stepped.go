@@ -20,7 +20,7 @@ func clock() func() mono.Time {
 	return func() mono.Time { return mono.Time(1).Add(time.Since(begin)) }
 }
 
-// openMessages is the messages of ranks: each sends to rank 0, which sends them back.
+// openMessages starts ranks that send messages to rank 0, which sends them back.
 func openMessages() (Load, error) {
 	b := newBase("pml")
 	now := clock()
@@ -71,7 +71,7 @@ func leaveEager(int) [][]byte {
 	return all
 }
 
-// exchange is the ranks of openMessages.
+// exchange holds the ranks of openMessages.
 type exchange struct {
 	b      *base
 	layers []*pml.Layer

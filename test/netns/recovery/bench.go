@@ -17,11 +17,11 @@ import (
 	"gobtl/test/netns"
 )
 
-// Options selects the measurements. Zero fields have good defaults.
+// Options selects the measurements, and zero fields have defaults.
 type Options struct {
 	Cases   []string // of Cases
 	Systems []string // their IDs
-	// More are further variants of gobtl: "id:profile=usnic,ack_delay=20us".
+	// More holds further variants of gobtl, such as "id:profile=usnic,ack_delay=20us".
 	More    []string
 	Rounds  int
 	Each    time.Duration // the measured time of a stream or a ping-pong
@@ -29,9 +29,9 @@ type Options struct {
 	Losses  []float64     // shares
 	Queues  []int         // bytes
 	Senders int           // of an incast
-	// IncastBytes is what each of them has to send.
+	// IncastBytes is the number of bytes that each sender sends.
 	IncastBytes int64
-	// Congestion is that of TCP.
+	// Congestion is the congestion control of TCP.
 	Congestion string
 	// Calm is the longest wait, before a measurement, for a machine without other load.
 	Calm time.Duration
@@ -39,7 +39,7 @@ type Options struct {
 	Progress func(done, total int, what string)
 }
 
-// Cases are the measurements.
+// Cases lists the measurements.
 var Cases = []string{"loss", "share", "incast", "pause", "clean"}
 
 func (o Options) withDefaults() Options {
@@ -99,7 +99,7 @@ func (o *Options) Quick() {
 	}
 }
 
-// System is something that is measured.
+// System is a system that is measured.
 type System struct {
 	ID, Label string
 	Kind      string // "btl", "tcp", "rxd"
@@ -168,7 +168,7 @@ type Sample struct {
 	Err                   string                       `json:",omitempty"`
 }
 
-// Result is everything that was measured.
+// Result holds all measurements.
 type Result struct {
 	Options    Options  `json:"-"`
 	Machine    []string // for people
@@ -185,7 +185,7 @@ type point struct {
 	measure func(s *Sample) error
 }
 
-// bench is a run.
+// bench is a run of all measurements.
 type bench struct {
 	Options
 	tb      netns.TB
@@ -233,7 +233,7 @@ func Run(tb netns.TB, o Options) (*Result, error) {
 	return r, nil
 }
 
-// times is how often a round measures a case.
+// times is how often each round measures a case.
 func (o *Options) times(c string) int {
 	if c == "clean" && o.Rounds > 1 {
 		return cleanTimes
@@ -290,7 +290,7 @@ func (b *bench) calm() {
 	}
 }
 
-// ticks reads the time of all processors: that without work, and all.
+// ticks reads the idle time, and the total time, of all CPUs.
 func ticks() (idle, total float64) {
 	stat, err := os.ReadFile("/proc/stat")
 	if err != nil {

@@ -73,13 +73,13 @@ func start(p netns.Port, sp Spec) (*child, error) {
 	return c, nil
 }
 
-// tell steers the role: "go".
+// tell sends a command such as "go" to the process.
 func (c *child) tell(word string) error {
 	_, err := io.WriteString(c.in, word+"\n")
 	return err
 }
 
-// hear waits for an event.
+// hear waits for an event of the process.
 func (c *child) hear(event string, limit time.Duration) (message, error) {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
@@ -142,7 +142,7 @@ func snmp(pid int) (map[string]uint64, error) {
 	return nil, errors.New("no counters of UDP")
 }
 
-// party is a role at a port.
+// party is a process at a port.
 type party struct {
 	at     netns.Port
 	server int // of a client: the index of its server

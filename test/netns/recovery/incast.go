@@ -12,7 +12,7 @@ import (
 // incastBytes is the size of the messages of an incast.
 const incastBytes = 64 << 10
 
-// incastTime is how long the senders may take.
+// incastTime is the longest time for the senders.
 const incastTime = 15 * time.Second
 
 // incast makes many hosts send to one host at once, through a router.

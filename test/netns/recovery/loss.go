@@ -190,7 +190,7 @@ func listening(pid, port int) error {
 				return err
 			}
 			for line := range strings.Lines(string(table)) {
-				// number local remote state ...; 0A is LISTEN
+				// The line has the form "number local remote state ...", where state 0A is LISTEN.
 				f := strings.Fields(line)
 				if len(f) > 3 && strings.HasSuffix(f[1], suffix) && f[3] == "0A" {
 					return nil

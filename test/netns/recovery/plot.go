@@ -9,7 +9,7 @@ import (
 	"gobtl/internal/report"
 )
 
-// colors tell the systems apart.
+// colors holds a colour for each system.
 var colors = map[string]color.Color{
 	"usnic": report.SkyBlue, "adaptive": report.Blue, "fixed": report.Green,
 	"tcp": report.Vermilion, "rxd": report.Grey,

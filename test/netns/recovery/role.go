@@ -25,7 +25,7 @@ type Spec struct {
 	Provider string // of the fabric, "udp" by default
 	Peer     string // what the server gave as its Name
 	Set      []string
-	// Echo has a server answer each message.
+	// Echo makes a server answer each message.
 	Echo bool
 	// Tag distinguishes the messages of a sender from those of other senders.
 	Tag         int
@@ -51,7 +51,7 @@ type Report struct {
 	Start, End int64 `json:",omitempty"` // the measured time
 	Messages   int   `json:",omitempty"`
 	Bytes      int64 `json:",omitempty"`
-	// Ticks are a server's deliveries.
+	// Ticks are the numbers of bytes that a server has received.
 	Ticks    []Tick            `json:",omitempty"`
 	Latency  *Latency          `json:",omitempty"`
 	Counters map[string]uint64 `json:",omitempty"` // during the measured time; a server's: all
@@ -124,7 +124,7 @@ func (s *steering) alarm() {
 	}
 }
 
-// onWake sets what ends a sleep of the role.
+// onWake sets the function that ends a sleep of the process.
 func (s *steering) onWake(f func()) {
 	s.mu.Lock()
 	s.wake = f
@@ -133,7 +133,7 @@ func (s *steering) onWake(f func()) {
 
 func (s *steering) say(m message) error { return s.out.Encode(m) }
 
-// RoleMain is the program of a host. args is a Spec as JSON.
+// RoleMain is the program of a process on a host, where args is a Spec as JSON.
 func RoleMain(spec string, in io.Reader, out io.Writer) error {
 	s := steer(in, out)
 	var sp Spec
@@ -189,7 +189,7 @@ type ledger struct {
 	next  int64
 }
 
-// every is the time between two ticks.
+// every is the interval between two ticks.
 const every = 5 * time.Millisecond
 
 func (l *ledger) add(tag, n int) {

@@ -15,7 +15,7 @@ import (
 	_ "gobtl/fabric/udp" // registers the family
 )
 
-// The tags of the messages: an echo, and from firstTag on the streams.
+// The constants below are the tags of messages, for echoes and, from firstTag on, for streams.
 const (
 	tagEcho  btl.Tag = 1
 	firstTag btl.Tag = 2
@@ -25,7 +25,7 @@ const (
 // spin is how long a process polls before it sleeps, as runner.Runner does.
 const spin = 50 * time.Microsecond
 
-// btlHost is a module with its loop.
+// btlHost is a module with the loop that drives it.
 type btlHost struct {
 	m      *btl.Module
 	sp     Spec
@@ -117,7 +117,7 @@ func (h *btlHost) counters() map[string]uint64 {
 			all[c.String()] = n
 		}
 	}
-	// The sums that tables want, under short names.
+	// The tables use these sums under short names.
 	all["sent"], all["resent"], all["duplicates"] = stats.SegmentsSent(), stats.Retransmits(),
 		stats.Duplicates()
 	return all
@@ -174,7 +174,7 @@ func (h *btlHost) serve() error {
 	}})
 }
 
-// echo sends the echoes that are owed.
+// echo sends the echoes that are due.
 func (h *btlHost) echo(now btl.Time) {
 	for len(h.owed) > 0 {
 		var b [8]byte

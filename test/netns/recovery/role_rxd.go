@@ -30,7 +30,7 @@ type rxdHost struct {
 	caps fabric.Caps
 	free []fabric.Buf
 	peer fabric.Addr
-	// idle counts the polls that found nothing.
+	// idle counts the polls without an event.
 	idle int
 	ledger
 }
@@ -67,7 +67,7 @@ func rxdRole(sp Spec, s *steering) error {
 	if err != nil {
 		return err
 	}
-	// Not closed: rxd may wait for a peer that has gone.
+	// The endpoint is not closed, because rxd may wait for a peer that has gone.
 	switch sp.Role {
 	case "serve":
 		return h.serve()
@@ -103,7 +103,7 @@ func (h *rxdHost) poll(got func(b []byte) error) error {
 	return err
 }
 
-// send posts a message; false: no room now.
+// send posts a message, and returns false if there is no room now.
 func (h *rxdHost) send(sizeBytes int) (bool, error) {
 	if len(h.free) == 0 {
 		return false, nil

@@ -11,7 +11,7 @@ import (
 	"gobtl/test/netns"
 )
 
-// The bottleneck.
+// The constants below describe the bottleneck.
 const (
 	linkBitsPerS = 100e6
 	linkRate     = "100mbit"
@@ -57,7 +57,7 @@ func (b *bench) narrow() (n narrow) {
 	return n
 }
 
-// queueCounts are of the bottleneck's queue.
+// queueCounts are counters of the bottleneck's queue.
 type queueCounts struct{ Bytes, Packets, Drops float64 }
 
 func (n narrow) counts() (queueCounts, error) {

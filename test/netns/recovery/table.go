@@ -24,7 +24,7 @@ func machine(o Options) []string {
 	}
 }
 
-// place is where a figure stands in the tables.
+// place identifies a cell of the tables.
 type place struct{ measured, setting, system, key string }
 
 // rounds holds the values of a table cell by round.
@@ -39,7 +39,7 @@ func (r *Result) rounds(p place) map[int]float64 {
 	return all
 }
 
-// Median is that of the rounds' values; ok is false if there are none.
+// Median returns the median of the rounds' values, where ok is false if there are none.
 func (r *Result) Median(c, setting, system, key string) (value float64, ok bool) {
 	all := slices.Collect(maps.Values(r.rounds(place{c, setting, system, key})))
 	return report.Median(all), len(all) > 0
@@ -58,7 +58,7 @@ func (r *Result) ratio(of, to place) (value float64, ok bool) {
 	return report.Median(all), len(all) > 0
 }
 
-// column is one of a table.
+// column is a column of a table.
 type column struct {
 	head string
 	key  string
@@ -184,7 +184,7 @@ func (r *Result) table(b *bytes.Buffer, c string) {
 	if len(keys) == 0 {
 		return
 	}
-	// Settings stay in order; the systems of one stand together.
+	// Settings stay in order, and the systems of one setting stand together.
 	settings := report.InOrder(keys, func(k *key) string { return k.setting })
 	slices.SortStableFunc(keys, func(a, b key) int {
 		return slices.Index(settings, a.setting) - slices.Index(settings, b.setting)

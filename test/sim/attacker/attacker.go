@@ -57,7 +57,7 @@ type Config struct {
 	Targets []*sim.Node
 	// Rate is the mean time between two actions of the attacker, and 0 means 100 us.
 	Rate time.Duration
-	// Until is when the attack ends.
+	// Until is the time at which the attack ends.
 	Until mono.Time
 	// Regions are the memory regions of the targets that an Insider or a TagThief knows. The
 	// attacker never writes inside these regions.
@@ -95,7 +95,7 @@ func Forged(message []byte) bool {
 // packetBytesMax is the size of the largest packet that the attacker sends or stores.
 const packetBytesMax = 1472
 
-// Attacker is an attack that is under way.
+// Attacker is an attack in progress.
 type Attacker struct {
 	cfg  Config
 	rng  *rand.Rand
@@ -130,7 +130,7 @@ func New(cfg Config) *Attacker {
 	return a
 }
 
-// schedule sets the time of the next act.
+// schedule sets the time of the next action.
 func (a *Attacker) schedule() {
 	at := a.cfg.Net.Now().Add(1 + time.Duration(a.rng.Int64N(2*int64(a.cfg.Rate))))
 	if at < a.cfg.Until {
@@ -138,7 +138,7 @@ func (a *Attacker) schedule() {
 	}
 }
 
-// act is one act of the attack.
+// act performs one action of the attack.
 func (a *Attacker) act() {
 	switch a.cfg.Mode {
 	case Replayer:
@@ -157,7 +157,7 @@ func (a *Attacker) act() {
 	a.schedule()
 }
 
-// See takes an event of the network: the attacker overhears it if its mode can.
+// See receives an event of the network, which the attacker overhears if its mode allows it.
 func (a *Attacker) See(e *sim.Event) {
 	if e.Kind != sim.KindSent {
 		return
@@ -306,7 +306,7 @@ func (a *Attacker) anySource() sim.Port {
 	return a.anyTarget()
 }
 
-// chance is true with probability 1/n.
+// chance returns true with probability 1/n.
 func (a *Attacker) chance(n int) bool { return a.rng.IntN(n) == 0 }
 
 func (a *Attacker) num() seq.Num { return seq.Num(a.rng.Uint32()) }

@@ -5,7 +5,7 @@ import (
 	"gobtl/frag"
 )
 
-// flood sends Hellos of ever new strangers.
+// flood sends Hellos of many unknown senders.
 func (a *Attacker) flood() {
 	for range 1 + a.rng.IntN(4) {
 		from, to := a.anySource(), a.anyTarget()
@@ -93,7 +93,7 @@ func (a *Attacker) showCookies() {
 	}
 }
 
-// fillHello draws what a Hello says.
+// fillHello draws the content of a Hello.
 func (a *Attacker) fillHello() {
 	cmd, data := a.namesOf()
 	a.hello = frag.Hello{

@@ -118,7 +118,7 @@ func (a *Attacker) answer(e *sim.Event) {
 	s.link.hear(h)
 }
 
-// learn reads what the target says of itself.
+// learn reads the target's parameters from a packet.
 func (a *Attacker) learn(h *frag.Header, payload []byte) {
 	s := &a.self
 	var hello frag.Hello
@@ -134,7 +134,7 @@ func (a *Attacker) learn(h *frag.Header, payload []byte) {
 // hear stores the numbers of a packet that the target has sent.
 func (l *link) hear(h *frag.Header) {
 	if h.Flags&frag.FlagAck != 0 {
-		// A jump means that base was a guess.
+		// A jump means that base was wrong.
 		if d := (h.Ack + 1).Sub(l.base); d > 0 || d < -1<<16 {
 			l.base = h.Ack + 1
 			if l.next = l.next.Max(l.base); d < 0 {

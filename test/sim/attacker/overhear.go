@@ -102,7 +102,7 @@ func (t *tracks) addCookie(e *sim.Event, payload []byte, tag uint64) {
 	t.baked++
 }
 
-// cookie draws one that was overheard.
+// cookie draws an overheard cookie.
 func (t *tracks) cookie(rng *rand.Rand) (overheardCookie, bool) {
 	if t.baked == 0 {
 		return overheardCookie{}, false

@@ -78,7 +78,7 @@ func (a *Attacker) parts(l *link, datagram []byte) {
 	}
 }
 
-// part sends a slice of nothing.
+// part sends a slice of a packet that does not exist.
 func (a *Attacker) part(l *link, h *frag.Header, offset, total, n int) {
 	head := frag.PutPart(a.buf, h, offset, total, n)
 	fill(a.buf[head:][:n], Filler)

@@ -24,7 +24,7 @@ type Cluster struct {
 	StepsMax uint64 // bounds them, so that what goes wrong ends; 0: no bound
 }
 
-// Errors of Step and Until.
+// The errors below are returned by Step and Until.
 var (
 	ErrSteps   = errors.New("no end after so many events")
 	ErrPending = errors.New("nothing is pending any more")
@@ -40,7 +40,7 @@ func New(cfg sim.Config) (*Cluster, error) {
 	return &Cluster{Network: nw}, nil
 }
 
-// Add makes a host, on which nothing runs yet.
+// Add makes a host without a running module.
 func (c *Cluster) Add(name string) *Host {
 	h := &Host{Node: c.Node(name), cluster: c}
 	c.Hosts = append(c.Hosts, h)
@@ -81,10 +81,10 @@ func (c *Cluster) Until(end mono.Time, cond func() bool) error {
 	return nil
 }
 
-// Advance lets d of time pass.
+// Advance lets the time d pass.
 func (c *Cluster) Advance(d time.Duration) { c.RunUntil(c.Now().Add(d)) }
 
-// each asks all modules, up to the first error.
+// each calls a function for all modules, up to the first error.
 func (c *Cluster) each(ask func(*btl.Module) error) error {
 	for _, h := range c.Hosts {
 		if h.Mod == nil {
@@ -154,7 +154,7 @@ func (h *Host) Start(judge Judge) {
 	h.Run(h)
 }
 
-// Progress makes a host a sim.Process: its module, and the judge.
+// Progress makes a host a sim.Process, with its module and the judge.
 func (h *Host) Progress(now mono.Time) (int, error) {
 	n, err := h.Mod.Progress(now)
 	if h.judge != nil {
@@ -163,7 +163,7 @@ func (h *Host) Progress(now mono.Time) (int, error) {
 	return n, err
 }
 
-// Deadline is the module's.
+// Deadline is the module's deadline.
 func (h *Host) Deadline() mono.Time {
 	if h.Mod == nil {
 		return mono.Never
@@ -192,13 +192,13 @@ func (h *Host) Connect(to *Host, limit time.Duration) (*btl.Endpoint, error) {
 	return ep, nil
 }
 
-// Crash simulates the death of the process. No peer is told.
+// Crash simulates the death of the process, without a message to any peer.
 func (h *Host) Crash() {
 	h.Node.Crash()
 	h.Mod = nil
 }
 
-// Stop closes the module in an instant.
+// Stop closes the module at once.
 func (h *Host) Stop() error {
 	if h.Mod == nil {
 		return nil

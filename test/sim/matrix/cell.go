@@ -11,7 +11,7 @@ import (
 	"gobtl/reliability"
 )
 
-// The axes of the matrix.
+// The variables below are the axes of the matrix.
 var (
 	rtts     = []time.Duration{50 * time.Microsecond, time.Millisecond, 20 * time.Millisecond}
 	rates    = []int64{100e6, 1e9, 10e9}       // bits per second
@@ -77,7 +77,7 @@ func Cells() []Cell {
 	return all
 }
 
-// String names the cell: "1ms 1G queue 0.25 loss 0.1% reorder 5%".
+// String returns a name such as "1ms 1G queue 0.25 loss 0.1% reorder 5%".
 func (c Cell) String() string {
 	return fmt.Sprintf("%s loss %s reorder %s", c.line(), percent(c.Loss), percent(c.Reorder))
 }

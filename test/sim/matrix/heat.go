@@ -35,7 +35,7 @@ func Maps() []Map {
 // late is 1 for a latency of half a round trip, and decreases by 1 with each doubling.
 func late(r *Result, x float64) float64 { return 1 - math.Log2(2*x/us(r.RTT))/8 }
 
-// SVG draws the map.
+// SVG draws the map as SVG.
 func (m *Map) SVG(results []Result) (string, error) {
 	col := columns[slices.IndexFunc(columns, func(c column) bool { return c.name == m.col })]
 	rows, across := axes(results)

@@ -39,7 +39,7 @@ type Result struct {
 	P999 time.Duration `json:"p999Ns"`
 }
 
-// Effort is how much a measurement sends.
+// Effort is the amount of data that a measurement sends.
 type Effort struct {
 	// RoundTrips is the length of a stream in round trips, limited to PacketsMin to PacketsMax
 	// packets and to TimeMax of virtual time.
@@ -70,7 +70,7 @@ func (e Effort) volume(c Cell) (sizeBytes int, limit time.Duration) {
 	return packets * chunkBytes, max(e.TimeMax, time.Duration(e.RoundTrips)*c.RTT)
 }
 
-// Measure runs a cell. memory is reused; nil makes new memory.
+// Measure measures a cell, and reuses memory unless it is nil.
 func Measure(c Cell, profile string, e Effort, memory *sim.Memory) (Result, error) {
 	r := Result{Profile: profile, Cell: c, MessageBytes: e.MessageBytes}
 	if r.MessageBytes == 0 {
@@ -101,7 +101,7 @@ func (c Cell) pairs(count int, profile string, memory *sim.Memory) (*world, []pa
 	if err != nil {
 		return nil, nil, err
 	}
-	// Twice a window of send buffers: one endpoint may have seven eighths of them.
+	// There are two windows of send buffers, because one endpoint may have seven eighths of them.
 	cfg := btl.Config{Profile: profile, SendBuffers: 2 * reliability.WindowDefault}
 	there, back := new(sim.Line), new(sim.Line)
 	all := make([]pair, count)
@@ -122,7 +122,7 @@ func (c Cell) pairs(count int, profile string, memory *sim.Memory) (*world, []pa
 
 // stream starts an endless stream of messages of one size.
 func (p *pair) stream(messageBytes int) {
-	// Two windows of messages: there is always one to send.
+	// With two windows of messages, there is always a message to send.
 	depth := 2 * reliability.WindowDefault / packetsOf(messageBytes)
 	p.to.ofBytes = messageBytes
 	newStream(p.ep, messageBytes, depth).start(p.from)
@@ -150,7 +150,7 @@ func (w *world) delivered(sizeBytes int, limit time.Duration, to ...*host) []flo
 	return rates
 }
 
-// measureOne is one stream: a quarter to get going, the rest is measured.
+// measureOne measures one stream, after a quarter of its time.
 func (r *Result) measureOne(e Effort, memory *sim.Memory) error {
 	w, all, err := r.pairs(1, r.Profile, memory)
 	if err != nil {
@@ -190,7 +190,7 @@ func (r *Result) measureTwo(e Effort, memory *sim.Memory) error {
 	return w.check()
 }
 
-// jain is Jain's index of fairness: 1 if all get the same, 1/n if one gets all.
+// jain is Jain's index of fairness, which is 1 if all are equal and 1/n if one has everything.
 func jain(rates []float64) float64 {
 	var sum, squares float64
 	for _, x := range rates {
@@ -203,7 +203,7 @@ func jain(rates []float64) float64 {
 	return sum * sum / (float64(len(rates)) * squares)
 }
 
-// measurePings is a ping-pong on the idle path.
+// measurePings measures a ping-pong on the idle path.
 func (r *Result) measurePings(e Effort, memory *sim.Memory) error {
 	w, all, err := r.pairs(1, r.Profile, memory)
 	if err != nil {
@@ -222,14 +222,14 @@ func (r *Result) measurePings(e Effort, memory *sim.Memory) error {
 	return w.check()
 }
 
-// quantiles sorts.
+// quantiles sorts the values and returns their quantiles.
 func quantiles(took []time.Duration) (p50, p99, p999 time.Duration) {
 	slices.Sort(took)
 	at := func(q float64) time.Duration { return took[min(int(q*float64(len(took))), len(took)-1)] }
 	return at(0.5), at(0.99), at(0.999)
 }
 
-// Text is the result in a line.
+// Text returns the result as a line of text.
 func (r *Result) Text() string {
 	return fmt.Sprintf("%-45v %7d B %-9s %5.1f%% of %7.1f Mbit/s, resent %.2f%%, spurious %.2f%%; "+
 		"two: Jain %.3f, %.1f%%; 8 B: %v %v %v", r.Cell, r.MessageBytes, r.Profile, 100*r.Share,

@@ -13,7 +13,7 @@ import (
 	"gobtl/internal/report"
 )
 
-// column is a figure of a Result.
+// column is a value of a Result.
 type column struct {
 	name    string // in the CSV's first line, with its unit
 	table   string // above a column of the table; empty: not there
@@ -22,7 +22,7 @@ type column struct {
 	text    func(x float64) string
 }
 
-// columns are the figures in all outputs.
+// columns lists the values of all outputs.
 var columns = []column{
 	{"goodput_mbit", "", "", func(r *Result) float64 { return r.Goodput * 8 / 1e6 }, decimals(3)},
 	{"share", "goodput", "goodput", func(r *Result) float64 { return r.Share }, percents},
@@ -149,7 +149,7 @@ func cells(title func(*column) string, profiles, row []string, text func(*column
 	return row
 }
 
-// heads returns the two rows above a table: figures, and below each the profiles.
+// heads returns the two header rows of a table, with the values and the profiles.
 func heads(title func(*column) string, profiles []string, names ...string) [][]string {
 	first := cells(title, profiles, make([]string, len(names)), func(col *column, p string) string {
 		if p == profiles[0] {

@@ -11,7 +11,7 @@ import (
 	"gobtl/test/sim/cluster"
 )
 
-// Tags of the applications.
+// The constants below are tags of the applications.
 const (
 	tagStream btl.Tag = 1
 	tagPing   btl.Tag = 2
@@ -65,7 +65,7 @@ func (h *host) got() int {
 	return int(stats.Get(btl.CntRecvChunk)) * h.ofBytes / packetsOf(h.ofBytes)
 }
 
-// openAll adds hosts of one configuration.
+// openAll adds hosts with the same configuration.
 func (w *world) openAll(count int, cfg btl.Config) ([]*host, error) {
 	all := make([]*host, count)
 	for i := range all {
@@ -152,7 +152,7 @@ func (s *stream) ended(_ *btl.Fragment, err error) {
 	s.fill(s.ep.Now())
 }
 
-// newStream makes a stream without end.
+// newStream makes an endless stream.
 func newStream(ep *btl.Endpoint, sizeBytes, depth int) *stream {
 	return &stream{ep: ep, mem: make([]byte, sizeBytes), tag: tagStream, depth: depth, left: -1}
 }

@@ -78,7 +78,7 @@ func parseFile(path string) (*sourceFile, error) {
 	return &sourceFile{path, text, file, set.File(file.FileStart)}, nil
 }
 
-// edit is what a fault does to the sources.
+// edit is a change that a fault makes to the sources.
 type edit struct {
 	place
 
@@ -120,7 +120,7 @@ func (m *mutation) edit(s *sources) (*edit, error) {
 	return &edit{places[0], text}, nil
 }
 
-// patterns of a fault.
+// patterns holds the patterns of a fault.
 type patterns struct{ old, new, with *pattern }
 
 func (m *mutation) patterns() (*patterns, error) {

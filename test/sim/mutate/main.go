@@ -185,7 +185,7 @@ func markdown(results []result, o *options) string {
 		"(from %d on), named tests the rest.\n", len(results), swarm, o.Seeds, o.First)
 }
 
-// code shows a program's words as they are.
+// code formats the output of a program as code.
 func code(s string) string {
 	if s == "" {
 		return ""

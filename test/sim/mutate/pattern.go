@@ -71,7 +71,7 @@ func parsePattern(text string, statements bool) (*pattern, error) {
 	return p, nil
 }
 
-// textOf is the pattern's own text of a node.
+// textOf returns the pattern's own text of a node.
 func (p *pattern) textOf(n ast.Node) string { return p.text[n.Pos()-p.base : n.End()-p.base] }
 
 // meta returns the name of a metavariable, and whether it matches any number of nodes.

@@ -168,7 +168,7 @@ func testArgs(test string) []string {
 // errBuild means that the sources do not compile, so the fault was not tested.
 var errBuild = errors.New("does not build")
 
-// errLimit: a program took too long.
+// errLimit means that a program took too long.
 var errLimit = errors.New("did not end in time")
 
 func (w *worker) run(limit time.Duration, name string, args ...string) (string, error) {
@@ -213,7 +213,7 @@ var failedSeed = regexp.MustCompile(`(?m)^FAIL seed \d+: (?:at [^:]*s: )?(.*)$`)
 
 const gistRunesMax = 120
 
-// gist finds the line that says what is wrong.
+// gist finds the line of the output that describes the failure.
 func gist(out string, err error) string {
 	if errors.Is(err, errLimit) {
 		return err.Error()

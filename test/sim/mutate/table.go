@@ -13,7 +13,7 @@ type mutation struct {
 	test  string // arguments of the "go test" that notices it if the swarm does not
 }
 
-// mutations is every fault there is.
+// mutations lists all faults.
 func mutations() []mutation {
 	return slices.Concat(btlMutations, packMutations, pieceMutations, flowMutations, memoryMutations,
 		reliableMutations, recoveryMutations, partMutations, sizeMutations, endMutations,

@@ -10,7 +10,7 @@ import (
 	"gobtl/frag"
 )
 
-// Bounds of the messages of applications.
+// The constants below are limits for messages of applications.
 const (
 	sizeMax  = 1 << 20
 	countMax = 2000
@@ -74,7 +74,7 @@ func (w *world) latest(r route) (*side, error) {
 	return s, nil
 }
 
-// ways of sending.
+// ways lists the ways of sending.
 var ways = []string{"signal", "alloc", "prepare", "now"}
 
 func (p *parser) parseConnect() func(*world) error {
@@ -89,7 +89,7 @@ func (p *parser) parseConnect() func(*world) error {
 	}
 }
 
-// connect connects to a life of a node.
+// connect connects to an incarnation of a node.
 func (w *world) connect(r route, life int) error {
 	from, to := w.node(r.from), w.node(r.to)
 	if life < 1 || life > len(to.lives) {
@@ -159,7 +159,7 @@ func (p *parser) oneOf(what, s string, list []string) {
 	p.w.fail("%s %q is none of %v", what, s, list)
 }
 
-// send hands a message over in one of the ways.
+// send sends a message in one of the ways.
 func (w *world) send(m *message, way string) (btl.Status, error) {
 	ep := m.side.ep
 	w.scratch = m.content(w.scratch)
@@ -241,7 +241,7 @@ func (m *message) describe() string {
 	return what
 }
 
-// ended is OnDone.
+// ended is the OnDone of a send.
 func (w *world) ended(m *message, err error) {
 	if m.state != statePending {
 		w.fail("%s ended twice: it was %v", m.name(), m.state)

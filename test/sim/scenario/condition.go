@@ -97,7 +97,7 @@ func (p *parser) messageCondition() func(*world) condition {
 	}
 }
 
-// errorWord takes the name of an error; it may be missing unless it must be there.
+// errorWord parses the name of an error, which may be missing if it is optional.
 func (p *parser) errorWord(must bool) error {
 	if p.w.peek() == "" && !must || p.w.peek() == "within" {
 		return nil
@@ -116,7 +116,7 @@ func (p *parser) errorWord(must bool) error {
 
 func isError(err, want error) bool { return err != nil && errorName(err) == errorName(want) }
 
-// sideCondition parses a>b connected and so on.
+// sideCondition parses conditions such as "a>b connected".
 func (p *parser) sideCondition() func(*world) condition {
 	r := p.route()
 	what := p.w.oneOf("what is with it", "connected", "connecting", "open", "closed", "failed", "none",
@@ -209,7 +209,7 @@ func (p *parser) gauge() func(*btl.Stats) uint64 {
 	return func(s *btl.Stats) uint64 { return s.CreditsGranted }
 }
 
-// counter takes the short name of a counter.
+// counter parses the short name of a counter.
 func (p *parser) counter() func(*btl.Stats) uint64 {
 	s := p.w.next("a counter")
 	all := btl.Counters()
@@ -230,7 +230,7 @@ func counterName(c btl.Counter) string {
 	return s
 }
 
-// stats returns the counters as they are now: a pass without news publishes them.
+// stats returns the present counters, which a poll without packets publishes.
 func (n *node) stats() btl.Stats {
 	n.pass()
 	return n.Mod.Stats()

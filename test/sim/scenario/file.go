@@ -66,7 +66,7 @@ func (f *File) Run() (trace string, err error) {
 	return out.String(), Compare(f.Trace, out.String())
 }
 
-// Compare says where two traces differ first.
+// Compare describes the first difference of two traces.
 func Compare(golden, got string) error {
 	if golden == got {
 		return nil

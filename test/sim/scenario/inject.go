@@ -74,7 +74,7 @@ func (p *parser) channel(s string) int {
 	return 0
 }
 
-// injectMade parses a packet made by hand.
+// injectMade parses a packet that the script describes.
 func (p *parser) injectMade() func(*world) error {
 	r := p.route()
 	channel := p.channel(p.w.next("a channel"))
@@ -106,7 +106,7 @@ func (p *parser) injectMade() func(*world) error {
 	}
 }
 
-// kindOf are the kinds of packets by name; marks are Frags.
+// kindOf holds the kinds of packets by name, where marks are Frags.
 var kindOf = map[string]frag.Kind{
 	"frag": frag.KindFrag, "bye": frag.KindFrag, "void": frag.KindFrag, "chunk": frag.KindChunk,
 	"ack": frag.KindAck, "hello": frag.KindHello, "hello-ack": frag.KindHelloAck,
@@ -236,7 +236,7 @@ func (p *parser) flags(s string) (f frag.Flags) {
 	return f
 }
 
-// connWord takes the key conn: "" for the receiver's latest.
+// connWord parses the key conn, where "" means the receiver's latest connection.
 func (p *parser) connWord() string {
 	s, _ := p.w.key("conn")
 	if s != "" && !strings.Contains(s, ":") {

@@ -29,7 +29,7 @@ type node struct {
 	quiet    bool   // writes no more notes
 }
 
-// side is an endpoint: one side of a connection.
+// side is an endpoint, which is one side of a connection.
 type side struct {
 	route
 
@@ -84,7 +84,7 @@ func (n *node) random() uint64 {
 	return uint64(high)<<32 | uint64(n.cfg.first)
 }
 
-// judge checks the module after every pass.
+// judge checks the module after every poll.
 func (n *node) judge(got int, err error) (int, error) {
 	if err != nil {
 		n.w.fail("%s: %w", n.name, err)
@@ -119,7 +119,7 @@ func (n *node) note(format string, args ...any) {
 	}
 }
 
-// crash takes the node down without a word.
+// crash ends the node without a goodbye.
 func (n *node) crash() {
 	if n.Mod == nil {
 		return
@@ -128,7 +128,7 @@ func (n *node) crash() {
 	n.forget("crashed")
 }
 
-// forget ends an incarnation: the ends of its sends are no longer reported.
+// forget ends an incarnation, whose sends are no longer reported.
 func (n *node) forget(how string) {
 	for _, s := range n.sides {
 		if s.end == "" {
@@ -166,7 +166,7 @@ func (n *node) expose(size int) error {
 	return err
 }
 
-// onEndpoint is told of connections.
+// onEndpoint handles the events of endpoints.
 func (n *node) onEndpoint(ep *btl.Endpoint, ev btl.Event, err error) {
 	s := n.side(ep)
 	if s == nil { // opened by the peer

@@ -15,7 +15,7 @@ var kinds = []string{
 	"foreign", "part", "ping", "pong", "any",
 }
 
-// probes are the values of the key probe.
+// probes holds the values of the key probe.
 var probes = []string{"cmd", "data"}
 
 // packets describes the packets of a command, which are the lo-th to the hi-th matching ones.
@@ -193,7 +193,7 @@ func (w *world) event(e *sim.Event) {
 	}
 }
 
-// nodeAt names a node by its index.
+// nodeAt returns the name of the node with an index.
 func (w *world) nodeAt(index int) string {
 	if index < 0 || index >= len(w.order) {
 		return "node" + strconv.Itoa(index)

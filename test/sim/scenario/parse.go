@@ -17,14 +17,14 @@ type Script struct {
 	bytesMax int     // of all messages
 }
 
-// step is one line.
+// step is one line of a script.
 type step struct {
 	line int
 	text string
 	run  func(w *world) error
 }
 
-// Bounds of a script.
+// The constants below are limits for scripts.
 const (
 	nodesMax = 15
 	linesMax = 2000
@@ -74,7 +74,7 @@ func init() {
 	}
 }
 
-// Parse reads a script. Its errors are of type *SyntaxError.
+// Parse parses a script, and returns errors of type *SyntaxError.
 func Parse(script string) (*Script, error) {
 	p := &parser{script: &Script{stepsMax: stepsMax, bytesMax: bytesMax}}
 	for i, text := range strings.Split(script, "\n") {
@@ -103,7 +103,7 @@ func Parse(script string) (*Script, error) {
 	return p.script, nil
 }
 
-// node takes the name of a declared node.
+// node parses the name of a declared node.
 func (p *parser) node() string {
 	s := p.w.next("a node")
 	p.knownNode(s)
@@ -121,7 +121,7 @@ type route struct{ from, to string }
 
 func (r route) String() string { return r.from + ">" + r.to }
 
-// route takes a>b.
+// route parses "a>b".
 func (p *parser) route() route {
 	s := p.w.next("a route a>b")
 	from, to, ok := strings.Cut(s, ">")

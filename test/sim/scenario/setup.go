@@ -59,7 +59,7 @@ type nodeKey struct {
 	set    func(c *nodeConfig, v int64)
 }
 
-// nodeKeys are the keys of node and restart. Most are fields of btl.Config.
+// nodeKeys are the keys of node and restart, most of which are fields of btl.Config.
 var nodeKeys = []nodeKey{
 	{"first", 0, 1<<32 - 1, func(c *nodeConfig, v int64) { c.first = uint32(v) }},
 	{"fragid", 0, 1<<32 - 1, func(c *nodeConfig, v int64) { c.fragID, c.hasFragID = uint32(v), true }},

@@ -57,7 +57,7 @@ func (w *words) fail(format string, args ...any) {
 	}
 }
 
-// peek returns the next word, "" at the end.
+// peek returns the next word, or "" at the end.
 func (w *words) peek() string {
 	if len(w.pos) == 0 {
 		return ""
@@ -65,7 +65,7 @@ func (w *words) peek() string {
 	return w.pos[0]
 }
 
-// next takes the next word; what says what is missing if there is none.
+// next returns the next word, and the argument what describes a missing one.
 func (w *words) next(what string) string {
 	s := w.peek()
 	if s == "" {
@@ -76,7 +76,7 @@ func (w *words) next(what string) string {
 	return s
 }
 
-// accept takes the next word if it is s.
+// accept takes the next word if it equals s.
 func (w *words) accept(s string) bool {
 	if w.peek() != s {
 		return false
@@ -94,7 +94,7 @@ func (w *words) oneOf(what string, list ...string) string {
 	return s
 }
 
-// key takes the value of a pair; ok is false if there is none.
+// key returns the value of a pair, where ok is false if the pair is missing.
 func (w *words) key(key string) (val string, ok bool) {
 	val, ok = w.vals[key]
 	if ok {
@@ -151,7 +151,7 @@ func (w *words) keyDuration(key string) time.Duration {
 	return 0
 }
 
-// keyShare reads a pair's probability.
+// keyShare parses the probability of a pair.
 func (w *words) keyShare(key string) float64 {
 	s, ok := w.key(key)
 	if !ok {
@@ -165,7 +165,7 @@ func (w *words) keyShare(key string) float64 {
 	return f
 }
 
-// end says that the line must be over.
+// end returns an error if words are left.
 func (w *words) end() {
 	if s := w.peek(); s != "" {
 		w.fail("unknown word %q", s)

@@ -33,7 +33,7 @@ type world struct {
 // stepsMax limits the events of a script, so that a wrong script ends.
 const stepsMax = 2_000_000
 
-// bytesMax bounds what a scenario sends.
+// bytesMax limits the bytes that a scenario sends.
 const bytesMax = 64 << 20
 
 // Run runs the script and writes its trace to out. The error names the line that failed.
@@ -79,7 +79,7 @@ func (w *world) open() (err error) {
 	return nil
 }
 
-// close closes the modules that are left.
+// close closes the remaining modules.
 func (w *world) close() error {
 	for _, n := range w.order {
 		n.quiet = true
@@ -119,7 +119,7 @@ func (w *world) runFor(d time.Duration) error {
 	return nil
 }
 
-// runUntil runs until a condition holds.
+// runUntil runs until a condition is fulfilled.
 func (w *world) runUntil(cond condition, limit time.Duration) error {
 	over := false
 	end := w.net.Now().Add(limit)

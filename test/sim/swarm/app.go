@@ -30,7 +30,7 @@ const (
 	numWays
 )
 
-// weights is how often each way is taken.
+// weights holds the relative frequency of each way.
 type weights struct {
 	of  [numWays]float64
 	sum float64
@@ -64,7 +64,7 @@ func (ws *weights) pick(d draw) way {
 	return wayAlloc
 }
 
-// flow is an application that runs.
+// flow is a running application.
 type flow struct {
 	w      *world
 	plan   *FlowPlan
@@ -173,7 +173,7 @@ func (w *world) drawSize(sizeMax int) int {
 	return d.size(1, max(2, sizeMax))
 }
 
-// do does one thing; false if there are no resources for it now.
+// do performs one action, and returns false if resources are missing now.
 func (e *end) do(how way, size int) bool {
 	w := e.w
 	if e.over || e.life.closed {
@@ -291,7 +291,7 @@ func (e *end) accepted(m *message, st btl.Status) {
 	}
 }
 
-// refused judges why a send was not accepted.
+// refused checks the reason why a send was not accepted.
 func (e *end) refused(m *message, err error) bool {
 	w := e.w
 	w.ledger.cancel(m)

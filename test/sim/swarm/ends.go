@@ -85,7 +85,7 @@ func (e *end) learn() {
 	e.known = true
 }
 
-// peerHost is the index of the peer's node: -1 if it is unknown or no module's.
+// peerHost is the index of the peer's node, or -1 if it is unknown or has no module.
 func (e *end) peerHost() int {
 	if e.learn(); e.peer != nil {
 		return e.peer.host.index
@@ -118,13 +118,13 @@ func (e *end) otherEnd() *end {
 	return o
 }
 
-// deserted says whether the peer's end is gone.
+// deserted reports whether the peer's endpoint is gone.
 func (e *end) deserted() bool {
 	o := e.otherEnd()
 	return o != nil && o.over || e.peer != nil && e.peer.closed
 }
 
-// peerName names the peer for a report.
+// peerName returns the peer's name for a report.
 func (e *end) peerName() string {
 	if o := e.otherEnd(); o != nil {
 		return o.name
@@ -292,7 +292,7 @@ func (e *end) unjustified(err error) string {
 			return "nothing kept the peer from answering"
 		}
 	case errors.Is(err, btl.ErrRefused):
-		// The refusal may have been under way for long: the peer may have room by now.
+		// A delayed refusal may arrive when the peer has room again.
 		switch {
 		case e.connected:
 			return "it was connected"
@@ -387,7 +387,7 @@ func (e *end) troubled(target *life) bool {
 			return true
 		}
 	}
-	// Bursts may fill any queue: then Hellos are lost as all else.
+	// If bursts fill a queue, Hellos are lost like other packets.
 	return w.net.Counts()[kindQueueFull] > 0 || w.crowded(target) || w.crowded(e.life) ||
 		target.cfg.HalfOpenMax < halfOpenEnough || w.besieged(target)
 }

@@ -52,7 +52,7 @@ type life struct {
 	fullAt     mono.Time // when it last had many endpoints; 0: never
 }
 
-// tags of messages.
+// The constants below are tags of messages.
 const (
 	tagPlain    btl.Tag = 1
 	tagFlicker  btl.Tag = 7   // its handler is removed at times
@@ -66,7 +66,7 @@ const (
 // nobodys reports whether a tag never has a handler.
 func nobodys(t btl.Tag) bool { return t >= tagNobody }
 
-// open starts a life.
+// open starts an incarnation of the module.
 func (h *host) open() error {
 	w := h.w
 	l := &life{w: w, host: h, number: len(h.lives), cfg: h.plan.Config, began: w.net.Now()}
@@ -135,7 +135,7 @@ func (l *life) Progress(now mono.Time) (int, error) {
 	return n, nil
 }
 
-// Deadline is the module's.
+// Deadline is the module's deadline.
 func (l *life) Deadline() mono.Time {
 	if l.closed {
 		return mono.Never

@@ -6,7 +6,7 @@ import (
 	"gobtl/fabric/sim"
 )
 
-// happen begins an incident; what it changes is undone later.
+// happen begins an incident, whose changes are undone later.
 func (w *world) happen(in *Incident) {
 	if w.phase != phaseFaults {
 		return
@@ -137,7 +137,7 @@ func (w *world) meet(h *host, in *Incident) {
 // deaf reports whether the module has no handler for tagFlicker.
 func (l *life) deaf() bool { return l.deafened > 0 }
 
-// deafen removes a handler for a time.
+// deafen removes a handler for a limited time.
 func (l *life) deafen(d time.Duration) {
 	l.deafened++
 	if err := l.mod.Handle(tagFlicker, nil); err != nil {

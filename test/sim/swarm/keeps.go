@@ -9,10 +9,10 @@ import (
 // The application keeps every fifth message, or its second half, until some more are kept, and the
 // message must not change until then.
 
-// keeps is how many messages a life keeps.
+// keeps is the number of messages that a module keeps.
 const keeps = 8
 
-// keptMessages are what a life keeps.
+// keptMessages holds the messages that a module keeps.
 type keptMessages struct {
 	places [keeps]keptMessage
 	came   int

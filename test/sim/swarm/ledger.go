@@ -52,7 +52,7 @@ type ledger struct {
 // smallBytes is the size below which a message has no room for its number, and is only counted.
 const smallBytes = 8
 
-// block is what messages are cut from.
+// block is the memory from which message contents are taken.
 var block = makeBlock(1 << 20)
 
 // blockShift limits the offset at which a message begins in the block.
@@ -86,7 +86,7 @@ func (g *ledger) byID(id uint64) *message {
 // body returns the bytes of a message from its ninth byte on.
 func body(id uint64, size int) []byte { return block[id%blockShift:][:size] }
 
-// write fills p with a message.
+// write fills p with the content of a message.
 func write(p []byte, id uint64) {
 	if len(p) < smallBytes {
 		clear(p)
@@ -109,13 +109,13 @@ func (g *ledger) enter(e *end, tag btl.Tag, size int) *message {
 	return m
 }
 
-// cancel takes back the latest entry: the send was refused.
+// cancel removes the latest entry, because the send was refused.
 func (g *ledger) cancel(m *message) {
 	g.msgs = g.msgs[:m.number]
 	g.giveMem(m)
 }
 
-// accept books an accepted send.
+// accept records an accepted send.
 func (g *ledger) accept(m *message, st btl.Status) {
 	e := m.from
 	m.pos = len(e.msgs)
@@ -169,7 +169,7 @@ func (g *ledger) giveMem(m *message) {
 	m.mem = nil
 }
 
-// onDone hears that a queued send ended.
+// onDone handles the end of a queued send.
 func (w *world) onDone(f *btl.Fragment, err error) {
 	m := w.ledger.msgs[f.Context]
 	if f.Endpoint() != m.from.ep {
@@ -185,7 +185,7 @@ func (w *world) onDone(f *btl.Fragment, err error) {
 	m.from.life.onSent(m)
 }
 
-// end books the end of a queued send.
+// end records the end of a queued send.
 func (g *ledger) end(w *world, m *message, err error) {
 	e := m.from
 	switch {
@@ -235,7 +235,7 @@ func (m *message) cutOff() bool {
 	return o != nil && (o.cutOff || m.tag == tagFlicker && o.life.deafIn)
 }
 
-// judge judges the outcome of a send.
+// judge checks the result of a send.
 func (g *ledger) judge(w *world, m *message) {
 	e, err := m.from, m.err
 	if m.put != nil && m.put.judge(w, m) {
@@ -304,7 +304,7 @@ func (l *life) receive(ep *btl.Endpoint, tag btl.Tag, data []byte) {
 	e.cutOff = e.cutOff || l.closed || l.closeAsked
 }
 
-// deliver books a delivery at end e.
+// deliver records a delivery at the endpoint e.
 func (g *ledger) deliver(w *world, e *end, tag btl.Tag, data []byte) {
 	if e.learn(); !e.known {
 		w.fail("%s: a delivery before it is connected", e)
@@ -353,7 +353,7 @@ func (g *ledger) deliver(w *world, e *end, tag btl.Tag, data []byte) {
 	case !bytes.Equal(data[smallBytes:], body(m.id, m.size-smallBytes)):
 		w.fail("%s was delivered altered", m)
 	case m.err != nil && !errors.Is(m.err, btl.ErrNoHandler):
-		// The sender gave up; what was on its way may arrive all the same.
+		// A message may arrive after its sender has given up.
 	}
 }
 
@@ -437,7 +437,7 @@ func (g *ledger) judgeDrained(w *world) {
 	}
 }
 
-// judgeEnd judges that everything has ended.
+// judgeEnd checks that all sends have ended.
 func (g *ledger) judgeEnd(w *world) {
 	for _, m := range g.msgs {
 		if m.queued && !m.ended {

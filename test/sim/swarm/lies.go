@@ -52,7 +52,7 @@ func (k lieKind) String() string { return lieNames[k] }
 
 var errLie = errors.New("swarm: a lie")
 
-// lying says whether to lie now.
+// lying reports whether to lie now.
 func (w *world) lying(kind lieKind) bool {
 	l := &w.opts.Lie
 	if l.kind != kind || l.told {
@@ -67,7 +67,7 @@ func (w *world) lying(kind lieKind) bool {
 
 func (w *world) honest() bool { return w.opts.Lie.kind == lieNone }
 
-// lieTwice returns how often to tell something.
+// lieTwice returns how often to report something.
 func (w *world) lieTwice(kind lieKind) int {
 	switch {
 	case w.honest():
@@ -114,7 +114,7 @@ func (w *world) lieEvent(err error) error {
 	return err
 }
 
-// lieBytes returns what to tell of a message.
+// lieBytes returns the bytes to report for a message.
 func (w *world) lieBytes(e *end, data []byte) []byte {
 	if w.honest() || len(data) < smallBytes {
 		return data
@@ -154,7 +154,7 @@ func (w *world) lieMemory() {
 	}
 }
 
-// lieFlush has a flush told before its time.
+// lieFlush reports the end of a flush too early.
 func (w *world) lieFlush(e *end, before int) {
 	if w.honest() || w.opts.Lie.kind != lieFlush {
 		return

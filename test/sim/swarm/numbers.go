@@ -59,10 +59,10 @@ const (
 // numberSet is a set of numbers, which are dense from 1 on.
 type numberSet struct{ bits []uint64 }
 
-// numbersFar is further than a run gets.
+// numbersFar is larger than any number of a run.
 const numbersFar = 1 << 24
 
-// add says whether n is new.
+// add reports whether n is a new number.
 func (s *numberSet) add(n uint32) bool {
 	word, bit := int(n/64), uint64(1)<<(n%64)
 	if word >= len(s.bits) {
@@ -137,7 +137,7 @@ func (c *numbers) add(from sim.Port, conn, hello uint64, n uint32) bool {
 	return c.used[key][len(sets)].add(n)
 }
 
-// pong judges a Pong.
+// pong checks a Pong.
 func (c *numbers) pong(e *sim.Event, conn uint64, peerOf func(uint64) (uint64, bool)) error {
 	if len(e.Data) < frag.PongBytes {
 		return fmt.Errorf("%v sends a Pong of %d bytes", e.From, len(e.Data))
@@ -176,7 +176,7 @@ func (c *numbers) answers(
 	return false
 }
 
-// delivered notes a Ping that a module has got.
+// delivered records a Ping that a module has received.
 func (c *numbers) delivered(e *sim.Event) {
 	b := e.Data
 	if len(b) < frag.PingBytesMin || frag.Kind(b[1]&15) != frag.KindPing {

@@ -6,7 +6,7 @@ import (
 	"gobtl/frag"
 )
 
-// packs counts the fates of packs on the wire.
+// packs counts what happens to Packs on the wire.
 type packs struct {
 	count [numPackKinds]uint64
 	seen  map[packKey]int // of each that was sent, the length that it had last
@@ -17,7 +17,7 @@ type packKey struct {
 	seq  uint32
 }
 
-// What becomes of packs.
+// The constants below say what has happened to Packs.
 const (
 	packSent = iota
 	packRecords
@@ -34,7 +34,7 @@ var PackNames = [numPackKinds]string{
 	"voids in place of packs", "nacks of records",
 }
 
-// see takes in a packet that a module sends.
+// see handles a packet that a module sends.
 func (p *packs) see(b []byte) {
 	if len(b) < frag.FragHeaderBytes {
 		return

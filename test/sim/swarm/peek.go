@@ -9,7 +9,7 @@ import (
 // The judge needs the tags and numbers by which packets name connections, and reads them from
 // private fields of the module. If a field is renamed, the first run fails.
 
-// The places of those fields, looked up once: the judge reads them at each message.
+// The indices of these fields are looked up once, because the judge reads them at each message.
 var (
 	endpointTag     = placeOf(reflect.TypeFor[btl.Endpoint](), "id", "Tag")
 	endpointPeerTag = placeOf(reflect.TypeFor[btl.Endpoint](), "id", "Peer", "Tag")

@@ -22,7 +22,7 @@ type Plan struct {
 	Flows     []FlowPlan
 	Incidents []Incident
 	Attackers []AttackPlan
-	// Habits of the applications: probabilities of what they do in a callback.
+	// The fields below are the probabilities of actions of an application in a callback.
 	Reply, CloseIn, AbortIn, ConnectIn, SendIn, Reconnect, DeafIn float64
 	// T1 is the end of the phase of faults, and Budget is the number of packets after which the
 	// workload ends earlier.
@@ -32,7 +32,7 @@ type Plan struct {
 	later []btl.Config // of lives that are other programs than the first one of their node
 }
 
-// NodePlan is one node.
+// NodePlan is the plan of one node.
 type NodePlan struct {
 	Config btl.Config
 	Faults sim.NodeFaults
@@ -67,7 +67,7 @@ type Incident struct {
 // IncidentKind is the kind of an incident.
 type IncidentKind uint8
 
-// The incidents.
+// The constants below are the kinds of incidents.
 const (
 	Pause    IncidentKind = iota // the process does not call Progress
 	Pace                         // it calls Progress rarely
@@ -92,7 +92,7 @@ var incidentNames = [numIncidents]string{
 // String returns the incident's name.
 func (k IncidentKind) String() string { return incidentNames[k] }
 
-// AttackPlan is one attacker.
+// AttackPlan is the plan of one attacker.
 type AttackPlan struct {
 	Mode   attacker.Mode
 	Rate   time.Duration
@@ -104,7 +104,7 @@ type draw struct{ *rand.Rand }
 
 func newDraw(seed, stream uint64) draw { return draw{rand.New(rand.NewPCG(seed, stream))} }
 
-// chance is true with probability p.
+// chance returns true with probability p.
 func (d draw) chance(p float64) bool { return d.Float64() < p }
 
 // between returns a number from lo to hi.
@@ -244,14 +244,14 @@ func (p *Plan) drawNode(d draw, opts Options) NodePlan {
 	return NodePlan{Config: c, Drain: d.chance(0.5)}
 }
 
-// A fault that a run may have at all.
+// fault is a fault that a run may have.
 type fault struct {
 	name string
 	odds float64
 	path func(d draw, p *sim.Path)
 }
 
-// pathFaults are the faults of paths. Their names are those of Options.Without.
+// pathFaults are the faults of paths, with the names of Options.Without.
 var pathFaults = []fault{
 	{"jitter", 0.6, func(d draw, p *sim.Path) {
 		p.Jitter = d.dur(time.Microsecond, 3*time.Millisecond)

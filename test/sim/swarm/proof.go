@@ -56,7 +56,7 @@ func (p *proofs) path(k pathKey) *pathProof {
 	return path
 }
 
-// sent judges a packet of a module.
+// sent checks a packet of a module.
 func (p *proofs) sent(e *sim.Event) error {
 	path := p.path(pathKey{e.From, e.To})
 	if len(e.Data) < 2 {
@@ -92,7 +92,7 @@ func (p *proofs) sent(e *sim.Event) error {
 	return nil
 }
 
-// asked notes the nonce of a Hello that leaves.
+// asked records the nonce of a sent Hello.
 func (p *proofs) asked(way pathKey, value uint64) {
 	for _, n := range p.nonces[value] {
 		if n.pathKey == way {

@@ -26,7 +26,7 @@ const (
 	scribble   = 0x3C // what the owner writes over a put that has ended
 )
 
-// expose makes another region of the module.
+// expose exposes another region of the module.
 func (l *life) expose() {
 	w := l.w
 	size := w.d.size(1, 200_000)
@@ -51,7 +51,7 @@ func (l *life) expose() {
 	l.regions = append(l.regions, r)
 }
 
-// withdraw closes a region: from now on nothing may change there.
+// withdraw closes a region, which must not change from then on.
 func (r *region) withdraw() {
 	if r.closed || r.life.closed {
 		return
@@ -66,7 +66,7 @@ func (r *region) withdraw() {
 	}
 }
 
-// put says what a put must do.
+// put is the expected effect of a put.
 type put struct {
 	region *region // nil: there is none that it may change
 	offset int
@@ -79,7 +79,7 @@ type put struct {
 	remote   *remote // it is no put at all, but a get or an atomic operation
 }
 
-// judge judges the end of a put; true if nothing more is to be said.
+// judge checks the end of a put, and returns true if no other check is needed.
 func (p *put) judge(w *world, m *message) bool {
 	if p.remote != nil {
 		return p.remote.judge(w, m)
@@ -210,7 +210,7 @@ func (w *world) altered(i int) bool {
 	return false
 }
 
-// sendPut sends a put that is right.
+// sendPut sends a valid put.
 func (e *end) sendPut(size int) bool {
 	e.learn()
 	r := e.anyRegion(func(r *region) bool {

@@ -20,7 +20,7 @@ const (
 	numOpKinds
 )
 
-// OpNames are what the kinds are called.
+// OpNames are the names of the kinds of operations.
 var OpNames = [numOpKinds]string{
 	"notice", "get", "get of a region withdrawn meanwhile", "atomic", "operation refused", "fence",
 }
@@ -118,13 +118,13 @@ func (e *end) sendNotice(size int) bool {
 	return true
 }
 
-// noticeOf is what the notice of a put says.
+// noticeOf is the content of a put's notification.
 func noticeOf(m *message) []byte {
 	b := binary.LittleEndian.AppendUint64(nil, m.id)
 	return append(b, body(m.id, int(m.id%57))...)
 }
 
-// onNotice is the handler of notices.
+// onNotice is the handler of notifications.
 func (l *life) onNotice(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 	w := l.w
 	e := l.endOf(ep)
@@ -160,7 +160,7 @@ func (l *life) onNotice(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 	l.respond(e, m.size)
 }
 
-// sendGet sends a get, most of them right.
+// sendGet sends a get, which is mostly valid.
 func (e *end) sendGet(size int) bool {
 	w := e.w
 	e.learn()
@@ -210,7 +210,7 @@ func (e *end) sendAtomics() bool {
 	return true
 }
 
-// sendAtomic sends an add of one.
+// sendAtomic sends an atomic add of one.
 func (e *end) sendAtomic() bool {
 	w := e.w
 	e.learn()

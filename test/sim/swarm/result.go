@@ -40,7 +40,7 @@ type Result struct {
 	Stats                    Stats
 }
 
-// Stats are the modules' counters, summed.
+// Stats holds the sums of the modules' counters.
 type Stats [256]uint64
 
 // Get returns one counter.

@@ -19,7 +19,7 @@ func cutUp(mem []byte, m *message) (pieces [][]byte) {
 	return append(pieces, mem)
 }
 
-// prepare prepares a message that lies in mem.
+// prepare prepares a message with the memory mem.
 func (e *end) prepare(tag btl.Tag, m *message, mem []byte) (*btl.Fragment, error) {
 	if m.inPieces() {
 		return e.ep.PreparePieces(tag, cutUp(mem, m)...)

@@ -9,7 +9,7 @@ import (
 	"gobtl/internal/seq"
 )
 
-// observe sees every event of the network.
+// observe handles every event of the network.
 func (w *world) observe(e *sim.Event) {
 	switch e.Kind {
 	case sim.KindSent:
@@ -129,7 +129,7 @@ type wraps struct {
 	seen  map[wrapKey]bool // false: sent before the wrap; true: crossed
 }
 
-// Where numbers wrap.
+// The constants below say which numbers overflow.
 const (
 	wrap16 = iota
 	wrap31

@@ -99,7 +99,7 @@ func Run(seed uint64, opts Options) (res Result) {
 	return
 }
 
-// fail notes the first violation.
+// fail records the first violation.
 func (w *world) fail(format string, args ...any) {
 	if w.err != nil {
 		return
@@ -236,7 +236,7 @@ func (w *world) anyTaint(i int) bool {
 	return false
 }
 
-// phases.
+// The constants below are the phases.
 const (
 	phaseFaults = iota
 	phaseDrain
@@ -322,7 +322,7 @@ func (w *world) lastWords(since time.Duration) (err error) {
 	return err
 }
 
-// busy says why phase 2 is not over yet.
+// busy returns the reason why phase 2 has not ended.
 func (w *world) busy() error {
 	if w.ledger.open > 0 {
 		return fmt.Errorf("%d accepted sends have not ended", w.ledger.open)
@@ -375,7 +375,7 @@ func (w *world) closeAll() {
 	w.net.After(30*time.Millisecond, look)
 }
 
-// open says why phase 3 is not over yet.
+// open returns the reason why phase 3 has not ended.
 func (w *world) open() error {
 	for _, h := range w.hosts {
 		if l := h.life; l != nil {
@@ -397,7 +397,7 @@ func (w *world) shut() {
 	}
 }
 
-// judgeEnd judges what only the end can tell.
+// judgeEnd performs the checks at the end of a run.
 func (w *world) judgeEnd() {
 	w.lieMemory()
 	w.ledger.judgeEnd(w)

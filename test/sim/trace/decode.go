@@ -159,7 +159,7 @@ func (d *decoder) sides(h *frag.Header) (receiver, sender *end) {
 	return receiver, sender
 }
 
-// appendPacket appends all that a packet says.
+// appendPacket appends the content of a packet.
 func (d *decoder) appendPacket(b, pkt []byte) []byte {
 	payload, err := frag.Decode(pkt, &d.hdr)
 	if errors.Is(err, frag.ErrVersion) { // magic, version and kind mean the same in all
@@ -335,7 +335,7 @@ func (d *decoder) appendHello(b []byte, h *frag.Header, payload []byte, sizeByte
 		m.WindowPkts, m.CommandBytes, m.MTUBytes, m.Credit, sizeBytes)
 }
 
-// life names an incarnation.
+// life returns the name of an incarnation.
 func (d *decoder) life(incarnation uint64) string {
 	if name, ok := d.lives[incarnation]; ok {
 		return name

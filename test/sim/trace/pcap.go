@@ -30,7 +30,7 @@ const UDPPort = 47010
 // lost datagrams, and datagrams that no node posted (junk, replays, duplicates).
 func Interfaces() []string { return []string{"sent", "delivered", "lost", "made"} }
 
-// Indices of Interfaces.
+// The constants below are indices of Interfaces.
 const (
 	ifaceSent = iota
 	ifaceDelivered
@@ -39,7 +39,7 @@ const (
 	ifaceNone = -1
 )
 
-// NewPcap writes the head of a capture to w.
+// NewPcap writes the header of a capture to w.
 func NewPcap(w io.Writer) (*Pcap, error) {
 	opts := pcapgo.NgWriterOptions{SectionInfo: pcapgo.NgSectionInfo{Application: "gobtl simulator"}}
 	p := &Pcap{frames: gopacket.NewSerializeBuffer()}

@@ -38,7 +38,7 @@ type Option func(*Writer)
 // Brief shortens packets to their kind and number, except in the first event of each datagram.
 func Brief() Option { return func(w *Writer) { w.brief = true } }
 
-// Without leaves out events of these kinds.
+// Without omits events of the given kinds.
 func Without(kinds ...sim.Kind) Option {
 	return func(w *Writer) {
 		for _, k := range kinds {
@@ -56,10 +56,10 @@ func New(w io.Writer, opts ...Option) *Writer {
 	return t
 }
 
-// Err returns the first error of writing; after it nothing more is written.
+// Err returns the first write error, after which nothing more is written.
 func (w *Writer) Err() error { return w.err }
 
-// Life names an incarnation of a module: what Hellos show instead of the number.
+// Life gives a module's incarnation a name, which is shown for Hellos instead of the number.
 func (w *Writer) Life(incarnation uint64, name string) { w.d.lives[incarnation] = name }
 
 // Mute stops the output until the next Unmute, which also restarts the numbering of datagrams.
@@ -69,7 +69,7 @@ func (w *Writer) Mute() { w.muted = true }
 // Unmute ends a Mute.
 func (w *Writer) Unmute() { w.muted, w.base = false, w.lastID }
 
-// Columns of a line.
+// The constants below are columns of a line.
 const (
 	pathColumns    = 9
 	channelColumns = 9
@@ -77,7 +77,7 @@ const (
 	idColumns      = 7
 )
 
-// Event writes one event. It has the form of sim.Config.Observe.
+// Event writes one event, and has the signature of sim.Config.Observe.
 func (w *Writer) Event(nw *sim.Network, e *sim.Event) {
 	if e.Kind == sim.KindSent {
 		w.d.learn(nodeName(nw, e.From), e.Data)
@@ -97,7 +97,7 @@ func (w *Writer) Event(nw *sim.Network, e *sim.Event) {
 		w.begin(e.At, path, channel, e.Kind.String())
 		w.pad(w.number(e.ID), idColumns)
 		if e.Data == nil && e.Kind == sim.KindSendError {
-			// The datagram never was.
+			// A datagram of this event does not exist.
 		} else if w.brief && repeats(e.Kind) {
 			w.line = w.d.appendBrief(w.line, e.Data)
 		} else {
@@ -111,7 +111,7 @@ func (w *Writer) Event(nw *sim.Network, e *sim.Event) {
 	w.end()
 }
 
-// number shows a datagram's number: one from before an Unmute with a minus.
+// number formats a datagram's number, with a minus if it is from before an Unmute.
 func (w *Writer) number(id uint64) string {
 	if id == 0 {
 		return ""

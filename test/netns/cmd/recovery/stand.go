@@ -19,7 +19,7 @@ type stand struct {
 	errs     []error
 }
 
-// failure is why a stand broke down.
+// failure is the reason why a measurement failed.
 type failure struct{ error }
 
 // onStand runs measurements, and always removes the network afterwards.

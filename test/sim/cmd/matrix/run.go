@@ -54,7 +54,7 @@ func (c *cli) run(out, diag io.Writer) error {
 	return c.write(results)
 }
 
-// cells returns those that were asked for.
+// cells returns the requested cells.
 func (c *cli) cells() []matrix.Cell {
 	var some []matrix.Cell
 next:

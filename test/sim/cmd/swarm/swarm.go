@@ -55,7 +55,7 @@ func (c *cli) options() swarm.Options {
 	return swarm.Options{Profile: c.Profile, Without: c.Without, Reliable: c.Reliable}
 }
 
-// replayCommand is how to run a seed again.
+// replayCommand is the command that runs a seed again.
 func (c *cli) replayCommand(seed uint64) string {
 	var flags []string
 	if c.Profile != "" {
@@ -74,7 +74,7 @@ func (c *cli) replayCommand(seed uint64) string {
 	return s
 }
 
-// fleet is the seeds being run.
+// fleet holds the seeds that are run.
 type fleet struct {
 	c      *cli
 	out    io.Writer
@@ -125,7 +125,7 @@ func (c *cli) swarm(out, diag io.Writer) error {
 	return nil
 }
 
-// work runs seeds until there are no more.
+// work runs seeds until none is left.
 func (f *fleet) work() {
 	for {
 		i := f.next.Add(1) - 1
@@ -193,7 +193,7 @@ func (c *cli) replay(out, diag io.Writer) (err error) {
 	return nil
 }
 
-// create opens a file for writing; without a name it is w.
+// create opens a file for writing, or returns w if there is no name.
 func create(name string, w io.Writer) (io.Writer, func() error, error) {
 	var file *os.File
 	if name != "" {

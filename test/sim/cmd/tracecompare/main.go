@@ -23,7 +23,7 @@ type cli struct {
 	Before int      `default:"3" help:"Lines to show before the first that differs."`
 }
 
-// errDiffer: traces differ; it has been told.
+// errDiffer means that traces differ, which was already reported.
 var errDiffer = errors.New("traces differ")
 
 func main() {
@@ -97,7 +97,8 @@ func buildBase(commit, tree, binary string) (err error) {
 	return command(tree, "go", "build", "-o", binary, "./test/sim/cmd/swarm")
 }
 
-// command runs a program in a directory ("": this one); its error has what the program said.
+// command runs a program in a directory, where "" means the present one, and returns an error with
+// the program's output.
 func command(dir, name string, args ...string) error {
 	cmd := exec.Command(name, args...)
 	cmd.Dir = dir
@@ -107,7 +108,7 @@ func command(dir, name string, args ...string) error {
 	return nil
 }
 
-// compare replays one seed with both binaries. It returns the first difference, "" if none.
+// compare replays one seed with both programs, and returns the first difference, or "".
 func (c *cli) compare(dir, base, here string, seed uint64) (string, error) {
 	var traces [2][]byte
 	for i, binary := range []string{base, here} {
@@ -116,7 +117,7 @@ func (c *cli) compare(dir, base, here string, seed uint64) (string, error) {
 		var diag bytes.Buffer
 		cmd := exec.Command(binary, args...)
 		cmd.Stderr = &diag
-		// A seed that fails is compared too: its trace ends where the failure was seen.
+		// The trace of a failed seed, which ends at the failure, is compared, too.
 		var exit *exec.ExitError
 		if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
 			return "", err

@@ -10,11 +10,11 @@ import (
 // Request describes a peer that wants to connect. The slices of a Request are valid only during the
 // call.
 type Request struct {
-	Address     string // of the peer's command channel, as seen here: "192.0.2.1:4000"
+	Address     string // address of the peer's command channel, such as "192.0.2.1:4000"
 	Command     []byte // that address in the fabric's format
 	Data        []byte // address of the peer's data channel
 	Label       []byte // the peer's Config.Label; not authenticated
-	Incarnation uint64 // which life of the peer's module
+	Incarnation uint64 // incarnation of the peer's module
 }
 
 // Is reports whether the peer is the module with the given name and incarnation. If Is returns

@@ -30,7 +30,7 @@ type buffers struct {
 // sendSegment is the state of a send buffer in flight, indexed by the buffer's Token. A sendSegment
 // is a small struct, because each packet in flight uses one.
 type sendSegment struct {
-	frag *Fragment // nil if nobody waits for it; of a pack the first of those that do
+	frag *Fragment // nil if no application waits for it; in a Pack the first such fragment
 	ep   *Endpoint
 	// begins is the fragment whose first bytes are in the buffer's packet, behind the end of
 	// another fragment. The rest of the fragment follows in later packets.
@@ -42,9 +42,9 @@ type sendSegment struct {
 
 	data     bool  // goes by the data channel at first
 	parted   bool  // its latest copy left in Parts
-	void     bool  // refused by the peer: to be sent again as an empty packet
+	void     bool  // refused by the peer, and will be sent again as an empty packet
 	pack     bool  // open, or sealed with several records
-	mixed    bool  // a pack of large fragments, with pieces; somebody waits for each of them
+	mixed    bool  // a shared packet with parts of large fragments, each with a waiting application
 	strip    bool  // records of a pack were refused, which are to be taken out when it is sent again
 	stripTag uint8 // their tag
 }

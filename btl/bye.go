@@ -19,7 +19,7 @@ const CloseCodeMax = frag.ByeOwnerMax
 // EndedError is an ErrPeerClosed with the reason that the peer has sent.
 type EndedError struct {
 	Code  uint16 // the code of the peer's CloseWith, or one of package frag
-	Owner bool   // Code comes from CloseWith
+	Owner bool   // Code was given to CloseWith
 }
 
 func (e *EndedError) Error() string {

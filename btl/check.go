@@ -285,7 +285,7 @@ func (m *Module) checkPort(*checker) error {
 // checkStats verifies that the statistics counters are consistent with each other.
 func (m *Module) checkStats(c *checker) error {
 	n := &m.stats.counters
-	waiting := int64(0) // delivered fast, and not yet counted
+	waiting := int64(0) // delivered early, and not yet counted
 	if m.deferred.pending {
 		waiting = 1
 	}

@@ -23,7 +23,7 @@ type checker struct {
 	out      int        // the same number, as the fragments count
 	regions  int        // fragments with a region of their own
 	packs    int        // open packs
-	acks     owed.Tally // endpoints that owe an ACK
+	acks     owed.Tally // endpoints with an outstanding ACK
 	lent     int        // send buffers with the caller, in lent fragments
 }
 

@@ -17,12 +17,12 @@ const Never = mono.Never
 // clock holds a module's time, which is the latest time that was passed to Progress or to another
 // method. Peer time-outs use a second time axis, which stops while the process is stopped.
 type clock struct {
-	now         Time          // the latest instant that the owner has given
-	nowUnpaused Time          // time without the owner's stops, for peer time-outs
-	passAt      Time          // when the latest pass began
-	gap         time.Duration // between the latest two passes
-	pauseMin    time.Duration // least gap between passes that may be a stop
-	sendEpoch   uint64        // counts the passes, and the times between them
+	now         Time          // the latest time that the module was given
+	nowUnpaused Time          // time without the stops of the process, for peer time-outs
+	passAt      Time          // beginning of the latest call of Progress
+	gap         time.Duration // time between the latest two calls of Progress
+	pauseMin    time.Duration // smallest such time that may be a stop of the process
+	sendEpoch   uint64        // counts the calls of Progress, and the times between them
 }
 
 // at sets the time in a call of any method except Progress. The next call of Progress then examines

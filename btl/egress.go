@@ -29,7 +29,7 @@ const (
 type packet struct {
 	frag.Header
 	ep   *Endpoint
-	frag *Fragment         // told of the packet's end; the first of several in a pack
+	frag *Fragment         // fragment that ends with the packet; in a Pack the first of several
 	seg  reliability.Token // the packet's send buffer
 }
 
@@ -90,7 +90,7 @@ type chunkRun struct {
 	next      frag.Followers
 	first     seq.Num // sequence number of the first chunk
 	number    uint32  // packet number of the first chunk
-	packets   uint32  // chunks numbered at once; 0: each is sealed separately
+	packets   uint32  // number of chunks numbered at once, or 0 if each is sealed separately
 	written   uint32
 	sizeBytes uint32 // of the latest chunk's datagram
 }

@@ -44,12 +44,12 @@ type Endpoint struct {
 	arriving
 	link
 	path  path.Path
-	parts *frag.Parts // received slices of packets; nil before the first
+	parts *frag.Parts // received slices of packets; nil before the first one
 	sending
 	life liveness.Watch
 	goodbye
-	flushes *flush.Queue[*Fragment] // calls of Flush and Fence; nil before the first
-	remote  *remote.Peer[*Fragment] // operations and answers; nil before the first
+	flushes *flush.Queue[*Fragment] // calls of Flush and Fence; nil before the first one
+	remote  *remote.Peer[*Fragment] // operations and answers; nil before the first one
 }
 
 // peerTable is the table of connections.
@@ -61,7 +61,7 @@ func endOf(ep *Endpoint) *meet.End[*Endpoint] { return &ep.id }
 // arriving is an endpoint's state for fragments that arrive from the peer in chunks.
 type arriving struct {
 	asm      frag.Assembler
-	expects  *landing.Expectation[*Endpoint] // which chunk is next; nil before the first chunk
+	expects  *landing.Expectation[*Endpoint] // the next expected chunk; nil before the first chunk
 	goesOnAt Time                            // last progress, real or assumed (shed.go)
 }
 

@@ -169,7 +169,7 @@ const passBytes = 256 << 10
 // whose send window is full leaves the list of active flows until an ACK opens the window.
 func (m *Module) serve() {
 	budget, bytes := m.cfg.PassPackets, passBytes
-	batched := m.port.Command.Batched() + m.port.Data.Batched() // room taken until the pass ends
+	batched := m.port.Command.Batched() + m.port.Data.Batched() // used until Progress returns
 	for stuck := 0; budget > 0 && bytes > 0 && stuck < m.sched.waiting(); {
 		f := m.sched.next()
 		if f.deficit <= 0 {

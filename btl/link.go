@@ -22,10 +22,10 @@ import (
 // link is the part of an endpoint's state that belongs to the kind of link, sequenced or counted.
 type link struct {
 	asking    bool    // the next ACK is a packet of its own and requests an ACK
-	failedFor uint8   // counted: why chunks of a fragment are refused; 0: none
+	failedFor uint8   // on counted links, why chunks of a fragment are refused, or 0
 	asksFor   seq.Num // the requested ACK covers packets up to here
 	refusals  []refusal
-	counts    *countedState // of a counted link; else it may be nil
+	counts    *countedState // state of a counted link; otherwise it may be nil
 }
 
 // features returns the optional protocol features of this side, as announced in a Hello.

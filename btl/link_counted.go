@@ -37,7 +37,7 @@ type countedState struct {
 	// pauseUntil is the end of the present pause, or 0.
 	pause      time.Duration
 	pauseUntil Time
-	held       int    // send buffers with sends not yet completed by the fabric
+	held       int    // send buffers whose sends are not complete in the fabric
 	failedID   uint32 // id of the fragment that link.failedFor refers to
 	// arriving is the id of the partly received fragment, and arrived is the offset, in bytes, of
 	// its next chunk.

@@ -34,7 +34,7 @@ type Event uint8
 const (
 	EventConnected Event = iota // the handshake is done
 	EventClosed                 // closed in order, by this side (err nil) or the peer (ErrPeerClosed)
-	EventFailed                 // the connection failed; err says why
+	EventFailed                 // the connection has failed with the error err
 )
 
 // Module is an open transport, with a port of a fabric and the endpoints of its peers. Each part of

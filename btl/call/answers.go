@@ -13,9 +13,9 @@ type caller struct {
 	reserved     int    // calls in running that are reserved for streams
 	requestBytes int64  // bytes of the requests of these calls
 	sending      int    // answers of handlers, not accepted by the transport
-	answerBytes  int64  // bytes of these and of owed answers, without streams
+	answerBytes  int64  // bytes of answers in progress and of queued answers, without streams
 	owed         []owed // queued answers, for lack of resources
-	paying       bool   // a goroutine sends the owed answers
+	paying       bool   // a goroutine sends the queued answers
 }
 
 // owed is an answer that waits for free send buffers of the transport.

@@ -51,7 +51,7 @@ func (n *Node) call(ctx context.Context, peer *btl.Endpoint, h head, request []b
 	q := questions.Get().(*question)
 	q.peer = peer
 	err := n.r.AwaitFor(ctx, peer, func(_ *btl.Module, w runner.Waker) error {
-		if h.id == 0 { // else the function runs again after ErrAgain
+		if h.id == 0 { // otherwise the function runs again after ErrAgain
 			n.lastID++
 			h.id = n.lastID
 		}
@@ -67,7 +67,7 @@ func (n *Node) call(ctx context.Context, peer *btl.Endpoint, h head, request []b
 		return err
 	})
 	if err != nil && !n.withdraw(h.id, peer, ctx.Err() != nil, gone) {
-		return nil, err // the Runner has ended: nobody else uses q
+		return nil, err // the Runner has ended, so no other goroutine uses q
 	}
 	st, answer := q.status, q.answer
 	*q = question{}

@@ -193,7 +193,7 @@ type status uint16
 
 const (
 	statusOK     status = 0
-	statusError  status = 1 // of the handler: the body is its text
+	statusError  status = 1 // error of the handler, with its text in the body
 	statusMethod status = 2
 	statusBusy   status = 3
 	statusLate   status = 4 // the handler's error was that of its context, which has ended
@@ -202,7 +202,7 @@ const (
 	statusRoom   status = 7 // the answer was thrown away
 
 	statusRequest status = 8 // the request is larger than the server takes
-	statusClosing status = 9 // the handler's context has ended because its Node closes; with a text
+	statusClosing status = 9 // the Node has closed while the handler was running; with a text
 )
 
 // head is the header of a message.

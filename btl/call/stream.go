@@ -298,7 +298,7 @@ func (n *Node) openStream(ctx context.Context, key served, method uint16, h Stre
 		defer n.work.Done()
 		defer cancel()
 		err := ownEnd(s.ctx, h(s.ctx, key.peer, &streamReader{s: s}, streamWriter{s}))
-		_ = s.answer(chunk{last: true, err: err}) // fails if nobody reads the answer any more
+		_ = s.answer(chunk{last: true, err: err}) // fails if the client has stopped reading
 		s.end(nil)
 		s.idle.Stop()
 		n.streams.remove(key)

@@ -13,20 +13,20 @@ type Plan[E any] struct {
 	lander    fabric.Lander // nil: the channel has no landings
 	on        *port.Channel // the channel with landings; nil if lander is nil
 	arena     *fabric.Arena
-	armed     bool // the provider has been told a landing
-	pause     int  // polls to do without a landing
+	armed     bool // the provider has a landing
+	pause     int  // number of polls without a landing to come
 	justWhole bool // a fragment of large packets has become whole since the latest poll
 	learned   bool // learn has run for this poll
 
-	next   *Expectation[E] // whose memory is the next landing; nil: none
+	next   *Expectation[E] // Expectation whose memory is the next landing, or nil
 	latest *Expectation[E] // of the peer whose chunk arrived last
 	before *Expectation[E] // value of latest when this poll began
 
-	aim     *Expectation[E] // whose memory is the landing of this poll, until Done
+	aim     *Expectation[E] // Expectation whose memory is the landing of this poll, until Done
 	base    uint32          // offset of the landing in the fragment of aim
-	to      Put             // of this poll's landing
+	to      Put             // target of this poll's landing
 	mem     []byte          // the landing, from the expected chunk on
-	claimed uint32          // bytes of the landing of a put that were accepted
+	claimed uint32          // accepted bytes of the landing of a put
 
 	guessMin uint32 // least fragment size for which a first chunk is expected
 }

@@ -206,7 +206,7 @@ func (p *Plan[E]) Restore(comps []fabric.Completion) {
 		missed = true
 		landed := comp.Landed
 		comp.Landed = 0
-		if b := p.arena.Bytes(comp.Buf); int(comp.Len) <= len(b) { // longer: dropped
+		if b := p.arena.Bytes(comp.Buf); int(comp.Len) <= len(b) { // a longer datagram is dropped
 			copy(b[comp.Len-landed:comp.Len], p.mem[comp.LandedOff:])
 		}
 	}

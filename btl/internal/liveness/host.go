@@ -11,14 +11,14 @@ type View struct {
 	Accepting   bool // half open: the peer has not proven its address
 	Connected   bool
 	Lingering   bool // closed by the peer
-	Handshaking bool // a handshake is under way, perhaps of a connected endpoint
+	Handshaking bool // a handshake is in progress, perhaps of a connected endpoint
 	Closing     bool // this side closes it
 	CloseAt     Time // when this side's own Bye became due
-	Counted     bool // packets have no timers: the peer is asked for confirmations
+	Counted     bool // packets have no timers, and the peer is asked for acknowledgements
 	InFlight    bool // packets are not acknowledged
 	Open        bool // there are credits to send something
 	Unsent      bool // something waits to be sent
-	Asks        bool // the peer owes answers to operations
+	Asks        bool // answers of the peer to operations are outstanding
 	Next        seq.Num
 }
 
@@ -31,12 +31,12 @@ type Why uint8
 
 // The reasons.
 const (
-	WhyDead     Why = iota // the peer does not answer: the Verdict says what
+	WhyDead     Why = iota // the peer does not answer, for the reason in the Verdict
 	WhyBroken              // a reliable fabric could not carry a packet
 	WhyUnproven            // the peer of a half-open endpoint has not proven its address in time
 	WhyLingered            // the time to repeat the last ACK is over
 	WhyClosed              // a close does not get on
-	WhyReplaced            // the peer has connected anew, and its end of this connection is gone
+	WhyReplaced            // the peer has opened a new connection in place of this one
 )
 
 // String returns the reason.

@@ -27,7 +27,7 @@ const (
 
 // Rules holds the parameters by which all peers are judged.
 type Rules struct {
-	PeerTimeout time.Duration // for how long a peer may owe an answer
+	PeerTimeout time.Duration // longest time for which an answer of the peer may be outstanding
 	// KeepAlive is the silence after which a peer is probed, and a negative KeepAlive disables the
 	// probes.
 	KeepAlive time.Duration
@@ -64,16 +64,16 @@ type Peer struct {
 	// oldestResends counts the retransmissions of the oldest packet since oldestAt. silentResends
 	// counts the retransmissions by time-out since heardAt, except those shortly after another one.
 	oldestResends, silentResends uint32
-	questions                    uint32 // for a sign of life, since heardAt
+	questions                    uint32 // probes since heardAt
 	heardBy                      uint8  // the channel of the latest packet of the peer
-	pressed                      bool   // it is asked now, whatever KeepAlive says
+	pressed                      bool   // the peer is probed now, regardless of KeepAlive
 	channels
 	doubts *doubts // made on first use
 }
 
 // doubts holds the state of rarely needed probes.
 type doubts struct {
-	thereAskedAt Time   // latest probe whether the peer's endpoint still exists; 0: none
+	thereAskedAt Time   // latest probe whether the peer's endpoint exists, or 0
 	lifeAskedAt  Time   // latest question whether the peer has restarted
 	lifeNonce    uint64 // nonce of the latest restart question
 }
@@ -225,8 +225,8 @@ type Debt uint8
 // The debts.
 const (
 	Ack     Debt = iota // of the oldest packet in flight, which is sent again meanwhile
-	Confirm             // of what was sent over a link without resends, for which it is asked
-	Sign                // of life, for which it is asked
+	Confirm             // acknowledgement of packets on a link without retransmissions
+	Sign                // answer to a probe
 )
 
 // String returns the name of the owed answer.
@@ -245,14 +245,14 @@ func (d Debt) String() string {
 // Verdict says whether a peer is dead, and why.
 type Verdict struct {
 	Dead  bool
-	Owed  time.Duration // for how long what the peer owes has been due
+	Owed  time.Duration // time for which the answer has been outstanding
 	Tries int           // how often it was tried in vain to get it
 	// Within is the time until the next probe must be sent, so that a dead peer is detected when
 	// its time has run out.
 	Within  time.Duration
 	debt    Debt
-	quiet   time.Duration // for how long nothing of the peer has come
-	silent  bool          // by no channel, for as long as it may owe an answer
+	quiet   time.Duration // time since the latest packet of the peer
+	silent  bool          // no channel has received a packet for as long as a peer may be silent
 	heardBy uint8         // the channel of the latest packet
 }
 

@@ -9,7 +9,7 @@ func (s *Watches[E]) Supersede(old E) {
 	w, v := s.watchOf(old), s.host.View(old)
 	w.superseded = true
 	w.ForgetThere()
-	if !v.Counted { // else it has been asked for the same
+	if !v.Counted { // on other links the peer was already asked
 		w.AskAnew()
 	}
 	s.Set(old, s.supersededTimeout(w, &v))

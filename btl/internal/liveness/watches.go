@@ -23,14 +23,14 @@ import (
 // Watch is an endpoint's timer, its purpose, and the times of the peer's packets.
 type Watch struct {
 	Peer
-	room       hotel.Room // of the timer; 0: it does not run
+	room       hotel.Room // number of the timer, or 0 if it does not run
 	askedAt    Time       // when the latest question for a confirmation left
 	asked      seq.Num    // number of the packet behind it
-	superseded bool       // the peer has connected anew: it ends with its bye, or without an answer
-	asks       bool       // the timer asks for a sign of life while the peer owes answers
+	superseded bool       // the peer has opened a new connection in place of this one
+	asks       bool       // the timer sends probes while answers of the peer are outstanding
 	watched    bool       // the timer is that of Watches.Watch
 	takes      bool       // the peer has said, or shown by an Ack, that it is established
-	missed     bool       // a packet came too early, with credits perhaps: they are to be asked for
+	missed     bool       // a packet, perhaps with credits, arrived too early
 	broken     bool       // the fabric could not carry a packet
 }
 
@@ -66,7 +66,7 @@ type Watches[E comparable] struct {
 	timers *hotel.Hotel[uint32]
 	// closeTimeout is the longest time for which a closing endpoint waits for a new ACK.
 	closeTimeout time.Duration
-	silentAt     Time // when silent peers may be asked again for what others want
+	silentAt     Time // time at which silent peers may be probed again because of scarce resources
 }
 
 // helloIntervalMax is the maximum interval between probes of a peer that may not be established.

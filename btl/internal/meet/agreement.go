@@ -5,11 +5,11 @@ import "gobtl/frag"
 // Agreement is the set of protocol features that both sides have agreed on in the handshake. The
 // zero value means that the two sides have no common feature.
 type Agreement struct {
-	Counted   bool // packets are counted and nothing is recovered; else they are sequenced
+	Counted   bool // packets are only counted, and otherwise they have sequence numbers
 	Operates  bool // operations go both ways
-	Selective bool // sequenced: ACKs that go alone are selective, here and there
-	MayAskAck bool // sequenced: either side may ask for an ACK
-	MayWait   bool // sequenced: the ACK of a lone answer may be held back, here and there
+	Selective bool // on sequenced links, separate ACKs are selective
+	MayAskAck bool // on sequenced links, each side may ask for an ACK
+	MayWait   bool // on sequenced links, the ACK of a lone reply may be delayed
 }
 
 // Agree returns the agreement of two sides, where common holds the feature bits that both sides

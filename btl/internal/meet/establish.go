@@ -67,7 +67,7 @@ func (s *Handshakes[E]) establish(ep E) {
 		s.host.Settled(ep, true, hs.Unheard())
 	case news && !e.Counted:
 		hs.BeginConfirm(s.random())
-		s.sayHello(ep) // before all else, for a half-open endpoint drops what comes before it
+		s.sayHello(ep) // first of all, because a half-open endpoint drops what arrives before it
 	case e.Counted:
 		s.host.SetTimer(ep, 0)
 	}

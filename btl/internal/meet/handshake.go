@@ -27,19 +27,19 @@ type Nonces = [frag.ProbeCount]uint64
 // Handshake is the state of a handshake in progress.
 type Handshake struct {
 	goal
-	interval  time.Duration          // to the next round of Hellos: doubles
+	interval  time.Duration          // time until the next round of Hellos, which doubles
 	began     Time                   // when it said its first Hello
-	trip      time.Duration          // from then until the first Retry; 0 before
-	offered   uint64                 // tag of the peer's end that was told this one's, 0 if none was
-	offeredAt Time                   // when it was told first
+	trip      time.Duration          // time from the first Hello to the first Retry, or 0
+	offered   uint64                 // tag of the peer's endpoint that was told the own tag, or 0
+	offeredAt Time                   // time at which it was told first
 	nonces    Nonces                 // of the Hellos by each channel
-	shown     [frag.ProbeCount]shown // what the peer wants to see in the next ones
-	askedAt   Time                   // when this side last asked out of its turn
+	shown     [frag.ProbeCount]shown // values that the peer requires in the next Hellos
+	askedAt   Time                   // time of the latest Hello before the timer expired
 	last      uint64                 // nonce of the first Hello that said that all is proven
-	later     uint16                 // code with which the peer's owner has put it off
-	proven    uint8                  // channels by which an answer came
+	later     uint16                 // code with which the peer's application has refused for now
+	proven    uint8                  // channels through which an answer has arrived
 	hurried   uint8                  // times that Hellos went out before their time
-	putOff    bool                   // the peer's owner has put it off
+	putOff    bool                   // the peer's application has refused for now
 	unheard   bool                   // the peer did not take what followed the Hello of last
 	contested bool                   // another end of the peer than offered has proven itself
 	bound     bool                   // the peer's tag and first sequence number are known

@@ -146,7 +146,7 @@ func (s *Handshakes[E]) OnHello(
 ) bool {
 	var ep, none E
 	if by != hello.Probe {
-		return false // names another channel than the one it came through
+		return false // the Hello names another channel than its own
 	}
 	to := source
 	if len(to) == 0 {
@@ -234,7 +234,7 @@ func (s *Handshakes[E]) accept(
 		int(hello.MTUBytes))
 	if err != nil {
 		answer.Reason = frag.RejectAddress
-		if s.peers.Full() { // the owner has connected meanwhile
+		if s.peers.Full() { // the application has connected in the meantime
 			answer.Reason = frag.RejectFull
 		}
 		return ep, answer

@@ -86,7 +86,7 @@ func (s *Handshakes[E]) draft(ep E, p frag.Probe) *frag.Hello {
 	if hs := e.hs; hs != nil {
 		hello.Expected, hello.Proven = hs.Expected(), hs.Proven()
 	}
-	if e.state == Accepting { // ProvenAll would confirm a peer that is not proven yet
+	if e.state == Accepting { // with ProvenAll, this side would confirm an unproven peer
 		hello.Proven = 0
 	}
 	return hello

@@ -14,7 +14,7 @@ type Why uint8
 const (
 	WhyRestarted  Why = iota // the peer has another incarnation
 	WhyUnanswered            // the time for the handshake is over
-	WhyRejected              // the peer refuses: the Reject says why
+	WhyRejected              // the peer refuses, for the reason in the Reject
 	WhyMadeRoom              // it only lingers, and another one takes its place
 )
 

@@ -7,8 +7,8 @@ type State uint8
 
 // The states.
 const (
-	Connecting State = iota // opened here, handshake under way
-	Accepting               // opened by the peer, its address not proven yet
+	Connecting State = iota // opened by this side, with a handshake in progress
+	Accepting               // opened by the peer, whose address is not proven yet
 	Connected
 	Lingering // closed by the peer; only repeats its last ACK
 	Ended
@@ -34,8 +34,8 @@ type Tagged struct {
 	Settled bool // the handshake is over
 	Bound   bool // bound to an endpoint of the peer
 	Same    bool // the sender is the peer's endpoint it is bound to
-	Free    bool // no other end of the peer was told the endpoint's tag
-	Stale   bool // the peer's endpoint it is bound to may be gone
+	Free    bool // no other endpoint of the peer was told the endpoint's tag
+	Stale   bool // the peer's endpoint to which it is bound may be gone
 	Lower   bool // this module's incarnation is not the higher one
 }
 
@@ -48,7 +48,7 @@ const (
 	ClaimTaken                  // the sender is the peer's endpoint bound already
 	ClaimBinds                  // the sender is bound from now on
 	ClaimRestarts               // the handshake begins again under a new tag
-	ClaimContested              // as ClaimRestarts, after a wait: not both sides at once
+	ClaimContested              // like ClaimRestarts, but not on both sides at once
 )
 
 // String returns the name of the decision.
@@ -66,7 +66,7 @@ func (f *Tagged) Claim() Claim {
 		return ClaimTaken
 	case f.Settled || f.Bound && f.State != Connecting:
 		return ClaimIgnored
-	case f.Free: // the bound endpoint was told no tag: never connected
+	case f.Free: // the bound endpoint was told no tag, and was never connected
 		return ClaimBinds
 	case f.Bound && !f.Stale:
 		return ClaimIgnored
@@ -93,9 +93,9 @@ type Outcome uint8
 // The outcomes.
 const (
 	OutcomeAlone      Outcome = iota // the half-open one continues and is registered
-	OutcomeLate                      // the half-open one ends: its incarnation is over
+	OutcomeLate                      // the half-open one ends, because its incarnation is over
 	OutcomeUndecided                 // both continue: either may be the later incarnation
-	OutcomeRestarted                 // the registered one ends: its incarnation is over
+	OutcomeRestarted                 // the registered one ends, because its incarnation is over
 	OutcomeSupersedes                // the registered one is probed, the other continues
 	OutcomeMerges                    // the registered one takes over the half-open one
 )

@@ -14,8 +14,8 @@ import (
 // its address, and proves the address by returning the cookie in its next Hello.
 type Strangers struct {
 	jar   *cookie.Jar
-	pass  uint64 // number of the latest progress pass with a Retry
-	spent int    // Retries sent in that pass
+	pass  uint64 // number of the latest poll with a Retry
+	spent int    // number of Retries sent in that poll
 	// retried holds the number of Retries in the present poll, by hash slot of the channel and
 	// address.
 	retried [retryPlaces]uint8
@@ -67,7 +67,7 @@ func Claimed(hello *frag.Hello, p frag.Probe) []byte {
 func Unfit(hello *frag.Hello, incarnation, features uint64) (answer frag.Reject, unfit bool) {
 	answer.Nonce = hello.Nonce
 	if hello.Expected != 0 && hello.Expected != incarnation {
-		if hello.Incarnation != incarnation { // else an own Hello was sent back to this side
+		if hello.Incarnation != incarnation { // otherwise a Hello of this side was sent back
 			answer.Reason = frag.RejectStale
 		}
 		return answer, true

@@ -19,12 +19,12 @@ type peerKey struct {
 // End identifies an endpoint's connection on both sides. E is the type of endpoints, which contain
 // their End by value.
 type End[E any] struct {
-	Tag   uint64  // what the peer puts in its packets: random, the low bits are the slot
+	Tag   uint64  // tag in the packets of the peer, with the slot in its low bits
 	Slot  uint32  // the place in the Table
 	Born  uint64  // the number among all endpoints ever made, from 1 on
-	Peer  PeerTag // the peer's life, and its tag: what this side puts in its packets
+	Peer  PeerTag // incarnation and tag of the peer, for packets to the peer
 	Addr  string  // name of the peer's command channel
-	Label string  // what the peer's owner calls it
+	Label string  // label of the peer
 	Stage
 	// displaced is the endpoint of another incarnation that was registered for the peer's address
 	// before Connect made this one. When this endpoint connects, displaced ends, and if this
@@ -54,7 +54,7 @@ func (e *End[E]) IsLife(incarnation uint64) bool {
 // A Table makes no decisions about endpoints.
 type Table[E comparable] struct {
 	Census
-	end    func(E) *End[E] // that of the owner's endpoint
+	end    func(E) *End[E] // returns the End of an endpoint
 	slots  slots.Table[E]
 	byTag  map[peerKey]E
 	byAddr map[string]E

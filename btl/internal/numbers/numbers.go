@@ -38,7 +38,7 @@ const (
 // sent). All connections of a module share one Source.
 type Source struct {
 	random func() uint64
-	every  uint64 // packets per withheld one; 0: none is
+	every  uint64 // packets per packet that is held back, or 0 if none is
 	due    [2]withholding
 }
 
@@ -95,7 +95,7 @@ func (s *Source) skip(w *way, by port.Which) {
 		w.skipped = w.next
 	}
 	r, every := s.random(), uint64(SkipEvery)
-	if s.every > 0 { // 0: without the profile adaptive, which withholds nothing
+	if s.every > 0 { // 0 without the profile adaptive, which alone holds packets back
 		every = min(every, s.every/skipsLeast)
 	}
 	w.left = int32(1 + r%(2*every))

@@ -30,8 +30,8 @@ func (d *Debt[E]) Behind() *Debt[E] { return d.next }
 // Ledger holds the endpoints with outstanding ACKs, ordered by the times when these are due.
 type Ledger[E any] struct {
 	list, later list[E]
-	lulls       uint32 // count of empty passes right after one that received
-	lull        bool   // the latest pass received nothing
+	lulls       uint32 // number of empty polls directly after a poll with packets
+	lull        bool   // the latest poll was empty
 }
 
 // NoteLull records whether a poll has received nothing, and counts lulls, which are empty polls

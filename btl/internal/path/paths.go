@@ -25,11 +25,11 @@ const (
 type Path struct {
 	pmtu.Search
 	doubt doubt
-	room  hotel.Room // of the search's timer; 0 if no timer runs
+	room  hotel.Room // number of the search's timer, or 0 if no timer runs
 	// pongs counts the Pings that were answered since pongsAt.
 	pongsAt Time
 	pongs   uint8
-	near    bool // the first answers came so soon that there is no need to measure round trips
+	near    bool // the first answers came so soon that round trips need not be measured
 	beganAt Time // when the search began
 	trip    *trip
 }
@@ -57,7 +57,7 @@ func (p *Path) Ponged() { p.pongs++ }
 type Silence struct {
 	Quiet     time.Duration // time since the peer's latest packet
 	Acked     time.Duration // time since the peer's latest acknowledgement
-	DeadAfter time.Duration // how long the peer may owe an answer
+	DeadAfter time.Duration // longest time for which an answer of the peer may be outstanding
 }
 
 // Host carries out what Paths decides.

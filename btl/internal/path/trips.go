@@ -13,11 +13,11 @@ import (
 
 // trip measures the round trip to a peer by Pings.
 type trip struct {
-	answers int32 // Pongs that have come, up to tripFirst
+	answers int32 // number of Pongs received, up to tripFirst
 	nonce   uint64
-	askedAt Time             // when the latest Ping was sent; 0 once answered
+	askedAt Time             // time of the latest Ping, or 0 after its answer
 	nextAt  Time             // when the next Ping may be sent
-	least   [2]time.Duration // minimum of this period, and of the previous; 0: none
+	least   [2]time.Duration // minimum of this period and of the previous one, or 0
 	since   Time             // when this period began
 }
 

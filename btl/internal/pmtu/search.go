@@ -13,10 +13,10 @@ type Stage uint8
 
 // The stages.
 const (
-	Fixed     Stage = iota // there is nothing to search: the agreed size is the base
-	Searching              // larger sizes are being asked for
-	Complete               // nothing larger passes, as far as is known
-	Doubting               // the size in use may not pass any more
+	Fixed     Stage = iota // the agreed size is the base size, so there is no search
+	Searching              // larger sizes are probed
+	Complete               // the path carries no larger size, as far as is known
+	Doubting               // the size in use may be too large now
 )
 
 const (
@@ -30,17 +30,17 @@ const (
 )
 
 const (
-	smallBytes    = 512 // no handshake is larger: a connection shows that datagrams of this size pass
-	triesMax      = 9   // rounds that are counted: then a doubt asks every 5 s
-	roundsMax     = 3   // rounds without an answer after which a size does not pass
+	smallBytes    = 512 // size of the largest handshake packet, which every connection proves
+	triesMax      = 9   // number of counted rounds, after which a doubt probes every 5 s
+	roundsMax     = 3   // number of rounds without an answer after which a size is given up
 	roundsMaxRuns = 6   // the same in a doubt, while packets of the size arrive in runs
-	lostMax       = 3   // packets lost in a row that raise a doubt
+	lostMax       = 3   // number of packets lost in succession that start a doubt
 
 	// baseProbes is the number of probes of the base size in later rounds without an answer,
 	// because a few single probes are easily lost on a lossy path.
 	baseProbes = 3
 
-	waitMin = 10 * time.Millisecond // for an answer: a process may be late
+	waitMin = 10 * time.Millisecond // minimum wait for an answer, because a process may be late
 	waitMax = 500 * time.Millisecond
 )
 
@@ -72,18 +72,18 @@ var usualSizes = [...]int{
 
 // Search is the path MTU search of one endpoint. Begin initializes a Search.
 type Search struct {
-	size   int // largest datagram that is sent: it has passed, or is the base
+	size   int // largest size in use, which is proven or the base size
 	base   int
 	most   int // what both sides' devices take
-	below  int // sizes from here on do not pass, as far as is known
+	below  int // smallest size that the path does not carry, as far as is known
 	secret uint64
 	due    mono.Time // when next must be called
 
 	askedAt mono.Time // the latest round
 	since   mono.Time // when the doubt began
 	stage   Stage
-	tries   uint8 // rounds since something new was heard
-	tops    uint8 // rounds that have asked for the devices' size
+	tries   uint8 // number of rounds since the latest news
+	tops    uint8 // number of rounds that have probed the devices' size
 	raises  uint8
 	proven  bool // the base has passed since the secret was drawn
 	small   bool // so has a probe of the smallest size

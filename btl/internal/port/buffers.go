@@ -13,7 +13,7 @@ type State uint8
 // The bits of a State.
 const (
 	Busy    State = 1 << 0 // in a channel's batch, or posted and not completed
-	Release State = 1 << 1 // the owner waits until it is no longer busy: see Done
+	Release State = 1 << 1 // the buffer is returned by Done when it is no longer busy
 	apart   State = 1 << 2 // its packet is to leave in a Post of its own
 )
 
@@ -29,7 +29,7 @@ const (
 // buffers holds the state of all send and control buffers, and the list of free control buffers. In
 // the arena, the control buffers follow the send buffers.
 type buffers struct {
-	sends   int // number of the owner's send buffers
+	sends   int // number of send buffers
 	state   []State
 	alone   []bool // the latest packet was posted without a neighbour to the same address
 	freeCtl []fabric.Buf
@@ -159,7 +159,7 @@ func (b *buffers) PeekControl() (buf fabric.Buf, ok bool) {
 // stopped peer, and the other peers also need control buffers.
 func (b *buffers) MayTakeControl(to fabric.Addr) bool {
 	free := len(b.freeCtl)
-	if free > ControlBuffers/2 { // more are free than are busy: the common case
+	if free > ControlBuffers/2 { // the common case is that more buffers are free than busy
 		return true
 	}
 	held := 0

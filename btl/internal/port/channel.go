@@ -13,8 +13,8 @@ type Which uint8
 
 // The channels.
 const (
-	Command Which = iota // ACKs, handshakes, tiny packets; polled first
-	Data                 // everything else, and every packet that is sent again
+	Command Which = iota // for ACKs, handshakes and small packets; polled first
+	Data                 // for all other packets, and all retransmissions
 )
 
 // String is the channel's name for people.
@@ -38,20 +38,20 @@ type Channel struct {
 	ep      fabric.Endpoint
 	caps    fabric.Caps
 	name    []byte
-	sourcer fabric.Sourcer // nil if the provider cannot tell a packet's source
+	sourcer fabric.Sourcer // nil if the provider does not know the source of packets
 	mtu     int
 
 	batch     []fabric.Send // to be posted; its capacity never grows
 	posted    int           // sends whose completion is due
 	total     uint64        // sends ever posted that complete later
 	apart     bool          // a packet of the batch is to leave in a Post of its own
-	stuck     bool          // the fabric did not take the whole batch in the latest pass
+	stuck     bool          // the fabric did not accept the whole batch in the latest poll
 	comps     []fabric.Completion
 	receiving int          // receive buffers posted
 	repost    []fabric.Buf // receive buffers to be posted again
 
 	idle     int           // polls since a packet arrived
-	skipped  int           // passes since the latest poll
+	skipped  int           // calls of Progress since the latest poll
 	polledAt Time          // time of the latest poll
 	left     bool          // completions may be left after the latest poll
 	emptyAt  Time          // time of the latest poll that left nothing

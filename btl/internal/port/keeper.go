@@ -53,7 +53,7 @@ func (k *Keeper) Keep(data []byte) (b fabric.Buf, ok bool) {
 	if !k.hasBuf {
 		return 0, false
 	}
-	if !k.isKept || !Within(data, k.arena.Bytes(k.taken)) { // else kept already
+	if !k.isKept || !Within(data, k.arena.Bytes(k.taken)) { // otherwise the buffer is already kept
 		n := len(k.spare)
 		if n == 0 || k.isKept || !Within(data, k.arena.Bytes(k.inHand)) {
 			return 0, false

@@ -17,17 +17,17 @@ var ErrConfig = errors.New("port: invalid configuration")
 
 // Config holds the sizes of a Port.
 type Config struct {
-	SendBuffers     int  // buffers at the beginning of the arena that the owner sends from
+	SendBuffers     int  // number of send buffers at the beginning of the arena
 	RecvDepth       int  // receive buffers that are posted on the data channel
 	CommandDepth    int  // receive buffers that are posted on the command channel
 	TxDepth         int  // sends that a channel may have posted; 0 is the provider's default
 	RecvBufferBytes int  // kernel receive buffer of each channel; 0 is the provider's default
 	CommandBytes    int  // largest datagram of the command channel
 	DataBytes       int  // largest datagram of the data channel
-	PollBatch       int  // completions that one poll asks for at most
+	PollBatch       int  // maximum number of completions of one poll
 	Spare           int  // receive buffers, behind those of the channels, for packets that are kept
-	IdlePollEvery   int  // passes of which one polls an idle channel at least
-	Reliable        bool // the owner relies on the fabric where that is reliable and ordered
+	IdlePollEvery   int  // an idle channel is polled at least once in this number of calls
+	Reliable        bool // rely on a fabric that is reliable and ordered
 }
 
 // Port is an open Domain with its two channels.

@@ -14,16 +14,16 @@ import "gobtl/frag"
 type Operation[F any] struct {
 	fragment F
 	code     frag.OpCode // OpPart: a put with a notice; OpGet, OpAtomic; OpResult, OpFailed; 0: bytes
-	number   uint32      // 0 until numbered; a put in chunks: until its first send
+	number   uint32      // 0 until it is numbered, which for a put in chunks is its first send
 	body     [frag.NoticeBytesMax]byte
 	size     uint8 // bytes of body
 	tag      uint8 // of a notice
 
 	numbered bool // number is in use, in asks or places of the Peer
-	waits    bool // sent, and the answer has not come
+	waits    bool // sent, and waits for its answer
 	owed     bool // an answer whose last packet was not sent yet
 
-	into    Region[F] // of a get: the caller's memory, for the peer
+	into    Region[F] // memory for the answer to a get
 	arrived uint32    // bytes of the get that have arrived
 	value   uint64    // old value that an atomic operation returned
 

@@ -25,14 +25,14 @@ const noticePlaces = 64
 // Peer is the state of the operations between this side and one peer.
 type Peer[F any] struct {
 	asks    slots.Table[*Operation[F]] // operations that get an answer, by number
-	waiting int                        // how many of asks were sent and are not answered
-	gets    int                        // how many of asks are gets, each of which holds a region
+	waiting int                        // number of operations in asks that wait for their answers
+	gets    int                        // number of gets in asks, each of which uses a region
 
 	lastPut uint32 // number of the latest put with a notice in chunks
 	places  uint64 // one bit for each such put in progress, by number
 
 	notices   *[noticePlaces]Notice // state of the peer's puts with a notice
-	answering int                   // answers to the peer that were not sent yet
+	answering int                   // number of unsent answers to the peer
 }
 
 // NewPeer makes a peer without operations.

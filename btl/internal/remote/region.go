@@ -49,7 +49,7 @@ type Region[F any] struct {
 	handle  Handle
 	rights  Rights
 	exposed bool            // exposed by Expose
-	only    *Peer[F]        // the only peer with access; nil: all peers
+	only    *Peer[F]        // the only peer with access, or nil for all peers
 	get     *Operation[F]   // the get for whose answer alone the region is exposed
 	readers []*Operation[F] // answers to gets that may still read the region
 }
@@ -75,7 +75,7 @@ func (r *Region[F]) Reader() *Operation[F] {
 // complete, or nil.
 func (r *Region[F]) Came(sizeBytes int) *Operation[F] {
 	o := r.get
-	if o == nil || !o.waits { // ended, or not sent yet: the handle is unknown
+	if o == nil || !o.waits { // ended or not sent yet, so the handle is unknown
 		return nil
 	}
 	if o.arrived += uint32(sizeBytes); o.arrived < uint32(len(r.mem)) {

@@ -20,7 +20,7 @@ const getRegionsMax = 4096
 // any other method.
 type Service[F any] struct {
 	regions slots.Table[*Region[F]]
-	users   int // number of regions exposed by the owner
+	users   int // number of regions that the application has exposed
 	gets    int // number of regions exposed for answers to gets
 	most    int
 	free    []*Operation[F]

@@ -45,7 +45,7 @@ type sendSegment struct {
 	void     bool  // refused by the peer, and will be sent again as an empty packet
 	pack     bool  // open, or sealed with several records
 	mixed    bool  // a shared packet with parts of large fragments, each with a waiting application
-	strip    bool  // records of a pack were refused, which are to be taken out when it is sent again
+	strip    bool  // records of a Pack were refused, and are removed before it is sent again
 	stripTag uint8 // their tag
 }
 

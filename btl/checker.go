@@ -22,7 +22,7 @@ type checker struct {
 	refs     int        // segments with a fragment
 	out      int        // the same number, as the fragments count
 	regions  int        // fragments with a region of their own
-	packs    int        // open packs
+	packs    int        // open Packs
 	acks     owed.Tally // endpoints with an outstanding ACK
 	lent     int        // send buffers with the caller, in lent fragments
 }
@@ -35,7 +35,7 @@ const (
 	placeFree                // on the list of free ones
 	placeQueued              // holds a fragment of a to-send list
 	placeWindow              // a number in the window of an endpoint
-	placePack                // is the open pack of an endpoint
+	placePack                // is the open Pack of an endpoint
 	placeEnded               // was queued, in a fragment whose OnDone is about to be called
 )
 

@@ -240,7 +240,7 @@ func (m *Module) sendAck(ep *Endpoint) bool {
 	pkt := m.port.Arena.Bytes(b)
 	h := frag.Header{Kind: frag.KindAck, Conn: ep.id.Peer.Tag}
 	h.Number = ep.numbers.Take(&m.source, c.Which(), 1)
-	ep.snd.Hasten(m.now) // the peer may learn from this ACK what a lost answer carried
+	ep.snd.Hasten(m.now) // this ACK may replace the one in a lost reply
 	m.takeAck(ep, &h)
 	if ep.asking {
 		ep.asking = false

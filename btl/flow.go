@@ -37,7 +37,7 @@ type sending struct {
 	// descriptors counts the endpoint's fragments that are lent, in progress, or ended but not
 	// reported.
 	descriptors int
-	bursts      bool  // the latest pack had several messages
+	bursts      bool  // the latest Pack had several messages
 	wants       wants // resources that a call has lacked
 }
 
@@ -201,7 +201,7 @@ func (m *Module) serveFlow(f *flow, bytes, budget int) (sent, packets int) {
 		case f == &ep.small:
 			size = m.sendSmall(ep)
 			ep.sentSmall(size)
-		case ep.pack.open(): // the pack has been promised the next sequence number
+		case ep.pack.open(): // the next sequence number is reserved for the Pack
 			size = m.sealPack(ep)
 			ep.sentSmall(size)
 		case f.queue.first.isBye():

@@ -69,7 +69,7 @@ type Fragment struct {
 // manner holds the properties of a fragment that a plain message does not need.
 type manner struct {
 	op     *operation
-	vec    *vector // the payload, if it lies in several pieces
+	vec    *vector // the payload, if it lies in several memory segments
 	fence  uint32  // calls of Endpoint.Fence before it
 	large  bool    // in the queue of large fragments
 	put    bool

@@ -42,8 +42,8 @@ type countedState struct {
 	// arriving is the id of the partly received fragment, and arrived is the offset, in bytes, of
 	// its next chunk.
 	arriving, arrived uint32
-	showSince         seq.Num // the peer's next packet, at the latest pack
-	showAt            uint32  // messages of a pack that is posted at once until showSince
+	showSince         seq.Num // the peer's next packet at the time of the latest Pack
+	showAt            uint32  // number of messages at which a Pack is posted early until showSince
 }
 
 // pendingNack is a Nack to be sent to the peer. The peer's credits limit the number of pending

@@ -100,7 +100,7 @@ func (m *Module) notAdded(in *arrival, err error) {
 	in.ep.rcv.AskAck(m.now, 0)
 	m.acks.Owe(&in.ep.rcv, m.now)
 	if !errors.Is(err, frag.ErrBudget) && !errors.Is(err, frag.ErrSlot) {
-		return // what no sender sends
+		return // no correct sender sends this
 	}
 	in.ep.rcv.Refused(in.Seq)
 	m.sendNack(in.ep, in.Seq, frag.NackMemory, 0)

@@ -98,8 +98,8 @@ type Module struct {
 // scratch is temporary memory that is used only during a call.
 type scratch struct {
 	done        []reliability.Token // of acknowledge
-	pieces      arrivedPieces       // of the pack that is being received
-	refusedTags tagSet              // of the pack that is being received: those without a handler
+	pieces      arrivedPieces       // parts of large fragments in the Pack that is being received
+	refusedTags tagSet              // tags without a handler in the Pack that is being received
 	rxVia       via                 // channel of the packet that is being received
 	sack        frag.Sack           // of writeSack and onSack
 	sackWords   [frag.WindowMax / 64]uint64
@@ -117,7 +117,7 @@ type reception struct {
 // incoming connections.
 type face struct {
 	name       []byte
-	told       [2][]byte                 // addresses that peers are told: command, data
+	told       [2][]byte                 // addresses that peers are told, for command and data
 	seen       [fabric.MaxNameBytes]byte // source of the packet that is being processed
 	admission  func(Request) Verdict     // nil accepts every peer
 	handshakes meet.Handshakes[*Endpoint]
@@ -130,7 +130,7 @@ type face struct {
 // lifetime is the stage of a module between Open and Close.
 type lifetime struct {
 	inProgress bool // Progress or Close is running
-	closeAsked bool // by a callback, for the end of the pass
+	closeAsked bool // by a callback, for the end of this call of Progress
 	closed     bool
 	draining   bool // no new endpoints are accepted
 	drainUntil Time
@@ -406,7 +406,7 @@ func (m *Module) Close() error {
 		return nil
 	}
 	m.finishDeferred()
-	m.inProgress = true // no callback below may start a pass
+	m.inProgress = true // no callback below may call Progress
 	m.draining = true   // no callback may connect
 	for _, ep := range m.peers.All() {
 		if ep != nil {

@@ -15,15 +15,15 @@ import (
 //	fail, establish,       |    or
 //	checkFlushed --> notices    Pull: Completions
 type outbox struct {
-	ended   fragmentList // sends whose OnDone has not been called yet
-	byes    fragmentList // ended Byes of the transport itself, if the owner uses Pull
+	ended   fragmentList // sends whose OnDone was not called yet
+	byes    fragmentList // ended Byes of the transport itself, if the application uses Pull
 	notices fifo[notice]
 	onEvent func(*Endpoint, Event, error)
 
 	wanting []*Endpoint // endpoints whose caller got ErrAgain and waits for room
 	onRoom  func(*Endpoint)
 
-	pulled bool // the owner polls with Pull; no callback is called
+	pulled bool // the application polls with Pull, and no callback is called
 }
 
 // notice is a queued notification of an endpoint event, of the end of a flush, or of free resources
@@ -89,7 +89,7 @@ func (m *Module) callOut() {
 				o.onRoom(n.ep)
 			}
 		case n.kind == CompletionFlush:
-			if n.flushed != nil { // nil if the flush was requested while the owner used Pull
+			if n.flushed != nil { // nil if the flush was requested while the application used Pull
 				n.flushed(n.err)
 			}
 		case o.onEvent != nil:

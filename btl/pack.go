@@ -31,9 +31,9 @@ import (
 
 // openPack is a packet to which small fragments of an endpoint are still added.
 type openPack struct {
-	last    *Fragment // last fragment with OnDone wanted; segment.frag is the first
+	last    *Fragment // last fragment that has an OnDone; segment.frag is the first
 	seg     reliability.Token
-	bytes   uint32 // datagram size with header; 0: no pack is open
+	bytes   uint32 // datagram size with header, or 0 if no Pack is open
 	records uint32
 	tag     uint8 // tag of the first record, which has no record header while alone
 }

@@ -19,7 +19,7 @@ const EnvPrefix = "GOBTL_"
 // Param describes a parameter of Config with its name, for programs that let users set parameters.
 type Param struct {
 	Name    string // "ack_delay"
-	Default string // for users: the value, or a hint on what it depends
+	Default string // for users, the value or a hint on what it depends
 	Help    string // one line
 	field   func(*Config) any
 }

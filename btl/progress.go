@@ -158,7 +158,7 @@ func (m *Module) goOn(n int, mayFast, due bool) (int, error) {
 	m.tendOvercommit()
 	m.postAll()
 	m.findRoom()
-	if m.port.Leaving() > 0 { // before an owner that is notified connects to the address again
+	if m.port.Leaving() > 0 { // before a notified application connects to the address again
 		m.port.RemoveLeft(m.now)
 	}
 	m.callOut()

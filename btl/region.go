@@ -20,7 +20,7 @@ const (
 	RemoteWrite  = remote.Write  // puts
 	RemoteRead   = remote.Read   // gets
 	RemoteAtomic = remote.Atomic // atomic operations
-	RemoteNotify = remote.Notify // notices, which tell the owner that a put is complete
+	RemoteNotify = remote.Notify // notifications, which tell the application that a put is complete
 	RemoteAll    = remote.All
 )
 

@@ -26,7 +26,7 @@ func (m *Module) sendAgain() {
 			continue
 		}
 		lostBytes, alone := 0, m.port.Alone(segBuf(t))
-		if !m.port.Busy(segBuf(t)) { // else the previous copy has not been sent yet
+		if !m.port.Busy(segBuf(t)) { // otherwise the previous transmission was not sent yet
 			if ep.tooLarge(int(s.bytes)) && m.partsRoom(ep, int(s.bytes)) == 0 {
 				m.recovery.Defer(t)
 				return

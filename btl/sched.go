@@ -19,7 +19,7 @@ type scheduler struct {
 	blocked  bool        // no listed flow could get a buffer, or room in its channel
 	pausing  []*Endpoint // endpoints with pausing large fragments (chunk_backoff.go)
 	pauseEnd Time        // when the first pause ends; 0: no endpoint pauses
-	packs    int         // endpoints with an open pack
+	packs    int         // endpoints with an open Pack
 }
 
 // waiting is the number of flows that have packets to send and are allowed to send.

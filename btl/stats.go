@@ -63,7 +63,7 @@ const (
 	CntDropReassembly
 	CntDropNoHandler
 	CntDropAccess
-	CntDropUnwanted // chunks of fragments that the owner has refused
+	CntDropUnwanted // chunks of fragments that the application has refused
 	CntDropHandshake
 	CntDropLost
 	CntDropPing
@@ -72,8 +72,8 @@ const (
 
 	CntRecvPayloadBytes
 	CntPacked         // fragments sent in shared packets
-	CntSentPieces     // pieces of large fragments sent in shared packets
-	CntRecvPieces     // pieces of large fragments received in shared packets
+	CntSentPieces     // parts of large fragments sent in shared packets
+	CntRecvPieces     // parts of large fragments received in shared packets
 	CntRecordsDropped // dropped fragments of accepted shared packets
 	CntLanded         // chunks that the provider received in place
 	CntLandedPut      // chunks of puts that the provider received in place
@@ -88,7 +88,7 @@ const (
 	CntPeersFailed
 	CntPeersReliable
 	CntPathRaised  // increases of the datagram size
-	CntPathLowered // decreases: datagrams of the size in use did not pass
+	CntPathLowered // decreases, because datagrams of the size in use were lost
 	CntLoneAnswers // packets whose ACK the peer may delay
 	CntAsked       // packets that request an ACK or a confirmation
 	CntPasses

@@ -32,7 +32,7 @@ func (m *Module) gathersPieces(f *Fragment) (found bool) {
 		if p.gather == 0 && m.port.Data.Caps().FreeRegions && len(p.mem) >= gatherPieceMin {
 			region, err := m.port.Dom.RegisterRegion(p.mem)
 			if err != nil {
-				continue // the piece is copied
+				continue // the memory segment is copied
 			}
 			p.source = source{gather: region, ownRegion: true}
 			m.frags.noteOwnRegion(f)
@@ -153,7 +153,7 @@ func (ep *Endpoint) PreparePutPieces(target Handle, offset uint64, pieces ...[]b
 		return nil, fmt.Errorf("%w: %d bytes at offset %d", ErrRemoteAccess, size, offset)
 	}
 	f.put, f.handle, f.offset = true, target, offset
-	if f.vec.count == 0 { // an empty payload needs no pieces
+	if f.vec.count == 0 { // an empty payload needs no memory segments
 		ep.m.dropVector(f)
 		return f, nil
 	}

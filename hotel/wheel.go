@@ -23,8 +23,8 @@ type wheel struct {
 	lists  []list   // near, then far
 	bitmap []uint64 // a bit for each list that is not empty
 	free   uint32   // top of the stack of vacant rooms
-	near   int      // guests in near
-	far    int      // guests in far
+	near   int      // number of values in near
+	far    int      // number of values in far
 
 	nearSize, farSize    int64 // powers of two
 	tickMask, lastTick   int64 // nanoseconds within a tick; last tick of a mono.Time
@@ -38,7 +38,7 @@ type room struct {
 	tick       int64
 	prev, next uint32
 	slot       uint32 // index of the list
-	generation uint32 // of the present guest, or of the next guest
+	generation uint32 // of the present value, or of the next value
 }
 
 type list struct{ head, tail uint32 }
@@ -163,7 +163,7 @@ func (w *wheel) turn() (due bool) {
 	wasFar := w.near == 0 && w.far > 0
 	w.advance(present)
 	if wasFar {
-		first = w.first() // the first guest may be in near now
+		first = w.first() // the first value may be in near now
 	}
 	w.next = max(w.next, w.instant(first))
 	return false

@@ -23,7 +23,7 @@ type Job struct {
 	lock   sync.Mutex // held by the call that talks to the launcher
 	link   *link      // nil without a launcher
 	meet   *rendezvous
-	pieces int // maximum size of a piece of a value, in bytes
+	pieces int // maximum size of one part of a value, in bytes
 	own    map[string][]byte
 	ended  bool
 }

@@ -87,7 +87,7 @@ func (e *engine) lookAtNews() {
 	f := &e.failures
 	f.news = false
 	for _, p := range f.fresh { // while the endpoint still identifies the peer
-		_, _ = e.rankOf(p) // The end of a stranger has no effect on the job.
+		_, _ = e.rankOf(p) // The end of an endpoint without rank has no effect on the job.
 	}
 	clear(f.fresh)
 	f.fresh = f.fresh[:0]

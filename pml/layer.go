@@ -90,7 +90,7 @@ type Peer struct {
 	early      []*Message    // messages that arrived early, by number
 	taken      uint32
 	came       uint64 // bytes received, counted as by the sender
-	takenBytes uint64 // bytes of came that are no longer kept
+	takenBytes uint64 // bytes of received messages that are no longer kept
 	told       uint32
 	toldBytes  uint64
 

@@ -34,7 +34,7 @@ type adaptive struct {
 
 	timer       hotel.Room // 0: the timer does not run
 	timerAt     mono.Time  // when the timer ends
-	lossAt      mono.Time  // when packets may be found lost without more news, or Never
+	lossAt      mono.Time  // time at which packets may be found lost without a new ACK, or Never
 	restartedAt mono.Time  // when the congestion window was restarted last; or longAgo
 	// Packets sent before the time sweepAt are declared lost from sweepAt on. The value Never means
 	// no such time.
@@ -54,7 +54,7 @@ type adaptive struct {
 
 	selective        bool // the peer sends selective ACKs
 	fixed            bool // there is no congestion window
-	rouses           bool // what is in flight follows a pause: see posted
+	rouses           bool // the packets in flight follow a pause: see posted
 	inOrder          bool // the ACK being processed covers several packets, and there is no gap
 	gaps             bool // a packet has arrived before an older one, or resentArrived is set
 	arrivedOutOfTurn bool // a packet arrived before an older one, since losses were looked for
@@ -67,7 +67,7 @@ type adaptive struct {
 	copies                 uint32  // duplicates received, as the peer counts them
 	spurious, spuriousSeen uint32  // spurious retransmissions; those known when the round began
 	quietRounds            uint8   // rounds since the latest spurious retransmission
-	untested               uint8   // rounds since a packet was withheld
+	untested               uint8   // rounds since a packet was held back
 	lastMeasured           Channel // the channel of the packet measured last
 	// resentInRound holds the numbers of retransmissions in this round trip and in the previous
 	// one, without spurious retransmissions.
@@ -111,7 +111,7 @@ type adaptiveShared struct {
 	rules   *Rules
 	timers  *hotel.Hotel[*Sender] // a room for each Sender
 	counted Counts
-	first   int32 // what a Sender without packets in flight and measurements may send
+	first   int32 // initial window of a Sender without packets in flight and measurements
 	stops   bool  // a timer stops when there is nothing in flight
 }
 

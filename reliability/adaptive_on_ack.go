@@ -130,7 +130,7 @@ func (a *adaptive) measure(s *Sender, now mono.Time, ack seq.Num, sack *Sack) {
 	path.vary(n, p.postedAt, rtt)
 	least := rtt
 	if sack != nil && sack.Unread > unreadLeast {
-		least = max(rtt-sack.Unread, min(rtt, path.base)) // what the network can have taken
+		least = max(rtt-sack.Unread, min(rtt, path.base)) // time that the network can have taken
 	}
 	a.cong.sample(now, least, rtt, path, n, s.next, a.shared.rules)
 }

@@ -33,14 +33,14 @@ type Credits struct {
 	capacity      int
 	granted       int // places
 	peers         int
-	lapsed        int // peers whose credits have lapsed
-	lapsedGranted int // places that are booked for the lapsed peers
+	lapsed        int // peers whose credits have expired
+	lapsedGranted int // buffer slots of the peers with expired credits
 	short         int // peers granted less than they need, and less than their share
 	stretch
 	small
 
 	now         mono.Time
-	first, last *Receiver // peers whose credits have not lapsed, the longest unraised first
+	first, last *Receiver // peers with valid credits, the longest unraised first
 }
 
 const (

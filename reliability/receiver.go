@@ -28,7 +28,7 @@ type Receiver struct {
 
 	next     seq.Num // next to arrive in order
 	limit    seq.Num // first number beyond the credits granted
-	told     seq.Num // the highest limit that the peer was told, whose credits may have expired
+	told     seq.Num // the highest limit sent to the peer, whose credits may have expired
 	window   uint32
 	held     uint32 // bits set in outOfOrder
 	charged  uint32 // credits that the peer has
@@ -46,7 +46,7 @@ type Receiver struct {
 	ackLater bool          // the pending ACK is the delayed ACK of a lone reply (lone.go)
 	patient  bool          // the pending ACK is of a lone reply only, and the peer waits longer
 	departed bool          // the peer is gone and shares no credits
-	lapsed   bool          // the credits have lapsed: see Credits
+	lapsed   bool          // the credits have expired: see Credits
 	short    bool          // granted less than the peer needs, and less than its share
 	wants    bool          // granted less than the peer has earned
 	asked    bool          // the peer waits for the ACK of everything up to askedFor

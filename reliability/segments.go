@@ -73,7 +73,7 @@ type segment struct {
 	// The following fields are used only by the adaptive profile.
 	channel Channel // the channel of the latest copy
 	lost    bool    // declared lost; posted while waiting for the resend budget or for memory
-	lone    bool    // sent as a lone answer: see lone.go
+	lone    bool    // sent as a lone reply: see lone.go
 	// refusedBytes is the size of a packet that waits until the peer has memory, and 0 for other
 	// packets.
 	refusedBytes uint16

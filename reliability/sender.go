@@ -40,7 +40,7 @@ type Sender struct {
 	window    uint32
 	number    uint32
 	sacked    int32   // packets of the window that have arrived before an older one
-	withheld  seq.Num // number of the withheld packet
+	withheld  seq.Num // number of the packet that was held back
 	bytes     int     // bytes in flight, as reported by the caller
 	bytesMax  int     // limit of bytes in flight: see BoundBytes
 	raisedAt  mono.Time
@@ -49,7 +49,7 @@ type Sender struct {
 	// blocked.
 	blocked   bool
 	patient   bool // a lone reply is in flight, whose ACK may be delayed: see lone.go
-	withholds bool // the packet numbered withheld was not sent yet
+	withholds bool // the packet numbered withheld was not sent
 	selective bool // the peer sends selective ACKs; only with the profile adaptive
 }
 

@@ -25,7 +25,7 @@ type load struct {
 	bytes   int    // since the latest Grant
 	mean    int    // mean bytes of a recent packet; 0: not known
 	granted int    // bytes, by the latest Grant
-	packets uint32 // that came since the latest Grant
+	packets uint32 // received since the latest Grant
 	small   bool   // the mean is so small that more packets and a byte limit are granted
 	bounded bool   // the peer has a byte limit, or unused credits from a grant with a limit
 }

@@ -17,7 +17,7 @@ type assembler struct {
 	lo, hi  uint64
 	high    uint64 // 1 + the highest received ordinal
 	horizon uint64
-	closeAt uint64 // value of high at which region lo is handed over
+	closeAt uint64 // value of high at which region lo is given to the reader
 	ended   bool
 	// limit is the first ordinal (message number) that the sender cannot have sent yet. Datagrams
 	// with the ordinal limit or a higher ordinal count as foreign.

@@ -36,7 +36,7 @@ func (r *Receiver) meet(ep *btl.Endpoint, l *letter) {
 		r.refuse(ep, l.Key, RefusedMismatch, err)
 		return
 	}
-	if s := r.suitorOf(ep); s != nil { // a peer is at most one suitor of a receiver
+	if s := r.suitorOf(ep); s != nil { // a peer is at most one candidate sender of a receiver
 		if s.key == l.Key {
 			return
 		}

@@ -12,7 +12,7 @@ import (
 type AgentConfig struct {
 	Host     string // this host's name in the manager's file
 	Manager  string // the name of the only manager that is obeyed
-	Instance uint64 // random, for this life
+	Instance uint64 // random, for this start of the agent
 	Ways     Ways   // addresses of this host for other hosts
 	// Counts returns the counters of a port. If Counts is nil, all counters are reported as zero.
 	Counts func(vport uint8) Counts
@@ -64,7 +64,7 @@ type Agent struct {
 	conns   []int
 	refused Status // status of the latest response to a registration
 	tid     uint64
-	keys    map[int]uint64 // by connection: key of the address proof under way
+	keys    map[int]uint64 // key of the address check in progress, by connection
 	proofs  []Proof
 	// Stats are counters for the operator.
 	Stats AgentStats

@@ -38,7 +38,7 @@ func AppendClassPortInfo(b []byte) []byte {
 // MACEntries is the attribute of the same name, which has some rows of a port's MAC table.
 type MACEntries struct {
 	Offset uint16
-	Num    uint16 // length of Rows; in a Get the number of rows wanted
+	Num    uint16 // length of Rows; in a Get the number of requested rows
 	Digest uint32
 	Rows   []MACEntry
 }

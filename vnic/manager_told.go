@@ -22,7 +22,7 @@ func (m *Manager) told(s *session, r *request, msg *Message) {
 		ok = m.toldAddresses(s, vport, r.data, msg.Data)
 	case AttrMACEntries:
 		ok = m.toldRows(s, vport, r.data, msg.Data)
-	default: // nothing else is asked for
+	default: // other traps need no request
 	}
 	if !ok {
 		m.Stats.Malformed++

@@ -19,14 +19,14 @@ type call struct {
 	kind  callKind
 	ep    *btl.Endpoint
 	fn    func(*btl.Module) error
-	data  []byte // the caller's memory, or own if nobody waits
+	data  []byte // the caller's memory, or own if no goroutine waits
 	own   []byte
 	name  []byte
 	found **btl.Endpoint
 	await func(*btl.Module, Waker) error
 	tag   btl.Tag
 	kept  bool // belongs to a Pending, whose Wait may be called again
-	left  bool // nobody waits: a post in the inbox, with copied data
+	left  bool // a post in the inbox, with copied data, for which no goroutine waits
 	lent  bool // its memory is the caller's
 	// free is closed when the transport no longer uses the memory of an abandoned call.
 	free chan struct{}

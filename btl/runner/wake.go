@@ -55,7 +55,7 @@ func (r *Runner) wantToken() bool {
 	if r.blocked.Load() > 0 || r.holding.Load() {
 		return false
 	}
-	const tries, rounds = 100, 2 // a pass of the watcher takes about a microsecond
+	const tries, rounds = 100, 2 // a poll of the watcher takes about a microsecond
 	r.wanted.Add(1)
 	defer r.wanted.Add(-1)
 	for range rounds {

@@ -27,7 +27,7 @@ func (r *Runner) watch() {
 	defer waiting.Enter()()
 	defer r.napper.close()
 	var seen uint64
-	rested := false // the latest turn was a sleep and the following pass
+	rested := false // the latest iteration was a sleep and a poll
 	for !r.asked.Load() {
 		if !r.token.TryLock() {
 			r.nap()

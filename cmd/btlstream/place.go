@@ -85,7 +85,7 @@ func (s *session) findGuest(ctx context.Context) error {
 		return fmt.Errorf("%w: %w", stream.ErrExchange, err)
 	}
 	listener := bounded.NewListener(l, guestsMost, later)
-	defer func() { _ = listener.Close() }() // All guests were told to come again.
+	defer func() { _ = listener.Close() }() // All connected peers were told to connect again.
 	s.c.Listen = l.Addr().String()
 	s.env.logf(logNotice, "listening on %v", l.Addr())
 	come := make(chan net.Addr, 1)

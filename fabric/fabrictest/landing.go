@@ -14,7 +14,7 @@ type landing struct {
 	mem       []byte
 	headBytes int
 	named     []named
-	count     int // datagrams that landed, in all landings
+	count     int // datagrams received directly, in all landings
 }
 
 // named is a part of the direct-receive memory that a completion has reported, with its content at

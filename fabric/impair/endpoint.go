@@ -151,7 +151,7 @@ func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 			return 0, err // with n > 0 the next Poll returns the error
 		}
 		if got > 0 {
-			now = e.time() // a datagram that came after the first reading must not be early
+			now = e.time() // a datagram that arrived after the first reading must not be early
 		}
 		for i := range batch[:got] {
 			if batch[i].Op == fabric.OpRecv {

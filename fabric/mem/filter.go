@@ -7,7 +7,7 @@ type Verdict uint8
 
 // Any value other than the following verdicts counts as Drop.
 const (
-	Deliver   Verdict = iota // let it pass
+	Deliver   Verdict = iota // deliver the datagram
 	Drop                     // lose it
 	Duplicate                // deliver the datagram twice in a row
 	Hold                     // keep it until Release

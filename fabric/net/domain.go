@@ -45,7 +45,7 @@ type domain struct {
 	endpoints []*endpoint
 	opened    int            // endpoints ever
 	bell      *doorbell.Bell // of who sleeps
-	polls     *doorbell.Bell // for the owner, when polls find nothing: see giveWay
+	polls     *doorbell.Bell // for polls that find nothing (see giveWay)
 	vain      int            // polls in vain, in a row
 	pollable  func() bool
 	closed    bool

@@ -17,7 +17,7 @@ type peerTable struct {
 	peers   []peer
 	free    []uint32
 	byName  map[netip.AddrPort]uint32
-	changes uint64 // what makes an earlier find worthless
+	changes uint64 // value that changes when earlier results of find are invalid
 }
 
 // peer is an entry of the address vector, which is free if inserts is 0.

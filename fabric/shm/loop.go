@@ -202,7 +202,7 @@ func (o *loop) admit(fd int) bool {
 	o.perPID[q.pid]++
 	o.inLinks++
 	o.silent = append(o.silent, q)
-	q.event() // the hello came with the connection
+	q.event() // the hello arrived with the connection
 	if len(o.silent) > silentMax {
 		oldest := o.silent[0]
 		if oldest.event(); oldest.fd >= 0 && oldest.ep == nil {

@@ -32,7 +32,7 @@ const (
 // The constants are the values of napper.bell.
 const (
 	bellSilent  = 0
-	bellListens = 1 // a nap is in progress
+	bellListens = 1 // a futex sleep is in progress
 	bellRung    = 2
 )
 
@@ -42,7 +42,7 @@ type napper struct {
 	pays bool // the latest sleep on the flags or descriptors ended before napMost
 	off  bool // the system has no futex_waitv
 	most time.Duration
-	bell atomic.Uint32 // Wake ends a nap through bell
+	bell atomic.Uint32 // Wake ends a futex sleep through bell
 	ends uint          // naps that peers or Wake have ended
 
 	// The fields begin and beginNs are the same time by Go's clock and by the system's clock.

@@ -35,7 +35,7 @@ const (
 	KindSendError                // NodeFaults.SendError: the datagram never left
 	KindRecvError                // NodeFaults.RecvError: the datagram is lost
 	KindPause                    // of a node
-	KindSlow                     // a node's pass came late because of SetPace
+	KindSlow                     // a node's call of Progress was late because of SetPace
 	KindCrash                    // of a node
 	KindOpen                     // a node's first Open
 	KindRestart                  // a node's later Opens

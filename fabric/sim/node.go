@@ -53,13 +53,13 @@ type Node struct {
 	run         uint64 // counts the calls of Run
 	place       int    // index in Network.passes
 	passAt      mono.Time
-	wanted      mono.Time // when the next pass would be without SetPace
+	wanted      mono.Time // time of the next call of Progress without SetPace
 	passes      uint64
 	lastPass    mono.Time
 	pausedUntil mono.Time
 	pace        time.Duration
 	inPass      bool
-	kicked      bool // Kick was called during the pass
+	kicked      bool // Kick was called during the call of Progress
 	againPosts  int  // rest of a series of ErrAgain
 }
 
@@ -232,7 +232,7 @@ func (n *Node) pass() {
 	n.inPass, n.kicked = true, false
 	_, err := proc.Progress(now)
 	n.inPass = false
-	if n.run != run { // crashed or replaced during the pass
+	if n.run != run { // crashed or replaced during the call of Progress
 		n.wake(now)
 		return
 	}

@@ -84,7 +84,7 @@ type link struct {
 	old     []*packet // the last datagrams, for Replay
 	oldNext int
 
-	told int // Path.MTUBytes as told to the sender; 0: not told
+	told int // Path.MTUBytes as told to the sender, or 0
 }
 
 func newLink(nw *Network, from, to int) *link {

@@ -21,7 +21,7 @@ type landing struct {
 	mem     []byte
 	head    int // bytes of each datagram that stay in its buffer
 	off     int // where the next datagram lands
-	waiting int // landed datagrams in receiver.pending
+	waiting int // directly received datagrams in receiver.pending
 
 	// The fields slots and rest describe the I/O vector that was prepared last. The field slots is
 	// the number of datagrams whose bytes are received directly. The field rest is the number of

@@ -32,10 +32,10 @@ type sleeper struct {
 	made    bool
 	epoll   int
 	park    park.Parker
-	lingers int // polls with datagrams until the set is emptied; 0: it is empty; the owner's
-	calm    int // consecutive Arms after few datagrams; the owner's, under mu
+	lingers int // polls with datagrams until the set is emptied, or 0 if it is empty
+	calm    int // consecutive Arms after few datagrams; guarded by mu
 
-	mu    sync.Mutex // guards what the owner and the sleeping goroutine share
+	mu    sync.Mutex // guards what the polling and the sleeping goroutine share
 	on    bool       // a Sleep is armed or in progress
 	armed []*socket  // the sockets that end the Sleep
 	set   []*socket  // the sockets in the epoll set

@@ -69,7 +69,7 @@ func (l *Listener) CloseAll() error {
 	l.lock.Lock()
 	defer l.lock.Unlock()
 	for _, g := range l.guests {
-		_ = g.Conn.Close() // ends the goroutine that serves the guest
+		_ = g.Conn.Close() // ends the goroutine that serves the connection
 	}
 	return err
 }
@@ -127,7 +127,7 @@ func (l *Listener) enter(conn net.Conn) *Guest {
 	l.lock.Lock()
 	defer l.lock.Unlock()
 	select {
-	case <-l.closed: // CloseAll may have closed the guests already
+	case <-l.closed: // CloseAll may have closed the connections already
 		return nil
 	default:
 	}

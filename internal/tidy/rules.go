@@ -373,7 +373,7 @@ var btlFloors = [][]string{
 var arrowsUp = []arrow{
 	{"buffers.go", "link.go"},           // the link counts the datagrams that the fabric holds
 	{"buffers.go", "sched.go"},          // a peer that found no buffer may try again
-	{"buffers.go", "send.go"},           // a buffer that is lent and not filled yet is taken back
+	{"buffers.go", "send.go"},           // a lent buffer that is not filled yet is taken back
 	{"clock.go", "progress.go"},         // late means later than the Deadline
 	{"descriptors.go", "remote_ask.go"}, // a fragment may have been an operation
 	{"outbox.go", "endpoint.go"},        // the transport itself sends the goodbye

@@ -121,7 +121,7 @@ type Policy struct {
 	pause  time.Duration // the latest time without yields
 	budget time.Duration // time to spin before a sleep
 	first  time.Duration // the same for the first pause after a silence, if shorter
-	wake   time.Duration // what a wake-up costs
+	wake   time.Duration // cost of a wake-up
 	trial  trial         // tests whether longer spinning pays
 
 	switches uint64 // preemptions at the latest look

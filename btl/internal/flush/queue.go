@@ -18,7 +18,7 @@ type entry[F comparable] struct {
 	fn     func(error)
 	after  Tails[F] // set while these fragments have not been sent whole
 	until  seq.Num  // acknowledged below this number means flushed
-	sent   seq.Num  // what was sent before the call has numbers below this one
+	sent   seq.Num  // packets sent before the call have numbers below this one
 	open   bool     // the last packet sent before the call may still take messages
 	fence  bool     // a fence: no callback
 	fences uint32   // calls of Fence before this one

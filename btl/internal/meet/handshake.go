@@ -40,7 +40,7 @@ type Handshake struct {
 	proven    uint8                  // channels through which an answer has arrived
 	hurried   uint8                  // times that Hellos went out before their time
 	putOff    bool                   // the peer's application has refused for now
-	unheard   bool                   // the peer did not take what followed the Hello of last
+	unheard   bool                   // the peer dropped the packets that followed the Hello of last
 	contested bool                   // another end of the peer than offered has proven itself
 	bound     bool                   // the peer's tag and first sequence number are known
 	ready     bool                   // the peer knows that both channels work

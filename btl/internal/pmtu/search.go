@@ -74,7 +74,7 @@ var usualSizes = [...]int{
 type Search struct {
 	size   int // largest size in use, which is proven or the base size
 	base   int
-	most   int // what both sides' devices take
+	most   int // largest size that the devices of both sides support
 	below  int // smallest size that the path does not carry, as far as is known
 	secret uint64
 	due    mono.Time // when next must be called
@@ -82,7 +82,7 @@ type Search struct {
 	askedAt mono.Time // the latest round
 	since   mono.Time // when the doubt began
 	stage   Stage
-	tries   uint8 // number of rounds since the latest news
+	tries   uint8 // number of rounds since the latest answer
 	tops    uint8 // number of rounds that have probed the devices' size
 	raises  uint8
 	proven  bool // the base has passed since the secret was drawn

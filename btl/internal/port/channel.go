@@ -42,7 +42,7 @@ type Channel struct {
 	mtu     int
 
 	batch     []fabric.Send // to be posted; its capacity never grows
-	posted    int           // sends whose completion is due
+	posted    int           // sends that are not complete
 	total     uint64        // sends ever posted that complete later
 	apart     bool          // a packet of the batch is to leave in a Post of its own
 	stuck     bool          // the fabric did not accept the whole batch in the latest poll

@@ -54,13 +54,13 @@ type job struct {
 	remarks        *output
 	events         chan event
 	done           chan struct{} // closed when the loop has ended
-	input          chan []byte   // pieces of Stdin
-	taken          chan struct{} // signals that rank 0 has taken the latest piece
+	input          chan []byte   // chunks of Stdin
+	taken          chan struct{} // signals that rank 0 has accepted the latest chunk
 	unwritable     chan error    // why Stdout or Stderr cannot be written
 
 	failed   bool // the job is ending
 	status   int
-	asked    bool // a signal asked the ranks to end
+	asked    bool // a signal has asked the ranks to end
 	deadline *time.Timer
 	killing  bool
 

@@ -272,7 +272,7 @@ func (a *Agent) checkAddress() error {
 	}
 	all, err := net.InterfaceAddrs()
 	if err != nil {
-		return nil //nolint:nilerr // the next check comes soon
+		return nil //nolint:nilerr // the next check follows soon
 	}
 	for _, other := range all {
 		p, err := netip.ParsePrefix(other.String())

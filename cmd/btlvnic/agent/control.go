@@ -121,7 +121,7 @@ func (a *Agent) newPort(num uint8) *port {
 func (a *Agent) openTAP(p *port) *tap.Device {
 	dev := a.kept[p.num]
 	delete(a.kept, p.num)
-	if dev != nil && dev.Check() != nil && !dev.Given() { // somebody has removed the interface
+	if dev != nil && dev.Check() != nil && !dev.Given() { // the interface was removed
 		dev.Close()
 		dev = nil
 	}

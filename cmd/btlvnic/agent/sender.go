@@ -133,7 +133,7 @@ func (s *sender) turn() {
 	}
 	defer s.mu.Unlock()
 	if !s.stop {
-		_, _ = s.work() // the next pass reports a failed fabric
+		_, _ = s.work() // the next call reports a failed fabric
 	}
 }
 
@@ -254,7 +254,7 @@ func (s *sender) datagrams(o *outlet, t *vnic.Tables, d *vnic.Decision) {
 	}
 	if len(s.free) < count {
 		s.post()
-		_ = s.reap() // the next pass reports a failed fabric
+		_ = s.reap() // the next call reports a failed fabric
 	}
 	if len(s.free) < count {
 		o.out.Counts.DropTx(vnic.TxFIFO)

@@ -67,7 +67,7 @@ func (t *trial) sums(results, first, n int,
 	do func(ctx context.Context, in, out []float64) error,
 ) operation {
 	in, out := make([]float64, t.size/valueBytes), make([]float64, results)
-	fillValues(in, t.c.Rank(), 0) // valid numbers, even if nobody checks the results
+	fillValues(in, t.c.Rank(), 0) // valid numbers, even if the results are not checked
 	return operation{
 		fill: func(iteration int) { fillValues(in, t.c.Rank(), iteration) },
 		do:   func(ctx context.Context) error { return do(ctx, in, out) },

@@ -38,8 +38,8 @@ func Accept() Verdict { return Verdict{} }
 func Refuse(code uint16) Verdict { return Verdict{frag.RejectOwner, code} }
 
 // Defer is the Verdict that rejects a peer for now. The peer repeats its request at least twice a
-// second until its handshake times out. Each repetition results in another call of the function
-// given to Admit.
+// second until its handshake times out. Each repeated request of the peer results in another call
+// of the function given to Admit.
 func Defer(code uint16) Verdict { return Verdict{frag.RejectLater, code} }
 
 // Admit sets the function fn that decides on each incoming connection, except from peers to which

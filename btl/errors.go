@@ -42,7 +42,7 @@ var (
 	ErrStale = errors.New("btl: address of an earlier incarnation of the peer")
 	// ErrRefused means that one side refuses another endpoint, mostly because a limit on endpoints
 	// is reached. The text of the error names the side and the reason. If the peer's application
-	// has refused the connection, the error is a RefusedError.
+	// has refused the connection, the ErrRefused is a RefusedError.
 	ErrRefused = errors.New("btl: refused")
 	// ErrBadName means that the bytes are not a module name of this provider.
 	ErrBadName = errors.New("btl: malformed or foreign module name")

@@ -12,8 +12,8 @@ import (
 	"gobtl/internal/seq"
 )
 
-// helloCredit is the number of credits in a Hello. Further credits are granted in the first ACK, so
-// that peers with unproven addresses have almost no credits.
+// helloCredit is the number of credits in a Hello. Peers get most of their credits with the first
+// ACK, so that peers with unproven addresses have almost no credits.
 const helloCredit = 1
 
 // handshakeHost is the module as package meet uses it, and carries out the decisions of the

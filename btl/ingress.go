@@ -199,7 +199,7 @@ func (m *Module) onSack(in *arrival) bool {
 
 // wasNumberOf reports whether the packet with sequence number n may have been sent with the packet
 // number number. For a packet in flight that was sent once, wasNumberOf accepts only its actual
-// packet number. The check detects acknowledgements of packets that the peer has not received,
+// packet number. wasNumberOf detects acknowledgements of packets that the peer has not received,
 // because packet numbers are skipped at random. For a retransmitted or acknowledged packet, any
 // used packet number of either channel is valid, because any of its transmissions may have arrived.
 func (m *Module) wasNumberOf(ep *Endpoint, n seq.Num, number uint32) bool {

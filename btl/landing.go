@@ -142,8 +142,8 @@ func (m *Module) runOf(ep *Endpoint, h *frag.Header, comps []fabric.Completion) 
 	return count
 }
 
-// receiveMessageLanded accepts directly received chunks of a message. The payloads of the other
-// packets are copied back to their receive buffers before their final memory can change.
+// receiveMessageLanded accepts directly received chunks of a message. The payloads of unexpected
+// packets are copied back to their receive buffers before the memory of the landing can change.
 func (m *Module) receiveMessageLanded(c *port.Channel, ep *Endpoint, h *frag.Header,
 	comps []fabric.Completion,
 ) (count int) {

@@ -60,8 +60,8 @@ func (m *Module) stamp(p *packet) {
 }
 
 // sealRunSequenced assigns sequence numbers to adjacent chunks, and starts their timers. Only the
-// first chunk may contain an ACK. The headers of the other chunks differ only in numbers and
-// offset.
+// first chunk may contain an ACK. The headers of the chunks after the first one differ only in
+// numbers and offset.
 func (m *Module) sealRunSequenced(r *chunkRun, run []reliability.Token) {
 	m.stamp(&r.packet)
 	r.first = r.ep.snd.AdmitRun(run)

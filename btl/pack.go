@@ -334,7 +334,7 @@ func (m *Module) acceptPack(in *arrival) {
 		if len(rest) == 0 && ep.id.State() == stateConnected {
 			// A reply to an earlier fragment must not acknowledge the Pack, because an Abort in a
 			// handler may prevent the delivery of the later fragments. The reply to the last
-			// fragment must contain the acknowledgement.
+			// fragment of a Pack must contain the acknowledgement of the Pack.
 			m.accepted(ep, h)
 			taken = true
 		}

@@ -9,9 +9,9 @@ import "gobtl/frag"
 
 // wantsMemory is called when a peer's fragment was refused for lack of memory or of a slot. The
 // argument refused of wantsMemory is the endpoint of that peer. Silent peers that hold memory are
-// probed. Among the live peers without progress, the one that holds the most memory is ended. A
-// peer is ended only if another call of wantsMemory was made within the last PeerTimeout, which
-// shows that a peer keeps waiting for memory.
+// probed. Among the live peers without progress, the one that holds the most memory is ended. An
+// endpoint is ended only if wantsMemory was also called within the last PeerTimeout, which shows
+// that a peer keeps waiting for memory.
 func (m *Module) wantsMemory(refused *Endpoint) {
 	m.watches.AskSilent(func(ep *Endpoint) bool { return ep.asm.Active() > 0 })
 	now := m.nowUnpaused

@@ -8,7 +8,7 @@
 //	Arena     the packet buffers outside the Go heap, with a Buf as the index of a buffer
 //	Region    memory of the caller, registered so that a send can gather from it
 //
-// Values that cross the interface are plain numbers without Go pointers. A provider can pass these
+// Values that cross the interface are plain numbers without Go pointers. A provider can pass plain
 // numbers to C unchanged, the garbage collector does not scan them, and a packet needs no
 // allocation.
 //

@@ -315,8 +315,9 @@ type Hints struct {
 	// For udp, Node is an address ("192.0.2.1", "fe80::1%eth0"), a device ("eth0") or "localhost".
 	// A colon and fixed ports may follow, as in "192.0.2.1:4000", "[::1]:4000" or "eth0:4000". The
 	// port of the second endpoint is the next port, or follows a comma, as in
-	// "192.0.2.1:4000,4711". The forms ":4000" and "0.0.0.0:4000" select only the first of this
-	// host's addresses. In the list of addresses, those that other hosts can reach come first.
+	// "192.0.2.1:4000,4711". A Node of the form ":4000" or "0.0.0.0:4000" selects only the first of
+	// this host's addresses. The addresses that other hosts can reach are at the beginning of the
+	// list of addresses.
 	Node string
 }
 

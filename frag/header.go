@@ -64,8 +64,8 @@ type Flags uint8
 
 // The flags.
 const (
-	// FlagAck says that Header.Ack, Credit and CreditBytes are valid. In a packet without FlagAck
-	// the three fields are zero.
+	// FlagAck says that Header.Ack, Credit and CreditBytes are valid. In a packet without FlagAck,
+	// the fields Ack, Credit and CreditBytes are zero.
 	FlagAck Flags = 1 << 0
 	// FlagPut says that the payload is written to a registered memory region of the receiver
 	// (Header.Handle, PutOffset), and not passed to a handler. Only a Frag and a Chunk may carry
@@ -85,7 +85,7 @@ const (
 	// receiver should send the requested acknowledgement without delay. Only an Ack may carry
 	// FlagAsk, and only if both ends have announced FeatureAsk.
 	FlagAsk Flags = 1 << 5
-	// FlagLater says that the receiver may delay the acknowledgement of this packet for longer than
+	// FlagLater says that the receiver may delay the acknowledgement of the packet for longer than
 	// usual. Only a Frag with FlagAck may carry FlagLater, unless its tag is TagBye or TagVoid, and
 	// only if both ends have announced FeatureLater.
 	FlagLater Flags = 1 << 7

@@ -137,9 +137,9 @@ func (a *Assembler) growTo(m *Message, end uint32, n int, inOrder bool) bool {
 
 // beginStarter begins a fragment outside of the memory limits, for a packet that also ends another
 // fragment. The buffer of a fragment that beginStarter begins holds only the bytes of its first
-// packet. If the packet were refused, the other fragment would keep its memory while it waits for
-// the packet. Two senders with refused packets of this kind would wait for each other. Each peer
-// can have only one fragment that beginStarter has begun.
+// packet. If the packet that ends one fragment and begins another were refused, the ended fragment
+// would keep its memory while it waits for the packet. Two senders with refused packets of this
+// kind would wait for each other. Each peer can have only one fragment that beginStarter has begun.
 func (a *Assembler) beginStarter(h *Header, n int) (*Message, error) {
 	if a.starter != nil || h.OffsetBytes != 0 {
 		return nil, ErrBudget

@@ -27,9 +27,8 @@
 //
 // Each list of the first wheel (near) holds the values of one tick, in the order of their check-in.
 // Evict therefore returns values in the order of their ticks, and within a tick in the order of
-// their check-in. A value of the second wheel (far) is visited when it moves to the first wheel,
-// and once per Slots revolutions before that. A bitmap for each wheel finds the next list that is
-// not empty.
+// their check-in. A value of the second wheel (far) is visited once per Slots revolutions, and when
+// it moves to the first wheel. A bitmap for each wheel finds the next list that is not empty.
 //
 // A Hotel belongs to one goroutine at a time. A Hotel has no lock, and allocates nothing after New.
 package hotel

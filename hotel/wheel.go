@@ -32,8 +32,8 @@ type wheel struct {
 }
 
 // room is the state of a room without its value. The links are indices of rooms. While the room is
-// occupied, prev and next are its neighbours in a list. While the room is free, next links the
-// stack of free rooms, and prev is vacant.
+// occupied, prev and next are its neighbours in a list. In a free room, the field next is the next
+// room in the stack of free rooms, and the field prev has the value vacant.
 type room struct {
 	tick       int64
 	prev, next uint32

@@ -315,7 +315,7 @@ func (j *Job) Abort(ctx context.Context, status int) error {
 	line := fmt.Sprintf("cmd=abort exitcode=%d", status)
 	if !j.lock.TryLock() {
 		// If the lock of the Job is not free, another call may hold the lock while it waits for all
-		// ranks. The other call returns when the connection is closed.
+		// ranks. The call that holds the lock returns when the connection is closed.
 		said := j.link.interrupt(ctx, j.cfg.Timeout, line, j.lock.Lock)
 		if said {
 			line = ""

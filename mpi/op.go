@@ -82,14 +82,14 @@ func Prod[T Number]() Op[T] {
 	return known(opProd, func(a, b T) T { return a * b })
 }
 
-// Min returns the operation that takes the least value. If one of the values is a NaN, the result
-// is a NaN.
+// Min returns the operation that takes the least value. If one of the combined values is a NaN, the
+// result is a NaN.
 func Min[T Ordered]() Op[T] {
 	return known(opMin, func(a, b T) T { return min(a, b) })
 }
 
-// Max returns the operation that takes the largest value. If one of the values is a NaN, the result
-// is a NaN.
+// Max returns the operation that takes the largest value. If one of the combined values is a NaN,
+// the result is a NaN.
 func Max[T Ordered]() Op[T] {
 	return known(opMax, func(a, b T) T { return max(a, b) })
 }

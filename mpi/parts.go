@@ -72,7 +72,8 @@ func (e *engine) whole(from int, n *notice) bool {
 	return true
 }
 
-// add stores a part. If the part is already there, or comes after the last part, add returns false.
+// add stores a part. If the part was already stored, or has a number after the last part, add
+// returns false.
 func (a *assembly) add(n *notice) bool {
 	part := int(n.part)
 	if part < len(a.seen) && a.seen[part] || a.ended && (!n.more || part >= len(a.seen)) {

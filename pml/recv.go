@@ -21,7 +21,7 @@ func (l *Layer) Recv(now btl.Time, r *Request, from *Peer, tag, mask uint64, mem
 }
 
 // Post works like Recv, for the case that no matching message has arrived yet. The result of Post
-// is false if no receive was begun. If the result is false, the caller must call Recv, which
+// is false if no receive was begun. If Post returns false, the caller must call Recv, which
 // receives the message or returns the error.
 func (l *Layer) Post(r *Request, from *Peer, tag, mask uint64, mem []byte) bool {
 	if r.state != idle || from != nil && from.err != nil || l.unexpected.find(from, tag, mask) != nil {

@@ -23,7 +23,7 @@ func (l *Layer) Send(now btl.Time, r *Request, to *Peer, tag uint64, data []byte
 }
 
 // TrySend sends a small message without a request if the message can be sent at once. The result of
-// TrySend is false if nothing was sent. If the result is false, the caller must call Send, which
+// TrySend is false if nothing was sent. If TrySend returns false, the caller must call Send, which
 // queues the message or returns the error.
 func (l *Layer) TrySend(now btl.Time, to *Peer, tag uint64, data []byte) bool {
 	cost := uint64(len(data)) + messageOverhead

@@ -11,7 +11,7 @@ import (
 //
 // After a pause, the peer's process may sleep when the packet arrives, and again before it
 // acknowledges the packet. Two wake-ups of a process take longer than a round trip in the network.
-// The first probe after a pause therefore waits as long as the later time-outs.
+// The first probe after a pause therefore has the same time-out as later probes.
 func (a *adaptive) posted(s *Sender, now mono.Time, c Channel, limit time.Duration) {
 	a.sentAt[c] = now
 	if a.timer != 0 && a.progressAt != longAgo && !a.refused.some() && limit == a.waitMax &&

@@ -20,9 +20,9 @@ import (
 // peer is granted single packets, and therefore never waits for ever.
 //
 // Credits expire some time after the latest increase of the peer's limit. After the expiry, the
-// pool counts only a few credits for the peer. The peer gives up the other credits before the pool
-// stops counting them (Sender.Rest). Idle, slow and dead peers thereby return their credits without
-// any message. A peer that becomes active again keeps its earned credits.
+// pool counts only a few credits for the peer. The peer gives up its expired credits before the
+// pool stops counting them (Sender.Rest). Idle, slow and dead peers thereby return their credits
+// without any message. A peer that becomes active again keeps its earned credits.
 //
 //	granted --raised--> end of the list ... front --creditLapse later--> lapsed --Grant--> granted
 //

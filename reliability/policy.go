@@ -9,9 +9,9 @@ import (
 
 // policy connects a Sender with its recovery profile. A policy decides when a packet in flight is
 // retransmitted, and how many packets may be in flight within the limits of window and credits. One
-// of the two pointers is set, or none if the Sender only counts packets. The type policy is a
-// struct and not an interface, which avoids indirect calls and heap allocations for each packet.
-// The methods of policy are all events that a profile handles.
+// of the two pointers of a policy is set, or none if the Sender only counts packets. The type
+// policy is a struct and not an interface, which avoids indirect calls and heap allocations for
+// each packet. The methods of policy are all events that a profile handles.
 type policy struct {
 	usnic    *usnic    // one for all Senders of a module
 	adaptive *adaptive // nil before the first packet: see begin

@@ -33,7 +33,7 @@ type refusals struct {
 const askShare = 4
 
 // NoMemory records that the peer has no memory for segment t in flight, a packet of sizeBytes. The
-// refused segment is retransmitted later, for the first time after limit at the latest. In a
+// refused segment is retransmitted later, the first time after the time limit at the latest. In a
 // profile without a congestion window NoMemory changes nothing, because the segment's own timer
 // retransmits the segment.
 func (s *Sender) NoMemory(now mono.Time, t Token, sizeBytes int, limit time.Duration) {

@@ -62,9 +62,9 @@ type Rules struct {
 	// InitialWindow is the initial congestion window in packets, at least 2.
 	InitialWindow int
 	// TargetDelay is the round trip above which the congestion window is reduced. On a path with a
-	// long round trip, the limit is somewhat above the round trip without queues. On a path whose
-	// least round trips rise and fall from round to round, the limit is up to five times
-	// TargetDelay.
+	// long round trip, the window is reduced above a delay somewhat larger than the round trip
+	// without queues. On a path whose least round trips rise and fall from round to round, the
+	// window is reduced above a delay of up to five times TargetDelay.
 	TargetDelay time.Duration
 	// WithholdEvery is the average number of packets per packet held back as a test for optimistic
 	// ACKs, from 16 to 1<<20. A packet that is held back gets a sequence number before it is sent,

@@ -226,7 +226,7 @@ func (s *Sender) AdmitRun(run []Token) seq.Num {
 }
 
 // grow doubles the ring of segments in flight. An idle peer thus needs only a few words of memory.
-// Before the first packet, grow also makes the policy's state.
+// Before the first packet, grow also allocates the policy's state.
 func (s *Sender) grow() {
 	s.policy.begin(s)
 	bigger := Sender{ring: make([]Token, max(8, 2*len(s.ring)))}

@@ -40,8 +40,8 @@ type Host struct {
 }
 
 // SetTables replaces a port's tables, and registers the port under its switch. If t is nil,
-// SetTables removes the port. If another port has been registered under the old switch, that port
-// stays registered.
+// SetTables removes the port. If another port is registered under the previous switch of this port,
+// that other port stays registered.
 func (h *Host) SetTables(in *Ingress, t *Tables) {
 	if old := in.tables; old != nil && h.ports[old.Info.VESW&VESWMax] == in {
 		h.ports[old.Info.VESW&VESWMax] = nil

@@ -293,9 +293,9 @@ type reportClaims struct {
 }
 
 // beats reports whether this claim of an address comes before another one. The earliest claim of
-// the connected hosts comes first. The next claims are those of hosts that have left, and the last
-// ones are those of hosts that have not reported to this manager. The smaller LID decides between
-// equal claims.
+// the connected hosts comes first. After the connected hosts follow the claims of hosts that have
+// left, and then the claims of hosts that have not reported to this manager. The smaller LID
+// decides between equal claims.
 func (c *reportClaims) beats(other *reportClaims, mac MAC) bool {
 	mine, theirs := c.since[mac], other.since[mac]
 	switch {

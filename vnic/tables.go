@@ -43,7 +43,7 @@ type MACTable struct {
 	dlid    map[MAC]uint32
 }
 
-// NewMACTable makes a table of rows. The table keeps the slice entries. If there are more than
+// NewMACTable makes a table of rows. The table keeps the slice entries. If a table has more than
 // MACEntriesMax rows, the error is ErrTable.
 func NewMACTable(digest uint32, entries []MACEntry) (*MACTable, error) {
 	if len(entries) > MACEntriesMax {
@@ -79,7 +79,8 @@ func (t *MACTable) Lookup(m MAC) (dlid uint32, ok bool) {
 }
 
 // Replace returns a copy of the table with new rows, beginning at the row with index offset. A row
-// with a MAC of 0 is empty. If a row is beyond MACEntriesMax, the error is ErrTable.
+// with a MAC of 0 is empty. If the index of a row is not below MACEntriesMax, the error is
+// ErrTable.
 func (t *MACTable) Replace(digest uint32, offset int, rows []MACEntry) (*MACTable, error) {
 	if offset < 0 || offset+len(rows) > MACEntriesMax {
 		return nil, fmt.Errorf("%w: rows %d to %d of %d", ErrTable, offset, offset+len(rows),

@@ -4,8 +4,8 @@
 //
 // Every scrape takes one snapshot of all counters, so that the values of a scrape are consistent.
 // For example, the numbers of received packets of all kinds add up to the number of all received
-// packets. The names and help texts of the metrics are those of btl.Counter. A scrape does not use
-// the goroutine that owns the module.
+// packets. Each metric has the name and the help text of its btl.Counter. A scrape does not use the
+// goroutine that owns the module.
 //
 // A Collector is safe for concurrent use if its snapshot function is, as Module.Stats and
 // Runner.Stats are.

@@ -43,8 +43,8 @@ func (n *Node) CallStream(ctx context.Context, peer *btl.Endpoint, method uint16
 	if err != nil {
 		c.giveUp()
 		// The cause of c.ctx is the first of three events, which are the end of the answer, the end
-		// of the request, and the cancellation of ctx. The other calls of the stream only report
-		// that they were cancelled.
+		// of the request, and the cancellation of ctx. The pending calls of an ended stream only
+		// report that they were cancelled.
 		if cause := context.Cause(c.ctx); !errors.Is(cause, errStreamOver) {
 			return cause
 		}

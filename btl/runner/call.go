@@ -100,7 +100,8 @@ const (
 )
 
 // The constants below are the states of a call. Only the goroutine that owns the module sets
-// callEnded. The call's goroutine, or the goroutine that wakes it, sets the other states.
+// callEnded. The call's goroutine, or the goroutine that wakes it, sets all states except
+// callEnded.
 //
 //	running --> blocked --> (poked) running     in the channel: woken by the end, or to drive
 //	   |  <---> asleep                          in the kernel, as the one that sleeps there

@@ -374,7 +374,7 @@ func (r *Runner) woke(c *call) bool {
 }
 
 // due returns the time at which the Runner must poll even without an event. While calls are
-// refused, or the Runner ends, the time is at most a millisecond ahead.
+// refused, or the Runner ends, due returns a time at most a millisecond ahead.
 func (r *Runner) due() btl.Time {
 	const again = time.Millisecond
 	if r.refused.count > 0 || r.closing {

@@ -33,7 +33,7 @@ func newSender(conn *net.UDPConn) (*sender, error) {
 	return s, err
 }
 
-// send sends a datagram. The error is EAGAIN if the socket's send buffer is full.
+// send sends a datagram. send returns EAGAIN if the socket's send buffer is full.
 func (s *sender) send(b []byte, p *peer) error {
 	if p.sockaddr == nil {
 		p.sockaddr = sockaddrOf(p.to)

@@ -70,8 +70,8 @@ func openSocket(l *inet.Local, port uint16, cfg fabric.EndpointConfig) (socket, 
 	return s, nil
 }
 
-// askFor requests a buffer of the given size, and half the size each time the system refuses. A
-// failure is ignored, because the caller reads back the granted size.
+// askFor requests a buffer of the given size, and half the size each time the system refuses.
+// askFor ignores failures, because the caller reads back the granted size.
 func askFor(sizeBytes int, set func(int) error) {
 	for set(sizeBytes) != nil && sizeBytes > leastBytes {
 		sizeBytes /= 2

@@ -28,7 +28,7 @@ const (
 	// linksPerProcess bounds the rings accepted from one process. All processes of other PID
 	// namespaces have the process id 0, and share the limit of one process.
 	linksPerProcess = 256
-	// silentMax is the largest number of connected sockets on which the first packet (hello) has
+	// silentMax is the largest number of connected sockets from which the first packet (hello) has
 	// not arrived. If there are more such sockets, the domain closes the oldest one. A peer whose
 	// socket was closed before its first packet connects again.
 	silentMax = 64

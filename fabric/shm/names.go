@@ -137,7 +137,7 @@ func openDir(uid uint32) (fd int, err error) {
 }
 
 // notOurs is the error for a directory that belongs to another user. While that directory exists,
-// this user cannot use the provider, and only the owner or root can remove the directory.
+// this user cannot use the provider, and only the owner of the directory or root can remove it.
 func notOurs(dir string, st *unix.Stat_t) error {
 	return fmt.Errorf("%w: %s belongs to user %d, mode %#o; it must be a directory of this user alone",
 		fabric.ErrUnavailable, dir, st.Uid, st.Mode)
@@ -149,7 +149,7 @@ func inDir(dir int, name string) string { return fmt.Sprintf("/proc/self/fd/%d/%
 
 // sweep removes sockets of processes that have ended. A call checks only a few sockets from a
 // random position on, because the number of stale sockets is not limited. Sockets that were created
-// or checked within the last minute are skipped, because a check wakes the owner.
+// or checked within the last minute are skipped, because a check wakes the process of the socket.
 func sweep(fd int, c *closers) {
 	const (
 		listed  = 256

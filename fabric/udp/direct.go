@@ -20,8 +20,8 @@ import (
 // when one peer has had a clear majority of the sends for a while, and is closed when the majority
 // ends. Each time a second socket is opened, the threshold for opening the next second socket
 // rises. A socket that is to be closed is first read until it is empty, or for directLeaving polls,
-// alternating with the first socket. Datagrams that arrive between the last read and the close are
-// lost.
+// alternating with the first socket. Datagrams that arrive between the last read of a socket and
+// its close are lost.
 type direct struct {
 	sock    *socket // nil: no second socket
 	to      fabric.Addr

@@ -112,8 +112,8 @@ func dontFragment(fd, version int, pathSize bool) error {
 	return nil
 }
 
-// setBuffer requests the size of a socket buffer, beyond the system's limit if permitted. A failure
-// is ignored, because the caller reads back the granted size.
+// setBuffer requests the size of a socket buffer, beyond the system's limit if permitted. setBuffer
+// ignores failures, because the caller reads back the granted size.
 func setBuffer(fd, option, force, sizeBytes int) {
 	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, force, sizeBytes) != nil {
 		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, option, sizeBytes)
@@ -194,8 +194,8 @@ const (
 
 // drops returns how many packets the kernel has dropped at the socket. The kernel drops a packet
 // because of a full receive buffer, or rarely because of a damaged packet. If the kernel does not
-// report drops (before Linux 4.12), the result is 0. Several datagrams that arrive as one packet,
-// as with UDP_GRO, count once.
+// report dropped packets (before Linux 4.12), the result is 0. Several datagrams that arrive as one
+// packet, as with UDP_GRO, count once.
 func (s *socket) drops() uint64 {
 	var words [memInfoWords]uint32
 	sizeBytes := uint32(unsafe.Sizeof(words))

@@ -8,7 +8,7 @@ const module = "gobtl"
 
 // String is the version of the module, or the commit of the working copy. Examples of versions are
 // "v1.2.0", "1a2b3c4d5e6f" and "1a2b3c4d5e6f+changes". If the program does not know its version,
-// the result is "devel". Any goroutine may call String.
+// String returns "devel". Any goroutine may call String.
 func String() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -3,9 +3,10 @@ package waiting
 import "time"
 
 // trial measures the cost of a sleep by spinning through some pauses instead of sleeping. A sleep
-// lengthens a pause by the thread's own wake-up. If the thread at the other end also sleeps, its
-// wake-up lengthens the pause, too. A sleeping thread cannot measure the wake-up of the other
-// thread. Without trials, two threads that wait for each other would sleep in every pause.
+// lengthens a pause by the thread's own wake-up. If the thread at the other end also sleeps, the
+// wake-up of that thread also lengthens the pause. A sleeping thread cannot measure the wake-up of
+// the other thread. Without trials, two threads that wait for each other would sleep in every
+// pause.
 //
 //	trialEvery short pauses slept through --> trialLen spun through, up to trialMost
 //	      ^                                       |

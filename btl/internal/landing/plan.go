@@ -73,8 +73,8 @@ func (p *Plan[E]) Armed() bool { return p.armed }
 
 // OneByOne reports whether the next poll should ask for a single packet. OneByOne returns true if
 // no landing is planned, and if the channel was idle or a fragment of large packets was just
-// completed. After the first chunk of a large fragment, the following chunks can then be received
-// directly.
+// completed. If the first chunk of a large fragment is polled alone, the following chunks can be
+// received directly.
 func (p *Plan[E]) OneByOne(idle bool) bool {
 	one := p.next == nil && (idle || p.justWhole)
 	if one {

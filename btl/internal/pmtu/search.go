@@ -60,7 +60,8 @@ func (s Stage) String() string {
 }
 
 // raiseAfter lists the times after which sizes above the found size are probed again. The first
-// time is shorter than in RFC 8899, because the found size may be too small by accident.
+// time in raiseAfter is shorter than in RFC 8899, because the found size may be too small by
+// accident.
 var raiseAfter = [...]time.Duration{10 * time.Second, time.Minute, 10 * time.Minute}
 
 // usualSizes lists common datagram sizes of paths, which are the MTUs of links and tunnels minus

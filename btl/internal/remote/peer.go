@@ -11,8 +11,8 @@ import (
 // peer.
 const AsksMax = 256
 
-// The number of an operation has 32 bits. The lower eight bits of the number are the operation's
-// slot.
+// The number of an operation has 32 bits. The lower eight bits of an operation's number are the
+// operation's slot.
 const (
 	askSlotBits   = 8
 	askRandomBits = 32 - askSlotBits

@@ -4,8 +4,8 @@
 // The thresholds follow Choudhury and Hahne (1998), who let each of several endpoints hold as many
 // items as are free. A reserve is only for endpoints that hold a few items, and not for a sole
 // endpoint, because stalled peers would otherwise use up the resource. Endpoints with few items
-// also share the first half of the reserve by a dynamic threshold. The second half of the reserve
-// grants each endpoint one item, so that many peers can stall before the resource is used up.
+// share the first half of the reserve by a dynamic threshold. The second half of the reserve grants
+// each endpoint one item, so that many peers can stall before the resource is used up.
 //
 //	|<----------------------- all ----------------------->|
 //	|  held, by all  |    free    |         reserve       |

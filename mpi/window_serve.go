@@ -263,8 +263,8 @@ func (w *window) reply(rank int, to *pml.Peer, tag uint32, data []byte) []byte {
 	return data[:0]
 }
 
-// grant gives the lock to the rank that has waited longest. If that rank has asked for a shared
-// lock, the next waiting ranks that also ask for a shared lock get the lock, too.
+// grant gives the lock to the rank that has waited longest. If the longest waiting rank has asked
+// for a shared lock, the next waiting ranks that also ask for a shared lock get the lock, too.
 func (w *window) grant() {
 	s := &w.server
 	for len(s.waiting) > 0 {

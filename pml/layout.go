@@ -22,8 +22,8 @@ type Layout interface {
 	// that arrives.
 	Scatter(from []byte, at int)
 	// Run returns the contiguous memory that begins with byte at of the message. The argument at is
-	// less than Bytes. A nil result means that the process cannot access the memory directly, as
-	// for device memory. After a nil result, the Layer uses only Gather and Scatter.
+	// less than Bytes. If Run returns nil, the process cannot access the memory directly, as for
+	// device memory, and the Layer uses only Gather and Scatter.
 	Run(at int) []byte
 }
 

@@ -32,10 +32,10 @@
 // A record in the ring is one datagram with its size. A word of zero after the last record marks
 // the end of the records. For a batch of datagrams, the sender first writes all records and the new
 // end of the records, and at last replaces the word at the old end by the word of the first record.
-// The store of that word makes the whole batch visible, and a single small datagram costs the
-// receiver one cache line. A record does not wrap around at the end of the memory. If a record does
-// not fit before the end of the memory, its word tells the receiver to skip to the beginning.
-// Payloads are copied twice, both times with package bulk. A single copy by the kernel
+// The store of the first record's word makes the whole batch visible, and a single small datagram
+// costs the receiver one cache line. A record does not wrap around at the end of the memory. If a
+// record does not fit before the end of the memory, its word tells the receiver to skip to the
+// beginning. Payloads are copied twice, both times with package bulk. A single copy by the kernel
 // (process_vm_readv) took longer than two copies in measurements, see docs/performance.md.
 //
 // For at most 200 us, the receiver and the sender sleep on the sleep words of the ring as futexes.

@@ -122,8 +122,8 @@ func (s *sleeper) add(sock *socket) {
 	}
 }
 
-// forget removes a socket that is about to be closed. After the close, the kernel may reuse the
-// number of the descriptor for another file.
+// forget removes a socket that is about to be closed from the epoll set. After the close, the
+// kernel may reuse the number of the descriptor for another file.
 func (s *sleeper) forget(sock *socket) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,6 +10,7 @@ import (
 	"gobtl"
 	"gobtl/btl"
 	"gobtl/btl/call"
+	"gobtl/btl/queue"
 	"gobtl/btl/runner"
 )
 
@@ -174,4 +175,33 @@ func TestDialInCallback(t *testing.T) {
 	if err := <-told; !errors.Is(err, runner.ErrInHandler) {
 		t.Errorf("Dial in a handler: %v", err)
 	}
+}
+
+// Messages that nobody takes are bounded for all peers together. Beyond the bound the host that
+// holds the most loses a connection, although it has spread its messages over many ports.
+func TestQueueTotalByHost(t *testing.T) {
+	cfg := gobtl.Config{Queue: queue.Config{Bytes: 16 << 10, TotalBytes: 64 << 10}}
+	server := listen(t, cfg, "127.0.0.1:0")
+	fill := func(p *gobtl.Peer, messages int) (err error) {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		for range messages {
+			err = errors.Join(err, p.Enqueue(ctx, make([]byte, 1<<10-64)))
+		}
+		return err
+	}
+	peers := make(chan *gobtl.Peer, 1) // of the node of another host, which the server dials
+	other := listen(t, gobtl.Config{OnPeer: func(p *gobtl.Peer, ev btl.Event, _ error) {
+		if ev == btl.EventConnected {
+			peers <- p
+		}
+	}}, "127.0.0.2:0")
+	dial(t, server, other.Address())
+	good := <-peers
+	must(t, fill(good, 14))
+	for range 8 {
+		bad := dial(t, open(t, gobtl.Config{}), server.Address())
+		_ = fill(bad, 9) // fails if the server has ended the connection
+	}
+	must(t, fill(good, 1))
 }

@@ -60,7 +60,3 @@ func (ep *Endpoint) RemoteName() string {
 	}
 	return strconv.Quote(ep.id.Label) + " at " + ep.PeerAddress()
 }
-
-// StateName returns the state of the connection in one word. The states are connecting, accepting,
-// connected, lingering (the peer has closed the connection), and ended.
-func (ep *Endpoint) StateName() string { return ep.id.State().String() }

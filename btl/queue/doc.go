@@ -24,8 +24,8 @@
 // limit, which Send never does, the message is dropped and the peer's endpoint is ended. Malformed
 // messages are dropped silently.
 //
-// The received messages of one peer use at most Config.Bytes, and the messages of all ended
-// endpoints use at most Config.GoneBytes. A peer that reconnects repeatedly may fill GoneBytes. To
+// The received messages of one peer use at most Config.Bytes, those of all connected peers use at
+// most Config.TotalBytes, and those of all ended endpoints use at most Config.GoneBytes. A peer that reconnects repeatedly may fill GoneBytes. To
 // prevent lost messages, take the messages of ended endpoints in time, or refuse such peers with
 // btl.Module.Admit.
 //

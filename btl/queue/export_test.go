@@ -25,3 +25,10 @@ func (q *Queue) Work() (end func()) {
 	q.work.Add(1)
 	return q.work.Done
 }
+
+// Total is the number of bytes that are held of connected and of ended peers.
+func (q *Queue) Total() (live, gone int64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.held, q.gone.Bytes()
+}

@@ -32,6 +32,12 @@ type Config struct {
 	// bytes. A Bytes of 0 means 4 MiB. Each message counts as its length plus 64 bytes. The limit
 	// is that of the receiver's Queue.
 	Bytes int64
+	// TotalBytes bounds the messages of all connected peers together that wait to be taken, Bytes
+	// to 1<<40; 0 means 64 times Bytes. Each message counts 64 bytes more than its length. When
+	// TotalBytes is exceeded, the Queue aborts the endpoint that holds the most bytes among the
+	// endpoints of the host that holds the most bytes. The messages of the aborted endpoint can
+	// still be taken, within GoneBytes.
+	TotalBytes int64
 	// GoneBytes is the maximum size of the messages of ended endpoints that wait for Take, up to
 	// 1<<40 bytes. A GoneBytes of 0 means eight times Bytes. Each ended endpoint counts as 4096
 	// bytes plus its messages. When GoneBytes is exceeded, the oldest ended endpoint of the peer
@@ -44,6 +50,7 @@ const (
 	bytesMost     = 1 << 40
 	bytesDefault  = 4 << 20
 	goneFactor    = 8
+	totalFactor   = 64
 	overheadBytes = 64
 	// goneBytes is the number of bytes counted for an ended endpoint, in addition to its messages.
 	goneBytes  = 4096
@@ -84,6 +91,7 @@ type Queue struct {
 
 	mu     sync.Mutex // guards the following fields
 	from   map[*btl.Endpoint]*inbox
+	held   int64                // bytes that wait in the inboxes of from
 	ready  []*inbox             // inboxes with messages; the first is the next to take from
 	gone   *kept.Keeper[*inbox] // inboxes of ended endpoints
 	closed bool
@@ -111,6 +119,13 @@ func New(m *btl.Module, cfg Config) (*Queue, error) {
 	if cfg.Bytes < bytesLeast || cfg.Bytes > bytesMost {
 		return nil, fmt.Errorf("%w: Bytes is %d, want %d to %d", ErrConfig, cfg.Bytes, bytesLeast,
 			int64(bytesMost))
+	}
+	if cfg.TotalBytes == 0 {
+		cfg.TotalBytes = totalFactor * min(cfg.Bytes, bytesMost/totalFactor)
+	}
+	if cfg.TotalBytes < cfg.Bytes || cfg.TotalBytes > bytesMost {
+		return nil, fmt.Errorf("%w: TotalBytes is %d, want Bytes, which is %d, to %d", ErrConfig,
+			cfg.TotalBytes, cfg.Bytes, int64(bytesMost))
 	}
 	if cfg.GoneBytes == 0 {
 		cfg.GoneBytes = goneFactor * min(cfg.Bytes, bytesMost/goneFactor)
@@ -204,32 +219,60 @@ func (q *Queue) inbox(peer *btl.Endpoint) *inbox {
 	return in
 }
 
-// keep appends a message to the queue of its peer. If the message exceeds the peer's limit, keep
-// ends the endpoint.
+// keep appends a message to its peer's queue. A message beyond the peer's limit ends the
+// endpoint. A message beyond TotalBytes ends an endpoint of the host that holds the most bytes.
 func (q *Queue) keep(peer *btl.Endpoint, body []byte) {
-	if !q.tryKeep(peer, body) {
-		peer.Abort()
+	for _, ep := range q.tryKeep(peer, body) {
+		ep.Abort()
 	}
 }
 
-func (q *Queue) tryKeep(peer *btl.Endpoint, body []byte) bool {
+// tryKeep appends a message, and returns the endpoints that must be ended.
+func (q *Queue) tryKeep(peer *btl.Endpoint, body []byte) (ended []*btl.Endpoint) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	in := q.inbox(peer)
 	if q.closed {
-		return true
+		return nil
 	}
 	if in.received+cost(len(body)) > in.taken+q.cfg.Bytes {
-		return false
+		return []*btl.Endpoint{peer}
 	}
 	in.received += cost(len(body))
+	q.held += cost(len(body))
 	in.messages = append(in.messages, append([]byte(nil), body...))
 	if len(in.messages) == 1 {
 		q.ready = append(q.ready, in)
 	}
+	for q.held > q.cfg.TotalBytes {
+		most := q.most()
+		q.leave(most)
+		ended = append(ended, most.peer)
+	}
 	q.wake()
-	return true
+	return ended
 }
+
+// most returns the inbox with the most bytes among the peers of the host that holds the most bytes.
+// The caller holds q.mu.
+func (q *Queue) most() (most *inbox) {
+	atHost := make(map[string]int64)
+	for peer, in := range q.from {
+		atHost[peer.PeerHost()] += in.held()
+	}
+	mostHost := ""
+	for peer, in := range q.from {
+		host := peer.PeerHost()
+		if most == nil || atHost[host] > atHost[mostHost] ||
+			host == mostHost && in.held() > most.held() {
+			most, mostHost = in, host
+		}
+	}
+	return most
+}
+
+// held returns the number of bytes that wait to be taken.
+func (in *inbox) held() int64 { return in.received - in.taken }
 
 // wake makes all waiting calls of Take check whether a message has arrived. The caller holds q.mu.
 func (q *Queue) wake() {
@@ -253,17 +296,21 @@ func (q *Queue) lost(ep *btl.Endpoint) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.wake()
-	in := q.from[ep]
-	if in == nil {
-		return
+	if in := q.from[ep]; in != nil {
+		q.leave(in)
 	}
-	delete(q.from, ep)
+}
+
+// leave moves the messages of an endpoint that ends to those that are kept up to GoneBytes. The
+// caller holds q.mu.
+func (q *Queue) leave(in *inbox) {
+	delete(q.from, in.peer)
+	q.held -= in.held()
 	in.ended = true
 	if len(in.messages) == 0 {
 		return
 	}
-	held := goneBytes + in.received - in.taken
-	for _, in := range q.gone.Add(ep.PeerAddress(), in, held) {
+	for _, in := range q.gone.Add(in.peer.PeerHost(), in, goneBytes+in.held()) {
 		q.ready = slices.DeleteFunc(q.ready, func(r *inbox) bool { return r == in })
 	}
 }

@@ -76,6 +76,9 @@ func (q *Queue) next(peer *btl.Endpoint) (msg Message, tell bool, more chan stru
 		in.messages[0] = nil
 		c := cost(len(msg.Data))
 		in.taken += c
+		if !in.ended {
+			q.held -= c
+		}
 		if in.messages = in.messages[1:]; len(in.messages) > 0 {
 			q.ready = append(q.ready, in)
 			q.gone.Shrink(in, c)

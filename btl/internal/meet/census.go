@@ -36,7 +36,9 @@ func (c *Census) Init(hosts Hosts, limits Limits) {
 // Limit replaces the limits.
 func (c *Census) Limit(limits Limits) { c.limits = limits }
 
-func (c *Census) hostOf(addr string) string {
+// HostOf returns the part of an address that all endpoints of its host have in common. If the
+// fabric cannot tell hosts apart, HostOf returns the whole address.
+func (c *Census) HostOf(addr string) string {
 	if c.hosts == nil {
 		return addr
 	}
@@ -45,7 +47,7 @@ func (c *Census) hostOf(addr string) string {
 
 // SameHost reports whether two addresses belong to the same host. If hosts are unknown, each
 // address counts as its own host.
-func (c *Census) SameHost(a, b string) bool { return c.hostOf(a) == c.hostOf(b) }
+func (c *Census) SameHost(a, b string) bool { return c.HostOf(a) == c.HostOf(b) }
 
 // TellsHosts reports whether the hosts of addresses are known.
 func (c *Census) TellsHosts() bool { return c.hosts != nil }
@@ -58,7 +60,7 @@ func (c *Census) Remove(addr string) { c.count(addr, -1) }
 
 func (c *Census) count(addr string, d int32) {
 	addTo(c.atAddr, addr, d)
-	addTo(c.atHost, c.hostOf(addr), d)
+	addTo(c.atHost, c.HostOf(addr), d)
 }
 
 // addTo adds d to the count of a key, and deletes the key when its count becomes 0.
@@ -77,7 +79,7 @@ func (c *Census) RemoveHalfOpen(addr string) { c.countHalf(addr, -1) }
 func (c *Census) countHalf(addr string, d int) {
 	c.half += d
 	if c.hosts != nil {
-		addTo(c.halfAt, c.hostOf(addr), int32(d))
+		addTo(c.halfAt, c.HostOf(addr), int32(d))
 	}
 }
 
@@ -100,7 +102,7 @@ func (c *Census) HalfOpenFull(addr string) bool {
 	if c.limits.PerHost <= 0 {
 		share = c.limits.HalfOpen / 2
 	}
-	return c.hosts != nil && int(c.halfAt[c.hostOf(addr)]) >= max(share, 1)
+	return c.hosts != nil && int(c.halfAt[c.HostOf(addr)]) >= max(share, 1)
 }
 
 // AddressFull reports whether an address has reached its limit of endpoints. The argument less of
@@ -113,7 +115,7 @@ func (c *Census) AddressFull(addr string, less int) bool {
 // less of HostFull is a number of endpoints of the host that do not count.
 func (c *Census) HostFull(addr string, less int) bool {
 	most := c.limits.PerHost
-	return most > 0 && int(c.atHost[c.hostOf(addr)])-less >= most
+	return most > 0 && int(c.atHost[c.HostOf(addr)])-less >= most
 }
 
 // Check compares the counts with the actual numbers of endpoints and of half-open endpoints.

@@ -24,10 +24,10 @@
 // limit, which Send never does, the message is dropped and the peer's endpoint is ended. Malformed
 // messages are dropped silently.
 //
-// The received messages of one peer use at most Config.Bytes, those of all connected peers use at
-// most Config.TotalBytes, and those of all ended endpoints use at most Config.GoneBytes. A peer that reconnects repeatedly may fill GoneBytes. To
-// prevent lost messages, take the messages of ended endpoints in time, or refuse such peers with
-// btl.Module.Admit.
+// The received messages of one peer use at most Config.Bytes, those of all connected peers use
+// at most Config.TotalBytes, and those of all ended endpoints use at most Config.GoneBytes. A
+// peer that reconnects repeatedly may fill GoneBytes. To prevent lost messages, take the
+// messages of ended endpoints in time, or refuse such peers with btl.Module.Admit.
 //
 // Any goroutine may use a Queue after its Runner was created. Start creates a Runner for the Queue
 // alone. If several layers (Queue, call.Node, conn.Node) share a module, pass the Layer of each of

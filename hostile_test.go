@@ -10,6 +10,7 @@ import (
 	"gobtl"
 	"gobtl/btl"
 	"gobtl/btl/call"
+	"gobtl/btl/conn"
 	"gobtl/btl/queue"
 	"gobtl/btl/runner"
 )
@@ -181,7 +182,7 @@ func TestDialInCallback(t *testing.T) {
 // holds the most loses a connection, although it has spread its messages over many ports.
 func TestQueueTotalByHost(t *testing.T) {
 	cfg := gobtl.Config{Queue: queue.Config{Bytes: 16 << 10, TotalBytes: 64 << 10}}
-	server := listen(t, cfg, "127.0.0.1:0")
+	server, good := peerOfOtherHost(t, cfg)
 	fill := func(p *gobtl.Peer, messages int) (err error) {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
@@ -190,18 +191,60 @@ func TestQueueTotalByHost(t *testing.T) {
 		}
 		return err
 	}
-	peers := make(chan *gobtl.Peer, 1) // of the node of another host, which the server dials
-	other := listen(t, gobtl.Config{OnPeer: func(p *gobtl.Peer, ev btl.Event, _ error) {
-		if ev == btl.EventConnected {
-			peers <- p
-		}
-	}}, "127.0.0.2:0")
-	dial(t, server, other.Address())
-	good := <-peers
 	must(t, fill(good, 14))
 	for range 8 {
 		bad := dial(t, open(t, gobtl.Config{}), server.Address())
 		_ = fill(bad, 9) // fails if the server has ended the connection
 	}
 	must(t, fill(good, 1))
+}
+
+// The memory of streams that nobody reads is bounded for all peers together. Beyond the bound the
+// host that holds the most loses a connection, although it has spread its streams over many ports.
+func TestStreamTotalByHost(t *testing.T) {
+	const window = 4096
+	ended := make(chan *gobtl.Peer, 64)
+	cfg := gobtl.Config{
+		Streams: conn.Config{WindowBytes: window, TotalBytes: 16 * window},
+		OnPeer: func(p *gobtl.Peer, ev btl.Event, _ error) {
+			if ev != btl.EventConnected {
+				ended <- p
+			}
+		},
+	}
+	server, good := peerOfOtherHost(t, cfg)
+	fill := func(p *gobtl.Peer, streams int) (err error) {
+		for range streams {
+			c, e := p.OpenStream(t.Context())
+			if e == nil {
+				_, e = c.Write(make([]byte, window))
+			}
+			err = errors.Join(err, e)
+		}
+		return err
+	}
+	must(t, fill(good, 4))
+	for range 8 {
+		_ = fill(dial(t, open(t, gobtl.Config{}), server.Address()), 3) // fails if the server ends it
+	}
+	select {
+	case <-ended:
+	case <-time.After(10 * time.Second):
+		t.Error("the server ends no connection")
+	}
+	must(t, fill(good, 1))
+}
+
+// peerOfOtherHost returns a node of one host, and a peer of it that is a node of another host.
+func peerOfOtherHost(t *testing.T, cfg gobtl.Config) (server *gobtl.Node, other *gobtl.Peer) {
+	t.Helper()
+	server = listen(t, cfg, "127.0.0.1:0")
+	peers := make(chan *gobtl.Peer, 1) // of the node of the other host, which the server dials
+	node := listen(t, gobtl.Config{OnPeer: func(p *gobtl.Peer, ev btl.Event, _ error) {
+		if ev == btl.EventConnected {
+			peers <- p
+		}
+	}}, "127.0.0.2:0")
+	dial(t, server, node.Address())
+	return server, <-peers
 }

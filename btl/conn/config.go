@@ -66,6 +66,14 @@ type Config struct {
 	// as 4096 bytes plus its buffer. When GoneBytes is exceeded, the oldest ended Conn of the peer
 	// address that uses most of the memory loses its bytes, and its Reads fail.
 	GoneBytes int64
+	// TotalBytes bounds the buffers of received bytes of all Conns that have not ended,
+	// WindowBytesMax to 1<<40; 0 means 1024 times WindowBytes, but not less than WindowBytesMax.
+	// Each buffer is allocated up to the window of its Conn as bytes arrive. When TotalBytes is
+	// exceeded, the Node frees the buffers without unread bytes. If more than seven eighths of
+	// TotalBytes are still in use, the Node aborts the endpoint that uses the most memory among the
+	// endpoints of the host that uses the most memory, and so on. The bytes of these Conns that
+	// were received in order can still be read, within GoneBytes.
+	TotalBytes int64
 }
 
 const (
@@ -79,6 +87,8 @@ const (
 	backlogMax     = 1 << 16
 	goneBytesMax   = 1 << 40
 	goneFactor     = 64
+	totalFactor    = 1024
+	totalBytesMax  = 1 << 40
 	// goneBytes is the memory counted for an ended Conn, in addition to its buffer.
 	goneBytes = 4096
 )
@@ -102,6 +112,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.GoneBytes == 0 {
 		c.GoneBytes = goneFactor * int64(c.WindowBytes)
+	}
+	if c.TotalBytes == 0 {
+		c.TotalBytes = max(totalFactor*int64(c.WindowBytes), int64(c.WindowBytesMax))
 	}
 	return c
 }
@@ -129,6 +142,10 @@ func (c Config) Validate() error {
 	if c.GoneBytes < 0 || c.GoneBytes > goneBytesMax {
 		return fmt.Errorf("%w: GoneBytes is %d, want 0 to %d", ErrConfig, c.GoneBytes,
 			int64(goneBytesMax))
+	}
+	if c.TotalBytes < int64(c.WindowBytesMax) || c.TotalBytes > totalBytesMax {
+		return fmt.Errorf("%w: TotalBytes is %d, want WindowBytesMax, which is %d, to %d", ErrConfig,
+			c.TotalBytes, c.WindowBytesMax, int64(totalBytesMax))
 	}
 	return nil
 }

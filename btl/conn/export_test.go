@@ -62,3 +62,15 @@ func (n *Node) Lent() (count int) {
 	})
 	return count
 }
+
+// Total is the memory that the Conns which have not ended hold, and the sum over these Conns.
+func (n *Node) Total() (bytes, sum int64) {
+	_ = n.r.Do(context.Background(), func(*btl.Module) error {
+		bytes = n.held
+		for _, c := range n.conns {
+			sum += int64(len(c.ring))
+		}
+		return nil
+	})
+	return bytes, sum
+}

@@ -26,6 +26,7 @@ type Node struct {
 	peers     map[*btl.Endpoint]*peer
 	listeners map[string]*Listener
 	gone      *kept.Keeper[*Conn] // ended Conns with unread bytes
+	held      int64               // bytes of the ring buffers of conns
 	grown     int64               // total growth of the windows of conns, in bytes
 	company   company
 	lastID    uint32
@@ -306,6 +307,7 @@ func side(mine bool) int {
 func (n *Node) remove(c *Conn) {
 	if n.conns[c.name] == c {
 		delete(n.conns, c.name)
+		c.count(0)
 		c.ungrow()
 		n.peer(c.ep).opened[side(c.mine)]--
 		n.forget(c.ep)
@@ -402,6 +404,9 @@ func (n *Node) arrive(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 	if !ok {
 		n.lost(ep, errProtocol)
 		ep.Abort()
+	}
+	if n.held > n.cfg.TotalBytes {
+		n.shed()
 	}
 }
 

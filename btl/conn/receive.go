@@ -18,6 +18,7 @@ type incoming struct {
 	next  uint64 // number of bytes received without a gap
 	told  uint64 // latest limit sent to the peer
 	early []span // ranges received after gaps, in order
+	held  int    // bytes of the ring buffer that Node.held counts
 	growth
 	end     uint64 // length of the stream, once known
 	ended   bool   // end is known
@@ -134,6 +135,7 @@ func (c *Conn) resize(bytes int) {
 		}
 	}
 	c.ring = other
+	c.count(bytes)
 }
 
 // serveReaders passes received bytes to waiting Reads.
@@ -202,6 +204,7 @@ func (c *Conn) closeRead() {
 		c.due |= dueStop
 	}
 	c.deaf, c.ring, c.early = true, nil, nil
+	c.count(0)
 	c.serveReaders()
 }
 

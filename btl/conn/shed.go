@@ -1,0 +1,54 @@
+package conn
+
+import (
+	"errors"
+
+	"gobtl/btl"
+)
+
+// errTotal means that the buffers of all Conns have exceeded Config.TotalBytes.
+var errTotal = errors.New("conn: unread bytes exceed TotalBytes")
+
+// count notes the size of the Conn's ring buffer, which Config.TotalBytes bounds.
+func (c *Conn) count(bytes int) {
+	c.n.held += int64(bytes - c.held)
+	c.held = bytes
+}
+
+// shed frees memory after the buffers of all Conns have exceeded TotalBytes. An eighth of
+// TotalBytes is then free, so that the walk over all Conns is rare.
+func (n *Node) shed() {
+	for _, c := range n.conns {
+		if c.read == c.next && len(c.early) == 0 {
+			c.ring = nil
+			c.count(0)
+		}
+	}
+	for n.held > n.cfg.TotalBytes-n.cfg.TotalBytes/8 {
+		ep := n.most()
+		n.lost(ep, errTotal)
+		ep.Abort()
+	}
+}
+
+// most returns the endpoint whose Conns hold the most bytes, among the endpoints of the host that
+// holds the most bytes.
+func (n *Node) most() (most *btl.Endpoint) {
+	held := make(map[*btl.Endpoint]int64)
+	for id, c := range n.conns {
+		held[id.ep] += int64(c.held)
+	}
+	atHost := make(map[string]int64)
+	for ep, bytes := range held {
+		atHost[ep.PeerHost()] += bytes
+	}
+	mostHost := ""
+	for ep, bytes := range held {
+		host := ep.PeerHost()
+		if most == nil || atHost[host] > atHost[mostHost] ||
+			host == mostHost && bytes > held[most] {
+			most, mostHost = ep, host
+		}
+	}
+	return most
+}

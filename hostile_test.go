@@ -182,7 +182,7 @@ func TestDialInCallback(t *testing.T) {
 // holds the most loses a connection, although it has spread its messages over many ports.
 func TestQueueTotalByHost(t *testing.T) {
 	cfg := gobtl.Config{Queue: queue.Config{Bytes: 16 << 10, TotalBytes: 64 << 10}}
-	server, good := peerOfOtherHost(t, cfg)
+	server, good, _ := peerOfOtherHost(t, cfg)
 	fill := func(p *gobtl.Peer, messages int) (err error) {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
@@ -212,7 +212,7 @@ func TestStreamTotalByHost(t *testing.T) {
 			}
 		},
 	}
-	server, good := peerOfOtherHost(t, cfg)
+	server, good, _ := peerOfOtherHost(t, cfg)
 	fill := func(p *gobtl.Peer, streams int) (err error) {
 		for range streams {
 			c, e := p.OpenStream(t.Context())
@@ -235,16 +235,18 @@ func TestStreamTotalByHost(t *testing.T) {
 	must(t, fill(good, 1))
 }
 
-// peerOfOtherHost returns a node of one host, and a peer of it that is a node of another host.
-func peerOfOtherHost(t *testing.T, cfg gobtl.Config) (server *gobtl.Node, other *gobtl.Peer) {
+// peerOfOtherHost returns a node, and a node of another host with its Peer for the first node.
+func peerOfOtherHost(
+	t *testing.T, cfg gobtl.Config,
+) (server *gobtl.Node, other *gobtl.Peer, node *gobtl.Node) {
 	t.Helper()
 	server = listen(t, cfg, "127.0.0.1:0")
 	peers := make(chan *gobtl.Peer, 1) // of the node of the other host, which the server dials
-	node := listen(t, gobtl.Config{OnPeer: func(p *gobtl.Peer, ev btl.Event, _ error) {
+	node = listen(t, gobtl.Config{OnPeer: func(p *gobtl.Peer, ev btl.Event, _ error) {
 		if ev == btl.EventConnected {
 			peers <- p
 		}
 	}}, "127.0.0.2:0")
 	dial(t, server, node.Address())
-	return server, <-peers
+	return server, <-peers, node
 }

@@ -218,6 +218,8 @@ func (n *Node) Links() []*Link {
 // All waiting calls of the Node end with an error. A call that waits for a MessageHandler or OnPeer
 // ends only when that function has returned. Further calls of Close do nothing. Close returns the
 // error of ctx, or, in a MessageHandler or in OnPeer, runner.ErrInHandler without any effect.
+// A Handler must not call Close, because Close waits for that Handler until ctx is cancelled.
+// Another goroutine may call Close instead.
 func (n *Node) Close(ctx context.Context) error {
 	if ctx == nil {
 		return btl.ErrContext

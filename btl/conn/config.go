@@ -58,13 +58,13 @@ type Config struct {
 	// read or dropped.
 	ConnsMax int
 	// Backlog is the maximum number of Conns of a Listener that wait for Accept, 1 to 1<<16. A
-	// Backlog of 0 means 128. The Conns of one peer address may use at most half of the backlog
-	// that is not used by other peers.
+	// Backlog of 0 means 128. The Conns of the peers of one host may use at most half of
+	// the backlog that is not used by other hosts.
 	Backlog int
 	// GoneBytes is the maximum amount of memory for ended Conns with unread bytes, up to 1<<40
 	// bytes. A GoneBytes of 0 means 64 times WindowBytes. Each ended Conn with unread bytes counts
-	// as 4096 bytes plus its buffer. When GoneBytes is exceeded, the oldest ended Conn of the peer
-	// address that uses most of the memory loses its bytes, and its Reads fail.
+	// as 4096 bytes plus its buffer. When GoneBytes is exceeded, the oldest ended Conn of the host
+	// that uses most of the memory loses its bytes, and its Reads fail.
 	GoneBytes int64
 	// TotalBytes bounds the buffers of received bytes of all Conns that have not ended,
 	// WindowBytesMax to 1<<40; 0 means 1024 times WindowBytes, but not less than WindowBytesMax.

@@ -59,7 +59,7 @@ type Listener struct {
 
 	// The field backlog and all later fields belong to the goroutine that drives the module.
 	backlog []*Conn
-	of      map[string]int // number of Conns in the backlog, by peer address
+	of      map[string]int // number of Conns in the backlog, by peer host
 	accepts []*request
 	closed  bool
 }
@@ -141,25 +141,25 @@ func (l *Listener) close() {
 func (l *Listener) take(i int) *Conn {
 	c := l.backlog[i]
 	l.backlog = slices.Delete(l.backlog, i, i+1)
-	if l.of[c.remote.Address]--; l.of[c.remote.Address] == 0 {
-		delete(l.of, c.remote.Address)
+	host := c.ep.PeerHost()
+	if l.of[host]--; l.of[host] == 0 {
+		delete(l.of, host)
 	}
 	c.backlog = nil
 	return c
 }
 
-// mayOffer reports whether a Conn from a peer address can be accepted at once or added to the
-// backlog.
-func (l *Listener) mayOffer(address string) bool {
+// mayOffer reports whether a Conn from a host can be accepted at once or added to the backlog.
+func (l *Listener) mayOffer(host string) bool {
 	free := l.n.cfg.Backlog - len(l.backlog)
-	return len(l.accepts) > 0 || free > 0 && l.of[address] <= free
+	return len(l.accepts) > 0 || free > 0 && l.of[host] <= free
 }
 
 // offer gives a Conn to a waiting Accept, or adds it to the backlog.
 func (l *Listener) offer(c *Conn) {
 	if len(l.accepts) == 0 {
 		l.backlog = append(l.backlog, c)
-		l.of[c.remote.Address]++
+		l.of[c.ep.PeerHost()]++
 		c.backlog = l
 		return
 	}

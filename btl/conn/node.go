@@ -26,6 +26,7 @@ type Node struct {
 	peers     map[*btl.Endpoint]*peer
 	listeners map[string]*Listener
 	gone      *kept.Keeper[*Conn] // ended Conns with unread bytes
+	goneOf    map[string]int      // number of Conns in gone, by peer address
 	held      int64               // bytes of the ring buffers of conns
 	grown     int64               // total growth of the windows of conns, in bytes
 	company   company
@@ -96,7 +97,7 @@ func New(m *btl.Module, cfg Config) (*Node, error) {
 	n := &Node{
 		cfg: cfg, m: m, local: localAddress(m),
 		conns: map[name]*Conn{}, peers: map[*btl.Endpoint]*peer{}, listeners: map[string]*Listener{},
-		gone:    kept.New[*Conn](cfg.GoneBytes),
+		gone: kept.New[*Conn](cfg.GoneBytes), goneOf: map[string]int{},
 		company: company{window: cfg.WindowBytes},
 	}
 	n.flush, n.flushAll = n.flushes, n.flushConns
@@ -323,7 +324,9 @@ func (n *Node) leave(c *Conn) {
 		return
 	}
 	held := goneBytes + int64(len(c.ring))
-	for _, d := range n.gone.Add(c.remote.Address, c, held) {
+	n.goneOf[c.remote.Address]++
+	for _, d := range n.gone.Add(c.ep.PeerHost(), c, held) {
+		n.countGone(d)
 		d.next, d.ended = d.read, false // Reads of d return the reason of its end.
 		d.forget()
 	}
@@ -332,9 +335,19 @@ func (n *Node) leave(c *Conn) {
 // forget frees the memory of an ended Conn that has no bytes left to read.
 func (c *Conn) forget() {
 	c.ring = nil
-	c.n.gone.Remove(c)
+	if c.n.gone.Has(c) {
+		c.n.gone.Remove(c)
+		c.n.countGone(c)
+	}
 	if l := c.backlog; l != nil {
 		l.take(slices.Index(l.backlog, c))
+	}
+}
+
+// countGone notes that gone no longer has a Conn.
+func (n *Node) countGone(c *Conn) {
+	if n.goneOf[c.remote.Address]--; n.goneOf[c.remote.Address] == 0 {
+		delete(n.goneOf, c.remote.Address)
 	}
 }
 
@@ -421,13 +434,12 @@ func (n *Node) onOpen(ep *btl.Endpoint, id uint32, limit uint64, service string)
 		return false
 	}
 	l, h := n.listeners[service], head{kind: kindRefuse, id: id}
-	from := hostPort(ep.PeerAddress())
 	switch {
 	case l == nil:
 		h.status = statusService
-	case n.peer(ep).opened[0]+n.gone.Of(from) >= n.cfg.ConnsMax:
+	case n.peer(ep).opened[0]+n.goneOf[hostPort(ep.PeerAddress())] >= n.cfg.ConnsMax:
 		h.status = statusConns
-	case !l.mayOffer(from):
+	case !l.mayOffer(ep.PeerHost()):
 		h.status = statusBacklog
 	default:
 		c := n.add(named, service)

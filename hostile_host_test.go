@@ -1,0 +1,69 @@
+package gobtl_test
+
+import (
+	"errors"
+	"io"
+	"net"
+	"testing"
+
+	"gobtl"
+	"gobtl/btl"
+	"gobtl/btl/conn"
+)
+
+// One host with many ports leaves places in the backlog for other hosts.
+func TestBacklogByHost(t *testing.T) {
+	const backlog = 16
+	server, good, _ := peerOfOtherHost(t, gobtl.Config{Streams: conn.Config{Backlog: backlog}})
+	for range 6 { // by address, five ports would fill the backlog
+		bad := dial(t, open(t, gobtl.Config{}), server.Address())
+		var err error
+		for n := 0; n < 2*backlog && err == nil; n++ {
+			_, err = bad.OpenStream(t.Context())
+		}
+		if !errors.Is(err, conn.ErrBacklog) {
+			t.Fatal(err)
+		}
+	}
+	if _, err := good.OpenStream(t.Context()); err != nil {
+		t.Errorf("a peer of another host: %v", err)
+	}
+}
+
+// One host whose many ports come and go leaves what another host has left before.
+func TestGoneByHost(t *testing.T) {
+	const window, streams, ports = 4096, 4, 20
+	ended := make(chan *gobtl.Peer, 2*ports)
+	server, good, node := peerOfOtherHost(t, gobtl.Config{
+		Streams: conn.Config{WindowBytes: window, GoneBytes: 10 * 2 * window},
+		OnPeer: func(p *gobtl.Peer, ev btl.Event, _ error) {
+			if ev != btl.EventConnected {
+				ended <- p
+			}
+		},
+	})
+	leave := func(p *gobtl.Peer, of *gobtl.Node, streams, bytes int) (accepted []net.Conn) {
+		for range streams {
+			c, err := p.OpenStream(t.Context())
+			must(t, err)
+			_, err = c.Write(make([]byte, bytes))
+			must(t, err)
+			a, err := server.Accept()
+			must(t, err)
+			accepted = append(accepted, a)
+		}
+		closeNode(t, of)
+		<-ended
+		return accepted
+	}
+	left := leave(good, node, streams, window)
+	for range ports {
+		bad := open(t, gobtl.Config{})
+		leave(dial(t, bad, server.Address()), bad, 1, 1)
+	}
+	for _, c := range left {
+		if b, err := io.ReadAll(c); len(b) != window || err != nil {
+			t.Errorf("%d bytes of the good peer, %v", len(b), err)
+		}
+	}
+}

@@ -1,13 +1,17 @@
 package gobtl_test
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
+	"sync"
 	"testing"
+	"time"
 
 	"gobtl"
 	"gobtl/btl"
+	"gobtl/btl/call"
 	"gobtl/btl/conn"
 )
 
@@ -64,6 +68,53 @@ func TestGoneByHost(t *testing.T) {
 	for _, c := range left {
 		if b, err := io.ReadAll(c); len(b) != window || err != nil {
 			t.Errorf("%d bytes of the good peer, %v", len(b), err)
+		}
+	}
+}
+
+// One host whose many ports hold all of Total leaves concurrent calls to other hosts.
+func TestCallsByHost(t *testing.T) {
+	const total, each = 8, 4
+	server, good, _ := peerOfOtherHost(t, gobtl.Config{
+		Calls: call.Config{Concurrent: each, Total: total},
+	})
+	entered := make(chan struct{}, 4*total)
+	must(t, server.Handle("wait", func(ctx context.Context, _ *gobtl.Request) ([]byte, error) {
+		entered <- struct{}{}
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}))
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	var calls sync.WaitGroup
+	defer calls.Wait()
+	defer cancel()
+	begin := func(p *gobtl.Peer) error {
+		failed := make(chan error, 1)
+		calls.Go(func() {
+			_, err := p.Call(ctx, "wait", nil)
+			failed <- err
+		})
+		select {
+		case <-entered:
+			return nil
+		case err := <-failed:
+			return err
+		}
+	}
+	for range total / each {
+		bad := dial(t, open(t, gobtl.Config{}), server.Address())
+		for range each {
+			must(t, begin(bad))
+		}
+	}
+	bad := dial(t, open(t, gobtl.Config{}), server.Address())
+	must(t, begin(bad)) // a peer may always have one
+	if err := begin(bad); !errors.Is(err, call.ErrBusy) {
+		t.Errorf("beyond the limit of a host: %v", err)
+	}
+	for range 3 {
+		if err := begin(good); err != nil {
+			t.Errorf("a peer of another host: %v", err)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 // caller is the state that a server keeps for one calling peer, guarded by Node.runMu.
 type caller struct {
+	host         *callerHost
 	running      int    // calls with a running handler, and calls reserved
 	reserved     int    // calls in running that are reserved for streams
 	requestBytes int64  // bytes of the requests of these calls
@@ -42,10 +43,28 @@ const bufferedBytesMax = 512
 func (n *Node) caller(peer *btl.Endpoint) *caller {
 	c := n.callers[peer]
 	if c == nil {
-		c = new(caller)
+		c = &caller{host: n.host(n.hostOf(peer))}
 		n.callers[peer] = c
 	}
 	return c
+}
+
+// callerHost is the server-side state of all calling peers of one host, guarded by Node.runMu.
+type callerHost struct {
+	name    string
+	callers int // number of these peers
+	running int // sum of caller.running over these peers
+}
+
+// host returns the state of a host for one more caller. The caller of host holds runMu.
+func (n *Node) host(name string) *callerHost {
+	h := n.hosts[name]
+	if h == nil {
+		h = &callerHost{name: name}
+		n.hosts[name] = h
+	}
+	h.callers++
+	return h
 }
 
 // forget deletes the state of a peer that has no pending calls or answers. The caller holds runMu.
@@ -53,6 +72,9 @@ func (n *Node) forget(peer *btl.Endpoint) {
 	c := n.callers[peer]
 	if c != nil && c.running == 0 && c.sending == 0 && len(c.owed) == 0 && !c.paying {
 		delete(n.callers, peer)
+		if c.host.callers--; c.host.callers == 0 {
+			delete(n.hosts, c.host.name)
+		}
 	}
 }
 

@@ -51,9 +51,10 @@ type Config struct {
 	// for its answer, which does not count as AnswerBytes.
 	Concurrent int
 	// Total is the maximum number of calls of all peers whose handlers run on goroutines, 1 to
-	// 1<<23. A Total of 0 means eight times Concurrent. When Total is reached, only peers without a
-	// running call are served, one call for each. Streams may use seven eighths of Total, and after
-	// that each peer without a stream may open one, up to twice Total.
+	// 1<<23. A Total of 0 means eight times Concurrent. When Total is reached, a host may have
+	// fewer running calls than are left up to twice Total, and any peer may have one. Streams may
+	// use seven eighths of Total, and after that each peer without a stream may open one, up to
+	// twice Total.
 	Total int
 	// RequestBytes is the maximum size of the requests of one peer whose handlers run on
 	// goroutines, 1 to 1<<40 bytes in total. A RequestBytes of 0 means 64 MiB. A call that exceeds
@@ -136,11 +137,13 @@ type Node struct {
 	spare   []*sentRequest
 	scratch []byte
 
-	runMu        sync.Mutex // guards the next six fields
+	runMu        sync.Mutex // guards the next eight fields
 	running      map[served]context.CancelFunc
 	total        int // number of running calls, and of calls reserved
 	callers      map[*btl.Endpoint]*caller
-	requestBytes int64 // sum over all callers, like the next two fields
+	hosts        map[string]*callerHost     // the hosts of callers
+	hostOf       func(*btl.Endpoint) string // Endpoint.PeerHost
+	requestBytes int64                      // sum over all callers, like the next two fields
 	answerBytes  int64
 	sending      int
 
@@ -257,7 +260,8 @@ func New(m *btl.Module, cfg Config) (*Node, error) {
 		methods: map[uint16]Handler{}, inline: map[uint16]Inline{},
 		named: map[string]Handler{},
 		asked: map[uint64]*question{}, running: map[served]context.CancelFunc{},
-		callers: map[*btl.Endpoint]*caller{},
+		callers: map[*btl.Endpoint]*caller{}, hosts: map[string]*callerHost{},
+		hostOf: (*btl.Endpoint).PeerHost,
 	}
 	n.silent, n.hush = context.WithCancel(context.Background())
 	n.ended, n.end = context.WithCancel(context.Background())

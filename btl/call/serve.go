@@ -152,6 +152,7 @@ func (n *Node) enter(
 // count changes the numbers of running calls that have no reservation. The caller holds runMu.
 func (n *Node) count(c *caller, calls int, bytes int64) {
 	c.running += calls
+	c.host.running += calls
 	n.total += calls
 	c.requestBytes += bytes
 	n.requestBytes += bytes
@@ -169,7 +170,8 @@ func (n *Node) mayEnter(peer *btl.Endpoint, bytes int64) bool {
 		(n.requestBytes+bytes <= totalFactor*n.cfg.RequestBytes ||
 			c.requestBytes == 0 && bytes <= smallBytes) &&
 		(c.running == 0 ||
-			n.total < n.cfg.Total && n.sending < totalFactor*sendingMax)
+			n.sending < totalFactor*sendingMax &&
+				(n.total < n.cfg.Total || c.host.running < 2*n.cfg.Total-n.total))
 }
 
 // leave records that the handler of a call has returned, and reports whether the limits allow its

@@ -85,6 +85,7 @@ func (p place) giveBack() { p.stream.free[p.of]++ }
 func (n *Node) hold(c *caller, streams int) {
 	c.reserved += streams * streamCalls
 	c.running += streams * streamCalls
+	c.host.running += streams * streamCalls
 	n.total += streams * streamCalls
 	c.requestBytes += int64(streams) * streamBytes
 	n.requestBytes += int64(streams) * streamBytes

@@ -15,6 +15,7 @@ func TestStreamAnswersNotTaken(t *testing.T) {
 	n := &Node{
 		cfg:     Config{AnswerBytes: streamsMost * answer},
 		running: map[served]context.CancelFunc{}, callers: map[*btl.Endpoint]*caller{},
+		hosts: map[string]*callerHost{}, hostOf: func(*btl.Endpoint) string { return "host" },
 		ended: t.Context(),
 	}
 	if err := n.cfg.fill(); err != nil {

@@ -67,7 +67,8 @@ func checkAddress(what, addr string) error {
 		_, err = strconv.ParseUint(port, 10, 16)
 	}
 	if err != nil {
-		return fmt.Errorf("%s %q: write HOST:PORT, as in 192.0.2.1:4711", what, addr)
+		return fmt.Errorf("%s %q: write HOST:PORT with a port up to 65535, as in 192.0.2.1:4711",
+			what, addr)
 	}
 	return nil
 }

@@ -13,9 +13,26 @@ var misread = regexp.MustCompile(
 // negative matches a negative number, which looks like a flag.
 var negative = regexp.MustCompile(`^-[0-9.]`)
 
+// unread matches kong's error for a value that is no number. The groups of unread are the flag, the
+// kind of number, and the value.
+var unread = regexp.MustCompile(
+	`^(\S+): expected a (?:valid \d+ bit )?(int|uint|float) but got (".*")(?: \(string\))?$`)
+
+// bare matches kong's error for a program that is called without a command.
+var bare = regexp.MustCompile(`^expected "<command> \.\.\."$`)
+
 // Text is the text of an error that kong's Parse returned.
 func Text(err error) string {
 	text := err.Error()
+	if bare.MatchString(text) {
+		return "a command is missing; --help lists the commands"
+	}
+	if found := unread.FindStringSubmatch(text); found != nil {
+		if found[2] == "float" {
+			return found[1] + ": " + found[3] + " is not a number"
+		}
+		return found[1] + ": " + found[3] + " is not a whole number"
+	}
 	found := misread.FindStringSubmatch(text)
 	if found == nil {
 		return text

@@ -35,13 +35,15 @@ func TestText(t *testing.T) {
 			`--name needs a value, and -"x is a flag; as a value it is written --name=-"x`,
 		},
 		{[]string{"--bogus"}, "unknown flag --bogus"},
-		{[]string{"--count", "x"}, `--count: expected a valid 64 bit int but got "x"`},
+		{[]string{"--count", "x"}, `--count: "x" is not a whole number`},
+		{[]string{"--share", "x"}, `--share: "x" is not a number`},
 	} {
 		var c struct {
 			Size  list
 			Count int `short:"n"`
 			Time  time.Duration
 			Name  string
+			Share float64
 		}
 		p, err := kong.New(&c)
 		if err != nil {

@@ -120,8 +120,8 @@ func (c *Conn) Write(b []byte) (int, error) {
 	return q.end("write", c.n.r.Await(context.Background(), q.beginWrite))
 }
 
-// SetNoDelay with true makes every Write send its bytes before it returns, even in a burst. The default
-// SetNoDelay(false) never delays a Write until a timer expires, unlike TCP's default (see Write).
+// SetNoDelay with true makes every Write send its bytes before it returns, even in a burst. The
+// default, false, never delays a Write until a timer expires, unlike TCP's default (see Write).
 // SetNoDelay sends buffered bytes at once.
 func (c *Conn) SetNoDelay(noDelay bool) error {
 	return c.do("set", func() {

@@ -22,7 +22,7 @@ func (m *Module) acknowledge() {
 }
 
 // acknowledgeUntil sends the ACKs that are due by the time until, for the endpoints of the list
-// that starts with first. An endpoint with too many control packets in flight is skipped.
+// that starts with first.
 func (m *Module) acknowledgeUntil(first *ackDebt, until Time) {
 	var next *ackDebt
 	for d := first; d != nil && d.AckDue() <= until; d = next {
@@ -66,8 +66,7 @@ func (m *Module) acksDue(first *ackDebt) Time {
 	return Never
 }
 
-// askAck asks the peer to acknowledge everything up to packet n, for a pending Flush. Without the
-// request, the peer may delay the ACK in order to send it as a part of another packet.
+// askAck asks the peer to acknowledge everything up to packet n, for a pending Flush.
 func (m *Module) askAck(ep *Endpoint, n seq.Num) {
 	oldest, _ := ep.snd.Window()
 	if !ep.id.MayAskAck || ep.id.State() != stateConnected || n.Before(oldest) {

@@ -71,9 +71,10 @@ func (m *Module) boundArrivals() {
 
 // PullArrivals releases the messages in buf and fills buf with messages of the queue of
 // HandlePulled. PullArrivals returns the messages in the order in which handlers would have been
-// called. PullArrivals returns the number of messages. A number below len(buf) means that the queue
-// is empty. A typical loop calls Progress, and then PullArrivals with the same buf until the queue
-// is empty. PullArrivals may also be called from a handler, and after Close.
+// called. PullArrivals returns the number of messages. If the result of PullArrivals is below
+// len(buf), the queue is empty. A typical loop calls Progress, and then PullArrivals with the
+// same buf until the queue is empty. PullArrivals may also be called from a handler, and after
+// Close.
 func (m *Module) PullArrivals(buf []Arrival) int {
 	q := &m.keeping.arrivals
 	for i := range buf {
@@ -99,7 +100,6 @@ func (m *Module) PullArrivals(buf []Arrival) int {
 	return n
 }
 
-// check verifies the counts of the queue for PullArrivals.
 func (q *arrivals) check() error {
 	copied := int64(0)
 	for _, a := range q.waiting.all() {

@@ -28,7 +28,7 @@ const (
 	// arrive in Parts.
 	partsBytesMax = 8 << 20
 	// heldBytes is the size above which a fragment waits for the first Pong, the reply to a path
-	// MTU probe. After the first Pong, packets may be many times larger than before.
+	// MTU probe.
 	heldBytes = 64 << 10
 )
 
@@ -134,8 +134,7 @@ func (m *Module) pathCarried(ep *Endpoint, done []reliability.Token) {
 }
 
 // pathRefused tells the path MTU search that the local system has refused a packet as too large
-// (EMSGSIZE). The search continues in the next call of Progress, because pathRefused may be called
-// within Send.
+// (EMSGSIZE).
 func (m *Module) pathRefused(s *fabric.Send, err error) {
 	if int(s.Buf) >= len(m.segs) || !errors.Is(err, syscall.EMSGSIZE) {
 		return
@@ -163,7 +162,6 @@ func (ep *Endpoint) partsOf(sizeBytes int) (count, slice int) {
 // partsRoom returns the number of packets of sizeBytes that can now be sent in Parts.
 func (m *Module) partsRoom(ep *Endpoint, sizeBytes int) int {
 	count, _ := ep.partsOf(sizeBytes)
-	// FreeParts leaves some control buffers for other packets.
 	return min(m.port.FreeParts(), m.port.Data.Room()) / count
 }
 
@@ -214,8 +212,6 @@ func (ep *Endpoint) sweepParts() {
 	}
 }
 
-// checkPaths verifies the state of each endpoint's path MTU search, and the module's count of
-// memory for Parts.
 func (m *Module) checkPaths(*checker) error {
 	kept := 0
 	for _, ep := range m.peers.All() {

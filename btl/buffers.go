@@ -27,8 +27,7 @@ type buffers struct {
 	ctlOwner [port.ControlBuffers]*Endpoint // endpoints on counted links, whose packets must not fail
 }
 
-// sendSegment is the state of a send buffer in flight, indexed by the buffer's Token. A sendSegment
-// is a small struct, because each packet in flight uses one.
+// sendSegment is the state of a send buffer in flight, indexed by the buffer's Token.
 type sendSegment struct {
 	frag *Fragment // nil if no application waits for it; in a Pack the first such fragment
 	ep   *Endpoint
@@ -82,8 +81,6 @@ func (b *buffers) init(sendBuffers int) {
 	}
 }
 
-// mayTake reports whether an endpoint may take one of the n free send buffers. The argument alone
-// of mayTake is true if the module has no other peer.
 func (b *buffers) mayTake(ep *Endpoint, n int, alone bool) bool {
 	return share.MayHave(ep.buffers, n, len(b.segs), alone)
 }
@@ -101,8 +98,7 @@ func (b *buffers) take(ep *Endpoint, alone bool, t *reliability.Token) bool {
 	return true
 }
 
-// takeRun appends send buffers for chunks to run until run has limit buffers. takeRun leaves a part
-// of the endpoint's send buffers to small fragments.
+// takeRun appends send buffers for chunks to run until run has limit buffers.
 func (b *buffers) takeRun(ep *Endpoint, alone bool, limit int, run []reliability.Token,
 ) []reliability.Token {
 	const share = 16
@@ -204,7 +200,6 @@ func (m *Module) keepGathered(t reliability.Token) bool {
 	return true
 }
 
-// checkFreeBuffers verifies the state of every free send buffer.
 func (m *Module) checkFreeBuffers(c *checker) error {
 	for _, t := range m.freeSegs {
 		s := &m.segs[t]
@@ -221,8 +216,6 @@ func (m *Module) checkFreeBuffers(c *checker) error {
 	return nil
 }
 
-// checkSegments verifies every send buffer, after the free list, the queues and the windows were
-// checked. Any other send buffer is lent to the application, or is acknowledged and still posted.
 func (m *Module) checkSegments(c *checker) error {
 	for i := range m.segs {
 		s, state := &m.segs[i], m.port.State(fabric.Buf(i))
@@ -272,8 +265,6 @@ func (m *Module) checkSegments(c *checker) error {
 	return m.checkHeld(c)
 }
 
-// checkHeld compares the send buffers found for each endpoint with the endpoint's own count. The
-// difference of the two counts is the number of send buffers lent to the application.
 func (m *Module) checkHeld(c *checker) error {
 	lent := 0
 	for slot, ep := range m.peers.All() {
@@ -286,7 +277,6 @@ func (m *Module) checkHeld(c *checker) error {
 		}
 		lent += ep.buffers - c.held[slot]
 	}
-	// Fragments of ended endpoints may also have lent send buffers.
 	if lent > c.lent || c.lent > m.frags.lent {
 		return fmt.Errorf("%d send buffers lent, %d of living endpoints, %d fragments lent", c.lent,
 			lent, m.frags.lent)

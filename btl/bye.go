@@ -104,8 +104,8 @@ func (m *Module) onLastWord(in *arrival) bool {
 	return true
 }
 
-// mayBeNext reports whether n can be the peer's next sequence number, which the Bye of an abort
-// contains.
+// mayBeNext reports whether n can be the peer's next sequence number, which is the sequence
+// number of an abort's Bye.
 func (ep *Endpoint) mayBeNext(n seq.Num) bool {
 	if ep.id.Counted {
 		return n == 0

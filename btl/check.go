@@ -64,7 +64,6 @@ func (m *Module) check(c *checker) error {
 	return m.frags.registered.Check()
 }
 
-// checkParts runs the checks of the module's components that need only the counts in c.
 func (m *Module) checkParts(c *checker) error {
 	if err := m.frags.check(c, m.cfg.FragmentsMax); err != nil {
 		return err
@@ -75,7 +74,6 @@ func (m *Module) checkParts(c *checker) error {
 	return m.acks.Check(c.acks, m.now)
 }
 
-// checkEndpoint verifies one endpoint and adds its counts to the totals in c.
 func (m *Module) checkEndpoint(c *checker, ep *Endpoint) error {
 	if err := m.checkState(c, ep); err != nil {
 		return err
@@ -120,7 +118,6 @@ func (m *Module) checkEndpoint(c *checker, ep *Endpoint) error {
 	return ep.checkFlushes()
 }
 
-// checkState compares the fields of an endpoint with the state of its connection.
 func (m *Module) checkState(c *checker, ep *Endpoint) error {
 	state, shakes := ep.id.State(), ep.id.Handshake() != nil
 	handshake := state == stateConnecting || state == stateAccepting
@@ -155,7 +152,6 @@ func (m *Module) checkState(c *checker, ep *Endpoint) error {
 	return nil
 }
 
-// checkFlow verifies one of an endpoint's two flows (queues of small and of large fragments).
 func (m *Module) checkFlow(f *flow) error {
 	ep := f.ep
 	switch {
@@ -170,7 +166,6 @@ func (m *Module) checkFlow(f *flow) error {
 	return nil
 }
 
-// checkQueue verifies the queued fragments of a flow.
 func (m *Module) checkQueue(c *checker, fl *flow) error {
 	count := 0
 	ep, q := fl.ep, &fl.queue
@@ -211,8 +206,6 @@ func (m *Module) checkQueue(c *checker, fl *flow) error {
 	return nil
 }
 
-// checkPack verifies the open Pack of an endpoint, which is the packet to which small messages are
-// still added. checkSegments verifies the fragments in the Pack.
 func (m *Module) checkPack(c *checker, ep *Endpoint) error {
 	p := &ep.pack
 	if !p.open() {
@@ -242,7 +235,6 @@ func (m *Module) checkPack(c *checker, ep *Endpoint) error {
 	return nil
 }
 
-// checkTables compares the totals of all endpoints with the module's counters.
 func (m *Module) checkTables(c *checker) error {
 	if c.timers != m.watches.Len() {
 		return fmt.Errorf("%d endpoints have a timer, %d run", c.timers, m.watches.Len())
@@ -266,7 +258,6 @@ func (m *Module) checkTables(c *checker) error {
 	return m.pool.Check()
 }
 
-// checkPort verifies the port's counts of buffers and addresses.
 func (m *Module) checkPort(*checker) error {
 	if err := m.port.CheckAddresses(m.peers.Len()); err != nil || m.closed {
 		return err // a closed module has no fabric any more
@@ -282,7 +273,6 @@ func (m *Module) checkPort(*checker) error {
 	return errors.Join(m.port.Check(lent), m.keeping.arrivals.check())
 }
 
-// checkStats verifies that the statistics counters are consistent with each other.
 func (m *Module) checkStats(c *checker) error {
 	n := &m.stats.counters
 	waiting := int64(0) // delivered early, and not yet counted

@@ -50,7 +50,6 @@ type idleValue struct {
 	got, want int
 }
 
-// idleValues returns counts of the module, each with the value that it must have in an idle module.
 func (m *Module) idleValues() []idleValue {
 	pending := 0
 	if m.deferred.pending {

@@ -45,7 +45,6 @@ func (p place) String() string {
 	}[p]
 }
 
-// reset clears the working memory for a call of Check.
 func (c *checker) reset(m *Module) {
 	places, held := c.places, c.held
 	*c = checker{round: c.round + 1, freeNext: c.freeNext}
@@ -76,8 +75,7 @@ func (c *checker) meet(f *Fragment) {
 	}
 }
 
-// ref counts a packet of fragment f that was found in send buffer i. ref returns an error if more
-// packets of f were found than f counts as in flight.
+// ref returns an error if more packets of f were found than f counts as in flight.
 func (c *checker) ref(i int, f *Fragment) error {
 	c.refs++
 	c.meet(f)

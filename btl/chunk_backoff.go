@@ -35,7 +35,6 @@ func (m *Module) resendWhole(ep *Endpoint, f *Fragment) {
 	m.sched.rearm(ep)
 }
 
-// backOff begins a pause of the endpoint's large fragments, unless they already pause.
 func (m *Module) backOff(ep *Endpoint) {
 	c := ep.counts
 	if c.pauseUntil != 0 {
@@ -86,8 +85,6 @@ func (m *Module) endPauses() {
 	s.pausing = s.pausing[:n]
 }
 
-// checkPauses verifies the list of endpoints whose large fragments pause, and the earliest end of a
-// pause.
 func (m *Module) checkPauses(*checker) error {
 	s := &m.sched
 	listed := len(s.pausing)

@@ -25,9 +25,9 @@ type clock struct {
 	sendEpoch   uint64        // counts the calls of Progress, and the times between them
 }
 
-// at sets the time in a call of any method except Progress. The next call of Progress then examines
-// the whole state, because the method may have left work. A time before the module's time is
-// ignored.
+// at sets the time in a call of any method except Progress. at makes the next call of Progress
+// examine the whole state, because the method may have left work. A time before the module's time
+// is ignored.
 func (m *Module) at(now Time) {
 	m.stir()
 	m.tick(now)
@@ -64,9 +64,10 @@ func (c *clock) advance(now, asked Time) {
 	c.now = now
 }
 
-// beginPass records the beginning of a call of Progress, and the time between the latest two calls.
-// The argument left of beginPass is true if the previous call did not handle the timers. If left is
-// true, beginPass records the longer one of the times between the latest three calls.
+// beginPass records the beginning of a call of Progress, and the time between the latest two
+// calls. The argument left of beginPass is true if the previous call did not handle the timers.
+// If left is true, beginPass records the longest of the times between the latest three calls of
+// Progress.
 func (c *clock) beginPass(left bool) {
 	if c.now > c.passAt {
 		gap := c.now.Sub(c.passAt)

@@ -52,10 +52,11 @@ type Config struct {
 	// RecvDepth is the number of receive buffers posted on each channel, 16 to 1<<16. A RecvDepth
 	// of 0 means 1024.
 	RecvDepth int
-	// CommandDepth is the number of receive buffers posted on the command channel, 16 to RecvDepth.
-	// CommandDepth also bounds the sends that may wait for completion there. CommandDepth = 0 means
-	// RecvDepth and TxDepth, because all small fragments use the command channel. A provider without
-	// a socket buffer of its own holds only so many packets, which bounds the credits of all peers.
+	// CommandDepth is the number of receive buffers posted on the command channel, 16 to
+	// RecvDepth. CommandDepth also bounds the sends on the command channel that may wait for
+	// completion. CommandDepth = 0 means RecvDepth and TxDepth, because all small fragments use
+	// the command channel. A provider without a socket buffer of its own holds at most
+	// CommandDepth unread packets, which bounds the credits of all peers.
 	CommandDepth int
 	// TxDepth is the number of sends that may wait for completion on each channel. TxDepth = 0
 	// means the provider's depth.

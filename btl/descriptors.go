@@ -34,7 +34,7 @@ const (
 	// Alloc.
 	ownBytesMax = 256 << 10
 	// largeBytesMax is the maximum unused memory, in bytes, that the pool keeps for Allocs above
-	// ownBytesMax. Reuse saves the time in which the Go runtime clears new memory.
+	// ownBytesMax.
 	largeBytesMax = 4 << 20
 )
 

@@ -108,8 +108,8 @@ func (ep *Endpoint) AtHost(name []byte) bool {
 	return !c.TellsHosts() || c.SameHost(string(name), ep.id.Addr)
 }
 
-// PeerHost identifies the host of the peer: it is the same string for all peers of one host, in the
-// binary form of the fabric. If the fabric does not tell hosts apart, each address has its own.
+// PeerHost returns a string, in the binary form of the fabric, that is the same for all peers of
+// one host. If the fabric does not tell hosts apart, each peer address has a PeerHost of its own.
 func (ep *Endpoint) PeerHost() string { return ep.m.peers.HostOf(ep.id.Addr) }
 
 // PeerAddress is the address of the peer's command channel as text, such as "192.0.2.1:4000". For a

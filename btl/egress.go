@@ -33,8 +33,8 @@ type packet struct {
 	seg  reliability.Token // the packet's send buffer
 }
 
-// setFrag fills the empty packet p for a fragment that fits into one packet and has a send buffer.
-// setFrag writes directly to p, because a copy of a packet is expensive.
+// setFrag fills the empty packet p for a fragment that fits into one packet and has a send
+// buffer.
 func (p *packet) setFrag(f *Fragment, flags frag.Flags) {
 	p.Kind, p.Flags, p.Tag, p.PayloadLen = frag.KindFrag, flags, f.tag, uint16(f.size)
 	p.Handle, p.PutOffset = uint64(f.handle), f.offset
@@ -83,8 +83,9 @@ var sentCounter = [16]Counter{
 	frag.KindPing: CntSentPing, frag.KindPong: CntSentPong,
 }
 
-// chunkRun is a series of consecutive chunks of one fragment. The field packet is the latest chunk
-// whose header was encoded completely. The field next writes the headers of the following chunks.
+// chunkRun is a series of consecutive chunks of one fragment. The field packet of a chunkRun is
+// the latest chunk whose header was encoded completely. The field next of a chunkRun writes the
+// headers of the following chunks.
 type chunkRun struct {
 	packet
 	next      frag.Followers

@@ -264,14 +264,13 @@ func (m *Module) failSeg(t reliability.Token, err error) {
 	m.segEnded(f)
 }
 
-// end calls fail, and removes the endpoint from every table.
+// end cancels everything in progress on an endpoint, as fail does, and removes the endpoint from
+// every table.
 func (m *Module) end(ep *Endpoint, ev Event, err error) {
 	if ep.id.State() == stateEnded {
 		return
 	}
 	if ep.id.State() == stateAccepting || ep.id.State() == stateLingering {
-		// The application does not know an accepting endpoint, and already has the event for the
-		// end of a lingering endpoint.
 		if ep.err == nil {
 			ep.err = err
 		}

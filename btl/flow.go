@@ -9,12 +9,12 @@ package btl
 // is charged to the next turn, so the packet's size need not be known in advance.
 //
 // A flow that becomes active again with some of its last quantum left is served before the other
-// flows (the new flows of FQ-CoDel, RFC 8290). A flow that is served first gets its next quantum
-// behind all other flows, so it has a lower latency but no more bandwidth.
+// flows (the new flows of FQ-CoDel, RFC 8290). A flow that was served early gets its next quantum
+// behind all other flows, so it gains latency but no bandwidth.
 //
 // The two flows of an endpoint share its send window, and a small fragment that is sent at once
-// does not wait for a turn. A balance therefore counts the bytes of both flows while both have
-// something to send, and neither flow may be ahead by more than a quantum.
+// does not wait for a turn. Each endpoint therefore has a balance of the bytes of its two flows
+// while both have something to send, and neither flow may be ahead by more than a quantum.
 
 // flow is one of the two send queues of an endpoint, for small or for large fragments.
 type flow struct {
@@ -25,7 +25,8 @@ type flow struct {
 	deficit    int // bytes that the flow may still send in this turn
 }
 
-// sending holds an endpoint's queues, and the numbers of its buffers and descriptors.
+// sending holds an endpoint's send queues, and counts the endpoint's send buffers and
+// descriptors.
 type sending struct {
 	small   flow // fragments of one packet that wait to be sent
 	large   flow // larger fragments that wait to be sent
@@ -95,16 +96,16 @@ func (ep *Endpoint) overtakes() bool {
 		(ep.large.queue.first == nil || ep.balance > 0 || !ep.bulk())
 }
 
-// sentSmall charges sizeBytes of small fragments to the balance, if a large fragment could have
-// been sent.
+// sentSmall subtracts sizeBytes of small fragments from the balance of the endpoint's two flows,
+// if a large fragment could have been sent.
 func (ep *Endpoint) sentSmall(sizeBytes int) {
 	if ep.bulk() {
 		ep.balance -= sizeBytes
 	}
 }
 
-// sentLarge credits sizeBytes of large fragments to the balance. If no small fragment waits, the
-// balance is limited to one quantum in favour of the small flow.
+// sentLarge adds sizeBytes of large fragments to the balance of the endpoint's two flows. If no
+// small fragment waits, the balance is limited to one quantum in favour of the small flow.
 func (ep *Endpoint) sentLarge(sizeBytes int) {
 	ep.balance += sizeBytes
 	if first := ep.small.queue.first; first == nil || ep.behindFence(first) {
@@ -112,18 +113,19 @@ func (ep *Endpoint) sentLarge(sizeBytes int) {
 	}
 }
 
-// beginBulk resets the balance if the small flow was ahead of earlier large fragments.
+// beginBulk resets the balance of the endpoint's two flows if the small flow was ahead of earlier
+// large fragments.
 func (ep *Endpoint) beginBulk() { ep.balance = max(ep.balance, 0) }
 
-// overtook charges sizeBytes, which the small flow has sent out of turn, to the balance.
+// overtook subtracts sizeBytes, which the small flow has sent out of turn, from the balance of
+// the endpoint's two flows.
 func (m *Module) overtook(ep *Endpoint, sizeBytes int) {
 	ep.sentSmall(sizeBytes)
 	m.sched.rearm(ep)
 }
 
-// spareMax is the maximum room in the send window, and number of send buffers, that large fragments
-// leave to small fragments. Without spareMax, a small fragment might have to wait for the ACK of a
-// large fragment.
+// spareMax is the maximum number of packets of the send window, and of send buffers, that large
+// fragments leave to small fragments.
 const spareMax = 8
 
 // bulkRoom is the number of packets of large fragments that the send window allows now.
@@ -190,9 +192,9 @@ func (m *Module) serve() {
 	m.sched.blocked = m.sched.waiting() > 0 && budget == m.cfg.PassPackets && batched == 0
 }
 
-// serveFlow sends up to bytes bytes and budget packets in a flow's turn. serveFlow returns the
-// numbers of sent bytes and packets, which are below the limits if no buffer is free or the channel
-// is full.
+// serveFlow sends up to bytes bytes and budget packets in a flow's turn. The results of serveFlow
+// are the numbers of sent bytes and packets, which are below the limits if no buffer is free or
+// the channel is full.
 func (m *Module) serveFlow(f *flow, bytes, budget int) (sent, packets int) {
 	ep := f.ep
 	for f.deficit > 0 && sent < bytes && packets < budget && f.may() {

@@ -7,8 +7,8 @@ import (
 	"gobtl/internal/seq"
 )
 
-// flushQueue returns the queue of the endpoint's pending calls of Flush and Fence, which it makes
-// if there is none.
+// flushQueue returns the queue of the endpoint's pending calls of Flush and Fence, and makes the
+// queue if necessary.
 func (ep *Endpoint) flushQueue() *flush.Queue[*Fragment] {
 	if ep.flushes == nil {
 		ep.flushes = new(flush.Queue[*Fragment])
@@ -16,10 +16,10 @@ func (ep *Endpoint) flushQueue() *flush.Queue[*Fragment] {
 	return ep.flushes
 }
 
-// Refused returns the number of messages that the peer has refused after Send or SendImmediate had
-// returned Done. The result last of Refused is the reason of the latest refusal, ErrNoHandler or
-// ErrRemoteAccess. The function of the next Flush also gets the error last of Refused. Over a
-// reliable fabric, the peer may report refusals only at a flush, or when the peer renews the
+// Refused returns the number of messages that the peer has refused after Send or SendImmediate
+// had returned Done. The result last of Refused is the reason of the latest refusal, ErrNoHandler
+// or ErrRemoteAccess. The function of the next Flush also gets the result last as its error. Over
+// a reliable fabric, the peer may report refusals only at a flush, or when the peer renews the
 // credits.
 func (ep *Endpoint) Refused() (messages uint64, last error) { return ep.flushes.Refusals() }
 
@@ -49,9 +49,9 @@ func (ep *Endpoint) Flush(now Time, fn func(error)) {
 // Fence orders sends to the peer. Fragments given to Send after Fence are sent only when all
 // earlier fragments are done. A message is done when the peer has acknowledged it. A put is done
 // when all bytes are written, and a get or an atomic operation when its answer has arrived. Fence
-// does not block. Until the earlier fragments are done, SendImmediate returns ErrAgain. Without a
-// fence, operations and messages may be executed in another order than sent. The argument now of
-// Fence is the present time.
+// does not block. While a fence is pending, SendImmediate returns ErrAgain. Without a fence,
+// operations and messages may be executed in another order than sent. The argument now of Fence
+// is the present time.
 func (ep *Endpoint) Fence(now Time) {
 	ep.m.at(now)
 	if ep.err != nil {
@@ -95,8 +95,8 @@ func (ep *Endpoint) sentUntil() seq.Num {
 	return next
 }
 
-// markFlush is called when the last packet of fragment f was sent. Flushes that wait for f then
-// wait for the acknowledgement of all packets sent so far.
+// markFlush is called when the last packet of fragment f was sent. markFlush makes each Flush
+// that waits for f wait for the acknowledgement of all packets sent so far.
 func (ep *Endpoint) markFlush(f *Fragment) {
 	if ep.flushes.Len() == 0 {
 		return
@@ -168,7 +168,6 @@ func (ep *Endpoint) lastBefore(fences uint32) (last flush.Tails[*Fragment]) {
 	return last
 }
 
-// checkFlushes verifies that every pending call of Flush waits for an event that can still occur.
 func (ep *Endpoint) checkFlushes() error {
 	if ep.err != nil && ep.flushes.Len() > 0 {
 		return errors.New("flushes are due and will not be called")

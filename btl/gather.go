@@ -80,11 +80,10 @@ func (r *Region) takeAlong() {
 }
 
 // gatherBytesMin is the fragment size, in bytes, from which on the payload is gathered instead of
-// copied. The copy of a smaller fragment costs less than the later completion that gathering
-// requires.
+// copied.
 const gatherBytesMin = 4 << 10
 
-// dropOwn ends the registration that the module has made for a fragment, if there is one.
+// dropOwn ends the registration that the module has made for a fragment alone, if there is one.
 func (m *Module) dropOwn(f *Fragment) {
 	if f.ownRegion {
 		m.dropRegion(f)
@@ -94,7 +93,6 @@ func (m *Module) dropOwn(f *Fragment) {
 // dropRegion ends the memory registration that the module has made for fragment f.
 func (m *Module) dropRegion(f *Fragment) {
 	if !m.closed { // a closed module has no fabric any more
-		// A valid region can be deregistered unless the provider is faulty.
 		if f.vec != nil {
 			m.dropPieces(f)
 		} else {

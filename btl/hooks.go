@@ -37,9 +37,9 @@ func (h Hooks) Owns(ep *Endpoint) bool { return ep != nil && ep.m == h.m }
 // Handles reports whether a tag of up to TagMax has a handler.
 func (h Hooks) Handles(tag Tag) bool { return tag <= TagMax && h.m.handlers[tag] != nil }
 
-// Enter sets the module's time before calls of the module's methods outside of Progress. The next
-// call of Progress then examines the whole state, because the methods may have left work. A time
-// before the module's time is ignored.
+// Enter sets the module's time before calls of the module's methods outside of Progress. Enter
+// makes the next call of Progress examine the whole state, because the called methods may have
+// left work. A time before the module's time is ignored.
 func (h Hooks) Enter(now Time) { h.m.at(now) }
 
 // Advance only sets the module's time, for later calls of methods without a time argument.

@@ -190,8 +190,7 @@ func (m *Module) onSack(in *arrival) bool {
 	words := m.sackWords[:]
 	done, verdict := ep.snd.OnSack(m.now, in.Ack, in.Credit, &reliability.Sack{
 		Words: words[:s.Words(words)], Last: s.Last, Copies: s.Copies,
-		Delay: time.Duration(s.DelayUs) * time.Microsecond,
-		// The received ACK may have been unread on this side for some time.
+		Delay:  time.Duration(s.DelayUs) * time.Microsecond,
 		Unread: time.Duration(s.UnreadUs)*time.Microsecond + m.rxQueuedMax,
 	}, m.done[:0])
 	return m.afterAck(ep, &in.Header, done, verdict)

@@ -9,10 +9,10 @@ import (
 )
 
 // A handler may keep a received fragment without a copy. A fragment of one packet is kept in its
-// receive buffer, and a spare buffer is posted in place of that buffer. A large fragment is kept in
-// its reassembly memory, which then no longer counts towards Config.ReassemblyBytesMax. If there
-// are no more spare buffers or Config.KeptBytesMax is reached, the fragment is copied, so that kept
-// fragments do not hinder the reception of others.
+// receive buffer, and a spare buffer is posted in place of that buffer. A large fragment is kept
+// in its reassembly memory, which is no longer counted towards Config.ReassemblyBytesMax. If
+// there are no more spare buffers or Config.KeptBytesMax is reached, the fragment is copied, so
+// that kept fragments do not hinder the reception of others.
 //
 //	packet buffer:   posted --> arrived --Keep--> kept --Release, the last--> spare --> posted
 //	memory of large: under way --> whole --Keep--> kept --Release--> idle, or let go

@@ -27,17 +27,17 @@ func (ep *Endpoint) expected() *landing.Expectation[*Endpoint] {
 	return ep.expects
 }
 
-// chunkCame updates the expectation after the chunk with header h, where whole is true if the
-// fragment is complete.
+// chunkCame updates the endpoint's expectation of the next chunk after the chunk with header h,
+// where whole is true if the fragment is complete.
 func (m *Module) chunkCame(ep *Endpoint, h *frag.Header, whole bool) {
 	if x := ep.expected(); x != nil {
 		m.landing.ChunkCame(x, h, whole)
 	}
 }
 
-// pieceCame updates the expectation after the beginning or end of a large fragment has arrived in a
-// shared packet. pieceCame expects the next chunk of a large fragment only if the rest of the
-// fragment fills enough packets.
+// pieceCame updates the endpoint's expectation of the next chunk after the beginning or end of a
+// large fragment has arrived in a shared packet. pieceCame expects the next chunk of a large
+// fragment only if the rest of the fragment fills enough packets.
 func (m *Module) pieceCame(ep *Endpoint, h *frag.Header, whole bool) {
 	if left := h.SizeBytes - h.OffsetBytes - uint32(h.PayloadLen); !whole && m.landing.Worth(left) {
 		m.chunkCame(ep, h, false)
@@ -46,7 +46,8 @@ func (m *Module) pieceCame(ep *Endpoint, h *frag.Header, whole bool) {
 	}
 }
 
-// putCame updates the expectation after an accepted packet of a put with the header h.
+// putCame updates the endpoint's expectation of the next chunk after an accepted packet of a put
+// with the header h.
 func (m *Module) putCame(ep *Endpoint, h *frag.Header) {
 	if h.Kind != frag.KindChunk {
 		return
@@ -135,7 +136,6 @@ func (m *Module) receiveLanded(c *port.Channel, comps []fabric.Completion) (coun
 // header of the first of these packets.
 func (m *Module) runOf(ep *Endpoint, h *frag.Header, comps []fabric.Completion) (count int) {
 	count = 1
-	// Each packet that runOf counts is the next expected one in its turn.
 	if !ep.id.Counted && h.Seq == ep.rcv.Next() && ep.rcv.Held() == 0 {
 		count += m.landing.Run(h, comps)
 	}
@@ -143,7 +143,8 @@ func (m *Module) runOf(ep *Endpoint, h *frag.Header, comps []fabric.Completion) 
 }
 
 // receiveMessageLanded accepts directly received chunks of a message. The payloads of unexpected
-// packets are copied back to their receive buffers before the memory of the landing can change.
+// packets are copied back to their receive buffers before the provider's memory for direct
+// receive can change.
 func (m *Module) receiveMessageLanded(c *port.Channel, ep *Endpoint, h *frag.Header,
 	comps []fabric.Completion,
 ) (count int) {
@@ -201,7 +202,6 @@ func (m *Module) receivePutLanded(ep *Endpoint, h *frag.Header, comps []fabric.C
 	}
 	ep.life.Heard(m.nowUnpaused, int(viaData))
 	m.acceptedRun(ep, h, count)
-	// The header h now describes the last of the adjacent chunks.
 	h.OffsetBytes += uint32(sizeBytes) - uint32(h.PayloadLen)
 	h.PutOffset += uint64(sizeBytes) - uint64(h.PayloadLen)
 	m.putCame(ep, h)
@@ -233,7 +233,6 @@ func (m *Module) acceptedRun(ep *Endpoint, h *frag.Header, count int) {
 	m.stats.counters[acceptedCounter(h)] += uint64(count)
 }
 
-// checkLanding verifies the endpoints' expectations of chunks between two polls.
 func (m *Module) checkLanding(*checker) error {
 	for slot, ep := range m.peers.All() {
 		if ep == nil || ep.expects == nil {

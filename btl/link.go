@@ -17,7 +17,7 @@ import (
 // packets.
 //
 // The code of fragments, chunks, Packs and puts is the same for both kinds of link. The functions
-// below contain the differences between the two kinds.
+// in this file contain the differences between sequenced and counted links.
 
 // link is the part of an endpoint's state that belongs to the kind of link, sequenced or counted.
 type link struct {
@@ -33,8 +33,6 @@ func (m *Module) features() (bits uint64) {
 	bits = frag.FeatureOps | frag.FeatureAsk
 	if m.rules.Adaptive {
 		bits |= frag.FeatureSack
-		// If PeerTimeout is short, the ACK for a lone reply (a packet whose ACK the peer may delay)
-		// would be delayed for too long.
 		if m.cfg.PeerTimeout/4 >= 2*reliability.LoneAckDelay {
 			bits |= frag.FeatureLater
 		}
@@ -46,8 +44,8 @@ func (m *Module) features() (bits uint64) {
 }
 
 // beginLink initializes the kind of link on which both sides have agreed. The ACK delay in the
-// peer's Hello is used for loss recovery. The first credits of a counted link arrive with the
-// peer's first ACK.
+// peer's Hello is used for loss recovery. The first send credits on a counted link arrive with
+// the peer's first ACK.
 func (m *Module) beginLink(ep *Endpoint, hello *frag.Hello) {
 	ep.asking, ep.rcv.Selective = false, ep.id.Selective
 	if ep.id.Counted {
@@ -108,8 +106,7 @@ func (ep *Endpoint) awaitEnd(f *Fragment) {
 }
 
 // awaitEndOfPack works like awaitEnd for the fragments in a Pack, a packet with several small
-// messages. The argument records of awaitEndOfPack is the number of messages in the Pack. Only f
-// and the fragments chained to f have an OnDone function.
+// messages. The argument records of awaitEndOfPack is the number of messages in the Pack.
 func (ep *Endpoint) awaitEndOfPack(f *Fragment, records int) {
 	if ep.id.Counted {
 		for told := f; told != nil; told = told.next {
@@ -131,7 +128,8 @@ func (ep *Endpoint) busy() bool {
 // buffer.
 func (ep *Endpoint) idle(f *Fragment) bool { return f.out == 0 && (!ep.id.Counted || !ep.busy()) }
 
-// txReleased counts a completed send whose buffer was in use only by the fabric.
+// txReleased counts a completed send whose buffer only the fabric still used, because the packet
+// is acknowledged.
 func (ep *Endpoint) txReleased() {
 	if ep.id.Counted {
 		ep.counts.held--
@@ -149,8 +147,6 @@ func (m *Module) admit(in *arrival) bool {
 	if in.Kind.HasSeq() {
 		place = ep.rcv.Check(in.Seq)
 	}
-	// The ACK in a repeated packet may be outdated, so it does not count as a duplicate ACK, which
-	// would report a gap.
 	if in.Flags&frag.FlagSack != 0 {
 		if !m.onSack(in) {
 			return m.drop(CntDropAck)
@@ -166,8 +162,7 @@ func (m *Module) admit(in *arrival) bool {
 	return true
 }
 
-// admissible reports whether admit would accept a packet. A packet that admissible rejects may
-// contain a valid ACK, which is handled later.
+// admissible reports whether admit would accept a packet.
 func (ep *Endpoint) admissible(h *frag.Header) bool {
 	if ep.id.Counted {
 		return h.Flags&frag.FlagAck == 0 && ep.whyLost(h) == nil
@@ -277,8 +272,8 @@ func (m *Module) abandon(ep *Endpoint, err error) {
 }
 
 // mayClose reports whether a Bye may be sent. Answers to all operations must have arrived before
-// the Bye. On a counted link all earlier fragments must also be acknowledged, because a refused
-// fragment may have to be sent again.
+// the Bye. On a counted link all earlier fragments must also be acknowledged before the Bye,
+// because a refused fragment may have to be sent again.
 func (ep *Endpoint) mayClose() bool {
 	return (!ep.id.Counted || ep.counts.confirm.first == nil) && ep.remote.Waiting() == 0
 }
@@ -302,7 +297,6 @@ func (ep *Endpoint) lands() bool {
 	return ep.m.landing.On(on)
 }
 
-// checkLink verifies an endpoint's packets in flight.
 func (m *Module) checkLink(c *checker, ep *Endpoint) error {
 	if ep.id.Counted {
 		return m.checkCounted(c, ep)
@@ -310,8 +304,6 @@ func (m *Module) checkLink(c *checker, ep *Endpoint) error {
 	return m.checkWindow(c, ep)
 }
 
-// checkWindow verifies that each sequence number in flight belongs to one send buffer, and that the
-// counts of the send window are right.
 func (m *Module) checkWindow(c *checker, ep *Endpoint) error {
 	oldest, next := ep.snd.Window()
 	count, early, bytes := ep.snd.InFlight(), 0, 0
@@ -350,7 +342,6 @@ func (m *Module) checkWindow(c *checker, ep *Endpoint) error {
 	return ep.snd.CheckRecovery()
 }
 
-// checkInFlight verifies the send buffer t of the sequence number n in flight.
 func (m *Module) checkInFlight(c *checker, ep *Endpoint, t reliability.Token, n seq.Num) error {
 	s := &m.segs[t]
 	switch owner, got := m.recovery.Owner(t); {

@@ -17,17 +17,18 @@ import (
 // timers, and a send buffer is free when the fabric has completed the send.
 //
 // All data packets use the command channel, because the fabric keeps the order only within a
-// channel. Both sides count the data packets. If the completion of a packet must be confirmed, the
-// packet contains its count in the sequence number field. The receiver answers a packet with a
-// count by an Ack packet with its own count, on the data channel. Acks that renew credits also use
-// the data channel. Credits prevent that a slow peer fills the fabric's queues, which all peers
-// share. If the count in a packet differs from the receiver's count, the fabric has lost or
-// reordered packets. In this case the connection ends with ErrLost.
+// channel. Both sides count the data packets. If the completion of a packet must be confirmed,
+// the packet contains its count in the sequence number field. The receiver answers a packet that
+// contains a count with an Ack packet, on the data channel, that contains the receiver's own
+// count. Acks that renew credits also use the data channel. Credits prevent a slow peer from
+// filling the fabric's queues, which all peers share. If the count in a packet differs from the
+// receiver's count, the fabric has lost or reordered packets. In this case the connection ends
+// with ErrLost.
 //
-// Nothing is sent before the peer's first Ack, which shows that the peer is ready to receive,
-// because there are no retransmissions. A refused packet counts like any other packet, and its Nack
-// is sent before the Ack that covers the packet. A chunked fragment for which the peer had no
-// memory is sent again as a whole.
+// On a counted link, nothing is sent before the peer's first Ack, which shows that the peer is
+// ready to receive. A refused packet counts like any other packet, and its Nack is sent before
+// the Ack that covers the packet. A chunked fragment for which the peer had no memory is sent
+// again as a whole.
 
 // countedState is the additional state of an endpoint with a counted link.
 type countedState struct {
@@ -92,9 +93,9 @@ func (m *Module) sealCounted(p *packet) int {
 }
 
 // express posts a message at once over a counted link, in a control buffer instead of a send
-// buffer. A control buffer is free when the fabric completes the send, without an ACK. express
-// returns false if the message cannot be sent at once, for example because the fabric has no room.
-// If express returns false, nothing has changed, except that a packet number may be skipped.
+// buffer. express returns false if the message cannot be sent at once, for example because the
+// fabric has no room. If express returns false, nothing has changed, except that a packet number
+// may be skipped.
 func (ep *Endpoint) express(tag uint8, data []byte) bool {
 	m := ep.m
 	c := &m.port.Command
@@ -122,10 +123,8 @@ func (ep *Endpoint) express(tag uint8, data []byte) bool {
 	return true
 }
 
-// roomOn returns the number of packets that the endpoint may put on channel c now. A reliable
-// fabric queues up to TxDepth packets that peers have not accepted yet. The endpoints of counted
-// links share the fabric's queue like the send buffers (share.MayAdd). Other fabrics send packets
-// at once.
+// roomOn returns the number of packets that the endpoint may put on channel c now. Other fabrics
+// send packets at once.
 func (ep *Endpoint) roomOn(c *port.Channel) int {
 	room := c.Room()
 	if !ep.id.Counted {
@@ -136,8 +135,7 @@ func (ep *Endpoint) roomOn(c *port.Channel) int {
 	return min(room, share.MayAdd(ep.counts.held, free, depth, ep.m.peers.Alone()))
 }
 
-// await makes f, and the fragments chained to f, wait for the ACK of the last packet of f. The
-// argument mixed of await is true if the packet also has messages without an OnDone function.
+// await makes f, and the fragments chained to f, wait for the ACK of the last packet of f.
 func (c *countedState) await(f *Fragment, mixed bool) {
 	for first := f; f != nil; {
 		next := f.next
@@ -186,7 +184,6 @@ func (m *Module) lost(ep *Endpoint, why error) {
 	m.endTelling(ep, frag.ByeBroken, EventFailed, fmt.Errorf("%w: %w", ErrLost, why))
 }
 
-// refusedBeforeCounted refuses a chunk of an already refused fragment.
 func (m *Module) refusedBeforeCounted(in *arrival) bool {
 	failed := in.ep.failedFor
 	if failed == 0 || in.ep.counts.failedID != in.FragID {
@@ -298,7 +295,7 @@ func (m *Module) tellRefusals(ep *Endpoint) bool {
 	return len(ep.counts.nacks) == 0
 }
 
-// onConfirm handles an Ack on a counted link, and ends the sends that the Ack covers.
+// onConfirm handles an Ack on a counted link, and ends the sends that are acknowledged.
 func (m *Module) onConfirm(ep *Endpoint, h *frag.Header) {
 	ep.life.Confirmed()
 	if ep.snd.Confirm(m.now, h.Ack, h.Credit) {
@@ -353,23 +350,23 @@ func (m *Module) abandonCounted(ep *Endpoint, err error) {
 	}
 }
 
-// breakOff is called when the fabric could not send the packet in buffer b, and on a counted link
-// arranges that the endpoint ends soon, because breakOff may be called within Send.
+// breakOff is called when the fabric could not send the packet in buffer b. If the packet belongs
+// to a counted link, breakOff makes the endpoint end soon, because breakOff may be called within
+// Send.
 func (m *Module) breakOff(b fabric.Buf) {
 	if ep := m.owner(b); ep != nil {
 		m.breakOffTo(ep)
 	}
 }
 
-// breakOffTo arranges that ep ends soon after the fabric could not send a packet to the peer, if ep
-// has a counted link.
+// breakOffTo makes ep end soon after the fabric could not send a packet to the peer, if ep has a
+// counted link.
 func (m *Module) breakOffTo(ep *Endpoint) {
 	if ep.id.Counted && ep.id.State() == stateConnected {
 		m.watches.Break(ep)
 	}
 }
 
-// checkCounted verifies the state of a counted link and the fragments that wait for an ACK.
 func (m *Module) checkCounted(c *checker, ep *Endpoint) error {
 	oldest, next := ep.snd.Window()
 	unconfirmed := ep.snd.InFlight()

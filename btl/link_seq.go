@@ -11,7 +11,6 @@ import (
 // A sequenced link is for a fabric that may lose, repeat and reorder packets. The types Sender and
 // Receiver of package reliability contain the windows of the link.
 
-// sealSequenced makes a packet of a sequenced link ready to be posted.
 func (m *Module) sealSequenced(p *packet) int {
 	s := &m.segs[p.seg]
 	way := viaCommand
@@ -59,9 +58,7 @@ func (m *Module) stamp(p *packet) {
 	ep.sentIn = m.sendEpoch
 }
 
-// sealRunSequenced assigns sequence numbers to adjacent chunks, and starts their timers. Only the
-// first chunk may contain an ACK. The headers of the chunks after the first one differ only in
-// numbers and offset.
+// Only the first chunk may contain an ACK.
 func (m *Module) sealRunSequenced(r *chunkRun, run []reliability.Token) {
 	m.stamp(&r.packet)
 	r.first = r.ep.snd.AdmitRun(run)
@@ -91,10 +88,10 @@ func (m *Module) noNews(ep *Endpoint, place reliability.Verdict) {
 	}
 }
 
-// notAdded handles a chunk that could not be added to its fragment. notAdded schedules an ACK,
-// which shows the peer that this side is alive. If memory or a slot for fragments was lacking, a
-// Nack tells the peer to send the chunk again later. Silent peers that hold memory for incomplete
-// fragments are then probed.
+// notAdded handles a chunk that could not be added to its fragment. notAdded schedules an ACK for
+// the chunk's sender, which shows the sender that this side is alive. If memory or a slot for
+// fragments was lacking, a Nack tells the peer to send the chunk again later. After a lack of
+// memory or of a slot, notAdded probes silent peers that hold memory for incomplete fragments.
 func (m *Module) notAdded(in *arrival, err error) {
 	m.drop(CntDropReassembly)
 	in.ep.rcv.AskAck(m.now, 0)
@@ -175,9 +172,8 @@ type refusal struct {
 	failed bool // the resent packet has arrived
 }
 
-// refusalsMax is the maximum number of refused chunks that are stored for an endpoint. If more than
-// refusalsMax chunks are refused, the oldest refusals are removed. Received data of a fragment
-// whose refusal was removed may occupy memory until the endpoint ends.
+// refusalsMax is the maximum number of refused chunks that are stored for an endpoint. If more
+// than refusalsMax chunks are refused, the oldest refusals are removed.
 const refusalsMax = 64
 
 // remember records that packet n had a refused chunk or part of the fragment fragID.
@@ -228,8 +224,7 @@ func (ep *Endpoint) failedThere(fragID uint32) bool {
 	return false
 }
 
-// forgetRefusals removes the refusals that are more than a window old. No packet of the refused
-// fragments can arrive any more, because the sender stops within a window of the refusal.
+// forgetRefusals removes the recorded refusals whose packets are more than a receive window old.
 func (ep *Endpoint) forgetRefusals() {
 	n := 0
 	for _, r := range ep.refusals {

@@ -37,8 +37,8 @@ const (
 	EventFailed                 // the connection has failed with the error err
 )
 
-// Module is an open transport, with a port of a fabric and the endpoints of its peers. Each part of
-// a module has its own state and checks, in its own file:
+// Module is an open transport, with a port of a fabric and the endpoints of its peers. Each part
+// of a module has its own state and checks, in its own file.
 //
 //	lifetime       state between Open and Close                   module.go
 //	port           a Domain, its memory, two channels, addresses  internal/port
@@ -137,7 +137,7 @@ type lifetime struct {
 }
 
 // Open starts a module on a Domain that was opened with cfg.DomainConfig. The module owns the
-// Domain from then on. If Open returns an error, it has closed the Domain.
+// Domain after a successful call of Open. If Open returns an error, it has closed the Domain.
 func Open(dom fabric.Domain, cfg Config) (*Module, error) {
 	m := new(Module)
 	if err := m.open(dom, cfg); err != nil {
@@ -176,7 +176,6 @@ func (m *Module) open(dom fabric.Domain, cfg Config) error {
 	if lander, ok := bulk.Endpoint().(fabric.Lander); ok && bulk.Caps().Landing {
 		m.landing.Init(bulk, lander, &m.port.Arena, landing.GuessBytesMin)
 	}
-	// An eighth of the receive buffers is reserved for ACKs and handshakes, which need no credit.
 	room := min(m.port.Command.Caps().RecvCapacity, m.port.Data.Caps().RecvCapacity)
 	m.credits = reliability.NewCredits(room - room/8)
 	m.openSmall()
@@ -185,7 +184,7 @@ func (m *Module) open(dom fabric.Domain, cfg Config) error {
 }
 
 // openSmall sets how much of the kernel's receive buffer a small datagram uses, relative to a
-// datagram of full size. Half of the credits are counted in packets and half in bytes.
+// datagram of full size.
 func (m *Module) openSmall() {
 	cmd, data := m.port.Command.Caps(), m.port.Data.Caps()
 	fixed := max(cmd.RecvFixedBytes, data.RecvFixedBytes)
@@ -212,7 +211,6 @@ func (m *Module) openPort(dom fabric.Domain) error {
 	return err
 }
 
-// openTables allocates all tables and pools whose size depends on the configuration.
 func (m *Module) openTables(dom fabric.Domain) (err error) {
 	cfg := &m.cfg
 	if m.recovery, err = reliability.NewRecovery(cfg.SendBuffers, cfg.PeersMax, m.rules); err != nil {
@@ -418,8 +416,6 @@ func (m *Module) Close() error {
 	m.keeping.copyOut(&m.port.Keeper)
 	m.port.Keeper.Outlive()
 	err := m.port.Dom.Close()
-	// The closed fabric no longer uses the applications' memory, so the fragments that waited for
-	// the fabric end now.
 	for t := range m.segs {
 		if f := m.segs[t].frag; f != nil {
 			m.segs[t] = sendSegment{}

@@ -162,11 +162,11 @@ func (m *Module) complete(f *Fragment, err error) {
 	m.outbox.push(f)
 }
 
-// onNack handles a Nack, with which the peer refuses a packet, and ends the fragment of the packet
-// with an error. An empty packet is sent under the same sequence number, which the peer must still
-// receive. The fragment's other packets in flight are also replaced by empty packets when the peer
-// refuses them. onNack returns false if the Nack is invalid, for example if the packet is not in
-// flight.
+// onNack handles a Nack, with which the peer refuses a packet, and ends the fragment of the
+// packet with an error. An empty packet takes over the sequence number of the refused packet,
+// because the peer must still receive this number. Other packets of the fragment in flight are
+// also replaced by empty packets when the peer refuses them. onNack returns false if the Nack is
+// invalid, for example if the packet is not in flight.
 func (m *Module) onNack(in *arrival) bool {
 	ep, h := in.ep, &in.Header
 	t, ok := ep.snd.Token(h.Seq)

@@ -131,10 +131,10 @@ type Completion struct {
 }
 
 // PullCompletions selects how the module reports ended sends, endpoint events and flushes. After
-// PullCompletions(true) the application polls for them with Pull. After PullCompletions(false), the
-// default, Progress calls OnDone, OnEndpoint and the functions given to Flush. Progress calls the
-// message handlers in both modes. PullCompletions must be called before the first Connect. A Runner
-// needs callbacks.
+// PullCompletions(true) the application polls for notifications with Pull. After
+// PullCompletions(false), the default, Progress calls OnDone, OnEndpoint and the functions given
+// to Flush. Progress calls the message handlers in both modes. PullCompletions must be called
+// before the first Connect. A Runner needs callbacks.
 //
 // The descriptor of a send is freed only when Pull has returned its completion, so FragmentsMax
 // limits the number of unread completions of sends. No further peer can connect while PeersMax
@@ -175,12 +175,8 @@ func (m *Module) Pull(buf []Completion) int {
 	return len(buf)
 }
 
-// full reports whether new connections are refused because the application has not read its
-// notifications with Pull.
 func (o *outbox) full(peersMax int) bool { return o.pulled && o.notices.len() >= peersMax }
 
-// checkOutbox verifies the ended fragments that are not reported yet, and counts these fragments in
-// c.
 func (m *Module) checkOutbox(c *checker) error {
 	o := &m.outbox
 	for _, l := range [...]*fragmentList{&o.ended, &o.byes} {
@@ -200,8 +196,6 @@ func (m *Module) checkOutbox(c *checker) error {
 	return nil
 }
 
-// checkEnded verifies a list of ended fragments that are not reported yet. The send buffer of a
-// fragment that was never sent is freed only when the end of the fragment is reported.
 func (m *Module) checkEnded(c *checker, l *fragmentList) error {
 	count := 0
 	for f := l.first; f != nil; f = f.next {

@@ -10,10 +10,10 @@ import (
 // Small fragments that are sent in quick succession share a packet. A shared packet is called a
 // Pack, and each fragment in it a record.
 //
-// The first fragment is sent at once in its own packet, because a single message must not wait for
-// others. Later fragments are copied to the open Pack, a send buffer of the endpoint, until the
-// next call of Progress. Sealing a Pack gives the packet its sequence number, acknowledgement and
-// retransmission timer. The Pack is sealed and sent when one of the following events occurs:
+// The first fragment is sent at once in its own packet, because a single message must not wait
+// for others. Later fragments are copied to a send buffer of the endpoint, the open Pack, until
+// the next call of Progress. Sealing a Pack gives the packet its sequence number, acknowledgement
+// and retransmission timer. The Pack is sealed and sent when one of the following events occurs:
 //
 //  - The Pack is full.
 //  - The next call of Progress begins.
@@ -21,9 +21,9 @@ import (
 //  - The Pack of a connection over a reliable fabric holds enough fragments (showPack).
 //
 // A burst of small messages thus costs one system call for the first message and one for all
-// others. If an earlier burst is still in flight, the burst needs only one system call, because its
-// first message also joins the Pack. A message is sent at once if its endpoint has no packet in
-// flight.
+// other messages. If an earlier burst is in flight, a burst needs only one system call, because
+// its first message also joins the Pack. A message is sent at once if its endpoint has no packet
+// in flight.
 //
 // While a Pack is open, its endpoint stays in the scheduler's list. The endpoint's next sequence
 // number is reserved for the open Pack, so no other packet of the endpoint is sealed before the
@@ -40,9 +40,9 @@ type openPack struct {
 
 func (p *openPack) open() bool { return p.bytes != 0 }
 
-// alone reports whether a message that is sent now must not wait for others. alone returns true if
-// its endpoint has no burst in flight, and has sent no packet in the present call of Progress or
-// since the latest call.
+// alone reports whether a message that is sent now must not wait for others. alone returns true
+// if the endpoint has no burst in flight, and has sent no packet in the present call of Progress
+// or after the latest call.
 func (ep *Endpoint) alone() bool {
 	return ep.sentIn != ep.m.sendEpoch && (!ep.bursts || !ep.busy())
 }
@@ -50,9 +50,7 @@ func (ep *Endpoint) alone() bool {
 // packBytesMax is the maximum size of a Pack to this peer, as a datagram.
 func (ep *Endpoint) packBytesMax() int { return min(ep.mtu, ep.m.cfg.PackBytes) }
 
-// packs reports whether a fragment of sizeBytes is small enough to share a packet. At least two
-// fragments of sizeBytes must fit into one packet, because a single fragment gains nothing from the
-// additional copy.
+// packs reports whether a fragment of sizeBytes is small enough to share a packet.
 func (ep *Endpoint) packs(sizeBytes int) bool {
 	return 2*(sizeBytes+frag.RecordHeaderBytes) <= ep.packBytesMax()-frag.FragHeaderBytes
 }
@@ -110,9 +108,7 @@ func (ep *Endpoint) packData(tag uint8, data []byte) bool {
 }
 
 // showFirst is the number of fragments at which the first Pack after a packet from the peer is
-// posted early, over a reliable fabric. Each further Pack that is posted early must hold twice as
-// many fragments as the previous one. A burst after a reply is therefore posted early, and a long
-// stream uses large Packs.
+// posted early, over a reliable fabric.
 const showFirst = 16
 
 // showPack posts the open Pack of an endpoint over a reliable fabric when the Pack holds enough
@@ -133,9 +129,9 @@ func (m *Module) showPack(ep *Endpoint) {
 	}
 }
 
-// packRoom makes room in the open Pack for a fragment of sizeBytes. A Pack that is too full is
-// sealed and added to the channel's batch. Half of each batch is reserved for packets that Progress
-// sends, such as retransmissions and packets of other endpoints.
+// packRoom makes room in the open Pack for a fragment of sizeBytes. A Pack without enough room is
+// sealed and added to the channel's batch. Half of each batch is reserved for packets that
+// Progress sends, such as retransmissions and packets of other endpoints.
 func (m *Module) packRoom(ep *Endpoint, sizeBytes int) bool {
 	if ep.pack.fits(sizeBytes, ep.packBytesMax()) {
 		return true
@@ -198,8 +194,7 @@ func (m *Module) addRecord(ep *Endpoint, f *Fragment) {
 	}
 }
 
-// beginPack opens a Pack in send buffer t with one fragment of sizeBytes. The caller writes the
-// payload behind the header, before or after the call.
+// beginPack opens a Pack in send buffer t with one fragment of sizeBytes.
 func (m *Module) beginPack(ep *Endpoint, t reliability.Token, tag uint8, sizeBytes int) {
 	m.sched.packs++
 	m.recovery.Queue(t)
@@ -240,9 +235,8 @@ func (m *Module) sendPack(ep *Endpoint) int {
 	return m.sealPack(ep)
 }
 
-// sendPacks sends the open Packs of flows whose turn it is, at the beginning of a call of Progress.
-// sendPacks runs before Progress polls the channels, because even a poll that finds nothing costs a
-// system call. The open Packs of other flows are sent when the scheduler serves these flows.
+// sendPacks sends the open Packs of flows whose turn it is, at the beginning of a call of
+// Progress and before the polls.
 func (m *Module) sendPacks() {
 	for f := m.sched.newFlows.first; f != nil && m.sched.packs > 0; {
 		next := f.next
@@ -332,9 +326,8 @@ func (m *Module) acceptPack(in *arrival) {
 		isPiece := frag.IsPiece(rest)
 		tag, data, rest = nextRecord(rest)
 		if len(rest) == 0 && ep.id.State() == stateConnected {
-			// A reply to an earlier fragment must not acknowledge the Pack, because an Abort in a
-			// handler may prevent the delivery of the later fragments. The reply to the last
-			// fragment of a Pack must contain the acknowledgement of the Pack.
+			// A reply to an earlier fragment of the Pack must not acknowledge the Pack, because
+			// an Abort in a handler may prevent the delivery of the later fragments.
 			m.accepted(ep, h)
 			taken = true
 		}

@@ -309,7 +309,8 @@ func parseSize(s string) (int64, error) {
 }
 
 // Get returns the value of the parameter with the given name, in the notation of Set. For an
-// unknown name, Get returns "". The value zero means that the default applies.
+// unknown name, Get returns "". If the returned value is zero, the parameter has its default
+// value.
 func (c *Config) Get(name string) string {
 	p, err := param(name)
 	if err != nil {

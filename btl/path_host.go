@@ -59,8 +59,7 @@ func (h pathHost) EndNarrow(ep *Endpoint, baseBytes int) {
 		fmt.Errorf("%w: none of %d bytes, small ones do", ErrNarrow, baseBytes))
 }
 
-// beginPath starts the search for the path MTU of a new connection. Connections over a reliable
-// fabric have no search for the path MTU.
+// beginPath starts the search for the path MTU of a new connection.
 func (m *Module) beginPath(ep *Endpoint) {
 	if !ep.id.Counted {
 		m.paths.Begin(ep, ep.mtuMost)
@@ -83,8 +82,6 @@ func (m *Module) openOvercommit() {
 	}
 }
 
-// wantsTrip requests a round-trip measurement for an endpoint, because the peer could use
-// additional receive credits.
 func (m *Module) wantsTrip(ep *Endpoint) {
 	if !ep.id.Counted && ep.path.MayMeasure(m.now) && m.credits.Stretches() {
 		m.measure = ep
@@ -112,5 +109,5 @@ func (m *Module) tendOvercommit() {
 }
 
 // pathBase returns the initial datagram size of a connection in bytes, where mostBytes is the
-// largest size to search.
+// largest datagram size that the search tries.
 func pathBase(mostBytes int) int { return min(mostBytes, pmtu.BaseBytes) }

@@ -16,8 +16,8 @@ type vectorPiece struct {
 	source
 }
 
-// add appends a segment at offset at, unless it is empty, and returns the offset behind the
-// segment.
+// add appends a non-empty memory segment at the fragment's offset at, and returns the offset
+// behind the segment.
 func (v *vector) add(mem []byte, at uint32) uint32 {
 	if len(mem) == 0 {
 		return at
@@ -63,8 +63,8 @@ func (f *Fragment) copyPayload(dst []byte, from uint32) int {
 	return copy(dst, f.mem[from:])
 }
 
-// gathered returns the sizeBytes of a fragment's payload at offset at, which the fabric gathers for
-// one packet.
+// gathered returns the part of a fragment's payload that the fabric gathers for one packet, which
+// has sizeBytes bytes and begins at offset at.
 func (f *Fragment) gathered(at uint32, sizeBytes uint16) []byte {
 	if f.vec == nil {
 		return f.mem[at:][:sizeBytes]

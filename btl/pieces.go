@@ -28,9 +28,8 @@ type arrivedPiece struct {
 	failed bool
 }
 
-// push appends the piece at the beginning of rest, the unread part of a shared packet, and returns
-// the id of the piece's fragment. A shared packet has at most two pieces, because the decoder
-// rejects any other packet.
+// push appends the piece at the beginning of rest, the unread part of a shared packet, and
+// returns the id of the piece's fragment.
 func (a *arrivedPieces) push(rest []byte) (fragID uint32) {
 	p := &a.list[a.count]
 	a.count++
@@ -133,9 +132,7 @@ func (m *Module) refusePieces(in *arrival, tag uint8) {
 	}
 }
 
-// cameWithout drops the received data of fragments whose pieces in packet n were refused. The
-// sender has removed the refused pieces from the retransmitted packet, because their fragments have
-// ended with an error.
+// cameWithout drops the received data of fragments whose pieces in packet n were refused.
 func (ep *Endpoint) cameWithout(n seq.Num, pieces *arrivedPieces) {
 	for i := range ep.refusals {
 		if r := &ep.refusals[i]; r.seq == n && !r.failed && !pieces.has(r.fragID) {

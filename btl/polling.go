@@ -8,7 +8,7 @@ import (
 	"gobtl/fabric"
 )
 
-// polling is the state of the polling between two calls of Progress. The state decides which
+// polling is the state of a module's polls between two calls of Progress. The state decides which
 // channel a call of Progress may skip, and whether a single fragment may be delivered early (fast
 // receive).
 type polling struct {
@@ -47,7 +47,8 @@ func (m *Module) receiveFirst(mayFast bool) (n int, fast bool, err error) {
 	return n, false, err
 }
 
-// receiveFound handles the result of receiveFirst's poll for one completion, and polls for more.
+// receiveFound handles the result of receiveFirst's poll for one completion, and polls for
+// further completions.
 func (m *Module) receiveFound(got int, err error) (n int, fast bool, _ error) {
 	c := &m.port.Command
 	more, fast, err := m.takeFirst(c, got, err, &n)
@@ -109,8 +110,6 @@ func (m *Module) receiveAll(mayFast, due bool) (n int, fast bool, err error) {
 	}
 	more := true
 	if m.landing.OneByOne(c.Idle() > 0) {
-		// A single packet is delivered, and its reply sent, before a further poll that would find
-		// nothing.
 		if c.Idle() > 0 && mayFast && !m.landing.Armed() {
 			got, e := c.Poll(m.now, 1)
 			more, fast, err = m.takeFirst(c, got, e, &n)

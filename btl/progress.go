@@ -56,7 +56,7 @@ func (m *Module) Progress(now Time) (int, error) {
 //  3. Call the functions for ended sends (callOut), so that their messages are sent in this call.
 //  4. Handle expired timers (expire), after the polls may have received the awaited answers.
 //  5. Send lost packets (sendAgain), and then new packets (serve), which also contain ACKs.
-//  6. Send the ACKs that no packet contains (acknowledge).
+//  6. Send the ACKs that were not sent as a part of another packet (acknowledge).
 //  7. Measure round trips, and check for overruns of the receive buffers (tendOvercommit).
 //  8. Post the batches of both channels, and the receive buffers.
 //  9. Remove unused addresses, call the functions for ended sends, and publish the counters.
@@ -111,8 +111,7 @@ func (m *Module) leaveLate() {
 	}
 }
 
-// glance is the short form of Progress for a module without other work than a poll. An application
-// that calls Progress in a tight loop detects a message sooner if the calls are short.
+// glance is the short form of Progress for a module without other work than a poll.
 func (m *Module) glance() (n int, err error) {
 	c := &m.port.Command
 	m.found = false
@@ -136,7 +135,6 @@ func (m *Module) glance() (n int, err error) {
 // Progress has received before.
 func (m *Module) goOn(n int, mayFast, due bool) (int, error) {
 	resting := m.now < m.restUntil
-	// A call of Progress may end early only if no callback is queued.
 	got, fast, err := m.receiveAll(mayFast && !m.outbox.due(), due)
 	n += got
 	if fast || err != nil {
@@ -189,9 +187,8 @@ func (m *Module) rest() {
 }
 
 // restsOn finishes a fast receive over a reliable fabric, and reduces the following calls of
-// Progress to polls again, if no other work is due. The typical case is a ping-pong, in which a
-// message was received and sent back, and the next one may have arrived. restsOn returns false if a
-// full call of Progress is needed.
+// Progress to polls again, if no other work is due. restsOn returns false if a full call of
+// Progress is needed.
 func (m *Module) restsOn() bool {
 	d := &m.deferred
 	if !m.exchanged || m.now >= m.resumeUntil || !d.pending || d.on != &m.port.Command ||
@@ -214,7 +211,6 @@ func (m *Module) restsOn() bool {
 	return true
 }
 
-// checkRest verifies that no deadline is missed while calls of Progress are reduced to polls.
 func (m *Module) checkRest(*checker) error {
 	if d := m.deadline(); m.restUntil > m.now && d < m.restUntil && !m.closed {
 		return fmt.Errorf("at %d passes rest until %d, but the deadline is %d", m.now, m.restUntil, d)

@@ -14,9 +14,10 @@ import (
 //  2. Sleep until a descriptor is readable, at most for the shortest result of the calls of Arm.
 //  3. Call Disarm of each module.
 //
-// With these steps, no event is missed. The descriptor belongs to the module, which reads from it
-// and closes it. The state of the descriptor is meaningful only between Arm and Disarm. ReadyFd
-// returns fabric.ErrNotSupported if the provider does not implement fabric.Readier.
+// An event loop with these steps misses no event. The module owns the descriptor of ReadyFd,
+// reads from it and closes it. The state of the descriptor of ReadyFd is meaningful only between
+// Arm and Disarm. ReadyFd returns fabric.ErrNotSupported if the provider does not implement
+// fabric.Readier.
 func (m *Module) ReadyFd() (fd int, err error) {
 	if m.closed {
 		return -1, ErrClosed

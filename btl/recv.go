@@ -3,7 +3,8 @@ package btl
 import "gobtl/frag"
 
 // accept accepts a new packet if all layers above the receive window can handle it. Any other
-// packet must not be acknowledged. accept also delivers the fragments that the packet completes.
+// packet must not be acknowledged. The function accept also delivers the fragments that the
+// packet completes.
 func (m *Module) accept(in *arrival) {
 	ep, h := in.ep, &in.Header
 	switch {
@@ -45,9 +46,7 @@ func (m *Module) tooLong(h *frag.Header) bool {
 	return most != 0 && h.SizeBytes > most
 }
 
-// unwantedReason returns the reason in the Nack for a chunk of a fragment that is too long. A peer
-// that does not support memory operations gets a general reason, because it does not know the
-// specific one.
+// unwantedReason returns the reason in the Nack for a chunk of a fragment that is too long.
 func (ep *Endpoint) unwantedReason() uint8 {
 	if ep.id.Operates {
 		return frag.NackRight

@@ -43,10 +43,10 @@ func (m *Module) Expose(mem []byte, rights Rights) (*Region, error) {
 	return r, nil
 }
 
-// ExposeAs works like Expose, with a new or closed Region of the caller, and allocates nothing. If
-// only is not nil, no other peer has access. ExposeAs returns the errors of Expose, ErrState if r
-// is already exposed, ErrEndpoint if only belongs to another module, the error of an endpoint that
-// has ended, and ErrConfig for undefined rights.
+// ExposeAs works like Expose, with a new or closed Region of the caller, and allocates nothing.
+// If the argument only is not nil, only the peer of that endpoint has access. ExposeAs returns
+// the errors of Expose, ErrState if r is already exposed, ErrEndpoint if only belongs to another
+// module, the error of an endpoint that has ended, and ErrConfig for undefined rights.
 func (m *Module) ExposeAs(r *Region, mem []byte, rights Rights, only *Endpoint) error {
 	switch {
 	case m.closed:
@@ -75,8 +75,8 @@ func (r *Region) Handle() Handle { return r.is.Handle() }
 func (r *Region) Bytes() []byte { return r.is.Bytes() }
 
 // Close ends the access of peers to the region. After Close no operation reads or writes the
-// region's memory. Later requests are refused, and operations in progress fail with ErrRemoteAccess
-// at the peers. Further calls of Close do nothing.
+// region's memory. Later requests for a closed region are refused, and operations in progress
+// fail with ErrRemoteAccess at the peers. Further calls of Close do nothing.
 func (r *Region) Close() {
 	if !r.is.Exposed() {
 		return

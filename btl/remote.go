@@ -39,8 +39,8 @@ const (
 	// peer could not perform the operation at all. Peers of older versions report only
 	// ReasonRegion.
 	ReasonRegion AccessReason = frag.NackAccess
-	// ReasonBounds means that some bytes are outside of the region, or that a number is not
-	// aligned.
+	// ReasonBounds means that some bytes are outside of the region, or that the number for an
+	// atomic operation is not aligned.
 	ReasonBounds AccessReason = frag.NackBounds
 	// ReasonRight means that the region's rights do not allow the operation.
 	ReasonRight AccessReason = frag.NackRight
@@ -100,11 +100,10 @@ func (f *Fragment) accessError(reason uint8) error {
 	return e
 }
 
-// PreparePutNotice lends the caller a put like PreparePut, with a message that notifies the peer of
-// the completed put. When all bytes are written, the peer calls its handler of tag with a copy of
-// says, which may have up to 64 bytes. OnDone with nil means that the peer has called the handler
-// of the notification, or will call it. If the put is refused, the peer does not call the handler
-// of the notification. The region needs RemoteWrite and RemoteNotify.
+// PreparePutNotice lends the caller a put like PreparePut, with a message that notifies the peer
+// of the completed put. When all bytes are written, the peer calls its handler of tag with a copy
+// of says, which may have up to 64 bytes. OnDone with nil means that the peer has called the
+// handler of the notification, or will call it. The region needs RemoteWrite and RemoteNotify.
 //
 // PreparePutNotice returns the errors of PreparePut, ErrTag for an invalid tag, ErrTooLarge if says
 // is too long, and ErrUnsupported if the peer does not support notifications.

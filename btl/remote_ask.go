@@ -69,8 +69,8 @@ func (m *Module) failAsks(ep *Endpoint, err error) {
 	}
 }
 
-// gotAnswer ends the wait of an operation whose reply has arrived. The argument whole of gotAnswer
-// is true if the reply contains all bytes of a get, whose end then does not depend on the
+// gotAnswer ends the wait of an operation whose reply has arrived. The argument whole of
+// gotAnswer is true if the reply contains all bytes of a get, which then ends without an
 // acknowledgement of the request.
 func (m *Module) gotAnswer(o *operation, whole bool) {
 	f := o.Fragment()
@@ -80,7 +80,6 @@ func (m *Module) gotAnswer(o *operation, whole bool) {
 	m.unanswered(f)
 }
 
-// checkAsks verifies the operations of an endpoint that wait for replies.
 func (m *Module) checkAsks(c *checker, ep *Endpoint) error {
 	for _, o := range ep.remote.All() {
 		if o == nil {

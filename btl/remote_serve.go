@@ -6,8 +6,8 @@ import (
 )
 
 // acceptRemote accepts a packet of a memory operation if the peer has the right to the operation,
-// and performs the operation at once. Only the bytes that a get requests may be sent later, when
-// send buffers are free.
+// and performs the operation at once. Only the bytes that a get requests may be sent after
+// acceptRemote has returned, when send buffers are free.
 func (m *Module) acceptRemote(in *arrival) {
 	ep, h := in.ep, &in.Header
 	p := ep.remote
@@ -56,7 +56,6 @@ func (m *Module) acceptRemote(in *arrival) {
 // notifies reports whether a packet of an operation contains the completion notification of a put.
 func notifies(code frag.OpCode) bool { return code == frag.OpNotice || code == frag.OpPlaced }
 
-// grants returns the connection's limits for memory requests of the peer.
 func (ep *Endpoint) grants() remote.Link {
 	return remote.Link{FragBytesMax: ep.fragBytesMax, InOrder: ep.id.Counted}
 }
@@ -85,7 +84,6 @@ func (m *Module) answerGet(
 	ep.answerNow(f)
 }
 
-// answerWith queues a reply of one packet to a memory request.
 func (m *Module) answerWith(f *Fragment, o *operation) {
 	f.op, f.mem = o, o.Body()
 	f.size = uint32(len(f.mem))

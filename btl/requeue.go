@@ -31,8 +31,7 @@ func (m *Module) moveLarge(ep *Endpoint) {
 
 // moveToLarge moves a fragment to the front of the queue of large fragments, because the last
 // fragment of the queue may be a Bye. A partly sent fragment stays at the front of the queue,
-// because chunks of two fragments must not be mixed. Fragments that were sent before an earlier
-// fence also stay ahead of f.
+// because chunks of two fragments must not be mixed.
 func (m *Module) moveToLarge(ep *Endpoint, f *Fragment) {
 	if f.hasSeg {
 		m.unfill(f)
@@ -48,7 +47,8 @@ func (m *Module) moveToLarge(ep *Endpoint, f *Fragment) {
 	ep.large.queue.insert(f, behind)
 }
 
-// failTooLarge ends the fragments of a queue that the peer does not accept with an error.
+// failTooLarge ends each fragment that the peer does not accept with an error, and removes it
+// from the queue.
 func (m *Module) failTooLarge(ep *Endpoint, q *fragmentList) {
 	for f := q.first; f != nil; {
 		next := f.next

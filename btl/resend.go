@@ -65,9 +65,8 @@ func (m *Module) endDead(ep *Endpoint, v *liveness.Verdict) {
 // dead returns the ErrPeerDead for a verdict on the peer.
 func dead(v *liveness.Verdict) error { return fmt.Errorf("%w: %s", ErrPeerDead, v.Why()) }
 
-// unreadGrace is the additional time before a peer is declared dead. A process that rarely calls
-// Progress may not have read packets of the peer that have arrived. The additional time is at most
-// a quarter of PeerTimeout, even if some packets remain unread for ever.
+// unreadGrace is the additional time before a peer is declared dead, for packets of the peer that
+// this side has not read.
 func (m *Module) unreadGrace() time.Duration {
 	if m.port.Command.Left() || m.port.Data.Left() {
 		return m.cfg.PeerTimeout / 4

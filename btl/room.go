@@ -16,11 +16,11 @@ const (
 )
 
 // OnRoom registers the function fn, which Progress calls when a call that has returned ErrAgain
-// should be repeated. For each endpoint, fn is called once, as soon as a call of the same kind can
-// succeed. A call after the notification may return ErrAgain, if not enough resources are free or
-// if other calls have used the resources first. After each further ErrAgain, fn is called again. An
-// application that uses Pull (PullCompletions) gets a CompletionRoom instead of a call of fn, even
-// if no function is registered. For ended endpoints, fn is not called.
+// should be repeated. For each endpoint, OnRoom's function fn is called once, as soon as a call
+// of the same kind can succeed. A repeated call may return ErrAgain, if not enough resources are
+// free or if other calls have used the resources. After each further ErrAgain, fn is called
+// again. An application that uses Pull (PullCompletions) gets a CompletionRoom instead of a call
+// of fn, even if no function is registered. For ended endpoints, fn is not called.
 func (m *Module) OnRoom(fn func(ep *Endpoint)) { m.outbox.onRoom = fn }
 
 // again returns ErrAgain, and records that the application must be notified when a call of the
@@ -61,7 +61,6 @@ func (m *Module) findRoom() {
 	o.wanting = o.wanting[:n]
 }
 
-// roomDue reports whether findRoom would queue a notification.
 func (m *Module) roomDue() bool {
 	for _, ep := range m.outbox.wanting {
 		if ep.err == nil && m.hasRoom(ep) {
@@ -88,7 +87,6 @@ func (m *Module) hasRoom(ep *Endpoint) bool {
 		share.MayHave(ep.descriptors, most-d.count+len(d.free), most, alone)
 }
 
-// checkWanting verifies that the list of endpoints to notify of room is complete and exact.
 func (m *Module) checkWanting(*checker) error {
 	for i, ep := range m.outbox.wanting {
 		if ep.wants == 0 || ep.m != m {

@@ -6,8 +6,8 @@ import (
 )
 
 // scheduler holds the flows that have packets to send and are allowed to send. Each endpoint has
-// two flows, one for small and one for large fragments. Flows that were inactive and have not used
-// up their quantum of bytes are served first. All other flows are served in turn.
+// two flows, one for small and one for large fragments. Flows that have become active and have
+// not used up their quantum of bytes are served first. All other flows are served in turn.
 //
 //	arm --> newFlows --+
 //	   \               +--> next --> a turn --> endTurn --> oldFlows, last
@@ -25,14 +25,14 @@ type scheduler struct {
 // waiting is the number of flows that have packets to send and are allowed to send.
 func (s *scheduler) waiting() int { return s.newFlows.count + s.oldFlows.count }
 
-// ready reports whether a flow may find the buffer and the room that it needs, so that a call of
-// Progress is due.
+// ready reports whether a listed flow may find a free buffer and room in its channel, so that a
+// call of Progress is due.
 func (s *scheduler) ready() bool { return s.waiting() > 0 && !s.blocked }
 
 // unblock records that a buffer, or room in a channel, has become free.
 func (s *scheduler) unblock() { s.blocked = false }
 
-// next returns the flow to be served next; at least one flow must be listed.
+// next returns the flow to be served next, and must not be called if no flow is listed.
 func (s *scheduler) next() *flow {
 	if f := s.newFlows.first; f != nil {
 		return f
@@ -93,7 +93,6 @@ func (s *scheduler) endTurn(f *flow) {
 	}
 }
 
-// check verifies that the lists hold exactly the flows of living endpoints that refer to the lists.
 // The argument c has counted the open Packs.
 func (s *scheduler) check(c *checker, p *peerTable) error {
 	if c.packs != s.packs {
@@ -154,8 +153,6 @@ func (l *flowList) remove(f *flow) {
 	l.count--
 }
 
-// check verifies that a list has the given number of members, all of them flows of living
-// endpoints.
 func (l *flowList) check(p *peerTable, members int) error {
 	n := 0
 	var last *flow

@@ -117,9 +117,7 @@ func (ep *Endpoint) SendImmediate(now Time, tag Tag, data []byte) error {
 	return nil
 }
 
-// companyMax and trainMax are the numbers of packets of a burst at which a batch is posted. A large
-// batch costs less per packet, and a small batch lets the peer start while later packets are
-// written.
+// companyMax and trainMax are the numbers of packets of a burst at which a batch is posted.
 const (
 	companyMax = 8 // over a reliable fabric
 	trainMax   = 32
@@ -138,7 +136,7 @@ func (ep *Endpoint) companyOn(c *port.Channel) int {
 }
 
 // fastOpen reports whether a fragment may go to channel c at once, and overtake only large
-// fragments. A fragment of a burst may join a batch with other packets of the burst.
+// fragments.
 func (ep *Endpoint) fastOpen(c *port.Channel, alone bool) bool {
 	company := 1
 	if !alone {
@@ -148,9 +146,9 @@ func (ep *Endpoint) fastOpen(c *port.Channel, alone bool) bool {
 		c.Batched() < company && ep.roomOn(c) > 0
 }
 
-// fastSend gives f to its channel at once if the fast path is open, and reports whether f was sent.
-// A single packet is posted at once, and a packet of a burst may wait in a batch. fastSend refuses
-// a small fragment of a burst, because small fragments of a burst should share packets.
+// fastSend gives f to its channel at once if the fast path is open, and reports whether f was
+// sent. fastSend refuses a small fragment of a burst, because small fragments of a burst should
+// share packets.
 func (ep *Endpoint) fastSend(f *Fragment) bool {
 	m := ep.m
 	flags := f.flags()
@@ -186,9 +184,8 @@ func (ep *Endpoint) fastSend(f *Fragment) bool {
 }
 
 // quiet reports whether a message that is too large for the command channel would be alone in its
-// batch. quiet returns true if the endpoint has sent no packet in the present call of Progress, and
-// has at most two packets in flight. In a ping-pong two packets are in flight, because the
-// acknowledgement in the latest reply is handled later.
+// batch. quiet returns true if the endpoint has sent no packet in the present call of Progress,
+// and has at most two packets in flight.
 func (ep *Endpoint) quiet() bool {
 	const few = 2
 	return ep.sentIn != ep.m.sendEpoch && ep.snd.InFlight() <= few
@@ -235,8 +232,8 @@ func (m *Module) fill(f *Fragment, flags frag.Flags) bool {
 }
 
 // unfill moves the payload of a fragment from its send buffer to separate memory, and frees the
-// buffer. unfill is called if the fragment does not fit into a packet, because the peer's MTU is
-// smaller than expected.
+// buffer. unfill is called if the peer's MTU is so small that the fragment does not fit into a
+// packet.
 func (m *Module) unfill(f *Fragment) {
 	m.emptySeg(f)
 	m.giveSeg(f.ep, f.seg)
@@ -250,11 +247,9 @@ func (m *Module) emptySeg(f *Fragment) {
 }
 
 // borrowSeg takes the send buffer for fragment f from a later fragment of the same queue, if the
-// endpoint has no packet in flight that would free a buffer. Without the buffer of a later
-// fragment, f could wait for ever, because the fragments behind f are not sent before f. A fragment
-// in the queue of large fragments that now fits into one packet may also take a buffer from the
-// queue of small ones, because small fragments may wait for f because of a fence. Buffers in the
-// queues of other endpoints become free when these endpoints are served or end.
+// endpoint has no packet in flight that would free a buffer. A large fragment that fits into one
+// packet may also take a buffer from the queue of small fragments, because small fragments may
+// wait for a fence behind it.
 func (m *Module) borrowSeg(f *Fragment, t *reliability.Token) bool {
 	return !f.ep.busy() &&
 		(m.borrowFrom(f.next, t) || f.large && m.borrowFrom(f.ep.small.queue.first, t))
@@ -273,10 +268,8 @@ func (m *Module) borrowFrom(l *Fragment, t *reliability.Token) bool {
 }
 
 // postFast sends a packet for which fastOpen returns true. A single packet is posted at once, and
-// stays first in the batch if the fabric cannot take the packet now. A packet of a burst is posted
-// with later packets, or in the next call of Progress, because a post is expensive. A post is a
-// system call over an unreliable fabric, and over a reliable fabric costs as much as copying some
-// KiB.
+// stays first in the batch if the fabric cannot take the packet now. A packet of a burst is
+// posted with later packets, or in the next call of Progress, because each post is expensive.
 func (m *Module) postFast(p *packet, c *port.Channel, to fabric.Addr, alone bool) {
 	sizeBytes := m.seal(p)
 	if p.ep.large.queue.first != nil {
@@ -313,9 +306,9 @@ func (ep *Endpoint) enqueue(f *Fragment) {
 	ep.m.sched.rearm(ep)
 }
 
-// sendSmall sends the next packet of an endpoint's small fragments. The packet that sendSmall sends
-// is the open Pack, or else contains the first queued fragment. sendSmall returns the packet's
-// length in bytes, or 0 if no packet can be sent now.
+// sendSmall sends the next packet of an endpoint's small fragments. The next packet is the open
+// Pack if there is one, and otherwise contains the first queued fragment. sendSmall returns the
+// packet's length in bytes, or 0 if no packet can be sent now.
 func (m *Module) sendSmall(ep *Endpoint) int {
 	f := ep.small.queue.first
 	if ep.pack.open() || ep.packable(f) {
@@ -368,7 +361,6 @@ func (m *Module) sendChunks(ep *Endpoint, f *Fragment, quantum, budget int) (sen
 	if f.cursor == 0 || f.put {
 		packet = ep.evenly(int(f.size-f.cursor), ep.mtu-head)
 	}
-	// Half of the batch is left to other packets, in case the fabric does not accept the chunks.
 	limit := min(budget, ep.roomOn(c), port.BatchMax/2-c.Batched(), ep.bulkRoom(),
 		1+(quantum-1)/(head+packet), ep.chunksOf(f, packet))
 	if ep.tooLarge(head + packet) { // the path MTU has become smaller since the first chunk
@@ -415,8 +407,7 @@ func (m *Module) sendChunks(ep *Endpoint, f *Fragment, quantum, budget int) (sen
 
 // evenly returns the payload per packet, at most mostBytes, for a fragment of sizeBytes. A fabric
 // with segmentation offload needs packets of the maximum size. Over a reliable fabric the packets
-// have nearly equal sizes, because a short last packet would cost as much as a full one. With equal
-// packets, the copies at the two ends also overlap in time.
+// have nearly equal sizes, because a short last packet would cost as much as a full one.
 func (ep *Endpoint) evenly(sizeBytes, mostBytes int) int {
 	if !ep.id.Counted || sizeBytes <= mostBytes {
 		return mostBytes

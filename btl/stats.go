@@ -233,7 +233,7 @@ func (c Counter) Label() (name, value string) {
 // Help is a sentence that says what the Metric counts.
 func (c Counter) Help() string { return counterInfos[c].help }
 
-// String returns the name of the counter: metric, or metric{label="value"}.
+// String returns the counter's name, which is its metric, or metric{label="value"} with a label.
 func (c Counter) String() string {
 	i := counterInfos[c]
 	if i.label == "" {
@@ -301,9 +301,7 @@ type counters struct {
 const (
 	// publishEvery is the maximum age of the published counters while the module is busy.
 	publishEvery = time.Millisecond
-	// publishIdle is the maximum age of the published counters while no packet arrives. publishIdle
-	// is longer than the time between a message and its reply, so that Progress does not publish in
-	// between. A driver publishes the counters before it sleeps.
+	// publishIdle is the maximum age of the published counters while no packet arrives.
 	publishIdle = 10 * time.Microsecond
 )
 
@@ -338,8 +336,8 @@ func (m *Module) publish() {
 	m.dirty, m.publishedAt = false, m.now
 }
 
-// published is the copy of the counters that other goroutines read. The version number of published
-// is odd during the copy, so that a concurrent reader repeats its reading.
+// published is the copy of the counters that other goroutines read. The version number of the
+// published copy is odd while it is written, so that a concurrent reader repeats its reading.
 type published struct {
 	version atomic.Uint64
 	values  [numCounters + 4]atomic.Uint64
@@ -356,8 +354,7 @@ func (p *published) store(s *Stats) {
 	p.version.Add(1)
 }
 
-// set stores the value v of counter i if the value has changed. An atomic store costs as much as
-// ten loads, and few counters change between two copies.
+// set stores the value v of counter i if the value has changed.
 func (p *published) set(i int, v uint64) {
 	if p.values[i].Load() != v {
 		p.values[i].Store(v)

@@ -17,15 +17,11 @@ import (
 
 const (
 	// pieceBytesMin is the minimum size of a fragment's beginning in a shared packet, in bytes.
-	// Even one byte is useful, because a packet that is shorter than the others ends the series of
-	// packets that one call of segmentation offload can send.
 	pieceBytesMin = 1
 	// splitsMax is the maximum distance between the ids of the oldest incomplete chunked fragment
 	// and of the newest one. Two ids at the distance splitsMax would share a slot at the receiver.
 	splitsMax = frag.ActiveMax
 	// mixBytesDefault is the default of Config.MixBytes, large enough for Ethernet jumbo frames.
-	// Packets larger than mixBytesDefault gain little from segmentation offload, and sharing a
-	// packet requires a copy of the payload.
 	mixBytesDefault = 9000
 )
 
@@ -35,8 +31,8 @@ func (ep *Endpoint) mixable(f *Fragment) bool {
 		f.tag <= frag.TagUserMax && !ep.behindFence(f)
 }
 
-// mixes reports whether the last packet of large fragment f has room for the beginning of the next
-// one, and such a fragment is queued.
+// mixes reports whether the last packet of the large fragment f has room for the beginning of the
+// next queued large fragment.
 func (ep *Endpoint) mixes(f *Fragment) bool {
 	next := f.next
 	if next == nil || !ep.mixable(f) || !ep.mixable(next) || ep.holds(next) {
@@ -190,8 +186,8 @@ func (ep *Endpoint) numberFragment(f *Fragment) {
 	}
 }
 
-// mayNumber reports whether a further fragment may get an id. The latest id must be less than most
-// ahead of the oldest fragment that may be incomplete.
+// mayNumber reports whether a further fragment may get an id. The latest fragment id must be less
+// than most ahead of the oldest fragment that may be incomplete.
 func (ep *Endpoint) mayNumber(most uint32) bool {
 	ep.finishIDs()
 	return ep.fragIDs.last-ep.fragIDs.finished < most

@@ -32,12 +32,12 @@ func (m *Module) expire() {
 	m.paths.Expire()
 }
 
-// endRestarted ends an endpoint whose peer has restarted. endRestarted returns true if the restart
-// is proven. A restart is proven by a Reject that answers the question of AskLife and comes from
-// the peer's address. The restart is not proven if a packet of the peer's known incarnation has
-// arrived since the question of AskLife. The argument source of endRestarted is the sender's
-// address. An attacker who sees the question can make another module reject it, but cannot make the
-// Reject come from the peer's address.
+// endRestarted ends an endpoint whose peer has restarted. endRestarted returns true if the
+// restart is proven. A restart is proven by a Reject that answers the AskLife probe and comes
+// from the peer's address. The restart is not proven if a packet of the peer's known incarnation
+// has arrived after the AskLife probe was sent. The argument source of endRestarted is the
+// sender's address. An attacker who sees the AskLife probe can make another module reject it, but
+// cannot make the Reject come from the peer's address.
 func (m *Module) endRestarted(tag uint64, r frag.Reject, source []byte) bool {
 	ep := m.peers.Lookup(tag)
 	if ep == nil || ep.id.State() != stateConnected || r.Reason != frag.RejectStale ||
@@ -63,7 +63,7 @@ func (m *Module) peerClosed(ep *Endpoint) {
 	m.watches.Set(ep, m.cfg.CloseTimeout)
 }
 
-// leave makes an endpoint's receive credits available to other endpoints.
+// leave makes the receive credits of an endpoint available to other endpoints.
 func (m *Module) leave(ep *Endpoint) {
 	if ep.joined {
 		ep.joined = false
@@ -85,8 +85,6 @@ func (m *Module) posted(ep *Endpoint, t reliability.Token, n seq.Num, lone bool)
 	ep.snd.Post(m.now, t, n, c, m.cfg.PeerTimeout/4)
 }
 
-// postedRun starts the retransmission timers of adjacent chunks, which have the sequence numbers
-// from n on.
 func (m *Module) postedRun(ep *Endpoint, run []reliability.Token, n seq.Num) {
 	m.stats.counters[CntSentChunk] += uint64(len(run))
 	ep.snd.PostRun(m.now, run, n, reliability.Data, m.cfg.PeerTimeout/4)

@@ -10,8 +10,8 @@ import (
 // A fragment's payload may lie in several segments of memory. A small payload is copied to one
 // packet buffer. From a large payload, the fabric gathers at most one contiguous part for each
 // packet, at the packet's end. The bytes before the gathered part are copied behind the packet's
-// header. Before a long segment, a short segment is copied, and of a longer one only the bytes that
-// share a packet with the long segment are copied.
+// header. A short segment before a long one is copied, together with the bytes of the longer
+// segments that share its packet.
 //
 //	pieces:   1    |        2       |     3     |
 //	packets:  c....|......|......|..c.......|...|     c: copied; the rest is gathered
@@ -55,9 +55,8 @@ func (m *Module) dropPieces(f *Fragment) {
 	}
 }
 
-// loadPieces works like load for a fragment in several memory segments, and puts its next sizeBytes
-// into send buffer t, behind headBytes of space for the header. The last contiguous bytes in the
-// packet are gathered if possible, and the bytes before them are copied.
+// loadPieces works like load for a fragment in several memory segments, and puts its next
+// sizeBytes into send buffer t, behind headBytes of space for the header.
 func (m *Module) loadPieces(f *Fragment, t reliability.Token, headBytes int, sizeBytes uint32) {
 	v := f.vec
 	dst := m.port.Arena.Bytes(segBuf(t))[headBytes:][:sizeBytes]
@@ -96,8 +95,7 @@ func (ep *Endpoint) takeVector(pieces [][]byte) (*Fragment, error) {
 	return f, nil
 }
 
-// settleVector finds the registrations of the memory segments of a fragment. A small payload is
-// copied to one packet buffer, so that the fragment may share a packet.
+// settleVector finds the registrations of the memory segments of a fragment.
 func (m *Module) settleVector(f *Fragment) (*Fragment, error) {
 	v := f.vec
 	if v.count == 0 || int(f.size) < gatherBytesMin && !f.put &&

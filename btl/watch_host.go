@@ -12,8 +12,8 @@ import (
 // endpoints of dead ones.
 type watchHost struct{ m *Module }
 
-// watchOf returns the state that package liveness keeps for an endpoint, and the index of the
-// endpoint in the table of peers.
+// watchOf returns the state that package liveness keeps for an endpoint, and the endpoint's index
+// in the table of peers.
 func watchOf(ep *Endpoint) (*liveness.Watch, uint32) { return &ep.life, ep.id.Slot }
 
 func (h watchHost) Now() Time   { return h.m.nowUnpaused }

@@ -8,8 +8,8 @@ import (
 	"gobtl/reliability"
 )
 
-// post posts the batch of a channel. If a packet must be held back as a test for optimistic ACKs,
-// post first removes this packet from the batch.
+// If a packet must be held back as a test for optimistic ACKs, post first removes this packet
+// from the batch.
 func (m *Module) post(c *port.Channel) {
 	if m.source.Due(c.Which()) {
 		m.withholdOne(c)
@@ -31,8 +31,7 @@ func (m *Module) postAll() {
 
 // withholdOne removes one packet from the batch, as a test for peers that acknowledge packets
 // before their arrival (reliability.Sender.Withhold). The packet must not have been sent before,
-// and must be followed in the batch by another packet to the same peer. A packet that contains an
-// acknowledgement is not chosen, because the peer may wait for the acknowledgement.
+// and must be followed in the batch by another packet to the same peer.
 func (m *Module) withholdOne(c *port.Channel) {
 	from := m.source.Withhold(c.Which())
 	count := uint32(c.Batched())
@@ -48,8 +47,8 @@ func (m *Module) withholdOne(c *port.Channel) {
 	}
 }
 
-// withholdable reports whether the packet at index at of a batch may be held back, and returns its
-// endpoint and sequence number.
+// withholdable reports whether the packet at index at of a batch may be held back, and returns
+// the packet's endpoint and sequence number.
 func (m *Module) withholdable(batch []fabric.Send, at uint32) (ep *Endpoint, n seq.Num, ok bool) {
 	s := &batch[at]
 	if int(s.Buf) >= len(m.segs) || m.port.State(s.Buf) != port.Busy ||

@@ -31,8 +31,8 @@ func (r *Receiver) accepted(now mono.Time, n seq.Num, count uint32, gap bool, de
 	r.ackDue(at)
 }
 
-// ackDue makes an ACK due at the given time, unless an ACK is due earlier. If another reason makes
-// an ACK due earlier, the longer ACK delay that FlagLater permits ends.
+// ackDue makes an ACK due at the given time, unless an ACK is due earlier. If an ACK becomes due
+// earlier, ackDue ends the longer ACK delay that FlagLater permits.
 func (r *Receiver) ackDue(at mono.Time) {
 	if at < r.ackAt {
 		r.ackAt, r.ackLater = at, false
@@ -46,9 +46,8 @@ func (r *Receiver) Ripe(rules *Rules) bool {
 	return r.unacked > 1 && 4*int(r.unacked) >= rules.AckEvery
 }
 
-// Repeated counts a duplicate packet, and reports whether an ACK is due at once. The peer
-// retransmits an acknowledged packet if the ACK was lost. After answersMax immediate ACKs within
-// answersEvery, further duplicates cause no immediate ACK.
+// Repeated counts a duplicate packet, and reports whether an ACK is due at once. After answersMax
+// immediate ACKs within answersEvery, further duplicates cause no immediate ACK.
 func (r *Receiver) Repeated(now mono.Time) (due bool) {
 	r.copies++
 	if r.ackAt <= now { // the pending ACK also covers this duplicate
@@ -74,8 +73,8 @@ func (r *Receiver) AckDue() mono.Time { return r.ackAt }
 func (r *Receiver) AskAck(now mono.Time, d time.Duration) { r.ackDue(now.Add(d)) }
 
 // AskAckOf makes an ACK due as soon as all packets up to number n have been accepted, because the
-// peer has requested this ACK. If all packets up to n have been acknowledged already, AskAckOf does
-// nothing. A number n beyond the receive window is ignored.
+// peer has requested this ACK. If all packets up to n have been acknowledged already, AskAckOf
+// does nothing. A number n beyond the receive window is ignored.
 func (r *Receiver) AskAckOf(now mono.Time, n seq.Num) {
 	switch d := n.Sub(r.next); {
 	case d >= 0 && uint32(d) < r.window:

@@ -10,16 +10,17 @@ import (
 
 // adaptive is the loss recovery of the profile adaptive for one Sender.
 //
-// Loss is found by time, as in RACK-TLP (RFC 8985). A packet is declared lost if a packet sent
-// later on the same channel has arrived, and the lost packet has been in flight for longer than a
-// round trip plus the reordering window. The reordering window grows with the observed reordering,
-// and after spurious retransmissions. If no ACK comes for about two round trips, the sender
-// retransmits the oldest packet once, as a probe. Further retransmissions of the oldest packet
-// follow at growing intervals, like the time-outs of RFC 9002 section 6.2. The probe and the
-// time-outs share one timer. The ACK of a probe shows which other packets are missing.
+// The adaptive profile finds lost packets by time, as in RACK-TLP (RFC 8985). A packet is
+// declared lost if a packet sent later on the same channel has arrived, and the lost packet has
+// been in flight for longer than a round trip plus the reordering window. The reordering window
+// grows with the observed reordering, and after spurious retransmissions. If no ACK arrives for
+// about two round trips, the sender retransmits the oldest packet once, as a probe. Further
+// retransmissions of the oldest packet follow at growing intervals, like the time-outs of RFC
+// 9002 section 6.2. One timer serves both the probe of the oldest packet and its time-outs. The
+// ACK of a probe shows which other packets are missing.
 //
-// One timer serves all packets in flight. Sending a packet only records the send time, and a timer
-// that expires too early is restarted.
+// One timer serves all packets in flight. A send only records its time, and a timer that expires
+// too early is restarted.
 type adaptive struct {
 	shared *adaptiveShared
 
@@ -28,16 +29,16 @@ type adaptive struct {
 	pacer pacer
 	// latestArrived is, for each channel, the most recently sent packet that has arrived.
 	latestArrived [channels]arrival
-	// resentArrived is the latest retransmitted packet that has arrived on the data channel. When a
-	// packet that was sent only once arrives, resentArrived is cleared (see onResentArrived).
+	// resentArrived is the latest retransmitted packet that has arrived on the data channel. The
+	// arrival of a packet that was sent only once clears resentArrived (see onResentArrived).
 	resentArrived arrival
 
 	timer       hotel.Room // 0: the timer does not run
 	timerAt     mono.Time  // when the timer ends
 	lossAt      mono.Time  // time at which packets may be found lost without a new ACK, or Never
 	restartedAt mono.Time  // when the congestion window was restarted last; or longAgo
-	// Packets sent before the time sweepAt are declared lost from sweepAt on. The value Never means
-	// no such time.
+	// Packets sent before the time sweepAt are declared lost from sweepAt on. A sweepAt of Never
+	// means that no packets will be declared lost in this way.
 	sweepAt     mono.Time
 	sentAt      [channels]mono.Time     // when something was sent last
 	progressAt  mono.Time               // of the latest progress or time-out; or longAgo
@@ -69,8 +70,8 @@ type adaptive struct {
 	quietRounds            uint8   // rounds since the latest spurious retransmission
 	untested               uint8   // rounds since a packet was held back
 	lastMeasured           Channel // the channel of the packet measured last
-	// resentInRound holds the numbers of retransmissions in this round trip and in the previous
-	// one, without spurious retransmissions.
+	// resentInRound holds the number of retransmissions in the present and in the previous round
+	// trip, without spurious retransmissions.
 	resentInRound [2]int32
 	roundEnd      seq.Num   // a round trip ends when this packet has arrived
 	newest        seq.Num   // latest number that has arrived
@@ -106,7 +107,6 @@ const (
 // longAgo is an instant before the first event of any sender.
 const longAgo = -mono.Never / 2
 
-// adaptiveShared is the state that the Senders of a module share.
 type adaptiveShared struct {
 	rules   *Rules
 	timers  *hotel.Hotel[*Sender] // a room for each Sender
@@ -168,8 +168,8 @@ func (a *adaptive) sendAgain(s *Sender, t Token, cause Cause) {
 	s.segs.again(t, cause)
 }
 
-// stopWaiting removes a segment from the count of segments that wait for the retransmission budget
-// or for memory at the peer.
+// stopWaiting no longer counts a segment among those that wait for the retransmission budget or
+// for memory at the peer.
 func (a *adaptive) stopWaiting(s *Sender, p *segment) {
 	p.lost = false
 	if p.refusedBytes != 0 {

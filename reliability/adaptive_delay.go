@@ -10,10 +10,10 @@ import (
 // This file adjusts the congestion window by the measured delay, and measures the delay of the path
 // with empty queues.
 
-// sample processes a new round-trip sample of packet n. The arguments least and most bound the
-// network's part of the round trip, and next is the next number to be sent. If the peer's process
-// was asleep, neither bound may hold, because the peer cannot tell how long the packet waited in
-// its receive queue.
+// sample processes a new round-trip sample of packet n. The arguments least and most of sample
+// bound the network's part of the round trip, and next is the next packet number to be sent. If
+// the peer's process was asleep, neither bound on the network's part may hold, because the peer
+// cannot tell how long the packet waited in its receive queue.
 func (c *congestion) sample(now mono.Time, least, most time.Duration, p *path, n, next seq.Num,
 	rules *Rules,
 ) {
@@ -48,7 +48,6 @@ func (c *congestion) sample(now mono.Time, least, most time.Duration, p *path, n
 	enough := aboveLeast + min(aboveJitter, int32(p.jitter/(delayNoise/4)))
 	switch {
 	case c.slow && c.above >= max(aboveMax, enough):
-		// The congestion window is set to its size before the doubling of the current round trip.
 		c.shrink(max(min(c.window, c.flight), c.window/2))
 		c.above, c.calm, c.ramp = 0, next, spreadTime
 		c.beginDip(p)
@@ -60,18 +59,20 @@ func (c *congestion) sample(now mono.Time, least, most time.Duration, p *path, n
 	}
 }
 
-// holds is the number of packets that the path holds with empty queues, if the present delay is
-// longer than the base by over. The part room of the delay over is no queue.
+// holds returns the number of packets that the path holds with empty queues, if the present delay
+// exceeds the delay with empty queues by over. The part room of the excess delay over is not
+// caused by queues.
 func (c *congestion) holds(p *path, over, room time.Duration) int32 {
 	own := p.base + p.jitter
 	over = max(over, room)
 	return max(int32(int64(c.window)*int64(own+room)/int64(own+over)), windowLeast)
 }
 
-// dip divides the congestion window for two round trips if the window has limited the sender since
-// the previous dip. The first round trip of a dip drains the queue at the bottleneck, and the
-// second round trip measures the delay of the path with an empty queue. A dip has the purpose of
-// the round-trip probes of BBR. The interval between dips grows while dips find no lower round
+// dip divides the congestion window for two round trips if the window has limited the sender
+// after the previous dip. The first round trip of a dip drains the queue at the bottleneck, and
+// the second round trip measures the delay of the path with an empty queue. The purpose of a dip
+// (a short reduction of the congestion window) is that of the round-trip probes of BBR. The
+// interval between dips (short reductions of the window) grows while they find no lower round
 // trip.
 func (c *congestion) dip(p *path, took time.Duration) bool {
 	c.rounds = min(c.rounds, 254) + 1
@@ -102,8 +103,9 @@ func (c *congestion) dip(p *path, took time.Duration) bool {
 // drains reports whether the measured round trip shows that the queue at the bottleneck is
 // emptying, because another sender dips or has stopped. The argument most of drains is the upper
 // bound of the network's part of the round trip. drains returns true if the round trip is clearly
-// below those of the latest rounds, which all had a queue. A dip at the same time as other senders
-// empties the shared queue completely, and shows the delay of the path.
+// below those of the latest rounds, which all had a queue. A dip (a short reduction of the
+// window) at the same time as other senders empties the shared queue completely, and shows the
+// delay of the path.
 func (c *congestion) drains(most time.Duration, p *path) bool {
 	low := c.low[1]
 	if c.low[0] == 0 {
@@ -125,9 +127,9 @@ func (c *congestion) beginDip(p *path) {
 }
 
 // fit estimates the path's capacity from the packets delivered in the last round trip of slow
-// start. The argument took of fit is the duration of that last round trip. At the end of slow start
-// the window is about twice the capacity of the path and its queue. fit does not change small
-// windows.
+// start. The argument took of fit is the duration of that last round trip. At the end of slow
+// start the congestion window is about twice the capacity of the path and its queue. fit does not
+// change small windows.
 func (c *congestion) fit(p *path, took time.Duration) {
 	c.overshot = false
 	holds := int64(c.acked) * int64(p.base+p.jitter) / int64(max(took, 1))
@@ -135,13 +137,13 @@ func (c *congestion) fit(p *path, took time.Duration) {
 	c.peak = c.unhalved
 }
 
-// blame records the number of lost packets for which the window was reduced.
+// blame records the number of lost packets for which the congestion window was reduced.
 func (c *congestion) blame(lost int32) {
 	c.blamed, c.excused, c.undo, c.undoSlow = lost, 0, c.window, c.slow
 }
 
-// excuse subtracts packets from the recorded losses, because these packets were late and not lost.
-// If most of the recorded losses were late packets, excuse restores the window.
+// excuse subtracts packets from the recorded losses, because these packets were late and not
+// lost. If most of the recorded losses were late packets, excuse restores the congestion window.
 func (c *congestion) excuse(packets int32) {
 	c.lost = max(c.lost-packets, 0)
 	c.counted[1] = max(c.counted[1]-packets, 0)

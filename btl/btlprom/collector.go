@@ -9,8 +9,8 @@ import (
 )
 
 // Collector is a prometheus.Collector for the counters of one module. A Collector must be
-// registered only once with each registry. Collectors of several modules in one registry need
-// different labels.
+// registered only once with each registry. Collectors of several modules in one registry must
+// have different labels.
 type Collector struct {
 	snapshot func() btl.Stats
 	counters []counterDesc
@@ -39,7 +39,6 @@ func NewCollector(snapshot func() btl.Stats, labels prometheus.Labels) *Collecto
 	for name, value := range labels {
 		labels[name] = LabelValue(value)
 	}
-	// Counters that differ only in a label are one metric with a common Desc.
 	descs := make(map[string]*prometheus.Desc)
 	for _, counter := range btl.Counters() {
 		name, value := counter.Label()

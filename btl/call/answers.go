@@ -25,21 +25,20 @@ type owed struct {
 	body []byte
 }
 
-// A caller without a deadline would wait for ever, so each request is answered or its endpoint
-// ends.
 const (
 	sendingMax = 1024    // answers of goroutines; a further call gets ErrBusy
 	owedMax    = 1 << 15 // other answers; a further one ends the endpoint
 )
 
-// smallBytes is the size of an answer or request that a peer with nothing pending may always have,
-// even if the limit for all peers is reached.
+// smallBytes is the size of an answer or request that a peer without pending calls or answers may
+// always have, even if the limit for all peers is reached.
 const smallBytes = 64 << 10
 
 // bufferedBytesMax is the size up to which btl.Endpoint.SendBuffered can always send an answer.
 const bufferedBytesMax = 512
 
-// caller returns the state of a peer, which it creates if there is none. The caller holds runMu.
+// caller returns the state of a peer, and creates the state if there is none. The caller holds
+// runMu.
 func (n *Node) caller(peer *btl.Endpoint) *caller {
 	c := n.callers[peer]
 	if c == nil {
@@ -56,7 +55,8 @@ type callerHost struct {
 	running int // sum of caller.running over these peers
 }
 
-// host returns the state of a host for one more caller. The caller of host holds runMu.
+// host returns the state of a host, and counts one more calling peer of that host. The caller of
+// host holds runMu.
 func (n *Node) host(name string) *callerHost {
 	h := n.hosts[name]
 	if h == nil {
@@ -93,11 +93,8 @@ func (n *Node) send(peer *btl.Endpoint, h head, body []byte, early bool, sent fu
 		err = n.sendLarge(peer, h, body, sent)
 	}
 	if err != nil && n.silent.Err() != nil {
-		// A closed Node does not wait for send buffers, but ends the endpoint so that the peer's
-		// callers do not wait either.
 		_ = n.r.Do(context.Background(), func(*btl.Module) error { peer.Abort(); return nil })
 	}
-	// Any other failure means that the peer is gone.
 }
 
 // sendLarge sends a large answer like send does, but copies the answer only once.
@@ -147,7 +144,7 @@ func (n *Node) reply(peer *btl.Endpoint, h head, body []byte) {
 }
 
 // leaveBehind passes an answer without a body to the Runner, which sends the answer when a send
-// buffer is free. A closed Node uses leaveBehind, because it has no goroutine that could wait.
+// buffer is free.
 func (n *Node) leaveBehind(peer *btl.Endpoint, h head) error {
 	if n.ended.Err() == nil {
 		return btl.ErrAgain
@@ -157,8 +154,8 @@ func (n *Node) leaveBehind(peer *btl.Endpoint, h head) error {
 	return n.r.SendBuffered(context.Background(), peer, n.cfg.Tag, msg[:])
 }
 
-// mayAnswer reports whether the limits allow an answer of the given number of bytes. The caller
-// holds runMu.
+// mayAnswer reports whether the limits on unaccepted answers allow a further answer of the given
+// number of bytes. The caller holds runMu.
 func (n *Node) mayAnswer(c *caller, bytes int64) bool {
 	return c.answerBytes == 0 && bytes <= smallBytes ||
 		(c.answerBytes == 0 || c.answerBytes+bytes <= n.cfg.AnswerBytes) &&

@@ -15,9 +15,10 @@ import (
 var questions = sync.Pool{New: func() any { return new(question) }}
 
 // Call sends a request to the peer and returns the body of the answer, which the caller may keep.
-// The request is copied, so the caller may change its memory after Call has returned. The handler's
-// context has the deadline of ctx. Call returns ErrMethod, ErrBusy, ErrRequestSize, ErrAnswerSize,
-// ErrAnswerRoom, ErrClosing, a RemoteError, the error of the endpoint, or the error of ctx.
+// Call copies the request, and the caller may change its memory after Call has returned. The
+// handler's context has the deadline of ctx. Call returns ErrMethod, ErrBusy, ErrRequestSize,
+// ErrAnswerSize, ErrAnswerRoom, ErrClosing, a RemoteError, the error of the endpoint, or the
+// error of ctx.
 //
 //   - Call returns btl.ErrTooLarge if the request exceeds the size limit of a message.
 //   - Call returns btl.ErrNoHandler if the peer has no Node with the same tag.
@@ -78,8 +79,8 @@ func (n *Node) call(ctx context.Context, peer *btl.Endpoint, h head, request []b
 	return answer, st.err(answer)
 }
 
-// leftMs is the handler's time in milliseconds, rounded up so that the caller times out before the
-// handler.
+// leftMs returns the time left for the handler in milliseconds, rounded up so that the caller
+// times out before the handler.
 func leftMs(left time.Duration) uint32 {
 	return uint32(min(max(left, 0)/time.Millisecond+1, math.MaxUint32))
 }
@@ -88,7 +89,7 @@ func leftMs(left time.Duration) uint32 {
 // withdraw returns false if the Runner has ended.
 //
 // The cancel message is sent after the server has acknowledged the request, because a cancel
-// message that arrives before its request has no effect.
+// message that precedes its request has no effect.
 func (n *Node) withdraw(id uint64, peer *btl.Endpoint, cancel bool, gone func()) bool {
 	err := n.r.Do(context.Background(), func(*btl.Module) error {
 		q, waits := n.asked[id]
@@ -117,7 +118,6 @@ func (n *Node) withdraw(id uint64, peer *btl.Endpoint, cancel bool, gone func())
 // tellCanceled sends the server a message that cancels a call.
 func (n *Node) tellCanceled(peer *btl.Endpoint, id uint64) {
 	h := head{id: id, kind: kindCancel}
-	// No caller waits for the cancel message, which only saves work of the server.
 	if errors.Is(send(peer, n.cfg.Tag, h, nil), btl.ErrAgain) && n.begins() {
 		go func() {
 			defer n.work.Done()
@@ -128,8 +128,7 @@ func (n *Node) tellCanceled(peer *btl.Endpoint, id uint64) {
 	}
 }
 
-// sentRequest is a request that the peer has neither acknowledged nor refused. A sentRequest is
-// reused after the acknowledgement or refusal.
+// sentRequest is a request that the peer has neither acknowledged nor refused.
 type sentRequest struct {
 	id    uint64
 	waits bool   // the request is not acknowledged

@@ -7,8 +7,8 @@
 //	  |  ctx is cancelled ----------- cancel --> the handler's context is cancelled
 //	  +-- Wake, by the Node's handler <- answer - SendBuffered, Do
 //
-// A message is one fragment, with a header of 16 bytes and the body. Each row gives the offset, the
-// size in bytes, and the meaning of a field of the header.
+// A message is one fragment, with a header of 16 bytes and the body. Each row of the table gives
+// the offset, the size in bytes, and the meaning of a field of the header.
 //
 //	0  8  id of the call, chosen by the client
 //	8  4  milliseconds until the deadline of a request, or 0 if there is none
@@ -18,9 +18,9 @@
 //
 // CallStream sends and receives bodies that may be larger than memory, as chunks (see stream.go).
 //
-// Fragments may arrive in another order than sent, and small ones mostly arrive before large ones.
-// A message that cancels a call, or ends a stream, is therefore sent only after the peer has
-// acknowledged the message that began it.
+// Fragments may arrive in another order than sent, and small ones mostly arrive before large
+// ones. A message that cancels a call or ends a stream is therefore sent only after the peer has
+// acknowledged the request of that call or stream.
 //
 // All resources of a Node that a peer can use are limited. Config limits the calls (Concurrent,
 // Total), the bytes of requests (RequestBytes), and the bytes of answers that the peer has not

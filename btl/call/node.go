@@ -13,7 +13,7 @@ import (
 	"gobtl/btl/runner"
 )
 
-// Errors of the package; test for them with errors.Is.
+// The errors below can be tested with errors.Is.
 var (
 	// ErrMethod means that the server has no handler for the method's number or name.
 	ErrMethod = errors.New("call: no such method")
@@ -52,21 +52,23 @@ type Config struct {
 	Concurrent int
 	// Total is the maximum number of calls of all peers whose handlers run on goroutines, 1 to
 	// 1<<23. A Total of 0 means eight times Concurrent. When Total is reached, a host may have
-	// fewer running calls than are left up to twice Total, and any peer may have one. Streams may
-	// use seven eighths of Total, and after that each peer without a stream may open one, up to
-	// twice Total.
+	// fewer running calls than are left up to twice Total, and any peer may have one running
+	// call. Streams may use seven eighths of Total, and beyond that limit each peer without a
+	// stream may open one, up to twice Total.
 	Total int
 	// RequestBytes is the maximum size of the requests of one peer whose handlers run on
-	// goroutines, 1 to 1<<40 bytes in total. A RequestBytes of 0 means 64 MiB. A call that exceeds
-	// RequestBytes is answered with ErrBusy. A single request that is larger than RequestBytes is
-	// answered with ErrRequestSize. All peers together may use eight times RequestBytes, and after
-	// that each peer without a running request may send one of up to 64 KiB.
+	// goroutines, 1 to 1<<40 bytes in total. A RequestBytes of 0 means 64 MiB. A call that
+	// exceeds RequestBytes is answered with ErrBusy. A single request that is larger than
+	// RequestBytes is answered with ErrRequestSize. All peers together may use eight times
+	// RequestBytes, and beyond that limit each peer without a running request may send one of up
+	// to 64 KiB.
 	RequestBytes int64
-	// AnswerBytes is the maximum size of the answers to one peer that wait for send buffers of the
-	// transport, 1 to 1<<40 bytes in total. An AnswerBytes of 0 means 64 MiB. When AnswerBytes is
-	// reached, further calls are answered with ErrBusy, and an answer is sent without its body
-	// (ErrAnswerRoom) unless it is the only one that waits. All peers together may use eight times
-	// AnswerBytes, and after that each peer without a waiting answer may have one of up to 64 KiB.
+	// AnswerBytes is the maximum size of the answers to one peer that wait for send buffers of
+	// the transport, 1 to 1<<40 bytes in total. An AnswerBytes of 0 means 64 MiB. When
+	// AnswerBytes is reached, further calls are answered with ErrBusy, and an answer is sent
+	// without its body (ErrAnswerRoom) if other answers already wait. All peers together may use
+	// eight times AnswerBytes, and beyond that limit each peer without a waiting answer may have
+	// one of up to 64 KiB.
 	AnswerBytes int64
 	// MessageBytes is the maximum size of a request or answer that this Node accepts, 1<<18 to
 	// 1<<31 bytes. A MessageBytes of 0 means the largest of RequestBytes, AnswerBytes and 64 MiB,
@@ -245,9 +247,9 @@ func getHead(b []byte) (h head, name, body []byte, ok bool) {
 	return h, rest[:nameBytes], rest[nameBytes:], true
 }
 
-// New makes a Node that uses one tag of a module. The caller then registers the methods, and calls
-// Start. Before Start, the Node belongs to the goroutine that owns the module. New returns
-// ErrConfig, also if the tag already has a handler, or btl.ErrTag.
+// New makes a Node that uses one tag of a module. After New, the caller registers the methods,
+// and calls Start. Before Start, the Node belongs to the goroutine that owns the module. New
+// returns ErrConfig, also if the tag already has a handler, or btl.ErrTag.
 func New(m *btl.Module, cfg Config) (*Node, error) {
 	if err := cfg.fill(); err != nil {
 		return nil, err
@@ -269,8 +271,8 @@ func New(m *btl.Module, cfg Config) (*Node, error) {
 }
 
 // Start starts a Runner for the module, with the Node as its only layer, and returns the Runner.
-// The caller uses the Runner to connect, and must close it after the Node. The function onEvent may
-// be nil.
+// The caller of Start uses the Runner to connect, and must close the Runner after the Node. The
+// function onEvent may be nil.
 func (n *Node) Start(cfg runner.Config, onEvent func(*btl.Endpoint, btl.Event, error),
 ) *runner.Runner {
 	return runner.New(n.m, cfg, onEvent, n.Layer())
@@ -289,8 +291,8 @@ func (n *Node) Layer() runner.Layer {
 	}
 }
 
-// Handle registers the handler of a method; nil removes the handler. Any goroutine may call
-// Handle at any time.
+// Handle registers the handler of a method, or removes the handler if it is nil. Any goroutine
+// may call Handle at any time.
 func (n *Node) Handle(method uint16, h Handler) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -327,11 +329,11 @@ func (n *Node) HandleInline(method uint16, h Inline) {
 }
 
 // Close cancels the contexts of running handlers, and waits until all handlers have returned or
-// until ctx is cancelled. Close then waits at most a second until the answers of the handlers are
-// sent, and ends the endpoint of each peer that has not accepted its answers. Calls that arrive
-// later are answered with ErrBusy. If a handler ignores its context, Close returns an error, the
-// handler's answer is later dropped, and the endpoint of its peer ends. Close does not close the
-// Runner.
+// until ctx is cancelled. After the handlers have returned, Close waits at most a second until
+// their answers are sent, and ends the endpoint of each peer that has not accepted its answers.
+// Calls that arrive later are answered with ErrBusy. If a handler ignores its context, Close
+// returns an error, and the handler's answer is dropped and the endpoint of its peer ends. Close
+// does not close the Runner.
 func (n *Node) Close(ctx context.Context) error {
 	if ctx == nil {
 		return btl.ErrContext

@@ -43,17 +43,15 @@ func (n *Node) handlerOf(number uint16, name []byte) (Inline, Handler) {
 // scratchBytesMax is the maximum size of the memory that a Node keeps for the next inline answer.
 const scratchBytesMax = 2 << 20
 
-// keepRoom allocates memory for the next inline answer, of the size of the latest answer. The
-// memory of the latest answer is not reused, because a handler may return the request, or memory
-// that it keeps.
+// keepRoom allocates memory for the next inline answer, of the size of the latest answer.
 func (n *Node) keepRoom(sizeBytes int) {
 	if sizeBytes > cap(n.scratch) && sizeBytes <= scratchBytesMax {
 		n.scratch = make([]byte, 0, sizeBytes)
 	}
 }
 
-// begin runs a handler on a new goroutine. If the call belongs to a stream, lent is the call's part
-// of the stream's reservation.
+// begin runs a handler on a new goroutine. If the call belongs to a stream, the argument lent of
+// begin is the call's part of the stream's reservation.
 func (n *Node) begin(peer *btl.Endpoint, h head, handler Handler, body []byte, lent place) {
 	ctx, cancel := n.ended, context.CancelFunc(nil)
 	if h.leftMs > 0 {
@@ -77,8 +75,6 @@ func (n *Node) begin(peer *btl.Endpoint, h head, handler Handler, body []byte, l
 		if st == statusError || st == statusClosing {
 			answer = []byte(err.Error())
 		}
-		// A call is no longer counted when its answer is sent, because the caller may call again at
-		// once.
 		if !n.leave(s, kept, int64(len(request)), int64(len(answer))) {
 			st, answer = statusRoom, nil
 		}
@@ -122,10 +118,10 @@ func (n *Node) statusOf(err error) status {
 	return statusEnded
 }
 
-// enter counts a call that begins, or returns the status with which the call is refused. A call is
-// refused if its peer has reached a limit, if a call with the same number is running, or if the
-// Node is closing. A call of a stream uses the stream's reservation, if some of it is free, which
-// is returned as kept.
+// enter counts a call that begins, or returns the status with which the call is refused. A call
+// is refused if its peer has reached a limit, if a call with the same number is running, or if
+// the Node is closing. A call of a stream uses a free part of the stream's reservation, which
+// enter returns as kept.
 func (n *Node) enter(
 	s served, cancel context.CancelFunc, bytes int64, of place,
 ) (st status, kept place) {
@@ -149,7 +145,8 @@ func (n *Node) enter(
 	return statusOK, kept
 }
 
-// count changes the numbers of running calls that have no reservation. The caller holds runMu.
+// count adds calls and bytes, which may be negative, to the totals of running calls without a
+// reservation. The caller holds runMu.
 func (n *Node) count(c *caller, calls int, bytes int64) {
 	c.running += calls
 	c.host.running += calls
@@ -174,8 +171,9 @@ func (n *Node) mayEnter(peer *btl.Endpoint, bytes int64) bool {
 				(n.total < n.cfg.Total || c.host.running < 2*n.cfg.Total-n.total))
 }
 
-// leave records that the handler of a call has returned, and reports whether the limits allow its
-// answer. The limits for answers always allow the answer of a call with a reservation.
+// leave records that the handler of a call has returned, and reports whether the limits on
+// unaccepted answers allow sending the answer. The answer of a call with a reservation is always
+// allowed.
 func (n *Node) leave(s served, kept place, requestBytes, answerBytes int64) (room bool) {
 	n.runMu.Lock()
 	defer n.runMu.Unlock()
@@ -185,8 +183,6 @@ func (n *Node) leave(s served, kept place, requestBytes, answerBytes int64) (roo
 		n.count(c, -1, -requestBytes)
 		room = n.mayAnswer(c, answerBytes)
 	} else {
-		// An answer can exceed the reservation only if the handler of the method was replaced
-		// during the call.
 		room = answerBytes <= streamAnswerBytes
 	}
 	if !room {
@@ -200,7 +196,8 @@ func (n *Node) leave(s served, kept place, requestBytes, answerBytes int64) (roo
 	return room
 }
 
-// sent records that the transport has accepted an answer, or that the answer can no longer be sent.
+// sent records that the transport has accepted an answer, or that the answer can no longer be
+// sent.
 func (n *Node) sent(peer *btl.Endpoint, kept place, answerBytes int64) {
 	n.runMu.Lock()
 	defer n.runMu.Unlock()
@@ -213,8 +210,8 @@ func (n *Node) sent(peer *btl.Endpoint, kept place, answerBytes int64) {
 	n.forget(peer)
 }
 
-// addSending changes the number of answers from goroutines that the transport has not accepted yet.
-// The caller holds runMu.
+// addSending adds to the number and the bytes of answers from goroutines that the transport has
+// not accepted yet. The caller holds runMu.
 func (n *Node) addSending(c *caller, answers int, bytes int64) {
 	c.sending += answers
 	n.sending += answers

@@ -12,7 +12,8 @@ import (
 )
 
 // A body that may be larger than memory is sent in chunks. Each chunk is sent by a call of the
-// method, so that deadlines, cancellation, limits and lost peers are handled as for other calls.
+// method, so that deadlines, cancellation, limits and lost peers are handled as for calls without
+// a stream.
 //
 //	client                                   server
 //	open ----------------------------------> the handler starts, on a goroutine of its own
@@ -24,8 +25,8 @@ import (
 //
 // A slow reader delays the writer, and neither side stores more than a window of chunks.
 //
-// The request of a stream's call has the following fields, where each row gives the offset, the
-// size in bytes, and the meaning of a field.
+// Each row of the table gives the offset, the size in bytes, and the meaning of a field in the
+// request of a stream's call.
 //
 //	0  1  kind (open 1, push 2, pull 3, end 4)
 //	1  1  1 in the last push, or 0
@@ -50,16 +51,14 @@ const (
 	streamChunk     = 128 << 10
 	streamWindow    = 8   // chunks in flight in one direction
 	streamsMax      = 256 // streams that one peer may have open
-	// streamCalls is the number of calls that an open stream reserves. The reservation covers all
-	// calls of a stream that may wait for a slow side.
+	// streamCalls is the number of calls that an open stream reserves.
 	streamCalls = 2 * streamWindow
 	streamBytes = streamWindow * streamMsgBytes
 	// streamMsgBytes is the size of the largest request of a stream's calls.
 	streamMsgBytes = streamHeadBytes + streamChunk
 	// streamAnswerBytes is the size of the largest answer of a stream's calls.
 	streamAnswerBytes = 1 + streamChunk
-	// streamIdleMax is the time after which a stream ends if its client has no pending call. A
-	// client without a pending call has abandoned the stream, although its endpoint still exists.
+	// streamIdleMax is the time after which a stream ends if its client has no pending call.
 	streamIdleMax = 30 * time.Second
 )
 
@@ -134,8 +133,8 @@ type chunk struct {
 	err  error
 }
 
-// turns makes the calls of a stream proceed in the order of their numbers, although they may arrive
-// in another order.
+// turns makes the calls of a stream proceed in the order of their numbers, although the calls may
+// arrive in another order.
 type turns struct {
 	mu    sync.Mutex
 	next  uint32
@@ -307,8 +306,8 @@ func (n *Node) openStream(ctx context.Context, key served, method uint16, h Stre
 	return nil
 }
 
-// begins counts a goroutine that starts, for which Close waits. begins returns false if the Node
-// has closed.
+// begins counts a goroutine that starts, because Close waits for all counted goroutines. begins
+// returns false if the Node has closed.
 func (n *Node) begins() bool {
 	n.runMu.Lock()
 	defer n.runMu.Unlock()
@@ -355,7 +354,7 @@ func (s *stream) push(ctx context.Context, h streamHead, data []byte) error {
 	return err
 }
 
-// pull returns the next chunk that the handler writes.
+// pull returns the next chunk that the handler of the stream writes.
 func (s *stream) pull(ctx context.Context, h streamHead) ([]byte, error) {
 	err := s.pulls.wait(ctx, s, h.seq)
 	if err == nil {

@@ -28,28 +28,22 @@ func (n *Node) CallStream(ctx context.Context, peer *btl.Endpoint, method uint16
 	}
 	c := &streamCall{n: n, peer: peer, method: method, id: n.streamIDs.Add(1)}
 	open := streamHead{op: streamOpen, id: c.id}
-	// A message that ends the stream has no effect if it arrives before the call that opens the
-	// stream.
 	if _, err := n.call(ctx, peer, head{code: method}, open.put(nil), c.giveUp); err != nil {
 		return err
 	}
 	var end context.CancelCauseFunc
 	c.ctx, end = context.WithCancelCause(ctx)
-	// CallStream does not wait for this goroutine, because its Read may block for ever.
 	go c.push(request, end)
 	err := c.pull(answer)
 	end(errStreamOver)
 	c.calls.Wait()
 	if err != nil {
 		c.giveUp()
-		// The cause of c.ctx is the first of three events, which are the end of the answer, the end
-		// of the request, and the cancellation of ctx. The pending calls of an ended stream only
-		// report that they were cancelled.
+		// The cause with which c.ctx is cancelled is the first of three events, which are the end
+		// of the answer, the end of the request, and the cancellation of ctx.
 		if cause := context.Cause(c.ctx); !errors.Is(cause, errStreamOver) {
 			return cause
 		}
-		// The server ends a stream at the deadline of ctx, and the local timer of ctx may expire a
-		// little later.
 		if at, ok := ctx.Deadline(); ok && isGone(err) && !time.Now().Before(at) {
 			return context.DeadlineExceeded
 		}
@@ -76,8 +70,8 @@ type streamCall struct {
 	calls sync.WaitGroup
 }
 
-// giveUp tells the server that the client has abandoned the stream. Without a pending call of the
-// stream, the server would not notice. giveUp does not wait until the message is sent.
+// giveUp tells the server that the client has abandoned the stream. giveUp does not wait until
+// the message is sent.
 func (c *streamCall) giveUp() {
 	n := c.n
 	if !n.begins() {
@@ -117,7 +111,6 @@ func (c *streamCall) push(request io.Reader, end context.CancelCauseFunc) {
 		if !c.begin(func() {
 			defer func() { <-free }()
 			_, err := c.n.Call(c.ctx, c.peer, c.method, msg)
-			// A completed stream accepts no more chunks, and its answer says why.
 			if err != nil && !errors.Is(err, context.Canceled) && !isGone(err) {
 				end(err)
 			}

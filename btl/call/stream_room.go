@@ -3,10 +3,11 @@ package call
 import "gobtl/btl"
 
 // reserve reserves the calls of a stream that opens. reserve returns false if the limits do not
-// allow the stream. The call that opens the stream is counted separately, and ends before any
-// reserved call begins. The only stream of a Node is accepted regardless of the limits. All streams
-// together leave an eighth of Total to other calls. Each peer without a stream may open one until
-// twice Total is reserved, so that peers with unused streams do not exclude other peers.
+// allow the stream. The call that opens the stream is counted outside of the reservation, and
+// ends before any reserved call begins. The only stream of a Node is accepted regardless of the
+// limits. All streams together leave an eighth of Total to other calls. Each peer without a
+// stream may open one until twice Total is reserved, so that peers with unused streams do not
+// exclude other peers.
 func (n *Node) reserve(peer *btl.Endpoint, s *stream) bool {
 	n.runMu.Lock()
 	defer n.runMu.Unlock()
@@ -23,15 +24,12 @@ func (n *Node) reserve(peer *btl.Endpoint, s *stream) bool {
 		return false
 	}
 	n.hold(c, 1)
-	// One reserved call is for the message that ends the stream, which the server must never
-	// refuse.
 	s.free = [3]int{streamWindow, streamWindow, 1}
 	return true
 }
 
-// unreserve ends the reservation of a completed stream. Answers of the stream that the peer has not
-// accepted yet then count as ordinary answers to the peer. A peer that accepts no answers can
-// therefore open no more streams.
+// unreserve ends the reservation of a completed stream. Answers of the stream that the peer has
+// not accepted yet count, from then on, as ordinary answers to the peer.
 func (n *Node) unreserve(peer *btl.Endpoint, s *stream) {
 	n.runMu.Lock()
 	defer n.runMu.Unlock()
@@ -52,7 +50,7 @@ type streamRoom struct {
 	over        bool
 }
 
-// answered changes the number of answers that the transport has not accepted.
+// answered adds to the number and the bytes of answers that the transport has not accepted.
 func (r *streamRoom) answered(answers int, bytes int64) {
 	r.sending += answers
 	r.answerBytes += bytes
@@ -65,11 +63,11 @@ type place struct {
 	of     int // index of streamRoom.free
 }
 
-// lives reports whether p belongs to a stream that has not ended. The caller of lives, take and
-// giveBack holds runMu.
+// lives reports whether p belongs to a stream that has not ended. The callers of the methods
+// lives, take and giveBack hold runMu.
 func (p place) lives() bool { return p.stream != nil && !p.stream.over }
 
-// take starts to use a reserved call. take returns false if no reserved call is free.
+// take starts to use a reserved call.
 func (p place) take() bool {
 	if p.stream == nil || p.stream.free[p.of] == 0 {
 		return false
@@ -80,8 +78,8 @@ func (p place) take() bool {
 
 func (p place) giveBack() { p.stream.free[p.of]++ }
 
-// hold adds the reservations of streams to the counts of all peers, or removes them if the number
-// of streams is negative. The caller holds runMu.
+// hold adds the reservations of the given number of streams to the counts of all peers, or
+// removes reservations if the number is negative. The caller holds runMu.
 func (n *Node) hold(c *caller, streams int) {
 	c.reserved += streams * streamCalls
 	c.running += streams * streamCalls
@@ -91,8 +89,8 @@ func (n *Node) hold(c *caller, streams int) {
 	n.requestBytes += int64(streams) * streamBytes
 }
 
-// lends returns the reserved call for a request of a stream, or the zero value for any other
-// request.
+// lends returns the reserved call for a request of a stream, or the zero value for a request of
+// no stream.
 func (n *Node) lends(peer *btl.Endpoint, method uint16, request []byte) place {
 	h, ok := getStreamHead(request)
 	if !ok || h.op < streamPush || h.op > streamEnd || len(request) > streamMsgBytes ||

@@ -67,12 +67,12 @@ type Config struct {
 	// that uses most of the memory loses its bytes, and its Reads fail.
 	GoneBytes int64
 	// TotalBytes bounds the buffers of received bytes of all Conns that have not ended,
-	// WindowBytesMax to 1<<40; 0 means 1024 times WindowBytes, but not less than WindowBytesMax.
-	// Each buffer is allocated up to the window of its Conn as bytes arrive. When TotalBytes is
-	// exceeded, the Node frees the buffers without unread bytes. If more than seven eighths of
-	// TotalBytes are still in use, the Node aborts the endpoint that uses the most memory among the
-	// endpoints of the host that uses the most memory, and so on. The bytes of these Conns that
-	// were received in order can still be read, within GoneBytes.
+	// WindowBytesMax to 1<<40 bytes. A TotalBytes of 0 means 1024 times WindowBytes, but not less
+	// than WindowBytesMax. Each buffer is allocated up to the window of its Conn as bytes arrive.
+	// When TotalBytes is exceeded, the Node frees the buffers without unread bytes. If more than
+	// seven eighths of TotalBytes remain in use, the Node aborts the endpoint that uses the most
+	// memory among the endpoints of the host that uses the most memory, and repeats this. The
+	// bytes that an aborted Conn has received in order can still be read, within GoneBytes.
 	TotalBytes int64
 }
 

@@ -44,7 +44,6 @@ type request struct {
 	beginRead, beginWrite func(*btl.Module, runner.Waker) error // the methods, made once
 }
 
-// requests is the pool of requests of ended Reads and Writes.
 var requests = sync.Pool{New: func() any {
 	q := &request{}
 	q.beginRead, q.beginWrite = q.read, q.write
@@ -58,8 +57,7 @@ func (c *Conn) request(b []byte) *request {
 	return q
 }
 
-// end returns a request to the pool, and returns the results of its call. A failed request is not
-// pooled, because an ended Runner may still refer to it.
+// end returns a request to the pool, and returns the results of its call.
 func (q *request) end(op string, err error) (int, error) {
 	n, c := q.n, q.conn
 	if err != nil {
@@ -91,11 +89,11 @@ func (q *request) read(_ *btl.Module, w runner.Waker) error {
 }
 
 // Write writes all of b, and the caller may change b after Write has returned. Write waits while
-// the peer's window has no room for more bytes. A Write of more bytes than are in flight also waits
-// until the peer's transport has acknowledged the first bytes, which are sent without a copy,
-// unless the Conn has a write deadline. If Close or a new deadline ends a Write whose bytes are
-// sent without a copy, the Write returns only when these bytes are acknowledged, or when the peer
-// is given up (btl.Config.PeerTimeout).
+// the peer's window has no room for more bytes. A Write of more bytes than are in flight sends
+// its first bytes without a copy, and waits until the peer's transport has acknowledged these
+// bytes, unless the Conn has a write deadline. If Close or a new deadline ends a Write whose
+// bytes are sent without a copy, the Write returns only when these bytes are acknowledged, or
+// when the peer is given up (btl.Config.PeerTimeout).
 //
 // A single Write sends its bytes before it returns. A Write of up to 4 KiB within 10 us after the
 // previous one belongs to a burst, and its bytes are buffered. The buffered bytes are sent when the
@@ -144,11 +142,12 @@ func (q *request) write(_ *btl.Module, w runner.Waker) error {
 	return nil
 }
 
-// Close closes both directions. Bytes that were already written are still sent, and all bytes that
-// were not read are dropped. Pending and later calls of the Conn return net.ErrClosed.
+// Close closes both directions. Bytes that were written before Close are still sent, and all
+// bytes that were not read are dropped. Pending and later calls of the Conn return net.ErrClosed.
 func (c *Conn) Close() error { return c.do("close", c.close) }
 
-// CloseWrite ends the stream to the peer. The peer reads all bytes written before, and then io.EOF.
+// CloseWrite ends the stream to the peer. The peer reads all bytes written before CloseWrite, and
+// then io.EOF.
 func (c *Conn) CloseWrite() error { return c.do("close", c.closeWrite) }
 
 // CloseRead drops unread and later bytes. The peer's Writes end with ErrStopped.
@@ -233,7 +232,6 @@ func (d *deadline) set(c *Conn, t time.Time) {
 	}
 	life := d.life
 	d.timer = time.AfterFunc(left, func() {
-		// If the Runner has ended, Do fails, and all calls of the Conn have already ended.
 		_ = c.n.r.Do(context.Background(), func(*btl.Module) error {
 			if d.life == life {
 				d.pass(c)
@@ -251,7 +249,8 @@ func (d *deadline) stop() {
 	}
 }
 
-// pass ends the pending calls of the direction after its deadline has passed.
+// pass ends the pending calls for one direction of a Conn after the deadline of this direction
+// has passed.
 func (d *deadline) pass(c *Conn) {
 	d.passed = true
 	c.shutWrites()

@@ -10,9 +10,9 @@
 //	CloseWrite -- fin (length) ------------------------------>| EOF
 //	  |<---------------------------------------------- stop --+ CloseRead
 //
-// Close sends both a fin and a stop message. A message is one fragment, and begins with a header of
-// 16 bytes in little-endian order. Each row gives the offset, the size in bytes, and the meaning of
-// a field.
+// Close sends both a fin and a stop message. A message is one fragment, and begins with a header
+// of 16 bytes in little-endian order. Each row of the table gives the offset, the size in bytes,
+// and the meaning of a field in the header of a message.
 //
 //	0  1  kind (open 1, accept 2, refuse 3, data 4, credit 5, fin 6, stop 7)
 //	1  1  1 if the sender of the message has dialed and chosen the id, or 0
@@ -22,10 +22,10 @@
 //	16    bytes of a data message, or name of the service of an open message
 //
 // Fragments may arrive in another order than sent, and the receiver sorts the bytes of the stream
-// by the offsets in the data messages. A limit that arrives late does no harm, because limits only
-// grow. A side has at most inFlightMax data fragments of a Conn in flight, which also limits the
-// number of gaps in the received bytes. Messages for a Conn that has ended are dropped. A message
-// that violates the protocol ends the endpoint.
+// by the offsets in the data messages. A window limit that arrives late does no harm, because
+// window limits only grow. A side has at most inFlightMax data fragments of a Conn in flight,
+// which also limits the number of gaps in the received bytes. Messages for a Conn that has ended
+// are dropped. A message that violates the protocol of package conn ends the endpoint.
 //
 // Small Writes in a burst are buffered and sent together (see writebuffer.go). The first buffered
 // Write starts a goroutine that sends the buffered bytes when the writing goroutine blocks. A Read

@@ -3,14 +3,14 @@ package conn
 import "slices"
 
 // growth is the state of the window of an incoming direction. The window doubles when the sender
-// has used up a limit and the reader then waits for more bytes, because the path needs a larger
-// window.
+// has used up a window limit while the reader waits for more bytes, because the path needs a
+// larger window.
 //
-// Neither a slow reader nor a peer that sends less than its limit makes the window grow. At least a
-// window of bytes must be read between two doublings. No window grows, and grown windows shrink
-// back, while more than busyConnsMax Conns transfer data, because these Conns together already fill
-// the path. A single growth of a window uses at most a quarter of the bytes of GrowthBytes that are
-// left.
+// Neither a slow reader nor a peer that sends less than its window limit makes the window grow.
+// At least a window of bytes must be read between two doublings. No window grows, and grown
+// windows shrink back, while more than busyConnsMax Conns transfer data, because these Conns
+// together already fill the path. A single growth of a window uses at most a quarter of the bytes
+// of GrowthBytes that are left.
 type growth struct {
 	window uint64             // bytes that the Conn may hold unread
 	since  uint64             // bytes read when the window last grew
@@ -58,20 +58,21 @@ func (p *company) note(g *growth, bytes int) {
 // many reports whether so many Conns are busy that no window may grow.
 func (p *company) many() bool { return max(p.busy, p.before) > busyConnsMax }
 
-// limitsKept is the usual maximum number of limits in flight, which differ by a quarter of a window
-// each.
+// limitsKept is the usual maximum number of window limits in flight, which differ by a quarter of
+// a window each.
 const limitsKept = 6
 
-// tell stores a limit that is sent to the peer.
+// tell records a window limit that is sent to the peer.
 func (c *Conn) tell(limit uint64) {
 	copy(c.limits[1:], c.limits[:])
 	c.limits[0], c.told = limit, limit
 }
 
-// mayGrow records whether the received bytes, which end at offset end, have used up a limit.
+// mayGrow records whether the received bytes, which end at offset end, have used up a window
+// limit.
 func (g *growth) mayGrow(end uint64) { g.usedUp = g.usedUp || slices.Contains(g.limits[:], end) }
 
-// grow doubles the window if the condition for growth is fulfilled.
+// grow doubles the receive window of a Conn if the condition for growth is fulfilled.
 func (c *Conn) grow() {
 	cfg := &c.n.cfg
 	if !c.usedUp || c.read != c.next || c.read-c.since < c.window {
@@ -85,8 +86,8 @@ func (c *Conn) grow() {
 	}
 }
 
-// shrink resets the window to its initial size, if that size suffices for the unread bytes and for
-// the bytes that the peer may still send. shrink returns true if the window was reset.
+// shrink resets the window to its initial size, if the initial size suffices for the unread bytes
+// and for the bytes that the peer may still send. shrink returns true if the window was reset.
 func (c *Conn) shrink() bool {
 	least := c.n.cfg.WindowBytes
 	if c.told-c.read > uint64(least) {

@@ -8,8 +8,8 @@ import (
 
 // The messages of a large Write are sent directly from the caller's memory, without a copy. Write
 // returns only when the peer has acknowledged these messages, so that the caller may change the
-// memory after Write has returned. The last bytes of a Write, as many as are in flight, are copied,
-// so that Write does not wait for the acknowledgements of the latest messages:
+// memory after Write has returned. The last bytes of a Write, as many as are in flight, are
+// copied, so that Write does not wait for the acknowledgements of the latest messages.
 //
 //	one Write:  |------------- lent -------------|--- copied ---|
 //	                                             in flight when Write returns
@@ -24,11 +24,11 @@ type lent struct {
 	done func(*btl.Fragment, error) // the method onDone, as a value made once
 }
 
-// lends reports whether the next message of a Write is sent from the caller's memory. The argument
-// rest of lends is the part of the Write that is not sent yet. lends returns true if the same Write
-// has as many further bytes as are in flight, because the message is acknowledged while these are
-// sent. For a Write with a deadline lends returns false, because such a Write must end even if the
-// peer acknowledges nothing.
+// lends reports whether the next message of a Write is sent from the caller's memory. The
+// argument rest of lends is the part of the Write that is not sent yet. lends returns true if at
+// least as many further bytes of the Write follow as are in flight, because the message is
+// acknowledged while these bytes are sent. For a Write with a deadline lends returns false,
+// because such a Write must end even if the peer acknowledges nothing.
 func (c *Conn) lends(rest []byte) bool {
 	return c.chunk > 0 && len(rest) > (c.inFlight+1)*c.chunk && c.wd.timer == nil &&
 		c.limit-c.off >= uint64(c.chunk) && c.ep.MTUBytes() > headBytes+c.chunk
@@ -63,7 +63,7 @@ func (c *Conn) lend(q *request, b []byte) (int, error) {
 	return len(b), nil
 }
 
-// takeLent returns a lent without a message.
+// takeLent returns an unused lent from the pool.
 func (n *Node) takeLent() *lent {
 	if last := len(n.lents) - 1; last >= 0 {
 		l := n.lents[last]
@@ -90,7 +90,7 @@ func (l *lent) onDone(_ *btl.Fragment, err error) {
 }
 
 // endWrite ends a Write with an error, as soon as the transport no longer reads its bytes. After
-// endWrite, the request may belong to another call.
+// endWrite, another call may use the request.
 func (q *request) endWrite(err error) {
 	q.over, q.err = true, err
 	if q.lent == 0 {

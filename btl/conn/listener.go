@@ -122,7 +122,7 @@ func (l *Listener) Close() error {
 	})
 }
 
-// Addr returns the Listener's address, whose type is Addr.
+// The result of Addr has the type Addr.
 func (l *Listener) Addr() net.Addr { return Addr{Address: l.n.local, Service: l.service} }
 
 func (l *Listener) close() {
@@ -137,7 +137,7 @@ func (l *Listener) close() {
 	l.accepts = nil
 }
 
-// take removes and returns the first Conn of the backlog.
+// take removes the Conn at index i from the backlog, and returns the Conn.
 func (l *Listener) take(i int) *Conn {
 	c := l.backlog[i]
 	l.backlog = slices.Delete(l.backlog, i, i+1)
@@ -149,13 +149,14 @@ func (l *Listener) take(i int) *Conn {
 	return c
 }
 
-// mayOffer reports whether a Conn from a host can be accepted at once or added to the backlog.
+// mayOffer reports whether a new Conn from the given host can be accepted at once or added to the
+// backlog.
 func (l *Listener) mayOffer(host string) bool {
 	free := l.n.cfg.Backlog - len(l.backlog)
 	return len(l.accepts) > 0 || free > 0 && l.of[host] <= free
 }
 
-// offer gives a Conn to a waiting Accept, or adds it to the backlog.
+// offer gives a Conn to a waiting Accept, or adds the Conn to the backlog.
 func (l *Listener) offer(c *Conn) {
 	if len(l.accepts) == 0 {
 		l.backlog = append(l.backlog, c)

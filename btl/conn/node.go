@@ -78,14 +78,14 @@ type peer struct {
 	waiting []*Conn // Conns with messages that wait for resources
 }
 
-// refusedMax is the maximum number of refusals to one peer that wait for send buffers, and the next
-// refusal ends the peer's endpoint.
+// refusedMax is the maximum number of refusals to one peer that wait for send buffers, after
+// which the peer's endpoint is ended.
 const refusedMax = 1024
 
-// New makes a Node that uses one tag of a module. The caller then calls Start, or passes the Node's
-// Layer to a Runner. Before the Runner starts, the Node belongs to the goroutine that owns the
-// module. New returns ErrConfig for an invalid configuration, and also if the tag already has a
-// handler.
+// New makes a Node that uses one tag of a module. After New, the caller calls Start, or passes
+// the Node's Layer to a Runner. Before the Runner starts, the Node belongs to the goroutine that
+// owns the module. New returns ErrConfig for an invalid configuration, and also if the tag
+// already has a handler.
 func New(m *btl.Module, cfg Config) (*Node, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.Validate(); err != nil {
@@ -105,8 +105,8 @@ func New(m *btl.Module, cfg Config) (*Node, error) {
 }
 
 // Start starts a Runner for the module, with the Node as its only layer, and returns the Runner.
-// The caller uses the Runner to connect, and must close it after the Node. The function onEvent may
-// be nil.
+// The caller of Start uses the Runner to connect, and must close the Runner after the Node. The
+// function onEvent may be nil.
 func (n *Node) Start(cfg runner.Config, onEvent func(*btl.Endpoint, btl.Event, error),
 ) *runner.Runner {
 	return runner.New(n.m, cfg, onEvent, n.Layer())
@@ -161,7 +161,8 @@ func (n *Node) Close(ctx context.Context) error {
 // closeGrace is the time for which Close waits for peers that accept no bytes.
 const closeGrace = time.Second
 
-// unsent is the number of unsent bytes, plus the number of Conns with other unsent messages.
+// unsent returns the number of unsent bytes, plus the number of Conns with unsent control
+// messages.
 func (n *Node) unsent() (count int) {
 	for _, c := range n.conns {
 		count += len(c.buffer.unsent())
@@ -315,7 +316,8 @@ func (n *Node) remove(c *Conn) {
 	}
 }
 
-// leave removes an ended Conn, and keeps the bytes received in order until they are read.
+// leave removes an ended Conn from the Node's tables, and keeps the bytes received in order until
+// the application has read them.
 func (n *Node) leave(c *Conn) {
 	n.remove(c)
 	c.early = nil
@@ -344,7 +346,8 @@ func (c *Conn) forget() {
 	}
 }
 
-// countGone notes that gone no longer has a Conn.
+// countGone subtracts a Conn from the number of ended Conns with unread bytes of its peer
+// address.
 func (n *Node) countGone(c *Conn) {
 	if n.goneOf[c.remote.Address]--; n.goneOf[c.remote.Address] == 0 {
 		delete(n.goneOf, c.remote.Address)
@@ -384,7 +387,7 @@ func (n *Node) lost(ep *btl.Endpoint, err error) {
 	delete(n.peers, ep)
 }
 
-// room sends the pending messages of an endpoint when send buffers are free again.
+// room sends the pending messages of an endpoint when send buffers have become free.
 func (n *Node) room(ep *btl.Endpoint) {
 	p := n.peers[ep]
 	if p == nil {

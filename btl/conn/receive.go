@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// incoming is the direction of a Conn from the peer to this side. The received bytes are stored in
-// a ring buffer:
+// incoming is the state of a Conn for the direction from the peer to this side. The received
+// bytes are stored in a ring buffer:
 //
 //	read            next               early[0]                 told
 //	 |--- unread ----|       gap       |---------|     gap       |
@@ -33,8 +33,8 @@ type span struct{ from, to uint64 }
 const (
 	// inFlightMax is the maximum number of data fragments of a Conn that one side has in flight.
 	inFlightMax = 64
-	// earlyMax is the maximum number of received ranges after gaps. The number of received ranges
-	// may exceed inFlightMax, because fragments after an unacknowledged one may already be
+	// earlyMax is the maximum number of received ranges after gaps. There may be more than
+	// inFlightMax received ranges, because fragments after an unacknowledged one may already be
 	// acknowledged.
 	earlyMax = 2 * inFlightMax
 	// ringBytesMin is the minimum size of the ring buffer.
@@ -163,7 +163,7 @@ func (c *Conn) serveReaders() {
 	}
 }
 
-// mayRead returns nil if a Read may still get bytes, and otherwise the error of a Read.
+// mayRead returns nil if a Read may still get bytes, or else the error that the Read returns.
 func (c *Conn) mayRead() error {
 	switch {
 	case c.closed:
@@ -211,7 +211,7 @@ func (c *Conn) closeRead() {
 // whole reports whether all bytes of the stream have been received.
 func (c *Conn) whole() bool { return c.ended && c.next == c.end }
 
-// credit returns the present limit for the peer, and whether the limit must be sent now.
+// credit returns the present window limit for the peer, and whether the limit must be sent now.
 func (c *Conn) credit() (limit uint64, due bool) {
 	if c.deaf || c.ended {
 		return 0, false
@@ -225,7 +225,6 @@ func (c *Conn) credit() (limit uint64, due bool) {
 	return limit, limit-c.told >= c.window/4
 }
 
-// pop removes the first request of a queue.
 func pop(q []*request) []*request {
 	q[0] = nil
 	if len(q) == 1 {

@@ -8,7 +8,7 @@ import (
 	"gobtl/btl"
 )
 
-// outgoing is the direction of a Conn from this side to the peer.
+// outgoing is the state of a Conn for the direction from this side to the peer.
 type outgoing struct {
 	off      uint64 // number of bytes sent
 	limit    uint64 // number of bytes that may be sent
@@ -183,8 +183,7 @@ func (c *Conn) sendSome(b []byte) (int, error) {
 	return n, nil
 }
 
-// chunkBytes returns the maximum number of the stream's bytes in one message. If one packet holds
-// nearly as much as the largest message, a message fills exactly one packet.
+// chunkBytes returns the maximum number of the stream's bytes in one message.
 func chunkBytes(limits btl.Limits) int {
 	if packet := limits.SegmentBytes - headBytes; packet >= chunkBytesMax/2 {
 		return min(packet, chunkBytesMax)
@@ -232,7 +231,7 @@ func (c *Conn) onSent(_ *btl.Fragment, err error) {
 	c.advance()
 }
 
-// mayWrite returns nil if bytes may be written, and otherwise the error of a Write.
+// mayWrite returns nil if bytes may be written, or else the error that a Write returns.
 func (c *Conn) mayWrite() error {
 	switch {
 	case c.closed || c.finished:

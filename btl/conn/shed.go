@@ -9,14 +9,14 @@ import (
 // errTotal means that the buffers of all Conns have exceeded Config.TotalBytes.
 var errTotal = errors.New("conn: unread bytes exceed TotalBytes")
 
-// count notes the size of the Conn's ring buffer, which Config.TotalBytes bounds.
+// count records the size of the Conn's ring buffer, which Config.TotalBytes bounds.
 func (c *Conn) count(bytes int) {
 	c.n.held += int64(bytes - c.held)
 	c.held = bytes
 }
 
-// shed frees memory after the buffers of all Conns have exceeded TotalBytes. An eighth of
-// TotalBytes is then free, so that the walk over all Conns is rare.
+// shed frees memory after the buffers of all Conns have exceeded TotalBytes. shed frees an
+// additional eighth of TotalBytes, so that the search through all Conns is rare.
 func (n *Node) shed() {
 	for _, c := range n.conns {
 		if c.read == c.next && len(c.early) == 0 {

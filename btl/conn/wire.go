@@ -29,7 +29,7 @@ const (
 	serviceBytes = 255 // at most
 )
 
-// head is the header of a message; doc.go describes its bytes.
+// head is the header of a message, whose bytes are described in doc.go.
 type head struct {
 	kind   kind
 	mine   bool // the sender of the message has chosen the id

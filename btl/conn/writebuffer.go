@@ -5,10 +5,9 @@ import (
 	"time"
 )
 
-// writeBuffer holds the bytes of small Writes that are not sent yet. A small Write soon after the
-// previous one is buffered without use of the module (see Write).
-// The buffered bytes are sent when a call of any Conn of the Node owns the module, when the peer
-// grants credit, or when the goroutine that the first buffered Write has started runs.
+// writeBuffer holds the bytes of small Writes that are not sent yet. The buffered bytes are sent
+// when a call of any Conn of the Node owns the module, when the peer grants credit, or when the
+// goroutine that the first buffered Write has started runs.
 type writeBuffer struct {
 	mu      sync.Mutex
 	shut    bool  // no Write is buffered: writing fails, or may fail
@@ -25,8 +24,7 @@ type writeBuffer struct {
 const (
 	// bufferBytes is the maximum number of bytes that are written and not sent.
 	bufferBytes = 64 << 10
-	// smallBytesMax is the size of the largest Write that is buffered. Copying up to smallBytesMax
-	// bytes costs less than a use of the module.
+	// smallBytesMax is the size of the largest Write that is buffered.
 	smallBytesMax = 4 << 10
 	// burstGapNs is the largest time between two Writes of one burst, in nanoseconds, and is about
 	// the time of one send.
@@ -152,8 +150,8 @@ func (d *dirty) take() []*Conn {
 	return d.taken
 }
 
-// done returns true if no Conn has buffered bytes, and records that the goroutine that sends the
-// bytes ends.
+// done returns true if no Conn has buffered bytes, and in this case records that the goroutine
+// that sends buffered bytes ends.
 func (d *dirty) done() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -14,20 +14,20 @@
 // is the kind (data 1, hello 2, limit 3), and the other bytes are 0. The header is followed by one
 // of the following contents, with little-endian numbers of 8 bytes:
 //   - A data message contains the message of Send.
-//   - A limit contains the number of bytes that the peer may send since the beginning, and the
-//     number of bytes that the queue holds at most.
-//   - A hello contains nothing, or, if a message of more than three quarters of the window waits,
-//     the number of bytes that were sent.
+//   - A limit contains the number of bytes that the peer may send, counted from the beginning,
+//     and the maximum number of bytes that the queue holds.
+//   - A hello is empty, or contains the number of bytes sent so far if a message of more than
+//     three quarters of the window waits.
 //
 // A message counts as its length plus overheadBytes. Messages may arrive in another order than
-// sent, and a limit that arrives late does no harm, because limits only grow. If a peer exceeds its
-// limit, which Send never does, the message is dropped and the peer's endpoint is ended. Malformed
-// messages are dropped silently.
+// sent, and a limit on bytes that arrives late does no harm, because such limits only grow. If a
+// peer exceeds its limit on bytes, which Send never does, the message is dropped and the peer's
+// endpoint is ended. Malformed messages are dropped silently.
 //
-// The received messages of one peer use at most Config.Bytes, those of all connected peers use
-// at most Config.TotalBytes, and those of all ended endpoints use at most Config.GoneBytes. A
-// peer that reconnects repeatedly may fill GoneBytes. To prevent lost messages, take the
-// messages of ended endpoints in time, or refuse such peers with btl.Module.Admit.
+// The received messages of one peer use at most Config.Bytes, those of all connected peers use at
+// most Config.TotalBytes, and those of all ended endpoints use at most Config.GoneBytes. A peer
+// that reconnects repeatedly may fill GoneBytes, so take the messages of ended endpoints in time,
+// or refuse such peers with btl.Module.Admit.
 //
 // Any goroutine may use a Queue after its Runner was created. Start creates a Runner for the Queue
 // alone. If several layers (Queue, call.Node, conn.Node) share a module, pass the Layer of each of

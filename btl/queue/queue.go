@@ -14,7 +14,7 @@ import (
 	"gobtl/internal/kept"
 )
 
-// Errors of the package; test for them with errors.Is.
+// The errors below can be tested with errors.Is.
 var (
 	// ErrTooLarge means that the message exceeds the size of the peer's queue.
 	ErrTooLarge = errors.New("queue: message is larger than a queue")
@@ -29,14 +29,14 @@ type Config struct {
 	// Tag is the module's tag for the Queue, 0 to btl.TagMax. Both sides must use the same tag.
 	Tag btl.Tag
 	// Bytes is the maximum size of the messages of one peer that wait for Take, 1024 to 1<<40
-	// bytes. A Bytes of 0 means 4 MiB. Each message counts as its length plus 64 bytes. The limit
-	// is that of the receiver's Queue.
+	// bytes. A Bytes of 0 means 4 MiB. Each message counts as its length plus 64 bytes. Bytes
+	// limits the messages that this Queue receives.
 	Bytes int64
-	// TotalBytes bounds the messages of all connected peers together that wait to be taken, Bytes
-	// to 1<<40; 0 means 64 times Bytes. Each message counts 64 bytes more than its length. When
-	// TotalBytes is exceeded, the Queue aborts the endpoint that holds the most bytes among the
-	// endpoints of the host that holds the most bytes. The messages of the aborted endpoint can
-	// still be taken, within GoneBytes.
+	// TotalBytes bounds the messages of all connected peers together that wait for Take, Bytes to
+	// 1<<40 bytes. A TotalBytes of 0 means 64 times Bytes. Each message counts 64 bytes more than
+	// its length. When TotalBytes is exceeded, the Queue aborts the endpoint that holds the most
+	// bytes among the endpoints of the host that holds the most bytes. The messages of the
+	// aborted endpoint can still be taken, within GoneBytes.
 	TotalBytes int64
 	// GoneBytes is the maximum size of the messages of ended endpoints that wait for Take, up to
 	// 1<<40 bytes. A GoneBytes of 0 means eight times Bytes. Each ended endpoint counts as 4096
@@ -144,14 +144,13 @@ func New(m *btl.Module, cfg Config) (*Queue, error) {
 		gone: kept.New[*inbox](cfg.GoneBytes),
 	}
 	q.open, q.end = context.WithCancel(context.Background())
-	// A message larger than Config.Bytes is refused before memory is allocated for it.
 	most := uint32(min(cfg.Bytes+headBytes, math.MaxUint32))
 	return q, m.HandleUpTo(cfg.Tag, most, q.receive)
 }
 
 // Start starts a Runner for the module, with the Queue as its only layer, and returns the Runner.
-// The caller uses the Runner to connect, and must close it after the Queue. The function onEvent
-// may be nil.
+// The caller of Start uses the Runner to connect, and must close the Runner after the Queue. The
+// function onEvent may be nil.
 func (q *Queue) Start(cfg runner.Config, onEvent func(*btl.Endpoint, btl.Event, error),
 ) *runner.Runner {
 	return runner.New(q.m, cfg, onEvent, q.Layer())
@@ -190,8 +189,8 @@ func (q *Queue) receive(peer *btl.Endpoint, _ btl.Tag, data []byte) {
 	}
 }
 
-// noteWaits records that a peer, which has sent the given number of bytes in total, waits until all
-// these bytes are taken.
+// noteWaits records that a peer, which has sent the given number of bytes in total, waits until
+// Take has returned all these bytes.
 func (q *Queue) noteWaits(peer *btl.Endpoint, sent uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -201,15 +200,16 @@ func (q *Queue) noteWaits(peer *btl.Endpoint, sent uint64) {
 	}
 }
 
-// due reports whether a new limit must be sent to the peer. A new limit is due if a part of the
-// window was taken, or if the peer waits and all received messages were taken.
+// due reports whether a new limit on bytes must be sent to the peer. A new limit is due if Take
+// has returned a part of the window, or if the peer waits and Take has returned all received
+// messages.
 func (in *inbox) due(window int64) bool {
 	untold := in.taken - in.told
 	return !in.ended && (untold >= window/limitParts ||
 		untold > 0 && in.waits > in.told && len(in.messages) == 0)
 }
 
-// inbox returns the inbox of a peer, which it makes if there is none. The caller holds q.mu.
+// inbox returns the inbox of a peer, and makes the inbox if there is none. The caller holds q.mu.
 func (q *Queue) inbox(peer *btl.Endpoint) *inbox {
 	in := q.from[peer]
 	if in == nil {
@@ -271,7 +271,7 @@ func (q *Queue) most() (most *inbox) {
 	return most
 }
 
-// held returns the number of bytes that wait to be taken.
+// held returns the number of received bytes that wait for Take.
 func (in *inbox) held() int64 { return in.received - in.taken }
 
 // wake makes all waiting calls of Take check whether a message has arrived. The caller holds q.mu.
@@ -301,8 +301,8 @@ func (q *Queue) lost(ep *btl.Endpoint) {
 	}
 }
 
-// leave moves the messages of an endpoint that ends to those that are kept up to GoneBytes. The
-// caller holds q.mu.
+// leave moves the messages of an ending endpoint to the messages that are kept up to GoneBytes.
+// The caller holds q.mu.
 func (q *Queue) leave(in *inbox) {
 	delete(q.from, in.peer)
 	q.held -= in.held()

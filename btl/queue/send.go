@@ -21,7 +21,7 @@ type sender struct {
 	waiting []*waiter // Sends that wait for a larger limit, first come first
 }
 
-// waiter is a Send that waits for a larger limit.
+// waiter is a Send that waits until the peer raises its limit on bytes.
 type waiter struct {
 	cost  int64
 	waker runner.Waker
@@ -37,9 +37,9 @@ func (s *sender) end(err error) {
 
 // Send puts a copy of data into the peer's queue, and returns when the transport has accepted the
 // message. If the queue is full, Send waits until the peer has taken enough messages. If ctx is
-// cancelled first, the message is not sent. Send returns ErrTooLarge, btl.ErrTooLarge if data
-// exceeds the size limit of a fragment, ErrClosed, the error of the endpoint, or the error of ctx.
-// If the peer has no Queue with the same tag, Send waits until ctx is cancelled.
+// cancelled while Send waits, the message is not sent. Send returns ErrTooLarge, btl.ErrTooLarge
+// if data exceeds the size limit of a fragment, ErrClosed, the error of the endpoint, or the
+// error of ctx. If the peer has no Queue with the same tag, Send waits until ctx is cancelled.
 func (q *Queue) Send(ctx context.Context, peer *btl.Endpoint, data []byte) error {
 	if ctx == nil {
 		return btl.ErrContext
@@ -60,7 +60,7 @@ func (q *Queue) Send(ctx context.Context, peer *btl.Endpoint, data []byte) error
 	return err
 }
 
-// begin starts a Send, which proceeds at once or waits for a larger limit.
+// begin starts a Send, which proceeds at once or waits until the peer raises its limit on bytes.
 func (q *Queue) begin(peer *btl.Endpoint, w *waiter, waker runner.Waker) error {
 	if q.isClosed() {
 		return ErrClosed
@@ -85,9 +85,10 @@ func (q *Queue) begin(peer *btl.Endpoint, w *waiter, waker runner.Waker) error {
 	return nil
 }
 
-// goOn wakes the Sends that the limit allows. The peer sends a new limit only after a quarter of
-// its window was taken, and the next Send may need a smaller increase of the limit. A hello message
-// then asks the peer for its present limit.
+// goOn wakes the Sends that the peer's limit on bytes allows. The peer raises its limit only
+// after Take has returned a quarter of its window, and the next Send may need a smaller raise.
+// For a Send that needs nearly the whole window, goOn sends a hello message, which asks the peer
+// for its present limit.
 func (q *Queue) goOn(peer *btl.Endpoint, s *sender) {
 	s.goOn()
 	if len(s.waiting) > 0 && s.known && s.said != s.sent &&
@@ -128,7 +129,7 @@ func (s *sender) goOn() {
 	}
 }
 
-// allow records a limit received from the peer.
+// allow records a limit on bytes received from the peer.
 func (q *Queue) allow(peer *btl.Endpoint, limit, window uint64) {
 	if s := q.to[peer]; s != nil && limit < 1<<62 && window < 1<<62 {
 		s.known, s.window = true, int64(window)

@@ -50,7 +50,7 @@ func (q *Queue) Take(ctx context.Context, peer *btl.Endpoint) (Message, error) {
 	}
 }
 
-// over returns the reason why no more messages will arrive, or nil if messages may still arrive.
+// over returns the reason why no more messages will arrive, or nil if messages may arrive.
 func (q *Queue) over(ctx context.Context, peer *btl.Endpoint) error {
 	if q.isClosed() {
 		return ErrClosed
@@ -62,8 +62,8 @@ func (q *Queue) over(ctx context.Context, peer *btl.Endpoint) error {
 }
 
 // next removes and returns a message, if there is one. The result tell of next reports whether a
-// new limit must be sent to the message's peer. If there is no message, the channel more is closed
-// when a message may have arrived.
+// new limit on bytes must be sent to the message's peer. If next finds no message, the channel
+// more is closed when a message may have arrived.
 func (q *Queue) next(peer *btl.Endpoint) (msg Message, tell bool, more chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -90,14 +90,14 @@ func (q *Queue) next(peer *btl.Endpoint) (msg Message, tell bool, more chan stru
 	return msg, false, q.more
 }
 
-// tell sends a peer its limit. Only the driving goroutine may call tell.
+// tell sends a peer its limit on bytes. Only the driving goroutine may call tell.
 func (q *Queue) tell(peer *btl.Endpoint) {
 	q.say(q.telling, peer, func() error { return q.sendLimit(peer) })
 }
 
-// say calls send, which sends a control message. If no send buffer is free, a goroutine waits and
-// calls send again, at most one goroutine for each peer in each map. Only the goroutine that drives
-// the module may call say.
+// say calls send, which sends a control message. If no send buffer is free, say starts a
+// goroutine that waits and calls send again, at most one goroutine for each peer in each map.
+// Only the goroutine that drives the module may call say.
 func (q *Queue) say(waits map[*btl.Endpoint]bool, peer *btl.Endpoint, send func() error) {
 	if waits[peer] || !errors.Is(send(), btl.ErrAgain) || q.open.Err() != nil {
 		return
@@ -106,7 +106,6 @@ func (q *Queue) say(waits map[*btl.Endpoint]bool, peer *btl.Endpoint, send func(
 	q.work.Add(1)
 	go func() {
 		defer q.work.Done()
-		// The wait for a send buffer ends with the endpoint, the Queue, or the Runner.
 		_ = q.r.DoFor(q.open, peer, func(*btl.Module) error {
 			err := send()
 			if err == nil {
@@ -121,7 +120,7 @@ func (q *Queue) say(waits map[*btl.Endpoint]bool, peer *btl.Endpoint, send func(
 	}()
 }
 
-// sendLimit sends a peer its limit. The calling goroutine must own the module.
+// sendLimit sends a peer its limit on bytes. The calling goroutine must own the module.
 func (q *Queue) sendLimit(peer *btl.Endpoint) error {
 	taken := q.takenOf(peer)
 	var body [limitBytes]byte
@@ -147,10 +146,11 @@ func (q *Queue) takenOf(peer *btl.Endpoint) int64 {
 	return 0
 }
 
-// Close ends waiting Sends and Takes with ErrClosed. Messages that were received before can still
-// be taken, and later messages are dropped. Close waits until the Queue's own goroutines have
-// ended, or until ctx is cancelled. If ctx is cancelled first, Close returns the error of ctx, and
-// the goroutines end with the Runner. Close does not close the Runner.
+// Close ends waiting Sends and Takes with ErrClosed. Messages that were received before Close can
+// be taken after Close, and later messages are dropped. Close waits until the Queue's own
+// goroutines have ended, or until ctx is cancelled. If ctx is cancelled while Close waits, Close
+// returns the error of ctx, and the goroutines end with the Runner. Close does not close the
+// Runner.
 func (q *Queue) Close(ctx context.Context) error {
 	if ctx == nil {
 		return btl.ErrContext

@@ -18,7 +18,7 @@ func (r *Runner) Do(ctx context.Context, fn func(m *btl.Module) error) error {
 }
 
 // DoFor works like Do, for a function that uses only one endpoint. If fn returns ErrAgain, only
-// calls for that endpoint wait behind this call.
+// calls for the same endpoint wait until fn has succeeded.
 func (r *Runner) DoFor(ctx context.Context, ep *btl.Endpoint, fn func(m *btl.Module) error) error {
 	if err := r.mine(ep); err != nil {
 		return err
@@ -28,9 +28,9 @@ func (r *Runner) DoFor(ctx context.Context, ep *btl.Endpoint, fn func(m *btl.Mod
 	return r.run(ctx, c)
 }
 
-// Connect returns the endpoint for a module's name after the endpoint is connected, or the error of
-// the attempt. If ctx is cancelled first, the attempt continues, and a later Connect returns the
-// same endpoint.
+// Connect returns the endpoint for a module's name after the endpoint is connected, or the error
+// of the attempt. If ctx is cancelled while Connect waits, the attempt continues, and a later
+// Connect returns the same endpoint.
 func (r *Runner) Connect(ctx context.Context, name []byte) (*btl.Endpoint, error) {
 	c := r.newCall(callConnect)
 	c.name = append([]byte(nil), name...)
@@ -69,7 +69,8 @@ func (r *Runner) Send(ctx context.Context, ep *btl.Endpoint, tag btl.Tag, data [
 }
 
 // Put writes data into the peer's memory region at an offset, and returns when the bytes are
-// written. If ctx is cancelled first, Put returns ErrInUse, and the transport may still read data.
+// written. If ctx is cancelled while Put waits, Put returns ErrInUse, and the transport may still
+// read data.
 func (r *Runner) Put(ctx context.Context, ep *btl.Endpoint, data []byte, target btl.Handle,
 	offset uint64,
 ) error {
@@ -109,10 +110,10 @@ func (r *Runner) Flush(ctx context.Context, ep *btl.Endpoint) error {
 	return r.run(ctx, c)
 }
 
-// Await runs begin with the module, as Do does, and waits until a callback calls Wake on the Waker
-// that begin has received. Await returns the error passed to Wake, or the error of begin. For
-// example, begin sends a request and stores the Waker, and the message handler for the answer calls
-// Wake. If ctx is cancelled first, later calls of Wake have no effect.
+// Await runs begin with the module, as Do does, and waits until a callback calls Wake on the
+// Waker that begin has received. Await returns the error passed to Wake, or the error of begin.
+// For example, begin sends a request and stores the Waker, and the message handler for the answer
+// calls Wake. If ctx is cancelled while Await waits, later calls of Wake have no effect.
 func (r *Runner) Await(ctx context.Context, begin func(m *btl.Module, w Waker) error) error {
 	c := r.newCall(callAwait)
 	c.await = begin
@@ -140,7 +141,6 @@ type Waker struct {
 // Wake makes Await return err. Wake may be called only in callbacks and in functions given to Do.
 // Only the first call of Wake has an effect.
 func (w Waker) Wake(err error) {
-	// A call for which begin returned ErrAgain is queued, and will get another Waker.
 	if c := w.c; c != nil && c.life.Load() == w.life &&
 		(c.pending || c.state.Load()&callBeginning != 0) {
 		c.end(err)
@@ -166,7 +166,7 @@ func (r *Runner) Start(ctx context.Context, ep *btl.Endpoint, tag btl.Tag, data 
 	return r.launch(ctx, c)
 }
 
-// StartPut does what Start does, for a Put.
+// StartPut begins a Put without waiting, as Start begins a Send.
 func (r *Runner) StartPut(ctx context.Context, ep *btl.Endpoint, data []byte, target btl.Handle,
 	offset uint64,
 ) (Pending, error) {
@@ -203,10 +203,10 @@ func (p Pending) Done() bool { return p.over() || p.c.ended() }
 // value.
 func (p Pending) over() bool { return p.c == nil || p.c.uses.Load() != p.use }
 
-// Wait waits until the operation has ended, and returns its error. If ctx is cancelled first, Wait
-// returns the error of ctx, the transport may still use the caller's memory, and Wait must be
-// called again. Only one goroutine at a time may call Wait. If Wait has already returned the
-// result, Wait returns ErrState.
+// Wait waits until the operation has ended, and returns its error. If ctx is cancelled while Wait
+// waits, Wait returns the error of ctx, the transport may still use the caller's memory, and Wait
+// must be called again. Only one goroutine at a time may call Wait. If Wait has already returned
+// the result, Wait returns ErrState.
 func (p Pending) Wait(ctx context.Context) error {
 	if p.over() {
 		return btl.ErrState
@@ -221,10 +221,10 @@ func (p Pending) Wait(ctx context.Context) error {
 	return r.await(ctx, c, !c.ended() && r.wantToken())
 }
 
-// Yield makes the goroutine that drives the module yield its CPU after the present poll. A callback
-// calls Yield when it has started or woken a goroutine that should run at once. After Yield, the
-// woken goroutine runs on the same thread, and the next poll serves its calls. Yield may be called
-// only in callbacks and in functions given to Do.
+// Yield makes the goroutine that drives the module yield its CPU after the present poll. A
+// callback calls Yield when it has started or woken a goroutine that should run at once. After
+// Yield, the woken goroutine runs on the same thread, and the next poll serves the calls of that
+// goroutine. Yield may be called only in callbacks and in functions given to Do.
 func (r *Runner) Yield() { r.woken++ }
 
 // InCallback reports whether the caller runs inside a callback of this Runner. Methods that wait
@@ -246,9 +246,8 @@ func (r *Runner) mine(ep *btl.Endpoint) error {
 	return nil
 }
 
-// fromHandler reports whether the caller runs inside a callback, where waiting would be a deadlock.
-// fromHandler inspects the stack only while a callback runs, because the inspection takes one or
-// two microseconds.
+// fromHandler reports whether the caller runs inside a callback, where waiting would be a
+// deadlock.
 func (r *Runner) fromHandler() bool {
 	if !r.inside.Load() {
 		return false

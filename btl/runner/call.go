@@ -11,7 +11,7 @@ import (
 	"gobtl/btl"
 )
 
-// call is one request of a goroutine to a Runner. A call that has ended returns to a pool.
+// call is one request of a goroutine to a Runner. A call is returned to a pool after its end.
 type call struct {
 	memoryCall
 	callUses
@@ -46,7 +46,8 @@ type call struct {
 	poked bool // woken in order to drive
 }
 
-// callUses counts the uses of a pooled call, so that Wakers and Pendings detect its reuse.
+// callUses counts the uses of a pooled call, so that Wakers and Pendings detect a later use of
+// the call.
 type callUses struct {
 	life atomic.Uint64 // number of ends, compared by Wakers
 	uses atomic.Uint64 // number of reported ends, compared by Pendings
@@ -61,8 +62,8 @@ type callPlace struct {
 	after      *call
 	begun      bool // the call is in the list of open calls
 	pending    bool // begun, and its end comes later
-	// since is the time when the call began to poll for its end, or 0. The field since is set only
-	// if another goroutine sleeps in the kernel until a packet arrives.
+	// since is the time when the call began to poll for the end of its operation, or 0. The field
+	// since is set only if another goroutine sleeps in the kernel until a packet arrives.
 	since btl.Time
 }
 
@@ -138,7 +139,7 @@ func (r *Runner) newCall(kind callKind) *call {
 	return c
 }
 
-// recycle returns an ended call to the pool. No goroutine may still use the call.
+// recycle returns an ended call to the pool. No goroutine may use the call after recycle.
 func (c *call) recycle() {
 	c.ep, c.fn, c.data, c.name, c.found, c.err, c.r = nil, nil, nil, nil, nil, nil, nil
 	c.kept, c.left, c.begun, c.pending = false, false, false, false
@@ -158,8 +159,8 @@ const keepCallBytes = 64 << 10
 
 func (c *call) ended() bool { return c.state.Load() == callEnded }
 
-// turn changes the state from one value to another, and keeps the bit callBeginning. turn returns
-// false if the state was a different one.
+// turn changes the state of a call from one value to another, and keeps the bit callBeginning.
+// turn returns false if the call was in a state other than from.
 func (c *call) turn(from, to uint32) bool {
 	for {
 		s := c.state.Load()
@@ -193,8 +194,8 @@ func (c *call) abandon() bool {
 	}
 }
 
-// end sets the call's result and wakes its goroutine. Only the goroutine that owns the module may
-// call end.
+// end sets the call's result and wakes the goroutine of the call. Only the goroutine that owns
+// the module may call the method end.
 func (c *call) end(err error) {
 	c.err = err
 	c.life.Add(1)
@@ -250,8 +251,8 @@ func (r *Runner) unlink(c *call) {
 	c.prev, c.next = nil, nil
 }
 
-// begin executes a call, or starts it. begin returns false if no send buffers are free for the
-// call.
+// begin performs a call, or starts the operation of the call. begin returns false if no send
+// buffers are free for the call.
 //
 //go:noinline
 func (r *Runner) begin(c *call) bool {
@@ -315,7 +316,7 @@ func (r *Runner) tryConnect(c *call) (pending bool, err error) {
 	return true, nil
 }
 
-// find returns the existing endpoint for a Connect or Dial, or makes one.
+// find returns the endpoint for a Connect or Dial, and makes the endpoint if there is none.
 func (r *Runner) find(c *call) (*btl.Endpoint, error) {
 	if c.kind == callDial {
 		return r.m.Dial(r.m.Now(), string(c.name))
@@ -400,7 +401,8 @@ func (b *inbox) push(c *call, limit int) bool {
 	return true
 }
 
-// take removes and returns all queued calls, in order. The slice empty becomes the new queue.
+// take removes and returns all queued calls, in order. The slice empty becomes the new queue of
+// the inbox.
 func (b *inbox) take(empty []*call) []*call {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -15,10 +15,9 @@ func nap(d time.Duration) {
 	_ = unix.Nanosleep(&ts, nil) // an interrupted sleep is good enough
 }
 
-// napper lets a goroutine sleep for less than a millisecond. Go's own timers are not used, because
-// in an otherwise idle process they take at least a millisecond. A kernel timer makes a file
-// descriptor readable, so that the sleep occupies no thread. A napper belongs to one goroutine. The
-// zero value is ready for use.
+// napper lets a goroutine sleep for less than a millisecond. A kernel timer makes a file
+// descriptor readable, so that the sleep occupies no thread. A napper belongs to one goroutine.
+// The zero value is ready for use.
 type napper struct {
 	file *os.File
 	raw  syscall.RawConn

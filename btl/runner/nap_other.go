@@ -7,7 +7,6 @@ import "time"
 // nap sleeps for about d.
 func nap(d time.Duration) { time.Sleep(d) }
 
-// napper lets a goroutine sleep for a short time.
 type napper struct{}
 
 func (*napper) nap(d time.Duration) { time.Sleep(d) }

@@ -47,8 +47,8 @@ func (r *Runner) SendBuffered(ctx context.Context, ep *btl.Endpoint, tag btl.Tag
 	return err
 }
 
-// A post is a copied message for which no goroutine waits. The constants below limit the posts for
-// one endpoint, and postsMax also limits the posts in the inbox. If a limit is reached,
+// A post is a copied message for which no goroutine waits. The constants below limit the posts
+// for one endpoint, and postsMax also limits the posts in the inbox. If a limit is reached,
 // SendBuffered waits.
 const (
 	postsMax      = 1024
@@ -80,7 +80,7 @@ func (p *posts) add(ep *btl.Endpoint, bytes int) bool {
 	return true
 }
 
-// done stops counting a post of an endpoint.
+// done subtracts a post of an endpoint from the counted posts.
 func (p *posts) done(ep *btl.Endpoint, bytes int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -24,8 +24,8 @@ type refusedQueue struct {
 // refusedMax is the maximum number of failed attempts in one poll.
 const refusedMax = 16
 
-// offer begins a call. If send buffers are missing, or if earlier calls for the same endpoint wait,
-// the call is queued.
+// offer begins a call. If send buffers are missing, or if earlier calls for the same endpoint
+// wait, offer queues the call.
 func (f *refusedCalls) offer(r *Runner, c *call) {
 	ep := c.ep
 	if ep == nil {
@@ -49,7 +49,7 @@ func (f *refusedCalls) offer(r *Runner, c *call) {
 	f.count++
 }
 
-// queue returns the queue of refused calls for an endpoint, which it makes if there is none.
+// queue returns the queue of refused calls for an endpoint, and makes the queue if there is none.
 func (f *refusedCalls) queue(ep *btl.Endpoint) *refusedQueue {
 	q := f.spare
 	if q == nil {
@@ -67,8 +67,8 @@ func (f *refusedCalls) queue(ep *btl.Endpoint) *refusedQueue {
 }
 
 // tryAgain begins the queued calls for which send buffers are free now, and returns the number of
-// begun calls. A queue whose first call fails again is tried at a later poll, after the other
-// queues.
+// begun calls. A queue whose first call finds no free send buffers is tried again at a later
+// poll, after the other queues.
 func (f *refusedCalls) tryAgain(r *Runner) (begun int) {
 	refused := 0
 	for range f.free.count {
@@ -99,7 +99,7 @@ func (f *refusedCalls) tryAgain(r *Runner) (begun int) {
 	return begun
 }
 
-// advance begins the calls of a queue, in order, until one finds no free send buffers.
+// advance begins the calls of a queue, in order, until one of them finds no free send buffers.
 func (q *refusedQueue) advance(r *Runner) (n int, empty bool) {
 	for ; q.calls.first != nil; n++ {
 		c := q.calls.pop()

@@ -8,8 +8,8 @@ import (
 
 // PutNotice writes like Put, and then delivers a notification to the peer (see
 // btl.Endpoint.PreparePutNotice). PutNotice returns when the peer has all bytes and the
-// notification, whose handler may run a little later. If ctx is cancelled first, PutNotice returns
-// ErrInUse, and the transport may still read data and says.
+// notification, whose handler may run a little later. If ctx is cancelled while PutNotice waits,
+// PutNotice returns ErrInUse, and the transport may still read data and says.
 func (r *Runner) PutNotice(ctx context.Context, ep *btl.Endpoint, data []byte, target btl.Handle,
 	offset uint64, tag btl.Tag, says []byte,
 ) error {
@@ -23,8 +23,8 @@ func (r *Runner) PutNotice(ctx context.Context, ep *btl.Endpoint, data []byte, t
 }
 
 // Get reads len(mem) bytes of a peer's region, from an offset on, into mem. Get returns when all
-// bytes have arrived. If ctx is cancelled first, Get returns ErrInUse, and the transport may still
-// write to mem.
+// bytes have arrived. If ctx is cancelled while Get waits, Get returns ErrInUse, and the
+// transport may still write to mem.
 func (r *Runner) Get(ctx context.Context, ep *btl.Endpoint, mem []byte, target btl.Handle,
 	offset uint64,
 ) error {

@@ -16,13 +16,13 @@ import (
 
 // Config tunes a Runner. The zero value is a good default.
 type Config struct {
-	// Wait says how the driving goroutine waits; see Waiting.
+	// Wait selects how the goroutine that drives the module waits for packets (see Waiting).
 	Wait Waiting
 	// Spin is the time for which the goroutine that drives the module polls after the latest event
 	// before it sleeps, if Wait is WaitAdaptive. If Spin is 0, the Runner uses the measured cost of
 	// a wake-up, usually 20 to 60 us. A negative Spin means WaitEvent.
 	Spin time.Duration
-	// Park is the maximum duration of one sleep. 0 means 100 ms.
+	// Park is the maximum duration of one sleep of the Runner. A Park of 0 means 100 ms.
 	Park time.Duration
 	// LongPass is the longest acceptable duration of one poll, including the callbacks that the
 	// poll calls. During a long callback nothing is received, retransmitted or acknowledged, so
@@ -39,11 +39,11 @@ type Config struct {
 }
 
 // Runner lets any goroutine use a Module. The goroutine that holds a lock, called the token, owns
-// the module. A call that finds the token free performs its operation, and drives the module until
-// the operation has ended. While no call does so, the watcher (a goroutine of the Runner) drives
-// the module. A call that finds the token taken puts its request into the inbox, which is emptied
-// after every poll. The call is woken when its operation has ended, or when it must drive the
-// module.
+// the module. A call that finds the token free performs its operation, and drives the module
+// until the operation has ended. While no call drives the module, the watcher (a goroutine of the
+// Runner) drives it. A call that finds the token taken puts its request into the inbox (a queue
+// of calls), which is emptied after every poll. A waiting call is woken when its operation has
+// ended, or when the call must drive the module.
 //
 // A goroutine that drives the module and receives nothing for some time sleeps in the kernel. If
 // the fabric is a fabric.Sleeper, the goroutine sleeps without the token, so that a new call need
@@ -66,7 +66,7 @@ type Runner struct {
 }
 
 // turn is the state of the token (the lock whose holder owns the module), and of the goroutines
-// that wait or sleep for it.
+// that wait for the token.
 type turn struct {
 	token    sync.Mutex
 	inside   atomic.Bool  // the token's holder may be in a callback: see fromHandler
@@ -79,8 +79,8 @@ type turn struct {
 	woken    int          // calls woken since the last yield of the driver
 }
 
-// requests holds the calls that have not ended. Only the goroutine that owns the module may use the
-// fields other than inbox and posts.
+// requests holds the calls that have not ended. Only the goroutine that owns the module may use
+// the fields of requests other than inbox and posts.
 type requests struct {
 	inbox    inbox
 	posts    posts
@@ -90,7 +90,7 @@ type requests struct {
 	spare    []*call // reused slice of takeInbox
 }
 
-// pauses is the state of the waiting for the network.
+// pauses is the state of a Runner's waiting for packets.
 type pauses struct {
 	sleeper    fabric.Sleeper // nil if the fabric can only sleep with the token
 	hastener   fabric.Hastener
@@ -145,19 +145,19 @@ type runnerEnd struct {
 }
 
 // callbackEntries lists the functions that call all callbacks, for which fromHandler searches the
-// stack. The functions in callbackEntries must not be inlined, because an inlined function does not
-// appear on the stack.
+// stack. The functions in callbackEntries must not be inlined, because an inlined function does
+// not appear on the stack.
 var callbackEntries = [...]uintptr{
 	reflect.ValueOf((*Runner).pass).Pointer(),
 	reflect.ValueOf((*Runner).begin).Pointer(),
 	reflect.ValueOf((*Runner).shutdown).Pointer(),
 }
 
-// New starts a Runner that drives module m and owns m from then on. The caller must register
-// message handlers before New, and may later use m only in functions given to Do and in callbacks.
-// The Runner sets the callbacks OnEndpoint and, if a layer has Room, OnRoom of the module. The
-// function onEvent, which may be nil, is called for each event of an endpoint after the layers.
-// While the Runner sleeps, the timers of endpoints without packets in flight stop.
+// New starts a Runner that drives module m, and the Runner owns m from then on. The caller must
+// register message handlers before New, and may later use m only in functions given to Do and in
+// callbacks. The Runner sets the callbacks OnEndpoint and, if a layer has Room, OnRoom of the
+// module. The function onEvent, which may be nil, is called for each event of an endpoint after
+// the layers. While the Runner sleeps, the timers of endpoints without packets in flight stop.
 func New(m *btl.Module, cfg Config, onEvent func(*btl.Endpoint, btl.Event, error), layers ...Layer,
 ) *Runner {
 	if cfg.Spin < 0 {
@@ -224,8 +224,6 @@ func (r *Runner) Close(ctx context.Context) error {
 	r.closeMu.Unlock()
 	r.asked.Store(true)
 	r.m.Wake()
-	// The Runner ends even if ctx is never cancelled, because an endpoint that receives no new ACK
-	// is given up after CloseTimeout.
 	select {
 	case <-r.done:
 		return r.err
@@ -246,9 +244,8 @@ func (r *Runner) Close(ctx context.Context) error {
 // cancelled.
 const closeGrace = time.Second
 
-// over reports whether the Runner must end, because Close was called and either the module has
-// closed all endpoints or the context of a Close was cancelled. The first call of over after Close
-// begins to close the endpoints. The caller must own the module.
+// over reports whether the Runner must end. After a call of Close, the first call of over begins
+// to close the endpoints. The caller must own the module.
 func (r *Runner) over() bool {
 	if !r.asked.Load() {
 		return false

@@ -8,7 +8,7 @@ type Waiting = waiting.Mode
 // The ways to wait.
 const (
 	// WaitAdaptive polls for about the time that a wake-up costs, and then sleeps. After several
-	// polling times without a packet, the polling time is reduced.
+	// polling times without a packet, WaitAdaptive reduces the polling time.
 	WaitAdaptive = waiting.Adaptive
 	// WaitBusy always polls, which gives the lowest latency and occupies a CPU.
 	WaitBusy = waiting.Busy
@@ -16,13 +16,11 @@ const (
 	WaitEvent = waiting.Event
 )
 
-// ParseWaiting returns the Waiting of a name: "adaptive", "busy" or "event". Other names are
-// errors.
+// ParseWaiting returns the Waiting with the name "adaptive", "busy" or "event". ParseWaiting
+// returns an error for any other name.
 func ParseWaiting(name string) (Waiting, error) { return waiting.ParseMode(name) }
 
-// Waits counts how goroutines that drive the module have waited. A polling goroutine yields between
-// polls if the kernel has preempted it, or if its process has as many polling goroutines as CPUs.
-// Crowded counts how often a polling goroutine had a reason to yield, and Yields counts its yields.
-// Apart counts yields that gave the CPU to another program that computes. After a yield counted in
-// Apart, the goroutine does not yield for some time.
+// Waits counts how goroutines that drive the module have waited. Crowded counts how often a
+// polling goroutine had a reason to yield, and Yields counts its yields. Apart counts yields that
+// gave the CPU to another program that computes.
 type Waits = waiting.Counts

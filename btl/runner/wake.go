@@ -11,8 +11,8 @@ import (
 	"gobtl/internal/waiting"
 )
 
-// run executes a call and waits until the call has ended or ctx is cancelled. After the
-// cancellation of ctx, the operation of the call may still be in progress.
+// run executes a call and waits until the call has ended or ctx is cancelled. When run returns
+// the error of ctx, the operation of the call may still be in progress.
 func (r *Runner) run(ctx context.Context, c *call) error {
 	if r == nil {
 		c.recycle()
@@ -46,8 +46,7 @@ func endOf(ctx context.Context) error {
 
 const maxInt = int(^uint(0) >> 1)
 
-// wantToken tries to get the token, the lock whose holder owns the module. If no other call waits,
-// the Runner's own goroutine (the watcher) soon releases the token.
+// wantToken tries to get the token, the lock whose holder owns the module.
 func (r *Runner) wantToken() bool {
 	if r.token.TryLock() {
 		return true
@@ -69,7 +68,8 @@ func (r *Runner) wantToken() bool {
 	return false
 }
 
-// await waits for the end of a call. If holding is true, the caller owns the module, and drives it.
+// await waits for the end of a call. If holding is true, the caller of await owns the module, and
+// drives the module.
 func (r *Runner) await(ctx context.Context, c *call, holding bool) error {
 	slept, searches, left, drives := false, false, false, uint64(1)
 	for !c.ended() && ctx.Err() == nil {
@@ -125,8 +125,8 @@ func (r *Runner) await(ctx context.Context, c *call, holding bool) error {
 }
 
 // leaveToWatcher passes the token of an ending Runner to the watcher (the Runner's own goroutine)
-// and wakes it. The watcher then drives the module and ends all calls. The caller must own the
-// module, and does not own it afterwards.
+// and wakes it. The watcher drives the module after leaveToWatcher, and ends all calls. The
+// caller must own the module before leaveToWatcher, and does not own the module afterwards.
 func (r *Runner) leaveToWatcher() {
 	r.release()
 	r.m.Wake()
@@ -189,7 +189,7 @@ func (r *Runner) pass() (events int) {
 	return events + n
 }
 
-// policy returns the way of waiting for calls, or, if c is nil, for the watcher.
+// policy returns the waiting policy for call c, or for the watcher if c is nil.
 func (r *Runner) policy(c *call) *waiting.Policy {
 	if c == nil {
 		return r.policies[1]
@@ -197,9 +197,10 @@ func (r *Runner) policy(c *call) *waiting.Policy {
 	return r.policies[0]
 }
 
-// drive polls until call c has ended, or until it is time to sleep. drive returns true if it is
-// time to sleep. If c is nil, drive also returns when a call wants to own the module. The argument
-// goesOn of drive is true if polling continues after a sleep. The caller must own the module.
+// drive polls until call c has ended, or until the caller should sleep. drive returns true if the
+// caller should sleep. If c is nil, drive also returns when a call wants to own the module. The
+// argument goesOn of drive is true if polling continues after a sleep. The caller must own the
+// module.
 func (r *Runner) drive(ctx context.Context, c *call, goesOn bool) (sleepy bool) {
 	const checkEvery = 16
 	p, last := r.policy(c), r.m.Now()
@@ -236,9 +237,8 @@ func (r *Runner) letRun() {
 	}
 }
 
-// lookOn reports whether to poll again after polls without an event. The argument vain of lookOn is
-// the time since the latest event. Polling without yielding is short, because the kernel may have
-// put the thread of a local peer on this CPU when this process woke that thread.
+// lookOn reports whether to poll again after polls without an event. The argument vain of lookOn
+// is the time since the latest event.
 func (r *Runner) lookOn(p *waiting.Policy, now btl.Time, vain time.Duration) bool {
 	const alone = 5 * time.Microsecond
 	switch p.Empty(now) {
@@ -295,7 +295,7 @@ func (r *Runner) release() {
 
 // hastenSleep sends the acknowledgements that are due, and shortens the sleep of the sleeping
 // goroutine to the new deadline. hastenSleep returns true if the sleeping goroutine must be woken
-// nevertheless. The caller must own the module.
+// in spite of the shorter sleep. The caller must own the module.
 func (r *Runner) hastenSleep() (wake bool) {
 	r.hooks.AcknowledgeAll()
 	due := r.due()
@@ -326,9 +326,8 @@ func (r *Runner) poke() bool {
 }
 
 // block waits until a call has ended, or until the call must drive the module. block returns true
-// if the caller then owns the module. A call that has polled without success does not drive the
-// module while another goroutine sleeps in the kernel. In an ending Runner only the watcher drives
-// the module.
+// if the caller owns the module after the wait. A call that has polled without success does not
+// drive the module while another goroutine sleeps in the kernel.
 func (r *Runner) block(ctx context.Context, c *call, searched, left bool) (holding bool) {
 	r.blocked.Add(1)
 	if !c.turn(callRunning, callBlocked) {
@@ -391,9 +390,10 @@ func (r *Runner) timeout() time.Duration {
 	return r.cfg.Park
 }
 
-// sleep sleeps in the kernel until a packet may have arrived. The argument c of sleep is the call
-// that sleeps, or nil for the watcher. The caller must own the module. The result holding of sleep
-// reports whether the caller still owns the module, and slept whether the caller has slept.
+// sleep lets its caller sleep in the kernel until a packet may have arrived. The argument c of
+// sleep is the call that sleeps, or nil for the watcher. The caller must own the module. The
+// result holding of sleep reports whether the caller owns the module after the sleep, and the
+// result slept reports whether the caller has slept.
 func (r *Runner) sleep(ctx context.Context, c *call) (holding, slept bool) {
 	if r.inbox.empty() && r.broken == nil {
 		r.hooks.AcknowledgeAll()
@@ -424,8 +424,6 @@ func (r *Runner) sleep(ctx context.Context, c *call) (holding, slept bool) {
 	r.sleepUntil = begin.Add(d)
 	r.sleeping.Store(true)
 	r.token.Unlock()
-	// A call that finds the token taken either puts itself into the inbox, or asks the Runner to
-	// end.
 	if r.inbox.empty() && !r.asked.Load() {
 		stop := func() bool { return true }
 		if c != nil && ctx.Done() != nil {
@@ -448,7 +446,7 @@ func (r *Runner) sleep(ctx context.Context, c *call) (holding, slept bool) {
 	return true, true
 }
 
-// noteWaits updates the result of Waits. The caller must own the module.
+// noteWaits updates the counters that Runner.Waits returns. The caller must own the module.
 func (r *Runner) noteWaits() {
 	w := r.policies[0].Counts()
 	w.Add(r.policies[1].Counts())
@@ -479,8 +477,7 @@ func (r *Runner) sleepHolding(d time.Duration, p *waiting.Policy) bool {
 	return true
 }
 
-// wakeHolder ends the sleep of a goroutine that sleeps while it owns the module. If several calls
-// want to end the sleep of the goroutine, only one of them wakes it.
+// wakeHolder ends the sleep of a goroutine that sleeps while it owns the module.
 func (r *Runner) wakeHolder() {
 	if r.holding.CompareAndSwap(true, false) {
 		r.m.Wake()

@@ -10,8 +10,7 @@ import (
 
 // napping is the time for which the watcher (the Runner's own goroutine) sleeps while successive
 // calls drive the module. While the watcher sleeps for the time napping, packets do not wake it,
-// and it does not compete with the calls for the token. A message for a handler that arrives
-// between two calls may wait for the time napping.
+// and it does not compete with the calls for the token.
 const napping = 100 * time.Microsecond
 
 // watch drives the module while no call does, and closes the module at the end. watch runs on the
@@ -38,8 +37,6 @@ func (r *Runner) watch() {
 			r.waitRelief()
 			continue
 		}
-		// After a single call no other call may follow for a long time, so the watcher waits for
-		// packets at once.
 		calls := r.drives - seen
 		if seen = r.drives; calls > 1 {
 			r.pass()
@@ -72,16 +69,15 @@ func (r *Runner) watch() {
 }
 
 // atRest reports whether the watcher may sleep without another poll, because the fabric wakes it
-// for packets that have arrived since the last poll. If a call has just driven the module for some
-// time, timers may be due, and another poll is needed.
+// for packets that have arrived since the last poll.
 func (r *Runner) atRest() bool {
 	p := r.policies[1]
 	return r.sleeper != nil && p.Calm() && r.due().Sub(r.m.Now()) > p.SleepMin() &&
 		r.wanted.Load() == 0 && !r.asked.Load() && r.now().Sub(r.m.Now()) < napping
 }
 
-// giveWay lets a call that wants the token have it. giveWay yields only briefly, which suffices for
-// a call that only sends a message. A longer sleep would delay the peer's next packet.
+// giveWay lets a waiting call get the token, the lock whose holder owns the module. giveWay
+// yields only briefly, which suffices for a call that only sends a message.
 func (r *Runner) giveWay() {
 	runtime.Gosched()
 	if r.wanted.Load() > 0 {
@@ -89,7 +85,7 @@ func (r *Runner) giveWay() {
 	}
 }
 
-// nap sleeps for a short time while calls drive the module.
+// nap lets the watcher sleep for a short time while calls drive the module.
 func (r *Runner) nap() {
 	if r.cfg.Wait == WaitBusy {
 		waiting.Cede()
@@ -99,8 +95,8 @@ func (r *Runner) nap() {
 	r.rest()
 }
 
-// rest sleeps for a short time. If Config.Setup has changed the watcher's thread, rest sleeps in a
-// system call, so that the watcher keeps this thread.
+// rest lets the watcher sleep for a short time. If Config.Setup has changed the watcher's thread,
+// rest sleeps in a system call, so that the watcher keeps this thread.
 func (r *Runner) rest() {
 	if r.cfg.Setup != nil {
 		nap(napping)

@@ -6,7 +6,7 @@ import (
 	"gobtl/internal/seq"
 )
 
-// Flows is the number of flows of an endpoint: small fragments, and large ones.
+// Flows is the number of flows of an endpoint, for small and for large fragments.
 const Flows = 2
 
 // Tails holds the last queued fragment of each flow, or the zero value for a flow without queued
@@ -31,9 +31,9 @@ func (e *entry[F]) waits() bool {
 	return e.after[0] != none || e.after[1] != none
 }
 
-// Queue holds the pending calls of an endpoint, whose fragments have the type F. The calls complete
-// in the order in which they were made. A nil Queue is empty, and its methods that change nothing
-// may be called.
+// Queue holds the pending calls of an endpoint, whose fragments have the type F. The calls
+// complete in the order in which they were made. A nil Queue is empty, and only methods that
+// change nothing may be called on a nil Queue.
 type Queue[F comparable] struct {
 	entries  []entry[F]
 	head     int    // entries below this index are complete
@@ -98,8 +98,8 @@ func (q *Queue[F]) Fence(after Tails[F], sent seq.Num, open bool) {
 }
 
 // Last returns the sequence number before which all packets must be acknowledged to complete the
-// latest call. The result ok of Last is false if no call is pending, or if the latest call still
-// waits until fragments are sent.
+// latest call of Flush or Fence. The result ok of Last is false if no call of Flush or Fence is
+// pending, or if the latest call waits until fragments are sent.
 func (q *Queue[F]) Last() (until seq.Num, ok bool) {
 	if q.Len() == 0 {
 		return 0, false
@@ -115,9 +115,10 @@ type Done struct {
 	Fence bool
 }
 
-// Next removes and returns the oldest call, if this call is complete. A call is complete when all
-// packets before its sequence number are acknowledged, and oldest is the first unacknowledged
-// number. A fence also waits until the peer has answered all operations.
+// Next removes and returns the oldest call of Flush or Fence, if this call is complete. A call of
+// Flush or Fence is complete when all packets before its sequence number are acknowledged, and
+// oldest is the first unacknowledged number. A fence also waits until the peer has answered all
+// operations.
 func (q *Queue[F]) Next(oldest seq.Num, answersAwaited bool) (d Done, ok bool) {
 	if q.Len() == 0 {
 		return d, false
@@ -132,7 +133,7 @@ func (q *Queue[F]) Next(oldest seq.Num, answersAwaited bool) (d Done, ok bool) {
 	return q.pop(), true
 }
 
-// Fail removes and returns the oldest call, even if it is not complete.
+// Fail removes and returns the oldest call of Flush or Fence, even if the call is not complete.
 func (q *Queue[F]) Fail() (d Done, ok bool) {
 	if q.Len() == 0 {
 		return d, false
@@ -140,8 +141,7 @@ func (q *Queue[F]) Fail() (d Done, ok bool) {
 	return q.pop(), true
 }
 
-// pop removes the oldest call. pop moves the other entries to the front when half of the slice is
-// unused, so that an entry moves at most once on average.
+// pop removes the oldest call.
 func (q *Queue[F]) pop() Done {
 	e := &q.entries[q.head]
 	d := Done{Fn: e.fn, Err: e.err, Fence: e.fence}
@@ -155,10 +155,9 @@ func (q *Queue[F]) pop() Done {
 }
 
 // Sent records that the last packet of fragment f was sent, and that until is the sequence number
-// after this packet. The calls that waited for f now wait until all packets before the number until
-// are acknowledged. Sent returns true if a call that waited for f waits for no other fragment. The
-// loop in Sent ends at the first call that waits for another fragment, because calls are in the
-// order of their fragments.
+// after this packet. The calls of Flush and Fence that waited for f wait, from now on, until all
+// packets before the number until are acknowledged. Sent returns true if a call that waited for f
+// waits for no other fragment.
 func (q *Queue[F]) Sent(f F, flow int, until seq.Num) (asks bool) {
 	if q == nil {
 		return false
@@ -177,8 +176,8 @@ func (q *Queue[F]) Sent(f F, flow int, until seq.Num) (asks bool) {
 	return asks
 }
 
-// Withdrawn records that fragment f leaves its queue without being sent. The calls that waited for
-// f now wait for the fragment that precedes f in the queue.
+// Withdrawn records that fragment f leaves its queue without being sent. The calls of Flush and
+// Fence that waited for f wait, from now on, for the fragment before f in the queue.
 func (q *Queue[F]) Withdrawn(f, before F) {
 	if q == nil {
 		return
@@ -193,9 +192,9 @@ func (q *Queue[F]) Withdrawn(f, before F) {
 	}
 }
 
-// Again records that fragment f, which was sent up to the number until, is queued again. The calls
-// that waited for f before it was sent wait for f again. The argument behind of Again is the
-// fragment queued before f, or the zero value if f is the first one of the queue.
+// Again records that fragment f, which was sent up to the number until, is queued for a second
+// time. The calls that waited for f before f was sent wait for f as before. The argument behind
+// of Again is the fragment queued before f, or the zero value if f is the first one of the queue.
 func (q *Queue[F]) Again(f F, flow int, until seq.Num, behind F) {
 	if q == nil {
 		return
@@ -212,8 +211,7 @@ func (q *Queue[F]) Again(f F, flow int, until seq.Num, behind F) {
 
 // Requeued updates the fragments for which the calls wait, after some fragments have moved to the
 // other flow. The function last returns the last queued fragments that have at most the given
-// number of fences before them. After Requeued a call may wait for a few more fragments than
-// necessary.
+// number of fences before them.
 func (q *Queue[F]) Requeued(last func(fences uint32) Tails[F]) {
 	if q == nil {
 		return
@@ -236,11 +234,11 @@ func (q *Queue[F]) Renumber(sent seq.Num) {
 	}
 }
 
-// Refused records messages of packet n that the peer has refused after their sends were reported as
-// done. The oldest pending flush that was called after packet n was sent returns the error of these
-// messages. If no pending flush was called after packet n was sent, the next call of Flush returns
-// the error. If messages could be added to packet n after that flush, the refused messages may be
-// later ones, and the next flush also returns the error.
+// Refused records messages of packet n that the peer has refused after their sends were reported
+// as done. The oldest pending flush that was called after packet n was sent returns the error of
+// these messages. If no pending flush was called after packet n was sent, the next call of Flush
+// returns the error. If messages could be added to packet n after the call of that flush, the
+// next flush also returns the error.
 func (q *Queue[F]) Refused(n seq.Num, messages int, err error) {
 	if messages <= 0 {
 		return
@@ -270,9 +268,7 @@ func (q *Queue[F]) Refusals() (messages uint64, last error) {
 	return q.refused, q.last
 }
 
-// Check verifies that every pending call waits for an event that can still occur. The function
-// queued reports whether a fragment is in a queue. The packets in flight have the numbers from
-// oldest to sent-1.
+// Check verifies that every pending call waits for an event that can still occur.
 func (q *Queue[F]) Check(
 	oldest, sent seq.Num, answersAwaited bool, queued func(F) bool,
 ) error {

@@ -6,8 +6,7 @@ import (
 	"gobtl/frag"
 )
 
-// Expectation describes the chunk that is expected next from one peer. An Expectation belongs to a
-// connection, and is made when the first chunk arrives.
+// Expectation describes the chunk that is expected next from one peer.
 type Expectation[E any] struct {
 	Of      E // the endpoint; the zero value after End
 	asm     *frag.Assembler
@@ -24,9 +23,10 @@ type Expectation[E any] struct {
 	chunk  uint16
 	put    Put
 	puts   progress // the peer's latest put
-	// next is the peer whose chunks usually arrive in the poll after this peer's chunks. rival is
-	// another peer whose chunks have arrived in the poll after the latest chunks of this peer. If a
-	// rival's chunks follow twice, the rival becomes next.
+	// next is the Expectation of the peer whose chunks usually arrive in the poll after this
+	// peer's chunks. rival is the Expectation of another peer whose chunks have arrived in the
+	// poll after the latest chunks of this peer. If the chunks of rival follow twice, rival
+	// becomes next.
 	next, rival *Expectation[E]
 }
 
@@ -45,11 +45,10 @@ func New[E any](of E, asm *frag.Assembler, counted bool) *Expectation[E] {
 	return &Expectation[E]{Of: of, asm: asm, counted: counted}
 }
 
-// End ends the Expectation of an endpoint that ends. Expectations of other peers may still refer to
-// the ended one.
+// End ends the Expectation of an endpoint that ends.
 func (x *Expectation[E]) End() { *x = Expectation[E]{ended: true} }
 
-// living returns x, or nil if the endpoint of x has ended.
+// living returns x, or nil if the endpoint of the Expectation x has ended.
 func (x *Expectation[E]) living() *Expectation[E] {
 	if x == nil || x.ended {
 		return nil
@@ -57,11 +56,11 @@ func (x *Expectation[E]) living() *Expectation[E] {
 	return x
 }
 
-// close ends the expectation of a chunk.
+// close records that no chunk is expected.
 func (x *Expectation[E]) close() { x.open, x.begins = false, false }
 
-// Message returns the memory for the next chunks of the peer's message, or nil. The memory ends at
-// the end of a chunk, and is valid for one poll.
+// Message returns the memory for the direct receive of the next chunks of the peer's message, or
+// nil. The memory that Message returns ends at the end of a chunk, and is valid for one poll.
 func (x *Expectation[E]) Message() (mem []byte) {
 	if !x.begins {
 		return x.asm.Landing(x.fragID, x.offset, bytesMax)
@@ -72,9 +71,9 @@ func (x *Expectation[E]) Message() (mem []byte) {
 	return mem
 }
 
-// Put returns the memory for the next chunks of the peer's put. The result ok of Put is false if
-// the expected chunk is part of a message. Put.Bytes is a multiple of the chunk size, or the rest
-// of the put.
+// Put returns the memory for the direct receive of the next chunks of the peer's put. The result
+// ok of Put is false if the expected chunk is part of a message. Put.Bytes is a multiple of the
+// chunk size, or the rest of the put.
 func (x *Expectation[E]) Put() (p Put, ok bool) {
 	p = x.put
 	if n := min(p.Bytes, bytesMax); n < p.Bytes {

@@ -8,7 +8,8 @@ import (
 	"gobtl/frag"
 )
 
-// Plan is the state of the landings on one channel. The zero Plan has no landings.
+// Plan is the state of the landings (memory for direct receive) on one channel. The zero Plan has
+// no landings.
 type Plan[E any] struct {
 	lander    fabric.Lander // nil: the channel has no landings
 	on        *port.Channel // the channel with landings; nil if lander is nil
@@ -32,49 +33,48 @@ type Plan[E any] struct {
 }
 
 // GuessBytesMin is the fragment size, in bytes, from which on the first chunks of an expected
-// fragment are received directly. Fragments below GuessBytesMin are received faster without a
-// landing, because one poll returns several of them.
+// fragment are received directly.
 const GuessBytesMin = 32 << 10
 
-// bytesMax is the maximum size of a landing, in bytes.
+// bytesMax is the maximum size of a landing (memory for direct receive), in bytes.
 const bytesMax = 1 << 20
 
 // MissedMax is the number of consecutive polls without the expected chunk after which no chunk is
-// expected. The next chunk that arrives in a receive buffer starts the expectation of its
-// successors.
+// expected. The next chunk that arrives in a receive buffer makes its successors expected.
 const MissedMax = 2
 
-// PausePolls is the number of polls without a landing after unexpected packets, such as those of
-// two peers that send large fragments at the same time.
+// PausePolls is the number of polls without direct receive after unexpected packets, such as
+// those of two peers that send large fragments at the same time.
 const PausePolls = 2
 
 // AloneBytesMin is the packet size, in bytes, from which on packets arrive one by one. With smaller
 // packets, one poll may return all packets of a coalesced message, even more than the poll's limit.
 const AloneBytesMin = 16 << 10
 
-// Init prepares a Plan for channel c, whose provider receives the landings through lander. The
-// argument arena of Init holds the receive buffers of c. The first chunk of a fragment is expected
-// if the fragment has at least guessMin bytes, usually GuessBytesMin.
+// Init prepares a Plan for channel c, whose provider supports direct receive by the interface
+// lander. The argument arena of Init holds the receive buffers of c. The first chunk of a
+// fragment is expected if the fragment has at least guessMin bytes, usually GuessBytesMin.
 func (p *Plan[E]) Init(c *port.Channel, lander fabric.Lander, arena *fabric.Arena,
 	guessMin uint32,
 ) {
 	*p = Plan[E]{on: c, lander: lander, arena: arena, guessMin: guessMin}
 }
 
-// On reports whether channel c has landings.
+// On reports whether channel c uses direct receive.
 func (p *Plan[E]) On(c *port.Channel) bool { return p.on == c }
 
-// Due reports whether the next poll of channel c needs a landing, or has to withdraw the latest
-// one.
+// Due reports whether the next poll of channel c needs a landing (memory for direct receive), or
+// has to withdraw the latest landing.
 func (p *Plan[E]) Due(c *port.Channel) bool { return p.on == c && (p.armed || p.next != nil) }
 
-// Armed reports whether the provider has a landing, which the next poll replaces or withdraws.
+// Armed reports whether the provider has a landing (memory for direct receive), which the next
+// poll replaces or withdraws.
 func (p *Plan[E]) Armed() bool { return p.armed }
 
 // OneByOne reports whether the next poll should ask for a single packet. OneByOne returns true if
-// no landing is planned, and if the channel was idle or a fragment of large packets was just
-// completed. If the first chunk of a large fragment is polled alone, the following chunks can be
-// received directly.
+// no direct receive is planned, and if the channel was idle or a fragment of large packets was
+// just completed. If the first chunk of a large fragment is polled alone, the following chunks
+// can be received directly.
 func (p *Plan[E]) OneByOne(idle bool) bool {
 	one := p.next == nil && (idle || p.justWhole)
 	if one {
@@ -83,13 +83,13 @@ func (p *Plan[E]) OneByOne(idle bool) bool {
 	return one
 }
 
-// Worth reports whether a fragment of sizeBytes is large enough for landings.
+// Worth reports whether a fragment of sizeBytes is large enough for direct receive.
 func (p *Plan[E]) Worth(sizeBytes uint32) bool { return sizeBytes >= p.guessMin }
 
 // ChunkCame updates the Expectation of a peer after a chunk of a message with the header h. The
 // argument whole of ChunkCame is true if the fragment is complete. After two fragments of equal
-// size from a peer, a third one of this size is expected. The landing for the expected fragment is
-// the buffer that the fragment will get.
+// size from a peer, a third fragment of this size is expected. The chunks of the expected
+// fragment are received directly to the buffer that the fragment will get.
 func (p *Plan[E]) ChunkCame(x *Expectation[E], h *frag.Header, whole bool) {
 	x.missed, x.put = 0, Put{}
 	if whole {
@@ -104,9 +104,10 @@ func (p *Plan[E]) ChunkCame(x *Expectation[E], h *frag.Header, whole bool) {
 	p.plan(x)
 }
 
-// PutCame updates the Expectation of a peer after an accepted chunk of a put with the header h. The
-// bytes behind the chunk are expected next, unless some of them have already arrived. There is no
-// landing for the first chunk of a put, because the memory of a region belongs to the application.
+// PutCame updates the Expectation of a peer after an accepted chunk of a put with the header h.
+// The bytes behind the put's chunk are expected next, unless some of these bytes have already
+// arrived. The first chunk of a put is never received directly, because the memory of a region
+// belongs to the application.
 func (p *Plan[E]) PutCame(x *Expectation[E], h *frag.Header) {
 	end := h.OffsetBytes + uint32(h.PayloadLen)
 	if !x.puts.reached(h.FragID, end) {
@@ -126,8 +127,8 @@ func (p *Plan[E]) PutCame(x *Expectation[E], h *frag.Header) {
 	p.plan(x)
 }
 
-// OtherCame ends the expectation of a chunk, because another packet has arrived or because the
-// endpoint closes. The argument x of OtherCame may be nil.
+// OtherCame ends the expectation of a chunk, because an unexpected packet has arrived or because
+// the endpoint closes. The argument x of OtherCame may be nil.
 func (p *Plan[E]) OtherCame(x *Expectation[E]) {
 	if x != nil && x.open {
 		p.expectNothing(x)
@@ -141,8 +142,8 @@ func (p *Plan[E]) expectNothing(x *Expectation[E]) {
 	}
 }
 
-// plan chooses the Expectation whose memory is the landing of the next poll. The argument x of plan
-// is the Expectation of the latest chunks.
+// plan chooses the Expectation whose memory is used for direct receive in the next poll. The
+// argument x of plan is the Expectation of the latest chunks.
 func (p *Plan[E]) plan(x *Expectation[E]) {
 	p.learn(x)
 	p.next = nil
@@ -153,8 +154,8 @@ func (p *Plan[E]) plan(x *Expectation[E]) {
 	}
 }
 
-// learn records that chunks of x have followed the chunks of the latest sender of earlier polls.
-// Only the first call of learn in a poll changes next and rival.
+// learn records that chunks of the peer of x have followed the chunks of the latest sender of
+// earlier polls. Only the first call of learn in a poll changes the fields next and rival.
 func (p *Plan[E]) learn(x *Expectation[E]) {
 	p.latest = x
 	if p.learned {
@@ -175,7 +176,7 @@ func (p *Plan[E]) learn(x *Expectation[E]) {
 	}
 }
 
-// Check verifies that no landing of an earlier poll is left.
+// Check verifies that no landing (memory for direct receive) of an earlier poll is left.
 func (p *Plan[E]) Check() error {
 	if p.aim != nil {
 		return errors.New("a landing outlives its poll")

@@ -11,9 +11,9 @@ import (
 // ErrSurplus is the error for a provider that reports more completions than operations were posted.
 var ErrSurplus = errors.New("more completions than were posted")
 
-// Next begins a poll, and returns the Expectation whose memory should be the landing of the poll,
-// or nil. The argument bulk of Next is false if the poll must have no landing. The caller passes
-// the memory of x to Poll, or nil if x has none.
+// Next begins a poll, and returns the Expectation whose memory should be used for direct receive
+// in the poll, or nil. The argument bulk of Next is false if the poll must not use direct
+// receive. The caller of Next passes the memory of x to Poll, or nil if x has no memory.
 func (p *Plan[E]) Next(bulk bool) (x *Expectation[E]) {
 	p.mem, p.aim, p.to, p.claimed = nil, nil, Put{}, 0
 	p.before, p.learned = p.latest, false
@@ -30,10 +30,10 @@ func (p *Plan[E]) Next(bulk bool) (x *Expectation[E]) {
 	return p.aim
 }
 
-// Poll polls the channel after a call of Next. The argument mem of Poll is the landing for the
-// provider, where nil means none. Poll may return fewer completions than limit allows. If the poll
-// had a landing, Landed returns true, and the caller must call Done after it has processed the
-// completions.
+// Poll polls the channel after a call of Next. The argument mem of Poll is the memory for direct
+// receive, where nil means none. Poll may return fewer completions than limit allows. If the poll
+// used direct receive, Landed returns true, and the caller must call Done after it has processed
+// the completions.
 func (p *Plan[E]) Poll(now mono.Time, limit int, mem []byte) (got int, err error) {
 	if err = p.land(mem); err != nil {
 		return 0, err
@@ -42,9 +42,8 @@ func (p *Plan[E]) Poll(now mono.Time, limit int, mem []byte) (got int, err error
 		return p.on.Poll(now, limit)
 	}
 	if p.inOrder() {
-		// A poll with a landing returns at most as many packets as the landing has chunks. The next
-		// poll receives later packets, such as the next fragment's first chunk, with a suitable
-		// landing.
+		// A poll with a landing (memory for direct receive) returns at most as many packets as
+		// the landing has chunks.
 		chunk := int(p.aim.chunk)
 		limit = min(limit, max(1, (len(p.mem)+chunk-1)/chunk))
 	}
@@ -52,10 +51,8 @@ func (p *Plan[E]) Poll(now mono.Time, limit int, mem []byte) (got int, err error
 		return got, err
 	}
 	p.justWhole = false
-	// The provider may also have written unreported packets to the landing. The loop polls all
-	// remaining completions before the memory of the landing is used. Each poll of the loop asks
-	// for only one completion, because a poll for several ones would receive further datagrams. The
-	// channel has room for the completions of all posted receives and sends.
+	// The provider may also have written unreported packets to the memory for direct receive. The
+	// loop polls all remaining completions before the memory for direct receive is used.
 	for n := got; n == limit; got += n {
 		if p.lander.Land(nil, 0) {
 			p.armed = false
@@ -81,7 +78,8 @@ func (p *Plan[E]) inOrder() bool {
 	return x.counted && x.chunk > 0 || p.to.Flags != 0 && x.chunk >= AloneBytesMin
 }
 
-// land tells the provider the landing for the next poll, or that there is none.
+// land tells the provider which memory the next poll may receive into directly, or that there is
+// no such memory.
 func (p *Plan[E]) land(mem []byte) error {
 	head := frag.ChunkHeaderBytes
 	switch {
@@ -98,7 +96,8 @@ func (p *Plan[E]) land(mem []byte) error {
 		p.armed = p.mem != nil
 		return nil
 	}
-	// The provider refuses a landing while it has unreported datagrams of an earlier poll.
+	// The provider refuses memory for direct receive while it has unreported datagrams of an
+	// earlier poll.
 	p.mem, p.aim = nil, nil
 	if p.armed {
 		return ErrSurplus
@@ -106,19 +105,19 @@ func (p *Plan[E]) land(mem []byte) error {
 	return nil
 }
 
-// Landed reports whether the latest poll had a landing.
+// Landed reports whether the latest poll had memory for direct receive.
 func (p *Plan[E]) Landed() bool { return p.mem != nil }
 
-// Aim returns the Expectation whose memory is the landing of this poll, and whether the landing is
-// the target of a put.
+// Aim returns the Expectation whose memory is used for direct receive in this poll, and whether
+// this memory is the target of a put.
 func (p *Plan[E]) Aim() (x *Expectation[E], put bool) { return p.aim, p.to.Flags != 0 }
 
-// Done ends the processing of a poll with a landing.
+// Done ends the processing of a poll with direct receive.
 func (p *Plan[E]) Done() { p.aim = nil }
 
-// Match parses the header of a packet into h, and reports whether the packet is the expected chunk
-// and its payload is in its final memory. The header h is valid only if Match returns true. The
-// caller must compare h.Conn with the tag of the endpoint.
+// Match parses the header of a packet into h, and reports whether the packet is the expected
+// chunk and its payload is in its final memory. The header h is valid only if Match returns true.
+// The caller of Match must compare h.Conn with the tag of the endpoint.
 func (p *Plan[E]) Match(comp *fabric.Completion, h *frag.Header) bool {
 	x := p.aim
 	if !x.open || x.put.Flags != p.to.Flags || !p.decode(comp, h) || h.FragID != x.fragID ||
@@ -129,9 +128,9 @@ func (p *Plan[E]) Match(comp *fabric.Completion, h *frag.Header) bool {
 		h.PutOffset == p.to.At+uint64(comp.LandedOff)
 }
 
-// decode parses the header of a chunk whose payload the provider has written to the landing. The
-// receive buffer holds only the header. decode returns false if the packet is not a chunk, or if
-// its flags for puts and operations differ from those of the landing.
+// decode parses the header of a chunk whose payload was received directly. The receive buffer of
+// such a chunk holds only the header. decode returns false if the packet is not a chunk, or if
+// its flags for puts and operations differ from those of the expected chunk.
 func (p *Plan[E]) decode(comp *fabric.Completion, h *frag.Header) bool {
 	headBytes := int(comp.Len - comp.Landed)
 	if comp.Landed == 0 || comp.Errno != 0 || headBytes > p.arena.Size() {
@@ -189,9 +188,9 @@ func (p *Plan[E]) Claim(comp *fabric.Completion, target []byte) bool {
 	return true
 }
 
-// Restore copies payloads from the landing back into the receive buffers of their packets, behind
-// the headers. If the landing was for the first chunk of an expected fragment, the expectation
-// ends, so that later polls return many packets.
+// Restore copies payloads from the memory for direct receive back into the receive buffers of
+// their packets, behind the headers. If the first chunk of a fragment was expected, Restore ends
+// the expectation, so that later polls return many packets.
 func (p *Plan[E]) Restore(comps []fabric.Completion) {
 	guess := p.aim.begins
 	if guess && len(comps) > 0 {
@@ -219,9 +218,9 @@ func (p *Plan[E]) Restore(comps []fabric.Completion) {
 	}
 }
 
-// scrub zeroes the bytes that the provider has written to a region's landing for the unexpected
-// packets in comps. The provider has written at most as many bytes as the packets in comps have
-// together. The bytes of the put that belong to the zeroed memory arrive later.
+// scrub zeroes the bytes of a region that the provider has overwritten with the payloads of the
+// unexpected packets in comps. The provider has written at most as many bytes as the packets in
+// comps have together.
 func (p *Plan[E]) scrub(comps []fabric.Completion) {
 	if p.to.Flags == 0 {
 		return

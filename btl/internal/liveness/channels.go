@@ -10,9 +10,6 @@ import (
 // and a connection may use only one channel for a long time. Each side therefore sends a probe
 // through a channel on which it has sent nothing for KeepAlive. Received packets do not count,
 // because some NATs renew an entry only for outgoing packets.
-//
-// The packet numbers of a channel show whether a packet was sent since the previous check, so no
-// work per packet is needed.
 
 // Channels is the number of channels of a connection.
 const Channels = 2
@@ -49,10 +46,10 @@ func (p *Peer) AnsweredBy(channel int, now Time) {
 	p.asking[channel] = false
 }
 
-// SilentChannels checks the silence of the first count channels. The result ask has a bit for each
-// channel through which a probe is due. A probe is due after a silence of KeepAlive, or of a
-// quarter of KeepAlive if the previous probe was not answered. The result next of SilentChannels is
-// the time until the next check.
+// SilentChannels checks how long each of the first count channels has been silent. The result ask
+// has a bit for each channel through which a probe is due. A probe is due after a silence of
+// KeepAlive, or of a quarter of KeepAlive if the previous probe was not answered. The result next
+// of SilentChannels is the time until the next check.
 func (p *Peer) SilentChannels(
 	now Time, r *Rules, sent Sent, count int,
 ) (ask [Channels]bool, next time.Duration) {

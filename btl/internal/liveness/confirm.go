@@ -11,12 +11,13 @@ func (s *Watches[E]) Watch(ep E, d time.Duration) {
 	s.watchOf(ep).watched = true
 }
 
-// mayAsk reports whether a peer may be asked for an acknowledgement before the timer expires.
+// mayAsk reports whether a peer may be asked for an acknowledgement before the endpoint's timer
+// expires.
 func (w *Watch) mayAsk(v *View) bool {
 	return v.Counted && v.Connected && !v.Closing && !w.superseded && !w.broken
 }
 
-// Urge asks at once for the acknowledgement of the packets in flight. Urge has an effect only on a
+// Urge asks the peer at once to acknowledge the packets in flight. Urge has an effect only on a
 // counted link on which no packet waits to be sent.
 func (s *Watches[E]) Urge(ep E) {
 	if w, v := s.watchOf(ep), s.host.View(ep); w.mayAsk(&v) && v.InFlight && !v.Unsent {
@@ -24,7 +25,7 @@ func (s *Watches[E]) Urge(ep E) {
 	}
 }
 
-// Takes records that the peer has said that it is established.
+// Takes records that the peer has reported that its side of the connection is established.
 func (s *Watches[E]) Takes(ep E) {
 	if w := s.watchOf(ep); !w.takes {
 		w.takes = true
@@ -64,8 +65,6 @@ func (s *Watches[E]) onWatch(ep E, w *Watch, v *View) {
 		return
 	}
 	s.ask(ep, w)
-	// The interval between probes is shorter while a probe for missed credits could not be sent,
-	// because no buffer was free or the peer is not known to be established.
 	every := s.Rules.AskEvery()
 	if w.missed {
 		every = min(every, helloIntervalMax)
@@ -75,17 +74,17 @@ func (s *Watches[E]) onWatch(ep E, w *Watch, v *View) {
 
 // mayAnswer reports whether the answer to the latest probe may still be in flight. mayAnswer
 // returns true if no packet was sent after the probe, and a packet of the peer has arrived since
-// the probe. If the round trip exceeds the probe interval, further probes are useless, because each
-// needs its own answer. A peer that ignores the probe is probed again after PeerTimeout, even if it
-// sends other packets.
+// the probe. If the round trip exceeds the probe interval, a further probe cannot help, because
+// its answer arrives a full round trip later. A peer that ignores the probe is probed again after
+// PeerTimeout, even if it sends other packets.
 func (s *Watches[E]) mayAnswer(w *Watch, v *View) bool {
 	return w.asked == v.Next && w.HeardAfter(w.askedAt) &&
 		s.host.Now().Sub(w.askedAt) < s.Rules.PeerTimeout
 }
 
-// ask sends a packet that requests an acknowledgement. If no buffer is free, the probe is sent at
-// the next expiry of the timer. A peer that is not known to be established would drop a counted
-// packet, so ask sends a Hello instead.
+// ask sends a packet that requests an acknowledgement. If no buffer is free, ask sends the probe
+// at the next expiry of the timer. A peer that is not known to be established would drop a
+// counted packet, so ask sends a Hello to such a peer.
 func (s *Watches[E]) ask(ep E, w *Watch) {
 	if !w.takes {
 		s.host.Ask(ep, 0)

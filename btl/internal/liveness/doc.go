@@ -12,11 +12,11 @@
 //
 // Three things to know:
 //   - A peer is dead if an answer has been outstanding for too long and several probes were not
-//     answered. The time alone proves nothing, because the process of this side may have been
-//     stopped.
-//   - A peer that computes is silent but not dead. A peer may have to acknowledge the oldest
-//     packet, to answer a request for an acknowledgement, or to answer a probe, and is judged by
-//     the longest outstanding answer.
+//     answered. An outstanding answer alone does not prove that a peer is dead, because the
+//     process of this side may have been stopped.
+//   - A peer that computes is silent but not dead. The outstanding answer of a peer may be an
+//     acknowledgement of the oldest packet, of a request for an acknowledgement, or of a probe,
+//     and the longest outstanding one decides.
 //   - A Peer handles no packets and reads no clock. All times are on a clock that stops while the
 //     process does not run.
 //

@@ -67,9 +67,9 @@ type Host[E any] interface {
 	View(ep E) View
 	// Sent returns the numbers of the latest packets that were sent to the peer.
 	Sent(ep E) Sent
-	// At returns the endpoint of a slot, and All returns the endpoints of all slots, with the zero
-	// value for free slots. Latest returns the endpoint that is registered for the address of ep's
-	// peer, or the zero value.
+	// At returns the endpoint of a slot, and All returns the endpoints of all slots, with the
+	// zero value for free slots. Latest returns the endpoint that is registered for the address
+	// of ep's peer, or the zero value.
 	At(slot uint32) E
 	All() []E
 	Latest(ep E) E
@@ -77,8 +77,9 @@ type Host[E any] interface {
 	// address.
 	LeadTo(ep E)
 	// Handshake continues the handshake of an endpoint whose timer has expired. SendRound repeats
-	// the Hellos that have no answer. ConfirmAgain repeats the Hellos that say that both channels
-	// are proven. SendRound and ConfirmAgain return the time until the next repetition.
+	// the Hellos that have no answer. ConfirmAgain repeats the Hellos that tell the peer that
+	// both channels are proven. SendRound and ConfirmAgain return the time until the next
+	// repetition of their Hellos.
 	Handshake(ep E)
 	SendRound(ep E) time.Duration
 	ConfirmAgain(ep E) time.Duration

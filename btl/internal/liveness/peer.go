@@ -14,14 +14,14 @@ type Time = mono.Time
 
 const (
 	// TriesMin is the minimum number of unanswered retransmissions or probes before a silent peer
-	// is declared dead. A long silence alone does not suffice, because a process that was stopped
-	// finds all its timers expired.
+	// is declared dead.
 	TriesMin = 3
 	// oldestTriesMin is the minimum number of retransmissions of the oldest packet before a peer
-	// that sends other packets is declared dead. The path to such a peer may lose many packets.
+	// that sends other packets is declared dead. The path to a peer that sends other packets may
+	// lose many packets.
 	oldestTriesMin = 8
-	// lifeRound is the minimum silence of the peer before it is asked whether it has restarted, and
-	// the minimum interval between two such questions.
+	// lifeRound is the minimum silence of the peer before a probe asks whether the peer has
+	// restarted, and the minimum interval between two such probes.
 	lifeRound = 40 * time.Millisecond
 )
 
@@ -47,7 +47,8 @@ func (r *Rules) AskEvery() time.Duration {
 	return d
 }
 
-// sooner is the interval between the remaining probes after a peer's time has run out.
+// sooner returns the interval between the remaining probes of a peer whose PeerTimeout has
+// passed.
 func (r *Rules) sooner() time.Duration { return r.PeerTimeout / 16 }
 
 // Peer records the signs of life of one peer. Begin initializes a Peer.
@@ -61,8 +62,9 @@ type Peer struct {
 	answeredAt Time
 	away       time.Duration // by which it may be silent for longer
 	oldest     seq.Num
-	// oldestResends counts the retransmissions of the oldest packet since oldestAt. silentResends
-	// counts the retransmissions by time-out since heardAt, except those shortly after another one.
+	// oldestResends counts the retransmissions of the oldest packet after the time oldestAt.
+	// silentResends counts the retransmissions by time-out after the time heardAt, except those
+	// shortly after another one.
 	oldestResends, silentResends uint32
 	questions                    uint32 // probes since heardAt
 	heardBy                      uint8  // the channel of the latest packet of the peer
@@ -116,10 +118,10 @@ func (p *Peer) OldestIs(now Time, oldest seq.Num) {
 // reported that it has no memory for this packet.
 func (p *Peer) OldestAnswered(now Time) { p.oldestAt, p.oldestResends = now, 0 }
 
-// Resent records a retransmission. The arguments say whether the packet is the oldest in flight,
-// whether a time-out caused the retransmission, and whether received packets may still be unread.
-// Resent returns true if the peer should be asked whether it has restarted, because several
-// retransmissions were not answered.
+// Resent records a retransmission. The arguments oldest, timedOut and unread say whether the
+// packet is the oldest in flight, whether a time-out caused the retransmission, and whether
+// received packets may be unread. Resent returns true if the peer should be asked whether it has
+// restarted, because several retransmissions were not answered.
 //
 // If unread is true, Resent counts a retransmission only some time after the previous one, because
 // a process that was stopped finds its timers expired before it reads the answers.
@@ -158,7 +160,7 @@ func (p *Peer) ForgetThere() {
 	}
 }
 
-// IsThere reports whether the peer has answered a probe since AskedThere was called.
+// IsThere reports whether the peer has answered a probe after the call of AskedThere.
 func (p *Peer) IsThere() bool {
 	d := p.doubts
 	return d != nil && d.thereAskedAt != 0 && p.answeredAt >= d.thereAskedAt
@@ -189,8 +191,8 @@ func (p *Peer) AskedLife(now Time, nonce uint64) {
 	d.lifeAskedAt, d.lifeNonce = now, nonce
 }
 
-// AnswersLife reports whether a nonce is that of the latest question of AskedLife, and no packet of
-// the peer has arrived since.
+// AnswersLife reports whether a nonce is that of the latest question of AskedLife, and no packet
+// of the peer has arrived after that question.
 func (p *Peer) AnswersLife(nonce uint64) bool {
 	d := p.doubts
 	return d != nil && d.lifeNonce != 0 && nonce == d.lifeNonce && p.heardAt < d.lifeAskedAt
@@ -213,10 +215,11 @@ func (p *Peer) Unanswered(now Time) time.Duration {
 // DeadAfter returns how long an answer of the peer may be outstanding before the peer is dead.
 func (p *Peer) DeadAfter(r *Rules) time.Duration { return r.PeerTimeout + p.away }
 
-// Press makes a probe of the peer due as soon as the peer is silent, regardless of KeepAlive.
+// Press makes a probe of the peer due as soon as the peer is silent, even before KeepAlive has
+// passed.
 func (p *Peer) Press() { p.pressed = true }
 
-// Pressed reports whether Press was called and is still in effect.
+// Pressed reports whether a call of Press is in effect.
 func (p *Peer) Pressed() bool { return p.pressed }
 
 // Debt is the kind of answer that a peer owes.
@@ -248,7 +251,7 @@ type Verdict struct {
 	Owed  time.Duration // time for which the answer has been outstanding
 	Tries int           // how often it was tried in vain to get it
 	// Within is the time until the next probe must be sent, so that a dead peer is detected when
-	// its time has run out.
+	// its PeerTimeout has passed.
 	Within  time.Duration
 	debt    Debt
 	quiet   time.Duration // time since the latest packet of the peer
@@ -273,7 +276,8 @@ func (v *Verdict) Why() string {
 }
 
 // Verdict decides whether the peer is dead because of an outstanding answer. The argument grace
-// extends the peer's time, because packets of the peer may have arrived and may be unread.
+// extends the peer's time to answer, because packets of the peer may have arrived and may be
+// unread.
 //
 // Other packets of the peer do not replace the acknowledgement of the oldest packet, because the
 // path may carry only small packets.
@@ -300,8 +304,9 @@ func (p *Peer) Verdict(now Time, r *Rules, debt Debt, grace time.Duration) Verdi
 	return v
 }
 
-// Next returns the time until the next probe, which is the minimum of d and the remaining time of
-// the peer. After the peer's time has run out, the remaining probes are sent at short intervals.
+// Next returns the time until the next probe, which is the minimum of d and the time that the
+// peer has left to answer. After the peer's time to answer has passed, the remaining probes are
+// sent at short intervals.
 func (v *Verdict) Next(d time.Duration) time.Duration {
 	return max(min(d, v.Within), time.Millisecond)
 }

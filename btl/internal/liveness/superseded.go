@@ -2,9 +2,8 @@ package liveness
 
 import "time"
 
-// Supersede starts to probe the peer's end of an old connection, because the peer has opened a new
-// connection and has probably closed or lost the old one. Packets that the peer has sent on the old
-// connection may arrive after Hellos of the new connection.
+// Supersede starts to probe the peer's end of an old connection, because the peer has opened a
+// new connection and has probably closed or lost the old one.
 func (s *Watches[E]) Supersede(old E) {
 	w, v := s.watchOf(old), s.host.View(old)
 	w.superseded = true
@@ -15,10 +14,10 @@ func (s *Watches[E]) Supersede(old E) {
 	s.Set(old, s.supersededTimeout(w, &v))
 }
 
-// onSuperseded probes a peer that has opened a new connection, to find out if the peer's end of the
-// old connection still exists. The seemingly new connection may be an older one that is already
-// closed, because Hellos may arrive in another order than sent. If the peer does not answer for
-// PeerTimeout, the endpoint of the old connection ends.
+// onSuperseded probes a peer that has opened a new connection, to find out if the peer's end of
+// the old connection still exists. The seemingly new connection may be an older one that has
+// already closed, because Hellos may arrive in another order than sent. If the peer does not
+// answer for PeerTimeout, the endpoint of the old connection ends.
 func (s *Watches[E]) onSuperseded(ep E, w *Watch, v *View) {
 	now := s.host.Now()
 	if w.IsThere() {
@@ -57,8 +56,8 @@ func (s *Watches[E]) supersededTimeout(w *Watch, v *View) time.Duration {
 	return s.closeTimeout
 }
 
-// askSuccessor also probes the peer's end of the new connection. A peer that answers the probe of
-// the new connection has also received the earlier probe of the old connection.
+// askSuccessor probes the peer's end of the new connection. A peer that answers the probe of the
+// new connection has also received the earlier probe of the old connection.
 func (s *Watches[E]) askSuccessor(ep E) {
 	var none E
 	latest := s.host.Latest(ep)
@@ -70,9 +69,8 @@ func (s *Watches[E]) askSuccessor(ep E) {
 	}
 }
 
-// whySuperseded returns the reason for the end of a superseded connection. If the peer has answered
-// a probe on the new connection, the peer's end of the old connection is gone. Other packets of the
-// peer prove nothing, because a peer may send packets although it is too busy to answer a probe.
+// whySuperseded returns the reason for the end of a superseded connection. If the peer has
+// answered a probe on the new connection, the peer's end of the old connection is gone.
 func (s *Watches[E]) whySuperseded(ep E, v *Verdict) Why {
 	var none E
 	latest := s.host.Latest(ep)

@@ -8,19 +8,21 @@ import (
 	"gobtl/internal/seq"
 )
 
-// An endpoint has one timer, whose meaning depends on the endpoint's state. When the timer expires,
-// onTimer takes the action of the first condition that is true.
+// An endpoint has one timer, whose meaning depends on the endpoint's state. When the timer of an
+// endpoint expires, onTimer takes the action of the first condition that is true.
 //   - If a reliable fabric could not carry a packet, the endpoint ends.
 //   - If the endpoint is half open, it ends, because the peer has not proven its address.
 //   - If the peer has closed the connection, the endpoint stops repeating its last ACK.
-//   - If the endpoint is closing and makes no progress, it ends.
-//   - If a handshake is in progress, the next round of Hellos is sent, or the handshake ends.
+//   - If the endpoint is closing and receives no new ACK for closeTimeout, it ends.
+//   - If the endpoint's handshake is in progress, the next round of Hellos is sent, or the
+//     handshake ends.
 //   - If the connection is superseded by a new one, the peer is asked whether it still has the old
 //     connection.
 //   - If an answer is outstanding on a counted link, the peer is asked for the answer.
-//   - In any other state, a keep-alive probe is sent if it is due.
+//   - In any other state of the endpoint, a keep-alive probe is sent if it is due.
 
-// Watch is an endpoint's timer, its purpose, and the times of the peer's packets.
+// Watch holds an endpoint's timer, the purpose of the timer, and the arrival times of the peer's
+// packets.
 type Watch struct {
 	Peer
 	room       hotel.Room // number of the timer, or 0 if it does not run
@@ -34,7 +36,8 @@ type Watch struct {
 	broken     bool       // the fabric could not carry a packet
 }
 
-// Superseded reports whether the peer has opened a new connection in place of this one.
+// Superseded reports whether the peer has opened a new connection in place of this endpoint's
+// connection.
 func (w *Watch) Superseded() bool { return w.superseded }
 
 // Runs reports whether the timer runs.
@@ -54,8 +57,8 @@ func (w *Watch) Early() { w.missed = true }
 // Confirmed records that the peer has shown by an Ack that it is established.
 func (w *Watch) Confirmed() { w.takes, w.missed = true, false }
 
-// BeginAgain clears what the peer's endpoint has said, because the handshake begins again with
-// another endpoint of the peer.
+// BeginAgain forgets what the peer's endpoint has announced, because the handshake begins again
+// with another endpoint of the peer.
 func (w *Watch) BeginAgain() { w.takes, w.missed = false, false }
 
 // Watches holds the timers of all endpoints, and probes silent peers.
@@ -109,7 +112,6 @@ func (s *Watches[E]) Set(ep E, d time.Duration) {
 	s.clear(w)
 	room, err := s.timers.Checkin(s.host.Clock(), d, slot)
 	if err != nil {
-		// There is one timer for each endpoint.
 		panic("liveness: no room for an endpoint's timer: " + err.Error())
 	}
 	w.room = room
@@ -124,7 +126,7 @@ func (s *Watches[E]) clear(w *Watch) {
 	w.watched = false
 }
 
-// Take moves the timer and the record of half to ep, which replaces half.
+// Take gives the timer and the liveness state of half to ep, which replaces half.
 func (s *Watches[E]) Take(ep, half E) {
 	w, h := s.watchOf(ep), s.watchOf(half)
 	s.clear(w)
@@ -185,15 +187,14 @@ func (s *Watches[E]) onTimer(ep E, w *Watch) {
 	case v.Owed():
 		s.onWatch(ep, w, &v)
 	case v.Counted && s.Rules.KeepAlive < 0 && !w.Pressed() && !v.Asks:
-		// The packets for which the timer was set are acknowledged.
 	default:
 		s.onKeepAlive(ep, w, &v)
 	}
 }
 
 // onClose ends a closing endpoint that has received no new ACK for closeTimeout. Other packets of
-// the peer do not extend this time. If the peer may be half open, onClose tells the peer that the
-// connection is established.
+// the peer do not extend closeTimeout. If the peer may be half open, onClose tells the peer that
+// the connection is established.
 func (s *Watches[E]) onClose(ep E, w *Watch, v *View) {
 	quiet := s.host.Now().Sub(max(w.AckedAt(), v.CloseAt))
 	if quiet >= s.closeTimeout {
@@ -240,8 +241,8 @@ func (s *Watches[E]) askSign(ep E, w *Watch, channel int) {
 }
 
 // keepChannels probes through the channels that were silent for too long, and returns the time
-// until its next call. On a counted connection, which crosses no firewall, only the channel that
-// carries all packets except ACKs is probed.
+// until its next call. On a counted connection, which crosses no firewall, keepChannels probes
+// only the channel that carries all packets except ACKs.
 func (s *Watches[E]) keepChannels(ep E, w *Watch, v *View) time.Duration {
 	channels := Channels
 	if v.Counted {
@@ -256,7 +257,7 @@ func (s *Watches[E]) keepChannels(ep E, w *Watch, v *View) time.Duration {
 	return next
 }
 
-// onKeepAlive probes a silent peer, and ends the endpoint if the peer has not answered for
+// onKeepAlive probes a silent peer, and ends its endpoint if the peer has not answered for
 // PeerTimeout.
 func (s *Watches[E]) onKeepAlive(ep E, w *Watch, v *View) {
 	now := s.host.Now()
@@ -281,9 +282,9 @@ func (s *Watches[E]) onKeepAlive(ep E, w *Watch, v *View) {
 	s.Set(ep, verdict.Next(min(s.Rules.PressAfter(), s.keepChannels(ep, w, v))))
 }
 
-// pressForAnswer returns true if a probe for an outstanding answer is not due yet, because a packet
-// of the peer has arrived recently. A silent peer with an outstanding answer is probed even before
-// KeepAlive.
+// pressForAnswer returns true if a probe for an outstanding answer is not due, because a packet
+// of the peer has arrived recently. A silent peer with an outstanding answer is probed even
+// before KeepAlive.
 func (s *Watches[E]) pressForAnswer(ep E, w *Watch, v *View, quiet time.Duration) bool {
 	if w.asks = v.Asks; !w.asks {
 		return false
@@ -296,8 +297,7 @@ func (s *Watches[E]) pressForAnswer(ep E, w *Watch, v *View, quiet time.Duration
 	return false
 }
 
-// WatchAsks starts to probe a silent peer whose answer to an operation is outstanding. If no packet
-// is in flight, no other timer would detect that the peer is dead.
+// WatchAsks starts to probe a silent peer whose answer to an operation is outstanding.
 func (s *Watches[E]) WatchAsks(ep E) {
 	w := s.watchOf(ep)
 	if w.asks && w.room != 0 {
@@ -315,9 +315,9 @@ func (s *Watches[E]) WatchAsks(ep E) {
 	}
 }
 
-// AskSilent probes the silent endpoints for which holds returns true, before KeepAlive has passed.
-// The caller selects endpoints that hold a scarce resource. AskSilent scans all endpoints, at most
-// once in PressAfter.
+// AskSilent probes the silent endpoints for which holds returns true, before KeepAlive has
+// passed. The caller of AskSilent selects endpoints that hold a scarce resource. AskSilent scans
+// all endpoints, at most once in PressAfter.
 func (s *Watches[E]) AskSilent(holds func(E) bool) {
 	now := s.host.Now()
 	if now < s.silentAt {

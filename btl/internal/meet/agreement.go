@@ -12,7 +12,7 @@ type Agreement struct {
 	MayWait   bool // on sequenced links, the ACK of a lone reply may be delayed
 }
 
-// Agree returns the agreement of two sides, where common holds the feature bits that both sides
+// Agree returns the Agreement of two sides, where common holds the feature bits that both sides
 // offer.
 func Agree(common uint64) (a Agreement) {
 	has := func(bit uint64) bool { return common&bit != 0 }

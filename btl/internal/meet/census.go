@@ -25,7 +25,7 @@ type Census struct {
 	half   int
 }
 
-// Init makes an empty census, where a nil hosts means that each address counts as its own host.
+// Init makes an empty Census, where a nil hosts means that each address counts as its own host.
 func (c *Census) Init(hosts Hosts, limits Limits) {
 	*c = Census{
 		hosts: hosts, limits: limits, atAddr: make(map[string]int32), atHost: make(map[string]int32),
@@ -36,8 +36,8 @@ func (c *Census) Init(hosts Hosts, limits Limits) {
 // Limit replaces the limits.
 func (c *Census) Limit(limits Limits) { c.limits = limits }
 
-// HostOf returns the part of an address that all endpoints of its host have in common. If the
-// fabric cannot tell hosts apart, HostOf returns the whole address.
+// HostOf returns the part of an address that all endpoints of the same host have in common. If
+// the fabric cannot tell hosts apart, HostOf returns the whole address.
 func (c *Census) HostOf(addr string) string {
 	if c.hosts == nil {
 		return addr
@@ -45,17 +45,17 @@ func (c *Census) HostOf(addr string) string {
 	return string(c.hosts.Host([]byte(addr)))
 }
 
-// SameHost reports whether two addresses belong to the same host. If hosts are unknown, each
-// address counts as its own host.
+// SameHost reports whether two addresses belong to the same host. If the fabric cannot tell hosts
+// apart, each address counts as its own host.
 func (c *Census) SameHost(a, b string) bool { return c.HostOf(a) == c.HostOf(b) }
 
-// TellsHosts reports whether the hosts of addresses are known.
+// TellsHosts reports whether the fabric can tell which addresses belong to one host.
 func (c *Census) TellsHosts() bool { return c.hosts != nil }
 
 // Add counts an endpoint of an address.
 func (c *Census) Add(addr string) { c.count(addr, 1) }
 
-// Remove ends the counting of an endpoint of an address.
+// Remove subtracts an endpoint of an address from the counts.
 func (c *Census) Remove(addr string) { c.count(addr, -1) }
 
 func (c *Census) count(addr string, d int32) {
@@ -63,7 +63,6 @@ func (c *Census) count(addr string, d int32) {
 	addTo(c.atHost, c.HostOf(addr), d)
 }
 
-// addTo adds d to the count of a key, and deletes the key when its count becomes 0.
 func addTo(m map[string]int32, key string, d int32) {
 	if m[key] += d; m[key] == 0 {
 		delete(m, key)
@@ -89,11 +88,11 @@ func (c *Census) At(addr string) int { return int(c.atAddr[addr]) }
 // HalfOpen returns the number of half-open endpoints.
 func (c *Census) HalfOpen() int { return c.half }
 
-// HalfOpenFull reports whether no more half-open endpoints may be made for an address. HalfOpenFull
-// returns true if the total limit is reached, or if the host of the address has its share of that
-// limit. The share of a host is a quarter of the limit, or a half if hosts may open any number of
-// endpoints. Because of the share, a host that never answers cannot exclude all other hosts until
-// its handshakes time out.
+// HalfOpenFull reports whether no more half-open endpoints may be made for an address.
+// HalfOpenFull returns true if the limit on half-open endpoints is reached, or if the host of the
+// address has its share of that limit. The share of a host is a quarter of the limit on half-open
+// endpoints, or a half if hosts may open any number of endpoints. A host that never answers can
+// therefore not exclude all other hosts until its handshakes time out.
 func (c *Census) HalfOpenFull(addr string) bool {
 	if c.half >= c.limits.HalfOpen {
 		return true
@@ -106,13 +105,13 @@ func (c *Census) HalfOpenFull(addr string) bool {
 }
 
 // AddressFull reports whether an address has reached its limit of endpoints. The argument less of
-// AddressFull is a number of endpoints of the address that do not count.
+// AddressFull is a number of endpoints of the address that are not counted.
 func (c *Census) AddressFull(addr string, less int) bool {
 	return c.At(addr)-less >= c.limits.PerAddress
 }
 
-// HostFull reports whether the host of an address has reached its limit of endpoints. The argument
-// less of HostFull is a number of endpoints of the host that do not count.
+// HostFull reports whether the host of an address has reached its limit of endpoints. The
+// argument less of HostFull is a number of endpoints of the host that are not counted.
 func (c *Census) HostFull(addr string, less int) bool {
 	most := c.limits.PerHost
 	return most > 0 && int(c.atHost[c.HostOf(addr)])-less >= most

@@ -11,11 +11,12 @@ import (
 // they do. A data packet does not prove the addresses to which this side sends. OnPacket returns
 // the endpoint that must handle the packet, or the zero value if the packet must be dropped.
 //
-// A half-open endpoint drops data packets, because the Hello for which the endpoint was made may be
-// forged. An endpoint that accepts data after a forged Hello would keep forged sequence numbers,
-// and each side would drop the packets of the other side. The peer repeats its genuine Hello. This
-// side probes the peer, which may have stopped repeating its Hello because of a forged packet. On a
-// counted connection nobody can forge packets, so the packet is accepted.
+// A half-open endpoint drops data packets, because the Hello for which the endpoint was made may
+// be forged. An endpoint that accepts data after a forged Hello would use forged sequence
+// numbers, and each side would drop the packets of the other side. The peer repeats its genuine
+// Hello until this side answers. This side probes the peer, which may have stopped repeating its
+// Hello because of a forged packet. On a counted connection nobody can forge packets, so the
+// packet is accepted.
 func (s *Handshakes[E]) OnPacket(ep E) (goesOn E) {
 	var none E
 	e := s.peers.end(ep)
@@ -27,7 +28,6 @@ func (s *Handshakes[E]) OnPacket(ep E) (goesOn E) {
 		return none
 	case e.state == Accepting && !e.Counted:
 		if e.hs.MayAsk(s.host.Now()) {
-			// The answer to the Hello contains the nonce, and the genuine parameters of the peer.
 			s.AskHello(ep, frag.ProbeCommand)
 		}
 		return none
@@ -74,8 +74,8 @@ func (s *Handshakes[E]) establish(ep E) {
 }
 
 // matchesPeer reports whether a handshake packet with this endpoint's tag comes from the peer's
-// endpoint to which this endpoint is bound. If not, matchesPeer starts a contest or a new
-// handshake, if necessary.
+// endpoint to which this endpoint is bound. If another endpoint of the peer has sent the packet,
+// matchesPeer starts a contest or a new handshake, if necessary.
 func (s *Handshakes[E]) matchesPeer(ep E, h *frag.Header, hello *frag.Hello) bool {
 	e := s.peers.end(ep)
 	f := Tagged{
@@ -107,8 +107,8 @@ func (s *Handshakes[E]) matchesPeer(ep E, h *frag.Header, hello *frag.Hello) boo
 }
 
 // contest restarts an endpoint's handshake under a new tag, unless the peer's endpoint that was
-// told the present tag proves itself first. The peer's endpoint has one round trip for its proof,
-// plus the time longer if one side has to wait for the other.
+// told the present tag proves itself first. During a contest, the peer's endpoint has one round
+// trip for its proof, plus the time longer if one side has to wait for the other.
 func (s *Handshakes[E]) contest(ep E, longer time.Duration) {
 	hs := s.peers.end(ep).hs
 	if hs.Contested() {
@@ -130,8 +130,7 @@ func (s *Handshakes[E]) maybeStale(ep E) bool {
 	return e.state == Connecting && e.hs.MaybeStale(s.host.Quiet(ep))
 }
 
-// restart makes an endpoint begin its handshake again under a new tag. The peer's endpoint that was
-// told the old tag is gone or has never proven itself.
+// restart makes an endpoint begin its handshake again under a new tag.
 func (s *Handshakes[E]) restart(ep E) {
 	e := s.peers.end(ep)
 	if e.hs.Bound() {
@@ -144,11 +143,11 @@ func (s *Handshakes[E]) restart(ep E) {
 	s.host.SetTimer(ep, 0)
 }
 
-// validate records that the peer's address of a half-open endpoint is proven, because the peer has
-// returned a random tag that was sent to this address. validate returns the endpoint that
-// continues. If another endpoint is connecting to the same peer, and the peer does not know this
-// endpoint, it replaces the half-open endpoint. validate returns the zero value for a late proof,
-// which an old incarnation of the peer has sent.
+// validate records that the peer's address of a half-open endpoint is proven, because the peer
+// has returned a random tag that was sent to this address. validate returns the endpoint that
+// continues the handshake. If another endpoint is connecting to the same peer, and the peer does
+// not know that endpoint, it replaces the half-open endpoint. validate returns the zero value for
+// a late proof, which an old incarnation of the peer has sent.
 func (s *Handshakes[E]) validate(ep E) (goesOn E) {
 	var none E
 	e := s.peers.end(ep)
@@ -188,7 +187,8 @@ func (s *Handshakes[E]) validate(ep E) (goesOn E) {
 }
 
 // merge removes half, which no application knows, and makes ep replace half for the peer. The
-// endpoint ep continues half's handshake, but keeps its own goal.
+// endpoint ep continues the handshake of half, but keeps its own goal (the connection that the
+// application has asked for).
 func (s *Handshakes[E]) merge(ep, half E) {
 	s.peers.Merge(ep, half)
 	e, h := s.peers.end(ep), s.peers.end(half)
@@ -223,8 +223,8 @@ func (s *Handshakes[E]) OnTimer(ep E) {
 	s.sayHello(ep)
 }
 
-// ConfirmAgain repeats the Hellos that say that both channels are proven, to a peer that may be
-// half open. ConfirmAgain returns the time until the next repetition.
+// ConfirmAgain repeats the Hellos that tell the peer, which may be half open, that both channels
+// are proven. ConfirmAgain returns the time until the next repetition of the Hellos.
 func (s *Handshakes[E]) ConfirmAgain(ep E) time.Duration {
 	hs := s.peers.end(ep).hs
 	hs.ConfirmAgain(s.random())

@@ -47,8 +47,8 @@ type Handshake struct {
 	confirmed bool                   // the peer is known to know it too
 }
 
-// goal is the connection that the local application has asked for. The goal is kept when a
-// handshake begins again.
+// goal is the connection that the local application has asked for. A handshake that begins again
+// keeps its goal.
 type goal struct {
 	until    Time   // then it has failed
 	expected uint64 // incarnation to reach, 0 for any
@@ -63,7 +63,7 @@ type shown struct {
 	addrBytes, valueBytes uint8
 }
 
-// set stores the contents of a Retry, and reports whether they have changed.
+// set stores the contents of a Retry, and reports whether the stored contents have changed.
 func (c *shown) set(r *frag.Retry) bool {
 	old := *c
 	*c = shown{}
@@ -77,7 +77,7 @@ func New(now Time, nonces Nonces) *Handshake {
 	return &Handshake{interval: HelloIntervalMin, began: now, nonces: nonces}
 }
 
-// Again returns a new handshake that replaces this one, with the same goal.
+// Again returns a new handshake with the same goal, which replaces the handshake hs.
 func (hs *Handshake) Again(now Time, nonces Nonces) *Handshake {
 	again := New(now, nonces)
 	again.goal = hs.goal
@@ -87,8 +87,9 @@ func (hs *Handshake) Again(now Time, nonces Nonces) *Handshake {
 // TakeGoal copies the goal of another handshake.
 func (hs *Handshake) TakeGoal(of *Handshake) { hs.goal = of.goal }
 
-// Want sets the goal to reach an incarnation of the peer, where 0 means any, whose data endpoint
-// has the name data. The handshake fails if the peer is not reached by the time until.
+// Want makes an incarnation of the peer, where 0 means any, the goal of the handshake, and data
+// is the name of the peer's data endpoint. The handshake fails if the peer is not reached by the
+// time until.
 func (hs *Handshake) Want(incarnation uint64, data []byte, until Time) {
 	hs.goal = goal{until: until, expected: incarnation, wanted: true, data: string(data)}
 }
@@ -127,10 +128,10 @@ func (hs *Handshake) BindAnew() { hs.bound, hs.proven = true, 0 }
 func (hs *Handshake) Bound() bool { return hs.bound }
 
 // ProveAll records that both channels are proven, because the peer has returned the cookies of
-// both.
+// both channels.
 func (hs *Handshake) ProveAll() { hs.proven = frag.ProvenAll }
 
-// Proven has a bit for each channel through which an answer has arrived.
+// Proven returns a set of bits, one for each channel through which an answer has arrived.
 func (hs *Handshake) Proven() uint8 { return hs.proven }
 
 // Nonce is the nonce of the Hellos of a channel.
@@ -150,9 +151,10 @@ func (hs *Handshake) OnRetry(r *frag.Retry, now Time) (ok, hurry bool) {
 	return true, news && hs.mayShow() && !hs.bound
 }
 
-// OnReject reports whether a Reject ends the handshake, which requires the nonce of a Hello of this
-// handshake. The argument quiet of OnReject is the time since the latest packet of the peer. A peer
-// that has answered one Hello does not reject the next one, unless it has restarted.
+// OnReject reports whether a Reject ends the handshake, which requires the nonce of a Hello of
+// this handshake. The argument quiet of OnReject is the time since the latest packet of the peer.
+// If the tag of the peer is already known, OnReject returns true only if quiet is at least
+// HelloIntervalMax.
 func (hs *Handshake) OnReject(nonce uint64, quiet time.Duration) bool {
 	return slices.Contains(hs.nonces[:], nonce) && (!hs.bound || quiet >= HelloIntervalMax)
 }
@@ -163,7 +165,8 @@ func (hs *Handshake) PutOff(code uint16) { hs.putOff, hs.later = true, code }
 // Later returns the code of PutOff, if PutOff was called.
 func (hs *Handshake) Later() (code uint16, ok bool) { return hs.later, hs.putOff }
 
-// mayShow reports whether the peer has sent cookies for both channels.
+// mayShow reports whether the peer has sent cookies for both channels, so that a Hello may
+// contain them.
 func (hs *Handshake) mayShow() bool {
 	for i := range hs.shown {
 		if hs.shown[i].valueBytes == 0 {
@@ -200,9 +203,7 @@ func (hs *Handshake) Answers(hello *frag.Hello) bool {
 func (hs *Handshake) Prove(p frag.Probe) { hs.proven |= p.Bit() }
 
 // OnHelloAck processes a HelloAck. OnHelloAck also finds out whether the peer dropped the packets
-// that followed the first Hello with the statement that both channels are proven. The peer drops
-// the packets that follow a Hello if the Hello was lost, or if the peer was not established when
-// the Hello arrived.
+// that followed the first Hello that announced both channels as proven.
 func (hs *Handshake) OnHelloAck(hello *frag.Hello) {
 	if hello.Probe == frag.ProbeCommand && hs.last != 0 {
 		first, again := hello.Nonce == hs.last, hello.Nonce == hs.nonces[frag.ProbeCommand]
@@ -224,8 +225,8 @@ func (hs *Handshake) Works() bool { return hs.proven == frag.ProvenAll && (hs.wa
 // Confirmed reports whether the peer is known to know that both channels work.
 func (hs *Handshake) Confirmed() bool { return hs.confirmed }
 
-// Unheard reports whether the peer dropped the packets that followed the first Hello with the
-// statement that both channels are proven.
+// Unheard reports whether the peer dropped the packets that followed the first Hello that
+// announced both channels as proven.
 func (hs *Handshake) Unheard() bool { return hs.unheard }
 
 // ReachesPeer reports whether the peer's endpoint has proven that it receives on the command
@@ -234,15 +235,15 @@ func (hs *Handshake) ReachesPeer() bool {
 	return hs.bound && hs.proven&frag.ProbeCommand.Bit() != 0
 }
 
-// BeginConfirm starts the rounds of Hellos that say that both channels are proven. The argument
-// nonce of BeginConfirm is the nonce of the first of these Hellos.
+// BeginConfirm starts the rounds of Hellos that tell the peer that both channels are proven. The
+// argument nonce of BeginConfirm is the nonce of the first of these Hellos.
 func (hs *Handshake) BeginConfirm(nonce uint64) {
 	hs.interval = HelloIntervalMin
 	hs.last, hs.nonces[frag.ProbeCommand] = nonce, nonce
 }
 
-// ConfirmAgain gives a new nonce to the next Hello that says that both channels are proven. The
-// nonce of an answer shows which one of the repeated Hellos has arrived.
+// ConfirmAgain gives a new nonce to the next Hello that tells the peer that both channels are
+// proven. The nonce of an answer shows which of the repeated Hellos has arrived.
 func (hs *Handshake) ConfirmAgain(nonce uint64) { hs.nonces[frag.ProbeCommand] = nonce }
 
 // HeardBy reports whether an answer has arrived through a channel.
@@ -250,9 +251,10 @@ func (hs *Handshake) HeardBy(p frag.Probe) bool {
 	return hs.proven&p.Bit() != 0 || hs.shown[p].valueBytes > 0
 }
 
-// Asks reports whether a round of Hellos includes the given channel. A round includes a channel if
-// no answer has arrived through it, or if the Hello says that both channels are proven. While no
-// endpoint of the peer is known, a channel with a cookie waits for the cookie of the other channel.
+// Asks reports whether a round of Hellos includes the given channel. A round of Hellos includes a
+// channel if no answer has arrived through it, or if the Hello tells the peer that both channels
+// are proven. While no endpoint of the peer is known, a channel with a cookie waits for the
+// cookie of the other channel.
 func (hs *Handshake) Asks(p frag.Probe) bool {
 	if hs.proven == frag.ProvenAll {
 		return p == frag.ProbeCommand
@@ -272,7 +274,7 @@ func (hs *Handshake) MayAsk(now Time) bool {
 }
 
 // MayHurry reports whether the unanswered Hellos may be sent before the timer expires, and counts
-// them. The number per handshake and per poll is limited.
+// such Hellos. The number of early Hellos per handshake and per poll is limited.
 func (hs *Handshake) MayHurry(now Time) bool {
 	if hs.proven == frag.ProvenAll || hs.hurried >= hurriesMax || hs.askedAt == now {
 		return false
@@ -292,18 +294,18 @@ func (hs *Handshake) NextRound() time.Duration {
 	return d
 }
 
-// Left is the remaining time until the handshake fails. A negative result means that the time has
-// passed.
+// Left is the remaining time until the handshake fails. A negative result of Left means that the
+// handshake has failed.
 func (hs *Handshake) Left(now Time) time.Duration { return hs.until.Sub(now) }
 
 // Contested reports whether Contest was called.
 func (hs *Handshake) Contested() bool { return hs.contested }
 
-// Contest records that an endpoint of the peer has proven itself, although another endpoint of the
-// peer was told this side's tag. If the endpoint that was told the tag does not prove itself within
-// the time after (a round trip since it was told, plus the time longer), ContestLost returns true
-// and this side begins its handshake again under a new tag. The result waits of Contest is false if
-// this time has already passed.
+// Contest records that an endpoint of the peer has proven itself, although another endpoint of
+// the peer was told this side's tag. If the endpoint that was told the tag does not prove itself
+// within the time after (a round trip, plus the time longer), ContestLost returns true and this
+// side begins its handshake again under a new tag. The result waits of Contest is false if the
+// time after has already passed.
 func (hs *Handshake) Contest(now Time, longer time.Duration) (after time.Duration, waits bool) {
 	after = max(hs.offeredAt.Add(hs.trip).Sub(now), 0) + longer
 	if after == 0 {

@@ -22,8 +22,7 @@ type Handshakes[E comparable] struct {
 	timeout   time.Duration
 	// says holds the parameters of this side that every Hello contains.
 	says frag.Hello
-	// drafted is the Hello that is sent next. A local variable would be allocated on the heap,
-	// because the Host is an interface.
+	// drafted is the Hello that is sent next.
 	drafted frag.Hello
 }
 
@@ -95,8 +94,8 @@ func (s *Handshakes[E]) goesOn(ep E) bool {
 	return s.host.Usable(ep) && s.peers.end(ep).state != Accepting
 }
 
-// reach makes a new endpoint, which replaces an older one for the same address, and begins its
-// handshake.
+// reach makes a new endpoint, which replaces an older endpoint for the same address, and begins
+// the new endpoint's handshake.
 func (s *Handshakes[E]) reach(old E, n *frag.Name) (ep E, err error) {
 	ep, err = s.host.Make(n.Command, n.Data, int(n.CommandBytes), int(n.MTUBytes))
 	if err != nil {
@@ -117,9 +116,9 @@ func (s *Handshakes[E]) begin(ep E, incarnation uint64, data []byte) {
 	s.sayHello(ep)
 }
 
-// adopt makes Connect return an existing half-open endpoint. A new endpoint would be a second
+// adopt lets Connect return an existing half-open endpoint. A second endpoint would open a second
 // connection, because the peer is also connecting and may already know the half-open endpoint's
-// tag. The contents of the peer's Hello are dropped, because they are not proven.
+// tag. adopt drops the contents of the peer's Hello, because they are not proven.
 func (s *Handshakes[E]) adopt(
 	half, old E, data []byte, named *frag.Name, incarnation uint64,
 ) (ep E, err error) {
@@ -137,10 +136,10 @@ func (s *Handshakes[E]) adopt(
 	return half, nil
 }
 
-// OnHello answers a Hello on the same channel, with a HelloAck, or with a Retry or Reject if the
-// sender has not proven its address. The answer to an unproven address is not longer than the
-// Hello, which has helloBytes. The argument source of OnHello is the address of the sender, which
-// is empty if the fabric does not know it.
+// OnHello answers a Hello on the channel of the Hello, with a HelloAck, or with a Retry or Reject
+// if the sender has not proven its address. The answer to an unproven address is not longer than
+// the Hello, which has helloBytes. The argument source of OnHello is the address of the sender,
+// which is empty if the fabric does not know it.
 func (s *Handshakes[E]) OnHello(
 	by frag.Probe, h *frag.Header, hello *frag.Hello, helloBytes int, source []byte,
 ) bool {
@@ -189,9 +188,10 @@ func (s *Handshakes[E]) OnHello(
 
 // onFirstHello finds or makes the endpoint for a Hello that contains no tag of this side, but
 // proves that its sender receives at both its addresses. onFirstHello returns the half-open
-// endpoint of an earlier Hello, an endpoint that is connecting to the sender (simultaneous open) if
-// no other endpoint of the peer may use its tag, or a new endpoint. If there is no endpoint, answer
-// is the Reject to send. If the Reason of the Reject is 0, no packet is sent.
+// endpoint of an earlier Hello, an endpoint that is connecting to the sender (simultaneous open)
+// if no other endpoint of the peer may use its tag, or a new endpoint. If onFirstHello finds or
+// makes no endpoint, answer is the Reject to send. If the Reason of the Reject is 0, no packet is
+// sent.
 func (s *Handshakes[E]) onFirstHello(
 	h *frag.Header, hello *frag.Hello,
 ) (ep E, answer frag.Reject) {
@@ -200,7 +200,6 @@ func (s *Handshakes[E]) onFirstHello(
 	peer := PeerTag{Incarnation: hello.Incarnation, Tag: hello.Tag}
 	if ep = s.peers.ByPeer(peer, addr); ep != none {
 		if s.peers.end(ep).state == Accepting {
-			// An earlier Hello may have been forged in the peer's name.
 			if answer, ok := s.welcomeAgain(ep, hello); !ok {
 				return none, answer
 			}
@@ -249,9 +248,9 @@ func (s *Handshakes[E]) accept(
 	return ep, answer
 }
 
-// welcomeAgain asks the application again whether to accept the peer of a half-open endpoint, if
-// the peer's label has changed. The result ok of welcomeAgain is false if the application refuses
-// the peer or has ended the endpoint or the module, and the Hello must then change nothing.
+// welcomeAgain calls the application's Admit function for the peer of a half-open endpoint whose
+// label has changed. The result ok of welcomeAgain is false if the Hello must change nothing,
+// because the application refuses the peer or has ended the endpoint or the module.
 func (s *Handshakes[E]) welcomeAgain(ep E, hello *frag.Hello) (answer frag.Reject, ok bool) {
 	e := s.peers.end(ep)
 	if e.Label == string(hello.Label) {
@@ -262,9 +261,10 @@ func (s *Handshakes[E]) welcomeAgain(ep E, hello *frag.Hello) (answer frag.Rejec
 }
 
 // roomFor returns the reason why no further endpoint for a peer's incarnation may connect from an
-// address, or 0 if one may. roomFor ends a lingering endpoint to make room for a new one from the
-// same address. Silent endpoints that use a slot are probed. Endpoints of other incarnations of the
-// peer do not count, because they end when the new one connects.
+// address, or 0 if a further endpoint may connect. roomFor ends a lingering endpoint if the limit
+// for the address is reached. roomFor also probes silent endpoints that use a slot. Endpoints of
+// other incarnations of the peer are not counted, because such endpoints end when the new one
+// connects.
 func (s *Handshakes[E]) roomFor(addr string, life uint64) (reason uint8) {
 	var none E
 	others := 0
@@ -290,8 +290,8 @@ func (s *Handshakes[E]) roomFor(addr string, life uint64) (reason uint8) {
 	return 0
 }
 
-// OnRetry stores the cookie of a Retry, which the peer demands in the next Hello. When the cookies
-// of both channels are known, OnRetry repeats the Hello.
+// OnRetry stores the cookie of a Retry, which the peer requires in the next Hello. When the
+// cookies of both channels are known, OnRetry repeats the Hello.
 func (s *Handshakes[E]) OnRetry(by frag.Probe, h *frag.Header, r *frag.Retry) bool {
 	var none E
 	ep := s.peers.Lookup(h.Conn)
@@ -367,7 +367,7 @@ func (s *Handshakes[E]) OnHelloAck(by frag.Probe, h *frag.Header, hello *frag.He
 	return true
 }
 
-// noteTakes records whether the peer's Hello says that the peer is established.
+// noteTakes records whether the peer's Hello announces that the peer is established.
 func (s *Handshakes[E]) noteTakes(ep E, hello *frag.Hello) {
 	if hello.Proven == frag.ProvenAll {
 		s.host.Takes(ep)
@@ -375,7 +375,7 @@ func (s *Handshakes[E]) noteTakes(ep E, hello *frag.Hello) {
 }
 
 // onProvenHello handles a Hello with the endpoint's tag, which only the peer can know.
-// onProvenHello returns the endpoint that answers, or the zero value for no answer.
+// onProvenHello returns the endpoint that answers the Hello, or the zero value for no answer.
 func (s *Handshakes[E]) onProvenHello(ep E, h *frag.Header, hello *frag.Hello) (answers E) {
 	var none E
 	if !s.matchesPeer(ep, h, hello) {
@@ -402,8 +402,9 @@ func (s *Handshakes[E]) onProvenHello(ep E, h *frag.Header, hello *frag.Hello) (
 	return ep
 }
 
-// lastWord makes the latest Hello of a half-open endpoint's peer replace earlier ones, which may be
-// forged. lastWord returns the endpoint that continues, or the zero value if there is none.
+// lastWord makes the latest Hello of a half-open endpoint's peer replace earlier Hellos, which
+// may be forged. lastWord returns the endpoint that continues the handshake, or the zero value if
+// there is none.
 func (s *Handshakes[E]) lastWord(ep E, h *frag.Header, hello *frag.Hello) (goesOn E) {
 	if _, ok := s.welcomeAgain(ep, hello); !ok {
 		return goesOn
@@ -412,9 +413,9 @@ func (s *Handshakes[E]) lastWord(ep E, h *frag.Header, hello *frag.Hello) (goesO
 	return s.validate(ep)
 }
 
-// Bind stores the peer's parameters from a Hello that contains a secret of the connection (cookies
-// or a nonce). The endpoint must not be connected. Parameters that were stored before may be
-// forged.
+// Bind stores the peer's parameters from a Hello that contains a secret of the connection
+// (cookies or a nonce). The endpoint must not be connected. Parameters that were stored earlier,
+// from another Hello, may be forged.
 func (s *Handshakes[E]) Bind(ep E, h *frag.Header, hello *frag.Hello) {
 	s.peers.SetPeer(ep, PeerTag{Incarnation: hello.Incarnation, Tag: hello.Tag})
 	e := s.peers.end(ep)

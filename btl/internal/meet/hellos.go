@@ -22,7 +22,8 @@ func (s *Handshakes[E]) SendRound(ep E) {
 	}
 }
 
-// hurry sends the unanswered Hellos before their timer expires, if the handshake allows it.
+// hurry sends the unanswered Hellos before their timer expires, if Handshake.MayHurry allows
+// this.
 func (s *Handshakes[E]) hurry(ep E) {
 	if e := s.peers.end(ep); e.state == Connecting && e.hs.MayHurry(s.host.Now()) {
 		s.SendRound(ep)
@@ -35,7 +36,7 @@ func (s *Handshakes[E]) AskHello(ep E, p frag.Probe) {
 }
 
 // askHelloOf sends a Hello through a channel to the peer's endpoint with the tag conn. If conn is
-// 0, any endpoint of the peer may answer, and this side must prove that it receives at its
+// 0, any endpoint of the peer may answer, and the Hello must prove that this side receives at its
 // addresses.
 func (s *Handshakes[E]) askHelloOf(ep E, p frag.Probe, conn uint64) {
 	hello := s.draft(ep, p)
@@ -53,18 +54,18 @@ func (s *Handshakes[E]) askHelloOf(ep E, p frag.Probe, conn uint64) {
 
 // AskLife asks whether another incarnation now has the address of a silent peer. AskLife sends a
 // Hello without a tag, which names the expected incarnation. An incarnation that is not the
-// expected one rejects the Hello and returns the nonce. The expected incarnation stores nothing
-// from the Hello.
+// expected one rejects the Hello, and returns the nonce of the Hello. The expected incarnation
+// stores nothing from the Hello.
 func (s *Handshakes[E]) AskLife(ep E, nonce uint64) {
 	hello := s.draft(ep, frag.ProbeCommand)
 	hello.Expected, hello.Nonce = s.peers.end(ep).Peer.Incarnation, nonce
 	s.host.SendHello(ep, frag.KindHello, 0, hello, nil)
 }
 
-// answerHello answers the peer's Hello through the same channel. If the peer's address is not
-// proven, the answer is not longer than the Hello, which has askedBytes. The answer to a Hello with
-// cookies goes to shown, the address for which the cookies were made. The address shown may differ
-// from the address that this side has stored for the peer.
+// answerHello answers the peer's Hello through the channel of the Hello. If the peer's address is
+// not proven, the answer is not longer than the Hello, which has askedBytes. The answer to a
+// Hello with cookies goes to shown, the address for which the cookies were made. The address
+// shown may differ from the address that this side has stored for the peer.
 func (s *Handshakes[E]) answerHello(ep E, asked *frag.Hello, askedBytes int, shown []byte) {
 	hello := s.draft(ep, asked.Probe)
 	hello.Nonce = asked.Nonce
@@ -76,8 +77,8 @@ func (s *Handshakes[E]) answerHello(ep E, asked *frag.Hello, askedBytes int, sho
 	s.host.SendHello(ep, frag.KindHelloAck, asked.Tag, hello, shown)
 }
 
-// draft returns a Hello with this side's parameters for a peer. The Hello is valid until the next
-// call of draft.
+// draft returns a Hello to a peer, with the parameters of this side. The Hello is valid until the
+// next call of draft.
 func (s *Handshakes[E]) draft(ep E, p frag.Probe) *frag.Hello {
 	e := s.peers.end(ep)
 	s.drafted = s.says

@@ -9,8 +9,8 @@ import (
 // Why is the reason for which Handshakes ends an endpoint.
 type Why uint8
 
-// The constants below are the reasons. An endpoint that ends for any reason except WhyMadeRoom has
-// failed.
+// The constants below are the reasons for which Handshakes ends an endpoint. An endpoint that
+// ends for any reason except WhyMadeRoom has failed.
 const (
 	WhyRestarted  Why = iota // the peer has another incarnation
 	WhyUnanswered            // the time for the handshake is over
@@ -24,7 +24,7 @@ func (w Why) String() string {
 }
 
 // Host carries out the decisions of Handshakes. The methods of a Host may use the Table and the
-// endpoint's End, and call Handshakes only where this is documented.
+// endpoint's End, and may call Handshakes only where the method's comment says so.
 type Host[E any] interface {
 	clock
 	endpoints[E]
@@ -42,13 +42,13 @@ type clock interface {
 
 // endpoints has the methods that change or query endpoints.
 type endpoints[E any] interface {
-	// Make makes an endpoint for the addresses of a peer's channels, and calls Handshakes.Enter for
-	// it. Datagrams to the peer have at most tinyBytes on the command channel and mtuBytes on the
-	// data channel.
+	// Make makes an endpoint for the addresses of a peer's channels, and calls Handshakes.Enter
+	// for the endpoint. Datagrams to the peer have at most tinyBytes on the command channel and
+	// mtuBytes on the data channel.
 	Make(cmd, data []byte, tinyBytes, mtuBytes int) (E, error)
-	// Adopt makes a half-open endpoint use another address for its data channel. The datagram sizes
-	// of the endpoint come from named, or stay unchanged if named is nil. All other parameters from
-	// a Hello are dropped.
+	// Adopt makes a half-open endpoint use another address for its data channel. The datagram
+	// sizes of the endpoint come from the name named, or stay unchanged if named is nil. Adopt
+	// drops all other parameters from a Hello.
 	Adopt(ep E, data []byte, named *frag.Name) error
 	// Bind stores the peer's window and sizes from a Hello. The endpoint's Agreement is already
 	// set.
@@ -56,15 +56,16 @@ type endpoints[E any] interface {
 	// Connected starts the transfer of data, although the peer may not know yet that the endpoint
 	// is connected. The Host must end the endpoints of earlier incarnations of the peer.
 	Connected(ep E, earlier []E)
-	// Settled is called when the handshake is complete. If confirmed is true, the peer is known to
-	// be connected. If unheard is also true, the peer dropped the packets that were sent before it
+	// Settled is called when the handshake is complete. If confirmed is true, the peer is known
+	// to be connected. If unheard is true, the peer dropped the packets that were sent before it
 	// was connected.
 	Settled(ep E, confirmed, unheard bool)
-	// Restarted clears what is known from the peer's endpoint to which ep was bound.
+	// Restarted clears what is known about the peer's endpoint to which ep was bound.
 	Restarted(ep E)
 	// Supersede starts to probe whether the peer's end of an old connection still exists.
 	Supersede(old E)
-	// Merge makes ep take over half's connection to the peer. No application knows half.
+	// Merge makes ep take over the connection of half to the peer. No application knows the
+	// endpoint half.
 	Merge(ep, half E)
 	// End ends an endpoint with a reason.
 	End(ep E, why Why, r frag.Reject)
@@ -77,13 +78,15 @@ type endpoints[E any] interface {
 	// Heard records that a packet of the peer has arrived on a channel. The argument answers is
 	// true if the packet answers a probe of a connected endpoint.
 	Heard(ep E, by frag.Probe, answers bool)
-	// Early records that an endpoint drops a packet that arrived before the handshake was complete.
+	// Early records that an endpoint has dropped a packet that arrived before the handshake was
+	// complete.
 	Early(ep E)
-	// Takes records that the peer has said that it is established.
+	// Takes records that the peer has reported that its side of the connection is established.
 	Takes(ep E)
 }
 
-// packets has the methods that send. A packet is lost if no buffer is free for it.
+// packets has the methods that send handshake packets. A handshake packet is lost if no buffer is
+// free for it.
 type packets[E any] interface {
 	// SendHello sends a Hello or HelloAck through its channel, to the address to, or to ep's peer
 	// if to is nil.
@@ -93,7 +96,8 @@ type packets[E any] interface {
 	// SendRetry sends the Retry that the function retry makes, and returns true if the Retry was
 	// sent.
 	SendRetry(by frag.Probe, to []byte, tag uint64, retry func() *frag.Retry) bool
-	// GiveUp cancels the sends that wait for an address which is about to be used again.
+	// GiveUp cancels the sends that wait for an address, because the address is about to be
+	// inserted for a new endpoint.
 	GiveUp(name []byte)
 }
 
@@ -104,7 +108,8 @@ type owner[E any] interface {
 	Ask(hello *frag.Hello) frag.Reject
 	// Shut reports whether no more endpoints may be made.
 	Shut() bool
-	// Full reports whether too many events wait for the application to make another endpoint.
+	// Full reports whether the application has so many unread events that no further endpoint may
+	// be made.
 	Full() bool
 	// AskSilent probes the silent endpoints for which holds returns true.
 	AskSilent(holds func(E) bool)

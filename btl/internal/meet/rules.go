@@ -27,8 +27,8 @@ func word(words []string, value int) string {
 	return "unknown " + strconv.Itoa(value)
 }
 
-// Tagged describes an endpoint when it receives a Hello or HelloAck with its tag from the expected
-// incarnation of the peer.
+// Tagged describes an endpoint that has received a Hello or HelloAck with its tag from the
+// expected incarnation of the peer.
 type Tagged struct {
 	State   State
 	Settled bool // the handshake is over
@@ -87,7 +87,8 @@ type Proof struct {
 	Told     bool // a peer endpoint knows its tag, or it is bound
 }
 
-// Outcome is the decision about the half-open endpoint and the registered one.
+// Outcome is the decision about a half-open endpoint and the endpoint that is already registered
+// for the same address.
 type Outcome uint8
 
 // The outcomes.
@@ -108,11 +109,11 @@ func (o Outcome) String() string {
 }
 
 // Outcome decides by the incarnations of the peer. If the registered endpoint is connected to
-// another incarnation and was made later than the half-open one, the proof is late. If the local
-// application began to connect by name after the half-open endpoint was made, the name may be of a
-// later incarnation, and the endpoint that connects first decides. A name that was given before the
-// half-open endpoint got its tag belongs to an earlier incarnation than the peer that returned the
-// tag.
+// another incarnation and was made later than the half-open one, the proof is outdated. If the
+// local application began to connect by name after the half-open endpoint was made, the name may
+// be of a later incarnation, and the endpoint that connects first decides. A name that was given
+// before the half-open endpoint got its tag belongs to an earlier incarnation than the peer that
+// returned the tag.
 func (p *Proof) Outcome() Outcome {
 	connected, connecting := p.State == Connected, p.State == Connecting
 	switch {

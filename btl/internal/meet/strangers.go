@@ -9,9 +9,10 @@ import (
 	"gobtl/internal/cookie"
 )
 
-// Strangers decides how to answer Hellos from senders that have not proven their addresses. Nothing
-// is stored about such a sender. The sender receives a cookie with a message authentication code of
-// its address, and proves the address by returning the cookie in its next Hello.
+// Strangers decides how to answer Hellos from senders that have not proven their addresses.
+// Nothing is stored about such a sender. The sender of a Hello receives a cookie with a message
+// authentication code of its address, and proves the address by returning the cookie in its next
+// Hello.
 type Strangers struct {
 	jar   *cookie.Jar
 	pass  uint64 // number of the latest poll with a Retry
@@ -26,18 +27,17 @@ type Strangers struct {
 
 const (
 	// CookieSlot is the resolution of a cookie's time stamp, and a cookie is valid for one to two
-	// such periods.
+	// periods of this length.
 	CookieSlot = 4 * time.Second
 	// retriesPerPass is the maximum number of Retries in one poll, because Retries use the same
 	// buffers as ACKs.
 	retriesPerPass = port.ControlBuffers / 2
-	// In one poll, all addresses with the same hash get at most retriesOfPlace Retries through each
-	// channel, and each poll uses another hash.
+	// In one poll, all addresses with the same hash get at most retriesOfPlace Retries through
+	// each channel, and each poll uses another hash function.
 	retryPlaces    = 64
 	retriesOfPlace = 4
 	// RejectPlaces is the maximum number of Rejects in one poll, for each channel. An address is
-	// hashed to one of RejectPlaces slots, with another hash in every poll. A sender of many Hellos
-	// therefore rarely prevents answers to other senders.
+	// hashed to one of RejectPlaces slots, with another hash function in every poll.
 	RejectPlaces = port.ControlBuffers / 8
 )
 
@@ -62,8 +62,8 @@ func Claimed(hello *frag.Hello, p frag.Probe) []byte {
 }
 
 // Unfit reports whether a Hello cannot begin a connection, because it expects another incarnation
-// of this side or needs features that this side lacks. If answer has a reason, it is the Reject to
-// send, and otherwise no packet is sent.
+// of this side or needs features that this side lacks. If answer has a reason, answer is the
+// Reject to send, and otherwise no packet is sent.
 func Unfit(hello *frag.Hello, incarnation, features uint64) (answer frag.Reject, unfit bool) {
 	answer.Nonce = hello.Nonce
 	if hello.Expected != 0 && hello.Expected != incarnation {
@@ -90,10 +90,10 @@ func (s *Strangers) Proves(now Time, hello *frag.Hello, source []byte) bool {
 		jar.Good(at, sealed(hello, frag.ProbeData), hello.DataName, hello.DataCookie)
 }
 
-// MayRetry reports whether an unproven Hello of helloBytes, which was received through the channel
-// by, may be answered by a Retry to an address in the given poll, and counts the Retry. The Retry
-// must not be longer than the Hello. The numbers of Retries in one poll, and in one poll to one
-// address, are limited.
+// MayRetry reports whether a Retry to an address may answer an unproven Hello of helloBytes,
+// received through the channel by, in the given poll, and counts the Retry. The Retry must not be
+// longer than the Hello. The numbers of Retries in one poll, and in one poll to one address, are
+// limited.
 func (s *Strangers) MayRetry(pass uint64, by frag.Probe, to []byte, helloBytes int) bool {
 	if s.pass != pass {
 		s.pass, s.spent, s.retried = pass, 0, [retryPlaces]uint8{}
@@ -111,7 +111,7 @@ func (s *Strangers) MayRetry(pass uint64, by frag.Probe, to []byte, helloBytes i
 }
 
 // Retry returns the answer to a Hello that proves nothing. The sender must repeat the Hello with
-// the cookie of the Retry. The cookie's memory is valid until the next call.
+// the cookie of the Retry. The cookie's memory is valid until the next call of Retry.
 func (s *Strangers) Retry(now Time, hello *frag.Hello, to []byte) *frag.Retry {
 	return &frag.Retry{
 		Nonce: hello.Nonce, Probe: hello.Probe, Addr: to,
@@ -130,9 +130,7 @@ func (s *Strangers) MayReject(pass uint64, by frag.Probe, to []byte) bool {
 	return true
 }
 
-// place returns the hash of an address and a channel in a poll. Other hosts cannot predict which
-// addresses have the same hash, and two addresses rarely have the same hash in two successive
-// polls.
+// place returns the hash of an address and a channel in a poll.
 func (s *Strangers) place(by frag.Probe, to []byte, pass uint64) uint8 {
 	sum := s.jar.Bake(uint32(pass), cookie.For{Channel: uint8(by)}, to)
 	return sum[len(sum)-1]

@@ -27,13 +27,13 @@ type End[E any] struct {
 	Label string  // label of the peer
 	Stage
 	// displaced is the endpoint of another incarnation that was registered for the peer's address
-	// before Connect made this one. When this endpoint connects, displaced ends, and if this
-	// endpoint fails, displaced is registered again.
+	// before Connect made this endpoint. When this endpoint connects, the endpoint displaced
+	// ends, and if this endpoint fails, displaced is registered for the address again.
 	displaced E
 }
 
-// Displaced returns the endpoint that was registered for the peer's address before this one, or the
-// zero value.
+// Displaced returns the endpoint that was registered for the peer's address before endpoint e, or
+// the zero value.
 func (e *End[E]) Displaced() E { return e.displaced }
 
 func (e *End[E]) key() peerKey { return peerKey{e.Peer, e.Addr} }
@@ -75,8 +75,8 @@ func (t *Table[E]) Init(
 	t.byTag, t.byAddr = make(map[peerKey]E), make(map[string]E)
 }
 
-// Lookup returns the endpoint with the given tag, by an index and a comparison. For any other
-// number, Lookup returns the zero value.
+// Lookup returns the endpoint with the given tag, by an index and a comparison. For a number that
+// is not the tag of an endpoint, Lookup returns the zero value.
 func (t *Table[E]) Lookup(tag uint64) E {
 	ep, _ := t.slots.Get(tag)
 	return ep
@@ -143,7 +143,7 @@ func (t *Table[E]) vacate(ep E) {
 	t.Census.Remove(e.Addr)
 }
 
-// Merge makes ep take over half's tag, slot and peer, and removes half.
+// Merge makes ep take over the tag, the slot and the peer of half, and removes half.
 func (t *Table[E]) Merge(ep, half E) {
 	t.vacate(ep)
 	e, h := t.end(ep), t.end(half)
@@ -198,7 +198,7 @@ func (t *Table[E]) ForgetAddr(ep E) {
 }
 
 // Linger records that the peer of a connected endpoint has closed the connection. After Linger,
-// Connect does not find the endpoint, and no late answer connects the endpoint again.
+// Connect does not find the endpoint, and no late HelloAck connects the endpoint again.
 func (t *Table[E]) Linger(ep E) {
 	e := t.end(ep)
 	e.state, e.hs = Lingering, nil
@@ -227,8 +227,9 @@ func (t *Table[E]) chain(d E) func(func(E) bool) {
 	}
 }
 
-// Displace registers ep for its peer's address in place of old, the endpoint registered before. If
-// ep has already displaced old, only the order of the chain is corrected.
+// Displace registers ep for its peer's address in place of old, the endpoint that was registered
+// for this address. If ep has already displaced old, Displace only corrects the order of the
+// chain of displaced endpoints.
 func (t *Table[E]) Displace(ep, old E) {
 	if old == ep {
 		return
@@ -257,10 +258,10 @@ func (t *Table[E]) StandBehind(ep, newer E) {
 }
 
 // EarlierLives returns the endpoints that must end because another incarnation of the peer was
-// reached through ep. EarlierLives returns the endpoints that ep has displaced, and all others of
-// the same address that were made before ep. An endpoint that was made after ep may be of a later
-// incarnation, because the proof for ep may be late. After the call, the returned endpoints are no
-// longer displaced by ep.
+// reached through ep. EarlierLives returns the endpoints that ep has displaced, and all other
+// endpoints of the same address that were made before ep. An endpoint that was made after ep may
+// be of a later incarnation, because the proof for ep may be late. EarlierLives removes the
+// returned endpoints from the chain of endpoints that ep has displaced.
 func (t *Table[E]) EarlierLives(ep E) (ended []E) {
 	var none E
 	e := t.end(ep)
@@ -291,8 +292,8 @@ func (t *Table[E]) EarlierLives(ep E) (ended []E) {
 
 // Free reports whether ep may be bound to the peer's endpoint with the given tag. The argument
 // offered is the tag of the peer's endpoint that was told ep's tag, or 0 if there is none. Free
-// returns true if offered is 0 or equals tag, or if another local endpoint is bound to the offered
-// one, because a peer endpoint is bound to one endpoint only.
+// returns true if offered is 0 or equals tag, or if another local endpoint is bound to the peer's
+// endpoint with the tag offered, because a peer endpoint is bound to one endpoint only.
 func (t *Table[E]) Free(ep E, offered, tag uint64) bool {
 	if offered == 0 || offered == tag {
 		return true
@@ -341,8 +342,8 @@ func (t *Table[E]) OldestLingering(addr string, life uint64) (oldest E) {
 }
 
 // HalfOpenTo returns the latest half-open endpoint for a module with the given address and
-// incarnation, where 0 means any. ByAddr may return a different endpoint, which is an earlier
-// connection that is about to end.
+// incarnation, where 0 means any. ByAddr may return a different endpoint for the same address,
+// which is an earlier connection that is about to end.
 func (t *Table[E]) HalfOpenTo(incarnation uint64, addr string) (found E) {
 	if t.HalfOpen() == 0 {
 		return found

@@ -19,7 +19,7 @@ type Numbers struct {
 	SeenBy port.Which
 }
 
-// way is the packet number space of one channel.
+// way holds the packet numbers of one channel.
 type way struct {
 	next    uint64 // the latest one taken, or left out
 	left    int32  // numbers until one is left out
@@ -29,8 +29,8 @@ type way struct {
 const (
 	// SkipEvery is the number of used packet numbers for each skipped one, on average and at most.
 	SkipEvery = 512
-	// skipsLeast is the minimum average number of skipped packet numbers for each packet that gets
-	// a number and is not sent.
+	// skipsLeast is the minimum average number of skipped packet numbers for each packet that is
+	// held back (gets a number and is not sent).
 	skipsLeast = 16
 )
 
@@ -49,14 +49,15 @@ type withholding struct {
 }
 
 // Init sets the source of random numbers. The argument every of Init is the average number of
-// packets for each packet that is held back, and 0 means that none is.
+// packets for each packet that is held back, where 0 means that no packet is held back.
 func (s *Source) Init(random func() uint64, every int) { s.random, s.every = random, uint64(every) }
 
 // Due reports whether a packet of the channel's batch must be held back.
 func (s *Source) Due(by port.Which) bool { return s.due[by].due }
 
 // Withhold records that the caller holds back a packet of the channel's batch. Withhold returns a
-// random number that selects the packet of the batch at which the search for a suitable one begins.
+// random number that selects the packet of the batch at which the search for a suitable packet
+// begins.
 func (s *Source) Withhold(by port.Which) (from uint32) {
 	s.due[by].due = false
 	return s.due[by].from
@@ -80,15 +81,16 @@ func (n *Numbers) Latest() [2]uint32 {
 }
 
 // Sent reports whether the peer can have received a packet with this number on a channel. Sent
-// returns false for an unused number, and for the latest skipped number. A peer that has received
-// no packet reports number 0.
+// returns false for an unused packet number, and for the latest skipped packet number. A peer
+// that has received no packet reports number 0.
 func (n *Numbers) Sent(number uint32, by port.Which) bool {
 	w := &n.ways[by]
 	return int32(uint32(w.next)-number) >= 0 && (number != uint32(w.skipped) || number == 0)
 }
 
-// skip skips the next number, unless it is the first one of the channel. The distance to the next
-// skipped number is random, and so is whether a packet of the batch is held back.
+// skip skips the next packet number of a channel, unless it is the channel's first number. The
+// distance to the next skipped packet number is random, and so is the decision whether a packet
+// of the batch is held back.
 func (s *Source) skip(w *way, by port.Which) {
 	if w.next != 0 {
 		w.next++

@@ -7,7 +7,7 @@
 // Three things to know:
 //   - All ACKs of a list have the same delay, so a new ACK is added at the end of the list, or at
 //     the front if it is due at once.
-//   - A Debt contains the endpoint's Receiver, which knows when its ACK is due.
+//   - A Debt contains the endpoint's Receiver, which determines when the ACK is due.
 //   - When a poll receives no packet, Ripen makes those ACKs due that cover at least a batch of
 //     packets, because the sender may wait for such an ACK.
 //

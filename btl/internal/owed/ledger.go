@@ -11,8 +11,7 @@ import (
 // Time is an instant in nanoseconds on the module's clock.
 type Time = mono.Time
 
-// Debt is an endpoint's Receiver, with its links in the lists of outstanding ACKs. A Debt must not
-// be copied while an ACK is outstanding.
+// Debt is an endpoint's Receiver, with its links in the lists of outstanding ACKs.
 type Debt[E any] struct {
 	reliability.Receiver
 	Of         E // the endpoint
@@ -27,14 +26,14 @@ func (d *Debt[E]) Owes() bool { return d.owed }
 // Behind returns the next Debt of the same list, or nil at the end.
 func (d *Debt[E]) Behind() *Debt[E] { return d.next }
 
-// Ledger holds the endpoints with outstanding ACKs, ordered by the times when these are due.
+// Ledger holds the endpoints with outstanding ACKs, ordered by the times when the ACKs are due.
 type Ledger[E any] struct {
 	list, later list[E]
 	lulls       uint32 // number of empty polls directly after a poll with packets
 	lull        bool   // the latest poll was empty
 }
 
-// NoteLull records whether a poll has received nothing, and counts lulls, which are empty polls
+// NoteLull records whether a poll has received no packet, and counts lulls, which are empty polls
 // directly after a poll with packets.
 func (l *Ledger[E]) NoteLull(nothing bool) {
 	if nothing && !l.lull {
@@ -50,15 +49,15 @@ func (l *Ledger[E]) Lulls() uint32 { return l.lulls }
 func (l *Ledger[E]) Len() int { return l.list.count + l.later.count }
 
 // First returns the Debt that is due first, without the ACKs for lone replies (see Later), or nil
-// if there is none.
+// if there is no such Debt.
 func (l *Ledger[E]) First() *Debt[E] { return l.list.first }
 
 // Later returns the Debt that is due first among the ACKs for lone replies (packets whose ACK the
-// peer may delay), or nil if there is none.
+// peer may delay), or nil if there is no such Debt.
 func (l *Ledger[E]) Later() *Debt[E] { return l.later.first }
 
-// Owe puts an endpoint at the end of a list of outstanding ACKs, because all ACKs of a list have
-// the same delay. If the ACK is due at once, Owe puts the endpoint at the front.
+// Owe puts an endpoint at the end of a list of outstanding ACKs, or at the front if the ACK is
+// due at once.
 func (l *Ledger[E]) Owe(d *Debt[E], now Time) {
 	if d.held && !d.AckLater() {
 		l.Settle(d)
@@ -126,8 +125,8 @@ func (d *Debt[E]) Tally(t *Tally) error {
 	return nil
 }
 
-// Check verifies that the lists hold exactly the living endpoints with outstanding ACKs, in the
-// order of their due times. The argument t of Check must have counted these endpoints.
+// Check verifies that the lists hold exactly the endpoints that t has counted, in the order in
+// which their ACKs are due.
 func (l *Ledger[E]) Check(t Tally, now Time) error {
 	if err := l.list.check(t.owing, now); err != nil {
 		return fmt.Errorf("list of ACKs: %w", err)
@@ -181,8 +180,6 @@ func (l *list[E]) remove(d *Debt[E]) {
 	l.count--
 }
 
-// check verifies that the list is well-formed, ordered by due time, and has the given number of
-// members.
 func (l *list[E]) check(members int, now Time) error {
 	due, n := now, 0
 	var last *Debt[E]

@@ -1,5 +1,5 @@
 // Package path runs the path MTU searches to a module's peers, measures round trips, and decides
-// whether credits beyond the receive buffer do harm.
+// whether credits beyond the receive buffer cause overruns.
 //
 //	Begin, Pong, Lost, Delivered,  +-------+   Host (send a Ping, use a size, end a narrow path)
 //	Refused, Expire -------------> | Paths |--> pmtu.Search, one for each endpoint
@@ -9,10 +9,10 @@
 // Three things to know:
 //   - A Search (package pmtu) decides which sizes to probe, and Paths runs the timer of the Search
 //     and sends the probes through the Host.
-//   - A path is narrow if all packets of the base size are lost for as long as a peer may be
+//   - A path is narrow if all packets of the base size are lost for as long as a live peer may be
 //     silent, although the peer answers smaller packets.
-//   - A measured round trip counts only after several answers, because the first answers may wait
-//     in queues even on a short path.
+//   - A measured round trip is used only after several answers, because the first answers may
+//     wait in queues even on a short path.
 //
 // All types of this package belong to one goroutine.
 package path

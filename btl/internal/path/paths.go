@@ -26,7 +26,7 @@ type Path struct {
 	pmtu.Search
 	doubt doubt
 	room  hotel.Room // number of the search's timer, or 0 if no timer runs
-	// pongs counts the Pings that were answered since pongsAt.
+	// pongs counts the Pings that were answered after the time pongsAt.
 	pongsAt Time
 	pongs   uint8
 	near    bool // the first answers came so soon that round trips need not be measured
@@ -34,12 +34,12 @@ type Path struct {
 	trip    *trip
 }
 
-// doubt identifies a doubt (a test whether the path carries the size in use) by its beginning, in
-// since on the timers' clock and in unpaused on the clock that stops while the process does not
-// run.
+// doubt identifies a test whether the path carries the size in use by the beginning of the test,
+// in since on the timers' clock and in unpaused on the clock that stops while the process does
+// not run.
 type doubt struct{ since, unpaused Time }
 
-// Searching reports whether the search has a next step.
+// Searching reports whether the path MTU search has a next step.
 func (p *Path) Searching() bool { return p.room != 0 }
 
 // MayPong reports whether a Ping of the peer may be answered now.
@@ -104,8 +104,8 @@ func (s *Paths[E]) Len() int { return s.timers.Len() }
 // Deadline returns the time at which the first timer expires.
 func (s *Paths[E]) Deadline() Time { return s.timers.Deadline() }
 
-// Begin starts the search of a connection that both sides have established. The argument most of
-// Begin is the largest size in bytes to search.
+// Begin starts the path MTU search of a connection that both sides have established. The argument
+// most of Begin is the largest size in bytes to search.
 func (s *Paths[E]) Begin(ep E, most int) {
 	p, _ := s.of(ep)
 	now := s.host.Clock()
@@ -114,14 +114,15 @@ func (s *Paths[E]) Begin(ep E, most int) {
 	s.search(ep)
 }
 
-// End stops the search when the connection ends.
+// End stops the path MTU search when the connection ends.
 func (s *Paths[E]) End(ep E) {
 	p, _ := s.of(ep)
 	s.timers.Checkout(p.room)
 	p.room = 0
 }
 
-// search takes the next step of an endpoint's search, if this step is due, and sets the timer.
+// search takes the next step of an endpoint's path MTU search, if this step is due, and sets the
+// timer.
 func (s *Paths[E]) search(ep E) {
 	p, _ := s.of(ep)
 	if now := s.host.Clock(); p.Due() <= now {
@@ -149,10 +150,10 @@ func (s *Paths[E]) wait(ep E) time.Duration {
 }
 
 // Narrow reports whether the path has carried only small packets for longer than the duration
-// after. Time during which the process did not run does not count. A path is not narrow if the peer
-// was silent for as long as a live peer may be. A path on which the peer has recently acknowledged
-// a packet of the base size or more is not narrow. If a peer may be silent for longer than usual,
-// the duration after is extended by the additional time.
+// after. Time during which the process did not run does not count. A path is not narrow if the
+// peer was silent for as long as a live peer may be. A path on which the peer has recently
+// acknowledged a packet of at least the base size is not narrow. If a peer may be silent for
+// longer than usual, the duration after is extended by the additional time.
 func (s *Paths[E]) Narrow(ep E, after time.Duration) bool {
 	p, _ := s.of(ep)
 	now, since := s.host.Now(), p.DoubtSince()
@@ -180,7 +181,7 @@ func (s *Paths[E]) setTimer(ep E) {
 	p.room = room
 }
 
-// Expire takes the next step of all searches whose timer has expired.
+// Expire takes the next step of all path MTU searches whose timers have expired.
 func (s *Paths[E]) Expire() {
 	for {
 		slot, _, ok := s.timers.Evict(s.host.Clock())
@@ -217,11 +218,11 @@ func (s *Paths[E]) Lost(ep E, sizeBytes int, alone bool) {
 	}
 }
 
-// GoOn takes the next step of a search after its stage has changed.
+// GoOn takes the next step of a path MTU search after its stage has changed.
 func (s *Paths[E]) GoOn(ep E) { s.search(ep) }
 
-// Refused records that the local system has refused a packet as too large. The search continues in
-// the next poll, because Refused may be called from within a send.
+// Refused records that the local system has refused a packet as too large. The path MTU search
+// continues in the next poll, because Refused may be called from within a send.
 func (s *Paths[E]) Refused(ep E, sizeBytes int) {
 	p, _ := s.of(ep)
 	if p.TooLarge(s.host.Clock(), sizeBytes, s.host.Random()) {
@@ -229,7 +230,8 @@ func (s *Paths[E]) Refused(ep E, sizeBytes int) {
 	}
 }
 
-// Check verifies the search of a connected endpoint, which sends datagrams of at most sizeBytes.
+// Check verifies the path MTU search of a connected endpoint, which sends datagrams of at most
+// sizeBytes.
 func (s *Paths[E]) Check(ep E, sizeBytes int) error {
 	p, slot := s.of(ep)
 	switch {

@@ -7,9 +7,9 @@ import (
 )
 
 // Peers on long paths get credits beyond the receive buffer, because most of their packets are in
-// flight (reliability/stretch.go). The code below measures round trips and detects overruns of the
-// receive buffer. The round trip is the minimum over several Pings, which are the only packets that
-// are answered at once.
+// flight (reliability/stretch.go). The code in this file measures round trips and detects
+// overruns of the receive buffer. The round trip is the minimum over several Pings, because the
+// peer answers only Pings at once.
 
 // trip measures the round trip to a peer by Pings.
 type trip struct {
@@ -24,9 +24,8 @@ type trip struct {
 const (
 	// tripNear is the round trip below which no credits beyond the buffer are granted.
 	tripNear = time.Millisecond
-	// tripFirst is the number of answered Pings after which a round trip counts. When many
-	// endpoints start at once, the first answers wait in queues and for CPUs, even on a short path.
-	// Until tripFirst Pings are answered, a Ping is sent tripSoon after the previous answer.
+	// tripFirst is the number of answered Pings after which a measured round trip is used. Until
+	// tripFirst Pings are answered, a Ping is sent tripSoon after the previous answer.
 	tripFirst = 4
 	tripSoon  = 200 * time.Millisecond
 	// tripEvery is the interval between two Pings after tripFirst answers. A round trip expires
@@ -36,8 +35,7 @@ const (
 	// overrunsEvery is the minimum interval between two queries of the fabric's overrun counters.
 	overrunsEvery = 10 * time.Millisecond
 	// overrunsLeast is the minimum number of packets between two queries of the overrun counters,
-	// unless a channel holds fewer packets. A module that wakes up for single packets therefore
-	// queries the counters, which takes system calls, only rarely.
+	// unless a channel holds fewer packets.
 	overrunsLeast = 16
 )
 
@@ -55,8 +53,8 @@ func (p *Path) Measure(now Time, nonce uint64) {
 }
 
 // Measured ends the measurement of a round trip when a Pong arrives. The result ok of Measured is
-// false if the Pong answers no Ping of Measure. The result least of Measured is the minimum round
-// trip, or 0 until tripFirst Pings are answered.
+// false if the Pong answers no Ping for a round-trip measurement. The result least of Measured is
+// the minimum round trip, or 0 until tripFirst Pings are answered.
 func (p *Path) Measured(now Time, nonce uint64) (least time.Duration, ok bool) {
 	t := p.trip
 	if t == nil || t.askedAt == 0 || nonce != t.nonce {
@@ -90,7 +88,8 @@ func (t *trip) answered(now Time) (least time.Duration, known bool) {
 	return d, t.answers == tripFirst
 }
 
-// Overruns detects overruns of the receive buffers of two channels. The zero value detects none.
+// Overruns detects overruns of the receive buffers of two channels. The zero value of Overruns
+// detects no overruns.
 type Overruns struct {
 	channels [2]fabric.Overrunner
 	lookedAt Time
@@ -100,8 +99,8 @@ type Overruns struct {
 	fewest   uint64 // packets between two queries
 }
 
-// Init sets the two channels, each of which holds capacity packets. Init returns false if a channel
-// does not count overruns, so that credits beyond the receive buffer are not safe.
+// Init sets the two channels, each of which holds capacity packets. Init returns false if a
+// channel does not count overruns, so that credits beyond the receive buffer would be unsafe.
 func (o *Overruns) Init(command, data fabric.Endpoint, capacity int) bool {
 	cmd, ok := command.(fabric.Overrunner)
 	dat, both := data.(fabric.Overrunner)
@@ -113,13 +112,13 @@ func (o *Overruns) Init(command, data fabric.Endpoint, capacity int) bool {
 	return true
 }
 
-// Rest stops the detection of overruns until the next Look, because no credits exceed the receive
-// buffer.
+// Rest stops the detection of overruns until the next call of Look, because no credits exceed the
+// receive buffer.
 func (o *Overruns) Rest() { o.looking = false }
 
 // Look queries the fabric's overrun counters, if a query is due. The argument received of Look is
-// the total number of received packets. The result known of Look is false if no query was made, or
-// if it was the first query.
+// the total number of received packets. The result known of Look is false if Look made no query,
+// or its first query.
 func (o *Overruns) Look(now Time, received uint64) (overrun, known bool) {
 	if o.channels[0] == nil || !o.due(now, received) {
 		return false, false

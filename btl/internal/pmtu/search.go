@@ -36,8 +36,8 @@ const (
 	roundsMaxRuns = 6   // the same in a doubt, while packets of the size arrive in runs
 	lostMax       = 3   // number of packets lost in succession that start a doubt
 
-	// baseProbes is the number of probes of the base size in later rounds without an answer,
-	// because a few single probes are easily lost on a lossy path.
+	// baseProbes is the number of probes of the base size in each round after a round without an
+	// answer, because single probes are easily lost.
 	baseProbes = 3
 
 	waitMin = 10 * time.Millisecond // minimum wait for an answer, because a process may be late
@@ -59,9 +59,9 @@ func (s Stage) String() string {
 	return "unknown"
 }
 
-// raiseAfter lists the times after which sizes above the found size are probed again. The first
-// time in raiseAfter is shorter than in RFC 8899, because the found size may be too small by
-// accident.
+// raiseAfter lists the times after which datagram sizes above the found size are probed again.
+// The first time in raiseAfter is shorter than in RFC 8899, because a lost probe may have made
+// the found size too small.
 var raiseAfter = [...]time.Duration{10 * time.Second, time.Minute, 10 * time.Minute}
 
 // usualSizes lists common datagram sizes of paths, which are the MTUs of links and tunnels minus
@@ -90,8 +90,9 @@ type Search struct {
 	small   bool // so has a probe of the smallest size
 	holes   uint32
 	ran     int // largest packet that left in a run after the doubt began, and has arrived
-	// lost counts the packets lost in succession, and lostAlone those that were sent by themselves.
-	// The arrival of a packet that was coalesced with others does not reset lostAlone.
+	// lost counts the packets lost in succession, and lostAlone counts those of them that were
+	// sent by themselves. The arrival of a packet that was coalesced with other packets does not
+	// reset lostAlone.
 	lost, lostAlone losses
 }
 
@@ -111,8 +112,7 @@ func (l *losses) add(sizeBytes int) bool {
 	return l.count >= lostMax
 }
 
-// end records that a packet has arrived. The arrival of a packet that is smaller than all the lost
-// ones does not reset the count.
+// end records that a packet has arrived.
 func (l *losses) end(sizeBytes int) {
 	if sizeBytes >= l.least {
 		l.count = 0
@@ -159,7 +159,7 @@ func (p *Search) Probes(now mono.Time, wait time.Duration, secret uint64, sizes 
 	return p.ask(now, wait, sizes)
 }
 
-// ask appends the probe sizes of a round to sizes, and sets the time when the round ends.
+// ask appends the probe sizes of a round to sizes, and sets the end time of the round.
 func (p *Search) ask(now mono.Time, wait time.Duration, sizes []int) []int {
 	wait = max(min(max(wait, waitMin)<<min(p.tries, roundsMax), waitMax),
 		waitMin<<p.tries)
@@ -194,17 +194,15 @@ func (p *Search) ask(now mono.Time, wait time.Duration, sizes []int) []int {
 	if !p.small && p.tries > 0 || !p.proven && p.stage == Doubting {
 		sizes = append(sizes, 0)
 	}
-	// The probe sizes ascend, because a probe that is coalesced with a larger one before it might
-	// be lost together with the larger one.
 	slices.Sort(sizes)
 	p.askedAt, p.due = now, now.Add(wait)
 	p.tries = min(p.tries+1, triesMax)
 	return sizes
 }
 
-// between appends the sizes to probe. The search begins with the largest size of the devices,
-// continues with the usual sizes of paths, and ends with sizes at equal distances in the remaining
-// interval.
+// between appends the sizes to probe. The probed sizes begin with the largest size of the
+// devices, continue with the usual sizes of paths, and end with sizes at equal distances in the
+// remaining interval.
 func (p *Search) between(sizes []int) []int {
 	from, room := len(sizes), ProbesMax
 	if p.below > p.most {
@@ -241,8 +239,8 @@ func (p *Search) between(sizes []int) []int {
 	return sizes
 }
 
-// giveUp records that the smallest of the probed sizes is too large for the path, and ends the
-// round of probes.
+// giveUp records that the smallest probed size is too large for the path, and ends the round of
+// probes.
 func (p *Search) giveUp(now mono.Time) {
 	if !p.proven && p.size == p.base {
 		p.doubt(now) // perhaps nothing does
@@ -259,7 +257,7 @@ func (p *Search) giveUp(now mono.Time) {
 	p.tries = 0
 }
 
-// settle ends the search, and sets the time when larger sizes are probed again.
+// settle ends the search, and sets the time when larger datagram sizes are probed again.
 func (p *Search) settle(now mono.Time) {
 	p.stage, p.tries, p.due = Complete, 0, mono.Never
 	if p.size < p.most {
@@ -289,10 +287,10 @@ func (p *Search) ProbeAcked(now mono.Time, nonce uint64) bool {
 	return true
 }
 
-// raise notes that a larger size has passed.
+// raise records that a probe with a larger size than the size in use was answered.
 func (p *Search) raise(now mono.Time, sizeBytes int) {
-	// The next round of probes is delayed by a part of the waiting time, because answers to larger
-	// probes of this round may follow.
+	// The next round of probes is delayed by a part of the waiting time, because answers to
+	// larger probes of the present round may follow.
 	const settleShare = 4
 	due := min(p.due, now.Add(max(now.Sub(p.askedAt)/settleShare, time.Millisecond)))
 	p.size, p.tries, p.raises = sizeBytes, 0, 0
@@ -337,8 +335,9 @@ func (p *Search) PacketLost(now mono.Time, sizeBytes int, alone bool, secret uin
 	return true
 }
 
-// TooLarge records that the local system has refused a packet because of its size. The refusal only
-// starts a test of the size in use, because forged ICMP messages may cause it.
+// TooLarge records that the local system has refused a packet because of its size. The refusal
+// only starts a test of the size in use, because an attacker can cause a refusal by forged ICMP
+// messages.
 func (p *Search) TooLarge(now mono.Time, sizeBytes int, secret uint64) bool {
 	if sizeBytes <= p.floor() || p.stage == Doubting || !p.Begun() {
 		return false
@@ -348,7 +347,7 @@ func (p *Search) TooLarge(now mono.Time, sizeBytes int, secret uint64) bool {
 	return true
 }
 
-// floor is the size in bytes up to which lost packets are no evidence about the path MTU.
+// floor returns the size in bytes up to which a lost packet is no evidence about the path MTU.
 func (p *Search) floor() int {
 	if p.size > p.base {
 		return p.base
@@ -367,10 +366,10 @@ func (p *Search) WantsDelivered() bool {
 	return p.lost.count > 0 || p.lostAlone.count > 0 || p.stage == Doubting
 }
 
-// Delivered records that a packet that was sent at the time sentAt has arrived, which ends a series
-// of losses. If the packet was sent by itself after a test of its size began, its arrival proves as
-// much as the answer to a probe. The arrival of a packet that was coalesced with others shows that
-// the path is not interrupted, but proves no size.
+// Delivered records that a packet that was sent at the time sentAt has arrived, which ends a
+// series of losses. If the packet was sent by itself after a test of its size began, its arrival
+// proves as much as the answer to a probe. The arrival of a packet that was coalesced with others
+// shows that the path is not interrupted, but proves no size.
 func (p *Search) Delivered(now, sentAt mono.Time, sizeBytes int, alone bool) {
 	if p.stage != Doubting {
 		p.lost.end(sizeBytes)
@@ -391,7 +390,6 @@ func (p *Search) Delivered(now, sentAt mono.Time, sizeBytes int, alone bool) {
 	}
 }
 
-// runs reports whether packets of the tested size arrive when they are coalesced with others.
 func (p *Search) runs() bool { return p.ran >= p.size }
 
 // fallBack gives up the size in use, and returns to the base size.
@@ -437,7 +435,8 @@ func (p *Search) Reason() string {
 // Size is the largest size of datagrams that are sent now, in bytes.
 func (p *Search) Size() int { return p.size }
 
-// Base is the base size in bytes: BaseBytes, or less if a device supports less.
+// Base is the base size of the search in bytes, which is BaseBytes, or less if a device supports
+// less.
 func (p *Search) Base() int { return p.base }
 
 // Most is the largest datagram in bytes that the devices of both sides support.

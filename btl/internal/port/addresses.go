@@ -7,9 +7,9 @@ import (
 	"gobtl/fabric"
 )
 
-// addresses holds the peer addresses that are inserted in the Domain. An unused address is removed
-// only after its last sends have completed, because the hardware may read the address until then
-// (see fabric.Caps.RemoveCancels).
+// addresses holds the peer addresses that are inserted in the Domain. An unused address is
+// removed only after the last sends to it have completed, because the hardware may read the
+// address until then (see fabric.Caps.RemoveCancels).
 type addresses struct {
 	inserted int // addresses inserted and not removed
 	leaving  []leavingAddr
@@ -21,7 +21,7 @@ type addresses struct {
 const AnswersMax = 8
 
 // CancelAfter is the time after which a removal may cancel the remaining sends to an unused
-// address. A live peer accepts its packets within that time.
+// address. A live peer accepts packets within the time CancelAfter.
 const CancelAfter = time.Second
 
 // leavingAddr is an address that waits for its removal.
@@ -46,7 +46,6 @@ func (p *Port) Insert(name []byte) (fabric.Addr, error) {
 // Remove undoes an Insert at once. No send to the address may be in progress.
 func (p *Port) Remove(a fabric.Addr) {
 	p.inserted--
-	// The only possible error is that the address is unknown, which does no harm.
 	_ = p.Dom.Remove(a)
 }
 
@@ -59,9 +58,10 @@ func (p *Port) Leave(a fabric.Addr, cancelAt Time) {
 // Leaving is the number of addresses that wait for their removal.
 func (p *Port) Leaving() int { return len(p.leaving) }
 
-// RemoveLeft removes the addresses whose last sends have completed. RemoveLeft counts completions,
-// which is exact if the sends of a queue complete in order. If sends complete in another order, as
-// in fabric/shm, an address may be removed too early or too late, but all buffers are returned.
+// RemoveLeft removes the addresses to which the last sends have completed. RemoveLeft counts
+// completions, which is exact if the sends of a queue complete in order. If sends complete in
+// another order, as in fabric/shm, an address may be removed too early or too late, but all
+// buffers are returned.
 func (p *Port) RemoveLeft(now Time) {
 	cancels := p.Command.caps.RemoveCancels && p.Data.caps.RemoveCancels
 	n := 0
@@ -103,8 +103,7 @@ func (p *Port) GiveUp(now Time, name []byte) {
 	p.Remove(a)
 }
 
-// forgetAnswers removes an address from the addresses kept for single answers. The fabric releases
-// the sends to an address only when the address is removed as often as it was inserted.
+// forgetAnswers removes an address from the list of addresses for single answers.
 func (p *Port) forgetAnswers(to fabric.Addr) {
 	kept := p.answers[:0]
 	for _, a := range p.answers {
@@ -136,8 +135,9 @@ func (p *Port) InsertForAnswer(now Time, name []byte) (fabric.Addr, error) {
 // Inserted returns the number of inserted addresses, and how many of them are for single answers.
 func (p *Port) Inserted() (all, answers int) { return p.inserted, len(p.answers) }
 
-// CheckAddresses verifies that the number of inserted addresses fits the number of endpoints, each
-// of which has two addresses. CheckAddresses may be called after the Domain is closed.
+// CheckAddresses verifies that the number of inserted addresses is twice the number of endpoints,
+// plus the addresses for single answers and those that wait for their removal. CheckAddresses may
+// be called after the Domain is closed.
 func (a *addresses) CheckAddresses(endpoints int) error {
 	switch {
 	case a.inserted != 2*endpoints+len(a.leaving)+len(a.answers):

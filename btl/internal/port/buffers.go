@@ -6,7 +6,7 @@ import (
 	"gobtl/fabric"
 )
 
-// State is the set of state bits of a send or control buffer, and 0 for a buffer that is not
+// State is the set of state bits of a send or control buffer, and is 0 for a buffer that is not
 // posted.
 type State uint8
 
@@ -64,8 +64,8 @@ func (b *buffers) Busy(buf fabric.Buf) bool { return b.state[buf]&Busy != 0 }
 // be posted, or be in a batch.
 func (b *buffers) ReleaseWhenDone(buf fabric.Buf) { b.state[buf] |= Release }
 
-// Alone reports whether the latest packet of a buffer was posted without an adjacent packet to the
-// same address. A provider may send adjacent packets to one address as a single message.
+// Alone reports whether the latest packet of a buffer was posted without an adjacent packet to
+// the same address.
 func (b *buffers) Alone(buf fabric.Buf) bool { return b.alone[buf] }
 
 // letGo records that the fabric has released a buffer.
@@ -85,9 +85,9 @@ func (b *buffers) letGo(buf fabric.Buf) {
 	}
 }
 
-// Done returns the control buffers (which are free) that the fabric has released since the previous
-// call, and the released send buffers of ReleaseWhenDone. The slice is valid until the next send is
-// posted.
+// Done returns the control buffers (which are free) that the fabric has released after the
+// previous call of Done, and the released send buffers of ReleaseWhenDone. The slice is valid
+// until the next send is posted.
 func (b *buffers) Done() []fabric.Buf {
 	if len(b.done) == 0 { // inlined
 		return nil
@@ -101,9 +101,9 @@ func (b *buffers) takeDone() []fabric.Buf {
 	return done
 }
 
-// Refused returns the sends that the fabric has rejected since the previous call. The buffers of
-// rejected sends are free, or are returned by Done. The slice is valid until the next send is
-// posted.
+// Refused returns the sends that the fabric has rejected after the previous call of Refused. The
+// buffers of rejected sends are free, or are returned by Done. The slice is valid until the next
+// send is posted.
 func (b *buffers) Refused() []Refusal {
 	refused := b.refused
 	b.refused = b.refused[:0]
@@ -145,7 +145,7 @@ func (b *buffers) TakePart(to fabric.Addr) fabric.Buf {
 }
 
 // PeekControl returns the control buffer that TakeControl would return next. The caller may write
-// and inject (Channel.Inject) the bytes of that buffer before the next call of the Port.
+// to the peeked buffer and inject its bytes (Channel.Inject) before the next call of the Port.
 func (b *buffers) PeekControl() (buf fabric.Buf, ok bool) {
 	n := len(b.freeCtl)
 	if n == 0 {
@@ -155,8 +155,8 @@ func (b *buffers) PeekControl() (buf fabric.Buf, ok bool) {
 }
 
 // MayTakeControl reports whether another control packet may be sent to an address. The packets to
-// one address may use as many control buffers as are free. A fabric may keep the packets for a
-// stopped peer, and the other peers also need control buffers.
+// one address may use at most as many control buffers as are free. A fabric may keep the packets
+// for a stopped peer, so control buffers must be left for the other peers.
 func (b *buffers) MayTakeControl(to fabric.Addr) bool {
 	free := len(b.freeCtl)
 	if free > ControlBuffers/2 { // the common case is that more buffers are free than busy
@@ -171,7 +171,6 @@ func (b *buffers) MayTakeControl(to fabric.Addr) bool {
 	return held < free
 }
 
-// checkControl verifies that every control buffer is either free or posted to the fabric.
 func (p *Port) checkControl() error {
 	if len(p.done) > 0 || len(p.refused) > 0 {
 		return fmt.Errorf("%d sends done, %d refused, that nobody has looked at", len(p.done),

@@ -28,7 +28,7 @@ func (w Which) String() string {
 // BatchMax is the number of sends that a channel collects before they are posted.
 const BatchMax = 256
 
-// mtuBytesMin is the smallest usable MTU: a handshake packet fits in it.
+// mtuBytesMin is the smallest usable MTU, in which a handshake packet fits.
 const mtuBytesMin = 256
 
 // Channel is an endpoint of the fabric, with a batch of sends to post and with its receive buffers.
@@ -71,8 +71,7 @@ func (c *Channel) open(
 		return fmt.Errorf("%w: MTU of %d bytes, at least %d needed", ErrConfig, c.mtu, mtuBytesMin)
 	}
 	c.batch = make([]fabric.Send, 0, BatchMax)
-	// A poll asks for PollBatch completions. A poll with direct placement of data may ask for
-	// all that can be pending.
+	// A poll asks for PollBatch completions.
 	c.comps = make([]fabric.Completion, max(p.cfg.PollBatch, cfg.RxDepth+c.caps.TxDepth))
 	c.repost = make([]fabric.Buf, 0, cfg.RxDepth)
 	for i := range cfg.RxDepth {
@@ -127,7 +126,7 @@ func (c *Channel) Batch() []fabric.Send { return c.batch }
 // Posted is the number of sends that are posted and not complete.
 func (c *Channel) Posted() int { return c.posted }
 
-// Stuck reports whether packets of the batch were left at the end of the latest poll, because the
+// Stuck reports whether packets were left in the batch at the end of the latest poll, because the
 // fabric could not take them.
 func (c *Channel) Stuck() bool { return c.stuck }
 
@@ -138,9 +137,8 @@ func (c *Channel) Put(b fabric.Buf, sizeBytes int, to fabric.Addr) {
 	s.Region, s.RegionLen, s.RegionOff = 0, 0, 0
 }
 
-// Next adds a send of buffer b to the batch, and returns the entry, whose fields the caller must
-// all set. Room must be positive. Filling the entry in place is much faster than copying a struct,
-// because the copy would have to wait for the stores to the fields.
+// Next adds a send of buffer b to the batch, and returns the entry of the batch, whose fields the
+// caller must all set. Room must be positive.
 func (c *Channel) Next(b fabric.Buf) *fabric.Send {
 	c.p.state[b] |= Busy
 	c.p.alone[b] = false
@@ -177,22 +175,22 @@ func (c *Channel) Post() {
 }
 
 // SetApart lets the latest packet of the batch, which is in buffer b, be posted by a call of its
-// own. A provider may combine adjacent packets of one post into one message, which a device may
-// forward although it would drop a single packet of the same size.
+// own.
 func (c *Channel) SetApart(b fabric.Buf) {
 	c.p.state[b] |= apart
 	c.apart = true
 }
 
-// TakeOut removes a packet from the batch without sending the packet. The packet's buffer is
-// released as after a send, and is returned by Done.
+// TakeOut removes a packet from the batch without sending the packet. The buffer of the removed
+// packet is released as after a send, and is returned by Done.
 func (c *Channel) TakeOut(at int) {
 	b := c.batch[at].Buf
 	c.batch = append(c.batch[:at], c.batch[at+1:]...)
 	c.p.letGo(b)
 }
 
-// beside returns the end of the packets that may be posted in one call, starting with packet from.
+// beside returns the end of the packets that may be posted in one call, starting with the packet
+// at index from.
 func (c *Channel) beside(from int) int {
 	for i := from; i < len(c.batch); i++ {
 		if c.p.state[c.batch[i].Buf]&apart != 0 {
@@ -202,8 +200,8 @@ func (c *Channel) beside(from int) int {
 	return len(c.batch)
 }
 
-// noteAlone marks the packets that were posted without an adjacent packet to the same address. The
-// fabric has taken the first n of the sends.
+// noteAlone marks the packets that were posted without an adjacent packet to the same address.
+// The fabric has taken the first n of the sends.
 func (c *Channel) noteAlone(sends []fabric.Send, n int) {
 	if n == 0 || c.p.Info.Reliable {
 		return
@@ -219,9 +217,9 @@ func (c *Channel) noteAlone(sends []fabric.Send, n int) {
 	}
 }
 
-// postOthers posts the sends after batch[at], which the fabric cannot take now. A reliable fabric
-// may be full for one peer only. Sends to other peers then continue, and the sends to each peer
-// stay in order.
+// postOthers posts the sends behind batch[at], a send that the fabric cannot take now. A reliable
+// fabric may be unable to take sends to one peer, but able to take sends to other peers. The
+// sends to each peer stay in order.
 func (c *Channel) postOthers(at int) {
 	batch, kept := c.batch, 0
 	for i := at; i < len(batch); {
@@ -284,7 +282,6 @@ func (c *Channel) sentAll(sends []fabric.Send) {
 	p, inject := c.p, c.caps.InjectBytes
 	for i := range sends {
 		s := &sends[i]
-		// The most common case is an injected send buffer without a call of ReleaseWhenDone.
 		if w := &p.state[s.Buf]; *w == Busy && int(s.Len+s.RegionLen) <= inject &&
 			int(s.Buf) < p.sends {
 			*w = 0
@@ -294,7 +291,7 @@ func (c *Channel) sentAll(sends []fabric.Send) {
 	}
 }
 
-// sent notes a send that the fabric has taken.
+// sent records a send that the fabric has accepted.
 func (c *Channel) sent(s *fabric.Send) {
 	if int(s.Len+s.RegionLen) <= c.caps.InjectBytes {
 		c.p.letGo(s.Buf)
@@ -321,8 +318,9 @@ func (c *Channel) lastSend(to fabric.Addr) lastSend {
 	return lastSend{c.taken(), GoesTo(c.batch, to)}
 }
 
-// hasGone reports whether the last send to an address has completed. While a send to the address is
-// in the batch, later sends may be posted first, so the mark moves to the end of the batch.
+// hasGone reports whether the last send to an address has completed. While a send to the address
+// is in the batch, later sends may be posted before it, so hasGone moves the mark to the end of
+// the batch.
 func (c *Channel) hasGone(l *lastSend, to fabric.Addr) bool {
 	if l.waits {
 		if l.waits = GoesTo(c.batch, to); l.waits {
@@ -342,5 +340,6 @@ func GoesTo(sends []fabric.Send, to fabric.Addr) bool {
 	return false
 }
 
-// taken counts all sends that have yet to complete, including the whole batch.
+// taken returns the number of sends posted so far that complete later, plus the sends in the
+// batch.
 func (c *Channel) taken() uint64 { return c.total + uint64(len(c.batch)) }

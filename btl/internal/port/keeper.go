@@ -8,9 +8,8 @@ import (
 	"gobtl/fabric"
 )
 
-// Keeper manages the receive buffers of packets that handlers keep. A spare buffer is posted in
-// place of a kept one, so that kept packets do not reduce the number of posted buffers. Without
-// spare buffers no packet can be kept.
+// Keeper manages the receive buffers of packets that handlers keep. Without spare buffers no
+// packet can be kept.
 //
 //	posted --> in hand --Keep--> kept --LetGo, the last--> spare --> posted
 type Keeper struct {
@@ -47,8 +46,8 @@ func (k *Keeper) Held() fabric.Buf {
 }
 
 // Keep keeps the buffer of the packet that is being received. The result ok of Keep is false if
-// data does not lie in that buffer, or if no spare buffer is left. A buffer stays kept until LetGo
-// was called as often as Keep.
+// data does not lie in the packet's buffer, or if no spare buffer is left. A buffer stays kept
+// until LetGo was called as often as Keep.
 func (k *Keeper) Keep(data []byte) (b fabric.Buf, ok bool) {
 	if !k.hasBuf {
 		return 0, false
@@ -66,9 +65,9 @@ func (k *Keeper) Keep(data []byte) (b fabric.Buf, ok bool) {
 	return k.taken, true
 }
 
-// LetGo undoes one call of Keep. A buffer that is no longer kept becomes spare. If LetGo is called
-// while the packet of the buffer is being received, Held returns this buffer, and the buffer that
-// replaced it becomes spare.
+// LetGo undoes one call of Keep. A buffer that is no longer kept becomes spare. If LetGo is
+// called while the packet of the buffer is being received, Held returns this buffer, and the
+// spare buffer in its place becomes spare again.
 func (k *Keeper) LetGo(b fabric.Buf) {
 	r := &k.refs[b-k.first]
 	if *r--; *r > 0 {
@@ -85,7 +84,8 @@ func (k *Keeper) LetGo(b fabric.Buf) {
 func (k *Keeper) Kept() int { return k.kept }
 
 // Outlive calls Hold on the arena once for each Keep in effect, so that the arena's memory stays
-// mapped after the Domain is closed. Each call of Hold must be undone by fabric.Arena.Drop.
+// mapped after the Domain is closed. Each call of the arena's Hold must be undone by
+// fabric.Arena.Drop.
 func (k *Keeper) Outlive() {
 	for _, n := range k.refs {
 		for range n {
@@ -100,8 +100,8 @@ func (k *Keeper) keeps(b fabric.Buf) bool {
 	return n >= len(k.refs) || k.refs[n] != 0
 }
 
-// check verifies the numbers of kept buffers. check also verifies that no spare buffer is in use,
-// where seen marks the buffers in use.
+// check verifies the counts of kept buffers. check also verifies that no spare buffer is in use,
+// where the slice seen marks the buffers in use.
 func (k *Keeper) check(seen []bool) error {
 	kept := 0
 	for _, n := range k.refs {

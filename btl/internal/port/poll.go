@@ -7,7 +7,7 @@ import (
 )
 
 // Poll asks the fabric for up to limit completions, and returns their number. Completions returns
-// the completions themselves. The errors of Poll are those of the provider.
+// the completions of the poll. The errors of Poll are those of the provider.
 func (c *Channel) Poll(now Time, limit int) (got int, err error) {
 	got, err = c.ep.Poll(c.comps[:limit])
 	if err == nil {
@@ -17,7 +17,8 @@ func (c *Channel) Poll(now Time, limit int) (got int, err error) {
 }
 
 // PollBehind continues a poll that has returned got completions, and asks the fabric for up to
-// limit further completions. NotePolled must be called at the end of a poll with several calls.
+// limit further completions. NotePolled must be called at the end of a poll that consists of
+// several calls.
 func (c *Channel) PollBehind(got, limit int) (int, error) {
 	return c.ep.Poll(c.comps[got:][:limit])
 }
@@ -54,9 +55,9 @@ func (c *Channel) NoteIdle() { c.idle++ }
 func (c *Channel) NoteFound() { c.idle = 0 }
 
 // Rests reports whether the channel need not be polled now, and counts the skipped polls. Each
-// empty poll of a socket is a system call that delays the messages of the other channel. The number
-// of skipped polls and the time without a poll are limited, because ACKs arrive on the command
-// channel and retransmissions on the data channel.
+// empty poll of a socket is a system call that delays the messages of the other channel. The
+// number of skipped polls and the time without a poll are limited, because ACKs arrive on the
+// command channel and retransmissions on the data channel.
 func (c *Channel) Rests(now Time) bool {
 	if c.MayRest(now) {
 		c.skipped++

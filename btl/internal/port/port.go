@@ -32,8 +32,8 @@ type Config struct {
 
 // Port is an open Domain with its two channels.
 type Port struct {
-	// Dom is the open Domain. Info is a copy of the Domain's description, and Arena its packet
-	// memory. The three fields do not change after Open.
+	// Dom is the open Domain. Info is a copy of the Domain's description, and Arena is the
+	// Domain's packet memory. The fields Dom, Info and Arena do not change after Open.
 	Dom   fabric.Domain
 	Info  fabric.Info
 	Arena fabric.Arena
@@ -78,19 +78,20 @@ func (p *Port) Open(dom fabric.Domain, cfg Config) error {
 	return nil
 }
 
-// FirstReceive is the index of the first receive buffer of the arena. All buffers before it are for
-// sending.
+// FirstReceive is the index of the first receive buffer of the arena. All buffers of the arena
+// before FirstReceive are for sending.
 func (p *Port) FirstReceive() fabric.Buf { return fabric.Buf(p.cfg.SendBuffers + ControlBuffers) }
 
 // Reliable reports whether the fabric delivers every packet once and in order, and the module is
 // configured to rely on this.
 func (p *Port) Reliable() bool { return p.reliable }
 
-// WireName is the name of the wire format. Two sides can communicate only if their names are equal.
+// WireName is the name of the provider's wire format. Two modules can communicate only if their
+// WireNames are equal.
 func (p *Port) WireName() string { return cmp.Or(p.Info.Wire, p.Info.Provider) }
 
-// Tend makes the provider perform work that it otherwise performs once in many polls, and is called
-// when polls are rare.
+// Tend makes the provider perform work that the provider usually performs once in many polls, and
+// is called when polls are rare.
 func (p *Port) Tend(now Time) {
 	if p.tender != nil && now > p.tendedAt {
 		p.tendedAt = now
@@ -137,7 +138,6 @@ func (p *Port) Check(lent [2]int) error {
 	return p.checkReceives(lent)
 }
 
-// checkPosted verifies that the number of busy buffers equals the number of sends of the channels.
 func (p *Port) checkPosted() error {
 	with, busy := 0, 0
 	for _, s := range p.state {
@@ -163,8 +163,6 @@ func (p *Port) checkPosted() error {
 	return nil
 }
 
-// checkReceives verifies that every receive buffer is posted, about to be posted, spare, or held by
-// the caller.
 func (p *Port) checkReceives(lent [2]int) error {
 	clear(p.seen)
 	first := p.FirstReceive()

@@ -26,8 +26,8 @@ type entry struct {
 	idleNext   *entry
 }
 
-// Cache holds the registered ranges, ordered by address. If two ranges have the same start, the
-// longer one replaces the shorter one.
+// Cache holds the registered ranges, ordered by address. If two registered ranges have the same
+// start, the longer range replaces the shorter one.
 type Cache struct {
 	dom     fabric.Domain
 	tree    *btree.BTreeG[*entry]
@@ -99,7 +99,6 @@ func (c *Cache) unlinkIdle(e *entry) {
 }
 
 func (c *Cache) release(e *entry) {
-	// The only possible failure is that the region is unknown, which cannot be the case.
 	_ = c.dom.DeregisterRegion(e.region)
 	e.mem = nil
 }
@@ -115,8 +114,8 @@ func (c *Cache) Find(mem []byte) (region fabric.Region, offset uint64) {
 	return e.region, uint64(lo - e.start)
 }
 
-// find returns the entry that covers mem, or nil. find examines only the last entry that starts at
-// or before mem, and if another entry covers mem, mem is registered once more.
+// find returns the entry that covers mem, or nil. find examines only the last entry that starts
+// at or before mem, and returns nil if only another entry covers mem.
 func (c *Cache) find(mem []byte) *entry {
 	if len(mem) == 0 || c.tree.Len() == 0 {
 		return nil

@@ -8,7 +8,7 @@
 //	requests  AskGet, AskAtomic --> Asked --> waits --Answered--> End
 //	packets   of a peer --> Accept --> Outcome
 //
-// Three things to know:
+// The following rules apply to package remote:
 //   - The package handles parsed packets, sends nothing, and knows no endpoints, links or times.
 //     The type parameter F is the module's type of a send.
 //   - A region is written only with a right that the application has granted, and never after

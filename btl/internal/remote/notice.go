@@ -3,8 +3,9 @@ package remote
 import "gobtl/frag"
 
 // Notice is the state of a put with a notification, which tells the target when all bytes of the
-// put are written. Each packet is accepted once, so the put is complete when the number of accepted
-// bytes equals the total in the notification. A put with a refused packet never completes.
+// put are written. Each packet is accepted once, so the put is complete when the number of
+// accepted bytes equals the total in the notification. A put with a refused packet never
+// completes.
 type Notice struct {
 	number uint32
 	used   bool // number is valid
@@ -16,7 +17,7 @@ type Notice struct {
 	says   [frag.NoticeBytesMax]byte
 }
 
-// Here reports whether the notice has arrived.
+// Here reports whether the notification has arrived.
 func (n *Notice) Here() bool { return n.here }
 
 // Take returns the notification of a put, if all bytes of the put are written. The slice says is
@@ -30,8 +31,9 @@ func (n *Notice) Take() (tag uint8, says []byte, ok bool) {
 	return n.tag, n.says[:n.length], true
 }
 
-// notice returns the state of the peer's put with the given number. The state of the put 64 numbers
-// earlier is overwritten, because that put has ended. Therefore a failed put needs no message.
+// notice returns the state of the peer's put with the given number. The returned state replaces
+// the state of the put that was 64 numbers earlier, because that put has ended. A failed put
+// therefore needs no message that ends its state.
 func (p *Peer[F]) notice(number uint32) *Notice {
 	if p.notices == nil {
 		p.notices = new([noticePlaces]Notice)

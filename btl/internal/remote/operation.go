@@ -2,15 +2,14 @@ package remote
 
 import "gobtl/frag"
 
-// Operation is the state of a send that is neither a message nor a plain put, and has one of the
-// following kinds:
+// Operation is the state of a send that is neither a message nor a plain put.
 //   - A put with a notification is one packet, or chunks followed by a packet with the
 //     notification. The target counts the bytes of the chunks (notice.go).
-//   - A get is one request packet. The answer is a put of the peer to the application's memory,
-//     which is exposed only for this answer and only to this peer.
+//   - A get is one request packet. The answer to a get is a put of the peer to the application's
+//     memory, which is exposed only for this answer and only to this peer.
 //   - An atomic operation is one request packet, with an answer of one packet if the old value is
 //     requested.
-//   - An answer is the answer to a get or to an atomic operation of the peer.
+//   - An answer is the reply to a get or to an atomic operation of the peer.
 type Operation[F any] struct {
 	fragment F
 	code     frag.OpCode // OpPart: a put with a notice; OpGet, OpAtomic; OpResult, OpFailed; 0: bytes
@@ -54,7 +53,7 @@ func (o *Operation[F]) Notice() []byte {
 // Notifies reports whether the operation is a put with a notification.
 func (o *Operation[F]) Notifies() bool { return o.code == frag.OpPart }
 
-// Tag is the tag of the operation's notice.
+// Tag is the tag of the operation's notification.
 func (o *Operation[F]) Tag() uint8 { return o.tag }
 
 // Value is the old value that an atomic operation has returned.
@@ -63,7 +62,7 @@ func (o *Operation[F]) Value() uint64 { return o.value }
 // Waits reports whether the operation was sent and waits for its answer.
 func (o *Operation[F]) Waits() bool { return o.waits }
 
-// Asks is the number of the peer's operation that this answer is for.
+// Asks returns the number of the peer's operation to which this operation is the answer.
 func (o *Operation[F]) Asks() uint32 { return o.ask }
 
 // Into is the region of the application's memory that receives the answer to a get.
@@ -72,8 +71,9 @@ func (o *Operation[F]) Into() *Region[F] { return &o.into }
 // Reads reports whether the operation is an answer that reads region r.
 func (o *Operation[F]) Reads(r *Region[F]) bool { return o.from == r }
 
-// Needs returns the rights that the target region must grant, and the number of bytes accessed. For
-// a put with a notification the number is 0, because the module's send has the size.
+// Needs returns the rights that the target region must grant, and the number of bytes accessed.
+// For a put with a notification, Needs returns 0 as the number of bytes, because the module's
+// send has the size.
 func (o *Operation[F]) Needs() (Rights, int) {
 	if o.code == frag.OpPart {
 		return Write | Notify, 0

@@ -11,8 +11,7 @@ import (
 // peer.
 const AsksMax = 256
 
-// The number of an operation has 32 bits. The lower eight bits of an operation's number are the
-// operation's slot.
+// The number of an operation has 32 bits, of which the lower eight are the slot of the operation.
 const (
 	askSlotBits   = 8
 	askRandomBits = 32 - askSlotBits
@@ -82,8 +81,8 @@ func (p *Peer[F]) Asked(o *Operation[F]) bool {
 	return true
 }
 
-// Answered records that an operation no longer waits for an answer, because the answer has arrived
-// or never will. Answered returns true if the operation was waiting.
+// Answered records that an operation no longer waits for an answer, because the answer has
+// arrived or will not arrive. Answered returns true if the operation was waiting for an answer.
 func (p *Peer[F]) Answered(o *Operation[F]) bool {
 	if !o.waits {
 		return false
@@ -93,14 +92,15 @@ func (p *Peer[F]) Answered(o *Operation[F]) bool {
 	return true
 }
 
-// HasNoPlace reports whether an operation must wait for an earlier one to end. Only a put with a
-// notification that is sent in chunks may have to wait.
+// HasNoPlace reports whether an operation must wait for the end of an earlier operation. Only a
+// put with a notification that is sent in chunks may have to wait for an earlier operation.
 func (p *Peer[F]) HasNoPlace(o *Operation[F]) bool {
 	return o.code == frag.OpPart && !o.numbered && p.places&place(p.lastPut+1) != 0
 }
 
-// TakePlace assigns the next number to a put with a notification, when its first packet is sent.
-// TakePlace does nothing for any other operation, and for an operation that has a number.
+// TakePlace assigns the next number to a put with a notification, when the first packet of the
+// put is sent. TakePlace does nothing for any other operation, and for an operation that has a
+// number.
 func (p *Peer[F]) TakePlace(o *Operation[F]) {
 	if o.code != frag.OpPart || o.numbered {
 		return
@@ -112,8 +112,7 @@ func (p *Peer[F]) TakePlace(o *Operation[F]) {
 
 func place(number uint32) uint64 { return 1 << (number % noticePlaces) }
 
-// crowded reports whether the peer has reached the limit of unsent answers, AsksMax. A peer that
-// follows the protocol requests no more answers than that.
+// crowded reports whether the peer has reached the limit of unsent answers, AsksMax.
 func (p *Peer[F]) crowded() bool { return p.answering >= AsksMax }
 
 // Owed is the number of unsent answers to the peer.
@@ -124,8 +123,8 @@ func (p *Peer[F]) Owed() int {
 	return p.answering
 }
 
-// Left records that the last packet of an answer was sent, or that it never will be. The argument
-// reading of Left is true if the answer still reads its region.
+// Left records that the last packet of an answer was sent, or that it will never be sent. The
+// argument reading of Left is true if the answer may read its region again.
 func (p *Peer[F]) Left(o *Operation[F], reading bool) {
 	if !o.owed {
 		return

@@ -9,7 +9,7 @@ type Handle uint64
 // Rights is the set of operations that peers may perform on a region.
 type Rights uint8
 
-// The rights. A put with a notice needs Write and Notify.
+// The rights. A put with a notification needs Write and Notify.
 const (
 	Write  Rights = 1 << iota // puts
 	Read                      // gets
@@ -54,7 +54,7 @@ type Region[F any] struct {
 	readers []*Operation[F] // answers to gets that may still read the region
 }
 
-// Exposed reports whether the region was exposed by Expose and not withdrawn since.
+// Exposed reports whether the region was exposed by Expose and has not been withdrawn.
 func (r *Region[F]) Exposed() bool { return r.exposed }
 
 // Handle names the region for peers. Each call of Expose creates a new Handle.
@@ -63,7 +63,7 @@ func (r *Region[F]) Handle() Handle { return r.handle }
 // Bytes is the exposed memory.
 func (r *Region[F]) Bytes() []byte { return r.mem }
 
-// Reader returns an answer that still reads the region, or nil if there is none.
+// Reader returns an answer that is reading the region, or nil if there is none.
 func (r *Region[F]) Reader() *Operation[F] {
 	if len(r.readers) == 0 {
 		return nil

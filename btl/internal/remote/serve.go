@@ -6,7 +6,8 @@ import (
 	"gobtl/frag"
 )
 
-// Outcome is the effect of a peer's packet, and the work that the module has to do because of it.
+// Outcome is the effect of a peer's packet on the regions and operations, and the work that the
+// module must do for the packet.
 type Outcome[F any] struct {
 	Written int           // bytes of a put that were written
 	Ended   *Operation[F] // own operation that the packet answers, or nil
@@ -21,15 +22,15 @@ type Outcome[F any] struct {
 	Old     uint64 // the old value
 }
 
-// Link holds the limits that a connection sets for requests.
+// Link holds the limits that a connection sets for a peer's requests.
 type Link struct {
 	FragBytesMax uint32 // largest answer to a get, in bytes
 	InOrder      bool   // packets arrive in order, and none is lost
 }
 
 // Accept executes a peer's put or operation, if the peer has the rights. Accept sends no answer,
-// but returns in the Outcome what the module must send. Accept returns 0, or the reason for a Nack
-// if it refuses the packet for good. The peer p may be nil only for plain puts.
+// but returns the answer that the module must send in the Outcome. Accept returns 0, or the
+// reason for a Nack if it refuses the packet for good. The peer p may be nil only for plain puts.
 func (s *Service[F]) Accept(p *Peer[F], h *frag.Header, payload []byte, link Link,
 	did *Outcome[F],
 ) (reason uint8) {

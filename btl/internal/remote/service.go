@@ -8,12 +8,12 @@ import (
 	"gobtl/internal/slots"
 )
 
-// regionSlotBits is the number of bits of a Handle that hold the slot. The other bits are random.
 const regionSlotBits = 17
 
-// getRegionsMax is the maximum number of regions that are exposed only for answers to gets. Regions
-// that the application has exposed do not count. Package share divides the regions for gets among
-// the peers, because a peer that does not answer holds its regions until its endpoint ends.
+// getRegionsMax is the maximum number of regions that are exposed only for answers to gets.
+// Regions that the application has exposed are not counted in getRegionsMax. Package share
+// divides the regions for gets among the peers, because the regions of a peer that does not
+// answer are in use until its endpoint ends.
 const getRegionsMax = 4096
 
 // Service holds the exposed regions of one module, and its operations. Init must be called before
@@ -35,8 +35,8 @@ func (s *Service[F]) Init(exposedMax int) {
 // Exposed is the number of regions that the application has exposed.
 func (s *Service[F]) Exposed() int { return s.users }
 
-// MayGet reports whether another get from peer p can be made. The argument alone of MayGet is true
-// if the module has no other peer. The peer may be nil.
+// MayGet reports whether the limits allow another get from peer p. The argument alone of MayGet
+// is true if the module has no other peer. The peer may be nil.
 func (s *Service[F]) MayGet(p *Peer[F], alone bool) bool {
 	held := 0
 	if p != nil {
@@ -49,7 +49,7 @@ func (s *Service[F]) MayGet(p *Peer[F], alone bool) bool {
 func (s *Service[F]) MayExpose() bool { return s.users < s.most }
 
 // Expose exposes mem as region r, under a new handle. MayExpose must be true, and r must not be
-// exposed already. If only is not nil, only that peer may access the region.
+// exposed already. If the argument only is not nil, only that peer may access the region.
 func (s *Service[F]) Expose(r *Region[F], mem []byte, rights Rights, only *Peer[F], random uint64) {
 	r.mem, r.rights, r.exposed, r.only = mem, rights, true, only
 	handle, _ := s.regions.Add(random, r)
@@ -58,15 +58,16 @@ func (s *Service[F]) Expose(r *Region[F], mem []byte, rights Rights, only *Peer[
 }
 
 // Withdraw invalidates the handle of an exposed region, so that later packets with the handle are
-// refused. The caller must end the answers that still read the region (see Region.Reader).
+// refused. The caller of Withdraw must end the answers that are reading the region (see
+// Region.Reader).
 func (s *Service[F]) Withdraw(r *Region[F]) {
 	r.exposed = false
 	s.users--
 	s.regions.Remove(uint64(r.handle))
 }
 
-// Reach returns the region that handle h names, if peer p has the rights in need for n bytes at an
-// offset. If the access is not allowed, Reach returns nil and the reason for a Nack.
+// Reach returns the region that handle h names, if peer p has the rights in need for n bytes at
+// an offset. If the access is not allowed, Reach returns nil and the reason for a Nack.
 func (s *Service[F]) Reach(p *Peer[F], h Handle, offset uint64, n int, need Rights) (
 	*Region[F], uint8,
 ) {
@@ -82,7 +83,7 @@ func (s *Service[F]) Reach(p *Peer[F], h Handle, offset uint64, n int, need Righ
 	return to, 0
 }
 
-// take makes the operation for send f, and reuses a free Operation if there is one.
+// take returns an operation for send f, which is a free Operation if there is one.
 func (s *Service[F]) take(f F, code frag.OpCode) *Operation[F] {
 	var o *Operation[F]
 	if n := len(s.free); n > 0 {
@@ -131,7 +132,7 @@ func (s *Service[F]) AskGet(p *Peer[F], f F, mem []byte, target Handle, offset, 
 }
 
 // AskAtomic makes an atomic operation on a peer's region. If the operation fetches the old value,
-// the peer must not be Full.
+// Peer.Full must be false.
 func (s *Service[F]) AskAtomic(p *Peer[F], f F, ask *frag.Atomic, random uint64) *Operation[F] {
 	o := s.take(f, frag.OpAtomic)
 	if ask.Fetch {
@@ -144,7 +145,7 @@ func (s *Service[F]) AskAtomic(p *Peer[F], f F, ask *frag.Atomic, random uint64)
 
 // End ends an operation whose send has ended or was given up. After End, no packet writes to the
 // operation's memory, and no answer finds the operation. End returns true if the number of the
-// operation became free for another one.
+// ended operation can be used for another operation.
 func (s *Service[F]) End(p *Peer[F], o *Operation[F]) (room bool) {
 	if o.into.get != nil {
 		s.regions.Remove(uint64(o.into.handle))

@@ -1,11 +1,12 @@
 // Package share divides a common resource between endpoints by dynamic thresholds, which decide
 // whether an endpoint may take another item.
 //
-// The thresholds follow Choudhury and Hahne (1998), who let each of several endpoints hold as many
-// items as are free. A reserve is only for endpoints that hold a few items, and not for a sole
-// endpoint, because stalled peers would otherwise use up the resource. Endpoints with few items
-// share the first half of the reserve by a dynamic threshold. The second half of the reserve grants
-// each endpoint one item, so that many peers can stall before the resource is used up.
+// Choudhury and Hahne (1998) describe such thresholds, where each of several endpoints may hold
+// as many items as are free. A part of the resource, the reserve, is only for endpoints that hold
+// a few items, because stalled peers would otherwise use up the resource. Endpoints with few
+// items share the first half of the reserve by a dynamic threshold. The second half of the
+// reserve grants each endpoint one item, so that many peers can stall before the resource is used
+// up.
 //
 //	|<----------------------- all ----------------------->|
 //	|  held, by all  |    free    |         reserve       |
@@ -15,8 +16,9 @@
 // The package has no state.
 package share
 
-// NewcomersShare is the divisor that gives the size of the reserve, as all/NewcomersShare. The
-// first half of the reserve uses the same divisor for an endpoint's part of the free items.
+// NewcomersShare is the divisor that gives the size of the reserve (the items for endpoints with
+// a few items), as all/NewcomersShare. The same divisor gives an endpoint's part of the free
+// items in the first half of the reserve.
 const NewcomersShare = 8
 
 // MayHave reports whether an endpoint may take one more item. The endpoint of MayHave holds held
@@ -27,7 +29,8 @@ func MayHave(held, free, all int, alone bool) bool {
 	return free > 0 && (alone && free > reserve || held < free-reserve || held < few(free, reserve))
 }
 
-// few is the number of items that one endpoint may hold from the reserve.
+// few returns the number of items that one endpoint may hold from the reserve, the items for
+// endpoints with a few items.
 func few(free, reserve int) int {
 	return max(1, (min(free, reserve)-reserve/2)/NewcomersShare)
 }

@@ -7,7 +7,7 @@ import (
 
 // Arena describes the packet buffers of a Domain, which are slots of equal size in one block of
 // memory outside the Go heap. An Arena is a small value that may be copied. The methods of Arena
-// need a variable, as in a := domain.Arena() followed by a.Bytes(0).
+// need an addressable variable, as in a := domain.Arena() followed by a.Bytes(0).
 type Arena struct {
 	mem      []byte
 	stride   int
@@ -17,8 +17,7 @@ type Arena struct {
 	lease    *lease
 }
 
-// lease counts the references to the memory of an arena. The Domain has one reference to the
-// memory, and each call of Hold adds one.
+// lease counts the references to the memory of an arena.
 type lease struct {
 	holders atomic.Int32
 	free    func() error // set before the Domain releases its reference
@@ -39,9 +38,10 @@ func NewArena(mem []byte, count, stride, headroom, size int) (Arena, error) {
 	return a, nil
 }
 
-// Retire releases the Domain's reference to the memory, for providers that map their memory. Retire
-// calls free, which unmaps the memory, when the last reference is released. If Hold was called more
-// often than Drop, the last Drop calls free on its own goroutine, and the error of free is lost.
+// Retire releases the Domain's reference to the memory, for providers that map their memory.
+// Retire calls the function free, which unmaps the memory, when the last reference to the memory
+// is released. If Hold was called more often than Drop, the last call of Drop calls the function
+// free on its own goroutine, and the error of free is lost.
 func (a *Arena) Retire(free func() error) error {
 	a.lease.free = free
 	return a.lease.drop()
@@ -73,8 +73,8 @@ func (a *Arena) Len() int { return a.count }
 // Size is the number of bytes that Bytes returns.
 func (a *Arena) Size() int { return a.size }
 
-// Shrink returns an arena that has only the first n buffers. A provider that wraps another provider
-// uses the remaining buffers itself.
+// Shrink returns an arena that has only the first n buffers. A provider that wraps another
+// provider uses the buffers after the first n itself.
 func (a Arena) Shrink(n int) Arena {
 	if n < a.count {
 		a.count = n

@@ -6,21 +6,21 @@ import (
 )
 
 // hardware lists the names of providers for network hardware, which follow the slash after the
-// family's name. The providers psm and psm3 are left out, because both can also run over kernel
-// sockets.
+// name of the provider's family. The hardware providers psm and psm3 are left out, because both
+// can also run over kernel sockets.
 var hardware = []string{"cxi", "efa", "opx", "psm2", "verbs", "usnic", "gni", "bgq"}
 
-// Verbs devices whose names begin with an entry of softwareDevices have no hardware. The devices
-// rxe and siw are the kernel's emulations of RDMA over Converged Ethernet and of iWARP, which are
-// slower than kernel sockets.
+// softwareDevices lists the beginnings of the names of verbs devices without hardware. The
+// devices rxe and siw are the kernel's emulations of RDMA over Converged Ethernet and of iWARP,
+// which are slower than kernel sockets.
 var softwareDevices = []string{"rxe", "siw"}
 
-// Choose selects the provider for a program whose user names none, and returns a sentence for
-// people that gives the reason. RDMA hardware comes first, then the kernel's UDP, then the provider
-// on Go's package net, then libfabric's software providers. Choose returns an index into infos,
-// which must be in the order of GetInfo, or -1 if no provider reaches a network. Choose never
-// selects a provider for tests or for a single host. The reason mentions shared memory if peers on
-// this host could use it.
+// Choose selects the provider for a program whose user has named none, and returns a sentence for
+// people that gives the reason. RDMA hardware comes first, then the kernel's UDP, then the
+// provider on Go's package net, then libfabric's software providers. Choose returns an index into
+// infos, which must be in the order of GetInfo, or -1 if no provider reaches a network. Choose
+// never selects a provider for tests or for a single host. The reason mentions shared memory if
+// peers on this host could use it.
 func Choose(infos []Info) (chosen int, reason string) {
 	chosen, reason = chooseNetwork(infos)
 	if slices.ContainsFunc(infos, func(info Info) bool { return info.Provider == sharedMemory }) {
@@ -33,9 +33,9 @@ func Choose(infos []Info) (chosen int, reason string) {
 // sharedMemory is the name of the provider for a single host.
 const sharedMemory = "shm"
 
-// Sockets returns the name of the provider of UDP sockets that this program has, which is "udp" or
-// else "net". If the program has neither provider, Sockets returns "udp", so that a later error
-// names this provider.
+// Sockets returns the name of the provider of UDP sockets that this program has, which is "udp"
+// or else "net". If the program has neither provider, Sockets returns "udp", so that the error of
+// a later call names this provider.
 func Sockets() string { return socketsOf(Families()) }
 
 func socketsOf(families []string) string {
@@ -46,7 +46,7 @@ func socketsOf(families []string) string {
 }
 
 // OverSockets reports whether a provider uses UDP sockets of the kernel, whose addresses are IP
-// addresses and ports. The variants of a provider count, too.
+// addresses and ports. OverSockets also returns true for the variants of such a provider.
 func OverSockets(provider string) bool {
 	family := FamilyOf(provider)
 	return family == "udp" || family == "net"

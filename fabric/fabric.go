@@ -3,8 +3,8 @@ package fabric
 import "time"
 
 // Addr is a peer's address in a Domain, returned by Insert. An Addr is valid only in the Domain
-// whose Insert returned it (fi_addr_t). With some providers the value of an Addr is a pointer, and
-// callers must not interpret the value.
+// whose Insert returned it (fi_addr_t). With some providers the value of an Addr is a pointer,
+// and callers must not interpret the value.
 type Addr uint64
 
 // AddrUnknown is the source of a datagram whose sender was never inserted or is not known to the
@@ -18,7 +18,8 @@ type Buf uint32
 type Region uint32
 
 // Send describes one datagram. The datagram begins with the first Len bytes of Buf. If Region is
-// not zero, RegionLen bytes of that region from RegionOff follow (only with Caps.Gather).
+// not zero, RegionLen bytes of that region from RegionOff follow the bytes of Buf (only with
+// Caps.Gather).
 type Send struct {
 	To        Addr
 	RegionOff uint64
@@ -38,14 +39,14 @@ const (
 )
 
 // Completion reports one finished operation. After the Completion, the buffer of the operation
-// belongs to the caller again.
+// belongs to the caller.
 type Completion struct {
 	// From is the sender's Addr (for OpRecv, only with Caps.Source), or AddrUnknown.
 	From Addr
 	Buf  Buf
 	// Len is the number of bytes received, without any provider prefix. If a datagram is larger
 	// than its buffer and the provider knows the datagram's size, Len is larger than the buffer.
-	// The caller must drop such a truncated datagram.
+	// The caller must drop a datagram that is larger than its buffer.
 	Len uint32
 	// Errno is 0 for success, or the positive errno (or libfabric error number) of the failure.
 	Errno int32
@@ -56,7 +57,8 @@ type Completion struct {
 	Origin uint16
 	// Landed is the number of bytes at the end of the datagram that Poll wrote to the
 	// direct-receive memory (Lander) instead of Buf. The directly received bytes begin at offset
-	// LandedOff of the direct-receive memory. Buf holds the first Len-Landed bytes of the datagram.
+	// LandedOff of the direct-receive memory. Buf holds the first Len-Landed bytes of the
+	// datagram.
 	Landed    uint32
 	LandedOff uint32
 }
@@ -73,9 +75,10 @@ type Caps struct {
 	// exceed RecvCapacity.
 	RecvCapacity int
 	// In the receive buffer, a datagram costs at most twice its length plus RecvFixedBytes.
-	// RecvFullBytes is the cost of a full-size datagram. RecvFixedBytes and RecvFullBytes tell how
-	// many small datagrams fit in place of a full-size datagram. Zero means that the cost is not
-	// known, or that the receive buffer is not the only limit.
+	// RecvFullBytes is the cost of a full-size datagram. RecvFixedBytes and RecvFullBytes tell
+	// how many small datagrams fit in place of a full-size datagram. A RecvFixedBytes or
+	// RecvFullBytes of 0 means that the cost is not known, or that the receive buffer is not the
+	// only limit.
 	RecvFixedBytes, RecvFullBytes int
 	// RecvBufferBytes is the size of the receive buffer that the kernel has granted, or 0 if there
 	// is no such buffer.
@@ -107,10 +110,10 @@ type Endpoint interface {
 	Name() []byte
 	// Post sends a batch of datagrams in order, and returns how many sends were accepted. If n <
 	// len(sends), the error is the error of sends[n]. ErrAgain means that the queue is full, and
-	// the caller should call Poll and then post the remaining sends. Any other error concerns
-	// sends[n] alone, which the caller may skip. An accepted send of at most Caps.InjectBytes has
-	// no Completion, and its buffer belongs to the caller when Post returns. Each accepted send of
-	// more than Caps.InjectBytes yields exactly one Completion.
+	// the caller should call Poll before it posts the remaining sends. Any error other than
+	// ErrAgain concerns sends[n] alone, which the caller may skip. An accepted send of at most
+	// Caps.InjectBytes has no Completion, and its buffer belongs to the caller when Post returns.
+	// Each accepted send of more than Caps.InjectBytes yields exactly one Completion.
 	Post(sends []Send) (n int, err error)
 	// Poll writes up to len(out) completions and returns their number. Poll never blocks. An error
 	// of Poll (ErrClosed, a broken device) is final.
@@ -123,11 +126,11 @@ type Endpoint interface {
 }
 
 // Domain is an open device with its packet buffers and its address vector. All Endpoints of a
-// Domain share the buffers and addresses, so that a packet sent through one endpoint can be sent
-// again through another.
+// Domain share the buffers and addresses, so that a packet sent through one endpoint can be
+// retransmitted through another endpoint.
 type Domain interface {
-	// Info returns the Info with which the domain was opened, with the actual values. The Attrs may
-	// include counters of events since the domain was opened.
+	// Info returns the Info with which the domain was opened, with the values that are in effect.
+	// The Attrs may include counters of events after the domain was opened.
 	Info() Info
 	// Arena returns the packet buffers.
 	Arena() Arena
@@ -150,18 +153,18 @@ type Domain interface {
 // Lander is implemented by an Endpoint that can write the payloads of arriving datagrams directly
 // to their destination (header-data split). With a Lander, a large message is copied only once.
 type Lander interface {
-	// Land sets the direct-receive memory, which takes the bytes after the first headBytes of each
-	// datagram that Poll receives from now on. Poll writes the directly received payloads one after
-	// the other in the order of arrival. A datagram goes to its buffer as a whole if it has at most
-	// headBytes, or if the rest of the direct-receive memory is too small. The provider may also
-	// write any other datagram to its buffer, and the Completion shows where the bytes are. A nil
-	// mem ends the direct receive.
+	// Land sets the direct-receive memory, which takes the bytes after the first headBytes of
+	// each datagram that Poll receives from now on. Poll writes the directly received payloads
+	// one after the other in the order of arrival. A datagram is written to its buffer as a whole
+	// if it has at most headBytes, or if the rest of the direct-receive memory is too small. The
+	// provider may also write any other datagram to its buffer, and the Completion shows where
+	// the bytes of the datagram are. A nil mem ends the direct receive.
 	//
 	// The provider writes to mem only during calls of Poll, and at most as many bytes as have
-	// arrived since Land. Bytes of mem that no Completion has reported are undefined. Land returns
-	// false, without effect, while datagrams that belong to an earlier call of Land have not been
-	// reported by Poll. A Poll that reports datagrams of an earlier call of Land receives no new
-	// datagrams. Without Caps.Landing, Land does nothing and returns false.
+	// arrived after the call of Land. Bytes of mem that no Completion has reported are undefined.
+	// Land returns false, without effect, while datagrams that belong to an earlier call of Land
+	// have not been reported by Poll. A Poll that reports datagrams of an earlier call of Land
+	// receives no new datagrams. Without Caps.Landing, Land does nothing and returns false.
 	Land(mem []byte, headBytes int) bool
 }
 
@@ -177,18 +180,18 @@ type Overrunner interface {
 }
 
 // Sourcer is implemented by an Endpoint that knows the source address of datagrams, even if the
-// sender is not inserted. A reply to an unknown sender can then go to the datagram's source, and
-// not to an address that the sender claims.
+// sender is not inserted. A reply to an unknown sender can therefore be sent to the datagram's
+// source, and not to an address that the sender claims.
 type Sourcer interface {
 	// AppendSource appends to dst the name of the endpoint from which the datagram of c came,
 	// according to the network. The argument c must be one of the completions of the latest Poll.
-	// The appended name can be passed to Insert, and has at most MaxNameBytes. AppendSource appends
-	// nothing if the source is not known.
+	// The appended name can be passed to Insert, and has at most MaxNameBytes. AppendSource
+	// appends nothing if the source is not known.
 	AppendSource(dst []byte, c *Completion) []byte
 }
 
-// Addresser is implemented by a Domain whose endpoint names have a textual form. A peer can then be
-// reached by a textual address, without an exchange of names.
+// Addresser is implemented by a Domain whose endpoint names have a textual form. With an
+// Addresser, a peer can be reached by a textual address, without an exchange of names.
 type Addresser interface {
 	// ParseAddress parses the address of a module, such as "192.0.2.1:4000". ParseAddress returns
 	// the names of the two endpoints of the module. The first endpoint has the given port. The
@@ -208,7 +211,7 @@ type Addresser interface {
 type Waiter interface {
 	// Wait returns when a completion may be ready at any endpoint of the domain, on Wake, on a
 	// signal, or after timeout (a negative timeout means no limit). Wait may also return earlier.
-	// Wait never misses a completion that arrived before the call.
+	// Wait never misses a completion that arrived before the call of Wait.
 	Wait(timeout time.Duration) error
 	// Wake ends the Wait in progress, or the next Wait. Any goroutine may call Wake at any time,
 	// even after the Domain is closed.
@@ -218,8 +221,8 @@ type Waiter interface {
 // Tender is implemented by a Domain whose Poll looks for rare events, such as new and vanished
 // peers, only once in a number of polls.
 type Tender interface {
-	// Tend looks for these rare events now. A caller that polls rarely should call Tend with every
-	// Poll. Tend may make a system call.
+	// Tend looks for the rare events, such as new and vanished peers, at once. A caller that
+	// polls rarely should call Tend with every Poll. Tend may make a system call.
 	Tend()
 }
 
@@ -228,11 +231,11 @@ type Tender interface {
 // for each use.
 type Sleeper interface {
 	Waiter
-	// Arm prepares the Domain for a Sleep, and reports whether there is nothing to poll yet. If Arm
+	// Arm prepares the Domain for a Sleep, and reports whether there is nothing to poll. If Arm
 	// returns false, the caller must call Poll first. Only the goroutine that uses the Domain may
 	// call Arm.
 	Arm() bool
-	// Sleep returns when a completion may have arrived since Arm, on Wake, on a signal, or after
+	// Sleep returns when a completion may have arrived after Arm, on Wake, on a signal, or after
 	// timeout (a negative timeout means no limit). One goroutine at a time may call Sleep, while
 	// other goroutines use the Domain. The Domain must not be closed during Sleep.
 	Sleep(timeout time.Duration) error
@@ -245,8 +248,8 @@ type Hastener interface {
 	Hasten(timeout time.Duration)
 }
 
-// Readier is implemented by a Domain that can be part of an event loop of its user. The event loop
-// sleeps in epoll, in C or Go, on the descriptors of several domains and other files.
+// Readier is implemented by a Domain that can be part of an event loop of its user. An event loop
+// of the user sleeps in epoll, in C or Go, on the descriptors of several domains and other files.
 //
 //	poll all there is -> ArmReady -> 0?  yes: poll
 //	      ^                          no: sleep until a descriptor is readable, or so long at most
@@ -256,17 +259,18 @@ type Hastener interface {
 // DisarmReady, no other method of the Domain may be called.
 type Readier interface {
 	Waiter
-	// ReadyFd returns a descriptor that becomes readable when a completion may have arrived since
+	// ReadyFd returns a descriptor that becomes readable when a completion may have arrived after
 	// ArmReady, and on Wake. The descriptor stays readable until DisarmReady. Before ArmReady and
 	// after DisarmReady, the state of the descriptor has no meaning. The Domain owns the
 	// descriptor, and the caller must not read from it or close it. ReadyFd returns the same
 	// descriptor until the Domain is closed.
 	ReadyFd() (fd int, err error)
-	// ArmReady prepares the descriptor of ReadyFd, and returns the longest time that the caller may
-	// sleep. A negative result means no limit, and 0 means that the caller must call Poll first.
+	// ArmReady prepares the descriptor of ReadyFd, and returns the longest time that the caller
+	// may sleep. A negative result of ArmReady means no limit, and 0 means that the caller must
+	// call Poll first.
 	ArmReady() (most time.Duration)
-	// DisarmReady undoes ArmReady. The caller must call DisarmReady after each ArmReady, and
-	// otherwise DisarmReady does nothing.
+	// DisarmReady undoes ArmReady. The caller must call DisarmReady after each ArmReady, and any
+	// other call of DisarmReady does nothing.
 	DisarmReady()
 }
 
@@ -299,9 +303,9 @@ type EndpointConfig struct {
 	// Source requests Completion.From, at a cost per packet, if the provider knows the sender.
 	Source bool
 	// PathSize makes Post refuse datagrams above the path MTU that the system knows, if the
-	// provider can. The system learns the path MTU from routes and from ICMP reports. PathSize is
-	// for callers that do not probe the path MTU. With PathSize, anyone who can send forged ICMP
-	// packets can cause refusals.
+	// provider can. The kernel learns the path MTU from routes and from ICMP reports. PathSize is
+	// for callers that do not probe the path MTU. With PathSize, an attacker who can send forged
+	// ICMP packets can cause refusals of datagrams.
 	PathSize bool
 }
 
@@ -312,12 +316,12 @@ type Hints struct {
 	// Node is the local address to bind, in the provider's notation. If Node is empty, the provider
 	// chooses.
 	//
-	// For udp, Node is an address ("192.0.2.1", "fe80::1%eth0"), a device ("eth0") or "localhost".
-	// A colon and fixed ports may follow, as in "192.0.2.1:4000", "[::1]:4000" or "eth0:4000". The
-	// port of the second endpoint is the next port, or follows a comma, as in
-	// "192.0.2.1:4000,4711". A Node of the form ":4000" or "0.0.0.0:4000" selects only the first of
-	// this host's addresses. The addresses that other hosts can reach are at the beginning of the
-	// list of addresses.
+	// For udp, Node is an address ("192.0.2.1", "fe80::1%eth0"), a device ("eth0") or
+	// "localhost". A colon and fixed ports may follow, as in "192.0.2.1:4000", "[::1]:4000" or
+	// "eth0:4000". The port of the second endpoint is the next port, or follows a comma, as in
+	// "192.0.2.1:4000,4711". A Node of the form ":4000" or "0.0.0.0:4000" selects only the first
+	// of this host's addresses. The list of this host's addresses begins with the addresses that
+	// other hosts can reach.
 	Node string
 }
 
@@ -353,8 +357,8 @@ type Info struct {
 	// reliable nor ordered.
 	Reliable, Ordered bool
 
-	// Attrs holds further attributes for display ("threading", "progress", "mode", "caps"), in the
-	// order of display.
+	// Attrs holds further attributes of a network for display ("threading", "progress", "mode",
+	// "caps"), in the order of display.
 	Attrs []Attr
 }
 

@@ -10,8 +10,8 @@ import (
 
 // Provider opens Domains of one family of networks.
 type Provider interface {
-	// Family is the part of the provider names before the first slash or semicolon. Examples are
-	// "ofi" in "ofi/udp", and "udp" in "udp" and in its variant "udp;nogso".
+	// Family is the part of the provider names before the first slash or semicolon. Examples of a
+	// Family are "ofi" in "ofi/udp", and "udp" in "udp" and in its variant "udp;nogso".
 	Family() string
 	// GetInfo lists the Infos that the hints select, best first. An empty Hints.Provider selects
 	// the whole family. If the hints select no Info, GetInfo returns an empty list and no error. If
@@ -28,7 +28,7 @@ var registry struct {
 }
 
 // Register adds a provider to the registry. Providers call Register from the init functions of
-// their packages. A second provider of the same family replaces the first.
+// their packages. A second provider of the same family replaces the first one.
 func Register(p Provider) {
 	registry.Lock()
 	defer registry.Unlock()
@@ -94,7 +94,6 @@ func GetInfo(h Hints) ([]Info, error) {
 	return nil, nothingFor(h)
 }
 
-// nothingFor returns the error for hints without a match, which lists the valid values.
 func nothingFor(h Hints) error {
 	families := Families()
 	family := FamilyOf(h.Provider)

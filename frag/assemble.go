@@ -6,8 +6,8 @@ import (
 	"math/bits"
 )
 
-// Add, AddLanded and BeginLanded return the following errors, ErrKind and ErrBounds, all of them
-// unwrapped.
+// The errors of Add, AddLanded and BeginLanded are the errors below, ErrKind and ErrBounds, all
+// of them unwrapped.
 var (
 	// ErrMismatch means that the fragment size, the tag or the chunk sizes in a chunk's header
 	// differ from those of earlier chunks of the same fragment.
@@ -38,8 +38,8 @@ const (
 )
 
 // Assembler reassembles the fragments of one peer from chunks. Without an unfinished fragment, an
-// Assembler takes only a few words of memory. With unfinished fragments, an Assembler also has a
-// table of 8 to ActiveMax slots. The table index of a fragment is its id modulo the length of the
+// Assembler takes only a few words of memory. An Assembler with unfinished fragments has a table
+// of 8 to ActiveMax slots. The table index of a fragment is its id modulo the length of the
 // table. A zero Assembler must be initialised by Init before use.
 type Assembler struct {
 	pool        *Pool
@@ -71,11 +71,10 @@ func (a *Assembler) ArrivedBytes() int64 { return a.activeBytes - a.emptyBytes }
 // returns an error. ErrBudget and ErrSlot are temporary. Any other error means that the peer breaks
 // the protocol.
 //
-// In each of the limits BytesMax and PeerBytesMax, the last FragBytesMax bytes are a reserve. Only
-// a fragment whose first packet arrives in order may use the reserve. Without the reserve,
-// fragments that began after a gap in the sequence could take all memory, and the packet that fills
-// the gap would be refused for ever. With a reserve of memory, the packet that fills the gap
-// finally gets memory, if the sender finishes each fragment before it starts the next one.
+// In each of the limits BytesMax and PeerBytesMax, the last FragBytesMax bytes are a reserve for
+// fragments that arrive in order. Only a fragment whose first packet arrives in order may use the
+// memory reserve. Without a memory reserve, fragments that began after a gap in the sequence
+// could take all memory, and the packet that fills the gap would be refused for ever.
 func (a *Assembler) Add(h *Header, payload []byte, inOrder bool) (*Message, error) {
 	m, chunk, _, err := a.place(h, len(payload), inOrder, nil)
 	if err != nil {
@@ -129,9 +128,9 @@ func (a *Assembler) place(h *Header, n int, inOrder bool, leaving *Message) (
 }
 
 // AddLanded works like Add for several chunks (one of payloadBytes, and the next follow chunks)
-// that the fabric has already written to the buffer of their fragment. The fabric must have written
-// the chunks to memory that Landing returned, and nothing else may have been written to that memory
-// since. ErrNotBegun means that the fragment is not in progress.
+// that the fabric has already written to the buffer of their fragment. The fabric must have
+// written the chunks to memory that Landing returned, and nothing else may have been written
+// there after the call of Landing. ErrNotBegun means that the fragment is not in progress.
 func (a *Assembler) AddLanded(h *Header, payloadBytes, follow int) (*Message, error) {
 	chunk, err := locateRun(h, payloadBytes, follow)
 	if err != nil {
@@ -155,8 +154,9 @@ func (a *Assembler) AddLanded(h *Header, payloadBytes, follow int) (*Message, er
 
 // BeginLanded works like AddLanded, for a fragment of which no chunk was added before. The fabric
 // must have written the chunks to mem, which Anticipate returned, and nothing else may have been
-// written to mem since. ErrNotBegun means that mem is not the buffer that the new fragment would
-// get. The argument inOrder and the other errors of BeginLanded are those of Add.
+// written to mem after the call of Anticipate. ErrNotBegun means that mem is not the buffer that
+// the new fragment would get. The argument inOrder and the other errors of BeginLanded are those
+// of Add.
 func (a *Assembler) BeginLanded(h *Header, payloadBytes, follow int, inOrder bool,
 	mem []byte,
 ) (*Message, error) {
@@ -224,8 +224,8 @@ func (g grid) whole(sizeBytes, offset uint32, maxBytes int) uint64 {
 // the fragment's memory is too small for the chunk.
 //
 // The caller may write to the memory until one of its chunks is added, or until the fragment is
-// dropped, forgotten or complete. Bytes that were written for a wrong packet never become visible,
-// because each chunk must also be added, and Add overwrites them.
+// dropped, forgotten or complete. Bytes that were written for a wrong packet never become
+// visible, because each chunk must also be added, and Add overwrites these bytes.
 func (a *Assembler) Landing(fragID, offset uint32, maxBytes int) []byte {
 	m := a.find(fragID)
 	if m == nil || offset >= m.sizeBytes || int64(offset) >= m.roomBytes() {
@@ -305,8 +305,8 @@ func (m *Message) mark(h *Header, chunk, count uint32) error {
 	return nil
 }
 
-// gap returns how many consecutive chunks, starting with the given index, have not arrived, at most
-// limit.
+// gap returns how many consecutive chunks, starting with the given index, have not arrived, at
+// most limit.
 func (m *Message) gap(chunk, limit uint32) uint32 {
 	word := chunk >> 6
 	n := uint32(bits.TrailingZeros64(m.have[word] >> (chunk & 63)))
@@ -356,10 +356,9 @@ func (a *Assembler) enter(m *Message, h *Header, slotBits int) {
 	a.addEmpty(m.emptyBytes())
 }
 
-// slotBits returns the base-2 logarithm of the size of the smallest table that has a free slot for
-// the new fragment. The result of slotBits is at least the logarithm of the present table size, and
-// exceeds tableSlotsMaxBits if no table is large enough. In a table larger than the present one,
-// the new fragment can collide only with the fragment that has the same slot in the present table.
+// slotBits returns the base-2 logarithm of the size of the smallest table that has a free slot
+// for the new fragment. The result of slotBits is at least the logarithm of the present table
+// size, and exceeds tableSlotsMaxBits if no table is large enough.
 func (a *Assembler) slotBits(fragID uint32) int {
 	if len(a.slots) == 0 {
 		return tableSlotsMinBits
@@ -387,7 +386,7 @@ func (a *Assembler) grow(slotBits int) {
 	}
 }
 
-// remove removes a fragment from the table, and returns an empty table to the pool.
+// remove removes a fragment from the table, and returns the table to the pool if it is empty.
 func (a *Assembler) remove(m *Message) {
 	a.slots[int(m.fragID)&(len(a.slots)-1)] = nil
 	if a.starter == m {

@@ -12,9 +12,9 @@ const (
 	NackAccess = 1
 	// NackNoHandler means that the receiver has no handler for the packet's tag.
 	NackNoHandler = 2
-	// NackRecord means that a Pack (a packet of several small fragments) has a fragment with a tag
-	// for which the receiver has no handler. The payload of a Nack with NackRecord is that tag, in
-	// one byte. After NackRecord, no fragment of the Pack was delivered.
+	// NackRecord means that a Pack (a packet of several small fragments) has a fragment with a
+	// tag for which the receiver has no handler. The payload of a Nack with NackRecord is the tag
+	// without a handler, in one byte. After NackRecord, no fragment of the Pack was delivered.
 	NackRecord = 3
 	// NackMemory means that the receiver has no memory to reassemble the fragment at present. In a
 	// reliable connection, the sender must retransmit the whole fragment after NackMemory.
@@ -42,7 +42,7 @@ const (
 	rejectLast = RejectAddress
 )
 
-// The payload of a Bye is a code that tells why the connection ends. After ByeClosed and the codes
+// The payload of a Bye is a code that says why the connection ends. After ByeClosed and the codes
 // from ByeOwner on, the connection ends when all packets sent before the Bye have arrived. After
 // any other code the connection ends at once, because the sender of the Bye has already discarded
 // the connection. A receiver treats an unknown code below ByeOwner as ByeAborted.
@@ -53,7 +53,8 @@ const (
 	ByeNarrow  = 3 // the path carries no datagrams of the minimum size
 	ByeBroken  = 4 // the receiver of the Bye, or the fabric, has broken the protocol
 	ByeDead    = 5 // the receiver of the Bye has acknowledged nothing for too long
-	// ByeOwner is added to the code of the sender's application, which is 0 to ByeOwnerMax.
+	// ByeOwner is added to the code that the sender's application has given, which is 0 to
+	// ByeOwnerMax.
 	ByeOwner    = 0x8000
 	ByeOwnerMax = 0x7FFF
 )

@@ -29,13 +29,13 @@
 //	                                 |                                                         ^
 //	                                 +------------------- Assembler.Drop ----------------------+
 //
-// The Assembler copies a chunk to its position in the fragment (Add), or the fabric has already
-// written the chunk to that position (Landing, AddLanded). A bitmap with one bit per chunk detects
+// The Assembler copies a chunk to its position in the fragment (Add), or accepts a chunk that the
+// fabric has already written there (Landing, AddLanded). A bitmap with one bit per chunk detects
 // overlaps. The bitmap grows with the memory of the fragment. A complete message has no byte that
-// was not received, and a reader never sees the old content of a recycled buffer. Every size that a
-// peer can choose is bounded. The bounds apply to the size of a fragment, to the memory of the
-// unfinished fragments of one peer and of all peers, and to the number of fragments.
+// was not received, and a reader never sees the previous content of a reused buffer. Every size
+// that a peer can choose is bounded. The limits apply to the size of a fragment, to the memory of
+// the unfinished fragments of one peer and of all peers, and to the number of fragments.
 //
-// Functions are safe for use from any goroutine. A Pool, its Assemblers and its Messages belong
-// together to one goroutine at a time, which is the goroutine of the module.
+// Functions are safe for use from any goroutine. A Pool, its Assemblers and its Messages are used
+// by only one goroutine at a time, the goroutine of the module.
 package frag

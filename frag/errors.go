@@ -2,9 +2,8 @@ package frag
 
 import "errors"
 
-// The decoders return the errors of this package unwrapped, and therefore a flood of bad packets
-// allocates no memory. The caller drops a packet after an error, and may count the packets by
-// error.
+// The decoders return the errors of package frag unwrapped, so that a flood of invalid packets
+// allocates no memory.
 var (
 	// ErrShort means that the packet is shorter than the header of its kind.
 	ErrShort = errors.New("frag: packet shorter than its header")

@@ -2,9 +2,8 @@ package frag
 
 // Followers are the headers of the chunks that follow a given chunk of the same fragment and have
 // the same size. The packets of Followers must have consecutive packet numbers and sequence
-// numbers, and no ACK. The header of a following chunk differs from the previous header only in its
-// two numbers and its offset. Most headers of a large fragment can therefore be written and
-// compared as a few words, without encoding and decoding.
+// numbers, and no ACK. The header of a following chunk differs from the header of the previous
+// chunk only in its two numbers and its offset.
 type Followers struct {
 	words [HeaderBytesMax / 8]uint64 // the next header, as encoded by Encode
 	step  uint64                     // payload bytes of each packet
@@ -13,10 +12,10 @@ type Followers struct {
 	op    bool
 }
 
-// The constants are the indices of the words that differ from one header to the next. The packet
-// number is the upper half of wordNumber. The sequence number of a packet is the lower half of
-// wordSeq, whose upper half is zero. The offset of a chunk is the lower half of wordOffset. The
-// offset of a put is all of wordPut.
+// The constants below are the indices of the words in which the headers of two adjacent chunks
+// differ. The packet number is the upper half of wordNumber. The sequence number of a packet is
+// the lower half of wordSeq, whose upper half is zero. The offset of a chunk is the lower half of
+// wordOffset. The offset of a put is all of wordPut.
 const (
 	wordNumber = 1
 	wordSeq    = 2
@@ -51,8 +50,7 @@ func (f *Followers) After(h *Header) {
 	}
 }
 
-// Write writes the next header to b, which must be long enough for the header. The fragment must
-// have a further chunk for each call of Write.
+// Write writes the next header to b, which must be long enough for the header.
 func (f *Followers) Write(b []byte) {
 	c := (*[ChunkHeaderBytes]byte)(b) // a loop would cost more than the copies
 	le.PutUint64(c[0:], f.words[0])
@@ -74,7 +72,7 @@ func (f *Followers) Write(b []byte) {
 }
 
 // Match reports whether head is the next header. If head is the next header, Match advances f by
-// one header. Decode would accept every header that Match accepts.
+// one header.
 func (f *Followers) Match(head []byte) bool {
 	if len(head) != f.bytes() || f.left == 0 {
 		return false

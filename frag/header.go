@@ -91,16 +91,16 @@ const (
 	FlagLater Flags = 1 << 7
 )
 
-// The tag of a Frag, of a Chunk or of a record in a Pack selects the handler at the receiver. Tags
-// above TagUserMax belong to the transport, and tags above TagUserMax without a constant are
-// reserved. A put and a Pack carry tag 0.
+// The tag of a Frag, of a Chunk or of a record in a Pack selects the handler at the receiver.
+// Tags above TagUserMax belong to the transport, and those without a constant are reserved. A put
+// and a Pack carry tag 0.
 const (
 	TagUserMax = 0xEF // the largest tag that a caller may use
 	TagVoid    = 0xFE // an empty Frag that replaces a packet refused with a Nack
 	TagBye     = 0xFF // a Frag that ends the connection; its payload is empty or a Bye code
 )
 
-// The constants are sizes of packets and of headers in bytes.
+// The constants below are sizes of packets and of headers in bytes.
 const (
 	FragHeaderBytes     = 32 // the common header, without extras
 	PutHeaderBytes      = 48 // Frag with FlagPut
@@ -118,8 +118,8 @@ const (
 	opExtraBytes    = 8
 )
 
-// ChunkBytesMin is the smallest Header.ChunkBytes. The minimum chunk size limits the bitmap of a
-// fragment, which has a bit for each chunk.
+// ChunkBytesMin is the smallest Header.ChunkBytes. ChunkBytesMin limits the size of a fragment's
+// bitmap, which has a bit for each chunk.
 const ChunkBytesMin = 128
 
 // CreditBytesUnit is the unit of Header.CreditBytes, in bytes. CreditBytesAll means that there is
@@ -130,15 +130,15 @@ const (
 )
 
 // Header is a decoded packet header. Kind and Flags decide which other fields are valid. Decode
-// sets the other fields to zero, and Encode ignores the other fields.
+// sets the fields that are not valid to zero, and Encode ignores these fields.
 type Header struct {
 	Conn      uint64 // the receiver's connection tag; 0 only in a Hello before the tag is known
 	Handle    uint64 // FlagPut: the target region
 	PutOffset uint64 // FlagPut: offset of the payload in the region, in bytes
-	// Seq is a sequence number, whose meaning depends on the kind. For Frag, Chunk and Pack, Seq is
-	// the packet's own number. For Hello and HelloAck, Seq is the sender's first number. For a
+	// Seq is a sequence number, whose meaning depends on the kind. For Frag, Chunk and Pack, Seq
+	// is the packet's own number. For Hello and HelloAck, Seq is the sender's first number. For a
 	// Nack, Seq is the refused number. For an Ack with FlagAsk, Seq is the number whose
-	// acknowledgement is requested. In other packets Seq is zero.
+	// acknowledgement is requested. In packets of the other kinds Seq is zero.
 	Seq seq.Num
 	// Ack (with FlagAck) is the last sequence number that the sender has received in order.
 	Ack seq.Num
@@ -221,15 +221,14 @@ func (h *Header) Encode(b []byte) int {
 	return n
 }
 
-// extrasOf is the upper quarter of the last word of the common part of a header. The lower byte of
-// extrasOf is the length of the header after its common part in units of four bytes, and the upper
-// byte is zero.
+// extrasOf returns the upper 16 bits of the last word of a header's common part, which hold the
+// length of the rest of the header in units of four bytes.
 func extrasOf(headerBytes int) uint64 { return uint64(headerBytes-FragHeaderBytes) / 4 }
 
-// Decode reads the whole datagram pkt into *h and returns the packet's payload, which aliases pkt.
-// Decode accepts only packets that Encode could have written, and returns one of the package's
-// decoding errors for all other bytes. After an error the content of *h is undefined. Decode never
-// allocates.
+// Decode reads the whole datagram pkt into *h and returns the packet's payload, which aliases
+// pkt. Decode accepts only packets that Encode could have written, and returns a decoding error
+// of package frag for all other bytes. After an error the content of *h is undefined. Decode
+// never allocates.
 //
 // The payload that Decode returns is decoded by DecodeHello for a Hello or HelloAck, DecodeReject
 // for a Reject, DecodeRetry for a Retry, NextRecord for a Pack, DecodeSack for an Ack, and ByeCode
@@ -368,11 +367,10 @@ var allowedFlags = [16]Flags{
 	KindPack:  FlagAck | FlagDup,
 }
 
-// inFragment reports whether a chunk has a valid position and size in its fragment. The chunk of a
-// put may have any position within the fragment.
+// inFragment reports whether a chunk has a valid position and size in its fragment. The chunk of
+// a put may have any position within the fragment.
 func (h *Header) inFragment() bool {
 	if h.Flags&FlagPut != 0 {
-		// The sum of a 32-bit number and a 16-bit number cannot overflow 64 bits.
 		return h.PayloadLen != 0 && h.FirstBytes|h.ChunkBytes == 0 &&
 			uint64(h.OffsetBytes)+uint64(h.PayloadLen) <= uint64(h.SizeBytes)
 	}

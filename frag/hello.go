@@ -1,6 +1,6 @@
 package frag
 
-// The constants are sizes in the body of a Hello, in bytes. The layout of a Hello is in
+// The constants below are sizes in the body of a Hello, in bytes. The layout of a Hello is in
 // docs/protocol.md, section 7.
 const (
 	HelloBytesMin = FragHeaderBytes + helloFixedBytes // a Hello without extensions, header included
@@ -22,8 +22,8 @@ const (
 	extCritical     = 0x80 // a receiver that does not know the extension must refuse the Hello
 )
 
-// The constants are the types of extensions, in the order in which extensions stand in a Hello.
-// Types 16 to 31 are reserved for the keys of encrypted connections.
+// The constants below are the types of extensions, in the order in which extensions stand in a
+// Hello. Types 16 to 31 are reserved for the keys of encrypted connections.
 const (
 	extCommandName   = 1
 	extDataName      = 2
@@ -60,12 +60,12 @@ func (p Probe) Bit() uint8 { return 1 << (p & (ProbeCount - 1)) }
 type Hello struct {
 	Incarnation uint64 // random number of this run of the sender's module, not 0
 	Tag         uint64 // value for Header.Conn in packets to the sender, not 0
-	// Expected is the incarnation of the receiver's module that the sender wants to reach. The
-	// value 0 of Expected means any incarnation.
+	// Expected is the incarnation of the receiver's module that the sender wants to reach. An
+	// Expected of 0 means any incarnation.
 	Expected uint64
 	// Nonce is a random number that the sender chooses for each channel. A HelloAck and a Retry
-	// return the nonce of the Hello that they answer. The nonce in the answer proves that the peer
-	// has received the Hello on that channel.
+	// return the nonce of the Hello that they answer. The nonce in the answer proves that the
+	// peer has received the Hello on that channel.
 	Nonce    uint64
 	Features uint64 // optional abilities; the common ones of both ends are used
 	Required uint64 // Features that the sender requires
@@ -100,8 +100,8 @@ type Hello struct {
 	Critical uint8
 }
 
-// valid reports whether all fields are in their ranges. The sender's range of versions must include
-// Version, because the packet has that version.
+// valid reports whether all fields are in their ranges. The sender's range of protocol versions
+// must include Version, because the packet has that version.
 func (m *Hello) valid() bool {
 	return m.Incarnation != 0 && m.Tag != 0 && m.Required&^m.Features == 0 &&
 		m.WindowPkts >= 1 && m.WindowPkts <= WindowMax && m.FragBytesMax != 0 &&
@@ -131,8 +131,8 @@ func (m *Hello) extensions() [5]extension {
 }
 
 // Pad sets Padding so that the Hello is at least as long as a HelloAck with names of the same
-// lengths. The padding of a Hello prevents amplification, because a receiver never sends more bytes
-// to an address that is not validated than it has received from the address.
+// lengths. The padding of a Hello prevents amplification, because an answer to an address that is
+// not validated must not be longer than the Hello.
 func (m *Hello) Pad() {
 	const answerBytes = HelloBytesMin + extHeadBytes + LabelBytesMax + extHeadBytes + awayBytes
 	m.Padding = 0

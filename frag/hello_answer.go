@@ -1,7 +1,7 @@
 package frag
 
-// The constants are sizes of the answers to a Hello from an address that is not validated, in
-// bytes.
+// The constants below are sizes, in bytes, of the answers to a Hello from an address that is not
+// validated.
 const (
 	RejectBytes   = FragHeaderBytes + rejectBodyBytes // a whole Reject
 	RejectBytesV1 = 26                                // a whole Reject of version 1
@@ -69,9 +69,9 @@ func RetryBytes(addrBytes, cookieBytes int) int {
 	return FragHeaderBytes + retryHeadBytes + addrBytes + cookieBytes
 }
 
-// The constants are the length of a Hello of version 1, and the positions of the fields that a
-// Reject needs. A constant whose name begins with v1 applies to version 1, and the other constants
-// apply to all later versions.
+// The constants below are the length of a Hello of version 1, and the positions of the fields
+// that a Reject needs. A constant whose name begins with v1 applies to version 1, and the other
+// constants apply to all later versions.
 const (
 	v1HelloBytes  = 208
 	v1TagAt       = 32

@@ -2,7 +2,7 @@ package frag
 
 import "slices"
 
-// The constants are sizes of an encoded Name, in bytes.
+// The constants below are sizes of an encoded Name, in bytes.
 const (
 	NameBytesMax     = nameHeaderBytes + ProviderBytesMax + 2*AddrBytesMax
 	ProviderBytesMax = 64

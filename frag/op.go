@@ -9,8 +9,8 @@ type OpCode uint8
 // Packets with the codes OpPart and OpPlaced are puts. Packets with any other OpCode are Frags
 // without FlagPut.
 const (
-	// OpPart is a packet of a put with a notice. A notice is a message that the receiver passes to
-	// a handler after all bytes of the put have arrived.
+	// OpPart is a packet of a put with a notice. The notice of a put is a message that the
+	// receiver passes to a handler after all bytes of the put have arrived.
 	OpPart OpCode = 1
 	// OpNotice carries the notice of a put, which the receiver passes to a handler after all bytes
 	// of the put have arrived. An OpNotice has the tag of the handler, the number of bytes of the
@@ -33,7 +33,7 @@ const (
 	OpFailed OpCode = 7
 )
 
-// The constants are the sizes of the payloads of operations, in bytes.
+// The constants below are the sizes of the payloads of operations, in bytes.
 const (
 	NoticeBytesMax  = 64 // longest content of a notice
 	NoticeHeadBytes = 4  // the header of an OpNotice, before the content
@@ -43,8 +43,8 @@ const (
 	FailedBytes     = 1
 )
 
-// opPayload has, for each code, the payload's shortest and longest length, whether the packet is a
-// put, and whether the packet has a tag.
+// opPayload has, for each OpCode, the payload's shortest and longest length, whether the packet
+// is a put, and whether the packet has a tag.
 var opPayload = [...]struct {
 	least, most uint16
 	put, tag    bool
@@ -67,7 +67,7 @@ func (h *Header) decodeOp(e []byte) bool {
 		(h.OpBytes == 0 || h.OpCode == OpPlaced && h.OpBytes <= NoticeBytesMax)
 }
 
-// opExtra is the encoding of the header fields of an operation.
+// opExtra returns the encoding of the header fields of an operation.
 func (h *Header) opExtra() uint64 {
 	return uint64(h.Op) | uint64(h.OpCode)<<32 | uint64(h.OpBytes)<<40
 }
@@ -87,8 +87,8 @@ func checkOp(h *Header) error {
 }
 
 // Get is the payload of an OpGet. An OpGet requests SizeBytes bytes from Offset of the memory
-// region Handle. The peer writes the bytes to the requester's memory region Answer with a put, from
-// the beginning of the region.
+// region Handle. The peer answers an OpGet with a put that writes the bytes to the requester's
+// memory region Answer, from the beginning of the region.
 type Get struct {
 	Handle, Offset, Answer uint64
 	SizeBytes              uint32
@@ -117,7 +117,7 @@ func DecodeGet(b []byte, g *Get) bool {
 // Action is the change that an atomic operation makes to a number.
 type Action uint8
 
-// The field Compare of Atomic is used only by ActionCompareSwap.
+// ActionCompareSwap is the only action that uses the field Compare of Atomic.
 const (
 	ActionAdd         Action = 1
 	ActionSwap        Action = 2
@@ -180,7 +180,7 @@ func (a *Atomic) Valid() bool {
 	return a.WidthBytes == 8
 }
 
-// Apply returns the value after the atomic operation, if old is the value before.
+// Apply returns the value of a number after the atomic operation, where old is the value before.
 func (a *Atomic) Apply(old uint64) uint64 {
 	v := old
 	switch a.Action {

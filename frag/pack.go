@@ -6,11 +6,11 @@ package frag
 //	tag u8, flags u8, lengthBytes u16, then so many bytes, the payload
 //
 // The records of a Pack follow each other without padding up to the end of the payload. A record
-// with the flag Piece (bit 0 of its flags) holds a chunk of a fragment and not a whole fragment. In
-// a record with a chunk, the PieceExtraBytes of a Chunk header stand before the payload and count
-// in lengthBytes. Only the first and the last record of a Pack may hold a chunk. If both the first
-// and the last record hold a chunk, the first record ends its fragment and the last record begins
-// another fragment.
+// with the flag Piece (bit 0 of its flags) holds a chunk of a fragment and not a whole fragment.
+// In a record with a chunk, PieceExtraBytes bytes of the Chunk header precede the payload, and
+// lengthBytes includes these bytes. Only the first and the last record of a Pack may hold a
+// chunk. If both the first and the last record hold a chunk, the first record ends its fragment
+// and the last record begins another fragment.
 //
 //	| end of A | B whole | C whole | beginning of D |
 const RecordHeaderBytes = 4
@@ -19,8 +19,8 @@ const RecordHeaderBytes = 4
 // RecordHeaderBytes.
 const PieceExtraBytes = chunkExtraBytes
 
-// recordTags, recordPiece and recordReserved are masks for the first two bytes of a record, read as
-// one number.
+// recordTags, recordPiece and recordReserved are masks for the first two bytes of a record, which
+// are read as one number.
 const (
 	recordTags     = 0x00FF
 	recordPiece    = 0x0100
@@ -69,19 +69,21 @@ func readPiece(p []byte) (piece Piece, payloadBytes int) {
 }
 
 // NextRecord splits off the first record of the payload of a Pack that Decode has accepted. The
-// argument is the payload, or the rest that NextRecord returned before, and must not be empty. The
-// results of NextRecord alias the payload. If the record holds a chunk (see IsPiece), DecodePiece
-// decodes data.
+// argument of NextRecord is the payload, or the rest that NextRecord has returned before, and
+// must not be empty. The results of NextRecord alias the payload. If the record holds a chunk
+// (see IsPiece), DecodePiece decodes data.
 func NextRecord(payload []byte) (tag uint8, data, rest []byte) {
 	n := RecordHeaderBytes + int(le.Uint16(payload[2:]))
 	return payload[0], payload[RecordHeaderBytes:n:n], payload[n:]
 }
 
-// IsPiece reports whether the first record holds a chunk and not a whole fragment.
+// IsPiece reports whether the first record of a Pack's payload holds a chunk and not a whole
+// fragment.
 func IsPiece(payload []byte) bool { return payload[1]&(recordPiece>>8) != 0 }
 
 // DecodePiece sets h to the header of the chunk in a record of a Pack, and returns the chunk's
-// payload, which aliases data. The fields of h that belong to the whole packet are unchanged.
+// payload, which aliases data. DecodePiece does not change the fields of h that belong to the
+// whole packet.
 func DecodePiece(tag uint8, data []byte, h *Header) (payload []byte) {
 	payload = data[PieceExtraBytes:]
 	e := (*[PieceExtraBytes]byte)(data)
@@ -91,8 +93,6 @@ func DecodePiece(tag uint8, data []byte, h *Header) (payload []byte) {
 	return payload
 }
 
-// checkRecords checks that p consists of one or more records. Most records hold whole fragments, of
-// which only length and tag can be wrong.
 func checkRecords(p []byte) error {
 	at := 0
 	for at+RecordHeaderBytes <= len(p) {
@@ -108,7 +108,6 @@ func checkRecords(p []byte) error {
 	return checkRecordsFrom(p, p[at:])
 }
 
-// checkRecordsFrom checks the rest p of the payload of a Pack, whose records may hold chunks.
 func checkRecordsFrom(whole, p []byte) error {
 	for {
 		if len(p) < RecordHeaderBytes {
@@ -136,8 +135,6 @@ func checkRecordsFrom(whole, p []byte) error {
 	}
 }
 
-// checkPiece checks the record with a chunk of n bytes at the start of p, which is the rest of the
-// payload whole.
 func checkPiece(whole, p []byte, n int) error {
 	if n <= RecordHeaderBytes+PieceExtraBytes {
 		return ErrLength

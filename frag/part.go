@@ -8,17 +8,18 @@ import (
 	"gobtl/internal/seq"
 )
 
-// If the path no longer carries a packet of its size, the sender retransmits the packet in slices,
-// which are packets of the kind Part. Each Part has a slice of the original datagram, including the
-// datagram's header, and the sequence number of the packet. The receiver reassembles the datagram
-// from the slices, and processes the datagram as if it had come as one packet.
+// If the path no longer carries a packet of its size, the sender retransmits the packet in
+// slices, which are packets of the kind Part. Each Part has a slice of the original datagram,
+// including the datagram's header, and the sequence number of the packet. The receiver
+// reassembles the datagram from the slices, and processes the datagram as if it had come as one
+// packet.
 //
 //	payload of a Part: offsetBytes u32, totalBytes u32, then bytes offset.. of the datagram
 //
-// Slices of different copies of a datagram may be mixed. The copies differ only in their first 32
-// bytes, which are always in one slice.
+// Slices of different transmissions of a datagram may be mixed. Two transmissions of a datagram
+// differ only in their first 32 bytes, which are always in one slice.
 
-// The constants are sizes of Parts (slices of a datagram), in bytes.
+// The constants below are sizes of Parts (slices of a datagram), in bytes.
 const (
 	PartHeaderBytes = FragHeaderBytes + partHeadBytes // header and head, before the slice
 	PartGrain       = 64                              // offsets are multiples of PartGrain
@@ -28,15 +29,16 @@ const (
 	partBlocks    = PartTotalMax / PartGrain
 )
 
-// PartRoom is the largest slice of a datagram in a Part of at most sizeBytes. PartRoom returns 0 if
-// no slice fits, and does not apply to the last slice of a datagram.
+// PartRoom is the largest slice of a datagram in a Part of at most sizeBytes. PartRoom returns 0
+// if no slice fits, and does not apply to the last slice of a datagram.
 func PartRoom(sizeBytes int) int {
 	return max(0, (sizeBytes-PartHeaderBytes)/PartGrain*PartGrain)
 }
 
-// PutPart writes the header of a Part, including the position of its slice, at the start of b, and
-// returns the length PartHeaderBytes. The caller sets Conn, Number and Seq of h, and PutPart sets
-// the other fields. The caller writes sliceBytes of the datagram after the header.
+// PutPart writes the header of a Part, including the position of its slice, at the start of b,
+// and returns the length PartHeaderBytes. The caller sets the fields Conn, Number and Seq of h,
+// and PutPart sets the other fields of h. The caller writes sliceBytes of the datagram after the
+// header.
 func PutPart(b []byte, h *Header, offsetBytes, totalBytes, sliceBytes int) int {
 	*h = Header{
 		Kind: KindPart, Conn: h.Conn, Number: h.Number, Seq: h.Seq,
@@ -54,8 +56,8 @@ func ReadPart(payload []byte) (offsetBytes, totalBytes int, slice []byte) {
 	return int(le.Uint32(payload)), int(le.Uint32(payload[4:])), payload[partHeadBytes:]
 }
 
-// checkPart checks the payload of a Part. A slice must have a multiple of the block size or end the
-// datagram, and must not be the whole datagram.
+// checkPart checks the payload of a Part. The length of a slice must be a multiple of the block
+// size unless the slice ends the datagram, and a slice must not be the whole datagram.
 func checkPart(p []byte) error {
 	offset, total := uint64(le.Uint32(p)), uint64(le.Uint32(p[4:]))
 	n := uint64(len(p) - partHeadBytes)
@@ -79,7 +81,7 @@ type PartPool struct {
 }
 
 // NewPartPool returns a pool with a limit of bytesMax bytes. Slices of the packet that is next in
-// order may exceed the limit, because other packets could otherwise delay that packet for ever.
+// order may exceed the limit, because other packets could delay that packet for ever.
 func NewPartPool(bytesMax int) *PartPool { return &PartPool{bytesMax: bytesMax} }
 
 // Bytes is the number of bytes that are in use.
@@ -114,10 +116,10 @@ func (a *Parts) Init(pool *PartPool) { a.pool = pool }
 // Active is the number of incomplete datagrams.
 func (a *Parts) Active() int { return len(a.list) }
 
-// Add copies the new bytes of the slice in a Part, whose header and payload Decode returned. If the
-// slice completes its datagram, Add appends the datagram to dst, and returns the result. The
-// argument inOrder of Add says that the packet is the next packet of the peer's sequence. The error
-// ErrParts of Add means that the slice was not stored.
+// Add stores the new bytes of the slice in a Part, whose header and payload Decode has returned.
+// If the slice completes its datagram, Add appends the datagram to dst, and returns the result.
+// The argument inOrder of Add says that the packet is the next packet of the peer's sequence. The
+// error ErrParts of Add means that the slice was not stored.
 func (a *Parts) Add(h *Header, payload []byte, inOrder bool, dst []byte) ([]byte, error) {
 	offset, total, slice := ReadPart(payload)
 	p := a.find(h.Seq)
@@ -176,9 +178,9 @@ func (a *Parts) find(n seq.Num) *partial {
 	return nil
 }
 
-// place makes room for a further datagram in the list. If the list is full, place discards the
-// datagram with the highest sequence number, because all other packets wait for the packets with
-// the lowest numbers.
+// place adds an entry for a further datagram to the list of incomplete datagrams. If the list of
+// incomplete datagrams is full, place discards the datagram with the highest sequence number,
+// because datagrams with low numbers are needed first.
 func (a *Parts) place(n seq.Num) bool {
 	return len(a.list) < partsMax || a.evict(n)
 }
@@ -210,8 +212,8 @@ func (a *Parts) evict(n seq.Num) bool {
 	return true
 }
 
-// Sweep discards each datagram with a sequence number for which keep returns false, because that
-// datagram has arrived as a whole packet.
+// Sweep discards each incomplete datagram with a sequence number for which keep returns false,
+// because that datagram has arrived as a whole packet.
 func (a *Parts) Sweep(keep func(seq.Num) bool) {
 	for i := len(a.list) - 1; i >= 0; i-- {
 		if p := a.list[i]; !keep(p.seq) {
@@ -220,8 +222,8 @@ func (a *Parts) Sweep(keep func(seq.Num) bool) {
 	}
 }
 
-// Drop discards all datagrams, because the peer is gone. After Drop, Parts may be used for another
-// peer.
+// Drop discards all incomplete datagrams, because the peer is gone. After Drop, Parts may be used
+// for another peer.
 func (a *Parts) Drop() { a.Sweep(func(seq.Num) bool { return false }) }
 
 func (a *Parts) remove(p *partial) {
@@ -239,7 +241,7 @@ func (a *Parts) remove(p *partial) {
 	}
 }
 
-// Check reports the first broken invariant, and returns the number of bytes held.
+// Check reports the first broken invariant of Parts, and returns the number of bytes held.
 func (a *Parts) Check() (sizeBytes int, err error) {
 	if len(a.list) > partsMax {
 		return 0, fmt.Errorf("frag: %d datagrams in Parts", len(a.list))

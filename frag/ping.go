@@ -6,7 +6,7 @@ package frag
 //	payload of a Ping: nonce u64, then zeros
 //	payload of a Pong: nonce u64, that of the Ping
 
-// The constants are sizes of Pings and Pongs, in bytes.
+// The constants below are sizes of Pings and Pongs, in bytes.
 const (
 	PingBytesMin = FragHeaderBytes + nonceBytes // the smallest Ping
 	PongBytes    = FragHeaderBytes + nonceBytes // every Pong
@@ -16,8 +16,8 @@ const (
 
 // EncodePing writes a whole packet of sizeBytes at the start of b, and returns sizeBytes. The
 // caller sets Kind (Ping or Pong), Conn and Number of the header h, and EncodePing sets the other
-// fields. The payload is the nonce followed by zeros. EncodePing panics if sizeBytes is less than
-// PingBytesMin, more than the longest packet, or more than len(b).
+// fields of h. The payload is the nonce followed by zeros. EncodePing panics if sizeBytes is less
+// than PingBytesMin, more than the longest packet, or more than len(b).
 func EncodePing(b []byte, h *Header, nonce uint64, sizeBytes int) int {
 	if sizeBytes < PingBytesMin || sizeBytes > FragHeaderBytes+PayloadBytesMax {
 		panic("frag: invalid Ping")

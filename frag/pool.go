@@ -24,31 +24,31 @@ type PoolConfig struct {
 	// less.
 	FragBytesMax uint32
 	// BytesMax limits the sum of the buffers of all unfinished fragments, unreleased messages and
-	// idle buffers. In addition to BytesMax, each Assembler may hold one packet of a fragment that
-	// waits for memory (Assembler.Reserve). BytesMax is at least FragBytesMax. The default of
-	// BytesMax is DefaultPoolBytesMax, or FragBytesMax if FragBytesMax is more.
+	// idle buffers. In addition to BytesMax, each Assembler may hold one packet of a fragment
+	// that waits for memory (Assembler.Reserve). BytesMax is at least FragBytesMax. The default
+	// of BytesMax is DefaultPoolBytesMax, or FragBytesMax if FragBytesMax is more.
 	BytesMax int64
 	// PeerBytesMax limits the buffers of the unfinished fragments of one Assembler. A peer that
 	// leaves its fragments unfinished therefore cannot take the memory of all other peers.
-	// PeerBytesMax is between FragBytesMax and BytesMax, and the default is half way between the
-	// two.
+	// PeerBytesMax is between FragBytesMax and BytesMax, and the default is half way between
+	// these two limits.
 	//
-	// In BytesMax and in PeerBytesMax, the last FragBytesMax bytes are a reserve for fragments that
-	// arrive in order (Assembler.Add). If a limit is not well above FragBytesMax, the receiver
-	// refuses packets after each loss or reordering.
+	// In BytesMax and in PeerBytesMax, the last FragBytesMax bytes are a reserve for fragments
+	// that arrive in order (Assembler.Add). If BytesMax or PeerBytesMax is not well above
+	// FragBytesMax, the receiver refuses packets after each loss or reordering.
 	PeerBytesMax int64
 	// GrowBytes is the size of the first buffer of a fragment for which there is no idle buffer. A
 	// fragment above GrowBytes gets four times as much memory each time its buffer is full. A peer
 	// that only announces a large fragment therefore costs no more than GrowBytes. The default of
 	// GrowBytes is DefaultGrowBytes.
 	GrowBytes int64
-	// KeepBytes limits the sum of the idle buffers that are kept for reuse. A fragment larger than
-	// KeepBytes allocates a new buffer, which is not kept. The default of KeepBytes is
+	// KeepBytes limits the sum of the idle buffers that are kept for reuse. A fragment larger
+	// than KeepBytes allocates a new buffer, which is not kept. The default of KeepBytes is
 	// DefaultKeepBytes, and a negative value keeps no buffers.
 	KeepBytes int64
 }
 
-// withDefaults returns c with each zero field replaced by the default.
+// withDefaults returns c with each zero field replaced by the default of that field.
 func (c PoolConfig) withDefaults() PoolConfig {
 	switch {
 	case c.BytesMax == 0 && c.FragBytesMax == 0:
@@ -85,8 +85,8 @@ func (c PoolConfig) Validate() error {
 	return nil
 }
 
-// Buffers have four classes of capacities for each power of two. The unused part of a buffer is
-// therefore less than a fifth of the buffer's capacity. The smallest capacity of a buffer is 1 KiB.
+// Reassembly buffers have four classes of capacities for each power of two. The smallest capacity
+// of a buffer is 1 KiB.
 const (
 	classBytesMinBits = 10
 	classesPerDouble  = 4
@@ -104,7 +104,7 @@ func classOf(sizeBytes uint32) int {
 	return (k-classBytesMinBits)*classesPerDouble + quarter + 1
 }
 
-// classBytes returns the capacity of a class.
+// classBytes returns the capacity of the buffers of a size class.
 func classBytes(class int) int64 {
 	k := classBytesMinBits + class/classesPerDouble
 	return int64(classesPerDouble+class%classesPerDouble) << (k - 2)
@@ -152,12 +152,11 @@ func (m *Message) capBytes() int64 {
 	return int64(len(m.mem))
 }
 
-// roomBytes is the number of bytes of the message for which memory is allocated.
+// roomBytes returns the number of bytes of the message for which memory is allocated.
 func (m *Message) roomBytes() int64 { return int64(len(m.mem)) }
 
 // Release returns the message's buffer to the pool. The caller must not use Bytes after Release.
-// Any number of messages may be unreleased, and messages may be released in any order. Each message
-// must be released only once.
+// Each message must be released only once.
 func (m *Message) Release() {
 	if m.state != messageWhole {
 		panic("frag: message released twice")
@@ -169,7 +168,7 @@ func (m *Message) Release() {
 func (m *Message) CapBytes() int64 { return m.capBytes() }
 
 // Keep removes a complete message from the memory limits of its pool. The caller must count
-// CapBytes in a limit of its own, and later call Return instead of Release.
+// CapBytes in a limit of its own, and must call Return instead of Release.
 func (m *Message) Keep() {
 	if m.state != messageWhole {
 		panic("frag: message kept that is not whole")
@@ -193,8 +192,8 @@ type Pool struct {
 	cfg         PoolConfig
 	activeBytes int64 // buffers of unfinished fragments and of unreleased messages
 	emptyBytes  int64 // of activeBytes, memory that no chunk has filled
-	// favourite is the only fragment that may grow into the memory reserve, or nil if there is
-	// none.
+	// favourite is the only fragment that may grow into the memory reserve (the last FragBytesMax
+	// bytes of each memory limit), or nil if there is none.
 	favourite *Message
 	idleBytes int64
 	idle      [classCount]*Message
@@ -219,14 +218,13 @@ func (p *Pool) ActiveBytes() int64 { return p.activeBytes }
 // IdleBytes returns the capacity of the buffers that are kept for reuse.
 func (p *Pool) IdleBytes() int64 { return p.idleBytes }
 
-// capacity returns the size of a class's buffers. The capacity of a buffer is at most FragBytesMax,
-// so that every permitted fragment fits in an empty pool.
+// capacity returns the size of the buffers of a size class, which is at most FragBytesMax.
 func (p *Pool) capacity(class int) int64 {
 	return min(classBytes(class), int64(p.cfg.FragBytesMax))
 }
 
-// get returns a buffer of a size class for a new fragment, whose chunk has the header h. If more
-// than limitBytes would then be in use, the result of get is nil.
+// get returns a buffer of a size class for a new fragment, whose first received chunk has the
+// header h. get returns nil if more than limitBytes would be in use with the new buffer.
 func (p *Pool) get(h *Header, class int, limitBytes int64) *Message {
 	capBytes := p.capacity(class)
 	if p.activeBytes+capBytes > limitBytes {
@@ -246,8 +244,8 @@ func (p *Pool) get(h *Header, class int, limitBytes int64) *Message {
 	return m
 }
 
-// expect prepares a message that has a buffer for a new fragment. The header h gives the number of
-// chunks. The bitmap of received chunks covers only chunks that have memory (cover).
+// expect prepares a message that has a buffer for a new fragment. The header h gives the number
+// of chunks. The bitmap of received chunks covers only chunks that have memory (cover).
 func (m *Message) expect(h *Header) {
 	m.Tag, m.fragID, m.grid, m.sizeBytes = h.Tag, h.FragID, gridOf(h), h.SizeBytes
 	m.state, m.missing = messageAssembling, m.grid.chunks(h.SizeBytes)
@@ -256,14 +254,13 @@ func (m *Message) expect(h *Header) {
 	m.cover()
 }
 
-// wordsOfRoom is the number of bitmap words for the chunks that have memory.
+// wordsOfRoom returns the number of bitmap words for the chunks that have memory.
 func (m *Message) wordsOfRoom() int {
 	end := min(int64(m.sizeBytes), m.roomBytes())
 	return int(m.grid.index(uint32(end-1))>>6) + 1
 }
 
-// cover extends the bitmap of received chunks to each chunk that has memory. The size of the bitmap
-// is at most about a thousandth of the allocated memory, whatever size a peer announces.
+// cover extends the bitmap of received chunks to each chunk that has memory.
 func (m *Message) cover() {
 	words := m.wordsOfRoom()
 	if cap(m.have) < words {
@@ -274,9 +271,9 @@ func (m *Message) cover() {
 	clear(m.have[had:])
 }
 
-// beginClass is the size class of the first buffer of a fragment of sizeBytes. The first buffer
-// holds the whole fragment if the fragment is small or if there is an idle buffer of sufficient
-// size.
+// beginClass returns the size class of the first buffer of a fragment of sizeBytes. The first
+// buffer holds the whole fragment if the fragment is small or if there is an idle buffer of
+// sufficient size.
 func (p *Pool) beginClass(sizeBytes uint32) int {
 	class := classOf(sizeBytes)
 	if p.idle[class] != nil {
@@ -288,9 +285,9 @@ func (p *Pool) beginClass(sizeBytes uint32) int {
 // growFactor is the factor by which a full buffer is enlarged.
 const growFactor = 4
 
-// grow enlarges the buffer of a fragment up to the byte end, and reports whether the buffer is now
-// large enough. The result of grow is false if more than limitBytes would then be in use, or if end
-// is far beyond the bytes that have arrived.
+// grow enlarges the buffer of a fragment up to the byte end, and reports whether the buffer is
+// large enough. grow returns false if more than limitBytes would be in use with the enlarged
+// buffer, or if end is far beyond the bytes that have arrived.
 func (p *Pool) grow(m *Message, end uint32, limitBytes int64) bool {
 	if int64(end) > growFactor*max(m.arrivedBytes, p.cfg.GrowBytes)+growAhead {
 		return false
@@ -315,7 +312,8 @@ func (p *Pool) enlarge(m *Message, class int) {
 	p.activeBytes += more
 }
 
-// growAhead is how far a chunk may be beyond the bytes that have arrived.
+// growAhead is the maximum distance, in bytes, of a chunk from the bytes of its fragment that
+// have arrived.
 const growAhead = 16 << 20
 
 // put returns a buffer to the pool.
@@ -338,7 +336,8 @@ func (p *Pool) put(m *Message) {
 	p.evict(p.cfg.BytesMax - p.activeBytes)
 }
 
-// evict frees idle buffers, large ones first, until at most roomBytes are kept.
+// evict frees idle buffers, large buffers first, until at most roomBytes of idle buffers are
+// kept.
 func (p *Pool) evict(roomBytes int64) {
 	for class := classCount - 1; class >= 0 && p.idleBytes > roomBytes; class-- {
 		for p.idle[class] != nil && p.idleBytes > roomBytes {

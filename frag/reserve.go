@@ -10,15 +10,16 @@ type Reservation struct {
 }
 
 // Reserve does the part of Add that can fail, and reserves memory for a chunk of payloadBytes. If
-// no other chunk is added in between, AddReserved of the same chunk succeeds. Reserve is for a
-// packet with chunks of two fragments, which must be accepted together or not at all. The argument
-// first of Reserve is the reservation of the first chunk, or nil for the first chunk itself.
+// no other chunk is added between Reserve and AddReserved, AddReserved of the same chunk
+// succeeds. Reserve is for a packet with chunks of two fragments, which must be accepted together
+// or not at all. The argument first of Reserve is the reservation of the packet's first chunk, or
+// nil if Reserve is called for the first chunk.
 //
 // If the first chunk completes its fragment, the caller must release the completed Message before
-// adding the second chunk. Until the release, the memory of both fragments is in use and may exceed
-// the limits.
+// adding the second chunk. Until the release of the first Message, the memory of both fragments
+// is in use and may exceed the limits.
 //
-// The errors of Reserve are those of Add. If the chunk began a fragment and the packet is not
+// The errors of Reserve are those of Add. If the chunk has begun a fragment and the packet is not
 // accepted, the caller must call Forget.
 func (a *Assembler) Reserve(h *Header, payloadBytes int, inOrder bool, first *Reservation) (
 	r Reservation, err error,

@@ -1,16 +1,15 @@
 package frag
 
-// The code below decides how much memory a fragment gets, and when. A fragment that has begun needs
-// no more memory, or grows into a reserve that only one fragment uses at a time.
+// The code in this file decides how much memory a fragment gets, and when. A fragment that has
+// begun has all its memory, or grows into a memory reserve that only one fragment uses at a time.
 
 // emptyPart is the divisor that limits the allocated memory of one peer that no chunk has filled.
 // The limit for one peer is a fixed part of the memory that other peers have not left empty,
-// without the reserve. Some memory thus remains for any number of peers that leave allocated memory
-// empty.
+// without the memory reserve.
 const emptyPart = 16
 
-// beginLeast is the least size of the first buffer of a fragment, for a peer with too much empty
-// memory.
+// beginLeast is the least size of the first buffer of a fragment, in bytes, for a peer with too
+// much empty memory.
 const beginLeast = 8 << 10
 
 // emptyBytes is the number of bytes of a fragment's buffer that no chunk has filled.
@@ -21,23 +20,22 @@ func (m *Message) emptyBytes() int64 {
 	return m.capBytes() - m.arrivedBytes
 }
 
-// fill records that bytes of a fragment have arrived.
+// fill counts bytes of a fragment that have arrived.
 func (a *Assembler) fill(m *Message, bytes int64) {
 	before := m.emptyBytes()
 	m.arrivedBytes += bytes
 	a.addEmpty(m.emptyBytes() - before)
 }
 
-// addEmpty adds bytes to the allocated memory of the peer that no chunk has filled.
+// addEmpty adds bytes to the count of allocated memory that no chunk of the peer has filled.
 func (a *Assembler) addEmpty(bytes int64) {
 	a.emptyBytes += bytes
 	a.pool.emptyBytes += bytes
 }
 
 // hoards reports whether the peer has more empty allocated memory than is permitted. Without a
-// limit on empty memory, a peer could take all memory with one packet for each of many fragments. A
-// peer over the limit gets only little more memory than its packets fill. If other peers have left
-// half of the memory empty, every peer counts as over the limit.
+// limit on empty memory, a peer could take all memory with one packet for each of many fragments.
+// If other peers have left half of the memory empty, every peer counts as over the limit.
 func (a *Assembler) hoards() bool {
 	p := a.pool
 	others := p.emptyBytes - a.emptyBytes
@@ -45,7 +43,8 @@ func (a *Assembler) hoards() bool {
 	return others > share*emptyPart || a.emptyBytes > max(share, p.cfg.GrowBytes)
 }
 
-// beginClass is the size class of the first buffer of a fragment whose first chunk has n bytes.
+// beginClass returns the size class of the first buffer of a fragment whose first received chunk
+// has n bytes.
 func (a *Assembler) beginClass(sizeBytes uint32, n int) int {
 	class := a.pool.beginClass(sizeBytes)
 	if a.hoards() {
@@ -54,8 +53,8 @@ func (a *Assembler) beginClass(sizeBytes uint32, n int) int {
 	return class
 }
 
-// begin begins a new fragment whose first chunk has n bytes. The memory of the fragment leaving
-// counts as free.
+// begin begins a new fragment whose first received chunk has n bytes. The memory of the fragment
+// leaving counts as free.
 func (a *Assembler) begin(h *Header, n int, inOrder bool, leaving *Message) (*Message, error) {
 	p := a.pool
 	if h.SizeBytes > p.cfg.FragBytesMax {
@@ -79,9 +78,9 @@ func (a *Assembler) begin(h *Header, n int, inOrder bool, leaving *Message) (*Me
 	return m, nil
 }
 
-// reserveBytes is the part of both memory limits that a new fragment of sizeBytes may not use, if
-// the fragment begins with a buffer of the given size class. The memory of the fragment leaving
-// counts as free.
+// reserveBytes returns the part of each memory limit that a new fragment of sizeBytes may not
+// use, if the fragment begins with a buffer of the given size class. The memory of the fragment
+// leaving counts as free.
 func (a *Assembler) reserveBytes(
 	sizeBytes uint32, class int, inOrder bool, leaving *Message,
 ) int64 {
@@ -90,8 +89,8 @@ func (a *Assembler) reserveBytes(
 	if inOrder {
 		reserveBytes = 0
 	}
-	// A new fragment that must grow may not use the reserve while another fragment is the
-	// favourite, which alone may grow into the reserve.
+	// A new fragment that must grow may not use the memory reserve while another fragment
+	// (favourite) is the only one that may grow into the reserve.
 	if class < classOf(sizeBytes) && p.favourite != nil && p.favourite != leaving {
 		reserveBytes = int64(p.cfg.FragBytesMax)
 	}
@@ -101,8 +100,8 @@ func (a *Assembler) reserveBytes(
 	return reserveBytes
 }
 
-// favour makes a new fragment the only one that may grow into the memory reserve. Only a fragment
-// that has begun in the reserve and has to grow becomes the favourite.
+// favour makes a new fragment the only one that may grow into the memory reserve. favour changes
+// nothing unless the fragment has begun in the memory reserve and has to grow.
 func (p *Pool) favour(m *Message) {
 	inReserve := p.activeBytes > p.cfg.BytesMax-int64(p.cfg.FragBytesMax)
 	if inReserve && int(m.class) < classOf(m.sizeBytes) {
@@ -112,8 +111,8 @@ func (p *Pool) favour(m *Message) {
 
 // growTo gives a fragment memory up to the byte end, where a chunk of n bytes ends. The last
 // FragBytesMax bytes of each memory limit are a reserve for one fragment at a time, whose packets
-// arrive in order. The fragment in the reserve can always be completed, and then leaves the reserve
-// to another fragment.
+// arrive in order. The one fragment that uses the memory reserve can always be completed, after
+// which another fragment may use the reserve.
 func (a *Assembler) growTo(m *Message, end uint32, n int, inOrder bool) bool {
 	if a.hoards() && int64(end) > growFactor*(m.arrivedBytes+int64(n)) {
 		return false
@@ -135,11 +134,11 @@ func (a *Assembler) growTo(m *Message, end uint32, n int, inOrder bool) bool {
 	return grown
 }
 
-// beginStarter begins a fragment outside of the memory limits, for a packet that also ends another
-// fragment. The buffer of a fragment that beginStarter begins holds only the bytes of its first
-// packet. If the packet that ends one fragment and begins another were refused, the ended fragment
-// would keep its memory while it waits for the packet. Two senders with refused packets of this
-// kind would wait for each other. Each peer can have only one fragment that beginStarter has begun.
+// beginStarter begins a fragment outside of the memory limits, for a packet that also ends
+// another fragment. The buffer of a fragment that beginStarter begins holds only the bytes of its
+// first packet. If such a packet were refused, the ended fragment would keep its memory, and two
+// senders could wait for each other. Each peer can have only one fragment that was begun by
+// beginStarter.
 func (a *Assembler) beginStarter(h *Header, n int) (*Message, error) {
 	if a.starter != nil || h.OffsetBytes != 0 {
 		return nil, ErrBudget

@@ -6,7 +6,8 @@ import (
 	"gobtl/internal/seq"
 )
 
-// Optional abilities are bits of Hello.Features, and are used if both ends announce them.
+// The constants below are bits of Hello.Features, for optional abilities that are used if both
+// ends announce them.
 const (
 	// FeatureSack says that the payload of an Ack packet may be a Sack.
 	FeatureSack = 1 << 0
@@ -18,7 +19,7 @@ const (
 	FeatureLater = 1 << 5
 )
 
-// The constants are sizes of the payload of an Ack with FlagSack.
+// The constants below are sizes of the payload of an Ack with FlagSack.
 const (
 	SackHeadBytes  = 24  // a Sack without ranges
 	SackRangesMax  = 256 // largest number of ranges in a Sack
@@ -29,33 +30,34 @@ const (
 	SackBytesMax = SackHeadBytes + SackRangeBytes*SackRangesMax
 )
 
-// SackRange is a run of consecutive packets that have arrived. The first packet of a SackRange has
-// the number Header.Ack+SackAhead+Start, and More packets follow.
+// SackRange is a run of consecutive packets that have arrived. The first packet of a SackRange
+// has the sequence number Header.Ack+SackAhead+Start, and More packets follow.
 type SackRange struct{ Start, More uint16 }
 
 // end is the value of Start for the first packet after the range.
 func (r SackRange) end() uint32 { return uint32(r.Start) + uint32(r.More) + 1 }
 
 // Sack is the payload of an Ack with FlagSack. A Sack reports the packets that have arrived after
-// the first gap, and the times that the peer needs to measure the round trip.
+// the first gap in the sequence numbers, and the times that the peer needs to measure the round
+// trip.
 type Sack struct {
-	// Ranges are the packets that were accepted after the first gap, in ascending order. At least
-	// one missing packet lies between two ranges of a Sack. The packet with the number Header.Ack+1
-	// is always missing.
+	// Ranges are the packets that were accepted after the first gap in the sequence numbers, in
+	// ascending order. At least one missing packet lies between two ranges of a Sack. The packet
+	// with the sequence number Header.Ack+1 is always missing.
 	Ranges [SackRangesMax]SackRange
 	// Count is the number of valid elements of Ranges.
 	Count int
-	// Last is the number of the packet that was accepted last. DelayUs is the time since packet
-	// Last was accepted, in microseconds. UnreadUs is the longest time in microseconds that packet
-	// Last may have waited in the receive queue, measured from when the queue was last empty. Each
-	// of the two times is at most 65535.
+	// Last is the sequence number of the packet that was accepted last. DelayUs is the time in
+	// microseconds for which packet Last has been accepted. UnreadUs is the longest time in
+	// microseconds that packet Last may have waited in the receive queue, measured from when the
+	// queue was last empty. DelayUs and UnreadUs are at most 65535.
 	Last              seq.Num
 	DelayUs, UnreadUs uint16
 	// Copies counts, modulo 2^32, the duplicate packets that were received.
 	Copies uint32
-	// LastNumber is the packet number (Header.Number) of the accepted copy of packet Last. LastData
-	// says that the accepted copy of packet Last came on the data channel. LastNumber and LastData
-	// are zero before the first packet.
+	// LastNumber is the packet number (Header.Number) of the accepted transmission of packet
+	// Last. LastData says that the accepted transmission of packet Last came on the data channel.
+	// LastNumber and LastData are zero before the first packet is accepted.
 	LastNumber uint32
 	LastData   bool
 	// Marks counts, modulo 2^32, the received packets that the network has marked with Congestion
@@ -111,8 +113,7 @@ func sackLength(n int) bool {
 	return n >= SackHeadBytes && n <= SackBytesMax && (n-SackHeadBytes)%SackRangeBytes == 0
 }
 
-// checkSack checks the parts of a Sack that sackLength does not check. Ranges must ascend without
-// touching, and must not exceed the largest window.
+// Ranges of a Sack must ascend without touching, and must not exceed the largest window.
 func checkSack(p []byte) error {
 	if le.Uint32(p[20:]) > 1 {
 		return ErrReserved
@@ -149,7 +150,7 @@ func (s *Sack) Words(words []uint64) int {
 }
 
 // SetWords sets the ranges from a bitmap in the format that Words writes. SetWords sets at most
-// most ranges.
+// most ranges of the Sack.
 func (s *Sack) SetWords(words []uint64, most int) {
 	s.Count = 0
 	at, limit := uint32(0), uint32(64*len(words))

@@ -4,9 +4,10 @@ package frag
 // counts as progress.
 const growsBy = 64
 
-// Stalled returns the memory of the fragments that have made no progress since the time since. The
-// caller calls Stalled periodically, with the current time and an earlier time. A fragment that
-// Stalled sees for the first time counts as having made progress. Times are above 0, in any unit.
+// Stalled returns the memory, in bytes, of the fragments that have made no progress since the
+// time since. The caller calls Stalled periodically, with the current time and an earlier time. A
+// fragment that Stalled examines for the first time counts as having made progress. Times are
+// above 0, in any unit.
 func (a *Assembler) Stalled(now, since int64) (bytes int64) {
 	for _, m := range a.slots {
 		switch {
@@ -27,9 +28,9 @@ func (a *Assembler) HasReserve() bool {
 	return f != nil && a.find(f.fragID) == f
 }
 
-// Short reports whether the memory of other fragments may prevent a permitted fragment from getting
-// memory. If Short is false, the pool refuses a fragment only because of limits of the fragment's
-// own peer.
+// Short reports whether the memory of other fragments may prevent a permitted fragment from
+// getting memory. If Short is false, the pool refuses a fragment only because of limits of the
+// fragment's own peer.
 func (p *Pool) Short() bool {
 	return p.activeBytes > p.cfg.BytesMax-2*int64(p.cfg.FragBytesMax)
 }

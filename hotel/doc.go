@@ -1,21 +1,23 @@
 // Package hotel keeps values with time-outs, as a table of timers. Check-in stores a value (the
-// guest) with a time-out in a free slot (the room), and returns the room's number. Check-out with
-// the room's number removes the value before its time-out, and Evict returns the values whose
-// time-out is over. The package is made for the retransmission timers of a send window, where a
-// sent segment checks in and an acknowledged segment checks out. Nearly every value is expected to
-// check out long before its time-out.
+// guest) with a time-out in a free slot (the room), and returns the number of the room. Check-out
+// with the room's number removes the value before its time-out, and Evict returns the values
+// whose time-out is over. The package is made for the retransmission timers of a send window,
+// where a sent segment checks in and an acknowledged segment checks out. Nearly every value is
+// expected to check out long before its time-out.
 //
 // The contract is that of Open MPI's opal_hotel. The operations check in, check out, knock and
-// evict, and the error of a full table, have the names of opal_hotel. Three things differ from
-// opal_hotel. The current time is an argument of each operation. Evict returns the expired values
-// as results, and the hotel calls no function of its user. A room's number contains a generation,
-// so that a number from an earlier stay is refused instead of removing another value.
+// evict, and the error of a full table, have the names of opal_hotel. Package hotel differs from
+// opal_hotel in three properties. Unlike in opal_hotel, the current time is an argument of each
+// operation. Evict returns the expired values as results, and the hotel calls no function of its
+// user. A room's number contains a generation, so that a number from an earlier stay is refused
+// instead of removing another value.
 //
 // # Layout
 //
-// The time-outs are rounded up to ticks and kept in a timing wheel (Varghese and Lauck, "Hashed and
-// Hierarchical Timing Wheels", SOSP 1987, scheme 6). A second wheel holds later time-outs (scheme 7
-// of the same paper, two levels). All four operations are O(1) for any length of time-out.
+// The time-outs are rounded up to ticks and kept in a timing wheel (Varghese and Lauck, "Hashed
+// and Hierarchical Timing Wheels", SOSP 1987, scheme 6). A second timing wheel holds later
+// time-outs (scheme 7 of the same paper, two levels). Each operation of a Hotel takes constant
+// time on average, for any length of time-out.
 //
 //	near   2 x Slots lists, one per tick of the present and the next revolution
 //	far    Slots lists, one per later revolution (modulo Slots)
@@ -25,10 +27,11 @@
 //	  ---------|----------------------------------|-------------------------------> ticks
 //	   evicted |  near (one list for each tick)   |  far (moves to near at the limit)
 //
-// Each list of the first wheel (near) holds the values of one tick, in the order of their check-in.
-// Evict therefore returns values in the order of their ticks, and within a tick in the order of
-// their check-in. A value of the second wheel (far) is visited once per Slots revolutions, and when
-// it moves to the first wheel. A bitmap for each wheel finds the next list that is not empty.
+// Each list of the first timing wheel (near) holds the values of one tick, in the order of their
+// check-in. Evict therefore returns values in the order of their ticks, and within a tick in the
+// order of their check-in. A value of the second timing wheel (far) is visited once in Slots
+// revolutions, and when it moves to the first wheel. A bitmap for each timing wheel finds the
+// next list that is not empty.
 //
 // A Hotel belongs to one goroutine at a time. A Hotel has no lock, and allocates nothing after New.
 package hotel

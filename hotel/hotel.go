@@ -28,9 +28,10 @@ const (
 )
 
 // Room is the number that Checkin returns for a value. The upper 32 bits of a Room are the
-// generation of the stay, and the lower 32 bits are the index of the room. Generations start at 1,
-// and therefore the zero Room is never valid. The generation of a room wraps around after 2^32-1
-// check-ins to that room, and a number from before the wrap could then match another value.
+// generation of the stay, and the lower 32 bits are the index of the room. Generations start at
+// 1, and therefore the zero Room is never valid. The generation of a room (slot for a value)
+// wraps around after 2^32-1 check-ins, after which the number of a former stay could match
+// another value.
 type Room uint64
 
 func makeRoom(generation, index uint32) Room {
@@ -45,9 +46,9 @@ type Config struct {
 	// TickNs is the resolution in nanoseconds, a power of two from MinTickNs to MaxTickNs. A value
 	// may be evicted up to one tick late.
 	TickNs int64
-	// Slots is the number of ticks in one revolution of the wheel, a power of two from MinSlots to
-	// MaxSlots. TickNs x Slots should be longer than the usual time-out, because a longer time-out
-	// costs a second list operation.
+	// Slots is the number of ticks in one revolution of the timing wheel, a power of two from
+	// MinSlots to MaxSlots. TickNs x Slots should be longer than the usual time-out, because a
+	// longer time-out costs a second list operation.
 	Slots int
 }
 
@@ -92,11 +93,11 @@ func New[T any](cfg Config) (*Hotel[T], error) {
 	return &Hotel[T]{wheel: newWheel(cfg), guests: make([]T, cfg.Rooms)}, nil
 }
 
-// Checkin stores a value with the time-out stay, which starts at the time now. After the time-out,
-// Evict returns the value. A time-out is rounded up to the next tick, and the value is evicted at
-// most one tick late and never early. A negative stay counts as zero. A time-out that would end
-// after mono.Never never ends. If now is earlier than a time that the hotel was given before, the
-// latest given time is used. The only error of Checkin is ErrFull.
+// Checkin stores a value with the time-out stay, which starts at the time now. After the
+// time-out, Evict returns the value. A time-out is rounded up to the next tick, and the value is
+// evicted at most one tick late and never early. A negative stay counts as zero. A time-out that
+// would end after mono.Never does not end. If now is earlier than the latest time passed to the
+// hotel, Checkin uses the latest time. The only error of Checkin is ErrFull.
 func (h *Hotel[T]) Checkin(now mono.Time, stay time.Duration, guest T) (Room, error) {
 	index := h.wheel.free
 	if index == none {
@@ -127,11 +128,11 @@ func (h *Hotel[T]) Knock(number Room) (guest T, ok bool) {
 
 // Evict removes one value whose time-out is over. Evict returns the value and the number of its
 // room, or false if no time-out is over. The caller repeats Evict until the result is false, or
-// calls Evict at a later time. Guests are evicted in the order of their ticks, and within a tick in
-// the order of their check-in. A value that checks in with a stay of zero may be returned by the
-// next Evict with the same time now. The argument now of Evict may be any amount later than in the
-// previous call. If now is earlier than a time that the hotel was given before, the latest given
-// time is used.
+// calls Evict at a later time. Guests are evicted in the order of their ticks, and within a tick
+// in the order of their check-in. A value that checks in with a stay of zero may be returned by
+// the next Evict with the same time now. The argument now of Evict may be any amount later than
+// in the previous call. If now is earlier than the latest time passed to the hotel, Evict uses
+// the latest time.
 func (h *Hotel[T]) Evict(now mono.Time) (guest T, number Room, ok bool) {
 	if h.wheel.idle(now) || !h.wheel.turn() {
 		return guest, 0, false
@@ -142,11 +143,10 @@ func (h *Hotel[T]) Evict(now mono.Time) (guest T, number Room, ok bool) {
 	return h.leave(index), number, true
 }
 
-// Deadline returns the earliest time at which Evict can return a value, or mono.Never if the hotel
-// is empty. Deadline never returns a time after the first time-out. If every time-out ends more
-// than one revolution (TickNs x Slots) from now, Deadline may return a time before the first
-// time-out. Deadline is too early by less than a revolution, unless the time-out is longer than
-// Slots revolutions.
+// Deadline returns the earliest time at which Evict can return a value, or mono.Never if the
+// hotel is empty. If every time-out ends more than one revolution (TickNs x Slots) from now,
+// Deadline may return a time before the first time-out. Deadline is too early by less than a
+// revolution, unless the time-out is longer than Slots revolutions.
 func (h *Hotel[T]) Deadline() mono.Time { return h.wheel.deadline() }
 
 // Len is the number of values in the hotel.
@@ -155,8 +155,8 @@ func (h *Hotel[T]) Len() int { return h.wheel.length() }
 // Rooms is the total number of rooms of the hotel.
 func (h *Hotel[T]) Rooms() int { return len(h.guests) }
 
-// leave removes the reference to the value from the room, so that the garbage collector can free
-// the value.
+// leave removes the value from its room (a slot of the hotel), so that the garbage collector can
+// free the value.
 func (h *Hotel[T]) leave(index uint32) T {
 	guest := h.guests[index]
 	var zero T

@@ -15,8 +15,8 @@ func (w *wheel) roundUp(t mono.Time) int64 {
 	return tick
 }
 
-// instant returns the time at which a tick begins. For the tick of mono.Never, the result of
-// instant is mono.Never, because that tick begins after the last instant of a mono.Time.
+// instant returns the time at which a tick begins. For the tick of mono.Never, instant returns
+// mono.Never, because that tick begins after the last instant of a mono.Time.
 func (w *wheel) instant(tick int64) mono.Time {
 	if tick > w.lastTick {
 		return mono.Never
@@ -27,11 +27,11 @@ func (w *wheel) instant(tick int64) mono.Time {
 // limitAt returns the value of wheel.limit for a current tick.
 func (w *wheel) limitAt(cur int64) int64 { return (cur>>w.slotShift + 2) << w.slotShift }
 
-// nearSlot returns the index of the list of the first wheel that holds the given tick.
+// nearSlot returns the index of the list of the first timing wheel that holds the given tick.
 func (w *wheel) nearSlot(tick int64) uint32 { return uint32(tick & (w.nearSize - 1)) }
 
-// farSlot returns the index of the list of the second wheel for a revolution, which is tick >>
-// slotShift.
+// farSlot returns the index of the list of the second timing wheel for a revolution, which is
+// tick >> slotShift.
 func (w *wheel) farSlot(revolution int64) uint32 {
 	return uint32(w.nearSize + revolution&(w.farSize-1))
 }
@@ -50,7 +50,7 @@ func (w *wheel) slot(tick int64) uint32 {
 	return w.farSlot(tick >> (w.slotShift & 63))
 }
 
-// count adds n to the number of values of the wheel to which a list belongs.
+// count adds n to the number of values in the timing wheel to which a list belongs.
 func (w *wheel) count(slot uint32, n int) {
 	if int64(slot) < w.nearSize {
 		w.near += n
@@ -95,17 +95,17 @@ func (w *wheel) unlink(r *room) {
 	w.count(r.slot, -1)
 }
 
-// seekFar returns the first revolution, from the given revolution on, whose list in the second
-// wheel is not empty. The second wheel (far) must not be empty when seekFar is called.
+// seekFar returns the first revolution, from the given one on, whose list in the second timing
+// wheel is not empty. The second timing wheel (far) must not be empty when seekFar is called.
 func (w *wheel) seekFar(revolution int64) int64 {
 	slot := w.farSlot(revolution)
 	found := w.seek(slot, uint32(w.nearSize>>6), uint32(w.farSize>>6))
 	return revolution + int64(found-slot)&(w.farSize-1)
 }
 
-// seek returns the index of the first list, from slot on, that is not empty. The search wraps
-// around within the given words of the bitmap. At least one of the searched words must not be zero,
-// and the number of words must be a power of two.
+// seek returns the index of the first list, from slot on, that is not empty. The search of seek
+// wraps around within the given words of the bitmap. At least one of the searched words must not
+// be zero, and the number of words must be a power of two.
 func (w *wheel) seek(slot, first, words uint32) uint32 {
 	at := slot >> 6
 	word := w.bitmap[at] >> (slot & 63) << (slot & 63)

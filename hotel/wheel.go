@@ -15,8 +15,8 @@ type wheel struct {
 	next mono.Time
 	now  mono.Time // the latest instant seen
 
-	// No value has a tick below cur. The field limit is the first tick of the second wheel, two
-	// revolutions after the start of cur's revolution.
+	// No value has a tick below cur. The field limit is the first tick of the second timing
+	// wheel, two revolutions after the start of the revolution of cur.
 	cur, limit int64
 
 	rooms  []room
@@ -31,9 +31,10 @@ type wheel struct {
 	tickShift, slotShift uint8 // below 64; masked where used, to tell the compiler
 }
 
-// room is the state of a room without its value. The links are indices of rooms. While the room is
-// occupied, prev and next are its neighbours in a list. In a free room, the field next is the next
-// room in the stack of free rooms, and the field prev has the value vacant.
+// room is the state of a slot for a value, without the value. The fields prev and next of a room
+// are indices of rooms. While a room holds a value, prev and next are the room's neighbours in a
+// list. In a free room, the field next is the next room in the stack of free rooms, and the field
+// prev has the value vacant.
 type room struct {
 	tick       int64
 	prev, next uint32
@@ -74,8 +75,9 @@ func newWheel(cfg Config) wheel {
 	return w
 }
 
-// take moves the room on top of the stack of free rooms into the wheel, and returns the room's
-// generation. There must be a free room when take is called.
+// take removes the top room (slot for a value) from the stack of free rooms, puts the room into
+// the timing wheel, and returns the room's generation. There must be a free room when take is
+// called.
 func (w *wheel) take(now mono.Time, stay time.Duration) (generation uint32) {
 	w.now = max(w.now, now)
 	tick := w.roundUp(w.now.Add(max(stay, 0)))
@@ -93,7 +95,8 @@ func (w *wheel) take(now mono.Time, stay time.Duration) (generation uint32) {
 	return r.generation
 }
 
-// vacate removes a room from the wheel, and puts the room on the stack of free rooms.
+// vacate removes a room (slot for a value) from the timing wheel, and puts the room on the stack
+// of free rooms.
 func (w *wheel) vacate(index uint32) {
 	r := &w.rooms[index]
 	w.unlink(r)
@@ -113,8 +116,6 @@ func (w *wheel) valid(number Room) bool {
 		return false
 	}
 	r := &w.rooms[index]
-	// A free room already has the generation of its next value, and a caller could guess the next
-	// room number.
 	return r.generation == uint32(number>>32) && r.prev != vacant
 }
 
@@ -124,8 +125,8 @@ func (w *wheel) idle(now mono.Time) bool {
 	return w.now < w.next
 }
 
-// due returns the room of the first value whose time-out is over. The caller must call turn
-// directly before due, and turn must have returned true.
+// due returns the room (slot) of the first value whose time-out is over. The caller must call
+// turn directly before due, and turn must have returned true.
 func (w *wheel) due() uint32 { return w.lists[w.nearSlot(w.cur)].head }
 
 func (w *wheel) length() int { return w.near + w.far }
@@ -134,7 +135,6 @@ func (w *wheel) deadline() mono.Time {
 	if w.length() == 0 {
 		return mono.Never
 	}
-	// The field next is exact only if the list of its tick is not empty.
 	if w.empty(w.nearSlot(int64(w.next) >> w.tickShift)) {
 		w.turn()
 	}
@@ -142,8 +142,8 @@ func (w *wheel) deadline() mono.Time {
 }
 
 // turn sets the current tick to the first tick with an expired time-out, and returns true. If no
-// time-out is over, turn sets the current tick to the present tick and returns false. turn also
-// updates next.
+// time-out is over, turn sets the current tick to the tick of the present time and returns false.
+// turn also updates next.
 func (w *wheel) turn() (due bool) {
 	present := int64(w.now) >> w.tickShift
 	first := int64(math.MaxInt64)
@@ -170,7 +170,7 @@ func (w *wheel) turn() (due bool) {
 }
 
 // advance increases the current tick, and moves the values below the new limit from the second
-// wheel to the first wheel. No value may have a tick below the new current tick.
+// timing wheel to the first one. No value may have a tick below the new current tick of advance.
 func (w *wheel) advance(tick int64) {
 	w.cur = tick
 	limit := w.limitAt(w.cur)
@@ -187,8 +187,9 @@ func (w *wheel) advance(tick int64) {
 	}
 }
 
-// approach distributes the values of a list of the second wheel after limit has increased. A value
-// below the new limit moves to the first wheel, and any other value stays in the list.
+// approach distributes the values of a list of the second timing wheel after the field limit has
+// increased. A value below the new limit moves to the first timing wheel, and any other value
+// stays in its list.
 func (w *wheel) approach(slot uint32) {
 	index := w.lists[slot].head
 	w.lists[slot] = list{head: none, tail: none}
@@ -202,10 +203,10 @@ func (w *wheel) approach(slot uint32) {
 	}
 }
 
-// first returns a tick at or before the first time-out. If the first wheel is not empty, the result
-// of first is the tick of the first time-out. If the first wheel is empty, the result of first is
-// the start of the revolution that may contain the first time-out. The hotel must not be empty when
-// first is called.
+// first returns a tick at or before the first time-out of the hotel. If the first timing wheel is
+// not empty, first returns the tick of the first time-out. If the first timing wheel is empty,
+// first returns the start of the revolution that may contain the first time-out. The hotel must
+// not be empty when first is called.
 func (w *wheel) first() int64 {
 	if w.near > 0 {
 		slot := w.nearSlot(w.cur)
@@ -215,8 +216,8 @@ func (w *wheel) first() int64 {
 	return w.seekFar(w.limit>>w.slotShift) << w.slotShift
 }
 
-// firstFar returns the earliest tick of the second wheel, by a search of all its values. The second
-// wheel must not be empty when firstFar is called.
+// firstFar returns the earliest tick of the second timing wheel, by a search of all its values.
+// The second timing wheel must not be empty when firstFar is called.
 func (w *wheel) firstFar() int64 {
 	earliest := int64(math.MaxInt64)
 	turn := w.limit >> w.slotShift

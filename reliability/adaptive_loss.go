@@ -29,7 +29,6 @@ func (a *adaptive) arrived(s *Sender, now mono.Time, t Token) {
 	switch {
 	case a.inOrder: // the original packet arrived, and the copy is still in transit
 	case p.resends > 0 && took < a.least(p.channel) && !a.paths[p.channel].stale(now):
-		// A copy that was sent before the latest copy has arrived.
 	case later:
 		if p.resends == 0 && c.rtt != 0 && a.selective { // the packet was late, and was not lost
 			a.reorderSeen = max(a.reorderSeen, took-c.rtt)
@@ -51,8 +50,8 @@ func (a *adaptive) arrived(s *Sender, now mono.Time, t Token) {
 	s.segs.release(t, p)
 }
 
-// onResentArrived records that a copy of a retransmitted packet has arrived. Which copy has arrived
-// is unknown, and therefore the arrival is weaker evidence of the loss of other packets than the
+// onResentArrived records that a copy of a retransmitted packet has arrived. Which copy has
+// arrived is unknown, so the arrival is weaker evidence of the loss of other packets than the
 // arrival of a packet that was sent once.
 func (a *adaptive) onResentArrived(d arrival) {
 	if a.latestArrived[Data].seenAt == d.seenAt || a.resentArrived.at > d.at {
@@ -67,9 +66,9 @@ func (d *arrival) proves(p *segment) bool {
 	return d.at > p.postedAt || d.at == p.postedAt && p.seq.Before(d.seq) && d.rtt != 0
 }
 
-// least is a lower bound for the time between sending a packet on a channel and receiving its ACK.
-// least returns the lowest measured round trip of the channel or else of the other channel, and a
-// constant if neither was measured.
+// least returns a lower bound for the time between sending a packet on a channel and receiving
+// its ACK. The bound is the lowest measured round trip of the channel or else of the other
+// channel, and a constant if neither channel was measured.
 func (a *adaptive) least(c Channel) time.Duration {
 	if base := a.paths[c].base; base != 0 {
 		return base
@@ -80,8 +79,7 @@ func (a *adaptive) least(c Channel) time.Duration {
 	return a.shared.rules.ResendTimeoutMin
 }
 
-// reorderWindow is the reordering window of a channel (RFC 8985). A packet is declared lost only if
-// a packet that was sent later by more than the reordering window has arrived.
+// reorderWindow is the reordering window of a channel (RFC 8985).
 func (a *adaptive) reorderWindow(c Channel) time.Duration {
 	p := &a.paths[c]
 	return min(max(p.base/4, a.reorderSeen+a.reorderSeen/4)<<a.reorderShift, p.wait())
@@ -100,17 +98,16 @@ func (a *adaptive) findLost(s *Sender, now mono.Time) {
 }
 
 // markLost declares packets lost, and sets the time of the next check for lost packets. Packets
-// sent before a restart of the congestion window are declared lost at sweepAt, even without later
-// packets that have arrived. If the window has more gaps than a selective ACK can describe, the
-// selective ACK covers only the beginning of the window. Packets beyond the described part would
-// stay in flight for ever if markLost did not declare them lost.
+// sent before a restart of the congestion window are declared lost at the time sweepAt, even if
+// no later packet has arrived. A selective ACK covers only the beginning of a window that has
+// more gaps than the ACK can describe. markLost declares the lost packets beyond the described
+// part lost, because these packets would otherwise stay in flight for ever.
 func (a *adaptive) markLost(s *Sender, now mono.Time) {
 	a.arrivedOutOfTurn, a.lossAt = false, mono.Never
 	grace := [channels]time.Duration{a.reorderWindow(Command), a.reorderWindow(Data)}
 	across := max(a.paths[Command].wait()+grace[Command], a.paths[Data].wait()+grace[Data],
 		a.shared.rules.ProbeTimeoutMin)
 	last := max(a.latestArrived[Command].at, a.latestArrived[Data].at)
-	// A packet sent before the arrived copy is expected to have arrived by the time proven.
 	proven := a.resentArrived.seenAt.Add(a.peerDelay + delayNoise)
 	for n := s.nextOpen(s.oldest); n != s.next; n = s.nextOpen(n + 1) {
 		p := s.segment(s.at(n))

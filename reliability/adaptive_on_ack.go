@@ -14,8 +14,9 @@ func (a *adaptive) processAck(s *Sender, now mono.Time, ack seq.Num, sack *Sack,
 	done []Token,
 ) []Token {
 	before := len(done)
-	// A window with only a few unused packets counts as full, because a few packets may be reserved
-	// for small messages. A window that is not full because of pacing does not count as full.
+	// A congestion window with only a few unused packets counts as full, because a few packets
+	// may be reserved for small messages. A congestion window that is not full because of pacing
+	// does not count as full.
 	if a.onTheWay(s) >= a.cong.window-min(8, a.cong.window/16) || s.blocked && a.pacer.short(s.next) {
 		a.cong.limited = true
 	}
@@ -61,7 +62,7 @@ func (a *adaptive) processAck(s *Sender, now mono.Time, ack seq.Num, sack *Sack,
 		}
 		a.cong.grow(n, s.window)
 		a.resendBudget = min(a.resendBudget+n, budgetFirst+budgetUnits*s.next.Sub(s.oldest))
-		// While the window is closed, the end of a round trip is determined by time.
+		// While the congestion window is closed, the end of a round trip is determined by time.
 		if !a.newest.Before(a.roundEnd) || a.gaps && now.Sub(a.roundAt) > a.paths[a.lastMeasured].wait() {
 			took := now.Sub(a.roundAt)
 			a.roundEnd, a.roundAt = s.next, now
@@ -99,11 +100,11 @@ func (a *adaptive) heardAgain(s *Sender, now mono.Time) {
 	}
 }
 
-// measure takes a round-trip sample from the packet that arrived last, if this ACK is the first to
-// cover the packet and the packet was sent only once (Karn's algorithm). An ACK without a selective
-// part gives no sample if it covers a retransmitted packet, because the ACK does not tell which
-// packet caused it. An ACK without a selective part gives no sample for a packet with FlagLater,
-// because the peer may have delayed the ACK by an unknown time.
+// measure takes a round-trip sample from the packet that arrived last, if this ACK is the first
+// to cover the packet and the packet was sent only once (Karn's algorithm). An ACK without a
+// selective part gives no sample if it covers a retransmitted packet, because the ACK does not
+// tell which packet caused it. An ACK without a selective part gives no sample for a packet with
+// FlagLater, because the peer may have delayed the ACK by an unknown time.
 func (a *adaptive) measure(s *Sender, now mono.Time, ack seq.Num, sack *Sack) {
 	n, delay := ack, time.Duration(0)
 	if sack != nil {
@@ -145,13 +146,12 @@ func resentUpTo(s *Sender, ack seq.Num) bool {
 	return false
 }
 
-// onWords frees the packets that arrived after the first gap.
+// onWords frees the packets that a selective ACK reports as arrived after the first gap.
 func (a *adaptive) onWords(s *Sender, now mono.Time, ack seq.Num, words []uint64,
 	done []Token,
 ) []Token {
 	first := ack + sackAhead
 	for _, word := range words {
-		// In a large window, most bits of the selective ACK repeat earlier ACKs.
 		for word &^= s.earlyFrom(first); word != 0; word &= word - 1 {
 			n := first + seq.Num(bits.TrailingZeros64(word))
 			i := uint32(n) & uint32(len(s.ring)-1)
@@ -172,8 +172,8 @@ func (a *adaptive) onWords(s *Sender, now mono.Time, ack seq.Num, words []uint64
 }
 
 // onDuplicates computes the number of spurious retransmissions from the number of duplicates that
-// the peer has received. A duplicate that the network made counts as spurious if it arrives while
-// there are retransmissions.
+// the peer has received. A duplicate that the network has made is also counted as a spurious
+// retransmission, if it arrives while there are retransmissions.
 func (a *adaptive) onDuplicates(copies uint32) {
 	d := int32(copies - a.copies)
 	if d <= 0 {
@@ -191,14 +191,14 @@ func (a *adaptive) onDuplicates(copies uint32) {
 	}
 }
 
-// endRound makes the decisions that are due once in a round trip.
+// endRound makes the congestion control decisions that are due once in a round trip.
 func (a *adaptive) endRound(s *Sender, took time.Duration) {
 	p := &a.paths[a.lastMeasured]
 	a.cong.calm = a.cong.calm.Max(s.oldest)
 	before := a.cong.window
 	a.cong.endRound(a.shared.rules, p, int32(s.window), took)
-	// The delay of packets sent before the window was reduced is no evidence against the reduced
-	// window.
+	// The delay of packets sent before the congestion window was reduced is no evidence against
+	// the reduced window.
 	if a.cong.window < before {
 		a.cong.calm, a.cong.above = s.next, 0
 	}
@@ -236,9 +236,9 @@ func (a *adaptive) onSack(s *Sender, now mono.Time, upTo seq.Num, sack *Sack,
 	return done, AckIdle
 }
 
-// onPlainAck processes an ACK without a selective part. If the peer does not send selective ACKs, a
-// repeated ACK signals a gap, as in the usnic profile. A repeated ACK says nothing about packets
-// sent less than a round trip ago.
+// onPlainAck processes an ACK without a selective part. If the peer does not send selective ACKs,
+// a repeated ACK signals a gap, as in the usnic profile. A repeated ACK says nothing about
+// packets sent less than a round trip ago.
 func (a *adaptive) onPlainAck(s *Sender, now mono.Time, upTo seq.Num, quiet bool,
 	done []Token,
 ) ([]Token, AckVerdict) {

@@ -28,10 +28,10 @@ const (
 	paceSpare   = 9  // packets that may stay unused, reserved for small messages
 )
 
-// refill computes how many packets may be sent now, starting with number next. The pacer permits
-// one packet for each elapsed interval every, up to burst packets. If nothing was in flight, the
-// pacer permits burst packets at once. refill returns true if the timer must expire at the instant
-// due to permit more packets.
+// refill computes how many packets may be sent now, where next is the number of the first of
+// them. The pacer permits one packet for each elapsed interval every, up to burst packets. If no
+// packet was in flight, the pacer permits burst packets at once. refill returns true if the
+// pacer's timer must expire at the instant due to permit more packets.
 func (p *pacer) refill(now mono.Time, next seq.Num, idle bool, every, burst time.Duration) bool {
 	if !p.on || idle {
 		p.on, p.began = true, now.Add(-burst*every)
@@ -46,7 +46,7 @@ func (p *pacer) refill(now mono.Time, next seq.Num, idle bool, every, burst time
 	return have < burst
 }
 
-// room is the number of packets, starting with number next, that the pacer permits now.
+// room returns the number of packets, starting with number next, that the pacer permits now.
 func (p *pacer) room(next seq.Num) int32 {
 	if !p.on {
 		return WindowMax

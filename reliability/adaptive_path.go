@@ -7,8 +7,8 @@ import (
 	"gobtl/internal/seq"
 )
 
-// path is a sender's estimate of the round trip to its peer (RFC 6298, RFC 9002 section 5). Samples
-// exclude the ACK delay that the peer reports.
+// path is a sender's estimate of the round trip to its peer (RFC 6298, RFC 9002 section 5). The
+// round-trip samples of a path exclude the ACK delay that the peer reports.
 type path struct {
 	srtt, rttvar time.Duration // smoothed round trip, its mean deviation; 0: no sample yet
 	base         time.Duration // least round trip of the last one or two baseSpans
@@ -21,8 +21,7 @@ type path struct {
 	sampledAt    mono.Time // when a round trip was measured last
 }
 
-// baseSpan is the shortest time for which the lowest round trip is remembered. The lowest round
-// trip expires because routes change.
+// baseSpan is the shortest time for which the lowest measured round trip is remembered.
 const baseSpan = 10 * time.Second
 
 // sample processes a round-trip sample.
@@ -42,25 +41,26 @@ func (p *path) sample(now mono.Time, rtt time.Duration) {
 	p.srtt += (rtt - p.srtt) / 8
 }
 
-// stale reports whether there was no round-trip sample for so long that the estimate is outdated.
-// There are no samples while all packets are retransmissions.
+// stale reports whether the latest round-trip sample is so old that the estimate of the round
+// trip is outdated.
 func (p *path) stale(now mono.Time) bool {
 	return p.srtt != 0 && now.Sub(p.sampledAt) > staleWaits*p.wait()
 }
 
-// staleWaits is the age at which the estimate is outdated, in units of path.wait.
+// staleWaits is the age at which the estimate of the round trip is outdated, in units of
+// path.wait.
 const staleWaits = 16
 
-// wait is the time after which a missing ACK counts as late.
+// wait returns the time after which a missing ACK counts as late.
 func (p *path) wait() time.Duration { return p.srtt + max(4*p.rttvar, p.srtt/2) }
 
-// probe is the time without an ACK after which the first probe is sent. The time to the first probe
-// is short because a probe costs only one packet.
+// probe returns the time without an ACK after which the first probe (a retransmission of the
+// oldest packet) is sent.
 func (p *path) probe() time.Duration { return p.srtt + min(max(4*p.rttvar, p.srtt/2), p.srtt) }
 
 // vary updates the jitter of the path from the round trip of packet n, which was sent at the time
 // sentAt. If packets sent after packet n arrived before it, the extra delay of packet n is jitter
-// and no queueing delay. A packet that was not overtaken changes the estimate only if other packets
+// and no queueing delay. A packet that was not overtaken changes the jitter only if other packets
 // were sent shortly before it.
 func (p *path) vary(n seq.Num, sentAt mono.Time, rtt time.Duration) {
 	if p.latestRTT != 0 && n.Before(p.latest) {

@@ -45,7 +45,6 @@ func (shared *adaptiveShared) stopIdle() { shared.stops = true }
 
 func (shared *adaptiveShared) counts() Counts { return shared.counted }
 
-// checkTimers has nothing to check, because the method check covers the timer of each Sender.
 func (shared *adaptiveShared) checkTimers() error { return nil }
 
 func (shared *adaptiveShared) expire(now mono.Time) *Sender {

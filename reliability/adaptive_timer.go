@@ -6,12 +6,11 @@ import (
 	"gobtl/internal/mono"
 )
 
-// posted records the send time of a packet, and starts the retransmission timer. A running timer is
-// not changed, because a further packet only delays the time-out.
+// posted records the send time of a packet, and starts the retransmission timer. A running
+// retransmission timer is not changed, because a further packet only delays the time-out.
 //
-// After a pause, the peer's process may sleep when the packet arrives, and again before it
-// acknowledges the packet. Two wake-ups of a process take longer than a round trip in the network.
-// The first probe after a pause therefore has the same time-out as later probes.
+// The first probe after a pause has the same time-out as later probes, because the peer's process
+// may have to wake up both to receive and to acknowledge the packet.
 func (a *adaptive) posted(s *Sender, now mono.Time, c Channel, limit time.Duration) {
 	a.sentAt[c] = now
 	if a.timer != 0 && a.progressAt != longAgo && !a.refused.some() && limit == a.waitMax &&
@@ -37,9 +36,9 @@ func (a *adaptive) reposted(s *Sender, now mono.Time, t Token, limit time.Durati
 	a.run(s, now)
 }
 
-// Leaves records that a posted packet is sent only now, after it waited for the next progress call
-// of its owner. The packet's round trip and its time-out start now. Leaves does not change
-// retransmitted packets.
+// Leaves records that a posted packet is sent only now, after it has waited for the next progress
+// call of the packet's owner. The packet's round trip and time-out start at the time now. Leaves
+// does not change retransmitted packets.
 func (s *Sender) Leaves(now mono.Time, t Token) {
 	a, p := s.policy.adaptive, s.segment(t)
 	if a != nil && p.state == Posted && p.resends == 0 {
@@ -68,10 +67,10 @@ func (a *adaptive) run(s *Sender, now mono.Time) {
 	}
 }
 
-// due is the time of the next time-out. The first time-out counts from the latest sent packet,
-// because the ACK of that packet covers all packets in flight. The first time-out comes, at the
-// latest, four times the field wait after the latest new ACK. Each later time-out counts from the
-// previous time-out.
+// due returns the time of the next retransmission time-out. The first time-out counts from the
+// latest sent packet, because the ACK of that packet covers all packets in flight. The first
+// time-out occurs at most four times the field wait after the latest new ACK. Each later time-out
+// counts from the previous time-out.
 func (a *adaptive) due(s *Sender) mono.Time {
 	at := a.dueAfterProgress()
 	if s.oldest == s.next {
@@ -80,8 +79,6 @@ func (a *adaptive) due(s *Sender) mono.Time {
 	if a.restsRefused(s) {
 		return mono.Never
 	}
-	// The time-out must leave enough time for the ACK of the latest copy of the oldest packet. If
-	// the oldest packet is queued for retransmission, the retransmission restarts the timer.
 	p := s.segment(s.at(s.oldest))
 	at = max(at, p.postedAt.Add(max(min(a.wait[p.channel], a.waitMax), 0)))
 	if s.patient {
@@ -91,7 +88,6 @@ func (a *adaptive) due(s *Sender) mono.Time {
 }
 
 func (a *adaptive) dueAfterProgress() mono.Time {
-	// While ACKs of new packets arrive, the ACK of an old packet may also arrive.
 	at := a.ackedAt.Add(a.paths[a.lastMeasured].srtt/2 + a.peerDelay)
 	longest := max(a.wait[Command], a.wait[Data])
 	if a.backoff > 0 {
@@ -104,8 +100,7 @@ func (a *adaptive) dueAfterProgress() mono.Time {
 	return min(at, last)
 }
 
-// setWait computes the time to wait for an ACK on each channel. A channel without round-trip
-// samples may be much slower than the other channel.
+// setWait computes the time to wait for an ACK on each channel.
 func (a *adaptive) setWait() {
 	rules := a.shared.rules
 	probeLeast := rules.ProbeTimeoutMin
@@ -127,7 +122,6 @@ func (a *adaptive) setWait() {
 		default:
 			wait = max(times*p.wait()+a.peerDelay, rules.ResendTimeoutMin)
 		}
-		// ResendTimeoutMax is shifted to the right, because a left shift of wait might overflow.
 		if wait > rules.ResendTimeoutMax>>a.backoff {
 			wait = rules.ResendTimeoutMax
 		} else {
@@ -137,7 +131,7 @@ func (a *adaptive) setWait() {
 	}
 }
 
-// wake makes the timer expire at the instant at, or earlier.
+// wake makes the retransmission timer expire at the instant at, or earlier.
 func (a *adaptive) wake(s *Sender, now, at mono.Time) {
 	if a.timer != 0 {
 		if a.timerAt <= at {
@@ -147,14 +141,12 @@ func (a *adaptive) wake(s *Sender, now, at mono.Time) {
 	}
 	room, err := a.shared.timers.Checkin(now, at.Sub(now), s)
 	if err != nil {
-		// The hotel of timers has as many rooms as there are peers, and each peer uses one timer.
 		panic("reliability: no room for a peer's timer: " + err.Error())
 	}
 	a.timer, a.timerAt = room, at
 }
 
-// timeout retransmits the oldest packet that the peer has not refused. A packet that is queued for
-// retransmission stays queued.
+// timeout retransmits the oldest packet in flight that the peer has not refused.
 func (a *adaptive) timeout(s *Sender, now mono.Time) {
 	cause := CauseTimeout
 	a.progressAt = now
@@ -187,8 +179,6 @@ func (a *adaptive) pace(s *Sender, now mono.Time) {
 		return
 	}
 	window := max(min(c.window, int32(s.window)), 1)
-	// The pacing rate is above one window per round trip, so that the congestion window remains the
-	// limit.
 	every := (path.srtt + a.ackLag) * 4 / time.Duration(5*window)
 	if c.slow {
 		every = (path.srtt + a.ackLag) / time.Duration(2*window)

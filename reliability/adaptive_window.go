@@ -11,28 +11,31 @@ import (
 // congestion is the congestion control of one peer, which limits the packets in flight. The
 // congestion window changes at most once per round trip.
 //
-// The first congestion signal is delay. The window is reduced if several consecutive round trips
-// exceed the target delay for more than half of the lowest round trip. After a reduction, the delay
-// of packets sent before the reduction is ignored. In other round trips the window grows. The rule
-// for the measured delay is the standing queue of Copa (Arun and Balakrishnan, NSDI 2018), with the
-// step sizes of Swift (Kumar et al., SIGCOMM 2020). All senders that share a queue reduce their
-// windows by the same factor, to somewhat below the path's capacity, and increase them by the same
-// step. The windows of these senders thus converge. After a reduction the sender paces its packets,
-// because the first packets of a burst would measure no queue. Per-packet jitter (path.vary) is not
-// caused by a queue, and is added to the target delay.
+// The first congestion signal is delay. The congestion window is reduced if several consecutive
+// round trips exceed the target delay for more than half of the lowest round trip. After a
+// reduction of the congestion window, the delay of packets sent before the reduction is ignored.
+// In round trips without a congestion signal the window grows. The rule for the measured delay is
+// the standing queue of Copa (Arun and Balakrishnan, NSDI 2018), with the step sizes of Swift
+// (Kumar et al., SIGCOMM 2020). All senders that share a queue reduce their congestion windows by
+// the same factor, to somewhat below the path's capacity, and increase them by the same step. The
+// windows of all senders that share a queue thus converge. After a reduction of the congestion
+// window the sender paces its packets, because the first packets of a burst would measure no
+// queue. Per-packet jitter (path.vary) is not caused by a queue, and is added to the target
+// delay.
 //
-// From time to time a sender whose window has been full divides its window for a moment, which is
-// called a dip. A dip drains the queue and measures the delay of the path with an empty queue, like
-// the round-trip probes of BBR (Cardwell et al., ACM Queue 2016). A sender that measures a new
-// lowest round trip restarts the interval before its next dip. The senders that share a queue
-// thereby dip at the same time, and the queue empties.
+// Now and then a sender whose congestion window was full divides its window for two round trips,
+// which is called a dip. A dip (a short reduction of the window) drains the queue and measures
+// the delay of the path with an empty queue, like the round-trip probes of BBR (Cardwell et al.,
+// ACM Queue 2016). A sender that measures a new lowest round trip restarts the interval before
+// its next dip (short reduction of the window). The senders that share a queue thus reduce their
+// windows at the same time, and the queue empties.
 //
 // The second congestion signal is loss. While the delay shows a queue, loss also reduces the
-// window, but never below the path's capacity. Without a queue, more loss than usual on this path
-// first turns on pacing (see pacer). If pacing does not lower the loss, the window is reduced by
-// somewhat more than the lost packets. The usual loss of the path is measured after each reduction
-// of the window for loss. If the loss is lower after a reduction of the window than before it, the
-// window was too large.
+// congestion window, but never below the path's capacity. Without a queue, a loss above the usual
+// loss of the path first turns on pacing (see pacer). If pacing does not lower the loss, the
+// congestion window is reduced by somewhat more than the lost packets. The usual loss of the path
+// is measured after each reduction of the congestion window for loss. If the loss is lower after
+// a reduction of the congestion window than before it, the window was too large.
 type congestion struct {
 	window   int32         // packets that may be in flight
 	unhalved int32         // the window before a dip; 0: no dip
@@ -59,8 +62,8 @@ type congestion struct {
 	low    [2]time.Duration
 	lowFor uint8 // elapsed rounds of the present lowRounds
 	skip   uint8 // rounds with losses caused by the previous window
-	// pressed counts round trips above the target delay with a tiny window. While another sender
-	// fills the queue, pressed counts all round trips.
+	// pressed counts round trips above the target delay with a tiny congestion window. While
+	// another sender fills the queue, pressed counts all round trips.
 	pressed  uint16
 	acked    int32         // packets delivered in this round
 	lost     int32         // packets found lost in this round
@@ -81,8 +84,7 @@ type congestion struct {
 }
 
 const (
-	// delayNoise is a delay that batching and the peer's scheduler add, and that is no sign of a
-	// queue.
+	// delayNoise is the delay that batching and the peer's scheduler cause without a queue.
 	delayNoise = 250 * time.Microsecond
 
 	shareUnits  = 1 << 12
@@ -124,8 +126,8 @@ func (c *congestion) target(base, jitter time.Duration, rules *Rules) time.Durat
 	return max(rules.TargetDelay+c.wobble.room(rules), base+base/4+delayNoise+jitter)
 }
 
-// grow counts delivered packets. In slow start, grow also increases the window by the delivered
-// packets, up to most.
+// grow counts delivered packets. In slow start, grow also increases the congestion window by the
+// delivered packets, up to most.
 func (c *congestion) grow(packets int32, most uint32) {
 	c.acked += packets
 	if c.slow && c.limited && !c.flooded() {
@@ -133,12 +135,14 @@ func (c *congestion) grow(packets int32, most uint32) {
 	}
 }
 
-// flooded reports whether slow start has lost so many packets that the window must be too large.
+// flooded reports whether slow start has lost so many packets that the congestion window must be
+// too large.
 func (c *congestion) flooded() bool { return c.skip == 0 && c.lost > floodLeast+c.acked/8 }
 
-// leaveSlow ends slow start if many of the packets in flight at the beginning of the round trip are
-// lost or missing. The argument took of leaveSlow is the duration of the round trip that has just
-// ended. At the end of slow start, the window becomes the estimated capacity of the path.
+// leaveSlow ends slow start if many of the packets that were in flight at the beginning of the
+// round trip are lost or missing. The argument took of leaveSlow is the duration of the round
+// trip that has just ended. At the end of slow start, the congestion window becomes the estimated
+// capacity of the path.
 func (c *congestion) leaveSlow(took time.Duration) bool {
 	if !c.slow || !c.flooded() && (c.flight < 2*floodLeast || c.acked+c.lost > c.flight*3/4) {
 		return false
@@ -146,7 +150,6 @@ func (c *congestion) leaveSlow(took time.Duration) bool {
 	if took > 4*max(c.least, c.base) {
 		c.least = took // the path has stood still during the round
 	}
-	// The quotient of base and least excludes the delivered packets that were in the queue.
 	holds := int64(c.acked) * int64(c.base) / int64(max(c.least, c.base, 1))
 	c.blame(c.lost)
 	c.shrink(max(int32(holds)*7/8, c.window/4))
@@ -155,7 +158,8 @@ func (c *congestion) leaveSlow(took time.Duration) bool {
 	return true
 }
 
-// endRound makes the decision at the end of a round trip of the duration took.
+// endRound makes the decision of the congestion control at the end of a round trip of the
+// duration took.
 func (c *congestion) endRound(rules *Rules, p *path, most int32, took time.Duration) {
 	if c.skip > 0 {
 		c.skip--
@@ -206,22 +210,24 @@ func (c *congestion) endRound(rules *Rules, p *path, most int32, took time.Durat
 	c.acked, c.lost, c.least, c.limited = 0, 0, 0, false
 }
 
-// hasten advances the next dip after a reduction for unusual loss, because many senders may share
-// the queue. An overflow of the queue by slow start is no evidence of many senders. If recent dips
-// found no lower round trip, the next dip is not advanced, because each dip costs bandwidth.
+// hasten advances the next dip (short reduction of the congestion window) after a reduction for
+// unusual loss, because many senders may share the queue. An overflow of the queue by slow start
+// is no evidence that many senders share the queue. If recent dips (short reductions of the
+// window) found no lower round trip, the next dip is not advanced, because each dip costs
+// bandwidth.
 func (c *congestion) hasten(slow bool) {
 	if c.easy == 0 && !slow && c.share >= shareMost && c.vain < vainMost {
 		c.dipAfter = dipLeast
 	}
 }
 
-// step is the increase of the window per round trip, in packets. The increase of the window depends
-// on the round trip of the path and on the square root of the window, which lets small windows grow
-// faster. Some round trips after the latest reduction, step returns a larger increase, because the
-// path may have much more capacity than before. Below the window size at which the window was
-// reduced before, step returns a larger increase. On a path too short to show a queue by delay,
-// step returns a smaller increase near the window size that last caused heavy loss. The step is
-// also smaller after unusual loss.
+// step returns the increase of the congestion window per round trip, in packets. The increase of
+// the congestion window depends on the round trip of the path and on the square root of the
+// window, which lets small windows grow faster. Some round trips after the latest reduction of
+// the window, step returns a larger increase, because the path may have much more capacity than
+// before. Below the window size of an earlier reduction, step returns a larger increase. On a
+// path too short to show a queue by delay, step returns a smaller increase near the window size
+// that last caused heavy loss. After unusual loss, step returns a smaller increase.
 func (c *congestion) step() int32 {
 	most := 1 + int32(min(c.base/stepPer, 64))
 	most = max(most, 1<<(bits.Len32(uint32(c.window))/2)) // its square root
@@ -270,7 +276,8 @@ func (c *congestion) press(goal time.Duration) {
 	}
 }
 
-// drain reduces the window to the path's capacity with an empty queue, but not below least.
+// drain reduces the congestion window to the path's capacity with an empty queue, but not below
+// least.
 func (c *congestion) drain(least int32) {
 	c.shrink(max(int32(int64(c.window)*int64(c.base+delayNoise)/int64(c.least)), least))
 	c.peak = c.window // as much as the path holds
@@ -284,10 +291,10 @@ func (c *congestion) shrink(window int32) {
 	c.window, c.slow, c.easy = min(window, c.window), false, 0
 }
 
-// judge reduces the window if the loss is above the usual loss, and checks whether the loss falls.
-// If the loss falls with the smaller window, judge reduces the window further while the loss falls.
-// If the loss does not fall with the smaller window, the path itself loses the packets, and judge
-// restores the window.
+// judge reduces the congestion window if the loss is above the usual loss of the path, and checks
+// whether the loss falls. If the loss falls with the smaller congestion window, judge reduces the
+// window further while the loss falls. If the loss does not fall with the smaller congestion
+// window, the path itself loses the packets, and judge restores the window.
 func (c *congestion) judge() bool {
 	total := c.counted[0] + c.counted[1]
 	expected := int32(int64(total) * int64(c.usual) / shareUnits)
@@ -337,8 +344,8 @@ func (c *congestion) judge() bool {
 	return true
 }
 
-// held is the estimate of the path's capacity in this round trip, from the measured delay. The
-// result of held is at most seven ninths of the window.
+// held returns the estimate of the path's capacity in this round trip, computed from the measured
+// delay. The result of held is at most seven ninths of the congestion window.
 func (c *congestion) held() int32 {
 	if c.base < delayNoise || c.least <= c.base {
 		return 0
@@ -347,8 +354,8 @@ func (c *congestion) held() int32 {
 	return min(int32(int64(underWay)*int64(c.base)/int64(c.least)), c.window*7/9)
 }
 
-// restart resets the window after several time-outs without an ACK, because the estimates of the
-// path are outdated.
+// restart resets the congestion window after several time-outs without an ACK, because the
+// estimates of the path are outdated.
 func (c *congestion) restart(rules *Rules) {
 	c.window, c.unhalved, c.slow = min(c.window, int32(rules.InitialWindow)), 0, true
 	c.skip, c.flight, c.above, c.counted, c.testing = skipRounds, 0, 0, [2]int32{}, false

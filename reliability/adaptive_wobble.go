@@ -2,15 +2,14 @@ package reliability
 
 import "time"
 
-// wobble counts the rounds in which the least round trip has turned around by much: after a rise
-// the least round trip has fallen again, or has risen again after a fall. A queue that fills or
-// drains moves the least round trips of several rounds in one direction, whoever fills the queue.
-// A program on the path that runs only now and then, such as a tunnel in user space, moves the
-// least round trip up and down from round to round.
+// wobble counts the rounds with a turn, in which the least round trip falls by much after a rise,
+// or rises by much after a fall. A queue that fills or drains moves the least round trips of
+// several rounds in one direction. A program on the path that runs only now and then, such as a
+// tunnel in user space, moves the least round trip up and down from round to round.
 //
-// A filter that takes the least of the latest samples as the present delay, as in LEDBAT (RFC 6817,
-// section 4.2) or in Copa, does not remove such a wait, because all packets of a round wait for the
-// same program.
+// A filter that takes the least of the latest samples as the present delay, as in LEDBAT (RFC
+// 6817, section 4.2) or in Copa, does not remove the wait for such a program, because all packets
+// of a round wait for it.
 type wobble struct {
 	latest time.Duration // the least round trip of the latest round; 0: unknown
 	change time.Duration // from the round before the latest round to the latest round
@@ -20,15 +19,17 @@ type wobble struct {
 const (
 	wobbleTurn   = 150 * time.Microsecond // both changes of a turn are above wobbleTurn
 	wobbleRounds = 64                     // rounds over which the share is smoothed
-	// Senders that share a queue turn in one of 20 rounds, and independent waits in up to two of
-	// three. The share is nothing up to wobbleLeast, and everything from twice wobbleLeast on.
+	// With a shared queue one of 20 rounds has a turn of the least round trip, and with
+	// independent waits up to two of three rounds. A share of rounds with turns up to wobbleLeast
+	// has no effect, and a share from twice wobbleLeast on has the full effect.
 	wobbleLeast = shareUnits / 8
 	wobbleMost  = 4 // target delays
 )
 
-// round takes the least round trip of a round, or 0. The argument packet of round is the time that
-// the path takes for a packet, and changes of two packets are no turn. If steady is false, the
-// round trip falls because the window has become smaller.
+// round processes the least round trip of a round, where 0 means unknown. The argument packet of
+// round is the time that the path takes for a packet, and a change by less than two packets is no
+// turn. The argument steady of round is false if the round trip falls because the congestion
+// window has become smaller.
 func (w *wobble) round(least, packet time.Duration, steady bool) {
 	if least == 0 || !steady {
 		w.latest, w.change = 0, 0
@@ -47,7 +48,8 @@ func (w *wobble) round(least, packet time.Duration, steady bool) {
 	w.share += (turn - w.share) / wobbleRounds
 }
 
-// room is the delay that may be wobble, and need not be a queue.
+// room returns the part of the delay that may be caused by a program that runs only now and then,
+// and not by a queue.
 func (w *wobble) room(rules *Rules) time.Duration {
 	part := min(max(w.share-wobbleLeast, 0), wobbleLeast)
 	return wobbleMost * rules.TargetDelay * time.Duration(part) / wobbleLeast

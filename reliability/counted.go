@@ -6,9 +6,10 @@ import (
 )
 
 // Over a network without loss and reordering, both ends of a connection only count packets. To
-// count packets, a Sender uses Count and Confirm, and a Receiver uses Expected and Count. The
-// methods for windows, segments and timers are not used in this mode, and credits work as usual. On
-// the wire, the number zero means "no number", and therefore the count skips zero.
+// count packets instead of using windows, a Sender uses Count and Confirm, and a Receiver uses
+// Expected and Count. The methods for windows, segments and timers are not used on a network
+// without loss, and credits are used as on other networks. On the wire, the packet count zero
+// means "no number", and therefore the count skips zero.
 
 func skipZero(n seq.Num) seq.Num {
 	if n == 0 {
@@ -17,8 +18,8 @@ func skipZero(n seq.Num) seq.Num {
 	return n
 }
 
-// Count returns the number of the next packet. A packet that requests an ACK of the other packets
-// may exceed the credits.
+// Count returns the number of the next packet, and counts the packet. A packet that requests an
+// ACK of the other packets may exceed the credits.
 func (s *Sender) Count() seq.Num {
 	n := skipZero(s.next)
 	s.next = n + 1
@@ -31,8 +32,9 @@ func (s *Sender) Unbind() {
 	s.updateSendLimit()
 }
 
-// Confirm processes an ACK of all packets up to ack, and the new credits. Confirm reports whether
-// the ACK acknowledges packets that were in flight. The argument ack of Confirm must be Plausible.
+// Confirm processes an ACK of all packets up to ack, and the new credits in the ACK. Confirm
+// reports whether the ACK acknowledges packets that were in flight. The argument ack of Confirm
+// must be Plausible.
 func (s *Sender) Confirm(now mono.Time, ack seq.Num, credit uint16) bool {
 	if ack.Add(1).Before(s.oldest) {
 		return false

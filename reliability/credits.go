@@ -10,25 +10,26 @@ import (
 // Credits shares a module's receive capacity (posted receives or the socket buffer) among its
 // peers. The credits of all peers together do not exceed the receive capacity.
 //
-// The credits granted to a peer are bounded by the credits that the peer has earned by use, by an
+// The credits granted to a peer are limited by the credits that the peer has earned by use, by an
 // equal share among the active peers, and by the free credits. A peer gets more than its equal
 // share only if every other peer has its share and an eighth of the capacity stays free. The free
-// eighth of the capacity is for peers that become active later. A peer that has earned nothing yet
-// is granted at most a quarter of the free credits, and less if there are many peers. If an equal
-// share shrinks because another peer joined, granted credits are not revoked. The limit of a peer
-// above its share stays fixed until the peer has used up the difference. If no credits are free, a
-// peer is granted single packets, and therefore never waits for ever.
+// eighth of the receive capacity is for peers that become active later. A peer that has earned no
+// credits is granted at most a quarter of the free credits, and less if there are many peers. If
+// an equal share shrinks because another peer joined, granted credits are not revoked. The credit
+// limit of a peer above its equal share stays fixed until the peer has used up the difference. If
+// no credits are free, a peer is granted single packets, so that no peer waits for ever.
 //
-// Credits expire some time after the latest increase of the peer's limit. After the expiry, the
-// pool counts only a few credits for the peer. The peer gives up its expired credits before the
-// pool stops counting them (Sender.Rest). Idle, slow and dead peers thereby return their credits
-// without any message. A peer that becomes active again keeps its earned credits.
+// Credits expire some time after the latest increase of the peer's credit limit. After its
+// credits have expired, the pool counts only a few credits for the peer. The peer gives up its
+// expired credits before the pool stops counting them (Sender.Rest). Idle, slow and dead peers
+// thereby return their credits without any message. A peer that becomes active again keeps its
+// earned credits.
 //
 //	granted --raised--> end of the list ... front --creditLapse later--> lapsed --Grant--> granted
 //
-// The pool counts slots of the receive buffer. A slot (place) has room for one full packet. A
-// packet takes less than a slot if the packet is small (small.go), or if the path is long and most
-// of the granted packets are in transit (stretch.go).
+// The pool counts slots of the receive buffer. A slot of the receive buffer has room for one full
+// packet. A packet is counted as less than a slot if the packet is small (small.go), or if the
+// path is long and most of the granted packets are in transit (stretch.go).
 type Credits struct {
 	capacity      int
 	granted       int // places
@@ -44,23 +45,21 @@ type Credits struct {
 }
 
 const (
-	// creditLease is how long a sender with nothing in flight may keep more than its resting
-	// credits after its limit was last raised. creditLease is longer than the pauses of an active
-	// sender, and is as long as other peers can wait for credits.
+	// creditLease is how long a sender with no packet in flight may keep more than its resting
+	// credits after its credit limit was last raised. creditLease is longer than the pauses of an
+	// active sender, and is as long as other peers can wait for credits.
 	creditLease = 10 * time.Millisecond
-	// creditLapse is the time after which credits expire at the receiver. After creditLapse, the
-	// ACK that granted the credits has arrived at the sender, and the packets sent with the credits
-	// have arrived at the receiver.
+	// creditLapse is the time after which credits expire at the receiver.
 	creditLapse = 2 * creditLease
 	// creditPeriod is the time in which a peer must use a quarter of its earned credits. A peer
 	// that does not use a quarter of its earned credits in creditPeriod loses half of them.
 	creditPeriod = 200 * time.Millisecond
-	// spareShare is the divisor for the part of the capacity that is never granted beyond equal
-	// shares.
+	// spareShare is the divisor for the part of the receive capacity that is never granted beyond
+	// equal shares.
 	spareShare = 8
-	// lapsedShare is the divisor for the part of the capacity that the peers with expired credits
-	// hold together. In addition to the capacity divided by lapsedShare, each peer with expired
-	// credits may hold one packet.
+	// lapsedShare is the divisor for the part of the receive capacity that the peers with expired
+	// credits hold together. In addition to the receive capacity divided by lapsedShare, each
+	// peer with expired credits may hold one packet.
 	lapsedShare = 32
 )
 
@@ -180,7 +179,8 @@ func (c *Credits) unbook(r *Receiver) {
 	r.charged, r.booked, r.short = 0, 0, false
 }
 
-// raised moves a peer whose limit has just been raised to the end of the list.
+// raised moves a peer whose credit limit has just been raised to the end of the list of peers
+// with credits.
 func (c *Credits) raised(r *Receiver) {
 	if c.last != r {
 		c.unlist(r)
@@ -212,7 +212,8 @@ func (c *Credits) unlist(r *Receiver) {
 	r.listed, r.earlier, r.later = false, nil, nil
 }
 
-// lapse revokes the credits of peers whose limits were last raised at least creditLapse ago.
+// lapse revokes the credits of peers whose credit limits were last raised at least creditLapse
+// ago.
 func (c *Credits) lapse() {
 	for r := c.first; r != nil && c.now.Sub(r.raisedAt) >= creditLapse; r = c.first {
 		c.unlist(r)
@@ -226,9 +227,8 @@ func (c *Credits) lapse() {
 	}
 }
 
-// restingCredits is the number of credits that an idle peer keeps of n credits. An idle peer keeps
-// its initial credits. If n is less than the initial credits, an idle peer keeps half of n, but at
-// least two.
+// restingCredits returns how many of n credits an idle peer keeps. An idle peer keeps its initial
+// credits. If n is less than the initial credits, an idle peer keeps half of n, but at least two.
 func restingCredits(n uint32) uint32 {
 	if n >= earnedFirst {
 		return earnedFirst

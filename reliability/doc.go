@@ -1,8 +1,8 @@
 // Package reliability keeps track of the datagrams of one module. The package records which
 // datagrams are in flight, which have arrived, which must be acknowledged and which must be
-// retransmitted. The package handles sequence numbers and Tokens, and the caller keeps the bytes
-// and the sockets. The package reads no clock and starts no goroutine. The caller passes the
-// current time as an argument, and gets deadlines as results.
+// retransmitted. The package manages sequence numbers and Tokens, and the caller manages the
+// bytes and the sockets. The package reads no clock and starts no goroutine. The caller passes
+// the current time as an argument, and gets deadlines as results.
 //
 //	Sender     one per peer, with the send window, the credit limit and cumulative ACKs
 //	Receiver   one per peer, with the receive window, duplicates, pending ACKs and granted credits
@@ -20,7 +20,7 @@
 //	 +-- Sender.OnAck, OnSack, Abort -----+                                         |
 //	 +-- Sender.OnAck, OnSack, Abort -----------------------------------------------+
 //
-// The caller's own segments are also Free.
+// The segments that the caller owns are in the state Free.
 //
 // # Profiles
 //
@@ -36,15 +36,16 @@
 //	in flight      window and credits                  a congestion window and a pace, too
 //
 // The profile usnic keeps the rules and the documented times of Open MPI's usnic BTL
-// (opal/mca/btl/usnic, btl_usnic_ack.c and btl_usnic_recv.h). Four rules differ where usnic is
-// known to fail. Sequence numbers have 32 bits, repeated time-outs back off, and the receiver
-// grants credits. A fourth difference from usnic is that an ACK that only answers a duplicate
-// packet starts no retransmission.
+// (opal/mca/btl/usnic, btl_usnic_ack.c and btl_usnic_recv.h). The differences from usnic are
+// sequence numbers with 32 bits, growing intervals between repeated time-outs, and credits
+// granted by the receiver. A further difference from usnic is that an ACK that only answers a
+// duplicate packet starts no retransmission.
 //
 // # Files
 //
-// Each file uses only the files above it in the list of files, with two exceptions. The file
-// sender.go calls policy.go, and a profile is registered in a later file.
+// Each file of package reliability uses only the files above it in the list of files, with two
+// exceptions. The two exceptions are that sender.go calls policy.go, and that a profile is
+// registered in a later file.
 //
 //	rules.go             the numbers of a profile
 //	credits.go           credits of all peers
@@ -67,6 +68,6 @@
 //	policy.go            interface of a profile to a Sender
 //	recovery.go          interface of a profile to a module
 //
-// Nothing in this package is safe for concurrent use. One goroutine owns a module and everything in
-// the module.
+// No type of this package is safe for concurrent use. One goroutine owns a module and all objects
+// of the module.
 package reliability

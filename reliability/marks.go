@@ -57,7 +57,7 @@ func (s *Sender) takeBack(n seq.Num) {
 	s.marks.aside()[word] &^= bit
 }
 
-// marked returns the two marks of a number in flight.
+// marked returns the two marks, early and aside, of a sequence number in flight.
 func (s *Sender) marked(n seq.Num) (early, aside bool) {
 	if len(s.marks) == 0 {
 		return false, false
@@ -66,8 +66,8 @@ func (s *Sender) marked(n seq.Num) (early, aside bool) {
 	return s.marks.early()[word]&bit != 0, s.marks.aside()[word]&bit != 0
 }
 
-// nextOpen returns the first number, from n on, that has neither of the two marks. If all numbers
-// have a mark, nextOpen returns s.next.
+// nextOpen returns the first sequence number, from n on, that is neither marked early nor aside.
+// If all numbers have a mark, nextOpen returns s.next.
 func (s *Sender) nextOpen(n seq.Num) seq.Num {
 	if len(s.marks) == 0 {
 		return n
@@ -87,7 +87,8 @@ func (s *Sender) nextOpen(n seq.Num) seq.Num {
 	return s.next
 }
 
-// nextAside returns the first number, from n on, with the mark aside, or s.next if there is none.
+// nextAside returns the first sequence number, from n on, with the mark aside, or s.next if there
+// is none.
 func (s *Sender) nextAside(n seq.Num) seq.Num {
 	if len(s.marks) == 0 {
 		return s.next
@@ -103,17 +104,17 @@ func (s *Sender) nextAside(n seq.Num) seq.Num {
 	return s.next
 }
 
-// from returns the position of the mark of number n. The results of from are the index of the word,
-// the bit of n in the word, and the number of marks in the word from n on.
+// from returns the position of the mark of sequence number n. The results of from are the index
+// of the word, the bit of n in the word, and the number of marks in the word from n on.
 func (s *Sender) from(n seq.Num) (word, shift, left uint32) {
 	i := uint32(n) & uint32(len(s.ring)-1)
 	shift = i & 63
 	return i >> 6, shift, min(64-shift, uint32(len(s.ring))-i)
 }
 
-// earlyFrom returns the early marks of the 64 numbers from n on as one word. An early mark means
-// that the packet arrived before an older packet. For a ring of fewer than 64 entries the result is
-// 0, and the caller must search bit by bit.
+// earlyFrom returns the early marks of the 64 sequence numbers from n on as one word. An early
+// mark means that the packet arrived before an older packet. For a ring of fewer than 64 entries
+// the result is 0, and the caller must search bit by bit.
 func (s *Sender) earlyFrom(n seq.Num) uint64 {
 	if len(s.ring) < 64 || len(s.marks) == 0 {
 		return 0

@@ -8,24 +8,23 @@ import (
 )
 
 // policy connects a Sender with its recovery profile. A policy decides when a packet in flight is
-// retransmitted, and how many packets may be in flight within the limits of window and credits. One
-// of the two pointers of a policy is set, or none if the Sender only counts packets. The type
-// policy is a struct and not an interface, which avoids indirect calls and heap allocations for
-// each packet. The methods of policy are all events that a profile handles.
+// retransmitted, and how many packets may be in flight within the limits of window and credits.
+// Only one of the two pointers of a policy is set, or none if the Sender only counts packets. The
+// methods of policy are all events that a recovery profile handles.
 type policy struct {
 	usnic    *usnic    // one for all Senders of a module
 	adaptive *adaptive // nil before the first packet: see begin
 	joined   joined
 }
 
-// joined holds the values from which begin makes a Sender's state of the profile adaptive. In other
-// profiles, field shared is nil.
+// joined holds the values from which begin makes a Sender's state of the profile adaptive. In
+// other profiles, field shared is nil.
 type joined struct {
 	shared    *adaptiveShared
 	peerDelay time.Duration
 }
 
-// some reports whether the policy has a state, so that packets may be in flight.
+// some reports whether the policy has the state of a profile, so that packets may be in flight.
 func (p *policy) some() bool { return p.usnic != nil || p.adaptive != nil }
 
 // begin makes the state of the profile adaptive, before the first packet is sent. An idle Sender
@@ -36,7 +35,7 @@ func (p *policy) begin(s *Sender) {
 	}
 }
 
-// allows is the number of packets that may be sent now, or unlimited.
+// allows returns the number of packets that the policy permits to send now, or unlimited.
 func (p *policy) allows(s *Sender) int32 {
 	switch {
 	case p.adaptive != nil:

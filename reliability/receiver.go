@@ -22,8 +22,9 @@ const (
 
 // Receiver is the receive side of one peer. A zero Receiver must be initialised by Init before use.
 type Receiver struct {
-	// The ring outOfOrder has a bit for each packet, which says that the packet has arrived out of
-	// order. The ring outOfOrder is allocated at the first gap, and grows with wider gaps.
+	// The ring outOfOrder has a bit for each packet of the window, which says that the packet has
+	// arrived out of order. The ring outOfOrder is allocated at the first gap in the sequence
+	// numbers, and grows with wider gaps.
 	outOfOrder []uint64
 
 	next     seq.Num // next to arrive in order
@@ -51,12 +52,12 @@ type Receiver struct {
 	wants    bool          // granted less than the peer has earned
 	asked    bool          // the peer waits for the ACK of everything up to askedFor
 	listed   bool          // in the pool's list, between earlier and later
-	// Selective says that the peer supports selective acknowledgements. If Selective is true, a gap
-	// is reported to the peer at once.
+	// Selective says that the peer supports selective acknowledgements. If Selective is true, a
+	// gap in the sequence numbers is reported to the peer at once.
 	Selective bool
 	askedFor  seq.Num
-	// usedLately is the number of credits used since usedAt. A peer that uses few credits loses
-	// earned credits.
+	// usedLately is the number of credits used after the time usedAt. A peer that uses few
+	// credits loses earned credits.
 	usedLately uint32
 	usedAt     mono.Time
 	path       time.Duration // round trip to the peer; 0: not known
@@ -92,8 +93,8 @@ func (r *Receiver) Check(n seq.Num) Verdict {
 	return Accept
 }
 
-// bit reports whether packet n of the window arrived out of order. At least one packet must have
-// arrived out of order when bit is called.
+// bit reports whether packet n of the receive window arrived out of order. At least one packet
+// must have arrived out of order when bit is called.
 func (r *Receiver) bit(n seq.Num) bool {
 	if uint32(n-r.next) >= r.ringBits() {
 		return false
@@ -102,14 +103,16 @@ func (r *Receiver) bit(n seq.Num) bool {
 	return r.outOfOrder[i/64]&(1<<(i%64)) != 0
 }
 
-// ringBits is the number of packets, from the next in order on, that the ring outOfOrder covers.
+// ringBits returns the number of packets, from the next packet in order on, that the ring
+// outOfOrder covers.
 func (r *Receiver) ringBits() uint32 { return 64 * uint32(len(r.outOfOrder)) }
 
 // Accept records a packet that Check found acceptable and the caller has accepted. After Accept,
 // ACKs may cover the packet. An ACK becomes due after the delay AckDelay. An ACK is due at once
 // when AckEvery packets wait for an ACK (half of AckEvery in the case of Pace), when the waiting
 // packets have used a quarter of the credits, or when the peer has used all credits. For a peer
-// with selective ACKs, an ACK is also due at once when a gap opens or closes.
+// with selective ACKs, an ACK is also due at once when a gap in the sequence numbers opens or
+// closes.
 func (r *Receiver) Accept(now mono.Time, n seq.Num, rules *Rules) {
 	r.accept(now, n, rules.AckDelay, rules)
 }
@@ -148,7 +151,7 @@ func (r *Receiver) hold(n seq.Num) {
 }
 
 // widen enlarges the ring outOfOrder for a packet at the given distance from the next packet in
-// order. The ring then covers at least a window of the usual size.
+// order. The enlarged ring covers at least a window of the usual size.
 func (r *Receiver) widen(distance uint32) {
 	ringBits := max(64, min(r.window, WindowDefault))
 	for ringBits <= distance {
@@ -164,7 +167,7 @@ func (r *Receiver) widen(distance uint32) {
 	}
 }
 
-// advance moves the start of the window past the packets that arrived out of order.
+// advance moves the start of the receive window past the packets that arrived out of order.
 func (r *Receiver) advance() {
 	for r.held > 0 && r.bit(r.next) {
 		i := uint32(r.next) & (r.ringBits() - 1)
@@ -175,8 +178,7 @@ func (r *Receiver) advance() {
 }
 
 const (
-	// answersMax limits the immediate ACKs for duplicates within answersEvery. The limit on
-	// immediate ACKs prevents amplification by an attacker that replays a packet.
+	// answersMax limits the immediate ACKs for duplicates within answersEvery.
 	answersMax   = 32
 	answersEvery = 10 * time.Millisecond
 )
@@ -188,13 +190,14 @@ func (r *Receiver) Latest(now mono.Time) (last seq.Num, ago, unread time.Duratio
 	return r.last, now.Sub(r.lastAt), r.unread, r.copies
 }
 
-// Unread sets the time for which the packet accepted last may have waited in the receive queue. The
-// waiting time of a packet starts when the caller last found its receive queue empty.
+// Unread sets the time for which the packet accepted last may have waited in the receive queue.
+// The waiting time of a packet is measured from when the caller last found its receive queue
+// empty.
 func (r *Receiver) Unread(d time.Duration) { r.unread = d }
 
-// OutOfOrder writes a bitmap of the packets that have arrived after the first gap. Bit i of
-// words[w] stands for number Next()+1+64w+i. OutOfOrder returns the number of words written, the
-// last of which is not zero. Packets that do not fit in words are left out.
+// OutOfOrder writes a bitmap of the packets that have arrived after the first gap in the sequence
+// numbers. Bit i of words[w] stands for number Next()+1+64w+i. OutOfOrder returns the number of
+// words written, the last of which is not zero. Packets that do not fit in words are left out.
 func (r *Receiver) OutOfOrder(words []uint64) int {
 	left := r.held
 	for w := range words {
@@ -211,9 +214,8 @@ func (r *Receiver) OutOfOrder(words []uint64) int {
 	return n
 }
 
-// outOfOrderWord returns 64 bits of the ring, starting with the bit of number n.
+// outOfOrderWord returns 64 bits of the ring outOfOrder, starting with the bit of number n.
 func (r *Receiver) outOfOrderWord(n seq.Num) (word uint64) {
-	// The bit that follows the last bit of the ring belongs to r.next and is zero.
 	at, words := uint32(n)&(r.ringBits()-1), uint32(len(r.outOfOrder))
 	word = r.outOfOrder[at/64] >> (at % 64)
 	if at%64 != 0 {
@@ -225,14 +227,15 @@ func (r *Receiver) outOfOrderWord(n seq.Num) (word uint64) {
 // Size is the window in packets.
 func (r *Receiver) Size() uint32 { return r.window }
 
-// Next is the number that is next to arrive in order.
+// Next returns the sequence number of the packet that is next to arrive in order.
 func (r *Receiver) Next() seq.Num { return r.next }
 
-// Held is the number of packets that have arrived after the first gap.
+// Held returns the number of packets that have arrived after the first gap in the sequence
+// numbers.
 func (r *Receiver) Held() int { return int(r.held) }
 
 // TakeAck returns the ACK to send now, after which no ACK is due. The result dup of TakeAck says
-// that the ACK answers only duplicates.
+// that the ACK answers only duplicate packets.
 func (r *Receiver) TakeAck(c *Credits) (ack seq.Num, credit uint16, dup bool) {
 	dup = !r.ackNews
 	r.ackNews, r.unacked, r.ackAt = false, 0, mono.Never
@@ -240,13 +243,13 @@ func (r *Receiver) TakeAck(c *Credits) (ack seq.Num, credit uint16, dup bool) {
 	return r.next - 1, r.Grant(c), dup
 }
 
-// earnedFirst is the initial number of credits of a peer. The value of earnedFirst suffices for a
-// burst of small messages, and is small enough for many idle peers.
+// earnedFirst is the initial number of credits of a peer.
 const earnedFirst = 32
 
 // Grant renews the peer's credits, and returns how many credits the peer has beyond the packets
-// received in order. Earned credits double whenever the peer has used a quarter of its earned
-// credits. Earned credits are halved when the peer uses less than a quarter in creditPeriod.
+// received in order. The peer's earned credits double whenever the peer has used a quarter of
+// them. The peer's earned credits are halved when the peer uses less than a quarter of them in
+// creditPeriod.
 func (r *Receiver) Grant(c *Credits) uint16 {
 	if r.departed {
 		return uint16(min(max(r.told.Sub(r.next), 0), 1<<16-1))
@@ -265,8 +268,8 @@ func (r *Receiver) Grant(c *Credits) uint16 {
 	return uint16(min(r.ahead()+grant, 1<<16-1))
 }
 
-// holds is the number of packets that the peer may still send. If credits have expired, only the
-// credits that the pool still counts are included.
+// holds returns the number of packets that the peer may send with its credits. If credits of the
+// peer have expired, holds returns only the credits that the pool still counts.
 func (r *Receiver) holds() uint32 {
 	held := uint32(max(r.limit.Sub(r.next)-int32(r.ahead()), 0))
 	if r.lapsed {
@@ -279,7 +282,6 @@ func (r *Receiver) holds() uint32 {
 func (r *Receiver) earn(now mono.Time, used uint32) {
 	r.usedLately += used
 	if now.Sub(r.usedAt) >= creditPeriod {
-		// A peer that was idle keeps its earned credits.
 		if idle := r.lapsed || now.Sub(r.raisedAt) >= creditLapse; !idle && r.usedLately < r.earned/4 {
 			r.earned = max(r.earned/2, earnedFirst)
 		}
@@ -290,10 +292,10 @@ func (r *Receiver) earn(now mono.Time, used uint32) {
 	}
 }
 
-// ahead is the number of packets after the first gap that take no credit. If packets after a gap
-// took credits, a missing packet would stop the peer before the retransmission can arrive. For a
-// peer without selective ACKs, ahead is 0, because that peer recognises a gap by an unchanged
-// limit.
+// ahead returns the number of packets after the first gap in the sequence numbers that take no
+// credit. If packets after a gap in the sequence numbers took credits, a missing packet would
+// stop the peer before its retransmission can arrive. For a peer without selective ACKs, ahead
+// returns 0, because that peer recognises a gap by an unchanged credit limit.
 func (r *Receiver) ahead() uint32 {
 	if r.Selective {
 		return r.held + r.refused.count
@@ -301,8 +303,8 @@ func (r *Receiver) ahead() uint32 {
 	return 0
 }
 
-// Leave returns the credits of a peer that is gone to the pool. After Leave, the peer is granted no
-// more credits.
+// Leave returns the credits of a peer that is gone to the pool. After Leave, the peer is granted
+// no more credits.
 func (r *Receiver) Leave(c *Credits) {
 	c.unlist(r)
 	c.unbook(r)

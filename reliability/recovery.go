@@ -13,8 +13,8 @@ type Recovery struct {
 	profile profile
 }
 
-// profile is the interface between a recovery profile and its module, for work done once per
-// progress call or per expired timer.
+// profile is the interface between a recovery profile and its module, for work that is done once
+// per progress call or per expired timer.
 type profile interface {
 	// join gives a Sender its policy (see Recovery.Join).
 	join(s *Sender, peerDelay time.Duration, selective bool)
@@ -30,9 +30,9 @@ type profile interface {
 	stopIdle()
 }
 
-// NewRecovery allocates the state of count segments (1 to SegmentsMax) and of the timers of at most
-// peers Senders. All segments are free at first. Only Join allocates memory later. The error of
-// NewRecovery wraps ErrRules or hotel.ErrConfig.
+// NewRecovery allocates the state of count segments (1 to SegmentsMax) and of the timers of at
+// most peers Senders. All segments are free at first. After NewRecovery, only Join allocates
+// memory. The error of NewRecovery wraps ErrRules or hotel.ErrConfig.
 func NewRecovery(count, peers int, rules Rules) (*Recovery, error) {
 	if err := rules.Validate(); err != nil {
 		return nil, err
@@ -64,8 +64,8 @@ func (r *Recovery) Join(s *Sender, peerDelay time.Duration, selective bool) {
 }
 
 // Expire moves the segments whose time-out is over to the retransmission list. Expire returns a
-// Sender whose window may have opened, or nil if there is none. If Expire returned a Sender, the
-// caller must call Expire again.
+// Sender whose send window may have opened, or nil if there is none. If Expire returned a Sender,
+// the caller must call Expire again.
 func (r *Recovery) Expire(now mono.Time) *Sender { return r.profile.expire(now) }
 
 // StopIdle makes a Sender stop its timer when nothing is in flight, for an owner that sleeps until
@@ -73,12 +73,13 @@ func (r *Recovery) Expire(now mono.Time) *Sender { return r.profile.expire(now) 
 // than a restart.
 func (r *Recovery) StopIdle() { r.profile.stopIdle() }
 
-// Deadline is the time at which Expire has work next. Deadline is mono.Never if no timer runs.
+// Deadline returns the time at which Expire has work next. Deadline is mono.Never if no timer
+// runs.
 func (r *Recovery) Deadline() mono.Time { return r.profile.deadline() }
 
-// Timers is the number of running timers, each of which takes a room of the hotel. In the profiles
-// usnic and lossless there is a timer for each posted segment. In the profile adaptive there is at
-// most one timer for each Sender, which may run for a while after all packets are acknowledged.
+// Timers returns the number of running timers. In the profiles usnic and lossless there is a
+// timer for each posted segment. In the profile adaptive there is at most one timer for each
+// Sender, which may run for a while after all packets are acknowledged.
 func (r *Recovery) Timers() int { return r.profile.running() }
 
 // Counts returns the counters of the profile.

@@ -10,10 +10,10 @@ import (
 )
 
 // A receiver that has no memory for a packet at present refuses the packet. A refused packet is
-// neither lost nor in transit. A refused packet does not count in the congestion window, nor in the
-// credits, because the receiver has read the packet. Packets that need no memory at the receiver
-// can therefore be sent. The sender retransmits the oldest refused packet from time to time, until
-// the receiver has memory.
+// neither lost nor in transit. A refused packet counts neither in the congestion window nor in
+// the credits, because the receiver has read the packet. Packets that need no memory at the
+// receiver can be sent while a packet is refused. The sender retransmits the oldest refused
+// packet from time to time, until the receiver has memory.
 //
 //	on its way --no memory--> refused --the oldest, by a timer--> asked --taken--> the others, too
 //	                             ^--------------no memory------------'
@@ -32,10 +32,10 @@ type refusals struct {
 // packets as a fraction of the initial time-out.
 const askShare = 4
 
-// NoMemory records that the peer has no memory for segment t in flight, a packet of sizeBytes. The
-// refused segment is retransmitted later, the first time after the time limit at the latest. In a
-// profile without a congestion window NoMemory changes nothing, because the segment's own timer
-// retransmits the segment.
+// NoMemory records that the peer has no memory for segment t in flight, a packet of sizeBytes.
+// The refused segment is retransmitted later, the first time after the time limit at the latest.
+// In a profile without a congestion window NoMemory changes nothing, because the segment's own
+// timer retransmits the segment.
 func (s *Sender) NoMemory(now mono.Time, t Token, sizeBytes int, limit time.Duration) {
 	a, p := s.policy.adaptive, s.segment(t)
 	if a == nil || p.state != Posted || p.refusedBytes != 0 {
@@ -105,8 +105,8 @@ func (a *adaptive) ask(s *Sender, now mono.Time) {
 	}
 }
 
-// answered queues all other refused packets for retransmission, after the peer has accepted one of
-// them.
+// answered queues all other refused packets for retransmission, after the peer has accepted a
+// refused packet.
 func (a *adaptive) answered(s *Sender) {
 	r := &a.refused
 	if _, waits := s.Token(r.asked); waits {
@@ -121,7 +121,7 @@ func (a *adaptive) answered(s *Sender) {
 	r.asking = false
 }
 
-// forgive removes the refused state of a packet, which then counts as an ordinary packet in flight.
+// forgive removes the refused state of a packet, so that it is an ordinary packet in flight.
 func (a *adaptive) forgive(s *Sender, p *segment) {
 	s.bytes += int(p.refusedBytes)
 	a.refused.bytes -= int(p.refusedBytes)
@@ -143,10 +143,10 @@ func (a *adaptive) checkRefused(count int32) error {
 	return nil
 }
 
-// refusedPackets is a bitmap of the packets in a Receiver's window that were read and not accepted
-// for lack of memory. The index of a packet's bit is its sequence number modulo the window. A
-// window of fewer than 64 packets counts as 64 packets. The bitmap of refused packets is allocated
-// when the first packet is refused.
+// refusedPackets is a bitmap of the packets in a Receiver's window that were refused for lack of
+// memory. The index of a packet's bit is its sequence number modulo the window. A window of fewer
+// than 64 packets counts as 64 packets. The bitmap of refused packets is allocated when the first
+// packet is refused.
 type refusedPackets struct {
 	words []uint64
 	count uint32

@@ -28,8 +28,9 @@ var ErrRules = errors.New("reliability: rule out of range")
 // Rules are the parameters of a recovery profile. WithDefaults replaces zero fields by the
 // profile's values.
 type Rules struct {
-	// WindowPackets bounds the packets in flight to one peer. WindowPackets is a power of two from
-	// 1 to WindowMax. The memory for a window grows with the number of packets in flight.
+	// WindowPackets bounds the packets in flight to one peer. WindowPackets is a power of two
+	// from 1 to WindowMax. The memory for a send window grows with the number of packets in
+	// flight.
 	WindowPackets int
 	// ResendTimeout is how long a sent segment waits for an ACK before the first retransmission.
 	// Each further time-out doubles the wait, up to ResendTimeoutMax.
@@ -38,10 +39,10 @@ type Rules struct {
 	// another retransmission of the segment.
 	DupAckHold time.Duration
 	// ResendsPerPass bounds the segments retransmitted in one progress call
-	// (max_resends_per_iteration of usnic). The limit of ResendsPerPass lets the module receive
+	// (max_resends_per_iteration of usnic). Because of ResendsPerPass, the module can receive
 	// packets during a burst of time-outs.
 	ResendsPerPass int
-	// AckDelay is how long an ACK may wait for a packet that can carry the ACK.
+	// AckDelay is how long an ACK may wait for a packet that can contain the ACK.
 	AckDelay time.Duration
 	// AckEvery is the number of received packets after which an ACK is sent at once. If the receive
 	// queue is empty, a quarter of AckEvery packets suffices. For a sender that waits for each ACK,
@@ -66,10 +67,10 @@ type Rules struct {
 	// without queues. On a path whose least round trips rise and fall from round to round, the
 	// window is reduced above a delay of up to five times TargetDelay.
 	TargetDelay time.Duration
-	// WithholdEvery is the average number of packets per packet held back as a test for optimistic
-	// ACKs, from 16 to 1<<20. A packet that is held back gets a sequence number before it is sent,
-	// at most once in a hundred round trips. A peer that acknowledges a packet before it is sent
-	// breaks the protocol.
+	// WithholdEvery is the average number of packets per packet held back as a test for
+	// optimistic ACKs, from 16 to 1<<20. A packet that is held back gets a sequence number before
+	// it is sent, at most once in a hundred round trips. A peer that acknowledges a packet before
+	// it is sent violates the protocol.
 	WithholdEvery int
 }
 
@@ -107,8 +108,8 @@ func Lossless() Rules {
 // Adaptive returns the rules of the adaptive profile. The adaptive profile has the window and the
 // ACK rules of usnic, and its time-outs follow the measured path.
 //
-// ProbeTimeoutMin and ResendTimeoutMin are far above the round trip of a fast network, because the
-// scheduling of the peer's process takes longer than the network.
+// ProbeTimeoutMin and ResendTimeoutMin are far above the round trip of a fast network, because
+// the scheduling of the peer's process takes longer than the network.
 func Adaptive() Rules {
 	r := Usnic()
 	r.Adaptive = true
@@ -163,7 +164,8 @@ func or[T comparable](v, d T) T {
 	return d
 }
 
-// Validate reports the first number that is out of its range. The error of Validate wraps ErrRules.
+// Validate returns an error for the first field of Rules that is out of its range. The error of
+// Validate wraps ErrRules.
 func (r Rules) Validate() error {
 	window := r.WindowPackets
 	switch {

@@ -35,7 +35,7 @@ const (
 	CauseTimeout Cause = iota // the segment's timer ended
 	CauseDupAck               // a duplicate ACK
 	CauseRefused              // the peer refused the segment; another packet has its number
-	// The following causes occur only in the adaptive profile.
+	// The causes below occur only in the adaptive profile.
 	CauseLost  // a later packet has arrived; or the peer was not ready for it
 	CauseProbe // the first time-out since the latest ACK
 	// CauseMemory means that the peer refused the segment for lack of memory, and may have memory
@@ -49,9 +49,9 @@ const SegmentsMax = hotel.MaxRooms
 
 const none = ^uint32(0)
 
-// Channel is the network channel that carried a packet. Packets of different channels may overtake
-// each other. An older packet is therefore declared lost only if a later packet of the same channel
-// has arrived.
+// Channel is the network channel that carried a packet. Packets of different channels may
+// overtake each other. An older packet is therefore declared lost only if a later packet on the
+// same channel has arrived.
 type Channel uint8
 
 // The channels.
@@ -70,12 +70,12 @@ type segment struct {
 	state    State
 	resends  uint8
 	cause    Cause // why the segment is on the resend list
-	// The following fields are used only by the adaptive profile.
+	// The fields below are used only by the adaptive profile.
 	channel Channel // the channel of the latest copy
 	lost    bool    // declared lost; posted while waiting for the resend budget or for memory
 	lone    bool    // sent as a lone reply: see lone.go
-	// refusedBytes is the size of a packet that waits until the peer has memory, and 0 for other
-	// packets.
+	// refusedBytes is the size of a packet that waits until the peer has memory, and 0 for any
+	// other packet.
 	refusedBytes uint16
 }
 
@@ -218,7 +218,7 @@ func (s *Segments) PopResend() (t Token, cause Cause, ok bool) {
 	return t, g.cause, true
 }
 
-// Defer puts a segment that PopResend returned back at the end of the retransmission list.
+// Defer puts a segment that PopResend has returned at the end of the retransmission list.
 func (s *Segments) Defer(t Token) {
 	g := &s.segs[t]
 	if g.state != Resend || g.next != uint32(t) {
@@ -240,7 +240,6 @@ func (s *Segments) release(t Token, p *segment) {
 	p.state = Free
 }
 
-// check walks all state and reports the first broken invariant.
 func (s *Segments) check() error {
 	posted, listed := 0, 0
 	for i := range s.segs {

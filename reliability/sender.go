@@ -16,8 +16,8 @@ type AckVerdict uint8
 // Verdicts of Sender.OnAck.
 const (
 	AckNew AckVerdict = iota // acknowledged new packets
-	// The ACK repeats the previous ACK while packets are in flight, which signals a gap at the
-	// peer.
+	// AckDuplicate means that the ACK repeats the previous ACK while packets are in flight, which
+	// signals a gap at the peer.
 	AckDuplicate
 	AckIdle  // repeats the previous ACK without signalling a gap
 	AckOld   // an older ACK, overtaken by a later one
@@ -45,7 +45,7 @@ type Sender struct {
 	bytesMax  int     // limit of bytes in flight: see BoundBytes
 	raisedAt  mono.Time
 	rested    bool // half of the credits were given up since raisedAt, or none was raised yet
-	// The field blocked says that a packet had to wait for the window to open. The policy resets
+	// blocked says that a packet had to wait for the send window to open. The policy resets
 	// blocked.
 	blocked   bool
 	patient   bool // a lone reply is in flight, whose ACK may be delayed: see lone.go
@@ -53,7 +53,7 @@ type Sender struct {
 	selective bool // the peer sends selective ACKs; only with the profile adaptive
 }
 
-// unlimited is the number of packets or bytes that means no limit.
+// unlimited is the number of packets or bytes that means "no limit".
 const unlimited = math.MaxInt32
 
 // Sack is the selective part of an acknowledgement.
@@ -72,26 +72,26 @@ const sackAhead = 2
 // PathState describes the path from a sender to its peer. The usnic and lossless profiles measure
 // no times, and set only the fields in packets.
 type PathState struct {
-	// RoundTrip is the smoothed round trip, and Deviation is the smoothed mean deviation. Least is
-	// the least round trip of the last ten to twenty seconds. All three times are of the channel
-	// measured last, and exclude the peer's ACK delay. Zero means that there is no round-trip
-	// sample yet.
+	// RoundTrip is the smoothed round trip, and Deviation is the smoothed mean deviation. Least
+	// is the least round trip of the last ten to twenty seconds. The times RoundTrip, Deviation
+	// and Least are of the channel measured last, and exclude the peer's ACK delay. A RoundTrip
+	// of 0 means that there is no round-trip sample.
 	RoundTrip, Deviation, Least time.Duration
-	// WindowPackets is the congestion window in packets. Without a congestion window, WindowPackets
-	// is the send window to the peer, or the credits if there is no send window. InFlightPackets is
-	// the number of packets in transit, without packets known to have arrived and packets declared
-	// lost.
+	// WindowPackets is the congestion window in packets. Without a congestion window,
+	// WindowPackets is the size of the send window to the peer, or the number of credits if there
+	// is no send window. InFlightPackets is the number of packets in transit, without packets
+	// known to have arrived and packets declared lost.
 	WindowPackets, InFlightPackets int
-	// SlowStart says that the congestion window still doubles in each round trip.
+	// SlowStart says that the congestion window doubles in each round trip.
 	SlowStart bool
 }
 
-// noToken marks, in the ring, a packet that arrived before an older packet.
+// noToken marks, in the ring of a Sender, a packet that arrived before an older packet.
 const noToken = ^Token(0)
 
-// Init sets the first sequence number, the window in packets (a power of two up to WindowMax), and
-// the sender's number for Segments.Owner. Init gives the sender no credits and no loss recovery
-// (see Recovery.Join).
+// Init sets the first sequence number, the send window in packets (a power of two up to
+// WindowMax), and the sender's number for Segments.Owner. Init gives the sender no credits and no
+// loss recovery (see Recovery.Join).
 func (s *Sender) Init(number uint32, first seq.Num, window int) {
 	*s = Sender{
 		oldest: first, next: first, limit: first, sendLimit: first, window: uint32(window),
@@ -106,8 +106,8 @@ func (s *Sender) Grant(credit uint16) {
 	s.updateSendLimit()
 }
 
-// raise sets a limit announced by the peer, and reports whether the limit is higher than all
-// earlier limits.
+// raise sets a credit limit announced by the peer, and reports whether the limit is higher than
+// all earlier limits.
 func (s *Sender) raise(now mono.Time, limit seq.Num) bool {
 	if !s.limit.Before(limit) {
 		return false
@@ -116,10 +116,10 @@ func (s *Sender) raise(now mono.Time, limit seq.Num) bool {
 	return true
 }
 
-// Rest gives up expired credits, and must be called before sending. The credits expire if the limit
-// was not raised for creditLease and nothing is in flight except a lone reply. A sender whose
-// credits have expired keeps only restingCredits, because the peer may have granted the other
-// credits to other senders.
+// Rest gives up expired credits, and must be called before each send. The credits expire if the
+// credit limit was not raised for creditLease and no packet is in flight except a lone reply. A
+// sender whose credits have expired keeps only restingCredits, because the peer may have granted
+// the expired credits to other senders.
 func (s *Sender) Rest(now mono.Time) {
 	if (s.oldest == s.next || s.patient) && now.Sub(s.raisedAt) >= creditLease {
 		s.rest() // seldom: Rest is small enough to be inlined
@@ -139,8 +139,9 @@ func (s *Sender) rest() {
 	s.updateSendLimit()
 }
 
-// updateSendLimit computes the number of packets that may be sent until the next event. An open
-// window stays open for one packet, because a packet may have a reserved number.
+// updateSendLimit computes the number of packets that may be sent until the next event of the
+// Sender. An open send window stays open for one packet, because a packet may have a reserved
+// number.
 func (s *Sender) updateSendLimit() {
 	room := min(max(s.limit.Sub(s.next), 0), int32(s.window)-s.next.Sub(s.oldest))
 	most := s.policy.allows(s)
@@ -172,8 +173,9 @@ func (s *Sender) RoomOf(packetBytes int) int {
 	return min(room, (s.bytesMax-s.bytes+packetBytes-1)/packetBytes)
 }
 
-// NoteBlocked records that a packet has to wait for the window to open. If the sender is paced and
-// the congestion window is not full, the window grows only after NoteBlocked.
+// NoteBlocked records that a packet has to wait for the send window to open. If the sender is
+// paced and the congestion window is not full, the congestion window grows only after
+// NoteBlocked.
 func (s *Sender) NoteBlocked() { s.blocked = true }
 
 // InFlight is the number of unacknowledged packets.
@@ -182,15 +184,15 @@ func (s *Sender) InFlight() int { return int(s.next-s.oldest) - int(s.sacked) }
 // segment returns the state of one of the module's segments.
 func (s *Sender) segment(t Token) *segment { return &s.segs.segs[t] }
 
-// at returns the segment of a sequence number in the window. The result of at is noToken for a
-// packet that arrived before an older packet.
+// at returns the segment of a sequence number in the send window. The result of at is noToken for
+// a packet that arrived before an older packet.
 func (s *Sender) at(n seq.Num) Token { return s.ring[uint32(n)&uint32(len(s.ring)-1)] }
 
 // Size is the window in packets.
 func (s *Sender) Size() int { return int(s.window) }
 
-// Window returns the oldest unacknowledged number and the next number to send. The two numbers are
-// equal if nothing is in flight.
+// Window returns the oldest unacknowledged sequence number and the next number to send. The two
+// numbers are equal if nothing is in flight.
 func (s *Sender) Window() (oldest, next seq.Num) { return s.oldest, s.next }
 
 // Admit gives a segment the next sequence number. The window must be Open. After sending the
@@ -208,8 +210,8 @@ func (s *Sender) Admit(t Token) seq.Num {
 	return n
 }
 
-// AdmitRun works like Admit, for several segments, and returns the number of the first segment. The
-// result of Room must be at least the number of segments.
+// AdmitRun works like Admit, for several segments, and returns the sequence number of the first
+// segment. The caller may call AdmitRun only for at most Room segments.
 func (s *Sender) AdmitRun(run []Token) seq.Num {
 	if len(run) > s.Room() {
 		panic("reliability: packets admitted to a closed window")
@@ -225,8 +227,8 @@ func (s *Sender) AdmitRun(run []Token) seq.Num {
 	return first
 }
 
-// grow doubles the ring of segments in flight. An idle peer thus needs only a few words of memory.
-// Before the first packet, grow also allocates the policy's state.
+// grow doubles the ring of segments in flight. Before the first packet, grow also allocates the
+// policy's state.
 func (s *Sender) grow() {
 	s.policy.begin(s)
 	bigger := Sender{ring: make([]Token, max(8, 2*len(s.ring)))}
@@ -243,13 +245,13 @@ func (s *Sender) grow() {
 	s.ring, s.marks = bigger.ring, bigger.marks
 }
 
-// Number returns the sender's number, which the caller passed to Init.
+// Number returns the number of the Sender, which the caller passed to Init.
 func (s *Sender) Number() uint32 { return s.number }
 
 // Hasten ends the extended time-out of a lone reply, which is a packet whose ACK the peer may
-// delay. After Hasten, the timer of the lone reply runs as if the reply was an ordinary packet sent
-// at the time now. The caller calls Hasten when another packet is sent, because the peer's ACK of
-// that packet also covers the lone reply.
+// delay. After Hasten, the timer of the lone reply runs as if the reply were an ordinary packet
+// sent at the time now. The caller calls Hasten when another packet is sent, because the peer's
+// ACK of that packet also covers the lone reply.
 func (s *Sender) Hasten(now mono.Time) {
 	if s.patient {
 		s.patient = false
@@ -286,11 +288,12 @@ func (s *Sender) Repost(now mono.Time, t Token, limit time.Duration) {
 	s.updateSendLimit()
 }
 
-// OnAck processes a cumulative ACK. The argument upTo of OnAck is the last number that the peer has
-// received in order. The argument credit of OnAck is the number of further packets that the peer
-// can receive. The argument dup of OnAck says that the ACK only answers a duplicate packet. OnAck
-// appends the freed segments to done. The freed segments have no timer, and are not on the
-// retransmission list. OnAck may move other segments to the retransmission list.
+// OnAck processes a cumulative ACK. The argument upTo of OnAck is the last sequence number that
+// the peer has received in order. The argument credit of OnAck is the number of packets after
+// upTo that the peer can receive. The argument dup of OnAck says that the ACK only answers a
+// duplicate packet. OnAck appends the freed segments to done. The freed segments have no running
+// timer, and are not on the retransmission list. OnAck may move other segments to the
+// retransmission list.
 func (s *Sender) OnAck(now mono.Time, upTo seq.Num, credit uint16, dup bool,
 	done []Token,
 ) ([]Token, AckVerdict) {
@@ -324,8 +327,6 @@ func (s *Sender) onAck(now mono.Time, upTo seq.Num, credit uint16, quiet bool, s
 	if upTo.Sub(s.oldest)+1 < 0 { // no overflow with a plausible ACK
 		return done, AckOld
 	}
-	// One packet may always be sent, because a sender without any credit could not ask the peer for
-	// more.
 	limit := upTo.Add(1 + max(1, uint32(credit)))
 	quiet = s.raise(now, limit) || quiet
 	if !s.policy.some() {
@@ -354,9 +355,9 @@ func (s *Sender) Refuse(t Token) {
 	s.updateSendLimit()
 }
 
-// Unheard queues all packets in flight for immediate retransmission, because the peer received the
-// packets before it knew of the connection and dropped them. Unheard does not change the congestion
-// window, because the path has not lost the packets.
+// Unheard queues all packets in flight for immediate retransmission, because the peer dropped the
+// packets before it knew of the connection. Unheard does not change the congestion window,
+// because the path has not lost the packets.
 func (s *Sender) Unheard() {
 	if !s.policy.some() {
 		return
@@ -369,11 +370,12 @@ func (s *Sender) Unheard() {
 	s.updateSendLimit()
 }
 
-// Plausible reports whether an ACK can belong to this connection. A plausible ACK covers only sent
-// packets, and may be older than other ACKs.
+// Plausible reports whether an ACK can belong to this connection. A plausible ACK covers only
+// sent packets, and may be older than other ACKs.
 func (s *Sender) Plausible(ack seq.Num) bool { return ack.Before(s.next) }
 
-// Token returns the segment of a number in flight, or false if the number is not in flight.
+// Token returns the segment of a sequence number in flight, or false if the number is not in
+// flight.
 func (s *Sender) Token(n seq.Num) (Token, bool) {
 	if n.Before(s.oldest) || !n.Before(s.next) {
 		return 0, false
@@ -414,7 +416,7 @@ func (s *Sender) windowState() PathState {
 	return PathState{WindowPackets: window, InFlightPackets: s.InFlight()}
 }
 
-// Check reports the first broken invariant of the window.
+// Check reports the first broken invariant of the send window.
 func (s *Sender) Check() error {
 	if n := s.next.Sub(s.oldest); n < 0 || uint32(n) > s.window {
 		return fmt.Errorf("reliability: window [%d, %d) of at most %d", s.oldest, s.next, s.window)
@@ -433,8 +435,8 @@ func (s *Sender) Check() error {
 	return s.CheckRecovery()
 }
 
-// CheckRecovery reports the first broken invariant of the packets known to have arrived and of the
-// profile's state for this sender.
+// CheckRecovery reports the first broken invariant of the packets known to have arrived and of
+// the profile's state for this Sender.
 func (s *Sender) CheckRecovery() error {
 	if s.bytes < 0 {
 		return fmt.Errorf("reliability: %d bytes in flight", s.bytes)

@@ -2,11 +2,11 @@ package reliability
 
 // small gives a peer that sends small packets more credits than the receive buffer holds full
 // packets. In the receive buffer, a datagram takes about its length plus a constant. Many small
-// datagrams therefore fit in the room of a full datagram of 64 KiB. A slot (place) is the room of
-// one full packet in the receive buffer. Half of the room of a peer's slots is granted in packets,
-// as if packets had no length. The other half of the room is granted in bytes, as if packets had no
-// constant cost. One slot is reserved for the packet that reaches the byte limit, because this
-// packet may have the full size.
+// datagrams therefore fit in the room of a full datagram of 64 KiB. A slot of the receive buffer
+// is the room of one full packet. Half of the room of a peer's slots is granted in packets, as if
+// packets had no length. The other half of the room of a peer's slots is granted in bytes, as if
+// packets had no constant cost. One slot is reserved for the packet that reaches the byte limit,
+// because this packet may have the full size.
 //
 //	places   |  one  |            the others             |
 //	packets      1      perPlace each, whatever they are
@@ -67,7 +67,7 @@ func (c *Credits) weigh(l *load) {
 }
 
 // boundBytes is the limit in bytes for a peer with the given number of granted packets. The byte
-// limit depends on the peer's booked slots.
+// limit depends on the buffer slots that the peer's credits take.
 func (c *Credits) boundBytes(r *Receiver, packets uint32) int {
 	full := c.fullPackets(r, int(r.booked))
 	l := &r.load

@@ -6,21 +6,22 @@ import (
 	"gobtl/internal/mono"
 )
 
-// stretch grants more packets on a long path than the receive buffer has slots, because most of the
-// packets are in transit. A credit comes back as a packet at least one round trip after its grant.
-// If the receiver reads the buffer at least once in each interval drain, only the fraction drain /
-// round trip of a peer's granted packets can wait in the buffer. The pool books only the fraction
-// of the granted packets that can wait in the buffer as buffer slots. If the round trip is unknown
-// or not longer than drain, each packet is booked as a whole slot.
+// stretch grants more packets on a long path than the receive buffer has slots, because most of
+// the packets are in transit. A granted credit results in a received packet at least one round
+// trip after the grant. If the receiver reads the buffer at least once in each interval drain,
+// only the fraction drain / round trip of a peer's granted packets can wait in the buffer. Only
+// the fraction of the granted packets that can wait in the buffer is counted in buffer slots. If
+// the round trip is unknown or not longer than drain, each packet is counted as a whole buffer
+// slot.
 //
 //	places = packets x drain / round trip
 //
-// In each interval drain, all peers together can send no more packets than the buffer holds. The
-// receive buffer may overflow, because a sender may use all credits at once, and the reader may not
-// be scheduled for a while. The fabric counts the datagrams that the full buffer drops. Each
-// overflow doubles drain, which lowers the credits of peers with longer round trips. After
-// drainCalm without an overflow, drain is halved. With a fabric that does not count dropped
-// datagrams, stretch is off.
+// In each interval drain, all peers together can send no more packets than the receive buffer
+// holds. The receive buffer may overflow, because a sender may use all credits at once, and the
+// reader may not be scheduled for a while. The fabric counts the datagrams that the full buffer
+// drops. Each overflow doubles drain, which lowers the credits of peers with longer round trips.
+// After drainCalm without an overflow of the receive buffer, drain is halved. With a fabric that
+// does not count dropped datagrams, stretch is off.
 type stretch struct {
 	drain     time.Duration // 0: the fabric does not count overruns
 	stretched int           // peers that are granted more packets than slots are booked
@@ -33,8 +34,8 @@ const (
 	// drainMost is the largest value of drain, longer than any round trip for which extra packets
 	// are granted.
 	drainMost = time.Second
-	// drainEvery is the least interval between two doublings of the field drain, because peers may
-	// use old credits for some time after a doubling.
+	// drainEvery is the least interval between two doublings of the field drain, because peers
+	// may use old credits for some time after a doubling.
 	drainEvery = 100 * time.Millisecond
 	// drainCalm is the time without an overflow of the receive buffer after which drain is halved.
 	drainCalm = 10 * time.Second
@@ -54,8 +55,8 @@ func (c *Credits) Stretches() bool { return c.drain > 0 }
 // Stretched is true, the caller must check for overflows of the receive buffer.
 func (c *Credits) Stretched() bool { return c.stretched > 0 }
 
-// Overrun reports to the pool whether the full receive buffer has dropped datagrams since the
-// previous call.
+// Overrun tells the pool whether the full receive buffer has dropped datagrams after the previous
+// call of Overrun.
 func (c *Credits) Overrun(now mono.Time, lost bool) {
 	since := now.Sub(c.changedAt)
 	switch {

@@ -1,9 +1,8 @@
 package reliability
 
-// A sender with slightly more than AckEvery packets in flight may alternate with its receiver,
-// which means that each waits for the other. When sender and receiver alternate, the receiver
-// acknowledges all packets at once, and is idle while the sender makes the next packets. An ACK
-// after half of the packets lets sender and receiver work at the same time.
+// A sender with slightly more than AckEvery packets in flight may alternate with its receiver, so
+// that each of the two always waits for the other. An ACK after half of the packets lets sender
+// and receiver work at the same time.
 //
 //	takes turns   sender    |84>........|84>........     receiver   ......|84 A|.......|84 A|
 //	does not      sender    |44>|40>|44>|40>|44>|40>     receiver   ...|44 A|40 A|44 A|40 A|
@@ -20,9 +19,9 @@ type turns struct {
 }
 
 const (
-	// waitedMin is the number of consecutive ACKs for which a sender must wait before the receiver
-	// sends early ACKs. soonerAcks is the number of early ACKs after which the receiver checks
-	// again whether requests and replies alternate.
+	// waitedMin is the number of consecutive ACKs for which a sender must wait before the
+	// receiver sends early ACKs. soonerAcks is the number of early ACKs after which the receiver
+	// checks again whether requests and replies alternate.
 	waitedMin  = 6
 	soonerAcks = 128
 )

@@ -37,15 +37,13 @@ func (u *usnic) posted(s *Sender, now mono.Time, n seq.Num, count int, limit tim
 func (u *usnic) checkin(now mono.Time, t Token, limit time.Duration) {
 	room, err := u.rooms.Checkin(now, max(0, min(u.stay(&u.segs.segs[t]), limit)), t)
 	if err != nil {
-		// The hotel has one room per segment, and a full hotel means that a room was leaked.
 		panic("reliability: no room for a segment: " + err.Error())
 	}
 	u.room[t] = room
 }
 
-// stay is the retransmission time-out of a segment. The time-out doubles with every retransmission
-// of the segment, up to the maximum. ResendTimeoutMax is shifted to the right, because a left shift
-// of the time-out might overflow.
+// stay is the retransmission time-out of a segment. The time-out doubles with every
+// retransmission of the segment, up to the maximum.
 func (u *usnic) stay(p *segment) time.Duration {
 	if u.rules.ResendTimeout > u.rules.ResendTimeoutMax>>p.resends {
 		return u.rules.ResendTimeoutMax
@@ -122,7 +120,6 @@ func (u *usnic) expire(now mono.Time) *Sender {
 	}
 }
 
-// stopIdle has nothing to do, because a segment's timer stops when the segment is freed.
 func (u *usnic) stopIdle() {}
 
 func (u *usnic) deadline() mono.Time { return u.rooms.Deadline() }

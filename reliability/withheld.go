@@ -3,20 +3,20 @@ package reliability
 import "gobtl/internal/seq"
 
 // An acknowledgement frees packets, opens the congestion window and hides losses. A peer that
-// acknowledges packets before their arrival (an optimistic ACK) could raise a sender's rate at will
-// (Savage et al., 1999, and RFC 9000 section 21.4). To detect optimistic ACKs, the sender holds
-// back a packet now and then. A packet that is held back has a sequence number but is not sent,
-// while packets with later numbers are sent (Sherwood et al., 2005). To an honest receiver the
-// held-back packet looks lost, and the sender sends it when its retransmission is due. A peer that
-// acknowledges the packet before it was sent breaks the protocol.
+// acknowledges packets before their arrival (an optimistic ACK) could raise a sender's rate at
+// will (Savage et al., 1999, and RFC 9000 section 21.4). To detect optimistic ACKs, the sender
+// holds back a packet now and then. A packet that is held back has a sequence number but is not
+// sent, while packets with later numbers are sent (Sherwood et al., 2005). To an honest receiver
+// the held-back packet looks lost, and the sender sends it when its retransmission is due. A peer
+// that acknowledges a held-back packet before it was sent violates the protocol.
 //
 //	admitted   1 .. n-1   n          n+1 ..
 //	on wire    sent       withheld   sent    --> the peer reports a gap at n --> n is sent
 
-// Tests reports whether a packet may be held back now, to detect optimistic ACKs. A packet is held
-// back only with a congestion window, because without a congestion window ACKs do not raise the
-// rate. At most one packet is held back at a time, and untestedRounds round trips lie between two,
-// because a full window stalls until the held-back packet arrives.
+// Tests reports whether a packet may be held back now, to detect optimistic ACKs. A packet is
+// held back only with a congestion window, because without a congestion window ACKs do not raise
+// the rate. At most one packet is held back at a time, and at most one in untestedRounds round
+// trips, because a full window stalls until the held-back packet arrives.
 func (s *Sender) Tests() bool {
 	a := s.policy.adaptive
 	return a != nil && !a.fixed && !s.withholds && a.untested >= untestedRounds
@@ -27,8 +27,8 @@ func (s *Sender) Tests() bool {
 const untestedRounds = 100
 
 // Withhold records that packet n is not sent now, though Post was called for it. The caller must
-// send later packets, because later packets make the peer report the gap. Tests must have returned
-// true.
+// send packets with later numbers, because these packets make the peer report the gap. Tests must
+// have returned true.
 func (s *Sender) Withhold(n seq.Num) {
 	s.withheld, s.withholds = n, true
 	s.policy.adaptive.untested = 0

@@ -8,8 +8,9 @@ import (
 	"gobtl/fabric"
 )
 
-// testSourceNames checks that a Sourcer endpoint reports the senders of datagrams. The senders of
-// the test's datagrams are not inserted, and their datagrams alternate within a batch.
+// testSourceNames checks that a Sourcer endpoint reports the senders of datagrams.
+// testSourceNames uses senders that are not inserted, and whose datagrams alternate within a
+// batch.
 func testSourceNames(t *testing.T, f *Fixture) {
 	rx := newPort(t, f)
 	sourcer, ok := rx.ep.(fabric.Sourcer)
@@ -47,8 +48,6 @@ func testSourceNames(t *testing.T, f *Fixture) {
 	if len(rx.sources[0]) == 0 {
 		return // permitted: a Sourcer may never know the source
 	}
-	// The source that AppendSource reports is a name, and a reply to that name must reach the
-	// sender.
 	back, err := rx.dom.Insert(rx.sources[0])
 	if err != nil {
 		t.Fatalf("Insert of a source: %v", err)
@@ -63,7 +62,6 @@ func testSourceNames(t *testing.T, f *Fixture) {
 	rx.collect(1)
 }
 
-// suffixed calls AppendSource of a Sourcer with a slice that is not empty.
 type suffixed struct {
 	fabric.Sourcer
 	t *testing.T
@@ -109,7 +107,6 @@ func testAddresses(t *testing.T, f *Fixture) {
 			t.Errorf("half a name is written like the whole: %q", text)
 		}
 	}
-	// ParseAddress must also accept an explicit second port.
 	text := dom.FormatName(a.ep.Name())
 	first, second, err := dom.ParseAddress(text + ",4711")
 	if err != nil || !bytes.Equal(first, a.ep.Name()) ||

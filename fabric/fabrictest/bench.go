@@ -7,8 +7,8 @@ import (
 )
 
 // Bench measures the cost of a provider's calls, in Go's benchmark format. One goroutine acts for
-// both ends. The benchmarks of exchanges therefore measure a send and its receipt, and not a round
-// trip.
+// both ends. The benchmarks of exchanges therefore measure a send and its receipt, and not a
+// round trip.
 func Bench(b *testing.B, f Fixture) {
 	f.Patience = cmp.Or(f.Patience, defaultPatience)
 	b.Run("PollEmpty", func(b *testing.B) {
@@ -30,8 +30,7 @@ func Bench(b *testing.B, f Fixture) {
 	}
 }
 
-// benchPost measures only Post. The benchmark's timer is stopped while the posted datagrams are
-// received.
+// benchPost measures only Post.
 func benchPost(b *testing.B, f *Fixture, size int) {
 	l := newLoop(b, f)
 	b.SetBytes(int64(size))

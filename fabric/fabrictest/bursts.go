@@ -16,12 +16,10 @@ import (
 // Linux kernels accept in one message.
 const burstMax = 100
 
-// burstRoom is the number of datagrams that the tests may leave unread at a port.
 func (q *port) burstRoom() int {
 	return min(burstMax, q.caps.RecvCapacity, q.caps.RxDepth)
 }
 
-// volley posts one datagram of each size in one batch, and returns the datagrams.
 func (q *port) volley(to fabric.Addr, key uint64, sizes ...int) [][]byte {
 	q.tb.Helper()
 	if len(q.free) < len(sizes) {
@@ -37,7 +35,6 @@ func (q *port) volley(to fabric.Addr, key uint64, sizes ...int) [][]byte {
 	return want
 }
 
-// expectIn works like expect, but each of its Polls asks for at most room completions.
 func (q *port) expectIn(room int, want ...[]byte) {
 	q.tb.Helper()
 	q.await("a burst to arrive", func() bool {
@@ -79,9 +76,8 @@ func testEqualBursts(t *testing.T, f *Fixture) {
 	}
 }
 
-// testMixedBursts posts batches in which sizes and destinations change at random, and that also
-// contain series of equal datagrams. The datagrams go from two domains to three endpoints that
-// report sources.
+// testMixedBursts posts batches whose sizes and destinations change at random, with some series
+// of datagrams of equal size.
 func testMixedBursts(t *testing.T, f *Fixture) {
 	cfg := f.Endpoint
 	cfg.Source = true
@@ -123,7 +119,7 @@ func testMixedBursts(t *testing.T, f *Fixture) {
 	}
 }
 
-// scatter posts one batch to several ports, and posts receives for the batch. scatter returns the
+// scatter posts one batch to several ports, posts receives for the batch, and returns the
 // datagrams that each port will receive.
 func (q *port) scatter(rng *rand.Rand, to []*port, key uint64, count int) [][][]byte {
 	q.tb.Helper()
@@ -158,7 +154,6 @@ func (q *port) expectFrom(room int, want []datagram) {
 		return len(q.arrived) >= len(want)
 	})
 	for _, d := range q.collect(len(want)) {
-		// If the endpoint does not report sources, the next datagram of any sender is accepted.
 		same := func(w datagram) bool { return w.from == d.from }
 		i := slices.IndexFunc(want, func(w datagram) bool {
 			return same(w) && bytes.Equal(w.data, d.data)
@@ -174,8 +169,7 @@ func (q *port) expectFrom(room int, want []datagram) {
 	}
 }
 
-// testSizesChange leaves bursts of different sizes unread at the same time. After a large datagram,
-// a small datagram must be alone in its buffer.
+// testSizesChange leaves bursts of different sizes unread at the same time.
 func testSizesChange(t *testing.T, f *Fixture) {
 	a, b := newPort(t, f), newPort(t, f)
 	to := a.insert(b)
@@ -210,8 +204,8 @@ func testSizesChange(t *testing.T, f *Fixture) {
 	}
 }
 
-// testSurplusWaits sends more datagrams than there are posted receives. The datagrams for which
-// there is no receive must wait, in order, until more receives are posted.
+// testSurplusWaits sends more datagrams than there are posted receives. Datagrams without a
+// posted receive must wait, in order, until more receives are posted.
 func testSurplusWaits(t *testing.T, f *Fixture) {
 	a, b := newPort(t, f), newPort(t, f)
 	to := a.insert(b)
@@ -225,7 +219,6 @@ func testSurplusWaits(t *testing.T, f *Fixture) {
 			b.stock(min(posted, bursts*each))
 			for j := range bursts {
 				key++
-				// the second burst has the sizes of the first, and the others differ
 				size := all[(i+j/2*posted)%len(all)]
 				sizes := append(slices.Repeat([]int{size}, each-1), (size+1)/2)
 				want = append(want, a.volley(to, key, sizes...)...)
@@ -240,8 +233,8 @@ func testSurplusWaits(t *testing.T, f *Fixture) {
 	}
 }
 
-// testGatherLengths sends datagrams of all lengths from buffers and regions at all offsets. The
-// datagrams form bursts of equal size, in which only the last datagram is shorter.
+// testGatherLengths sends bursts of datagrams of all lengths from buffers and regions at all
+// offsets.
 func testGatherLengths(t *testing.T, f *Fixture) {
 	a, b := gatherPorts(t, f)
 	to := a.insert(b)
@@ -291,8 +284,7 @@ func testGatherLengths(t *testing.T, f *Fixture) {
 	a.deregister(region)
 }
 
-// testRecvCapacityBursts leaves as many datagrams unread as Caps.RecvCapacity promises. The
-// datagrams of testRecvCapacityBursts have all sizes, and are sent in batches.
+// testRecvCapacityBursts leaves as many datagrams unread as Caps.RecvCapacity promises.
 func testRecvCapacityBursts(t *testing.T, f *Fixture) {
 	mtu := newPort(t, f).caps.MTUBytes
 	sizes := append(burstSizes(newPort(t, f).caps), mtu/2+1, mtu/4+1)

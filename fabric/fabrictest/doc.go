@@ -1,5 +1,5 @@
 // Package fabrictest tests that a provider of package fabric fulfils its contract. The tests of
-// each provider run the suite as in the following example.
+// each provider call the suite as in the example.
 //
 //	func TestConformance(t *testing.T) {
 //		nw := mem.New(mem.Config{})
@@ -21,8 +21,8 @@
 // If an expected datagram does not arrive within Fixture.Patience, the test fails with a
 // description of the failure.
 //
-// Every subtest tracks the owner of each buffer. A completion for a buffer that was not posted, or
-// a second completion for a posted buffer, fails the current test.
+// Every subtest tracks the owner of each buffer. A completion for a buffer that was not posted,
+// or a second completion for a posted buffer, fails the current test.
 //
 // A Fixture lists the tests that do not apply to a provider, each with a reason that the skipped
 // test shows.

@@ -76,8 +76,7 @@ func testArenaBuffersAreApart(t *testing.T, f *Fixture) {
 	}
 }
 
-// testExchangeBothWays works like the test dgram of fabtests. The server learns the client's name
-// from the first datagram.
+// testExchangeBothWays works like the test dgram of fabtests.
 func testExchangeBothWays(t *testing.T, f *Fixture) {
 	client, server := newPort(t, f), newPort(t, f)
 	client.stock(4)
@@ -217,7 +216,8 @@ func testBatchOrder(t *testing.T, f *Fixture) {
 }
 
 // testBatchStopsAtBadSend posts a batch with an invalid send in the middle. The sends before the
-// invalid one must be accepted, n must be its index, and the caller may continue after it.
+// invalid send must be accepted, n must be the index of the invalid send, and the caller may
+// continue after it.
 func testBatchStopsAtBadSend(t *testing.T, f *Fixture) {
 	a, b := newPort(t, f), newPort(t, f)
 	to := a.insert(b)

@@ -18,18 +18,18 @@ type Fixture struct {
 	// Endpoint is the configuration of the suite's endpoints. A subtest changes only the fields of
 	// Endpoint that it tests.
 	Endpoint fabric.EndpointConfig
-	// Patience is how long the suite waits for an event that must happen. The value 0 of Patience
-	// means 30 s.
+	// Patience is how long the suite waits for an event that must happen. A Patience of 0 means
+	// 30 s.
 	Patience time.Duration
-	// Seed repeats the random traffic of a failed test that printed the seed. The value 0 of Seed
-	// means a new seed for each run.
+	// Seed repeats the random traffic of a failed test that printed the seed. A Seed of 0 means a
+	// new seed for each run.
 	Seed uint64
 
 	// NoZeroLength is the reason why empty datagrams do not arrive, or an empty string if they
 	// arrive.
 	NoZeroLength string
 	// NoTruncation is the reason why the provider does not report that a datagram was larger than
-	// its buffer, or an empty string if it reports this.
+	// its buffer, or an empty string for a provider that reports larger datagrams.
 	NoTruncation string
 	// Skip maps the names of subtests to leave out to the reasons. An unknown name in Skip fails
 	// the test.
@@ -43,7 +43,6 @@ type subtest struct {
 	run  func(t *testing.T, f *Fixture)
 }
 
-// The subtests go from simple to complex, so that the first failure is the most informative one.
 var subtests = []subtest{
 	{"Attributes", testAttributes},
 	{"ArenaBuffersAreApart", testArenaBuffersAreApart},

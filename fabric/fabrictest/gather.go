@@ -8,8 +8,7 @@ import (
 	"gobtl/fabric"
 )
 
-// gatherPorts skips a test that needs Caps.Gather if the provider lacks Caps.Gather. Before the
-// skip, gatherPorts checks the provider's errors for regions.
+// gatherPorts skips a test that needs Caps.Gather if the provider lacks Caps.Gather.
 func gatherPorts(t *testing.T, f *Fixture) (a, b *port) {
 	a, b = newPort(t, f), newPort(t, f)
 	if a.caps.Gather {

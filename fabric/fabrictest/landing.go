@@ -17,8 +17,6 @@ type landing struct {
 	count     int // datagrams received directly, in all landings
 }
 
-// named is a part of the direct-receive memory that a completion has reported, with its content at
-// that time.
 type named struct {
 	off  int
 	data []byte
@@ -29,7 +27,6 @@ const (
 	guardFill  = 0xa5
 )
 
-// lander returns the endpoint as a Lander, or skips the test.
 func (q *port) lander() fabric.Lander {
 	q.tb.Helper()
 	l, ok := q.ep.(fabric.Lander)
@@ -46,7 +43,7 @@ func (q *port) lander() fabric.Lander {
 }
 
 // land calls Land with sizeBytes of memory for the bytes after the first headBytes of each
-// datagram. If the last Poll was filled, land may have to poll again before Land succeeds.
+// datagram.
 func (q *port) land(sizeBytes, headBytes int) {
 	q.tb.Helper()
 	l := q.lander()

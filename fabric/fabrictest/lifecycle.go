@@ -8,7 +8,6 @@ import (
 	"gobtl/fabric"
 )
 
-// checkClosed calls all methods of a closed endpoint.
 func checkClosed(t *testing.T, q *port, to fabric.Addr) {
 	t.Helper()
 	var out [4]fabric.Completion
@@ -29,7 +28,6 @@ func checkClosed(t *testing.T, q *port, to fabric.Addr) {
 	}
 }
 
-// closeAgain accepts nil and ErrClosed from a second Close.
 func closeAgain(t *testing.T, what string, err error) {
 	t.Helper()
 	if err != nil && !errors.Is(err, fabric.ErrClosed) {
@@ -46,7 +44,6 @@ func testCloseEndpoint(t *testing.T, f *Fixture) {
 		t.Fatalf("Close: %v", err)
 	}
 	checkClosed(t, q, to)
-	// A datagram to a closed endpoint is lost, whatever error the provider reports later.
 	other.tolerant = true
 	other.stock(2)
 	for range 3 {
@@ -139,8 +136,7 @@ func testCloseDomainHeld(t *testing.T, f *Fixture) {
 }
 
 // testCloseWithPostedBuffers closes an endpoint with posted receives and with sends whose
-// completions were not polled. After the close, the buffers belong to the caller, who uses them
-// with the next endpoint of the domain.
+// completions were not polled.
 func testCloseWithPostedBuffers(t *testing.T, f *Fixture) {
 	p, other := newParty(t, f, fabric.DomainConfig{Buffers: 12}), newPort(t, f)
 	other.tolerant = true // one send in each round goes to an endpoint that closes
@@ -186,7 +182,6 @@ func testCloseWithPostedBuffers(t *testing.T, f *Fixture) {
 	}
 }
 
-// reclaim records that the buffers posted to a closed port belong to the suite.
 func (p *party) reclaim(q *port) {
 	for b, o := range p.owner {
 		if o.port == q {
@@ -220,8 +215,8 @@ func testReopenEndpoint(t *testing.T, f *Fixture) {
 	}
 }
 
-// testReopenDomain works like the test rdm_multi_client of fabtests. In testReopenDomain, one
-// server outlives many incarnations of a client.
+// testReopenDomain works like the test rdm_multi_client of fabtests. One server of
+// testReopenDomain outlives many incarnations of a client.
 func testReopenDomain(t *testing.T, f *Fixture) {
 	server := newPort(t, f)
 	for i := range uint64(10) {

@@ -31,17 +31,15 @@ func testNoAllocations(t *testing.T, f *Fixture) {
 	}
 }
 
-// loop is a sender and a receiver that make only calls of package fabric. A loop keeps no records
-// of buffers, because only the provider is measured.
+// loop is a sender and a receiver that make only calls of package fabric.
 type loop struct {
-	tb     testing.TB
-	tx, rx *port
-	to     fabric.Addr
-	batch  int
-	sends  [batchMax]fabric.Send
-	bufs   [batchMax]fabric.Buf
-	out    [batchMax]fabric.Completion
-	// waiting is the number of sends of tx without a completion.
+	tb      testing.TB
+	tx, rx  *port
+	to      fabric.Addr
+	batch   int
+	sends   [batchMax]fabric.Send
+	bufs    [batchMax]fabric.Buf
+	out     [batchMax]fabric.Completion
 	waiting int
 }
 
@@ -59,8 +57,6 @@ func newLoop(tb testing.TB, f *Fixture) *loop {
 	return l
 }
 
-// poll polls one endpoint, and posts the received buffers again. A failed completion shows as a
-// missing datagram. An error of a fabric call ends the test.
 func (l *loop) poll(q *port, want int) (received int) {
 	for polls := 0; ; polls++ {
 		n, err := q.ep.Poll(l.out[:])
@@ -140,11 +136,10 @@ func (s *stream) message(i uint64) []byte {
 	return msg
 }
 
-// testRandomTraffic sends random batches among four endpoints of two domains. The number of unread
-// datagrams never exceeds the capacity that the receiver promises. Every datagram must arrive once,
-// complete, and in the order of its stream. With a reliable provider, the capacity of a receiver is
-// the number of posted buffers, because a send may stay in the queue until the receiver accepts the
-// datagram.
+// testRandomTraffic sends random batches among four endpoints of two domains. The number of
+// unread datagrams never exceeds the capacity that the receiver has announced. With a reliable
+// provider, the capacity of a receiver is the number of posted buffers, because a send may stay
+// in the queue until the receiver accepts the datagram.
 func testRandomTraffic(t *testing.T, f *Fixture) {
 	const steps = 3000
 	seed := cmp.Or(f.Seed, rand.Uint64())
@@ -189,8 +184,6 @@ func testRandomTraffic(t *testing.T, f *Fixture) {
 			unread[s.tx] -= s.tx.check(streams)
 		}
 	}
-	// All ports must poll, because a send may complete only after its receiver has accepted other
-	// datagrams.
 	left.await("the rest of the traffic", func() bool {
 		done := true
 		for _, q := range ports {
@@ -208,7 +201,6 @@ func testRandomTraffic(t *testing.T, f *Fixture) {
 	}
 }
 
-// burst sends the next count datagrams of the stream, and returns count.
 func (s *stream) burst(count int) int {
 	s.tx.tb.Helper()
 	sends := make([]fabric.Send, count)
@@ -220,8 +212,6 @@ func (s *stream) burst(count int) int {
 	return count
 }
 
-// check compares the received datagrams with the streams, and returns the number of received
-// datagrams.
 func (q *port) check(streams []*stream) int {
 	q.tb.Helper()
 	for _, d := range q.arrived {

@@ -9,8 +9,8 @@ import (
 	"gobtl/fabric"
 )
 
-// testMalformedNames inserts malformed names. A provider may accept bytes that happen to be a valid
-// name, but it must not crash, and the domain must work afterwards.
+// testMalformedNames inserts malformed names. A provider may accept bytes that are by chance a
+// valid name, but must not crash, and the domain must work afterwards.
 func testMalformedNames(t *testing.T, f *Fixture) {
 	a, b := newPort(t, f), newPort(t, f)
 	name := b.ep.Name()

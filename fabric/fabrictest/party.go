@@ -19,15 +19,13 @@ const defaultBuffers = 256
 // batchMax is the size of the batches that the suite posts and polls.
 const batchMax = 32
 
-// owner is the port to which a buffer is posted. A buffer whose owner is a nil port belongs to the
-// suite.
+// owner is the port to which a buffer is posted.
 type owner struct {
 	port *port
 	op   fabric.Op
 }
 
-// party is a Domain under test with the suite's record of the owners of its buffers. One goroutine
-// at a time uses a party, as its Domain requires.
+// party is a Domain under test with the suite's record of the owners of its buffers.
 type party struct {
 	tb    testing.TB
 	f     *Fixture
@@ -35,11 +33,11 @@ type party struct {
 	arena fabric.Arena
 	owner []owner // by Buf
 	free  []fabric.Buf
-	// guest says that a goroutine other than the test's goroutine uses the party. Package testing
-	// requires that only the test's goroutine calls FailNow.
+	// guest says that a goroutine other than the test's goroutine uses the party. Only the test's
+	// goroutine may call FailNow (package testing).
 	guest bool
-	// stuck says that a call of Wait has not returned. The Domain is then in use, and cannot be
-	// closed.
+	// stuck says that a call of Wait has not returned. While a call of Wait has not returned, the
+	// Domain is in use and cannot be closed.
 	stuck bool
 }
 
@@ -55,12 +53,12 @@ type port struct {
 	out     [batchMax]fabric.Completion
 	landing landing
 	filled  bool // the last Poll used all its room
-	// sourcer, if not nil, is asked for the source of each datagram. The sources that sourcer
-	// reports are in sources, in the same order as the datagrams in arrived.
+	// sourcer, if not nil, is queried for the source of each datagram. The sources that sourcer
+	// reports are in sources, in the order of the datagrams in arrived.
 	sourcer fabric.Sourcer
 	sources [][]byte
-	// A tolerant port collects failed and truncated completions in spoiled. At any other port such
-	// completions fail the test.
+	// A tolerant port stores failed and truncated completions in spoiled. At a port that is not
+	// tolerant, such completions fail the test.
 	tolerant bool
 }
 
@@ -117,7 +115,6 @@ func (p *party) fatalf(format string, args ...any) {
 	runtime.Goexit()
 }
 
-// insert makes the peer's name usable in this Domain.
 func (p *party) insert(peer *port) fabric.Addr {
 	p.tb.Helper()
 	a, err := p.dom.Insert(peer.ep.Name())
@@ -130,7 +127,6 @@ func (p *party) insert(peer *port) fabric.Addr {
 	return a
 }
 
-// take removes a buffer from the list of free buffers.
 func (p *party) take() fabric.Buf {
 	p.tb.Helper()
 	if len(p.free) == 0 {
@@ -168,7 +164,6 @@ func (q *port) stock(n int) {
 	}
 }
 
-// recv calls Recv and records the owners of the buffers.
 func (q *port) recv(bufs []fabric.Buf) (int, error) {
 	q.tb.Helper()
 	for _, b := range bufs { // before the call, because a datagram may arrive during the call
@@ -186,7 +181,6 @@ func (q *port) recv(bufs []fabric.Buf) (int, error) {
 	return n, err
 }
 
-// injected reports whether a send makes no completion.
 func (q *port) injected(s *fabric.Send) bool {
 	size := int(s.Len)
 	if s.Region != 0 {
@@ -195,8 +189,6 @@ func (q *port) injected(s *fabric.Send) bool {
 	return size <= q.caps.InjectBytes
 }
 
-// post calls Post and records the owners of the buffers. Buffers of accepted sends belong to the
-// provider until the sends complete, and the other buffers stay with the caller.
 func (q *port) post(sends []fabric.Send) (int, error) {
 	q.tb.Helper()
 	n, err := q.ep.Post(sends)
@@ -214,7 +206,6 @@ func (q *port) post(sends []fabric.Send) (int, error) {
 	return n, err
 }
 
-// load takes a free buffer, copies data to the buffer, and returns a send of the buffer.
 func (q *port) load(to fabric.Addr, data []byte) fabric.Send {
 	q.tb.Helper()
 	b := q.take()
@@ -224,7 +215,6 @@ func (q *port) load(to fabric.Addr, data []byte) fabric.Send {
 	return fabric.Send{To: to, Buf: b, Len: uint32(len(data))}
 }
 
-// postAll posts every send, and polls while the queue is full.
 func (q *port) postAll(sends []fabric.Send) {
 	q.tb.Helper()
 	q.await("a send to be taken", func() bool {
@@ -246,8 +236,6 @@ func (q *port) send(to fabric.Addr, data []byte) {
 	q.postAll([]fabric.Send{q.load(to, data)})
 }
 
-// poll polls once for at most room completions, checks the completions, and returns the number of
-// completions.
 func (q *port) poll(room int) int {
 	q.tb.Helper()
 	for i := range q.out {
@@ -267,7 +255,6 @@ func (q *port) poll(room int) int {
 	return n
 }
 
-// complete records a completion.
 func (q *port) complete(c fabric.Completion) {
 	q.tb.Helper()
 	if c.Op != fabric.OpSend && c.Op != fabric.OpRecv {
@@ -319,8 +306,8 @@ func (q *port) settle() {
 	})
 }
 
-// collect polls until n datagrams have arrived since the last call of collect, and returns the
-// datagrams. If more than n datagrams arrive, the test fails.
+// collect polls until n datagrams have arrived after the previous call of collect, and returns
+// the datagrams.
 func (q *port) collect(n int) []datagram {
 	q.tb.Helper()
 	deadline := time.Now().Add(q.f.Patience)
@@ -338,8 +325,8 @@ func (q *port) collect(n int) []datagram {
 	return got
 }
 
-// hush polls for a while, and fails if more than n datagrams have arrived since the last call of
-// collect.
+// hush polls for a while, and fails the test if more than n datagrams have arrived after the
+// latest call of collect.
 func (q *port) hush(n int) {
 	q.tb.Helper()
 	for range 50 {
@@ -378,16 +365,16 @@ func (q *port) expectAnyOrder(want ...[]byte) {
 // head returns the first bytes of b, for error messages.
 func head(b []byte) []byte { return b[:min(len(b), 16)] }
 
-// pattern returns size bytes that depend on key. A missing or shifted byte, or a byte from another
-// datagram, is therefore detected.
+// pattern returns size bytes that depend on key. A missing, shifted or foreign byte is therefore
+// detected.
 func pattern(key uint64, size int) []byte {
 	b := make([]byte, size)
 	fill(b, key)
 	return b
 }
 
-// fill writes eight bytes made from key into b, and then runs of noise whose places depend on key.
-// The race detector makes it too slow to compute each byte.
+// fill writes eight bytes made from key into b, and then runs of noise whose places depend on
+// key.
 func fill(b []byte, key uint64) {
 	x := next(key*0x9e3779b97f4a7c15 + 0x6a09e667f3bcc909)
 	var word [8]byte
@@ -401,7 +388,6 @@ func fill(b []byte, key uint64) {
 
 const noiseBytes = 1 << 17
 
-// noise returns bytes that are the same in each call, and do not repeat.
 var noise = sync.OnceValue(func() []byte {
 	b := make([]byte, 0, noiseBytes)
 	for x := uint64(1); len(b) < noiseBytes; {
@@ -411,7 +397,6 @@ var noise = sync.OnceValue(func() []byte {
 	return b
 })
 
-// next is the successor of x in a xorshift generator.
 func next(x uint64) uint64 {
 	x ^= x << 13
 	x ^= x >> 7

@@ -9,7 +9,7 @@ import (
 	"gobtl/fabric"
 )
 
-// bigSend is a size of sends that make a completion, or 0 if the provider injects all sends.
+// bigSend returns a size of sends that make a completion, or 0 if the provider injects all sends.
 func bigSend(c fabric.Caps) int {
 	if c.InjectBytes >= c.MTUBytes {
 		return 0
@@ -166,7 +166,6 @@ func testReceiveBuffersRotate(t *testing.T, f *Fixture) {
 	}
 }
 
-// capacityRun opens a sender and a receiver that has posted all permitted buffers.
 func capacityRun(t *testing.T, f *Fixture) (tx, rx *port, to fabric.Addr) {
 	caps := newPort(t, f).caps
 	tx = newPort(t, f)
@@ -175,7 +174,6 @@ func capacityRun(t *testing.T, f *Fixture) (tx, rx *port, to fabric.Addr) {
 	return tx, rx, tx.insert(rx)
 }
 
-// sequence sends count full-size datagrams that begin with their sequence numbers.
 func (q *port) sequence(to fabric.Addr, count int) {
 	q.tb.Helper()
 	size := max(q.caps.MTUBytes, 4)
@@ -186,8 +184,6 @@ func (q *port) sequence(to fabric.Addr, count int) {
 	}
 }
 
-// checkSequence compares a datagram of sequence with its expected content, and returns the
-// datagram's number.
 func (q *port) checkSequence(d datagram) int {
 	q.tb.Helper()
 	if len(d.data) != max(q.caps.MTUBytes, 4) {
@@ -230,7 +226,8 @@ func testRecvCapacity(t *testing.T, f *Fixture) {
 
 // testOverflow sends far more datagrams than the receiver promises to hold, of which some may be
 // lost and none may be altered or come twice. The endpoint must work after the overflow, but the
-// provider may drop the first datagram after the overflow, which is therefore sent repeatedly.
+// provider may drop the first datagram after the overflow, so the test sends this datagram
+// repeatedly.
 func testOverflow(t *testing.T, f *Fixture) {
 	const again = 10_000
 	tx, rx, to := capacityRun(t, f)
@@ -350,7 +347,6 @@ func testTruncation(t *testing.T, f *Fixture) {
 	a.settle()
 }
 
-// lastTaken returns the only buffer that is posted for receiving.
 func (q *port) lastTaken() fabric.Buf {
 	q.tb.Helper()
 	for b, o := range q.owner {

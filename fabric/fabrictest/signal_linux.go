@@ -12,8 +12,6 @@ import (
 
 // interrupter returns a function that sends a signal to one thread of this process.
 func interrupter(tb testing.TB) (interrupt func(tid int), stop func()) {
-	// Catching the signal prevents the default action of the signal. The calls epoll_wait and ppoll
-	// return EINTR even with SA_RESTART, with which Go installs its handlers.
 	caught := make(chan os.Signal, 1)
 	signal.Notify(caught, syscall.SIGUSR2)
 	pid := os.Getpid()
@@ -25,7 +23,6 @@ func interrupter(tb testing.TB) (interrupt func(tid int), stop func()) {
 	return interrupt, func() { signal.Stop(caught) }
 }
 
-// lockThread binds the goroutine to its thread and returns the thread's number.
 func lockThread() (tid int, unlock func()) {
 	runtime.LockOSThread()
 	return unix.Gettid(), runtime.UnlockOSThread

@@ -19,15 +19,14 @@ func (p *party) waiter() fabric.Waiter {
 	return w
 }
 
-// asleep calls Wait on another goroutine, which lets the caller detect a Wait that never returns.
-// The caller must not use the Domain until the channel has delivered the result of Wait.
+// asleep calls Wait on another goroutine, so that the caller can detect a Wait that never
+// returns. The caller must not use the Domain until the channel has delivered the result of Wait.
 func (p *party) asleep(w fabric.Waiter, timeout time.Duration) <-chan error {
 	ended := make(chan error, 1)
 	go func() { ended <- w.Wait(timeout) }()
 	return ended
 }
 
-// awake waits until the Wait that asleep has called returns.
 func (p *party) awake(ended <-chan error, what string) {
 	p.tb.Helper()
 	select {
@@ -41,7 +40,6 @@ func (p *party) awake(ended <-chan error, what string) {
 	}
 }
 
-// awaitPoll calls Wait and Poll until done returns true.
 func (q *port) awaitPoll(w fabric.Waiter, timeout time.Duration, what string, done func() bool) {
 	q.tb.Helper()
 	deadline := time.Now().Add(q.f.Patience)

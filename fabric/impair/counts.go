@@ -2,9 +2,9 @@ package impair
 
 import "sync/atomic"
 
-// Counts are the numbers of faults that a Domain has injected into arriving datagrams. One datagram
-// may count in several of the fields after Passed. Duplicated, Corrupted, Truncated, Reordered and
-// Delayed count copies of datagrams.
+// Counts are the numbers of faults that a Domain has injected into arriving datagrams. One
+// datagram may be counted in several of the fields after Passed. Duplicated, Corrupted,
+// Truncated, Reordered and Delayed count copies of datagrams.
 type Counts struct {
 	Arrived    uint64 // taken from the inner domain
 	Passed     uint64 // of these, datagrams without any fault
@@ -16,7 +16,6 @@ type Counts struct {
 	Truncated  uint64
 }
 
-// counters are the atomic counters from which Counts are read.
 type counters struct {
 	arrived, passed, lost, duplicated, reordered, delayed, corrupted, truncated atomic.Uint64
 }

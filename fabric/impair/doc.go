@@ -1,7 +1,7 @@
 // Package impair injects network faults. The package wraps the Domain of any provider, and drops,
 // duplicates, reorders, delays, corrupts and truncates arriving datagrams. The caller chooses the
-// probabilities of the faults and a seed. Faults are injected only at the receiver, and each end of
-// a connection needs its own wrapped Domain.
+// probabilities of the faults and a seed. Faults are injected only at the receiver, so each end
+// of a connection needs its own wrapped Domain.
 //
 //	network -> inner endpoint -> hidden buffer
 //	              | lost? the buffer goes back to the inner endpoint
@@ -15,9 +15,9 @@
 //	           ready --copy--> a buffer that the caller posted with Recv
 //
 // The wrapped endpoint receives into hidden buffers that the caller never sees. Reserve adds the
-// hidden buffers to the configuration, and the caller's arena does not show them. A delayed or
-// duplicated datagram therefore takes none of the caller's buffers. The cost is one copy per
-// datagram.
+// hidden buffers to the configuration, and the arena that the caller gets does not show them. A
+// delayed or duplicated datagram therefore uses none of the caller's buffers. The cost is one
+// copy per datagram.
 //
 // The same seed and the same sequence of arrivals give the same faults. Each endpoint has its own
 // PCG generator, which depends on the order in which the endpoints of the domain are opened.

@@ -14,7 +14,7 @@ const (
 	// defaultBuffers is the number of buffers if fabric.DomainConfig.Buffers is 0.
 	defaultBuffers = 4096
 	// spareBuffers is the number of hidden buffers that Reserve adds in addition to one for each
-	// visible buffer. The additional hidden buffers are for reordered and delayed datagrams.
+	// visible buffer.
 	spareBuffers = 2048
 	// spareMin is the least number of hidden buffers that Wrap accepts.
 	spareMin = 16
@@ -41,7 +41,6 @@ var (
 	_ fabric.Waiter = (*Domain)(nil)
 )
 
-// errBadBuf is allocated once, so that reporting it allocates nothing.
 var errBadBuf error = &fabric.Error{
 	Provider: "impair", Op: "post", Errno: int(syscall.EINVAL), Text: "buffer outside the arena",
 }
@@ -59,7 +58,7 @@ func Reserve(cfg fabric.DomainConfig) fabric.DomainConfig {
 }
 
 // Open opens the Domain that info describes, with the hidden buffers that Reserve adds, and wraps
-// the Domain.
+// this Domain.
 func Open(info fabric.Info, cfg fabric.DomainConfig, f Faults) (*Domain, error) {
 	if err := f.Validate(); err != nil {
 		return nil, err
@@ -80,10 +79,10 @@ func Open(info fabric.Info, cfg fabric.DomainConfig, f Faults) (*Domain, error) 
 	return d, nil
 }
 
-// Wrap injects faults into the datagrams of an open Domain. The arena of the result shows only the
-// first visibleBuffers buffers, and the wrapper uses the other buffers. The caller uses and closes
-// the result instead of inner. Errors wrap fabric.ErrBadConfig, and after an error inner is
-// unchanged.
+// Wrap injects faults into the datagrams of an open Domain. The arena of the wrapped Domain shows
+// only the first visibleBuffers buffers, and the wrapper uses the other buffers. After Wrap, the
+// caller uses and closes the returned Domain instead of inner. Errors of Wrap wrap
+// fabric.ErrBadConfig, and after an error inner is unchanged.
 func Wrap(inner fabric.Domain, visibleBuffers int, f Faults) (*Domain, error) {
 	if err := f.Validate(); err != nil {
 		return nil, err
@@ -118,8 +117,8 @@ func (d *Domain) Info() fabric.Info {
 // Arena returns the buffers that are not hidden.
 func (d *Domain) Arena() fabric.Arena { return d.all.Shrink(d.visible) }
 
-// OpenEndpoint opens an endpoint that injects faults into arriving datagrams. The endpoint takes up
-// to twice its RxDepth of the hidden buffers, but at most half of the unused hidden buffers.
+// OpenEndpoint opens an endpoint that injects faults into arriving datagrams. The endpoint uses
+// up to twice its RxDepth of the hidden buffers, but at most half of the unused hidden buffers.
 func (d *Domain) OpenEndpoint(cfg fabric.EndpointConfig) (fabric.Endpoint, error) {
 	if d.closed {
 		return nil, fabric.ErrClosed
@@ -142,8 +141,6 @@ func (d *Domain) OpenEndpoint(cfg fabric.EndpointConfig) (fabric.Endpoint, error
 	d.opened++
 	return e, nil
 }
-
-// The address vector and the regions belong to the inner Domain.
 
 // Insert implements fabric.Domain.
 func (d *Domain) Insert(name []byte) (fabric.Addr, error) { return d.inner.Insert(name) }
@@ -178,8 +175,6 @@ func (d *Domain) Close() error {
 	return first
 }
 
-// forget removes a closed endpoint from the list of endpoints, and takes back the endpoint's hidden
-// buffers.
 func (d *Domain) forget(e *endpoint) {
 	d.spares = append(d.spares, e.quota...)
 	if i := slices.Index(d.endpoints, e); i >= 0 {

@@ -31,7 +31,7 @@ type arrival struct {
 	flipBit   int32 // the bit to invert, or -1
 }
 
-// hold is a datagram that later datagrams should overtake.
+// hold holds a datagram that later datagrams should overtake.
 type hold struct {
 	arrival
 	until     mono.Time
@@ -39,9 +39,9 @@ type hold struct {
 	overtaken bool
 }
 
-// endpoint implements fabric.Endpoint. Each hidden buffer of an endpoint (quota) is posted to the
-// inner endpoint, or idle, or referenced by one or two copies of datagrams in holds, line and
-// ready.
+// endpoint implements fabric.Endpoint. Each hidden buffer of an endpoint is posted to the inner
+// endpoint, or idle, or referenced by one or two copies of datagrams in the fields holds, line
+// and ready.
 type endpoint struct {
 	domain *Domain
 	inner  fabric.Endpoint
@@ -90,8 +90,6 @@ func newEndpoint(d *Domain, inner fabric.Endpoint, quota []fabric.Buf) *endpoint
 			e.delayed = oddsOf(f.DelayP)
 		}
 	}
-	// The inner endpoint may compute its capacity from the posted buffers, of which there are at
-	// most quota.
 	e.caps.Landing = false       // an arrival may be held, altered or duplicated first
 	e.caps.RemoveCancels = false // a send may be held here
 	e.caps.PollsAll = false      // a Poll that loses a whole batch may leave more datagrams
@@ -173,7 +171,6 @@ func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 	return n, nil
 }
 
-// time reads the clock if any fault depends on the time.
 func (e *endpoint) time() mono.Time {
 	if e.delayed == 0 && e.reorder == 0 {
 		return 0
@@ -181,7 +178,6 @@ func (e *endpoint) time() mono.Time {
 	return e.domain.now()
 }
 
-// arrive decides which faults an arriving datagram gets.
 func (e *endpoint) arrive(c *fabric.Completion, now mono.Time) {
 	count := &e.domain.counters
 	count.arrived.Add(1)
@@ -228,7 +224,6 @@ func (e *endpoint) arrive(c *fabric.Completion, now mono.Time) {
 func (e *endpoint) damage(a *arrival) bool {
 	count := &e.domain.counters
 	damaged := false
-	// The bytes of a truncated datagram that did not fit in its buffer are missing.
 	room := min(a.sizeBytes, uint32(e.domain.all.Size()))
 	if room > 0 && e.dice.hit(e.truncate) {
 		a.sizeBytes = e.dice.below(room)
@@ -257,7 +252,6 @@ func (e *endpoint) enqueue(a arrival, now mono.Time) bool {
 	return true
 }
 
-// overtake records that one more datagram has overtaken the first n held datagrams.
 func (e *endpoint) overtake(n int, now mono.Time) {
 	left := 0
 	for i := range e.holds {
@@ -283,7 +277,8 @@ func (e *endpoint) letGo(h *hold, now mono.Time) {
 	e.enqueue(h.arrival, now)
 }
 
-// release moves datagrams whose hold or delay is over to the ready queue.
+// release moves the datagrams that are no longer held or delayed to the queue of datagrams to
+// deliver.
 func (e *endpoint) release(now mono.Time) {
 	if len(e.holds) > 0 {
 		left := 0
@@ -302,7 +297,6 @@ func (e *endpoint) release(now mono.Time) {
 	}
 }
 
-// deliver completes posted buffers with the datagrams of the ready queue.
 func (e *endpoint) deliver(out []fabric.Completion) int {
 	arena := &e.domain.all
 	n := 0
@@ -326,7 +320,6 @@ func (e *endpoint) deliver(out []fabric.Completion) int {
 	return n
 }
 
-// refill posts idle hidden buffers to the inner endpoint, up to its RxDepth.
 func (e *endpoint) refill() error {
 	want := min(len(e.idle), e.caps.RxDepth-e.outer)
 	if want <= 0 {

@@ -19,9 +19,9 @@ type Faults struct {
 	Loss    float64 // the datagram does not arrive
 	Dup     float64 // the datagram arrives twice
 	Reorder float64 // 1 to 16 later datagrams overtake, if they come within 1 ms
-	// Delay is the additional delay of a delayed datagram, 0 to DelayMax. DelayP is the probability
-	// that a datagram is delayed, and 0 means that all datagrams are delayed. Datagrams without
-	// additional delay overtake delayed datagrams.
+	// Delay is the additional delay of a delayed datagram, 0 to DelayMax. DelayP is the
+	// probability that a datagram is delayed, and a DelayP of 0 means that all datagrams are
+	// delayed. A datagram without additional delay overtakes delayed datagrams.
 	Delay    time.Duration
 	DelayP   float64
 	Corrupt  float64 // one bit is inverted, unless the datagram is empty
@@ -68,10 +68,10 @@ func (f Faults) Validate() error {
 }
 
 // Parse parses faults such as
-// "loss=1%,dup=0.5%,reorder=5%,delay=200us,corrupt=1e-4,truncate=0.1%,seed=7". The fields may stand
-// in any order, each field at most once. Probabilities are percentages or fractions, and the field
-// delay has the format of time.ParseDuration. The texts "" and "none" mean no faults. Errors wrap
-// fabric.ErrBadConfig and name the invalid part of the text.
+// "loss=1%,dup=0.5%,reorder=5%,delay=200us,corrupt=1e-4,truncate=0.1%,seed=7". The fields may
+// stand in any order, each field at most once. Probabilities are percentages or fractions, and
+// the field delay has the format of time.ParseDuration. The texts "" and "none" mean no faults.
+// Errors wrap fabric.ErrBadConfig and name the invalid part of the text.
 func Parse(s string) (Faults, error) {
 	var f Faults
 	if s = strings.TrimSpace(s); s == "" || s == "none" {
@@ -158,8 +158,8 @@ func (f Faults) String() string {
 	return strings.Join(parts, ",")
 }
 
-// formatProbability prefers the shortest percentage that Parse converts back to the same number.
-// The percentage has 15 digits, which hides the rounding error of the multiplication by 100.
+// formatProbability returns the shortest percentage that Parse converts back to the same number,
+// if there is one.
 func formatProbability(p float64) string {
 	for _, digits := range []int{15, -1} {
 		s := strconv.FormatFloat(p*100, 'g', digits, 64) + "%"

@@ -10,12 +10,12 @@
 //
 // A Network is a set of endpoints that reach each other. New makes a private network for a test.
 // The package registers a default network, which fabric.GetInfo finds as "mem/local". Endpoint
-// names are assigned in the order in which endpoints open, so that a single-threaded test gets the
-// same names in every run.
+// names are assigned in the order in which endpoints open, so that a single-threaded test gets
+// the same names in every run.
 //
-// The provider reports misuse that network hardware may not detect. Examples of reported misuse are
-// posting a buffer for two uses at once, sending to a removed peer, and using an Addr of another
-// domain.
+// The provider reports misuse by its caller that network hardware may not detect. Examples of
+// reported misuse are posting a buffer for two uses at once, sending to a removed peer, and using
+// an Addr of another domain.
 //
 // The methods of Network may be called from any goroutine. A Domain and its Endpoints belong to one
 // goroutine at a time, as package fabric requires. Different Domains of one Network may run

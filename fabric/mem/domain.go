@@ -19,7 +19,6 @@ const (
 	maxRegions      = 1 << 20
 )
 
-// The errors of single operations are allocated once, so that reporting an error allocates nothing.
 var (
 	errUnknownAddr = failure("fi_send", syscall.EINVAL, "unknown or removed peer address")
 	errRemoveAddr  = failure("fi_av_remove", syscall.EINVAL, "unknown or removed peer address")
@@ -82,8 +81,6 @@ func newDomain(nw *Network, id uint32, cfg fabric.DomainConfig) (*domain, error)
 		return nil, badConfig("an arena of %d buffers of %d bytes is more than %d bytes",
 			cfg.Buffers, stride, maxArenaBytes)
 	}
-	// The arena of packet buffers is an ordinary slice without pointers, which the garbage
-	// collector neither scans nor moves.
 	memory := make([]byte, cfg.Buffers*stride)
 	arena, err := fabric.NewArena(memory, cfg.Buffers, stride, 0, cfg.BufferBytes)
 	if err != nil {
@@ -138,7 +135,7 @@ func (d *domain) Remove(a fabric.Addr) error {
 	return nil
 }
 
-// peer returns the entry of an Addr of this domain that is inserted now, or nil.
+// peer returns the entry of an Addr, or nil if the Addr is not currently inserted in this domain.
 func (d *domain) peer(a fabric.Addr) *peer {
 	number := a - d.addrBase // a huge number for other domains' addresses
 	if number >= fabric.Addr(len(d.peers)) || d.peers[number].inserts == 0 {
@@ -147,8 +144,6 @@ func (d *domain) peer(a fabric.Addr) *peer {
 	return &d.peers[number]
 }
 
-// addrOf returns the Addr of the endpoint with the given number, or AddrUnknown if the endpoint is
-// not inserted.
 func (d *domain) addrOf(number uint32) fabric.Addr {
 	if int(number) >= len(d.peers) || d.peers[number].inserts == 0 {
 		return fabric.AddrUnknown
@@ -213,7 +208,6 @@ func (d *domain) OpenEndpoint(cfg fabric.EndpointConfig) (fabric.Endpoint, error
 	return e, nil
 }
 
-// forget removes a closed endpoint from the list of open endpoints.
 func (d *domain) forget(e *endpoint) {
 	if i := slices.Index(d.endpoints, e); i >= 0 {
 		d.endpoints = slices.Delete(d.endpoints, i, i+1)

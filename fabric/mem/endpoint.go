@@ -28,7 +28,7 @@ var (
 	_ fabric.Sourcer  = (*endpoint)(nil)
 )
 
-// maxOrigins bounds the completions of one Poll whose senders AppendSource knows.
+// maxOrigins is the maximum number of completions of one Poll whose senders AppendSource knows.
 const maxOrigins = 1 << 16
 
 func newEndpoint(d *domain, cfg fabric.EndpointConfig) (*endpoint, error) {
@@ -45,11 +45,10 @@ func newEndpoint(d *domain, cfg fabric.EndpointConfig) (*endpoint, error) {
 		name:   makeName(number),
 		source: cfg.Source,
 		caps: fabric.Caps{
-			MTUBytes:    c.MTUBytes,
-			InjectBytes: c.InjectBytes,
-			TxDepth:     cfg.TxDepth,
-			RxDepth:     cfg.RxDepth,
-			// posted buffers do not limit the waiting datagrams
+			MTUBytes:     c.MTUBytes,
+			InjectBytes:  c.InjectBytes,
+			TxDepth:      cfg.TxDepth,
+			RxDepth:      cfg.RxDepth,
 			RecvCapacity: c.QueueDatagrams,
 			Gather:       !c.NoGather,
 			FreeRegions:  !c.NoGather && c.FreeRegions,
@@ -120,7 +119,6 @@ func (e *endpoint) postOne(s *fabric.Send) error {
 	return nil
 }
 
-// gather returns the part of a region that a send refers to.
 func (d *domain) gather(s *fabric.Send) ([]byte, error) {
 	if d.nw.cfg.NoGather {
 		return nil, fabric.ErrNotSupported
@@ -129,16 +127,13 @@ func (d *domain) gather(s *fabric.Send) ([]byte, error) {
 		return nil, errBadRegion
 	}
 	region := d.regions[s.Region]
-	// The check of the region's bounds uses a subtraction, because the sum of the caller's numbers
-	// could overflow.
 	if s.RegionOff > uint64(len(region)) || uint64(s.RegionLen) > uint64(len(region))-s.RegionOff {
 		return nil, errBadRegion
 	}
 	return region[s.RegionOff : s.RegionOff+uint64(s.RegionLen)], nil
 }
 
-// transmit carries one datagram over the network to the receiver's queue, through the filter if
-// there is one.
+// transmit carries one datagram to the receiver's queue, through the filter if there is one.
 func (e *endpoint) transmit(to *peer, head, tail []byte) {
 	nw := e.domain.nw
 	filter := nw.filter.Load()
@@ -162,8 +157,7 @@ func (e *endpoint) transmit(to *peer, head, tail []byte) {
 }
 
 // Poll reports completed sends before received datagrams. There are at most TxDepth completed
-// sends. Completed sends come first so that a flood of datagrams cannot hide them from a caller
-// that polls for one completion at a time.
+// sends.
 func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 	if e.closed {
 		return 0, fabric.ErrClosed
@@ -182,7 +176,7 @@ func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 	return n, nil
 }
 
-// receive copies waiting datagrams into posted buffers, as a network card would do at arrival.
+// receive copies waiting datagrams into posted buffers.
 func (e *endpoint) receive(out []fabric.Completion) int {
 	in := e.inbox
 	in.mu.Lock()
@@ -260,7 +254,6 @@ func (e *endpoint) Close() error {
 	e.closed = true
 	e.domain.nw.detach(e.number)
 	e.inbox.shut()
-	// After Close the caller owns the buffers, although they do not complete.
 	for e.sent.Len() > 0 {
 		e.domain.use[e.sent.Pop()]--
 	}

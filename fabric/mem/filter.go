@@ -5,7 +5,7 @@ import "fmt"
 // Verdict is the decision of a Filter about one datagram.
 type Verdict uint8
 
-// Any value other than the following verdicts counts as Drop.
+// Any value of Verdict other than the constants below counts as Drop.
 const (
 	Deliver   Verdict = iota // deliver the datagram
 	Drop                     // lose it
@@ -27,10 +27,11 @@ func (v Verdict) String() string {
 	return fmt.Sprintf("Verdict(%d)", uint8(v))
 }
 
-// Filter decides what happens to a datagram in transit. A Filter runs inside the sender's Post, and
-// must be safe for concurrent use if domains run on several goroutines. The arguments from and to
-// are endpoint names, which the filter must not change. The argument pkt is a copy of the datagram
-// that the filter may corrupt in place but must not keep. A Filter may call the Network's methods.
+// Filter decides what happens to a datagram in transit. A Filter runs inside the sender's Post,
+// and must be safe for concurrent use if domains run on several goroutines. The arguments from
+// and to of a Filter are endpoint names, which the filter must not change. The argument pkt of a
+// Filter is a copy of the datagram that the filter may corrupt in place but must not keep. A
+// Filter may call the Network's methods.
 type Filter func(from, to []byte, pkt []byte) Verdict
 
 type heldDatagram struct {
@@ -63,8 +64,6 @@ func (nw *Network) Release() int {
 	held := nw.held
 	nw.held = nil
 	nw.mu.Unlock()
-	// The network is not locked during the deliveries, because a delivery wakes waiting goroutines,
-	// and a filter may be calling Release.
 	for _, h := range held {
 		nw.deliver(h.from, h.to, h.bytes, nil)
 	}
@@ -77,7 +76,6 @@ func (nw *Network) hold(from uint32, to *inbox, pkt []byte) {
 	nw.held = append(nw.held, heldDatagram{from: from, to: to, bytes: append([]byte(nil), pkt...)})
 }
 
-// deliver puts a datagram into the receiver's queue, or counts the reason why it cannot.
 func (nw *Network) deliver(from uint32, to *inbox, head, tail []byte) {
 	result := putClosed
 	if to != nil {

@@ -7,7 +7,7 @@ import (
 )
 
 // inbox is the bounded queue of datagrams that wait at an endpoint, like a UDP socket's receive
-// buffer. All slots are allocated with the queue, so that a datagram costs only a copy.
+// buffer.
 type inbox struct {
 	bell *doorbell.Bell // of the domain that owns the endpoint
 
@@ -42,8 +42,8 @@ func newInbox(datagrams, slotBytes int, bell *doorbell.Bell) *inbox {
 	}
 }
 
-// put appends the datagram head+tail to the receive queue. The caller must have limited the size of
-// the datagram to slotBytes. Any goroutine may call put.
+// put appends the datagram head+tail to the receive queue. The caller must have limited the size
+// of the datagram to slotBytes. Any goroutine may call put.
 func (in *inbox) put(from uint32, head, tail []byte) putResult {
 	in.mu.Lock()
 	switch {
@@ -64,13 +64,12 @@ func (in *inbox) put(from uint32, head, tail []byte) putResult {
 	in.slots[i] = slot{from: from, sizeBytes: uint32(n)}
 	in.count++
 	in.mu.Unlock()
-	// The bell rings after the unlock, so that the woken goroutine finds the lock free.
 	in.bell.RingIfAsleep()
 	return putDone
 }
 
-// first returns the oldest datagram, which is valid until drop. The caller must hold the lock, and
-// the queue must not be empty.
+// first returns the oldest datagram, which is valid until drop. The caller must hold the lock of
+// the inbox, and the queue must not be empty.
 func (in *inbox) first() (from uint32, pkt []byte) {
 	s := in.slots[in.head]
 	lo := in.head * in.slotBytes
@@ -92,7 +91,7 @@ func (in *inbox) waiting() bool {
 	return in.count > 0
 }
 
-// shut makes every later put fail, and releases the memory.
+// shut makes every later put fail, and releases the memory of the receive queue.
 func (in *inbox) shut() {
 	in.mu.Lock()
 	defer in.mu.Unlock()

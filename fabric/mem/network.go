@@ -105,7 +105,8 @@ func badConfig(format string, args ...any) error {
 }
 
 // Counts are the counters of the datagrams of a Network. While no Post is running, Sent +
-// Duplicated = Delivered + Overflowed + Unreachable + Filtered + the number held.
+// Duplicated equals Delivered + Overflowed + Unreachable + Filtered + the number of held
+// datagrams.
 type Counts struct {
 	Sent        uint64 // datagrams taken by Post
 	Delivered   uint64 // put into a receiver's queue
@@ -131,7 +132,8 @@ type Network struct {
 	held       []heldDatagram
 }
 
-// New returns a separate network. If Validate of the Config fails, every Open returns that error.
+// New returns a separate network. If Validate of the Config fails, every call of Open returns the
+// error of Validate.
 func New(cfg Config) *Network {
 	return &Network{
 		cfg:     cfg.withDefaults(),
@@ -184,8 +186,8 @@ func (nw *Network) detach(number uint32) {
 }
 
 // resolve returns the number and the receive queue of an endpoint's name. The queue is nil if the
-// endpoint has been closed. A closed endpoint is no error, because a datagram to a closed endpoint
-// is lost like a datagram to a dead host.
+// endpoint has been closed. A datagram to a closed endpoint is lost, like a datagram to a host
+// that is down.
 func (nw *Network) resolve(name []byte) (number uint32, in *inbox, err error) {
 	if len(name) != nameBytes || string(name[:len(namePrefix)]) != namePrefix {
 		return 0, nil, fmt.Errorf("%w: mem: %d bytes, want %d starting with %q",

@@ -16,8 +16,8 @@ func (nw *Network) Provider() fabric.Provider { return provider{nw} }
 
 func (provider) Family() string { return family }
 
-// GetInfo selects this provider for its name and for hints without a provider name. The network has
-// no addresses to bind, and therefore any Hints.Node other than the domain's name selects nothing.
+// GetInfo selects this provider for its name and for hints without a provider name. The network
+// has no addresses to bind, so any Hints.Node other than the domain's name selects nothing.
 func (p provider) GetInfo(h fabric.Hints) ([]fabric.Info, error) {
 	if p.nw.cfgErr != nil {
 		return nil, p.nw.cfgErr

@@ -1,6 +1,6 @@
 // Package net is the provider "net" of package fabric on the UDP sockets of Go's package net, for
-// macOS, the BSDs and Windows. The provider uses no feature of a single operating system. On Linux
-// the provider "udp" is several times as fast as the provider "net".
+// macOS, the BSDs and Windows. On Linux the provider "udp" is several times as fast as the
+// provider "net".
 //
 //	Post                                   a goroutine for each endpoint         Poll
 //	one WriteToUDPAddrPort for each        waits for a posted buffer, then for   takes what the
@@ -14,10 +14,10 @@
 // On Linux, macOS, FreeBSD and Windows, datagrams are never fragmented. On other systems, a
 // datagram that exceeds the path MTU arrives in fragments.
 //
-// A Domain and its endpoints belong to one goroutine, as package fabric requires. The reader
-// goroutines share with that goroutine only the queue of their endpoint, under its lock, and the
-// memory of the posted buffers. After some polls without a completion, a Poll parks its goroutine
-// for some microseconds, so that the reader goroutines get processor time.
+// A Domain and its endpoints belong to one goroutine at a time, as package fabric requires. A
+// reader goroutine shares with the Domain's goroutine only the queue of its endpoint, under a
+// lock, and the memory of the posted buffers. After some polls without a completion, a Poll parks
+// its goroutine for some microseconds, so that the reader goroutines get processor time.
 //
 //	provider.go   GetInfo and Open
 //	domain.go     arena, addresses, sleeping

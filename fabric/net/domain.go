@@ -21,7 +21,6 @@ const (
 	cacheLineBytes = 64
 )
 
-// The errors of single operations are allocated once, so that reporting an error allocates nothing.
 var (
 	errUnknownAddr = failure("send", syscall.EINVAL, "unknown or removed peer address")
 	errRemoveAddr  = failure("remove", syscall.EINVAL, "unknown or removed peer address")
@@ -58,13 +57,14 @@ var (
 )
 
 // buffers is the arena in the form that the reader goroutines use. A buffer has at least one byte
-// after the caller's part, and a datagram that reaches this byte is too large.
+// behind the caller's part, and a datagram that reaches this byte is too large.
 type buffers struct {
 	mem                []byte
 	count, stride, len int
 }
 
-// readInto returns a buffer's memory for a read, which is longer than the caller's part.
+// readInto returns a buffer's memory for a read, which is longer than the caller's part of the
+// buffer.
 func (a *buffers) readInto(b fabric.Buf) []byte {
 	lo := int(b) * a.stride
 	return a.mem[lo : lo+a.len+1]
@@ -91,7 +91,6 @@ func openDomain(l *inet.Local, nodeText string, cfg fabric.DomainConfig) (*domai
 	return d, nil
 }
 
-// makeArena allocates the arena in ordinary memory, because only package net reads and writes it.
 func (d *domain) makeArena(cfg fabric.DomainConfig) (err error) {
 	count, size := cfg.Buffers, cfg.BufferBytes
 	if count == 0 {
@@ -120,7 +119,7 @@ func (d *domain) makeArena(cfg fabric.DomainConfig) (err error) {
 	return nil
 }
 
-// Info implements fabric.Domain. The attributes of the Info contain counts of events since the
+// Info implements fabric.Domain. The attributes of the Info contain counts of events after the
 // domain was opened.
 func (d *domain) Info() fabric.Info {
 	info := d.info
@@ -143,8 +142,8 @@ func setAttr(attrs []fabric.Attr, name, value string) {
 
 func (d *domain) Arena() fabric.Arena { return d.arena }
 
-// Insert implements fabric.Domain. Insert assumes that the name of a link-local address is on this
-// domain's own link.
+// Insert implements fabric.Domain. Insert assumes that the name of a link-local address is on
+// this domain's own link.
 func (d *domain) Insert(name []byte) (fabric.Addr, error) {
 	if d.closed {
 		return fabric.AddrUnknown, fabric.ErrClosed
@@ -184,7 +183,7 @@ func (d *domain) DeregisterRegion(fabric.Region) error {
 	return fabric.ErrNotSupported
 }
 
-// OpenEndpoint implements fabric.Domain. Depths above the provider's limits are reduced to the
+// OpenEndpoint implements fabric.Domain. Depths above the provider's limits are reduced to these
 // limits, as Caps shows.
 func (d *domain) OpenEndpoint(cfg fabric.EndpointConfig) (fabric.Endpoint, error) {
 	if d.closed {
@@ -255,9 +254,8 @@ func (d *domain) Sleep(timeout time.Duration) error {
 	return nil
 }
 
-// giveWay is called after each poll that found nothing. After a number of polls that found nothing,
-// giveWay parks the owner's goroutine for a short time, because Go's scheduler runs the reader
-// goroutines only when it has nothing else to run.
+// After a number of empty polls, giveWay parks the owner's goroutine for a short time, because
+// Go's scheduler may otherwise never run the reader goroutines.
 func (d *domain) giveWay() {
 	if d.vain++; d.vain >= vainMost {
 		d.vain = 0
@@ -265,7 +263,6 @@ func (d *domain) giveWay() {
 	}
 }
 
-// somethingToPoll reports whether Poll of an endpoint would return a completion.
 func (d *domain) somethingToPoll() bool {
 	for _, e := range d.endpoints {
 		if e.inbox.waiting() {

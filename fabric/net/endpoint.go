@@ -100,7 +100,6 @@ func (e *endpoint) postOne(s *fabric.Send) error {
 	return nil
 }
 
-// sendError makes the error of a send that the system did not accept.
 func sendError(err error) error {
 	errno := errnoOf(err)
 	switch {
@@ -112,8 +111,7 @@ func sendError(err error) error {
 	return newError("send", err)
 }
 
-// Poll implements fabric.Endpoint. After many polls that found nothing, Poll waits for parkTime at
-// most.
+// Poll implements fabric.Endpoint. After many empty polls, Poll waits for parkTime at most.
 func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 	if e.closed {
 		return 0, fabric.ErrClosed
@@ -136,8 +134,8 @@ func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 	return n, nil // The next Poll reports the error.
 }
 
-// from returns the Addr of the sender with the given name. The Addr of the latest sender is cached,
-// because most datagrams come from the same sender as the previous one.
+// from returns the Addr of the sender with the given name, and caches the Addr of the latest
+// sender.
 func (e *endpoint) from(name netip.AddrPort) fabric.Addr {
 	peers := &e.domain.peers
 	if name != e.lastFrom || e.lastSeq != peers.changes {

@@ -30,7 +30,7 @@ type peer struct {
 	sockaddr syscall.Sockaddr // to, for the sender; made by the first send
 }
 
-// get returns the entry of an Addr that is inserted now, or nil.
+// get returns the entry of an Addr that is currently inserted, or nil for any other Addr.
 func (t *peerTable) get(a fabric.Addr) *peer {
 	i, gen := uint64(uint32(a)), uint32(a>>32)
 	if i >= uint64(len(t.peers)) || t.peers[i].gen != gen || t.peers[i].inserts == 0 {
@@ -43,7 +43,6 @@ func (t *peerTable) addr(i uint32) fabric.Addr {
 	return fabric.Addr(t.peers[i].gen)<<32 | fabric.Addr(i)
 }
 
-// find returns the Addr of an inserted name, or AddrUnknown.
 func (t *peerTable) find(name netip.AddrPort) fabric.Addr {
 	if i, ok := t.byName[name]; ok {
 		return t.addr(i)
@@ -51,7 +50,8 @@ func (t *peerTable) find(name netip.AddrPort) fabric.Addr {
 	return fabric.AddrUnknown
 }
 
-// insert adds a name or counts a further insert, and zone is the zone of link-local addresses.
+// insert adds a name or counts a further insert of the name, where zone is the zone of link-local
+// addresses.
 func (t *peerTable) insert(name netip.AddrPort, zone string) (fabric.Addr, error) {
 	if i, ok := t.byName[name]; ok {
 		t.peers[i].inserts++
@@ -77,7 +77,7 @@ func (t *peerTable) insert(name netip.AddrPort, zone string) (fabric.Addr, error
 	return t.addr(i), nil
 }
 
-// remove undoes one insert, and reports whether the name was inserted.
+// remove undoes one insert of an Addr, and reports whether the Addr was inserted.
 func (t *peerTable) remove(a fabric.Addr) bool {
 	p := t.get(a)
 	if p == nil {

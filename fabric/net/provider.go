@@ -58,8 +58,8 @@ func (provider) GetInfo(h fabric.Hints) ([]fabric.Info, error) {
 	return infos, nil
 }
 
-// Open implements fabric.Provider. Open reads the host's addresses again, because a program may
-// have stored, sent or written the Info by hand.
+// Open implements fabric.Provider. Open reads the host's addresses again, because the Info may be
+// outdated or written by hand.
 func (provider) Open(info fabric.Info, cfg fabric.DomainConfig) (fabric.Domain, error) {
 	if info.Provider != family {
 		return nil, fmt.Errorf("%w: %q is not %q", fabric.ErrNoProvider, info.Provider, family)
@@ -79,7 +79,6 @@ func (provider) Open(info fabric.Info, cfg fabric.DomainConfig) (fabric.Domain, 
 		fabric.ErrNoProvider, info.Domain, info.Node, info.Src)
 }
 
-// newInfo describes a local address, at which a socket gets a receive buffer of recvBytes.
 func newInfo(l *inet.Local, nodeText string, recvBytes int) fabric.Info {
 	format := "udp/ip4"
 	if l.Version() == 6 {

@@ -4,8 +4,7 @@ package net
 
 import "net"
 
-// sender sends the datagrams of a socket. send may wait while the socket's send buffer is full,
-// because the system offers no other way through package net.
+// sender sends the datagrams of a socket. send may wait while the socket's send buffer is full.
 type sender struct{ conn *net.UDPConn }
 
 func newSender(conn *net.UDPConn) (*sender, error) { return &sender{conn}, nil }

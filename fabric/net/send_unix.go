@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// sender sends the datagrams of a socket without waiting: a full send buffer is an error.
+// sender sends the datagrams of a socket without waiting, and a full send buffer is an error.
 type sender struct {
 	raw  syscall.RawConn
 	once func(fd uintptr) bool // sends b to to, made once because a closure is allocated

@@ -16,7 +16,7 @@ const (
 	// wantRecvBytes is the requested size of the receive buffer if the caller names no size.
 	wantRecvBytes = 4 << 20
 	// wantSendBytes is the requested size of the send buffer, which holds some of the largest
-	// datagrams. The BSDs and macOS refuse a datagram that is larger than the send buffer.
+	// datagrams.
 	wantSendBytes = 1 << 20
 	// leastBytes is the smallest buffer size that is requested.
 	leastBytes = 64 << 10
@@ -70,15 +70,15 @@ func openSocket(l *inet.Local, port uint16, cfg fabric.EndpointConfig) (socket, 
 	return s, nil
 }
 
-// askFor requests a buffer of the given size, and half the size each time the system refuses.
-// askFor ignores failures, because the caller reads back the granted size.
+// askFor requests a socket buffer of the given size, and half the size each time the system
+// refuses.
 func askFor(sizeBytes int, set func(int) error) {
 	for set(sizeBytes) != nil && sizeBytes > leastBytes {
 		sizeBytes /= 2
 	}
 }
 
-// granted returns the size of the receive buffer, as the system counts.
+// granted returns the size of the socket's receive buffer, as the system counts.
 func granted(conn *net.UDPConn) (sizeBytes int, err error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -89,8 +89,8 @@ func granted(conn *net.UDPConn) (sizeBytes int, err error) {
 	return sizeBytes, errors.Join(err, failed)
 }
 
-// errnoOf returns the system's error number in an error of package net, or 0 if there is none, and
-// replaces error numbers of Windows by portable ones.
+// errnoOf returns the system's error number in an error of package net, or 0 if the error has
+// none.
 func errnoOf(err error) syscall.Errno {
 	var errno syscall.Errno
 	if !errors.As(err, &errno) {
@@ -99,7 +99,6 @@ func errnoOf(err error) syscall.Errno {
 	return portable(errno)
 }
 
-// newError makes an error from an error of package net.
 func newError(op string, err error) error {
 	errno := errnoOf(err)
 	if errno == 0 {
@@ -108,8 +107,7 @@ func newError(op string, err error) error {
 	return sysError{op: op, errno: errno, text: errno.Error()}
 }
 
-// sysError is the failure of a system call. A fabric.Error cannot hold the error numbers of
-// Windows.
+// sysError is the failure of a system call.
 type sysError struct {
 	op    string
 	errno syscall.Errno

@@ -2,5 +2,5 @@
 
 package net
 
-// dontFragment returns no options, because the options of this system are not known.
+// dontFragment returns no options, because the socket options of this system are not known.
 func dontFragment(int) []option { return nil }

@@ -2,7 +2,7 @@ package net
 
 import "syscall"
 
-// The constants are error numbers of Windows sockets.
+// The constants below are error numbers of Windows sockets.
 const (
 	wsaMessageSize syscall.Errno = 10040
 	wsaInUse       syscall.Errno = 10048

@@ -24,8 +24,8 @@ const (
 )
 
 // inbox is the state that an endpoint shares with its reader goroutine, with a queue of posted
-// buffers and a queue of received datagrams. A buffer is in one of the two queues or in use by the
-// reader goroutine, and RxDepth is the limit for all of them.
+// buffers and a queue of received datagrams. Each buffer of an inbox is in one of its two queues
+// or in use by the reader goroutine, and RxDepth limits the number of all buffers.
 type inbox struct {
 	ended chan struct{} // closed when the reader has ended
 
@@ -73,7 +73,8 @@ func (in *inbox) post(bufs []fabric.Buf) (int, error) {
 	return len(bufs), nil
 }
 
-// take reports received datagrams, and appends their senders to origins. An error of take is final.
+// take writes completions for received datagrams to out, and appends the senders of the datagrams
+// to origins. An error of take is final, because the reader goroutine has ended.
 func (in *inbox) take(out []fabric.Completion, origins []netip.AddrPort) ([]netip.AddrPort, error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -91,14 +92,13 @@ func (in *inbox) take(out []fabric.Completion, origins []netip.AddrPort) ([]neti
 	return origins, in.err
 }
 
-// waiting reports whether take would report a datagram.
+// waiting reports whether the queue of received datagrams is not empty.
 func (in *inbox) waiting() bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	return in.arrived.Len() > 0 || in.err != nil
 }
 
-// shut ends the reader goroutine after its socket was closed.
 func (in *inbox) shut() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -135,8 +135,8 @@ func (in *inbox) fail(err error) {
 	in.err = err
 }
 
-// read is the function of the reader goroutine. read returns when the endpoint closes, or when its
-// socket has failed errorsMax times in a row.
+// read is the function of the reader goroutine. read returns when the endpoint closes, or when
+// its socket has failed errorsMax times in a row.
 func (in *inbox) read(conn *net.UDPConn, bufs buffers, bells ...*doorbell.Bell) {
 	defer close(in.ended)
 	for {
@@ -165,8 +165,8 @@ func ring(bells []*doorbell.Bell) {
 	}
 }
 
-// receive reads one datagram. Single errors are ignored, because a system may report the error of
-// an earlier send.
+// receive reads one datagram. receive ignores single errors, because a system may report the
+// error of an earlier send.
 func receive(conn *net.UDPConn, mem []byte) (n int, from netip.AddrPort, err error) {
 	for range errorsMax {
 		n, from, err = conn.ReadFromUDPAddrPort(mem)

@@ -22,7 +22,6 @@ const (
 	// wantSocketBytes is the requested size of the receive buffer if the caller names no size.
 	wantSocketBytes = 4 << 20
 	// fallbackSocketBytes is the assumed size of the receive buffer if the socket was not found.
-	// fallbackSocketBytes is less than the default receive buffer of any system.
 	fallbackSocketBytes = 64 << 10
 
 	udpName     = family + "/" + udpProvider
@@ -88,7 +87,6 @@ func openDomain(e, sourced *entry, cfg fabric.DomainConfig) (fabric.Domain, erro
 		return nil, failed(d.info.Provider, &fail)
 	}
 	d.info.Source = C.gofi_has_source(d.c) != 0
-	// With the layer rxd, the queues have no usable wait descriptor.
 	d.info.CanWait = C.gofi_can_wait(d.c) != 0 && !e.layeredBy(rxdLayer)
 	mem := unsafe.Slice((*byte)(C.gofi_arena(d.c)), int(C.gofi_arena_bytes(d.c)))
 	d.arena, err = fabric.NewArena(mem, lay.count, lay.strideBytes, lay.headroomBytes, lay.sizeBytes)
@@ -108,8 +106,9 @@ func (d *domain) isUDP() bool {
 	return d.info.Provider == udpName || d.info.Provider == offloadName
 }
 
-// newRules derives the format of endpoint names from this host's own address. If libfabric does not
-// report the address before opening, the first endpoint's name gives the length.
+// newRules derives the format of endpoint names from this host's own address. If libfabric does
+// not report this host's address before a domain is opened, the first endpoint's name gives the
+// length of names.
 func newRules(e *entry) nameRules {
 	r := nameRules{form: e.form, bytes: len(e.src), scope: e.form.scopeOf(e.src)}
 	switch e.form {
@@ -145,7 +144,7 @@ func (d *domain) invalid(op, text string) error {
 	}
 }
 
-// OpenEndpoint implements fabric.Domain. Depths above the provider's limits are reduced to the
+// OpenEndpoint implements fabric.Domain. Depths above the provider's limits are reduced to these
 // limits, as Caps shows.
 func (d *domain) OpenEndpoint(cfg fabric.EndpointConfig) (fabric.Endpoint, error) {
 	if d.c == nil {
@@ -194,14 +193,13 @@ func (d *domain) newEndpoint(cfg fabric.EndpointConfig, tx, rx int) (*endpoint, 
 		waitFd: int(got.wait_fd),
 		name:   C.GoBytes(unsafe.Pointer(&got.name[0]), C.int(got.name_len)),
 		caps: fabric.Caps{
-			MTUBytes:     d.layout.mtuBytes,
-			InjectBytes:  d.limits.done(),
-			TxDepth:      tx,
-			RxDepth:      rx,
-			RecvCapacity: rx,
-			Gather:       d.gathers(),
-			Source:       got.source != 0,
-			// The copied sends to a removed peer do not use the caller's memory.
+			MTUBytes:      d.layout.mtuBytes,
+			InjectBytes:   d.limits.done(),
+			TxDepth:       tx,
+			RxDepth:       rx,
+			RecvCapacity:  rx,
+			Gather:        d.gathers(),
+			Source:        got.source != 0,
 			RemoveCancels: d.limits.quirks.copies,
 		},
 	}
@@ -209,8 +207,8 @@ func (d *domain) newEndpoint(cfg fabric.EndpointConfig, tx, rx int) (*endpoint, 
 	return e, nil
 }
 
-// tryBind binds a test socket in the same way as the udp provider. The test socket is necessary
-// because libfabric leaks the provider's socket if the provider fails to bind.
+// tryBind binds a test socket in the same way as the udp provider. tryBind exists because
+// libfabric leaks the provider's socket if the provider fails to bind.
 func (d *domain) tryBind() error {
 	ap, ok := d.rules.form.addrPort(d.src)
 	if !ok {
@@ -224,15 +222,13 @@ func (d *domain) tryBind() error {
 	return err
 }
 
-// finish completes the initialisation of an endpoint whose name and descriptor are known.
 func (e *endpoint) finish(recvBufferBytes int) {
 	d := e.domain
 	if d.rules.bytes == 0 && d.rules.form != formString {
 		d.rules.bytes = len(e.name)
 	}
-	// Peers compare endpoint names as bytes. The endpoint's name is therefore converted to its
-	// canonical form, if there is one. A wildcard address has no canonical form, and is kept for
-	// display.
+	// The endpoint's name is converted to its canonical form, because peers compare endpoint
+	// names as bytes. A wildcard address has no canonical form, and is kept as it is for display.
 	if canon, err := d.rules.check(e.name); err == nil {
 		e.name = []byte(canon)
 	}
@@ -249,9 +245,8 @@ func (e *endpoint) finish(recvBufferBytes int) {
 }
 
 // takeSocket returns the descriptor of the udp provider's socket, or -1 if the socket was not
-// found. If the udp provider's socket was found, sleeps wait for its descriptor instead of
-// libfabric's wait descriptor. libfabric's wait descriptor is an epoll instance, which costs time
-// for every arriving datagram while it watches the socket.
+// found. After takeSocket has found the socket, sleeps wait for its descriptor instead of
+// libfabric's wait descriptor.
 func (e *endpoint) takeSocket() int {
 	local, ok := e.domain.rules.form.addrPort(e.name)
 	if !ok {
@@ -262,7 +257,6 @@ func (e *endpoint) takeSocket() int {
 		return -1
 	}
 	if e.waitFd >= 0 {
-		// If the socket is not in the epoll set, the call of epoll_ctl fails without effect.
 		_ = unix.EpollCtl(e.waitFd, unix.EPOLL_CTL_DEL, fd, nil)
 		e.waitFd = fd
 		C.gofi_wait_socket(e.c)

@@ -28,8 +28,7 @@ import (
 )
 
 // The shim reads and writes slices of Send and Completion directly. If a structure has different
-// layouts in Go and C, one of the following lines does not compile, because its array index is not
-// 0.
+// layouts in Go and C, one of the lines below does not compile, because its array index is not 0.
 var (
 	_ = [1]struct{}{}[unsafe.Sizeof(fabric.Send{})-C.sizeof_struct_gofi_send]
 	_ = [1]struct{}{}[unsafe.Offsetof(fabric.Send{}.To)-unsafe.Offsetof(C.struct_gofi_send{}.to)]
@@ -93,8 +92,7 @@ func (e *endpoint) Name() []byte { return slices.Clone(e.name) }
 // batch limits a slice's length to the range of a C int.
 func batch(n int) C.int { return C.int(min(n, math.MaxInt32)) }
 
-// result translates the result of a batch call. The text of an error costs an allocation, and
-// ErrAgain costs none.
+// result translates the result of a batch call.
 func (e *endpoint) result(r int64) (int, error) {
 	code := resultCode(r)
 	switch code {
@@ -154,8 +152,8 @@ func (e *endpoint) Recv(bufs []fabric.Buf) (int, error) {
 	return e.result(r)
 }
 
-// Land implements fabric.Lander. The direct-receive memory is pinned, because the shim keeps its
-// address.
+// Land implements fabric.Lander. The direct-receive memory is pinned, because the shim (the C
+// part of the package) keeps its address.
 func (e *endpoint) Land(mem []byte, headBytes int) bool {
 	if e.c == nil || !e.caps.Landing {
 		return false
@@ -201,14 +199,15 @@ func (e *endpoint) Close() error {
 }
 
 // shmFolder is the directory in which the shm provider has a file for each endpoint. The name of
-// the file is the endpoint's name without shmMark.
+// an endpoint's file is the endpoint's name without shmMark.
 const (
 	shmFolder = "/dev/shm"
 	shmMark   = "fi_shm://"
 )
 
-// forgetName removes the file of an endpoint of the shm provider. Peers that have mapped the file
-// keep its memory. The libfabric object of the endpoint is closed later, see linger_close.
+// forgetName removes the file of an endpoint of the shm provider. Peers that have mapped the
+// endpoint's file keep the file's memory. The libfabric object of the endpoint is closed later
+// (see linger_close).
 func (d *domain) forgetName(name []byte) {
 	file, ok := bytes.CutPrefix(name, []byte(shmMark))
 	file = bytes.TrimRight(file, "\x00")

@@ -8,13 +8,13 @@ import (
 	"gobtl/fabric"
 )
 
-// codeBase is the first of the error codes that the shim defines. The codes of the shim have the
-// same order as in shim.h, beginning with GOFI_CODE_BASE. Codes below codeBase are error codes of
-// libfabric.
+// codeBase is the first of the error codes that the shim (the C part of the package) defines. The
+// error codes of the shim have the same order as in shim.h, beginning with GOFI_CODE_BASE. Codes
+// below codeBase are error codes of libfabric.
 const codeBase = 0x10000
 
-// refusals describes the error codes that the shim defines. Each entry has the call that failed,
-// the errno, and the text.
+// refusals describes the error codes that the shim (the C part of the package) defines. Each
+// entry of refusals has the call that failed, the errno, and the text.
 var refusals = [...]struct {
 	op    string
 	errno syscall.Errno
@@ -31,7 +31,7 @@ var refusals = [...]struct {
 }
 
 // calls names the libfabric calls of the data path, in the order of GOFI_CALL_NONE and the
-// following constants of shim.h.
+// constants after it in shim.h.
 var calls = [...]string{
 	"post", "fi_inject", "fi_send", "fi_sendv", "fi_recv", "fi_cq_read", "fi_cq_readerr", "fi_trywait",
 	"fi_sendmsg", "recvmsg",
@@ -47,7 +47,8 @@ func newError(provider, op string, code int, text func(code int) string) *fabric
 	return &fabric.Error{Provider: provider, Op: op, Errno: code, Text: text(code)}
 }
 
-// The constants are the bit fields in the result of a batch call (gofi_result in internal.h).
+// The constants below are the bit fields in the result of a batch call (gofi_result in
+// internal.h).
 const (
 	codeShift = 32
 	codeMask  = 1<<24 - 1

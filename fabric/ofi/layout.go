@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// maxDatagramBytes is the largest UDP payload over IPv4. Providers that emulate datagrams over
-	// a stream report a limit near 2^64, which is too large for a receive buffer.
+	// maxDatagramBytes is the largest UDP payload over IPv4. Providers that emulate datagrams
+	// over a stream report a larger limit, near 2^64, which is unsuitable for a receive buffer.
 	maxDatagramBytes = 65507
 	// maxSegmentBytes is the largest datagram with reliable providers. The layer rxm of libfabric
 	// sends messages of up to maxSegmentBytes without a rendezvous.
@@ -37,8 +37,8 @@ type limits struct {
 	quirks                                quirks
 }
 
-// mtuBytes is the size of the largest payload. Because some providers include the prefix in
-// max_msg_size and others do not, mtuBytes returns the smaller of the two possible sizes.
+// mtuBytes is the size of the largest payload. mtuBytes subtracts the provider's prefix from
+// max_msg_size if necessary, because some providers include it and others do not.
 func (l limits) mtuBytes() int {
 	most := maxDatagramBytes
 	if l.reliable {
@@ -57,8 +57,8 @@ const (
 	plainBytes = 1500
 )
 
-// onDevice returns the limits of the udp provider on a device with the given MTU. The udp provider
-// always reports 1472, but accepts every datagram that the device can carry.
+// onDevice returns the limits of the udp provider on a device with the given MTU. The udp
+// provider always reports an MTU of 1472, but accepts every datagram that the device can carry.
 func (l limits) onDevice(mtuBytes int, form nameForm) limits {
 	header := headerBytes4
 	if form == formSockIn6 {
@@ -78,11 +78,12 @@ func deviceMTU(name string) int {
 	return dev.MTU
 }
 
-// inject is the largest payload for which the shim calls fi_inject.
+// inject returns the largest payload for which the shim (the C part of the package) calls
+// fi_inject.
 func (l limits) inject() int { return clip(sub(l.injectBytes, l.tx()), l.mtuBytes()) }
 
-// done is the largest payload whose send is complete when Post returns, because the bytes were
-// copied.
+// done returns the largest payload whose send is complete when Post returns, because the bytes
+// were copied.
 func (l limits) done() int {
 	if l.quirks.copies {
 		return l.mtuBytes()
@@ -120,9 +121,9 @@ func depth(what string, asked int, provider uint64) (int, error) {
 	return min(asked, most), nil
 }
 
-// layout describes the slots of an arena. Each slot of strideBytes has headroomBytes, sizeBytes for
-// the caller, and at least slackBytes. The caller's bytes begin at a cache line. The prefix that
-// the provider puts before a message is at the end of the headroom.
+// layout describes the slots of an arena. Each slot of strideBytes has headroomBytes, sizeBytes
+// for the caller, and at least slackBytes. The caller's bytes begin at a cache line. The prefix
+// that the provider puts before a message is at the end of a slot's headroom.
 type layout struct {
 	count, strideBytes, headroomBytes, sizeBytes int
 	txPrefixBytes, rxPrefixBytes                 int
@@ -150,7 +151,6 @@ func newLayout(l limits, cfg fabric.DomainConfig) (layout, error) {
 		lay.sizeBytes = lay.mtuBytes
 	}
 	if l.reliable {
-		// Reliable providers fail after a message that is larger than the posted buffer.
 		lay.sizeBytes = max(lay.sizeBytes, lay.mtuBytes)
 	}
 	if lay.count < 1 || lay.count > maxBuffers {

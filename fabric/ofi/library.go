@@ -26,8 +26,8 @@ import (
 // LD_LIBRARY_PATH, the program's run path, and the system's directories.
 const soname = "libfabric.so.1"
 
-// load loads libfabric at the first call. If loading failed, every call of load returns the same
-// error.
+// load loads libfabric at the first call. If loading has failed, every call of load returns the
+// same error.
 var load = sync.OnceValue(func() error { return loadFrom(soname) })
 
 func loadFrom(file string) error {
@@ -67,8 +67,7 @@ func guard(call func()) {
 	}
 }
 
-// inheritable lists the descriptors that programs started by this process would inherit. There are
-// usually few, because Go marks its own descriptors as close-on-exec.
+// inheritable lists the descriptors that programs started by this process would inherit.
 func inheritable() []int {
 	dir, err := os.Open("/proc/self/fd")
 	if err != nil {

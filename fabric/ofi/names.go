@@ -27,8 +27,8 @@ const (
 	sockIn6Bytes = 28
 )
 
-// nameRules decide which bytes can be the name of a peer. The rules for names are necessary because
-// libfabric does not check names, which may come from the network.
+// nameRules decide which bytes can be the name of a peer. The rules for names are necessary
+// because libfabric does not check names, which may come from the network.
 type nameRules struct {
 	form  nameForm
 	bytes int    // exact length, 0 while unknown
@@ -60,8 +60,7 @@ func (r nameRules) want() string {
 	return fmt.Sprintf("1 to %d", fabric.MaxNameBytes)
 }
 
-// checkSocket refuses a socket address that cannot be the address of one peer. A name with port 0,
-// an unspecified address or a multicast address is refused.
+// checkSocket refuses a socket address that cannot be the address of one peer.
 func (r nameRules) checkSocket(name []byte) (string, error) {
 	want := uint16(syscall.AF_INET)
 	if r.form == formSockIn6 {
@@ -87,8 +86,6 @@ func (r nameRules) checkSocket(name []byte) (string, error) {
 		return string(canon), nil
 	}
 	clear(canon[4:8]) // sin6_flowinfo
-	// A scope is valid only on the host that wrote the name, and is replaced by this host's own
-	// scope.
 	scope := uint32(0)
 	if ip.IsLinkLocalUnicast() {
 		scope = r.scope

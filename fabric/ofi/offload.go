@@ -12,8 +12,9 @@ import (
 	"fmt"
 )
 
-// The constants are the sizes of the largest payloads of a datagram over IPv4 and over IPv6. A
-// coalesced message of several datagrams may not be larger than such a payload.
+// The constants below are the sizes of the largest payloads of a datagram over IPv4 and over
+// IPv6. A coalesced message of several datagrams may not be larger than the largest payload of a
+// datagram.
 const (
 	runBytes4 = 65535 - 20 - 8
 	runBytes6 = 65535 - 40 - 8
@@ -40,8 +41,6 @@ func (e *endpoint) startOffload(fd int) {
 	if C.gofi_offload_describe(e.c, &info); info.on == 0 {
 		return
 	}
-	// With offload, datagrams are copied between buffers and messages. Regions and direct-receive
-	// memory therefore cost no additional copy.
 	e.caps.FreeRegions, e.caps.Landing = e.caps.Gather, true
 }
 

@@ -24,13 +24,13 @@ import (
 )
 
 // errNoData is the result of fi_getinfo if no entry matches the hints. errNoSys means that the
-// requested API version is newer than the library.
+// requested API version is newer than the installed libfabric.
 const (
 	errNoData = int(syscall.ENODATA)
 	errNoSys  = int(syscall.ENOSYS)
 )
 
-// entry is one result of fi_getinfo, valid as long as its list.
+// entry is one result of fi_getinfo, which is valid as long as the list of results.
 type entry struct {
 	fi     *C.struct_fi_info
 	info   fabric.Info
@@ -88,7 +88,6 @@ func query(r request) (*list, error) {
 	}
 	l := &list{}
 	var code int
-	// the call may load and initialise providers
 	guard(func() { code = int(C.gofi_getinfo(&q, &l.head)) })
 	switch code {
 	case 0:
@@ -132,7 +131,6 @@ func newEntry(fi *C.struct_fi_info, r request) (entry, bool) {
 	if prov == "" || !r.variant.is(prov, r.rdm) {
 		return entry{}, false
 	}
-	// A layer on a datagram provider makes reliable endpoints.
 	if r.rdm && raw.rdm == 0 || !r.rdm && (raw.dgram == 0 || strings.Contains(prov, layerMark)) {
 		return entry{}, false
 	}
@@ -275,9 +273,9 @@ func (f nameForm) printable(src []byte) string {
 	return ""
 }
 
-// rank orders providers by preference. Hardware comes first, then unknown providers, then the
-// kernel's UDP and TCP. Providers that reach only this host follow in the list, and emulations for
-// developers are the last ones.
+// rank orders providers by preference. In the order of rank, hardware comes first, then unknown
+// providers, then the kernel's UDP and TCP. In the order of rank, providers that reach only this
+// host are near the end, and emulations for developers are at the end.
 func rank(info fabric.Info) int {
 	order := []string{
 		"usnic", "efa", "verbs", "psm3", "psm2", "", "udp", "net", "tcp", "tcp;ofi_rxm", "shm",
@@ -290,8 +288,8 @@ func rank(info fabric.Info) int {
 	return i
 }
 
-// reach orders addresses by reachability. Addresses that other hosts can reach come first, and the
-// loopback device comes last.
+// reach orders addresses by reachability. In the order of reach, addresses that other hosts can
+// reach come first, and the loopback device comes last.
 func reach(info fabric.Info) int {
 	ip, err := netip.ParseAddr(info.Src)
 	switch {
@@ -386,7 +384,6 @@ func listOne(r request) ([]fabric.Info, error) {
 	}
 	var infos []fabric.Info
 	for _, e := range plain.entries {
-		// The shm provider reports a second entry for the memory of accelerators.
 		if !slices.ContainsFunc(infos, func(i fabric.Info) bool { return same(i, e.info) }) {
 			infos = append(infos, e.info)
 		}
@@ -398,8 +395,8 @@ func listOne(r request) ([]fabric.Info, error) {
 	return infos, nil
 }
 
-// markSourced sets Source in the infos that a query with FI_SOURCE also finds. A separate query is
-// necessary, because a provider need not report a capability that was not requested.
+// markSourced sets Source in the infos that a query with FI_SOURCE also finds. A separate query
+// is necessary, because a provider need not report a capability that was not requested.
 func markSourced(infos []fabric.Info, r request) {
 	r.source = true
 	sourced, err := query(r)
@@ -478,7 +475,6 @@ func openFound(r request, info fabric.Info, cfg fabric.DomainConfig) (fabric.Dom
 		return nil, fmt.Errorf("%w: nothing for %q, domain %q, node %q", errNotFound,
 			info.Provider, info.Domain, info.Node)
 	}
-	// If the query with FI_SOURCE fails, the domain does not report sources.
 	r.source = true
 	sourced, err := query(r)
 	defer sourced.free()
@@ -489,8 +485,7 @@ func openFound(r request, info fabric.Info, cfg fabric.DomainConfig) (fabric.Dom
 	return openDomain(e, withSource, cfg)
 }
 
-// failed makes an error from the failure f that the shim reports. The field op is a string constant
-// of C.
+// failed makes an error from the failure f that the shim (the C part of the package) reports.
 func failed(provider string, f *C.struct_gofi_fail) error {
 	return newError(provider, C.GoString(f.op), int(f.code), strerror)
 }

@@ -24,16 +24,16 @@ type peers struct {
 	free   []uint32          // indices for reuse
 	byName map[string]uint32 // canonical name to index, so that equal names give one index
 	// kept holds the indices of removed peers, by canonical name. A removed peer is kept if the
-	// provider cannot remove peers (quirks.keptPeers), or if the provider has pending sends to the
-	// peer. A peer that is inserted again gets its old index, to which the pending sends belong.
+	// provider cannot remove peers (quirks.keptPeers), or if the provider has pending sends to
+	// the peer. A peer that is inserted again gets its previous index, to which the pending sends
+	// belong.
 	kept    map[string]uint32
 	forgets int // number of kept peers at which forget is called
 }
 
 const (
 	// keptMost is the largest number of removed peers to which the provider has pending sends.
-	keptMost = 1 << 14
-	// forgetsLeast is the least number of kept peers at which forget is called.
+	keptMost     = 1 << 14
 	forgetsLeast = 16
 )
 
@@ -86,9 +86,10 @@ func (p *peers) find(a fabric.Addr) (uint32, bool) {
 }
 
 // Insert implements fabric.Domain. If libfabric's provider refuses a name, the error wraps the
-// provider's *fabric.Error. If the refused name may be malformed, the error also wraps ErrBadName.
-// The shm provider of libfabric 2 accepts 256 different names during the life of a domain,
-// including removed ones. For further names, the error wraps ErrAgain.
+// provider's *fabric.Error. If the refused name may be malformed, the error also wraps
+// ErrBadName. The shm provider of libfabric 2 accepts 256 different names during the life of a
+// domain, including removed names. If the shm provider accepts no further names, the error of
+// Insert wraps ErrAgain.
 func (d *domain) Insert(name []byte) (fabric.Addr, error) {
 	if d.c == nil {
 		return fabric.AddrUnknown, fabric.ErrClosed
@@ -115,7 +116,6 @@ func (d *domain) Insert(name []byte) (fabric.Addr, error) {
 		}
 	}
 	p := &d.peers.all[i]
-	// Some providers read the longest possible name, whatever the length of the name is.
 	var padded [fabric.MaxNameBytes]byte
 	copy(padded[:], canon)
 	var fail C.struct_gofi_fail
@@ -166,8 +166,7 @@ func (d *domain) forget() {
 // copied is the number of copied sends that the provider has not completed.
 func (d *domain) copied() int { return int(C.gofi_copied(d.c)) }
 
-// refused makes the error for a name that the provider did not accept. For opaque names, the
-// provider's error does not tell whether the name is malformed or the peer unreachable.
+// refused makes the error for a name that the provider did not accept.
 func (d *domain) refused(err error) error {
 	bad := errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.EADDRNOTAVAIL)
 	if bad && d.rules.form != formSockIn && d.rules.form != formSockIn6 {

@@ -12,25 +12,25 @@ import (
 	"strings"
 )
 
-// The constants describe deviations of providers from what the providers report. A deviation
-// without a version number applies to all versions.
+// The constants below describe deviations of providers from what the providers report. A
+// deviation without a version number applies to all versions.
 const (
 	socketsProvider = "sockets"
 
-	// The sockets provider leaves a message in its TCP connection until the whole header has
-	// arrived. If the TCP receive window closes within a header, the connection hangs for ever. An
-	// endpoint therefore has at most half of the smallest initial TCP window of any system in
-	// flight.
+	// The sockets provider hangs for ever if the TCP receive window closes within the header of a
+	// message. An endpoint of the sockets provider therefore has at most half of the smallest
+	// initial TCP window of any system in flight.
 	socketsHeaderBytes   = 24
 	socketsMTUBytes      = 1 << 10
 	socketsTxDepth       = 31
 	socketsUnderWayBytes = 32 << 10
 
 	// shmNoRemove is the first version of the shm provider with a defect in the removal of
-	// addresses (200 is the version in libfabric 2.0). After a removal, a new address finds the
-	// state of the removed address, and a send to the new address crashes.
+	// addresses (200 is the version in libfabric 2.0). After such a removal, a new address finds
+	// the state of the removed address, and a send to the new address crashes.
 	shmNoRemove = 200
-	// rxdLayer ends the names of datagram providers with libfabric's own reliability layer.
+	// rxdLayer is the end of the names of datagram providers with libfabric's own reliability
+	// layer.
 	rxdLayer = layerMark + "ofi_rxd"
 
 	// shmPeers is the size of the shm provider's table of peers.
@@ -46,14 +46,15 @@ type quirks struct {
 	// although it removes the peer (sockets provider of libfabric 2).
 	removeComplains bool
 	// copies says that the provider keeps sends for ever if the peer does not accept them. If
-	// copies is true, the shim passes copies of the sends to the provider.
+	// copies is true, the shim (the C part of the package) passes copies of the sends to the
+	// provider.
 	copies bool
 	// keptPeers is the size of the provider's table of peers if peers must not be removed. If
 	// keptPeers is 0, peers may be removed.
 	keptPeers int
 }
 
-// flags returns the quirks in the form that the shim needs.
+// flags returns the quirks in the form that the shim (the C part of the package) needs.
 func (q quirks) flags() C.uint32_t {
 	var flags C.uint32_t
 	if q.privateSends {
@@ -71,9 +72,9 @@ func (q quirks) flags() C.uint32_t {
 	return flags
 }
 
-// tamed returns the limits within which a provider works correctly. The argument major of tamed is
-// the number before the dot of the provider's version, which is 117 in libfabric 1.17 and 206 in
-// libfabric 2.6.
+// tamed returns the size limits within which a provider works correctly. The argument major of
+// tamed is the number before the dot of the provider's version, which is 117 in libfabric 1.17
+// and 206 in libfabric 2.6.
 func (l limits) tamed(prov string, major uint32) limits {
 	switch prov {
 	case socketsProvider:
@@ -85,9 +86,8 @@ func (l limits) tamed(prov string, major uint32) limits {
 		if major >= shmNoRemove {
 			l.quirks.keptPeers = shmPeers
 		}
-		// With the shm provider, a message above injectBytes stays in the sender's memory until the
-		// peer has accepted the message. If the peer has ended, a message above injectBytes stays
-		// in the sender's memory for ever. Injected messages are copied at once.
+		// With the shm provider, a message above injectBytes stays in the sender's memory until
+		// the peer accepts it, even if the peer has ended.
 		l.maxMsgBytes = min(l.maxMsgBytes, l.injectBytes)
 	default:
 		l.quirks.copies = l.reliable && keepsUntaken(prov)
@@ -103,9 +103,9 @@ func keepsUntaken(prov string) bool {
 	return slices.Contains([]string{"net", "tcp", udpProvider}, core)
 }
 
-// unfit are providers that are not offered, because they have failed the conformance tests. The
-// provider sm2 (shared memory) crashes a process with two endpoints, and lnx links other providers
-// together.
+// unfit lists providers that are not offered, because they have failed the conformance tests. The
+// provider sm2 (shared memory) crashes a process with two endpoints, and lnx links other
+// providers together.
 var unfit = []string{"sm2", "lnx"}
 
 // fit reports whether a provider is offered. The name of a layer follows ";" or ":".
@@ -117,14 +117,15 @@ func fit(prov string) bool {
 }
 
 // canWait reports whether a provider's queues have a wait descriptor. libfabric has no attribute
-// for this property. After opening, Domain.Info has the actual value.
+// for this property. After a domain is opened, Domain.Info has the actual value.
 func canWait(prov string) bool {
 	return !slices.Contains([]string{"verbs", "efa"}, prov) && !strings.HasSuffix(prov, rxdLayer)
 }
 
-// tellsSource reports whether a provider that announces FI_SOURCE reports the sources of datagrams.
-// The sockets provider reports sources only for FI_EP_RDM. Reliable endpoints are never asked for
-// sources, because shm reports removed peers as sources, and net does not report all sources.
+// tellsSource reports whether a provider that announces FI_SOURCE reports the sources of
+// datagrams. The sockets provider reports sources only for FI_EP_RDM. Reliable endpoints are
+// never asked for sources, because shm reports removed peers as sources, and net does not report
+// all sources.
 func tellsSource(prov string) bool { return prov != socketsProvider }
 
 // loopsBack reports whether a provider's endpoints reach themselves. The NICs of usnic cannot send

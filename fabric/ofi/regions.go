@@ -37,7 +37,8 @@ type region struct {
 	used bool
 }
 
-// take returns the index of an unused region, and changes the generation of the index.
+// take returns the index of an unused entry for a region, and changes the generation of the
+// index.
 func (r *regions) take() (uint32, error) {
 	n := len(r.free)
 	if n == 0 {
@@ -85,8 +86,7 @@ func (d *domain) RegisterRegion(mem []byte) (fabric.Region, error) {
 	r := &d.regions.all[i]
 	id := fabric.Region(r.gen<<regionIndexBits | i)
 	base := unsafe.Pointer(unsafe.SliceData(mem))
-	// Pin ignores memory outside of the Go heap. The memory of a region is pinned because the shim
-	// keeps its address.
+	// Pin ignores memory outside of the Go heap.
 	r.pin.Pin(base)
 	var fail C.struct_gofi_fail
 	if C.gofi_region_add(d.c, C.uint32_t(id), base, C.uint64_t(len(mem)), &fail) != 0 {

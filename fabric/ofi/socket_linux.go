@@ -15,10 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The constants give the cost of a datagram in a socket's receive buffer (skb->truesize). The cost
-// of a datagram is the sk_buff itself, and a memory block whose size is a power of two. The memory
-// block holds the headers and the payload of the datagram, and the skb_shared_info. A datagram of
-// 1472 bytes costs 2304 bytes.
+// The constants below give the cost of a datagram in a socket's receive buffer (skb->truesize).
 const (
 	skbSharedBytes = 320
 	skbHeadBytes   = 28 + 64 // UDP and IP headers, and room for the link's
@@ -34,17 +31,17 @@ func truesizeBytes(payload int) int {
 }
 
 // socketCapacity returns how many datagrams of mtu bytes a receive buffer holds at any time. The
-// argument buffer of socketCapacity is the size that getsockopt returns for SO_RCVBUF. Linux
-// releases the memory of datagrams that were read only in units of a quarter of the buffer
-// (udp_rmem_release). socketCapacity therefore counts three quarters of the buffer.
+// argument buffer of socketCapacity is the size that getsockopt returns for SO_RCVBUF.
+// socketCapacity counts three quarters of the buffer, because Linux may release the memory of
+// read datagrams late (udp_rmem_release).
 func socketCapacity(buffer, mtu int) int {
 	return max((buffer-buffer/4)/truesizeBytes(mtu), 1)
 }
 
 // findSocket returns the descriptor of the UDP socket that a provider has opened for an endpoint
-// with the local address want. The search for the socket begins with the descriptors that the
-// endpoint's wait descriptor watches, and goes on with all descriptors of the process. The argument
-// waitFd of findSocket is an epoll instance, or -1.
+// with the local address want. The search begins with the descriptors that the endpoint's wait
+// descriptor watches, and goes on with all descriptors of the process. The argument waitFd of
+// findSocket is an epoll instance, or -1.
 func findSocket(waitFd int, want netip.AddrPort) (int, error) {
 	for _, fd := range watched(waitFd) {
 		if isSocket(fd, want) {
@@ -115,8 +112,9 @@ func isSocket(fd int, want netip.AddrPort) bool {
 }
 
 // sizeSocket requests a receive buffer of ask bytes, and returns the size that the kernel has
-// granted. If ask is 0 or negative, the buffer stays unchanged. The granted size is twice the
-// requested size and at most twice net.core.rmem_max, because Linux also counts its own structures.
+// granted. If ask is 0 or negative, the receive buffer stays unchanged. The granted size is twice
+// the requested size and at most twice net.core.rmem_max, because Linux also counts its own
+// structures.
 func sizeSocket(fd, ask int) (int, error) {
 	if ask > 0 {
 		if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, ask); err != nil {

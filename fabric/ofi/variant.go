@@ -4,7 +4,7 @@ package ofi
 
 import "strings"
 
-// The options of a provider are suffixes of the provider's registry name.
+// The constants below are options of a provider, which are suffixes of its registry name.
 const (
 	// optionOffload turns on segmentation offload on the udp provider's socket, as in
 	// "ofi/udp+offload".
@@ -48,8 +48,8 @@ func variantOf(name string) (variant, bool) {
 }
 
 // is reports whether libfabric's provider prov is the requested provider. A layered provider also
-// matches the name of its base provider, if the layer makes the base provider's reliable endpoints.
-// The name "udp" always means the provider without a layer.
+// matches the name of its base provider, if the layer makes the base provider's reliable
+// endpoints. The name "udp" always means the provider without a layer.
 func (v variant) is(prov string, rdm bool) bool {
 	if v.prov == "" || strings.EqualFold(v.prov, prov) {
 		return true

@@ -22,8 +22,8 @@ import (
 )
 
 const (
-	// shortSleep is the longest sleep while sends are outstanding, because their completions wake
-	// no thread.
+	// shortSleep is the longest sleep while sends are outstanding, because the completions of
+	// sends wake no thread.
 	shortSleep = time.Millisecond
 	// blindSleep is the longest sleep if an endpoint has no wait descriptor (Info.CanWait is
 	// false).
@@ -46,8 +46,8 @@ func (d *domain) Wait(timeout time.Duration) error {
 	return d.bell.wait(timeout)
 }
 
-// beforeSleep prepares the descriptors for a sleep. beforeSleep returns the longest permitted sleep
-// (a negative time means no limit), and whether there is something to poll.
+// beforeSleep prepares the descriptors for a sleep. beforeSleep returns the longest permitted
+// sleep (a negative time means no limit), and whether there is a completion to poll.
 func (d *domain) beforeSleep() (most time.Duration, ready bool, err error) {
 	r := int64(C.gofi_before_sleep(d.c))
 	if code := resultCode(r); code != 0 {
@@ -76,9 +76,9 @@ func atMost(timeout, most time.Duration) time.Duration {
 	return timeout
 }
 
-// bell holds the descriptors for which a sleeping thread waits, including the descriptor that Wake
-// makes readable. The thread sleeps in ppoll, because an epoll instance would cost time for every
-// arriving datagram, even if no thread sleeps.
+// bell holds the descriptors for which a sleeping thread waits, including the descriptor that
+// Wake makes readable. The thread sleeps in ppoll, because an epoll instance would cost time for
+// every arriving datagram.
 type bell struct {
 	*park.Bell
 	fds   []unix.PollFd // of the waiting goroutine; the first is for Wake
@@ -96,20 +96,20 @@ func newBell() (*bell, error) {
 	return b, nil
 }
 
-// watch adds a descriptor to those for which a sleep waits.
+// watch adds a descriptor to the descriptors for which a sleeping thread waits.
 func (b *bell) watch(fd int) {
 	b.fds = append(b.fds, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
 	b.ready.add(fd)
 }
 
-// unwatch removes a descriptor, if it is watched.
+// unwatch removes a descriptor from the descriptors for which a sleeping thread waits.
 func (b *bell) unwatch(fd int) {
 	b.fds = slices.DeleteFunc(b.fds, func(p unix.PollFd) bool { return p.Fd == int32(fd) })
 	b.ready.remove(fd)
 }
 
-// wait sleeps until a descriptor is readable, a signal comes, or the timeout is over (a negative
-// timeout means no limit).
+// wait sleeps until a descriptor is readable, a signal arrives, or the timeout is over (a
+// negative timeout means no limit).
 func (b *bell) wait(timeout time.Duration) error {
 	var ts *unix.Timespec
 	if timeout >= 0 {

@@ -9,13 +9,14 @@ import (
 )
 
 // A peer can send file descriptors with every packet on a Unix socket. Closing a descriptor may
-// block, because a socket may linger and a FUSE file waits for its file system. Dropping an unread
-// packet also closes the descriptors in the packet. The domain's loop therefore peeks at each
-// packet before receiving it. The domain's loop closes only the memory of rings, and leaves a
-// socket with any other descriptor to another goroutine.
+// block, because a socket may linger and a FUSE file waits for its file system. The kernel also
+// closes the descriptors in an unread packet when the packet is dropped. The domain's loop
+// therefore peeks at each packet before the packet is received. The domain's loop closes only the
+// memory of rings, and passes a socket with any other descriptor to another goroutine.
 
 // closers close descriptors whose close may block, on another goroutine. Each domain has one
-// closers. Each descriptor counts against the process that sent it, until the descriptor is closed.
+// closers. Each received descriptor counts against the process that sent it, until the descriptor
+// is closed.
 type closers struct {
 	lock  sync.Mutex
 	queue []closing
@@ -33,7 +34,8 @@ type closing struct {
 // nobody stands for an unknown process id.
 const nobody = -1
 
-// close closes descriptors that came from a process, possibly later, and never blocks.
+// close closes descriptors that a process has sent, possibly on another goroutine, and never
+// blocks.
 func (c *closers) close(pid int32, fds ...int) {
 	c.lock.Lock()
 	defer c.lock.Unlock()
@@ -49,7 +51,6 @@ func (c *closers) close(pid int32, fds ...int) {
 	}
 }
 
-// run closes descriptors until none is left.
 func (c *closers) run() {
 	c.lock.Lock()
 	defer c.lock.Unlock()
@@ -69,8 +70,8 @@ func (c *closers) run() {
 	c.queue, c.busy = nil, false
 }
 
-// held returns how many sockets wait to be closed. The result its counts the sockets of one
-// process, and the result all counts the sockets of all processes.
+// held returns how many sockets wait to be closed. The result its of held is the number of
+// sockets of the process pid, and the result all is the number of sockets of all processes.
 func (c *closers) held(pid int32) (its, all int) {
 	c.lock.Lock()
 	defer c.lock.Unlock()
@@ -78,12 +79,9 @@ func (c *closers) held(pid int32) (its, all int) {
 }
 
 // drop closes a socket of a peer. If no descriptor waits in the socket, drop closes the socket at
-// once, and otherwise on another goroutine.
+// once, and otherwise another goroutine closes the socket.
 func (c *closers) drop(pid int32, fd int) {
-	// After the shutdown, the peer can send nothing more on the socket. A socket that was never
-	// connected is empty as well.
 	_ = unix.Shutdown(fd, unix.SHUT_RDWR)
-	// The sender's credentials distinguish an empty packet from the end of the stream.
 	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PASSCRED, 1)
 	var oob [credentialsBytes]byte
 	var rest [1]byte

@@ -8,13 +8,13 @@
 //	     +-- waits here while  |            +-- head, flags: written by the receiver
 //	         the ring is full -+
 //
-// Each pair of a sending and a receiving endpoint has a ring of its own, which is created for the
-// first datagram. The sender creates the memory of the ring, seals it against shrinking, and passes
-// it to the receiver through a Unix socket. The Unix socket is also used to wake a sleeping peer,
-// and end-of-file on the socket shows that the peer is gone. The memory of a ring belongs to no
-// file, and the kernel frees the memory after both processes have ended. In the file system, a
-// domain has only its socket, in /dev/shm. If a process ends without removing its socket, a peer
-// removes the socket, or a domain that opens at least a minute later.
+// Each pair of a sending and a receiving endpoint has its own ring buffer, which is created for
+// the first datagram. The sender creates the memory of the ring, seals the memory against
+// shrinking, and passes the memory to the receiver through a Unix socket. The Unix socket is also
+// used to wake a sleeping peer, and end-of-file on the socket shows that the peer is gone. The
+// memory of a ring belongs to no file, and the kernel frees the memory after both processes have
+// ended. In the file system, a domain has only its socket, in /dev/shm. If a process ends without
+// removing its socket, a peer removes the socket, or a domain that opens at least a minute later.
 //
 // # What a ring looks like
 //
@@ -29,36 +29,35 @@
 //	        | size+1, or skip  |                     | multiple    |
 //	        +------------------+---------------------+-------------+
 //
-// A record in the ring is one datagram with its size. A word of zero after the last record marks
-// the end of the records. For a batch of datagrams, the sender first writes all records and the new
-// end of the records, and at last replaces the word at the old end by the word of the first record.
-// The store of the first record's word makes the whole batch visible, and a single small datagram
-// costs the receiver one cache line. A record does not wrap around at the end of the memory. If a
-// record does not fit before the end of the memory, its word tells the receiver to skip to the
-// beginning. Payloads are copied twice, both times with package bulk. A single copy by the kernel
-// (process_vm_readv) took longer than two copies in measurements, see docs/performance.md.
+// A record in the ring is one datagram with its size. A word of zero behind the last record marks
+// the end of the records in a ring. For a batch of datagrams, the sender first writes all records
+// and the new end of the records, and at last writes the word of the first record to the previous
+// end. The write of the first record's word makes the whole batch visible, so that a single small
+// datagram costs the receiver one cache line. A record does not wrap around at the end of the
+// ring's memory. If a record does not fit before the end of the ring's memory, its word tells the
+// receiver to continue at the beginning. Payloads are copied twice, both times with package bulk.
 //
-// For at most 200 us, the receiver and the sender sleep on the sleep words of the ring as futexes.
-// The futex sleep is used only while wake-ups usually come within 200 us. Longer sleeps wait for
-// the sockets (wait_nap.go).
+// The receiver and the sender sleep on the sleep words of the ring as futexes, for at most 200
+// us. The futex sleep is used only while wake-ups usually come within 200 us. Sleeps longer than
+// 200 us wait for the sockets (wait_nap.go).
 //
 // # What is believed
 //
-// No content of shared memory is trusted. The size of a record is read once and checked against the
-// size of the ring. Payloads are copied to private memory before they are examined. A ring with
-// invalid contents is closed, without effect on other rings. A peer cannot shrink the mapped
-// memory, because the receiver checks that the memory is sealed. All peers must belong to the same
-// user. The directory of the sockets belongs to that user alone, and the kernel tells each process
-// the other process's user.
+// No content of shared memory is trusted. The size of a record is read once and checked against
+// the size of the ring. Payloads are copied to private memory before they are examined. A ring
+// with invalid contents is closed, without effect on other rings. A peer cannot shrink the mapped
+// memory, because the receiver checks that the memory is sealed. All peers must belong to the
+// same user. The directory of the sockets belongs to the user alone, and the kernel tells each
+// process the user of the other process.
 //
 // # Limits
 //
 // A ring has 4 MiB, or the size in fabric.DomainConfig, and less if there are many rings (see
 // ringBudget). The rings of an endpoint to 256 peers have 268 MiB together. All 2048 rings that a
 // domain may have take 716 MiB. A btl module has two endpoints, and therefore two rings in each
-// direction for each active peer. Parts of a ring that never held a datagram take no memory, and a
-// pair of endpoints that never communicates has no ring. The Info reports the memory in the
-// attribute "memory".
+// direction for each active peer. Parts of a ring that never held a datagram take no memory, and
+// a pair of endpoints that never communicates has no ring. The Info reports the memory of the
+// rings in the attribute "memory".
 //
 // A domain accepts a limited number of rings, and fewer from one process (see linksMax). If the
 // rings of all peers have more than 1 GiB together, or the rings of one process half of that, the
@@ -66,16 +65,16 @@
 // the smallest size. A peer refuses a ring by closing the socket. Datagrams in a refused ring are
 // lost, although their sends completed, and the next sends to that peer fail with ECONNREFUSED.
 //
-// A datagram of at most injectBytes makes no completion. If the ring has no room, a datagram of at
-// most injectBytes is copied to the queue of waiting sends. If a waiting datagram is lost because
-// the peer is gone, the next Post to that peer returns the error. The waiting sends to one peer may
-// take at most half of the free places in the queue.
+// A datagram of at most injectBytes makes no completion. If the ring has no room, a datagram of
+// at most injectBytes is copied to the queue of waiting sends. If a waiting datagram is lost
+// because the peer is gone, the next Post to that peer returns the error. The waiting sends to
+// one peer may use at most half of the free slots in the queue.
 //
-// The domain leaves half of the process's descriptors unused. The limit of descriptors is per
-// domain, and several domains together may use more descriptors. If the sockets of a running domain
-// in /dev/shm are removed, connected peers are not affected, but no new peer can connect to the
-// domain. Peers must see the same /dev/shm. Insert refuses the name of an endpoint with another
-// /dev/shm, with an error that says so.
+// The domain leaves half of the process's file descriptors unused. The limit on file descriptors
+// is per domain, and several domains together may use more descriptors. If the sockets of a
+// running domain in /dev/shm are removed, connected peers are not affected, but no new peer can
+// connect to the domain. Peers must see the same /dev/shm. Insert refuses the name of an endpoint
+// with another /dev/shm, with an error that states this reason.
 //
 // A domain and its endpoints belong to one goroutine at a time. Any goroutine may call Wake.
 package shm

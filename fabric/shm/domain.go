@@ -98,8 +98,6 @@ func (d *domain) mapArena(cfg fabric.DomainConfig) (err error) {
 	if size < 0 || size > maxBufferBytes {
 		return badConfig("BufferBytes is %d, want 1 to %d", size, maxBufferBytes)
 	}
-	// The distance between two buffers is an odd number of cache lines, which spreads the
-	// beginnings of the buffers over all sets of a cache.
 	stride := ((size+ringAlign-1)/ringAlign | 1) * ringAlign
 	if uint64(count)*uint64(stride) > min(maxArenaBytes, math.MaxInt) {
 		return badConfig("%d buffers of %d bytes are more than this provider maps", count, stride)
@@ -117,7 +115,6 @@ func (d *domain) mapArena(cfg fabric.DomainConfig) (err error) {
 	return nil
 }
 
-// release frees the resources that openDomain has allocated.
 func (d *domain) release() {
 	d.sleeper.close()
 	d.loop.close()
@@ -194,8 +191,6 @@ func (d *domain) OpenEndpoint(cfg fabric.EndpointConfig) (fabric.Endpoint, error
 	return e, nil
 }
 
-// endpoint returns the endpoint with the given number, or nil if the endpoint is closed or never
-// existed.
 func (d *domain) endpoint(number uint16) *endpoint {
 	for _, e := range d.endpoints {
 		if e != nil && e.number == number {

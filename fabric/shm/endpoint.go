@@ -21,16 +21,16 @@ const (
 	// scanRings is the number of rings that a poll checks in addition to the ring that had a
 	// datagram last.
 	scanRings = 8
-	// scanIdle is the number of rings that a poll checks instead of scanRings if the previous check
-	// found no datagram. Each checked ring costs a cache line or two, and many idle rings must not
-	// slow down an active ring.
+	// scanIdle is the number of rings that a poll checks instead of scanRings if the previous
+	// check found no datagram. Each checked ring costs a cache line or two, and many idle rings
+	// must not slow down an active ring.
 	scanIdle = 2
 	// injectBytes is the size up to which a send makes no completion. If the ring has no room, a
 	// datagram of at most injectBytes is copied into the queue of waiting sends.
 	injectBytes = 256
 	// readersShare is the divisor for the part of the queue of waiting sends that is reserved for
-	// peers that read their rings. Each peer that does not read its ring may have one waiting send
-	// in the reserved part of the queue.
+	// peers that read their rings. Each peer that does not read its ring may have one waiting
+	// send in the reserved part of the queue.
 	readersShare = 8
 )
 
@@ -46,8 +46,7 @@ type endpoint struct {
 	unsent  int              // sends that wait for room
 	stalled []*outLink       // the links of the sends that wait for room
 
-	// posted holds the receive buffers. The buffer posted last is filled first, because its memory
-	// is likely to be in the cache.
+	// posted holds the receive buffers.
 	posted  []fabric.Buf
 	landing fabric.Landing
 	rings   []*inLink
@@ -99,7 +98,7 @@ func (e *endpoint) Name() []byte {
 	return n.append(nil)
 }
 
-// Post implements fabric.Endpoint. A send for which the ring has no room waits in a queue after
+// Post implements fabric.Endpoint. A send for which the ring has no room waits in a queue behind
 // earlier sends to the same peer.
 func (e *endpoint) Post(sends []fabric.Send) (n int, err error) {
 	if e.closed {
@@ -168,8 +167,8 @@ func (e *endpoint) postOne(s *fabric.Send) (*outLink, error) {
 			return l, nil
 		}
 	}
-	// The waiting sends to one peer may take at most as many places in the queue as stay free.
-	// Peers that do not read must leave a reserve to peers that read.
+	// The waiting sends to one peer may use at most as many slots of the queue as stay free.
+	// Peers that do not read must leave a part of the queue to peers that read.
 	reserve := e.caps.TxDepth / readersShare
 	if l.waiting.Len() >= free-reserve && (l.waiting.Len() > 0 || free == 0) {
 		return nil, fabric.ErrAgain
@@ -202,8 +201,9 @@ func (e *endpoint) hold(l *outLink, s *fabric.Send, inject bool) error {
 	return nil
 }
 
-// ended records the result of a send that had to wait. An injected send gets no completion. If an
-// injected send fails later, the next Post to its peer returns the error.
+// ended records the result of a send that had to wait, and makes no completion for an injected
+// send. If an injected send fails after Post has returned, the next Post to its peer returns the
+// error.
 func (e *endpoint) ended(l *outLink, h *held, errno syscall.Errno) {
 	switch {
 	case !h.injected:
@@ -213,7 +213,7 @@ func (e *endpoint) ended(l *outLink, h *held, errno syscall.Errno) {
 	}
 }
 
-// link returns the outgoing link to a peer, and creates it if necessary.
+// link returns the outgoing link to a peer, and creates the link if necessary.
 func (e *endpoint) link(p *peer) *outLink {
 	if e.slot < len(p.links) && p.links[e.slot] != nil {
 		return p.links[e.slot]
@@ -226,7 +226,6 @@ func (e *endpoint) link(p *peer) *outLink {
 	return l
 }
 
-// sendStalled sends waiting datagrams whose rings have room now.
 func (e *endpoint) sendStalled() {
 	keep := e.stalled[:0]
 	for _, l := range e.stalled {
@@ -268,7 +267,8 @@ func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 	return n, nil
 }
 
-// receive checks the ring that had a datagram last, and some of the other rings in turn.
+// receive checks the ring that had a datagram last, and some of the endpoint's other rings in
+// turn.
 func (e *endpoint) receive(out []fabric.Completion) (n int) {
 	if len(e.rings) == 1 {
 		q := e.rings[0]
@@ -277,8 +277,6 @@ func (e *endpoint) receive(out []fabric.Completion) (n int) {
 		}
 		return e.drain(q, out)
 	}
-	// The other rings get half of the room in out. If out has room for one completion, every second
-	// poll checks the other rings.
 	if e.others = len(out) == 1 && !e.others; e.hot != nil && !e.others {
 		n = e.drain(e.hot, out[:max(1, len(out)/2)])
 	}
@@ -369,7 +367,6 @@ func (e *endpoint) forget(q *inLink) {
 	}
 }
 
-// pollable reports whether Poll would return a completion now.
 func (e *endpoint) pollable() bool {
 	if e.done.Len() > 0 {
 		return true

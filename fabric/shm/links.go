@@ -15,12 +15,13 @@ import (
 
 const (
 	// If the total size of a domain's rings exceeds ringsLarge, new rings have at most ringMiddle
-	// bytes. If the total size exceeds ringBudget, new rings have ringBytesMin bytes.
+	// bytes. If the total size of a domain's rings exceeds ringBudget, new rings have
+	// ringBytesMin bytes.
 	ringsLarge = 64 << 20
 	ringMiddle = 1 << 20
 	ringBudget = 256 << 20
 	// takenBudget is the total size of accepted rings above which a domain accepts only rings of
-	// the smallest size. takenBudget suffices for 256 peers with one ring each.
+	// the smallest size.
 	takenBudget = 256 * ringBytesMax
 	// linksMax is the largest number of rings that a domain creates, and also of rings that a
 	// domain accepts.
@@ -28,15 +29,15 @@ const (
 	// linksPerProcess bounds the rings accepted from one process. All processes of other PID
 	// namespaces have the process id 0, and share the limit of one process.
 	linksPerProcess = 256
-	// silentMax is the largest number of connected sockets from which the first packet (hello) has
-	// not arrived. If there are more such sockets, the domain closes the oldest one. A peer whose
-	// socket was closed before its first packet connects again.
+	// silentMax is the largest number of connected sockets from which the first packet (hello)
+	// has not arrived. If there are more than silentMax silent sockets, the domain closes the
+	// oldest of them.
 	silentMax = 64
-	// skipsMaxLog2 is the base-2 logarithm of the largest number of skipped attempts to connect to
-	// a busy peer. The number of skipped attempts doubles after each failed attempt.
+	// skipsMaxLog2 is the base-2 logarithm of the largest number of skipped attempts to connect
+	// to a busy peer. The number of skipped attempts doubles after each failed attempt.
 	skipsMaxLog2 = 10
 	// refusedSends is the number of sends that fail after a peer has refused a ring, before the
-	// next ring is offered. The number doubles after each refusal.
+	// next ring is offered. The number of failing sends doubles after each refusal.
 	refusedSends     = 4
 	refusedSendsLog2 = 6
 )
@@ -62,17 +63,16 @@ type outLink struct {
 }
 
 // held is a send that waits for room in a ring. The bytes of an injected send are copied to held,
-// because the buffer belongs to the caller.
+// because its buffer belongs to the caller.
 type held struct {
 	fabric.Send
 	injected bool
 	data     [injectBytes]byte
 }
 
-// heldKept is the number of sends for which an empty queue keeps its memory.
 const heldKept = 256
 
-// tellLost returns the error of lost injected sends once.
+// tellLost returns the error of lost injected sends, once.
 func (l *outLink) tellLost() error {
 	errno := l.lost
 	l.lost = 0
@@ -83,8 +83,8 @@ func sendFailed(errno syscall.Errno) error {
 	return failure("fi_send", errno, errno.Error())
 }
 
-// ringSize is the size of a domain's next ring, at most most. The argument ringBytes of ringSize is
-// the total size of the domain's rings.
+// ringSize returns the size of a domain's next ring, at most most. The argument ringBytes of
+// ringSize is the total size of the domain's rings.
 func ringSize(most, ringBytes int) int {
 	for _, c := range []struct{ size, budget int }{
 		{most, ringsLarge}, {min(most, ringMiddle), ringBudget},
@@ -96,8 +96,8 @@ func ringSize(most, ringBytes int) int {
 	return ringBytesMin
 }
 
-// takesBytes is the size of the largest ring that the domain accepts from a process now. One
-// process may use at most half of the total size.
+// takesBytes returns the size of the largest ring that the domain accepts from a process now. The
+// rings of one process may use at most half of takenBudget.
 func (d *domain) takesBytes(pid int32) int {
 	if d.takenBytes+ringBytesMax > takenBudget ||
 		d.loop.bytesOf[pid]+ringBytesMax > takenBudget/2 {
@@ -106,7 +106,7 @@ func (d *domain) takesBytes(pid int32) int {
 	return ringBytesMax
 }
 
-// ringsBytes is the total size of count rings of a domain, each of at most most bytes.
+// ringsBytes returns the total size of count rings of a domain, each of at most most bytes.
 func ringsBytes(most, count int) (sum int) {
 	for range count {
 		sum += ringSize(most, sum)
@@ -115,7 +115,7 @@ func ringsBytes(most, count int) (sum int) {
 }
 
 // open connects to the peer, creates the ring, and passes the ring to the peer. EAGAIN means that
-// the peer cannot be reached now, and any other error means that the peer cannot be reached at all.
+// the peer is busy, and any other error means that the peer cannot be reached at all.
 func (l *outLink) open() error {
 	d := l.ep.domain
 	if _, held := d.loop.closers.held(nobody); d.loop.outLinks+held >= linksMax {
@@ -148,7 +148,6 @@ func (l *outLink) open() error {
 	return err
 }
 
-// makeRing creates the ring, unless a ring exists from the previous attempt.
 func (l *outLink) makeRing() error {
 	if l.ring.mem != nil {
 		return nil
@@ -168,8 +167,8 @@ func (l *outLink) makeRing() error {
 	return nil
 }
 
-// passes reports whether an error of connecting to a peer is temporary. Temporary errors are a busy
-// peer, and a lack of descriptors or memory.
+// passes reports whether an error of connecting to a peer is temporary. Temporary errors mean
+// that the peer is busy, or that descriptors or memory are lacking.
 func passes(err error) bool {
 	return slices.ContainsFunc([]error{
 		unix.EAGAIN, unix.EINTR, unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.ENOBUFS, unix.ENOSPC,
@@ -177,8 +176,8 @@ func passes(err error) bool {
 	}, func(e error) bool { return errors.Is(err, e) })
 }
 
-// later schedules another attempt and returns EAGAIN if err is temporary. For any other error,
-// later returns err.
+// later schedules another attempt to connect and returns EAGAIN if err is temporary. If err is
+// not temporary, later returns err.
 func (l *outLink) later(err error) error {
 	if !passes(err) {
 		return err
@@ -234,9 +233,9 @@ func (l *outLink) flush() {
 	}
 }
 
-// send copies a datagram into the ring, and opens the ring if necessary. If the result again is
-// true, the ring has no room, or the peer is too busy to accept the ring. An errno other than 0
-// means that the peer does not exist.
+// send copies a datagram into the ring, and opens the ring if necessary. The result again of send
+// is true if the ring has no room, or if the peer is too busy to accept the ring. An errno other
+// than 0 means that the peer does not exist.
 func (l *outLink) send(s *fabric.Send) (again bool, errno syscall.Errno) {
 	if again, errno = l.reach(); again || errno != 0 {
 		return again, errno
@@ -285,7 +284,8 @@ func (l *outLink) reach() (again bool, errno syscall.Errno) {
 	return false, 0
 }
 
-// goOn sends the waiting datagrams. If the peer is gone, the waiting sends fail.
+// goOn sends the waiting datagrams of a link. If the peer is gone, goOn ends the waiting sends
+// with an error.
 func (l *outLink) goOn() {
 	for l.waiting.Len() > 0 {
 		h := l.waiting.Front()
@@ -302,7 +302,8 @@ func (l *outLink) goOn() {
 	l.flush()
 }
 
-// event is called when the peer signals room in the ring, or is gone.
+// event is called when the peer signals room in the ring of an outgoing link, or when the peer is
+// gone.
 func (l *outLink) event() {
 	knocks, alive := hush(l.fd, l.ep.domain.loop.scratch[:])
 	if knocks {
@@ -333,7 +334,8 @@ type inLink struct {
 	given  bool // fd belongs to the closers
 }
 
-// event is called when the peer sends its first packet, wakes this process, or is gone.
+// event is called when the peer of an incoming link sends its first packet, wakes this process,
+// or is gone.
 func (q *inLink) event() {
 	if q.ep == nil {
 		if err := q.meet(); err != nil && !errors.Is(err, unix.EAGAIN) {
@@ -347,7 +349,7 @@ func (q *inLink) event() {
 	}
 }
 
-// meet receives the peer's first packet and maps the ring in it.
+// meet receives the peer's first packet and maps the ring whose descriptor is in the packet.
 func (q *inLink) meet() error {
 	o := &q.domain.loop
 	number, memfd, err := readHello(q.fd, q.pid, &o.closers, o.oob[:])

@@ -38,14 +38,14 @@ type loop struct {
 	pollTime unix.Timespec
 }
 
-// oobBytes is the size of the control data in a peer's first packet. oobBytes suffices for the
-// descriptor of the ring and one excess descriptor.
+// oobBytes is the size of the control data in a peer's first packet. The control data has room
+// for the descriptor of the ring and one excess descriptor.
 const oobBytes = 24
 
 // watched is the owner of a descriptor.
 type watched interface{ event() }
 
-// The first two slots are for the listening socket and the descriptor of Wake.
+// The first two slots of a loop are for the listening socket and the descriptor of Wake.
 const (
 	slotListen = 0
 	slotBell   = 1
@@ -73,7 +73,7 @@ func (o *loop) watch(fd, slot int) error {
 	return os.NewSyscallError("epoll_ctl", unix.EpollCtl(o.epoll, unix.EPOLL_CTL_ADD, fd, &ev))
 }
 
-// ignore stops watching a descriptor. The descriptor keeps its slot.
+// ignore stops watching a descriptor, which keeps its slot.
 func (o *loop) ignore(fd int) { _ = unix.EpollCtl(o.epoll, unix.EPOLL_CTL_DEL, fd, nil) }
 
 // add watches the descriptor of a link.
@@ -102,11 +102,11 @@ func (o *loop) remove(fd, slot int) {
 	o.hear() // a descriptor is free now
 }
 
-// deafTends is the number of calls of tend before the listening socket is watched again, after the
-// process had no free descriptor for a new peer.
+// deafTends is the number of calls of tend before the listening socket is watched again, after
+// the process had no free descriptor for a new peer.
 const deafTends = 128
 
-// hear starts to watch the listening socket again.
+// hear starts to watch the listening socket for new peers again.
 func (o *loop) hear() {
 	if o.deaf > 0 && o.watch(o.listen, slotListen) == nil {
 		o.deaf = 0
@@ -114,8 +114,8 @@ func (o *loop) hear() {
 }
 
 // tend handles pending events of the descriptors without waiting, and reports whether Wake was
-// called. tend does not consume the event of Wake, because a Wait or a Sleep must also see it. tend
-// consumes all other events, and therefore also ends a Sleep in progress.
+// called. tend does not consume the event of Wake, because a Wait or a Sleep must also see this
+// event. tend consumes the events of all other descriptors, and ends a Sleep in progress.
 func (o *loop) tend() (rung bool) {
 	if o.deaf > 1 {
 		o.deaf--
@@ -165,9 +165,8 @@ func (o *loop) accept() {
 	}
 }
 
-// acceptOne accepts one peer if two descriptors are free, one for the peer's socket and one for the
-// ring in the peer's first packet. Without a descriptor for the ring, the first packet would be
-// lost.
+// acceptOne accepts one peer if two descriptors are free, one for the peer's socket and one for
+// the ring in the peer's first packet.
 func (o *loop) acceptOne() (fd int, err error) {
 	spare, err := unix.FcntlInt(uintptr(o.listen), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
@@ -178,8 +177,8 @@ func (o *loop) acceptOne() (fd int, err error) {
 	return fd, err
 }
 
-// mostIn is the largest number of links that a domain accepts. Each link needs a descriptor, and
-// half of the process's descriptors are left to other uses.
+// mostIn returns the largest number of links that a domain accepts. Each accepted link needs a
+// descriptor, and half of the process's descriptors are left to other uses.
 func mostIn() int {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
@@ -222,7 +221,6 @@ func (o *loop) mayTake(pid int32) bool {
 	return o.inLinks+all < o.inMax && o.perPID[pid]+its < most
 }
 
-// heard records that the first packet of a link has arrived.
 func (o *loop) heard(q *inLink) {
 	if i := slices.Index(o.silent, q); i >= 0 {
 		o.silent = slices.Delete(o.silent, i, i+1)

@@ -21,8 +21,7 @@ import (
 const (
 	nameVersion = 1
 	idBytes     = 16
-	// version, place, user, domain, endpoint
-	nameBytes = 1 + 8 + 4 + idBytes + 2
+	nameBytes   = 1 + 8 + 4 + idBytes + 2
 
 	memoryDir = "/dev/shm"
 )
@@ -50,7 +49,6 @@ func findPlace() (place, error) {
 	return place(h.Sum64()), nil
 }
 
-// name is an endpoint's name, decoded.
 type name struct {
 	place    place
 	uid      uint32
@@ -136,20 +134,21 @@ func openDir(uid uint32) (fd int, err error) {
 	return fd, nil
 }
 
-// notOurs is the error for a directory that belongs to another user. While that directory exists,
-// this user cannot use the provider, and only the owner of the directory or root can remove it.
+// notOurs returns the error for a directory that belongs to another user. While another user's
+// directory exists, this user cannot use the provider, and only the owner of the directory or
+// root can remove it.
 func notOurs(dir string, st *unix.Stat_t) error {
 	return fmt.Errorf("%w: %s belongs to user %d, mode %#o; it must be a directory of this user alone",
 		fabric.ErrUnavailable, dir, st.Uid, st.Mode)
 }
 
-// inDir is the path of a file in an open directory. The path refers to the directory that openDir
-// has checked.
+// inDir is the path of a file in an open directory.
 func inDir(dir int, name string) string { return fmt.Sprintf("/proc/self/fd/%d/%s", dir, name) }
 
-// sweep removes sockets of processes that have ended. A call checks only a few sockets from a
-// random position on, because the number of stale sockets is not limited. Sockets that were created
-// or checked within the last minute are skipped, because a check wakes the process of the socket.
+// sweep removes sockets of processes that have ended. A call of sweep checks only a few sockets
+// from a random position on, because the number of sockets is not limited. sweep skips sockets
+// that were created or checked within the last minute, because a check wakes the process of the
+// socket.
 func sweep(fd int, c *closers) {
 	const (
 		listed  = 256
@@ -179,7 +178,7 @@ func sweep(fd int, c *closers) {
 }
 
 // buryPeer removes the socket of a peer that is gone, because the peer may have been unable to
-// remove the socket.
+// remove its socket.
 func buryPeer(n *name, c *closers) {
 	dir, err := openDir(n.uid)
 	if err != nil {
@@ -200,6 +199,7 @@ func removeIfDead(path string, c *closers) {
 		_ = unix.Unlink(path) // another process may have removed the socket
 		return
 	}
-	// The modification time of a socket's file records when the owner was last found alive.
+	// The modification time of a socket's file records when the owner of the socket was last
+	// found alive.
 	_ = unix.UtimesNanoAt(unix.AT_FDCWD, path, nil, unix.AT_SYMLINK_NOFOLLOW)
 }

@@ -30,24 +30,24 @@ const (
 	wordEnd  = 0
 	wordSkip = 1 << 32
 
-	// publishBytes is the largest amount of a batch that is not visible to the receiver yet. Beyond
-	// publishBytes, the receiver should begin to read.
+	// publishBytes is the largest part of a batch, in bytes, that is not visible to the receiver
+	// yet.
 	publishBytes = 16 << 10
 
-	// touchBytes is the amount of a ring's memory that is populated together at its first use.
-	// Populating saves page faults, each of which costs as much as ten messages.
+	// touchBytes is the number of bytes of a ring's memory that are populated together at their
+	// first use. Populating memory saves page faults, each of which costs as much as ten
+	// messages.
 	touchBytes = 64 << 10
-	// firstBytes is the size of the beginning of a ring that is populated by page faults, because
-	// many peers send only a few small datagrams.
+	// firstBytes is the size of the beginning of a ring that is populated by page faults.
 	firstBytes = 4 << 10
 )
 
 // errRing means that a ring has contents that no correct sender writes.
 var errRing = errors.New("shm: a ring has impossible contents")
 
-// ring is one process's view of the memory of a ring, which sender and receiver map. A position in
-// a ring is the number of bytes written before that position since the ring was created. The low
-// bits of a position are the offset in the memory.
+// ring is one process's view of the memory of a ring, which sender and receiver map. A position
+// in a ring is the number of bytes written before that position since the ring was created. The
+// low bits of a position are the offset in the memory of the ring.
 type ring struct {
 	mem  []byte // the whole mapping
 	data unsafe.Pointer
@@ -68,8 +68,7 @@ func (r *ring) head() *uint64   { return (*uint64)(unsafe.Pointer(&r.mem[offHead
 func (r *ring) sleeps() *uint32 { return (*uint32)(unsafe.Pointer(&r.mem[offSleeps])) }
 func (r *ring) wants() *uint32  { return (*uint32)(unsafe.Pointer(&r.mem[offWants])) }
 
-// touch populates the next part of the ring's memory, which saves a page fault for each page. If
-// populating fails, the page faults occur.
+// touch populates the next part of the ring's memory, which saves a page fault for each page.
 func (r *ring) touch() {
 	at := headerBytes + r.touched
 	n := min(touchBytes, r.size-r.touched)
@@ -77,19 +76,19 @@ func (r *ring) touch() {
 	r.touched += n
 }
 
-// word is the first word of the record at a position.
+// word returns the first word of the record at a position of the ring.
 func (r *ring) word(pos uint64) *uint64 {
 	return (*uint64)(unsafe.Add(r.data, pos&(r.size-1)))
 }
 
-// bytes returns n bytes of memory after the word at a position. The caller must have checked the
-// bounds.
+// bytes returns n bytes of the ring's memory after the word at a position. The caller must have
+// checked the bounds.
 func (r *ring) bytes(pos, n uint64) []byte {
 	at := headerBytes + pos&(r.size-1) + wordBytes
 	return r.mem[at : at+n : at+n]
 }
 
-// recordBytes is the number of bytes that a datagram of the given size takes in a ring.
+// recordBytes returns the number of bytes that a datagram of the given size takes in a ring.
 func recordBytes(size uint64) uint64 {
 	return (size + wordBytes + ringAlign - 1) &^ (ringAlign - 1)
 }
@@ -112,10 +111,10 @@ func (s *sendRing) format() {
 	*(*uint64)(unsafe.Pointer(&s.mem[offSize])) = s.size
 }
 
-// room finds room for a record of n bytes, and returns the number of bytes to skip before the
-// record. If the ring has no room now, the result ok of room is false. The head is written by the
-// receiver and is accepted if it is within the written bytes, because a false head harms only the
-// receiver's own ring.
+// room finds memory in the ring for a record of n bytes, and returns the number of bytes to skip
+// before the record. If the ring has no room for the record, the result ok of room is false. room
+// accepts a head (written by the receiver) within the written bytes, because a false head harms
+// only the receiver's own ring.
 func (s *sendRing) room(n uint64) (skip uint64, ok bool) {
 	left := s.size - s.tail&(s.size-1)
 	need := n + ringAlign // includes the end after the record
@@ -132,8 +131,8 @@ func (s *sendRing) room(n uint64) (skip uint64, ok bool) {
 	return skip, s.tail+need-s.taken <= s.size
 }
 
-// put copies a datagram into the ring, and the next publish makes the datagram visible. The result
-// is false if the ring has no room.
+// put copies a datagram into the ring, and the next publish makes the datagram visible to the
+// receiver. The result is false if the ring has no room.
 func (s *sendRing) put(head, tail []byte) bool {
 	size := uint64(len(head) + len(tail))
 	n := recordBytes(size)
@@ -150,7 +149,7 @@ func (s *sendRing) put(head, tail []byte) bool {
 	}
 	if !s.open {
 		// The new end is written before the record's size, because the receiver polls the cache
-		// line of the old end.
+		// line of the previous end.
 		s.end = s.tail + n
 		*s.word(s.end) = wordEnd
 	}
@@ -164,8 +163,8 @@ func (s *sendRing) put(head, tail []byte) bool {
 	return true
 }
 
-// begin writes the word of the record at the tail. If the record is the first of a batch, begin
-// does not write the word, which publish writes later.
+// begin writes the word of the record at the tail of the ring. If the record is the first of a
+// batch, publish writes the record's word later, and begin does not.
 func (s *sendRing) begin(word uint64) {
 	if !s.open {
 		s.first, s.word1, s.open = s.tail, word, true
@@ -174,10 +173,10 @@ func (s *sendRing) begin(word uint64) {
 	*s.word(s.tail) = word
 }
 
-// publish makes the records of the batch visible to the receiver. publish first writes the new end
-// of the records, and then replaces the word at the old end by the word of the first record. The
-// store of that word is a full memory barrier, and therefore the sleep flag is read after the
-// store.
+// publish makes the records of the batch visible to the receiver. publish first writes the new
+// end of the records, and then writes the word of the first record to the previous end. The write
+// of that word is a full memory barrier, because the peer's sleep flag must be read after the
+// write.
 func (s *sendRing) publish() {
 	if !s.open {
 		return
@@ -205,8 +204,9 @@ func (q *recvRing) check() bool {
 		*(*uint64)(unsafe.Pointer(&q.mem[offSize])) == q.size
 }
 
-// next returns the datagram at the head, or nil if there is none. The sender can change the bytes
-// at any time, and the caller must copy them before examining them.
+// next returns the datagram at the head of the ring, or nil if the ring is empty. The sender can
+// change the returned bytes at any time, and the caller must copy the bytes before examining
+// them.
 func (q *recvRing) next() ([]byte, error) {
 	for skipped := false; ; skipped = true {
 		word := atomic.LoadUint64(q.word(q.at))
@@ -224,7 +224,7 @@ func (q *recvRing) next() ([]byte, error) {
 	}
 }
 
-// advance moves the head past a datagram of size bytes.
+// advance moves the head of the ring past a datagram of size bytes.
 func (q *recvRing) advance(size int) {
 	q.at += recordBytes(uint64(size))
 	if q.touched < q.size && q.at >= q.touched {
@@ -236,8 +236,8 @@ func (q *recvRing) advance(size int) {
 func (q *recvRing) waiting() bool { return atomic.LoadUint64(q.word(q.at)) != wordEnd }
 
 // giveBack publishes the head to the sender after an eighth of the ring was read. The result of
-// giveBack tells how the sender sleeps, if the sender waits for room. Any datagram fits in seven
-// eighths of the ring, and therefore a sender without room gets a further call of giveBack.
+// giveBack says how the sender sleeps, if the sender waits for room. Any datagram fits in seven
+// eighths of the ring, so a sender without room gets a further call of giveBack.
 func (q *recvRing) giveBack() (how uint32) {
 	if q.at-q.told < q.size/8 {
 		return awake
@@ -247,9 +247,8 @@ func (q *recvRing) giveBack() (how uint32) {
 	return takeBack(q.wants())
 }
 
-// takeBack clears the word in which the other process says that it sleeps, and returns the old
-// value of the word. If the other process is awake, takeBack only reads the word, which leaves the
-// cache line with the other process.
+// takeBack clears the word in which the other process says that it sleeps, and returns the word's
+// previous value.
 func takeBack(word *uint32) uint32 {
 	if atomic.LoadUint32(word) == awake {
 		return awake

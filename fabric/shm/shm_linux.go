@@ -11,20 +11,20 @@ import (
 )
 
 const (
-	// mtuBytes is the largest datagram. A datagram of mtuBytes fits at any position of the smallest
-	// ring, even if the receiver has not published the last eighth that it has read.
+	// mtuBytes is the largest datagram. A datagram of mtuBytes fits at any position of the
+	// smallest ring, even if the receiver has not published the latest eighth that it has read.
 	mtuBytes     = 96<<10 - ringAlign
 	defaultDepth = 4096
 	maxDepth     = 1 << 16
 	domainName   = "shm"
 )
 
-// If the smallest ring is too small for mtuBytes, the line does not compile, because its constant
-// is negative.
+// If the smallest ring is too small for mtuBytes, the line below does not compile, because its
+// constant is negative.
 const _ = uint(ringBytesMin/8*7 - 2*(mtuBytes+ringAlign) - ringAlign)
 
-// GetInfo selects this provider for its name and for hints without a provider name. There is no
-// address to bind, and therefore any Hints.Node other than the domain's name selects nothing.
+// GetInfo selects this provider for its name and for hints without a provider name. The provider
+// has no address to bind, so any Hints.Node other than the domain's name selects nothing.
 func (provider) GetInfo(h fabric.Hints) ([]fabric.Info, error) {
 	switch h.Provider {
 	case "", ProviderName, ProviderName + "/":
@@ -91,7 +91,7 @@ func newInfo(here place) fabric.Info {
 	}
 }
 
-// attrs returns attributes with the memory of rings of at most ringMost bytes.
+// attrs returns attributes that state the memory use of rings of at most ringMost bytes.
 func attrs(ringMost int) []fabric.Attr {
 	return []fabric.Attr{
 		{Name: "reach", Value: "processes of this user that see the same " + memoryDir},

@@ -12,22 +12,24 @@ import (
 	"gobtl/internal/park"
 )
 
-// sleeper is the state of Sleep. Sleep waits for a duplicate of the loop's epoll descriptor, which
-// is registered with Go's own poller. The first Arm creates the duplicate.
+// sleeper is the state of Sleep. Sleep waits for a duplicate of the loop's epoll descriptor,
+// which is registered with Go's own poller. The first call of Arm creates the duplicate of the
+// descriptor.
 //
 //	Arm    the owner       says in the rings that this side sleeps, and looks once more
 //	Sleep  any goroutine   parks until a peer knocks, one comes or goes, or the bell rings
 //
-// The sleep flag of a ring causes only one wake-up, because the waking peer clears the flag. A flag
-// may remain set after the Sleep, and the peer's next datagram then costs an additional system
-// call.
+// The sleep flag of a ring causes only one wake-up, because the waking peer clears the flag. A
+// sleep flag may remain set after the Sleep, in which case the peer's next datagram costs an
+// additional system call.
 type sleeper struct {
 	made  bool
 	park  park.Parker
 	asked bool // the Sleep ends for a retry after a pause
 	most  time.Duration
-	// sleeping is set from Arm to the end of the Sleep. While sleeping is set, the owner must end
-	// the Sleep when it consumes an event, because the descriptor no longer shows that event.
+	// sleeping is set from Arm to the end of the Sleep. While sleeping is set, the owner of the
+	// domain must end the Sleep when it consumes an event, because the descriptor no longer shows
+	// that event.
 	sleeping atomic.Bool
 }
 
@@ -88,16 +90,16 @@ func (s *sleeper) close() {
 	}
 }
 
-// still cancels the deadline of a completed Sleep. Without still, the deadline would affect other
-// users of the loop's descriptor.
+// still cancels the deadline of a completed Sleep. The deadline of a completed Sleep would affect
+// other users of the loop's descriptor.
 func (s *sleeper) still() {
 	if s.made {
 		s.park.Still()
 	}
 }
 
-// stalled makes a Sleep in progress end when the ring of a link that has stalled after Arm has
-// room.
+// stalled makes a Sleep in progress end when there is room in the ring of a link that has stalled
+// after Arm.
 func (s *sleeper) stalled(l *outLink) {
 	if !s.sleeping.Load() {
 		return
@@ -125,7 +127,7 @@ func (s *sleeper) receives(e *endpoint) {
 	}
 }
 
-// tell ends a Sleep in progress.
+// tell ends a Sleep in progress, by the Bell b.
 func (s *sleeper) tell(b *park.Bell) {
 	if s.sleeping.Load() {
 		b.Ring()

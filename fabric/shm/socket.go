@@ -24,7 +24,6 @@ const (
 // The first packet on the socket of a ring (hello) comes from the sender and contains the ring's
 // memory. After the first packet, the socket carries wake-up packets of one byte in both
 // directions. The receiver's first wake-up packet says that the receiver has accepted the ring.
-// Calls on the socket never block, whatever the peer does.
 
 // listen creates a domain's socket and listens on it.
 func listen(n *name, c *closers) (fd int, err error) {
@@ -45,13 +44,13 @@ func listen(n *name, c *closers) (fd int, err error) {
 	return fd, nil
 }
 
-// listenTries is the largest number of attempts. A further attempt is necessary if another process
-// removes the directory before the socket is in it.
+// listenTries is the largest number of attempts to create a domain's socket. listen tries again
+// if another process removes the directory before the socket is in it.
 const listenTries = 100
 
 // listenIn creates a domain's socket in an open directory. The socket of a domain has a temporary
 // name until the domain listens on it. A socket with a final name on which no process listens is
-// therefore stale. ENOENT means that the directory was removed.
+// therefore stale. The error ENOENT means that the directory was removed.
 func listenIn(dir int, n *name, c *closers) (fd int, err error) {
 	sweep(dir, c)
 	fd, err = unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
@@ -74,8 +73,8 @@ func listenIn(dir int, n *name, c *closers) (fd int, err error) {
 	return fd, nil
 }
 
-// unlisten removes a domain's socket. If the directory of the user's sockets is empty after that,
-// unlisten also removes the directory.
+// unlisten removes a domain's socket. If the directory of the user's sockets is empty without the
+// socket, unlisten also removes the directory.
 func unlisten(n *name) {
 	_ = unix.Unlink(n.socketPath())
 	_ = unix.Rmdir(socketDir(n.uid)) // fails unless the directory is empty
@@ -111,11 +110,13 @@ func hello(fd int, to *name, memfd int) error {
 var errHello = errors.New("shm: not a hello")
 
 // errForeign means that a peer has passed a descriptor that is not the memory of a ring. After
-// errForeign, the peer's socket belongs to the closers.
+// errForeign, the peer's socket belongs to the closers, which close descriptors on another
+// goroutine.
 var errForeign = fmt.Errorf("%w: a descriptor of no memory", errHello)
 
 // readHello receives a peer's first packet, with the number of the addressed endpoint and the
-// ring's memory. Any other descriptor goes to the closers, together with the socket.
+// ring's memory. A descriptor that is not the memory of a ring goes to the closers, together with
+// the socket.
 func readHello(fd int, pid int32, c *closers, oob []byte) (endpoint uint16, memfd int, err error) {
 	var hello [helloBytes]byte
 	const flags = unix.MSG_DONTWAIT | unix.MSG_CMSG_CLOEXEC | unix.MSG_PEEK
@@ -162,20 +163,20 @@ func rights(oob []byte) (fds []int) {
 }
 
 // knock sends a wake-up packet to the peer at the other end of a socket. If the wake-up packet
-// cannot be sent, the peer has unread wake-up packets, which also wake it.
+// cannot be sent, the peer has unread wake-up packets, which also wake the peer.
 func knock(fd int) {
 	_ = unix.Send(fd, knockBytes[:], unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
 }
 
 var knockBytes = [1]byte{1}
 
-// knocksRead is the number of wake-up packets that are read at once. The number of wake-up packets
-// is limited because a peer that sends packets without end must not delay other peers.
+// knocksRead is the number of wake-up packets that are read at once. The number is limited
+// because a peer that sends wake-up packets without end must not delay other peers.
 const knocksRead = 4
 
-// hush reads pending wake-up packets. The results of hush say whether there were any packets, and
-// whether the peer still exists. A peer that sends descriptors instead of wake-up packets is
-// treated as gone, and the descriptors stay in the socket.
+// hush reads pending wake-up packets. The results of hush say whether there were any unread
+// wake-up packets, and whether the peer still exists. A peer that sends descriptors instead of
+// wake-up packets is treated as gone, and the descriptors stay in the socket.
 func hush(fd int, scratch []byte) (knocks, alive bool) {
 	var oob [1]byte
 	for range knocksRead {

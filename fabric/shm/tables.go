@@ -13,7 +13,6 @@ const (
 	maxRegions = 1 << 20
 )
 
-// The errors of single operations are allocated once, so that reporting an error allocates nothing.
 var (
 	errUnknownAddr = failure("fi_send", syscall.EINVAL, "unknown or removed peer address")
 	errRemoveAddr  = failure("fi_av_remove", syscall.EINVAL, "unknown or removed peer address")
@@ -42,7 +41,7 @@ type peer struct {
 	links   []*outLink // by the slot of the sending endpoint
 }
 
-// get returns the peer of an Addr that is inserted now, or nil.
+// get returns the peer of an Addr that is currently inserted, or nil for any other Addr.
 func (t *peerTable) get(a fabric.Addr) *peer {
 	i, gen := uint32(a), uint32(a>>32)
 	if uint64(i) >= uint64(len(t.peers)) || t.peers[i].gen != gen || t.peers[i].inserts == 0 {
@@ -71,8 +70,8 @@ func (t *peerTable) insert(n name) (fabric.Addr, error) {
 	return fabric.Addr(p.gen)<<32 | fabric.Addr(i), nil
 }
 
-// remove undoes an insert. The last remove closes the links and cancels waiting sends, which would
-// otherwise occupy the queue of waiting sends.
+// remove undoes one insert of an Addr. The last remove of an Addr closes the links to the peer
+// and cancels the waiting sends to the peer.
 func (t *peerTable) remove(a fabric.Addr) error {
 	p := t.get(a)
 	if p == nil {
@@ -94,8 +93,8 @@ func (t *peerTable) remove(a fabric.Addr) error {
 	return nil
 }
 
-// regionTable holds the registered memory. A Region is an index from 1 on. Registering memory only
-// keeps a reference to the memory.
+// regionTable holds the registered memory. A Region is an index from 1 on. Registering memory
+// only stores a reference to the memory.
 type regionTable struct {
 	slots [][]byte
 	free  []fabric.Region
@@ -130,15 +129,13 @@ func (t *regionTable) remove(r fabric.Region) error {
 	return nil
 }
 
-// gather returns the part of a region that a send refers to. If the part is outside of the region,
-// the result ok of gather is false.
+// gather returns the part of a registered region that a send refers to. If the part is outside of
+// the region, the result ok of gather is false.
 func (t *regionTable) gather(s *fabric.Send) (mem []byte, ok bool) {
 	if uint64(s.Region) >= uint64(len(t.slots)) {
 		return nil, false
 	}
 	mem = t.slots[s.Region]
-	// The check of the region's bounds uses a subtraction, because the sum of the caller's numbers
-	// could overflow.
 	if s.RegionOff > uint64(len(mem)) || uint64(s.RegionLen) > uint64(len(mem))-s.RegionOff {
 		return nil, false
 	}

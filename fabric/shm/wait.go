@@ -14,11 +14,11 @@ import (
 	"gobtl/fabric"
 )
 
-// Wait implements fabric.Waiter. Wait sets the sleep flag in each ring, checks all rings once more,
-// and sleeps. If wake-ups usually come soon, Wait first sleeps on the flags as futexes for a short
-// time, and then on the sockets. A peer that finds a flag set wakes this process. Rings of
-// endpoints without posted receives do not end the Wait, because their datagrams cannot be
-// received.
+// Wait implements fabric.Waiter. Wait sets the sleep flag in each ring, checks all rings once
+// more, and sleeps. If wake-ups usually come soon, Wait first sleeps on the sleep flags as
+// futexes for a short time, and then on the sockets. A peer that finds a sleep flag set wakes
+// this process. Rings of endpoints without posted receives do not end the Wait, because their
+// datagrams cannot be received.
 func (d *domain) Wait(timeout time.Duration) error {
 	if d.closed {
 		return fabric.ErrClosed
@@ -53,7 +53,6 @@ func (d *domain) Wait(timeout time.Duration) error {
 	return nil
 }
 
-// somethingToPoll reports whether a poll would find a completion, or could send a waiting datagram.
 func (d *domain) somethingToPoll() bool {
 	for _, e := range d.endpoints {
 		if e != nil && (e.pollable() || e.hasRoom()) {
@@ -63,8 +62,8 @@ func (d *domain) somethingToPoll() bool {
 	return false
 }
 
-// retryPause is the pause before the next retry that no event triggers. The result of retryPause is
-// negative if no retry is necessary.
+// retryPause returns the pause before the next retry (of a connection or of accepting peers) that
+// no event triggers. The result of retryPause is negative if no retry is necessary.
 func (d *domain) retryPause() time.Duration {
 	pause := time.Duration(-1)
 	for _, e := range d.endpoints {
@@ -102,15 +101,15 @@ func (d *domain) sayAsleep(how uint32) {
 	}
 }
 
-// A connection to a busy peer is tried again after pauses that grow from retryPause on. The pause
-// doubles at most retryPausesLog2 times. After a lack of descriptors, the domain accepts peers
-// again after the longest pause.
+// After each failed connection to a busy peer, the domain tries again after a pause, which is
+// retryPause at first. The pause before a connection doubles at most retryPausesLog2 times. After
+// a lack of descriptors, the domain accepts peers again after the longest pause.
 const (
 	retryPause      = time.Millisecond
 	retryPausesLog2 = 6
 )
 
-// sooner is the shorter of a timeout (a negative timeout means no limit) and a pause.
+// sooner returns the shorter of a timeout (a negative timeout means no limit) and a pause.
 func sooner(timeout, pause time.Duration) time.Duration {
 	if timeout < 0 {
 		return pause
@@ -118,7 +117,7 @@ func sooner(timeout, pause time.Duration) time.Duration {
 	return min(timeout, pause)
 }
 
-// tryAgain makes the next poll do the retries whose pause is over.
+// tryAgain makes the next poll do the retries of connections whose pause is over.
 func (d *domain) tryAgain() {
 	for _, e := range d.endpoints {
 		if e == nil {
@@ -150,8 +149,8 @@ func (l *outLink) hasRoom() bool {
 	return ok
 }
 
-// sleep waits until an event on a descriptor, a signal, or the timeout (a negative timeout means no
-// limit).
+// sleep waits for an event on a descriptor, a signal, or the end of the timeout (a negative
+// timeout means no limit).
 func (o *loop) sleep(timeout time.Duration) syscall.Errno {
 	o.pollFd = unix.PollFd{Fd: int32(o.epoll), Events: unix.POLLIN}
 	var ts *unix.Timespec

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The constants are the values of the sleep flags of a ring. The sleep flag tells the peer, which
-// clears the flag, how to wake the sleeping process.
+// The constants below are the values of the sleep flags of a ring. The sleep flag of a ring tells
+// the peer, which clears the flag, how to wake the sleeping process.
 const (
 	awake    = 0
 	onSocket = 1 // by a packet on the socket; also for any unknown value
@@ -19,25 +19,25 @@ const (
 )
 
 const (
-	// napMost is the longest futex sleep of a Wait, before the Wait sleeps on the descriptors. A
-	// futex sleep does not see new and vanished peers, which only the descriptors report.
+	// napMost is the longest futex sleep of a Wait, before the Wait sleeps on the descriptors.
 	napMost = 200 * time.Microsecond
-	// napWords is the largest number of flags in a futex sleep. With more than napWords flags,
-	// sleeping on the descriptors is as fast as the futex sleep, because each flag costs 0.1 us.
+	// napWords is the largest number of sleep flags in a futex sleep. With more than napWords
+	// flags, sleeping on the descriptors is as fast as a futex sleep, because each flag costs 0.1
+	// us.
 	napWords = 8
 	// napTend is the number of futex sleeps between two checks of the descriptors.
 	napTend = 16
 )
 
-// The constants are the values of napper.bell.
+// The constants below are the values of the field bell of napper.
 const (
 	bellSilent  = 0
 	bellListens = 1 // a futex sleep is in progress
 	bellRung    = 2
 )
 
-// napper makes Wait sleep on the flags of the rings by futex, as long as most wake-ups come soon. A
-// wake-up through a socket costs twice as much as a futex wake-up.
+// napper makes Wait sleep on the sleep flags of the rings by futex, as long as most wake-ups come
+// soon. A wake-up through a socket costs twice as much as a futex wake-up.
 type napper struct {
 	pays bool // the latest sleep on the flags or descriptors ended before napMost
 	off  bool // the system has no futex_waitv
@@ -45,7 +45,7 @@ type napper struct {
 	bell atomic.Uint32 // Wake ends a futex sleep through bell
 	ends uint          // naps that peers or Wake have ended
 
-	// The fields begin and beginNs are the same time by Go's clock and by the system's clock.
+	// The fields begin and beginNs are the same instant by Go's clock and by the system's clock.
 	begin   time.Time
 	beginNs int64
 	words   [napWords + 1]futexWait
@@ -72,8 +72,8 @@ func (p *napper) open() {
 	p.most, p.begin, p.beginNs = napMost, time.Now(), ts.Nano()
 }
 
-// nap sleeps on the flags of the rings for a short time. A negative timeout means no limit other
-// than napMost. nap returns the rest of the timeout, and whether the Wait is over.
+// nap sleeps on the sleep flags of the rings for a short time. A negative timeout of nap means no
+// limit other than napMost. nap returns the rest of the timeout, and whether the Wait is over.
 func (d *domain) nap(now time.Time, timeout time.Duration) (left time.Duration, over bool) {
 	p := &d.napper
 	n := d.napOn()
@@ -107,8 +107,8 @@ func (d *domain) hush() {
 	d.napper.bell.Store(bellSilent)
 }
 
-// napOn collects the flags for a futex sleep, and returns their number. If a futex sleep is not
-// possible now, the result of napOn is negative.
+// napOn collects the sleep flags of the rings for a futex sleep, and returns their number. If a
+// futex sleep is not possible now, the result of napOn is negative.
 func (d *domain) napOn() (n int) {
 	if d.retryPause() >= 0 {
 		return -1
@@ -141,8 +141,8 @@ func (d *domain) napOn() (n int) {
 
 func address(word *uint32) uint64 { return uint64(uintptr(unsafe.Pointer(word))) }
 
-// sleep waits until a peer clears one of the flags. If the time most has passed before, the result
-// of sleep is false.
+// sleep waits until a peer clears one of the flags. If the time most has passed without a cleared
+// flag, sleep returns false.
 func (p *napper) sleep(words int, now time.Time, most time.Duration) bool {
 	const second = int64(time.Second)
 	at := p.beginNs + int64(now.Sub(p.begin)) + int64(most)
@@ -166,7 +166,7 @@ func (p *napper) ring() {
 	}
 }
 
-// rouse wakes the peer at the other end of a ring, in the way that the peer's flag demands.
+// rouse wakes the peer at the other end of a ring, in the way that the peer's sleep flag states.
 func rouse(fd int, word *uint32, how uint32) {
 	if how == onFutex {
 		wakeFutex(word, 0)
@@ -175,8 +175,8 @@ func rouse(fd int, word *uint32, how uint32) {
 	knock(fd)
 }
 
-// wakeFutex wakes a process that sleeps on a word. The system call never blocks, and therefore
-// bypasses Go's scheduler.
+// wakeFutex wakes a process that sleeps on a word. The system call of wakeFutex never blocks, and
+// therefore bypasses Go's scheduler.
 func wakeFutex(word *uint32, flags uintptr) {
 	_, _, _ = unix.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWake|flags, 1,
 		0, 0, 0)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Each purpose of random numbers has its own stream of numbers.
+// Each purpose of random numbers has its own stream of random numbers.
 const (
 	dicePath = 1 + iota
 	diceNode
@@ -15,7 +15,8 @@ const (
 // dice is one stream of random numbers.
 type dice struct{ pcg rand.PCG }
 
-// newDice derives the stream for one purpose, for example for the path from node a to node b.
+// newDice derives the random numbers for one purpose, for example for the path from node a to
+// node b.
 func newDice(seed uint64, purpose, a, b int) dice {
 	h := mix(mix(mix(mix(0, seed), uint64(purpose)), uint64(a)), uint64(b))
 	var d dice
@@ -26,7 +27,7 @@ func newDice(seed uint64, purpose, a, b int) dice {
 // unit is uniform in [0,1).
 func (d *dice) unit() float64 { return float64(d.pcg.Uint64()>>11) / (1 << 53) }
 
-// chance is true with probability p. For a p of 0, no random number is drawn.
+// chance is true with probability p.
 func (d *dice) chance(p float64) bool { return p > 0 && d.unit() < p }
 
 // below is uniform in [0,n), and 0 for n below 2.
@@ -34,7 +35,6 @@ func (d *dice) below(n int) int {
 	if n < 2 {
 		return 0
 	}
-	// The bias of the remainder is below n/2^64, which is negligible.
 	return int(d.pcg.Uint64() % uint64(n))
 }
 

@@ -16,7 +16,6 @@ const (
 	maxRegions      = 1 << 20
 )
 
-// The errors of single operations are allocated once, so that reporting an error allocates nothing.
 var (
 	errUnknownAddr = failure("fi_send", syscall.EINVAL, "unknown or removed peer address")
 	errRemoveAddr  = failure("fi_av_remove", syscall.EINVAL, "unknown or removed peer address")
@@ -136,8 +135,8 @@ func (n *Node) Info() fabric.Info { return n.nw.info(n) }
 func (d *domain) Info() fabric.Info   { return d.info }
 func (d *domain) Arena() fabric.Arena { return d.arena }
 
-// Insert accepts the name of any port, even if the port is not open. A datagram to a port that is
-// not open is lost, like a datagram to a dead host.
+// Insert accepts the name of any port, even if no endpoint is open at the port. A datagram to a
+// port without an open endpoint is lost, like a datagram to a host that is down.
 func (d *domain) Insert(name []byte) (fabric.Addr, error) {
 	if d.closed {
 		return fabric.AddrUnknown, fabric.ErrClosed
@@ -172,7 +171,7 @@ func (d *domain) Remove(a fabric.Addr) error {
 	return nil
 }
 
-// peer returns the entry of an Addr of this domain that is inserted now, or nil.
+// peer returns the entry of an Addr, or nil if the Addr is not currently inserted in this domain.
 func (d *domain) peer(a fabric.Addr) *peer {
 	i := a - d.addrBase // a huge number for other domains' addresses
 	if i >= fabric.Addr(len(d.peers)) || d.peers[i].inserts == 0 {
@@ -233,7 +232,6 @@ func (d *domain) DeregisterRegion(r fabric.Region) error {
 	return nil
 }
 
-// gather returns the part of a region that a send refers to.
 func (d *domain) gather(s *fabric.Send) ([]byte, error) {
 	if d.node.nw.cfg.NoGather {
 		return nil, fabric.ErrNotSupported
@@ -242,8 +240,6 @@ func (d *domain) gather(s *fabric.Send) ([]byte, error) {
 		return nil, errBadRegion
 	}
 	mem := d.regions[s.Region].mem
-	// The check of the region's bounds uses a subtraction, because the sum of the caller's numbers
-	// could overflow.
 	if s.RegionOff > uint64(len(mem)) || uint64(s.RegionLen) > uint64(len(mem))-s.RegionOff {
 		return nil, errBadRegion
 	}

@@ -25,7 +25,7 @@ type endpoint struct {
 	land  fabric.Landing
 	ahead ring[fabric.Completion] // completions of received datagrams, for the next Poll
 	// origins are the senders of the datagrams that the latest Poll has received and reported, or
-	// received for the next Poll.
+	// has received for the next Poll.
 	origins []Port
 }
 
@@ -55,11 +55,10 @@ func newEndpoint(d *domain, cfg fabric.EndpointConfig) *endpoint {
 		ref:    uint32(len(nw.endpoints)),
 		source: cfg.Source,
 		caps: fabric.Caps{
-			MTUBytes:    nw.cfg.MTUBytes,
-			InjectBytes: nw.cfg.InjectBytes,
-			TxDepth:     cfg.TxDepth,
-			RxDepth:     cfg.RxDepth,
-			// posted buffers do not limit the waiting datagrams
+			MTUBytes:     nw.cfg.MTUBytes,
+			InjectBytes:  nw.cfg.InjectBytes,
+			TxDepth:      cfg.TxDepth,
+			RxDepth:      cfg.RxDepth,
 			RecvCapacity: nw.cfg.QueueDatagrams,
 			Gather:       !nw.cfg.NoGather,
 			FreeRegions:  !nw.cfg.NoGather && nw.cfg.FreeRegions,
@@ -97,8 +96,8 @@ func (e *endpoint) Post(sends []fabric.Send) (int, error) {
 	return limit, nil
 }
 
-// again decides whether a Post ends with ErrAgain, and sets *limit to the number of sends that Post
-// accepts before that.
+// again decides whether a Post ends with ErrAgain, and sets *limit to the number of sends that
+// Post accepts before ErrAgain.
 func (e *endpoint) again(limit *int) bool {
 	n := e.domain.node
 	if n.againPosts > 0 {
@@ -165,9 +164,8 @@ func (e *endpoint) postOne(s *fabric.Send) error {
 	return nil
 }
 
-// heldUp reports whether a reliable network accepts no datagram to the port now. The network
-// accepts no datagram if the receiver's queue is full, or if an injected send would overtake an
-// earlier send that has not left the endpoint.
+// heldUp reports whether a reliable network accepts no datagram to the port now, because the
+// receiver's queue is full or because an injected send would overtake an earlier send.
 func (e *endpoint) heldUp(port Port, sizeBytes int) bool {
 	to := e.domain.node.nw.endpoint(port)
 	return to != nil && to.queue.count >= to.domain.node.queueDatagrams() ||
@@ -196,8 +194,6 @@ func (e *endpoint) postOp(s *fabric.Send, to *peer, fails bool) error {
 		e.leave(&op.crc)
 		return nil
 	}
-	// Each timer of a late send transmits the oldest waiting send, which keeps the order of the
-	// sends.
 	nw.timer(nw.now.Add(d.node.dice.within(late)), timerLeave, e.ref)
 	return nil
 }
@@ -217,16 +213,14 @@ func (e *endpoint) crc(s *fabric.Send) uint32 {
 func (e *endpoint) read(s *fabric.Send, p *packet) {
 	p.data = append(p.data, e.domain.arena.Bytes(s.Buf)[:s.Len]...)
 	if s.Region != 0 {
-		// If the caller has deregistered the region, the datagram is too short, and a violation is
-		// recorded.
 		if tail, err := e.domain.gather(s); err == nil {
 			p.data = append(p.data, tail...)
 		}
 	}
 }
 
-// leave transmits the oldest send that has not left the endpoint. The argument crc of leave is the
-// checksum of the send's bytes, or nil.
+// leave transmits the oldest send that has not left the endpoint. The argument crc of leave is
+// the checksum of the send's bytes, or nil.
 func (e *endpoint) leave(crc *uint32) {
 	op := e.sends.at(e.left)
 	e.left++
@@ -279,8 +273,8 @@ func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 	return n, nil
 }
 
-// completeSend completes a send and returns its buffer to the caller. If the buffer of the send has
-// changed since Post, completeSend records a violation.
+// completeSend completes a send and returns its buffer to the caller. If the buffer of the send
+// has changed after Post, completeSend records a violation.
 func (e *endpoint) completeSend() fabric.Completion {
 	d := e.domain
 	op := e.sends.pop()
@@ -368,7 +362,6 @@ func (e *endpoint) Land(mem []byte, headBytes int) bool {
 	return true
 }
 
-// pollable reports whether Poll would return a completion now.
 func (e *endpoint) pollable() bool {
 	return e.left > 0 || e.ahead.count > 0 || e.posted.count > 0 && e.queue.count > 0
 }
@@ -392,7 +385,6 @@ func (e *endpoint) shut() {
 		d.node.nw.queued--
 		d.node.nw.drop(KindUnreachable, e.queue.pop())
 	}
-	// After Close the caller owns the buffers, although they do not complete.
 	for e.sends.count > 0 {
 		op := e.sends.pop()
 		d.use[op.send.Buf]--

@@ -10,8 +10,8 @@ import (
 // Kind is the kind of an event.
 type Kind uint8
 
-// Events of a datagram contain the datagram's Data. Events of a node have Port 0 of the node in
-// From and To.
+// Events of a datagram contain the datagram's Data. The fields From and To of a node's events
+// have Port 0 of the node.
 const (
 	KindSent         Kind = iota // a datagram left its node
 	KindDelivered                // copied into a posted receive buffer, by Poll
@@ -85,8 +85,8 @@ type Event struct {
 	At       mono.Time
 	Kind     Kind
 	From, To Port
-	// ID numbers the datagrams from 1, in the order in which they left their senders. Copies and
-	// replays have the ID of their original.
+	// ID is the number of a datagram, counted from 1 in the order in which the datagrams left
+	// their senders. Copies and replays of a datagram have the ID of the original datagram.
 	ID   uint64
 	Data []byte
 	Err  error
@@ -110,8 +110,8 @@ func (c *Counts) sum(of func(Kind) bool) (n uint64) {
 	return n
 }
 
-// record counts an event, adds it to the hash, and calls the observer. The argument crc of record
-// is the checksum of e.Data.
+// record counts an event, adds the event to the hash, and calls the observer. The argument crc of
+// record is the checksum of e.Data.
 func (nw *Network) record(e Event, crc uint32) {
 	nw.counts[e.Kind]++
 	h := mix(nw.hash, uint64(nw.now))
@@ -133,8 +133,7 @@ func (nw *Network) datagram(kind Kind, p *packet) {
 
 func pack(p Port) uint64 { return uint64(p.Node)<<16 ^ uint64(p.Index) }
 
-// mix adds a word to a running hash. A multiplication spreads the bits upwards, and a rotation
-// moves the upper bits to the bottom.
+// mix adds a word to a running hash.
 func mix(h, word uint64) uint64 {
 	return bits.RotateLeft64((h^word)*0x9e3779b97f4a7c15, 29)
 }

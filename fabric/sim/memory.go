@@ -21,8 +21,8 @@ func (p *packet) checksum() uint32 {
 }
 
 // Memory keeps the memory of closed networks for later networks. With a Memory, a thousand short
-// runs need not allocate a thousand arenas. The networks whose Configs share a Memory must be used
-// by one goroutine, one after the other. The zero Memory is ready for use.
+// runs need not allocate a thousand arenas. The networks whose Configs share a Memory must be
+// used by one goroutine, one after the other. The zero Memory is ready for use.
 //
 // All bytes that were ever posted, for sending or receiving, are zeroed before reuse. Bytes that a
 // caller wrote to a buffer and never posted may remain.
@@ -31,7 +31,6 @@ type Memory struct {
 	arenas  [][]byte
 }
 
-// packetChunk is the number of packets that are allocated at a time.
 const packetChunk = 32
 
 // newPacket returns an unused packet without bytes.
@@ -69,7 +68,6 @@ func (nw *Network) adopt(p *packet) {
 
 func (nw *Network) release(p *packet) { nw.free = append(nw.free, p) }
 
-// clone returns an unused packet with a copy of the contents of p.
 func (nw *Network) clone(p *packet) *packet {
 	c := nw.newPacket()
 	c.copyOf(p)
@@ -82,8 +80,8 @@ func (p *packet) copyOf(o *packet) {
 	p.crc, p.hasCRC, p.spoilt = o.crc, o.hasCRC, o.spoilt
 }
 
-// arenaMemory returns memory for a domain's arena. Buffers that an earlier domain has posted are
-// zeroed.
+// arenaMemory returns memory for a domain's arena. arenaMemory zeroes the buffers that an earlier
+// domain has posted.
 func (nw *Network) arenaMemory(sizeBytes int) []byte {
 	mem := nw.cfg.Memory
 	if mem == nil {
@@ -126,7 +124,6 @@ func (nw *Network) Close() {
 	nw.inFlight, nw.queued = 0, 0
 }
 
-// recycle gives the memory of a closed domain to Config.Memory.
 func (nw *Network) recycle(d *domain) {
 	mem := nw.cfg.Memory
 	if mem == nil {

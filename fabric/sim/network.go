@@ -32,8 +32,8 @@ type Config struct {
 	Seed uint64
 	// MTUBytes is the size of the largest datagram, 1 to 1 MiB. The default of MTUBytes is 1472.
 	MTUBytes int
-	// InjectBytes is the size of the largest send without a Completion. The default of InjectBytes
-	// is 1024, but at most MTUBytes. A negative InjectBytes means 0.
+	// InjectBytes is the size of the largest send without a Completion. The default of
+	// InjectBytes is 1024, but at most MTUBytes. A negative InjectBytes means 0.
 	InjectBytes int
 	// TxDepth and RxDepth are the queue depths of an endpoint whose EndpointConfig has none. The
 	// default of both depths is 1024.
@@ -55,17 +55,16 @@ type Config struct {
 	NoLanding bool
 	// NoSource hides the source address of datagrams (fabric.Sourcer).
 	NoSource bool
-	// PollAhead is how many further datagrams a Poll may receive after it has filled out. The next
-	// Poll reports these further datagrams. Real providers that receive several datagrams in one
-	// system call behave in the same way.
+	// PollAhead is the number of additional datagrams that a Poll may receive after it has filled
+	// out. The next Poll reports the additional datagrams.
 	PollAhead int
 	// PassCost is the virtual time that one call of Process.Progress takes. The default of PassCost
 	// is 1 us.
 	PassCost time.Duration
 	// Observe is called for every event, in order. If Observe is nil, no function is called.
 	Observe func(*Event)
-	// Memory is the memory of earlier closed networks, which this network uses. If Memory is nil,
-	// the network allocates its memory.
+	// Memory holds the memory of earlier closed networks, which this network uses. If Memory is
+	// nil, the network allocates its memory.
 	Memory *Memory
 }
 
@@ -171,8 +170,9 @@ func (nw *Network) timer(at mono.Time, what uint8, ref uint32) {
 	nw.timers.push(timer{at: max(at, nw.now), seq: nw.seq, what: what, ref: ref})
 }
 
-// next is the time of the next event, or Never if there is none. At the same time, datagrams and
-// calls come before passes, so that a pass sees all datagrams that have arrived.
+// next returns the time of the next event, or Never if there is none. At equal times, datagrams
+// and calls come before passes (calls of Progress), so that a pass sees all datagrams that have
+// arrived.
 func (nw *Network) next() (at mono.Time, pass bool) {
 	at = mono.Never
 	if len(nw.timers) > 0 {
@@ -306,8 +306,8 @@ func (nw *Network) endpoint(p Port) *endpoint {
 }
 
 // Inject sends a datagram that no endpoint has posted, such as the datagram of an attacker. An
-// injected datagram has the delay of the path, but no faults of the path. The Filter is not called
-// for an injected datagram.
+// injected datagram has the delay of its path, but no faults of the path. The Filter is not
+// called for an injected datagram.
 func (nw *Network) Inject(from, to Port, data []byte) {
 	p := nw.newPacket()
 	p.data = append(p.data, data...)
@@ -330,9 +330,9 @@ func (nw *Network) InFlight() int { return nw.inFlight }
 // Queued is the number of datagrams in the receive queues.
 func (nw *Network) Queued() int { return nw.queued }
 
-// Violations lists the first 16 errors of the users of the fabric. Examples of these errors of
-// users are a buffer that was altered or posted again before its completion, a send to a removed
-// address, and memory that was deregistered during a send.
+// Violations lists the first 16 errors that the code under test has made in its use of the
+// fabric. Examples of violations are a buffer that was altered or posted again before its
+// completion, a send to a removed address, and memory that was deregistered during a send.
 func (nw *Network) Violations() []error { return slices.Clone(nw.violations) }
 
 func (nw *Network) violate(p Port, format string, args ...any) {

@@ -11,9 +11,9 @@ import (
 
 // Process is the program that a node runs, for example a *btl.Module.
 type Process interface {
-	// Progress does the work that is due at the time now.
+	// Progress does the work of the process that is due at the time now.
 	Progress(now mono.Time) (int, error)
-	// Deadline is the time at which Progress must be called even if nothing arrives.
+	// Deadline is the time at which Progress must be called even if no datagram arrives.
 	Deadline() mono.Time
 }
 
@@ -24,17 +24,18 @@ type NodeFaults struct {
 	// sends.
 	PostAgain  float64
 	AgainPosts int
-	// SendError is the probability that a send fails and its datagram is lost. The failed send
-	// completes with an Errno. If the failed send makes no completion, Post returns the error.
+	// SendError is the probability that a send fails and its datagram is lost. A send that fails
+	// by SendError completes with an Errno. If a send that makes no completion fails by
+	// SendError, Post returns the error.
 	SendError float64
 	// RecvError is the probability that a datagram is lost and its receive completes with an Errno.
 	RecvError float64
 	// LateSends is the longest time after Post at which a send leaves the endpoint and completes.
-	// The bytes of a late send are read when the send leaves the endpoint, as hardware does. A
-	// caller that reuses the buffer too early is therefore detected.
+	// The bytes of a late send are read when the send leaves the endpoint, as hardware does.
+	// LateSends therefore detects a caller that reuses a buffer too early.
 	LateSends time.Duration
-	// QueueDatagrams is the length of the receive queues from now on. The value 0 of QueueDatagrams
-	// means the length in the Config.
+	// QueueDatagrams is the length of the receive queues from now on. A QueueDatagrams of 0 means
+	// the length in the Config.
 	QueueDatagrams int
 }
 
@@ -63,9 +64,10 @@ type Node struct {
 	againPosts  int  // rest of a series of ErrAgain
 }
 
-// Node returns the node with the given name, and creates it if there is none. Names of nodes have 1
-// to 32 printable bytes, and any other name is changed to a name of this kind. A network has at
-// most 65536 nodes. Beyond that limit, Node returns the last node.
+// Node returns the node with the given name, and creates it if there is none. Names of nodes have
+// 1 to 32 printable bytes, and any other name is changed to a name of this kind. A network has at
+// most 65536 nodes. If the network has 65536 nodes, Node returns the last node instead of a new
+// one.
 func (nw *Network) Node(name string) *Node {
 	name = nodeName(name)
 	if n := nw.byName[name]; n != nil {
@@ -129,7 +131,7 @@ func (n *Node) Open(cfg fabric.DomainConfig) (fabric.Domain, error) {
 }
 
 // Run makes p the node's process, whose passes (calls of Progress) begin now. If p is nil, the
-// passes end.
+// calls of Progress end.
 func (n *Node) Run(p Process) {
 	n.proc = p
 	n.run++
@@ -140,8 +142,7 @@ func (n *Node) Run(p Process) {
 	}
 }
 
-// Kick requests a call of Progress of the node's process now. A test calls Kick after it has given
-// the process work outside of a call of Progress.
+// Kick requests a call of Progress of the node's process now.
 func (n *Node) Kick() {
 	n.kicked = n.inPass
 	n.wake(n.nw.now)
@@ -168,8 +169,8 @@ func (n *Node) Pause(d time.Duration) {
 	}
 }
 
-// SetPace sets the least time between two calls of Progress of the node's process. A d of 0 means
-// Config.PassCost.
+// SetPace sets the least time between two calls of Progress of the node's process. If d is 0,
+// SetPace sets Config.PassCost.
 func (n *Node) SetPace(d time.Duration) {
 	n.pace = d
 	if n.wanted != mono.Never {
@@ -218,7 +219,6 @@ func (n *Node) setPass(t mono.Time) {
 	}
 }
 
-// pass calls Progress of the node's process once, and schedules the next call.
 func (n *Node) pass() {
 	now, proc, run := n.nw.now, n.proc, n.run
 	if n.passes > 0 && n.pace > n.nw.cfg.PassCost && now == n.lastPass.Add(n.pace) &&

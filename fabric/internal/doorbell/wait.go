@@ -1,12 +1,13 @@
-// Package doorbell lets the goroutine of a Domain sleep until other goroutines of the process have
-// datagrams for the Domain. While the Domain's goroutine is awake, a ring costs one atomic load.
+// Package doorbell lets the goroutine of a Domain sleep until other goroutines of the process
+// have datagrams for the Domain. While the Domain's goroutine is awake, RingIfAsleep costs one
+// atomic load.
 //
 //	owner    says that it sleeps, then looks at its queues
 //	sender   fills a queue, then looks whether the owner sleeps
 //
-// Because each side first writes and then reads, no ring is lost. Any goroutine may call
-// RingIfAsleep and Wake, the goroutine that uses the Domain may call Wait and Arm, and one
-// goroutine at a time may call Sleep.
+// No ring is lost, because each of the two goroutines first writes and then reads. Any goroutine
+// may call RingIfAsleep and Wake, the goroutine that uses the Domain may call Wait and Arm, and
+// one goroutine at a time may call Sleep.
 package doorbell
 
 import (
@@ -29,7 +30,7 @@ func New() *Bell {
 	return &Bell{ring: make(chan struct{}, 1), timer: timer}
 }
 
-// RingIfAsleep ends a sleep in progress, after the caller has filled a queue.
+// RingIfAsleep ends a sleep in progress, and is called after the caller has filled a queue.
 func (b *Bell) RingIfAsleep() {
 	if b.asleep.Load() {
 		b.pull()
@@ -49,8 +50,8 @@ func (b *Bell) pull() {
 	}
 }
 
-// Wait returns when pollable returns true, on a ring, or after timeout (a negative timeout means no
-// limit).
+// Wait returns when pollable returns true, on a ring of the Bell, or after timeout (a negative
+// timeout means no limit).
 func (b *Bell) Wait(timeout time.Duration, pollable func() bool) {
 	if b.Arm(pollable) && timeout != 0 {
 		b.Sleep(timeout)
@@ -58,8 +59,8 @@ func (b *Bell) Wait(timeout time.Duration, pollable func() bool) {
 	b.asleep.Store(false)
 }
 
-// Arm prepares a Sleep. Arm returns false if the caller should poll first, because pollable returns
-// true or because of an earlier Wake.
+// Arm prepares a Sleep. Arm returns false if the caller should poll first, because pollable
+// returns true or because of an earlier Wake.
 func (b *Bell) Arm(pollable func() bool) bool {
 	select {
 	case <-b.ring: // left over from an earlier sleep, whose cause is checked below
@@ -73,7 +74,7 @@ func (b *Bell) Arm(pollable func() bool) bool {
 	return true
 }
 
-// Sleep returns on a ring since Arm, or after timeout (a negative timeout means no limit).
+// Sleep returns on a ring after Arm, or after timeout (a negative timeout means no limit).
 func (b *Bell) Sleep(timeout time.Duration) {
 	if timeout < 0 {
 		<-b.ring

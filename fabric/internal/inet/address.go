@@ -11,9 +11,8 @@ import (
 	"gobtl/fabric"
 )
 
-// splitPorts splits a text such as "HOST:4000", "HOST:4000,4711", ":4000" or "[::1]:4000" into a
-// host and two ports. If a text has only one port, the second port is the next number. A text
-// without a port is a host.
+// If a text has only one port, the second port is the next number. A text without a port is a
+// host.
 func splitPorts(text string) (host string, ports [2]uint16, err error) {
 	if addr, err := netip.ParseAddr(text); err == nil {
 		return addr.String(), ports, nil
@@ -90,8 +89,8 @@ func FormatName(name []byte, version int) string {
 }
 
 // Host returns the part of a name that identifies its host, which is an IPv4 address or the first
-// half of an IPv6 address. The second half of an IPv6 address is left out, because the owner of an
-// IPv6 network can choose it freely.
+// half of an IPv6 address. The second half of an IPv6 address does not identify a host, because
+// the owner of an IPv6 network can choose it freely.
 func Host(name []byte) []byte {
 	const at, network6Bytes = 1 + 2, 8
 	switch len(name) {

@@ -2,8 +2,7 @@ package inet
 
 import "math/bits"
 
-// The constants give the cost of a datagram in a socket's receive buffer (skb->truesize). The cost
-// includes the sk_buff, and a block with the headers, the payload and the skb_shared_info.
+// The constants below give the cost of a datagram in a socket's receive buffer (skb->truesize).
 const (
 	skbSharedBytes = 320
 	skbHeadBytes   = 28 + 64 // UDP and IP headers, and room for the link's
@@ -19,8 +18,8 @@ const (
 const FixedBytes = pageBytes/2 + skbBytes
 
 // TruesizeBytes returns the cost of a datagram from this host in the receive buffer, rounded up
-// where kernels differ. With drivers that give each datagram a whole page, small datagrams cost up
-// to twice as much.
+// where kernels differ. With drivers that give each datagram a whole page, small datagrams cost
+// up to twice as much as TruesizeBytes returns.
 func TruesizeBytes(payload int) int {
 	n := max(payload+skbHeadBytes+skbSharedBytes, minSkbBytes)
 	if n <= skbLinearMax {
@@ -30,9 +29,9 @@ func TruesizeBytes(payload int) int {
 }
 
 // Capacity returns how many datagrams of mtu bytes a receive buffer can hold at any time. The
-// argument buffer of Capacity is the size that getsockopt returns for SO_RCVBUF. Linux releases the
-// memory of datagrams that were read only in units of a quarter of the buffer (udp_rmem_release).
-// Capacity therefore counts three quarters of the buffer.
+// argument buffer of Capacity is the size that getsockopt returns for SO_RCVBUF. Capacity counts
+// three quarters of the buffer, because Linux may release the memory of read datagrams late
+// (udp_rmem_release).
 func Capacity(buffer, mtu int) int {
 	return max((buffer-buffer/4)/TruesizeBytes(mtu), 1)
 }

@@ -13,9 +13,9 @@ import (
 	"gobtl/fabric"
 )
 
-// Headers4Bytes and Headers6Bytes are the sizes of the IP and UDP headers, and MaxPayload4Bytes and
-// MaxPayload6Bytes are the largest UDP payloads. The IPv6 value is the limit for a message that
-// Linux splits into datagrams.
+// Headers4Bytes and Headers6Bytes are the sizes of the IP and UDP headers, and MaxPayload4Bytes
+// and MaxPayload6Bytes are the largest UDP payloads. MaxPayload6Bytes is the limit for a message
+// that Linux splits into datagrams.
 const (
 	Headers4Bytes    = 20 + 8
 	Headers6Bytes    = 40 + 8
@@ -53,7 +53,7 @@ func (l *Local) PayloadBytes() int {
 }
 
 // node is a parsed Hints.Node, which selects addresses of this host. An address must match all
-// fields that are set.
+// fields of the node that are set.
 type node struct {
 	device   string     // name of the device, or empty
 	addr     netip.Addr // the address, if valid; an unspecified address means any
@@ -81,9 +81,8 @@ func parseNode(text string) (node, error) {
 	return n, nil
 }
 
-// match returns l with the node's ports and address, if the node selects the address l. All
-// addresses of 127.0.0.0/8 belong to this host, although the loopback device reports only one of
-// them.
+// match returns l with the node's ports and address, if the node selects the address l. The
+// loopback device has all addresses of 127.0.0.0/8, although it reports only one of them.
 func (n node) match(l Local) (Local, bool) {
 	l.Ports = n.ports
 	switch {
@@ -101,8 +100,8 @@ func (n node) match(l Local) (Local, bool) {
 	return l, false
 }
 
-// Locals lists the addresses that a Hints.Node selects, beginning with those that other hosts can
-// reach and ending with the loopback device. If the text is not a valid Node, the error wraps
+// Locals lists the addresses that a Hints.Node selects, beginning with addresses that other hosts
+// can reach and ending with the loopback device. If the text is not a valid Node, the error wraps
 // ErrNoProvider.
 func Locals(nodeText string) ([]Local, error) {
 	want, err := parseNode(nodeText)
@@ -159,8 +158,7 @@ func newLocal(dev net.Interface, a net.Addr) (Local, bool) {
 	return l, l.PayloadBytes() > 0
 }
 
-// bridgesNoHardware reports whether a device is a bridge without hardware ports. A bridge without
-// hardware ports connects containers or virtual machines of this host.
+// A bridge without hardware ports connects containers or virtual machines of this host.
 func bridgesNoHardware(device string) bool {
 	ports, err := os.ReadDir("/sys/class/net/" + device + "/brif")
 	if err != nil {
@@ -172,8 +170,8 @@ func bridgesNoHardware(device string) bool {
 	})
 }
 
-// reach orders addresses so that those of devices without carrier and of bridges between containers
-// come after all others except loopback.
+// reach returns a sort key by which devices without carrier and bridges between containers come
+// after all other devices except loopback.
 func (l *Local) reach() int {
 	if l.Addr.IsLoopback() {
 		return 6

@@ -9,10 +9,9 @@ import (
 
 const (
 	// earlyMax is the largest number of votes of one peer that this rank stores for communicators
-	// that this rank has not created yet. A further vote replaces the peer's oldest stored vote.
+	// that this rank has not created yet.
 	earlyMax = 1024
-	// revokedMax is the largest length of the list of revoked communicators, which drops its oldest
-	// entries.
+	// revokedMax is the largest length of the list of revoked communicators.
 	revokedMax = 1 << 16
 	// freedMax is the largest number of freed communicators whose last agreement rounds stay in
 	// memory.
@@ -105,19 +104,20 @@ type roundKey struct {
 }
 
 // round is one agreement between the ranks of a communicator. The leader of an agreement round is
-// the lowest rank that is not known to be dead. All other ranks send their votes to the leader. The
-// leader decides when it has received the votes of all living ranks. If the leader dies, the next
-// living rank becomes the leader. Each living rank then sends the new leader the decision of the
-// round if it knows the decision, and otherwise its vote. A new leader adopts any decision that it
-// receives, so that two survivors never have different decisions.
+// the lowest rank that is not known to be dead. All ranks except the leader send their votes to
+// the leader. The leader decides when it has received the votes of all living ranks. If the
+// leader dies, the next living rank becomes the leader. Each living rank then sends the new
+// leader the decision of the round if it knows the decision, and otherwise its vote. A new leader
+// adopts any decision that it receives, so that two survivors never have different decisions.
 //
 //	joined ---- the leader is another: vote to it, once ----> decided: by its decision
 //	  | this rank leads: all that are alive have voted         | the leader dies
 //	  +----> decided: decision to all                           +--> decision to the next one
 //
 // The leader acts on its decision only after all living ranks have received the decision. The
-// survivors thus know the decision even if the leader dies afterwards. If the leader dies together
-// with all ranks that have received its decision, the survivors make a new decision.
+// survivors of an agreement round thus know the decision even if the leader dies afterwards. If
+// the leader dies together with all ranks that have received its decision, the survivors make a
+// new decision.
 //
 // A rank ignores the decision of a leader that it considers dead, because the rank may already have
 // voted for the next leader. A rank that has voted in a round knows the decisions of all earlier
@@ -131,21 +131,23 @@ type round struct {
 	votes           map[int]notice
 }
 
-// Agree returns the bitwise AND of the flags of all surviving ranks, and all survivors get the same
-// result. Agree ignores dead ranks, and also works in a revoked communicator. All surviving ranks
-// must call Agree and Shrink in the same order. If ctx ends before the agreement, the flags of this
-// rank count in the agreement, but this rank never learns the result. Agree returns ErrFinalized,
-// ErrExcluded, ErrFreed, the failure of the transport, or the cause of ctx. If the communicator was
-// revoked before it was freed, Agree returns ErrRevoked in place of ErrFreed.
+// Agree returns the bitwise AND of the flags of all surviving ranks, and all survivors get the
+// same result. Agree ignores dead ranks, and also works in a revoked communicator. All surviving
+// ranks must call Agree and Shrink in the same order. If ctx ends before the agreement is
+// complete, the flags of this rank count in the agreement, but this rank never learns the result.
+// Agree returns ErrFinalized, ErrExcluded, ErrFreed, the failure of the transport, or the cause
+// of ctx. If the communicator was revoked before it was freed, Agree returns ErrRevoked in place
+// of ErrFreed.
 func (c *Comm) Agree(ctx context.Context, flags uint64) (uint64, error) {
 	d, err := c.round(ctx, flags, false)
 	return d.flags, err
 }
 
-// Shrink returns a communicator of the surviving ranks, in the same order. All survivors must call
-// Shrink, which makes them agree on the set of dead ranks. Shrink also works in a revoked
+// Shrink returns a communicator of the surviving ranks, in the same order. All survivors must
+// call Shrink, which makes them agree on the set of dead ranks. Shrink also works in a revoked
 // communicator. If another rank dies during the call, the new communicator may contain the dead
-// rank, and Shrink must be called for it. Shrink returns the errors of Agree, or ErrContexts.
+// rank, and Shrink must be called for the new communicator. Shrink returns the errors of Agree,
+// or ErrContexts.
 func (c *Comm) Shrink(ctx context.Context) (*Comm, error) {
 	d, err := c.round(ctx, ^uint64(0), true)
 	if err != nil {
@@ -234,7 +236,8 @@ func (e *engine) arrived(ctx context.Context, c *Comm) error {
 	return err
 }
 
-// roundOf returns the agreement round with a key, and creates it if this rank does not know it yet.
+// roundOf returns the agreement round with a key, and creates the round if this rank does not
+// have it.
 func (e *engine) roundOf(key roundKey) *round {
 	r := e.failures.rounds[key]
 	if r == nil {
@@ -254,8 +257,6 @@ func (e *engine) hearRound(from int, n *notice) {
 		}
 		return
 	}
-	// The check drops late messages of rounds that all ranks have left, and messages of rounds that
-	// no rank can have begun.
 	if int32(n.round-c.rounds) < -2 || int32(n.round-c.rounds) > 1 {
 		return
 	}
@@ -281,8 +282,8 @@ func (e *engine) hearRound(from int, n *notice) {
 	}
 }
 
-// putOff stores a vote until this rank has created the communicator of the vote. At most earlyMax
-// votes are stored for each sender, and a further vote replaces the oldest stored vote.
+// putOff stores a vote until this rank has created the communicator of the vote. putOff stores at
+// most earlyMax votes of each sender, and a further vote replaces the oldest stored vote.
 func (f *failures) putOff(from int, n *notice) {
 	if f.early == nil {
 		f.early = make(map[int][]notice)
@@ -316,7 +317,6 @@ func (e *engine) hearEarly(c *Comm) {
 	}
 }
 
-// vote is a received vote, with the world rank of its sender.
 type vote struct {
 	from   int
 	notice notice
@@ -331,8 +331,8 @@ func (f *failures) waits(to int, n *notice) bool {
 	})
 }
 
-// leader returns the world rank that leads the agreement rounds of c. The leader of an agreement
-// round is the lowest rank that this rank does not know to be dead.
+// leader returns the world rank that leads the agreement rounds of c. The leader is the lowest
+// rank of c that this rank does not know to be dead.
 func (e *engine) leader(c *Comm) int {
 	for _, rank := range c.ranks {
 		if e.failures.dead[rank] == nil {
@@ -409,7 +409,6 @@ func (e *engine) decide(c *Comm, r *round) bool {
 	return true
 }
 
-// setOf converts a list of ranks to a set.
 func setOf(ranks []int) map[int]bool {
 	set := make(map[int]bool, len(ranks))
 	for _, rank := range ranks {

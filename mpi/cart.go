@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Cart is a communicator whose ranks form a grid of any number of dimensions (MPI_Cart_create). The
-// ranks of the grid are in row-major order, so that the last coordinate changes fastest.
+// Cart is a communicator whose ranks form a grid of any number of dimensions (MPI_Cart_create).
+// The ranks of the grid are in row-major order, so that the last coordinate changes fastest.
 type Cart struct {
 	*Comm
 
@@ -43,8 +43,7 @@ func DimsCreate(ranks int, dims []int) error {
 }
 
 // factorize writes n as a product of non-increasing factors, the first of which is at most most.
-// factorize makes the first factor as small as possible, then the second factor, and so on. If n is
-// no product of len(factors) such factors, factorize returns false.
+// If n is no product of len(factors) such factors, factorize returns false.
 func factorize(n, most int, factors []int) bool {
 	if len(factors) == 0 {
 		return n == 1
@@ -115,10 +114,9 @@ func (g *Cart) Coords(rank int) ([]int, error) {
 	return at, nil
 }
 
-// RankAt returns the rank at the given coordinates (MPI_Cart_rank). A coordinate of a periodic
-// dimension wraps around. If a coordinate of any other dimension is beyond the edge of the grid,
-// RankAt returns NoRank. RankAt returns ErrGrid if the number of coordinates differs from the
-// number of dimensions.
+// A coordinate of a periodic dimension wraps around. If a coordinate of any other dimension is
+// beyond the edge of the grid, RankAt returns NoRank. RankAt returns ErrGrid if the number of
+// coordinates differs from the number of dimensions.
 func (g *Cart) RankAt(at ...int) (int, error) {
 	if len(at) != len(g.dims) {
 		return NoRank, fmt.Errorf("%w: %d coordinates, want %d", ErrGrid, len(at), len(g.dims))
@@ -138,9 +136,8 @@ func (g *Cart) RankAt(at ...int) (int, error) {
 }
 
 // Shift returns the source and the destination of this rank when each rank sends to the rank that
-// is the given number of positions further in dimension dim (MPI_Cart_shift). A source or a
-// destination beyond the edge of the grid is NoRank. Shift returns ErrGrid if the grid has no
-// dimension dim.
+// is by positions further in dimension dim (MPI_Cart_shift). A source or a destination beyond the
+// edge of the grid is NoRank. Shift returns ErrGrid if the grid has no dimension dim.
 func (g *Cart) Shift(dim, by int) (from, to int, err error) {
 	if dim < 0 || dim >= len(g.dims) {
 		return NoRank, NoRank, fmt.Errorf("%w: dimension %d of %d", ErrGrid, dim, len(g.dims))
@@ -184,7 +181,7 @@ func (g *Cart) Sub(ctx context.Context, keep []bool) (*Cart, error) {
 		}
 		colour = colour*d + at[i]
 	}
-	// The ranks of the new communicator are in the order of the kept coordinates.
+	// The ranks of the new grid are in the order of the kept coordinates.
 	if part.Comm, err = g.Split(ctx, colour, g.Rank()); err != nil {
 		return nil, err
 	}

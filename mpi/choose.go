@@ -70,11 +70,11 @@ func offerAll(ctx context.Context, job Job, infos []fabric.Info) (*places, error
 	return p, nil
 }
 
-// pick returns the fabric that a rank uses. In a job on one host, each rank uses its first fabric.
-// In a job on several hosts, each rank prefers the network that it shares with the most ranks of
-// other hosts. A rank avoids loopback addresses, and addresses that another host also has, such as
-// the address of a container bridge. If ranks of another host cannot use the chosen address, pick
-// returns ErrAddress.
+// pick returns the fabric that a rank uses. In a job on one host, each rank uses its first
+// fabric. In a job on several hosts, each rank prefers the network that it shares with the most
+// ranks of other hosts. A rank avoids loopback addresses, and addresses that another host also
+// has, such as the address of a container bridge. If ranks of another host cannot use the chosen
+// address, pick returns ErrAddress.
 func (p *places) pick(rank int) (fabric.Info, error) {
 	if p.offers == nil {
 		return p.infos[0], nil
@@ -94,8 +94,8 @@ func (p *places) choose() []int {
 }
 
 // leave excludes the networks over which ranks failed to connect, and all other networks of the
-// same devices. If some rank has no other usable address, leave returns false. All ranks compute
-// the same result.
+// same devices. The method leave returns false if some rank has no other usable address. All
+// ranks compute the same result of leave.
 func (p *places) leave(missing []missed) bool {
 	if p.offers == nil {
 		return false
@@ -124,7 +124,7 @@ func (p *places) leave(missing []missed) bool {
 	return true
 }
 
-// reach is the part of the network from which an address can be reached.
+// reach says from which part of the network an address can be reached.
 type reach uint8
 
 const (
@@ -166,9 +166,10 @@ func commonFormat(offers []offer) string {
 	return ""
 }
 
-// foreign reports whether other hosts cannot use an address of a rank. An address is unusable if it
-// is a loopback address, if another host also has it, or if its network has failed before. A
-// link-local address is unusable if the rank also has an ordinary address.
+// foreign reports whether other hosts cannot use an address of a rank. An address is unusable for
+// other hosts if it is a loopback address, if another host also has it, or if its network has
+// failed before. A link-local address is unusable for other hosts if the rank also has an
+// ordinary address.
 func foreign(offers []offer, rank int, a address) bool {
 	if a.silent {
 		return true
@@ -239,8 +240,8 @@ func neighbours(offers []offer, rank int, a address) (count int) {
 }
 
 // clash returns an error if ranks of another host cannot use the address of a rank. An address is
-// unusable if the other host has the same address, or another address format, or if foreign returns
-// true.
+// unusable for another host if that host has the same address, or another address format, or if
+// foreign returns true.
 func clash(offers []offer, chosen []int, rank int) error {
 	const hint = "choose a device by Config.Fabric"
 	mine := offers[rank].Addrs[chosen[rank]]
@@ -262,8 +263,8 @@ func clash(offers []offer, chosen []int, rank int) error {
 	return nil
 }
 
-// way adds details to the error of an unreachable rank. The details are the local and the remote
-// address, and a limit of this process that may be the reason of the failure.
+// way adds details about the connection to the error of an unreachable rank. The details are the
+// local and the remote address, and a limit of this process that may have caused the failure.
 func (e *engine) way(rank int, err error) error {
 	if !errors.Is(err, btl.ErrUnreachable) {
 		return err
@@ -277,8 +278,8 @@ func (e *engine) way(rank int, err error) error {
 	return err
 }
 
-// endsOfWay returns a text with the local and the remote address of the connection to a rank. The
-// text is empty if the local address is unknown.
+// endsOfWay returns a text with the local and the remote address of the connection to a rank.
+// endsOfWay returns an empty text if the local address is unknown.
 func endsOfWay(e *engine, rank int) string {
 	if e.m == nil {
 		return ""

@@ -33,7 +33,8 @@ type operation struct {
 	r    *Request
 	done func(error)
 	next *operation
-	// The function combine calls the plan's fold, and stores the value of a panic in panicked.
+	// combine calls the fold function of the operation's plan, and stores the value of a panic in
+	// panicked.
 	combine  coll.Fold
 	panicked error
 }
@@ -90,7 +91,7 @@ func (o *operation) failed(rank int, err error) error {
 	return nil
 }
 
-// end handles the end of the schedule, and ends the request.
+// end handles the end of the schedule, and ends the operation's request.
 func (o *operation) end(err error) {
 	r, e := o.r, o.c.e
 	if failed := o.Failed(); failed != nil && !isRankError(err) {
@@ -126,10 +127,10 @@ func (c *Comm) blame(p *pml.Peer, err error) error {
 	return err
 }
 
-// fold combines values by the plan's fold function. The goroutine that polls the transport calls
-// fold, perhaps for an operation of another goroutine. A panic of the program's function becomes
-// the error of the operation. After a panic the operation continues, so that no other rank waits
-// for this rank.
+// fold combines values by the fold function of the operation's plan. The goroutine that polls the
+// transport calls fold, perhaps for an operation of another goroutine. A panic of the program's
+// function becomes the error of the operation. After a panic the operation continues, so that no
+// other rank waits for this rank.
 func (o *operation) fold(acc, x []byte, xFirst bool) {
 	returned := false
 	defer func() {
@@ -137,8 +138,8 @@ func (o *operation) fold(acc, x []byte, xFirst bool) {
 		case why != nil && o.panicked == nil:
 			o.panicked = &OpError{Panic: why, Stack: debug.Stack()}
 		case why == nil && !returned && o.c.e.broken == nil:
-			// The program's function has ended its goroutine (runtime.Goexit) while the goroutine
-			// was polling the transport.
+			// The program's fold function has ended its goroutine (runtime.Goexit) while the
+			// goroutine was polling the transport.
 			o.c.e.broken = &OpError{Panic: "it has ended its goroutine", Stack: debug.Stack()}
 		}
 	}()
@@ -181,9 +182,9 @@ func (c *Comm) collective(r *Request, p plan) error {
 // persistentBit is set in the tags of persistent collective operations.
 const persistentBit = (TagMax + 1) / 2
 
-// turn returns the tag of the next collective operation in this communicator. The operations of all
-// ranks match by their tags, and therefore each call uses up a tag, even a call that returns an
-// error. The caller must hold mu.
+// turn returns the tag of the next collective operation in this communicator. Every call uses up
+// a tag, even if it returns an error, because the operations of all ranks match by their tags.
+// The caller must hold mu.
 func (c *Comm) turn() (tag int) {
 	tag = c.calls % persistentBit
 	c.calls++
@@ -207,8 +208,8 @@ func (c *Comm) refuse(err error) error {
 	return err
 }
 
-// begin begins a collective operation with a request. If err is not nil, begin returns err and uses
-// up a tag. The function do is the blocking form of begin.
+// begin begins a collective operation with the request r. If err is not nil, begin returns err
+// and uses up a tag. The function do is the blocking form of begin.
 func (c *Comm) begin(r *Request, p plan, err error) error {
 	if err != nil {
 		return c.refuse(err)
@@ -248,8 +249,8 @@ func planOf[T any](in, out []T, root int, does func(*coll.Schedule, *plan)) (p p
 	return p, err
 }
 
-// partsOf converts numbers of values to sizes in bytes. If counts is nil, each rank has each
-// values. The sum of the counts must be want, unless want is -1.
+// partsOf converts numbers of values to sizes in bytes. If counts is nil, each rank has as many
+// values as the argument each says. The sum of the counts must be want, unless want is -1.
 func (p *plan) partsOf(counts []int, ranks, each, want int) (coll.Parts, error) {
 	if counts != nil && len(counts) != ranks {
 		return nil, fmt.Errorf("%w: %d counts for %d ranks", ErrCount, len(counts), ranks)
@@ -278,8 +279,8 @@ func bcastPlan[T any](data []T, root int) (plan, error) {
 	return planOf(nil, data, root, bcastSteps)
 }
 
-// sameLength returns the plan of a reduction. If outHere is true, this rank gets the result, and
-// out must be as long as in.
+// sameLength returns the plan of a reduction. If outHere is true, this rank gets the result of
+// the reduction, and out must be as long as in.
 func sameLength[T any](in, out []T, op Op[T], root int, outHere bool,
 	does func(*coll.Schedule, *plan),
 ) (plan, error) {
@@ -386,8 +387,7 @@ func alltoallPlan[T any](c *Comm, in []T, inCounts []int, out []T, outCounts []i
 	return p, err
 }
 
-// The following functions add the steps of an operation to a schedule. Function literals in generic
-// functions would be allocated at each call.
+// The functions below add the steps of an operation to a schedule.
 
 func bcastSteps(s *coll.Schedule, p *plan)     { s.Bcast(p.out, p.size, p.root) }
 func reduceSteps(s *coll.Schedule, p *plan)    { s.Reduce(p.in, p.out, p.root) }

@@ -4,19 +4,20 @@ import "context"
 
 // A collective operation involves all ranks of a communicator. All ranks must call the same
 // operations in the same order, with the same sizes and the same root. A blocking collective
-// operation returns when this rank's part of the operation is complete. Only the end of a Barrier
-// implies that all other ranks have called it.
+// operation returns when this rank's part of the operation is complete. The end of a Barrier
+// implies that all other ranks have called Barrier, and no other collective operation implies
+// this.
 //
 // A function whose name begins with I starts the operation and returns at once. Functions whose
-// names begin with I return a request, which ends when the operation ends. The operation owns the
-// slices until its end. If ctx ends before the operation, or another rank fails, the returned error
-// includes ErrInUse, and the operation continues.
+// names begin with I use a request, which ends when the operation ends. A collective operation
+// owns the slices in and out until its end. If ctx ends before the operation, or another rank
+// fails, the returned error includes ErrInUse, and the operation continues.
 //
-// A rank that receives data of an unexpected size returns ErrCount, and its results are undefined.
-// The ranks that depend on the results of a rank with ErrCount also return ErrCount. A call that
-// fails because of its arguments counts as one operation, but sends nothing. The ranks that need
-// messages of a failed call wait until their contexts end. After a failed call, the next calls of
-// all ranks match.
+// A rank that receives data of an unexpected size returns ErrCount, and its results are
+// undefined. The ranks that depend on the results of a rank with ErrCount also return ErrCount. A
+// call that fails because of its arguments counts as one collective operation, but sends nothing.
+// The ranks that need messages of a failed call wait until their contexts end. The collective
+// operations after a failed call match at all ranks.
 //
 // The slices in and out of a collective operation must not overlap (ErrConfig), with the following
 // exceptions. In a reduction or a scan, in and out may be the same slice. In an Alltoall with the
@@ -25,10 +26,10 @@ import "context"
 // own part of in. ReduceScatter allows any overlap.
 //
 // Collective operations return ErrConfig, ErrRank, ErrType, ErrCount, ErrFinalized, a RankError,
-// the failure of the transport, or the cause of ctx. A function whose name begins with I may also
-// return ErrBusy.
+// the failure of the transport, or the cause of ctx. A collective function whose name begins with
+// I may also return ErrBusy.
 
-// Barrier returns when all ranks of c have called it.
+// Barrier returns when all ranks of c have called Barrier.
 func Barrier(ctx context.Context, c *Comm) error {
 	return c.do(ctx, barrierPlan(), nil)
 }
@@ -88,8 +89,8 @@ func Igather[T any](r *Request, c *Comm, in, out []T, root int) error {
 	return c.begin(r, p, err)
 }
 
-// Gatherv works like Gather, for slices of different lengths. counts holds the length of each
-// rank's slice, and is the same at all ranks.
+// Gatherv works like Gather, for slices of different lengths. The slice counts holds the length
+// of each rank's slice, and is the same at all ranks.
 func Gatherv[T any](ctx context.Context, c *Comm, in, out []T, counts []int, root int) error {
 	p, err := gatherPlan(c, in, out, counts, root, c.rank == root, gatherSteps)
 	return c.do(ctx, p, err)
@@ -114,8 +115,8 @@ func Iscatter[T any](r *Request, c *Comm, in, out []T, root int) error {
 	return c.begin(r, p, err)
 }
 
-// Scatterv works like Scatter, for parts of different lengths. counts holds the length of each
-// rank's part, and is the same at all ranks.
+// Scatterv works like Scatter, for parts of different lengths. The slice counts holds the length
+// of each rank's part, and is the same at all ranks.
 func Scatterv[T any](ctx context.Context, c *Comm, in, out []T, counts []int, root int) error {
 	p, err := scatterPlan(c, in, out, counts, root)
 	return c.do(ctx, p, err)
@@ -140,8 +141,8 @@ func Iallgather[T any](r *Request, c *Comm, in, out []T) error {
 	return c.begin(r, p, err)
 }
 
-// Allgatherv works like Allgather, for slices of different lengths. counts holds the length of each
-// rank's slice.
+// Allgatherv works like Allgather, for slices of different lengths. The slice counts holds the
+// length of each rank's slice.
 func Allgatherv[T any](ctx context.Context, c *Comm, in, out []T, counts []int) error {
 	p, err := gatherPlan(c, in, out, counts, 0, true, allgatherSteps)
 	return c.do(ctx, p, err)
@@ -166,9 +167,10 @@ func Ialltoall[T any](r *Request, c *Comm, in, out []T) error {
 	return c.begin(r, p, err)
 }
 
-// Alltoallv works like Alltoall, for parts of different lengths. inCounts holds the length of the
-// part that this rank sends to each rank. outCounts holds the length of the part that this rank
-// receives from each rank. The sender and the receiver of a part must give the same length.
+// Alltoallv works like Alltoall, for parts of different lengths. The slice inCounts holds the
+// length of the part that this rank sends to each rank. The slice outCounts holds the length of
+// the part that this rank receives from each rank. The sender and the receiver of a part must
+// give the same length.
 func Alltoallv[T any](ctx context.Context, c *Comm,
 	in []T, inCounts []int, out []T, outCounts []int,
 ) error {
@@ -184,9 +186,10 @@ func Ialltoallv[T any](r *Request, c *Comm,
 	return c.begin(r, p, err)
 }
 
-// ReduceScatter combines the slices in of all ranks, value by value, and copies each rank's part of
-// the result to the slice out of that rank. counts holds the length of each rank's part, and nil
-// means that all parts have the same length. The slices in and out may overlap in any way.
+// ReduceScatter combines the slices in of all ranks, value by value, and copies each rank's part
+// of the result to the slice out of that rank. The slice counts holds the length of each rank's
+// part, and nil means that all parts have the same length. The slices in and out may overlap in
+// any way.
 func ReduceScatter[T any](ctx context.Context, c *Comm,
 	in, out []T, counts []int, op Op[T],
 ) error {

@@ -1,12 +1,12 @@
 package mpi
 
-// The Init functions prepare collective operations as persistent requests (MPI_Barrier_init and so
-// on). Each Init function prepares r for one operation with the given arguments. Start begins the
-// operation, and may be called again each time that r has ended. All ranks must call the Init
-// functions in the same order, because the operations of the ranks match in the order of the Init
-// calls. The ranks may start the prepared operations in any order, also between other collective
-// operations. An Init call that returns an error counts in the order of the calls. An Init function
-// returns ErrBusy, or the error of the operation's arguments.
+// The Init functions prepare collective operations as persistent requests (MPI_Barrier_init and
+// so on). Each Init function prepares r for one operation with the given arguments. Start begins
+// the prepared operation, and may be called again each time that r has ended. All ranks must call
+// the Init functions in the same order, because the operations of the ranks match in the order of
+// the Init calls. The ranks may start the prepared operations in any order, also between other
+// collective operations. An Init call that returns an error counts in the order of the Init
+// calls. An Init function returns ErrBusy, or the error of the operation's arguments.
 
 // BarrierInit prepares r for a Barrier.
 func BarrierInit(r *Request, c *Comm) error {

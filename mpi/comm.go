@@ -1,7 +1,7 @@
 package mpi
 
-// The constants describe the bit fields of a message's tag. The documentation of the package shows
-// the bit fields.
+// The constants below describe the bit fields of a message's tag. The documentation of package
+// mpi shows the bit fields of a tag.
 const (
 	tagBits    = 24
 	innerShift = tagBits
@@ -46,8 +46,8 @@ func (c *Comm) WorldRank(rank int) int {
 	return c.ranks[rank]
 }
 
-// rankIn converts a world rank to a rank in this communicator. If the world rank is not a member,
-// the result is false.
+// rankIn converts a world rank to a rank in this communicator, and returns false for a rank that
+// is not a member.
 func (c *Comm) rankIn(world int) (int, bool) {
 	if c.index == nil {
 		return world, world < len(c.ranks)

@@ -14,7 +14,7 @@ import (
 // Config contains the settings of a World. The zero Config selects the defaults. All ranks of a job
 // must have equal Transport and equal Layer.
 type Config struct {
-	// Launch says how a process finds its launcher.
+	// Launch selects how a process finds its launcher.
 	Launch launch.Config
 	// Fabric selects the network provider, which the program must have imported, and the local
 	// address. If Fabric names no provider, the World chooses "shm" or "udp". The provider "shm" is
@@ -24,10 +24,10 @@ type Config struct {
 	// rank never uses an address that another host also has.
 	Fabric fabric.Hints
 	// Transport contains the settings of the transport module. Environment variables GOBTL_*
-	// override Transport. PeerTimeout is the time after which a rank that does not answer counts as
-	// dead, where 0 means 30 s. The value 0 of HandshakeTimeout means the same time as PeerTimeout.
-	// The value 0 of KeepAlive means 5 s. A rank that only waits for a dead rank learns of the
-	// death after the sum of KeepAlive and PeerTimeout. The library sets the field Label.
+	// override Transport. PeerTimeout is the time after which a rank that does not answer counts
+	// as dead, where 0 means 30 s. A HandshakeTimeout of 0 means the value of PeerTimeout. The
+	// value 0 of KeepAlive means 5 s. A rank that only waits for a dead rank learns of the death
+	// after the sum of KeepAlive and PeerTimeout. The library sets the field Label.
 	Transport btl.Config
 	// Layer contains the settings of the message matching.
 	Layer pml.Config
@@ -36,8 +36,8 @@ type Config struct {
 	Wait runner.Waiting
 	// SkipReach makes Init skip the test whether the hosts of the job can reach each other.
 	// SkipReach is for jobs in which some hosts never exchange messages. With SkipReach, an
-	// unreachable rank is detected at the first message to it, after HandshakeTimeout. SkipReach
-	// must be the same at all ranks.
+	// unreachable rank is detected at the first message to this rank, after HandshakeTimeout. All
+	// ranks must have the same value of SkipReach.
 	SkipReach bool
 	// CloseTimeout is the longest time for which Finalize waits for peers that do not answer.
 	// CloseTimeout ranges from 1 ms to 1 h, and 0 means 10 s.

@@ -44,8 +44,8 @@ func apart(a, b, inPlace []byte) error {
 	return fmt.Errorf("%w: slices overlap", ErrConfig)
 }
 
-// composite caches the results of checkType for structs and arrays. The value for a type is an
-// error or nil.
+// composite caches the results of checkType for structs and arrays. The cached value for a type
+// is an error or nil.
 var composite sync.Map
 
 // checkType returns ErrType if values of type T cannot be sent.
@@ -88,8 +88,8 @@ func examine(t reflect.Type) error {
 	return fmt.Errorf("%w: it has a %v", ErrType, t)
 }
 
-// fieldBytes returns the number of bytes of a value that belong to its numbers. Padding between and
-// after the fields of a struct, and fields named _, do not count.
+// fieldBytes returns the number of bytes of a value that belong to its numbers. Padding between
+// and after the fields of a struct, and fields named _, are not counted.
 func fieldBytes(t reflect.Type) (bytes uintptr) {
 	switch k := t.Kind(); {
 	case k == reflect.Array:

@@ -12,12 +12,13 @@
 //	err = world.Finalize(ctx)
 //
 // A message is a slice of values without pointers, which are numbers, and arrays and structs of
-// numbers. Type parameters take the place of MPI datatypes. Functions return errors as values. A
-// call that may wait takes a context, and returns ErrContext for a nil context.
+// numbers. Type parameters of functions take the place of MPI datatypes. The functions of package
+// mpi return errors as values. A call that may wait takes a context, and returns ErrContext for a
+// nil context.
 //
 // Any goroutine may call any function at any time, but only one goroutine at a time may use a
 // Request. A call that waits polls the transport and handles arrived messages, which is called
-// driving the engine. One such poll is called a pass.
+// driving the engine. One poll of a call that drives the engine is called a pass.
 //
 //	Send, Recv, Wait                   Isend, Irecv, Test            helper, a goroutine
 //	  |  begin, not done?                |  begin                      |  nobody has made a pass for
@@ -38,7 +39,7 @@
 //	 maker's    its count   inner    user's tag
 //	 rank
 //
-// The bit named inner is 1 in messages that the library itself sends in the communicator. Rank 0 of
-// a new communicator creates its context, which consists of the world rank of the creator and a
-// count. Contexts are therefore unique in a job.
+// The bit named inner is 1 in messages that the library itself sends in the communicator. The
+// context of a communicator is made by its rank 0, and consists of the world rank of that process
+// and a count. The contexts of communicators are therefore unique in a job.
 package mpi

@@ -68,7 +68,6 @@ type waiter struct {
 	next   *waiter
 }
 
-// over reports whether a call need not wait any longer.
 func (w *waiter) over() bool { return w.left <= 0 || w.ready != nil && w.ready() }
 
 // member is the Context of the pml.Peer of a rank.
@@ -95,8 +94,8 @@ func newEngine(dom fabric.Domain, m *btl.Module, cfg Config, rank int) (*engine,
 	return e, e.handleNotices(cfg.Layer.Tag)
 }
 
-// lock locks mu. If a call polls the transport and another call waits for mu, the polling call
-// releases mu between two polls.
+// lock locks mu. If another call waits for mu, the call that polls the transport releases mu
+// between two polls.
 func (e *engine) lock() {
 	if !e.mu.TryLock() {
 		e.wanted.Add(1)
@@ -106,8 +105,8 @@ func (e *engine) lock() {
 	e.latest = 0
 }
 
-// unlock unlocks mu. If the layer has a deadline before the end of a sleep on the fabric, unlock
-// wakes the call that sleeps.
+// unlock unlocks mu. If the Layer has a deadline before the end of a sleep on the fabric, unlock
+// wakes the sleeping call.
 func (e *engine) unlock() {
 	wake := e.asleep && e.l.Deadline() < e.sleepUntil
 	e.mu.Unlock()
@@ -130,9 +129,7 @@ func (e *engine) pass() {
 	e.passAt(e.now())
 }
 
-// rouse wakes a helper that sleeps on the fabric although another call polls the transport. Without
-// rouse, each arriving packet would wake the helper's thread in vain, because the polling call has
-// already received the packet.
+// rouse wakes a helper that sleeps on the fabric although another call polls the transport.
 func (e *engine) rouse() {
 	if e.asleep && !e.roused {
 		e.roused = true
@@ -144,8 +141,8 @@ func (e *engine) rouse() {
 // counted counts a poll of the transport, so that the helper sees that a call polls.
 func (e *engine) counted() { e.passes.Store(e.passes.Load() + 1) } // mu is held
 
-// passAt polls the transport once at the time now, and returns the result of the module's Progress.
-// The helper does not notice a poll by passAt.
+// passAt polls the transport once at the time now, and returns the result of the module's
+// Progress.
 func (e *engine) passAt(now mono.Time) int {
 	n, err := e.l.Progress(now)
 	if err != nil && e.broken == nil {
@@ -169,8 +166,8 @@ func (e *engine) passAt(now mono.Time) int {
 	return n
 }
 
-// wait waits until w is over or ctx ends. Until w is over or ctx ends, wait polls the transport, or
-// lets another call poll. The caller must hold mu.
+// wait waits until w is over or ctx ends. Until w is over or ctx ends, wait polls the transport,
+// or lets another call poll. The caller must hold mu.
 func (e *engine) wait(ctx context.Context, w *waiter) error {
 	drives := false
 	defer func() {
@@ -197,7 +194,7 @@ func (e *engine) wait(ctx context.Context, w *waiter) error {
 	return nil
 }
 
-// handOver wakes a sleeping call, which then polls the transport.
+// handOver wakes a sleeping call, which polls the transport from now on.
 func (e *engine) handOver() {
 	if !e.driving && e.parked != nil {
 		e.poke(e.parked)
@@ -248,8 +245,8 @@ const (
 	// lookEvery is the number of polls of the transport between two checks of the context, and
 	// between two updates of the count of polls.
 	lookEvery = 16
-	// clockEvery is the number of polls that share one reading of the clock while nothing arrives.
-	// A clock reading takes a large part of the time of a poll that finds nothing.
+	// clockEvery is the number of polls that share one reading of the clock while nothing
+	// arrives.
 	clockEvery = 4
 )
 
@@ -320,7 +317,6 @@ func (e *engine) end(r *Request) {
 	}
 }
 
-// newWaiter returns a waiter for the given number of requests.
 func (e *engine) newWaiter(left int) *waiter {
 	w := e.spare
 	if w == nil {
@@ -337,8 +333,8 @@ func (e *engine) freeWaiter(w *waiter) {
 	e.spare = w
 }
 
-// peer returns the peer of a world rank. The first call of peer for a rank opens the connection to
-// it.
+// peer returns the peer of a world rank. The first call of peer for a rank opens the connection
+// to this rank.
 func (e *engine) peer(rank int) (*pml.Peer, error) {
 	if p := e.peers[rank]; p != nil {
 		return p, nil
@@ -359,9 +355,9 @@ func (e *engine) peer(rank int) (*pml.Peer, error) {
 	return p, nil
 }
 
-// rankOf returns the world rank of a peer. If the peer has opened the connection, the label of the
-// peer's module names the rank. The label of a peer's module counts only if this process's own
-// connection to the named rank uses the same endpoint. For any other peer, rankOf returns
+// rankOf returns the world rank of a peer. If the peer has opened the connection, the label of
+// the peer's module names the rank. The label counts only if this process's own connection to the
+// named rank uses the same endpoint. For a peer that is no rank of this job, rankOf returns
 // ErrStranger.
 func (e *engine) rankOf(p *pml.Peer) (int, error) {
 	if m, ok := p.Context.(*member); ok {

@@ -7,7 +7,7 @@ import (
 	"gobtl/pml"
 )
 
-// The errors of the package can be tested with errors.Is.
+// The errors of package mpi can be tested with errors.Is.
 var (
 	// ErrConfig means that a configuration value is out of its range.
 	ErrConfig = errors.New("mpi: invalid configuration")
@@ -18,8 +18,8 @@ var (
 	// ErrType means that the values contain pointers, or that the size of a value depends on the
 	// machine.
 	ErrType = errors.New("mpi: values of this type cannot be sent")
-	// ErrCount means that the lengths of the slices do not fit each other, or do not fit the number
-	// of ranks.
+	// ErrCount means that the lengths of the slices do not fit each other, or do not fit the
+	// number of ranks.
 	ErrCount = errors.New("mpi: lengths do not fit")
 	// ErrGroup means that a group does not fit the communicator, or differs from the group that
 	// other ranks gave.
@@ -29,7 +29,7 @@ var (
 	// ErrBounds means that values are outside of the memory of a window.
 	ErrBounds = errors.New("mpi: not in the window")
 	// ErrTruncated means that the message is longer than the slice of the receive. After
-	// ErrTruncated, the slice contains the beginning of the message.
+	// ErrTruncated, the slice of the receive contains the beginning of the message.
 	ErrTruncated = pml.ErrTruncated
 	// ErrCancelled means that the receive was cancelled before it was matched.
 	ErrCancelled = pml.ErrCancelled
@@ -43,8 +43,8 @@ var (
 	ErrWorlds = errors.New("mpi: requests of several worlds")
 	// ErrNotInit means that no Init function has prepared the Request for Start.
 	ErrNotInit = errors.New("mpi: request not initialized")
-	// ErrInUse means that the context has ended before the operation. After ErrInUse, the operation
-	// may continue to read or write the memory of the message.
+	// ErrInUse means that the context of the call has ended before the operation. After ErrInUse,
+	// the operation may continue to read or write the memory of the message.
 	ErrInUse = errors.New("mpi: memory may still be in use")
 	// ErrFinalized means that this process has finalized the job.
 	ErrFinalized = errors.New("mpi: finalized")
@@ -77,7 +77,7 @@ type OpError struct {
 	Stack []byte // stack at the panic
 }
 
-// Error implements error. The text has one line, and omits the Stack.
+// Error implements error. The text of an OpError has one line, and omits the Stack.
 func (e *OpError) Error() string { return fmt.Sprintf("%v: %v", ErrOp, e.Panic) }
 
 // Unwrap returns ErrOp. If the value of the panic is an error, Unwrap also returns that error.

@@ -11,7 +11,7 @@ import (
 	"gobtl/pml"
 )
 
-// The constants are the codes with which a rank refuses a connection.
+// The constants below are the codes with which a rank refuses a connection.
 const (
 	refusedStranger uint16 = iota + 1 // no rank of this job
 	refusedExcluded                   // a rank that is considered dead
@@ -22,9 +22,9 @@ const (
 const askMost = 5 * time.Second
 
 // question asks a silent rank whether it considers this rank dead, because possibly this rank was
-// the one that did not answer. If the silent rank refuses the connection, the answer is yes. If the
-// silent rank does not refuse the connection, this rank records it as dead, because messages in
-// transit to it are lost.
+// the one that did not answer. If the silent rank refuses the connection, it considers this rank
+// dead. If the silent rank does not refuse the connection, this rank records the silent rank as
+// dead, because messages in transit to it are lost.
 type question struct {
 	rank  int
 	peer  *pml.Peer
@@ -45,8 +45,8 @@ func (e *engine) admit(r btl.Request) btl.Verdict {
 	return btl.Accept()
 }
 
-// rankCalled returns the rank whose module has the given label. If no rank has the label, the
-// result is false.
+// rankCalled returns the rank whose module has the given label. rankCalled returns false if no
+// rank has the label.
 func (e *engine) rankCalled(label string) (int, bool) {
 	number, ok := strings.CutPrefix(label, labelPrefix)
 	rank, err := strconv.Atoi(number)
@@ -61,7 +61,6 @@ func (e *engine) exclude() {
 }
 
 // saysExcluded reports whether an endpoint has ended because its peer considers this rank dead.
-// Package mpi aborts endpoints, and refuses ranks of the job, for no other reason.
 func saysExcluded(why error) bool {
 	var ended *btl.EndedError
 	var refused *btl.RefusedError
@@ -69,8 +68,8 @@ func saysExcluded(why error) bool {
 		errors.As(why, &refused) && refused.Code == refusedExcluded
 }
 
-// memberGone handles the end of an endpoint to a rank. If the rank is already recorded as dead,
-// memberGone ignores the end of the endpoint.
+// memberGone handles the end of an endpoint to a rank. memberGone ignores the end of an endpoint
+// to a rank that is already recorded as dead.
 func (e *engine) memberGone(p *pml.Peer, m *member) {
 	f, why := &e.failures, p.Err()
 	inOrder := errors.Is(why, btl.ErrPeerClosed) || errors.Is(why, btl.ErrClosed)
@@ -86,15 +85,15 @@ func (e *engine) memberGone(p *pml.Peer, m *member) {
 	}
 }
 
-// lost reports whether no further message can come from a rank. No further message can come from a
-// rank that is dead, or that was asked whether it considers this rank dead.
+// lost reports whether no further message can come from a rank. No further message can come from
+// a rank that is dead, or that was asked whether it considers this rank dead.
 func (f *failures) lost(rank int) bool {
 	asked := func(q question) bool { return q.rank == rank }
 	return f.dead[rank] != nil || slices.ContainsFunc(f.asked, asked)
 }
 
 // ask asks a silent rank whether it considers this rank dead. The other ranks learn of the silent
-// rank's death only after the answer, or after askMost.
+// rank's death only after the answer of this rank, or after askMost.
 func (e *engine) ask(rank int, why error) {
 	now := e.now()
 	ep, err := e.m.Connect(now, e.names[rank])
@@ -111,8 +110,9 @@ func (e *engine) ask(rank int, why error) {
 	}
 }
 
-// lookAtAnswers handles the answers to questions. Unless the asked rank has answered that it
-// considers this rank dead, this rank records the asked rank as dead.
+// lookAtAnswers handles the answers of silent ranks to the question whether they consider this
+// rank dead. Unless the asked rank has answered that it considers this rank dead, this rank
+// records the asked rank as dead.
 func (e *engine) lookAtAnswers() {
 	f, now := &e.failures, e.now()
 	var over []question

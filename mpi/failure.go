@@ -10,11 +10,11 @@ import (
 	"gobtl/pml"
 )
 
-// noticeAllRanks is the largest number of ranks for which a rank sends its control messages to all
-// other ranks. In a job of more than noticeAllRanks ranks, a rank sends its control messages to the
-// ranks that are a power of two away in either direction. The receivers forward the control
-// messages to their own neighbours. Every rank receives a control message unless all 2*log2(n)
-// neighbours of a rank die at once.
+// noticeAllRanks is the largest number of ranks for which a rank sends its control messages to
+// all other ranks. In a job of more than noticeAllRanks ranks, a rank sends its control messages
+// only to the ranks that are a power of two away in either direction. The receivers of a control
+// message forward it to their own neighbours. Every rank receives a control message unless all
+// 2*log2(n) neighbours of a rank die at once.
 const noticeAllRanks = 64
 
 // letter is an outgoing control message that waits until the transport can send it.
@@ -30,7 +30,7 @@ type arrival struct {
 }
 
 // failures is the state of an engine about dead ranks and about agreements. Message handlers only
-// store events in failures, which are handled between polls of the transport.
+// store events in failures, and the events are handled between polls of the transport.
 type failures struct {
 	tag     btl.Tag
 	news    bool // the fields below have work to process
@@ -81,8 +81,8 @@ func (e *engine) peerChanged(p *pml.Peer, err error) {
 	e.peerGone(p, err)
 }
 
-// lookAtNews handles the events that message handlers have stored. No handler runs at the same
-// time.
+// lookAtNews handles the events that message handlers have stored. No message handler runs at the
+// same time as lookAtNews.
 func (e *engine) lookAtNews() {
 	f := &e.failures
 	f.news = false
@@ -138,8 +138,8 @@ func (e *engine) hear(from int, n *notice) {
 	}
 }
 
-// bury records that a rank is dead. bury aborts the endpoint to the dead rank, ends the collective
-// operations that need the rank, and tells the other ranks.
+// bury records that a rank is dead. bury aborts the endpoint to the dead rank, ends the
+// collective operations that need this rank, and informs the other ranks.
 func (e *engine) bury(rank int, why error) {
 	f := &e.failures
 	if f.dead[rank] != nil {
@@ -180,15 +180,15 @@ func (c *Comm) lose(rank int, why error) {
 	c.failAll()
 }
 
-// failAll ends the collective operations that only wait for their sends.
+// failAll ends the collective operations that only wait for the completion of their sends.
 func (c *Comm) failAll() {
 	for _, o := range slices.Clone(c.under) {
 		o.Fail(c.failed)
 	}
 }
 
-// register adds a communicator to the list to which deaths and revocations apply. The caller must
-// hold mu.
+// register adds a communicator to the list of communicators to which deaths and revocations
+// apply. The caller must hold mu.
 func (c *Comm) register() {
 	f := &c.e.failures
 	f.comms[c.context] = c
@@ -220,9 +220,8 @@ func (c *Comm) Free() {
 	}
 }
 
-// free works like Free, for a caller that holds mu. If the leader of an agreement round dies before
-// it has sent its decision to all ranks, this rank may have to send the decision to another rank.
-// free therefore keeps the decided rounds of the latest freed communicators.
+// free works like Free, for a caller that holds mu. free keeps the decided agreement rounds of
+// the latest freed communicators, because this rank may have to send a decision to another rank.
 func (c *Comm) free() {
 	f := &c.e.failures
 	delete(f.comms, c.context)
@@ -263,8 +262,8 @@ func (f *failures) agreeing(context uint64) *Comm {
 
 // Revoke ends all operations in a communicator, at all its ranks. Operations that wait for a
 // message, and all operations that begin later, fail with ErrRevoked. After Revoke, Agree and
-// Shrink continue to work. Messages that no rank has received are dropped. A call of Revoke at one
-// rank has an effect at all ranks.
+// Shrink continue to work. Revoke drops messages of the communicator that no rank has received. A
+// call of Revoke at one rank has an effect at all ranks.
 func (c *Comm) Revoke() error {
 	e := c.e
 	e.lock()
@@ -290,9 +289,8 @@ func (e *engine) revoke(context uint64) {
 }
 
 // tellRevoked forwards the revocations to other ranks, as far as the transport can send messages.
-// Revocations that wait are kept in the list of revoked communicators. The use of the list of
-// revoked communicators limits the memory, even with many revocations, or with a rank that receives
-// nothing.
+// Revocations that wait are kept only in the list of revoked communicators, which limits their
+// memory.
 func (e *engine) tellRevoked() {
 	f := &e.failures
 	if f.untold = false; f.told == nil {
@@ -333,9 +331,9 @@ func (c *Comm) usable() error {
 	return c.revoked
 }
 
-// Failed returns the ranks of the communicator that this rank knows to be dead, in ascending order.
-// Other ranks may know other dead ranks at the same time. Shrink and Agree make all ranks agree on
-// the dead ranks.
+// Failed returns the ranks of the communicator that this rank knows to be dead, in ascending
+// order. Other ranks may know other dead ranks at the same time. Shrink and Agree make all ranks
+// agree on the dead ranks.
 func (c *Comm) Failed() []int {
 	c.e.lock()
 	defer c.e.unlock()
@@ -348,7 +346,7 @@ func (c *Comm) Failed() []int {
 	return ranks
 }
 
-// spread sends a control message to all ranks, or to the neighbours that forward the message.
+// spread sends a control message to all ranks, or to the neighbours that forward it.
 func (e *engine) spread(n *notice) {
 	e.eachNeighbour(func(rank int) { e.tell(rank, n) })
 }
@@ -370,8 +368,8 @@ func (e *engine) eachNeighbour(fn func(rank int)) {
 	}
 }
 
-// tell adds a control message for a rank to the queue of outgoing control messages. A control
-// message that names too many dead ranks is split into parts.
+// tell adds a control message for a rank to the queue of outgoing control messages. tell splits a
+// control message that names too many dead ranks into parts.
 func (e *engine) tell(rank int, n *notice) {
 	f := &e.failures
 	if rank == e.rank || f.dead[rank] != nil {

@@ -26,14 +26,15 @@ type Comparison int
 
 // The results of a comparison.
 const (
-	// Identical means the same communicator, or the same ranks in the same order in two groups
+	// Identical means the same communicator, or two groups with the same ranks in the same order
 	// (MPI_IDENT).
 	Identical Comparison = iota
 	// Congruent means two communicators of the same ranks in the same order (MPI_CONGRUENT).
 	Congruent
-	// Similar means the same ranks in different orders (MPI_SIMILAR).
+	// Similar means two groups or communicators of the same ranks in different orders
+	// (MPI_SIMILAR).
 	Similar
-	// Unequal means that the ranks are not the same (MPI_UNEQUAL).
+	// Unequal means that the two groups or communicators have different ranks (MPI_UNEQUAL).
 	Unequal
 )
 
@@ -75,7 +76,6 @@ func (g Group) find(world int) int {
 	return Undefined
 }
 
-// index returns a map from world ranks to ranks of the group.
 func (g Group) index() map[int]int {
 	index := make(map[int]int, len(g.ranks))
 	for rank, world := range g.ranks {
@@ -85,8 +85,8 @@ func (g Group) index() map[int]int {
 }
 
 // Translate converts ranks of this group to ranks of another group (MPI_Group_translate_ranks). A
-// rank that does not belong to the other group becomes Undefined. The value NoRank is not
-// converted. Translate returns ErrRank if this group lacks one of the ranks.
+// rank that does not belong to the other group becomes Undefined. Translate does not convert the
+// value NoRank. Translate returns ErrRank if this group lacks one of the ranks.
 func (g Group) Translate(ranks []int, to Group) ([]int, error) {
 	index, there := to.index(), make([]int, len(ranks))
 	for i, rank := range ranks {
@@ -183,8 +183,8 @@ func (g Group) Difference(h Group) Group {
 	return g.where(func(_, world int) bool { _, in := index[world]; return !in })
 }
 
-// where returns the group of the ranks for which fn returns true. The arguments of fn are a rank in
-// this group and its world rank.
+// where returns the group of the ranks for which fn returns true. The arguments of fn are a rank
+// in this group and its world rank.
 func (g Group) where(fn func(rank, world int) bool) Group {
 	some := Group{own: g.own}
 	for rank, world := range g.ranks {

@@ -105,10 +105,10 @@ func Indexed[T any](data []T, starts, lengths []int) (*Layout[T], error) {
 
 // Subarray returns the layout of a part of an array with any number of dimensions, in row-major
 // order (MPI_Type_create_subarray). The slices shape, part and start have one entry for each
-// dimension. The entries for a dimension are the size of the array, the size of the part, and the
-// first index of the part. Subarray returns ErrType, or ErrBounds if the part is not within the
-// array. Subarray returns ErrCount if the three slices differ in length, or if data and the array
-// differ in their number of values.
+// dimension. The entries of shape, part and start are the size of the array, the size of the
+// part, and the first index of the part. Subarray returns ErrType, or ErrBounds if the part is
+// not within the array. Subarray returns ErrCount if the three slices differ in length, or if
+// data and the array differ in their number of values.
 func Subarray[T any](data []T, shape, part, start []int) (*Layout[T], error) {
 	dims := len(shape)
 	if dims == 0 || len(part) != dims || len(start) != dims {
@@ -227,8 +227,7 @@ func (s *shape) Scatter(from []byte, at int) {
 }
 
 // numbers reports whether a part of the message consists of whole blocks of eight bytes, as in a
-// column of float64. Gather and Scatter copy blocks of eight bytes as arrays, because the function
-// copy is slow for short blocks.
+// column of float64.
 func (s *shape) numbers(bytes, at int) bool { return s.block == 8 && (bytes|at)%8 == 0 }
 
 // find returns the block that contains byte at of the message, and the offset of the byte in the

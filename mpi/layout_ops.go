@@ -51,8 +51,8 @@ func (l *Layout[T]) RecvInit(r *Request, c *Comm, from, tag int) error {
 }
 
 // Bcast copies the values of the root's layout to the layouts of all ranks, which must have the
-// same number of values. Collective operations of layouts copy the values once more than collective
-// operations of slices.
+// same number of values. Collective operations of layouts copy the values once more than
+// collective operations of slices.
 func (l *Layout[T]) Bcast(ctx context.Context, c *Comm, root int) error {
 	data := l.packed() // receivers, too: values that do not arrive stay the same
 	err := Bcast(ctx, c, data, root)
@@ -93,14 +93,14 @@ func (l *Layout[T]) packed() []T {
 }
 
 // Put begins to write the layout's values into the memory of a rank, in the same arrangement. The
-// value at index i of the layout's slice goes to index at+i of the target. Each block of the layout
-// is a separate put. Put returns the errors of Window.Put.
+// value at index i of the layout's slice is written to index at+i of the target. Each block of
+// the layout is a separate put. Put returns the errors of Window.Put.
 func (l *Layout[T]) Put(ctx context.Context, w *Window[T], to, at int) error {
 	return l.eachBlock(func(data []T, offset int) error { return w.Put(ctx, data, to, at+offset) })
 }
 
 // Get begins to read values of a rank's memory into the layout. The value at index at+i of the
-// target goes to index i of the layout's slice.
+// target is copied to index i of the layout's slice.
 func (l *Layout[T]) Get(ctx context.Context, w *Window[T], from, at int) error {
 	return l.eachBlock(func(data []T, offset int) error { return w.Get(ctx, data, from, at+offset) })
 }

@@ -18,9 +18,9 @@ const filesForPeer = 4
 // rank over shared memory.
 const filesAfter = time.Second
 
-// limitOfFiles tests whether this process can open the given number of further files. If a limit of
-// the process or the host is too low, limitOfFiles returns a text that names the limit. If this
-// process can open the files, limitOfFiles returns an empty string.
+// limitOfFiles tests whether this process can open the given number of further files. If a limit
+// of the process or the host is too low, limitOfFiles returns a text that names the limit, and
+// otherwise an empty string.
 func limitOfFiles(files int) string {
 	for range files {
 		f, err := os.Open(os.DevNull)

@@ -16,8 +16,8 @@ type Message struct {
 	m *pml.Message // nil: from NoRank
 }
 
-// Mprobe works like Probe, and also removes the message from the matching (MPI_Mprobe). The caller
-// must receive the message with Mrecv or Imrecv. Mprobe returns the errors of Probe.
+// Mprobe works like Probe, and also removes the message from the matching (MPI_Mprobe). The
+// caller must receive the found message with Mrecv or Imrecv. Mprobe returns the errors of Probe.
 func Mprobe(ctx context.Context, c *Comm, from, tag int) (*Message, Status, error) {
 	if ctx == nil {
 		return nil, Status{}, ErrContext
@@ -116,7 +116,7 @@ func Imrecv[T any](r *Request, m *Message, data []T) error {
 	return m.begin(r, b, sizeOf[T]())
 }
 
-// begin begins to receive the message with request r. The caller must hold mu.
+// begin begins to receive the message m with request r. The caller must hold mu.
 func (m *Message) begin(r *Request, b []byte, size int) error {
 	c := m.c
 	if err := c.usable(); err != nil {
@@ -142,7 +142,7 @@ func (m *Message) begin(r *Request, b []byte, size int) error {
 }
 
 // SendrecvReplace sends the content of data to one rank, and receives a message from another rank
-// into data (MPI_Sendrecv_replace). SendrecvReplace copies the content before the send.
+// into data (MPI_Sendrecv_replace). SendrecvReplace copies the content of data before the send.
 // SendrecvReplace returns the errors of Sendrecv.
 func SendrecvReplace[T any](ctx context.Context, c *Comm, data []T, to, tag, from, fromTag int,
 ) (Status, error) {

@@ -64,8 +64,8 @@ func chooseNetwork(ctx context.Context, job Job, hints fabric.Hints) (Network, e
 	return agreeOnNetwork(wishes)
 }
 
-// agreeOnNetwork chooses a provider from the messages (wishes) of all ranks. The result is the same
-// at all ranks.
+// agreeOnNetwork chooses a provider from the messages (wishes) of all ranks. agreeOnNetwork
+// returns the same provider at all ranks.
 func agreeOnNetwork(wishes []wish) (Network, error) {
 	named := -1
 	for rank, w := range wishes {
@@ -111,11 +111,12 @@ func localNode(provider string) string {
 	return ""
 }
 
-// sharedMemory returns an identity of the shared memory that this process sees. Processes of other
-// hosts, containers and users see shared memory with another identity. If the program cannot use
-// shared memory, the identity is empty. The result lack of sharedMemory is the obstacle to shared
-// memory with the given number of ranks, or an empty string. sharedMemory opens the provider as a
-// test, because another user may have taken the path of the provider's sockets.
+// sharedMemory returns an identity of the shared memory that this process sees. Processes of
+// other hosts, containers and users see shared memory with another identity. If the program
+// cannot use shared memory, sharedMemory returns an empty identity. The result lack of
+// sharedMemory is the obstacle to shared memory with the given number of ranks, or an empty
+// string. sharedMemory opens the provider as a test, because another user may have created the
+// directory of the provider's sockets.
 func sharedMemory(ranks int) (memory, lack string) {
 	infos, err := fabric.GetInfo(fabric.Hints{Provider: memoryProvider})
 	if err != nil {
@@ -135,7 +136,7 @@ func sharedMemory(ranks int) (memory, lack string) {
 }
 
 // Waits counts how a rank has waited for messages. The State of a Waits says which other threads
-// use the processor of the rank.
+// use the CPU of the rank.
 type Waits = waiting.Counts
 
 // Waits returns counts of how the calls of this rank have waited so far. Any goroutine may call
@@ -146,6 +147,6 @@ func (w *World) Waits() Waits {
 	return w.e.policy.Counts()
 }
 
-// Network returns the network that the ranks use, and the reason for the choice. The result is the
-// same at all ranks of a host.
+// Network returns the network that the ranks use, and the reason for the choice. The result of
+// Network is the same at all ranks of a host.
 func (w *World) Network() Network { return w.network }

@@ -30,16 +30,16 @@ type Op[T any] struct {
 }
 
 // NewOp returns an operation that combines a value of lower ranks and a value of higher ranks by
-// the function f. The function f must be associative. The argument commutes of NewOp says that f(a,
-// b) equals f(b, a), so that the values may be combined in any order. The type T of the values may
-// be any struct that can be sent, such as a value with its index for MINLOC. The goroutine that
-// polls the transport calls f, and therefore f must be short and must not call this package.
+// the function f. The function f must be associative. The argument commutes of NewOp says that
+// f(a, b) equals f(b, a), so that the values may be combined in any order. The type T of the
+// values may be any struct that can be sent, such as a value with its index for MINLOC. The
+// goroutine that polls the transport calls f, so f must be short and must not call package mpi.
 //
 // If f panics, the operation ends with an OpError, which holds the value and the stack of the
-// panic. Ranks at which f did not panic get no error, but the results of these ranks are undefined.
-// The rank with the error can inform the other ranks by Revoke. If f ends its goroutine by
-// runtime.Goexit, as FailNow of a test does, all present and later operations of this rank's World
-// fail with ErrOp.
+// panic. Ranks at which f did not panic get no error, but the results of these ranks are
+// undefined. A rank at which f has panicked can inform the other ranks by Revoke. If f ends its
+// goroutine by runtime.Goexit, as FailNow of a test does, all present and later operations of
+// this rank's World fail with ErrOp.
 func NewOp[T any](f func(low, high T) T, commutes bool) Op[T] {
 	return Op[T]{commutes: commutes, fold: func(acc, x []byte, xFirst bool) {
 		a, b := valuesOf[T](acc), valuesOf[T](x)
@@ -109,18 +109,19 @@ func Xor[T Integer]() Op[T] {
 	return known(opXor, func(a, b T) T { return a ^ b })
 }
 
-// Replace returns the operation that overwrites the old values with the new values. Only windows
-// accept Replace.
+// Replace returns the operation that overwrites the old values of a window with the new values.
+// Only windows accept Replace.
 func Replace[T any]() Op[T] { return Op[T]{code: opReplace} }
 
-// Keep returns the operation that leaves the old values unchanged. Only the window operations that
-// return old values accept Keep.
+// Keep returns the operation that leaves the old values of a window unchanged. Only the window
+// operations that return old values accept Keep.
 func Keep[T any]() Op[T] { return Op[T]{code: opKeep} }
 
-// Local combines each value of low with the value of high at the same index, and stores the result
-// in high (MPI_Reduce_local). Local sends no message. The errors of Local are ErrType and ErrCount.
-// Local returns ErrConfig if the Op was not made by a function of this package, or if the slices
-// overlap without being identical. A panic of the Op's function reaches the caller of Local.
+// Local combines each value of low with the value of high at the same index, and stores the
+// result in high (MPI_Reduce_local). Local sends no message. The errors of Local are ErrType and
+// ErrCount. Local returns ErrConfig if the Op was not made by a function of package mpi, or if
+// the slices overlap without being identical. A panic of the Op's function reaches the caller of
+// Local.
 func (op Op[T]) Local(low, high []T) error {
 	a, err := bytesOf(high)
 	if err != nil {
@@ -145,7 +146,7 @@ func (op Op[T]) Local(low, high []T) error {
 // Commutes reports whether the operation is commutative (MPI_Op_commutative).
 func (op Op[T]) Commutes() bool { return op.commutes }
 
-// valuesOf is the inverse of bytesOf. The memory must be aligned for values of type T.
+// valuesOf is the inverse of bytesOf. The memory b must be aligned for values of type T.
 func valuesOf[T any](b []byte) []T {
 	if len(b) == 0 {
 		return nil

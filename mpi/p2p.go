@@ -24,9 +24,9 @@ const (
 
 // Send sends data to a rank, and returns when the program may change data. A small message is
 // copied, and Send returns at once. For a large message, Send returns after the receiver has
-// received the data. If ctx ends before the send, the error includes ErrInUse, and the library may
-// continue to read data. Send returns ErrRank, ErrTag, ErrType, a RankError, ErrFinalized, the
-// failure of the transport, or the cause of ctx.
+// received the data. If ctx ends before the send is complete, the error includes ErrInUse, and
+// the library may continue to read data. Send returns ErrRank, ErrTag, ErrType, a RankError,
+// ErrFinalized, the failure of the transport, or the cause of ctx.
 func Send[T any](ctx context.Context, c *Comm, data []T, to, tag int) error {
 	return sendMode(ctx, c, data, to, tag, pml.Standard)
 }
@@ -45,7 +45,7 @@ func sendMode[T any](ctx context.Context, c *Comm, data []T, to, tag int, mode p
 	return c.send(ctx, b, nil, to, tag, mode)
 }
 
-// send is a blocking send of the memory b, or of the layout l.
+// send performs a blocking send of the memory b, or of the layout l.
 func (c *Comm) send(ctx context.Context, b []byte, l *shape, to, tag int, mode pml.Mode) error {
 	if ctx == nil {
 		return ErrContext
@@ -82,7 +82,7 @@ func Recv[T any](ctx context.Context, c *Comm, data []T, from, tag int) (Status,
 	return c.recv(ctx, b, nil, sizeOf[T](), from, tag)
 }
 
-// recv is a blocking receive into the memory b, or into the layout l.
+// recv performs a blocking receive into the memory b, or into the layout l.
 func (c *Comm) recv(ctx context.Context, b []byte, l *shape, size, from, tag int) (Status, error) {
 	if ctx == nil {
 		return Status{}, ErrContext
@@ -133,12 +133,13 @@ func Irecv[T any](r *Request, c *Comm, data []T, from, tag int) error {
 	return c.beginRecv(r, b, sizeOf[T](), from, tag, nil)
 }
 
-// Sendrecv sends data to the rank to, and receives a message from the rank from into room. The send
-// and the receive may happen in any order. The slices data and room must not overlap (ErrConfig).
-// If ctx ends before the two transfers, the error includes ErrInUse, and the library may continue
-// to use both slices. If the send cannot begin, nothing is received. If the send of Sendrecv fails
-// later, a message that has already arrived is received, and the Status describes the message.
-// Sendrecv returns the errors of Send and Recv.
+// Sendrecv sends data to the rank to, and receives a message from the rank from into room. The
+// send and the receive may happen in any order. The slices data and room must not overlap
+// (ErrConfig). If ctx ends before both transfers are complete, the error includes ErrInUse, and
+// the library may continue to use both slices. If the send of Sendrecv cannot begin, nothing is
+// received. If the send of Sendrecv fails after it has begun, a message that has already arrived
+// is received, and the Status describes this message. Sendrecv returns the errors of Send and
+// Recv.
 func Sendrecv[S, R any](ctx context.Context, c *Comm, data []S, to, tag int, room []R,
 	from, fromTag int,
 ) (Status, error) {
@@ -302,7 +303,7 @@ func (c *Comm) reachable(to, tag int) error {
 }
 
 // noMessage returns the reason why a probe can no longer find a message from a rank, or from
-// AnySource. If a message may yet arrive, noMessage returns nil. The caller must hold mu.
+// AnySource. If a matching message may arrive, noMessage returns nil. The caller must hold mu.
 func (c *Comm) noMessage(who *pml.Peer, from int) error {
 	err := c.usable()
 	if err == nil && who != nil && who.Err() != nil {
@@ -339,7 +340,8 @@ func (c *Comm) beginRecv(r *Request, b []byte, size, from, tag int, l *shape) er
 	return err
 }
 
-// criteria converts the source and the tag of a receive to the arguments that package pml expects.
+// criteria converts the source and the tag of a receive to the arguments that package pml
+// expects.
 func (c *Comm) criteria(from, tag int) (who *pml.Peer, want, mask uint64, err error) {
 	switch {
 	case tag != AnyTag && (tag < 0 || tag > TagMax):
@@ -361,7 +363,8 @@ func (c *Comm) criteria(from, tag int) (who *pml.Peer, want, mask uint64, err er
 	return who, want, mask, nil
 }
 
-// status returns the Status of a message from a peer. The caller sets the Count.
+// status returns the Status of a message from a peer. The caller of status sets the Count of the
+// Status.
 func (c *Comm) status(p *pml.Peer, tag uint64) (Status, error) {
 	world, err := c.e.rankOf(p)
 	if err != nil {
@@ -384,15 +387,15 @@ func (e *engine) newRequest() *Request {
 	return r
 }
 
-// freeRequest recycles a request that has ended. freeRequest drops all references to the caller's
-// memory.
+// freeRequest recycles a request that has ended. freeRequest drops all references of the request
+// to the caller's memory.
 func (e *engine) freeRequest(r *Request) {
 	*r = Request{next: e.free}
 	e.free = r
 }
 
-// complete waits for the end of a blocking call's request, and then recycles the request. If ctx
-// ends first, complete abandons the request. The caller must hold mu.
+// complete waits for the end of a blocking call's request, and recycles the request. If ctx ends
+// before the request, complete abandons the request. The caller must hold mu.
 func (e *engine) complete(ctx context.Context, r *Request) (Status, error) {
 	if !r.done {
 		w := e.newWaiter(1)
@@ -409,8 +412,8 @@ func (e *engine) complete(ctx context.Context, r *Request) (Status, error) {
 	return s, err
 }
 
-// leave ends the receive of a call that fails with another error. If the receive already has a
-// message, the caller gets the message. The caller must hold mu.
+// leave ends the receive of a call whose send has failed with the error why. If the receive
+// already has a message, leave returns the Status of this message. The caller must hold mu.
 func (e *engine) leave(r *Request, why error) (Status, error) {
 	if !r.done {
 		return Status{}, errors.Join(why, e.abandon(r))
@@ -420,8 +423,8 @@ func (e *engine) leave(r *Request, why error) (Status, error) {
 	return s, errors.Join(why, err)
 }
 
-// abandon gives up the request of a call that no longer waits. If the request cannot be cancelled,
-// it runs to its end, and abandon returns ErrInUse.
+// abandon gives up the request of a call that no longer waits. If the request cannot be
+// cancelled, it runs to its end, and abandon returns ErrInUse.
 func (e *engine) abandon(r *Request) error {
 	if r.done || r.receive && e.l.Cancel(&r.p) {
 		r.active = false

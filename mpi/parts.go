@@ -2,7 +2,7 @@ package mpi
 
 import "slices"
 
-// The constants limit the control messages that are sent in several parts.
+// The constants below limit the control messages that are sent in several parts.
 const (
 	// noticeBytesMax is the largest size in bytes of a control message, or of a part of one.
 	noticeBytesMax = 16 << 10
@@ -20,7 +20,7 @@ type assembly struct {
 	dead    []int
 }
 
-// noticeRanksMax returns the largest number of dead ranks that fit in one message.
+// noticeRanksMax returns the largest number of dead ranks that fit in one control message.
 func (e *engine) noticeRanksMax() int {
 	if n := e.failures.perPart; n > 0 {
 		return n
@@ -28,8 +28,8 @@ func (e *engine) noticeRanksMax() int {
 	return max(1, (min(noticeBytesMax, e.m.Limits().FragmentBytesMax)-noticeHeadBytes)/4)
 }
 
-// whole adds a received part to an incomplete control message of a rank. If the control message is
-// now complete, whole copies the dead ranks of all parts to n, and returns true.
+// whole adds a received part to an incomplete control message of a rank. If the control message
+// is complete, whole copies the dead ranks of all parts to n, and returns true.
 func (e *engine) whole(from int, n *notice) bool {
 	if len(n.dead) > min(len(e.names), (noticeBytesMax-noticeHeadBytes)/4) {
 		return false // Too many ranks for the job, or for one message.
@@ -72,8 +72,8 @@ func (e *engine) whole(from int, n *notice) bool {
 	return true
 }
 
-// add stores a part. If the part was already stored, or has a number after the last part, add
-// returns false.
+// add stores a part. add returns false if the part was already stored, or if its number is after
+// the last part.
 func (a *assembly) add(n *notice) bool {
 	part := int(n.part)
 	if part < len(a.seen) && a.seen[part] || a.ended && (!n.more || part >= len(a.seen)) {

@@ -7,7 +7,7 @@ import (
 	"gobtl/pml"
 )
 
-// again holds the arguments of the operation that each Start begins.
+// again holds the arguments of the operation that each Start of a persistent request begins.
 type again struct {
 	kind    againKind
 	size    int // size of a value in bytes
@@ -25,10 +25,10 @@ const (
 )
 
 // SendInit prepares r for repeated sends of data to a rank, each of which begins with a call of
-// Start (MPI_Send_init). The program may change data whenever r is not active. After a call of
-// Isend or a similar function with r, Start cannot be called until r is prepared again. The caller
-// need not free r. SendInit returns ErrBusy, ErrRank, ErrTag, ErrType, a RankError, or
-// ErrFinalized.
+// Start (MPI_Send_init). The program may change data whenever the request r is not active. After
+// a call of Isend or a similar function with r, Start cannot be called until SendInit has
+// prepared r again. The caller need not free r. SendInit returns ErrBusy, ErrRank, ErrTag,
+// ErrType, a RankError, or ErrFinalized.
 func SendInit[T any](r *Request, c *Comm, data []T, to, tag int) error {
 	return sendInit(r, c, data, to, tag, pml.Standard)
 }
@@ -79,7 +79,7 @@ func (r *Request) Start() error {
 
 // StartAll starts the given requests in order, up to the first request that cannot start
 // (MPI_Startall). The error of StartAll contains the index of the request that cannot start. All
-// requests before that index are active. StartAll returns the errors of Start.
+// requests before the index in the error are active. StartAll returns the errors of Start.
 func StartAll(requests ...*Request) error {
 	for i, r := range requests {
 		if err := r.Start(); err != nil {

@@ -11,10 +11,10 @@ import (
 )
 
 const (
-	// reachRounds and reachRound limit the attempts to connect. A rank that is not connected after
-	// reachRounds rounds of the duration reachRound counts as unreachable. Between two rounds all
-	// ranks meet at a fence of the launcher, so that even a slow rank has polled its sockets at
-	// least once per round. A handshake takes four polls.
+	// reachRounds and reachRound limit the attempts to connect. A rank that is not connected
+	// after reachRounds rounds of the duration reachRound counts as unreachable. Between two
+	// rounds all ranks meet at a fence of the launcher, so that even a slow rank has polled its
+	// sockets at least once per round. A handshake with another rank takes four polls.
 	reachRounds = 5
 	reachRound  = 200 * time.Millisecond
 	// reachAllHosts is the largest number of hosts for which every pair of hosts is tested. In a
@@ -32,9 +32,9 @@ type missed struct {
 	Why      string // further information, mostly empty
 }
 
-// reachHosts connects to a rank of each other host, and returns the failed connections of all ranks
-// of the job. The result is the same at all ranks. The argument try of reachHosts is the number of
-// earlier attempts.
+// reachHosts connects to a rank of each other host, and returns the failed connections of all
+// ranks of the job. The result of reachHosts is the same at all ranks. The argument try of
+// reachHosts is the number of earlier attempts.
 func (w *World) reachHosts(ctx context.Context, try int) ([]missed, error) {
 	if w.job.Nodes() < 2 || w.cfg.SkipReach {
 		return nil, nil
@@ -77,7 +77,7 @@ func (w *World) reachRound(ctx context.Context, to []int) ([]missed, error) {
 }
 
 // misses reports whether a rank is not connected. The first call of misses for a rank opens the
-// connection to it. The caller must hold mu.
+// connection to this rank. The caller must hold mu.
 func misses(e *engine, rank int) bool {
 	p, err := e.peer(rank)
 	return err != nil || !p.Endpoint().Connected()
@@ -136,9 +136,9 @@ func missedError(tried []missed) error {
 	return err
 }
 
-// partners returns the ranks of other hosts to which a rank connects at the start. The partner on a
-// host has the same local number as the rank, modulo the number of ranks of the host. In a job with
-// more than reachAllHosts hosts, only the hosts a power of two away have a partner.
+// partners returns the ranks of other hosts to which a rank connects at the start. The partner on
+// another host has the same local number as the rank, modulo the number of ranks of that host. In
+// a job with more than reachAllHosts hosts, only the hosts a power of two away have a partner.
 func partners(nodes []int, rank int) (to []int) {
 	on := make([][]int, slices.Max(nodes)+1) // ranks by host
 	for r, node := range nodes {

@@ -1,7 +1,7 @@
 package mpi
 
-// recent is a set of the latest revokedMax communicators that were added. The zero value is ready
-// for use.
+// recent is a set of communicators, which contains the revokedMax communicators that were added
+// last. The zero value is ready for use.
 type recent struct {
 	known map[uint64]bool
 	order []uint64 // a ring, once full: number i is at i modulo its length
@@ -11,8 +11,8 @@ type recent struct {
 // has reports whether the set contains a communicator.
 func (r *recent) has(context uint64) bool { return r.known[context] }
 
-// add adds a communicator to the set. If the ring of communicators is full, the new communicator
-// replaces the oldest one. If the communicator is already in the set, add returns false.
+// add adds a communicator to the set. If the set is full, the new communicator replaces the
+// oldest one. If the communicator is already in the set, add returns false.
 func (r *recent) add(context uint64) bool {
 	if r.known[context] {
 		return false

@@ -46,7 +46,6 @@ func (r *Request) begin(c *Comm, size int, receive bool) error {
 	return nil
 }
 
-// ended handles the end of a request of package pml.
 func ended(p *pml.Request) {
 	r, _ := p.Context.(*Request)
 	r.finish(p.Err())
@@ -84,11 +83,11 @@ func (r *Request) result() (Status, error) {
 	return status, errors.Join(r.err, err)
 }
 
-// Wait waits for the end of the request. If ctx ends before the request, Wait returns the cause of
-// ctx, and the request stays active. If Wait returns because ctx has ended, the library continues
-// to use the memory of the request, and the caller must call Wait again. Wait returns ErrInactive,
-// ErrTruncated, ErrCancelled, a RankError, the failure of the transport, or the cause of ctx. Wait
-// returns ErrCount if the message is not a whole number of values.
+// Wait waits for the end of the request. If ctx ends before the request, Wait returns the cause
+// of ctx, and the request stays active. If Wait returns because ctx has ended, the library
+// continues to use the memory of the request, and the caller must call Wait again. Wait returns
+// ErrInactive, ErrTruncated, ErrCancelled, a RankError, the failure of the transport, or the
+// cause of ctx. Wait returns ErrCount if the message is not a whole number of values.
 func (r *Request) Wait(ctx context.Context) (Status, error) {
 	if ctx == nil {
 		return Status{}, ErrContext
@@ -142,15 +141,15 @@ func (r *Request) Cancel() bool {
 	return r.receive && !r.done && r.c.e.l.Cancel(&r.p)
 }
 
-// Active reports whether the request was started and its end was not yet reported. A nil request is
-// never active. A nil request corresponds to MPI_REQUEST_NULL, also in Wait, Test and the functions
-// for several requests.
+// Active reports whether the request was started and its end was not yet reported. A nil request
+// is never active. A nil request corresponds to MPI_REQUEST_NULL, also in Wait, Test and the
+// functions for several requests.
 func (r *Request) Active() bool { return r != nil && r.active }
 
-// WaitAll waits until all requests have ended. Inactive requests count as ended. If statuses is not
-// nil, it receives the status of each request. WaitAll joins the errors of all requests, each with
-// the index of its request. If ctx ends before all requests have ended, the remaining requests stay
-// active.
+// WaitAll waits until all requests have ended. Inactive requests count as ended. If statuses is
+// not nil, it receives the status of each request. WaitAll joins the errors of all requests, each
+// with the index of its request. If ctx ends before all requests have ended, the remaining
+// requests stay active.
 func WaitAll(ctx context.Context, statuses []Status, requests ...*Request) error {
 	if ctx == nil {
 		return ErrContext
@@ -181,8 +180,8 @@ func WaitAll(ctx context.Context, statuses []Status, requests ...*Request) error
 }
 
 // WaitAny waits until one of the requests has ended, and returns the index and the result of the
-// ended request. If several requests have ended, WaitAny returns the first of them in the list. The
-// index -1 means that no request is active.
+// ended request. If several requests have ended, WaitAny returns the first ended request of the
+// list. The index -1 means that no request is active.
 func WaitAny(ctx context.Context, requests ...*Request) (int, Status, error) {
 	if ctx == nil {
 		return -1, Status{}, ErrContext
@@ -201,9 +200,9 @@ func WaitAny(ctx context.Context, requests ...*Request) (int, Status, error) {
 	return -1, Status{}, err
 }
 
-// WaitSome waits until at least one of the requests has ended, and appends the indices of all ended
-// requests to indices. An ended request stays active until the caller calls its Wait or Test, which
-// returns the result at once.
+// WaitSome waits until at least one of the requests has ended, and appends the indices of all
+// ended requests to indices. An ended request stays active until the caller calls its Wait or
+// Test, which returns the result at once.
 func WaitSome(ctx context.Context, indices []int, requests ...*Request) ([]int, error) {
 	if ctx == nil {
 		return indices, ErrContext
@@ -309,8 +308,9 @@ func engineOf(requests []*Request) (e *engine, err error) {
 	return e, nil
 }
 
-// waitFor waits until the number of ended requests has reached enough, or until all active requests
-// have ended. A request that is listed twice counts once. The caller must hold mu.
+// waitFor waits until the number of ended requests has reached enough, or until all active
+// requests have ended. waitFor counts a request that is listed twice only once. The caller must
+// hold mu.
 func (e *engine) waitFor(ctx context.Context, requests []*Request, enough int) error {
 	w := e.newWaiter(0)
 	running, done := 0, 0

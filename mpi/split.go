@@ -11,12 +11,12 @@ import (
 // NoColour is the colour of a rank that belongs to none of the communicators that Split makes.
 const NoColour = -1
 
-// place is the argument of one rank of a Split.
+// place holds the arguments that one rank has given to Split.
 type place struct{ Colour, Key int64 }
 
 // Dup returns a new communicator of the same ranks. Messages of the new communicator do not match
-// receives of the communicator from which Dup has made it. All ranks must call Dup. Dup returns the
-// errors of collective operations, and ErrContexts.
+// receives of the communicator c. All ranks must call Dup. Dup returns the errors of collective
+// operations, and ErrContexts.
 func (c *Comm) Dup(ctx context.Context) (*Comm, error) { return c.Split(ctx, 0, c.rank) }
 
 // SplitByNode returns a communicator of the ranks of this communicator that run on the caller's
@@ -42,8 +42,8 @@ func (c *Comm) Split(ctx context.Context, colour, key int) (*Comm, error) {
 		}
 	}
 	slices.SortStableFunc(members, func(a, b int) int { return cmp.Compare(all[a].Key, all[b].Key) })
-	// The first rank of each colour makes the context of the new communicator, and all ranks
-	// receive all contexts. All ranks thus take part in the same operations, whatever their colour.
+	// The first rank of each colour makes the context of a new communicator, and all ranks
+	// receive all contexts, so that all ranks take part in the same operations.
 	contexts := make([]uint64, len(c.ranks))
 	own, full := []uint64{0}, false
 	if len(members) > 0 && members[0] == c.rank {
@@ -61,8 +61,8 @@ func (c *Comm) Split(ctx context.Context, colour, key int) (*Comm, error) {
 	return c.with(members, contexts[members[0]])
 }
 
-// The method with makes a communicator of the given ranks of this communicator, which must include
-// this process.
+// with makes a communicator of the given ranks of this communicator, which must include this
+// process.
 func (c *Comm) with(members []int, context uint64) (*Comm, error) {
 	if context == 0 {
 		return nil, ErrContexts
@@ -92,8 +92,8 @@ func (c *Comm) Create(ctx context.Context, g Group) (*Comm, error) {
 	if wrong == nil && key >= 0 {
 		colour = members[0]
 	}
-	// A rank that has given a wrong group still takes part in the Split, so that the other ranks do
-	// not wait for it.
+	// A rank that has given a wrong group takes part in the Split, so that the other ranks do not
+	// wait for this rank.
 	made, err := c.Split(ctx, colour, key)
 	switch {
 	case err != nil || wrong != nil:
@@ -108,10 +108,9 @@ func (c *Comm) Create(ctx context.Context, g Group) (*Comm, error) {
 // CreateGroup is a Create that only the ranks of the group call (MPI_Comm_create_group).
 // CreateGroup works even if other ranks of this communicator are dead. CreateGroup sends messages
 // with the given tag in this communicator, between ranks of the group. During a call of
-// CreateGroup, no other receive may ask for the same tag. If ctx ends before the call of
-// CreateGroup returns, other ranks may get the communicator or ErrGroup. CreateGroup returns
-// ErrGroup, also if the caller does not belong to the group, ErrContexts, or the errors of Send and
-// Recv.
+// CreateGroup, no other receive may use the same tag. If ctx ends before CreateGroup returns,
+// other ranks may get the communicator or ErrGroup. CreateGroup returns ErrGroup, also if the
+// caller does not belong to the group, ErrContexts, or the errors of Send and Recv.
 func (c *Comm) CreateGroup(ctx context.Context, g Group, tag int) (*Comm, error) {
 	if ctx == nil {
 		return nil, ErrContext
@@ -124,8 +123,8 @@ func (c *Comm) CreateGroup(ctx context.Context, g Group, tag int) (*Comm, error)
 	if own < 0 {
 		return nil, fmt.Errorf("%w: this rank does not belong to it", ErrGroup)
 	}
-	// CreateGroup sends the context of the new communicator from the first rank down a binomial
-	// tree. The lowest set bit of a rank's number determines the rank's parent.
+	// The first rank sends the context of the new communicator to the other ranks down a binomial
+	// tree.
 	context, reach := []uint64{0}, 1
 	for own&reach == 0 && reach < len(members) {
 		reach *= 2
@@ -139,8 +138,6 @@ func (c *Comm) CreateGroup(ctx context.Context, g Group, tag int) (*Comm, error)
 	} else if made, full := c.e.newContext(); !full {
 		context[0] = made
 	}
-	// The ranks below this rank in the tree get a message even if there is no context, because they
-	// wait for a message.
 	for reach /= 2; reach > 0; reach /= 2 {
 		if own+reach < len(members) {
 			err = errors.Join(err, Send(ctx, c, context, members[own+reach], tag))
@@ -152,9 +149,9 @@ func (c *Comm) CreateGroup(ctx context.Context, g Group, tag int) (*Comm, error)
 	return c.with(members, context[0])
 }
 
-// withoutContext returns the value that CreateGroup sends down the tree in place of a context. The
-// two lowest bits, which are 0 in each context, say that a rank of the world is dead, or that this
-// rank has given up.
+// withoutContext returns the value that CreateGroup sends down the tree in place of a context.
+// The two lowest bits of the value, which are 0 in each context, say that a rank of the world is
+// dead, or that this rank has given up.
 func (c *Comm) withoutContext(err error) uint64 {
 	var gone *RankError
 	if errors.As(err, &gone) {
@@ -176,8 +173,8 @@ func (c *Comm) noContext(context uint64) error {
 	return nil
 }
 
-// members converts the ranks of a group to ranks of this communicator. If a rank does not belong to
-// the communicator, members returns ErrGroup.
+// members converts the ranks of a group to ranks of this communicator, and returns ErrGroup if a
+// rank does not belong to it.
 func (c *Comm) members(g Group) ([]int, error) {
 	members := make([]int, 0, len(g.ranks))
 	for _, world := range g.ranks {
@@ -190,8 +187,8 @@ func (c *Comm) members(g Group) ([]int, error) {
 	return members, nil
 }
 
-// newContext makes the context of a new communicator. If no contexts are left, the result full is
-// true. The context of the world is 0.
+// newContext makes the context of a new communicator. If no contexts are left, the result full of
+// newContext is true. The context of the world is 0.
 func (e *engine) newContext() (context uint64, full bool) {
 	e.lock()
 	defer e.unlock()
@@ -201,8 +198,8 @@ func (e *engine) newContext() (context uint64, full bool) {
 	return e.nextContext(), false
 }
 
-// nextContext makes a context. The caller has checked that contexts are left. The caller must hold
-// mu.
+// nextContext makes a context. The caller must have checked that contexts are left. The caller
+// must hold mu.
 func (e *engine) nextContext() uint64 {
 	e.contexts++
 	return uint64(e.rank)<<makerShift | e.contexts<<countShift

@@ -9,18 +9,19 @@ import (
 // headerMost is the largest length of an active message's header, in bytes.
 const headerMost = 4 << 10
 
-// Handler handles the active messages with the id for which HandleActive has set it. Progress calls
-// the Handler for each message, in the order of sending. A Handler can send a reply to m.Peer. A
-// Handler may send and receive, but must not call Progress. The message m is valid until the
-// Handler returns, or longer if the Handler calls Keep for it. If m is announced (Announced), m
-// stays valid until it is received (RecvMessage) or dropped (Drop), at any later time. The send of
-// an announced message ends only when the message is received or dropped.
+// Handler handles the active messages with the id for which HandleActive has set it. Progress
+// calls the Handler for each message, in the order of sending. A Handler can send a reply to
+// m.Peer. A Handler may send and receive, but must not call Progress. The message m is valid
+// until the Handler returns, or longer if the Handler calls Keep for m. If m is announced
+// (Announced), m stays valid until the caller receives it (RecvMessage) or drops it (Drop), at
+// any later time. The send of an announced message ends only when the message is received or
+// dropped.
 type Handler func(now btl.Time, m *Message)
 
 // HandleActive sets the handler of the active messages with an id. If fn is nil, HandleActive
-// removes the handler. Active messages without a handler are dropped. If the dropped message was
-// announced, its send ends with ErrNoHandler. The send of any other dropped message ends without an
-// error.
+// removes the handler. Active messages without a handler are dropped. If an announced message is
+// dropped for lack of a handler, its send ends with ErrNoHandler. If any other message is dropped
+// for lack of a handler, its send ends without an error.
 func (l *Layer) HandleActive(id uint16, fn Handler) {
 	half := &l.actives[id>>8]
 	if *half == nil {
@@ -37,16 +38,16 @@ func (l *Layer) HeaderMax() int {
 }
 
 // SendActive begins to send an active message with a header and data to the peer's handler of the
-// id. The caller must not change header and data until the request r is Done. The request r may be
-// Done before SendActive returns. If the request r has a Layout, data must be nil. All messages to
-// a peer, active or not, arrive in the order of sending, and count towards the same limits. If a
-// message is longer than Config.EagerBytes, or would exceed the peer's limits, SendActive first
-// sends only its header (announcement). In the modes Synchronous and Announce, the message is
-// always announced. A synchronous or announced send is Done when the peer has received or dropped
-// the message. For active messages, the mode Ready has the same effect as the mode Standard. The
-// argument now of SendActive is the current time. The errors of SendActive are ErrBusy, ErrHeader,
-// ErrEager, and ErrPeer if the peer is gone. The method r.Err returns later errors, such as
-// ErrNoHandler.
+// id. The caller must not change header and data until the request r is Done. The request r may
+// be Done before SendActive returns. If the request r has a Layout, data must be nil. All
+// messages to a peer, active or not, arrive in the order of sending, and count towards the same
+// limits of the peer. If a message is longer than Config.EagerBytes, or would exceed the peer's
+// limits, SendActive first sends only its header (announcement). In the modes Synchronous and
+// Announce, SendActive always announces the message. A synchronous or announced send is Done when
+// the peer has received or dropped the message. For active messages, the mode Ready has the same
+// effect as the mode Standard. The argument now of SendActive is the current time. The errors of
+// SendActive are ErrBusy, ErrHeader, ErrEager, and ErrPeer if the peer is gone. The method r.Err
+// returns later errors, such as ErrNoHandler.
 func (l *Layer) SendActive(
 	now btl.Time, r *Request, to *Peer, id uint16, header, data []byte, mode Mode,
 ) error {
@@ -88,10 +89,10 @@ func (m *Message) Data() []byte {
 // at the sender.
 func (m *Message) Announced() bool { return !m.eager }
 
-// Keep makes an active message stay valid after its handler returns, until the message is received
-// or dropped. While the message is kept, it counts towards the sender's limits at this peer. Only
-// the message's handler may call Keep. Keep copies the data of a message that has arrived
-// completely. An announced message stays valid without Keep.
+// Keep makes an active message stay valid after its handler returns, until the message is
+// received or dropped. While a message is kept, it counts towards its sender's limits at this
+// side. Only the message's handler may call Keep. Keep copies the data of a message that has
+// arrived completely. An announced message stays valid without Keep.
 func (l *Layer) Keep(m *Message) {
 	if !m.eager || m.kept || m.gone {
 		return
@@ -111,7 +112,7 @@ func (l *Layer) Keep(m *Message) {
 // Drop ends a message that was passed to a Handler, or that MProbe has returned. After Drop, the
 // caller must not use the data of the message. The send of the message ends as if the message had
 // been received. The argument now of Drop is the current time. The error of Drop is ErrMessage if
-// the message was received or dropped before.
+// the message was already received or dropped.
 func (l *Layer) Drop(now btl.Time, m *Message) error {
 	if m.gone {
 		return ErrMessage
@@ -144,7 +145,7 @@ func (l *Layer) deliverNew(now btl.Time, m *Message, data []byte) {
 	l.deliver(now, lent)
 }
 
-// deliver passes a Message that is allocated on the heap to the handler of its id.
+// deliver passes a Message on the heap to the handler of the message's id.
 func (l *Layer) deliver(now btl.Time, m *Message) {
 	handle := l.handler(uint16(m.tag))
 	if handle == nil {

@@ -7,34 +7,35 @@ import (
 	"gobtl/btl"
 )
 
-// The errors of the package can be tested with errors.Is.
+// The errors of package pml can be tested with errors.Is.
 var (
 	// ErrConfig means that a field of Config is out of its range.
 	ErrConfig = errors.New("pml: invalid configuration")
 	// ErrTruncated means that a message is longer than the memory of its receive. After
-	// ErrTruncated, the memory contains the beginning of the message.
+	// ErrTruncated, the memory of the receive contains the beginning of the message.
 	ErrTruncated = errors.New("pml: message truncated")
-	// ErrShort means that a message is shorter than the memory of an exact receive (Request.Exact).
-	// After ErrShort, the message is at the beginning of the memory.
+	// ErrShort means that a message is shorter than the memory of an exact receive
+	// (Request.Exact). After ErrShort, the message is at the beginning of the memory of the
+	// receive.
 	ErrShort = errors.New("pml: message too short")
 	// ErrCancelled means that a receive was cancelled before a message matched the receive.
 	ErrCancelled = errors.New("pml: cancelled")
-	// ErrPeer means that the peer is gone, or that the local endpoint was closed. The error also
-	// wraps the reason for which the peer is gone. The error of a send also wraps ErrUndelivered or
-	// ErrUnknown.
+	// ErrPeer means that the peer is gone, or that the local endpoint was closed. An ErrPeer also
+	// wraps the reason for which the peer is gone. An ErrPeer of a send also wraps ErrUndelivered
+	// or ErrUnknown.
 	ErrPeer = errors.New("pml: peer is gone")
-	// ErrUndelivered means that the peer has not received the data of the message, and never will.
-	// The peer may have received the announcement of the message, including the header of an active
-	// message.
+	// ErrUndelivered means that the peer has not received the data of the message, and will not
+	// receive it. The peer may have received the announcement of the message, including the
+	// header of an active message.
 	ErrUndelivered = errors.New("pml: message not delivered")
-	// ErrUnknown means that data of the message was sent, but it is not known whether the peer has
-	// received all data.
+	// ErrUnknown means that data of the message was sent, but it is not known whether the peer
+	// has received all data.
 	ErrUnknown = errors.New("pml: unknown whether the message was delivered")
-	// ErrEager means that a message in mode Eager is too long for an eager message under this
-	// Config.
+	// ErrEager means that a message in mode Eager is longer than this Config permits for an eager
+	// message.
 	ErrEager = errors.New("pml: message too long to leave at once")
-	// ErrProtocol means that the peer has violated the protocol of this layer. After ErrProtocol,
-	// the connection to the peer is closed.
+	// ErrProtocol means that the peer has violated the protocol of package pml. After
+	// ErrProtocol, the connection to the peer is closed.
 	ErrProtocol = errors.New("pml: protocol violated")
 	// ErrTransfer means that the sender could not transfer the data into the memory of the receive.
 	ErrTransfer = errors.New("pml: transfer failed")
@@ -42,7 +43,7 @@ var (
 	ErrBusy = errors.New("pml: request in use")
 	// ErrNotInit means that Start was called for a Request without SendInit or RecvInit.
 	ErrNotInit = errors.New("pml: request not initialized")
-	// ErrMessage means that the Message was received or dropped before.
+	// ErrMessage means that the Message was already received or dropped.
 	ErrMessage = errors.New("pml: message received before")
 	// ErrNoHandler means that the peer has no handler for the id of an announced active message.
 	ErrNoHandler = errors.New("pml: peer has no handler")
@@ -61,17 +62,15 @@ type Config struct {
 	// largest fragment that the module can send at once.
 	EagerBytes int
 	// UnexpectedBytes limits the unreceived data from one peer, up to 1 GiB. Each unreceived
-	// message counts as its size plus 64 bytes. The value 0 of UnexpectedBytes means 1 MiB.
+	// message counts as its size plus 64 bytes. An UnexpectedBytes of 0 means 1 MiB.
 	UnexpectedBytes int
 	// GoneBytes limits the memory of unreceived messages from peers that are gone, up to 1<<40
 	// bytes. Each peer that is gone counts as 4096 bytes, and each of its messages counts as 256
-	// bytes plus its data. The value 0 of GoneBytes means eight times UnexpectedBytes. If GoneBytes
-	// is exceeded, the peer address with the most bytes loses the messages of its oldest
-	// connection.
+	// bytes plus its data. A GoneBytes of 0 means eight times UnexpectedBytes. If GoneBytes is
+	// exceeded, the peer address with the most bytes loses the messages of its oldest connection.
 	GoneBytes int64
 	// EnvelopesMax limits the number of unreceived messages from one peer, including announced
-	// messages. EnvelopesMax is a power of two, from 4 to 1<<20. The value 0 of EnvelopesMax means
-	// 4096.
+	// messages. EnvelopesMax is a power of two, from 4 to 1<<20. An EnvelopesMax of 0 means 4096.
 	EnvelopesMax int
 	// Random returns random numbers for the request ids in the protocol. If Random is nil, the
 	// request ids are consecutive, and a peer can easily guess an id. A peer that guesses an id can
@@ -92,7 +91,6 @@ const (
 	messageBytes = 256
 )
 
-// withDefaults replaces zero fields by the default values.
 func (c Config) withDefaults() Config {
 	if c.EagerBytes == 0 {
 		c.EagerBytes = 64 << 10
@@ -133,9 +131,9 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// mayLeave returns ErrEager for a message in mode Eager that might never be sent eagerly. The limit
-// for messages in mode Eager is three quarters of UnexpectedBytes, because the peer may report
-// receipts only after a quarter of the limit (see Layer.took).
+// mayLeave returns ErrEager for a message in mode Eager that might never be sent eagerly. The
+// limit for messages in mode Eager is three quarters of UnexpectedBytes, because the peer may
+// report received messages only after a quarter of UnexpectedBytes (see Layer.took).
 func (c *Config) mayLeave(bytes int, mode Mode) error {
 	most := min(c.EagerBytes, c.UnexpectedBytes-c.UnexpectedBytes/4-messageOverhead)
 	if mode == Eager && bytes > most {

@@ -1,7 +1,7 @@
-// Package pml is the point-to-point layer of an MPI-like library over btl. A receive matches a
-// message by a 64-bit tag with a mask, from one peer or from any peer. Messages from one peer match
-// in the order of sending. The package also has active messages. Each active message is passed to
-// the handler of its id, in the order of sending.
+// Package pml is the point-to-point layer of an MPI-like library over package btl. A receive
+// matches a message by a 64-bit tag with a mask, from one peer or from any peer. Messages from
+// one peer match in the order of sending. The package also has active messages. Each active
+// message is passed to the handler of its id, in the order of sending.
 //
 //	Send                                                               Recv
 //	  |  small, and the peer has room       eager, envelope and bytes    |
@@ -38,13 +38,14 @@
 //	|                                     data, the last one           |
 //	+=================================================================>+-> all in place, done
 //
-// An active message has the kind active or active announce, which correspond to eager and announce.
-// The tag field of an active message contains the length of the active header. The active header is
-// between the 16-byte header and the data.
+// An active message has the kind active or active announce, which correspond to the kinds eager
+// and announce of other messages. The tag field of an active message contains the length of the
+// active header. The active header is between the 16-byte header and the data.
 //
 // Fragments may arrive out of order. The receiver therefore sorts the envelopes (message headers
-// that take part in matching) by number before matching. Message data may arrive in any order. The
-// other kinds of messages refer to requests by id, and have up to 24 more header bytes.
+// that take part in matching) by number before matching. Message data may arrive in any order.
+// The kinds of messages other than eager and announce refer to requests by id, and have up to 24
+// more header bytes.
 //
 //	kind     number             at 8               at 16              at 24         at 32
 //	clear    status             send id            receive id         region        size
@@ -53,14 +54,14 @@
 //	matched  0                  send id
 //	credit   received messages  received bytes
 //
-// The unreceived messages from a peer are limited to EnvelopesMax envelopes and UnexpectedBytes of
-// eager data. Above the limit for data, messages are only announced. Each receiver reports to each
-// sender how many messages and bytes it has received (credit). While the limits do not allow
-// another message to a peer, the sender queues its messages in order. Both peers must have equal
-// Configs. Dropped messages of refused tag groups (Refuse) count as received. An active message
-// counts as received when its handler has returned, and a message for which Keep was called when it
-// is dropped or received. An announced active message counts towards the limits only with its
-// header.
+// The unreceived messages from a peer are limited to EnvelopesMax envelopes and UnexpectedBytes
+// of eager data. Messages above the limit for unreceived data are only announced. Each receiver
+// reports to each sender how many messages and bytes it has received (credit). While the limits
+// do not allow another message to a peer, the sender queues its messages in order. Both peers
+// must have equal Configs. Dropped messages of refused tag groups (Refuse) count as received. An
+// active message counts as received when its handler has returned, and a message for which Keep
+// was called counts as received when it is dropped or received. An announced active message
+// counts towards the limits only with its header.
 //
 // Only the goroutine that calls Progress may use a Layer. A Layer has no lock, no goroutine and no
 // clock, so that a simulator can run the same code as production.

@@ -10,8 +10,7 @@ import (
 	"gobtl/internal/slots"
 )
 
-// requestsBits is the number of index bits in a request id. The other bits of a request id are
-// random.
+// requestsBits is the number of index bits in a request id, whose other bits are random.
 const requestsBits = 24
 
 // Stats are the counters of a Layer.
@@ -74,7 +73,7 @@ type Peer struct {
 	busy  links[Peer]
 	homes links[Peer]
 
-	// The following fields of Peer are the state of the sending direction.
+	// The fields below are the state of the sending direction to the peer.
 	next       uint32 // number of the next envelope
 	bytes      uint64 // bytes of eager messages sent, with overhead
 	theirTaken uint32 // number of receipts that the peer has reported
@@ -84,7 +83,7 @@ type Peer struct {
 	packets    int           // packets in flight (packets.go)
 	control    fifo.Queue[head]
 
-	// The following fields of Peer are the state of the receiving direction.
+	// The fields below are the state of the receiving direction from the peer.
 	expect     uint32
 	unexpected list[Message] // unreceived messages
 	early      []*Message    // messages that arrived early, by number
@@ -144,9 +143,9 @@ func (l *Layer) Stats() Stats {
 	return s
 }
 
-// Observe makes the Layer call fn for each message, in the order in which messages are matched. If
-// fn is nil, the Layer calls no function. Observe is for tests and simulators, which compare the
-// matching with a model.
+// Observe makes the Layer call fn for each message, in the order in which messages are matched.
+// If fn is nil, the Layer calls no function. Observe is for tests and simulators, which compare
+// the matching of messages with a model.
 func (l *Layer) Observe(fn func(from *Peer, tag, size uint64, eager bool)) { l.observe = fn }
 
 // CheckIdle returns an error if the Layer still holds resources after all sends and receives have
@@ -209,12 +208,12 @@ func (l *Layer) Progress(now btl.Time) (int, error) {
 	return n, err
 }
 
-// Deadline returns the module's deadline. Messages that wait for a free buffer or for the peer need
-// no deadline, because a received packet ends the wait.
+// Deadline returns the module's deadline. Messages that wait for a free buffer or for the peer
+// need no deadline, because a received packet ends the wait.
 func (l *Layer) Deadline() btl.Time { return l.m.Deadline() }
 
 // advance sends the queued messages and data for a peer, until the module or the peer accepts no
-// more.
+// more messages.
 func (l *Layer) advance(now btl.Time, p *Peer) {
 	for p.err == nil && p.control.Len() > 0 && l.sendHead(now, p, p.control.Front()) {
 		p.control.Pop()
@@ -241,8 +240,8 @@ func (l *Layer) soon(p *Peer) {
 	}
 }
 
-// sendHead sends a message that consists only of a header. The result of sendHead is false if the
-// module has no free buffer now.
+// sendHead sends a message that consists only of a header. sendHead returns false if the module
+// has no free buffer now.
 func (l *Layer) sendHead(now btl.Time, p *Peer, h *head) bool {
 	f, err := p.ep.Alloc(l.cfg.Tag, h.bytes())
 	if err != nil {
@@ -261,9 +260,9 @@ func (l *Layer) give(now btl.Time, p *Peer, f *btl.Fragment) {
 	}
 }
 
-// answer sends a message that consists only of a header, or queues it for later. The number of
-// queued headers is limited, because each of them replies to an unreceived message from the peer or
-// to a message to the peer.
+// answer sends a message that consists only of a header, or queues the header for later. The
+// number of queued headers is limited, because each header replies to an unreceived message from
+// the peer or to a message to the peer.
 func (l *Layer) answer(now btl.Time, p *Peer, h head) {
 	if p.control.Len() == 0 && l.sendHead(now, p, &h) {
 		return
@@ -278,8 +277,8 @@ func (l *Layer) answer(now btl.Time, p *Peer, h head) {
 }
 
 // took records that a message from a peer has been received. The argument cost of took is the
-// number of bytes for which the message counts towards Config.UnexpectedBytes. When a quarter of a
-// limit was received since the last report, took sends a report to the peer.
+// number of bytes for which the message counts towards Config.UnexpectedBytes. When a quarter of
+// a limit was received after the latest report, took sends a report to the peer.
 func (l *Layer) took(now btl.Time, p *Peer, cost uint64) {
 	p.taken++
 	p.takenBytes += cost
@@ -317,8 +316,8 @@ func (l *Layer) onEndpoint(ep *btl.Endpoint, ev btl.Event, err error) {
 	l.settle()
 }
 
-// end ends all requests that depend on a peer. Messages of a peer that is gone can be received if
-// they have arrived completely.
+// end ends all requests that depend on a peer that is gone. Messages of a peer that is gone can
+// be received if they have arrived completely.
 func (l *Layer) end(p *Peer, why error) {
 	if p.err != nil {
 		return
@@ -353,8 +352,7 @@ func (l *Layer) end(p *Peer, why error) {
 	}
 }
 
-// finish ends a request. The method settle calls the request's OnDone after all internal state is
-// updated.
+// finish ends a request. The OnDone of the ended request is called later, by the method settle.
 func (l *Layer) finish(r *Request, err error) {
 	switch r.state {
 	case waiting:
@@ -386,8 +384,8 @@ func (l *Layer) finish(r *Request, err error) {
 	l.ended.add(r)
 }
 
-// tell ends a request that is in no list, and calls its OnDone after the OnDone of earlier
-// requests.
+// tell ends a request that is in no list, and calls the OnDone of the request after the OnDone of
+// earlier requests.
 func (l *Layer) tell(r *Request) {
 	if l.settling || l.ended.first != nil {
 		r.state = over
@@ -416,7 +414,7 @@ func (l *Layer) settle() {
 	l.settling = false
 }
 
-// name gives a request an id for the protocol. The result of name is false if all ids are in use.
+// name gives a request an id for the protocol. name returns false if all ids are in use.
 func (l *Layer) name(r *Request) (ok bool) {
 	for r.id == 0 { // 0 means no id
 		if r.id, ok = l.requests.Add(l.cfg.Random(), r); !ok {
@@ -429,8 +427,8 @@ func (l *Layer) name(r *Request) (ok bool) {
 	return true
 }
 
-// named returns the request with the given id, if the request belongs to peer p and has state s.
-// For any other id, the result of named is nil.
+// named returns the request with the given id, if the request belongs to peer p and has state s,
+// or else nil.
 func (l *Layer) named(p *Peer, id uint64, s state) *Request {
 	r, ok := l.requests.Get(id)
 	if !ok || id == 0 || r.peer != p || r.state != s {

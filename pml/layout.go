@@ -8,9 +8,9 @@ import (
 
 // Layout describes the memory of a non-contiguous message, like a derived datatype of MPI (see
 // Request.Layout). The Layer calls the methods of a Layout on the Layer's goroutine until the
-// request is Done. The methods of a Layout are called by the method that begins the request, and by
-// Progress. A Layout must not change while a request with the Layout is in progress. Several
-// requests may share one Layout.
+// request is Done. The method that begins a request, and Progress, call the methods of a Layout.
+// A Layout must not change while a request with the Layout is in progress. Several requests may
+// share one Layout.
 type Layout interface {
 	// Bytes returns the size of the message in bytes.
 	Bytes() int
@@ -27,14 +27,15 @@ type Layout interface {
 	Run(at int) []byte
 }
 
-// runBytesMin is the least size of a contiguous run that is sent by a put directly from its memory.
-// One put may carry several runs. Smaller runs are copied into packets (packets.go).
+// runBytesMin is the least size of a contiguous run that is sent by a put directly from its
+// memory. One put may carry several runs. Runs below runBytesMin are copied into packets
+// (packets.go).
 const runBytesMin = 4 << 10
 
 // pooledMax is the size of the largest buffer that is kept for later messages, in bytes.
 const pooledMax = 1 << 21
 
-// room returns the size of the caller's memory in bytes.
+// room returns the size, in bytes, of the memory that the caller has given to a request.
 func (r *Request) room() int {
 	if r.Layout != nil {
 		return r.Layout.Bytes()
@@ -51,8 +52,8 @@ func (r *Request) gather(to []byte, at int) {
 	r.Layout.Gather(to, at)
 }
 
-// scatter copies received data into the caller's memory, beginning at offset at of the message.
-// Data beyond the end of the memory is discarded.
+// scatter copies received data into the memory of a request, beginning at offset at of the
+// message. Data beyond the end of the request's memory is discarded.
 func (r *Request) scatter(from []byte, at int) {
 	if r.Layout == nil {
 		copy(r.mem[at:], from)
@@ -67,8 +68,8 @@ func (r *Request) shortRuns() bool {
 }
 
 // nextRuns returns the contiguous runs for the next put of a send, and the total size of these
-// runs. The last run of a message gets a put of its own, because a put with a notification must be
-// contiguous. The argument most of nextRuns is the largest size of a put in bytes.
+// runs. The last run of a message gets a put of its own, because a put with a notification must
+// be contiguous. The argument most of nextRuns is the largest size of a put in bytes.
 func (r *Request) nextRuns(most uint64, runs *[btl.PiecesMax][]byte) (count int, bytes uint64) {
 	if r.Layout == nil {
 		bytes = min(r.most-r.moved, most)

@@ -1,12 +1,12 @@
 package pml
 
-// links is the list entry of a value, stored in the value itself.
+// links holds the list links of a value, and is stored in the value itself.
 type links[T any] struct {
 	next, prev *T
 	in         bool
 }
 
-// list is an intrusive doubly linked list. The function at returns the links of a value for this
+// list is an intrusive doubly linked list. The function at returns the links of a value for the
 // list.
 type list[T any] struct {
 	first, last *T
@@ -62,8 +62,8 @@ const (
 	bucketsMax = 1 << 20
 )
 
-// table is a hash table of lists. The values in a list keep the order of insertion. The function
-// key returns the hash of a value.
+// table is a hash table of lists. The values in a list of the table keep the order of insertion.
+// The function key returns the hash of a value.
 type table[T any] struct {
 	buckets []list[T]
 	count   int
@@ -113,8 +113,8 @@ func (t *table[T]) remove(v *T) {
 	}
 }
 
-// hash returns the hash of a peer and a tag. The peer chooses the tag. The seed of the hash is
-// random, so that a peer cannot choose tags that share a bucket with another peer's tags.
+// hash returns the hash of a peer and a tag. The seed of the hash is random, so that a peer
+// cannot choose tags that share a bucket with another peer's tags.
 func hash(seed uint64, peer uint32, tag uint64) uint64 {
 	h := (tag ^ uint64(peer)<<40 ^ uint64(peer) ^ seed) * 0x9e3779b97f4a7c15
 	return (h ^ h>>29) * 0xbf58476d1ce4e5b9

@@ -40,8 +40,8 @@ func (q *posted) remove(r *Request) {
 	}
 }
 
-// take removes and returns the earliest posted receive that matches a message. If no receive
-// matches, the result of take is nil.
+// take removes and returns the earliest posted receive that matches a message, or nil if no
+// receive matches.
 func (q *posted) take(p *Peer, tag uint64) *Request {
 	bucket := q.exact.bucket(hash(q.seed, p.index, tag))
 	r := bucket.first
@@ -77,18 +77,18 @@ func (q *posted) each(fn func(*Request)) {
 	all(&q.wild)
 }
 
-// exact reports whether a receive is for one peer and one tag.
+// exact reports whether the receive r accepts only one peer and one tag.
 func (r *Request) exact() bool { return r.from != nil && r.mask == exactly }
 
-// wants reports whether a message matches this receive.
+// wants reports whether the receive r matches a message with the given peer and tag.
 func (r *Request) wants(p *Peer, tag uint64) bool {
 	return (r.from == nil || r.from == p) && (tag^r.tag)&r.mask == 0
 }
 
-// unexpected holds the messages that wait for a receive. Each message is in three lists, in the
-// order of arrival. The first list contains all unexpected messages, the second the messages of one
-// peer, and the third the messages of one peer and one tag. A receive from one peer therefore
-// searches only messages from that peer.
+// unexpected holds the received messages that wait for a receive. Each unexpected message is in
+// three lists, in the order of arrival. The three lists contain all unexpected messages, those of
+// one peer, and those of one peer and one tag. A receive from one peer therefore searches only
+// messages from that peer.
 type unexpected struct {
 	all   list[Message]
 	exact table[Message]
@@ -116,8 +116,8 @@ func (q *unexpected) remove(m *Message) {
 	q.exact.remove(m)
 }
 
-// find returns the earliest message that matches a receive with the given peer, tag and mask. If no
-// message matches, the result of find is nil.
+// find returns the earliest message that matches a receive with the given peer, tag and mask, or
+// nil if no message matches.
 func (q *unexpected) find(from *Peer, tag, mask uint64) *Message {
 	if from != nil && mask == exactly {
 		m := q.exact.bucket(hash(q.seed, from.index, tag)).first

@@ -8,16 +8,15 @@ import (
 )
 
 // The data of an announced message is sent in packets if the memory of the sender or the receiver
-// is not contiguous. The sender's Layout fills each packet, and the receiver's Layout empties each
-// packet. Each byte is copied once on each side, and neither side needs a buffer for the whole
-// message. A packet is a fragment of the kind data.
+// is not contiguous. The sender's Layout fills each packet, and the receiver's Layout empties
+// each packet. A packet is a fragment of the kind data.
 //
 //	sender:     run run run ...  --Gather--> packet  --->  packet --Scatter-->  run run run ...
 //
-// The receiver requests packets (flagPackets) if its memory has a Layout. If the contiguous runs of
-// the sender's memory are short, the sender uses packets even for a receiver with contiguous
-// memory. The sender may send the first bytes by puts, and the rest in packets. Packets may arrive
-// in any order, because each packet contains its offset in the message.
+// The receiver requests packets (flagPackets) if its memory has a Layout. If the contiguous runs
+// of the sender's memory are short, the sender uses packets even for a receiver with contiguous
+// memory. The sender may send the beginning of a message by puts, and the rest in packets.
+// Packets may arrive in any order, because each packet contains its offset in the message.
 
 const (
 	// dataHeadBytes is the header size of a packet.
@@ -26,15 +25,15 @@ const (
 	// numbers.
 	dataAlign = 64
 	// underBytesMax is the largest number of bytes in flight in packets to one peer. A small
-	// message to the same peer waits until earlier packets are sent.
+	// message to a peer waits until the earlier packets to this peer are sent.
 	underBytesMax = 1 << 20
 	// underShare limits the packets in flight to one peer to 1/underShare of the module's send
 	// buffers, because small messages also need send buffers.
 	underShare = 4
 )
 
-// askForPackets asks the sender of a matched message to send the data in packets. The result of
-// askForPackets is false if all request ids are in use.
+// askForPackets asks the sender of a matched message to send the data in packets. askForPackets
+// returns false if all request ids are in use.
 func (p *Peer) askForPackets(r *Request) bool {
 	if !p.l.name(r) {
 		return false
@@ -52,8 +51,8 @@ func (p *Peer) packetRoom() uint64 {
 	return uint64(max(room&^(dataAlign-1), dataAlign))
 }
 
-// sendPackets sends packets with the data of a send. The result of sendPackets is false if the
-// limit of packets in flight is reached, or if the module has no free buffer now.
+// sendPackets sends packets with the data of a send. sendPackets returns false if the limit of
+// packets in flight is reached, or if the module has no free buffer now.
 func (l *Layer) sendPackets(now btl.Time, r *Request) bool {
 	p := r.peer
 	room := p.packetRoom()
@@ -105,8 +104,7 @@ func (l *Layer) packetDone(f *btl.Fragment, err error) {
 	l.settle()
 }
 
-// onData handles a packet of a matched message. If a hostile sender repeats an offset, the receive
-// ends although some bytes in the caller's memory were not overwritten.
+// onData handles a packet of a matched message.
 func (l *Layer) onData(now btl.Time, p *Peer, h *head, data []byte) bool {
 	r := l.named(p, h.a, landing)
 	if r == nil || h.c != 0 && r.region == nil {
@@ -129,8 +127,7 @@ func (l *Layer) onData(now btl.Time, p *Peer, h *head, data []byte) bool {
 	return true
 }
 
-// lost returns the error of a request whose peer is gone. The argument why of lost is the reason
-// for which the peer is gone.
+// lost returns the error of a request whose peer is gone, where why is the reason.
 func (r *Request) lost(why error) error {
 	switch {
 	case r.state == queued, r.state == announced && r.announced && r.size > 0:

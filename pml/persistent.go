@@ -47,8 +47,6 @@ func (l *Layer) Start(now btl.Time, r *Request) error {
 	case r.repeat == sends:
 		return l.send(now, r, r.peer, r.tag, r.mem, r.mode)
 	case r.repeat == receives:
-		// The field r.tag has the tag of the last received message, which matches the original tag
-		// and mask.
 		return l.recv(now, r, r.from, r.tag, r.mask, r.mem)
 	}
 	return ErrNotInit

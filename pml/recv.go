@@ -20,9 +20,9 @@ func (l *Layer) Recv(now btl.Time, r *Request, from *Peer, tag, mask uint64, mem
 	return l.recv(now, r, from, tag, mask, mem)
 }
 
-// Post works like Recv, for the case that no matching message has arrived yet. The result of Post
-// is false if no receive was begun. If Post returns false, the caller must call Recv, which
-// receives the message or returns the error.
+// Post works like Recv, for the case that no matching message has arrived yet. Post returns false
+// if no receive was begun. If Post returns false, the caller must call Recv, which receives the
+// message or returns the error.
 func (l *Layer) Post(r *Request, from *Peer, tag, mask uint64, mem []byte) bool {
 	if r.state != idle || from != nil && from.err != nil || l.unexpected.find(from, tag, mask) != nil {
 		return false
@@ -59,8 +59,8 @@ func (r *Request) begin(from *Peer, tag, mask uint64, mem []byte) {
 	r.size, r.err, r.id, r.mode, r.moved, r.base = 0, nil, 0, Standard, 0, 0
 }
 
-// Cancel cancels an unmatched receive, which ends with ErrCancelled. For any other request, Cancel
-// returns false, and the request continues.
+// Cancel cancels an unmatched receive, which ends with ErrCancelled. Cancel returns false for any
+// request other than an unmatched receive, and the request continues.
 func (l *Layer) Cancel(r *Request) bool {
 	if r.state != waiting {
 		return false
@@ -70,8 +70,8 @@ func (l *Layer) Cancel(r *Request) bool {
 	return true
 }
 
-// Probe describes the message that a Recv with the same arguments would receive now. The result of
-// Probe is false if no message matches.
+// Probe describes the message that a Recv with the same arguments would receive now. Probe
+// returns false if no message matches.
 func (l *Layer) Probe(from *Peer, tag, mask uint64) (Info, bool) {
 	m := l.unexpected.find(from, tag, mask)
 	if m == nil {
@@ -94,7 +94,7 @@ func (l *Layer) MProbe(from *Peer, tag, mask uint64) *Message {
 
 // RecvMessage receives, in the same way as Recv, a message that MProbe has returned or that was
 // passed to a Handler. The errors of RecvMessage are ErrBusy, ErrMessage if the message was
-// received or dropped before, and ErrPeer if the sender is gone and the data is lost.
+// already received or dropped, and ErrPeer if the sender is gone and the data is lost.
 func (l *Layer) RecvMessage(now btl.Time, r *Request, m *Message, mem []byte) error {
 	switch {
 	case r.state != idle:
@@ -114,8 +114,8 @@ func (l *Layer) RecvMessage(now btl.Time, r *Request, m *Message, mem []byte) er
 	return nil
 }
 
-// spend frees the data of a message that MProbe has returned, or of an active message. The Message
-// itself belongs to the caller.
+// spend frees the data of a message that MProbe has returned, or of an active message. The
+// Message itself belongs to the caller.
 func (l *Layer) spend(m *Message) {
 	if !m.lent {
 		l.stats.UnexpectedBytes -= len(m.data)
@@ -157,9 +157,9 @@ func (l *Layer) arrive(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 	l.settle()
 }
 
-// arriveEager is a fast path of onEnvelope. If an eager message is the next in its peer's sequence
-// and a receive waits for it, arriveEager delivers the message. All other envelopes are handled by
-// onEnvelope.
+// arriveEager is a fast path of onEnvelope. If an eager message is the next in its peer's
+// sequence and a receive waits for this message, arriveEager delivers the message. arriveEager
+// leaves all other envelopes (message headers) to onEnvelope.
 func (l *Layer) arriveEager(now btl.Time, p *Peer, data []byte) bool {
 	number, tag, ok := readEager(data)
 	if !ok || number != p.expect || len(data)-headBytes > l.cfg.EagerBytes {
@@ -189,8 +189,8 @@ func (l *Layer) arriveEager(now btl.Time, p *Peer, data []byte) bool {
 	return true
 }
 
-// onEnvelope handles an eager message or an announcement. A message that arrives before an earlier
-// message is kept until all earlier messages have arrived.
+// onEnvelope handles an eager message or an announcement. onEnvelope keeps a message that arrives
+// before an earlier one until all earlier messages have arrived.
 func (l *Layer) onEnvelope(now btl.Time, p *Peer, h *head, data []byte) bool {
 	ahead, most := h.number-p.expect, uint32(l.cfg.EnvelopesMax)
 	m := Message{
@@ -261,7 +261,8 @@ func (l *Layer) match(now btl.Time, m *Message, data []byte, ready bool) {
 	l.unexpected.add(l.keep(m, data))
 }
 
-// matchKept works like match, for a message that had arrived before an earlier message.
+// matchKept works like match, for a message that was kept because it had arrived before an
+// earlier message.
 func (l *Layer) matchKept(now btl.Time, m *Message) {
 	if m.active {
 		l.deliver(now, m)
@@ -284,8 +285,8 @@ func (l *Layer) matchKept(now btl.Time, m *Message) {
 	l.unexpected.add(m)
 }
 
-// receive passes a message to a matching receive. The caller must have removed the message and the
-// receive from all queues.
+// receive passes a message to a matching receive. The caller must have removed the message and
+// the receive from all queues.
 func (l *Layer) receive(now btl.Time, r *Request, m *Message) {
 	p := m.peer
 	r.state, r.peer, r.tag, r.size, r.announced = landing, p, m.tag, m.size, !m.eager
@@ -311,12 +312,11 @@ func (l *Layer) receive(now btl.Time, r *Request, m *Message) {
 	}
 }
 
-// regionsPart limits the receives from one peer to 1/regionsPart of the module's memory regions. A
-// slow or stalled peer therefore leaves memory regions for other peers.
+// regionsPart limits the receives from one peer to 1/regionsPart of the module's memory regions.
 const regionsPart = 16
 
 // house gives memory regions to the matched receives from a peer, in the order of matching, up to
-// the limit per peer. The result of house is false if the module has no free memory region now.
+// the limit per peer. house returns false if the module has no free memory region now.
 func (l *Layer) house(p *Peer) bool {
 	for p.landing.first != nil && p.regions < l.regions {
 		if !l.expose(p.landing.first) {
@@ -340,8 +340,8 @@ func (r *Request) misfit() error {
 }
 
 // expose registers the memory of a receive as a region, and sends the region's handle to the
-// sender. For a receive with a Layout, expose registers no region, and requests packets. The result
-// of expose is false if no memory region is free now.
+// sender. For a receive with a Layout, expose registers no region, and requests packets from the
+// sender. expose returns false if no memory region is free now.
 func (l *Layer) expose(r *Request) bool {
 	if r.Layout != nil {
 		return r.peer.askForPackets(r)

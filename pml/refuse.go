@@ -26,8 +26,8 @@ func (l *Layer) Refuse(now btl.Time, tag uint64, why error) {
 			l.finish(r, why)
 		}
 	})
-	// The method drop may end a peer, and thereby release other unreceived messages. Refuse
-	// therefore removes all messages of the group from the lists first.
+	// Refuse first removes all messages of the group from the lists, because the method drop may
+	// end a peer and thereby release other unreceived messages.
 	var come, probed []*Message
 	for m := l.unexpected.all.first; m != nil; m = m.order.next {
 		if group(m.tag) == g {

@@ -55,8 +55,8 @@ type Request struct {
 	// argument of Send or Recv must be nil. The caller may change Layout only while the request is
 	// Done, and not between SendInit or RecvInit and Start.
 	Layout Layout
-	// Exact makes a receive end with ErrShort if the message does not fill the memory. Exact is for
-	// callers that know the length of the message. The caller may change Exact only while the
+	// Exact makes a receive end with ErrShort if the message does not fill the memory. Exact is
+	// for callers that know the length of the message. The caller may change Exact only while the
 	// request is Done.
 	Exact bool
 
@@ -91,8 +91,8 @@ type Request struct {
 // Done reports whether the request is not in use.
 func (r *Request) Done() bool { return r.state == idle }
 
-// Err returns the error of the last use of the request. The result of Err is nil, or an error that
-// wraps ErrTruncated, ErrShort, ErrCancelled, ErrTransfer, ErrNoHandler or ErrPeer.
+// Err returns the error of the last use of the request. Err returns nil, or an error that wraps
+// ErrTruncated, ErrShort, ErrCancelled, ErrTransfer, ErrNoHandler or ErrPeer.
 func (r *Request) Err() error { return r.err }
 
 // Peer returns the sender of a received message, or the destination of a send.
@@ -107,9 +107,9 @@ func (r *Request) Len() int { return int(min(r.size, uint64(r.room()))) }
 // Size returns the size of the message in bytes. If the message was truncated, Size exceeds Len.
 func (r *Request) Size() uint64 { return r.size }
 
-// Announced reports whether the last message of the request was announced, which means that its
-// data was sent after a receive had matched it. The result of Announced is valid when the request
-// is Done without an error.
+// Announced reports whether the latest message of the request was announced, so that its data was
+// sent after a receive had matched it. The result of Announced is valid when the request is Done
+// without an error.
 func (r *Request) Announced() bool { return r.announced }
 
 // Message is an unreceived message that has arrived or has been announced.

@@ -22,8 +22,8 @@ func (l *Layer) Send(now btl.Time, r *Request, to *Peer, tag uint64, data []byte
 	return l.send(now, r, to, tag, data, mode)
 }
 
-// TrySend sends a small message without a request if the message can be sent at once. The result of
-// TrySend is false if nothing was sent. If TrySend returns false, the caller must call Send, which
+// TrySend sends a small message without a request if the message can be sent at once. TrySend
+// returns false if nothing was sent. If TrySend returns false, the caller must call Send, which
 // queues the message or returns the error.
 func (l *Layer) TrySend(now btl.Time, to *Peer, tag uint64, data []byte) bool {
 	cost := uint64(len(data)) + messageOverhead
@@ -55,8 +55,9 @@ func (l *Layer) quick(now btl.Time, r *Request, to *Peer, tag uint64, data []byt
 	return true
 }
 
-// mayName reports whether the peer's limit allows another envelope. mayKeep reports whether the
-// peer's limit allows an eager message with the given cost in bytes.
+// mayName reports whether the peer's limit on unreceived messages allows another envelope
+// (message header). mayKeep reports whether the peer's limit on unreceived bytes allows an eager
+// message with the given cost in bytes.
 func (l *Layer) mayName(p *Peer) bool { return p.next-p.theirTaken < uint32(l.cfg.EnvelopesMax) }
 
 func (l *Layer) mayKeep(p *Peer, cost uint64) bool {
@@ -92,9 +93,9 @@ func (l *Layer) begin(now btl.Time, r *Request, to *Peer) {
 	l.settle()
 }
 
-// sendEnvelope sends the first fragment of a message. An eager message has only one fragment. The
-// result of sendEnvelope is false if the module has no free buffer now, or if the peer's limits are
-// reached.
+// sendEnvelope sends the first fragment of a message. An eager message has only one fragment.
+// sendEnvelope returns false if the module has no free buffer now, or if the peer's limits on
+// unreceived messages are reached.
 func (l *Layer) sendEnvelope(now btl.Time, r *Request) bool {
 	p := r.peer
 	if !l.mayName(p) {
@@ -171,8 +172,8 @@ func (r *Request) envelope(eager bool) head {
 // descriptor.
 const tinyMost = 256
 
-// sendTiny sends an eager message without a fragment descriptor. The result of sendTiny is false if
-// the transport cannot send the message at once.
+// sendTiny sends an eager message without a fragment descriptor. sendTiny returns false if the
+// transport cannot send the message at once.
 func (l *Layer) sendTiny(now btl.Time, r *Request, h *head) bool {
 	b := l.tiny[:headBytes+len(r.header)+len(r.mem)]
 	h.put(b)
@@ -191,14 +192,14 @@ func (l *Layer) sent(r *Request, eager bool, cost uint64) {
 	}
 }
 
-// Abandon ends an unmatched send with the error why, and returns the send's memory to the caller. A
-// receive that matches the message later ends with ErrTransfer. For any other request, Abandon
-// returns false, and the request continues.
+// Abandon ends an unmatched send with the error why, after which the caller may change the memory
+// of the send. A receive that matches the message later ends with ErrTransfer. For any request
+// other than an unmatched send, Abandon returns false, and the request continues.
 func (l *Layer) Abandon(r *Request, why error) bool {
 	switch {
 	case r.state == announced:
-		// A placeholder request keeps the id of the abandoned send in use, and handles the peer's
-		// reply.
+		// The placeholder request rest keeps the id of the abandoned send in use, and handles the
+		// peer's reply.
 		rest := &Request{
 			state: announced, mode: r.mode | abandoned, peer: r.peer, tag: r.tag, size: r.size, id: r.id,
 		}
@@ -223,8 +224,8 @@ func (l *Layer) onMatched(p *Peer, h *head) bool {
 	return true
 }
 
-// onClear handles the peer's reply to an announced send (clear to send). onClear begins to transfer
-// the data to the receiver's memory.
+// onClear handles the peer's reply to an announced send (clear to send). onClear begins to
+// transfer the data of the send to the receiver's memory.
 func (l *Layer) onClear(now btl.Time, p *Peer, h *head) bool {
 	r := l.named(p, h.a, announced)
 	if r == nil || h.d > r.size || h.number != 0 && (r.mode&active == 0 || h.number > 1 || h.d != 0) {
@@ -250,8 +251,8 @@ func (l *Layer) onClear(now btl.Time, p *Peer, h *head) bool {
 	return true
 }
 
-// putNext sends the next bytes of a send by a put or in packets. The result of putNext is false if
-// the module has no free buffer now.
+// putNext sends the next bytes of a send by a put or in packets. putNext returns false if the
+// module has no free buffer now.
 func (l *Layer) putNext(now btl.Time, r *Request) bool {
 	if r.packets {
 		return l.sendPackets(now, r)
@@ -276,7 +277,7 @@ func (l *Layer) putNext(now btl.Time, r *Request) bool {
 	return true
 }
 
-// failPut ends a send whose next bytes cannot be sent. The result of failPut is always true.
+// failPut ends a send whose next bytes cannot be sent. failPut always returns true.
 func (p *Peer) failPut(now btl.Time, r *Request, err error) bool {
 	p.puts.remove(r)
 	if p.ep.Err() == nil { // otherwise the endpoint's event ends r
@@ -286,9 +287,9 @@ func (p *Peer) failPut(now btl.Time, r *Request, err error) bool {
 	return true
 }
 
-// preparePut prepares a put of the next runs, which have n bytes. The put of the last bytes carries
-// a notification, which tells the receiver that all bytes were written. The sender need not wait
-// for an acknowledgement before the notification.
+// preparePut prepares a put of the next contiguous runs of a send, which have n bytes. The put of
+// a message's last bytes carries a notification, which tells the receiver that all bytes were
+// written.
 func (l *Layer) preparePut(r *Request, runs [][]byte, n uint64) (*btl.Fragment, error) {
 	ep := r.peer.ep
 	switch {

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// kind is the kind of a protocol message of this layer.
+// kind is the kind of a protocol message of package pml.
 type kind uint8
 
 const (
@@ -27,7 +27,7 @@ const (
 	flagPackets = 4
 )
 
-// The constants are the sizes of message headers, in bytes.
+// The constants below are the sizes of message headers, in bytes.
 const (
 	headBytes    = 16
 	headMostSize = 40
@@ -91,10 +91,8 @@ func readEager(b []byte) (number uint32, tag uint64, ok bool) {
 	return binary.LittleEndian.Uint32(b[4:]), binary.LittleEndian.Uint64(b[8:]), true
 }
 
-// active reports whether the kind belongs to active messages.
 func (h *head) active() bool { return h.kind == kindActive || h.kind == kindActiveAnnounce }
 
-// flagged reports whether the flags of the header are valid for its kind.
 func (h *head) flagged() bool {
 	switch h.kind {
 	case kindEager, kindAnnounce:
@@ -106,7 +104,6 @@ func (h *head) flagged() bool {
 	return h.flags == 0
 }
 
-// fits reports whether rest bytes may follow the header.
 func (h *head) fits(rest uint64) bool {
 	switch h.kind {
 	case kindEager:

@@ -15,14 +15,14 @@ type Path struct {
 	// Delay is the delay of every datagram. Jitter is the upper bound of an additional random
 	// delay, uniform in [0,Jitter). With Jitter, later datagrams may overtake earlier datagrams.
 	Delay, Jitter time.Duration
-	// BytesPerSecond is the rate of the line. The value 0 of BytesPerSecond means an infinite rate.
+	// BytesPerSecond is the rate of the line. A BytesPerSecond of 0 means an infinite rate.
 	BytesPerSecond int
 	// QueueBytes is the largest number of bytes that wait for the line or are on the line. A
-	// datagram beyond QueueBytes is dropped, unless the line is idle. The value 0 of QueueBytes
-	// means no limit.
+	// datagram beyond QueueBytes is dropped, unless the line is idle. A QueueBytes of 0 means no
+	// limit.
 	QueueBytes int
-	// Line is the common bottleneck of all paths that refer to the same Line. For each datagram,
-	// the rate and the queue limit are BytesPerSecond and QueueBytes of the datagram's path. If
+	// Line is the common bottleneck of all paths that refer to the same Line. Each datagram on
+	// the Line has the rate BytesPerSecond and the queue limit QueueBytes of its own path. If
 	// Line is nil, the path has a line of its own.
 	Line *Line
 
@@ -46,7 +46,7 @@ type Path struct {
 	// Cut makes the path lose all datagrams.
 	Cut bool
 	// MTUBytes is the size of the largest datagram that the path carries. Larger datagrams are
-	// lost. The value 0 of MTUBytes means no limit.
+	// lost. An MTUBytes of 0 means no limit.
 	MTUBytes int
 	// MTUTold informs the sender of a datagram above MTUBytes, as ICMP does. After the first
 	// datagram above MTUBytes, Post refuses all datagrams above MTUBytes until SetPath.
@@ -66,10 +66,10 @@ type Line struct {
 }
 
 // FreeAt is the time at which the line has sent all datagrams accepted so far. If no datagram
-// waits, the time is in the past.
+// waits for the line, FreeAt returns a time in the past.
 func (line *Line) FreeAt() mono.Time { return line.free }
 
-// link is a Path with its state.
+// link is a Path with the state of its line and its random numbers.
 type link struct {
 	nw   *Network
 	path Path
@@ -106,14 +106,13 @@ func (nw *Network) link(from, to int) *link {
 	return n.out[to]
 }
 
-// SetPath sets the path from one node to another for datagrams that leave from now on. The
+// SetPath sets the path from one node to another for datagrams that leave after the call. The
 // arguments from and to may be the same node.
 func (nw *Network) SetPath(from, to *Node, p Path) {
 	l := nw.link(from.index, to.index)
 	l.path, l.told = p, 0
 }
 
-// Path returns the path from one node to another node.
 func (nw *Network) Path(from, to *Node) Path { return nw.link(from.index, to.index).path }
 
 // carry injects the path's faults into a datagram that leaves its node, and sends the datagram.
@@ -164,8 +163,7 @@ func (l *link) carry(p *packet, v Verdict) {
 	l.send(p, at, late)
 }
 
-// carryReliably carries a datagram without loss. On a reliable network, a datagram overtakes no
-// other datagram between the same endpoints.
+// carryReliably carries a datagram without loss.
 func (l *link) carryReliably(p *packet, v Verdict) {
 	if l.path.Cut {
 		l.nw.drop(KindCut, p)
@@ -191,14 +189,14 @@ func (l *link) carryReliably(p *packet, v Verdict) {
 	l.nw.timer(at, timerArrive, p.ref)
 }
 
-// send puts a datagram in transit that leaves the line at the time at.
+// send puts a datagram, which leaves the line at the time at, in transit.
 func (l *link) send(p *packet, at mono.Time, late time.Duration) {
 	l.nw.inFlight++
 	l.nw.timer(at.Add(l.path.Delay).Add(late), timerArrive, p.ref)
 }
 
-// line puts a datagram on the line, and returns the time when the datagram has left the line. If
-// the queue of the line is full, the result ok of line is false.
+// line puts a datagram on the path's line, and returns the time when the datagram has left the
+// line. If the queue of the line is full, the result ok of line is false.
 func (l *link) line(sizeBytes int) (at mono.Time, ok bool) {
 	rate := l.path.BytesPerSecond
 	if rate <= 0 {
@@ -221,7 +219,7 @@ func (l *link) line(sizeBytes int) (at mono.Time, ok bool) {
 	return line.free, true
 }
 
-// waiting is the number of bytes that the line has not sent yet, rounded up.
+// waiting returns the number of bytes that the line has not sent yet, rounded up.
 func (line *Line) waiting(now mono.Time, bytesPerSecond int) int {
 	hi, lo := bits.Mul64(uint64(line.free.Sub(now)), uint64(bytesPerSecond))
 	if hi >= uint64(nsPerS) { // more than fits 64 bits
@@ -234,8 +232,8 @@ func (line *Line) waiting(now mono.Time, bytesPerSecond int) int {
 	return int(min(n, math.MaxInt/2))
 }
 
-// lost decides whether a datagram is lost, and for which reason. The result of lost is KindSent if
-// the datagram is not lost.
+// lost decides whether a datagram is lost, and for which reason. lost returns KindSent if the
+// datagram is not lost.
 func (l *link) lost() Kind {
 	path := &l.path
 	if l.burst {
@@ -281,8 +279,8 @@ func (l *link) flip(p *packet) {
 	p.spoilt = l.path.Checksum
 }
 
-// extras sends additional datagrams after a datagram. The additional datagrams of extras are
-// replays of earlier datagrams, and junk with the addresses of p.
+// extras sends replays of earlier datagrams, and junk with the addresses of p, after the datagram
+// p.
 func (l *link) extras(p *packet) {
 	nw, path := l.nw, &l.path
 	if l.dice.chance(path.Junk) {
@@ -310,8 +308,8 @@ func (l *link) extras(p *packet) {
 	l.oldNext = (l.oldNext + 1) % replayRing
 }
 
-// junk fills a packet with random bytes. Half of the packets begin like valid packets, so that the
-// receiver's first check accepts them.
+// junk fills a packet with random bytes. Half of the junk packets begin like valid packets, so
+// that the receiver's first check accepts them.
 func (l *link) junk(p *packet) {
 	const (
 		magic    = 0xB7

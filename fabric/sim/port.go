@@ -18,8 +18,8 @@ const (
 // the number 0, and the data channel has the number 1.
 type Port struct{ Node, Index int }
 
-// Name returns the name of the endpoint at this port, as Endpoint.Name does. When the node
-// restarts, the name of a Port stays the same.
+// Name returns the name of the endpoint at this port, as Endpoint.Name does. The name of a Port
+// stays the same when its node restarts.
 func (p Port) Name() []byte {
 	return p.appendName(make([]byte, 0, portNameBytes))
 }

@@ -33,17 +33,17 @@ func (r *ring[T]) pop() T {
 	return v
 }
 
-// at returns the item i places after the oldest.
+// at returns the item that is i positions after the oldest item.
 func (r *ring[T]) at(i int) *T { return &r.items[(r.head+i)&(len(r.items)-1)] }
 
-// The constants are the actions of a timer.
+// The constants below are the actions of a timer.
 const (
 	timerArrive = 1 + iota // ref: a packet
 	timerLeave             // ref: an endpoint with a late send
 	timerCall              // ref: a function given to At
 )
 
-// timer is a future event. A timer holds no pointers, so that moving a timer in the heap is cheap.
+// timer is a future event.
 type timer struct {
 	at   mono.Time
 	seq  uint64 // orders timers at the same instant by creation
@@ -53,8 +53,7 @@ type timer struct {
 
 func (t *timer) before(u *timer) bool { return t.at < u.at || t.at == u.at && t.seq < u.seq }
 
-// timerHeap is a 4-ary heap. A 4-ary heap has fewer levels than a binary heap, and the children of
-// a node share one or two cache lines.
+// timerHeap is a 4-ary heap.
 type timerHeap []timer
 
 func (h *timerHeap) push(t timer) {
@@ -103,9 +102,8 @@ func (h *timerHeap) pop() timer {
 	return first
 }
 
-// passHeap is a binary heap of the nodes by the time of their next call of Progress. Each node
-// stores its index in the heap. Nodes without a next call are also in the heap, with the time
-// Never.
+// passHeap is a binary heap of the nodes by the time of their next call of Progress. passHeap
+// also contains the nodes without a next call of Progress, with the time Never.
 type passHeap []*Node
 
 func (h passHeap) less(a, b *Node) bool {

@@ -11,8 +11,8 @@ import (
 )
 
 // The Go versions of the kernel's structures have numbers instead of pointers. Without pointers,
-// the garbage collector does not scan the structures, and writes need no write barriers. Go's own
-// alignment gives the same padding as C.
+// the garbage collector does not scan the kernel's structures, and writes need no write barriers.
+// Go's own alignment of the structures gives the same padding as C.
 
 type iovec struct {
 	base, len uintptr
@@ -47,15 +47,15 @@ const (
 	cmsgBytes       = unsafe.Sizeof(cmsg{})
 )
 
-// If a size is wrong, the following lines do not compile, because an array length is negative.
+// If a size is wrong, the lines below do not compile, because an array length is negative.
 type (
 	_ [unsafe.Sizeof(msghdr{}) - unix.SizeofMsghdr]byte
 	_ [unix.SizeofMsghdr - unsafe.Sizeof(msghdr{})]byte
 	_ [unsafe.Sizeof(iovec{}) - unix.SizeofIovec]byte
 )
 
-// segmentControl returns the control message that makes the kernel split a message into datagrams.
-// Each datagram of a split message has the size that setSegment sets.
+// segmentControl returns the control message that makes the kernel split a message into
+// datagrams. setSegment sets the size of the datagrams into which the kernel splits the message.
 func segmentControl() cmsg {
 	return cmsg{len: cmsgHeaderBytes + 2, level: unix.SOL_UDP, kind: unix.UDP_SEGMENT}
 }
@@ -77,8 +77,7 @@ func (c *cmsg) segment(ctlLen uintptr) int {
 // sockaddr holds a sockaddr_in or sockaddr_in6.
 type sockaddr [unix.SizeofSockaddrInet6]byte
 
-// makeSockaddr returns the socket address of an IP address and port. The argument scope of
-// makeSockaddr is the zone of a link-local address.
+// makeSockaddr returns the socket address of an IP address and port.
 func makeSockaddr(ap netip.AddrPort, scope uint32) (sa sockaddr, lenBytes uint32) {
 	binary.BigEndian.PutUint16(sa[2:], ap.Port())
 	if ap.Addr().Is4() {

@@ -23,10 +23,8 @@ func (d *domain) FormatName(name []byte) string { return inet.FormatName(name, d
 // Host implements fabric.Addresser.
 func (d *domain) Host(name []byte) []byte { return inet.Host(name) }
 
-// scope is the zone of link-local addresses, as this host numbers it.
 func scope(l *inet.Local) uint32 { return uint32(l.Index) }
 
-// bindAddress is the kernel's form of a local address and port.
 func bindAddress(l *inet.Local) unix.Sockaddr {
 	if l.Addr.Is4() {
 		return &unix.SockaddrInet4{Port: int(l.Port), Addr: l.Addr.As4()}

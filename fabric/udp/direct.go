@@ -12,16 +12,15 @@ import (
 )
 
 // direct is a second socket of an endpoint, with the same address and port, which is connected to
-// the peer with most of the sends. For a connected socket, the kernel looks up the route once and
-// not for each datagram, which saves 0.6 us per round trip. The second socket receives the
-// datagrams from the address of that peer. All other datagrams go to the endpoint's first socket.
+// the peer with most of the sends. The second socket receives the datagrams from the address of
+// the peer to which it is connected. All other datagrams go to the endpoint's first socket.
 //
 // An endpoint that sends equally to many peers has no second socket. The second socket is opened
-// when one peer has had a clear majority of the sends for a while, and is closed when the majority
-// ends. Each time a second socket is opened, the threshold for opening the next second socket
-// rises. A socket that is to be closed is first read until it is empty, or for directLeaving polls,
-// alternating with the first socket. Datagrams that arrive between the last read of a socket and
-// its close are lost.
+// when one peer has had a clear majority of the sends for a while, and is closed when this
+// majority ends. Each time a second socket is opened, the required majority for the next second
+// socket rises. A second socket that is to be closed is first read until it is empty, or for
+// directLeaving polls, alternating with the first socket. Datagrams that arrive between the last
+// read of the second socket and its close are lost.
 type direct struct {
 	sock    *socket // nil: no second socket
 	to      fabric.Addr
@@ -32,10 +31,10 @@ type direct struct {
 	left    int    // polls while leaving
 	mainHot bool   // the first socket was the last to receive something
 
-	// The candidate is the peer that may have the majority of the endpoint's sends. The lead is the
-	// number of calls of Post to the candidate minus the number of calls to all other peers. While
-	// there is a second socket, hits is the number of calls of Post to its peer, of posts calls in
-	// total.
+	// candidate is the peer that may have the majority of the endpoint's sends. lead is the
+	// number of calls of Post to the candidate minus the number of calls to all other peers.
+	// While there is a second socket, hits is the number of calls of Post to the second socket's
+	// peer, of posts calls in total.
 	candidate   fabric.Addr
 	lead        int
 	needed      int
@@ -47,25 +46,26 @@ type direct struct {
 }
 
 // directLead is the number of calls of Post by which one peer must lead all other peers together
-// before the first second socket is opened. The necessary lead doubles after each opened socket, up
-// to directLeadMax. Tests change directLead.
+// before the first second socket is opened. The necessary lead doubles after each opened socket,
+// up to directLeadMax. Tests change directLead.
 var directLead = 256
 
 const (
 	directLeadMax = 1 << 16
-	// directPosts is the number of calls of Post between two checks of the majority.
+	// directPosts is the number of calls of Post between two checks whether the peer of the
+	// second socket still has the majority.
 	directPosts = 1024
-	// directOther is the number of polls between two reads of the socket that was not the last to
-	// receive, because each read is a system call. After directQuiet polls without a datagram, the
-	// two sockets are read alternately.
+	// directOther is the number of polls between two reads of the socket that has not received
+	// the latest datagram. After directQuiet polls without a datagram, the first and the second
+	// socket are read alternately.
 	directOther = 16
 	directQuiet = 64
-	// directLeaving is the largest number of polls for which a socket that is to be closed is read.
-	// The limit on polls prevents a flooding peer from keeping its socket open for ever.
+	// directLeaving is the largest number of polls for which a socket that is to be closed is
+	// read. directLeaving prevents a flooding peer from keeping its socket open for ever.
 	directLeaving = 256
 	// directFails is the number of consecutive failed attempts to open the second socket after
-	// which the endpoint gives up. Each attempt to open the second socket needs twice as many calls
-	// of Post as the previous attempt.
+	// which the endpoint gives up. Each attempt to open the second socket requires twice as many
+	// calls of Post as the previous attempt.
 	directFails = 4
 )
 
@@ -77,8 +77,8 @@ func newDirect(o Options) direct {
 	return t
 }
 
-// vote counts a call of Post to a peer. If another peer has the majority of the sends now, vote
-// opens or closes the second socket.
+// vote counts a call of Post to a peer. If the majority of the sends has changed, vote opens or
+// closes the second socket.
 func (e *endpoint) vote(to fabric.Addr) {
 	t := &e.direct
 	if t.off {
@@ -111,7 +111,6 @@ func (e *endpoint) vote(to fabric.Addr) {
 	}
 }
 
-// openDirect tries to connect a second socket to a peer.
 func (e *endpoint) openDirect(to fabric.Addr) {
 	d, t := e.domain, &e.direct
 	slot := d.peers.slot(to)
@@ -120,8 +119,6 @@ func (e *endpoint) openDirect(to fabric.Addr) {
 	}
 	at := d.local
 	at.Port = e.sock.name.Port()
-	// The first socket shares its port only while the second socket is being bound. No socket of
-	// another program can therefore share the port.
 	err := e.sock.sharePort(true)
 	var s *socket
 	if err == nil {
@@ -158,13 +155,12 @@ func (e *endpoint) closeDirect() {
 	t.sock, t.to, t.leaving = nil, fabric.AddrUnknown, false
 }
 
-// sendsTo reports whether sends to a peer go through the connected second socket.
 func (t *direct) sendsTo(to fabric.Addr) bool {
 	return t.sock != nil && to == t.to && !t.leaving
 }
 
-// pollDirect is receive for an endpoint with two sockets. pollDirect reads one of the two sockets,
-// and the other socket only if the first one is empty.
+// pollDirect works like receive, for an endpoint with two sockets. pollDirect reads one of the
+// two sockets, and reads the other socket only if the first one read is empty.
 func (e *endpoint) pollDirect(rows int) (int, error) {
 	t := &e.direct
 	if t.leaving {
@@ -243,7 +239,6 @@ func (s *socket) sharePort(on bool) error {
 		unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, value))
 }
 
-// attr describes the state of the second socket for display.
 func (t *direct) attr() fabric.Attr {
 	if t.off {
 		return fabric.Attr{Name: "connect", Value: "off: " + t.why}

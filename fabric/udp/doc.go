@@ -11,27 +11,26 @@
 // and therefore the provider uses raw system calls. A send is complete when the kernel has copied
 // its bytes, and no send makes a Completion.
 //
-// The kernel gets addresses of the arena and of the message headers as numbers. The arena is mapped
-// outside the Go heap. The message headers are in heap memory without pointers, which the endpoint
-// references and Go's collector never moves. A registered region is referenced until
-// DeregisterRegion, and is therefore neither freed nor moved.
+// The kernel gets addresses of the arena and of the message headers as numbers. The arena is
+// mapped outside the Go heap. The message headers are in heap memory without pointers, which the
+// endpoint references and Go's garbage collector never moves. A registered region is referenced
+// until DeregisterRegion, and is therefore neither freed nor moved.
 //
 // No datagram is fragmented, and no datagram is refused because of ICMP reports from routers. To
 // prevent fragmentation and refusals, the provider sets the socket option IP_PMTUDISC_PROBE. If a
 // datagram is larger than the MTU of the device, its send fails with EMSGSIZE. If a datagram
-// exceeds the path MTU, the datagram is lost. With the option IP_PMTUDISC_DO the kernel would
-// believe ICMP reports, which anyone may forge. After a forged report the kernel would refuse
-// datagrams for minutes that the path can carry. The sender must probe the path MTU, as package btl
-// does (RFC 8899).
+// exceeds the path MTU, the datagram is lost. With the option IP_PMTUDISC_DO, a forged ICMP
+// report would make the kernel refuse datagrams for minutes that the path can carry. The sender
+// must probe the path MTU, as package btl does (RFC 8899).
 //
-// The provider does not request ICMP errors (IP_RECVERR), because a pending error would be returned
-// by an unrelated call. A datagram that the queue of the device drops is therefore lost without any
-// error. Datagrams that a full receive buffer has dropped are counted in the attributes of the
-// Domain's Info.
+// The provider does not request ICMP errors (IP_RECVERR), because an unrelated call would return
+// such an error. A datagram that the queue of the network device drops is therefore lost without
+// any error. Datagrams that a full receive buffer has dropped are counted in the attributes of
+// the Domain's Info.
 //
 // An endpoint may have a second socket, connected to the peer with most of the sends, which is
 // faster (see direct). The second socket shares the port with the first socket, and no socket of
-// another program can share the port.
+// another program can share this port.
 //
 // The provider detects missing features of the kernel by probes and by errors, and works without
 // these features. A provider name such as "udp;nogso;nogro;nommsg;noconnect" turns off single

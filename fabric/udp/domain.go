@@ -61,7 +61,6 @@ func (a *buffers) bytes(b fabric.Buf) []byte {
 	return a.mem[lo : lo+a.len]
 }
 
-// addr returns the address of a buffer for the kernel.
 func (a *buffers) addr(b fabric.Buf) uintptr { return a.base + uintptr(b)*uintptr(a.stride) }
 
 var (
@@ -117,8 +116,6 @@ func (d *domain) mapArena(cfg fabric.DomainConfig) error {
 		return err
 	}
 	if stride <= 16<<10 {
-		// Huge pages save time for small buffers, and would waste memory for large buffers, most of
-		// which is never used. The call of madvise is only a hint, and its error is ignored.
 		_ = unix.Madvise(mem, unix.MADV_HUGEPAGE)
 	}
 	if d.arena, err = fabric.NewArena(mem, count, stride, 0, size); err != nil {
@@ -133,15 +130,13 @@ func (d *domain) mapArena(cfg fabric.DomainConfig) error {
 	return nil
 }
 
-// strideBytes returns the distance between the beginnings of two buffers. The distance between two
-// buffers is an odd number of cache lines, which spreads the beginnings of the buffers over all
-// sets of a cache.
+// strideBytes returns the distance between the beginnings of two buffers.
 func strideBytes(size int) int {
 	lines := (size + cacheLineBytes - 1) / cacheLineBytes
 	return (lines | 1) * cacheLineBytes
 }
 
-// mapMemory maps zeroed memory. The kernel allocates each page when the page is first used.
+// mapMemory maps zeroed memory.
 func mapMemory(sizeBytes int) ([]byte, error) {
 	mem, err := unix.Mmap(-1, 0, sizeBytes, unix.PROT_READ|unix.PROT_WRITE,
 		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
@@ -149,7 +144,7 @@ func mapMemory(sizeBytes int) ([]byte, error) {
 }
 
 // Info returns the Info with which the domain was opened. The attributes in the Info describe the
-// present state and the counts of events so far.
+// present state of the domain and count the events so far.
 func (d *domain) Info() fabric.Info {
 	info := d.info
 	info.Attrs = slices.Clone(info.Attrs)
@@ -178,7 +173,8 @@ func (d *domain) Info() fabric.Info {
 
 func (d *domain) Arena() fabric.Arena { return d.arena }
 
-// Insert implements fabric.Domain. A link-local name is assumed to be on this host's own link.
+// Insert implements fabric.Domain. Insert assumes that the name of a link-local address is on
+// this host's own link.
 func (d *domain) Insert(name []byte) (fabric.Addr, error) {
 	if d.closed {
 		return fabric.AddrUnknown, fabric.ErrClosed
@@ -223,7 +219,7 @@ func (d *domain) DeregisterRegion(r fabric.Region) error {
 	return nil
 }
 
-// OpenEndpoint implements fabric.Domain. Depths above the provider's limits are reduced to the
+// OpenEndpoint implements fabric.Domain. Depths above the provider's limits are reduced to these
 // limits, as Caps shows.
 func (d *domain) OpenEndpoint(cfg fabric.EndpointConfig) (fabric.Endpoint, error) {
 	if d.closed {
@@ -243,7 +239,7 @@ func (d *domain) OpenEndpoint(cfg fabric.EndpointConfig) (fabric.Endpoint, error
 	return ep, nil
 }
 
-// openEndpoint opens an endpoint on the socket that open returns.
+// openEndpoint opens an endpoint on the socket that the function open returns.
 func (d *domain) openEndpoint(
 	cfg fabric.EndpointConfig, open func() (*socket, error),
 ) (*endpoint, error) {

@@ -11,7 +11,6 @@ import (
 	"gobtl/fabric/internal/inet"
 )
 
-// The errors of single operations are allocated once, so that reporting an error allocates nothing.
 var (
 	errUnknownAddr = failure("send", unix.EINVAL, "unknown or removed peer address")
 	errRemoveAddr  = failure("remove", unix.EINVAL, "unknown or removed peer address")
@@ -87,7 +86,7 @@ type endpoint struct {
 var _ fabric.Endpoint = (*endpoint)(nil)
 
 // newEndpoint makes an endpoint of a socket. The endpoint owns the socket, even if newEndpoint
-// fails.
+// returns an error.
 func newEndpoint(d *domain, s *socket, cfg fabric.EndpointConfig) (*endpoint, error) {
 	e := &endpoint{
 		domain: d,
@@ -121,7 +120,6 @@ func (e *endpoint) Caps() fabric.Caps { return e.caps }
 
 func (e *endpoint) Name() []byte { return inet.EncodeName(e.sock.name) }
 
-// total returns the endpoint's counts of events so far.
 func (e *endpoint) total() counts {
 	c := e.counts
 	c.overflown += e.sock.drops()
@@ -139,7 +137,6 @@ func (e *endpoint) Overruns() uint64 {
 	return c.overflown
 }
 
-// pollable reports whether Poll would return a completion without a system call.
 func (e *endpoint) pollable() bool { return e.rx.deliverable() }
 
 // Close closes the endpoint. Datagrams in the receive buffer are lost. A second Close does nothing

@@ -13,8 +13,8 @@ import (
 
 var _ fabric.Grouper = (*domain)(nil)
 
-// parseGroup reads the address of a multicast group of this domain's IP version. Link-local IPv6
-// groups are refused, because their address is ambiguous without a zone.
+// parseGroup reads the address of a multicast group of this domain's IP version. parseGroup
+// refuses link-local IPv6 groups, because their address is ambiguous without a zone.
 func (d *domain) parseGroup(group string) (netip.AddrPort, error) {
 	ap, err := netip.ParseAddrPort(group)
 	ip := ap.Addr()
@@ -32,8 +32,8 @@ func (d *domain) parseGroup(group string) (netip.AddrPort, error) {
 }
 
 // InsertGroup implements fabric.Grouper. Datagrams to the group are sent through the domain's own
-// device, and no router forwards them (the kernel's default for multicast). Members of the group on
-// this host receive the datagrams, too.
+// device, and no router forwards them (the kernel's default for multicast). Members of the group
+// on this host also receive the datagrams.
 func (d *domain) InsertGroup(group string) (fabric.Addr, error) {
 	if d.closed {
 		return fabric.AddrUnknown, fabric.ErrClosed
@@ -71,8 +71,7 @@ func (d *domain) OpenGroup(group string, cfg fabric.EndpointConfig) (fabric.Endp
 }
 
 // openGroupSocket opens a socket that is bound to a group and is a member of the group on the
-// device of a local address. A socket that is bound to a group receives only datagrams to that
-// group.
+// device of a local address.
 func openGroupSocket(
 	l *inet.Local, group netip.AddrPort, o Options, recvBytes int,
 ) (*socket, error) {
@@ -104,8 +103,9 @@ func openGroupSocket(
 	return s, nil
 }
 
-// joinGroup makes the socket a member of a group on the device of a local address. After joinGroup,
-// the socket receives no datagrams to groups that only other sockets of this host have joined.
+// joinGroup makes the socket a member of a group on the device of a local address. After
+// joinGroup, the socket receives no datagrams to groups that only other sockets of this host have
+// joined.
 func (s *socket) joinGroup(l *inet.Local, group netip.Addr) error {
 	if group.Is4() {
 		if err := unix.SetsockoptInt(s.fd, unix.IPPROTO_IP, unix.IP_MULTICAST_ALL, 0); err != nil {

@@ -9,11 +9,11 @@ import (
 )
 
 // landMinBytes is the least size of single datagrams that are received directly into the memory
-// that Land has set. For smaller datagrams, receiving several messages by one system call saves
-// more time than avoiding a copy.
+// that Land has set. For datagrams below landMinBytes, receiving several messages by one system
+// call saves more time than avoiding a copy.
 const landMinBytes = 16 << 10
 
-// landing is the direct-receive memory for the bytes after the heads of datagrams. With direct
+// landing is the direct-receive memory for the bytes after the heads of datagrams. For direct
 // receive, the I/O vector of a message has two entries for each datagram, and fits only datagrams
 // of the expected size (stride). Datagrams that do not have the expected size are copied to their
 // buffers.
@@ -23,9 +23,9 @@ type landing struct {
 	off     int // where the next datagram lands
 	waiting int // directly received datagrams in receiver.pending
 
-	// The fields slots and rest describe the I/O vector that was prepared last. The field slots is
-	// the number of datagrams whose bytes are received directly. The field rest is the number of
-	// bytes of direct-receive memory after slots datagrams.
+	// slots and rest describe the I/O vector that was prepared last. slots is the number of
+	// datagrams whose bytes are received directly. rest is the number of bytes of direct-receive
+	// memory behind slots datagrams.
 	slots, rest int
 }
 
@@ -44,7 +44,7 @@ func (e *endpoint) Land(mem []byte, headBytes int) bool {
 }
 
 // lands reports whether the next message is received directly into the memory that Land has set,
-// and computes slots and rest.
+// and computes the fields slots and rest.
 func (r *receiver) lands(wide int) bool {
 	l := &r.land
 	l.slots, l.rest = 0, 0
@@ -107,7 +107,6 @@ func (r *receiver) deliverLanded(out []fabric.Completion, n, wide int) int {
 		r.counts.misfit++
 		placed, off = 0, r.gatherLanded(list, size, stride)
 	case size > l.head && (size != stride || l.slots == 0):
-		// A single datagram with an unexpected size is copied to its buffer.
 		off = r.gatherLanded(list, size, stride)
 		copy(r.domain.buffers.bytes(list[0]), r.scratch[off:off+size])
 		l.slots, l.rest = 0, 0
@@ -143,8 +142,9 @@ func (r *receiver) deliverLanded(out []fabric.Completion, n, wide int) int {
 	return n
 }
 
-// landOne returns how many bytes of datagram i were received directly, and their offset. Bytes that
-// were wrongly received directly are copied back to the datagram's buffer.
+// landOne returns how many bytes of datagram i were received directly, and the offset of these
+// bytes. landOne copies bytes that must not stay in the direct-receive memory back to the
+// datagram's buffer.
 func (r *receiver) landOne(b fabric.Buf, i, lenBytes, stride int) (landed, at int) {
 	l := &r.land
 	at = l.off + i*(stride-l.head)

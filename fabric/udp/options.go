@@ -41,8 +41,8 @@ func (o *Options) flags() []optionFlag {
 	}
 }
 
-// parseName parses a provider name, and returns o with the options in the name added. If the name
-// does not belong to this family, the result of parseName is false.
+// parseName parses a provider name, and returns o with the options in the name added. parseName
+// returns false if the name does not belong to this family.
 func (o Options) parseName(name string) (Options, bool) {
 	parts := strings.Split(strings.TrimSuffix(name, "/"), ";")
 	if parts[0] != family {

@@ -21,11 +21,12 @@ type peerTable struct {
 	peers  []peer                 // by index
 	free   []uint32
 	byName map[netip.AddrPort]uint32
-	// changes counts the changes after which earlier results of find are invalid.
+	// changes counts the changes of the address vector, each of which invalidates earlier results
+	// of find.
 	changes uint64
 }
 
-// peerSlot is the part of a peer that sending needs.
+// peerSlot is the part of a peer's entry that a send needs.
 type peerSlot struct {
 	sock sockaddr
 	gen  uint32 // 0 while the slot is free
@@ -37,7 +38,7 @@ type peer struct {
 	inserts int
 }
 
-// slot returns the slot of an Addr that is inserted now, or nil.
+// slot returns the slot of an Addr that is currently inserted, or nil for any other Addr.
 func (t *peerTable) slot(a fabric.Addr) *peerSlot {
 	i, gen := uint32(a), uint32(a>>32)
 	if uint64(i/peerChunk) >= uint64(len(t.chunks)) {
@@ -50,7 +51,6 @@ func (t *peerTable) slot(a fabric.Addr) *peerSlot {
 	return s
 }
 
-// find returns the Addr of an inserted address, or AddrUnknown.
 func (t *peerTable) find(name netip.AddrPort) fabric.Addr {
 	i, ok := t.byName[name]
 	if !ok {
@@ -89,7 +89,6 @@ func (t *peerTable) insert(name netip.AddrPort, scope uint32) (fabric.Addr, erro
 	return t.addr(i), nil
 }
 
-// grow adds a chunk of unused peers.
 func (t *peerTable) grow() error {
 	n := len(t.peers)
 	if n+peerChunk > maxPeers {
@@ -103,7 +102,7 @@ func (t *peerTable) grow() error {
 	return nil
 }
 
-// remove undoes one insert, and reports whether the address was inserted.
+// remove undoes one insert of an Addr, and reports whether the Addr was inserted.
 func (t *peerTable) remove(a fabric.Addr) bool {
 	s := t.slot(a)
 	if s == nil {

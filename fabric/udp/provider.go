@@ -88,8 +88,7 @@ func newInfo(l *inet.Local, o Options, have features, nodeText string) fabric.In
 	}
 }
 
-// Open reads the host's addresses again, because a program may have stored, sent or written the
-// Info by hand.
+// Open reads the host's addresses again, because the Info may be outdated or written by hand.
 func (p provider) Open(info fabric.Info, cfg fabric.DomainConfig) (fabric.Domain, error) {
 	options, ok := p.options.parseName(info.Provider)
 	if !ok {

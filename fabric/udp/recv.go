@@ -11,21 +11,20 @@ import (
 )
 
 const (
-	rxRows     = 16              // messages of one system call
-	rxSegments = runSegmentsMost // datagrams that the kernel coalesces at most
-	// messageBytes is larger than every UDP message, coalesced or not.
+	rxRows       = 16              // messages of one system call
+	rxSegments   = runSegmentsMost // datagrams that the kernel coalesces at most
 	messageBytes = 1 << 16
-	// adaptBytes is the least size of a coalesced message for which datagram sizes are predicted.
-	// Smaller messages are cheap to copy.
+	// adaptBytes is the least size, in bytes, of a coalesced message for which datagram sizes are
+	// predicted. Smaller coalesced messages are cheap to copy.
 	adaptBytes = 4 << 10
-	// calmSingles is the number of consecutive single datagrams after which no coalesced message is
-	// expected.
+	// calmSingles is the number of consecutive single datagrams after which no coalesced message
+	// is expected.
 	calmSingles = 16
-	// learnRuns is the number of coalesced messages from which the length of later messages is
+	// learnRuns is the number of coalesced messages from which the length of the next messages is
 	// predicted.
 	learnRuns = 16
 	// Each I/O vector ends with messageBytes of scratch memory, for bytes that do not fit in the
-	// buffers. The headroom before that scratch memory takes copies of the bytes in the buffers,
+	// buffers. The headroom before the scratch memory takes copies of the bytes in the buffers,
 	// which are less than two messages.
 	headroomBytes = 2 * messageBytes
 	scratchBytes  = headroomBytes + messageBytes
@@ -33,10 +32,11 @@ const (
 	errorsInRow = 4 // socket errors that are ignored in one Poll
 )
 
-// receiver holds the posted buffers and the message headers for the kernel. A row is the I/O vector
-// for one message, with wide buffers of stride bytes each and scratch memory at the end. If stride
-// is the size of the datagrams that the kernel has coalesced, each datagram is received into its
-// own buffer. If stride is any other size, the datagrams are copied to their buffers.
+// receiver holds the posted buffers and the message headers for the kernel. A row of a receiver
+// is the I/O vector for one message, with wide buffers of stride bytes each and scratch memory at
+// the end. If stride is the size of the datagrams that the kernel has coalesced, each datagram is
+// received into its own buffer. If stride is any other size, the received datagrams are copied to
+// their buffers.
 //
 // While only single datagrams arrive, each I/O vector has one buffer, because the kernel handles
 // short I/O vectors fastest.
@@ -65,8 +65,8 @@ type receiver struct {
 	pending []pendingRecv // ring of datagrams that did not fit the caller's completions
 	head    int
 	waiting int
-	// inScratch is the number of pending datagrams in scratch memory. A datagram in a buffer never
-	// waits behind a datagram in scratch memory.
+	// inScratch is the number of pending datagrams in scratch memory. A datagram in a buffer
+	// never waits behind a datagram in scratch memory.
 	inScratch int
 	land      landing
 
@@ -75,8 +75,7 @@ type receiver struct {
 	lastSeq  uint64 // changes of the peer table when lastAddr was looked up
 }
 
-// pendingRecv is a datagram that was received but not polled. The bytes of the datagram are in its
-// buffer, or in scratch memory.
+// pendingRecv is a datagram that was received but not polled.
 type pendingRecv struct {
 	done fabric.Completion
 	off  int // offset in scratch; -1 if the datagram is in done.Buf
@@ -128,7 +127,7 @@ func (r *receiver) widen(segment int) {
 	r.runs, r.length = 0, 0
 }
 
-// widest is the largest number of datagrams of stride bytes in a message.
+// widest returns the largest number of datagrams of stride bytes in a message.
 func (r *receiver) widest() int { return min((messageBytes-1)/r.stride+1, rxSegments) }
 
 // Recv implements fabric.Endpoint.
@@ -199,14 +198,13 @@ func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 	return r.deliver(out, n, got, wide), nil
 }
 
-// deliverable reports whether Poll can report a datagram without a system call.
 func (r *receiver) deliverable() bool {
 	return r.waiting > 0 && (r.pending[r.head].off < 0 || r.top > 0)
 }
 
-// prepare fills headers for messages with I/O vectors of wide buffers each, and returns the number
-// of messages. The argument room of prepare is the number of completions that the caller has room
-// for.
+// prepare fills headers for messages with I/O vectors of wide buffers each, and returns the
+// number of messages. The argument room of prepare is the number of completions for which the
+// caller has memory.
 func (r *receiver) prepare(wide, room int) int {
 	rows := 1
 	if r.burst > 1 && r.mmsg {
@@ -233,8 +231,8 @@ func (r *receiver) prepare(wide, room int) int {
 	return rows
 }
 
-// seal finishes the header of a message, whose I/O vector is called a row. The I/O vector has count
-// buffers from index first on, and the scratch memory.
+// seal finishes the header of a message, whose I/O vector is called a row. The I/O vector has
+// count buffers from index first on, followed by the scratch memory.
 func (r *receiver) seal(row, first, count int) {
 	r.iov[first+count] = iovec{uintptr(unsafe.Pointer(&r.scratch[r.tail(row)])), messageBytes}
 	h := &r.hdr[row]
@@ -244,8 +242,9 @@ func (r *receiver) seal(row, first, count int) {
 }
 
 // arrived returns the size of the message that was received into an I/O vector. If the kernel has
-// coalesced datagrams into the message, segment is the size of these datagrams. The result done of
-// arrived has the completion fields that all datagrams of the message share.
+// coalesced datagrams into the message, the result segment is the size of these datagrams. The
+// result done of arrived has the completion fields that all datagrams of the message have in
+// common.
 func (r *receiver) arrived(row int) (size, segment int, done fabric.Completion) {
 	h := &r.hdr[row]
 	done = fabric.Completion{From: fabric.AddrUnknown, Op: fabric.OpRecv, Origin: uint16(row)}
@@ -279,7 +278,6 @@ func (e *endpoint) receiveFrom(s *socket, rows int) (int, error) {
 		case unix.EBADF, unix.ENOTSOCK, unix.EFAULT, unix.EINVAL:
 			return 0, newError("recv", errno)
 		default:
-			// The socket error belongs to an earlier send, and receiving can continue.
 			e.counts.pending++
 		}
 	}
@@ -288,7 +286,7 @@ func (e *endpoint) receiveFrom(s *socket, rows int) (int, error) {
 
 // deliver reports the messages in the first I/O vectors (rows). The argument n of deliver is the
 // number of completions in out before the call, and the result is the number after the call.
-// Datagrams for which out has no room wait in pending.
+// Datagrams for which out has no room are put into the field pending.
 func (r *receiver) deliver(out []fabric.Completion, n, rows, wide int) int {
 	stride := r.stride // the stride of these I/O vectors; adapt changes it for later ones
 	r.top -= rows * wide
@@ -317,7 +315,6 @@ func (r *receiver) deliver(out []fabric.Completion, n, rows, wide int) int {
 			done.Buf, done.Len = list[i], uint32(lenBytes)
 			n = r.report(out, n, done, row*scratchBytes+i*stride)
 		}
-		// Buffers that the received message did not need stay posted.
 		r.top += copy(r.stack[r.top:], list[placed:])
 		if size > 0 {
 			n = r.spread(out, n, done, off, size, segment)
@@ -326,8 +323,6 @@ func (r *receiver) deliver(out []fabric.Completion, n, rows, wide int) int {
 	return n
 }
 
-// complete fills the completion of a datagram field by field, which is faster than copying a
-// struct.
 func complete(
 	c *fabric.Completion, from fabric.Addr, b fabric.Buf, lenBytes, landed, at, row int,
 ) {
@@ -346,7 +341,7 @@ func (r *receiver) placed(row int, list []fabric.Buf, size, segment, stride int)
 	return 0, r.gather(row, list, size, stride)
 }
 
-// gather copies the content of the buffers of an I/O vector to scratch memory, and returns the
+// gather copies the contents of the buffers of an I/O vector to scratch memory, and returns the
 // offset of the copy.
 func (r *receiver) gather(row int, list []fabric.Buf, size, stride int) (off int) {
 	inside := min(size, len(list)*stride)
@@ -359,8 +354,8 @@ func (r *receiver) gather(row int, list []fabric.Buf, size, stride int) (off int
 }
 
 // join copies a single datagram to the first buffer of its I/O vector. The beginning of the
-// datagram is in that buffer, and the rest is in the next buffers and in scratch memory. Bytes
-// beyond the size of the buffer are dropped.
+// datagram is in the first buffer, and the rest is in the next buffers and in scratch memory.
+// Bytes beyond the size of the first buffer are dropped.
 func (r *receiver) join(row int, list []fabric.Buf, size, stride int) {
 	bufs := &r.domain.buffers
 	whole := bufs.bytes(list[0])
@@ -408,8 +403,6 @@ func (r *receiver) report(out []fabric.Completion, n int, done fabric.Completion
 		r.hold(done, -1)
 		return n
 	}
-	// If an earlier datagram waits for a buffer, this datagram is moved to scratch memory and its
-	// own buffer is freed.
 	copy(r.scratch[spare:spare+int(done.Len)], r.domain.buffers.bytes(done.Buf))
 	r.stack[r.top] = done.Buf
 	r.top++
@@ -440,7 +433,7 @@ func (r *receiver) hold(done fabric.Completion, off int) {
 	}
 }
 
-// drain reports the datagrams that earlier system calls have received.
+// drain reports the pending datagrams that earlier system calls have received.
 func (r *receiver) drain(out []fabric.Completion) (n int) {
 	for n < len(out) && r.waiting > 0 {
 		p := &r.pending[r.head]
@@ -462,8 +455,8 @@ func (r *receiver) drain(out []fabric.Completion) (n int) {
 	return n
 }
 
-// single and adapt learn from a received message how to prepare the next I/O vectors. The method
-// single is for a single datagram, and adapt is for a coalesced message.
+// The methods single and adapt learn from a received message how to prepare the next I/O vectors.
+// The method single is for a single datagram, and adapt is for a coalesced message.
 
 func (r *receiver) single(size int) {
 	if r.wide == 1 {
@@ -484,9 +477,8 @@ func (r *receiver) adapt(size, segment int) {
 	if segment != r.stride {
 		return
 	}
-	// An I/O vector has at most twice as many buffers as the latest messages had datagrams, because
-	// each buffer costs time. If a message has more datagrams than the I/O vector has buffers, the
-	// remaining datagrams are received into scratch memory.
+	// An I/O vector has at most twice as many buffers as the latest messages had datagrams,
+	// because each buffer costs time.
 	n := (size-1)/segment + 1
 	if n > r.wide {
 		r.widen(segment)

@@ -14,8 +14,9 @@ const (
 	maxRegions      = 1<<regionIndexBits - 1
 )
 
-// regionTable holds the registered memory. A Region is an index and a generation, and index 0 means
-// no region. Registering memory only keeps a reference to the memory (see the package comment).
+// regionTable holds the registered memory. A Region is an index and a generation, and index 0
+// means no region. Registering memory only stores a reference to the memory (see the package
+// comment).
 type regionTable struct {
 	slots []regionSlot
 	free  []uint32
@@ -45,7 +46,6 @@ func (t *regionTable) add(mem []byte) (fabric.Region, error) {
 	return fabric.Region(s.gen<<regionIndexBits | i), nil
 }
 
-// get returns the memory of a region, or nil if there is no such region.
 func (t *regionTable) get(r fabric.Region) []byte {
 	i := uint32(r) & maxRegions
 	if uint64(i) >= uint64(len(t.slots)) {
@@ -58,7 +58,6 @@ func (t *regionTable) get(r fabric.Region) []byte {
 	return s.mem
 }
 
-// drop removes a region, and reports whether the region was registered.
 func (t *regionTable) drop(r fabric.Region) bool {
 	if t.get(r) == nil {
 		return false

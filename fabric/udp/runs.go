@@ -14,8 +14,8 @@ import (
 
 const (
 	// runSegmentsMost is the largest number of datagrams in a message that the kernel splits.
-	// runSegmentsMost is UDP_MAX_SEGMENTS of the kernel since Linux 6.9, which older long-term
-	// kernels have adopted.
+	// runSegmentsMost is UDP_MAX_SEGMENTS of the kernel since Linux 6.9 and in older long-term
+	// kernels.
 	runSegmentsMost = 128
 	// runSegmentsOld is the number of datagrams in a message that every kernel with UDP_SEGMENT
 	// accepts.
@@ -29,9 +29,9 @@ const (
 )
 
 // runBounds are the limits of the messages that the kernel splits into datagrams. The kernel
-// accepts a message longer than bytes, up to the largest IP packet, but then splits it before the
-// device. With loopback, veth, TAP and network cards that segment, splitting in the kernel costs
-// several times as much.
+// accepts a message longer than the field bytes, up to the largest IP packet, but splits it
+// before the device gets it. With loopback, veth, TAP and network cards that segment, splitting
+// in the kernel costs several times as much.
 type runBounds struct {
 	bytes    uint64
 	segments int
@@ -43,7 +43,7 @@ type deviceBounds struct {
 }
 
 // boundsOf returns the limits of messages from a local address. The limits of the loopback device
-// also apply, because messages to an address of this host go through the loopback device.
+// also apply, because messages to an address of this host go through that device.
 func boundsOf(l *inet.Local) runBounds {
 	least := deviceBounds{math.MaxUint64, math.MaxUint64, math.MaxUint64}
 	for index, d := range deviceBoundsAll() {
@@ -56,8 +56,8 @@ func boundsOf(l *inet.Local) runBounds {
 	return least.runs(l.Version())
 }
 
-// runs returns the limits for a version of IP. Linux's defaults replace limits that the device has
-// not reported.
+// runs returns the limits for a version of IP. Linux's defaults replace limits that the device
+// has not reported.
 func (d deviceBounds) runs(version int) runBounds {
 	bytes, headers, most := d.bytes4, uint64(inet.Headers4Bytes), uint64(inet.MaxPayload4Bytes)
 	if version == 6 {
@@ -66,7 +66,6 @@ func (d deviceBounds) runs(version int) runBounds {
 	if bytes == math.MaxUint64 {
 		bytes = gsoBytes
 	}
-	// A packet must have fewer bytes than the limit.
 	room := uint64(0)
 	if over := linkBytes + headers + 1; bytes > over {
 		room = bytes - over
@@ -81,7 +80,7 @@ type linkDevice struct {
 }
 
 // deviceBoundsAll asks the kernel for all devices, and returns the devices by index. If the query
-// fails, the result is nil.
+// of the kernel fails, deviceBoundsAll returns nil.
 func deviceBoundsAll() map[int]linkDevice {
 	table, err := syscall.NetlinkRIB(syscall.RTM_GETLINK, syscall.AF_UNSPEC)
 	if err != nil {
@@ -101,7 +100,6 @@ func deviceBoundsAll() map[int]linkDevice {
 		if err != nil {
 			continue
 		}
-		// The fields of struct ifinfomsg are family, padding, type, index, flags and change.
 		index := int(int32(binary.NativeEndian.Uint32(m.Data[4:])))
 		flags := binary.NativeEndian.Uint32(m.Data[8:])
 		devices[index] = linkDevice{boundsIn(attrs), flags&unix.IFF_LOOPBACK != 0}
@@ -109,8 +107,8 @@ func deviceBoundsAll() map[int]linkDevice {
 	return devices
 }
 
-// boundsIn reads the limits in the attributes of a device. Linux before 6.3 has one limit of
-// segmentation offload for both versions of IP.
+// boundsIn reads the segmentation offload limits in the attributes of a device. Linux before 6.3
+// has one limit of segmentation offload for both versions of IP.
 func boundsIn(attrs []syscall.NetlinkRouteAttr) deviceBounds {
 	d := deviceBounds{math.MaxUint64, math.MaxUint64, math.MaxUint64}
 	own4 := false

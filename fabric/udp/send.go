@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// The constants limit the size of one system call. The size of a system call is limited because
-	// the garbage collector may have to wait for a thread in a system call.
+	// The constants below limit the size of one system call. The size of one system call is
+	// limited because the garbage collector may have to wait for a thread in a system call.
 	txMessages = 32
 	txIovecs   = 1024
 )
@@ -53,7 +53,7 @@ func (t *sender) init(e *endpoint, gso bool) {
 }
 
 // run is the message to which plan adds sends. All datagrams of the message have the size of the
-// first datagram, and only the last one may be shorter.
+// first datagram, and only the last datagram may be shorter.
 type run struct {
 	to          fabric.Addr
 	segment     uint64 // size of the first datagram
@@ -63,8 +63,9 @@ type run struct {
 	firstIovecs int
 }
 
-// plan groups the first sends into messages, as many messages as one system call takes. The result
-// taken of plan is the number of sends in the messages. The error is that of the next send, or nil.
+// plan groups the sends at the beginning of a batch into messages, as many messages as one system
+// call takes. The result taken of plan is the number of sends in the messages. The error of plan
+// is the error of the first send that is in no message, or nil.
 func (t *sender) plan(sends []fabric.Send, gso bool) (taken int, err error) {
 	var r run
 	m, v := -1, 0
@@ -133,7 +134,6 @@ func (t *sender) plan(sends []fabric.Send, gso bool) (taken int, err error) {
 	return taken, err
 }
 
-// address sets the destination and the socket of message m.
 func (t *sender) address(m int, to fabric.Addr, slot *peerSlot) {
 	h := &t.msgs[m]
 	if t.via[m] = t.direct.sendsTo(to); t.via[m] {
@@ -143,10 +143,8 @@ func (t *sender) address(m int, to fabric.Addr, slot *peerSlot) {
 	h.name, h.nameLen = uintptr(unsafe.Pointer(&slot.sock)), t.nameLen
 }
 
-// part returns sizeBytes of a region from off on, or nil if the region is too small.
+// part returns sizeBytes bytes of a region from offset off on, or nil if the region is too small.
 func part(mem []byte, off, sizeBytes uint64) []byte {
-	// The check of the region's bounds uses a subtraction, because the sum of the caller's numbers
-	// could overflow.
 	if mem == nil || off > uint64(len(mem)) || sizeBytes > uint64(len(mem))-off {
 		return nil
 	}
@@ -192,8 +190,8 @@ func (e *endpoint) Post(sends []fabric.Send) (int, error) {
 		lo, hi := done+e.tx.first[sent], done+e.tx.first[sent+1]
 		done = lo
 		if e.tx.via[sent] && !isFull(errno) && !maybeOffload(errno) {
-			// The endpoint's first socket may succeed where the connected socket fails, because the
-			// route of the connected socket may be outdated.
+			// The endpoint's first socket may succeed where the connected socket fails, because
+			// the route of the connected socket may be outdated.
 			e.direct.leaving = true
 			continue
 		}
@@ -201,8 +199,8 @@ func (e *endpoint) Post(sends []fabric.Send) (int, error) {
 			return done, e.sendError(errno)
 		}
 		if errno == unix.EINVAL && hi-lo > runSegmentsOld {
-			// If the kernel refuses a message with many datagrams, the limit of old kernels, which
-			// is lower, is tried once.
+			// If the kernel refuses a message with many datagrams, the endpoint tries the lower
+			// limit of older kernels once.
 			e.tx.runs.segments = runSegmentsOld
 			continue
 		}
@@ -216,7 +214,7 @@ func (e *endpoint) Post(sends []fabric.Send) (int, error) {
 }
 
 // flush passes the planned messages to the kernel, and returns how many messages the kernel has
-// accepted. An errno other than 0 belongs to the next message.
+// accepted. An errno other than 0 is the error of the first message that was not accepted.
 func (e *endpoint) flush() (sent int, errno unix.Errno) {
 	again := false
 	for sent < e.tx.count {
@@ -239,14 +237,12 @@ func (e *endpoint) flush() (sent int, errno unix.Errno) {
 		case again || isFull(errno):
 			return sent, errno
 		default:
-			// The error of the system call may belong to an earlier send of the same socket.
 			again = true
 		}
 	}
 	return sent, 0
 }
 
-// push makes one system call for the planned messages, beginning with the index from.
 func (e *endpoint) push(from int) (int, unix.Errno) {
 	msgs, fd := e.tx.msgs[from:e.tx.count], e.sock.fd
 	if t := &e.direct; t.sock != nil {
@@ -270,7 +266,8 @@ func (e *endpoint) push(from int) (int, unix.Errno) {
 	return 1, sendMsg(fd, m)
 }
 
-// iovecAt returns the I/O vector entry at an address that plan has stored in a message header.
+// iovecAt returns the I/O vector entry at an address that the method plan has stored in a message
+// header.
 func (t *sender) iovecAt(addr uintptr) *iovec {
 	base := uintptr(unsafe.Pointer(&t.iov[0]))
 	return &t.iov[(addr-base)/unsafe.Sizeof(iovec{})]
@@ -282,13 +279,12 @@ func isFull(errno unix.Errno) bool {
 }
 
 // maybeOffload reports whether the error of a message may disappear if its datagrams are sent one
-// by one. EIO comes from a device that cannot compute checksums. EINVAL and EMSGSIZE come from
-// kernels that refuse the message for other reasons.
+// by one. The error EIO comes from a device that cannot compute checksums. The errors EINVAL and
+// EMSGSIZE come from kernels that refuse the message for other reasons.
 func maybeOffload(errno unix.Errno) bool {
 	return errno == unix.EIO || errno == unix.EINVAL || errno == unix.EMSGSIZE
 }
 
-// sendError returns the error of a send that the kernel did not accept.
 func (e *endpoint) sendError(errno unix.Errno) error {
 	if isFull(errno) {
 		e.counts.again++
@@ -299,8 +295,8 @@ func (e *endpoint) sendError(errno unix.Errno) error {
 }
 
 // postSingly sends the datagrams of a message one by one, after the message has failed with the
-// error why. If the single datagrams are accepted, the endpoint stops using UDP_SEGMENT. After the
-// error EMSGSIZE, UDP_SEGMENT stays in use, because another path may accept the message.
+// error why. If the single datagrams are accepted, the endpoint stops using UDP_SEGMENT. After
+// the error EMSGSIZE, UDP_SEGMENT stays in use, because another path may accept the message.
 func (e *endpoint) postSingly(sends []fabric.Send, why unix.Errno) (int, error) {
 	e.counts.gsoSingly++
 	done := 0

@@ -19,15 +19,15 @@ import (
 //	Arm    the owner       which sockets, those with receives posted
 //	Sleep  any goroutine   parks until the epoll descriptor is readable
 //
-// A datagram should wake a thread only during a Sleep. The sockets therefore report events to the
-// epoll set only during a Sleep. Each socket in the epoll set costs its senders about a hundred
-// nanoseconds per packet. The sockets are therefore removed from the epoll set after many received
-// datagrams, and added by the next Arm.
+// The sockets report events to the epoll set only during a Sleep, because a datagram should wake
+// a thread only during a Sleep. The sockets are removed from the epoll set after many received
+// datagrams, because each socket in the set costs its senders about a hundred nanoseconds per
+// packet.
 //
-// Disabling the events of a socket after a Sleep and enabling them before the next Sleep takes two
-// system calls. If repeatedly nothing is received between two Sleeps except the datagram that has
-// ended the first Sleep, the events of the sockets stay enabled. As soon as several datagrams are
-// received between two Sleeps, the events are disabled again.
+// Disabling the events of a socket after a Sleep and enabling them before the next one takes two
+// system calls. If little is received between two Sleeps for some time, the events of the sockets
+// stay enabled. As soon as several datagrams are received between two Sleeps, the events of the
+// sockets are disabled again.
 type sleeper struct {
 	made    bool
 	epoll   int
@@ -42,13 +42,12 @@ type sleeper struct {
 }
 
 const (
-	// lingersMax is the number of polls with datagrams after which the sockets are removed from the
-	// epoll set. Removing the sockets from the epoll set and adding them again costs as much as a
-	// dozen packets received through sockets in the set.
+	// lingersMax is the number of polls with datagrams after which the sockets are removed from
+	// the epoll set.
 	lingersMax = 64
-	// calmFinds is the largest number of polls with datagrams between two Sleeps that count as few.
-	// calmLeast is the number of consecutive intervals with few datagrams after which the events of
-	// the sockets stay enabled.
+	// calmFinds is the largest number of polls with datagrams between two Sleeps that counts as
+	// little traffic. calmLeast is the number of consecutive intervals with little traffic after
+	// which the events of the sockets stay enabled.
 	calmFinds = 1
 	calmLeast = 4
 )
@@ -66,8 +65,8 @@ func (d *domain) Arm() bool {
 	return true
 }
 
-// armAll makes arriving datagrams at the endpoints end the Sleep. If there is something to poll, or
-// if a system call fails, the result of armAll is false.
+// armAll makes datagrams that arrive at the endpoints end the Sleep. armAll returns false if
+// there is a datagram to poll, or if a system call fails.
 func (s *sleeper) armAll(endpoints []*endpoint) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,8 +111,8 @@ func (s *sleeper) open(bell int) bool {
 	return true
 }
 
-// add makes datagrams at a new socket end a Sleep in progress. If add fails, the next Arm does the
-// same.
+// add makes datagrams at a new socket end a Sleep in progress. If add fails, the next Arm adds
+// the socket.
 func (s *sleeper) add(sock *socket) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,8 +121,7 @@ func (s *sleeper) add(sock *socket) {
 	}
 }
 
-// forget removes a socket that is about to be closed from the epoll set. After the close, the
-// kernel may reuse the number of the descriptor for another file.
+// forget removes a socket that is about to be closed from the epoll set.
 func (s *sleeper) forget(sock *socket) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -150,7 +148,7 @@ func (s *sleeper) received() {
 	}
 }
 
-// still disables the events of the sockets after a Sleep, for a caller that waits for the
+// still disables the events of the sockets after a Sleep, for a caller that waits for the epoll
 // descriptor itself.
 func (s *sleeper) still() {
 	s.park.Still()
@@ -159,8 +157,8 @@ func (s *sleeper) still() {
 	s.quiet()
 }
 
-// stir ends the state in which events stay enabled, because several datagrams are received between
-// two Sleeps.
+// stir disables the events of the sockets after each Sleep again, because several datagrams are
+// received between two Sleeps.
 func (s *sleeper) stir() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -197,7 +195,7 @@ func (s *sleeper) close() {
 	}
 }
 
-// arm makes arriving datagrams at a socket end the Sleep.
+// arm makes datagrams that arrive at a socket end the Sleep.
 func (s *sleeper) arm(sock *socket) bool {
 	if slices.Contains(s.armed, sock) {
 		return true
@@ -217,7 +215,7 @@ func (s *sleeper) arm(sock *socket) bool {
 	return true
 }
 
-// hush stops arriving datagrams at a socket from ending a Sleep.
+// hush prevents datagrams that arrive at a socket from ending a Sleep.
 func (s *sleeper) hush(sock *socket) {
 	if i := slices.Index(s.armed, sock); i >= 0 {
 		s.armed = slices.Delete(s.armed, i, i+1)
@@ -225,8 +223,8 @@ func (s *sleeper) hush(sock *socket) {
 	}
 }
 
-// drop removes a socket from the epoll set. A socket whose events are only disabled ends every
-// Sleep with its errors until a poll reads the errors.
+// drop removes a socket from the epoll set. drop is necessary because a socket with disabled
+// events ends every Sleep with its errors until a poll reads the errors.
 func (s *sleeper) drop(sock *socket) {
 	if slices.Contains(s.set, sock) {
 		_ = unix.EpollCtl(s.epoll, unix.EPOLL_CTL_DEL, sock.fd, nil)
@@ -240,7 +238,7 @@ func (s *sleeper) hushAll() {
 	}
 }
 
-// disarm stops arriving datagrams from ending a Sleep.
+// disarm prevents arriving datagrams from ending a Sleep.
 func (s *sleeper) disarm() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -112,8 +112,8 @@ func dontFragment(fd, version int, pathSize bool) error {
 	return nil
 }
 
-// setBuffer requests the size of a socket buffer, beyond the system's limit if permitted. setBuffer
-// ignores failures, because the caller reads back the granted size.
+// setBuffer requests the size of a socket buffer, beyond the system's limit if permitted.
+// setBuffer ignores failures, because the caller reads the granted size afterwards.
 func setBuffer(fd, option, force, sizeBytes int) {
 	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, force, sizeBytes) != nil {
 		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, option, sizeBytes)
@@ -124,8 +124,7 @@ func setBuffer(fd, option, force, sizeBytes int) {
 type features struct {
 	gso, gro, mmsg          bool
 	noGSO, noGRO, noMmsgWhy string
-	// The fields recvBytes and sendBytes are the sizes of the default buffers as the kernel reports
-	// them.
+	// recvBytes and sendBytes are the sizes of the default buffers as the kernel reports them.
 	recvBytes, sendBytes int
 }
 
@@ -150,7 +149,6 @@ func detect(fd int, o Options) features {
 		f.noMmsgWhy = "by option"
 		return f
 	}
-	// A call with no messages shows whether the system call exists, and does nothing else.
 	_, _, errno := syscall.RawSyscall6(unix.SYS_SENDMMSG, uintptr(fd), 0, 0, 0, 0, 0)
 	if f.mmsg = errno == 0; !f.mmsg {
 		f.noMmsgWhy = errno.Error()
@@ -186,16 +184,15 @@ func probe(l *inet.Local, o Options) (features, error) {
 	return s.have, errors.Join(sysError("getsockopt", err), s.close())
 }
 
-// The constants are the kernel's SK_MEMINFO_DROPS and SK_MEMINFO_VARS.
+// The constants below are the kernel's SK_MEMINFO_DROPS and SK_MEMINFO_VARS.
 const (
 	memInfoDrops = 8
 	memInfoWords = 9
 )
 
-// drops returns how many packets the kernel has dropped at the socket. The kernel drops a packet
-// because of a full receive buffer, or rarely because of a damaged packet. If the kernel does not
-// report dropped packets (before Linux 4.12), the result is 0. Several datagrams that arrive as one
-// packet, as with UDP_GRO, count once.
+// drops returns how many packets the kernel has dropped at the socket. drops returns 0 if the
+// kernel does not report dropped packets (before Linux 4.12). Several datagrams that arrive as
+// one packet, as with UDP_GRO, are counted once.
 func (s *socket) drops() uint64 {
 	var words [memInfoWords]uint32
 	sizeBytes := uint32(unsafe.Sizeof(words))
@@ -207,7 +204,6 @@ func (s *socket) drops() uint64 {
 	return uint64(words[memInfoDrops])
 }
 
-// sysError converts an error of package unix to a fabric.Error, and nil to nil.
 func sysError(op string, err error) error {
 	if errno, ok := err.(unix.Errno); ok { //nolint:errorlint // unix returns them bare
 		return newError(op, errno)
@@ -215,9 +211,9 @@ func sysError(op string, err error) error {
 	return err
 }
 
-// The following functions make the system calls of the hot path. No system call of the hot path
-// blocks, and therefore these calls bypass Go's scheduler. The size of a batch limits the time of
-// one call. The pointers that the kernel gets are to heap memory that the endpoint references.
+// The functions below make the system calls of the hot path. The system calls of the hot path
+// never block, and therefore bypass Go's scheduler. The size of a batch limits the time of one
+// call. The pointers that the kernel gets are to heap memory that the endpoint references.
 
 func sendTo(fd int, v *iovec, m *msghdr) unix.Errno {
 	_, _, errno := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), v.base, v.len, 0, m.name,

@@ -10,8 +10,8 @@ import (
 var _ fabric.Sourcer = (*endpoint)(nil)
 
 // AppendSource implements fabric.Sourcer. The sender of a datagram that an earlier Poll has
-// received is stored in the datagram's entry of pending. The entry of a reported datagram is not
-// reused before the next Poll.
+// received is stored in the datagram's entry of the field pending. The entry of a reported
+// datagram is not reused before the next Poll.
 func (e *endpoint) AppendSource(dst []byte, c *fabric.Completion) []byte {
 	r := &e.rx
 	var from *sockaddr
@@ -29,8 +29,7 @@ func (e *endpoint) AppendSource(dst []byte, c *fabric.Completion) []byte {
 	return dst
 }
 
-// from returns the Addr of the sender of a message. The Addr of the latest sender is cached,
-// because most datagrams come from the same sender as the previous one.
+// from returns the Addr of the sender of a message. from caches the Addr of the latest sender.
 func (r *receiver) from(row int) fabric.Addr {
 	name, peers := &r.names[row], &r.domain.peers
 	if *name != r.lastFrom || r.lastSeq != peers.changes {

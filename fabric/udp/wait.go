@@ -38,8 +38,8 @@ func (d *domain) Wait(timeout time.Duration) error {
 // Wake implements fabric.Waiter.
 func (d *domain) Wake() { d.bell.Ring() }
 
-// ppoll sleeps until a descriptor is readable, a signal comes, or the timeout is over (a negative
-// timeout means no limit).
+// ppoll sleeps until a descriptor is readable, a signal arrives, or the timeout is over (a
+// negative timeout means no limit).
 func (d *domain) ppoll(timeout time.Duration) error {
 	var ts *unix.Timespec
 	if timeout >= 0 {

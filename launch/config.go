@@ -6,14 +6,15 @@ import (
 	"time"
 )
 
-// The largest sizes of keys and values, in bytes.
+// The constants below are the largest sizes of keys and values, in bytes.
 const (
 	KeyBytesMax   = 32
 	ValueBytesMax = 64 << 10
 )
 
-// The environment variables for users. The names of launch's variables do not begin with the prefix
-// of btl.Config, because btl.Config rejects unknown variables with that prefix.
+// The constants below are the environment variables for users. The names of package launch's
+// variables do not begin with the prefix of btl.Config, because btl.Config rejects unknown
+// variables with this prefix.
 const (
 	// LauncherVariable selects the launcher if several launchers are possible. The values of
 	// LauncherVariable are "pmi", "ompi" and "none".
@@ -32,16 +33,16 @@ type Config struct {
 	// the environment of this process.
 	Environ []string
 	// Timeout is the maximum time for each reply of the launcher. If the launcher has no PMI-1,
-	// Timeout is also the longest time until this rank has reached rank 0. The range of Timeout is
-	// 1 ms to 24 h, and 0 means 30 s.
+	// Timeout is also the longest time until this rank has reached rank 0. The range of Timeout
+	// is 1 ms to 24 h, and a Timeout of 0 means 30 s.
 	Timeout time.Duration
 	// FenceTimeout is the maximum time that Fence waits for all other ranks. The range of
-	// FenceTimeout is 1 ms to 24 h, and 0 means 5 min.
+	// FenceTimeout is 1 ms to 24 h, and a FenceTimeout of 0 means 5 min.
 	FenceTimeout time.Duration
 }
 
-// Validate returns an error that wraps ErrConfig for the first field out of its range. For
-// Validate, zero is out of range.
+// Validate returns an error that wraps ErrConfig for the first field out of its range. Validate
+// accepts no zero values.
 func (c Config) Validate() error {
 	for _, d := range []struct {
 		name  string

@@ -2,13 +2,13 @@ package launch
 
 import "errors"
 
-// The errors of the package can be tested with errors.Is.
+// The errors of package launch can be tested with errors.Is.
 var (
 	// ErrEnvironment means that a launcher's environment variables contradict each other or have
 	// invalid values.
 	ErrEnvironment = errors.New("launch: environment makes no sense")
-	// ErrNoPMI means that a launcher without PMI-1 has started several processes, which cannot find
-	// each other. The text of ErrNoPMI tells the user what to do.
+	// ErrNoPMI means that a launcher without PMI-1 has started several processes, which cannot
+	// find each other. The text of an ErrNoPMI tells the user what to do.
 	ErrNoPMI = errors.New("launch: started by a launcher without PMI-1")
 	// ErrProtocol means that the launcher has violated the protocol.
 	ErrProtocol = errors.New("launch: launcher breaks the protocol")
@@ -24,7 +24,7 @@ var (
 	ErrRendezvous = errors.New("launch: no rendezvous")
 	// ErrNoValue means that the rank has not put the requested key before the latest Fence.
 	ErrNoValue = errors.New("launch: no such value")
-	// ErrKey means that a key is invalid, or that the key was put before. A key has 1 to
+	// ErrKey means that a key is invalid, or that the key was already put. A key has 1 to
 	// KeyBytesMax letters, digits, '-' and '_'.
 	ErrKey = errors.New("launch: invalid key")
 	// ErrTooLarge means that the value exceeds ValueBytesMax.

@@ -132,10 +132,10 @@ func (j *Job) LocalRank() int {
 // LocalSize returns the number of ranks on this process's node.
 func (j *Job) LocalSize() int { return len(j.locals) }
 
-// Put publishes a copy of value under a key of this rank. After the next Fence, the other ranks can
-// read the value with Get. Each key may be put only once. The errors of Put are ErrKey,
-// ErrTooLarge, ErrFinalized, ErrRefused if the launcher's store is full, and the launcher errors of
-// Join.
+// Put publishes a copy of value under a key of this rank. The other ranks can read the value with
+// Get after the next Fence. Each key may be put only once. The errors of Put are ErrKey,
+// ErrTooLarge, ErrFinalized, ErrRefused if the launcher's store is full, and the launcher errors
+// of Join.
 func (j *Job) Put(ctx context.Context, key string, value []byte) error {
 	if err := checkKey(key); err != nil {
 		return err
@@ -176,10 +176,10 @@ func (j *Job) put(ctx context.Context, key string, value []byte) error {
 }
 
 // Fence waits until all ranks have called Fence. After Fence, this rank can Get all values that
-// other ranks have put before their call of Fence. If Fence fails, even because ctx has ended, the
-// connection to the launcher is closed and the job cannot continue. The errors of Fence are
-// ErrFinalized, ErrTimeout after Config.FenceTimeout, the cause of ctx, and the launcher errors of
-// Join.
+// other ranks have put before their call of Fence. If Fence fails, even because ctx has ended,
+// the connection to the launcher is closed and the job cannot continue. The errors of Fence are
+// ErrFinalized, ErrTimeout after Config.FenceTimeout, the cause of ctx, and the launcher errors
+// of Join.
 func (j *Job) Fence(ctx context.Context) error {
 	if ctx == nil {
 		return ErrContext
@@ -254,8 +254,8 @@ func (j *Job) get(ctx context.Context, rank int, key string) ([]byte, error) {
 	return value, nil
 }
 
-// lookUp returns the text under a key of the store. If the store does not have the key, the error
-// of lookUp is ErrRefused.
+// lookUp returns the text under a key of the store. If the store does not have the key, lookUp
+// returns ErrRefused.
 func (j *Job) lookUp(ctx context.Context, key string) (string, error) {
 	line := "cmd=get kvsname=" + j.name + " key=" + key
 	m, err := j.link.ask(ctx, j.cfg.Timeout, line, "get_result")
@@ -301,10 +301,10 @@ func (j *Job) exchange(ctx context.Context, key string, value []byte) ([][]byte,
 	return all, nil
 }
 
-// Abort tells the launcher that the job has failed. The launcher ends all ranks after Abort,
+// Abort tells the launcher that the job has failed. After Abort, the launcher ends all ranks,
 // including this one, and exits with the given status, which must be 1 to 255. A launcher without
-// PMI-1 ends the other ranks only when this process exits with a nonzero status. After Abort, the
-// program must therefore exit with a nonzero status.
+// PMI-1 ends the other ranks only when this process exits with a nonzero status. After Abort
+// under a launcher without PMI-1, the program must therefore exit with a nonzero status.
 func (j *Job) Abort(ctx context.Context, status int) error {
 	if ctx == nil {
 		return ErrContext
@@ -314,8 +314,8 @@ func (j *Job) Abort(ctx context.Context, status int) error {
 	}
 	line := fmt.Sprintf("cmd=abort exitcode=%d", status)
 	if !j.lock.TryLock() {
-		// If the lock of the Job is not free, another call may hold the lock while it waits for all
-		// ranks. The call that holds the lock returns when the connection is closed.
+		// The lock of the Job may be held by a call that waits for all ranks, which returns when
+		// the connection is closed.
 		said := j.link.interrupt(ctx, j.cfg.Timeout, line, j.lock.Lock)
 		if said {
 			line = ""
@@ -332,7 +332,6 @@ func (j *Job) Abort(ctx context.Context, status int) error {
 	if j.link == nil {
 		return nil
 	}
-	// A server replies to an abort by closing the connection.
 	_, err := j.link.ask(ctx, j.cfg.Timeout, line, "aborted")
 	j.closeAll(ErrFinalized)
 	if errors.Is(err, ErrGone) {
@@ -412,8 +411,8 @@ func (j *Job) findNodes(ctx context.Context) error {
 	return nil
 }
 
-// numberHosts returns the number of each rank's host. Hosts are numbered in the order of their
-// lowest ranks.
+// numberHosts returns the number of each rank's host. numberHosts numbers the hosts in the order
+// of their lowest ranks.
 func numberHosts(hosts [][]byte) []int {
 	nodes := make([]int, len(hosts))
 	number := map[string]int{}

@@ -11,11 +11,11 @@ import (
 	"gobtl/launch/pmi"
 )
 
-// HostName returns bytes that identify this host among the hosts of a job. The plain host name does
-// not suffice, because machines from one image may have the same name, and containers have separate
-// networks. Two ranks have the same HostName only if they have the same boot id and the same
-// network namespace, and thus the same loopback interface. If the host cannot be identified, the
-// result of HostName is random, and the rank counts as alone on its host.
+// HostName returns bytes that identify this host among the hosts of a job. The plain host name
+// does not suffice, because machines from one image may have the same name, and containers have
+// separate networks. Two ranks have the same HostName only if they have the same boot id and the
+// same network namespace, and thus the same loopback interface. If the host cannot be identified,
+// HostName returns random bytes, and the rank counts as alone on its host.
 func HostName() []byte {
 	name, err := os.Hostname()
 	if err != nil || name == "" {
@@ -64,8 +64,8 @@ func (j *Job) joinPMI(ctx context.Context, env environment) (err error) {
 	return j.readPlace(ctx)
 }
 
-// readPlace reads the three lines that follow the line initack of the server. The three lines of
-// the server contain size, rank and debug in any order.
+// readPlace reads the three lines that follow the line initack of the server. The three lines
+// contain the size of the job, the rank and the debug level, in any order.
 func (j *Job) readPlace(ctx context.Context) error {
 	place := map[string]int{}
 	for range 3 {

@@ -16,7 +16,7 @@ import (
 // longAgo is a time in the past, used as a deadline that ends I/O at once.
 var longAgo = time.Unix(1, 0)
 
-// link is the connection to a PMI-1 server. After the first error a link cannot be used, because
+// link is the connection to a PMI-1 server. After its first error a link cannot be used, because
 // the next reply could belong to an earlier request.
 type link struct {
 	conn net.Conn
@@ -28,8 +28,8 @@ func newLink(conn net.Conn) *link {
 	return &link{conn: conn, in: bounded.NewLines(conn, pmi.LineBytesMax-1)}
 }
 
-// ask sends a line, unless the line is empty, and returns the reply, whose command must be want.
-// The wait for the reply ends after limit or when ctx ends.
+// ask sends a non-empty line, and returns the next reply of the server, whose command must be
+// want. The wait for the reply ends after limit or when ctx ends.
 func (l *link) ask(ctx context.Context, limit time.Duration, line, want string) (
 	pmi.Message, error,
 ) {
@@ -51,9 +51,9 @@ func (l *link) ask(ctx context.Context, limit time.Duration, line, want string) 
 	return m, err
 }
 
-// until makes I/O on the connection fail as soon as ctx ends. The effect lasts to the call of
-// release. If ctx ends just after a reply, release removes the deadline, so that the next request
-// is not affected.
+// until makes I/O on the connection fail if ctx ends before the returned function release is
+// called. If ctx ends just after a reply, release removes the deadline of the connection, so that
+// the next request is not affected.
 func (l *link) until(ctx context.Context) (release func()) {
 	ended := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -68,9 +68,10 @@ func (l *link) until(ctx context.Context) (release func()) {
 	}
 }
 
-// interrupt sends a line while another goroutine waits for a reply. After sending, interrupt calls
-// wait, which returns when the other goroutine has ended. If limit passes or ctx ends before that,
-// the I/O of the other goroutine fails. interrupt reports whether the line was sent.
+// interrupt sends a line while another goroutine waits for a reply. After sending, interrupt
+// calls the function wait, which returns when the other goroutine has ended. If limit passes or
+// ctx ends before wait returns, the I/O of the other goroutine fails. interrupt reports whether
+// the line was sent.
 func (l *link) interrupt(ctx context.Context, limit time.Duration, line string, wait func()) bool {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

@@ -18,8 +18,8 @@ type meeting struct {
 	name             string // name of the job
 }
 
-// joinOpenMPI joins a job of Open MPI's mpirun. mpirun supports only PMIx, but gives each process
-// its rank in environment variables. Rank 0 acts as the PMI-1 server for all ranks.
+// joinOpenMPI joins a job of Open MPI's mpirun. Open MPI's mpirun supports only PMIx, but gives
+// each process its rank in environment variables. Rank 0 acts as the PMI-1 server for all ranks.
 func (j *Job) joinOpenMPI(ctx context.Context, env environment) (err error) {
 	if j.rank, j.size, err = env.place("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"); err != nil {
 		return err
@@ -39,8 +39,8 @@ func (j *Job) joinOpenMPI(ctx context.Context, env environment) (err error) {
 			at.address = j.meet.listener.Addr().String()
 		}
 	} else if at.network == "unix" {
-		// The directory of the rendezvous socket must belong to this user, because another user may
-		// have made a directory of this name.
+		// The directory of the rendezvous socket must belong to this user, because another user
+		// may have made a directory of this name.
 		if err := awaitOwn(ctx, filepath.Dir(at.address), j.cfg.Timeout); err != nil {
 			return err
 		}
@@ -94,7 +94,7 @@ func (e environment) meeting(size int) (meeting, error) {
 	if checkOwn(base) != nil {
 		base = os.TempDir()
 	}
-	// Only this user has access to the directory of the socket, and therefore the key of the job
-	// need not be secret.
+	// Only this user has access to the directory of the socket, so the key of the job need not be
+	// secret.
 	return meeting{"unix", filepath.Join(base, name, "pmi"), []byte(job + "/" + secret), name}, nil
 }

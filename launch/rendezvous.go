@@ -24,11 +24,12 @@ const (
 	// strangersMax is the largest number of unauthenticated connections, in addition to one per
 	// rank.
 	strangersMax = 16
-	// A client must authenticate itself within Config.Timeout divided by proofPart.
+	// proofPart is the divisor of Config.Timeout that gives the time in which a client must
+	// authenticate itself.
 	proofPart = 8
-	// proofLeast is the shortest time that a client has for its authentication while other clients
-	// wait. Many silent clients that connect before the ranks can therefore delay the ranks only
-	// briefly.
+	// proofLeast is the shortest time that a client has for its authentication while other
+	// clients wait. Many silent clients that connect before the ranks can therefore delay the
+	// ranks only briefly.
 	proofLeast = 100 * time.Millisecond
 )
 
@@ -63,7 +64,8 @@ type stranger struct {
 	safe time.Time // before this time the connection is not evicted
 }
 
-// openRendezvous creates the listener. The directory of a Unix socket must not exist yet.
+// openRendezvous creates the listener. openRendezvous creates the directory of a Unix socket,
+// which must not exist before.
 func openRendezvous(at meeting, size int, limit time.Duration) (*rendezvous, error) {
 	server, err := pmi.NewServer(pmi.Config{Size: size, Name: at.name})
 	if err != nil {
@@ -118,8 +120,8 @@ func (r *rendezvous) accept() {
 	}
 }
 
-// makeRoom reports whether another unauthenticated connection may be added. To make room, makeRoom
-// may close the oldest unauthenticated connection after its minimum time (proofLeast).
+// makeRoom reports whether another unauthenticated connection may be added. makeRoom may close
+// the oldest unauthenticated connection after the connection's minimum time (proofLeast).
 func (r *rendezvous) makeRoom() bool {
 	r.lock.Lock()
 	defer r.lock.Unlock()
@@ -141,8 +143,8 @@ func (r *rendezvous) known(conn net.Conn) {
 	r.strangers = slices.DeleteFunc(r.strangers, func(s stranger) bool { return s.conn == conn })
 }
 
-// enter adds a connection to the list of unauthenticated connections. If the server is closed, the
-// result of enter is false.
+// enter adds a connection to the list of unauthenticated connections. If the server is closed,
+// enter returns false.
 func (r *rendezvous) enter(conn net.Conn) bool {
 	r.lock.Lock()
 	defer r.lock.Unlock()
@@ -182,8 +184,8 @@ func (r *rendezvous) serve(conn net.Conn) {
 	}
 }
 
-// welcome authenticates a client. ok reports whether the connection is that of a rank. The error is
-// that of the replies to the rank.
+// welcome authenticates a client. The result ok of welcome reports whether the connection is that
+// of a rank. The error of welcome is the error of sending the replies to the rank.
 func (r *rendezvous) welcome(conn net.Conn, in *bounded.Lines) (rank int, ok bool, err error) {
 	mine := rand.Text()
 	if _, err := fmt.Fprintf(conn, "cmd=challenge nonce=%s\n", mine); err != nil {

@@ -9,7 +9,7 @@ import (
 	"gobtl/launch/pmi"
 )
 
-// piecesMax is the largest number of pieces of a value. piecesMax suffices for a value of
+// piecesMax is the largest number of pieces of a value. The number suffices for a value of
 // ValueBytesMax in pieces of the smallest size that Join accepts.
 const piecesMax = 1 << 12
 
@@ -57,8 +57,8 @@ type joiner struct {
 	text  strings.Builder
 }
 
-// add adds the next piece of a value. The result done of add says that the piece was the last piece
-// of the value.
+// add adds the next piece of a value. The result done of add says that the piece was the last
+// piece of the value.
 func (j *joiner) add(number int, text string) (done bool, err error) {
 	if number == 0 {
 		size, rest, ok := strings.Cut(text, ".")

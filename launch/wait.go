@@ -16,7 +16,7 @@ func soon(limit time.Duration) time.Time { return time.Now().Add(limit) }
 func passed(at time.Time) bool { return !time.Now().Before(at) }
 
 // again calls try until try returns true, ctx ends, or limit has passed. If limit has passed, the
-// error wraps ErrTimeout and the latest error of try.
+// error of again wraps ErrTimeout and the latest error of try.
 func again(ctx context.Context, limit time.Duration,
 	try func(context.Context) (bool, error),
 ) error {

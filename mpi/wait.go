@@ -8,14 +8,15 @@ import (
 )
 
 const (
-	// sleepMost is the longest sleep of the helper, and of a call that waits for messages.
+	// sleepMost is the longest sleep of the helper goroutine, and of a call that waits for
+	// messages.
 	sleepMost = 100 * time.Millisecond
-	// helpEvery is the time after which the helper polls the transport if no call has polled the
-	// transport in the meantime.
+	// helpEvery is the time after which the helper goroutine polls the transport if no call has
+	// polled the transport in the meantime.
 	helpEvery = 5 * time.Millisecond
-	// spinFor is the time for which a call polls before it sleeps. On a shared processor, a polling
-	// call also yields the processor. spinFor is several times the cost of a wake-up, because a
-	// sleeping rank delays the ranks that wait for it, which then sleep, too.
+	// spinFor is the time for which a call polls before it sleeps. On a shared CPU, a polling
+	// call also yields the CPU. spinFor is several times the cost of a wake-up, because a
+	// sleeping rank delays the ranks that wait for it.
 	spinFor = 300 * time.Microsecond
 	// napMost is the longest sleep with a fabric that cannot wake a sleeping call.
 	napMost = 100 * time.Microsecond
@@ -66,8 +67,6 @@ func (e *engine) sleep(ctx context.Context, most time.Duration) bool {
 		return true
 	}
 	if e.asleep {
-		// The helper is sleeping on the fabric. A helper that is awake leaves the fabric to the
-		// waiting call, which arriving data then wakes first.
 		e.m.Wake()
 		e.mu.Unlock()
 		time.Sleep(napMost)
@@ -90,9 +89,9 @@ func (e *engine) sleep(ctx context.Context, most time.Duration) bool {
 	return true
 }
 
-// watch makes the end of ctx end the present sleep, or the next sleep if no call sleeps. The watch
-// continues after the sleep, because successive calls mostly have the same context, and a new watch
-// allocates memory. The caller must hold mu.
+// watch makes the end of ctx end the present sleep, or the next sleep if no call sleeps. The
+// watch continues after the sleep, because successive calls usually have the same context, and a
+// new watch allocates memory. The caller must hold mu.
 func (e *engine) watch(ctx context.Context) {
 	done := ctx.Done()
 	if done == nil || done == e.watched {
@@ -102,7 +101,7 @@ func (e *engine) watch(ctx context.Context) {
 	e.watched, e.watching = done, context.AfterFunc(ctx, e.m.Wake)
 }
 
-// unwatch ends the watch. The caller must hold mu.
+// unwatch ends the watch of a context. The caller must hold mu.
 func (e *engine) unwatch() {
 	if e.watched != nil {
 		e.watching()
@@ -132,8 +131,8 @@ func (e *engine) help() {
 	}
 }
 
-// helpOut polls the transport until another call polls or wants to poll. helpOut returns the count
-// of polls.
+// helpOut polls the transport until another call polls or wants to poll. helpOut returns the
+// number of polls.
 func (e *engine) helpOut(seen uint64) uint64 {
 	e.lock()
 	defer e.unlock()
@@ -149,7 +148,6 @@ func (e *engine) helpOut(seen uint64) uint64 {
 	return e.passes.Load()
 }
 
-// stopped reports whether the helper must end.
 func (e *engine) stopped() bool {
 	select {
 	case <-e.quit:

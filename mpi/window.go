@@ -19,16 +19,17 @@ import (
 //	err = w.Put(ctx, data, to, at)       // begins; data is lent
 //	err = w.Fence(ctx)                   // all puts and gets of all ranks are over
 //
-// Put, Get, Accumulate and GetAccumulate begin an operation. The operation owns its slices until a
-// Flush of the target rank, an Unlock or a Fence has returned. Accumulate copies its slice, which
-// the caller may change at once. The Flush, Unlock or Fence returns the errors of the operation.
-// FetchAndOp and CompareAndSwap wait for their result.
+// Put, Get, Accumulate and GetAccumulate begin an operation. An operation owns its slices until a
+// Flush of the target rank, an Unlock or a Fence has returned. Accumulate copies its slice, so
+// that the caller may change the slice at once. The Flush, Unlock or Fence after an operation
+// returns the errors of the operation. FetchAndOp and CompareAndSwap wait for the old value from
+// the target rank.
 //
 // Concurrent operations on the same values of a rank take effect in any order. Accumulate,
-// GetAccumulate, FetchAndOp and CompareAndSwap are atomic for each value. The atomic operations of
-// one rank take effect in the order of their calls. A rank may access its own memory as a slice
-// between two Fences, or while it holds the Lock of its own memory. Other ranks must not access the
-// memory while its rank accesses the memory as a slice.
+// GetAccumulate, FetchAndOp and CompareAndSwap are atomic for each value. The atomic operations
+// of one rank take effect in the order of their calls. A rank may access its own memory as a
+// slice between two Fences, or while it holds the Lock of its own memory. Other ranks must not
+// access the memory of a rank while the rank accesses this memory as a slice.
 //
 // An operation with NoRank as the target, as at the edge of a grid, does nothing. With NoRank as
 // the target, the returned old values are zero.
@@ -78,11 +79,11 @@ type windowPart struct {
 }
 
 // NewWindow makes a window of the memory of all ranks of a communicator. Each rank gives its own
-// memory, of any length, and all ranks must call NewWindow. The memory belongs to the window until
-// Free. NewWindow returns the errors of Dup, ErrType, or ErrCount if the ranks differ in the size
-// of a value. NewWindow returns btl.ErrAgain if this rank already has memory in seven eighths of
-// Transport.RegionsMax windows. NewWindow also returns any other reason why the memory cannot be
-// registered for remote access.
+// memory, of any length, and all ranks must call NewWindow. The memory belongs to the window
+// until Free. NewWindow returns the errors of Dup, ErrType, or ErrCount if the ranks differ in
+// the size of a value. NewWindow returns btl.ErrAgain if this rank already has memory in seven
+// eighths of Transport.RegionsMax windows. NewWindow also returns any other error that prevents
+// the registration of the memory for remote access.
 func NewWindow[T any](ctx context.Context, c *Comm, mem []T) (*Window[T], error) {
 	b, err := bytesOf(mem)
 	if err != nil {
@@ -141,9 +142,9 @@ func (w *window) open(ctx context.Context) error {
 	return nil
 }
 
-// expose registers the memory as a memory region for remote access. Windows leave an eighth of the
-// module's memory regions to large messages. Each large message needs a memory region until it has
-// arrived.
+// expose registers the memory as a memory region for remote access. Windows leave an eighth of
+// the module's memory regions to large messages. A large message needs a memory region until it
+// has arrived.
 func (w *window) expose() (err error) {
 	e := w.c.e
 	most := e.m.Config().RegionsMax
@@ -156,7 +157,7 @@ func (w *window) expose() (err error) {
 	return err
 }
 
-// ended records the end of an operation with the target.
+// ended records the end of an operation with the target rank.
 func (t *target) ended(err error) {
 	t.under--
 	if err != nil && t.err == nil {
@@ -164,9 +165,9 @@ func (t *target) ended(err error) {
 	}
 }
 
-// Free ends the window when all ranks have called Free and all their operations are complete. Free
-// returns the errors of Fence. Free ends the window even after an error, unless ctx ended before
-// all ranks had called Free.
+// Free ends the window when all ranks have called Free and all their operations are complete.
+// Free returns the errors of Fence. Free ends the window even after an error, unless ctx ended
+// before all ranks had called Free.
 func (w *Window[T]) Free(ctx context.Context) error {
 	if ctx == nil {
 		return ErrContext
@@ -184,7 +185,7 @@ func (w *Window[T]) Free(ctx context.Context) error {
 	return err
 }
 
-// close ends the remote access to the memory. The caller must hold mu.
+// close ends the remote access to the memory of the window. The caller must hold mu.
 func (w *window) close() {
 	if w.freed {
 		return
@@ -211,38 +212,39 @@ func (w *Window[T]) Len(rank int) int {
 
 // Put begins to write data into the memory of a rank, starting at index at. Put waits only until
 // the transport can take the data. Put returns ErrRank, ErrBounds, a RankError, ErrFinalized, or
-// the cause of ctx. If Put returns the cause of ctx, a part of data may yet be written.
+// the cause of ctx. If Put returns the cause of ctx, a part of data may be written afterwards.
 func (w *Window[T]) Put(ctx context.Context, data []T, to, at int) error {
 	b, _ := bytesOf(data) // the window's type was already checked
 	return w.w.move(ctx, b, to, at, false)
 }
 
-// Get begins to read values of a rank's memory, starting at index at, into data. The waiting and
-// the errors of Get are those of Put.
+// Get begins to read values of a rank's memory, starting at index at, into data. Get waits like
+// Put, and returns the errors of Put.
 func (w *Window[T]) Get(ctx context.Context, data []T, from, at int) error {
 	b, _ := bytesOf(data)
 	return w.w.move(ctx, b, from, at, true)
 }
 
 // Flush waits until all operations of this process with a rank are complete, also at that rank.
-// Flush returns the error of the first operation that has failed since the last Flush. Other errors
-// of Flush are the errors of Put.
+// Flush returns the error of the first operation with the rank that has failed after the previous
+// Flush. Flush may also return the errors of Put.
 func (w *Window[T]) Flush(ctx context.Context, rank int) error { return w.w.flush(ctx, rank) }
 
 // FlushAll calls Flush for all ranks.
 func (w *Window[T]) FlushAll(ctx context.Context) error { return w.w.flushAll(ctx) }
 
-// Fence waits until the operations of all ranks are complete. All ranks must call Fence. Fence
-// returns the errors of Flush and of collective operations.
+// Fence waits until the window operations of all ranks are complete. All ranks must call Fence.
+// Fence returns the errors of Flush and of collective operations.
 func (w *Window[T]) Fence(ctx context.Context) error {
 	err := w.w.flushAll(ctx)
 	return errors.Join(err, Barrier(ctx, w.w.c))
 }
 
-// Lock waits until this rank has the lock of a rank's memory. If the argument alone is true, the
-// lock is exclusive, and otherwise it is shared. Lock requests are served in the order of their
-// arrival. A process can hold only one lock of a rank at a time, and a second Lock returns ErrBusy.
-// Locks are advisory. The locks of dead ranks are released. Lock returns the errors of Put.
+// Lock waits until this rank has the lock of a rank's memory. If the argument alone of Lock is
+// true, the lock is exclusive, and otherwise it is shared. Lock requests are served in the order
+// of their arrival. A process can hold only one lock of a rank at a time, and a second Lock
+// returns ErrBusy. Locks are advisory. The locks of dead ranks are released. Lock returns the
+// errors of Put.
 func (w *Window[T]) Lock(ctx context.Context, rank int, alone bool) error {
 	kind := lockShared
 	if alone {
@@ -413,7 +415,6 @@ func (w *window) flush(ctx context.Context, rank int) error {
 	return w.flushLocked(ctx, rank)
 }
 
-// flushLocked works like flush, for a caller that holds mu.
 func (w *window) flushLocked(ctx context.Context, rank int) error {
 	t := &w.targets[rank]
 	if n := t.begun; n > t.flushed {
@@ -438,9 +439,8 @@ func (w *window) flushLocked(ctx context.Context, rank int) error {
 }
 
 // hasten makes a rank acknowledge puts at once, and not after its acknowledgement delay. hasten
-// reads one byte of the rank's memory, and the packet with the reply carries the acknowledgement.
-// If the transport cannot take the read, the rank acknowledges after its usual delay. The caller
-// must hold mu.
+// reads one byte of the rank's memory, and the packet with the reply contains the
+// acknowledgement. The caller must hold mu.
 func (w *window) hasten(rank int) {
 	e, t := w.c.e, &w.targets[rank]
 	if !t.put || t.under == 0 {
@@ -478,8 +478,8 @@ func (w *window) flushAll(ctx context.Context) (err error) {
 	return err
 }
 
-// until polls the transport until ready returns true. After the first true result, ready must keep
-// returning true. The caller must hold mu.
+// until polls the transport until ready returns true. After its first true result, ready must
+// always return true. The caller must hold mu.
 func (e *engine) until(ctx context.Context, ready func() bool) error {
 	if ready() {
 		return nil
@@ -491,7 +491,6 @@ func (e *engine) until(ctx context.Context, ready func() bool) error {
 	return err
 }
 
-// asBytes returns the memory of one value.
 func asBytes[T any](v *T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(v)), int(unsafe.Sizeof(*v)))
 }

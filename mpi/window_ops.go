@@ -11,8 +11,8 @@ import (
 )
 
 // Locks and atomic operations such as Accumulate are messages in the window's communicator.
-// Requests have tag 0, and the reply to a request has the tag that the request names. The following
-// columns of the request format are offset, size in bytes, and meaning.
+// Requests have tag 0, and the reply to a request has the tag that the request names. The columns
+// of the table of a request's format are offset, size in bytes, and meaning.
 //
 //	0   1   kind
 //	1   1   operation, of Accumulate's kind
@@ -21,7 +21,7 @@ import (
 //	8   8   offset in the memory of the target, in bytes
 //	16  .   values, of a compare-and-swap the expected one, then the new one
 //
-// The reply contains the old values, or is empty.
+// The reply to a request contains the old values, or is empty.
 const (
 	windowHeadBytes  = 16
 	windowPieceBytes = 4096 // largest size of the values in a request
@@ -64,7 +64,7 @@ func parseWindowHead(b []byte) windowHead {
 	}
 }
 
-// windowOp is an operation in progress with a rank, or a free operation for reuse.
+// windowOp is an operation in progress with a rank, or an unused one that is kept for reuse.
 type windowOp struct {
 	w          *window
 	rank       int
@@ -86,10 +86,10 @@ func (w *Window[T]) Accumulate(ctx context.Context, data []T, to, at int, op Op[
 	return w.w.accumulate(ctx, b, nil, to, at, op.code)
 }
 
-// GetAccumulate works like Accumulate, and also stores the previous values of the rank in old. The
-// slice old must be as long as data. The slices old and data may be the same slice, but must not
-// overlap in any other way (ErrConfig). With Keep as op, GetAccumulate is an atomic Get, and data
-// may be nil.
+// GetAccumulate works like Accumulate, and also stores the previous values of the rank in old.
+// The slice old must be as long as data. The slices old and data may be the same slice, but must
+// not overlap in any other way (ErrConfig). With Keep as op, GetAccumulate is an atomic Get, and
+// data may be nil.
 func (w *Window[T]) GetAccumulate(ctx context.Context, data, old []T, to, at int, op Op[T]) error {
 	if op.code == opKeep && data == nil {
 		data = old // old has the right length, and its content is unused
@@ -114,9 +114,10 @@ func (w *Window[T]) FetchAndOp(ctx context.Context, value T, to, at int, op Op[T
 	return old, err
 }
 
-// CompareAndSwap writes value to index at of a rank's memory if the bits at the index equal the
-// bits of expected. CompareAndSwap returns the previous value. CompareAndSwap returns the errors of
-// Put, and ErrType for structs with padding, because the bytes of padding are undefined.
+// CompareAndSwap writes value to index at of a rank's memory if the bits of the value at this
+// index equal the bits of expected. CompareAndSwap returns the previous value. CompareAndSwap
+// returns the errors of Put, and ErrType for structs with padding, because the bytes of padding
+// are undefined.
 func (w *Window[T]) CompareAndSwap(ctx context.Context, expected, value T, to, at int,
 ) (old T, err error) {
 	if t := reflect.TypeFor[T](); fieldBytes(t) != t.Size() {
@@ -135,7 +136,7 @@ func (w *window) has(op opCode) bool {
 }
 
 // accumulate begins to combine data with the values of a rank. If into is not nil, the old values
-// are stored in into.
+// of the rank are stored in into.
 func (w *window) accumulate(ctx context.Context, data, into []byte, rank, at int, op opCode) error {
 	if ctx == nil {
 		return ErrContext
@@ -175,7 +176,7 @@ func (w *window) accumulate(ctx context.Context, data, into []byte, rank, at int
 	return nil
 }
 
-// fetch carries out an operation on one value of a rank, and waits for the old value.
+// fetch performs an operation on one value of a rank, and waits for the old value.
 func (w *window) fetch(ctx context.Context, h windowHead, data, old []byte, rank, at int) error {
 	if ctx == nil {
 		return ErrContext
@@ -199,8 +200,8 @@ func (w *window) fetch(ctx context.Context, h windowHead, data, old []byte, rank
 // ask sends a request to a rank, waits for the reply, and copies the reply to old. The caller must
 // hold mu.
 func (w *window) ask(ctx context.Context, rank int, h windowHead, data, old []byte) error {
-	// The reply to a request is first received into a buffer, because a request that is in progress
-	// when ctx ends must not write to the caller's memory.
+	// The reply is first received into a buffer, because a request that is in progress when ctx
+	// ends must not write to the caller's memory.
 	var into []byte
 	if len(old) > 0 {
 		into = make([]byte, len(old))
@@ -219,8 +220,9 @@ func (w *window) ask(ctx context.Context, rank int, h windowHead, data, old []by
 	return err
 }
 
-// begin begins a request to a rank. The target sends a reply if old is not nil, or if waited is
-// true. If waited is true, the caller waits for the reply, and must release the operation.
+// begin begins a request to a rank. The target rank sends a reply if old is not nil, or if waited
+// is true. If waited is true, the caller of begin waits for the reply, and must release the
+// operation.
 func (w *window) begin(ctx context.Context, rank int, h windowHead, data, old []byte, waited bool,
 ) (*windowOp, error) {
 	e := w.c.e
@@ -263,12 +265,12 @@ func (w *window) begin(ctx context.Context, rank int, h windowHead, data, old []
 	return op, nil
 }
 
-// takeOp returns a free operation. If too many operations with the rank are in progress, takeOp
-// waits. A slow rank therefore does not delay operations with other ranks.
+// takeOp returns an unused windowOp. If too many operations with the rank are in progress, takeOp
+// waits. The limit is per rank, so that a slow rank does not delay operations with other ranks.
 func (w *window) takeOp(ctx context.Context, rank int, kind windowKind) (*windowOp, error) {
 	t := &w.targets[rank]
-	// An Unlock does not wait for the limits, because it could wait for a rank that makes no
-	// progress.
+	// An Unlock does not wait for the limits on operations, because it could wait for a rank that
+	// makes no progress.
 	if kind != windowUnlock || w.free == nil && len(w.ops) >= windowOpsAll {
 		if err := w.awaitRoom(ctx, t); err != nil {
 			return nil, err
@@ -291,7 +293,8 @@ func (w *window) takeOp(ctx context.Context, rank int, kind windowKind) (*window
 	return op, nil
 }
 
-// awaitRoom waits until the limits allow another operation with a target.
+// awaitRoom waits until the limits on operations in progress allow another operation with a
+// target rank.
 func (w *window) awaitRoom(ctx context.Context, t *target) error {
 	if w.roomFor(t) {
 		return nil
@@ -299,7 +302,8 @@ func (w *window) awaitRoom(ctx context.Context, t *target) error {
 	return w.c.e.until(ctx, func() bool { return w.roomFor(t) })
 }
 
-// roomFor reports whether the limits allow another operation with a target.
+// roomFor reports whether the limits on operations in progress allow another operation with a
+// target rank.
 func (w *window) roomFor(t *target) bool {
 	return t.ops < windowOpsMax && t.sending < windowSendsMax &&
 		(w.free != nil || len(w.ops) < windowOpsAll)
@@ -310,11 +314,10 @@ func (w *window) release(op *windowOp) {
 	op.next, w.free = w.free, op
 }
 
-// ended records that the request was sent, or that the reply was received.
+// ended records that the request of an operation was sent, or that the reply was received.
 func (op *windowOp) ended(err error) {
 	if err != nil && op.err == nil {
 		op.err = err
-		// A failed request gets no reply.
 		if !op.recv.Done() {
 			op.w.c.e.l.Cancel(&op.recv)
 		}

@@ -10,8 +10,8 @@ import (
 )
 
 // windowServer carries out the requests of other ranks while this rank polls the transport. A
-// windowServer carries out requests in the order in which the requests were matched. For each rank,
-// the order of matching is the order of sending.
+// windowServer carries out requests in the order in which the requests were matched. The requests
+// of each rank are matched in the order of sending.
 type windowServer struct {
 	places  int              // number of receive buffers for requests
 	posted  []*servedRequest // posted receives, the oldest first
@@ -30,11 +30,11 @@ func (s *windowServer) waits(rank int) bool {
 }
 
 // A window starts with windowPlaces receive buffers for requests. When fewer than windowReserve
-// buffers are free, the window adds buffers. Announced requests occupy buffers if their senders are
-// slow to deliver the data. An honest rank announces at most windowSendsMax requests at once, apart
-// from a few Unlocks. If a rank occupies more than windowHeldMax buffers, the window ends its
-// connection, because the rank blocks other ranks. If a rank has more than windowRepliesMax
-// unfinished replies, the window also ends its connection.
+// buffers are free, the window adds buffers. An announced request occupies a buffer until its
+// sender has delivered the data. An honest rank announces at most windowSendsMax requests at the
+// same time, apart from a few Unlocks. If a rank occupies more than windowHeldMax receive
+// buffers, the window ends the rank's connection, because the rank blocks other ranks. If a rank
+// has more than windowRepliesMax unfinished replies, the window ends the rank's connection.
 const (
 	windowPlaces     = 16
 	windowReserve    = 4
@@ -66,7 +66,7 @@ type lockWaiting struct {
 	tag  uint32
 }
 
-// serve begins to receive requests. The caller must hold mu.
+// serve begins to receive requests of other ranks. The caller must hold mu.
 func (w *window) serve() error {
 	s := &w.server
 	s.holders, s.replied = make([]lockKind, w.c.Size()), make([]int, w.c.Size())
@@ -77,7 +77,7 @@ func (w *window) serve() error {
 	return w.c.e.broken
 }
 
-// addPlace adds a receive buffer, so that an additional request can be received at the same time.
+// addPlace adds a receive buffer, so that one more request can be received at the same time.
 func (w *window) addPlace() {
 	w.server.places++
 	q := &servedRequest{w: w}
@@ -86,7 +86,7 @@ func (w *window) addPlace() {
 	w.post(q)
 }
 
-// addPlaces adds receive buffers if too few buffers are free.
+// addPlaces adds receive buffers if too few receive buffers are free.
 func (w *window) addPlaces() {
 	s := &w.server
 	if w.freed || s.free() >= windowReserve {
@@ -121,7 +121,7 @@ func (s *windowServer) free() (count int) {
 	return count
 }
 
-// stopServing stops receiving requests. The caller must hold mu.
+// stopServing stops receiving requests of other ranks. The caller must hold mu.
 func (w *window) stopServing() {
 	e := w.c.e
 	for _, q := range slices.Clone(w.server.posted) {
@@ -172,7 +172,8 @@ func (s *windowServer) heldUp(at int) bool {
 	return false
 }
 
-// carryOut carries out a received request. Requests that this library never sends are ignored.
+// carryOut carries out a received request. carryOut ignores requests that package mpi never
+// sends.
 func (w *window) carryOut(q *servedRequest) {
 	h, data := parseWindowHead(q.buf), q.buf[windowHeadBytes:q.recv.Len()]
 	q.answer = q.answer[:0]
@@ -220,7 +221,7 @@ func (w *window) at(offset uint64, n int) []byte {
 	return w.mem[offset : offset+uint64(n)]
 }
 
-// combine carries out an atomic operation on the window's memory.
+// combine performs an atomic operation on the window's memory.
 func (w *window) combine(q *servedRequest, h windowHead, there, data []byte) {
 	if h.kind == windowFetch {
 		q.answer = append(q.answer, there...)
@@ -230,8 +231,8 @@ func (w *window) combine(q *servedRequest, h windowHead, there, data []byte) {
 	case h.op == opReplace:
 		copy(there, data)
 	case w.folds[h.op] != nil:
-		// The values in a request come after a header of 16 bytes, in memory that is aligned for
-		// any value.
+		// The values in a request follow a header of 16 bytes, in memory that is aligned for any
+		// value.
 		w.folds[h.op](there, data, false)
 	}
 }
@@ -263,8 +264,9 @@ func (w *window) reply(rank int, to *pml.Peer, tag uint32, data []byte) []byte {
 	return data[:0]
 }
 
-// grant gives the lock to the rank that has waited longest. If the longest waiting rank has asked
-// for a shared lock, the next waiting ranks that also ask for a shared lock get the lock, too.
+// grant gives the lock of the window to the rank that has waited longest. If the longest waiting
+// rank has requested a shared lock, the ranks behind it that also wait for a shared lock get the
+// lock at the same time.
 func (w *window) grant() {
 	s := &w.server
 	for len(s.waiting) > 0 {
@@ -288,7 +290,7 @@ func (w *window) grant() {
 
 // dropLock releases the lock that a rank holds. If the rank waits for a lock, dropLock drops the
 // lock request of the rank. If answer is not nil, dropLock sends the reply of the dropped request
-// to answer.
+// to the peer answer.
 func (w *window) dropLock(rank int, answer *pml.Peer) {
 	s := &w.server
 	switch s.holders[rank] {
@@ -324,7 +326,7 @@ func (e *engine) peerGone(p *pml.Peer, err error) {
 	}
 }
 
-// opCode is the number of an operation in messages between ranks.
+// opCode is the code of an operation in messages between ranks.
 type opCode uint8
 
 const (

@@ -44,8 +44,8 @@ type World struct {
 // Init joins the job for which a launcher has started this process, and returns the World of the
 // job. Without a launcher the World has one rank. A process must call Init once, and Finalize at
 // its end. Init returns ErrConfig, ErrAddress, the errors of launch.Join, or any error that
-// prevents the opening of the transport. Init returns btl.ErrUnreachable if hosts of the job cannot
-// reach each other.
+// prevents the opening of the transport. Init returns btl.ErrUnreachable if hosts of the job
+// cannot reach each other.
 func Init(ctx context.Context, cfg Config) (*World, error) {
 	if ctx == nil {
 		return nil, ErrContext
@@ -152,9 +152,8 @@ func join(ctx context.Context, job Job, cfg Config, e *engine, try int) (*World,
 	return w, nil
 }
 
-// makeRoom raises the limits of the transport so that all ranks of a job can connect. The limits
-// that makeRoom sets suffice even if all ranks are on one host, and if connections of dead ranks
-// still count.
+// makeRoom raises the limits of the transport so that all ranks of a job can connect. The new
+// limits suffice even if all ranks are on one host, and if connections of dead ranks still count.
 func makeRoom(cfg *btl.Config, ranks int) {
 	cfg.PeersMax = max(cfg.PeersMax, min(4096+ranks, 1<<20))
 	if cfg.PeersPerHost == 0 {
@@ -186,9 +185,9 @@ func openEngine(info fabric.Info, job Job, cfg Config) (*engine, error) {
 	return e, nil
 }
 
-// crowded reports whether this host has more ranks than this process may use processors. The result
-// of crowded is also true for a rank that is pinned to a processor of its own, which is never
-// preempted and therefore never yields.
+// crowded reports whether this host has more ranks than CPUs that this process may use. crowded
+// also returns true for a rank that is pinned to a CPU of its own, which is never preempted and
+// therefore never yields.
 func crowded(job Job) bool {
 	here := 0
 	for rank := range job.Size() {
@@ -205,10 +204,10 @@ func (w *World) Job() Job { return w.job }
 // leaveTimeout is the longest wait for the launcher of a job that has lost a rank.
 const leaveTimeout = time.Second
 
-// Finalize waits until all ranks have called Finalize and all sent messages have arrived. Finalize
-// then ends the membership in the job, even after an error. Finalize does not wait for dead ranks.
-// After Finalize, all uses of the world return ErrFinalized. Finalize returns the reason why some
-// ranks did not call Finalize, or why a sent message did not arrive.
+// Finalize waits until all ranks have called Finalize and all sent messages have arrived.
+// Finalize ends the membership in the job, even after an error. Finalize does not wait for dead
+// ranks. After Finalize, all uses of the world return ErrFinalized. Finalize returns the reason
+// why some ranks did not call Finalize, or why a sent message did not arrive.
 func (w *World) Finalize(ctx context.Context) error {
 	if ctx == nil {
 		return ErrContext
@@ -222,8 +221,8 @@ func (w *World) Finalize(ctx context.Context) error {
 		return ErrFinalized
 	}
 	err := w.flush(ctx)
-	// The launcher's barrier must not be used after a death, because a launcher may not know that a
-	// rank has died and would wait for it.
+	// The launcher's barrier must not be used after the death of a rank, because a launcher that
+	// does not know of the death would wait for the dead rank.
 	whole, met := w.meetAll(ctx)
 	e.lock()
 	e.failures.leaving = true
@@ -237,7 +236,7 @@ func (w *World) Finalize(ctx context.Context) error {
 	}
 	err = errors.Join(err, e.close(w.cfg))
 	if !whole && (met == nil || isRankError(met)) {
-		// A launcher that has seen a rank die may no longer answer.
+		// A launcher that has seen a rank die may not answer.
 		brief, cancel := context.WithTimeout(ctx, leaveTimeout)
 		defer cancel()
 		_ = w.job.Finalize(brief)
@@ -246,8 +245,8 @@ func (w *World) Finalize(ctx context.Context) error {
 	return errors.Join(err, w.job.Finalize(ctx))
 }
 
-// fence calls the launcher's barrier, which would wait for a rank that dies before it calls fence.
-// If a rank has died, fence waits for leaveTimeout, and then returns a RankError.
+// fence calls the launcher's barrier, which waits for a rank that dies before it calls fence. If
+// a rank has died, fence waits for leaveTimeout, and returns a RankError.
 func (w *World) fence(ctx context.Context) error {
 	e := w.e
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -273,7 +272,7 @@ func (w *World) fence(ctx context.Context) error {
 	return err
 }
 
-// flush waits until all messages of this rank have arrived.
+// flush waits until all messages that this rank has sent have arrived.
 func (w *World) flush(ctx context.Context) error {
 	e := w.e
 	e.lock()
@@ -308,7 +307,6 @@ func (e *engine) flushTo(ctx context.Context, ranks []int) (lost, err error) {
 	return lost, err
 }
 
-// discard ends the helper and closes the transport of an unused engine.
 func discard(e *engine) error {
 	endHelper(e)
 	e.lock()
@@ -318,7 +316,6 @@ func discard(e *engine) error {
 	return e.m.Close()
 }
 
-// endHelper stops the helper goroutine, and waits for its end.
 func endHelper(e *engine) {
 	close(e.quit)
 	e.m.Wake()

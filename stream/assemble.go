@@ -8,8 +8,8 @@ package stream
 //	----------------|--- open ----|---------------------
 //
 // The first open region is passed to the reader when all its messages have arrived, or when a
-// message more than horizon messages after the region has arrived. Missing messages are filled with
-// zeros.
+// message more than horizon messages after the region has arrived. The assembler fills missing
+// messages with zeros.
 type assembler struct {
 	ring    *Ring
 	track   tracker
@@ -22,8 +22,8 @@ type assembler struct {
 	// limit is the first ordinal (message number) that the sender cannot have sent yet. Datagrams
 	// with the ordinal limit or a higher ordinal count as foreign.
 	limit uint64
-	// cost is the work for one region from its opening to its end, in bytes of accessed memory.
-	// budget is the work that may be spent on regions now, at most budgetMax.
+	// cost is the work for one region from its opening to its end, measured in bytes of accessed
+	// memory. budget is the work that may be spent on regions now, at most budgetMax.
 	cost, budget, budgetMax uint64
 	// overwrite says that no reader releases regions, and that each region is free as soon as it
 	// was passed to the program.
@@ -54,11 +54,12 @@ const (
 	resultBlocked        // no free region: the caller must offer the datagram again
 )
 
-// A datagram with an ordinal far ahead opens many regions, which are passed to the reader filled
-// with zeros. The budget limits the work for such regions. Each received datagram adds workBytes to
-// the budget, and workFactor bytes for each of its payload bytes. The budget of an assembler
-// suffices for a stream of which only one datagram in twenty arrives. For a hostile peer whose
-// ordinals jump with each datagram, the budget does not suffice, and most datagrams of that peer
+// A datagram with an ordinal (message number) far ahead opens many regions, which are passed to
+// the reader filled with zeros. The budget of an assembler limits the work for regions that are
+// only filled with zeros. Each received datagram adds workBytes to the budget of the assembler,
+// and workFactor bytes for each of its payload bytes. The budget of an assembler suffices for a
+// stream of which only one datagram in twenty arrives. For a hostile peer whose ordinals (message
+// numbers) jump with each datagram, the budget does not suffice, and most datagrams of that peer
 // are dropped.
 const (
 	workFactor = 20
@@ -106,7 +107,7 @@ func (a *assembler) regionEnd(n uint64) uint64 { return a.regionFirst(n + 1) }
 
 func (a *assembler) slot(n uint64) int { return int(n % uint64(a.ring.geo.Regions)) }
 
-// regionOf returns the number of the region that contains an ordinal.
+// regionOf returns the number of the region that contains the message with the given ordinal.
 func (a *assembler) regionOf(ordinal uint64) uint64 {
 	if ordinal < a.curFirst || ordinal >= a.curEnd {
 		c := uint64(a.ring.geo.RegionMessages)
@@ -133,10 +134,10 @@ func (a *assembler) place(ordinal uint64, i uint32) []byte {
 	return a.ring.Region(a.slot(n))[at:]
 }
 
-// take records a datagram and stores its payload. The argument landed of take says that the fabric
-// has already written the payload to its final position. If block is true and there is no free
-// region, take returns resultBlocked. After resultBlocked, the caller must call take again for the
-// same datagram.
+// take records a datagram and stores its payload. The argument landed of take says that the
+// fabric has already written the payload to its final position. If block is true and there is no
+// free region, take returns resultBlocked. After resultBlocked, the caller must call take again
+// for the same datagram.
 func (a *assembler) take(
 	ordinal uint64, datagram uint32, payload []byte, block, landed bool,
 ) result {
@@ -196,9 +197,10 @@ func (a *assembler) whole(slot int) bool {
 	return a.ring.get(slot, wordReceived) == a.ring.get(slot, wordMessages)
 }
 
-// leap skips regions if a datagram of region n is far ahead. The skipped regions are those beyond
-// the horizon, or those for which the budget of work does not suffice. If the budget does not
-// suffice for region n, leap returns false.
+// leap skips regions if a datagram of region n is far ahead of the open regions. The skipped
+// regions are those beyond the horizon, or those for which the assembler's budget of work does
+// not suffice. If the assembler's budget of work does not suffice for region n, leap returns
+// false.
 func (a *assembler) leap(n uint64) bool {
 	back := min(uint64(a.ring.geo.Regions-1), a.horizon/uint64(a.ring.geo.RegionMessages)+1)
 	pays := a.budget / a.cost
@@ -217,7 +219,7 @@ func (a *assembler) leap(n uint64) bool {
 	return true
 }
 
-// open opens all regions up to number n. If a region is not free, open returns false.
+// open opens all regions up to number n. open returns false if one of these regions is not free.
 func (a *assembler) open(n uint64) bool {
 	g := &a.ring.geo
 	for a.hi <= n {
@@ -244,7 +246,6 @@ func (a *assembler) advance() {
 	}
 }
 
-// setCloseAt sets closeAt, the value of high at which the assembler stops waiting for region lo.
 func (a *assembler) setCloseAt() { a.closeAt = a.regionEnd(a.lo) + a.horizon + 1 }
 
 // handOver passes region lo to the reader. A region without any received message is not passed to
@@ -276,7 +277,8 @@ func (a *assembler) handOver() {
 	}
 }
 
-// tellGaps fills the missing messages of a region with zeros, and reports the missing messages.
+// tellGaps fills the missing messages of a region with zeros, and reports their ordinals to the
+// function gap.
 func (a *assembler) tellGaps(slot int, first uint64, count int) {
 	for k := range count {
 		if _, ok := a.ring.Transferred(slot, k); ok {
@@ -288,7 +290,7 @@ func (a *assembler) tellGaps(slot int, first uint64, count int) {
 	}
 }
 
-// tellGap reports the missing ordinals from told to to-1.
+// tellGap reports the missing ordinals from told to to-1 to the function gap.
 func (a *assembler) tellGap(to uint64) {
 	if a.told < to && a.gap != nil {
 		a.gap(a.told, to-1)
@@ -296,8 +298,8 @@ func (a *assembler) tellGap(to uint64) {
 	a.told = max(a.told, to)
 }
 
-// end records that the stream has ended. The argument total of end is the first ordinal that is
-// never sent.
+// end records that the stream has ended. The argument total of end is the first ordinal that the
+// sender never sends.
 func (a *assembler) end(total uint64) {
 	a.track.end(total)
 	for n := a.lo; n < a.hi; n++ {
@@ -310,7 +312,7 @@ func (a *assembler) end(total uint64) {
 	a.advance()
 }
 
-// complete reports whether the stream has ended and all sent messages have arrived.
+// complete reports whether the stream has ended and all its messages have arrived.
 func (a *assembler) complete() bool {
 	return a.track.total != unknownTotal && a.track.missing() == 0
 }
@@ -328,9 +330,9 @@ func (a *assembler) finish() {
 	a.tellGap(a.track.edge)
 }
 
-// fill records that all messages below an ordinal have been written to granted regions. fill is for
-// the reliable mode, in which messages arrive in order. If all messages below the ordinal were
-// recorded before, fill returns false.
+// fill records that all messages below an ordinal have been written to granted regions. fill is
+// for the reliable mode, in which messages arrive in order. If all messages below the ordinal
+// were already recorded, fill returns false.
 func (a *assembler) fill(to uint64) bool {
 	from := a.track.edge
 	if to = min(to, a.track.total); to <= from || to > a.regionFirst(a.hi) {
@@ -350,7 +352,7 @@ func (a *assembler) fill(to uint64) bool {
 	return true
 }
 
-// full reports whether all messages of region n are below an ordinal.
+// full reports whether all messages of region n have ordinals below upto.
 func (a *assembler) full(n, upto uint64) bool {
 	slot := a.slot(n)
 	return upto >= a.ring.get(slot, wordFirst)+a.ring.get(slot, wordMessages)
@@ -372,7 +374,7 @@ func (a *assembler) skip(to uint64) {
 	}
 }
 
-// grant opens all free regions in order, and returns the first ordinal after the open regions.
+// grant opens all free regions in order, and returns the first ordinal behind the open regions.
 func (a *assembler) grant() uint64 {
 	for a.hi-a.lo < uint64(a.ring.geo.Regions) && a.regionFirst(a.hi) < a.track.total {
 		slot := a.slot(a.hi)

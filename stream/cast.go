@@ -23,7 +23,7 @@ type caster struct {
 	group     fabric.Addr
 	inGroup   bool
 
-	// The following fields of caster are the position of the next datagram.
+	// The fields below are the position of the next datagram.
 	seq      uint64 // number of the region
 	message  uint64
 	datagram uint32
@@ -81,8 +81,9 @@ func newCaster(s *Sender) (*caster, error) {
 }
 
 // cut chooses the size of datagrams. The argument datagramBytes of cut is an upper limit, where 0
-// means no limit. cut splits messages into as few datagrams as possible. All datagrams except
-// perhaps the last have the same size, so that the kernel can send several datagrams in one call.
+// means no limit. cut splits messages into as few datagrams as possible. All datagrams of a
+// message except perhaps the last have the same size, so that the kernel can send several
+// datagrams in one call.
 func (c *caster) cut(datagramBytes int) error {
 	room := c.mtu - headerBytes
 	if datagramBytes > 0 {
@@ -103,9 +104,9 @@ func (c *caster) cut(datagramBytes int) error {
 // bytes (RFC 8200).
 const floorBytes = 1200
 
-// floor returns the smallest datagram size that a receiver may request. A receiver with smaller
-// datagrams would slow down all other receivers. If the sender's own configuration requires smaller
-// datagrams, floor returns their size.
+// floor returns the smallest datagram size that a receiver may request. floor exists because a
+// receiver with smaller datagrams would slow down all other receivers. If the sender's own
+// configuration requires smaller datagrams, floor returns the size from the configuration.
 func (c *caster) floor() int {
 	most := (c.s.ring.geo.MessageBytes + datagramsMax - 1) / datagramsMax
 	return min(c.mtu, max(floorBytes, most+headerBytes))
@@ -117,8 +118,8 @@ const datagramsMax = 1 << 16
 // idle reports whether all messages in the sender's regions have been sent.
 func (c *caster) idle() bool { return len(c.batch) == 0 && c.s.seqLo == c.s.seqHi }
 
-// progress sends the datagrams that the rate permits, up to a limit per call. progress returns the
-// number of datagrams in the posted batches.
+// progress sends the datagrams that the rate permits, up to a limit per call. progress returns
+// the number of datagrams in the posted batches.
 func (c *caster) progress(now mono.Time) int {
 	sent := 0
 	for sent < 4*castBatch {
@@ -186,7 +187,7 @@ func (c *caster) fill(budget int) {
 	c.at, c.posted = 0, 0
 }
 
-// step advances the position by one datagram.
+// step advances the position of the next datagram by one datagram.
 func (c *caster) step(slot int, ordinal uint64) {
 	if c.datagram++; c.datagram < c.datagrams {
 		return
@@ -198,8 +199,8 @@ func (c *caster) step(slot int, ordinal uint64) {
 	}
 }
 
-// post posts the batch to each destination. The result of post is true when the fabric has accepted
-// the whole batch, or when the rest of the batch has no destination any more.
+// post posts the batch to each destination. post returns true when the fabric has accepted the
+// whole batch, or when the rest of the batch has no destination any more.
 func (c *caster) post() bool {
 	for ; c.at < len(c.targets); c.at, c.posted = c.at+1, 0 {
 		k := c.targets[c.at]
@@ -228,9 +229,9 @@ func (c *caster) post() bool {
 	return true
 }
 
-// aim prepares the rest of the batch for the destination k. A buffer with a send that has no
-// completion yet must not be posted again, so aim copies such a buffer to a free one. If no buffer
-// is free, the result of aim is false, and the caller must call aim again after a completion.
+// aim prepares the rest of the batch for the destination k. aim copies a buffer that has a send
+// without a completion to a free buffer, because such a buffer must not be posted again. If no
+// buffer is free, aim returns false, and the caller must call aim again after a completion.
 func (c *caster) aim(k *link) bool {
 	to := c.group
 	if k != nil {
@@ -258,8 +259,8 @@ func (c *caster) aim(k *link) bool {
 }
 
 // refused handles an error of a send to the destination k, where nil stands for the group. If the
-// path to a receiver does not carry datagrams of this size, the receiver leaves the stream, and the
-// sender continues with its other receivers. If the error ends the stream, the result of refused is
+// path to a receiver does not carry datagrams of this size, the receiver leaves the stream, and
+// the sender continues with its other receivers. If the error ends the stream, refused returns
 // true.
 func (c *caster) refused(err error, k *link) bool {
 	switch {
@@ -320,15 +321,14 @@ func (c *caster) release() {
 	}
 }
 
-// sentFrom is the source of a send's payload. A nil caster means that the send is a probe without
-// payload.
+// sentFrom is the source of a send's payload. A sentFrom with a nil caster belongs to a probe
+// without payload.
 type sentFrom struct {
 	caster *caster
 	slot   int
 	link   *link // destination of a send without a completion yet; nil: the group
 }
 
-// giveBack drops the batch's references to its buffers.
 func (c *caster) giveBack() {
 	for i := range c.batch {
 		c.port.drop(c.batch[i].Buf)
@@ -336,7 +336,6 @@ func (c *caster) giveBack() {
 	c.batch = c.batch[:0]
 }
 
-// await records that a send of the buffer b to the destination k will have a completion.
 func (d *dataPort) await(b fabric.Buf, k *link) {
 	d.holds[b]++
 	if d.owner[b].link = k; k != nil {

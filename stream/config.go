@@ -10,8 +10,9 @@ type Mode uint8
 
 // The modes.
 const (
-	// Reliable means that all messages arrive. The sender writes messages only to regions of the
-	// receiver's ring that the reader has released. If no region is free, the sender waits.
+	// Reliable means that all messages arrive. In the reliable mode, the sender writes messages
+	// only to regions of the receiver's ring that the reader has released. In the reliable mode,
+	// the sender waits if no region is free.
 	Reliable Mode = iota
 	// Unreliable means that the sender does not wait for receivers. In the unreliable mode, lost
 	// messages are counted.
@@ -46,22 +47,22 @@ type Overrun uint8
 
 // The policies.
 const (
-	// Block means that the message waits. With Block in the unreliable mode, the message waits in
-	// the receiver's socket buffer, which may overflow. The kernel counts the packets that a full
-	// socket buffer drops (Stats.SocketDrops). Several datagrams that the kernel has coalesced
-	// count as one packet.
+	// Block means that the message waits until a region is free. With Block in the unreliable
+	// mode, the message waits in the receiver's socket buffer, which may overflow. The kernel
+	// counts the packets that a full socket buffer drops (Stats.SocketDrops). Stats.SocketDrops
+	// counts several datagrams that the kernel has coalesced as one packet.
 	Block Overrun = iota
 	// Drop means that the message is dropped and counted.
 	Drop
 )
 
-// Config has the settings of a sender or a receiver. MessageBytes of the rings, Messages, First and
-// Mode must be equal on both sides. If Messages of a receiver is 0, the receiver accepts the
+// Config has the settings of a sender or a receiver. MessageBytes of the rings, Messages, First
+// and Mode must be equal on both sides. If Messages of a receiver is 0, the receiver accepts the
 // sender's value.
 type Config struct {
 	Mode Mode
-	// Messages is the total number of messages. The value 0 of Messages means that the stream lasts
-	// until Sender.Finish.
+	// Messages is the total number of messages. A Messages of 0 means that the stream lasts until
+	// Sender.Finish.
 	Messages uint64
 	// First is the ordinal (number) of the first message. First+Messages must not exceed 2^63.
 	First uint64
@@ -69,22 +70,22 @@ type Config struct {
 	// is free. Overrun also defines whether Sender.Next waits for a free region.
 	Overrun Overrun
 	// Unmonitored makes the stream ignore the states of regions. An Unmonitored sender sends the
-	// regions repeatedly, whether they are populated or not, and requires a value of Messages above
-	// 0. An Unmonitored receiver overwrites regions even if the reader has not read them.
+	// regions repeatedly, whether they are populated or not, and requires that Messages is set.
+	// An Unmonitored receiver overwrites regions even if the reader has not read them.
 	Unmonitored bool
-	// Timeout is how long a sender or receiver continues without a packet from the peer. Timeout is
-	// also how long a reliable sender waits for a free region at the receiver. The range of Timeout
-	// is 100 ms to 1 h, and 0 means 10 s.
+	// Timeout is how long a sender or receiver continues without a packet from the peer. Timeout
+	// is also how long a reliable sender waits for a free region at the receiver. The range of
+	// Timeout is 100 ms to 1 h, and a Timeout of 0 means 10 s.
 	Timeout time.Duration
-	// Meet is the longest time from the call of Send or Receive until the peers are connected. The
-	// value 0 of Meet means 1 minute.
+	// Meet is the longest time from the call of Send or Receive until the peers are connected. A
+	// Meet of 0 means 1 minute.
 	Meet time.Duration
 
 	// Only restricts the peers of a stream. With Only, a sender accepts only the receivers of
 	// Connect, and a receiver accepts only the first sender that connects. Only is for identities
 	// that are exchanged by hand. With Only, a peer with incompatible parameters ends the stream.
-	// Without Only, a peer with incompatible parameters is refused, and the stream waits for other
-	// peers until Meet is over.
+	// Without Only, a peer with incompatible parameters is refused, and the stream waits for
+	// other peers until Meet is over.
 	Only bool
 	// Refused is called for each peer that this side refuses, and for each peer that refuses this
 	// side. Refused runs on the engine's goroutine, and must not block or call the Port. Refused
@@ -94,43 +95,43 @@ type Config struct {
 	// Begin is called when the peers are ready, before the first message can arrive. Begin runs on
 	// the engine's goroutine, and must not block or call the Port. Begin may be nil.
 	Begin func()
-	// Sample is called with the counters each time when the number of messages known to be sent has
-	// reached a multiple of Every. Sample is called at most once per Progress of the engine. Sample
-	// runs on the engine's goroutine, and must not block or call the Port. If Every is 0 or Sample
-	// is nil, there are no calls.
+	// Sample is called with the counters each time when the number of messages known to be sent
+	// has reached a multiple of Every. Sample is called at most once per Progress of the engine.
+	// Sample runs on the engine's goroutine, and must not block or call the Port. If Every is 0
+	// or Sample is nil, no function is called.
 	Every  uint64
 	Sample func(Stats)
 
-	// The following fields are for senders only.
+	// The fields below are for senders only.
 
 	// Receivers is the number of receivers for which the sender waits before the stream starts.
-	// With Only, the sender waits for all receivers of Connect. The value 0 of Receivers means 1.
-	// With a negative value, the sender does not wait for receivers. In the unreliable mode, a
+	// With Only, the sender waits for all receivers of Connect. A Receivers of 0 means 1. With a
+	// negative Receivers, the sender does not wait for receivers. In the unreliable mode, a
 	// receiver that joins later gets the messages that are sent after it has joined. A reliable
 	// stream in progress refuses further receivers.
 	Receivers int
-	// BitsPerSecond limits the rate of payload bits. The value 0 of BitsPerSecond means no limit.
+	// BitsPerSecond limits the rate of payload bits. A BitsPerSecond of 0 means no limit.
 	BitsPerSecond float64
-	// Delay is the minimum time between the beginnings of two messages. With a Delay, messages are
-	// never sent together, and the sender does not catch up after a stall. The value 0 of Delay
-	// means no delay.
+	// Delay is the minimum time between the beginnings of two messages. With a Delay, messages
+	// are never sent together, and the sender does not catch up after a stall. A Delay of 0 means
+	// no delay.
 	Delay time.Duration
-	// DatagramBytes is the largest size of datagrams in the unreliable mode, including 24 bytes of
-	// headers. If DatagramBytes is 0, the sender uses the largest size that all receivers at the
-	// start accept. A receiver whose own largest size is below 1200 bytes and below DatagramBytes
-	// is refused, because it would slow down all receivers.
+	// DatagramBytes is the largest size of datagrams in the unreliable mode, including 24 bytes
+	// of headers. If DatagramBytes is 0, the sender uses the largest size that all receivers at
+	// the start accept. A receiver whose own largest size is below 1200 bytes and below
+	// DatagramBytes is refused, because it would slow down all receivers.
 	DatagramBytes int
 	// Group is a multicast address with port, for example "239.1.2.3:5000". With a Group, the
 	// sender sends each datagram once, and all receivers listen to the Group. Group requires the
 	// unreliable mode and a provider that implements fabric.Grouper.
 	Group string
 
-	// The following fields are for receivers only, except that a sender also uses Grace.
+	// The fields below are for receivers only, except that a sender also uses Grace.
 
-	// Grace is how long a receiver waits for late datagrams after the end message of the sender and
-	// after the latest new datagram. In total a receiver waits at most Grace plus Timeout, unless
-	// its own reader delays the datagrams. The value 0 of Grace means 200 ms. For a sender, Grace
-	// is the largest permitted Grace of a receiver, and 0 means Timeout.
+	// Grace is how long a receiver waits for late datagrams after the end message of the sender
+	// and after the latest new datagram. In total a receiver waits at most Grace plus Timeout,
+	// unless its own reader delays the datagrams. A Grace of 0 means 200 ms. The Grace of a
+	// sender is the largest permitted Grace of a receiver, and 0 means Timeout.
 	Grace time.Duration
 	// Gap is called with each range of missing ordinals, from first to last, in ascending order.
 	// Arrival is called for each datagram that arrives. Gap and Arrival run on the engine's

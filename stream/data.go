@@ -19,7 +19,7 @@ type dataPort struct {
 	free  []fabric.Buf // receive buffers that are not posted
 	txBuf []fabric.Buf // free send buffers
 	// owner and holds are indexed by send buffer, and contain the source of the payload and the
-	// number of references.
+	// number of references to the buffer.
 	owner []sentFrom
 	holds []uint16
 	drops dropCount
@@ -109,8 +109,8 @@ func (de *dataEndpoint) refill() error {
 }
 
 // poll processes the received datagrams and returns their number. If a receiver without a free
-// region must not drop a datagram, the datagram stays in the queue. All later datagrams then wait
-// in the socket buffer.
+// region must not drop a datagram, poll leaves the datagram in the queue. While such a datagram
+// waits, all later datagrams wait in the socket buffer.
 func (d *dataPort) poll(e *Engine) (int, error) {
 	total := 0
 	for i := 0; i < len(d.all); i++ {
@@ -183,7 +183,7 @@ func (d *dataPort) join(group string) (*dataEndpoint, error) {
 	return de, nil
 }
 
-// leave ends one receiver's use of a group's endpoint, which the last receiver closes.
+// leave ends one receiver's use of a group's endpoint, which is closed after its last use.
 func (d *dataPort) leave(de *dataEndpoint) {
 	if de == nil {
 		return
@@ -205,8 +205,9 @@ func (d *dataPort) leave(de *dataEndpoint) {
 // bits.
 type dropCount struct{ last, total uint64 }
 
-// look records a reading of the counter, and returns the extended count. The reading may be a sum
-// of several 32-bit counters, if at most one of them has wrapped around since the previous reading.
+// look records a reading of the 32-bit counter, and returns the extended count. The reading may
+// be a sum of several 32-bit counters, if at most one of them has wrapped around after the
+// previous reading.
 func (c *dropCount) look(value uint64) uint64 {
 	more := value - c.last
 	if value < c.last {
@@ -261,8 +262,8 @@ func (e *Engine) inPlace(buf []byte, c *fabric.Completion, landed []byte) bool {
 	return r != nil && r.asm.isPlace(h, landed)
 }
 
-// datagram processes one datagram. If the datagram must wait for a free region, the result of
-// datagram is false.
+// datagram processes one datagram. datagram returns false if the datagram must wait for a free
+// region.
 func (e *Engine) datagram(_ *dataEndpoint, c *fabric.Completion, buf []byte) bool {
 	h, ok := parseHeader(buf)
 	if h.datagram == probeDatagram && ok && c.Errno == 0 {

@@ -22,8 +22,8 @@
 // determines the position of the message in the receiver's ring. A missing message is filled with
 // zeros and marked as missing (Ring.Transferred).
 //
-// A Ring is memory of the caller with the states of its regions. A ring that CreateRing has made is
-// a file, which other processes can map. A Port is the endpoint of a process in the network.
+// A Ring is memory of the caller with the states of its regions. A ring that CreateRing has made
+// is a file, which other processes can map. A Port is the endpoint of a process in the network.
 // Senders and receivers find each other by their identities. An identity is a line of text,
 // exchanged by standard input and output, by files, by a callback, or over TCP (ExchangeStdIO,
 // ExchangeFiles, Meeting). In both modes, control messages (parameters, credits, the end and the

@@ -52,8 +52,8 @@ const (
 
 // NewEngine starts an engine on a module. The argument data of NewEngine is a domain for the
 // unreliable mode, opened with DataConfig, or nil. The engine owns m and data, even if NewEngine
-// returns an error. The engine uses tags 1 and 2, OnEndpoint and OnRoom of the module, which the
-// caller must not use.
+// returns an error. The engine uses tags 1 and 2, OnEndpoint and OnRoom of the module, and the
+// caller must not use these.
 func NewEngine(m *btl.Module, data fabric.Domain) (*Engine, error) {
 	e := &Engine{
 		m: m, senders: make(map[uint64]*Sender), receivers: make(map[uint64]*Receiver),
@@ -170,8 +170,8 @@ func (e *Engine) Close() error {
 	return err
 }
 
-// letGo returns the rings of ended senders to the program after the fabric's last read of a ring.
-// If all is true, the fabric is closed and letGo returns all rings at once.
+// letGo returns the rings of ended senders to the program after the fabric's last read of each
+// ring. If all is true, the fabric is closed and letGo returns all rings at once.
 func (e *Engine) letGo(all bool) {
 	if len(e.lingering) == 0 {
 		return
@@ -205,8 +205,8 @@ func (e *Engine) sendNotice(ep *btl.Endpoint, n notice) {
 	e.send(ep, tagNotice, b[:])
 }
 
-// onLetter handles a control message of the kind letter. Invalid control messages are dropped. The
-// stream of a peer that sends invalid control messages ends by a time-out.
+// onLetter handles a letter, which is a control message in JSON. Invalid control messages are
+// dropped. The stream of a peer that sends invalid control messages ends by a time-out.
 func (e *Engine) onLetter(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 	l, err := parseLetter(data)
 	if err != nil {
@@ -248,7 +248,6 @@ func (e *Engine) onAbort(ep *btl.Endpoint, l *letter) {
 	}
 }
 
-// failedError returns the error for a peer's abort message.
 func failedError(l *letter) error {
 	if l.Code == codeTaken {
 		return fmt.Errorf("%w: %w: %s", ErrPeerFailed, ErrTaken, plain.Line(l.Reason))
@@ -295,7 +294,6 @@ func (e *Engine) abort(ep *btl.Endpoint, key uint64, code, reason string) {
 	e.sendLetter(ep, &letter{Kind: letterAbort, Key: key, Code: code, Reason: reason})
 }
 
-// receiverOf returns the receiver of a stream, if the stream belongs to the peer ep.
 func (e *Engine) receiverOf(ep *btl.Endpoint, key uint64) *Receiver {
 	for _, r := range e.receiving {
 		if r.key == key && r.ep == ep && ep != nil {
@@ -305,7 +303,7 @@ func (e *Engine) receiverOf(ep *btl.Endpoint, key uint64) *Receiver {
 	return nil
 }
 
-// linkOf returns the link of a sender's stream to the peer ep, or nil.
+// linkOf returns the link of a sender's stream to the peer ep, or nil if there is none.
 func (e *Engine) linkOf(ep *btl.Endpoint, key uint64) *link {
 	s := e.senders[key]
 	if s == nil {
@@ -360,7 +358,7 @@ func (e *Engine) onEndpoint(ep *btl.Endpoint, ev btl.Event, err error) {
 }
 
 // lostError returns the error of this package for the end of a connection. The argument err of
-// lostError is the reason, or nil.
+// lostError is the reason for which the connection has ended, or nil.
 func lostError(err error) error {
 	if err == nil {
 		return ErrPeerLost
@@ -368,7 +366,7 @@ func lostError(err error) error {
 	return fmt.Errorf("%w: %w", ErrPeerLost, err)
 }
 
-// receiverOfKey returns the receiver of a datagram's stream, or nil.
+// receiverOfKey returns the receiver of the stream with the given key, or nil if there is none.
 func (e *Engine) receiverOfKey(key uint64) *Receiver {
 	if r := e.latest; r != nil && r.key == key {
 		return r

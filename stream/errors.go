@@ -2,10 +2,10 @@ package stream
 
 import "errors"
 
-// The errors of the package can be tested with errors.Is.
+// The errors of package stream can be tested with errors.Is.
 var (
-	// ErrConfig means that a value of a Config is out of its range. The text of ErrConfig names the
-	// value.
+	// ErrConfig means that a value of a Config is out of its range. The text of an ErrConfig
+	// names the value.
 	ErrConfig = errors.New("stream: invalid configuration")
 	// ErrMismatch means that the parameters of the two sides are incompatible.
 	ErrMismatch = errors.New("stream: parameters do not fit")
@@ -23,16 +23,16 @@ var (
 	ErrStalled = errors.New("stream: the receiver's reader stands still")
 	// ErrPeerLost means that the peer does not respond any more, or was restarted.
 	ErrPeerLost = errors.New("stream: peer lost")
-	// ErrPeerFailed means that the peer has ended with an error. The text of ErrPeerFailed contains
-	// the peer's error.
+	// ErrPeerFailed means that the peer has ended with an error. The text of an ErrPeerFailed
+	// contains the error of the peer.
 	ErrPeerFailed = errors.New("stream: peer failed")
 	// ErrClosed means that this side has closed the port, the sender or the receiver.
 	ErrClosed = errors.New("stream: closed")
 	// ErrFile means that a data file or a ring file has the wrong size or format, or cannot be read
 	// or written.
 	ErrFile = errors.New("stream: file")
-	// ErrTaken means that another peer is using the sender or receiver at present. After ErrTaken,
-	// the caller may try again later.
+	// ErrTaken means that another peer is using the sender or receiver at present. After
+	// ErrTaken, the caller may try to connect again later.
 	ErrTaken = errors.New("stream: taken")
 	// ErrOverrun means that no region is free, and that the configuration forbids waiting.
 	ErrOverrun = errors.New("stream: no region is free")

@@ -35,11 +35,12 @@ func expect(text string, mine Identity) (Identity, error) {
 }
 
 // ExchangeStdIO exchanges identities by standard input and output, through a person or pipes.
-// ExchangeStdIO writes this side's identity to out and reads the peer's identity from in, one line
-// each. A sender first writes and then reads. A receiver first reads and then writes, so that two
-// programs that are joined by two pipes can exchange identities. If a line is not an identity,
-// ExchangeStdIO reads another line. The lines are read by another goroutine. If ctx ends, that
-// goroutine remains until the next line or the end of in.
+// ExchangeStdIO writes this side's identity to out and reads the peer's identity from in, one
+// line each. ExchangeStdIO of a sender first writes and then reads. ExchangeStdIO of a receiver
+// first reads and then writes, so that two programs that are joined by two pipes can exchange
+// identities. If a line is not an identity, ExchangeStdIO reads another line. Another goroutine
+// reads the lines from in. If ctx ends, the goroutine that reads the lines remains until the next
+// line or the end of in.
 func ExchangeStdIO(in io.Reader, out io.Writer) Exchange {
 	return func(ctx context.Context, mine Identity) (Identity, error) {
 		tell := func() error {
@@ -105,18 +106,19 @@ func readLine(ctx context.Context, lines *bufio.Scanner) (string, error) {
 	}
 }
 
-// The constants are the suffixes of the files of ExchangeFiles.
+// The constants below are the suffixes of the files of ExchangeFiles.
 const (
 	sendSuffix = ".send"
 	recvSuffix = ".recv"
 )
 
-// ExchangeFiles exchanges identities by two files on a file system that both sides can access. The
-// sender writes the file name + ".send", and the receiver writes the file name + ".recv". Each file
-// is written under another name and then renamed. A file contains the identity of its writer. After
-// the writer has read the peer's file, the writer's file also contains the peer's identity. A side
-// accepts a file only if it contains the side's own identity, so that files of earlier runs are not
-// accepted. The files are not removed, and the next run replaces them.
+// ExchangeFiles exchanges identities by two files on a file system that both sides can access.
+// The sender writes the file name + ".send", and the receiver writes the file name + ".recv".
+// ExchangeFiles writes each file under a temporary name, and renames the file. A file contains
+// the identity of its writer. After the writer of a file has read the peer's file, the writer's
+// file also contains the peer's identity. A side accepts a file only if the file contains the
+// side's own identity, so that files of earlier runs are not accepted. ExchangeFiles does not
+// remove the files, and the next run replaces them.
 func ExchangeFiles(name string) Exchange {
 	return func(ctx context.Context, mine Identity) (Identity, error) {
 		own, other := name+sendSuffix, name+recvSuffix
@@ -139,7 +141,6 @@ func ExchangeFiles(name string) Exchange {
 					if err != nil {
 						return Identity{}, fmt.Errorf("%w: %s: %w", ErrExchange, other, err)
 					}
-					// The peer continues when it has read its own identity in this file.
 					return id, WriteFileWhole(own, []byte(mine.String()+"\n"+peer+"\n"))
 				}
 				stale = stale || ok
@@ -163,8 +164,8 @@ func ExchangeFiles(name string) Exchange {
 }
 
 // readExchange reads a file of ExchangeFiles. The results of readExchange are the identity of the
-// file's writer, and the identity that the writer has read from the peer's file. If the file has
-// another format, readExchange returns an error.
+// file's writer, and the identity that the writer has read from the peer's file. readExchange
+// returns an error if the file has another format.
 func readExchange(name string) (writer, seen string, err error) {
 	b, err := readSmall(name, 4*identityTextMax)
 	if err != nil {
@@ -178,7 +179,7 @@ func readExchange(name string) (writer, seen string, err error) {
 }
 
 // openRegular opens a regular file for reading, without blocking. For a pipe, a device or a
-// directory, the error is ErrFile.
+// directory, openRegular returns ErrFile.
 func openRegular(name string) (*os.File, os.FileInfo, error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe may have no writer
 	if err != nil {
@@ -212,8 +213,9 @@ func readSmall(name string, most int64) ([]byte, error) {
 	return b, nil
 }
 
-// WriteFileWhole writes a file under another name and then renames the file. Other processes
-// therefore never see a partial file, and a crash or a full disk leaves no partial file under name.
+// WriteFileWhole writes a file under a temporary name, and renames the file. Other processes
+// therefore never see a partial file, and a crash or a full disk leaves no partial file under
+// name.
 func WriteFileWhole(name string, data []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".part-*")
 	if err != nil {
@@ -238,5 +240,5 @@ func WriteFileWhole(name string, data []byte) error {
 	return nil
 }
 
-// pauseTime is the interval between two checks of a file.
+// pauseTime is the interval between two checks of a file for the peer's identity.
 const pauseTime = 20 * time.Millisecond

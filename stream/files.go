@@ -88,7 +88,6 @@ func (r *Ring) Display(w io.Writer, first, last int) error {
 	return errors.Join(err, e)
 }
 
-// spaced returns bytes in hexadecimal, separated by spaces.
 func spaced(b []byte) string {
 	var s strings.Builder
 	for i := range b {

@@ -10,7 +10,7 @@ import (
 // Role is a side of a stream.
 type Role uint8
 
-// The constants are the roles.
+// The constants below are the roles.
 const (
 	RoleReceiver Role = iota
 	RoleSender

@@ -4,12 +4,13 @@ import "unsafe"
 
 // Some fabrics can write received payload directly to its final position (fabric.Lander). The
 // receiver passes the memory from the next expected datagram to the end of the region to the
-// fabric. Datagrams that arrive in order are then copied only once, by the kernel. Payload that was
-// written to a wrong position is copied to the memory after its header before any payload is
-// processed (dataPort.rescue).
+// fabric. Datagrams that arrive in order are therefore copied only once, by the kernel. Payload
+// that was written to a wrong position is copied to the memory behind its header before any
+// payload is processed (dataPort.rescue).
 
-// landing returns the final position of the next datagrams if datagrams arrive in order, or nil if
-// the next datagram cannot be predicted. The returned memory contains no received data.
+// landing returns the final position of the next datagrams if datagrams arrive in order, or nil
+// if the next datagram cannot be predicted. The memory that landing returns contains no received
+// data.
 func (a *assembler) landing() []byte {
 	if !a.stored || a.ended || a.lastOrdinal+1 != a.high {
 		return nil
@@ -42,7 +43,8 @@ func (a *assembler) isPlace(h header, payload []byte) bool {
 	return unsafe.SliceData(a.place(h.ordinal, h.datagram)) == unsafe.SliceData(payload)
 }
 
-// land passes the memory for the next datagrams of the receiver r to the fabric.
+// land passes the memory for the next datagrams of the receiver r to the fabric, for direct
+// receive.
 func (de *dataEndpoint) land(r *Receiver) {
 	if de.lander == nil {
 		return

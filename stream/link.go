@@ -40,7 +40,7 @@ type link struct {
 	grace  time.Duration
 	late   bool // joined a running stream: may be lost without a failure
 
-	// The following fields are for the unreliable mode.
+	// The fields below are for the unreliable mode.
 	addr          fabric.Addr
 	hasAddr       bool
 	underWay      int // sends to addr without a completion yet
@@ -49,9 +49,9 @@ type link struct {
 	probes        int
 	probeAt       mono.Time
 
-	// The following fields are for the reliable mode. The field next is the next ordinal to put.
-	// Puts of ordinals below placed have been acknowledged. Ordinals below told have been reported
-	// to the receiver.
+	// The fields below are for the reliable mode. next is the ordinal of the next message to put.
+	// Puts of messages with ordinals below placed have been acknowledged. The receiver has been
+	// told of the messages with ordinals below told.
 	ringMessages uint64
 	// handles are the memory regions of the receiver's ring (blocks), each of which has
 	// blockMessages messages.
@@ -199,9 +199,9 @@ func (k *link) finished() bool {
 	return k.settled()
 }
 
-// settled reports whether all earlier control messages have reached the receiver. The caller uses
-// settled before a control message that must arrive after all earlier ones, because control
-// messages may arrive out of order.
+// settled reports whether all earlier control messages have reached the receiver. The caller
+// checks settled before a control message that must arrive after all earlier ones, because
+// control messages may arrive out of order.
 func (k *link) settled() bool {
 	if k.flushed {
 		return true
@@ -256,7 +256,7 @@ func (k *link) refusedThere(err error) {
 	k.unmet(RefusedThere, err)
 }
 
-// unmet ends a link before the stream to the receiver has begun.
+// unmet ends the link to a receiver before the stream to this receiver has begun.
 func (k *link) unmet(why Reason, err error) {
 	s := k.s
 	k.close(err)
@@ -280,7 +280,8 @@ func (k *link) close(err error) {
 	k.s.e.dropLink(k)
 }
 
-// forget removes the data address of an ended link, after the completion of the last send to it.
+// forget removes the data address of an ended link, after the completion of the last send to this
+// address.
 func (k *link) forget() {
 	if k.hasAddr && k.state == linkDone && k.underWay == 0 {
 		_ = k.s.e.data.dom.Remove(k.addr)

@@ -12,17 +12,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A mapped ring is a file with the following layout.
+// A mapped ring is a file with the layout below.
 //
 //	0      magic "gobtlrng", version 1, MessageBytes, Regions, RegionMessages
 //	40     1 if the producer has finished, 1 if the stream is over
 //	4096   descriptors of the regions
 //	next multiple of 4096   memory of the regions
 //
-// All numbers are u64 in the machine's byte order. A descriptor occupies whole cache lines. The
-// words of a descriptor are the state (0 free, 1 busy, 2 populated), the first ordinal, and the
-// numbers of messages, received messages and skipped ordinals. After the words of a descriptor
-// there is a bitmap with one bit per message.
+// All numbers are u64 in the machine's byte order. The descriptor of a region occupies whole
+// cache lines. The words of a region's descriptor are the state (0 free, 1 busy, 2 populated),
+// the first ordinal, and the numbers of messages, received messages and skipped ordinals. Behind
+// the words of a region's descriptor there is a bitmap with one bit per message.
 const (
 	mapMagic   = "gobtlrng"
 	mapVersion = 1
@@ -55,8 +55,8 @@ func CreateRing(file string, g Geometry) (*Ring, error) {
 	}
 	defer f.Close()
 	memAt, size := mapLayout(g)
-	// The whole file is allocated now, because on a full disk a later store into the mapping would
-	// raise SIGBUS.
+	// The whole file is allocated at once, because on a full disk a later store into the mapping
+	// would raise SIGBUS.
 	if err := unix.Fallocate(int(f.Fd()), 0, 0, int64(size)); err != nil {
 		return nil, errors.Join(fmt.Errorf("%w: %s: room for %d bytes: %w", ErrFile, file, size, err),
 			os.Remove(file))

@@ -7,13 +7,13 @@ import (
 	"gobtl/btl"
 )
 
-// A control message that the transport cannot accept yet waits in its peer's queue (outbox). If the
-// queue of a peer's control messages is full, the connection to the peer is closed, because the
-// peer is not receiving messages. Each peer therefore uses a limited amount of memory, and does not
-// delay messages to other peers.
+// A control message that the transport cannot accept yet waits in its peer's queue (outbox). If
+// the queue of a peer's control messages is full, the connection to the peer is closed, because
+// the peer is not receiving messages. Each peer therefore uses a limited amount of memory, and
+// does not delay messages to other peers.
 
-// outboxMax and outboxBytesMax limit the queued control messages to a peer. The queue of control
-// messages contains only the latest notice of each kind and stream.
+// outboxMax and outboxBytesMax limit the queued control messages to a peer. The queue contains
+// only the latest notice (control message with a cumulative number) of each kind and stream.
 const (
 	outboxMax      = 64
 	outboxBytesMax = 64 << 10
@@ -57,8 +57,9 @@ func (e *Engine) send(ep *btl.Endpoint, tag btl.Tag, data []byte) {
 	o.bytes += len(data)
 }
 
-// replace replaces a queued notice of the same kind and stream, if there is one. Only the latest
-// notice of a kind matters, because the numbers in notices are cumulative.
+// replace replaces a queued notice (a control message) of the same kind and stream, if there is
+// one. Only the latest notice (a control message) of a kind matters, because the numbers in
+// notices are cumulative.
 func (o *outbox) replace(data []byte) bool {
 	const same = 16 // kind and key
 	for _, w := range o.waiting {
@@ -73,8 +74,9 @@ func (o *outbox) replace(data []byte) bool {
 	return false
 }
 
-// trySend offers a control message to the transport. If the transport cannot accept the message
-// now, trySend returns false. The module calls onRoom when the transport can accept messages.
+// trySend offers a control message to the transport. If the transport cannot accept the control
+// message now, trySend returns false. The module calls onRoom when the transport can accept
+// messages.
 func (e *Engine) trySend(ep *btl.Endpoint, tag btl.Tag, data []byte) bool {
 	f, err := ep.Alloc(tag, len(data))
 	if err != nil {

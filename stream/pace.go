@@ -8,9 +8,8 @@ import (
 )
 
 // pacer spreads sends over time. A burst is a datagram, or several datagrams that are sent
-// together. Each burst is due when the time of the previous burst at the rate is over. A sender
-// that is late may catch up at 1.25 times the rate. A thread that was descheduled for some
-// milliseconds thus keeps the mean rate without a large burst.
+// together. Each burst is due when the time that the previous burst takes at the rate is over. A
+// sender that is behind its rate may catch up at 1.25 times the rate.
 type pacer struct {
 	nsPerByte  float64   // 0 means no rate limit
 	leastNs    float64   // minimum time per byte, from Config.Delay
@@ -22,15 +21,15 @@ type pacer struct {
 }
 
 const (
-	// lagMax is the longest delay for which the sender catches up.
+	// lagMax is the longest delay behind the rate for which the sender catches up.
 	lagMax = 20 * time.Millisecond
-	// burstTime is the longest duration of a burst at the rate.
+	// burstTime is the longest time that a burst may take at the rate.
 	burstTime = 50 * time.Microsecond
 )
 
 // newPacer returns a pacer for a rate, with a least delay between the beginnings of messages of
-// messageBytes. The value 0 of the rate or the delay means no limit. The largest size of a burst is
-// from burstMin to burstMax bytes. With a delay, a burst never contains two messages.
+// messageBytes. A rate or a delay of 0 means no limit. The largest size of a burst is from
+// burstMin to burstMax bytes. With a delay, a burst never contains two messages.
 func newPacer(
 	bitsPerSecond float64, delay time.Duration, messageBytes, burstMin, burstMax int,
 ) pacer {

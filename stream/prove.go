@@ -11,12 +11,13 @@ import (
 	"gobtl/internal/mono"
 )
 
-// A sender validates the data address that a receiver reports, because a receiver could report the
-// address of a victim. Without the validation, the sender would send the whole stream to the
-// victim. The sender posts a probe to the receiver's data address. A probe is a header with a
-// random number and without payload. The receiver returns a hash of the random number and of the
-// receiver's own name, on the connection for control messages. The hash includes the receiver's
-// name, so that a malicious receiver cannot use the answer of another receiver.
+// A sender validates the data address that a receiver reports, because a receiver could report
+// the address of a victim. Without the validation of the address, the sender would send the whole
+// stream to the victim. The sender posts a probe to the receiver's data address. A probe is a
+// header with a random number and without payload. The receiver returns a hash of the random
+// number and of the receiver's own name, on the connection for control messages. The hash
+// includes the receiver's name, so that a malicious receiver cannot use the answer of another
+// receiver.
 //
 //	sender                               receiver
 //	   <------- welcome (address) ----------

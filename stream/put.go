@@ -10,12 +10,13 @@ import (
 
 // In the reliable mode, the sender puts contiguous messages into the receiver's ring, up to the
 // receiver's credit. When a put and all earlier puts are acknowledged, the sender reports the
-// progress to the receiver. The credit excludes regions that the reader has not released.
+// progress to the receiver. The receiver's credit excludes regions that the reader has not
+// released.
 
 const (
-	// putBytesMax is the largest size of a put with several messages. The size of a put is also
-	// limited to the size of the receiver's ring divided by putsPerRing. Because of the limit for
-	// one put, other puts are in flight while one put is acknowledged and its region is read.
+	// putBytesMax is the largest size of a put with several messages. A put is also limited to a
+	// part of the receiver's ring (putsPerRing), so that other puts are in flight while one put
+	// is acknowledged and its region is read.
 	putBytesMax = 1 << 20
 	putsPerRing = 2
 	// putsMax is the largest number of puts in flight per receiver, and putsBytesMax is the largest
@@ -47,7 +48,7 @@ func (e *Engine) addLink(k *link) {
 	e.links = append(e.links, k)
 }
 
-// dropLink frees the number of an ended link when none of its puts is in flight.
+// dropLink frees the number of an ended link when none of the link's puts is in flight.
 func (e *Engine) dropLink(k *link) {
 	if k.state == linkDone && k.putLo == k.putHi && e.links[k.number] == k {
 		e.links[k.number] = nil
@@ -96,8 +97,9 @@ func (s *Sender) putAll(now mono.Time) (n int) {
 	return n
 }
 
-// notice handles a notice from the receiver. A notice from the receiver is either new credit, or a
-// sign of progress after the end.
+// notice handles a notice (a control message with a cumulative number) from the receiver. A
+// notice from the receiver contains new credit, or is a sign of progress after the end of the
+// stream.
 func (k *link) notice(n notice) {
 	switch {
 	case n.kind == noticeTaken && n.ordinal > k.taken:
@@ -108,8 +110,8 @@ func (k *link) notice(n notice) {
 	}
 }
 
-// find sets seq and message to the position of the next message to put. If there is no message to
-// put, find returns false.
+// find sets seq and message to the position of the next message to put. find returns false if
+// there is no message to put.
 func (k *link) find() bool {
 	s := k.s
 	if k.seq < s.seqLo {
@@ -139,7 +141,7 @@ func (k *link) mayPut() bool {
 	return n < k.credit && n == k.next && k.room() > 0
 }
 
-// room returns how many more bytes may be in flight.
+// room returns how many more bytes of puts may be in flight to the receiver.
 func (k *link) room() int {
 	left := putsBytesMax
 	for i := k.putLo; i < k.putHi; i++ {
@@ -187,8 +189,9 @@ func (k *link) putBytes() int {
 	return int(min(putBytesMax, messages*uint64(k.s.ring.geo.MessageBytes)))
 }
 
-// run returns the messages, starting with an ordinal, that one put can carry. The messages are
-// contiguous in both rings. If bytes is positive, run returns at least one message.
+// run returns the messages, starting with an ordinal, that one put can contain. The messages of a
+// run are contiguous in the rings of both sides. If bytes is positive, run returns at least one
+// message.
 func (k *link) run(from uint64, bytes int) (messages int, mem []byte) {
 	s := k.s
 	g := &s.ring.geo
@@ -267,12 +270,12 @@ func (k *link) tell() {
 	}
 }
 
-// seqEmpty reports whether no message is left to put.
+// seqEmpty reports whether no message is left to put to the receiver.
 func (k *link) seqEmpty() bool { return !k.find() }
 
-// skipTo tells the receiver that the messages from next to ordinal-1 are dropped. The receiver must
-// know all earlier messages before skipTo tells it about dropped messages. The result of skipTo is
-// true when the sender has told the receiver.
+// skipTo tells the receiver that the messages from next to ordinal-1 are dropped. The receiver
+// must know all earlier messages before skipTo reports dropped messages. skipTo returns true when
+// the sender has told the receiver.
 func (k *link) skipTo(ordinal uint64) bool {
 	if k.placed != k.next || k.told != k.next || !k.settled() {
 		return false

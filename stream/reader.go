@@ -6,7 +6,7 @@ package stream
 type Reader struct {
 	ring *Ring
 	next int
-	// behind is the ordinal after the latest released region, if moved is true.
+	// behind is the ordinal that follows the latest released region, if moved is true.
 	behind uint64
 	moved  bool
 	held   bool
@@ -17,8 +17,8 @@ type Reader struct {
 // its search at region i.
 func (r *Ring) NewReader(i int) *Reader { return &Reader{ring: r, next: i % r.geo.Regions} }
 
-// Next returns the populated region with the earliest messages. Next does not wait. If Next returns
-// false and Over returns false, the caller should call Next again after a short time.
+// Next returns the populated region with the earliest messages. Next does not wait. If Next
+// returns false and Over returns false, the caller should call Next again after a short time.
 func (d *Reader) Next() (Region, bool) {
 	r := d.ring
 	// The next region in the ring has the earliest messages only if its first ordinal follows the
@@ -34,7 +34,7 @@ func (d *Reader) Next() (Region, bool) {
 	return r.view(d.next), true
 }
 
-// any returns a populated region, if there is one.
+// any returns the index of a populated region, if there is one.
 func (d *Reader) any() (int, bool) {
 	for k := range d.ring.geo.Regions {
 		if i := (d.next + k) % d.ring.geo.Regions; d.ring.Populated(i) {
@@ -45,8 +45,8 @@ func (d *Reader) any() (int, bool) {
 }
 
 // earliest returns the populated region with the earliest messages. The argument i of earliest is
-// the index of any populated region. All regions with earlier messages were populated before region
-// i, so that their states are visible now.
+// the index of any populated region. All regions with earlier messages were populated before
+// region i, so that their states are visible now.
 func (d *Reader) earliest(i int) int {
 	for k := range d.ring.geo.Regions {
 		if d.ring.Populated(k) && d.ring.get(k, wordFirst) < d.ring.get(i, wordFirst) {

@@ -9,8 +9,8 @@ import (
 	"gobtl/internal/mono"
 )
 
-// Receiver is the receiving side of a stream. Any goroutine may call the exported methods. All
-// other code runs on the engine's goroutine.
+// Receiver is the receiving side of a stream. The exported methods of a Receiver may be called by
+// any goroutine. All methods that are not exported run on the engine's goroutine.
 type Receiver struct {
 	e    *Engine
 	ring *Ring
@@ -32,8 +32,8 @@ type Receiver struct {
 	end     *ending
 	endAt   mono.Time // time of the sender's end; moved while datagrams wait
 	heard   mono.Time // time of the latest new or waiting datagram
-	// blockedAt is the time from which a datagram of this stream has waited for a region. The value
-	// 0 of blockedAt means that no datagram is waiting.
+	// blockedAt is the time from which a datagram of this stream has waited for a region. A
+	// blockedAt of 0 means that no datagram waits for a region.
 	blockedAt mono.Time
 	takenAt   mono.Time // time of the latest noticeTaken
 	fresh     uint64    // number of new datagrams
@@ -175,9 +175,9 @@ func (r *Receiver) start(s *suitor, st *start) error {
 // leapPerSecond is an upper limit for the number of messages that a sender sends per second.
 const leapPerSecond = 1 << 26
 
-// sent records that all ordinals below the argument have been sent. A sender reports its progress
-// every noticeEvery, or is considered lost after Config.Timeout. A datagram is foreign if its
-// ordinal is further ahead than a sender can get within Config.Timeout.
+// sent records that the sender has sent all messages with ordinals below the argument. A sender
+// reports its progress every noticeEvery, or is considered lost after Config.Timeout. A datagram
+// is foreign if its ordinal is further ahead than a sender can get within Config.Timeout.
 func (r *Receiver) sent(below uint64) {
 	below = min(below, ordinalsMax)
 	r.asm.track.extend(below)
@@ -185,7 +185,7 @@ func (r *Receiver) sent(below uint64) {
 	r.asm.limit = max(below, r.cfg.First) + leap
 }
 
-// handOver passes a region to the program.
+// handOver passes a completed region to the program.
 func (r *Receiver) handOver(region Region) {
 	r.stats.Regions++
 	select {
@@ -194,8 +194,8 @@ func (r *Receiver) handOver(region Region) {
 	}
 }
 
-// datagram processes a datagram. If the datagram must wait for a region, the result of datagram is
-// false.
+// datagram processes a datagram. datagram returns false if the datagram must wait for a free
+// region.
 func (r *Receiver) datagram(h header, payload []byte, landed bool) bool {
 	if r.state != stateRunning {
 		return true
@@ -229,7 +229,7 @@ func (r *Receiver) datagram(h header, payload []byte, landed bool) bool {
 	return true
 }
 
-// notice handles a notice from the sender.
+// notice handles a notice (a control message with a cumulative number) from the sender.
 func (r *Receiver) notice(n notice) {
 	if r.asm == nil || r.state != stateRunning {
 		return
@@ -272,8 +272,8 @@ func (r *Receiver) progress(now mono.Time) {
 	case stateRunning:
 		r.running(now)
 	case stateEnding:
-		// A receiver that has sent its report ends when the report is acknowledged, when the sender
-		// is gone, or after Config.Timeout.
+		// A receiver that has sent its report ends when the report is acknowledged, when the
+		// sender is gone, or after Config.Timeout.
 		packets, waiting := r.ep.Outstanding()
 		if packets+waiting == 0 && r.e.outboxes[r.ep] == nil || r.ep.Err() != nil ||
 			now.Sub(r.doneAt) > r.cfg.Timeout {
@@ -382,7 +382,7 @@ func (r *Receiver) over(err error) {
 // datagrams.
 const dropsEvery = 100 * time.Millisecond
 
-// publish makes the counters visible to other goroutines.
+// publish makes the receiver's counters visible to other goroutines.
 func (r *Receiver) publish(now mono.Time) {
 	if r.asm == nil {
 		r.lock.Lock()
@@ -431,7 +431,7 @@ func (r *Receiver) publish(now mono.Time) {
 // populatedMax is the largest number of regions for which publish counts the populated regions.
 const populatedMax = 256
 
-// deadline returns the time at which progress of the receiver must be called next.
+// deadline returns the time at which the receiver's progress must be called next.
 func (r *Receiver) deadline(now mono.Time) mono.Time {
 	switch {
 	case r.state == stateDone:

@@ -42,8 +42,8 @@ func (r *Receiver) SenderMessages() uint64 {
 // Started is also closed if the stream ends before the first message.
 func (r *Receiver) Started() <-chan struct{} { return r.started }
 
-// Done returns a channel that is closed when the stream has ended. When the channel is closed, Err
-// returns the reason of the end.
+// Done returns a channel that is closed when the stream has ended, after which Err returns the
+// reason.
 func (r *Receiver) Done() <-chan struct{} { return r.done }
 
 // Err returns the reason why the stream ended. If the sender has ended the stream normally, Err
@@ -68,7 +68,8 @@ func (r *Receiver) Wait(ctx context.Context) error {
 	}
 }
 
-// Stats returns the counters as of the latest Progress of the engine.
+// Stats returns the counters of the receiver, as they were at the end of the latest Progress of
+// the engine.
 func (r *Receiver) Stats() Stats {
 	r.lock.Lock()
 	defer r.lock.Unlock()

@@ -34,7 +34,7 @@ type Refusal struct {
 	Err error // wraps ErrTaken if a later attempt may succeed
 }
 
-// Refusals counts the peers that were refused before a stream with the peer began.
+// Refusals counts the peers that were refused before the stream with them began.
 type Refusals struct {
 	Mismatch    uint64 `json:"mismatch"`
 	Wish        uint64 `json:"wish"`
@@ -79,10 +79,10 @@ func (r *Refusals) add(why Reason) {
 	}[why]++
 }
 
-// errTaken is sent to a peer that is refused because of other peers.
+// errTaken is sent to a peer that is refused because another peer is connected.
 var errTaken = fmt.Errorf("%w: another peer was there first", ErrTaken)
 
-// codeOf returns the code of an abort message for a reason.
+// codeOf returns the code of an abort message for the reason of a refusal.
 func codeOf(why Reason) string {
 	if why == RefusedTaken {
 		return codeTaken

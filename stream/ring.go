@@ -16,8 +16,8 @@ type Geometry struct {
 	RegionMessages int // 1 to 2^24; 0 means 1
 }
 
-// The constants are the limits of a Geometry. The product of all three fields is limited to 1<<40
-// bytes and to the address space.
+// The constants below are the limits of a Geometry. The product of the three fields of a Geometry
+// is limited to 1<<40 bytes and to the address space.
 const (
 	MessageBytesMax   = 1 << 30
 	RegionsMax        = 1 << 20
@@ -72,9 +72,8 @@ func (g Geometry) Messages() int { return g.Regions * g.RegionMessages }
 // Bytes returns the size of the ring's memory in bytes.
 func (g Geometry) Bytes() int { return g.RegionBytes() * g.Regions }
 
-// The constants are the states of a region. A populated region contains data for its consumer. On
-// the sending side, the consumer is the transport. On the receiving side, the consumer is the
-// reader.
+// The constants below are the states of a region. A populated region contains data for its
+// consumer, the transport of a sender or the reader of a receiver.
 //
 //	sending     free -> populated (by the producer) -> busy (being sent) -> free
 //	receiving   free -> busy (being filled) -> populated -> free (by the reader)
@@ -84,8 +83,8 @@ const (
 	regionPopulated
 )
 
-// The constants are the indices of the words of a region's descriptor. After the words of the
-// descriptor there is a bitmap, in which bit i says that message i is in the region.
+// The constants below are the indices of the words of a region's descriptor. Behind the words of
+// a region's descriptor there is a bitmap, in which bit i says that message i is in the region.
 const (
 	wordState    = iota
 	wordFirst    // ordinal of the region's first message
@@ -95,16 +94,17 @@ const (
 	wordBitmap
 )
 
-// The constants are the indices of the words that mark the end of a stream.
+// The constants below are the indices of the words that mark the end of a stream.
 const (
 	endFinished = iota // set by the producer for the sender
 	endOver            // set by the stream for the reader or the producer
 	endWords
 )
 
-// Ring is the memory of a stream's messages, with the states of its regions. Any goroutine may read
-// and set the states. Any process may read and set the states of a mapped ring. All words are read
-// and written atomically. The state of a region determines who owns the region's words.
+// Ring is the memory of a stream's messages, with the states of its regions. Any goroutine may
+// read and set the states of the regions. Any process that maps the ring may read and set the
+// states of its regions. All words of a ring are read and written atomically. The state of a
+// region determines who owns the region's words.
 type Ring struct {
 	geo    Geometry
 	blocks [][]byte // one block, or one block per region
@@ -114,7 +114,7 @@ type Ring struct {
 	used   atomic.Bool // a stream uses the ring
 	wake   atomic.Pointer[func()]
 	unmap  func() error
-	// polled says that another process may change the states without calling wake.
+	// polled says that another process may change the states of the regions without calling wake.
 	polled bool
 }
 
@@ -122,8 +122,8 @@ type Ring struct {
 // Geometry.Bytes, or one slice of Geometry.RegionBytes per region for up to BlocksMax regions.
 // While the ring is in use, the caller may access the memory only as the states of the regions
 // permit. If mem is empty, NewRing allocates contiguous page-aligned memory. The memory of a ring
-// may be a mapping of a file or of a device. With a slice per region, small regions make a reliable
-// stream slower, because no put is longer than a region.
+// may be a mapping of a file or of a device. A slice per region makes a reliable stream with
+// small regions slower, because no put is longer than a region.
 func NewRing(g Geometry, mem ...[]byte) (*Ring, error) {
 	g = g.WithDefaults()
 	if err := g.Validate(); err != nil {
@@ -154,15 +154,14 @@ func NewRing(g Geometry, mem ...[]byte) (*Ring, error) {
 // pageBytes is the largest page size of the systems that Go supports, without huge pages.
 const pageBytes = 64 << 10
 
-// pages allocates memory that begins at a page boundary.
 func pages(size int) []byte {
 	mem := make([]byte, size+pageBytes-1)
 	skip := -int(uintptr(unsafe.Pointer(unsafe.SliceData(mem)))) & (pageBytes - 1)
 	return mem[skip : skip+size : skip+size]
 }
 
-// descriptorWords returns the size of a region's descriptor in words. The size of a descriptor is a
-// multiple of a cache line, so that two regions do not share a cache line.
+// descriptorWords returns the size of a region's descriptor in words. The size of a descriptor is
+// a multiple of a cache line, so that two regions do not share a cache line.
 func descriptorWords(g Geometry) int {
 	const line = 8
 	return (wordBitmap + (g.RegionMessages+63)/64 + line - 1) / line * line
@@ -210,7 +209,7 @@ func (r *Ring) set(i, w int, v uint64) { atomic.StoreUint64(r.word(i, w), v) }
 // the transport of a sender, or the reader of a receiver's ring.
 func (r *Ring) Populated(i int) bool { return r.get(i, wordState) == regionPopulated }
 
-// Free reports whether the program may fill region i, on the sending side.
+// Free reports whether the program may fill region i of a sender's ring.
 func (r *Ring) Free(i int) bool { return r.get(i, wordState) == regionFree }
 
 // SetPopulated changes the state of region i. A producer calls SetPopulated with true after filling
@@ -231,24 +230,25 @@ func (r *Ring) SetPopulated(i int, populated bool) {
 	}
 }
 
-// release frees a region that a reader owns. The argument first of release is the first ordinal of
-// the region, so that a repeated release has no effect.
+// release frees a region that a reader owns. The argument first of release is the first ordinal
+// of the region, so that a repeated release has no effect.
 func (r *Ring) release(i int, first uint64) {
 	if i >= 0 && i < r.geo.Regions && r.get(i, wordFirst) == first {
 		r.SetPopulated(i, false)
 	}
 }
 
-// Finish records that the producer populates no more regions. Finish replaces Sender.Finish if the
-// sender is in another process. After Finish, the stream ends when the populated regions are sent.
+// Finish records that the producer populates no more regions. A producer in another process than
+// the sender calls Ring.Finish instead of Sender.Finish. After Finish, the stream ends when the
+// populated regions are sent.
 func (r *Ring) Finish() {
 	r.setEnd(endFinished, true)
 	r.wakeUp()
 }
 
 // Over reports whether the stream of the ring has ended. When Over is true, no more regions of a
-// receiver's ring become populated, and no more regions of a sender's ring are sent. If the process
-// of the stream is killed, Over stays false.
+// receiver's ring become populated, and no more regions of a sender's ring are sent. If the
+// process of the stream is killed, Over stays false.
 func (r *Ring) Over() bool { return atomic.LoadUint64(&r.end[endOver]) != 0 }
 
 func (r *Ring) finished() bool { return atomic.LoadUint64(&r.end[endFinished]) != 0 }
@@ -276,8 +276,8 @@ func (r *Ring) SetAllPopulated(populated bool) {
 }
 
 // Transferred returns the ordinal of message k of region i, and whether the message has been
-// transferred. On the receiving side, ok says that the message has arrived completely. On the
-// sending side, ok says that the message has been sent. The result of Transferred is valid until
+// transferred. For a receiver's ring, ok says that the message has arrived completely. For a
+// sender's ring, ok says that the message has been sent. The result of Transferred is valid until
 // the region is filled again.
 func (r *Ring) Transferred(i, k int) (ordinal uint64, ok bool) {
 	if i < 0 || i >= r.geo.Regions || k < 0 || k >= r.geo.RegionMessages {
@@ -288,7 +288,7 @@ func (r *Ring) Transferred(i, k int) (ordinal uint64, ok bool) {
 }
 
 // open begins to fill region i with count messages. The argument first of open is the ordinal of
-// the first message.
+// the region's first message.
 func (r *Ring) open(i int, first uint64, count int) {
 	r.set(i, wordFirst, first)
 	r.set(i, wordMessages, uint64(count))
@@ -313,7 +313,7 @@ func (r *Ring) mark(i, k, n int) {
 	}
 }
 
-// view returns the description of region i.
+// view returns the Region that describes region i.
 func (r *Ring) view(i int) Region {
 	n := int(min(r.get(i, wordMessages), uint64(r.geo.RegionMessages)))
 	return Region{
@@ -334,7 +334,7 @@ type Region struct {
 	Bytes    []byte // memory of the messages, part of the ring
 }
 
-// claim begins a stream's use of the ring. If another stream uses the ring, claim returns false.
+// claim begins a stream's use of the ring, and returns false if another stream uses the ring.
 func (r *Ring) claim() bool { return r.used.CompareAndSwap(false, true) }
 
 // unclaim ends a stream's use of the ring.

@@ -17,27 +17,28 @@ import (
 	"gobtl/internal/waiting"
 )
 
-// PortConfig has the settings of a Port. The zero value of each field selects the default.
+// PortConfig has the settings of a Port. Each field of a PortConfig may be zero, which selects
+// its default.
 type PortConfig struct {
-	// Transport is the configuration of the btl module. If KeepAlive or PeerTimeout is 0, the value
-	// is derived from Timeout. If Rules.AckDelay is 0, the value is 10 us.
+	// Transport is the configuration of the btl module. A KeepAlive or PeerTimeout of 0 means a
+	// value derived from Timeout. A Rules.AckDelay of 0 means 10 us.
 	Transport btl.Config
 	// Timeout is the time without packets after which a peer is considered lost. The range of
-	// Timeout is 100 ms to 1 h, and 0 means 10 s.
+	// Timeout is 100 ms to 1 h, and a Timeout of 0 means 10 s.
 	Timeout time.Duration
 	// ReliableOnly disables the data endpoint for the unreliable mode.
 	ReliableOnly bool
-	// DatagramBytes is the largest size of the data endpoint's datagrams. The value 0 of
-	// DatagramBytes means the largest size that the network permits.
+	// DatagramBytes is the largest size of the data endpoint's datagrams. A DatagramBytes of 0
+	// means the largest size that the network permits.
 	DatagramBytes int
 	// OpenData opens the domain of the unreliable mode. If OpenData is nil, fabric.Open is used.
-	// OpenData is for programs that wrap the domain.
+	// OpenData is for programs that wrap the domain of the unreliable mode.
 	OpenData func(fabric.Info, fabric.DomainConfig) (fabric.Domain, error)
-	// Spin is how long the port's loop polls after the latest event before it sleeps. The value 0
-	// of Spin means 50 us. If Spin is negative, the loop sleeps without polling.
+	// Spin is how long the port's loop polls after the latest event before it sleeps. A Spin of 0
+	// means 50 us. If Spin is negative, the loop sleeps without polling.
 	Spin time.Duration
 	// Setup runs on the loop's locked OS thread before the loop starts, for example to pin the
-	// thread to a core.
+	// thread to a CPU.
 	Setup func() error
 }
 
@@ -50,8 +51,7 @@ type Port struct {
 	dom   fabric.Domain // domain of the data endpoint; nil if there is none
 	start time.Time
 	done  chan struct{}
-	// policy decides whether the loop yields the processor to other threads. Only the loop uses
-	// policy.
+	// policy decides whether the loop yields the CPU to other threads. Only the loop uses policy.
 	policy *waiting.Policy
 	// parked is true while the loop sleeps or is about to sleep.
 	parked atomic.Bool
@@ -125,8 +125,8 @@ func openModule(info fabric.Info, cfg PortConfig) (*btl.Module, error) {
 	return btl.Open(dom, t)
 }
 
-// openData opens the domain of the data endpoint. The data endpoint has another port than the
-// module.
+// openData opens the domain of the data endpoint. The data endpoint has another port number than
+// the module.
 func openData(info fabric.Info, cfg PortConfig) (fabric.Domain, error) {
 	dc := DataConfig(info)
 	if cfg.DatagramBytes != 0 {
@@ -185,8 +185,8 @@ func (p *Port) loop() {
 	close(p.done)
 }
 
-// parkMax is the longest duration of a sleep, because the loop can wait for only one of the two
-// domains.
+// parkMax is the longest duration of a sleep of the loop, because the loop can wait for only one
+// of the two domains.
 const parkMax = time.Millisecond
 
 // park sleeps until a packet may have arrived, or until the next deadline.
@@ -222,8 +222,8 @@ func (p *Port) park(now mono.Time) error {
 // wake-up.
 const wakeEarly = 60 * time.Microsecond
 
-// sleepFor returns how long the loop may sleep, at most most. The loop wakes up slightly before the
-// deadline, because at a fixed rate a late wake-up would delay every message.
+// sleepFor returns how long the loop may sleep, at most most. The loop wakes up slightly before
+// the deadline, because at a fixed rate a late wake-up would delay every message.
 func sleepFor(most time.Duration, now, deadline mono.Time) time.Duration {
 	if deadline == mono.Never {
 		return most
@@ -269,15 +269,15 @@ func (p *Port) takeInbox() bool {
 }
 
 // over reports whether the loop must end, because all connections are closed or the time for
-// closing is over.
+// closing them has passed.
 func (p *Port) over() bool {
 	p.lock.Lock()
 	defer p.lock.Unlock()
 	return p.closing && (p.e.drained() || time.Now().After(p.until))
 }
 
-// do runs fn on the loop's goroutine, and returns fn's error. After the end of the loop, do returns
-// ErrClosed.
+// do runs fn on the goroutine of the port's loop, and returns fn's error. After the end of the
+// loop, do returns ErrClosed.
 func (p *Port) do(fn func() error) error {
 	ended := make(chan error, 1)
 	p.lock.Lock()
@@ -291,8 +291,8 @@ func (p *Port) do(fn func() error) error {
 	return <-ended
 }
 
-// Send creates a sender for the populated regions of the ring. No other stream may use the ring.
-// The program adds receivers with Connect.
+// Send creates a sender for the populated regions of the ring. No other stream may use the ring
+// of Send. The program adds receivers with Connect.
 func (p *Port) Send(ring *Ring, cfg Config) (s *Sender, err error) {
 	if cfg.Timeout == 0 {
 		cfg.Timeout = p.cfg.Timeout
@@ -307,8 +307,8 @@ func (p *Port) Send(ring *Ring, cfg Config) (s *Sender, err error) {
 	return s, err
 }
 
-// Receive creates a receiver that fills the ring. No other stream may use the ring, and no region
-// may be populated.
+// Receive creates a receiver that fills the ring. No other stream may use the ring of Receive,
+// and no region of the ring may be populated.
 func (p *Port) Receive(ring *Ring, cfg Config) (r *Receiver, err error) {
 	if cfg.Timeout == 0 {
 		cfg.Timeout = p.cfg.Timeout
@@ -323,8 +323,8 @@ func (p *Port) Receive(ring *Ring, cfg Config) (r *Receiver, err error) {
 	return r, err
 }
 
-// Connect adds receivers to a sender of this port. Connect does not wait for connections, and an
-// unreachable receiver fails later.
+// Connect adds receivers to a sender of this port. Connect does not wait for connections, and the
+// stream to an unreachable receiver fails later.
 func (p *Port) Connect(s *Sender, receivers ...Identity) error {
 	return p.do(func() error {
 		for _, id := range receivers {
@@ -350,9 +350,9 @@ func (p *Port) AbortReceiver(r *Receiver, err error) error {
 func (p *Port) Transport() btl.Stats { return p.e.m.Stats() }
 
 // Close closes the connections to all peers in order, and then ends the port. Close waits for the
-// connections for at most one second, or until the deadline of ctx. Streams that have not ended end
-// with ErrClosed. After Close the program may close the rings. If ctx is nil, Close returns
-// btl.ErrContext and does nothing.
+// connections to close for at most one second, or until the deadline of ctx. Streams that have
+// not ended end with ErrClosed. The program may close the rings after Close has returned. If ctx
+// is nil, Close returns btl.ErrContext and does nothing.
 func (p *Port) Close(ctx context.Context) error {
 	if ctx == nil {
 		return btl.ErrContext
@@ -385,7 +385,7 @@ func (p *Port) Close(ctx context.Context) error {
 // has failed.
 func (p *Port) Done() <-chan struct{} { return p.done }
 
-// randomKey returns a random key for a stream. The result is never 0.
+// randomKey returns a random key for a stream. randomKey never returns 0.
 func randomKey() uint64 {
 	for {
 		var b [8]byte

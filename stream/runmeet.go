@@ -14,7 +14,6 @@ import (
 	"gobtl/internal/plain"
 )
 
-// runAside runs fn on a new goroutine.
 func runAside(fn func()) { go fn() }
 
 // pause waits for pauseTime, or returns an error when ctx ends.
@@ -49,9 +48,9 @@ const (
 	// meetLine is the longest time until a peer sends its line, and the longest time that a peer
 	// waits for an Exchange.
 	meetLine = 5 * time.Second
-	// guestsMax is the largest number of connected peers. A further peer replaces the peer that has
-	// been connected for the longest time without sending its line. If all connected peers have
-	// sent their lines, the further peer is refused.
+	// guestsMax is the largest number of peers that are connected to a Meeting. A further peer
+	// replaces the peer that has been connected for the longest time without sending its line. If
+	// all connected peers have sent their lines, a further peer is refused.
 	guestsMax = 64
 )
 
@@ -116,17 +115,18 @@ func (m *Meeting) hear(g *bounded.Guest) {
 	}
 }
 
-// The constants are answers of a Meeting that contain no identity. A peer that gets an answer with
-// the prefix refusal must not try again. A peer that gets busyLine may try again later.
+// The constants below are answers of a Meeting that contain no identity. A peer that gets an
+// answer with the prefix refusal must not try again. A peer that gets busyLine may try again
+// later.
 const (
 	refusal  = "no: "
 	busyLine = "later"
 )
 
-// Exchange waits for the next peer and exchanges identities with it. A peer that sends no identity
-// within five seconds, or has the wrong role, is refused with a reason, and does not delay other
-// peers. Several goroutines may call Exchange at the same time. Each call of Exchange gets a
-// different peer.
+// Exchange waits for the next peer, and exchanges identities with this peer. A peer that sends no
+// identity within five seconds, or has the wrong role, is refused with a reason, and does not
+// delay other peers. Several goroutines may call Exchange at the same time. Each call of Exchange
+// gets a different peer.
 func (m *Meeting) Exchange(ctx context.Context, mine Identity) (id Identity, err error) {
 	met := false
 	err = m.each(ctx, func(g guest) bool {
@@ -140,11 +140,11 @@ func (m *Meeting) Exchange(ctx context.Context, mine Identity) (id Identity, err
 	return Identity{}, err
 }
 
-// Serve answers each new peer at once with the identity that the function answer returns, until ctx
-// ends. No peer waits for another peer. One goroutine at a time calls the function answer, and only
-// for peers of the opposite role. If answer returns an error that wraps ErrTaken, the peer may try
-// again later. If answer returns any other error, the peer is refused with the text of the error as
-// the reason.
+// Serve answers each new peer at once with the identity that the function answer returns, until
+// ctx ends. With Serve, no peer waits for another peer. One goroutine at a time calls the
+// function answer, and only for peers of the opposite role. If answer returns an error that wraps
+// ErrTaken, the peer may try again later. If answer returns any other error, the peer is refused
+// with the text of the error as the reason.
 func (m *Meeting) Serve(ctx context.Context, role Role, answer func(Identity) (Identity, error),
 ) error {
 	return m.each(ctx, func(g guest) bool {
@@ -176,7 +176,7 @@ func (m *Meeting) each(ctx context.Context, fn func(guest) bool) error {
 	}
 }
 
-// answer sends this side's identity to a peer, or the reason of a refusal. answer reports whether
+// answer sends this side's identity to a peer, or the reason of a refusal. answer returns true if
 // the line was sent.
 func (g *guest) answer(mine Identity, err error) bool {
 	text := mine.String()
@@ -207,8 +207,8 @@ func ExchangeAt(address string) Exchange {
 	}
 }
 
-// visit tries to exchange identities once. The result again of visit says that a later attempt may
-// succeed.
+// visit makes one attempt to exchange identities. The result again of visit says that a later
+// attempt may succeed.
 func visit(
 	ctx context.Context, address string, mine Identity,
 ) (id Identity, again bool, err error) {

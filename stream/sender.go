@@ -19,8 +19,8 @@ const (
 	stateDone
 )
 
-// Sender is the sending side of a stream. Any goroutine may call the exported methods. All other
-// code runs on the engine's goroutine.
+// Sender is the sending side of a stream. The exported methods of a Sender may be called by any
+// goroutine. All methods that are not exported run on the engine's goroutine.
 type Sender struct {
 	e     *Engine
 	ring  *Ring
@@ -143,7 +143,8 @@ func (s *Sender) addReceiver(id Identity) error {
 	return nil
 }
 
-// progress does the work that is due, and returns the number of sent datagrams or puts.
+// progress does the work of the sender that is due, and returns the number of sent datagrams or
+// puts.
 func (s *Sender) progress(now mono.Time) (n int) {
 	if s.begun == 0 {
 		s.begun = now
@@ -172,7 +173,8 @@ func (s *Sender) progress(now mono.Time) (n int) {
 	return n
 }
 
-// alive returns the numbers of receivers that are ready and that are connecting.
+// alive returns the number of receivers that are ready, and the number of receivers that are
+// connecting.
 func (s *Sender) alive() (ready, meeting int) {
 	for _, k := range s.links {
 		switch k.state {
@@ -186,7 +188,8 @@ func (s *Sender) alive() (ready, meeting int) {
 	return ready, meeting
 }
 
-// meeting starts the stream when the required receivers are ready, and checks the time limits.
+// meeting starts the stream when the required receivers are ready, and checks the time limits
+// before the start.
 func (s *Sender) meeting(now mono.Time) {
 	s.expire(now)
 	s.prune()
@@ -212,9 +215,9 @@ func (s *Sender) meeting(now mono.Time) {
 }
 
 // choose selects the receivers for the start of the stream. choose waits until enough receivers
-// have validated addresses (Config.Receivers). With Config.Only, choose waits for all receivers of
-// Connect. choose sends a start message to the selected receivers, with the same datagram size for
-// all.
+// have validated addresses (Config.Receivers). With Config.Only, choose waits for all receivers
+// of Connect. choose sends a start message to the selected receivers, with the same datagram size
+// for all.
 func (s *Sender) choose(there int) {
 	wanted := s.cfg.Receivers
 	if s.cfg.Only {
@@ -255,7 +258,7 @@ const (
 	startTime = time.Second
 )
 
-// expire refuses the receivers that make no progress.
+// expire refuses the receivers that make no progress before the start of the stream.
 func (s *Sender) expire(now mono.Time) {
 	waits := false
 	for _, k := range s.links {
@@ -307,7 +310,7 @@ func (s *Sender) begin(now mono.Time) {
 	}
 }
 
-// takeRegions takes the populated regions in order.
+// takeRegions adds the populated regions, in order, to the regions that are being sent.
 func (s *Sender) takeRegions() {
 	g := &s.ring.geo
 	for s.seqHi-s.seqLo < uint64(g.Regions) && s.next < s.total {
@@ -353,8 +356,8 @@ func (s *Sender) release(done uint64) {
 	}
 }
 
-// tell reports the sender's progress to the receivers of the unreliable mode. The reports also show
-// the receivers that the sender is alive.
+// tell reports the sender's progress to the receivers of the unreliable mode. The progress
+// reports also show the receivers that the sender is alive.
 func (s *Sender) tell(now mono.Time) {
 	if s.cast == nil || now.Sub(s.told) < noticeEvery {
 		return
@@ -406,7 +409,7 @@ func (s *Sender) noneWaits() bool {
 	return s.ring.get(slot, wordState) != regionPopulated
 }
 
-// publish makes the counters visible to other goroutines.
+// publish makes the sender's counters visible to other goroutines.
 func (s *Sender) publish(now mono.Time) {
 	st := &s.stats
 	due := s.sample.due(st.Sent)
@@ -434,7 +437,7 @@ func (s *Sender) publish(now mono.Time) {
 // publishEvery is the interval between updates of the counters that other goroutines see.
 const publishEvery = time.Millisecond
 
-// deadline returns the time at which progress of the sender must be called next.
+// deadline returns the time at which the sender's progress must be called next.
 func (s *Sender) deadline(now mono.Time) mono.Time {
 	switch s.state {
 	case stateMeeting:

@@ -8,16 +8,16 @@ import (
 	"gobtl/btl"
 )
 
-// The following methods are for programs.
+// The methods below are for programs.
 
 // Identity returns the identity of this sender, which the receivers need.
 func (s *Sender) Identity() Identity {
 	return Identity{Role: RoleSender, Key: s.key, Name: s.e.m.Name()}
 }
 
-// Next waits until the next region in order is free, and returns the region. The producer fills the
-// region, and then calls Populate. Only one goroutine may be the producer. If Config.Overrun is
-// Drop and no region is free, Next returns ErrOverrun without waiting. After ErrOverrun, the
+// Next waits until the next region of the ring is free, and returns the region. The producer
+// fills the region, and calls Populate. Only one goroutine may be the producer. If Config.Overrun
+// is Drop and no region is free, Next returns ErrOverrun without waiting. After ErrOverrun, the
 // producer may drop messages with Sender.Drop. Next must not be called for an Unmonitored sender.
 // If ctx is nil, Next returns btl.ErrContext.
 func (s *Sender) Next(ctx context.Context) (Region, error) {
@@ -91,8 +91,8 @@ func (s *Sender) Finish() {
 // a beginning.
 func (s *Sender) Started() <-chan struct{} { return s.started }
 
-// Done returns a channel that is closed when the stream has ended. When the channel is closed, Err
-// returns the reason of the end.
+// Done returns a channel that is closed when the stream has ended, after which Err returns the
+// reason.
 func (s *Sender) Done() <-chan struct{} { return s.done }
 
 // Err returns the reason why the stream ended. If all receivers have sent their reports, Err
@@ -117,7 +117,8 @@ func (s *Sender) Wait(ctx context.Context) error {
 	}
 }
 
-// Stats returns the counters as of the latest Progress of the engine.
+// Stats returns the counters of the sender, as they were at the end of the latest Progress of the
+// engine.
 func (s *Sender) Stats() Stats {
 	s.lock.Lock()
 	defer s.lock.Unlock()

@@ -8,8 +8,7 @@ import (
 	"gobtl/internal/mono"
 )
 
-// The following methods end a sender's stream, after the reports of the receivers or after an
-// error.
+// The methods below end a sender's stream, after the reports of the receivers or after an error.
 
 // awaitReports ends the stream when each receiver has sent its report, or when the time for the
 // reports is over.
@@ -26,8 +25,8 @@ func (s *Sender) awaitReports(now mono.Time) {
 }
 
 // endTimeouts is the longest wait, in units of Config.Timeout, for receivers that report progress
-// after the end. After the end of sending, a receiver may be reading datagrams from its socket,
-// because no region was free before.
+// after the end of sending. After the end of sending, a receiver may be reading datagrams that
+// waited in its socket because no region was free.
 const endTimeouts = 30
 
 // grace returns the longest Grace of the receivers.
@@ -113,7 +112,6 @@ func (s *Sender) letGo() {
 	s.ring.leave()
 }
 
-// prune removes the ended links of a stream.
 func (s *Sender) prune() {
 	if !s.prunes {
 		return

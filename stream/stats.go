@@ -1,7 +1,7 @@
 package stream
 
 // Stats are the counters of one side of a stream. The message counts of a receiver have the
-// following relation.
+// relation below.
 //
 //	Sent = Received + Late + Overrun + Missing
 type Stats struct {
@@ -33,14 +33,15 @@ type Stats struct {
 	Duplicates uint64 `json:"duplicates"`
 	Stale      uint64 `json:"stale"`
 	Foreign    uint64 `json:"foreign"`
-	// SocketDrops is the number of packets that the kernel dropped at this port's sockets, for all
-	// streams of the port. Up to 128 datagrams that arrived as one packet count once.
+	// SocketDrops is the number of packets that the kernel dropped at this port's sockets, for
+	// all streams of the port. SocketDrops counts up to 128 datagrams that arrived as one packet
+	// as one.
 	SocketDrops uint64 `json:"socket_drops"`
 	// SendErrors is the number of datagrams that the fabric has refused to send.
 	SendErrors uint64 `json:"send_errors"`
 
 	// Regions is the number of regions passed to the reader, or sent. Populated is the number of
-	// regions that the reader has not released, or that the sender has not released.
+	// regions that the reader, or the sender, has not released.
 	Regions   uint64 `json:"regions"`
 	Populated uint64 `json:"populated"`
 	Capacity  uint64 `json:"capacity"` // number of regions in the ring
@@ -49,7 +50,7 @@ type Stats struct {
 	Bytes uint64 `json:"bytes"`
 	// FirstNs and LastNs are the times at which the first and the latest message were sent or
 	// received. The unit of the two times is nanoseconds on the engine's clock. A FirstNs of 0
-	// means that there was no message yet.
+	// means that no message was sent or received.
 	FirstNs int64 `json:"first_ns"`
 	LastNs  int64 `json:"last_ns"`
 	// BurstBytes is the largest number of bytes sent without a pause, if the sender has a rate
@@ -70,7 +71,8 @@ type Stats struct {
 // Seconds returns the time from the first message to the latest message in seconds.
 func (s *Stats) Seconds() float64 { return float64(s.LastNs-s.FirstNs) / 1e9 }
 
-// MegabytesPerSecond returns the mean rate in 10^6 bytes per second, or 0 if there is no rate yet.
+// MegabytesPerSecond returns the mean rate of the stream in 10^6 bytes per second, or 0 if no
+// rate can be computed.
 func (s *Stats) MegabytesPerSecond() float64 {
 	if s.LastNs <= s.FirstNs {
 		return 0

@@ -7,10 +7,10 @@ import (
 	"gobtl/btl"
 )
 
-// A sender whose hello is compatible with a receiver is a candidate (suitor) for the receiver. The
-// first candidate that sends its start message gets the receiver, and the right to put into the
-// receiver's ring. The receiver refuses the other candidates with the code "taken". A candidate
-// that stops responding therefore does not block other senders.
+// A sender whose hello is compatible with a receiver is a candidate (suitor) for this receiver.
+// The first candidate sender that sends its start message gets the receiver, and the right to put
+// into the receiver's ring. The receiver refuses all other candidate senders with the code
+// "taken". A candidate sender that stops responding therefore does not block other senders.
 //
 //	suitor                                receiver
 //	   -------- hello --------------------->    one of suitorsMax
@@ -18,8 +18,8 @@ import (
 //	   -------- start --------------------->    the first one wins
 //	   <------- ready (right to the ring) --    the others: abort, taken
 
-// suitorsMax is the largest number of candidate senders of a receiver. A further candidate replaces
-// the oldest candidate.
+// suitorsMax is the largest number of candidate senders of a receiver. A further candidate sender
+// replaces the oldest candidate.
 const suitorsMax = 16
 
 type suitor struct {
@@ -87,7 +87,7 @@ func (s *suitor) drop() {
 	s.r.showMet()
 }
 
-// refuse removes a candidate sender, and sends it the reason.
+// refuse removes a candidate sender, and sends the candidate the reason.
 func (s *suitor) refuse(why Reason, err error) {
 	s.drop()
 	s.r.refuse(s.ep, s.key, why, err)
@@ -143,8 +143,9 @@ func (s *suitor) start(st *start) {
 	r.e.sendLetter(r.ep, &letter{Kind: letterReady, Key: r.key, Ready: w})
 }
 
-// prepare allocates the resources of a stream. In the reliable mode, prepare registers the ring for
-// puts of the sender. In the unreliable mode, prepare joins the multicast group, if there is one.
+// prepare allocates the resources of a stream. In the reliable mode, prepare registers the ring
+// for puts of the sender. In the unreliable mode, prepare joins the multicast group, if there is
+// one.
 func (s *suitor) prepare(st *start) error {
 	r := s.r
 	if r.cfg.Mode == Reliable {

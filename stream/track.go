@@ -2,9 +2,10 @@ package stream
 
 import "math/bits"
 
-// tracker counts what has happened to each message of a stream. The ordinals [first, edge) are
-// known to have been sent. For the latest sent ordinals (the history), the tracker records which
-// datagrams have arrived. A tracker does not access payload, clocks or the ring.
+// tracker counts what has happened to each message of a stream. The messages with ordinals from
+// first to edge-1 are known to have been sent. For the latest sent messages (the history), the
+// tracker records which datagrams have arrived. A tracker does not access payload, clocks or the
+// ring.
 //
 //	first                          edge-len(state)                 edge
 //	  |  not in the history           |  history                     |  not known to have been sent
@@ -31,8 +32,8 @@ type tracker struct {
 }
 
 // messageState is the history entry of a message. The field mark identifies the message to which
-// the history entry belongs. A history entry is initialized when a datagram of its message arrives,
-// so that the cost of a datagram does not depend on how far it is ahead.
+// the history entry belongs. A history entry is initialized when a datagram of its message
+// arrives, so that the cost of a datagram does not depend on how far it is ahead.
 type messageState struct {
 	mark   uint64 // ordinal + 1 of the message; 0: unused
 	left   uint32 // datagrams that have not arrived yet
@@ -87,7 +88,7 @@ func newTracker(first uint64, datagrams uint32, window int) tracker {
 	return t
 }
 
-// extend records that all ordinals below the argument to have been sent.
+// extend records that all messages with ordinals below the argument have been sent.
 func (t *tracker) extend(to uint64) {
 	to = min(to, t.total)
 	t.edge = max(t.edge, to)
@@ -106,20 +107,20 @@ func (t *tracker) of(ordinal uint64) *messageState {
 	return s
 }
 
-// end records the end of the stream. If messages with larger ordinals are known to have been sent,
-// the argument total of end is raised to their number.
+// end records the end of the stream. If messages with larger ordinals are known to have been
+// sent, end raises total to their number.
 func (t *tracker) end(total uint64) {
 	t.total = max(total, t.edge)
 	t.extend(t.total)
 }
 
-// remembers reports whether the message is in the history.
+// remembers reports whether the message with the given ordinal is in the history.
 func (t *tracker) remembers(ordinal uint64) bool {
 	return t.edge-ordinal <= min(uint64(len(t.state)), t.edge-t.first) && ordinal < t.edge
 }
 
-// arrive records a received datagram. After arrivalNew, the caller must call settle, which records
-// whether the caller has stored the payload.
+// arrive records a received datagram. After arrivalNew, the caller must call settle, which
+// records whether the caller has stored the payload.
 func (t *tracker) arrive(ordinal uint64, datagram uint32) arrival {
 	if ordinal < t.first || ordinal >= t.total || datagram >= t.datagrams {
 		t.foreign++
@@ -153,8 +154,8 @@ func (t *tracker) arrive(ordinal uint64, datagram uint32) arrival {
 }
 
 // settle records whether the payload of a new datagram was stored. If the payload was stored, the
-// argument why of settle is spoiltNot. If the message is now complete, settle counts the message.
-// If the complete message is in the ring, settle returns true.
+// argument why of settle is spoiltNot. If the message is complete with this datagram, settle
+// counts the message. settle returns true if the message is complete and in the ring.
 func (t *tracker) settle(ordinal uint64, why spoil) (received bool) {
 	s := t.of(ordinal)
 	s.spoilt = max(s.spoilt, why)

@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// The datagrams of the unreliable mode have the following little-endian fields.
+// The datagrams of the unreliable mode have the little-endian fields below.
 //
 //	 0  check      4  hash of the rest of the header
 //	 4  datagram   4  number within the message
@@ -42,7 +42,7 @@ func parseHeader(b []byte) (h header, ok bool) {
 }
 
 // check returns the check field of a header. The check field is computed with the finalizer of
-// MurmurHash3 from the other fields and the format's version.
+// MurmurHash3 from the other header fields and the format's version.
 func (h *header) check() uint32 {
 	const version = 1
 	x := h.key ^ version
@@ -58,8 +58,9 @@ func mix(x uint64) uint64 {
 	return x ^ x>>33
 }
 
-// Control messages use the reliable transport with two tags. A letter is a control message in JSON
-// for a single event. A notice is a binary control message with a cumulative number.
+// Control messages use the reliable transport with two tags, one for letters and one for notices.
+// A letter is a control message in JSON for a single event. A notice is a binary control message
+// with a cumulative number.
 const (
 	tagLetter = 1
 	tagNotice = 2
@@ -68,8 +69,8 @@ const (
 	letterBytesMax  = 16 << 10
 )
 
-// The constants are the kinds of letters (control messages in JSON). The arrow shows the
-// destination of a letter.
+// The constants below are the kinds of letters (control messages in JSON). The arrow shows the
+// destination of a letter (control message in JSON).
 const (
 	letterHello   = "hello"   // -> receiver: parameters of the stream
 	letterWelcome = "welcome" // <- sender: data address, or size of the ring
@@ -115,8 +116,8 @@ type hello struct {
 type welcome struct {
 	GraceNs uint64 `json:"grace_ns,string"` // maximum delay of the report after the end
 	// Data, Probe and DatagramBytes are for the unreliable mode. Data is the name of the data
-	// endpoint. Probe is the key of the probes that validate the endpoint. DatagramBytes is the
-	// largest datagram that the endpoint accepts.
+	// endpoint. Probe is the key of the probes that validate the data endpoint. DatagramBytes is
+	// the largest datagram that the data endpoint accepts.
 	Data          []byte `json:"data,omitempty"`
 	Probe         uint64 `json:"probe,string,omitempty"`
 	DatagramBytes int    `json:"datagram_bytes,omitempty"`
@@ -124,8 +125,9 @@ type welcome struct {
 	RingMessages uint64 `json:"ring_messages,string,omitempty"`
 }
 
-// ready contains the handles of the memory regions (blocks) of the receiver's ring in the reliable
-// mode. All blocks have the same number of messages. At most BlocksMax handles fit in a letter.
+// ready contains the handles of the memory regions (blocks) of the receiver's ring in the
+// reliable mode. All blocks of a ring have the same number of messages. At most BlocksMax handles
+// fit in a letter (control message in JSON).
 type ready struct {
 	Blocks []uint64 `json:"blocks,omitempty"`
 }
@@ -147,7 +149,7 @@ type ending struct {
 func (l *letter) encode() ([]byte, error) { return json.Marshal(l) }
 
 // parseLetter decodes a letter. parseLetter checks only that the part for the letter's kind is
-// present. The code that uses a part checks the values in it.
+// present. The code that uses a part of a letter checks the values in this part.
 func parseLetter(b []byte) (*letter, error) {
 	if len(b) > letterBytesMax {
 		return nil, fmt.Errorf("letter of %d bytes", len(b))

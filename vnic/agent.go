@@ -117,16 +117,17 @@ func (a *Agent) Ports() []*PortState {
 	return all
 }
 
-// Lease returns the latest lease, and whether the lease is valid now.
+// Lease returns the latest lease, and whether the lease is valid at the time now.
 func (a *Agent) Lease(now mono.Time) (Lease, bool) {
 	return a.lease, a.holder != 0 && now < a.until
 }
 
 // Refused returns the reason why the manager does not accept this host. StatusInvalid means that
-// the manager's file does not name the host. StatusBusy means that another host with the same name
-// or the same addresses is connected. StatusUnproven means that the manager could not verify the
-// addresses that this host has registered. StatusVersion means that the manager and this host do
-// not use the same method to verify addresses. StatusOK means that no manager has refused the host.
+// the manager's file does not name the host. StatusBusy means that another host with the same
+// name or the same addresses is connected. StatusUnproven means that the manager could not verify
+// the addresses that this host has registered. StatusVersion means that the manager and this host
+// do not use the same method to verify addresses. StatusOK means that no manager has refused the
+// host.
 func (a *Agent) Refused() Status {
 	if a.holder > 0 {
 		return StatusOK
@@ -141,7 +142,7 @@ func (a *Agent) Outbox() []Outgoing {
 	return out
 }
 
-// Changes returns the changes since the last call of Changes.
+// Changes returns the changes after the previous call of Changes.
 func (a *Agent) Changes() []Change {
 	c := a.changes
 	a.changes = nil
@@ -279,7 +280,7 @@ func getList(data []byte, macs []MAC, generation uint16) (Status, []byte) {
 	return StatusOK, answer.Append(nil)
 }
 
-// SetLink reports to the agent whether a port's device is up.
+// SetLink tells the agent whether a port's device is up.
 func (a *Agent) SetLink(now mono.Time, vport uint8, up bool) {
 	p := a.ports[vport]
 	if p == nil || p.Up == up {
@@ -293,8 +294,8 @@ func (a *Agent) SetLink(now mono.Time, vport uint8, up bool) {
 // listMax is the largest number of addresses that a device may report.
 const listMax = 4096
 
-// SetMACs reports to the agent the addresses of a port's device in addition to the port's base MAC.
-// The agent sends a trap for each list that has changed.
+// SetMACs tells the agent the addresses of a port's device in addition to the port's base MAC.
+// The agent sends a trap for each of the two address lists that has changed.
 func (a *Agent) SetMACs(now mono.Time, vport uint8, unicast, multicast []MAC) {
 	p := a.ports[vport]
 	if p == nil {

@@ -94,9 +94,10 @@ func (a *Agent) setLIDs(m *Message) Status {
 	return StatusOK
 }
 
-// keepLIDs fills in the entries without addresses. A restarted manager does not yet know the
-// addresses of all hosts. For a host without addresses in list, keepLIDs keeps the addresses in
-// old, unless another host in list now has one of them.
+// keepLIDs fills in the entries of list that have no addresses. Such entries come from a
+// restarted manager, which does not yet know the addresses of all hosts. For a host without
+// addresses in list, keepLIDs keeps the addresses in old, unless another host in list has one of
+// these addresses.
 func keepLIDs(list, old []LIDEntry) []LIDEntry {
 	kept := make([]LIDEntry, 0, len(list))
 	for _, e := range list {
@@ -154,7 +155,7 @@ func (a *Agent) setInfo(m *Message) (Status, []byte) {
 	return StatusOK, p.Info.Append(nil)
 }
 
-// clear removes the state that belongs to the port's present switch.
+// clear removes the state of a port that belongs to the port's present switch.
 func (p *PortState) clear() {
 	p.MACs, p.Members, p.Options = nil, nil, Options{}
 	p.stagedMACs, p.stagedMembers, p.staging = nil, nil, false
@@ -169,8 +170,8 @@ func (a *Agent) delete(p *PortState) {
 	a.refresh(p, true)
 }
 
-// setMACs stores rows of a MAC table until the table is complete. The last message of a table makes
-// the stored rows the port's table.
+// setMACs stores rows of a port's MAC table until the table is complete. The last message of a
+// MAC table makes the stored rows the port's table.
 func (a *Agent) setMACs(p *PortState, m *Message) Status {
 	rows, err := ParseMACEntries(m.Data)
 	if err != nil || int(rows.Num) != len(rows.Rows) {

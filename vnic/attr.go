@@ -2,8 +2,8 @@ package vnic
 
 import "fmt"
 
-// The constants are sizes in bytes. MACEntriesPerMsg, MACsPerMsg and MembersPerMsg are the numbers
-// of table rows per message.
+// The constants below are sizes in bytes. MACEntriesPerMsg, MACsPerMsg and MembersPerMsg are the
+// numbers of table rows per message.
 const (
 	macHeaderBytes    = 8
 	macEntryBytes     = 16

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// The constants are the limits of a host's addresses and names.
+// The constants below are the limits of a host's addresses and names.
 const (
 	HostNameBytesMax = 64
 	LanesMax         = 8 // endpoints of one kind
@@ -28,7 +28,7 @@ func (w *Ways) Equal(o *Ways) bool { return string(w.append(nil)) == string(o.ap
 func (w *Ways) complete() bool { return len(w.Receive) > 0 && len(w.Send) > 0 && len(w.Module) > 0 }
 
 // none reports whether w has no endpoint names. In a table of LIDs, an entry without names means
-// that the agent must keep the names that it knows for the host.
+// that the agent must keep the names that it has for the host.
 func (w *Ways) none() bool { return len(w.Receive) == 0 && len(w.Send) == 0 && len(w.Module) == 0 }
 
 // shares reports whether two hosts have an endpoint name in common.
@@ -148,8 +148,8 @@ func NameOK(s string) bool {
 	return true
 }
 
-// Lease is a manager's claim on an agent. Until the lease expires, no other manager may change the
-// configuration of the agent.
+// Lease is a manager's temporary right to configure an agent. Until the lease expires, no other
+// manager may change the configuration of the agent.
 type Lease struct {
 	Manager  string
 	Instance uint64 // random number of this run of the manager

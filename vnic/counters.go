@@ -3,8 +3,8 @@ package vnic
 // Counter identifies one counter of a port.
 type Counter uint8
 
-// The counters of a port. The summary and error counters of section "Counters" of docs/vnic.md come
-// first, in the order of the attributes. The counters from RxFIFO on are specific to this
+// The counters of a port. The summary and error counters of section "Counters" of docs/vnic.md
+// come first, in the order of the attributes. The counters from RxFIFO on are specific to this
 // implementation.
 const (
 	TxErrors Counter = iota
@@ -69,8 +69,8 @@ const (
 	numCounters
 )
 
-// counterNames are the names that "ethtool -S" shows for Omni-Path, where Omni-Path has the
-// counter.
+// counterNames are the names that "ethtool -S" shows for Omni-Path, for counters that Omni-Path
+// has.
 var counterNames = [numCounters]string{
 	TxErrors: "tx_errors", RxErrors: "rx_errors",
 	TxPackets: "tx_packets", RxPackets: "rx_packets", TxBytes: "tx_bytes", RxBytes: "rx_bytes",
@@ -159,9 +159,9 @@ func (c *Counts) CountRx(i *FrameInfo, frameBytes, n int) {
 	c.count(i, frameBytes, n, RxPackets, RxBytes, RxUnicast, Rx64)
 }
 
-// count adds n frames to the counters of one direction. The argument cast of count is the first of
-// the counters by kind of address and tag. The argument size of count is the first of the counters
-// by frame size.
+// count adds n frames to the counters of one direction. The argument cast of count is the first
+// of the counters by kind of address and tag. The argument size of count is the first of the
+// counters by frame size.
 func (c *Counts) count(i *FrameInfo, frameBytes, n int, packets, bytes, cast, size Counter) {
 	wire := max(frameBytes, FrameBytesMin) + fcsBytes
 	c[packets] += uint64(n)

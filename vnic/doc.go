@@ -1,6 +1,6 @@
-// Package vnic carries Ethernet over a fabric, as Omni-Path's VNIC does. A virtual Ethernet switch
-// is not a device, but a set of forwarding rules in the hosts. An Ethernet Manager distributes the
-// rules to the hosts.
+// Package vnic carries Ethernet over a fabric, as Omni-Path's VNIC does. A virtual Ethernet
+// switch is not a device, but a set of forwarding rules in the hosts. An Ethernet Manager
+// distributes the forwarding rules to the hosts.
 //
 //	   frame of a TAP                                               frame to a TAP
 //	        |                                                              ^
@@ -17,7 +17,7 @@
 // host's port on a switch is a vport, with a number from 1 to 255. A Tables value determines the
 // destinations of the frames of a port. A Tables value is immutable, and is replaced as a whole.
 //
-// The package reads no clock, starts no goroutine and takes no lock of its own. Only one goroutine
-// at a time may use a value of this package, except that all goroutines may share Tables. The file
-// docs/vnic.md has the packet formats and diagrams.
+// The package reads no clock, starts no goroutine and has no lock of its own. Only one goroutine
+// at a time may use a value of this package, except that all goroutines may share Tables. The
+// file docs/vnic.md has the packet formats and diagrams.
 package vnic

@@ -42,10 +42,10 @@ type Locker interface {
 	Unlock()
 }
 
-// NewEgress returns an Egress that drops all frames until SetTables is called. All Egresses and the
-// Ingress of a port share fdb and near. The lock guard is held while fdb or near is used. If only
-// one goroutine uses fdb and near, guard may be nil. The argument queues of NewEgress is the number
-// of Egresses that share the port's rate limit for group frames.
+// NewEgress returns an Egress that drops all frames until SetTables is called. All Egresses and
+// the Ingress of a port share fdb and near. The lock guard is held while fdb or near is used. If
+// only one goroutine uses fdb and near, guard may be nil. The argument queues of NewEgress is the
+// number of Egresses that share the port's rate limit for group frames.
 func NewEgress(fdb *FDB, near *Neighbours, guard Locker, queues int) *Egress {
 	return &Egress{fdb: fdb, near: near, guard: guard, queues: uint32(max(queues, 1))}
 }
@@ -61,8 +61,9 @@ func (e *Egress) SetTables(t *Tables) {
 // Tables returns the tables in use, or nil before SetTables.
 func (e *Egress) Tables() *Tables { return e.tables }
 
-// Forward decides what to do with a frame. The slice frame needs to contain only the headers.
-// Forward counts dropped frames. The caller must count sent frames (Counts.CountTx).
+// Forward decides what to do with a frame from the port's device. The slice frame needs to
+// contain only the headers. Forward counts dropped frames. The caller must count sent frames
+// (Counts.CountTx).
 func (e *Egress) Forward(now mono.Time, frame []byte, frameBytes int) (d Decision) {
 	return e.ForwardLarge(now, frame, frameBytes, 1)
 }

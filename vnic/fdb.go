@@ -27,8 +27,8 @@ type fdbValue struct {
 func (v fdbValue) owner() uint32 { return v.lid }
 
 // FDB maps the addresses that a port has learned from frames to the hosts of these addresses.
-// Entries expire, and the number of entries is limited. In a full FDB each host has an equal share
-// of the entries.
+// Entries of an FDB expire, and the number of entries is limited. In a full FDB each host has an
+// equal share of the entries.
 type FDB struct {
 	ageing  time.Duration
 	max     int
@@ -36,12 +36,12 @@ type FDB struct {
 	swept   mono.Time
 }
 
-// sweepEvery is the least time between two searches of a full table for expired entries. sweepEvery
-// prevents a search for each frame during a flood of addresses.
+// sweepEvery is the least time between two searches of a full table for expired entries.
+// sweepEvery prevents a search of the table for each frame during a flood of addresses.
 const sweepEvery = time.Second
 
-// Configure sets the ageing time and the largest size. If the largest size is reduced, the excess
-// entries stay until they expire.
+// Configure sets the ageing time of entries and the largest number of entries. If the largest
+// number of entries is reduced, the excess entries stay until they expire.
 func (t *FDB) Configure(o Options) {
 	o = o.WithDefaults()
 	t.ageing, t.max = o.ageing(), int(min(o.LearnedMax, FDBEntriesMax))
@@ -121,8 +121,8 @@ func (b *bucket) configure(perSecond uint32) {
 	}
 }
 
-// take reports whether n more frames may be sent. If n exceeds the capacity, it counts as the
-// capacity.
+// take reports whether n more frames may be sent, and removes n tokens if so. If n exceeds the
+// capacity of the bucket, n counts as the capacity.
 func (b *bucket) take(now mono.Time, n int) bool {
 	if b.at == 0 {
 		b.at = now

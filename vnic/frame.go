@@ -12,7 +12,7 @@ var be = binary.BigEndian
 // MAC is an Ethernet address. The first octet of the address is in bits 40 to 47.
 type MAC uint64
 
-// The constants are flag bits in the first octet of an address.
+// The constants below are flag bits in the first octet of an address.
 const (
 	macGroupBit = MAC(1) << 40
 	macLocalBit = MAC(2) << 40
@@ -85,8 +85,8 @@ func MACFor(vesw uint16, lid uint32) MAC {
 		MAC(lid&0xFF)<<16 | MAC(lid&0xFF00) | MAC(lid>>16&0xFF)
 }
 
-// RCClass is a class of frames in the routing control (rc) of a switch. Each class has three bits
-// in rc.
+// RCClass is a class of frames in the routing control (rc) of a switch. Each class of frames has
+// three bits in rc.
 type RCClass uint8
 
 // The classes, in the order of their bits in rc.
@@ -165,8 +165,8 @@ func (i *FrameInfo) ipv4(p []byte, hash uint64) uint64 {
 	}
 	i.Class = RCIPv4
 	hash = mix(hash, be.Uint64(p[12:]))
-	// Only the first fragment of an IP datagram contains the TCP or UDP ports. The flow hash of an
-	// IP fragment therefore uses only the IP addresses.
+	// The flow hash of an IP fragment uses only the IP addresses, because only the first fragment
+	// contains the ports.
 	if be.Uint16(p[6:])&0x3FFF != 0 {
 		return hash
 	}
@@ -209,7 +209,6 @@ func ports(p []byte, at int, hash uint64) uint64 {
 	return mix(hash, uint64(be.Uint32(p[at:])))
 }
 
-// mix adds the word v to the hash h by a multiplication and a shift.
 func mix(h, v uint64) uint64 {
 	const odd = 0x9E3779B97F4A7C15
 	h = (h ^ v) * odd

@@ -5,7 +5,7 @@ import (
 	"errors"
 )
 
-// The constants are sizes of the encapsulation, in bytes.
+// The constants below are sizes of the encapsulation, in bytes.
 const (
 	HeaderBytes  = 20
 	TrailerBytes = 5 // ICRC and tail; 0 to 7 bytes of padding come before
@@ -18,7 +18,7 @@ const (
 	OverheadBytesMax = HeaderBytes + TrailerBytes + 7
 )
 
-// The constants are the largest values of the header's fields.
+// The constants below are the largest values of the header's fields.
 const (
 	LIDMax  = 1<<24 - 1
 	VESWMax = 1<<12 - 1 // 0 means no switch
@@ -39,7 +39,7 @@ const (
 	quadword = 8
 )
 
-// The errors of decoding and encoding. The caller drops a packet with one of the following errors.
+// The errors of decoding and encoding. The caller drops a packet with one of the errors below.
 var (
 	ErrShort     = errors.New("vnic: packet shorter than an empty encapsulation")
 	ErrLength    = errors.New("vnic: LEN is not the packet's length")
@@ -77,9 +77,9 @@ func PacketBytes(frameBytes int) int {
 	return frameBytes + PadBytes(frameBytes) + HeaderBytes + TrailerBytes
 }
 
-// Put writes the header of a packet to b, which must have at least HeaderBytes bytes. The argument
-// packetBytes of Put is the size of the packet, a multiple of 8 up to PacketBytesMax. The fields of
-// the header must be in range (see Validate).
+// Put writes the header of a packet to b, which must have at least HeaderBytes bytes. The
+// argument packetBytes of Put is the size of the packet, a multiple of 8 up to PacketBytesMax.
+// The fields of the header must be in range (see Validate).
 func (h *Header) Put(b []byte, packetBytes int) {
 	_ = b[HeaderBytes-1]
 	h0 := h.SLID&lid20 | uint32(packetBytes/quadword)<<20
@@ -119,8 +119,8 @@ func (h *Header) Seal(b []byte, frameBytes int) []byte {
 }
 
 // Append appends the encapsulated frame to b. Append pads the frame with zeros to 60 bytes, and
-// then to a multiple of 8. The errors of Append are ErrFrameSize and ErrRange. After an error, the
-// result is b.
+// then to a multiple of 8. The errors of Append are ErrFrameSize and ErrRange. After an error,
+// Append returns b.
 func (h *Header) Append(b, frame []byte) ([]byte, error) {
 	if len(frame) > FrameBytesMax {
 		return b, ErrFrameSize
@@ -136,11 +136,11 @@ func (h *Header) Append(b, frame []byte) ([]byte, error) {
 	return b, nil
 }
 
-// Parse decodes a packet with a frame of 60 bytes or more. The returned frame is a part of b.
-// Padding and ICRC may have any value, because the checksum of the underlying transport protects
-// these bytes. The bit for the last flit may be set or clear. A packet that differs from the output
-// of Append in any other way gives an error. Parse does not panic for any input. The number of the
-// switch (VESW) may exceed VESWMax.
+// Parse decodes a packet with a frame of 60 bytes or more. The frame that Parse returns is a part
+// of b. Parse accepts any values of padding and ICRC, because the checksum of the underlying
+// transport protects these bytes. Parse accepts any value of the bit for the last flit. A packet
+// that differs from the output of Append in any other way gives an error. Parse does not panic
+// for any input. The number of the switch (VESW) may exceed VESWMax.
 func Parse(b []byte) (h Header, frame []byte, err error) {
 	if len(b) < HeaderBytes+TrailerBytes {
 		return h, nil, ErrShort

@@ -2,7 +2,7 @@ package vnic
 
 import "fmt"
 
-// The constants are the sizes of VeswportInfo and its two parts, in bytes.
+// The constants below are the sizes of VeswportInfo and its two parts, in bytes.
 const (
 	veswInfoBytes = 152
 	portInfoBytes = 128
@@ -57,7 +57,7 @@ func PowerOn() VportInfo {
 	}
 }
 
-// The constants are MTUs, in bytes of an Ethernet frame's payload.
+// The constants below are MTUs, in bytes of an Ethernet frame's payload.
 const (
 	MTUDefault = 1500
 	MTUMin     = 68

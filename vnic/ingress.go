@@ -19,8 +19,8 @@ type Ingress struct {
 	Down bool
 }
 
-// NewIngress returns an Ingress that drops all frames until Host.SetTables is called. The arguments
-// have the same meaning as for NewEgress.
+// NewIngress returns an Ingress that drops all frames until Host.SetTables is called. The
+// arguments of NewIngress have the same meaning as those of NewEgress.
 func NewIngress(fdb *FDB, near *Neighbours, guard Locker) *Ingress {
 	return &Ingress{fdb: fdb, near: near, guard: guard}
 }
@@ -28,20 +28,20 @@ func NewIngress(fdb *FDB, near *Neighbours, guard Locker) *Ingress {
 // Tables returns the tables in use, or nil before Host.SetTables.
 func (in *Ingress) Tables() *Tables { return in.tables }
 
-// Host decodes the packets that arrive at a host and finds the port of each packet. The field ports
-// is indexed by the number of the switch.
+// Host decodes the packets that arrive at a host and finds the port of each packet. The field
+// ports is indexed by the number of the switch.
 type Host struct {
-	// Strangers counts the received packets that belong to no port of this host. Strangers counts
-	// invalid packets, packets from unknown senders, and packets for a switch without a port on
-	// this host. As in Omni-Path, the port with the lowest number reports the packets that belong
-	// to no port.
+	// Strangers counts the received packets that belong to no port of this host. Strangers
+	// includes invalid packets, packets from unknown senders, and packets for a switch without a
+	// port on this host. As in Omni-Path, the port with the lowest number reports the packets
+	// that belong to no port.
 	Strangers Counts
 	ports     [VESWMax + 1]*Ingress
 }
 
 // SetTables replaces a port's tables, and registers the port under its switch. If t is nil,
-// SetTables removes the port. If another port is registered under the previous switch of this port,
-// that other port stays registered.
+// SetTables removes the port. If another port is registered under the previous switch of this
+// port, that other port stays registered.
 func (h *Host) SetTables(in *Ingress, t *Tables) {
 	if old := in.tables; old != nil && h.ports[old.Info.VESW&VESWMax] == in {
 		h.ports[old.Info.VESW&VESWMax] = nil

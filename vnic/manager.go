@@ -32,14 +32,15 @@ type Manager struct {
 	failed   []int
 	traps    []TrapSeen
 	tid      uint64
-	// claimsMade counts the reported addresses of all hosts. contested says that two hosts report the
-	// same address.
+	// claimsMade counts the addresses that the devices of all hosts have reported. contested says
+	// that two hosts report the same address.
 	claimsMade uint64
 	contested  bool
-	// The function proves reports whether all names that a host registers belong to the validated
-	// source address of the host's connection. If proves is nil, there is no such check.
+	// proves reports whether all names that a host registers belong to the validated source
+	// address of the host's connection. If proves is nil, registered names are not checked in
+	// this way.
 	proves func(conn int, w *Ways) bool
-	// The prover verifies registered addresses by datagrams. If prover is nil, addresses are not
+	// prover verifies registered addresses by datagrams. If prover is nil, addresses are not
 	// verified by datagrams.
 	prover   *Prover
 	provings map[int]*proving // by connection
@@ -82,19 +83,17 @@ type HostState struct {
 // report has the addresses that a port's device reports.
 type report struct {
 	macs []MAC // ascending
-	// told says that the host has reported its addresses since the manager started. While told is
-	// false, macs has the addresses that the host reported to an earlier manager. While told is
-	// false, the MAC tables of other hosts contain the addresses that the host reported to an
-	// earlier manager.
+	// told says that the host has reported its addresses after the start of this manager. While
+	// told is false, macs has the addresses that the host reported to an earlier manager.
 	told       bool
 	generation uint16
-	// since has, by address, the number of the claim in the order of all claims. An address of a host
-	// that is not connected has no number.
+	// since has, for each address, the number that the report of the address has in the order of
+	// all reports. An address of a host that is not connected has no number in since.
 	since map[MAC]uint64
 }
 
-// problem records the fault of a part of a host. If text is empty, problem removes the fault.
-// HostState.Problem becomes the fault with the lowest port and attribute.
+// problem records the fault of a host's port and attribute. If text is empty, problem removes the
+// fault. HostState.Problem becomes the fault with the lowest port and attribute.
 func (h *HostState) problem(k wantKey, text string) {
 	if text == "" {
 		delete(h.problems, k)
@@ -110,7 +109,7 @@ func (h *HostState) problem(k wantKey, text string) {
 	}
 }
 
-// reportOf returns the report of a port. The result is never nil.
+// reportOf returns the report of a port. reportOf never returns nil.
 func (h *HostState) reportOf(vport uint8) *report {
 	r := h.unicast[vport]
 	if r == nil {
@@ -142,8 +141,8 @@ type session struct {
 	looked  uint8     // last port that review has checked
 	window  mono.Time // start of the present window of traps
 	traps   int       // traps received in the present window
-	// compared is the number of comparisons with the plan since the latest renewal of the lease. A
-	// change of the plan or of another host sets compared to 0.
+	// compared is the number of comparisons with the plan after the latest renewal of the lease.
+	// A change of the plan or of another host sets compared to 0.
 	compared int
 	leased   bool
 	dirty    bool
@@ -213,8 +212,9 @@ func (m *Manager) hostState(name string, lid uint32) *HostState {
 	return h
 }
 
-// comparedMax is the largest number of comparisons between two renewals of the lease. Without
-// comparedMax, a host that never accepts the planned configuration would be compared without end.
+// comparedMax is the largest number of comparisons with the plan between two renewals of the
+// lease. Without comparedMax, a host that never accepts the planned configuration would be
+// compared without end.
 const comparedMax = 256
 
 // differs reports whether the manager must now compare the state of the session's host with the
@@ -224,7 +224,8 @@ func (s *session) differs() bool { return s.dirty && s.compared < comparedMax }
 // touch requests a comparison of the state of the session's host with the plan.
 func (s *session) touch() { s.dirty, s.host.Synced = true, false }
 
-// touchNear requests a comparison for all connected hosts that share a switch with the named host.
+// touchNear requests a comparison with the plan for all connected hosts that share a switch with
+// the named host.
 func (m *Manager) touchNear(host string) {
 	for name := range m.plan.near(host) {
 		if s := m.byHost[name]; s != nil {
@@ -311,7 +312,7 @@ func (m *Manager) Receive(now mono.Time, conn int, b []byte) {
 	}
 }
 
-// register handles a registration. register accepts a host of the plan that is not connected yet,
+// register handles a registration. register accepts a host of the plan that is not connected,
 // after the verification of the host's addresses.
 func (m *Manager) register(now mono.Time, conn int, msg *Message) {
 	r, err := ParseRegistration(msg.Data)
@@ -331,8 +332,8 @@ func (m *Manager) register(now mono.Time, conn int, msg *Message) {
 	m.answer(now, conn, msg, &r, status)
 }
 
-// admits checks a registration before the verification of addresses. The result of admits is
-// StatusOK, or the reason why the manager must refuse the registration.
+// admits checks a registration before the verification of addresses. admits returns StatusOK, or
+// the reason why the manager must refuse the registration.
 func (m *Manager) admits(r *Registration) Status {
 	switch {
 	case r.Manager != m.cfg.Name || m.plan.lidOf(r.Host) == 0 || !r.Ways.complete():
@@ -417,14 +418,14 @@ func (s *session) review() {
 	}
 }
 
-// sharesName reports whether h, a host other than the registering host, has an endpoint name of the
-// registering host.
+// sharesName reports whether h, a host other than the registering host, has an endpoint name of
+// the registering host.
 func (h *HostState) sharesName(r *Registration) bool {
 	return h.Name != r.Host && h.known && h.ways.shares(&r.Ways)
 }
 
-// claimed reports whether another connected host has an endpoint name of the registering host. With
-// a common name, frames of one host would be attributed to the other host.
+// claimed reports whether another connected host has an endpoint name of the registering host.
+// With a common endpoint name, frames of one host would be attributed to the other host.
 func (m *Manager) claimed(r *Registration) bool {
 	for _, h := range m.hosts {
 		if h.Connected && h.sharesName(r) {

@@ -17,7 +17,8 @@ const (
 )
 
 // proving is a registration whose addresses are being verified. Several registrations of one host
-// may be in progress. The manager accepts the first verified registration of a host.
+// may be in progress at the same time. The manager accepts the first verified registration of a
+// host.
 type proving struct {
 	conn          int
 	reg           Registration
@@ -105,8 +106,8 @@ func (m *Manager) proveAll(now mono.Time) (int, error) {
 	return n, err
 }
 
-// heard marks an address in list as verified if here returns true for it and proof is the expected
-// hash.
+// heard marks an address in list as verified if here returns true for the address and proof is
+// the expected hash.
 func (p *proving) heard(list []unprovenName, proof uint64, here func(*unprovenName) bool) {
 	for i := range list {
 		n := &list[i]
@@ -116,9 +117,9 @@ func (p *proving) heard(list []unprovenName, proof uint64, here func(*unprovenNa
 	}
 }
 
-// proveOne ends the verification of a registration if all addresses are verified, or if proveRounds
-// requests had no success. While addresses are not verified, proveOne repeats its request every
-// proveEvery.
+// proveOne ends the verification of a registration if all addresses are verified, or if
+// proveRounds requests had no success. While addresses are not verified, proveOne repeats its
+// request every proveEvery.
 func (m *Manager) proveOne(now mono.Time, p *proving) {
 	lacks := func(list []unprovenName) bool {
 		return slices.ContainsFunc(list, func(n unprovenName) bool { return n.missing() })

@@ -6,8 +6,8 @@ import (
 	"gobtl/internal/mono"
 )
 
-// Progress sends the due messages to the agents. The messages renew leases, carry queued requests,
-// and change hosts that differ from the plan.
+// Progress sends the due messages to the agents. The messages renew leases, contain queued
+// requests, and change hosts that differ from the plan.
 func (m *Manager) Progress(now mono.Time) {
 	for _, conn := range m.conns() {
 		s := m.sessions[conn]
@@ -20,7 +20,6 @@ func (m *Manager) Progress(now mono.Time) {
 	}
 }
 
-// conns returns the numbers of all sessions in ascending order.
 func (m *Manager) conns() []int {
 	all := make([]int, 0, len(m.sessions))
 	for c := range m.sessions {
@@ -30,7 +29,7 @@ func (m *Manager) conns() []int {
 	return all
 }
 
-// Deadline returns the time at which Progress must be called next if nothing arrives.
+// Deadline returns the time at which Progress must be called next if no message arrives.
 func (m *Manager) Deadline() mono.Time {
 	at := mono.Never
 	for _, s := range m.sessions {
@@ -163,7 +162,8 @@ func (m *Manager) table(s *session, vport uint8, attr Attribute, messages [][]by
 	}
 }
 
-// macs queues the messages of a port's MAC table, and a Get of VportInfo that checks the result.
+// macs queues the messages of a port's MAC table, and a Get of VportInfo that checks whether the
+// table has arrived.
 func (m *Manager) macs(s *session, w *wanted) {
 	content, key := contentOf(w.rows), wantKey{w.vport, AttrMACEntries}
 	was, ok := s.acked[key]
@@ -197,7 +197,6 @@ func (m *Manager) macs(s *session, w *wanted) {
 	}
 }
 
-// contentOf returns the encoded rows as a comparable string.
 func contentOf(rows []MACEntry) string {
 	a := MACEntries{Rows: rows}
 	return string(a.Append(nil))
@@ -233,10 +232,10 @@ func (m *Manager) wantedPort(host string, vport uint8) (wanted, bool) {
 	return wanted{}, false
 }
 
-// reported returns the LIDs of the addresses that the devices on a switch have reported. If two
-// hosts report the same address, beats decides which host gets the address. If the MAC table
-// is too small for all addresses, the hosts get rows in turn. No host can therefore displace all
-// addresses of another host.
+// reported returns, for each address that a device on a switch has reported, the LID of the host
+// that gets the address. If two hosts report the same address, beats decides which host gets the
+// address. If the MAC table is too small for all addresses, the hosts get rows in turn. No host
+// can therefore displace all addresses of another host.
 func (m *Manager) reported(s *PlanSwitch) map[MAC]uint32 {
 	if !s.Reported {
 		return nil
@@ -285,17 +284,18 @@ func (m *Manager) reported(s *PlanSwitch) map[MAC]uint32 {
 	return all
 }
 
-// reportClaims are the addresses of a port's report that reported has not looked at yet.
+// reportClaims holds the addresses of a port's report that the function reported has not examined
+// yet.
 type reportClaims struct {
 	*report
 	lid  uint32
 	left []MAC
 }
 
-// beats reports whether this claim of an address comes before another one. The earliest claim of
-// the connected hosts comes first. After the connected hosts follow the claims of hosts that have
-// left, and then the claims of hosts that have not reported to this manager. The smaller LID
-// decides between equal claims.
+// beats reports whether this host's claim to an address has precedence over the claim of another
+// host. The earliest claim of the connected hosts comes first. After the claims of connected
+// hosts follow the claims of hosts that have left, and then the claims of hosts that have not
+// reported to this manager. The smaller LID decides between equal claims.
 func (c *reportClaims) beats(other *reportClaims, mac MAC) bool {
 	mine, theirs := c.since[mac], other.since[mac]
 	switch {
@@ -307,9 +307,9 @@ func (c *reportClaims) beats(other *reportClaims, mac MAC) bool {
 	return c.lid < other.lid
 }
 
-// lidsFor returns messages with the endpoint names of all hosts that share a switch with the given
-// host. A host that has not registered since the manager started has an entry without names. For an
-// entry without names, the agent keeps the names that it already has.
+// lidsFor returns messages with the endpoint names of all hosts that share a switch with the
+// given host. A host that has not registered after the start of the manager has an entry without
+// names. For an entry without names, the agent keeps the names that it already has.
 func (m *Manager) lidsFor(host string) [][]byte {
 	var list []LIDEntry
 	for name := range m.plan.near(host) {

@@ -8,7 +8,7 @@ import (
 	"gobtl/internal/mono"
 )
 
-// told handles the response to a Get.
+// told handles the response to a Get request.
 func (m *Manager) told(s *session, r *request, msg *Message) {
 	if msg.Status != StatusOK {
 		return
@@ -45,9 +45,9 @@ func (m *Manager) toldInfo(s *session, vport uint8, data []byte) bool {
 	case m.plan.hasPort(s.host.Name, vport): // other hosts' reports are not used
 		s.askOnce(vport, AttrUnicastMACs, (&MACList{}).Append(nil))
 	}
-	// The host's table may contain addresses that other hosts reported to an earlier manager. The
-	// manager reads the host's table if a host on the switch has not yet reported its addresses to
-	// this manager.
+	// The host's MAC table may contain addresses that other hosts reported to an earlier manager.
+	// The manager reads the host's MAC table if a host on the switch has not yet reported its
+	// addresses to this manager.
 	w, ok := m.wantedPort(s.host.Name, vport)
 	if ok && w.info.VESW == info.VESW && info.MACDigest != 0 && w.digest != info.MACDigest &&
 		m.untold(info.VESW) {
@@ -114,9 +114,10 @@ func (m *Manager) toldAddresses(s *session, vport uint8, asked, data []byte) boo
 	return true
 }
 
-// toldRows handles one message with a part of a host's MAC table. A row that is not in the plan may
-// belong to a host that has not reported its addresses yet. toldRows treats the address in a row
-// that is not in the plan as reported by the row's host to an earlier manager.
+// toldRows handles one message with a part of a host's MAC table. A row of the MAC table that is
+// not in the plan may belong to a host that has not reported its addresses yet. toldRows treats
+// the address in a row that is not in the plan as reported by the row's host to an earlier
+// manager.
 func (m *Manager) toldRows(s *session, vport uint8, asked, data []byte) bool {
 	ask, _ := ParseMACEntries(asked) // our own request
 	a, err := ParseMACEntries(data)
@@ -164,7 +165,8 @@ func (m *Manager) takeReport(s *session, vport uint8, r report) {
 	}
 }
 
-// claim gives each new address of a connected host's report the next number in the order of claims.
+// claim gives each new address in a connected host's report the next number in the order of all
+// reported addresses.
 func (m *Manager) claim(r *report) {
 	was := r.since
 	r.since = make(map[MAC]uint64, len(r.macs))
@@ -178,7 +180,7 @@ func (m *Manager) claim(r *report) {
 	}
 }
 
-// claimAll numbers the addresses that a host reported before it connected again.
+// claimAll gives numbers to the addresses that a host reported before it connected again.
 func (m *Manager) claimAll(h *HostState) {
 	for _, r := range h.unicast {
 		if r.told {
@@ -188,8 +190,9 @@ func (m *Manager) claimAll(h *HostState) {
 	m.claimsChanged(h)
 }
 
-// unclaimAll takes the numbers from the addresses of a host that has left. Another host that
-// reports the same address then gets the address.
+// unclaimAll deletes the numbers (the order of reporting) of the addresses of a host that has
+// left. When a host has left, another connected host that reports the same address gets the
+// address.
 func (m *Manager) unclaimAll(h *HostState) {
 	for _, r := range h.unicast {
 		r.since = nil
@@ -210,7 +213,7 @@ const claimsAttr Attribute = 0xFFFE
 
 // noteClaims records a problem for each host whose device reports an address that belongs to
 // another host. An address in the manager's file belongs to the host named in the file. For any
-// other address, reportClaims.beats says which host has it.
+// other address, reportClaims.beats decides which host has the address.
 func (m *Manager) noteClaims() {
 	m.contested = false
 	for i := range m.plan.Switches {

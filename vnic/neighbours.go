@@ -6,9 +6,9 @@ import (
 	"gobtl/internal/mono"
 )
 
-// Neighbours maps IP addresses to MAC addresses. A port learns the pairs from ARP messages and
-// neighbour advertisements. With Neighbours a port answers the ARP and neighbour requests of its
-// own device, so that the requests need not go to all members.
+// Neighbours maps IP addresses to MAC addresses. A port learns the pairs of addresses from ARP
+// messages and neighbour advertisements. With Neighbours, a port answers the ARP and neighbour
+// requests of its own device, so that these requests need not go to all members.
 type Neighbours struct {
 	byIP  shares[nearKey, nearValue]
 	swept mono.Time
@@ -24,15 +24,15 @@ type nearValue struct {
 	lid    uint32 // LID of the host that sent the message
 	router bool   // the neighbour is a router
 	seen   mono.Time
-	// told lists the devices that know the neighbour's MAC address. A device is in told if the port
-	// has answered its request, or if the device has asked the neighbour directly. A repeated
-	// broadcast request from a device in told goes to all members, because the neighbour did not
-	// reply to the device. The next message of the neighbour empties told.
+	// told lists the devices that know the neighbour's MAC address. A device is in told if the
+	// port has answered its request, or if the device has asked the neighbour directly. A
+	// repeated broadcast request from a device in told goes to all members, because the neighbour
+	// did not reply to the device. The next message of the neighbour empties the list told.
 	told [toldMax]MAC
 }
 
-// tell adds a device to told. tell reports false if the device is in told already, or if told is
-// full. If told is full, nothing shows whether the device asks for the first time.
+// tell adds a device to the list told. tell returns false if the device is already in the list
+// told, or if this list is full.
 func (v *nearValue) tell(asker MAC) bool {
 	i := slices.IndexFunc(v.told[:], func(mac MAC) bool { return mac == asker || mac == 0 })
 	if i < 0 || v.told[i] == asker {
@@ -46,11 +46,12 @@ func (v nearValue) owner() uint32 { return v.lid }
 
 const (
 	neighboursMax = 4096
-	// toldMax is the number of devices behind a port that the port answers between two messages of a
-	// neighbour. Requests of further devices go to all members, so the neighbour answers them.
+	// toldMax is the number of devices behind a port that the port answers between two messages
+	// of a neighbour. Requests of further devices go to all members, so that the neighbour
+	// answers these requests.
 	toldMax = 8
 	// nearSeconds is how long a port may answer for a neighbour after the neighbour's latest
-	// message. Operating systems refresh their neighbour entries at similar intervals.
+	// message.
 	nearSeconds = 30
 
 	arpBytes      = 28
@@ -68,9 +69,9 @@ const (
 	replyBytesMax = ethBytes + vlanBytes + ip6Bytes + neighbourLen
 )
 
-// claims returns the IP address that the sender of a message is about to use. The address that
-// claims returns is the target of an ARP probe or announcement, of a duplicate address detection,
-// or of a neighbour advertisement.
+// claims returns the IP address that the sender of a message is about to use. The address is the
+// target of an ARP probe or announcement, of a duplicate address detection, or of a neighbour
+// advertisement.
 func claims(p []byte, i *FrameInfo) (ip [16]byte, ok bool) {
 	switch {
 	case i.Type == typeARP && isARP(p):
@@ -86,8 +87,8 @@ func claims(p []byte, i *FrameInfo) (ip [16]byte, ok bool) {
 
 // Owner returns the IP address and the MAC address of the sender of an ARP message or a neighbour
 // advertisement. The IP address that Owner returns has 4 or 16 bytes and is a part of f. For any
-// other frame, ok is false. If the MAC address in the message differs from the source address of
-// the frame, ok is also false.
+// other frame than an ARP message or a neighbour advertisement, ok is false. If the MAC address
+// in the message differs from the source address of the frame, ok is also false.
 func Owner(f []byte, i *FrameInfo) (ip []byte, mac MAC, ok bool) {
 	p := f[i.L3:]
 	switch {
@@ -148,9 +149,9 @@ func (n *Neighbours) note(key nearKey, v nearValue, src MAC) {
 	n.byIP.put(key, v)
 }
 
-// answer handles an ARP or neighbour request of the port's own device. If the requested address is
-// known, answer writes the reply to out and returns the size of the reply. If there is no reply,
-// answer returns 0.
+// answer handles an ARP or neighbour request of the port's own device. If the requested address
+// is known, answer writes the reply to out and returns the size of the reply. If there is no
+// reply, answer returns 0.
 func (n *Neighbours) answer(now mono.Time, f []byte, i *FrameInfo, out []byte) int {
 	p := f[i.L3:]
 	n.forget(p, i)
@@ -219,7 +220,8 @@ func answerARP(out, ask []byte, mac MAC) int {
 }
 
 // answerNeighbour writes a neighbour advertisement to out. The advertisement of a router has the
-// router flag, because a device that gets an advertisement without the flag would drop its routes.
+// router flag, because a device that gets an advertisement without the flag would drop its
+// routes.
 func answerNeighbour(out, ask []byte, v *nearValue) int {
 	copy(out, ask[:ip6Bytes])
 	be.PutUint16(out[4:], neighbourLen)

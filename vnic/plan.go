@@ -216,7 +216,7 @@ func (p *Plan) lidOf(host string) uint32 {
 }
 
 // near returns the set of hosts that share a switch with the given host. The given host itself is
-// included.
+// included in the result of near.
 func (p *Plan) near(host string) map[string]bool {
 	all := make(map[string]bool)
 	for _, ref := range p.ports[host] {
@@ -301,8 +301,8 @@ func (p *Plan) port(s *PlanSwitch, port *PlanPort, reported map[MAC]uint32) want
 	return w
 }
 
-// digestOf returns the CRC-32 of the rows, but 1 in place of 0, because a digest of 0 means that
-// there is no table.
+// digestOf returns the CRC-32 of the rows, or 1 if the CRC-32 is 0, because a digest of 0 means
+// that there is no table.
 func digestOf(rows []MACEntry) uint32 {
 	m := MACEntries{Rows: rows}
 	d := crc32.ChecksumIEEE(m.Append(nil))

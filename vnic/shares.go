@@ -1,8 +1,9 @@
 package vnic
 
-// shares is a table of rows that hosts report, with a limit of rows. In a full table each host may
-// have an equal share of the rows. A host with less than its share replaces a row of a host with
-// more than its share. No host can therefore displace all rows of another host.
+// shares is a table of rows that hosts report, with a limit on the number of rows. In a full
+// table each host may have an equal share of the rows. A host with less than its share replaces a
+// row of a host with more than its share. No host can therefore displace all rows of another
+// host.
 type shares[K comparable, V interface{ owner() uint32 }] struct {
 	rows map[K]V
 	held map[uint32]int // rows by host
@@ -25,7 +26,7 @@ func (s *shares[K, V]) release(lid uint32) {
 	}
 }
 
-// drop removes the rows for which keep returns false.
+// drop removes the rows of the table for which keep returns false.
 func (s *shares[K, V]) drop(keep func(K, V) bool) {
 	for k, v := range s.rows {
 		if !keep(k, v) {
@@ -35,8 +36,8 @@ func (s *shares[K, V]) drop(keep func(K, V) bool) {
 	}
 }
 
-// room reports whether a host may add a row to a table of at most limit rows. In a full table, room
-// may remove a row of another host to make space.
+// room reports whether a host may add a row to a table of at most limit rows. In a full table,
+// room may remove a row of another host.
 func (s *shares[K, V]) room(lid uint32, limit int) bool {
 	if len(s.rows) < limit {
 		return true
@@ -49,8 +50,6 @@ func (s *shares[K, V]) room(lid uint32, limit int) bool {
 	if s.held[lid] >= share {
 		return false
 	}
-	// The loop finds a row to remove after about as many steps as there are hosts, because Go
-	// iterates over a map from a random position.
 	for k, v := range s.rows {
 		if s.held[v.owner()] > share {
 			delete(s.rows, k)

@@ -40,8 +40,9 @@ type Station struct {
 	watch   func(ep *btl.Endpoint, ev btl.Event, err error)
 }
 
-// waitingMax is the largest number of messages of one connection that wait until the module accepts
-// them. Above waitingMax, the Station closes the connection.
+// waitingMax is the largest number of messages of one connection that wait until the module
+// accepts them. If a connection has more than waitingMax such messages, the Station closes the
+// connection.
 const waitingMax = 256
 
 // NewAgentStation makes a Station for an agent on the module. The function watch may be nil. The
@@ -54,9 +55,9 @@ func NewAgentStation(
 }
 
 // NewManagerStation makes a Station for a manager on the module. Any host that connects may
-// register. The manager accepts a host after prover has verified the host's addresses. A nil prover
-// is for simulations. With a nil prover, the manager checks only that the names have the host
-// address of the connection.
+// register. The manager accepts a host after prover has verified the host's addresses. A nil
+// prover is for simulations. With a nil prover, the manager checks only that the registered names
+// have the host address of the connection.
 func NewManagerStation(m *btl.Module, manager *Manager, prover *Prover) (*Station, error) {
 	s := &Station{m: m, manager: manager, party: manager}
 	manager.proves, manager.prover = s.proves, prover
@@ -64,9 +65,8 @@ func NewManagerStation(m *btl.Module, manager *Manager, prover *Prover) (*Statio
 }
 
 // proves reports whether all names in w belong to the peer of the connection conn. The names of
-// endpoints must be at the peer's host, and w.Module must be the peer's module. The check of
-// registered names is needed because other hosts send frames to the names of a host without a
-// handshake.
+// endpoints must be at the peer's host, and w.Module must be the peer's module. The check is
+// needed because other hosts send frames to the registered names of a host without a handshake.
 func (s *Station) proves(conn int, w *Ways) bool {
 	ep := s.eps[conn]
 	elsewhere := func(name []byte) bool { return !ep.AtHost(name) }

@@ -18,7 +18,7 @@ const (
 	hashSizeDefault = 32
 )
 
-// The constants are the states of a port.
+// The constants below are the states of a port.
 const (
 	StateDropAll    = 1
 	StateForwarding = 3
@@ -43,8 +43,8 @@ type MACTable struct {
 	dlid    map[MAC]uint32
 }
 
-// NewMACTable makes a table of rows. The table keeps the slice entries. If a table has more than
-// MACEntriesMax rows, the error is ErrTable.
+// NewMACTable makes a table of rows. The table keeps the slice entries. NewMACTable returns
+// ErrTable for more than MACEntriesMax rows.
 func NewMACTable(digest uint32, entries []MACEntry) (*MACTable, error) {
 	if len(entries) > MACEntriesMax {
 		return nil, fmt.Errorf("%w: %d MAC entries, at most %d", ErrTable, len(entries), MACEntriesMax)
@@ -78,9 +78,9 @@ func (t *MACTable) Lookup(m MAC) (dlid uint32, ok bool) {
 	return dlid, ok
 }
 
-// Replace returns a copy of the table with new rows, beginning at the row with index offset. A row
-// with a MAC of 0 is empty. If the index of a row is not below MACEntriesMax, the error is
-// ErrTable.
+// Replace returns a copy of the table with new rows, beginning at the row with index offset. A
+// row with a MAC of 0 is empty. Replace returns ErrTable if the index of a row is not below
+// MACEntriesMax.
 func (t *MACTable) Replace(digest uint32, offset int, rows []MACEntry) (*MACTable, error) {
 	if offset < 0 || offset+len(rows) > MACEntriesMax {
 		return nil, fmt.Errorf("%w: rows %d to %d of %d", ErrTable, offset, offset+len(rows),
@@ -122,14 +122,14 @@ type Options struct {
 	Flood    bool    `json:"flood"`    // frames to unknown addresses go to all members
 	Suppress bool    `json:"suppress"` // ports answer known ARP and neighbour requests
 	// AgeingSeconds is how long a learned address is valid after the last frame from the address.
-	// The value 0 of AgeingSeconds means 300.
+	// An AgeingSeconds of 0 means 300.
 	AgeingSeconds uint16 `json:"ageing_seconds"`
-	// LearnedMax is the largest number of learned addresses of a port, up to FDBEntriesMax. The
-	// value 0 of LearnedMax means 4096.
+	// LearnedMax is the largest number of learned addresses of a port, up to FDBEntriesMax. A
+	// LearnedMax of 0 means 4096.
 	LearnedMax uint32 `json:"learned_max"`
 	// GroupRate is the largest number of frames per second that a port sends to all members. A
-	// frame counts once, regardless of the number of members. A burst may have as many frames as
-	// the limit for one second. The value 0 of GroupRate means 10000.
+	// frame counts once in GroupRate, regardless of the number of members. A burst may have as
+	// many frames as GroupRate allows for one second. A GroupRate of 0 means 10000.
 	GroupRate uint32 `json:"group_rate"`
 }
 
@@ -175,9 +175,9 @@ func (t *Tables) Member(lid uint32) bool {
 // Forwarding reports whether the port forwards frames.
 func (t *Tables) Forwarding() bool { return t.Info.OperState == StateForwarding }
 
-// router returns the LID of the default port of a flow. If no bit of the default port mask is set,
-// ok is false. As in Omni-Path, a table of 32 entries repeats the ports of the set bits, and the
-// entropy selects an entry.
+// router returns the LID of the default port of a flow. If no bit of the default port mask is
+// set, ok is false. As in Omni-Path, a table of 32 entries repeats the ports of the set bits, and
+// the entropy selects an entry.
 func (t *Tables) router(entropy uint8) (dlid uint32, ok bool) {
 	mask := t.Info.DefPortMask
 	n := 0

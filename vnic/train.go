@@ -58,13 +58,13 @@ func NextPacket(b []byte) (packet, rest []byte) {
 	return b[:n], b[n:]
 }
 
-// Order restores the order of a peer's packet trains within each flow. A packet train that arrives
-// before an earlier train of its flow waits for that train. The time, the number and the memory of
-// waiting packet trains are limited. If a limit is exceeded, Order delivers packet trains out of
-// order and counts the skipped gaps in their numbers.
+// Order restores the order of a peer's packet trains within each flow. A packet train that
+// arrives before an earlier train of its flow waits for the earlier train. The time, the number
+// and the memory of waiting packet trains are limited. If a limit is exceeded, Order delivers
+// packet trains out of order and counts the skipped gaps in their numbers.
 type Order struct {
-	// Early counts packet trains that waited, Late those that arrived after their gap was skipped,
-	// and Skipped the skipped gaps.
+	// Early counts packet trains that waited, Late counts those that arrived after their gap was
+	// skipped, and Skipped counts the skipped gaps.
 	Early, Late, Skipped uint64
 
 	flows map[orderKey]*orderFlow
@@ -76,7 +76,7 @@ type Order struct {
 	max   int
 }
 
-// The constants are the limits of the waiting packet trains of one peer.
+// The constants below are the limits of the waiting packet trains of one peer.
 const (
 	orderWaitDefault = 20 * time.Millisecond
 	orderBytesMax    = 8 << 20
@@ -110,8 +110,8 @@ type gap struct {
 
 func (g gap) over() bool { return g.flow.gap != g.number }
 
-// NewOrder returns an Order without flows. The argument wait of NewOrder is the time after which a
-// gap is skipped. The value 0 of wait means 20 ms.
+// NewOrder returns an Order without flows. The argument wait of NewOrder is the time after which
+// a gap in the train numbers is skipped. A wait of 0 means 20 ms.
 func NewOrder(wait time.Duration) *Order {
 	if wait == 0 {
 		wait = orderWaitDefault
@@ -119,9 +119,9 @@ func NewOrder(wait time.Duration) *Order {
 	return &Order{flows: make(map[orderKey]*orderFlow), wait: wait, max: orderBytesMax}
 }
 
-// Take calls deliver for the packets of a packet train. If a packet train arrives before an earlier
-// one of its flow, Take keeps a copy and a later call delivers its packets. On each connection, the
-// numbers of the packet trains in a flow begin with 0.
+// Take calls deliver for the packets of a packet train. If a packet train arrives before an
+// earlier one of its flow, Take keeps a copy and a later call delivers its packets. On each
+// connection, the numbers of the packet trains in a flow begin with 0.
 func (o *Order) Take(now mono.Time, t Train, packets []byte, deliver func([]byte)) {
 	key := orderKey{t.VESW, t.Entropy}
 	f := o.flows[key]
@@ -162,8 +162,8 @@ func (o *Order) Take(now mono.Time, t Train, packets []byte, deliver func([]byte
 	o.watch(now, f)
 }
 
-// watch records a new gap for a flow in which packet trains wait, unless the flow already has a
-// gap.
+// watch records a new gap in the train numbers of a flow in which packet trains wait, unless the
+// flow already has a gap.
 func (o *Order) watch(now mono.Time, f *orderFlow) {
 	if len(f.wait) == 0 || f.gap != 0 {
 		return
@@ -176,11 +176,12 @@ func (o *Order) watch(now mono.Time, f *orderFlow) {
 	o.gaps = append(o.gaps, gap{f, f.gap, now.Add(o.wait)})
 }
 
-// gapsMax is the length of the list of gaps at which filled gaps are removed from it.
+// gapsMax is the length of the list of gaps in train numbers at which filled gaps are removed
+// from the list.
 const gapsMax = 4 * orderFlowsMax
 
-// earlier reports whether element i of the heap has a smaller number than element j. The numbers in
-// a heap may wrap around, but span at most half of the number range.
+// earlier reports whether element i of the heap has a smaller train number than element j. The
+// train numbers in a heap may wrap around, but span at most half of the number range.
 func (f *orderFlow) earlier(i, j int) bool { return int32(f.seqs[i]-f.seqs[j]) < 0 }
 
 func (f *orderFlow) push(seq uint32) {
@@ -210,7 +211,8 @@ func (f *orderFlow) pop() {
 	}
 }
 
-// follow delivers the waiting packet trains that follow the latest delivered train without a gap.
+// follow delivers the waiting packet trains that follow the latest delivered train without a gap
+// in the train numbers.
 func (o *Order) follow(f *orderFlow, deliver func([]byte)) {
 	f.gap = 0
 	for len(f.seqs) > 0 && f.seqs[0] == f.next {
@@ -224,15 +226,16 @@ func (o *Order) follow(f *orderFlow, deliver func([]byte)) {
 	}
 }
 
-// giveUp skips the first gap of a flow, and delivers the packet trains after the gap.
+// giveUp skips the first gap in the train numbers of a flow, and delivers the packet trains after
+// the gap.
 func (o *Order) giveUp(f *orderFlow, deliver func([]byte)) {
 	o.Skipped++
 	f.next = f.seqs[0]
 	o.follow(f, deliver)
 }
 
-// Expire skips the gaps whose waiting time is over, and calls deliver for the packet trains after
-// them.
+// Expire skips the gaps in train numbers whose waiting time is over, and calls deliver for the
+// packet trains after these gaps.
 func (o *Order) Expire(now mono.Time, deliver func([]byte)) {
 	for o.Deadline() <= now {
 		f := o.gaps[0].flow

@@ -113,6 +113,7 @@ func (nw *Network) SetPath(from, to *Node, p Path) {
 	l.path, l.told = p, 0
 }
 
+// Path returns the path from one node to another node.
 func (nw *Network) Path(from, to *Node) Path { return nw.link(from.index, to.index).path }
 
 // carry injects the path's faults into a datagram that leaves its node, and sends the datagram.

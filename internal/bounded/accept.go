@@ -46,10 +46,10 @@ const (
 	retryTime = 20 * time.Millisecond
 )
 
-// NewListener takes over a listener, which the caller must not use afterwards. The argument most of
-// NewListener is the largest number of open connections, and values below 1 count as 1. The
-// argument told of NewListener is the line that is written to a connection before it is refused or
-// closed for lack of room.
+// NewListener takes over a listener, which the caller must not use afterwards. The argument most
+// of NewListener is the largest number of open connections, and a value below 1 counts as 1. The
+// argument told of NewListener is the line that is written to a connection before it is refused
+// or closed for lack of room.
 func NewListener(l net.Listener, most int, told string) *Listener {
 	return &Listener{listener: l, most: max(most, 1), told: told, closed: make(chan struct{})}
 }
@@ -63,7 +63,7 @@ func (l *Listener) Close() error {
 	return l.listener.Close()
 }
 
-// CloseAll does what Close does, and closes all guests.
+// CloseAll closes the listener and all accepted connections.
 func (l *Listener) CloseAll() error {
 	err := l.Close()
 	l.lock.Lock()
@@ -114,7 +114,7 @@ func (l *Listener) Serve(fn func(*Guest)) {
 	}
 }
 
-// Refusals returns the counts of refused and closed connections so far.
+// Refusals returns the counts of connections that were refused or closed for lack of room.
 func (l *Listener) Refusals() Refusals {
 	l.lock.Lock()
 	defer l.lock.Unlock()
@@ -145,8 +145,8 @@ func (l *Listener) enter(conn net.Conn) *Guest {
 	return g
 }
 
-// silent returns the index of the unproven connection that must be closed for a new connection, or
-// -1 if there is none. The caller must hold the lock.
+// silent returns the index of the unproven connection that must be closed for a new connection,
+// or -1 if there is none. The caller must hold the lock.
 func (l *Listener) silent() int {
 	count := make(map[string]int)
 	for _, g := range l.guests {
@@ -163,7 +163,7 @@ func (l *Listener) silent() int {
 	return found
 }
 
-// refuse writes the reason to a connection, and closes the connection. If the line cannot be
+// refuse writes the line told to a connection, and closes the connection. If the line cannot be
 // written at once, refuse leaves out the line.
 func refuse(conn net.Conn, told string) {
 	if told != "" && conn.SetWriteDeadline(time.Now().Add(toldTime)) == nil {

@@ -1,5 +1,6 @@
-// Package bounded provides listeners for connections from untrusted clients. Whatever the clients
-// send, their connections use a limited amount of memory and goroutines, and delay no other client.
+// Package bounded provides listeners for connections from untrusted clients. Whatever clients
+// send, their connections use a limited amount of memory and goroutines, and delay no other
+// client.
 //
 //	net.Listener --> Listener --> Guest    at most so many at once; the silent give way
 //	                 Guest    --> Lines    at most so many bytes a line

@@ -19,15 +19,16 @@ type Lines struct {
 
 const linesBuffer = 4096
 
-// NewLines reads lines of at most most bytes each. The end of a line does not count.
+// NewLines reads lines of at most most bytes each. The end of a line is not counted in the
+// length.
 func NewLines(r io.Reader, most int) *Lines {
 	return &Lines{from: bufio.NewReaderSize(r, min(linesBuffer, most+1)), most: most}
 }
 
-// Next returns the next line without its end ("\n" or "\r\n"). The line that Next returns is valid
-// until the next call of Next. Next returns errors of the reader unchanged. If the input ends in
-// the middle of a line, the error of Next is io.ErrUnexpectedEOF. For a line that is too long, the
-// error wraps ErrLong, and the rest of the line is not read.
+// Next returns the next line without its end ("\n" or "\r\n"). The line that Next returns is
+// valid until the next call of Next. Next returns the errors of the reader unchanged. If the
+// input ends in the middle of a line, Next returns io.ErrUnexpectedEOF. For a line that is too
+// long, the error of Next wraps ErrLong, and the rest of the line is not read.
 func (l *Lines) Next() ([]byte, error) {
 	l.line = l.line[:0]
 	for {

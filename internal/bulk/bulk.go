@@ -1,12 +1,12 @@
 package bulk
 
-// Min is the least size in bytes for which Copy uses the string instruction instead of the builtin
-// copy. For smaller blocks between CPUs that share a cache, the start-up time of the instruction
-// exceeds the saved time.
+// Min is the least size in bytes for which Copy uses the string instruction instead of the
+// builtin copy. For smaller blocks between CPUs that share a cache, the start-up time of the
+// string instruction exceeds the saved time.
 const Min = 2 << 10
 
-// lineBytes is the size of a cache line. Copy first advances the destination to the beginning of a
-// cache line.
+// lineBytes is the size of a cache line. Copy first advances the destination to the beginning of
+// a cache line.
 const lineBytes = 64
 
 // Copy does the same as the builtin copy, for blocks that do not overlap.

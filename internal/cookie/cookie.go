@@ -1,6 +1,6 @@
-// Package cookie makes cookies for stateless address validation, as a server sends them in a Retry
-// packet. A cookie is the number of a time period, followed by a truncated HMAC-SHA256 of that
-// number, the purpose and the address.
+// Package cookie makes cookies for stateless address validation, as a server sends them in a
+// Retry packet. A cookie is the number of a time period, followed by a truncated HMAC-SHA256 of
+// the number, the purpose and the address.
 //
 //	0        4                20
 //	+--------+----------------+

@@ -4,8 +4,8 @@
 //	items:  | 7 | 8 |   |   | 4 | 5 | 6 |      pushed behind 8, popped at 4
 //	                          ^ head
 //
-// Push and Pop do not check whether the queue is full or empty. The caller must check Len and Full
-// first. One goroutine owns a Queue.
+// Push and Pop do not check whether the queue is full or empty. The caller must check Len and
+// Full before Push and Pop. One goroutine owns a Queue.
 package fifo
 
 // growFirst is the number of items for which the first Grow allocates memory.
@@ -56,8 +56,8 @@ func (q *Queue[T]) Push(v T) {
 // item is popped or the queue grows. The queue must not be empty.
 func (q *Queue[T]) Front() *T { return &q.items[q.head] }
 
-// Pop removes and returns the oldest item. The queue must not be empty. The queue keeps the item's
-// pointers alive until another item overwrites them.
+// Pop removes and returns the oldest item. The queue must not be empty. The queue keeps the
+// pointers in a popped item alive until another item overwrites them.
 func (q *Queue[T]) Pop() T {
 	v := q.items[q.head]
 	q.head++

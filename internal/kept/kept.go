@@ -4,9 +4,9 @@
 //	peer "b"  [ 6 KiB ]
 //
 // The data of a peer may be received after the peer has disconnected. A peer that repeatedly
-// connects, sends data and disconnects must not fill the memory, and must not displace the data of
-// other peers. A Keeper therefore counts bytes by the name of the peer, which stays the same in a
-// new connection. Above the limit, the peer with the most bytes loses data first.
+// connects, sends data and disconnects must not fill the memory, and must not displace the data
+// of other peers. A Keeper therefore counts bytes by the name of the peer, which stays the same
+// in a new connection. Above the limit, the peer with the most bytes loses data first.
 //
 // A Keeper belongs to one goroutine, or its owner must guard the Keeper with a lock.
 package kept
@@ -43,10 +43,10 @@ func New[T comparable](mostBytes int64) *Keeper[T] {
 	}
 }
 
-// Add adds an item of data of the named peer. The argument bytes of Add is the size of the item in
-// memory. Add returns the items that the caller must free to stay within the limit, possibly
-// including the new item. The Keeper no longer counts the returned items. If the item was added to
-// the Keeper before, Add changes its size.
+// Add adds an item of data of the named peer. The argument bytes of Add is the size of the item
+// in memory. Add returns the items that the caller must free to stay within the limit, possibly
+// including the new item. The Keeper no longer counts the returned items. If the item was already
+// added to the Keeper, Add changes the size of the item.
 func (k *Keeper[T]) Add(name string, what T, bytes int64) (dropped []T) {
 	k.Remove(what)
 	p := k.peers[name]

@@ -1,7 +1,7 @@
-// Package mono has the type of instants on a monotonic clock. An instant is a number of nanoseconds
-// on the caller's clock. Package mono never reads a clock. The packages of the transport take the
-// current instant as an argument, and return the instant of their next deadline. The same code
-// therefore runs with a real clock and in a simulator's virtual time.
+// Package mono has the type of instants on a monotonic clock. An instant is a number of
+// nanoseconds on the caller's clock. Package mono never reads a clock. The packages of the
+// transport take the current instant as an argument, and return the instant of their next
+// deadline. The same code therefore runs with a real clock and in a simulator's virtual time.
 package mono
 
 import "time"
@@ -10,8 +10,8 @@ import "time"
 // and the order of instants have a meaning.
 type Time int64
 
-// Never is later than every instant that a caller passes. As a deadline, Never means that there is
-// no deadline.
+// Never is later than every instant that a caller passes. As a deadline, Never means that there
+// is no deadline.
 const Never Time = 1<<63 - 1
 
 // Add returns the instant that is d after t. If the sum overflows, Add returns Never.

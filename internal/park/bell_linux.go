@@ -26,8 +26,8 @@ func NewBell() (*Bell, error) {
 	return &Bell{event: event}, nil
 }
 
-// Fd returns the descriptor, which is readable from a Ring to the next Hush. The Bell owns the
-// descriptor.
+// Fd returns the descriptor of the Bell, which is readable from a Ring to the next Hush. The Bell
+// owns the descriptor.
 func (b *Bell) Fd() int { return b.event }
 
 // Ring makes the descriptor readable. After Close, Ring does nothing.
@@ -39,7 +39,6 @@ func (b *Bell) Ring() {
 	}
 	var one [8]byte
 	binary.NativeEndian.PutUint64(one[:], 1)
-	// The write fails only if the counter is full, and then the descriptor is already readable.
 	_, _ = unix.Write(b.event, one[:])
 }
 

@@ -10,19 +10,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Timer is the value of the field Fd in epoll events of a Parker's timer. By Timer, callers that
-// poll the epoll descriptor themselves recognise events of the timer.
+// Timer is the value of the field Fd in epoll events of a Parker's timer. Callers that poll the
+// epoll descriptor themselves recognise events of the Parker's timer by the value Timer.
 const Timer = -1
 
 // Parker parks a goroutine until an epoll descriptor is readable. A Parker belongs to one goroutine
 // at a time.
 //
-// A kernel timer in the same epoll set ends a Wait at its deadline. A Go timer would end the Wait
-// up to a millisecond late.
+// A kernel timer in the epoll set ends a Wait at its deadline. A Go timer would end the Wait up
+// to a millisecond late.
 //
-// A Wait that returns early leaves the kernel timer running, because the next Wait sets it anyway.
-// If there is no further Wait before the timer's deadline, the timer expires once. A caller that
-// polls the descriptor itself must first stop the timer with Still.
+// A Wait that returns early leaves the kernel timer running, because the next Wait sets the timer
+// anyway. If there is no further Wait before the kernel timer's deadline, the timer expires once.
+// A caller that polls the descriptor itself must first stop the kernel timer with Still.
 type Parker struct {
 	file *os.File
 	raw  syscall.RawConn
@@ -40,9 +40,9 @@ type Parker struct {
 	events [8]unix.EpollEvent
 }
 
-// Open makes the Parker park on an epoll descriptor, which the Parker then owns. If Go's poller
-// does not accept the descriptor, Open closes the descriptor and returns false. The argument bell
-// of Open is the Fd of the epoll event that Wait reports separately.
+// Open makes the Parker park on an epoll descriptor, which the Parker owns from then on. If Go's
+// poller does not accept the descriptor, Open closes the descriptor and returns false. The
+// argument bell of Open is the Fd of the epoll event that Wait reports separately.
 func (p *Parker) Open(epoll int, bell int32) bool {
 	if unix.SetNonblock(epoll, true) != nil { // the poller accepts only non-blocking files
 		unix.Close(epoll)
@@ -50,7 +50,6 @@ func (p *Parker) Open(epoll int, bell int32) bool {
 	}
 	file := os.NewFile(uintptr(epoll), "epoll")
 	raw, err := file.SyscallConn()
-	// a file outside of Go's poller has no deadlines
 	if err != nil || file.SetReadDeadline(time.Time{}) != nil {
 		file.Close()
 		return false
@@ -126,8 +125,8 @@ func newTimer(epoll int) (int, error) {
 	return timer, nil
 }
 
-// setTimer sets the timer to the deadline until, and clears an earlier expiration. The caller must
-// hold mu.
+// setTimer sets the kernel timer to the deadline until, and clears an earlier expiration. The
+// caller must hold mu.
 func (p *Parker) setTimer() error {
 	var at unix.ItimerSpec // zero: never
 	switch {

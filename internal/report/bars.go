@@ -8,16 +8,17 @@ import (
 	"gonum.org/v1/plot/vg"
 )
 
-// Bar is a series of a Bars plot. Values has a value for each group, and NaN for a missing value.
+// Bar is a series of a Bars plot. Values of a Bar has a value for each group, and NaN for a
+// missing value.
 type Bar struct {
 	Label  string
 	Color  color.Color
 	Values []float64
 }
 
-// Bars is a plot of groups of bars over a linear axis or, if Log is true, a logarithmic axis. Bars
-// beyond the axis are cut off at the end of the axis. The value of a bar is written above the bar,
-// and a dash stands for a missing value.
+// Bars is a plot of groups of bars over a linear axis or, if Log is true, a logarithmic axis.
+// Bars that exceed the axis are cut off at the end of the axis. The value of a bar is written
+// above the bar, and a dash stands for a missing value.
 type Bars struct {
 	Title, Unit string
 	Groups      []string
@@ -38,7 +39,6 @@ func (b *Bars) SVG() (string, error) {
 	}
 	p.NominalX(b.Groups...)
 	bar := groupShare / float64(max(1, len(b.Series)))
-	// The room for bars is the width of the plot without the axes and their texts.
 	room := float64(plotWidth-legendWidth-2*margin-60) / float64(len(b.Groups))
 	labels := plotter.XYLabels{}
 	for j, s := range b.Series {
@@ -72,8 +72,7 @@ func (b *Bars) SVG() (string, error) {
 	p.Add(texts)
 	p.X.Min, p.X.Max = -0.5, float64(len(b.Groups))-0.5
 	p.Y.Min, p.Y.Max = 0, b.at(b.High)
-	// gonum has no bars over a logarithmic axis, and therefore the height of each bar is a
-	// logarithm.
+	// The height of each bar is a logarithm, because gonum has no bars over a logarithmic axis.
 	p.Y.Tick.Marker = ticks(func(_, _ float64) (at []float64) {
 		for v := b.Low; v <= b.High*1.001; v = b.next(v) {
 			at = append(at, b.at(v))

@@ -1,11 +1,11 @@
-// Package report presents the results of all measuring programs. The package makes text tables, SVG
-// plots, medians and a description of the machine, and replaces a part of a document between two
-// marker lines.
+// Package report presents the results of all measuring programs. Package report makes text
+// tables, SVG plots, medians and a description of the machine, and replaces a part of a document
+// between two marker lines.
 //
 //	figures --> Median, Significant --> Table  --> standard output, --> Document.Update
 //	        \                       \-> Lines, Bars, Heat --> SVG   /
 //	         \-> CSV and JSON, which each program has of its own
 //
-// Tables use go-pretty and plots use gonum. The package gives all tables and plots the same style.
-// The package has no shared state, and any goroutine may call any function.
+// Tables use go-pretty and plots use gonum. All tables and plots of package report have the same
+// style. The package has no shared state, and any goroutine may call any function.
 package report

@@ -38,7 +38,7 @@ func PlotFolder(document string) string { return filepath.Join(filepath.Dir(docu
 func PlotPath(name string) string { return "plots/" + name }
 
 // WriteFiles writes files by their paths, makes their directories, and returns the sorted paths.
-// After an error some of the files may have been written.
+// After an error of WriteFiles, some of the files may have been written.
 func WriteFiles(files map[string][]byte) (paths []string, err error) {
 	for name, data := range files {
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {

@@ -91,7 +91,6 @@ func (h *Heat) panel(n int) (*plot.Plot, error) {
 	return p, nil
 }
 
-// nominal returns a Ticker with names at 0, step, 2*step and so on.
 func nominal(names []string, step float64) plot.ConstantTicks {
 	list := make(plot.ConstantTicks, len(names))
 	for i, name := range names {
@@ -135,8 +134,8 @@ func (viridis) Colors() (list []color.Color) {
 	return list
 }
 
-// shadeColor returns the colour of a value. A value below 0 has the colour of 0, and a value above
-// 1 has the colour of 1.
+// shadeColor returns the colour of a value. A value below 0 has the colour of 0, and a value
+// above 1 has the colour of 1.
 func shadeColor(x float64) color.NRGBA {
 	x = min(max(x, 0), 1) * float64(len(viridisStops)-1)
 	i := min(int(x), len(viridisStops)-2)
@@ -148,7 +147,7 @@ func shadeColor(x float64) color.NRGBA {
 	return color.NRGBA{c[0], c[1], c[2], 0xFF}
 }
 
-// inkOn is a text colour that is readable on the given shade.
+// inkOn returns a text colour that is readable on the given shade.
 func inkOn(shade float64) color.Color {
 	if shade > 0.55 {
 		return color.Black

@@ -29,7 +29,7 @@ func ThisMachine() Machine {
 	}
 }
 
-// cpuModel is the first model name in /proc/cpuinfo, or "unknown".
+// cpuModel returns the first model name in /proc/cpuinfo, or "unknown".
 func cpuModel() string {
 	f, err := os.Open("/proc/cpuinfo")
 	if err != nil {

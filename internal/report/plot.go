@@ -26,7 +26,7 @@ var (
 	gridGrey  = color.NRGBA{0xE0, 0xE0, 0xE0, 0xFF}
 )
 
-// The constants are the sizes of a plot and of the legend at its right, in points.
+// The constants below are the sizes of a plot and of the legend at its right, in points.
 const (
 	plotWidth, plotHeight = 720, 420
 	legendWidth           = 170
@@ -110,7 +110,7 @@ type Line struct {
 }
 
 // Lines is a plot of lines over two logarithmic axes. All values must be positive. If Linear is
-// true, both axes are linear and begin at 0.
+// true, both axes of the plot are linear and begin at 0.
 type Lines struct {
 	Linear                bool
 	Title, XTitle, YTitle string
@@ -151,7 +151,6 @@ func (l *Lines) SVG() (string, error) {
 		linearAxes(p, high)
 		return render(p, &legend)
 	}
-	// The margin keeps lines away from the frame, and gives a single value a range.
 	p.X.Min, p.X.Max = p.X.Min/1.3, p.X.Max*1.3
 	p.Y.Min, p.Y.Max = low/1.3, high*1.3
 	p.X.Scale, p.Y.Scale = plot.LogScale{}, plot.LogScale{}
@@ -170,7 +169,6 @@ func (l *Lines) SVG() (string, error) {
 	return render(p, &legend)
 }
 
-// linearAxes sets axes that begin at 0, for values up to high.
 func linearAxes(p *plot.Plot, high float64) {
 	p.X.Min, p.Y.Min, p.Y.Max = 0, 0, high*1.1
 	p.Y.Tick.Marker = plot.TickerFunc(func(from, to float64) []plot.Tick {

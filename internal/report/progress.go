@@ -9,7 +9,7 @@ import (
 )
 
 // Progress shows the progress of a measurement on a terminal. Progress draws only between the
-// measuring steps, because drawing takes processor time.
+// measuring steps, because drawing takes CPU time.
 type Progress struct {
 	bar *progressbar.ProgressBar // nil without a terminal
 }

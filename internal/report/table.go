@@ -10,9 +10,9 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 )
 
-// NewWriter returns a table of go-pretty in the common style of all programs. Tables in the common
-// style have no frame, and the case of headers is unchanged. If w is not nil, rendering also writes
-// the table to w.
+// NewWriter returns a table of go-pretty in the common style of all programs. Tables in the
+// common style have no frame, and the case of headers is unchanged. If w is not nil, rendering
+// the table also writes the table to w.
 func NewWriter(w io.Writer) table.Writer {
 	t := table.NewWriter()
 	if w != nil {
@@ -29,16 +29,16 @@ func NewWriter(w io.Writer) table.Writer {
 	return t
 }
 
-// Table is a table of numbers and texts. Columns are aligned right, except the columns whose
-// indices (from 0) are in Left.
+// Table is a table of numbers and texts. The columns of a table are aligned right, except those
+// whose indices (from 0) are in Left.
 type Table struct {
 	Heads [][]string // rows above the rule
 	Rows  [][]string
 	Left  []int
 }
 
-// String formats the table. Each line ends with a newline, and the rule below the headers is as
-// wide as the rows.
+// String formats the table. Each line of the table ends with a newline, and the rule below the
+// headers is as wide as the rows.
 func (t *Table) String() string {
 	w := NewWriter(nil)
 	row := func(cells []string) (r table.Row) {

@@ -1,13 +1,13 @@
-// Package slots stores values under handles that can be given to untrusted peers. The lower bits of
-// a handle are the index of its value, and the upper bits are random.
+// Package slots stores values under handles that can be given to untrusted peers. The lower bits
+// of a handle are the index of its value, and the upper bits are random.
 //
 //	63                         bits          0
 //	+---------------------------+------------+
 //	|          random           |    slot    |
 //	+---------------------------+------------+
 //
-// A lookup is an array access and a comparison. An old handle finds no value, and peers cannot
-// guess handles. A Table belongs to one goroutine.
+// A lookup of a handle is an array access and a comparison. The handle of a removed value finds
+// no value, and peers cannot guess handles. A Table belongs to one goroutine.
 package slots
 
 import "fmt"
@@ -21,8 +21,8 @@ type Table[T any] struct {
 	max     int
 }
 
-// none is the handle that is stored for a free slot. The handle never matches, because its lower
-// bits are not the index of the slot.
+// none is the handle that is stored for a free slot. The handle none never matches, because its
+// lower bits are not the index of the slot.
 func none(slot uint32) uint64 { return ^uint64(slot) }
 
 // Init makes an empty table of at most placesMax values. The index of a value takes the given
@@ -91,7 +91,7 @@ func (t *Table[T]) Rename(handle, random uint64) uint64 {
 // Slot is the index in a handle.
 func (t *Table[T]) Slot(handle uint64) uint32 { return uint32(handle & (1<<t.bits - 1)) }
 
-// At returns the value at an index, or the zero value if the slot is free.
+// At returns the value at an index of the table, or the zero value if the slot is free.
 func (t *Table[T]) At(slot uint32) T { return t.values[slot] }
 
 // Values returns the values by index, with the zero value for free slots. The table owns the

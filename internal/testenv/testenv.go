@@ -36,9 +36,9 @@ func Seed(tb TB, fallback uint64) uint64 {
 	return seed
 }
 
-// Missing skips a test with a message that names the missing program or device. If the variable CI
-// is set, Missing fails the test, because continuous integration must have everything that the
-// tests need.
+// Missing skips a test with a message that names the missing program or device. If the
+// environment variable CI is set, Missing fails the test, because continuous integration must
+// have everything that the tests need.
 func Missing(tb TB, format string, args ...any) {
 	tb.Helper()
 	if os.Getenv("CI") != "" {

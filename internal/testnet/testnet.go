@@ -1,4 +1,5 @@
-// Package testnet opens modules on a network within the process. It is for examples and tests.
+// Package testnet opens modules on a network within the process. Package testnet is for examples
+// and tests.
 package testnet
 
 import (
@@ -10,7 +11,7 @@ import (
 )
 
 // Module opens a module with the default settings on a network. A program opens a Domain of its
-// own provider instead: see fabric.GetInfo and fabric.Open.
+// own provider instead (see fabric.GetInfo and fabric.Open).
 func Module(network *mem.Network) *btl.Module {
 	infos, err := network.Provider().GetInfo(fabric.Hints{})
 	Check(err)

@@ -19,7 +19,7 @@ var clockNames = map[string][]string{
 	"syscall":               {"Gettimeofday", "Nanosleep", "Time"},
 }
 
-// yieldNames are the functions that yield the processor.
+// yieldNames are the functions that yield the CPU.
 var yieldNames = map[string][]string{
 	"runtime":               {"Gosched"},
 	"golang.org/x/sys/unix": {"SYS_SCHED_YIELD"},

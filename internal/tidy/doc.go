@@ -1,8 +1,8 @@
-// Package tidy checks the rules of this repository as a test. The rules of the repository say which
-// package may import which package, and which code may read a clock, start a goroutine, print or
-// exit. The rules also limit the lengths of lines, functions and files. The test of the rules reads
-// every file that git tracks or would add, and reports each violation by file, line and rule. Tests
-// of the rules show with small examples that each rule can fail.
+// Package tidy checks the rules of this repository as a test. The rules of the repository say
+// which package may import which package, and which code may read a clock, start a goroutine,
+// print or exit. The rules also limit the lengths of lines, functions and files. The test reads
+// every file that git tracks or would add, and reports each violation by file, line and rule.
+// Tests of package tidy show with small examples that each rule can fail.
 //
 //	rules.go    the table of packages and what each may import
 //	imports.go  imports, cgo
@@ -13,6 +13,6 @@
 //	text.go     words and paths that no file may contain
 //	files.go    the files of the repository
 //
-// The rules examine only the syntax, without types and for all build tags at once. The package has
-// no state, and any goroutine may call its functions.
+// The rules of this package examine only the syntax, without types and for all build tags at
+// once. The package has no state, and any goroutine may call its functions.
 package tidy

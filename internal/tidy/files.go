@@ -13,8 +13,8 @@ import (
 // Files reads the files below root that git tracks or would add. Symbolic links and deleted files
 // are left out.
 func Files(root string) ([]File, error) {
-	// The option safe.directory is needed because git by default refuses a working copy that
-	// belongs to another user, as is common in a container.
+	// The option safe.directory is needed because git refuses a working copy that belongs to
+	// another user, as is common in a container.
 	cmd := exec.Command("git", "-c", "safe.directory=*", "ls-files", "-z",
 		"--cached", "--others", "--exclude-standard", "--deduplicate")
 	cmd.Dir = root

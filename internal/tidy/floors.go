@@ -11,8 +11,8 @@ import (
 // arrow is a call from one file of package btl to a function or method that another file declares.
 type arrow struct{ from, to string }
 
-// floors checks that the calls between the files of package btl respect the layers in btlFloors. A
-// file may call only files of its own layer or of a lower layer.
+// floors checks that the calls between the files of package btl respect the layers in btlFloors.
+// A file of package btl may call only files of its own layer or of a lower layer.
 func (c *checker) floors() {
 	found := c.arrows()
 	all := make([]arrow, 0, len(found))
@@ -39,9 +39,9 @@ func (c *checker) floors() {
 	}
 }
 
-// arrows lists the calls between the files of package btl, by the names of the called functions. A
-// function name is left out if several files declare it (for example check), or if a type of
-// another package has a method of this name.
+// arrows lists the calls between the files of package btl, by the names of the called functions.
+// arrows leaves out a function name that several files declare (for example check), or that a
+// type of another package has as a method.
 func (c *checker) arrows() map[arrow][]string {
 	home := map[string]string{}
 	files := c.btlFiles()
@@ -90,8 +90,8 @@ func (c *checker) btlFiles() []*source {
 	})
 }
 
-// calledInPackage is the name of the called function, or "" if the function belongs to another
-// package.
+// calledInPackage returns the name of the called function, or "" if the function belongs to
+// another package.
 func (s *source) calledInPackage(call *ast.CallExpr) string {
 	switch fn := call.Fun.(type) {
 	case *ast.Ident:
@@ -105,7 +105,8 @@ func (s *source) calledInPackage(call *ast.CallExpr) string {
 	return ""
 }
 
-// floorOf is the number of a file's layer, counted from the top, or -1 if the file has no layer.
+// floorOf returns the number of a file's layer, counted from the top, or -1 if the file has no
+// layer.
 func floorOf(file string) int {
 	return slices.IndexFunc(btlFloors, func(files []string) bool {
 		return slices.Contains(files, file)

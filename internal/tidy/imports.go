@@ -56,7 +56,8 @@ func (c *checker) judge(s *source, rules policy, imported string, line int) {
 	case house && covers("test/...", inner) && !covers("test/...", s.dir):
 		c.report(s.Path, line, "import", "nothing imports %s", imported)
 	case test:
-		// A test may import any package of the module, because the compiler prevents import cycles.
+		// A test may import any package of the module, because the compiler prevents import
+		// cycles.
 	case house && !coversAny(rules.imports, inner):
 		c.report(s.Path, line, "import", "%s must not import %s", s.dir, imported)
 	case !house && isModule(imported) && !anyPrefix(rules.libs, imported):
@@ -66,8 +67,8 @@ func (c *checker) judge(s *source, rules policy, imported string, line int) {
 	}
 }
 
-// isModule reports whether an import path is outside of the standard library, which means that the
-// first part of the path has a dot.
+// isModule reports whether an import path is outside of the standard library, which means that
+// the first part of the path has a dot.
 func isModule(imported string) bool {
 	first, _, _ := strings.Cut(imported, "/")
 	return strings.Contains(first, ".")

@@ -9,7 +9,7 @@ import (
 // module is the module path, with which imports of the module's own packages begin.
 const module = "gobtl"
 
-// The constants limit the lengths of lines, functions and files.
+// The constants below limit the lengths of lines, functions and files.
 const (
 	lineColumnsMax   = 100
 	funcLinesMax     = 70
@@ -17,9 +17,9 @@ const (
 	testFileLinesMax = 800
 )
 
-// policy lists the packages that a package may import, in addition to the standard library.
-// Directories are relative to the root of the module. A directory that ends in "/..." includes all
-// directories below.
+// policy lists the packages that a package may import, in addition to the standard library. The
+// directories in a policy are relative to the root of the module. A directory name that ends in
+// "/..." includes all directories below.
 type policy struct {
 	dir     string
 	imports []string // packages of the module
@@ -28,9 +28,9 @@ type policy struct {
 }
 
 // pureDeny lists the standard packages that packages without I/O must not import. The packages
-// without I/O take times and bytes as arguments, and therefore run in a simulator as in production.
-// pureDeny does not contain "time", because the packages without I/O use time.Duration. The clock
-// functions of package time are found by their names (clockNames).
+// without I/O take times and bytes as arguments, and therefore run in a simulator as in
+// production. pureDeny does not contain "time", because the packages without I/O use
+// time.Duration. The clock functions of package time are found by their names (clockNames).
 var pureDeny = []string{
 	"context", "crypto/rand", "io", "log/...", "math/rand", "net/...", "os/...", "runtime/...",
 	"sync/...", "syscall", "testing/...", "unsafe",
@@ -42,9 +42,9 @@ var leaves = []string{
 	"internal/mono", "internal/seq", "internal/slots",
 }
 
-// policies defines which packages a package may import. The first entry that matches a directory
-// applies. Code in a directory without a matching entry is a violation, and therefore each new
-// package needs an entry.
+// policies defines which packages a package may import. The first entry of policies that matches
+// a directory applies. Code in a directory without a matching entry is a violation, and therefore
+// each new package needs an entry.
 var policies = []policy{
 	{dir: "internal/tidy"},
 	{dir: "internal/testenv"},
@@ -221,7 +221,7 @@ func without(list []string, one string) []string {
 	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return s == one })
 }
 
-// policyOf returns the entry that applies to a directory.
+// policyOf returns the entry of policies that applies to a directory.
 func policyOf(dir string) (policy, bool) {
 	for _, p := range policies {
 		if covers(p.dir, dir) {
@@ -289,7 +289,7 @@ func mayStartGoroutines(name string) bool {
 		dir != "fabric/sim" && isProvider(dir)
 }
 
-// mayYield reports whether a file may use a function that yields the processor. Polling loops must
+// mayYield reports whether a file may use a function that yields the CPU. Polling loops must
 // yield by the policy of internal/waiting. Other code may call runtime.Gosched to let another
 // goroutine run.
 func mayYield(name, how string) bool {
@@ -302,7 +302,7 @@ func mayYield(name, how string) bool {
 const btlDir = "btl"
 
 // headerRooms are the files of package btl that may write or decode packet headers. Files whose
-// names begin with the same word are included.
+// names begin with the same word as an entry are included.
 var headerRooms = []struct {
 	file, does string
 	calls      []string
@@ -333,7 +333,6 @@ var (
 	linesToday = map[string]int{"btl": 11561}
 )
 
-// structFieldsMax is the largest number of fields of a struct of package btl.
 const structFieldsMax = 25
 
 // tunables are structs of package btl that contain settings, to which structFieldsMax does not
@@ -368,8 +367,8 @@ var btlFloors = [][]string{
 	},
 }
 
-// arrowsUp are the permitted calls from a lower layer to a higher layer. Each permitted call from a
-// lower layer to a higher layer is a notification.
+// arrowsUp are the permitted calls from a lower layer to a higher layer. Each permitted call from
+// a lower layer to a higher layer is a notification.
 var arrowsUp = []arrow{
 	{"buffers.go", "link.go"},           // the link counts the datagrams that the fabric holds
 	{"buffers.go", "sched.go"},          // a peer that found no buffer may try again
@@ -379,7 +378,7 @@ var arrowsUp = []arrow{
 	{"outbox.go", "endpoint.go"},        // the transport itself sends the goodbye
 }
 
-// commonNames are method names that types of other packages also have.
+// commonNames are names of methods of package btl that types of other packages also have.
 var commonNames = []string{
 	"Accept", "Admit", "All", "Check", "Close", "Defer", "End", "Enter", "Name", "Now", "Open",
 	"Random",

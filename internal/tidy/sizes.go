@@ -51,7 +51,7 @@ func (c *checker) lineLength(f File, exempt map[int]bool) {
 	}
 }
 
-// wideLines returns the numbers of the lines that a marker exempts.
+// wideLines returns the numbers of the lines that a marker exempts from the limit of line length.
 func (s *source) wideLines() map[int]bool {
 	starts := map[int]bool{}
 	for _, group := range s.ast.Comments {

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// walls checks the sizes of types and packages of the library. A type may have methodsMax methods,
-// and a package has a limit of lines. Types and packages that exceed the general limits have
-// individual limits, which may only decrease.
+// walls checks the sizes of types and packages of the library. A type may have methodsMax
+// methods, and a package of btl may have packageLinesMax lines. Types and packages that exceed
+// the general limits have individual limits, which may only decrease.
 func (c *checker) walls() {
 	methods, lines := map[string]int{}, map[string]int{}
 	for _, s := range c.sources {
@@ -51,13 +51,13 @@ func (c *checker) bounded(place, name, what string, count, most int, today map[s
 	}
 }
 
-// slack is how much an individual limit may exceed the present count.
+// slack returns how much an individual limit may exceed the present count.
 func slack(bound int) int { return max(3, bound/50) }
 
 // wholeHouse is a number of files that only the whole repository exceeds.
 const wholeHouse = 200
 
-// receiverOf is the name of the type to which a method belongs.
+// receiverOf returns the name of the type to which a method belongs.
 func receiverOf(fn *ast.FuncDecl) string {
 	t := fn.Recv.List[0].Type
 	for {

@@ -7,9 +7,9 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Bytes is an option for kong that keeps the exact bytes of values. By default kong passes strings
-// through JSON, which replaces each byte that is not UTF-8 by U+FFFD. The replacement would change
-// the names of files.
+// Bytes is an option for kong that keeps the exact bytes of values. By default kong passes
+// strings through JSON, which replaces each byte that is not UTF-8 by U+FFFD. Such a replacement
+// would change the names of files.
 func Bytes() kong.Option {
 	return kong.KindMapper(reflect.String, kong.MapperFunc(
 		func(ctx *kong.DecodeContext, target reflect.Value) error {

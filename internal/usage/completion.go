@@ -8,8 +8,9 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Completion returns a script with which a shell (bash, zsh or fish) completes the commands, flags
-// and values of a program. Where a file name is possible, the shell completes file names.
+// Completion returns a script with which a shell (bash, zsh or fish) completes the commands,
+// flags and values of a program. Where a file name is possible on the command line, the shell
+// completes file names.
 func Completion(app *kong.Application, shell string) (string, error) {
 	switch shell {
 	case "bash":
@@ -23,7 +24,8 @@ func Completion(app *kong.Application, shell string) (string, error) {
 	return "", fmt.Errorf("--completion %q: want bash, zsh or fish", shell)
 }
 
-// commands are the commands of a program. The first command in the list is the program itself.
+// commands are the commands of a program. The first command that commands returns is the program
+// itself.
 func commands(app *kong.Application) []*kong.Node {
 	list := []*kong.Node{app.Node}
 	for _, c := range app.Children {
@@ -34,7 +36,7 @@ func commands(app *kong.Application) []*kong.Node {
 	return list
 }
 
-// nameOf is the name of a command on the command line, or "" for the program itself.
+// nameOf returns the name of a command on the command line, or "" for the program itself.
 func nameOf(app *kong.Application, c *kong.Node) string {
 	if c == app.Node {
 		return ""
@@ -61,7 +63,7 @@ func flagsOf(app *kong.Application, c *kong.Node) (list []*kong.Flag) {
 	return list
 }
 
-// valuesOf are the possible values of a flag or an argument, or nil if any value is possible.
+// valuesOf returns the possible values of a flag or an argument, or nil if any value is possible.
 func valuesOf(v *kong.Value) []string {
 	switch {
 	case v.Enum != "":
@@ -91,7 +93,7 @@ func words(app *kong.Application, c *kong.Node) (list []string) {
 	return list
 }
 
-// names are the spellings of a flag on the command line.
+// names returns the spellings of a flag on the command line.
 func names(f *kong.Flag) []string {
 	if f.Short == 0 {
 		return []string{"--" + f.Name}
@@ -99,9 +101,9 @@ func names(f *kong.Flag) []string {
 	return []string{"-" + string(f.Short), "--" + f.Name}
 }
 
-// bash returns the script for bash. The script determines the command from the words of the command
-// line, and then looks for a flag before the cursor. The script completes the flag's known values,
-// and leaves other values to the shell.
+// bash returns the script for bash. The bash script determines the command from the words of the
+// command line, and looks for a flag before the cursor. The bash script completes the flag's
+// known values, and leaves other values to the shell.
 func bash(app *kong.Application) string {
 	var b strings.Builder
 	all := commands(app)

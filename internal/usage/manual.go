@@ -72,7 +72,8 @@ func Markdown(app *kong.Application) string {
 	return b.String()
 }
 
-// sharedRowsMin is the least number of common flags for which one command is described by another.
+// sharedRowsMin is the least number of common flags for which the description of one command
+// refers to another command.
 const sharedRowsMin = 5
 
 // beyond returns the rows of list that are not in like. beyond reports whether list has every flag

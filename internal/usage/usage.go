@@ -5,16 +5,16 @@ import (
 	"strconv"
 )
 
-// misread matches kong's error for a flag without a value. The groups of misread are the flag, the
-// next word and its kind.
+// misread matches kong's error for a flag without a value. The groups of the expression misread
+// are the flag, the next word and its kind.
 var misread = regexp.MustCompile(
 	`^(-\S+): expected \w+ value but got ("(?:[^"\\]|\\.)*") \((.+?)\)`)
 
 // negative matches a negative number, which looks like a flag.
 var negative = regexp.MustCompile(`^-[0-9.]`)
 
-// unread matches kong's error for a value that is no number. The groups of unread are the flag, the
-// kind of number, and the value.
+// unread matches kong's error for a value that is no number. The groups of unread are the flag,
+// the kind of number, and the value.
 var unread = regexp.MustCompile(
 	`^(\S+): expected a (?:valid \d+ bit )?(int|uint|float) but got (".*")(?: \(string\))?$`)
 

@@ -6,9 +6,9 @@ import "runtime/debug"
 // module is the path of this module.
 const module = "gobtl"
 
-// String is the version of the module, or the commit of the working copy. Examples of versions are
-// "v1.2.0", "1a2b3c4d5e6f" and "1a2b3c4d5e6f+changes". If the program does not know its version,
-// String returns "devel". Any goroutine may call String.
+// String is the version of the module, or the commit of the working copy. Examples of the result
+// are "v1.2.0", "1a2b3c4d5e6f" and "1a2b3c4d5e6f+changes". If the program does not know its
+// version, String returns "devel". Any goroutine may call String.
 func String() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

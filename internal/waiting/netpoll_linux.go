@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// netpoller makes Go's scheduler ask its network poller. Without netpoller, the scheduler asks the
-// network poller only when it finds nothing to run, or every 10 ms. Goroutines that wait for a
-// socket would then be delayed by up to 10 ms while a thread yields in a loop.
+// netpoller makes Go's scheduler ask its network poller. The scheduler by itself asks the network
+// poller only when it finds no goroutine to run, or every 10 ms. Without netpoller, a thread that
+// yields in a loop would delay goroutines that wait for a socket by up to 10 ms.
 type netpoller struct {
 	mu     sync.Mutex // held while a goroutine asks
 	file   *os.File   // an event descriptor registered with the poller
@@ -23,10 +23,10 @@ type netpoller struct {
 
 var poller netpoller
 
-// ask parks the calling goroutine on a descriptor that becomes readable when the wait begins. If
-// there is no goroutine to run, Go's scheduler asks its network poller. The network poller returns
-// the goroutine that called ask, and all other goroutines whose descriptors are ready. If another
-// goroutine runs ask, or if the process has no free descriptor, ask does nothing.
+// ask parks the calling goroutine on a descriptor that becomes readable when the wait begins.
+// Go's scheduler, if it has no goroutine to run, asks its network poller, which returns the
+// caller of ask and all other goroutines whose descriptors are ready. If another goroutine runs
+// ask, or if the process has no free descriptor, ask does nothing.
 func (p *netpoller) ask() {
 	if !p.mu.TryLock() {
 		return
@@ -42,7 +42,7 @@ func (p *netpoller) ask() {
 	_ = p.raw.Read(p.event) // Read fails only on a closed file, and this file is never closed.
 }
 
-// open makes the descriptor, which stays open until the process ends.
+// open makes the descriptor on which ask parks, which stays open until the process ends.
 func (p *netpoller) open() {
 	p.opened = true
 	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)

@@ -52,22 +52,23 @@ type Thread interface {
 	// Switches returns the number of involuntary context switches of the thread, including yields
 	// that let another thread run.
 	Switches() uint64
-	// Crowded reports whether at least as many threads of this process wait as the process may use
-	// processors.
+	// Crowded reports whether at least as many threads of this process wait as the process may
+	// use CPUs.
 	Crowded() bool
 }
 
 const (
 	// wakeFirst is the assumed cost of a wake-up before the first measurement. wakeLeast and
-	// wakeMost are the limits of a measured cost.
+	// wakeMost are the limits of the measured cost of a wake-up.
 	wakeFirst = 40 * time.Microsecond
 	wakeLeast = 20 * time.Microsecond
 	wakeMost  = 60 * time.Microsecond
-	// spinLeast is the spinning time after spinning has failed many times in a row. spinLeast
-	// suffices for the reply of a peer that is awake.
+	// spinLeast is the spinning time after spinning has failed many times in a row. The spinning
+	// time spinLeast suffices for the reply of a peer that is awake.
 	spinLeast = 4 * time.Microsecond
 	// silence is the shortest pause that counts as too long for spinning. After calmLeast
-	// consecutive pauses of that length, the policy expects the next pause to be too long as well.
+	// consecutive pauses of at least silence, the policy expects the next pause to be too long
+	// for spinning.
 	silence   = time.Millisecond
 	calmLeast = 4
 	// rareLeast is the number of consecutive failures after which an action is tried less often.
@@ -83,8 +84,8 @@ const (
 	// yieldsLook is the number of yields after which the policy checks whether the yields let other
 	// threads run.
 	yieldsLook = 64
-	// If fewer than yieldsTaken of yieldsLook yields have let another thread run, the thread stops
-	// yielding.
+	// yieldsTaken is the number of yieldsLook yields that must have let another thread run, so
+	// that the thread does not stop yielding.
 	yieldsTaken = 4
 	// yieldLong is the shortest duration of a yield that shows a computing thread, to which Linux
 	// gives a whole time slice.
@@ -93,8 +94,9 @@ const (
 	// long yield may have other causes, such as a time slice of another scheduling group.
 	yieldsLong = 2
 	// apartLeast is the first time for which the policy stops yielding because another thread
-	// computes. The first yield after the time without yields shows whether the other thread still
-	// computes. Each yield that takes long doubles the time without yields, up to apartMost.
+	// computes. The first yield after the time without yields shows whether the other thread
+	// still computes. Each further yield that takes long doubles the time without yields, up to
+	// apartMost.
 	apartLeast = 100 * time.Millisecond
 	apartMost  = 3200 * time.Millisecond
 )
@@ -139,8 +141,8 @@ type Counts struct {
 	State State // the present state
 }
 
-// Add adds the counts of another policy. The state becomes the one of the two states in which more
-// other threads use the processor.
+// Add adds the counts of another policy. The State of the sum is the one of the two states in
+// which more other threads use the CPU.
 func (c *Counts) Add(o Counts) {
 	c.State = max(c.State, o.State)
 	c.Sleeps += o.Sleeps
@@ -150,9 +152,9 @@ func (c *Counts) Add(o Counts) {
 	c.Apart += o.Apart
 }
 
-// New returns the policy of a thread that begins to poll at the time now. The argument spin of New
-// is the spinning time of the mode Adaptive. If spin is 0, the policy adapts the spinning time to
-// its measurements.
+// New returns the policy of a thread that begins to poll at the time now. The argument spin of
+// New is the spinning time of the mode Adaptive. If spin is 0, the policy adapts the spinning
+// time to its measurements.
 func New(mode Mode, spin time.Duration, thread Thread, now mono.Time) *Policy {
 	p := &Policy{
 		mode: mode, fixed: spin > 0, thread: thread, since: now, lookAt: now.Add(lookEvery),
@@ -217,10 +219,10 @@ func (p *Policy) learn(pause time.Duration) {
 	}
 }
 
-// learnCold adapts the separate spinning time for the first pause after a silence. The peer that
-// ends a pause after a silence is probably asleep, and therefore these pauses are measured
-// separately. If the wake-up of the peer makes the pause slightly too long each time, longer
-// spinning does not help.
+// learnCold adapts the separate spinning time for the first pause after a silence. Pauses after a
+// silence are measured separately, because the peer that ends such a pause is probably asleep. If
+// the wake-up of the peer makes the pause slightly too long each time, longer spinning does not
+// help.
 func (p *Policy) learnCold(pause time.Duration, slept bool) {
 	most := p.budgetMost()
 	switch {
@@ -237,19 +239,19 @@ func (p *Policy) learnCold(pause time.Duration, slept bool) {
 	}
 }
 
-// rare reports whether to skip an attempt. The argument number of rare is the number of consecutive
-// failed attempts.
+// rare reports whether to skip an attempt after many failed attempts. The argument number of rare
+// is the number of consecutive failed attempts.
 func rare(number uint) bool { return number%rareEvery > rareLeast }
 
 // Calm reports whether the next poll will most probably find no work. Calm returns true if the
-// thread slept through all recent pauses, and all of them were too long for spinning. If Calm
-// returns true and the arrival of work ends a sleep, a thread that has just found work may sleep
-// without another poll.
+// thread slept through all recent pauses, and all these pauses were too long for spinning. If
+// Calm returns true and the arrival of work ends a sleep, a thread that has just found work may
+// sleep without another poll.
 func (p *Policy) Calm() bool {
 	return p.mode == Event || p.mode == Adaptive && !p.fixed && p.calm >= calmLeast
 }
 
-// budgetMost is the longest spinning time, which is the cost of a sleep.
+// budgetMost returns the longest spinning time, which is the cost of a sleep.
 func (p *Policy) budgetMost() time.Duration { return max(p.wake, p.trial.cost) }
 
 // learnLate adapts the spinning time to a pause that was longer than the spinning time.
@@ -266,7 +268,8 @@ func (p *Policy) learnLate(pause time.Duration) {
 func (p *Policy) Since() mono.Time { return p.since }
 
 // Late records that another thread has found the work for which this thread has polled without
-// success. The argument pause of Late is the time from the beginning of that wait to the find.
+// success. The argument pause of Late is the time from the beginning of this thread's wait to the
+// find.
 func (p *Policy) Late(pause time.Duration) {
 	switch {
 	case p.fixed || p.mode != Adaptive:
@@ -289,9 +292,6 @@ func (p *Policy) Empty(now mono.Time) Action {
 		if p.probes++; rare(p.probes) {
 			return Sleep
 		}
-		// A thread that spins only briefly before each sleep is never preempted, and therefore
-		// yields once before the sleep. If a thread finds work after a yield, its spinning has kept
-		// the awaited thread from running.
 		p.probed = true
 		return Yield
 	}
@@ -307,17 +307,18 @@ func (p *Policy) Empty(now mono.Time) Action {
 	return Poll
 }
 
-// MayYield reports whether a yield is expected to return soon, because no other thread is known to
-// compute. If the process is crowded, MayYield returns true, because the other goroutines must run.
+// MayYield reports whether a yield is expected to return soon, because no other thread is known
+// to compute. If the process is crowded, MayYield returns true, because the other goroutines must
+// run.
 func (p *Policy) MayYield(now mono.Time) bool { return now >= p.apart || p.thread.Crowded() }
 
-// AmongFriends tells the policy that a job has more waiting threads than processors. The thread
-// that runs after a yield then mostly belongs to the job, even if the yield takes long. A thread
-// that does not yield would delay the job.
+// AmongFriends tells the policy that a job has more waiting threads than CPUs. In such a job, the
+// thread that runs after a yield usually belongs to the job, even if the yield takes long. A
+// thread of such a job that does not yield would delay the job.
 func (p *Policy) AmongFriends() { p.friend = true }
 
 // Yielded records that a yield of the duration took ended at the time now. If each yield takes a
-// whole time slice, another thread on this processor computes. On Linux, a thread that yields to a
+// whole time slice, another thread on this CPU computes. On Linux, a thread that yields to a
 // thread of the same scheduling group (a session, a container, a job step) waits until that
 // thread's time slice is over.
 func (p *Policy) Yielded(now mono.Time, took time.Duration) {
@@ -356,8 +357,8 @@ func (p *Policy) lookShared() {
 	p.switches = n
 }
 
-// SleepMin is the shortest useful sleep. If a loop may sleep for less than SleepMin, it should poll
-// again instead.
+// SleepMin returns the shortest useful sleep. A loop that may sleep only for less than SleepMin
+// should poll again.
 func (p *Policy) SleepMin() time.Duration {
 	if p.mode == Event {
 		return 0
@@ -380,18 +381,19 @@ func (p *Policy) Slept(asked, took, slack time.Duration) {
 	}
 }
 
-// InVain records that the latest sleep ended early, and that the thread found no work after it.
+// InVain records that the latest sleep ended early, and that the thread found no work after the
+// sleep.
 func (p *Policy) InVain() { p.counts.Vain++ }
 
-// Counts returns the numbers of decisions so far, and the present state.
+// Counts returns the numbers of the policy's decisions so far, and the present state.
 func (p *Policy) Counts() Counts {
 	c := p.counts
 	c.State = p.state()
 	return c
 }
 
-// budgetAt returns the spinning time at the time now. While yielding is off because another thread
-// computes, the thread spins for no longer than a wake-up costs.
+// budgetAt returns the spinning time at the time now. While yielding is off because another
+// thread computes, the thread spins for no longer than a wake-up costs.
 func (p *Policy) budgetAt(now mono.Time) time.Duration {
 	if now < p.apart {
 		return min(p.Budget(), p.wake)
@@ -399,7 +401,7 @@ func (p *Policy) budgetAt(now mono.Time) time.Duration {
 	return p.Budget()
 }
 
-// Budget is the present spinning time of the mode Adaptive, if no other thread computes.
+// Budget returns the present spinning time of the mode Adaptive, if no other thread computes.
 func (p *Policy) Budget() time.Duration {
 	if p.cold && !p.fixed {
 		return min(p.first, p.budget)

@@ -1,6 +1,7 @@
 package waiting
 
-// State says which other threads use the processor of a waiting thread, as far as its Policy knows.
+// State says which other threads use the CPU of a waiting thread, as far as the thread's Policy
+// knows.
 type State uint8
 
 // The states.

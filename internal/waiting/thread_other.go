@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// OSThread on this system cannot count preemptions, and therefore a thread never yields because of
-// a preemption.
+// OSThread on this system cannot count preemptions, so a thread never yields because of a
+// preemption.
 type OSThread struct{}
 
 // Switches implements Thread.
 func (*OSThread) Switches() uint64 { return 0 }
 
-// TimerSlack is 0, because the value is unknown on this system.
+// TimerSlack returns 0, because the value is unknown on this system.
 func TimerSlack() time.Duration { return 0 }
 
 func osYield() { runtime.Gosched() }

@@ -4,9 +4,9 @@ import "time"
 
 // trial measures the cost of a sleep by spinning through some pauses instead of sleeping. A sleep
 // lengthens a pause by the thread's own wake-up. If the thread at the other end also sleeps, the
-// wake-up of that thread also lengthens the pause. A sleeping thread cannot measure the wake-up of
-// the other thread. Without trials, two threads that wait for each other would sleep in every
-// pause.
+// wake-up of that thread also lengthens the pause. A sleeping thread cannot measure the wake-up
+// of the thread at the other end. Without trials, two threads that wait for each other would
+// sleep in every pause.
 //
 //	trialEvery short pauses slept through --> trialLen spun through, up to trialMost
 //	      ^                                       |
@@ -14,7 +14,7 @@ import "time"
 //	      |     yes: a sleep costs the difference    no: the next trial is farther away
 //	      +---------------------------------------+
 //
-// Trials cover about a fifth of the pauses at first, and hardly any later.
+// Trials cover about a fifth of the pauses at first, and few of the later pauses.
 type trial struct {
 	late, spun sum
 	left       int           // remaining searches of the trial
@@ -25,19 +25,19 @@ type trial struct {
 }
 
 const (
-	// trialMost is the longest pause for which spinning may be worthwhile. trialMost is about two
-	// wake-ups of sleeping processors, which take some 100 us each under a hypervisor.
+	// trialMost is the longest pause for which spinning may be worthwhile. The time trialMost is
+	// about two wake-ups of sleeping CPUs, which take some 100 us each under a hypervisor.
 	trialMost = 300 * time.Microsecond
 	// trialEvery and trialEveryMost are the least and the largest number of pauses between two
 	// trials.
 	trialEvery     = 64
 	trialEveryMost = 64 << 6
-	// trialLen is the number of pauses in a trial. The first half of a trial does not count,
+	// trialLen is the number of pauses in a trial. The first half of a trial is not counted,
 	// because the other thread needs time to stop sleeping.
 	trialLen = 16
 	// joinAfter is the number of consecutive pauses, much shorter than usual, after which a trial
 	// begins early, because the other thread seems to run a trial. A trial shows the full saving
-	// only if the two threads spin at the same time. The number of early trials is at most
+	// only if both waiting threads spin at the same time. The number of early trials is at most
 	// joinShare times the number of regular trials.
 	joinAfter = 3
 	joinShare = 8
@@ -46,7 +46,7 @@ const (
 	doubtMost = 32
 )
 
-// sum is a number of pauses with their total duration.
+// sum is the number of some pauses with their total duration.
 type sum struct {
 	pauses int
 	took   time.Duration
@@ -81,9 +81,9 @@ func (t *trial) slept(pause time.Duration) {
 	}
 }
 
-// found records a pause of a trial. The result of found is true if the trial is over and has shown
-// that spinning is worthwhile. Spinning is worthwhile if the sleeps cost at least three fifths of
-// the time that spinning takes.
+// found records a pause of a trial. found returns true if the trial is over and has shown that
+// spinning is worthwhile. Spinning is worthwhile if the sleeps cost at least three fifths of the
+// time that spinning takes.
 func (t *trial) found(pause, budget time.Duration) (pays bool) {
 	t.left--
 	if t.left < trialLen/2 && pause > budget {

@@ -17,8 +17,8 @@ func Enter() (leave func()) {
 	return func() { pollers.Add(-1) }
 }
 
-// netpollEvery is the number of yields in a crowded process for each query of Go's network poller.
-// A query of the network poller costs as much as some tens of yields.
+// netpollEvery is the number of yields in a crowded process for each query of Go's network
+// poller. A query of Go's network poller costs as much as some tens of yields.
 const netpollEvery = 512
 
 // yields counts the yields of this process while it was crowded.
@@ -29,9 +29,9 @@ func crowded() bool { return int(pollers.Load()) >= runtime.GOMAXPROCS(0) }
 // Crowded implements Thread.
 func (*OSThread) Crowded() bool { return crowded() }
 
-// Cede yields the processor to other threads of the system. If waiting threads hold all processors
-// that Go may use, Cede also lets other goroutines run. At some of the calls, Cede also lets
-// goroutines run that wait for a socket.
+// Cede yields the CPU to other threads of the system. If waiting threads hold all Ps (scheduler
+// slots of Go), Cede also lets other goroutines run. Some calls of Cede also let goroutines run
+// that wait for a socket.
 func Cede() {
 	if crowded() {
 		if yields.Add(1)%netpollEvery == 0 {
@@ -44,7 +44,8 @@ func Cede() {
 }
 
 // CedeBy calls Cede, unless the policy knows of a computing thread that would take a time slice.
-// CedeBy is for loops that yield after each poll. The function clock must return the current time.
+// CedeBy is for loops that yield after each poll. The function clock must return the current
+// time.
 func CedeBy(p *Policy, clock func() mono.Time) {
 	before := clock()
 	if !p.MayYield(before) {

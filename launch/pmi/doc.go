@@ -1,5 +1,5 @@
 // Package pmi implements PMI-1, the protocol with which the processes of a parallel job exchange
-// data through their launcher. The package has the line format, the mapping from ranks to nodes,
+// data through their launcher. Package pmi has the line format, the mapping from ranks to nodes,
 // and a server without I/O.
 //
 // Each line is a list of key=value pairs. The first pair of a line is the command. No value
@@ -24,5 +24,5 @@
 //
 // Package launch is the client. Launchers such as btlrun are servers. Under a launcher without
 // PMI-1, package launch is also the server. Only one goroutine at a time may use a Server. All
-// other functions have no state.
+// functions of package pmi have no state.
 package pmi

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// The constants are the largest sizes in the protocol, in bytes.
+// The constants below are the largest sizes in the protocol, in bytes.
 const (
 	LineBytesMax  = 32 << 10 // received line, with its newline
 	SentBytesMax  = 1024     // line that every launcher accepts, with its newline
@@ -18,7 +18,7 @@ const (
 )
 
 // pairsMax is the largest number of pairs in a line. The number of pairs is limited because Parse
-// compares each pair with all previous pairs.
+// compares each pair with all previous pairs of the line.
 const pairsMax = 64
 
 // RanksMax is the maximum number of ranks of a job.
@@ -97,7 +97,7 @@ func (m Message) Int(key string, least, most int) (int, error) {
 	return n, nil
 }
 
-// Good reports whether a string may be the value of a pair in a line. A valid string has 1 to
+// Good reports whether a string may be the value of a pair in a line. A valid value has 1 to
 // bytesMax printable ASCII characters without spaces.
 func Good(value string, bytesMax int) bool {
 	return value != "" && len(value) <= bytesMax &&

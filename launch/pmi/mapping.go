@@ -18,8 +18,8 @@ var ErrMapping = errors.New("pmi: malformed process mapping")
 //
 //	(vector,(FIRST,NODES,RANKS),...)    RANKS ranks on each of NODES nodes from node FIRST on
 //
-// Each triple in the list is a block of ranks. The blocks apply to the ranks in order. If a job has
-// more ranks than the blocks of the mapping, the blocks are applied again from the beginning.
+// Each triple in the list is a block of ranks. The blocks apply to the ranks in order. If a job
+// has more ranks than the blocks of the mapping, the blocks are applied again from the beginning.
 func ParseMapping(text string, size int) ([]int, error) {
 	bad := func(why string) error { return fmt.Errorf("%w: %s: %.80q", ErrMapping, why, text) }
 	if size < 1 || size > RanksMax {
@@ -50,8 +50,8 @@ func ParseMapping(text string, size int) ([]int, error) {
 	return spread(blocks, size), nil
 }
 
-// spread assigns size ranks to the nodes of the blocks. A block consists of the first node, the
-// number of nodes, and the number of ranks per node.
+// spread assigns size ranks to the nodes of the blocks. Each of the blocks consists of the first
+// node, the number of nodes, and the number of ranks per node.
 func spread(blocks [][3]int, size int) []int {
 	nodes := make([]int, 0, size)
 	number := map[int]int{} // numbers of the nodes seen so far

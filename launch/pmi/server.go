@@ -50,8 +50,7 @@ const (
 	finished              // has finalized, or was lost before init
 )
 
-// Server is the PMI-1 server for all clients of a job. Each client goes through the following
-// states.
+// Server is the PMI-1 server for all clients of a job. Each client goes through the states below.
 //
 //	fresh --init--> joined --barrier_in--> waiting --all are--> joined --finalize--> finished
 //
@@ -65,7 +64,7 @@ type Server struct {
 	store   map[string]string
 	inside  int // number of ranks in the barrier
 	over    int // number of finished ranks
-	// The ranks in spawning have begun a spawn request, which has several lines.
+	// spawning holds the ranks that have begun a spawn request, which has several lines.
 	spawning map[int]bool
 	replies  []Reply
 }
@@ -130,9 +129,9 @@ func (s *Server) Leave(rank int) error {
 	return fmt.Errorf("rank %d: %w", rank, ErrGone)
 }
 
-// Lose tells the server that a process has died and that the other processes continue. After Lose,
-// no later barrier can complete. If other ranks wait in a barrier, Lose returns an error, because
-// the job cannot continue.
+// Lose tells the server that a process has died and that the other processes continue. After
+// Lose, no later barrier of the job can complete. If other ranks wait in a barrier, Lose returns
+// an error, because the job cannot continue.
 func (s *Server) Lose(rank int) error {
 	switch s.ranks[rank] {
 	case finished:
@@ -159,7 +158,7 @@ func (s *Server) handle(rank int, line []byte) error {
 		return err
 	}
 	now := s.ranks[rank]
-	// A rank may abort while another of its threads waits in the barrier.
+	// A rank may send "abort" from one thread while another of its threads waits in the barrier.
 	if m.Cmd != "abort" && ((now == fresh) != (m.Cmd == "init") || now == waiting || now == finished) {
 		return fmt.Errorf("%w: %s, which may not come now", ErrProtocol, m.Cmd)
 	}
@@ -215,8 +214,8 @@ func (s *Server) init(rank int, m Message) error {
 	return nil
 }
 
-// own returns the key of a message. If the message names another store than the store of this job,
-// own returns an error. The key may be longer than KeyBytesMax.
+// own returns the key of a message. If the message names a key-value store other than that of
+// this job, own returns an error. The key may be longer than KeyBytesMax.
 func (s *Server) own(m Message) (key string, err error) {
 	if name, _ := m.Get("kvsname"); name != s.cfg.Name {
 		return "", fmt.Errorf("%w: %s of the store %.40q", ErrProtocol, m.Cmd, name)
@@ -270,8 +269,9 @@ func (s *Server) get(rank int, m Message) error {
 	return nil
 }
 
-// barrier adds a rank to the barrier. When all ranks are in the barrier, barrier sends the replies
-// that release them. If a rank has finished, barrier returns ErrProtocol.
+// barrier adds a rank to the barrier. When all ranks are in the barrier, the method barrier sends
+// the replies that release the ranks. If a rank has already finished, barrier returns
+// ErrProtocol.
 func (s *Server) barrier(rank int) error {
 	if s.over > 0 {
 		return fmt.Errorf("%w: a barrier in which %d ranks that have finished are missing", ErrProtocol,
@@ -289,8 +289,8 @@ func (s *Server) barrier(rank int) error {
 	return nil
 }
 
-// finish records that a rank has finished. If other ranks are in the barrier, the error of finish
-// is ErrProtocol.
+// finish records that a rank has finished. If other ranks wait in the barrier, finish returns
+// ErrProtocol.
 func (s *Server) finish(rank int) error {
 	s.ranks[rank] = finished
 	s.over++

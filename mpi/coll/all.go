@@ -21,16 +21,15 @@ func (s *Schedule) Allreduce(in, out []byte, valueBytes int, commutes bool) {
 	}
 }
 
-// same reports whether two slices are the same memory. The slices a and b must not be empty, and
-// must not overlap partially.
+// The slices a and b of the function same must not be empty, and must not overlap partially.
 func same(a, b []byte) bool { return &a[0] == &b[0] }
 
-// allreduceHalving combines from into parts among 2^k ranks, by recursive halving and doubling. In
-// the first phase, beginning with the highest bit of the rank number, two ranks that differ in the
-// bit exchange halves of their range. Each of the two ranks combines the half that it keeps with
-// the received half. In the second phase, beginning with the lowest bit, the same two ranks send
-// each other the combined halves. The algorithm sends as many bytes as a ring algorithm, but in
-// fewer steps.
+// allreduceHalving combines from into parts among 2^k ranks, by recursive halving and doubling.
+// In the first phase, beginning with the highest bit of the rank number, two ranks that differ in
+// one bit exchange halves of their range. Each of two such ranks combines the half that it keeps
+// with the received half. In the second phase, beginning with the lowest bit, the same pairs of
+// ranks send each other the combined halves. Recursive halving and doubling sends as many bytes
+// as a ring algorithm, but in fewer steps.
 func (s *Schedule) allreduceHalving(from, parts even) {
 	if s.size == 1 {
 		s.move(parts.data, from.data)
@@ -115,11 +114,11 @@ func (s *Schedule) allreduceDoubling(acc []byte) {
 }
 
 // reduceRing combines the parts of in of all ranks into the parts of acc, in a ring. The argument
-// most of reduceRing is the size in bytes of the longest part. At the end each rank has its own
-// part, combined over all ranks. The operation of reduceRing must be commutative, because the
-// values are combined in the order of the ring. The argument inPlace of reduceRing says that in and
-// acc are the same memory. If inPlace is false, received data overwrites the previous content of
-// acc.
+// most of reduceRing is the size in bytes of the longest part. At the end of reduceRing, each
+// rank has its own part, combined over all ranks. The operation of reduceRing must be
+// commutative, because the values are combined in the order of the ring. The argument inPlace of
+// reduceRing says that in and acc are the same memory. If inPlace is false, received data
+// overwrites the previous content of acc.
 func (s *Schedule) reduceRing(in, acc func(int) []byte, most int, inPlace bool) {
 	var x []byte
 	if inPlace {
@@ -176,9 +175,9 @@ func (s *Schedule) Allgather(in, out []byte, parts Parts) {
 	}
 }
 
-// allgatherBruck adds the steps of Bruck's algorithm. In round k each rank receives up to 2^k
-// further parts, which belong to the ranks that follow it. At the end each rank moves the parts to
-// their positions in out.
+// allgatherBruck adds the steps of Bruck's algorithm. In round k of Bruck's algorithm, each rank
+// receives up to 2^k further parts, which belong to the ranks after it. At the end of Bruck's
+// algorithm, each rank moves the parts to their positions in out.
 func (s *Schedule) allgatherBruck(in, out []byte) {
 	n := len(in)
 	all := s.memory(n * s.size)
@@ -238,8 +237,8 @@ func (s *Schedule) Exscan(in, out []byte) {
 	}
 }
 
-// scanFrom combines the slices acc of the ranks from first to this rank. In round k each rank
-// receives from the rank 2^k positions before it.
+// scanFrom combines the slices acc of the ranks from first to this rank. In round k of scanFrom,
+// each rank receives from the rank 2^k positions before it.
 func (s *Schedule) scanFrom(first int, acc []byte) {
 	x := s.memory(len(acc))
 	for d := 1; first+d < s.size; d *= 2 {

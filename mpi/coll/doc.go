@@ -6,8 +6,8 @@
 //	send to 3 | receive from 5 | --- all so far --- | fold | send to 6 | receive from 2 | --- ...
 //	`------ under way at once ------'               `local'
 //
-// All ranks of an operation must call it with the same sizes, because the sizes select the
-// algorithm.
+// All ranks of a collective operation must call the operation with the same sizes, because the
+// sizes select the algorithm.
 //
 //	operation       small                        large
 //	Barrier         dissemination
@@ -20,6 +20,6 @@
 //	ReduceScatter   reduce, scatter              ring *
 //	Scan, Exscan    recursive doubling
 //
-// Values are combined in the order of the ranks, for any root, except by the algorithms marked with
-// an asterisk. Only the goroutine that owns the Port may use a Schedule.
+// The values are combined in the order of the ranks, for any root, except by the algorithms
+// marked with an asterisk. Only the goroutine that owns the Port may use a Schedule.
 package coll

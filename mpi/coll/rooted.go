@@ -1,6 +1,7 @@
 package coll
 
-// The constants are the least sizes in bytes for which the algorithms for large data are used.
+// The constants below are the least sizes, in bytes, for which the algorithms for large data are
+// used.
 const (
 	bcastLarge     = 64 << 10
 	allreduceLarge = 32 << 10
@@ -9,8 +10,8 @@ const (
 	scatterLarge   = 32 << 10
 )
 
-// Barrier ends when all ranks have begun the Barrier. In round k each rank sends a message to the
-// rank 2^k positions after it.
+// Barrier ends when all ranks have begun the Barrier. In round k of a Barrier, each rank sends a
+// message to the rank 2^k positions after it.
 func (s *Schedule) Barrier() {
 	for d := 1; d < s.size; d *= 2 {
 		s.recv(s.ring(-d), nil)
@@ -27,8 +28,8 @@ func (s *Schedule) Bcast(data []byte, valueBytes, root int) {
 	}
 	parts := s.even(data, valueBytes)
 	s.scatterTree(parts, root)
-	// Each rank begins with its own part, counted from the root, and forwards each part that it
-	// receives to the next rank.
+	// Each rank begins with its own part, counted from the root, and forwards each received part
+	// to the next rank.
 	v := s.from(root)
 	for i := range s.size - 1 {
 		s.recv(s.ring(-1), parts.of((v-i-1+2*s.size)%s.size))
@@ -40,8 +41,8 @@ func (s *Schedule) Bcast(data []byte, valueBytes, root int) {
 // from returns the number of this rank if the ranks are counted from the root.
 func (s *Schedule) from(root int) int { return (s.rank - root + s.size) % s.size }
 
-// bcastTree is a Bcast by a binomial tree. A rank that received the data from the rank d positions
-// before it sends the data to the ranks d/2, d/4 and so on positions after it.
+// bcastTree is a Bcast by a binomial tree. A rank that received the data from the rank d
+// positions before it sends the data to the ranks d/2, d/4 and so on positions after it.
 func (s *Schedule) bcastTree(data []byte, root int) {
 	v, d := s.from(root), 1
 	for ; d < s.size && v&d == 0; d *= 2 {

@@ -12,15 +12,15 @@ import (
 // of each request.
 type Port interface {
 	// Send begins to send data to a rank, and Recv begins to receive data from a rank. Messages
-	// between two ranks match in the order of the calls. If Send or Recv returns an error, no
-	// message was begun.
+	// between two ranks match in the order of the calls of Send and Recv. If Send or Recv returns
+	// an error, no message was begun.
 	Send(r *pml.Request, to int, data []byte) error
 	Recv(r *pml.Request, from int, data []byte) error
-	// Cancel cancels a receive or abandons a send. If the message can no longer be cancelled, the
-	// result of Cancel is false.
+	// Cancel cancels a receive or abandons a send. Cancel returns false if the message can no
+	// longer be cancelled.
 	Cancel(r *pml.Request) bool
-	// Skip receives and drops the next message of a rank. A Schedule calls Skip in place of a Recv
-	// that it does not need any more.
+	// Skip receives and drops the next message of a rank. A Schedule calls Skip in place of a
+	// Recv whose data is not needed any more.
 	Skip(from int)
 }
 
@@ -48,7 +48,8 @@ type step struct {
 }
 
 // Schedule is the part of one rank in a collective operation. A zero Schedule is ready for Reset.
-// After the end of the operation, a Schedule can be used again, without further allocations.
+// A Schedule whose operation has ended can be used for another operation, without further
+// allocations.
 type Schedule struct {
 	rank, size int
 	combine    Fold
@@ -83,8 +84,8 @@ func (s *Schedule) Reset(rank, size int, combine Fold) {
 }
 
 // Start begins to carry out the steps. When all steps have ended, possibly before Start returns,
-// the Schedule calls done once. If the Schedule calls done with an error, other ranks may wait for
-// this rank.
+// the Schedule calls done once. If the Schedule calls done with an error, other ranks may wait
+// for this rank.
 func (s *Schedule) Start(port Port, done func(error)) {
 	s.port, s.done = port, done
 	s.advance()
@@ -125,7 +126,7 @@ func (s *Schedule) Peers() (peers, rounds int) {
 }
 
 // Memory returns the number of bytes that the Schedule has allocated for steps, requests and
-// values. Memory that the caller has provided does not count. Memory is for tests.
+// values. Memory that the caller has provided is not counted. Memory is for tests.
 func (s *Schedule) Memory() int {
 	return cap(s.steps)*int(reflect.TypeFor[step]().Size()) +
 		len(s.requests)*int(reflect.TypeFor[pml.Request]().Size()) +
@@ -133,7 +134,7 @@ func (s *Schedule) Memory() int {
 }
 
 // Fail ends an operation in progress, as far as the Port can cancel its messages. If the failed
-// operation has no error yet, err becomes its error.
+// operation has no error yet, err becomes the error of the operation.
 func (s *Schedule) Fail(err error) {
 	if s.done == nil {
 		return
@@ -180,10 +181,9 @@ func (s *Schedule) advance() {
 	}
 }
 
-// giveUp cancels all messages that can be cancelled. If a message had a wrong size, giveUp also
-// makes the operation fail at the ranks that depend on this rank. giveUp sends empty messages to
-// the ranks that depend on this rank, so that they find a wrong size, too. giveUp drops the
-// messages that other ranks have yet to send to this rank.
+// giveUp cancels all messages that can be cancelled. If a message had a wrong size, giveUp sends
+// empty messages to the ranks that depend on this rank, so that the operation also fails there.
+// giveUp drops the messages that other ranks will send to this rank for the operation.
 func (s *Schedule) giveUp() {
 	if s.told || !wrongSize(s.err) {
 		for _, r := range s.requests[:s.used] {
@@ -252,7 +252,6 @@ func (s *Schedule) onDone(r *pml.Request) {
 // memory returns n bytes of scratch memory, which are valid until the next Reset.
 func (s *Schedule) memory(n int) []byte {
 	if s.lent+n > len(s.scratch) {
-		// A new block of scratch memory is allocated, because the steps refer to the old block.
 		s.scratch, s.lent = make([]byte, max(n, 2*len(s.scratch), 1024)), 0
 		s.kept += len(s.scratch)
 	}
@@ -300,9 +299,9 @@ type placed struct {
 	at   []int // offsets of the parts, and the end of the last part
 }
 
-// place computes the offsets of the parts of data. A Schedule can hold the offsets of two slices at
-// the same time, and the argument which (0 or 1) selects one of them. The result of place is valid
-// until the next call with the same argument which.
+// place computes the offsets of the parts of data. A Schedule can hold the offsets of two slices
+// at the same time, and the argument which (0 or 1) selects one of them. The result of place is
+// valid until the next call of place with the same argument which.
 func (s *Schedule) place(which int, data []byte, parts Parts) placed {
 	at, end := append(s.places[which][:0], 0), 0
 	for _, n := range parts {
@@ -313,7 +312,7 @@ func (s *Schedule) place(which int, data []byte, parts Parts) placed {
 	return placed{data, at}
 }
 
-// of returns the part of the data that belongs to a rank.
+// of returns the part of the placed data that belongs to a rank.
 func (p placed) of(rank int) []byte {
 	return p.data[p.at[rank]:p.at[rank+1]:p.at[rank+1]]
 }

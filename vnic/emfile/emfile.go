@@ -20,14 +20,14 @@ import (
 	"gobtl/vnic"
 )
 
-// ErrFile is wrapped by all errors about the content of a file.
+// ErrFile is wrapped by all errors about the content of a configuration file.
 var ErrFile = errors.New("manager's file")
 
 // BytesMax is the largest size of a file.
 const BytesMax = 16 << 20
 
-// leaseMin is the shortest duration of a lease. leaseMin is several times the duration of a message
-// exchange, because a shorter lease could expire between two messages.
+// leaseMin is the shortest duration of a lease. leaseMin is several times the duration of a
+// message exchange, because a shorter lease could expire between two messages.
 const leaseMin = 100 * time.Millisecond
 
 // File is the content of a configuration file.
@@ -86,7 +86,8 @@ type mac struct {
 	Host string `toml:"host"`
 }
 
-// Parse decodes a file. The error wraps ErrFile, and names the fault and its place in the file.
+// Parse decodes a file. The error of Parse wraps ErrFile, and names the fault and its place in
+// the file.
 func Parse(text []byte) (*File, error) {
 	if len(text) > BytesMax {
 		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrFile, len(text), BytesMax)
@@ -180,7 +181,7 @@ func (v *virtual) plan() (s vnic.PlanSwitch, err error) {
 	return s, nil
 }
 
-// eight reads a list with one value for each of eight priorities. If the list is empty, eight
+// eight returns a list with one value for each of eight priorities. If the list is empty, eight
 // returns the values of other.
 func eight(name string, list []uint8, other [8]uint8) ([8]uint8, error) {
 	if len(list) == 0 {

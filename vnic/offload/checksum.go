@@ -7,11 +7,10 @@ import (
 
 var be = binary.BigEndian
 
-// sum adds the 16-bit words of b, in network order, to s. The result of sum is an Internet checksum
-// that is not folded yet. An odd last byte counts as the upper half of a word.
+// sum adds the 16-bit words of b, in network order, to s. The result of sum is an Internet
+// checksum that is not reduced to 16 bits yet. An odd last byte counts as the upper half of a
+// word.
 func sum(b []byte, s uint64) uint64 {
-	// The loop adds words of eight bytes in the machine's byte order, with their carry. The bytes
-	// of the folded sum are swapped at the end, which the Internet checksum permits (RFC 1071).
 	var acc, c uint64
 	for len(b) >= 64 {
 		acc, c = bits.Add64(acc, binary.NativeEndian.Uint64(b), 0)

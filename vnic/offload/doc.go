@@ -1,6 +1,6 @@
-// Package offload segments and joins TCP and UDP frames in user space, as network cards do for the
-// kernel. The package splits large frames into frames of the MTU, and joins received frames into
-// large frames.
+// Package offload segments and joins TCP and UDP frames in user space, as network cards do for
+// the kernel. Package offload splits large frames into frames of the MTU, and joins received
+// frames into large frames.
 //
 //	device --> large frame + Header --> Splitter --> frames of the MTU, checksums complete
 //	frames that arrived --> Joiner --> large frame + Header --> device

@@ -25,7 +25,7 @@ const (
 var ErrFrame = errors.New("offload: frame and its header do not fit")
 
 // Header is the kernel's struct virtio_net_hdr in little-endian byte order. Package tap selects
-// little-endian order when it opens a device.
+// little-endian order for this struct when it opens a device.
 type Header struct {
 	Flags          uint8
 	Type           uint8

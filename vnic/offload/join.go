@@ -32,8 +32,8 @@ type Joiner struct {
 	// NoTCP and NoUDP disable the joining of TCP and UDP frames, for a device that does not accept
 	// large frames.
 	NoTCP, NoUDP bool
-	// UDPFrames is the largest number of UDP frames that are joined into one, up to FramesMax. The
-	// value 0 of UDPFrames means FramesMax.
+	// UDPFrames is the largest number of UDP frames that are joined into one, up to FramesMax. A
+	// UDPFrames of 0 means FramesMax.
 	UDPFrames int
 
 	groups [groupsMax]group
@@ -42,7 +42,7 @@ type Joiner struct {
 	one    [1][]byte
 }
 
-// group is a large frame to which frames are being added.
+// group is a large frame to which received frames are being added.
 type group struct {
 	out    Joined
 	first  []byte
@@ -87,7 +87,7 @@ func (j *Joiner) Add(f []byte) {
 	j.used++
 }
 
-// Flush emits all frames that have not been emitted yet.
+// Flush emits all added frames that have not been emitted yet.
 func (j *Joiner) Flush() {
 	for i := range j.used {
 		j.emit(&j.groups[i])
@@ -102,8 +102,7 @@ func (j *Joiner) pass(f []byte) {
 	j.Emit(&j.single)
 }
 
-// drop removes a group. The order of the remaining groups does not matter, because each group is
-// another flow.
+// drop removes a group.
 func (j *Joiner) drop(g *group) {
 	j.used--
 	last := &j.groups[j.used]
@@ -130,7 +129,7 @@ func (j *Joiner) find(f []byte, l *layers) *group {
 	return nil
 }
 
-// mayJoin reports whether a frame has a form that allows joining.
+// mayJoin reports whether a frame has a form that allows joining it with other frames.
 func mayJoin(f []byte, l *layers) bool {
 	if l.payload == l.end || l.end != len(f) && l.end-l.l3 > 46 {
 		return false // no payload, or more bytes after the packet than padding
@@ -141,7 +140,6 @@ func mayJoin(f []byte, l *layers) bool {
 	return l.proto == protoUDP || f[l.l4+13]&^flagPSH == flagACK
 }
 
-// valid reports whether the checksums of the frame are correct.
 func valid(f []byte, l *layers) bool {
 	if !l.v6 && fold(sum(f[l.l3:l.l4], 0)) != 0xFFFF {
 		return false
@@ -160,7 +158,7 @@ func (g *group) begin(f []byte, l *layers) {
 	g.out = Joined{Parts: g.parts[:2], Bytes: l.end, Frames: 1}
 }
 
-// follows reports whether a frame continues the group. A frame continues the group if it has the
+// follows reports whether a frame continues the group. A frame continues a group if it has the
 // same headers and the next sequence numbers.
 func (g *group) follows(f []byte, l *layers) bool {
 	n := l.end - l.payload
@@ -205,8 +203,8 @@ func (g *group) append(f []byte, l *layers) {
 	}
 }
 
-// emit passes a group to Emit. emit gives a group of several frames a new header, as for one large
-// packet. The kernel computes the checksums when it segments the large packet.
+// emit passes a group to Emit. emit gives a group of several frames a new header, as for one
+// large packet. The kernel computes the checksums when it segments the large packet.
 func (j *Joiner) emit(g *group) {
 	if g.out.Frames == 1 {
 		j.pass(g.first)

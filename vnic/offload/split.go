@@ -11,9 +11,9 @@ type Splitter struct {
 	head    int // size of the headers before the payload
 }
 
-// largestPacket is the largest value of the length field of IP. Large frames of this package do not
-// exceed largestPacket, including the Ethernet header. A bridge would segment a frame above
-// largestPacket before passing it to a device.
+// largestPacket is the largest value of the length field of IP. Large frames of package offload
+// do not exceed largestPacket, including the Ethernet header. A bridge would segment a frame
+// above largestPacket before passing it to a device.
 const largestPacket = 1<<16 - 1
 
 // Begin starts to split a frame with the header h. A frame that is not large becomes one segment,
@@ -27,8 +27,6 @@ func (s *Splitter) Begin(frame []byte, h Header) error {
 		}
 		return nil
 	}
-	// The kernel may set the length field of a frame above 64 KiB to zero. Callers keep large
-	// frames below 64 KiB (tap.Device.SetLargest).
 	l, ok := dissect(frame)
 	want := uint8(protoTCP)
 	kind := h.Type &^ ECN
@@ -51,8 +49,6 @@ func completeChecksum(f []byte, h Header) error {
 	if start > len(f) || at+2 > len(f) || at < start {
 		return ErrFrame
 	}
-	// The checksum field already holds the sum of the pseudo header, so that the sum over all bytes
-	// includes the pseudo header.
 	c := ^fold(sum(f[start:], 0))
 	if c == 0 {
 		c = 0xFFFF // 0 would mean no checksum in UDP; equal in TCP

@@ -22,18 +22,18 @@ const (
 
 // Config selects the device to open.
 type Config struct {
-	// Name is the name of the interface, with up to 15 bytes. The kernel replaces "%d" in Name with
-	// a number. If an interface with this name exists already, Open uses it, and the interface is
-	// not removed by Close.
+	// Name is the name of the interface, with up to 15 bytes. The kernel replaces "%d" in Name
+	// with a number. If an interface with this name already exists, Open uses the existing
+	// interface, and Close does not remove it.
 	Name string
-	// Queues is the number of queues, 1 to 8. The value 0 of Queues means 1.
+	// Queues is the number of queues, 1 to 8. A Queues of 0 means 1.
 	Queues int
 	// NoOffload disables large frames and checksum offload.
 	NoOffload bool
-	// FDs replaces Name. FDs has the file descriptors of a device that another process has opened,
-	// one for each queue. If Open succeeds, the Device owns all of FDs, and closes the descriptors
-	// beyond Queues. Unused descriptors must be closed, because the kernel would queue frames for
-	// them. If Open fails, FDs stay open and belong to the caller.
+	// FDs replaces Name. FDs has the file descriptors of a device that another process has
+	// opened, one for each queue. If Open succeeds, the Device owns all of FDs, and closes the
+	// descriptors beyond Queues, for which the kernel would queue frames. If Open fails, FDs stay
+	// open and belong to the caller.
 	FDs []int
 }
 
@@ -43,9 +43,9 @@ const QueuesMax = 8
 // ErrDevice means that a device cannot be used.
 var ErrDevice = errors.New("tap: cannot use the device")
 
-// ErrGone means that the interface of a device has been removed. ErrMoved means that the interface
-// is in another network namespace. A moved interface carries frames, but this process cannot read
-// its state.
+// ErrGone means that the interface of a device has been removed. ErrMoved means that the
+// interface is in another network namespace. An interface in another network namespace carries
+// frames, but this process cannot read its state.
 var (
 	ErrGone  = errors.New("tap: the interface has been removed")
 	ErrMoved = errors.New("tap: the interface is in another network namespace")
@@ -62,8 +62,9 @@ type Device struct {
 	closed  bool
 }
 
-// Open opens a device. The kernel removes an interface that Open has created when the device is
-// closed or the process ends. An interface that existed before Open is not removed.
+// Open opens a device. When the device is closed or the process ends, the kernel removes an
+// interface that Open has created. The kernel does not remove an interface that existed before
+// Open.
 func Open(cfg Config) (*Device, error) {
 	d := &Device{given: len(cfg.FDs) > 0}
 	var err error
@@ -206,7 +207,6 @@ func (d *Device) setUp(noOffload bool) error {
 		if err := unix.IoctlSetPointerInt(q.fd, unix.TUNSETVNETHDRSZ, offload.HeaderBytes); err != nil {
 			return fmt.Errorf("%w %s: header of %d bytes: %w", ErrDevice, d.name, offload.HeaderBytes, err)
 		}
-		// Kernels without TUNSETVNETLE use the machine's byte order.
 		_ = unix.IoctlSetPointerInt(q.fd, unix.TUNSETVNETLE, 1)
 	}
 	tso := uint(unix.TUN_F_CSUM | unix.TUN_F_TSO4 | unix.TUN_F_TSO6 | unix.TUN_F_TSO_ECN)
@@ -272,7 +272,7 @@ func (d *Device) SetCarrier(on bool) error {
 	return nil
 }
 
-// Close closes all queues. No other goroutine may be in Read or Write of a queue.
+// Close closes all queues. No other goroutine may be in Read or Write of a queue during Close.
 func (d *Device) Close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -305,8 +305,8 @@ func newQueue(fd int) *Queue { return &Queue{fd: fd} }
 // FD returns the queue's file descriptor, for poll or epoll.
 func (q *Queue) FD() int { return q.fd }
 
-// Read reads the next frame into b. If no frame is available, n is 0. Most errors of Read mean that
-// the device is gone. After a temporary error a later Read succeeds. Read never blocks, and
+// Read reads the next frame into b. If no frame is available, n is 0. Most errors of Read mean
+// that the device is gone. After a temporary error a later Read succeeds. Read never blocks, and
 // therefore uses a raw system call that Go's scheduler does not track.
 func (q *Queue) Read(b []byte) (h offload.Header, n int, err error) {
 	q.iov[0] = unix.Iovec{Base: &q.hdr[0]}
@@ -333,7 +333,7 @@ func (q *Queue) Read(b []byte) (h offload.Header, n int, err error) {
 }
 
 // Write writes one frame that consists of f.Parts. An error of Write means that the kernel has
-// refused the frame. After an error, the kernel may accept other frames.
+// refused the frame. After an error of Write, the kernel may accept other frames.
 func (q *Queue) Write(f *offload.Joined) error {
 	if len(f.Parts) > writeParts || q.head == 0 && f.Header != (offload.Header{}) {
 		return unix.EINVAL

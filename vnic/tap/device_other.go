@@ -9,7 +9,7 @@ import (
 	"gobtl/vnic/offload"
 )
 
-// ErrDevice is returned by all functions, because TAP devices exist only on Linux.
+// ErrDevice is the error of Open on this system, because TAP devices exist only on Linux.
 var ErrDevice = errors.New("tap: TAP devices need Linux")
 
 // ErrGone and ErrMoved are errors of devices on Linux, which no function on other systems returns.
@@ -48,7 +48,7 @@ type Link struct {
 // Open always returns ErrDevice.
 func Open(Config) (*Device, error) { return nil, ErrDevice }
 
-// The following methods have the signatures of the methods on Linux.
+// The methods below have the signatures of the methods on Linux.
 
 func (*Device) Name() string                  { return "" }
 func (*Device) Queues() []*Queue              { return nil }

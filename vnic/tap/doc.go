@@ -5,6 +5,7 @@
 //
 // If the device supports the kernel's virtio_net_hdr, each frame has such a header. With
 // virtio_net_hdr, one call passes a large TCP or UDP frame, and package offload splits and joins
-// the large frames. Open finds the supported features by trying them. Queues share no state. Only
-// one goroutine at a time may use a Queue. Any goroutine may call the other functions.
+// the large frames. Open finds the supported features of the kernel by trying them. Queues share
+// no state. Only one goroutine at a time may use a Queue. Any goroutine may call the other
+// functions.
 package tap

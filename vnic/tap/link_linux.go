@@ -24,7 +24,7 @@ type Link struct {
 	GSOMaxSize uint32
 }
 
-// operUp is the kernel's IF_OPER_UP. linkDormant is the kernel's IF_LINK_MODE_DORMANT.
+// operUp is the kernel's IF_OPER_UP.
 const (
 	operUp      = 6
 	linkDefault = 0
@@ -32,7 +32,7 @@ const (
 )
 
 // Link asks the kernel for the state of the interface. If this network namespace has no interface
-// of this name, the error wraps ErrMoved.
+// of this name, the error of Link wraps ErrMoved.
 func (d *Device) Link() (Link, error) {
 	name := d.Name()
 	link, err := netlink.LinkByName(name)
@@ -49,8 +49,6 @@ func (d *Device) Link() (Link, error) {
 	near, err := netlink.NeighList(a.Index, unix.AF_BRIDGE)
 	if err == nil { // "bridge fdb add ADDRESS dev NAME self"
 		for _, n := range near {
-			// If the device is a port of a bridge, the kernel also lists addresses of other hosts
-			// that the bridge has learned on the port.
 			own := n.Flags&unix.NTF_SELF != 0 && n.MasterIndex == 0
 			if own && n.HardwareAddr != nil && n.HardwareAddr[0]&1 == 0 {
 				l.Unicast = append(l.Unicast, n.HardwareAddr)
@@ -65,7 +63,7 @@ func (d *Device) Link() (Link, error) {
 type Addr struct {
 	IP netip.Addr
 	// Refused says that another host already uses the address (IPv6 duplicate address detection).
-	// The kernel does not use a refused address.
+	// The kernel does not use an address with Refused.
 	Refused bool
 }
 
@@ -78,7 +76,6 @@ func (d *Device) Addrs() ([]Addr, error) {
 	}
 	links := []netlink.Link{link}
 	if master := link.Attrs().MasterIndex; master != 0 {
-		// With an error, the bridge has just been removed.
 		if bridge, err := netlink.LinkByIndex(master); err == nil {
 			links = append(links, bridge)
 		}
@@ -99,7 +96,6 @@ func (d *Device) Addrs() ([]Addr, error) {
 	return all, nil
 }
 
-// multicastOf returns the multicast addresses of an interface.
 func multicastOf(name string) ([]net.HardwareAddr, error) {
 	f, err := os.Open("/proc/thread-self/net/dev_mcast")
 	if err != nil {
@@ -140,8 +136,8 @@ func (d *Device) SetLargest(bytes int) error {
 	})
 }
 
-// SetDormant sets or clears the dormant state. A dormant interface waits for a configuration by the
-// manager.
+// SetDormant sets or clears the dormant state. A dormant interface waits for a configuration by
+// the manager.
 func (d *Device) SetDormant(on bool) error {
 	return d.change("dormant", func(l netlink.Link) error {
 		req := nl.NewNetlinkRequest(unix.RTM_SETLINK, unix.NLM_F_ACK)

@@ -19,7 +19,7 @@ type arrivals struct {
 }
 
 // arrivalBounds holds the number of messages, and of bytes of copied messages, at which the queue
-// for PullArrivals is full. The messages of one call of Progress may exceed arrivalBounds.
+// for PullArrivals is full.
 type arrivalBounds struct {
 	messages    int
 	copiedBytes int64

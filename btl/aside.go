@@ -173,8 +173,7 @@ func (m *Module) partRefused(in *arrival) {
 	in.ep.rcv.AskAck(m.now, 0)
 }
 
-// onPart adds a received Part to its packet. When all Parts of a packet have arrived, onPart
-// handles the packet.
+// onPart adds a received Part to its packet.
 func (m *Module) onPart(in *arrival) {
 	ep := in.ep
 	if ep.id.Counted {

@@ -6,8 +6,7 @@ import (
 	"gobtl/btl/internal/owed"
 )
 
-// checker is the working memory of Module.Check. The memory of the checker is allocated by the
-// first call of Check.
+// checker is the working memory of Module.Check.
 type checker struct {
 	places   []place    // where each send buffer was found
 	held     []int      // send buffers on the wire or queued, by slot of their endpoint
@@ -59,8 +58,7 @@ func (c *checker) reset(m *Module) {
 	c.places, c.held = places, held
 }
 
-// meet counts a fragment with packets in flight, once for each call of Check. A Bye is not counted
-// among the descriptors, because it does not come from the pool of descriptors.
+// meet counts a fragment with packets in flight, once for each call of Check.
 func (c *checker) meet(f *Fragment) {
 	if f.checked == c.round {
 		return

@@ -5,10 +5,11 @@ import (
 	"time"
 )
 
-// Over a reliable fabric, a peer without memory for a chunked fragment sends a Nack, and this side
-// sends the whole fragment again. Before each new attempt, the endpoint sends no large fragments
-// for some time. The time without large fragments doubles from backoffMin to backoffMax, until a
-// large fragment has arrived at the peer. Small fragments do not pause.
+// Over a reliable fabric, a peer without memory for a chunked fragment sends a Nack, and this
+// side sends the whole fragment again. Before each new attempt to send a refused fragment, the
+// endpoint sends no large fragments for some time. The time without large fragments doubles from
+// backoffMin to backoffMax, until a large fragment has arrived at the peer. Small fragments do
+// not pause.
 const (
 	backoffMin = 100 * time.Microsecond
 	backoffMax = 100 * time.Millisecond

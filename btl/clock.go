@@ -66,8 +66,6 @@ func (c *clock) advance(now, asked Time) {
 
 // beginPass records the beginning of a call of Progress, and the time between the latest two
 // calls. The argument left of beginPass is true if the previous call did not handle the timers.
-// If left is true, beginPass records the longest of the times between the latest three calls of
-// Progress.
 func (c *clock) beginPass(left bool) {
 	if c.now > c.passAt {
 		gap := c.now.Sub(c.passAt)

@@ -66,8 +66,8 @@ func (d *descriptors) keepLarge(mem []byte) {
 	d.large = append(slices.Delete(d.large, 0, drop), mem)
 }
 
-// lend takes a free descriptor for an endpoint, or allocates a descriptor if fewer than most exist.
-// The function share.MayHave decides how many descriptors an endpoint may have.
+// lend takes a free descriptor for an endpoint, or allocates a descriptor if fewer than most
+// exist.
 func (d *descriptors) lend(ep *Endpoint, most int, alone bool) (*Fragment, bool) {
 	left := most - d.count + len(d.free)
 	if !share.MayHave(ep.descriptors, left, most, alone) {

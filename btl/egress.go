@@ -83,9 +83,7 @@ var sentCounter = [16]Counter{
 	frag.KindPing: CntSentPing, frag.KindPong: CntSentPong,
 }
 
-// chunkRun is a series of consecutive chunks of one fragment. The field packet of a chunkRun is
-// the latest chunk whose header was encoded completely. The field next of a chunkRun writes the
-// headers of the following chunks.
+// chunkRun is a series of consecutive chunks of one fragment.
 type chunkRun struct {
 	packet
 	next      frag.Followers
@@ -108,8 +106,7 @@ func (m *Module) beginRun(r *chunkRun, f *Fragment, flags frag.Flags, run []reli
 	m.sealRun(r, run)
 }
 
-// writeChunk writes the header of the next chunk to the send buffer t. The next chunk holds
-// sizeBytes bytes of the fragment, from offset on.
+// writeChunk writes the header of the next chunk to the send buffer t.
 func (m *Module) writeChunk(r *chunkRun, t reliability.Token, offset, sizeBytes uint32) {
 	if r.written > 0 && sizeBytes == uint32(r.PayloadLen) {
 		r.next.Write(m.port.Arena.Bytes(segBuf(t)))
@@ -138,8 +135,7 @@ func (m *Module) writeChunk(r *chunkRun, t reliability.Token, offset, sizeBytes 
 }
 
 // appendRecord adds a small message, as a record, to an open Pack, which is a packet for several
-// small messages. The first record of a Pack gets its record header when the second record is
-// added.
+// small messages.
 func (m *Module) appendRecord(p *openPack, tag uint8, data []byte) {
 	b := m.port.Arena.Bytes(segBuf(p.seg))
 	if p.records == 1 {

@@ -29,7 +29,7 @@ func (m *Module) sendPing(
 }
 
 // putParts splits the packet of a send buffer into Parts (slices) and adds the Parts to the data
-// channel's batch. The caller of putParts has checked that the batch has room for all Parts.
+// channel's batch.
 func (m *Module) putParts(ep *Endpoint, t reliability.Token) {
 	s := &m.segs[t]
 	total := int(s.bytes)

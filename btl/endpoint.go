@@ -197,7 +197,6 @@ func (m *Module) byeDone(ep *Endpoint) {
 }
 
 // fail ends everything that is in progress on an endpoint. All sends to the peer end with err.
-// After fail, only the table of connections refers to the endpoint.
 func (m *Module) fail(ep *Endpoint, ev Event, err error) {
 	if err == nil {
 		err = ErrClosed
@@ -280,7 +279,7 @@ func (m *Module) end(ep *Endpoint, ev Event, err error) {
 	m.remove(ep)
 }
 
-// remove frees the slot of an endpoint. Packets that arrive later are not assigned to the endpoint.
+// remove frees the slot of an endpoint.
 func (m *Module) remove(ep *Endpoint) {
 	m.dirty = true
 	m.sched.unblock()

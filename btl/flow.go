@@ -49,8 +49,7 @@ func (ep *Endpoint) initFlows() {
 	ep.balance = quantum
 }
 
-// quantum is the number of bytes that a flow may send in a turn. A quantum is at least the MTU, so
-// that a turn is not used up by the excess of the previous turn.
+// quantum is the number of bytes that a flow may send in a turn.
 func (m *Module) quantum() int { return max(m.cfg.QuantumBytes, m.port.Data.MTUBytes()) }
 
 // flowOf returns the flow that holds a queued fragment. A Bye is the last fragment in the large
@@ -72,9 +71,7 @@ func (ep *Endpoint) waiting() bool {
 	return ep.small.queue.first != nil || ep.large.queue.first != nil || ep.pack.open()
 }
 
-// bulk reports whether a large fragment is queued that waits only for room to send. Small fragments
-// take turns with a large fragment that waits only for room, but do not wait for one that waits for
-// a fence or for memory of the peer.
+// bulk reports whether a large fragment is queued that waits only for room to send.
 func (ep *Endpoint) bulk() bool {
 	f := ep.large.queue.first
 	return f != nil && !f.isBye() && !ep.behindFence(f) && !ep.lacksMemory(f) &&
@@ -104,8 +101,7 @@ func (ep *Endpoint) sentSmall(sizeBytes int) {
 	}
 }
 
-// sentLarge adds sizeBytes of large fragments to the balance of the endpoint's two flows. If no
-// small fragment waits, the balance is limited to one quantum in favour of the small flow.
+// sentLarge adds sizeBytes of large fragments to the balance of the endpoint's two flows.
 func (ep *Endpoint) sentLarge(sizeBytes int) {
 	ep.balance += sizeBytes
 	if first := ep.small.queue.first; first == nil || ep.behindFence(first) {

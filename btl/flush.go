@@ -143,8 +143,7 @@ func (ep *Endpoint) failFlushes() {
 func (ep *Endpoint) behindFence(f *Fragment) bool { return ep.flushes.Behind(f.fence) }
 
 // pushAnswer adds the answer to a peer's operation to a queue, ahead of fragments that wait for a
-// fence. If answers waited for a fence, two endpoints that have a fence each could wait for each
-// other for ever.
+// fence.
 func (ep *Endpoint) pushAnswer(q *fragmentList, f *Fragment) {
 	if f.fence = ep.flushes.Met(); q.last == nil || !ep.behindFence(q.last) {
 		q.push(f)

@@ -50,15 +50,13 @@ func (m *Module) gathers(f *Fragment) bool {
 
 // mayGatherAnswers reports whether the fabric may gather the payload of answers to a peer's gets
 // from the exposed region. mayGatherAnswers returns true if the fabric reads a packet's payload
-// before it accepts the packet. Region.Close copies the payload of gathered packets that may have
-// to be retransmitted after the close. On counted links mayGatherAnswers returns false.
+// before it accepts the packet. On counted links mayGatherAnswers returns false.
 func (m *Module) mayGatherAnswers(ep *Endpoint) bool {
 	return !ep.id.Counted && m.port.Data.Caps().InjectBytes >= m.port.Data.Caps().MTUBytes
 }
 
 // takeAlong prepares the close of a region. The payload of answers in flight, which the fabric
-// gathers from the region, is copied into the packets' send buffers. After takeAlong, the region's
-// memory is not read any more.
+// gathers from the region, is copied into the packets' send buffers.
 func (r *Region) takeAlong() {
 	m := r.m
 	for i := range m.segs {

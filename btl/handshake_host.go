@@ -17,7 +17,7 @@ import (
 const helloCredit = 1
 
 // handshakeHost is the module as package meet uses it, and carries out the decisions of the
-// handshakes. The packets of handshakes are sent in egress_hello.go.
+// handshakes.
 type handshakeHost struct{ m *Module }
 
 // openHandshakes initializes the module's handshakes with the contents of this side's Hello

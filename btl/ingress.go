@@ -261,7 +261,7 @@ func (m *Module) putOff(c *port.Channel) {
 }
 
 // finishDeferred updates the receive state for the packet that receiveFast has delivered in the
-// previous call of Progress. The handler that has received the packet may have ended the endpoint.
+// previous call of Progress.
 func (m *Module) finishDeferred() {
 	d := &m.deferred
 	if !d.pending {

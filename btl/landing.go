@@ -36,8 +36,7 @@ func (m *Module) chunkCame(ep *Endpoint, h *frag.Header, whole bool) {
 }
 
 // pieceCame updates the endpoint's expectation of the next chunk after the beginning or end of a
-// large fragment has arrived in a shared packet. pieceCame expects the next chunk of a large
-// fragment only if the rest of the fragment fills enough packets.
+// large fragment has arrived in a shared packet.
 func (m *Module) pieceCame(ep *Endpoint, h *frag.Header, whole bool) {
 	if left := h.SizeBytes - h.OffsetBytes - uint32(h.PayloadLen); !whole && m.landing.Worth(left) {
 		m.chunkCame(ep, h, false)
@@ -58,8 +57,7 @@ func (m *Module) putCame(ep *Endpoint, h *frag.Header) {
 }
 
 // pollLanding polls the channel that carries chunks. If a chunk is expected, pollLanding first
-// tells the provider the memory for the payload. pollLanding may ask for fewer completions than
-// limit allows.
+// tells the provider the memory for the payload.
 func (m *Module) pollLanding(limit int) (got int, err error) {
 	var mem []byte
 	if x := m.landing.Next(limit > 1); x != nil {
@@ -132,8 +130,7 @@ func (m *Module) receiveLanded(c *port.Channel, comps []fabric.Completion) (coun
 	}
 }
 
-// runOf returns the number of packets that can be accepted together. The argument h of runOf is the
-// header of the first of these packets.
+// runOf returns the number of packets that can be accepted together.
 func (m *Module) runOf(ep *Endpoint, h *frag.Header, comps []fabric.Completion) (count int) {
 	count = 1
 	if !ep.id.Counted && h.Seq == ep.rcv.Next() && ep.rcv.Held() == 0 {

@@ -43,9 +43,8 @@ func (m *Module) features() (bits uint64) {
 	return bits
 }
 
-// beginLink initializes the kind of link on which both sides have agreed. The ACK delay in the
-// peer's Hello is used for loss recovery. The first send credits on a counted link arrive with
-// the peer's first ACK.
+// beginLink initializes the kind of link on which both sides have agreed. The first send credits
+// on a counted link arrive with the peer's first ACK.
 func (m *Module) beginLink(ep *Endpoint, hello *frag.Hello) {
 	ep.asking, ep.rcv.Selective = false, ep.id.Selective
 	if ep.id.Counted {
@@ -97,8 +96,7 @@ func (ep *Endpoint) ackPath() (*port.Channel, fabric.Addr) {
 }
 
 // awaitEnd makes fragment f, and the fragments chained to f, wait for the ACK of the last packet,
-// which was just made ready to be posted. On a sequenced link awaitEnd does nothing, because
-// fragments wait for the ACKs of all their packets.
+// which was just made ready to be posted.
 func (ep *Endpoint) awaitEnd(f *Fragment) {
 	if ep.id.Counted {
 		ep.counts.await(f, false)
@@ -106,7 +104,7 @@ func (ep *Endpoint) awaitEnd(f *Fragment) {
 }
 
 // awaitEndOfPack works like awaitEnd for the fragments in a Pack, a packet with several small
-// messages. The argument records of awaitEndOfPack is the number of messages in the Pack.
+// messages.
 func (ep *Endpoint) awaitEndOfPack(f *Fragment, records int) {
 	if ep.id.Counted {
 		for told := f; told != nil; told = told.next {

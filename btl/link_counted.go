@@ -313,8 +313,7 @@ func (m *Module) onConfirm(ep *Endpoint, h *frag.Header) {
 }
 
 // onNackCounted handles a Nack on a counted link. If the peer had no memory for a fragment, the
-// fragment is sent again. If a Nack has any other reason, the refused fragments end with an error
-// for this reason.
+// fragment is sent again.
 func (m *Module) onNackCounted(in *arrival) {
 	ep, h := in.ep, &in.Header
 	err, waits := ErrNoHandler, false

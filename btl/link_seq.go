@@ -35,8 +35,7 @@ func (m *Module) sealSequenced(p *packet) int {
 
 // answersAlone reports whether the next packet is a lone reply, a packet whose ACK the peer may
 // delay. A lone reply contains the first ACK for packets from the peer, no other packet is in
-// flight, and no application waits for the ACK. At least half of all send buffers must be free,
-// because the packet occupies a send buffer until its delayed ACK arrives.
+// flight, and no application waits for the ACK.
 func (m *Module) answersAlone(p *packet, s *sendSegment) bool {
 	ep := p.ep
 	return p.Kind == frag.KindFrag && p.Tag <= frag.TagUserMax && p.frag == nil &&
@@ -88,10 +87,8 @@ func (m *Module) noNews(ep *Endpoint, place reliability.Verdict) {
 	}
 }
 
-// notAdded handles a chunk that could not be added to its fragment. notAdded schedules an ACK for
-// the chunk's sender, which shows the sender that this side is alive. If memory or a slot for
-// fragments was lacking, a Nack tells the peer to send the chunk again later. After a lack of
-// memory or of a slot, notAdded probes silent peers that hold memory for incomplete fragments.
+// notAdded handles a chunk that could not be added to its fragment. If memory or a slot for
+// fragments was lacking, a Nack tells the peer to send the chunk again later.
 func (m *Module) notAdded(in *arrival, err error) {
 	m.drop(CntDropReassembly)
 	in.ep.rcv.AskAck(m.now, 0)
@@ -128,8 +125,7 @@ func (m *Module) admitRecordsSequenced(in *arrival) bool {
 	return pieces.count == 0 && !ep.refuses() || m.admitPieces(in)
 }
 
-// refuseSequenced sends the peer a Nack for a refused packet. If there is no room for the Nack, the
-// peer retransmits the packet, which is refused again.
+// refuseSequenced sends the peer a Nack for a refused packet.
 func (m *Module) refuseSequenced(in *arrival, reason, tag uint8) {
 	if in.Kind == frag.KindChunk && in.Flags&frag.FlagPut == 0 {
 		in.ep.remember(in.Seq, in.FragID)
@@ -164,8 +160,7 @@ func (m *Module) refusedBeforeSequenced(in *arrival) bool {
 
 // refusal records a permanently refused chunk, or a refused part of a fragment in a mixed packet.
 // The sender ends a refused fragment with an error, and sends its packet again as a Void (empty
-// packet) or without the refused part. When the packet without the refused part arrives, all
-// earlier and later data of the fragment is dropped.
+// packet) or without the refused part.
 type refusal struct {
 	seq    seq.Num
 	fragID uint32
@@ -189,8 +184,7 @@ func (ep *Endpoint) remember(n seq.Num, fragID uint32) {
 }
 
 // wasRefused reports whether packet n was refused because of the fragment fragID. Copies of a
-// refused packet are also refused, even if the tag has a handler now. An accepted copy could begin
-// a fragment whose rest never arrives.
+// refused packet are also refused, even if the tag has a handler now.
 func (ep *Endpoint) wasRefused(n seq.Num, fragID uint32) bool {
 	for i := range ep.refusals {
 		if r := &ep.refusals[i]; r.seq == n && r.fragID == fragID {

@@ -72,9 +72,7 @@ func unitsOf(bytes int) uint16 {
 	return uint16(max(bytes/frag.CreditBytesUnit, 1))
 }
 
-// ackedAll frees the send buffers of the packets in done, which an acknowledgement covers. If most
-// of the packets contain chunks of one large fragment, the fragment's count of packets in flight is
-// updated once.
+// ackedAll frees the send buffers of the packets in done, which an acknowledgement covers.
 func (m *Module) ackedAll(ep *Endpoint, done []reliability.Token) {
 	var f *Fragment
 	chunks, bytes := uint32(0), 0
@@ -164,9 +162,8 @@ func (m *Module) complete(f *Fragment, err error) {
 
 // onNack handles a Nack, with which the peer refuses a packet, and ends the fragment of the
 // packet with an error. An empty packet takes over the sequence number of the refused packet,
-// because the peer must still receive this number. Other packets of the fragment in flight are
-// also replaced by empty packets when the peer refuses them. onNack returns false if the Nack is
-// invalid, for example if the packet is not in flight.
+// because the peer must still receive this number. onNack returns false if the Nack is invalid,
+// for example if the packet is not in flight.
 func (m *Module) onNack(in *arrival) bool {
 	ep, h := in.ep, &in.Header
 	t, ok := ep.snd.Token(h.Seq)

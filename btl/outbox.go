@@ -64,9 +64,8 @@ func (o *outbox) due() bool {
 	return o.ended.first != nil || o.notices.len() > 0
 }
 
-// callOut calls the callbacks of all queued notifications, which are OnDone, OnEndpoint, OnRoom and
-// the functions given to Flush. All protocol state is updated before callOut is called, so a
-// callback may call any method except Progress.
+// callOut calls the callbacks of all queued notifications, which are OnDone, OnEndpoint, OnRoom
+// and the functions given to Flush.
 func (m *Module) callOut() {
 	o := &m.outbox
 	if !o.due() { // the usual case; popping from an empty list would copy a whole notice

@@ -112,8 +112,7 @@ func (ep *Endpoint) packData(tag uint8, data []byte) bool {
 const showFirst = 16
 
 // showPack posts the open Pack of an endpoint over a reliable fabric when the Pack holds enough
-// fragments. Over a reliable fabric a post is no system call, and the peer can read the Pack while
-// further fragments are written.
+// fragments.
 func (m *Module) showPack(ep *Endpoint) {
 	s := ep.counts
 	if next := ep.rcv.Expected(); s.showSince != next || s.showAt == 0 {
@@ -130,8 +129,7 @@ func (m *Module) showPack(ep *Endpoint) {
 }
 
 // packRoom makes room in the open Pack for a fragment of sizeBytes. A Pack without enough room is
-// sealed and added to the channel's batch. Half of each batch is reserved for packets that
-// Progress sends, such as retransmissions and packets of other endpoints.
+// sealed and added to the channel's batch.
 func (m *Module) packRoom(ep *Endpoint, sizeBytes int) bool {
 	if ep.pack.fits(sizeBytes, ep.packBytesMax()) {
 		return true
@@ -172,8 +170,7 @@ func (m *Module) openPack(ep *Endpoint, f *Fragment) bool {
 	return true
 }
 
-// addRecord adds a fragment to the endpoint's open Pack. If no Pack is open, the fragment's send
-// buffer becomes the Pack.
+// addRecord adds a fragment to the endpoint's open Pack.
 func (m *Module) addRecord(ep *Endpoint, f *Fragment) {
 	p := &ep.pack
 	if !p.open() {

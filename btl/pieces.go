@@ -77,8 +77,7 @@ func (m *Module) admitPieces(in *arrival) bool {
 }
 
 // tooLongPiece reports whether a piece belongs to a fragment longer than the handler of its tag
-// accepts. A fragment of two packets is accepted at any length, because possibly both packets are
-// shared and neither can be refused.
+// accepts.
 func (m *Module) tooLongPiece(h *frag.Header) bool {
 	return m.tooLong(h) && h.SizeBytes > uint32(h.FirstBytes)+uint32(h.ChunkBytes)
 }

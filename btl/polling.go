@@ -8,9 +8,7 @@ import (
 	"gobtl/fabric"
 )
 
-// polling is the state of a module's polls between two calls of Progress. The state decides which
-// channel a call of Progress may skip, and whether a single fragment may be delivered early (fast
-// receive).
+// polling is the state of a module's polls between two calls of Progress.
 type polling struct {
 	pass          uint64         // number of calls of Progress
 	fastLast      bool           // the latest call delivered a fragment early
@@ -26,9 +24,7 @@ type polling struct {
 	readier       fabric.Readier // set by ReadyFd
 }
 
-// receiveFirst polls the command channel, unless this call of Progress may skip the channel. If
-// mayFast is true and the first completion is a small fragment, the fragment may be delivered
-// early.
+// receiveFirst polls the command channel, unless this call of Progress may skip the channel.
 func (m *Module) receiveFirst(mayFast bool) (n int, fast bool, err error) {
 	c := &m.port.Command
 	if mayFast && m.dataLast && m.port.Data.Idle() > 0 && c.Rests(m.now) {
@@ -62,12 +58,11 @@ func (m *Module) receiveFound(got int, err error) (n int, fast bool, _ error) {
 	return n, fast, err
 }
 
-// takeFirst handles the result of a poll of channel c for one completion. A fragment of one packet
-// is delivered to its handler at once, and the receive state is updated by the next call of
-// Progress. The early delivery is the fast receive path of Open MPI's usnic
-// (btl_usnic_component_progress, btl_usnic_recv_fast). The end of a memory operation whose reply
-// has arrived is also reported at once. The result more of takeFirst is true if further completions
-// may follow, and fast if the rest of Progress is left to the next call.
+// takeFirst handles the result of a poll of channel c for one completion. A fragment of one
+// packet is delivered to its handler at once, and the receive state is updated by the next call
+// of Progress. The early delivery is the fast receive path of Open MPI's usnic
+// (btl_usnic_component_progress, btl_usnic_recv_fast). The result more of takeFirst is true if
+// further completions may follow, and fast if the rest of Progress is left to the next call.
 func (m *Module) takeFirst(c *port.Channel, got int, err error, n *int) (more, fast bool, _ error) {
 	if got == 0 && err == nil {
 		return false, false, nil

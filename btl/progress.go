@@ -91,9 +91,8 @@ func (m *Module) progress() (int, error) {
 const stoodLeast = 100 * time.Microsecond
 
 // leaveLate posts the packets of a burst before Progress polls the channels, and restarts the
-// packets' retransmission timers. The time between two calls of Progress must not count as path
-// delay. Timers of packets that the fabric refused during the latest call of Progress are not
-// restarted, so that an unreachable peer is eventually declared dead.
+// packets' retransmission timers. Timers of packets that the fabric refused during the latest
+// call of Progress are not restarted, so that an unreachable peer is eventually declared dead.
 func (m *Module) leaveLate() {
 	c, some := &m.port.Data, false
 	for i := range c.Batch() {

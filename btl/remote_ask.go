@@ -41,8 +41,7 @@ func (m *Module) asked(f *Fragment) {
 	m.watches.WatchAsks(f.ep)
 }
 
-// unanswered ends an operation's wait for its reply. Either the reply has arrived, or no reply will
-// arrive.
+// unanswered ends an operation's wait for its reply.
 func (m *Module) unanswered(f *Fragment) {
 	if f.op == nil || !f.ep.remote.Answered(f.op) {
 		return

@@ -43,9 +43,8 @@ func (m *Module) getFast(
 	return false
 }
 
-// needsNoAck makes the end of a get independent of the acknowledgement of its request, because the
-// reply has arrived. The request of a get never shares its packet. Over a reliable fabric, a get
-// ends when the peer acknowledges the request.
+// needsNoAck makes the end of a get independent of the acknowledgement of its request, because
+// the reply has arrived. The request of a get never shares its packet.
 func (m *Module) needsNoAck(f *Fragment) {
 	if f.ep.id.Counted || f.state != fragSent {
 		return

@@ -30,8 +30,7 @@ func (m *Module) moveLarge(ep *Endpoint) {
 }
 
 // moveToLarge moves a fragment to the front of the queue of large fragments, because the last
-// fragment of the queue may be a Bye. A partly sent fragment stays at the front of the queue,
-// because chunks of two fragments must not be mixed.
+// fragment of the queue may be a Bye.
 func (m *Module) moveToLarge(ep *Endpoint, f *Fragment) {
 	if f.hasSeg {
 		m.unfill(f)

@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// scheduler holds the flows that have packets to send and are allowed to send. Each endpoint has
-// two flows, one for small and one for large fragments. Flows that have become active and have
-// not used up their quantum of bytes are served first. All other flows are served in turn.
+// scheduler holds the flows that have packets to send and are allowed to send. Flows that have
+// become active and have not used up their quantum of bytes are served first. All other flows are
+// served in turn.
 //
 //	arm --> newFlows --+
 //	   \               +--> next --> a turn --> endTurn --> oldFlows, last

@@ -124,7 +124,6 @@ const (
 )
 
 // companyOn returns the number of packets at which a burst in the batch of channel c is posted.
-// Over an unreliable fabric, small fragments that do not share a packet are posted one by one.
 func (ep *Endpoint) companyOn(c *port.Channel) int {
 	switch {
 	case ep.id.Counted:
@@ -147,8 +146,7 @@ func (ep *Endpoint) fastOpen(c *port.Channel, alone bool) bool {
 }
 
 // fastSend gives f to its channel at once if the fast path is open, and reports whether f was
-// sent. fastSend refuses a small fragment of a burst, because small fragments of a burst should
-// share packets.
+// sent.
 func (ep *Endpoint) fastSend(f *Fragment) bool {
 	m := ep.m
 	flags := f.flags()
@@ -247,9 +245,7 @@ func (m *Module) emptySeg(f *Fragment) {
 }
 
 // borrowSeg takes the send buffer for fragment f from a later fragment of the same queue, if the
-// endpoint has no packet in flight that would free a buffer. A large fragment that fits into one
-// packet may also take a buffer from the queue of small fragments, because small fragments may
-// wait for a fence behind it.
+// endpoint has no packet in flight that would free a buffer.
 func (m *Module) borrowSeg(f *Fragment, t *reliability.Token) bool {
 	return !f.ep.busy() &&
 		(m.borrowFrom(f.next, t) || f.large && m.borrowFrom(f.ep.small.queue.first, t))
@@ -267,9 +263,8 @@ func (m *Module) borrowFrom(l *Fragment, t *reliability.Token) bool {
 	return false
 }
 
-// postFast sends a packet for which fastOpen returns true. A single packet is posted at once, and
-// stays first in the batch if the fabric cannot take the packet now. A packet of a burst is
-// posted with later packets, or in the next call of Progress, because each post is expensive.
+// postFast sends a packet for which fastOpen returns true. A packet of a burst is posted with
+// later packets, or in the next call of Progress, because each post is expensive.
 func (m *Module) postFast(p *packet, c *port.Channel, to fabric.Addr, alone bool) {
 	sizeBytes := m.seal(p)
 	if p.ep.large.queue.first != nil {
@@ -306,8 +301,7 @@ func (ep *Endpoint) enqueue(f *Fragment) {
 	ep.m.sched.rearm(ep)
 }
 
-// sendSmall sends the next packet of an endpoint's small fragments. The next packet is the open
-// Pack if there is one, and otherwise contains the first queued fragment. sendSmall returns the
+// sendSmall sends the next packet of an endpoint's small fragments. sendSmall returns the
 // packet's length in bytes, or 0 if no packet can be sent now.
 func (m *Module) sendSmall(ep *Endpoint) int {
 	f := ep.small.queue.first
@@ -405,9 +399,9 @@ func (m *Module) sendChunks(ep *Endpoint, f *Fragment, quantum, budget int) (sen
 	return int(f.cursor-from) + len(run)*head, len(run)
 }
 
-// evenly returns the payload per packet, at most mostBytes, for a fragment of sizeBytes. A fabric
-// with segmentation offload needs packets of the maximum size. Over a reliable fabric the packets
-// have nearly equal sizes, because a short last packet would cost as much as a full one.
+// evenly returns the payload per packet, at most mostBytes, for a fragment of sizeBytes. Over a
+// reliable fabric the packets have nearly equal sizes, because a short last packet would cost as
+// much as a full one.
 func (ep *Endpoint) evenly(sizeBytes, mostBytes int) int {
 	if !ep.id.Counted || sizeBytes <= mostBytes {
 		return mostBytes

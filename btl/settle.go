@@ -23,8 +23,7 @@ func (m *Module) settleSome() {
 	}
 }
 
-// letGo frees the buffer of a completed send. The released buffer belongs to a control packet, or
-// to a data packet that was acknowledged before the fabric completed its send.
+// letGo frees the buffer of a completed send.
 func (m *Module) letGo(b fabric.Buf) {
 	if n, ok := m.port.Control(b); ok {
 		m.ctlOwner[n] = nil

@@ -19,7 +19,7 @@ const (
 	// pieceBytesMin is the minimum size of a fragment's beginning in a shared packet, in bytes.
 	pieceBytesMin = 1
 	// splitsMax is the maximum distance between the ids of the oldest incomplete chunked fragment
-	// and of the newest one. Two ids at the distance splitsMax would share a slot at the receiver.
+	// and of the newest one.
 	splitsMax = frag.ActiveMax
 	// mixBytesDefault is the default of Config.MixBytes, large enough for Ethernet jumbo frames.
 	mixBytesDefault = 9000
@@ -151,8 +151,7 @@ func (x *mix) putPiece(f *Fragment, payload []byte) {
 	}, payload)
 }
 
-// failBegun ends fragment f with an error if f has the tag that the peer has refused. The peer has
-// received the beginning of f in a shared packet, and the rest of f is not sent.
+// failBegun ends fragment f with an error if f has the tag that the peer has refused.
 func (m *Module) failBegun(f *Fragment, tag uint8) {
 	if f == nil || f.tag != tag || f.err != nil {
 		return

@@ -36,8 +36,7 @@ func (m *Module) expire() {
 // restart is proven. A restart is proven by a Reject that answers the AskLife probe and comes
 // from the peer's address. The restart is not proven if a packet of the peer's known incarnation
 // has arrived after the AskLife probe was sent. The argument source of endRestarted is the
-// sender's address. An attacker who sees the AskLife probe can make another module reject it, but
-// cannot make the Reject come from the peer's address.
+// sender's address.
 func (m *Module) endRestarted(tag uint64, r frag.Reject, source []byte) bool {
 	ep := m.peers.Lookup(tag)
 	if ep == nil || ep.id.State() != stateConnected || r.Reason != frag.RejectStale ||

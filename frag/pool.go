@@ -245,7 +245,7 @@ func (p *Pool) get(h *Header, class int, limitBytes int64) *Message {
 }
 
 // expect prepares a message that has a buffer for a new fragment. The header h gives the number
-// of chunks. The bitmap of received chunks covers only chunks that have memory (cover).
+// of chunks.
 func (m *Message) expect(h *Header) {
 	m.Tag, m.fragID, m.grid, m.sizeBytes = h.Tag, h.FragID, gridOf(h), h.SizeBytes
 	m.state, m.missing = messageAssembling, m.grid.chunks(h.SizeBytes)

@@ -4,8 +4,8 @@ package frag
 // begun has all its memory, or grows into a memory reserve that only one fragment uses at a time.
 
 // emptyPart is the divisor that limits the allocated memory of one peer that no chunk has filled.
-// The limit for one peer is a fixed part of the memory that other peers have not left empty,
-// without the memory reserve.
+// The limit on the empty memory of one peer is a fixed part of the memory that other peers have
+// not left empty, without the memory reserve.
 const emptyPart = 16
 
 // beginLeast is the least size of the first buffer of a fragment, in bytes, for a peer with too
@@ -35,7 +35,8 @@ func (a *Assembler) addEmpty(bytes int64) {
 
 // hoards reports whether the peer has more empty allocated memory than is permitted. Without a
 // limit on empty memory, a peer could take all memory with one packet for each of many fragments.
-// If other peers have left half of the memory empty, every peer counts as over the limit.
+// If other peers have left half of the memory empty, every peer counts as over the limit on empty
+// memory.
 func (a *Assembler) hoards() bool {
 	p := a.pool
 	others := p.emptyBytes - a.emptyBytes
@@ -136,9 +137,7 @@ func (a *Assembler) growTo(m *Message, end uint32, n int, inOrder bool) bool {
 
 // beginStarter begins a fragment outside of the memory limits, for a packet that also ends
 // another fragment. The buffer of a fragment that beginStarter begins holds only the bytes of its
-// first packet. If such a packet were refused, the ended fragment would keep its memory, and two
-// senders could wait for each other. Each peer can have only one fragment that was begun by
-// beginStarter.
+// first packet. Each peer can have only one fragment that was begun by beginStarter.
 func (a *Assembler) beginStarter(h *Header, n int) (*Message, error) {
 	if a.starter != nil || h.OffsetBytes != 0 {
 		return nil, ErrBudget

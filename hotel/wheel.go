@@ -170,7 +170,7 @@ func (w *wheel) turn() (due bool) {
 }
 
 // advance increases the current tick, and moves the values below the new limit from the second
-// timing wheel to the first one. No value may have a tick below the new current tick of advance.
+// timing wheel to the first one.
 func (w *wheel) advance(tick int64) {
 	w.cur = tick
 	limit := w.limitAt(w.cur)

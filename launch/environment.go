@@ -77,7 +77,6 @@ func (e environment) launcher() (Launcher, error) {
 }
 
 // alone returns an error if a process without PMI-1 belongs to a job of several processes.
-// Without this error, each process of a job without PMI-1 would run as a job of one rank.
 func (e environment) alone() error {
 	advice := ", or set " + LauncherVariable + "=none if each process shall be a job of its own"
 	tasks, err := strconv.Atoi(e["SLURM_STEP_NUM_TASKS"])

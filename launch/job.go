@@ -314,8 +314,6 @@ func (j *Job) Abort(ctx context.Context, status int) error {
 	}
 	line := fmt.Sprintf("cmd=abort exitcode=%d", status)
 	if !j.lock.TryLock() {
-		// The lock of the Job may be held by a call that waits for all ranks, which returns when
-		// the connection is closed.
 		said := j.link.interrupt(ctx, j.cfg.Timeout, line, j.lock.Lock)
 		if said {
 			line = ""

@@ -64,8 +64,8 @@ func (j *Job) joinPMI(ctx context.Context, env environment) (err error) {
 	return j.readPlace(ctx)
 }
 
-// readPlace reads the three lines that follow the line initack of the server. The three lines
-// contain the size of the job, the rank and the debug level, in any order.
+// readPlace reads the three lines that follow the line initack of the server. The lines that
+// readPlace reads contain the size of the job, the rank and the debug level, in any order.
 func (j *Job) readPlace(ctx context.Context) error {
 	place := map[string]int{}
 	for range 3 {

@@ -28,8 +28,7 @@ const (
 	// authenticate itself.
 	proofPart = 8
 	// proofLeast is the shortest time that a client has for its authentication while other
-	// clients wait. Many silent clients that connect before the ranks can therefore delay the
-	// ranks only briefly.
+	// clients wait.
 	proofLeast = 100 * time.Millisecond
 )
 

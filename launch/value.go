@@ -9,8 +9,7 @@ import (
 	"gobtl/launch/pmi"
 )
 
-// piecesMax is the largest number of pieces of a value. The number suffices for a value of
-// ValueBytesMax in pieces of the smallest size that Join accepts.
+// piecesMax is the largest number of pieces of a value.
 const piecesMax = 1 << 12
 
 // piece returns the key of one piece of a rank's value.
@@ -31,8 +30,7 @@ func checkKey(key string) error {
 }
 
 // pieceBytes returns the largest size of a piece of a value in bytes. The argument valueMax of
-// pieceBytes is the launcher's limit for values, and name is the name of the store. The largest
-// line length of PMI-1 also limits the size of a piece.
+// pieceBytes is the launcher's limit for values, and name is the name of the store.
 func pieceBytes(name string, valueMax int) int {
 	put := len("cmd=put kvsname= key= value=\n") + len(name) + pmi.KeyBytesMax
 	got := len("cmd=get_result rc=0 msg=success value=\n")

@@ -106,18 +106,18 @@ type roundKey struct {
 // round is one agreement between the ranks of a communicator. The leader of an agreement round is
 // the lowest rank that is not known to be dead. All ranks except the leader send their votes to
 // the leader. The leader decides when it has received the votes of all living ranks. If the
-// leader dies, the next living rank becomes the leader. Each living rank then sends the new
-// leader the decision of the round if it knows the decision, and otherwise its vote. A new leader
-// adopts any decision that it receives, so that two survivors never have different decisions.
+// leader dies, the next living rank becomes the leader. After the death of a leader, each living
+// rank sends the new leader the decision of the round if it knows the decision, or else its vote.
+// A new leader adopts any decision that it receives, so that two survivors never have different
+// decisions.
 //
 //	joined ---- the leader is another: vote to it, once ----> decided: by its decision
 //	  | this rank leads: all that are alive have voted         | the leader dies
 //	  +----> decided: decision to all                           +--> decision to the next one
 //
-// The leader acts on its decision only after all living ranks have received the decision. The
-// survivors of an agreement round thus know the decision even if the leader dies afterwards. If
-// the leader dies together with all ranks that have received its decision, the survivors make a
-// new decision.
+// The leader acts on its decision only after all living ranks have received the decision. If the
+// leader dies together with all ranks that have received its decision, the survivors make a new
+// decision.
 //
 // A rank ignores the decision of a leader that it considers dead, because the rank may already have
 // voted for the next leader. A rank that has voted in a round knows the decisions of all earlier

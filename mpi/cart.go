@@ -181,7 +181,6 @@ func (g *Cart) Sub(ctx context.Context, keep []bool) (*Cart, error) {
 		}
 		colour = colour*d + at[i]
 	}
-	// The ranks of the new grid are in the order of the kept coordinates.
 	if part.Comm, err = g.Split(ctx, colour, g.Rank()); err != nil {
 		return nil, err
 	}

@@ -23,8 +23,7 @@ type plan struct {
 	tag        int // tag of the messages: see turn
 }
 
-// operation is a collective operation in progress. An operation implements the coll.Port of its
-// schedule.
+// operation is a collective operation in progress.
 type operation struct {
 	coll.Schedule
 	plan plan

@@ -1,7 +1,6 @@
 package mpi
 
-// The constants below describe the bit fields of a message's tag. The documentation of package
-// mpi shows the bit fields of a tag.
+// The constants below describe the bit fields of a message's tag.
 const (
 	tagBits    = 24
 	innerShift = tagBits

@@ -12,9 +12,8 @@ import (
 
 // noticeAllRanks is the largest number of ranks for which a rank sends its control messages to
 // all other ranks. In a job of more than noticeAllRanks ranks, a rank sends its control messages
-// only to the ranks that are a power of two away in either direction. The receivers of a control
-// message forward it to their own neighbours. Every rank receives a control message unless all
-// 2*log2(n) neighbours of a rank die at once.
+// only to the ranks that are a power of two away in either direction. Every rank receives a
+// control message unless all 2*log2(n) neighbours of a rank die at once.
 const noticeAllRanks = 64
 
 // letter is an outgoing control message that waits until the transport can send it.
@@ -289,8 +288,6 @@ func (e *engine) revoke(context uint64) {
 }
 
 // tellRevoked forwards the revocations to other ranks, as far as the transport can send messages.
-// Revocations that wait are kept only in the list of revoked communicators, which limits their
-// memory.
 func (e *engine) tellRevoked() {
 	f := &e.failures
 	if f.untold = false; f.told == nil {

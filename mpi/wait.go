@@ -14,9 +14,8 @@ const (
 	// helpEvery is the time after which the helper goroutine polls the transport if no call has
 	// polled the transport in the meantime.
 	helpEvery = 5 * time.Millisecond
-	// spinFor is the time for which a call polls before it sleeps. On a shared CPU, a polling
-	// call also yields the CPU. spinFor is several times the cost of a wake-up, because a
-	// sleeping rank delays the ranks that wait for it.
+	// spinFor is the time for which a call polls before it sleeps. spinFor is several times the
+	// cost of a wake-up, because a sleeping rank delays the ranks that wait for it.
 	spinFor = 300 * time.Microsecond
 	// napMost is the longest sleep with a fabric that cannot wake a sleeping call.
 	napMost = 100 * time.Microsecond
@@ -90,8 +89,7 @@ func (e *engine) sleep(ctx context.Context, most time.Duration) bool {
 }
 
 // watch makes the end of ctx end the present sleep, or the next sleep if no call sleeps. The
-// watch continues after the sleep, because successive calls usually have the same context, and a
-// new watch allocates memory. The caller must hold mu.
+// caller must hold mu.
 func (e *engine) watch(ctx context.Context) {
 	done := ctx.Done()
 	if done == nil || done == e.watched {

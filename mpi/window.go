@@ -143,8 +143,7 @@ func (w *window) open(ctx context.Context) error {
 }
 
 // expose registers the memory as a memory region for remote access. Windows leave an eighth of
-// the module's memory regions to large messages. A large message needs a memory region until it
-// has arrived.
+// the module's memory regions to large messages.
 func (w *window) expose() (err error) {
 	e := w.c.e
 	most := e.m.Config().RegionsMax

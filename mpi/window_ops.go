@@ -266,7 +266,7 @@ func (w *window) begin(ctx context.Context, rank int, h windowHead, data, old []
 }
 
 // takeOp returns an unused windowOp. If too many operations with the rank are in progress, takeOp
-// waits. The limit is per rank, so that a slow rank does not delay operations with other ranks.
+// waits.
 func (w *window) takeOp(ctx context.Context, rank int, kind windowKind) (*windowOp, error) {
 	t := &w.targets[rank]
 	// An Unlock does not wait for the limits on operations, because it could wait for a rank that

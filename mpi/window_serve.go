@@ -10,8 +10,7 @@ import (
 )
 
 // windowServer carries out the requests of other ranks while this rank polls the transport. A
-// windowServer carries out requests in the order in which the requests were matched. The requests
-// of each rank are matched in the order of sending.
+// windowServer carries out requests in the order in which the requests were matched.
 type windowServer struct {
 	places  int              // number of receive buffers for requests
 	posted  []*servedRequest // posted receives, the oldest first
@@ -50,8 +49,7 @@ type servedRequest struct {
 	answer []byte
 }
 
-// reply is a reply to a request that is being sent. A rank that does not receive its replies does
-// not delay the requests of other ranks.
+// reply is a reply to a request that is being sent.
 type reply struct {
 	send pml.Request
 	data []byte
@@ -231,8 +229,6 @@ func (w *window) combine(q *servedRequest, h windowHead, there, data []byte) {
 	case h.op == opReplace:
 		copy(there, data)
 	case w.folds[h.op] != nil:
-		// The values in a request follow a header of 16 bytes, in memory that is aligned for any
-		// value.
 		w.folds[h.op](there, data, false)
 	}
 }

@@ -236,7 +236,6 @@ func (w *World) Finalize(ctx context.Context) error {
 	}
 	err = errors.Join(err, e.close(w.cfg))
 	if !whole && (met == nil || isRankError(met)) {
-		// A launcher that has seen a rank die may not answer.
 		brief, cancel := context.WithTimeout(ctx, leaveTimeout)
 		defer cancel()
 		_ = w.job.Finalize(brief)

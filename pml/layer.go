@@ -260,9 +260,7 @@ func (l *Layer) give(now btl.Time, p *Peer, f *btl.Fragment) {
 	}
 }
 
-// answer sends a message that consists only of a header, or queues the header for later. The
-// number of queued headers is limited, because each header replies to an unreceived message from
-// the peer or to a message to the peer.
+// answer sends a message that consists only of a header, or queues the header for later.
 func (l *Layer) answer(now btl.Time, p *Peer, h head) {
 	if p.control.Len() == 0 && l.sendHead(now, p, &h) {
 		return

@@ -6,8 +6,7 @@ type links[T any] struct {
 	in         bool
 }
 
-// list is an intrusive doubly linked list. The function at returns the links of a value for the
-// list.
+// list is an intrusive doubly linked list.
 type list[T any] struct {
 	first, last *T
 	at          func(*T) *links[T]

@@ -86,9 +86,9 @@ func (r *Request) wants(p *Peer, tag uint64) bool {
 }
 
 // unexpected holds the received messages that wait for a receive. Each unexpected message is in
-// three lists, in the order of arrival. The three lists contain all unexpected messages, those of
-// one peer, and those of one peer and one tag. A receive from one peer therefore searches only
-// messages from that peer.
+// three lists in the order of arrival, which contain all unexpected messages, those of one peer,
+// and those of one peer and one tag. A receive from one peer therefore searches only messages
+// from that peer.
 type unexpected struct {
 	all   list[Message]
 	exact table[Message]

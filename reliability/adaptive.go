@@ -19,8 +19,7 @@ import (
 // 9002 section 6.2. One timer serves both the probe of the oldest packet and its time-outs. The
 // ACK of a probe shows which other packets are missing.
 //
-// One timer serves all packets in flight. A send only records its time, and a timer that expires
-// too early is restarted.
+// One timer serves all packets in flight.
 type adaptive struct {
 	shared *adaptiveShared
 
@@ -37,8 +36,7 @@ type adaptive struct {
 	timerAt     mono.Time  // when the timer ends
 	lossAt      mono.Time  // time at which packets may be found lost without a new ACK, or Never
 	restartedAt mono.Time  // when the congestion window was restarted last; or longAgo
-	// Packets sent before the time sweepAt are declared lost from sweepAt on. A sweepAt of Never
-	// means that no packets will be declared lost in this way.
+	// Packets sent before the time sweepAt are declared lost from sweepAt on.
 	sweepAt     mono.Time
 	sentAt      [channels]mono.Time     // when something was sent last
 	progressAt  mono.Time               // of the latest progress or time-out; or longAgo

@@ -60,8 +60,7 @@ func (c *congestion) sample(now mono.Time, least, most time.Duration, p *path, n
 }
 
 // holds returns the number of packets that the path holds with empty queues, if the present delay
-// exceeds the delay with empty queues by over. The part room of the excess delay over is not
-// caused by queues.
+// exceeds the delay with empty queues by over.
 func (c *congestion) holds(p *path, over, room time.Duration) int32 {
 	own := p.base + p.jitter
 	over = max(over, room)
@@ -70,10 +69,8 @@ func (c *congestion) holds(p *path, over, room time.Duration) int32 {
 
 // dip divides the congestion window for two round trips if the window has limited the sender
 // after the previous dip. The first round trip of a dip drains the queue at the bottleneck, and
-// the second round trip measures the delay of the path with an empty queue. The purpose of a dip
-// (a short reduction of the congestion window) is that of the round-trip probes of BBR. The
-// interval between dips (short reductions of the window) grows while they find no lower round
-// trip.
+// the second round trip measures the delay of the path with an empty queue. The interval between
+// dips (short reductions of the window) grows while they find no lower round trip.
 func (c *congestion) dip(p *path, took time.Duration) bool {
 	c.rounds = min(c.rounds, 254) + 1
 	switch {
@@ -103,9 +100,7 @@ func (c *congestion) dip(p *path, took time.Duration) bool {
 // drains reports whether the measured round trip shows that the queue at the bottleneck is
 // emptying, because another sender dips or has stopped. The argument most of drains is the upper
 // bound of the network's part of the round trip. drains returns true if the round trip is clearly
-// below those of the latest rounds, which all had a queue. A dip (a short reduction of the
-// window) at the same time as other senders empties the shared queue completely, and shows the
-// delay of the path.
+// below those of the latest rounds, which all had a queue.
 func (c *congestion) drains(most time.Duration, p *path) bool {
 	low := c.low[1]
 	if c.low[0] == 0 {
@@ -127,9 +122,8 @@ func (c *congestion) beginDip(p *path) {
 }
 
 // fit estimates the path's capacity from the packets delivered in the last round trip of slow
-// start. The argument took of fit is the duration of that last round trip. At the end of slow
-// start the congestion window is about twice the capacity of the path and its queue. fit does not
-// change small windows.
+// start. The argument took of fit is the duration of that last round trip. fit does not change
+// small windows.
 func (c *congestion) fit(p *path, took time.Duration) {
 	c.overshot = false
 	holds := int64(c.acked) * int64(p.base+p.jitter) / int64(max(took, 1))

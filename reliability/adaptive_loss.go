@@ -50,9 +50,7 @@ func (a *adaptive) arrived(s *Sender, now mono.Time, t Token) {
 	s.segs.release(t, p)
 }
 
-// onResentArrived records that a copy of a retransmitted packet has arrived. Which copy has
-// arrived is unknown, so the arrival is weaker evidence of the loss of other packets than the
-// arrival of a packet that was sent once.
+// onResentArrived records that a copy of a retransmitted packet has arrived.
 func (a *adaptive) onResentArrived(d arrival) {
 	if a.latestArrived[Data].seenAt == d.seenAt || a.resentArrived.at > d.at {
 		return
@@ -99,9 +97,8 @@ func (a *adaptive) findLost(s *Sender, now mono.Time) {
 
 // markLost declares packets lost, and sets the time of the next check for lost packets. Packets
 // sent before a restart of the congestion window are declared lost at the time sweepAt, even if
-// no later packet has arrived. A selective ACK covers only the beginning of a window that has
-// more gaps than the ACK can describe. markLost declares the lost packets beyond the described
-// part lost, because these packets would otherwise stay in flight for ever.
+// no later packet has arrived. markLost also declares packets lost that are beyond the part of
+// the window that a selective ACK can describe.
 func (a *adaptive) markLost(s *Sender, now mono.Time) {
 	a.arrivedOutOfTurn, a.lossAt = false, mono.Never
 	grace := [channels]time.Duration{a.reorderWindow(Command), a.reorderWindow(Data)}

@@ -172,8 +172,7 @@ func (a *adaptive) onWords(s *Sender, now mono.Time, ack seq.Num, words []uint64
 }
 
 // onDuplicates computes the number of spurious retransmissions from the number of duplicates that
-// the peer has received. A duplicate that the network has made is also counted as a spurious
-// retransmission, if it arrives while there are retransmissions.
+// the peer has received.
 func (a *adaptive) onDuplicates(copies uint32) {
 	d := int32(copies - a.copies)
 	if d <= 0 {
@@ -197,8 +196,6 @@ func (a *adaptive) endRound(s *Sender, took time.Duration) {
 	a.cong.calm = a.cong.calm.Max(s.oldest)
 	before := a.cong.window
 	a.cong.endRound(a.shared.rules, p, int32(s.window), took)
-	// The delay of packets sent before the congestion window was reduced is no evidence against
-	// the reduced window.
 	if a.cong.window < before {
 		a.cong.calm, a.cong.above = s.next, 0
 	}

@@ -60,8 +60,7 @@ func (p *path) probe() time.Duration { return p.srtt + min(max(4*p.rttvar, p.srt
 
 // vary updates the jitter of the path from the round trip of packet n, which was sent at the time
 // sentAt. If packets sent after packet n arrived before it, the extra delay of packet n is jitter
-// and no queueing delay. A packet that was not overtaken changes the jitter only if other packets
-// were sent shortly before it.
+// and no queueing delay.
 func (p *path) vary(n seq.Num, sentAt mono.Time, rtt time.Duration) {
 	if p.latestRTT != 0 && n.Before(p.latest) {
 		p.jitter += (max(rtt-p.latestRTT, 0) - p.jitter) / 16

@@ -8,9 +8,6 @@ import (
 
 // posted records the send time of a packet, and starts the retransmission timer. A running
 // retransmission timer is not changed, because a further packet only delays the time-out.
-//
-// The first probe after a pause has the same time-out as later probes, because the peer's process
-// may have to wake up both to receive and to acknowledge the packet.
 func (a *adaptive) posted(s *Sender, now mono.Time, c Channel, limit time.Duration) {
 	a.sentAt[c] = now
 	if a.timer != 0 && a.progressAt != longAgo && !a.refused.some() && limit == a.waitMax &&

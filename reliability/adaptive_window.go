@@ -17,18 +17,16 @@ import (
 // In round trips without a congestion signal the window grows. The rule for the measured delay is
 // the standing queue of Copa (Arun and Balakrishnan, NSDI 2018), with the step sizes of Swift
 // (Kumar et al., SIGCOMM 2020). All senders that share a queue reduce their congestion windows by
-// the same factor, to somewhat below the path's capacity, and increase them by the same step. The
-// windows of all senders that share a queue thus converge. After a reduction of the congestion
-// window the sender paces its packets, because the first packets of a burst would measure no
-// queue. Per-packet jitter (path.vary) is not caused by a queue, and is added to the target
-// delay.
+// the same factor, to somewhat below the path's capacity, and increase them by the same step.
+// After a reduction of the congestion window the sender paces its packets, because the first
+// packets of a burst would measure no queue. Per-packet jitter (path.vary) is not caused by a
+// queue, and is added to the target delay.
 //
 // Now and then a sender whose congestion window was full divides its window for two round trips,
 // which is called a dip. A dip (a short reduction of the window) drains the queue and measures
 // the delay of the path with an empty queue, like the round-trip probes of BBR (Cardwell et al.,
 // ACM Queue 2016). A sender that measures a new lowest round trip restarts the interval before
-// its next dip (short reduction of the window). The senders that share a queue thus reduce their
-// windows at the same time, and the queue empties.
+// its next dip (short reduction of the window).
 //
 // The second congestion signal is loss. While the delay shows a queue, loss also reduces the
 // congestion window, but never below the path's capacity. Without a queue, a loss above the usual
@@ -62,8 +60,7 @@ type congestion struct {
 	low    [2]time.Duration
 	lowFor uint8 // elapsed rounds of the present lowRounds
 	skip   uint8 // rounds with losses caused by the previous window
-	// pressed counts round trips above the target delay with a tiny congestion window. While
-	// another sender fills the queue, pressed counts all round trips.
+	// pressed counts round trips above the target delay with a tiny congestion window.
 	pressed  uint16
 	acked    int32         // packets delivered in this round
 	lost     int32         // packets found lost in this round
@@ -211,10 +208,7 @@ func (c *congestion) endRound(rules *Rules, p *path, most int32, took time.Durat
 }
 
 // hasten advances the next dip (short reduction of the congestion window) after a reduction for
-// unusual loss, because many senders may share the queue. An overflow of the queue by slow start
-// is no evidence that many senders share the queue. If recent dips (short reductions of the
-// window) found no lower round trip, the next dip is not advanced, because each dip costs
-// bandwidth.
+// unusual loss, because many senders may share the queue.
 func (c *congestion) hasten(slow bool) {
 	if c.easy == 0 && !slow && c.share >= shareMost && c.vain < vainMost {
 		c.dipAfter = dipLeast

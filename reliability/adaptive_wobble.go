@@ -6,10 +6,6 @@ import "time"
 // or rises by much after a fall. A queue that fills or drains moves the least round trips of
 // several rounds in one direction. A program on the path that runs only now and then, such as a
 // tunnel in user space, moves the least round trip up and down from round to round.
-//
-// A filter that takes the least of the latest samples as the present delay, as in LEDBAT (RFC
-// 6817, section 4.2) or in Copa, does not remove the wait for such a program, because all packets
-// of a round wait for it.
 type wobble struct {
 	latest time.Duration // the least round trip of the latest round; 0: unknown
 	change time.Duration // from the round before the latest round to the latest round
@@ -27,9 +23,9 @@ const (
 )
 
 // round processes the least round trip of a round, where 0 means unknown. The argument packet of
-// round is the time that the path takes for a packet, and a change by less than two packets is no
-// turn. The argument steady of round is false if the round trip falls because the congestion
-// window has become smaller.
+// round is the time that the path takes for a packet, and a change up to wobbleTurn plus two
+// packets is ignored. The argument steady of round is false if the round trip falls because the
+// congestion window has become smaller.
 func (w *wobble) round(least, packet time.Duration, steady bool) {
 	if least == 0 || !steady {
 		w.latest, w.change = 0, 0

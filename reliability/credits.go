@@ -46,8 +46,7 @@ type Credits struct {
 
 const (
 	// creditLease is how long a sender with no packet in flight may keep more than its resting
-	// credits after its credit limit was last raised. creditLease is longer than the pauses of an
-	// active sender, and is as long as other peers can wait for credits.
+	// credits after its credit limit was last raised.
 	creditLease = 10 * time.Millisecond
 	// creditLapse is the time after which credits expire at the receiver.
 	creditLapse = 2 * creditLease

@@ -22,8 +22,7 @@ import (
 // without data that acknowledges a lone reply is not a lone reply.
 
 // loneFresh is the largest age of a round-trip sample with which a lone reply (a packet whose ACK
-// may be delayed) may be sent. Lone replies give no round-trip samples, so some replies must be
-// sent as ordinary packets.
+// may be delayed) may be sent.
 const loneFresh = time.Second
 
 // AcceptLone works like Accept, for a lone reply, which is a packet whose ACK may be delayed. If

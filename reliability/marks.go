@@ -7,8 +7,7 @@ import (
 )
 
 // marks are bitmaps of the packets in flight, indexed like the ring of their Sender. The bitmaps
-// let a search in a large window skip 64 packets at a time. The two bitmaps are the halves of one
-// slice, which is allocated when the first packet arrives out of order or is declared lost.
+// let a search in a large window skip 64 packets at a time.
 type marks []uint64
 
 // sized returns empty marks for a ring of places entries, a power of two.

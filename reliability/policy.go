@@ -9,8 +9,7 @@ import (
 
 // policy connects a Sender with its recovery profile. A policy decides when a packet in flight is
 // retransmitted, and how many packets may be in flight within the limits of window and credits.
-// Only one of the two pointers of a policy is set, or none if the Sender only counts packets. The
-// methods of policy are all events that a recovery profile handles.
+// Only one of the two pointers of a policy is set, or none if the Sender only counts packets.
 type policy struct {
 	usnic    *usnic    // one for all Senders of a module
 	adaptive *adaptive // nil before the first packet: see begin

@@ -151,7 +151,7 @@ func (r *Receiver) hold(n seq.Num) {
 }
 
 // widen enlarges the ring outOfOrder for a packet at the given distance from the next packet in
-// order. The enlarged ring covers at least a window of the usual size.
+// order.
 func (r *Receiver) widen(distance uint32) {
 	ringBits := max(64, min(r.window, WindowDefault))
 	for ringBits <= distance {

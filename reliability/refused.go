@@ -144,9 +144,8 @@ func (a *adaptive) checkRefused(count int32) error {
 }
 
 // refusedPackets is a bitmap of the packets in a Receiver's window that were refused for lack of
-// memory. The index of a packet's bit is its sequence number modulo the window. A window of fewer
-// than 64 packets counts as 64 packets. The bitmap of refused packets is allocated when the first
-// packet is refused.
+// memory. The index of a packet's bit in refusedPackets is the packet's sequence number modulo
+// the window.
 type refusedPackets struct {
 	words []uint64
 	count uint32

@@ -213,7 +213,6 @@ func (s *Segments) PopResend() (t Token, cause Cause, ok bool) {
 	t = Token(s.head)
 	g := &s.segs[t]
 	s.delist(t)
-	// A removed segment points at itself, which tells release that the segment is on no list.
 	g.next = uint32(t)
 	return t, g.cause, true
 }

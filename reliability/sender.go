@@ -140,8 +140,7 @@ func (s *Sender) rest() {
 }
 
 // updateSendLimit computes the number of packets that may be sent until the next event of the
-// Sender. An open send window stays open for one packet, because a packet may have a reserved
-// number.
+// Sender.
 func (s *Sender) updateSendLimit() {
 	room := min(max(s.limit.Sub(s.next), 0), int32(s.window)-s.next.Sub(s.oldest))
 	most := s.policy.allows(s)
@@ -227,8 +226,7 @@ func (s *Sender) AdmitRun(run []Token) seq.Num {
 	return first
 }
 
-// grow doubles the ring of segments in flight. Before the first packet, grow also allocates the
-// policy's state.
+// grow doubles the ring of segments in flight.
 func (s *Sender) grow() {
 	s.policy.begin(s)
 	bigger := Sender{ring: make([]Token, max(8, 2*len(s.ring)))}

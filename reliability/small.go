@@ -1,20 +1,18 @@
 package reliability
 
 // small gives a peer that sends small packets more credits than the receive buffer holds full
-// packets. In the receive buffer, a datagram takes about its length plus a constant. Many small
-// datagrams therefore fit in the room of a full datagram of 64 KiB. A slot of the receive buffer
-// is the room of one full packet. Half of the room of a peer's slots is granted in packets, as if
-// packets had no length. The other half of the room of a peer's slots is granted in bytes, as if
-// packets had no constant cost. One slot is reserved for the packet that reaches the byte limit,
-// because this packet may have the full size.
+// packets. In the receive buffer, a datagram takes about its length plus a constant. A slot of
+// the receive buffer is the room of one full packet. Half of the room of a peer's slots is
+// granted in packets, as if packets had no length. The other half of the room of a peer's slots
+// is granted in bytes, as if packets had no constant cost. One slot is reserved for the packet
+// that reaches the byte limit, because this packet may have the full size.
 //
 //	places   |  one  |            the others             |
 //	packets      1      perPlace each, whatever they are
 //	bytes      any one  bytesPerPlace each
 //
-// The receive buffer thus holds all granted packets, whatever their sizes. A peer with large
-// packets is granted one packet per slot, without a byte limit. The mean size of the peer's recent
-// packets decides whether the peer's credits have a byte limit.
+// A peer with large packets is granted one packet per slot, without a byte limit. The mean size
+// of the peer's recent packets decides whether the peer's credits have a byte limit.
 type small struct {
 	perPlace      int // packets; 0: the fabric does not report the cost of datagrams
 	bytesPerPlace int

@@ -7,21 +7,19 @@ import (
 )
 
 // stretch grants more packets on a long path than the receive buffer has slots, because most of
-// the packets are in transit. A granted credit results in a received packet at least one round
-// trip after the grant. If the receiver reads the buffer at least once in each interval drain,
-// only the fraction drain / round trip of a peer's granted packets can wait in the buffer. Only
-// the fraction of the granted packets that can wait in the buffer is counted in buffer slots. If
-// the round trip is unknown or not longer than drain, each packet is counted as a whole buffer
-// slot.
+// the packets are in transit. If the receiver reads the buffer at least once in each interval
+// drain, only the fraction drain / round trip of a peer's granted packets can wait in the buffer.
+// Only the fraction of the granted packets that can wait in the buffer is counted in buffer
+// slots. If the round trip is unknown or not longer than drain, each packet is counted as a whole
+// buffer slot.
 //
 //	places = packets x drain / round trip
 //
 // In each interval drain, all peers together can send no more packets than the receive buffer
 // holds. The receive buffer may overflow, because a sender may use all credits at once, and the
-// reader may not be scheduled for a while. The fabric counts the datagrams that the full buffer
-// drops. Each overflow doubles drain, which lowers the credits of peers with longer round trips.
-// After drainCalm without an overflow of the receive buffer, drain is halved. With a fabric that
-// does not count dropped datagrams, stretch is off.
+// reader may not be scheduled for a while. Each overflow doubles drain, which lowers the credits
+// of peers with longer round trips. After drainCalm without an overflow of the receive buffer,
+// drain is halved. With a fabric that does not count dropped datagrams, stretch is off.
 type stretch struct {
 	drain     time.Duration // 0: the fabric does not count overruns
 	stretched int           // peers that are granted more packets than slots are booked

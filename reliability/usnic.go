@@ -10,9 +10,9 @@ import (
 )
 
 // usnic is the recovery policy of the profiles usnic and lossless for all Senders of a module.
-// Every sent segment has its own timer in the hotel, which is 100 ms in the profile usnic. When the
-// timer expires, the segment is retransmitted. The first duplicate ACK retransmits the oldest
-// segment at once. Only the send window and the credits limit the packets in flight.
+// Every sent segment has its own retransmission timer, of 100 ms in the profile usnic. The first
+// duplicate ACK retransmits the oldest segment at once. Only the send window and the credits
+// limit the packets in flight.
 type usnic struct {
 	segs  *Segments
 	rules *Rules

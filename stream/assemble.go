@@ -23,7 +23,8 @@ type assembler struct {
 	// with the ordinal limit or a higher ordinal count as foreign.
 	limit uint64
 	// cost is the work for one region from its opening to its end, measured in bytes of accessed
-	// memory. budget is the work that may be spent on regions now, at most budgetMax.
+	// memory. budget is the work, measured like cost, that may be spent on regions now, at most
+	// budgetMax.
 	cost, budget, budgetMax uint64
 	// overwrite says that no reader releases regions, and that each region is free as soon as it
 	// was passed to the program.
@@ -57,10 +58,7 @@ const (
 // A datagram with an ordinal (message number) far ahead opens many regions, which are passed to
 // the reader filled with zeros. The budget of an assembler limits the work for regions that are
 // only filled with zeros. Each received datagram adds workBytes to the budget of the assembler,
-// and workFactor bytes for each of its payload bytes. The budget of an assembler suffices for a
-// stream of which only one datagram in twenty arrives. For a hostile peer whose ordinals (message
-// numbers) jump with each datagram, the budget does not suffice, and most datagrams of that peer
-// are dropped.
+// and workFactor bytes for each of its payload bytes.
 const (
 	workFactor = 20
 	workBytes  = 4 << 10

@@ -259,9 +259,9 @@ func (c *caster) aim(k *link) bool {
 }
 
 // refused handles an error of a send to the destination k, where nil stands for the group. If the
-// path to a receiver does not carry datagrams of this size, the receiver leaves the stream, and
-// the sender continues with its other receivers. If the error ends the stream, refused returns
-// true.
+// path to a receiver does not carry the datagrams of the stream, the receiver leaves the stream,
+// and the sender continues with its other receivers. If the error ends the stream, refused
+// returns true.
 func (c *caster) refused(err error, k *link) bool {
 	switch {
 	case errors.Is(err, fabric.ErrClosed):

@@ -109,8 +109,7 @@ func (de *dataEndpoint) refill() error {
 }
 
 // poll processes the received datagrams and returns their number. If a receiver without a free
-// region must not drop a datagram, poll leaves the datagram in the queue. While such a datagram
-// waits, all later datagrams wait in the socket buffer.
+// region must not drop a datagram, poll leaves the datagram in the queue.
 func (d *dataPort) poll(e *Engine) (int, error) {
 	total := 0
 	for i := 0; i < len(d.all); i++ {
@@ -278,8 +277,8 @@ func (e *Engine) datagram(_ *dataEndpoint, c *fabric.Completion, buf []byte) boo
 	return r.datagram(h, buf[headerBytes:c.Len], c.Landed > 0)
 }
 
-// foreign counts a datagram that belongs to no stream. If the engine has only one receiver, the
-// datagram also counts for this receiver.
+// foreign counts a datagram that belongs to no stream. If the engine has only one receiver,
+// foreign also counts the datagram for this receiver.
 func (e *Engine) foreign(r *Receiver) {
 	if r == nil && len(e.receiving) == 1 {
 		r = e.receiving[0]

@@ -58,8 +58,7 @@ func (e *Engine) send(ep *btl.Endpoint, tag btl.Tag, data []byte) {
 }
 
 // replace replaces a queued notice (a control message) of the same kind and stream, if there is
-// one. Only the latest notice (a control message) of a kind matters, because the numbers in
-// notices are cumulative.
+// one.
 func (o *outbox) replace(data []byte) bool {
 	const same = 16 // kind and key
 	for _, w := range o.waiting {
@@ -75,8 +74,7 @@ func (o *outbox) replace(data []byte) bool {
 }
 
 // trySend offers a control message to the transport. If the transport cannot accept the control
-// message now, trySend returns false. The module calls onRoom when the transport can accept
-// messages.
+// message now, trySend returns false.
 func (e *Engine) trySend(ep *btl.Endpoint, tag btl.Tag, data []byte) bool {
 	f, err := ep.Alloc(tag, len(data))
 	if err != nil {

@@ -28,8 +28,8 @@ const (
 )
 
 // newPacer returns a pacer for a rate, with a least delay between the beginnings of messages of
-// messageBytes. A rate or a delay of 0 means no limit. The largest size of a burst is from
-// burstMin to burstMax bytes. With a delay, a burst never contains two messages.
+// messageBytes. A rate or a delay of 0 means no limit. With a delay, a burst never contains two
+// messages.
 func newPacer(
 	bitsPerSecond float64, delay time.Duration, messageBytes, burstMin, burstMax int,
 ) pacer {

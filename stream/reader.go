@@ -21,8 +21,6 @@ func (r *Ring) NewReader(i int) *Reader { return &Reader{ring: r, next: i % r.ge
 // returns false and Over returns false, the caller should call Next again after a short time.
 func (d *Reader) Next() (Region, bool) {
 	r := d.ring
-	// The next region in the ring has the earliest messages only if its first ordinal follows the
-	// latest released region, because regions without any received message are skipped.
 	if !d.moved || !r.Populated(d.next) || r.get(d.next, wordFirst) != d.behind {
 		i, ok := d.any()
 		if !ok {

@@ -25,8 +25,7 @@ func (s *Sender) awaitReports(now mono.Time) {
 }
 
 // endTimeouts is the longest wait, in units of Config.Timeout, for receivers that report progress
-// after the end of sending. After the end of sending, a receiver may be reading datagrams that
-// waited in its socket because no region was free.
+// after the end of sending.
 const endTimeouts = 30
 
 // grace returns the longest Grace of the receivers.

@@ -149,7 +149,7 @@ type ending struct {
 func (l *letter) encode() ([]byte, error) { return json.Marshal(l) }
 
 // parseLetter decodes a letter. parseLetter checks only that the part for the letter's kind is
-// present. The code that uses a part of a letter checks the values in this part.
+// present.
 func parseLetter(b []byte) (*letter, error) {
 	if len(b) > letterBytesMax {
 		return nil, fmt.Errorf("letter of %d bytes", len(b))

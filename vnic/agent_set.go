@@ -94,10 +94,9 @@ func (a *Agent) setLIDs(m *Message) Status {
 	return StatusOK
 }
 
-// keepLIDs fills in the entries of list that have no addresses. Such entries come from a
-// restarted manager, which does not yet know the addresses of all hosts. For a host without
-// addresses in list, keepLIDs keeps the addresses in old, unless another host in list has one of
-// these addresses.
+// keepLIDs fills in the entries of list that have no addresses. For a host without addresses in
+// list, keepLIDs keeps the addresses in old, unless another host in list has one of these
+// addresses.
 func keepLIDs(list, old []LIDEntry) []LIDEntry {
 	kept := make([]LIDEntry, 0, len(list))
 	for _, e := range list {

@@ -37,7 +37,6 @@ type FDB struct {
 }
 
 // sweepEvery is the least time between two searches of a full table for expired entries.
-// sweepEvery prevents a search of the table for each frame during a flood of addresses.
 const sweepEvery = time.Second
 
 // Configure sets the ageing time of entries and the largest number of entries. If the largest

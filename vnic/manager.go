@@ -37,8 +37,8 @@ type Manager struct {
 	claimsMade uint64
 	contested  bool
 	// proves reports whether all names that a host registers belong to the validated source
-	// address of the host's connection. If proves is nil, registered names are not checked in
-	// this way.
+	// address of the host's connection. If proves is nil, the manager does not check whether
+	// registered names belong to the host's connection.
 	proves func(conn int, w *Ways) bool
 	// prover verifies registered addresses by datagrams. If prover is nil, addresses are not
 	// verified by datagrams.
@@ -213,8 +213,7 @@ func (m *Manager) hostState(name string, lid uint32) *HostState {
 }
 
 // comparedMax is the largest number of comparisons with the plan between two renewals of the
-// lease. Without comparedMax, a host that never accepts the planned configuration would be
-// compared without end.
+// lease.
 const comparedMax = 256
 
 // differs reports whether the manager must now compare the state of the session's host with the
@@ -425,7 +424,6 @@ func (h *HostState) sharesName(r *Registration) bool {
 }
 
 // claimed reports whether another connected host has an endpoint name of the registering host.
-// With a common endpoint name, frames of one host would be attributed to the other host.
 func (m *Manager) claimed(r *Registration) bool {
 	for _, h := range m.hosts {
 		if h.Connected && h.sharesName(r) {

@@ -234,8 +234,7 @@ func (m *Manager) wantedPort(host string, vport uint8) (wanted, bool) {
 
 // reported returns, for each address that a device on a switch has reported, the LID of the host
 // that gets the address. If two hosts report the same address, beats decides which host gets the
-// address. If the MAC table is too small for all addresses, the hosts get rows in turn. No host
-// can therefore displace all addresses of another host.
+// address. If the MAC table is too small for all addresses, the hosts get rows in turn.
 func (m *Manager) reported(s *PlanSwitch) map[MAC]uint32 {
 	if !s.Reported {
 		return nil
@@ -293,9 +292,10 @@ type reportClaims struct {
 }
 
 // beats reports whether this host's claim to an address has precedence over the claim of another
-// host. The earliest claim of the connected hosts comes first. After the claims of connected
-// hosts follow the claims of hosts that have left, and then the claims of hosts that have not
-// reported to this manager. The smaller LID decides between equal claims.
+// host. Of the connected hosts, the host that has reported the address first has precedence.
+// Claims of connected hosts have precedence over claims of hosts that have left, which have
+// precedence over claims of hosts that have not reported to this manager. The smaller LID decides
+// between equal claims.
 func (c *reportClaims) beats(other *reportClaims, mac MAC) bool {
 	mine, theirs := c.since[mac], other.since[mac]
 	switch {
@@ -309,7 +309,7 @@ func (c *reportClaims) beats(other *reportClaims, mac MAC) bool {
 
 // lidsFor returns messages with the endpoint names of all hosts that share a switch with the
 // given host. A host that has not registered after the start of the manager has an entry without
-// names. For an entry without names, the agent keeps the names that it already has.
+// names.
 func (m *Manager) lidsFor(host string) [][]byte {
 	var list []LIDEntry
 	for name := range m.plan.near(host) {

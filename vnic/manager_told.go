@@ -114,10 +114,8 @@ func (m *Manager) toldAddresses(s *session, vport uint8, asked, data []byte) boo
 	return true
 }
 
-// toldRows handles one message with a part of a host's MAC table. A row of the MAC table that is
-// not in the plan may belong to a host that has not reported its addresses yet. toldRows treats
-// the address in a row that is not in the plan as reported by the row's host to an earlier
-// manager.
+// toldRows handles one message with a part of a host's MAC table. toldRows treats an address in a
+// row that is not in the plan as reported by the row's host to an earlier manager.
 func (m *Manager) toldRows(s *session, vport uint8, asked, data []byte) bool {
 	ask, _ := ParseMACEntries(asked) // our own request
 	a, err := ParseMACEntries(data)
@@ -212,8 +210,8 @@ func (m *Manager) claimsChanged(h *HostState) {
 const claimsAttr Attribute = 0xFFFE
 
 // noteClaims records a problem for each host whose device reports an address that belongs to
-// another host. An address in the manager's file belongs to the host named in the file. For any
-// other address, reportClaims.beats decides which host has the address.
+// another host. An address in the manager's file belongs to the host named in the file. An
+// address that is not in the manager's file belongs to the host that reportClaims.beats selects.
 func (m *Manager) noteClaims() {
 	m.contested = false
 	for i := range m.plan.Switches {

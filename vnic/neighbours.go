@@ -47,8 +47,7 @@ func (v nearValue) owner() uint32 { return v.lid }
 const (
 	neighboursMax = 4096
 	// toldMax is the number of devices behind a port that the port answers between two messages
-	// of a neighbour. Requests of further devices go to all members, so that the neighbour
-	// answers these requests.
+	// of a neighbour.
 	toldMax = 8
 	// nearSeconds is how long a port may answer for a neighbour after the neighbour's latest
 	// message.
@@ -69,7 +68,7 @@ const (
 	replyBytesMax = ethBytes + vlanBytes + ip6Bytes + neighbourLen
 )
 
-// claims returns the IP address that the sender of a message is about to use. The address is the
+// claims returns the IP address that the sender of a message is about to use. claims returns the
 // target of an ARP probe or announcement, of a duplicate address detection, or of a neighbour
 // advertisement.
 func claims(p []byte, i *FrameInfo) (ip [16]byte, ok bool) {

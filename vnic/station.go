@@ -41,7 +41,7 @@ type Station struct {
 }
 
 // waitingMax is the largest number of messages of one connection that wait until the module
-// accepts them. If a connection has more than waitingMax such messages, the Station closes the
+// accepts them. If more than waitingMax messages of a connection wait, the Station closes the
 // connection.
 const waitingMax = 256
 
@@ -65,8 +65,8 @@ func NewManagerStation(m *btl.Module, manager *Manager, prover *Prover) (*Statio
 }
 
 // proves reports whether all names in w belong to the peer of the connection conn. The names of
-// endpoints must be at the peer's host, and w.Module must be the peer's module. The check is
-// needed because other hosts send frames to the registered names of a host without a handshake.
+// endpoints must be at the peer's host, and w.Module must be the peer's module. The check of
+// registered names is needed because other hosts send frames to these names without a handshake.
 func (s *Station) proves(conn int, w *Ways) bool {
 	ep := s.eps[conn]
 	elsewhere := func(name []byte) bool { return !ep.AtHost(name) }

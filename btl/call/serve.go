@@ -120,8 +120,7 @@ func (n *Node) statusOf(err error) status {
 
 // enter counts a call that begins, or returns the status with which the call is refused. A call
 // is refused if its peer has reached a limit, if a call with the same number is running, or if
-// the Node is closing. A call of a stream uses a free part of the stream's reservation, which
-// enter returns as kept.
+// the Node is closing.
 func (n *Node) enter(
 	s served, cancel context.CancelFunc, bytes int64, of place,
 ) (st status, kept place) {

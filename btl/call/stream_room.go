@@ -28,8 +28,7 @@ func (n *Node) reserve(peer *btl.Endpoint, s *stream) bool {
 	return true
 }
 
-// unreserve ends the reservation of a completed stream. Answers of the stream that the peer has
-// not accepted yet count, from then on, as ordinary answers to the peer.
+// unreserve ends the reservation of a completed stream.
 func (n *Node) unreserve(peer *btl.Endpoint, s *stream) {
 	n.runMu.Lock()
 	defer n.runMu.Unlock()
@@ -40,9 +39,8 @@ func (n *Node) unreserve(peer *btl.Endpoint, s *stream) {
 	n.forget(peer)
 }
 
-// streamRoom is a stream's reservation of calls, which do not count towards the limits of the peer.
-// A reserved call is in use until its answer is accepted, so the reservation also limits the
-// answers. Node.runMu guards all fields.
+// streamRoom is a stream's reservation of calls, which do not count towards the limits of the
+// peer. Node.runMu guards all fields.
 type streamRoom struct {
 	free        [3]int // free places for pushes, pulls and ends
 	sending     int    // answers of handlers, not accepted yet

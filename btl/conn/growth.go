@@ -9,8 +9,7 @@ import "slices"
 // Neither a slow reader nor a peer that sends less than its window limit makes the window grow.
 // At least a window of bytes must be read between two doublings. No window grows, and grown
 // windows shrink back, while more than busyConnsMax Conns transfer data, because these Conns
-// together already fill the path. A single growth of a window uses at most a quarter of the bytes
-// of GrowthBytes that are left.
+// together already fill the path.
 type growth struct {
 	window uint64             // bytes that the Conn may hold unread
 	since  uint64             // bytes read when the window last grew

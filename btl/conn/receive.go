@@ -33,9 +33,7 @@ type span struct{ from, to uint64 }
 const (
 	// inFlightMax is the maximum number of data fragments of a Conn that one side has in flight.
 	inFlightMax = 64
-	// earlyMax is the maximum number of received ranges after gaps. There may be more than
-	// inFlightMax received ranges, because fragments after an unacknowledged one may already be
-	// acknowledged.
+	// earlyMax is the maximum number of received ranges after gaps.
 	earlyMax = 2 * inFlightMax
 	// ringBytesMin is the minimum size of the ring buffer.
 	ringBytesMin = 4 << 10

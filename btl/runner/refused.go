@@ -4,7 +4,7 @@ import "gobtl/btl"
 
 // refusedCalls holds the calls that found no free send buffers (ErrAgain) and wait to be tried
 // again. Calls for one endpoint are begun in order, and calls for different endpoints do not wait
-// for each other. Only the goroutine that owns the module may use the fields.
+// for each other. Only the goroutine that owns the module may use the fields of refusedCalls.
 type refusedCalls struct {
 	count  int
 	by     map[*btl.Endpoint]*refusedQueue
@@ -67,8 +67,7 @@ func (f *refusedCalls) queue(ep *btl.Endpoint) *refusedQueue {
 }
 
 // tryAgain begins the queued calls for which send buffers are free now, and returns the number of
-// begun calls. A queue whose first call finds no free send buffers is tried again at a later
-// poll, after the other queues.
+// begun calls.
 func (f *refusedCalls) tryAgain(r *Runner) (begun int) {
 	refused := 0
 	for range f.free.count {

@@ -125,8 +125,7 @@ func (r *Runner) await(ctx context.Context, c *call, holding bool) error {
 }
 
 // leaveToWatcher passes the token of an ending Runner to the watcher (the Runner's own goroutine)
-// and wakes it. The watcher drives the module after leaveToWatcher, and ends all calls. The
-// caller must own the module before leaveToWatcher, and does not own the module afterwards.
+// and wakes it. The watcher drives the module after leaveToWatcher, and ends all calls.
 func (r *Runner) leaveToWatcher() {
 	r.release()
 	r.m.Wake()

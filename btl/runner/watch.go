@@ -76,8 +76,7 @@ func (r *Runner) atRest() bool {
 		r.wanted.Load() == 0 && !r.asked.Load() && r.now().Sub(r.m.Now()) < napping
 }
 
-// giveWay lets a waiting call get the token, the lock whose holder owns the module. giveWay
-// yields only briefly, which suffices for a call that only sends a message.
+// giveWay lets a waiting call get the token, the lock whose holder owns the module.
 func (r *Runner) giveWay() {
 	runtime.Gosched()
 	if r.wanted.Load() > 0 {
@@ -95,8 +94,7 @@ func (r *Runner) nap() {
 	r.rest()
 }
 
-// rest lets the watcher sleep for a short time. If Config.Setup has changed the watcher's thread,
-// rest sleeps in a system call, so that the watcher keeps this thread.
+// rest lets the watcher sleep for a short time.
 func (r *Runner) rest() {
 	if r.cfg.Setup != nil {
 		nap(napping)

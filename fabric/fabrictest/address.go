@@ -9,8 +9,6 @@ import (
 )
 
 // testSourceNames checks that a Sourcer endpoint reports the senders of datagrams.
-// testSourceNames uses senders that are not inserted, and whose datagrams alternate within a
-// batch.
 func testSourceNames(t *testing.T, f *Fixture) {
 	rx := newPort(t, f)
 	sourcer, ok := rx.ep.(fabric.Sourcer)

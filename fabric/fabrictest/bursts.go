@@ -204,8 +204,7 @@ func testSizesChange(t *testing.T, f *Fixture) {
 	}
 }
 
-// testSurplusWaits sends more datagrams than there are posted receives. Datagrams without a
-// posted receive must wait, in order, until more receives are posted.
+// testSurplusWaits sends more datagrams than there are posted receives.
 func testSurplusWaits(t *testing.T, f *Fixture) {
 	a, b := newPort(t, f), newPort(t, f)
 	to := a.insert(b)

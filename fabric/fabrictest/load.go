@@ -136,10 +136,7 @@ func (s *stream) message(i uint64) []byte {
 	return msg
 }
 
-// testRandomTraffic sends random batches among four endpoints of two domains. The number of
-// unread datagrams never exceeds the capacity that the receiver has announced. With a reliable
-// provider, the capacity of a receiver is the number of posted buffers, because a send may stay
-// in the queue until the receiver accepts the datagram.
+// testRandomTraffic sends random batches among four endpoints of two domains.
 func testRandomTraffic(t *testing.T, f *Fixture) {
 	const steps = 3000
 	seed := cmp.Or(f.Seed, rand.Uint64())

@@ -53,12 +53,10 @@ type port struct {
 	out     [batchMax]fabric.Completion
 	landing landing
 	filled  bool // the last Poll used all its room
-	// sourcer, if not nil, is queried for the source of each datagram. The sources that sourcer
-	// reports are in sources, in the order of the datagrams in arrived.
+	// sourcer, if not nil, is queried for the source of each datagram.
 	sourcer fabric.Sourcer
 	sources [][]byte
-	// A tolerant port stores failed and truncated completions in spoiled. At a port that is not
-	// tolerant, such completions fail the test.
+	// A tolerant port stores failed and truncated completions in spoiled.
 	tolerant bool
 }
 
@@ -365,8 +363,7 @@ func (q *port) expectAnyOrder(want ...[]byte) {
 // head returns the first bytes of b, for error messages.
 func head(b []byte) []byte { return b[:min(len(b), 16)] }
 
-// pattern returns size bytes that depend on key. A missing, shifted or foreign byte is therefore
-// detected.
+// pattern returns size bytes that depend on key.
 func pattern(key uint64, size int) []byte {
 	b := make([]byte, size)
 	fill(b, key)

@@ -225,9 +225,7 @@ func testRecvCapacity(t *testing.T, f *Fixture) {
 }
 
 // testOverflow sends far more datagrams than the receiver promises to hold, of which some may be
-// lost and none may be altered or come twice. The endpoint must work after the overflow, but the
-// provider may drop the first datagram after the overflow, so the test sends this datagram
-// repeatedly.
+// lost and none may be altered or come twice.
 func testOverflow(t *testing.T, f *Fixture) {
 	const again = 10_000
 	tx, rx, to := capacityRun(t, f)

@@ -167,8 +167,7 @@ func testWakeBeforeWait(t *testing.T, f *Fixture) {
 	w.Wake()
 }
 
-// testWaitAndSignals sends signals to a thread that is in Wait. After a signal, Wait must continue
-// or return without an error, and the port must receive the next datagram.
+// testWaitAndSignals sends signals to a thread that is in Wait.
 func testWaitAndSignals(t *testing.T, f *Fixture) {
 	rx, tx := newPort(t, f), newPort(t, f)
 	w := rx.waiter()

@@ -33,8 +33,8 @@ func failure(op string, errno syscall.Errno, text string) error {
 	return &fabric.Error{Provider: ProviderName, Op: op, Errno: int(errno), Text: text}
 }
 
-// domain implements fabric.Domain and fabric.Waiter. All fields except bell belong to the goroutine
-// that uses the domain.
+// domain implements fabric.Domain and fabric.Waiter. All fields of a domain except bell belong to
+// the goroutine that uses the domain.
 type domain struct {
 	nw        *Network
 	info      fabric.Info

@@ -5,7 +5,8 @@ import (
 	"gobtl/internal/fifo"
 )
 
-// endpoint implements fabric.Endpoint. All fields except inbox belong to the domain's goroutine.
+// endpoint implements fabric.Endpoint. All fields of an endpoint except inbox belong to the
+// goroutine that uses the domain.
 type endpoint struct {
 	domain *domain
 	inbox  *inbox

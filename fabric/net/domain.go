@@ -32,8 +32,8 @@ func failure(op string, errno syscall.Errno, text string) error {
 	return sysError{op: op, errno: errno, text: text}
 }
 
-// domain implements fabric.Domain and fabric.Sleeper. All fields except bell belong to the
-// goroutine that uses the domain.
+// domain implements fabric.Domain and fabric.Sleeper. All fields of a domain except bell belong
+// to the goroutine that uses the domain.
 type domain struct {
 	local     inet.Local
 	info      fabric.Info

@@ -11,7 +11,8 @@ import (
 	"gobtl/fabric/internal/inet"
 )
 
-// endpoint implements fabric.Endpoint. All fields except inbox belong to the domain's goroutine.
+// endpoint implements fabric.Endpoint. All fields of an endpoint except inbox belong to the
+// goroutine that uses the domain.
 type endpoint struct {
 	domain *domain
 	conn   *net.UDPConn

@@ -28,8 +28,8 @@ const (
 	offloadName = udpName + optionOffload
 )
 
-// domain implements fabric.Domain and fabric.Waiter. All fields except bell belong to the goroutine
-// that uses the domain.
+// domain implements fabric.Domain and fabric.Waiter. All fields of a domain except bell belong to
+// the goroutine that uses the domain.
 type domain struct {
 	c      *C.struct_gofi_domain // nil after Close
 	info   fabric.Info
@@ -245,8 +245,7 @@ func (e *endpoint) finish(recvBufferBytes int) {
 }
 
 // takeSocket returns the descriptor of the udp provider's socket, or -1 if the socket was not
-// found. After takeSocket has found the socket, sleeps wait for its descriptor instead of
-// libfabric's wait descriptor.
+// found.
 func (e *endpoint) takeSocket() int {
 	local, ok := e.domain.rules.form.addrPort(e.name)
 	if !ok {

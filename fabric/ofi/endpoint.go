@@ -206,8 +206,7 @@ const (
 )
 
 // forgetName removes the file of an endpoint of the shm provider. Peers that have mapped the
-// endpoint's file keep the file's memory. The libfabric object of the endpoint is closed later
-// (see linger_close).
+// endpoint's file keep the file's memory.
 func (d *domain) forgetName(name []byte) {
 	file, ok := bytes.CutPrefix(name, []byte(shmMark))
 	file = bytes.TrimRight(file, "\x00")

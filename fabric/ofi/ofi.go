@@ -395,8 +395,7 @@ func listOne(r request) ([]fabric.Info, error) {
 	return infos, nil
 }
 
-// markSourced sets Source in the infos that a query with FI_SOURCE also finds. A separate query
-// is necessary, because a provider need not report a capability that was not requested.
+// markSourced sets Source in the infos that a query with FI_SOURCE also finds.
 func markSourced(infos []fabric.Info, r request) {
 	r.source = true
 	sourced, err := query(r)

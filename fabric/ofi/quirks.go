@@ -26,8 +26,8 @@ const (
 	socketsUnderWayBytes = 32 << 10
 
 	// shmNoRemove is the first version of the shm provider with a defect in the removal of
-	// addresses (200 is the version in libfabric 2.0). After such a removal, a new address finds
-	// the state of the removed address, and a send to the new address crashes.
+	// addresses (200 is the version in libfabric 2.0). With this defect, a new address finds the
+	// state of a removed address, and a send to the new address crashes.
 	shmNoRemove = 200
 	// rxdLayer is the end of the names of datagram providers with libfabric's own reliability
 	// layer.
@@ -117,7 +117,8 @@ func fit(prov string) bool {
 }
 
 // canWait reports whether a provider's queues have a wait descriptor. libfabric has no attribute
-// for this property. After a domain is opened, Domain.Info has the actual value.
+// for this property. After a domain is opened, Domain.Info says whether its queues have a wait
+// descriptor.
 func canWait(prov string) bool {
 	return !slices.Contains([]string{"verbs", "efa"}, prov) && !strings.HasSuffix(prov, rxdLayer)
 }

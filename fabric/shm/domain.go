@@ -22,8 +22,8 @@ const (
 	maxEndpoints   = 256
 )
 
-// domain implements fabric.Domain and fabric.Sleeper. All fields except bell, sleeper and
-// napper.bell belong to the goroutine that uses the domain.
+// domain implements fabric.Domain and fabric.Sleeper. All fields of a domain except bell, sleeper
+// and napper.bell belong to the goroutine that uses the domain.
 type domain struct {
 	info    fabric.Info
 	name    name // without an endpoint number

@@ -22,8 +22,7 @@ const (
 	// datagram last.
 	scanRings = 8
 	// scanIdle is the number of rings that a poll checks instead of scanRings if the previous
-	// check found no datagram. Each checked ring costs a cache line or two, and many idle rings
-	// must not slow down an active ring.
+	// check found no datagram.
 	scanIdle = 2
 	// injectBytes is the size up to which a send makes no completion. If the ring has no room, a
 	// datagram of at most injectBytes is copied into the queue of waiting sends.

@@ -34,7 +34,8 @@ const (
 	// oldest of them.
 	silentMax = 64
 	// skipsMaxLog2 is the base-2 logarithm of the largest number of skipped attempts to connect
-	// to a busy peer. The number of skipped attempts doubles after each failed attempt.
+	// to a busy peer. The number of skipped attempts to connect doubles after each failed
+	// attempt.
 	skipsMaxLog2 = 10
 	// refusedSends is the number of sends that fail after a peer has refused a ring, before the
 	// next ring is offered. The number of failing sends doubles after each refusal.

@@ -35,8 +35,7 @@ const (
 	publishBytes = 16 << 10
 
 	// touchBytes is the number of bytes of a ring's memory that are populated together at their
-	// first use. Populating memory saves page faults, each of which costs as much as ten
-	// messages.
+	// first use.
 	touchBytes = 64 << 10
 	// firstBytes is the size of the beginning of a ring that is populated by page faults.
 	firstBytes = 4 << 10
@@ -148,8 +147,6 @@ func (s *sendRing) put(head, tail []byte) bool {
 		s.tail += skip
 	}
 	if !s.open {
-		// The new end is written before the record's size, because the receiver polls the cache
-		// line of the previous end.
 		s.end = s.tail + n
 		*s.word(s.end) = wordEnd
 	}

@@ -19,9 +19,7 @@ import (
 //	Arm    the owner       says in the rings that this side sleeps, and looks once more
 //	Sleep  any goroutine   parks until a peer knocks, one comes or goes, or the bell rings
 //
-// The sleep flag of a ring causes only one wake-up, because the waking peer clears the flag. A
-// sleep flag may remain set after the Sleep, in which case the peer's next datagram costs an
-// additional system call.
+// The sleep flag of a ring causes only one wake-up, because the waking peer clears the flag.
 type sleeper struct {
 	made  bool
 	park  park.Parker
@@ -90,8 +88,7 @@ func (s *sleeper) close() {
 	}
 }
 
-// still cancels the deadline of a completed Sleep. The deadline of a completed Sleep would affect
-// other users of the loop's descriptor.
+// still cancels the deadline of a completed Sleep.
 func (s *sleeper) still() {
 	if s.made {
 		s.park.Still()

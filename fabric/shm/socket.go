@@ -49,8 +49,7 @@ func listen(n *name, c *closers) (fd int, err error) {
 const listenTries = 100
 
 // listenIn creates a domain's socket in an open directory. The socket of a domain has a temporary
-// name until the domain listens on it. A socket with a final name on which no process listens is
-// therefore stale. The error ENOENT means that the directory was removed.
+// name until the domain listens on it. The error ENOENT means that the directory was removed.
 func listenIn(dir int, n *name, c *closers) (fd int, err error) {
 	sweep(dir, c)
 	fd, err = unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
@@ -170,8 +169,9 @@ func knock(fd int) {
 
 var knockBytes = [1]byte{1}
 
-// knocksRead is the number of wake-up packets that are read at once. The number is limited
-// because a peer that sends wake-up packets without end must not delay other peers.
+// knocksRead is the number of wake-up packets that are read at once. The number of wake-up
+// packets is limited because a peer that sends such packets without end must not delay other
+// peers.
 const knocksRead = 4
 
 // hush reads pending wake-up packets. The results of hush say whether there were any unread

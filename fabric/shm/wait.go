@@ -102,8 +102,7 @@ func (d *domain) sayAsleep(how uint32) {
 }
 
 // After each failed connection to a busy peer, the domain tries again after a pause, which is
-// retryPause at first. The pause before a connection doubles at most retryPausesLog2 times. After
-// a lack of descriptors, the domain accepts peers again after the longest pause.
+// retryPause at first. The pause before a connection doubles at most retryPausesLog2 times.
 const (
 	retryPause      = time.Millisecond
 	retryPausesLog2 = 6

@@ -294,8 +294,7 @@ func (e *endpoint) completeSend() fabric.Completion {
 	}
 }
 
-// receive copies the oldest datagram into the oldest posted buffer. The buffer of a received
-// datagram stays in use until Poll reports its completion.
+// receive copies the oldest datagram into the oldest posted buffer.
 func (e *endpoint) receive() fabric.Completion {
 	d := e.domain
 	nw := d.node.nw

@@ -19,8 +19,7 @@ import (
 // when one peer has had a clear majority of the sends for a while, and is closed when this
 // majority ends. Each time a second socket is opened, the required majority for the next second
 // socket rises. A second socket that is to be closed is first read until it is empty, or for
-// directLeaving polls, alternating with the first socket. Datagrams that arrive between the last
-// read of the second socket and its close are lost.
+// directLeaving polls, alternating with the first socket.
 type direct struct {
 	sock    *socket // nil: no second socket
 	to      fabric.Addr
@@ -46,8 +45,7 @@ type direct struct {
 }
 
 // directLead is the number of calls of Post by which one peer must lead all other peers together
-// before the first second socket is opened. The necessary lead doubles after each opened socket,
-// up to directLeadMax. Tests change directLead.
+// before the first second socket is opened. Tests change directLead.
 var directLead = 256
 
 const (
@@ -246,8 +244,7 @@ func (t *direct) attr() fabric.Attr {
 	return fabric.Attr{Name: "connect", Value: "the peer that most is sent to"}
 }
 
-// connect connects the socket to a peer. A connected socket sends to and receives from only its
-// peer.
+// connect connects the socket to a peer.
 func (s *socket) connect(to *sockaddr, lenBytes uint32) error {
 	_, _, errno := unix.RawSyscall(unix.SYS_CONNECT, uintptr(s.fd),
 		uintptr(unsafe.Pointer(to)), uintptr(lenBytes))

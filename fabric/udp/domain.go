@@ -24,8 +24,8 @@ const (
 	maxArenaBytes  = 1 << 36
 )
 
-// domain implements fabric.Domain and fabric.Sleeper. All fields except bell and sleeper belong to
-// the goroutine that uses the domain.
+// domain implements fabric.Domain and fabric.Sleeper. All fields of a domain except bell and
+// sleeper belong to the goroutine that uses the domain.
 type domain struct {
 	options  Options
 	local    inet.Local

@@ -24,8 +24,7 @@ const (
 	// predicted.
 	learnRuns = 16
 	// Each I/O vector ends with messageBytes of scratch memory, for bytes that do not fit in the
-	// buffers. The headroom before the scratch memory takes copies of the bytes in the buffers,
-	// which are less than two messages.
+	// buffers.
 	headroomBytes = 2 * messageBytes
 	scratchBytes  = headroomBytes + messageBytes
 
@@ -477,8 +476,6 @@ func (r *receiver) adapt(size, segment int) {
 	if segment != r.stride {
 		return
 	}
-	// An I/O vector has at most twice as many buffers as the latest messages had datagrams,
-	// because each buffer costs time.
 	n := (size-1)/segment + 1
 	if n > r.wide {
 		r.widen(segment)

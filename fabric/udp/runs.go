@@ -30,8 +30,7 @@ const (
 
 // runBounds are the limits of the messages that the kernel splits into datagrams. The kernel
 // accepts a message longer than the field bytes, up to the largest IP packet, but splits it
-// before the device gets it. With loopback, veth, TAP and network cards that segment, splitting
-// in the kernel costs several times as much.
+// before the device gets it.
 type runBounds struct {
 	bytes    uint64
 	segments int

@@ -199,8 +199,6 @@ func (e *endpoint) Post(sends []fabric.Send) (int, error) {
 			return done, e.sendError(errno)
 		}
 		if errno == unix.EINVAL && hi-lo > runSegmentsOld {
-			// If the kernel refuses a message with many datagrams, the endpoint tries the lower
-			// limit of older kernels once.
 			e.tx.runs.segments = runSegmentsOld
 			continue
 		}

@@ -13,8 +13,7 @@ import (
 )
 
 // sleeper is the state of Sleep. Sleep waits for an epoll descriptor, which watches the domain's
-// sockets and the descriptor of Wake. The epoll descriptor is registered with Go's own poller. The
-// first Arm opens the epoll descriptor.
+// sockets and the descriptor of Wake. The first Arm opens the epoll descriptor.
 //
 //	Arm    the owner       which sockets, those with receives posted
 //	Sleep  any goroutine   parks until the epoll descriptor is readable
@@ -24,10 +23,9 @@ import (
 // datagrams, because each socket in the set costs its senders about a hundred nanoseconds per
 // packet.
 //
-// Disabling the events of a socket after a Sleep and enabling them before the next one takes two
-// system calls. If little is received between two Sleeps for some time, the events of the sockets
-// stay enabled. As soon as several datagrams are received between two Sleeps, the events of the
-// sockets are disabled again.
+// If little is received between two Sleeps for some time, the events of the sockets stay enabled.
+// As soon as several datagrams are received between two Sleeps, the events of the sockets are
+// disabled again.
 type sleeper struct {
 	made    bool
 	epoll   int

@@ -5,8 +5,7 @@ package bulk
 // string instruction exceeds the saved time.
 const Min = 2 << 10
 
-// lineBytes is the size of a cache line. Copy first advances the destination to the beginning of
-// a cache line.
+// lineBytes is the size of a cache line.
 const lineBytes = 64
 
 // Copy does the same as the builtin copy, for blocks that do not overlap.

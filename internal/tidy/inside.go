@@ -8,8 +8,6 @@ import (
 )
 
 // headerCalls checks that only certain files of package btl write or decode packet headers.
-// Methods of headers are identified by their names alone, because no other type of package btl
-// has methods with these names.
 func (c *checker) headerCalls(s *source) {
 	if s.dir != btlDir || isTest(s.Path) {
 		return

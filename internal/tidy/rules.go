@@ -27,10 +27,8 @@ type policy struct {
 	deny    []string // forbidden packages of the standard library
 }
 
-// pureDeny lists the standard packages that packages without I/O must not import. The packages
-// without I/O take times and bytes as arguments, and therefore run in a simulator as in
-// production. pureDeny does not contain "time", because the packages without I/O use
-// time.Duration. The clock functions of package time are found by their names (clockNames).
+// pureDeny lists the standard packages that packages without I/O must not import. pureDeny does
+// not contain "time", because the packages without I/O use time.Duration.
 var pureDeny = []string{
 	"context", "crypto/rand", "io", "log/...", "math/rand", "net/...", "os/...", "runtime/...",
 	"sync/...", "syscall", "testing/...", "unsafe",
@@ -302,7 +300,7 @@ func mayYield(name, how string) bool {
 const btlDir = "btl"
 
 // headerRooms are the files of package btl that may write or decode packet headers. Files whose
-// names begin with the same word as an entry are included.
+// names begin with the same word as an entry of headerRooms are included.
 var headerRooms = []struct {
 	file, does string
 	calls      []string
@@ -367,8 +365,7 @@ var btlFloors = [][]string{
 	},
 }
 
-// arrowsUp are the permitted calls from a lower layer to a higher layer. Each permitted call from
-// a lower layer to a higher layer is a notification.
+// arrowsUp are the permitted calls from a lower layer to a higher layer.
 var arrowsUp = []arrow{
 	{"buffers.go", "link.go"},           // the link counts the datagrams that the fabric holds
 	{"buffers.go", "sched.go"},          // a peer that found no buffer may try again

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// wideMarker exempts the syntax node that starts on its line or on the next line from the limit of
-// line length. The marker is also the directive of the linter lll.
+// wideMarker exempts the syntax node that starts on its line or on the next line from the limit
+// of line length.
 const wideMarker = "nolint:lll"
 
 // sizes checks the length of a Go file, of its functions and of its lines.

@@ -219,10 +219,7 @@ func (p *Policy) learn(pause time.Duration) {
 	}
 }
 
-// learnCold adapts the separate spinning time for the first pause after a silence. Pauses after a
-// silence are measured separately, because the peer that ends such a pause is probably asleep. If
-// the wake-up of the peer makes the pause slightly too long each time, longer spinning does not
-// help.
+// learnCold adapts the separate spinning time for the first pause after a silence.
 func (p *Policy) learnCold(pause time.Duration, slept bool) {
 	most := p.budgetMost()
 	switch {

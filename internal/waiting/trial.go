@@ -2,11 +2,9 @@ package waiting
 
 import "time"
 
-// trial measures the cost of a sleep by spinning through some pauses instead of sleeping. A sleep
-// lengthens a pause by the thread's own wake-up. If the thread at the other end also sleeps, the
-// wake-up of that thread also lengthens the pause. A sleeping thread cannot measure the wake-up
-// of the thread at the other end. Without trials, two threads that wait for each other would
-// sleep in every pause.
+// trial measures the cost of a sleep by spinning through some pauses instead of sleeping. A
+// sleeping thread cannot measure the wake-up of the thread at the other end. Without trials, two
+// threads that wait for each other would sleep in every pause.
 //
 //	trialEvery short pauses slept through --> trialLen spun through, up to trialMost
 //	      ^                                       |
@@ -25,8 +23,7 @@ type trial struct {
 }
 
 const (
-	// trialMost is the longest pause for which spinning may be worthwhile. The time trialMost is
-	// about two wake-ups of sleeping CPUs, which take some 100 us each under a hypervisor.
+	// trialMost is the longest pause for which spinning may be worthwhile.
 	trialMost = 300 * time.Microsecond
 	// trialEvery and trialEveryMost are the least and the largest number of pauses between two
 	// trials.

@@ -18,7 +18,7 @@ func Enter() (leave func()) {
 }
 
 // netpollEvery is the number of yields in a crowded process for each query of Go's network
-// poller. A query of Go's network poller costs as much as some tens of yields.
+// poller.
 const netpollEvery = 512
 
 // yields counts the yields of this process while it was crowded.

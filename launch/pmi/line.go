@@ -17,8 +17,7 @@ const (
 	ValueBytesMax = 1024     // of a value
 )
 
-// pairsMax is the largest number of pairs in a line. The number of pairs is limited because Parse
-// compares each pair with all previous pairs of the line.
+// pairsMax is the largest number of pairs in a line.
 const pairsMax = 64
 
 // RanksMax is the maximum number of ranks of a job.

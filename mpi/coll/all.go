@@ -26,10 +26,8 @@ func same(a, b []byte) bool { return &a[0] == &b[0] }
 
 // allreduceHalving combines from into parts among 2^k ranks, by recursive halving and doubling.
 // In the first phase, beginning with the highest bit of the rank number, two ranks that differ in
-// one bit exchange halves of their range. Each of two such ranks combines the half that it keeps
-// with the received half. In the second phase, beginning with the lowest bit, the same pairs of
-// ranks send each other the combined halves. Recursive halving and doubling sends as many bytes
-// as a ring algorithm, but in fewer steps.
+// one bit exchange halves of their range. In the second phase, beginning with the lowest bit, the
+// same pairs of ranks send each other the combined halves.
 func (s *Schedule) allreduceHalving(from, parts even) {
 	if s.size == 1 {
 		s.move(parts.data, from.data)

@@ -335,8 +335,8 @@ func (p Parts) Sum() (sum int) {
 // most is the size of the largest part.
 func (p Parts) most() int { return slices.Max(p) }
 
-// even is a slice that is divided evenly into one part for each rank. Each part is a whole number
-// of values, and the last parts may be shorter or empty.
+// even is a slice that is divided evenly into one part for each rank. Each part of an even slice
+// is a whole number of values, and the last parts may be shorter or empty.
 type even struct {
 	data []byte
 	per  int // bytes of a full part

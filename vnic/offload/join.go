@@ -204,7 +204,7 @@ func (g *group) append(f []byte, l *layers) {
 }
 
 // emit passes a group to Emit. emit gives a group of several frames a new header, as for one
-// large packet. The kernel computes the checksums when it segments the large packet.
+// large packet.
 func (j *Joiner) emit(g *group) {
 	if g.out.Frames == 1 {
 		j.pass(g.first)

@@ -12,8 +12,7 @@ type Splitter struct {
 }
 
 // largestPacket is the largest value of the length field of IP. Large frames of package offload
-// do not exceed largestPacket, including the Ethernet header. A bridge would segment a frame
-// above largestPacket before passing it to a device.
+// do not exceed largestPacket, including the Ethernet header.
 const largestPacket = 1<<16 - 1
 
 // Begin starts to split a frame with the header h. A frame that is not large becomes one segment,

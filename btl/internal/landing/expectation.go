@@ -25,8 +25,7 @@ type Expectation[E any] struct {
 	puts   progress // the peer's latest put
 	// next is the Expectation of the peer whose chunks usually arrive in the poll after this
 	// peer's chunks. rival is the Expectation of another peer whose chunks have arrived in the
-	// poll after the latest chunks of this peer. If the chunks of rival follow twice, rival
-	// becomes next.
+	// poll after the latest chunks of this peer.
 	next, rival *Expectation[E]
 }
 

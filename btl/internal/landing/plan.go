@@ -155,7 +155,7 @@ func (p *Plan[E]) plan(x *Expectation[E]) {
 }
 
 // learn records that chunks of the peer of x have followed the chunks of the latest sender of
-// earlier polls. Only the first call of learn in a poll changes the fields next and rival.
+// earlier polls.
 func (p *Plan[E]) learn(x *Expectation[E]) {
 	p.latest = x
 	if p.learned {

@@ -219,8 +219,7 @@ func (p *Plan[E]) Restore(comps []fabric.Completion) {
 }
 
 // scrub zeroes the bytes of a region that the provider has overwritten with the payloads of the
-// unexpected packets in comps. The provider has written at most as many bytes as the packets in
-// comps have together.
+// unexpected packets in comps.
 func (p *Plan[E]) scrub(comps []fabric.Completion) {
 	if p.to.Flags == 0 {
 		return

@@ -74,17 +74,15 @@ func (s *Watches[E]) onWatch(ep E, w *Watch, v *View) {
 
 // mayAnswer reports whether the answer to the latest probe may still be in flight. mayAnswer
 // returns true if no packet was sent after the probe, and a packet of the peer has arrived since
-// the probe. If the round trip exceeds the probe interval, a further probe cannot help, because
-// its answer arrives a full round trip later. A peer that ignores the probe is probed again after
-// PeerTimeout, even if it sends other packets.
+// the probe. A peer that ignores the probe is probed again after PeerTimeout, even if it sends
+// other packets.
 func (s *Watches[E]) mayAnswer(w *Watch, v *View) bool {
 	return w.asked == v.Next && w.HeardAfter(w.askedAt) &&
 		s.host.Now().Sub(w.askedAt) < s.Rules.PeerTimeout
 }
 
 // ask sends a packet that requests an acknowledgement. If no buffer is free, ask sends the probe
-// at the next expiry of the timer. A peer that is not known to be established would drop a
-// counted packet, so ask sends a Hello to such a peer.
+// at the next expiry of the timer.
 func (s *Watches[E]) ask(ep E, w *Watch) {
 	if !w.takes {
 		s.host.Ask(ep, 0)

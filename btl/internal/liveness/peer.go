@@ -63,8 +63,6 @@ type Peer struct {
 	away       time.Duration // by which it may be silent for longer
 	oldest     seq.Num
 	// oldestResends counts the retransmissions of the oldest packet after the time oldestAt.
-	// silentResends counts the retransmissions by time-out after the time heardAt, except those
-	// shortly after another one.
 	oldestResends, silentResends uint32
 	questions                    uint32 // probes since heardAt
 	heardBy                      uint8  // the channel of the latest packet of the peer

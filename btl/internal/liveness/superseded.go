@@ -15,9 +15,8 @@ func (s *Watches[E]) Supersede(old E) {
 }
 
 // onSuperseded probes a peer that has opened a new connection, to find out if the peer's end of
-// the old connection still exists. The seemingly new connection may be an older one that has
-// already closed, because Hellos may arrive in another order than sent. If the peer does not
-// answer for PeerTimeout, the endpoint of the old connection ends.
+// the old connection still exists. If the peer does not answer for PeerTimeout, the endpoint of
+// the old connection ends.
 func (s *Watches[E]) onSuperseded(ep E, w *Watch, v *View) {
 	now := s.host.Now()
 	if w.IsThere() {
@@ -56,8 +55,7 @@ func (s *Watches[E]) supersededTimeout(w *Watch, v *View) time.Duration {
 	return s.closeTimeout
 }
 
-// askSuccessor probes the peer's end of the new connection. A peer that answers the probe of the
-// new connection has also received the earlier probe of the old connection.
+// askSuccessor probes the peer's end of the new connection.
 func (s *Watches[E]) askSuccessor(ep E) {
 	var none E
 	latest := s.host.Latest(ep)

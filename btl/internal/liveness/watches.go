@@ -283,8 +283,7 @@ func (s *Watches[E]) onKeepAlive(ep E, w *Watch, v *View) {
 }
 
 // pressForAnswer returns true if a probe for an outstanding answer is not due, because a packet
-// of the peer has arrived recently. A silent peer with an outstanding answer is probed even
-// before KeepAlive.
+// of the peer has arrived recently.
 func (s *Watches[E]) pressForAnswer(ep E, w *Watch, v *View, quiet time.Duration) bool {
 	if w.asks = v.Asks; !w.asks {
 		return false

@@ -74,8 +74,8 @@ func (s *Handshakes[E]) establish(ep E) {
 }
 
 // matchesPeer reports whether a handshake packet with this endpoint's tag comes from the peer's
-// endpoint to which this endpoint is bound. If another endpoint of the peer has sent the packet,
-// matchesPeer starts a contest or a new handshake, if necessary.
+// endpoint to which this endpoint is bound. If another endpoint of the peer has sent the
+// handshake packet, matchesPeer starts a contest or a new handshake, if necessary.
 func (s *Handshakes[E]) matchesPeer(ep E, h *frag.Header, hello *frag.Hello) bool {
 	e := s.peers.end(ep)
 	f := Tagged{
@@ -145,9 +145,8 @@ func (s *Handshakes[E]) restart(ep E) {
 
 // validate records that the peer's address of a half-open endpoint is proven, because the peer
 // has returned a random tag that was sent to this address. validate returns the endpoint that
-// continues the handshake. If another endpoint is connecting to the same peer, and the peer does
-// not know that endpoint, it replaces the half-open endpoint. validate returns the zero value for
-// a late proof, which an old incarnation of the peer has sent.
+// continues the handshake. validate returns the zero value for a late proof, which an old
+// incarnation of the peer has sent.
 func (s *Handshakes[E]) validate(ep E) (goesOn E) {
 	var none E
 	e := s.peers.end(ep)

@@ -116,9 +116,8 @@ func (s *Handshakes[E]) begin(ep E, incarnation uint64, data []byte) {
 	s.sayHello(ep)
 }
 
-// adopt lets Connect return an existing half-open endpoint. A second endpoint would open a second
-// connection, because the peer is also connecting and may already know the half-open endpoint's
-// tag. adopt drops the contents of the peer's Hello, because they are not proven.
+// adopt lets Connect return an existing half-open endpoint. adopt drops the contents of the
+// peer's Hello, because they are not proven.
 func (s *Handshakes[E]) adopt(
 	half, old E, data []byte, named *frag.Name, incarnation uint64,
 ) (ep E, err error) {
@@ -262,9 +261,7 @@ func (s *Handshakes[E]) welcomeAgain(ep E, hello *frag.Hello) (answer frag.Rejec
 
 // roomFor returns the reason why no further endpoint for a peer's incarnation may connect from an
 // address, or 0 if a further endpoint may connect. roomFor ends a lingering endpoint if the limit
-// for the address is reached. roomFor also probes silent endpoints that use a slot. Endpoints of
-// other incarnations of the peer are not counted, because such endpoints end when the new one
-// connects.
+// for the address is reached. roomFor also probes silent endpoints that use a slot.
 func (s *Handshakes[E]) roomFor(addr string, life uint64) (reason uint8) {
 	var none E
 	others := 0

@@ -64,8 +64,7 @@ func (s *Handshakes[E]) AskLife(ep E, nonce uint64) {
 
 // answerHello answers the peer's Hello through the channel of the Hello. If the peer's address is
 // not proven, the answer is not longer than the Hello, which has askedBytes. The answer to a
-// Hello with cookies goes to shown, the address for which the cookies were made. The address
-// shown may differ from the address that this side has stored for the peer.
+// Hello with cookies goes to shown, the address for which the cookies were made.
 func (s *Handshakes[E]) answerHello(ep E, asked *frag.Hello, askedBytes int, shown []byte) {
 	hello := s.draft(ep, asked.Probe)
 	hello.Nonce = asked.Nonce

@@ -27,8 +27,7 @@ type End[E any] struct {
 	Label string  // label of the peer
 	Stage
 	// displaced is the endpoint of another incarnation that was registered for the peer's address
-	// before Connect made this endpoint. When this endpoint connects, the endpoint displaced
-	// ends, and if this endpoint fails, displaced is registered for the address again.
+	// before Connect made this endpoint.
 	displaced E
 }
 

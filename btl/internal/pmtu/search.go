@@ -60,8 +60,6 @@ func (s Stage) String() string {
 }
 
 // raiseAfter lists the times after which datagram sizes above the found size are probed again.
-// The first time in raiseAfter is shorter than in RFC 8899, because a lost probe may have made
-// the found size too small.
 var raiseAfter = [...]time.Duration{10 * time.Second, time.Minute, 10 * time.Minute}
 
 // usualSizes lists common datagram sizes of paths, which are the MTUs of links and tunnels minus
@@ -289,8 +287,6 @@ func (p *Search) ProbeAcked(now mono.Time, nonce uint64) bool {
 
 // raise records that a probe with a larger size than the size in use was answered.
 func (p *Search) raise(now mono.Time, sizeBytes int) {
-	// The next round of probes is delayed by a part of the waiting time, because answers to
-	// larger probes of the present round may follow.
 	const settleShare = 4
 	due := min(p.due, now.Add(max(now.Sub(p.askedAt)/settleShare, time.Millisecond)))
 	p.size, p.tries, p.raises = sizeBytes, 0, 0

@@ -26,8 +26,7 @@ const (
 	PartBuffers = 64
 )
 
-// buffers holds the state of all send and control buffers, and the list of free control buffers. In
-// the arena, the control buffers follow the send buffers.
+// buffers holds the state of all send and control buffers, and the list of free control buffers.
 type buffers struct {
 	sends   int // number of send buffers
 	state   []State

@@ -217,9 +217,8 @@ func (c *Channel) noteAlone(sends []fabric.Send, n int) {
 	}
 }
 
-// postOthers posts the sends behind batch[at], a send that the fabric cannot take now. A reliable
-// fabric may be unable to take sends to one peer, but able to take sends to other peers. The
-// sends to each peer stay in order.
+// postOthers posts the sends behind batch[at], a send that the fabric cannot take now. The sends
+// to each peer stay in order.
 func (c *Channel) postOthers(at int) {
 	batch, kept := c.batch, 0
 	for i := at; i < len(batch); {
@@ -318,9 +317,7 @@ func (c *Channel) lastSend(to fabric.Addr) lastSend {
 	return lastSend{c.taken(), GoesTo(c.batch, to)}
 }
 
-// hasGone reports whether the last send to an address has completed. While a send to the address
-// is in the batch, later sends may be posted before it, so hasGone moves the mark to the end of
-// the batch.
+// hasGone reports whether the last send to an address has completed.
 func (c *Channel) hasGone(l *lastSend, to fabric.Addr) bool {
 	if l.waits {
 		if l.waits = GoesTo(c.batch, to); l.waits {

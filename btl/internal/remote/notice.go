@@ -32,8 +32,7 @@ func (n *Notice) Take() (tag uint8, says []byte, ok bool) {
 }
 
 // notice returns the state of the peer's put with the given number. The returned state replaces
-// the state of the put that was 64 numbers earlier, because that put has ended. A failed put
-// therefore needs no message that ends its state.
+// the state of the put that was 64 numbers earlier, because that put has ended.
 func (p *Peer[F]) notice(number uint32) *Notice {
 	if p.notices == nil {
 		p.notices = new([noticePlaces]Notice)

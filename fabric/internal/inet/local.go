@@ -61,9 +61,9 @@ type node struct {
 	ports    [2]uint16
 }
 
-// parseNode parses an address ("192.0.2.1", "fe80::1%eth0"), a device ("eth0"), "localhost", or ""
-// for any address. Ports for the first and the second endpoint may follow, as in "192.0.2.1:4000",
-// "[::1]:4000", ":4000", "0.0.0.0:4000", "eth0:4000" and "192.0.2.1:4000,4711".
+// parseNode parses an address ("192.0.2.1", "fe80::1%eth0"), a device ("eth0"), "localhost", or
+// "" for any address. Ports for the first and the second endpoint may follow the node, as in
+// "192.0.2.1:4000", "[::1]:4000", ":4000", "0.0.0.0:4000", "eth0:4000" and "192.0.2.1:4000,4711".
 func parseNode(text string) (node, error) {
 	host, ports, err := splitPorts(text)
 	n := node{ports: ports}

@@ -33,20 +33,21 @@ type Verdict struct {
 // Accept is the Verdict that lets the peer connect.
 func Accept() Verdict { return Verdict{} }
 
-// Refuse is the Verdict that rejects a peer for good. The peer's Connect fails with a RefusedError
-// that contains the code.
+// Refuse is the Verdict that rejects a peer for good. If this side refuses a peer, the
+// peer's Connect fails with a RefusedError that contains the code of the refusal.
 func Refuse(code uint16) Verdict { return Verdict{frag.RejectOwner, code} }
 
-// Defer is the Verdict that rejects a peer for now. The peer repeats its request at least twice a
-// second until its handshake times out. Each repeated request of the peer results in another call
-// of the function given to Admit.
+// Defer is the Verdict that rejects a peer for now. A connecting peer repeats its request
+// at least twice a second until its handshake times out. Each repeated connection request
+// of a peer causes another call of the function given to Admit.
 func Defer(code uint16) Verdict { return Verdict{frag.RejectLater, code} }
 
-// Admit sets the function fn that decides on each incoming connection, except from peers to which
-// this side connects itself. If fn is nil, which is the initial setting, every peer is accepted.
-// When fn is called, the peer has proven that it receives at both its addresses. The handshake with
-// an accepted peer may still fail. The function fn may do what a handler may do. Each repeated
-// packet of the peer may cause another call of fn, and so does a change of the peer's label.
+// Admit sets the function fn that decides on each incoming connection, except from peers to
+// which this side connects itself. If fn is nil, which is the initial setting, every peer
+// is accepted. When Admit calls fn, the peer has proven that it receives at both its
+// addresses. The handshake may fail even after fn has accepted the peer. The function fn
+// may do what a handler may do. Each repeated packet of a connecting peer, and a change of
+// the peer's label, may cause another call of fn.
 func (m *Module) Admit(fn func(Request) Verdict) { m.admission = fn }
 
 // PeerLabel is the label that the peer claims (Config.Label), or empty if the peer has not sent a

@@ -32,13 +32,14 @@ var arrivalsMax = arrivalBounds{messages: 1 << 16, copiedBytes: 256 << 20}
 // up to ownBytesMax bytes.
 const arrivalsOwnMax = 64
 
-// HandlePulled queues the messages of a tag for PullArrivals, instead of calling a handler. A later
-// call of Handle for the tag replaces the queueing by a handler. Up to Config.KeptPackets packets
-// and KeptBytesMax bytes are queued without a copy, and further messages are copied. While 65536
-// messages, or 256 MiB of copies, are queued, Progress does nothing and Deadline returns Never.
-// While the queue is full, packets of peers are not read, and the peers stop sending when they have
-// no more credits. A caller that waits for any event of the module must therefore also call
-// PullArrivals. HandlePulled returns ErrTag if the tag is out of range.
+// HandlePulled queues the messages of a tag for PullArrivals, instead of calling a handler.
+// A call of Handle after HandlePulled, for the same tag, replaces the queueing by a
+// handler. Up to Config.KeptPackets packets and KeptBytesMax bytes are queued without a
+// copy, and further messages are copied. While 65536 messages, or 256 MiB of copies, are
+// queued, Progress does nothing and Deadline returns Never. While the queue is full,
+// packets of peers are not read, and the peers stop sending when they have no more credits.
+// A caller that waits for any event of the module must therefore also call PullArrivals.
+// HandlePulled returns ErrTag if the tag is out of range.
 func (m *Module) HandlePulled(tag Tag) error { return m.Handle(tag, m.arrive) }
 
 // arrive is the handler of each tag of HandlePulled.
@@ -70,11 +71,11 @@ func (m *Module) boundArrivals() {
 }
 
 // PullArrivals releases the messages in buf and fills buf with messages of the queue of
-// HandlePulled. PullArrivals returns the messages in the order in which handlers would have been
-// called. PullArrivals returns the number of messages. If the result of PullArrivals is below
-// len(buf), the queue is empty. A typical loop calls Progress, and then PullArrivals with the
-// same buf until the queue is empty. PullArrivals may also be called from a handler, and after
-// Close.
+// HandlePulled. PullArrivals returns the messages in the order in which handlers would have
+// been called. PullArrivals returns the number of messages. If the result of PullArrivals
+// is below len(buf), the queue is empty. A program with PullArrivals typically calls
+// Progress once and PullArrivals until the queue is empty, in a loop. PullArrivals may also
+// be called from a handler, and after Close.
 func (m *Module) PullArrivals(buf []Arrival) int {
 	q := &m.keeping.arrivals
 	for i := range buf {

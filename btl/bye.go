@@ -44,9 +44,10 @@ func whyEnded(code uint16) error {
 	return &EndedError{Code: code}
 }
 
-// CloseWith closes the endpoint like Close, and sends the peer a code from 0 to CloseCodeMax. The
-// event of the peer's endpoint has an EndedError with the code. The applications define the meaning
-// of the codes. CloseWith returns ErrConfig if the code is larger.
+// CloseWith closes the endpoint like Close, and sends the peer a code from 0 to
+// CloseCodeMax. After an Abort with a code, the event of the peer's endpoint has an
+// EndedError with this code. The applications define the meaning of the codes. CloseWith
+// returns ErrConfig if the code is larger.
 func (ep *Endpoint) CloseWith(now Time, code uint16) error {
 	if code > CloseCodeMax {
 		return fmt.Errorf("%w: close code %d, at most %d", ErrConfig, code, CloseCodeMax)

@@ -79,9 +79,9 @@ func (c *clock) beginPass(left bool) {
 
 func (c *clock) endPass() { c.sendEpoch++ }
 
-// Now returns the latest time that the module was given. In handlers and other callbacks, Now
-// returns the time that was passed to Progress. Outside of callbacks, Now may be long past, so
-// callers must pass the present time to methods.
+// Now returns the latest time that the module was given. In handlers and other callbacks,
+// Now returns the time that was passed to Progress. Outside of callbacks, the result of Now
+// may be long past, so callers must pass the present time to methods.
 func (m *Module) Now() Time { return m.now }
 
 // Now returns Module.Now of the endpoint's module, for handlers without access to the Module.

@@ -42,12 +42,12 @@ type Config struct {
 	// Ethernet jumbo frames, and 1 turns mixing off. Mixed packets from a peer are always accepted.
 	MixBytes int
 
-	// SendBuffers is the number of packets that can be in flight or lent to the application, for
-	// all peers together, 64 to 1<<20. A SendBuffers of 0 means one full window
-	// (Rules.WindowPackets), but at least 4096. Each send buffer takes MTUBytes of memory, on most
-	// providers only after its first use. A single peer may use seven eighths of the send buffers.
-	// If there are several peers, each peer may have at most as many send buffers as are free for
-	// others.
+	// SendBuffers is the number of packets that can be in flight or lent to the
+	// application, for all peers together, 64 to 1<<20. A SendBuffers of 0 means one full
+	// window (Rules.WindowPackets), but at least 4096. Each send buffer takes MTUBytes of
+	// memory, on most providers only after its first use. A single peer may use seven
+	// eighths of the send buffers. If a module has several peers, each peer may have at
+	// most as many send buffers as are free for other peers.
 	SendBuffers int
 	// RecvDepth is the number of receive buffers posted on each channel, 16 to 1<<16. A RecvDepth
 	// of 0 means 1024.
@@ -71,9 +71,9 @@ type Config struct {
 	RingBytes int
 
 	// FragmentsMax is the number of fragment descriptors, 16 to 1<<20. Each queued or
-	// unacknowledged send uses a descriptor. A FragmentsMax of 0 means 4096. A single peer may use
-	// seven eighths of the descriptors. If there are several peers, each peer may have at most as
-	// many descriptors as are free for others.
+	// unacknowledged send uses a descriptor. A FragmentsMax of 0 means 4096. A single peer
+	// may use seven eighths of the descriptors. If a module has several peers, each peer
+	// may have at most as many descriptors as are free for other peers.
 	FragmentsMax int
 	// FragmentBytesMax is the size of the largest fragment that is sent or received, 1 KiB to 4 GiB
 	// - 1. A FragmentBytesMax of 0 means 1 GiB.
@@ -96,10 +96,11 @@ type Config struct {
 
 	// PeersMax is the maximum number of endpoints, 1 to 1<<20. A PeersMax of 0 means 4096.
 	PeersMax int
-	// HalfOpenMax is the maximum number of half-open endpoints. The peer of a half-open endpoint
-	// has proven its addresses, but the handshake is not complete. If the fabric tells hosts apart,
-	// one host may have a quarter of HalfOpenMax, or a half if PeersPerHost sets no limit, and at
-	// least one. A HalfOpenMax of 0 means 256.
+	// HalfOpenMax is the maximum number of half-open endpoints. The peer of a half-open
+	// endpoint has proven its addresses, but the handshake is not complete. If the fabric
+	// tells hosts apart, the endpoints of one host may be at most a quarter of HalfOpenMax
+	// (a half if PeersPerHost sets no limit), but at least one. A HalfOpenMax of 0 means
+	// 256.
 	HalfOpenMax int
 	// PeersPerAddress is the maximum number of endpoints that a peer at one address may open here,
 	// 1 to 1<<20. Endpoints that are being closed are counted. A PeersPerAddress of 0 means 16.
@@ -165,10 +166,11 @@ type Config struct {
 	// PollBatch is the maximum number of completions polled from a channel in one call of Progress,
 	// 1 to 1024. A PollBatch of 0 means 128.
 	PollBatch int
-	// IdlePollEvery is the number of calls of Progress between two polls of an idle channel while
-	// messages arrive on the other channel, 1 to 64. An idle channel is polled after 20 us in any
-	// case. An IdlePollEvery of 0 means 16. An empty poll of a socket is a system call, which
-	// delays the messages on the other channel.
+	// IdlePollEvery is the number of calls of Progress between two polls of an idle channel
+	// while messages arrive on the other channel, 1 to 64. An idle channel is polled after
+	// 20 us in any case. An IdlePollEvery of 0 means 16. An empty poll of the command
+	// channel's or data channel's socket is a system call that delays messages on the other
+	// channel.
 	IdlePollEvery int
 
 	// Random returns random numbers for the incarnation, connection tags and first sequence

@@ -9,12 +9,13 @@ import (
 	"gobtl/frag"
 )
 
-// Connect returns the endpoint for a module's name. If there is no endpoint for the name, Connect
-// makes an endpoint and begins the handshake. Messages that are sent before the handshake is
-// complete are queued. The function of OnEndpoint is called with the result of the handshake. A
-// failed handshake results in ErrUnreachable, ErrVersion, ErrStale or ErrRefused. A module may
-// connect to its own name. The argument now of Connect is the present time. Connect returns
-// ErrBadName, ErrClosed, or ErrRefused if there are PeersMax endpoints.
+// Connect returns the endpoint for a module's name. If the module has no endpoint for the
+// peer's name, Connect makes an endpoint and begins the handshake. Messages that are sent
+// before the handshake is complete are queued. The function of OnEndpoint is called with
+// the result of the handshake. A failed handshake results in ErrUnreachable, ErrVersion,
+// ErrStale or ErrRefused. A module may connect to its own name. The argument now of Connect
+// is the present time. Connect returns ErrBadName, ErrClosed, or ErrRefused if there are
+// PeersMax endpoints.
 func (m *Module) Connect(now Time, name []byte) (*Endpoint, error) {
 	m.at(now)
 	if m.closed || m.draining {
@@ -31,14 +32,15 @@ func (m *Module) Connect(now Time, name []byte) (*Endpoint, error) {
 	return m.handshakes.Connect(&n)
 }
 
-// Dial connects like Connect, but to an address instead of a name. The argument address of Dial is
-// the address of the peer's command channel, such as "192.0.2.1:4000". If the data port is not the
-// next port, it follows after a comma, as in "192.0.2.1:4000,4711". Any incarnation of the peer is
-// accepted. If an endpoint with the given address exists, Dial returns the existing endpoint. A
-// restart of the peer is detected after several unanswered packets, mostly within a quarter of
-// Config.PeerTimeout. To reconnect earlier to a restarted peer, call Abort on the old endpoint
-// before Dial. Dial returns ErrBadName (also for a fabric without textual addresses), ErrClosed, or
-// ErrRefused if there are PeersMax endpoints.
+// Dial connects like Connect, but to an address instead of a name. The argument address of
+// Dial is the address of the peer's command channel, such as "192.0.2.1:4000". If the data
+// channel's port is not the port after the command channel's, it follows after a comma, as
+// in "192.0.2.1:4000,4711". Any incarnation of the peer is accepted. If the module already
+// has an endpoint with this peer address, Dial returns the existing endpoint. A restart of
+// the peer is detected after several unanswered packets, mostly within a quarter of
+// Config.PeerTimeout. To reconnect earlier to a restarted peer, call Abort on the old
+// endpoint before Dial. Dial returns ErrBadName (also for a fabric without textual
+// addresses), ErrClosed, or ErrRefused if there are PeersMax endpoints.
 func (m *Module) Dial(now Time, address string) (*Endpoint, error) {
 	m.at(now)
 	if m.closed || m.draining {

@@ -5,12 +5,13 @@
 //
 // # One owner
 //
-// A Module belongs to the goroutine that calls Progress. All methods of Module, Endpoint, Fragment
-// and Region must be called from that goroutine, also within callbacks. Only methods whose
-// documentation says so, such as Stats and Wake, may be called by any goroutine. A module has no
-// goroutine, lock or clock of its own, and does nothing between two calls of Progress. Package
-// runner drives a module, so that any goroutine may send and receive, with a context for each call.
-// Drivers such as package runner also use Hooks.
+// A Module belongs to the goroutine that calls Progress. All methods of Module, Endpoint,
+// Fragment and Region must be called from the goroutine that calls Progress, also within
+// callbacks. Only methods whose documentation says so, such as Stats and Wake, may be
+// called by any goroutine. A module has no goroutine, lock or clock of its own, and does
+// nothing between two calls of Progress. Package runner drives a module, so that any
+// goroutine may send and receive, with a context for each call. Drivers such as package
+// runner also use Hooks.
 //
 // # The life of a packet
 //
@@ -56,7 +57,8 @@
 // poll is a fragment in a single packet, the handler is called before the receive state is updated
 // (fast receive).
 //
-// Handshakes are decided in internal/meet and carried out in handshake_host.go. The timers of
-// endpoints are in internal/liveness, and the targets of puts in region.go. Package reliability
-// defines the states of a segment, and docs/protocol.md the wire format.
+// Handshakes are decided in internal/meet and carried out in handshake_host.go. The timers
+// of endpoints are in internal/liveness, and the receiving side of puts is in region.go.
+// Package reliability defines the states of a segment, and docs/protocol.md the wire
+// format.
 package btl

@@ -6,8 +6,8 @@ import (
 	"gobtl/frag"
 )
 
-// SendHello sends a Hello or HelloAck on the channel that hello.Probe names, if there is room. The
-// Hello goes to the address to, or to the endpoint's peer if to is nil.
+// SendHello sends a Hello or HelloAck on the channel that hello.Probe names, if there is
+// room. The Hello is sent to the address to, or to the endpoint's peer if to is nil.
 func (h handshakeHost) SendHello(
 	ep *Endpoint, kind frag.Kind, conn uint64, hello *frag.Hello, to []byte,
 ) {
@@ -66,8 +66,9 @@ func (h handshakeHost) SendRetry(
 	return ok
 }
 
-// GiveUp cancels the sends queued in the fabric for a removed address that is about to be inserted
-// again. The next Hello to the address tells the peer the first sequence number that counts.
+// GiveUp cancels the sends queued in the fabric for a removed address that is about to be
+// inserted again. The next Hello to the removed address tells the peer the first sequence
+// number that counts.
 func (h handshakeHost) GiveUp(name []byte) {
 	h.m.port.GiveUp(h.m.now, name)
 	h.m.settleSends()

@@ -144,10 +144,10 @@ func (ep *Endpoint) MaxTiny() int { return segmentRoom(ep.tiny, frag.KindFrag) }
 // MTUBytes is the size of the largest datagram that is now sent to this peer (see also Path).
 func (ep *Endpoint) MTUBytes() int { return ep.mtu }
 
-// Close closes the endpoint in order. All accepted fragments are delivered, then the peer is
-// informed, and then this side gets EventClosed. Close ends at most Config.CloseTimeout after the
-// peer's last new ACK. Sends after Close return ErrClosed. The argument now of Close is the present
-// time.
+// Close closes the endpoint in order. After Close, all accepted fragments are delivered,
+// then the peer is informed, and then this side gets EventClosed. Close ends at most
+// Config.CloseTimeout after the peer's last new ACK. Sends after Close return ErrClosed.
+// The argument now of Close is the present time.
 func (ep *Endpoint) Close(now Time) { ep.close(now, frag.ByeClosed) }
 
 // close queues a Bye with a code behind all fragments that wait to be sent.

@@ -40,9 +40,10 @@ var (
 	ErrVersion = errors.New("btl: peer speaks another protocol version")
 	// ErrStale means that the name given to Connect belongs to an earlier incarnation of the peer.
 	ErrStale = errors.New("btl: address of an earlier incarnation of the peer")
-	// ErrRefused means that one side refuses another endpoint, mostly because a limit on endpoints
-	// is reached. The text of the error names the side and the reason. If the peer's application
-	// has refused the connection, the ErrRefused is a RefusedError.
+	// ErrRefused means that one side refuses another endpoint, mostly because a limit on
+	// endpoints is reached. The text of an ErrRefused says which side has refused the
+	// connection, and why. If the peer's application has refused the connection, the
+	// ErrRefused is a RefusedError.
 	ErrRefused = errors.New("btl: refused")
 	// ErrBadName means that the bytes are not a module name of this provider.
 	ErrBadName = errors.New("btl: malformed or foreign module name")

@@ -8,9 +8,9 @@ package btl
 // quantum of bytes for each flow. The packet that exceeds the deficit is still sent and the excess
 // is charged to the next turn, so the packet's size need not be known in advance.
 //
-// A flow that becomes active again with some of its last quantum left is served before the other
-// flows (the new flows of FQ-CoDel, RFC 8290). A flow that was served early gets its next quantum
-// behind all other flows, so it gains latency but no bandwidth.
+// A flow that gets new fragments before its last quantum is used up is served before the
+// other flows (the new flows of FQ-CoDel, RFC 8290). A flow that was served early gets its
+// next quantum behind all other flows, so it gains latency but no bandwidth.
 //
 // The two flows of an endpoint share its send window, and a small fragment that is sent at once
 // does not wait for a turn. Each endpoint therefore has a balance of the bytes of its two flows

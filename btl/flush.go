@@ -46,12 +46,13 @@ func (ep *Endpoint) Flush(now Time, fn func(error)) {
 	ep.m.askFlush(ep)
 }
 
-// Fence orders sends to the peer. Fragments given to Send after Fence are sent only when all
-// earlier fragments are done. A message is done when the peer has acknowledged it. A put is done
-// when all bytes are written, and a get or an atomic operation when its answer has arrived. Fence
-// does not block. While a fence is pending, SendImmediate returns ErrAgain. Without a fence,
-// operations and messages may be executed in another order than sent. The argument now of Fence
-// is the present time.
+// Fence orders sends to the peer. Fragments given to Send after Fence are sent only when
+// all fragments given to Send before Fence are done. A message is done when the peer has
+// acknowledged it. A put is done when all bytes are written, and a get or an atomic
+// operation when its answer has arrived. Fence does not block. While a fence is pending,
+// SendImmediate returns ErrAgain. Without a Fence, the peer may execute operations and
+// messages in a different order than they were sent. The argument now of Fence is the
+// present time.
 func (ep *Endpoint) Fence(now Time) {
 	ep.m.at(now)
 	if ep.err != nil {

@@ -32,8 +32,9 @@ const (
 	fragEnded            // waits for the call of OnDone
 )
 
-// Fragment is the descriptor of one message or operation to be sent. Alloc, Prepare and PreparePut
-// lend a Fragment to the caller. A successful Send, or Free, gives the Fragment back to the module.
+// Fragment is the descriptor of one message or operation to be sent. Alloc, Prepare and
+// PreparePut lend a Fragment to the caller. A successful call of Send or Free returns the
+// Fragment to the module.
 type Fragment struct {
 	// OnDone is called when a queued fragment ends, and may be nil. After OnDone has returned, the
 	// caller must not use the Fragment any more.

@@ -10,10 +10,10 @@ import (
 	"gobtl/frag"
 )
 
-// If the provider supports direct receive (landings), it writes the payloads of expected chunks of
-// large fragments directly to their final memory (package landing). The code below supplies the
-// memory, and accepts the packets whose payloads were written there. Chunks use the data channel,
-// or the command channel on a reliable fabric.
+// If the provider supports direct receive (landings), it writes the payloads of expected
+// chunks of large fragments directly to their final memory (package landing). The code in
+// landing.go supplies the memory for directly received payloads, and accepts the packets of
+// these payloads. Chunks use the data channel, or the command channel on a reliable fabric.
 //
 // A region is closed only in a handler or between two calls of Progress, when all received packets
 // were handled, so nothing is written to a closed region.

@@ -16,14 +16,14 @@ import (
 // in its Hello (frag.FeatureReliable). Packets have no sequence numbers and no retransmission
 // timers, and a send buffer is free when the fabric has completed the send.
 //
-// All data packets use the command channel, because the fabric keeps the order only within a
-// channel. Both sides count the data packets. If the completion of a packet must be confirmed,
-// the packet contains its count in the sequence number field. The receiver answers a packet that
-// contains a count with an Ack packet, on the data channel, that contains the receiver's own
-// count. Acks that renew credits also use the data channel. Credits prevent a slow peer from
-// filling the fabric's queues, which all peers share. If the count in a packet differs from the
-// receiver's count, the fabric has lost or reordered packets. In this case the connection ends
-// with ErrLost.
+// All data packets use the command channel, because the fabric keeps the order only within
+// a channel. Both sides count the data packets. If the completion of a packet must be
+// confirmed, the packet contains its count in the sequence number field. The receiver
+// answers a packet that contains a count with an Ack packet, on the data channel, that
+// contains the receiver's own count. Acks that renew credits also use the data channel.
+// Credits prevent a slow peer from filling the fabric's queues, which all peers share. If
+// the packet count in a header differs from the receiver's own count, the fabric has lost
+// or reordered packets. In this case the connection ends with ErrLost.
 //
 // On a counted link, nothing is sent before the peer's first Ack, which shows that the peer is
 // ready to receive. A refused packet counts like any other packet, and its Nack is sent before

@@ -136,8 +136,9 @@ type lifetime struct {
 	drainUntil Time
 }
 
-// Open starts a module on a Domain that was opened with cfg.DomainConfig. The module owns the
-// Domain after a successful call of Open. If Open returns an error, it has closed the Domain.
+// Open starts a module on a Domain that was opened with cfg.DomainConfig. The module owns
+// the Domain after a successful call of Open. If Open returns an error, Open has closed the
+// Domain.
 func Open(dom fabric.Domain, cfg Config) (*Module, error) {
 	m := new(Module)
 	if err := m.open(dom, cfg); err != nil {
@@ -308,11 +309,11 @@ func (m *Module) Limits() Limits {
 	}
 }
 
-// Handle registers the handler of a tag, and nil removes the handler. A fragment whose tag has no
-// handler is refused. The sender of a refused fragment gets ErrNoHandler from OnDone, or from Flush
-// if Send returned Done. Handlers should be registered before peers connect. If the handler changes
-// while a fragment of several packets arrives, a part of the fragment may be refused. Handle
-// returns ErrTag for a tag above TagMax.
+// Handle registers the handler of a tag, and nil removes the handler. A fragment whose tag
+// has no handler is refused. The sender of a refused fragment gets ErrNoHandler from
+// OnDone, or from Flush if Send returned Done. Handlers should be registered before peers
+// connect. If the handler of a tag changes while a fragment of several packets arrives, a
+// part of the fragment may be refused. Handle returns ErrTag for a tag above TagMax.
 func (m *Module) Handle(tag Tag, h Handler) error {
 	if tag > TagMax {
 		return fmt.Errorf("%w: %d (the last is %d)", ErrTag, tag, TagMax)

@@ -10,10 +10,11 @@ import (
 // Small fragments that are sent in quick succession share a packet. A shared packet is called a
 // Pack, and each fragment in it a record.
 //
-// The first fragment is sent at once in its own packet, because a single message must not wait
-// for others. Later fragments are copied to a send buffer of the endpoint, the open Pack, until
-// the next call of Progress. Sealing a Pack gives the packet its sequence number, acknowledgement
-// and retransmission timer. The Pack is sealed and sent when one of the following events occurs:
+// The first small fragment to a peer is sent at once in its own packet, because a single
+// message must not wait for other messages. The small fragments after the first one are
+// copied to a send buffer of the endpoint, the open Pack, until the next call of Progress.
+// Sealing a Pack gives the packet its sequence number, acknowledgement and retransmission
+// timer. The Pack is sealed and sent when one of the following events occurs:
 //
 //  - The Pack is full.
 //  - The next call of Progress begins.

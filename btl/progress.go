@@ -19,8 +19,9 @@ const tendGap = time.Millisecond
 // leave all other work to the next call. Progress does nothing while the queue of messages for
 // PullArrivals is full (HandlePulled).
 //
-// An error means that the fabric has failed, and that the module can only be closed. Progress
-// returns ErrReentrant inside a handler or callback, and ErrClosed after Close.
+// An error of Progress means that the fabric has failed, and that the module can only be
+// closed. Progress returns ErrReentrant inside a handler or callback, and ErrClosed after
+// Close.
 func (m *Module) Progress(now Time) (int, error) {
 	if m.inProgress {
 		return 0, ErrReentrant
@@ -217,10 +218,11 @@ func (m *Module) checkRest(*checker) error {
 	return nil
 }
 
-// Deadline returns the time by which Progress must be called again even if no packet arrives. A
-// deadline at or before the present time means that work is due, for example after a call of
-// Progress that ended early. Deadline returns Never if no work is scheduled. Work that waits for a
-// buffer or for room in a channel has no deadline, because a packet or completion ends the wait.
+// Deadline returns the time by which Progress must be called again even if no packet
+// arrives. A Deadline at or before the present time means that work is due, for example
+// after a call of Progress that ended early. Deadline returns Never if no work is
+// scheduled. Work that waits for a buffer or for room in a channel has no deadline, because
+// a packet or completion ends the wait.
 func (m *Module) Deadline() Time {
 	if m.keeping.full { // until PullArrivals has emptied the queue
 		return Never

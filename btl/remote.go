@@ -8,11 +8,11 @@ import (
 	"gobtl/frag"
 )
 
-// An operation on a peer's memory is sent as a fragment, with the same queues, sequence numbers,
-// retransmissions and OnDone as a message. The additional state of an operation is Fragment.op,
-// which package remote manages. An operation that waits for a reply counts the reply in
-// Fragment.out, like an unacknowledged packet. The requester's code is in remote_ask.go, and the
-// target's code is in remote_serve.go.
+// An operation on a peer's memory is sent as a fragment, with the same queues, sequence
+// numbers, retransmissions and OnDone as a message. The additional state of an operation is
+// Fragment.op, which package remote manages. An operation that waits for a reply counts the
+// reply in Fragment.out, like an unacknowledged packet. The code for the requester of an
+// operation is in remote_ask.go, and the code for its target is in remote_serve.go.
 
 // operation is the additional state of a fragment that is neither a message nor a put without a
 // completion notification.
@@ -187,10 +187,11 @@ type Atomic struct {
 	Fetch      bool   // whether Fragment.Value returns the old value; implied by ActionRead
 }
 
-// PrepareAtomic returns a fragment that applies the atomic operation a to a number of the peer,
-// exactly once. The operation happens during the peer's Progress, so a callback of the peer sees
-// the number from before or after the operation. OnDone with nil means that the operation is done,
-// and if a.Fetch is set, Fragment.Value then returns the old value. The region needs RemoteAtomic.
+// PrepareAtomic returns a fragment that applies the atomic operation a to a number of the
+// peer, exactly once. The peer performs an atomic operation during its Progress, so a
+// callback of the peer sees the number from before or after the operation. OnDone with nil
+// means that the operation is done, and if a.Fetch is set, Fragment.Value then returns the
+// old value. The region needs RemoteAtomic.
 //
 // PrepareAtomic returns the errors of PrepareGet, but an operation without a.Fetch waits for no
 // reply and does not count towards the limit of 256 operations. PrepareAtomic also returns

@@ -15,12 +15,13 @@ const (
 	wantsAsk                         // PrepareGet and PrepareAtomic
 )
 
-// OnRoom registers the function fn, which Progress calls when a call that has returned ErrAgain
-// should be repeated. For each endpoint, OnRoom's function fn is called once, as soon as a call
-// of the same kind can succeed. A repeated call may return ErrAgain, if not enough resources are
-// free or if other calls have used the resources. After each further ErrAgain, fn is called
-// again. An application that uses Pull (PullCompletions) gets a CompletionRoom instead of a call
-// of fn, even if no function is registered. For ended endpoints, fn is not called.
+// OnRoom registers the function fn, which Progress calls when a call that has returned
+// ErrAgain should be repeated. For each endpoint, OnRoom's function fn is called once, as
+// soon as a call of the same kind can succeed. A call repeated from fn may return ErrAgain
+// again, if not enough resources are free or if other calls have used the resources. After
+// each further ErrAgain, fn is called again. An application that uses Pull
+// (PullCompletions) gets a CompletionRoom instead of a call of fn, even if no function is
+// registered. For ended endpoints, fn is not called.
 func (m *Module) OnRoom(fn func(ep *Endpoint)) { m.outbox.onRoom = fn }
 
 // again returns ErrAgain, and records that the application must be notified when a call of the

@@ -20,12 +20,13 @@ import (
 //     batch by the next call of Progress.
 //   - Any other fragment joins the endpoint's queue.
 //
-// Send returns Queued if f has joined the queue, if f.Signal is set, if f is a get, an atomic
-// operation or a put with a completion notification, or if the fabric gathers the payload. For all
-// other fragments Send returns Done, and the caller no longer owns f. The argument now of Send is
-// the present time, which in a handler is Endpoint.Now. After an error the caller still owns f.
-// Send returns ErrState, ErrTooLarge, ErrUnsupported, ErrClosed, or the reason why the endpoint has
-// ended. The immediate post of a single small fragment is the fast send path of Open MPI's usnic.
+// Send returns Queued if f has joined the queue, if f.Signal is set, if f is a get, an
+// atomic operation or a put with a completion notification, or if the fabric gathers the
+// payload. For all other fragments Send returns Done, and the caller no longer owns f. The
+// argument now of Send is the present time, which a handler gets from Endpoint.Now. After
+// an error the caller still owns f. Send returns ErrState, ErrTooLarge, ErrUnsupported,
+// ErrClosed, or the reason why the endpoint has ended. The immediate post of a single small
+// fragment is the fast send path of Open MPI's usnic.
 func (ep *Endpoint) Send(now Time, f *Fragment) (Status, error) {
 	m := ep.m
 	m.at(now)

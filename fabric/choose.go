@@ -15,12 +15,13 @@ var hardware = []string{"cxi", "efa", "opx", "psm2", "verbs", "usnic", "gni", "b
 // which are slower than kernel sockets.
 var softwareDevices = []string{"rxe", "siw"}
 
-// Choose selects the provider for a program whose user has named none, and returns a sentence for
-// people that gives the reason. RDMA hardware comes first, then the kernel's UDP, then the
-// provider on Go's package net, then libfabric's software providers. Choose returns an index into
-// infos, which must be in the order of GetInfo, or -1 if no provider reaches a network. Choose
-// never selects a provider for tests or for a single host. The reason mentions shared memory if
-// peers on this host could use it.
+// Choose selects the provider for a program whose user has named none, and returns a
+// sentence for people that gives the reason. Choose prefers RDMA hardware, then the
+// kernel's UDP, then the provider on Go's package net, then libfabric's software providers.
+// Choose returns an index into infos, which must be in the order of GetInfo, or -1 if no
+// provider reaches a network. Choose never selects a provider for tests or for a single
+// host. The reason that Choose returns mentions shared memory if peers on this host could
+// use it.
 func Choose(infos []Info) (chosen int, reason string) {
 	chosen, reason = chooseNetwork(infos)
 	if slices.ContainsFunc(infos, func(info Info) bool { return info.Provider == sharedMemory }) {

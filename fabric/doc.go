@@ -12,10 +12,10 @@
 // numbers to C unchanged, the garbage collector does not scan them, and a packet needs no
 // allocation.
 //
-// A provider registers itself under a name (Register) in the init function of its package, like a
-// database driver. A program selects providers by importing their packages. GetInfo asks all
-// registered providers for their networks, and Choose selects one of them for a user who named
-// none.
+// A provider registers itself under a name (Register) in the init function of its package,
+// like a database driver. A program selects fabric providers by importing their packages.
+// GetInfo asks all registered providers for their networks, and Choose selects one of them
+// for a user who named none.
 //
 // One goroutine at a time may use a Domain and its Endpoints. Only Waiter.Wake may be called from
 // any goroutine.

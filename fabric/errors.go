@@ -17,8 +17,9 @@ var (
 	ErrNotSupported = errors.New("fabric: not supported by this provider")
 	// ErrNoProvider means that no registered provider matches the hints.
 	ErrNoProvider = errors.New("fabric: no such provider")
-	// ErrUnavailable means that the provider exists but cannot run on this machine, for example
-	// without a library or a device. The text of the wrapping error says what is missing.
+	// ErrUnavailable means that the provider exists but cannot run on this machine, for
+	// example without a library or a device. The text of an error that wraps ErrUnavailable
+	// says what is missing.
 	ErrUnavailable = errors.New("fabric: provider not available here")
 	// ErrBadName means that the bytes are not an endpoint name of this provider.
 	ErrBadName = errors.New("fabric: malformed endpoint name")

@@ -17,9 +17,9 @@ type Buf uint32
 // Region identifies memory that was registered with a Domain. Zero means no region.
 type Region uint32
 
-// Send describes one datagram. The datagram begins with the first Len bytes of Buf. If Region is
-// not zero, RegionLen bytes of that region from RegionOff follow the bytes of Buf (only with
-// Caps.Gather).
+// Send describes one datagram. The datagram of a Send begins with the first Len bytes of
+// Buf. If Region is not zero, RegionLen bytes of that region from RegionOff follow the
+// bytes of Buf (only with Caps.Gather).
 type Send struct {
 	To        Addr
 	RegionOff uint64
@@ -105,15 +105,17 @@ type Endpoint interface {
 	// Caps returns the capabilities of the endpoint, which do not change while the endpoint is
 	// open.
 	Caps() Caps
-	// Name returns the address that peers insert to reach this endpoint (fi_getname). The name
-	// consists of at most MaxNameBytes opaque bytes. The caller owns the returned slice.
+	// Name returns the address that peers insert to reach this endpoint (fi_getname). The
+	// name of an endpoint consists of at most MaxNameBytes opaque bytes. The caller owns
+	// the returned slice.
 	Name() []byte
-	// Post sends a batch of datagrams in order, and returns how many sends were accepted. If n <
-	// len(sends), the error is the error of sends[n]. ErrAgain means that the queue is full, and
-	// the caller should call Poll before it posts the remaining sends. Any error other than
-	// ErrAgain concerns sends[n] alone, which the caller may skip. An accepted send of at most
-	// Caps.InjectBytes has no Completion, and its buffer belongs to the caller when Post returns.
-	// Each accepted send of more than Caps.InjectBytes yields exactly one Completion.
+	// Post sends a batch of datagrams in order, and returns how many sends were accepted.
+	// If n < len(sends), the error is the error of sends[n]. ErrAgain means that the queue
+	// is full, and the caller should call Poll before it posts the remaining sends. An
+	// error of Post other than ErrAgain concerns sends[n] alone, which the caller may skip.
+	// An accepted send of at most Caps.InjectBytes has no Completion, and its buffer
+	// belongs to the caller when Post returns. Each accepted send of more than
+	// Caps.InjectBytes yields exactly one Completion.
 	Post(sends []Send) (n int, err error)
 	// Poll writes up to len(out) completions and returns their number. Poll never blocks. An error
 	// of Poll (ErrClosed, a broken device) is final.
@@ -129,8 +131,9 @@ type Endpoint interface {
 // Domain share the buffers and addresses, so that a packet sent through one endpoint can be
 // retransmitted through another endpoint.
 type Domain interface {
-	// Info returns the Info with which the domain was opened, with the values that are in effect.
-	// The Attrs may include counters of events after the domain was opened.
+	// Info returns the Info with which the domain was opened, with the values that are in
+	// effect. The Attrs of an open Domain's Info may include counters of events after the
+	// domain was opened.
 	Info() Info
 	// Arena returns the packet buffers.
 	Arena() Arena
@@ -174,19 +177,21 @@ const OverrunsAttr = "packets lost to a full receive buffer (a run of datagrams 
 // Overrunner is implemented by an Endpoint that counts datagrams dropped because its receive buffer
 // was full.
 type Overrunner interface {
-	// Overruns returns the number of datagrams that were dropped because the receive buffer was
-	// full. A dropped run of coalesced datagrams may count once. Overruns may make a system call.
+	// Overruns returns the number of datagrams that were dropped because the receive buffer
+	// was full. A dropped run of coalesced datagrams may count as one dropped datagram.
+	// Overruns may make a system call.
 	Overruns() uint64
 }
 
-// Sourcer is implemented by an Endpoint that knows the source address of datagrams, even if the
-// sender is not inserted. A reply to an unknown sender can therefore be sent to the datagram's
-// source, and not to an address that the sender claims.
+// Sourcer is implemented by an Endpoint that knows the source address of datagrams, even if
+// the sender is not inserted. With a Sourcer, a reply to an unknown sender can be sent to
+// the datagram's source, and not to an address that the sender claims.
 type Sourcer interface {
-	// AppendSource appends to dst the name of the endpoint from which the datagram of c came,
-	// according to the network. The argument c must be one of the completions of the latest Poll.
-	// The appended name can be passed to Insert, and has at most MaxNameBytes. AppendSource
-	// appends nothing if the source is not known.
+	// AppendSource appends to dst the name of the endpoint from which the datagram of c
+	// came, according to the network. The argument c of AppendSource must be one of the
+	// completions of the latest Poll. The name that AppendSource appends can be passed to
+	// Insert, and has at most MaxNameBytes. AppendSource appends nothing if the source is
+	// not known.
 	AppendSource(dst []byte, c *Completion) []byte
 }
 
@@ -282,12 +287,13 @@ type DomainConfig struct {
 	// Buffers is the number of packet buffers in the arena. Buffers must suffice for all sends in
 	// flight and all posted receives of all endpoints together. The value 0 of Buffers means 4096.
 	Buffers int
-	// BufferBytes is the size of each buffer, for a datagram without provider prefix. The value 0
-	// of BufferBytes means MTUBytes of the Info.
+	// BufferBytes is the size of each buffer, for a datagram without provider prefix. A
+	// BufferBytes of 0 means MTUBytes of the Info.
 	BufferBytes int
-	// RingBytes is the size of the ring to each peer, for providers with rings. RingBytes is a
-	// power of two in the provider's range, and the error for another value gives the range. The
-	// value 0 of RingBytes means the provider's default. Providers without rings ignore RingBytes.
+	// RingBytes is the size of the ring to each peer, for providers with rings. RingBytes
+	// is a power of two in the provider's range, and the error for another value gives the
+	// range. A RingBytes of 0 means the provider's default. Providers without rings ignore
+	// RingBytes.
 	RingBytes int
 }
 
@@ -303,9 +309,9 @@ type EndpointConfig struct {
 	// Source requests Completion.From, at a cost per packet, if the provider knows the sender.
 	Source bool
 	// PathSize makes Post refuse datagrams above the path MTU that the system knows, if the
-	// provider can. The kernel learns the path MTU from routes and from ICMP reports. PathSize is
-	// for callers that do not probe the path MTU. With PathSize, an attacker who can send forged
-	// ICMP packets can cause refusals of datagrams.
+	// provider can. With UDP, the kernel learns the path MTU from routes and from ICMP
+	// reports. PathSize is for callers that do not probe the path MTU. With PathSize, an
+	// attacker who can send forged ICMP packets can cause refusals of datagrams.
 	PathSize bool
 }
 
@@ -317,11 +323,11 @@ type Hints struct {
 	// chooses.
 	//
 	// For udp, Node is an address ("192.0.2.1", "fe80::1%eth0"), a device ("eth0") or
-	// "localhost". A colon and fixed ports may follow, as in "192.0.2.1:4000", "[::1]:4000" or
-	// "eth0:4000". The port of the second endpoint is the next port, or follows a comma, as in
-	// "192.0.2.1:4000,4711". A Node of the form ":4000" or "0.0.0.0:4000" selects only the first
-	// of this host's addresses. The list of this host's addresses begins with the addresses that
-	// other hosts can reach.
+	// "localhost". A colon and fixed ports may follow the host in a Node, as in
+	// "192.0.2.1:4000", "[::1]:4000" or "eth0:4000". The port of the second endpoint is the
+	// next port, or follows a comma, as in "192.0.2.1:4000,4711". A Node of the form
+	// ":4000" or "0.0.0.0:4000" selects only the first of this host's addresses. The list
+	// of this host's addresses begins with the addresses that other hosts can reach.
 	Node string
 }
 

@@ -67,9 +67,9 @@ func (a *Assembler) ArrivedBytes() int64 { return a.activeBytes - a.emptyBytes }
 // Add returns the message, and the caller owns the message until Release. The argument inOrder of
 // Add says that the packet is the next packet of the peer's sequence.
 //
-// After an error, the Assembler is unchanged. The caller must not acknowledge the packet if Add
-// returns an error. ErrBudget and ErrSlot are temporary. Any other error means that the peer breaks
-// the protocol.
+// After an error, the Assembler is unchanged. The caller must not acknowledge the packet if
+// Add returns an error. ErrBudget and ErrSlot are temporary. Any error of Add other than
+// ErrBudget and ErrSlot means that the peer breaks the protocol.
 //
 // In each of the limits BytesMax and PeerBytesMax, the last FragBytesMax bytes are a reserve for
 // fragments that arrive in order. Only a fragment whose first packet arrives in order may use the

@@ -29,12 +29,13 @@
 //	                                 |                                                         ^
 //	                                 +------------------- Assembler.Drop ----------------------+
 //
-// The Assembler copies a chunk to its position in the fragment (Add), or accepts a chunk that the
-// fabric has already written there (Landing, AddLanded). A bitmap with one bit per chunk detects
-// overlaps. The bitmap grows with the memory of the fragment. A complete message has no byte that
-// was not received, and a reader never sees the previous content of a reused buffer. Every size
-// that a peer can choose is bounded. The limits apply to the size of a fragment, to the memory of
-// the unfinished fragments of one peer and of all peers, and to the number of fragments.
+// The Assembler copies a chunk to its position in the fragment (Add), or accepts a chunk
+// that the fabric has already written there (Landing, AddLanded). A bitmap with one bit per
+// chunk detects overlaps. The bitmap grows with the memory of the fragment. A complete
+// message has no byte that was not received, and a reader never sees the previous content
+// of a reused buffer. Every size that a peer can choose is bounded. The limits of a Pool
+// apply to the size of a fragment, to the memory of the unfinished fragments of one peer
+// and of all peers, and to the number of fragments.
 //
 // Functions are safe for use from any goroutine. A Pool, its Assemblers and its Messages are used
 // by only one goroutine at a time, the goroutine of the module.

@@ -81,9 +81,10 @@ const (
 	// answer. Only a Frag and a Chunk may carry FlagOp, and only if both ends have announced
 	// FeatureOps.
 	FlagOp Flags = 1 << 4
-	// FlagAsk says that the sender waits for the acknowledgement of all its packets up to Seq. The
-	// receiver should send the requested acknowledgement without delay. Only an Ack may carry
-	// FlagAsk, and only if both ends have announced FeatureAsk.
+	// FlagAsk says that the sender waits for the acknowledgement of all its packets up to
+	// Seq. The receiver of an Ack with FlagAsk should send an acknowledgement without
+	// delay. Only an Ack may carry FlagAsk, and only if both ends have announced
+	// FeatureAsk.
 	FlagAsk Flags = 1 << 5
 	// FlagLater says that the receiver may delay the acknowledgement of the packet for longer than
 	// usual. Only a Frag with FlagAck may carry FlagLater, unless its tag is TagBye or TagVoid, and

@@ -63,9 +63,9 @@ type Hello struct {
 	// Expected is the incarnation of the receiver's module that the sender wants to reach. An
 	// Expected of 0 means any incarnation.
 	Expected uint64
-	// Nonce is a random number that the sender chooses for each channel. A HelloAck and a Retry
-	// return the nonce of the Hello that they answer. The nonce in the answer proves that the
-	// peer has received the Hello on that channel.
+	// Nonce is a random number that the sender chooses for each channel. A HelloAck and a
+	// Retry return the nonce of the Hello that they answer. The nonce in a HelloAck or a
+	// Retry proves that the peer has received the Hello on that channel.
 	Nonce    uint64
 	Features uint64 // optional abilities; the common ones of both ends are used
 	Required uint64 // Features that the sender requires

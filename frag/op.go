@@ -86,9 +86,9 @@ func checkOp(h *Header) error {
 	return nil
 }
 
-// Get is the payload of an OpGet. An OpGet requests SizeBytes bytes from Offset of the memory
-// region Handle. The peer answers an OpGet with a put that writes the bytes to the requester's
-// memory region Answer, from the beginning of the region.
+// Get is the payload of an OpGet. An OpGet requests SizeBytes bytes from Offset of the
+// memory region Handle. The peer answers an OpGet with a put of SizeBytes to the
+// requester's memory region Answer, from the beginning of that region.
 type Get struct {
 	Handle, Offset, Answer uint64
 	SizeBytes              uint32

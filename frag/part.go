@@ -16,8 +16,9 @@ import (
 //
 //	payload of a Part: offsetBytes u32, totalBytes u32, then bytes offset.. of the datagram
 //
-// Slices of different transmissions of a datagram may be mixed. Two transmissions of a datagram
-// differ only in their first 32 bytes, which are always in one slice.
+// Slices of different transmissions of a datagram may be mixed. Two transmissions of a
+// datagram differ only in the first 32 bytes of the datagram, which are always in one
+// slice.
 
 // The constants below are sizes of Parts (slices of a datagram), in bytes.
 const (

@@ -27,11 +27,10 @@
 //	  ---------|----------------------------------|-------------------------------> ticks
 //	   evicted |  near (one list for each tick)   |  far (moves to near at the limit)
 //
-// Each list of the first timing wheel (near) holds the values of one tick, in the order of their
-// check-in. Evict therefore returns values in the order of their ticks, and within a tick in the
-// order of their check-in. A value of the second timing wheel (far) is visited once in Slots
-// revolutions, and when it moves to the first wheel. A bitmap for each timing wheel finds the
-// next list that is not empty.
+// Each list of the first timing wheel (near) holds the values of one tick, in the order of
+// their check-in. A value of the second timing wheel (far) is visited once in Slots
+// revolutions, and when it moves to the first wheel. A bitmap for each timing wheel finds
+// the next list that is not empty.
 //
 // A Hotel belongs to one goroutine at a time. A Hotel has no lock, and allocates nothing after New.
 package hotel

@@ -126,13 +126,13 @@ func (h *Hotel[T]) Knock(number Room) (guest T, ok bool) {
 	return h.guests[uint32(number)], true
 }
 
-// Evict removes one value whose time-out is over. Evict returns the value and the number of its
-// room, or false if no time-out is over. The caller repeats Evict until the result is false, or
-// calls Evict at a later time. Guests are evicted in the order of their ticks, and within a tick
-// in the order of their check-in. A value that checks in with a stay of zero may be returned by
-// the next Evict with the same time now. The argument now of Evict may be any amount later than
-// in the previous call. If now is earlier than the latest time passed to the hotel, Evict uses
-// the latest time.
+// Evict removes one value whose time-out is over. Evict returns the value and the number of
+// its room, or false if no time-out is over. The caller repeats Evict until the result is
+// false, or calls Evict at a later time. Evict returns values in the order of their ticks,
+// and the values of one tick in the order of their check-in. A value that checks in with a
+// stay of zero may be returned by the next Evict with the same time now. The argument now
+// of Evict may be any amount later than in the previous call. If now is earlier than the
+// latest time passed to the hotel, Evict uses the latest time.
 func (h *Hotel[T]) Evict(now mono.Time) (guest T, number Room, ok bool) {
 	if h.wheel.idle(now) || !h.wheel.turn() {
 		return guest, 0, false

@@ -114,9 +114,9 @@ func (g *Cart) Coords(rank int) ([]int, error) {
 	return at, nil
 }
 
-// A coordinate of a periodic dimension wraps around. If a coordinate of any other dimension is
-// beyond the edge of the grid, RankAt returns NoRank. RankAt returns ErrGrid if the number of
-// coordinates differs from the number of dimensions.
+// A coordinate of a periodic dimension wraps around. If a coordinate of a dimension that is
+// not periodic is beyond the edge of the grid, RankAt returns NoRank. RankAt returns
+// ErrGrid if the number of coordinates differs from the number of dimensions.
 func (g *Cart) RankAt(at ...int) (int, error) {
 	if len(at) != len(g.dims) {
 		return NoRank, fmt.Errorf("%w: %d coordinates, want %d", ErrGrid, len(at), len(g.dims))
@@ -161,9 +161,10 @@ func (g *Cart) Shift(dim, by int) (from, to int, err error) {
 	return from, to, err
 }
 
-// Sub returns the grid of the ranks that have the same coordinates as this rank in all dimensions
-// that are not kept (MPI_Cart_sub), such as a row or a plane. All ranks must call Sub with the same
-// argument keep. Sub returns ErrGrid if keep has the wrong length, and the errors of Split.
+// Sub returns the grid of the ranks that have the same coordinates as this rank in all
+// dimensions that are not kept (MPI_Cart_sub), such as a row or a plane. All ranks of the
+// grid must call Sub with the same argument keep. Sub returns ErrGrid if keep has the wrong
+// length, and the errors of Split.
 func (g *Cart) Sub(ctx context.Context, keep []bool) (*Cart, error) {
 	if len(keep) != len(g.dims) {
 		return nil, g.refuse(fmt.Errorf("%w: %d dimensions, want %d", ErrGrid, len(keep), len(g.dims)))

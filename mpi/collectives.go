@@ -14,10 +14,11 @@ import "context"
 // fails, the returned error includes ErrInUse, and the operation continues.
 //
 // A rank that receives data of an unexpected size returns ErrCount, and its results are
-// undefined. The ranks that depend on the results of a rank with ErrCount also return ErrCount. A
-// call that fails because of its arguments counts as one collective operation, but sends nothing.
-// The ranks that need messages of a failed call wait until their contexts end. The collective
-// operations after a failed call match at all ranks.
+// undefined. The ranks that depend on the results of a rank with ErrCount also return
+// ErrCount. A collective call that fails because of its arguments counts as one collective
+// operation, but sends nothing. The ranks that need messages of a failed collective call
+// wait until their contexts end. The collective operations after a failed call match each
+// other at all ranks.
 //
 // The slices in and out of a collective operation must not overlap (ErrConfig), with the following
 // exceptions. In a reduction or a scan, in and out may be the same slice. In an Alltoall with the

@@ -60,9 +60,9 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate returns an error for the first field out of its range. The caller must have replaced
-// zero fields by the defaults. Validate does not check Launch, Transport and Layer, which their own
-// packages check.
+// Validate returns an error for the first field out of its range. Before Validate is
+// called, the zero fields of the Config must have been replaced by their defaults. Validate
+// does not check Launch, Transport and Layer, which their own packages check.
 func (c Config) Validate() error {
 	if c.CloseTimeout < time.Millisecond || c.CloseTimeout > time.Hour {
 		return fmt.Errorf("%w: CloseTimeout is %v, want 1 ms to 1 h", ErrConfig, c.CloseTimeout)

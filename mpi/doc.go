@@ -39,7 +39,7 @@
 //	 maker's    its count   inner    user's tag
 //	 rank
 //
-// The bit named inner is 1 in messages that the library itself sends in the communicator. The
-// context of a communicator is made by its rank 0, and consists of the world rank of that process
-// and a count. The contexts of communicators are therefore unique in a job.
+// The bit named inner is 1 in messages that the library itself sends in the communicator.
+// The context of a communicator is made by its rank 0, and consists of the world rank of
+// that process and a count.
 package mpi

@@ -17,7 +17,8 @@ type Message struct {
 }
 
 // Mprobe works like Probe, and also removes the message from the matching (MPI_Mprobe). The
-// caller must receive the found message with Mrecv or Imrecv. Mprobe returns the errors of Probe.
+// caller of Mprobe must receive the found message with Mrecv or Imrecv. Mprobe returns the
+// errors of Probe.
 func Mprobe(ctx context.Context, c *Comm, from, tag int) (*Message, Status, error) {
 	if ctx == nil {
 		return nil, Status{}, ErrContext
@@ -103,9 +104,9 @@ func Mrecv[T any](ctx context.Context, m *Message, data []T) (Status, error) {
 	return e.complete(ctx, r)
 }
 
-// Imrecv begins to receive a message that Mprobe has found into data (MPI_Imrecv). The program must
-// not access data until the request r has ended. Imrecv returns the errors of Irecv, or ErrMessage
-// if the message was already received.
+// Imrecv begins to receive a message that Mprobe has found into data (MPI_Imrecv). The
+// program must not access data, the memory of the receive, until the request r has ended.
+// Imrecv returns the errors of Irecv, or ErrMessage if the message was already received.
 func Imrecv[T any](r *Request, m *Message, data []T) error {
 	b, err := bytesOf(data)
 	if err != nil {

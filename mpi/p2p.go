@@ -69,11 +69,12 @@ func (c *Comm) send(ctx context.Context, b []byte, l *shape, to, tag int, mode p
 	return err
 }
 
-// Recv receives the earliest message from a rank (or AnySource) with a tag (or AnyTag) into data. A
-// shorter message fills the beginning of data, and Status.Count is the number of values of the
-// message. If ctx ends before a message arrives, Recv cancels the receive. If a message has already
-// begun to arrive when ctx ends, the error includes ErrInUse, and the library may continue to write
-// data. Recv returns ErrRank, ErrTag, ErrType, or the errors of Request.Wait.
+// Recv receives the earliest message from a rank (or AnySource) with a tag (or AnyTag) into
+// data. A message shorter than data fills the beginning of data, and Status.Count is its
+// number of values. If ctx ends before a message arrives, Recv cancels the receive. If a
+// message has already begun to arrive when ctx ends, the error includes ErrInUse, and the
+// library may continue to write data. Recv returns ErrRank, ErrTag, ErrType, or the errors
+// of Request.Wait.
 func Recv[T any](ctx context.Context, c *Comm, data []T, from, tag int) (Status, error) {
 	b, err := bytesOf(data)
 	if err != nil {
@@ -120,9 +121,9 @@ func isendMode[T any](r *Request, c *Comm, data []T, to, tag int, mode pml.Mode)
 	return c.beginSend(r, b, to, tag, mode, nil)
 }
 
-// Irecv begins to receive a message into data, as Recv does. The program must not access data until
-// the request r has ended. Irecv returns ErrBusy, ErrRank, ErrTag, ErrType, a RankError, or
-// ErrFinalized.
+// Irecv begins to receive a message into data, as Recv does. The program must not access
+// data, the memory of the receive, until the request r has ended. Irecv returns ErrBusy,
+// ErrRank, ErrTag, ErrType, a RankError, or ErrFinalized.
 func Irecv[T any](r *Request, c *Comm, data []T, from, tag int) error {
 	b, err := bytesOf(data)
 	if err != nil {

@@ -78,8 +78,9 @@ func (r *Request) Start() error {
 }
 
 // StartAll starts the given requests in order, up to the first request that cannot start
-// (MPI_Startall). The error of StartAll contains the index of the request that cannot start. All
-// requests before the index in the error are active. StartAll returns the errors of Start.
+// (MPI_Startall). The error of StartAll contains the index of the request that cannot
+// start. If StartAll fails, all requests before the index in the error are active. StartAll
+// returns the errors of Start.
 func StartAll(requests ...*Request) error {
 	for i, r := range requests {
 		if err := r.Start(); err != nil {

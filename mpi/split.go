@@ -25,10 +25,10 @@ func (c *Comm) SplitByNode(ctx context.Context) (*Comm, error) {
 	return c.Split(ctx, c.nodes[c.rank], c.rank)
 }
 
-// Split returns a communicator of the ranks that have given the same colour, which must be 0 or
-// more. The ranks of the new communicator are in the order of their keys. Ranks with equal keys
-// keep their present order. A rank that has given NoColour gets nil. All ranks must call Split.
-// Split returns the errors of collective operations, and ErrContexts.
+// Split returns a communicator of the ranks that have given the same colour, which must be
+// 0 or more. Split orders the ranks of the new communicator by their keys. Ranks with equal
+// keys keep their present order. A rank that has given NoColour gets nil. All ranks must
+// call Split. Split returns the errors of collective operations, and ErrContexts.
 func (c *Comm) Split(ctx context.Context, colour, key int) (*Comm, error) {
 	all := make([]place, len(c.ranks))
 	mine := []place{{int64(colour), int64(key)}}

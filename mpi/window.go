@@ -19,11 +19,11 @@ import (
 //	err = w.Put(ctx, data, to, at)       // begins; data is lent
 //	err = w.Fence(ctx)                   // all puts and gets of all ranks are over
 //
-// Put, Get, Accumulate and GetAccumulate begin an operation. An operation owns its slices until a
-// Flush of the target rank, an Unlock or a Fence has returned. Accumulate copies its slice, so
-// that the caller may change the slice at once. The Flush, Unlock or Fence after an operation
-// returns the errors of the operation. FetchAndOp and CompareAndSwap wait for the old value from
-// the target rank.
+// Put, Get, Accumulate and GetAccumulate begin an operation. An operation owns its slices
+// until a Flush of the target rank, an Unlock or a Fence has returned. Accumulate copies
+// its slice, so that the caller may change the slice at once. The errors of a window
+// operation are returned by the next Flush, Unlock or Fence. FetchAndOp and CompareAndSwap
+// wait for the old value from the target rank.
 //
 // Concurrent operations on the same values of a rank take effect in any order. Accumulate,
 // GetAccumulate, FetchAndOp and CompareAndSwap are atomic for each value. The atomic operations

@@ -9,13 +9,13 @@ import (
 // headerMost is the largest length of an active message's header, in bytes.
 const headerMost = 4 << 10
 
-// Handler handles the active messages with the id for which HandleActive has set it. Progress
-// calls the Handler for each message, in the order of sending. A Handler can send a reply to
-// m.Peer. A Handler may send and receive, but must not call Progress. The message m is valid
-// until the Handler returns, or longer if the Handler calls Keep for m. If m is announced
-// (Announced), m stays valid until the caller receives it (RecvMessage) or drops it (Drop), at
-// any later time. The send of an announced message ends only when the message is received or
-// dropped.
+// Handler handles the active messages with the id for which HandleActive has set it.
+// Progress calls the Handler for each message, in the order of sending. A Handler can send
+// a reply to m.Peer. A Handler may send and receive, but must not call Progress. The
+// message m of a Handler is valid until the Handler returns, or longer if the Handler calls
+// Keep for m. If m is announced (Announced), m stays valid until the caller receives it
+// (RecvMessage) or drops it (Drop), at any later time. The send of an announced message
+// ends only when the message is received or dropped.
 type Handler func(now btl.Time, m *Message)
 
 // HandleActive sets the handler of the active messages with an id. If fn is nil, HandleActive
@@ -109,10 +109,10 @@ func (l *Layer) Keep(m *Message) {
 	l.probed.add(m)
 }
 
-// Drop ends a message that was passed to a Handler, or that MProbe has returned. After Drop, the
-// caller must not use the data of the message. The send of the message ends as if the message had
-// been received. The argument now of Drop is the current time. The error of Drop is ErrMessage if
-// the message was already received or dropped.
+// Drop ends a message that was passed to a Handler, or that MProbe has returned. After
+// Drop, the caller must not use the data of the message. The send of a message that Drop
+// drops ends as if the message had been received. The argument now of Drop is the current
+// time. The error of Drop is ErrMessage if the message was already received or dropped.
 func (l *Layer) Drop(now btl.Time, m *Message) error {
 	if m.gone {
 		return ErrMessage

@@ -24,9 +24,9 @@ var (
 	// wraps the reason for which the peer is gone. An ErrPeer of a send also wraps ErrUndelivered
 	// or ErrUnknown.
 	ErrPeer = errors.New("pml: peer is gone")
-	// ErrUndelivered means that the peer has not received the data of the message, and will not
-	// receive it. The peer may have received the announcement of the message, including the
-	// header of an active message.
+	// ErrUndelivered means that the peer has not received the data of the message, and will
+	// not receive it. After ErrUndelivered, the peer may have received the announcement of
+	// the message, including the header of an active message.
 	ErrUndelivered = errors.New("pml: message not delivered")
 	// ErrUnknown means that data of the message was sent, but it is not known whether the peer
 	// has received all data.
@@ -111,8 +111,9 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate returns an error that wraps ErrConfig for the first field out of its range. The caller
-// must have replaced zero fields by the defaults.
+// Validate returns an error that wraps ErrConfig for the first field out of its range.
+// Before Validate is called, the zero fields of the Config must have been replaced by their
+// defaults.
 func (c Config) Validate() error {
 	switch {
 	case c.Tag > btl.TagMax:

@@ -38,9 +38,10 @@
 //	|                                     data, the last one           |
 //	+=================================================================>+-> all in place, done
 //
-// An active message has the kind active or active announce, which correspond to the kinds eager
-// and announce of other messages. The tag field of an active message contains the length of the
-// active header. The active header is between the 16-byte header and the data.
+// An active message has the kind active or active announce, which correspond to the kinds
+// eager and announce of other messages. The tag field of an active message contains the
+// length of the active header. The header of an active message is between the 16-byte
+// header and the data.
 //
 // Fragments may arrive out of order. The receiver therefore sorts the envelopes (message headers
 // that take part in matching) by number before matching. Message data may arrive in any order.

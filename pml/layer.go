@@ -192,8 +192,8 @@ func newPeer(index uint32) *Peer {
 	}
 }
 
-// Progress calls the module's Progress, and then sends queued messages and data. The argument and
-// the results are the same as for the module's Progress.
+// Progress calls the module's Progress, and then sends queued messages and data. The
+// argument and the results of Layer.Progress are those of the module's Progress.
 func (l *Layer) Progress(now btl.Time) (int, error) {
 	n, err := l.m.Progress(now)
 	for p := l.homeless.first; p != nil && l.house(p); p = l.homeless.first {

@@ -7,8 +7,9 @@ import (
 	"gobtl/internal/mono"
 )
 
-// Credits shares a module's receive capacity (posted receives or the socket buffer) among its
-// peers. The credits of all peers together do not exceed the receive capacity.
+// Credits shares a module's receive capacity (posted receives or the socket buffer) among
+// its peers. The flow-control credits of all peers together do not exceed the receive
+// capacity.
 //
 // The credits granted to a peer are limited by the credits that the peer has earned by use, by an
 // equal share among the active peers, and by the free credits. A peer gets more than its equal

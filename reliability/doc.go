@@ -43,9 +43,9 @@
 //
 // # Files
 //
-// Each file of package reliability uses only the files above it in the list of files, with two
-// exceptions. The two exceptions are that sender.go calls policy.go, and that a profile is
-// registered in a later file.
+// Each file of package reliability uses only the files above it in the list of files, with
+// two exceptions. Two exceptions are that sender.go calls policy.go, and that a profile is
+// registered in a later file of the list.
 //
 //	rules.go             the numbers of a profile
 //	credits.go           credits of all peers

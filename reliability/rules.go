@@ -32,8 +32,9 @@ type Rules struct {
 	// from 1 to WindowMax. The memory for a send window grows with the number of packets in
 	// flight.
 	WindowPackets int
-	// ResendTimeout is how long a sent segment waits for an ACK before the first retransmission.
-	// Each further time-out doubles the wait, up to ResendTimeoutMax.
+	// ResendTimeout is how long a sent segment waits for an ACK before the first
+	// retransmission. Each further time-out of a packet doubles the time until its next
+	// time-out, up to ResendTimeoutMax.
 	ResendTimeout, ResendTimeoutMax time.Duration
 	// DupAckHold is the time after a retransmission during which duplicate ACKs do not cause
 	// another retransmission of the segment.
@@ -44,9 +45,10 @@ type Rules struct {
 	ResendsPerPass int
 	// AckDelay is how long an ACK may wait for a packet that can contain the ACK.
 	AckDelay time.Duration
-	// AckEvery is the number of received packets after which an ACK is sent at once. If the receive
-	// queue is empty, a quarter of AckEvery packets suffices. For a sender that waits for each ACK,
-	// half of AckEvery packets suffices (Receiver.Pace).
+	// AckEvery is the number of received packets after which an ACK is sent at once. While
+	// the receive queue is empty, a quarter of AckEvery packets suffices to make an ACK
+	// due. For a sender that waits for each ACK, half of AckEvery packets suffices
+	// (Receiver.Pace).
 	AckEvery int
 
 	// Adaptive selects loss detection by time and selective ACKs, and time-outs that follow the

@@ -91,8 +91,9 @@ type Segments struct {
 
 // Counts are the counters of the profile adaptive.
 type Counts struct {
-	// Spurious is the number of spurious retransmissions, as reported by peers with selective ACKs.
-	// Duplicates that the network makes during retransmissions are also counted.
+	// Spurious is the number of spurious retransmissions, as reported by peers with
+	// selective ACKs. Duplicates that the network makes during retransmissions count as
+	// spurious retransmissions.
 	Spurious uint64
 	// Throttled is the number of lost packets that had to wait for the retransmission budget.
 	Throttled uint64
@@ -121,8 +122,8 @@ func (s *Segments) Resends(t Token) int { return int(s.segs[t].resends) }
 // after the segment was freed.
 func (s *Segments) PostedAt(t Token) mono.Time { return s.segs[t].postedAt }
 
-// Queue marks a free segment as queued. The caller puts the segment on the list of segments to send
-// of its endpoint.
+// Queue marks a free segment as queued. The caller puts a queued segment on its endpoint's
+// list of segments to send.
 func (s *Segments) Queue(t Token) { s.move(t, Free, Queued) }
 
 // Unqueue marks a queued segment as free, without sending the segment.
@@ -204,8 +205,8 @@ func (s *Segments) InFlight() int { return s.posted + s.count }
 func (s *Segments) ResendsWaiting() int { return s.count }
 
 // PopResend removes and returns the oldest segment of the retransmission list. The caller
-// retransmits the segment and calls Sender.Repost, or calls Defer if the segment cannot be sent
-// now.
+// retransmits the lost segment and calls Sender.Repost, or calls Defer if the segment
+// cannot be sent now.
 func (s *Segments) PopResend() (t Token, cause Cause, ok bool) {
 	if s.head == none {
 		return 0, 0, false

@@ -69,13 +69,13 @@ type Sack struct {
 // acknowledgement.
 const sackAhead = 2
 
-// PathState describes the path from a sender to its peer. The usnic and lossless profiles measure
-// no times, and set only the fields in packets.
+// PathState describes the path from a sender to its peer. The profiles usnic and lossless
+// measure no times, and set only the fields of a PathState that are in packets.
 type PathState struct {
-	// RoundTrip is the smoothed round trip, and Deviation is the smoothed mean deviation. Least
-	// is the least round trip of the last ten to twenty seconds. The times RoundTrip, Deviation
-	// and Least are of the channel measured last, and exclude the peer's ACK delay. A RoundTrip
-	// of 0 means that there is no round-trip sample.
+	// RoundTrip is the smoothed round trip, and Deviation is the smoothed mean deviation.
+	// Least is the least round trip of the last ten to twenty seconds. The fields
+	// RoundTrip, Deviation and Least describe the channel measured last, and exclude the
+	// peer's ACK delay. A RoundTrip of 0 means that there is no round-trip sample.
 	RoundTrip, Deviation, Least time.Duration
 	// WindowPackets is the congestion window in packets. Without a congestion window,
 	// WindowPackets is the size of the send window to the peer, or the number of credits if there
@@ -275,8 +275,8 @@ func (s *Sender) PostRun(now mono.Time, run []Token, n seq.Num, c Channel, limit
 	s.policy.posted(s, now, n, len(run), c, limit)
 }
 
-// Repost records the retransmission, on the data channel, of a segment that PopResend returned. The
-// time-out for the ACK of the segment is at most limit.
+// Repost records the retransmission, on the data channel, of a segment that PopResend
+// returned, with a time-out of at most limit.
 func (s *Sender) Repost(now mono.Time, t Token, limit time.Duration) {
 	if s.withholds && s.segment(t).seq == s.withheld {
 		s.withholds = false

@@ -8,10 +8,10 @@ import (
 	"gobtl/internal/mono"
 )
 
-// In the reliable mode, the sender puts contiguous messages into the receiver's ring, up to the
-// receiver's credit. When a put and all earlier puts are acknowledged, the sender reports the
-// progress to the receiver. The receiver's credit excludes regions that the reader has not
-// released.
+// In the reliable mode, the sender puts contiguous messages into the receiver's ring, up to
+// the receiver's credit. When a put and all puts before it are acknowledged, the sender
+// reports the progress to the receiver. The receiver's credit excludes regions that the
+// reader has not released.
 
 const (
 	// putBytesMax is the largest size of a put with several messages. A put is also limited to a

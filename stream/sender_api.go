@@ -15,11 +15,11 @@ func (s *Sender) Identity() Identity {
 	return Identity{Role: RoleSender, Key: s.key, Name: s.e.m.Name()}
 }
 
-// Next waits until the next region of the ring is free, and returns the region. The producer
-// fills the region, and calls Populate. Only one goroutine may be the producer. If Config.Overrun
-// is Drop and no region is free, Next returns ErrOverrun without waiting. After ErrOverrun, the
-// producer may drop messages with Sender.Drop. Next must not be called for an Unmonitored sender.
-// If ctx is nil, Next returns btl.ErrContext.
+// Next waits until the next region of the ring is free, and returns the region. The
+// producer fills the region, and calls Populate. Only one goroutine may be the producer. If
+// Config.Overrun is Drop and no region is free, Next returns ErrOverrun without waiting.
+// After ErrOverrun from Next, the producer may drop messages with Sender.Drop. Next must
+// not be called for an Unmonitored sender. If ctx is nil, Next returns btl.ErrContext.
 func (s *Sender) Next(ctx context.Context) (Region, error) {
 	if ctx == nil {
 		return Region{}, btl.ErrContext

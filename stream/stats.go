@@ -1,7 +1,6 @@
 package stream
 
-// Stats are the counters of one side of a stream. The message counts of a receiver have the
-// relation below.
+// Stats are the counters of one side of a stream, where a receiver has the following relation.
 //
 //	Sent = Received + Late + Overrun + Missing
 type Stats struct {
@@ -48,9 +47,9 @@ type Stats struct {
 
 	// Bytes is the total size of the messages that were sent, or that were received completely.
 	Bytes uint64 `json:"bytes"`
-	// FirstNs and LastNs are the times at which the first and the latest message were sent or
-	// received. The unit of the two times is nanoseconds on the engine's clock. A FirstNs of 0
-	// means that no message was sent or received.
+	// FirstNs and LastNs are the times at which the first and the latest message were sent
+	// or received. FirstNs and LastNs are in nanoseconds on the engine's clock. A FirstNs
+	// of 0 means that no message was sent or received.
 	FirstNs int64 `json:"first_ns"`
 	LastNs  int64 `json:"last_ns"`
 	// BurstBytes is the largest number of bytes sent without a pause, if the sender has a rate

@@ -118,9 +118,9 @@ func (h *Header) Seal(b []byte, frameBytes int) []byte {
 	return b[:n]
 }
 
-// Append appends the encapsulated frame to b. Append pads the frame with zeros to 60 bytes, and
-// then to a multiple of 8. The errors of Append are ErrFrameSize and ErrRange. After an error,
-// Append returns b.
+// Append appends the encapsulated frame to b. Append pads the frame with zeros to 60 bytes,
+// and then to a multiple of 8. The errors of Header.Append are ErrFrameSize and ErrRange.
+// After an error, Append returns b.
 func (h *Header) Append(b, frame []byte) ([]byte, error) {
 	if len(frame) > FrameBytesMax {
 		return b, ErrFrameSize

@@ -111,7 +111,8 @@ type Message struct {
 // Vport returns the number of the port to which the message applies.
 func (m *Message) Vport() uint8 { return uint8(m.Modifier & ModVport) }
 
-// Append appends the bytes of the message. The field Data must have at most DataBytesMax bytes.
+// Append appends the bytes of the message. The field Data of a Message must have at most
+// DataBytesMax bytes.
 func (m *Message) Append(b []byte) []byte {
 	b = append(b, mgmtBaseVersion, mgmtClass, mgmtClassVersion, byte(m.Method))
 	b = be.AppendUint16(b, uint16(m.Status))

@@ -127,9 +127,10 @@ type Options struct {
 	// LearnedMax is the largest number of learned addresses of a port, up to FDBEntriesMax. A
 	// LearnedMax of 0 means 4096.
 	LearnedMax uint32 `json:"learned_max"`
-	// GroupRate is the largest number of frames per second that a port sends to all members. A
-	// frame counts once in GroupRate, regardless of the number of members. A burst may have as
-	// many frames as GroupRate allows for one second. A GroupRate of 0 means 10000.
+	// GroupRate is the largest number of frames per second that a port sends to all
+	// members. A frame counts once in GroupRate, regardless of the number of members. A
+	// burst of group frames may have as many frames as GroupRate allows for one second. A
+	// GroupRate of 0 means 10000.
 	GroupRate uint32 `json:"group_rate"`
 }
 

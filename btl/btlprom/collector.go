@@ -30,9 +30,9 @@ type gaugeDesc struct {
 	value func(*btl.Stats) uint64
 }
 
-// NewCollector returns a collector that calls snapshot at every scrape, on the goroutine of the
-// scrape. The labels, which may be nil, are added to every metric. LabelValue converts a text to a
-// valid label value.
+// NewCollector returns a collector that calls snapshot at every scrape, on the goroutine of
+// the scrape. The argument labels, which may be nil, is added to every exported metric.
+// LabelValue converts a text to a valid label value.
 func NewCollector(snapshot func() btl.Stats, labels prometheus.Labels) *Collector {
 	c := &Collector{snapshot: snapshot}
 	labels = maps.Clone(labels)

@@ -23,9 +23,9 @@ type waitsDesc struct {
 	value func(*waiting.Counts) uint64
 }
 
-// NewWaits returns a collector that calls snapshot at every scrape, on the goroutine of the scrape.
-// The labels, which may be nil, are added to every metric. LabelValue converts a text to a valid
-// label value.
+// NewWaits returns a collector that calls snapshot at every scrape, on the goroutine of the
+// scrape. The argument labels, which may be nil, is added to every exported metric.
+// LabelValue converts a text to a valid label value.
 func NewWaits(snapshot func() waiting.Counts, labels prometheus.Labels) *Waits {
 	labels = maps.Clone(labels)
 	for name, value := range labels {

@@ -41,14 +41,16 @@ type RemoteError string
 
 func (e RemoteError) Error() string { return "call: remote: " + string(e) }
 
-// Config configures a Node. All fields except Tag may be zero, which selects their defaults.
+// Config configures a Node. All fields of this Config except Tag may be zero, which selects
+// their defaults.
 type Config struct {
 	// Tag is the module's tag for the Node, 0 to btl.TagMax. Both sides must use the same tag.
 	Tag btl.Tag
-	// Concurrent is the maximum number of calls of one peer whose handlers run on goroutines, 1 to
-	// 1<<20. A Concurrent of 0 means 1024. Further calls are answered with ErrBusy. An open stream
-	// counts as 16 calls, and its request counts as 1 MiB of RequestBytes. A stream also has 1 MiB
-	// for its answer, which does not count as AnswerBytes.
+	// Concurrent is the maximum number of calls of one peer whose handlers run on
+	// goroutines, 1 to 1<<20. A Concurrent of 0 means 1024. Further calls are answered with
+	// ErrBusy. An open stream counts as 16 calls, and its request counts as 1 MiB of
+	// RequestBytes. An open stream also has 1 MiB for its answer, which does not count as
+	// AnswerBytes.
 	Concurrent int
 	// Total is the maximum number of calls of all peers whose handlers run on goroutines, 1 to
 	// 1<<23. A Total of 0 means eight times Concurrent. When Total is reached, a host may have
@@ -59,22 +61,22 @@ type Config struct {
 	// RequestBytes is the maximum size of the requests of one peer whose handlers run on
 	// goroutines, 1 to 1<<40 bytes in total. A RequestBytes of 0 means 64 MiB. A call that
 	// exceeds RequestBytes is answered with ErrBusy. A single request that is larger than
-	// RequestBytes is answered with ErrRequestSize. All peers together may use eight times
-	// RequestBytes, and beyond that limit each peer without a running request may send one of up
-	// to 64 KiB.
+	// RequestBytes is answered with ErrRequestSize. The requests of all peers together may
+	// use eight times RequestBytes, and beyond that limit each peer without a running
+	// request may send one of up to 64 KiB.
 	RequestBytes int64
-	// AnswerBytes is the maximum size of the answers to one peer that wait for send buffers of
-	// the transport, 1 to 1<<40 bytes in total. An AnswerBytes of 0 means 64 MiB. When
-	// AnswerBytes is reached, further calls are answered with ErrBusy, and an answer is sent
-	// without its body (ErrAnswerRoom) if other answers already wait. All peers together may use
-	// eight times AnswerBytes, and beyond that limit each peer without a waiting answer may have
-	// one of up to 64 KiB.
+	// AnswerBytes is the maximum size of the answers to one peer that wait for send buffers
+	// of the transport, 1 to 1<<40 bytes in total. An AnswerBytes of 0 means 64 MiB. When
+	// AnswerBytes is reached, further calls are answered with ErrBusy, and an answer is
+	// sent without its body (ErrAnswerRoom) if other answers already wait. The answers to
+	// all peers together may use eight times AnswerBytes, and beyond that limit each peer
+	// without a waiting answer may have one of up to 64 KiB.
 	AnswerBytes int64
-	// MessageBytes is the maximum size of a request or answer that this Node accepts, 1<<18 to
-	// 1<<31 bytes. A MessageBytes of 0 means the largest of RequestBytes, AnswerBytes and 64 MiB,
-	// but at most 1<<31. A message above MessageBytes is refused when its first packet arrives, and
-	// uses no memory of this Node. The sender's Call returns ErrRequestSize for a request, or
-	// ErrAnswerSize for an answer.
+	// MessageBytes is the maximum size of a request or answer that this Node accepts, 1<<18
+	// to 1<<31 bytes. A MessageBytes of 0 means the largest of RequestBytes, AnswerBytes
+	// and 64 MiB, but at most 1<<31. A message above MessageBytes is refused when its first
+	// packet arrives, and uses no memory of this Node. For a message above MessageBytes,
+	// the sender's Call returns ErrRequestSize (a request) or ErrAnswerSize (an answer).
 	MessageBytes int64
 }
 
@@ -278,8 +280,9 @@ func (n *Node) Start(cfg runner.Config, onEvent func(*btl.Endpoint, btl.Event, e
 	return runner.New(n.m, cfg, onEvent, n.Layer())
 }
 
-// Layer returns the Node's layer for runner.New, which is used instead of Start if several layers
-// share a module. Before the Runner has started, all methods that wait return runner.ErrNotStarted.
+// Layer returns the Node's layer for runner.New, which is used instead of Start if several
+// layers share a module. Before the Runner has started, all methods of a Node that wait
+// return runner.ErrNotStarted.
 func (n *Node) Layer() runner.Layer {
 	return runner.Layer{
 		Attach: func(r *runner.Runner) { n.r = r },
@@ -302,9 +305,10 @@ func (n *Node) Handle(method uint16, h Handler) {
 	}
 }
 
-// HandleName registers the handler of a method that has a name instead of a number, or removes the
-// handler if it is nil. Any goroutine may call HandleName at any time. The name has 1 to 255 bytes,
-// and is sent with each request. HandleName returns ErrMethod if the name is empty or too long.
+// HandleName registers the handler of a method that has a name instead of a number, or
+// removes the handler if it is nil. Any goroutine may call HandleName at any time. The name
+// of a method has 1 to 255 bytes, and is sent with each request. HandleName returns
+// ErrMethod if the name is empty or too long.
 func (n *Node) HandleName(name string, h Handler) error {
 	if len(name) < 1 || len(name) > nameBytesMax {
 		return fmt.Errorf("%w: its name has %d bytes, want 1 to %d", ErrMethod, len(name), nameBytesMax)

@@ -37,17 +37,19 @@ func (s status) err() error {
 	return ErrService
 }
 
-// Config configures a Node. All fields except Tag may be zero, which selects their defaults.
+// Config configures a Node. All fields of this Config except Tag may be zero, which selects
+// their defaults.
 type Config struct {
 	// Tag is the module's tag for the Node, 0 to btl.TagMax. Both sides must use the same tag.
 	Tag btl.Tag
 	// WindowBytes is the initial window (the maximum number of unread bytes) of a Conn, 1 KiB to 16
 	// MiB. A WindowBytes of 0 means 256 KiB. The two sides may use different values.
 	WindowBytes int
-	// WindowBytesMax is the maximum size to which the window of a Conn grows, WindowBytes to 64
-	// MiB. A WindowBytesMax of 0 means 4 times WindowBytes. A window grows if the path needs a
-	// larger one, and if the application reads all bytes in time. While more than eight Conns of
-	// the Node transfer data, no window grows, and grown windows shrink.
+	// WindowBytesMax is the maximum size to which the window of a Conn grows, WindowBytes
+	// to 64 MiB. A WindowBytesMax of 0 means 4 times WindowBytes. The window of a Conn
+	// grows if the path needs a larger one, and if the application reads all bytes in time.
+	// While more than eight Conns of the Node transfer data, no window grows, and grown
+	// windows shrink.
 	WindowBytesMax int
 	// GrowthBytes is the maximum growth of the windows of all Conns together, up to 1<<40 bytes. A
 	// GrowthBytes of 0 means 512 times WindowBytes. A single growth of a window uses at most a

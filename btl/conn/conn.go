@@ -68,10 +68,11 @@ func (q *request) end(op string, err error) (int, error) {
 	return n, nil
 }
 
-// Read reads received bytes, and waits until at least one byte has arrived. Read returns io.EOF at
-// the end of the stream, and after CloseRead. The other errors of Read are os.ErrDeadlineExceeded,
-// net.ErrClosed, and the error that ended the Conn, wrapped in a net.OpError. The error that ended
-// the Conn is returned only after all bytes that were received in order.
+// Read reads received bytes, and waits until at least one byte has arrived. Read returns
+// io.EOF at the end of the stream, and after CloseRead. Besides io.EOF, the errors of Read
+// are os.ErrDeadlineExceeded, net.ErrClosed, and the error that ended the Conn, wrapped in
+// a net.OpError. The error that ended the Conn is returned only after all bytes that were
+// received in order.
 func (c *Conn) Read(b []byte) (int, error) {
 	q := c.request(b)
 	return q.end("read", c.n.r.Await(context.Background(), q.beginRead))
@@ -95,11 +96,12 @@ func (q *request) read(_ *btl.Module, w runner.Waker) error {
 // bytes are sent without a copy, the Write returns only when these bytes are acknowledged, or
 // when the peer is given up (btl.Config.PeerTimeout).
 //
-// A single Write sends its bytes before it returns. A Write of up to 4 KiB within 10 us after the
-// previous one belongs to a burst, and its bytes are buffered. The buffered bytes are sent when the
-// writing goroutine blocks, when another CPU is idle, when 64 KiB are buffered, or at a Write more
-// than 50 us after the first buffered one. No buffered bytes wait for a timer or an
-// acknowledgement. After SetNoDelay(true), each Write sends its bytes before it returns.
+// A single Write sends its bytes before it returns. A Write of up to 4 KiB within 10 us
+// after the previous one belongs to a burst, and its bytes are buffered. The buffered bytes
+// are sent when the writing goroutine blocks, when another CPU is idle, when 64 KiB are
+// buffered, or at a Write more than 50 us after the first buffered one. No buffered bytes
+// of a Write wait for a timer or an acknowledgement. After SetNoDelay(true), each Write
+// sends its bytes before it returns.
 //
 // Write returns the number of bytes written, also with an error. The errors of Write are
 // os.ErrDeadlineExceeded, net.ErrClosed, ErrStopped, and the error that ended the Conn, wrapped in
@@ -118,9 +120,9 @@ func (c *Conn) Write(b []byte) (int, error) {
 	return q.end("write", c.n.r.Await(context.Background(), q.beginWrite))
 }
 
-// SetNoDelay with true makes every Write send its bytes before it returns, even in a burst. The
-// default, false, never delays a Write until a timer expires, unlike TCP's default (see Write).
-// SetNoDelay sends buffered bytes at once.
+// SetNoDelay with true makes every Write send its bytes before it returns, even in a burst.
+// With the default, SetNoDelay(false), no Write is delayed until a timer expires, unlike
+// with TCP's default (see Write). SetNoDelay sends buffered bytes at once.
 func (c *Conn) SetNoDelay(noDelay bool) error {
 	return c.do("set", func() {
 		c.buffer.mu.Lock()

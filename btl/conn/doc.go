@@ -31,12 +31,13 @@
 // Write starts a goroutine that sends the buffered bytes when the writing goroutine blocks. A Read
 // of any Conn of the Node also sends the buffered bytes.
 //
-// Writes of a Conn block when a window of bytes is unread. The window is WindowBytes, or more if
-// the path needs a larger one (see growth.go). The window limits the memory of a Conn, which is
-// allocated only when bytes arrive. Config.TotalBytes limits the memory of all Conns together.
-// Bytes that were written before Close are delivered, if the peer reads them. A Conn ends when its
-// endpoint ends. Calls that wait for a dead peer fail after btl.Config.PeerTimeout, plus
-// btl.Config.KeepAlive if no packets are in flight to the peer.
+// Writes of a Conn block when a window of bytes is unread. The window of a Conn is
+// WindowBytes, or more if the path needs a larger one (see growth.go). The window limits
+// the memory of a Conn, which is allocated only when bytes arrive. Config.TotalBytes limits
+// the memory of all Conns together. Bytes that were written before Close are delivered, if
+// the peer reads them. A Conn ends when its endpoint ends. Calls that wait for a dead peer
+// fail after btl.Config.PeerTimeout, plus btl.Config.KeepAlive if no packets are in flight
+// to the peer.
 //
 // Any goroutine may call all methods of this package. The state of a Conn belongs to the goroutine
 // that drives the Runner.

@@ -6,10 +6,11 @@ import (
 	"gobtl/btl"
 )
 
-// The messages of a large Write are sent directly from the caller's memory, without a copy. Write
-// returns only when the peer has acknowledged these messages, so that the caller may change the
-// memory after Write has returned. The last bytes of a Write, as many as are in flight, are
-// copied, so that Write does not wait for the acknowledgements of the latest messages.
+// The messages of a large Write are sent directly from the caller's memory, without a copy.
+// Write returns only when the peer has acknowledged the messages that were sent without a
+// copy, so that the caller may change the memory after Write. The last bytes of a Write, as
+// many as are in flight, are copied, so that Write does not wait for the acknowledgements
+// of the latest messages.
 //
 //	one Write:  |------------- lent -------------|--- copied ---|
 //	                                             in flight when Write returns

@@ -112,8 +112,9 @@ func (n *Node) Start(cfg runner.Config, onEvent func(*btl.Endpoint, btl.Event, e
 	return runner.New(n.m, cfg, onEvent, n.Layer())
 }
 
-// Layer returns the Node's layer for runner.New, which is used instead of Start if several layers
-// share a module. Before the Runner has started, all methods that wait return runner.ErrNotStarted.
+// Layer returns the Node's layer for runner.New, which is used instead of Start if several
+// layers share a module. Before the Runner has started, all methods of a Node that wait
+// return runner.ErrNotStarted.
 func (n *Node) Layer() runner.Layer {
 	return runner.Layer{
 		Attach: func(r *runner.Runner) { n.r = r },

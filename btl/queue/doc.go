@@ -1,6 +1,7 @@
-// Package queue implements messaging over a runner.Runner with a bounded queue of received messages
-// for each peer. A full queue blocks only the Sends of its own peer. The receiver takes messages
-// from a Queue at any speed, unlike a message handler. The package uses only public API.
+// Package queue implements messaging over a runner.Runner with a bounded queue of received
+// messages for each peer. If the queue for one peer is full, only the Sends of this peer
+// wait. The receiver takes messages from a Queue at any speed, unlike a message handler.
+// The package uses only public API.
 //
 //	Send -- hello, once -------------------->|
 //	  |<------------------------------ limit |

@@ -24,7 +24,8 @@ var (
 	ErrConfig = errors.New("queue: invalid configuration")
 )
 
-// Config configures a Queue. All fields except Tag may be zero, which selects their defaults.
+// Config configures a Queue. All fields of this Config except Tag may be zero, which
+// selects their defaults.
 type Config struct {
 	// Tag is the module's tag for the Queue, 0 to btl.TagMax. Both sides must use the same tag.
 	Tag btl.Tag
@@ -156,8 +157,9 @@ func (q *Queue) Start(cfg runner.Config, onEvent func(*btl.Endpoint, btl.Event, 
 	return runner.New(q.m, cfg, onEvent, q.Layer())
 }
 
-// Layer returns the Queue's layer for runner.New, which is used instead of Start if several layers
-// share a module. Before the Runner has started, all methods that wait return runner.ErrNotStarted.
+// Layer returns the Queue's layer for runner.New, which is used instead of Start if several
+// layers share a module. Before the Runner has started, all methods of a Queue that wait
+// return runner.ErrNotStarted.
 func (q *Queue) Layer() runner.Layer {
 	return runner.Layer{
 		Attach: func(r *runner.Runner) { q.r = r },

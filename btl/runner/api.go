@@ -8,9 +8,9 @@ import (
 	"gobtl/btl"
 )
 
-// Do runs fn with exclusive use of the module, and returns the error of fn. If fn returns ErrAgain,
-// Do runs fn again later. The function fn runs on the calling goroutine or on the goroutine that
-// drives the module, and must not block.
+// Do runs fn with exclusive use of the module, and returns the error of fn. If fn returns
+// ErrAgain, Do runs fn again later. The function given to Do runs on the calling goroutine
+// or on the goroutine that drives the module, and must not block.
 func (r *Runner) Do(ctx context.Context, fn func(m *btl.Module) error) error {
 	c := r.newCall(callDo)
 	c.fn = fn

@@ -9,9 +9,9 @@ var (
 	ErrInHandler = errors.New("runner: a callback must not wait")
 	// ErrNotStarted means that a layer, such as call.Node, was used before its Runner was started.
 	ErrNotStarted = errors.New("runner: not started")
-	// ErrInUse means that the context was cancelled while the transport may still read or write the
-	// caller's memory. The error is an InUse, whose method Free tells when the transport no longer
-	// uses the memory.
+	// ErrInUse means that the context was cancelled while the transport may still read or
+	// write the caller's memory. The error that wraps ErrInUse is an InUse, whose method
+	// Free tells when the transport no longer uses the memory.
 	ErrInUse = errors.New("runner: memory may still be in use")
 )
 
@@ -28,6 +28,7 @@ func (e *InUse) Error() string { return ErrInUse.Error() + ": " + e.err.Error() 
 // Unwrap returns ErrInUse and the context's error.
 func (e *InUse) Unwrap() []error { return []error{ErrInUse, e.err} }
 
-// Free returns a channel that is closed when the transport no longer uses the caller's memory. The
-// channel is closed at the latest when the message, its endpoint, or the Runner ends.
+// Free returns a channel that is closed when the transport no longer uses the caller's
+// memory. The channel that Free returns is closed at the latest when the message, its
+// endpoint, or the Runner ends.
 func (e *InUse) Free() <-chan struct{} { return e.free }

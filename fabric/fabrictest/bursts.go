@@ -9,8 +9,9 @@ import (
 	"gobtl/fabric"
 )
 
-// A provider may pass several datagrams of equal size to the kernel as one message, and may receive
-// them as one message. The tests in this file check that callers see no difference.
+// A provider may pass several datagrams of equal size to the kernel as one message, and may
+// receive them as one message. The tests in bursts.go check that callers see no difference
+// between single and coalesced datagrams.
 
 // burstMax is the largest number of datagrams in a burst, which exceeds the 64 segments that older
 // Linux kernels accept in one message.

@@ -12,8 +12,8 @@ import (
 type Fixture struct {
 	// Name is shown in failures.
 	Name string
-	// Open opens a new Domain on each call, or fails tb. All Domains of one Fixture reach each
-	// other. The suite closes the Domains, some of them more than once.
+	// Open opens a new Domain on each call, or fails tb. All Domains of one Fixture reach
+	// each other. The suite closes the Domains of a Fixture, some of them more than once.
 	Open func(tb testing.TB, cfg fabric.DomainConfig) fabric.Domain
 	// Endpoint is the configuration of the suite's endpoints. A subtest changes only the fields of
 	// Endpoint that it tests.

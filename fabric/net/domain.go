@@ -183,8 +183,8 @@ func (d *domain) DeregisterRegion(fabric.Region) error {
 	return fabric.ErrNotSupported
 }
 
-// OpenEndpoint implements fabric.Domain. Depths above the provider's limits are reduced to these
-// limits, as Caps shows.
+// OpenEndpoint implements fabric.Domain. Queue depths above the provider's limits are
+// reduced to these limits, as Caps shows.
 func (d *domain) OpenEndpoint(cfg fabric.EndpointConfig) (fabric.Endpoint, error) {
 	if d.closed {
 		return nil, fabric.ErrClosed

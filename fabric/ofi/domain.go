@@ -144,8 +144,8 @@ func (d *domain) invalid(op, text string) error {
 	}
 }
 
-// OpenEndpoint implements fabric.Domain. Depths above the provider's limits are reduced to these
-// limits, as Caps shows.
+// OpenEndpoint implements fabric.Domain. Queue depths above the provider's limits are
+// reduced to these limits, as Caps shows.
 func (d *domain) OpenEndpoint(cfg fabric.EndpointConfig) (fabric.Endpoint, error) {
 	if d.c == nil {
 		return nil, fabric.ErrClosed

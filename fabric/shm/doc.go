@@ -43,12 +43,12 @@
 //
 // # What is believed
 //
-// No content of shared memory is trusted. The size of a record is read once and checked against
-// the size of the ring. Payloads are copied to private memory before they are examined. A ring
-// with invalid contents is closed, without effect on other rings. A peer cannot shrink the mapped
-// memory, because the receiver checks that the memory is sealed. All peers must belong to the
-// same user. The directory of the sockets belongs to the user alone, and the kernel tells each
-// process the user of the other process.
+// No content of shared memory is trusted. The size of a record is read once and checked
+// against the size of the ring. Payloads are copied to private memory before they are
+// examined. A ring with invalid contents is closed, without effect on other rings. A peer
+// cannot shrink the mapped memory, because the receiver checks that the memory is sealed.
+// All peers must belong to the same user. The directory of a user's sockets belongs to that
+// user alone, and the kernel tells each process the user of the process at the other end.
 //
 // # Limits
 //

@@ -30,8 +30,8 @@
 // faults of one path therefore do not depend on the traffic of another path.
 //
 // One goroutine at a time may use a Network and all its parts. Observe, a Filter, and the
-// functions given to At and After may call the methods of the Network. Observe and a Filter must
-// not crash or close a domain directly, because an operation of the domain may be in progress.
-// For this purpose, Observe and a Filter can call After(0, ...) to crash or close a domain after
-// the operation.
+// functions given to At and After may call the methods of the Network. Observe and a Filter
+// must not crash or close a domain directly, because an operation of the domain may be in
+// progress. Observe and a Filter can call After(0, ...) to crash or close a domain directly
+// after the operation in progress.
 package sim

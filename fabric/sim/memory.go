@@ -98,8 +98,9 @@ func (nw *Network) arenaMemory(sizeBytes int) []byte {
 	return make([]byte, sizeBytes)
 }
 
-// Close ends all processes and domains without further events, and gives the network's memory to
-// Config.Memory. After Close, the caller must not use any buffer of the network's domains.
+// Close ends all processes and domains without further events, and gives the network's
+// memory to Config.Memory. After Network.Close, the caller must not use any buffer of the
+// network's domains.
 func (nw *Network) Close() {
 	if nw.closed {
 		return

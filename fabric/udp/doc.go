@@ -16,12 +16,13 @@
 // endpoint references and Go's garbage collector never moves. A registered region is referenced
 // until DeregisterRegion, and is therefore neither freed nor moved.
 //
-// No datagram is fragmented, and no datagram is refused because of ICMP reports from routers. To
-// prevent fragmentation and refusals, the provider sets the socket option IP_PMTUDISC_PROBE. If a
-// datagram is larger than the MTU of the device, its send fails with EMSGSIZE. If a datagram
-// exceeds the path MTU, the datagram is lost. With the option IP_PMTUDISC_DO, a forged ICMP
-// report would make the kernel refuse datagrams for minutes that the path can carry. The sender
-// must probe the path MTU, as package btl does (RFC 8899).
+// No datagram is fragmented, and no datagram is refused because of ICMP reports from
+// routers. To prevent fragmentation and refusals, the provider sets the socket option
+// IP_PMTUDISC_PROBE. A send of a datagram larger than the MTU of the network device fails
+// with EMSGSIZE. A datagram that exceeds the path MTU is lost. With the option
+// IP_PMTUDISC_DO, a forged ICMP report would make the kernel refuse datagrams for minutes
+// that the path can carry. The sender must probe the path MTU, as package btl does (RFC
+// 8899).
 //
 // The provider does not request ICMP errors (IP_RECVERR), because an unrelated call would return
 // such an error. A datagram that the queue of the network device drops is therefore lost without

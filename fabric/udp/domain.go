@@ -219,8 +219,8 @@ func (d *domain) DeregisterRegion(r fabric.Region) error {
 	return nil
 }
 
-// OpenEndpoint implements fabric.Domain. Depths above the provider's limits are reduced to these
-// limits, as Caps shows.
+// OpenEndpoint implements fabric.Domain. Queue depths above the provider's limits are
+// reduced to these limits, as Caps shows.
 func (d *domain) OpenEndpoint(cfg fabric.EndpointConfig) (fabric.Endpoint, error) {
 	if d.closed {
 		return nil, fabric.ErrClosed

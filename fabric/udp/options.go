@@ -63,7 +63,8 @@ func (o Options) parseName(name string) (Options, bool) {
 	return o, true
 }
 
-// New returns a provider of the family "udp". All domains of the provider have the given options.
+// New returns a provider of the family "udp". All domains that a provider made by New opens
+// have the given options.
 func New(o Options) fabric.Provider { return provider{options: o} }
 
 type provider struct{ options Options }

@@ -211,9 +211,8 @@ func sysError(op string, err error) error {
 	return err
 }
 
-// The functions below make the system calls of the hot path. The system calls of the hot path
-// never block, and therefore bypass Go's scheduler. The size of a batch limits the time of one
-// call. The pointers that the kernel gets are to heap memory that the endpoint references.
+// The functions below make the system calls of the hot path. The size of a batch limits the
+// time of one call.
 
 func sendTo(fd int, v *iovec, m *msghdr) unix.Errno {
 	_, _, errno := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), v.base, v.len, 0, m.name,

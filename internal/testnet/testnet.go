@@ -10,8 +10,9 @@ import (
 	"gobtl/fabric/mem"
 )
 
-// Module opens a module with the default settings on a network. A program opens a Domain of its
-// own provider instead (see fabric.GetInfo and fabric.Open).
+// Module opens a module with the default settings on a network. Instead of using package
+// testnet, a program opens a Domain of its own provider (see fabric.GetInfo and
+// fabric.Open).
 func Module(network *mem.Network) *btl.Module {
 	infos, err := network.Provider().GetInfo(fabric.Hints{})
 	Check(err)

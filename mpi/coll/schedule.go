@@ -133,8 +133,8 @@ func (s *Schedule) Memory() int {
 		(cap(s.places[0])+cap(s.places[1]))*int(reflect.TypeFor[int]().Size()) + s.kept
 }
 
-// Fail ends an operation in progress, as far as the Port can cancel its messages. If the failed
-// operation has no error yet, err becomes the error of the operation.
+// Fail ends an operation in progress, as far as the Port can cancel its messages. If Fail
+// is the first failure of the operation, err becomes the error of the operation.
 func (s *Schedule) Fail(err error) {
 	if s.done == nil {
 		return

@@ -32,8 +32,8 @@ func (e *entry[F]) waits() bool {
 }
 
 // Queue holds the pending calls of an endpoint, whose fragments have the type F. The calls
-// complete in the order in which they were made. A nil Queue is empty, and only methods that
-// change nothing may be called on a nil Queue.
+// of Flush and Fence complete in the order in which they were made. A nil Queue is empty,
+// and only methods that change nothing may be called on a nil Queue.
 type Queue[F comparable] struct {
 	entries  []entry[F]
 	head     int    // entries below this index are complete
@@ -192,9 +192,9 @@ func (q *Queue[F]) Withdrawn(f, before F) {
 	}
 }
 
-// Again records that fragment f, which was sent up to the number until, is queued for a second
-// time. The calls that waited for f before f was sent wait for f as before. The argument behind
-// of Again is the fragment queued before f, or the zero value if f is the first one of the queue.
+// Again records that fragment f, which was sent up to the number until, is queued for a
+// second time. The argument behind of Again is the fragment queued before f, or the zero
+// value if f is the first one of the queue.
 func (q *Queue[F]) Again(f F, flow int, until seq.Num, behind F) {
 	if q == nil {
 		return
@@ -234,11 +234,12 @@ func (q *Queue[F]) Renumber(sent seq.Num) {
 	}
 }
 
-// Refused records messages of packet n that the peer has refused after their sends were reported
-// as done. The oldest pending flush that was called after packet n was sent returns the error of
-// these messages. If no pending flush was called after packet n was sent, the next call of Flush
-// returns the error. If messages could be added to packet n after the call of that flush, the
-// next flush also returns the error.
+// Refused records messages of packet n that the peer has refused after their sends were
+// reported as done. The oldest pending flush that was called after packet n was sent
+// returns the error of the refused messages in packet n. If no pending flush was called
+// after packet n was sent, the next call of Flush returns the error. If the packet n was
+// open for more messages when the oldest of these flushes was called, the flush after it
+// also returns the error.
 func (q *Queue[F]) Refused(n seq.Num, messages int, err error) {
 	if messages <= 0 {
 		return

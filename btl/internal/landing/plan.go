@@ -104,10 +104,10 @@ func (p *Plan[E]) ChunkCame(x *Expectation[E], h *frag.Header, whole bool) {
 	p.plan(x)
 }
 
-// PutCame updates the Expectation of a peer after an accepted chunk of a put with the header h.
-// The bytes behind the put's chunk are expected next, unless some of these bytes have already
-// arrived. The first chunk of a put is never received directly, because the memory of a region
-// belongs to the application.
+// PutCame updates the Expectation of a peer after an accepted chunk of a put with the
+// header h. The bytes behind a received chunk of a put are expected next, unless some of
+// these bytes have already arrived. The first chunk of a put is never received directly,
+// because the memory of a region belongs to the application.
 func (p *Plan[E]) PutCame(x *Expectation[E], h *frag.Header) {
 	end := h.OffsetBytes + uint32(h.PayloadLen)
 	if !x.puts.reached(h.FragID, end) {

@@ -108,12 +108,12 @@ func (o Outcome) String() string {
 	}, int(o))
 }
 
-// Outcome decides by the incarnations of the peer. If the registered endpoint is connected to
-// another incarnation and was made later than the half-open one, the proof is outdated. If the
-// local application began to connect by name after the half-open endpoint was made, the name may
-// be of a later incarnation, and the endpoint that connects first decides. A name that was given
-// before the half-open endpoint got its tag belongs to an earlier incarnation than the peer that
-// returned the tag.
+// Outcome decides by the incarnations of the peer. If the endpoint registered for a peer is
+// connected to another incarnation and was made later than the half-open one, the proof is
+// outdated. If the local application began to connect by name after the half-open endpoint
+// was made, the name may be of a later incarnation, and the endpoint that connects first
+// decides. A name that was given before the half-open endpoint got its tag belongs to an
+// earlier incarnation than the peer that returned the tag.
 func (p *Proof) Outcome() Outcome {
 	connected, connecting := p.State == Connected, p.State == Connecting
 	switch {

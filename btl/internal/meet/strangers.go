@@ -61,9 +61,9 @@ func Claimed(hello *frag.Hello, p frag.Probe) []byte {
 	return hello.CommandName
 }
 
-// Unfit reports whether a Hello cannot begin a connection, because it expects another incarnation
-// of this side or needs features that this side lacks. If answer has a reason, answer is the
-// Reject to send, and otherwise no packet is sent.
+// Unfit reports whether a Hello cannot begin a connection, because it expects another
+// incarnation of this side or needs features that this side lacks. If answer has a reason,
+// answer is the Reject to send, and an answer without a reason sends no packet.
 func Unfit(hello *frag.Hello, incarnation, features uint64) (answer frag.Reject, unfit bool) {
 	answer.Nonce = hello.Nonce
 	if hello.Expected != 0 && hello.Expected != incarnation {
@@ -110,8 +110,9 @@ func (s *Strangers) MayRetry(pass uint64, by frag.Probe, to []byte, helloBytes i
 	return true
 }
 
-// Retry returns the answer to a Hello that proves nothing. The sender must repeat the Hello with
-// the cookie of the Retry. The cookie's memory is valid until the next call of Retry.
+// Retry returns the answer to a Hello that proves nothing. The sender must repeat the Hello
+// with the cookie of the Retry. The cookie that Retry returns is valid until the next call
+// of Retry.
 func (s *Strangers) Retry(now Time, hello *frag.Hello, to []byte) *frag.Retry {
 	return &frag.Retry{
 		Nonce: hello.Nonce, Probe: hello.Probe, Addr: to,

@@ -118,7 +118,7 @@ func (p *Port) forgetAnswers(to fabric.Addr) {
 
 // InsertForAnswer inserts the address of an unknown peer for a single answer. If AnswersMax
 // addresses are inserted for single answers, the oldest one is removed. The errors of
-// InsertForAnswer are those of the provider.
+// InsertForAnswer are the errors of the provider.
 func (p *Port) InsertForAnswer(now Time, name []byte) (fabric.Addr, error) {
 	to, err := p.Insert(name)
 	if err != nil {

@@ -143,8 +143,9 @@ func (b *buffers) TakePart(to fabric.Addr) fabric.Buf {
 	return buf
 }
 
-// PeekControl returns the control buffer that TakeControl would return next. The caller may write
-// to the peeked buffer and inject its bytes (Channel.Inject) before the next call of the Port.
+// PeekControl returns the control buffer that TakeControl would return next. The caller may
+// write to the control buffer that PeekControl returns, and inject its bytes
+// (Channel.Inject), before the next call of the Port.
 func (b *buffers) PeekControl() (buf fabric.Buf, ok bool) {
 	n := len(b.freeCtl)
 	if n == 0 {

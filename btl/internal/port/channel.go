@@ -96,7 +96,8 @@ func (c *Channel) Caps() *fabric.Caps { return &c.caps }
 // Name is the endpoint's address on the fabric.
 func (c *Channel) Name() []byte { return c.name }
 
-// Endpoint is the provider's endpoint. Callers use it only for the provider's optional interfaces.
+// Endpoint is the provider's endpoint. Callers use the Endpoint only for the provider's
+// optional interfaces.
 func (c *Channel) Endpoint() fabric.Endpoint { return c.ep }
 
 // Interpose is for tests, and replaces the provider's endpoint by the one that wrap returns.
@@ -119,8 +120,8 @@ func (c *Channel) Room() int {
 // Batched is the number of packets that wait to be posted.
 func (c *Channel) Batched() int { return len(c.batch) }
 
-// Batch returns the packets that wait to be posted. The caller may change the memory from which a
-// payload is gathered.
+// Batch returns the packets that wait to be posted. The caller of Batch may change from
+// which memory the payload of a packet is gathered.
 func (c *Channel) Batch() []fabric.Send { return c.batch }
 
 // Posted is the number of sends that are posted and not complete.
@@ -181,8 +182,8 @@ func (c *Channel) SetApart(b fabric.Buf) {
 	c.apart = true
 }
 
-// TakeOut removes a packet from the batch without sending the packet. The buffer of the removed
-// packet is released as after a send, and is returned by Done.
+// TakeOut removes a packet from the batch without sending the packet. The buffer of a
+// removed packet is released as after a send, and is returned by Done.
 func (c *Channel) TakeOut(at int) {
 	b := c.batch[at].Buf
 	c.batch = append(c.batch[:at], c.batch[at+1:]...)

@@ -51,8 +51,8 @@ type Port struct {
 }
 
 // Open opens the two channels on a Domain. The Domain's arena must have SendBuffers +
-// ControlBuffers + CommandDepth + RecvDepth + Spare buffers. The caller closes the
-// Domain, also if Open fails. The errors of Open are ErrConfig and those of the provider.
+// ControlBuffers + CommandDepth + RecvDepth + Spare buffers. The caller closes the Domain,
+// also if Open fails. The errors of Open are ErrConfig and the errors of the provider.
 func (p *Port) Open(dom fabric.Domain, cfg Config) error {
 	p.Dom, p.Info, p.Arena, p.cfg = dom, dom.Info(), dom.Arena(), cfg
 	p.reliable = p.Info.Reliable && p.Info.Ordered && cfg.Reliable

@@ -1,15 +1,14 @@
-// Package regcache keeps memory registered with a fabric, so that the network reads messages
-// directly from the application's memory. Registering memory costs more than sending many messages.
-// A Cache therefore shares a registration between all users whose memory lies inside its range, and
-// keeps some unused registrations.
+// Package regcache keeps memory registered with a fabric, so that the network reads
+// messages directly from the application's memory. Registering memory costs more than
+// sending many messages.
 //
 //	Register --> in use --last Close--> idle, oldest first --more than Keep--> deregistered
 //	                ^                     |
 //	                +------ Register -----+
 //
 // Three things to know:
-//   - A Cache finds a registered range by its address, and shares the range for all memory that
-//     lies completely inside it.
+//   - A Cache finds a registered range by its address, and shares the range between all
+//     users of memory completely inside it.
 //   - Find returns only ranges in use, because an unused range may be deregistered at any time.
 //   - A Cache keeps the memory of its ranges reachable for the garbage collector until they are
 //     deregistered.

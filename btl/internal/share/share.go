@@ -16,9 +16,9 @@
 // The package has no state.
 package share
 
-// NewcomersShare is the divisor that gives the size of the reserve (the items for endpoints with
-// a few items), as all/NewcomersShare. The same divisor gives an endpoint's part of the free
-// items in the first half of the reserve.
+// NewcomersShare is the divisor that gives the size of the reserve (the items for endpoints
+// with a few items), as all/NewcomersShare. The divisor of the shares also gives an
+// endpoint's part of the free items in the first half of the reserve.
 const NewcomersShare = 8
 
 // MayHave reports whether an endpoint may take one more item. The endpoint of MayHave holds held

@@ -72,7 +72,6 @@ func segToken(b fabric.Buf) reliability.Token { return reliability.Token(b) }
 
 func segBuf(t reliability.Token) fabric.Buf { return fabric.Buf(t) }
 
-// init uses the first sendBuffers buffers of the arena as send buffers.
 func (b *buffers) init(sendBuffers int) {
 	b.segs = make([]sendSegment, sendBuffers)
 	b.freeSegs = make([]reliability.Token, sendBuffers)

@@ -246,7 +246,6 @@ func (l *fragmentList) pop() *Fragment {
 	return f
 }
 
-// remove removes f from the list, and returns the fragment before f.
 func (l *fragmentList) remove(f *Fragment) (before *Fragment) {
 	if l.first == f {
 		l.pop()

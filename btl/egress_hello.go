@@ -74,7 +74,6 @@ func (h handshakeHost) GiveUp(name []byte) {
 	h.m.settleSends()
 }
 
-// channel returns the channel for a handshake packet with the probe p.
 func (h handshakeHost) channel(p frag.Probe) *port.Channel {
 	if p == frag.ProbeData {
 		return &h.m.port.Data

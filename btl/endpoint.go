@@ -17,7 +17,6 @@ import (
 	"gobtl/reliability"
 )
 
-// endpointState is the state of a connection (meet.State).
 type endpointState = meet.State
 
 const (
@@ -227,7 +226,6 @@ func (m *Module) fail(ep *Endpoint, ev Event, err error) {
 	m.dirty = true
 }
 
-// failQueue ends the fragments of a queue with err, because the endpoint has ended.
 func (m *Module) failQueue(q *fragmentList, err error) {
 	for f := q.pop(); f != nil; f = q.pop() {
 		if f.hasSeg {

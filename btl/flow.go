@@ -61,7 +61,6 @@ func (ep *Endpoint) flowOf(f *Fragment) *flow {
 	return &ep.small
 }
 
-// fitsPacket reports whether a fragment fits into one packet of the present MTU.
 func (ep *Endpoint) fitsPacket(f *Fragment) bool {
 	return f.packetBytes() <= ep.mtu
 }

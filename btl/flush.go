@@ -82,7 +82,6 @@ func (ep *Endpoint) noteUntold(err error) {
 	}
 }
 
-// lastQueued returns the last fragment of each queue of the endpoint.
 func (ep *Endpoint) lastQueued() flush.Tails[*Fragment] {
 	return flush.Tails[*Fragment]{ep.small.queue.last, ep.large.queue.last}
 }
@@ -140,7 +139,6 @@ func (ep *Endpoint) failFlushes() {
 	}
 }
 
-// behindFence reports whether a fragment has to wait for an earlier fence.
 func (ep *Endpoint) behindFence(f *Fragment) bool { return ep.flushes.Behind(f.fence) }
 
 // pushAnswer adds the answer to a peer's operation to a queue, ahead of fragments that wait for a

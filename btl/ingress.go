@@ -286,7 +286,6 @@ func (m *Module) finishDeferred() {
 	m.accepted(ep, &d.hdr)
 }
 
-// nextRecord parses the first record (small message) in the rest of a Pack.
 func nextRecord(pack []byte) (tag uint8, data, rest []byte) { return frag.NextRecord(pack) }
 
 // seqOf returns the sequence number of the packet in a send buffer.

@@ -30,7 +30,6 @@ import (
 // the Ack that covers the packet. A chunked fragment for which the peer had no memory is sent
 // again as a whole.
 
-// countedState is the additional state of an endpoint with a counted link.
 type countedState struct {
 	confirm fragmentList  // completely sent, not acknowledged, oldest first
 	nacks   []pendingNack // refusals to be sent to the peer before the next Ack
@@ -54,7 +53,6 @@ type pendingNack struct {
 	reason, tag uint8
 }
 
-// sealCounted performs the function seal for a counted link.
 func (m *Module) sealCounted(p *packet) int {
 	ep, f, s := p.ep, p.frag, &m.segs[p.seg]
 	if ep.snd.InFlight() == 0 {
@@ -146,7 +144,6 @@ func (c *countedState) await(f *Fragment, mixed bool) {
 	}
 }
 
-// admitCounted performs the function admit for a counted link.
 func (m *Module) admitCounted(in *arrival) bool {
 	ep := in.ep
 	if ep.id.State() == stateLingering {

@@ -171,7 +171,6 @@ func (m *Module) openPack(ep *Endpoint, f *Fragment) bool {
 	return true
 }
 
-// addRecord adds a fragment to the endpoint's open Pack.
 func (m *Module) addRecord(ep *Endpoint, f *Fragment) {
 	p := &ep.pack
 	if !p.open() {

@@ -42,8 +42,6 @@ func (v *vector) holding(at uint32) *vectorPiece {
 	return p
 }
 
-// copyTo copies the fragment's bytes from offset from on to dst, and returns the number of bytes
-// copied.
 func (v *vector) copyTo(dst []byte, from uint32) (copied int) {
 	for i := range v.all() {
 		p := &v.pieces[i]

@@ -54,7 +54,6 @@ func (ep *Endpoint) unwantedReason() uint8 {
 	return frag.NackNoHandler
 }
 
-// acceptedCounter returns the counter of accepted packets of the kind that header h has.
 func acceptedCounter(h *frag.Header) Counter {
 	switch {
 	case h.Flags&frag.FlagPut != 0 && h.Kind == frag.KindChunk:

@@ -76,10 +76,8 @@ func (e *AccessError) Error() string {
 // Is makes errors.Is(err, ErrRemoteAccess) true for an AccessError.
 func (e *AccessError) Is(target error) bool { return target == ErrRemoteAccess }
 
-// errOperation is the error for an invalid atomic operation.
 var errOperation = errors.New("no such operation")
 
-// accessError returns the error for a fragment that the peer has refused with the given reason.
 func (f *Fragment) accessError(reason uint8) error {
 	if f == nil {
 		return ErrRemoteAccess

@@ -121,7 +121,6 @@ func (s *scheduler) check(c *checker, p *peerTable) error {
 	return nil
 }
 
-// flowList is a list of flows, linked through flow.next and flow.prev.
 type flowList struct {
 	first, last *flow
 	count       int

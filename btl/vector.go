@@ -158,7 +158,6 @@ func (ep *Endpoint) PreparePutPieces(target Handle, offset uint64, pieces ...[]b
 	return ep.m.settleVector(f)
 }
 
-// dropVector returns the vector of a fragment to the pool.
 func (m *Module) dropVector(f *Fragment) {
 	m.frags.giveVector(f.vec)
 	f.vec = nil

@@ -421,7 +421,6 @@ func (a *Assembler) Forget(fragID uint32) {
 	}
 }
 
-// getTable returns an empty table of 2^slotBits slots.
 func (p *Pool) getTable(slotBits int) []*Message {
 	kept := &p.tables[slotBits-tableSlotsMinBits]
 	if n := len(*kept); n > 0 {

@@ -15,10 +15,8 @@ func Chunks(sizeBytes, roomBytes uint32) uint32 {
 // is 0.
 type grid struct{ first, chunk uint32 }
 
-// gridOf returns the chunk sizes in the header of a chunk.
 func gridOf(h *Header) grid { return grid{uint32(h.FirstBytes), uint32(h.ChunkBytes)} }
 
-// index is the index of the chunk that contains the byte at offset.
 func (g grid) index(offset uint32) uint32 {
 	if offset < g.first {
 		return 0

@@ -280,7 +280,6 @@ func (h *Header) hasBody() bool {
 		h.Flags&FlagSack != 0 || h.Tag == TagBye && h.PayloadLen != 0
 }
 
-// nackPayload is the length of the payload of a Nack with the given reason.
 func nackPayload(reason uint8) uint16 {
 	if reason == NackRecord {
 		return NackRecordBytes - NackBytes
@@ -288,8 +287,6 @@ func nackPayload(reason uint8) uint16 {
 	return 0
 }
 
-// decodeHeader decodes and checks the header of a datagram of sizeBytes that begins with pkt, and
-// returns the length of the header.
 func decodeHeader(pkt []byte, sizeBytes int, h *Header) (headerBytes int, err error) {
 	if len(pkt) < FragHeaderBytes {
 		return 0, ErrShort
@@ -383,7 +380,6 @@ func (h *Header) inFragment() bool {
 	return err == nil
 }
 
-// decodePut decodes and checks the header fields of a put.
 func decodePut(head []byte, h *Header) error {
 	if h.Tag != 0 && h.Flags&FlagOp == 0 {
 		return ErrTag

@@ -203,5 +203,4 @@ func checkAnswerBody(p []byte, h *Header) error {
 	return nil
 }
 
-// versionRange reports whether lo to hi is a range of protocol versions.
 func versionRange(lo, hi uint8) bool { return lo >= 1 && lo <= hi && hi <= VersionLimit }

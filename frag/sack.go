@@ -108,7 +108,6 @@ func sackRange(p []byte, i int) SackRange {
 	return SackRange{uint16(w), uint16(w >> 16)}
 }
 
-// sackLength reports whether a Sack can have n bytes.
 func sackLength(n int) bool {
 	return n >= SackHeadBytes && n <= SackBytesMax && (n-SackHeadBytes)%SackRangeBytes == 0
 }

@@ -42,7 +42,6 @@ func (w *wheel) mark(slot uint32) { w.bitmap[slot>>6] |= 1 << (slot & 63) }
 
 func (w *wheel) unmark(slot uint32) { w.bitmap[slot>>6] &^= 1 << (slot & 63) }
 
-// slot returns the index of the list that holds the given tick.
 func (w *wheel) slot(tick int64) uint32 {
 	if tick < w.limit {
 		return w.nearSlot(tick)

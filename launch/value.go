@@ -9,10 +9,8 @@ import (
 	"gobtl/launch/pmi"
 )
 
-// piecesMax is the largest number of pieces of a value.
 const piecesMax = 1 << 12
 
-// piece returns the key of one piece of a rank's value.
 func piece(rank int, key string, number int) string {
 	return "b" + strconv.Itoa(rank) + "." + key + "." + strconv.Itoa(number)
 }

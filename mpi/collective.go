@@ -90,7 +90,6 @@ func (o *operation) failed(rank int, err error) error {
 	return nil
 }
 
-// end handles the end of the schedule, and ends the operation's request.
 func (o *operation) end(err error) {
 	r, e := o.r, o.c.e
 	if failed := o.Failed(); failed != nil && !isRankError(err) {

@@ -76,7 +76,6 @@ type member struct {
 	second bool // the rank has an earlier endpoint, too
 }
 
-// labelPrefix is the prefix of the label of a rank's module.
 const labelPrefix = "rank "
 
 func newEngine(dom fabric.Domain, m *btl.Module, cfg Config, rank int) (*engine, error) {

@@ -101,7 +101,6 @@ func (e *RankError) Error() string { return fmt.Sprintf("mpi: rank %d is gone: %
 // Unwrap returns the reason for the rank's end, which is a pml.ErrPeer.
 func (e *RankError) Unwrap() error { return e.Err }
 
-// isRankError reports whether err contains a RankError.
 func isRankError(err error) bool {
 	var known *RankError
 	return errors.As(err, &known)

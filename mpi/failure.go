@@ -69,7 +69,6 @@ func (e *engine) handleNotices(layerTag btl.Tag) error {
 	})
 }
 
-// peerChanged records that a peer has connected, or that a peer has ended with an error.
 func (e *engine) peerChanged(p *pml.Peer, err error) {
 	f := &e.failures
 	if f.news = true; err == nil {

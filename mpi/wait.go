@@ -21,7 +21,6 @@ const (
 	napMost = 100 * time.Microsecond
 )
 
-// startClock sets the zero instant of the engine's clock to now.
 func (e *engine) startClock() { e.start = time.Now() }
 
 // now reads the clock. The caller must hold mu.

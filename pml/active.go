@@ -124,7 +124,6 @@ func (l *Layer) Drop(now btl.Time, m *Message) error {
 	return nil
 }
 
-// handler returns the handler of an active message id, or nil if there is no handler.
 func (l *Layer) handler(id uint16) Handler {
 	if half := l.actives[id>>8]; half != nil {
 		return half[id&0xff]

@@ -80,7 +80,6 @@ func (q *posted) each(fn func(*Request)) {
 // exact reports whether the receive r accepts only one peer and one tag.
 func (r *Request) exact() bool { return r.from != nil && r.mask == exactly }
 
-// wants reports whether the receive r matches a message with the given peer and tag.
 func (r *Request) wants(p *Peer, tag uint64) bool {
 	return (r.from == nil || r.from == p) && (tag^r.tag)&r.mask == 0
 }
@@ -116,8 +115,6 @@ func (q *unexpected) remove(m *Message) {
 	q.exact.remove(m)
 }
 
-// find returns the earliest message that matches a receive with the given peer, tag and mask, or
-// nil if no message matches.
 func (q *unexpected) find(from *Peer, tag, mask uint64) *Message {
 	if from != nil && mask == exactly {
 		m := q.exact.bucket(hash(q.seed, from.index, tag)).first

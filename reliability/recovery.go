@@ -16,11 +16,8 @@ type Recovery struct {
 // profile is the interface between a recovery profile and its module, for work that is done once
 // per progress call or per expired timer.
 type profile interface {
-	// join gives a Sender its policy (see Recovery.Join).
 	join(s *Sender, peerDelay time.Duration, selective bool)
-	// expire handles expired timers (see Recovery.Expire).
 	expire(now mono.Time) *Sender
-	// deadline is the time at which the next timer expires.
 	deadline() mono.Time
 	// running is the number of timers that run.
 	running() int

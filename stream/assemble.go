@@ -105,7 +105,6 @@ func (a *assembler) regionEnd(n uint64) uint64 { return a.regionFirst(n + 1) }
 
 func (a *assembler) slot(n uint64) int { return int(n % uint64(a.ring.geo.Regions)) }
 
-// regionOf returns the number of the region that contains the message with the given ordinal.
 func (a *assembler) regionOf(ordinal uint64) uint64 {
 	if ordinal < a.curFirst || ordinal >= a.curEnd {
 		c := uint64(a.ring.geo.RegionMessages)

@@ -317,7 +317,6 @@ func (e *Engine) linkOf(ep *btl.Endpoint, key uint64) *link {
 	return nil
 }
 
-// uses reports whether a stream of this engine uses the endpoint ep.
 func (e *Engine) uses(ep *btl.Endpoint) bool {
 	for _, s := range e.sending {
 		for _, k := range s.links {

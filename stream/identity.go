@@ -35,7 +35,6 @@ type Identity struct {
 // format.
 const identityPrefix = "gobtl-stream/1"
 
-// identityTextMax is the maximum length of the text of an identity.
 const identityTextMax = 1024
 
 // String returns the identity as one line of printable characters, for ParseIdentity.

@@ -16,7 +16,6 @@ import (
 
 func runAside(fn func()) { go fn() }
 
-// pause waits for pauseTime, or returns an error when ctx ends.
 func pause(ctx context.Context) error {
 	t := time.NewTimer(pauseTime)
 	defer t.Stop()

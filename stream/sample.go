@@ -7,7 +7,6 @@ type sampling struct {
 	next  uint64
 }
 
-// due reports whether a call of Sample is due at the given number of sent messages.
 func (s *sampling) due(messages uint64) bool {
 	if s.every == 0 || messages < max(s.next, s.every) {
 		return false

@@ -112,7 +112,6 @@ func (e *Engine) newSender(ring *Ring, cfg Config, key uint64) (*Sender, error) 
 	return s, nil
 }
 
-// addReceiver adds a receiver, and begins to connect.
 func (s *Sender) addReceiver(id Identity) error {
 	switch {
 	case s.state >= stateEnding:

@@ -49,7 +49,6 @@ func (s *Sender) quiet() mono.Time {
 	return t
 }
 
-// fail ends the stream with an error, and sends the error to the receivers.
 func (s *Sender) fail(err error) {
 	if s.state == stateDone {
 		return

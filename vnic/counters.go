@@ -110,7 +110,6 @@ func Counters() []Counter {
 // Counts are the values of all counters of a port, or of a part of a port.
 type Counts [numCounters]uint64
 
-// countCongestion counts a packet with a congestion mark.
 func (c *Counts) countCongestion(h *Header) {
 	if h.FECN {
 		c[RxFECN]++

@@ -27,7 +27,6 @@ func MACOf(b []byte) MAC {
 	return MAC(be.Uint16(b))<<32 | MAC(be.Uint32(b[2:]))
 }
 
-// macError is the error for a text that is not a MAC address.
 type macError struct{ text string }
 
 func (e *macError) Error() string {

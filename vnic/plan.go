@@ -210,7 +210,6 @@ type wanted struct {
 	digest  uint32
 }
 
-// lidOf returns the LID of a host, or 0 if the plan does not contain the host.
 func (p *Plan) lidOf(host string) uint32 {
 	return p.lids[host]
 }
@@ -227,7 +226,6 @@ func (p *Plan) near(host string) map[string]bool {
 	return all
 }
 
-// hasPort reports whether the plan has a port with the number vport on the host.
 func (p *Plan) hasPort(host string, vport uint8) bool {
 	return slices.ContainsFunc(p.ports[host], func(ref portRef) bool {
 		return p.Switches[ref.of].Ports[ref.at].Vport == vport

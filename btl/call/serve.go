@@ -29,8 +29,6 @@ func (n *Node) serve(peer *btl.Endpoint, h head, name, body []byte) {
 	}
 }
 
-// handlerOf returns the handler of a method by the method's number or name, as a Handler or an
-// Inline.
 func (n *Node) handlerOf(number uint16, name []byte) (Inline, Handler) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -100,7 +98,6 @@ func ownEnd(ctx context.Context, err error) error {
 	return err
 }
 
-// statusOf returns the status of an answer for a handler's error.
 func (n *Node) statusOf(err error) status {
 	var end endError
 	switch {

@@ -389,7 +389,6 @@ func (s *stream) answer(c chunk) error {
 	}
 }
 
-// streamReader is the reader from which a StreamHandler reads the request.
 type streamReader struct {
 	s    *stream
 	data []byte
@@ -414,7 +413,6 @@ func (r *streamReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// streamWriter is the writer to which a StreamHandler writes the answer.
 type streamWriter struct{ s *stream }
 
 // Write implements io.Writer.

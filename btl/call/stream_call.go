@@ -120,7 +120,6 @@ func (c *streamCall) push(request io.Reader, end context.CancelCauseFunc) {
 	}
 }
 
-// readChunk calls Read until one call returns bytes or an error.
 func readChunk(from io.Reader, p []byte) (n int, err error) {
 	const triesMax = 100
 	for range triesMax {

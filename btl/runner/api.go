@@ -235,7 +235,6 @@ func (r *Runner) InCallback() bool { return r.fromHandler() }
 // Owns reports whether ep is an endpoint of this Runner's module. Any goroutine may call Owns.
 func (r *Runner) Owns(ep *btl.Endpoint) bool { return r.mine(ep) == nil }
 
-// mine returns an error if ep is not an endpoint of this Runner's module.
 func (r *Runner) mine(ep *btl.Endpoint) error {
 	if r == nil {
 		return ErrNotStarted

@@ -14,7 +14,6 @@ type refusedCalls struct {
 	spare  *refusedQueue
 }
 
-// refusedQueue is the queue of refused calls for one endpoint.
 type refusedQueue struct {
 	ep    *btl.Endpoint
 	calls callQueue
@@ -49,7 +48,6 @@ func (f *refusedCalls) offer(r *Runner, c *call) {
 	f.count++
 }
 
-// queue returns the queue of refused calls for an endpoint, and makes the queue if there is none.
 func (f *refusedCalls) queue(ep *btl.Endpoint) *refusedQueue {
 	q := f.spare
 	if q == nil {

@@ -36,7 +36,6 @@ func (r *Runner) run(ctx context.Context, c *call) error {
 	return r.await(ctx, c, false)
 }
 
-// endOf returns the error of a nil or cancelled context.
 func endOf(ctx context.Context) error {
 	if ctx == nil {
 		return btl.ErrContext
@@ -188,7 +187,6 @@ func (r *Runner) pass() (events int) {
 	return events + n
 }
 
-// policy returns the waiting policy for call c, or for the watcher if c is nil.
 func (r *Runner) policy(c *call) *waiting.Policy {
 	if c == nil {
 		return r.policies[1]

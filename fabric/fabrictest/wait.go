@@ -167,7 +167,6 @@ func testWakeBeforeWait(t *testing.T, f *Fixture) {
 	w.Wake()
 }
 
-// testWaitAndSignals sends signals to a thread that is in Wait.
 func testWaitAndSignals(t *testing.T, f *Fixture) {
 	rx, tx := newPort(t, f), newPort(t, f)
 	w := rx.waiter()

@@ -11,7 +11,6 @@ import (
 )
 
 const (
-	// defaultBuffers is the number of buffers if fabric.DomainConfig.Buffers is 0.
 	defaultBuffers = 4096
 	// spareBuffers is the number of hidden buffers that Reserve adds in addition to one for each
 	// visible buffer.

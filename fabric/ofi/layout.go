@@ -169,5 +169,4 @@ func newLayout(l limits, cfg fabric.DomainConfig) (layout, error) {
 	return lay, nil
 }
 
-// roundUp rounds n up to a multiple of unit, a power of two.
 func roundUp(n, unit int) int { return (n + unit - 1) &^ (unit - 1) }

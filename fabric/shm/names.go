@@ -85,7 +85,6 @@ func parseName(b []byte, own *name) (n name, err error) {
 	return n, nil
 }
 
-// socketPath is the path of the socket on which a domain listens.
 func (n *name) socketPath() string { return filepath.Join(socketDir(n.uid), n.fileName()) }
 
 func (n *name) fileName() string { return hex.EncodeToString(n.id[:]) }

@@ -180,7 +180,6 @@ func (d *domain) peer(a fabric.Addr) *peer {
 	return &d.peers[i]
 }
 
-// addrOf returns the Addr of a port, or AddrUnknown if the port is not inserted.
 func (d *domain) addrOf(p Port) fabric.Addr {
 	i, known := d.byPort[p]
 	if !known || d.peers[i].inserts == 0 {

@@ -293,7 +293,6 @@ func (nw *Network) arrive(p *packet) {
 	}
 }
 
-// endpoint returns the open endpoint of a port, or nil.
 func (nw *Network) endpoint(p Port) *endpoint {
 	if p.Node < 0 || p.Node >= len(nw.nodes) {
 		return nil

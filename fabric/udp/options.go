@@ -19,7 +19,6 @@ type Options struct {
 	NoConnect bool
 }
 
-// name returns the provider's name with these options.
 func (o Options) name() string {
 	name := family
 	for _, f := range o.flags() {

@@ -32,7 +32,6 @@ func openSocket(l *inet.Local, o Options, recvBytes int, pathSize bool) (*socket
 	return newSocket(l, func(s *socket) error { return s.setUp(l, o, recvBytes, pathSize) })
 }
 
-// newSocket opens a socket and calls setUp, and closes the socket if setUp fails.
 func newSocket(l *inet.Local, setUp func(*socket) error) (*socket, error) {
 	family := unix.AF_INET
 	if l.Version() == 6 {

@@ -183,5 +183,4 @@ func roff(text string) string {
 	return text
 }
 
-// cell escapes a text for a cell of a Markdown table.
 func cell(text string) string { return strings.ReplaceAll(oneLine(text), "|", `\|`) }

@@ -64,8 +64,9 @@ func (c *clock) advance(now, asked Time) {
 	c.now = now
 }
 
-// beginPass records the beginning of a call of Progress, and the time between the latest two
-// calls. The argument left of beginPass is true if the previous call did not handle the timers.
+// beginPass records the beginning of a call of Progress, and the time between the latest
+// two calls. The argument left of beginPass is true if the previous call of Progress did
+// not handle the timers.
 func (c *clock) beginPass(left bool) {
 	if c.now > c.passAt {
 		gap := c.now.Sub(c.passAt)

@@ -214,8 +214,9 @@ func (m *Module) receivePutLanded(ep *Endpoint, h *frag.Header, comps []fabric.C
 	return count
 }
 
-// acceptedRun updates the receive state like accepted, for count consecutively numbered chunks that
-// arrived in order. The argument h of acceptedRun is the header of the first chunk.
+// acceptedRun updates the receive state like accepted, for count consecutively numbered
+// chunks that arrived in order. The argument h of acceptedRun is the header of the first of
+// the count chunks.
 func (m *Module) acceptedRun(ep *Endpoint, h *frag.Header, count int) {
 	m.rxVia = viaData
 	if count == 1 {

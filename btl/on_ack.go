@@ -7,9 +7,10 @@ import (
 	"gobtl/reliability"
 )
 
-// onAck handles the acknowledgement in the header h of a packet that the peer of ep has sent. The
-// argument old of onAck is true if a newer acknowledgement may already have been handled. onAck
-// returns false if the acknowledgement covers a packet that was never sent.
+// onAck handles the acknowledgement in the header h of a packet that the peer of ep has
+// sent. The argument old of onAck is true if a newer acknowledgement from the same peer may
+// already have been handled. onAck returns false if the acknowledgement covers a packet
+// that was never sent.
 func (m *Module) onAck(ep *Endpoint, h *frag.Header, old bool) bool {
 	dup := old || h.Flags&frag.FlagDup != 0
 	done, verdict := ep.snd.OnAck(m.now, h.Ack, h.Credit, dup, m.done[:0])

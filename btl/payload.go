@@ -8,8 +8,8 @@ type vector struct {
 	count  int
 }
 
-// vectorPiece is one memory segment of a vector. The field at is the offset of the segment's first
-// byte in the fragment.
+// vectorPiece is one memory segment of a vector. The field at of a vectorPiece is the
+// offset of the segment's first byte in the fragment.
 type vectorPiece struct {
 	mem []byte
 	at  uint32

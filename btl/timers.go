@@ -33,10 +33,10 @@ func (m *Module) expire() {
 }
 
 // endRestarted ends an endpoint whose peer has restarted. endRestarted returns true if the
-// restart is proven. A restart is proven by a Reject that answers the AskLife probe and comes
-// from the peer's address. The restart is not proven if a packet of the peer's known incarnation
-// has arrived after the AskLife probe was sent. The argument source of endRestarted is the
-// sender's address.
+// restart is proven. A restart is proven by a Reject that answers the AskLife probe and
+// comes from the peer's address. The restart is not proven if a packet of the peer's known
+// incarnation has arrived after the AskLife probe was sent. The argument source of
+// endRestarted is the address of the sender of the Reject.
 func (m *Module) endRestarted(tag uint64, r frag.Reject, source []byte) bool {
 	ep := m.peers.Lookup(tag)
 	if ep == nil || ep.id.State() != stateConnected || r.Reason != frag.RejectStale ||
@@ -71,9 +71,9 @@ func (m *Module) leave(ep *Endpoint) {
 	}
 }
 
-// posted starts the retransmission timer of packet n in send buffer t. The timer is limited to a
-// quarter of PeerTimeout, so that the packet is sent several times before the peer is declared
-// dead.
+// posted starts the retransmission timer of packet n in send buffer t. The retransmission
+// timer is limited to a quarter of PeerTimeout, so that a packet is sent several times
+// before the peer is declared dead.
 func (m *Module) posted(ep *Endpoint, t reliability.Token, n seq.Num, lone bool) {
 	c := m.segs[t].channel()
 	if lone {

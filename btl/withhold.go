@@ -29,9 +29,10 @@ func (m *Module) postAll() {
 	m.settleSends()
 }
 
-// withholdOne removes one packet from the batch, as a test for peers that acknowledge packets
-// before their arrival (reliability.Sender.Withhold). The packet must not have been sent before,
-// and must be followed in the batch by another packet to the same peer.
+// withholdOne removes one packet from the batch, as a test for peers that acknowledge
+// packets before their arrival (reliability.Sender.Withhold). A withheld packet must not
+// have been sent before, and must be followed in the batch by another packet to the same
+// peer.
 func (m *Module) withholdOne(c *port.Channel) {
 	from := m.source.Withhold(c.Which())
 	count := uint32(c.Batched())

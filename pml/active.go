@@ -37,17 +37,18 @@ func (l *Layer) HeaderMax() int {
 	return max(0, min(headerMost, l.cfg.UnexpectedBytes/2, l.m.Limits().FragmentBytesMax-headMostSize))
 }
 
-// SendActive begins to send an active message with a header and data to the peer's handler of the
-// id. The caller must not change header and data until the request r is Done. The request r may
-// be Done before SendActive returns. If the request r has a Layout, data must be nil. All
-// messages to a peer, active or not, arrive in the order of sending, and count towards the same
-// limits of the peer. If a message is longer than Config.EagerBytes, or would exceed the peer's
-// limits, SendActive first sends only its header (announcement). In the modes Synchronous and
-// Announce, SendActive always announces the message. A synchronous or announced send is Done when
-// the peer has received or dropped the message. For active messages, the mode Ready has the same
-// effect as the mode Standard. The argument now of SendActive is the current time. The errors of
-// SendActive are ErrBusy, ErrHeader, ErrEager, and ErrPeer if the peer is gone. The method r.Err
-// returns later errors, such as ErrNoHandler.
+// SendActive begins to send an active message with a header and data to the peer's handler
+// of the id. The caller must not change header and data until the request r is Done. The
+// request r may be Done before SendActive returns. If the request r has a Layout, data must
+// be nil. All messages to a peer, active or not, arrive in the order of sending, and count
+// towards the same limits of the peer. If a message is longer than Config.EagerBytes, or
+// would exceed the peer's limits, SendActive first sends only its header (announcement). In
+// the modes Synchronous and Announce, SendActive always announces the message. A
+// synchronous or announced send is Done when the peer has received or dropped the message.
+// For active messages, the mode Ready has the same effect as the mode Standard. The
+// argument now of SendActive is the current time. The errors of SendActive are ErrBusy,
+// ErrHeader, ErrEager, and ErrPeer if the peer is gone. Errors after SendActive, such as
+// ErrNoHandler, are returned by the method r.Err.
 func (l *Layer) SendActive(
 	now btl.Time, r *Request, to *Peer, id uint16, header, data []byte, mode Mode,
 ) error {

@@ -45,9 +45,9 @@ const (
 // Request that is Done, and must not copy or move a Request in use. The zero Request is ready for
 // use.
 type Request struct {
-	// OnDone is called when the request ends, by Progress or by the call that begins the request.
-	// The function OnDone may begin requests, including the request that has ended. OnDone may be
-	// nil.
+	// OnDone is called when the request ends, by Progress or by the call that begins the
+	// request. The function OnDone of a Request may begin requests, including the request
+	// that has ended. OnDone may be nil.
 	OnDone func(*Request)
 	// Context belongs to the caller.
 	Context any

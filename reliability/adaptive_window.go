@@ -251,10 +251,10 @@ func (c *congestion) unusual() bool {
 	return int64(c.lost-judgeLost)*shareUnits > 2*int64(c.usual)*int64(c.acked+c.lost)
 }
 
-// press detects a competing sender that fills the queue and reacts only to loss, as TCP does. The
-// sign of a competing sender is a delay far above the target while this sender has almost nothing
-// in flight. While a competing sender fills the queue, this sender also reacts only to loss, for
-// competeTime round trips or until the queue empties.
+// The function press detects a competing sender that fills the queue and reacts only to
+// loss, as TCP does. The sign of a competing sender is a delay far above the target while
+// this sender has almost nothing in flight. While a competing sender fills the queue, this
+// sender also reacts only to loss, for competeTime round trips or until the queue empties.
 func (c *congestion) press(goal time.Duration) {
 	switch {
 	case c.compete:

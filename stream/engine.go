@@ -50,10 +50,10 @@ const (
 	streamsMax  = 1024 // senders and receivers of an engine
 )
 
-// NewEngine starts an engine on a module. The argument data of NewEngine is a domain for the
-// unreliable mode, opened with DataConfig, or nil. The engine owns m and data, even if NewEngine
-// returns an error. The engine uses tags 1 and 2, OnEndpoint and OnRoom of the module, and the
-// caller must not use these.
+// NewEngine starts an engine on a module. The argument data of NewEngine is a domain for
+// the unreliable mode, opened with DataConfig, or nil. The engine owns m and data, even if
+// NewEngine returns an error. The engine uses tags 1 and 2, OnEndpoint and OnRoom of the
+// module, and the caller must not use these.
 func NewEngine(m *btl.Module, data fabric.Domain) (*Engine, error) {
 	e := &Engine{
 		m: m, senders: make(map[uint64]*Sender), receivers: make(map[uint64]*Receiver),

@@ -259,7 +259,8 @@ func (r *Receiver) notice(n notice) {
 	}
 }
 
-// progress does the work of the receiver that is due.
+// progress does the receiver's work that is due, such as sending credit and checking time
+// limits.
 func (r *Receiver) progress(now mono.Time) {
 	if r.begun == 0 {
 		r.begun = now

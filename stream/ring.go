@@ -230,8 +230,8 @@ func (r *Ring) SetPopulated(i int, populated bool) {
 	}
 }
 
-// release frees a region that a reader owns. The argument first of release is the first ordinal
-// of the region, so that a repeated release has no effect.
+// release frees a region that a reader owns. The argument first of release is the first
+// ordinal of the region, which makes a repeated release of the same region harmless.
 func (r *Ring) release(i int, first uint64) {
 	if i >= 0 && i < r.geo.Regions && r.get(i, wordFirst) == first {
 		r.SetPopulated(i, false)

@@ -62,8 +62,8 @@ func (e *Egress) SetTables(t *Tables) {
 func (e *Egress) Tables() *Tables { return e.tables }
 
 // Forward decides what to do with a frame from the port's device. The slice frame needs to
-// contain only the headers. Forward counts dropped frames. The caller must count sent frames
-// (Counts.CountTx).
+// contain only the headers. Forward counts dropped frames. The caller of an Egress must
+// count sent frames (Counts.CountTx).
 func (e *Egress) Forward(now mono.Time, frame []byte, frameBytes int) (d Decision) {
 	return e.ForwardLarge(now, frame, frameBytes, 1)
 }

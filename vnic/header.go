@@ -39,7 +39,8 @@ const (
 	quadword = 8
 )
 
-// The errors of decoding and encoding. The caller drops a packet with one of the errors below.
+// The errors of decoding and encoding. If encoding or decoding returns an error from
+// ErrShort to ErrRange, the caller drops the packet.
 var (
 	ErrShort     = errors.New("vnic: packet shorter than an empty encapsulation")
 	ErrLength    = errors.New("vnic: LEN is not the packet's length")

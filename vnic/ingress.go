@@ -8,8 +8,8 @@ import (
 
 // Ingress is the part of a port that receives frames from the fabric.
 type Ingress struct {
-	// Counts are the counters of delivered and dropped frames. The caller must count delivered
-	// frames (Counts.CountRx), because the device may refuse a frame.
+	// Counts are the counters of delivered and dropped frames. The caller of Accept must
+	// count delivered frames (Counts.CountRx), because the device may refuse a frame.
 	Counts Counts
 	tables *Tables
 	fdb    *FDB
@@ -28,8 +28,8 @@ func NewIngress(fdb *FDB, near *Neighbours, guard Locker) *Ingress {
 // Tables returns the tables in use, or nil before Host.SetTables.
 func (in *Ingress) Tables() *Tables { return in.tables }
 
-// Host decodes the packets that arrive at a host and finds the port of each packet. The field
-// ports is indexed by the number of the switch.
+// Host decodes the packets that arrive at a host and finds the port of each packet. The
+// field ports of a Host is indexed by the number of the switch.
 type Host struct {
 	// Strangers counts the received packets that belong to no port of this host. Strangers
 	// includes invalid packets, packets from unknown senders, and packets for a switch without a

@@ -6,8 +6,8 @@ import (
 	"gobtl/internal/mono"
 )
 
-// Progress sends the due messages to the agents. The messages renew leases, contain queued
-// requests, and change hosts that differ from the plan.
+// Progress sends the due messages to the agents. The messages of Progress renew leases,
+// contain queued requests, and change hosts that differ from the plan.
 func (m *Manager) Progress(now mono.Time) {
 	for _, conn := range m.conns() {
 		s := m.sessions[conn]

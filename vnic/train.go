@@ -59,9 +59,10 @@ func NextPacket(b []byte) (packet, rest []byte) {
 }
 
 // Order restores the order of a peer's packet trains within each flow. A packet train that
-// arrives before an earlier train of its flow waits for the earlier train. The time, the number
-// and the memory of waiting packet trains are limited. If a limit is exceeded, Order delivers
-// packet trains out of order and counts the skipped gaps in their numbers.
+// arrives before an earlier train of its flow waits for the earlier train. The waiting
+// time, the number and the memory of waiting packet trains are limited. If a limit is
+// exceeded, Order delivers packet trains out of order and counts the skipped gaps in their
+// numbers.
 type Order struct {
 	// Early counts packet trains that waited, Late counts those that arrived after their gap was
 	// skipped, and Skipped counts the skipped gaps.

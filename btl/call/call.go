@@ -247,8 +247,8 @@ func (n *Node) receive(peer *btl.Endpoint, _ btl.Tag, data []byte) {
 	}
 }
 
-// answered wakes the Call that waits for the received answer. answered ignores an answer that does
-// not come from the called peer.
+// answered wakes the Call that waits for the received answer. An answer that does not come
+// from the called peer is ignored.
 func (n *Node) answered(peer *btl.Endpoint, h head, body []byte) {
 	q := n.asked[h.id]
 	if q == nil || q.peer != peer {

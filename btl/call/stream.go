@@ -133,8 +133,8 @@ type chunk struct {
 	err  error
 }
 
-// turns makes the calls of a stream proceed in the order of their numbers, although the calls may
-// arrive in another order.
+// turns lets the calls of a stream proceed in the order of their numbers, although the
+// calls may arrive in another order.
 type turns struct {
 	mu    sync.Mutex
 	next  uint32
@@ -306,7 +306,7 @@ func (n *Node) openStream(ctx context.Context, key served, method uint16, h Stre
 	return nil
 }
 
-// begins counts a goroutine that starts, because Close waits for all counted goroutines. begins
+// begins adds one to the number of running goroutines, for which Close waits. begins
 // returns false if the Node has closed.
 func (n *Node) begins() bool {
 	n.runMu.Lock()

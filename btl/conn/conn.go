@@ -251,8 +251,7 @@ func (d *deadline) stop() {
 	}
 }
 
-// pass ends the pending calls for one direction of a Conn after the deadline of this direction
-// has passed.
+// pass ends the pending reads or writes of a Conn whose deadline has passed.
 func (d *deadline) pass(c *Conn) {
 	d.passed = true
 	c.shutWrites()

@@ -46,7 +46,7 @@ func (n *Node) flushSoon(c *Conn) {
 	}
 }
 
-// flushes runs on a goroutine that sends buffered bytes.
+// The method flushes sends buffered bytes, on a goroutine of its own.
 func (n *Node) flushes() {
 	for !n.dirty.done() {
 		if n.r.Do(context.Background(), n.flushAll) != nil {

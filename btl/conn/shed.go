@@ -15,8 +15,8 @@ func (c *Conn) count(bytes int) {
 	c.held = bytes
 }
 
-// shed frees memory after the buffers of all Conns have exceeded TotalBytes. shed frees an
-// additional eighth of TotalBytes, so that the search through all Conns is rare.
+// shed frees memory after the buffers of all Conns have exceeded TotalBytes. An additional
+// eighth of TotalBytes is freed, so that the search through all Conns is rare.
 func (n *Node) shed() {
 	for _, c := range n.conns {
 		if c.read == c.next && len(c.early) == 0 {

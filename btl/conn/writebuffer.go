@@ -78,8 +78,8 @@ func (w *writeBuffer) endedAt(now int64) {
 	w.latest = now
 }
 
-// unsent returns the buffered bytes to send next. The bytes stay in the buffer until advance is
-// called.
+// unsent returns the buffered bytes to send next. The bytes that take returns stay in the
+// buffer until advance is called.
 func (w *writeBuffer) unsent() []byte {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -154,8 +154,9 @@ type Pending struct {
 	use uint64 // of the call, which is another's after Wait
 }
 
-// Start sends data to the peer's handler of the tag without waiting. The caller must not change
-// data until Wait has returned nil, or an error other than the error of its context.
+// Start sends data to the peer's handler of the tag without waiting. The caller must not
+// change the bytes to send until Wait has returned nil, or an error other than the error of
+// its context.
 func (r *Runner) Start(ctx context.Context, ep *btl.Endpoint, tag btl.Tag, data []byte,
 ) (Pending, error) {
 	if err := r.mine(ep); err != nil {

@@ -153,11 +153,12 @@ var callbackEntries = [...]uintptr{
 	reflect.ValueOf((*Runner).shutdown).Pointer(),
 }
 
-// New starts a Runner that drives module m, and the Runner owns m from then on. The caller must
-// register message handlers before New, and may later use m only in functions given to Do and in
-// callbacks. The Runner sets the callbacks OnEndpoint and, if a layer has Room, OnRoom of the
-// module. The function onEvent, which may be nil, is called for each event of an endpoint after
-// the layers. While the Runner sleeps, the timers of endpoints without packets in flight stop.
+// New starts a Runner that drives module m, and the Runner owns m from then on. The caller
+// of New must register message handlers before New, and may later use m only in functions
+// given to Do and in callbacks. The Runner sets the callbacks OnEndpoint and, if a layer
+// has Room, OnRoom of the module. The function onEvent given to New, which may be nil, is
+// called for each event of an endpoint after the layers. While the Runner sleeps, the
+// timers of endpoints without packets in flight stop.
 func New(m *btl.Module, cfg Config, onEvent func(*btl.Endpoint, btl.Event, error), layers ...Layer,
 ) *Runner {
 	if cfg.Spin < 0 {

@@ -14,9 +14,9 @@ import (
 // therefore peeks at each packet before the packet is received. The domain's loop closes only the
 // memory of rings, and passes a socket with any other descriptor to another goroutine.
 
-// closers close descriptors whose close may block, on another goroutine. Each domain has one
-// closers. Each received descriptor counts against the process that sent it, until the descriptor
-// is closed.
+// A closers closes, on another goroutine, descriptors whose close may block. Each domain
+// has one closers. Each received descriptor counts against the process that sent it, until
+// the descriptor is closed.
 type closers struct {
 	lock  sync.Mutex
 	queue []closing

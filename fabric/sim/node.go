@@ -20,8 +20,8 @@ type Process interface {
 // NodeFaults are the faults of a host. The zero value has no faults.
 type NodeFaults struct {
 	// PostAgain is the probability that a Post begins a series of up to AgainPosts (at
-	// least 1) Posts that end with ErrAgain. The first Post of a series that ends with
-	// ErrAgain may accept some of its sends.
+	// least 1) Posts that end with ErrAgain. The first Post of a series of ErrAgain results
+	// may accept some of its sends.
 	PostAgain  float64
 	AgainPosts int
 	// SendError is the probability that a send fails and its datagram is lost. A send that fails

@@ -23,9 +23,9 @@ type landing struct {
 	off     int // where the next datagram lands
 	waiting int // directly received datagrams in receiver.pending
 
-	// slots and rest describe the I/O vector that was prepared last. slots is the number of
-	// datagrams whose bytes are received directly. rest is the number of bytes of direct-receive
-	// memory behind slots datagrams.
+	// The fields slots and rest describe the I/O vector that was prepared last. slots is
+	// the number of datagrams whose bytes are received directly. rest is the number of
+	// bytes of direct-receive memory behind slots datagrams.
 	slots, rest int
 }
 

@@ -454,8 +454,9 @@ func (r *receiver) drain(out []fabric.Completion) (n int) {
 	return n
 }
 
-// The methods single and adapt learn from a received message how to prepare the next I/O vectors.
-// The method single is for a single datagram, and adapt is for a coalesced message.
+// The methods single and adapt learn from a received message how to prepare the next I/O
+// vectors. The function single handles a single datagram, and adapt handles a coalesced
+// message.
 
 func (r *receiver) single(size int) {
 	if r.wide == 1 {

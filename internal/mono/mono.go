@@ -1,7 +1,7 @@
 // Package mono has the type of instants on a monotonic clock. An instant is a number of
 // nanoseconds on the caller's clock. Package mono never reads a clock. The packages of the
 // transport take the current instant as an argument, and return the instant of their next
-// deadline. The same code therefore runs with a real clock and in a simulator's virtual time.
+// deadline.
 package mono
 
 import "time"

@@ -22,8 +22,8 @@ type Box struct {
 type Heat struct {
 	Title                 string
 	Panels, Rows, Columns []string
-	// Box returns the value in a row and a column of a panel. The result ok of Box is false if
-	// there is no value.
+	// Box returns the value in a row and a column of a panel. The result ok of Box is false
+	// if the heat map has no value for the box.
 	Box func(panel, row, column int) (b Box, ok bool)
 }
 

@@ -33,8 +33,8 @@ var outputNames = map[string][]string{
 	"os":  {"Stderr", "Stdin", "Stdout"},
 }
 
-// seededNames are the functions of math/rand/v2 that use a seed of the caller. All other functions
-// of math/rand/v2 use a global generator.
+// seededNames are the functions of math/rand/v2 that use a seed of the caller. Functions of
+// math/rand/v2 other than the constructors use a global generator.
 var seededNames = []string{
 	"ChaCha8", "New", "NewChaCha8", "NewPCG", "NewZipf", "PCG", "Rand", "Source", "Zipf",
 }

@@ -39,9 +39,9 @@ func (c *checker) floors() {
 	}
 }
 
-// arrows lists the calls between the files of package btl, by the names of the called functions.
-// arrows leaves out a function name that several files declare (for example check), or that a
-// type of another package has as a method.
+// arrows lists the calls between the files of package btl, by the names of the called
+// functions. The result of arrows lacks function names that several files declare (for
+// example check), and names that a type of another package has as a method.
 func (c *checker) arrows() map[arrow][]string {
 	home := map[string]string{}
 	files := c.btlFiles()

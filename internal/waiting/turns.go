@@ -1,8 +1,8 @@
 package waiting
 
 // turns adds up the context switch counters of several threads that use a Policy one after
-// another. turns adds the difference between two calls of the same thread, if no other thread has
-// made a call in between.
+// another. The difference between two calls of the same thread is added, if no other thread
+// has made a call in between.
 type turns struct {
 	thread int
 	before uint64 // counter of that thread at its latest call

@@ -54,8 +54,8 @@ const (
 //
 //	fresh --init--> joined --barrier_in--> waiting --all are--> joined --finalize--> finished
 //
-// Only one goroutine at a time may use a Server. The caller passes the clients' lines to Handle,
-// and sends the replies that Handle returns.
+// Only one goroutine at a time may use a Server. The caller of a Server passes the clients'
+// lines to Handle, and sends the replies that Handle returns.
 type Server struct {
 	cfg     Config
 	mapping string

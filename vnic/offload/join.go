@@ -23,8 +23,8 @@ type Joined struct {
 	Frames int
 }
 
-// Joiner joins frames of the same flow. The caller must not change or reuse the memory of an added
-// frame until Flush has returned.
+// Joiner joins frames of the same flow. The caller of Add must not change or reuse the
+// memory of an added frame until Flush has returned.
 type Joiner struct {
 	// Emit is called for each finished frame. The frames of a flow are emitted in order. The
 	// argument of Emit is valid only during the call.

@@ -1,7 +1,7 @@
 package offload
 
-// Splitter splits one large frame at a time into segments. The caller calls Begin, and then Write
-// once for each of Count segments.
+// Splitter splits one large frame at a time into segments. The caller of a Splitter calls
+// Begin, and then Write once for each of Count segments.
 type Splitter struct {
 	frame   []byte
 	l       layers
@@ -15,9 +15,9 @@ type Splitter struct {
 // do not exceed largestPacket, including the Ethernet header.
 const largestPacket = 1<<16 - 1
 
-// Begin starts to split a frame with the header h. A frame that is not large becomes one segment,
-// whose checksum Begin completes. Begin may write to the frame. The caller must not change the
-// frame until the last Write. The error of Begin is ErrFrame.
+// Begin starts to split a frame with the header h. A frame that is not large becomes one
+// segment, whose checksum Begin completes. Begin may write to the frame. The caller of
+// Begin must not change the frame until the last Write. The error of Begin is ErrFrame.
 func (s *Splitter) Begin(frame []byte, h Header) error {
 	*s = Splitter{frame: frame, count: 1}
 	if h.Type == None {

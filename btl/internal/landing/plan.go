@@ -142,8 +142,8 @@ func (p *Plan[E]) expectNothing(x *Expectation[E]) {
 	}
 }
 
-// plan chooses the Expectation whose memory is used for direct receive in the next poll. The
-// argument x of plan is the Expectation of the latest chunks.
+// plan chooses the Expectation whose memory is used for direct receive in the next poll.
+// The argument x of plan is the Expectation of the peer whose chunks came last.
 func (p *Plan[E]) plan(x *Expectation[E]) {
 	p.learn(x)
 	p.next = nil

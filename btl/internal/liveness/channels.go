@@ -46,10 +46,11 @@ func (p *Peer) AnsweredBy(channel int, now Time) {
 	p.asking[channel] = false
 }
 
-// SilentChannels checks how long each of the first count channels has been silent. The result ask
-// has a bit for each channel through which a probe is due. A probe is due after a silence of
-// KeepAlive, or of a quarter of KeepAlive if the previous probe was not answered. The result next
-// of SilentChannels is the time until the next check.
+// SilentChannels checks how long each of the first count channels has been silent. The
+// result ask of SilentChannels has a bit for each channel through which a probe is due. A
+// probe is due after a silence of KeepAlive, or of a quarter of KeepAlive if the previous
+// probe was not answered. The result next of SilentChannels is the time until the next
+// check.
 func (p *Peer) SilentChannels(
 	now Time, r *Rules, sent Sent, count int,
 ) (ask [Channels]bool, next time.Duration) {

@@ -17,8 +17,8 @@
 //   - A peer that computes is silent but not dead. The outstanding answer of a peer may be an
 //     acknowledgement of the oldest packet, of a request for an acknowledgement, or of a probe,
 //     and the longest outstanding one decides.
-//   - A Peer handles no packets and reads no clock. All times are on a clock that stops while the
-//     process does not run.
+//   - A Peer handles no packets and reads no clock. All times in package liveness are on a
+//     clock that stops while the process does not run.
 //
 // A Peer belongs to one goroutine.
 package liveness

@@ -1,6 +1,6 @@
-// Package meet implements the rules of the handshake between two modules. The rules decide which
-// addresses are proven, with which endpoint of a peer an endpoint communicates, and which peers are
-// accepted.
+// Package meet implements the rules of the handshake between two modules. The rules of
+// package meet decide which addresses are proven, which two endpoints belong together, and
+// which peers are accepted.
 //
 //	  Connect                 a peer's Hello
 //	     |                          |

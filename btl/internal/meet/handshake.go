@@ -301,11 +301,11 @@ func (hs *Handshake) Left(now Time) time.Duration { return hs.until.Sub(now) }
 // Contested reports whether Contest was called.
 func (hs *Handshake) Contested() bool { return hs.contested }
 
-// Contest records that an endpoint of the peer has proven itself, although another endpoint of
-// the peer was told this side's tag. If the endpoint that was told the tag does not prove itself
-// within the time after (a round trip, plus the time longer), ContestLost returns true and this
-// side begins its handshake again under a new tag. The result waits of Contest is false if the
-// time after has already passed.
+// Contest records that an endpoint of the peer has proven itself, although another endpoint
+// of the peer was told this side's tag. If the endpoint that was told the tag does not
+// prove itself within the time after (a round trip, plus the time longer), ContestLost
+// returns true and this side begins its handshake again under a new tag. The result waits
+// of Contest is false if the waiting time after has already passed.
 func (hs *Handshake) Contest(now Time, longer time.Duration) (after time.Duration, waits bool) {
 	after = max(hs.offeredAt.Add(hs.trip).Sub(now), 0) + longer
 	if after == 0 {

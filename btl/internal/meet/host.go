@@ -75,8 +75,8 @@ type endpoints[E any] interface {
 	Usable(ep E) bool
 	// Quiet is the time since the latest packet of the peer.
 	Quiet(ep E) time.Duration
-	// Heard records that a packet of the peer has arrived on a channel. The argument answers is
-	// true if the packet answers a probe of a connected endpoint.
+	// Heard records that a packet of the peer has arrived on a channel. The argument
+	// answers of Heard is true if the packet answers a probe of a connected endpoint.
 	Heard(ep E, by frag.Probe, answers bool)
 	// Early records that an endpoint has dropped a packet that arrived before the handshake was
 	// complete.

@@ -76,8 +76,9 @@ func (f *Tagged) Claim() Claim {
 	return ClaimContested
 }
 
-// Proof describes the situation when the peer of a half-open endpoint proves its address. The
-// fields describe another endpoint, which is already registered for the proven address.
+// Proof describes the situation when the peer of a half-open endpoint proves its address.
+// The fields of a Proof describe the endpoint that is already registered for the proven
+// address.
 type Proof struct {
 	Known    bool // such an endpoint exists
 	SameLife bool // of the same incarnation of the peer

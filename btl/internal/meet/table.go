@@ -289,10 +289,11 @@ func (t *Table[E]) EarlierLives(ep E) (ended []E) {
 	return ended
 }
 
-// Free reports whether ep may be bound to the peer's endpoint with the given tag. The argument
-// offered is the tag of the peer's endpoint that was told ep's tag, or 0 if there is none. Free
-// returns true if offered is 0 or equals tag, or if another local endpoint is bound to the peer's
-// endpoint with the tag offered, because a peer endpoint is bound to one endpoint only.
+// Free reports whether ep may be bound to the peer's endpoint with the given tag. The
+// argument offered of Free is the tag of the peer's endpoint that was told ep's tag, or 0
+// if there is none. Free returns true if offered is 0 or equals tag, or if another local
+// endpoint is bound to the peer's endpoint with the tag offered, because a peer endpoint is
+// bound to one endpoint only.
 func (t *Table[E]) Free(ep E, offered, tag uint64) bool {
 	if offered == 0 || offered == tag {
 		return true

@@ -49,9 +49,16 @@ func (c *cli) Validate() error {
 	case len(strings.Fields(c.Rsh)) == 0:
 		return errors.New("--rsh is empty")
 	}
-	_, err := job.ParseHosts(c.Hosts)
+	hosts, err := job.ParseHosts(c.Hosts)
+	if err == nil && c.Ranks > perHostMax*len(hosts) {
+		return fmt.Errorf("-n %d: at most %d ranks on each host", c.Ranks, perHostMax)
+	}
 	return err
 }
+
+// perHostMax bounds the ranks of a host. An agent starts the ranks of its host one by one, and
+// carries out a signal afterwards.
+const perHostMax = 4096
 
 func newParser(c *cli, stdout, stderr io.Writer, exit func(int)) (*kong.Kong, error) {
 	return kong.New(c, usage.Bytes(), kong.Name("btlrun"), kong.Description(cliDescription),

@@ -156,6 +156,7 @@ func TestBtlrunFlags(t *testing.T) {
 	}{
 		{[]string{"--bogus", "-n", "1", "echo"}, "btlrun: unknown flag --bogus", 2},
 		{[]string{"-n", "0", "echo"}, "btlrun: -n 0: want 1 to ", 2},
+		{[]string{"-n", "5000", "echo"}, "btlrun: -n 5000: at most 4096 ranks on each host", 2},
 		{[]string{"--hosts", "a,a", "echo"}, `btlrun: invalid list of hosts: "a" is there twice`, 2},
 		{[]string{"-n", "1", "echo", "--bogus", "-n", "2"}, "--bogus -n 2\n", 0},
 		{[]string{"-n", "1", "--", "echo", "--bogus"}, "--bogus\n", 0},

@@ -40,7 +40,8 @@ func ParseHosts(text string) ([]Host, error) {
 		if counted {
 			h.Slots, err = strconv.Atoi(slots)
 			if err != nil || h.Slots < 1 || h.Slots > pmi.RanksMax {
-				return nil, fmt.Errorf("%w: %q: write HOST:RANKS", ErrHosts, item)
+				return nil, fmt.Errorf("%w: %q: write HOST:RANKS with 1 to %d ranks", ErrHosts, item,
+					pmi.RanksMax)
 			}
 		}
 		switch {

@@ -49,11 +49,12 @@ type Config struct {
 	// to 64 MiB. A WindowBytesMax of 0 means 4 times WindowBytes. The window of a Conn
 	// grows if the path needs a larger one, and if the application reads all bytes in time.
 	// While more than eight Conns of the Node transfer data, no window grows, and grown
-	// windows shrink.
+	// windows shrink. Another host counts as at most four of these Conns.
 	WindowBytesMax int
 	// GrowthBytes is the maximum growth of the windows of all Conns together, up to 1<<40 bytes. A
 	// GrowthBytes of 0 means 512 times WindowBytes. A single growth of a window uses at most a
-	// quarter of the bytes of GrowthBytes that are left.
+	// quarter of the bytes of GrowthBytes that are left. The windows of the Conns with the peers
+	// of one host use at most half of GrowthBytes.
 	GrowthBytes int64
 	// ConnsMax is the maximum number of Conns that one peer has opened, and of Conns opened to that
 	// peer, 1 to 1<<20. A ConnsMax of 0 means 1024. A Conn counts until all its received bytes are

@@ -18,6 +18,7 @@ type Conn struct {
 	n *Node
 	name
 	local, remote Addr
+	host          *host
 
 	// The field dialing and all later fields belong to the goroutine that drives the module.
 	dialing  *request

@@ -9,7 +9,8 @@ import "slices"
 // Neither a slow reader nor a peer that sends less than its window limit makes the window grow.
 // At least a window of bytes must be read between two doublings. No window grows, and grown
 // windows shrink back, while more than busyConnsMax Conns transfer data, because these Conns
-// together already fill the path.
+// together already fill the path. A single growth of a window uses at most a quarter of the bytes
+// of GrowthBytes that are left, and the windows of one host use at most half of GrowthBytes.
 type growth struct {
 	window uint64             // bytes that the Conn may hold unread
 	since  uint64             // bytes read when the window last grew
@@ -19,8 +20,42 @@ type growth struct {
 	came   int                // bytes received in that epoch
 }
 
-// busyConnsMax is the maximum number of busy Conns of a Node at which windows still grow.
-const busyConnsMax = 8
+// busyConnsMax is the maximum number of busy Conns of a Node at which windows still grow. For the
+// Conns of other hosts, a host counts as at most busyOfHostMax busy Conns, because a host that
+// opens many Conns must not keep the windows of others small.
+const (
+	busyConnsMax  = 8
+	busyOfHostMax = busyConnsMax / 2
+)
+
+// host is what the Conns with the peers of one host have in common.
+type host struct {
+	conns  int    // number of these Conns
+	grown  int64  // total growth of their windows, in bytes
+	epoch  uint64 // number of the epoch of busy
+	busy   int    // busy Conns in the epoch
+	before int    // busy Conns in the previous epoch
+}
+
+// enterHost counts a Conn with a peer of a host, and returns the host.
+func (n *Node) enterHost(name string) *host {
+	h := n.hosts[name]
+	if h == nil {
+		h = new(host)
+		n.hosts[name] = h
+	}
+	h.conns++
+	return h
+}
+
+// leaveHost stops counting a Conn with a peer of a host.
+func (n *Node) leaveHost(name string) {
+	if h := n.hosts[name]; h.conns > 1 {
+		h.conns--
+	} else {
+		delete(n.hosts, name)
+	}
+}
 
 // company counts the busy Conns of a Node in epochs. An epoch ends when all Conns together have
 // received epochWindows windows of bytes. A Conn is busy in an epoch if it receives 1/busyParts of
@@ -29,8 +64,8 @@ type company struct {
 	window int    // Config.WindowBytes
 	epoch  uint64 // number of the epoch
 	came   int    // bytes received in the epoch
-	busy   int    // busy Conns in the epoch
-	before int    // busy Conns in the previous epoch
+	busy   int    // busy Conns in the epoch, at most busyOfHostMax of each host
+	before int    // value of busy at the end of the previous epoch
 }
 
 const (
@@ -38,8 +73,8 @@ const (
 	busyParts    = 64 // a busy Conn gets 1/64 of a window in an epoch
 )
 
-// note counts bytes that a Conn has received.
-func (p *company) note(g *growth, bytes int) {
+// note counts bytes that a Conn with a peer of host h has received.
+func (p *company) note(h *host, g *growth, bytes int) {
 	if p.came += bytes; p.came >= epochWindows*p.window {
 		p.came, p.before, p.busy = 0, p.busy, 0
 		p.epoch++
@@ -49,13 +84,31 @@ func (p *company) note(g *growth, bytes int) {
 	}
 	least := p.window / busyParts
 	if g.came < least && g.came+bytes >= least {
-		p.busy++
+		h.enter(p.epoch)
+		if h.busy++; h.busy <= busyOfHostMax {
+			p.busy++
+		}
 	}
 	g.came += bytes
 }
 
-// many reports whether so many Conns are busy that no window may grow.
-func (p *company) many() bool { return max(p.busy, p.before) > busyConnsMax }
+// enter starts an epoch of a host, unless the host is in that epoch already.
+func (h *host) enter(epoch uint64) {
+	if h.epoch == epoch {
+		return
+	}
+	h.before = 0
+	if h.epoch+1 == epoch {
+		h.before = h.busy
+	}
+	h.busy, h.epoch = 0, epoch
+}
+
+// many reports whether so many Conns are busy that no window of a host's Conns may grow.
+func (p *company) many(h *host) bool {
+	h.enter(p.epoch)
+	return max(p.busy, p.before, h.busy, h.before) > busyConnsMax
+}
 
 // limitsKept is the usual maximum number of window limits in flight, which differ by a quarter of
 // a window each.
@@ -79,9 +132,10 @@ func (c *Conn) grow() {
 	}
 	c.usedUp, c.since = false, c.read
 	more := min(c.window, uint64(cfg.WindowBytesMax)-c.window)
-	if int64(more) <= (cfg.GrowthBytes-c.n.grown)/4 {
+	if int64(more) <= (cfg.GrowthBytes-c.n.grown)/4 && c.host.grown+int64(more) <= cfg.GrowthBytes/2 {
 		c.window += more
 		c.n.grown += int64(more)
+		c.host.grown += int64(more)
 	}
 }
 
@@ -102,6 +156,8 @@ func (c *Conn) shrink() bool {
 
 // ungrow returns the window's growth to the Node's budget.
 func (c *Conn) ungrow() {
-	c.n.grown -= int64(c.window) - int64(c.n.cfg.WindowBytes)
+	grown := int64(c.window) - int64(c.n.cfg.WindowBytes)
+	c.n.grown -= grown
+	c.host.grown -= grown
 	c.window = uint64(c.n.cfg.WindowBytes)
 }

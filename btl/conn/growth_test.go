@@ -173,7 +173,7 @@ func TestShrinkKeepsBytes(t *testing.T) {
 func TestGrowthShared(t *testing.T) {
 	const window = 4096
 	f := &feed{pair: newPair(t, within(mem.New(mem.Config{})),
-		conn.Config{WindowBytes: window, GrowthBytes: 7 * window}, btl.Config{})}
+		conn.Config{WindowBytes: window, GrowthBytes: 8 * window}, btl.Config{})}
 	grow := func(c *conn.Conn, id uint32) int {
 		n := c.Window()
 		f.send(t, id, n)
@@ -196,7 +196,7 @@ func TestGrowthShared(t *testing.T) {
 	}
 	c5 := f.open(t, 5)
 	if n := grow(c5, 5); n != window {
-		t.Errorf("the fifth one has %d though less than four windows are left", n)
+		t.Errorf("the fifth one has %d, though one host has half of all growth", n)
 	}
 	must(t, c1.Close())
 	must(t, f.client.run.Send(t.Context(), f.ep, tag, message(fin, 1, f.sent[1], "")))
@@ -234,4 +234,67 @@ func TestGrowingStream(t *testing.T) {
 	if len(got) != total || c2.Window() == 2048 {
 		t.Errorf("%d bytes, the window is %d", len(got), c2.Window())
 	}
+}
+
+// honestWindow returns the window that the Conn of another peer gets after 200 windows of bytes, each
+// read. between is called after each window.
+func honestWindow(t *testing.T, with opener, p *pair, between func()) int {
+	t.Helper()
+	honest := open(t, with, conn.Config{WindowBytes: 4096}, btl.Config{})
+	ep, err := honest.run.Connect(t.Context(), p.server.name)
+	must(t, err)
+	sends, err := honest.Dial(t.Context(), ep, "service")
+	must(t, err)
+	accepted, err := p.listener.Accept()
+	must(t, err)
+	reads := accepted.(*conn.Conn)
+	for range 200 {
+		n := reads.Window()
+		must2(t)(sends.Write(make([]byte, n)))
+		read(t, reads, n)
+		between()
+	}
+	return reads.Window()
+}
+
+// A host whose many idle Conns have grown, and a host with many Conns of little traffic, leave the
+// windows of another host as large as they would be alone.
+func TestGrowthByHost(t *testing.T) {
+	const window, grown = 4096, 4 * 4096
+	t.Run("idle", func(t *testing.T) {
+		with := within(mem.New(mem.Config{}))
+		p := newPair(t, with, conn.Config{WindowBytes: window}, btl.Config{})
+		for range 250 { // of the 1024 Conns that one peer may have
+			sends, reads := p.dial(t)
+			for range 8 {
+				n := reads.Window()
+				must2(t)(sends.Write(make([]byte, n)))
+				read(t, reads, n)
+			}
+		}
+		if n := honestWindow(t, with, p, func() {}); n != grown {
+			t.Errorf("the window is %d, want %d", n, grown)
+		}
+	})
+	t.Run("busy", func(t *testing.T) {
+		with := within(mem.New(mem.Config{}))
+		p := newPair(t, with, conn.Config{WindowBytes: window}, btl.Config{})
+		var sends, reads [9]*conn.Conn
+		for i := range sends {
+			sends[i], reads[i] = p.dial(t)
+		}
+		came := 0
+		n := honestWindow(t, with, p, func() {
+			if came++; came%8 != 0 {
+				return
+			}
+			for i := range sends {
+				must2(t)(sends[i].Write(make([]byte, window/64)))
+				read(t, reads[i], window/64)
+			}
+		})
+		if n != grown {
+			t.Errorf("the window is %d, want %d", n, grown)
+		}
+	})
 }

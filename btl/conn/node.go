@@ -28,6 +28,7 @@ type Node struct {
 	gone      *kept.Keeper[*Conn] // ended Conns with unread bytes
 	goneOf    map[string]int      // number of Conns in gone, by peer address
 	held      int64               // bytes of the ring buffers of conns
+	hosts     map[string]*host    // the hosts of conns, by Endpoint.PeerHost
 	grown     int64               // total growth of the windows of conns, in bytes
 	company   company
 	lastID    uint32
@@ -98,7 +99,7 @@ func New(m *btl.Module, cfg Config) (*Node, error) {
 		cfg: cfg, m: m, local: localAddress(m),
 		conns: map[name]*Conn{}, peers: map[*btl.Endpoint]*peer{}, listeners: map[string]*Listener{},
 		gone: kept.New[*Conn](cfg.GoneBytes), goneOf: map[string]int{},
-		company: company{window: cfg.WindowBytes},
+		company: company{window: cfg.WindowBytes}, hosts: map[string]*host{},
 	}
 	n.flush, n.flushAll = n.flushes, n.flushConns
 	return n, m.HandleUpTo(cfg.Tag, headBytes+chunkBytesMax, n.arrive)
@@ -288,6 +289,7 @@ func (n *Node) open(ep *btl.Endpoint, service string) (*Conn, error) {
 func (n *Node) add(id name, service string) *Conn {
 	c := &Conn{n: n, name: id}
 	c.window = uint64(n.cfg.WindowBytes)
+	c.host = n.enterHost(id.ep.PeerHost())
 	c.tell(c.window)
 	c.local = Addr{Address: n.local, Service: service}
 	c.remote = Addr{Address: hostPort(id.ep.PeerAddress()), Service: service}
@@ -312,6 +314,7 @@ func (n *Node) remove(c *Conn) {
 		delete(n.conns, c.name)
 		c.count(0)
 		c.ungrow()
+		n.leaveHost(c.ep.PeerHost())
 		n.peer(c.ep).opened[side(c.mine)]--
 		n.forget(c.ep)
 	}

@@ -47,7 +47,7 @@ func (c *Conn) onData(at uint64, data []byte) bool {
 		return false
 	}
 	c.mayGrow(to)
-	c.n.company.note(&c.growth, len(data))
+	c.n.company.note(c.host, &c.growth, len(data))
 	if at > c.next {
 		if !c.addEarly(span{at, to}) {
 			return false
@@ -214,7 +214,7 @@ func (c *Conn) credit() (limit uint64, due bool) {
 	if c.deaf || c.ended {
 		return 0, false
 	}
-	if !c.n.company.many() {
+	if !c.n.company.many(c.host) {
 		c.grow()
 	} else if !c.shrink() {
 		return 0, false

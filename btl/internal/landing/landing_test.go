@@ -87,7 +87,8 @@ func newBench(t *testing.T) *bench {
 	}
 	b := &bench{t: t, port: new(port.Port), pool: pool}
 	if err = b.port.Open(dom, port.Config{
-		SendBuffers: 256, RecvDepth: testDepth, CommandBytes: 512, DataBytes: 2048, PollBatch: 8,
+		SendBuffers: 256, RecvDepth: testDepth, CommandDepth: testDepth,
+		CommandBytes: 512, DataBytes: 2048, PollBatch: 8,
 		IdlePollEvery: 16, Reliable: true,
 	}); err != nil {
 		t.Fatal(err)

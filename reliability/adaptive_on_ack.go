@@ -14,9 +14,8 @@ func (a *adaptive) processAck(s *Sender, now mono.Time, ack seq.Num, sack *Sack,
 	done []Token,
 ) []Token {
 	before := len(done)
-	// A congestion window with only a few unused packets counts as full, because a few packets
-	// may be reserved for small messages. A congestion window that is not full because of pacing
-	// does not count as full.
+	// A congestion window with only a few unused packets counts as full, because a few packets may
+	// be reserved for small messages. The pacer may leave a congestion window unused.
 	if a.onTheWay(s) >= a.cong.window-min(8, a.cong.window/16) || s.blocked && a.pacer.short(s.next) {
 		a.cong.limited = true
 	}

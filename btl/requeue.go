@@ -46,8 +46,8 @@ func (m *Module) moveToLarge(ep *Endpoint, f *Fragment) {
 	ep.large.queue.insert(f, behind)
 }
 
-// failTooLarge ends each fragment that the peer does not accept with an error, and removes it
-// from the queue.
+// failTooLarge removes from the queue each fragment that the peer does not accept, and ends
+// the fragment with an error.
 func (m *Module) failTooLarge(ep *Endpoint, q *fragmentList) {
 	for f := q.first; f != nil; {
 		next := f.next

@@ -62,7 +62,6 @@ func (m *Module) endDead(ep *Endpoint, v *liveness.Verdict) {
 		"%w; if a NAT gave it another address, dial it again", dead(v)))
 }
 
-// dead returns the ErrPeerDead for a verdict on the peer.
 func dead(v *liveness.Verdict) error { return fmt.Errorf("%w: %s", ErrPeerDead, v.Why()) }
 
 // unreadGrace is the additional time before a peer is declared dead, for packets of the peer that
@@ -82,7 +81,6 @@ func (m *Module) answeredBy(ep *Endpoint, t reliability.Token) {
 	}
 }
 
-// isOldest reports whether t is the endpoint's oldest packet in flight.
 func (m *Module) isOldest(ep *Endpoint, t reliability.Token) bool {
 	oldest, _ := ep.snd.Window()
 	first, ok := ep.snd.Token(oldest)

@@ -46,7 +46,6 @@ func (s *scheduler) arm(ep *Endpoint) {
 	s.armFlow(&ep.large)
 }
 
-// armFlow lists a flow if the flow may send and is not yet listed.
 func (s *scheduler) armFlow(f *flow) {
 	if f.list == nil { // inlined: during a burst the flow is already listed
 		s.enlist(f)
@@ -76,7 +75,6 @@ func (s *scheduler) rearm(ep *Endpoint) {
 	}
 }
 
-// disarm removes the flows of an ending endpoint from the scheduler.
 func (s *scheduler) disarm(ep *Endpoint) {
 	for _, f := range [...]*flow{&ep.small, &ep.large} {
 		if f.list != nil {

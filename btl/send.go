@@ -135,8 +135,8 @@ func (ep *Endpoint) companyOn(c *port.Channel) int {
 	return 1
 }
 
-// fastOpen reports whether a fragment may go to channel c at once, and overtake only large
-// fragments.
+// fastOpen reports whether a fragment may be posted to channel c at once, ahead of queued
+// large fragments only.
 func (ep *Endpoint) fastOpen(c *port.Channel, alone bool) bool {
 	company := 1
 	if !alone {
@@ -146,8 +146,8 @@ func (ep *Endpoint) fastOpen(c *port.Channel, alone bool) bool {
 		c.Batched() < company && ep.roomOn(c) > 0
 }
 
-// fastSend gives f to its channel at once if the fast path is open, and reports whether f was
-// sent.
+// fastSend posts f on its channel at once if the fast path is open, and reports whether f
+// was sent.
 func (ep *Endpoint) fastSend(f *Fragment) bool {
 	m := ep.m
 	flags := f.flags()
@@ -201,7 +201,6 @@ func (f *Fragment) flags() frag.Flags {
 	return flags
 }
 
-// packetBytes returns the length in bytes of a packet with the whole fragment and its header.
 func (f *Fragment) packetBytes() int {
 	n := int(f.size) + frag.HeaderBytes(frag.KindFrag, f.flags())
 	if f.op != nil {
@@ -252,7 +251,8 @@ func (m *Module) borrowSeg(f *Fragment, t *reliability.Token) bool {
 		(m.borrowFrom(f.next, t) || f.large && m.borrowFrom(f.ep.small.queue.first, t))
 }
 
-// borrowFrom takes the send buffer of the first fragment that has one, from l on.
+// borrowFrom takes the send buffer of the first fragment with a send buffer, in the part of
+// the list that begins at l.
 func (m *Module) borrowFrom(l *Fragment, t *reliability.Token) bool {
 	for ; l != nil; l = l.next {
 		if l.hasSeg {
@@ -281,7 +281,6 @@ func (m *Module) postFast(p *packet, c *port.Channel, to fabric.Addr, alone bool
 	}
 }
 
-// enqueue appends f to the endpoint's queue of small or large fragments.
 func (ep *Endpoint) enqueue(f *Fragment) {
 	f.state, f.fence = fragQueued, ep.flushes.Set()
 	if f.hasSeg {

@@ -96,7 +96,6 @@ const (
 	numCounters
 )
 
-// counterInfo holds the Prometheus metric, label name, label value and help text of a counter.
 type counterInfo struct{ metric, label, value, help string }
 
 const (

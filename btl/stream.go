@@ -68,8 +68,9 @@ type mix struct {
 	begins *Fragment // the fragment that begins in this packet, if any
 }
 
-// sendMixed sends the rest of the first large fragment in one packet together with queued fragments
-// behind it. sendMixed returns the packet's length in bytes, or 0 if the packet cannot be sent now.
+// sendMixed sends one packet with the rest of the first large fragment and with queued
+// fragments behind it. sendMixed returns the packet's length in bytes, or 0 if the packet
+// cannot be sent now.
 func (m *Module) sendMixed(ep *Endpoint) int {
 	c, to := ep.bulkPath()
 	if ep.roomOn(c) <= 0 || c.Batched() >= port.BatchMax/2 || ep.bulkRoom() <= 0 {
@@ -162,7 +163,6 @@ func (m *Module) failBegun(f *Fragment, tag uint8) {
 	}
 }
 
-// fragIDs assigns ids to the fragments that are sent in chunks.
 type fragIDs struct {
 	last     uint32  // the latest id assigned
 	finished uint32  // fragments before this id have ended
@@ -173,7 +173,6 @@ type fragIDs struct {
 // init starts the ids after the number last.
 func (n *fragIDs) init(last uint32) { n.last, n.finished, n.markID = last, last, last }
 
-// numberFragment assigns the next id to a fragment whose first packet is sent next.
 func (ep *Endpoint) numberFragment(f *Fragment) {
 	n := &ep.fragIDs
 	ep.finishIDs()

@@ -31,7 +31,6 @@ func (c CompletionKind) String() string {
 	return word(completionKindWords[:], int(c), "CompletionKind")
 }
 
-// word returns the name of a value, or the type and number of a value without a name.
 func word(words []string, value int, of string) string {
 	if value >= 0 && value < len(words) && words[value] != "" {
 		return words[value]

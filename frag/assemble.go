@@ -83,7 +83,6 @@ func (a *Assembler) Add(h *Header, payload []byte, inOrder bool) (*Message, erro
 	return a.add(m, h, chunk, payload)
 }
 
-// add copies a chunk to its position in the buffer of its fragment.
 func (a *Assembler) add(m *Message, h *Header, chunk uint32, payload []byte) (*Message, error) {
 	if err := m.mark(h, chunk, 1); err != nil { // never for a fragment that has just begun
 		return nil, err
@@ -323,7 +322,6 @@ func (m *Message) gap(chunk, limit uint32) uint32 {
 	return min(n, limit)
 }
 
-// complete removes a fragment that has all its chunks from the table.
 func (a *Assembler) complete(m *Message) {
 	a.remove(m)
 	m.state = messageWhole
@@ -333,7 +331,6 @@ func (a *Assembler) complete(m *Message) {
 	m.Bytes = m.mem[:m.sizeBytes:m.sizeBytes]
 }
 
-// find returns the unfinished fragment with the id fragID, or nil.
 func (a *Assembler) find(fragID uint32) *Message {
 	if len(a.slots) == 0 {
 		return nil
@@ -371,7 +368,6 @@ func (a *Assembler) slotBits(fragID uint32) int {
 	return bits.TrailingZeros32(fragID^other.fragID) + 1
 }
 
-// grow moves the fragments to a table of 2^slotBits slots.
 func (a *Assembler) grow(slotBits int) {
 	old := a.slots
 	a.slots = a.pool.getTable(slotBits)
@@ -386,7 +382,6 @@ func (a *Assembler) grow(slotBits int) {
 	}
 }
 
-// remove removes a fragment from the table, and returns the table to the pool if it is empty.
 func (a *Assembler) remove(m *Message) {
 	a.slots[int(m.fragID)&(len(a.slots)-1)] = nil
 	if a.starter == m {

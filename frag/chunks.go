@@ -41,7 +41,6 @@ func (g grid) start(index uint32) uint64 {
 	return uint64(g.first) + uint64(index-1)*uint64(g.chunk)
 }
 
-// chunks is the number of chunks of a fragment of sizeBytes, which must not be less than first.
 func (g grid) chunks(sizeBytes uint32) uint32 { return 1 + Chunks(sizeBytes-g.first, g.chunk) }
 
 // locate checks whether n bytes at an offset are exactly one chunk of a fragment of sizeBytes, and

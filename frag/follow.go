@@ -93,7 +93,6 @@ func (f *Followers) Match(head []byte) bool {
 	return true
 }
 
-// matchPut performs the part of Match for the fields that only the header of a put has.
 func (f *Followers) matchPut(head []byte) bool {
 	e := (*[putExtraBytes]byte)(head[ChunkHeaderBytes:])
 	return le.Uint64(e[0:]) == f.words[wordPut-1] && le.Uint64(e[8:]) == f.words[wordPut] &&

@@ -409,7 +409,6 @@ func checkMark(h *Header) error {
 	return nil
 }
 
-// checkOther checks the header of a packet that is neither a Frag nor a Chunk.
 func checkOther(h *Header) error {
 	switch h.Kind {
 	case KindAck:
@@ -445,7 +444,6 @@ func checkOther(h *Header) error {
 	return nil
 }
 
-// checkAside checks the header of a Part, a Ping or a Pong.
 func checkAside(h *Header) error {
 	switch {
 	case h.Tag != 0:
@@ -459,7 +457,6 @@ func checkAside(h *Header) error {
 	return nil
 }
 
-// checkBody checks the payloads of the kinds whose payload Decode checks.
 func checkBody(p []byte, h *Header) error {
 	switch h.Kind {
 	case KindFrag:

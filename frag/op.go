@@ -67,12 +67,10 @@ func (h *Header) decodeOp(e []byte) bool {
 		(h.OpBytes == 0 || h.OpCode == OpPlaced && h.OpBytes <= NoticeBytesMax)
 }
 
-// opExtra returns the encoding of the header fields of an operation.
 func (h *Header) opExtra() uint64 {
 	return uint64(h.Op) | uint64(h.OpCode)<<32 | uint64(h.OpBytes)<<40
 }
 
-// checkOp checks the flags, the tag and the length in the header of an operation.
 func checkOp(h *Header) error {
 	rule := &opPayload[h.OpCode]
 	switch {

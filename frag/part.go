@@ -169,7 +169,6 @@ func (p *partial) add(pool *PartPool, offset int, slice []byte) {
 	}
 }
 
-// find returns the incomplete datagram with sequence number n, or nil.
 func (a *Parts) find(n seq.Num) *partial {
 	for _, p := range a.list {
 		if p.seq == n {

@@ -104,7 +104,6 @@ func classOf(sizeBytes uint32) int {
 	return (k-classBytesMinBits)*classesPerDouble + quarter + 1
 }
 
-// classBytes returns the capacity of the buffers of a size class.
 func classBytes(class int) int64 {
 	k := classBytesMinBits + class/classesPerDouble
 	return int64(classesPerDouble+class%classesPerDouble) << (k - 2)

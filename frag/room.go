@@ -149,8 +149,8 @@ func (a *Assembler) beginStarter(h *Header, n int) (*Message, error) {
 	return m, nil
 }
 
-// settle gives a fragment that beginStarter has begun a buffer of the pool up to the byte end. The
-// memory limits of a new fragment also apply to settle.
+// settle gives a buffer of the pool, up to the byte end, to a fragment that beginStarter
+// has begun. The memory limits of a new fragment also apply to settle.
 func (a *Assembler) settle(m *Message, end uint32, n int, inOrder bool) bool {
 	p := a.pool
 	class := max(a.beginClass(m.sizeBytes, n), classOf(end))

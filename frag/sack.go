@@ -34,7 +34,7 @@ const (
 // has the sequence number Header.Ack+SackAhead+Start, and More packets follow.
 type SackRange struct{ Start, More uint16 }
 
-// end is the value of Start for the first packet after the range.
+// end is the position of the first packet after the range, counted like Start.
 func (r SackRange) end() uint32 { return uint32(r.Start) + uint32(r.More) + 1 }
 
 // Sack is the payload of an Ack with FlagSack. A Sack reports the packets that have arrived after

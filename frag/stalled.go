@@ -1,7 +1,7 @@
 package frag
 
-// growsBy is the divisor of a fragment's memory that gives the least number of new bytes that
-// counts as progress.
+// growsBy is the divisor that gives, from a fragment's memory, the least number of new
+// bytes that counts as progress.
 const growsBy = 64
 
 // Stalled returns the memory, in bytes, of the fragments that have made no progress since the

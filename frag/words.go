@@ -38,7 +38,6 @@ var probeWords = [...]string{
 // String returns the name of the channel.
 func (p Probe) String() string { return word(probeWords[:], int(p), "Probe") }
 
-// word is the name of a value, or the type and the number of a value without a name.
 func word(words []string, value int, of string) string {
 	if value >= 0 && value < len(words) && words[value] != "" {
 		return words[value]

@@ -49,7 +49,6 @@ func (w *wheel) slot(tick int64) uint32 {
 	return w.farSlot(tick >> (w.slotShift & 63))
 }
 
-// count adds n to the number of values in the timing wheel to which a list belongs.
 func (w *wheel) count(slot uint32, n int) {
 	if int64(slot) < w.nearSize {
 		w.near += n

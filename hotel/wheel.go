@@ -95,8 +95,6 @@ func (w *wheel) take(now mono.Time, stay time.Duration) (generation uint32) {
 	return r.generation
 }
 
-// vacate removes a room (slot for a value) from the timing wheel, and puts the room on the stack
-// of free rooms.
 func (w *wheel) vacate(index uint32) {
 	r := &w.rooms[index]
 	w.unlink(r)

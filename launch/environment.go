@@ -33,7 +33,6 @@ func readEnvironment(environ []string) environment {
 
 func (e environment) has(name string) bool { return e[name] != "" }
 
-// number returns the value of a variable as a number from least to most.
 func (e environment) number(name string, least, most int) (int, error) {
 	n, err := strconv.Atoi(e[name])
 	if err != nil || n < least || n > most {
@@ -42,7 +41,6 @@ func (e environment) number(name string, least, most int) (int, error) {
 	return n, nil
 }
 
-// place returns the rank and the size of the job from two environment variables.
 func (e environment) place(rankName, sizeName string) (rank, size int, err error) {
 	if size, err = e.number(sizeName, 1, pmi.RanksMax); err != nil {
 		return 0, 0, err

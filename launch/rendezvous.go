@@ -95,7 +95,6 @@ func newRendezvous(at meeting, server *pmi.Server, size int, limit time.Duration
 	return r
 }
 
-// accept accepts connections until the listener is closed.
 func (r *rendezvous) accept() {
 	for {
 		conn, err := r.listener.Accept()

@@ -74,8 +74,6 @@ func (n *notice) bytes() []byte {
 	return b
 }
 
-// read decodes a control message, and returns false for bytes that the method bytes cannot have
-// encoded.
 func (n *notice) read(b []byte) bool {
 	if len(b) < noticeHeadBytes || len(b)%4 != 0 || b[1] > 1 ||
 		b[0] < byte(noticeDead) || b[0] > byte(noticeDecision) {

@@ -263,8 +263,9 @@ func clash(offers []offer, chosen []int, rank int) error {
 	return nil
 }
 
-// way adds details about the connection to the error of an unreachable rank. The details are the
-// local and the remote address, and a limit of this process that may have caused the failure.
+// way adds, to the error of an unreachable rank, details about the connection. The details
+// are the local and the remote address, and a limit of this process that may have caused
+// the failure.
 func (e *engine) way(rank int, err error) error {
 	if !errors.Is(err, btl.ErrUnreachable) {
 		return err

@@ -20,7 +20,6 @@ func bytesOf[T any](data []T) ([]byte, error) {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(data))), len(data)*size), nil
 }
 
-// sizeOf returns the size of a value of type T in bytes.
 func sizeOf[T any]() int {
 	var v T
 	return int(unsafe.Sizeof(v))

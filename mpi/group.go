@@ -67,8 +67,6 @@ func (g Group) WorldRank(rank int) int {
 	return g.ranks[rank]
 }
 
-// find converts a world rank to a rank in the group, or to Undefined if the group lacks the world
-// rank.
 func (g Group) find(world int) int {
 	if rank := slices.Index(g.ranks, world); rank >= 0 {
 		return rank

@@ -170,7 +170,6 @@ func (l *Layout[T]) Unpack(from []T) int {
 	return n
 }
 
-// layout returns the layout of a request, or nil if s is nil.
 func (s *shape) layout() pml.Layout {
 	if s == nil {
 		return nil
@@ -188,7 +187,6 @@ func (s *shape) Run(at int) []byte {
 	return s.mem[from+skip : from+s.length(i)]
 }
 
-// start returns the offset of block i in the memory of the slice.
 func (s *shape) start(i int) int {
 	if s.starts != nil {
 		return s.starts[i]

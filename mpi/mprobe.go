@@ -76,7 +76,6 @@ func Improbe(c *Comm, from, tag int) (*Message, Status, error) {
 	return nil, Status{}, c.noMessage(who, from)
 }
 
-// probed returns the Message and the Status of a message that was removed from the matching.
 func (c *Comm) probed(found *pml.Message) (*Message, Status, error) {
 	s, err := c.status(found.Peer(), found.Tag())
 	s.Count = int(min(found.Size(), math.MaxInt))

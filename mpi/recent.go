@@ -8,7 +8,6 @@ type recent struct {
 	added uint64   // communicators added so far
 }
 
-// has reports whether the set contains a communicator.
 func (r *recent) has(context uint64) bool { return r.known[context] }
 
 // add adds a communicator to the set. If the set is full, the new communicator replaces the

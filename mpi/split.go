@@ -61,8 +61,8 @@ func (c *Comm) Split(ctx context.Context, colour, key int) (*Comm, error) {
 	return c.with(members, contexts[members[0]])
 }
 
-// with makes a communicator of the given ranks of this communicator, which must include this
-// process.
+// The method with makes a communicator of the given ranks of this communicator, which must
+// include this process.
 func (c *Comm) with(members []int, context uint64) (*Comm, error) {
 	if context == 0 {
 		return nil, ErrContexts

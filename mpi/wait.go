@@ -87,7 +87,7 @@ func (e *engine) sleep(ctx context.Context, most time.Duration) bool {
 	return true
 }
 
-// watch makes the end of ctx end the present sleep, or the next sleep if no call sleeps. The
+// watch lets the end of ctx end the present sleep, or the next sleep if no call sleeps. The
 // caller must hold mu.
 func (e *engine) watch(ctx context.Context) {
 	done := ctx.Done()

@@ -477,8 +477,8 @@ func (w *window) flushAll(ctx context.Context) (err error) {
 	return err
 }
 
-// until polls the transport until ready returns true. After its first true result, ready must
-// always return true. The caller must hold mu.
+// The method until polls the transport as long as ready returns false. After its first true
+// result, ready must always return true. The caller must hold mu.
 func (e *engine) until(ctx context.Context, ready func() bool) error {
 	if ready() {
 		return nil

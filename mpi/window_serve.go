@@ -109,7 +109,6 @@ func (w *window) addPlaces() {
 	}
 }
 
-// free returns the number of receive buffers that wait for a request.
 func (s *windowServer) free() (count int) {
 	for _, q := range s.posted {
 		if q.recv.Peer() == nil {
@@ -210,7 +209,6 @@ func (w *window) carryOut(q *servedRequest) {
 	}
 }
 
-// at returns a piece of the window's memory, or nil if the piece is not within the window.
 func (w *window) at(offset uint64, n int) []byte {
 	if offset > uint64(len(w.mem)) || uint64(n) > uint64(len(w.mem))-offset || n%w.size != 0 ||
 		offset%uint64(w.size) != 0 {
@@ -322,7 +320,6 @@ func (e *engine) peerGone(p *pml.Peer, err error) {
 	}
 }
 
-// opCode is the code of an operation in messages between ranks.
 type opCode uint8
 
 const (

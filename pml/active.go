@@ -145,7 +145,6 @@ func (l *Layer) deliverNew(now btl.Time, m *Message, data []byte) {
 	l.deliver(now, lent)
 }
 
-// deliver passes a Message on the heap to the handler of the message's id.
 func (l *Layer) deliver(now btl.Time, m *Message) {
 	handle := l.handler(uint16(m.tag))
 	if handle == nil {
@@ -171,7 +170,6 @@ func (l *Layer) deliver(now btl.Time, m *Message) {
 	l.recycle(m)
 }
 
-// recycle frees an active message after its last use.
 func (l *Layer) recycle(m *Message) {
 	l.spend(m)
 	l.memory.free(m)

@@ -30,7 +30,6 @@ func (l *Layer) leave(p *Peer) {
 // held returns the memory that an unreceived message takes, in bytes.
 func (m *Message) held() int64 { return int64(cap(m.data)) + messageBytes }
 
-// takeOut removes a message from the list of unreceived messages.
 func (l *Layer) takeOut(m *Message) {
 	l.unexpected.remove(m)
 	if p := m.peer; p.err != nil {

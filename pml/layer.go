@@ -233,7 +233,7 @@ func (l *Layer) advance(now btl.Time, p *Peer) {
 	}
 }
 
-// soon makes the next Progress call advance for a peer.
+// The method soon makes the next Progress call the method advance for a peer.
 func (l *Layer) soon(p *Peer) {
 	if !p.busy.in && p.err == nil {
 		l.busy.add(p)
@@ -274,9 +274,10 @@ func (l *Layer) answer(now btl.Time, p *Peer, h head) {
 	l.soon(p)
 }
 
-// took records that a message from a peer has been received. The argument cost of took is the
-// number of bytes for which the message counts towards Config.UnexpectedBytes. When a quarter of
-// a limit was received after the latest report, took sends a report to the peer.
+// The method took records that a message from a peer has been received. The argument cost
+// of took is the number of bytes for which the message counts towards
+// Config.UnexpectedBytes. When a quarter of a limit was received after the latest report,
+// took sends a report to the peer.
 func (l *Layer) took(now btl.Time, p *Peer, cost uint64) {
 	p.taken++
 	p.takenBytes += cost

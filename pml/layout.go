@@ -43,7 +43,8 @@ func (r *Request) room() int {
 	return len(r.mem)
 }
 
-// gather fills the slice to with the data of a send, beginning at offset at of the message.
+// gather fills its argument to with the data of a send, beginning at offset at of the
+// message.
 func (r *Request) gather(to []byte, at int) {
 	if r.Layout == nil {
 		copy(to, r.mem[at:])
@@ -89,7 +90,6 @@ func (r *Request) nextRuns(most uint64, runs *[btl.PiecesMax][]byte) (count int,
 	return count, bytes
 }
 
-// take returns a buffer of n bytes, from the pool if possible.
 func (y *memory) take(n int) []byte {
 	if n > pooledMax {
 		return make([]byte, n)
@@ -104,7 +104,6 @@ func (y *memory) take(n int) []byte {
 	return make([]byte, n, 1<<class)
 }
 
-// give puts a buffer that take has returned into the pool.
 func (y *memory) give(b []byte) {
 	if cap(b) == 0 || cap(b) > pooledMax {
 		return

@@ -20,7 +20,6 @@ func newPosted(seed uint64) posted {
 	}
 }
 
-// add adds a receive to the receives that wait for a message.
 func (q *posted) add(r *Request) {
 	q.order++
 	r.order = q.order
@@ -31,7 +30,6 @@ func (q *posted) add(r *Request) {
 	}
 }
 
-// remove removes a receive from the receives that wait for a message.
 func (q *posted) remove(r *Request) {
 	if r.exact() {
 		q.exact.remove(r)

@@ -12,7 +12,6 @@ type memory struct {
 	messages []*Message
 }
 
-// get returns a Message with a data buffer of n bytes, or without a buffer if n is 0.
 func (y *memory) get(n int) *Message {
 	var m *Message
 	if last := len(y.messages) - 1; last >= 0 {
@@ -26,7 +25,6 @@ func (y *memory) get(n int) *Message {
 	return m
 }
 
-// free returns a Message to the pool after its last use.
 func (y *memory) free(m *Message) {
 	if len(y.messages) < keptMax {
 		*m = Message{gone: true}

@@ -5,7 +5,6 @@ import (
 	"math"
 )
 
-// kind is the kind of a protocol message of package pml.
 type kind uint8
 
 const (

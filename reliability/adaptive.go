@@ -177,7 +177,6 @@ func (a *adaptive) stopWaiting(s *Sender, p *segment) {
 	a.lostWaiting--
 }
 
-// stop stops the timer of a sender with nothing in flight, if StopIdle was called.
 func (a *adaptive) stop(s *Sender) {
 	if a.shared.stops && a.timer != 0 && s.oldest == s.next && !a.pacer.short(s.next) {
 		a.shared.timers.Checkout(a.timer)
@@ -185,7 +184,6 @@ func (a *adaptive) stop(s *Sender) {
 	}
 }
 
-// abandon stops the timer of a sender whose peer is gone.
 func (a *adaptive) abandon() {
 	if a.timer != 0 {
 		a.shared.timers.Checkout(a.timer)

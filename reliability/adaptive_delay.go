@@ -59,8 +59,8 @@ func (c *congestion) sample(now mono.Time, least, most time.Duration, p *path, n
 	}
 }
 
-// holds returns the number of packets that the path holds with empty queues, if the present delay
-// exceeds the delay with empty queues by over.
+// The method holds returns the number of packets that the path holds with empty queues,
+// where over is the present delay minus the delay with empty queues.
 func (c *congestion) holds(p *path, over, room time.Duration) int32 {
 	own := p.base + p.jitter
 	over = max(over, room)

@@ -21,7 +21,6 @@ func (shared *adaptiveShared) join(s *Sender, peerDelay time.Duration, selective
 	s.policy.joined, s.selective = joined{shared: shared, peerDelay: peerDelay}, selective
 }
 
-// begin returns the state of a Sender that has sent nothing.
 func (j joined) begin(s *Sender) *adaptive {
 	shared := j.shared
 	a := &adaptive{

@@ -50,7 +50,6 @@ func (a *adaptive) hasten(s *Sender, now mono.Time) {
 	a.run(s, now)
 }
 
-// run starts the retransmission timer, unless the timer is running.
 func (a *adaptive) run(s *Sender, now mono.Time) {
 	if a.progressAt == longAgo {
 		a.progressAt = now

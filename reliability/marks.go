@@ -28,7 +28,6 @@ func (s *Sender) needMarks() {
 	}
 }
 
-// place is the position of the mark of a sequence number.
 func (s *Sender) place(n seq.Num) (word uint32, bit uint64) {
 	i := uint32(n) & uint32(len(s.ring)-1)
 	return i >> 6, 1 << (i & 63)

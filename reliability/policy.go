@@ -23,7 +23,8 @@ type joined struct {
 	peerDelay time.Duration
 }
 
-// some reports whether the policy has the state of a profile, so that packets may be in flight.
+// The method some reports whether the policy has the state of a profile, so that packets
+// may be in flight.
 func (p *policy) some() bool { return p.usnic != nil || p.adaptive != nil }
 
 // begin makes the state of the profile adaptive, before the first packet is sent. An idle Sender
@@ -96,7 +97,6 @@ func (p *policy) sendAgain(s *Sender, t Token, cause Cause) {
 	}
 }
 
-// abandon stops the timers of all packets in flight, because the peer is gone.
 func (p *policy) abandon(s *Sender) {
 	switch {
 	case p.adaptive != nil:

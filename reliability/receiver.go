@@ -243,7 +243,6 @@ func (r *Receiver) TakeAck(c *Credits) (ack seq.Num, credit uint16, dup bool) {
 	return r.next - 1, r.Grant(c), dup
 }
 
-// earnedFirst is the initial number of credits of a peer.
 const earnedFirst = 32
 
 // Grant renews the peer's credits, and returns how many credits the peer has beyond the packets

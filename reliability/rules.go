@@ -13,7 +13,6 @@ const (
 	WindowDefault = 4096
 )
 
-// windowLeast is the smallest congestion window in packets.
 const windowLeast = 2
 
 // ackDelayMax is the longest ACK delay that the protocol lets a peer announce.

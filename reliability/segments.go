@@ -137,7 +137,6 @@ func (s *Segments) move(t Token, from, to State) {
 	g.state = to
 }
 
-// post records that a free or queued segment was sent with number n of a Sender.
 func (s *Segments) post(now mono.Time, t Token, owner uint32, n seq.Num, c Channel) {
 	p := &s.segs[t]
 	if p.state > Queued {
@@ -161,7 +160,6 @@ func (s *Segments) repost(now mono.Time, t Token) {
 	s.posted++
 }
 
-// again moves a posted segment to the retransmission list.
 func (s *Segments) again(t Token, cause Cause) {
 	s.posted--
 	s.enlist(t, cause)

@@ -180,7 +180,6 @@ func (s *Sender) NoteBlocked() { s.blocked = true }
 // InFlight is the number of unacknowledged packets.
 func (s *Sender) InFlight() int { return int(s.next-s.oldest) - int(s.sacked) }
 
-// segment returns the state of one of the module's segments.
 func (s *Sender) segment(t Token) *segment { return &s.segs.segs[t] }
 
 // at returns the segment of a sequence number in the send window. The result of at is noToken for

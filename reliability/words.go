@@ -43,7 +43,6 @@ var verdictWords = [...]string{
 // String returns the name of the verdict.
 func (v Verdict) String() string { return word(verdictWords[:], int(v), "Verdict") }
 
-// word is the name of a value, or the type and the number of a value without a name.
 func word(words []string, value int, of string) string {
 	if value >= 0 && value < len(words) && words[value] != "" {
 		return words[value]

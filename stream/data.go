@@ -18,8 +18,8 @@ type dataPort struct {
 	all   []*dataEndpoint
 	free  []fabric.Buf // receive buffers that are not posted
 	txBuf []fabric.Buf // free send buffers
-	// owner and holds are indexed by send buffer, and contain the source of the payload and the
-	// number of references to the buffer.
+	// The fields owner and holds are indexed by send buffer, and contain the source of the
+	// payload and the number of references to the buffer.
 	owner []sentFrom
 	holds []uint16
 	drops dropCount

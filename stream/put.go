@@ -72,7 +72,8 @@ func (e *Engine) putDone(f *btl.Fragment, err error) {
 	e.dropLink(k)
 }
 
-// putAll starts the possible puts of all links, and releases the regions that all receivers have.
+// putAll starts all puts that the limits of the links permit, and releases the regions that
+// all receivers have.
 func (s *Sender) putAll(now mono.Time) (n int) {
 	done := s.next
 	for _, k := range s.links {
@@ -127,7 +128,6 @@ func (k *link) find() bool {
 	return false
 }
 
-// ordinal returns the ordinal of the message at the position of find.
 func (k *link) ordinal() uint64 {
 	return k.s.ring.get(int(k.seq%uint64(k.s.ring.geo.Regions)), wordFirst) + k.message
 }

@@ -32,7 +32,6 @@ func (d *Reader) Next() (Region, bool) {
 	return r.view(d.next), true
 }
 
-// any returns the index of a populated region, if there is one.
 func (d *Reader) any() (int, bool) {
 	for k := range d.ring.geo.Regions {
 		if i := (d.next + k) % d.ring.geo.Regions; d.ring.Populated(i) {

@@ -383,7 +383,6 @@ func (r *Receiver) over(err error) {
 // datagrams.
 const dropsEvery = 100 * time.Millisecond
 
-// publish makes the receiver's counters visible to other goroutines.
 func (r *Receiver) publish(now mono.Time) {
 	if r.asm == nil {
 		r.lock.Lock()

@@ -408,7 +408,6 @@ func (s *Sender) noneWaits() bool {
 	return s.ring.get(slot, wordState) != regionPopulated
 }
 
-// publish makes the sender's counters visible to other goroutines.
 func (s *Sender) publish(now mono.Time) {
 	st := &s.stats
 	due := s.sample.due(st.Sent)

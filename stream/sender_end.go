@@ -95,7 +95,6 @@ func (s *Sender) over(err error) {
 	close(s.done)
 }
 
-// letGo returns the ring to the program after the fabric's last read of the ring.
 func (s *Sender) letGo() {
 	for ; s.seqLo < s.seqHi; s.seqLo++ { // regions that a failed stream has not sent
 		s.ring.set(int(s.seqLo%uint64(s.ring.geo.Regions)), wordState, regionFree)

@@ -60,7 +60,6 @@ func (r *Receiver) meet(ep *btl.Endpoint, l *letter) {
 	r.e.sendLetter(ep, &letter{Kind: letterWelcome, Key: s.key, Welcome: w})
 }
 
-// suitorOf returns the candidate sender with the endpoint ep, or nil.
 func (r *Receiver) suitorOf(ep *btl.Endpoint) *suitor {
 	for _, s := range r.suitors {
 		if s.ep == ep {
@@ -70,7 +69,6 @@ func (r *Receiver) suitorOf(ep *btl.Endpoint) *suitor {
 	return nil
 }
 
-// suitorOf returns the candidate sender of a stream if it has the endpoint ep, or nil.
 func (e *Engine) suitorOf(ep *btl.Endpoint, key uint64) *suitor {
 	for _, r := range e.receiving {
 		if s := r.suitorOf(ep); s != nil && s.key == key {

@@ -177,8 +177,6 @@ func (t *tracker) settle(ordinal uint64, why spoil) (received bool) {
 // sent returns the number of messages that are known to have been sent.
 func (t *tracker) sent() uint64 { return t.edge - t.first }
 
-// missing returns the number of sent messages that have not arrived completely.
 func (t *tracker) missing() uint64 { return t.sent() - t.received - t.late - t.overrun }
 
-// missingDatagrams returns the number of datagrams of sent messages that have not arrived.
 func (t *tracker) missingDatagrams() uint64 { return t.sent()*uint64(t.datagrams) - t.came }

@@ -169,5 +169,4 @@ func (p *VportInfo) Validate() error {
 	return nil
 }
 
-// rcOf returns the three routing control bits of a class of frames.
 func (p *VportInfo) rcOf(c RCClass) uint8 { return uint8(p.RC >> (4 * c) & RCMax) }

@@ -87,13 +87,14 @@ type report struct {
 	// told is false, macs has the addresses that the host reported to an earlier manager.
 	told       bool
 	generation uint16
-	// since has, for each address, the number that the report of the address has in the order of
-	// all reports. An address of a host that is not connected has no number in since.
+	// since has, for each address, the position of the address's report in the order of all
+	// reports. An address of a host that is not connected has no number in since.
 	since map[MAC]uint64
 }
 
-// problem records the fault of a host's port and attribute. If text is empty, problem removes the
-// fault. HostState.Problem becomes the fault with the lowest port and attribute.
+// problem records the text as the fault of a host's port and attribute. If text is empty,
+// problem removes the fault. HostState.Problem becomes the fault with the lowest port and
+// attribute.
 func (h *HostState) problem(k wantKey, text string) {
 	if text == "" {
 		delete(h.problems, k)
@@ -154,7 +155,6 @@ type wantKey struct {
 	attr  Attribute
 }
 
-// request is a message to an agent that waits for its response.
 type request struct {
 	method  Method
 	attr    Attribute
@@ -448,7 +448,6 @@ func (s *session) keepAsks() {
 	s.queue = slices.DeleteFunc(s.queue, func(r request) bool { return r.method != MethodGet })
 }
 
-// response handles the response to the pending request.
 func (m *Manager) response(now mono.Time, s *session, msg *Message) {
 	m.Stats.Responses++
 	r := s.pending

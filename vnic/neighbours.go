@@ -68,9 +68,9 @@ const (
 	replyBytesMax = ethBytes + vlanBytes + ip6Bytes + neighbourLen
 )
 
-// claims returns the IP address that the sender of a message is about to use. claims returns the
-// target of an ARP probe or announcement, of a duplicate address detection, or of a neighbour
-// advertisement.
+// The function claims returns the IP address that the sender of an ARP or neighbour message
+// is about to use. claims returns the target of an ARP probe or announcement, of a
+// duplicate address detection, or of a neighbour advertisement.
 func claims(p []byte, i *FrameInfo) (ip [16]byte, ok bool) {
 	switch {
 	case i.Type == typeARP && isARP(p):

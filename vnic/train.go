@@ -192,7 +192,6 @@ func (f *orderFlow) push(seq uint32) {
 	}
 }
 
-// pop removes the packet train with the smallest number from the heap.
 func (f *orderFlow) pop() {
 	last := len(f.seqs) - 1
 	f.seqs[0] = f.seqs[last]

@@ -78,10 +78,10 @@ func (n *Node) forget(peer *btl.Endpoint) {
 	}
 }
 
-// send sends an answer from one of the Node's goroutines, and waits for free send buffers until
-// the Node closes. The function sent is called when the transport has accepted the answer, or
-// when the answer can no longer be sent. If early is true, the function sent is called before the
-// peer can receive the answer.
+// The method send sends an answer from one of the Node's goroutines, and waits for free
+// send buffers until the Node closes. The function sent is called when the transport has
+// accepted the answer, or when the answer can no longer be sent. If early is true, the
+// function sent is called before the peer can receive the answer.
 func (n *Node) send(peer *btl.Endpoint, h head, body []byte, early bool, sent func()) {
 	var err error
 	if len(body) <= bufferedBytesMax && !early {
@@ -97,7 +97,7 @@ func (n *Node) send(peer *btl.Endpoint, h head, body []byte, early bool, sent fu
 	}
 }
 
-// sendLarge sends a large answer like send does, but copies the answer only once.
+// sendLarge sends a large answer like the method send, but copies the answer only once.
 func (n *Node) sendLarge(peer *btl.Endpoint, h head, body []byte, sent func()) error {
 	told := false
 	err := n.r.DoFor(n.silent, peer, func(*btl.Module) (err error) {

@@ -135,7 +135,8 @@ type Node struct {
 	inline  map[uint16]Inline
 	named   map[string]Handler
 
-	// The fields from lastID to scratch belong to the goroutine that drives the module.
+	// The fields of a Node from lastID to scratch belong to the goroutine that drives the
+	// module.
 	lastID  uint64
 	asked   map[uint64]*question
 	spare   []*sentRequest

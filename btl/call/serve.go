@@ -192,8 +192,8 @@ func (n *Node) leave(s served, kept place, requestBytes, answerBytes int64) (roo
 	return room
 }
 
-// sent records that the transport has accepted an answer, or that the answer can no longer be
-// sent.
+// The method sent records that the transport has accepted an answer, or that the answer can
+// no longer be sent.
 func (n *Node) sent(peer *btl.Endpoint, kept place, answerBytes int64) {
 	n.runMu.Lock()
 	defer n.runMu.Unlock()

@@ -104,7 +104,6 @@ var (
 	errStreams    = errors.New("no room for the calls of a stream")
 )
 
-// streams holds the streams that peers have opened at this Node.
 type streams struct {
 	mu     sync.Mutex
 	open   map[served]*stream
@@ -221,7 +220,6 @@ func (t *streams) find(key served) *stream {
 	return t.open[key]
 }
 
-// add stores a stream, unless its peer already has streamsMax streams.
 func (t *streams) add(key served, s *stream) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -48,7 +48,8 @@ type streamRoom struct {
 	over        bool
 }
 
-// answered adds to the number and the bytes of answers that the transport has not accepted.
+// The method answered adds to the number and the bytes of answers that the transport has
+// not accepted.
 func (r *streamRoom) answered(answers int, bytes int64) {
 	r.sending += answers
 	r.answerBytes += bytes
@@ -87,8 +88,8 @@ func (n *Node) hold(c *caller, streams int) {
 	n.requestBytes += int64(streams) * streamBytes
 }
 
-// lends returns the reserved call for a request of a stream, or the zero value for a request of
-// no stream.
+// The method lends returns the reserved call for a request of a stream, or the zero value
+// for a request of no stream.
 func (n *Node) lends(peer *btl.Endpoint, method uint16, request []byte) place {
 	h, ok := getStreamHead(request)
 	if !ok || h.op < streamPush || h.op > streamEnd || len(request) > streamMsgBytes ||

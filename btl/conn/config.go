@@ -96,7 +96,6 @@ const (
 	goneBytes = 4096
 )
 
-// withDefaults replaces zero fields by their defaults.
 func (c Config) withDefaults() Config {
 	if c.WindowBytes == 0 {
 		c.WindowBytes = 256 << 10

@@ -20,7 +20,8 @@ type Conn struct {
 	local, remote Addr
 	host          *host
 
-	// The field dialing and all later fields belong to the goroutine that drives the module.
+	// The field dialing of a Conn and all fields after it belong to the goroutine that
+	// drives the module.
 	dialing  *request
 	backlog  *Listener // the Listener whose backlog holds the Conn
 	accepted bool

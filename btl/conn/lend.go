@@ -25,10 +25,10 @@ type lent struct {
 	done func(*btl.Fragment, error) // the method onDone, as a value made once
 }
 
-// lends reports whether the next message of a Write is sent from the caller's memory. The
-// argument rest of lends is the part of the Write that is not sent yet. For a Write with a
-// deadline lends returns false, because such a Write must end even if the peer acknowledges
-// nothing.
+// The method lends reports whether the next message of a Write is sent from the caller's
+// memory. The argument rest of lends is the part of the Write that is not sent yet. For a
+// Write with a deadline lends returns false, because such a Write must end even if the peer
+// acknowledges nothing.
 func (c *Conn) lends(rest []byte) bool {
 	return c.chunk > 0 && len(rest) > (c.inFlight+1)*c.chunk && c.wd.timer == nil &&
 		c.limit-c.off >= uint64(c.chunk) && c.ep.MTUBytes() > headBytes+c.chunk

@@ -11,7 +11,6 @@ import (
 	"gobtl/btl/runner"
 )
 
-// network is the network name in addresses and errors.
 const network = "btl"
 
 // Addr is the address of one end of a Conn.
@@ -57,7 +56,8 @@ type Listener struct {
 	n       *Node
 	service string
 
-	// The field backlog and all later fields belong to the goroutine that drives the module.
+	// The field backlog of a Listener and all fields after it belong to the goroutine that
+	// drives the module.
 	backlog []*Conn
 	of      map[string]int // number of Conns in the backlog, by peer host
 	accepts []*request
@@ -137,7 +137,6 @@ func (l *Listener) close() {
 	l.accepts = nil
 }
 
-// take removes the Conn at index i from the backlog, and returns the Conn.
 func (l *Listener) take(i int) *Conn {
 	c := l.backlog[i]
 	l.backlog = slices.Delete(l.backlog, i, i+1)

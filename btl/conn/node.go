@@ -21,7 +21,8 @@ type Node struct {
 	r     *runner.Runner
 	local string // the module's address
 
-	// The fields from conns to closed belong to the goroutine that drives the module.
+	// The fields of a Node from conns to closed belong to the goroutine that drives the
+	// module.
 	conns     map[name]*Conn
 	peers     map[*btl.Endpoint]*peer
 	listeners map[string]*Listener
@@ -367,7 +368,6 @@ func (n *Node) peer(ep *btl.Endpoint) *peer {
 	return p
 }
 
-// forget deletes the state of an endpoint without Conns and pending messages.
 func (n *Node) forget(ep *btl.Endpoint) {
 	if p := n.peers[ep]; p != nil && p.opened == [2]int{} && len(p.refused) == 0 &&
 		len(p.waiting) == 0 {
@@ -391,7 +391,8 @@ func (n *Node) lost(ep *btl.Endpoint, err error) {
 	delete(n.peers, ep)
 }
 
-// room sends the pending messages of an endpoint when send buffers have become free.
+// The method room sends the pending messages of an endpoint when send buffers have become
+// free.
 func (n *Node) room(ep *btl.Endpoint) {
 	p := n.peers[ep]
 	if p == nil {

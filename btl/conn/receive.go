@@ -106,7 +106,6 @@ func (c *Conn) addEarly(s span) bool {
 	return true
 }
 
-// store copies received bytes into the ring buffer, which grows if needed.
 func (c *Conn) store(at uint64, data []byte) {
 	if len(data) == 0 {
 		return
@@ -136,7 +135,6 @@ func (c *Conn) resize(bytes int) {
 	c.count(bytes)
 }
 
-// serveReaders passes received bytes to waiting Reads.
 func (c *Conn) serveReaders() {
 	for len(c.readers) > 0 {
 		q := c.readers[0]
@@ -178,8 +176,8 @@ func (c *Conn) mayRead() error {
 	return c.err
 }
 
-// onFin handles the peer's message that ends the stream at offset end. onFin returns false if end
-// contradicts earlier messages.
+// onFin handles the peer's message that the stream ends at offset end. onFin returns false
+// if end contradicts earlier messages.
 func (c *Conn) onFin(end uint64) bool {
 	last := c.next
 	if len(c.early) > 0 {

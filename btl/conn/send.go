@@ -26,7 +26,6 @@ type outgoing struct {
 // chunkBytesMax is the maximum number of the stream's bytes in one message.
 const chunkBytesMax = 64 << 10
 
-// due is the set of messages other than data that a Conn has to send.
 type due uint8
 
 const (
@@ -221,7 +220,8 @@ func (c *Conn) say(h head, body []byte) error {
 	return err
 }
 
-// onSent handles the acknowledgement or the failure of a message.
+// onSent is called when the peer has acknowledged a message, or when the message has
+// failed.
 func (c *Conn) onSent(_ *btl.Fragment, err error) {
 	c.inFlight--
 	if err != nil {
@@ -258,7 +258,6 @@ func (c *Conn) endWriters(err error) {
 	c.writers = nil
 }
 
-// closeWrite performs CloseWrite on the goroutine that drives the module.
 func (c *Conn) closeWrite() {
 	if c.finished {
 		return

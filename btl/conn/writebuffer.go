@@ -129,7 +129,6 @@ type dirty struct {
 	flushing bool    // the flushing goroutine is started or runs
 }
 
-// add adds a Conn, and reports whether the goroutine that sends the bytes must be started.
 func (d *dirty) add(c *Conn) (start bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

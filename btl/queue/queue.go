@@ -81,7 +81,8 @@ type Queue struct {
 	m   *btl.Module
 	r   *runner.Runner
 
-	// The fields to, telling and asking belong to the goroutine that drives the module.
+	// The fields to, telling and asking of a Queue belong to the goroutine that drives the
+	// module.
 	to      map[*btl.Endpoint]*sender
 	telling map[*btl.Endpoint]bool // peers whose limit waits for resources to be sent
 	asking  map[*btl.Endpoint]bool // peers whose hello waits for resources to be sent

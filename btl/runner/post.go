@@ -80,7 +80,6 @@ func (p *posts) add(ep *btl.Endpoint, bytes int) bool {
 	return true
 }
 
-// done subtracts a post of an endpoint from the counted posts.
 func (p *posts) done(ep *btl.Endpoint, bytes int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

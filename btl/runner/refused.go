@@ -96,7 +96,6 @@ func (f *refusedCalls) tryAgain(r *Runner) (begun int) {
 	return begun
 }
 
-// advance begins the calls of a queue, in order, until one of them finds no free send buffers.
 func (q *refusedQueue) advance(r *Runner) (n int, empty bool) {
 	for ; q.calls.first != nil; n++ {
 		c := q.calls.pop()

@@ -118,7 +118,6 @@ func (l *longPasses) LongPasses() (count uint64, longest time.Duration) {
 	return l.count.Load(), time.Duration(l.longestNs.Load())
 }
 
-// check counts and reports a poll that took too long.
 func (l *longPasses) check(took time.Duration, cfg *Config) {
 	if took <= cfg.LongPass {
 		return

@@ -13,7 +13,6 @@ import (
 	"gobtl/fabric"
 )
 
-// defaultBuffers is the number of buffers for a subtest that does not fill a queue.
 const defaultBuffers = 256
 
 // batchMax is the size of the batches that the suite posts and polls.
@@ -33,8 +32,8 @@ type party struct {
 	arena fabric.Arena
 	owner []owner // by Buf
 	free  []fabric.Buf
-	// guest says that a goroutine other than the test's goroutine uses the party. Only the test's
-	// goroutine may call FailNow (package testing).
+	// guest says that the party is used by a goroutine other than the test's goroutine.
+	// Only the test's goroutine may call FailNow (package testing).
 	guest bool
 	// stuck says that a call of Wait has not returned. While a call of Wait has not returned, the
 	// Domain is in use and cannot be closed.
@@ -360,7 +359,6 @@ func (q *port) expectAnyOrder(want ...[]byte) {
 	}
 }
 
-// head returns the first bytes of b, for error messages.
 func head(b []byte) []byte { return b[:min(len(b), 16)] }
 
 // pattern returns size bytes that depend on key.

@@ -9,7 +9,6 @@ import (
 	"gobtl/fabric"
 )
 
-// waiter returns the Domain as a Waiter, or skips the test.
 func (p *party) waiter() fabric.Waiter {
 	p.tb.Helper()
 	w, ok := p.dom.(fabric.Waiter)

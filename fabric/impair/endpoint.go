@@ -31,7 +31,7 @@ type arrival struct {
 	flipBit   int32 // the bit to invert, or -1
 }
 
-// hold holds a datagram that later datagrams should overtake.
+// The method hold keeps back a datagram that later datagrams should overtake.
 type hold struct {
 	arrival
 	until     mono.Time

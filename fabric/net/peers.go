@@ -30,7 +30,6 @@ type peer struct {
 	sockaddr syscall.Sockaddr // to, for the sender; made by the first send
 }
 
-// get returns the entry of an Addr that is currently inserted, or nil for any other Addr.
 func (t *peerTable) get(a fabric.Addr) *peer {
 	i, gen := uint64(uint32(a)), uint32(a>>32)
 	if i >= uint64(len(t.peers)) || t.peers[i].gen != gen || t.peers[i].inserts == 0 {

@@ -78,7 +78,6 @@ func askFor(sizeBytes int, set func(int) error) {
 	}
 }
 
-// granted returns the size of the socket's receive buffer, as the system counts.
 func granted(conn *net.UDPConn) (sizeBytes int, err error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {

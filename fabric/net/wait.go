@@ -106,7 +106,7 @@ func (in *inbox) shut() {
 	in.more.Signal()
 }
 
-// next waits for a posted buffer, and returns false if the endpoint is closing.
+// The method next waits for a posted buffer, and returns false if the endpoint is closing.
 func (in *inbox) next() (fabric.Buf, bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()

@@ -20,8 +20,7 @@ import (
 
 const (
 	// wantSocketBytes is the requested size of the receive buffer if the caller names no size.
-	wantSocketBytes = 4 << 20
-	// fallbackSocketBytes is the assumed size of the receive buffer if the socket was not found.
+	wantSocketBytes     = 4 << 20
 	fallbackSocketBytes = 64 << 10
 
 	udpName     = family + "/" + udpProvider
@@ -244,8 +243,6 @@ func (e *endpoint) finish(recvBufferBytes int) {
 	}
 }
 
-// takeSocket returns the descriptor of the udp provider's socket, or -1 if the socket was not
-// found.
 func (e *endpoint) takeSocket() int {
 	local, ok := e.domain.rules.form.addrPort(e.name)
 	if !ok {

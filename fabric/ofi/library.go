@@ -43,8 +43,8 @@ func loadFrom(file string) error {
 	return nil
 }
 
-// guardLock is held during a guarded call of libfabric, because two concurrent calls would undo
-// each other's changes.
+// guardLock is held during each guarded call of libfabric, because two concurrent calls
+// would undo each other's changes.
 var guardLock sync.Mutex
 
 // guard makes a call of libfabric that loads libraries, or opens or closes something. After the

@@ -12,7 +12,7 @@ import (
 	"gobtl/fabric"
 )
 
-// nameForm is the format of the endpoint names of an address family.
+// nameForm is the format of the endpoint names of one address family.
 type nameForm uint8
 
 const (

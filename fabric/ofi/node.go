@@ -12,7 +12,6 @@ import (
 	"gobtl/fabric"
 )
 
-// lookupPatience is the time limit for the resolution of a host name.
 const lookupPatience = 5 * time.Second
 
 // numeric returns the addresses of a node in numeric form, for libfabric. numeric resolves host

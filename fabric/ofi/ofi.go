@@ -23,8 +23,8 @@ import (
 	"gobtl/fabric"
 )
 
-// errNoData is the result of fi_getinfo if no entry matches the hints. errNoSys means that the
-// requested API version is newer than the installed libfabric.
+// errNoData is the error of fi_getinfo if no entry matches the hints. errNoSys means that
+// the requested API version is newer than the installed libfabric.
 const (
 	errNoData = int(syscall.ENODATA)
 	errNoSys  = int(syscall.ENOSYS)
@@ -459,7 +459,6 @@ func (provider) Open(info fabric.Info, cfg fabric.DomainConfig) (fabric.Domain, 
 	return d, err
 }
 
-// errNotFound means that libfabric has no entry for the request.
 var errNotFound = fmt.Errorf("%w of libfabric", fabric.ErrNoProvider)
 
 // openFound opens the first result of a query that matches info.

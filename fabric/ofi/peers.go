@@ -166,7 +166,7 @@ func (d *domain) forget() {
 // copied is the number of copied sends that the provider has not completed.
 func (d *domain) copied() int { return int(C.gofi_copied(d.c)) }
 
-// refused makes the error for a name that the provider did not accept.
+// The method refused makes the error for a name that the provider did not accept.
 func (d *domain) refused(err error) error {
 	bad := errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.EADDRNOTAVAIL)
 	if bad && d.rules.form != formSockIn && d.rules.form != formSockIn6 {

@@ -34,7 +34,6 @@ func (d *domain) ReadyFd() (int, error) {
 	return fd, b.ready.err
 }
 
-// add makes the epoll descriptor watch the descriptor fd, if the epoll descriptor is open.
 func (r *ready) add(fd int) {
 	if r.epoll == 0 || r.err != nil {
 		return

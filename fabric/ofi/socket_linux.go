@@ -125,7 +125,6 @@ func sizeSocket(fd, ask int) (int, error) {
 	return n, os.NewSyscallError("getsockopt", err)
 }
 
-// tryBind opens a datagram socket, binds it to an address and closes it.
 func tryBind(local netip.AddrPort, scope uint32) error {
 	ip, port := local.Addr(), int(local.Port())
 	var family int

@@ -47,9 +47,9 @@ func variantOf(name string) (variant, bool) {
 	return v, false
 }
 
-// is reports whether libfabric's provider prov is the requested provider. A layered provider also
-// matches the name of its base provider, if the layer makes the base provider's reliable
-// endpoints. The name "udp" always means the provider without a layer.
+// The method is reports whether libfabric's provider prov is the requested provider. A
+// layered provider also matches the name of its base provider, if the layer makes the base
+// provider's reliable endpoints. The name "udp" always means the provider without a layer.
 func (v variant) is(prov string, rdm bool) bool {
 	if v.prov == "" || strings.EqualFold(v.prov, prov) {
 		return true
@@ -59,7 +59,7 @@ func (v variant) is(prov string, rdm bool) bool {
 		(v.rdm || !strings.EqualFold(base, udpProvider))
 }
 
-// option is the suffix of the registry name, or an empty string.
+// option is the option at the end of a registry name, or an empty string.
 func (v variant) option() string {
 	switch {
 	case v.offload:

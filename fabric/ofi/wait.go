@@ -96,13 +96,11 @@ func newBell() (*bell, error) {
 	return b, nil
 }
 
-// watch adds a descriptor to the descriptors for which a sleeping thread waits.
 func (b *bell) watch(fd int) {
 	b.fds = append(b.fds, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
 	b.ready.add(fd)
 }
 
-// unwatch removes a descriptor from the descriptors for which a sleeping thread waits.
 func (b *bell) unwatch(fd int) {
 	b.fds = slices.DeleteFunc(b.fds, func(p unix.PollFd) bool { return p.Fd == int32(fd) })
 	b.ready.remove(fd)

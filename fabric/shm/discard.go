@@ -34,8 +34,6 @@ type closing struct {
 // nobody stands for an unknown process id.
 const nobody = -1
 
-// close closes descriptors that a process has sent, possibly on another goroutine, and never
-// blocks.
 func (c *closers) close(pid int32, fds ...int) {
 	c.lock.Lock()
 	defer c.lock.Unlock()

@@ -32,15 +32,14 @@ type domain struct {
 	peers   peerTable
 	regions regionTable
 
-	endpoints []*endpoint // by slot; nil is free
-	opened    int         // number of the next endpoint, which is never reused
-	loop      loop
-	bell      *park.Bell
-	sleeper   sleeper
-	napper    napper
-	ringMost  int // largest ring of this domain, in bytes
-	ringBytes int // total size of the rings that this domain has made
-	// takenBytes is the total size of the rings that the domain has accepted from peers.
+	endpoints  []*endpoint // by slot; nil is free
+	opened     int         // number of the next endpoint, which is never reused
+	loop       loop
+	bell       *park.Bell
+	sleeper    sleeper
+	napper     napper
+	ringMost   int // largest ring of this domain, in bytes
+	ringBytes  int // total size of the rings that this domain has made
 	takenBytes int
 	closed     bool
 }
@@ -83,7 +82,6 @@ func openDomain(info fabric.Info, cfg fabric.DomainConfig) (_ fabric.Domain, err
 	return d, d.loop.open(d)
 }
 
-// mapArena computes the size of the arena and maps it.
 func (d *domain) mapArena(cfg fabric.DomainConfig) (err error) {
 	count, size := cfg.Buffers, cfg.BufferBytes
 	if count == 0 {

@@ -212,7 +212,6 @@ func (e *endpoint) ended(l *outLink, h *held, errno syscall.Errno) {
 	}
 }
 
-// link returns the outgoing link to a peer, and creates the link if necessary.
 func (e *endpoint) link(p *peer) *outLink {
 	if e.slot < len(p.links) && p.links[e.slot] != nil {
 		return p.links[e.slot]

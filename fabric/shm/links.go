@@ -168,8 +168,8 @@ func (l *outLink) makeRing() error {
 	return nil
 }
 
-// passes reports whether an error of connecting to a peer is temporary. Temporary errors mean
-// that the peer is busy, or that descriptors or memory are lacking.
+// The function passes reports whether an error of connecting to a peer is temporary.
+// Temporary errors mean that the peer is busy, or that descriptors or memory are lacking.
 func passes(err error) bool {
 	return slices.ContainsFunc([]error{
 		unix.EAGAIN, unix.EINTR, unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.ENOBUFS, unix.ENOSPC,
@@ -177,8 +177,8 @@ func passes(err error) bool {
 	}, func(e error) bool { return errors.Is(err, e) })
 }
 
-// later schedules another attempt to connect and returns EAGAIN if err is temporary. If err is
-// not temporary, later returns err.
+// The method later schedules another attempt to connect and returns EAGAIN if err is
+// temporary. If err is not temporary, later returns err.
 func (l *outLink) later(err error) error {
 	if !passes(err) {
 		return err

@@ -73,7 +73,6 @@ func (o *loop) watch(fd, slot int) error {
 	return os.NewSyscallError("epoll_ctl", unix.EpollCtl(o.epoll, unix.EPOLL_CTL_ADD, fd, &ev))
 }
 
-// ignore stops watching a descriptor, which keeps its slot.
 func (o *loop) ignore(fd int) { _ = unix.EpollCtl(o.epoll, unix.EPOLL_CTL_DEL, fd, nil) }
 
 // add watches the descriptor of a link.
@@ -211,7 +210,6 @@ func (o *loop) admit(fd int) bool {
 	return true
 }
 
-// mayTake reports whether a process may have another link.
 func (o *loop) mayTake(pid int32) bool {
 	most := min(linksPerProcess, o.inMax/2)
 	if pid == 0 {

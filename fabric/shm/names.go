@@ -102,9 +102,9 @@ func newName() (name, error) {
 	return n, nil
 }
 
-// openDir opens the directory of the user's sockets, and creates the directory if it is missing.
-// Only the user may have access to the directory, because another user could otherwise pretend to
-// be a peer.
+// openDir opens the directory of the user's sockets, and creates it if it is missing. Only
+// the user may have access to the directory, because another user could otherwise pretend
+// to be a peer.
 func openDir(uid uint32) (fd int, err error) {
 	dir := socketDir(uid)
 	if err := unix.Mkdir(dir, 0o700); err != nil && !errors.Is(err, unix.EEXIST) {

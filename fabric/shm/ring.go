@@ -87,7 +87,6 @@ func (r *ring) bytes(pos, n uint64) []byte {
 	return r.mem[at : at+n : at+n]
 }
 
-// recordBytes returns the number of bytes that a datagram of the given size takes in a ring.
 func recordBytes(size uint64) uint64 {
 	return (size + wordBytes + ringAlign - 1) &^ (ringAlign - 1)
 }
@@ -229,7 +228,6 @@ func (q *recvRing) advance(size int) {
 	}
 }
 
-// waiting reports whether the ring has a datagram to read.
 func (q *recvRing) waiting() bool { return atomic.LoadUint64(q.word(q.at)) != wordEnd }
 
 // giveBack publishes the head to the sender after an eighth of the ring was read. The result of

@@ -19,8 +19,8 @@ const (
 	domainName   = "shm"
 )
 
-// If the smallest ring is too small for mtuBytes, the line below does not compile, because its
-// constant is negative.
+// If the smallest ring is too small for mtuBytes, the constant below is negative and does
+// not compile.
 const _ = uint(ringBytesMin/8*7 - 2*(mtuBytes+ringAlign) - ringAlign)
 
 // GetInfo selects this provider for its name and for hints without a provider name. The provider

@@ -146,7 +146,7 @@ func readHello(fd int, pid int32, c *closers, oob []byte) (endpoint uint16, memf
 	return binary.LittleEndian.Uint16(hello[8:]), fds[0], nil
 }
 
-// rights returns the descriptors that were received with a packet.
+// The function rights returns the descriptors that were received with a packet.
 func rights(oob []byte) (fds []int) {
 	messages, err := unix.ParseSocketControlMessage(oob)
 	if err != nil {

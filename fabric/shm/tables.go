@@ -41,7 +41,6 @@ type peer struct {
 	links   []*outLink // by the slot of the sending endpoint
 }
 
-// get returns the peer of an Addr that is currently inserted, or nil for any other Addr.
 func (t *peerTable) get(a fabric.Addr) *peer {
 	i, gen := uint32(a), uint32(a>>32)
 	if uint64(i) >= uint64(len(t.peers)) || t.peers[i].gen != gen || t.peers[i].inserts == 0 {

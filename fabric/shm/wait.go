@@ -108,7 +108,6 @@ const (
 	retryPausesLog2 = 6
 )
 
-// sooner returns the shorter of a timeout (a negative timeout means no limit) and a pause.
 func sooner(timeout, pause time.Duration) time.Duration {
 	if timeout < 0 {
 		return pause
@@ -132,7 +131,6 @@ func (d *domain) tryAgain() {
 // olderThan reports whether a time of the system's clock is more than age ago.
 func olderThan(t time.Time, age time.Duration) bool { return time.Since(t) > age }
 
-// hasRoom reports whether a waiting datagram of the endpoint could be sent now.
 func (e *endpoint) hasRoom() bool {
 	return slices.ContainsFunc(e.stalled, (*outLink).hasRoom)
 }

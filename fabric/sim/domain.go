@@ -171,7 +171,6 @@ func (d *domain) Remove(a fabric.Addr) error {
 	return nil
 }
 
-// peer returns the entry of an Addr, or nil if the Addr is not currently inserted in this domain.
 func (d *domain) peer(a fabric.Addr) *peer {
 	i := a - d.addrBase // a huge number for other domains' addresses
 	if i >= fabric.Addr(len(d.peers)) || d.peers[i].inserts == 0 {

@@ -19,8 +19,8 @@ type endpoint struct {
 	posted ring[fabric.Buf] // posted receive buffers, filled in the order of posting
 	sends  ring[sendOp]     // sends without a completion so far
 	missed uint64           // datagrams that found the queue full
-	// left is the number of the oldest sends that have left the endpoint and complete at the next
-	// Poll.
+	// left is how many sends, counted from the oldest, have left the endpoint and complete
+	// at the next Poll.
 	left  int
 	land  fabric.Landing
 	ahead ring[fabric.Completion] // completions of received datagrams, for the next Poll

@@ -273,7 +273,6 @@ func (nw *Network) drop(kind Kind, p *packet) {
 	nw.release(p)
 }
 
-// arrive puts a packet into the queue of its receiver.
 func (nw *Network) arrive(p *packet) {
 	e := nw.endpoint(p.to)
 	switch {

@@ -91,7 +91,6 @@ func newLink(nw *Network, from, to int) *link {
 	return &link{nw: nw, dice: newDice(nw.cfg.Seed, dicePath, from, to)}
 }
 
-// link returns the path from one node to another node.
 func (nw *Network) link(from, to int) *link {
 	if from < 0 || to < 0 || from >= len(nw.nodes) || to >= len(nw.nodes) {
 		return nw.nowhere
@@ -280,8 +279,8 @@ func (l *link) flip(p *packet) {
 	p.spoilt = l.path.Checksum
 }
 
-// extras sends replays of earlier datagrams, and junk with the addresses of p, after the datagram
-// p.
+// extras sends, after the datagram p, replays of earlier datagrams and junk with the
+// addresses of p.
 func (l *link) extras(p *packet) {
 	nw, path := l.nw, &l.path
 	if l.dice.chance(path.Junk) {

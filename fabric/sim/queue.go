@@ -33,7 +33,6 @@ func (r *ring[T]) pop() T {
 	return v
 }
 
-// at returns the item that is i positions after the oldest item.
 func (r *ring[T]) at(i int) *T { return &r.items[(r.head+i)&(len(r.items)-1)] }
 
 // The constants below are the actions of a timer.

@@ -47,7 +47,8 @@ const (
 	cmsgBytes       = unsafe.Sizeof(cmsg{})
 )
 
-// If a size is wrong, the lines below do not compile, because an array length is negative.
+// If the size of a structure is wrong, an array length below is negative and does not
+// compile.
 type (
 	_ [unsafe.Sizeof(msghdr{}) - unix.SizeofMsghdr]byte
 	_ [unix.SizeofMsghdr - unsafe.Sizeof(msghdr{})]byte
@@ -95,7 +96,6 @@ func makeSockaddr(ap netip.AddrPort, scope uint32) (sa sockaddr, lenBytes uint32
 	return sa, unix.SizeofSockaddrInet6
 }
 
-// addrPort returns the address and port without zone, or the zero value for a malformed address.
 func (sa *sockaddr) addrPort() netip.AddrPort {
 	port := binary.BigEndian.Uint16(sa[2:])
 	switch binary.NativeEndian.Uint16(sa[:]) {

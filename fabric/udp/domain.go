@@ -130,7 +130,6 @@ func (d *domain) mapArena(cfg fabric.DomainConfig) error {
 	return nil
 }
 
-// strideBytes returns the distance between the beginnings of two buffers.
 func strideBytes(size int) int {
 	lines := (size + cacheLineBytes - 1) / cacheLineBytes
 	return (lines | 1) * cacheLineBytes

@@ -102,7 +102,6 @@ func (t *peerTable) grow() error {
 	return nil
 }
 
-// remove undoes one insert of an Addr, and reports whether the Addr was inserted.
 func (t *peerTable) remove(a fabric.Addr) bool {
 	s := t.slot(a)
 	if s == nil {

@@ -143,7 +143,6 @@ func (t *sender) address(m int, to fabric.Addr, slot *peerSlot) {
 	h.name, h.nameLen = uintptr(unsafe.Pointer(&slot.sock)), t.nameLen
 }
 
-// part returns sizeBytes bytes of a region from offset off on, or nil if the region is too small.
 func part(mem []byte, off, sizeBytes uint64) []byte {
 	if mem == nil || off > uint64(len(mem)) || sizeBytes > uint64(len(mem))-off {
 		return nil
@@ -271,7 +270,6 @@ func (t *sender) iovecAt(addr uintptr) *iovec {
 	return &t.iov[(addr-base)/unsafe.Sizeof(iovec{})]
 }
 
-// isFull reports whether an error means that a queue is temporarily full.
 func isFull(errno unix.Errno) bool {
 	return errno == unix.EAGAIN || errno == unix.ENOBUFS || errno == unix.ENOMEM
 }

@@ -146,8 +146,8 @@ func (s *sleeper) received() {
 	}
 }
 
-// still disables the events of the sockets after a Sleep, for a caller that waits for the epoll
-// descriptor itself.
+// The method still disables the events of the sockets after a Sleep, for a caller that
+// waits for the epoll descriptor itself.
 func (s *sleeper) still() {
 	s.park.Still()
 	s.mu.Lock()

@@ -37,7 +37,6 @@ const (
 // by a font of the same widths.
 const sans = "Liberation Sans"
 
-// newPlot returns an empty plot with a title and the texts of the axes.
 func newPlot(title, x, y string) *plot.Plot {
 	p := plot.New()
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = title, x, y
@@ -54,7 +53,6 @@ func newPlot(title, x, y string) *plot.Plot {
 	return p
 }
 
-// newLegend returns the legend of a plot, which is drawn beside the plot.
 func newLegend() plot.Legend {
 	l := plot.NewLegend()
 	l.TextStyle.Font.Variant = "Sans"

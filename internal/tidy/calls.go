@@ -98,7 +98,6 @@ func (c *checker) selector(s *source, pos token.Pos, imported, name string) {
 	}
 }
 
-// builtin checks the calls of panic, print and println.
 func (c *checker) builtin(s *source, call *ast.CallExpr) {
 	fn, ok := call.Fun.(*ast.Ident)
 	if !ok || isTest(s.Path) {

@@ -37,7 +37,6 @@ func (c *checker) folders(files []File) {
 	}
 }
 
-// foldersOf returns the names in the first column of the table of folders.
 func foldersOf(document string) (names []string) {
 	inside := false
 	for line := range strings.Lines(document) {

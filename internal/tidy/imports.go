@@ -33,7 +33,6 @@ func (c *checker) imports(s *source) {
 	}
 }
 
-// importName guesses the name of a package from its import path.
 func importName(imported string) string {
 	base := path.Base(imported)
 	if len(base) > 1 && base[0] == 'v' && strings.Trim(base[1:], "0123456789") == "" {

@@ -249,13 +249,11 @@ func isTest(name string) bool {
 		coversAny(testOnly, path.Dir(name))
 }
 
-// isProgram reports whether a file belongs to a program and not to the library.
 func isProgram(name string) bool {
 	return coversAny([]string{"cmd/...", "examples/...", "internal/report", "test/..."},
 		path.Dir(name))
 }
 
-// isProvider reports whether a directory belongs to a fabric provider.
 func isProvider(dir string) bool { return dir != "fabric" && covers("fabric/...", dir) }
 
 // mayReadClock reports whether a file may read the real clock, or sleep. In the library, only a few

@@ -41,7 +41,6 @@ func (c *checker) text(f File) {
 	}
 }
 
-// isBinary reports whether data is binary, by the same rule as git.
 func isBinary(data []byte) bool {
 	return bytes.IndexByte(data[:min(len(data), 8000)], 0) >= 0
 }

@@ -36,7 +36,6 @@ func commands(app *kong.Application) []*kong.Node {
 	return list
 }
 
-// nameOf returns the name of a command on the command line, or "" for the program itself.
 func nameOf(app *kong.Application, c *kong.Node) string {
 	if c == app.Node {
 		return ""
@@ -93,7 +92,6 @@ func words(app *kong.Application, c *kong.Node) (list []string) {
 	return list
 }
 
-// names returns the spellings of a flag on the command line.
 func names(f *kong.Flag) []string {
 	if f.Short == 0 {
 		return []string{"--" + f.Name}

@@ -28,7 +28,6 @@ func (s State) Describe() string {
 	return "nothing else wants the CPU"
 }
 
-// state returns the state at the latest find of work or query of the kernel.
 func (p *Policy) state() State {
 	switch {
 	case p.apart > p.lookAt:

@@ -56,10 +56,8 @@ func (s *sum) add(pause time.Duration) {
 
 func (s *sum) mean() time.Duration { return s.took / time.Duration(max(s.pauses, 1)) }
 
-// spunThrough records a pause during which the thread did not sleep.
 func (t *trial) spunThrough() { t.doubt = max(t.doubt-1, 0) }
 
-// slept records a pause during which the thread slept.
 func (t *trial) slept(pause time.Duration) {
 	if pause > trialMost {
 		if t.doubt += 2; t.doubt >= doubtMost {

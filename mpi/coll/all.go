@@ -24,10 +24,11 @@ func (s *Schedule) Allreduce(in, out []byte, valueBytes int, commutes bool) {
 // The slices a and b of the function same must not be empty, and must not overlap partially.
 func same(a, b []byte) bool { return &a[0] == &b[0] }
 
-// allreduceHalving combines from into parts among 2^k ranks, by recursive halving and doubling.
-// In the first phase, beginning with the highest bit of the rank number, two ranks that differ in
-// one bit exchange halves of their range. In the second phase, beginning with the lowest bit, the
-// same pairs of ranks send each other the combined halves.
+// allreduceHalving combines the values from of 2^k ranks into parts, by recursive halving
+// and doubling. In the first phase, beginning with the highest bit of the rank number, two
+// ranks that differ in one bit exchange halves of their range. In the second phase,
+// beginning with the lowest bit, the same pairs of ranks send each other the combined
+// halves.
 func (s *Schedule) allreduceHalving(from, parts even) {
 	if s.size == 1 {
 		s.move(parts.data, from.data)
@@ -111,12 +112,12 @@ func (s *Schedule) allreduceDoubling(acc []byte) {
 	}
 }
 
-// reduceRing combines the parts of in of all ranks into the parts of acc, in a ring. The argument
-// most of reduceRing is the size in bytes of the longest part. At the end of reduceRing, each
-// rank has its own part, combined over all ranks. The operation of reduceRing must be
-// commutative, because the values are combined in the order of the ring. The argument inPlace of
-// reduceRing says that in and acc are the same memory. If inPlace is false, received data
-// overwrites the previous content of acc.
+// reduceRing combines the slices in of all ranks, part by part, into acc, in a ring. The
+// argument most of reduceRing is the size in bytes of the longest part. At the end of
+// reduceRing, each rank has its own part, combined over all ranks. The operation of
+// reduceRing must be commutative, because the values are combined in the order of the ring.
+// The argument inPlace of reduceRing says that in and acc are the same memory. If inPlace
+// is false, received data overwrites the previous content of acc.
 func (s *Schedule) reduceRing(in, acc func(int) []byte, most int, inPlace bool) {
 	var x []byte
 	if inPlace {

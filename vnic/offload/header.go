@@ -127,7 +127,6 @@ func dissect(f []byte) (l layers, ok bool) {
 	return l, false
 }
 
-// addrs returns the source and destination addresses in the IP header.
 func (l *layers) addrs(f []byte) []byte {
 	if l.v6 {
 		return f[l.l3+8 : l.l3+ip6Bytes]

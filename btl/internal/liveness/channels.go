@@ -19,7 +19,6 @@ var channelNames = [Channels]string{"command", "data"}
 // Sent holds the number of the latest packet that was sent on each channel.
 type Sent [Channels]uint32
 
-// channels tracks how long each channel has been silent.
 type channels struct {
 	lookedAt Time
 	since    [Channels]Time // the channel may have been silent since then

@@ -185,9 +185,9 @@ func (s *Handshakes[E]) validate(ep E) (goesOn E) {
 	return ep
 }
 
-// merge removes half, which no application knows, and makes ep replace half for the peer. The
-// endpoint ep continues the handshake of half, but keeps its own goal (the connection that the
-// application has asked for).
+// merge removes the half-open endpoint half, which no application knows, and makes ep
+// replace half for the peer. The endpoint ep continues the handshake of half, but keeps its
+// own goal (the connection that the application has asked for).
 func (s *Handshakes[E]) merge(ep, half E) {
 	s.peers.Merge(ep, half)
 	e, h := s.peers.end(ep), s.peers.end(half)

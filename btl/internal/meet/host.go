@@ -101,7 +101,6 @@ type packets[E any] interface {
 	GiveUp(name []byte)
 }
 
-// owner has the decisions that the application makes.
 type owner[E any] interface {
 	// Ask asks the application whether to accept a new peer. A Reject without a reason means that
 	// the peer is accepted.

@@ -19,7 +19,6 @@ func (s State) String() string {
 	return word([]string{"connecting", "accepting", "connected", "lingering", "ended"}, int(s))
 }
 
-// word returns the name of a value, or the value as a number if it has no name.
 func word(words []string, value int) string {
 	if value < len(words) {
 		return words[value]

@@ -50,7 +50,6 @@ func sealed(hello *frag.Hello, p frag.Probe) cookie.For {
 	return cookie.For{Channel: uint8(p), Incarnation: hello.Incarnation, Tag: hello.Tag}
 }
 
-// slot returns the number of the CookieSlot period that contains a time.
 func slot(now Time) uint32 { return uint32(now / Time(CookieSlot)) }
 
 // Claimed returns the address that a Hello claims for a channel.

@@ -88,7 +88,6 @@ func (n *Numbers) Sent(number uint32, by port.Which) bool {
 	return int32(uint32(w.next)-number) >= 0 && (number != uint32(w.skipped) || number == 0)
 }
 
-// skip skips the next packet number of a channel, unless it is the channel's first number.
 func (s *Source) skip(w *way, by port.Which) {
 	if w.next != 0 {
 		w.next++

@@ -34,9 +34,9 @@ type Path struct {
 	trip    *trip
 }
 
-// doubt identifies a test whether the path carries the size in use by the beginning of the test,
-// in since on the timers' clock and in unpaused on the clock that stops while the process does
-// not run.
+// doubt identifies a test of the size in use by the time when the test began, on the
+// timers' clock (since) and on the clock that stops while the process does not run
+// (unpaused).
 type doubt struct{ since, unpaused Time }
 
 // Searching reports whether the path MTU search has a next step.

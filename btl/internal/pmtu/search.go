@@ -88,9 +88,9 @@ type Search struct {
 	small   bool // so has a probe of the smallest size
 	holes   uint32
 	ran     int // largest packet that left in a run after the doubt began, and has arrived
-	// lost counts the packets lost in succession, and lostAlone counts those of them that were
-	// sent by themselves. The arrival of a packet that was coalesced with other packets does not
-	// reset lostAlone.
+	// The field lost counts the packets lost in succession, and lostAlone counts only lost
+	// packets that were sent by themselves. The arrival of a packet that was coalesced with
+	// other packets does not reset lostAlone.
 	lost, lostAlone losses
 }
 

@@ -190,8 +190,8 @@ func (c *Channel) TakeOut(at int) {
 	c.p.letGo(b)
 }
 
-// beside returns the end of the packets that may be posted in one call, starting with the packet
-// at index from.
+// beside returns the index after the last packet that may be posted in one call with the
+// packet at index from.
 func (c *Channel) beside(from int) int {
 	for i := from; i < len(c.batch); i++ {
 		if c.p.state[c.batch[i].Buf]&apart != 0 {
@@ -318,7 +318,6 @@ func (c *Channel) lastSend(to fabric.Addr) lastSend {
 	return lastSend{c.taken(), GoesTo(c.batch, to)}
 }
 
-// hasGone reports whether the last send to an address has completed.
 func (c *Channel) hasGone(l *lastSend, to fabric.Addr) bool {
 	if l.waits {
 		if l.waits = GoesTo(c.batch, to); l.waits {

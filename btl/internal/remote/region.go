@@ -84,7 +84,6 @@ func (r *Region[F]) Came(sizeBytes int) *Operation[F] {
 	return o
 }
 
-// forget removes an answer from the list of answers that read the region.
 func (r *Region[F]) forget(o *Operation[F]) {
 	for i, reader := range r.readers {
 		if reader == o {

@@ -58,7 +58,6 @@ func (s *Service[F]) Accept(p *Peer[F], h *frag.Header, payload []byte, link Lin
 	return reason
 }
 
-// write writes the data of a put to the region and offset in the put's header.
 func (s *Service[F]) write(p *Peer[F], h *frag.Header, data []byte, need Rights,
 	did *Outcome[F],
 ) uint8 {

@@ -11,8 +11,8 @@ import (
 	"gobtl/fabric"
 )
 
-// If a text has only one port, the second port is the next number. A text without a port is a
-// host.
+// If a text has only one port, the second port is the port number after it. A text without
+// a port is a host.
 func splitPorts(text string) (host string, ports [2]uint16, err error) {
 	if addr, err := netip.ParseAddr(text); err == nil {
 		return addr.String(), ports, nil

@@ -81,7 +81,7 @@ func parseNode(text string) (node, error) {
 	return n, nil
 }
 
-// match returns l with the node's ports and address, if the node selects the address l. The
+// match returns the address l with the node's ports and address, if the node selects l. The
 // loopback device has all addresses of 127.0.0.0/8, although it reports only one of them.
 func (n node) match(l Local) (Local, bool) {
 	l.Ports = n.ports

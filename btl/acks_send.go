@@ -21,8 +21,8 @@ func (m *Module) acknowledge() {
 	m.acknowledgeUntil(m.acks.Later(), m.now)
 }
 
-// acknowledgeUntil sends the ACKs that are due by the time until, for the endpoints of the list
-// that starts with first.
+// acknowledgeUntil sends the ACKs that are due no later than until, for the endpoints of
+// the list that starts with first.
 func (m *Module) acknowledgeUntil(first *ackDebt, until Time) {
 	var next *ackDebt
 	for d := first; d != nil && d.AckDue() <= until; d = next {

@@ -38,7 +38,7 @@ const arrivalsOwnMax = 64
 // copy, and further messages are copied. While 65536 messages, or 256 MiB of copies, are
 // queued, Progress does nothing and Deadline returns Never. While the queue is full,
 // packets of peers are not read, and the peers stop sending when they have no more credits.
-// A caller that waits for any event of the module must therefore also call PullArrivals.
+// A caller that waits for any event of a module with HandlePulled must call PullArrivals.
 // HandlePulled returns ErrTag if the tag is out of range.
 func (m *Module) HandlePulled(tag Tag) error { return m.Handle(tag, m.arrive) }
 
@@ -74,8 +74,8 @@ func (m *Module) boundArrivals() {
 // HandlePulled. PullArrivals returns the messages in the order in which handlers would have
 // been called. PullArrivals returns the number of messages. If the result of PullArrivals
 // is below len(buf), the queue is empty. A program with PullArrivals typically calls
-// Progress once and PullArrivals until the queue is empty, in a loop. PullArrivals may also
-// be called from a handler, and after Close.
+// Progress once and PullArrivals until the queue is empty, in a loop. PullArrivals may be
+// called from a handler, and after Close.
 func (m *Module) PullArrivals(buf []Arrival) int {
 	q := &m.keeping.arrivals
 	for i := range buf {

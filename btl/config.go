@@ -17,9 +17,10 @@ type Config struct {
 	// or "lossless". "usnic" has the rules of Open MPI's usnic BTL. The default Profile is
 	// "lossless" over a reliable and ordered provider, and "adaptive" over any other provider.
 	Profile string
-	// Reliability selects whether the provider or the module recovers from losses. With "auto" the
-	// provider does if the providers of both sides are reliable and ordered, and otherwise the
-	// module does. With "own" the module always does.
+	// Reliability selects whether the provider or the module recovers from losses. With
+	// "auto" the provider recovers from losses if the providers of both sides are reliable
+	// and ordered, and the module recovers from losses in all other cases. With "own" the
+	// module always does.
 	Reliability string
 	// Rules replaces single values of the profile. A zero field of Rules keeps the profile's value.
 	Rules reliability.Rules
@@ -53,9 +54,9 @@ type Config struct {
 	// of 0 means 1024.
 	RecvDepth int
 	// CommandDepth is the number of receive buffers posted on the command channel, 16 to
-	// RecvDepth. CommandDepth also bounds the sends on the command channel that may wait for
-	// completion. CommandDepth = 0 means RecvDepth and TxDepth, because all small fragments use
-	// the command channel. A provider without a socket buffer of its own holds at most
+	// RecvDepth. CommandDepth bounds the sends on the command channel that may wait for
+	// completion. CommandDepth = 0 means RecvDepth and TxDepth, because all small fragments
+	// use the command channel. A provider without a socket buffer of its own holds at most
 	// CommandDepth unread packets, which bounds the credits of all peers.
 	CommandDepth int
 	// TxDepth is the number of sends that may wait for completion on each channel. TxDepth = 0
@@ -130,12 +131,13 @@ type Config struct {
 	// HandshakeTimeout is the maximum time from Connect until the handshake is complete. A
 	// HandshakeTimeout of 0 means 3 s.
 	HandshakeTimeout time.Duration
-	// PeerTimeout is the time after which a peer is declared dead if the peer has not acknowledged
-	// the oldest packet in flight, or has not answered a probe. Packets from the peer that do not
-	// acknowledge or answer do not extend the PeerTimeout. A PeerTimeout of 0 means 5 s. A process
-	// that does not call Progress for longer than PeerTimeout is declared dead by its peers. A
-	// process that computes for a long time must announce the time with Away, or use package
-	// runner. A PeerTimeout below four retransmission time-outs shortens those time-outs.
+	// PeerTimeout is the time after which a peer is declared dead if the peer has not
+	// acknowledged the oldest packet in flight, or has not answered a probe. Packets from
+	// the peer that do not acknowledge or answer do not extend the PeerTimeout. A
+	// PeerTimeout of 0 means 5 s. A process that does not call Progress for longer than
+	// PeerTimeout is declared dead by its peers. A process that computes for a long time
+	// must announce the time with Away, or use package runner. A PeerTimeout of less than
+	// four retransmission time-outs shortens the retransmission time-outs.
 	PeerTimeout time.Duration
 	// Away is the longest time for which this module's process computes without a call of Progress,
 	// up to an hour. Peers are told the value of Away, and extend their PeerTimeout for this module

@@ -14,9 +14,10 @@ var (
 	ErrClosed = errors.New("btl: closed")
 	// ErrPeerClosed means that the peer has closed the connection.
 	ErrPeerClosed = errors.New("btl: closed by the peer")
-	// ErrPeerDead means that the peer has acknowledged nothing, or has not answered a probe, for
-	// Config.PeerTimeout. Over a reliable fabric, ErrPeerDead may also mean that the fabric could
-	// not deliver a packet to the peer. The text of the error names the silent channel.
+	// ErrPeerDead means that the peer has acknowledged nothing, or has not answered a
+	// probe, for Config.PeerTimeout. Over a reliable fabric, ErrPeerDead may mean that the
+	// fabric could not deliver a packet to the peer. The text of the error names the silent
+	// channel.
 	ErrPeerDead = errors.New("btl: peer does not answer")
 	// ErrLost means that a fabric that should be reliable has lost or reordered packets.
 	ErrLost = errors.New("btl: packet lost by a fabric that is said to be reliable")

@@ -1,19 +1,20 @@
 package btl
 
-// An endpoint's fragments wait in two flows (queues) until they are sent. The small flow has the
-// fragments that fit into one packet, and the open Pack, which is the packet to which small
-// messages are still added. The large flow has the fragments that do not fit into one packet, which
-// are split into chunks. All flows of all endpoints take turns by deficit round robin (Shreedhar
-// and Varghese 1995). Large fragments and busy endpoints therefore delay other flows by at most a
-// quantum of bytes for each flow. The packet that exceeds the deficit is still sent and the excess
-// is charged to the next turn, so the packet's size need not be known in advance.
+// An endpoint's fragments wait in two flows (queues) until they are sent. The small flow
+// has the fragments that fit into one packet, and the open Pack, which is the packet to
+// which small messages are still added. The large flow has the fragments that do not fit
+// into one packet, which are split into chunks. All flows of all endpoints take turns by
+// deficit round robin (Shreedhar and Varghese 1995). Large fragments and busy endpoints
+// delay other flows by at most a quantum of bytes for each flow. The packet that exceeds
+// the deficit is still sent and the excess is charged to the next turn, so the packet's
+// size need not be known in advance.
 //
 // A flow that gets new fragments before its last quantum is used up is served before the
 // other flows (the new flows of FQ-CoDel, RFC 8290). A flow that was served early gets its
 // next quantum behind all other flows, so it gains latency but no bandwidth.
 //
-// The two flows of an endpoint share its send window, and a small fragment that is sent at once
-// does not wait for a turn. Each endpoint therefore has a balance of the bytes of its two flows
+// The two flows of an endpoint share its send window, and a small fragment that is sent at
+// once does not wait for a turn. Each endpoint has a balance of the bytes of its two flows
 // while both have something to send, and neither flow may be ahead by more than a quantum.
 
 // flow is one of the two send queues of an endpoint, for small or for large fragments.
@@ -187,9 +188,9 @@ func (m *Module) serve() {
 	m.sched.blocked = m.sched.waiting() > 0 && budget == m.cfg.PassPackets && batched == 0
 }
 
-// serveFlow sends up to bytes bytes and budget packets in a flow's turn. The results of serveFlow
-// are the numbers of sent bytes and packets, which are below the limits if no buffer is free or
-// the channel is full.
+// serveFlow sends packets in a flow's turn, limited by the arguments bytes and budget (in
+// packets). The results of serveFlow are the numbers of sent bytes and packets, which are
+// below the limits if no buffer is free or the channel is full.
 func (m *Module) serveFlow(f *flow, bytes, budget int) (sent, packets int) {
 	ep := f.ep
 	for f.deficit > 0 && sent < bytes && packets < budget && f.may() {

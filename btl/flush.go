@@ -16,11 +16,11 @@ func (ep *Endpoint) flushQueue() *flush.Queue[*Fragment] {
 	return ep.flushes
 }
 
-// Refused returns the number of messages that the peer has refused after Send or SendImmediate
-// had returned Done. The result last of Refused is the reason of the latest refusal, ErrNoHandler
-// or ErrRemoteAccess. The function of the next Flush also gets the result last as its error. Over
-// a reliable fabric, the peer may report refusals only at a flush, or when the peer renews the
-// credits.
+// Refused returns the number of messages that the peer has refused after Send or
+// SendImmediate had returned Done. The result last of Refused is the reason of the latest
+// refusal, ErrNoHandler or ErrRemoteAccess. The function of the next Flush gets the result
+// last of Refused as its error. Over a reliable fabric, the peer may report refusals only
+// at a flush, or when the peer renews the credits.
 func (ep *Endpoint) Refused() (messages uint64, last error) { return ep.flushes.Refusals() }
 
 // Flush lets Progress call fn, if fn is not nil, when the peer has acknowledged everything that was

@@ -73,7 +73,7 @@ func (m *Module) Keep(k *Kept, data []byte) error {
 	return nil
 }
 
-// Bytes is the kept data. Any goroutine may read and write Bytes until Release, also during and
+// Bytes is the kept data. Any goroutine may read and write Bytes until Release, even during and
 // after Module.Close.
 func (k *Kept) Bytes() []byte { return k.data }
 

@@ -365,10 +365,10 @@ func (m *Module) Wake() {
 	}
 }
 
-// Drain begins to close every endpoint in order. After Drain, the module opens and accepts no new
-// endpoints. After Drain, Progress must be called until Drained returns true. Fragments that are
-// not delivered by the time until end with ErrClosed. The argument now of Drain is the present
-// time.
+// Drain begins to close every endpoint in order. After Drain, the module opens and accepts
+// no new endpoints. After Drain, Progress must be called until Drained returns true. A
+// fragment that is not delivered by the given time until ends with ErrClosed. The argument
+// now of Drain is the present time.
 func (m *Module) Drain(now, until Time) {
 	m.at(now)
 	m.draining, m.drainUntil = true, until

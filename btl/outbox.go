@@ -149,10 +149,10 @@ func (m *Module) PullCompletions(on bool) {
 	}
 }
 
-// Pull fills buf with the completions since the last call of Pull, the oldest first. Pull returns
-// completions of sends before those of events and flushes. Pull returns the number of completions,
-// which is below len(buf) if no further completion is queued. Pull may also be called from a
-// handler, and after Close.
+// Pull fills buf with the completions since the last call of Pull, the oldest first. Pull
+// returns completions of sends before those of events and flushes. Pull returns the number
+// of completions, which is below len(buf) if no further completion is queued. Pull may be
+// called from a handler, and after Close.
 func (m *Module) Pull(buf []Completion) int {
 	o := &m.outbox
 	if !o.pulled {

@@ -2,9 +2,9 @@ package btl
 
 import "gobtl/frag"
 
-// accept accepts a new packet if all layers above the receive window can handle it. Any other
-// packet must not be acknowledged. The function accept also delivers the fragments that the
-// packet completes.
+// accept accepts a new packet if all layers above the receive window can handle it. Any
+// other packet must not be acknowledged. The function accept delivers the fragments that
+// the packet completes.
 func (m *Module) accept(in *arrival) {
 	ep, h := in.ep, &in.Header
 	switch {

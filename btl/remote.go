@@ -138,9 +138,9 @@ func (ep *Endpoint) mayNotify(tag Tag, says []byte) error {
 // mem before OnDone is called. After an error, some bytes of mem may be written. The region needs
 // RemoteRead.
 //
-// PrepareGet returns the errors of PreparePut. PrepareGet also returns ErrAgain while 256
-// operations of this endpoint, or the endpoint's share of the module's 4096 gets, wait for a reply.
-// PrepareGet returns ErrUnsupported if the peer does not support gets.
+// PrepareGet returns the errors of PreparePut. PrepareGet returns ErrAgain while 256
+// operations of this endpoint, or the endpoint's share of the module's 4096 gets, wait for
+// a reply. PrepareGet returns ErrUnsupported if the peer does not support gets.
 func (ep *Endpoint) PrepareGet(mem []byte, target Handle, offset uint64) (*Fragment, error) {
 	m := ep.m
 	if uint64(len(mem)) > uint64(min(ep.fragBytesMax, m.cfg.FragmentBytesMax)) {
@@ -191,9 +191,9 @@ type Atomic struct {
 // means that the operation is done, and if a.Fetch is set, Fragment.Value then returns the
 // old value. The region needs RemoteAtomic.
 //
-// PrepareAtomic returns the errors of PrepareGet, but an operation without a.Fetch waits for no
-// reply and does not count towards the limit of 256 operations. PrepareAtomic also returns
-// ErrConfig for an invalid operation.
+// PrepareAtomic returns the errors of PrepareGet, but an operation without a.Fetch waits
+// for no reply and does not count towards the limit of 256 operations. PrepareAtomic
+// returns ErrConfig for an invalid operation.
 func (ep *Endpoint) PrepareAtomic(a Atomic) (*Fragment, error) {
 	wire := frag.Atomic{
 		Handle: uint64(a.Target), Offset: a.Offset, Operand: a.Operand, Compare: a.Compare,

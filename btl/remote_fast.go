@@ -6,10 +6,11 @@ import (
 	"gobtl/frag"
 )
 
-// A small get consists of a request packet and a reply packet. The request and the reply of a
-// small get are handled before the receive state is updated, like a single message (receiveFast).
-// The reply to a small get therefore does not acknowledge the request. No acknowledgement is
-// needed, because the arrival of all bytes proves that the peer has accepted the request.
+// A small get consists of a request packet and a reply packet. The request and the reply of
+// a small get are handled before the receive state is updated, like a single message
+// (receiveFast). The reply to a small get does not acknowledge the request. No
+// acknowledgement is needed, because the arrival of all bytes proves that the peer has
+// accepted the request.
 
 // getFast handles the received packet in m.deferred, if it is the request of a get or contains all
 // bytes of a get. If the packet must be received in the ordinary way, getFast returns false and

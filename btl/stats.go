@@ -313,8 +313,8 @@ func (m *Module) maybePublish(idle bool) {
 	}
 }
 
-// touch records that the counters have changed. touch also limits the time in which Progress only
-// polls, so that the counters are published in time.
+// touch records that the counters have changed. touch limits the time in which Progress
+// only polls, so that the counters are published in time.
 func (m *Module) touch() {
 	if !m.dirty {
 		m.dirty = true

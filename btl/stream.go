@@ -7,10 +7,10 @@ import (
 	"gobtl/reliability"
 )
 
-// Adjacent large fragments in a queue may share a packet, which holds the end of one fragment and
-// as much of the beginning of the next as fits. A stream of messages of any size therefore fills
-// packets of equal size, which suits segmentation offload. No fragment is delayed in order to share
-// a packet, because only queued fragments share packets.
+// Adjacent large fragments in a queue may share a packet, which holds the end of one
+// fragment and as much of the beginning of the next as fits. A stream of messages of any
+// size fills packets of equal size, which suits segmentation offload. No fragment is
+// delayed in order to share a packet, because only queued fragments share packets.
 //
 //	queue:    A           B               C
 //	packets:  A   A   A+B   B   B   B   B+C  ...  sendChunks, sendMixed, sendChunks, sendMixed

@@ -28,19 +28,19 @@ type PoolConfig struct {
 	// that waits for memory (Assembler.Reserve). BytesMax is at least FragBytesMax. The default
 	// of BytesMax is DefaultPoolBytesMax, or FragBytesMax if FragBytesMax is more.
 	BytesMax int64
-	// PeerBytesMax limits the buffers of the unfinished fragments of one Assembler. A peer that
-	// leaves its fragments unfinished therefore cannot take the memory of all other peers.
-	// PeerBytesMax is between FragBytesMax and BytesMax, and the default is half way between
-	// these two limits.
+	// PeerBytesMax limits the buffers of the unfinished fragments of one Assembler. A peer
+	// that leaves its fragments unfinished cannot take the memory of all other peers.
+	// PeerBytesMax is between FragBytesMax and BytesMax, and the default is half way
+	// between these two limits.
 	//
 	// In BytesMax and in PeerBytesMax, the last FragBytesMax bytes are a reserve for fragments
 	// that arrive in order (Assembler.Add). If BytesMax or PeerBytesMax is not well above
 	// FragBytesMax, the receiver refuses packets after each loss or reordering.
 	PeerBytesMax int64
-	// GrowBytes is the size of the first buffer of a fragment for which there is no idle buffer. A
-	// fragment above GrowBytes gets four times as much memory each time its buffer is full. A peer
-	// that only announces a large fragment therefore costs no more than GrowBytes. The default of
-	// GrowBytes is DefaultGrowBytes.
+	// GrowBytes is the size of the first buffer of a fragment for which there is no idle
+	// buffer. A fragment above GrowBytes gets four times as much memory each time its
+	// buffer is full. A peer that only announces a large fragment costs no more than
+	// GrowBytes. The default of GrowBytes is DefaultGrowBytes.
 	GrowBytes int64
 	// KeepBytes limits the sum of the idle buffers that are kept for reuse. A fragment larger
 	// than KeepBytes allocates a new buffer, which is not kept. The default of KeepBytes is

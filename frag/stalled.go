@@ -4,10 +4,10 @@ package frag
 // bytes that counts as progress.
 const growsBy = 64
 
-// Stalled returns the memory, in bytes, of the fragments that have made no progress since the
-// time since. The caller calls Stalled periodically, with the current time and an earlier time. A
-// fragment that Stalled examines for the first time counts as having made progress. Times are
-// above 0, in any unit.
+// Stalled returns the memory, in bytes, of the fragments that have made no progress after
+// the given time since. The caller calls Stalled periodically, with the current time and an
+// earlier time. A fragment that Stalled examines for the first time counts as having made
+// progress. Times are above 0, in any unit.
 func (a *Assembler) Stalled(now, since int64) (bytes int64) {
 	for _, m := range a.slots {
 		switch {

@@ -10,8 +10,8 @@ import (
 	"gobtl/launch/pmi"
 )
 
-// Job is the membership of this process in a parallel job. The methods of Job also give access to
-// the job's key-value store.
+// Job is the membership of this process in a parallel job. The methods of Job give access
+// to the job's key-value store.
 type Job struct {
 	cfg        Config
 	launcher   Launcher
@@ -29,7 +29,7 @@ type Job struct {
 }
 
 // Join connects to the launcher and gets this process's rank in the job. Join waits for the
-// launcher. If the launcher does not tell on which nodes the ranks are, Join also waits for the
+// launcher. If the launcher does not tell on which nodes the ranks are, Join waits for the
 // other ranks. A process may call Join only once, because a launcher has one connection per
 // process.
 //

@@ -129,13 +129,13 @@ type round struct {
 	votes           map[int]notice
 }
 
-// Agree returns the bitwise AND of the flags of all surviving ranks, and all survivors get the
-// same result. Agree ignores dead ranks, and also works in a revoked communicator. All surviving
-// ranks must call Agree and Shrink in the same order. If ctx ends before the agreement is
-// complete, the flags of this rank count in the agreement, but this rank never learns the result.
-// Agree returns ErrFinalized, ErrExcluded, ErrFreed, the failure of the transport, or the cause
-// of ctx. If the communicator was revoked before it was freed, Agree returns ErrRevoked in place
-// of ErrFreed.
+// Agree returns the bitwise AND of the flags of all surviving ranks, and all survivors get
+// the same result. Agree ignores dead ranks, and works in a revoked communicator. All
+// surviving ranks must call Agree and Shrink in the same order. If ctx ends before the
+// agreement is complete, the flags of this rank count in the agreement, but this rank never
+// learns the result. Agree returns ErrFinalized, ErrExcluded, ErrFreed, the failure of the
+// transport, or the cause of ctx. If the communicator was revoked before it was freed,
+// Agree returns ErrRevoked in place of ErrFreed.
 func (c *Comm) Agree(ctx context.Context, flags uint64) (uint64, error) {
 	d, err := c.round(ctx, flags, false)
 	return d.flags, err

@@ -76,8 +76,8 @@ func (o *operation) Skip(from int) {
 	_ = o.Recv(new(pml.Request), from, nil) // An error means a dead rank, which sends nothing.
 }
 
-// Cancel implements coll.Port. In a revoked or failed communicator, Cancel also abandons unmatched
-// sends, because the destination rank may never create the communicator.
+// Cancel implements coll.Port. In a revoked or failed communicator, Cancel abandons
+// unmatched sends, because the destination rank may never create the communicator.
 func (o *operation) Cancel(r *pml.Request) bool {
 	l := o.c.e.l
 	return l.Cancel(r) || o.c.failed != nil && l.Abandon(r, o.c.failed)

@@ -14,11 +14,11 @@ import "context"
 // fails, the returned error includes ErrInUse, and the operation continues.
 //
 // A rank that receives data of an unexpected size returns ErrCount, and its results are
-// undefined. The ranks that depend on the results of a rank with ErrCount also return
-// ErrCount. A collective call that fails because of its arguments counts as one collective
-// operation, but sends nothing. The ranks that need messages of a failed collective call
-// wait until their contexts end. The collective operations after a failed call match each
-// other at all ranks.
+// undefined. The ranks that depend on the results of a rank with ErrCount return ErrCount.
+// A collective call that fails because of its arguments counts as one collective operation,
+// but sends nothing. The ranks that need messages of a failed collective call wait until
+// their contexts end. The collective operations after a failed call match each other at all
+// ranks.
 //
 // The slices in and out of a collective operation must not overlap (ErrConfig), with the following
 // exceptions. In a reduction or a scan, in and out may be the same slice. In an Alltoall with the
@@ -26,9 +26,9 @@ import "context"
 // a Gather, in may be the rank's own part of out. At the root of a Scatter, out may be the root's
 // own part of in. ReduceScatter allows any overlap.
 //
-// Collective operations return ErrConfig, ErrRank, ErrType, ErrCount, ErrFinalized, a RankError,
-// the failure of the transport, or the cause of ctx. A collective function whose name begins with
-// I may also return ErrBusy.
+// Collective operations return ErrConfig, ErrRank, ErrType, ErrCount, ErrFinalized, a
+// RankError, the failure of the transport, or the cause of ctx. A collective function whose
+// name begins with I may return ErrBusy.
 
 // Barrier returns when all ranks of c have called Barrier.
 func Barrier(ctx context.Context, c *Comm) error {

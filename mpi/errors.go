@@ -80,7 +80,7 @@ type OpError struct {
 // Error implements error. The text of an OpError has one line, and omits the Stack.
 func (e *OpError) Error() string { return fmt.Sprintf("%v: %v", ErrOp, e.Panic) }
 
-// Unwrap returns ErrOp. If the value of the panic is an error, Unwrap also returns that error.
+// Unwrap returns ErrOp. If the value of the panic is an error, Unwrap returns that error.
 func (e *OpError) Unwrap() []error {
 	if err, ok := e.Panic.(error); ok {
 		return []error{ErrOp, err}

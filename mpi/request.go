@@ -111,7 +111,7 @@ func (r *Request) Wait(ctx context.Context) (Status, error) {
 	return r.result()
 }
 
-// Test reports whether the request has ended. If the request has ended, Test also returns the
+// Test reports whether the request has ended. If the request has ended, Test returns the
 // result of Wait. If the request has not ended, Test polls the transport once.
 func (r *Request) Test() (ended bool, s Status, err error) {
 	if !r.Active() {
@@ -226,8 +226,8 @@ func WaitSome(ctx context.Context, indices []int, requests ...*Request) ([]int, 
 	return indices, err
 }
 
-// TestAll polls the transport once, and reports whether all requests have ended. If all requests
-// have ended, TestAll also returns the result of WaitAll.
+// TestAll polls the transport once, and reports whether all requests have ended. If all
+// requests have ended, TestAll returns the result of WaitAll.
 func TestAll(statuses []Status, requests ...*Request) (bool, error) {
 	e, err := engineOf(requests)
 	if e == nil {

@@ -78,12 +78,12 @@ type windowPart struct {
 	Size   int64
 }
 
-// NewWindow makes a window of the memory of all ranks of a communicator. Each rank gives its own
-// memory, of any length, and all ranks must call NewWindow. The memory belongs to the window
-// until Free. NewWindow returns the errors of Dup, ErrType, or ErrCount if the ranks differ in
-// the size of a value. NewWindow returns btl.ErrAgain if this rank already has memory in seven
-// eighths of Transport.RegionsMax windows. NewWindow also returns any other error that prevents
-// the registration of the memory for remote access.
+// NewWindow makes a window of the memory of all ranks of a communicator. Each rank gives
+// its own memory, of any length, and all ranks must call NewWindow. The memory belongs to
+// the window until Free. NewWindow returns the errors of Dup, ErrType, or ErrCount if the
+// ranks differ in the size of a value. NewWindow returns btl.ErrAgain if this rank already
+// has memory in seven eighths of Transport.RegionsMax windows. NewWindow returns any error
+// that prevents the registration of the memory for remote access.
 func NewWindow[T any](ctx context.Context, c *Comm, mem []T) (*Window[T], error) {
 	b, err := bytesOf(mem)
 	if err != nil {

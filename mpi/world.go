@@ -185,9 +185,9 @@ func openEngine(info fabric.Info, job Job, cfg Config) (*engine, error) {
 	return e, nil
 }
 
-// crowded reports whether this host has more ranks than CPUs that this process may use. crowded
-// also returns true for a rank that is pinned to a CPU of its own, which is never preempted and
-// therefore never yields.
+// crowded reports whether this host has more ranks than CPUs that this process may use.
+// crowded returns true for a rank that is pinned to a CPU of its own, which is never
+// preempted and therefore never yields.
 func crowded(job Job) bool {
 	here := 0
 	for rank := range job.Size() {

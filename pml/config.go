@@ -20,9 +20,9 @@ var (
 	ErrShort = errors.New("pml: message too short")
 	// ErrCancelled means that a receive was cancelled before a message matched the receive.
 	ErrCancelled = errors.New("pml: cancelled")
-	// ErrPeer means that the peer is gone, or that the local endpoint was closed. An ErrPeer also
-	// wraps the reason for which the peer is gone. An ErrPeer of a send also wraps ErrUndelivered
-	// or ErrUnknown.
+	// ErrPeer means that the peer is gone, or that the local endpoint was closed. An
+	// ErrPeer wraps the reason for which the peer is gone. An ErrPeer of a send wraps
+	// ErrUndelivered or ErrUnknown.
 	ErrPeer = errors.New("pml: peer is gone")
 	// ErrUndelivered means that the peer has not received the data of the message, and will
 	// not receive it. After ErrUndelivered, the peer may have received the announcement of
@@ -56,10 +56,10 @@ var (
 type Config struct {
 	// Tag is the btl tag that the Layer uses, from 0 to btl.TagMax.
 	Tag btl.Tag
-	// EagerBytes is the largest size of an eager message, which is sent before a receive has
-	// matched the message. EagerBytes is at most 1 MiB, and 0 means 64 KiB. A negative value of
-	// EagerBytes disables eager messages. The size of an eager message is also limited by the
-	// largest fragment that the module can send at once.
+	// EagerBytes is the largest size of an eager message, which is sent before a receive
+	// has matched the message. EagerBytes is at most 1 MiB, and 0 means 64 KiB. A negative
+	// value of EagerBytes disables eager messages. The size of an eager message is limited
+	// by the largest fragment that the module can send at once.
 	EagerBytes int
 	// UnexpectedBytes limits the unreceived data from one peer, up to 1 GiB. Each unreceived
 	// message counts as its size plus 64 bytes. An UnexpectedBytes of 0 means 1 MiB.

@@ -43,10 +43,10 @@
 // length of the active header. The header of an active message is between the 16-byte
 // header and the data.
 //
-// Fragments may arrive out of order. The receiver therefore sorts the envelopes (message headers
-// that take part in matching) by number before matching. Message data may arrive in any order.
-// The kinds of messages other than eager and announce refer to requests by id, and have up to 24
-// more header bytes.
+// Fragments may arrive out of order. The receiver sorts the envelopes (message headers that
+// take part in matching) by number before matching. Message data may arrive in any order.
+// The kinds of messages other than eager and announce refer to requests by id, and have up
+// to 24 more header bytes.
 //
 //	kind     number             at 8               at 16              at 24         at 32
 //	clear    status             send id            receive id         region        size

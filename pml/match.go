@@ -82,10 +82,10 @@ func (r *Request) wants(p *Peer, tag uint64) bool {
 	return (r.from == nil || r.from == p) && (tag^r.tag)&r.mask == 0
 }
 
-// unexpected holds the received messages that wait for a receive. Each unexpected message is in
-// three lists in the order of arrival, which contain all unexpected messages, those of one peer,
-// and those of one peer and one tag. A receive from one peer therefore searches only messages
-// from that peer.
+// unexpected holds the received messages that wait for a receive. Each unexpected message
+// is in three lists in the order of arrival, which contain all unexpected messages, those
+// of one peer, and those of one peer and one tag. A receive from one peer searches only
+// messages from that peer.
 type unexpected struct {
 	all   list[Message]
 	exact table[Message]

@@ -127,7 +127,7 @@ func (a *adaptive) setWait() {
 	}
 }
 
-// wake makes the retransmission timer expire at the instant at, or earlier.
+// wake makes the retransmission timer expire no later than the instant at.
 func (a *adaptive) wake(s *Sender, now, at mono.Time) {
 	if a.timer != 0 {
 		if a.timerAt <= at {

@@ -2,10 +2,10 @@ package reliability
 
 import "gobtl/internal/seq"
 
-// A peer grants credits both in packets and in bytes. The packet limit and the byte limit of the
-// peer apply to the packets that are not known to have arrived. The packet that reaches the byte
-// limit is sent, whatever the size of the packet. A byte limit below the size of one packet
-// therefore never stops a sender completely.
+// A peer grants credits both in packets and in bytes. The packet limit and the byte limit
+// of the peer apply to the packets that are not known to have arrived. The packet that
+// reaches the byte limit is sent, whatever the size of the packet. A byte limit below the
+// size of one packet never stops a sender completely.
 
 // NoBytesBound is the byte credit of a peer that sets no limit in bytes.
 const NoBytesBound = unlimited

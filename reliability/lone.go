@@ -7,13 +7,13 @@ import (
 	"gobtl/internal/seq"
 )
 
-// A lone reply is a packet that contains the first ACK of a request, while no other packet of its
-// sender is in flight. An immediate ACK of a lone reply would usually need a packet of its own,
-// which would wake a process. The peer may therefore delay the ACK of a lone reply until the peer
-// has something to send, and the sender of the reply uses a longer time-out. The ACK delay for
-// lone replies does not slow loss recovery. If a lone reply is lost, the ACK in the reply is also
-// lost, and the peer retransmits the request after its ordinary time-out. The retransmitted
-// request shows that the reply must be retransmitted.
+// A lone reply is a packet that contains the first ACK of a request, while no other packet
+// of its sender is in flight. An immediate ACK of a lone reply would usually need a packet
+// of its own, which would wake a process. The peer may delay the ACK of a lone reply until
+// the peer has something to send, and the sender of the reply uses a longer time-out. The
+// ACK delay for lone replies does not slow loss recovery. If a lone reply is lost, the ACK
+// in the reply is also lost, and the peer retransmits the request after its ordinary
+// time-out. The retransmitted request shows that the reply must be retransmitted.
 //
 //	peer    request -->            request + ACK -->             request -->        copy -->
 //	sender           <-- answer                     <-- answer        lost <-- answer     <-- answer

@@ -60,9 +60,9 @@ func (r *Recovery) Join(s *Sender, peerDelay time.Duration, selective bool) {
 	s.updateSendLimit()
 }
 
-// Expire moves the segments whose time-out is over to the retransmission list. Expire returns a
-// Sender whose send window may have opened, or nil if there is none. If Expire returned a Sender,
-// the caller must call Expire again.
+// Expire puts the segments whose time-out has passed on the retransmission list. Expire
+// returns a Sender whose send window may have opened, or nil if there is none. If Expire
+// returned a Sender, the caller must call Expire again.
 func (r *Recovery) Expire(now mono.Time) *Sender { return r.profile.expire(now) }
 
 // StopIdle makes a Sender stop its timer when nothing is in flight, for an owner that sleeps until

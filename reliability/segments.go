@@ -50,8 +50,8 @@ const SegmentsMax = hotel.MaxRooms
 const none = ^uint32(0)
 
 // Channel is the network channel that carried a packet. Packets of different channels may
-// overtake each other. An older packet is therefore declared lost only if a later packet on the
-// same channel has arrived.
+// overtake each other. An older packet is declared lost only if a later packet on the same
+// channel has arrived.
 type Channel uint8
 
 // The channels.

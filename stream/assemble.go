@@ -216,7 +216,8 @@ func (a *assembler) leap(n uint64) bool {
 	return true
 }
 
-// open opens all regions up to number n. open returns false if one of these regions is not free.
+// open opens all regions up to number n. open returns false if one of the regions to open
+// is not free.
 func (a *assembler) open(n uint64) bool {
 	g := &a.ring.geo
 	for a.hi <= n {
@@ -287,7 +288,8 @@ func (a *assembler) tellGaps(slot int, first uint64, count int) {
 	}
 }
 
-// tellGap reports the missing ordinals from told to to-1 to the function gap.
+// tellGap calls the function gap with the missing ordinals from told on, up to the ordinal
+// before the argument to.
 func (a *assembler) tellGap(to uint64) {
 	if a.told < to && a.gap != nil {
 		a.gap(a.told, to-1)

@@ -66,8 +66,8 @@ type Config struct {
 	Messages uint64
 	// First is the ordinal (number) of the first message. First+Messages must not exceed 2^63.
 	First uint64
-	// Overrun defines how a receiver of the unreliable mode handles a message for which no region
-	// is free. Overrun also defines whether Sender.Next waits for a free region.
+	// Overrun defines how a receiver of the unreliable mode handles a message for which no
+	// region is free. Overrun defines whether Sender.Next waits for a free region.
 	Overrun Overrun
 	// Unmonitored makes the stream ignore the states of regions. An Unmonitored sender sends the
 	// regions repeatedly, whether they are populated or not, and requires that Messages is set.

@@ -278,7 +278,7 @@ func (e *Engine) datagram(_ *dataEndpoint, c *fabric.Completion, buf []byte) boo
 }
 
 // foreign counts a datagram that belongs to no stream. If the engine has only one receiver,
-// foreign also counts the datagram for this receiver.
+// foreign counts the datagram for this receiver.
 func (e *Engine) foreign(r *Receiver) {
 	if r == nil && len(e.receiving) == 1 {
 		r = e.receiving[0]

@@ -12,10 +12,10 @@ import (
 	"gobtl/internal/plain"
 )
 
-// Engine sends and receives streams over a btl module. For the unreliable mode, an Engine also has
-// an endpoint of a fabric. Only one goroutine may use an Engine. An Engine has no clock, and works
-// only during calls of Progress. A Port calls the Engine in ordinary programs, and the simulator
-// calls the Engine in virtual time.
+// Engine sends and receives streams over a btl module. For the unreliable mode, an Engine
+// has an endpoint of a fabric. Only one goroutine may use an Engine. An Engine has no
+// clock, and works only during calls of Progress. A Port calls the Engine in ordinary
+// programs, and the simulator calls the Engine in virtual time.
 type Engine struct {
 	m     *btl.Module
 	data  *dataPort // nil: only reliable streams
@@ -53,7 +53,7 @@ const (
 // NewEngine starts an engine on a module. The argument data of NewEngine is a domain for
 // the unreliable mode, opened with DataConfig, or nil. The engine owns m and data, even if
 // NewEngine returns an error. The engine uses tags 1 and 2, OnEndpoint and OnRoom of the
-// module, and the caller must not use these.
+// module, which the caller must not use.
 func NewEngine(m *btl.Module, data fabric.Domain) (*Engine, error) {
 	e := &Engine{
 		m: m, senders: make(map[uint64]*Sender), receivers: make(map[uint64]*Receiver),

@@ -112,13 +112,13 @@ const (
 	recvSuffix = ".recv"
 )
 
-// ExchangeFiles exchanges identities by two files on a file system that both sides can access.
-// The sender writes the file name + ".send", and the receiver writes the file name + ".recv".
-// ExchangeFiles writes each file under a temporary name, and renames the file. A file contains
-// the identity of its writer. After the writer of a file has read the peer's file, the writer's
-// file also contains the peer's identity. A side accepts a file only if the file contains the
-// side's own identity, so that files of earlier runs are not accepted. ExchangeFiles does not
-// remove the files, and the next run replaces them.
+// ExchangeFiles exchanges identities by two files on a file system that both sides can
+// access. The sender writes the file name + ".send", and the receiver writes the file name
+// + ".recv". ExchangeFiles writes each file under a temporary name, and renames the file. A
+// file contains the identity of its writer. After the writer of a file has read the peer's
+// file, the writer's file contains the peer's identity. A side accepts a file only if the
+// file contains the side's own identity, so that files of earlier runs are not accepted.
+// ExchangeFiles does not remove the files, and the next run replaces them.
 func ExchangeFiles(name string) Exchange {
 	return func(ctx context.Context, mine Identity) (Identity, error) {
 		own, other := name+sendSuffix, name+recvSuffix
@@ -213,9 +213,9 @@ func readSmall(name string, most int64) ([]byte, error) {
 	return b, nil
 }
 
-// WriteFileWhole writes a file under a temporary name, and renames the file. Other processes
-// therefore never see a partial file, and a crash or a full disk leaves no partial file under
-// name.
+// WriteFileWhole writes a file under a temporary name, and renames the file. Other
+// processes never see a partial file, and a crash or a full disk leaves no partial file
+// under name.
 func WriteFileWhole(name string, data []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".part-*")
 	if err != nil {

@@ -2,11 +2,11 @@ package stream
 
 import "unsafe"
 
-// Some fabrics can write received payload directly to its final position (fabric.Lander). The
-// receiver passes the memory from the next expected datagram to the end of the region to the
-// fabric. Datagrams that arrive in order are therefore copied only once, by the kernel. Payload
-// that was written to a wrong position is copied to the memory behind its header before any
-// payload is processed (dataPort.rescue).
+// Some fabrics can write received payload directly to its final position (fabric.Lander).
+// The receiver passes the memory from the next expected datagram to the end of the region
+// to the fabric. Datagrams that arrive in order are copied only once, by the kernel.
+// Payload that was written to a wrong position is copied to the memory behind its header
+// before any payload is processed (dataPort.rescue).
 
 // landing returns the final position of the next datagrams if datagrams arrive in order, or nil
 // if the next datagram cannot be predicted. The memory that landing returns contains no received

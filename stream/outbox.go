@@ -7,10 +7,10 @@ import (
 	"gobtl/btl"
 )
 
-// A control message that the transport cannot accept yet waits in its peer's queue (outbox). If
-// the queue of a peer's control messages is full, the connection to the peer is closed, because
-// the peer is not receiving messages. Each peer therefore uses a limited amount of memory, and
-// does not delay messages to other peers.
+// A control message that the transport cannot accept yet waits in its peer's queue
+// (outbox). If the queue of a peer's control messages is full, the connection to the peer
+// is closed, because the peer is not receiving messages. Each peer uses a limited amount of
+// memory, and does not delay messages to other peers.
 
 // outboxMax and outboxBytesMax limit the queued control messages to a peer. The queue contains
 // only the latest notice (control message with a cumulative number) of each kind and stream.

@@ -356,7 +356,7 @@ func (s *Sender) release(done uint64) {
 }
 
 // tell reports the sender's progress to the receivers of the unreliable mode. The progress
-// reports also show the receivers that the sender is alive.
+// reports show the receivers that the sender is alive.
 func (s *Sender) tell(now mono.Time) {
 	if s.cast == nil || now.Sub(s.told) < noticeEvery {
 		return

@@ -7,10 +7,11 @@ import (
 	"gobtl/btl"
 )
 
-// A sender whose hello is compatible with a receiver is a candidate (suitor) for this receiver.
-// The first candidate sender that sends its start message gets the receiver, and the right to put
-// into the receiver's ring. The receiver refuses all other candidate senders with the code
-// "taken". A candidate sender that stops responding therefore does not block other senders.
+// A sender whose hello is compatible with a receiver is a candidate (suitor) for this
+// receiver. The first candidate sender that sends its start message gets the receiver, and
+// the right to put into the receiver's ring. The receiver refuses all other candidate
+// senders with the code "taken". A candidate sender that stops responding does not block
+// other senders.
 //
 //	suitor                                receiver
 //	   -------- hello --------------------->    one of suitorsMax

@@ -5,13 +5,13 @@ import (
 	"encoding/binary"
 )
 
-// A manager verifies the addresses of a registered host before it gives these addresses to other
-// hosts. The manager sends a datagram with a random number to each receiving address of the host.
-// For each datagram, the agent returns the hash of the random number on its connection to the
-// manager. The manager also sends one random number on the connection for each sending address of
-// the host. From each sending address the agent sends a datagram with the hash of the address's
-// number. The hash includes the name of the agent's btl module, so that one agent cannot use the
-// answer of another agent.
+// A manager verifies the addresses of a registered host before it gives these addresses to
+// other hosts. The manager sends a datagram with a random number to each receiving address
+// of the host. For each datagram, the agent returns the hash of the random number on its
+// connection to the manager. The manager sends one random number on the connection for each
+// sending address of the host. From each sending address the agent sends a datagram with
+// the hash of the address's number. The hash includes the name of the agent's btl module,
+// so that one agent cannot use the answer of another agent.
 //
 //	manager                                     agent
 //	   <------ Set registration ------------------

@@ -1,5 +1,5 @@
-// Package call implements remote procedure calls over a runner.Runner. Methods have numbers or
-// names, and deadlines and cancellation reach the server. The package is also an example of a
+// Package call implements remote procedure calls over a runner.Runner. Methods have numbers
+// or names, and deadlines and cancellation reach the server. The package is an example of a
 // layer on top of the transport, and uses only public API.
 //
 //	client                                          server
@@ -18,14 +18,14 @@
 //
 // CallStream sends and receives bodies that may be larger than memory, as chunks (see stream.go).
 //
-// Fragments may arrive in another order than sent, and small ones mostly arrive before large
-// ones. A message that cancels a call or ends a stream is therefore sent only after the peer has
-// acknowledged the request of that call or stream.
+// Fragments may arrive in another order than sent, and small ones mostly arrive before
+// large ones. A message that cancels a call or ends a stream is sent only after the peer
+// has acknowledged the request of that call or stream.
 //
-// All resources of a Node that a peer can use are limited. Config limits the calls (Concurrent,
-// Total), the bytes of requests (RequestBytes), and the bytes of answers that the peer has not
-// accepted (AnswerBytes). A peer may also leave at most 1024 answers of handlers with goroutines,
-// and 32,768 other answers, unaccepted.
+// All resources of a Node that a peer can use are limited. Config limits the calls
+// (Concurrent, Total), the bytes of requests (RequestBytes), and the bytes of answers that
+// the peer has not accepted (AnswerBytes). A peer may leave at most 1024 answers of
+// handlers with goroutines, and 32,768 other answers, unaccepted.
 //
 // Any goroutine may use a Node after its Runner was created. Start creates a Runner for the Node
 // alone. If several layers (Node, queue.Queue, conn.Node) share a module, pass the Layer of each of

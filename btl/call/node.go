@@ -49,7 +49,7 @@ type Config struct {
 	// Concurrent is the maximum number of calls of one peer whose handlers run on
 	// goroutines, 1 to 1<<20. A Concurrent of 0 means 1024. Further calls are answered with
 	// ErrBusy. An open stream counts as 16 calls, and its request counts as 1 MiB of
-	// RequestBytes. An open stream also has 1 MiB for its answer, which does not count as
+	// RequestBytes. An open stream has 1 MiB for its answer, which does not count as
 	// AnswerBytes.
 	Concurrent int
 	// Total is the maximum number of calls of all peers whose handlers run on goroutines, 1 to

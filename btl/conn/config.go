@@ -49,7 +49,8 @@ type Config struct {
 	// to 64 MiB. A WindowBytesMax of 0 means 4 times WindowBytes. The window of a Conn
 	// grows if the path needs a larger one, and if the application reads all bytes in time.
 	// While more than eight Conns of the Node transfer data, no window grows, and grown
-	// windows shrink. Another host counts as at most four of these Conns.
+	// windows shrink. The Conns of another host count as at most four of the eight Conns
+	// that stop the growth of windows.
 	WindowBytesMax int
 	// GrowthBytes is the maximum growth of the windows of all Conns together, up to 1<<40 bytes. A
 	// GrowthBytes of 0 means 512 times WindowBytes. A single growth of a window uses at most a

@@ -27,9 +27,9 @@
 // which also limits the number of gaps in the received bytes. Messages for a Conn that has ended
 // are dropped. A message that violates the protocol of package conn ends the endpoint.
 //
-// Small Writes in a burst are buffered and sent together (see writebuffer.go). The first buffered
-// Write starts a goroutine that sends the buffered bytes when the writing goroutine blocks. A Read
-// of any Conn of the Node also sends the buffered bytes.
+// Small Writes in a burst are buffered and sent together (see writebuffer.go). The first
+// buffered Write starts a goroutine that sends the buffered bytes when the writing
+// goroutine blocks. A Read of any Conn of the Node sends the buffered bytes.
 //
 // Writes of a Conn block when a window of bytes is unread. The window of a Conn is
 // WindowBytes, or more if the path needs a larger one (see growth.go). The window limits

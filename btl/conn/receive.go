@@ -177,7 +177,7 @@ func (c *Conn) mayRead() error {
 }
 
 // onFin handles the peer's message that the stream ends at offset end. onFin returns false
-// if end contradicts earlier messages.
+// if the given end of the stream contradicts earlier messages.
 func (c *Conn) onFin(end uint64) bool {
 	last := c.next
 	if len(c.early) > 0 {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Bench measures the cost of a provider's calls, in Go's benchmark format. One goroutine acts for
-// both ends. The benchmarks of exchanges therefore measure a send and its receipt, and not a
+// Bench measures the cost of a provider's calls, in Go's benchmark format. One goroutine
+// acts for both ends. The benchmarks of exchanges measure a send and its receipt, and not a
 // round trip.
 func Bench(b *testing.B, f Fixture) {
 	f.Patience = cmp.Or(f.Patience, defaultPatience)

@@ -14,10 +14,10 @@
 //	              v
 //	           ready --copy--> a buffer that the caller posted with Recv
 //
-// The wrapped endpoint receives into hidden buffers that the caller never sees. Reserve adds the
-// hidden buffers to the configuration, and the arena that the caller gets does not show them. A
-// delayed or duplicated datagram therefore uses none of the caller's buffers. The cost is one
-// copy per datagram.
+// The wrapped endpoint receives into hidden buffers that the caller never sees. Reserve
+// adds the hidden buffers to the configuration, and the arena that the caller gets does not
+// show them. A delayed or duplicated datagram uses none of the caller's buffers. The cost
+// is one copy per datagram.
 //
 // The same seed and the same sequence of arrivals give the same faults. Each endpoint has its own
 // PCG generator, which depends on the order in which the endpoints of the domain are opened.

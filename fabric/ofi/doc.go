@@ -83,16 +83,16 @@
 // and never causes a crash or refers to a later peer. Before removing a peer or a region, the
 // caller must wait for the completion of the sends to the peer or from the region.
 //
-// The udp provider of libfabric receives one datagram per system call, and leaves the socket's
-// receive buffer at its default size. Package ofi therefore finds the socket of the udp provider
-// and enlarges the socket's receive buffer. Caps.RecvCapacity is computed from the size of the
-// receive buffer. To sleep, package ofi waits for the socket itself, and removes the socket from
-// the epoll instance of libfabric's wait descriptor. An epoll instance that watches the socket
-// would cost time for every arriving datagram.
+// The udp provider of libfabric receives one datagram per system call, and leaves the
+// socket's receive buffer at its default size. Package ofi finds the socket of the udp
+// provider and enlarges the socket's receive buffer. Caps.RecvCapacity is computed from the
+// size of the receive buffer. To sleep, package ofi waits for the socket itself, and
+// removes the socket from the epoll instance of libfabric's wait descriptor. An epoll
+// instance that watches the socket would cost time for every arriving datagram.
 //
-// With the sockets provider, a TCP connection hangs for ever if its receive window closes within a
-// message header. An endpoint of the sockets provider therefore injects no datagram, and has at
-// most 31 KiB in flight, which is 31 datagrams of up to 1 KiB.
+// With the sockets provider, a TCP connection hangs for ever if its receive window closes
+// within a message header. An endpoint of the sockets provider injects no datagram, and has
+// at most 31 KiB in flight, which is 31 datagrams of up to 1 KiB.
 //
 // Each receive is posted with one additional byte after its buffer. The additional byte shows
 // that a datagram is too large, with providers that truncate without an error.

@@ -17,9 +17,9 @@ import (
 const (
 	socketsProvider = "sockets"
 
-	// The sockets provider hangs for ever if the TCP receive window closes within the header of a
-	// message. An endpoint of the sockets provider therefore has at most half of the smallest
-	// initial TCP window of any system in flight.
+	// The sockets provider hangs for ever if the TCP receive window closes within the
+	// header of a message. An endpoint of the sockets provider has at most half of the
+	// smallest initial TCP window of any system in flight.
 	socketsHeaderBytes   = 24
 	socketsMTUBytes      = 1 << 10
 	socketsTxDepth       = 31

@@ -8,11 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A peer can send file descriptors with every packet on a Unix socket. Closing a descriptor may
-// block, because a socket may linger and a FUSE file waits for its file system. The kernel also
-// closes the descriptors in an unread packet when the packet is dropped. The domain's loop
-// therefore peeks at each packet before the packet is received. The domain's loop closes only the
-// memory of rings, and passes a socket with any other descriptor to another goroutine.
+// A peer can send file descriptors with every packet on a Unix socket. Closing a descriptor
+// may block, because a socket may linger and a FUSE file waits for its file system. The
+// kernel also closes the descriptors in an unread packet when the packet is dropped. The
+// domain's loop peeks at each packet before the packet is received. The domain's loop
+// closes only the memory of rings, and passes a socket with any other descriptor to another
+// goroutine.
 
 // A closers closes, on another goroutine, descriptors whose close may block. Each domain
 // has one closers. Each received descriptor counts against the process that sent it, until

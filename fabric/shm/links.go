@@ -107,7 +107,8 @@ func (d *domain) takesBytes(pid int32) int {
 	return ringBytesMax
 }
 
-// ringsBytes returns the total size of count rings of a domain, each of at most most bytes.
+// ringsBytes returns the total size of a domain's rings, where count is their number and
+// most is the largest size of each.
 func ringsBytes(most, count int) (sum int) {
 	for range count {
 		sum += ringSize(most, sum)

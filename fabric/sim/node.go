@@ -30,9 +30,9 @@ type NodeFaults struct {
 	SendError float64
 	// RecvError is the probability that a datagram is lost and its receive completes with an Errno.
 	RecvError float64
-	// LateSends is the longest time after Post at which a send leaves the endpoint and completes.
-	// The bytes of a late send are read when the send leaves the endpoint, as hardware does.
-	// LateSends therefore detects a caller that reuses a buffer too early.
+	// LateSends is the longest time after Post at which a send leaves the endpoint and
+	// completes. The bytes of a late send are read when the send leaves the endpoint, as
+	// hardware does. LateSends detects a caller that reuses a buffer too early.
 	LateSends time.Duration
 	// QueueDatagrams is the length of the receive queues from now on. A QueueDatagrams of 0 means
 	// the length in the Config.

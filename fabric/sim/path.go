@@ -189,7 +189,7 @@ func (l *link) carryReliably(p *packet, v Verdict) {
 	l.nw.timer(at, timerArrive, p.ref)
 }
 
-// send puts a datagram, which leaves the line at the time at, in transit.
+// send puts in transit a datagram that leaves the line at the instant at.
 func (l *link) send(p *packet, at mono.Time, late time.Duration) {
 	l.nw.inFlight++
 	l.nw.timer(at.Add(l.path.Delay).Add(late), timerArrive, p.ref)

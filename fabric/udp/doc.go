@@ -24,10 +24,10 @@
 // that the path can carry. The sender must probe the path MTU, as package btl does (RFC
 // 8899).
 //
-// The provider does not request ICMP errors (IP_RECVERR), because an unrelated call would return
-// such an error. A datagram that the queue of the network device drops is therefore lost without
-// any error. Datagrams that a full receive buffer has dropped are counted in the attributes of
-// the Domain's Info.
+// The provider does not request ICMP errors (IP_RECVERR), because an unrelated call would
+// return such an error. A datagram that the queue of the network device drops is lost
+// without any error. Datagrams that a full receive buffer has dropped are counted in the
+// attributes of the Domain's Info.
 //
 // An endpoint may have a second socket, connected to the peer with most of the sends, which is
 // faster (see direct). The second socket shares the port with the first socket, and no socket of

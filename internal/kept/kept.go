@@ -3,10 +3,11 @@
 //	peer "a"  [ 5 KiB ][ 4 KiB ]          the most of all, its oldest goes first
 //	peer "b"  [ 6 KiB ]
 //
-// The data of a peer may be received after the peer has disconnected. A peer that repeatedly
-// connects, sends data and disconnects must not fill the memory, and must not displace the data
-// of other peers. A Keeper therefore counts bytes by the name of the peer, which stays the same
-// in a new connection. Above the limit, the peer with the most bytes loses data first.
+// The data of a peer may be received after the peer has disconnected. A peer that
+// repeatedly connects, sends data and disconnects must not fill the memory, and must not
+// displace the data of other peers. A Keeper counts bytes by the name of the peer, which
+// stays the same in a new connection. Above the limit, the peer with the most bytes loses
+// data first.
 //
 // A Keeper belongs to one goroutine, or its owner must guard the Keeper with a lock.
 package kept

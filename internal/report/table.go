@@ -11,8 +11,8 @@ import (
 )
 
 // NewWriter returns a table of go-pretty in the common style of all programs. Tables in the
-// common style have no frame, and the case of headers is unchanged. If w is not nil, rendering
-// the table also writes the table to w.
+// common style have no frame, and the case of headers is unchanged. If w is not nil,
+// rendering the table writes the table to w.
 func NewWriter(w io.Writer) table.Writer {
 	t := table.NewWriter()
 	if w != nil {

@@ -1,6 +1,6 @@
 // Package tidy checks the rules of this repository as a test. The rules of the repository
 // say which package may import which package, and which code may read a clock, start a
-// goroutine, print or exit. The rules of the repository also limit the lengths of lines,
+// goroutine, print or exit. The rules of the repository limit the lengths of lines,
 // functions and files. The test of package tidy reads every file that git tracks or would
 // add, and reports each violation by file, line and rule. Tests of package tidy show with
 // small examples that each rule can fail.

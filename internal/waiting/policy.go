@@ -309,9 +309,10 @@ func (p *Policy) Empty(now mono.Time) Action {
 // run.
 func (p *Policy) MayYield(now mono.Time) bool { return now >= p.apart || p.thread.Crowded() }
 
-// AmongFriends tells the policy that a job has more waiting threads than CPUs. In such a job, the
-// thread that runs after a yield usually belongs to the job, even if the yield takes long. A
-// thread of such a job that does not yield would delay the job.
+// AmongFriends tells the policy that a job has more waiting threads than CPUs. In a job
+// with more waiting threads than CPUs, the thread that runs after a yield usually belongs
+// to the job, even if the yield takes long. If a job has more waiting threads than CPUs, a
+// thread of the job that does not yield would delay the job.
 func (p *Policy) AmongFriends() { p.friend = true }
 
 // Yielded records that a yield of the duration took ended at the time now. If each yield takes a

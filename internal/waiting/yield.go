@@ -29,9 +29,9 @@ func crowded() bool { return int(pollers.Load()) >= runtime.GOMAXPROCS(0) }
 // Crowded implements Thread.
 func (*OSThread) Crowded() bool { return crowded() }
 
-// Cede yields the CPU to other threads of the system. If waiting threads hold all Ps (scheduler
-// slots of Go), Cede also lets other goroutines run. Some calls of Cede also let goroutines run
-// that wait for a socket.
+// Cede yields the CPU to other threads of the system. If waiting threads hold all Ps
+// (scheduler slots of Go), Cede lets other goroutines run. Some calls of Cede let
+// goroutines run that wait for a socket.
 func Cede() {
 	if crowded() {
 		if yields.Add(1)%netpollEvery == 0 {

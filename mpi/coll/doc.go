@@ -1,7 +1,7 @@
-// Package coll implements the collective operations of package mpi as schedules. A schedule is a
-// list of steps, which are carried out when messages arrive. A schedule uses neither goroutines nor
-// clocks, and reaches other ranks through a Port. A simulator can therefore run a schedule exactly
-// as in production.
+// Package coll implements the collective operations of package mpi as schedules. A schedule
+// is a list of steps, which are carried out when messages arrive. A schedule uses neither
+// goroutines nor clocks, and reaches other ranks through a Port. A simulator can run a
+// schedule exactly as in production.
 //
 //	send to 3 | receive from 5 | --- all so far --- | fold | send to 6 | receive from 2 | --- ...
 //	`------ under way at once ------'               `local'

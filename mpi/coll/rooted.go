@@ -59,8 +59,8 @@ func (s *Schedule) bcastTree(data []byte, root int) {
 	s.fence()
 }
 
-// scatterTree sends each rank its part of the root's data, where the ranks are counted from the
-// root. An inner rank of the tree also receives the parts of the ranks below it.
+// scatterTree sends each rank its part of the root's data, where the ranks are counted from
+// the root. An inner rank of the tree receives the parts of the ranks below it.
 func (s *Schedule) scatterTree(parts even, root int) {
 	v, d := s.from(root), 1
 	for ; d < s.size && v&d == 0; d *= 2 {

@@ -299,9 +299,10 @@ type placed struct {
 	at   []int // offsets of the parts, and the end of the last part
 }
 
-// place computes the offsets of the parts of data. A Schedule can hold the offsets of two slices
-// at the same time, and the argument which (0 or 1) selects one of them. The result of place is
-// valid until the next call of place with the same argument which.
+// place computes the offsets of the parts of data. A Schedule can hold the offsets of two
+// slices at the same time, and the argument which (0 or 1) selects one of them. The offsets
+// that place returns are valid until the next call of place for the same one of the two
+// slices.
 func (s *Schedule) place(which int, data []byte, parts Parts) placed {
 	at, end := append(s.places[which][:0], 0), 0
 	for _, n := range parts {

@@ -5,8 +5,8 @@
 //	device --> large frame + Header --> Splitter --> frames of the MTU, checksums complete
 //	frames that arrived --> Joiner --> large frame + Header --> device
 //
-// Header is the kernel's virtio_net_hdr. Frames are joined only if the device can restore the
-// original frames exactly. The headers of joined frames may therefore differ only in lengths,
+// Header is the kernel's virtio_net_hdr. Frames are joined only if the device can restore
+// the original frames exactly. The headers of joined frames may differ only in lengths,
 // sequence numbers and checksums. The checksums of joined frames must be correct.
 //
 // The package reads no clock and starts no goroutine. Only one goroutine at a time may use a

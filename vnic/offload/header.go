@@ -83,9 +83,9 @@ type layers struct {
 	v6              bool
 }
 
-// dissect finds the headers of a frame. If the frame does not contain a complete IP packet with a
-// TCP or UDP header, ok is false. For IP fragments and for IPv6 extension headers, ok is also
-// false.
+// dissect finds the headers of a frame. If the frame does not contain a complete IP packet
+// with a TCP or UDP header, ok is false. For IP fragments and for IPv6 extension headers,
+// ok is false.
 func dissect(f []byte) (l layers, ok bool) {
 	if len(f) < ethBytes {
 		return l, false

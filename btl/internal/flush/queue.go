@@ -237,9 +237,9 @@ func (q *Queue[F]) Renumber(sent seq.Num) {
 // Refused records messages of packet n that the peer has refused after their sends were
 // reported as done. The oldest pending flush that was called after packet n was sent
 // returns the error of the refused messages in packet n. If no pending flush was called
-// after packet n was sent, the next call of Flush returns the error. If the packet n was
-// open for more messages when the oldest of these flushes was called, the flush after it
-// also returns the error.
+// after packet n was sent, the next call of Flush returns the error. If packet n was open
+// for more messages when a flush was called that returns the error, the next flush returns
+// the error too.
 func (q *Queue[F]) Refused(n seq.Num, messages int, err error) {
 	if messages <= 0 {
 		return

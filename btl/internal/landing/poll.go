@@ -128,9 +128,10 @@ func (p *Plan[E]) Match(comp *fabric.Completion, h *frag.Header) bool {
 		h.PutOffset == p.to.At+uint64(comp.LandedOff)
 }
 
-// decode parses the header of a chunk whose payload was received directly. The receive buffer of
-// such a chunk holds only the header. decode returns false if the packet is not a chunk, or if
-// its flags for puts and operations differ from those of the expected chunk.
+// decode parses the header of a chunk whose payload was received directly. The receive
+// buffer of a chunk with a directly received payload holds only the header. decode returns
+// false if the packet is not a chunk, or if its flags for puts and operations differ from
+// those of the expected chunk.
 func (p *Plan[E]) decode(comp *fabric.Completion, h *frag.Header) bool {
 	headBytes := int(comp.Len - comp.Landed)
 	if comp.Landed == 0 || comp.Errno != 0 || headBytes > p.arena.Size() {
@@ -165,9 +166,10 @@ func (p *Plan[E]) Run(h *frag.Header, comps []fabric.Completion) (count int) {
 	return count
 }
 
-// Accept adds count chunks, whose payloads are already in their final memory, to their message. The
-// argument h of Accept is the header of the first chunk. The argument inOrder of Accept is true if
-// no earlier packet is missing. Accept returns the message if it is complete, or nil.
+// Accept adds to their message a number of chunks (count) whose payloads are already in
+// their final memory. The argument h of Accept is the header of the first chunk. The
+// argument inOrder of Accept is true if no earlier packet is missing. Accept returns the
+// message if it is complete, or nil.
 func (p *Plan[E]) Accept(h *frag.Header, count int, inOrder bool) (*frag.Message, error) {
 	x := p.aim
 	if !x.begins {

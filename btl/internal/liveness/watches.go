@@ -208,8 +208,8 @@ func (s *Watches[E]) onClose(ep E, w *Watch, v *View) {
 	s.Set(ep, left)
 }
 
-// askAgain counts a probe of a silent peer, and returns false if the peer is dead. If the previous
-// probe was not answered, askAgain also asks whether the peer has restarted.
+// askAgain counts a probe of a silent peer, and returns false if the peer is dead. If the
+// previous probe was not answered, askAgain asks whether the peer has restarted.
 func (s *Watches[E]) askAgain(ep E, w *Watch, verdict *Verdict) bool {
 	if verdict.Dead {
 		return false

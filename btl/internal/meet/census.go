@@ -89,10 +89,10 @@ func (c *Census) At(addr string) int { return int(c.atAddr[addr]) }
 func (c *Census) HalfOpen() int { return c.half }
 
 // HalfOpenFull reports whether no more half-open endpoints may be made for an address.
-// HalfOpenFull returns true if the limit on half-open endpoints is reached, or if the host of the
-// address has its share of that limit. The share of a host is a quarter of the limit on half-open
-// endpoints, or a half if hosts may open any number of endpoints. A host that never answers can
-// therefore not exclude all other hosts until its handshakes time out.
+// HalfOpenFull returns true if the limit on half-open endpoints is reached, or if the host
+// of the address has its share of that limit. The share of a host is a quarter of the limit
+// on half-open endpoints, or a half if hosts may open any number of endpoints. A host that
+// never answers cannot exclude all other hosts until its handshakes time out.
 func (c *Census) HalfOpenFull(addr string) bool {
 	if c.half >= c.limits.HalfOpen {
 		return true

@@ -122,9 +122,10 @@ func (s *Handshakes[E]) contest(ep E, longer time.Duration) {
 	s.host.SetTimer(ep, after)
 }
 
-// maybeStale reports whether the peer's endpoint may be gone or may have another tag, because the
-// peer was silent for more than a round of Hellos. While maybeStale is true, this side also sends
-// Hellos without a tag, whose answers show whether the peer's endpoint still exists.
+// maybeStale reports whether the peer's endpoint may be gone or may have another tag,
+// because the peer was silent for more than a round of Hellos. While maybeStale is true,
+// this side sends Hellos without a tag, whose answers show whether the peer's endpoint
+// still exists.
 func (s *Handshakes[E]) maybeStale(ep E) bool {
 	e := s.peers.end(ep)
 	return e.state == Connecting && e.hs.MaybeStale(s.host.Quiet(ep))

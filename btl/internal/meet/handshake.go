@@ -202,8 +202,8 @@ func (hs *Handshake) Answers(hello *frag.Hello) bool {
 // Prove notes that a channel works both ways.
 func (hs *Handshake) Prove(p frag.Probe) { hs.proven |= p.Bit() }
 
-// OnHelloAck processes a HelloAck. OnHelloAck also finds out whether the peer dropped the packets
-// that followed the first Hello that announced both channels as proven.
+// OnHelloAck processes a HelloAck. OnHelloAck finds out whether the peer dropped the
+// packets that followed the first Hello that announced both channels as proven.
 func (hs *Handshake) OnHelloAck(hello *frag.Hello) {
 	if hello.Probe == frag.ProbeCommand && hs.last != 0 {
 		first, again := hello.Nonce == hs.last, hello.Nonce == hs.nonces[frag.ProbeCommand]
@@ -235,8 +235,9 @@ func (hs *Handshake) ReachesPeer() bool {
 	return hs.bound && hs.proven&frag.ProbeCommand.Bit() != 0
 }
 
-// BeginConfirm starts the rounds of Hellos that tell the peer that both channels are proven. The
-// argument nonce of BeginConfirm is the nonce of the first of these Hellos.
+// BeginConfirm starts the rounds of Hellos that tell the peer that both channels are
+// proven. The argument nonce of BeginConfirm is the nonce of the first Hello of the first
+// round.
 func (hs *Handshake) BeginConfirm(nonce uint64) {
 	hs.interval = HelloIntervalMin
 	hs.last, hs.nonces[frag.ProbeCommand] = nonce, nonce

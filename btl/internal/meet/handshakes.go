@@ -259,9 +259,10 @@ func (s *Handshakes[E]) welcomeAgain(ep E, hello *frag.Hello) (answer frag.Rejec
 	return answer, answer.Reason == 0 && e.state == Accepting && !s.host.Shut()
 }
 
-// roomFor returns the reason why no further endpoint for a peer's incarnation may connect from an
-// address, or 0 if a further endpoint may connect. roomFor ends a lingering endpoint if the limit
-// for the address is reached. roomFor also probes silent endpoints that use a slot.
+// roomFor returns the reason why no further endpoint for a peer's incarnation may connect
+// from an address, or 0 if a further endpoint may connect. roomFor ends a lingering
+// endpoint if the limit for the address is reached. roomFor probes silent endpoints that
+// use a slot.
 func (s *Handshakes[E]) roomFor(addr string, life uint64) (reason uint8) {
 	var none E
 	others := 0

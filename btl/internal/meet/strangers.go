@@ -89,10 +89,9 @@ func (s *Strangers) Proves(now Time, hello *frag.Hello, source []byte) bool {
 		jar.Good(at, sealed(hello, frag.ProbeData), hello.DataName, hello.DataCookie)
 }
 
-// MayRetry reports whether a Retry to an address may answer an unproven Hello of helloBytes,
-// received through the channel by, in the given poll, and counts the Retry. The Retry must not be
-// longer than the Hello. The numbers of Retries in one poll, and in one poll to one address, are
-// limited.
+// MayRetry reports whether an unproven Hello of helloBytes may be answered by a Retry in
+// the given poll, and counts the Retry. The Retry must not be longer than the Hello. The
+// numbers of Retries in one poll, and in one poll to one address, are limited.
 func (s *Strangers) MayRetry(pass uint64, by frag.Probe, to []byte, helloBytes int) bool {
 	if s.pass != pass {
 		s.pass, s.spent, s.retried = pass, 0, [retryPlaces]uint8{}

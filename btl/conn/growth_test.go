@@ -236,8 +236,8 @@ func TestGrowingStream(t *testing.T) {
 	}
 }
 
-// honestWindow returns the window that the Conn of another peer gets after 200 windows of bytes, each
-// read. between is called after each window.
+// honestWindow returns the window that the Conn of another peer gets after 200 windows of bytes,
+// all of them read. between is called after each window.
 func honestWindow(t *testing.T, with opener, p *pair, between func()) int {
 	t.Helper()
 	honest := open(t, with, conn.Config{WindowBytes: 4096}, btl.Config{})

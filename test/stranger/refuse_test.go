@@ -21,7 +21,7 @@ func TestRejected(t *testing.T) {
 		change func(c *conn)
 		want   error
 	}{
-		"full":    {btl.Config{PeersMax: 1}, options{}, nil, 1, nil, rejected{2, 0}},
+		"full":    {btl.Config{PeersMax: 1, PeersPerHost: -1}, options{}, nil, 1, nil, rejected{2, 0}},
 		"stale":   {want: rejected{3, 0}, change: func(c *conn) { c.wanted++ }},
 		"owner":   {before: verdict(btl.Refuse(0x1234)), want: rejected{4, 0x1234}},
 		"later":   {before: verdict(btl.Defer(7)), want: errTimeout},

@@ -25,7 +25,6 @@ type arrivalBounds struct {
 	copiedBytes int64
 }
 
-// arrivalsMax holds the limits of the queue for PullArrivals.
 var arrivalsMax = arrivalBounds{messages: 1 << 16, copiedBytes: 256 << 20}
 
 // arrivalsOwnMax is the maximum number of released buffers that are kept for later copies, each of

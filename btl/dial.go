@@ -53,7 +53,6 @@ func (m *Module) Dial(now Time, address string) (*Endpoint, error) {
 	return m.handshakes.Dial(cmd, data, m.port.Command.MTUBytes(), m.port.Data.MTUBytes())
 }
 
-// parseAddress parses the textual address of a module into the addresses of both channels.
 func (m *Module) parseAddress(address string) (cmd, data []byte, err error) {
 	a, ok := m.port.Dom.(fabric.Addresser)
 	if !ok {

@@ -106,7 +106,6 @@ func (m *Module) beginRun(r *chunkRun, f *Fragment, flags frag.Flags, run []reli
 	m.sealRun(r, run)
 }
 
-// writeChunk writes the header of the next chunk to the send buffer t.
 func (m *Module) writeChunk(r *chunkRun, t reliability.Token, offset, sizeBytes uint32) {
 	if r.written > 0 && sizeBytes == uint32(r.PayloadLen) {
 		r.next.Write(m.port.Arena.Bytes(segBuf(t)))

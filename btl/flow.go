@@ -66,7 +66,6 @@ func (ep *Endpoint) fitsPacket(f *Fragment) bool {
 	return f.packetBytes() <= ep.mtu
 }
 
-// waiting reports whether the endpoint has something to send.
 func (ep *Endpoint) waiting() bool {
 	return ep.small.queue.first != nil || ep.large.queue.first != nil || ep.pack.open()
 }

@@ -130,7 +130,6 @@ func (ep *Endpoint) checkFlushed() {
 	}
 }
 
-// failFlushes ends the pending flushes of an ended endpoint with the endpoint's error.
 func (ep *Endpoint) failFlushes() {
 	for d, ok := ep.flushes.Fail(); ok; d, ok = ep.flushes.Fail() {
 		if !d.Fence {

@@ -88,7 +88,6 @@ func (m *Module) dropOwn(f *Fragment) {
 	}
 }
 
-// dropRegion ends the memory registration that the module has made for fragment f.
 func (m *Module) dropRegion(f *Fragment) {
 	if !m.closed { // a closed module has no fabric any more
 		if f.vec != nil {

@@ -87,7 +87,6 @@ func (m *Module) memoryOf(x *landing.Expectation[*Endpoint]) []byte {
 	return r.Bytes()[to.At:][:n:n]
 }
 
-// handleLanded handles the completions of a poll with direct receive.
 func (m *Module) handleLanded(c *port.Channel, comps []fabric.Completion) {
 	for len(comps) > 0 {
 		if comps[0].Op == fabric.OpSend {
@@ -179,7 +178,6 @@ func (m *Module) receiveMessageLanded(c *port.Channel, ep *Endpoint, h *frag.Hea
 	return count
 }
 
-// receivePutLanded accepts directly received chunks of a put.
 func (m *Module) receivePutLanded(ep *Endpoint, h *frag.Header, comps []fabric.Completion) int {
 	if ep.byeSeen {
 		return 0

@@ -78,7 +78,6 @@ func (m *Module) sealRun(r *chunkRun, run []reliability.Token) {
 	}
 }
 
-// bulkPath returns the channel for chunks, and the peer's address on this channel.
 func (ep *Endpoint) bulkPath() (*port.Channel, fabric.Addr) {
 	if ep.id.Counted {
 		return &ep.m.port.Command, ep.cmdAddr

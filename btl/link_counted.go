@@ -337,7 +337,6 @@ func (m *Module) onNackCounted(in *arrival) {
 	}
 }
 
-// abandonCounted ends the unacknowledged sends of an ended endpoint with err.
 func (m *Module) abandonCounted(ep *Endpoint, err error) {
 	ep.snd.Forget()
 	for f := ep.counts.confirm.pop(); f != nil; f = ep.counts.confirm.pop() {

@@ -57,7 +57,6 @@ func (m *Module) afterAck(ep *Endpoint, h *frag.Header, done []reliability.Token
 	return true
 }
 
-// grantedBytes converts the byte credit of an acknowledgement to bytes.
 func grantedBytes(units uint16) int {
 	if units == frag.CreditBytesAll {
 		return reliability.NoBytesBound

@@ -151,7 +151,6 @@ func (p *openPack) fits(sizeBytes, maxBytes int) bool {
 	return !p.open() || int(p.bytes)+2*frag.RecordHeaderBytes+sizeBytes <= maxBytes
 }
 
-// channel returns the channel for the Pack, and the peer's address on this channel.
 func (p *openPack) channel(ep *Endpoint) (*port.Channel, fabric.Addr) {
 	return ep.way(int(p.bytes))
 }
@@ -280,7 +279,6 @@ func (m *Module) sealPack(ep *Endpoint) int {
 	return n
 }
 
-// failPack drops the open Pack of an ended endpoint, and ends the Pack's fragments with err.
 func (m *Module) failPack(ep *Endpoint, err error) {
 	p := ep.pack
 	if !p.open() {

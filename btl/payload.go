@@ -52,8 +52,6 @@ func (v *vector) copyTo(dst []byte, from uint32) (copied int) {
 	return copied
 }
 
-// copyPayload copies a fragment's payload from offset from on to dst, and returns the number of
-// bytes copied.
 func (f *Fragment) copyPayload(dst []byte, from uint32) int {
 	if f.vec != nil {
 		return f.vec.copyTo(dst, from)
@@ -81,7 +79,6 @@ func (f *Fragment) sourceAt(at uint32) (fabric.Region, uint64) {
 	return p.gather, p.gatherOff + uint64(at-p.at)
 }
 
-// takeVector takes an unused vector from the pool, or allocates one.
 func (d *descriptors) takeVector() *vector {
 	n := len(d.vectors)
 	if n == 0 {

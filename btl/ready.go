@@ -60,7 +60,6 @@ func (m *Module) Disarm() {
 	}
 }
 
-// toPull reports whether Pull or PullArrivals would return any item.
 func (m *Module) toPull() bool {
 	o := &m.outbox
 	return m.keeping.waiting.len() > 0 ||

@@ -65,7 +65,6 @@ func (m *Module) failTooLarge(ep *Endpoint, q *fragmentList) {
 	}
 }
 
-// cannotTake returns an error if a fragment exceeds the limits that the peer has announced.
 func (ep *Endpoint) cannotTake(f *Fragment) error {
 	switch {
 	case f.op != nil && !ep.id.Operates:

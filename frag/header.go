@@ -356,7 +356,6 @@ func decodeHeader(pkt []byte, sizeBytes int, h *Header) (headerBytes int, err er
 	return n, err
 }
 
-// allowedFlags holds the permitted flags of each kind.
 var allowedFlags = [16]Flags{
 	KindFrag:  FlagAck | FlagDup | FlagPut | FlagOp | FlagLater,
 	KindChunk: FlagAck | FlagDup | FlagPut | FlagOp,

@@ -151,7 +151,6 @@ func (m *Message) capBytes() int64 {
 	return int64(len(m.mem))
 }
 
-// roomBytes returns the number of bytes of the message for which memory is allocated.
 func (m *Message) roomBytes() int64 { return int64(len(m.mem)) }
 
 // Release returns the message's buffer to the pool. The caller must not use Bytes after Release.

@@ -18,7 +18,6 @@ const (
 	OpenMPI Launcher = "Open MPI"
 )
 
-// environment holds the environment variables of a launcher.
 type environment map[string]string
 
 func readEnvironment(environ []string) environment {

@@ -234,8 +234,6 @@ func (e *engine) arrived(ctx context.Context, c *Comm) error {
 	return err
 }
 
-// roundOf returns the agreement round with a key, and creates the round if this rank does not
-// have it.
 func (e *engine) roundOf(key roundKey) *round {
 	r := e.failures.rounds[key]
 	if r == nil {

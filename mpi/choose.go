@@ -198,8 +198,6 @@ func foreign(offers []offer, rank int, a address) bool {
 	return false
 }
 
-// chooseAddress returns the best address of a rank, as an index into the rank's list of offered
-// addresses.
 func chooseAddress(offers []offer, rank int, format string) (best int) {
 	most := -1
 	for i, a := range offers[rank].Addrs {

@@ -45,8 +45,6 @@ func (c *Comm) WorldRank(rank int) int {
 	return c.ranks[rank]
 }
 
-// rankIn converts a world rank to a rank in this communicator, and returns false for a rank that
-// is not a member.
 func (c *Comm) rankIn(world int) (int, bool) {
 	if c.index == nil {
 		return world, world < len(c.ranks)

@@ -47,7 +47,6 @@ func apart(a, b, inPlace []byte) error {
 // is an error or nil.
 var composite sync.Map
 
-// checkType returns ErrType if values of type T cannot be sent.
 func checkType[T any]() error {
 	t := reflect.TypeFor[T]()
 	switch k := t.Kind(); {

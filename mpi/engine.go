@@ -376,7 +376,6 @@ func (e *engine) rankOf(p *pml.Peer) (int, error) {
 	return rank, nil
 }
 
-// gone returns the RankError of an operation with a dead rank.
 func (e *engine) gone(rank int, err error) error {
 	if why := e.failures.dead[rank]; why != nil && errors.Is(err, btl.ErrClosed) {
 		err = why // bury has closed the endpoint

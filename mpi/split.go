@@ -160,8 +160,6 @@ func (c *Comm) withoutContext(err error) uint64 {
 	return uint64(c.ranks[c.rank])<<2 | 1
 }
 
-// noContext returns the error for a value that withoutContext has made, or nil if the value is a
-// context.
 func (c *Comm) noContext(context uint64) error {
 	rank := int(context >> 2)
 	switch context & 3 {

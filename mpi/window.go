@@ -55,7 +55,6 @@ type window struct {
 	free *windowOp
 }
 
-// target is the state of a window for one target rank.
 type target struct {
 	handle  btl.Handle
 	count   int // number of values

@@ -338,7 +338,6 @@ func (op *windowOp) ended(err error) {
 	w.release(op)
 }
 
-// lockKind is the kind of lock on a window's memory that a process or a rank holds.
 type lockKind uint8
 
 const (

@@ -336,7 +336,6 @@ const (
 	opCodes
 )
 
-// foldsOf returns the window operations for values of a kind, by opCode.
 func foldsOf(kind reflect.Kind) (folds [opCodes]coll.Fold) {
 	of := map[reflect.Kind]func(opCode) coll.Fold{
 		reflect.Int: integerFold[int], reflect.Int8: integerFold[int8],

@@ -299,7 +299,6 @@ func (l *Layer) giveUp(p *Peer) {
 	p.ep.Abort()
 }
 
-// onEndpoint handles an event of an endpoint, reported by the module.
 func (l *Layer) onEndpoint(ep *btl.Endpoint, ev btl.Event, err error) {
 	p := l.Peer(ep)
 	switch {

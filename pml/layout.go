@@ -63,7 +63,6 @@ func (r *Request) scatter(from []byte, at int) {
 	r.Layout.Scatter(from[:min(len(from), r.room()-at)], at)
 }
 
-// shortRuns reports whether the first run of a send is too short for puts.
 func (r *Request) shortRuns() bool {
 	return r.Layout != nil && len(r.Layout.Run(0)) < runBytesMin
 }

@@ -38,8 +38,6 @@ func (q *posted) remove(r *Request) {
 	}
 }
 
-// take removes and returns the earliest posted receive that matches a message, or nil if no
-// receive matches.
 func (q *posted) take(p *Peer, tag uint64) *Request {
 	bucket := q.exact.bucket(hash(q.seed, p.index, tag))
 	r := bucket.first

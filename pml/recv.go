@@ -124,7 +124,6 @@ func (l *Layer) spend(m *Message) {
 	m.gone, m.data = true, nil
 }
 
-// arrive handles a fragment with the tag of this Layer.
 func (l *Layer) arrive(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 	p, now := l.Peer(ep), ep.Now()
 	if p.err != nil {
@@ -388,7 +387,6 @@ func (m *Message) cost() uint64 {
 	return uint64(m.head) + m.size + messageOverhead
 }
 
-// keep copies a message and its data to a Message that outlives the fragment.
 func (l *Layer) keep(m *Message, data []byte) *Message {
 	kept := l.memory.get(len(data))
 	memory := kept.data

@@ -150,7 +150,6 @@ func (l *Layer) sendEnvelope(now btl.Time, r *Request) bool {
 	return true
 }
 
-// envelope returns the header of a message, without the request id.
 func (r *Request) envelope(eager bool) head {
 	h := head{kind: kindAnnounce, number: r.peer.next, a: r.tag, c: r.size}
 	if eager {

@@ -109,7 +109,6 @@ func (u *usnic) abandon(s *Sender) {
 	}
 }
 
-// expire moves all segments with an expired timer to the retransmission list.
 func (u *usnic) expire(now mono.Time) *Sender {
 	for {
 		t, _, ok := u.rooms.Evict(now)

@@ -112,7 +112,6 @@ func (c *caster) floor() int {
 	return min(c.mtu, max(floorBytes, most+headerBytes))
 }
 
-// datagramsMax is the largest number of datagrams of a message.
 const datagramsMax = 1 << 16
 
 // idle reports whether all messages in the sender's regions have been sent.

@@ -365,7 +365,6 @@ func lostError(err error) error {
 	return fmt.Errorf("%w: %w", ErrPeerLost, err)
 }
 
-// receiverOfKey returns the receiver of the stream with the given key, or nil if there is none.
 func (e *Engine) receiverOfKey(key uint64) *Receiver {
 	if r := e.latest; r != nil && r.key == key {
 		return r

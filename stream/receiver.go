@@ -431,7 +431,6 @@ func (r *Receiver) publish(now mono.Time) {
 // populatedMax is the largest number of regions for which publish counts the populated regions.
 const populatedMax = 256
 
-// deadline returns the time at which the receiver's progress must be called next.
 func (r *Receiver) deadline(now mono.Time) mono.Time {
 	switch {
 	case r.state == stateDone:

@@ -435,7 +435,6 @@ func (s *Sender) publish(now mono.Time) {
 // publishEvery is the interval between updates of the counters that other goroutines see.
 const publishEvery = time.Millisecond
 
-// deadline returns the time at which the sender's progress must be called next.
 func (s *Sender) deadline(now mono.Time) mono.Time {
 	switch s.state {
 	case stateMeeting:

@@ -114,7 +114,6 @@ func (t *tracker) end(total uint64) {
 	t.extend(t.total)
 }
 
-// remembers reports whether the message with the given ordinal is in the history.
 func (t *tracker) remembers(ordinal uint64) bool {
 	return t.edge-ordinal <= min(uint64(len(t.state)), t.edge-t.first) && ordinal < t.edge
 }

@@ -196,7 +196,6 @@ func appendLID(b []byte, e *LIDEntry) []byte {
 	return e.Ways.append(b)
 }
 
-// lidMessages encodes a list of entries as the data of messages of at most DataBytesMax bytes each.
 func lidMessages(list []LIDEntry) [][]byte {
 	var all [][]byte
 	var data []byte

@@ -213,7 +213,6 @@ func memberMessages(lids []uint32) [][]byte {
 	return all
 }
 
-// wantedPorts returns the planned configuration of all ports of a host.
 func (m *Manager) wantedPorts(host string) []wanted {
 	all := make([]wanted, 0, len(m.plan.ports[host]))
 	for _, ref := range m.plan.ports[host] {

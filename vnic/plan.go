@@ -232,8 +232,6 @@ func (p *Plan) hasPort(host string, vport uint8) bool {
 	})
 }
 
-// portOf returns the port that the host with the given LID has on a switch, or nil if there is no
-// such port.
 func (p *Plan) portOf(vesw uint16, lid uint32) *PlanPort {
 	for i := range p.Switches {
 		if p.Switches[i].ID != vesw {

@@ -87,7 +87,6 @@ const (
 	orderTrainBytes = 128
 )
 
-// charge returns the memory that is counted for a waiting packet train, in bytes.
 func charge(packets []byte) int { return cap(packets) + orderTrainBytes }
 
 type orderKey struct {

@@ -115,7 +115,6 @@ func (n *Node) withdraw(id uint64, peer *btl.Endpoint, cancel bool, gone func())
 	return err == nil
 }
 
-// tellCanceled sends the server a message that cancels a call.
 func (n *Node) tellCanceled(peer *btl.Endpoint, id uint64) {
 	h := head{id: id, kind: kindCancel}
 	if errors.Is(send(peer, n.cfg.Tag, h, nil), btl.ErrAgain) && n.begins() {
@@ -259,7 +258,6 @@ func (n *Node) answered(peer *btl.Endpoint, h head, body []byte) {
 	q.waker.Wake(nil)
 }
 
-// lost ends the calls and streams of an endpoint that has ended.
 func (n *Node) lost(ep *btl.Endpoint) {
 	for id, q := range n.asked {
 		if q.peer == ep {

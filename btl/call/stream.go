@@ -56,7 +56,6 @@ const (
 	streamBytes = streamWindow * streamMsgBytes
 	// streamMsgBytes is the size of the largest request of a stream's calls.
 	streamMsgBytes = streamHeadBytes + streamChunk
-	// streamAnswerBytes is the size of the largest answer of a stream's calls.
 	streamAnswerBytes = 1 + streamChunk
 	// streamIdleMax is the time after which a stream ends if its client has no pending call.
 	streamIdleMax = 30 * time.Second

@@ -195,7 +195,6 @@ func (c *Conn) SetWriteDeadline(t time.Time) error {
 	return c.do("set", func() { c.wd.set(c, t) })
 }
 
-// wrap wraps an error in a net.OpError, as package net does.
 func (c *Conn) wrap(op string, err error) error {
 	if err == nil || errors.Is(err, io.EOF) {
 		return err
@@ -214,7 +213,6 @@ func (c *Conn) close() {
 	c.advance()
 }
 
-// deadline is the deadline for one direction of a Conn.
 type deadline struct {
 	timer  *time.Timer
 	life   uint64 // changes with each timer, so that old ones are ignored

@@ -31,7 +31,6 @@ func localAddress(m *btl.Module) string {
 	return hostPort(hex.EncodeToString(m.Name()))
 }
 
-// hostPort converts an address to the form host:port, unless it already has this form.
 func hostPort(address string) string {
 	if _, _, err := net.SplitHostPort(address); err != nil {
 		return net.JoinHostPort(address, "0")

@@ -6,7 +6,6 @@ import (
 	"gobtl/btl"
 )
 
-// errTotal means that the buffers of all Conns have exceeded Config.TotalBytes.
 var errTotal = errors.New("conn: unread bytes exceed TotalBytes")
 
 // count records the size of the Conn's ring buffer, which Config.TotalBytes bounds.

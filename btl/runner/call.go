@@ -367,7 +367,6 @@ func (r *Runner) trySend(c *call) (pending bool, err error) {
 	return c.kind == callSend, nil
 }
 
-// prepare makes the fragment for a call's operation on the peer's memory.
 func (c *call) prepare() (*btl.Fragment, error) {
 	switch c.does {
 	case memoryPutNotice:

@@ -15,7 +15,6 @@ type Layer struct {
 	Room func(ep *btl.Endpoint)
 }
 
-// attach passes the Runner to its layers, and registers their callbacks.
 func (r *Runner) attach(layers []Layer, onEvent func(*btl.Endpoint, btl.Event, error)) {
 	rooms := 0
 	for _, l := range layers {

@@ -8,7 +8,6 @@ import (
 	"gobtl/fabric"
 )
 
-// landing is the test's record of the latest call of Lander.Land.
 type landing struct {
 	whole     []byte // the memory passed to Land, with a guard before and after
 	mem       []byte

@@ -64,7 +64,6 @@ type datagram struct {
 	data []byte
 }
 
-// newParty opens a Domain that is closed at the end of the test.
 func newParty(tb testing.TB, f *Fixture, cfg fabric.DomainConfig) *party {
 	tb.Helper()
 	if cfg.Buffers == 0 {
@@ -347,7 +346,6 @@ func (q *port) expect(want ...[]byte) {
 	}
 }
 
-// expectAnyOrder receives datagrams with the given contents in any order.
 func (q *port) expectAnyOrder(want ...[]byte) {
 	q.tb.Helper()
 	for _, d := range q.collect(len(want)) {

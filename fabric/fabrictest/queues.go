@@ -66,7 +66,6 @@ func testSendCompletions(t *testing.T, f *Fixture) {
 	}
 }
 
-// testTxQueueFull posts without polling until the queue is full.
 func testTxQueueFull(t *testing.T, f *Fixture) {
 	cfg := f.Endpoint
 	cfg.TxDepth = 16
@@ -113,7 +112,6 @@ func testTxQueueFull(t *testing.T, f *Fixture) {
 	}
 }
 
-// testRxQueueFull posts receive buffers until the queue is full.
 func testRxQueueFull(t *testing.T, f *Fixture) {
 	cfg := f.Endpoint
 	cfg.RxDepth = 16
@@ -197,7 +195,6 @@ func (q *port) checkSequence(d datagram) int {
 	return int(i)
 }
 
-// maxCapacityTested limits the time and memory of the capacity tests.
 const maxCapacityTested = 8192
 
 // testRecvCapacity leaves as many full-size datagrams unread as Caps.RecvCapacity promises.

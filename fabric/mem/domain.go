@@ -48,7 +48,6 @@ type domain struct {
 	closed    bool
 }
 
-// inUseByRecv is the value in domain.use of a buffer that is posted for receiving.
 const inUseByRecv = -1
 
 // peer is an entry of the address vector. The entry is unused if inserts is 0.

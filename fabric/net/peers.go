@@ -76,7 +76,6 @@ func (t *peerTable) insert(name netip.AddrPort, zone string) (fabric.Addr, error
 	return t.addr(i), nil
 }
 
-// remove undoes one insert of an Addr, and reports whether the Addr was inserted.
 func (t *peerTable) remove(a fabric.Addr) bool {
 	p := t.get(a)
 	if p == nil {

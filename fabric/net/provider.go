@@ -12,7 +12,6 @@ import (
 const (
 	// family is the name of the provider.
 	family = "net"
-	// wire is the Info.Wire of this provider and of the provider udp.
 	wire = "udp"
 
 	defaultTxDepth = 4096

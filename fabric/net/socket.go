@@ -32,7 +32,6 @@ type socket struct {
 // option is a socket option whose value is a number.
 type option struct{ level, name, value int }
 
-// openSocket opens a socket bound to a local address and a port, and port 0 means any port.
 func openSocket(l *inet.Local, port uint16, cfg fabric.EndpointConfig) (socket, error) {
 	network := fmt.Sprintf("udp%d", l.Version())
 	config := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {

@@ -4,7 +4,6 @@ package net
 
 import "golang.org/x/sys/unix"
 
-// dontFragment returns the socket options that disable fragmentation for an IP version.
 func dontFragment(version int) []option {
 	if version == 4 {
 		return []option{{unix.IPPROTO_IP, unix.IP_DONTFRAG, 1}}

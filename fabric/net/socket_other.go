@@ -2,5 +2,4 @@
 
 package net
 
-// dontFragment returns no options, because the socket options of this system are not known.
 func dontFragment(int) []option { return nil }

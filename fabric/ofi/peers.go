@@ -78,7 +78,6 @@ func (p *peers) renew(i uint32) {
 	}
 }
 
-// find returns the index of an Addr, or false if the Addr is not inserted.
 func (p *peers) find(a fabric.Addr) (uint32, bool) {
 	i := uint32(a)
 	ok := uint64(i) < uint64(len(p.all)) && p.all[i].count > 0 && p.all[i].addr(i) == a
@@ -131,7 +130,6 @@ func (d *domain) Insert(name []byte) (fabric.Addr, error) {
 	return p.addr(i), nil
 }
 
-// roomForPeer returns nil if a new peer can be inserted, or an error with the reason.
 func (d *domain) roomForPeer() error {
 	p := &d.peers
 	if most := d.limits.quirks.keptPeers; most > 0 {

@@ -33,7 +33,6 @@ const (
 	// layer.
 	rxdLayer = layerMark + "ofi_rxd"
 
-	// shmPeers is the size of the shm provider's table of peers.
 	shmPeers = 256
 )
 

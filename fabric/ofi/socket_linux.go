@@ -92,7 +92,6 @@ func parseFdinfo(r io.Reader) []int {
 	return fds
 }
 
-// isSocket reports whether fd is a datagram socket bound to the address want.
 func isSocket(fd int, want netip.AddrPort) bool {
 	kind, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE)
 	if err != nil || kind != unix.SOCK_DGRAM {

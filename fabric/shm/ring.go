@@ -75,7 +75,6 @@ func (r *ring) touch() {
 	r.touched += n
 }
 
-// word returns the first word of the record at a position of the ring.
 func (r *ring) word(pos uint64) *uint64 {
 	return (*uint64)(unsafe.Add(r.data, pos&(r.size-1)))
 }
@@ -194,7 +193,6 @@ type recvRing struct {
 	told uint64 // the head that was last published to the sender
 }
 
-// check reports whether the memory has the format of a ring.
 func (q *recvRing) check() bool {
 	return *(*uint64)(unsafe.Pointer(&q.mem[offMagic])) == ringMagic &&
 		*(*uint64)(unsafe.Pointer(&q.mem[offSize])) == q.size

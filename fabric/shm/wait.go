@@ -128,7 +128,6 @@ func (d *domain) tryAgain() {
 	d.loop.deaf = min(d.loop.deaf, 1)
 }
 
-// olderThan reports whether a time of the system's clock is more than age ago.
 func olderThan(t time.Time, age time.Duration) bool { return time.Since(t) > age }
 
 func (e *endpoint) hasRoom() bool {

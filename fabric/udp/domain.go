@@ -92,7 +92,6 @@ func openDomain(
 	return d, nil
 }
 
-// mapArena computes the size of the arena and maps it.
 func (d *domain) mapArena(cfg fabric.DomainConfig) error {
 	count, size := cfg.Buffers, cfg.BufferBytes
 	if count == 0 {
@@ -238,7 +237,6 @@ func (d *domain) OpenEndpoint(cfg fabric.EndpointConfig) (fabric.Endpoint, error
 	return ep, nil
 }
 
-// openEndpoint opens an endpoint on the socket that the function open returns.
 func (d *domain) openEndpoint(
 	cfg fabric.EndpointConfig, open func() (*socket, error),
 ) (*endpoint, error) {

@@ -170,7 +170,6 @@ func (f *features) attrs() []fabric.Attr {
 	}
 }
 
-// probe determines the features of a socket on a local address.
 func probe(l *inet.Local, o Options) (features, error) {
 	probed := *l
 	probed.Port = 0 // the caller may use the port itself

@@ -8,7 +8,6 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// hasString reports whether the CPU has fast string instructions (ERMS).
 var hasString = cpu.X86.HasERMS
 
 // moveString copies n bytes with REP MOVSB.

@@ -111,7 +111,6 @@ func (p *Parker) begin(timeout time.Duration) error {
 	return p.setTimer()
 }
 
-// newTimer makes a kernel timer, and adds the timer to an epoll set.
 func newTimer(epoll int) (int, error) {
 	timer, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
 	if err != nil {

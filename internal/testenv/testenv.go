@@ -15,7 +15,6 @@ type TB interface {
 	Fatalf(format string, args ...any)
 }
 
-// seedVariable is the environment variable with a seed that replaces the seeds of all tests.
 const seedVariable = "GOBTL_TEST_SEED"
 
 // Seed returns the seed for all random numbers of a test. The seed of a test is the value of

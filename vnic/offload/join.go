@@ -115,7 +115,6 @@ func (j *Joiner) drop(g *group) {
 	}
 }
 
-// find returns the group of a frame's flow, or nil if there is no group.
 func (j *Joiner) find(f []byte, l *layers) *group {
 	for i := range j.used {
 		g := &j.groups[i]

@@ -289,7 +289,6 @@ func (d *Device) closeQueues() {
 	d.queues = nil
 }
 
-// writeParts is the largest number of parts in one Write, without the header.
 const writeParts = offload.FramesMax + 1
 
 // Queue is a queue of a device. The file descriptor of a queue is nonblocking.

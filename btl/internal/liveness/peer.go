@@ -58,7 +58,6 @@ type Peer struct {
 	ackedAt  Time // when something was acknowledged last
 	oldestAt Time // when the oldest packet in flight became it, or the peer had no memory for it
 	resentAt Time // when the latest of the resends was that silentResends counts
-	// answeredAt is the time of the peer's latest answer to a probe.
 	answeredAt Time
 	away       time.Duration // by which it may be silent for longer
 	oldest     seq.Num

@@ -103,7 +103,6 @@ func (p *Port) GiveUp(now Time, name []byte) {
 	p.Remove(a)
 }
 
-// forgetAnswers removes an address from the list of addresses for single answers.
 func (p *Port) forgetAnswers(to fabric.Addr) {
 	kept := p.answers[:0]
 	for _, a := range p.answers {

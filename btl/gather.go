@@ -26,9 +26,9 @@ func (m *Module) RegisterMemory(mem []byte) (*Registration, error) {
 	return m.frags.registered.Register(mem)
 }
 
-// gathers reports whether the fabric reads a fragment's payload in place, without a copy. If
-// registration is cheap (Caps.FreeRegions), gathers registers the fragment's memory for the time of
-// the send.
+// gathers reports whether the fabric reads a fragment's payload in place, without a copy.
+// If registration is cheap (Caps.FreeRegions), the fragment's memory is registered for the
+// time of the send.
 func (m *Module) gathers(f *Fragment) bool {
 	if f.hasSeg || f.size < gatherBytesMin {
 		return false

@@ -262,8 +262,8 @@ func clash(offers []offer, chosen []int, rank int) error {
 }
 
 // way adds, to the error of an unreachable rank, details about the connection. The details
-// are the local and the remote address, and a limit of this process that may have caused
-// the failure.
+// about the connection are its local and its remote address, and a limit of this process
+// that may have caused the failure.
 func (e *engine) way(rank int, err error) error {
 	if !errors.Is(err, btl.ErrUnreachable) {
 		return err

@@ -476,8 +476,8 @@ func (w *window) flushAll(ctx context.Context) (err error) {
 	return err
 }
 
-// The method until polls the transport as long as ready returns false. After its first true
-// result, ready must always return true. The caller must hold mu.
+// The method until polls the transport as long as ready returns false. The function ready
+// must return true in all calls after its first true result. The caller must hold mu.
 func (e *engine) until(ctx context.Context, ready func() bool) error {
 	if ready() {
 		return nil

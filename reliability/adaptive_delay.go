@@ -121,9 +121,9 @@ func (c *congestion) beginDip(p *path) {
 	c.window = max(min(c.window, c.flight)/dipDepth, windowLeast)
 }
 
-// fit estimates the path's capacity from the packets delivered in the last round trip of slow
-// start. The argument took of fit is the duration of that last round trip. fit does not change
-// small windows.
+// fit estimates the path's capacity from the packets delivered in the last round trip of
+// slow start. The argument took of fit is the duration of the last round trip of slow
+// start. fit does not change small windows.
 func (c *congestion) fit(p *path, took time.Duration) {
 	c.overshot = false
 	holds := int64(c.acked) * int64(p.base+p.jitter) / int64(max(took, 1))

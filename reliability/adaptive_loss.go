@@ -64,9 +64,10 @@ func (d *arrival) proves(p *segment) bool {
 	return d.at > p.postedAt || d.at == p.postedAt && p.seq.Before(d.seq) && d.rtt != 0
 }
 
-// least returns a lower bound for the time between sending a packet on a channel and receiving
-// its ACK. The bound is the lowest measured round trip of the channel or else of the other
-// channel, and a constant if neither channel was measured.
+// least returns a lower bound for the time between sending a packet on a channel and
+// receiving its ACK. The lower bound that least returns is the lowest measured round trip
+// of the channel or else of the other channel, and a constant if neither channel was
+// measured.
 func (a *adaptive) least(c Channel) time.Duration {
 	if base := a.paths[c].base; base != 0 {
 		return base

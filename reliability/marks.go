@@ -110,9 +110,9 @@ func (s *Sender) from(n seq.Num) (word, shift, left uint32) {
 	return i >> 6, shift, min(64-shift, uint32(len(s.ring))-i)
 }
 
-// earlyFrom returns the early marks of the 64 sequence numbers from n on as one word. An early
-// mark means that the packet arrived before an older packet. For a ring of fewer than 64 entries
-// the result is 0, and the caller must search bit by bit.
+// earlyFrom returns the early marks of the 64 sequence numbers from n on as one word. An
+// early mark means that the packet arrived before an older packet. For a ring of fewer than
+// 64 entries the result of earlyFrom is 0, and the caller must search bit by bit.
 func (s *Sender) earlyFrom(n seq.Num) uint64 {
 	if len(s.ring) < 64 || len(s.marks) == 0 {
 		return 0

@@ -71,10 +71,10 @@ func (p *policy) reposted(s *Sender, now mono.Time, t Token, limit time.Duration
 	p.usnic.checkin(now, t, limit)
 }
 
-// onAck processes an ACK that is plausible and not old. onAck frees the acknowledged packets,
-// appends the freed segments to done, and queues lost packets for retransmission. The caller has
-// already processed the credits in the ACK. The argument sack of onAck is the selective part of the
-// ACK, or nil.
+// onAck processes an ACK that is plausible and not old. onAck frees the acknowledged
+// packets, appends the freed segments to done, and queues lost packets for retransmission.
+// The caller of onAck has already processed the credits in the ACK. The argument sack of
+// onAck is the selective part of the ACK, or nil.
 func (p *policy) onAck(s *Sender, now mono.Time, upTo seq.Num, quiet bool, sack *Sack,
 	done []Token,
 ) ([]Token, AckVerdict) {

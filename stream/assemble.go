@@ -329,9 +329,9 @@ func (a *assembler) finish() {
 	a.tellGap(a.track.edge)
 }
 
-// fill records that all messages below an ordinal have been written to granted regions. fill is
-// for the reliable mode, in which messages arrive in order. If all messages below the ordinal
-// were already recorded, fill returns false.
+// fill records that all messages below an ordinal have been written to granted regions.
+// fill is for the reliable mode, in which messages arrive in order. If all messages below
+// the given ordinal were already recorded, fill returns false.
 func (a *assembler) fill(to uint64) bool {
 	from := a.track.edge
 	if to = min(to, a.track.total); to <= from || to > a.regionFirst(a.hi) {

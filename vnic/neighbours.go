@@ -69,7 +69,7 @@ const (
 )
 
 // The function claims returns the IP address that the sender of an ARP or neighbour message
-// is about to use. claims returns the target of an ARP probe or announcement, of a
+// is about to use. The result of claims is the target of an ARP probe or announcement, of a
 // duplicate address detection, or of a neighbour advertisement.
 func claims(p []byte, i *FrameInfo) (ip [16]byte, ok bool) {
 	switch {

@@ -39,7 +39,7 @@ func (n *Node) CallName(ctx context.Context, peer *btl.Endpoint, name string, re
 }
 
 // The method call performs a Call or CallName of the method in the header h. If gone is not
-// nil, call calls gone after ctx was cancelled, as soon as the request can no longer arrive
+// nil and ctx is cancelled, gone is called as soon as the request can no longer arrive
 // after messages that are sent later. The function gone may run on the goroutine that
 // drives the module, and must not block.
 func (n *Node) call(ctx context.Context, peer *btl.Endpoint, h head, request []byte,

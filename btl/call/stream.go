@@ -55,7 +55,7 @@ const (
 	streamCalls = 2 * streamWindow
 	streamBytes = streamWindow * streamMsgBytes
 	// streamMsgBytes is the size of the largest request of a stream's calls.
-	streamMsgBytes = streamHeadBytes + streamChunk
+	streamMsgBytes    = streamHeadBytes + streamChunk
 	streamAnswerBytes = 1 + streamChunk
 	// streamIdleMax is the time after which a stream ends if its client has no pending call.
 	streamIdleMax = 30 * time.Second

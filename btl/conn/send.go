@@ -35,7 +35,8 @@ const (
 	dueStop
 )
 
-// on handles a message for a Conn. on returns false if the message violates the protocol.
+// on handles a message for a Conn. The method on returns false if the message violates the
+// protocol.
 func (c *Conn) on(h *head, rest []byte) bool {
 	switch h.kind {
 	case kindAccept:

@@ -12,7 +12,7 @@ import (
 const (
 	// family is the name of the provider.
 	family = "net"
-	wire = "udp"
+	wire   = "udp"
 
 	defaultTxDepth = 4096
 	defaultRxDepth = 4096

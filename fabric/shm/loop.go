@@ -38,8 +38,8 @@ type loop struct {
 	pollTime unix.Timespec
 }
 
-// oobBytes is the size of the control data in a peer's first packet. The control data has room
-// for the descriptor of the ring and one excess descriptor.
+// oobBytes is the size of the control data in a peer's first packet. The control data of a
+// first packet has room for the descriptor of the ring and one excess descriptor.
 const oobBytes = 24
 
 // watched is the owner of a descriptor.

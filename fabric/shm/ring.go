@@ -168,10 +168,10 @@ func (s *sendRing) begin(word uint64) {
 	*s.word(s.tail) = word
 }
 
-// publish makes the records of the batch visible to the receiver. publish first writes the new
-// end of the records, and then writes the word of the first record to the previous end. The write
-// of that word is a full memory barrier, because the peer's sleep flag must be read after the
-// write.
+// publish makes the records of the batch visible to the receiver. publish first writes the
+// new end of the records, and then writes the word of the first record to the previous end.
+// The write of the first record's word in publish is a full memory barrier, because the
+// peer's sleep flag must be read after the write.
 func (s *sendRing) publish() {
 	if !s.open {
 		return
@@ -198,9 +198,9 @@ func (q *recvRing) check() bool {
 		*(*uint64)(unsafe.Pointer(&q.mem[offSize])) == q.size
 }
 
-// next returns the datagram at the head of the ring, or nil if the ring is empty. The sender can
-// change the returned bytes at any time, and the caller must copy the bytes before examining
-// them.
+// next returns the datagram at the head of the ring, or nil if the ring is empty. The
+// sender can change the bytes that next returns at any time, and the caller must copy the
+// bytes before examining them.
 func (q *recvRing) next() ([]byte, error) {
 	for skipped := false; ; skipped = true {
 		word := atomic.LoadUint64(q.word(q.at))

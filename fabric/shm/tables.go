@@ -92,8 +92,7 @@ func (t *peerTable) remove(a fabric.Addr) error {
 	return nil
 }
 
-// regionTable holds the registered memory. A Region is an index from 1 on. Registering memory
-// only stores a reference to the memory.
+// regionTable holds the registered memory. A Region is an index from 1 on.
 type regionTable struct {
 	slots [][]byte
 	free  []fabric.Region

@@ -14,9 +14,8 @@ const (
 	maxRegions      = 1<<regionIndexBits - 1
 )
 
-// regionTable holds the registered memory. A Region is an index and a generation, and index 0
-// means no region. Registering memory only stores a reference to the memory (see the package
-// comment).
+// regionTable holds the registered memory. A Region is an index and a generation, and index
+// 0 means no region.
 type regionTable struct {
 	slots []regionSlot
 	free  []uint32

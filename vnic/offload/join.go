@@ -202,8 +202,8 @@ func (g *group) append(f []byte, l *layers) {
 	}
 }
 
-// emit passes a group to Emit. emit gives a group of several frames a new header, as for one
-// large packet.
+// emit passes a group to Emit. emit writes a new header for a group of several frames, as
+// for one large packet.
 func (j *Joiner) emit(g *group) {
 	if g.out.Frames == 1 {
 		j.pass(g.first)

@@ -53,11 +53,11 @@ func (r *Rules) sooner() time.Duration { return r.PeerTimeout / 16 }
 
 // Peer records the signs of life of one peer. Begin initializes a Peer.
 type Peer struct {
-	heardAt  Time // latest packet of the peer
-	owesAt   Time // since when something has been in flight
-	ackedAt  Time // when something was acknowledged last
-	oldestAt Time // when the oldest packet in flight became it, or the peer had no memory for it
-	resentAt Time // when the latest of the resends was that silentResends counts
+	heardAt    Time // latest packet of the peer
+	owesAt     Time // since when something has been in flight
+	ackedAt    Time // when something was acknowledged last
+	oldestAt   Time // when the oldest packet in flight became it, or the peer had no memory for it
+	resentAt   Time // when the latest of the resends was that silentResends counts
 	answeredAt Time
 	away       time.Duration // by which it may be silent for longer
 	oldest     seq.Num

@@ -9,8 +9,8 @@ import (
 // PeerTag identifies one connection of one incarnation of a peer.
 type PeerTag struct{ Incarnation, Tag uint64 }
 
-// peerKey is a PeerTag with the address of the peer's command channel. Because of the address, a
-// host that knows only the tag cannot replace the peer.
+// peerKey is a PeerTag with the address of the peer's command channel. Because a peerKey
+// contains the address, a host that knows only the tag cannot replace the peer.
 type peerKey struct {
 	PeerTag
 	addr string

@@ -31,8 +31,9 @@ func (n *Notice) Take() (tag uint8, says []byte, ok bool) {
 	return n.tag, n.says[:n.length], true
 }
 
-// notice returns the state of the peer's put with the given number. The returned state replaces
-// the state of the put that was 64 numbers earlier, because that put has ended.
+// notice returns the state of the peer's put with the given number. The state that notice
+// returns replaces the state of the put that was 64 numbers earlier, because that put has
+// ended.
 func (p *Peer[F]) notice(number uint32) *Notice {
 	if p.notices == nil {
 		p.notices = new([noticePlaces]Notice)

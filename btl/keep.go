@@ -47,11 +47,12 @@ type keeping struct {
 	arrivals // messages that wait for PullArrivals
 }
 
-// Keep stores data in k until k.Release. The argument data of Keep is all or a part of the data of
-// the handler that calls Keep. k.Bytes does not change until k.Release. Keep does not copy data
-// while at most Config.KeptPackets packets, and at most Config.KeptBytesMax bytes of fragments of
-// several packets, are kept. If the limits are exceeded, or if data is not the handler's data, Keep
-// copies data to memory of k, which is reused. Keep returns ErrState if k already holds data.
+// Keep stores data in k until k.Release. The argument data of Keep is all or a part of the
+// data of the handler that calls Keep. k.Bytes does not change until k.Release. Keep does
+// not copy data while at most Config.KeptPackets packets, and at most Config.KeptBytesMax
+// bytes of fragments of several packets, are kept. If the limits KeptPackets or
+// KeptBytesMax are exceeded, or if data is not the handler's data, Keep copies data to
+// memory of k, which is reused. Keep returns ErrState if k already holds data.
 func (m *Module) Keep(k *Kept, data []byte) error {
 	if k.in != keptNowhere {
 		return fmt.Errorf("%w: something is kept there", ErrState)

@@ -21,10 +21,10 @@ import (
 //  - The scheduler serves the endpoint, if the Pack was opened during a call of Progress.
 //  - The Pack of a connection over a reliable fabric holds enough fragments (showPack).
 //
-// A burst of small messages thus costs one system call for the first message and one for all
-// other messages. If an earlier burst is in flight, a burst needs only one system call, because
-// its first message also joins the Pack. A message is sent at once if its endpoint has no packet
-// in flight.
+// A burst of small messages costs one system call for the first message and one for all
+// other messages. If an earlier burst is in flight, a burst needs only one system call,
+// because its first message also joins the Pack. A message is sent at once if its endpoint
+// has no packet in flight.
 //
 // While a Pack is open, its endpoint stays in the scheduler's list. The endpoint's next sequence
 // number is reserved for the open Pack, so no other packet of the endpoint is sealed before the

@@ -28,9 +28,9 @@
 //	(internal/waiting)
 //	  |  somebody drives already, sleep until it is done, or the driver leaves
 //
-// The waiting goroutine thus receives its message itself, without help from another goroutine. A
-// rank that computes for minutes still answers its peers, if GOMAXPROCS exceeds the number of
-// computing threads.
+// The waiting goroutine receives its message itself, without help from another goroutine. A
+// rank that computes for minutes still answers its peers, if GOMAXPROCS exceeds the number
+// of computing threads.
 //
 // On the wire, the tag of a message contains the context of the communicator in the bits above the
 // user's tag.

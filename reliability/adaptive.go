@@ -85,8 +85,9 @@ type arrival struct {
 }
 
 const (
-	// unreadLeast is the shortest time in the receive queue that shows an overloaded or descheduled
-	// receiving process. Time in the receive queue is excluded from the network delay, as in Swift.
+	// unreadLeast is the shortest time in the receive queue that shows an overloaded or
+	// descheduled receiving process. Time in the receive queue is excluded from the network
+	// delay, as in the congestion control Swift (Kumar et al., SIGCOMM 2020).
 	unreadLeast = 500 * time.Microsecond
 
 	// The retransmission budget is an eighth of the delivered packets, plus an allowance for each

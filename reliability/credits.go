@@ -21,10 +21,10 @@ import (
 // no credits are free, a peer is granted single packets, so that no peer waits for ever.
 //
 // Credits expire some time after the latest increase of the peer's credit limit. After its
-// credits have expired, the pool counts only a few credits for the peer. The peer gives up its
-// expired credits before the pool stops counting them (Sender.Rest). Idle, slow and dead peers
-// thereby return their credits without any message. A peer that becomes active again keeps its
-// earned credits.
+// credits have expired, the pool counts only a few credits for the peer. The peer gives up
+// its expired credits before the pool stops counting them (Sender.Rest). Idle, slow and
+// dead peers return their credits without any message. A peer that becomes active again
+// keeps its earned credits.
 //
 //	granted --raised--> end of the list ... front --creditLapse later--> lapsed --Grant--> granted
 //

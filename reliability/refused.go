@@ -32,10 +32,10 @@ type refusals struct {
 // packets as a fraction of the initial time-out.
 const askShare = 4
 
-// NoMemory records that the peer has no memory for segment t in flight, a packet of sizeBytes.
-// The refused segment is retransmitted later, the first time after the time limit at the latest.
-// In a profile without a congestion window NoMemory changes nothing, because the segment's own
-// timer retransmits the segment.
+// NoMemory records that the peer has no memory for segment t in flight, a packet of
+// sizeBytes. The refused segment is retransmitted, and its first retransmission follows
+// after limit at the latest. In a profile without a congestion window NoMemory changes
+// nothing, because the segment's own timer retransmits the segment.
 func (s *Sender) NoMemory(now mono.Time, t Token, sizeBytes int, limit time.Duration) {
 	a, p := s.policy.adaptive, s.segment(t)
 	if a == nil || p.state != Posted || p.refusedBytes != 0 {

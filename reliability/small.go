@@ -28,9 +28,10 @@ type load struct {
 	bounded bool   // the peer has a byte limit, or unused credits from a grant with a limit
 }
 
-// Small lets peers with small packets have more credits than the receive buffer has slots for full
-// packets. After Small, a slot counts as perPlace packets and bytesPerPlace bytes instead of one
-// full packet. Small does nothing if perPlace is less than two.
+// Small lets peers with small packets have more credits than the receive buffer has slots
+// for full packets. After the call of Small, a slot counts as perPlace packets and
+// bytesPerPlace bytes instead of one full packet. Small does nothing if perPlace is less
+// than two.
 func (c *Credits) Small(perPlace, bytesPerPlace int) {
 	if perPlace >= 2 && bytesPerPlace > 0 {
 		c.small = small{perPlace, bytesPerPlace}

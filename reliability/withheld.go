@@ -26,9 +26,9 @@ func (s *Sender) Tests() bool {
 // detect optimistic ACKs.
 const untestedRounds = 100
 
-// Withhold records that packet n is not sent now, though Post was called for it. The caller must
-// send packets with later numbers, because these packets make the peer report the gap. Tests must
-// have returned true.
+// Withhold records that packet n is not sent now, though Post was called for it. The caller
+// must send packets with numbers after n, because these packets make the peer report the
+// gap. Tests must have returned true.
 func (s *Sender) Withhold(n seq.Num) {
 	s.withheld, s.withholds = n, true
 	s.policy.adaptive.untested = 0

@@ -3,9 +3,9 @@
 //
 // Three things to know:
 //
-//   - At each time one goroutine owns the module, which holds a lock called the token. A call
-//     that finds the token free takes the token, performs its operation, and drives the module
-//     until the operation has ended.
+//   - The goroutine that holds a lock, called the token, owns the module. A call that finds
+//     the token free takes the token, performs its operation, and drives the module until
+//     the operation has ended.
 //
 //   - Message handlers and all other callbacks run on the goroutine that drives the module. In a
 //     callback, the methods of the Runner that wait return ErrInHandler.

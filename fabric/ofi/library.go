@@ -47,10 +47,11 @@ func loadFrom(file string) error {
 // would undo each other's changes.
 var guardLock sync.Mutex
 
-// guard makes a call of libfabric that loads libraries, or opens or closes something. After the
-// call, guard restores the process's signal handlers, because Go's runtime needs its own handlers.
-// Programs that the process starts do not inherit descriptors that the call opens. guard holds the
-// fork lock of package syscall, and therefore no process is started during the call.
+// guard makes a call of libfabric that loads libraries, or opens or closes something. After
+// the guarded call, guard restores the process's signal handlers, because Go's runtime
+// needs its own handlers. Programs that the process starts do not inherit descriptors that
+// the call opens. guard holds the fork lock of package syscall, and therefore no process is
+// started during the call.
 func guard(call func()) {
 	guardLock.Lock()
 	defer guardLock.Unlock()

@@ -43,8 +43,8 @@ const (
 	// lingersMax is the number of polls with datagrams after which the sockets are removed from
 	// the epoll set.
 	lingersMax = 64
-	// calmFinds is the largest number of polls with datagrams between two Sleeps that counts as
-	// little traffic. calmLeast is the number of consecutive intervals with little traffic after
+	// If at most calmFinds polls between two Sleeps find datagrams, the traffic counts as
+	// little. calmLeast is the number of consecutive intervals with little traffic after
 	// which the events of the sockets stay enabled.
 	calmFinds = 1
 	calmLeast = 4

@@ -87,9 +87,9 @@ func (hs *Handshake) Again(now Time, nonces Nonces) *Handshake {
 // TakeGoal copies the goal of another handshake.
 func (hs *Handshake) TakeGoal(of *Handshake) { hs.goal = of.goal }
 
-// Want makes an incarnation of the peer, where 0 means any, the goal of the handshake, and data
-// is the name of the peer's data endpoint. The handshake fails if the peer is not reached by the
-// time until.
+// Want sets the goal of the handshake, which is a connection to an incarnation of the peer,
+// where 0 means any, and data is the name of the peer's data endpoint. The handshake fails
+// if the peer is not reached by the time until.
 func (hs *Handshake) Want(incarnation uint64, data []byte, until Time) {
 	hs.goal = goal{until: until, expected: incarnation, wanted: true, data: string(data)}
 }

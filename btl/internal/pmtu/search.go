@@ -362,10 +362,11 @@ func (p *Search) WantsDelivered() bool {
 	return p.lost.count > 0 || p.lostAlone.count > 0 || p.stage == Doubting
 }
 
-// Delivered records that a packet that was sent at the time sentAt has arrived, which ends a
-// series of losses. If the packet was sent by itself after a test of its size began, its arrival
-// proves as much as the answer to a probe. The arrival of a packet that was coalesced with others
-// shows that the path is not interrupted, but proves no size.
+// Delivered records that a packet that was sent at the time sentAt has arrived, which ends
+// a series of losses. If a packet was sent by itself after a test of its size began, the
+// arrival of the packet proves as much as the answer to a probe. The arrival of a packet
+// that was coalesced with others shows that the path is not interrupted, but proves no
+// size.
 func (p *Search) Delivered(now, sentAt mono.Time, sizeBytes int, alone bool) {
 	if p.stage != Doubting {
 		p.lost.end(sizeBytes)

@@ -113,6 +113,6 @@ func (ep *Endpoint) AtHost(name []byte) bool {
 // one host. If the fabric does not tell hosts apart, each peer address has a PeerHost of its own.
 func (ep *Endpoint) PeerHost() string { return ep.m.peers.HostOf(ep.id.Addr) }
 
-// PeerAddress is the address of the peer's command channel as text, such as "192.0.2.1:4000". For a
-// fabric without textual addresses, the text is hexadecimal.
+// PeerAddress is the address of the peer's command channel as text, such as
+// "192.0.2.1:4000". For a fabric without textual addresses, PeerAddress is hexadecimal.
 func (ep *Endpoint) PeerAddress() string { return ep.m.formatName([]byte(ep.id.Addr)) }

@@ -34,8 +34,7 @@ func (h handshakeHost) SendHello(
 	h.put(c, b, hello.Encode(m.port.Arena.Bytes(b), &head), addr)
 }
 
-// SendReject sends a Reject to the address to, on the channel given in the argument by, if there
-// is room.
+// SendReject sends a Reject to an address (to) through a channel (by), if there is room.
 func (h handshakeHost) SendReject(
 	by frag.Probe, to []byte, tag uint64, version uint8, r frag.Reject,
 ) {
@@ -49,8 +48,8 @@ func (h handshakeHost) SendReject(
 	}
 }
 
-// SendRetry sends a Retry to the address to, on the channel given in the argument by. SendRetry
-// returns false if the channel has no room, or if nothing can be sent to the address.
+// SendRetry sends a Retry to an address (to) through a channel (by). SendRetry returns
+// false if the channel has no room, or if nothing can be sent to the address.
 func (h handshakeHost) SendRetry(
 	by frag.Probe, to []byte, tag uint64, retry func() *frag.Retry,
 ) bool {

@@ -12,9 +12,10 @@ import (
 	"gobtl/internal/seq"
 )
 
-// A counted link is used if the fabric is reliable and ordered, and the peer has announced the same
-// in its Hello (frag.FeatureReliable). Packets have no sequence numbers and no retransmission
-// timers, and a send buffer is free when the fabric has completed the send.
+// A counted link is used if the fabric is reliable and ordered, and the peer has announced
+// a reliable and ordered fabric in its Hello (frag.FeatureReliable). Packets have no
+// sequence numbers and no retransmission timers, and a send buffer is free when the fabric
+// has completed the send.
 //
 // All data packets use the command channel, because the fabric keeps the order only within
 // a channel. Both sides count the data packets. If the completion of a packet must be

@@ -393,9 +393,9 @@ func (m *Module) Drained() bool {
 	return true
 }
 
-// Close ends the module at once. Every incomplete send ends with ErrClosed, every open endpoint
-// gets EventClosed, and the Domain is closed. In a callback, Close takes effect when the present
-// call of Progress ends. Further calls of Close do nothing.
+// Close ends the module at once. On Close, every incomplete send ends with ErrClosed, every
+// open endpoint gets EventClosed, and the Domain is closed. In a callback, Close takes
+// effect when the present call of Progress ends. Further calls of Close do nothing.
 func (m *Module) Close() error {
 	if m.closed {
 		return nil

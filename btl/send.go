@@ -14,8 +14,9 @@ import (
 //     single while a burst of its endpoint is in flight.
 //   - A fragment of one packet that is too large for the command channel is posted at once if the
 //     endpoint has at most two packets in flight.
-//   - Small fragments that are sent after a single one share a packet. A packet of several small
-//     fragments is sent in the present call of Progress, or at the beginning of the next call.
+//   - Small fragments that are sent after a single small fragment share a packet. A packet
+//     of several small fragments is sent in the present call of Progress, or at the
+//     beginning of the next call.
 //   - Fragments of one packet that are too large to share a packet are posted in batches, the last
 //     batch by the next call of Progress.
 //   - Any other fragment joins the endpoint's queue.

@@ -216,8 +216,8 @@ func Iscan[T any](r *Request, c *Comm, in, out []T, op Op[T]) error {
 	return c.begin(r, p, err)
 }
 
-// Exscan combines the slices in of all ranks before this rank into out. At rank 0 Exscan leaves out
-// unchanged, and out may be nil.
+// Exscan combines the slices in of all ranks before this rank into out. At rank 0 Exscan
+// does not change out, which may be nil.
 func Exscan[T any](ctx context.Context, c *Comm, in, out []T, op Op[T]) error {
 	p, err := exscanPlan(c, in, out, op)
 	return c.do(ctx, p, err)

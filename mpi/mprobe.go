@@ -82,8 +82,8 @@ func (c *Comm) probed(found *pml.Message) (*Message, Status, error) {
 	return &Message{c, found}, s, err
 }
 
-// Mrecv receives a message that Mprobe has found into data (MPI_Mrecv). Mrecv returns the errors of
-// Recv, or ErrMessage if the message was already received.
+// Mrecv receives into data a message that Mprobe has found (MPI_Mrecv). Mrecv returns the
+// errors of Recv, or ErrMessage if the message was already received.
 func Mrecv[T any](ctx context.Context, m *Message, data []T) (Status, error) {
 	if ctx == nil {
 		return Status{}, ErrContext
@@ -103,7 +103,7 @@ func Mrecv[T any](ctx context.Context, m *Message, data []T) (Status, error) {
 	return e.complete(ctx, r)
 }
 
-// Imrecv begins to receive a message that Mprobe has found into data (MPI_Imrecv). The
+// Imrecv begins to receive into data a message that Mprobe has found (MPI_Imrecv). The
 // program must not access data, the memory of the receive, until the request r has ended.
 // Imrecv returns the errors of Irecv, or ErrMessage if the message was already received.
 func Imrecv[T any](r *Request, m *Message, data []T) error {

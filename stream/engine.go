@@ -150,7 +150,8 @@ func (e *Engine) Deadline() mono.Time {
 	return d
 }
 
-// Close closes the engine at once. Senders and receivers that have not ended end with ErrClosed.
+// Close closes the engine at once. On Close, each sender and each receiver that has not
+// ended gets the error ErrClosed.
 func (e *Engine) Close() error {
 	if e.closed {
 		return nil

@@ -275,10 +275,11 @@ func (r *Ring) SetAllPopulated(populated bool) {
 	}
 }
 
-// Transferred returns the ordinal of message k of region i, and whether the message has been
-// transferred. For a receiver's ring, ok says that the message has arrived completely. For a
-// sender's ring, ok says that the message has been sent. The result of Transferred is valid until
-// the region is filled again.
+// Transferred returns the ordinal of message k of region i, and whether the message has
+// been transferred. For a receiver's ring, the result ok of Transferred says that the
+// message has arrived completely. For a sender's ring, the result ok of Transferred says
+// that the message has been sent. The result of Transferred is valid until the region is
+// filled again.
 func (r *Ring) Transferred(i, k int) (ordinal uint64, ok bool) {
 	if i < 0 || i >= r.geo.Regions || k < 0 || k >= r.geo.RegionMessages {
 		return 0, false

@@ -155,8 +155,9 @@ func (d *Domain) RegisterRegion(mem []byte) (fabric.Region, error) {
 // DeregisterRegion implements fabric.Domain.
 func (d *Domain) DeregisterRegion(r fabric.Region) error { return d.inner.DeregisterRegion(r) }
 
-// Close closes the endpoints and the inner Domain. Reordered and delayed datagrams that were not
-// delivered are lost. A second Close does nothing and returns nil.
+// Close closes the endpoints and the inner Domain. When the Domain closes, reordered and
+// delayed datagrams that were not delivered are lost. A second Close does nothing and
+// returns nil.
 func (d *Domain) Close() error {
 	if d.closed {
 		return nil

@@ -351,8 +351,8 @@ func (e *endpoint) nextDue() mono.Time {
 	return due
 }
 
-// Close closes the inner endpoint. Reordered and delayed datagrams that were not delivered are
-// lost. A second Close does nothing and returns nil.
+// Close closes the inner endpoint. When the endpoint closes, reordered and delayed
+// datagrams that were not delivered are lost. A second Close does nothing and returns nil.
 func (e *endpoint) Close() error {
 	if e.closed {
 		return nil

@@ -71,8 +71,8 @@ func (f Faults) Validate() error {
 // "loss=1%,dup=0.5%,reorder=5%,delay=200us,corrupt=1e-4,truncate=0.1%,seed=7". The fields
 // of the text may be in any order, each field at most once. Probabilities are percentages
 // or fractions, and the field delay has the format of time.ParseDuration. The texts "" and
-// "none" mean no faults. Errors wrap fabric.ErrBadConfig and name the invalid part of the
-// text.
+// "none" mean no faults. The errors of Parse wrap fabric.ErrBadConfig and name the invalid
+// part of the text.
 func Parse(s string) (Faults, error) {
 	var f Faults
 	if s = strings.TrimSpace(s); s == "" || s == "none" {

@@ -24,8 +24,8 @@ func (p *packet) checksum() uint32 {
 // runs need not allocate a thousand arenas. The networks whose Configs share a Memory must be
 // used by one goroutine, one after the other. The zero Memory is ready for use.
 //
-// All bytes that were ever posted, for sending or receiving, are zeroed before reuse. Bytes that a
-// caller wrote to a buffer and never posted may remain.
+// All bytes that were ever posted, for sending or receiving, are zeroed before reuse. Bytes
+// that a caller wrote to a buffer and never posted may remain in a reused buffer.
 type Memory struct {
 	packets []*packet
 	arenas  [][]byte

@@ -148,7 +148,7 @@ func New(cfg Config) (*Network, error) {
 // Now is the virtual time, which starts at 1.
 func (nw *Network) Now() mono.Time { return nw.now }
 
-// At calls fn as an event of its own at t, or now if t is in the past.
+// At calls fn, as an event of its own, at the time t, or now if t is in the past.
 func (nw *Network) At(t mono.Time, fn func()) {
 	var ref uint32
 	if n := len(nw.idle); n > 0 {
@@ -162,7 +162,7 @@ func (nw *Network) At(t mono.Time, fn func()) {
 	nw.timer(t, timerCall, ref)
 }
 
-// After calls fn as an event of its own after the time d.
+// After calls fn, as an event of its own, when the time d has passed.
 func (nw *Network) After(d time.Duration, fn func()) { nw.At(nw.now.Add(d), fn) }
 
 func (nw *Network) timer(at mono.Time, what uint8, ref uint32) {

@@ -148,9 +148,9 @@ func (n *Node) Kick() {
 	n.wake(n.nw.now)
 }
 
-// Crash ends the process as SIGKILL would. After Crash, Progress of the process is not called,
-// calls on its domain return ErrClosed, and datagrams in its queues are lost. Datagrams that the
-// process has sent stay in transit.
+// Crash ends the process as SIGKILL would. After Crash, Progress of the process is not
+// called, calls on its domain return ErrClosed, and datagrams in its queues are lost. After
+// Crash, datagrams that the process has sent stay in transit.
 func (n *Node) Crash() {
 	n.note(KindCrash, nil)
 	n.Run(nil)

@@ -11,12 +11,12 @@ import (
 // they do. A data packet does not prove the addresses to which this side sends. OnPacket returns
 // the endpoint that must handle the packet, or the zero value if the packet must be dropped.
 //
-// A half-open endpoint drops data packets, because the Hello for which the endpoint was made may
-// be forged. An endpoint that accepts data after a forged Hello would use forged sequence
-// numbers, and each side would drop the packets of the other side. The peer repeats its genuine
-// Hello until this side answers. This side probes the peer, which may have stopped repeating its
-// Hello because of a forged packet. On a counted connection nobody can forge packets, so the
-// packet is accepted.
+// A half-open endpoint drops data packets, because the Hello for which the endpoint was
+// made may be forged. An endpoint that accepts data after a forged Hello would use forged
+// sequence numbers, and each side would drop the packets of the other side. The peer
+// repeats its genuine Hello until this side answers. This side probes the peer, which may
+// have stopped repeating its Hello because of a forged packet. On a counted connection
+// nobody can forge packets, so OnPacket accepts the packet.
 func (s *Handshakes[E]) OnPacket(ep E) (goesOn E) {
 	var none E
 	e := s.peers.end(ep)

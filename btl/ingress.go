@@ -196,11 +196,12 @@ func (m *Module) onSack(in *arrival) bool {
 	return m.afterAck(ep, &in.Header, done, verdict)
 }
 
-// wasNumberOf reports whether the packet with sequence number n may have been sent with the packet
-// number number. For a packet in flight that was sent once, wasNumberOf accepts only its actual
-// packet number. wasNumberOf detects acknowledgements of packets that the peer has not received,
-// because packet numbers are skipped at random. For a retransmitted or acknowledged packet, any
-// used packet number of either channel is valid, because any of its transmissions may have arrived.
+// wasNumberOf reports whether a packet number may belong to a transmission of the packet
+// with sequence number n. For a packet in flight that was sent once, wasNumberOf accepts
+// only its actual packet number. wasNumberOf detects acknowledgements of packets that the
+// peer has not received, because packet numbers are skipped at random. For a retransmitted
+// or acknowledged packet, any used packet number of either channel is valid, because any of
+// its transmissions may have arrived.
 func (m *Module) wasNumberOf(ep *Endpoint, n seq.Num, number uint32) bool {
 	if t, ok := ep.snd.Token(n); ok && m.recovery.Resends(t) == 0 {
 		return frag.NumberOf(m.port.Arena.Bytes(segBuf(t))) == number

@@ -42,8 +42,8 @@ func DimsCreate(ranks int, dims []int) error {
 	return nil
 }
 
-// factorize writes n as a product of non-increasing factors, the first of which is at most most.
-// If n is no product of len(factors) such factors, factorize returns false.
+// factorize writes n as a product of non-increasing factors, which do not exceed the
+// argument most. If n is no product of len(factors) such factors, factorize returns false.
 func factorize(n, most int, factors []int) bool {
 	if len(factors) == 0 {
 		return n == 1

@@ -222,8 +222,9 @@ func (p *Port) park(now mono.Time) error {
 // wake-up.
 const wakeEarly = 60 * time.Microsecond
 
-// sleepFor returns how long the loop may sleep, at most most. The loop wakes up slightly before
-// the deadline, because at a fixed rate a late wake-up would delay every message.
+// sleepFor returns how long the loop may sleep, limited by the argument most. The loop
+// wakes up slightly before the deadline, because at a fixed rate a late wake-up would delay
+// every message.
 func sleepFor(most time.Duration, now, deadline mono.Time) time.Duration {
 	if deadline == mono.Never {
 		return most

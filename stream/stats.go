@@ -32,9 +32,9 @@ type Stats struct {
 	Duplicates uint64 `json:"duplicates"`
 	Stale      uint64 `json:"stale"`
 	Foreign    uint64 `json:"foreign"`
-	// SocketDrops is the number of packets that the kernel dropped at this port's sockets, for
-	// all streams of the port. SocketDrops counts up to 128 datagrams that arrived as one packet
-	// as one.
+	// SocketDrops is the number of packets that the kernel dropped at this port's sockets,
+	// for all streams of the port. SocketDrops counts a dropped packet once, even if the
+	// packet holds up to 128 datagrams.
 	SocketDrops uint64 `json:"socket_drops"`
 	// SendErrors is the number of datagrams that the fabric has refused to send.
 	SendErrors uint64 `json:"send_errors"`

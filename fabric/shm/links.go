@@ -84,8 +84,8 @@ func sendFailed(errno syscall.Errno) error {
 	return failure("fi_send", errno, errno.Error())
 }
 
-// ringSize returns the size of a domain's next ring, at most most. The argument ringBytes of
-// ringSize is the total size of the domain's rings.
+// ringSize returns the size of a domain's next ring, limited by the argument most. The
+// argument ringBytes of ringSize is the total size of the domain's rings.
 func ringSize(most, ringBytes int) int {
 	for _, c := range []struct{ size, budget int }{
 		{most, ringsLarge}, {min(most, ringMiddle), ringBudget},

@@ -46,7 +46,8 @@ func (m *Module) acknowledgeAll() {
 	}
 }
 
-// ackDeadline returns the time at which the first outstanding ACK is due whose channel has room.
+// Among the outstanding ACKs whose channels have room, ackDeadline finds the one that is
+// due first, and returns the time at which it is due.
 func (m *Module) ackDeadline() Time {
 	return m.acksDue(m.acks.First()).Min(m.acksDue(m.acks.Later()))
 }

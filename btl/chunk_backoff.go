@@ -55,7 +55,7 @@ func (ep *Endpoint) pauses(f *Fragment) bool {
 	return ep.id.Counted && ep.counts.pauseUntil != 0 && f.cursor == 0
 }
 
-// endPauses ends the pauses of large fragments whose time has passed.
+// endPauses ends the pauses between large fragments that have lasted long enough.
 func (m *Module) endPauses() {
 	s := &m.sched
 	if s.pauseEnd == 0 || m.now < s.pauseEnd {

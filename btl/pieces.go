@@ -91,8 +91,8 @@ func (a *arrivedPieces) takeBack(ep *Endpoint) {
 	}
 }
 
-// acceptPiece adds piece number at of the received shared packet to its fragment, and delivers the
-// fragment if it is complete.
+// acceptPiece adds a piece of the received shared packet to its fragment, where at is the
+// index of the piece, and delivers the fragment if it is complete.
 func (m *Module) acceptPiece(ep *Endpoint, at int) {
 	p := &m.pieces.list[at]
 	if p.failed {

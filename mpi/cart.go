@@ -114,9 +114,10 @@ func (g *Cart) Coords(rank int) ([]int, error) {
 	return at, nil
 }
 
-// A coordinate of a periodic dimension wraps around. If a coordinate of a dimension that is
-// not periodic is beyond the edge of the grid, RankAt returns NoRank. RankAt returns
-// ErrGrid if the number of coordinates differs from the number of dimensions.
+// RankAt returns the rank with the given coordinates (MPI_Cart_rank). A coordinate of a
+// periodic dimension wraps around. If a coordinate of a dimension that is not periodic is
+// beyond the edge of the grid, RankAt returns NoRank. RankAt returns ErrGrid if the number
+// of coordinates differs from the number of dimensions.
 func (g *Cart) RankAt(at ...int) (int, error) {
 	if len(at) != len(g.dims) {
 		return NoRank, fmt.Errorf("%w: %d coordinates, want %d", ErrGrid, len(at), len(g.dims))

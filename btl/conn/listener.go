@@ -121,7 +121,7 @@ func (l *Listener) Close() error {
 	})
 }
 
-// The result of Addr has the type Addr.
+// Addr returns the address of the service, as an Addr.
 func (l *Listener) Addr() net.Addr { return Addr{Address: l.n.local, Service: l.service} }
 
 func (l *Listener) close() {

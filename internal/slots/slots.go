@@ -94,8 +94,8 @@ func (t *Table[T]) Slot(handle uint64) uint32 { return uint32(handle & (1<<t.bit
 // At returns the value at an index of the table, or the zero value if the slot is free.
 func (t *Table[T]) At(slot uint32) T { return t.values[slot] }
 
-// Values returns the values by index, with the zero value for free slots. The table owns the
-// returned slice, which is valid until the next Add.
+// Values returns the values by index, with the zero value for free slots. The table owns
+// the slice that Values returns, which is valid until the next Add.
 func (t *Table[T]) Values() []T { return t.values }
 
 // Len is the number of values in the table.

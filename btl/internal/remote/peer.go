@@ -52,8 +52,9 @@ func (p *Peer[F]) Waiting() int {
 	return p.waiting
 }
 
-// All returns the operations that have a number for their answer, by slot, with nil for free slots.
-// The caller may call Answered and Service.End while it iterates over the slice.
+// All returns the operations that have a number for their answer, by slot, with nil for
+// free slots. The caller may call Answered and Service.End while it iterates over the slice
+// that All returns.
 func (p *Peer[F]) All() []*Operation[F] {
 	if p == nil {
 		return nil

@@ -26,7 +26,7 @@ import (
 // the packet count in a header differs from the receiver's own count, the fabric has lost
 // or reordered packets. In this case the connection ends with ErrLost.
 //
-// On a counted link, nothing is sent before the peer's first Ack, which shows that the peer is
+// On a counted link, no data is sent before the peer's first Ack, which shows that the peer is
 // ready to receive. A refused packet counts like any other packet, and its Nack is sent before
 // the Ack that covers the packet. A chunked fragment for which the peer had no memory is sent
 // again as a whole.

@@ -184,8 +184,8 @@ func (m *Module) open(dom fabric.Domain, cfg Config) error {
 	return m.openName()
 }
 
-// openSmall sets how much of the kernel's receive buffer a small datagram uses, relative to a
-// datagram of full size.
+// openSmall tells the credits how many small datagrams use as much of the kernel's receive buffer
+// as a datagram of full size.
 func (m *Module) openSmall() {
 	cmd, data := m.port.Command.Caps(), m.port.Data.Caps()
 	fixed := max(cmd.RecvFixedBytes, data.RecvFixedBytes)

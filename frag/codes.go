@@ -14,7 +14,8 @@ const (
 	NackNoHandler = 2
 	// NackRecord means that a Pack (a packet of several small fragments) has a fragment with a
 	// tag for which the receiver has no handler. The payload of a Nack with NackRecord is the tag
-	// without a handler, in one byte. After NackRecord, no fragment of the Pack was delivered.
+	// without a handler, in one byte. After NackRecord, no fragment of the Pack was delivered,
+	// except on a connection that counts packets: there the other fragments were delivered.
 	NackRecord = 3
 	// NackMemory means that the receiver has no memory to reassemble the fragment at present. In a
 	// reliable connection, the sender must retransmit the whole fragment after NackMemory.

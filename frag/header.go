@@ -28,7 +28,7 @@ const (
 	KindAck      Kind = 3  // an acknowledgement alone
 	KindHello    Kind = 4  // asks for a connection, validates a path, keeps a connection alive
 	KindHelloAck Kind = 5  // answers one Hello on the same channel
-	KindNack     Kind = 6  // one packet was refused for good; Tag has the reason
+	KindNack     Kind = 6  // one packet was refused; Tag has the reason (NackAccess ...)
 	KindReject   Kind = 7  // a Hello was refused; Tag has the reason
 	KindPack     Kind = 8  // several fragments or parts of fragments (PutRecord)
 	KindPart     Kind = 9  // a slice of a packet that is too large for the path (PutPart)

@@ -236,8 +236,8 @@ func (e *Engine) onLetter(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 	}
 }
 
-// onAbort handles a peer's message that the peer ends with an error, or that the peer refuses this
-// side.
+// onAbort handles the message by which a peer says that its side of the stream has failed, or that
+// the peer refuses this process.
 func (e *Engine) onAbort(ep *btl.Endpoint, l *letter) {
 	err := failedError(l)
 	if r := e.receiverOf(ep, l.Key); r != nil {

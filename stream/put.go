@@ -273,9 +273,8 @@ func (k *link) tell() {
 // seqEmpty reports whether no message is left to put to the receiver.
 func (k *link) seqEmpty() bool { return !k.find() }
 
-// skipTo tells the receiver that the messages from next to ordinal-1 are dropped. The receiver
-// must know all earlier messages before skipTo reports dropped messages. skipTo returns true when
-// the sender has told the receiver.
+// skipTo tells the receiver that the messages from next to ordinal-1 are dropped. skipTo
+// sends nothing, and returns false, until the receiver was told of all messages before next.
 func (k *link) skipTo(ordinal uint64) bool {
 	if k.placed != k.next || k.told != k.next || !k.settled() {
 		return false

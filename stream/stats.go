@@ -16,8 +16,8 @@ type Stats struct {
 	// Missing is the number of messages that did not arrive completely, including messages that the
 	// sender dropped.
 	Missing uint64 `json:"missing"`
-	// MissingDatagrams is the number of datagrams that did not arrive, in the unreliable mode.
-	// Datagrams of messages that the sender has dropped are included.
+	// MissingDatagrams is the number of datagrams that did not arrive, in the unreliable mode,
+	// including the datagrams of messages that the sender has dropped.
 	MissingDatagrams uint64 `json:"missing_datagrams"`
 	// SenderDropped is the number of messages that the sender dropped because no region was free. A
 	// receiver knows SenderDropped only after the sender has ended the stream.

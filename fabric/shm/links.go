@@ -38,7 +38,8 @@ const (
 	// attempt.
 	skipsMaxLog2 = 10
 	// refusedSends is the number of sends that fail after a peer has refused a ring, before the
-	// next ring is offered. The number of failing sends doubles after each refusal.
+	// next ring is offered. After each further refusal of the same peer, twice as many
+	// sends fail before the next ring is offered.
 	refusedSends     = 4
 	refusedSendsLog2 = 6
 )

@@ -75,8 +75,8 @@ func newDirect(o Options) direct {
 	return t
 }
 
-// vote counts a call of Post to a peer. If the majority of the sends has changed, vote opens or
-// closes the second socket.
+// vote counts a call of Post to a peer. vote opens the second socket for a peer to which most calls
+// of Post go, and closes that socket when most calls go to other peers.
 func (e *endpoint) vote(to fabric.Addr) {
 	t := &e.direct
 	if t.off {

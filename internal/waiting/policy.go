@@ -141,8 +141,8 @@ type Counts struct {
 	State State // the present state
 }
 
-// Add adds the counts of another policy. The State of the sum is the one of the two states in
-// which more other threads use the CPU.
+// Add adds the counts of another policy. The State of the sum is the greater one of the two States:
+// Beside is greater than Shared, and Shared is greater than Alone.
 func (c *Counts) Add(o Counts) {
 	c.State = max(c.State, o.State)
 	c.Sleeps += o.Sleeps

@@ -65,7 +65,7 @@ type Host[E any] interface {
 	Now() Time
 	Clock() Time
 	View(ep E) View
-	// Sent returns the numbers of the latest packets that were sent to the peer.
+	// Sent returns the packet number of the latest packet sent to the peer on each channel.
 	Sent(ep E) Sent
 	// At returns the endpoint of a slot, and All returns the endpoints of all slots, with the
 	// zero value for free slots. Latest returns the endpoint that is registered for the address

@@ -107,9 +107,8 @@ func (s *Handshakes[E]) matchesPeer(ep E, h *frag.Header, hello *frag.Hello) boo
 }
 
 // contest restarts an endpoint's handshake under a new tag, unless the peer's endpoint that
-// was told the present tag proves itself first. During a contest, the peer's endpoint has
-// one round trip for its proof, and additionally the duration longer if one side has to
-// wait for the other.
+// was told the present tag proves itself within a round trip. The argument longer is added to
+// that time.
 func (s *Handshakes[E]) contest(ep E, longer time.Duration) {
 	hs := s.peers.end(ep).hs
 	if hs.Contested() {

@@ -27,13 +27,13 @@
 //	          |
 //	        write       egress.go               the header's bytes
 //	          |
-//	     channel.batch  channel.go  ---> Post ----------------------> the other side's
+//	     Channel.Put    port        ---> Post ----------------------> the other side's
 //	          |                                                             |
-//	        txDone      buffers.go  <--- Poll, a send has completed         |
+//	       handle       polling.go  <--- Poll, a send has completed         |
 //	          |                                                             |
 //	   in flight  --->  resend.go   lost or refused, then posted again      |
 //	          |                                                             |
-//	       release      ack.go      acknowledged, and the fragment ends     |
+//	       release      on_ack.go   acknowledged, and the fragment ends     |
 //	                                with its last packet                    |
 //	                                                                        |
 //	  Poll  <---------------------------------------------------------------+
@@ -57,7 +57,8 @@
 // poll is a fragment in a single packet, the handler is called before the receive state is updated
 // (fast receive).
 //
-// Handshakes are decided in internal/meet and carried out in handshake_host.go. The timers
+// The folder internal/port holds the channels and their buffers. Handshakes are decided in
+// internal/meet and carried out in handshake_host.go. The timers
 // of endpoints are in internal/liveness, and the receiving side of puts is in region.go.
 // Package reliability defines the states of a segment, and docs/protocol.md the wire
 // format.

@@ -43,9 +43,8 @@
 //
 // # Files
 //
-// Each file of package reliability uses only the files above it in the list of files, with
-// two exceptions. Two exceptions are that sender.go calls policy.go, and that a profile is
-// registered in a later file of the list.
+// Each file of package reliability uses only the files above it in the list of files, except that
+// sender.go calls policy.go, and that a profile is registered in a later file of the list.
 //
 //	rules.go             the numbers of a profile
 //	credits.go           credits of all peers

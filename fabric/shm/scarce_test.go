@@ -4,10 +4,14 @@ package shm
 
 import (
 	"errors"
+	"math/rand/v2"
 	"os"
 	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -361,4 +365,36 @@ func TestDirectoryOfAnother(t *testing.T) {
 		}
 	}
 	unix.Setfsuid(0)
+}
+
+// TestDirectoryThatGoes opens sockets while another process removes the directory of the sockets
+// whenever the directory is empty, as the last domain of a user does.
+func TestDirectoryThatGoes(t *testing.T) {
+	dir := socketDir(uint32(os.Geteuid()))
+	var over atomic.Bool
+	var removes sync.WaitGroup
+	removes.Go(func() {
+		for !over.Load() {
+			_ = unix.Rmdir(dir)
+			wait := time.Duration(rand.IntN(60)) * time.Microsecond
+			for begun := time.Now(); time.Since(begun) < wait; { // a sleep would be longer
+			}
+		}
+	})
+	for range 2000 {
+		n, err := newName()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var c closers
+		fd, err := listen(&n, &c)
+		if err != nil {
+			t.Error(err)
+			break
+		}
+		unix.Close(fd)
+		unlisten(&n)
+	}
+	over.Store(true)
+	removes.Wait()
 }

@@ -29,7 +29,9 @@ const (
 func listen(n *name, c *closers) (fd int, err error) {
 	for range listenTries {
 		var dir int
-		if dir, err = openDir(n.uid); err != nil {
+		if dir, err = openDir(n.uid); errors.Is(err, unix.ENOENT) {
+			continue
+		} else if err != nil {
 			break
 		}
 		fd, err = listenIn(dir, n, c)
@@ -45,7 +47,7 @@ func listen(n *name, c *closers) (fd int, err error) {
 }
 
 // listenTries is the largest number of attempts to create a domain's socket. listen tries again
-// if another process removes the directory before the socket is in it.
+// if another process removes the directory before it is open, or before the socket is in it.
 const listenTries = 100
 
 // listenIn creates a domain's socket in an open directory. The socket of a domain has a temporary

@@ -30,6 +30,7 @@ const (
 
 // host is what the Conns with the peers of one host have in common.
 type host struct {
+	name   string // Endpoint.PeerHost when the first of these Conns was made
 	conns  int    // number of these Conns
 	grown  int64  // total growth of their windows, in bytes
 	epoch  uint64 // number of the epoch of busy
@@ -41,7 +42,7 @@ type host struct {
 func (n *Node) enterHost(name string) *host {
 	h := n.hosts[name]
 	if h == nil {
-		h = new(host)
+		h = &host{name: name}
 		n.hosts[name] = h
 	}
 	h.conns++
@@ -49,11 +50,9 @@ func (n *Node) enterHost(name string) *host {
 }
 
 // leaveHost stops counting a Conn with a peer of a host.
-func (n *Node) leaveHost(name string) {
-	if h := n.hosts[name]; h.conns > 1 {
-		h.conns--
-	} else {
-		delete(n.hosts, name)
+func (n *Node) leaveHost(h *host) {
+	if h.conns--; h.conns == 0 {
+		delete(n.hosts, h.name)
 	}
 }
 

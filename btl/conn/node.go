@@ -315,7 +315,7 @@ func (n *Node) remove(c *Conn) {
 		delete(n.conns, c.name)
 		c.count(0)
 		c.ungrow()
-		n.leaveHost(c.ep.PeerHost())
+		n.leaveHost(c.host)
 		n.peer(c.ep).opened[side(c.mine)]--
 		n.forget(c.ep)
 	}

@@ -6,32 +6,27 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"testing"
-	"time"
 
 	"gobtl/btl"
 	"gobtl/btl/conn"
 	"gobtl/fabric/mem"
 )
 
-// fill writes small pieces in bursts until some of what was written cannot leave, for the other
-// side reads nothing, and returns how many bytes.
+// fill writes 8 KiB in one burst to a peer that reads nothing and keeps 4 KiB unread. The bytes
+// that the peer's window has no room for are left in the buffer. fill returns how many bytes it
+// has written.
 func fill(t *testing.T, c *conn.Conn) (sum int) {
 	t.Helper()
 	b := make([]byte, 64)
-	must(t, c.SetWriteDeadline(time.Now().Add(10*time.Millisecond)))
-	for {
-		n, err := c.Write(b)
-		if errors.Is(err, os.ErrDeadlineExceeded) { // A Write that was no part of a burst waits.
-			err = c.SetWriteDeadline(time.Now().Add(10 * time.Millisecond))
+	for sum < 8<<10 {
+		if !c.WriteInBurst(b) {
+			t.Fatalf("a Write of a burst is not buffered after %d bytes", sum)
 		}
-		must(t, err)
-		if sum += n; sum > 4096 && c.Unsent() > 1024 && c.Unsent() < 32<<10 {
-			must(t, c.SetWriteDeadline(time.Time{}))
-			return sum
-		}
+		sum += len(b)
 	}
+	eventually(t, "the window to be full", func() bool { return c.Unsent() <= sum-4096 })
+	return sum
 }
 
 // What was written before a Node closes arrives, though it had to wait for the reader then, with

@@ -22,6 +22,20 @@ func (n *Node) Held(service string) (bytes int64, backlog int) {
 // Unsent is how many bytes of small Writes are not sent yet.
 func (c *Conn) Unsent() int { return len(c.buffer.unsent()) }
 
+// WriteInBurst writes like a Write that follows another at once, whatever the clock says, and returns
+// whether the bytes were buffered.
+func (c *Conn) WriteInBurst(b []byte) bool {
+	now := sinceStart()
+	c.buffer.mu.Lock()
+	c.buffer.latest, c.buffer.oldest = now, now
+	c.buffer.mu.Unlock()
+	taken, first := c.buffer.take(b, now)
+	if first {
+		c.n.flushSoon(c)
+	}
+	return taken
+}
+
 // Buffers says whether a Conn has memory for small Writes.
 func (c *Conn) Buffers() bool {
 	c.buffer.mu.Lock()

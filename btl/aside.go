@@ -14,7 +14,7 @@ import (
 
 // The code below handles path MTU probes and slices of packets. A Ping is a probe, a Pong is the
 // reply to a Ping, and a Part is a slice of a packet that exceeds the present path MTU. Pings,
-// Pongs and Parts are sent by the code in egress_path.go. Counted links use no Pings and Parts,
+// Pongs and Parts are sent by the code in write_path.go. Counted links use no Pings and Parts,
 // because a reliable fabric delivers packets of every size that both devices accept.
 
 // partial is a module's state for packets that arrive in Parts.

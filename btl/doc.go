@@ -21,11 +21,11 @@
 //	     |         |
 //	     +----+----+    pack.go, send.go        which fragments, on which channel
 //	          |
-//	       packet       egress.go               header, endpoint, fragment, send buffer
+//	       packet       write_headers.go        header, endpoint, fragment, send buffer
 //	          |
 //	        seal        link.go                 number, ACK, timer
 //	          |
-//	        write       egress.go               the header's bytes
+//	        write       write_headers.go        the header's bytes
 //	          |
 //	     Channel.Put    port        ---> Post ----------------------> the other side's
 //	          |                                                             |

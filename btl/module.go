@@ -45,7 +45,7 @@ const (
 //	clock          the module's time                              clock.go
 //	buffers        send buffers and their owners                  buffers.go
 //	recovery       packets in flight and lost (reliability)       timers.go resend.go link_seq.go
-//	credits        what peers may send (reliability)              egress.go timers.go
+//	credits        what peers may send (reliability)              write_headers.go timers.go
 //	overcommit     further credits for long paths                 internal/path path_host.go
 //	pool           memory for chunked fragments (frag)            link.go
 //	peers          the table of connections                       internal/meet admission.go

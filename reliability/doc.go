@@ -65,7 +65,7 @@
 //	lone.go              replies whose ACK may be delayed
 //	adaptive_profile.go  a module's timers
 //	policy.go            interface of a profile to a Sender
-//	recovery.go          interface of a profile to a module
+//	profile.go           interface of a profile to a module
 //
 // No type of this package is safe for concurrent use. One goroutine owns a module and all objects
 // of the module.

@@ -22,8 +22,8 @@ func (n *Node) Held(service string) (bytes int64, backlog int) {
 // Unsent is how many bytes of small Writes are not sent yet.
 func (c *Conn) Unsent() int { return len(c.buffer.unsent()) }
 
-// WriteInBurst writes like a Write that follows another at once, whatever the clock says, and returns
-// whether the bytes were buffered.
+// WriteInBurst writes like a Write that follows another at once, whatever the clock says, and
+// returns whether the bytes were buffered.
 func (c *Conn) WriteInBurst(b []byte) bool {
 	now := sinceStart()
 	c.buffer.mu.Lock()

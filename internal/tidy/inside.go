@@ -4,7 +4,6 @@ import (
 	"go/ast"
 	"path"
 	"slices"
-	"strings"
 )
 
 // headerCalls checks that only certain files of package btl write or decode packet headers.
@@ -23,12 +22,18 @@ func (c *checker) headerCalls(s *source) {
 		}
 		for _, r := range headerRooms {
 			if slices.Contains(r.calls, sel.Sel.Name) &&
-				!strings.HasPrefix(path.Base(s.Path), strings.TrimSuffix(r.file, ".go")) {
+				!matches(r.file, path.Base(s.Path)) {
 				c.at(s, sel.Sel.Pos(), "header", "%s %s; only %s does", sel.Sel.Name, r.does, r.file)
 			}
 		}
 		return true
 	})
+}
+
+// matches reports whether a file name matches a pattern of headerRooms.
+func matches(pattern, name string) bool {
+	ok, err := path.Match(pattern, name)
+	return ok && err == nil
 }
 
 // structSizes limits the number of fields of the structs of package btl. An embedded struct counts

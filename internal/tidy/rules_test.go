@@ -228,8 +228,8 @@ func TestHeaderCalls(t *testing.T) {
 	bad := []string{"2 header"}
 	run(t, []violation{
 		{"a second writer", "btl/send.go", write, bad},
-		{"the writer", "btl/egress.go", write, nil},
-		{"a writer beside it", "btl/egress_path.go", write, nil},
+		{"the writer", "btl/write_headers.go", write, nil},
+		{"a writer beside it", "btl/write_path.go", write, nil},
 		{
 			"a second writer of fragments", "btl/link_counted.go",
 			"package x\nfunc f(b []byte) int { return frag.PutFrag(b) }\n", bad,
@@ -242,7 +242,7 @@ func TestHeaderCalls(t *testing.T) {
 			"a second writer of Parts", "btl/aside.go",
 			"package x\nfunc f(b []byte) int { return frag.PutPart(b) }\n", bad,
 		},
-		{"the writer reads", "btl/egress.go", read, bad},
+		{"the writer reads", "btl/write_headers.go", read, bad},
 		{"a second reader", "btl/recv.go", read, bad},
 		{"the reader", "btl/ingress.go", read, nil},
 		{"a test of btl", "btl/x_test.go", write, nil},

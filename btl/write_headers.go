@@ -11,8 +11,8 @@ import (
 )
 
 // The code below writes the headers of fragments, ACKs and Nacks. The packets of handshakes are
-// written in egress_hello.go. Path MTU probes (Pings), replies to probes (Pongs) and slices of
-// packets (Parts) are written in egress_path.go. The payload of a packet is in its send buffer, or
+// written in write_hello.go. Path MTU probes (Pings), replies to probes (Pongs) and slices of
+// packets (Parts) are written in write_path.go. The payload of a packet is in its send buffer, or
 // is gathered by the fabric from registered memory.
 
 // via is the channel that carries a packet.

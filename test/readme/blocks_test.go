@@ -76,6 +76,7 @@ func TestFirstQuestions(t *testing.T) {
 	for question, want := range map[string]string{
 		"may it be used":           "BSD-3-Clause",
 		"what is imported":         `import "gobtl"`,
+		"how mature it is":         "no release yet",
 		"on which systems":         "## Systems",
 		"a peer that restarted":    "docs/how-to/peer-restarts.md",
 		"what make test installs":  "`make test` installs",

@@ -194,6 +194,9 @@ func TestTable(t *testing.T) {
 				t.Errorf("%s, %s of %d bytes, %d ranks: %d steps, %d bytes; want %+v", r.name, r.algorithm,
 					r.bytes, ranks, c.steps, c.bytes, most)
 			}
+			if ranks == 512 {
+				continue // The table has the fewest and the most ranks.
+			}
 			steps := strconv.Itoa(c.steps)
 			if c.counted {
 				steps += "*"

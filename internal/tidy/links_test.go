@@ -57,7 +57,8 @@ func TestBrokenLinks(t *testing.T) {
 	t.Parallel()
 	pages := map[string]string{
 		"docs/a.md": "[b](b.md#two-words) [c](../c.go) [here](#a) [web](https://example.org/x#y)\n# A\n",
-		"docs/b.md": "[a](a.md#b) [no](no.md) [wrapped\n](../no.go) `x`\n## Two words!\n```\n[](no)\n# a\n```\n",
+		"docs/b.md": "[a](a.md#b) [no](no.md) [wrapped\n](../no.go)\n## Two words!\n" +
+			"```\n[](no)\n# a\n```\n",
 	}
 	exists := func(name string) bool { return pages[name] != "" || name == "c.go" }
 	for name, want := range map[string][]string{

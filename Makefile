@@ -59,9 +59,12 @@ RACED_STREAM := Port|Held|Meeting|Example|RingEnds|StdIO
 # summary lists both runs. A data race, or a fourth failure, ends the run at once.
 # lint has vetted the packages already.
 define gotestsum
-	$(GO) tool gotestsum --format pkgname-and-test-fails --rerun-fails=1 --rerun-fails-max-failures=3 \
+	$(GOTESTSUM) --rerun-fails=1 --rerun-fails-max-failures=3 \
 	  --rerun-fails-abort-on-data-race --packages="$$(echo $(1))" -- -vet=off -shuffle=on -timeout=20m
 endef
+# The skipped tests are listed with their reasons, and the last line has the counts.
+GOTESTSUM := $(GO) tool gotestsum --format pkgname-and-test-fails --format-hide-empty-pkg \
+	  --post-run-command tools/test-counts.sh
 GOLANGCI := $(GO) tool -modfile=tools/go.mod golangci-lint
 
 # need installs the Debian packages that are missing.
@@ -125,10 +128,14 @@ compare-mpi: build ## Measure mpi beside Open MPI and MPICH; update the docs
 	$(call need,$(MPI_PACKAGES))
 	$(BIN)/mpibench compare --update-docs docs/mpi.md $(COMPARE_MPI_FLAGS)
 
-busy: build ## Measure mpi while others compute on the same CPUs; update the docs
+# About 4 minutes for each kind of neighbour with five rounds, of which the layers take one.
+BUSY_KINDS ?= quiet loops sessions nice wakes
+
+busy: build ## Measure mpi and layers of btl while others compute on the same CPUs; update the docs
 	$(call need,$(MPI_PACKAGES))
-	for kind in quiet loops sessions nice wakes; do \
+	for kind in $(BUSY_KINDS); do \
 	  $(BIN)/mpibench compare --beside $$kind --update-docs docs/performance.md $(BUSY_FLAGS); \
+	  $(BIN)/mpibench compare --beside $$kind --layers --update-docs docs/performance.md $(BUSY_FLAGS); \
 	done
 
 compare-calls: deps-go ## Measure btl/call beside net/rpc and gRPC; update the docs
@@ -173,7 +180,7 @@ CHECKED := gobtl(/(btl|fabric|frag|hotel|internal|pml|reliability|stream|vnic)(/
 .PHONY: check
 check: deps-go ## Run the tests that need Go alone: no privileges, nothing installed, a few minutes
 	@packages=$$(CGO_ENABLED=0 $(GO) list ./... | grep -xE '$(CHECKED)'); \
-	CGO_ENABLED=0 $(GO) test -short $$packages
+	CGO_ENABLED=0 $(GOTESTSUM) -- -short $(CHECK_FLAGS) $$packages
 
 .PHONY: race
 race: ## Run the tests of what has goroutines with the race detector

@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -10,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"gobtl/cmd/mpibench/bench"
 )
 
 // asProgram makes the test's own program behave as mpibench.
@@ -115,4 +119,34 @@ func nicest(pid int) bool {
 		}
 	}
 	return false
+}
+
+// TestLayer measures a layer between two processes, and checks that each process has ended.
+func TestLayer(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	cmd := exec.CommandContext(ctx, self, "layer", "conn", "--test", "latency,bw", "--size", "8,100",
+		"--duration", "1ms", "--cpus", "0,0")
+	cmd.Env = append(os.Environ(), asProgram+"=1")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr // Wait returns when no process has this open
+	out, err := cmd.Output()
+	if err != nil || stderr.Len() > 0 {
+		t.Fatalf("%v: %s", err, &stderr)
+	}
+	var got []string
+	for line := range bytes.Lines(out) {
+		var r bench.Result
+		if err := json.Unmarshal(line, &r); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		got = append(got, fmt.Sprint(r.Test, r.Size))
+	}
+	if want := "latency8 latency100 bw8 bw100"; strings.Join(got, " ") != want {
+		t.Errorf("%v, want %s", got, want)
+	}
 }

@@ -29,6 +29,7 @@ type cli struct {
 	Compare compareCmd `cmd:"" help:"Measure beside Open MPI and MPICH, in turns."`
 
 	Beside    besideCmd    `cmd:"" hidden:"" help:"Run a command beside neighbours."`
+	Layer     layerCmd     `cmd:"" hidden:"" help:"Measure one layer between two processes."`
 	Neighbour neighbourCmd `cmd:"" hidden:"" help:"Be a neighbour until standard input ends."`
 }
 

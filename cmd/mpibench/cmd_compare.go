@@ -23,11 +23,12 @@ type compareCmd struct {
 	Rounds     int            `default:"3" placeholder:"N" help:"Number of rounds; each round measures everything, and the report has medians. Default: ${default}."`
 	Duration   time.Duration  `default:"100ms" help:"Time for each figure in each round. Default: ${default}."`
 	Beside     compare.Beside `enum:"none,quiet,loops,sessions,nice,wakes" default:"none" placeholder:"KIND" help:"Other work on each CPU during the tests of busy machines: loops, sessions (loops of other sessions), nice (loops with nice 19), wakes (programs that wake 1000 times a second), or quiet (no other work). none runs the tests of idle machines. Default: ${default}."`
+	Layers     bool           `help:"With --beside: measure btl/call, btl/conn and streams beside TCP, instead of MPI."`
 	Quick      bool           `help:"One short round of a few sizes: does everything work?"`
 	CPUs       plan.CPUList   `name:"cpus" placeholder:"LIST" help:"CPUs to which the ranks are pinned in turn. Default: the first two."`
 	Programs   string         `placeholder:"DIR" type:"path" help:"Directory of btlrun and btlbench. Default: the directory of this program."`
 	Out        string         `default:"bin/compare" placeholder:"DIR" type:"path" help:"Directory for compare-mpi.json and the plots. Default: ${default}."`
-	UpdateDocs string         `placeholder:"FILE" type:"path" help:"Write the report into FILE between its lines compare-mpi:begin and compare-mpi:end, and the plots into plots/ beside it. With --beside KIND the lines are busy-KIND:begin and busy-KIND:end, and there are no plots."`
+	UpdateDocs string         `placeholder:"FILE" type:"path" help:"Write the report into FILE between its lines compare-mpi:begin and compare-mpi:end, and the plots into plots/ beside it. With --beside KIND the lines are busy-KIND:begin and busy-KIND:end (with --layers layers-busy-KIND), and there are no plots."`
 	Limit      time.Duration  `default:"20s" help:"Longest time for a job. Default: ${default}."`
 }
 
@@ -41,6 +42,8 @@ func (c *compareCmd) Validate() error {
 		return errors.New("--duration must be 1ms to 1m")
 	case c.Limit < time.Second:
 		return errors.New("--limit must be 1s or more")
+	case c.Layers && c.Beside == compare.Alone:
+		return errors.New("--layers needs --beside, such as --beside quiet")
 	}
 	return nil
 }
@@ -94,7 +97,7 @@ func (c *compareCmd) config() (*compare.Config, error) {
 			Btlbench: filepath.Join(c.Programs, "btlbench"),
 		},
 		Rounds: c.Rounds, Each: c.Duration, Limit: c.Limit, CPUs: c.CPUs, Quick: c.Quick,
-		Beside:  c.Beside,
+		Beside: c.Beside, Layers: c.Layers,
 		Machine: report.ThisMachine(),
 	}
 	for _, file := range []string{cfg.Programs.Btlrun, cfg.Programs.Btlbench} {

@@ -29,6 +29,7 @@ func TestUsage(t *testing.T) {
 		{"compare --beside cats", exitUsage, "--beside must be one of"},
 		{"compare --rounds 0", exitUsage, "--rounds must be 1 to 1000"},
 		{"compare --duration 1us", exitUsage, "--duration must be 1ms to 1m"},
+		{"compare --layers", exitUsage, "--layers needs --beside"},
 		{"compare --limit 1ms", exitUsage, "--limit must be 1s or more"},
 		{"compare --programs /nowhere", exitUsage, "--programs: stat /nowhere/btlrun"},
 		{"--provider nothing", exitFailure, "nothing"},

@@ -25,6 +25,7 @@ type Config struct {
 	CPUs     plan.CPUList  // CPUs to which the ranks are pinned in turn
 	Quick    bool
 	Beside   Beside // the kind of neighbours; "" is Alone
+	Layers   bool   // measure the layers of package pair instead of MPI; not with Alone
 	Machine  report.Machine
 	// Progress is called before each step of the comparison. Progress may be nil.
 	Progress func(step, total int, what string)
@@ -55,6 +56,7 @@ type Report struct {
 	Each      string            `json:"each"`
 	CPUs      string            `json:"cpus"`
 	Beside    Beside            `json:"beside,omitempty"`
+	Layers    bool              `json:"layers,omitempty"`
 	Versions  map[string]string `json:"versions"`
 	Figures   []Figure          `json:"figures"`
 	Failures  []string          `json:"failures,omitempty"`
@@ -72,11 +74,11 @@ func Run(ctx context.Context, cfg *Config) (*Report, error) {
 	h.InParts(ownParts)
 	r := &Report{
 		StartedAt: time.Now(), Machine: cfg.Machine, Rounds: cfg.Rounds, Each: cfg.Each.String(),
-		CPUs: cfg.CPUs.String(), Beside: cfg.Beside,
+		CPUs: cfg.CPUs.String(), Beside: cfg.Beside, Layers: cfg.Layers,
 		Versions: map[string]string{gobtl: cfg.Machine.Version},
 	}
 	var present []*system
-	for _, s := range all(cfg.Programs, cfg.Beside) {
+	for _, s := range cfg.systems() {
 		if err := s.probe(ctx, h, dir); err != nil {
 			r.Failures = append(r.Failures, err.Error())
 			continue
@@ -87,9 +89,9 @@ func Run(ctx context.Context, cfg *Config) (*Report, error) {
 		s.broken = map[int]bool{}
 		present = append(present, s)
 	}
-	list, own := jobs(cfg.Quick), 1
+	list, own := cfg.jobs(), 1
 	if r.busy() {
-		list, own = besideJobs(), 0
+		own = 0
 	}
 	total, step := cfg.Rounds*(len(list)*len(present)+own), 0
 	tell := func(what string) {
@@ -129,9 +131,32 @@ func Run(ctx context.Context, cfg *Config) (*Report, error) {
 // busy reports whether neighbours used the CPUs during the measurement.
 func (r *Report) busy() bool { return r.Beside.named() != Name }
 
+// systems returns what is measured.
+func (c *Config) systems() []*system {
+	if c.Layers {
+		return layerSystems(c.Programs)
+	}
+	return all(c.Programs, c.Beside)
+}
+
+func (c *Config) jobs() []job {
+	switch {
+	case c.Layers:
+		return layerJobs(c.Quick)
+	case c.Beside.named() != Name:
+		return besideJobs()
+	}
+	return jobs(c.Quick)
+}
+
 // Named returns the name of the report's section in a document, which is also the name of its
 // files.
-func (r *Report) Named() string { return r.Beside.named() }
+func (r *Report) Named() string {
+	if r.Layers {
+		return "layers-" + r.Beside.named()
+	}
+	return r.Beside.named()
+}
 
 // add adds the values of a system from one round of the comparison.
 func (r *Report) add(system string, figures []bench.Result, err error) {

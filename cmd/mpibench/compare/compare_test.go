@@ -21,7 +21,7 @@ func TestPeers(t *testing.T) {
 	tests := []string{
 		"latency", "bw", "mbw_mr", "barrier", "bcast", "reduce", "allreduce", "allgather", "alltoall",
 	}
-	for _, s := range all(Programs{}, Quiet) {
+	for _, s := range append(all(Programs{}, Quiet), floors(1500)...) {
 		if s.compiler == "" {
 			continue
 		}

@@ -37,6 +37,9 @@ var goals = []goal{
 
 // Text returns the report as tables.
 func (r *Report) Text() string {
+	if r.Layers {
+		return r.layersText()
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "Medians of %d rounds, %s a figure, ranks pinned to CPUs %s in turn.\n"+
 		"x: by the better of the other two's. Times are us, bw MB/s, mbw_mr messages/s.\n%s\n",
@@ -48,11 +51,7 @@ func (r *Report) Text() string {
 	if !r.busy() {
 		b.WriteString("\n" + r.goals().String())
 	}
-	for _, f := range r.Failures {
-		const charsMax = 72 // the rest is advice of the launcher
-		line, _, _ := strings.Cut(plan.OneLine(f), " / ")
-		b.WriteString("\n" + line[:min(len(line), charsMax)] + "\n")
-	}
+	b.WriteString(r.failures())
 	return b.String()
 }
 

@@ -76,7 +76,9 @@ type system struct {
 	launcher string   // "" starts the C program, which itself starts the second of two processes
 	args     []string // arguments of the launcher before "-n"
 	env      []string
-	wait     string   // value of --wait for package mpi, "" is the default; or how TCP waits
+	wait     string   // value of --wait, "" is the default; or how TCP waits
+	layer    string   // one of the layers of package pair, or "" for another system
+	mtu      int      // MTU of the network of a layer or of TCP; 0 is that of loopback
 	version  []string // the command that prints the version
 	pattern  string   // regular expression that finds the version
 	packages string
@@ -113,12 +115,7 @@ func all(programs Programs, beside Beside) []*system {
 		},
 	}...)
 	if beside.named() != Name {
-		for _, wait := range []string{"block", "poll"} {
-			list = append(list, &system{
-				name: "TCP " + wait, compiler: "gcc", source: floorSource, wait: wait, packages: "gcc",
-				version: []string{"gcc", "-dumpfullversion"}, pattern: `(\S+)`,
-			})
-		}
+		list = append(list, floors(0)...)
 	}
 	return list
 }
@@ -169,9 +166,12 @@ func (s *system) line(j job, cfg *Config) (name string, args []string) {
 	args = append(append(args, s.args...), "-n", strconv.Itoa(j.ranks), s.program)
 	name = s.launcher
 	switch {
+	case s.layer != "":
+		name, args = s.program, s.layerLine(tests, list, cfg)
 	case s.launcher == "":
 		name, args = s.program, []string{
 			cfg.CPUs.String(), strconv.FormatInt(cfg.Each.Milliseconds(), 10), "64", tests, list, s.wait,
+			strconv.Itoa(s.mtu),
 		}
 	case s.compiler == "":
 		args = append(args, "--test", tests, "--size", list, "--format", "json",
@@ -186,8 +186,14 @@ func (s *system) line(j job, cfg *Config) (name string, args []string) {
 	return cfg.Beside.wrap(cfg.Programs.Mpibench, cfg.CPUs, name, args)
 }
 
-// takes reports whether a system can run a job, because a TCP connection has only two ends.
-func (s *system) takes(j job) bool { return s.launcher != "" || j.ranks == 2 }
+// takes reports whether a system runs a job. A TCP connection has only two ends, and a job with one
+// test is for streams.
+func (s *system) takes(j job) bool {
+	if j.ranks == 2 && s.launcher == "" {
+		return (len(j.tests) == 1) == (s.layer == "stream")
+	}
+	return s.launcher != ""
+}
 
 // figures returns the number of values that a job measures.
 func (j job) figures() (n int) {

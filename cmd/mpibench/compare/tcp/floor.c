@@ -1,11 +1,12 @@
 /*
  * The floor of mpibench: what its latency and bw measure, over a TCP connection of loopback.
  *
- *   tcp CPUS MILLISECONDS WINDOW TESTS SIZES WAIT
+ *   tcp CPUS MILLISECONDS WINDOW TESTS SIZES WAIT MTU
  *
  * CPUS is "none", or the numbers to which the two processes are pinned in turn, as "0,1". TESTS
- * and SIZES are lists with commas between. WAIT is "block" or "poll". A bw window ends with an
- * answer of one byte. The first process writes a line of JSON for each test and size.
+ * and SIZES are lists with commas between. WAIT is "block" or "poll". MTU is the MTU of a network
+ * to which the segments are limited, or 0. A bw window ends with an answer of one byte. The first
+ * process writes a line of JSON for each test and size.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -147,12 +148,21 @@ static void pin(const char *list, int number)
 		perror("sched_setaffinity");
 }
 
+/* limit limits the segments of a socket that is not connected yet. */
+static void limit(int s, int mtu)
+{
+	int segment = mtu - 40;
+	if (mtu > 0 && setsockopt(s, IPPROTO_TCP, TCP_MAXSEG, &segment, sizeof segment) != 0)
+		fail("TCP_MAXSEG");
+}
+
 /* join connects the two processes, and returns in both of them. */
-static void join(void)
+static void join(int mtu)
 {
 	struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	socklen_t n = sizeof a;
 	int one = 1, l = socket(AF_INET, SOCK_STREAM, 0);
+	limit(l, mtu);
 	if (l < 0 || bind(l, (struct sockaddr *)&a, n) != 0 || listen(l, 1) != 0 ||
 	    getsockname(l, (struct sockaddr *)&a, &n) != 0)
 		fail("listen");
@@ -165,6 +175,7 @@ static void join(void)
 	} else {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		conn = socket(AF_INET, SOCK_STREAM, 0);
+		limit(conn, mtu);
 		if (connect(conn, (struct sockaddr *)&a, n) != 0)
 			fail("connect");
 	}
@@ -177,12 +188,12 @@ int main(int argc, char **argv)
 {
 	int window;
 	prctl(PR_SET_PDEATHSIG, SIGKILL); /* never outlives its launcher */
-	if (argc != 7 || (window = atoi(argv[3])) < 1) {
-		fprintf(stderr, "usage: tcp CPUS MILLISECONDS WINDOW TESTS SIZES block|poll\n");
+	if (argc != 8 || (window = atoi(argv[3])) < 1) {
+		fprintf(stderr, "usage: tcp CPUS MILLISECONDS WINDOW TESTS SIZES block|poll MTU\n");
 		return 2;
 	}
 	flags = MSG_NOSIGNAL | (strcmp(argv[6], "poll") == 0 ? MSG_DONTWAIT : 0);
-	join();
+	join(atoi(argv[7]));
 	pin(argv[1], !first);
 	char *more_tests = NULL;
 	for (char *t = strtok_r(argv[4], ",", &more_tests); t != NULL;

@@ -58,6 +58,10 @@ func NewWaits(snapshot func() waiting.Counts, labels prometheus.Labels) *Waits {
 			"gobtl_wait_neighbours_total", "Times that yielding stopped because a neighbour computes.",
 			func(c *waiting.Counts) uint64 { return c.Apart },
 		},
+		{
+			"gobtl_wait_stolen_total", "Times that the host of this virtual machine took the CPU away.",
+			func(c *waiting.Counts) uint64 { return c.Stolen },
+		},
 	} {
 		desc := prometheus.NewDesc(c.name, c.help, nil, labels)
 		w.counters = append(w.counters, waitsDesc{desc, c.value})
@@ -79,7 +83,7 @@ func (w *Waits) Collect(ch chan<- prometheus.Metric) {
 	for _, c := range w.counters {
 		ch <- prometheus.MustNewConstMetric(c.desc, prometheus.CounterValue, float64(c.value(&counts)))
 	}
-	for _, s := range []waiting.State{waiting.Alone, waiting.Shared, waiting.Beside} {
+	for _, s := range waiting.States {
 		value := 0.0
 		if s == counts.State {
 			value = 1

@@ -175,6 +175,7 @@ func (d *wakeful) Arm() bool {
 type crowdedThread struct{}
 
 func (crowdedThread) Switches() uint64 { return 0 }
+func (crowdedThread) Stolen() uint64   { return 0 }
 func (crowdedThread) Crowded() bool    { return true }
 
 // A loop that cannot sleep lets others have the processor again and again, between its passes.

@@ -22,5 +22,6 @@ func ParseWaiting(name string) (Waiting, error) { return waiting.ParseMode(name)
 
 // Waits counts how goroutines that drive the module have waited. Crowded counts how often a
 // polling goroutine had a reason to yield, and Yields counts its yields. Apart counts yields that
-// gave the CPU to another program that computes.
+// gave the CPU to another program that computes, and Stolen counts how often the host of a virtual
+// machine took the CPU away.
 type Waits = waiting.Counts

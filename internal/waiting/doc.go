@@ -1,60 +1,37 @@
-// Package waiting decides what a thread does after a poll that found no work. After a poll
-// without work, the thread polls again at once (spins), yields the CPU and polls again, or
-// sleeps. All polling loops of this module use the policy of package waiting. A polling
-// loop tells its Policy the time, and whether a poll found work. The Policy returns an
-// Action, which the polling loop carries out.
+// Package waiting decides what a thread does after a poll that found no work. The thread polls
+// again at once (spins), yields the CPU and polls again, or sleeps. All polling loops of this
+// module tell a Policy the time, and whether a poll found work. The Policy returns an Action.
 //
-//	         found                         found
-//	+-------------------+         +---------------------+
-//	|                   v         v                     |
-//	+------------- spinning --- for as long as a wake-up costs ---> asleep
-//	                 |    ^                                           ^
-//	     preempted   |    |  no other thread ran during yieldsLook    |
-//	                 v    |  yields                                   |
-//	                yielding --- the same time ------------------------+
+// The mode Busy never sleeps, and the mode Event never spins. The mode Adaptive spins for as long
+// as a wake-up costs, and then sleeps, so that a wait costs at most twice as much as the best
+// choice. What the mode does besides depends on the State, which the Policy derives from evidence:
 //
-// The mode Busy never sleeps, and the mode Event never spins. The mode Adaptive spins for
-// as long as a wake-up costs, and sleeps after that time. A wait in the mode Adaptive costs
-// at most twice as much as the best choice.
+//	state   evidence                                  waits by            until
+//	alone   none of the below                         spinning, sleep     -
+//	shared  a preemption; a yield that found work;    yields, sleep       64 yields let nobody run
+//	        GOMAXPROCS threads of the process wait
+//	beside  two yields in a row of 1 ms or more       brief spin, sleep   100 ms to 3.2 s have passed
+//	stolen  1 ms between two polls without a          brief spin, sleep   100 ms have passed
+//	        preemption, and a rise of stolen CPU time
 //
-// The mode Adaptive measures by how much sleeps take longer than requested, and how long the
-// pauses between two finds of work are. The mode Adaptive spins longer if slightly more spinning
-// would have avoided a wake-up, and hardly spins if spinning has failed many times in a row.
+// A thread in the state beside shares its CPU with a thread that computes. On Linux a yield gives a
+// whole time slice to such a thread within one scheduling group, which is a session, a container or
+// a job step. A yield is tried again after 100 ms, and each further long yield doubles that time.
+// In the state stolen the host of a virtual machine has taken the CPU away, and a yield has no
+// effect. Threads of a job that has more threads than CPUs yield in any case (see AmongFriends).
 //
-// If two threads wait for each other and both sleep, each thread measures pauses that
-// contain the wake-up of the other thread. From time to time the mode Adaptive spins
-// through some pauses, to measure whether the pauses become shorter without sleeps (see
-// trial).
+// Only the kernel counts preemptions and stolen time, so a Policy rarely asks for them (interface
+// Thread). A thread that sleeps before it can be preempted yields once before the sleep, and only
+// now and then if such yields never help.
 //
-// The first wait after a long pause (a silence) has a separate spinning time, because the thread
-// at the other end is probably asleep. A Policy is Calm if the thread slept through all its
-// latest pauses and each of these pauses was long (a silence). A thread with a Calm Policy may
-// sleep directly after a poll that found work, if the arrival of more work ends the sleep.
-//
-// A thread that is preempted while it spins shares its CPU with another thread, perhaps with the
-// thread for which it waits. After a preemption the thread yields after each poll, until the
-// yields no longer let another thread run. A Policy rarely asks for the number of preemptions
-// (interface Thread), because only the kernel counts preemptions. A thread that sleeps before it
-// can be preempted yields once before the sleep. If the thread finds work after the yield before
-// a sleep, it continues to yield. If yields before a sleep never help, the thread yields before a
-// sleep only now and then. A thread also yields if GOMAXPROCS threads of its process wait,
-// because the other goroutines need a CPU.
-//
-// Whether yielding is useful depends on the thread that runs after the yield.
-//
-//	thread that runs next        yield returns         action
-//	another waiting thread       in microseconds       yield
-//	none                         at once               spin
-//	a thread that computes       a time slice later    never yield: spin briefly, then sleep
-//
-// On Linux a yield gives a whole time slice to a computing thread only within one
-// scheduling group, which is a session, a container or a job step. Two consecutive yields
-// of a millisecond or more are a sign of a computing thread on the same CPU (see Yielded).
-// After two consecutive long yields, the Policy stops yielding for 100 ms. Each further
-// long yield doubles the time without yields, up to 3.2 s. While a thread has stopped
-// yielding because of long yields, it spins for no longer than a wake-up costs. If a job
-// has more threads than CPUs, the threads of the job always yield (see AmongFriends).
+// The mode Adaptive measures by how much sleeps take longer than requested, and how long the pauses
+// between two finds of work are. It spins longer if slightly more spinning would have avoided a
+// wake-up, and hardly spins if spinning has failed many times in a row. Two threads that wait for
+// each other measure pauses that contain the other's wake-up, so the mode spins through some pauses
+// to see whether the pauses become shorter (see trial). The first wait after a long pause (a
+// silence) has a spinning time of its own, because the other end is probably asleep. A thread that
+// has slept through all its latest pauses, all of them silences, may sleep at once (see Calm).
 //
 // One thread uses a Policy at a time. Several threads may use a Policy in turn under a lock, if
-// each thread calls Begin first. A Policy allocates nothing after New.
+// each thread calls Begin first. A Policy allocates nothing after New, except for stolen time.
 package waiting

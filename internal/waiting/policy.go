@@ -52,51 +52,46 @@ type Thread interface {
 	// Switches returns the number of involuntary context switches of the thread, including yields
 	// that let another thread run.
 	Switches() uint64
+	// Stolen returns the CPU time that the host of a virtual machine has taken from all its CPUs, in
+	// any unit, or 0 if nothing is known.
+	Stolen() uint64
 	// Crowded reports whether at least as many threads of this process wait as the process may
 	// use CPUs.
 	Crowded() bool
 }
 
 const (
-	// wakeFirst is the assumed cost of a wake-up before the first measurement. wakeLeast and
-	// wakeMost are the limits of the measured cost of a wake-up.
+	// wakeFirst is the assumed cost of a wake-up, and the others limit the measured cost.
 	wakeFirst = 40 * time.Microsecond
 	wakeLeast = 20 * time.Microsecond
 	wakeMost  = 60 * time.Microsecond
-	// spinLeast is the spinning time after spinning has failed many times in a row. The spinning
-	// time spinLeast suffices for the reply of a peer that is awake.
+	// spinLeast is the spinning time after spinning has failed many times in a row. It suffices for
+	// the reply of a peer that is awake.
 	spinLeast = 4 * time.Microsecond
-	// silence is the shortest pause that counts as too long for spinning. After calmLeast
-	// consecutive pauses of at least silence, the policy expects the next pause to be too long
-	// for spinning.
+	// silence is the shortest pause that is too long for spinning in any case. After calmLeast
+	// silences in a row, the policy expects another one.
 	silence   = time.Millisecond
 	calmLeast = 4
-	// rareLeast is the number of consecutive failures after which an action is tried less often.
-	// After rareLeast failures, the action is tried rareLeast+1 times in rareEvery opportunities.
+	// After rareLeast consecutive failures, an action is tried rareLeast+1 times in rareEvery
+	// opportunities.
 	rareLeast = 2
 	rareEvery = 64
-	// learnLog2 is the weight of a new sample in a moving average, as a shift, so that the weight
-	// is one eighth.
+	// learnLog2 is the weight of a new sample in a moving average, as a shift.
 	learnLog2 = 3
-	// lookEvery is the time between two queries of the number of preemptions while polls find no
-	// work.
+	// lookEvery is the time between two queries of the number of preemptions.
 	lookEvery = 100 * time.Microsecond
-	// yieldsLook is the number of yields after which the policy checks whether the yields let other
-	// threads run.
-	yieldsLook = 64
-	// yieldsTaken is the number of yieldsLook yields that must have let another thread run, so
-	// that the thread does not stop yielding.
+	// After yieldsLook yields, the policy checks whether at least yieldsTaken of them let another
+	// thread run.
+	yieldsLook  = 64
 	yieldsTaken = 4
-	// yieldLong is the shortest duration of a yield that shows a computing thread, to which Linux
-	// gives a whole time slice.
-	yieldLong = time.Millisecond
-	// yieldsLong is the number of consecutive long yields that show a computing thread. A single
-	// long yield may have other causes, such as a time slice of another scheduling group.
+	// yieldsLong consecutive yields of yieldLong show a computing thread. A single long yield may
+	// have other causes, such as a time slice of another scheduling group.
+	yieldLong  = time.Millisecond
 	yieldsLong = 2
-	// apartLeast is the first time for which the policy stops yielding because another thread
-	// computes. The first yield after the time without yields shows whether the other thread
-	// still computes. Each further yield that takes long doubles the time without yields, up to
-	// apartMost.
+	// gapLeast is the shortest time between two polls in which the thread was off its CPU.
+	gapLeast = time.Millisecond
+	// apartLeast is the first time without yields beside a computing thread, and apartMost the
+	// longest.
 	apartLeast = 100 * time.Millisecond
 	apartMost  = 3200 * time.Millisecond
 )
@@ -108,6 +103,7 @@ type Policy struct {
 	slept  bool // the thread has slept since it last found work
 	shared bool // other threads want the processor
 	friend bool // the other threads also wait: see AmongFriends
+	taken  bool // the host of this virtual machine is the reason for apart
 	probed bool // the thread has yielded once before a sleep
 	cold   bool // the search began after a silence
 	yields int  // since the latest look
@@ -118,8 +114,9 @@ type Policy struct {
 	thread Thread
 
 	since  mono.Time // of the latest find
+	polled mono.Time // of the latest poll, 0 after a yield or a sleep
 	lookAt mono.Time
-	apart  mono.Time     // time until which another thread is assumed to compute
+	apart  mono.Time     // the end of the state Beside or Stolen
 	pause  time.Duration // the latest time without yields
 	budget time.Duration // time to spin before a sleep
 	first  time.Duration // the same for the first pause after a silence, if shorter
@@ -127,6 +124,7 @@ type Policy struct {
 	trial  trial         // tests whether longer spinning pays
 
 	switches uint64 // preemptions at the latest look
+	stolen   uint64 // stolen time at the latest gap, 0 before the first
 	counts   Counts
 }
 
@@ -137,12 +135,12 @@ type Counts struct {
 	Yields  uint64 // yields reported by Yielded
 	Crowded uint64 // times that another thread was found to use the processor
 	Apart   uint64 // times that yielding stopped because another thread computes
+	Stolen  uint64 // times that the host of a virtual machine was found to take the CPU away
 
 	State State // the present state
 }
 
-// Add adds the counts of another policy. The State of the sum is the greater one of the two States:
-// Beside is greater than Shared, and Shared is greater than Alone.
+// Add adds the counts of another policy. The State of the sum is the greater one of the two.
 func (c *Counts) Add(o Counts) {
 	c.State = max(c.State, o.State)
 	c.Sleeps += o.Sleeps
@@ -150,11 +148,11 @@ func (c *Counts) Add(o Counts) {
 	c.Yields += o.Yields
 	c.Crowded += o.Crowded
 	c.Apart += o.Apart
+	c.Stolen += o.Stolen
 }
 
-// New returns the policy of a thread that begins to poll at the time now. The argument spin of
-// New is the spinning time of the mode Adaptive. If spin is 0, the policy adapts the spinning
-// time to its measurements.
+// New returns the policy of a thread that begins to poll at the time now. The argument spin is the
+// spinning time of the mode Adaptive, or 0 for a time that adapts to measurements.
 func New(mode Mode, spin time.Duration, thread Thread, now mono.Time) *Policy {
 	p := &Policy{
 		mode: mode, fixed: spin > 0, thread: thread, since: now, lookAt: now.Add(lookEvery),
@@ -173,7 +171,7 @@ func New(mode Mode, spin time.Duration, thread Thread, now mono.Time) *Policy {
 // Begin records that the thread begins to wait at the time now, after it has done something else.
 func (p *Policy) Begin(now mono.Time) {
 	p.cold = now.Sub(p.since) >= silence
-	p.since, p.slept, p.probed = now, false, false
+	p.since, p.polled, p.slept, p.probed = now, now, false, false
 }
 
 // Found records that the wait has ended because the thread found work.
@@ -186,7 +184,7 @@ func (p *Policy) Found(now mono.Time) {
 		p.shared, p.yields, p.switches = true, 0, p.thread.Switches()
 		p.counts.Crowded++
 	}
-	p.since, p.slept, p.probed, p.cold = now, false, false, false
+	p.since, p.polled, p.slept, p.probed, p.cold = now, now, false, false, false
 	if p.lookAt < now.Add(lookEvery) {
 		p.lookAt = now.Add(lookEvery)
 	}
@@ -236,14 +234,12 @@ func (p *Policy) learnCold(pause time.Duration, slept bool) {
 	}
 }
 
-// rare reports whether to skip an attempt after many failed attempts. The argument number of rare
-// is the number of consecutive failed attempts.
+// rare reports whether to skip an attempt after a number of consecutive failures.
 func rare(number uint) bool { return number%rareEvery > rareLeast }
 
-// Calm reports whether the next poll will most probably find no work. Calm returns true if the
-// thread slept through all recent pauses, and all these pauses were too long for spinning. If
-// Calm returns true and the arrival of work ends a sleep, a thread that has just found work may
-// sleep without another poll.
+// Calm reports whether the next poll will most probably find no work, because all recent pauses
+// were silences that the thread slept through. A thread that has just found work may then sleep
+// without another poll, if the arrival of work ends the sleep.
 func (p *Policy) Calm() bool {
 	return p.mode == Event || p.mode == Adaptive && !p.fixed && p.calm >= calmLeast
 }
@@ -265,8 +261,7 @@ func (p *Policy) learnLate(pause time.Duration) {
 func (p *Policy) Since() mono.Time { return p.since }
 
 // Late records that another thread has found the work for which this thread has polled without
-// success. The argument pause of Late is the time from the beginning of this thread's wait to the
-// find.
+// success, a pause after this thread's wait began.
 func (p *Policy) Late(pause time.Duration) {
 	switch {
 	case p.fixed || p.mode != Adaptive:
@@ -282,6 +277,17 @@ func (p *Policy) Empty(now mono.Time) Action {
 	if p.mode == Event {
 		return Sleep
 	}
+	if p.polled != 0 && now.Sub(p.polled) >= gapLeast {
+		p.lookGap(now)
+	}
+	action := p.choose(now)
+	if p.polled = now; action != Poll {
+		p.polled = 0
+	}
+	return action
+}
+
+func (p *Policy) choose(now mono.Time) Action {
 	if p.mode == Adaptive && now.Sub(p.since) >= p.budgetAt(now) {
 		if p.probed || p.shared || p.slept || now < p.apart {
 			return Sleep
@@ -304,21 +310,17 @@ func (p *Policy) Empty(now mono.Time) Action {
 	return Poll
 }
 
-// MayYield reports whether a yield is expected to return soon, because no other thread is known
-// to compute. If the process is crowded, MayYield returns true, because the other goroutines must
-// run.
+// MayYield reports whether a yield is expected to return soon, because no other thread is known to
+// compute. In a crowded process MayYield returns true, because the other goroutines must run.
 func (p *Policy) MayYield(now mono.Time) bool { return now >= p.apart || p.thread.Crowded() }
 
-// AmongFriends tells the policy that a job has more waiting threads than CPUs. In a job
-// with more waiting threads than CPUs, the thread that runs after a yield usually belongs
-// to the job, even if the yield takes long. If a job has more waiting threads than CPUs, a
-// thread of the job that does not yield would delay the job.
+// AmongFriends tells the policy that a job has more waiting threads than CPUs. The thread that runs
+// after a yield then usually belongs to the job, even if the yield takes long, and a thread that
+// does not yield would delay the job.
 func (p *Policy) AmongFriends() { p.friend = true }
 
-// Yielded records that a yield of the duration took ended at the time now. If each yield takes a
-// whole time slice, another thread on this CPU computes. On Linux, a thread that yields to a
-// thread of the same scheduling group (a session, a container, a job step) waits until that
-// thread's time slice is over.
+// Yielded records that a yield of the duration took ended at the time now. Yields that each take a
+// whole time slice show that another thread on this CPU computes.
 func (p *Policy) Yielded(now mono.Time, took time.Duration) {
 	p.counts.Yields++
 	if p.friend {
@@ -330,10 +332,26 @@ func (p *Policy) Yielded(now mono.Time, took time.Duration) {
 	switch {
 	case p.long >= yieldsLong || p.long > 0 && p.pause > 0:
 		p.pause = min(max(2*p.pause, apartLeast), apartMost)
-		p.apart = now.Add(p.pause)
+		p.apart, p.taken = now.Add(p.pause), false
 		p.counts.Apart++
 	case p.long == 0 && p.pause > 0 && now >= p.apart:
 		p.pause /= 2
+	}
+}
+
+// lookGap checks whether the host of a virtual machine took the CPU away between two polls, if the
+// kernel has not given the CPU to another thread. The first stolen time that is seen may be old.
+func (p *Policy) lookGap(now mono.Time) {
+	if p.thread.Switches() != p.switches {
+		return
+	}
+	before := p.stolen
+	if p.stolen = p.thread.Stolen(); before == 0 || p.stolen <= before {
+		return
+	}
+	p.counts.Stolen++
+	if !p.friend && (now >= p.apart || p.taken) {
+		p.apart, p.taken = now.Add(apartLeast), true
 	}
 }
 
@@ -355,8 +373,7 @@ func (p *Policy) lookShared() {
 	p.switches = n
 }
 
-// SleepMin returns the shortest useful sleep. A loop that may sleep only for less than SleepMin
-// should poll again.
+// SleepMin returns the shortest useful sleep. Instead of a shorter one, a loop should poll again.
 func (p *Policy) SleepMin() time.Duration {
 	if p.mode == Event {
 		return 0
@@ -364,9 +381,8 @@ func (p *Policy) SleepMin() time.Duration {
 	return p.wake
 }
 
-// Slept records a sleep of the duration took. The argument asked of Slept is the requested duration
-// of the sleep, and a negative value means no limit. The argument slack of Slept is the time by
-// which the kernel may lengthen a sleep.
+// Slept records a sleep of the duration took, of which asked was requested. A negative asked means
+// no limit. The kernel may lengthen a sleep by slack.
 func (p *Policy) Slept(asked, took, slack time.Duration) {
 	p.counts.Sleeps++
 	p.slept = true
@@ -390,8 +406,8 @@ func (p *Policy) Counts() Counts {
 	return c
 }
 
-// budgetAt returns the spinning time at the time now. While yielding is off because another
-// thread computes, the thread spins for no longer than a wake-up costs.
+// budgetAt returns the spinning time at the time now. In the states Beside and Stolen the thread
+// spins for no longer than a wake-up costs.
 func (p *Policy) budgetAt(now mono.Time) time.Duration {
 	if now < p.apart {
 		return min(p.Budget(), p.wake)
@@ -399,7 +415,7 @@ func (p *Policy) budgetAt(now mono.Time) time.Duration {
 	return p.Budget()
 }
 
-// Budget returns the present spinning time of the mode Adaptive, if no other thread computes.
+// Budget returns the spinning time of the mode Adaptive in the states Alone and Shared.
 func (p *Policy) Budget() time.Duration {
 	if p.cold && !p.fixed {
 		return min(p.first, p.budget)

@@ -12,6 +12,14 @@ type fakeThread struct {
 	switches uint64
 	crowded  bool
 	asked    int
+
+	stolen      uint64
+	stolenAsked int
+}
+
+func (t *fakeThread) Stolen() uint64 {
+	t.stolenAsked++
+	return t.stolen
 }
 
 func (t *fakeThread) Switches() uint64 {

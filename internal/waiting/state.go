@@ -1,7 +1,6 @@
 package waiting
 
-// State says which other threads use the CPU of a waiting thread, as far as the thread's Policy
-// knows.
+// State says what else uses the CPU of a waiting thread, as far as the thread's Policy knows.
 type State uint8
 
 // The states.
@@ -9,32 +8,33 @@ const (
 	Alone  State = iota // no other thread: the thread spins before it sleeps
 	Shared              // threads that wait, too: the thread yields to them
 	Beside              // a thread that computes: the thread never yields to it
+	Stolen              // the host of this virtual machine: the thread spins briefly
 )
 
-var stateNames = [...]string{Alone: "alone", Shared: "shared", Beside: "beside"}
+// States lists all states.
+var States = []State{Alone, Shared, Beside, Stolen}
 
-// String returns the name of the state, which is alone, shared or beside.
-func (s State) String() string { return stateNames[s] }
+var stateTexts = [...][2]string{
+	Alone:  {"alone", "nothing else wants the CPU"},
+	Shared: {"shared", "other threads that wait share the CPU"},
+	Beside: {"beside", "a program that computes shares the CPU"},
+	Stolen: {"stolen", "the host of this virtual machine takes the CPU away"},
+}
+
+// String returns the name of the state, which is alone, shared, beside or stolen.
+func (s State) String() string { return stateTexts[s][0] }
 
 // Describe returns a description of the state for people.
-func (s State) Describe() string {
-	switch s {
-	case Shared:
-		return "other threads that wait share the CPU"
-	case Beside:
-		return "a program that computes shares the CPU"
-	case Alone:
-	}
-	return "nothing else wants the CPU"
-}
+func (s State) Describe() string { return stateTexts[s][1] }
 
 func (p *Policy) state() State {
 	switch {
+	case p.apart > p.lookAt && p.taken:
+		return Stolen
 	case p.apart > p.lookAt:
 		return Beside
 	case p.shared:
 		return Shared
-	default:
-		return Alone
 	}
+	return Alone
 }

@@ -39,9 +39,9 @@ func TestStates(t *testing.T) {
 
 // TestStatesTogether adds the counts of two policies, whose state is the one with more neighbours.
 func TestStatesTogether(t *testing.T) {
-	c := Counts{Sleeps: 1, State: Beside}
-	c.Add(Counts{Sleeps: 2, State: Shared})
-	if c.Sleeps != 3 || c.State != Beside {
+	c := Counts{Sleeps: 1, Stolen: 1, State: Beside}
+	c.Add(Counts{Sleeps: 2, Stolen: 3, State: Shared})
+	if c.Sleeps != 3 || c.Stolen != 4 || c.State != Beside {
 		t.Errorf("%+v", c)
 	}
 	c = Counts{State: Alone}

@@ -1,6 +1,9 @@
 package waiting
 
 import (
+	"bytes"
+	"os"
+	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -14,12 +17,53 @@ type OSThread struct {
 	count turns
 }
 
+// turns adds up the context switch counters of several threads that use a Policy one after another.
+// The difference between two calls is added if the same thread made both.
+type turns struct {
+	thread int
+	before uint64 // counter of that thread at its latest call
+	total  uint64
+}
+
+// add records the present counter of a thread, and returns the sum.
+func (t *turns) add(thread int, count uint64) uint64 {
+	if thread == t.thread {
+		t.total += count - t.before
+	}
+	t.thread, t.before = thread, count
+	return t.total
+}
+
 // Switches implements Thread.
 func (t *OSThread) Switches() uint64 {
 	if unix.Getrusage(unix.RUSAGE_THREAD, &t.usage) != nil {
 		return t.count.total
 	}
 	return t.count.add(unix.Gettid(), uint64(t.usage.Nivcsw))
+}
+
+// Stolen implements Thread. The unit is a clock tick.
+func (*OSThread) Stolen() uint64 {
+	f, err := os.Open("/proc/stat")
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	var head [256]byte // the first line is the sum of all CPUs
+	n, _ := f.Read(head[:])
+	return stolenOf(head[:n])
+}
+
+// stolenOf returns the stolen time in the first line of /proc/stat, or 0 if the line has none.
+func stolenOf(stat []byte) uint64 {
+	const stealField = 8
+	line, _, _ := bytes.Cut(stat, []byte("\n"))
+	fields := bytes.Fields(line)
+	if len(fields) <= stealField {
+		return 0
+	}
+	ticks, _ := strconv.ParseUint(string(fields[stealField]), 10, 64) // 0 if it is no number
+	return ticks
 }
 
 // TimerSlack returns by how much the kernel may lengthen a sleep of the calling thread.

@@ -7,12 +7,16 @@ import (
 	"time"
 )
 
-// OSThread on this system cannot count preemptions, so a thread never yields because of a
-// preemption.
+// OSThread on this system cannot count preemptions and stolen time.
 type OSThread struct{}
 
 // Switches implements Thread.
 func (*OSThread) Switches() uint64 { return 0 }
+
+// Stolen implements Thread.
+func (*OSThread) Stolen() uint64 { return 0 }
+
+func askNetpoller() { runtime.Gosched() }
 
 // TimerSlack returns 0, because the value is unknown on this system.
 func TimerSlack() time.Duration { return 0 }

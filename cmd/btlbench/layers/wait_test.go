@@ -15,7 +15,8 @@ func (t *preemptedThread) Switches() uint64 {
 	return t.switches
 }
 
-func (*preemptedThread) Crowded() bool { return false }
+func (*preemptedThread) Crowded() bool  { return false }
+func (*preemptedThread) Stolen() uint64 { return 0 }
 
 // A loop that shares its processor reads the clock at each poll, for it yields between them; not
 // beside a neighbour that computes, where it does not yield.

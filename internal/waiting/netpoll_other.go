@@ -1,7 +1,0 @@
-//go:build !linux
-
-package waiting
-
-import "runtime"
-
-func askNetpoller() { runtime.Gosched() }

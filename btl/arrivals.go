@@ -1,6 +1,10 @@
 package btl
 
-import "fmt"
+import (
+	"fmt"
+
+	"gobtl/internal/fifo"
+)
 
 // Arrival is a received message that PullArrivals has returned.
 type Arrival struct {
@@ -11,7 +15,7 @@ type Arrival struct {
 
 // arrivals is the queue of received messages that wait for PullArrivals, the oldest first.
 type arrivals struct {
-	waiting fifo[Arrival]
+	waiting fifo.List[Arrival]
 	copied  int64         // bytes of the messages that are copies
 	full    bool          // the queue has reached a bound, so polling stops
 	own     [][]byte      // memory of released copies, for reuse
@@ -52,14 +56,14 @@ func (m *Module) arrive(ep *Endpoint, tag Tag, data []byte) {
 	if a.in == keptCopy {
 		q.copied += int64(len(data))
 	}
-	q.waiting.push(a)
+	q.waiting.Push(a)
 	m.boundArrivals()
 }
 
 // reached reports whether the queue, with copiedBytes bytes of copies, has reached one of its
 // limits.
 func (q *arrivals) reached(copiedBytes int64) bool {
-	return q.waiting.len() >= q.bounds.messages || copiedBytes >= q.bounds.copiedBytes
+	return q.waiting.Len() >= q.bounds.messages || copiedBytes >= q.bounds.copiedBytes
 }
 
 // boundArrivals records whether the queue for PullArrivals is full, in which case Progress does not
@@ -87,7 +91,7 @@ func (m *Module) PullArrivals(buf []Arrival) int {
 	}
 	n := 0
 	for ; n < len(buf); n++ {
-		a, ok := q.waiting.pop()
+		a, ok := q.waiting.Pop()
 		if !ok {
 			break
 		}
@@ -102,7 +106,7 @@ func (m *Module) PullArrivals(buf []Arrival) int {
 
 func (q *arrivals) check() error {
 	copied := int64(0)
-	for _, a := range q.waiting.all() {
+	for _, a := range q.waiting.All() {
 		if a.in == keptCopy {
 			copied += int64(len(a.data))
 		}
@@ -110,7 +114,7 @@ func (q *arrivals) check() error {
 	full := q.reached(copied)
 	if copied != q.copied || full != q.full {
 		return fmt.Errorf("%d messages wait to be pulled, copies of %d bytes, %d counted; full: %v",
-			q.waiting.len(), copied, q.copied, q.full)
+			q.waiting.Len(), copied, q.copied, q.full)
 	}
 	return nil
 }

@@ -135,7 +135,7 @@ func TestPullArrivalsBounded(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			most = max(most, m.keeping.waiting.len())
+			most = max(most, m.keeping.waiting.Len())
 		}
 		for range 200 {
 			push()

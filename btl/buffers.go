@@ -153,7 +153,7 @@ func (m *Module) takeBulk(f *Fragment, limit int, run []reliability.Token) []rel
 // giveSeg makes a send buffer of an endpoint free again, and wakes the flows (send queues) that
 // wait for a buffer.
 func (m *Module) giveSeg(ep *Endpoint, t reliability.Token) {
-	m.sched.unblock()
+	m.sched.SetBlocked(false)
 	m.give(ep, t)
 }
 

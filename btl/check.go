@@ -153,22 +153,23 @@ func (m *Module) checkState(c *checker, ep *Endpoint) error {
 }
 
 func (m *Module) checkFlow(f *flow) error {
-	ep := f.ep
+	ep := f.Owner()
+	ahead := ep.balance.Bytes()
 	switch {
-	case (f.list != nil) != f.may():
+	case f.Listed() != f.may():
 		return fmt.Errorf("ready: %v, with %d fragments queued in state %d, window open: %v",
-			f.list != nil, f.queue.count, ep.id.State(), ep.snd.Open())
-	case max(f.deficit, ep.balance-m.port.Data.MTUBytes()) > m.quantum() ||
-		min(f.deficit, ep.balance) < -2*m.port.Data.MTUBytes():
-		return fmt.Errorf("a deficit of %d bytes, a balance of %d, with a quantum of %d", f.deficit,
-			ep.balance, m.quantum())
+			f.Listed(), f.queue.count, ep.id.State(), ep.snd.Open())
+	case max(f.Deficit(), ahead-m.port.Data.MTUBytes()) > m.quantum() ||
+		min(f.Deficit(), ahead) < -2*m.port.Data.MTUBytes():
+		return fmt.Errorf("a deficit of %d bytes, a balance of %d, with a quantum of %d",
+			f.Deficit(), ahead, m.quantum())
 	}
 	return nil
 }
 
 func (m *Module) checkQueue(c *checker, fl *flow) error {
 	count := 0
-	ep, q := fl.ep, &fl.queue
+	ep, q := fl.Owner(), &fl.queue
 	for f := q.first; f != nil; f = f.next {
 		count++
 		switch {

@@ -58,10 +58,10 @@ func (m *Module) idleValues() []idleValue {
 	all := []idleValue{
 		{"packets in flight", m.recovery.InFlight(), 0},
 		{"packets not booked", pending, 0},
-		{"endpoints ready", m.sched.newFlows.count + m.sched.oldFlows.count, 0},
+		{"endpoints ready", m.sched.Waiting(), 0},
 		{"ACKs owed", m.acks.Len(), 0},
 		{"fragments to be completed", m.outbox.ended.count + m.outbox.byes.count, 0},
-		{"events to be told", m.outbox.notices.len(), 0},
+		{"events to be told", m.outbox.notices.Len(), 0},
 		{"fragments with the caller", m.frags.lent, 0},
 		{"free descriptors", len(m.frags.free), m.frags.count},
 		{"regions of fragments", m.frags.ownRegions, 0},

@@ -10,6 +10,7 @@ import (
 	"gobtl/btl/internal/meet"
 	"gobtl/btl/internal/owed"
 	"gobtl/btl/internal/remote"
+	"gobtl/btl/internal/sched"
 	"gobtl/fabric/mem"
 	"gobtl/frag"
 	"gobtl/reliability"
@@ -229,7 +230,7 @@ var tamperings = []struct {
 		b.outbox.ended.first.state = fragSent
 	}},
 	{"ended not counted", "ended", func(b *busyModule) { b.outbox.ended.count++ }},
-	{"event", "notice 0", func(b *busyModule) { b.outbox.notices.all()[0].ep = nil }},
+	{"event", "notice 0", func(b *busyModule) { b.outbox.notices.All()[0].ep = nil }},
 	{"flush forgotten", "flush 0 is due", func(b *busyModule) {
 		oldest, _ := b.in.snd.Window()
 		b.in.flushQueue().Add(func(error) {}, flush.Tails[*Fragment]{}, oldest, false)
@@ -239,13 +240,11 @@ var tamperings = []struct {
 	}},
 
 	{"not ready", "ready: false", func(b *busyModule) {
-		b.in.small.list.remove(&b.in.small)
+		b.sched.Remove(&b.in.small.Flow)
 	}},
-	{"ready for nothing", "ready: true", func(b *busyModule) { b.out.large.list = &b.sched.oldFlows }},
-	{"ready and not listed", "new flows", func(b *busyModule) { b.sched.newFlows = flowList{} }},
-	{"listed and not ready", "old flows", func(b *busyModule) {
-		b.sched.oldFlows.pushBack(&b.out.large)
-		b.out.large.list = nil
+	{"ready for nothing", "ready: true", func(b *busyModule) { b.sched.Add(&b.out.large.Flow) }},
+	{"ready and not listed", "fresh flows", func(b *busyModule) {
+		b.sched.RoundRobin = sched.RoundRobin[*Endpoint]{}
 	}},
 	{"ACK not owed", "owes an ACK", func(b *busyModule) {
 		b.acks.Settle(&b.owes.rcv)

@@ -186,11 +186,11 @@ func TestContract10ListsAtOnce(t *testing.T) {
 		l.step(time.Microsecond)
 	}
 	sendOrFail(t, a, 1, make([]byte, 30_000))
-	if m.sched.oldFlows.count != 1 || m.acks.Len() != 1 {
-		t.Fatalf("%d endpoints ready, %d owe an ACK", m.sched.waiting(), m.acks.Len())
+	if m.sched.Waiting() != 1 || m.sched.Fresh() != nil || m.acks.Len() != 1 {
+		t.Fatalf("%d endpoints ready, %d owe an ACK", m.sched.Waiting(), m.acks.Len())
 	}
 	a.Abort()
-	if n := m.sched.newFlows.count + m.sched.oldFlows.count; n != 0 || m.acks.Len() != 0 {
+	if n := m.sched.Waiting(); n != 0 || m.acks.Len() != 0 {
 		t.Errorf("%d endpoints ready, %d owe an ACK after the end", n, m.acks.Len())
 	}
 	if err := m.Check(); err != nil {

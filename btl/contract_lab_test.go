@@ -116,7 +116,7 @@ func (l *lab) settle(limit time.Duration) {
 	l.until("idle", 20*time.Microsecond, limit, func() bool {
 		quiet++
 		for _, m := range l.mods {
-			if !m.closed && (m.recovery.InFlight() > 0 || m.acks.Len() > 0 || m.sched.waiting() > 0 ||
+			if !m.closed && (m.recovery.InFlight() > 0 || m.acks.Len() > 0 || m.sched.Waiting() > 0 ||
 				m.deferred.pending || m.port.Command.Posted()+m.port.Data.Posted() > 0) {
 				quiet = 0
 			}

@@ -2,10 +2,10 @@ package btl
 
 import (
 	"fmt"
-	"slices"
 
 	"gobtl/btl/internal/regcache"
 	"gobtl/btl/internal/share"
+	"gobtl/btl/internal/spare"
 	"gobtl/frag"
 )
 
@@ -25,45 +25,18 @@ type descriptors struct {
 
 	vectors []*vector // idle vectors
 
-	large      [][]byte // idle memory for large Allocs
-	largeBytes int      // total size of large
+	large spare.Memory // idle memory for Allocs above ownBytesMax
 }
 
-const (
-	// ownBytesMax is the maximum memory, in bytes, that an unused descriptor keeps for its next
-	// Alloc.
-	ownBytesMax = 256 << 10
-	// largeBytesMax is the maximum unused memory, in bytes, that the pool keeps for Allocs above
-	// ownBytesMax.
-	largeBytesMax = 4 << 20
-)
+// ownBytesMax is the maximum memory, in bytes, that an unused descriptor keeps for its next Alloc.
+const ownBytesMax = 256 << 10
 
-// takeLarge returns memory of sizeBytes for Alloc. For more than ownBytesMax, takeLarge prefers the
-// most recently used buffer of the pool that is large enough.
+// takeLarge returns memory of sizeBytes for Alloc. Memory above ownBytesMax is used again.
 func (d *descriptors) takeLarge(sizeBytes int) []byte {
 	if sizeBytes > ownBytesMax {
-		for i := len(d.large) - 1; i >= 0; i-- {
-			if mem := d.large[i]; cap(mem) >= sizeBytes {
-				d.large = slices.Delete(d.large, i, i+1)
-				d.largeBytes -= cap(mem)
-				return mem[:sizeBytes]
-			}
-		}
+		return d.large.Take(sizeBytes)
 	}
 	return make([]byte, sizeBytes)
-}
-
-// keepLarge keeps mem for a later large Alloc. If the pool would exceed largeBytesMax, the buffers
-// that were unused for the longest time are dropped.
-func (d *descriptors) keepLarge(mem []byte) {
-	if cap(mem) > largeBytesMax {
-		return
-	}
-	drop := 0
-	for d.largeBytes += cap(mem); d.largeBytes > largeBytesMax; drop++ {
-		d.largeBytes -= cap(d.large[drop])
-	}
-	d.large = append(slices.Delete(d.large, 0, drop), mem)
 }
 
 // lend takes a free descriptor for an endpoint, or allocates a descriptor if fewer than most
@@ -99,7 +72,7 @@ func (d *descriptors) giveBack(f *Fragment) {
 	}
 	own := f.own
 	if cap(own) > ownBytesMax {
-		d.keepLarge(own)
+		d.large.Give(own)
 		own = nil
 	}
 	*f = Fragment{own: own}

@@ -280,7 +280,7 @@ func (m *Module) end(ep *Endpoint, ev Event, err error) {
 // remove frees the slot of an endpoint.
 func (m *Module) remove(ep *Endpoint) {
 	m.dirty = true
-	m.sched.unblock()
+	m.sched.SetBlocked(false)
 	m.acks.Settle(&ep.rcv)
 	if ep.expects != nil {
 		ep.expects.End()

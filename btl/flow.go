@@ -1,5 +1,10 @@
 package btl
 
+import (
+	"gobtl/btl/internal/numbers"
+	"gobtl/btl/internal/sched"
+)
+
 // An endpoint's fragments wait in two flows (queues) until they are sent. The small flow
 // has the fragments that fit into one packet, and the open Pack, which is the packet to
 // which small messages are still added. The large flow has the fragments that do not fit
@@ -19,22 +24,19 @@ package btl
 
 // flow is one of the two send queues of an endpoint, for small or for large fragments.
 type flow struct {
-	ep         *Endpoint
-	queue      fragmentList // the to-send list
-	list       *flowList    // list of the scheduler; nil if the flow may not send
-	prev, next *flow
-	deficit    int // bytes that the flow may still send in this turn
+	sched.Flow[*Endpoint]              // its place in the order of all flows
+	queue                 fragmentList // the to-send list
 }
 
 // sending holds an endpoint's send queues, and counts the endpoint's send buffers and
 // descriptors.
 type sending struct {
-	small   flow // fragments of one packet that wait to be sent
-	large   flow // larger fragments that wait to be sent
-	balance int  // bytes that small may send before large has a turn
+	small   flow          // fragments of one packet that wait to be sent
+	large   flow          // larger fragments that wait to be sent
+	balance sched.Balance // of small and large
 	pack    openPack
 	sentIn  uint64 // the module's sendEpoch in which something was sealed last
-	fragIDs fragIDs
+	fragIDs numbers.Fragments
 	buffers int // send buffers lent, queued or in flight
 	// descriptors counts the endpoint's fragments that are lent, in progress, or ended but not
 	// reported.
@@ -45,9 +47,17 @@ type sending struct {
 
 func (ep *Endpoint) initFlows() {
 	quantum := ep.m.quantum()
-	ep.small = flow{ep: ep, deficit: quantum}
-	ep.large = flow{ep: ep}
-	ep.balance = quantum
+	ep.small.Init(ep, quantum)
+	ep.large.Init(ep, 0)
+	ep.balance.Init(quantum)
+}
+
+// flowAt returns the flow of an endpoint that has the place f in the order of all flows.
+func (ep *Endpoint) flowAt(f *sched.Flow[*Endpoint]) *flow {
+	if f == &ep.small.Flow {
+		return &ep.small
+	}
+	return &ep.large
 }
 
 // quantum is the number of bytes that a flow may send in a turn.
@@ -89,28 +99,28 @@ func (ep *Endpoint) lacksMemory(f *Fragment) bool {
 // not ahead of the large flow.
 func (ep *Endpoint) overtakes() bool {
 	return ep.small.queue.first == nil && !ep.flushes.Fenced() &&
-		(ep.large.queue.first == nil || ep.balance > 0 || !ep.bulk())
+		(ep.large.queue.first == nil || ep.balance.MaySmall() || !ep.bulk())
 }
 
 // sentSmall subtracts sizeBytes of small fragments from the balance of the endpoint's two flows,
 // if a large fragment could have been sent.
 func (ep *Endpoint) sentSmall(sizeBytes int) {
 	if ep.bulk() {
-		ep.balance -= sizeBytes
+		ep.balance.SentSmall(sizeBytes)
 	}
 }
 
 // sentLarge adds sizeBytes of large fragments to the balance of the endpoint's two flows.
 func (ep *Endpoint) sentLarge(sizeBytes int) {
-	ep.balance += sizeBytes
+	ep.balance.SentLarge(sizeBytes)
 	if first := ep.small.queue.first; first == nil || ep.behindFence(first) {
-		ep.balance = min(ep.balance, ep.m.quantum())
+		ep.balance.Limit(ep.m.quantum())
 	}
 }
 
 // beginBulk resets the balance of the endpoint's two flows if the small flow was ahead of earlier
 // large fragments.
-func (ep *Endpoint) beginBulk() { ep.balance = max(ep.balance, 0) }
+func (ep *Endpoint) beginBulk() { ep.balance.BeginLarge() }
 
 // overtook subtracts sizeBytes, which the small flow has sent out of turn, from the balance of
 // the endpoint's two flows.
@@ -136,12 +146,12 @@ func (ep *Endpoint) bulkBytes() int {
 	if first := ep.small.queue.first; first == nil || ep.behindFence(first) {
 		return passBytes
 	}
-	return ep.m.quantum() - ep.balance
+	return ep.balance.LargeBytes(ep.m.quantum())
 }
 
 // may reports whether the flow has something to send and the send window allows a packet.
 func (f *flow) may() bool {
-	ep := f.ep
+	ep := f.Owner()
 	if ep.id.State() != stateConnected {
 		return false
 	}
@@ -154,7 +164,7 @@ func (f *flow) may() bool {
 	}
 	return ep.pack.open() ||
 		f.queue.first != nil && ep.snd.Open() && !ep.behindFence(f.queue.first) &&
-			(ep.balance > 0 || !ep.bulk())
+			(ep.balance.MaySmall() || !ep.bulk())
 }
 
 // passBytes is the maximum number of bytes that one call of Progress sends, so that the next poll
@@ -167,11 +177,11 @@ const passBytes = 256 << 10
 func (m *Module) serve() {
 	budget, bytes := m.cfg.PassPackets, passBytes
 	batched := m.port.Command.Batched() + m.port.Data.Batched() // used until Progress returns
-	for stuck := 0; budget > 0 && bytes > 0 && stuck < m.sched.waiting(); {
-		f := m.sched.next()
-		if f.deficit <= 0 {
-			f.deficit += m.quantum()
-		}
+	for stuck := 0; budget > 0 && bytes > 0 && stuck < m.sched.Waiting(); {
+		turn := m.sched.Next()
+		ep := turn.Owner()
+		f := ep.flowAt(turn)
+		f.BeginTurn(m.quantum())
 		sent, n := m.serveFlow(f, bytes, budget)
 		budget -= n
 		bytes -= sent
@@ -179,20 +189,20 @@ func (m *Module) serve() {
 		if n > 0 {
 			stuck = 0
 		}
-		if n == 0 || f.deficit <= 0 || !f.may() {
+		if n == 0 || f.Deficit() <= 0 || !f.may() {
 			m.sched.endTurn(f)
 		}
-		m.sched.rearm(f.ep)
+		m.sched.rearm(ep)
 	}
-	m.sched.blocked = m.sched.waiting() > 0 && budget == m.cfg.PassPackets && batched == 0
+	m.sched.SetBlocked(m.sched.Waiting() > 0 && budget == m.cfg.PassPackets && batched == 0)
 }
 
 // serveFlow sends packets in a flow's turn, limited by the arguments bytes and budget (in
 // packets). The results of serveFlow are the numbers of sent bytes and packets, which are
 // below the limits if no buffer is free or the channel is full.
 func (m *Module) serveFlow(f *flow, bytes, budget int) (sent, packets int) {
-	ep := f.ep
-	for f.deficit > 0 && sent < bytes && packets < budget && f.may() {
+	ep := f.Owner()
+	for f.Deficit() > 0 && sent < bytes && packets < budget && f.may() {
 		size, n := 0, 1
 		switch {
 		case f == &ep.small:
@@ -213,14 +223,14 @@ func (m *Module) serveFlow(f *flow, bytes, budget int) (sent, packets int) {
 			size = m.sendNotice(ep, f.queue.first)
 			ep.sentLarge(size)
 		default:
-			size, n = m.sendChunks(ep, f.queue.first, min(f.deficit, bytes-sent, ep.bulkBytes()),
+			size, n = m.sendChunks(ep, f.queue.first, min(f.Deficit(), bytes-sent, ep.bulkBytes()),
 				budget-packets)
 			ep.sentLarge(size)
 		}
 		if size == 0 {
 			break
 		}
-		f.deficit -= size
+		f.Charge(size)
 		sent += size
 		packets += n
 	}

@@ -62,7 +62,7 @@ func (h handshakeHost) Make(cmd, data []byte, tinyBytes, mtuBytes int) (*Endpoin
 	ep.initFlows()
 	first := m.random()
 	ep.snd.Init(ep.id.Slot, seq.Num(first), m.rules.WindowPackets)
-	ep.fragIDs.init(uint32(first >> 32))
+	ep.fragIDs.Init(uint32(first >> 32))
 	ep.rcv.Of = ep
 	ep.rcv.Init(0, m.rules.WindowPackets)
 	return ep, nil

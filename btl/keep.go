@@ -104,7 +104,7 @@ func (k *Kept) takePacket(data []byte) (ok bool) {
 // copyOut copies the messages in the queue for PullArrivals out of their receive buffers, because
 // the module closes.
 func (q *arrivals) copyOut(kept *port.Keeper) {
-	waiting := q.waiting.all()
+	waiting := q.waiting.All()
 	for i := range waiting {
 		if a := &waiting[i].Kept; a.in == keptPacket {
 			kept.LetGo(a.buf)

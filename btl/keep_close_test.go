@@ -30,7 +30,7 @@ func TestKeepOutlivesClose(t *testing.T) {
 		sendOrFail(t, p.ep, 2, bytes.Repeat([]byte{byte('a' + i)}, 100))
 	}
 	sendOrFail(t, p.ep, 4, []byte("pulled late"))
-	for n := 0; (len(kept) < records || p.y.keeping.waiting.len() == 0) && n < 100_000; n++ {
+	for n := 0; (len(kept) < records || p.y.keeping.waiting.Len() == 0) && n < 100_000; n++ {
 		p.pass(t, p.x)
 		p.pass(t, p.y)
 	}

@@ -3,8 +3,8 @@ package btl
 import (
 	"errors"
 	"fmt"
-	"time"
 
+	"gobtl/btl/internal/backoff"
 	"gobtl/btl/internal/port"
 	"gobtl/btl/internal/share"
 	"gobtl/fabric"
@@ -32,14 +32,11 @@ import (
 // again as a whole.
 
 type countedState struct {
-	confirm fragmentList  // completely sent, not acknowledged, oldest first
-	nacks   []pendingNack // refusals to be sent to the peer before the next Ack
-	// pause is the length of the latest pause before a fragment is sent again (chunk_backoff.go).
-	// pauseUntil is the end of the present pause, or 0.
-	pause      time.Duration
-	pauseUntil Time
-	held       int    // send buffers whose sends are not complete in the fabric
-	failedID   uint32 // id of the fragment that link.failedFor refers to
+	confirm  fragmentList  // completely sent, not acknowledged, oldest first
+	nacks    []pendingNack // refusals to be sent to the peer before the next Ack
+	pause    backoff.Pause // before a fragment is sent again (chunk_backoff.go)
+	held     int           // send buffers whose sends are not complete in the fabric
+	failedID uint32        // id of the fragment that link.failedFor refers to
 	// arriving is the id of the partly received fragment, and arrived is the offset, in bytes, of
 	// its next chunk.
 	arriving, arrived uint32
@@ -300,7 +297,7 @@ func (m *Module) onConfirm(ep *Endpoint, h *frag.Header) {
 		ep.life.Acked(m.nowUnpaused)
 		for f := ep.counts.confirm.first; f != nil && !h.Ack.Before(f.until); {
 			if f.large && !f.put {
-				ep.counts.pause = 0
+				ep.counts.pause.Succeeded()
 			}
 			m.segEnded(ep.counts.confirm.pop())
 			f = ep.counts.confirm.first

@@ -7,6 +7,7 @@ import (
 	"gobtl/fabric"
 	"gobtl/fabric/mem"
 	"gobtl/frag"
+	"gobtl/internal/fifo"
 	"gobtl/internal/seq"
 	"gobtl/reliability"
 )
@@ -76,7 +77,7 @@ func measureFootprint(t *testing.T, window int) (f footprint) {
 		m.handshakes.OnPacket(ep)
 		all[i] = ep
 	}
-	m.outbox.notices = fifo[notice]{} // as when the owner has been told
+	m.outbox.notices = fifo.List[notice]{} // as when the owner has been told
 	f.idle = (heapBytes() - before) / peers
 
 	ep := all[0]

@@ -51,7 +51,7 @@ const (
 //	peers          the table of connections                       internal/meet admission.go
 //	timers         timers of the endpoints                        internal/liveness timers.go
 //	face           name told to peers, handshakes                 internal/meet handshake_host.go
-//	scheduler      turns of the endpoints to send                 sched.go
+//	scheduler      turns of the endpoints to send                 internal/sched sched.go
 //	acks           endpoints that owe an ACK, by due time         internal/owed
 //	descriptors    fragment descriptors, registered memory        descriptors.go internal/regcache
 //	outbox         events and completions for the owner           outbox.go

@@ -3,6 +3,7 @@ package btl
 import (
 	"fmt"
 
+	"gobtl/internal/fifo"
 	"gobtl/reliability"
 )
 
@@ -17,7 +18,7 @@ import (
 type outbox struct {
 	ended   fragmentList // sends whose OnDone was not called yet
 	byes    fragmentList // ended Byes of the transport itself, if the application uses Pull
-	notices fifo[notice]
+	notices fifo.List[notice]
 	onEvent func(*Endpoint, Event, error)
 
 	wanting []*Endpoint // endpoints whose caller got ErrAgain and waits for room
@@ -47,13 +48,13 @@ func (o *outbox) push(f *Fragment) {
 
 // note queues a notification of an endpoint event.
 func (o *outbox) note(ep *Endpoint, ev Event, err error) {
-	o.notices.push(notice{ep: ep, kind: CompletionEvent, event: ev, err: err})
+	o.notices.Push(notice{ep: ep, kind: CompletionEvent, event: ev, err: err})
 }
 
 // noteFlush queues the notification that a flush has completed, where fn is the function given to
 // Flush.
 func (o *outbox) noteFlush(ep *Endpoint, fn func(error), err error) {
-	o.notices.push(notice{ep: ep, kind: CompletionFlush, flushed: fn, err: err})
+	o.notices.Push(notice{ep: ep, kind: CompletionFlush, flushed: fn, err: err})
 }
 
 // due reports whether Progress has callbacks to run.
@@ -61,7 +62,7 @@ func (o *outbox) due() bool {
 	if o.pulled {
 		return o.byes.first != nil
 	}
-	return o.ended.first != nil || o.notices.len() > 0
+	return o.ended.first != nil || o.notices.Len() > 0
 }
 
 // callOut calls the callbacks of all queued notifications, which are OnDone, OnEndpoint, OnRoom
@@ -79,7 +80,7 @@ func (m *Module) callOut() {
 			m.finish(f)
 			continue
 		}
-		n, ok := o.notices.pop()
+		n, ok := o.notices.Pop()
 		switch {
 		case !ok:
 			return
@@ -165,7 +166,7 @@ func (m *Module) Pull(buf []Completion) int {
 			m.freeFrag(f)
 			continue
 		}
-		n, ok := o.notices.pop()
+		n, ok := o.notices.Pop()
 		if !ok {
 			return i
 		}
@@ -174,7 +175,7 @@ func (m *Module) Pull(buf []Completion) int {
 	return len(buf)
 }
 
-func (o *outbox) full(peersMax int) bool { return o.pulled && o.notices.len() >= peersMax }
+func (o *outbox) full(peersMax int) bool { return o.pulled && o.notices.Len() >= peersMax }
 
 func (m *Module) checkOutbox(c *checker) error {
 	o := &m.outbox
@@ -186,7 +187,7 @@ func (m *Module) checkOutbox(c *checker) error {
 	if o.byes.count > 0 && !o.pulled {
 		return fmt.Errorf("%d goodbyes wait for an owner that does not pull", o.byes.count)
 	}
-	for i, n := range o.notices.all() {
+	for i, n := range o.notices.All() {
 		if n.ep == nil || n.kind == CompletionSend || !o.pulled &&
 			(n.kind == CompletionFlush) != (n.flushed != nil) {
 			return fmt.Errorf("notice %d without endpoint, or of nothing", i)
@@ -221,32 +222,4 @@ func (m *Module) checkEnded(c *checker, l *fragmentList) error {
 		return fmt.Errorf("%d fragments have ended, %d counted", count, l.count)
 	}
 	return nil
-}
-
-// fifo is a first-in-first-out list in which push and pop take constant time on average. The zero
-// value is an empty list.
-type fifo[T any] struct {
-	items []T
-	head  int // index of the oldest item
-}
-
-func (q *fifo[T]) len() int { return len(q.items) - q.head }
-
-// all returns the items of the list, the oldest first, and does not remove them.
-func (q *fifo[T]) all() []T { return q.items[q.head:] }
-
-func (q *fifo[T]) push(v T) { q.items = append(q.items, v) }
-
-func (q *fifo[T]) pop() (v T, ok bool) {
-	if q.head == len(q.items) {
-		return v, false
-	}
-	var zero T
-	v, q.items[q.head] = q.items[q.head], zero
-	if q.head++; 2*q.head >= len(q.items) { // half of the slice is unused
-		n := copy(q.items, q.items[q.head:])
-		clear(q.items[n:])
-		q.items, q.head = q.items[:n], 0
-	}
-	return v, true
 }

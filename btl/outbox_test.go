@@ -6,44 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"gobtl/fabric/mem"
 )
-
-// A fifo gives out what was put in, in the order in which it was, and keeps nothing of it.
-func TestFIFO(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		var q fifo[*int]
-		var want []*int
-		for range rapid.IntRange(0, 200).Draw(t, "steps") {
-			if rapid.Bool().Draw(t, "push") {
-				v := new(int)
-				q.push(v)
-				want = append(want, v)
-				continue
-			}
-			got, ok := q.pop()
-			if ok != (len(want) > 0) || ok && got != want[0] {
-				t.Fatalf("took %p, %v; %d were in", got, ok, len(want))
-			}
-			want = want[min(1, len(want)):]
-		}
-		if q.len() != len(want) || len(q.all()) != len(want) {
-			t.Fatalf("%d are in, want %d", q.len(), len(want))
-		}
-		for i, v := range q.all() {
-			if v != want[i] {
-				t.Fatalf("number %d is another one", i)
-			}
-		}
-		for i, v := range q.items[:cap(q.items)] {
-			if v != nil && (i < q.head || i >= len(q.items)) {
-				t.Fatalf("it keeps what it has given out: %d of [%d, %d)", i, q.head, len(q.items))
-			}
-		}
-	})
-}
 
 // endAll has many sends and flushes of an endpoint end at once, and returns those told in order.
 func endAll(tb testing.TB, l *lab, ep *Endpoint, count int) (order []string) {
@@ -194,7 +158,7 @@ func TestPullNothing(t *testing.T) {
 		}
 		l.step(time.Millisecond)
 	}
-	if n := m.outbox.notices.len(); n < 4 || n > 8 {
+	if n := m.outbox.notices.Len(); n < 4 || n > 8 {
 		t.Errorf("%d events wait, want those of 4 endpoints at most, and all that were", n)
 	}
 	if err := m.Check(); err != nil {

@@ -234,18 +234,18 @@ func (m *Module) sendPack(ep *Endpoint) int {
 // sendPacks sends the open Packs of flows whose turn it is, at the beginning of a call of
 // Progress and before the polls.
 func (m *Module) sendPacks() {
-	for f := m.sched.newFlows.first; f != nil && m.sched.packs > 0; {
-		next := f.next
-		if ep := f.ep; f == &ep.small && ep.pack.open() {
+	for turn := m.sched.Fresh(); turn != nil && m.sched.packs > 0; {
+		next, ep := turn.Next(), turn.Owner()
+		if f := &ep.small; turn == &f.Flow && ep.pack.open() {
 			n := m.sealPack(ep)
-			f.deficit -= n
+			f.Charge(n)
 			ep.sentSmall(n)
-			if f.deficit <= 0 || !f.may() {
+			if f.Deficit() <= 0 || !f.may() {
 				m.sched.endTurn(f)
 			}
 			m.sched.rearm(ep)
 		}
-		f = next
+		turn = next
 	}
 	m.post(&m.port.Command)
 	m.post(&m.port.Data)

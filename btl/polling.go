@@ -172,7 +172,7 @@ func (m *Module) broken(c *port.Channel, err error) error {
 func (m *Module) handle(c *port.Channel, comp *fabric.Completion) {
 	if comp.Op == fabric.OpSend {
 		m.dirty = true
-		m.sched.unblock()
+		m.sched.SetBlocked(false)
 		if comp.Errno != 0 {
 			m.stats.counters[CntSendCompletionErrors]++
 			m.breakOff(comp.Buf)

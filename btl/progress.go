@@ -175,7 +175,7 @@ func (m *Module) goOn(n int, mayFast, due bool) (int, error) {
 // rest reduces the following calls of Progress to polls, until a packet arrives, the application
 // calls a method, or a deadline of the module passes.
 func (m *Module) rest() {
-	if m.sched.waiting() > 0 || m.sched.packs > 0 || m.credits.Stretched() || m.measure != nil ||
+	if m.sched.Waiting() > 0 || m.sched.packs > 0 || m.credits.Stretched() || m.measure != nil ||
 		m.port.Leaving() > 0 || m.port.ReceivesPending() ||
 		len(m.outbox.wanting) > 0 {
 		return
@@ -231,14 +231,12 @@ func (m *Module) Deadline() Time {
 }
 
 func (m *Module) deadline() Time {
-	if m.fastLast || m.deferred.pending || m.port.Pending() || m.sched.ready() ||
+	if m.fastLast || m.deferred.pending || m.port.Pending() || m.sched.Ready() ||
 		m.outbox.due() || m.roomDue() || m.recovery.ResendsWaiting() > 0 && m.port.Data.Room() > 0 {
 		return m.now
 	}
 	d := m.recovery.Deadline().Min(m.watches.Deadline()).Min(m.paths.Deadline())
-	if m.sched.pauseEnd != 0 {
-		d = d.Min(m.sched.pauseEnd)
-	}
+	d = d.Min(m.sched.pauses.Deadline())
 	if m.draining && m.peers.Len() > 0 {
 		d = d.Min(m.drainUntil)
 	}

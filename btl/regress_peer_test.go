@@ -131,8 +131,8 @@ func TestDeadlineWhenStarved(t *testing.T) {
 		l.step(time.Microsecond)
 	}
 	m := l.mods[0]
-	if n := len(m.freeSegs); n != len(m.segs)/share.NewcomersShare || m.sched.waiting() != 1 {
-		t.Fatalf("%d buffers free, %d endpoints ready", n, m.sched.waiting())
+	if n := len(m.freeSegs); n != len(m.segs)/share.NewcomersShare || m.sched.Waiting() != 1 {
+		t.Fatalf("%d buffers free, %d endpoints ready", n, m.sched.Waiting())
 	}
 	if d := m.Deadline(); d <= l.now || d == Never {
 		t.Errorf("at %d the deadline is %d", l.now, d)

@@ -52,7 +52,7 @@ func (m *Module) findRoom() {
 			ep.wants = 0
 		case m.hasRoom(ep):
 			ep.wants = 0
-			o.notices.push(notice{ep: ep, kind: CompletionRoom})
+			o.notices.Push(notice{ep: ep, kind: CompletionRoom})
 		default:
 			o.wanting[n] = ep
 			n++

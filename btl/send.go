@@ -158,7 +158,7 @@ func (ep *Endpoint) fastSend(f *Fragment) bool {
 	if size > ep.tiny { // never true over a reliable fabric
 		c, to = &m.port.Data, ep.dataAddr
 		alone = alone && ep.quiet()
-		if size > ep.mtu || !alone && m.sched.waiting() > 0 {
+		if size > ep.mtu || !alone && m.sched.Waiting() > 0 {
 			return false
 		}
 	}

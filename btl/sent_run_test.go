@@ -67,7 +67,7 @@ func sentRun(t *testing.T, gather, put bool, chunks, rest int) {
 	s.m.Handle(1, func(*Endpoint, Tag, []byte) {})
 	ep := s.connect()
 	s.run(20)
-	want := frag.Header{Kind: frag.KindChunk, Conn: s.tag, Tag: 1, FragID: ep.fragIDs.last + 1}
+	want := frag.Header{Kind: frag.KindChunk, Conn: s.tag, Tag: 1, FragID: ep.fragIDs.Last() + 1}
 	if put {
 		want.Flags, want.Tag, want.Handle = frag.FlagPut, 0, handle
 	}

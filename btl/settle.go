@@ -27,7 +27,7 @@ func (m *Module) settleSome() {
 func (m *Module) letGo(b fabric.Buf) {
 	if n, ok := m.port.Control(b); ok {
 		m.ctlOwner[n] = nil
-		m.sched.unblock() // a chunk may wait to be sent in several Part packets
+		m.sched.SetBlocked(false) // a chunk may wait to be sent in several Part packets
 		return
 	}
 	m.segs[b].ep.txReleased()

@@ -3,7 +3,6 @@ package btl
 import (
 	"gobtl/btl/internal/port"
 	"gobtl/frag"
-	"gobtl/internal/seq"
 	"gobtl/reliability"
 )
 
@@ -163,39 +162,12 @@ func (m *Module) failBegun(f *Fragment, tag uint8) {
 	}
 }
 
-type fragIDs struct {
-	last     uint32  // the latest id assigned
-	finished uint32  // fragments before this id have ended
-	markID   uint32  // id of a fragment whose first packet is mark
-	mark     seq.Num // acknowledged: the fragments before markID have ended
-}
-
-// init starts the ids after the number last.
-func (n *fragIDs) init(last uint32) { n.last, n.finished, n.markID = last, last, last }
-
-func (ep *Endpoint) numberFragment(f *Fragment) {
-	n := &ep.fragIDs
-	ep.finishIDs()
-	n.last++
-	f.id = n.last
-	if n.markID == n.finished {
-		_, n.mark = ep.snd.Window()
-		n.markID = n.last
-	}
-}
+// numberFragment gives a fragment the next id.
+func (ep *Endpoint) numberFragment(f *Fragment) { f.id = ep.fragIDs.Take(ep.snd.Window()) }
 
 // mayNumber reports whether a further fragment may get an id. The latest fragment id must be less
 // than most ahead of the oldest fragment that may be incomplete.
 func (ep *Endpoint) mayNumber(most uint32) bool {
-	ep.finishIDs()
-	return ep.fragIDs.last-ep.fragIDs.finished < most
-}
-
-// finishIDs records that the fragments before markID have ended, if the packet mark is no longer in
-// flight.
-func (ep *Endpoint) finishIDs() {
-	n := &ep.fragIDs
-	if oldest, next := ep.snd.Window(); uint32(n.mark-oldest) >= uint32(next-oldest) {
-		n.finished = n.markID
-	}
+	oldest, next := ep.snd.Window()
+	return ep.fragIDs.MayTake(most, oldest, next)
 }

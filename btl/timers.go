@@ -28,7 +28,9 @@ func (m *Module) expire() {
 		}
 	}
 	m.watches.Expire()
-	m.endPauses()
+	if m.sched.pauses.Due(m.now) {
+		m.sched.pauses.End(m.now, m.resume)
+	}
 	m.paths.Expire()
 }
 

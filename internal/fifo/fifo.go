@@ -1,11 +1,3 @@
-// Package fifo is a queue in a ring buffer. The fabric providers use a Queue for posted buffers,
-// and for sends whose completions were not polled.
-//
-//	items:  | 7 | 8 |   |   | 4 | 5 | 6 |      pushed behind 8, popped at 4
-//	                          ^ head
-//
-// Push and Pop do not check whether the queue is full or empty. The caller must check Len and
-// Full before Push and Pop. One goroutine owns a Queue.
 package fifo
 
 // growFirst is the number of items for which the first Grow allocates memory.

@@ -1,11 +1,3 @@
-// Package numbers assigns packet numbers to the packets sent to a peer. Each channel has its own
-// packet numbers, and a retransmission gets a new number. Some numbers are skipped at random, which
-// exposes a peer that acknowledges packets that it has not received (optimistic ACKs).
-//
-//	taken     1 .. n     n+1       n+2 ..
-//	on wire   sent       never     the next ones
-//
-// All types of this package belong to one goroutine.
 package numbers
 
 import "gobtl/btl/internal/port"

@@ -6,7 +6,7 @@ var flowMutations = []mutation{
 		name:  "tiny-behind-large",
 		fault: "a tiny message waits until the large ones to the same peer are sent",
 		in:    "btl",
-		old:   "large.queue.first == nil || balance > 0 || !bulk()",
+		old:   "large.queue.first == nil || balance.MaySmall() || !bulk()",
 		new:   "large.queue.first == nil || !bulk()",
 		test:  "./btl -run TestFairTinyBesideLarge",
 	},
@@ -30,16 +30,16 @@ var flowMutations = []mutation{
 	{
 		name:  "small-unbounded",
 		fault: "small messages overtake a large one without end",
-		in:    "btl",
-		old:   "balance -= $size",
-		new:   "balance -= 0 * $size",
+		in:    "btl/internal/sched",
+		old:   "ahead -= $size",
+		new:   "ahead -= 0 * $size",
 		test:  "./btl -run TestFairSmallAndLarge",
 	},
 	{
 		name:  "large-unbounded",
 		fault: "a large message does not wait for small ones that are due",
 		in:    "btl",
-		old:   "$m.quantum() - balance",
+		old:   "balance.LargeBytes($_)",
 		new:   "passBytes",
 		test:  "./btl -run TestFairSmall",
 	},
@@ -55,10 +55,10 @@ var flowMutations = []mutation{
 		name:  "turns-by-packets",
 		fault: "endpoints take turns by packets, whatever their size",
 		in:    "btl",
-		old: `deficit -= $size
+		old: `$f.Charge($size)
 $sent += $size
 $packets += $n`,
-		new: `deficit -= 1000 * $n
+		new: `$f.Charge(1000 * $n)
 $sent += $size
 $packets += $n`,
 		test: "./btl -run TestFairBytes",
@@ -66,33 +66,19 @@ $packets += $n`,
 	{
 		name:  "newcomer-waits",
 		fault: "who has sent little waits for its turn like those that send much",
-		in:    "btl",
-		old: `if $f.deficit > 0 {
-	newFlows.pushBack($f)
-} else {
-	$*z
-}`,
-		new: `if $f.deficit > $f.ep.m.quantum() {
-	newFlows.pushBack($f)
-} else {
-	$*z
-}`,
+		in:    "btl/internal/sched",
+		old:   "$f.deficit > 0",
+		with:  "fresh.pushBack($f)",
+		new:   "$f.deficit > 1<<40",
 		test: "./btl -run TestFairNewcomer",
 	},
 	{
 		name:  "newcomer-for-ever",
 		fault: "who sends small messages never waits for its turn",
-		in:    "btl",
-		old: `if $f.deficit > 0 {
-	newFlows.pushBack($f)
-} else {
-	$*z
-}`,
-		new: `if $f.deficit > 0 || $f == &$f.ep.small {
-	newFlows.pushBack($f)
-} else {
-	$*z
-}`,
+		in:    "btl/internal/sched",
+		old:   "$f.deficit > 0",
+		with:  "fresh.pushBack($f)",
+		new:   "true",
 		test: "./btl -run TestFairNewcomer",
 	},
 	{

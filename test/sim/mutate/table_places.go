@@ -31,7 +31,7 @@ var placeMutations = []mutation{
 		name:  "room-not-told",
 		fault: "nobody is told that there is room again",
 		in:    "btl",
-		old:   "push(notice{ep: $ep, kind: CompletionRoom})",
+		old:   "Push(notice{ep: $ep, kind: CompletionRoom})",
 		new:   "push(notice{ep: $ep, kind: CompletionEvent})",
 		test:  "./btl -run TestOnRoom",
 	},

@@ -1,0 +1,110 @@
+// Package backoff makes endpoints pause between attempts to send large fragments for which their
+// peers had no memory.
+//
+//	refused: Begin --> waits --> End, once the pause is over --> the next attempt
+//	arrived: Succeeded, so that the next pause is short again
+//
+// Each pause of an endpoint is twice as long as the one before, from Least to Most. Pauses holds
+// the endpoints that pause, and the time at which the first of them may go on. All types of this
+// package belong to one goroutine.
+package backoff
+
+import (
+	"fmt"
+	"time"
+
+	"gobtl/internal/mono"
+)
+
+// Least and Most limit the length of a pause.
+const (
+	Least = 100 * time.Microsecond
+	Most  = 100 * time.Millisecond
+)
+
+// Pause is the part of an endpoint that pauses. The zero Pause does not wait.
+type Pause struct {
+	length time.Duration // of the latest pause, or 0 after a success
+	until  mono.Time     // end of the present pause, or 0
+}
+
+// Waits reports whether the endpoint pauses now.
+func (p *Pause) Waits() bool { return p.until != 0 }
+
+// Succeeded makes the next pause as short as the first one.
+func (p *Pause) Succeeded() { p.length = 0 }
+
+// Pauses holds the endpoints of a module that pause. E is the type of an endpoint. In the zero
+// Pauses, no endpoint pauses.
+type Pauses[E any] struct {
+	waiting []waiting[E]
+	first   mono.Time // when the first pause ends, or 0
+}
+
+type waiting[E any] struct {
+	ep    E
+	pause *Pause
+}
+
+// Begin starts a pause of endpoint ep, unless ep pauses already. The pause must be the same for
+// each call with ep.
+func (s *Pauses[E]) Begin(ep E, pause *Pause, now mono.Time) {
+	if pause.until != 0 {
+		return
+	}
+	pause.length = min(max(2*pause.length, Least), Most)
+	pause.until = now.Add(pause.length)
+	s.waiting = append(s.waiting, waiting[E]{ep, pause})
+	s.end(pause)
+}
+
+// end takes the end of a pause into account.
+func (s *Pauses[E]) end(p *Pause) {
+	if s.first == 0 || p.until < s.first {
+		s.first = p.until
+	}
+}
+
+// Deadline is the time at which the first pause ends, or Never.
+func (s *Pauses[E]) Deadline() mono.Time {
+	if s.first == 0 {
+		return mono.Never
+	}
+	return s.first
+}
+
+// Due reports whether a pause is over.
+func (s *Pauses[E]) Due(now mono.Time) bool { return s.first != 0 && now >= s.first }
+
+// End ends the pauses that are over, and calls resume with the endpoint of each. The function
+// resume must not call methods of s.
+func (s *Pauses[E]) End(now mono.Time, resume func(E)) {
+	s.first = 0
+	n := 0
+	for _, w := range s.waiting {
+		if now < w.pause.until {
+			s.end(w.pause)
+			s.waiting[n] = w
+			n++
+			continue
+		}
+		w.pause.until = 0
+		resume(w.ep)
+	}
+	clear(s.waiting[n:])
+	s.waiting = s.waiting[:n]
+}
+
+// Check returns an error if the time of the first pause is wrong. The result count is the number
+// of pausing endpoints for which the function counts returns true.
+func (s *Pauses[E]) Check(counts func(E) bool) (count int, err error) {
+	for i, w := range s.waiting {
+		if until := w.pause.until; until == 0 || until < s.first || s.first == 0 {
+			return 0, fmt.Errorf("pause %d ends at %d, the first at %d", i, until, s.first)
+		}
+		if counts(w.ep) {
+			count++
+		}
+	}
+	return count, nil
+}

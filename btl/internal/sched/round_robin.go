@@ -1,0 +1,170 @@
+package sched
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+)
+
+// Flow is the place of one send queue in the order of a RoundRobin. E is the type of the queue's
+// owner.
+type Flow[E any] struct {
+	owner      E
+	list       *list[E] // nil if the flow is not listed
+	prev, next *Flow[E]
+	deficit    int // bytes that the flow may still send in this turn
+}
+
+// Init makes f an unlisted flow of owner, which may send deficitBytes in its first turn.
+func (f *Flow[E]) Init(owner E, deficitBytes int) {
+	*f = Flow[E]{owner: owner, deficit: deficitBytes}
+}
+
+// Owner returns the owner of the flow's queue.
+func (f *Flow[E]) Owner() E { return f.owner }
+
+// Listed reports whether the flow waits for a turn.
+func (f *Flow[E]) Listed() bool { return f.list != nil }
+
+// Next returns the flow behind f in the list of f, or nil.
+func (f *Flow[E]) Next() *Flow[E] { return f.next }
+
+// Deficit is the number of bytes that the flow may still send in this turn. A negative number is
+// charged to the next turn.
+func (f *Flow[E]) Deficit() int { return f.deficit }
+
+// Charge subtracts sizeBytes, which the flow has sent, from its turn.
+func (f *Flow[E]) Charge(sizeBytes int) { f.deficit -= sizeBytes }
+
+// BeginTurn adds a quantum of bytes to the deficit of a flow that has used up its previous turn.
+func (f *Flow[E]) BeginTurn(quantumBytes int) {
+	if f.deficit <= 0 {
+		f.deficit += quantumBytes
+	}
+}
+
+// RoundRobin lists the flows that have something to send and are allowed to send. The zero
+// RoundRobin lists no flow.
+type RoundRobin[E any] struct {
+	fresh   list[E] // flows that are served first
+	old     list[E] // other flows, in the order of their turns
+	blocked bool    // no listed flow could get a buffer, or room in its channel
+}
+
+// Waiting is the number of listed flows.
+func (r *RoundRobin[E]) Waiting() int { return r.fresh.count + r.old.count }
+
+// Ready reports whether a listed flow may find a free buffer and room in its channel.
+func (r *RoundRobin[E]) Ready() bool { return r.Waiting() > 0 && !r.blocked }
+
+// SetBlocked records whether the listed flows lack a buffer, or room in their channels.
+func (r *RoundRobin[E]) SetBlocked(blocked bool) { r.blocked = blocked }
+
+// Fresh returns the first of the flows that are served before the others, or nil.
+func (r *RoundRobin[E]) Fresh() *Flow[E] { return r.fresh.first }
+
+// Next returns the flow to be served next, or nil if no flow is listed.
+func (r *RoundRobin[E]) Next() *Flow[E] {
+	if f := r.fresh.first; f != nil {
+		return f
+	}
+	return r.old.first
+}
+
+// Add lists a flow that is not listed and may send.
+func (r *RoundRobin[E]) Add(f *Flow[E]) {
+	r.blocked = false
+	if f.deficit > 0 {
+		r.fresh.pushBack(f)
+	} else {
+		r.old.pushBack(f)
+	}
+}
+
+// Remove takes a listed flow off its list.
+func (r *RoundRobin[E]) Remove(f *Flow[E]) { f.list.remove(f) }
+
+// EndTurn moves a listed flow behind all others if more is true, because the flow may still send.
+// Otherwise EndTurn removes the flow.
+func (r *RoundRobin[E]) EndTurn(f *Flow[E], more bool) {
+	f.list.remove(f)
+	if more {
+		r.old.pushBack(f)
+	}
+}
+
+// Check returns an error if the lists contain other flows than the listed ones of flows, which are
+// all flows that exist.
+func (r *RoundRobin[E]) Check(flows iter.Seq[*Flow[E]]) error {
+	fresh, old := 0, 0
+	for f := range flows {
+		switch f.list {
+		case nil:
+		case &r.fresh:
+			fresh++
+		case &r.old:
+			old++
+		default:
+			return errors.New("a flow is listed in another order")
+		}
+	}
+	if err := r.fresh.check(fresh); err != nil {
+		return fmt.Errorf("fresh flows: %w", err)
+	}
+	if err := r.old.check(old); err != nil {
+		return fmt.Errorf("old flows: %w", err)
+	}
+	return nil
+}
+
+// list is a list of flows, linked in both directions.
+type list[E any] struct {
+	first, last *Flow[E]
+	count       int
+}
+
+func (l *list[E]) pushBack(f *Flow[E]) {
+	f.list, f.prev, f.next = l, l.last, nil
+	if l.last == nil {
+		l.first = f
+	} else {
+		l.last.next = f
+	}
+	l.last = f
+	l.count++
+}
+
+func (l *list[E]) remove(f *Flow[E]) {
+	if f.prev == nil {
+		l.first = f.next
+	} else {
+		f.prev.next = f.next
+	}
+	if f.next == nil {
+		l.last = f.prev
+	} else {
+		f.next.prev = f.prev
+	}
+	f.list, f.prev, f.next = nil, nil, nil
+	l.count--
+}
+
+// check returns an error if the list does not consist of the given number of flows that say so.
+func (l *list[E]) check(members int) error {
+	n := 0
+	var last *Flow[E]
+	for f := l.first; f != nil && n <= l.count; f = f.next {
+		n++
+		if f.list != l {
+			return errors.New("a flow that does not belong there")
+		}
+		if f.prev != last {
+			return errors.New("its links do not match")
+		}
+		last = f
+	}
+	if n != l.count || n != members || l.last != last {
+		return fmt.Errorf("%d members, %d counted, %d flows say so", n, l.count, members)
+	}
+	return nil
+}

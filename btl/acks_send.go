@@ -2,6 +2,7 @@ package btl
 
 import (
 	"gobtl/btl/internal/owed"
+	"gobtl/btl/internal/port"
 	"gobtl/internal/seq"
 )
 
@@ -49,18 +50,18 @@ func (m *Module) acknowledgeAll() {
 // Among the outstanding ACKs whose channels have room, ackDeadline finds the one that is
 // due first, and returns the time at which it is due.
 func (m *Module) ackDeadline() Time {
-	return m.acksDue(m.acks.First()).Min(m.acksDue(m.acks.Later()))
+	return acksDue(&m.port, m.acks.First()).Min(acksDue(&m.port, m.acks.Later()))
 }
 
 // acksDue returns the time at which the first outstanding ACK of the list that starts with first is
 // due, if its channel has room.
-func (m *Module) acksDue(first *ackDebt) Time {
-	for d := first; d != nil && m.port.FreeControl() > 0; d = d.Behind() {
+func acksDue(p *port.Port, first *ackDebt) Time {
+	for d := first; d != nil && p.FreeControl() > 0; d = d.Behind() {
 		c, to := d.Of.ackPath()
 		if c.Room() <= 0 {
 			return Never
 		}
-		if m.port.MayTakeControl(to) {
+		if p.MayTakeControl(to) {
 			return d.AckDue()
 		}
 	}

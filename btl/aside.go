@@ -151,8 +151,8 @@ func (ep *Endpoint) tooLarge(sizeBytes int) bool { return sizeBytes > ep.mtu && 
 
 // partsOf returns the number of Parts for a packet of sizeBytes, and the bytes in each Part except
 // the last one.
-func (ep *Endpoint) partsOf(sizeBytes int) (count, slice int) {
-	room := frag.PartRoom(ep.mtu)
+func (r *route) partsOf(sizeBytes int) (count, slice int) {
+	room := frag.PartRoom(r.mtu)
 	count = (sizeBytes + room - 1) / room
 	slice = (sizeBytes + count - 1) / count
 	slice = (slice + frag.PartGrain - 1) / frag.PartGrain * frag.PartGrain
@@ -211,7 +211,7 @@ func (ep *Endpoint) sweepParts() {
 	}
 }
 
-func (m *Module) checkPaths(*checker) error {
+func (*checker) checkPaths(m *Module) error {
 	kept := 0
 	for _, ep := range m.peers.All() {
 		if ep == nil {

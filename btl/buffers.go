@@ -199,7 +199,7 @@ func (m *Module) keepGathered(t reliability.Token) bool {
 	return true
 }
 
-func (m *Module) checkFreeBuffers(c *checker) error {
+func (c *checker) checkFreeBuffers(m *Module) error {
 	for _, t := range m.freeSegs {
 		s := &m.segs[t]
 		if c.places[t] != placeNone {
@@ -215,7 +215,7 @@ func (m *Module) checkFreeBuffers(c *checker) error {
 	return nil
 }
 
-func (m *Module) checkSegments(c *checker) error {
+func (c *checker) checkSegments(m *Module) error {
 	for i := range m.segs {
 		s, state := &m.segs[i], m.port.State(fabric.Buf(i))
 		switch c.places[i] {
@@ -261,10 +261,10 @@ func (m *Module) checkSegments(c *checker) error {
 	case c.refs != c.out:
 		return fmt.Errorf("%d send buffers of fragments that count %d", c.refs, c.out)
 	}
-	return m.checkHeld(c)
+	return c.checkHeld(m)
 }
 
-func (m *Module) checkHeld(c *checker) error {
+func (c *checker) checkHeld(m *Module) error {
 	lent := 0
 	for slot, ep := range m.peers.All() {
 		if ep == nil {

@@ -18,20 +18,20 @@ func (m *Module) Check() error {
 	}
 	c := m.checker
 	c.reset(m)
-	if err := m.check(c); err != nil {
+	if err := c.check(m); err != nil {
 		return fmt.Errorf("btl: check: %w", err)
 	}
 	return nil
 }
 
-func (m *Module) check(c *checker) error {
+func (c *checker) check(m *Module) error {
 	if m.nowUnpaused > m.now {
 		return fmt.Errorf("unpaused it is %d, but %d", m.nowUnpaused, m.now)
 	}
 	if err := m.recovery.Check(); err != nil {
 		return err
 	}
-	if err := m.checkFreeBuffers(c); err != nil {
+	if err := c.checkFreeBuffers(m); err != nil {
 		return err
 	}
 	if err := m.frags.checkFree(c); err != nil {
@@ -44,17 +44,17 @@ func (m *Module) check(c *checker) error {
 		if ep.m != m || int(ep.id.Slot) != slot {
 			return fmt.Errorf("slot %d holds an endpoint of slot %d", slot, ep.id.Slot)
 		}
-		if err := m.checkEndpoint(c, ep); err != nil {
+		if err := c.checkEndpoint(m, ep); err != nil {
 			return fmt.Errorf("endpoint %d: %w", slot, err)
 		}
 	}
-	for _, step := range [...]func(*checker) error{
-		m.checkTables, m.checkOutbox, m.checkWanting, m.checkPauses, m.checkSegments,
-		m.checkParts,
-		m.checkPort, m.checkStats,
-		m.checkLanding, m.checkPaths, m.checkRest,
+	for _, step := range [...]func(*Module) error{
+		c.checkTables, c.checkOutbox, c.checkWanting, c.checkPauses, c.checkSegments,
+		c.checkParts,
+		c.checkPort, c.checkStats,
+		c.checkLanding, c.checkPaths, c.checkRest,
 	} {
-		if err := step(c); err != nil {
+		if err := step(m); err != nil {
 			return err
 		}
 	}
@@ -64,7 +64,7 @@ func (m *Module) check(c *checker) error {
 	return m.frags.registered.Check()
 }
 
-func (m *Module) checkParts(c *checker) error {
+func (c *checker) checkParts(m *Module) error {
 	if err := m.frags.check(c, m.cfg.FragmentsMax); err != nil {
 		return err
 	}
@@ -74,24 +74,24 @@ func (m *Module) checkParts(c *checker) error {
 	return m.acks.Check(c.acks, m.now)
 }
 
-func (m *Module) checkEndpoint(c *checker, ep *Endpoint) error {
-	if err := m.checkState(c, ep); err != nil {
+func (c *checker) checkEndpoint(m *Module, ep *Endpoint) error {
+	if err := c.checkState(m, ep); err != nil {
 		return err
 	}
-	if err := m.checkLink(c, ep); err != nil {
+	if err := c.checkLink(m, ep); err != nil {
 		return err
 	}
-	if err := m.checkAsks(c, ep); err != nil {
+	if err := c.checkAsks(m, ep); err != nil {
 		return err
 	}
-	if err := m.checkPack(c, ep); err != nil {
+	if err := c.checkPack(m, ep); err != nil {
 		return err
 	}
 	for _, f := range [...]*flow{&ep.small, &ep.large} {
-		if err := m.checkFlow(f); err != nil {
+		if err := c.checkFlow(m, f); err != nil {
 			return err
 		}
-		if err := m.checkQueue(c, f); err != nil {
+		if err := c.checkQueue(m, f); err != nil {
 			return err
 		}
 	}
@@ -118,7 +118,7 @@ func (m *Module) checkEndpoint(c *checker, ep *Endpoint) error {
 	return ep.checkFlushes()
 }
 
-func (m *Module) checkState(c *checker, ep *Endpoint) error {
+func (c *checker) checkState(m *Module, ep *Endpoint) error {
 	state, shakes := ep.id.State(), ep.id.Handshake() != nil
 	handshake := state == stateConnecting || state == stateAccepting
 	switch {
@@ -152,7 +152,7 @@ func (m *Module) checkState(c *checker, ep *Endpoint) error {
 	return nil
 }
 
-func (m *Module) checkFlow(f *flow) error {
+func (*checker) checkFlow(m *Module, f *flow) error {
 	ep := f.Owner()
 	ahead := ep.balance.Bytes()
 	switch {
@@ -167,7 +167,7 @@ func (m *Module) checkFlow(f *flow) error {
 	return nil
 }
 
-func (m *Module) checkQueue(c *checker, fl *flow) error {
+func (c *checker) checkQueue(m *Module, fl *flow) error {
 	count := 0
 	ep, q := fl.Owner(), &fl.queue
 	for f := q.first; f != nil; f = f.next {
@@ -207,7 +207,7 @@ func (m *Module) checkQueue(c *checker, fl *flow) error {
 	return nil
 }
 
-func (m *Module) checkPack(c *checker, ep *Endpoint) error {
+func (c *checker) checkPack(m *Module, ep *Endpoint) error {
 	p := &ep.pack
 	if !p.open() {
 		if *p != (openPack{}) {
@@ -236,7 +236,7 @@ func (m *Module) checkPack(c *checker, ep *Endpoint) error {
 	return nil
 }
 
-func (m *Module) checkTables(c *checker) error {
+func (c *checker) checkTables(m *Module) error {
 	if c.timers != m.watches.Len() {
 		return fmt.Errorf("%d endpoints have a timer, %d run", c.timers, m.watches.Len())
 	}
@@ -259,7 +259,7 @@ func (m *Module) checkTables(c *checker) error {
 	return m.pool.Check()
 }
 
-func (m *Module) checkPort(*checker) error {
+func (*checker) checkPort(m *Module) error {
 	if err := m.port.CheckAddresses(m.peers.Len()); err != nil || m.closed {
 		return err // a closed module has no fabric any more
 	}
@@ -274,7 +274,7 @@ func (m *Module) checkPort(*checker) error {
 	return errors.Join(m.port.Check(lent), m.keeping.arrivals.check())
 }
 
-func (m *Module) checkStats(c *checker) error {
+func (c *checker) checkStats(m *Module) error {
 	n := &m.stats.counters
 	waiting := int64(0) // delivered early, and not yet counted
 	if m.deferred.pending {

@@ -44,7 +44,7 @@ func (m *Module) resume(ep *Endpoint) {
 	m.sched.rearm(ep)
 }
 
-func (m *Module) checkPauses(*checker) error {
+func (*checker) checkPauses(m *Module) error {
 	listed, err := m.sched.pauses.Check(func(ep *Endpoint) bool { return ep.err == nil })
 	if err != nil {
 		return err

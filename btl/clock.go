@@ -34,7 +34,7 @@ func (m *Module) at(now Time) {
 }
 
 // stir makes the next call of Progress examine the whole state.
-func (m *Module) stir() { m.restUntil, m.resumeUntil = 0, 0 }
+func (p *polling) stir() { p.restUntil, p.resumeUntil = 0, 0 }
 
 // tick only sets the module's time.
 func (m *Module) tick(now Time) {

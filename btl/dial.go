@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"gobtl/btl/internal/port"
 	"gobtl/fabric"
 	"gobtl/frag"
 )
@@ -46,33 +47,33 @@ func (m *Module) Dial(now Time, address string) (*Endpoint, error) {
 	if m.closed || m.draining {
 		return nil, ErrClosed
 	}
-	cmd, data, err := m.parseAddress(address)
+	cmd, data, err := parseAddress(&m.port, address)
 	if err != nil {
 		return nil, err
 	}
 	return m.handshakes.Dial(cmd, data, m.port.Command.MTUBytes(), m.port.Data.MTUBytes())
 }
 
-func (m *Module) parseAddress(address string) (cmd, data []byte, err error) {
-	a, ok := m.port.Dom.(fabric.Addresser)
+func parseAddress(p *port.Port, address string) (cmd, data []byte, err error) {
+	a, ok := p.Dom.(fabric.Addresser)
 	if !ok {
 		return nil, nil, fmt.Errorf("%w: an address says nothing to provider %s, give a name", ErrBadName,
-			m.port.Info.Provider)
+			p.Info.Provider)
 	}
 	cmd, data, err = a.ParseAddress(address)
 	if err != nil {
 		err = fmt.Errorf("%w: %w", ErrBadName, err)
 		if errors.Is(err, fabric.ErrNotSupported) {
 			err = fmt.Errorf("%w: an address says nothing to provider %s, give a name", ErrBadName,
-				m.port.Info.Provider)
+				p.Info.Provider)
 		}
 	}
 	return cmd, data, err
 }
 
 // formatName returns the fabric's name of an endpoint as readable text.
-func (m *Module) formatName(name []byte) string {
-	if a, ok := m.port.Dom.(fabric.Addresser); ok {
+func formatName(p *port.Port, name []byte) string {
+	if a, ok := p.Dom.(fabric.Addresser); ok {
 		return a.FormatName(name)
 	}
 	return hex.EncodeToString(name)
@@ -115,4 +116,4 @@ func (ep *Endpoint) PeerHost() string { return ep.m.peers.HostOf(ep.id.Addr) }
 
 // PeerAddress is the address of the peer's command channel as text, such as
 // "192.0.2.1:4000". For a fabric without textual addresses, PeerAddress is hexadecimal.
-func (ep *Endpoint) PeerAddress() string { return ep.m.formatName([]byte(ep.id.Addr)) }
+func (ep *Endpoint) PeerAddress() string { return formatName(&ep.m.port, []byte(ep.id.Addr)) }

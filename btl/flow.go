@@ -53,11 +53,11 @@ func (ep *Endpoint) initFlows() {
 }
 
 // flowAt returns the flow of an endpoint that has the place f in the order of all flows.
-func (ep *Endpoint) flowAt(f *sched.Flow[*Endpoint]) *flow {
-	if f == &ep.small.Flow {
-		return &ep.small
+func (s *sending) flowAt(f *sched.Flow[*Endpoint]) *flow {
+	if f == &s.small.Flow {
+		return &s.small
 	}
-	return &ep.large
+	return &s.large
 }
 
 // quantum is the number of bytes that a flow may send in a turn.
@@ -65,19 +65,19 @@ func (m *Module) quantum() int { return max(m.cfg.QuantumBytes, m.port.Data.MTUB
 
 // flowOf returns the flow that holds a queued fragment. A Bye is the last fragment in the large
 // flow, and is sent when no other fragment waits.
-func (ep *Endpoint) flowOf(f *Fragment) *flow {
+func (s *sending) flowOf(f *Fragment) *flow {
 	if f.large {
-		return &ep.large
+		return &s.large
 	}
-	return &ep.small
+	return &s.small
 }
 
-func (ep *Endpoint) fitsPacket(f *Fragment) bool {
-	return f.packetBytes() <= ep.mtu
+func (r *route) fitsPacket(f *Fragment) bool {
+	return f.packetBytes() <= r.mtu
 }
 
-func (ep *Endpoint) waiting() bool {
-	return ep.small.queue.first != nil || ep.large.queue.first != nil || ep.pack.open()
+func (s *sending) waiting() bool {
+	return s.small.queue.first != nil || s.large.queue.first != nil || s.pack.open()
 }
 
 // bulk reports whether a large fragment is queued that waits only for room to send.
@@ -120,13 +120,13 @@ func (ep *Endpoint) sentLarge(sizeBytes int) {
 
 // beginBulk resets the balance of the endpoint's two flows if the small flow was ahead of earlier
 // large fragments.
-func (ep *Endpoint) beginBulk() { ep.balance.BeginLarge() }
+func (s *sending) beginBulk() { s.balance.BeginLarge() }
 
 // overtook subtracts sizeBytes, which the small flow has sent out of turn, from the balance of
 // the endpoint's two flows.
-func (m *Module) overtook(ep *Endpoint, sizeBytes int) {
+func (s *scheduler) overtook(ep *Endpoint, sizeBytes int) {
 	ep.sentSmall(sizeBytes)
-	m.sched.rearm(ep)
+	s.rearm(ep)
 }
 
 // spareMax is the maximum number of packets of the send window, and of send buffers, that large

@@ -69,7 +69,7 @@ func (ep *Endpoint) Fence(now Time) {
 // returns the sequence number after all sent packets.
 func (ep *Endpoint) sealForFlush() seq.Num {
 	if ep.pack.open() && ep.id.State() == stateConnected {
-		ep.m.overtook(ep, ep.m.sealPack(ep))
+		ep.m.sched.overtook(ep, ep.m.sealPack(ep))
 	}
 	return ep.sentUntil()
 }
@@ -82,8 +82,8 @@ func (ep *Endpoint) noteUntold(err error) {
 	}
 }
 
-func (ep *Endpoint) lastQueued() flush.Tails[*Fragment] {
-	return flush.Tails[*Fragment]{ep.small.queue.last, ep.large.queue.last}
+func (s *sending) lastQueued() flush.Tails[*Fragment] {
+	return flush.Tails[*Fragment]{s.small.queue.last, s.large.queue.last}
 }
 
 // sentUntil returns the sequence number after all sent packets and the open Pack, if there is one.
@@ -156,8 +156,8 @@ func (ep *Endpoint) pushAnswer(q *fragmentList, f *Fragment) {
 
 // lastBefore returns, for each of the endpoint's queues, the last fragment with at most fences
 // calls of Fence before it.
-func (ep *Endpoint) lastBefore(fences uint32) (last flush.Tails[*Fragment]) {
-	for k, q := range [...]*fragmentList{&ep.small.queue, &ep.large.queue} {
+func (s *sending) lastBefore(fences uint32) (last flush.Tails[*Fragment]) {
+	for k, q := range [...]*fragmentList{&s.small.queue, &s.large.queue} {
 		for f := q.first; f != nil && int32(f.fence-fences) <= 0; f = f.next {
 			last[k] = f
 		}

@@ -51,8 +51,8 @@ func (m *Module) gathers(f *Fragment) bool {
 // mayGatherAnswers reports whether the fabric may gather the payload of answers to a peer's gets
 // from the exposed region. mayGatherAnswers returns true if the fabric reads a packet's payload
 // before it accepts the packet. On counted links mayGatherAnswers returns false.
-func (m *Module) mayGatherAnswers(ep *Endpoint) bool {
-	return !ep.id.Counted && m.port.Data.Caps().InjectBytes >= m.port.Data.Caps().MTUBytes
+func mayGatherAnswers(ep *Endpoint) bool {
+	return !ep.id.Counted && ep.m.port.Data.Caps().InjectBytes >= ep.m.port.Data.Caps().MTUBytes
 }
 
 // takeAlong prepares the close of a region. The payload of answers in flight, which the fabric

@@ -195,7 +195,7 @@ func (h handshakeHost) Ask(hello *frag.Hello) (answer frag.Reject) {
 		return answer
 	}
 	v := m.admission(Request{
-		Address: m.formatName(hello.CommandName), Command: hello.CommandName, Data: hello.DataName,
+		Address: formatName(&m.port, hello.CommandName), Command: hello.CommandName, Data: hello.DataName,
 		Label: hello.Label, Incarnation: hello.Incarnation,
 	})
 	return frag.Reject{Reason: v.reason, Code: v.code}
@@ -234,8 +234,8 @@ func (h handshakeHost) whyNot(ep *Endpoint) error {
 	if code, ok := hs.Later(); ok {
 		return &RefusedError{Code: code, Later: true}
 	}
-	command := h.m.formatName([]byte(ep.id.Addr)) + " (command channel)"
-	data := h.m.formatName([]byte(hs.DataName())) + " (data channel)"
+	command := formatName(&h.m.port, []byte(ep.id.Addr)) + " (command channel)"
+	data := formatName(&h.m.port, []byte(hs.DataName())) + " (data channel)"
 	const both = "both ports must pass"
 	byCommand, byData := hs.HeardBy(frag.ProbeCommand), hs.HeardBy(frag.ProbeData)
 	switch {

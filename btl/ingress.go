@@ -79,8 +79,8 @@ var isHandshake = [16]bool{
 }
 
 // drop counts a dropped packet in the counter reason, and always returns false.
-func (m *Module) drop(reason Counter) bool {
-	m.stats.counters[reason]++
+func (c *counters) drop(reason Counter) bool {
+	c.stats.counters[reason]++
 	return false
 }
 

@@ -229,7 +229,7 @@ func (m *Module) acceptedRun(ep *Endpoint, h *frag.Header, count int) {
 	m.stats.counters[acceptedCounter(h)] += uint64(count)
 }
 
-func (m *Module) checkLanding(*checker) error {
+func (*checker) checkLanding(m *Module) error {
 	for slot, ep := range m.peers.All() {
 		if ep == nil || ep.expects == nil {
 			continue

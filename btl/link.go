@@ -294,14 +294,14 @@ func (ep *Endpoint) lands() bool {
 	return ep.m.landing.On(on)
 }
 
-func (m *Module) checkLink(c *checker, ep *Endpoint) error {
+func (c *checker) checkLink(m *Module, ep *Endpoint) error {
 	if ep.id.Counted {
-		return m.checkCounted(c, ep)
+		return c.checkCounted(m, ep)
 	}
-	return m.checkWindow(c, ep)
+	return c.checkWindow(m, ep)
 }
 
-func (m *Module) checkWindow(c *checker, ep *Endpoint) error {
+func (c *checker) checkWindow(m *Module, ep *Endpoint) error {
 	oldest, next := ep.snd.Window()
 	count, early, bytes := ep.snd.InFlight(), 0, 0
 	c.window += count
@@ -320,7 +320,7 @@ func (m *Module) checkWindow(c *checker, ep *Endpoint) error {
 		if !ok || int(t) >= len(m.segs) {
 			return fmt.Errorf("number %d is no segment", n)
 		}
-		if err := m.checkInFlight(c, ep, t, n); err != nil {
+		if err := c.checkInFlight(m, ep, t, n); err != nil {
 			return fmt.Errorf("number %d, segment %d: %w", n, t, err)
 		}
 		bytes += int(m.segs[t].bytes)
@@ -339,7 +339,7 @@ func (m *Module) checkWindow(c *checker, ep *Endpoint) error {
 	return ep.snd.CheckRecovery()
 }
 
-func (m *Module) checkInFlight(c *checker, ep *Endpoint, t reliability.Token, n seq.Num) error {
+func (c *checker) checkInFlight(m *Module, ep *Endpoint, t reliability.Token, n seq.Num) error {
 	s := &m.segs[t]
 	switch owner, got := m.recovery.Owner(t); {
 	case c.places[t] != placeNone:

@@ -354,13 +354,13 @@ func (m *Module) breakOff(b fabric.Buf) {
 
 // breakOffTo makes ep end soon after the fabric could not send a packet to the peer, if ep has a
 // counted link.
-func (m *Module) breakOffTo(ep *Endpoint) {
+func (t *peerTimers) breakOffTo(ep *Endpoint) {
 	if ep.id.Counted && ep.id.State() == stateConnected {
-		m.watches.Break(ep)
+		t.watches.Break(ep)
 	}
 }
 
-func (m *Module) checkCounted(c *checker, ep *Endpoint) error {
+func (c *checker) checkCounted(m *Module, ep *Endpoint) error {
 	oldest, next := ep.snd.Window()
 	unconfirmed := ep.snd.InFlight()
 	r := ep.counts

@@ -117,7 +117,7 @@ func (m *Module) admitRecordsSequenced(in *arrival) bool {
 		tag, _, rest = nextRecord(rest)
 		if m.handlers[tag] == nil || again {
 			m.drop(CntDropNoHandler)
-			m.refusePieces(in, tag)
+			in.refusePieces(tag)
 			m.refuseSequenced(in, frag.NackRecord, tag)
 			return false
 		}
@@ -185,9 +185,9 @@ func (ep *Endpoint) remember(n seq.Num, fragID uint32) {
 
 // wasRefused reports whether packet n was refused because of the fragment fragID. Copies of a
 // refused packet are also refused, even if the tag has a handler now.
-func (ep *Endpoint) wasRefused(n seq.Num, fragID uint32) bool {
-	for i := range ep.refusals {
-		if r := &ep.refusals[i]; r.seq == n && r.fragID == fragID {
+func (l *link) wasRefused(n seq.Num, fragID uint32) bool {
+	for i := range l.refusals {
+		if r := &l.refusals[i]; r.seq == n && r.fragID == fragID {
 			return true
 		}
 	}

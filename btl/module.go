@@ -253,7 +253,7 @@ func (m *Module) openTables(dom fabric.Domain) (err error) {
 func (m *Module) openName() error {
 	m.told = [2][]byte{m.port.Command.Name(), m.port.Data.Name()}
 	if m.cfg.Advertise != "" {
-		cmd, data, err := m.parseAddress(m.cfg.Advertise)
+		cmd, data, err := parseAddress(&m.port, m.cfg.Advertise)
 		if err != nil {
 			return fmt.Errorf("%w: advertise: %w", ErrConfig, err)
 		}

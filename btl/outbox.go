@@ -177,10 +177,10 @@ func (m *Module) Pull(buf []Completion) int {
 
 func (o *outbox) full(peersMax int) bool { return o.pulled && o.notices.Len() >= peersMax }
 
-func (m *Module) checkOutbox(c *checker) error {
+func (c *checker) checkOutbox(m *Module) error {
 	o := &m.outbox
 	for _, l := range [...]*fragmentList{&o.ended, &o.byes} {
-		if err := m.checkEnded(c, l); err != nil {
+		if err := c.checkEnded(m, l); err != nil {
 			return err
 		}
 	}
@@ -196,7 +196,7 @@ func (m *Module) checkOutbox(c *checker) error {
 	return nil
 }
 
-func (m *Module) checkEnded(c *checker, l *fragmentList) error {
+func (c *checker) checkEnded(m *Module, l *fragmentList) error {
 	count := 0
 	for f := l.first; f != nil; f = f.next {
 		if count++; f.state != fragEnded || f.out != 0 || f.ownRegion ||

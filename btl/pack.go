@@ -75,7 +75,7 @@ func (ep *Endpoint) packSend(f *Fragment) bool {
 	}
 	m.addRecord(ep, f)
 	if f.Signal {
-		m.chain(ep, f)
+		m.chain(&ep.pack, f)
 	}
 	m.sched.armFlow(&ep.small)
 	if ep.id.Counted {
@@ -124,7 +124,7 @@ func (m *Module) showPack(ep *Endpoint) {
 	}
 	if c, _ := ep.pack.channel(ep); c.Room() > port.BatchMax/2 {
 		s.showAt *= 2
-		m.overtook(ep, m.sealPack(ep))
+		m.sched.overtook(ep, m.sealPack(ep))
 		m.post(c)
 	}
 }
@@ -138,7 +138,7 @@ func (m *Module) packRoom(ep *Endpoint, sizeBytes int) bool {
 	if c, _ := ep.pack.channel(ep); c.Room() <= port.BatchMax/2 {
 		return false
 	}
-	m.overtook(ep, m.sealPack(ep))
+	m.sched.overtook(ep, m.sealPack(ep))
 	return true
 }
 
@@ -202,11 +202,10 @@ func (m *Module) beginPack(ep *Endpoint, t reliability.Token, tag uint8, sizeByt
 
 // chain adds a fragment of the open Pack to the list of fragments whose OnDone is called when the
 // Pack is acknowledged.
-func (m *Module) chain(ep *Endpoint, f *Fragment) {
-	p := &ep.pack
+func (b *buffers) chain(p *openPack, f *Fragment) {
 	f.state, f.out, f.cursor, f.next = fragSent, 1, f.size, nil
 	if p.last == nil {
-		m.segs[p.seg].frag = f
+		b.segs[p.seg].frag = f
 	} else {
 		p.last.next = f
 	}
@@ -223,7 +222,7 @@ func (m *Module) sendPack(ep *Endpoint) int {
 		}
 		m.addRecord(ep, f)
 		m.unqueue(ep, f)
-		m.chain(ep, f)
+		m.chain(&ep.pack, f)
 	}
 	if !ep.pack.open() {
 		return 0

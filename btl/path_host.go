@@ -60,9 +60,9 @@ func (h pathHost) EndNarrow(ep *Endpoint, baseBytes int) {
 }
 
 // beginPath starts the search for the path MTU of a new connection.
-func (m *Module) beginPath(ep *Endpoint) {
+func (t *peerTimers) beginPath(ep *Endpoint) {
 	if !ep.id.Counted {
-		m.paths.Begin(ep, ep.mtuMost)
+		t.paths.Begin(ep, ep.mtuMost)
 	}
 }
 

@@ -78,8 +78,8 @@ func (m *Module) admitPieces(in *arrival) bool {
 
 // tooLongPiece reports whether a piece belongs to a fragment longer than the handler of its tag
 // accepts.
-func (m *Module) tooLongPiece(h *frag.Header) bool {
-	return m.tooLong(h) && h.SizeBytes > uint32(h.FirstBytes)+uint32(h.ChunkBytes)
+func (r *reception) tooLongPiece(h *frag.Header) bool {
+	return r.tooLong(h) && h.SizeBytes > uint32(h.FirstBytes)+uint32(h.ChunkBytes)
 }
 
 // takeBack drops the incomplete fragments that were made for the pieces of a refused shared packet.
@@ -118,7 +118,7 @@ func (m *Module) acceptPiece(ep *Endpoint, at int) {
 
 // refusePieces records the fragments whose pieces in a refused shared packet have a tag without a
 // handler.
-func (m *Module) refusePieces(in *arrival, tag uint8) {
+func (in *arrival) refusePieces(tag uint8) {
 	for rest := in.payload; len(rest) > 0; {
 		isPiece := frag.IsPiece(rest)
 		var got uint8

@@ -68,7 +68,7 @@ func (m *Module) takeFirst(c *port.Channel, got int, err error, n *int) (more, f
 		return false, false, nil
 	}
 	if err != nil {
-		return false, false, m.broken(c, err)
+		return false, false, broken(c, err)
 	}
 	m.resumeUntil, m.exchanged = m.restUntil, false
 	m.found, m.restUntil = true, 0
@@ -138,7 +138,7 @@ func (m *Module) poll(c *port.Channel, limit int, n *int) (more bool, err error)
 		got, err = c.Poll(m.now, limit)
 	}
 	if err != nil {
-		return false, m.broken(c, err)
+		return false, broken(c, err)
 	}
 	left := c.Left()
 	if got > 0 {
@@ -161,7 +161,7 @@ func (m *Module) poll(c *port.Channel, limit int, n *int) (more bool, err error)
 	return left, nil
 }
 
-func (m *Module) broken(c *port.Channel, err error) error {
+func broken(c *port.Channel, err error) error {
 	if err == nil {
 		return nil
 	}

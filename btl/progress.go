@@ -211,7 +211,7 @@ func (m *Module) restsOn() bool {
 	return true
 }
 
-func (m *Module) checkRest(*checker) error {
+func (*checker) checkRest(m *Module) error {
 	if d := m.deadline(); m.restUntil > m.now && d < m.restUntil && !m.closed {
 		return fmt.Errorf("at %d passes rest until %d, but the deadline is %d", m.now, m.restUntil, d)
 	}

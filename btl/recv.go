@@ -41,8 +41,8 @@ func (m *Module) accept(in *arrival) {
 }
 
 // tooLong reports whether a chunk belongs to a fragment longer than the handler of its tag accepts.
-func (m *Module) tooLong(h *frag.Header) bool {
-	most := m.mostBytes[h.Tag]
+func (r *reception) tooLong(h *frag.Header) bool {
+	most := r.mostBytes[h.Tag]
 	return most != 0 && h.SizeBytes > most
 }
 

@@ -109,7 +109,7 @@ func (r *Region) endReads() {
 		}
 		if ep.err == nil && !ep.closing {
 			failed := m.frags.lendAnswer(ep)
-			m.answerWith(failed, m.remote.AnswerFailed(ep.remote, failed, asks, frag.NackAccess))
+			failed.answerWith(m.remote.AnswerFailed(ep.remote, failed, asks, frag.NackAccess))
 		}
 		m.sched.rearm(ep)
 	}

@@ -33,12 +33,12 @@ func (m *Module) endOp(f *Fragment) {
 }
 
 // asked records that the only packet of a memory request was sent.
-func (m *Module) asked(f *Fragment) {
+func (t *peerTimers) asked(f *Fragment) {
 	if f.op == nil || !f.ep.remote.Asked(f.op) {
 		return
 	}
 	f.out++
-	m.watches.WatchAsks(f.ep)
+	t.watches.WatchAsks(f.ep)
 }
 
 // unanswered ends an operation's wait for its reply.
@@ -79,7 +79,7 @@ func (m *Module) gotAnswer(o *operation, whole bool) {
 	m.unanswered(f)
 }
 
-func (m *Module) checkAsks(c *checker, ep *Endpoint) error {
+func (c *checker) checkAsks(m *Module, ep *Endpoint) error {
 	for _, o := range ep.remote.All() {
 		if o == nil {
 			continue

@@ -48,7 +48,7 @@ func (m *Module) acceptRemote(in *arrival) {
 		m.answerGet(ep, did.Read, h.Op, &did.Get)
 	case did.Fetched:
 		f := m.frags.lendAnswer(ep)
-		m.answerWith(f, m.remote.AnswerResult(p, f, h.Op, did.Old))
+		f.answerWith(m.remote.AnswerResult(p, f, h.Op, did.Old))
 	}
 	m.checkBye(ep)
 }
@@ -84,7 +84,7 @@ func (m *Module) answerGet(
 	ep.answerNow(f)
 }
 
-func (m *Module) answerWith(f *Fragment, o *operation) {
+func (f *Fragment) answerWith(o *operation) {
 	f.op, f.mem = o, o.Body()
 	f.size = uint32(len(f.mem))
 	f.ep.enqueue(f)

@@ -76,14 +76,14 @@ func (m *Module) unreadGrace() time.Duration {
 // answeredBy is called when the peer has acknowledged packet t, or has reported a lack of memory
 // for packet t. If t is the oldest packet in flight, answeredBy records that the peer has answered.
 func (m *Module) answeredBy(ep *Endpoint, t reliability.Token) {
-	if m.isOldest(ep, t) {
+	if isOldest(&ep.snd, t) {
 		ep.life.OldestAnswered(m.nowUnpaused)
 	}
 }
 
-func (m *Module) isOldest(ep *Endpoint, t reliability.Token) bool {
-	oldest, _ := ep.snd.Window()
-	first, ok := ep.snd.Token(oldest)
+func isOldest(s *reliability.Sender, t reliability.Token) bool {
+	oldest, _ := s.Window()
+	first, ok := s.Token(oldest)
 	return ok && first == t
 }
 
@@ -96,7 +96,7 @@ func timedOut(cause reliability.Cause) bool {
 
 func (m *Module) countResend(ep *Endpoint, t reliability.Token, cause reliability.Cause) {
 	unread := m.port.Command.Left() || m.port.Data.Left()
-	if ep.life.Resent(m.nowUnpaused, &m.watches.Rules, m.isOldest(ep, t), timedOut(cause), unread) {
+	if ep.life.Resent(m.nowUnpaused, &m.watches.Rules, isOldest(&ep.snd, t), timedOut(cause), unread) {
 		m.watches.AskLife(ep)
 	}
 	switch cause {

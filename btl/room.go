@@ -88,7 +88,7 @@ func (m *Module) hasRoom(ep *Endpoint) bool {
 		share.MayHave(ep.descriptors, most-d.count+len(d.free), most, alone)
 }
 
-func (m *Module) checkWanting(*checker) error {
+func (*checker) checkWanting(m *Module) error {
 	for i, ep := range m.outbox.wanting {
 		if ep.wants == 0 || ep.m != m {
 			return fmt.Errorf("endpoint %d of those that want room wants none", i)

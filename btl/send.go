@@ -270,7 +270,7 @@ func (m *Module) borrowFrom(l *Fragment, t *reliability.Token) bool {
 func (m *Module) postFast(p *packet, c *port.Channel, to fabric.Addr, alone bool) {
 	sizeBytes := m.seal(p)
 	if p.ep.large.queue.first != nil {
-		m.overtook(p.ep, sizeBytes)
+		m.sched.overtook(p.ep, sizeBytes)
 	}
 	m.putSegment(c, p.seg, to)
 	switch {
@@ -375,7 +375,7 @@ func (m *Module) sendChunks(ep *Endpoint, f *Fragment, quantum, budget int) (sen
 		if f.op != nil {
 			ep.remote.TakePlace(f.op)
 		}
-		if !f.answer || m.mayGatherAnswers(ep) {
+		if !f.answer || mayGatherAnswers(ep) {
 			m.gathers(f)
 		}
 	}

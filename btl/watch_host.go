@@ -61,7 +61,7 @@ func (h watchHost) Question(ep *Endpoint) bool {
 		if sizeBytes == 0 {
 			return false
 		}
-		h.m.overtook(ep, sizeBytes)
+		h.m.sched.overtook(ep, sizeBytes)
 	}
 	if !h.m.sendQuestion(ep) {
 		return false

@@ -82,8 +82,8 @@ var loneMutations = []mutation{
 		name:  "lone-held-for-ever",
 		fault: "the deadline forgets the ACKs that are held back",
 		in:    "btl",
-		old:   "$m.acksDue($m.acks.First()).Min($m.acksDue($m.acks.Later()))",
-		new:   "$m.acksDue($m.acks.First())",
+		old:   "acksDue($p, $m.acks.First()).Min(acksDue($p, $m.acks.Later()))",
+		new:   "acksDue($p, $m.acks.First())",
 		test:  "./test/sim/scenario -run TestScenarios/lone-answer",
 	},
 	{

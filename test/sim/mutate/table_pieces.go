@@ -55,7 +55,7 @@ var pieceMutations = []mutation{
 		name:  "piece-refusal-forgotten",
 		fault: "a refused piece is not remembered, so its fragment is never thrown away",
 		in:    "btl",
-		old:   "$m.refusePieces($in, $tag)",
+		old:   "$in.refusePieces($tag)",
 		new:   "",
 		test:  "./btl -run TestPieceRefusedForGood",
 	},

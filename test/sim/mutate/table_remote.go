@@ -268,7 +268,7 @@ var remoteMutations = []mutation{
 		name:  "withdrawn-unsaid",
 		fault: "who reads a region that is withdrawn is not told that the rest does not come",
 		in:    "btl",
-		old:   "$m.answerWith(failed, $_)",
+		old:   "failed.answerWith($_)",
 		new:   "_, _, _ = failed, asks, frag.NackAccess",
 		test:  "./btl -run TestRegionCloseUnderWay",
 	},

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 
-	"gobtl/frag"
 	"gobtl/reliability"
 )
 
@@ -209,9 +208,12 @@ func (c *checker) checkQueue(m *Module, fl *flow) error {
 
 func (c *checker) checkPack(m *Module, ep *Endpoint) error {
 	p := &ep.pack
-	if !p.open() {
+	if err := p.Check(ep.packBytesMax()); err != nil {
+		return err
+	}
+	if !p.Open() {
 		if *p != (openPack{}) {
-			return fmt.Errorf("no pack is open, and %d records are in it", p.records)
+			return fmt.Errorf("no pack is open, and send buffer %d is its own", p.seg)
 		}
 		return nil
 	}
@@ -223,10 +225,6 @@ func (c *checker) checkPack(m *Module, ep *Endpoint) error {
 		m.port.State(segBuf(p.seg)) != 0 || s.ep != ep || !s.pack || s.void || s.strip:
 		return fmt.Errorf("the open pack's segment %d is %v, %v, wire %d", p.seg, c.places[p.seg],
 			m.recovery.State(p.seg), m.port.State(segBuf(p.seg)))
-	case p.records == 0 || int(p.bytes) > ep.packBytesMax() ||
-		p.records > 1 && frag.FragHeaderBytes+p.records*frag.RecordHeaderBytes > p.bytes:
-		return fmt.Errorf("the open pack has %d records in %d bytes, at most %d", p.records, p.bytes,
-			ep.packBytesMax())
 	case (s.frag == nil) != (p.last == nil) || p.last != nil && p.last.next != nil:
 		return fmt.Errorf("the chain of the open pack has another end")
 	}

@@ -107,7 +107,7 @@ func (ep *Endpoint) checkIdle() error {
 		return fmt.Errorf("it waits for the end of a connection that the peer has replaced")
 	case ep.snd.InFlight() > 0 || ep.waiting():
 		return fmt.Errorf("%d packets in flight, %d fragments queued, %d in a pack", ep.snd.InFlight(),
-			ep.small.queue.count+ep.large.queue.count, ep.pack.records)
+			ep.small.queue.count+ep.large.queue.count, ep.pack.Records())
 	case ep.id.State() == stateConnected && !ep.snd.Open():
 		return fmt.Errorf("it could send nothing: no credits")
 	case ep.buffers != 0:

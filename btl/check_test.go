@@ -9,6 +9,7 @@ import (
 	"gobtl/btl/internal/liveness"
 	"gobtl/btl/internal/meet"
 	"gobtl/btl/internal/owed"
+	"gobtl/btl/internal/pack"
 	"gobtl/btl/internal/remote"
 	"gobtl/btl/internal/sched"
 	"gobtl/fabric/mem"
@@ -283,7 +284,7 @@ var tamperings = []struct {
 		b.in.snd.Init(b.in.id.Slot, 0, 8)
 		b.sched.rearm(b.in)
 	}},
-	{"pack forgotten", "no pack is open", func(b *busyModule) { b.in.pack.bytes = 0 }},
+	{"pack forgotten", "no pack is open", func(b *busyModule) { b.in.pack.Pack = pack.Pack{} }},
 	{"pack lost", "queued in no window", func(b *busyModule) {
 		b.in.pack = openPack{}
 		b.sched.rearm(b.in)
@@ -292,8 +293,7 @@ var tamperings = []struct {
 	{"pack free", "free send buffer", func(b *busyModule) {
 		b.freeSegs = append(b.freeSegs, b.in.pack.seg)
 	}},
-	{"pack too large", "the open pack has", func(b *busyModule) { b.in.pack.bytes = 2000 }},
-	{"pack without records", "the open pack has", func(b *busyModule) { b.in.pack.records = 0 }},
+	{"pack too large", "the open pack has", func(b *busyModule) { b.in.pack.Begin(1, 2000) }},
 	{"chain of a pack", "another end", func(b *busyModule) { b.in.pack.last = nil }},
 	{"chain cut", "descriptors", func(b *busyModule) {
 		b.segs[b.in.pack.seg].frag.next, b.in.pack.last = nil, b.segs[b.in.pack.seg].frag

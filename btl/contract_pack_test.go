@@ -181,8 +181,8 @@ func TestPackBeforePolls(t *testing.T) {
 		return 0
 	}
 	n.pass()
-	if !polled || n.ep.pack.open() {
-		t.Errorf("polled: %v, pack open: %v", polled, n.ep.pack.open())
+	if !polled || n.ep.pack.Open() {
+		t.Errorf("polled: %v, pack open: %v", polled, n.ep.pack.Open())
 	}
 }
 
@@ -515,7 +515,7 @@ func TestPackOpenAtTheEnd(t *testing.T) {
 		sendOrFail(t, a, 1, []byte("leaves"))
 		sendOrFail(t, a, 1, []byte("untold"))
 		ended := sendTold(t, a, 1, "told")
-		if !a.pack.open() {
+		if !a.pack.Open() {
 			t.Fatal("no pack is open")
 		}
 		if err := l.mods[0].Check(); err != nil {

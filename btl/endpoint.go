@@ -133,7 +133,7 @@ func (ep *Endpoint) Connected() bool { return ep.id.State() == stateConnected }
 // be sent.
 func (ep *Endpoint) Outstanding() (packets, fragments int) {
 	return ep.snd.InFlight(),
-		ep.small.queue.count + ep.large.queue.count + int(ep.pack.records)
+		ep.small.queue.count + ep.large.queue.count + ep.pack.Records()
 }
 
 // MaxTiny is the size, in bytes, of the largest fragment that is sent to this peer on the command

@@ -77,7 +77,7 @@ func (r *route) fitsPacket(f *Fragment) bool {
 }
 
 func (s *sending) waiting() bool {
-	return s.small.queue.first != nil || s.large.queue.first != nil || s.pack.open()
+	return s.small.queue.first != nil || s.large.queue.first != nil || s.pack.Open()
 }
 
 // bulk reports whether a large fragment is queued that waits only for room to send.
@@ -157,12 +157,12 @@ func (f *flow) may() bool {
 	}
 	if f == &ep.large {
 		if first := f.queue.first; first != nil && first.isBye() {
-			return ep.small.queue.first == nil && !ep.pack.open() && ep.snd.Open() &&
+			return ep.small.queue.first == nil && !ep.pack.Open() && ep.snd.Open() &&
 				ep.mayClose() && !ep.behindFence(first)
 		}
 		return ep.bulk() && ep.bulkRoom() > 0 && ep.bulkBytes() > 0
 	}
-	return ep.pack.open() ||
+	return ep.pack.Open() ||
 		f.queue.first != nil && ep.snd.Open() && !ep.behindFence(f.queue.first) &&
 			(ep.balance.MaySmall() || !ep.bulk())
 }
@@ -208,7 +208,7 @@ func (m *Module) serveFlow(f *flow, bytes, budget int) (sent, packets int) {
 		case f == &ep.small:
 			size = m.sendSmall(ep)
 			ep.sentSmall(size)
-		case ep.pack.open(): // the next sequence number is reserved for the Pack
+		case ep.pack.Open(): // the next sequence number is reserved for the Pack
 			size = m.sealPack(ep)
 			ep.sentSmall(size)
 		case f.queue.first.isBye():

@@ -41,7 +41,7 @@ func (ep *Endpoint) Flush(now Time, fn func(error)) {
 		return
 	}
 	sent := ep.sealForFlush()
-	ep.flushQueue().Add(fn, ep.lastQueued(), sent, ep.pack.open())
+	ep.flushQueue().Add(fn, ep.lastQueued(), sent, ep.pack.Open())
 	ep.checkFlushed()
 	ep.m.askFlush(ep)
 }
@@ -59,7 +59,7 @@ func (ep *Endpoint) Fence(now Time) {
 		return
 	}
 	sent := ep.sealForFlush()
-	ep.flushQueue().Fence(ep.lastQueued(), sent, ep.pack.open())
+	ep.flushQueue().Fence(ep.lastQueued(), sent, ep.pack.Open())
 	ep.checkFlushed()
 	ep.m.askFlush(ep)
 	ep.m.sched.rearm(ep)
@@ -68,7 +68,7 @@ func (ep *Endpoint) Fence(now Time) {
 // sealForFlush closes the open Pack, so that no later message is added to this packet. sealForFlush
 // returns the sequence number after all sent packets.
 func (ep *Endpoint) sealForFlush() seq.Num {
-	if ep.pack.open() && ep.id.State() == stateConnected {
+	if ep.pack.Open() && ep.id.State() == stateConnected {
 		ep.m.sched.overtook(ep, ep.m.sealPack(ep))
 	}
 	return ep.sentUntil()
@@ -89,7 +89,7 @@ func (s *sending) lastQueued() flush.Tails[*Fragment] {
 // sentUntil returns the sequence number after all sent packets and the open Pack, if there is one.
 func (ep *Endpoint) sentUntil() seq.Num {
 	_, next := ep.snd.Window()
-	if ep.pack.open() {
+	if ep.pack.Open() {
 		next++
 	}
 	return next

@@ -41,7 +41,7 @@ func (m *Module) afterAck(ep *Endpoint, h *frag.Header, done []reliability.Token
 	}
 	m.ackedAll(ep, done)
 	if verdict != reliability.AckOld {
-		ep.snd.BoundBytes(h.Ack, h.Credit, grantedBytes(h.CreditBytes), ep.pack.open())
+		ep.snd.BoundBytes(h.Ack, h.Credit, grantedBytes(h.CreditBytes), ep.pack.Open())
 	}
 	oldest, _ := ep.snd.Window()
 	ep.life.OldestIs(m.nowUnpaused, oldest)

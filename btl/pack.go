@@ -1,6 +1,7 @@
 package btl
 
 import (
+	"gobtl/btl/internal/pack"
 	"gobtl/btl/internal/port"
 	"gobtl/fabric"
 	"gobtl/frag"
@@ -32,14 +33,10 @@ import (
 
 // openPack is a packet to which small fragments of an endpoint are still added.
 type openPack struct {
-	last    *Fragment // last fragment that has an OnDone; segment.frag is the first
-	seg     reliability.Token
-	bytes   uint32 // datagram size with header, or 0 if no Pack is open
-	records uint32
-	tag     uint8 // tag of the first record, which has no record header while alone
+	last *Fragment         // last fragment that has an OnDone; segment.frag is the first
+	seg  reliability.Token // the send buffer of the Pack
+	pack.Pack
 }
-
-func (p *openPack) open() bool { return p.bytes != 0 }
 
 // alone reports whether a message that is sent now must not wait for others. alone returns true
 // if the endpoint has no burst in flight, and has sent no packet in the present call of Progress
@@ -70,7 +67,7 @@ func (ep *Endpoint) packSend(f *Fragment) bool {
 		return false
 	}
 	m := ep.m
-	if !m.packRoom(ep, int(f.size)) || !ep.pack.open() && !m.openPack(ep, f) {
+	if !m.packRoom(ep, int(f.size)) || !ep.pack.Open() && !m.openPack(ep, f) {
 		return false
 	}
 	m.addRecord(ep, f)
@@ -92,14 +89,14 @@ func (ep *Endpoint) packData(tag uint8, data []byte) bool {
 	}
 	m := ep.m
 	var t reliability.Token
-	if !m.packRoom(ep, len(data)) || !ep.pack.open() && (!ep.snd.Open() || !m.takeSeg(ep, &t)) {
+	if !m.packRoom(ep, len(data)) || !ep.pack.Open() && (!ep.snd.Open() || !m.takeSeg(ep, &t)) {
 		return false
 	}
-	if p := &ep.pack; !p.open() {
+	if p := &ep.pack; !p.Open() {
 		m.beginPack(ep, t, tag, len(data))
 		copy(m.port.Arena.Bytes(segBuf(t))[frag.FragHeaderBytes:], data)
 	} else {
-		m.appendRecord(p, tag, data)
+		p.Append(m.port.Arena.Bytes(segBuf(p.seg)), tag, data)
 	}
 	m.sched.armFlow(&ep.small)
 	if ep.id.Counted {
@@ -119,7 +116,7 @@ func (m *Module) showPack(ep *Endpoint) {
 	if next := ep.rcv.Expected(); s.showSince != next || s.showAt == 0 {
 		s.showSince, s.showAt = next, showFirst
 	}
-	if ep.pack.records < s.showAt {
+	if uint32(ep.pack.Records()) < s.showAt {
 		return
 	}
 	if c, _ := ep.pack.channel(ep); c.Room() > port.BatchMax/2 {
@@ -132,7 +129,7 @@ func (m *Module) showPack(ep *Endpoint) {
 // packRoom makes room in the open Pack for a fragment of sizeBytes. A Pack without enough room is
 // sealed and added to the channel's batch.
 func (m *Module) packRoom(ep *Endpoint, sizeBytes int) bool {
-	if ep.pack.fits(sizeBytes, ep.packBytesMax()) {
+	if ep.pack.Fits(sizeBytes, ep.packBytesMax()) {
 		return true
 	}
 	if c, _ := ep.pack.channel(ep); c.Room() <= port.BatchMax/2 {
@@ -142,17 +139,8 @@ func (m *Module) packRoom(ep *Endpoint, sizeBytes int) bool {
 	return true
 }
 
-// fits reports whether a fragment of sizeBytes fits into the Pack, which may have up to maxBytes.
-// Without an open Pack, fits returns true.
-func (p *openPack) fits(sizeBytes, maxBytes int) bool {
-	if p.records > 1 {
-		return int(p.bytes)+frag.RecordHeaderBytes+sizeBytes <= maxBytes
-	}
-	return !p.open() || int(p.bytes)+2*frag.RecordHeaderBytes+sizeBytes <= maxBytes
-}
-
 func (p *openPack) channel(ep *Endpoint) (*port.Channel, fabric.Addr) {
-	return ep.way(int(p.bytes))
+	return ep.way(p.Bytes())
 }
 
 // openPack takes a send buffer for a new Pack that begins with fragment f, and copies f to the
@@ -172,7 +160,7 @@ func (m *Module) openPack(ep *Endpoint, f *Fragment) bool {
 
 func (m *Module) addRecord(ep *Endpoint, f *Fragment) {
 	p := &ep.pack
-	if !p.open() {
+	if !p.Open() {
 		if m.recovery.State(f.seg) == reliability.Queued {
 			m.recovery.Unqueue(f.seg)
 		}
@@ -180,7 +168,7 @@ func (m *Module) addRecord(ep *Endpoint, f *Fragment) {
 		m.beginPack(ep, f.seg, f.tag, int(f.size))
 		return
 	}
-	m.appendRecord(p, f.tag, f.mem)
+	p.Append(m.port.Arena.Bytes(segBuf(p.seg)), f.tag, f.mem)
 	if f.hasSeg {
 		f.hasSeg = false
 		if m.recovery.State(f.seg) == reliability.Queued {
@@ -195,9 +183,8 @@ func (m *Module) beginPack(ep *Endpoint, t reliability.Token, tag uint8, sizeByt
 	m.sched.packs++
 	m.recovery.Queue(t)
 	m.segs[t].ep, m.segs[t].pack = ep, true
-	ep.pack = openPack{
-		seg: t, bytes: uint32(frag.FragHeaderBytes + sizeBytes), records: 1, tag: tag,
-	}
+	ep.pack = openPack{seg: t}
+	ep.pack.Begin(tag, sizeBytes)
 }
 
 // chain adds a fragment of the open Pack to the list of fragments whose OnDone is called when the
@@ -217,14 +204,14 @@ func (b *buffers) chain(p *openPack, f *Fragment) {
 func (m *Module) sendPack(ep *Endpoint) int {
 	for f := ep.small.queue.first; f != nil && ep.packable(f); f = ep.small.queue.first {
 		if ep.behindFence(f) ||
-			!ep.pack.fits(int(f.size), ep.packBytesMax()) || !ep.pack.open() && !m.openPack(ep, f) {
+			!ep.pack.Fits(int(f.size), ep.packBytesMax()) || !ep.pack.Open() && !m.openPack(ep, f) {
 			break
 		}
 		m.addRecord(ep, f)
 		m.unqueue(ep, f)
 		m.chain(&ep.pack, f)
 	}
-	if !ep.pack.open() {
+	if !ep.pack.Open() {
 		return 0
 	}
 	return m.sealPack(ep)
@@ -235,7 +222,7 @@ func (m *Module) sendPack(ep *Endpoint) int {
 func (m *Module) sendPacks() {
 	for turn := m.sched.Fresh(); turn != nil && m.sched.packs > 0; {
 		next, ep := turn.Next(), turn.Owner()
-		if f := &ep.small; turn == &f.Flow && ep.pack.open() {
+		if f := &ep.small; turn == &f.Flow && ep.pack.Open() {
 			n := m.sealPack(ep)
 			f.Charge(n)
 			ep.sentSmall(n)
@@ -261,26 +248,25 @@ func (m *Module) sealPack(ep *Endpoint) int {
 	}
 	f := m.segs[p.seg].frag
 	pkt := packet{ep: ep, frag: f, seg: p.seg}
-	pkt.Kind, pkt.PayloadLen = frag.KindPack, uint16(p.bytes-frag.FragHeaderBytes)
-	ep.bursts = p.records > 1
+	p.Header(&pkt.Header)
+	ep.bursts = p.Records() > 1
 	if !ep.bursts {
-		pkt.Kind, pkt.Tag = frag.KindFrag, p.tag
 		m.segs[p.seg].pack = false
 	} else {
-		m.stats.counters[CntPacked] += uint64(p.records)
+		m.stats.counters[CntPacked] += uint64(p.Records())
 	}
 	m.recovery.Unqueue(p.seg)
 	m.sched.packs--
 	ep.pack = openPack{}
 	n := m.seal(&pkt)
-	ep.awaitEndOfPack(f, int(p.records))
+	ep.awaitEndOfPack(f, p.Records())
 	m.putSegment(c, p.seg, to)
 	return n
 }
 
 func (m *Module) failPack(ep *Endpoint, err error) {
 	p := ep.pack
-	if !p.open() {
+	if !p.Open() {
 		return
 	}
 	m.sched.packs--
@@ -348,18 +334,15 @@ func (m *Module) acceptPack(in *arrival) {
 // Nack.
 func (m *Module) onNackRecord(ep *Endpoint, t reliability.Token, tag uint8) bool {
 	s := &m.segs[t]
-	if !s.pack || s.void || s.strip || !m.hasRecord(t, tag) {
+	if !s.pack || s.void || s.strip {
+		return false
+	}
+	done := pack.CountTag(m.recordsOf(t), tag)
+	if done == 0 {
 		return false
 	}
 	s.strip, s.stripTag = true, tag
 	m.answeredBy(ep, t)
-	done := 0
-	for rest := m.recordsOf(t); len(rest) > 0; {
-		var got uint8
-		if got, _, rest = nextRecord(rest); got == tag {
-			done++
-		}
-	}
 	for f := s.frag; f != nil; f = f.next {
 		if f.tag == tag && f.err == nil {
 			f.err = ErrNoHandler
@@ -388,9 +371,7 @@ func (m *Module) toldDone(t reliability.Token) (count int) {
 		}
 		return count
 	}
-	for rest := m.recordsOf(t); len(rest) > 0; count++ {
-		_, _, rest = nextRecord(rest)
-	}
+	count = pack.Count(m.recordsOf(t))
 	for f := s.frag; f != nil; f = f.next {
 		count--
 	}
@@ -401,14 +382,4 @@ func (m *Module) toldDone(t reliability.Token) (count int) {
 // headers).
 func (m *Module) recordsOf(t reliability.Token) []byte {
 	return m.port.Arena.Bytes(segBuf(t))[frag.FragHeaderBytes:m.segs[t].bytes]
-}
-
-func (m *Module) hasRecord(t reliability.Token, tag uint8) bool {
-	for rest := m.recordsOf(t); len(rest) > 0; {
-		var got uint8
-		if got, _, rest = nextRecord(rest); got == tag {
-			return true
-		}
-	}
-	return false
 }

@@ -143,7 +143,7 @@ func (ep *Endpoint) fastOpen(c *port.Channel, alone bool) bool {
 	if !alone {
 		company = ep.companyOn(c)
 	}
-	return ep.overtakes() && !ep.pack.open() && ep.id.State() == stateConnected && ep.snd.Open() &&
+	return ep.overtakes() && !ep.pack.Open() && ep.id.State() == stateConnected && ep.snd.Open() &&
 		c.Batched() < company && ep.roomOn(c) > 0
 }
 
@@ -306,7 +306,7 @@ func (ep *Endpoint) enqueue(f *Fragment) {
 // packet's length in bytes, or 0 if no packet can be sent now.
 func (m *Module) sendSmall(ep *Endpoint) int {
 	f := ep.small.queue.first
-	if ep.pack.open() || ep.packable(f) {
+	if ep.pack.Open() || ep.packable(f) {
 		return m.sendPack(ep)
 	}
 	return m.sendFrag(ep, f)

@@ -133,20 +133,6 @@ func (m *Module) writeChunk(r *chunkRun, t reliability.Token, offset, sizeBytes 
 	r.written++
 }
 
-// appendRecord adds a small message, as a record, to an open Pack, which is a packet for several
-// small messages.
-func (m *Module) appendRecord(p *openPack, tag uint8, data []byte) {
-	b := m.port.Arena.Bytes(segBuf(p.seg))
-	if p.records == 1 {
-		const at = frag.FragHeaderBytes + frag.RecordHeaderBytes
-		first := b[at:][:copy(b[at:], b[frag.FragHeaderBytes:p.bytes])]
-		frag.PutRecord(b[frag.FragHeaderBytes:], p.tag, first)
-		p.bytes += frag.RecordHeaderBytes
-	}
-	p.bytes += uint32(frag.PutRecord(b[p.bytes:], tag, data))
-	p.records++
-}
-
 // refresh updates a packet before its retransmission, with a new packet number and the current ACK
 // fields. If the peer has refused the packet, refresh replaces the packet by a Void, which is an
 // empty packet.

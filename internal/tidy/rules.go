@@ -88,6 +88,7 @@ var policies = []policy{
 		deny: with(pureDeny, "time"),
 	},
 	{dir: "btl/internal/owed", imports: with(leaves, "reliability"), deny: pureDeny},
+	{dir: "btl/internal/pack", imports: []string{"frag"}, deny: with(pureDeny, "time")},
 	{
 		dir: "btl/internal/path", imports: with(leaves, "btl/internal/pmtu", "fabric", "hotel"),
 		deny: pureDeny,
@@ -329,7 +330,7 @@ var (
 		"btl.Endpoint": 110, "btl.Module": 270, "btl/runner.Runner": 75, "mpi.engine": 72,
 		"pml.Layer": 78, "reliability.Sender": 65,
 	}
-	linesToday = map[string]int{"btl": 11150}
+	linesToday = map[string]int{"btl": 11100}
 )
 
 const structFieldsMax = 25

@@ -64,7 +64,7 @@ $rest = nil`,
 		name:  "pack-forgotten-by-flush",
 		fault: "a flush does not wait for the open pack",
 		in:    "btl",
-		old: `if pack.open() {
+		old: `if pack.Open() {
 	$next++
 }`,
 		new:  "",
@@ -91,8 +91,8 @@ $rest = nil`,
 		name:  "pack-bursts-for-ever",
 		fault: "after a burst every message waits for the pass, also one that stayed alone",
 		in:    "btl",
-		old:   "bursts = records > 1",
-		new:   "bursts = bursts || records > 1",
+		old:   "bursts = $p.Records() > 1",
+		new:   "bursts = bursts || $p.Records() > 1",
 		test:  "./btl -run TestPackBurstAfterBurst",
 	},
 	{

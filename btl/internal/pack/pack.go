@@ -1,0 +1,104 @@
+// Package pack fills a packet with small fragments. A packet that several fragments share is called
+// a Pack, and each fragment in it a record.
+//
+//	one fragment:    | header |        payload        |
+//	several:         | header | tag, size | payload | tag, size | payload | ...
+//
+// The first fragment of a Pack has no record header while it is alone, so that a Pack of one
+// fragment is an ordinary packet (Frag). The second fragment moves the payload of the first one.
+// The package knows the layout, and neither connections nor buffers. A Pack belongs to one
+// goroutine.
+package pack
+
+import (
+	"fmt"
+
+	"gobtl/frag"
+)
+
+// Pack describes a packet to which small fragments are still added. The zero Pack is not open.
+type Pack struct {
+	bytes   uint32 // datagram size with header, or 0 if the Pack is not open
+	records uint32
+	tag     uint8 // tag of the first record
+}
+
+// Open reports whether the Pack has fragments.
+func (p *Pack) Open() bool { return p.bytes != 0 }
+
+// Bytes is the size of the Pack as a datagram, or 0 if the Pack is not open.
+func (p *Pack) Bytes() int { return int(p.bytes) }
+
+// Records is the number of fragments in the Pack.
+func (p *Pack) Records() int { return int(p.records) }
+
+// Header sets the fields of a packet's header that depend on the fragments in the Pack.
+func (p *Pack) Header(h *frag.Header) {
+	h.Kind, h.PayloadLen = frag.KindPack, uint16(p.bytes-frag.FragHeaderBytes)
+	if p.records == 1 {
+		h.Kind, h.Tag = frag.KindFrag, p.tag
+	}
+}
+
+// Fits reports whether a fragment of sizeBytes fits into the Pack, which may have up to mostBytes.
+// A Pack that is not open takes any fragment.
+func (p *Pack) Fits(sizeBytes, mostBytes int) bool {
+	if p.records > 1 {
+		return int(p.bytes)+frag.RecordHeaderBytes+sizeBytes <= mostBytes
+	}
+	return !p.Open() || int(p.bytes)+2*frag.RecordHeaderBytes+sizeBytes <= mostBytes
+}
+
+// Begin opens the Pack with a fragment of sizeBytes. The caller puts the payload behind the header
+// of the packet, at frag.FragHeaderBytes.
+func (p *Pack) Begin(tag uint8, sizeBytes int) {
+	*p = Pack{bytes: uint32(frag.FragHeaderBytes + sizeBytes), records: 1, tag: tag}
+}
+
+// Append copies a further fragment to the datagram b of the Pack. The fragment must fit.
+func (p *Pack) Append(b []byte, tag uint8, payload []byte) {
+	if p.records == 1 {
+		const at = frag.FragHeaderBytes + frag.RecordHeaderBytes
+		first := b[at:][:copy(b[at:], b[frag.FragHeaderBytes:p.bytes])]
+		frag.PutRecord(b[frag.FragHeaderBytes:], p.tag, first)
+		p.bytes += frag.RecordHeaderBytes
+	}
+	p.bytes += uint32(frag.PutRecord(b[p.bytes:], tag, payload))
+	p.records++
+}
+
+// Check returns an error if an open Pack has no records, more records than bytes for them, or more
+// than mostBytes, or if a Pack that is not open has records.
+func (p *Pack) Check(mostBytes int) error {
+	if !p.Open() {
+		if *p != (Pack{}) {
+			return fmt.Errorf("no pack is open, and %d records are in it", p.records)
+		}
+		return nil
+	}
+	if p.records == 0 || int(p.bytes) > mostBytes ||
+		p.records > 1 && frag.FragHeaderBytes+p.records*frag.RecordHeaderBytes > p.bytes {
+		return fmt.Errorf("the open pack has %d records in %d bytes, at most %d", p.records, p.bytes,
+			mostBytes)
+	}
+	return nil
+}
+
+// Count returns the number of records in the payload of a Pack.
+func Count(payload []byte) (count int) {
+	for rest := payload; len(rest) > 0; count++ {
+		_, _, rest = frag.NextRecord(rest)
+	}
+	return count
+}
+
+// CountTag returns the number of records with a tag in the payload of a Pack.
+func CountTag(payload []byte, tag uint8) (count int) {
+	for rest := payload; len(rest) > 0; {
+		var got uint8
+		if got, _, rest = frag.NextRecord(rest); got == tag {
+			count++
+		}
+	}
+	return count
+}

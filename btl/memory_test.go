@@ -1,7 +1,9 @@
 package btl
 
 import (
+	"reflect"
 	"runtime"
+	"slices"
 	"testing"
 
 	"gobtl/fabric"
@@ -109,5 +111,23 @@ func TestFootprint(t *testing.T) {
 		if most := f.idle + 4*window + window/8 + 1<<10; f.busy > most || f.busy < f.idle+4*window {
 			t.Errorf("window of %d: a busy endpoint costs %d bytes, %d expected", window, f.busy, most)
 		}
+	}
+}
+
+// TestEndpointParts prints the parts of an Endpoint, and limits the size of the whole. A part that
+// few endpoints need is a pointer that is nil at first.
+func TestEndpointParts(t *testing.T) {
+	typ := reflect.TypeFor[Endpoint]()
+	fields := reflect.VisibleFields(typ)
+	fields = slices.DeleteFunc(fields, func(f reflect.StructField) bool { return len(f.Index) > 1 })
+	slices.SortStableFunc(fields, func(a, b reflect.StructField) int {
+		return int(b.Type.Size()) - int(a.Type.Size())
+	})
+	for _, f := range fields {
+		t.Logf("%4d bytes %s", f.Type.Size(), f.Name)
+	}
+	const most = 1408 // a size of the allocator
+	if typ.Size() > most {
+		t.Errorf("an Endpoint has %d bytes, at most %d", typ.Size(), most)
 	}
 }

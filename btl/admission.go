@@ -2,8 +2,11 @@ package btl
 
 import (
 	"bytes"
+	"fmt"
 	"strconv"
+	"time"
 
+	"gobtl/btl/internal/meet"
 	"gobtl/frag"
 )
 
@@ -15,6 +18,7 @@ type Request struct {
 	Data        []byte // address of the peer's data channel
 	Label       []byte // the peer's Config.Label; not authenticated
 	Incarnation uint64 // incarnation of the peer's module
+	ID          uint64 // number of the request for Module.Decide; 0: it cannot be kept
 }
 
 // Is reports whether the peer is the module with the given name and incarnation. If Is returns
@@ -28,6 +32,7 @@ func (r *Request) Is(name []byte) bool {
 type Verdict struct {
 	reason uint8
 	code   uint16
+	moved  string // name of another module, or empty
 }
 
 // Accept is the Verdict that lets the peer connect.
@@ -35,12 +40,70 @@ func Accept() Verdict { return Verdict{} }
 
 // Refuse is the Verdict that rejects a peer for good. If this side refuses a peer, the
 // peer's Connect fails with a RefusedError that contains the code of the refusal.
-func Refuse(code uint16) Verdict { return Verdict{frag.RejectOwner, code} }
+func Refuse(code uint16) Verdict { return Verdict{reason: frag.RejectOwner, code: code} }
 
 // Defer is the Verdict that rejects a peer for now. A connecting peer repeats its request
 // at least twice a second until its handshake times out. Each repeated connection request
 // of a peer causes another call of the function given to Admit.
-func Defer(code uint16) Verdict { return Verdict{frag.RejectLater, code} }
+func Defer(code uint16) Verdict { return Verdict{reason: frag.RejectLater, code: code} }
+
+// KeepMax is the longest time for which a connection request is kept.
+const KeepMax = meet.KeepMax
+
+// Keep is the Verdict that keeps a connection request until a later call of Module.Decide, but at
+// most for the time wait, 1 ms to KeepMax. A wait outside this range is replaced by its nearer end.
+// The peer sends no further Hellos meanwhile, and its HandshakeTimeout begins again when the wait
+// is over. If the application has not decided after the wait, the request is forgotten, and a
+// peer that asks again causes a new Request. A peer without this ability asks at least twice a
+// second until its handshake times out, as after Defer. If Request.ID is 0, Keep acts like
+// Defer(0).
+func Keep(wait time.Duration) Verdict {
+	wait = max(time.Millisecond, min(wait, KeepMax))
+	return Verdict{reason: frag.RejectKept, code: uint16(wait / time.Millisecond)}
+}
+
+// MoveTo is the Verdict that sends a peer to another module of this process. The argument name is
+// the result of Module.Name of the other module, which has the same provider and the same host
+// address as this module. The peer's endpoint connects to the other module, and the function given
+// to Admit of the other module decides on the request. A peer follows only one MoveTo. A peer
+// without this ability is refused with code 0, as is every peer if name is malformed.
+func MoveTo(name []byte) Verdict { return Verdict{moved: string(name)} }
+
+// answerOf returns the Answer for package meet. answerOf returns ErrBadName for a MoveTo to a name
+// that is not of this provider.
+func (m *Module) answerOf(v Verdict) (meet.Answer, error) {
+	if v.moved != "" {
+		n, err := frag.ParseName([]byte(v.moved))
+		if err != nil || n.Provider != m.port.WireName() {
+			return meet.Answer{}, fmt.Errorf("%w: a peer cannot be moved there", ErrBadName)
+		}
+	}
+	return meet.Answer{
+		Reject: frag.Reject{Reason: v.reason, Code: v.code}, Moved: []byte(v.moved),
+	}, nil
+}
+
+// Decide answers the kept connection request with the given Request.ID. The argument now of Decide
+// is the present time. Decide tells the peer to ask again, and the peer then gets the answer v
+// without another call of the function given to Admit. If the peer does not ask again within
+// HandshakeTimeout, the decision lapses. The Verdict Keep changes the time for which the request
+// is kept. Decide returns ErrNoRequest if the request was decided or forgotten, ErrBadName for a
+// MoveTo to a name that is not of this provider, or ErrClosed.
+func (m *Module) Decide(now Time, id uint64, v Verdict) error {
+	m.at(now)
+	if m.closed || m.draining {
+		return ErrClosed
+	}
+	answer, err := m.answerOf(v)
+	if err != nil {
+		return err
+	}
+	if !m.handshakes.Decide(id, answer) {
+		return fmt.Errorf("%w: number %d", ErrNoRequest, id)
+	}
+	m.dirty = true
+	return nil
+}
 
 // Admit sets the function fn that decides on each incoming connection, except from peers to
 // which this side connects itself. If fn is nil, which is the initial setting, every peer

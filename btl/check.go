@@ -241,6 +241,9 @@ func (c *checker) checkTables(m *Module) error {
 	if err := m.peers.Check(); err != nil {
 		return err
 	}
+	if err := m.handshakes.CheckRequests(); err != nil {
+		return err
+	}
 	switch {
 	case c.charged != m.credits.Granted():
 		return fmt.Errorf("%d credits granted to the endpoints, %d counted", c.charged,

@@ -66,6 +66,7 @@ func (m *Module) idleValues() []idleValue {
 		{"free descriptors", len(m.frags.free), m.frags.count},
 		{"regions of fragments", m.frags.ownRegions, 0},
 		{"half-open endpoints", m.peers.HalfOpen(), 0},
+		{"kept connection requests", m.handshakes.Requests(), 0},
 		{"reassembly bytes in use", int(m.pool.ActiveBytes()), 0},
 		{"bytes of packets in Parts", m.parts.pool.Bytes(), 0},
 	}

@@ -46,6 +46,8 @@ var (
 	// connection, and why. If the peer's application has refused the connection, the
 	// ErrRefused is a RefusedError.
 	ErrRefused = errors.New("btl: refused")
+	// ErrNoRequest means that no kept connection request with this number waits for a decision.
+	ErrNoRequest = errors.New("btl: no such connection request")
 	// ErrBadName means that the bytes are not a module name of this provider.
 	ErrBadName = errors.New("btl: malformed or foreign module name")
 	// ErrTooLarge means that the fragment exceeds the size limit of this side or of the peer.
@@ -82,8 +84,8 @@ var (
 // RefusedError is an ErrRefused for a connection that the peer's application has refused (see
 // Module.Admit).
 type RefusedError struct {
-	Code  uint16 // the peer's code: see Refuse, Defer
-	Later bool   // the peer deferred until the handshake timed out
+	Code  uint16 // the peer's code: see Refuse, Defer; 0 for a kept request
+	Later bool   // the peer deferred, or kept the request, until the handshake timed out
 }
 
 func (e *RefusedError) Error() string {

@@ -85,6 +85,21 @@ func (h handshakeHost) Adopt(ep *Endpoint, data []byte, named *frag.Name) error 
 	return nil
 }
 
+// Move inserts the addresses of another module, and removes the earlier addresses of the endpoint.
+func (h handshakeHost) Move(ep *Endpoint, to *frag.Name) error {
+	m := h.m
+	if to.Provider != m.port.WireName() {
+		return ErrBadName
+	}
+	cmdAddr, err := m.port.Insert(to.Command)
+	if err != nil {
+		return err
+	}
+	h.leaveAddr(ep.cmdAddr)
+	ep.cmdAddr = cmdAddr
+	return h.Adopt(ep, to.Data, to)
+}
+
 func (h handshakeHost) Bind(ep *Endpoint, head *frag.Header, hello *frag.Hello) {
 	m := h.m
 	ep.life.Grant(max(0, min(time.Duration(hello.AwayMs)*time.Millisecond, m.cfg.AwayMax)))
@@ -169,6 +184,9 @@ func (h handshakeHost) End(ep *Endpoint, why meet.Why, r frag.Reject) {
 		h.m.end(ep, EventFailed, ErrPeerRestarted)
 	case meet.WhyRejected:
 		h.m.end(ep, EventFailed, whyRejected(r))
+	case meet.WhyMisled:
+		h.m.end(ep, EventFailed, fmt.Errorf("%w: the peer names a module on another host, or of "+
+			"another provider, or was named by another module itself", ErrBadName))
 	case meet.WhyUnanswered:
 		h.m.end(ep, EventFailed, h.whyNot(ep))
 	}
@@ -189,16 +207,19 @@ func (h handshakeHost) Early(ep *Endpoint) { ep.life.Early() }
 
 func (h handshakeHost) Takes(ep *Endpoint) { h.m.watches.Takes(ep) }
 
-func (h handshakeHost) Ask(hello *frag.Hello) (answer frag.Reject) {
+func (h handshakeHost) Ask(hello *frag.Hello, id uint64) (answer meet.Answer) {
 	m := h.m
 	if m.admission == nil {
 		return answer
 	}
 	v := m.admission(Request{
 		Address: formatName(&m.port, hello.CommandName), Command: hello.CommandName, Data: hello.DataName,
-		Label: hello.Label, Incarnation: hello.Incarnation,
+		Label: hello.Label, Incarnation: hello.Incarnation, ID: id,
 	})
-	return frag.Reject{Reason: v.reason, Code: v.code}
+	if answer, err := m.answerOf(v); err == nil {
+		return answer
+	}
+	return meet.Answer{Reject: frag.Reject{Reason: frag.RejectOwner}}
 }
 
 func (h handshakeHost) Shut() bool { return h.m.closed || h.m.draining }

@@ -30,7 +30,7 @@ type link struct {
 
 // features returns the optional protocol features of this side, as announced in a Hello.
 func (m *Module) features() (bits uint64) {
-	bits = frag.FeatureOps | frag.FeatureAsk
+	bits = frag.FeatureOps | frag.FeatureAsk | frag.FeatureKept
 	if m.rules.Adaptive {
 		bits |= frag.FeatureSack
 		if m.cfg.PeerTimeout/4 >= 2*reliability.LoneAckDelay {

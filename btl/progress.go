@@ -236,6 +236,7 @@ func (m *Module) deadline() Time {
 		return m.now
 	}
 	d := m.recovery.Deadline().Min(m.watches.Deadline()).Min(m.paths.Deadline())
+	d = d.Min(m.now.Add(m.handshakes.RequestsDeadline().Sub(m.nowUnpaused)))
 	d = d.Min(m.sched.pauses.Deadline())
 	if m.draining && m.peers.Len() > 0 {
 		d = d.Min(m.drainUntil)

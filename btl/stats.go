@@ -87,6 +87,9 @@ const (
 	CntPeersConnected
 	CntPeersFailed
 	CntPeersReliable
+	CntRequestsKept
+	CntRequestsDecided
+	CntRequestsLapsed
 	CntPathRaised  // increases of the datagram size
 	CntPathLowered // decreases, because datagrams of the size in use were lost
 	CntLoneAnswers // packets whose ACK the peer may delay
@@ -122,6 +125,7 @@ const (
 	helpPath     = "Changes of the largest datagram that is sent to a peer."
 	helpAsked    = "Packets that asked the peer for an acknowledgement, or a confirmation."
 	helpLone     = "Packets sent whose acknowledgement the peer might hold back: lone answers."
+	helpRequests = "Connection requests that the application has kept, and what became of them."
 	helpPeers    = "Connections, by what became of them."
 )
 
@@ -203,6 +207,9 @@ var counterInfos = [numCounters]counterInfo{
 	CntPeersConnected:   {"gobtl_connections_total", "outcome", "established", helpPeers},
 	CntPeersFailed:      {"gobtl_connections_total", "outcome", "failed", helpPeers},
 	CntPeersReliable:    {"gobtl_reliable_connections_total", "", "", helpReliable},
+	CntRequestsKept:     {"gobtl_kept_requests_total", "event", "kept", helpRequests},
+	CntRequestsDecided:  {"gobtl_kept_requests_total", "event", "decided", helpRequests},
+	CntRequestsLapsed:   {"gobtl_kept_requests_total", "event", "lapsed", helpRequests},
 	CntPathRaised:       {"gobtl_path_mtu_changes_total", "direction", "raised", helpPath},
 	CntPathLowered:      {"gobtl_path_mtu_changes_total", "direction", "lowered", helpPath},
 	CntLoneAnswers:      {"gobtl_lone_answers_total", "", "", helpLone},
@@ -331,6 +338,9 @@ func (m *Module) publish() {
 	s.CreditsGranted = uint64(m.credits.Granted())
 	again := m.recovery.Counts()
 	s.counters[CntSpurious], s.counters[CntThrottled] = again.Spurious, again.Throttled
+	asked := m.handshakes.RequestCounts()
+	s.counters[CntRequestsKept], s.counters[CntRequestsDecided] = asked.Kept, asked.Decided
+	s.counters[CntRequestsLapsed] = asked.Lapsed
 	m.pub.store(s)
 	m.dirty, m.publishedAt = false, m.now
 }

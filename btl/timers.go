@@ -28,6 +28,9 @@ func (m *Module) expire() {
 		}
 	}
 	m.watches.Expire()
+	if m.handshakes.OnRequestsTimer() {
+		m.dirty = true
+	}
 	if m.sched.pauses.Due(m.now) {
 		m.sched.pauses.End(m.now, m.resume)
 	}

@@ -48,6 +48,20 @@ func (h handshakeHost) SendReject(
 	}
 }
 
+// SendMoved sends a HelloAck, which names another module, to an address (to), if there is room. The
+// argument tag is the receiver's connection tag.
+func (h handshakeHost) SendMoved(to []byte, tag uint64, hello *frag.Hello) {
+	addr, err := h.m.port.InsertForAnswer(h.m.now, to)
+	if err != nil {
+		return
+	}
+	c := h.channel(hello.Probe)
+	if b, ok := h.m.takeControl(c, addr); ok {
+		head := frag.Header{Kind: frag.KindHelloAck, Conn: tag, Number: 1} // the tag in it is new
+		h.put(c, b, hello.Encode(h.m.port.Arena.Bytes(b), &head), addr)
+	}
+}
+
 // SendRetry sends a Retry to an address (to) through a channel (by). SendRetry returns
 // false if the channel has no room, or if nothing can be sent to the address.
 func (h handshakeHost) SendRetry(

@@ -39,8 +39,13 @@ const (
 	RejectFeature = 6 // a required feature or a critical extension is unknown
 	RejectCrowded = 7 // too many peers at this address
 	RejectAddress = 8 // an address in the Hello is unusable
+	// RejectKept means that the application of the receiver has kept the connection request, and
+	// decides later. The payload has the time, in milliseconds, after which the peer asks again. A
+	// time of 0 means that the application has decided, and that the peer asks again at once. Only a
+	// peer with FeatureKept gets a RejectKept.
+	RejectKept = 9
 
-	rejectLast = RejectAddress
+	rejectLast = RejectKept
 )
 
 // The payload of a Bye is a code that says why the connection ends. After ByeClosed and the codes

@@ -7,7 +7,7 @@ const (
 	// HelloBytesMax is the length of the longest packet that Hello.Encode writes.
 	HelloBytesMax = HelloBytesMin + 2*(extHeadBytes+AddrBytesMax) +
 		2*(extHeadBytes+CookieBytesMax) + extHeadBytes + LabelBytesMax + extHeadBytes + awayBytes +
-		extHeadBytes + PaddingBytesMax
+		extHeadBytes + PaddingBytesMax + extHeadBytes + NameBytesMax
 	AddrBytesMax    = 64        // longest endpoint name
 	CookieBytesMax  = 32        // longest cookie
 	LabelBytesMax   = 32        // longest label
@@ -32,6 +32,7 @@ const (
 	extLabel         = 5
 	extAway          = 6
 	extPadding       = 7
+	extMoved         = 8
 )
 
 // Features are optional protocol abilities, which are used if both ends announce them in their
@@ -39,6 +40,8 @@ const (
 const (
 	// FeatureReliable says that the sender's network does not lose, duplicate or reorder packets.
 	FeatureReliable uint64 = 1 << 1
+	// FeatureKept says that the sender understands RejectKept and Hello.Moved.
+	FeatureKept uint64 = 1 << 6
 )
 
 // Probe is the channel over which a Hello is sent.
@@ -79,19 +82,22 @@ type Hello struct {
 	CommandCookie []byte
 	DataCookie    []byte
 	Label         []byte // label that the sender's application chose; none if empty
-	AwayMs        uint32 // how long the sender may be silent while it computes, in ms
-	WindowPkts    uint32 // the sender's receive window, 1 to WindowMax
-	FragBytesMax  uint32 // largest fragment that the sender reassembles, not 0
-	AckDelayUs    uint32 // how long the sender may delay an ACK, 0 to AckDelayUsMax
-	MTUBytes      uint16 // largest datagram on the data channel, at least MTUBytesMin
-	CommandBytes  uint16 // largest datagram on the command channel, at least MTUBytesMin
-	Credit        uint16 // packets that the sender has room for, from the receiver's first on
-	VersionMin    uint8  // the protocol versions that the sender speaks
-	VersionMax    uint8
-	Probe         Probe
-	Proven        uint8 // mask of Probe.Bit: channels that are validated in both directions
-	Overhead      uint8 // protection bytes at the end of each datagram, up to OverheadBytesMax
-	Padding       uint8 // number of zeros that lengthen the Hello; see Pad
+	// Moved is the name (see Name) of another module of the sender's process, which the receiver
+	// must connect to instead. Only a HelloAck to a peer with FeatureKept may have Moved.
+	Moved        []byte
+	AwayMs       uint32 // how long the sender may be silent while it computes, in ms
+	WindowPkts   uint32 // the sender's receive window, 1 to WindowMax
+	FragBytesMax uint32 // largest fragment that the sender reassembles, not 0
+	AckDelayUs   uint32 // how long the sender may delay an ACK, 0 to AckDelayUsMax
+	MTUBytes     uint16 // largest datagram on the data channel, at least MTUBytesMin
+	CommandBytes uint16 // largest datagram on the command channel, at least MTUBytesMin
+	Credit       uint16 // packets that the sender has room for, from the receiver's first on
+	VersionMin   uint8  // the protocol versions that the sender speaks
+	VersionMax   uint8
+	Probe        Probe
+	Proven       uint8 // mask of Probe.Bit: channels that are validated in both directions
+	Overhead     uint8 // protection bytes at the end of each datagram, up to OverheadBytesMax
+	Padding      uint8 // number of zeros that lengthen the Hello; see Pad
 
 	// Others and Critical describe the extensions that DecodeHello does not know. Others is the
 	// number of unknown extensions. Critical is the type of the first unknown extension that is
@@ -161,6 +167,9 @@ func (m *Hello) Bytes() int {
 	if m.Padding != 0 {
 		n += extHeadBytes + int(m.Padding)
 	}
+	if len(m.Moved) > 0 {
+		n += extHeadBytes + len(m.Moved)
+	}
 	return n
 }
 
@@ -169,7 +178,7 @@ func (m *Hello) Bytes() int {
 // the other fields of h. Encode panics if b is too short or a field of m is out of its range.
 func (m *Hello) Encode(b []byte, h *Header) int {
 	sizeBytes := m.Bytes()
-	if !m.valid() {
+	if !m.valid() || len(m.Moved) > NameBytesMax {
 		panic("frag: invalid Hello")
 	}
 	b = b[:sizeBytes]
@@ -208,7 +217,13 @@ func (m *Hello) Encode(b []byte, h *Header) int {
 	}
 	if m.Padding != 0 {
 		p[0], p[1] = extPadding, m.Padding
-		clear(p[extHeadBytes:])
+		p = p[extHeadBytes:]
+		clear(p[:m.Padding])
+		p = p[m.Padding:]
+	}
+	if len(m.Moved) > 0 {
+		p[0], p[1] = extMoved, byte(len(m.Moved))
+		copy(p[extHeadBytes:], m.Moved)
 	}
 	return sizeBytes
 }
@@ -271,7 +286,7 @@ func (m *Hello) decodeExtensions(p []byte) error {
 			return ErrHello
 		}
 		last = kind
-		if kind <= extPadding {
+		if kind <= extMoved {
 			if p[0]&extCritical != 0 || !m.extend(kind, value) {
 				return ErrHello
 			}
@@ -298,6 +313,9 @@ func (m *Hello) extend(kind int, value []byte) bool {
 		}
 		m.Padding = uint8(len(value))
 		return m.Padding != 0
+	case extMoved:
+		m.Moved = value
+		return len(value) > 0 && len(value) <= NameBytesMax
 	}
 	e := m.extensions()[kind-1]
 	*e.value = value

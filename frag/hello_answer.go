@@ -125,11 +125,13 @@ type Foreign struct {
 
 // Reject is the body of a packet that refuses a Hello.
 type Reject struct {
-	Reason     uint8  // one of the Reject constants
-	VersionMin uint8  // the versions that the sender of the Reject speaks
-	VersionMax uint8  //
-	Code       uint16 // code of the sender's application (RejectOwner, RejectLater), else 0
-	Nonce      uint64 // nonce of the Hello, which proves that the sender has received it
+	Reason     uint8 // one of the Reject constants
+	VersionMin uint8 // the versions that the sender of the Reject speaks
+	VersionMax uint8 //
+	// Code is the code of the sender's application (RejectOwner, RejectLater), or a time in
+	// milliseconds (RejectKept), and 0 for the other reasons.
+	Code  uint16
+	Nonce uint64 // nonce of the Hello, which proves that the sender has received it
 }
 
 // EncodeReject writes a Reject at the start of b, and returns the length of the packet, which is
@@ -197,10 +199,15 @@ func checkAnswerBody(p []byte, h *Header) error {
 	if !versionRange(r.VersionMin, r.VersionMax) {
 		return ErrBounds
 	}
-	if r.Code != 0 && r.Reason != RejectOwner && r.Reason != RejectLater && r.Reason <= rejectLast {
+	if r.Code != 0 && !hasCode(r.Reason) {
 		return ErrReserved
 	}
 	return nil
 }
 
 func versionRange(lo, hi uint8) bool { return lo >= 1 && lo <= hi && hi <= VersionLimit }
+
+// hasCode reports whether a Reject with the given reason may have a Code. Unknown reasons may.
+func hasCode(reason uint8) bool {
+	return reason == RejectOwner || reason == RejectLater || reason >= RejectKept
+}

@@ -99,6 +99,15 @@ func TestDecodeHelloRefuses(t *testing.T) {
 			t.Errorf("%d bytes of padding: %v, %d", n, err, m.Padding)
 		}
 	}
+	for n, want := range map[int]error{
+		0: ErrHello, 1: nil, NameBytesMax: nil, NameBytesMax + 1: ErrHello,
+	} {
+		var m Hello
+		if err := DecodeHello(long(extMoved, n), &m); !errors.Is(err, want) ||
+			err == nil && len(m.Moved) != n {
+			t.Errorf("%d bytes of another module's name: %v, %d", n, err, len(m.Moved))
+		}
+	}
 	dirty := long(extPadding, 8)
 	dirty[len(dirty)-1] = 1
 	if err := DecodeHello(dirty, new(Hello)); !errors.Is(err, ErrHello) {
@@ -116,7 +125,7 @@ func TestDecodeHelloRefuses(t *testing.T) {
 // TestHelloUnknownExtensions checks that unknown extensions are skipped, and that an unknown
 // critical extension is reported.
 func TestHelloUnknownExtensions(t *testing.T) {
-	p := append(helloPayload(t, testHello()), 8, 1, 0xAA, 17, 0, 0x80|18, 2, 1, 2, 0x80|127, 0)
+	p := append(helloPayload(t, testHello()), 9, 1, 0xAA, 17, 0, 0x80|18, 2, 1, 2, 0x80|127, 0)
 	var m Hello
 	if err := DecodeHello(p, &m); err != nil || m.Others != 4 || m.Critical != 18 {
 		t.Fatalf("%v, %d others, critical %d", err, m.Others, m.Critical)
@@ -142,6 +151,8 @@ func drawHello(t *rapid.T) *Hello {
 		DataCookie:    short.Draw(t, "data cookie"),
 		Label:         short.Draw(t, "label"),
 		AwayMs:        rapid.Uint32().Draw(t, "away"),
+		Padding:       rapid.Uint8().Draw(t, "padding"),
+		Moved:         rapid.SliceOfN(rapid.Byte(), 0, NameBytesMax).Draw(t, "moved"),
 		Overhead:      rapid.Uint8Range(0, OverheadBytesMax).Draw(t, "overhead"),
 		WindowPkts:    rapid.Uint32Range(1, WindowMax).Draw(t, "window"),
 		FragBytesMax:  rapid.Uint32Range(1, math.MaxUint32).Draw(t, "fragment"),
@@ -186,10 +197,13 @@ func TestHelloEncodePanics(t *testing.T) {
 	bad, long := testHello(), testHello()
 	bad.Tag = 0
 	long.DataName = make([]byte, AddrBytesMax+1)
+	moved := testHello()
+	moved.Moved = make([]byte, NameBytesMax+1)
 	for about, do := range map[string]func(){
-		"small buffer": func() { testHello().Encode(make([]byte, 100), &Header{Kind: KindHello}) },
-		"no tag":       func() { bad.Encode(make([]byte, 4096), &Header{Kind: KindHello}) },
-		"long name":    func() { long.Encode(make([]byte, 4096), &Header{Kind: KindHello}) },
+		"small buffer":     func() { testHello().Encode(make([]byte, 100), &Header{Kind: KindHello}) },
+		"no tag":           func() { bad.Encode(make([]byte, 4096), &Header{Kind: KindHello}) },
+		"long name":        func() { long.Encode(make([]byte, 4096), &Header{Kind: KindHello}) },
+		"long module name": func() { moved.Encode(make([]byte, 4096), &Header{Kind: KindHelloAck}) },
 		"long cookie": func() {
 			(&Retry{Cookie: make([]byte, CookieBytesMax+1)}).Encode(make([]byte, 4096), 1)
 		},
@@ -366,8 +380,8 @@ func TestUnknownReject(t *testing.T) {
 		})
 		var h Header
 		payload, err := Decode(b[:n], &h)
-		known := reason >= RejectVersion && reason <= RejectAddress
-		coded := reason == RejectOwner || reason == RejectLater
+		known := reason >= RejectVersion && reason <= RejectKept
+		coded := reason == RejectOwner || reason == RejectLater || reason == RejectKept
 		if ok := reason != 0 && (!known || coded); ok != (err == nil) {
 			t.Errorf("reason %d with a code: %v", reason, err)
 		} else if ok {

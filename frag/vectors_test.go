@@ -392,6 +392,13 @@ func handshakeVectors() []vector {
 	edge.WindowPkts, edge.AckDelayUs, edge.VersionMax = WindowMax, AckDelayUsMax, VersionLimit
 	edge.MTUBytes, edge.CommandBytes = 65535, MTUBytesMin
 	edge.FragBytesMax, edge.Proven, edge.Overhead = 1<<32-1, ProvenAll, OverheadBytesMax
+	module := moduleName()
+	name, err := module.Append(nil)
+	if err != nil {
+		panic(err)
+	}
+	moved := testHello()
+	moved.CommandName, moved.DataName, moved.Moved = nil, nil, name
 	return []vector{
 		{
 			name: "hello", about: "the first Hello on the command channel: no tag, no cookies",
@@ -415,6 +422,10 @@ func handshakeVectors() []vector {
 			hello:  testHello(),
 		},
 		{
+			name: "hello-ack-moved", about: "the owner sends the peer to another module of its process",
+			header: Header{Kind: KindHelloAck, Conn: testConn, Number: 1}, hello: moved,
+		},
+		{
 			name: "hello-limits", about: "every bounded field at a bound",
 			header: Header{Kind: KindHello, Conn: testConn, Seq: 1<<32 - 1}, hello: edge,
 		},
@@ -433,13 +444,24 @@ func handshakeVectors() []vector {
 			},
 		},
 		{
-			name: "name", about: "a module's name, not a packet",
-			module: &Name{
-				Provider: "ofi/udp", Incarnation: 0x0123456789ABCDEF, MTUBytes: 1472,
-				CommandBytes: 768, Command: []byte{2, 0, 0x1F, 0x90, 127, 0, 0, 1},
-				Data: []byte{2, 0, 0x1F, 0x91, 127, 0, 0, 1},
+			name: "reject-kept", about: "the owner decides later: the peer asks again after 5 s",
+			header: Header{Kind: KindReject, Tag: RejectKept, Conn: testConn},
+			reject: Reject{
+				Reason: RejectKept, VersionMin: 2, VersionMax: 2, Code: 5000, Nonce: first.Nonce,
 			},
 		},
+		{
+			name: "name", about: "a module's name, not a packet",
+			module: module,
+		},
+	}
+}
+
+func moduleName() *Name {
+	return &Name{
+		Provider: "ofi/udp", Incarnation: 0x0123456789ABCDEF, MTUBytes: 1472,
+		CommandBytes: 768, Command: []byte{2, 0, 0x1F, 0x90, 127, 0, 0, 1},
+		Data: []byte{2, 0, 0x1F, 0x91, 127, 0, 0, 1},
 	}
 }
 

@@ -40,10 +40,11 @@ local operations = {
 }
 local opCodes = {}
 for code, o in pairs(operations) do opCodes[code] = o[1] end
-local REJECT_OWNER, REJECT_LATER = 4, 5
+local REJECT_OWNER, REJECT_LATER, REJECT_KEPT = 4, 5, 9
 local rejectReasons = {
 	[1] = "version", [2] = "full", [3] = "stale", [REJECT_OWNER] = "owner",
 	[REJECT_LATER] = "later", [6] = "feature", [7] = "crowded", [8] = "address",
+	[REJECT_KEPT] = "kept",
 }
 local BYE_OWNER = 0x8000
 local byeCodes = {
@@ -170,6 +171,7 @@ f.dataCookie = bytes("gobtl.hello.data_cookie", "Cookie for the data channel")
 f.label = bytes("gobtl.hello.label", "Label")
 f.away = u32("gobtl.hello.away_ms", "Away, milliseconds", DEC)
 f.helloPadding = bytes("gobtl.hello.padding", "Padding")
+f.moved = bytes("gobtl.hello.moved", "Name of the module to connect to")
 f.byeCode = u16("gobtl.bye.code", "Code of the end", DEC)
 f.extension = bytes("gobtl.hello.extension", "Extension")
 f.extensionType = u8("gobtl.hello.extension.type", "Type", DEC, nil, 0x7F)
@@ -259,7 +261,7 @@ local extensions = {
 	{ most = NAME_MAX, name = "command" }, { most = NAME_MAX, name = "data" },
 	{ most = COOKIE_MAX, field = f.commandCookie }, { most = COOKIE_MAX, field = f.dataCookie },
 	{ most = 32, field = f.label }, { least = 4, most = 4, field = f.away },
-	{ most = 255, field = f.helloPadding },
+	{ most = 255, field = f.helloPadding }, { most = 208, field = f.moved },
 }
 
 -- eachExtension calls visit(at, type, length) for each extension from at on that was captured whole,
@@ -520,7 +522,8 @@ kindRules[REJECT] = function(tvb, p, bad)
 	if not versionRange(tvb(HEADER, 1):uint(), tvb(HEADER + 1, 1):uint()) then
 		bad("bounds", "no range of versions")
 	end
-	if p.tag ~= REJECT_OWNER and p.tag ~= REJECT_LATER and p.tag <= 8 and tvb(HEADER + 2, 2):le_uint() ~= 0 then
+	if p.tag ~= REJECT_OWNER and p.tag ~= REJECT_LATER and p.tag < REJECT_KEPT
+		and tvb(HEADER + 2, 2):le_uint() ~= 0 then
 		bad("reserved", "a code without an owner")
 	end
 end

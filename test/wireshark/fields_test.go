@@ -351,6 +351,9 @@ func helloFields() []field {
 		inHello("padding", func(m *frag.Hello) any {
 			return when(m.Padding != 0, strings.Repeat("00", int(m.Padding)))
 		}),
+		inHello("moved", func(m *frag.Hello) any {
+			return when(len(m.Moved) > 0, hex.EncodeToString(m.Moved))
+		}),
 		inHello("ack_delay_us", func(m *frag.Hello) any { return m.AckDelayUs }),
 	}
 	for bit := range frag.Probe(frag.ProbeCount) {

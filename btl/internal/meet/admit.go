@@ -33,10 +33,9 @@ func (s *Handshakes[E]) OnHello(
 	case !s.strangers.Proves(s.host.Now(), hello, source):
 		return s.retry(by, hello, to, helloBytes)
 	default:
-		var answer frag.Reject
-		if ep, answer = s.onFirstHello(h, hello); answer.Reason != 0 {
-			answer.Nonce = hello.Nonce
-			s.Reject(by, to, hello.Tag, frag.Version, answer)
+		var answer Answer
+		if ep, answer = s.onFirstHello(h, hello); ep == none {
+			s.tell(answer, hello, to)
 		}
 	}
 	if ep == none {
@@ -56,11 +55,11 @@ func (s *Handshakes[E]) OnHello(
 // proves that its sender receives at both its addresses. onFirstHello returns the half-open
 // endpoint of an earlier Hello, an endpoint that is connecting to the sender (simultaneous open)
 // if no other endpoint of the peer may use its tag, or a new endpoint. If onFirstHello finds or
-// makes no endpoint, answer is the Reject to send. If the Reason of the Reject is 0, no packet is
-// sent.
+// makes no endpoint, answer is what to tell the sender. If answer has neither a Reason nor a module,
+// no packet is sent.
 func (s *Handshakes[E]) onFirstHello(
 	h *frag.Header, hello *frag.Hello,
-) (ep E, answer frag.Reject) {
+) (ep E, answer Answer) {
 	var none E
 	addr := string(hello.CommandName)
 	peer := PeerTag{Incarnation: hello.Incarnation, Tag: hello.Tag}
@@ -82,13 +81,22 @@ func (s *Handshakes[E]) onFirstHello(
 	if s.peers.HalfOpenFull(addr) || s.host.Shut() || s.host.Full() {
 		return none, answer
 	}
+	key := peerKey{peer, addr}
+	kept := s.requests.find(key, hello.Label)
+	if kept != nil && !kept.accepted() {
+		return none, s.answerKept(kept, hello)
+	}
 	if answer.Reason = s.roomFor(addr, hello.Incarnation); answer.Reason != 0 {
 		return none, answer
 	}
-	if answer = s.host.Ask(hello); answer.Reason != 0 || s.host.Shut() {
-		return none, answer
+	if kept == nil {
+		if answer = s.ask(hello, key); answer.refuses() || s.host.Shut() {
+			return none, answer
+		}
 	}
-	return s.accept(h, hello)
+	ep, answer.Reject = s.accept(h, hello)
+	s.requests.remove(kept)
+	return ep, answer
 }
 
 // accept makes a half-open endpoint for a Hello.
@@ -117,13 +125,15 @@ func (s *Handshakes[E]) accept(
 // welcomeAgain calls the application's Admit function for the peer of a half-open endpoint whose
 // label has changed. The result ok of welcomeAgain is false if the Hello must change nothing,
 // because the application refuses the peer or has ended the endpoint or the module.
-func (s *Handshakes[E]) welcomeAgain(ep E, hello *frag.Hello) (answer frag.Reject, ok bool) {
+func (s *Handshakes[E]) welcomeAgain(ep E, hello *frag.Hello) (answer Answer, ok bool) {
 	e := s.peers.end(ep)
 	if e.Label == string(hello.Label) {
 		return answer, true
 	}
-	answer = s.host.Ask(hello)
-	return answer, answer.Reason == 0 && e.state == Accepting && !s.host.Shut()
+	if answer = s.host.Ask(hello, 0); answer.Reason == frag.RejectKept {
+		answer = later
+	}
+	return answer, !answer.refuses() && e.state == Accepting && !s.host.Shut()
 }
 
 // roomFor returns the reason why no further endpoint for a peer's incarnation may connect

@@ -97,11 +97,15 @@ func (c *Census) HalfOpenFull(addr string) bool {
 	if c.half >= c.limits.HalfOpen {
 		return true
 	}
-	share := c.limits.HalfOpen / 4
+	return c.hosts != nil && int(c.halfAt[c.HostOf(addr)]) >= c.shareOf(c.limits.HalfOpen)
+}
+
+// shareOf returns the part of a limit for all hosts that one host may use.
+func (c *Census) shareOf(most int) int {
 	if c.limits.PerHost <= 0 {
-		share = c.limits.HalfOpen / 2
+		return max(most/2, 1)
 	}
-	return c.hosts != nil && int(c.halfAt[c.HostOf(addr)]) >= max(share, 1)
+	return max(most/4, 1)
 }
 
 // AddressFull reports whether an address has reached its limit of endpoints. The argument less of

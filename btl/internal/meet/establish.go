@@ -220,6 +220,9 @@ func (s *Handshakes[E]) OnTimer(ep E) {
 	if e.state == Connected {
 		hs.ConfirmAgain(s.random())
 	}
+	if hs.Kept() {
+		s.askAnew(ep)
+	}
 	s.sayHello(ep)
 }
 

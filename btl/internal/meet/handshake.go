@@ -1,6 +1,7 @@
 package meet
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -40,6 +41,7 @@ type Handshake struct {
 	proven    uint8                  // channels through which an answer has arrived
 	hurried   uint8                  // times that Hellos went out before their time
 	putOff    bool                   // the peer's application has refused for now
+	kept      bool                   // the peer's application keeps the request, so no Hello is sent
 	unheard   bool                   // the peer dropped the packets that followed the Hello of last
 	contested bool                   // another end of the peer than offered has proven itself
 	bound     bool                   // the peer's tag and first sequence number are known
@@ -51,6 +53,8 @@ type Handshake struct {
 // keeps its goal.
 type goal struct {
 	until    Time   // then it has failed
+	latest   Time   // latest value of until, which grows if the peer's application keeps the request
+	moved    bool   // the peer's application has named another module
 	expected uint64 // incarnation to reach, 0 for any
 	wanted   bool   // this side has set out to reach the peer
 	data     string // name of the peer's data endpoint, as the caller has given it
@@ -91,7 +95,10 @@ func (hs *Handshake) TakeGoal(of *Handshake) { hs.goal = of.goal }
 // where 0 means any, and data is the name of the peer's data endpoint. The handshake fails
 // if the peer is not reached by the time until.
 func (hs *Handshake) Want(incarnation uint64, data []byte, until Time) {
-	hs.goal = goal{until: until, expected: incarnation, wanted: true, data: string(data)}
+	hs.goal = goal{
+		until: until, latest: until.Add(KeepMax), expected: incarnation, wanted: true,
+		data: string(data),
+	}
 }
 
 // Wanted reports whether the local application wants to reach the peer.
@@ -161,6 +168,25 @@ func (hs *Handshake) OnReject(nonce uint64, quiet time.Duration) bool {
 
 // PutOff records the code with which the peer's application has asked this side to try later.
 func (hs *Handshake) PutOff(code uint16) { hs.putOff, hs.later = true, code }
+
+// Keep makes the handshake wait for a time without Hellos, because the peer's application keeps the
+// request. After this time the handshake has the time timeout left, but the handshake never lasts
+// longer than KeepMax beyond its original end. Keep returns the time until the next Hello.
+func (hs *Handshake) Keep(now Time, wait, timeout time.Duration) time.Duration {
+	hs.PutOff(0)
+	hs.kept = true
+	hs.until = max(hs.until, now.Add(wait+timeout).Min(hs.latest))
+	return max(min(wait, hs.Left(now)), 0)
+}
+
+// Kept reports whether the handshake waits because the peer's application keeps the request.
+func (hs *Handshake) Kept() bool { return hs.kept }
+
+// Wake ends the waiting that Keep has begun. From now on, the handshake has the time timeout left.
+func (hs *Handshake) Wake(now Time, timeout time.Duration) {
+	hs.kept, hs.interval = false, HelloIntervalMin
+	hs.until = now.Add(timeout).Min(hs.latest)
+}
 
 // Later returns the code of PutOff, if PutOff was called.
 func (hs *Handshake) Later() (code uint16, ok bool) { return hs.later, hs.putOff }
@@ -277,7 +303,7 @@ func (hs *Handshake) MayAsk(now Time) bool {
 // MayHurry reports whether the unanswered Hellos may be sent before the timer expires, and counts
 // such Hellos. The number of early Hellos per handshake and per poll is limited.
 func (hs *Handshake) MayHurry(now Time) bool {
-	if hs.proven == frag.ProvenAll || hs.hurried >= hurriesMax || hs.askedAt == now {
+	if hs.proven == frag.ProvenAll || hs.kept || hs.hurried >= hurriesMax || hs.askedAt == now {
 		return false
 	}
 	hs.hurried++
@@ -339,6 +365,8 @@ func (hs *Handshake) Check() error {
 			hs.trip)
 	case hs.offered == 0 && hs.offeredAt != 0:
 		return fmt.Errorf("its tag was told at %d to nobody", hs.offeredAt)
+	case hs.kept && (hs.bound || !hs.wanted):
+		return errors.New("its request is kept, although a peer is known or nobody wants it")
 	case !hs.wanted && (hs.until != 0 || hs.expected != 0 || hs.data != ""):
 		return fmt.Errorf("not wanted, but until %d to reach %#x at %q", hs.until, hs.expected, hs.data)
 	}

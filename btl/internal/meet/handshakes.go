@@ -18,6 +18,7 @@ type Handshakes[E comparable] struct {
 	peers     *Table[E]
 	host      Host[E]
 	strangers Strangers
+	requests  requests
 	random    func() uint64
 	timeout   time.Duration
 	// says holds the parameters of this side that every Hello contains.
@@ -34,6 +35,7 @@ func (s *Handshakes[E]) Init(
 ) {
 	s.peers, s.host, s.says, s.random, s.timeout = peers, host, *says, random, timeout
 	s.strangers.Init(random)
+	s.requests.init()
 	s.says.Incarnation = random()
 }
 
@@ -166,9 +168,12 @@ func (s *Handshakes[E]) OnReject(h *frag.Header, r frag.Reject) bool {
 	if e.state != Connecting || !e.hs.OnReject(r.Nonce, s.host.Quiet(ep)) {
 		return false
 	}
-	if r.Reason == frag.RejectLater {
+	switch r.Reason {
+	case frag.RejectLater:
 		e.hs.PutOff(r.Code)
 		return true
+	case frag.RejectKept:
+		return s.onKept(ep, time.Duration(r.Code)*time.Millisecond)
 	}
 	s.host.End(ep, WhyRejected, r)
 	return true
@@ -181,6 +186,9 @@ func (s *Handshakes[E]) OnHelloAck(by frag.Probe, h *frag.Header, hello *frag.He
 	ep := s.peers.Lookup(h.Conn)
 	if ep == none || !s.peers.end(ep).IsLife(hello.Incarnation) || by != hello.Probe {
 		return false
+	}
+	if len(hello.Moved) > 0 {
+		return s.onMoved(ep, hello)
 	}
 	if !s.matchesPeer(ep, h, hello) {
 		return false
@@ -265,6 +273,10 @@ func (s *Handshakes[E]) Bind(ep E, h *frag.Header, hello *frag.Hello) {
 	s.peers.SetPeer(ep, PeerTag{Incarnation: hello.Incarnation, Tag: hello.Tag})
 	e := s.peers.end(ep)
 	e.hs.Bind()
+	if e.hs.Kept() {
+		e.hs.Wake(s.host.Now(), s.timeout)
+		s.host.SetTimer(ep, e.hs.Interval())
+	}
 	e.Label = string(hello.Label)
 	e.Agreement = Agree(s.says.Features & hello.Features)
 	s.host.Bind(ep, h, hello)

@@ -26,7 +26,10 @@ type fakeHost struct {
 	rejects   []frag.Reject
 	retries   []frag.Retry
 	unusable  *node
-	answer    frag.Reject // of Ask
+	answer    Answer // of Ask
+	asked     []uint64
+	moves     []frag.Hello
+	moveErr   error
 	silent    int
 }
 
@@ -77,10 +80,17 @@ func (h *fakeHost) Heard(*node, frag.Probe, bool)     {}
 func (h *fakeHost) Early(*node)                       { h.early++ }
 func (h *fakeHost) Takes(*node)                       { h.takes++ }
 func (h *fakeHost) GiveUp([]byte)                     {}
-func (h *fakeHost) Ask(*frag.Hello) frag.Reject       { return h.answer }
-func (h *fakeHost) Shut() bool                        { return false }
-func (h *fakeHost) Full() bool                        { return false }
-func (h *fakeHost) AskSilent(func(*node) bool)        { h.silent++ }
+func (h *fakeHost) Ask(_ *frag.Hello, id uint64) Answer {
+	h.asked = append(h.asked, id)
+	return h.answer
+}
+func (h *fakeHost) Move(*node, *frag.Name) error { return h.moveErr }
+func (h *fakeHost) SendMoved(_ []byte, _ uint64, hello *frag.Hello) {
+	h.moves = append(h.moves, *hello)
+}
+func (h *fakeHost) Shut() bool                 { return false }
+func (h *fakeHost) Full() bool                 { return false }
+func (h *fakeHost) AskSilent(func(*node) bool) { h.silent++ }
 func (h *fakeHost) SendReject(_ frag.Probe, _ []byte, _ uint64, _ uint8, r frag.Reject) {
 	h.rejects = append(h.rejects, r)
 }

@@ -16,11 +16,12 @@ const (
 	WhyUnanswered            // the time for the handshake is over
 	WhyRejected              // the peer refuses, for the reason in the Reject
 	WhyMadeRoom              // it only lingers, and another one takes its place
+	WhyMisled                // the peer names another module that cannot be reached
 )
 
 // String returns the reason.
 func (w Why) String() string {
-	return word([]string{"restarted", "unanswered", "rejected", "made room"}, int(w))
+	return word([]string{"restarted", "unanswered", "rejected", "made room", "misled"}, int(w))
 }
 
 // Host carries out the decisions of Handshakes. The methods of a Host may use the Table and the
@@ -67,6 +68,9 @@ type endpoints[E any] interface {
 	// Merge makes ep take over the connection of half to the peer. No application knows the
 	// endpoint half.
 	Merge(ep, half E)
+	// Move makes a connecting endpoint use the addresses and datagram sizes of another module of the
+	// peer's process.
+	Move(ep E, to *frag.Name) error
 	// End ends an endpoint with a reason.
 	End(ep E, why Why, r frag.Reject)
 	// SetTimer schedules a call of Handshakes.OnTimer, unless the endpoint is connected.
@@ -93,6 +97,9 @@ type packets[E any] interface {
 	SendHello(ep E, kind frag.Kind, conn uint64, hello *frag.Hello, to []byte)
 	// SendReject sends a Reject to an address through a channel.
 	SendReject(by frag.Probe, to []byte, tag uint64, version uint8, r frag.Reject)
+	// SendMoved sends a HelloAck that names another module to an address through its channel. The
+	// argument tag of SendMoved is the connection tag of the receiver.
+	SendMoved(to []byte, tag uint64, hello *frag.Hello)
 	// SendRetry sends the Retry that the function retry makes, and returns true if the Retry was
 	// sent.
 	SendRetry(by frag.Probe, to []byte, tag uint64, retry func() *frag.Retry) bool
@@ -102,9 +109,9 @@ type packets[E any] interface {
 }
 
 type owner[E any] interface {
-	// Ask asks the application whether to accept a new peer. A Reject without a reason means that
-	// the peer is accepted.
-	Ask(hello *frag.Hello) frag.Reject
+	// Ask asks the application whether to accept a new peer. The number id identifies the request for
+	// Handshakes.Decide. An id of 0 means that the request cannot be kept.
+	Ask(hello *frag.Hello, id uint64) Answer
 	// Shut reports whether no more endpoints may be made.
 	Shut() bool
 	// Full reports whether the application has so many unread events that no further endpoint may

@@ -142,6 +142,24 @@ func (t *Table[E]) vacate(ep E) {
 	t.Census.Remove(e.Addr)
 }
 
+// Move gives an endpoint, whose peer's tag is not known, another address of its peer. The endpoint
+// displaces the endpoint that was registered for the other address.
+func (t *Table[E]) Move(ep E, addr string) {
+	var none E
+	e := t.end(ep)
+	t.leaveAddr(ep)
+	for _, of := range t.All() {
+		if of != none && t.end(of).displaced == ep {
+			t.end(of).displaced = e.displaced
+		}
+	}
+	e.displaced = none
+	t.Census.Remove(e.Addr)
+	e.Addr = addr
+	t.Census.Add(addr)
+	t.Displace(ep, t.ByAddr(addr))
+}
+
 // Merge makes ep take over the tag, the slot and the peer of half, and removes half.
 func (t *Table[E]) Merge(ep, half E) {
 	t.vacate(ep)

@@ -18,5 +18,5 @@ func mutations() []mutation {
 	return slices.Concat(btlMutations, packMutations, pieceMutations, flowMutations, memoryMutations,
 		reliableMutations, recoveryMutations, partMutations, sizeMutations, endMutations,
 		remoteMutations, numberMutations, placeMutations, matchingMutations, callMutations,
-		loneMutations)
+		loneMutations, requestMutations)
 }

@@ -148,7 +148,9 @@ func (l *life) connect(peer int) *end {
 	if !e.ours {
 		w.note(l.host, "%s Connect to %s%d", e, to.node.Name(), target.number)
 	}
-	e.ours = true
+	if e.ours = true; e.meant == nil {
+		e.meant = target
+	}
 	if e.over {
 		w.fail("%s: Connect returned an endpoint that has ended", e)
 		return nil

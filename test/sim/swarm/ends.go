@@ -24,7 +24,8 @@ type end struct {
 	peer    *life
 	known   bool
 
-	ours      bool // made by Connect here, or told by an event
+	meant     *life // the module that Connect has named, or nil
+	ours      bool  // made by Connect here, or told by an event
 	connected bool
 	over      bool
 	event     btl.Event
@@ -288,7 +289,7 @@ func (e *end) unjustified(err error) string {
 		switch {
 		case e.connected:
 			return "it was connected"
-		case target != nil && !e.troubled(target):
+		case target != nil && !e.wasMoved() && !e.troubled(target):
 			return "nothing kept the peer from answering"
 		}
 	case errors.Is(err, btl.ErrRefused):
@@ -296,9 +297,16 @@ func (e *end) unjustified(err error) string {
 		switch {
 		case e.connected:
 			return "it was connected"
+		case e.turnedAway(target):
+		case errors.As(err, new(*btl.RefusedError)):
+			return "no owner has refused it"
 		case !w.crowded(target) && !w.besieged(target):
 			return fmt.Sprintf("the peer has room: %d endpoints of %d", endpointsOf(target.mod),
 				target.cfg.PeersMax)
+		}
+	case errors.Is(err, btl.ErrBadName):
+		if e.connected || !e.wasMoved() {
+			return "it was not moved"
 		}
 	default:
 		return "an error that cannot be"

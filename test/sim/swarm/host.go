@@ -44,6 +44,8 @@ type life struct {
 	passing    bool // inside Progress
 	deafened   int
 	deafIn     bool // was deafened in a handler
+	turnedAway bool // the application has refused a peer, or not decided
+	moves      bool // the application has sent a peer to another module
 	closing    bool // Drain or Close was called
 	closeAsked bool // Close was called in a callback
 	closed     bool
@@ -98,6 +100,9 @@ func (h *host) open() error {
 		return err
 	}
 	l.mod.OnEndpoint(l.onEndpoint)
+	if h.plan.Requests.Keep > 0 {
+		l.mod.Admit(l.admit)
+	}
 	h.life = l
 	h.lives = append(h.lives, l)
 	for range w.d.IntN(4) {

@@ -7,7 +7,6 @@ import (
 
 	"gobtl/btl"
 	"gobtl/fabric/sim"
-	"gobtl/test/sim/attacker"
 )
 
 // Plan holds everything that a seed decides before a run begins.
@@ -38,6 +37,8 @@ type NodePlan struct {
 	Faults sim.NodeFaults
 	Pace   time.Duration
 	Slices SlicePlan
+	// Requests says how the application answers connection requests.
+	Requests RequestPlan
 	// Drain says that the node's last module ends by Drain, instead of closing each endpoint.
 	Drain bool
 }
@@ -91,13 +92,6 @@ var incidentNames = [numIncidents]string{
 
 // String returns the incident's name.
 func (k IncidentKind) String() string { return incidentNames[k] }
-
-// AttackPlan is the plan of one attacker.
-type AttackPlan struct {
-	Mode   attacker.Mode
-	Rate   time.Duration
-	Target int // -1: everybody
-}
 
 // draw is a source of random decisions.
 type draw struct{ *rand.Rand }
@@ -162,6 +156,7 @@ func NewPlan(seed uint64, opts Options) *Plan {
 	p.drawProfiles(opts)
 	p.drawOwnReliability()
 	p.drawSlices(opts)
+	p.drawRequests(opts)
 	return p
 }
 
@@ -171,7 +166,7 @@ const quietOdds = 0.2
 var quietPlan = []string{
 	"bandwidth", "loss", "burst", "bitflip", "truncate", "again", "senderror", "recverror", "late",
 	"queue", "pace", "slices", "pause", "crash", "reopen", "cut", "cut both ways", "isolate", "turn",
-	"swallow", "attack",
+	"swallow", "attack", "refused", "moved",
 }
 
 func (p *Plan) drawNet(d draw, seed uint64) {
@@ -460,24 +455,6 @@ func (p *Plan) turned(d draw, from, to int) sim.Path {
 	return path
 }
 
-func (p *Plan) drawAttackers(d draw, opts Options) {
-	if !d.chance(0.3) {
-		return
-	}
-	for range d.between(1, 2) {
-		a := AttackPlan{
-			Mode: attacker.Mode(d.IntN(int(attacker.NumModes))), Target: -1,
-			Rate: p.T1 / time.Duration(d.size(50, 2000)),
-		}
-		if d.chance(0.4) {
-			a.Target = d.IntN(len(p.Nodes))
-		}
-		if !opts.without("attack") && !opts.without(a.Mode.String()) {
-			p.Attackers = append(p.Attackers, a)
-		}
-	}
-}
-
 // DrainLimit is the time limit of phase 2. The limit covers several rounds of retransmission
 // back-off, the longest handshake, and the time-out of a dead peer, which may follow each other.
 func (p *Plan) DrainLimit() time.Duration {
@@ -496,5 +473,6 @@ func (p *Plan) DrainLimit() time.Duration {
 	for i := range p.later {
 		wait(&p.later[i])
 	}
+	shake += 2 * requestsWait
 	return 4*peer + 2*shake + 2*closing + 20*resend + 2000*delay + 2*time.Second
 }

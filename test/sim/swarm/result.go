@@ -30,6 +30,7 @@ type Result struct {
 	Ends                     uint64
 	Connected                uint64
 	Restarts                 int
+	Kept, Moved              uint64 // connection requests
 	Wraps                    [numWraps]uint64
 	Packs                    [numPackKinds]uint64
 	Ops                      [numOpKinds]uint64
@@ -69,6 +70,8 @@ func (r *Result) Add(o *Result) {
 	r.Ends += o.Ends
 	r.Connected += o.Connected
 	r.Restarts += o.Restarts
+	r.Kept += o.Kept
+	r.Moved += o.Moved
 	for i := range r.Wraps {
 		r.Wraps[i] += o.Wraps[i]
 	}
@@ -126,11 +129,14 @@ func (r *Result) Missing() []string {
 		btl.CntRetransmitTimeout, btl.CntRetransmitDupAck, btl.CntRetransmitNack, btl.CntRetransmitLost,
 		btl.CntRetransmitProbe, btl.CntSpurious, btl.CntThrottled, btl.CntSendsPacked,
 		btl.CntRecordsDropped, btl.CntLanded, btl.CntLandedPut, btl.CntPeersReliable, btl.CntAsked,
-		btl.CntDropLost, btl.CntWithheld, btl.CntLoneAnswers,
+		btl.CntDropLost, btl.CntWithheld, btl.CntLoneAnswers, btl.CntRequestsDecided,
+		btl.CntRequestsLapsed,
 	} {
 		lack(c.String(), r.Stats[c])
 	}
 	lack("restarts", uint64(r.Restarts))
+	lack("kept connection requests", r.Kept)
+	lack("moved connection requests", r.Moved)
 	lack("bit flips that no checksum finds", r.Counts[sim.KindBitFlip]-r.Counts[sim.KindChecksum])
 	lack("handshakes that had to succeed", r.SureConnects)
 	lack("dead peers that had to be noticed in time", r.DeadJudged)

@@ -422,6 +422,8 @@ func rejectName(reason uint8) string {
 		return "crowded"
 	case frag.RejectAddress:
 		return "address"
+	case frag.RejectKept:
+		return "kept"
 	}
 	return strconv.Itoa(int(reason))
 }

@@ -1,0 +1,364 @@
+package meet
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"gobtl/frag"
+	"gobtl/internal/mono"
+)
+
+// The bounds of kept connection requests.
+const (
+	// KeepMax is the longest time for which the application may keep a request. KeepMax also limits
+	// how much longer than its time-out a handshake lasts because a peer keeps the request.
+	KeepMax = time.Minute
+	// requestsMax is the maximum number of kept requests, if Limits.HalfOpen is not lower.
+	requestsMax = 1024
+)
+
+// Answer is the answer of the application to a connection request.
+type Answer struct {
+	// Reject without a Reason accepts the peer. The Code of a Reject with the reason RejectKept is
+	// the time, in milliseconds, for which the application keeps the request.
+	frag.Reject
+	// Moved is the name of another module to which the peer must connect, and empty for none.
+	Moved []byte
+}
+
+// later asks the peer to ask again regularly.
+var later = Answer{Reject: frag.Reject{Reason: frag.RejectLater}}
+
+// refuses reports whether the peer is not accepted.
+func (a *Answer) refuses() bool { return a.Reason != 0 || len(a.Moved) > 0 }
+
+// request is a connection request that the application keeps, or has kept and answered.
+//
+//	kept --> decided --> (gone)   the peer has asked again and was accepted, or the time until is over
+//	     `-> (gone)               the application has not decided before the time until
+type request struct {
+	peerKey
+	id       uint64
+	label    string
+	host     string
+	until    Time
+	decided  bool
+	answer   Answer                  // once decided
+	informed bool                    // the peer understands RejectKept
+	nonces   [frag.ProbeCount]uint64 // of the latest Hello through each channel
+	heard    uint8                   // mask of the channels with a nonce
+	names    [frag.ProbeCount][]byte // addresses of the peer's channels
+	callAt   Time                    // when the peer is told again to ask, or 0
+	interval time.Duration           // until the time after callAt
+}
+
+// RequestCounts counts kept connection requests.
+type RequestCounts struct {
+	Kept    uint64 // requests that the application has kept
+	Decided uint64 // of these, requests that the application has decided later
+	Lapsed  uint64 // kept or decided requests of peers that did not ask again in time
+}
+
+// accepted reports whether the application has accepted the peer.
+func (r *request) accepted() bool { return r.decided && !r.answer.refuses() }
+
+// requests holds the connection requests that the application keeps. The number of requests, and
+// the number for each host, have the same limits as half-open endpoints.
+type requests struct {
+	list   []*request // by id
+	byPeer map[peerKey]*request
+	atHost map[string]int32
+	ids    uint64 // the latest id
+	counts RequestCounts
+	wakeAt Time // no request has work before, or Never
+}
+
+func (q *requests) init() {
+	*q = requests{
+		byPeer: make(map[peerKey]*request), atHost: make(map[string]int32), wakeAt: mono.Never,
+	}
+}
+
+// find returns the request of a peer with the given label, or nil. A request with another label is
+// removed, because the application has seen the other label.
+func (q *requests) find(key peerKey, label []byte) *request {
+	r := q.byPeer[key]
+	if r != nil && r.label != string(label) {
+		q.remove(r)
+		return nil
+	}
+	return r
+}
+
+func (q *requests) byID(id uint64) *request {
+	i, ok := slices.BinarySearchFunc(q.list, id, func(r *request, id uint64) int {
+		return int(int64(r.id - id))
+	})
+	if !ok {
+		return nil
+	}
+	return q.list[i]
+}
+
+func (q *requests) add(r *request) {
+	q.list = append(q.list, r)
+	q.byPeer[r.peerKey] = r
+	q.atHost[r.host]++
+	q.wakeAt = q.wakeAt.Min(r.until)
+}
+
+// remove removes a request, which may be nil.
+func (q *requests) remove(r *request) {
+	if r == nil {
+		return
+	}
+	q.list = slices.DeleteFunc(q.list, func(of *request) bool { return of == r })
+	delete(q.byPeer, r.peerKey)
+	addTo(q.atHost, r.host, -1)
+}
+
+// check verifies that the indexes are consistent and that the limits hold.
+func (q *requests) check(c *Census) error {
+	hosts := 0
+	for i, r := range q.list {
+		switch {
+		case q.byPeer[r.peerKey] != r || i > 0 && q.list[i-1].id >= r.id:
+			return fmt.Errorf("the kept request %d is not found", r.id)
+		case r.until < q.wakeAt || r.callAt != 0 && r.callAt < q.wakeAt:
+			return fmt.Errorf("the kept request %d has work before the requests wake", r.id)
+		}
+	}
+	for _, n := range q.atHost {
+		hosts += int(n)
+	}
+	if len(q.byPeer) != len(q.list) || hosts != len(q.list) || len(q.list) > c.keptMost() {
+		return fmt.Errorf("%d kept requests, %d peers, %d by host, at most %d", len(q.list),
+			len(q.byPeer), hosts, c.keptMost())
+	}
+	return nil
+}
+
+// keptMost is the maximum number of kept requests.
+func (c *Census) keptMost() int { return min(c.limits.HalfOpen, requestsMax) }
+
+// nextID returns the number of the next request of a host, or 0 if no request of this host may be
+// kept.
+func (s *Handshakes[E]) nextID(host string) uint64 {
+	c := &s.peers.Census
+	if len(s.requests.list) >= c.keptMost() || c.hosts != nil &&
+		int(s.requests.atHost[host]) >= c.shareOf(c.keptMost()) {
+		return 0
+	}
+	s.requests.ids++
+	return s.requests.ids
+}
+
+// RequestCounts returns the counters of kept connection requests.
+func (s *Handshakes[E]) RequestCounts() RequestCounts { return s.requests.counts }
+
+// Requests is the number of kept requests that have not lapsed.
+func (s *Handshakes[E]) Requests() int { return len(s.requests.list) }
+
+// CheckRequests verifies that the indexes of the kept requests are consistent, and that the limits
+// hold.
+func (s *Handshakes[E]) CheckRequests() error { return s.requests.check(&s.peers.Census) }
+
+// RequestsDeadline returns the time at which OnRequestsTimer must be called.
+func (s *Handshakes[E]) RequestsDeadline() Time { return s.requests.wakeAt }
+
+// ask asks the application about a new peer. A request that the application keeps is stored.
+func (s *Handshakes[E]) ask(hello *frag.Hello, key peerKey) Answer {
+	host := s.peers.HostOf(key.addr)
+	id := s.nextID(host)
+	answer := s.host.Ask(hello, id)
+	if answer.Reason != frag.RejectKept {
+		return answer
+	}
+	if id == 0 || s.host.Shut() {
+		return later
+	}
+	wait := time.Duration(answer.Code) * time.Millisecond
+	r := &request{
+		peerKey: key, id: id, label: string(hello.Label), host: host,
+		until: s.host.Now().Add(wait), informed: hello.Features&frag.FeatureKept != 0,
+		names: [frag.ProbeCount][]byte{
+			slices.Clone(hello.CommandName), slices.Clone(hello.DataName),
+		},
+	}
+	s.requests.add(r)
+	s.requests.counts.Kept++
+	return s.answerKept(r, hello)
+}
+
+// tell sends a Reject, or the name of another module, to the sender of a Hello that is not
+// accepted.
+func (s *Handshakes[E]) tell(answer Answer, hello *frag.Hello, to []byte) {
+	if len(answer.Moved) > 0 && hello.Features&frag.FeatureKept == 0 {
+		answer = Answer{Reject: frag.Reject{Reason: frag.RejectOwner}}
+	}
+	switch {
+	case len(answer.Moved) > 0:
+		if !s.strangers.MayReject(s.host.Pass(), hello.Probe, to) {
+			return
+		}
+		s.drafted = s.says
+		ack := &s.drafted
+		ack.CommandName, ack.DataName, ack.Label, ack.AwayMs = nil, nil, nil, 0
+		ack.Tag, ack.Probe, ack.Nonce, ack.Moved = s.random(), hello.Probe, hello.Nonce, answer.Moved
+		s.host.SendMoved(to, hello.Tag, ack)
+	case answer.Reason != 0:
+		answer.Nonce = hello.Nonce
+		s.Reject(hello.Probe, to, hello.Tag, frag.Version, answer.Reject)
+	}
+}
+
+// answerKept answers a Hello of a peer whose request is kept, or was refused or moved.
+func (s *Handshakes[E]) answerKept(r *request, hello *frag.Hello) Answer {
+	if r.decided {
+		r.callAt = 0
+		return r.answer
+	}
+	r.nonces[hello.Probe] = hello.Nonce
+	r.heard |= hello.Probe.Bit()
+	if !r.informed {
+		return later
+	}
+	return Answer{Reject: frag.Reject{
+		Reason: frag.RejectKept, Code: waitMs(r.until.Sub(s.host.Now())),
+	}}
+}
+
+// waitMs returns a time in milliseconds, rounded up, and at least 1.
+func waitMs(d time.Duration) uint16 {
+	return uint16(min(max((d+time.Millisecond-1)/time.Millisecond, 1), KeepMax/time.Millisecond))
+}
+
+// Decide answers a kept request, and tells the peer to ask again. An answer with RejectKept only
+// changes how long the request is kept, which the peer learns when it asks again. Decide returns
+// false if no request with this number waits for an answer.
+func (s *Handshakes[E]) Decide(id uint64, answer Answer) bool {
+	r, now := s.requests.byID(id), s.host.Now()
+	if r == nil || r.decided || now >= r.until {
+		return false
+	}
+	if answer.Reason == frag.RejectKept {
+		r.until = now.Add(time.Duration(answer.Code) * time.Millisecond)
+		s.requests.wakeAt = s.requests.wakeAt.Min(r.until)
+		return true
+	}
+	s.requests.counts.Decided++
+	r.decided, r.answer, r.until = true, answer, now.Add(s.timeout)
+	r.interval = HelloIntervalMin
+	s.call(r, now)
+	s.requests.wakeAt = s.requests.wakeAt.Min(r.until)
+	return true
+}
+
+// call tells the peer of a decided request to ask again, and sets the time of the next call.
+func (s *Handshakes[E]) call(r *request, now Time) {
+	if !r.informed {
+		return // the peer asks regularly
+	}
+	for p := range frag.Probe(frag.ProbeCount) {
+		if r.heard&p.Bit() != 0 {
+			s.Reject(p, r.names[p], r.Tag, frag.Version, frag.Reject{
+				Reason: frag.RejectKept, Nonce: r.nonces[p],
+			})
+		}
+	}
+	r.callAt = now.Add(r.interval)
+	r.interval = min(2*r.interval, HelloIntervalMax)
+	s.requests.wakeAt = s.requests.wakeAt.Min(r.callAt)
+}
+
+// OnRequestsTimer removes the kept requests that have lapsed, and tells the peers of decided
+// requests again to ask. OnRequestsTimer returns true if there was work.
+func (s *Handshakes[E]) OnRequestsTimer() bool {
+	q, now := &s.requests, s.host.Now()
+	if now < q.wakeAt {
+		return false
+	}
+	shut := s.host.Shut()
+	q.wakeAt = mono.Never
+	for _, r := range slices.Clone(q.list) {
+		switch {
+		case shut || now >= r.until:
+			q.remove(r)
+			q.counts.Lapsed++
+			continue
+		case r.callAt != 0 && now >= r.callAt:
+			s.call(r, now)
+		case r.callAt != 0:
+			q.wakeAt = q.wakeAt.Min(r.callAt)
+		}
+		q.wakeAt = q.wakeAt.Min(r.until)
+	}
+	return true
+}
+
+// onKept handles a Reject of a peer whose application keeps the request of ep, or has decided.
+func (s *Handshakes[E]) onKept(ep E, wait time.Duration) bool {
+	e := s.peers.end(ep)
+	hs := e.hs
+	switch {
+	case hs.Bound() || hs.Contested() || !hs.Wanted():
+		return false
+	case wait > 0:
+		s.host.SetTimer(ep, hs.Keep(s.host.Now(), wait, s.timeout))
+	case hs.Kept():
+		hs.putOff = false // from now on, only the network may keep the answer away
+		s.askAnew(ep)
+		s.sayHello(ep)
+	}
+	return true
+}
+
+// askAnew ends the waiting of a handshake for the decision of the peer's application. New nonces
+// make late answers to earlier Hellos invalid.
+func (s *Handshakes[E]) askAnew(ep E) {
+	hs := s.peers.end(ep).hs
+	hs.Wake(s.host.Now(), s.timeout)
+	hs.nonces = s.nonces()
+}
+
+// errOtherHost means that the peer names a module of another host. A peer may not make this side send
+// Hellos to other hosts.
+var errOtherHost = errors.New("meet: the other module is on another host")
+
+// errMovedTwice means that the other module names a third one.
+var errMovedTwice = errors.New("meet: moved for the second time")
+
+// onMoved makes an endpoint connect to another module of the peer's process.
+func (s *Handshakes[E]) onMoved(ep E, hello *frag.Hello) bool {
+	e := s.peers.end(ep)
+	hs := e.hs
+	if e.state != Connecting || hs.Bound() || !hs.Answers(hello) {
+		return false
+	}
+	n, err := frag.ParseName(hello.Moved)
+	if hs.moved {
+		err = errMovedTwice
+	}
+	if err == nil && s.peers.TellsHosts() && !(s.peers.SameHost(e.Addr, string(n.Command)) &&
+		s.peers.SameHost(e.Addr, string(n.Data))) {
+		err = errOtherHost
+	}
+	if err == nil {
+		s.host.GiveUp(n.Command)
+		s.host.GiveUp(n.Data)
+		err = s.host.Move(ep, &n)
+	}
+	if err != nil {
+		s.host.End(ep, WhyMisled, frag.Reject{})
+		return true
+	}
+	s.peers.Move(ep, string(n.Command))
+	e.Peer = PeerTag{Incarnation: n.Incarnation}
+	again := hs.Again(s.host.Now(), s.nonces())
+	again.moved, again.expected, again.data = true, n.Incarnation, string(n.Data)
+	e.hs = again
+	s.sayHello(ep)
+	return true
+}

@@ -1,0 +1,171 @@
+package meet
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"gobtl/frag"
+	"gobtl/internal/mono"
+)
+
+// keptHello is a Hello with valid cookies for its addresses.
+func keptHello(s *Handshakes[*node], now Time, addr string, tag uint64) *frag.Hello {
+	hello := &frag.Hello{
+		Incarnation: 9, Tag: tag, CommandName: []byte(addr), DataName: []byte(addr + "d"),
+		WindowPkts: 64, MTUBytes: 1500, CommandBytes: 768, Nonce: 77, Features: frag.FeatureKept,
+	}
+	hello.CommandCookie = slices.Clone(s.strangers.Retry(now, hello, hello.CommandName).Cookie)
+	data := *hello
+	data.Probe = frag.ProbeData
+	hello.DataCookie = slices.Clone(s.strangers.Retry(now, &data, hello.DataName).Cookie)
+	return hello
+}
+
+// newKeeping returns Handshakes whose application keeps every request for 5 s.
+func newKeeping(t *testing.T, limits Limits) (*Handshakes[*node], *fakeHost) {
+	t.Helper()
+	s, h := newHandshakes(t, 8)
+	s.peers.Init(func(n *node) *End[*node] { return &n.id }, 8, streets{}, limits)
+	h.answer.Reason, h.answer.Code = frag.RejectKept, 5000
+	return s, h
+}
+
+func (h *fakeHost) hello(hello *frag.Hello) bool {
+	return h.s.OnHello(hello.Probe, &frag.Header{}, hello, 1000, Claimed(hello, hello.Probe))
+}
+
+// The requests of one host take a quarter of the places, and those of other hosts the rest.
+func TestHostsShareKeptRequests(t *testing.T) {
+	s, h := newKeeping(t, Limits{PerAddress: 100, PerHost: 100, HalfOpen: 8})
+	kept := map[string]int{}
+	for _, street := range []string{"a", "b", "c", "d", "e"} {
+		for i := range 6 {
+			h.now = h.now.Add(time.Millisecond)
+			h.hello(keptHello(s, h.now, fmt.Sprintf("%s:%d", street, i), 5))
+			last := h.rejects[len(h.rejects)-1]
+			if id := h.asked[len(h.asked)-1]; (id != 0) != (last.Reason == frag.RejectKept) {
+				t.Fatalf("id %d, and the answer %+v", id, last)
+			} else if id != 0 {
+				kept[street]++
+			} else if last.Reason != frag.RejectLater {
+				t.Fatalf("the answer %+v", last)
+			}
+			if err := s.CheckRequests(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if kept["a"] != 2 || kept["d"] != 2 || kept["e"] != 0 || s.Requests() != 8 {
+		t.Errorf("kept %v", kept)
+	}
+	h.now = h.now.Add(6 * time.Second)
+	if !s.OnRequestsTimer() || s.Requests() != 0 || s.RequestsDeadline() != mono.Never {
+		t.Errorf("%d requests stay, the next deadline is %d", s.Requests(), s.RequestsDeadline())
+	}
+	if err := s.CheckRequests(); err != nil {
+		t.Error(err)
+	}
+}
+
+// The peer of a decided request is told again and again, with pauses that double, until it asks.
+func TestDecisionIsToldUntilAsked(t *testing.T) {
+	for _, asks := range []bool{false, true} {
+		s, h := newKeeping(t, Limits{PerAddress: 100, PerHost: 100, HalfOpen: 8})
+		hello := keptHello(s, h.now, "a:1", 5)
+		h.hello(hello)
+		h.rejects = nil
+		h.now++ // a pass has one Reject for an address
+		if !s.Decide(h.asked[0], Answer{Reject: frag.Reject{Reason: frag.RejectOwner, Code: 3}}) {
+			t.Fatal("not decided")
+		}
+		decided := h.now
+		if asks {
+			h.now++
+			h.hello(hello)
+			if last := h.rejects[len(h.rejects)-1]; last.Reason != frag.RejectOwner || last.Code != 3 ||
+				last.Nonce != hello.Nonce {
+				t.Errorf("the answer is %+v", last)
+			}
+		}
+		for s.Requests() > 0 {
+			if h.now = max(h.now+1, s.RequestsDeadline()); h.now.Sub(decided) > 3*time.Second {
+				t.Fatalf("kept for %v after the decision", h.now.Sub(decided))
+			}
+			s.OnRequestsTimer()
+			if err := s.CheckRequests(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		told := 0
+		for _, r := range h.rejects {
+			if r.Reason == frag.RejectKept && r.Code == 0 && r.Nonce == hello.Nonce {
+				told++
+			}
+		}
+		// 0, 20, 60, 140, 300, 620 ms, and then every 500 ms until 3 s.
+		if asks && told != 1 || !asks && told != 10 {
+			t.Errorf("told %d times, the peer has asked: %v", told, asks)
+		}
+	}
+}
+
+// A side follows a peer's word only with the nonce of its Hello, only to modules of the peer's host,
+// and gives up otherwise.
+func TestMovedOnlyOnTheHost(t *testing.T) {
+	for _, test := range []struct {
+		addr   string
+		nonce  uint64 // added to the right one
+		ended  bool
+		follow bool
+	}{
+		{"a:9", 0, false, true},
+		{"a:9", 1, false, false},
+		{"b:9", 0, true, false},
+	} {
+		s, h := newKeeping(t, Limits{PerAddress: 100, PerHost: 100, HalfOpen: 8})
+		ep, err := s.Dial([]byte("a:1"), []byte("a:2"), 768, 1500)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name, err := (&frag.Name{
+			Provider: "test", Incarnation: 4, MTUBytes: 1500, CommandBytes: 768,
+			Command: []byte(test.addr), Data: []byte(test.addr + "d"),
+		}).Append(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.OnHelloAck(0, &frag.Header{Conn: ep.id.Tag}, &frag.Hello{
+			Incarnation: 3, Tag: 8, Nonce: ep.id.hs.Nonce(0) + test.nonce, Moved: name,
+		})
+		follows := ep.id.Addr == test.addr && ep.id.Peer.Incarnation == 4 && s.peers.Known(ep)
+		if follows != test.follow || len(h.ended) > 0 != test.ended || test.ended && h.why != WhyMisled {
+			t.Errorf("%+v: follows %v, ended %v, %v", test, follows, len(h.ended) > 0, h.why)
+		}
+		if err := s.peers.Check(); err != nil {
+			t.Errorf("%+v: %v", test, err)
+		}
+	}
+}
+
+// An endpoint that moves leaves the address to the endpoint that it had displaced, and displaces
+// the one at the other address.
+func TestTableMove(t *testing.T) {
+	table := newTable(8)
+	first, second := put(table, "a", 1, Connected), put(table, "a", 2, Connecting)
+	table.LeadTo(first)
+	table.Displace(second, first)
+	third, there := put(table, "a", 3, Connecting), put(table, "b", 7, Connected)
+	table.Displace(third, second)
+	table.LeadTo(there)
+	table.Move(second, "b")
+	if table.ByAddr("a") != third || third.id.Displaced() != first || table.ByAddr("b") != second ||
+		second.id.Displaced() != there || table.Census.At("a") != 2 {
+		t.Errorf("at a %p behind %p, at b %p behind %p", table.ByAddr("a"), third.id.Displaced(),
+			table.ByAddr("b"), second.id.Displaced())
+	}
+	if err := table.Check(); err != nil {
+		t.Error(err)
+	}
+}

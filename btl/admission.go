@@ -11,14 +11,16 @@ import (
 )
 
 // Request describes a peer that wants to connect. The slices of a Request are valid only during the
-// call.
+// call, and Decide may be called later.
 type Request struct {
 	Address     string // address of the peer's command channel, such as "192.0.2.1:4000"
 	Command     []byte // that address in the fabric's format
 	Data        []byte // address of the peer's data channel
 	Label       []byte // the peer's Config.Label; not authenticated
 	Incarnation uint64 // incarnation of the peer's module
-	ID          uint64 // number of the request for Module.Decide; 0: it cannot be kept
+
+	m  *Module
+	id uint64 // number of the request in package meet; 0: it cannot be kept
 }
 
 // Is reports whether the peer is the module with the given name and incarnation. If Is returns
@@ -50,13 +52,13 @@ func Defer(code uint16) Verdict { return Verdict{reason: frag.RejectLater, code:
 // KeepMax is the longest time for which a connection request is kept.
 const KeepMax = meet.KeepMax
 
-// Keep is the Verdict that keeps a connection request until a later call of Module.Decide, but at
+// Keep is the Verdict that keeps a connection request until a later call of Request.Decide, but at
 // most for the time wait, 1 ms to KeepMax. A wait outside this range is replaced by its nearer end.
 // The peer sends no further Hellos meanwhile, and its HandshakeTimeout begins again when the wait
 // is over. If the application has not decided after the wait, the request is forgotten, and a
 // peer that asks again causes a new Request. A peer without this ability asks at least twice a
-// second until its handshake times out, as after Defer. If Request.ID is 0, Keep acts like
-// Defer(0).
+// second until its handshake times out, as after Defer. Without a place for the request
+// (Request.MayKeep), Keep acts like Defer(0).
 func Keep(wait time.Duration) Verdict {
 	wait = max(time.Millisecond, min(wait, KeepMax))
 	return Verdict{reason: frag.RejectKept, code: uint16(wait / time.Millisecond)}
@@ -69,12 +71,12 @@ func Keep(wait time.Duration) Verdict {
 // without this ability is refused with code 0, as is every peer if name is malformed.
 func MoveTo(name []byte) Verdict { return Verdict{moved: string(name)} }
 
-// answerOf returns the Answer for package meet. answerOf returns ErrBadName for a MoveTo to a name
-// that is not of this provider.
-func (m *Module) answerOf(v Verdict) (meet.Answer, error) {
+// answer returns the Answer for package meet, for a module of the given provider. The result of
+// answer is ErrBadName for a MoveTo to a name that is not of this provider.
+func (v Verdict) answer(provider string) (meet.Answer, error) {
 	if v.moved != "" {
 		n, err := frag.ParseName([]byte(v.moved))
-		if err != nil || n.Provider != m.port.WireName() {
+		if err != nil || n.Provider != provider {
 			return meet.Answer{}, fmt.Errorf("%w: a peer cannot be moved there", ErrBadName)
 		}
 	}
@@ -83,23 +85,32 @@ func (m *Module) answerOf(v Verdict) (meet.Answer, error) {
 	}, nil
 }
 
-// Decide answers the kept connection request with the given Request.ID. The argument now of Decide
-// is the present time. Decide tells the peer to ask again, and the peer then gets the answer v
-// without another call of the function given to Admit. If the peer does not ask again within
-// HandshakeTimeout, the decision lapses. The Verdict Keep changes the time for which the request
-// is kept. Decide returns ErrNoRequest if the request was decided or forgotten, ErrBadName for a
-// MoveTo to a name that is not of this provider, or ErrClosed.
-func (m *Module) Decide(now Time, id uint64, v Verdict) error {
+// MayKeep reports whether the module has a place for the request. Otherwise Keep acts like
+// Defer(0).
+func (r *Request) MayKeep() bool { return r.id != 0 }
+
+// Decide answers a request that Keep has kept. The argument now of Decide is the present time.
+// Decide tells the peer to ask again, and the peer then gets the answer v without another call of
+// the function given to Admit. If the peer does not ask again within HandshakeTimeout, the decision
+// lapses. The Verdict Keep changes the time for which the request is kept. Decide returns
+// ErrNoRequest if the request was not kept, was decided, or is forgotten. Decide returns ErrBadName
+// for a MoveTo to a name that is not of this provider, and ErrClosed after Close or Drain of the
+// module. Decide must be called by the goroutine that owns the module.
+func (r *Request) Decide(now Time, v Verdict) error {
+	m := r.m
+	if m == nil {
+		return ErrNoRequest
+	}
 	m.at(now)
 	if m.closed || m.draining {
 		return ErrClosed
 	}
-	answer, err := m.answerOf(v)
+	answer, err := v.answer(m.port.WireName())
 	if err != nil {
 		return err
 	}
-	if !m.handshakes.Decide(id, answer) {
-		return fmt.Errorf("%w: number %d", ErrNoRequest, id)
+	if !m.handshakes.Decide(r.id, answer) {
+		return ErrNoRequest
 	}
 	m.dirty = true
 	return nil

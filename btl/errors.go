@@ -46,7 +46,7 @@ var (
 	// connection, and why. If the peer's application has refused the connection, the
 	// ErrRefused is a RefusedError.
 	ErrRefused = errors.New("btl: refused")
-	// ErrNoRequest means that no kept connection request with this number waits for a decision.
+	// ErrNoRequest means that the connection request is not kept, or no longer.
 	ErrNoRequest = errors.New("btl: no such connection request")
 	// ErrBadName means that the bytes are not a module name of this provider.
 	ErrBadName = errors.New("btl: malformed or foreign module name")

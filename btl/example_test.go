@@ -196,3 +196,45 @@ func ExampleStats() {
 	testnet.Check(serving.Close(ctx))
 	// Output: resent: 0 peers: 1
 }
+
+// A server keeps a connection request, asks somebody else, and decides when it knows the answer.
+// The client waits meanwhile, without sending anything.
+func ExampleKeep() {
+	network := mem.New(mem.Config{})
+	server := testnet.Module(network)
+	defer server.Close()
+	client := testnet.Module(network)
+	defer client.Close()
+
+	var asked []btl.Request
+	server.Admit(func(r btl.Request) btl.Verdict {
+		asked = append(asked, r)
+		return btl.Keep(10 * time.Second)
+	})
+	connected := false
+	client.OnEndpoint(func(_ *btl.Endpoint, ev btl.Event, _ error) {
+		connected = ev == btl.EventConnected
+	})
+	start := time.Now()
+	clock := func() btl.Time { return btl.Time(time.Since(start)) }
+	_, err := client.Connect(clock(), server.Name())
+	testnet.Check(err)
+	progress := func() {
+		for _, m := range []*btl.Module{client, server} {
+			_, err := m.Progress(clock())
+			testnet.Check(err)
+		}
+	}
+	for len(asked) == 0 {
+		progress()
+	}
+	fmt.Println("kept, connected:", connected)
+	testnet.Check(asked[0].Decide(clock(), btl.Accept()))
+	for !connected {
+		progress()
+	}
+	fmt.Println("decided, connected:", connected)
+	// Output:
+	// kept, connected: false
+	// decided, connected: true
+}

@@ -214,9 +214,9 @@ func (h handshakeHost) Ask(hello *frag.Hello, id uint64) (answer meet.Answer) {
 	}
 	v := m.admission(Request{
 		Address: formatName(&m.port, hello.CommandName), Command: hello.CommandName, Data: hello.DataName,
-		Label: hello.Label, Incarnation: hello.Incarnation, ID: id,
+		Label: hello.Label, Incarnation: hello.Incarnation, m: m, id: id,
 	})
-	if answer, err := m.answerOf(v); err == nil {
+	if answer, err := v.answer(m.port.WireName()); err == nil {
 		return answer
 	}
 	return meet.Answer{Reject: frag.Reject{Reason: frag.RejectOwner}}

@@ -9,7 +9,8 @@ import (
 	"gobtl/frag"
 )
 
-// requestLab is a module whose owner keeps every connection request, and a module that connects to it.
+// requestLab is a module whose owner keeps every connection request, and a module that connects to
+// it.
 type requestLab struct {
 	*lab
 	requests []Request
@@ -45,7 +46,7 @@ func (k *requestLab) pass(d time.Duration) {
 
 func (k *requestLab) decide(v Verdict) {
 	k.tb.Helper()
-	if err := k.mods[0].Decide(k.now, k.requests[0].ID, v); err != nil {
+	if err := k.requests[0].Decide(k.now, v); err != nil {
 		k.tb.Fatal(err)
 	}
 }
@@ -67,7 +68,7 @@ func TestKeptRequestIsAccepted(t *testing.T) {
 	}
 	k.decide(Accept())
 	k.until("connected", 10*time.Microsecond, 20*time.Millisecond, k.ep.Connected)
-	if err := k.mods[0].Decide(k.now, k.requests[0].ID, Refuse(1)); !errors.Is(err, ErrNoRequest) {
+	if err := k.requests[0].Decide(k.now, Refuse(1)); !errors.Is(err, ErrNoRequest) {
 		t.Errorf("decided twice: %v", err)
 	}
 	if len(k.requests) != 1 {
@@ -107,7 +108,7 @@ func TestKeptRequestIsMoved(t *testing.T) {
 	heard := 0
 	mustHandle(t, k.mods[2], func() { heard++ })
 	send(t, k.ep, 100)
-	if err := k.mods[0].Decide(k.now, k.requests[0].ID, MoveTo([]byte("no name"))); !errors.Is(err,
+	if err := k.requests[0].Decide(k.now, MoveTo([]byte("no name"))); !errors.Is(err,
 		ErrBadName) {
 		t.Errorf("moved to no name: %v", err)
 	}
@@ -141,7 +142,7 @@ func TestRequestIsMovedOnce(t *testing.T) {
 func TestKeptRequestIsForgotten(t *testing.T) {
 	k := newRequestLab(t, 20*time.Second, 2)
 	began := k.now
-	first := k.requests[0].ID
+	first := k.requests[0]
 	for k.ep.Err() == nil {
 		if k.now.Sub(began) > KeepMax+time.Second {
 			t.Fatalf("still connecting after %v", k.now.Sub(began))
@@ -152,10 +153,10 @@ func TestKeptRequestIsForgotten(t *testing.T) {
 	if !errors.As(k.ep.Err(), &refused) || !refused.Later {
 		t.Errorf("failed with %v", k.ep.Err())
 	}
-	if n := len(k.requests); n < 3 || n > 4 || k.requests[1].ID == first {
+	if n := len(k.requests); n < 3 || n > 4 || k.requests[1].id == first.id {
 		t.Errorf("the owner was asked %d times in %v", n, k.now.Sub(began))
 	}
-	if err := k.mods[0].Decide(k.now, first, Accept()); !errors.Is(err, ErrNoRequest) {
+	if err := first.Decide(k.now, Accept()); !errors.Is(err, ErrNoRequest) {
 		t.Errorf("decided a forgotten request: %v", err)
 	}
 }
@@ -217,7 +218,7 @@ func TestKeptRequestOfOtherPeer(t *testing.T) {
 			t.Fatalf("answered with %+v", got)
 		}
 	}
-	if err := m.Decide(l.now, requests[0].ID, Accept()); err != nil {
+	if err := requests[0].Decide(l.now, Accept()); err != nil {
 		t.Fatal(err)
 	}
 	if got := kinds(s.run(100), frag.KindReject); len(got) != 0 {
@@ -228,13 +229,14 @@ func TestKeptRequestOfOtherPeer(t *testing.T) {
 	}
 }
 
-// A peer that asks under another label is another one to the owner, and the earlier request is gone.
+// A peer that asks under another label is another one to the owner, and the earlier request is
+// gone.
 func TestKeptRequestOfAnotherLabel(t *testing.T) {
 	l, s := newStranger(t, smallConfig())
 	m := l.mods[0]
-	var ids []uint64
+	var requests []Request
 	m.Admit(func(r Request) Verdict {
-		ids = append(ids, r.ID)
+		requests = append(requests, r)
 		return Keep(time.Second)
 	})
 	s.meet()
@@ -250,13 +252,13 @@ func TestKeptRequestOfAnotherLabel(t *testing.T) {
 			t.Errorf("%s waits %d ms", label, wait)
 		}
 	}
-	if len(ids) != 2 {
-		t.Fatalf("asked %d times", len(ids))
+	if len(requests) != 2 {
+		t.Fatalf("asked %d times", len(requests))
 	}
-	if err := m.Decide(l.now, ids[0], Accept()); !errors.Is(err, ErrNoRequest) {
+	if err := requests[0].Decide(l.now, Accept()); !errors.Is(err, ErrNoRequest) {
 		t.Errorf("decided for a label that is gone: %v", err)
 	}
-	if err := m.Decide(l.now, ids[1], Accept()); err != nil {
+	if err := requests[1].Decide(l.now, Accept()); err != nil {
 		t.Error(err)
 	}
 }
@@ -267,9 +269,9 @@ func TestKeptRequestsAreBounded(t *testing.T) {
 	cfg.HalfOpenMax = 3
 	l, s := newStranger(t, cfg)
 	m := l.mods[0]
-	var ids []uint64
+	var requests []Request
 	m.Admit(func(r Request) Verdict {
-		ids = append(ids, r.ID)
+		requests = append(requests, r)
 		return Keep(time.Second)
 	})
 	s.hello.Features = frag.FeatureKept
@@ -282,8 +284,8 @@ func TestKeptRequestsAreBounded(t *testing.T) {
 		if i >= cfg.HalfOpenMax {
 			want = frag.RejectLater
 		}
-		if len(got) != 1 || got[0].hdr.Tag != want || (ids[i] == 0) != (i >= cfg.HalfOpenMax) {
-			t.Errorf("request %d, id %d: answered with %+v", i, ids[i], got)
+		if len(got) != 1 || got[0].hdr.Tag != want || requests[i].MayKeep() != (i < cfg.HalfOpenMax) {
+			t.Errorf("request %d, a place: %v: answered with %+v", i, requests[i].MayKeep(), got)
 		}
 	}
 	for end := l.now.Add(1100 * time.Millisecond); l.now < end; {

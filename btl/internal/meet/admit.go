@@ -55,8 +55,8 @@ func (s *Handshakes[E]) OnHello(
 // proves that its sender receives at both its addresses. onFirstHello returns the half-open
 // endpoint of an earlier Hello, an endpoint that is connecting to the sender (simultaneous open)
 // if no other endpoint of the peer may use its tag, or a new endpoint. If onFirstHello finds or
-// makes no endpoint, answer is what to tell the sender. If answer has neither a Reason nor a module,
-// no packet is sent.
+// makes no endpoint, answer is what to tell the sender. If answer has neither a Reason nor a
+// module, no packet is sent.
 func (s *Handshakes[E]) onFirstHello(
 	h *frag.Header, hello *frag.Hello,
 ) (ep E, answer Answer) {

@@ -36,7 +36,7 @@ func (a *Answer) refuses() bool { return a.Reason != 0 || len(a.Moved) > 0 }
 
 // request is a connection request that the application keeps, or has kept and answered.
 //
-//	kept --> decided --> (gone)   the peer has asked again and was accepted, or the time until is over
+//	kept --> decided --> (gone)   the peer was accepted, or the time until is over
 //	     `-> (gone)               the application has not decided before the time until
 type request struct {
 	peerKey
@@ -323,8 +323,8 @@ func (s *Handshakes[E]) askAnew(ep E) {
 	hs.nonces = s.nonces()
 }
 
-// errOtherHost means that the peer names a module of another host. A peer may not make this side send
-// Hellos to other hosts.
+// errOtherHost means that the peer names a module of another host. A peer may not make this side
+// send Hellos to other hosts.
 var errOtherHost = errors.New("meet: the other module is on another host")
 
 // errMovedTwice means that the other module names a third one.

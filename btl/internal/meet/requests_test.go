@@ -111,8 +111,8 @@ func TestDecisionIsToldUntilAsked(t *testing.T) {
 	}
 }
 
-// A side follows a peer's word only with the nonce of its Hello, only to modules of the peer's host,
-// and gives up otherwise.
+// A side follows a peer's word only with the nonce of its Hello, only to modules of the peer's
+// host, and gives up otherwise.
 func TestMovedOnlyOnTheHost(t *testing.T) {
 	for _, test := range []struct {
 		addr   string

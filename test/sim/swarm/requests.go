@@ -52,7 +52,7 @@ func (l *life) admit(r btl.Request) btl.Verdict {
 		return btl.Accept()
 	case !d.chance(p.Keep):
 		return l.verdict()
-	case r.ID == 0:
+	case !r.MayKeep():
 		if p.Refuse == 0 {
 			return btl.Accept()
 		}
@@ -75,12 +75,12 @@ func (l *life) admit(r btl.Request) btl.Verdict {
 		if l.closed {
 			return
 		}
-		err := l.mod.Decide(w.net.Now(), r.ID, l.verdict())
+		err := r.Decide(w.net.Now(), l.verdict())
 		switch {
 		case err == nil, errors.Is(err, btl.ErrClosed) && l.closing:
 		case errors.Is(err, btl.ErrNoRequest) && w.net.Now() >= until:
 		default:
-			w.fail("node %s: deciding request %d: %w", l.host.node.Name(), r.ID, err)
+			w.fail("node %s: deciding a kept request: %w", l.host.node.Name(), err)
 		}
 		l.host.node.Kick()
 	})

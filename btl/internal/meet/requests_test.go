@@ -146,6 +146,15 @@ func TestMovedOnlyOnTheHost(t *testing.T) {
 		if err := s.peers.Check(); err != nil {
 			t.Errorf("%+v: %v", test, err)
 		}
+		if !follows {
+			continue
+		}
+		s.OnHelloAck(0, &frag.Header{Conn: ep.id.Tag}, &frag.Hello{
+			Incarnation: 4, Tag: 8, Nonce: ep.id.hs.Nonce(0), Moved: name,
+		})
+		if len(h.ended) != 1 || h.why != WhyMisled {
+			t.Errorf("moved twice: %d ended, %v", len(h.ended), h.why)
+		}
 	}
 }
 
@@ -167,5 +176,70 @@ func TestTableMove(t *testing.T) {
 	}
 	if err := table.Check(); err != nil {
 		t.Error(err)
+	}
+}
+
+// A side whose request is kept sends nothing until the wait is over, or the owner has decided. It
+// then uses new nonces, so that no late answer makes it wait again, and it gives up after KeepMax
+// and its time-out.
+func TestKeptPeerWaits(t *testing.T) {
+	s, h := newHandshakes(t, 8)
+	ep, err := s.Dial([]byte("a:1"), []byte("a:2"), 768, 1500)
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := h.now
+	keep := func(waitMs uint16, nonce uint64) bool {
+		return s.OnReject(&frag.Header{Conn: ep.id.Tag}, frag.Reject{
+			Reason: frag.RejectKept, Code: waitMs, Nonce: nonce,
+		})
+	}
+	first, hellos := ep.id.hs.Nonce(0), len(h.hellos)
+	if keep(2000, first+1) || ep.id.hs.Kept() {
+		t.Error("waits after a Reject without its nonce")
+	}
+	if !keep(2000, first) || h.timer != 2*time.Second || len(h.hellos) != hellos {
+		t.Fatalf("the timer is %v, %d Hellos were sent", h.timer, len(h.hellos)-hellos)
+	}
+	if !keep(0, first) || ep.id.hs.Kept() || len(h.hellos) != hellos+2 || h.timer != HelloIntervalMin {
+		t.Fatalf("decided: the timer is %v, %d Hellos were sent", h.timer, len(h.hellos)-hellos)
+	}
+	if keep(2000, first) || ep.id.hs.Kept() {
+		t.Error("waits again after a late Reject")
+	}
+	for rounds := 0; len(h.ended) == 0; rounds++ {
+		if keep(20_000, ep.id.hs.Nonce(0)); h.now.Sub(began) > KeepMax+3*time.Second || rounds > 5 {
+			t.Fatalf("still there after %v", h.now.Sub(began))
+		}
+		h.now = h.now.Add(h.timer)
+		s.OnTimer(ep)
+		if err := s.peers.Check(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if h.why != WhyUnanswered || h.now.Sub(began) != KeepMax+3*time.Second {
+		t.Errorf("ended after %v: %v", h.now.Sub(began), h.why)
+	}
+}
+
+// A peer that asks under another label is asked about anew, and the earlier request is gone.
+func TestKeptUnderOneLabel(t *testing.T) {
+	s, h := newKeeping(t, Limits{PerAddress: 100, PerHost: 100, HalfOpen: 8})
+	hello := keptHello(s, h.now, "a:1", 5)
+	for _, label := range []string{"good", "good", "bad"} {
+		h.now++
+		hello.Label = []byte(label)
+		h.hello(hello)
+	}
+	if len(h.asked) != 2 || s.Requests() != 1 {
+		t.Fatalf("asked %d times, %d requests", len(h.asked), s.Requests())
+	}
+	if accept := (Answer{}); s.Decide(h.asked[0], accept) || !s.Decide(h.asked[1], accept) {
+		t.Error("the request of the earlier label is decided, or that of the later one is not")
+	}
+	h.now++
+	if h.hello(hello); s.peers.HalfOpen() != 1 || s.Requests() != 0 || len(h.asked) != 2 {
+		t.Errorf("%d half open, %d requests, asked %d times", s.peers.HalfOpen(), s.Requests(),
+			len(h.asked))
 	}
 }

@@ -8,7 +8,7 @@ var requestMutations = []mutation{
 		in:    "btl/internal/meet",
 		old:   "r.callAt = now.Add(r.interval)",
 		new:   "r.callAt = 0 * now.Add(r.interval)",
-		test:  "./btl -run TestDecisionIsRepeated",
+		test:  "./btl/internal/meet -run TestDecisionIsToldUntilAsked",
 	},
 	{
 		name:  "kept-for-ever",
@@ -16,7 +16,7 @@ var requestMutations = []mutation{
 		in:    "btl/internal/meet",
 		old:   "shut || now >= $r.until",
 		new:   "shut && now >= $r.until",
-		test:  "./btl -run TestKeptRequestIsForgotten|TestDecisionLapses",
+		test:  "./btl/internal/meet -run TestHostsShareKeptRequests",
 	},
 	{
 		name:  "kept-without-bound",
@@ -24,7 +24,7 @@ var requestMutations = []mutation{
 		in:    "btl/internal/meet",
 		old:   "len(s.requests.list) >= c.keptMost()",
 		new:   "len(s.requests.list) < 0",
-		test:  "./btl -run TestKeptRequestsAreBounded",
+		test:  "./btl/internal/meet -run TestHostsShareKeptRequests",
 	},
 	{
 		name:  "kept-host-without-bound",
@@ -40,7 +40,7 @@ var requestMutations = []mutation{
 		in:    "btl/internal/meet",
 		old:   "s.host.SetTimer(ep, hs.Keep(s.host.Now(), wait, s.timeout))",
 		new:   "hs.Keep(s.host.Now(), wait, s.timeout)",
-		test:  "./btl -run TestKeptRequestIsAccepted",
+		test:  "./btl/internal/meet -run TestKeptPeerWaits",
 	},
 	{
 		name:  "kept-again-by-late-packet",
@@ -48,7 +48,7 @@ var requestMutations = []mutation{
 		in:    "btl/internal/meet",
 		old:   "hs.nonces = s.nonces()",
 		new:   "s.nonces()",
-		test:  "./btl -run TestKeptRejectIsForged",
+		test:  "./btl/internal/meet -run TestKeptPeerWaits",
 	},
 	{
 		name:  "kept-without-end",
@@ -56,7 +56,7 @@ var requestMutations = []mutation{
 		in:    "btl/internal/meet",
 		old:   "max(hs.until, now.Add(wait+timeout).Min(hs.latest))",
 		new:   "max(hs.until, now.Add(wait+timeout))",
-		test:  "./btl -run TestKeptRequestIsForgotten",
+		test:  "./btl/internal/meet -run TestKeptPeerWaits",
 	},
 	{
 		name:  "label-changed-while-kept",
@@ -64,7 +64,7 @@ var requestMutations = []mutation{
 		in:    "btl/internal/meet",
 		old:   "r != nil && r.label != string(label)",
 		new:   "r != nil && r.label != string(label) && false",
-		test:  "./btl -run TestKeptRequestOfAnotherLabel",
+		test:  "./btl/internal/meet -run TestKeptUnderOneLabel",
 	},
 	{
 		name:  "moved-to-other-host",
@@ -88,6 +88,6 @@ var requestMutations = []mutation{
 		in:    "btl/internal/meet",
 		old:   "again.moved, again.expected, again.data = true, n.Incarnation, string(n.Data)",
 		new:   "again.moved, again.expected, again.data = false, n.Incarnation, string(n.Data)",
-		test:  "./btl -run TestRequestIsMovedOnce",
+		test:  "./btl/internal/meet -run TestMovedOnlyOnTheHost",
 	},
 }

@@ -131,7 +131,7 @@ f.recordLength = u16("gobtl.record.length", "Length", DEC)
 f.recordPayload = bytes("gobtl.record.payload", "Payload")
 f.rejectMin = u8("gobtl.reject.version_min", "Lowest version", DEC)
 f.rejectMax = u8("gobtl.reject.version_max", "Highest version", DEC)
-f.rejectCode = u16("gobtl.reject.code", "What the owner says", DEC)
+f.rejectCode = u16("gobtl.reject.code", "Code of the owner, or milliseconds", DEC)
 f.rejectNonce = u64("gobtl.reject.nonce", "Nonce of the Hello", HEX)
 f.retryNonce = u64("gobtl.retry.nonce", "Nonce of the Hello", HEX)
 f.retryChannel = u8("gobtl.retry.channel", "Channel", DEC, channels)
@@ -1126,7 +1126,8 @@ local function addNotes(tree, p, info)
 		tree:add_proto_expert_info(x.refused, "Packet refused" .. (p.tag == 4 and ": " or " for good: ")
 			.. (nackReasons[p.tag] or "unknown reason"))
 	elseif p.kind == REJECT then
-		tree:add_proto_expert_info(x.rejected, "Connection refused: "
+		tree:add_proto_expert_info(x.rejected, "Connection "
+			.. (p.tag == REJECT_KEPT and "not decided: " or "refused: ")
 			.. (rejectReasons[p.tag] or "unknown reason"))
 	elseif mark == "Void" then
 		if not (info and info.asks) then tree:add_proto_expert_info(x.voided) end

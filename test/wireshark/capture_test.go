@@ -26,7 +26,7 @@ import (
 var unseen = []string{
 	"gobtl.nack.reason", "gobtl.nack.record_tag", "gobtl.reject.reason", "gobtl.reject.version_min",
 	"gobtl.reject.version_max", "gobtl.hello.command_addr6", "gobtl.hello.data_addr6",
-	"gobtl.hello.away_ms", "gobtl.bye.code",
+	"gobtl.hello.away_ms", "gobtl.hello.moved", "gobtl.bye.code",
 	"gobtl.reject.code", "gobtl.reject.nonce", "gobtl.hello.label", "gobtl.hello.extension",
 	"gobtl.hello.extension.type", "gobtl.hello.extension.critical",
 	"gobtl.hello.extension.length", "gobtl.hello.extension.value", "gobtl.retry.seen_addr6",

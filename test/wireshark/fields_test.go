@@ -266,7 +266,7 @@ func ofExtension(name string, get func(raw []byte) any) field {
 		for rest := p.payload[frag.HelloBytesMin-frag.FragHeaderBytes:]; len(rest) > 0; {
 			raw := rest[:2+int(rest[1])]
 			rest = rest[len(raw):]
-			const lastKnown = 7
+			const lastKnown = 8
 			if v := get(raw); raw[0]&0x7F > lastKnown && v != nil {
 				values = append(values, v)
 			}

@@ -136,13 +136,13 @@ func (r *retry) body() []byte {
 }
 
 func (p *packet) decodeReject(b []byte) bool {
-	if len(b) != 12 || p.tag < 1 || p.tag > 8 {
+	if len(b) != 12 || p.tag < 1 || p.tag > 9 {
 		return false
 	}
 	p.reject = &reject{b[0], b[1], le.Uint16(b[2:]), le.Uint64(b[4:])}
 	r := p.reject
 	return r.versionMin >= 1 && r.versionMin <= r.versionMax && r.versionMax <= 15 &&
-		(r.code == 0 || p.tag == 4 || p.tag == 5)
+		(r.code == 0 || p.tag == 4 || p.tag == 5 || p.tag == 9)
 }
 
 func (r *reject) body() []byte {

@@ -341,8 +341,8 @@ func (s *Handshakes[E]) onMoved(ep E, hello *frag.Hello) bool {
 	if hs.moved {
 		err = errMovedTwice
 	}
-	if err == nil && s.peers.TellsHosts() && !(s.peers.SameHost(e.Addr, string(n.Command)) &&
-		s.peers.SameHost(e.Addr, string(n.Data))) {
+	if err == nil && s.peers.TellsHosts() && (!s.peers.SameHost(e.Addr, string(n.Command)) ||
+		!s.peers.SameHost(e.Addr, string(n.Data))) {
 		err = errOtherHost
 	}
 	if err == nil {

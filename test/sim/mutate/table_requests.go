@@ -70,8 +70,8 @@ var requestMutations = []mutation{
 		name:  "moved-to-other-host",
 		fault: "a peer can make this side connect to any host",
 		in:    "btl/internal/meet",
-		old:   "err == nil && s.peers.TellsHosts() && !$same",
-		new:   "err == nil && s.peers.TellsHosts() && !$same && false",
+		old:   "err == nil && s.peers.TellsHosts() && $others",
+		new:   "err == nil && s.peers.TellsHosts() && $others && false",
 		test:  "./btl/internal/meet -run TestMovedOnlyOnTheHost",
 	},
 	{

@@ -44,6 +44,8 @@ const (
 	// time of 0 means that the application has decided, and that the peer asks again at once. Only a
 	// peer with FeatureKept gets a RejectKept.
 	RejectKept = 9
+
+	rejectLast = RejectKept
 )
 
 // The payload of a Bye is a code that says why the connection ends. After ByeClosed and the codes

@@ -209,5 +209,6 @@ func versionRange(lo, hi uint8) bool { return lo >= 1 && lo <= hi && hi <= Versi
 
 // hasCode reports whether a Reject with the given reason may have a Code. Unknown reasons may.
 func hasCode(reason uint8) bool {
-	return reason == RejectOwner || reason == RejectLater || reason >= RejectKept
+	return reason == RejectOwner || reason == RejectLater || reason == RejectKept ||
+		reason > rejectLast
 }

@@ -69,9 +69,14 @@ func (s *Handshakes[E]) Connect(n *frag.Name) (ep E, err error) {
 	if half := s.peers.HalfOpenTo(n.Incarnation, string(n.Command)); half != none {
 		return s.adopt(half, old, n.Data, n, n.Incarnation)
 	}
+	s.giveUp(n)
+	return s.reach(old, n)
+}
+
+// giveUp cancels the sends that wait for the addresses of a module.
+func (s *Handshakes[E]) giveUp(n *frag.Name) {
 	s.host.GiveUp(n.Command)
 	s.host.GiveUp(n.Data)
-	return s.reach(old, n)
 }
 
 // Dial connects like Connect, but to the names of the peer's two channels, with any incarnation.

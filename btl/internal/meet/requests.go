@@ -346,8 +346,7 @@ func (s *Handshakes[E]) onMoved(ep E, hello *frag.Hello) bool {
 		err = errOtherHost
 	}
 	if err == nil {
-		s.host.GiveUp(n.Command)
-		s.host.GiveUp(n.Data)
+		s.giveUp(&n)
 		err = s.host.Move(ep, &n)
 	}
 	if err != nil {

@@ -37,7 +37,7 @@ const arrivalsOwnMax = 64
 
 // HandlePulled queues the messages of a tag for PullArrivals, instead of calling a handler.
 // A call of Handle after HandlePulled, for the same tag, replaces the queueing by a
-// handler. Up to Config.KeptPackets packets and KeptBytesMax bytes are queued without a
+// handler. Up to Config.KeptPackets packets and as many MiB are queued without a
 // copy, and further messages are copied. While 65536 messages, or 256 MiB of copies, are
 // queued, Progress does nothing and Deadline returns Never. While the queue is full,
 // packets of peers are not read, and the peers stop sending when they have no more credits.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"gobtl/fabric/mem"
+	"gobtl/internal/limits"
 )
 
 // newPuller is a pair of which the second module pulls what comes with tag 2.
@@ -22,7 +23,7 @@ func newPuller(tb testing.TB, cfg Config) *vectorPair {
 // to keep them; the bytes stay until the next call.
 func TestPullArrivals(t *testing.T) {
 	for _, cfg := range []Config{
-		{}, {KeptPackets: 2, KeptBytesMax: 50_000}, {KeptPackets: -1, KeptBytesMax: -1},
+		{}, {KeptPackets: 2, limits: limits.Limits{KeptBytesMax: 50_000}}, {KeptPackets: -1},
 	} {
 		p := newPuller(t, cfg)
 		sizes := []int{0, 8, 8, 700, 1400, 40_000, 8, 100_000, 3}
@@ -80,7 +81,7 @@ func TestPullArrivalsHandled(t *testing.T) {
 }
 
 func TestPullArrivalsAllocs(t *testing.T) {
-	for _, cfg := range []Config{{}, {KeptPackets: -1, KeptBytesMax: -1}} {
+	for _, cfg := range []Config{{}, {KeptPackets: -1}} {
 		for _, size := range []int{8, 1400} {
 			p := newPuller(t, cfg)
 			msg, buf := make([]byte, size), make([]Arrival, 8)
@@ -113,7 +114,7 @@ func TestPullArrivalsBounded(t *testing.T) {
 		{-1, arrivalBounds{arrivalsMax.messages, 1000}},
 		{4, arrivalBounds{1, arrivalsMax.copiedBytes}},
 	} {
-		cfg := Config{KeptPackets: c.kept, PollBatch: 4}
+		cfg := Config{KeptPackets: c.kept, limits: limits.Limits{PollBatch: 4}}
 		p := newPuller(t, cfg)
 		m := p.mods[1]
 		m.keeping.bounds = c.bounds
@@ -162,7 +163,7 @@ func TestPullArrivalsBounded(t *testing.T) {
 			push()
 		}
 		// A pass takes in four batches at most, and of those that are packed some ten in a packet.
-		if came != messages || most > 8+4*(cfg.PollBatch+1)*13 {
+		if came != messages || most > 8+4*(cfg.limits.PollBatch+1)*13 {
 			t.Errorf("%d of %d messages have come, up to %d have waited", came, messages, most)
 		}
 		if m.keeping.full {

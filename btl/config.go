@@ -7,6 +7,7 @@ import (
 	"gobtl/btl/internal/port"
 	"gobtl/fabric"
 	"gobtl/frag"
+	"gobtl/internal/limits"
 	"gobtl/reliability"
 )
 
@@ -22,7 +23,8 @@ type Config struct {
 	// and ordered, and the module recovers from losses in all other cases. With "own" the
 	// module always does.
 	Reliability string
-	// Rules replaces single values of the profile. A zero field of Rules keeps the profile's value.
+	// Rules replaces single numbers of the profile. A zero field keeps the profile's number. Programs
+	// need at most the fields that Params lists; the others are for simulations and experiments.
 	Rules reliability.Rules
 
 	// MTUBytes is the size of the largest datagram of the data channel, 512 to 65507. An MTUBytes
@@ -34,14 +36,11 @@ type Config struct {
 	TinyBytes int
 
 	// PackBytes is the size of the largest packet that several small fragments may share, up to
-	// 65507 and the peer's MTU. Fragments share packets if at least two of them fit. A PackBytes of
-	// 0 means 8 KiB, and 1 turns the sharing off.
+	// 65507 and the peer's MTU. Fragments share packets if at least two of them fit. At an MTU of
+	// up to 9000, one packet may also hold the end of a large fragment and the beginning of the
+	// next one. A PackBytes of 0 means 8 KiB. With a PackBytes of 1, this module sends no packet
+	// that fragments share. Shared packets from a peer are always accepted.
 	PackBytes int
-	// MixBytes is the largest MTU at which one packet may hold the end of a large fragment and the
-	// beginning of the next queued one, up to 65507. Mixed packets suit a stream of messages of a
-	// few packets each, because most packets are full. A MixBytes of 0 means 9000, which includes
-	// Ethernet jumbo frames, and 1 turns mixing off. Mixed packets from a peer are always accepted.
-	MixBytes int
 
 	// SendBuffers is the number of packets that can be in flight or lent to the
 	// application, for all peers together, 64 to 1<<20. A SendBuffers of 0 means one full
@@ -66,10 +65,6 @@ type Config struct {
 	// provider has such a buffer. A RecvBufferBytes of 0 requests 4 MiB, and a negative value keeps
 	// the system's default. The size that the kernel grants limits the credits given to peers.
 	RecvBufferBytes int
-	// RingBytes is the size of the ring buffer to each peer's channel, for providers with ring
-	// buffers. RingBytes must be a power of two in the provider's range, which the error for an
-	// invalid value states. A RingBytes of 0 means the provider's default.
-	RingBytes int
 
 	// FragmentsMax is the number of fragment descriptors, 16 to 1<<20. Each queued or
 	// unacknowledged send uses a descriptor. A FragmentsMax of 0 means 4096. A single peer
@@ -83,34 +78,21 @@ type Config struct {
 	// ReassemblyBytesMax are dropped, and the sender retransmits them later. A ReassemblyBytesMax
 	// of 0 means 2 GiB, or FragmentBytesMax if that is larger.
 	ReassemblyBytesMax int64
-	// ReassemblyKeepBytes is the maximum unused reassembly memory that is kept for later fragments.
-	// A ReassemblyKeepBytes of 0 means 64 MiB.
-	ReassemblyKeepBytes int64
 	// KeptPackets is the maximum number of receive buffers that handlers may keep with Module.Keep,
-	// up to 1<<20. The module allocates one additional packet buffer for each of the KeptPackets. A
-	// KeptPackets of 0 means 256, and a negative value means none.
+	// up to 1<<20. The module allocates one additional packet buffer for each of the KeptPackets.
+	// In addition to ReassemblyBytesMax, handlers may keep fragments of several packets, in total
+	// up to 1 MiB for each of the KeptPackets. A KeptPackets of 0 means 256, and a negative value
+	// means that Module.Keep always copies.
 	KeptPackets int
-	// KeptBytesMax is the maximum memory of fragments of several packets that handlers keep with
-	// Module.Keep, in addition to ReassemblyBytesMax. A KeptBytesMax of 0 means 256 MiB, and a
-	// negative value means none.
-	KeptBytesMax int64
 
 	// PeersMax is the maximum number of endpoints, 1 to 1<<20. A PeersMax of 0 means 4096.
 	PeersMax int
-	// HalfOpenMax is the maximum number of half-open endpoints. The peer of a half-open
-	// endpoint has proven its addresses, but the handshake is not complete. If the fabric
-	// tells hosts apart, the endpoints of one host may be at most a quarter of HalfOpenMax
-	// (a half if PeersPerHost sets no limit), but at least one. A HalfOpenMax of 0 means
-	// 256.
-	HalfOpenMax int
-	// PeersPerAddress is the maximum number of endpoints that a peer at one address may open here,
-	// 1 to 1<<20. Endpoints that are being closed are counted. A PeersPerAddress of 0 means 16.
-	PeersPerAddress int
 	// PeersPerHost is the maximum number of endpoints that peers on one host may open here, up to
-	// 1<<20. Hosts that share an address behind a router count as one host. PeersPerHost has an
-	// effect only if the fabric tells hosts apart, and does not limit the endpoints that this side
-	// opens. A PeersPerHost of 0 means a quarter of PeersMax, but at least 256, and never the last
-	// eighth of PeersMax. A negative PeersPerHost means no limit.
+	// 1<<20. One address of a host may have at most 16 of them. Hosts that share an address behind a
+	// router count as one host. PeersPerHost has an effect only if the fabric tells hosts apart, and
+	// does not limit the endpoints that this side opens. A PeersPerHost of 0 means a quarter of
+	// PeersMax, but at least 256, and never the last eighth of PeersMax. A negative PeersPerHost
+	// means no limit.
 	PeersPerHost int
 	// Advertise is the address that peers are told instead of the bound address, in the notation of
 	// Module.Dial. Advertise is needed, for example, if a router maps another address to this host.
@@ -141,12 +123,9 @@ type Config struct {
 	PeerTimeout time.Duration
 	// Away is the longest time for which this module's process computes without a call of Progress,
 	// up to an hour. Peers are told the value of Away, and extend their PeerTimeout for this module
-	// by Away, but at most by their own AwayMax. An Away of 0 requests no extension. Away does not
+	// by Away, but at most by a minute. An Away of 0 requests no extension. Away does not
 	// extend CloseTimeout.
 	Away time.Duration
-	// AwayMax is the maximum extension of PeerTimeout that is granted to a peer for its Away, up to
-	// an hour. An AwayMax of 0 means a minute, and a negative value grants nothing.
-	AwayMax time.Duration
 	// KeepAlive is the time without packets on a channel, in either direction, after which this
 	// side probes the peer on that channel. The probes detect a dead peer without other traffic,
 	// and keep the port mappings of firewalls and NATs alive. A KeepAlive of 0 means 20 s, and a
@@ -157,28 +136,16 @@ type Config struct {
 	// the peer's last new ACK. A CloseTimeout of 0 means 1 s.
 	CloseTimeout time.Duration
 
-	// QuantumBytes is the number of bytes that an endpoint may send in one turn, for either its
-	// small or its large fragments. A QuantumBytes of 0 means 64768, which is 44 Ethernet packets
-	// and fits one send with UDP segmentation offload. A value below one packet counts as one
-	// packet.
-	QuantumBytes int
-	// PassPackets is the maximum number of new packets posted in one call of Progress, 1 to 1024. A
-	// PassPackets of 0 means 88.
-	PassPackets int
-	// PollBatch is the maximum number of completions polled from a channel in one call of Progress,
-	// 1 to 1024. A PollBatch of 0 means 128.
-	PollBatch int
-	// IdlePollEvery is the number of calls of Progress between two polls of an idle channel
-	// while messages arrive on the other channel, 1 to 64. An idle channel is polled after
-	// 20 us in any case. An IdlePollEvery of 0 means 16. An empty poll of the command
-	// channel's or data channel's socket is a system call that delays messages on the other
-	// channel.
-	IdlePollEvery int
-
 	// Random returns random numbers for the incarnation, connection tags and first sequence
 	// numbers. The value nil means crypto/rand. Simulators set a function of their own.
 	Random func() uint64
+
+	limits limits.Limits
 }
+
+// SetLimits sets limits that have one value in every program. Only the simulator and tests call
+// SetLimits, because no other module can import the type of l.
+func (c *Config) SetLimits(l limits.Limits) { c.limits = l }
 
 // These are the values of Config.Reliability.
 const (
@@ -222,30 +189,38 @@ func (c Config) WithDefaults(info fabric.Info) (Config, error) {
 	set(&c.FragmentBytesMax, 1<<30)
 	set(&c.ReassemblyBytesMax, 2<<30)
 	c.ReassemblyBytesMax = max(c.ReassemblyBytesMax, int64(c.FragmentBytesMax))
-	set(&c.ReassemblyKeepBytes, 64<<20)
 	set(&c.KeptPackets, 256)
 	c.KeptPackets = max(c.KeptPackets, -1)
-	set(&c.KeptBytesMax, 256<<20)
-	c.KeptBytesMax = max(c.KeptBytesMax, -1)
 	set(&c.PeersMax, 4096)
-	set(&c.HalfOpenMax, 256)
-	set(&c.PeersPerAddress, 16)
 	set(&c.PeersPerHost, min(max(c.PeersMax/4, 256), c.PeersMax-c.PeersMax/8))
 	c.PeersPerHost = max(c.PeersPerHost, -1)
 	set(&c.RegionsMax, 1024)
 	set(&c.HandshakeTimeout, 3*time.Second)
 	set(&c.PeerTimeout, 5*time.Second)
-	set(&c.AwayMax, time.Minute)
-	c.AwayMax = max(c.AwayMax, -1)
 	set(&c.KeepAlive, 20*time.Second)
 	c.KeepAlive = max(c.KeepAlive, -1)
 	set(&c.CloseTimeout, time.Second)
-	set(&c.QuantumBytes, 44*1472)
-	set(&c.PassPackets, 88)
-	set(&c.MixBytes, mixBytesDefault)
-	set(&c.PollBatch, 128)
-	set(&c.IdlePollEvery, 16)
+	c.setDefaultLimits()
 	return c, c.Validate()
+}
+
+// keptBytesEach is the memory in bytes of larger fragments that handlers may keep for each of
+// Config.KeptPackets.
+const keptBytesEach = 1 << 20
+
+// setDefaultLimits replaces the zero fields of c.limits by the values that programs have.
+func (c *Config) setDefaultLimits() {
+	l := &c.limits
+	set(&l.QuantumBytes, 44*1472) // Ethernet packets of one send with UDP segmentation offload
+	set(&l.PassPackets, 88)
+	set(&l.PollBatch, 128)
+	set(&l.IdlePollEvery, 16)
+	set(&l.HalfOpenMax, 256)
+	set(&l.PeersPerAddress, 16)
+	set(&l.AwayMax, time.Minute)
+	set(&l.KeptBytesMax, max(int64(c.KeptPackets)*keptBytesEach, -1))
+	keep := max(c.ReassemblyBytesMax/16, int64(c.FragmentBytesMax)) // at least one fragment
+	set(&l.ReassemblyKeepBytes, min(keep, 64<<20))
 }
 
 func set[T comparable](p *T, v T) {
@@ -288,21 +263,15 @@ func (c Config) Validate() error {
 		{"mtu_bytes", int64(c.MTUBytes), mtuBytesMin, mtuBytesMax},
 		{"tiny_bytes", int64(c.TinyBytes), tinyBytesMin, int64(c.MTUBytes)},
 		{"pack_bytes", int64(c.PackBytes), 1, mtuBytesMax},
-		{"mix_bytes", int64(c.MixBytes), 1, mtuBytesMax},
 		{"send_buffers", int64(c.SendBuffers), 64, 1 << 20},
 		{"recv_depth", int64(c.RecvDepth), 16, 1 << 16},
 		{"command_depth", int64(c.CommandDepth), 16, int64(c.RecvDepth)},
 		{"tx_depth", int64(c.TxDepth), 0, 1 << 16},
-		{"ring_bytes", int64(c.RingBytes), 0, 1 << 30},
 		{"fragments_max", int64(c.FragmentsMax), 16, 1 << 20},
 		{"fragment_bytes_max", int64(c.FragmentBytesMax), 1 << 10, 1<<32 - 1},
 		{"reassembly_bytes_max", c.ReassemblyBytesMax, int64(c.FragmentBytesMax), 1 << 40},
-		{"reassembly_keep_bytes", c.ReassemblyKeepBytes, 0, 1 << 40},
 		{"kept_packets", int64(c.KeptPackets), -1, 1 << 20},
-		{"kept_bytes_max", c.KeptBytesMax, -1, 1 << 40},
 		{"peers_max", int64(c.PeersMax), 1, 1 << 20},
-		{"half_open_max", int64(c.HalfOpenMax), 1, 1 << 20},
-		{"peers_per_address", int64(c.PeersPerAddress), 1, 1 << 20},
 		{"peers_per_host", int64(c.PeersPerHost), -1, 1 << 20},
 		{"label_bytes", int64(len(c.Label)), 0, frag.LabelBytesMax},
 		{"regions_max", int64(c.RegionsMax), 1, 1 << 16},
@@ -310,13 +279,8 @@ func (c Config) Validate() error {
 		{"handshake_timeout", int64(c.HandshakeTimeout), int64(time.Millisecond), int64(time.Hour)},
 		{"peer_timeout", int64(c.PeerTimeout), int64(10 * time.Millisecond), int64(time.Hour)},
 		{"away", int64(c.Away), 0, int64(time.Hour)},
-		{"away_max", int64(c.AwayMax), -1, int64(time.Hour)},
 		{"keep_alive", int64(c.KeepAlive), -1, int64(time.Hour)},
 		{"close_timeout", int64(c.CloseTimeout), int64(time.Millisecond), int64(time.Hour)},
-		{"quantum_bytes", int64(c.QuantumBytes), 1, 1 << 30},
-		{"pass_packets", int64(c.PassPackets), 1, 1024},
-		{"poll_batch", int64(c.PollBatch), 1, 1024},
-		{"idle_poll_every", int64(c.IdlePollEvery), 1, 64},
 	} {
 		if r.v < r.lo || r.v > r.hi {
 			return fmt.Errorf("%w: %s is %d, must be %d to %d", ErrConfig, r.name, r.v, r.lo, r.hi)
@@ -333,7 +297,7 @@ func (c Config) DomainConfig(info fabric.Info) (fabric.DomainConfig, error) {
 		return fabric.DomainConfig{}, err
 	}
 	return fabric.DomainConfig{
-		Buffers: c.arenaBuffers(info), BufferBytes: c.MTUBytes, RingBytes: c.RingBytes,
+		Buffers: c.arenaBuffers(info), BufferBytes: c.MTUBytes,
 	}, nil
 }
 

@@ -378,7 +378,7 @@ func TestContract11Peers(t *testing.T) {
 
 func TestContract11HalfOpen(t *testing.T) {
 	cfg := smallConfig()
-	cfg.HalfOpenMax = 3
+	cfg.limits.HalfOpenMax = 3
 	cfg.HandshakeTimeout = 50 * time.Millisecond
 	l, s := newStranger(t, cfg)
 	m := l.mods[0]
@@ -457,16 +457,11 @@ func TestContract11ConfigBounds(t *testing.T) {
 		func(c *Config) { c.FragmentsMax = -1 },
 		func(c *Config) { c.FragmentBytesMax = 1023 },
 		func(c *Config) { c.PeersMax = 1<<20 + 1 },
-		func(c *Config) { c.HalfOpenMax = -1 },
 		func(c *Config) { c.RegionsMax = 1<<16 + 1 },
 		func(c *Config) { c.RegistrationsKept = -1 },
 		func(c *Config) { c.HandshakeTimeout = time.Microsecond },
 		func(c *Config) { c.PeerTimeout = -1 },
 		func(c *Config) { c.KeepAlive = 2 * time.Hour },
-		func(c *Config) { c.QuantumBytes = -1 },
-		func(c *Config) { c.PassPackets = 1025 },
-		func(c *Config) { c.PollBatch = -1 },
-		func(c *Config) { c.IdlePollEvery = 65 },
 		func(c *Config) { c.Rules.WindowPackets = 100 },
 		func(c *Config) { c.Rules.AckDelay = 2 * time.Second; c.Rules.ResendTimeout = 10 * time.Second },
 	} {

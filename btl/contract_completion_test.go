@@ -172,7 +172,7 @@ func TestContract03CompletesOnce(t *testing.T) {
 func testEnding(t *testing.T, phase func(*lab) *Endpoint, e ending, passes int) {
 	cfg := smallConfig()
 	cfg.Rules.WindowPackets = 4
-	cfg.PassPackets = 3 // fragments are caught half sent
+	cfg.limits.PassPackets = 3 // fragments are caught half sent
 	l := newLab(t, mem.Config{}, 2, cfg)
 	l.mods[1].Handle(1, func(*Endpoint, Tag, []byte) {})
 	region, err := l.mods[1].Expose(make([]byte, 40_000), RemoteWrite)

@@ -189,7 +189,7 @@ func TestAway(t *testing.T) {
 		{0, 0, 20 * time.Second, false},
 	} {
 		cfg := smallConfig()
-		cfg.PeerTimeout, cfg.AwayMax = timeout, c.grants
+		cfg.PeerTimeout, cfg.limits.AwayMax = timeout, c.grants
 		l := newLab(t, mem.Config{}, 1, cfg)
 		cfg.Away = c.asks
 		l.add(cfg, "")

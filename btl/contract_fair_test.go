@@ -98,7 +98,7 @@ func TestFairSmallAndLarge(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cfg := fairConfig()
-			cfg.QuantumBytes, cfg.FragmentsMax, cfg.PassPackets = 4000, 1<<13, 16
+			cfg.limits.QuantumBytes, cfg.FragmentsMax, cfg.limits.PassPackets = 4000, 1<<13, 16
 			s, ep := fairScript(t, cfg, c.credit)
 			last := s.peerFirst - 1
 			var seen seq.Num // acknowledged
@@ -182,7 +182,7 @@ func TestFairBuffers(t *testing.T) {
 // quantum, sends as much as the others.
 func TestFairBytes(t *testing.T) {
 	cfg := fairConfig()
-	cfg.QuantumBytes, cfg.PassPackets = 4000, 16
+	cfg.limits.QuantumBytes, cfg.limits.PassPackets = 4000, 16
 	l := newLab(t, mem.Config{QueueDatagrams: 8192}, 1, cfg)
 	mtus := []int{512, 1000, 1472}
 	sent := map[string]int{}
@@ -222,7 +222,7 @@ func TestFairBytes(t *testing.T) {
 // much to send. One that sends much in small messages does.
 func TestFairNewcomer(t *testing.T) {
 	cfg := fairConfig()
-	cfg.QuantumBytes, cfg.PassPackets = 4000, 4
+	cfg.limits.QuantumBytes, cfg.limits.PassPackets = 4000, 4
 	l := newLab(t, mem.Config{QueueDatagrams: 8192}, 8, cfg)
 	m := l.mods[0]
 	var eps []*Endpoint
@@ -272,7 +272,7 @@ func TestFairNewcomer(t *testing.T) {
 // A bye is the last to leave, also when the turns of the small ones sent before it are over.
 func TestFairByeLast(t *testing.T) {
 	cfg := apart()
-	cfg.QuantumBytes = 1 // a packet
+	cfg.limits.QuantumBytes = 1 // a packet
 	s, ep := fairScript(t, cfg, 4)
 	for range 15 {
 		sendOrFail(t, ep, 1, make([]byte, 1000))

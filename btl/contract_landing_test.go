@@ -445,7 +445,7 @@ func (e *surplusEndpoint) Poll(out []fabric.Completion) (int, error) {
 // what came otherwise.
 func TestLandingSurplusRuns(t *testing.T) {
 	cfg := smallConfig()
-	cfg.PollBatch = 4
+	cfg.limits.PollBatch = 4
 	l := &lab{bench: newBench(t, mem.Config{}, 0, cfg), names: map[string][]byte{}, rng: newRand(1)}
 	l.wrap = func(d fabric.Domain) fabric.Domain { return &surplusDomain{d} }
 	l.mods = append(l.mods, l.open(cfg))

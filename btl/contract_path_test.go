@@ -330,7 +330,7 @@ func TestPathCredits(t *testing.T) {
 func TestPathFairness(t *testing.T) {
 	cfg := smallConfig()
 	cfg.SendBuffers, cfg.FragmentsMax = 512, 256
-	cfg.QuantumBytes, cfg.PassPackets = 4000, 32
+	cfg.limits.QuantumBytes, cfg.limits.PassPackets = 4000, 32
 	cfg.Rules.Congestion = reliability.CongestionFixed // or the windows would still grow
 	l := newLab(t, mem.Config{QueueDatagrams: 8192}, 4, cfg)
 	var order []int
@@ -646,7 +646,7 @@ func TestPathIdlePolls(t *testing.T) {
 			return 1
 		}
 	}
-	every := n.m.cfg.IdlePollEvery
+	every := n.m.cfg.limits.IdlePollEvery
 	pass := func() {
 		n.now = n.now.Add(-1500 * time.Nanosecond) // so this is half a microsecond after the latest
 		n.pass()

@@ -61,7 +61,7 @@ func (s *sending) flowAt(f *sched.Flow[*Endpoint]) *flow {
 }
 
 // quantum is the number of bytes that a flow may send in a turn.
-func (m *Module) quantum() int { return max(m.cfg.QuantumBytes, m.port.Data.MTUBytes()) }
+func (m *Module) quantum() int { return max(m.cfg.limits.QuantumBytes, m.port.Data.MTUBytes()) }
 
 // flowOf returns the flow that holds a queued fragment. A Bye is the last fragment in the large
 // flow, and is sent when no other fragment waits.
@@ -171,11 +171,11 @@ func (f *flow) may() bool {
 // of the channels follows soon.
 const passBytes = 256 << 10
 
-// serve sends from the flows in turn, up to Config.PassPackets packets or passBytes bytes in total.
+// serve sends from the flows in turn, up to limits.PassPackets packets or passBytes bytes in total.
 // If serve stops within the turn of a flow, the turn continues in the next call of serve. A flow
 // whose send window is full leaves the list of active flows until an ACK opens the window.
 func (m *Module) serve() {
-	budget, bytes := m.cfg.PassPackets, passBytes
+	budget, bytes := m.cfg.limits.PassPackets, passBytes
 	batched := m.port.Command.Batched() + m.port.Data.Batched() // used until Progress returns
 	for stuck := 0; budget > 0 && bytes > 0 && stuck < m.sched.Waiting(); {
 		turn := m.sched.Next()
@@ -194,7 +194,7 @@ func (m *Module) serve() {
 		}
 		m.sched.rearm(ep)
 	}
-	m.sched.SetBlocked(m.sched.Waiting() > 0 && budget == m.cfg.PassPackets && batched == 0)
+	m.sched.SetBlocked(m.sched.Waiting() > 0 && budget == m.cfg.limits.PassPackets && batched == 0)
 }
 
 // serveFlow sends packets in a flow's turn, limited by the arguments bytes and budget (in

@@ -102,7 +102,7 @@ func (h handshakeHost) Move(ep *Endpoint, to *frag.Name) error {
 
 func (h handshakeHost) Bind(ep *Endpoint, head *frag.Header, hello *frag.Hello) {
 	m := h.m
-	ep.life.Grant(max(0, min(time.Duration(hello.AwayMs)*time.Millisecond, m.cfg.AwayMax)))
+	ep.life.Grant(max(0, min(time.Duration(hello.AwayMs)*time.Millisecond, m.cfg.limits.AwayMax)))
 	ep.agreeSizes(&m.port, int(hello.CommandBytes), int(hello.MTUBytes), hello.FragBytesMax)
 	_, first := ep.snd.Window()
 	window := min(m.rules.WindowPackets, 1<<(bits.Len32(hello.WindowPkts)-1))

@@ -357,7 +357,7 @@ func TestContract06OverlappingChunks(t *testing.T) {
 func TestContract06HelloFlood(t *testing.T) {
 	v := newVictim(t, testenv.Seed(t, 65))
 	m, s := v.mods[1], v.s
-	m.peers.Limit(meet.Limits{PerAddress: m.cfg.PeersPerAddress, HalfOpen: 8})
+	m.peers.Limit(meet.Limits{PerAddress: m.cfg.limits.PeersPerAddress, HalfOpen: 8})
 	var first, last runtime.MemStats
 	s.hello.Incarnation = 1 << 40
 	for i := range 6000 {

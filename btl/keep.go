@@ -11,7 +11,7 @@ import (
 // A handler may keep a received fragment without a copy. A fragment of one packet is kept in its
 // receive buffer, and a spare buffer is posted in place of that buffer. A large fragment is kept
 // in its reassembly memory, which is no longer counted towards Config.ReassemblyBytesMax. If
-// there are no more spare buffers or Config.KeptBytesMax is reached, the fragment is copied, so
+// no spare buffer or no memory is left (Config.KeptPackets), the fragment is copied, so
 // that kept fragments do not hinder the reception of others.
 //
 //	packet buffer:   posted --> arrived --Keep--> kept --Release, the last--> spare --> posted
@@ -49,10 +49,10 @@ type keeping struct {
 
 // Keep stores data in k until k.Release. The argument data of Keep is all or a part of the
 // data of the handler that calls Keep. k.Bytes does not change until k.Release. Keep does
-// not copy data while at most Config.KeptPackets packets, and at most Config.KeptBytesMax
-// bytes of fragments of several packets, are kept. If the limits KeptPackets or
-// KeptBytesMax are exceeded, or if data is not the handler's data, Keep copies data to
-// memory of k, which is reused. Keep returns ErrState if k already holds data.
+// not copy data while at most Config.KeptPackets packets, and at most as many MiB of
+// fragments of several packets, are kept. Beyond these limits, or if data is not the
+// handler's data, Keep copies data to memory of k, which is reused. Keep returns ErrState if
+// k already holds data.
 func (m *Module) Keep(k *Kept, data []byte) error {
 	if k.in != keptNowhere {
 		return fmt.Errorf("%w: something is kept there", ErrState)
@@ -115,11 +115,11 @@ func (q *arrivals) copyOut(kept *port.Keeper) {
 }
 
 // keepMessage keeps the memory of the large fragment that is being delivered, if the memory
-// contains data and Config.KeptBytesMax allows it.
+// contains data and limits.KeptBytesMax allows it.
 func (m *Module) keepMessage(k *Kept, data []byte) bool {
 	h := &m.keeping
 	msg := h.msg
-	if msg == nil || h.bytes+msg.CapBytes() > m.cfg.KeptBytesMax ||
+	if msg == nil || h.bytes+msg.CapBytes() > m.cfg.limits.KeptBytesMax ||
 		!port.Within(data, msg.Bytes) {
 		return false
 	}

@@ -9,6 +9,7 @@ import (
 
 	"gobtl/btl/internal/port"
 	"gobtl/fabric/mem"
+	"gobtl/internal/limits"
 	"gobtl/internal/testenv"
 )
 
@@ -68,7 +69,8 @@ func (k *keeper) stats() Stats {
 func TestKeep(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(testenv.Seed(t, 1), 2))
 	for _, cfg := range []Config{
-		{}, {KeptPackets: 3, KeptBytesMax: 30_000, RecvDepth: 16}, {KeptPackets: -1, KeptBytesMax: -1},
+		{}, {KeptPackets: 3, RecvDepth: 16, limits: limits.Limits{KeptBytesMax: 30_000}},
+		{KeptPackets: -1},
 	} {
 		k := newKeeper(t, mem.Config{InjectBytes: 1472}, cfg)
 		k.keeps = func() bool { return rnd.IntN(3) > 0 }
@@ -199,8 +201,8 @@ func TestKeepAgain(t *testing.T) {
 // Two who keep everything hinder nobody: all comes, and what is beyond the bounds is copied.
 func TestKeepEverything(t *testing.T) {
 	k := newKeeper(t, mem.Config{}, Config{
-		KeptPackets: 2, KeptBytesMax: 100_000, RecvDepth: 16, FragmentBytesMax: 40_000,
-		ReassemblyBytesMax: 80_000,
+		KeptPackets: 2, RecvDepth: 16, FragmentBytesMax: 40_000, ReassemblyBytesMax: 80_000,
+		limits: limits.Limits{KeptBytesMax: 100_000},
 	})
 	for range 50 {
 		k.send(k.ep.Prepare(2, make([]byte, 40_000)))
@@ -220,7 +222,7 @@ func TestKeepEverything(t *testing.T) {
 func keepRound(tb testing.TB, size int, copies bool) func() {
 	cfg := Config{KeptPackets: 16}
 	if copies {
-		cfg = Config{KeptPackets: -1, KeptBytesMax: -1}
+		cfg = Config{KeptPackets: -1}
 	}
 	k := newKeeper(tb, mem.Config{InjectBytes: 1472, QueueDatagrams: 4096}, cfg)
 	msg := make([]byte, size)

@@ -203,7 +203,7 @@ func (m *Module) openPort(dom fabric.Domain) error {
 		SendBuffers: cfg.SendBuffers, CommandDepth: command, RecvDepth: data, TxDepth: cfg.TxDepth,
 		Spare: max(cfg.KeptPackets, 0), RecvBufferBytes: cfg.RecvBufferBytes,
 		CommandBytes: cfg.TinyBytes, DataBytes: cfg.MTUBytes,
-		PollBatch: cfg.PollBatch, IdlePollEvery: cfg.IdlePollEvery,
+		PollBatch: cfg.limits.PollBatch, IdlePollEvery: cfg.limits.IdlePollEvery,
 		Reliable: cfg.Reliability == reliabilityAuto,
 	})
 	if errors.Is(err, port.ErrConfig) {
@@ -218,7 +218,8 @@ func (m *Module) openTables(dom fabric.Domain) (err error) {
 		return err
 	}
 	limits := meet.Limits{
-		PerAddress: cfg.PeersPerAddress, PerHost: cfg.PeersPerHost, HalfOpen: cfg.HalfOpenMax,
+		PerAddress: cfg.limits.PeersPerAddress, PerHost: cfg.PeersPerHost,
+		HalfOpen: cfg.limits.HalfOpenMax,
 	}
 	hosts, _ := dom.(fabric.Addresser)
 	m.peers.Init(endOf, cfg.PeersMax, hosts, limits)
@@ -233,7 +234,7 @@ func (m *Module) openTables(dom fabric.Domain) (err error) {
 	m.pool, err = frag.NewPool(frag.PoolConfig{
 		FragBytesMax: cfg.FragmentBytesMax,
 		BytesMax:     cfg.ReassemblyBytesMax,
-		KeepBytes:    cfg.ReassemblyKeepBytes,
+		KeepBytes:    cfg.limits.ReassemblyKeepBytes,
 	})
 	if err != nil {
 		return err
@@ -325,8 +326,8 @@ func (m *Module) Handle(tag Tag, h Handler) error {
 // HandleUpTo registers a handler like Handle, for fragments of up to mostBytes, where 0 means no
 // limit. A chunked fragment above mostBytes is refused at its first chunk, before memory is
 // allocated for the fragment. The sender gets ErrUnwanted. A fragment of up to two packets
-// (Limits.SegmentBytes) may be delivered above the limit if the sender mixes fragments in packets
-// (Config.MixBytes).
+// (Limits.SegmentBytes) may be delivered above the limit if the sender puts the ends of
+// fragments into shared packets (Config.PackBytes).
 func (m *Module) HandleUpTo(tag Tag, mostBytes uint32, h Handler) error {
 	if err := m.Handle(tag, h); err != nil {
 		return err

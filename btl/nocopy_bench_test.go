@@ -93,7 +93,7 @@ var noCopyWays = []struct {
 	{"keep", Config{}, func(p *noCopyPair) { p.receive(p.keep) }, sendWhole, keptCopies},
 	{
 		"keep a copy",
-		Config{KeptPackets: -1, KeptBytesMax: -1},
+		Config{KeptPackets: -1},
 		func(p *noCopyPair) { p.receive(p.keep) }, sendWhole, keptCopies,
 	},
 	{

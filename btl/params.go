@@ -20,7 +20,7 @@ const EnvPrefix = "GOBTL_"
 type Param struct {
 	Name    string // "ack_delay"
 	Default string // for users, the value or a hint on what it depends
-	Help    string // one line
+	Help    string // sentences: meaning, unit, range, when to change it
 	field   func(*Config) any
 }
 
@@ -28,206 +28,193 @@ type Param struct {
 func (p Param) Env() string { return EnvPrefix + strings.ToUpper(p.Name) }
 
 // params is the only list of parameters, from which names, environment variables, documentation and
-// the method Set are derived.
+// the method Set are derived. The other fields of Rules are no parameters, because their values
+// belong to the profile.
 var params = []Param{
 	{
-		"profile", "by the provider", "recovery rules: adaptive, usnic, or lossless if the provider is",
+		"profile", "lossless over a reliable network; else adaptive",
+		"Rules for the recovery of lost packets: adaptive follows the measured " +
+			"network, usnic behaves as Open MPI's usnic BTL, and lossless suits a " +
+			"network that loses nothing.",
 		func(c *Config) any { return &c.Profile },
 	},
 	{
-		"reliability", "auto", "who recovers losses: auto, a reliable provider if both ends have it; own",
+		"reliability", "auto",
+		"Recovery over a reliable network: with auto the network recovers, if " +
+			"both sides have one. With own gobtl always recovers.",
 		func(c *Config) any { return &c.Reliability },
 	},
 	{
-		"window_packets", "4096", "packets in flight to one peer, a power of two up to 65536",
+		"window_packets", "4096",
+		"Packets in flight to one peer, at most: a power of two up to 65536. " +
+			"Raise it at both sides for a long path of more than 1 Gbit/s.",
 		func(c *Config) any { return &c.Rules.WindowPackets },
 	},
 	{
-		"resend_timeout", "100ms", "wait before a packet is sent again; adaptive: the first guess",
+		"resend_timeout", "100ms; lossless: 2s",
+		"Time without an ACK after which a packet is sent again. Profile adaptive: " +
+			"only until the round trip is measured. A value below the round trip of " +
+			"the path causes needless resends.",
 		func(c *Config) any { return &c.Rules.ResendTimeout },
 	},
 	{
-		"resend_timeout_max", "1.6s", "where doubling the resend time-out ends",
-		func(c *Config) any { return &c.Rules.ResendTimeoutMax },
-	},
-	{
-		"dup_ack_hold", "1ms", "usnic: time a packet sent again is spared by duplicate ACKs",
-		func(c *Config) any { return &c.Rules.DupAckHold },
-	},
-	{
-		"resends_per_pass", "adaptive: 32; else 16",
-		"packets sent again in a pass of the progress loop, at most",
-		func(c *Config) any { return &c.Rules.ResendsPerPass },
-	},
-	{
-		"ack_delay", "50us", "time an ACK waits for a packet to ride on",
+		"ack_delay", "50us",
+		"Longest wait of an ACK for a data packet that can carry it, less than 1s. " +
+			"Lower it if senders wait for ACKs; raise it for fewer packets.",
 		func(c *Config) any { return &c.Rules.AckDelay },
 	},
 	{
-		"ack_every", "64", "packets after which an ACK waits no longer",
+		"ack_every", "64; lossless: 1024",
+		"Number of packets received after which an ACK is sent at once. " +
+			"Lower it if senders have a small window.",
 		func(c *Config) any { return &c.Rules.AckEvery },
 	},
 	{
-		"probe_timeout_min", "250us", "adaptive: least wait before the oldest packet is sent again",
-		func(c *Config) any { return &c.Rules.ProbeTimeoutMin },
-	},
-	{
-		"resend_timeout_min", "1ms", "adaptive: least wait before it is sent again once more",
-		func(c *Config) any { return &c.Rules.ResendTimeoutMin },
-	},
-	{
-		"congestion", "delay", "adaptive: congestion window, delay or fixed (none)",
+		"congestion", "delay",
+		"Congestion control of profile adaptive: delay, or fixed for none. " +
+			"Use fixed only on a network without other traffic.",
 		func(c *Config) any { return &c.Rules.Congestion },
 	},
 	{
-		"initial_window", "32", "adaptive: congestion window to begin with, in packets",
-		func(c *Config) any { return &c.Rules.InitialWindow },
-	},
-	{
-		"target_delay", "1ms", "adaptive: round trip up to which a queue on the way is welcome",
+		"target_delay", "1ms",
+		"Round trip above which profile adaptive sends less, at least 1us. Raise it " +
+			"if the path itself, such as a tunnel, delays packets by milliseconds.",
 		func(c *Config) any { return &c.Rules.TargetDelay },
 	},
 	{
-		"withhold_every", "8192", "adaptive: of so many packets one is held back, to find out liars",
-		func(c *Config) any { return &c.Rules.WithholdEvery },
-	},
-	{
-		"mtu_bytes", "the provider's", "datagram size of the data channel, at most",
+		"mtu_bytes", "the provider's",
+		"Size of the largest datagram for data, 512 to 65507 bytes. Lower it if " +
+			"larger datagrams are lost on the path.",
 		func(c *Config) any { return &c.MTUBytes },
 	},
 	{
-		"tiny_bytes", "768", "datagram size of the command channel: ACKs and tiny fragments",
+		"tiny_bytes", "768",
+		"Size of the largest datagram for ACKs and tiny messages, which overtake " +
+			"larger ones: 256 bytes to mtu_bytes.",
 		func(c *Config) any { return &c.TinyBytes },
 	},
 	{
-		"pack_bytes", "8K", "largest packet that small fragments share; 1: they share none",
+		"pack_bytes", "8K",
+		"Size of the largest packet that messages share, in bytes up to 65507. " +
+			"1: each message has packets of its own, as with usnic.",
 		func(c *Config) any { return &c.PackBytes },
 	},
 	{
-		"mix_bytes", "9000",
-		"largest MTU at which large fragments share packets where they meet; 1: never",
-		func(c *Config) any { return &c.MixBytes },
-	},
-	{
 		"send_buffers", "window_packets, at least 4096",
-		"packets in flight or lent to the caller, all peers together",
+		"Packets in flight to all peers together, 64 to 1M. Each takes mtu_bytes " +
+			"of memory. Raise it for many busy peers.",
 		func(c *Config) any { return &c.SendBuffers },
 	},
 	{
-		"recv_depth", "1024", "receive buffers posted on each channel",
+		"recv_depth", "1024",
+		"Receive buffers posted on each channel, 16 to 65536. Each takes mtu_bytes " +
+			"of memory. Raise it if many peers send at the same time.",
 		func(c *Config) any { return &c.RecvDepth },
 	},
 	{
-		"command_depth", "recv_depth", "receive buffers posted on the command channel, and sends there",
+		"command_depth", "recv_depth, and tx_depth",
+		"Queue length of the command channel, for receives and sends, 16 to " +
+			"recv_depth. Lower it to save memory.",
 		func(c *Config) any { return &c.CommandDepth },
 	},
 	{
-		"tx_depth", "the provider's", "sends waiting for completion on each channel",
+		"tx_depth", "the provider's",
+		"Sends on each channel that may wait for their completion, 1 to 65536. " +
+			"Lower it if the network device has short queues.",
 		func(c *Config) any { return &c.TxDepth },
 	},
 	{
-		"recv_buffer_bytes", "4M", "kernel receive buffer to ask for; negative leaves the system's",
+		"recv_buffer_bytes", "4M",
+		"Receive buffer to request from the kernel for each channel, in bytes. " +
+			"Negative: keep the system's. net.core.rmem_max limits it on Linux.",
 		func(c *Config) any { return &c.RecvBufferBytes },
 	},
 	{
-		"ring_bytes", "the provider's", "ring to each peer's channel, where the provider has rings",
-		func(c *Config) any { return &c.RingBytes },
-	},
-	{
-		"fragments_max", "4096", "sends queued or unacknowledged, at most",
+		"fragments_max", "4096",
+		"Messages that are queued or unacknowledged, for all peers together, " +
+			"16 to 1M. At the limit, Send returns ErrAgain. Raise it for many peers.",
 		func(c *Config) any { return &c.FragmentsMax },
 	},
 	{
-		"fragment_bytes_max", "1G", "largest fragment",
+		"fragment_bytes_max", "1G",
+		"Size of the largest message that is sent or received, 1K to 4G-1 bytes. " +
+			"Lower it at a server to bound the memory for one message.",
 		func(c *Config) any { return &c.FragmentBytesMax },
 	},
 	{
-		"reassembly_bytes_max", "2G", "memory of all fragments being received, at most",
+		"reassembly_bytes_max", "2G, at least fragment_bytes_max",
+		"Memory for all messages that have arrived in part, up to 1024G bytes. " +
+			"Messages beyond it wait. Lower it where memory is short.",
 		func(c *Config) any { return &c.ReassemblyBytesMax },
 	},
 	{
-		"reassembly_keep_bytes", "64M", "idle reassembly memory kept for reuse",
-		func(c *Config) any { return &c.ReassemblyKeepBytes },
-	},
-	{
-		"kept_packets", "256", "packets that handlers keep where they came, at most; negative: none",
+		"kept_packets", "256",
+		"Received packets that Module.Keep may hold without a copy, up to 1M, and " +
+			"MiB of larger messages. Negative: Keep always copies.",
 		func(c *Config) any { return &c.KeptPackets },
 	},
 	{
-		"kept_bytes_max", "256M", "memory of larger fragments that they keep; negative: none",
-		func(c *Config) any { return &c.KeptBytesMax },
-	},
-	{
-		"peers_max", "4096", "endpoints, at most",
+		"peers_max", "4096",
+		"Connections of the module, 1 to 1M. Further peers are refused.",
 		func(c *Config) any { return &c.PeersMax },
 	},
 	{
-		"half_open_max", "256", "endpoints opened by peers that have not proven their address, at most",
-		func(c *Config) any { return &c.HalfOpenMax },
-	},
-	{
-		"peers_per_address", "16", "endpoints opened by peers of one address, at most",
-		func(c *Config) any { return &c.PeersPerAddress },
-	},
-	{
-		"peers_per_host", "peers_max/4, 256", "endpoints opened by peers of one host, at most",
+		"peers_per_host", "peers_max/4, at least 256",
+		"Connections that peers on one host may open here, up to 1M. Raise it for " +
+			"peers behind one router. Negative: no limit.",
 		func(c *Config) any { return &c.PeersPerHost },
 	},
 	{
-		"advertise", "where it is bound", "address that peers are told, host:port or host:port,port",
+		"advertise", "the bound address",
+		"Address that peers are told, as host:port or host:port,port. Set it if a " +
+			"router maps another address to this host.",
 		func(c *Config) any { return &c.Advertise },
 	},
 	{
-		"label", "none", "what peers are told that this one is called, up to 32 bytes",
+		"label", "none",
+		"Name of this process that peers are told, up to 32 bytes. The name is " +
+			"not authenticated.",
 		func(c *Config) any { return &c.Label },
 	},
 	{
-		"regions_max", "1024", "exposed regions, at most",
+		"regions_max", "1024",
+		"Memory regions that are exposed to peers at the same time, 1 to 65536.",
 		func(c *Config) any { return &c.RegionsMax },
 	},
 	{
-		"registrations_kept", "0", "registrations kept after their last user is gone",
+		"registrations_kept", "0",
+		"Memory registrations kept after their last use, up to 65536. Raise it " +
+			"for RDMA devices if the same memory is sent again and again.",
 		func(c *Config) any { return &c.RegistrationsKept },
 	},
 	{
-		"handshake_timeout", "3s", "time to reach a peer",
+		"handshake_timeout", "3s",
+		"Longest time to connect, 1ms to 1h. Raise it if peers start slowly.",
 		func(c *Config) any { return &c.HandshakeTimeout },
 	},
 	{
-		"peer_timeout", "5s", "silence after which a peer that owes an answer is dead",
+		"peer_timeout", "5s",
+		"Time without an answer after which a peer is dead, 10ms to 1h. Lower it " +
+			"to learn of dead peers sooner; busy peers may then be taken for dead.",
 		func(c *Config) any { return &c.PeerTimeout },
 	},
 	{
-		"away", "0", "time that this process may compute without progress: peers are told",
+		"away", "0",
+		"Longest time that this process computes without calling gobtl, up to 1h. " +
+			"Peers extend their peer_timeout by it, by at most 1m.",
 		func(c *Config) any { return &c.Away },
 	},
 	{
-		"away_max", "1m", "how much of that peers get who ask for it",
-		func(c *Config) any { return &c.AwayMax },
-	},
-	{
-		"keep_alive", "20s", "silence of a channel after which the peer is asked for a sign of life",
+		"keep_alive", "20s",
+		"Silence after which a peer is probed, up to 1h. Lower it for firewalls " +
+			"that forget quickly. Negative: dead idle peers remain undetected.",
 		func(c *Config) any { return &c.KeepAlive },
 	},
 	{
-		"close_timeout", "1s", "silence after which closing an endpoint waits no longer",
+		"close_timeout", "1s",
+		"Longest time that closing a connection waits for ACKs after the last new " +
+			"one, 1ms to 1h. Raise it for slow paths.",
 		func(c *Config) any { return &c.CloseTimeout },
-	},
-	{
-		"quantum_bytes", "64768", "bytes that an endpoint sends before the next one's turn",
-		func(c *Config) any { return &c.QuantumBytes },
-	},
-	{
-		"pass_packets", "88", "new packets in one pass of the progress loop, at most",
-		func(c *Config) any { return &c.PassPackets },
-	},
-	{
-		"poll_batch", "128", "completions taken from a channel in one pass, at most",
-		func(c *Config) any { return &c.PollBatch },
-	},
-	{
-		"idle_poll_every", "16", "passes between polls of an idle channel, within 20 us",
-		func(c *Config) any { return &c.IdlePollEvery },
 	},
 }
 

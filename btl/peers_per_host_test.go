@@ -91,7 +91,7 @@ func TestHalfOpenPerHost(t *testing.T) {
 		{0, 8, 2}, {0, 3, 1}, {-1, 8, 4}, {-1, 2, 1},
 	} {
 		cfg := smallConfig()
-		cfg.HalfOpenMax, cfg.PeersPerHost = c.most, c.perHost
+		cfg.limits.HalfOpenMax, cfg.PeersPerHost = c.most, c.perHost
 		cfg.HandshakeTimeout = 50 * time.Millisecond
 		l := newLab(t, mem.Config{}, 0, cfg)
 		var elsewhere []byte

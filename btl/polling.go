@@ -35,7 +35,7 @@ func (m *Module) receiveFirst(mayFast bool) (n int, fast bool, err error) {
 		got, err := c.Poll(m.now, 1)
 		return m.receiveFound(got, err)
 	}
-	_, err = m.poll(c, m.cfg.PollBatch, &n)
+	_, err = m.poll(c, m.cfg.limits.PollBatch, &n)
 	if n > 0 {
 		c.NoteFound()
 		m.dataLast = false
@@ -49,7 +49,7 @@ func (m *Module) receiveFound(got int, err error) (n int, fast bool, _ error) {
 	c := &m.port.Command
 	more, fast, err := m.takeFirst(c, got, err, &n)
 	if more && !fast && err == nil {
-		_, err = m.poll(c, m.cfg.PollBatch, &n)
+		_, err = m.poll(c, m.cfg.limits.PollBatch, &n)
 	}
 	if n > 0 {
 		c.NoteFound()
@@ -113,7 +113,7 @@ func (m *Module) receiveAll(mayFast, due bool) (n int, fast bool, err error) {
 		}
 	}
 	if more && !fast && err == nil {
-		_, err = m.poll(c, m.cfg.PollBatch, &n)
+		_, err = m.poll(c, m.cfg.limits.PollBatch, &n)
 	}
 	if n > 0 {
 		c.NoteFound()

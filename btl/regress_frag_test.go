@@ -25,8 +25,8 @@ func TestHandlerGoesMidFragment(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cfg := regressConfig()
-			cfg.PassPackets = 1   // a chunk in each pass
-			cfg.Profile = "usnic" // which sends again what a time-out or a duplicate ACK asks for alone
+			cfg.limits.PassPackets = 1 // a chunk in each pass
+			cfg.Profile = "usnic"      // which sends again what a time-out or a duplicate ACK asks for alone
 			l := newLab(t, mem.Config{}, 2, cfg)
 			ep, in := l.pair()
 			got := 0
@@ -292,7 +292,7 @@ func TestNewcomerFindsBuffers(t *testing.T) {
 // once.
 func TestDeadlineWhenReady(t *testing.T) {
 	cfg := regressConfig()
-	cfg.PassPackets = 1
+	cfg.limits.PassPackets = 1
 	l := newLab(t, mem.Config{}, 2, cfg)
 	ep := l.connect(0, 1)
 	mustHandle(t, l.mods[1], func() {})
@@ -359,7 +359,7 @@ func TestSupersededThroughPartition(t *testing.T) {
 // on the ready list when others use up the packets of the pass.
 func TestRefusedLeavesReadyList(t *testing.T) {
 	cfg := regressConfig()
-	cfg.PassPackets = 1
+	cfg.limits.PassPackets = 1
 	l := newLab(t, mem.Config{}, 3, cfg)
 	refused, busy := l.connect(0, 1), l.connect(0, 2)
 	mustHandle(t, l.mods[2], func() {})

@@ -456,7 +456,8 @@ func TestReliableMemory(t *testing.T) {
 func TestReliableAnewPauses(t *testing.T) {
 	small := relyConfig()
 	small.FragmentBytesMax, small.ReassemblyBytesMax = 1_000_000, 1_000_000
-	small.QuantumBytes = 1 // after a packet's worth of small ones it is the turn of the large one
+	// After a packet's worth of small messages it is the turn of the large one.
+	small.limits.QuantumBytes = 1
 	r := newRelied(t, sim.Config{}, small, small, small)
 	large, tiny := 0, 0
 	const tinyBytes = 500

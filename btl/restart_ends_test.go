@@ -27,7 +27,7 @@ func (s *script) again() *Endpoint {
 // over, not only the one that was made last.
 func TestRestartEndsAllOfTheEarlierLife(t *testing.T) {
 	cfg := smallConfig()
-	cfg.PeersPerAddress, cfg.CloseTimeout = 10, time.Hour
+	cfg.limits.PeersPerAddress, cfg.CloseTimeout = 10, time.Hour
 	l, s := newStranger(t, cfg)
 	other := l.newScript(0) // at another address
 	stranger := other.connect()
@@ -63,7 +63,7 @@ func TestRestartEndsAllOfTheEarlierLife(t *testing.T) {
 // than its share, whatever lives they are of.
 func TestHalfOpenLivesEndNothing(t *testing.T) {
 	cfg := smallConfig()
-	cfg.PeersPerAddress = 4
+	cfg.limits.PeersPerAddress = 4
 	l, s := newStranger(t, cfg)
 	m := l.mods[0]
 	old := s.connect()

@@ -523,7 +523,7 @@ func TestLeftBehindLanding(t *testing.T) {
 			if left = b.port.Command.Left(); n == 0 {
 				break
 			}
-			if left && b.stats.counters[CntLanded] > landed && n < b.cfg.PollBatch {
+			if left && b.stats.counters[CntLanded] > landed && n < b.cfg.limits.PollBatch {
 				cut++
 			}
 		}

@@ -102,31 +102,35 @@ const (
 type counterInfo struct{ metric, label, value, help string }
 
 const (
-	helpSends    = "Sends accepted or refused, by the path they took."
+	helpSends    = "Messages given to Send, by path: at once, in a shared packet, queued, or refused."
 	helpSent     = "Packets sent for the first time, by type."
-	helpRetr     = "Packets sent again, by cause."
-	helpWithheld = "Packets sent late, to find out whether the peer acknowledges what it has not got."
-	helpSpurious = "Packets sent again in vain: they had arrived before, as the peers tell."
-	helpThrottle = "Packets found lost that had to wait, because too much was being sent again."
-	helpErrors   = "Operations of the fabric that failed, by kind."
-	helpEnded    = "Accepted sends that ended, by outcome."
-	helpRecv     = "Packets received and used, by type."
-	helpRepeat   = "Packets received that were no news, by their place in the receive window."
+	helpRetr     = "Packets sent again, by the reason for which they were taken as lost."
+	helpWithheld = "Packets sent late on purpose, to detect peers that acknowledge too early."
+	helpSpurious = "Packets sent again although they had arrived, as ACKs of the peers show."
+	helpThrottle = "Lost packets that were sent again late, because of the resend limit."
+	helpErrors   = "Operations of the network provider that failed, by kind."
+	helpEnded    = "Accepted messages that ended, by outcome."
+	helpReceived = "Packets received, of all types, also those that were dropped."
+	helpPacked   = "Messages sent in packets that several messages share."
+	helpEarly    = "Packets that arrived while an earlier packet was missing."
+	helpDupAcks  = "ACKs received that reported a missing packet."
+	helpRecv     = "Packets received and processed, by type."
+	helpRepeat   = "Packets received and ignored, by their place in the receive window."
 	helpDrop     = "Packets received and dropped, by reason."
-	helpBytes    = "Payload bytes of fragments, without headers and retransmissions, by direction."
-	helpPiggy    = "ACKs that rode on other packets."
-	helpFast     = "Fragments delivered before their book-keeping."
-	helpRecords  = "Fragments of packs whose handler, or endpoint, went during the delivery."
-	helpGathered = "Payload bytes that the fabric has read where they lay, first transmissions only."
-	helpKept     = "Fragments that handlers have kept, by the memory that they are in."
-	helpPieces   = "Ends and beginnings of fragments in chunks that shared packets, by direction."
-	helpReliable = "Connections that leave it to the fabric that nothing is lost."
-	helpLanded   = "Chunks received without a copy here."
-	helpPath     = "Changes of the largest datagram that is sent to a peer."
-	helpAsked    = "Packets that asked the peer for an acknowledgement, or a confirmation."
-	helpLone     = "Packets sent whose acknowledgement the peer might hold back: lone answers."
+	helpBytes    = "Payload bytes of messages, without headers and packets sent again, by direction."
+	helpPiggy    = "ACKs sent inside data packets, instead of in packets of their own."
+	helpFast     = "Messages passed to a handler before the connection's state was updated."
+	helpRecords  = "Messages of shared packets dropped: the handler or connection had ended."
+	helpGathered = "Payload bytes sent from the program's memory without a copy."
+	helpKept     = "Messages kept by Module.Keep, by the memory that holds the message."
+	helpPieces   = "Beginnings and ends of large messages in shared packets, by direction."
+	helpReliable = "Connections on which the network provider, and not gobtl, recovers from losses."
+	helpLanded   = "Packets of large messages received at their final place, without a copy."
+	helpPath     = "Changes of the size of the largest datagram that is sent to a peer, by direction."
+	helpAsked    = "Packets that requested an immediate acknowledgement from the peer."
+	helpLone     = "Packets sent whose ACK the peer may delay until it sends a message."
 	helpRequests = "Connection requests that the application has kept, and what became of them."
-	helpPeers    = "Connections, by what became of them."
+	helpPeers    = "Connections established, and connections that ended with an error."
 )
 
 var counterInfos = [numCounters]counterInfo{
@@ -160,7 +164,7 @@ var counterInfos = [numCounters]counterInfo{
 	CntDone:                 {"gobtl_sends_ended_total", "outcome", "done", helpEnded},
 	CntFailed:               {"gobtl_sends_ended_total", "outcome", "failed", helpEnded},
 
-	CntReceived:      {"gobtl_received_packets_total", "", "", "Packets received, of any kind."},
+	CntReceived:      {"gobtl_received_packets_total", "", "", helpReceived},
 	CntRecvFrag:      {"gobtl_used_packets_total", "type", "frag", helpRecv},
 	CntRecvChunk:     {"gobtl_used_packets_total", "type", "chunk", helpRecv},
 	CntRecvPack:      {"gobtl_used_packets_total", "type", "pack", helpRecv},
@@ -191,7 +195,7 @@ var counterInfos = [numCounters]counterInfo{
 	CntDropState:      {"gobtl_dropped_packets_total", "reason", "endpoint_state", helpDrop},
 
 	CntRecvPayloadBytes: {"gobtl_payload_bytes_total", "direction", "received", helpBytes},
-	CntPacked:           {"gobtl_packed_total", "", "", "Fragments that shared a packet."},
+	CntPacked:           {"gobtl_packed_total", "", "", helpPacked},
 	CntSentPieces:       {"gobtl_pieces_total", "direction", "sent", helpPieces},
 	CntRecvPieces:       {"gobtl_pieces_total", "direction", "received", helpPieces},
 	CntRecordsDropped:   {"gobtl_records_dropped_total", "", "", helpRecords},
@@ -200,10 +204,10 @@ var counterInfos = [numCounters]counterInfo{
 	CntKeptPackets:      {"gobtl_kept_total", "memory", "packet", helpKept},
 	CntKeptMessages:     {"gobtl_kept_total", "memory", "reassembly", helpKept},
 	CntKeptCopies:       {"gobtl_kept_total", "memory", "copy", helpKept},
-	CntDelivered:        {"gobtl_delivered_total", "", "", "Fragments handed to a handler."},
+	CntDelivered:        {"gobtl_delivered_total", "", "", "Messages passed to a handler."},
 	CntFastReceives:     {"gobtl_fast_receives_total", "", "", helpFast},
-	CntEarly:            {"gobtl_early_packets_total", "", "", "Packets that arrived beyond a gap."},
-	CntDupAcks:          {"gobtl_duplicate_acks_total", "", "", "ACKs that reported a gap."},
+	CntEarly:            {"gobtl_early_packets_total", "", "", helpEarly},
+	CntDupAcks:          {"gobtl_duplicate_acks_total", "", "", helpDupAcks},
 	CntPeersConnected:   {"gobtl_connections_total", "outcome", "established", helpPeers},
 	CntPeersFailed:      {"gobtl_connections_total", "outcome", "failed", helpPeers},
 	CntPeersReliable:    {"gobtl_reliable_connections_total", "", "", helpReliable},
@@ -214,7 +218,7 @@ var counterInfos = [numCounters]counterInfo{
 	CntPathLowered:      {"gobtl_path_mtu_changes_total", "direction", "lowered", helpPath},
 	CntLoneAnswers:      {"gobtl_lone_answers_total", "", "", helpLone},
 	CntAsked:            {"gobtl_asked_packets_total", "", "", helpAsked},
-	CntPasses:           {"gobtl_progress_passes_total", "", "", "Passes of the progress loop."},
+	CntPasses:           {"gobtl_progress_passes_total", "", "", "Calls of Progress."},
 }
 
 // Counters returns a list of all counters.

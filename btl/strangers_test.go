@@ -114,7 +114,7 @@ func TestCookiesOfOthers(t *testing.T) {
 // which one is connecting, cost no place, and shut nobody out.
 func TestFloodShutsNobodyOut(t *testing.T) {
 	cfg := smallConfig()
-	cfg.PeersMax, cfg.HalfOpenMax = 4, 2
+	cfg.PeersMax, cfg.limits.HalfOpenMax = 4, 2
 	l := newLab(t, mem.Config{}, 2, cfg)
 	s := l.newScript(1)
 	for i := range 500 {
@@ -150,7 +150,7 @@ func TestFloodShutsNobodyOut(t *testing.T) {
 // makes room for the next one.
 func TestOneAddressTakesFew(t *testing.T) {
 	cfg := smallConfig()
-	cfg.PeersPerAddress, cfg.CloseTimeout = 3, time.Hour
+	cfg.limits.PeersPerAddress, cfg.CloseTimeout = 3, time.Hour
 	l, s := newStranger(t, cfg)
 	m := l.mods[0]
 	first := s.connect()

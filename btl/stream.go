@@ -20,14 +20,15 @@ const (
 	// splitsMax is the maximum distance between the ids of the oldest incomplete chunked fragment
 	// and of the newest one.
 	splitsMax = frag.ActiveMax
-	// mixBytesDefault is the default of Config.MixBytes, large enough for Ethernet jumbo frames.
-	mixBytesDefault = 9000
+	// mixMTUBytesMax is the largest MTU, in bytes, at which large fragments share packets: that of
+	// Ethernet jumbo frames. At a larger MTU most packets are not the last of their fragment.
+	mixMTUBytesMax = 9000
 )
 
 // mixable reports whether a large fragment may share packets with other large fragments.
 func (ep *Endpoint) mixable(f *Fragment) bool {
-	return !ep.id.Counted && ep.mtu <= ep.m.cfg.MixBytes && f.flags() == 0 && f.vec == nil &&
-		f.tag <= frag.TagUserMax && !ep.behindFence(f)
+	return !ep.id.Counted && ep.mtu <= mixMTUBytesMax && ep.m.cfg.PackBytes > 1 && f.flags() == 0 &&
+		f.vec == nil && f.tag <= frag.TagUserMax && !ep.behindFence(f)
 }
 
 // mixes reports whether the last packet of the large fragment f has room for the beginning of the

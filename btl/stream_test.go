@@ -16,7 +16,6 @@ import (
 func streamLab(t *testing.T, net mem.Config, sizes func(i int) int) (l *lab, got map[int]int) {
 	t.Helper()
 	cfg := smallConfig()
-	cfg.MixBytes = 65507
 	l = newLab(t, net, 2, cfg)
 	got = map[int]int{}
 	for tag := Tag(1); tag <= 2; tag++ {
@@ -141,21 +140,26 @@ func TestStreamMixedSizes(t *testing.T) {
 	l.wantIdle(1)
 }
 
-// TestStreamApart has the MTU at which packets are shared set to less than that of the path, or
-// left as it is.
+// TestStreamApart checks that large fragments share packets up to an MTU of 9000, and unless
+// PackBytes is 1.
 func TestStreamApart(t *testing.T) {
-	for mix, want := range map[int]bool{0: true, 1: false, 1471: false, 1472: true} {
+	for _, c := range []struct {
+		mtu, pack int
+		want      bool
+	}{
+		{1472, 0, true}, {1472, 1, false}, {9000, 0, true}, {9001, 0, false},
+	} {
 		cfg := smallConfig()
-		cfg.MTUBytes, cfg.MixBytes = 1472, mix
-		l := newLab(t, mem.Config{}, 2, cfg)
+		cfg.MTUBytes, cfg.PackBytes = c.mtu, c.pack
+		l := newLab(t, mem.Config{MTUBytes: 16 << 10}, 2, cfg)
 		ep := l.connect(0, 1)
 		l.settle(time.Second)
 		for i := range 4 {
-			sendStream(t, ep, i, 2000, 1)
+			sendStream(t, ep, i, c.mtu+500, 1)
 		}
 		l.settle(time.Second)
-		if got := l.mods[0].stats.counters[CntSentPieces]; (got > 0) != want {
-			t.Errorf("mix_bytes %d: %d pieces were sent; shall there be any: %v", mix, got, want)
+		if got := l.mods[0].stats.counters[CntSentPieces]; (got > 0) != c.want {
+			t.Errorf("%+v: %d pieces were sent", c, got)
 		}
 	}
 }
@@ -186,7 +190,6 @@ func TestStreamUnwanted(t *testing.T) {
 func TestStreamBeginningRefused(t *testing.T) {
 	for _, credit := range []uint16{2, 4096} { // more of it waits; all of it is in flight
 		cfg := smallConfig()
-		cfg.MixBytes = 65507
 		_, s := newStranger(t, cfg)
 		s.credit, s.hello.Credit = credit, credit
 		ep := s.connect()

@@ -39,7 +39,8 @@ func TestUnreadSinceNothingWasLeft(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, mem.Config{}, 0, Config{})
 			b.wrap = wrap
-			cfg := Config{Profile: "adaptive", PollBatch: batch, IdlePollEvery: 1}
+			cfg := Config{Profile: "adaptive"}
+			cfg.limits.PollBatch, cfg.limits.IdlePollEvery = batch, 1
 			b.mods = append(b.mods, b.open(cfg), b.open(cfg))
 			got := 0
 			if err := b.mods[1].Handle(1, func(*Endpoint, Tag, []byte) { got++ }); err != nil {

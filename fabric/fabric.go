@@ -290,11 +290,6 @@ type DomainConfig struct {
 	// BufferBytes is the size of each buffer, for a datagram without provider prefix. A
 	// BufferBytes of 0 means MTUBytes of the Info.
 	BufferBytes int
-	// RingBytes is the size of the ring to each peer, for providers with rings. RingBytes
-	// is a power of two in the provider's range, and the error for another value gives the
-	// range. A RingBytes of 0 means the provider's default. Providers without rings ignore
-	// RingBytes.
-	RingBytes int
 }
 
 // EndpointConfig sets the sizes and options of an Endpoint. Zero fields mean the provider's

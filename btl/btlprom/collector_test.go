@@ -118,7 +118,7 @@ gobtl_sends_total{path="fast"} 5
 gobtl_sends_total{path="packed"} 0
 gobtl_sends_total{path="queued"} 0
 gobtl_sends_total{path="refused"} 0
-# HELP gobtl_retransmits_total Packets sent again, by cause.
+# HELP gobtl_retransmits_total Packets sent again, by the reason for which they were taken as lost.
 # TYPE gobtl_retransmits_total counter
 gobtl_retransmits_total{cause="duplicate_ack"} 0
 gobtl_retransmits_total{cause="lost"} 0

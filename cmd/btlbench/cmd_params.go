@@ -66,11 +66,32 @@ func (c *paramsCmd) Run(env *environment) error {
 func listParams(w io.Writer, records []paramRecord) error {
 	text := ""
 	for _, r := range records {
-		text += r.Name + " = " + r.Value + " (" + r.Source + ")\n    " + r.Help +
-			"\n    " + r.Env + ", default " + r.Default + "\n"
+		text += r.Name + " = " + r.Value + " (" + r.Source + ")\n"
+		for _, line := range linesOf(r.Help) {
+			text += "    " + line + "\n"
+		}
+		text += "    " + r.Env + ", default " + r.Default + "\n"
 	}
 	_, err := io.WriteString(w, text)
 	return err
+}
+
+// helpColumns is the length of the longest line of an indented help text.
+const helpColumns = 76
+
+// linesOf breaks a text between words into lines of up to helpColumns.
+func linesOf(text string) (lines []string) {
+	line := ""
+	for _, word := range strings.Fields(text) {
+		if line != "" && len(line)+1+len(word) > helpColumns {
+			lines, line = append(lines, line), ""
+		}
+		if line != "" {
+			line += " "
+		}
+		line += word
+	}
+	return append(lines, line)
 }
 
 // records lists the parameters with their present values and the origin of each value.

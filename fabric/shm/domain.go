@@ -52,13 +52,7 @@ var (
 func openDomain(info fabric.Info, cfg fabric.DomainConfig) (_ fabric.Domain, err error) {
 	d := &domain{info: info, peers: peerTable{byName: make(map[name]uint32)}}
 	d.info.Reliable, d.info.Ordered = true, true
-	if d.ringMost = cfg.RingBytes; d.ringMost == 0 {
-		d.ringMost = ringBytesMax
-	}
-	if n := d.ringMost; n < ringBytesMin || n > ringBytesMax || n&(n-1) != 0 {
-		return nil, badConfig("RingBytes is %d, want a power of two from %d to %d", n, ringBytesMin,
-			ringBytesMax)
-	}
+	d.ringMost = ringBytesMax
 	for limit := fileLimit(); d.ringMost > ringBytesMin && headerBytes+uint64(d.ringMost) > limit; {
 		d.ringMost /= 2
 	}

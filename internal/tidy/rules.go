@@ -37,7 +37,7 @@ var pureDeny = []string{
 // leaves are the packages at the bottom of the import graph.
 var leaves = []string{
 	"internal/cookie", "internal/fifo", "internal/kept",
-	"internal/mono", "internal/seq", "internal/slots",
+	"internal/limits", "internal/mono", "internal/seq", "internal/slots",
 }
 
 // policies defines which packages a package may import. The first entry of policies that matches

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"gobtl/btl"
+	"gobtl/internal/limits"
 )
 
 // Of testCrowd: what each of the nodes asks of each other one, and what it is answered.
@@ -37,9 +38,8 @@ type crowdNode struct {
 // notice, and what was full has room again.
 func testCrowd(t *testing.T, fx *fixture) {
 	l := newLab(t, fx, opts{})
-	cfg := btl.Config{
-		SendBuffers: 64, FragmentsMax: 32, RegionsMax: 2, KeptPackets: 4, KeptBytesMax: -1,
-	}
+	cfg := btl.Config{SendBuffers: 64, FragmentsMax: 32, RegionsMax: 2, KeptPackets: 4}
+	cfg.SetLimits(limits.Limits{KeptBytesMax: -1})
 	all := make([]*crowdNode, crowdNodes)
 	for i := range all {
 		all[i] = newCrowdNode(l, cfg)

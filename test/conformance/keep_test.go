@@ -14,7 +14,7 @@ func testKeep(t *testing.T, fx *fixture) {
 	l := newLab(t, fx, opts{})
 	const kept, count, few = btl.Tag(13), 60, 8
 	sizes := mixed(4, 700, 1400, 5000, 60_000, 8)
-	nodes := l.addAll(3, btl.Config{KeptPackets: few, KeptBytesMax: few * 70_000})
+	nodes := l.addAll(3, btl.Config{KeptPackets: few})
 	all := make([]*[]btl.Kept, len(nodes))
 	for i, n := range nodes {
 		mine := make([]btl.Kept, 0, (len(nodes)-1)*count)

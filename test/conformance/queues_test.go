@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"gobtl/btl"
+	"gobtl/internal/limits"
 )
 
 // testResmgmt, model: fabtests functional/resmgmt_test. Posting past every queue there is gives
@@ -25,11 +26,14 @@ func testResmgmt(t *testing.T, fx *fixture) {
 		{"transmit_queue", btl.Config{TxDepth: 8, FragmentsMax: 32}, mixed(100, 1400, 9000), allWays},
 		{"receive_queue", btl.Config{RecvDepth: 16, FragmentsMax: 32}, mixed(100, 1400, 9000), allWays},
 		{"all", btl.Config{
-			FragmentsMax: 16, SendBuffers: 64, TxDepth: 4, RecvDepth: 16, PassPackets: 1, PollBatch: 1,
+			FragmentsMax: 16, SendBuffers: 64, TxDepth: 4, RecvDepth: 16,
 			ReassemblyBytesMax: 96 << 10, FragmentBytesMax: 32 << 10,
 		}, mixed(12, 700, 745, 1448, 1449, 20000, 32768), allWays},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
+			if tc.name == "all" {
+				tc.cfg.SetLimits(limits.Limits{PassPackets: 1, PollBatch: 1})
+			}
 			l := newLab(t, fx, opts{})
 			a, b := l.add(tc.cfg), l.add(tc.cfg)
 			there := l.connect(a, b)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"gobtl/btl"
+	"gobtl/internal/limits"
 )
 
 // TestRejected has the real side refuse Hellos, for each reason that it has.
@@ -55,7 +56,9 @@ func TestRejected(t *testing.T) {
 
 // TestCrowded has more connections come from one address than the real side takes.
 func TestCrowded(t *testing.T) {
-	r := realSide(t, btl.Config{PeersPerAddress: 2})
+	var cfg btl.Config
+	cfg.SetLimits(limits.Limits{PeersPerAddress: 2})
+	r := realSide(t, cfg)
 	h := stranger(t, options{})
 	for range 2 {
 		h.to(t, r)

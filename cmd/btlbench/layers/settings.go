@@ -55,7 +55,7 @@ func GrantSettings(settings []string, wait func(time.Duration) error) error {
 		return err
 	}
 	for _, asked := range []time.Duration{
-		c.PeerTimeout, c.HandshakeTimeout, c.CloseTimeout, c.Away, c.AwayMax,
+		c.PeerTimeout, c.HandshakeTimeout, c.CloseTimeout, c.Away,
 	} {
 		if err := wait(asked); err != nil {
 			return err

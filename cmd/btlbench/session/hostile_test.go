@@ -173,7 +173,7 @@ func TestGrantedSet(t *testing.T) {
 		"fragments_max=1048576": "serve --set", "send_buffers=65536": "serve --set",
 		"recv_depth=65536": "serve --set", "window_packets=65536": "serve --set",
 		"peers_max=1048576": "serve --set", "peer_timeout=24h": "--patience",
-		"handshake_timeout=24h": "--patience", "away=24h": "--patience", "away_max=24h": "--patience",
+		"handshake_timeout=24h": "--patience", "away=24h": "--patience",
 		"window_packets=16384": "",
 	} {
 		cfg := layers.Config{

@@ -97,7 +97,6 @@ func moduleConfig() btl.Config {
 		SendBuffers: 4096, FragmentsMax: fragmentsMax, RecvDepth: 1024,
 		KeepAlive: time.Second, PeerTimeout: 3 * time.Second,
 		FragmentBytesMax: vnic.TrainBytesMax, ReassemblyBytesMax: trainBytesMax,
-		ReassemblyKeepBytes: 16 << 20,
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"gobtl/btl"
 	"gobtl/fabric/sim"
 	"gobtl/frag"
+	"gobtl/internal/limits"
 	"gobtl/internal/testenv"
 	"gobtl/test/sim/attacker"
 	"gobtl/test/sim/cluster"
@@ -112,10 +113,11 @@ func newTown(tb testing.TB, seed uint64) *town {
 func (t *town) open(i int) {
 	t.tb.Helper()
 	cfg := btl.Config{
-		SendBuffers: 128, RecvDepth: 128, FragmentsMax: 256, PeersMax: 64, HalfOpenMax: halfOpen,
-		FragmentBytesMax: 64 << 10, ReassemblyBytesMax: poolBytes, ReassemblyKeepBytes: 64 << 10,
+		SendBuffers: 128, RecvDepth: 128, FragmentsMax: 256, PeersMax: 64,
+		FragmentBytesMax: 64 << 10, ReassemblyBytesMax: poolBytes,
 		Random: rand.New(rand.NewPCG(uint64(i), 99)).Uint64,
 	}
+	cfg.SetLimits(limits.Limits{HalfOpenMax: halfOpen, ReassemblyKeepBytes: 64 << 10})
 	cfg.PeerTimeout = time.Second
 	cfg.HandshakeTimeout = 300 * time.Millisecond
 	cfg.Rules.WindowPackets = 64

@@ -8,6 +8,7 @@ import (
 	"gobtl/btl"
 	"gobtl/fabric/sim"
 	"gobtl/frag"
+	"gobtl/internal/limits"
 	"gobtl/internal/testenv"
 )
 
@@ -148,7 +149,8 @@ func incast(t *testing.T, seed uint64) {
 		t.Fatal(err)
 	}
 	defer w.Network.Close()
-	cfg := btl.Config{Profile: "adaptive", SendBuffers: 512, RecvDepth: 256, PollBatch: 16}
+	cfg := btl.Config{Profile: "adaptive", SendBuffers: 512, RecvDepth: 256}
+	cfg.SetLimits(limits.Limits{PollBatch: 16})
 	hosts, err := w.openAll(senders+1, cfg)
 	if err != nil {
 		t.Fatal(err)

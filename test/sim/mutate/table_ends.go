@@ -71,7 +71,7 @@ var endMutations = []mutation{
 		name:  "away-without-bound",
 		fault: "a peer gets all the time that it asks for",
 		in:    "btl",
-		old:   "max(0, min(time.Duration($h.AwayMs)*time.Millisecond, $m.cfg.AwayMax))",
+		old:   "max(0, min(time.Duration($h.AwayMs)*time.Millisecond, $m.cfg.limits.AwayMax))",
 		new:   "max(0, time.Duration($h.AwayMs)*time.Millisecond)",
 		test:  "./btl -run TestAway",
 	},

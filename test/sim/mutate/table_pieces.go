@@ -76,11 +76,11 @@ var pieceMutations = []mutation{
 		test:  "./btl -run TestStreamBeginningRefused",
 	},
 	{
-		name:  "pieces-asked-for",
-		fault: "large fragments share packets only where that is asked for",
+		name:  "pieces-at-small-mtu",
+		fault: "large fragments share no packets at the MTU of Ethernet",
 		in:    "btl",
-		old:   "set(&$c.MixBytes, mixBytesDefault)",
-		new:   "set(&$c.MixBytes, 1)",
+		old:   "$ep.mtu <= mixMTUBytesMax",
+		new:   "$ep.mtu <= 1",
 		test:  "./btl -run TestStreamApart",
 	},
 }

@@ -46,6 +46,7 @@ const handledTags = 9
 // open starts a module on the node.
 func (n *node) open() error {
 	cfg := n.cfg.btl
+	cfg.SetLimits(n.cfg.limits)
 	cfg.Random = n.random
 	if err := n.Open(cfg); err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 
 	"gobtl/btl"
 	"gobtl/fabric/sim"
+	"gobtl/internal/limits"
 	"gobtl/reliability"
 )
 
@@ -47,6 +48,7 @@ func (p *parser) parseNetwork() func(*world) error {
 // nodeConfig is the configuration of a node's module.
 type nodeConfig struct {
 	btl       btl.Config
+	limits    limits.Limits
 	first     uint32 // its first sequence numbers
 	fragID    uint32 // its first fragment ids, if hasFragID
 	hasFragID bool
@@ -76,9 +78,7 @@ var nodeKeys = []nodeKey{
 	}},
 	{"reassembly", 1 << 10, 1 << 31, func(c *nodeConfig, v int64) { c.btl.ReassemblyBytesMax = v }},
 	{"peers", 1, 4096, func(c *nodeConfig, v int64) { c.btl.PeersMax = int(v) }},
-	{"halfopen", 1, 4096, func(c *nodeConfig, v int64) { c.btl.HalfOpenMax = int(v) }},
-	{"quantum", 1, 1 << 20, func(c *nodeConfig, v int64) { c.btl.QuantumBytes = int(v) }},
-	{"passpackets", 1, 1024, func(c *nodeConfig, v int64) { c.btl.PassPackets = int(v) }},
+	{"halfopen", 1, 4096, func(c *nodeConfig, v int64) { c.limits.HalfOpenMax = int(v) }},
 	{"resends", 1, 1024, func(c *nodeConfig, v int64) { c.btl.Rules.ResendsPerPass = int(v) }},
 	{"ackevery", 1, 4096, func(c *nodeConfig, v int64) { c.btl.Rules.AckEvery = int(v) }},
 	{"resend", 0, 0, func(c *nodeConfig, v int64) { c.btl.Rules.ResendTimeout = time.Duration(v) }},
@@ -153,8 +153,8 @@ func (p *parser) parseNode() func(*world) error {
 				Profile:     "usnic",
 				SendBuffers: 64, RecvDepth: 64, FragmentsMax: 64, PeersMax: 16,
 				FragmentBytesMax: 16 << 20, KeepAlive: -1,
-				QuantumBytes: 16 << 10, PassPackets: 12, PollBatch: 64,
 			},
+			limits: limits.Limits{QuantumBytes: 16 << 10, PassPackets: 12, PollBatch: 64},
 		}
 		change(&n.cfg)
 		return n.open()

@@ -16,15 +16,15 @@ const awayMax = 3 * time.Second
 func (p *Plan) drawAways() {
 	d := newDraw(p.Seed, 0xA3A1)
 	for i := range p.Nodes {
-		c := &p.Nodes[i].Config
+		node := &p.Nodes[i]
 		if d.chance(0.3) {
-			c.Away = d.dur(time.Millisecond, awayMax)
+			node.Config.Away = d.dur(time.Millisecond, awayMax)
 		}
 		switch d.IntN(4) {
 		case 0:
-			c.AwayMax = -1
+			node.Limits.AwayMax = -1
 		case 1:
-			c.AwayMax = d.dur(time.Millisecond, awayMax)
+			node.Limits.AwayMax = d.dur(time.Millisecond, awayMax)
 		}
 	}
 }
@@ -37,7 +37,7 @@ func (e *end) granted() time.Duration {
 	if !e.known {
 		peer = e.w.byInc[peerIncarnationOf(e.ep)] // whom it is trying to reach
 	}
-	most := e.life.cfg.AwayMax
+	most := e.life.limits.AwayMax
 	switch {
 	case peer == nil || most < 0:
 		return 0

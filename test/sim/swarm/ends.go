@@ -397,7 +397,7 @@ func (e *end) troubled(target *life) bool {
 	}
 	// If bursts fill a queue, Hellos are lost like other packets.
 	return w.net.Counts()[kindQueueFull] > 0 || w.crowded(target) || w.crowded(e.life) ||
-		target.cfg.HalfOpenMax < halfOpenEnough || w.besieged(target)
+		target.limits.HalfOpenMax < halfOpenEnough || w.besieged(target)
 }
 
 // besieged reports whether so many peers have recently tried to connect that no half-open endpoint
@@ -414,7 +414,7 @@ func (w *world) besieged(target *life) bool {
 			}
 		}
 	}
-	return n > target.cfg.HalfOpenMax
+	return n > target.limits.HalfOpenMax
 }
 
 // trouble reports whether an incident may interrupt the path from node i to node j.

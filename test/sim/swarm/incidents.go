@@ -85,11 +85,11 @@ func (w *world) reopen(h *host, down time.Duration) {
 			return
 		}
 		if w.d.chance(0.3) { // the next life is another program
-			cfg := w.plan.drawNode(w.d, *w.opts).Config
-			w.plan.drawPackBytes(w.d, &cfg, *w.opts)
-			w.plan.later = append(w.plan.later, cfg)
+			next := w.plan.drawNode(w.d, *w.opts)
+			w.plan.drawPackBytes(w.d, &next.Config, *w.opts)
+			w.plan.later = append(w.plan.later, next.Config)
 			plan := *h.plan
-			plan.Config = cfg
+			plan.Config, plan.Limits = next.Config, next.Limits
 			h.plan = &plan
 		}
 		if err := h.open(); err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"gobtl/btl"
 	"gobtl/fabric/sim"
+	"gobtl/internal/limits"
 )
 
 // Plan holds everything that a seed decides before a run begins.
@@ -34,6 +35,7 @@ type Plan struct {
 // NodePlan is the plan of one node.
 type NodePlan struct {
 	Config btl.Config
+	Limits limits.Limits
 	Faults sim.NodeFaults
 	Pace   time.Duration
 	Slices SlicePlan
@@ -194,6 +196,7 @@ func (p *Plan) drawNet(d draw, seed uint64) {
 // drawNode draws a node's configuration.
 func (p *Plan) drawNode(d draw, opts Options) NodePlan {
 	c := btl.Config{Profile: opts.Profile}
+	var l limits.Limits
 	maybe := func(odds float64, set func()) {
 		if d.chance(odds) {
 			set()
@@ -217,14 +220,14 @@ func (p *Plan) drawNode(d draw, opts Options) NodePlan {
 	c.RecvDepth = d.size(16, 200)
 	maybe(0.1, func() { c.RecvDepth = d.size(16, 1024) })
 	// The values are derived from other draws, so that the later draws of old seeds do not change.
-	c.KeptPackets, c.KeptBytesMax = c.RecvDepth%7-1, 1<<(c.SendBuffers%20)
+	c.KeptPackets, l.KeptBytesMax = c.RecvDepth%7-1, 1<<(c.SendBuffers%20)
 	maybe(0.3, func() { c.TxDepth = d.size(4, 256) })
 	c.FragmentsMax = d.size(16, 512)
 	c.FragmentBytesMax = uint32(d.size(1<<10, 1<<20))
 	c.ReassemblyBytesMax = int64(d.scale(float64(c.FragmentBytesMax), 16<<20))
-	maybe(0.5, func() { c.ReassemblyKeepBytes = int64(d.scale(1, 1<<20)) })
-	c.PeersMax, c.HalfOpenMax = peersEnough, halfOpenEnough
-	maybe(0.2, func() { c.HalfOpenMax = d.size(4, 64) })
+	maybe(0.5, func() { l.ReassemblyKeepBytes = int64(d.scale(1, 1<<20)) })
+	c.PeersMax, l.HalfOpenMax = peersEnough, halfOpenEnough
+	maybe(0.2, func() { l.HalfOpenMax = d.size(4, 64) })
 	maybe(0.1, func() { c.PeersMax = d.between(2, 8) })
 	c.RegionsMax = 32
 	maybe(0.5, func() { c.RegistrationsKept = d.between(1, 8) })
@@ -232,11 +235,11 @@ func (p *Plan) drawNode(d draw, opts Options) NodePlan {
 	c.PeerTimeout = d.dur(150*time.Millisecond, 5*time.Second)
 	maybe(0.3, func() { c.KeepAlive = d.dur(30*time.Millisecond, time.Second) })
 	c.CloseTimeout = d.dur(50*time.Millisecond, time.Second)
-	maybe(0.3, func() { c.QuantumBytes = d.size(1, 64<<10) })
-	maybe(0.3, func() { c.PassPackets = d.size(1, 128) })
-	maybe(0.3, func() { c.PollBatch = d.size(1, 256) })
-	maybe(0.3, func() { c.IdlePollEvery = d.between(1, 16) })
-	return NodePlan{Config: c, Drain: d.chance(0.5)}
+	maybe(0.3, func() { l.QuantumBytes = d.size(1, 64<<10) })
+	maybe(0.3, func() { l.PassPackets = d.size(1, 128) })
+	maybe(0.3, func() { l.PollBatch = d.size(1, 256) })
+	maybe(0.3, func() { l.IdlePollEvery = d.between(1, 16) })
+	return NodePlan{Config: c, Limits: l, Drain: d.chance(0.5)}
 }
 
 // fault is a fault that a run may have.
@@ -294,10 +297,9 @@ func (p *Plan) drawPacks(d draw, opts Options) {
 
 // drawPackBytes draws how large the common packets are.
 func (p *Plan) drawPackBytes(d draw, c *btl.Config, opts Options) {
-	c.MixBytes = 65507 // above every MTU that is drawn
 	switch {
 	case d.chance(packsOff) || opts.without("packs"):
-		c.PackBytes, c.MixBytes = 1, 1
+		c.PackBytes = 1
 	case d.chance(0.4):
 		c.PackBytes = d.size(64, p.Net.MTUBytes)
 	}

@@ -110,6 +110,30 @@ func TestCloseInCallback(t *testing.T) {
 	<-told
 }
 
+// Close of a Node in one of its Handlers says that it cannot wait there, and closes nothing.
+// Another Node can be closed there.
+func TestCloseInHandler(t *testing.T) {
+	server, client := listen(t, gobtl.Config{}, "127.0.0.1:0"), open(t, gobtl.Config{})
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	must(t, server.Handle("close", func(ctx context.Context, _ *gobtl.Request) ([]byte, error) {
+		other, err := gobtl.Open()
+		if err == nil {
+			err = other.Close(ctx)
+		}
+		if err == nil && errors.Is(server.Close(ctx), runner.ErrInHandler) {
+			return []byte("told"), nil
+		}
+		return nil, err
+	}))
+	peer := dial(t, client, server.Address())
+	for range 2 { // the second call finds the Node open
+		if answer, err := peer.Call(ctx, "close", nil); err != nil || string(answer) != "told" {
+			t.Errorf("%q, %v", answer, err)
+		}
+	}
+}
+
 // Close of a Node returns with its context though a handler does not return.
 func TestCloseBesideStuckHandler(t *testing.T) {
 	server, client := listen(t, gobtl.Config{}, "127.0.0.1:0"), open(t, gobtl.Config{})

@@ -217,9 +217,9 @@ func (n *Node) Links() []*Link {
 // waits until all sent data is acknowledged. If ctx is cancelled, Close does not wait any longer.
 // All waiting calls of the Node end with an error. A call that waits for a MessageHandler or OnPeer
 // ends only when that function has returned. Further calls of Close do nothing. Close returns the
-// error of ctx, or, in a MessageHandler or in OnPeer, runner.ErrInHandler without any effect.
-// A Handler must not call Close, because Close waits for that Handler until ctx is cancelled.
-// Another goroutine may call Close instead.
+// error of ctx, or, in a Handler, in a MessageHandler or in OnPeer, runner.ErrInHandler without any
+// effect, because Close would wait for that function. Another goroutine may call Close instead. A
+// Handler of another Node also gets runner.ErrInHandler while a Handler of this Node runs.
 func (n *Node) Close(ctx context.Context) error {
 	if ctx == nil {
 		return btl.ErrContext
@@ -244,12 +244,12 @@ func (n *Node) Close(ctx context.Context) error {
 	return n.closeLinks(ctx)
 }
 
-// inCallback reports whether the caller runs inside a callback of the Node.
+// inCallback reports whether the caller runs inside a callback or a Handler of the Node.
 func (n *Node) inCallback() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, l := range n.links {
-		if l.run.InCallback() {
+		if l.run.InCallback() || l.calls.InHandler() {
 			return true
 		}
 	}

@@ -72,11 +72,21 @@ func parseAddress(p *port.Port, address string) (cmd, data []byte, err error) {
 }
 
 // formatName returns the fabric's name of an endpoint as readable text.
-func formatName(p *port.Port, name []byte) string {
-	if a, ok := p.Dom.(fabric.Addresser); ok {
+func formatName(dom fabric.Domain, name []byte) string {
+	if a, ok := dom.(fabric.Addresser); ok {
 		return a.FormatName(name)
 	}
 	return hex.EncodeToString(name)
+}
+
+// AddressOf returns the address of the command channel in a module's name as text, such as
+// "192.0.2.1:4000", like PeerAddress. AddressOf returns ErrBadName if name is not a module's name.
+func (m *Module) AddressOf(name []byte) (string, error) {
+	n, err := frag.ParseName(name)
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", ErrBadName, err)
+	}
+	return formatName(m.port.Dom, n.Command), nil
 }
 
 // Address is this module's address in the notation of Dial. Address returns Config.Advertise if it
@@ -116,4 +126,4 @@ func (ep *Endpoint) PeerHost() string { return ep.m.peers.HostOf(ep.id.Addr) }
 
 // PeerAddress is the address of the peer's command channel as text, such as
 // "192.0.2.1:4000". For a fabric without textual addresses, PeerAddress is hexadecimal.
-func (ep *Endpoint) PeerAddress() string { return formatName(&ep.m.port, []byte(ep.id.Addr)) }
+func (ep *Endpoint) PeerAddress() string { return formatName(ep.m.port.Dom, []byte(ep.id.Addr)) }

@@ -7,16 +7,49 @@ import (
 	"gobtl/btl"
 )
 
-// caller is the state that a server keeps for one calling peer, guarded by Node.runMu.
+// caller is the state that a server keeps for one calling peer, guarded by Node.runMu. A caller
+// exists from the first call of its endpoint until the endpoint has ended and no call or answer of
+// the endpoint is pending.
 type caller struct {
-	host         *callerHost
-	running      int    // calls with a running handler, and calls reserved
-	reserved     int    // calls in running that are reserved for streams
-	requestBytes int64  // bytes of the requests of these calls
-	sending      int    // answers of handlers, not accepted by the transport
-	answerBytes  int64  // bytes of answers in progress and of queued answers, without streams
-	owed         []owed // queued answers, for lack of resources
-	paying       bool   // a goroutine sends the queued answers
+	load
+	host     *callerHost
+	calls    map[uint64]context.CancelFunc // running handlers, by the number of the call
+	most     int                           // largest length of calls
+	reserved int                           // calls in load.running that are reserved for streams
+	owed     []owed                        // queued answers, for lack of resources
+	paying   bool                          // a goroutine sends the queued answers
+	gone     bool                          // the endpoint has ended
+}
+
+// load is what a server does for a peer, for a host or for all peers.
+type load struct {
+	running      int   // calls with a running handler, and calls reserved
+	requestBytes int64 // bytes of the requests of these calls
+	sending      int   // answers of handlers, not accepted by the transport
+	answerBytes  int64 // bytes of answers in progress and of queued answers, without streams
+}
+
+func (l *load) add(d load) {
+	l.running += d.running
+	l.requestBytes += d.requestBytes
+	l.sending += d.sending
+	l.answerBytes += d.answerBytes
+}
+
+// add adds a load, whose fields may be negative, to the loads of a peer, of its host and of all
+// peers. The caller of add holds runMu.
+func (n *Node) add(c *caller, d load) {
+	c.load.add(d)
+	c.host.load.add(d)
+	n.load.add(d)
+}
+
+// mayShare reports whether a host may have more of what all peers share up to a limit. The argument
+// all is the sum over all peers, and host is the sum over the peers of the host. Above the limit, a
+// host may have no more than is left up to twice the limit, so that one host with many peers leaves
+// a part to the other hosts.
+func mayShare[T int | int64](all, host, more, limit T) bool {
+	return all+more <= limit || host+more <= 2*limit-all
 }
 
 // owed is an answer that waits for free send buffers of the transport.
@@ -42,7 +75,7 @@ const bufferedBytesMax = 512
 func (n *Node) caller(peer *btl.Endpoint) *caller {
 	c := n.callers[peer]
 	if c == nil {
-		c = &caller{host: n.host(n.hostOf(peer))}
+		c = &caller{host: n.host(n.hostOf(peer)), calls: map[uint64]context.CancelFunc{}}
 		n.callers[peer] = c
 	}
 	return c
@@ -50,9 +83,9 @@ func (n *Node) caller(peer *btl.Endpoint) *caller {
 
 // callerHost is the server-side state of all calling peers of one host, guarded by Node.runMu.
 type callerHost struct {
+	load
 	name    string
 	callers int // number of these peers
-	running int // sum of caller.running over these peers
 }
 
 // host returns the state of a host, and counts one more calling peer of that host. The caller of
@@ -67,10 +100,20 @@ func (n *Node) host(name string) *callerHost {
 	return h
 }
 
-// forget deletes the state of a peer that has no pending calls or answers. The caller holds runMu.
+// callsKept is the largest number of running calls whose table a peer without calls keeps.
+const callsKept = 16
+
+// forget frees memory of a peer that has no pending calls or answers. If the peer's endpoint has
+// ended, forget deletes the whole state of the peer. The caller of forget holds runMu.
 func (n *Node) forget(peer *btl.Endpoint) {
 	c := n.callers[peer]
-	if c != nil && c.running == 0 && c.sending == 0 && len(c.owed) == 0 && !c.paying {
+	if c == nil || len(c.calls) > 0 || c.running > 0 || c.sending > 0 || len(c.owed) > 0 || c.paying {
+		return
+	}
+	if c.most > callsKept {
+		c.calls, c.most = map[uint64]context.CancelFunc{}, 0
+	}
+	if c.gone {
 		delete(n.callers, peer)
 		if c.host.callers--; c.host.callers == 0 {
 			delete(n.hosts, c.host.name)
@@ -159,14 +202,7 @@ func (n *Node) leaveBehind(peer *btl.Endpoint, h head) error {
 func (n *Node) mayAnswer(c *caller, bytes int64) bool {
 	return c.answerBytes == 0 && bytes <= smallBytes ||
 		(c.answerBytes == 0 || c.answerBytes+bytes <= n.cfg.AnswerBytes) &&
-			n.answerBytes+bytes <= totalFactor*n.cfg.AnswerBytes
-}
-
-// addAnswer adds the size of an answer to the bytes that the transport has not accepted yet. The
-// caller holds runMu.
-func (n *Node) addAnswer(c *caller, bytes int64) {
-	c.answerBytes += bytes
-	n.answerBytes += bytes
+			mayShare(n.load.answerBytes, c.host.answerBytes, bytes, totalFactor*n.cfg.AnswerBytes)
 }
 
 // owe queues an answer until send buffers are free. owe returns false if the queue is full or the
@@ -184,7 +220,7 @@ func (n *Node) owe(peer *btl.Endpoint, h head, body []byte) bool {
 	if !n.mayAnswer(c, int64(len(body))) {
 		h.code, body = uint16(statusRoom), nil
 	}
-	n.addAnswer(c, int64(len(body)))
+	n.add(c, load{answerBytes: int64(len(body))})
 	c.owed = append(c.owed, owed{h, append([]byte(nil), body...)})
 	if !c.paying {
 		c.paying = true
@@ -212,7 +248,7 @@ func (n *Node) pay(peer *btl.Endpoint, c *caller) {
 		n.send(peer, first.h, first.body, false, func() {
 			n.runMu.Lock()
 			defer n.runMu.Unlock()
-			n.addAnswer(c, -int64(len(first.body)))
+			n.add(c, load{answerBytes: -int64(len(first.body))})
 		})
 	}
 }

@@ -60,10 +60,10 @@ func (n *Node) call(ctx context.Context, peer *btl.Endpoint, h head, request []b
 			h.leftMs = leftMs(time.Until(at))
 		}
 		q.waker = w
-		n.asked[h.id] = q
+		n.note(h.id, q)
 		var err error
 		if q.sent, err = n.ask(peer, h, request); err != nil {
-			delete(n.asked, h.id)
+			n.drop(h.id, q)
 		}
 		return err
 	})
@@ -79,6 +79,24 @@ func (n *Node) call(ctx context.Context, peer *btl.Endpoint, h head, request []b
 	return answer, st.err(answer)
 }
 
+// note adds a call that waits for its answer.
+func (n *Node) note(id uint64, q *question) {
+	asked := n.asked[q.peer]
+	if asked == nil {
+		asked = make(map[uint64]*question)
+		n.asked[q.peer] = asked
+	}
+	asked[id] = q
+}
+
+// drop removes a call whose request was not sent.
+func (n *Node) drop(id uint64, q *question) {
+	asked := n.asked[q.peer]
+	if delete(asked, id); len(asked) == 0 {
+		delete(n.asked, q.peer) // the endpoint may have ended
+	}
+}
+
 // leftMs returns the time left for the handler in milliseconds, rounded up so that the caller
 // times out before the handler.
 func leftMs(left time.Duration) uint32 {
@@ -92,8 +110,8 @@ func leftMs(left time.Duration) uint32 {
 // message that precedes its request has no effect.
 func (n *Node) withdraw(id uint64, peer *btl.Endpoint, cancel bool, gone func()) bool {
 	err := n.r.Do(context.Background(), func(*btl.Module) error {
-		q, waits := n.asked[id]
-		delete(n.asked, id)
+		q, waits := n.asked[peer][id]
+		delete(n.asked[peer], id)
 		if !cancel {
 			return nil
 		}
@@ -129,6 +147,7 @@ func (n *Node) tellCanceled(peer *btl.Endpoint, id uint64) {
 
 // sentRequest is a request that the peer has neither acknowledged nor refused.
 type sentRequest struct {
+	peer  *btl.Endpoint
 	id    uint64
 	waits bool   // the request is not acknowledged
 	then  func() // called after the acknowledgement, unless nil
@@ -147,11 +166,11 @@ func (n *Node) ask(peer *btl.Endpoint, h head, request []byte) (*sentRequest, er
 	} else {
 		s = new(sentRequest)
 		s.done = func(_ *btl.Fragment, err error) {
-			if q := n.asked[s.id]; q != nil && err != nil {
+			if q := n.asked[s.peer][s.id]; q != nil && err != nil {
 				if errors.Is(err, btl.ErrUnwanted) {
 					err = fmt.Errorf("%w: %w", ErrRequestSize, err)
 				}
-				delete(n.asked, s.id)
+				delete(n.asked[s.peer], s.id)
 				q.waker.Wake(err)
 			}
 			then := s.then
@@ -161,7 +180,7 @@ func (n *Node) ask(peer *btl.Endpoint, h head, request []byte) (*sentRequest, er
 			}
 		}
 	}
-	s.id, s.waits = h.id, true
+	s.peer, s.id, s.waits = peer, h.id, true
 	err := sendSignalled(peer, n.cfg.Tag, h, request, s.done)
 	if err != nil {
 		n.keep(s)
@@ -170,7 +189,7 @@ func (n *Node) ask(peer *btl.Endpoint, h head, request []byte) (*sentRequest, er
 }
 
 func (n *Node) keep(s *sentRequest) {
-	s.waits, s.then = false, nil
+	s.peer, s.waits, s.then = nil, false, nil
 	if len(n.spare) < spareMax {
 		n.spare = append(n.spare, s)
 	}
@@ -249,25 +268,26 @@ func (n *Node) receive(peer *btl.Endpoint, _ btl.Tag, data []byte) {
 // answered wakes the Call that waits for the received answer. An answer that does not come
 // from the called peer is ignored.
 func (n *Node) answered(peer *btl.Endpoint, h head, body []byte) {
-	q := n.asked[h.id]
-	if q == nil || q.peer != peer {
+	q := n.asked[peer][h.id]
+	if q == nil {
 		return
 	}
-	delete(n.asked, h.id)
+	delete(n.asked[peer], h.id)
 	q.answer, q.status = append([]byte(nil), body...), status(h.code)
 	q.waker.Wake(nil)
 }
 
+// lost ends the calls to and from an endpoint that has ended. The work of lost depends only on the
+// number of these calls.
 func (n *Node) lost(ep *btl.Endpoint) {
-	for id, q := range n.asked {
-		if q.peer == ep {
-			delete(n.asked, id)
-			err := ep.Err()
-			if err == nil {
-				err = btl.ErrClosed
-			}
-			q.waker.Wake(err)
-		}
+	err := ep.Err()
+	if err == nil {
+		err = btl.ErrClosed
+	}
+	asked := n.asked[ep]
+	delete(n.asked, ep)
+	for _, q := range asked {
+		q.waker.Wake(err)
 	}
 	n.loseCalls(ep)
 	n.streams.endOf(ep) // after the calls, which may open a stream
@@ -277,9 +297,13 @@ func (n *Node) lost(ep *btl.Endpoint) {
 func (n *Node) loseCalls(ep *btl.Endpoint) {
 	n.runMu.Lock()
 	defer n.runMu.Unlock()
-	for s, cancel := range n.running {
-		if s.peer == ep {
-			cancel()
-		}
+	c := n.callers[ep]
+	if c == nil {
+		return
 	}
+	c.gone = true
+	for _, cancel := range c.calls {
+		cancel()
+	}
+	n.forget(ep)
 }

@@ -3,12 +3,15 @@ package call_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"sync"
 	"testing"
 	"time"
 
 	"gobtl/btl"
 	"gobtl/btl/call"
+	"gobtl/btl/runner"
 	"gobtl/fabric/mem"
 )
 
@@ -39,6 +42,43 @@ func TestCloseLeavesHandlers(t *testing.T) {
 	}
 	if err := server.Node.Close(t.Context()); err != nil {
 		t.Errorf("closed again: %v", err)
+	}
+}
+
+// Close in a handler of the Node, of any kind, says that it cannot wait there, and closes nothing.
+// The Node of the client, which runs no handler, can be closed there.
+func TestCloseInHandler(t *testing.T) {
+	client, server, peer := two(t, call.Config{})
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	refused := func() error {
+		if err := server.Node.Close(ctx); !errors.Is(err, runner.ErrInHandler) {
+			return fmt.Errorf("Close: %w", err)
+		}
+		return nil
+	}
+	server.Handle(1, func(context.Context, *btl.Endpoint, []byte) ([]byte, error) {
+		return nil, refused()
+	})
+	server.HandleInline(2, func(_ *btl.Endpoint, _, answer []byte) ([]byte, error) {
+		return answer, refused()
+	})
+	server.HandleStream(3, func(context.Context, *btl.Endpoint, io.Reader, io.Writer) error {
+		return refused()
+	})
+	server.Handle(4, func(context.Context, *btl.Endpoint, []byte) ([]byte, error) {
+		return nil, client.Node.Close(ctx)
+	})
+	for _, method := range []uint16{1, 2, 1} {
+		if _, err := client.Call(ctx, peer, method, nil); err != nil {
+			t.Errorf("method %d: %v", method, err)
+		}
+	}
+	if err := client.CallStream(ctx, peer, 3, nil, nil); err != nil {
+		t.Errorf("a stream: %v", err)
+	}
+	if _, err := client.Call(ctx, peer, 4, nil); err != nil {
+		t.Errorf("another Node: %v", err)
 	}
 }
 

@@ -54,23 +54,25 @@ type Config struct {
 	Concurrent int
 	// Total is the maximum number of calls of all peers whose handlers run on goroutines, 1 to
 	// 1<<23. A Total of 0 means eight times Concurrent. When Total is reached, a host may have
-	// fewer running calls than are left up to twice Total, and any peer may have one running
-	// call. Streams may use seven eighths of Total, and beyond that limit each peer without a
-	// stream may open one, up to twice Total.
+	// no more running calls than are left up to twice Total, and any peer may have one running
+	// call. Streams may use seven eighths of Total. Beyond that limit, a peer without a stream
+	// may open one if its host may have the calls of a stream.
 	Total int
 	// RequestBytes is the maximum size of the requests of one peer whose handlers run on
 	// goroutines, 1 to 1<<40 bytes in total. A RequestBytes of 0 means 64 MiB. A call that
 	// exceeds RequestBytes is answered with ErrBusy. A single request that is larger than
 	// RequestBytes is answered with ErrRequestSize. The requests of all peers together may
-	// use eight times RequestBytes, and beyond that limit each peer without a running
-	// request may send one of up to 64 KiB.
+	// use eight times RequestBytes. Beyond that limit, a host may use no more than is left
+	// up to twice the limit, and each peer without a running request may send one of up to
+	// 64 KiB.
 	RequestBytes int64
 	// AnswerBytes is the maximum size of the answers to one peer that wait for send buffers
 	// of the transport, 1 to 1<<40 bytes in total. An AnswerBytes of 0 means 64 MiB. When
 	// AnswerBytes is reached, further calls are answered with ErrBusy, and an answer is
 	// sent without its body (ErrAnswerRoom) if other answers already wait. The answers to
-	// all peers together may use eight times AnswerBytes, and beyond that limit each peer
-	// without a waiting answer may have one of up to 64 KiB.
+	// all peers together may use eight times AnswerBytes. Beyond that limit, a host may use
+	// no more than is left up to twice the limit, and each peer without a waiting answer
+	// may have one of up to 64 KiB.
 	AnswerBytes int64
 	// MessageBytes is the maximum size of a request or answer that this Node accepts, 1<<18
 	// to 1<<31 bytes. A MessageBytes of 0 means the largest of RequestBytes, AnswerBytes
@@ -138,19 +140,15 @@ type Node struct {
 	// The fields of a Node from lastID to scratch belong to the goroutine that drives the
 	// module.
 	lastID  uint64
-	asked   map[uint64]*question
+	asked   map[*btl.Endpoint]map[uint64]*question // by the number of the call
 	spare   []*sentRequest
 	scratch []byte
 
-	runMu        sync.Mutex // guards the next eight fields
-	running      map[served]context.CancelFunc
-	total        int // number of running calls, and of calls reserved
-	callers      map[*btl.Endpoint]*caller
-	hosts        map[string]*callerHost     // the hosts of callers
-	hostOf       func(*btl.Endpoint) string // Endpoint.PeerHost
-	requestBytes int64                      // sum over all callers, like the next two fields
-	answerBytes  int64
-	sending      int
+	runMu   sync.Mutex // guards the next four fields
+	load    load       // sum over all callers
+	callers map[*btl.Endpoint]*caller
+	hosts   map[string]*callerHost     // the hosts of callers
+	hostOf  func(*btl.Endpoint) string // Endpoint.PeerHost
 
 	streams   streams
 	streamIDs atomic.Uint64
@@ -263,8 +261,8 @@ func New(m *btl.Module, cfg Config) (*Node, error) {
 	n := &Node{
 		cfg: cfg, m: m,
 		methods: map[uint16]Handler{}, inline: map[uint16]Inline{},
-		named: map[string]Handler{},
-		asked: map[uint64]*question{}, running: map[served]context.CancelFunc{},
+		named:   map[string]Handler{},
+		asked:   map[*btl.Endpoint]map[uint64]*question{},
 		callers: map[*btl.Endpoint]*caller{}, hosts: map[string]*callerHost{},
 		hostOf: (*btl.Endpoint).PeerHost,
 	}
@@ -337,11 +335,15 @@ func (n *Node) HandleInline(method uint16, h Inline) {
 // until ctx is cancelled. After the handlers have returned, Close waits at most a second until
 // their answers are sent, and ends the endpoint of each peer that has not accepted its answers.
 // Calls that arrive later are answered with ErrBusy. If a handler ignores its context, Close
-// returns an error, and the handler's answer is dropped and the endpoint of its peer ends. Close
-// does not close the Runner.
+// returns an error, and the handler's answer is dropped and the endpoint of its peer ends. In a
+// Handler or a StreamHandler (InHandler), and in an Inline, Close returns runner.ErrInHandler
+// without any effect, because Close would wait for its caller. Close does not close the Runner.
 func (n *Node) Close(ctx context.Context) error {
-	if ctx == nil {
+	switch {
+	case ctx == nil:
 		return btl.ErrContext
+	case n.InHandler() || n.r != nil && n.r.InCallback():
+		return runner.ErrInHandler
 	}
 	n.runMu.Lock() // no further call begins
 	n.end()
@@ -360,7 +362,11 @@ func (n *Node) Close(ctx context.Context) error {
 	case <-ctx.Done():
 		n.runMu.Lock()
 		defer n.runMu.Unlock()
-		return fmt.Errorf("call: %d handlers have not returned: %w", len(n.running), ctx.Err())
+		running := 0
+		for _, c := range n.callers {
+			running += len(c.calls)
+		}
+		return fmt.Errorf("call: %d handlers have not returned: %w", running, ctx.Err())
 	}
 }
 

@@ -67,7 +67,7 @@ func (n *Node) begin(peer *btl.Endpoint, h head, handler Handler, body []byte, l
 	request := append([]byte(nil), body...)
 	go func() {
 		defer n.work.Done()
-		answer, err := handler(ctx, peer, request)
+		answer, err := handle(ctx, handler, peer, request)
 		st := n.statusOf(ownEnd(ctx, err))
 		cancel()
 		if st == statusError || st == statusClosing {
@@ -123,7 +123,11 @@ func (n *Node) enter(
 ) (st status, kept place) {
 	n.runMu.Lock()
 	defer n.runMu.Unlock()
-	if _, twice := n.running[s]; twice || n.ended.Err() != nil {
+	if n.ended.Err() != nil {
+		return statusBusy, place{}
+	}
+	c := n.caller(s.peer)
+	if _, twice := c.calls[s.id]; twice {
 		return statusBusy, place{}
 	}
 	switch {
@@ -131,40 +135,28 @@ func (n *Node) enter(
 		kept = of
 	case bytes > n.cfg.RequestBytes:
 		return statusRequest, place{}
-	case !n.mayEnter(s.peer, bytes):
+	case !n.mayEnter(c, bytes):
 		return statusBusy, place{}
 	default:
-		n.count(n.caller(s.peer), 1, bytes)
+		n.add(c, load{running: 1, requestBytes: bytes})
 	}
-	n.running[s] = cancel
+	c.calls[s.id] = cancel
+	c.most = max(c.most, len(c.calls))
 	n.work.Add(1)
 	return statusOK, kept
 }
 
-// count adds calls and bytes, which may be negative, to the totals of running calls without a
-// reservation. The caller holds runMu.
-func (n *Node) count(c *caller, calls int, bytes int64) {
-	c.running += calls
-	c.host.running += calls
-	n.total += calls
-	c.requestBytes += bytes
-	n.requestBytes += bytes
-}
-
 // mayEnter reports whether a call of a peer may begin. The caller holds runMu.
-func (n *Node) mayEnter(peer *btl.Endpoint, bytes int64) bool {
-	c := n.callers[peer]
-	if c == nil {
-		return bytes <= smallBytes || n.requestBytes+bytes <= totalFactor*n.cfg.RequestBytes
-	}
+func (n *Node) mayEnter(c *caller, bytes int64) bool {
+	all, host := &n.load, &c.host.load
 	return c.running < n.cfg.Concurrent && c.sending < sendingMax &&
 		c.answerBytes < n.cfg.AnswerBytes &&
 		c.requestBytes+bytes <= n.cfg.RequestBytes &&
-		(n.requestBytes+bytes <= totalFactor*n.cfg.RequestBytes ||
-			c.requestBytes == 0 && bytes <= smallBytes) &&
+		(c.requestBytes == 0 && bytes <= smallBytes ||
+			mayShare(all.requestBytes, host.requestBytes, bytes, totalFactor*n.cfg.RequestBytes)) &&
 		(c.running == 0 ||
-			n.sending < totalFactor*sendingMax &&
-				(n.total < n.cfg.Total || c.host.running < 2*n.cfg.Total-n.total))
+			mayShare(all.sending, host.sending, 1, totalFactor*sendingMax) &&
+				mayShare(all.running, host.running, 1, n.cfg.Total))
 }
 
 // leave records that the handler of a call has returned, and reports whether the limits on
@@ -173,10 +165,10 @@ func (n *Node) mayEnter(peer *btl.Endpoint, bytes int64) bool {
 func (n *Node) leave(s served, kept place, requestBytes, answerBytes int64) (room bool) {
 	n.runMu.Lock()
 	defer n.runMu.Unlock()
-	delete(n.running, s)
-	c := n.caller(s.peer)
+	c := n.callers[s.peer]
+	delete(c.calls, s.id)
 	if kept.stream == nil {
-		n.count(c, -1, -requestBytes)
+		n.add(c, load{running: -1, requestBytes: -requestBytes})
 		room = n.mayAnswer(c, answerBytes)
 	} else {
 		room = answerBytes <= streamAnswerBytes
@@ -187,7 +179,7 @@ func (n *Node) leave(s served, kept place, requestBytes, answerBytes int64) (roo
 	if kept.lives() {
 		kept.stream.answered(1, answerBytes)
 	} else {
-		n.addSending(c, 1, answerBytes)
+		n.add(c, load{sending: 1, answerBytes: answerBytes})
 	}
 	return room
 }
@@ -202,23 +194,15 @@ func (n *Node) sent(peer *btl.Endpoint, kept place, answerBytes int64) {
 		kept.giveBack()
 		return
 	}
-	n.addSending(n.callers[peer], -1, -answerBytes)
+	n.add(n.callers[peer], load{sending: -1, answerBytes: -answerBytes})
 	n.forget(peer)
-}
-
-// addSending adds to the number and the bytes of answers from goroutines that the transport has
-// not accepted yet. The caller holds runMu.
-func (n *Node) addSending(c *caller, answers int, bytes int64) {
-	c.sending += answers
-	n.sending += answers
-	n.addAnswer(c, bytes)
 }
 
 func (n *Node) cancel(s served) {
 	n.runMu.Lock()
 	defer n.runMu.Unlock()
-	if cancel := n.running[s]; cancel != nil {
-		cancel()
+	if c := n.callers[s.peer]; c != nil && c.calls[s.id] != nil {
+		c.calls[s.id]()
 	}
 }
 

@@ -104,9 +104,8 @@ var (
 )
 
 type streams struct {
-	mu     sync.Mutex
-	open   map[served]*stream
-	ofPeer map[*btl.Endpoint]int
+	mu   sync.Mutex
+	open map[*btl.Endpoint]map[uint64]*stream // by the id of the stream
 }
 
 // stream is an open stream at its server.
@@ -216,23 +215,26 @@ func (n *Node) serveStream(ctx context.Context, peer *btl.Endpoint, method uint1
 func (t *streams) find(key served) *stream {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.open[key]
+	return t.open[key.peer][key.id]
 }
 
 func (t *streams) add(key served, s *stream) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.open == nil {
-		t.open, t.ofPeer = make(map[served]*stream), make(map[*btl.Endpoint]int)
-	}
-	if t.open[key] != nil {
+	open := t.open[key.peer]
+	switch {
+	case open[key.id] != nil:
 		return errStreamHead
-	}
-	if t.ofPeer[key.peer] >= streamsMax {
+	case len(open) >= streamsMax:
 		return errStreams
+	case t.open == nil:
+		t.open = make(map[*btl.Endpoint]map[uint64]*stream)
 	}
-	t.open[key] = s
-	t.ofPeer[key.peer]++
+	if open == nil {
+		open = make(map[uint64]*stream)
+		t.open[key.peer] = open
+	}
+	open[key.id] = s
 	return nil
 }
 
@@ -240,22 +242,17 @@ func (t *streams) add(key served, s *stream) error {
 func (t *streams) endOf(peer *btl.Endpoint) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.ofPeer[peer] == 0 {
-		return
-	}
-	for key, s := range t.open {
-		if key.peer == peer {
-			s.end(context.Canceled)
-		}
+	for _, s := range t.open[peer] {
+		s.end(context.Canceled)
 	}
 }
 
 func (t *streams) remove(key served) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.open, key)
-	if t.ofPeer[key.peer]--; t.ofPeer[key.peer] == 0 {
-		delete(t.ofPeer, key.peer)
+	open := t.open[key.peer]
+	if delete(open, key.id); len(open) == 0 {
+		delete(t.open, key.peer)
 	}
 }
 
@@ -293,7 +290,7 @@ func (n *Node) openStream(ctx context.Context, key served, method uint16, h Stre
 	go func() {
 		defer n.work.Done()
 		defer cancel()
-		err := ownEnd(s.ctx, h(s.ctx, key.peer, &streamReader{s: s}, streamWriter{s}))
+		err := ownEnd(s.ctx, handleStream(s, h, key.peer))
 		_ = s.answer(chunk{last: true, err: err}) // fails if the client has stopped reading
 		s.end(nil)
 		s.idle.Stop()

@@ -5,22 +5,16 @@ import "gobtl/btl"
 // reserve reserves the calls of a stream that opens. reserve returns false if the limits do not
 // allow the stream. The call that opens the stream is counted outside of the reservation, and
 // ends before any reserved call begins. The only stream of a Node is accepted regardless of the
-// limits. All streams together leave an eighth of Total to other calls. Each peer without a
-// stream may open one until twice Total is reserved, so that peers with unused streams do not
-// exclude other peers.
+// limits. All streams together leave an eighth of Total to other calls. Above that limit, a peer
+// without a stream may open one if its host may have more calls and bytes (mayShare), so that
+// unused streams do not exclude other hosts.
 func (n *Node) reserve(peer *btl.Endpoint, s *stream) bool {
 	n.runMu.Lock()
 	defer n.runMu.Unlock()
 	c := n.caller(peer)
-	total := max(n.cfg.Total-n.cfg.Total/8, streamCalls)
-	totalBytes := totalFactor * max(n.cfg.RequestBytes, streamBytes)
-	if c.reserved == 0 {
-		total, totalBytes = 2*max(n.cfg.Total, streamCalls), 2*totalBytes
-	}
 	if c.running-1+streamCalls > max(n.cfg.Concurrent, streamCalls) ||
-		n.total-1+streamCalls > total ||
 		c.requestBytes+streamBytes > max(n.cfg.RequestBytes, streamBytes+streamHeadBytes) ||
-		n.requestBytes+streamBytes > totalBytes {
+		!n.mayReserve(c) {
 		return false
 	}
 	n.hold(c, 1)
@@ -28,14 +22,26 @@ func (n *Node) reserve(peer *btl.Endpoint, s *stream) bool {
 	return true
 }
 
+// mayReserve reports whether the limits for all peers together allow one more stream of a peer.
+func (n *Node) mayReserve(c *caller) bool {
+	all, host, cfg := &n.load, &c.host.load, &n.cfg
+	totalBytes := totalFactor * max(cfg.RequestBytes, streamBytes)
+	if c.reserved > 0 {
+		return all.running-1+streamCalls <= max(cfg.Total-cfg.Total/8, streamCalls) &&
+			all.requestBytes+streamBytes <= totalBytes
+	}
+	return mayShare(all.running-1, host.running-1, streamCalls, max(cfg.Total, streamCalls)) &&
+		mayShare(all.requestBytes, host.requestBytes, streamBytes, totalBytes)
+}
+
 // unreserve ends the reservation of a completed stream.
 func (n *Node) unreserve(peer *btl.Endpoint, s *stream) {
 	n.runMu.Lock()
 	defer n.runMu.Unlock()
 	s.free, s.over = [3]int{}, true
-	c := n.caller(peer)
+	c := n.callers[peer]
 	n.hold(c, -1)
-	n.addSending(c, s.sending, s.answerBytes)
+	n.add(c, load{sending: s.sending, answerBytes: s.answerBytes})
 	n.forget(peer)
 }
 
@@ -81,11 +87,7 @@ func (p place) giveBack() { p.stream.free[p.of]++ }
 // removes reservations if the number is negative. The caller holds runMu.
 func (n *Node) hold(c *caller, streams int) {
 	c.reserved += streams * streamCalls
-	c.running += streams * streamCalls
-	c.host.running += streams * streamCalls
-	n.total += streams * streamCalls
-	c.requestBytes += int64(streams) * streamBytes
-	n.requestBytes += int64(streams) * streamBytes
+	n.add(c, load{running: streams * streamCalls, requestBytes: int64(streams) * streamBytes})
 }
 
 // The method lends returns the reserved call for a request of a stream, or the zero value

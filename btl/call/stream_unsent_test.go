@@ -1,7 +1,6 @@
 package call
 
 import (
-	"context"
 	"testing"
 
 	"gobtl/btl"
@@ -14,8 +13,8 @@ func TestStreamAnswersNotTaken(t *testing.T) {
 	const streamsMost, answer = 3, streamWindow * streamAnswerBytes
 	n := &Node{
 		cfg:     Config{AnswerBytes: streamsMost * answer},
-		running: map[served]context.CancelFunc{}, callers: map[*btl.Endpoint]*caller{},
-		hosts: map[string]*callerHost{}, hostOf: func(*btl.Endpoint) string { return "host" },
+		callers: map[*btl.Endpoint]*caller{},
+		hosts:   map[string]*callerHost{}, hostOf: func(*btl.Endpoint) string { return "host" },
 		ended: t.Context(),
 	}
 	if err := n.cfg.fill(); err != nil {
@@ -63,9 +62,8 @@ func TestStreamAnswersNotTaken(t *testing.T) {
 	for _, kept := range untaken {
 		n.sent(peer, kept, streamAnswerBytes)
 	}
-	if len(n.callers) != 0 || n.sending != 0 || n.answerBytes != 0 || n.total != 0 ||
-		n.requestBytes != 0 {
-		t.Errorf("all is taken, and counted still: %d peers, %d answers of %d bytes, %d calls of %d",
-			len(n.callers), n.sending, n.answerBytes, n.total, n.requestBytes)
+	n.loseCalls(peer)
+	if len(n.callers) != 0 || len(n.hosts) != 0 || n.load != (load{}) {
+		t.Errorf("all is taken, and counted still: %d peers, %+v", len(n.callers), n.load)
 	}
 }

@@ -1,0 +1,54 @@
+package call
+
+import (
+	"context"
+	"reflect"
+	"runtime"
+	"slices"
+
+	"gobtl/btl"
+)
+
+// handlerEntries lists the functions that call all handlers on goroutines of their own, for which
+// InHandler searches the stack. These functions must not be inlined, because an inlined function
+// does not appear on the stack.
+var handlerEntries = [...]uintptr{
+	reflect.ValueOf(handle).Pointer(),
+	reflect.ValueOf(handleStream).Pointer(),
+}
+
+//go:noinline
+func handle(ctx context.Context, h Handler, peer *btl.Endpoint, request []byte) ([]byte, error) {
+	return h(ctx, peer, request)
+}
+
+//go:noinline
+func handleStream(s *stream, h StreamHandler, peer *btl.Endpoint) error {
+	return h(s.ctx, peer, &streamReader{s: s}, streamWriter{s})
+}
+
+// InHandler reports whether the caller runs inside a Handler or a StreamHandler of this Node, for
+// which Close would wait. InHandler also returns true inside a handler of another Node while a
+// handler of this Node runs. Any goroutine may call InHandler.
+func (n *Node) InHandler() bool {
+	n.runMu.Lock()
+	running := n.load.running
+	n.runMu.Unlock()
+	if running == 0 {
+		return false
+	}
+	const framesMax = 64 // frames inspected at once
+	var pcs [framesMax]uintptr
+	for skip := 2; ; skip += framesMax {
+		count := runtime.Callers(skip, pcs[:])
+		for _, pc := range pcs[:count] {
+			f := runtime.FuncForPC(pc - 1)
+			if f != nil && slices.Contains(handlerEntries[:], f.Entry()) {
+				return true
+			}
+		}
+		if count < framesMax {
+			return false
+		}
+	}
+}

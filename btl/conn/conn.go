@@ -29,6 +29,7 @@ type Conn struct {
 	err      error // why it has ended
 	due      due
 	waits    bool // the Conn is in peer.waiting
+	at       int  // index in peer.conns
 	incoming
 	outgoing
 }

@@ -75,6 +75,7 @@ type name struct {
 
 // peer is the Node's state for one endpoint.
 type peer struct {
+	conns   []*Conn // all Conns, in any order
 	opened  [2]int  // number of Conns opened by the peer, and by this side
 	refused []head  // refusals that wait for resources
 	waiting []*Conn // Conns with messages that wait for resources
@@ -296,7 +297,10 @@ func (n *Node) add(id name, service string) *Conn {
 	c.remote = Addr{Address: hostPort(id.ep.PeerAddress()), Service: service}
 	c.sent = c.onSent
 	n.conns[id] = c
-	n.peer(id.ep).opened[side(id.mine)]++
+	p := n.peer(id.ep)
+	p.opened[side(id.mine)]++
+	c.at = len(p.conns)
+	p.conns = append(p.conns, c)
 	return c
 }
 
@@ -316,9 +320,20 @@ func (n *Node) remove(c *Conn) {
 		c.count(0)
 		c.ungrow()
 		n.leaveHost(c.host)
-		n.peer(c.ep).opened[side(c.mine)]--
+		p := n.peers[c.ep]
+		p.opened[side(c.mine)]--
+		p.remove(c)
 		n.forget(c.ep)
 	}
+}
+
+// remove removes a Conn from the peer's Conns.
+func (p *peer) remove(c *Conn) {
+	last := len(p.conns) - 1
+	p.conns[c.at] = p.conns[last]
+	p.conns[c.at].at = c.at
+	p.conns[last] = nil
+	p.conns = p.conns[:last]
 }
 
 // leave removes an ended Conn from the Node's tables, and keeps the bytes received in order until
@@ -380,13 +395,12 @@ func (n *Node) lost(ep *btl.Endpoint, err error) {
 	if err == nil {
 		err = btl.ErrClosed
 	}
-	if n.peers[ep] == nil {
+	p := n.peers[ep]
+	if p == nil {
 		return // The endpoint has no Conns.
 	}
-	for id, c := range n.conns {
-		if id.ep == ep {
-			c.fail(err)
-		}
+	for _, c := range slices.Clone(p.conns) { // fail removes the Conn from p.conns
+		c.fail(err)
 	}
 	delete(n.peers, ep)
 }

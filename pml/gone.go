@@ -18,7 +18,7 @@ func (l *Layer) leave(p *Peer) {
 	if held == 0 {
 		return
 	}
-	for _, d := range l.gone.Add(p.ep.PeerAddress(), p, goneBytes+held) {
+	for _, d := range l.gone.Add(p.ep.PeerHost(), p, goneBytes+held) {
 		for m := d.unexpected.first; m != nil; m = d.unexpected.first {
 			l.unexpected.remove(m)
 			l.release(m)

@@ -37,7 +37,7 @@ type Layer struct {
 
 	posted     posted
 	unexpected unexpected
-	probed     list[Message]         // returned by MProbe or kept by a handler
+	probed     probed
 	requests   slots.Table[*Request] // requests with an id in the protocol
 	memory     memory
 	gone       *kept.Keeper[*Peer] // gone peers with unreceived messages
@@ -95,7 +95,8 @@ type Peer struct {
 
 	landing list[Request] // matched receives without a region
 	regions int           // number of regions in use
-	active  list[Request] // requests other than waiting receives
+	active  list[Request] // requests, except receives from any peer that wait for a message
+	probed  list[Message] // announced messages in Layer.probed
 }
 
 // Endpoint returns the peer's endpoint. The Context of the endpoint belongs to the Layer.
@@ -119,7 +120,7 @@ func New(m *btl.Module, cfg Config, onPeer func(*Peer, error)) (*Layer, error) {
 	l := &Layer{
 		m: m, cfg: cfg, posted: newPosted(seed), unexpected: newUnexpected(seed),
 		busy:     list[Peer]{at: func(p *Peer) *links[Peer] { return &p.busy }},
-		probed:   list[Message]{at: func(m *Message) *links[Message] { return &m.order }},
+		probed:   probed{list[Message]{at: func(m *Message) *links[Message] { return &m.order }}},
 		homeless: list[Peer]{at: func(p *Peer) *links[Peer] { return &p.homes }},
 		regions:  max(1, m.Config().RegionsMax/regionsPart),
 		ended:    list[Request]{at: queue}, onPeer: onPeer, gone: kept.New[*Peer](cfg.GoneBytes),
@@ -156,7 +157,7 @@ func (l *Layer) CheckIdle() error {
 	case l.requests.Len() != 0:
 		return fmt.Errorf("pml: %d requests have ids", l.requests.Len())
 	case s.UnexpectedBytes != 0 || s.UnexpectedMessages != 0 || l.unexpected.all.first != nil ||
-		l.probed.first != nil:
+		l.probed.all.first != nil:
 		return fmt.Errorf("pml: %d messages, %d bytes are kept", s.UnexpectedMessages, s.UnexpectedBytes)
 	case l.posted.exact.count != 0 || l.posted.wild.first != nil:
 		return errors.New("pml: receives wait")
@@ -182,13 +183,15 @@ func (l *Layer) Peer(ep *btl.Endpoint) *Peer {
 	return p
 }
 
+func ownLinks(m *Message) *links[Message] { return &m.own }
+
 func newPeer(index uint32) *Peer {
 	queue := func(r *Request) *links[Request] { return &r.queue }
 	return &Peer{
 		index: index, sends: list[Request]{at: queue}, puts: list[Request]{at: queue},
 		landing:    list[Request]{at: queue},
 		active:     list[Request]{at: func(r *Request) *links[Request] { return &r.active }},
-		unexpected: list[Message]{at: func(m *Message) *links[Message] { return &m.own }},
+		unexpected: list[Message]{at: ownLinks}, probed: list[Message]{at: ownLinks},
 	}
 }
 
@@ -315,7 +318,8 @@ func (l *Layer) onEndpoint(ep *btl.Endpoint, ev btl.Event, err error) {
 }
 
 // end ends all requests that depend on a peer that is gone. Messages of a peer that is gone can
-// be received if they have arrived completely.
+// be received if they have arrived completely. The work of end does not depend on the number of
+// requests and messages of other peers.
 func (l *Layer) end(p *Peer, why error) {
 	if p.err != nil {
 		return
@@ -326,18 +330,9 @@ func (l *Layer) end(p *Peer, why error) {
 	for r := p.active.first; r != nil; r = p.active.first {
 		l.finish(r, r.lost(p.err))
 	}
-	l.posted.each(func(r *Request) {
-		if r.from == p {
-			l.finish(r, p.err)
-		}
-	})
 	l.leave(p)
-	for m := l.probed.first; m != nil; {
-		next := m.order.next
-		if !m.eager && m.peer == p {
-			l.probed.remove(m) // RecvMessage returns the reason
-		}
-		m = next
+	for m := p.probed.first; m != nil; m = p.probed.first {
+		l.probed.remove(m) // RecvMessage returns the reason
 	}
 	for _, m := range p.early {
 		if m != nil {

@@ -23,6 +23,9 @@ func newPosted(seed uint64) posted {
 func (q *posted) add(r *Request) {
 	q.order++
 	r.order = q.order
+	if r.from != nil {
+		r.from.active.add(r)
+	}
 	if r.exact() {
 		q.exact.add(r)
 	} else {
@@ -31,10 +34,18 @@ func (q *posted) add(r *Request) {
 }
 
 func (q *posted) remove(r *Request) {
+	q.leave(r)
 	if r.exact() {
 		q.exact.remove(r)
 	} else {
 		q.wild.remove(r)
+	}
+}
+
+// leave removes a receive from the list of its peer, if it has one.
+func (q *posted) leave(r *Request) {
+	if r.from != nil {
+		r.from.active.remove(r)
 	}
 }
 
@@ -46,11 +57,13 @@ func (q *posted) take(p *Peer, tag uint64) *Request {
 	}
 	for w := q.wild.first; w != nil && (r == nil || w.order < r.order); w = w.queue.next {
 		if w.wants(p, tag) {
+			q.leave(w)
 			q.wild.remove(w)
 			return w
 		}
 	}
 	if r != nil {
+		q.leave(r)
 		q.exact.count--
 		bucket.remove(r)
 	}

@@ -172,19 +172,27 @@ func TestPosted(t *testing.T) {
 func memLayers(t *testing.T, count int, lc Config) (step func() btl.Time, layers []*Layer) {
 	t.Helper()
 	net := mem.New(mem.Config{})
+	infos, err := net.Provider().GetInfo(fabric.Hints{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return openLayers(t, count, lc, infos[0], net.Open)
+}
+
+// openLayers opens layers over any network.
+func openLayers(t *testing.T, count int, lc Config, info fabric.Info,
+	open func(fabric.DomainConfig) (fabric.Domain, error),
+) (step func() btl.Time, layers []*Layer) {
+	t.Helper()
 	layers = make([]*Layer, count)
 	now := btl.Time(1)
 	for i := range layers {
 		cfg := btl.Config{SendBuffers: 256}
-		infos, err := net.Provider().GetInfo(fabric.Hints{})
+		sizes, err := cfg.DomainConfig(info)
 		if err != nil {
 			t.Fatal(err)
 		}
-		sizes, err := cfg.DomainConfig(infos[0])
-		if err != nil {
-			t.Fatal(err)
-		}
-		domain, err := net.Open(sizes)
+		domain, err := open(sizes)
 		if err != nil {
 			t.Fatal(err)
 		}

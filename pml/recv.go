@@ -92,6 +92,22 @@ func (l *Layer) MProbe(from *Peer, tag, mask uint64) *Message {
 	return m
 }
 
+// probed holds the messages that MProbe has returned or that a handler keeps. The announced ones
+// are also in Peer.probed.
+type probed struct{ all list[Message] }
+
+func (q *probed) add(m *Message) {
+	q.all.add(m)
+	if !m.eager {
+		m.peer.probed.add(m)
+	}
+}
+
+func (q *probed) remove(m *Message) {
+	q.all.remove(m)
+	m.peer.probed.remove(m)
+}
+
 // RecvMessage receives, in the same way as Recv, a message that MProbe has returned or that was
 // passed to a Handler. The errors of RecvMessage are ErrBusy, ErrMessage if the message was
 // already received or dropped, and ErrPeer if the sender is gone and the data is lost.

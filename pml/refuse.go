@@ -34,7 +34,7 @@ func (l *Layer) Refuse(now btl.Time, tag uint64, why error) {
 			come = append(come, m)
 		}
 	}
-	for m := l.probed.first; m != nil; m = m.order.next {
+	for m := l.probed.all.first; m != nil; m = m.order.next {
 		if group(m.tag) == g && !m.active {
 			probed = append(probed, m)
 		}

@@ -128,7 +128,7 @@ type Message struct {
 	data   []byte
 	order  links[Message]
 	same   links[Message]
-	own    links[Message] // entry in Peer.unexpected
+	own    links[Message] // entry in Peer.unexpected or Peer.probed
 }
 
 // Peer returns the sender of the message.

@@ -111,9 +111,8 @@ var matchingMutations = []mutation{
 		name:  "dead-waited-for",
 		fault: "a receive with a mask waits on for a peer that is gone",
 		in:    "pml",
-		old:   "$r.from == $p",
-		with:  "$l.posted.each($_)",
-		new:   "$r.from == $p && $r.mask == exactly",
+		old:   "if $r.from != nil { $r.from.active.add($r) }",
+		new:   "if $r.from != nil && $r.mask == exactly { $r.from.active.add($r) }",
 		test:  "./test/sim/matching -run TestModel",
 	},
 	{

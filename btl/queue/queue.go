@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"sync"
 
 	"gobtl/btl"
@@ -93,9 +92,10 @@ type Queue struct {
 
 	mu     sync.Mutex // guards the following fields
 	from   map[*btl.Endpoint]*inbox
-	held   int64                // bytes that wait in the inboxes of from
-	ready  []*inbox             // inboxes with messages; the first is the next to take from
-	gone   *kept.Keeper[*inbox] // inboxes of ended endpoints
+	held   int64                    // bytes that wait in the inboxes of from
+	ready  readyInboxes             // inboxes with messages; the first is the next to take from
+	gone   *kept.Keeper[*inbox]     // inboxes of ended endpoints
+	left   map[*btl.Endpoint]*inbox // inboxes of ended endpoints, with messages
 	closed bool
 	more   chan struct{} // closed when a message has arrived
 }
@@ -109,6 +109,46 @@ type inbox struct {
 	told     int64 // value of taken in the latest limit sent
 	waits    int64 // bytes that the peer had sent when it began to wait, or 0
 	ended    bool
+
+	next, prev *inbox // in Queue.ready
+	listed     bool   // the inbox is in Queue.ready
+}
+
+// readyInboxes is a list of inboxes, from which an inbox is removed in constant time.
+type readyInboxes struct {
+	first, last *inbox
+	count       int
+}
+
+// add appends an inbox.
+func (l *readyInboxes) add(in *inbox) {
+	in.prev, in.next, in.listed = l.last, nil, true
+	if l.last == nil {
+		l.first = in
+	} else {
+		l.last.next = in
+	}
+	l.last = in
+	l.count++
+}
+
+// remove removes an inbox, if the list contains it.
+func (l *readyInboxes) remove(in *inbox) {
+	if !in.listed {
+		return
+	}
+	if in.prev == nil {
+		l.first = in.next
+	} else {
+		in.prev.next = in.next
+	}
+	if in.next == nil {
+		l.last = in.prev
+	} else {
+		in.next.prev = in.prev
+	}
+	in.prev, in.next, in.listed = nil, nil, false
+	l.count--
 }
 
 // New makes a Queue that uses one tag of a module. The Queue belongs to the goroutine that owns the
@@ -143,7 +183,7 @@ func New(m *btl.Module, cfg Config) (*Queue, error) {
 		cfg: cfg, m: m, to: map[*btl.Endpoint]*sender{}, from: map[*btl.Endpoint]*inbox{},
 		telling: map[*btl.Endpoint]bool{}, asking: map[*btl.Endpoint]bool{},
 		more: make(chan struct{}),
-		gone: kept.New[*inbox](cfg.GoneBytes),
+		gone: kept.New[*inbox](cfg.GoneBytes), left: map[*btl.Endpoint]*inbox{},
 	}
 	q.open, q.end = context.WithCancel(context.Background())
 	most := uint32(min(cfg.Bytes+headBytes, math.MaxUint32))
@@ -245,7 +285,7 @@ func (q *Queue) tryKeep(peer *btl.Endpoint, body []byte) (ended []*btl.Endpoint)
 	q.held += cost(len(body))
 	in.messages = append(in.messages, append([]byte(nil), body...))
 	if len(in.messages) == 1 {
-		q.ready = append(q.ready, in)
+		q.ready.add(in)
 	}
 	for q.held > q.cfg.TotalBytes {
 		most := q.most()
@@ -313,7 +353,9 @@ func (q *Queue) leave(in *inbox) {
 	if len(in.messages) == 0 {
 		return
 	}
+	q.left[in.peer] = in
 	for _, in := range q.gone.Add(in.peer.PeerHost(), in, goneBytes+in.held()) {
-		q.ready = slices.DeleteFunc(q.ready, func(r *inbox) bool { return r == in })
+		q.ready.remove(in)
+		delete(q.left, in.peer)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"slices"
 
 	"gobtl/btl"
 	"gobtl/btl/runner"
@@ -67,27 +66,42 @@ func (q *Queue) over(ctx context.Context, peer *btl.Endpoint) error {
 func (q *Queue) next(peer *btl.Endpoint) (msg Message, tell bool, more chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for i, in := range q.ready {
-		if peer != nil && in.peer != peer {
-			continue
-		}
-		q.ready = slices.Delete(q.ready, i, i+1)
-		msg = Message{Peer: in.peer, Data: in.messages[0]}
-		in.messages[0] = nil
-		c := cost(len(msg.Data))
-		in.taken += c
-		if !in.ended {
-			q.held -= c
-		}
-		if in.messages = in.messages[1:]; len(in.messages) > 0 {
-			q.ready = append(q.ready, in)
-			q.gone.Shrink(in, c)
-		} else {
-			q.gone.Remove(in)
-		}
-		return msg, in.due(q.cfg.Bytes), nil
+	in := q.readyOf(peer)
+	if in == nil {
+		return msg, false, q.more
 	}
-	return msg, false, q.more
+	q.ready.remove(in)
+	msg = Message{Peer: in.peer, Data: in.messages[0]}
+	in.messages[0] = nil
+	c := cost(len(msg.Data))
+	in.taken += c
+	if !in.ended {
+		q.held -= c
+	}
+	if in.messages = in.messages[1:]; len(in.messages) > 0 {
+		q.ready.add(in)
+		q.gone.Shrink(in, c)
+	} else if in.ended {
+		q.gone.Remove(in)
+		delete(q.left, in.peer)
+	}
+	return msg, in.due(q.cfg.Bytes), nil
+}
+
+// readyOf returns the inbox with messages from which Take takes next, or nil if there is none. If
+// peer is not nil, only an inbox of this peer is returned. The caller holds q.mu.
+func (q *Queue) readyOf(peer *btl.Endpoint) *inbox {
+	if peer == nil {
+		return q.ready.first
+	}
+	in := q.from[peer]
+	if in == nil {
+		in = q.left[peer]
+	}
+	if in == nil || len(in.messages) == 0 {
+		return nil
+	}
+	return in
 }
 
 // tell sends a peer its limit on bytes. Only the driving goroutine may call tell.

@@ -12,7 +12,7 @@
 // A Keeper belongs to one goroutine, or its owner must guard the Keeper with a lock.
 package kept
 
-import "slices"
+import "container/list"
 
 // Keeper accounts for the data of disconnected peers.
 type Keeper[T comparable] struct {
@@ -26,6 +26,7 @@ type Keeper[T comparable] struct {
 type thing[T comparable] struct {
 	what  T
 	of    *peer[T]
+	at    *list.Element // in of.things
 	bytes int64
 }
 
@@ -34,7 +35,7 @@ type peer[T comparable] struct {
 	name   string
 	number uint64
 	bytes  int64
-	things []*thing[T] // the oldest in front
+	things list.List // of *thing[T], the oldest in front
 }
 
 // New returns a Keeper with a limit of mostBytes bytes.
@@ -57,14 +58,14 @@ func (k *Keeper[T]) Add(name string, what T, bytes int64) (dropped []T) {
 		k.peers[name] = p
 	}
 	t := &thing[T]{what: what, of: p, bytes: bytes}
-	p.things = append(p.things, t)
+	t.at = p.things.PushBack(t)
 	k.things[what] = t
 	p.bytes += bytes
 	k.bytes += bytes
 	for k.bytes > k.most {
-		first := k.largest().things[0].what
-		k.Remove(first)
-		dropped = append(dropped, first)
+		first := k.largest().things.Front().Value.(*thing[T]) // never empty
+		k.Remove(first.what)
+		dropped = append(dropped, first.what)
 	}
 	return dropped
 }
@@ -99,11 +100,10 @@ func (k *Keeper[T]) Remove(what T) {
 	}
 	delete(k.things, what)
 	p := t.of
-	i := slices.Index(p.things, t)
-	p.things = slices.Delete(p.things, i, i+1)
+	p.things.Remove(t.at)
 	p.bytes -= t.bytes
 	k.bytes -= t.bytes
-	if len(p.things) == 0 {
+	if p.things.Len() == 0 {
 		delete(k.peers, p.name)
 	}
 }
@@ -117,7 +117,7 @@ func (k *Keeper[T]) Bytes() int64 { return k.bytes }
 // Of returns the number of items of the named peer.
 func (k *Keeper[T]) Of(name string) int {
 	if p := k.peers[name]; p != nil {
-		return len(p.things)
+		return p.things.Len()
 	}
 	return 0
 }

@@ -34,6 +34,7 @@ type Engine struct {
 	links     []*link                   // by link.number, which put fragments carry
 	onDone    func(*btl.Fragment, error)
 	random    func() uint64 // random numbers that must not be guessable
+	hearsays  hearsays
 	closed    bool
 	// lingering holds ended senders whose rings the fabric may still read.
 	lingering []*Sender

@@ -317,7 +317,7 @@ func (w *simWorld) badReceiver(t *testing.T, name string, answer obj) (*rogue, I
 			bad.say(ep, obj{"kind": letterReady, "key": l["key"], "ready": rights})
 		}
 	}
-	return bad, Identity{RoleReceiver, 5, bad.m.Name()}
+	return bad, Identity{Role: RoleReceiver, Key: 5, Name: bad.m.Name()}
 }
 
 // TestMisfitsAtSender: receivers that do not fit, do not go on or are not there take nobody's
@@ -464,7 +464,7 @@ func TestForeignExchangeFiles(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 			defer cancel()
 			ended := aside(func() error {
-				_, err := ExchangeFiles(at)(ctx, Identity{RoleReceiver, 1, []byte("r")})
+				_, err := ExchangeFiles(at)(ctx, Identity{Role: RoleReceiver, Key: 1, Name: []byte("r")})
 				return err
 			})
 			select {

@@ -29,6 +29,10 @@ type Identity struct {
 	Role Role
 	Key  uint64 // random
 	Name []byte // name of the btl module
+
+	// from is the host from which the identity came to a Meeting, without a port. If the program
+	// has chosen the peer, from is empty.
+	from string
 }
 
 // identityPrefix is the beginning of the text of each identity, and contains the version of the

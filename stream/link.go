@@ -39,6 +39,8 @@ type link struct {
 	taken  uint64    // new datagrams that the receiver has reported after the end
 	grace  time.Duration
 	late   bool // joined a running stream: may be lost without a failure
+	// hearsay is true if the address of the receiver came to a Meeting from another host.
+	hearsay bool
 
 	// The fields below are for the unreliable mode.
 	addr          fabric.Addr

@@ -30,10 +30,11 @@ func TestMeetingFull(t *testing.T) {
 	defer cancel()
 	got := make(chan error, 1)
 	go func() {
-		_, err := ExchangeAt(m.Addr().String())(ctx, Identity{RoleSender, 2, []byte("s")})
+		id := Identity{Role: RoleSender, Key: 2, Name: []byte("s")}
+		_, err := ExchangeAt(m.Addr().String())(ctx, id)
 		got <- err
 	}()
-	_, err = m.Exchange(ctx, Identity{RoleReceiver, 1, []byte("r")})
+	_, err = m.Exchange(ctx, Identity{Role: RoleReceiver, Key: 1, Name: []byte("r")})
 	if err = errors.Join(err, <-got); err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +55,8 @@ func TestMeetingFull(t *testing.T) {
 func TestStdIOOrder(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	tx, rx := Identity{RoleSender, 2, []byte("s")}, Identity{RoleReceiver, 1, []byte("r")}
+	tx := Identity{Role: RoleSender, Key: 2, Name: []byte("s")}
+	rx := Identity{Role: RoleReceiver, Key: 1, Name: []byte("r")}
 	fromTx, toRx := osPipe(t)
 	fromRx, toTx := osPipe(t)
 	got := make(chan error, 1)

@@ -92,9 +92,14 @@ func codeOf(why Reason) string {
 
 // note counts a refusal, and calls Config.Refused.
 func (c *Config) note(st *Stats, why Reason, ep *btl.Endpoint, key uint64, err error) {
+	c.noteAt(st, why, ep.PeerAddress(), key, err)
+}
+
+// noteAt counts a refusal of a peer at an address, and calls Config.Refused.
+func (c *Config) noteAt(st *Stats, why Reason, address string, key uint64, err error) {
 	st.Refused.add(why)
 	if c.Refused != nil {
-		c.Refused(Refusal{Reason: why, Peer: ep.PeerAddress(), Key: key, Err: err})
+		c.Refused(Refusal{Reason: why, Peer: address, Key: key, Err: err})
 	}
 }
 
@@ -119,10 +124,16 @@ func (s *Sender) makeRoom() {
 		}
 	}
 	if pending >= pendingMax {
-		connecting := first.state == linkConnecting
-		first.refuse(RefusedTaken, errTaken)
-		if connecting && !s.e.uses(first.ep) {
-			first.ep.Abort() // no more handshake packets to an address that has not answered
-		}
+		first.abandon(RefusedTaken, errTaken)
+	}
+}
+
+// abandon refuses a receiver. If the receiver has not answered yet, no more handshake packets are
+// sent to its address.
+func (k *link) abandon(why Reason, err error) {
+	connecting := k.state == linkConnecting
+	k.refuse(why, err)
+	if connecting && !k.s.e.uses(k.ep) {
+		k.ep.Abort()
 	}
 }

@@ -129,7 +129,7 @@ const (
 func (m *Meeting) Exchange(ctx context.Context, mine Identity) (id Identity, err error) {
 	met := false
 	err = m.each(ctx, func(g guest) bool {
-		id, err = expect(g.line, mine)
+		id, err = g.expect(mine)
 		met = g.answer(mine, err) && err == nil
 		return met
 	})
@@ -148,7 +148,7 @@ func (m *Meeting) Serve(ctx context.Context, role Role, answer func(Identity) (I
 ) error {
 	return m.each(ctx, func(g guest) bool {
 		var mine Identity
-		id, err := expect(g.line, Identity{Role: role})
+		id, err := g.expect(Identity{Role: role})
 		if err == nil {
 			mine, err = answer(id)
 		}
@@ -173,6 +173,15 @@ func (m *Meeting) each(ctx context.Context, fn func(guest) bool) error {
 			return fmt.Errorf("%w: nobody came to %v: %w", ErrTimeout, m.Addr(), ctx.Err())
 		}
 	}
+}
+
+// expect returns the identity of a peer, which must have the opposite role of mine.
+func (g *guest) expect(mine Identity) (Identity, error) {
+	id, err := expect(g.line, mine)
+	if host, _, e := net.SplitHostPort(g.conn.RemoteAddr().String()); e == nil {
+		id.from = host
+	}
+	return id, err
 }
 
 // answer sends this side's identity to a peer, or the reason of a refusal. answer returns true if

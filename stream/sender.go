@@ -121,6 +121,14 @@ func (s *Sender) addReceiver(id Identity) error {
 	case s.state == stateRunning && s.cfg.Mode == Reliable:
 		return fmt.Errorf("%w: the stream has begun: %w", ErrMismatch, ErrTaken)
 	}
+	hearsay, err := s.e.allowHearsay(id)
+	if err != nil {
+		if isTaken(err) {
+			address, _ := s.e.m.AddressOf(id.Name) // the name was parsed already
+			s.cfg.noteAt(&s.stats, RefusedTaken, address, id.Key, err)
+		}
+		return err
+	}
 	ep, err := s.e.m.Connect(s.e.now, id.Name)
 	if err != nil {
 		return lostError(err)
@@ -133,6 +141,7 @@ func (s *Sender) addReceiver(id Identity) error {
 	s.makeRoom()
 	k := &link{
 		s: s, ep: ep, to: id.Key, name: id.Name, late: s.state == stateRunning, since: s.e.now,
+		hearsay: hearsay,
 	}
 	s.e.addLink(k)
 	s.links = append(s.links, k)
@@ -266,6 +275,8 @@ func (s *Sender) expire(now mono.Time) {
 	for _, k := range s.links {
 		took := now.Sub(k.since)
 		switch {
+		case k.hearsay && k.state == linkConnecting && took > hearsayTime:
+			k.abandon(RefusedUnreachable, errHearsay)
 		case k.state != linkGreeted && k.state != linkStarted:
 		case took > s.cfg.Timeout:
 			k.refuse(RefusedSilent, fmt.Errorf("%w: the receiver has not gone on for %v", ErrTimeout, took))

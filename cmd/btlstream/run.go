@@ -35,16 +35,18 @@ const (
 type environment struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
+	log            *logger // writes to stderr
 	level          int
 	// ctx is cancelled with a *signalError as its cause when a signal asks the program to stop.
 	ctx context.Context //nolint:containedctx // the lifetime of the command, not of a call
 }
 
-// logf writes one line to standard error, if the level is enabled.
+// logf writes one line to standard error, if the level is enabled. logf does not wait for standard
+// error, so that the port's goroutine may call logf.
 func (e *environment) logf(level int, format string, args ...any) {
 	if level <= e.level {
 		text := strings.ReplaceAll(strings.TrimSpace(fmt.Sprintf(format, args...)), "\n", "; ")
-		fmt.Fprintln(e.stderr, "btlstream: "+plain.Text(text))
+		e.log.line("btlstream: " + plain.Text(text))
 	}
 }
 
@@ -58,7 +60,10 @@ type exitPanic int
 
 // run executes a command line and returns the exit status.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) (status int) {
-	env := &environment{stdin: stdin, stdout: stdout, stderr: stderr, level: logNotice}
+	env := &environment{
+		stdin: stdin, stdout: stdout, stderr: stderr, log: newLogger(stderr), level: logNotice,
+	}
+	defer env.log.close()
 	defer func() {
 		switch e := recover().(type) {
 		case nil:

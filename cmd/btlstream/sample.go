@@ -162,7 +162,7 @@ func (s *sampler) openBar() {
 		total = -1 // a spinner
 	}
 	s.bar = progressbar.NewOptions64(total,
-		progressbar.OptionSetWriter(f),
+		progressbar.OptionSetWriter(s.env.log),
 		progressbar.OptionSetWidth(20),
 		progressbar.OptionShowCount(),
 		progressbar.OptionSetPredictTime(true),

@@ -29,7 +29,10 @@ type place struct {
 	receiver         stream.Identity
 }
 
-var streamKinds = map[string]func(t *testing.T, at place, stop <-chan struct{}){
+// kind is what a bad peer does until stop is closed.
+type kind func(t *testing.T, at place, stop <-chan struct{})
+
+var streamKinds = map[string]kind{
 	"liars at the meeting": func(t *testing.T, at place, stop <-chan struct{}) {
 		each(stop, 2*time.Millisecond, func() { say(at.meeting, liar().String()) })
 	},
@@ -74,16 +77,15 @@ func TestStream(t *testing.T) {
 				if *rounds == 0 {
 					t.Parallel() // it mostly waits
 				}
-				compare(t, func(t *testing.T, beside bool) float64 { return oneStream(t, mode, beside, bad) })
+				compare(t, bad, func(t *testing.T, beside kind) float64 { return oneStream(t, mode, beside) })
 			})
 		}
 	}
 }
 
-// oneStream runs a stream and returns the megabytes a second that have arrived.
-func oneStream(
-	t *testing.T, mode string, beside bool, bad func(*testing.T, place, <-chan struct{}),
-) float64 {
+// oneStream runs a stream, beside something unless it is nil, and returns the megabytes a second
+// that have arrived.
+func oneStream(t *testing.T, mode string, beside kind) float64 {
 	t.Helper()
 	messages := int(40_000 * *length)
 	both := []string{
@@ -102,8 +104,8 @@ func oneStream(
 	stop, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		if beside {
-			bad(t, at, stop)
+		if beside != nil {
+			beside(t, at, stop)
 		}
 	}()
 	time.Sleep(50 * time.Millisecond) // the bad peer is first

@@ -73,6 +73,16 @@ func TestIdleCaller(t *testing.T) {
 	if len(n.callers) != 1 || n.load != (load{}) {
 		t.Errorf("%d peers, %+v", len(n.callers), n.load)
 	}
+	id, end := uint64(0), func() {}
+	allocated := testing.AllocsPerRun(100, func() {
+		id++
+		n.enter(served{peer, id}, end, 5, place{})
+		n.leave(served{peer, id}, place{}, 5, 7)
+		n.sent(peer, place{}, 7)
+	})
+	if allocated != 0 {
+		t.Errorf("the books of a call of an idle peer allocate %v times", allocated)
+	}
 	n.loseCalls(peer)
 	if len(n.callers) != 0 || len(n.hosts) != 0 {
 		t.Errorf("%d peers and %d hosts are kept", len(n.callers), len(n.hosts))

@@ -28,8 +28,10 @@ type Conn struct {
 	closed   bool
 	err      error // why it has ended
 	due      due
-	waits    bool // the Conn is in peer.waiting
-	at       int  // index in peer.conns
+	peer     *peer
+	at       int   // index in peer.conns
+	waits    bool  // the Conn is in peer.waiting
+	behind   *Conn // the next Conn in peer.waiting
 	incoming
 	outgoing
 }

@@ -57,6 +57,8 @@ type Config struct {
 	// have the same setting. The two Nodes must belong to the same user and see the same /dev/shm.
 	// If shared memory is not possible, the Nodes use UDP. Peer.Network returns the provider in
 	// use. The limits of Transport, such as PeersMax, apply to UDP and to shared memory separately.
+	// Over shared memory, a killed process is noticed when Transport.PeerTimeout has passed, even if
+	// the process was started again.
 	SharedMemory bool
 	// Transport is the configuration of the transport. Environment variables (GOBTL_..., see
 	// btl.Param) override its values.

@@ -54,6 +54,9 @@ var (
 	ErrTooLarge = errors.New("btl: fragment too large")
 	// ErrTag means that the tag is above TagMax and reserved for the transport.
 	ErrTag = errors.New("btl: tag out of range")
+	// ErrTagTaken means that a layer of this module, such as those of the packages call, conn and
+	// queue, has the tag, or that a layer needs a tag that has a handler.
+	ErrTagTaken = errors.New("btl: the tag is in use")
 	// ErrNoHandler means that the peer has no handler for the fragment's tag.
 	ErrNoHandler = errors.New("btl: peer has no handler for this tag")
 	// ErrUnwanted means that the fragment is longer than the peer's handler accepts (HandleUpTo).

@@ -1,6 +1,10 @@
 package btl
 
-import "gobtl/fabric"
+import (
+	"fmt"
+
+	"gobtl/fabric"
+)
 
 // Hooks has the methods of a module for drivers. A driver, such as package runner, calls Progress
 // for many goroutines and sleeps between the calls. Only one goroutine at a time may call methods
@@ -15,11 +19,16 @@ func (m *Module) Hooks() Hooks { return Hooks{m} }
 // without packets in flight are stopped, so that these timers do not wake the driver. The receive
 // state is updated before a message's handler runs, so that a reply of the handler contains the
 // ACK. After TakeOver, Progress calls the OnDone functions (see Module.PullCompletions). TakeOver
-// must be called before the first peer connects.
-func (h Hooks) TakeOver() {
+// must be called before the first peer connects. Only the first call of TakeOver has an effect and
+// returns true, because a module has one driver. Any goroutine may call TakeOver.
+func (h Hooks) TakeOver() bool {
+	if !h.m.driven.CompareAndSwap(false, true) {
+		return false
+	}
 	h.m.recovery.StopIdle()
 	h.m.booksFirst = true
 	h.m.PullCompletions(false)
+	return true
 }
 
 // Sleeper returns the fabric's Sleeper, for a sleep in a goroutine that does not own the module,
@@ -34,8 +43,19 @@ func (h Hooks) Sleeper() (fabric.Sleeper, fabric.Hastener) {
 // Owns reports whether ep, which may be nil, belongs to the module. Any goroutine may call Owns.
 func (h Hooks) Owns(ep *Endpoint) bool { return ep != nil && ep.m == h.m }
 
-// Handles reports whether a tag of up to TagMax has a handler.
-func (h Hooks) Handles(tag Tag) bool { return tag <= TagMax && h.m.handlers[tag] != nil }
+// ClaimTag registers the handler of a layer, as Module.HandleUpTo does, for the module's lifetime.
+// ClaimTag returns ErrTagTaken if the tag has a handler, and after ClaimTag, Module.Handle returns
+// ErrTagTaken for the tag.
+func (h Hooks) ClaimTag(tag Tag, mostBytes uint32, fn Handler) error {
+	if tag <= TagMax && h.m.handlers[tag] != nil {
+		return fmt.Errorf("%w: tag %d has a handler", ErrTagTaken, tag)
+	}
+	if err := h.m.HandleUpTo(tag, mostBytes, fn); err != nil {
+		return err
+	}
+	h.m.claimed[tag] = true
+	return nil
+}
 
 // Enter sets the module's time before calls of the module's methods outside of Progress. Enter
 // makes the next call of Progress examine the whole state, because the called methods may have

@@ -3,6 +3,7 @@ package btl
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"gobtl/btl/internal/landing"
@@ -109,6 +110,7 @@ type scratch struct {
 type reception struct {
 	handlers  [256]Handler
 	mostBytes [256]uint32 // largest fragment in chunks; 0: no limit
+	claimed   [256]bool   // the tag is of a layer, see Hooks.ClaimTag
 	keeping   keeping     // received data that handlers have kept
 	parts     partial
 }
@@ -132,7 +134,8 @@ type lifetime struct {
 	inProgress bool // Progress or Close is running
 	closeAsked bool // by a callback, for the end of this call of Progress
 	closed     bool
-	draining   bool // no new endpoints are accepted
+	draining   bool        // no new endpoints are accepted
+	driven     atomic.Bool // a driver has called Hooks.TakeOver
 	drainUntil Time
 }
 
@@ -314,10 +317,14 @@ func (m *Module) Limits() Limits {
 // has no handler is refused. The sender of a refused fragment gets ErrNoHandler from
 // OnDone, or from Flush if Send returned Done. Handlers should be registered before peers
 // connect. If the handler of a tag changes while a fragment of several packets arrives, a
-// part of the fragment may be refused. Handle returns ErrTag for a tag above TagMax.
+// part of the fragment may be refused. Handle replaces an earlier handler of the tag. Handle
+// returns ErrTag for a tag above TagMax, and ErrTagTaken for the tag of a layer (Hooks.ClaimTag).
 func (m *Module) Handle(tag Tag, h Handler) error {
 	if tag > TagMax {
 		return fmt.Errorf("%w: %d (the last is %d)", ErrTag, tag, TagMax)
+	}
+	if m.claimed[tag] {
+		return fmt.Errorf("%w: a layer of this module has tag %d", ErrTagTaken, tag)
 	}
 	m.handlers[tag], m.mostBytes[tag] = h, 0
 	return nil

@@ -156,10 +156,10 @@ func TestCloseAnswers(t *testing.T) {
 
 // A call of a peer that has no Node ends, though it has no deadline.
 func TestNoNode(t *testing.T) {
-	client, server, peer := two(t, call.Config{})
-	if err := server.run.Do(t.Context(), func(m *btl.Module) error {
-		return m.Handle(tag, nil)
-	}); err != nil {
+	net := mem.New(mem.Config{})
+	client, server := open(t, net, call.Config{}), open(t, net, call.Config{Tag: tag + 1})
+	peer, err := client.run.Connect(t.Context(), server.name)
+	if err != nil {
 		t.Fatal(err)
 	}
 	for _, bytes := range []int{0, 10, 20_000, 200_000} {

@@ -56,7 +56,9 @@ func openWith(t *testing.T, net *mem.Network, cfg call.Config, bc btl.Config) *s
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg.Tag = tag
+	if cfg.Tag == 0 {
+		cfg.Tag = tag
+	}
 	n, err := call.New(m, cfg)
 	if err != nil {
 		t.Fatal(err)

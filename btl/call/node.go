@@ -255,9 +255,6 @@ func New(m *btl.Module, cfg Config) (*Node, error) {
 	if err := cfg.fill(); err != nil {
 		return nil, err
 	}
-	if m.Hooks().Handles(cfg.Tag) {
-		return nil, fmt.Errorf("%w: tag %d has a handler already", ErrConfig, cfg.Tag)
-	}
 	n := &Node{
 		cfg: cfg, m: m,
 		methods: map[uint16]Handler{}, inline: map[uint16]Inline{},
@@ -268,12 +265,16 @@ func New(m *btl.Module, cfg Config) (*Node, error) {
 	}
 	n.silent, n.hush = context.WithCancel(context.Background())
 	n.ended, n.end = context.WithCancel(context.Background())
-	return n, m.HandleUpTo(cfg.Tag, uint32(headBytes+nameBytesMax+cfg.MessageBytes), n.receive)
+	most := uint32(headBytes + nameBytesMax + cfg.MessageBytes)
+	if err := m.Hooks().ClaimTag(cfg.Tag, most, n.receive); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	return n, nil
 }
 
 // Start starts a Runner for the module, with the Node as its only layer, and returns the Runner.
 // The caller of Start uses the Runner to connect, and must close the Runner after the Node. The
-// function onEvent may be nil.
+// function onEvent may be nil. The Runner of a second Start returns runner.ErrTaken from all calls.
 func (n *Node) Start(cfg runner.Config, onEvent func(*btl.Endpoint, btl.Event, error),
 ) *runner.Runner {
 	return runner.New(n.m, cfg, onEvent, n.Layer())

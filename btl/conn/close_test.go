@@ -80,21 +80,25 @@ func TestNodeCloseBesideUnread(t *testing.T) {
 
 // A Node that closes ends the Dials that wait, though the peer does not answer them.
 func TestNodeCloseEndsDials(t *testing.T) {
-	p := newPair(t, within(mem.New(mem.Config{})), conn.Config{}, btl.Config{})
+	with := within(mem.New(mem.Config{}))
+	client := open(t, with, conn.Config{}, btl.Config{})
+	server := open(t, with, conn.Config{Tag: tag + 1}, btl.Config{})
+	ep, err := client.run.Connect(t.Context(), server.name)
+	must(t, err)
 	asked := make(chan struct{}, 1)
-	must(t, p.server.run.Do(t.Context(), func(m *btl.Module) error {
+	must(t, server.run.Do(t.Context(), func(m *btl.Module) error {
 		return m.Handle(tag, func(*btl.Endpoint, btl.Tag, []byte) { asked <- struct{}{} })
 	}))
 	ended := make(chan error, 1)
 	go func() {
-		c, err := p.client.Dial(t.Context(), p.ep, "service")
+		c, err := client.Dial(t.Context(), ep, "service")
 		if c != nil {
 			err = errors.New("a Conn")
 		}
 		ended <- err
 	}()
 	<-asked
-	must(t, p.client.Node.Close(t.Context()))
+	must(t, client.Node.Close(t.Context()))
 	if err := <-ended; !errors.Is(err, net.ErrClosed) {
 		t.Error(err)
 	}

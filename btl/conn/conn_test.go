@@ -87,7 +87,9 @@ func open(t testing.TB, with opener, cfg conn.Config, bc btl.Config) *side {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg.Tag = tag
+	if cfg.Tag == 0 {
+		cfg.Tag = tag
+	}
 	n, err := conn.New(m, cfg)
 	if err != nil {
 		t.Fatal(err)

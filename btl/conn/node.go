@@ -94,9 +94,6 @@ func New(m *btl.Module, cfg Config) (*Node, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	if m.Hooks().Handles(cfg.Tag) {
-		return nil, fmt.Errorf("%w: tag %d has a handler already", ErrConfig, cfg.Tag)
-	}
 	n := &Node{
 		cfg: cfg, m: m, local: localAddress(m),
 		conns: map[name]*Conn{}, peers: map[*btl.Endpoint]*peer{}, listeners: map[string]*Listener{},
@@ -104,12 +101,15 @@ func New(m *btl.Module, cfg Config) (*Node, error) {
 		company: company{window: cfg.WindowBytes}, hosts: map[string]*host{},
 	}
 	n.flush, n.flushAll = n.flushes, n.flushConns
-	return n, m.HandleUpTo(cfg.Tag, headBytes+chunkBytesMax, n.arrive)
+	if err := m.Hooks().ClaimTag(cfg.Tag, headBytes+chunkBytesMax, n.arrive); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	return n, nil
 }
 
 // Start starts a Runner for the module, with the Node as its only layer, and returns the Runner.
 // The caller of Start uses the Runner to connect, and must close the Runner after the Node. The
-// function onEvent may be nil.
+// function onEvent may be nil. The Runner of a second Start returns runner.ErrTaken from all calls.
 func (n *Node) Start(cfg runner.Config, onEvent func(*btl.Endpoint, btl.Event, error),
 ) *runner.Runner {
 	return runner.New(n.m, cfg, onEvent, n.Layer())

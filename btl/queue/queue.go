@@ -176,9 +176,6 @@ func New(m *btl.Module, cfg Config) (*Queue, error) {
 		return nil, fmt.Errorf("%w: GoneBytes is %d, want 0 to %d", ErrConfig, cfg.GoneBytes,
 			int64(bytesMost))
 	}
-	if m.Hooks().Handles(cfg.Tag) {
-		return nil, fmt.Errorf("%w: tag %d has a handler already", ErrConfig, cfg.Tag)
-	}
 	q := &Queue{
 		cfg: cfg, m: m, to: map[*btl.Endpoint]*sender{}, from: map[*btl.Endpoint]*inbox{},
 		telling: map[*btl.Endpoint]bool{}, asking: map[*btl.Endpoint]bool{},
@@ -187,12 +184,15 @@ func New(m *btl.Module, cfg Config) (*Queue, error) {
 	}
 	q.open, q.end = context.WithCancel(context.Background())
 	most := uint32(min(cfg.Bytes+headBytes, math.MaxUint32))
-	return q, m.HandleUpTo(cfg.Tag, most, q.receive)
+	if err := m.Hooks().ClaimTag(cfg.Tag, most, q.receive); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	return q, nil
 }
 
 // Start starts a Runner for the module, with the Queue as its only layer, and returns the Runner.
 // The caller of Start uses the Runner to connect, and must close the Runner after the Queue. The
-// function onEvent may be nil.
+// function onEvent may be nil. The Runner of a second Start returns runner.ErrTaken from all calls.
 func (q *Queue) Start(cfg runner.Config, onEvent func(*btl.Endpoint, btl.Event, error),
 ) *runner.Runner {
 	return runner.New(q.m, cfg, onEvent, q.Layer())

@@ -236,12 +236,24 @@ func (r *Runner) InCallback() bool { return r.fromHandler() }
 // Owns reports whether ep is an endpoint of this Runner's module. Any goroutine may call Owns.
 func (r *Runner) Owns(ep *btl.Endpoint) bool { return r.mine(ep) == nil }
 
+// mine returns nil if the Runner may be used for an endpoint.
 func (r *Runner) mine(ep *btl.Endpoint) error {
-	if r == nil {
-		return ErrNotStarted
+	if err := usable(r); err != nil {
+		return err
 	}
 	if !r.hooks.Owns(ep) {
 		return btl.ErrEndpoint
+	}
+	return nil
+}
+
+// usable returns nil if there is a Runner that drives its module.
+func usable(r *Runner) error {
+	switch {
+	case r == nil:
+		return ErrNotStarted
+	case r.second:
+		return ErrTaken
 	}
 	return nil
 }

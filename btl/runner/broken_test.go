@@ -71,6 +71,7 @@ func TestRunnerFabricBreaks(t *testing.T) {
 			t.Fatal("a call goes on, although the fabric is broken")
 		}
 	}
+	<-r.Done()
 	if err := r.Err(); !errors.Is(err, errBreaks) {
 		t.Errorf("the Runner has ended with %v", err)
 	}

@@ -22,6 +22,7 @@ type layered struct {
 	conns  *conn.Node
 	queue  *queue.Queue
 	run    *runner.Runner
+	module *btl.Module
 	name   []byte
 	events chan btl.Event
 }
@@ -36,7 +37,7 @@ func openLayers(t *testing.T, net *mem.Network) *layered {
 	must(t, err)
 	m, err := btl.Open(domain, btl.Config{})
 	must(t, err)
-	l := &layered{name: m.Name(), events: make(chan btl.Event, 16)}
+	l := &layered{module: m, name: m.Name(), events: make(chan btl.Event, 16)}
 	l.calls, err = call.New(m, call.Config{Tag: 1})
 	must(t, err)
 	l.conns, err = conn.New(m, conn.Config{Tag: 2})
@@ -64,9 +65,11 @@ func testNotStarted(t *testing.T, l *layered) {
 	_, errListen := l.conns.Listen("")
 	errSend := l.queue.Send(ctx, ep, nil)
 	_, errTake := l.queue.Take(ctx, nil)
+	_, errStart := l.run.Start(ctx, ep, 1, nil)
 	for what, err := range map[string]error{
 		"Call": errCall, "CallStream": errStream, "Dial": errDial, "DialContext": errDialContext,
 		"Listen": errListen, "Send": errSend, "Take": errTake,
+		"Close of Conns": l.conns.Close(ctx), "Start": errStart, "Close": l.run.Close(ctx),
 	} {
 		if !errors.Is(err, runner.ErrNotStarted) {
 			t.Errorf("%s before the start: %v", what, err)

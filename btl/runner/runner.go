@@ -58,6 +58,7 @@ type Runner struct {
 	cfg    Config
 	start  time.Time
 	limits btl.Limits
+	second bool // the module has an earlier Runner, and this one has no part of it
 	turn
 	requests
 	pauses
@@ -158,8 +159,17 @@ var callbackEntries = [...]uintptr{
 // has Room, OnRoom of the module. The function onEvent given to New, which may be nil, is
 // called for each event of an endpoint after the layers. While the Runner sleeps, the
 // timers of endpoints without packets in flight stop.
+//
+// A module has one Runner. If the module has, or had, another Runner, the new Runner has ended, and
+// Err and all calls of the new Runner return ErrTaken. The earlier Runner is not affected.
 func New(m *btl.Module, cfg Config, onEvent func(*btl.Endpoint, btl.Event, error), layers ...Layer,
 ) *Runner {
+	if !m.Hooks().TakeOver() {
+		r := &Runner{m: m, hooks: m.Hooks(), second: true}
+		r.done, r.err = make(chan struct{}), ErrTaken
+		close(r.done)
+		return r
+	}
 	if cfg.Spin < 0 {
 		cfg.Wait, cfg.Spin = WaitEvent, 0
 	}
@@ -178,7 +188,6 @@ func New(m *btl.Module, cfg Config, onEvent func(*btl.Endpoint, btl.Event, error
 		r.policies[i] = waiting.New(cfg.Wait, cfg.Spin, new(waiting.OSThread), r.now())
 	}
 	r.slack = waiting.TimerSlack()
-	r.hooks.TakeOver()
 	r.sleeper, r.hastener = r.hooks.Sleeper()
 	r.attach(layers, onEvent)
 	go r.watch()
@@ -198,15 +207,18 @@ func (r *Runner) Waits() Waits {
 	return r.waits
 }
 
-// Done returns a channel that is closed when the Runner has ended, after which Err returns the
-// reason.
+// Done returns a channel that is closed when the Runner has ended.
 func (r *Runner) Done() <-chan struct{} { return r.done }
 
-// Err waits until the Runner has ended, and returns the error that ended the Runner, or nil after
-// Close.
+// Err returns the error that has ended the Runner. Err returns nil while the Runner runs, and after
+// an end by Close. Err does not wait; Done tells when the Runner has ended.
 func (r *Runner) Err() error {
-	<-r.done
-	return r.err
+	select {
+	case <-r.done:
+		return r.err
+	default:
+		return nil
+	}
 }
 
 // Close closes all endpoints in order until ctx is cancelled, and then closes the module.
@@ -215,6 +227,9 @@ func (r *Runner) Err() error {
 func (r *Runner) Close(ctx context.Context) error {
 	if ctx == nil {
 		return btl.ErrContext
+	}
+	if err := usable(r); err != nil {
+		return err
 	}
 	if r.fromHandler() {
 		return ErrInHandler

@@ -14,9 +14,9 @@ import (
 // run executes a call and waits until the call has ended or ctx is cancelled. When run returns
 // the error of ctx, the operation of the call may still be in progress.
 func (r *Runner) run(ctx context.Context, c *call) error {
-	if r == nil {
+	if err := usable(r); err != nil {
 		c.recycle()
-		return ErrNotStarted
+		return err
 	}
 	if err := endOf(ctx); err != nil {
 		c.recycle()

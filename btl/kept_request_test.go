@@ -266,7 +266,7 @@ func TestKeptRequestOfAnotherLabel(t *testing.T) {
 // Kept requests are bounded, and the owner is told that the next one cannot be kept.
 func TestKeptRequestsAreBounded(t *testing.T) {
 	cfg := smallConfig()
-	cfg.HalfOpenMax = 3
+	cfg.limits.HalfOpenMax = 3
 	l, s := newStranger(t, cfg)
 	m := l.mods[0]
 	var requests []Request
@@ -281,10 +281,10 @@ func TestKeptRequestsAreBounded(t *testing.T) {
 		s.raw(0, s.packHello(frag.KindHello, 0, frag.ProbeCommand))
 		got := kinds(s.run(4), frag.KindReject)
 		want := byte(frag.RejectKept)
-		if i >= cfg.HalfOpenMax {
+		if i >= cfg.limits.HalfOpenMax {
 			want = frag.RejectLater
 		}
-		if len(got) != 1 || got[0].hdr.Tag != want || requests[i].MayKeep() != (i < cfg.HalfOpenMax) {
+		if len(got) != 1 || got[0].hdr.Tag != want || requests[i].MayKeep() != (i < cfg.limits.HalfOpenMax) {
 			t.Errorf("request %d, a place: %v: answered with %+v", i, requests[i].MayKeep(), got)
 		}
 	}

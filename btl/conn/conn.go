@@ -28,7 +28,9 @@ type Conn struct {
 	closed   bool
 	err      error // why it has ended
 	due      due
-	waits    bool // the Conn is in peer.waiting
+	peer     *peer
+	waits    bool  // the Conn is in peer.waiting
+	behind   *Conn // the next Conn in peer.waiting
 	incoming
 	outgoing
 }

@@ -77,6 +77,21 @@ func (n *Node) Lent() (count int) {
 	return count
 }
 
+// WriteAll begins a Write on each of several Conns of a Node before any of them can send, and waits
+// for none of them.
+func WriteAll(conns []*Conn, all [][]byte) error {
+	n := conns[0].n
+	return n.r.Do(context.Background(), func(*btl.Module) error {
+		for i, c := range conns {
+			c.writers = append(c.writers, &request{conn: c, buf: all[i]})
+		}
+		for _, c := range conns {
+			c.advance()
+		}
+		return nil
+	})
+}
+
 // Total is the memory that the Conns which have not ended hold, and the sum over these Conns.
 func (n *Node) Total() (bytes, sum int64) {
 	_ = n.r.Do(context.Background(), func(*btl.Module) error {

@@ -75,9 +75,9 @@ type name struct {
 
 // peer is the Node's state for one endpoint.
 type peer struct {
-	opened  [2]int  // number of Conns opened by the peer, and by this side
-	refused []head  // refusals that wait for resources
-	waiting []*Conn // Conns with messages that wait for resources
+	opened  [2]int // number of Conns opened by the peer, and by this side
+	refused []head // refusals that wait for resources
+	waiting turns  // Conns with messages that wait for resources
 }
 
 // refusedMax is the maximum number of refusals to one peer that wait for send buffers, after
@@ -296,7 +296,8 @@ func (n *Node) add(id name, service string) *Conn {
 	c.remote = Addr{Address: hostPort(id.ep.PeerAddress()), Service: service}
 	c.sent = c.onSent
 	n.conns[id] = c
-	n.peer(id.ep).opened[side(id.mine)]++
+	c.peer = n.peer(id.ep)
+	c.peer.opened[side(id.mine)]++
 	return c
 }
 
@@ -316,7 +317,7 @@ func (n *Node) remove(c *Conn) {
 		c.count(0)
 		c.ungrow()
 		n.leaveHost(c.host)
-		n.peer(c.ep).opened[side(c.mine)]--
+		c.peer.opened[side(c.mine)]--
 		n.forget(c.ep)
 	}
 }
@@ -370,7 +371,7 @@ func (n *Node) peer(ep *btl.Endpoint) *peer {
 
 func (n *Node) forget(ep *btl.Endpoint) {
 	if p := n.peers[ep]; p != nil && p.opened == [2]int{} && len(p.refused) == 0 &&
-		len(p.waiting) == 0 {
+		p.waiting.first == nil {
 		delete(n.peers, ep)
 	}
 }
@@ -389,27 +390,6 @@ func (n *Node) lost(ep *btl.Endpoint, err error) {
 		}
 	}
 	delete(n.peers, ep)
-}
-
-// The method room sends the pending messages of an endpoint when send buffers have become
-// free.
-func (n *Node) room(ep *btl.Endpoint) {
-	p := n.peers[ep]
-	if p == nil {
-		return
-	}
-	for len(p.refused) > 0 && send(ep, n.cfg.Tag, &p.refused[0], nil, nil) == nil {
-		p.refused = p.refused[1:]
-	}
-	all := p.waiting
-	p.waiting = nil
-	for _, c := range all {
-		c.waits = false
-	}
-	for _, c := range all { // A Conn without resources is queued again, last.
-		c.advance()
-	}
-	n.forget(ep)
 }
 
 // arrive is the message handler of the Node's tag.

@@ -2,6 +2,7 @@ package conn
 
 import (
 	"errors"
+	"math"
 	"net"
 	"os"
 
@@ -74,58 +75,89 @@ func (c *Conn) answered(err error) {
 	}
 }
 
-// advance sends a Conn's pending messages as far as send buffers are free, and removes the Conn if
-// both directions have ended. A Conn that has unread bytes, or that waits for Accept, is not
-// removed.
+// advance sends a Conn's pending messages as far as send buffers are free. While other Conns wait
+// for send buffers, bytes of the stream wait behind these Conns. advance removes the Conn if both
+// directions have ended. A Conn that has unread bytes, or that waits for Accept, is not removed.
 func (c *Conn) advance() {
-	if c.err != nil || c.waits || c.n.conns[c.name] != c {
+	if c.waits || c.gone() {
 		return
 	}
+	messages := math.MaxInt
+	if c.peer.waiting.first != nil {
+		messages = 0
+	}
+	if more, again := c.send(messages); more || again {
+		c.peer.waiting.push(c)
+	}
+}
+
+// gone reports whether the Conn is not in the Node's tables any more.
+func (c *Conn) gone() bool { return c.err != nil || c.n.conns[c.name] != c }
+
+// send sends a Conn's pending messages, at most the given number of them with bytes of the stream.
+// The result more is true if more bytes may be sent, and again is true if send buffers are missing.
+func (c *Conn) send(messages int) (more, again bool) {
 	err := c.sendDue(dueOpen, head{kind: kindOpen, value: c.told})
 	if err == nil && c.accepted {
-		err = c.sendAll()
+		more, err = c.sendAll(messages)
 	}
 	switch {
 	case errors.Is(err, btl.ErrAgain):
-		p := c.n.peer(c.ep)
-		p.waiting = append(p.waiting, c)
-		c.waits = true
+		return more, true
 	case err != nil:
 		c.fail(err)
+		return false, false
 	case c.accepted && c.due == 0 && c.inFlight == 0 && (c.stopped || c.finSent) &&
 		(c.deaf || c.whole() && c.read == c.next) && c.backlog == nil:
 		c.n.remove(c)
 		c.ring = nil
 	}
+	return more, false
 }
 
-// sendAll sends the pending messages and the data of an established Conn.
-func (c *Conn) sendAll() error {
+// sendAll sends the pending messages of an established Conn, as send does.
+func (c *Conn) sendAll(messages int) (more bool, err error) {
 	if err := c.sendDue(dueAccept, head{kind: kindAccept, value: c.told}); err != nil {
-		return err
+		return false, err
 	}
 	if limit, due := c.credit(); due {
 		if err := c.say(head{kind: kindCredit, value: limit}, nil); err != nil {
-			return err
+			return false, err
 		}
 		c.tell(limit)
 	}
-	buffered, err := c.sendBuffered()
-	if err != nil {
-		return err
+	buffered := c.buffer.unsent()
+	for len(buffered) > 0 || len(c.writers) > 0 {
+		if c.inFlight >= inFlightMax || c.off >= c.limit {
+			break
+		}
+		if messages--; messages < 0 {
+			return true, c.sendDue(dueStop, head{kind: kindStop})
+		}
+		if err := c.sendNext(buffered); err != nil {
+			return false, err
+		}
+		buffered = c.buffer.unsent()
 	}
-	if buffered {
-		return c.sendDue(dueStop, head{kind: kindStop})
-	}
-	for len(c.writers) > 0 && c.inFlight < inFlightMax && c.off < c.limit {
-		if err := c.sendData(c.writers[0]); err != nil {
-			return err
+	if len(buffered) == 0 {
+		if err := c.sendDue(dueFin, head{kind: kindFin, value: c.off}); err != nil {
+			return false, err
 		}
 	}
-	if err := c.sendDue(dueFin, head{kind: kindFin, value: c.off}); err != nil {
-		return err
+	return false, c.sendDue(dueStop, head{kind: kindStop})
+}
+
+// sendNext sends a message with the first bytes of the buffer, or of the first pending Write if
+// nothing is buffered.
+func (c *Conn) sendNext(buffered []byte) error {
+	if len(buffered) == 0 {
+		return c.sendData(c.writers[0])
 	}
-	return c.sendDue(dueStop, head{kind: kindStop})
+	n, err := c.sendSome(buffered)
+	if err == nil {
+		c.buffer.advance(n)
+	}
+	return err
 }
 
 // sendDue sends the message h if d is due.
@@ -143,25 +175,6 @@ func (c *Conn) sendDue(d due, h head) error {
 	c.due &^= d
 	c.finSent = c.finSent || d == dueFin
 	return nil
-}
-
-// sendBuffered sends the buffered bytes of small Writes. sendBuffered returns true if some bytes
-// are left.
-func (c *Conn) sendBuffered() (stays bool, err error) {
-	for {
-		rest := c.buffer.unsent()
-		if len(rest) == 0 {
-			return false, nil
-		}
-		if c.inFlight >= inFlightMax || c.off >= c.limit {
-			return true, nil
-		}
-		n, err := c.sendSome(rest)
-		if err != nil {
-			return true, err
-		}
-		c.buffer.advance(n)
-	}
 }
 
 // sendSome sends the first part of b, and returns the length of this part. If sendSome returns 0

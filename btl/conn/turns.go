@@ -1,0 +1,53 @@
+package conn
+
+import "gobtl/btl"
+
+// turns is the queue of a peer's Conns that wait for send buffers. When send buffers are free, the
+// first Conn sends one message with bytes of its stream, and goes to the end of the queue if it has
+// more bytes. A Conn without a free send buffer stays first. A Conn that is not in the queue sends
+// short messages such as credits at once, but joins the queue with bytes of its stream.
+type turns struct{ first, last *Conn }
+
+func (t *turns) push(c *Conn) {
+	c.waits = true
+	if t.first == nil {
+		t.first = c
+	} else {
+		t.last.behind = c
+	}
+	t.last = c
+}
+
+// pop removes the first Conn.
+func (t *turns) pop() {
+	c := t.first
+	t.first, c.behind, c.waits = c.behind, nil, false
+	if t.first == nil {
+		t.last = nil
+	}
+}
+
+// The method room sends the pending messages of an endpoint when send buffers have become
+// free.
+func (n *Node) room(ep *btl.Endpoint) {
+	p := n.peers[ep]
+	if p == nil {
+		return
+	}
+	for len(p.refused) > 0 && send(ep, n.cfg.Tag, &p.refused[0], nil, nil) == nil {
+		p.refused = p.refused[1:]
+	}
+	for c := p.waiting.first; c != nil; c = p.waiting.first {
+		more, again := false, false
+		if !c.gone() {
+			more, again = c.send(1)
+		}
+		if again {
+			break
+		}
+		if p.waiting.pop(); more {
+			p.waiting.push(c)
+		}
+	}
+	n.forget(ep)
+}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,6 +21,12 @@ const (
 	helloBlocks   = 2
 	installBlocks = 2
 )
+
+// goFlags are for builds of a tree whose owner may be another user.
+const goFlags = "GOFLAGS=-buildvcs=false -trimpath"
+
+// patient is the environment of programs that must work on a busy machine.
+var patient = []string{goFlags, "GOBTL_HANDSHAKE_TIMEOUT=1m", "GOBTL_PEER_TIMEOUT=1m"}
 
 // page has the ways to install.
 const page = "docs/how-to/installing.md"
@@ -51,7 +58,7 @@ func sh(t *testing.T, dir, script string) string {
 	t.Helper()
 	cmd := exec.Command(testenv.Need(t, "bash", "bash"), "-euc", script)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GOSUMDB=off", "GOFLAGS=-buildvcs=false -trimpath",
+	cmd.Env = append(os.Environ(), "GOSUMDB=off", goFlags,
 		"CGO_ENABLED=0", "GOWORK=", "GOBIN="+filepath.Join(dir, "bin"))
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -98,34 +105,48 @@ func writeHello(t *testing.T, dir, address string) {
 	}
 }
 
-// freeAddress is one of loopback at which nobody listens, nor at the port behind it.
+// tried counts the pairs of ports that freeAddress has tried.
+var tried atomic.Int64
+
+// freeAddress is an address of loopback at which nobody listens, nor at the port behind it. The
+// kernel gives none of these ports to a program that asks for any port. Test programs that run at
+// the same time begin at different ports.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	for range 100 {
-		first, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		at := *first.LocalAddr().(*net.UDPAddr)
-		next := at
-		next.Port++
-		second, err := net.ListenUDP("udp4", &next)
-		_ = first.Close()
-		if err == nil {
-			_ = second.Close()
-			return at.String()
+	const first, pairs = 10000, 11000 // below the ports that the kernel chooses (ip_local_port_range)
+	for range pairs {
+		port := first + 2*((os.Getpid()*64+int(tried.Add(1)))%pairs)
+		if free(port) && free(port+1) {
+			return fmt.Sprint("127.0.0.1:", port)
 		}
 	}
 	t.Fatal("no two ports in a row are free")
 	return ""
 }
 
+// free says whether nobody listens at a port of loopback.
+func free(port int) bool {
+	at := fmt.Sprint("127.0.0.1:", port)
+	udp, err := net.ListenPacket("udp4", at)
+	if err != nil {
+		return false
+	}
+	defer udp.Close()
+	tcp, err := net.Listen("tcp4", at)
+	if err != nil {
+		return false
+	}
+	defer tcp.Close()
+	return true
+}
+
 // greet runs the two programs and returns what the client prints.
 func greet(t *testing.T, dir string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	server := exec.CommandContext(ctx, filepath.Join(dir, "bin", "server"))
+	server.Env = append(os.Environ(), patient...)
 	stdout, err := server.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -140,7 +161,9 @@ func greet(t *testing.T, dir string) string {
 	if _, err := fmt.Fscan(stdout, new(string)); err != nil {
 		t.Fatalf("the server is not ready: %v", err)
 	}
-	out, err := exec.CommandContext(ctx, filepath.Join(dir, "bin", "client")).CombinedOutput()
+	client := exec.CommandContext(ctx, filepath.Join(dir, "bin", "client"))
+	client.Env = append(os.Environ(), patient...)
+	out, err := client.CombinedOutput()
 	if err != nil {
 		t.Fatalf("the client: %v\n%s", err, out)
 	}

@@ -61,12 +61,13 @@ func serve(address string) {
 	s := &store{values: map[string]string{}}
 	check(node.Handle("put", s.put))
 	check(node.Handle("get", s.get))
+	fmt.Println(node.Address())
 	select {} // until it is killed
 }
 
 // ask sends one request and prints the answer.
 func ask(address, method, request string) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	node, err := gobtl.Open()
 	check(err)

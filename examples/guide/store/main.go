@@ -51,7 +51,7 @@ func (s *store) list(_ context.Context, req *gobtl.Request) ([]byte, error) {
 
 // ask sends a request to all members at once, and merges the answers until enough have come.
 func (s *store) ask(node *gobtl.Node, to []string, enough int, method string, body []byte) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	results := make(chan error, len(to))
 	for _, address := range to {
@@ -86,8 +86,8 @@ func serve(s *store, own string, others []string, metrics string) {
 	check(node.Handle("put", put)) // before the copy, so that no put is missed
 	check(node.Handle("all", s.list))
 	err = s.ask(node, others, len(others), "all", nil)
-	fmt.Println("copied from all others:", err == nil)
 	check(node.Handle("get", s.list)) // after the copy: until then a get finds no such method
+	fmt.Println("copied from all others:", err == nil)
 	prometheus.MustRegister(btlprom.NewCollector(node.Links()[0].Runner().Stats, nil))
 	check(http.ListenAndServe(metrics, promhttp.Handler()))
 }

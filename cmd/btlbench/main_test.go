@@ -9,6 +9,7 @@ import (
 
 	// In-process tests need a network that reaches within the process.
 	_ "gobtl/fabric/mem"
+	"gobtl/internal/testenv"
 )
 
 // envRunMain makes the test binary behave as the program, for the processes that pair starts.
@@ -18,6 +19,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(envRunMain) != "" {
 		main()
 	}
+	testenv.HearSignals()
 	os.Exit(m.Run())
 }
 

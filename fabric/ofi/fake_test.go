@@ -18,6 +18,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gobtl/fabric"
+	"gobtl/internal/testenv"
 )
 
 // TestMain builds the provider of testdata/fakeprov and makes libfabric load the provider, because
@@ -29,6 +30,7 @@ func TestMain(m *testing.M) {
 		child(prov)
 		return
 	}
+	testenv.HearSignals()
 	dir, err := os.MkdirTemp("", "fakeprov")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -29,6 +29,7 @@ var binary string
 func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
 
 func buildAndRun(m *testing.M) int {
+	testenv.HearSignals()
 	dir, err := os.MkdirTemp("", "btlbench")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

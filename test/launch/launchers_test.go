@@ -39,6 +39,7 @@ func reap() {
 }
 
 func buildAndRun(m *testing.M) int {
+	testenv.HearSignals()
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

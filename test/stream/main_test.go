@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"gobtl/internal/testenv"
 )
 
 // program is the program under test, built once.
@@ -25,6 +27,7 @@ var program string
 func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
 
 func buildAndRun(m *testing.M) int {
+	testenv.HearSignals()
 	flag.Parse()
 	// What runs side by side here mostly waits, on any number of cores.
 	if err := flag.Set("test.parallel", "8"); err != nil {

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"gobtl/internal/testenv"
 	"gobtl/test/netns"
 )
 
@@ -25,6 +26,7 @@ var binary string
 func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
 
 func buildAndRun(m *testing.M) int {
+	testenv.HearSignals()
 	dir, err := os.MkdirTemp("", "btlvnic")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -193,7 +193,11 @@ func startCapture(t *testing.T, host, file string) (stop func()) {
 		if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
 			t.Fatal(err)
 		}
-		<-exited
+		select {
+		case <-exited:
+		case <-time.After(time.Minute):
+			t.Fatalf("dumpcap does not end after SIGINT:\n%s", stderr.String())
+		}
 	}
 }
 

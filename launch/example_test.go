@@ -26,3 +26,13 @@ func check(err error) {
 		log.Fatal(err)
 	}
 }
+
+// A program may ask which launcher has started it.
+func ExampleLauncher() {
+	ctx := context.Background()
+	job, err := launch.Join(ctx, launch.Config{})
+	check(err)
+	fmt.Println("without a launcher:", job.Launcher() == launch.None)
+	check(job.Finalize(ctx))
+	// Output: without a launcher: true
+}

@@ -191,3 +191,36 @@ func ExampleOp() {
 	})
 	// Output: 9 at rank 1
 }
+
+// A Message that Mprobe has found is received by Mrecv alone, with memory of its size.
+func ExampleMessage() {
+	ranks(2, func(ctx context.Context, world *mpi.World) {
+		if world.Rank() == 0 {
+			check(mpi.Send(ctx, &world.Comm, []int16{1, 2, 3}, 1, 0))
+			return
+		}
+		message, status, err := mpi.Mprobe(ctx, &world.Comm, mpi.AnySource, mpi.AnyTag)
+		check(err)
+		numbers := make([]int16, status.Count/2)
+		_, err = mpi.Mrecv(ctx, message, numbers)
+		check(err)
+		fmt.Println(numbers)
+	})
+	// Output: [1 2 3]
+}
+
+// A Span names ranks at equal distances. Two groups have the same ranks in the same order, the same
+// ranks in another order, or other ranks.
+func ExampleSpan() {
+	ranks(4, func(_ context.Context, world *mpi.World) {
+		if world.Rank() != 0 {
+			return
+		}
+		up, err := world.Group().InclSpans(mpi.Span{First: 0, Last: 2, Stride: 2})
+		check(err)
+		down, err := world.Group().InclSpans(mpi.Span{First: 2, Last: 0, Stride: -2})
+		check(err)
+		fmt.Println(up.Compare(down) == mpi.Similar, world.Network().Provider)
+	})
+	// Output: true udp
+}

@@ -44,3 +44,82 @@ func ExampleLayer() {
 	// two, tag 0x102
 	// waiting: true 3
 }
+
+// column is a column of a matrix of bytes in rows of equal width.
+type column struct {
+	matrix    []byte
+	at, width int
+}
+
+func (c column) Bytes() int { return len(c.matrix) / c.width }
+
+func (c column) Gather(to []byte, at int) {
+	for i := range to {
+		to[i] = c.matrix[(at+i)*c.width+c.at]
+	}
+}
+
+func (c column) Scatter(from []byte, at int) {
+	for i := range from {
+		c.matrix[(at+i)*c.width+c.at] = from[i]
+	}
+}
+
+func (c column) Run(at int) []byte { return c.matrix[at*c.width+c.at:][:1] }
+
+// layers returns the layers of two modules, and the peer by which the first reaches the second.
+func layers() (a, b *pml.Layer, toB *pml.Peer, end func()) {
+	network := mem.New(mem.Config{})
+	one, other := testnet.Module(network), testnet.Module(network)
+	a, err := pml.New(one, pml.Config{}, nil)
+	testnet.Check(err)
+	b, err = pml.New(other, pml.Config{}, nil)
+	testnet.Check(err)
+	ep, err := one.Connect(1, other.Name())
+	testnet.Check(err)
+	return a, b, a.Peer(ep), func() { one.Close(); other.Close() }
+}
+
+// progress lets two layers work until a condition is true.
+func progress(a, b *pml.Layer, done func() bool) {
+	for now := btl.Time(1); !done(); now = now.Add(10 * time.Microsecond) {
+		for _, l := range []*pml.Layer{a, b} {
+			_, err := l.Progress(now)
+			testnet.Check(err)
+		}
+	}
+}
+
+// A Layout is memory that does not lie side by side. Here the first column of one matrix arrives as
+// the last column of another.
+func ExampleLayout() {
+	a, b, toB, end := layers()
+	defer end()
+	from := column{matrix: []byte("x..y..z.."), at: 0, width: 3}
+	into := column{matrix: []byte("---------"), at: 2, width: 3}
+	send, receive := pml.Request{Layout: from}, pml.Request{Layout: into}
+	testnet.Check(a.Send(1, &send, toB, 7, nil, pml.Standard))
+	testnet.Check(b.Recv(1, &receive, nil, 7, ^uint64(0), nil))
+	progress(a, b, func() bool { return send.Done() && receive.Done() })
+	fmt.Printf("%s\n", into.matrix)
+	// Output: --x--y--z
+}
+
+// The handler of an active message gets its header and its data.
+func ExampleMessage() {
+	a, b, toB, end := layers()
+	defer end()
+	const id = 3
+	got := false
+	b.HandleActive(id, func(_ btl.Time, m *pml.Message) {
+		fmt.Printf("%s: %s\n", m.Header(), m.Data())
+		got = true
+	})
+	var send pml.Request
+	testnet.Check(a.SendActive(1, &send, toB, id, []byte("greeting"), []byte("hello"), pml.Standard))
+	progress(a, b, func() bool { return send.Done() && got })
+	fmt.Println(a.Stats().SentEager, "sent")
+	// Output:
+	// greeting: hello
+	// 1 sent
+}

@@ -75,3 +75,49 @@ func ExampleRing() {
 	check(ring.Close())
 	// Output: 24 bytes; that message begins with 16
 }
+
+// A Port has all streams of a process. This one sends to a Meeting, at whose address the receiver
+// asks for the sender's identity. The sender of this stream does not wait for its receivers.
+func ExamplePort() {
+	infos, err := fabric.GetInfo(fabric.Hints{Provider: "udp", Node: "127.0.0.1"})
+	check(err)
+	ctx := context.Background()
+	port, err := stream.Open(infos[0], stream.PortConfig{})
+	check(err)
+	shape := stream.Geometry{MessageBytes: 1000, Regions: 2, RegionMessages: 4}
+	cfg := stream.Config{Mode: stream.Unreliable, Overrun: stream.Drop, Messages: 8}
+	from, err := stream.NewRing(shape, nil)
+	check(err)
+	into, err := stream.NewRing(shape, nil)
+	check(err)
+	tx, err := port.Send(from, cfg)
+	check(err)
+	rx, err := port.Receive(into, cfg)
+	check(err)
+
+	meeting, err := stream.Listen("127.0.0.1:0") // of the sender
+	check(err)
+	go func() {
+		_, err := stream.ExchangeAt(meeting.Addr().String())(ctx, rx.Identity())
+		check(err)
+	}()
+	receiver, err := meeting.Exchange(ctx, tx.Identity())
+	check(err)
+	check(port.Connect(tx, receiver))
+	for range shape.Regions {
+		_, err := tx.Next(ctx)
+		check(err)
+		check(tx.Populate(shape.RegionMessages))
+	}
+	check(tx.Wait(ctx))
+	check(rx.Wait(ctx))
+	stats := rx.Stats()
+	fmt.Println("of 8 messages,", stats.Missing+stats.Received, "are known to be here or missing")
+	refused := meeting.Refusals()
+	fmt.Println(refused.Nonsense, "strangers,", stats.Refused.Total(), "refusals")
+	check(meeting.Close())
+	check(port.Close(ctx))
+	// Output:
+	// of 8 messages, 8 are known to be here or missing
+	// 0 strangers, 0 refusals
+}

@@ -90,3 +90,27 @@ func ExampleStreamHandler() {
 	// ONE
 	// TWO
 }
+
+// An Inline answers small requests on the goroutine that drives the network.
+func ExampleInline() {
+	ctx, network := context.Background(), mem.New(mem.Config{})
+	server, name := exampleNode(network)
+	const twice uint16 = 1
+	server.HandleInline(twice, func(_ *btl.Endpoint, request, answer []byte) ([]byte, error) {
+		return append(answer, request[0]*2), nil
+	})
+	serving := server.Start(runner.Config{}, nil)
+	client, _ := exampleNode(network)
+	run := client.Start(runner.Config{}, nil)
+	peer, err := run.Connect(ctx, name)
+	testnet.Check(err)
+	answer, err := client.Call(ctx, peer, twice, []byte{21})
+	testnet.Check(err)
+	fmt.Println(answer[0])
+
+	testnet.Check(client.Close(ctx))
+	testnet.Check(run.Close(ctx))
+	testnet.Check(server.Close(ctx))
+	testnet.Check(serving.Close(ctx))
+	// Output: 42
+}

@@ -46,6 +46,7 @@ func ExampleConn() {
 	testnet.Check(err)
 	_, err = io.WriteString(c, "hello")
 	testnet.Check(err)
+	fmt.Println("to service", c.RemoteAddr().(conn.Addr).Service)
 	testnet.Check(c.CloseWrite())
 	answer, err := io.ReadAll(c)
 	testnet.Check(err)
@@ -56,7 +57,9 @@ func ExampleConn() {
 	testnet.Check(run.Close(ctx))
 	testnet.Check(server.Close(ctx))
 	testnet.Check(serving.Close(ctx))
-	// Output: hello!
+	// Output:
+	// to service shout
+	// hello!
 }
 
 // A Listener is a net.Listener, so net/http serves over the transport.

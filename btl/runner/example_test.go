@@ -61,3 +61,24 @@ func ExampleInUse() {
 	testnet.Check(receiving.Close(ctx))
 	// Output: true true
 }
+
+// A Pending is a send that goes on while its caller does something else.
+func ExamplePending() {
+	network := mem.New(mem.Config{})
+	server, client := testnet.Module(network), testnet.Module(network)
+	testnet.Check(server.Handle(1, func(*btl.Endpoint, btl.Tag, []byte) {}))
+	receiving := runner.New(server, runner.Config{}, nil)
+	wait, err := runner.ParseWaiting("event") // sleeps at once when it has nothing to do
+	testnet.Check(err)
+	sending := runner.New(client, runner.Config{Wait: wait}, nil)
+	ctx := context.Background()
+	peer, err := sending.Connect(ctx, server.Name())
+	testnet.Check(err)
+	pending, err := sending.Start(ctx, peer, 1, []byte("hello"))
+	testnet.Check(err)
+	testnet.Check(pending.Wait(ctx))
+	fmt.Println("sent:", pending.Done())
+	testnet.Check(sending.Close(ctx))
+	testnet.Check(receiving.Close(ctx))
+	// Output: sent: true
+}

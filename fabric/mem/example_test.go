@@ -59,8 +59,11 @@ func ExampleNetwork_SetFilter() {
 	for _, c := range done[:n] {
 		fmt.Println(string(arena.Bytes(c.Buf)[:c.Len]))
 	}
+	counts := nw.Counts()
+	fmt.Println(counts.Sent, "sent,", counts.Filtered, "lost")
 	// Output:
 	// one
 	// four
 	// three
+	// 4 sent, 1 lost
 }

@@ -77,3 +77,39 @@ func Example() {
 	// 3.000001ms: hello, Bob
 	// 2 sent, 1 filtered, 1 delivered
 }
+
+// A node may have faults of its own. Observe tells what has happened.
+func ExampleNodeFaults() {
+	var memory sim.Memory // for the networks of many short runs, one after the other
+	nw, err := sim.New(sim.Config{Seed: 1, Memory: &memory, Observe: func(event *sim.Event) {
+		if event.Kind == sim.KindSendError {
+			fmt.Println("a send of node", event.From.Node, "has failed")
+		}
+	}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	node := nw.Node("alice")
+	node.SetFaults(sim.NodeFaults{SendError: 1})
+	dom, err := node.Open(fabric.DomainConfig{Buffers: 4})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ep, err := dom.OpenEndpoint(fabric.EndpointConfig{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	self, err := dom.Insert(ep.Name())
+	if err != nil {
+		fmt.Println(err)
+	}
+	_, err = ep.Post([]fabric.Send{{To: self, Buf: 0, Len: 5}})
+	fmt.Println(err)
+	nw.RunUntil(mono.Time(time.Second))
+	// Output:
+	// a send of node 0 has failed
+	// sim/net: fi_send: injected fault (errno 5)
+}

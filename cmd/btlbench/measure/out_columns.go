@@ -41,7 +41,7 @@ func columns(test string, runs []RunRecord, verified bool) []column {
 		list = append(list, flowColumns(test)...)
 	}
 	if some(func(r *RunRecord) bool { return r.SegmentsSent > 0 }) {
-		list = append(list, column{name: "resent", value: resentText},
+		list = append(list, column{name: "resent", spare: 1, value: resentText},
 			count("dup", 9, func(r *RunRecord) int64 { return int64(r.Duplicates) }))
 	}
 	if some(func(r *RunRecord) bool { return r.LostDatagrams != 0 }) {
@@ -162,7 +162,8 @@ func flowColumns(test string) []column {
 	if test != plan.TestRate {
 		return []column{messages, bandwidth, rate}
 	}
-	return []column{rate, {name: "ns/message", value: func(r *RunRecord) string {
+	bandwidth.spare = 2
+	return []column{rate, {name: "ns/message", spare: 3, value: func(r *RunRecord) string {
 		return fmt.Sprintf("%.1f", r.NsPerMessage)
 	}}, bandwidth}
 }

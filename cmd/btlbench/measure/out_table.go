@@ -126,12 +126,28 @@ func writeTestTable(w io.Writer, test string, runs []RunRecord, d *Document) {
 	if test == plan.TestLatLoad {
 		title = fmt.Sprintf(title, d.Config.LoadSize)
 	}
-	rendered, dropped := fitTable(columns(test, runs, d.Config.Verify), runs, terminalColumns(w))
-	text := title + "\n" + rendered
-	if len(dropped) > 0 {
-		text += "(no room here for: " + strings.Join(dropped, ", ") + ")\n"
+	limit := terminalColumns(w)
+	rendered, dropped := fitTable(columns(test, runs, d.Config.Verify), runs, limit)
+	_, _ = io.WriteString(w, title+"\n"+rendered+droppedText(dropped, limit)) // As table.Render.
+}
+
+// droppedText names the omitted columns, in lines of at most limit characters.
+func droppedText(dropped []string, limit int) string {
+	if len(dropped) == 0 {
+		return ""
 	}
-	_, _ = io.WriteString(w, text) // As table.Render, which reports no errors.
+	text, line := "", "(no room here for:"
+	for i, name := range dropped {
+		word := name + ","
+		if i == len(dropped)-1 {
+			word = name + ")"
+		}
+		if len(line)+1+len(word) > limit {
+			text, line = text+line+"\n", ""
+		}
+		line += " " + word
+	}
+	return text + line + "\n"
 }
 
 // fitTable renders a table within the given number of columns of characters, where 0 means any

@@ -290,6 +290,27 @@ func TestDetails(t *testing.T) {
 }
 
 // TestNarrowTable leaves out what matters least, and nothing else, until the rest fits.
+// TestNarrowScreen: every table, and the line that names its omitted columns, fits 50 columns.
+func TestNarrowScreen(t *testing.T) {
+	const limit = 50
+	runs := sample().Runs[:2]
+	for i := range runs {
+		runs[i].Retransmits, runs[i].RetransmitRatio, runs[i].SegmentsSent = 1234, 0.0123, 100_000
+		runs[i].Rate, runs[i].NsPerMessage, runs[i].Bandwidth = 1234567, 123456.7, 1234.5
+	}
+	for _, test := range []string{plan.TestLat, plan.TestRate, plan.TestBW} {
+		text, dropped := fitTable(columns(test, runs, false), runs, limit)
+		if got := report.Columns(text); got > limit {
+			t.Errorf("%s has %d columns, want %d:\n%s", test, got, limit, text)
+		}
+		note := droppedText(dropped, limit)
+		if len(dropped) < 5 || report.Columns(note) > limit ||
+			strings.Count(note, ",") != len(dropped)-1 || !strings.HasSuffix(note, ")\n") {
+			t.Errorf("%s, without %q:\n%s", test, dropped, note)
+		}
+	}
+}
+
 func TestNarrowTable(t *testing.T) {
 	d := sample()
 	list := func() []column { return columns(plan.TestLat, d.Runs[:2], true) }

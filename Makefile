@@ -253,12 +253,14 @@ vet-systems: ## Vet for other systems: macOS, FreeBSD, Windows, 32 bits
 	  $(GO) vet ./...; \
 	done
 
+# Go's cache of test results does not see the page that test/kube reads, hence -count=1.
 .PHONY: smoke
 smoke: ## Run every benchmark once and every fuzz target briefly, so that none rots
 	$(GO) test -vet=off -run='^$$' -bench=. -benchtime=1x $(PACKAGES)
 	$(MAKE) --no-print-directory fuzz FUZZTIME=3s
 	cd test/calls && $(GO) test ./...
 	cd test/streams && $(GO) test ./...
+	cd test/kube && $(GO) test -count=1 ./...
 
 # Go's fuzzer now and then reports its own deadline as a failure ("context deadline exceeded"), hence
 # the second run: after that alone, never after a failing input.

@@ -112,6 +112,11 @@ package: deps-go ## Build a Debian package of the programs in bin/package, witho
 container: deps-go ## Make bin/container, from which docker or podman builds an image without a network
 	tools/container/context.sh $(BIN)/container
 
+.PHONY: container-test
+container-test: container ## Build that image with buildah, as root and without a network, and run it
+	$(call need,buildah)
+	tools/container/test.sh $(BIN)/container
+
 .PHONY: bench
 bench: deps-bench build ## Measure latency and bandwidth on this machine
 	$(BIN)/btlbench pair --test $(BENCH_TESTS) $(BENCH_FLAGS)

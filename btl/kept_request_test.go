@@ -284,7 +284,8 @@ func TestKeptRequestsAreBounded(t *testing.T) {
 		if i >= cfg.limits.HalfOpenMax {
 			want = frag.RejectLater
 		}
-		if len(got) != 1 || got[0].hdr.Tag != want || requests[i].MayKeep() != (i < cfg.limits.HalfOpenMax) {
+		may := i < cfg.limits.HalfOpenMax
+		if len(got) != 1 || got[0].hdr.Tag != want || requests[i].MayKeep() != may {
 			t.Errorf("request %d, a place: %v: answered with %+v", i, requests[i].MayKeep(), got)
 		}
 	}

@@ -60,11 +60,16 @@ func (s *scheduler) check(c *checker, p *peerTable) error {
 	if c.packs != s.packs {
 		return fmt.Errorf("%d packs are open, %d counted", c.packs, s.packs)
 	}
-	return s.Check(func(yield func(*sched.Flow[*Endpoint]) bool) {
-		for _, ep := range p.All() {
-			if ep != nil && (!yield(&ep.small.Flow) || !yield(&ep.large.Flow)) {
-				return
+	listed := 0
+	for _, ep := range p.All() {
+		if ep == nil {
+			continue
+		}
+		for _, f := range [...]*flow{&ep.small, &ep.large} {
+			if f.Listed() {
+				listed++
 			}
 		}
-	})
+	}
+	return s.Check(listed)
 }

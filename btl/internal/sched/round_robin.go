@@ -3,7 +3,6 @@ package sched
 import (
 	"errors"
 	"fmt"
-	"iter"
 )
 
 // Flow is the place of one send queue in the order of a RoundRobin. E is the type of the queue's
@@ -93,26 +92,17 @@ func (r *RoundRobin[E]) EndTurn(f *Flow[E], more bool) {
 	}
 }
 
-// Check returns an error if the lists contain other flows than the listed ones of flows, which are
-// all flows that exist.
-func (r *RoundRobin[E]) Check(flows iter.Seq[*Flow[E]]) error {
-	fresh, old := 0, 0
-	for f := range flows {
-		switch f.list {
-		case nil:
-		case &r.fresh:
-			fresh++
-		case &r.old:
-			old++
-		default:
-			return errors.New("a flow is listed in another order")
-		}
-	}
-	if err := r.fresh.check(fresh); err != nil {
+// Check returns an error if the lists do not consist of listed flows. The argument listed is the
+// number of all flows for which Listed returns true.
+func (r *RoundRobin[E]) Check(listed int) error {
+	if err := r.fresh.check(); err != nil {
 		return fmt.Errorf("fresh flows: %w", err)
 	}
-	if err := r.old.check(old); err != nil {
+	if err := r.old.check(); err != nil {
 		return fmt.Errorf("old flows: %w", err)
+	}
+	if n := r.fresh.count + r.old.count; n != listed {
+		return fmt.Errorf("the lists have %d flows, and %d flows are listed", n, listed)
 	}
 	return nil
 }
@@ -149,8 +139,9 @@ func (l *list[E]) remove(f *Flow[E]) {
 	l.count--
 }
 
-// check returns an error if the list does not consist of the given number of flows that say so.
-func (l *list[E]) check(members int) error {
+// check returns an error if the links or the count of the list are wrong, or if a flow in the list
+// belongs to another list.
+func (l *list[E]) check() error {
 	n := 0
 	var last *Flow[E]
 	for f := l.first; f != nil && n <= l.count; f = f.next {
@@ -163,8 +154,8 @@ func (l *list[E]) check(members int) error {
 		}
 		last = f
 	}
-	if n != l.count || n != members || l.last != last {
-		return fmt.Errorf("%d members, %d counted, %d flows say so", n, l.count, members)
+	if n != l.count || l.last != last {
+		return fmt.Errorf("%d flows, %d counted, or a wrong end", n, l.count)
 	}
 	return nil
 }

@@ -80,7 +80,7 @@ func (c *checker) checkEndpoint(m *Module, ep *Endpoint) error {
 	if err := c.checkLink(m, ep); err != nil {
 		return err
 	}
-	if err := c.checkAsks(m, ep); err != nil {
+	if err := c.checkAsks(ep); err != nil {
 		return err
 	}
 	if err := c.checkPack(m, ep); err != nil {

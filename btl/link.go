@@ -296,7 +296,7 @@ func (ep *Endpoint) lands() bool {
 
 func (c *checker) checkLink(m *Module, ep *Endpoint) error {
 	if ep.id.Counted {
-		return c.checkCounted(m, ep)
+		return c.checkCounted(ep)
 	}
 	return c.checkWindow(m, ep)
 }

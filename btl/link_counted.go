@@ -360,7 +360,7 @@ func (t *peerTimers) breakOffTo(ep *Endpoint) {
 	}
 }
 
-func (c *checker) checkCounted(m *Module, ep *Endpoint) error {
+func (c *checker) checkCounted(ep *Endpoint) error {
 	oldest, next := ep.snd.Window()
 	unconfirmed := ep.snd.InFlight()
 	r := ep.counts

@@ -79,7 +79,7 @@ func (m *Module) gotAnswer(o *operation, whole bool) {
 	m.unanswered(f)
 }
 
-func (c *checker) checkAsks(m *Module, ep *Endpoint) error {
+func (c *checker) checkAsks(ep *Endpoint) error {
 	for _, o := range ep.remote.All() {
 		if o == nil {
 			continue

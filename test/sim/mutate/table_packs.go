@@ -129,7 +129,7 @@ $rest = nil`,
 	{
 		name:  "pack-too-long",
 		fault: "the header of the record that is added does not count for the size of a pack",
-		in:    "btl",
+		in:    "btl/internal/pack",
 		old:   "int(bytes)+RecordHeaderBytes+$size <= $max",
 		new:   "int(bytes)+$size <= $max",
 		test:  "./test/sim/scenario -run TestScenarios/pack-exact",
@@ -137,7 +137,7 @@ $rest = nil`,
 	{
 		name:  "pack-first-tag-lost",
 		fault: "the first record of a pack gets the tag of the second",
-		in:    "btl",
+		in:    "btl/internal/pack",
 		old: `if $one {
 	$*a
 	PutRecord($b[$h:], $p.tag, $first)

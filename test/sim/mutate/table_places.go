@@ -32,7 +32,7 @@ var placeMutations = []mutation{
 		fault: "nobody is told that there is room again",
 		in:    "btl",
 		old:   "Push(notice{ep: $ep, kind: CompletionRoom})",
-		new:   "push(notice{ep: $ep, kind: CompletionEvent})",
+		new:   "Push(notice{ep: $ep, kind: CompletionEvent})",
 		test:  "./btl -run TestOnRoom",
 	},
 }

@@ -133,7 +133,7 @@ compare-mpi: build ## Measure mpi beside Open MPI and MPICH; update the docs
 	$(call need,$(MPI_PACKAGES))
 	$(BIN)/mpibench compare --update-docs docs/mpi.md $(COMPARE_MPI_FLAGS)
 
-# About 4 minutes for each kind of neighbour with five rounds, of which the layers take one.
+# The layers take 20 s for each round and kind of neighbour.
 BUSY_KINDS ?= quiet loops sessions nice wakes
 
 busy: build ## Measure mpi and layers of btl while others compute on the same CPUs; update the docs

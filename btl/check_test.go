@@ -244,7 +244,7 @@ var tamperings = []struct {
 		b.sched.Remove(&b.in.small.Flow)
 	}},
 	{"ready for nothing", "ready: true", func(b *busyModule) { b.sched.Add(&b.out.large.Flow) }},
-	{"ready and not listed", "fresh flows", func(b *busyModule) {
+	{"ready and not listed", "flows are listed", func(b *busyModule) {
 		b.sched.RoundRobin = sched.RoundRobin[*Endpoint]{}
 	}},
 	{"ACK not owed", "owes an ACK", func(b *busyModule) {

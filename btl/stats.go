@@ -102,7 +102,7 @@ const (
 type counterInfo struct{ metric, label, value, help string }
 
 const (
-	helpSends    = "Messages given to Send, by path: at once, in a shared packet, queued, or refused."
+	helpSends    = "Messages given to Send, accepted or refused, by the path that they took."
 	helpSent     = "Packets sent for the first time, by type."
 	helpRetr     = "Packets sent again, by the reason for which they were taken as lost."
 	helpWithheld = "Packets sent late on purpose, to detect peers that acknowledge too early."

@@ -296,10 +296,7 @@ func (e *engine) idle(ctx context.Context, now mono.Time) waiting.Action {
 	action := e.policy.Empty(now)
 	if action == waiting.Yield || action == waiting.Sleep &&
 		(!e.sleep(ctx, sleepMost) || e.broken != nil) && e.policy.MayYield(now) {
-		before := e.now()
-		waiting.Cede()
-		after := e.now()
-		e.policy.Yielded(after, after.Sub(before))
+		waiting.CedeBy(e.policy, e.now)
 	}
 	return action
 }

@@ -112,7 +112,7 @@ func TestValues(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(btlprom.NewCollector(m.Stats, nil))
 	want := `
-# HELP gobtl_sends_total Sends accepted or refused, by the path they took.
+# HELP gobtl_sends_total Messages given to Send, accepted or refused, by the path that they took.
 # TYPE gobtl_sends_total counter
 gobtl_sends_total{path="fast"} 5
 gobtl_sends_total{path="packed"} 0
@@ -185,7 +185,7 @@ func TestTwoModules(t *testing.T) {
 		t.Error("the same module was registered twice")
 	}
 	want := `
-# HELP gobtl_delivered_total Fragments handed to a handler.
+# HELP gobtl_delivered_total Messages passed to a handler.
 # TYPE gobtl_delivered_total counter
 gobtl_delivered_total{rail="0"} 0
 gobtl_delivered_total{rail="1"} 0

@@ -177,6 +177,7 @@ type crowdedThread struct{}
 func (crowdedThread) Switches() uint64 { return 0 }
 func (crowdedThread) Stolen() uint64   { return 0 }
 func (crowdedThread) Crowded() bool    { return true }
+func (crowdedThread) Yield()           {}
 
 // A loop that cannot sleep lets others have the processor again and again, between its passes.
 func TestRunnerWaitsAwake(t *testing.T) {

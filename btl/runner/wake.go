@@ -242,21 +242,13 @@ func (r *Runner) lookOn(p *waiting.Policy, now btl.Time, vain time.Duration) boo
 	case waiting.Sleep:
 		return false
 	case waiting.Yield:
-		r.cede(p)
+		waiting.CedeBy(p, r.now)
 	case waiting.Poll:
 		if vain > alone && r.cfg.Wait != WaitBusy && p.MayYield(now) {
-			r.cede(p)
+			waiting.CedeBy(p, r.now)
 		}
 	}
 	return true
-}
-
-// cede yields the CPU to other threads, and records how long the yield took.
-func (r *Runner) cede(p *waiting.Policy) {
-	before := r.now()
-	waiting.Cede()
-	after := r.now()
-	p.Yielded(after, after.Sub(before))
 }
 
 // release performs work of the module that is due, and then gives up the token. If no goroutine

@@ -189,10 +189,10 @@ func TestCedeBy(t *testing.T) {
 	}
 }
 
-// TestCrowdedYieldsBesideNeighbour checks a process in which as many threads wait as there are
-// processors. A yield then lets Go's other goroutines run, and must come even with a computing
-// neighbour.
-func TestCrowdedYieldsBesideNeighbour(t *testing.T) {
+// TestCrowdedBesideNeighbour checks a process in which as many threads wait as there are
+// processors. The thread must let Go's other goroutines run even with a computing neighbour. But
+// the thread does not give the CPU to the neighbour.
+func TestCrowdedBesideNeighbour(t *testing.T) {
 	var now mono.Time = 1
 	thread := &fakeThread{crowded: true}
 	p := New(Busy, 0, thread, now)
@@ -201,5 +201,17 @@ func TestCrowdedYieldsBesideNeighbour(t *testing.T) {
 	}
 	if !p.MayYield(now.Add(us)) || p.Empty(now.Add(us)) != Yield {
 		t.Error("a crowded process does not yield beside a neighbour")
+	}
+	clock := func() mono.Time { return now }
+	before := yields.Load()
+	if CedeBy(p, clock); thread.yields != 0 {
+		t.Error("a crowded process gives its CPU to a neighbour that computes")
+	}
+	if yields.Load() == before {
+		t.Error("other goroutines do not run")
+	}
+	now = now.Add(apartLeast)
+	if CedeBy(p, clock); thread.yields != 1 {
+		t.Error("a crowded process does not yield when the time is over")
 	}
 }

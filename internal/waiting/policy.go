@@ -58,6 +58,8 @@ type Thread interface {
 	// Crowded reports whether at least as many threads of this process wait as the process may
 	// use CPUs.
 	Crowded() bool
+	// Yield lets another thread run that waits for this CPU.
+	Yield()
 }
 
 const (

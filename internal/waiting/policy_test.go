@@ -15,7 +15,10 @@ type fakeThread struct {
 
 	stolen      uint64
 	stolenAsked int
+	yields      int
 }
+
+func (t *fakeThread) Yield() { t.yields++ }
 
 func (t *fakeThread) Stolen() uint64 {
 	t.stolenAsked++

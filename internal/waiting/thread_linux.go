@@ -78,3 +78,6 @@ func TimerSlack() time.Duration {
 // osYield lets another thread that waits for this CPU run. If no other thread waits for this CPU,
 // osYield returns at once.
 func osYield() { _, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
+
+// Yield implements Thread.
+func (*OSThread) Yield() { osYield() }

@@ -22,3 +22,6 @@ func askNetpoller() { runtime.Gosched() }
 func TimerSlack() time.Duration { return 0 }
 
 func osYield() { runtime.Gosched() }
+
+// Yield implements Thread.
+func (*OSThread) Yield() { osYield() }

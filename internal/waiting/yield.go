@@ -34,24 +34,33 @@ func (*OSThread) Crowded() bool { return crowded() }
 // goroutines run that wait for a socket.
 func Cede() {
 	if crowded() {
-		if yields.Add(1)%netpollEvery == 0 {
-			askNetpoller()
-		} else {
-			runtime.Gosched()
-		}
+		cedeGoroutine()
 	}
 	osYield()
 }
 
-// CedeBy calls Cede, unless the policy knows of a computing thread that would take a time slice.
-// CedeBy is for loops that yield after each poll. The function clock must return the current
-// time.
+// cedeGoroutine lets other goroutines of this process run.
+func cedeGoroutine() {
+	if yields.Add(1)%netpollEvery == 0 {
+		askNetpoller()
+	} else {
+		runtime.Gosched()
+	}
+}
+
+// CedeBy yields to other goroutines if the process is crowded, and yields the CPU to other threads
+// of the system. In the states Beside and Stolen CedeBy keeps the CPU, because a computing thread
+// would take a whole time slice. CedeBy tells the policy how long a yield of the CPU took. The
+// function clock must return the current time.
 func CedeBy(p *Policy, clock func() mono.Time) {
 	before := clock()
-	if !p.MayYield(before) {
+	if p.thread.Crowded() {
+		cedeGoroutine()
+	}
+	if before < p.apart {
 		return
 	}
-	Cede()
+	p.thread.Yield()
 	after := clock()
 	p.Yielded(after, after.Sub(before))
 }

@@ -69,9 +69,7 @@ func (w *waiter) idle() bool {
 	switch action {
 	case waiting.Poll:
 	case waiting.Yield:
-		waiting.Cede()
-		after := clock()
-		w.policy.Yielded(after, after.Sub(now))
+		waiting.CedeBy(w.policy, clock)
 	case waiting.Sleep:
 		w.sleepFrom(now)
 		return true

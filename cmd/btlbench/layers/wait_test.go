@@ -16,6 +16,7 @@ func (t *preemptedThread) Switches() uint64 {
 }
 
 func (*preemptedThread) Crowded() bool  { return false }
+func (*preemptedThread) Yield()         {}
 func (*preemptedThread) Stolen() uint64 { return 0 }
 
 // A loop that shares its processor reads the clock at each poll, for it yields between them; not

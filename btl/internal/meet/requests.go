@@ -354,6 +354,7 @@ func (s *Handshakes[E]) onMoved(ep E, hello *frag.Hello) bool {
 		return true
 	}
 	s.peers.Move(ep, string(n.Command))
+	s.peers.Rename(ep, s.random()) // The module that has moved the endpoint knows the old tag.
 	e.Peer = PeerTag{Incarnation: n.Incarnation}
 	again := hs.Again(s.host.Now(), s.nonces())
 	again.moved, again.expected, again.data = true, n.Incarnation, string(n.Data)

@@ -136,7 +136,8 @@ func TestMovedOnlyOnTheHost(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.OnHelloAck(0, &frag.Header{Conn: ep.id.Tag}, &frag.Hello{
+		before := ep.id.Tag
+		s.OnHelloAck(0, &frag.Header{Conn: before}, &frag.Hello{
 			Incarnation: 3, Tag: 8, Nonce: ep.id.hs.Nonce(0) + test.nonce, Moved: name,
 		})
 		follows := ep.id.Addr == test.addr && ep.id.Peer.Incarnation == 4 && s.peers.Known(ep)
@@ -148,6 +149,9 @@ func TestMovedOnlyOnTheHost(t *testing.T) {
 		}
 		if !follows {
 			continue
+		}
+		if ep.id.Tag == before || s.peers.Lookup(before) == ep {
+			t.Error("the module that has moved the endpoint can still send to it")
 		}
 		s.OnHelloAck(0, &frag.Header{Conn: ep.id.Tag}, &frag.Hello{
 			Incarnation: 4, Tag: 8, Nonce: ep.id.hs.Nonce(0), Moved: name,

@@ -33,9 +33,9 @@ func (m *Module) ReadyFd() (fd int, err error) {
 }
 
 // Arm prepares the descriptor of ReadyFd for a sleep, and returns the maximum duration of the
-// sleep. A negative result means that there is no limit. If Arm returns 0, Progress, Pull or
-// PullArrivals must first be called. Between Arm and Disarm only Wake may be called, which makes
-// the descriptor readable.
+// sleep. A negative result means that there is no limit. If Arm returns 0, the caller must not
+// sleep, and must call Progress, Pull or PullArrivals instead. Between Arm and Disarm only Wake
+// may be called, which makes the descriptor readable.
 func (m *Module) Arm(now Time) (most time.Duration) {
 	if m.readier == nil || m.closed || m.inProgress || m.toPull() {
 		return 0

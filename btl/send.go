@@ -419,7 +419,8 @@ const evenBytes = 64
 const runMax = 64
 
 // load puts the fragment's next sizeBytes into send buffer t, behind headBytes of space for the
-// header. If the fabric gathers the payload, load stores the memory region instead of copying.
+// header. If the fabric gathers the payload, load copies no bytes. In this case load records the
+// position and the length of the payload in the fragment.
 func (m *Module) load(f *Fragment, t reliability.Token, headBytes int, sizeBytes uint32) {
 	if f.vec != nil {
 		m.loadPieces(f, t, headBytes, sizeBytes)

@@ -16,8 +16,8 @@ const (
 	// of the put have arrived. An OpNotice has the tag of the handler, the number of bytes of the
 	// put (u32), and the content of the notice.
 	OpNotice OpCode = 2
-	// OpPlaced is a Frag with a whole put and the notice of the put. In an OpPlaced, the last
-	// OpBytes of the payload are the content of the notice.
+	// OpPlaced is a Frag that carries all bytes of a put and the put's notice (see OpPart). In an
+	// OpPlaced, the last OpBytes of the payload are the content of the notice.
 	OpPlaced OpCode = 3
 	// OpGet is a request to read bytes of a memory region. The payload of an OpGet is a Get of
 	// GetBytes.

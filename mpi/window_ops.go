@@ -79,8 +79,8 @@ type windowOp struct {
 
 // Accumulate begins to combine data with the values of a rank, starting at index at. The rank's
 // values are the low operands of op. The argument op of Accumulate must be Sum, Prod, Min, Max,
-// And, Or, Xor or Replace. The caller may change data after Accumulate has returned. Accumulate
-// returns the errors of Put, and ErrConfig for any other op.
+// And, Or, Xor or Replace. For any op except these eight, Accumulate returns ErrConfig. Accumulate
+// also returns the errors of Put. The caller may change data after Accumulate has returned.
 func (w *Window[T]) Accumulate(ctx context.Context, data []T, to, at int, op Op[T]) error {
 	b, _ := bytesOf(data)
 	return w.w.accumulate(ctx, b, nil, to, at, op.code)

@@ -76,8 +76,9 @@ func (r *Receiver) RoundTrip(d time.Duration) { r.path = d }
 // Wants reports whether the peer was granted fewer credits than it has earned.
 func (r *Receiver) Wants() bool { return r.wants }
 
-// longer reports whether a packet of the peer takes less than a buffer slot, and returns the peer's
-// round trip.
+// longer reports whether the peer's round trip is longer than drain. A packet of a peer with a
+// longer round trip counts as less than one buffer slot. The result path is the round trip, but at
+// most packetsPerPlace times drain.
 func (c *Credits) longer(r *Receiver) (path time.Duration, yes bool) {
 	return min(r.path, packetsPerPlace*c.drain), r.path > c.drain && c.drain > 0
 }

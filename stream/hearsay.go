@@ -9,10 +9,11 @@ import (
 	"gobtl/internal/mono"
 )
 
-// A line at a Meeting names the address of a receiver, and the sender begins a handshake with this
-// address. The handshake packets go to an address that has not answered yet. If the line came from
-// another host than the one that it names (hearsay), the address may be that of a victim. All
-// senders of an Engine together begin few handshakes by hearsay, and give each up soon.
+// A receiver sends one line to a Meeting, a TCP address at which peers exchange identities. The
+// line names the address of the receiver, and the sender begins a handshake with this address. The
+// handshake packets go to an address that has not answered yet. If the line came from another host
+// than the one that it names (hearsay), the address may be that of a victim. All senders of an
+// Engine together begin few handshakes by hearsay, and give each up soon.
 //
 // A receiver of a host with several networks may name another address than that of its connection
 // to the Meeting. Such a receiver that comes too early is asked to come again.

@@ -188,9 +188,9 @@ func (m *Manager) claimAll(h *HostState) {
 	m.claimsChanged(h)
 }
 
-// unclaimAll deletes the numbers (the order of reporting) of the addresses of a host that has
-// left. When a host has left, another connected host that reports the same address gets the
-// address.
+// unclaimAll deletes the claim numbers of the addresses of a host that has left. The claim number
+// of an address tells which of several hosts has reported the address first. When a host has left,
+// another connected host that reports the same address gets the address.
 func (m *Manager) unclaimAll(h *HostState) {
 	for _, r := range h.unicast {
 		r.since = nil

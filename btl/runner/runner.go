@@ -221,9 +221,10 @@ func (r *Runner) Err() error {
 	}
 }
 
-// Close closes all endpoints in order until ctx is cancelled, and then closes the module.
-// Incomplete operations end with ErrClosed. Close returns when the Runner has ended. If a handler
-// does not return, Close returns about a second after ctx was cancelled.
+// Close lets each endpoint deliver its accepted fragments before the endpoint closes. When all
+// endpoints have closed, or ctx is cancelled, Close closes the module. Incomplete operations end
+// with ErrClosed. Close returns when the Runner has ended. If a handler does not return, Close
+// returns about a second after ctx was cancelled.
 func (r *Runner) Close(ctx context.Context) error {
 	if ctx == nil {
 		return btl.ErrContext

@@ -240,8 +240,8 @@ func (p *Policy) learnCold(pause time.Duration, slept bool) {
 func rare(number uint) bool { return number%rareEvery > rareLeast }
 
 // Calm reports whether the next poll will most probably find no work, because all recent pauses
-// were silences that the thread slept through. A thread that has just found work may then sleep
-// without another poll, if the arrival of work ends the sleep.
+// were silences that the thread slept through. If Calm returns true, a thread that has just found
+// work may sleep without another poll. The arrival of new work must end such a sleep.
 func (p *Policy) Calm() bool {
 	return p.mode == Event || p.mode == Adaptive && !p.fixed && p.calm >= calmLeast
 }

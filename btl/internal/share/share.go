@@ -21,9 +21,9 @@ package share
 // endpoint's part of the free items in the first half of the reserve.
 const NewcomersShare = 8
 
-// MayHave reports whether an endpoint may take one more item. The endpoint of MayHave holds held
-// items, free is the number of free items, and all is the number of all items. The argument alone
-// of MayHave is true for a sole endpoint.
+// MayHave reports whether an endpoint may take one more item. The argument held is the number of
+// items that the endpoint holds. The argument free is the number of free items, and the argument
+// all is the number of all items. The argument alone is true for a sole endpoint.
 func MayHave(held, free, all int, alone bool) bool {
 	reserve := all / NewcomersShare
 	return free > 0 && (alone && free > reserve || held < free-reserve || held < few(free, reserve))

@@ -69,7 +69,8 @@ func (k *keeper) stats() Stats {
 func TestKeep(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(testenv.Seed(t, 1), 2))
 	for _, cfg := range []Config{
-		{}, {KeptPackets: 3, RecvDepth: 16, limits: limits.Limits{KeptBytesMax: 30_000}},
+		{},
+		{KeptPackets: 3, RecvDepth: 16, limits: limits.Limits{KeptBytesMax: 30_000}},
 		{KeptPackets: -1},
 	} {
 		k := newKeeper(t, mem.Config{InjectBytes: 1472}, cfg)

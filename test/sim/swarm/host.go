@@ -73,8 +73,10 @@ func nobodys(t btl.Tag) bool { return t >= tagNobody }
 // open starts an incarnation of the module.
 func (h *host) open() error {
 	w := h.w
-	l := &life{w: w, host: h, number: len(h.lives), cfg: h.plan.Config,
-		limits: h.plan.Limits, began: w.net.Now()}
+	l := &life{
+		w: w, host: h, number: len(h.lives), cfg: h.plan.Config,
+		limits: h.plan.Limits, began: w.net.Now(),
+	}
 	l.random = random{d: newDraw(w.plan.Seed, 0x5EED<<32|uint64(h.index)<<16|uint64(l.number))}
 	l.cfg.SetLimits(h.plan.Limits)
 	l.cfg.Random = l.random.next

@@ -40,11 +40,11 @@
 //
 // Where to read:
 //
-//	node.go      Config, Listen, Open, Close
-//	handle.go    what a Node does for its peers: Handle, HandleMessage, Accept, Take
-//	peer.go      what a program asks of a peer
-//	dial.go      from an address to a Peer
-//	address.go   the addresses of this host
-//	memory.go    shared memory between Nodes of one host
-//	link.go      one address of this host: a module, its Runner, and the layers on it
+//	node.go           Config, Listen, Open, Close
+//	handle.go         what a Node does for its peers: Handle, HandleMessage, Accept, Take
+//	peer.go           what a program asks of a peer
+//	dial.go           from an address to a Peer
+//	address.go        the addresses of this host
+//	network.go        one address of this host: a module, its Runner, and the layers on it
+//	shared_memory.go  shared memory between Nodes of one host
 package gobtl

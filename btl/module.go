@@ -55,7 +55,7 @@ const (
 //	scheduler      turns of the endpoints to send                 internal/sched sched.go
 //	acks           endpoints that owe an ACK, by due time         internal/owed
 //	descriptors    fragment descriptors, registered memory        descriptors.go internal/regcache
-//	outbox         events and completions for the owner           outbox.go
+//	outbox         events and completions for the owner           completions.go
 //	remote         exposed memory, remote memory operations       internal/remote
 //	polling        which channel a pass polls, and how            polling.go
 //	keeping        received data kept by handlers                 keep.go

@@ -419,8 +419,7 @@ const evenBytes = 64
 const runMax = 64
 
 // load puts the fragment's next sizeBytes into send buffer t, behind headBytes of space for the
-// header. If the fabric gathers the payload, load copies no bytes. In this case load records the
-// position and the length of the payload in the fragment.
+// header. If the fabric gathers the payload, load only records the payload's place and length.
 func (m *Module) load(f *Fragment, t reliability.Token, headBytes int, sizeBytes uint32) {
 	if f.vec != nil {
 		m.loadPieces(f, t, headBytes, sizeBytes)

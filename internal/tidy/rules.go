@@ -360,7 +360,7 @@ var btlFloors = [][]string{
 	},
 	{
 		"buffers.go", "checker.go", "clock.go", "descriptors.go",
-		"arrivals.go", "keep.go", "outbox.go", "payload.go",
+		"arrivals.go", "keep.go", "completions.go", "payload.go",
 		"random.go",
 	},
 	{
@@ -374,7 +374,7 @@ var arrowsUp = []arrow{
 	{"buffers.go", "send.go"},           // a lent buffer that is not filled yet is taken back
 	{"clock.go", "progress.go"},         // late means later than the Deadline
 	{"descriptors.go", "remote_ask.go"}, // a fragment may have been an operation
-	{"outbox.go", "endpoint.go"},        // the transport itself sends the goodbye
+	{"completions.go", "endpoint.go"},   // the transport itself sends the goodbye
 }
 
 // commonNames are names of methods of package btl that types of other packages also have.

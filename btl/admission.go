@@ -34,7 +34,8 @@ func (r *Request) Is(name []byte) bool {
 type Verdict struct {
 	reason uint8
 	code   uint16
-	moved  string // name of another module, or empty
+	moves  bool
+	moved  string // name of another module, if moves
 }
 
 // Accept is the Verdict that lets the peer connect.
@@ -69,12 +70,12 @@ func Keep(wait time.Duration) Verdict {
 // address as this module. The peer's endpoint connects to the other module, and the function given
 // to Admit of the other module decides on the request. A peer follows only one MoveTo. A peer
 // without this ability is refused with code 0, as is every peer if name is malformed.
-func MoveTo(name []byte) Verdict { return Verdict{moved: string(name)} }
+func MoveTo(name []byte) Verdict { return Verdict{moves: true, moved: string(name)} }
 
 // answer returns the Answer for package meet, for a module of the given provider. The result of
 // answer is ErrBadName for a MoveTo to a name that is not of this provider.
 func (v Verdict) answer(provider string) (meet.Answer, error) {
-	if v.moved != "" {
+	if v.moves {
 		n, err := frag.ParseName([]byte(v.moved))
 		if err != nil || n.Provider != provider {
 			return meet.Answer{}, fmt.Errorf("%w: a peer cannot be moved there", ErrBadName)

@@ -108,6 +108,9 @@ func TestKeptRequestIsMoved(t *testing.T) {
 	heard := 0
 	mustHandle(t, k.mods[2], func() { heard++ })
 	send(t, k.ep, 100)
+	if err := k.requests[0].Decide(k.now, MoveTo(nil)); !errors.Is(err, ErrBadName) {
+		t.Errorf("moved to an empty name: %v", err)
+	}
 	if err := k.requests[0].Decide(k.now, MoveTo([]byte("no name"))); !errors.Is(err,
 		ErrBadName) {
 		t.Errorf("moved to no name: %v", err)
@@ -229,8 +232,8 @@ func TestKeptRequestOfOtherPeer(t *testing.T) {
 	}
 }
 
-// A peer that asks under another label is another one to the owner, and the earlier request is
-// gone.
+// A peer that asks under another label while its request is kept must ask again later, and the owner
+// is not asked about it. After the decision, the owner is asked about the other label.
 func TestKeptRequestOfAnotherLabel(t *testing.T) {
 	l, s := newStranger(t, smallConfig())
 	m := l.mods[0]
@@ -241,25 +244,23 @@ func TestKeptRequestOfAnotherLabel(t *testing.T) {
 	})
 	s.meet()
 	s.hello.Features = frag.FeatureKept
-	for _, label := range []string{"good", "bad"} {
-		s.hello.Label = []byte(label)
+	for _, want := range []struct {
+		label  string
+		reason byte
+		asked  int
+	}{{"good", frag.RejectKept, 1}, {"bad", frag.RejectLater, 1}, {"bad", frag.RejectKept, 2}} {
+		s.hello.Label = []byte(want.label)
 		s.raw(0, s.packHello(frag.KindHello, 0, frag.ProbeCommand))
 		got := kinds(s.run(4), frag.KindReject)
-		if len(got) != 1 || got[0].hdr.Tag != frag.RejectKept {
-			t.Fatalf("%s is answered with %+v", label, got)
+		if len(got) != 1 || got[0].hdr.Tag != want.reason || len(requests) != want.asked {
+			t.Fatalf("%+v: asked %d times, answered with %+v", want, len(requests), got)
 		}
-		if wait := frag.DecodeReject(&got[0].hdr, got[0].payload).Code; wait < 990 || wait > 1000 {
-			t.Errorf("%s waits %d ms", label, wait)
+		if want.reason == frag.RejectLater {
+			if err := requests[0].Decide(l.now, Accept()); err != nil {
+				t.Fatal(err)
+			}
+			s.run(4)
 		}
-	}
-	if len(requests) != 2 {
-		t.Fatalf("asked %d times", len(requests))
-	}
-	if err := requests[0].Decide(l.now, Accept()); !errors.Is(err, ErrNoRequest) {
-		t.Errorf("decided for a label that is gone: %v", err)
-	}
-	if err := requests[1].Decide(l.now, Accept()); err != nil {
-		t.Error(err)
 	}
 }
 

@@ -29,7 +29,9 @@ func main() {
 	if len(os.Args) == 1 {
 		check(module.Handle(1, echo))
 		fmt.Println(hex.EncodeToString(module.Name()))
-		check(runner.New(module, runner.Config{}, nil).Err())
+		server := runner.New(module, runner.Config{}, nil)
+		<-server.Done()
+		check(server.Err())
 		return
 	}
 	texts := make(chan string, 1)

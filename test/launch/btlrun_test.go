@@ -208,7 +208,7 @@ func TestBtlrunDeaths(t *testing.T) {
 	// The others are asked to end first, so that they can leave things in order.
 	cmd := command(t, btlrun, "-n", "2", "--grace", "1h", "sh", "-c",
 		`[ $PMI_RANK = 0 ] && { while [ ! -e ready ]; do sleep .01; done; exit 9; }
-trap "echo asked; exit 0" TERM; touch ready; while :; do sleep 1000; done`)
+trap "echo asked; exit 0" TERM; touch ready; while :; do sleep 1000 & wait $!; done`)
 	cmd.Dir = t.TempDir()
 	if r := run(t, cmd); r.status != 9 || r.stdout != "asked\n" {
 		t.Errorf("status %d, %q\n%s", r.status, r.stdout, r.stderr)

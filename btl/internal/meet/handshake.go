@@ -58,6 +58,9 @@ type goal struct {
 	expected uint64 // incarnation to reach, 0 for any
 	wanted   bool   // this side has set out to reach the peer
 	data     string // name of the peer's data endpoint, as the caller has given it
+
+	wokenAt Time          // when the latest wait for the peer's application ended, or 0
+	wakeGap time.Duration // the shortest time between wokenAt and the end of the next wait
 }
 
 // shown holds the cookie of a Retry for one channel, and the address of this side as the peer sees
@@ -174,7 +177,7 @@ func (hs *Handshake) PutOff(code uint16) { hs.putOff, hs.later = true, code }
 // longer than KeepMax beyond its original end. Keep returns the time until the next Hello.
 func (hs *Handshake) Keep(now Time, wait, timeout time.Duration) time.Duration {
 	hs.PutOff(0)
-	hs.kept = true
+	hs.kept, wait = true, max(wait, hs.WakeIn(now))
 	hs.until = max(hs.until, now.Add(wait+timeout).Min(hs.latest))
 	return max(min(wait, hs.Left(now)), 0)
 }
@@ -182,8 +185,18 @@ func (hs *Handshake) Keep(now Time, wait, timeout time.Duration) time.Duration {
 // Kept reports whether the handshake waits because the peer's application keeps the request.
 func (hs *Handshake) Kept() bool { return hs.kept }
 
+// WakeIn returns the time until the waiting may end early, which is not positive if the waiting may
+// end now. The time between two such ends doubles, so that a peer cannot cause many Hellos.
+func (hs *Handshake) WakeIn(now Time) time.Duration {
+	if hs.wokenAt == 0 {
+		return 0
+	}
+	return hs.wokenAt.Add(hs.wakeGap).Sub(now)
+}
+
 // Wake ends the waiting that Keep has begun. From now on, the handshake has the time timeout left.
 func (hs *Handshake) Wake(now Time, timeout time.Duration) {
+	hs.wokenAt, hs.wakeGap = now, min(max(2*hs.wakeGap, HelloIntervalMin), HelloIntervalMax)
 	hs.kept, hs.interval = false, HelloIntervalMin
 	hs.until = now.Add(timeout).Min(hs.latest)
 }

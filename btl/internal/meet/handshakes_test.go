@@ -24,6 +24,7 @@ type fakeHost struct {
 	hellos    []frag.Hello
 	kinds     []frag.Kind
 	rejects   []frag.Reject
+	rejected  []uint64 // tags of the receivers of rejects
 	retries   []frag.Retry
 	unusable  *node
 	answer    Answer // of Ask
@@ -91,8 +92,8 @@ func (h *fakeHost) SendMoved(_ []byte, _ uint64, hello *frag.Hello) {
 func (h *fakeHost) Shut() bool                 { return false }
 func (h *fakeHost) Full() bool                 { return false }
 func (h *fakeHost) AskSilent(func(*node) bool) { h.silent++ }
-func (h *fakeHost) SendReject(_ frag.Probe, _ []byte, _ uint64, _ uint8, r frag.Reject) {
-	h.rejects = append(h.rejects, r)
+func (h *fakeHost) SendReject(_ frag.Probe, _ []byte, tag uint64, _ uint8, r frag.Reject) {
+	h.rejects, h.rejected = append(h.rejects, r), append(h.rejected, tag)
 }
 
 func (h *fakeHost) SendHello(_ *node, kind frag.Kind, _ uint64, hello *frag.Hello, _ []byte) {

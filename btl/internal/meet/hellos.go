@@ -92,16 +92,17 @@ func (s *Handshakes[E]) draft(ep E, p frag.Probe) *frag.Hello {
 	return hello
 }
 
-// Reject sends a Reject to an address, if the rate limit allows one. The Reject is not longer than
-// the Hello that it answers.
+// Reject sends a Reject to an address, and returns false if the rate limit does not allow one. The
+// Reject is not longer than the Hello that it answers.
 func (s *Handshakes[E]) Reject(
 	by frag.Probe, to []byte, tag uint64, version uint8, r frag.Reject,
-) {
+) bool {
 	if !s.strangers.MayReject(s.host.Pass(), by, to) {
-		return
+		return false
 	}
 	r.VersionMin, r.VersionMax = frag.Version, frag.Version
 	s.host.SendReject(by, to, tag, version, r)
+	return true
 }
 
 // retry sends a Retry to an unknown peer whose Hello proves no address, and returns true if the

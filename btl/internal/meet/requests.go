@@ -81,11 +81,11 @@ func (q *requests) init() {
 	}
 }
 
-// find returns the request of a peer with the given label, or nil. A request with another label is
-// removed, because the application has seen the other label.
+// find returns the request of a peer, or nil. A decided request of the peer with another label than
+// the given one is removed, because the application has decided about the other label.
 func (q *requests) find(key peerKey, label []byte) *request {
 	r := q.byPeer[key]
-	if r != nil && r.label != string(label) {
+	if r != nil && r.decided && r.label != string(label) {
 		q.remove(r)
 		return nil
 	}
@@ -214,8 +214,13 @@ func (s *Handshakes[E]) tell(answer Answer, hello *frag.Hello, to []byte) {
 	}
 }
 
-// answerKept answers a Hello of a peer whose request is kept, or was refused or moved.
+// answerKept answers a Hello of a peer whose request is kept, or was refused or moved. A peer with
+// another label must wait until the request is decided or has lapsed. Otherwise, a peer that changes
+// its label with each Hello would make the application keep any number of requests.
 func (s *Handshakes[E]) answerKept(r *request, hello *frag.Hello) Answer {
+	if r.label != string(hello.Label) {
+		return later
+	}
 	if r.decided {
 		r.callAt = 0
 		return r.answer
@@ -256,20 +261,28 @@ func (s *Handshakes[E]) Decide(id uint64, answer Answer) bool {
 	return true
 }
 
+// callAgain is the time until the next call if the limit on Rejects has let none leave.
+const callAgain = time.Millisecond
+
 // call tells the peer of a decided request to ask again, and sets the time of the next call.
 func (s *Handshakes[E]) call(r *request, now Time) {
 	if !r.informed {
 		return // the peer asks regularly
 	}
+	told := r.heard == 0
 	for p := range frag.Probe(frag.ProbeCount) {
-		if r.heard&p.Bit() != 0 {
-			s.Reject(p, r.names[p], r.Tag, frag.Version, frag.Reject{
-				Reason: frag.RejectKept, Nonce: r.nonces[p],
-			})
+		if r.heard&p.Bit() != 0 && s.Reject(p, r.names[p], r.Tag, frag.Version, frag.Reject{
+			Reason: frag.RejectKept, Nonce: r.nonces[p],
+		}) {
+			told = true
 		}
 	}
-	r.callAt = now.Add(r.interval)
-	r.interval = min(2*r.interval, HelloIntervalMax)
+	if !told {
+		r.callAt = now.Add(callAgain)
+	} else {
+		r.callAt = now.Add(r.interval)
+		r.interval = min(2*r.interval, HelloIntervalMax)
+	}
 	s.requests.wakeAt = s.requests.wakeAt.Min(r.callAt)
 }
 
@@ -307,6 +320,8 @@ func (s *Handshakes[E]) onKept(ep E, wait time.Duration) bool {
 		return false
 	case wait > 0:
 		s.host.SetTimer(ep, hs.Keep(s.host.Now(), wait, s.timeout))
+	case hs.Kept() && hs.WakeIn(s.host.Now()) > 0:
+		s.host.SetTimer(ep, hs.WakeIn(s.host.Now()))
 	case hs.Kept():
 		hs.putOff = false // from now on, only the network may keep the answer away
 		s.askAnew(ep)

@@ -173,13 +173,16 @@ func TestTableMove(t *testing.T) {
 	table.Displace(third, second)
 	table.LeadTo(there)
 	table.Move(second, "b")
-	if table.ByAddr("a") != third || third.id.Displaced() != first || table.ByAddr("b") != second ||
-		second.id.Displaced() != there || table.Census.At("a") != 2 {
+	if table.ByAddr("a") != third || third.id.Displaced() != first || table.ByAddr("b") != there ||
+		there.id.Displaced() != second || table.Census.At("a") != 2 {
 		t.Errorf("at a %p behind %p, at b %p behind %p", table.ByAddr("a"), third.id.Displaced(),
 			table.ByAddr("b"), second.id.Displaced())
 	}
 	if err := table.Check(); err != nil {
 		t.Error(err)
+	}
+	if table.Remove(there); table.ByAddr("b") != second {
+		t.Error("the moved endpoint is not found when the other one has ended")
 	}
 }
 
@@ -226,24 +229,92 @@ func TestKeptPeerWaits(t *testing.T) {
 	}
 }
 
-// A peer that asks under another label is asked about anew, and the earlier request is gone.
+// The application is asked once about a peer that changes its label, until the request is decided.
 func TestKeptUnderOneLabel(t *testing.T) {
 	s, h := newKeeping(t, Limits{PerAddress: 100, PerHost: 100, HalfOpen: 8})
 	hello := keptHello(s, h.now, "a:1", 5)
-	for _, label := range []string{"good", "good", "bad"} {
+	for i := range 1000 {
 		h.now++
-		hello.Label = []byte(label)
+		hello.Label = fmt.Appendf(nil, "label %d", i)
 		h.hello(hello)
 	}
-	if len(h.asked) != 2 || s.Requests() != 1 {
+	if len(h.asked) != 1 || s.Requests() != 1 || h.rejects[len(h.rejects)-1].Reason != frag.RejectLater {
 		t.Fatalf("asked %d times, %d requests", len(h.asked), s.Requests())
 	}
-	if accept := (Answer{}); s.Decide(h.asked[0], accept) || !s.Decide(h.asked[1], accept) {
-		t.Error("the request of the earlier label is decided, or that of the later one is not")
+	if !s.Decide(h.asked[0], Answer{}) {
+		t.Error("the request of the first label is not decided")
+	}
+	h.now++
+	if h.hello(hello); s.peers.HalfOpen() != 0 || len(h.asked) != 2 || s.Requests() != 1 {
+		t.Errorf("another label: %d half open, %d requests, asked %d times", s.peers.HalfOpen(),
+			s.Requests(), len(h.asked))
+	}
+	if !s.Decide(h.asked[1], Answer{}) {
+		t.Error("the request of the other label is not decided")
 	}
 	h.now++
 	if h.hello(hello); s.peers.HalfOpen() != 1 || s.Requests() != 0 || len(h.asked) != 2 {
 		t.Errorf("%d half open, %d requests, asked %d times", s.peers.HalfOpen(), s.Requests(),
 			len(h.asked))
+	}
+}
+
+// A peer that keeps and decides in turns does not set the pace of this side's Hellos.
+func TestKeptPeerSetsNoPace(t *testing.T) {
+	s, h := newHandshakes(t, 8)
+	ep, err := s.Dial([]byte("a:1"), []byte("a:2"), 768, 1500)
+	if err != nil {
+		t.Fatal(err)
+	}
+	timer := h.now.Add(h.timer)
+	for range 10_000 {
+		h.now = h.now.Add(100 * time.Microsecond)
+		for _, waitMs := range []uint16{1, 0} {
+			h.timer = 0
+			s.OnReject(&frag.Header{Conn: ep.id.Tag}, frag.Reject{
+				Reason: frag.RejectKept, Code: waitMs, Nonce: ep.id.hs.Nonce(0),
+			})
+			if h.timer != 0 {
+				timer = h.now.Add(h.timer)
+			}
+		}
+		if h.timer = 0; h.now >= timer {
+			s.OnTimer(ep)
+			timer = h.now.Add(h.timer)
+		}
+	}
+	// At 0 ms, and then with pauses of 20, 40, 80, 160, 320 and 500 ms.
+	if rounds := len(h.hellos) / 2; rounds > 10 {
+		t.Errorf("%d rounds of Hellos in 1 s", rounds)
+	}
+}
+
+// Decisions about many peers in one pass reach all of them soon, despite the limit on Rejects.
+func TestDecisionsTogether(t *testing.T) {
+	s, h := newKeeping(t, Limits{PerAddress: 100, PerHost: 100, HalfOpen: 256})
+	const peers = 200
+	for i := range peers {
+		h.now = h.now.Add(time.Millisecond)
+		h.hello(keptHello(s, h.now, fmt.Sprintf("%d:1", i), uint64(i+1)))
+	}
+	if s.Requests() != peers {
+		t.Fatalf("%d requests are kept", s.Requests())
+	}
+	h.rejected = nil
+	h.now = h.now.Add(time.Millisecond)
+	decided := h.now
+	for _, id := range h.asked {
+		s.Decide(id, Answer{})
+	}
+	for h.now = s.RequestsDeadline(); h.now.Sub(decided) < 60*time.Millisecond; {
+		s.OnRequestsTimer()
+		h.now = max(h.now+1, s.RequestsDeadline())
+	}
+	told := map[uint64]bool{}
+	for _, tag := range h.rejected {
+		told[tag] = true
+	}
+	if len(told) != peers {
+		t.Errorf("%d of %d peers were told to ask again", len(told), peers)
 	}
 }

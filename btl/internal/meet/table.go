@@ -142,8 +142,8 @@ func (t *Table[E]) vacate(ep E) {
 	t.Census.Remove(e.Addr)
 }
 
-// Move gives an endpoint, whose peer's tag is not known, another address of its peer. The endpoint
-// displaces the endpoint that was registered for the other address.
+// Move gives an endpoint, whose peer's tag is not known, another address of its peer. An endpoint
+// that is connected to the other address stays registered for it.
 func (t *Table[E]) Move(ep E, addr string) {
 	var none E
 	e := t.end(ep)
@@ -157,7 +157,11 @@ func (t *Table[E]) Move(ep E, addr string) {
 	t.Census.Remove(e.Addr)
 	e.Addr = addr
 	t.Census.Add(addr)
-	t.Displace(ep, t.ByAddr(addr))
+	if there := t.ByAddr(addr); there != none && t.end(there).state == Connected {
+		t.StandBehind(ep, there)
+	} else {
+		t.Displace(ep, there)
+	}
 }
 
 // Merge makes ep take over the tag, the slot and the peer of half, and removes half.

@@ -62,8 +62,8 @@ var requestMutations = []mutation{
 		name:  "label-changed-while-kept",
 		fault: "a request is accepted under another label than the application has seen",
 		in:    "btl/internal/meet",
-		old:   "r != nil && r.label != string(label)",
-		new:   "r != nil && r.label != string(label) && false",
+		old:   "r != nil && r.decided && r.label != string(label)",
+		new:   "r != nil && r.decided && r.label != string(label) && false",
 		test:  "./btl/internal/meet -run TestKeptUnderOneLabel",
 	},
 	{

@@ -30,10 +30,11 @@ const attemptDelay = 250 * time.Millisecond
 // Dial of its address returns the Peer.
 //
 // If no address answers within Config.Transport.HandshakeTimeout (3 s by default), Dial returns
-// btl.ErrUnreachable. If the peer's host reports that no socket has the port, Dial returns at once,
-// the error is also syscall.ECONNREFUSED, and a program should wait before it dials again. On
-// Windows such a report is not available. The other errors of Dial are ErrAddress, the error of the
-// name look-up, ErrClosed, and the error of ctx.
+// btl.ErrUnreachable. While a peer keeps the request (btl.Keep), Dial waits up to a minute more. If
+// the peer's host reports that no socket has the port, Dial returns at once, the error is also
+// syscall.ECONNREFUSED, and a program should wait before it dials again. On Windows such a report
+// is not available. The other errors of Dial are ErrAddress, the error of the name look-up,
+// ErrClosed, and the error of ctx.
 //
 // In a MessageHandler or in OnPeer, Dial returns runner.ErrInHandler, because it would have to
 // wait.

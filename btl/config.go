@@ -110,8 +110,8 @@ type Config struct {
 	// must not be unmapped.
 	RegistrationsKept int
 
-	// HandshakeTimeout is the maximum time from Connect until the handshake is complete. A
-	// HandshakeTimeout of 0 means 3 s.
+	// HandshakeTimeout is the maximum time from Connect until the handshake is complete, plus up to
+	// a minute while the peer keeps the request (Keep). A HandshakeTimeout of 0 means 3 s.
 	HandshakeTimeout time.Duration
 	// PeerTimeout is the time after which a peer is declared dead if the peer has not
 	// acknowledged the oldest packet in flight, or has not answered a probe. Packets from

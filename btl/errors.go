@@ -27,7 +27,7 @@ var (
 	// ErrPeerRestarted means that the peer has restarted as a new incarnation. Messages in flight
 	// to the peer are lost.
 	ErrPeerRestarted = errors.New("btl: peer restarted")
-	// ErrUnreachable means that the handshake was not complete within Config.HandshakeTimeout.
+	// ErrUnreachable means that the handshake took longer than Config.HandshakeTimeout allows.
 	ErrUnreachable = errors.New("btl: peer cannot be reached")
 	// ErrNarrow means that the peer answers, but that the path does not carry packets of 1200
 	// bytes. If Config.MTUBytes is below 1200, ErrNarrow means that the path does not carry packets

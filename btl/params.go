@@ -189,7 +189,7 @@ var params = []Param{
 	},
 	{
 		"handshake_timeout", "3s",
-		"Longest time to connect, 1ms to 1h. Raise it if peers start slowly.",
+		"Longest time to connect, 1ms to 1h, and 1m more if the peer asks. Raise it for slow peers.",
 		func(c *Config) any { return &c.HandshakeTimeout },
 	},
 	{

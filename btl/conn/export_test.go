@@ -6,6 +6,11 @@ import (
 	"gobtl/btl"
 )
 
+// Reach connects to the first of several addresses that answers, as DialContext does for a name.
+func (n *Node) Reach(ctx context.Context, addresses ...string) (*btl.Endpoint, error) {
+	return n.reach(ctx, addresses)
+}
+
 // Held is the memory that Conns which have ended hold, and how many Conns are in the backlog of a
 // service.
 func (n *Node) Held(service string) (bytes int64, backlog int) {

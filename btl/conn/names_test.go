@@ -6,6 +6,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"gobtl/btl"
 	"gobtl/btl/conn"
@@ -48,6 +49,46 @@ func TestDialName(t *testing.T) {
 	if _, err = p.client.DialContext(ctx, "tcp", "localhost:"+port); err == nil {
 		t.Error("the context has ended, and there is no error")
 	}
+}
+
+// TestReachPastKept reaches the second of two addresses while the module at the first keeps the
+// request. The last address may keep the request for as long as the context allows.
+func TestReachPastKept(t *testing.T) {
+	const timeout = 300 * time.Millisecond
+	p := newPair(t, local, conn.Config{}, btl.Config{})
+	listener, err := p.server.Listen("")
+	must(t, err)
+	accepts := listener.Addr().String()
+	keeper := open(t, local, conn.Config{}, btl.Config{})
+	asked, keeps := make(chan btl.Request, 16), ""
+	must(t, keeper.run.Do(t.Context(), func(m *btl.Module) error {
+		keeps = m.Address()
+		m.Admit(func(r btl.Request) btl.Verdict {
+			asked <- r
+			return btl.Keep(btl.KeepMax)
+		})
+		return nil
+	}))
+	client := open(t, local, conn.Config{}, btl.Config{HandshakeTimeout: timeout})
+	ctx, cancel := context.WithTimeout(t.Context(), btl.KeepMax/2)
+	defer cancel()
+	_, err = client.Reach(ctx, keeps, "[::1]:1")
+	if !errors.Is(err, btl.ErrUnreachable) || !errors.Is(err, btl.ErrBadName) || ctx.Err() != nil {
+		t.Errorf("a request that is kept, then a bad address: %v", err)
+	}
+	ep, err := client.Reach(ctx, keeps, accepts)
+	must(t, err)
+	if ep.PeerAddress() == keeps {
+		t.Error("the module that keeps the request has answered")
+	}
+	request := <-asked
+	time.AfterFunc(2*timeout, func() {
+		_ = keeper.run.Do(ctx, func(m *btl.Module) error {
+			return request.Decide(m.Now(), btl.Accept())
+		})
+	})
+	_, err = client.Reach(ctx, "[::1]:1", keeps)
+	must(t, err)
 }
 
 // The addresses of both ends have the form that package net's tools take, over each network.

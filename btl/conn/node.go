@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"slices"
 	"time"
 
@@ -208,59 +207,6 @@ func (n *Node) Dial(ctx context.Context, ep *btl.Endpoint, service string) (*Con
 		_ = c.Close() // Close tells the peer, once the peer has answered.
 	}
 	return nil, &net.OpError{Op: "dial", Net: network, Addr: Addr{Service: service}, Err: err}
-}
-
-// DialContext dials the service with the empty name of the module at an address. DialContext has
-// the signature of net.Dialer.DialContext, for http.Transport and similar types. The argument
-// network of DialContext is ignored. The host of the address may be a DNS name. The addresses of a
-// DNS name are tried in turn until one answers, each for at most btl.Config.HandshakeTimeout.
-func (n *Node) DialContext(ctx context.Context, _, address string) (net.Conn, error) {
-	fail := func(err error) (net.Conn, error) {
-		return nil, &net.OpError{Op: "dial", Net: network, Addr: Addr{Address: address}, Err: err}
-	}
-	if ctx == nil {
-		return fail(btl.ErrContext)
-	}
-	addresses, err := lookUp(ctx, address)
-	if err != nil {
-		return fail(err)
-	}
-	var errs []error
-	for _, a := range addresses {
-		ep, err := n.r.Dial(ctx, a)
-		if err == nil {
-			c, err := n.Dial(ctx, ep, "")
-			if err != nil {
-				return nil, err // The result must not be a nil *Conn.
-			}
-			return c, nil
-		}
-		errs = append(errs, err)
-		if ctx.Err() != nil {
-			break
-		}
-	}
-	return fail(errors.Join(errs...))
-}
-
-// lookUp resolves the host name of an address, and returns at least one address or an error.
-func lookUp(ctx context.Context, address string) ([]string, error) {
-	host, port, err := net.SplitHostPort(address)
-	if err != nil || host == "" {
-		return []string{address}, nil // The fabric reports what is wrong.
-	}
-	if _, err := netip.ParseAddr(host); err == nil {
-		return []string{address}, nil
-	}
-	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
-	if err != nil {
-		return nil, err
-	}
-	addresses := make([]string, len(found))
-	for i, a := range found {
-		addresses[i] = net.JoinHostPort(a.Unmap().String(), port)
-	}
-	return addresses, nil
 }
 
 // open makes a Conn that this side dials.

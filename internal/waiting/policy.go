@@ -92,6 +92,8 @@ const (
 	yieldsLong = 2
 	// gapLeast is the shortest time between two polls in which the thread was off its CPU.
 	gapLeast = time.Millisecond
+	// stolenEvery is the time between two queries of the stolen time if nothing is known of it.
+	stolenEvery = time.Second
 	// apartLeast is the first time without yields beside a computing thread, and apartMost the
 	// longest.
 	apartLeast = 100 * time.Millisecond
@@ -116,7 +118,7 @@ type Policy struct {
 	thread Thread
 
 	since  mono.Time // of the latest find
-	polled mono.Time // of the latest poll, 0 after a yield or a sleep
+	polled mono.Time // of the latest poll, 0 after a yield, a sleep or a look at a gap
 	lookAt mono.Time
 	apart  mono.Time     // the end of the state Beside or Stolen
 	pause  time.Duration // the latest time without yields
@@ -125,8 +127,9 @@ type Policy struct {
 	wake   time.Duration // cost of a wake-up
 	trial  trial         // tests whether longer spinning pays
 
-	switches uint64 // preemptions at the latest look
-	stolen   uint64 // stolen time at the latest gap, 0 before the first
+	switches uint64    // preemptions at the latest look
+	stolen   uint64    // stolen time at the latest gap, 0 before the first
+	stolenAt mono.Time // of the next query of the stolen time, after an answer of 0
 	counts   Counts
 }
 
@@ -279,11 +282,12 @@ func (p *Policy) Empty(now mono.Time) Action {
 	if p.mode == Event {
 		return Sleep
 	}
-	if p.polled != 0 && now.Sub(p.polled) >= gapLeast {
+	gap := p.polled != 0 && now.Sub(p.polled) >= gapLeast
+	if gap {
 		p.lookGap(now)
 	}
 	action := p.choose(now)
-	if p.polled = now; action != Poll {
+	if p.polled = now; gap || action != Poll { // the look itself may take longer than gapLeast
 		p.polled = 0
 	}
 	return action
@@ -343,12 +347,16 @@ func (p *Policy) Yielded(now mono.Time, took time.Duration) {
 
 // lookGap checks whether the host of a virtual machine took the CPU away between two polls, if the
 // kernel has not given the CPU to another thread. The first stolen time that is seen may be old.
+// Without a virtual machine the stolen time is always 0, and lookGap seldom asks for it.
 func (p *Policy) lookGap(now mono.Time) {
-	if p.thread.Switches() != p.switches {
+	if now < p.stolenAt || p.thread.Switches() != p.switches {
 		return
 	}
 	before := p.stolen
-	if p.stolen = p.thread.Stolen(); before == 0 || p.stolen <= before {
+	if p.stolen = p.thread.Stolen(); p.stolen == 0 {
+		p.stolenAt = now.Add(stolenEvery)
+	}
+	if before == 0 || p.stolen <= before {
 		return
 	}
 	p.counts.Stolen++

@@ -2,6 +2,7 @@ package waiting
 
 import (
 	"testing"
+	"time"
 
 	"gobtl/internal/mono"
 )
@@ -116,5 +117,60 @@ func TestBesideAfterStolen(t *testing.T) {
 	}
 	if gap(p, &now, thread, 1); p.Counts().State != Beside {
 		t.Error("a gap is taken for the end of the neighbour")
+	}
+}
+
+// slowThread is a thread whose look at the stolen time takes longer than a gap.
+type slowThread struct {
+	fakeThread
+	now mono.Time
+}
+
+func (t *slowThread) Stolen() uint64 {
+	t.now = t.now.Add(2 * gapLeast)
+	return t.fakeThread.Stolen()
+}
+
+// TestStolenSlow checks that the time of a look is no gap, which would cause another look.
+func TestStolenSlow(t *testing.T) {
+	thread := &slowThread{fakeThread{stolen: 7}, 1}
+	p := New(Busy, 0, thread, thread.now)
+	poll := func(pause time.Duration) {
+		thread.now = thread.now.Add(pause)
+		p.Empty(thread.now)
+	}
+	poll(us)
+	poll(2 * gapLeast)
+	for range 1000 {
+		poll(us)
+	}
+	if thread.stolenAsked != 1 {
+		t.Errorf("asked %d times after one gap", thread.stolenAsked)
+	}
+	thread.stolenAsked = 0
+	for range 1000 {
+		poll(gapLeast)
+	}
+	if n := thread.stolenAsked; n < 400 || n > 500 {
+		t.Errorf("asked %d times in 1000 gaps", n)
+	}
+}
+
+// TestStolenUnknown checks that a policy seldom looks at a stolen time that is always 0.
+func TestStolenUnknown(t *testing.T) {
+	now, thread := mono.Time(1), &fakeThread{}
+	p := New(Busy, 0, thread, now)
+	for range 1000 {
+		now = now.Add(2 * gapLeast)
+		p.Empty(now)
+	}
+	if n := thread.stolenAsked; n != 2 {
+		t.Errorf("asked %d times in two seconds", n)
+	}
+	thread.stolen = 7
+	now = now.Add(stolenEvery)
+	gap(p, &now, thread, 0)
+	if gap(p, &now, thread, 1); p.Counts().Stolen != 1 {
+		t.Errorf("later stolen time does not count: %+v", p.Counts())
 	}
 }

@@ -1,0 +1,97 @@
+package conn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"time"
+
+	"gobtl/btl"
+)
+
+// DialContext dials the service with the empty name of the module at an address. DialContext has
+// the signature of net.Dialer.DialContext, for http.Transport and similar types. The argument
+// network of DialContext is ignored. The host of the address may be a DNS name. The addresses of a
+// DNS name are tried in turn until one answers. Each address but the last is given up shortly after
+// btl.Config.HandshakeTimeout, also if its module keeps the request (btl.Keep). If that module
+// answers later, its endpoint stays connected. The last address may take as long as ctx allows.
+func (n *Node) DialContext(ctx context.Context, _, address string) (net.Conn, error) {
+	fail := func(err error) (net.Conn, error) {
+		return nil, &net.OpError{Op: "dial", Net: network, Addr: Addr{Address: address}, Err: err}
+	}
+	if ctx == nil {
+		return fail(btl.ErrContext)
+	}
+	addresses, err := lookUp(ctx, address)
+	if err != nil {
+		return fail(err)
+	}
+	ep, err := n.reach(ctx, addresses)
+	if err != nil {
+		return fail(err)
+	}
+	c, err := n.Dial(ctx, ep, "")
+	if err != nil {
+		return nil, err // The result must not be a nil *Conn.
+	}
+	return c, nil
+}
+
+// reach connects to the first of the addresses that answers.
+func (n *Node) reach(ctx context.Context, addresses []string) (*btl.Endpoint, error) {
+	var errs []error
+	for i, a := range addresses {
+		dial := n.reachSoon
+		if i == len(addresses)-1 {
+			dial = n.r.Dial
+		}
+		ep, err := dial(ctx, a)
+		if err == nil {
+			return ep, nil
+		}
+		errs = append(errs, err)
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, errors.Join(errs...)
+}
+
+// reachSoon connects to an address within little more than the module's HandshakeTimeout. Without
+// a request that is kept, the handshake ends first, and its error tells more.
+func (n *Node) reachSoon(ctx context.Context, address string) (*btl.Endpoint, error) {
+	timeout := n.m.Config().HandshakeTimeout
+	limited, cancel := context.WithTimeout(ctx, timeout+reachGrace)
+	defer cancel()
+	ep, err := n.r.Dial(limited, address)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return nil, fmt.Errorf("%w: %s has not let this side connect within %v", btl.ErrUnreachable,
+			address, timeout)
+	}
+	return ep, err
+}
+
+// reachGrace is the time for the end of a handshake whose HandshakeTimeout is over.
+const reachGrace = 100 * time.Millisecond
+
+// lookUp resolves the host name of an address, and returns at least one address or an error.
+func lookUp(ctx context.Context, address string) ([]string, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil || host == "" {
+		return []string{address}, nil // The fabric reports what is wrong.
+	}
+	if _, err := netip.ParseAddr(host); err == nil {
+		return []string{address}, nil
+	}
+	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	if err != nil {
+		return nil, err
+	}
+	addresses := make([]string, len(found))
+	for i, a := range found {
+		addresses[i] = net.JoinHostPort(a.Unmap().String(), port)
+	}
+	return addresses, nil
+}

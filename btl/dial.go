@@ -79,14 +79,14 @@ func formatName(dom fabric.Domain, name []byte) string {
 	return hex.EncodeToString(name)
 }
 
-// AddressOf returns the address of the command channel in a module's name as text, such as
-// "192.0.2.1:4000", like PeerAddress. AddressOf returns ErrBadName if name is not a module's name.
-func (m *Module) AddressOf(name []byte) (string, error) {
+// AddressesOf returns the addresses of both channels in a module's name as text, such as
+// "192.0.2.1:4000", like PeerAddress. AddressesOf returns ErrBadName if name is no module's name.
+func (m *Module) AddressesOf(name []byte) (command, data string, err error) {
 	n, err := frag.ParseName(name)
 	if err != nil {
-		return "", fmt.Errorf("%w: %w", ErrBadName, err)
+		return "", "", fmt.Errorf("%w: %w", ErrBadName, err)
 	}
-	return formatName(m.port.Dom, n.Command), nil
+	return formatName(m.port.Dom, n.Command), formatName(m.port.Dom, n.Data), nil
 }
 
 // Address is this module's address in the notation of Dial. Address returns Config.Advertise if it

@@ -10,19 +10,25 @@ import (
 )
 
 // A receiver sends one line to a Meeting, a TCP address at which peers exchange identities. The
-// line names the address of the receiver, and the sender begins a handshake with this address. The
-// handshake packets go to an address that has not answered yet. If the line came from another host
-// than the one that it names (hearsay), the address may be that of a victim. All senders of an
-// Engine together begin few handshakes by hearsay, and give each up soon.
+// line names the two addresses of the receiver's module, and the sender begins a handshake with
+// both. The handshake packets go to addresses that have not answered yet. If the line came from
+// another host than one of the two (hearsay), that address may be a victim's. All senders of an
+// Engine together begin few handshakes by hearsay, and give each up soon. One host begins only a
+// part of these handshakes, because other hosts need some too.
 //
 // A receiver of a host with several networks may name another address than that of its connection
-// to the Meeting. Such a receiver that comes too early is asked to come again.
+// to the Meeting. Such a receiver that comes too early is asked to come again. A process of the
+// sender's own host may name any address, because it can send packets to this address itself.
+// Lines that a forwarder on this host passes on (such as "ssh -R") are lines of this host, too.
 
 const (
 	// hearsayEvery is the average time between two handshakes by hearsay, and hearsayBurst is the
 	// largest number of such handshakes at once.
 	hearsayEvery = 500 * time.Millisecond
 	hearsayBurst = 4
+	// hearsayAgain is the time after which a host that has begun a handshake by hearsay may begin
+	// the next one.
+	hearsayAgain = hearsayBurst * hearsayEvery
 	// hearsayTime is the longest wait for the answer to a handshake by hearsay. A handshake sends
 	// six rounds of Hellos in hearsayTime.
 	hearsayTime = time.Second
@@ -39,21 +45,38 @@ var (
 type hearsays struct {
 	spent int       // handshakes that count towards hearsayBurst
 	since mono.Time // time from which spent decreases
+	// last contains the newest handshakes. The next handshake replaces last[oldest].
+	last   [hearsayBurst]hearsayLine
+	oldest int
 }
 
-// take counts one handshake, and returns false if the rate does not allow one now.
-func (h *hearsays) take(now mono.Time) bool {
+// hearsayLine is a line that has begun a handshake by hearsay.
+type hearsayLine struct {
+	from netip.Prefix
+	at   mono.Time
+}
+
+// take counts one handshake by a line of the host from, and returns false if the rate does not
+// allow one now.
+func (h *hearsays) take(from netip.Prefix, now mono.Time) bool {
 	for h.spent > 0 && now.Sub(h.since) >= hearsayEvery {
 		h.since = h.since.Add(hearsayEvery)
 		h.spent--
 	}
-	switch {
-	case h.spent >= hearsayBurst:
+	if h.spent >= hearsayBurst {
 		return false
-	case h.spent == 0:
+	}
+	for _, l := range h.last {
+		if l.from.IsValid() && l.from == from && now.Sub(l.at) < hearsayAgain {
+			return false
+		}
+	}
+	if h.spent == 0 {
 		h.since = now
 	}
 	h.spent++
+	h.last[h.oldest] = hearsayLine{from: from, at: now}
+	h.oldest = (h.oldest + 1) % hearsayBurst
 	return true
 }
 
@@ -63,22 +86,50 @@ func (e *Engine) allowHearsay(id Identity) (hearsay bool, err error) {
 	if id.from == "" {
 		return false, nil
 	}
-	address, err := e.m.AddressOf(id.Name)
+	command, data, err := e.m.AddressesOf(id.Name)
 	if err != nil {
 		return false, lostError(err)
 	}
-	if host, _, err := net.SplitHostPort(address); err == nil && sameHost(host, id.from) {
+	if !isHearsay(id.from, command, data) {
 		return false, nil
 	}
-	if !e.hearsays.take(e.now) {
+	if !e.hearsays.take(networkOf(id.from), e.now) {
 		return true, errHearsays
 	}
 	return true, nil
 }
 
+// isHearsay reports whether a line of the host from is hearsay. The arguments command and data are
+// the addresses that the line names.
+func isHearsay(from, command, data string) bool {
+	return !parseHost(from).IsLoopback() && (!isAt(command, from) || !isAt(data, from))
+}
+
+// isAt reports whether an address with a port belongs to a host.
+func isAt(address, host string) bool {
+	h, _, err := net.SplitHostPort(address)
+	return err == nil && sameHost(h, host)
+}
+
 // sameHost reports whether two IP addresses in text form are equal, apart from their zones.
 func sameHost(a, b string) bool {
-	x, err := netip.ParseAddr(a)
-	y, e := netip.ParseAddr(b)
-	return err == nil && e == nil && x.Unmap().WithZone("") == y.Unmap().WithZone("")
+	x := parseHost(a)
+	return x.IsValid() && x == parseHost(b)
+}
+
+// parseHost returns an IP address without its zone, or the zero Addr if text is no IP address.
+func parseHost(text string) netip.Addr {
+	a, err := netip.ParseAddr(text)
+	if err != nil {
+		return netip.Addr{}
+	}
+	return a.Unmap().WithZone("")
+}
+
+// networkOf returns the IPv4 address of a host, or the first half of its IPv6 address. The owner of
+// an IPv6 network can choose the second half freely.
+func networkOf(host string) netip.Prefix {
+	a := parseHost(host)
+	p, _ := a.Prefix(min(a.BitLen(), 64)) // the zero Prefix for the zero Addr
+	return p
 }

@@ -3,12 +3,26 @@ package stream
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net/netip"
 	"testing"
 	"time"
 
+	"gobtl/fabric"
 	"gobtl/fabric/sim"
 	"gobtl/frag"
+	"gobtl/internal/mono"
 )
+
+// lineFrom is a receiver's line that came to a meeting from a host.
+func lineFrom(t testing.TB, name *frag.Name, from string) Identity {
+	t.Helper()
+	text, err := name.Append(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Identity{Role: RoleReceiver, Key: name.Incarnation, Name: text, from: from}
+}
 
 // Lines at a meeting that name a third host make the sender send a few packets to it, however many
 // the lines are. A receiver that names its own host is met at once beside them.
@@ -42,14 +56,11 @@ func TestHearsay(t *testing.T) {
 		t.Fatal(err)
 	}
 	const lines, seconds = 1000, 10
+	const strangers = 2 * hearsayBurst // enough hosts for all handshakes that the rate allows
 	begun := 0
 	for i := range lines {
 		name.Incarnation++
-		text, err := name.Append(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		id := Identity{Role: RoleReceiver, Key: uint64(i) + 1, Name: text, from: "192.0.2.1"}
+		id := lineFrom(t, &name, fmt.Sprintf("192.0.2.%d", 1+i%strangers))
 		switch err := tx.addReceiver(id); {
 		case err == nil:
 			begun++
@@ -135,5 +146,107 @@ func TestSameHost(t *testing.T) {
 		if got := sameHost(c.a, c.b); got != c.same {
 			t.Errorf("%q and %q: %v", c.a, c.b, got)
 		}
+	}
+}
+
+// A line is hearsay unless both of its addresses are of the host that sent it, or a process of the
+// sender's own host sent it.
+func TestHearsayOfEitherAddress(t *testing.T) {
+	for _, c := range []struct {
+		from, command, data string
+		hearsay             bool
+	}{
+		{"10.0.0.1", "10.0.0.1:4", "10.0.0.1:5", false},
+		{"::ffff:10.0.0.1", "10.0.0.1:4", "10.0.0.1:5", false},
+		{"10.0.0.1", "10.0.0.1:4", "10.0.0.2:5", true},
+		{"10.0.0.1", "10.0.0.2:4", "10.0.0.1:5", true},
+		{"10.0.0.1", "10.0.0.2:4", "10.0.0.2:5", true},
+		{"10.0.0.1", "127.0.0.1:4", "127.0.0.1:5", true},
+		{"10.0.0.1", "0a0b", "0a0c", true},
+		{"10.0.0.1", "10.0.0.1:4", "0a0c", true},
+		{"x", "x:4", "x:5", true},
+		{"127.0.0.1", "10.0.0.1:4", "10.0.0.2:5", false},
+		{"127.9.9.9", "10.0.0.1:4", "10.0.0.1:5", false},
+		{"::ffff:127.0.0.1", "10.0.0.1:4", "10.0.0.1:5", false},
+		{"::1", "10.0.0.1:4", "0a0c", false},
+		{"2001:db8::1", "[2001:db8::1]:4", "[2001:db8::1]:5", false},
+		{"2001:db8::1", "[2001:db8::1]:4", "[2001:db8::2]:5", true},
+		{"fe80::1%eth0", "[fe80::1]:4", "[fe80::1]:5", false},
+	} {
+		if got := isHearsay(c.from, c.command, c.data); got != c.hearsay {
+			t.Errorf("from %s, command %s, data %s: %v", c.from, c.command, c.data, got)
+		}
+	}
+}
+
+// An Engine finds both addresses in the name of a line.
+func TestHearsayOfName(t *testing.T) {
+	infos, err := fabric.GetInfo(fabric.Hints{Provider: "udp", Node: "127.0.0.1"})
+	if err != nil || len(infos) == 0 {
+		t.Fatalf("no loopback: %v", err)
+	}
+	m, err := openModule(infos[0], PortConfig{Timeout: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := NewEngine(m, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	name, err := frag.ParseName(m.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	encoded := func(host byte) []byte { return []byte{4, 0, 9, 10, 0, 0, host} } // 10.0.0.host:9
+	for _, c := range []struct {
+		command, data byte
+		hearsay       bool
+	}{{1, 1, false}, {1, 2, true}, {2, 1, true}, {2, 2, true}} {
+		name.Command, name.Data = encoded(c.command), encoded(c.data)
+		e.hearsays = hearsays{}
+		got, err := e.allowHearsay(lineFrom(t, &name, "10.0.0.1"))
+		if err != nil || got != c.hearsay || e.hearsays.spent > 0 != c.hearsay {
+			t.Errorf("command at 10.0.0.%d, data at 10.0.0.%d: %v, %d spent, %v", c.command, c.data, got,
+				e.hearsays.spent, err)
+		}
+	}
+}
+
+// Hosts that send many lines leave handshakes to a host that sends few.
+func TestHearsayLeavesSome(t *testing.T) {
+	for _, c := range []struct {
+		about     string
+		strangers int
+		from      string // of a stranger, by its number
+	}{
+		{"one stranger", 1, "192.0.2.%d"},
+		{"three strangers", 3, "198.51.100.%d"},
+		{"many addresses of one network", 1000, "2001:db8::%x"},
+	} {
+		const lines, seconds = 1000, 10
+		var h hearsays
+		strange, honest := 0, 0
+		for i := range lines {
+			now := mono.Time(i) * mono.Time(seconds*time.Second/lines)
+			if h.take(networkOf(fmt.Sprintf(c.from, 1+i%c.strangers)), now) {
+				strange++
+			}
+			if i%(lines/seconds) == 0 && h.take(networkOf("192.0.2.2"), now) {
+				honest++
+			}
+		}
+		if honest < seconds/2 || strange < seconds/2 {
+			t.Errorf("%s: %d handshakes, and %d of %d lines of the honest host", c.about, strange, honest,
+				seconds)
+		}
+	}
+	same := netip.MustParsePrefix("192.0.2.1/32")
+	if networkOf("::ffff:192.0.2.1") != same || networkOf("192.0.2.1") != same {
+		t.Error("a host in two notations counts as two")
 	}
 }

@@ -124,7 +124,7 @@ func (s *Sender) addReceiver(id Identity) error {
 	hearsay, err := s.e.allowHearsay(id)
 	if err != nil {
 		if isTaken(err) {
-			address, _ := s.e.m.AddressOf(id.Name) // the name was parsed already
+			address, _, _ := s.e.m.AddressesOf(id.Name) // the name was parsed already
 			s.cfg.noteAt(&s.stats, RefusedTaken, address, id.Key, err)
 		}
 		return err

@@ -232,8 +232,8 @@ func TestKeptRequestOfOtherPeer(t *testing.T) {
 	}
 }
 
-// A peer that asks under another label while its request is kept must ask again later, and the owner
-// is not asked about it. After the decision, the owner is asked about the other label.
+// A peer that asks under another label while its request is kept must ask again later. The owner
+// is not asked about it until the request is decided.
 func TestKeptRequestOfAnotherLabel(t *testing.T) {
 	l, s := newStranger(t, smallConfig())
 	m := l.mods[0]

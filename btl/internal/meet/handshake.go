@@ -198,6 +198,7 @@ func (hs *Handshake) WakeIn(now Time) time.Duration {
 func (hs *Handshake) Wake(now Time, timeout time.Duration) {
 	hs.wokenAt, hs.wakeGap = now, min(max(2*hs.wakeGap, HelloIntervalMin), HelloIntervalMax)
 	hs.kept, hs.interval = false, HelloIntervalMin
+	hs.putOff = false // from now on, only the network may keep the answer away
 	hs.until = now.Add(timeout).Min(hs.latest)
 }
 

@@ -323,7 +323,6 @@ func (s *Handshakes[E]) onKept(ep E, wait time.Duration) bool {
 	case hs.Kept() && hs.WakeIn(s.host.Now()) > 0:
 		s.host.SetTimer(ep, hs.WakeIn(s.host.Now()))
 	case hs.Kept():
-		hs.putOff = false // from now on, only the network may keep the answer away
 		s.askAnew(ep)
 		s.sayHello(ep)
 	}

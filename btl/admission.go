@@ -117,12 +117,11 @@ func (r *Request) Decide(now Time, v Verdict) error {
 	return nil
 }
 
-// Admit sets the function fn that decides on each incoming connection, except from peers to
-// which this side connects itself. If fn is nil, which is the initial setting, every peer
-// is accepted. When Admit calls fn, the peer has proven that it receives at both its
-// addresses. The handshake may fail even after fn has accepted the peer. The function fn
-// may do what a handler may do. Each repeated packet of a connecting peer, and a change of
-// the peer's label, may cause another call of fn.
+// Admit sets the function fn that decides on incoming connections, except from peers to which this
+// side connects. If fn is nil, which is the initial setting, every peer is accepted. When Admit
+// calls fn, the peer has proven that it receives at both its addresses. The handshake may fail
+// even after fn has accepted the peer. The function fn may do what a handler may do. Each repeated
+// packet of a connecting peer, and a change of the peer's label, may cause another call of fn.
 func (m *Module) Admit(fn func(Request) Verdict) { m.admission = fn }
 
 // PeerLabel is the label that the peer claims (Config.Label), or empty if the peer has not sent a

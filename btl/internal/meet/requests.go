@@ -215,8 +215,8 @@ func (s *Handshakes[E]) tell(answer Answer, hello *frag.Hello, to []byte) {
 }
 
 // answerKept answers a Hello of a peer whose request is kept, or was refused or moved. A peer with
-// another label must wait until the request is decided or has lapsed. Otherwise, a peer that changes
-// its label with each Hello would make the application keep any number of requests.
+// another label must wait until the request is decided or has lapsed. Otherwise, a peer that
+// changes its label with each Hello would make the application keep any number of requests.
 func (s *Handshakes[E]) answerKept(r *request, hello *frag.Hello) Answer {
 	if r.label != string(hello.Label) {
 		return later

@@ -238,7 +238,8 @@ func TestKeptUnderOneLabel(t *testing.T) {
 		hello.Label = fmt.Appendf(nil, "label %d", i)
 		h.hello(hello)
 	}
-	if len(h.asked) != 1 || s.Requests() != 1 || h.rejects[len(h.rejects)-1].Reason != frag.RejectLater {
+	last := h.rejects[len(h.rejects)-1]
+	if len(h.asked) != 1 || s.Requests() != 1 || last.Reason != frag.RejectLater {
 		t.Fatalf("asked %d times, %d requests", len(h.asked), s.Requests())
 	}
 	if !s.Decide(h.asked[0], Answer{}) {

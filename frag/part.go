@@ -30,8 +30,8 @@ const (
 	partBlocks    = PartTotalMax / PartGrain
 )
 
-// PartRoom is the largest slice of a datagram in a Part of at most sizeBytes. PartRoom returns 0
-// if no slice fits, and does not apply to the last slice of a datagram.
+// PartRoom returns the size of the largest slice of a datagram that fits in a Part of sizeBytes.
+// PartRoom returns 0 if no slice fits, and does not apply to the last slice of a datagram.
 func PartRoom(sizeBytes int) int {
 	return max(0, (sizeBytes-PartHeaderBytes)/PartGrain*PartGrain)
 }

@@ -33,9 +33,9 @@ type shape struct {
 
 // Strided returns the layout of count blocks of block values each, whose beginnings are stride
 // values apart (MPI_Type_vector). The first block is at the beginning of data. For example, a
-// column of a matrix with rows of stride values is a Strided layout. With a negative stride, the
-// blocks go down from the end of data. Strided returns ErrType for values that cannot be sent.
-// Strided returns ErrBounds if data is too short, or if count or block is negative.
+// column of a matrix, each of whose rows has stride elements, is a Strided layout. With a negative
+// stride, the blocks go down from the end of data. Strided returns ErrType for values that cannot
+// be sent. Strided returns ErrBounds if data is too short, or if count or block is negative.
 func Strided[T any](data []T, count, block, stride int) (*Layout[T], error) {
 	b, err := bytesOf(data)
 	if err != nil {

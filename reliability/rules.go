@@ -212,6 +212,7 @@ const (
 	withholdMost  = 1 << 20
 )
 
-// LoneAckDelay is the longest delay of the ACK of a lone reply (see lone.go). A peer that sends at
-// least 25 requests per second sends the ACK of every lone reply in a request.
+// LoneAckDelay is the longest delay of the ACK of a reply that is the only packet in flight (see
+// lone.go). A peer that sends at least 25 requests per second sends the ACK of every lone reply in
+// a request.
 const LoneAckDelay = 40 * time.Millisecond

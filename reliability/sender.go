@@ -371,8 +371,8 @@ func (s *Sender) Unheard() {
 // sent packets, and may be older than other ACKs.
 func (s *Sender) Plausible(ack seq.Num) bool { return ack.Before(s.next) }
 
-// Token returns the segment of a sequence number in flight, or false if the number is not in
-// flight.
+// Token returns the Token of the packet in flight with the sequence number n. Token returns false
+// if no packet with this number is in flight.
 func (s *Sender) Token(n seq.Num) (Token, bool) {
 	if n.Before(s.oldest) || !n.Before(s.next) {
 		return 0, false

@@ -13,8 +13,8 @@ import (
 // line names the two addresses of the receiver's module, and the sender begins a handshake with
 // both. The handshake packets go to addresses that have not answered yet. If the line came from
 // another host than one of the two (hearsay), that address may be a victim's. All senders of an
-// Engine together begin few handshakes by hearsay, and give each up soon. One host begins only a
-// part of these handshakes, because other hosts need some too.
+// Engine together begin at most two such handshakes a second (hearsayEvery), and give each up
+// soon. One host begins only a part of these handshakes, because other hosts need some too.
 //
 // A receiver of a host with several networks may name another address than that of its connection
 // to the Meeting. Such a receiver that comes too early is asked to come again. A process of the

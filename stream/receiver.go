@@ -127,7 +127,7 @@ func (r *Receiver) ending(l *ending) {
 	r.heard, r.endAt = r.e.now, r.e.now
 }
 
-// start prepares the receiver for the first message of a sender (suitor). If start returns an
+// start prepares the receiver for the first message of the sender s. If start returns an
 // error, the receiver is unchanged.
 func (r *Receiver) start(s *suitor, st *start) error {
 	size := r.ring.geo.MessageBytes

@@ -264,7 +264,8 @@ func (s *Handshakes[E]) Decide(id uint64, answer Answer) bool {
 // callAgain is the time until the next call if the limit on Rejects has let none leave.
 const callAgain = time.Millisecond
 
-// call tells the peer of a decided request to ask again, and sets the time of the next call.
+// call tells a peer, about whose request the application has decided, to ask again. call sets the
+// time of the next call.
 func (s *Handshakes[E]) call(r *request, now Time) {
 	if !r.informed {
 		return // the peer asks regularly

@@ -48,8 +48,8 @@ func (s *Source) Init(random func() uint64, every int) { s.random, s.every = ran
 func (s *Source) Due(by port.Which) bool { return s.due[by].due }
 
 // Withhold records that the caller holds back a packet of the channel's batch. Withhold returns a
-// random number that selects the packet of the batch at which the search for a suitable packet
-// begins.
+// random number that selects the packet of the batch at which the search for a packet that
+// may be held back begins.
 func (s *Source) Withhold(by port.Which) (from uint32) {
 	s.due[by].due = false
 	return s.due[by].from

@@ -233,7 +233,7 @@ func (n *Node) linkTo(host netip.Addr) (*Link, error) {
 			n.abandon(l)
 		}
 	}
-	return n.openLink(hints)
+	return n.openLink(hints, "")
 }
 
 // sourceFor returns the source address that the kernel chooses for packets to another host. No

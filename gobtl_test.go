@@ -193,6 +193,28 @@ func TestListenEverywhere(t *testing.T) {
 	}
 }
 
+// A Node behind a NAT tells peers the address of the NAT. Links that dial do not tell that address.
+func TestAdvertise(t *testing.T) {
+	const outside = "192.0.2.9:4000"
+	cfg := gobtl.Config{Transport: btl.Config{Advertise: outside}}
+	server := listen(t, cfg, "127.0.0.1:0")
+	if got := server.Address(); got != outside {
+		t.Errorf("Address: %s, want %s", got, outside)
+	}
+	other := listen(t, gobtl.Config{}, "127.0.0.1:0")
+	peer := dial(t, open(t, cfg), other.Address())
+	if got := peer.Link().Address(); got == outside {
+		t.Error("a link that dials tells the address of the NAT, too")
+	}
+	n, err := cfg.Listen(":0")
+	if err == nil {
+		closeNode(t, n)
+	}
+	if !errors.Is(err, gobtl.ErrAddress) || !strings.Contains(err.Error(), outside) {
+		t.Errorf("one advertised address for all addresses of this host: %v", err)
+	}
+}
+
 // Unusable addresses: the error names the address and its fault.
 func TestBadAddresses(t *testing.T) {
 	for address, says := range map[string]string{

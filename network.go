@@ -67,14 +67,17 @@ func (l *Link) Address() string {
 	return address
 }
 
-// openLink opens a link at the first local address that matches the hints.
-func (n *Node) openLink(hints fabric.Hints) (*Link, error) {
+// openLink opens a link at the first local address that matches the hints. Peers are told the
+// address advertised, or the address of the link if advertised is empty.
+func (n *Node) openLink(hints fabric.Hints, advertised string) (*Link, error) {
+	transport := n.cfg.Transport
+	transport.Advertise = advertised
 	infos, err := fabric.GetInfo(hints)
 	if err != nil {
 		return nil, err
 	}
 	info := infos[0]
-	sizes, err := n.cfg.Transport.DomainConfig(info)
+	sizes, err := transport.DomainConfig(info)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +87,7 @@ func (n *Node) openLink(hints fabric.Hints) (*Link, error) {
 	}
 	l := &Link{node: n, provider: info.Provider}
 	l.memory = n.overUDP() && l.provider == memoryProvider
-	if l.module, err = btl.Open(domain, n.cfg.Transport); err != nil {
+	if l.module, err = btl.Open(domain, transport); err != nil {
 		return nil, errors.Join(err, domain.Close())
 	}
 	if at, err := netip.ParseAddr(info.Src); err == nil {

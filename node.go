@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -61,7 +62,8 @@ type Config struct {
 	// the process was started again.
 	SharedMemory bool
 	// Transport is the configuration of the transport. Environment variables (GOBTL_..., see
-	// btl.Param) override its values.
+	// btl.Param) override its values. Transport.Advertise is for a Node that listens at a single
+	// address, for example behind a NAT.
 	Transport btl.Config
 	// Runner says how the goroutines of the Node wait for the network.
 	Runner runner.Config
@@ -148,7 +150,8 @@ const portTries = 32
 // listen opens a link for each address of this host for which the text stands.
 func (n *Node) listen(text string) error {
 	if !n.overUDP() {
-		_, err := n.openLink(fabric.Hints{Provider: n.cfg.Provider, Node: text})
+		hints := fabric.Hints{Provider: n.cfg.Provider, Node: text}
+		_, err := n.openLink(hints, n.cfg.Transport.Advertise)
 		return err
 	}
 	local, err := localAddresses(n.cfg.Provider, text)
@@ -171,9 +174,14 @@ func (n *Node) listen(text string) error {
 
 // listenAt opens a link at a port of each host. If one link fails, listenAt closes all of them.
 func (n *Node) listenAt(hosts []string, port uint16) error {
+	advertised := n.cfg.Transport.Advertise
+	if advertised != "" && len(hosts) > 1 {
+		return fmt.Errorf("%w: Transport.Advertise, %s, needs one address to listen at, not %s",
+			ErrAddress, advertised, strings.Join(hosts, ", "))
+	}
 	for _, host := range hosts {
 		node := joinHostPort(host, port)
-		_, err := n.openLink(fabric.Hints{Provider: n.cfg.Provider, Node: node})
+		_, err := n.openLink(fabric.Hints{Provider: n.cfg.Provider, Node: node}, advertised)
 		if err != nil {
 			err = fmt.Errorf("gobtl: listen at %s (UDP ports %d and %d): %w", node, port, port+1, err)
 			return errors.Join(err, n.closeLinks(context.Background()))

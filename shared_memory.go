@@ -95,7 +95,7 @@ func (n *Node) memoryLink() (*Link, error) {
 			n.abandon(l)
 		}
 	}
-	return n.openLink(fabric.Hints{Provider: memoryProvider})
+	return n.openLink(fabric.Hints{Provider: memoryProvider}, "")
 }
 
 // offerMemory lets other Nodes of this host use shared memory when they dial an address of this

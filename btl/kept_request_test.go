@@ -127,6 +127,27 @@ func TestKeptRequestIsMoved(t *testing.T) {
 	k.settle(time.Second)
 }
 
+// A peer that the owner sends to a name that is empty or malformed is refused with code 0. The peer
+// is not accepted here.
+func TestMovedToNoName(t *testing.T) {
+	for _, name := range [][]byte{nil, []byte("no name")} {
+		l := newLab(t, mem.Config{}, 2, smallConfig())
+		l.mods[0].Admit(func(Request) Verdict { return MoveTo(name) })
+		ep, err := l.mods[1].Connect(l.now, l.mods[0].Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.until("refused", 10*time.Microsecond, time.Second, func() bool { return ep.Err() != nil })
+		var refused *RefusedError
+		if !errors.As(ep.Err(), &refused) || refused.Code != 0 {
+			t.Errorf("moved to %q: %v", name, ep.Err())
+		}
+		if n := l.mods[0].peers.Len(); n != 0 {
+			t.Errorf("moved to %q: %d endpoints", name, n)
+		}
+	}
+}
+
 // A peer follows one move, and no second one.
 func TestRequestIsMovedOnce(t *testing.T) {
 	k := newRequestLab(t, 10*time.Second, 3)

@@ -146,7 +146,7 @@ func (c *compareCmd) updateDocs(text string) error {
 // round.
 func table(list []*system, work []workload, cells map[key][]result, rounds int) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Medians of %d rounds; x: by those of %s\n", rounds, base)
+	fmt.Fprintf(&b, "Medians of %d rounds; x: relative to %s\n", rounds, base)
 	for w := range work {
 		g := report.Table{Left: []int{0}, Heads: [][]string{{
 			work[w].title, "p50 us", "x", "p99 us", "calls/s", "x", "CPU us/call", "x",

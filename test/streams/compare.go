@@ -49,7 +49,7 @@ func (c *compareCmd) Run(ctx context.Context) error {
 		}
 	}
 	var text strings.Builder
-	fmt.Fprintf(&text, "Medians of %d rounds; x: by those of %s\n", c.Rounds, base)
+	fmt.Fprintf(&text, "Medians of %d rounds; x: relative to %s\n", c.Rounds, base)
 	for _, name := range c.Path {
 		p, err := pathOf(name)
 		if err != nil {

@@ -53,7 +53,7 @@ func (r *Report) writeSummary(b *strings.Builder) {
 	if r.Rounds == 1 {
 		rounds = "One round"
 	}
-	b.WriteString(rounds + "; x: by the best peer's; /raw: by the bare fabric's\n\n")
+	b.WriteString(rounds + "; x: relative to the best peer; /raw: relative to the bare fabric\n\n")
 	g := report.Table{Left: []int{0}}
 	header := []string{"system"}
 	for _, w := range systems.Workloads {
@@ -96,8 +96,8 @@ func (r *Report) writePings(b *strings.Builder) {
 			}
 		}
 	}
-	fmt.Fprintf(b, "\nFrom CPU to CPU: %.0f ns most of the time; %d of %d values were measured "+
-		"in another state.\n", r.UsualPingNs, other, all)
+	fmt.Fprintf(b, "\nA cache line took about %.0f ns from CPU to CPU, except during %d of %d "+
+		"measurements.\n", r.UsualPingNs, other, all)
 }
 
 func (r *Report) summaryRow(id, label string) []string {

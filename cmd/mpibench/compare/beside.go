@@ -36,7 +36,7 @@ func (b Beside) Description() string {
 		return "a process that wakes nearly 1000 times a second on each CPU"
 	case Alone, Quiet:
 	}
-	return "nothing else"
+	return "none"
 }
 
 // named returns the name of the report's section in a document, which is also the name of its

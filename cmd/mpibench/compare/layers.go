@@ -84,8 +84,8 @@ func (s *system) layerLine(tests, sizes string, cfg *Config) []string {
 // layersText returns the report of the layers.
 func (r *Report) layersText() string {
 	return fmt.Sprintf("Medians of %d rounds, %s a figure, processes pinned to CPUs %s in turn.\n"+
-		"x: adaptive by TCP block. latency is half a round trip in us, bw MB/s, datagrams messages/s.\n"+
-		"Beside the processes: %s.\n\n%s%s", r.Rounds, r.Each, r.CPUs, r.Beside.Description(),
+		"x: adaptive relative to TCP block. Units: latency us, bw MB/s, datagrams messages/s.\n"+
+		"Other programs meanwhile: %s.\n\n%s%s", r.Rounds, r.Each, r.CPUs, r.Beside.Description(),
 		r.layerTable(), r.failures())
 }
 

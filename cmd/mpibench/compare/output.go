@@ -42,10 +42,10 @@ func (r *Report) Text() string {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "Medians of %d rounds, %s a figure, ranks pinned to CPUs %s in turn.\n"+
-		"x: by the better of the other two's. Times are us, bw MB/s, mbw_mr messages/s.\n%s\n",
+		"x: relative to the better of the other two. Units: us; bw MB/s; mbw_mr messages/s.\n%s\n",
 		r.Rounds, r.Each, r.CPUs, r.versions())
 	if r.busy() {
-		fmt.Fprintf(&b, "Beside the ranks: %s.\n", r.Beside.Description())
+		fmt.Fprintf(&b, "Other programs meanwhile: %s.\n", r.Beside.Description())
 	}
 	b.WriteString("\n" + r.figures().String())
 	if !r.busy() {

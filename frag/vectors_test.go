@@ -13,8 +13,8 @@ import (
 	"gobtl/internal/seq"
 )
 
-// rewrite makes the golden test write the vectors to testdata and to the protocol's documentation
-// instead of comparing them. A change of a vector is a change of the protocol.
+// rewrite makes the golden test write the vectors to testdata instead of comparing them. A change
+// of a vector is a change of the protocol.
 var rewrite = flag.Bool("rewrite", false, "write the golden vectors instead of checking them")
 
 const (
@@ -572,11 +572,6 @@ func TestGoldenVectors(t *testing.T) {
 		if err := os.WriteFile(goldenFile, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		before, _, after := docVectors(t)
-		doc := before + "```\n" + text + "```\n" + after
-		if err := os.WriteFile(protocolDoc, []byte(doc), 0o644); err != nil {
-			t.Fatal(err)
-		}
 	}
 	golden := readGolden(t)
 	for _, v := range goldenVectors() {
@@ -594,37 +589,6 @@ func TestGoldenVectors(t *testing.T) {
 	}
 	for name := range golden {
 		t.Errorf("golden vector %s is not tested", name)
-	}
-}
-
-// docVectors returns the parts of the protocol's documentation before, in and after the vectors.
-func docVectors(t *testing.T) (before, vectors, after string) {
-	t.Helper()
-	doc, err := os.ReadFile(protocolDoc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	const begin, end = "<!-- vectors -->\n", "<!-- end of vectors -->\n"
-	i, j := strings.Index(string(doc), begin), strings.Index(string(doc), end)
-	if i < 0 || j < i {
-		t.Fatalf("%s has no vectors", protocolDoc)
-	}
-	i += len(begin)
-	return string(doc[:i]), strings.Trim(string(doc[i:j]), "`\n") + "\n", string(doc[j:])
-}
-
-func TestDocumentedVectors(t *testing.T) {
-	_, text, _ := docVectors(t)
-	golden, documented := readGolden(t), parseVectors(t, text)
-	for name, want := range golden {
-		if got, ok := documented[name]; !ok || !bytes.Equal(got, want) {
-			t.Errorf("%s documents vector %s as %x, golden %x", protocolDoc, name, got, want)
-		}
-	}
-	for name := range documented {
-		if golden[name] == nil {
-			t.Errorf("%s documents vector %s, which is none", protocolDoc, name)
-		}
 	}
 }
 

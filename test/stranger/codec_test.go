@@ -8,20 +8,14 @@ import (
 	"testing"
 )
 
-// vectors reads section 15 of the document: the name and the bytes of each packet.
+// vectors reads the file of section 15 of the document: the name and the bytes of each packet.
 func vectors(t *testing.T) (names []string, packets [][]byte) {
 	t.Helper()
-	doc, err := os.ReadFile("../../docs/protocol.md")
+	text, err := os.ReadFile("../../frag/testdata/golden.hex")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, _ := strings.Cut(string(doc), "<!-- vectors -->")
-	text, _, found := strings.Cut(rest, "<!-- end of vectors -->")
-	if !found {
-		t.Fatal("the document has no vectors")
-	}
-	text = strings.Trim(strings.TrimSpace(text), "`\n")
-	for line := range strings.Lines(text) {
+	for line := range strings.Lines(string(text)) {
 		word := strings.TrimSpace(line)
 		switch {
 		case word == "" || strings.HasPrefix(word, "#"):

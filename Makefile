@@ -179,6 +179,12 @@ test: deps build lint nocgo unit smoke race ## Do all that CI does
 unit: ## Run the tests
 	$(call gotestsum,$(PACKAGES))
 
+# The seeds and the sizes of messages that unit leaves out.
+.PHONY: long
+long: deps-go ## Run the tests on the simulator with 1300 seeds, and messages of all sizes
+	GOBTL_TEST_SEEDS=1300 $(GO) test -count=1 -timeout 30m ./test/sim
+	$(GO) test -count=1 -timeout 30m ./test/sim/matrix -args -matrix.all
+
 # What check runs: no package that needs root, a server, libfabric, other programs or many minutes.
 CHECKED := gobtl(/(btl|fabric|frag|hotel|internal|pml|reliability|stream|vnic)(/.*)?)?
 

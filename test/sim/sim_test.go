@@ -19,16 +19,16 @@ import (
 // seedsEnv overrides how many seeds the tests run.
 const seedsEnv = "GOBTL_TEST_SEEDS"
 
-// How many seeds are run: about two minutes of two cores, and little where time is dear.
+// How many seeds are run: about a minute and a half of two cores, and little where time is dear.
 const (
-	seedsUsual = 1300
+	seedsUsual = 400
 	seedsShort = 60
 	seedsRace  = 8 // a run is of one goroutine: only what runs share can be raced for
 	batch      = 100
 )
 
 // coverageSeeds is the number of seeds from which on every kind of fault must have come.
-const coverageSeeds = 1000
+const coverageSeeds = seedsUsual
 
 func seedCount(t *testing.T) uint64 {
 	t.Helper()
@@ -167,7 +167,7 @@ func flags(opts *swarm.Options) string {
 // TestDeterministic: two runs of a seed are the same event by event, also while others run beside
 // them, and also when one of them is watched.
 func TestDeterministic(t *testing.T) {
-	n := uint64(20)
+	n := uint64(10)
 	if testenv.Race || testing.Short() {
 		n = 4
 	}

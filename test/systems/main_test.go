@@ -5,7 +5,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -39,71 +38,51 @@ func write(t *testing.T, broken map[string]string) string {
 	return dir
 }
 
-// TestFaults breaks the module in ways that some systems notice, and others do not.
+// TestFaults has packages with faults that only one system notices each.
 func TestFaults(t *testing.T) {
 	t.Parallel()
-	for name, tc := range map[string]struct {
-		file, text string
-		want       []string // how the lines begin
-		on         string   // the only system that notices
-	}{
-		"none": {on: "windows/386"},
-		"a constant that overflows": {
-			file: "a/b.go", text: "package a\n\nvar B int = 1 << 40\n",
-			want: []string{"a/b.go:3:13: "}, on: "linux/386",
-		},
-		"a function that is missing": {
-			file: "a/system_windows.go", text: "package a\n",
-			want: []string{"a/a.go:6:67: undefined: system"}, on: "windows/amd64",
-		},
-		"a test": {
-			file: "a/b_darwin_test.go", text: "package a\n\nvar b string = 1\n",
-			want: []string{"a/b_darwin_test.go:3:16: "}, on: "darwin/arm64",
-		},
-		"an external test": {
-			file: "a/b_windows_test.go", text: "package a_test\n\nimport \"os\"\n",
-			want: []string{"a/b_windows_test.go:3:8: \"os\" imported and not used"}, on: "windows/amd64",
-		},
-		"a module that is missing": {
-			file: "c/c_windows.go", text: "package c\n\nimport _ \"golang.org/x/none\"\n",
-			want: []string{"c/c_windows.go:3:10: could not", "c/c_windows.go:3:8: no required module"},
-			on:   "windows/amd64",
-		},
-		"a format, of a function that calls Printf": {
-			file: "c/c_darwin.go",
-			text: "package c\n\nimport \"example.org/sound/a\"\n\nfunc c() { a.F(\"%d\", \"x\") }\n",
-			want: []string{"c/c_darwin.go:5:17: example.org/sound/a.F format %d"}, on: "darwin/arm64",
-		},
-		"a shift": {
-			file: "a/b.go", text: "package a\n\nfunc B(n uint) uint { return n >> 40 }\n",
-			want: []string{"a/b.go:3:30: n (32 bits) too small for shift of 40"}, on: "linux/386",
-		},
-		"a syntax error": {
-			file: "a/b_windows.go", text: "package a\n\nvar\n",
-			want: []string{"a/b_windows.go:3:5: ", "a/b_windows.go:3:5: ", "a/b_windows.go:3:5: "},
-			on:   "windows/amd64",
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			broken := map[string]string{}
-			if tc.file != "" {
-				broken[tc.file] = tc.text
-			}
-			found, err := check(t.Context(), write(t, broken), []string{"linux/amd64", tc.on})
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := found.lines()
-			if !slices.EqualFunc(got, tc.want, func(got, want string) bool {
-				return strings.HasPrefix(got, want) && strings.HasSuffix(got, " ("+tc.on+")")
-			}) {
-				t.Errorf("found %q, want %q (%s)", got, tc.want, tc.on)
-			}
-			if found.packages < 2*3 { // a, a with its test, the test's program
-				t.Errorf("%d packages were checked", found.packages)
-			}
-		})
+	broken := map[string]string{
+		"b/b.go":                  "package b\n\nvar B int = 1 << 40\n",
+		"shift/s.go":              "package s\n\nfunc C(n uint) uint { return n >> 40 }\n",
+		"darwin/d_darwin_test.go": "package d\n\nvar d string = 1\n",
+		"format/f_darwin.go": "package f\n\nimport \"example.org/sound/a\"\n\n" +
+			"func f() { a.F(\"%d\", \"x\") }\n",
+		"none/n_windows.go":           "package n\n\nimport _ \"golang.org/x/none\"\n",
+		"outside/o_windows_test.go":   "package o_test\n\nimport \"os\"\n",
+		"syntax/s_windows.go":         "package s\n\nvar\n",
+		"undefined/u.go":              "package u\n\nfunc U() { system() }\n",
+		"undefined/system_linux.go":   "package u\n\nfunc system() {}\n",
+		"undefined/system_darwin.go":  "package u\n\nfunc system() {}\n",
+		"undefined/system_windows.go": "package u\n",
+	}
+	want := []struct{ text, system string }{ // in order; each text is the begin of a line
+		{"b/b.go:3:13: ", "linux/386"},
+		{"darwin/d_darwin_test.go:3:16: ", "darwin/arm64"},
+		{"format/f_darwin.go:5:17: example.org/sound/a.F format %d has arg", "darwin/arm64"},
+		{"none/n_windows.go:3:10: could not import golang.org/x/none", "windows/amd64"},
+		{"none/n_windows.go:3:8: no required module provides", "windows/amd64"},
+		{"outside/o_windows_test.go:3:8: \"os\" imported and not used", "windows/amd64"},
+		{"shift/s.go:3:30: n (32 bits) too small for shift of 40", "linux/386"},
+		{"syntax/s_windows.go:3:5: expected ';', found 'EOF'", "windows/amd64"},
+		{"syntax/s_windows.go:3:5: expected 'IDENT', found 'EOF'", "windows/amd64"},
+		{"syntax/s_windows.go:3:5: expected type, found 'EOF'", "windows/amd64"},
+		{"undefined/u.go:3:12: undefined: system", "windows/amd64"},
+	}
+	found, err := check(t.Context(), write(t, broken),
+		[]string{"linux/amd64", "linux/386", "windows/amd64", "darwin/arm64"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := found.lines()
+	for i, w := range want {
+		if i >= len(got) || !strings.HasPrefix(got[i], w.text) ||
+			!strings.HasSuffix(got[i], " ("+w.system+")") {
+			t.Errorf("no line %d: %s ... (%s)", i, w.text, w.system)
+		}
+	}
+	if len(got) != len(want) || found.packages < 20 {
+		t.Errorf("%d packages, %d errors, want %d:\n%s", found.packages, len(got), len(want),
+			strings.Join(got, "\n"))
 	}
 }
 

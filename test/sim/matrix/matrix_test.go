@@ -1,6 +1,7 @@
 package matrix
 
 import (
+	"flag"
 	"reflect"
 	"runtime"
 	"slices"
@@ -44,11 +45,21 @@ var floors = []floor{
 
 // sizes are those of the messages of streams: one packet, some with a short last one, and many.
 // What a controller does hangs on such details more than it should.
-func sizes() []int {
-	if testenv.Race || testing.Short() {
+var sizes = []int{1 << 10, 8 << 10, streamBytes, 64 << 10, 1 << 20}
+
+var allSizes = flag.Bool("matrix.all", false, "measure each row with messages of all sizes")
+
+// sizesOf are the sizes with which a row of a table is measured: 16 KiB, and one other size, in
+// turn. The flag matrix.all has all sizes measured.
+func sizesOf(row int) []int {
+	switch {
+	case testenv.Race, testing.Short():
 		return []int{streamBytes}
+	case *allSizes:
+		return sizes
 	}
-	return []int{1 << 10, 8 << 10, streamBytes, 64 << 10, 1 << 20}
+	others := slices.DeleteFunc(slices.Clone(sizes), func(n int) bool { return n == streamBytes })
+	return []int{streamBytes, others[row%len(others)]}
 }
 
 // ofSizes are the cells where messages of other sizes than 16 KiB reach less, and what they do.
@@ -64,16 +75,17 @@ var ofSizes = []floor{
 
 // floorsOf are the floors for messages of a size.
 func floorsOf(size int) []floor {
-	all := slices.Clone(floors)
-	for i := range all {
+	var all []floor
+	for i, f := range floors {
 		for j := range ofSizes {
-			if size != streamBytes && ofSizes[j].cell == all[i].cell {
-				all[i] = ofSizes[j]
+			if size != streamBytes && ofSizes[j].cell == f.cell {
+				f = ofSizes[j]
 			}
 		}
-	}
-	if testenv.Race || testing.Short() {
-		return []floor{all[2], all[9]}
+		brief := testenv.Race || testing.Short()
+		if slices.Contains(sizesOf(i), size) && (!brief || i == 2 || i == 9) {
+			all = append(all, f)
+		}
 	}
 	return all
 }
@@ -81,8 +93,11 @@ func floorsOf(size int) []floor {
 // TestFloors measures the cells of floors: the adaptive profile reaches what it must. With messages
 // of 16 KiB it is nowhere behind the other one.
 func TestFloors(t *testing.T) {
-	for _, size := range sizes() {
+	for _, size := range sizes {
 		some := floorsOf(size)
+		if len(some) == 0 {
+			continue
+		}
 		cells := make([]Cell, len(some))
 		for i := range some {
 			cells[i] = some[i].cell

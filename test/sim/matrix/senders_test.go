@@ -19,15 +19,17 @@ func TestManySenders(t *testing.T) {
 		bytesPerSecond int           // of the line
 		pace           time.Duration // of the receiver's passes
 		least          float64       // that it gets, in bytes per second
+		other          int           // size of messages that is measured beside 16 KiB
 	}{
-		"a line":          {1e9 / 8, 0, .9 * 1e9 / 8},
-		"a slow receiver": {0, time.Millisecond, 100e6},
+		"a line":          {1e9 / 8, 0, .9 * 1e9 / 8, 1 << 20},
+		"a slow receiver": {0, time.Millisecond, 100e6, 1 << 10},
 	} {
 		for _, size := range []int{1 << 10, streamBytes, 1 << 20} {
-			if testing.Short() && size != streamBytes {
+			if size != streamBytes && (testing.Short() || size != tc.other && !*allSizes) {
 				continue
 			}
 			t.Run(fmt.Sprintf("%s, %d B", name, size), func(t *testing.T) {
+				t.Parallel()
 				rates := manySenders(t, size, tc.bytesPerSecond, tc.pace)
 				sum := 0.0
 				for _, rate := range rates {

@@ -64,7 +64,7 @@ func ruled(t *testing.T, count int, rtt, there, back time.Duration, queue int,
 // throughput, or not more than it costs without a congestion window.
 func TestDelayThatVaries(t *testing.T) {
 	const us, ms = time.Microsecond, time.Millisecond
-	for _, tc := range []struct {
+	for row, tc := range []struct {
 		rtt, there, back time.Duration
 		queue            int
 		least            float64 // of the line; 0: .9 of what fixed has
@@ -77,9 +77,10 @@ func TestDelayThatVaries(t *testing.T) {
 		{5 * ms, 5 * ms, 5 * ms, 1000, 0},
 		{40 * ms, 5 * ms, 0, 4000, 0},
 	} {
-		for _, size := range sizes() {
+		for _, size := range sizesOf(row) {
 			name := fmt.Sprintf("%v + 0..%v, + 0..%v back, %d B", tc.rtt, tc.there, tc.back, size)
 			t.Run(name, func(t *testing.T) {
+				t.Parallel()
 				share := func(congestion string) float64 {
 					w, all := varied(t, 1, tc.rtt, tc.there, tc.back, tc.queue, congestion)
 					all[0].stream(size)
@@ -104,15 +105,18 @@ func TestDelayThatVaries(t *testing.T) {
 // the same, know what the path takes without a queue, and so the queue is short.
 func TestManyFlows(t *testing.T) {
 	const ms = time.Millisecond
-	for _, tc := range []manyFlows{
+	for row, tc := range []manyFlows{
 		{16, 200 * time.Microsecond, 1000, 2 * time.Second, 3, 1300 * time.Microsecond},
 		{16, ms, 1000, 2 * time.Second, 2, ms},
 		{16, 20 * ms, 1700, 2 * time.Second, 1.1, 4 * ms},
 		{48, ms, 1000, 3 * time.Second, 2, 3 * ms},
 	} {
-		for _, size := range sizes() {
+		for _, size := range sizesOf(row) {
 			name := fmt.Sprintf("%d at %v, %d B", tc.flows, tc.rtt, size)
-			t.Run(name, func(t *testing.T) { tc.run(t, size) })
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				tc.run(t, size)
+			})
 		}
 	}
 }

@@ -24,7 +24,7 @@ func TestStatic(t *testing.T) {
 		t.Skip("for Linux")
 	}
 	static := filepath.Join(t.TempDir(), "btlbench")
-	build := exec.Command("go", "build", "-o", static, "gobtl/cmd/btlbench")
+	build := exec.Command("go", "build", "-trimpath", "-o", static, "gobtl/cmd/btlbench")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

@@ -30,7 +30,7 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// analyzers are those of "go vet" that need nothing of the bodies of functions of other modules, and
+// analyzers are those of "go vet" that need nothing of function bodies in other modules, and
 // atomicalign, which finds atomic accesses to 64 bits that panic on 32-bit systems.
 var analyzers = []*analysis.Analyzer{
 	assign.Analyzer, atomicalign.Analyzer, buildtag.Analyzer, copylock.Analyzer, errorsas.Analyzer,

@@ -30,6 +30,11 @@ const (
 	// proofLeast is the shortest time that a client has for its authentication while other
 	// clients wait.
 	proofLeast = 100 * time.Millisecond
+	// outboxBytesMax is the largest total size of the unread replies to a rank, in bytes. A rank
+	// waits for one reply before the next request.
+	outboxBytesMax = 64 << 10
+	// flushTime is the time for the last replies to a rank before its connection is closed.
+	flushTime = time.Second
 )
 
 // rendezvous is the PMI-1 server in rank 0 of a job whose launcher has no PMI-1. Before the first
@@ -49,12 +54,12 @@ type rendezvous struct {
 
 	lock      sync.Mutex // guards the fields below
 	server    *pmi.Server
-	conns     []net.Conn // by rank
-	all       map[net.Conn]bool
-	strangers []stranger // unauthenticated connections, the oldest first
+	outs      []*bounded.Outbox // by rank; nil without a connection
+	strangers []stranger        // unauthenticated connections, the oldest first
 	size      int
 	over      bool // finished or failed
 	closed    bool
+	why       error // why the first rank has ended without Finalize
 }
 
 // stranger is a connection that is not authenticated yet.
@@ -88,7 +93,7 @@ func newRendezvous(at meeting, server *pmi.Server, size int, limit time.Duration
 ) *rendezvous {
 	r := &rendezvous{
 		at: at, limit: limit, listener: listener, server: server, size: size,
-		conns: make([]net.Conn, size), all: map[net.Conn]bool{},
+		outs:     make([]*bounded.Outbox, size),
 		finished: make(chan struct{}), failed: make(chan struct{}),
 	}
 	r.ended.Go(r.accept)
@@ -108,13 +113,11 @@ func (r *rendezvous) accept() {
 		for !r.makeRoom() {
 			pause()
 		}
-		entered := r.enter(conn)
-		r.ended.Go(func() {
-			if entered {
-				r.serve(conn)
-			}
-			r.leave(conn)
-		})
+		if !r.enter(conn) {
+			_ = conn.Close() // the server is closed
+			continue
+		}
+		r.ended.Go(func() { r.serve(conn) })
 	}
 }
 
@@ -146,113 +149,161 @@ func (r *rendezvous) known(conn net.Conn) {
 func (r *rendezvous) enter(conn net.Conn) bool {
 	r.lock.Lock()
 	defer r.lock.Unlock()
-	r.all[conn] = true
+	if r.closed {
+		return false
+	}
 	r.strangers = append(r.strangers, stranger{conn, soon(proofLeast)})
-	return !r.closed
+	return true
 }
 
-func (r *rendezvous) leave(conn net.Conn) {
+// turnAway closes the connection of a client that is not a rank.
+func (r *rendezvous) turnAway(conn net.Conn) {
 	r.lock.Lock()
 	defer r.lock.Unlock()
-	delete(r.all, conn)
 	r.known(conn)
-	_ = conn.Close() // nothing more is read or written
+	_ = conn.Close() // an unauthenticated client gets no reply
 }
 
 // serve handles one client until the client's connection ends.
 func (r *rendezvous) serve(conn net.Conn) {
 	_ = conn.SetDeadline(soon(r.limit / proofPart))
 	in := bounded.NewLines(conn, pmi.LineBytesMax-1)
-	rank, ok, err := r.welcome(conn, in)
-	if !ok {
-		return // an unauthenticated client gets no reply
+	rank, out := r.welcome(conn, in)
+	if out == nil {
+		r.turnAway(conn)
+		return
 	}
-	_ = conn.SetDeadline(time.Time{})
+	r.ended.Go(out.Run)
+	var err error
 	for err == nil {
 		var line []byte
 		if line, err = in.Next(); err == nil {
 			err = r.handle(rank, line)
+		} else if !errors.Is(err, io.EOF) {
+			err = fmt.Errorf("rank %d: %w", rank, err)
 		}
 	}
 	r.lock.Lock()
 	defer r.lock.Unlock()
-	r.conns[rank] = nil
-	if !errors.Is(err, io.EOF) || r.server.Leave(rank) != nil {
-		r.fail()
+	r.gone(rank, out, err)
+}
+
+// gone handles the end of the connection of a rank. A rank that does not read its replies ends
+// alone, as long as no other rank waits for it in a barrier. The caller must hold the lock.
+func (r *rendezvous) gone(rank int, out *bounded.Outbox, err error) {
+	r.outs[rank] = nil
+	cut := out.Err()
+	out.Close(flushTime)
+	switch {
+	case r.over:
+		return
+	case errors.Is(cut, bounded.ErrUntaken):
+		r.blame(fmt.Errorf("rank %d does not read its replies: %w", rank, cut))
+		err = r.server.Lose(rank)
+	case cut != nil:
+		err = fmt.Errorf("rank %d: %w", rank, cut)
+	case errors.Is(err, io.EOF):
+		err = r.server.Leave(rank)
+	}
+	if err != nil {
+		r.fail(err)
+	}
+	r.finish()
+}
+
+// blame records why a rank has ended without Finalize. Only the first reason counts. The caller
+// must hold the lock.
+func (r *rendezvous) blame(why error) {
+	if r.why == nil {
+		r.why = why
 	}
 }
 
-// welcome authenticates a client. The result ok of welcome reports whether the connection is that
-// of a rank. The error of welcome is the error of sending the replies to the rank.
-func (r *rendezvous) welcome(conn net.Conn, in *bounded.Lines) (rank int, ok bool, err error) {
+// finish ends the job if all ranks have finished. The caller must hold the lock.
+func (r *rendezvous) finish() {
+	if r.server.Finished() == r.size && !r.over {
+		r.over = true
+		close(r.finished)
+	}
+}
+
+// welcome authenticates a client, and returns the Outbox of the client's rank. If the client is not
+// a rank of this job, welcome returns nil.
+func (r *rendezvous) welcome(conn net.Conn, in *bounded.Lines) (rank int, out *bounded.Outbox) {
 	mine := rand.Text()
 	if _, err := fmt.Fprintf(conn, "cmd=challenge nonce=%s\n", mine); err != nil {
-		return 0, false, err
+		return 0, nil
 	}
 	line, err := in.Next()
 	if err != nil {
-		return 0, false, err
+		return 0, nil
 	}
 	m, err := pmi.Parse(line)
 	if err != nil {
-		return 0, false, err
+		return 0, nil
 	}
 	if rank, err = m.Int("pmiid", 0, r.size-1); err != nil {
-		return 0, false, err
+		return 0, nil
 	}
 	yours, _ := m.Get("nonce")
 	proof, _ := m.Get("proof")
 	want := r.at.proof(fmt.Sprint("rank ", rank), mine, yours)
 	if m.Cmd != "initack" || !hmac.Equal([]byte(proof), []byte(want)) {
-		return 0, false, nil
+		return 0, nil
 	}
 	r.lock.Lock()
 	defer r.lock.Unlock()
-	if r.over || r.conns[rank] != nil {
-		return 0, false, nil
+	if r.over || r.outs[rank] != nil || r.server.Ended(rank) {
+		return 0, nil
 	}
-	r.conns[rank] = conn
+	_ = conn.SetDeadline(time.Time{})
+	out = bounded.NewOutbox(conn, outboxBytesMax, r.limit)
+	r.outs[rank] = out
 	r.known(conn)
-	_, err = fmt.Fprintf(conn, "cmd=initack rc=0 proof=%s\n", r.at.proof("server", mine, yours))
-	for _, line := range r.server.Welcome(rank)[1:] {
-		if err == nil {
-			_, err = io.WriteString(conn, line)
-		}
+	lines := r.server.Welcome(rank)
+	lines[0] = fmt.Sprintf("cmd=initack rc=0 proof=%s\n", r.at.proof("server", mine, yours))
+	for _, line := range lines {
+		out.Put([]byte(line))
 	}
-	return rank, true, err
+	return rank, out
 }
 
-// handle passes a line from a rank to the PMI-1 server, and sends the server's replies.
+// handle passes a line from a rank to the PMI-1 server, and queues the server's replies.
 func (r *rendezvous) handle(rank int, line []byte) error {
 	r.lock.Lock()
 	defer r.lock.Unlock()
 	replies, err := r.server.Handle(rank, line)
 	for _, reply := range replies {
-		conn := r.conns[reply.Rank]
-		if conn == nil {
-			continue // the connection ended: serve handles it
-		}
-		_ = conn.SetWriteDeadline(soon(r.limit))
-		if _, err := io.WriteString(conn, reply.Line); err != nil {
-			return err
+		if out := r.outs[reply.Rank]; out != nil { // otherwise gone handles the rank
+			out.Put([]byte(reply.Line))
 		}
 	}
-	if err == nil && r.server.Finished() == r.size && !r.over {
-		r.over = true
-		close(r.finished)
+	if err == nil {
+		r.finish()
 	}
 	return err
 }
 
 // fail closes all connections, because the job has failed. The caller must hold the lock.
-func (r *rendezvous) fail() {
+func (r *rendezvous) fail(why error) {
 	if r.over {
 		return
 	}
 	r.over = true
+	r.blame(why)
 	close(r.failed)
-	for conn := range r.all {
-		_ = conn.Close() // tells the other ranks about the failure
+	r.closeAll() // tells the other ranks about the failure
+}
+
+// closeAll closes all connections after the last replies. The caller must hold the lock.
+func (r *rendezvous) closeAll() {
+	for _, s := range r.strangers {
+		_ = s.conn.Close() // nothing was promised to it
+	}
+	for _, out := range r.outs {
+		if out != nil {
+			out.Close(flushTime)
+		}
 	}
 }
 
@@ -264,22 +315,24 @@ func (r *rendezvous) wait(ctx context.Context, limit time.Duration) error {
 	defer cancel()
 	select {
 	case <-r.finished:
-		return nil
 	case <-r.failed:
-		return fmt.Errorf("%w: another rank has ended without Finalize", ErrGone)
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	if r.why != nil {
+		return fmt.Errorf("%w: %w", ErrGone, r.why)
+	}
+	return nil
 }
 
 // close closes the listener and all connections, and waits for the goroutines of the server.
 func (r *rendezvous) close() {
 	r.lock.Lock()
-	r.fail()
+	r.fail(ErrFinalized)
 	r.closed = true
-	for conn := range r.all {
-		_ = conn.Close()
-	}
+	r.closeAll()
 	r.lock.Unlock()
 	_ = r.listener.Close() // also removes the socket file
 	r.ended.Wait()

@@ -326,7 +326,7 @@ func TestRendezvousReplyFails(t *testing.T) {
 	}
 	r.lock.Lock()
 	defer r.lock.Unlock()
-	if r.conns[1] != nil {
+	if r.outs[1] != nil {
 		t.Error("the rank keeps its place")
 	}
 }

@@ -92,6 +92,10 @@ func NewServer(cfg Config) (*Server, error) {
 // Finished returns the number of finished ranks. A finished rank sends no more messages.
 func (s *Server) Finished() int { return s.over }
 
+// Ended reports whether a rank has finished or was lost. The connection of such a rank is not
+// needed any more.
+func (s *Server) Ended(rank int) bool { return s.ranks[rank] == finished }
+
 // Welcome returns the reply to a client that has connected to a TCP port and has sent its rank.
 func (s *Server) Welcome(rank int) []string {
 	return []string{

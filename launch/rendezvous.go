@@ -173,7 +173,10 @@ func (r *rendezvous) serve(conn net.Conn) {
 		r.turnAway(conn)
 		return
 	}
-	r.ended.Go(out.Run)
+	r.ended.Go(func() {
+		out.Run()
+		_ = conn.Close() // nothing more is written
+	})
 	var err error
 	for err == nil {
 		var line []byte

@@ -13,8 +13,8 @@ import (
 var ErrUntaken = errors.New("peer does not read")
 
 // Outbox sends data to one connection without delaying its callers. The goroutine that calls Run
-// writes the data. If the peer does not read, its connection is closed, and no other peer is
-// affected. Any goroutine may call the methods of an Outbox.
+// writes the data. If the peer does not read, Run ends, and no other peer is affected. Any goroutine
+// may call the methods of an Outbox, except that only one goroutine may call Run.
 type Outbox struct {
 	conn  net.Conn
 	most  int
@@ -24,7 +24,7 @@ type Outbox struct {
 	more   sync.Cond
 	queued []byte
 	closed bool
-	err    error // why the connection was closed early
+	err    error // why Run ends before Close
 }
 
 // NewOutbox takes over the writing of a connection. The argument bytesMax of NewOutbox is the
@@ -36,8 +36,8 @@ func NewOutbox(conn net.Conn, bytesMax int, limit time.Duration) *Outbox {
 	return o
 }
 
-// Put queues a copy of data, and returns at once. If there is no room for data, Put closes the
-// connection, and all later calls of Err return ErrUntaken. After Close, Put has no effect.
+// Put queues a copy of data, and returns at once. If there is no room for data, Put ends Run with
+// ErrUntaken. After the end of Run, and after Close, Put has no effect.
 func (o *Outbox) Put(data []byte) {
 	o.lock.Lock()
 	defer o.lock.Unlock()
@@ -63,15 +63,16 @@ func (o *Outbox) Close(flush time.Duration) {
 	o.more.Signal()
 }
 
-// Err returns the reason why the connection was closed before Close, or nil. If the peer does not
-// read, the error wraps ErrUntaken. All other errors are those of the connection.
+// Err returns the reason why Run ended before Close, or nil. If the peer does not read, the error
+// wraps ErrUntaken. All other errors are those of the connection.
 func (o *Outbox) Err() error {
 	o.lock.Lock()
 	defer o.lock.Unlock()
 	return o.err
 }
 
-// Run writes the queued data until Close, or until an error. Run closes the connection at its end.
+// Run writes the queued data until Close, or until an error. After Run, the caller must close the
+// connection, which can no longer be written.
 func (o *Outbox) Run() {
 	for data := o.next(); data != nil; data = o.next() {
 		if _, err := o.conn.Write(data); err != nil {
@@ -83,7 +84,6 @@ func (o *Outbox) Run() {
 			o.lock.Unlock()
 		}
 	}
-	_ = o.conn.Close() // nothing more is written
 }
 
 // next waits for queued data and returns all of it. After Close, next returns nil as soon as no
@@ -105,12 +105,12 @@ func (o *Outbox) next() []byte {
 	return data
 }
 
-// end closes the connection because of an error. The lock is held.
+// end ends Run because of an error. The lock is held.
 func (o *Outbox) end(err error) {
 	if o.err == nil {
 		o.err = err
 	}
 	o.closed, o.queued = true, nil
-	_ = o.conn.Close() // ends a Write of Run
+	_ = o.conn.SetWriteDeadline(time.Unix(1, 0)) // ends a Write of Run
 	o.more.Signal()
 }

@@ -17,6 +17,7 @@ func runOutbox(t *testing.T, bytesMax int, limit time.Duration) (*Outbox, net.Co
 	ended := make(chan struct{})
 	go func() {
 		o.Run()
+		_ = mine.Close()
 		close(ended)
 	}()
 	t.Cleanup(func() { _ = theirs.Close() })

@@ -45,6 +45,9 @@ func TestMain(m *testing.M) {
 
 // rank is the life of a rank.
 func rank(ctx context.Context, role string) (status int, err error) {
+	if role == "unread" { // One of its ranks does not join.
+		return 0, unread(ctx)
+	}
 	j, err := launch.Join(ctx, launch.Config{})
 	if err != nil {
 		return 1, err

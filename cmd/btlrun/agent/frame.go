@@ -138,7 +138,7 @@ type Start struct {
 type Exit struct {
 	Status int    // exit status, if the rank has exited
 	Signal int    // the signal that has killed the rank, or 0
-	Error  []byte // why the rank could not be started
+	Error  []byte // why the rank could not be started, or why the agent has killed the rank
 }
 
 // AsBytes converts strings to the byte slices of Start.

@@ -29,15 +29,33 @@ const pmiFD = 3
 // rank may keep the pipes open.
 const lingering = time.Second
 
+// The constants below limit the PMI lines that a rank has not read. A rank waits for one line before
+// its next request.
+const (
+	pmiBytesMax = 64 << 10
+	pmiTime     = 30 * time.Second // longest time for one write
+	// requestsMax is the largest number of PMI requests of a rank that have no reply yet. btlrun has
+	// room for that many replies.
+	requestsMax = 3
+)
+
+// errUnread means that a rank does not read the replies of the PMI server.
+var errUnread = errors.New("it does not read the replies to its PMI requests")
+
 // process is a rank that this agent has started.
 type process struct {
 	out   *Writer
 	rank  int
 	cmd   *exec.Cmd
-	conn  net.Conn // the agent's end of the PMI socket
-	child *os.File // the rank's end of conn, until the start
+	conn  net.Conn        // the agent's end of the PMI socket
+	pmi   *bounded.Outbox // writes to conn
+	asked chan struct{}   // has a value for each PMI request without a reply
+	stop  chan struct{}   // closed when no more requests are forwarded
+	once  sync.Once       // closes stop
+	child *os.File        // the rank's end of conn, until the start
 	input io.WriteCloser
 	lines sync.WaitGroup // the goroutine that reads lines from conn
+	wrote sync.WaitGroup // the goroutine that writes lines to conn
 
 	outputs [2]stream // standard output and error
 	copies  sync.WaitGroup
@@ -54,7 +72,9 @@ type command struct {
 
 // newProcess prepares a rank. local is the number of the rank on its host.
 func newProcess(out *Writer, s *Start, c *command, rank, local int) (*process, error) {
-	p := &process{out: out, rank: rank}
+	p := &process{
+		out: out, rank: rank, asked: make(chan struct{}, requestsMax), stop: make(chan struct{}),
+	}
 	if info, err := os.Stat(c.dir); err != nil || !info.IsDir() { // a clearer error
 		return p, fmt.Errorf("%s is no directory to begin in", c.dir)
 	}
@@ -182,7 +202,9 @@ func (p *process) start() error {
 		p.closeOutputs()
 		return err
 	}
+	p.pmi = bounded.NewOutbox(p.conn, pmiBytesMax, pmiTime)
 	p.lines.Go(p.readLines)
+	p.wrote.Go(p.writeLines)
 	for i := range p.outputs {
 		o := &p.outputs[i]
 		_ = o.child.Close() // The rank has its own copy.
@@ -204,9 +226,31 @@ func (p *process) readLines() {
 		} else if err != nil {
 			return
 		}
-		if p.out.Write(Frame{Kind: KindPMI, Rank: p.rank, Body: line}) != nil || long {
+		if !p.mayAsk(line) || p.out.Write(Frame{Kind: KindPMI, Rank: p.rank, Body: line}) != nil || long {
 			return
 		}
+	}
+}
+
+// mayAsk waits until the rank may send another request. mayAsk returns false when no more requests
+// are forwarded. The lines within a spawn request have no replies of their own.
+func (p *process) mayAsk(line []byte) bool {
+	if !bytes.HasPrefix(line, []byte("cmd=")) {
+		return true
+	}
+	select {
+	case p.asked <- struct{}{}:
+		return true
+	case <-p.stop:
+		return false
+	}
+}
+
+// writeLines writes PMI lines to the rank. A rank that does not read its lines is killed.
+func (p *process) writeLines() {
+	p.pmi.Run()
+	if errors.Is(p.pmi.Err(), bounded.ErrUntaken) {
+		p.signal(syscall.SIGKILL)
 	}
 }
 
@@ -225,6 +269,8 @@ func (p *process) wait() {
 	p.lines.Wait()
 	p.copies.Wait()
 	hushed.Stop()
+	p.pmi.Close(0) // The rank reads nothing more.
+	p.wrote.Wait()
 	p.closeOutputs()
 	_ = p.conn.Close() // No rank is at the other end.
 	var e Exit
@@ -232,6 +278,9 @@ func (p *process) wait() {
 	switch {
 	case ok && state.Signaled():
 		e.Signal = int(state.Signal())
+		if errors.Is(p.pmi.Err(), bounded.ErrUntaken) {
+			e.Error = []byte(errUnread.Error())
+		}
 	case ok:
 		e.Status = state.ExitStatus()
 	default:
@@ -245,10 +294,11 @@ func (p *process) take(f Frame) {
 	switch {
 	case p.cmd == nil: // The rank was never started.
 	case f.Kind == KindPMI:
-		// A write deadline keeps a rank that does not read its PMI answers from delaying the other
-		// ranks of the host.
-		_ = p.conn.SetWriteDeadline(time.Now().Add(lingering))
-		_, _ = p.conn.Write(f.Body) // After an error the rank's end is reported.
+		p.pmi.Put(f.Body)
+		select {
+		case <-p.asked:
+		default: // btlrun has sent a reply without a request.
+		}
 	case p.input == nil:
 	case len(f.Body) == 0:
 		_ = p.input.Close() // After an error the rank's end is reported.

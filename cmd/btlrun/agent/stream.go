@@ -55,8 +55,11 @@ func (p *process) closeOutputs() {
 // window returns the window of KindStdout or KindStderr.
 func (p *process) window(of Kind) *window { return &p.outputs[of-KindStdout].window }
 
-// hush ends the output of a rank. Output without credit is no longer sent.
+// hush ends the output and the requests of a rank. Output without credit is no longer sent.
 func (p *process) hush() {
+	if p.stop != nil { // else the rank was never started
+		p.once.Do(func() { close(p.stop) })
+	}
 	for i := range p.outputs {
 		p.outputs[i].window.end()
 	}

@@ -23,6 +23,9 @@ var ErrAgent = errors.New("no agent")
 // ErrUnreached means that no message of the host's agent has ever arrived.
 var ErrUnreached = errors.New("cannot be reached")
 
+// errStuck means that the agent of a host does not read its frames.
+var errStuck = errors.New("its agent takes nothing any more")
+
 // host is the state of a host in a running job.
 type host struct {
 	name    string
@@ -35,6 +38,7 @@ type host struct {
 	rsh     *exec.Cmd        // the remote shell; nil on this host
 	remarks *remarks         // standard error of the remote shell
 	stopped chan struct{}    // closed when the reader of the host has ended
+	stuck   bool             // the agent takes no more frames
 }
 
 // event is a frame from a host's agent, or the reason why no more frames arrive.

@@ -234,7 +234,10 @@ func (j *job) happen(e event) {
 		j.onExit(e.frame)
 	case h.left > 0: // The agent has ended before its ranks.
 		why := e.err
-		if why == nil {
+		switch {
+		case h.stuck:
+			why = errStuck
+		case why == nil:
 			why = errors.New("the agent has ended")
 		}
 		if !errors.Is(why, ErrUnreached) {
@@ -277,8 +280,10 @@ func (j *job) onExit(f agent.Frame) {
 	j.over(f.Rank)
 	one, where := []int{f.Rank}, fmt.Sprintf("rank %d on %s", f.Rank, j.at[f.Rank].name)
 	switch {
+	case len(e.Error) > 0 && e.Signal == 0:
+		j.fail(max(e.Status, 1), "%s: %s", where, plain(e.Error))
 	case len(e.Error) > 0:
-		j.fail(max(e.Status, 1), "%s: %s", where, e.Error)
+		j.died(one, 128+e.Signal, "%s was killed: %s", where, plain(e.Error))
 	case e.Signal != 0:
 		j.died(one, 128+e.Signal, "%s was ended by signal %d (%v)", where, e.Signal,
 			syscall.Signal(e.Signal))
@@ -352,10 +357,11 @@ func (j *job) outlet(kind agent.Kind) *outlet {
 	return j.stderr
 }
 
-// send queues a frame for a host's agent, and ends the job if the agent takes no more frames.
+// send queues a frame for a host's agent. If the agent takes no more frames, its host is lost.
 func (j *job) send(h *host, f agent.Frame) {
-	if !h.send(f) {
-		j.fail(1, "%s takes nothing any more", h.name)
+	if !h.send(f) && h.out != nil {
+		h.stuck = true
+		_ = h.out.Close() // The reader reports the end of the host.
 	}
 }
 

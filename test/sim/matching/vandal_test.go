@@ -301,7 +301,7 @@ func (v *vandal) hear(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 	id := le.Uint64(data[16:])
 	h := right{v.town.ranks[at], btl.Handle(le.Uint64(data[24:])), int(le.Uint64(data[32:]))}
 	v.stolen = append(v.stolen, h)
-	switch v.town.random.IntN(5) {
+	switch v.town.random.IntN(7) {
 	case 0:
 		v.kinds["keeps its receiver waiting"]++
 	case 1:
@@ -309,23 +309,31 @@ func (v *vandal) hear(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 		v.town.After(time.Microsecond, func() { ep.Abort(); v.Kick() })
 	case 2:
 		v.kinds["half of it"]++
-		v.put(ep, h, 0, h.bytes/2)
+		v.put(ep, h, 0, h.bytes/2, nil)
 	case 3:
 		v.kinds["an end without a beginning"]++
 		v.send(ep, of(head{kind: kindFin, a: id}))
-	case 4:
+	case 4, 5:
+		v.kinds["all of it"]++
+		v.put(ep, h, 0, h.bytes, func(_ *btl.Fragment, err error) {
+			if err == nil {
+				v.send(ep, of(head{kind: kindFin, a: id}))
+			}
+		})
+	case 6:
 		v.kinds["beyond its end"]++
-		v.put(ep, h, h.bytes-8, 16)
+		v.put(ep, h, h.bytes-8, 16, nil)
 	}
 }
 
-// put writes something else into the memory of a rank.
-func (v *vandal) put(ep *btl.Endpoint, h right, at, size int) {
+// put writes something else into the memory of a rank, and calls done, which may be nil.
+func (v *vandal) put(ep *btl.Endpoint, h right, at, size int, done func(*btl.Fragment, error)) {
 	junk := bytes.Repeat([]byte{0xbd}, max(size, 1))
 	f, err := ep.PreparePut(junk, h.handle, uint64(max(at, 0)))
 	if err != nil {
 		return
 	}
+	f.Signal, f.OnDone = done != nil, done
 	if _, err := ep.Send(v.town.Now(), f); err != nil {
 		_ = ep.Free(f)
 	}
@@ -380,7 +388,7 @@ func (v *vandal) acts() map[string]func(ep *btl.Endpoint, r *citizen) {
 		"writes by a right it had": func(ep *btl.Endpoint, r *citizen) {
 			for _, h := range v.stolen[max(0, len(v.stolen)-40):] {
 				if h.of == r {
-					v.put(ep, h, random.IntN(max(1, h.bytes-64)), 64)
+					v.put(ep, h, random.IntN(max(1, h.bytes-64)), 64, nil)
 				}
 			}
 		},
@@ -450,7 +458,7 @@ func TestVandals(t *testing.T) {
 			guests += r.guests
 		}
 	}
-	if len(kinds) < 14 || guests < int(seeds) {
+	if len(kinds) < 15 || guests < int(seeds) {
 		t.Errorf("%d receives of anybody have ended, kinds %v", guests, kinds)
 	}
 }

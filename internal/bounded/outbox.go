@@ -13,8 +13,8 @@ import (
 var ErrUntaken = errors.New("peer does not read")
 
 // Outbox sends data to one connection without delaying its callers. The goroutine that calls Run
-// writes the data. If the peer does not read, Run ends, and no other peer is affected. Any goroutine
-// may call the methods of an Outbox, except that only one goroutine may call Run.
+// writes the data. If the peer does not read, Run ends, and no other peer is affected. Any
+// goroutine may call the methods of an Outbox, except that only one goroutine may call Run.
 type Outbox struct {
 	conn  net.Conn
 	most  int

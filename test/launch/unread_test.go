@@ -15,8 +15,8 @@ import (
 	"gobtl/launch"
 )
 
-// unread is a rank of a job whose rank 2 asks its launcher again and again, and reads no answer. The
-// file "asking" tells the others that rank 2 has begun.
+// unread is a rank of a job whose rank 2 asks its launcher again and again, and reads no answer.
+// The file "asking" tells the others that rank 2 has begun.
 func unread(ctx context.Context) error {
 	const asking = "asking"
 	if os.Getenv("PMI_RANK") == "2" {

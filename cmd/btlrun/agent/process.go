@@ -29,8 +29,8 @@ const pmiFD = 3
 // rank may keep the pipes open.
 const lingering = time.Second
 
-// The constants below limit the PMI lines that a rank has not read. A rank waits for one line before
-// its next request.
+// The constants below limit the PMI lines that a rank has not read. A rank waits for one line
+// before its next request.
 const (
 	pmiBytesMax = 64 << 10
 	pmiTime     = 30 * time.Second // longest time for one write

@@ -27,7 +27,7 @@ const (
 	friendTag  = 7
 	townsfolk  = 3
 	friendMost = 100 << 10 // bytes of a message
-	perFriend  = 12        // messages of each rank to each other one
+	perFriend  = 30        // messages of each rank to each other one
 )
 
 // town is a run of ranks beside a vandal.
@@ -301,7 +301,7 @@ func (v *vandal) hear(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 	id := le.Uint64(data[16:])
 	h := right{v.town.ranks[at], btl.Handle(le.Uint64(data[24:])), int(le.Uint64(data[32:]))}
 	v.stolen = append(v.stolen, h)
-	switch v.town.random.IntN(7) {
+	switch v.town.random.IntN(12) {
 	case 0:
 		v.kinds["keeps its receiver waiting"]++
 	case 1:
@@ -313,16 +313,16 @@ func (v *vandal) hear(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 	case 3:
 		v.kinds["an end without a beginning"]++
 		v.send(ep, of(head{kind: kindFin, a: id}))
-	case 4, 5:
+	case 4:
+		v.kinds["beyond its end"]++
+		v.put(ep, h, h.bytes-8, 16, nil)
+	default:
 		v.kinds["all of it"]++
 		v.put(ep, h, 0, h.bytes, func(_ *btl.Fragment, err error) {
 			if err == nil {
 				v.send(ep, of(head{kind: kindFin, a: id}))
 			}
 		})
-	case 6:
-		v.kinds["beyond its end"]++
-		v.put(ep, h, h.bytes-8, 16, nil)
 	}
 }
 
@@ -357,11 +357,17 @@ func (v *vandal) envelope(ep *btl.Endpoint, kind byte, tag uint64, size, data in
 	v.send(ep, append(of(h), make([]byte, data)...))
 }
 
+// The acts below end no connection.
+const (
+	announces   = "announces"
+	writesAgain = "writes by a right it had"
+)
+
 // acts are the kinds of harm, by name.
 func (v *vandal) acts() map[string]func(ep *btl.Endpoint, r *citizen) {
 	random := v.town.random
 	return map[string]func(ep *btl.Endpoint, r *citizen){
-		"announces": func(ep *btl.Endpoint, _ *citizen) {
+		announces: func(ep *btl.Endpoint, _ *citizen) {
 			for range 1 + random.IntN(8) {
 				v.envelope(ep, kindAnnounce, guestTag, 5000+random.IntN(friendMost-5000), 0)
 			}
@@ -385,7 +391,7 @@ func (v *vandal) acts() map[string]func(ep *btl.Endpoint, r *citizen) {
 		"a number far ahead": func(ep *btl.Endpoint, _ *citizen) {
 			v.send(ep, of(head{kind: kindEager, number: v.numbers[ep] + 1<<17}))
 		},
-		"writes by a right it had": func(ep *btl.Endpoint, r *citizen) {
+		writesAgain: func(ep *btl.Endpoint, r *citizen) {
 			for _, h := range v.stolen[max(0, len(v.stolen)-40):] {
 				if h.of == r {
 					v.put(ep, h, random.IntN(max(1, h.bytes-64)), 64, nil)
@@ -403,6 +409,9 @@ func (v *vandal) step() {
 	acts := v.acts()
 	names := slices.Sorted(maps.Keys(acts)) // the order of a map must not change the run
 	name := names[v.town.random.IntN(len(names))]
+	if v.town.random.IntN(4) > 0 { // mostly what ends no connection, so that it is given rights
+		name = []string{announces, writesAgain}[v.town.random.IntN(2)]
+	}
 	r := v.town.ranks[v.town.random.IntN(len(v.town.ranks))]
 	if ep, err := v.Mod.Connect(v.town.Now(), r.Mod.Name()); err == nil && ep.Connected() {
 		acts[name](ep, r)

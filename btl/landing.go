@@ -159,7 +159,7 @@ func (m *Module) receiveMessageLanded(c *port.Channel, ep *Endpoint, h *frag.Hea
 	}
 	ep.life.Heard(m.nowUnpaused, int(c.Which()))
 	if ep.id.Counted {
-		ep.counts.arriving, ep.counts.arrived = h.FragID, h.OffsetBytes+uint32(h.PayloadLen)
+		ep.counts.inbound.Came(h)
 		m.accepted(ep, h)
 	} else {
 		m.acceptedRun(ep, h, count)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"gobtl/btl/internal/inbound"
 	"gobtl/btl/internal/port"
 	"gobtl/fabric"
 	"gobtl/frag"
@@ -21,11 +22,10 @@ import (
 
 // link is the part of an endpoint's state that belongs to the kind of link, sequenced or counted.
 type link struct {
-	asking    bool    // the next ACK is a packet of its own and requests an ACK
-	failedFor uint8   // on counted links, why chunks of a fragment are refused, or 0
-	asksFor   seq.Num // the requested ACK covers packets up to here
-	refusals  []refusal
-	counts    *countedState // state of a counted link; otherwise it may be nil
+	asking   bool    // the next ACK is a packet of its own and requests an ACK
+	asksFor  seq.Num // the requested ACK covers packets up to here
+	refusals inbound.Refusals
+	counts   *countedState // state of a counted link; otherwise it may be nil
 }
 
 // features returns the optional protocol features of this side, as announced in a Hello.
@@ -162,7 +162,7 @@ func (m *Module) admit(in *arrival) bool {
 // admissible reports whether admit would accept a packet.
 func (ep *Endpoint) admissible(h *frag.Header) bool {
 	if ep.id.Counted {
-		return h.Flags&frag.FlagAck == 0 && ep.whyLost(h) == nil
+		return h.Flags&frag.FlagAck == 0 && inbound.WhyLost(h, &ep.rcv.Receiver, &ep.snd) == nil
 	}
 	return ep.rcv.Check(h.Seq) == reliability.Accept && ep.id.Allows(h.Flags) &&
 		(h.Flags&frag.FlagAck == 0 || ep.snd.Plausible(h.Ack) && ep.snd.Honest(h.Ack))
@@ -211,8 +211,8 @@ func (m *Module) refuse(in *arrival, reason uint8) {
 
 // refuses reports whether a fragment of the peer was refused lately, so that refusedBefore must be
 // called.
-func (l *link) refuses() bool {
-	return len(l.refusals) > 0 || l.failedFor != 0
+func (ep *Endpoint) refuses() bool {
+	return ep.refusals.Any() || ep.id.Counted && ep.counts.inbound.Refuses()
 }
 
 // refusedBefore reports whether a chunk belongs to a refused fragment, and in this case handles the

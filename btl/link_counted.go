@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"gobtl/btl/internal/backoff"
+	"gobtl/btl/internal/inbound"
 	"gobtl/btl/internal/port"
 	"gobtl/btl/internal/share"
 	"gobtl/fabric"
@@ -32,23 +33,12 @@ import (
 // again as a whole.
 
 type countedState struct {
-	confirm  fragmentList  // completely sent, not acknowledged, oldest first
-	nacks    []pendingNack // refusals to be sent to the peer before the next Ack
-	pause    backoff.Pause // before a fragment is sent again (chunk_backoff.go)
-	held     int           // send buffers whose sends are not complete in the fabric
-	failedID uint32        // id of the fragment that link.failedFor refers to
-	// arriving is the id of the partly received fragment, and arrived is the offset, in bytes, of
-	// its next chunk.
-	arriving, arrived uint32
-	showSince         seq.Num // the peer's next packet at the time of the latest Pack
-	showAt            uint32  // number of messages at which a Pack is posted early until showSince
-}
-
-// pendingNack is a Nack to be sent to the peer. The peer's credits limit the number of pending
-// Nacks, because credits are renewed only after the Nacks are sent.
-type pendingNack struct {
-	seq         seq.Num
-	reason, tag uint8
+	confirm   fragmentList    // completely sent, not acknowledged, oldest first
+	inbound   inbound.Counted // order of the peer's chunks, and refusals
+	pause     backoff.Pause   // before a fragment is sent again (chunk_backoff.go)
+	held      int             // send buffers whose sends are not complete in the fabric
+	showSince seq.Num         // the peer's next packet at the time of the latest Pack
+	showAt    uint32          // number of messages at which a Pack is posted early until showSince
 }
 
 func (m *Module) sealCounted(p *packet) int {
@@ -147,7 +137,7 @@ func (m *Module) admitCounted(in *arrival) bool {
 	if ep.id.State() == stateLingering {
 		return m.drop(CntDropState) // no packet may follow the peer's Bye
 	}
-	if why := ep.whyLost(&in.Header); why != nil {
+	if why := inbound.WhyLost(&in.Header, &ep.rcv.Receiver, &ep.snd); why != nil {
 		m.lost(ep, why)
 		return false
 	}
@@ -158,21 +148,6 @@ func (m *Module) admitCounted(in *arrival) bool {
 	return true
 }
 
-// whyLost returns an error if a packet's header shows that the fabric has lost, repeated or
-// reordered packets, and otherwise nil.
-func (ep *Endpoint) whyLost(h *frag.Header) error {
-	data := h.Kind.HasSeq()
-	switch {
-	case data && h.Seq != 0 && h.Seq != ep.rcv.Expected():
-		return fmt.Errorf("packet %d came, %d was the next one", h.Seq, ep.rcv.Expected())
-	case data && h.Tag != frag.TagVoid && !ep.rcv.Credited():
-		return fmt.Errorf("packet %d came without a credit", ep.rcv.Expected())
-	case h.Flags&frag.FlagAck != 0 && !ep.snd.Plausible(h.Ack):
-		return fmt.Errorf("packet %d is acknowledged, which was not sent", h.Ack)
-	}
-	return nil
-}
-
 // lost ends an endpoint with ErrLost after the fabric has lost or reordered a packet.
 func (m *Module) lost(ep *Endpoint, why error) {
 	m.drop(CntDropLost)
@@ -180,23 +155,20 @@ func (m *Module) lost(ep *Endpoint, why error) {
 }
 
 func (m *Module) refusedBeforeCounted(in *arrival) bool {
-	failed := in.ep.failedFor
-	if failed == 0 || in.ep.counts.failedID != in.FragID {
+	reason := in.ep.counts.inbound.WhyRefused(in.FragID)
+	if reason == 0 {
 		return false
 	}
 	m.drop(CntDropState)
-	m.refuseCounted(in.ep, &in.Header, failed)
+	m.refuseCounted(in.ep, &in.Header, reason)
 	return true
 }
 
 // assembleCounted performs the function assemble for a counted link, where chunks arrive in order.
 func (m *Module) assembleCounted(in *arrival) (*frag.Message, bool) {
-	ep, h, c := in.ep, &in.Header, in.ep.counts
-	arriving := ep.asm.Active() > 0
-	if arriving && (h.FragID != c.arriving || h.OffsetBytes != c.arrived) ||
-		!arriving && h.OffsetBytes != 0 {
-		m.lost(ep, fmt.Errorf("a chunk of fragment %d, at byte %d, was not the next one", h.FragID,
-			h.OffsetBytes))
+	ep, h := in.ep, &in.Header
+	if why := ep.counts.inbound.Next(h, ep.asm.Active() > 0); why != nil {
+		m.lost(ep, why)
 		return nil, false
 	}
 	msg, err := ep.asm.Add(h, in.payload, true)
@@ -210,7 +182,7 @@ func (m *Module) assembleCounted(in *arrival) (*frag.Message, bool) {
 		m.lost(ep, err)
 		return nil, false
 	}
-	c.arriving, c.arrived = h.FragID, h.OffsetBytes+uint32(h.PayloadLen)
+	ep.counts.inbound.Came(h)
 	return msg, true
 }
 
@@ -218,8 +190,8 @@ func (m *Module) assembleCounted(in *arrival) (*frag.Message, bool) {
 // handler are refused by a Nack for each tag, and the other messages are delivered. If the Pack is
 // invalid, admitRecordsCounted ends the endpoint and returns false.
 func (ep *Endpoint) admitRecordsCounted(in *arrival) bool {
-	c, n, refused := ep.counts, ep.rcv.Expected(), &ep.m.refusedTags
-	*refused = tagSet{}
+	refused := &ep.m.refusedTags
+	*refused = inbound.Tags{}
 	for rest := in.payload; len(rest) > 0; {
 		if frag.IsPiece(rest) { // counted links use no pieces
 			ep.m.lost(ep, errors.New("a pack has a piece of a fragment"))
@@ -227,19 +199,12 @@ func (ep *Endpoint) admitRecordsCounted(in *arrival) bool {
 		}
 		var tag uint8
 		tag, _, rest = nextRecord(rest)
-		if ep.m.handlers[tag] == nil && !refused.has(tag) {
-			refused.add(tag)
-			c.nacks = append(c.nacks, pendingNack{seq: n, reason: frag.NackRecord, tag: tag})
+		if ep.m.handlers[tag] == nil {
+			ep.counts.inbound.RefuseRecords(ep.rcv.Expected(), tag, refused)
 		}
 	}
 	return true
 }
-
-// tagSet is a set of tags.
-type tagSet [4]uint64
-
-func (s *tagSet) has(tag uint8) bool { return s[tag/64]>>(tag%64)&1 != 0 }
-func (s *tagSet) add(tag uint8)      { s[tag/64] |= 1 << (tag % 64) }
 
 // count counts a received data packet, where taken is true if the packet was accepted. A requested
 // ACK is sent after Rules.AckDelay. For accepted chunks and accepted large packets, a requested ACK
@@ -258,21 +223,13 @@ func (m *Module) count(ep *Endpoint, h *frag.Header, taken bool) {
 	}
 }
 
-// refuseCounted counts a refused packet and queues a Nack, which is sent before the next Ack. If a
-// chunk is refused, all later chunks of the fragment are refused, and only the last one, which
-// requests an ACK, gets a Nack.
+// refuseCounted counts a refused packet and queues a Nack, which is sent before the next Ack.
 func (m *Module) refuseCounted(ep *Endpoint, h *frag.Header, reason uint8) {
 	n := ep.rcv.Expected()
 	m.count(ep, h, false)
+	ep.counts.inbound.Refuse(n, h, reason)
 	if h.Kind == frag.KindChunk {
-		ep.failedFor, ep.counts.failedID = reason, h.FragID
-		if h.OffsetBytes+uint32(h.PayloadLen) == h.SizeBytes {
-			ep.failedFor = 0 // the fragment has no later chunks
-		}
 		ep.asm.Forget(h.FragID)
-	}
-	if h.Seq != 0 || h.Kind != frag.KindChunk {
-		ep.counts.nacks = append(ep.counts.nacks, pendingNack{seq: n, reason: reason})
 	}
 }
 
@@ -282,12 +239,9 @@ func (m *Module) tellRefusals(ep *Endpoint) bool {
 	if !ep.id.Counted {
 		return true
 	}
-	nacks, told := ep.counts.nacks, 0
-	for told < len(nacks) && m.sendNack(ep, nacks[told].seq, nacks[told].reason, nacks[told].tag) {
-		told++
-	}
-	ep.counts.nacks = nacks[:copy(nacks, nacks[told:])]
-	return len(ep.counts.nacks) == 0
+	return ep.counts.inbound.Tell(func(r inbound.Refusal) bool {
+		return m.sendNack(ep, r.Seq, r.Reason, r.Tag)
+	})
 }
 
 // onConfirm handles an Ack on a counted link, and ends the sends that are acknowledged.

@@ -4,7 +4,6 @@ import (
 	"errors"
 
 	"gobtl/frag"
-	"gobtl/internal/seq"
 	"gobtl/reliability"
 )
 
@@ -107,28 +106,28 @@ func (m *Module) notAdded(in *arrival, err error) {
 func (m *Module) admitRecordsSequenced(in *arrival) bool {
 	ep := in.ep
 	pieces := &m.pieces
-	pieces.count = 0
+	pieces.Clear()
 	for rest := in.payload; len(rest) > 0; {
 		again := false
 		if frag.IsPiece(rest) {
-			again = ep.wasRefused(in.Seq, pieces.push(rest))
+			again = ep.refusals.Has(in.Seq, pieces.Push(rest))
 		}
 		var tag uint8
 		tag, _, rest = nextRecord(rest)
 		if m.handlers[tag] == nil || again {
 			m.drop(CntDropNoHandler)
-			in.refusePieces(tag)
+			ep.refusals.AddPieces(&ep.rcv.Receiver, in.Seq, in.payload, tag)
 			m.refuseSequenced(in, frag.NackRecord, tag)
 			return false
 		}
 	}
-	return pieces.count == 0 && !ep.refuses() || m.admitPieces(in)
+	return !pieces.Any() && !ep.refuses() || m.admitPieces(in)
 }
 
 // refuseSequenced sends the peer a Nack for a refused packet.
 func (m *Module) refuseSequenced(in *arrival, reason, tag uint8) {
 	if in.Kind == frag.KindChunk && in.Flags&frag.FlagPut == 0 {
-		in.ep.remember(in.Seq, in.FragID)
+		in.ep.refusals.Add(&in.ep.rcv.Receiver, in.Seq, in.FragID)
 	}
 	m.sendNack(in.ep, in.Seq, reason, tag)
 }
@@ -142,7 +141,7 @@ func (m *Module) refusedBeforeSequenced(in *arrival) bool {
 	if in.Flags&frag.FlagPut != 0 || m.handlers[in.Tag] == nil {
 		return false
 	}
-	if ep.wasRefused(in.Seq, in.FragID) {
+	if ep.refusals.Has(in.Seq, in.FragID) {
 		if m.tooLong(&in.Header) {
 			return false // the caller refuses the chunk for its length
 		}
@@ -150,82 +149,10 @@ func (m *Module) refusedBeforeSequenced(in *arrival) bool {
 		m.refuseSequenced(in, frag.NackNoHandler, 0)
 		return true
 	}
-	if !ep.failedThere(in.FragID) {
+	if !ep.refusals.Ended(&ep.rcv.Receiver, in.FragID) {
 		return false
 	}
 	m.accepted(ep, &in.Header)
 	m.checkBye(ep)
 	return true
-}
-
-// refusal records a permanently refused chunk, or a refused part of a fragment in a mixed packet.
-// The sender ends a refused fragment with an error, and sends its packet again as a Void (empty
-// packet) or without the refused part.
-type refusal struct {
-	seq    seq.Num
-	fragID uint32
-	failed bool // the resent packet has arrived
-}
-
-// refusalsMax is the maximum number of refused chunks that are stored for an endpoint. If more
-// than refusalsMax chunks are refused, the oldest refusals are removed.
-const refusalsMax = 64
-
-// remember records that packet n had a refused chunk or part of the fragment fragID.
-func (ep *Endpoint) remember(n seq.Num, fragID uint32) {
-	ep.forgetRefusals()
-	if ep.wasRefused(n, fragID) {
-		return
-	}
-	if len(ep.refusals) == refusalsMax {
-		ep.refusals = ep.refusals[:copy(ep.refusals, ep.refusals[1:])]
-	}
-	ep.refusals = append(ep.refusals, refusal{seq: n, fragID: fragID})
-}
-
-// wasRefused reports whether packet n was refused because of the fragment fragID. Copies of a
-// refused packet are also refused, even if the tag has a handler now.
-func (l *link) wasRefused(n seq.Num, fragID uint32) bool {
-	for i := range l.refusals {
-		if r := &l.refusals[i]; r.seq == n && r.fragID == fragID {
-			return true
-		}
-	}
-	return false
-}
-
-// voided drops the received data of the fragments that were refused because of packet n. voided is
-// called when a new packet n has arrived from the peer, as a Void (empty packet) or as a Pack
-// without the refused parts.
-func (ep *Endpoint) voided(n seq.Num) {
-	for i := range ep.refusals {
-		if r := &ep.refusals[i]; r.seq == n && !r.failed {
-			r.failed = true
-			ep.asm.Forget(r.fragID)
-		}
-	}
-}
-
-// failedThere reports whether the sending peer is known to have ended the fragment fragID with an
-// error.
-func (ep *Endpoint) failedThere(fragID uint32) bool {
-	ep.forgetRefusals()
-	for i := range ep.refusals {
-		if ep.refusals[i].fragID == fragID && ep.refusals[i].failed {
-			return true
-		}
-	}
-	return false
-}
-
-// forgetRefusals removes the recorded refusals whose packets are more than a receive window old.
-func (ep *Endpoint) forgetRefusals() {
-	n := 0
-	for _, r := range ep.refusals {
-		if !r.seq.Add(ep.rcv.Size()).Before(ep.rcv.Next()) {
-			ep.refusals[n] = r
-			n++
-		}
-	}
-	ep.refusals = ep.refusals[:n]
 }

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"gobtl/btl/internal/inbound"
 	"gobtl/btl/internal/landing"
 	"gobtl/btl/internal/liveness"
 	"gobtl/btl/internal/meet"
@@ -99,8 +100,8 @@ type Module struct {
 // scratch is temporary memory that is used only during a call.
 type scratch struct {
 	done        []reliability.Token // of acknowledge
-	pieces      arrivedPieces       // parts of large fragments in the Pack that is being received
-	refusedTags tagSet              // tags without a handler in the Pack that is being received
+	pieces      inbound.Pieces      // parts of large fragments in the Pack that is being received
+	refusedTags inbound.Tags        // tags without a handler in the Pack that is being received
 	rxVia       via                 // channel of the packet that is being received
 	sack        frag.Sack           // of writeSack and onSack
 	sackWords   [frag.WindowMax / 64]uint64

@@ -316,7 +316,7 @@ func (m *Module) acceptPack(in *arrival) {
 			m.acceptPiece(ep, pieces) // the fragment needs the piece even without a handler
 			pieces++
 		case m.handlers[tag] == nil || ep.id.State() != stateConnected ||
-			ep.id.Counted && m.refusedTags.has(tag):
+			ep.id.Counted && m.refusedTags.Has(tag):
 			m.stats.counters[CntRecordsDropped]++
 		default:
 			m.deliver(ep, tag, data)

@@ -22,7 +22,7 @@ func (m *Module) accept(in *arrival) {
 		if h.Tag == frag.TagBye {
 			ep.byeSeen, ep.byeSeq, ep.byeCode = true, ep.numberOf(h), frag.ByeCode(in.payload)
 		} else {
-			ep.voided(h.Seq)
+			ep.refusals.CameWithout(h.Seq, nil, &ep.asm)
 		}
 		m.checkBye(ep)
 	case m.handlers[h.Tag] == nil:

@@ -92,32 +92,6 @@ func (l *lab) unhandle(i int) {
 	}
 }
 
-// What is remembered of refused chunks has a bound, and goes when the window has passed them.
-func TestRefusalsAreBounded(t *testing.T) {
-	l := newLab(t, mem.Config{}, 2, regressConfig())
-	_, in := l.pair()
-	in.asm.Init(l.mods[1].pool)
-	first := in.rcv.Next()
-	for i := range uint32(2 * refusalsMax) {
-		in.remember(first.Add(i), i/2)
-		in.remember(first.Add(i), i/2)
-	}
-	if n := len(in.refusals); n != refusalsMax || in.refusals[n-1].fragID != refusalsMax-1 {
-		t.Errorf("%d are remembered, the last %+v", n, in.refusals[n-1])
-	}
-	in.voided(first.Add(2*refusalsMax - 1))
-	if !in.failedThere(refusalsMax-1) || in.failedThere(refusalsMax-2) {
-		t.Error("the wrong fragment has failed")
-	}
-	for range in.rcv.Size() + 2*refusalsMax {
-		in.rcv.Accept(l.now, in.rcv.Next(), &l.mods[1].rules)
-	}
-	if in.failedThere(refusalsMax-1) || len(in.refusals) != 0 {
-		t.Errorf("%d are remembered for ever", len(in.refusals))
-	}
-	in.rcv.TakeAck(l.mods[1].credits)
-}
-
 // A copy of a data packet that the network makes is no duplicate ACK, though the one that it
 // carries was here before.
 func TestDuplicatedPacketIsNoDuplicateAck(t *testing.T) {

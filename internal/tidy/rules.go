@@ -78,6 +78,10 @@ var policies = []policy{
 	{dir: "btl/internal/backoff", imports: []string{"internal/mono"}, deny: pureDeny},
 	{dir: "btl/internal/flush", imports: []string{"internal/seq"}, deny: with(pureDeny, "time")},
 	{
+		dir:     "btl/internal/inbound",
+		imports: []string{"frag", "internal/seq", "reliability"}, deny: with(pureDeny, "time"),
+	},
+	{
 		dir: "btl/internal/landing", imports: with(leaves, "btl/internal/port", "fabric", "frag"),
 		deny: pureDeny,
 	},
@@ -327,10 +331,10 @@ const (
 // methodsToday and linesToday are the limits of types and packages that exceed the general limits.
 var (
 	methodsToday = map[string]int{
-		"btl.Endpoint": 110, "btl.Module": 270, "btl/runner.Runner": 75, "mpi.engine": 72,
+		"btl.Endpoint": 105, "btl.Module": 270, "btl/runner.Runner": 75, "mpi.engine": 72,
 		"pml.Layer": 78, "reliability.Sender": 65,
 	}
-	linesToday = map[string]int{"btl": 11229}
+	linesToday = map[string]int{"btl": 11012}
 )
 
 const structFieldsMax = 25

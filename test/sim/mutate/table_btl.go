@@ -59,7 +59,7 @@ sendNack($*_)`,
 		in:    "btl",
 		old: `$m.drop(CntDropNoHandler)
 refuse($in, NackNoHandler)`,
-		with: "voided($_)",
+		with: "CameWithout($*_)",
 		new:  "$m.accepted($in.ep, &$in.Header)",
 		test: "./btl -run TestContract05RefusedNotAcknowledged",
 	},

@@ -136,7 +136,7 @@ $m.giveSeg($ep, $p.seg)`,
 	{
 		name:  "reliable-chunk-of-another",
 		fault: "chunks of a reliable connection may come in any order",
-		in:    "btl",
+		in:    "btl/internal/inbound",
 		old:   "$h.OffsetBytes != 0",
 		with:  "FragID != arriving",
 		new:   "$h.OffsetBytes != 0 && $h.Seq == 1",

@@ -64,7 +64,7 @@ func (s *sendSegment) describe(t reliability.Token, to *fabric.Send) {
 		return
 	}
 	f := s.frag
-	to.Region, to.RegionOff = f.sourceAt(s.gatherAt)
+	to.Region, to.RegionOff = f.data.Source(s.gatherAt)
 	to.RegionLen = uint32(s.gatherLen)
 }
 

@@ -61,8 +61,8 @@ func (ep *Endpoint) CloseWith(now Time, code uint16) error {
 func (ep *Endpoint) newBye(code uint16) *Fragment {
 	bye := &Fragment{ep: ep, tag: frag.TagBye}
 	bye.own = make([]byte, frag.ByeCodeBytes)
-	bye.mem = bye.own[:frag.PutByeCode(bye.own, code)]
-	bye.size = uint32(len(bye.mem))
+	bye.data.Bytes = bye.own[:frag.PutByeCode(bye.own, code)]
+	bye.size = uint32(len(bye.data.Bytes))
 	return bye
 }
 

@@ -60,7 +60,7 @@ func (c *checker) check(m *Module) error {
 	if err := m.remote.Check(); err != nil {
 		return err
 	}
-	return m.frags.registered.Check()
+	return m.payloads.Check(c.regions)
 }
 
 func (c *checker) checkParts(m *Module) error {
@@ -189,10 +189,10 @@ func (c *checker) checkQueue(m *Module, fl *flow) error {
 			c.meet(f)
 		case !f.internal():
 			c.frags[fragQueued]++
-			if f.ownRegion { // the packets sent so far are acknowledged
+			if f.data.Registered() { // the packets sent so far are acknowledged
 				c.regions++
 			}
-		case f.ownRegion:
+		case f.data.Registered():
 			c.regions++
 		}
 		if f.hasSeg {

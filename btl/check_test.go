@@ -10,6 +10,7 @@ import (
 	"gobtl/btl/internal/meet"
 	"gobtl/btl/internal/owed"
 	"gobtl/btl/internal/pack"
+	"gobtl/btl/internal/payload"
 	"gobtl/btl/internal/remote"
 	"gobtl/btl/internal/sched"
 	"gobtl/fabric/mem"
@@ -275,10 +276,10 @@ var tamperings = []struct {
 	}},
 
 	{"region of a fragment leaked", "regions of fragments", func(b *busyModule) {
-		b.frags.ownRegions++
+		b.payloads.Gather(&payload.Payload{Bytes: make([]byte, 1)}, true)
 	}},
 	{"region of a fragment forgotten", "regions of fragments", func(b *busyModule) {
-		b.out.large.queue.first.ownRegion = false
+		b.out.large.queue.first.data = payload.Payload{}
 	}},
 	{"pack in a closed window", "a pack is open in state", func(b *busyModule) {
 		b.in.snd.Init(b.in.id.Slot, 0, 8)

@@ -65,7 +65,7 @@ func (c *checker) meet(f *Fragment) {
 	}
 	f.checked, f.unmet = c.round, f.out
 	c.out += int(f.out)
-	if f.ownRegion {
+	if f.data.Registered() {
 		c.regions++
 	}
 	if !f.internal() {

@@ -199,7 +199,7 @@ func (c *checker) checkOutbox(m *Module) error {
 func (c *checker) checkEnded(m *Module, l *fragmentList) error {
 	count := 0
 	for f := l.first; f != nil; f = f.next {
-		if count++; f.state != fragEnded || f.out != 0 || f.ownRegion ||
+		if count++; f.state != fragEnded || f.out != 0 || f.data.Registered() ||
 			count > l.count {
 			return fmt.Errorf("fragment in state %d with %d packets in flight has ended", f.state, f.out)
 		}

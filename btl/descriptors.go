@@ -3,7 +3,6 @@ package btl
 import (
 	"fmt"
 
-	"gobtl/btl/internal/regcache"
 	"gobtl/btl/internal/share"
 	"gobtl/btl/internal/spare"
 	"gobtl/frag"
@@ -18,12 +17,7 @@ type descriptors struct {
 	count int // descriptors allocated so far
 	lent  int // descriptors with the caller
 
-	registered regcache.Cache // memory that the caller has registered
-	ownRegions int            // fragments whose memory is registered for them alone
-
 	answers []*Fragment // idle descriptors for answers to peers
-
-	vectors []*vector // idle vectors
 
 	large spare.Memory // idle memory for Allocs above ownBytesMax
 }
@@ -67,9 +61,6 @@ func (d *descriptors) giveBack(f *Fragment) {
 		d.lent--
 	}
 	f.ep.descriptors--
-	if f.vec != nil {
-		d.giveVector(f.vec)
-	}
 	own := f.own
 	if cap(own) > ownBytesMax {
 		d.large.Give(own)
@@ -102,20 +93,6 @@ func (d *descriptors) giveBackAnswer(f *Fragment) {
 	d.answers = append(d.answers, f)
 }
 
-// noteOwnRegion counts a fragment whose memory the module has registered for that fragment alone.
-func (d *descriptors) noteOwnRegion(f *Fragment) {
-	if !f.ownRegion {
-		f.ownRegion = true
-		d.ownRegions++
-	}
-}
-
-// endOwnRegion counts the end of a registration that noteOwnRegion has counted.
-func (d *descriptors) endOwnRegion(f *Fragment) {
-	f.ownRegion = false
-	d.ownRegions--
-}
-
 // freeFrag frees a descriptor, and also the descriptor's send buffer if it was never sent.
 func (m *Module) freeFrag(f *Fragment) {
 	if f.op != nil {
@@ -125,6 +102,7 @@ func (m *Module) freeFrag(f *Fragment) {
 	if f.hasSeg {
 		m.giveSeg(f.ep, f.seg)
 	}
+	m.payloads.Join(&f.data)
 	m.frags.giveBack(f)
 }
 
@@ -143,7 +121,7 @@ func (d *descriptors) checkFree(c *checker) error {
 			c.freeNext = 0
 		}
 		if f := d.free[c.freeNext]; f.state != fragFree || f.ep != nil || f.hasSeg || f.out != 0 ||
-			f.ownRegion {
+			f.data.Registered() {
 			return fmt.Errorf("free descriptor %d is in state %d", c.freeNext, f.state)
 		}
 	}
@@ -159,9 +137,6 @@ func (d *descriptors) check(c *checker, most int) error {
 		return fmt.Errorf("%d descriptors, at most %d: %d free, %d lent, %d queued, %d sent, %d ended",
 			d.count, most, len(d.free), d.lent, c.frags[fragQueued],
 			c.frags[fragSent], c.frags[fragEnded])
-	}
-	if c.regions != d.ownRegions {
-		return fmt.Errorf("%d regions of fragments under way, %d counted", c.regions, d.ownRegions)
 	}
 	return nil
 }

@@ -3,7 +3,7 @@ package btl
 import (
 	"fmt"
 
-	"gobtl/fabric"
+	"gobtl/btl/internal/payload"
 	"gobtl/frag"
 	"gobtl/internal/seq"
 	"gobtl/reliability"
@@ -46,11 +46,10 @@ type Fragment struct {
 
 	ep     *Endpoint
 	next   *Fragment
-	mem    []byte // the payload, in a send buffer, in own, or in the caller's memory
-	own    []byte // the descriptor's memory for large payloads, kept for reuse
+	data   payload.Payload // in a send buffer, in own, or in the caller's memory
+	own    []byte          // the descriptor's memory for large payloads, kept for reuse
 	err    error
 	offset uint64 // of a put
-	source
 	handle Handle
 	size   uint32
 	cursor uint32 // bytes handed to segments
@@ -70,9 +69,8 @@ type Fragment struct {
 // manner holds the properties of a fragment that a plain message does not need.
 type manner struct {
 	op     *operation
-	vec    *vector // the payload, if it lies in several memory segments
-	fence  uint32  // calls of Endpoint.Fence before it
-	large  bool    // in the queue of large fragments
+	fence  uint32 // calls of Endpoint.Fence before it
+	large  bool   // in the queue of large fragments
 	put    bool
 	answer bool // answer of this side to an operation of the peer
 }
@@ -89,16 +87,9 @@ type cut struct {
 	chunk uint16 // size of the other chunks
 }
 
-// source is the registered memory (memory region) from which the fabric reads a fragment's payload.
-type source struct {
-	gather    fabric.Region
-	gatherOff uint64 // offset of the payload in the region
-	ownRegion bool   // the region is registered for this fragment alone
-}
-
 // Bytes is the fragment's payload, which the caller fills before Send. After a successful Send the
 // payload belongs to the module. Bytes is nil for a payload in several memory segments.
-func (f *Fragment) Bytes() []byte { return f.mem }
+func (f *Fragment) Bytes() []byte { return f.data.Bytes }
 
 // Endpoint returns the endpoint to which the fragment will be sent.
 func (f *Fragment) Endpoint() *Endpoint { return f.ep }
@@ -141,13 +132,13 @@ func (ep *Endpoint) Alloc(tag Tag, sizeBytes int) (*Fragment, error) {
 			return nil, ep.again(wantsFragment)
 		}
 		f.hasSeg = true
-		f.mem = m.port.Arena.Bytes(segBuf(f.seg))[frag.FragHeaderBytes:][:sizeBytes]
+		f.data.Bytes = m.port.Arena.Bytes(segBuf(f.seg))[frag.FragHeaderBytes:][:sizeBytes]
 		return f, nil
 	}
 	if cap(f.own) < sizeBytes {
 		f.own = m.frags.takeLarge(sizeBytes)
 	}
-	f.mem = f.own[:sizeBytes]
+	f.data.Bytes = f.own[:sizeBytes]
 	return f, nil
 }
 
@@ -162,18 +153,9 @@ func (ep *Endpoint) Prepare(tag Tag, mem []byte) (*Fragment, error) {
 	if err != nil {
 		return nil, err
 	}
-	f.tag, f.mem = uint8(tag), mem
-	ep.m.findRegion(f)
+	f.tag, f.data.Bytes = uint8(tag), mem
+	ep.m.payloads.Find(&f.data)
 	return f, nil
-}
-
-// findRegion stores the registration that covers the fragment's memory, if there is one and the
-// fabric can gather.
-func (m *Module) findRegion(f *Fragment) {
-	if !m.port.Data.Caps().Gather {
-		return
-	}
-	f.gather, f.gatherOff = m.frags.registered.Find(f.mem)
 }
 
 // PreparePut lends the caller a fragment that writes mem to a memory region of the peer, from
@@ -192,8 +174,8 @@ func (ep *Endpoint) PreparePut(mem []byte, target Handle, offset uint64) (*Fragm
 	if err != nil {
 		return nil, err
 	}
-	f.mem, f.put, f.handle, f.offset = mem, true, target, offset
-	ep.m.findRegion(f)
+	f.data.Bytes, f.put, f.handle, f.offset = mem, true, target, offset
+	ep.m.payloads.Find(&f.data)
 	return f, nil
 }
 

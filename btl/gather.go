@@ -3,6 +3,7 @@ package btl
 import (
 	"errors"
 
+	"gobtl/btl/internal/payload"
 	"gobtl/btl/internal/port"
 	"gobtl/btl/internal/regcache"
 	"gobtl/fabric"
@@ -23,29 +24,16 @@ func (m *Module) RegisterMemory(mem []byte) (*Registration, error) {
 	if len(mem) == 0 {
 		return nil, errors.Join(ErrConfig, errors.New("btl: registration of no memory"))
 	}
-	return m.frags.registered.Register(mem)
+	return m.payloads.Register(mem)
 }
 
-// gathers reports whether the fabric reads a fragment's payload in place, without a copy.
-// If registration is cheap (Caps.FreeRegions), the fragment's memory is registered for the
-// time of the send.
+// gathers reports whether the fabric reads bytes of a fragment's payload in place, without a copy,
+// and registers the memory of the payload if registration is cheap.
 func (m *Module) gathers(f *Fragment) bool {
-	if f.hasSeg || f.size < gatherBytesMin {
+	if f.hasSeg || f.size < payload.GatherBytesMin {
 		return false
 	}
-	if f.vec != nil {
-		return m.gathersPieces(f)
-	}
-	if f.gather != 0 || !m.port.Data.Caps().FreeRegions {
-		return f.gather != 0
-	}
-	region, err := m.port.Dom.RegisterRegion(f.mem)
-	if err != nil {
-		return false // the payload is copied
-	}
-	f.gather, f.gatherOff = region, 0
-	m.frags.noteOwnRegion(f)
-	return true
+	return m.payloads.Gather(&f.data, f.large)
 }
 
 // mayGatherAnswers reports whether the fabric may gather the payload of answers to a peer's gets
@@ -65,7 +53,7 @@ func (r *Region) takeAlong() {
 			continue
 		}
 		b := m.port.Arena.Bytes(fabric.Buf(i))[s.bytes-uint32(s.gatherLen) : s.bytes]
-		copy(b, s.frag.gathered(s.gatherAt, s.gatherLen))
+		copy(b, s.frag.data.Gathered(s.gatherAt, s.gatherLen))
 		s.gatherLen = 0
 	}
 	for _, c := range [...]*port.Channel{&m.port.Command, &m.port.Data} {
@@ -75,27 +63,4 @@ func (r *Region) takeAlong() {
 			}
 		}
 	}
-}
-
-// gatherBytesMin is the fragment size, in bytes, from which on the payload is gathered instead of
-// copied.
-const gatherBytesMin = 4 << 10
-
-// dropOwn ends the registration that the module has made for a fragment alone, if there is one.
-func (m *Module) dropOwn(f *Fragment) {
-	if f.ownRegion {
-		m.dropRegion(f)
-	}
-}
-
-func (m *Module) dropRegion(f *Fragment) {
-	if !m.closed { // a closed module has no fabric any more
-		if f.vec != nil {
-			m.dropPieces(f)
-		} else {
-			_ = m.port.Dom.DeregisterRegion(f.gather)
-		}
-	}
-	f.gather = 0
-	m.frags.endOwnRegion(f)
 }

@@ -6,6 +6,7 @@ import (
 
 	"gobtl/btl/internal/backoff"
 	"gobtl/btl/internal/inbound"
+	"gobtl/btl/internal/payload"
 	"gobtl/btl/internal/port"
 	"gobtl/btl/internal/share"
 	"gobtl/fabric"
@@ -213,7 +214,7 @@ func (m *Module) count(ep *Endpoint, h *frag.Header, taken bool) {
 	ep.rcv.Count(m.now)
 	switch {
 	case h.Seq == 0:
-	case taken && (h.Kind == frag.KindChunk || h.PayloadLen >= gatherBytesMin):
+	case taken && (h.Kind == frag.KindChunk || h.PayloadLen >= payload.GatherBytesMin):
 		ep.rcv.AskAck(m.now, 0)
 	default:
 		ep.rcv.AskAck(m.now, m.rules.AckDelay)

@@ -11,6 +11,7 @@ import (
 	"gobtl/btl/internal/liveness"
 	"gobtl/btl/internal/meet"
 	"gobtl/btl/internal/owed"
+	"gobtl/btl/internal/payload"
 	"gobtl/btl/internal/port"
 	"gobtl/btl/internal/remote"
 	"gobtl/fabric"
@@ -55,7 +56,8 @@ const (
 //	face           name told to peers, handshakes                 internal/meet handshake_host.go
 //	scheduler      turns of the endpoints to send                 internal/sched sched.go
 //	acks           endpoints that owe an ACK, by due time         internal/owed
-//	descriptors    fragment descriptors, registered memory        descriptors.go internal/regcache
+//	descriptors    fragment descriptors                           descriptors.go
+//	payloads       memory of fragments, registered or not         internal/payload internal/regcache
 //	outbox         events and completions for the owner           completions.go
 //	remote         exposed memory, remote memory operations       internal/remote
 //	polling        which channel a pass polls, and how            polling.go
@@ -78,10 +80,12 @@ type Module struct {
 	overcommit
 	peers peerTable
 	peerTimers
-	sched  scheduler
-	acks   owed.Ledger[*Endpoint]
-	frags  descriptors
-	outbox outbox
+	sched scheduler
+	acks  owed.Ledger[*Endpoint]
+	frags descriptors
+
+	payloads payload.Memory
+	outbox   outbox
 
 	reception
 	remote remote.Service[*Fragment]
@@ -174,6 +178,7 @@ func (m *Module) open(dom fabric.Domain, cfg Config) error {
 	if err := m.openPort(dom); err != nil {
 		return err
 	}
+	m.payloads.Init(dom, m.port.Data.Caps(), cfg.RegistrationsKept)
 	bulk := &m.port.Data
 	if m.port.Reliable() { // counted links carry chunks on the command channel
 		bulk = &m.port.Command
@@ -248,7 +253,6 @@ func (m *Module) openTables(dom fabric.Domain) (err error) {
 	m.source.Init(m.cfg.Random, m.rules.WithholdEvery)
 	m.done = make([]reliability.Token, 0, min(cfg.Rules.WindowPackets, reliability.WindowDefault))
 	m.remote.Init(cfg.RegionsMax)
-	m.frags.registered.Init(dom, cfg.RegistrationsKept)
 	m.keeping.bounds = arrivalsMax
 	return nil
 }
@@ -423,6 +427,7 @@ func (m *Module) Close() error {
 	}
 	m.callOut()
 	m.closed = true
+	m.payloads.Close()
 	m.keeping.copyOut(&m.port.Keeper)
 	m.port.Keeper.Outlive()
 	err := m.port.Dom.Close()

@@ -56,7 +56,7 @@ func (ep *Endpoint) packs(sizeBytes int) bool {
 // packable reports whether fragment f may share a packet. Fragments of the transport itself, memory
 // operations, and fragments in several memory segments may not share a packet.
 func (ep *Endpoint) packable(f *Fragment) bool {
-	return !f.put && f.op == nil && f.vec == nil && f.tag <= frag.TagUserMax && ep.packs(int(f.size))
+	return !f.put && f.op == nil && !f.data.Scattered() && f.tag <= frag.TagUserMax && ep.packs(int(f.size))
 }
 
 // packSend copies fragment f to the endpoint's open Pack. packSend returns false if f cannot share
@@ -153,7 +153,7 @@ func (m *Module) openPack(ep *Endpoint, f *Fragment) bool {
 	}
 	if !f.hasSeg {
 		f.hasSeg = true
-		copy(m.port.Arena.Bytes(segBuf(f.seg))[frag.FragHeaderBytes:], f.mem)
+		copy(m.port.Arena.Bytes(segBuf(f.seg))[frag.FragHeaderBytes:], f.data.Bytes)
 	}
 	return true
 }
@@ -168,7 +168,7 @@ func (m *Module) addRecord(ep *Endpoint, f *Fragment) {
 		m.beginPack(ep, f.seg, f.tag, int(f.size))
 		return
 	}
-	p.Append(m.port.Arena.Bytes(segBuf(p.seg)), f.tag, f.mem)
+	p.Append(m.port.Arena.Bytes(segBuf(p.seg)), f.tag, f.data.Bytes)
 	if f.hasSeg {
 		f.hasSeg = false
 		if m.recovery.State(f.seg) == reliability.Queued {

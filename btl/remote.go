@@ -153,7 +153,7 @@ func (ep *Endpoint) PrepareGet(mem []byte, target Handle, offset uint64) (*Fragm
 		return nil, err
 	}
 	f.op = m.remote.AskGet(ep.remote, f, mem, target, offset, random)
-	f.mem = f.op.Body()
+	f.data.Bytes = f.op.Body()
 	return f, nil
 }
 
@@ -210,7 +210,7 @@ func (ep *Endpoint) PrepareAtomic(a Atomic) (*Fragment, error) {
 		return nil, err
 	}
 	f.op = m.remote.AskAtomic(ep.remote, f, &wire, random)
-	f.mem = f.op.Body()
+	f.data.Bytes = f.op.Body()
 	return f, nil
 }
 

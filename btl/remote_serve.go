@@ -80,13 +80,13 @@ func (m *Module) answerGet(
 	f := m.frags.lendAnswer(ep)
 	f.op = m.remote.AnswerGet(ep.remote, f, number, from)
 	f.put, f.handle, f.offset = true, Handle(g.Answer), 0
-	f.mem, f.size = from.Bytes()[g.Offset:][:g.SizeBytes], g.SizeBytes
+	f.data.Bytes, f.size = from.Bytes()[g.Offset:][:g.SizeBytes], g.SizeBytes
 	ep.answerNow(f)
 }
 
 func (f *Fragment) answerWith(o *operation) {
-	f.op, f.mem = o, o.Body()
-	f.size = uint32(len(f.mem))
+	f.op, f.data.Bytes = o, o.Body()
+	f.size = uint32(len(f.data.Bytes))
 	f.ep.enqueue(f)
 }
 
@@ -99,7 +99,7 @@ func (ep *Endpoint) answerNow(f *Fragment) {
 	case !ep.fastSend(f):
 		ep.enqueue(f)
 	case f.out != 0: // the fabric may still read the region
-		ep.remote.Left(f.op, f.ownRegion)
+		ep.remote.Left(f.op, f.data.Registered())
 		f.state = fragSent
 		m.dirty = true
 	default:

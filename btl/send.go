@@ -221,7 +221,7 @@ func (m *Module) fill(f *Fragment, flags frag.Flags) bool {
 		m.load(f, f.seg, head, f.size)
 	} else {
 		b := m.port.Arena.Bytes(segBuf(f.seg))[head:]
-		n := f.copyPayload(b, 0)
+		n := f.data.CopyTo(b, 0)
 		if f.op != nil {
 			copy(b[n:], f.op.Notice())
 		}
@@ -239,8 +239,8 @@ func (m *Module) unfill(f *Fragment) {
 }
 
 func (m *Module) emptySeg(f *Fragment) {
-	f.own = append(f.own[:0], f.mem...)
-	f.mem = f.own
+	f.own = append(f.own[:0], f.data.Bytes...)
+	f.data.Bytes = f.own
 	m.recovery.Unqueue(f.seg)
 	f.hasSeg = false
 }
@@ -419,19 +419,14 @@ const evenBytes = 64
 const runMax = 64
 
 // load puts the fragment's next sizeBytes into send buffer t, behind headBytes of space for the
-// header. If the fabric gathers the payload, load only records the payload's place and length.
+// header. Of bytes that the fabric gathers, load only records the place and length.
 func (m *Module) load(f *Fragment, t reliability.Token, headBytes int, sizeBytes uint32) {
-	if f.vec != nil {
-		m.loadPieces(f, t, headBytes, sizeBytes)
-		return
+	at, gathered := f.data.Load(m.port.Arena.Bytes(segBuf(t))[headBytes:][:sizeBytes], f.cursor)
+	if gathered > 0 {
+		s := &m.segs[t]
+		s.frag, s.gatherAt, s.gatherLen = f, at, gathered
+		m.stats.counters[CntSentGatheredBytes] += uint64(gathered)
 	}
-	if f.gather == 0 {
-		copy(m.port.Arena.Bytes(segBuf(t))[headBytes:], f.mem[f.cursor:][:sizeBytes])
-		return
-	}
-	s := &m.segs[t]
-	s.frag, s.gatherAt, s.gatherLen = f, f.cursor, uint16(sizeBytes)
-	m.stats.counters[CntSentGatheredBytes] += uint64(sizeBytes)
 }
 
 // unqueue removes a fragment from its queue, because the fragment's last packet was sent or the
@@ -445,6 +440,6 @@ func (m *Module) unqueue(ep *Endpoint, f *Fragment) {
 		ep.flushes.Withdrawn(f, before)
 	}
 	if f.answer {
-		ep.remote.Left(f.op, f.ownRegion)
+		ep.remote.Left(f.op, f.data.Registered())
 	}
 }

@@ -28,7 +28,7 @@ const (
 // mixable reports whether a large fragment may share packets with other large fragments.
 func (ep *Endpoint) mixable(f *Fragment) bool {
 	return !ep.id.Counted && ep.mtu <= mixMTUBytesMax && ep.m.cfg.PackBytes > 1 && f.flags() == 0 &&
-		f.vec == nil && f.tag <= frag.TagUserMax && !ep.behindFence(f)
+		!f.data.Scattered() && f.tag <= frag.TagUserMax && !ep.behindFence(f)
 }
 
 // mixes reports whether the last packet of the large fragment f has room for the beginning of the
@@ -123,13 +123,13 @@ func (x *mix) add(ep *Endpoint, f *Fragment) bool {
 		return false
 	}
 	if f.cursor > 0 { // only the first fragment, for which there is room
-		x.putPiece(f, f.mem[f.cursor:])
+		x.putPiece(f, f.data.Bytes[f.cursor:])
 		x.ends++
 		ep.m.stats.counters[CntSentPieces]++
 		return true
 	}
 	if int(f.size) <= room {
-		x.bytes += frag.PutRecord(x.buf[x.bytes:], f.tag, f.mem)
+		x.bytes += frag.PutRecord(x.buf[x.bytes:], f.tag, f.data.Bytes)
 		x.ends++
 		return true
 	}
@@ -139,7 +139,7 @@ func (x *mix) add(ep *Endpoint, f *Fragment) bool {
 	}
 	ep.numberFragment(f)
 	f.first, f.chunk = uint16(room), uint16(ep.mtu-frag.ChunkHeaderBytes)
-	x.putPiece(f, f.mem[:room])
+	x.putPiece(f, f.data.Bytes[:room])
 	x.begins = f
 	return true
 }

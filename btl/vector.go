@@ -3,74 +3,12 @@ package btl
 import (
 	"fmt"
 
+	"gobtl/btl/internal/payload"
 	"gobtl/frag"
-	"gobtl/reliability"
 )
 
-// A fragment's payload may lie in several segments of memory. A small payload is copied to one
-// packet buffer. From a large payload, the fabric gathers at most one contiguous part for each
-// packet, at the packet's end. The bytes before the gathered part are copied behind the packet's
-// header. A short segment before a long one is copied, together with the bytes of the longer
-// segments that share its packet.
-//
-//	pieces:   1    |        2       |     3     |
-//	packets:  c....|......|......|..c.......|...|     c: copied; the rest is gathered
-
 // PiecesMax is the maximum number of memory segments in a fragment.
-const PiecesMax = 8
-
-// gathersPieces reports whether the fabric gathers any segment of fragment f, and registers long
-// segments if registration is cheap. In a fragment of one packet, only the last segment can be
-// gathered.
-func (m *Module) gathersPieces(f *Fragment) (found bool) {
-	pieces := f.vec.all()
-	if !f.large {
-		pieces = pieces[len(pieces)-1:]
-	}
-	for i := range pieces {
-		p := &pieces[i]
-		if p.gather == 0 && m.port.Data.Caps().FreeRegions && len(p.mem) >= gatherPieceMin {
-			region, err := m.port.Dom.RegisterRegion(p.mem)
-			if err != nil {
-				continue // the memory segment is copied
-			}
-			p.source = source{gather: region, ownRegion: true}
-			m.frags.noteOwnRegion(f)
-		}
-		found = found || p.gather != 0
-	}
-	return found
-}
-
-// gatherPieceMin is the size in bytes from which on a memory segment of a large fragment is
-// registered for that fragment alone.
-const gatherPieceMin = 1 << 10
-
-// dropPieces ends the memory registrations that were made only for segments of one fragment.
-func (m *Module) dropPieces(f *Fragment) {
-	for i := range f.vec.all() {
-		if p := &f.vec.pieces[i]; p.ownRegion {
-			_ = m.port.Dom.DeregisterRegion(p.gather) // as in dropRegion
-		}
-	}
-}
-
-// loadPieces works like load for a fragment in several memory segments, and puts its next
-// sizeBytes into send buffer t, behind headBytes of space for the header.
-func (m *Module) loadPieces(f *Fragment, t reliability.Token, headBytes int, sizeBytes uint32) {
-	v := f.vec
-	dst := m.port.Arena.Bytes(segBuf(t))[headBytes:][:sizeBytes]
-	last := v.holding(f.cursor + sizeBytes - 1)
-	if last.gather == 0 {
-		v.copyTo(dst, f.cursor)
-		return
-	}
-	at := max(last.at, f.cursor)
-	v.copyTo(dst[:at-f.cursor], f.cursor)
-	s := &m.segs[t]
-	s.frag, s.gatherAt, s.gatherLen = f, at, uint16(f.cursor+sizeBytes-at)
-	m.stats.counters[CntSentGatheredBytes] += uint64(s.gatherLen)
-}
+const PiecesMax = payload.PiecesMax
 
 // takeVector returns a fragment whose payload lies in the given memory segments.
 func (ep *Endpoint) takeVector(pieces [][]byte) (*Fragment, error) {
@@ -86,36 +24,26 @@ func (ep *Endpoint) takeVector(pieces [][]byte) (*Fragment, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := m.frags.takeVector()
-	var at uint32
-	for _, p := range pieces {
-		at = v.add(p, at)
-	}
-	f.vec = v
+	m.payloads.Scatter(&f.data, pieces)
 	return f, nil
 }
 
 // settleVector finds the registrations of the memory segments of a fragment.
 func (m *Module) settleVector(f *Fragment) (*Fragment, error) {
-	v := f.vec
-	if v.count == 0 || int(f.size) < gatherBytesMin && !f.put &&
+	if f.size == 0 || int(f.size) < payload.GatherBytesMin && !f.put &&
 		int(f.size) <= segmentRoom(f.ep.mtu, frag.KindFrag) {
 		if ep := f.ep; !m.takeSeg(ep, &f.seg) {
 			m.freeFrag(f)
 			return nil, ep.again(wantsFragment)
 		}
 		f.hasSeg = true
-		f.mem = m.port.Arena.Bytes(segBuf(f.seg))[frag.FragHeaderBytes:][:f.size]
-		v.copyTo(f.mem, 0)
-		m.dropVector(f)
+		packet := m.port.Arena.Bytes(segBuf(f.seg))[frag.FragHeaderBytes:][:f.size]
+		f.data.CopyTo(packet, 0)
+		m.payloads.Join(&f.data)
+		f.data.Bytes = packet
 		return f, nil
 	}
-	if m.port.Data.Caps().Gather {
-		for i := range v.all() {
-			p := &v.pieces[i]
-			p.gather, p.gatherOff = m.frags.registered.Find(p.mem)
-		}
-	}
+	m.payloads.Find(&f.data)
 	return f, nil
 }
 
@@ -151,14 +79,9 @@ func (ep *Endpoint) PreparePutPieces(target Handle, offset uint64, pieces ...[]b
 		return nil, fmt.Errorf("%w: %d bytes at offset %d", ErrRemoteAccess, size, offset)
 	}
 	f.put, f.handle, f.offset = true, target, offset
-	if f.vec.count == 0 { // an empty payload needs no memory segments
-		ep.m.dropVector(f)
+	if f.size == 0 { // an empty payload needs no memory segments
+		ep.m.payloads.Join(&f.data)
 		return f, nil
 	}
 	return ep.m.settleVector(f)
-}
-
-func (m *Module) dropVector(f *Fragment) {
-	m.frags.giveVector(f.vec)
-	f.vec = nil
 }

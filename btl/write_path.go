@@ -36,7 +36,7 @@ func (m *Module) putParts(ep *Endpoint, t reliability.Token) {
 	head := m.port.Arena.Bytes(segBuf(t))[:total-int(s.gatherLen)]
 	var tail []byte
 	if s.gatherLen > 0 {
-		tail = s.frag.gathered(s.gatherAt, s.gatherLen)
+		tail = s.frag.data.Gathered(s.gatherAt, s.gatherLen)
 	}
 	n, slice := m.seqOf(t), 0
 	_, slice = ep.partsOf(total)

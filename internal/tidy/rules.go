@@ -94,6 +94,10 @@ var policies = []policy{
 	{dir: "btl/internal/owed", imports: with(leaves, "reliability"), deny: pureDeny},
 	{dir: "btl/internal/pack", imports: []string{"frag"}, deny: with(pureDeny, "time")},
 	{
+		dir: "btl/internal/payload", imports: []string{"btl/internal/regcache", "fabric"},
+		deny: with(pureDeny, "time"),
+	},
+	{
 		dir: "btl/internal/path", imports: with(leaves, "btl/internal/pmtu", "fabric", "hotel"),
 		deny: pureDeny,
 	},
@@ -331,10 +335,10 @@ const (
 // methodsToday and linesToday are the limits of types and packages that exceed the general limits.
 var (
 	methodsToday = map[string]int{
-		"btl.Endpoint": 105, "btl.Module": 270, "btl/runner.Runner": 75, "mpi.engine": 72,
+		"btl.Endpoint": 105, "btl.Module": 262, "btl/runner.Runner": 75, "mpi.engine": 72,
 		"pml.Layer": 78, "reliability.Sender": 65,
 	}
-	linesToday = map[string]int{"btl": 11012}
+	linesToday = map[string]int{"btl": 10761}
 )
 
 const structFieldsMax = 25
@@ -364,7 +368,7 @@ var btlFloors = [][]string{
 	},
 	{
 		"buffers.go", "checker.go", "clock.go", "descriptors.go",
-		"arrivals.go", "keep.go", "completions.go", "payload.go",
+		"arrivals.go", "keep.go", "completions.go",
 		"random.go",
 	},
 	{

@@ -242,7 +242,7 @@ OnDone($f, $err)`,
 	{
 		name:  "refused-copy-taken",
 		fault: "a copy of a refused chunk is taken if its tag has a handler by then",
-		in:    "btl",
+		in:    "btl/internal/inbound",
 		old:   "$r.seq == n && $r.fragID == fragID",
 		new:   "$r.seq == n && $r.fragID > fragID",
 		test:  "./btl -run TestRefusedOnceRefusedAgain",

@@ -111,9 +111,9 @@ var memoryMutations = []mutation{
 	{
 		name:  "gathered-from-the-start",
 		fault: "all chunks of a message are gathered from its beginning",
-		in:    "btl",
-		old:   "return $f.gather, $f.gatherOff + uint64(at)",
-		new:   "return $f.gather, $f.gatherOff",
+		in:    "btl/internal/payload",
+		old:   "return $p.region, $p.off + uint64(at)",
+		new:   "return $p.region, $p.off",
 		test:  "./btl -run TestContract04",
 	},
 	{
@@ -159,9 +159,9 @@ var memoryMutations = []mutation{
 	{
 		name:  "pieces-gathered-from-the-start",
 		fault: "what is gathered of a piece of a message begins where the piece does",
-		in:    "btl",
-		old:   "return $p.gather, $p.gatherOff + uint64($at - $p.at)",
-		new:   "return $p.gather, $p.gatherOff",
+		in:    "btl/internal/payload",
+		old:   "return $p.region, $p.off + uint64($at - $p.at)",
+		new:   "return $p.region, $p.off",
 		test:  "./btl -run TestVector$",
 	},
 	{
@@ -191,9 +191,9 @@ var memoryMutations = []mutation{
 	{
 		name:  "gathered-region-kept",
 		fault: "the registration that was made for one message stays",
-		in:    "btl",
-		old: `if ownRegion {
-	dropRegion($f)
+		in:    "btl/internal/payload",
+		old: `if $p.own {
+	drop($p)
 }`,
 		new:  "",
 		test: "./btl -run TestContract02|TestGather",

@@ -5,7 +5,7 @@ var reliableMutations = []mutation{
 	{
 		name:  "reliable-not-counted",
 		fault: "a packet of a reliable connection is taken in although one before it is missing",
-		in:    "btl",
+		in:    "btl/internal/inbound",
 		old:   "Seq != rcv.Expected()",
 		new:   "false",
 		test:  "./btl -run TestReliableLost",
@@ -21,7 +21,7 @@ var reliableMutations = []mutation{
 	{
 		name:  "reliable-ack-of-unsent",
 		fault: "a confirmation of packets that were not sent is believed",
-		in:    "btl",
+		in:    "btl/internal/inbound",
 		old:   "Flags&FlagAck != 0 && !snd.Plausible(Ack)",
 		with:  "rcv.Credited()",
 		new:   "false",
@@ -92,12 +92,12 @@ $m.giveSeg($ep, $p.seg)`,
 	{
 		name:  "reliable-refusal-untold",
 		fault: "a refused packet that asks is confirmed without a Nack",
-		in:    "btl",
+		in:    "btl/internal/inbound",
 		old: `if $h.Seq != 0 || $h.Kind != $chunk {
-	nacks = $more
+	refusals = $more
 }`,
 		new: `if false {
-	nacks = $more
+	refusals = $more
 }`,
 		test: "./btl -run TestReliableRefusals",
 	},
@@ -173,15 +173,15 @@ $m.giveSeg($ep, $p.seg)`,
 		name:  "fragment-confirmed-late",
 		fault: "over a reliable fabric a fragment in chunks is confirmed after the delay of ACKs",
 		in:    "btl",
-		old:   "$h.Kind == frag.KindChunk || $h.PayloadLen >= gatherBytesMin",
-		new:   "$h.PayloadLen >= gatherBytesMin",
+		old:   "$h.Kind == frag.KindChunk || $h.PayloadLen >= payload.GatherBytesMin",
+		new:   "$h.PayloadLen >= payload.GatherBytesMin",
 		test:  "./btl -run TestReliableFragmentConfirmed",
 	},
 	{
 		name:  "lent-confirmed-late",
 		fault: "over a reliable fabric a message of lent memory is confirmed after the delay of ACKs",
 		in:    "btl",
-		old:   "$h.Kind == frag.KindChunk || $h.PayloadLen >= gatherBytesMin",
+		old:   "$h.Kind == frag.KindChunk || $h.PayloadLen >= payload.GatherBytesMin",
 		new:   "$h.Kind == frag.KindChunk",
 		test:  "./btl -run TestReliableLent",
 	},

@@ -318,7 +318,7 @@ var remoteMutations = []mutation{
 		name:  "withdrawn-gathered",
 		fault: "what was sent of an answer is not taken along when its region is withdrawn",
 		in:    "btl",
-		old:   "copy($b, $s.frag.gathered($s.gatherAt, $s.gatherLen))",
+		old:   "copy($b, $s.frag.data.Gathered($s.gatherAt, $s.gatherLen))",
 		new:   "_ = $b",
 		test:  "./btl -run TestAnswersGathered",
 	},

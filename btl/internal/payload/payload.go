@@ -1,0 +1,125 @@
+package payload
+
+import "gobtl/fabric"
+
+// PiecesMax is the maximum number of pieces of memory in a payload.
+const PiecesMax = 8
+
+// Payload is the memory that holds the bytes of a fragment. The zero value is empty.
+type Payload struct {
+	Bytes []byte // the bytes, or nil if they lie in several pieces
+	source
+	pieces *pieces
+}
+
+// source is the registered memory (memory region) from which the fabric reads bytes.
+type source struct {
+	region fabric.Region // 0: the bytes are copied
+	off    uint64        // offset of the bytes in the region
+	own    bool          // the region is registered for this fragment alone
+}
+
+// pieces is a payload that lies in several pieces of memory.
+type pieces struct {
+	list  [PiecesMax]piece
+	count int
+}
+
+// piece is one piece of memory. The field at of a piece is the offset of its first byte in the
+// payload.
+type piece struct {
+	mem []byte
+	at  uint32
+	source
+}
+
+func (v *pieces) all() []piece { return v.list[:v.count] }
+
+// add appends a non-empty piece of memory at the payload's offset at, and returns the offset
+// behind the piece.
+func (v *pieces) add(mem []byte, at uint32) uint32 {
+	if len(mem) == 0 {
+		return at
+	}
+	v.list[v.count] = piece{mem: mem, at: at}
+	v.count++
+	return at + uint32(len(mem))
+}
+
+// holding returns the piece that contains the payload's byte at offset at.
+func (v *pieces) holding(at uint32) *piece {
+	p := &v.list[0]
+	for i := range v.all() {
+		if v.list[i].at > at {
+			break
+		}
+		p = &v.list[i]
+	}
+	return p
+}
+
+func (v *pieces) copyTo(dst []byte, from uint32) (copied int) {
+	for i := range v.all() {
+		p := &v.list[i]
+		if at := from + uint32(copied); at >= p.at && at-p.at < uint32(len(p.mem)) {
+			copied += copy(dst[copied:], p.mem[at-p.at:])
+		}
+	}
+	return copied
+}
+
+// Scattered reports whether the payload lies in several pieces of memory.
+func (p *Payload) Scattered() bool { return p.pieces != nil }
+
+// Registered reports whether memory of the payload is registered for this fragment alone.
+func (p *Payload) Registered() bool { return p.own }
+
+// CopyTo copies the bytes from offset from on to dst, and returns the number of copied bytes.
+func (p *Payload) CopyTo(dst []byte, from uint32) int {
+	if p.pieces != nil {
+		return p.pieces.copyTo(dst, from)
+	}
+	return copy(dst, p.Bytes[from:])
+}
+
+// Load puts len(dst) bytes from offset from on into a packet, at dst. If the fabric gathers some of
+// the bytes, Load copies only those before them. The results of Load are the offset in the payload
+// and the number of the bytes to gather, which are the packet's last ones.
+func (p *Payload) Load(dst []byte, from uint32) (gatherAt uint32, gatherBytes uint16) {
+	if p.pieces == nil {
+		if p.region == 0 {
+			copy(dst, p.Bytes[from:])
+			return 0, 0
+		}
+		return from, uint16(len(dst))
+	}
+	end := from + uint32(len(dst))
+	last := p.pieces.holding(end - 1)
+	if last.region == 0 {
+		p.pieces.copyTo(dst, from)
+		return 0, 0
+	}
+	at := max(last.at, from)
+	p.pieces.copyTo(dst[:at-from], from)
+	return at, uint16(end - at)
+}
+
+// Gathered returns the bytes that the fabric gathers for one packet, of which Load has returned
+// the offset and the number.
+func (p *Payload) Gathered(at uint32, sizeBytes uint16) []byte {
+	if p.pieces == nil {
+		return p.Bytes[at:][:sizeBytes]
+	}
+	piece := p.pieces.holding(at)
+	return piece.mem[at-piece.at:][:sizeBytes]
+}
+
+// Source returns the registered region that contains the byte at offset at, and the byte's offset
+// in the region.
+func (p *Payload) Source(at uint32) (fabric.Region, uint64) {
+	if p.pieces == nil {
+		return p.region, p.off + uint64(at)
+	}
+	piece := p.pieces.holding(at)
+	return piece.region, piece.off + uint64(at-piece.at)
+}

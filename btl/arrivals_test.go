@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"gobtl/btl/internal/keep"
 	"gobtl/fabric/mem"
 	"gobtl/internal/limits"
 )
@@ -54,9 +55,9 @@ func TestPullArrivals(t *testing.T) {
 			}
 		}
 		if n := p.mods[1].PullArrivals(buf); n != 0 || p.mods[1].port.Keeper.Kept() != 0 ||
-			p.mods[1].keeping.bytes != 0 {
+			p.mods[1].keeping.Bytes() != 0 {
 			t.Errorf("%d more; %d packets and %d bytes are kept", n, p.mods[1].port.Keeper.Kept(),
-				p.mods[1].keeping.bytes)
+				p.mods[1].keeping.Bytes())
 		}
 		p.step(time.Microsecond)
 	}
@@ -108,16 +109,16 @@ func TestPullArrivalsBounded(t *testing.T) {
 	const messages = 2000
 	for _, c := range []struct {
 		kept   int
-		bounds arrivalBounds
+		bounds keep.Bounds
 	}{
-		{0, arrivalBounds{8, arrivalsMax.copiedBytes}},
-		{-1, arrivalBounds{arrivalsMax.messages, 1000}},
-		{4, arrivalBounds{1, arrivalsMax.copiedBytes}},
+		{0, keep.Bounds{Messages: 8, CopiedBytes: keep.BoundsMax().CopiedBytes}},
+		{-1, keep.Bounds{Messages: keep.BoundsMax().Messages, CopiedBytes: 1000}},
+		{4, keep.Bounds{Messages: 1, CopiedBytes: keep.BoundsMax().CopiedBytes}},
 	} {
 		cfg := Config{KeptPackets: c.kept, limits: limits.Limits{PollBatch: 4}}
 		p := newPuller(t, cfg)
 		m := p.mods[1]
-		m.keeping.bounds = c.bounds
+		m.arrivals.Init(&m.keeping, c.bounds)
 		sent, most := uint32(0), 0
 		push := func() {
 			for sent < messages {
@@ -136,13 +137,13 @@ func TestPullArrivalsBounded(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			most = max(most, m.keeping.waiting.Len())
+			most = max(most, m.arrivals.Len())
 		}
 		for range 200 {
 			push()
 		}
-		if !m.keeping.full || m.Deadline() != Never || m.deadline() == Never {
-			t.Errorf("full %v, deadline %d", m.keeping.full, m.Deadline())
+		if !m.arrivals.Full() || m.Deadline() != Never || m.deadline() == Never {
+			t.Errorf("full %v, deadline %d", m.arrivals.Full(), m.Deadline())
 		}
 		came, once, buf := 0, make([]bool, messages), make([]Arrival, 3)
 		for range 100_000 {
@@ -166,7 +167,7 @@ func TestPullArrivalsBounded(t *testing.T) {
 		if came != messages || most > 8+4*(cfg.limits.PollBatch+1)*13 {
 			t.Errorf("%d of %d messages have come, up to %d have waited", came, messages, most)
 		}
-		if m.keeping.full {
+		if m.arrivals.Full() {
 			t.Error("full of nothing")
 		}
 	}

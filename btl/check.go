@@ -60,7 +60,7 @@ func (c *checker) check(m *Module) error {
 	if err := m.remote.Check(); err != nil {
 		return err
 	}
-	return m.payloads.Check(c.regions)
+	return m.frags.payloads.Check(c.regions)
 }
 
 func (c *checker) checkParts(m *Module) error {
@@ -268,11 +268,7 @@ func (*checker) checkPort(m *Module) error {
 	if m.deferred.pending {
 		lent[m.deferred.on.Which()]++
 	}
-	if m.keeping.bytes < 0 || m.keeping.msg != nil {
-		return fmt.Errorf("%d bytes kept, one is being delivered: %v", m.keeping.bytes,
-			m.keeping.msg != nil)
-	}
-	return errors.Join(m.port.Check(lent), m.keeping.arrivals.check())
+	return errors.Join(m.keeping.Check(), m.port.Check(lent), m.arrivals.Check())
 }
 
 func (c *checker) checkStats(m *Module) error {

@@ -64,7 +64,7 @@ func (m *Module) idleValues() []idleValue {
 		{"events to be told", m.outbox.notices.Len(), 0},
 		{"fragments with the caller", m.frags.lent, 0},
 		{"free descriptors", len(m.frags.free), m.frags.count},
-		{"regions of fragments", m.payloads.Own(), 0},
+		{"regions of fragments", m.frags.payloads.Own(), 0},
 		{"half-open endpoints", m.peers.HalfOpen(), 0},
 		{"kept connection requests", m.handshakes.Requests(), 0},
 		{"reassembly bytes in use", int(m.pool.ActiveBytes()), 0},

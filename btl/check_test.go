@@ -260,7 +260,7 @@ var tamperings = []struct {
 		b.port.Data.SendDone(segBuf(b.freeSegs[0]))
 	}},
 	{"receive buffer lost", "receive buffers", func(b *busyModule) { b.port.Command.Received(1) }},
-	{"bytes kept", "bytes kept", func(b *busyModule) { b.keeping.bytes = -1 }},
+	{"bytes kept", "bytes kept", func(b *busyModule) { b.keeping.Deliver(new(frag.Message)) }},
 
 	{"reassembly", "reassembly", func(b *busyModule) { b.in.asm = frag.Assembler{} }},
 	{"fragments of a peer gone", "arrive in state", func(b *busyModule) {
@@ -276,7 +276,7 @@ var tamperings = []struct {
 	}},
 
 	{"region of a fragment leaked", "regions of fragments", func(b *busyModule) {
-		b.payloads.Gather(&payload.Payload{Bytes: make([]byte, 1)}, true)
+		b.frags.payloads.Gather(&payload.Payload{Bytes: make([]byte, 1)}, true)
 	}},
 	{"region of a fragment forgotten", "regions of fragments", func(b *busyModule) {
 		b.out.large.queue.first.data = payload.Payload{}

@@ -3,6 +3,7 @@ package btl
 import (
 	"fmt"
 
+	"gobtl/btl/internal/payload"
 	"gobtl/btl/internal/share"
 	"gobtl/btl/internal/spare"
 	"gobtl/frag"
@@ -18,6 +19,8 @@ type descriptors struct {
 	lent  int // descriptors with the caller
 
 	answers []*Fragment // idle descriptors for answers to peers
+
+	payloads payload.Memory // where the bytes of fragments lie
 
 	large spare.Memory // idle memory for Allocs above ownBytesMax
 }
@@ -102,7 +105,7 @@ func (m *Module) freeFrag(f *Fragment) {
 	if f.hasSeg {
 		m.giveSeg(f.ep, f.seg)
 	}
-	m.payloads.Join(&f.data)
+	m.frags.payloads.Join(&f.data)
 	m.frags.giveBack(f)
 }
 

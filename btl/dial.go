@@ -1,12 +1,10 @@
 package btl
 
 import (
-	"encoding/hex"
 	"errors"
 	"fmt"
 
 	"gobtl/btl/internal/port"
-	"gobtl/fabric"
 	"gobtl/frag"
 )
 
@@ -54,29 +52,17 @@ func (m *Module) Dial(now Time, address string) (*Endpoint, error) {
 	return m.handshakes.Dial(cmd, data, m.port.Command.MTUBytes(), m.port.Data.MTUBytes())
 }
 
+// parseAddress returns the names of the two channels at an address in the notation of Dial, or
+// ErrBadName.
 func parseAddress(p *port.Port, address string) (cmd, data []byte, err error) {
-	a, ok := p.Dom.(fabric.Addresser)
-	if !ok {
-		return nil, nil, fmt.Errorf("%w: an address says nothing to provider %s, give a name", ErrBadName,
-			p.Info.Provider)
+	cmd, data, err = p.ParseAddress(address)
+	if errors.Is(err, port.ErrNoText) {
+		err = fmt.Errorf("an address says nothing to provider %s, give a name", p.Info.Provider)
 	}
-	cmd, data, err = a.ParseAddress(address)
 	if err != nil {
 		err = fmt.Errorf("%w: %w", ErrBadName, err)
-		if errors.Is(err, fabric.ErrNotSupported) {
-			err = fmt.Errorf("%w: an address says nothing to provider %s, give a name", ErrBadName,
-				p.Info.Provider)
-		}
 	}
 	return cmd, data, err
-}
-
-// formatName returns the fabric's name of an endpoint as readable text.
-func formatName(dom fabric.Domain, name []byte) string {
-	if a, ok := dom.(fabric.Addresser); ok {
-		return a.FormatName(name)
-	}
-	return hex.EncodeToString(name)
 }
 
 // AddressesOf returns the addresses of both channels in a module's name as text, such as
@@ -86,24 +72,14 @@ func (m *Module) AddressesOf(name []byte) (command, data string, err error) {
 	if err != nil {
 		return "", "", fmt.Errorf("%w: %w", ErrBadName, err)
 	}
-	return formatName(m.port.Dom, n.Command), formatName(m.port.Dom, n.Data), nil
+	return m.port.FormatName(n.Command), m.port.FormatName(n.Data), nil
 }
 
 // Address is this module's address in the notation of Dial. Address returns Config.Advertise if it
 // is set, and otherwise the address to which the module is bound. Address returns an empty text for
 // a fabric without textual addresses.
 func (m *Module) Address() string {
-	a, ok := m.port.Dom.(fabric.Addresser)
-	if !ok {
-		return ""
-	}
-	first, second := a.FormatName(m.told[0]), a.FormatName(m.told[1])
-	for i := len(second); i > 0; i-- {
-		if second[i-1] == ':' {
-			return first + "," + second[i:]
-		}
-	}
-	return first
+	return m.port.FormatPair(m.told[0], m.told[1])
 }
 
 // IsModule reports whether name, a result of Module.Name, is the name of this endpoint's peer. If
@@ -126,4 +102,4 @@ func (ep *Endpoint) PeerHost() string { return ep.m.peers.HostOf(ep.id.Addr) }
 
 // PeerAddress is the address of the peer's command channel as text, such as
 // "192.0.2.1:4000". For a fabric without textual addresses, PeerAddress is hexadecimal.
-func (ep *Endpoint) PeerAddress() string { return formatName(ep.m.port.Dom, []byte(ep.id.Addr)) }
+func (ep *Endpoint) PeerAddress() string { return ep.m.port.FormatName([]byte(ep.id.Addr)) }

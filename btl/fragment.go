@@ -154,7 +154,7 @@ func (ep *Endpoint) Prepare(tag Tag, mem []byte) (*Fragment, error) {
 		return nil, err
 	}
 	f.tag, f.data.Bytes = uint8(tag), mem
-	ep.m.payloads.Find(&f.data)
+	ep.m.frags.payloads.Find(&f.data)
 	return f, nil
 }
 
@@ -175,7 +175,7 @@ func (ep *Endpoint) PreparePut(mem []byte, target Handle, offset uint64) (*Fragm
 		return nil, err
 	}
 	f.data.Bytes, f.put, f.handle, f.offset = mem, true, target, offset
-	ep.m.payloads.Find(&f.data)
+	ep.m.frags.payloads.Find(&f.data)
 	return f, nil
 }
 

@@ -24,7 +24,7 @@ func (m *Module) RegisterMemory(mem []byte) (*Registration, error) {
 	if len(mem) == 0 {
 		return nil, errors.Join(ErrConfig, errors.New("btl: registration of no memory"))
 	}
-	return m.payloads.Register(mem)
+	return m.frags.payloads.Register(mem)
 }
 
 // gathers reports whether the fabric reads bytes of a fragment's payload in place, without a copy,
@@ -33,7 +33,7 @@ func (m *Module) gathers(f *Fragment) bool {
 	if f.hasSeg || f.size < payload.GatherBytesMin {
 		return false
 	}
-	return m.payloads.Gather(&f.data, f.large)
+	return m.frags.payloads.Gather(&f.data, f.large)
 }
 
 // mayGatherAnswers reports whether the fabric may gather the payload of answers to a peer's gets

@@ -213,7 +213,7 @@ func (h handshakeHost) Ask(hello *frag.Hello, id uint64) (answer meet.Answer) {
 		return answer
 	}
 	v := m.admission(Request{
-		Address: formatName(m.port.Dom, hello.CommandName),
+		Address: m.port.FormatName(hello.CommandName),
 		Command: hello.CommandName, Data: hello.DataName,
 		Label: hello.Label, Incarnation: hello.Incarnation, m: m, id: id,
 	})
@@ -256,8 +256,8 @@ func (h handshakeHost) whyNot(ep *Endpoint) error {
 	if code, ok := hs.Later(); ok {
 		return &RefusedError{Code: code, Later: true}
 	}
-	command := formatName(h.m.port.Dom, []byte(ep.id.Addr)) + " (command channel)"
-	data := formatName(h.m.port.Dom, []byte(hs.DataName())) + " (data channel)"
+	command := h.m.port.FormatName([]byte(ep.id.Addr)) + " (command channel)"
+	data := h.m.port.FormatName([]byte(hs.DataName())) + " (data channel)"
 	const both = "both ports must pass"
 	byCommand, byData := hs.HeardBy(frag.ProbeCommand), hs.HeardBy(frag.ProbeData)
 	switch {

@@ -3,48 +3,18 @@ package btl
 import (
 	"fmt"
 
-	"gobtl/btl/internal/port"
-	"gobtl/fabric"
-	"gobtl/frag"
+	"gobtl/btl/internal/keep"
 )
-
-// A handler may keep a received fragment without a copy. A fragment of one packet is kept in its
-// receive buffer, and a spare buffer is posted in place of that buffer. A large fragment is kept
-// in its reassembly memory, which is no longer counted towards Config.ReassemblyBytesMax. If
-// no spare buffer or no memory is left (Config.KeptPackets), the fragment is copied, so
-// that kept fragments do not hinder the reception of others.
-//
-//	packet buffer:   posted --> arrived --Keep--> kept --Release, the last--> spare --> posted
-//	memory of large: under way --> whole --Keep--> kept --Release--> idle, or let go
 
 // Kept holds data that a handler has kept. The zero value can be used with Module.Keep. After
 // Release, the Kept can be used again, and reuses its memory for copies.
 type Kept struct {
-	m    *Module
-	data []byte
-	own  []byte        // memory for a copy
-	msg  *frag.Message // the message whose memory has data
-	buf  fabric.Buf    // the receive buffer that has data
-	in   keptIn
+	in keep.Data
 }
 
-// keptIn is the kind of memory that holds the data of a Kept.
-type keptIn uint8
-
-const (
-	keptNowhere keptIn = iota
-	keptCopy
-	keptPacket
-	keptMessage
-)
-
-// keeping is the state of large fragments that handlers have kept. The kept packets are managed by
-// the port.
-type keeping struct {
-	bytes int64         // memory of the kept large fragments
-	msg   *frag.Message // the large fragment that is being delivered
-
-	arrivals // messages that wait for PullArrivals
+// keptCounters are the counters of kept data, by place.
+var keptCounters = [...]Counter{
+	keep.Copy: CntKeptCopies, keep.Packet: CntKeptPackets, keep.Message: CntKeptMessages,
 }
 
 // Keep stores data in k until k.Release. The argument data of Keep is all or a part of the
@@ -54,77 +24,61 @@ type keeping struct {
 // handler's data, Keep copies data to memory of k, which is reused. Keep returns ErrState if
 // k already holds data.
 func (m *Module) Keep(k *Kept, data []byte) error {
-	if k.in != keptNowhere {
+	if k.in.Place() != keep.Nowhere {
 		return fmt.Errorf("%w: something is kept there", ErrState)
 	}
-	k.m = m
-	switch {
-	case k.takePacket(data):
-		k.in = keptPacket
-		m.stats.counters[CntKeptPackets]++
-	case m.keepMessage(k, data):
-		k.in = keptMessage
-		m.stats.counters[CntKeptMessages]++
-	default:
-		k.own = append(k.own[:0], data...)
-		k.in, data = keptCopy, k.own
-		m.stats.counters[CntKeptCopies]++
-	}
-	k.data = data[:len(data):len(data)]
+	m.stats.counters[keptCounters[m.keeping.Keep(&k.in, data)]]++
 	return nil
 }
 
 // Bytes is the kept data. Any goroutine may read and write Bytes until Release, even during and
 // after Module.Close.
-func (k *Kept) Bytes() []byte { return k.data }
+func (k *Kept) Bytes() []byte { return k.in.Bytes() }
 
 // Release returns the kept memory to the module, and further calls do nothing. Before Module.Close
 // has returned, only the goroutine that owns the module may call Release. After Module.Close, any
 // goroutine may call Release, but only one for each Kept.
-func (k *Kept) Release() {
-	switch m := k.m; {
-	case k.in == keptPacket && m.closed:
-		m.port.Arena.Drop()
-	case k.in == keptPacket:
-		m.port.Keeper.LetGo(k.buf)
-	case k.in == keptMessage && !m.closed:
-		m.keeping.bytes -= k.msg.CapBytes()
-		k.msg.Return()
+func (k *Kept) Release() { k.in.Release() }
+
+// Arrival is a received message that PullArrivals has returned.
+type Arrival struct {
+	Endpoint *Endpoint
+	Tag      Tag
+	Kept     // the message; valid until Release or the next PullArrivals into this element
+}
+
+// HandlePulled queues the messages of a tag for PullArrivals, instead of calling a handler.
+// A call of Handle after HandlePulled, for the same tag, replaces the queueing by a
+// handler. Up to Config.KeptPackets packets and as many MiB are queued without a
+// copy, and further messages are copied. While 65536 messages, or 256 MiB of copies, are
+// queued, Progress does nothing and Deadline returns Never. While the queue is full,
+// packets of peers are not read, and the peers stop sending when they have no more credits.
+// A caller that waits for any event of a module with HandlePulled must call PullArrivals.
+// HandlePulled returns ErrTag if the tag is out of range.
+func (m *Module) HandlePulled(tag Tag) error { return m.Handle(tag, m.arrive) }
+
+// arrive is the handler of each tag of HandlePulled.
+func (m *Module) arrive(ep *Endpoint, tag Tag, data []byte) {
+	m.stats.counters[keptCounters[m.arrivals.Push(ep, uint8(tag), data)]]++
+}
+
+// PullArrivals releases the messages in buf and fills buf with messages of the queue of
+// HandlePulled. PullArrivals returns the messages in the order in which handlers would have
+// been called. PullArrivals returns the number of messages. If the result of PullArrivals
+// is below len(buf), the queue is empty. A program with PullArrivals typically calls
+// Progress once and PullArrivals until the queue is empty, in a loop. PullArrivals may be
+// called from a handler, and after Close.
+func (m *Module) PullArrivals(buf []Arrival) int {
+	for i := range buf {
+		m.arrivals.Recycle(&buf[i].in)
+		buf[i] = Arrival{}
 	}
-	*k = Kept{own: k.own}
-}
-
-// takePacket keeps the receive buffer of the packet that is being delivered, if the buffer contains
-// data and a spare buffer is left.
-func (k *Kept) takePacket(data []byte) (ok bool) {
-	k.buf, ok = k.m.port.Keeper.Keep(data)
-	return ok
-}
-
-// copyOut copies the messages in the queue for PullArrivals out of their receive buffers, because
-// the module closes.
-func (q *arrivals) copyOut(kept *port.Keeper) {
-	waiting := q.waiting.All()
-	for i := range waiting {
-		if a := &waiting[i].Kept; a.in == keptPacket {
-			kept.LetGo(a.buf)
-			a.own = append(a.own[:0], a.data...)
-			a.in, a.data = keptCopy, a.own
+	for n := range buf {
+		a, ok := m.arrivals.Pop()
+		if !ok {
+			return n
 		}
+		buf[n] = Arrival{Endpoint: a.From, Tag: Tag(a.Tag), Kept: Kept{a.Data}}
 	}
-}
-
-// keepMessage keeps the memory of the large fragment that is being delivered, if the memory
-// contains data and limits.KeptBytesMax allows it.
-func (m *Module) keepMessage(k *Kept, data []byte) bool {
-	h := &m.keeping
-	msg := h.msg
-	if msg == nil || h.bytes+msg.CapBytes() > m.cfg.limits.KeptBytesMax ||
-		!port.Within(data, msg.Bytes) {
-		return false
-	}
-	msg.Keep()
-	h.bytes += msg.CapBytes()
-	k.msg, h.msg = msg, nil
-	return true
+	return len(buf)
 }

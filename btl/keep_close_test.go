@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"sync"
 	"testing"
+
+	"gobtl/btl/internal/keep"
 )
 
 // What is kept of packets may be read while the module closes and afterwards, and be released then
@@ -16,8 +18,8 @@ func TestKeepOutlivesClose(t *testing.T) {
 	kept := make([]*Kept, 0, records)
 	if err := p.y.Handle(2, func(_ *Endpoint, _ Tag, data []byte) {
 		k := new(Kept)
-		if err := p.y.Keep(k, data); err != nil || k.in != keptPacket {
-			t.Errorf("kept in %d: %v", k.in, err)
+		if err := p.y.Keep(k, data); err != nil || k.in.Place() != keep.Packet {
+			t.Errorf("kept in %d: %v", k.in.Place(), err)
 		}
 		kept = append(kept, k)
 	}); err != nil {
@@ -30,7 +32,7 @@ func TestKeepOutlivesClose(t *testing.T) {
 		sendOrFail(t, p.ep, 2, bytes.Repeat([]byte{byte('a' + i)}, 100))
 	}
 	sendOrFail(t, p.ep, 4, []byte("pulled late"))
-	for n := 0; (len(kept) < records || p.y.keeping.waiting.Len() == 0) && n < 100_000; n++ {
+	for n := 0; (len(kept) < records || p.y.arrivals.Len() == 0) && n < 100_000; n++ {
 		p.pass(t, p.x)
 		p.pass(t, p.y)
 	}
@@ -68,7 +70,7 @@ func TestKeepOutlivesClose(t *testing.T) {
 	all.Wait()
 	var buf [2]Arrival
 	if n := p.y.PullArrivals(buf[:]); n != 1 || string(buf[0].Bytes()) != "pulled late" ||
-		buf[0].in != keptCopy {
-		t.Errorf("%d arrivals after Close, %q in %d", n, buf[0].Bytes(), buf[0].in)
+		buf[0].in.Place() != keep.Copy {
+		t.Errorf("%d arrivals after Close, %q in %d", n, buf[0].Bytes(), buf[0].in.Place())
 	}
 }

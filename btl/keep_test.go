@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"gobtl/btl/internal/keep"
 	"gobtl/btl/internal/port"
 	"gobtl/fabric/mem"
 	"gobtl/internal/limits"
@@ -160,8 +161,9 @@ func TestKeepEdges(t *testing.T) {
 	}
 	var e, empty Kept
 	late := m.port.Arena.Bytes(m.port.FirstReceive())[:8]
-	if err := errors.Join(m.Keep(&e, late), m.Keep(&empty, nil)); err != nil || e.in != keptCopy {
-		t.Errorf("bytes of before are kept in %d: %v", e.in, err)
+	err := errors.Join(m.Keep(&e, late), m.Keep(&empty, nil))
+	if err != nil || e.in.Place() != keep.Copy {
+		t.Errorf("bytes of before are kept in %d: %v", e.in.Place(), err)
 	}
 	e.Release()
 	e.Release()
@@ -184,8 +186,9 @@ func TestKeepAgain(t *testing.T) {
 	if err := k.mods[1].Handle(2, func(_ *Endpoint, _ Tag, data []byte) {
 		k.got++
 		e.Release()
-		if err := k.mods[1].Keep(&e, data); err != nil || e.Bytes()[0] != data[0] || e.in != keptPacket {
-			t.Errorf("message %d is kept in %d: %v", k.got, e.in, err)
+		err := k.mods[1].Keep(&e, data)
+		if err != nil || e.Bytes()[0] != data[0] || e.in.Place() != keep.Packet {
+			t.Errorf("message %d is kept in %d: %v", k.got, e.in.Place(), err)
 		}
 	}); err != nil {
 		t.Fatal(err)

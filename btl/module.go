@@ -7,11 +7,11 @@ import (
 	"time"
 
 	"gobtl/btl/internal/inbound"
+	"gobtl/btl/internal/keep"
 	"gobtl/btl/internal/landing"
 	"gobtl/btl/internal/liveness"
 	"gobtl/btl/internal/meet"
 	"gobtl/btl/internal/owed"
-	"gobtl/btl/internal/payload"
 	"gobtl/btl/internal/port"
 	"gobtl/btl/internal/remote"
 	"gobtl/fabric"
@@ -61,7 +61,7 @@ const (
 //	outbox         events and completions for the owner           completions.go
 //	remote         exposed memory, remote memory operations       internal/remote
 //	polling        which channel a pass polls, and how            polling.go
-//	keeping        received data kept by handlers                 keep.go
+//	keeping        received data kept by handlers                 internal/keep keep.go
 //	deferred       fast receive not yet accounted for             ingress.go
 //	landing        memory where the provider puts payloads        internal/landing landing.go
 //	parts          packets that arrive in slices                  aside.go
@@ -80,12 +80,10 @@ type Module struct {
 	overcommit
 	peers peerTable
 	peerTimers
-	sched scheduler
-	acks  owed.Ledger[*Endpoint]
-	frags descriptors
-
-	payloads payload.Memory
-	outbox   outbox
+	sched  scheduler
+	acks   owed.Ledger[*Endpoint]
+	frags  descriptors
+	outbox outbox
 
 	reception
 	remote remote.Service[*Fragment]
@@ -116,7 +114,8 @@ type reception struct {
 	handlers  [256]Handler
 	mostBytes [256]uint32 // largest fragment in chunks; 0: no limit
 	claimed   [256]bool   // the tag is of a layer, see Hooks.ClaimTag
-	keeping   keeping     // received data that handlers have kept
+	keeping   keep.Store  // received data that handlers have kept
+	arrivals  keep.Queue[*Endpoint]
 	parts     partial
 }
 
@@ -178,7 +177,8 @@ func (m *Module) open(dom fabric.Domain, cfg Config) error {
 	if err := m.openPort(dom); err != nil {
 		return err
 	}
-	m.payloads.Init(dom, m.port.Data.Caps(), cfg.RegistrationsKept)
+	m.frags.payloads.Init(dom, m.port.Data.Caps(), cfg.RegistrationsKept)
+	m.keeping.Init(&m.port, cfg.limits.KeptBytesMax)
 	bulk := &m.port.Data
 	if m.port.Reliable() { // counted links carry chunks on the command channel
 		bulk = &m.port.Command
@@ -250,10 +250,11 @@ func (m *Module) openTables(dom fabric.Domain) (err error) {
 	}
 	m.parts.pool = frag.NewPartPool(partsBytesMax)
 	m.buffers.init(cfg.SendBuffers)
+	m.pub.Init(int(numCounters) + gaugesLen)
 	m.source.Init(m.cfg.Random, m.rules.WithholdEvery)
 	m.done = make([]reliability.Token, 0, min(cfg.Rules.WindowPackets, reliability.WindowDefault))
 	m.remote.Init(cfg.RegionsMax)
-	m.keeping.bounds = arrivalsMax
+	m.arrivals.Init(&m.keeping, keep.BoundsMax())
 	return nil
 }
 
@@ -354,7 +355,7 @@ func (m *Module) OnEndpoint(fn func(ep *Endpoint, ev Event, err error)) { m.outb
 
 // Stats returns the counters as published by Progress, at most a millisecond ago. Any goroutine may
 // call Stats.
-func (m *Module) Stats() Stats { return m.pub.load() }
+func (m *Module) Stats() Stats { return m.counters.load() }
 
 // Wait sleeps until a packet may have arrived, Wake is called, or the timeout has passed. A
 // negative timeout means no limit. Wait may return early. Progress should be called before and
@@ -427,9 +428,9 @@ func (m *Module) Close() error {
 	}
 	m.callOut()
 	m.closed = true
-	m.payloads.Close()
-	m.keeping.copyOut(&m.port.Keeper)
-	m.port.Keeper.Outlive()
+	m.frags.payloads.Close()
+	m.arrivals.CopyOut()
+	m.keeping.Close()
 	err := m.port.Dom.Close()
 	for t := range m.segs {
 		if f := m.segs[t].frag; f != nil {

@@ -146,7 +146,7 @@ func (m *Module) complete(f *Fragment, err error) {
 	if f.op != nil && !f.answer {
 		m.endOp(f)
 	}
-	m.payloads.Drop(&f.data)
+	m.frags.payloads.Drop(&f.data)
 	if f.answer {
 		m.giveAnswer(f)
 		return

@@ -3,10 +3,9 @@ package btl
 import (
 	"errors"
 	"fmt"
-	"math"
-	"strconv"
 	"strings"
-	"time"
+
+	"gobtl/btl/internal/setting"
 )
 
 // ErrParam means that no parameter has the given name, or that the parameter cannot have the given
@@ -238,61 +237,10 @@ func (c *Config) Set(name, value string) error {
 	if err != nil {
 		return err
 	}
-	if err := assign(p.field(c), value); err != nil {
+	if err := setting.Assign(p.field(c), value); err != nil {
 		return fmt.Errorf("%w: %s=%q: %w", ErrParam, name, value, err)
 	}
 	return nil
-}
-
-func assign(field any, value string) error {
-	switch f := field.(type) {
-	case *string:
-		*f = value
-		return nil
-	case *time.Duration:
-		d, err := time.ParseDuration(value)
-		if err != nil {
-			return errors.New("not a duration such as 50us, 100ms or 2s")
-		}
-		*f = d
-		return nil
-	}
-	n, err := parseSize(value)
-	if err != nil {
-		return err
-	}
-	switch f := field.(type) {
-	case *int:
-		*f = int(n)
-	case *int64:
-		*f = n
-	case *uint32:
-		if n < 0 || n > math.MaxUint32 {
-			return errors.New("out of range")
-		}
-		*f = uint32(n)
-	}
-	return nil
-}
-
-// parseSize parses a whole number with an optional suffix K, M or G for powers of 1024.
-func parseSize(s string) (int64, error) {
-	digits, shift := s, 0
-	if n := len(s); n > 0 {
-		switch s[n-1] {
-		case 'k', 'K':
-			digits, shift = s[:n-1], 10
-		case 'm', 'M':
-			digits, shift = s[:n-1], 20
-		case 'g', 'G':
-			digits, shift = s[:n-1], 30
-		}
-	}
-	n, err := strconv.ParseInt(digits, 10, 64)
-	if err != nil || n > math.MaxInt64>>shift || n < math.MinInt64>>shift {
-		return 0, errors.New("not a whole number, optionally with K, M or G")
-	}
-	return n << shift, nil
 }
 
 // Get returns the value of the parameter with the given name, in the notation of Set. For an
@@ -303,19 +251,7 @@ func (c *Config) Get(name string) string {
 	if err != nil {
 		return ""
 	}
-	switch f := p.field(c).(type) {
-	case *string:
-		return *f
-	case *time.Duration:
-		return f.String()
-	case *int:
-		return strconv.Itoa(*f)
-	case *int64:
-		return strconv.FormatInt(*f, 10)
-	case *uint32:
-		return strconv.FormatUint(uint64(*f), 10)
-	}
-	return ""
+	return setting.Text(p.field(c))
 }
 
 // LoadEnv sets every parameter that has an environment variable in environ, which has the form of

@@ -29,7 +29,7 @@ func (m *Module) Progress(now Time) (int, error) {
 	if m.closed {
 		return 0, ErrClosed
 	}
-	if m.keeping.full {
+	if m.arrivals.Full() {
 		return 0, nil
 	}
 	m.inProgress = true
@@ -224,7 +224,7 @@ func (*checker) checkRest(m *Module) error {
 // scheduled. Work that waits for a buffer or for room in a channel has no deadline, because
 // a packet or completion ends the wait.
 func (m *Module) Deadline() Time {
-	if m.keeping.full { // until PullArrivals has emptied the queue
+	if m.arrivals.Full() { // until PullArrivals has emptied the queue
 		return Never
 	}
 	return m.deadline()

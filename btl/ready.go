@@ -62,6 +62,6 @@ func (m *Module) Disarm() {
 
 func (m *Module) toPull() bool {
 	o := &m.outbox
-	return m.keeping.waiting.Len() > 0 ||
+	return m.arrivals.Len() > 0 ||
 		o.pulled && (o.ended.first != nil || o.notices.Len() > 0)
 }

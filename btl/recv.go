@@ -77,13 +77,9 @@ func (m *Module) deliver(ep *Endpoint, tag uint8, data []byte) {
 // deliverWhole delivers a complete large fragment, and frees its memory unless the handler keeps
 // the fragment.
 func (m *Module) deliverWhole(ep *Endpoint, msg *frag.Message) {
-	h := &m.keeping
-	h.msg = msg
+	m.keeping.Deliver(msg)
 	m.deliver(ep, msg.Tag, msg.Bytes)
-	if h.msg != nil {
-		h.msg = nil
-		msg.Release()
-	}
+	m.keeping.Delivered()
 }
 
 // acceptChunk adds a chunk to its fragment, and delivers the fragment when all chunks have arrived.

@@ -98,7 +98,7 @@ func (r *Region) endReads() {
 		ep := f.ep
 		ep.remote.Left(o, false)
 		o.StopReading() // removes the reply from the list of readers
-		m.payloads.Drop(&f.data)
+		m.frags.payloads.Drop(&f.data)
 		if f.state != fragQueued {
 			continue
 		}

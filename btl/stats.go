@@ -1,8 +1,9 @@
 package btl
 
 import (
-	"sync/atomic"
 	"time"
+
+	"gobtl/btl/internal/snapshot"
 )
 
 // Counter identifies one of a module's counters.
@@ -303,7 +304,7 @@ func (s *Stats) Unaccounted() int64 {
 // goroutines.
 type counters struct {
 	stats       Stats
-	pub         published
+	pub         snapshot.Values
 	dirty       bool // stats has changed since the latest publication in pub
 	publishedAt Time
 }
@@ -345,47 +346,19 @@ func (m *Module) publish() {
 	asked := m.handshakes.RequestCounts()
 	s.counters[CntRequestsKept], s.counters[CntRequestsDecided] = asked.Kept, asked.Decided
 	s.counters[CntRequestsLapsed] = asked.Lapsed
-	m.pub.store(s)
+	gauges := [gaugesLen]uint64{s.Endpoints, s.InFlight, s.SendBuffersFree, s.CreditsGranted}
+	m.pub.Store(s.counters[:], gauges[:])
 	m.dirty, m.publishedAt = false, m.now
 }
 
-// published is the copy of the counters that other goroutines read. The version number of the
-// published copy is odd while it is written, so that a concurrent reader repeats its reading.
-type published struct {
-	version atomic.Uint64
-	values  [numCounters + 4]atomic.Uint64
-}
+// gaugesLen is the number of gauges in Stats.
+const gaugesLen = 4
 
-func (p *published) store(s *Stats) {
-	p.version.Add(1)
-	for i := range s.counters {
-		p.set(i, s.counters[i])
-	}
-	for i, v := range [...]uint64{s.Endpoints, s.InFlight, s.SendBuffersFree, s.CreditsGranted} {
-		p.set(int(numCounters)+i, v)
-	}
-	p.version.Add(1)
-}
-
-// set stores the value v of counter i if the value has changed.
-func (p *published) set(i int, v uint64) {
-	if p.values[i].Load() != v {
-		p.values[i].Store(v)
-	}
-}
-
-func (p *published) load() Stats {
-	var s Stats
-	for {
-		before := p.version.Load()
-		for i := range s.counters {
-			s.counters[i] = p.values[i].Load()
-		}
-		for i, v := range []*uint64{&s.Endpoints, &s.InFlight, &s.SendBuffersFree, &s.CreditsGranted} {
-			*v = p.values[int(numCounters)+i].Load()
-		}
-		if before%2 == 0 && p.version.Load() == before {
-			return s
-		}
-	}
+// load reads the counters as published by the module's goroutine.
+func (c *counters) load() (s Stats) {
+	var gauges [gaugesLen]uint64
+	c.pub.Load(s.counters[:], gauges[:])
+	s.Endpoints, s.InFlight = gauges[0], gauges[1]
+	s.SendBuffersFree, s.CreditsGranted = gauges[2], gauges[3]
+	return s
 }

@@ -24,7 +24,7 @@ func (ep *Endpoint) takeVector(pieces [][]byte) (*Fragment, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.payloads.Scatter(&f.data, pieces)
+	m.frags.payloads.Scatter(&f.data, pieces)
 	return f, nil
 }
 
@@ -39,11 +39,11 @@ func (m *Module) settleVector(f *Fragment) (*Fragment, error) {
 		f.hasSeg = true
 		packet := m.port.Arena.Bytes(segBuf(f.seg))[frag.FragHeaderBytes:][:f.size]
 		f.data.CopyTo(packet, 0)
-		m.payloads.Join(&f.data)
+		m.frags.payloads.Join(&f.data)
 		f.data.Bytes = packet
 		return f, nil
 	}
-	m.payloads.Find(&f.data)
+	m.frags.payloads.Find(&f.data)
 	return f, nil
 }
 
@@ -80,7 +80,7 @@ func (ep *Endpoint) PreparePutPieces(target Handle, offset uint64, pieces ...[]b
 	}
 	f.put, f.handle, f.offset = true, target, offset
 	if f.size == 0 { // an empty payload needs no memory segments
-		ep.m.payloads.Join(&f.data)
+		ep.m.frags.payloads.Join(&f.data)
 		return f, nil
 	}
 	return ep.m.settleVector(f)

@@ -230,7 +230,7 @@ func TestVectorDoneAtOnce(t *testing.T) {
 		t.Fatalf("status %d, %v", st, err)
 	}
 	p.step(time.Microsecond)
-	if own := p.mods[0].payloads.Own(); own != 0 {
+	if own := p.mods[0].frags.payloads.Own(); own != 0 {
 		t.Errorf("%d registrations are left", own)
 	}
 }

@@ -82,6 +82,10 @@ var policies = []policy{
 		imports: []string{"frag", "internal/seq", "reliability"}, deny: with(pureDeny, "time"),
 	},
 	{
+		dir: "btl/internal/keep", imports: []string{"btl/internal/port", "fabric", "frag", "internal/fifo"},
+		deny: with(pureDeny, "time"),
+	},
+	{
 		dir: "btl/internal/landing", imports: with(leaves, "btl/internal/port", "fabric", "frag"),
 		deny: pureDeny,
 	},
@@ -112,7 +116,9 @@ var policies = []policy{
 		deny: with(pureDeny, "time"),
 	},
 	{dir: "btl/internal/sched", deny: with(pureDeny, "time")},
+	{dir: "btl/internal/setting", deny: pureDeny},
 	{dir: "btl/internal/share", deny: with(pureDeny, "time")},
+	{dir: "btl/internal/snapshot", deny: without(pureDeny, "sync/...")},
 	{dir: "btl/internal/spare", deny: with(pureDeny, "time")},
 	{
 		dir:     "btl",
@@ -335,10 +341,10 @@ const (
 // methodsToday and linesToday are the limits of types and packages that exceed the general limits.
 var (
 	methodsToday = map[string]int{
-		"btl.Endpoint": 105, "btl.Module": 262, "btl/runner.Runner": 75, "mpi.engine": 72,
+		"btl.Endpoint": 105, "btl.Module": 260, "btl/runner.Runner": 75, "mpi.engine": 72,
 		"pml.Layer": 78, "reliability.Sender": 65,
 	}
-	linesToday = map[string]int{"btl": 10761}
+	linesToday = map[string]int{"btl": 10477}
 )
 
 const structFieldsMax = 25
@@ -368,7 +374,7 @@ var btlFloors = [][]string{
 	},
 	{
 		"buffers.go", "checker.go", "clock.go", "descriptors.go",
-		"arrivals.go", "keep.go", "completions.go",
+		"keep.go", "completions.go",
 		"random.go",
 	},
 	{

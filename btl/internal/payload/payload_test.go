@@ -95,7 +95,7 @@ func TestPiecesArrive(t *testing.T) {
 					t.Errorf("sizes %v are gathered: %v", sizes, got)
 				}
 				got, gathered := packets(t, d, &p, len(want), most)
-				if !bytes.Equal(got, want) || registers != (gathered > 0) {
+				if !bytes.Equal(got, want) || most < 60000 && registers != (gathered > 0) {
 					t.Errorf("sizes %v in packets of %d: %d bytes gathered, equal: %v", sizes, most, gathered,
 						bytes.Equal(got, want))
 				}

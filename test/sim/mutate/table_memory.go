@@ -127,9 +127,9 @@ var memoryMutations = []mutation{
 	{
 		name:  "kept-message-released",
 		fault: "the memory of a large message that a handler keeps goes to the next one",
-		in:    "btl",
-		old:   "$k.msg, $h.msg = $msg, nil",
-		new:   "$k.msg, $h.msg = $msg, nil; $msg.Return()",
+		in:    "btl/internal/keep",
+		old:   "$d.msg, $s.delivering = $msg, nil",
+		new:   "$d.msg, $s.delivering = $msg, nil; $msg.Return()",
 		test:  "./btl -run TestKeep$",
 	},
 	{
@@ -143,9 +143,9 @@ var memoryMutations = []mutation{
 	{
 		name:  "kept-gone-with-module",
 		fault: "what is kept of packets is unmapped when the module closes",
-		in:    "btl",
-		old:   "$m.port.Keeper.Outlive()",
-		new:   "_ = $m",
+		in:    "btl/internal/keep",
+		old:   "$s.packets.Outlive()",
+		new:   "_ = $s",
 		test:  "./btl -run TestKeepOutlivesClose",
 	},
 	{

@@ -236,7 +236,7 @@ var remoteMutations = []mutation{
 		name:  "arrivals-unbounded",
 		fault: "passes take in messages, however many wait to be pulled",
 		in:    "btl",
-		old:   "if $m.keeping.full { return 0, nil }",
+		old:   "if $m.arrivals.Full() { return 0, nil }",
 		new:   "",
 		test:  "./btl -run TestPullArrivalsBounded",
 	},

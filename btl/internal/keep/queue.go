@@ -1,0 +1,113 @@
+package keep
+
+import (
+	"fmt"
+
+	"gobtl/internal/fifo"
+)
+
+// Queue holds the received messages that wait until the program pulls them, the oldest first. E is
+// the type of endpoints.
+type Queue[E any] struct {
+	store   *Store
+	waiting fifo.List[Item[E]]
+	copied  int64    // bytes of the messages that are copies
+	full    bool     // the queue has reached a bound
+	own     [][]byte // memory of released copies, for reuse
+	bounds  Bounds
+}
+
+// Item is a message in a Queue.
+type Item[E any] struct {
+	From E
+	Tag  uint8
+	Data
+}
+
+// Bounds holds the number of messages, and of bytes of copied messages, at which a Queue is full.
+type Bounds struct {
+	Messages    int
+	CopiedBytes int64
+}
+
+// BoundsMax returns the bounds of every program.
+func BoundsMax() Bounds { return Bounds{Messages: 1 << 16, CopiedBytes: 256 << 20} }
+
+const (
+	// ownMax is the maximum number of released buffers that are kept for later copies.
+	ownMax = 64
+	// ownBytesMax is the maximum size in bytes of each of these buffers.
+	ownBytesMax = 256 << 10
+)
+
+// Init makes an empty queue of messages that are kept in s.
+func (q *Queue[E]) Init(s *Store, b Bounds) { q.store, q.bounds = s, b }
+
+// Len returns the number of messages in the queue.
+func (q *Queue[E]) Len() int { return q.waiting.Len() }
+
+// Full reports whether the queue has reached one of its bounds.
+func (q *Queue[E]) Full() bool { return q.full }
+
+// Push keeps the data of a message that is being delivered, and appends the message. Push returns
+// the place of the data.
+func (q *Queue[E]) Push(from E, tag uint8, data []byte) Place {
+	it := Item[E]{From: from, Tag: tag}
+	if n := len(q.own); n > 0 {
+		it.own, q.own = q.own[n-1], q.own[:n-1]
+	}
+	place := q.store.Keep(&it.Data, data)
+	if place == Copy {
+		q.copied += int64(len(data))
+	}
+	q.waiting.Push(it)
+	q.full = q.reached(q.copied)
+	return place
+}
+
+// Pop removes the oldest message. The result ok is false if the queue is empty.
+func (q *Queue[E]) Pop() (it Item[E], ok bool) {
+	if it, ok = q.waiting.Pop(); ok && it.place == Copy {
+		q.copied -= int64(len(it.data))
+	}
+	q.full = q.reached(q.copied)
+	return it, ok
+}
+
+// Recycle releases the data of a message that Pop has returned, and keeps its memory for copies.
+func (q *Queue[E]) Recycle(d *Data) {
+	d.Release()
+	if n := cap(d.own); n > 0 && n <= ownBytesMax && len(q.own) < ownMax {
+		q.own = append(q.own, d.own)
+	}
+	*d = Data{}
+}
+
+// CopyOut copies the messages in the queue out of their receive buffers, before Store.Close.
+func (q *Queue[E]) CopyOut() {
+	all := q.waiting.All()
+	for i := range all {
+		all[i].copyOut()
+	}
+}
+
+// reached reports whether the queue, with copied bytes of copies, has reached one of its bounds.
+func (q *Queue[E]) reached(copied int64) bool {
+	return q.waiting.Len() >= q.bounds.Messages || copied >= q.bounds.CopiedBytes
+}
+
+// Check returns an error if the queue is inconsistent.
+func (q *Queue[E]) Check() error {
+	copied := int64(0)
+	for _, it := range q.waiting.All() {
+		if it.place == Copy {
+			copied += int64(len(it.data))
+		}
+	}
+	full := q.reached(copied)
+	if copied != q.copied || full != q.full {
+		return fmt.Errorf("%d messages wait to be pulled, copies of %d bytes, %d counted; full: %v",
+			q.waiting.Len(), copied, q.copied, q.full)
+	}
+	return nil
+}

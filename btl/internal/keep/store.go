@@ -1,0 +1,142 @@
+package keep
+
+import (
+	"fmt"
+
+	"gobtl/btl/internal/port"
+	"gobtl/fabric"
+	"gobtl/frag"
+)
+
+// Place is the kind of memory that holds kept data.
+type Place uint8
+
+// The places of kept data.
+const (
+	Nowhere Place = iota // there is no data
+	Copy
+	Packet  // a receive buffer
+	Message // the reassembly memory of a large message
+)
+
+// Store keeps received data. Kept packets are managed by the port.
+type Store struct {
+	packets    *port.Keeper
+	arena      *fabric.Arena
+	bytes      int64         // memory of the kept large messages
+	bytesMax   int64         // the largest value of bytes
+	delivering *frag.Message // the large message that is being delivered, unless it is kept
+	closed     bool
+}
+
+// Init makes the Store of a port empty. The argument bytesMax is the maximum memory of kept large
+// messages, in bytes.
+func (s *Store) Init(p *port.Port, bytesMax int64) {
+	s.packets, s.arena, s.bytesMax = &p.Keeper, &p.Arena, bytesMax
+}
+
+// Close is called before the fabric is closed. The memory of kept packets stays mapped until their
+// Data is released.
+func (s *Store) Close() {
+	s.closed = true
+	s.packets.Outlive()
+}
+
+// Bytes is the memory of the kept large messages.
+func (s *Store) Bytes() int64 { return s.bytes }
+
+// Deliver records that a large message is passed to its handler, until Delivered.
+func (s *Store) Deliver(msg *frag.Message) { s.delivering = msg }
+
+// Delivered ends the delivery of a large message, and frees its memory unless it is kept.
+func (s *Store) Delivered() {
+	if msg := s.delivering; msg != nil {
+		s.delivering = nil
+		msg.Release()
+	}
+}
+
+// Keep stores data in d, which must be empty. Data that is not all or a part of the message in
+// delivery is copied. Keep returns the place of the data.
+func (s *Store) Keep(d *Data, data []byte) Place {
+	d.store = s
+	if d.buf, d.place = s.keepPacket(data); d.place == Nowhere && s.keepMessage(d, data) {
+		d.place = Message
+	}
+	if d.place == Nowhere {
+		d.own = append(d.own[:0], data...)
+		d.place, data = Copy, d.own
+	}
+	d.data = data[:len(data):len(data)]
+	return d.place
+}
+
+// keepPacket keeps the receive buffer of the packet that is being delivered, if the buffer contains
+// data and a spare buffer is left.
+func (s *Store) keepPacket(data []byte) (fabric.Buf, Place) {
+	if b, ok := s.packets.Keep(data); ok {
+		return b, Packet
+	}
+	return 0, Nowhere
+}
+
+// keepMessage keeps the memory of the large message that is being delivered, if the memory contains
+// data and the limit allows it.
+func (s *Store) keepMessage(d *Data, data []byte) bool {
+	msg := s.delivering
+	if msg == nil || s.bytes+msg.CapBytes() > s.bytesMax || !port.Within(data, msg.Bytes) {
+		return false
+	}
+	msg.Keep()
+	s.bytes += msg.CapBytes()
+	d.msg, s.delivering = msg, nil
+	return true
+}
+
+// Check returns an error if the Store is inconsistent. Check must not be called during a delivery.
+func (s *Store) Check() error {
+	if s.bytes < 0 || s.delivering != nil {
+		return fmt.Errorf("%d bytes kept, one is being delivered: %v", s.bytes, s.delivering != nil)
+	}
+	return nil
+}
+
+// Data is one kept message or a part of it. The zero value is empty.
+type Data struct {
+	store *Store
+	data  []byte
+	own   []byte        // memory for a copy, kept for reuse
+	msg   *frag.Message // the message whose memory has data
+	buf   fabric.Buf    // the receive buffer that has data
+	place Place
+}
+
+// Bytes is the kept data.
+func (d *Data) Bytes() []byte { return d.data }
+
+// Place returns the kind of memory that holds the data.
+func (d *Data) Place() Place { return d.place }
+
+// Release returns the kept memory. Further calls do nothing. The Data can then be used again, and
+// reuses its memory for copies.
+func (d *Data) Release() {
+	switch s := d.store; {
+	case d.place == Packet && s.closed:
+		s.arena.Drop()
+	case d.place == Packet:
+		s.packets.LetGo(d.buf)
+	case d.place == Message && !s.closed:
+		s.bytes -= d.msg.CapBytes()
+		d.msg.Return()
+	}
+	*d = Data{own: d.own}
+}
+
+// copyOut copies the data out of its receive buffer, because the fabric will be closed.
+func (d *Data) copyOut() {
+	if d.place == Packet {
+		d.store.packets.LetGo(d.buf)
+		d.own = append(d.own[:0], d.data...)
+		d.place, d.data = Copy, d.own
+	}
+}

@@ -1,0 +1,50 @@
+package port
+
+import (
+	"encoding/hex"
+	"errors"
+
+	"gobtl/fabric"
+)
+
+// ErrNoText means that the addresses of the fabric have no textual form.
+var ErrNoText = errors.New("port: the fabric's addresses have no textual form")
+
+// ParseAddress returns the names of the two channels at a textual address. ParseAddress returns
+// ErrNoText for a fabric without textual addresses, and otherwise the errors of the provider.
+func (p *Port) ParseAddress(address string) (command, data []byte, err error) {
+	a, ok := p.Dom.(fabric.Addresser)
+	if !ok {
+		return nil, nil, ErrNoText
+	}
+	command, data, err = a.ParseAddress(address)
+	if errors.Is(err, fabric.ErrNotSupported) {
+		err = errors.Join(ErrNoText, err)
+	}
+	return command, data, err
+}
+
+// FormatName returns the name of a fabric endpoint as readable text, which is hexadecimal for a
+// fabric without textual addresses.
+func (p *Port) FormatName(name []byte) string {
+	if a, ok := p.Dom.(fabric.Addresser); ok {
+		return a.FormatName(name)
+	}
+	return hex.EncodeToString(name)
+}
+
+// FormatPair returns the names of both channels in the notation of ParseAddress, or an empty text
+// for a fabric without textual addresses.
+func (p *Port) FormatPair(command, data []byte) string {
+	a, ok := p.Dom.(fabric.Addresser)
+	if !ok {
+		return ""
+	}
+	first, second := a.FormatName(command), a.FormatName(data)
+	for i := len(second); i > 0; i-- {
+		if second[i-1] == ':' {
+			return first + "," + second[i:]
+		}
+	}
+	return first
+}

@@ -66,15 +66,6 @@ func (ep *Endpoint) newBye(code uint16) *Fragment {
 	return bye
 }
 
-// endTelling ends an endpoint like end, and sends one Bye with an abort code if the peer may be
-// connected.
-func (m *Module) endTelling(ep *Endpoint, code uint16, ev Event, err error) {
-	if ep.err == nil && ep.mayBeConnectedThere() {
-		m.sendLastWord(ep, code)
-	}
-	m.end(ep, ev, err)
-}
-
 // mayBeConnectedThere reports whether the peer's endpoint may be connected, and has proven that it
 // receives at its address. After a simultaneous open, the peer may be connected while this side is
 // still connecting.

@@ -38,7 +38,7 @@
 //	                                                                        |
 //	  Poll  <---------------------------------------------------------------+
 //	    |           landing.go      expected chunks, which are already in their final memory
-//	  decode        ingress.go      header, endpoint, payload, or a counted drop
+//	  decode        read_headers.go header, endpoint, payload, or a counted drop
 //	    |
 //	  admit         link.go         its ACK, and whether its number is new
 //	    |

@@ -19,7 +19,7 @@ func TestKeepOutlivesClose(t *testing.T) {
 	if err := p.y.Handle(2, func(_ *Endpoint, _ Tag, data []byte) {
 		k := new(Kept)
 		if err := p.y.Keep(k, data); err != nil || k.in.Place() != keep.Packet {
-			t.Errorf("kept in %d: %v", k.in.Place(), err)
+			t.Errorf("kept in %v: %v", k.in.Place(), err)
 		}
 		kept = append(kept, k)
 	}); err != nil {

@@ -163,7 +163,7 @@ func TestKeepEdges(t *testing.T) {
 	late := m.port.Arena.Bytes(m.port.FirstReceive())[:8]
 	err := errors.Join(m.Keep(&e, late), m.Keep(&empty, nil))
 	if err != nil || e.in.Place() != keep.Copy {
-		t.Errorf("bytes of before are kept in %d: %v", e.in.Place(), err)
+		t.Errorf("bytes of before are kept in %v: %v", e.in.Place(), err)
 	}
 	e.Release()
 	e.Release()
@@ -188,7 +188,7 @@ func TestKeepAgain(t *testing.T) {
 		e.Release()
 		err := k.mods[1].Keep(&e, data)
 		if err != nil || e.Bytes()[0] != data[0] || e.in.Place() != keep.Packet {
-			t.Errorf("message %d is kept in %d: %v", k.got, e.in.Place(), err)
+			t.Errorf("message %d is kept in %v: %v", k.got, e.in.Place(), err)
 		}
 	}); err != nil {
 		t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"gobtl/frag"
+	"gobtl/internal/seq"
 	"gobtl/reliability"
 )
 
@@ -155,4 +156,22 @@ func (m *Module) refusedBeforeSequenced(in *arrival) bool {
 	m.accepted(ep, &in.Header)
 	m.checkBye(ep)
 	return true
+}
+
+// posted starts the retransmission timer of packet n in send buffer t. The retransmission
+// timer is limited to a quarter of PeerTimeout, so that a packet is sent several times
+// before the peer is declared dead.
+func (m *Module) posted(ep *Endpoint, t reliability.Token, n seq.Num, lone bool) {
+	c := m.segs[t].channel()
+	if lone {
+		m.stats.counters[CntLoneAnswers]++
+		ep.snd.PostLone(m.now, t, n, c, m.cfg.PeerTimeout/4)
+		return
+	}
+	ep.snd.Post(m.now, t, n, c, m.cfg.PeerTimeout/4)
+}
+
+func (m *Module) postedRun(ep *Endpoint, run []reliability.Token, n seq.Num) {
+	m.stats.counters[CntSentChunk] += uint64(len(run))
+	ep.snd.PostRun(m.now, run, n, reliability.Data, m.cfg.PeerTimeout/4)
 }

@@ -47,8 +47,8 @@ const (
 //	port           a Domain, its memory, two channels, addresses  internal/port
 //	clock          the module's time                              clock.go
 //	buffers        send buffers and their owners                  buffers.go
-//	recovery       packets in flight and lost (reliability)       timers.go resend.go link_seq.go
-//	credits        what peers may send (reliability)              write_headers.go timers.go
+//	recovery       packets in flight and lost (reliability)       resend.go link_seq.go
+//	credits        what peers may send (reliability)              write_headers.go end.go
 //	overcommit     further credits for long paths                 internal/path path_host.go
 //	pool           memory for chunked fragments (frag)            link.go
 //	peers          the table of connections                       internal/meet admission.go
@@ -62,7 +62,7 @@ const (
 //	remote         exposed memory, remote memory operations       internal/remote
 //	polling        which channel a pass polls, and how            polling.go
 //	keeping        received data kept by handlers                 internal/keep keep.go
-//	deferred       fast receive not yet accounted for             ingress.go
+//	deferred       fast receive not yet accounted for             read_headers.go
 //	landing        memory where the provider puts payloads        internal/landing landing.go
 //	parts          packets that arrive in slices                  aside.go
 //	counters       counters of Stats                              stats.go

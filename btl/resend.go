@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"gobtl/btl/internal/liveness"
-	"gobtl/frag"
 	"gobtl/reliability"
 )
 
@@ -48,18 +47,6 @@ func (m *Module) sendAgain() {
 		m.sched.rearm(ep)
 		m.paths.Lost(ep, lostBytes, alone)
 	}
-}
-
-// endDead ends an endpoint whose peer has not acknowledged a packet in time. The error of the ended
-// endpoint is ErrNarrow if the path carries small packets but no larger ones, and otherwise
-// ErrPeerDead.
-func (m *Module) endDead(ep *Endpoint, v *liveness.Verdict) {
-	if !ep.id.Counted && m.paths.Narrow(ep, 0) {
-		pathHost{m}.EndNarrow(ep, ep.path.Base())
-		return
-	}
-	m.endTelling(ep, frag.ByeDead, EventFailed, fmt.Errorf(
-		"%w; if a NAT gave it another address, dial it again", dead(v)))
 }
 
 func dead(v *liveness.Verdict) error { return fmt.Errorf("%w: %s", ErrPeerDead, v.Why()) }

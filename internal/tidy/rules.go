@@ -82,8 +82,9 @@ var policies = []policy{
 		imports: []string{"frag", "internal/seq", "reliability"}, deny: with(pureDeny, "time"),
 	},
 	{
-		dir: "btl/internal/keep", imports: []string{"btl/internal/port", "fabric", "frag", "internal/fifo"},
-		deny: with(pureDeny, "time"),
+		dir:     "btl/internal/keep",
+		imports: []string{"btl/internal/port", "fabric", "frag", "internal/fifo"},
+		deny:    with(pureDeny, "time"),
 	},
 	{
 		dir: "btl/internal/landing", imports: with(leaves, "btl/internal/port", "fabric", "frag"),
@@ -325,7 +326,7 @@ var headerRooms = []struct {
 		"Encode", "EncodePing", "EncodeReject", "PutFrag", "PutPart", "Write", "SetAck", "SetNumber",
 		"ClearAck",
 	}},
-	{"ingress.go", "reads headers", []string{
+	{"read_headers.go", "reads headers", []string{
 		"Decode", "DecodeOver", "DecodeHello", "DecodeSack", "DecodeSplit",
 		"ForeignHello", "DecodeReject", "DecodeRetry",
 	}},
@@ -359,13 +360,12 @@ var btlFloors = [][]string{
 	{"hooks.go", "module.go", "progress.go", "ready.go", "check.go", "check_idle.go"},
 	{
 		"acks_send.go", "admission.go", "aside.go", "bye.go", "chunk_backoff.go", "dial.go",
-		"endpoint.go", "flow.go", "flush.go",
+		"end.go", "endpoint.go", "flow.go", "flush.go",
 		"fragment.go",
 		"gather.go", "handshake_host.go", "path_host.go", "requeue.go", "watch_host.go",
-		"ingress.go",
 		"landing.go", "link.go",
 		"link_counted.go", "link_seq.go", "pack.go",
-		"on_ack.go", "pieces.go", "polling.go", "recv.go",
+		"on_ack.go", "pieces.go", "polling.go", "read_headers.go", "recv.go",
 		"region.go", "remote.go", "remote_ask.go", "remote_fast.go", "remote_notice.go",
 		"remote_serve.go",
 		"resend.go", "room.go", "sched.go", "send.go", "settle.go", "shed.go", "stream.go",

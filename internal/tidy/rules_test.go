@@ -244,7 +244,7 @@ func TestHeaderCalls(t *testing.T) {
 		},
 		{"the writer reads", "btl/write_headers.go", read, bad},
 		{"a second reader", "btl/recv.go", read, bad},
-		{"the reader", "btl/ingress.go", read, nil},
+		{"the reader", "btl/read_headers.go", read, nil},
 		{"a test of btl", "btl/x_test.go", write, nil},
 		{"another package", "test/sim/x.go", write, nil},
 		{"not a call", "btl/x.go", "package x\nvar f = header.Encode\n", nil},

@@ -22,7 +22,7 @@ func TestQueueOrder(t *testing.T) {
 	for round := range 3 {
 		for i := range 5 {
 			if place := q.Push(i, uint8(i+1), fmt.Append(nil, "message ", i)); place != Copy {
-				t.Fatalf("in place %d", place)
+				t.Fatalf("in place %v", place)
 			}
 		}
 		for i := range 5 {
@@ -101,7 +101,7 @@ func TestReleaseTwice(t *testing.T) {
 	for range 2 {
 		d.Release()
 		if d.Place() != Nowhere || d.Bytes() != nil {
-			t.Errorf("%q in place %d after Release", d.Bytes(), d.Place())
+			t.Errorf("%q in place %v after Release", d.Bytes(), d.Place())
 		}
 	}
 	if s.Keep(&d, []byte("more")); &d.own[0] != own {

@@ -19,6 +19,15 @@ const (
 	Message // the reassembly memory of a large message
 )
 
+// String returns a word for the place.
+func (p Place) String() string {
+	words := [...]string{"nowhere", "copy", "packet", "message"}
+	if int(p) < len(words) {
+		return words[p]
+	}
+	return fmt.Sprintf("place %d", uint8(p))
+}
+
 // Store keeps received data. Kept packets are managed by the port.
 type Store struct {
 	packets    *port.Keeper

@@ -18,8 +18,8 @@ func (ep *Endpoint) ackRides() bool {
 // acknowledge sends the due ACKs that were not sent as a part of another packet, each as an Ack
 // packet.
 func (m *Module) acknowledge() {
-	m.acknowledgeUntil(m.acks.First(), m.now)
-	m.acknowledgeUntil(m.acks.Later(), m.now)
+	m.acknowledgeUntil(m.acks.First(), m.clock.Now)
+	m.acknowledgeUntil(m.acks.Later(), m.clock.Now)
 }
 
 // acknowledgeUntil sends the ACKs that are due no later than until, for the endpoints of
@@ -75,8 +75,8 @@ func (m *Module) askAck(ep *Endpoint, n seq.Num) {
 		return
 	}
 	ep.asking, ep.asksFor = true, n
-	ep.rcv.AskAck(m.now, 0)
-	m.acks.Owe(&ep.rcv, m.now)
+	ep.rcv.AskAck(m.clock.Now, 0)
+	m.acks.Owe(&ep.rcv, m.clock.Now)
 }
 
 // askFlush asks the peer for the ACK that a Flush waits for. On a counted link askFlush sends no
@@ -94,8 +94,8 @@ func (m *Module) askFlush(ep *Endpoint) {
 // askedForAck handles a received Ack packet that requests an ACK in return.
 func (m *Module) askedForAck(in *arrival) {
 	ep := in.ep
-	ep.rcv.AskAckOf(m.now, in.Seq)
+	ep.rcv.AskAckOf(m.clock.Now, in.Seq)
 	if ep.rcv.Owes() {
-		m.acks.Owe(&ep.rcv, m.now)
+		m.acks.Owe(&ep.rcv, m.clock.Now)
 	}
 }

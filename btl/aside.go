@@ -92,8 +92,8 @@ func (m *Module) receiveAside(c *port.Channel, in *arrival) {
 // too many of them, or if there is no buffer for the Pong.
 func (m *Module) onPing(c *port.Channel, in *arrival) {
 	ep := in.ep
-	ep.life.Heard(m.nowUnpaused, int(m.rxVia))
-	if !ep.path.MayPong(m.now) ||
+	ep.life.Heard(m.clock.Unpaused, int(m.rxVia))
+	if !ep.path.MayPong(m.clock.Now) ||
 		!m.sendPing(ep, frag.KindPong, c, frag.NonceOf(in.payload), frag.PongBytes) {
 		m.drop(CntDropPing)
 		return
@@ -107,7 +107,7 @@ func (m *Module) onPing(c *port.Channel, in *arrival) {
 func (m *Module) onPong(in *arrival) {
 	ep := in.ep
 	nonce := frag.NonceOf(in.payload)
-	if least, ok := ep.path.Measured(m.now, nonce); ok {
+	if least, ok := ep.path.Measured(m.clock.Now, nonce); ok {
 		if least > 0 {
 			ep.rcv.RoundTrip(least)
 		}
@@ -115,7 +115,7 @@ func (m *Module) onPong(in *arrival) {
 		m.drop(CntDropPing)
 		return
 	}
-	ep.life.Heard(m.nowUnpaused, int(m.rxVia))
+	ep.life.Heard(m.clock.Unpaused, int(m.rxVia))
 	m.stats.counters[CntRecvPong]++
 }
 
@@ -125,7 +125,7 @@ func (m *Module) pathCarried(ep *Endpoint, done []reliability.Token) {
 	stage := ep.path.Stage()
 	for _, t := range done {
 		if s := &m.segs[t]; !s.parted && m.recovery.Resends(t) == 0 {
-			ep.path.Delivered(m.now, m.recovery.PostedAt(t), int(s.bytes), m.port.Alone(segBuf(t)))
+			ep.path.Delivered(m.clock.Now, m.recovery.PostedAt(t), int(s.bytes), m.port.Alone(segBuf(t)))
 		}
 	}
 	if ep.path.Stage() != stage {
@@ -169,8 +169,8 @@ func (m *Module) partsRoom(ep *Endpoint, sizeBytes int) int {
 // retransmits the packet later.
 func (m *Module) partRefused(in *arrival) {
 	m.drop(CntDropReassembly)
-	m.acks.Owe(&in.ep.rcv, m.now) // shows the peer that this side is alive
-	in.ep.rcv.AskAck(m.now, 0)
+	m.acks.Owe(&in.ep.rcv, m.clock.Now) // shows the peer that this side is alive
+	in.ep.rcv.AskAck(m.clock.Now, 0)
 }
 
 // onPart adds a received Part to its packet.
@@ -180,7 +180,7 @@ func (m *Module) onPart(in *arrival) {
 		m.drop(CntDropState)
 		return
 	}
-	ep.life.Heard(m.nowUnpaused, int(m.rxVia))
+	ep.life.Heard(m.clock.Unpaused, int(m.rxVia))
 	if place := ep.rcv.Check(in.Seq); place != reliability.Accept {
 		m.noNews(ep, place)
 		return

@@ -24,8 +24,8 @@ func (m *Module) Check() error {
 }
 
 func (c *checker) check(m *Module) error {
-	if m.nowUnpaused > m.now {
-		return fmt.Errorf("unpaused it is %d, but %d", m.nowUnpaused, m.now)
+	if err := m.clock.Check(); err != nil {
+		return err
 	}
 	if err := m.recovery.Check(); err != nil {
 		return err
@@ -70,7 +70,7 @@ func (c *checker) checkParts(m *Module) error {
 	if err := m.sched.check(c, &m.peers); err != nil {
 		return err
 	}
-	return m.acks.Check(c.acks, m.now)
+	return m.acks.Check(c.acks, m.clock.Now)
 }
 
 func (c *checker) checkEndpoint(m *Module, ep *Endpoint) error {
@@ -131,10 +131,10 @@ func (c *checker) checkState(m *Module, ep *Endpoint) error {
 		return fmt.Errorf("in state %d, has a handshake: %v", ep.id.State(), ep.id.Handshake() != nil)
 	case ep.id.Handshake() != nil && ep.id.Handshake().Check() != nil:
 		return ep.id.Handshake().Check()
-	case ep.closeAt > m.nowUnpaused:
-		return fmt.Errorf("closes since %d, and it is %d", ep.closeAt, m.nowUnpaused)
-	case ep.life.Check(m.nowUnpaused) != nil:
-		return ep.life.Check(m.nowUnpaused)
+	case ep.closeAt > m.clock.Unpaused:
+		return fmt.Errorf("closes since %d, and it is %d", ep.closeAt, m.clock.Unpaused)
+	case ep.life.Check(m.clock.Unpaused) != nil:
+		return ep.life.Check(m.clock.Unpaused)
 	case ep.rcv.Owes() != (ep.rcv.AckDue() != Never):
 		return fmt.Errorf("owes an ACK: %v, due %d", ep.rcv.Owes(), ep.rcv.AckDue())
 	}

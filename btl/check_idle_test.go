@@ -50,12 +50,12 @@ func TestCheckIdleSeesWhatIsUnderWay(t *testing.T) {
 			ep.flushes.Sent(f, 0, next+1)
 		}},
 		{"gap", "gap", func(_ *lab, m *Module, ep *Endpoint) {
-			ep.rcv.Accept(m.now, ep.rcv.Next()+1, &m.rules)
+			ep.rcv.Accept(m.clock.Now, ep.rcv.Next()+1, &m.rules)
 			ep.rcv.TakeAck(m.credits)
 		}},
 		{"ACK owed", "ACKs owed", func(_ *lab, m *Module, ep *Endpoint) {
-			ep.rcv.AskAck(m.now, 0)
-			m.acks.Owe(&ep.rcv, m.now)
+			ep.rcv.AskAck(m.clock.Now, 0)
+			m.acks.Owe(&ep.rcv, m.clock.Now)
 		}},
 		{"event", "events", func(_ *lab, m *Module, ep *Endpoint) {
 			m.outbox.note(ep, EventConnected, nil)
@@ -64,7 +64,7 @@ func TestCheckIdleSeesWhatIsUnderWay(t *testing.T) {
 			if _, err := m.port.Insert([]byte(ep.id.Addr)); err != nil {
 				l.tb.Fatal(err)
 			}
-			m.port.Leave(ep.cmdAddr, m.now.Add(time.Hour))
+			m.port.Leave(ep.cmdAddr, m.clock.Now.Add(time.Hour))
 		}},
 		{"control buffer", "control buffers", func(_ *lab, m *Module, ep *Endpoint) {
 			b, _ := m.takeControl(&m.port.Command, 0)
@@ -77,7 +77,7 @@ func TestCheckIdleSeesWhatIsUnderWay(t *testing.T) {
 		{"guest without peers", "", func(l *lab, m *Module, ep *Endpoint) {
 			ep.Abort()
 			l.step(time.Millisecond)
-			if _, err := m.port.InsertForAnswer(m.now, []byte(ep.id.Addr)); err != nil {
+			if _, err := m.port.InsertForAnswer(m.clock.Now, []byte(ep.id.Addr)); err != nil {
 				l.tb.Fatal(err)
 			}
 		}},

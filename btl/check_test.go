@@ -142,8 +142,8 @@ var tamperings = []struct {
 }{
 	{"nothing", "", func(*busyModule) {}},
 
-	{"time", "unpaused", func(b *busyModule) { b.nowUnpaused = b.now + 1 }},
-	{"heard in the future", "heard", func(b *busyModule) { b.in.life.Heard(b.nowUnpaused+1, 0) }},
+	{"time", "unpaused", func(b *busyModule) { b.clock.Unpaused = b.clock.Now + 1 }},
+	{"heard in the future", "heard", func(b *busyModule) { b.in.life.Heard(b.clock.Unpaused+1, 0) }},
 	{"slot", "slot", func(b *busyModule) { b.in.id.Slot = b.out.id.Slot }},
 	{"tag", "not its own", func(b *busyModule) { b.in.id.Tag++ }},
 	{"state", "share of the credits", func(b *busyModule) { b.in.joined = false }},

@@ -23,7 +23,7 @@ func (m *Module) resendWhole(ep *Endpoint, f *Fragment) {
 	}
 	ep.large.queue.insert(f, busy)
 	ep.flushes.Again(f, 1, f.until, busy) // flushes that waited for f wait again
-	m.sched.pauses.Begin(ep, &ep.counts.pause, m.now)
+	m.sched.pauses.Begin(ep, &ep.counts.pause, m.clock.Now)
 	m.sched.rearm(ep)
 }
 

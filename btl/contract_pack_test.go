@@ -89,7 +89,7 @@ func TestPackLoneAndBurst(t *testing.T) {
 		t.Fatalf("a lone message: %+v, want one Frag before any pass", got)
 	}
 	sendOrFail(t, ep, 2, []byte("second"))
-	if got := s.take(); len(got) != 0 || s.m.Deadline() > s.m.now {
+	if got := s.take(); len(got) != 0 || s.m.Deadline() > s.m.clock.Now {
 		t.Fatalf("the second: %d packets before the pass, deadline %v", len(got), s.m.Deadline())
 	}
 	if got := s.run(1); len(got) != 1 || got[0].hdr.Kind != frag.KindFrag || got[0].hdr.Tag != 2 ||
@@ -132,7 +132,7 @@ func TestPackBurstAfterBurst(t *testing.T) {
 	}
 	for burst := range 3 {
 		want := sendBurst()
-		if got := s.take(); burst > 0 && (len(got) != 0 || s.m.Deadline() > s.m.now) {
+		if got := s.take(); burst > 0 && (len(got) != 0 || s.m.Deadline() > s.m.clock.Now) {
 			t.Fatalf("burst %d: %d packets before the pass, deadline %v", burst, len(got), s.m.Deadline())
 		}
 		got := s.run(1)

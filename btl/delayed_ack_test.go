@@ -239,7 +239,7 @@ func TestLoneAnswerBesideOthers(t *testing.T) {
 	})
 	c.now = c.now.Add(20 * time.Microsecond)
 	c.mods[0].tick(c.now)
-	c.mods[0].sendEpoch++ // another pass has begun, which has read nothing yet
+	c.mods[0].clock.BeginPass(false) // another pass has begun, which has read nothing yet
 	send()
 	for range 10 {
 		c.step(10 * time.Microsecond)

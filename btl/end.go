@@ -44,7 +44,7 @@ func (m *Module) remove(ep *Endpoint) {
 	m.watches.Clear(ep)
 	m.leave(ep)
 	m.peers.Remove(ep)
-	cancelAt := m.now
+	cancelAt := m.clock.Now
 	if !errors.Is(ep.err, ErrPeerDead) {
 		cancelAt = cancelAt.Add(port.CancelAfter)
 	}
@@ -143,8 +143,8 @@ func (m *Module) peerClosed(ep *Endpoint) {
 	m.peers.Linger(ep)
 	m.fail(ep, EventClosed, err)
 	m.leave(ep)
-	ep.rcv.AskAck(m.now, 0)
-	m.acks.Owe(&ep.rcv, m.now)
+	ep.rcv.AskAck(m.clock.Now, 0)
+	m.acks.Owe(&ep.rcv, m.clock.Now)
 	m.watches.Set(ep, m.cfg.CloseTimeout)
 }
 

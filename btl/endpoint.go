@@ -106,7 +106,7 @@ type goodbye struct {
 	byeCode  uint16    // reason in the peer's Bye
 	byeSeq   seq.Num   // sequence number of the peer's Bye
 	byeAhead *Fragment // own Bye, acknowledged before older packets
-	closeAt  Time      // when Close took effect, on the axis of clock.nowUnpaused
+	closeAt  Time      // when Close took effect, on the axis of Clock.Unpaused
 }
 
 // usable returns nil if messages can be sent to the peer, and otherwise an error with the reason.
@@ -168,7 +168,7 @@ func (ep *Endpoint) close(now Time, code uint16) {
 
 // beginClose starts the timer that ends the closing if the peer stops answering.
 func (m *Module) beginClose(ep *Endpoint) {
-	ep.closeAt = m.nowUnpaused
+	ep.closeAt = m.clock.Unpaused
 	wait := m.cfg.CloseTimeout
 	if ep.id.Handshake() != nil {
 		wait = min(wait, ep.id.Handshake().Interval())

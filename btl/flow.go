@@ -35,7 +35,7 @@ type sending struct {
 	large   flow          // larger fragments that wait to be sent
 	balance sched.Balance // of small and large
 	pack    openPack
-	sentIn  uint64 // the module's sendEpoch in which something was sealed last
+	sentIn  uint64 // the module's Clock.Epoch in which something was sealed last
 	fragIDs numbers.Fragments
 	buffers int // send buffers lent, queued or in flight
 	// descriptors counts the endpoint's fragments that are lent, in progress, or ended but not

@@ -32,7 +32,7 @@ func (m *Module) openHandshakes() {
 	}, m.random, m.cfg.HandshakeTimeout)
 }
 
-func (h handshakeHost) Now() Time    { return h.m.nowUnpaused }
+func (h handshakeHost) Now() Time    { return h.m.clock.Unpaused }
 func (h handshakeHost) Pass() uint64 { return h.m.pass }
 
 // Make makes an endpoint and inserts the peer's two addresses into the fabric. Make returns
@@ -57,7 +57,7 @@ func (h handshakeHost) Make(cmd, data []byte, tinyBytes, mtuBytes int) (*Endpoin
 	ep := &Endpoint{m: m}
 	ep.route = route{cmdAddr: cmdAddr, dataAddr: dataAddr}
 	ep.agreeSizes(&m.port, tinyBytes, mtuBytes, fragBytesUnknown)
-	ep.life.Begin(m.nowUnpaused)
+	ep.life.Begin(m.clock.Unpaused)
 	m.handshakes.Enter(ep, string(cmd))
 	ep.initFlows()
 	first := m.random()
@@ -114,8 +114,8 @@ func (h handshakeHost) Bind(ep *Endpoint, head *frag.Header, hello *frag.Hello) 
 
 func (h handshakeHost) Connected(ep *Endpoint, earlier []*Endpoint) {
 	m := h.m
-	ep.life.Answered(m.nowUnpaused) // the peer has proven its address
-	ep.life.BeginChannels(m.nowUnpaused, ep.numbers.Latest())
+	ep.life.Answered(m.clock.Unpaused) // the peer has proven its address
+	ep.life.BeginChannels(m.clock.Unpaused, ep.numbers.Latest())
 	m.credits.Join()
 	ep.joined = true
 	m.sortQueues(ep)
@@ -127,8 +127,8 @@ func (h handshakeHost) Connected(ep *Endpoint, earlier []*Endpoint) {
 		m.stats.counters[CntPeersReliable]++
 	}
 	m.outbox.note(ep, EventConnected, nil)
-	ep.rcv.AskAck(m.now, 0) // gives the peer its credits
-	m.acks.Owe(&ep.rcv, m.now)
+	ep.rcv.AskAck(m.clock.Now, 0) // gives the peer its credits
+	m.acks.Owe(&ep.rcv, m.clock.Now)
 	m.sched.arm(ep)
 	if ep.closing {
 		m.beginClose(ep)
@@ -145,8 +145,8 @@ func (h handshakeHost) Settled(ep *Endpoint, confirmed, unheard bool) {
 	m.watches.Resume(ep)
 	m.beginPath(ep)
 	if confirmed && ep.watches() { // an earlier ACK may have come too early
-		ep.rcv.AskAck(m.now, 0)
-		m.acks.Owe(&ep.rcv, m.now)
+		ep.rcv.AskAck(m.clock.Now, 0)
+		m.acks.Owe(&ep.rcv, m.clock.Now)
 		m.watches.AskMissed(ep)
 	}
 }
@@ -173,7 +173,7 @@ func (h handshakeHost) Merge(ep, half *Endpoint) {
 // leaveAddr makes the port remove a peer's address when the last sends to this address have
 // completed.
 func (h handshakeHost) leaveAddr(a fabric.Addr) {
-	h.m.port.Leave(a, h.m.now.Add(port.CancelAfter))
+	h.m.port.Leave(a, h.m.clock.Now.Add(port.CancelAfter))
 }
 
 func (h handshakeHost) End(ep *Endpoint, why meet.Why, r frag.Reject) {

@@ -63,7 +63,7 @@ func (m *Module) pollLanding(limit int) (got int, err error) {
 	if x := m.landing.Next(limit > 1); x != nil {
 		mem = m.memoryOf(x)
 	}
-	return m.landing.Poll(m.now, limit, mem)
+	return m.landing.Poll(m.clock.Now, limit, mem)
 }
 
 // memoryOf returns the memory for the next expected chunks of an endpoint's peer. memoryOf returns
@@ -157,7 +157,7 @@ func (m *Module) receiveMessageLanded(c *port.Channel, ep *Endpoint, h *frag.Hea
 	if h.Flags&frag.FlagAck != 0 { // on a counted link no chunk has an ACK
 		m.onAck(ep, h, false)
 	}
-	ep.life.Heard(m.nowUnpaused, int(c.Which()))
+	ep.life.Heard(m.clock.Unpaused, int(c.Which()))
 	if ep.id.Counted {
 		ep.counts.inbound.Came(h)
 		m.accepted(ep, h)
@@ -195,7 +195,7 @@ func (m *Module) receivePutLanded(ep *Endpoint, h *frag.Header, comps []fabric.C
 	if h.Flags&frag.FlagAck != 0 {
 		m.onAck(ep, h, false)
 	}
-	ep.life.Heard(m.nowUnpaused, int(viaData))
+	ep.life.Heard(m.clock.Unpaused, int(viaData))
 	m.acceptedRun(ep, h, count)
 	h.OffsetBytes += uint32(sizeBytes) - uint32(h.PayloadLen)
 	h.PutOffset += uint64(sizeBytes) - uint64(h.PayloadLen)
@@ -222,10 +222,10 @@ func (m *Module) acceptedRun(ep *Endpoint, h *frag.Header, count int) {
 		return
 	}
 	ep.numbers.Seen, ep.numbers.SeenBy = h.Number+uint32(count-1), viaData
-	ep.rcv.AcceptRun(m.now, h.Seq, uint32(count), &m.rules)
+	ep.rcv.AcceptRun(m.clock.Now, h.Seq, uint32(count), &m.rules)
 	ep.rcv.Weigh(uint32(count), count*(frag.HeaderBytes(h.Kind, h.Flags)+int(h.PayloadLen)))
 	ep.rcv.Unread(m.rxQueuedMax)
-	m.acks.Owe(&ep.rcv, m.now)
+	m.acks.Owe(&ep.rcv, m.clock.Now)
 	m.stats.counters[acceptedCounter(h)] += uint64(count)
 }
 

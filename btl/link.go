@@ -151,7 +151,7 @@ func (m *Module) admit(in *arrival) bool {
 	} else if in.Flags&frag.FlagAck != 0 && !m.onAck(ep, &in.Header, place != reliability.Accept) {
 		return m.drop(CntDropAck)
 	}
-	ep.life.Heard(m.nowUnpaused, int(m.rxVia))
+	ep.life.Heard(m.clock.Unpaused, int(m.rxVia))
 	if place != reliability.Accept {
 		m.noNews(ep, place)
 		return false
@@ -186,14 +186,14 @@ func (m *Module) accepted(ep *Endpoint, h *frag.Header) {
 			m.stats.counters[CntEarly]++
 		}
 		if h.Flags&frag.FlagLater != 0 {
-			ep.rcv.AcceptLone(m.now, h.Seq, ep.snd.InFlight() == 0 && !ep.closing, &m.rules)
+			ep.rcv.AcceptLone(m.clock.Now, h.Seq, ep.snd.InFlight() == 0 && !ep.closing, &m.rules)
 		} else {
-			ep.rcv.Accept(m.now, h.Seq, &m.rules)
+			ep.rcv.Accept(m.clock.Now, h.Seq, &m.rules)
 		}
 		ep.rcv.Weigh(1, frag.HeaderBytes(h.Kind, h.Flags)+int(h.PayloadLen))
 		ep.rcv.Unread(m.rxQueuedMax)
 		ep.numbers.Seen, ep.numbers.SeenBy = h.Number, m.rxVia
-		m.acks.Owe(&ep.rcv, m.now)
+		m.acks.Owe(&ep.rcv, m.clock.Now)
 		ep.sweepParts()
 	}
 	m.stats.counters[acceptedCounter(h)]++

@@ -45,7 +45,7 @@ type countedState struct {
 func (m *Module) sealCounted(p *packet) int {
 	ep, f, s := p.ep, p.frag, &m.segs[p.seg]
 	if ep.snd.InFlight() == 0 {
-		ep.life.FirstInFlight(m.nowUnpaused)
+		ep.life.FirstInFlight(m.clock.Unpaused)
 		if ep.life.MayWatch() && !ep.closing && ep.id.Handshake() == nil {
 			m.watches.Watch(ep, m.watches.Rules.AskEvery())
 		}
@@ -62,7 +62,7 @@ func (m *Module) sealCounted(p *packet) int {
 		p.Seq = n
 		m.stats.counters[CntAsked]++
 	}
-	ep.sentIn = m.sendEpoch
+	ep.sentIn = m.clock.Epoch
 	p.Number = ep.numbers.Take(&m.source, viaCommand, 1)
 	sizeBytes := m.write(p, s)
 	s.frag = nil
@@ -100,7 +100,7 @@ func (ep *Endpoint) express(tag uint8, data []byte) bool {
 		m.stir()
 	}
 	ep.snd.Count()
-	ep.sentIn = m.sendEpoch
+	ep.sentIn = m.clock.Epoch
 	m.touch()
 	m.exchanged = true
 	m.stats.counters[CntSentFrag]++
@@ -142,7 +142,7 @@ func (m *Module) admitCounted(in *arrival) bool {
 		m.lost(ep, why)
 		return false
 	}
-	ep.life.Heard(m.nowUnpaused, int(m.rxVia))
+	ep.life.Heard(m.clock.Unpaused, int(m.rxVia))
 	if in.Flags&frag.FlagAck != 0 {
 		m.onConfirm(ep, &in.Header)
 	}
@@ -211,16 +211,16 @@ func (ep *Endpoint) admitRecordsCounted(in *arrival) bool {
 // ACK is sent after Rules.AckDelay. For accepted chunks and accepted large packets, a requested ACK
 // is due at once, because the sender's memory is in use until the ACK arrives.
 func (m *Module) count(ep *Endpoint, h *frag.Header, taken bool) {
-	ep.rcv.Count(m.now)
+	ep.rcv.Count(m.clock.Now)
 	switch {
 	case h.Seq == 0:
 	case taken && (h.Kind == frag.KindChunk || h.PayloadLen >= payload.GatherBytesMin):
-		ep.rcv.AskAck(m.now, 0)
+		ep.rcv.AskAck(m.clock.Now, 0)
 	default:
-		ep.rcv.AskAck(m.now, m.rules.AckDelay)
+		ep.rcv.AskAck(m.clock.Now, m.rules.AckDelay)
 	}
 	if ep.rcv.AckDue() != Never {
-		m.acks.Owe(&ep.rcv, m.now)
+		m.acks.Owe(&ep.rcv, m.clock.Now)
 	}
 }
 
@@ -248,8 +248,8 @@ func (m *Module) tellRefusals(ep *Endpoint) bool {
 // onConfirm handles an Ack on a counted link, and ends the sends that are acknowledged.
 func (m *Module) onConfirm(ep *Endpoint, h *frag.Header) {
 	ep.life.Confirmed()
-	if ep.snd.Confirm(m.now, h.Ack, h.Credit) {
-		ep.life.Acked(m.nowUnpaused)
+	if ep.snd.Confirm(m.clock.Now, h.Ack, h.Credit) {
+		ep.life.Acked(m.clock.Unpaused)
 		for f := ep.counts.confirm.first; f != nil && !h.Ack.Before(f.until); {
 			if f.large && !f.put {
 				ep.counts.pause.Succeeded()

@@ -40,7 +40,8 @@ func (m *Module) answersAlone(p *packet, s *sendSegment) bool {
 	ep := p.ep
 	return p.Kind == frag.KindFrag && p.Tag <= frag.TagUserMax && p.frag == nil &&
 		ep.rcv.Answers() && ep.ackRides() && ep.flushes.Len() == 0 && !ep.closing && !ep.waiting() &&
-		2*len(m.freeSegs) >= len(m.segs) && ep.snd.MayBePatient(m.now, s.channel(), p.datagramBytes())
+		2*len(m.freeSegs) >= len(m.segs) &&
+		ep.snd.MayBePatient(m.clock.Now, s.channel(), p.datagramBytes())
 }
 
 // stamp adds the outstanding ACK to a packet, or to the first of several adjacent chunks.
@@ -48,13 +49,13 @@ func (m *Module) stamp(p *packet) {
 	ep := p.ep
 	p.Conn = ep.id.Peer.Tag
 	if ep.snd.InFlight() == 0 {
-		ep.life.FirstInFlight(m.nowUnpaused)
+		ep.life.FirstInFlight(m.clock.Unpaused)
 	}
 	if ep.ackRides() {
 		m.takeAck(ep, &p.Header)
 		m.stats.counters[CntAckPiggybacked]++
 	}
-	ep.sentIn = m.sendEpoch
+	ep.sentIn = m.clock.Epoch
 }
 
 // Only the first chunk may contain an ACK.
@@ -79,10 +80,10 @@ func (m *Module) noNews(ep *Endpoint, place reliability.Verdict) {
 		m.stats.counters[CntAboveWindow]++
 		return
 	}
-	if ep.rcv.Repeated(m.now) {
-		m.acks.Owe(&ep.rcv, m.now)
+	if ep.rcv.Repeated(m.clock.Now) {
+		m.acks.Owe(&ep.rcv, m.clock.Now)
 	}
-	if ep.snd.Missed(m.now) {
+	if ep.snd.Missed(m.clock.Now) {
 		m.sched.rearm(ep)
 	}
 }
@@ -91,8 +92,8 @@ func (m *Module) noNews(ep *Endpoint, place reliability.Verdict) {
 // fragments was lacking, a Nack tells the peer to send the chunk again later.
 func (m *Module) notAdded(in *arrival, err error) {
 	m.drop(CntDropReassembly)
-	in.ep.rcv.AskAck(m.now, 0)
-	m.acks.Owe(&in.ep.rcv, m.now)
+	in.ep.rcv.AskAck(m.clock.Now, 0)
+	m.acks.Owe(&in.ep.rcv, m.clock.Now)
 	if !errors.Is(err, frag.ErrBudget) && !errors.Is(err, frag.ErrSlot) {
 		return // no correct sender sends this
 	}
@@ -165,13 +166,13 @@ func (m *Module) posted(ep *Endpoint, t reliability.Token, n seq.Num, lone bool)
 	c := m.segs[t].channel()
 	if lone {
 		m.stats.counters[CntLoneAnswers]++
-		ep.snd.PostLone(m.now, t, n, c, m.cfg.PeerTimeout/4)
+		ep.snd.PostLone(m.clock.Now, t, n, c, m.cfg.PeerTimeout/4)
 		return
 	}
-	ep.snd.Post(m.now, t, n, c, m.cfg.PeerTimeout/4)
+	ep.snd.Post(m.clock.Now, t, n, c, m.cfg.PeerTimeout/4)
 }
 
 func (m *Module) postedRun(ep *Endpoint, run []reliability.Token, n seq.Num) {
 	m.stats.counters[CntSentChunk] += uint64(len(run))
-	ep.snd.PostRun(m.now, run, n, reliability.Data, m.cfg.PeerTimeout/4)
+	ep.snd.PostRun(m.clock.Now, run, n, reliability.Data, m.cfg.PeerTimeout/4)
 }

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"gobtl/btl/internal/clock"
 	"gobtl/btl/internal/inbound"
 	"gobtl/btl/internal/keep"
 	"gobtl/btl/internal/landing"
@@ -45,7 +46,7 @@ const (
 //
 //	lifetime       state between Open and Close                   module.go
 //	port           a Domain, its memory, two channels, addresses  internal/port
-//	clock          the module's time                              clock.go
+//	clock          the module's time                              internal/clock clock.go
 //	buffers        send buffers and their owners                  buffers.go
 //	recovery       packets in flight and lost (reliability)       resend.go link_seq.go
 //	credits        what peers may send (reliability)              write_headers.go end.go
@@ -70,7 +71,7 @@ type Module struct {
 	cfg   Config
 	rules reliability.Rules
 	port  port.Port
-	clock
+	clock clock.Clock
 	polling
 	lifetime
 
@@ -162,7 +163,7 @@ func (m *Module) open(dom fabric.Domain, cfg Config) error {
 	}
 	m.cfg, m.rules = cfg, cfg.Rules
 	const share = 8
-	m.pauseMin = min(cfg.PeerTimeout, cfg.HandshakeTimeout, cfg.CloseTimeout) / share
+	m.clock.Init(min(cfg.PeerTimeout, cfg.HandshakeTimeout, cfg.CloseTimeout) / share)
 	if m.cfg.Random == nil {
 		m.cfg.Random = cryptoRandom
 	}

@@ -13,7 +13,7 @@ import (
 // that was never sent.
 func (m *Module) onAck(ep *Endpoint, h *frag.Header, old bool) bool {
 	dup := old || h.Flags&frag.FlagDup != 0
-	done, verdict := ep.snd.OnAck(m.now, h.Ack, h.Credit, dup, m.done[:0])
+	done, verdict := ep.snd.OnAck(m.clock.Now, h.Ack, h.Credit, dup, m.done[:0])
 	return m.afterAck(ep, h, done, verdict)
 }
 
@@ -44,13 +44,13 @@ func (m *Module) afterAck(ep *Endpoint, h *frag.Header, done []reliability.Token
 		ep.snd.BoundBytes(h.Ack, h.Credit, grantedBytes(h.CreditBytes), ep.pack.Open())
 	}
 	oldest, _ := ep.snd.Window()
-	ep.life.OldestIs(m.nowUnpaused, oldest)
+	ep.life.OldestIs(m.clock.Unpaused, oldest)
 	if len(done) > 0 {
 		if f := ep.byeAhead; f != nil && ep.snd.InFlight() == 0 {
 			ep.byeAhead = nil
 			m.segEnded(f)
 		}
-		ep.life.Acked(m.nowUnpaused)
+		ep.life.Acked(m.clock.Unpaused)
 		ep.checkFlushed()
 	}
 	m.sched.rearm(ep)
@@ -172,7 +172,7 @@ func (m *Module) onNack(in *arrival) bool {
 	}
 	if h.Tag == frag.NackMemory { // a timer retransmits the packet
 		m.answeredBy(ep, t)
-		ep.snd.NoMemory(m.now, t, int(m.segs[t].bytes), m.cfg.PeerTimeout/4)
+		ep.snd.NoMemory(m.clock.Now, t, int(m.segs[t].bytes), m.cfg.PeerTimeout/4)
 		m.sched.rearm(ep)
 		return true
 	}

@@ -42,7 +42,7 @@ type openPack struct {
 // if the endpoint has no burst in flight, and has sent no packet in the present call of Progress
 // or after the latest call.
 func (ep *Endpoint) alone() bool {
-	return ep.sentIn != ep.m.sendEpoch && (!ep.bursts || !ep.busy())
+	return ep.sentIn != ep.m.clock.Epoch && (!ep.bursts || !ep.busy())
 }
 
 // packBytesMax is the maximum size of a Pack to this peer, as a datagram.

@@ -16,8 +16,8 @@ type pathHost struct{ m *Module }
 // in the table of peers.
 func pathOf(ep *Endpoint) (*path.Path, uint32) { return &ep.path, ep.id.Slot }
 
-func (h pathHost) Clock() Time                 { return h.m.now }
-func (h pathHost) Now() Time                   { return h.m.nowUnpaused }
+func (h pathHost) Clock() Time                 { return h.m.clock.Now }
+func (h pathHost) Now() Time                   { return h.m.clock.Unpaused }
 func (h pathHost) Random() uint64              { return h.m.random() }
 func (h pathHost) At(slot uint32) *Endpoint    { return h.m.peers.At(slot) }
 func (h pathHost) Connected(ep *Endpoint) bool { return ep.id.State() == stateConnected }
@@ -28,7 +28,7 @@ func (h pathHost) RoundTrip(ep *Endpoint) (trip, deviation time.Duration) {
 }
 
 func (h pathHost) Silence(ep *Endpoint) path.Silence {
-	now := h.m.nowUnpaused
+	now := h.m.clock.Unpaused
 	return path.Silence{
 		Quiet: ep.life.Quiet(now), Acked: now.Sub(ep.life.AckedAt()),
 		DeadAfter: ep.life.DeadAfter(&h.m.watches.Rules),
@@ -83,7 +83,7 @@ func (m *Module) openOvercommit() {
 }
 
 func (m *Module) wantsTrip(ep *Endpoint) {
-	if !ep.id.Counted && ep.path.MayMeasure(m.now) && m.credits.Stretches() {
+	if !ep.id.Counted && ep.path.MayMeasure(m.clock.Now) && m.credits.Stretches() {
 		m.measure = ep
 	}
 }
@@ -95,7 +95,7 @@ func (m *Module) tendOvercommit() {
 		m.measure = nil
 		if ep.id.Settled() && ep.path.Begun() {
 			nonce := m.random()
-			ep.path.Measure(m.now, nonce)
+			ep.path.Measure(m.clock.Now, nonce)
 			m.sendPing(ep, frag.KindPing, &m.port.Data, nonce, frag.PingBytesMin)
 		}
 	}
@@ -103,8 +103,8 @@ func (m *Module) tendOvercommit() {
 		m.overruns.Rest()
 		return
 	}
-	if overrun, known := m.overruns.Look(m.now, m.stats.counters[CntReceived]); known {
-		m.credits.Overrun(m.now, overrun)
+	if overrun, known := m.overruns.Look(m.clock.Now, m.stats.counters[CntReceived]); known {
+		m.credits.Overrun(m.clock.Now, overrun)
 	}
 }
 

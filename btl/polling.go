@@ -27,12 +27,12 @@ type polling struct {
 // receiveFirst polls the command channel, unless this call of Progress may skip the channel.
 func (m *Module) receiveFirst(mayFast bool) (n int, fast bool, err error) {
 	c := &m.port.Command
-	if mayFast && m.dataLast && m.port.Data.Idle() > 0 && c.Rests(m.now) {
+	if mayFast && m.dataLast && m.port.Data.Idle() > 0 && c.Rests(m.clock.Now) {
 		return 0, false, nil
 	}
 	c.NoteIdle()
 	if mayFast && !m.landing.Due(c) {
-		got, err := c.Poll(m.now, 1)
+		got, err := c.Poll(m.clock.Now, 1)
 		return m.receiveFound(got, err)
 	}
 	_, err = m.poll(c, m.cfg.limits.PollBatch, &n)
@@ -99,14 +99,14 @@ func (m *Module) receiveAll(mayFast, due bool) (n int, fast bool, err error) {
 	if delivered != m.deliveredSeen {
 		m.dataLast = false
 	}
-	if !m.dataLast && !due && c.Rests(m.now) {
+	if !m.dataLast && !due && c.Rests(m.clock.Now) {
 		m.deliveredSeen = delivered
 		return 0, false, nil
 	}
 	more := true
 	if m.landing.OneByOne(c.Idle() > 0) {
 		if c.Idle() > 0 && mayFast && !m.landing.Armed() {
-			got, e := c.Poll(m.now, 1)
+			got, e := c.Poll(m.clock.Now, 1)
 			more, fast, err = m.takeFirst(c, got, e, &n)
 		} else {
 			more, err = m.poll(c, 1, &n)
@@ -135,7 +135,7 @@ func (m *Module) poll(c *port.Channel, limit int, n *int) (more bool, err error)
 		got, err = m.pollLanding(limit)
 		landed = m.landing.Landed()
 	} else {
-		got, err = c.Poll(m.now, limit)
+		got, err = c.Poll(m.clock.Now, limit)
 	}
 	if err != nil {
 		return false, broken(c, err)

@@ -34,12 +34,12 @@ func (m *Module) Progress(now Time) (int, error) {
 	}
 	m.inProgress = true
 	m.tick(now)
-	m.beginPass(m.fastLast)
-	if m.gap >= tendGap {
-		m.port.Tend(m.passAt)
+	m.clock.BeginPass(m.fastLast)
+	if m.clock.Gap >= tendGap {
+		m.port.Tend(m.clock.PassAt)
 	}
 	n, err := m.progress()
-	m.endPass()
+	m.clock.EndPass()
 	m.inProgress = false
 	if m.closeAsked {
 		m.closeAsked = false
@@ -67,12 +67,12 @@ func (m *Module) progress() (int, error) {
 	if m.fastLast && m.restsOn() {
 		m.fastLast = false
 	}
-	if m.now >= m.restUntil {
+	if m.clock.Now >= m.restUntil {
 		m.finishDeferred()
 		if m.sched.packs > 0 {
 			m.sendPacks()
 		}
-		if m.port.Data.Batched() > 0 && m.gap >= stoodLeast {
+		if m.port.Data.Batched() > 0 && m.clock.Gap >= stoodLeast {
 			m.leaveLate()
 		}
 	} else if !m.dataLast && !m.landing.Due(&m.port.Command) {
@@ -102,7 +102,7 @@ func (m *Module) leaveLate() {
 			continue
 		}
 		if ep := m.segs[b].ep; ep != nil && !ep.id.Counted {
-			ep.snd.Leaves(m.now, segToken(b))
+			ep.snd.Leaves(m.clock.Now, segToken(b))
 			some = true
 		}
 	}
@@ -116,7 +116,7 @@ func (m *Module) glance() (n int, err error) {
 	c := &m.port.Command
 	m.found = false
 	c.NoteIdle()
-	got, err := c.Poll(m.now, 1)
+	got, err := c.Poll(m.clock.Now, 1)
 	if got > 0 || err != nil {
 		n, fast, err := m.receiveFound(got, err)
 		if fast || err != nil {
@@ -124,7 +124,7 @@ func (m *Module) glance() (n int, err error) {
 		}
 		return m.goOn(n, true, false)
 	}
-	if m.port.Data.Rests(m.now) {
+	if m.port.Data.Rests(m.clock.Now) {
 		return 0, nil
 	}
 	return m.goOn(0, true, true)
@@ -134,7 +134,7 @@ func (m *Module) glance() (n int, err error) {
 // argument due forces the poll. The argument n of goOn is the number of packets that the call of
 // Progress has received before.
 func (m *Module) goOn(n int, mayFast, due bool) (int, error) {
-	resting := m.now < m.restUntil
+	resting := m.clock.Now < m.restUntil
 	got, fast, err := m.receiveAll(mayFast && !m.outbox.due(), due)
 	n += got
 	if fast || err != nil {
@@ -150,14 +150,14 @@ func (m *Module) goOn(n int, mayFast, due bool) (int, error) {
 	m.serve()
 	m.acks.NoteLull(n == 0)
 	if !m.found {
-		m.acks.Ripen(m.now, &m.rules)
+		m.acks.Ripen(m.clock.Now, &m.rules)
 	}
 	m.acknowledge()
 	m.tendOvercommit()
 	m.postAll()
 	m.findRoom()
 	if m.port.Leaving() > 0 { // before a notified application connects to the address again
-		m.port.RemoveLeft(m.now)
+		m.port.RemoveLeft(m.clock.Now)
 	}
 	m.callOut()
 	if n > 0 {
@@ -191,8 +191,8 @@ func (m *Module) rest() {
 // Progress is needed.
 func (m *Module) restsOn() bool {
 	d := &m.deferred
-	if !m.exchanged || m.now >= m.resumeUntil || !d.pending || d.on != &m.port.Command ||
-		!m.port.Data.MayRest(m.now) {
+	if !m.exchanged || m.clock.Now >= m.resumeUntil || !d.pending || d.on != &m.port.Command ||
+		!m.port.Data.MayRest(m.clock.Now) {
 		return false
 	}
 	if ep := m.peers.Lookup(d.tag); ep == nil || !ep.id.Counted || ep.id.Handshake() != nil {
@@ -204,7 +204,7 @@ func (m *Module) restsOn() bool {
 	if m.dirty {
 		until = until.Min(m.publishedAt.Add(publishIdle))
 	}
-	if m.now >= until || m.port.Command.ReceivesPending() > 0 || m.outbox.due() {
+	if m.clock.Now >= until || m.port.Command.ReceivesPending() > 0 || m.outbox.due() {
 		return false
 	}
 	m.restUntil = until
@@ -212,8 +212,9 @@ func (m *Module) restsOn() bool {
 }
 
 func (*checker) checkRest(m *Module) error {
-	if d := m.deadline(); m.restUntil > m.now && d < m.restUntil && !m.closed {
-		return fmt.Errorf("at %d passes rest until %d, but the deadline is %d", m.now, m.restUntil, d)
+	if d := m.deadline(); m.restUntil > m.clock.Now && d < m.restUntil && !m.closed {
+		return fmt.Errorf("at %d passes rest until %d, but the deadline is %d", m.clock.Now,
+			m.restUntil, d)
 	}
 	return nil
 }
@@ -233,10 +234,10 @@ func (m *Module) Deadline() Time {
 func (m *Module) deadline() Time {
 	if m.fastLast || m.deferred.pending || m.port.Pending() || m.sched.Ready() ||
 		m.outbox.due() || m.roomDue() || m.recovery.ResendsWaiting() > 0 && m.port.Data.Room() > 0 {
-		return m.now
+		return m.clock.Now
 	}
 	d := m.recovery.Deadline().Min(m.watches.Deadline()).Min(m.paths.Deadline())
-	d = d.Min(m.now.Add(m.handshakes.RequestsDeadline().Sub(m.nowUnpaused)))
+	d = d.Min(m.clock.Now.Add(m.handshakes.RequestsDeadline().Sub(m.clock.Unpaused)))
 	d = d.Min(m.sched.pauses.Deadline())
 	if m.draining && m.peers.Len() > 0 {
 		d = d.Min(m.drainUntil)

@@ -188,7 +188,7 @@ func (m *Module) onSack(in *arrival) bool {
 		return false // the peer cannot have received that packet
 	}
 	words := m.sackWords[:]
-	done, verdict := ep.snd.OnSack(m.now, in.Ack, in.Credit, &reliability.Sack{
+	done, verdict := ep.snd.OnSack(m.clock.Now, in.Ack, in.Credit, &reliability.Sack{
 		Words: words[:s.Words(words)], Last: s.Last, Copies: s.Copies,
 		Delay:  time.Duration(s.DelayUs) * time.Microsecond,
 		Unread: time.Duration(s.UnreadUs)*time.Microsecond + m.rxQueuedMax,
@@ -283,7 +283,7 @@ func (m *Module) finishDeferred() {
 		m.stats.counters[CntRecvFrag]++ // the ACK has become invalid since receiveFast
 		return
 	}
-	ep.life.Heard(m.nowUnpaused, int(m.rxVia))
+	ep.life.Heard(m.clock.Unpaused, int(m.rxVia))
 	m.accepted(ep, &d.hdr)
 }
 

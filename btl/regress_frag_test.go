@@ -278,8 +278,8 @@ func TestDeadlineWhenReady(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if ep.enqueue(f); m.Deadline() != m.now {
-			t.Fatalf("after Send the deadline is %d, and it is %d", m.Deadline(), m.now)
+		if ep.enqueue(f); m.Deadline() != m.clock.Now {
+			t.Fatalf("after Send the deadline is %d, and it is %d", m.Deadline(), m.clock.Now)
 		}
 		m.frags.lent--
 		m.stats.counters[CntSendsQueued]++

@@ -169,10 +169,10 @@ func TestMissingQuestionsFollowSoon(t *testing.T) {
 	_, s := newStranger(t, smallConfig())
 	ep := s.connect()
 	next := func(later time.Duration) time.Duration {
-		v := ep.life.Verdict(s.m.nowUnpaused.Add(later), &s.m.watches.Rules, liveness.Sign, 0)
+		v := ep.life.Verdict(s.m.clock.Unpaused.Add(later), &s.m.watches.Rules, liveness.Sign, 0)
 		return v.Next(time.Hour)
 	}
-	quiet, after := ep.life.Quiet(s.m.nowUnpaused), ep.life.DeadAfter(&s.m.watches.Rules)
+	quiet, after := ep.life.Quiet(s.m.clock.Unpaused), ep.life.DeadAfter(&s.m.watches.Rules)
 	if d := next(after - quiet + time.Millisecond); d > s.m.cfg.PeerTimeout/8 {
 		t.Errorf("the next one %v later", d)
 	}
@@ -190,9 +190,9 @@ func TestTimerSetAgainWatchesNoAnswer(t *testing.T) {
 	s.m.watches.Resume(ep)
 	due := s.m.Deadline()
 	s.m.watches.WatchAsks(ep)
-	soon := s.m.Deadline().Sub(s.m.now)
+	soon := s.m.Deadline().Sub(s.m.clock.Now)
 	if s.m.Deadline() >= due || soon > s.m.watches.Rules.PressAfter()+time.Millisecond {
-		t.Errorf("asks %v from now, and without an operation %v", soon, due.Sub(s.m.now))
+		t.Errorf("asks %v from now, and without an operation %v", soon, due.Sub(s.m.clock.Now))
 	}
 }
 
@@ -205,7 +205,7 @@ func TestSupersededPeerThatOwesAnAnswer(t *testing.T) {
 	ep := s.connect()
 	soon := func(when string) {
 		t.Helper()
-		if d := s.m.Deadline().Sub(s.m.now); d > s.m.watches.Rules.PressAfter()+time.Millisecond {
+		if d := s.m.Deadline().Sub(s.m.clock.Now); d > s.m.watches.Rules.PressAfter()+time.Millisecond {
 			t.Errorf("%s: asks after %v", when, d)
 		}
 	}

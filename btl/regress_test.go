@@ -38,7 +38,7 @@ func TestCloseIgnoresTalk(t *testing.T) {
 	ended := send(t, ep, 100)
 	ep.Close(b.now)
 	b.until("closed", time.Millisecond, 2*time.Second, func() bool {
-		ep.life.Heard(b.mods[0].nowUnpaused, 0)
+		ep.life.Heard(b.mods[0].clock.Unpaused, 0)
 		return ep.Err() != nil
 	})
 	if !errors.Is(*ended, ErrClosed) {

@@ -66,14 +66,14 @@ func TestReliableSuperseded(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		quiet, end := ep.life.Quiet(ep.m.nowUnpaused), error(nil)
-		heard := ep.m.nowUnpaused.Add(-quiet)
+		quiet, end := ep.life.Quiet(ep.m.clock.Unpaused), error(nil)
+		heard := ep.m.clock.Unpaused.Add(-quiet)
 		r.mods[0].OnEndpoint(func(e *Endpoint, _ Event, err error) {
 			if e != ep {
 				return
 			}
 			end = err
-			if late := e.m.nowUnpaused.Sub(heard) - cfg.PeerTimeout; late > cfg.PeerTimeout/4 {
+			if late := e.m.clock.Unpaused.Sub(heard) - cfg.PeerTimeout; late > cfg.PeerTimeout/4 {
 				t.Errorf("confirmed %v: given up %v later than its time", confirmed, late)
 			}
 		})

@@ -94,7 +94,7 @@ func (f *Fragment) answerWith(o *operation) {
 // queues the reply.
 func (ep *Endpoint) answerNow(f *Fragment) {
 	m := ep.m
-	ep.snd.Rest(m.now)
+	ep.snd.Rest(m.clock.Now)
 	switch {
 	case !ep.fastSend(f):
 		ep.enqueue(f)

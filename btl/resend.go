@@ -18,7 +18,7 @@ func (m *Module) sendAgain() {
 		t, cause, _ := m.recovery.PopResend()
 		s := &m.segs[t]
 		ep := s.ep
-		v := ep.life.Verdict(m.nowUnpaused, &m.watches.Rules, liveness.Ack, m.unreadGrace())
+		v := ep.life.Verdict(m.clock.Unpaused, &m.watches.Rules, liveness.Ack, m.unreadGrace())
 		if v.Dead && cause != reliability.CauseRefused {
 			m.recovery.Defer(t)
 			m.endDead(ep, &v)
@@ -43,7 +43,7 @@ func (m *Module) sendAgain() {
 				m.putSegment(&m.port.Data, t, ep.dataAddr)
 			}
 		}
-		ep.snd.Repost(m.now, t, v.Within)
+		ep.snd.Repost(m.clock.Now, t, v.Within)
 		m.sched.rearm(ep)
 		m.paths.Lost(ep, lostBytes, alone)
 	}
@@ -64,7 +64,7 @@ func (m *Module) unreadGrace() time.Duration {
 // for packet t. If t is the oldest packet in flight, answeredBy records that the peer has answered.
 func (m *Module) answeredBy(ep *Endpoint, t reliability.Token) {
 	if isOldest(&ep.snd, t) {
-		ep.life.OldestAnswered(m.nowUnpaused)
+		ep.life.OldestAnswered(m.clock.Unpaused)
 	}
 }
 
@@ -83,7 +83,8 @@ func timedOut(cause reliability.Cause) bool {
 
 func (m *Module) countResend(ep *Endpoint, t reliability.Token, cause reliability.Cause) {
 	unread := m.port.Command.Left() || m.port.Data.Left()
-	if ep.life.Resent(m.nowUnpaused, &m.watches.Rules, isOldest(&ep.snd, t), timedOut(cause), unread) {
+	if ep.life.Resent(m.clock.Unpaused, &m.watches.Rules, isOldest(&ep.snd, t), timedOut(cause),
+		unread) {
 		m.watches.AskLife(ep)
 	}
 	switch cause {

@@ -38,8 +38,8 @@ func TestRest(t *testing.T) {
 			for range 3 { // the last of what was dirty
 				l.step(time.Millisecond)
 			}
-			if m.restUntil <= m.now {
-				t.Fatalf("at %d an idle module rests until %d", m.now, m.restUntil)
+			if m.restUntil <= m.clock.Now {
+				t.Fatalf("at %d an idle module rests until %d", m.clock.Now, m.restUntil)
 			}
 			c.wake(l, ep, peer)
 			for range 2 {
@@ -50,7 +50,7 @@ func TestRest(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if m.restUntil > m.now && m.restUntil > m.Deadline() {
+			if m.restUntil > m.clock.Now && m.restUntil > m.Deadline() {
 				t.Errorf("rests until %d, and the deadline is %d", m.restUntil, m.Deadline())
 			}
 			if err := m.Check(); err != nil {

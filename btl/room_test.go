@@ -58,7 +58,7 @@ func TestOnRoom(t *testing.T) {
 					}
 				}
 			}
-			if len(m.outbox.wanting) > 0 && m.hasRoom(a) && m.Deadline() > m.now {
+			if len(m.outbox.wanting) > 0 && m.hasRoom(a) && m.Deadline() > m.clock.Now {
 				t.Error("there is room, and no pass is due")
 			}
 			return got == count

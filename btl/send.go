@@ -37,7 +37,7 @@ func (ep *Endpoint) Send(now Time, f *Fragment) (Status, error) {
 	if err := ep.usable(); err != nil {
 		return 0, err
 	}
-	ep.snd.Rest(m.now)
+	ep.snd.Rest(m.clock.Now)
 	if f.size > ep.fragBytesMax { // the peer may have announced its limit after f was lent
 		return 0, ErrTooLarge
 	}
@@ -90,7 +90,7 @@ func (ep *Endpoint) SendImmediate(now Time, tag Tag, data []byte) error {
 	if err := ep.usable(); err != nil {
 		return err
 	}
-	ep.snd.Rest(m.now)
+	ep.snd.Rest(m.clock.Now)
 	if len(data) > min(ep.MaxTiny(), int(ep.fragBytesMax)) {
 		return ErrTooLarge
 	}
@@ -188,7 +188,7 @@ func (ep *Endpoint) fastSend(f *Fragment) bool {
 // and has at most two packets in flight.
 func (ep *Endpoint) quiet() bool {
 	const few = 2
-	return ep.sentIn != ep.m.sendEpoch && ep.snd.InFlight() <= few
+	return ep.sentIn != ep.m.clock.Epoch && ep.snd.InFlight() <= few
 }
 
 func (f *Fragment) flags() frag.Flags {

@@ -14,7 +14,7 @@ import "gobtl/frag"
 // last PeerTimeout, which shows that a peer keeps waiting for memory.
 func (m *Module) wantsMemory(refused *Endpoint) {
 	m.watches.AskSilent(func(ep *Endpoint) bool { return ep.asm.Active() > 0 })
-	now := m.nowUnpaused
+	now := m.clock.Unpaused
 	if !refused.asm.HasReserve() {
 		refused.goesOnAt = now // progress counts from now on, should the peer get memory
 	}

@@ -319,7 +319,7 @@ const (
 // maybePublish publishes the counters if the published copy is too old. The argument idle of
 // maybePublish is true if no packet has arrived.
 func (m *Module) maybePublish(idle bool) {
-	age := m.now.Sub(m.publishedAt)
+	age := m.clock.Now.Sub(m.publishedAt)
 	if age >= publishEvery || idle && age >= publishIdle {
 		m.publish()
 	}
@@ -348,7 +348,7 @@ func (m *Module) publish() {
 	s.counters[CntRequestsLapsed] = asked.Lapsed
 	gauges := [gaugesLen]uint64{s.Endpoints, s.InFlight, s.SendBuffersFree, s.CreditsGranted}
 	m.pub.Store(s.counters[:], gauges[:])
-	m.dirty, m.publishedAt = false, m.now
+	m.dirty, m.publishedAt = false, m.clock.Now
 }
 
 // gaugesLen is the number of gauges in Stats.

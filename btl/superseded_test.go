@@ -28,7 +28,7 @@ func TestWhySuperseded(t *testing.T) {
 			mustHandle(t, l.mods[0], func() {})
 			old, anew := l.superseded(t)
 			now := l.mods[0].peers.ByAddr(old.id.Addr)
-			begin := l.mods[0].nowUnpaused.Add(-now.life.Quiet(l.mods[0].nowUnpaused))
+			begin := l.mods[0].clock.Unpaused.Add(-now.life.Quiet(l.mods[0].clock.Unpaused))
 			l.mods[1].watches.Rules.PeerTimeout = time.Minute // it does not give up before
 			drop := mem.Drop
 			if test.receives {

@@ -14,10 +14,10 @@ type peerTimers struct {
 
 // expire handles expired timers.
 func (m *Module) expire() {
-	for s := m.recovery.Expire(m.now); s != nil; s = m.recovery.Expire(m.now) {
+	for s := m.recovery.Expire(m.clock.Now); s != nil; s = m.recovery.Expire(m.clock.Now) {
 		m.sched.rearm(m.peers.At(s.Number()))
 	}
-	if m.draining && m.now >= m.drainUntil {
+	if m.draining && m.clock.Now >= m.drainUntil {
 		for _, ep := range m.peers.All() {
 			if ep != nil {
 				m.end(ep, EventClosed, ErrClosed)
@@ -28,8 +28,8 @@ func (m *Module) expire() {
 	if m.handshakes.OnRequestsTimer() {
 		m.dirty = true
 	}
-	if m.sched.pauses.Due(m.now) {
-		m.sched.pauses.End(m.now, m.resume)
+	if m.sched.pauses.Due(m.clock.Now) {
+		m.sched.pauses.End(m.clock.Now, m.resume)
 	}
 	m.paths.Expire()
 }

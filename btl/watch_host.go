@@ -16,8 +16,8 @@ type watchHost struct{ m *Module }
 // in the table of peers.
 func watchOf(ep *Endpoint) (*liveness.Watch, uint32) { return &ep.life, ep.id.Slot }
 
-func (h watchHost) Now() Time   { return h.m.nowUnpaused }
-func (h watchHost) Clock() Time { return h.m.now }
+func (h watchHost) Now() Time   { return h.m.clock.Unpaused }
+func (h watchHost) Clock() Time { return h.m.clock.Now }
 
 func (h watchHost) View(ep *Endpoint) liveness.View {
 	state := ep.id.State()

@@ -197,7 +197,7 @@ func (m *Module) rewrite(p *packet, s *sendSegment) {
 
 // takeAck writes the outstanding ACK and the current credits to the header h.
 func (m *Module) takeAck(ep *Endpoint, h *frag.Header) {
-	m.credits.At(m.now)
+	m.credits.At(m.clock.Now)
 	ep.rcv.Pace(m.acks.Lulls(), &m.rules)
 	ack, credit, dup := ep.rcv.TakeAck(m.credits)
 	h.Ack, h.Credit, h.CreditBytes = ack, credit, unitsOf(ep.rcv.GrantedBytes())
@@ -222,7 +222,7 @@ func (m *Module) sendAck(ep *Endpoint) bool {
 	pkt := m.port.Arena.Bytes(b)
 	h := frag.Header{Kind: frag.KindAck, Conn: ep.id.Peer.Tag}
 	h.Number = ep.numbers.Take(&m.source, c.Which(), 1)
-	ep.snd.Hasten(m.now) // this ACK may replace the one in a lost reply
+	ep.snd.Hasten(m.clock.Now) // this ACK may replace the one in a lost reply
 	m.takeAck(ep, &h)
 	if ep.asking {
 		ep.asking = false
@@ -258,7 +258,7 @@ func (m *Module) writeSack(ep *Endpoint, h *frag.Header, pkt []byte) int {
 		s.SetWords(words[:n], rangesRoom(ep.tiny))
 	}
 	s.LastNumber, s.LastData = ep.numbers.Seen, ep.numbers.SeenBy == viaData
-	last, ago, unread, copies := ep.rcv.Latest(m.now)
+	last, ago, unread, copies := ep.rcv.Latest(m.clock.Now)
 	s.Last, s.Copies = last, copies
 	s.DelayUs = uint16(min(ago.Microseconds(), math.MaxUint16))
 	s.UnreadUs = uint16(min(unread.Microseconds(), math.MaxUint16))

@@ -16,7 +16,7 @@ func (h handshakeHost) SendHello(
 	addr := ep.addrOn(c.Which())
 	if to != nil {
 		var err error
-		if addr, err = m.port.InsertForAnswer(m.now, to); err != nil {
+		if addr, err = m.port.InsertForAnswer(m.clock.Now, to); err != nil {
 			return
 		}
 	}
@@ -38,7 +38,7 @@ func (h handshakeHost) SendHello(
 func (h handshakeHost) SendReject(
 	by frag.Probe, to []byte, tag uint64, version uint8, r frag.Reject,
 ) {
-	addr, err := h.m.port.InsertForAnswer(h.m.now, to)
+	addr, err := h.m.port.InsertForAnswer(h.m.clock.Now, to)
 	if err != nil {
 		return
 	}
@@ -51,7 +51,7 @@ func (h handshakeHost) SendReject(
 // SendMoved sends a HelloAck, which names another module, to an address (to), if there is room. The
 // argument tag is the receiver's connection tag.
 func (h handshakeHost) SendMoved(to []byte, tag uint64, hello *frag.Hello) {
-	addr, err := h.m.port.InsertForAnswer(h.m.now, to)
+	addr, err := h.m.port.InsertForAnswer(h.m.clock.Now, to)
 	if err != nil {
 		return
 	}
@@ -67,7 +67,7 @@ func (h handshakeHost) SendMoved(to []byte, tag uint64, hello *frag.Hello) {
 func (h handshakeHost) SendRetry(
 	by frag.Probe, to []byte, tag uint64, retry func() *frag.Retry,
 ) bool {
-	addr, err := h.m.port.InsertForAnswer(h.m.now, to)
+	addr, err := h.m.port.InsertForAnswer(h.m.clock.Now, to)
 	if err != nil {
 		return false
 	}
@@ -83,7 +83,7 @@ func (h handshakeHost) SendRetry(
 // inserted again. The next Hello to the removed address tells the peer the first sequence
 // number that counts.
 func (h handshakeHost) GiveUp(name []byte) {
-	h.m.port.GiveUp(h.m.now, name)
+	h.m.port.GiveUp(h.m.clock.Now, name)
 	h.m.settleSends()
 }
 

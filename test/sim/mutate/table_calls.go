@@ -169,7 +169,7 @@ var callMutations = []mutation{
 		fault: "who goes to sleep owes the ACKs that are not due yet",
 		in:    "btl",
 		old:   "$m.acknowledgeUntil($l, Never)",
-		new:   "$m.acknowledgeUntil($l, $m.now)",
+		new:   "$m.acknowledgeUntil($l, $m.clock.Now)",
 		test:  "./btl/runner -run TestRunnerSleepsOwingNothing",
 	},
 	{

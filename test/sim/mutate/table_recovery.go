@@ -185,7 +185,7 @@ return`,
 		in:    "btl",
 		old:   "$m.rxQueuedMax = $_.Queued()",
 		with:  "$_ := $_.Completions($_)",
-		new:   "$m.rxQueuedMax = $m.gap",
+		new:   "$m.rxQueuedMax = $m.clock.Gap",
 		test:  "./btl -run TestUnreadSinceNothingWasLeft",
 	},
 	{

@@ -154,10 +154,15 @@ func (m *Memory) Scatter(p *Payload, mems [][]byte) (count int) {
 
 // Join frees the memory of Scatter, and the payload is empty afterwards.
 func (m *Memory) Join(p *Payload) {
-	if v := p.pieces; v != nil {
-		clear(v.all())
-		v.count = 0
-		m.idle = append(m.idle, v)
-		p.pieces = nil
+	if p.pieces != nil { // inlined
+		m.join(p)
 	}
+}
+
+func (m *Memory) join(p *Payload) {
+	v := p.pieces
+	clear(v.all())
+	v.count = 0
+	m.idle = append(m.idle, v)
+	p.pieces = nil
 }

@@ -209,7 +209,7 @@ var tamperings = []struct {
 	{"timed in no window", "in no window", func(b *busyModule) {
 		t := b.freeSegs[len(b.freeSegs)-1]
 		b.freeSegs = b.freeSegs[:len(b.freeSegs)-1]
-		b.out.snd.Post(b.now, t, 1, reliability.Data, time.Second)
+		b.out.snd.Post(b.clock.Now, t, 1, reliability.Data, time.Second)
 	}},
 	{"buffers of an endpoint", "counts", func(b *busyModule) { b.out.buffers = 1 }},
 	{"buffers lent by an endpoint", "lent", func(b *busyModule) { b.out.buffers++ }},

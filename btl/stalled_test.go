@@ -115,7 +115,7 @@ func TestOnePeerStandsStill(t *testing.T) {
 		t.Fatal("no send waits for the peer: the test shows nothing")
 	}
 	// One of its Hellos was answered.
-	if _, err := a.port.InsertForAnswer(a.now, still.port.Command.Name()); err != nil {
+	if _, err := a.port.InsertForAnswer(a.clock.Now, still.port.Command.Name()); err != nil {
 		t.Fatal(err)
 	}
 	for range 5 {

@@ -389,7 +389,7 @@ var arrowsUp = []arrow{
 	{"buffers.go", "send.go"},           // a lent buffer that is not filled yet is taken back
 	{"clock.go", "progress.go"},         // late means later than the Deadline
 	{"descriptors.go", "remote_ask.go"}, // a fragment may have been an operation
-	{"completions.go", "endpoint.go"},   // the transport itself sends the goodbye
+	{"completions.go", "end.go"},        // the transport itself sends the goodbye
 }
 
 // commonNames are names of methods of package btl that types of other packages also have.

@@ -136,7 +136,7 @@ func (m *Module) endRestarted(tag uint64, r frag.Reject, source []byte) bool {
 // peerClosed ends an endpoint whose peer has sent a Bye. The endpoint lingers for CloseTimeout, to
 // acknowledge retransmissions of the Bye.
 func (m *Module) peerClosed(ep *Endpoint) {
-	err := whyEnded(ep.byeCode)
+	err := whyEnded(ep.bye.Code())
 	if ep.closing {
 		err = ErrClosed // the two ends have closed at the same time
 	}

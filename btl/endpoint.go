@@ -2,6 +2,7 @@ package btl
 
 import (
 	"gobtl/btl/internal/flush"
+	"gobtl/btl/internal/inbound"
 	"gobtl/btl/internal/landing"
 	"gobtl/btl/internal/liveness"
 	"gobtl/btl/internal/meet"
@@ -11,7 +12,6 @@ import (
 	"gobtl/btl/internal/remote"
 	"gobtl/fabric"
 	"gobtl/frag"
-	"gobtl/internal/seq"
 	"gobtl/reliability"
 )
 
@@ -101,12 +101,10 @@ func (r *route) useSize(mtuBytes int) { r.mtu, r.tiny = mtuBytes, min(r.tinyMost
 
 // goodbye is the state of a connection that closes in order, by this side, by the peer, or by both.
 type goodbye struct {
-	closing  bool      // Close was called: a Bye is queued, sent, or acknowledged
-	byeSeen  bool      // the peer's Bye has arrived
-	byeCode  uint16    // reason in the peer's Bye
-	byeSeq   seq.Num   // sequence number of the peer's Bye
-	byeAhead *Fragment // own Bye, acknowledged before older packets
-	closeAt  Time      // when Close took effect, on the axis of Clock.Unpaused
+	closing  bool        // Close was called: a Bye is queued, sent, or acknowledged
+	bye      inbound.Bye // of the peer
+	byeAhead *Fragment   // own Bye, acknowledged before older packets
+	closeAt  Time        // when Close took effect, on the axis of Clock.Unpaused
 }
 
 // usable returns nil if messages can be sent to the peer, and otherwise an error with the reason.

@@ -165,7 +165,7 @@ func (m *Module) receiveMessageLanded(c *port.Channel, ep *Endpoint, h *frag.Hea
 		m.acceptedRun(ep, h, count)
 	}
 	h.OffsetBytes += uint32(count-1) * uint32(h.PayloadLen) // offset of the last chunk
-	if msg == nil && !ep.byeSeen {
+	if msg == nil && !ep.bye.Seen() {
 		m.chunkCame(ep, h, false)
 		return count
 	}
@@ -179,7 +179,7 @@ func (m *Module) receiveMessageLanded(c *port.Channel, ep *Endpoint, h *frag.Hea
 }
 
 func (m *Module) receivePutLanded(ep *Endpoint, h *frag.Header, comps []fabric.Completion) int {
-	if ep.byeSeen {
+	if ep.bye.Seen() {
 		return 0
 	}
 	count := m.runOf(ep, h, comps)

@@ -223,7 +223,7 @@ func (m *Module) receiveFast(c *port.Channel, comp *fabric.Completion) bool {
 	}
 	placed := h.Flags&(frag.FlagPut|frag.FlagOp) != 0
 	ep := m.peers.Lookup(h.Conn)
-	if ep == nil || ep.id.State() != stateConnected || ep.byeSeen || !ep.admissible(h) {
+	if ep == nil || ep.id.State() != stateConnected || ep.bye.Seen() || !ep.admissible(h) {
 		return false
 	}
 	if placed && h.OpCode != frag.OpPlaced {

@@ -10,7 +10,7 @@ func (m *Module) accept(in *arrival) {
 	switch {
 	case ep.id.State() == stateLingering:
 		m.drop(CntDropState) // no packet may follow the peer's Bye
-	case ep.byeSeen && ep.byeSeq.Before(ep.numberOf(h)):
+	case ep.bye.Precedes(ep.numberOf(h)):
 		m.drop(CntDropState) // no packet may follow the peer's Bye
 	case h.Kind == frag.KindChunk && ep.refuses() && m.refusedBefore(in):
 	case h.Flags&(frag.FlagPut|frag.FlagOp) != 0:
@@ -20,7 +20,7 @@ func (m *Module) accept(in *arrival) {
 	case h.Tag > frag.TagUserMax:
 		m.accepted(ep, h)
 		if h.Tag == frag.TagBye {
-			ep.byeSeen, ep.byeSeq, ep.byeCode = true, ep.numberOf(h), frag.ByeCode(in.payload)
+			ep.bye.Came(ep.numberOf(h), frag.ByeCode(in.payload))
 		} else {
 			ep.refusals.CameWithout(h.Seq, nil, &ep.asm)
 		}
@@ -99,7 +99,7 @@ func (m *Module) acceptChunk(in *arrival) {
 
 // checkBye ends an endpoint whose peer has sent a Bye, when all packets up to the Bye have arrived.
 func (m *Module) checkBye(ep *Endpoint) {
-	if ep.byeSeen && ep.byeSeq.Before(ep.rcv.Next()) && ep.id.State() == stateConnected {
+	if ep.bye.Due(ep.rcv.Next()) && ep.id.State() == stateConnected {
 		m.peerClosed(ep)
 	}
 }

@@ -55,7 +55,8 @@ func TestCountedRefusal(t *testing.T) {
 		c.RefuseRecords(10, tag, &refused)
 	}
 	want := []Refusal{
-		{Seq: 9, Reason: frag.NackMemory}, {Seq: 10, Reason: frag.NackRecord, Tag: 5},
+		{Seq: 9, Reason: frag.NackMemory},
+		{Seq: 10, Reason: frag.NackRecord, Tag: 5},
 		{Seq: 10, Reason: frag.NackRecord, Tag: 6},
 	}
 	var told []Refusal

@@ -48,9 +48,9 @@ sendNack($*_)`,
 	{
 		name:  "bye-before-data",
 		fault: "a goodbye is obeyed before what was sent ahead of it has arrived",
-		in:    "btl",
-		old:   "byeSeq.Before(rcv.Next())",
-		new:   "true",
+		in:    "btl/internal/inbound",
+		old:   "$b.seen && $b.seq.Before(next)",
+		new:   "$b.seen",
 		test:  "./btl -run TestClose",
 	},
 	{

@@ -55,8 +55,8 @@ var endMutations = []mutation{
 		name:  "data-after-bye",
 		fault: "a packet counts that has a higher number than a Bye",
 		in:    "btl",
-		old:   "$ep.byeSeen && $ep.byeSeq.Before($ep.numberOf($h))",
-		new:   "$ep.byeSeen && false && $ep.byeSeq.Before($ep.numberOf($h))",
+		old:   "$ep.bye.Precedes($ep.numberOf($h))",
+		new:   "false && $ep.bye.Precedes($ep.numberOf($h))",
 		test:  "./btl -run TestNothingAfterBye",
 	},
 	{

@@ -75,10 +75,10 @@ func TestQueueFull(t *testing.T) {
 func TestRecycleBounded(t *testing.T) {
 	var q Queue[int]
 	q.Init(store(), BoundsMax())
+	q.Push(0, 1, make([]byte, ownBytesMax+1))
 	for range 2 * ownMax {
 		q.Push(0, 1, make([]byte, 10))
 	}
-	q.Push(0, 1, make([]byte, ownBytesMax+1))
 	for it, ok := q.Pop(); ok; it, ok = q.Pop() {
 		q.Recycle(&it.Data)
 	}

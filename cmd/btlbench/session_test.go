@@ -87,7 +87,7 @@ func measureJSON(t *testing.T, addr string, args ...string) *measure.Document {
 // TestAllTests runs every test on both layers, verified, between two sides in this process.
 func TestAllTests(t *testing.T) {
 	addr, _ := startServe(t)
-	d := measureJSON(t, addr, "--test", "all", "--size", "0,1,7,8,40,100,2000,70000",
+	d := measureJSON(t, addr, "--test", "all", "--size", "0,1,8,40,2000,70000",
 		"--layer", "both", "--verify", "--iterations", "130", "--rounds", "2", "--warmup", "3",
 		"--window", "16", "--load-size", "5000")
 	type key struct {
@@ -102,7 +102,7 @@ func TestAllTests(t *testing.T) {
 	}
 	loads := map[string][]string{plan.TestLatLoad: {"idle", "max"}}
 	for _, test := range plan.AllTests {
-		for _, size := range []int{0, 1, 7, 8, 40, 100, 2000, 70000} {
+		for _, size := range []int{0, 1, 8, 40, 2000, 70000} {
 			for _, layer := range []string{plan.LayerRaw, plan.LayerBTL} {
 				skip := plan.IsRemote(test) && (size == 0 || layer == plan.LayerRaw) ||
 					plan.IsAtomic(test) && size != plan.AtomicBytes ||

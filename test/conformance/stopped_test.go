@@ -60,6 +60,9 @@ func testStuckPeers(t *testing.T, fx *fixture) {
 		if ended == len(stuck) {
 			break
 		}
+		if fx.virtual { // seconds of such rounds cost many seconds of real time
+			l.run(10 * time.Millisecond)
+		}
 	}
 	for name, ep := range stuck {
 		want := btl.ErrPeerDead

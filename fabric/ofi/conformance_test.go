@@ -42,6 +42,9 @@ func TestConformanceSockets(t *testing.T) {
 		Skip: map[string]string{
 			"Overflow":      "TCP drops nothing: the flood goes on arriving after the test has drained it",
 			"NoAllocations": slow, "RandomTraffic": slow, "ConcurrentDomains": slow,
+			// TestConformanceUDP runs the same lines of this package.
+			"EqualBursts": slow, "MixedBursts": slow, "RecvCapacityBursts": slow,
+			"GatherLengths": slow, "SurplusWaits": slow,
 		},
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"gobtl/fabric"
+	"gobtl/internal/plain"
 	"gobtl/internal/waiting"
 )
 
@@ -60,6 +61,7 @@ func chooseNetwork(ctx context.Context, job Job, hints fabric.Hints) (Network, e
 		if err := json.Unmarshal(value, &wishes[rank]); err != nil {
 			return Network{}, fmt.Errorf("%w: rank %d wishes for %.80q", ErrAddress, rank, value)
 		}
+		wishes[rank].Lack = plain.Line(wishes[rank].Lack)
 	}
 	return agreeOnNetwork(wishes)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gobtl/btl"
+	"gobtl/internal/plain"
 )
 
 const (
@@ -110,10 +111,11 @@ func (w *World) tellMissed(ctx context.Context, key string, own []missed) ([]mis
 	for rank, value := range values {
 		var theirs []missed
 		err := json.Unmarshal(value, &theirs)
-		for _, m := range theirs {
-			if m.From != rank || m.To < 0 || m.To >= len(values) {
+		for i, m := range theirs {
+			if m.From != rank || m.To < 0 || m.To >= len(values) || i >= missedMost {
 				err = ErrRank
 			}
+			theirs[i].Ends, theirs[i].Why = plain.Line(m.Ends), plain.Line(m.Why)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%w: rank %d says %.80q", ErrAddress, rank, value)

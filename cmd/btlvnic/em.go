@@ -18,6 +18,7 @@ import (
 
 	"gobtl/btl"
 	"gobtl/cmd/btlvnic/agent"
+	"gobtl/internal/bounded"
 	"gobtl/internal/mono"
 	"gobtl/vnic"
 	"gobtl/vnic/emfile"
@@ -26,6 +27,9 @@ import (
 // emSettle is the time for which a changed file must stay unchanged before the manager reads it,
 // because editors write in several steps.
 const emSettle = 50 * time.Millisecond
+
+// emBytesMax is the largest size of the manager's file in bytes.
+const emBytesMax = 64 << 20
 
 // Run is called by kong.
 func (c *checkCmd) Run(env *environment) error {
@@ -75,7 +79,7 @@ type manager struct {
 
 // Run is called by kong.
 func (c *emCmd) Run(env *environment) error {
-	text, err := os.ReadFile(c.File)
+	text, err := bounded.ReadFile(c.File, emBytesMax)
 	if err != nil {
 		return err
 	}
@@ -268,7 +272,7 @@ func (m *manager) watch(ctx context.Context, name string) {
 
 // reload makes the manager use the configuration in its file. An unchanged file is not reported.
 func (m *manager) reload(ctx context.Context, name string) {
-	text, err := os.ReadFile(name)
+	text, err := bounded.ReadFile(name, emBytesMax)
 	if err == nil && bytes.Equal(text, m.text) {
 		return
 	}

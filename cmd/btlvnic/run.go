@@ -9,10 +9,10 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"strings"
 	"sync"
 	"syscall"
 
+	"gobtl/internal/plain"
 	"gobtl/internal/usage"
 )
 
@@ -29,14 +29,7 @@ type environment struct {
 func (e *environment) notef(format string, args ...any) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	fmt.Fprintln(e.stderr, "btlvnic: "+oneLine(fmt.Sprintf(format, args...)))
-}
-
-// oneLine converts a text to a single line without control characters.
-func oneLine(text string) string {
-	return strings.Join(strings.FieldsFunc(text, func(r rune) bool {
-		return r < ' ' || r == 0x7f
-	}), " ")
+	fmt.Fprintln(e.stderr, "btlvnic: "+plain.Text(fmt.Sprintf(format, args...)))
 }
 
 // The constants below are exit statuses. A signal that ends the agent or the manager counts as

@@ -11,6 +11,8 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 	"golang.org/x/term"
+
+	"gobtl/internal/plain"
 )
 
 // listing is a table that the command show writes as text. If the table is wider than the terminal,
@@ -25,7 +27,7 @@ func newListing(head ...string) *listing { return &listing{head: head} }
 func (l *listing) add(cells ...any) {
 	row := make([]string, len(cells))
 	for i, c := range cells {
-		row[i] = fmt.Sprint(c)
+		row[i] = plain.Text(fmt.Sprint(c)) // it may be a text of a peer
 	}
 	l.rows = append(l.rows, row)
 }

@@ -33,6 +33,12 @@ func TestListing(t *testing.T) {
 			}
 		}
 	}
+	told := newListing("problem")
+	told.add("\u009b2J\x1b]0;title\a\u202e\nover")
+	if out := told.render(0); strings.ContainsAny(out, "\u009b\x1b\a\u202e") ||
+		strings.Count(out, "\n") != 2 {
+		t.Errorf("a peer's text reaches the terminal: %q", out)
+	}
 	if out := newListing("host", "LID").render(5); !strings.HasPrefix(out, "host  LID\n") {
 		t.Errorf("without rows:\n%s", out)
 	}

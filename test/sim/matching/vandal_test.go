@@ -426,7 +426,7 @@ func vandalSeeds(t *testing.T) uint64 {
 	t.Helper()
 	text := os.Getenv("GOBTL_TEST_SEEDS")
 	if text == "" {
-		return 24
+		return 10
 	}
 	n, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
@@ -435,8 +435,8 @@ func vandalSeeds(t *testing.T) uint64 {
 	return n
 }
 
-// Beside a vandal all messages between ranks come, as they were sent, and no rank loses another one.
-// The memory of a rank is written by nobody whose right to it has ended.
+// Beside a vandal all messages between ranks come, as they were sent, and no rank loses another
+// one. The memory of a rank is written by nobody whose right to it has ended.
 func TestVandals(t *testing.T) {
 	t.Parallel()
 	kinds, guests := map[string]int{}, 0

@@ -21,7 +21,7 @@ func TestBye(t *testing.T) {
 	for _, c := range []struct {
 		n    seq.Num
 		want bool
-	}{{n - 1, false}, {n, false}, {n + 1, true}, {n + 2, true}} {
+	}{{n - 1, false}, {n, false}, {n.Add(1), true}, {n.Add(2), true}} {
 		if b.Precedes(c.n) != c.want || b.Due(c.n) != c.want {
 			t.Errorf("packet %d follows the Bye: %v, due: %v", c.n, b.Precedes(c.n), b.Due(c.n))
 		}

@@ -163,3 +163,21 @@ func TestDropAfterClose(t *testing.T) {
 		t.Errorf("%d registrations at the fabric, %d counted", len(d.mem), m.Own())
 	}
 }
+
+// The list of pieces of a payload that has ended is used again, and is empty then.
+func TestScatterAgain(t *testing.T) {
+	m, d := open(false)
+	for round := range 3 {
+		var p Payload
+		if n := m.Scatter(&p, [][]byte{filled(9, byte(round)), nil, filled(3, 7)}); n != 2 {
+			t.Fatalf("round %d: %d pieces, want 2", round, n)
+		}
+		got, _ := packets(t, d, &p, 12, 5)
+		if want := append(filled(9, byte(round)), filled(3, 7)...); !bytes.Equal(got, want) {
+			t.Errorf("round %d: %v arrives, want %v", round, got, want)
+		}
+		if m.Join(&p); p.Scattered() || len(m.idle) != 1 {
+			t.Errorf("round %d: %d lists are idle", round, len(m.idle))
+		}
+	}
+}

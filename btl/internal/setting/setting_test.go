@@ -15,6 +15,7 @@ func TestAssign(t *testing.T) {
 		{new(time.Duration), "1500ms", "1.5s"},
 		{new(time.Duration), "50", ""},
 		{new(int), "8K", "8192"},
+		{new(int), "3m", "3145728"},
 		{new(int), "-1", "-1"},
 		{new(int), "", ""},
 		{new(int), "K", ""},

@@ -33,7 +33,7 @@ func (m *Module) advance(now Time) {
 	if m.clock.MayPause(now) {
 		asked = m.deadline()
 	}
-	m.clock.Advance(now, asked)
+	m.clock.SetNow(now, asked)
 }
 
 // Now returns the latest time that the module was given. In handlers and other callbacks,

@@ -30,10 +30,11 @@ type Endpoint struct {
 	// Context is for the caller; the module does not use Context.
 	Context any
 
-	m      *Module
-	id     meet.End[*Endpoint]
-	err    error // why it ended
-	joined bool  // has a share of the credits
+	m       *Module
+	id      meet.End[*Endpoint]
+	err     error // why it ended
+	joined  bool  // has a share of the credits
+	closing bool  // Close was called: a Bye is queued, sent, or acknowledged
 	route
 	numbers numbers.Numbers // packet numbers
 	snd     reliability.Sender
@@ -101,7 +102,6 @@ func (r *route) useSize(mtuBytes int) { r.mtu, r.tiny = mtuBytes, min(r.tinyMost
 
 // goodbye is the state of a connection that closes in order, by this side, by the peer, or by both.
 type goodbye struct {
-	closing  bool        // Close was called: a Bye is queued, sent, or acknowledged
 	bye      inbound.Bye // of the peer
 	byeAhead *Fragment   // own Bye, acknowledged before older packets
 	closeAt  Time        // when Close took effect, on the axis of Clock.Unpaused

@@ -162,8 +162,8 @@ var policies = []policy{
 	{dir: "pml", imports: with(leaves, "btl"), deny: pureDeny},
 	{
 		dir: "mpi",
-		imports: with(leaves, "btl", "btl/runner", "fabric", "internal/waiting", "launch", "mpi/coll",
-			"pml"),
+		imports: with(leaves, "btl", "btl/runner", "fabric", "internal/plain", "internal/waiting",
+			"launch", "mpi/coll", "pml"),
 	},
 	{dir: "mpi/coll", imports: []string{"pml"}, deny: pureDeny},
 	{dir: "launch/pmi", deny: pureDeny},

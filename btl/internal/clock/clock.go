@@ -35,10 +35,10 @@ func (c *Clock) Init(pauseMin time.Duration) { c.pauseMin = pauseMin }
 // been stopped since then.
 func (c *Clock) MayPause(now Time) bool { return now.Sub(c.PassAt) >= c.pauseMin }
 
-// Advance sets the time to now, where asked is the previous Deadline of the module. Time after the
+// SetNow sets the time to now, where asked is the previous Deadline of the module. Time after the
 // Deadline does not count for peer time-outs, because a process that missed its Deadline was
 // stopped.
-func (c *Clock) Advance(now, asked Time) {
+func (c *Clock) SetNow(now, asked Time) {
 	pause := max(0, now.Sub(max(c.Now, asked)))
 	c.Unpaused = c.Unpaused.Add(now.Sub(c.Now) - pause)
 	c.Now = now

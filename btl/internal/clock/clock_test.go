@@ -31,7 +31,7 @@ func TestPause(t *testing.T) {
 		if c.MayPause(tc.to) {
 			asked = tc.asked
 		}
-		if c.Advance(tc.to, asked); c.Now != tc.to || c.Unpaused.Sub(50) != tc.awake {
+		if c.SetNow(tc.to, asked); c.Now != tc.to || c.Unpaused.Sub(50) != tc.awake {
 			t.Errorf("%s: now %d, awake for another %v; want %d and %v", tc.name, c.Now,
 				c.Unpaused.Sub(50), tc.to, tc.awake)
 		}
@@ -47,7 +47,7 @@ func TestGap(t *testing.T) {
 		left bool
 		want time.Duration
 	}{{100, false, 100}, {130, false, 30}, {130, false, 30}, {140, true, 30}, {145, false, 5}} {
-		c.Advance(tc.at, mono.Never)
+		c.SetNow(tc.at, mono.Never)
 		c.BeginPass(tc.left)
 		if c.Gap != tc.want || c.PassAt != tc.at {
 			t.Errorf("pass %d at %d: a gap of %v since %d, want %v", i, tc.at, c.Gap, c.PassAt, tc.want)

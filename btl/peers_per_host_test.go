@@ -77,6 +77,13 @@ type townOfTwo struct {
 	elsewhere *[]byte
 }
 
+func (d townOfTwo) FormatName(name []byte) string {
+	if bytes.Equal(name, *d.elsewhere) {
+		return "elsewhere:1"
+	}
+	return "host:1"
+}
+
 func (d townOfTwo) Host(name []byte) []byte {
 	if bytes.Equal(name, *d.elsewhere) {
 		return name

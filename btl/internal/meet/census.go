@@ -1,11 +1,17 @@
 package meet
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Hosts finds out which addresses belong to the same host.
 type Hosts interface {
-	// Host returns the part of an address that all endpoints of a host have in common.
+	// Host returns the part of an address that all endpoints of a host have in common. An IPv6 host
+	// may use all addresses of its network, so the part is the network.
 	Host(name []byte) []byte
+	// FormatName returns an address as text, which ends with a colon and the port.
+	FormatName(name []byte) string
 }
 
 // Limits holds the maximum numbers of endpoints that peers may open.
@@ -48,6 +54,14 @@ func (c *Census) HostOf(addr string) string {
 // SameHost reports whether two addresses belong to the same host. If the fabric cannot tell hosts
 // apart, each address counts as its own host.
 func (c *Census) SameHost(a, b string) bool { return c.HostOf(a) == c.HostOf(b) }
+
+// SameAddress reports whether two addresses differ in nothing but the port. SameAddress must be
+// called only if TellsHosts returns true.
+func (c *Census) SameAddress(a, b string) bool {
+	first, second := c.hosts.FormatName([]byte(a)), c.hosts.FormatName([]byte(b))
+	i, j := strings.LastIndexByte(first, ':'), strings.LastIndexByte(second, ':')
+	return i >= 0 && j >= 0 && first[:i] == second[:j]
+}
 
 // TellsHosts reports whether the fabric can tell which addresses belong to one host.
 func (c *Census) TellsHosts() bool { return c.hosts != nil }

@@ -11,6 +11,22 @@ type streets struct{}
 
 func (streets) Host(name []byte) []byte { return name[:bytes.IndexByte(name, ':')] }
 
+func (streets) FormatName(name []byte) string { return string(name) }
+
+// A host is a whole network in IPv6. An address of the network is not the address of another host.
+type networks struct{ streets }
+
+func (networks) Host([]byte) []byte { return nil }
+
+func TestSameAddress(t *testing.T) {
+	var c Census
+	c.Init(networks{}, Limits{})
+	if !c.SameHost("a:1", "b:1") || !c.SameAddress("a:1", "a:2") || c.SameAddress("a:1", "b:1") ||
+		c.SameAddress("a", "a") {
+		t.Error("addresses of one network are not told apart")
+	}
+}
+
 // The counts are those of a model, and the limits are seen where they are.
 func TestCensus(t *testing.T) {
 	addrs := []string{"a:1", "a:2", "a:3", "b:1", "b:2", "c:1"}

@@ -17,6 +17,13 @@ const (
 	KeepMax = time.Minute
 	// requestsMax is the maximum number of kept requests, if Limits.HalfOpen is not lower.
 	requestsMax = 1024
+	// undecidedMax is the maximum number of kept requests of an address without a decision. A peer
+	// that gives up and asks again leaves a request behind.
+	undecidedMax = 2
+	// askAgainMax is the longest time for which a peer whose request is kept does not ask again.
+	// NATs and firewalls forget a pair of silent ports after 30 seconds or more (Linux: 30). A peer
+	// also notices by asking that this side was restarted.
+	askAgainMax = 15 * time.Second
 )
 
 // Answer is the answer of the application to a connection request.
@@ -52,6 +59,7 @@ type request struct {
 	names    [frag.ProbeCount][]byte // addresses of the peer's channels
 	callAt   Time                    // when the peer is told again to ask, or 0
 	interval time.Duration           // until the time after callAt
+	asksAt   Time                    // when the peer asks again, if no call reaches it
 }
 
 // RequestCounts counts kept connection requests.
@@ -119,6 +127,25 @@ func (q *requests) remove(r *request) {
 	addTo(q.atHost, r.host, -1)
 }
 
+// forgetStale makes room for a further request of an address: if too many requests of the address
+// wait for a decision, the oldest one lapses.
+func (q *requests) forgetStale(addr string) {
+	var oldest *request
+	undecided := 0
+	for _, r := range q.list {
+		if r.addr == addr && !r.decided {
+			undecided++
+			if oldest == nil {
+				oldest = r
+			}
+		}
+	}
+	if undecided >= undecidedMax {
+		q.remove(oldest)
+		q.counts.Lapsed++
+	}
+}
+
 // check verifies that the indexes are consistent and that the limits hold.
 func (q *requests) check(c *Census) error {
 	hosts := 0
@@ -171,6 +198,7 @@ func (s *Handshakes[E]) RequestsDeadline() Time { return s.requests.wakeAt }
 // ask asks the application about a new peer. A request that the application keeps is stored.
 func (s *Handshakes[E]) ask(hello *frag.Hello, key peerKey) Answer {
 	host := s.peers.HostOf(key.addr)
+	s.requests.forgetStale(key.addr)
 	id := s.nextID(host)
 	answer := s.host.Ask(hello, id)
 	if answer.Reason != frag.RejectKept {
@@ -221,8 +249,10 @@ func (s *Handshakes[E]) answerKept(r *request, hello *frag.Hello) Answer {
 	if r.label != string(hello.Label) {
 		return later
 	}
+	now := s.host.Now()
 	if r.decided {
-		r.callAt = 0
+		r.callAt, r.until = 0, r.until.Min(now.Add(s.timeout))
+		s.requests.wakeAt = s.requests.wakeAt.Min(r.until)
 		return r.answer
 	}
 	r.nonces[hello.Probe] = hello.Nonce
@@ -230,9 +260,9 @@ func (s *Handshakes[E]) answerKept(r *request, hello *frag.Hello) Answer {
 	if !r.informed {
 		return later
 	}
-	return Answer{Reject: frag.Reject{
-		Reason: frag.RejectKept, Code: waitMs(r.until.Sub(s.host.Now())),
-	}}
+	wait := min(r.until.Sub(now), askAgainMax)
+	r.asksAt = now.Add(wait)
+	return Answer{Reject: frag.Reject{Reason: frag.RejectKept, Code: waitMs(wait)}}
 }
 
 // waitMs returns a time in milliseconds, rounded up, and at least 1.
@@ -240,7 +270,8 @@ func waitMs(d time.Duration) uint16 {
 	return uint16(min(max((d+time.Millisecond-1)/time.Millisecond, 1), KeepMax/time.Millisecond))
 }
 
-// Decide answers a kept request, and tells the peer to ask again. An answer with RejectKept only
+// Decide answers a kept request, and tells the peer to ask again. The answer is kept until the peer
+// must have asked again by itself. An answer with RejectKept only
 // changes how long the request is kept, which the peer learns when it asks again. Decide returns
 // false if no request with this number waits for an answer.
 func (s *Handshakes[E]) Decide(id uint64, answer Answer) bool {
@@ -254,7 +285,7 @@ func (s *Handshakes[E]) Decide(id uint64, answer Answer) bool {
 		return true
 	}
 	s.requests.counts.Decided++
-	r.decided, r.answer, r.until = true, answer, now.Add(s.timeout)
+	r.decided, r.answer, r.until = true, answer, max(now, r.asksAt).Add(s.timeout)
 	r.interval = HelloIntervalMin
 	s.call(r, now)
 	s.requests.wakeAt = s.requests.wakeAt.Min(r.until)
@@ -356,8 +387,8 @@ func (s *Handshakes[E]) onMoved(ep E, hello *frag.Hello) bool {
 	if hs.moved {
 		err = errMovedTwice
 	}
-	if err == nil && s.peers.TellsHosts() && (!s.peers.SameHost(e.Addr, string(n.Command)) ||
-		!s.peers.SameHost(e.Addr, string(n.Data))) {
+	if err == nil && s.peers.TellsHosts() && (!s.peers.SameAddress(e.Addr, string(n.Command)) ||
+		!s.peers.SameAddress(e.Addr, string(n.Data))) {
 		err = errOtherHost
 	}
 	if err == nil {

@@ -20,11 +20,11 @@ const pace = 5 * time.Millisecond
 // Bads lists all kinds of malicious peers.
 func Bads() []Bad {
 	return []Bad{
-		{"comes and goes", comesAndGoes},
-		{"junk", junk},
-		{"too long", tooLong},
-		{"takes nothing", takesNothing},
-		{"strangers", strangers},
+		{Name: "comes and goes", Run: comesAndGoes},
+		{Name: "junk", Run: junk},
+		{Name: "too long", Run: tooLong},
+		{Name: "takes nothing", Run: takesNothing},
+		{Name: "strangers", Run: strangers},
 	}
 }
 

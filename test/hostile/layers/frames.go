@@ -81,7 +81,7 @@ func openFrames() (Load, error) {
 			return nil, err
 		}
 	}
-	e.b.aim(m, leaveRegistrations(m))
+	e.b.aim(m)
 	e.b.target.Tag = vnic.TagManagement
 	e.b.target.Address = e.hosts[0].dom.(fabric.Addresser).FormatName(e.hosts[0].ep.Name())
 	e.b.goes(e.round)

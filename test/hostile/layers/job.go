@@ -83,7 +83,7 @@ func openJob() (Load, error) {
 	}
 	names := shared.rounds["mpi-0"].values
 	var err error
-	b.target = Target{Module: names[0], Tag: tag, Leave: leaveEager}
+	b.target = Target{Load: b.name, Module: names[0], Tag: tag, Leave: leaveEager}
 	if b.target.Address, err = addressOf(names[0]); err != nil {
 		return nil, err
 	}

@@ -82,8 +82,10 @@ func (b *base) Close() error {
 }
 
 // aim makes a module the target of the malicious peer.
-func (b *base) aim(m *btl.Module, leave func(life int) [][]byte) {
-	b.target = Target{Module: m.Name(), Address: m.Address(), Tag: tag, Leave: leave}
+func (b *base) aim(m *btl.Module) {
+	b.target = Target{
+		Load: b.name, Module: m.Name(), Address: m.Address(), Tag: tag, Leave: Leave(b.name, m.Name()),
+	}
 }
 
 // openCalls starts callers of a server that answers each request with the same bytes.
@@ -109,13 +111,7 @@ func openCalls() (Load, error) {
 	server.Handle(1, func(_ context.Context, _ *btl.Endpoint, request []byte) ([]byte, error) {
 		return request, nil
 	})
-	b.aim(m, func(life int) [][]byte {
-		msg := make([]byte, 16+1000) // A request of method 1, with a deadline of a second.
-		binary.LittleEndian.PutUint64(msg, uint64(life))
-		binary.LittleEndian.PutUint32(msg[8:], 1000)
-		msg[12], msg[14] = 1, 1
-		return [][]byte{msg, msg, msg}
-	})
+	b.aim(m)
 	for i := range clients {
 		_, node, run, err := open()
 		if err != nil {
@@ -185,9 +181,7 @@ func openQueue() (Load, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.aim(m, func(int) [][]byte {
-		return [][]byte{{1, 7: 0}, append([]byte{1, 7: 0}, make([]byte, 2000)...)}
-	})
+	b.aim(m)
 	const honest = 0x676f6f64
 	var came [clients]numbers
 	b.goes(func(ctx context.Context) error {
@@ -254,20 +248,7 @@ func openConns() (Load, error) {
 		}
 		return err
 	})
-	b.aim(m, func(life int) [][]byte {
-		all := make([][]byte, 0, 4)
-		for kind, value := range map[byte]uint64{1: 1 << 18, 4: 0, 6: 1000, 7: 0} {
-			msg := make([]byte, 16)
-			msg[0], msg[1] = kind, 1
-			binary.LittleEndian.PutUint32(msg[4:], uint32(life))
-			binary.LittleEndian.PutUint64(msg[8:], value)
-			if kind == 4 {
-				msg = append(msg, make([]byte, 1000)...)
-			}
-			all = append(all, msg)
-		}
-		return all
-	})
+	b.aim(m)
 	for i := range clients {
 		_, node, run, err := open()
 		if err != nil {

@@ -36,7 +36,7 @@ func openMessages() (Load, error) {
 			return nil, err
 		}
 	}
-	b.aim(modules[0], leaveEager)
+	b.aim(modules[0])
 	var peers []*pml.Peer
 	for _, m := range modules[1:] {
 		ep, err := m.Connect(now(), modules[0].Name())
@@ -57,18 +57,6 @@ func openMessages() (Load, error) {
 		return err
 	}}
 	return b, nil
-}
-
-// leaveEager makes eager messages that no receive matches.
-func leaveEager(int) [][]byte {
-	all := make([][]byte, 0, 3)
-	for n := range 3 {
-		msg := make([]byte, 16+1000)
-		msg[0], msg[8] = 1, 99
-		binary.LittleEndian.PutUint32(msg[4:], uint32(n))
-		all = append(all, msg)
-	}
-	return all
 }
 
 // exchange holds the ranks of openMessages.
@@ -151,7 +139,7 @@ func openEthernet() (Load, error) {
 		return nil, err
 	}
 	stations = append(stations, s)
-	b.aim(m, leaveRegistrations(m))
+	b.aim(m)
 	b.target.Tag = vnic.TagManagement
 	for i := range clients {
 		am, err := openModule(btl.Config{})
@@ -211,18 +199,6 @@ func openEthernet() (Load, error) {
 		return err
 	})
 	return b, nil
-}
-
-// leaveRegistrations makes registrations of an unreachable host that claim addresses of the
-// manager.
-func leaveRegistrations(m *btl.Module) func(life int) [][]byte {
-	return func(life int) [][]byte {
-		r := vnic.Registration{Host: "away", Manager: "lab", Instance: uint64(life), Ways: vnic.Ways{
-			Receive: [][]byte{m.Name()[:9]}, Send: [][]byte{m.Name()[:9]}, Module: m.Name(),
-		}}
-		msg := vnic.Message{Method: vnic.MethodSet, Attr: vnic.AttrRegister, Data: r.Append(nil)}
-		return [][]byte{msg.Append(nil), msg.Append(nil)}
-	}
 }
 
 // setPlan makes a configuration, a different one in each step.

@@ -1,6 +1,7 @@
-// Command hostile measures honest programs beside malicious peers, with package layers. The output
-// is one table. The command fails if an honest peer has ended, or has less than a minimum share of
-// its throughput without the malicious peer.
+// Command hostile measures honest programs beside malicious peers, with package layers. Each
+// malicious peer runs in a process of its own. The output is one table. The command fails if an
+// honest peer has ended, or has lost much more throughput than beside a process that only computes,
+// for as much CPU time as the malicious peer has used.
 package main
 
 import (
@@ -22,19 +23,33 @@ func main() { os.Exit(run()) }
 func run() int {
 	total := flag.Duration("time", 10*time.Minute, "for about how long")
 	only := flag.String("load", "", "only loads whose name contains this")
+	bad := flag.String("be", "", "for the command itself: be this malicious peer")
+	share := flag.Float64("compute", -1, "for the command itself: use this share of a core")
 	flag.Parse()
+	switch {
+	case *bad != "":
+		if err := be(*bad); err != nil {
+			fmt.Fprintln(os.Stderr, "hostile:", err)
+			return 1
+		}
+		return 0
+	case *share >= 0:
+		compute(*share)
+		return 0
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	all, err := layers.All(ctx, *total, *only)
+	all, err := layers.All(ctx, *total, *only, children())
 	fmt.Print(layers.Table(all))
-	bad := 0
-	for _, r := range all {
-		if r.Err != nil || r.Ratio < ratioLeast {
-			bad++
+	failed := 0
+	for i := range all {
+		r := &all[i]
+		if !r.Harmless(ratioLeast) {
+			failed++
 		}
 	}
-	if err != nil || bad > 0 {
-		fmt.Fprintf(os.Stderr, "hostile: %d of %d rows below %.1f or with an error; %v\n", bad, len(all),
+	if err != nil || failed > 0 {
+		fmt.Fprintf(os.Stderr, "hostile: %d of %d rows below %.1f or with an error; %v\n", failed, len(all),
 			ratioLeast, err)
 		return 1
 	}

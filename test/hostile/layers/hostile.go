@@ -41,9 +41,9 @@ type Bad struct {
 	Name string
 	// Run runs the malicious peer until ctx is cancelled.
 	Run func(ctx context.Context, to Target) error
-	// Busy only computes until ctx is cancelled, for as much CPU time as the latest Run has used, and
-	// returns the share of that time. On a machine with few cores, a part of the throughput is lost
-	// beside any process. Busy may be nil.
+	// Busy only computes until ctx is cancelled, for as much CPU time as the latest Run has used,
+	// and returns the share of that time. On a machine with few cores, a part of the throughput is
+	// lost beside any process. Busy may be nil.
 	Busy func(ctx context.Context) (share float64, err error)
 }
 
@@ -174,7 +174,9 @@ func Table(all []Result) string {
 
 // All runs each Load whose name contains only beside each of bads, for about the given time in
 // total, and shows the progress.
-func All(ctx context.Context, total time.Duration, only string, bads []Bad) (all []Result, err error) {
+func All(ctx context.Context, total time.Duration, only string, bads []Bad) (
+	all []Result, err error,
+) {
 	const pairs = 5
 	loads := slices.DeleteFunc(Loads(), func(m Maker) bool { return !strings.Contains(m.Name, only) })
 	if len(loads) == 0 {

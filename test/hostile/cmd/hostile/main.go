@@ -49,8 +49,8 @@ func run() int {
 		}
 	}
 	if err != nil || failed > 0 {
-		fmt.Fprintf(os.Stderr, "hostile: %d of %d rows below %.1f or with an error; %v\n", failed, len(all),
-			ratioLeast, err)
+		fmt.Fprintf(os.Stderr, "hostile: %d of %d rows below %.1f or with an error; %v\n", failed,
+			len(all), ratioLeast, err)
 		return 1
 	}
 	return 0

@@ -48,8 +48,8 @@ type Bad struct {
 }
 
 // Harmless reports whether a Load has lost little more throughput than beside a process that only
-// computes. The argument least of Harmless is the minimum share of its throughput that the Load must
-// keep.
+// computes. The argument least of Harmless is the minimum share of its throughput that the Load
+// must keep.
 func (r *Result) Harmless(least float64) bool {
 	floor := 1.0
 	if r.Floor > 0 {

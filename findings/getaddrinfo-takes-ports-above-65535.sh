@@ -1,6 +1,6 @@
 #!/bin/bash
-# libfabric, MPI's tools and many others give the port that a user typed to getaddrinfo as a string. Guess: 70000
-# is an error, as a name of a service that does not exist is. Seen (glibc 2.36): the number is taken modulo 65536.
+# libfabric, MPI's tools and many others give the port that a user typed to getaddrinfo as a string. Guess: 70000 is
+# an error, as a name of a service that does not exist is. Seen (glibc 2.36): the number is taken modulo 65536.
 # 70000 is port 4464, 65536 is port 0, which a listener takes as "any", and there is no error. -1 and 1e3 are
 # errors. fi_info (libfabric 1.17.0) with port 70000 thus offers an address with port 4464; Go's net refuses it.
 # Needs: python3; fi_info and Go are asked if they are there.

@@ -1,7 +1,7 @@
 #!/bin/bash
 # hdr-histogram-js (npm) counts in counters of 8, 16, 32 or 64 bits, by the option bitBucketSize: fewer bits save
-# memory. Guess: a counter of 16 bits that is full stays full, or recordValue throws. Seen (3.0.1): it wraps to 0
-# in silence, while totalCount goes on. After 70000 latencies of 5 and one of 900 the median is 0, a value that was
+# memory. Guess: a counter of 16 bits that is full stays full, or recordValue throws. Seen (3.0.1): it wraps to 0 in
+# silence, while totalCount goes on. After 70000 latencies of 5 and one of 900 the median is 0, a value that was
 # never recorded. Counters of 32 bits give 5.
 # Needs: Node.js, and npm for hdr-histogram-js@3.0.1.
 set -euo pipefail

@@ -1,8 +1,8 @@
 #!/bin/bash
 # MPICH's launcher hydra ends with a status made of those of its ranks. Guess: the status of the first rank that
 # failed, or the highest, as with other launchers. Seen (hydra 4.0.2): it is the bitwise OR of all. Ranks that end
-# with 1 and 2 give 3, a status that no rank had. Ranks that end with 3, 3 and 4 give 7. Open MPI's mpirun gives
-# the status of one of its ranks. So a script cannot tell from hydra's status what happened, only that it did.
+# with 1 and 2 give 3, a status that no rank had. Ranks that end with 3, 3 and 4 give 7. Open MPI's mpirun gives the
+# status of one of its ranks. So a script cannot tell from hydra's status what happened, only that it did.
 # Needs: apt-get install mpich=4.0.2-3+b1 openmpi-bin=4.1.4-3+b1 (Debian 12).
 set -euo pipefail
 for tool in mpiexec.hydra mpirun.openmpi; do

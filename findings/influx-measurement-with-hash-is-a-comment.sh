@@ -1,9 +1,9 @@
 #!/bin/bash
 # A line of InfluxDB's line protocol that begins with "#" is a comment. The encoder of
 # github.com/influxdata/line-protocol/v2 refuses what cannot be written: an empty measurement, a backslash at the
-# end, a line feed. Guess: it refuses a measurement that begins with "#", too, or escapes the sign. Seen (v2.2.1): it
-# writes "#sends f=1" without an error, and the decoder of the same module skips the line, again without an error.
-# So does NewPoint of github.com/influxdata/influxdb1-client/v2. "#" in the middle of the name does no harm.
+# end, a line feed. Guess: it refuses a measurement that begins with "#", too, or escapes the sign. Seen (v2.2.1):
+# it writes "#sends f=1" without an error, and the decoder of the same module skips the line, again without an
+# error. So does NewPoint of github.com/influxdata/influxdb1-client/v2. "#" in the middle of the name does no harm.
 # Needs: Go 1.26, and the modules in the version below.
 set -euo pipefail
 dir=$(mktemp -d)

@@ -1,8 +1,8 @@
 #!/bin/bash
 # A batch system ends a job by SIGTERM to the launcher, and looks at its status. Guess: the launcher ends its ranks
 # and then with 143, or by the signal, so that an ended job is no finished one. Seen (hydra 4.0.2): the signal is
-# passed on to the ranks and nothing more. A rank that catches it goes on, and if it then exits with 0 the status is 0.
-# Seen (Open MPI 4.1.4): the ranks get SIGCONT and SIGTERM, and the status is 1, though the rank exits with 0.
+# passed on to the ranks and nothing more. A rank that catches it goes on, and if it then exits with 0 the status is
+# 0. Seen (Open MPI 4.1.4): the ranks get SIGCONT and SIGTERM, and the status is 1, though the rank exits with 0.
 # Needs: apt-get install mpich=4.0.2-3+b1 openmpi-bin=4.1.4-3+b1 (Debian 12).
 set -euo pipefail
 for tool in mpiexec.hydra mpirun.openmpi; do

@@ -1,8 +1,8 @@
 #!/bin/bash
-# fi_info -d and -f are to list only what has the given name of a domain or a fabric, says its manual. They set these
-# names in the hints of fi_getinfo. Guess: -d lo lists the loopback device alone, and a name that nothing has gives
-# -61, no data. Seen (libfabric 1.17.0, Debian 12): the software providers udp, tcp, net, sockets and shm look at
-# neither. Each name gives the whole list, a name that nothing has as well, with status 0. What does choose is a
+# fi_info -d and -f are to list only what has the given name of a domain or a fabric, says its manual. They set
+# these names in the hints of fi_getinfo. Guess: -d lo lists the loopback device alone, and a name that nothing has
+# gives -61, no data. Seen (libfabric 1.17.0, Debian 12): the software providers udp, tcp, net, sockets and shm look
+# at neither. Each name gives the whole list, a name that nothing has as well, with status 0. What does choose is a
 # source address (-s 127.0.0.1 leaves lo alone). So a program that sets the names must compare those that come back.
 # Needs: apt-get install libfabric-bin=1.17.0-3 (Debian 12), and a device beside lo.
 set -euo pipefail

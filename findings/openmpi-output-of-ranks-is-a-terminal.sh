@@ -2,8 +2,8 @@
 # A program colours its output, or draws a progress line, if isatty tells it that standard output is a terminal.
 # Guess: under mpirun whose output goes to a file the ranks' output is a pipe, so that the file stays clean, as
 # under hydra. Seen (Open MPI 4.1.4): each rank has a pseudo terminal of its own as standard output (standard error
-# is a pipe), whatever mpirun itself writes to. `ls --color=auto` puts escape sequences into the file. The bytes
-# are not changed on the way: a line feed stays one.
+# is a pipe), whatever mpirun itself writes to. `ls --color=auto` puts escape sequences into the file. The bytes are
+# not changed on the way: a line feed stays one.
 # Needs: apt-get install mpich=4.0.2-3+b1 openmpi-bin=4.1.4-3+b1 (Debian 12).
 set -euo pipefail
 cd "$(mktemp -d)"

@@ -1,8 +1,8 @@
 #!/bin/bash
 # parse-prometheus-text-format (npm) makes objects of Prometheus's text format, and puts the lines of a histogram or
-# a summary together. Guess: a histogram with a label, once for each peer, gives an object for each peer, as a counter
-# with a label does. Seen (1.1.1): all come out as one object without labels, in which the last peer's buckets stand;
-# sum and count are gone, and so are the other peers. No error. A histogram without labels is right.
+# a summary together. Guess: a histogram with a label, once for each peer, gives an object for each peer, as a
+# counter with a label does. Seen (1.1.1): all come out as one object without labels, in which the last peer's
+# buckets stand; sum and count are gone, and so are the other peers. No error. A histogram without labels is right.
 # Needs: Node.js, and npm for parse-prometheus-text-format@1.1.1.
 set -euo pipefail
 command -v npm >/dev/null || { echo "cannot tell: no npm"; exit 77; }

@@ -1,8 +1,8 @@
 #!/bin/bash
 # prom-client (npm) checks what is added to a counter: a negative number, a string and Infinity are refused, each
-# with an error. Guess: NaN is refused, too, as the histogram of the same module does with undefined. Seen (15.1.3): it
-# is added without an error, and the counter is NaN from then on, whatever is added later. A rate that is computed
-# as 0/0 so ends a series for good. The text says "Nan", not the "NaN" of the format.
+# with an error. Guess: NaN is refused, too, as the histogram of the same module does with undefined. Seen (15.1.3):
+# it is added without an error, and the counter is NaN from then on, whatever is added later. A rate that is
+# computed as 0/0 so ends a series for good. The text says "Nan", not the "NaN" of the format.
 # Needs: Node.js, and npm for prom-client@15.1.3.
 set -euo pipefail
 command -v npm >/dev/null || { echo "cannot tell: no npm"; exit 77; }

@@ -1,9 +1,9 @@
 #!/bin/bash
-# UCX takes its settings from variables (UCX_NAME) and from a file ucx.conf of the system. Guess: a file of that name
-# in the working directory means nothing. Seen (UCX 1.13.1): it is read, in every process that loads UCX, MPI's ranks
-# too, and its settings count unless a variable of the same name is set. A file in a folder above means nothing. So
-# two runs of a measurement that differ by nothing but their directory may differ in their settings. `ucx_info -c`
-# tells, if it runs in the same directory.
+# UCX takes its settings from variables (UCX_NAME) and from a file ucx.conf of the system. Guess: a file of that
+# name in the working directory means nothing. Seen (UCX 1.13.1): it is read, in every process that loads UCX, MPI's
+# ranks too, and its settings count unless a variable of the same name is set. A file in a folder above means
+# nothing. So two runs of a measurement that differ by nothing but their directory may differ in their settings.
+# `ucx_info -c` tells, if it runs in the same directory.
 # Needs: apt-get install ucx-utils=1.13.1-1 (Debian 12).
 set -euo pipefail
 command -v ucx_info >/dev/null || apt-get install -y -qq ucx-utils=1.13.1-1 >/dev/null

@@ -3,8 +3,8 @@
 # 100 bytes gives the beginning of each datagram. Guess: so it does on a socket with UDP_GRO, for what arrives as a
 # train is still datagrams. Seen (Linux 6.18): the filter runs once for a train. Of 5 datagrams of 1000 bytes that
 # left in one send of UDP_SEGMENT, 100 bytes in all arrive, while the control message says 1000 for the size of a
-# datagram. A filter that drops what is longer than 1500 bytes drops the train, though no datagram is longer. Without
-# UDP_GRO the kernel cuts the train up in front of the filter, and both filters do as they should.
+# datagram. A filter that drops what is longer than 1500 bytes drops the train, though no datagram is longer.
+# Without UDP_GRO the kernel cuts the train up in front of the filter, and both filters do as they should.
 # Needs: python3.
 set -euo pipefail
 uname -sr

@@ -1,9 +1,10 @@
 #!/bin/bash
 # UDP_SEGMENT over a pair of veth devices: a train crosses as one packet. Guess: an XDP program on the receiver's
-# device that passes every packet (two instructions) changes nothing, for it only looks. Seen (Linux 6.18): attached in
-# driver mode, which is what veth supports and what loaders choose first, it has each train arrive as single
+# device that passes every packet (two instructions) changes nothing, for it only looks. Seen (Linux 6.18): attached
+# in driver mode, which is what veth supports and what loaders choose first, it has each train arrive as single
 # datagrams. They go together again as soon as the program is gone. In generic mode a train stays whole, and so it
-# does with a program in driver mode on the sender's device. So a monitor on one host takes the offload from the other.
+# does with a program in driver mode on the sender's device. So a monitor on one host takes the offload from the
+# other.
 # Needs: root, iproute2, python3. Nothing outside two network namespaces is changed.
 set -euo pipefail
 [ "$(id -u)" = 0 ] || { echo "cannot tell: needs root"; exit 77; }

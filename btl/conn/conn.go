@@ -95,9 +95,9 @@ func (q *request) read(_ *btl.Module, w runner.Waker) error {
 }
 
 // Write writes all of b, and the caller may change b after Write has returned. Write waits while
-// the peer's window has no room for more bytes. A Write of more bytes than are in flight sends
-// its first bytes without a copy, and waits until the peer's transport has acknowledged these
-// bytes, unless the Conn has a write deadline. If Close or a new deadline ends a Write whose
+// the peer's window has no room for more bytes. Over a network with datagrams of about 64 KiB, a
+// Write of more than 320 KiB sends its first bytes without a copy, and waits until the peer's
+// transport has acknowledged these bytes, unless the Conn has a write deadline. If Close or a new deadline ends a Write whose
 // bytes are sent without a copy, the Write returns only when these bytes are acknowledged, or
 // when the peer is given up (btl.Config.PeerTimeout).
 //

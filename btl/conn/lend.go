@@ -8,15 +8,18 @@ import (
 
 // The messages of a large Write are sent directly from the caller's memory, without a copy.
 // Write returns only when the peer has acknowledged the messages that were sent without a
-// copy, so that the caller may change the memory after Write. The last bytes of a Write, as
-// many as are in flight, are copied, so that Write does not wait for the acknowledgements
-// of the latest messages.
+// copy, so that the caller may change the memory after Write. The last lendTail messages of a
+// Write are copied. These messages are in flight when Write returns, so that the peer has bytes to
+// receive until the next Write sends more.
 //
 //	one Write:  |------------- lent -------------|--- copied ---|
 //	                                             in flight when Write returns
 //
 // A message in several packets is always copied, because the copy costs less than a second memory
 // segment in each packet.
+
+// lendTail is the number of messages at the end of a Write that are copied.
+const lendTail = 4
 
 // lent is a message in flight whose bytes lie in the caller's memory.
 type lent struct {
@@ -30,7 +33,7 @@ type lent struct {
 // Write with a deadline lends returns false, because such a Write must end even if the peer
 // acknowledges nothing.
 func (c *Conn) lends(rest []byte) bool {
-	return c.chunk > 0 && len(rest) > (c.inFlight+1)*c.chunk && c.wd.timer == nil &&
+	return c.chunk > 0 && len(rest) > (lendTail+1)*c.chunk && c.wd.timer == nil &&
 		c.limit-c.off >= uint64(c.chunk) && c.ep.MTUBytes() > headBytes+c.chunk
 }
 

@@ -13,6 +13,7 @@ import (
 	"gobtl/btl/conn"
 	"gobtl/fabric"
 	"gobtl/fabric/impair"
+	"gobtl/fabric/mem"
 	"gobtl/internal/testenv"
 )
 
@@ -128,5 +129,52 @@ func TestWriteMemoryAfterDeadline(t *testing.T) {
 	}
 	if lent := p.client.Lent(); cut == 0 || lent == 0 {
 		t.Errorf("%d Writes were cut, %d messages lent", cut, lent)
+	}
+}
+
+// TestLentMessages counts the messages that are sent from the memory of Writes which begin before
+// the peer can acknowledge anything. A Write of little more than one message lends nothing, because
+// it would wait for the peer. A Write of many messages lends all but its last ones, although the
+// messages of an earlier Write are in flight.
+func TestLentMessages(t *testing.T) {
+	network := mem.New(mem.Config{MTUBytes: 65507})
+	const window = 8 << 20
+	p := newPair(t, within(network), conn.Config{WindowBytes: window}, btl.Config{})
+	c1, c2 := p.dial(t)
+	exchange := func(b []byte) {
+		t.Helper()
+		got := make([]byte, len(b))
+		if _, err := io.ReadFull(c2, got); err != nil || !bytes.Equal(got, b) {
+			t.Fatalf("%d bytes arrive as others, or %v", len(b), err)
+		}
+	}
+	random := rand.New(rand.NewPCG(testenv.Seed(t, 3), 3))
+	large := make([]byte, 1<<20)
+	fillRandomly(random, large)
+	if _, err := c1.Write(large[:1]); err != nil { // after it the size of a message is known
+		t.Fatal(err)
+	}
+	exchange(large[:1])
+	for _, tc := range []struct{ bytes, writes, least, most int }{
+		{64 << 10, 1, 0, 0},
+		{256 << 10, 1, 0, 0},
+		{1 << 20, 1, 12, 13},
+		{1 << 20, 2, 24, 26},
+	} {
+		p.client.Lent()
+		var conns []*conn.Conn
+		var all [][]byte
+		for range tc.writes {
+			conns, all = append(conns, c1), append(all, large[:tc.bytes])
+		}
+		must(t, conn.WriteAll(conns, all))
+		for range tc.writes {
+			exchange(large[:tc.bytes])
+		}
+		must(t, p.client.run.Flush(t.Context(), p.ep))
+		if n := p.client.Lent(); n < tc.least || n > tc.most {
+			t.Errorf("%d Writes of %d bytes lend %d messages, want %d to %d", tc.writes, tc.bytes, n,
+				tc.least, tc.most)
+		}
 	}
 }

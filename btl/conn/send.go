@@ -183,7 +183,7 @@ func (c *Conn) sendSome(b []byte) (int, error) {
 	if c.chunk == 0 {
 		c.chunk = chunkBytes(c.n.m.Limits())
 	}
-	n := int(min(uint64(len(b)), uint64(c.chunk), c.limit-c.off))
+	n := c.nextBytes(b)
 	err := c.say(head{kind: kindData, value: c.off}, b[:n])
 	if errors.Is(err, btl.ErrTooLarge) && c.chunk > 1 {
 		c.chunk /= 2 // The peer accepts less than this side.
@@ -195,6 +195,18 @@ func (c *Conn) sendSome(b []byte) (int, error) {
 	c.off += uint64(n)
 	return n, nil
 }
+
+// nextBytes returns the size of the next message, which begins with the first bytes of b. The
+// messages that b needs have nearly equal sizes, because a short last message would cost nearly as
+// much as a long one.
+func (c *Conn) nextBytes(b []byte) int {
+	total := int(min(uint64(len(b)), c.limit-c.off))
+	messages := (total + c.chunk - 1) / c.chunk
+	return min(((total+messages-1)/messages+evenBytes-1)&^(evenBytes-1), c.chunk, total)
+}
+
+// evenBytes is the size of a cache line. Messages of a divided Write are multiples of evenBytes.
+const evenBytes = 64
 
 // chunkBytes returns the maximum number of the stream's bytes in one message.
 func chunkBytes(limits btl.Limits) int {
@@ -209,7 +221,7 @@ func (c *Conn) sendData(q *request) error {
 	rest := q.buf[q.n:]
 	n, err := 0, error(nil)
 	if c.lends(rest) {
-		n, err = c.lend(q, rest[:c.chunk])
+		n, err = c.lend(q, rest[:c.nextBytes(rest)])
 	} else {
 		n, err = c.sendSome(rest)
 	}

@@ -154,7 +154,8 @@ func bulk(ctx context.Context, d dialer, each time.Duration) (result, error) {
 	return result{Value: rate}, nil
 }
 
-// busy writes to many streams at the same time.
+// busy writes to many streams at the same time. No stream writes before all streams are open,
+// because the rates of streams that begin at different times cannot be compared.
 func busy(ctx context.Context, d dialer, each time.Duration) (result, error) {
 	const count, writeBytes = 100, 64 << 10
 	var (
@@ -163,13 +164,17 @@ func busy(ctx context.Context, d dialer, each time.Duration) (result, error) {
 		all   sync.WaitGroup
 		sum   float64
 	)
-	begin := time.Now()
+	var streams [count]net.Conn
 	for i := range count {
 		c, err := start(ctx, d, modeSink)
 		if err != nil {
 			return result{}, err
 		}
 		defer c.Close()
+		streams[i] = c
+	}
+	begin := time.Now()
+	for i, c := range streams {
 		all.Go(func() {
 			n, err := pour(c, writeBytes, begin.Add(2*each))
 			rates[i], errs[i] = float64(n), err

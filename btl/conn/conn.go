@@ -97,9 +97,9 @@ func (q *request) read(_ *btl.Module, w runner.Waker) error {
 // Write writes all of b, and the caller may change b after Write has returned. Write waits while
 // the peer's window has no room for more bytes. Over a network with datagrams of about 64 KiB, a
 // Write of more than 320 KiB sends its first bytes without a copy, and waits until the peer's
-// transport has acknowledged these bytes, unless the Conn has a write deadline. If Close or a new deadline ends a Write whose
-// bytes are sent without a copy, the Write returns only when these bytes are acknowledged, or
-// when the peer is given up (btl.Config.PeerTimeout).
+// transport has acknowledged these bytes, unless the Conn has a write deadline. If Close or a new
+// deadline ends a Write whose bytes are sent without a copy, the Write returns only when these
+// bytes are acknowledged, or when the peer is given up (btl.Config.PeerTimeout).
 //
 // A single Write sends its bytes before it returns. A Write of up to 4 KiB within 10 us
 // after the previous one belongs to a burst, and its bytes are buffered. The buffered bytes

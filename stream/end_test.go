@@ -217,3 +217,42 @@ func TestSenderGoneBeforeTheBeginning(t *testing.T) {
 		t.Errorf("sender %v, receiver %v, read %d", tx.err, rx.err, s.got)
 	}
 }
+
+// A receiver that has joined a running stream and sends no report at the end neither fails the
+// stream, nor holds its sender for long, even if it says for ever that it goes on.
+func TestNoReportOfLateReceiver(t *testing.T) {
+	for _, goesOn := range []bool{false, true} {
+		w := newSimWorld(t, 27, 2)
+		cfg := Config{
+			Mode: Unreliable, Messages: 1000, BitsPerSecond: 64 * 8 * 5000, Timeout: 2 * time.Second,
+		}
+		s := w.open(cfg, Geometry{64, 4, 8}, 0)
+		w.until(time.Minute, func() bool { return s.tx.stats.Sent > 100 })
+		late := s.join(w.rx[1], cfg, 78)
+		w.until(time.Minute, func() bool { return late.rx.stats.Datagrams > 10 })
+		bad := w.rx[1]
+		bad.ctl.Run(bad.m) // the stream of the late receiver stands still, and its module goes on
+		bad.data.Run(nil)
+		taken := uint64(1 << 20)
+		var say func()
+		say = func() {
+			taken++
+			bad.Engine.now = w.nw.Now()
+			bad.sendNotice(late.rx.ep, notice{noticeTaken, 99, taken})
+			bad.ctl.Kick()
+			w.nw.After(time.Second, say)
+		}
+		if goesOn {
+			say()
+		}
+		w.until(time.Minute, func() bool { return s.rx.state == stateDone })
+		began := w.nw.Now()
+		w.until(time.Hour, s.ended)
+		s.verdict(1000, 0, 0)
+		took := w.nw.Now().Sub(began)
+		if took > cfg.Timeout+time.Second || s.tx.stats.PeersLost != 1 {
+			t.Errorf("goes on %v: the sender ends %v after its receiver, %d lost", goesOn, took,
+				s.tx.stats.PeersLost)
+		}
+	}
+}

@@ -37,11 +37,13 @@ type Sender struct {
 	next   uint64 // ordinal of the next message to take from a region
 	total  uint64 // ordinal after the last message, or unknownTotal
 	ended  mono.Time
-	seqLo  uint64 // numbers of the regions being sent: [seqLo, seqHi)
-	seqHi  uint64
-	cast   *caster // nil in the reliable mode
-	drops  uint64
-	told   mono.Time // time of the latest progress report
+	// awaited is the latest time at which the report of a receiver of the start was missing.
+	awaited mono.Time
+	seqLo   uint64 // numbers of the regions being sent: [seqLo, seqHi)
+	seqHi   uint64
+	cast    *caster // nil in the reliable mode
+	drops   uint64
+	told    mono.Time // time of the latest progress report
 	// underWay is the number of puts and sends that the fabric has not completed. The fabric may
 	// read the ring until underWay is 0.
 	underWay   int
@@ -404,7 +406,7 @@ func (s *Sender) checkEnd(now mono.Time) {
 			return
 		}
 	}
-	s.state, s.ended = stateEnding, now
+	s.state, s.ended, s.awaited = stateEnding, now, now
 	for _, k := range s.links {
 		if k.state == linkReady {
 			k.end()

@@ -11,42 +11,48 @@ import (
 // The methods below end a sender's stream, after the reports of the receivers or after an error.
 
 // awaitReports ends the stream when each receiver has sent its report, or when the time for the
-// reports is over.
+// reports is over. Each receiver has its own time, so that no receiver changes what the sender says
+// of another one.
 func (s *Sender) awaitReports(now mono.Time) {
-	ready, _ := s.alive()
-	switch {
-	case ready == 0:
+	for _, k := range s.links {
+		if k.state == linkReady && !k.late {
+			s.awaited = now
+		}
+	}
+	for _, k := range s.links {
+		if k.state != linkReady {
+			continue
+		}
+		if err := k.overdue(now); err != nil {
+			s.e.abort(k.ep, s.key, "", err.Error())
+			k.fail(err)
+		}
+	}
+	if ready, _ := s.alive(); ready == 0 {
 		s.over(s.lost)
-	case now.Sub(s.quiet()) > s.cfg.Timeout+time.Second+s.grace():
-		s.fail(fmt.Errorf("%w: no report from %d receivers", ErrTimeout, ready))
-	case now.Sub(s.ended) > endTimeouts*s.cfg.Timeout+s.grace():
-		s.fail(fmt.Errorf("%w: no report from %d receivers, though they go on", ErrTimeout, ready))
 	}
 }
 
-// endTimeouts is the longest wait, in units of Config.Timeout, for receivers that report progress
+// endTimeouts is the longest wait, in units of Config.Timeout, for a receiver that reports progress
 // after the end of sending.
 const endTimeouts = 30
 
-// grace returns the longest Grace of the receivers.
-func (s *Sender) grace() (d time.Duration) {
-	for _, k := range s.links {
-		if k.state == linkReady {
-			d = max(d, k.grace)
-		}
+// overdue returns an error if the sender waits no longer for the receiver's report. For a receiver
+// that has joined late, the sender waits for at most Config.Timeout after the reports of the
+// receivers of the start. If the stream has started without waiting for receivers, all receivers
+// count as receivers of the start.
+func (k *link) overdue(now mono.Time) error {
+	s := k.s
+	switch {
+	case k.late && s.cfg.Receivers > 0 && now.Sub(s.awaited) > s.cfg.Timeout:
+		return errOver
+	case now.Sub(max(s.ended, k.heard)) > s.cfg.Timeout+time.Second+k.grace:
+		return fmt.Errorf("%w: no report from the receiver %s", ErrTimeout, k.ep.PeerAddress())
+	case now.Sub(s.ended) > endTimeouts*s.cfg.Timeout+k.grace:
+		return fmt.Errorf("%w: no report from the receiver %s, though it goes on", ErrTimeout,
+			k.ep.PeerAddress())
 	}
-	return d
-}
-
-// quiet returns the latest time at which a receiver has made progress after the end of sending.
-func (s *Sender) quiet() mono.Time {
-	t := s.ended
-	for _, k := range s.links {
-		if k.state == linkReady {
-			t = max(t, k.heard)
-		}
-	}
-	return t
+	return nil
 }
 
 func (s *Sender) fail(err error) {

@@ -112,20 +112,28 @@ func withLatest(err, latest error) error {
 	return fmt.Errorf("%w; the latest that came: %w", err, latest)
 }
 
-// makeRoom refuses the oldest of pendingMax receivers without a validated address.
+// makeRoom refuses a receiver if pendingMax receivers have no validated address. makeRoom refuses
+// the oldest such receiver of the host with the most such receivers, so that one host does not
+// displace the receivers of other hosts.
 func (s *Sender) makeRoom() {
-	var first *link
-	pending := 0
+	pending, count := 0, make(map[string]int)
 	for _, k := range s.links {
 		if k.state < linkWelcomed {
-			if pending++; first == nil {
-				first = k
-			}
+			pending++
+			count[k.ep.PeerHost()]++
 		}
 	}
-	if pending >= pendingMax {
-		first.abandon(RefusedTaken, errTaken)
+	if pending < pendingMax {
+		return
 	}
+	var first *link
+	most := 0
+	for _, k := range s.links {
+		if n := count[k.ep.PeerHost()]; k.state < linkWelcomed && n > most {
+			first, most = k, n
+		}
+	}
+	first.abandon(RefusedTaken, errTaken)
 }
 
 // abandon refuses a receiver. If the receiver has not answered yet, no more handshake packets are

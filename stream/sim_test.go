@@ -49,6 +49,8 @@ type simWorld struct {
 	moreRegions int
 	// The rings of the sender and of the receivers have a slice of memory for each region.
 	txApart, rxApart bool
+	// hosts are the IP addresses of nodes. If hosts is not nil, new hosts of the world know them.
+	hosts map[int]string
 }
 
 func newSimWorld(t testing.TB, seed uint64, receivers int) *simWorld {
@@ -96,6 +98,9 @@ func (w *simWorld) host(name string) *simHost {
 	ctl, err := h.ctl.Open(fabric.DomainConfig{Buffers: 2048})
 	if err != nil {
 		w.t.Fatal(err)
+	}
+	if w.hosts != nil {
+		ctl = town{ctl, w.hosts}
 	}
 	m, err := btl.Open(ctl, btl.Config{
 		SendBuffers: 512, RecvDepth: 256, PeerTimeout: 10 * time.Second, KeepAlive: 3 * time.Second,

@@ -14,7 +14,8 @@ import (
 // both. The handshake packets go to addresses that have not answered yet. If the line came from
 // another host than one of the two (hearsay), that address may be a victim's. All senders of an
 // Engine together begin at most two such handshakes a second (hearsayEvery), and give each up
-// soon. One host begins only a part of these handshakes, because other hosts need some too.
+// soon. One host begins only a part of these handshakes, because other hosts need some too. The
+// data address in the welcome of a receiver counts as an address of its line.
 //
 // A receiver of a host with several networks may name another address than that of its connection
 // to the Meeting. Such a receiver that comes too early is asked to come again. A process of the
@@ -97,6 +98,16 @@ func (e *Engine) allowHearsay(id Identity) (hearsay bool, err error) {
 		return true, errHearsays
 	}
 	return true, nil
+}
+
+// allowData reports whether the sender may send probes to the data address of the receiver's
+// welcome. If that address is known by hearsay, allowData marks the link.
+func (k *link) allowData(data []byte) bool {
+	if k.hearsay || k.from == "" || parseHost(k.from).IsLoopback() || k.ep.AtHost(data) {
+		return true
+	}
+	k.hearsay = k.s.e.hearsays.take(networkOf(k.from), k.s.e.now)
+	return k.hearsay
 }
 
 // isHearsay reports whether a line of the host from is hearsay. The arguments command and data are

@@ -4,9 +4,11 @@ package stream
 
 import (
 	"net"
+	"strconv"
 	"testing"
 	"time"
 
+	"gobtl/btl"
 	"gobtl/fabric"
 	"gobtl/fabric/sim"
 )
@@ -85,5 +87,77 @@ func TestPendingOfOneHost(t *testing.T) {
 	if !s.ended() || s.rx.stats.Datagrams != 100 || s.tx.stats.Refused.Taken == 0 {
 		t.Errorf("%d lines, receiver in state %d, %v; %+v", said, s.rx.state, s.rx.err,
 			s.tx.stats.Refused)
+	}
+}
+
+// Receivers that name the data address of a victim, and come again after each refusal, make the
+// sender send few probes to the victim, even if each is at a host of its own. A receiver that names
+// its own address has the stream afterwards.
+func TestProbesOfMany(t *testing.T) {
+	const liars, seconds = 60, 12
+	w := newSimWorld(t, 11, 2)
+	w.teller()
+	victim, honest := w.rx[0], w.rx[1]
+	w.move(honest, honestHost)
+	cfg := Config{Mode: Unreliable, Messages: 100}
+	s := w.receiver(honest, cfg, 77)
+	s.send(w.tx, cfg, 99)
+	for i := range liars {
+		bad := w.rogue(t, "bad"+text(uint64(i)))
+		from := "198.51.100." + strconv.Itoa(i)
+		w.hosts[bad.node.Index()] = from
+		id := Identity{Role: RoleReceiver, Key: uint64(1000 + i), Name: bad.m.Name(), from: from}
+		bad.answer = func(ep *btl.Endpoint, l obj) {
+			switch l["kind"] {
+			case letterHello:
+				bad.say(ep, obj{"kind": letterWelcome, "key": l["key"], "welcome": obj{
+					"grace_ns": "1000000", "probe": "1", "datagram_bytes": 1400,
+					"data": victim.Engine.data.main.ep.Name(),
+				}})
+			case letterAbort: // its next line at the Meeting, which is refused at the end of the stream
+				w.nw.After(100*time.Millisecond, func() {
+					_ = s.tx.addReceiver(id)
+					w.tx.ctl.Kick()
+				})
+			}
+		}
+		if err := s.tx.addReceiver(id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.tx.ctl.Kick()
+	w.nw.RunUntil(w.nw.Now().Add(seconds * time.Second))
+	const probes = 20 // of one handshake
+	const most = (hearsayBurst + seconds*int(time.Second/hearsayEvery)) * probes
+	if n := w.aimed[victim.data.Index()]; n == 0 || n > most {
+		t.Errorf("%d probes to the victim in %d s; want 1 to %d", n, seconds, most)
+	}
+	id := s.rx.Identity()
+	id.from = honestHost
+	if err := s.tx.addReceiver(id); err != nil {
+		t.Fatal(err)
+	}
+	w.tx.ctl.Kick()
+	w.until(time.Minute, func() bool { return s.rx.state == stateDone })
+	if s.rx.err != nil || s.rx.stats.Datagrams != 100 {
+		t.Errorf("the honest receiver has %d datagrams: %v", s.rx.stats.Datagrams, s.rx.err)
+	}
+}
+
+// A receiver whose data address is at another of its networks gets the stream by hearsay.
+func TestDataOfAnotherHost(t *testing.T) {
+	w := newSimWorld(t, 12, 1)
+	w.teller()
+	w.move(w.rx[0], honestHost)
+	w.hosts[w.rx[0].data.Index()] = "192.0.2.2"
+	cfg := Config{Mode: Unreliable, Messages: 100}
+	s := w.receiver(w.rx[0], cfg, 77)
+	id := s.rx.Identity()
+	id.from = honestHost
+	s.send(w.tx, cfg, 99, id)
+	w.until(time.Minute, s.ended)
+	if s.tx.err != nil || s.rx.err != nil || s.rx.stats.Datagrams != 100 || w.tx.hearsays.spent != 1 {
+		t.Errorf("sender %v, receiver %v, %d datagrams, %d by hearsay", s.tx.err, s.rx.err,
+			s.rx.stats.Datagrams, w.tx.hearsays.spent)
 	}
 }

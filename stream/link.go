@@ -39,8 +39,9 @@ type link struct {
 	taken  uint64    // new datagrams that the receiver has reported after the end
 	grace  time.Duration
 	late   bool // joined a running stream: may be lost without a failure
-	// hearsay is true if the address of the receiver came to a Meeting from another host.
+	// hearsay is true if another host has named an address of the receiver (see hearsay.go).
 	hearsay bool
+	from    string // host of the receiver's connection to a Meeting, or empty
 
 	// The fields below are for the unreliable mode.
 	addr          fabric.Addr
@@ -94,7 +95,9 @@ func (k *link) enter(state linkState) { k.state, k.since = state, k.s.e.now }
 func (k *link) letter(l *letter) {
 	switch {
 	case l.Kind == letterWelcome && k.state == linkGreeted:
-		if err := k.welcomed(l.Welcome); err != nil {
+		if err := k.welcomed(l.Welcome); isTaken(err) {
+			k.refuse(RefusedTaken, err)
+		} else if err != nil {
 			k.refuse(RefusedWish, err)
 		}
 	case l.Kind == letterProof:
@@ -147,6 +150,9 @@ func (k *link) welcomed(w *welcome) error {
 		return fmt.Errorf("%w: the receiver takes datagrams of %d bytes, this sender has none below %d",
 			ErrMismatch, w.DatagramBytes, s.cast.floor())
 	case s.cfg.Group == "":
+		if !k.allowData(w.Data) {
+			return errHearsays
+		}
 		addr, err := s.e.data.dom.Insert(w.Data)
 		if err != nil {
 			return fmt.Errorf("%w: address of the receiver's data: %w", ErrMismatch, err)

@@ -21,7 +21,7 @@ import (
 //
 //	sender                               receiver
 //	   <------- welcome (address) ----------
-//	   ======== probe, datagram ===========>    again each probeEvery, probesMax times
+//	   ======== probe, datagram ===========>    again each probeEvery, at most probesMax times
 //	   <------- proof (the number) ---------
 //	   -------- start --------------------->
 
@@ -31,6 +31,8 @@ const (
 	probeDatagram = 1<<32 - 1
 	probeEvery    = 50 * time.Millisecond
 	probesMax     = 100
+	// hearsayProbesMax is the largest number of probes to an address that is known by hearsay.
+	hearsayProbesMax = int(hearsayTime / probeEvery)
 )
 
 // prove posts a probe to the receiver's data address, if a probe is due.
@@ -38,7 +40,7 @@ func (k *link) prove(now mono.Time) {
 	if k.state != linkProving || now < k.probeAt {
 		return
 	}
-	if k.probes == probesMax {
+	if k.probes == probesMax || k.hearsay && k.probes == hearsayProbesMax {
 		k.refuse(RefusedAddress,
 			fmt.Errorf("%w: no datagram has come to the address that the receiver gives", ErrTimeout))
 		return

@@ -143,7 +143,7 @@ func (s *Sender) addReceiver(id Identity) error {
 	s.makeRoom()
 	k := &link{
 		s: s, ep: ep, to: id.Key, name: id.Name, late: s.state == stateRunning, since: s.e.now,
-		hearsay: hearsay,
+		hearsay: hearsay, from: id.from,
 	}
 	s.e.addLink(k)
 	s.links = append(s.links, k)

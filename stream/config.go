@@ -110,7 +110,14 @@ type Config struct {
 	// receiver that joins later gets the messages that are sent after it has joined. A reliable
 	// stream in progress refuses further receivers.
 	Receivers int
-	// BitsPerSecond limits the rate of payload bits. A BitsPerSecond of 0 means no limit.
+	// JoinersMax is the largest number of receivers that receive a stream after they have joined it
+	// in progress. Each receiver gets a copy of the stream of its own, unless there is a Group. The
+	// receivers of one host have at most a quarter of JoinersMax, but at least one. A further
+	// receiver is refused with ErrTaken. A JoinersMax of 0 means 32. With a negative JoinersMax, no
+	// receiver may join later. With a Group, JoinersMax has no effect.
+	JoinersMax int
+	// BitsPerSecond limits the rate of payload bits for each receiver. All receivers together get up
+	// to this rate times their number, unless there is a Group. A BitsPerSecond of 0 means no limit.
 	BitsPerSecond float64
 	// Delay is the minimum time between the beginnings of two messages. With a Delay, messages
 	// are never sent together, and the sender does not catch up after a stall. A Delay of 0 means
@@ -174,6 +181,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Receivers == 0 {
 		c.Receivers = 1
+	}
+	if c.JoinersMax == 0 {
+		c.JoinersMax = 32
 	}
 	if c.Sample == nil {
 		c.Every = 0

@@ -161,3 +161,33 @@ func TestDataOfAnotherHost(t *testing.T) {
 			s.rx.stats.Datagrams, w.tx.hearsays.spent)
 	}
 }
+
+// Receivers of one host that join a stream in progress leave places to other hosts, and all hosts
+// together have no more than the places.
+func TestJoiners(t *testing.T) {
+	const strangers = 6
+	w := newSimWorld(t, 7, 1+2*strangers)
+	w.teller()
+	cfg := Config{
+		Mode: Unreliable, Messages: 20_000, BitsPerSecond: 64 * 8 * 5000, JoinersMax: 4,
+	}
+	s := w.open(cfg, Geometry{64, 16, 8}, 0)
+	w.until(time.Minute, func() bool { return s.tx.stats.Sent > 100 })
+	joins := func(from int) {
+		for i := range strangers {
+			s.join(w.rx[from+i], cfg, uint64(100+from+i))
+		}
+		w.nw.RunUntil(w.nw.Now().Add(time.Second))
+	}
+	for i := range strangers {
+		w.move(w.rx[1+i], liarsHost)
+	}
+	joins(1)
+	if n, st := s.tx.stats.Peers, s.tx.stats.Refused.Taken; n != 1+1 || st != strangers-1 {
+		t.Errorf("one host: %d receivers, %d refused", n, st)
+	}
+	joins(1 + strangers) // each is a host of its own
+	if n, st := s.tx.stats.Peers, s.tx.stats.Refused.Taken; n != 1+4 || st != 2*strangers-4 {
+		t.Errorf("many hosts: %d receivers, %d refused", n, st)
+	}
+}

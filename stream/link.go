@@ -181,6 +181,10 @@ func (k *link) start() {
 	if k.state != linkWelcomed {
 		return
 	}
+	if k.crowded() {
+		k.refuse(RefusedTaken, errJoiners)
+		return
+	}
 	st := &start{Sent: k.s.cfg.First}
 	if c := k.s.cast; c != nil {
 		st.DatagramBytes, st.Sent = headerBytes+c.perMsg, c.sentTo

@@ -145,3 +145,23 @@ func (k *link) abandon(why Reason, err error) {
 		k.ep.Abort()
 	}
 }
+
+// errJoiners is sent to a receiver that is refused because of Config.JoinersMax.
+var errJoiners = fmt.Errorf("%w: too many receivers have joined the stream", ErrTaken)
+
+// crowded reports whether Config.JoinersMax forbids that the receiver joins a stream in progress.
+func (k *link) crowded() bool {
+	c := &k.s.cfg
+	if !k.late || c.Group != "" {
+		return false
+	}
+	all, here, host := 0, 0, k.ep.PeerHost()
+	for _, o := range k.s.links {
+		if o.late && (o.state == linkStarted || o.state == linkReady) {
+			if all++; o.ep.PeerHost() == host {
+				here++
+			}
+		}
+	}
+	return all >= c.JoinersMax || here >= max(c.JoinersMax/4, 1)
+}

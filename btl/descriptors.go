@@ -64,6 +64,9 @@ func (d *descriptors) giveBack(f *Fragment) {
 		d.lent--
 	}
 	f.ep.descriptors--
+	if f.urgent {
+		f.ep.urgent.Give()
+	}
 	own := f.own
 	if cap(own) > ownBytesMax {
 		d.large.Give(own)

@@ -41,6 +41,7 @@ type sending struct {
 	// descriptors counts the endpoint's fragments that are lent, in progress, or ended but not
 	// reported.
 	descriptors int
+	urgent      sched.Urgent
 	bursts      bool  // the latest Pack had several messages
 	wants       wants // resources that a call has lacked
 }
@@ -97,9 +98,39 @@ func (ep *Endpoint) lacksMemory(f *Fragment) bool {
 // overtakes reports whether a small fragment may be sent at once, or be added to the open Pack.
 // overtakes returns true if no small fragment is queued, no fence is pending, and the small flow is
 // not ahead of the large flow.
-func (ep *Endpoint) overtakes() bool {
-	return ep.small.queue.first == nil && !ep.flushes.Fenced() &&
-		(ep.large.queue.first == nil || ep.balance.MaySmall() || !ep.bulk())
+func (ep *Endpoint) overtakes() bool { return ep.small.queue.first == nil && ep.passesLarge() }
+
+// passesLarge reports whether no fence is pending, and the small flow is not ahead of the large
+// flow.
+func (ep *Endpoint) passesLarge() bool {
+	return !ep.flushes.Fenced() && (ep.large.queue.first == nil || ep.balance.MaySmall() || !ep.bulk())
+}
+
+// hurry lets a message of one packet go ahead of the endpoint's queued fragments, if the bounds of
+// urgent fragments allow that.
+func (ep *Endpoint) hurry(f *Fragment) {
+	if f.op != nil || f.put || !ep.fitsPacket(f) || ep.flushes.Fenced() {
+		return
+	}
+	c, _ := ep.way(f.packetBytes())
+	if ep.urgent.Take(c.Posted()+c.Batched(), c.Caps().TxDepth) {
+		f.urgent, f.Signal = true, true
+	}
+}
+
+// passes reports whether f may be sent ahead of the endpoint's small queue.
+func (ep *Endpoint) passes(f *Fragment) bool {
+	first := ep.small.queue.first
+	return (first == nil || f.urgent && !first.urgent) && ep.passesLarge()
+}
+
+// pushUrgent adds an urgent fragment to a queue, ahead of all fragments that are not urgent.
+func (l *fragmentList) pushUrgent(f *Fragment) {
+	var behind *Fragment
+	for u := l.first; u != nil && u.urgent; u = u.next {
+		behind = u
+	}
+	l.insert(f, behind)
 }
 
 // sentSmall subtracts sizeBytes of small fragments from the balance of the endpoint's two flows,

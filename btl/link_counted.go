@@ -87,8 +87,9 @@ func (ep *Endpoint) express(tag uint8, data []byte) bool {
 	m := ep.m
 	c := &m.port.Command
 	b, free := m.port.PeekControl()
-	if len(data)+frag.FragHeaderBytes > c.Caps().InjectBytes || !free || !ep.fastOpen(c, true) ||
-		ep.large.queue.first != nil || ep.flushes.Len() > 0 || ep.snd.InFlight() == 0 {
+	if len(data)+frag.FragHeaderBytes > c.Caps().InjectBytes || !free ||
+		!ep.overtakes() || !ep.fastOpen(c, true) || ep.large.queue.first != nil ||
+		ep.flushes.Len() > 0 || ep.snd.InFlight() == 0 {
 		return false
 	}
 	if err := c.Inject(b, writeWhole(ep, b, tag, data), ep.cmdAddr); err != nil {

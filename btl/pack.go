@@ -56,7 +56,7 @@ func (ep *Endpoint) packs(sizeBytes int) bool {
 // packable reports whether fragment f may share a packet. Fragments of the transport itself, memory
 // operations, and fragments in several memory segments may not share a packet.
 func (ep *Endpoint) packable(f *Fragment) bool {
-	return !f.put && f.op == nil && !f.data.Scattered() && f.tag <= frag.TagUserMax &&
+	return !f.urgent && !f.put && f.op == nil && !f.data.Scattered() && f.tag <= frag.TagUserMax &&
 		ep.packs(int(f.size))
 }
 

@@ -19,6 +19,7 @@ import (
 //     beginning of the next call.
 //   - Fragments of one packet that are too large to share a packet are posted in batches, the last
 //     batch by the next call of Progress.
+//   - An urgent fragment that cannot be posted at once joins the front of the endpoint's queue.
 //   - Any other fragment joins the endpoint's queue.
 //
 // Send returns Queued if f has joined the queue, if f.Signal is set, if f is a get, an
@@ -46,6 +47,9 @@ func (ep *Endpoint) Send(now Time, f *Fragment) (Status, error) {
 			return 0, err
 		}
 		f.Signal = true // the operation does not end when its packet is sent
+	}
+	if f.Urgent {
+		ep.hurry(f)
 	}
 	m.dirty = true
 	m.stats.counters[CntSentPayloadBytes] += uint64(f.size)
@@ -101,7 +105,7 @@ func (ep *Endpoint) SendImmediate(now Time, tag Tag, data []byte) error {
 	m.stir()
 	var t reliability.Token
 	path := CntSendsFast
-	if (alone || !ep.packs(len(data))) && ep.fastOpen(&m.port.Command, alone) && m.takeSeg(ep, &t) {
+	if (alone || !ep.packs(len(data))) && ep.overtakes() && ep.fastOpen(&m.port.Command, alone) && m.takeSeg(ep, &t) {
 		copy(m.port.Arena.Bytes(segBuf(t))[frag.FragHeaderBytes:], data)
 		p := packet{ep: ep, seg: t}
 		p.Kind, p.Tag, p.PayloadLen = frag.KindFrag, uint8(tag), uint16(len(data))
@@ -136,14 +140,13 @@ func (ep *Endpoint) companyOn(c *port.Channel) int {
 	return 1
 }
 
-// fastOpen reports whether a fragment may be posted to channel c at once, ahead of queued
-// large fragments only.
+// fastOpen reports whether a fragment that no other must precede may be posted to channel c at once.
 func (ep *Endpoint) fastOpen(c *port.Channel, alone bool) bool {
 	company := 1
 	if !alone {
 		company = ep.companyOn(c)
 	}
-	return ep.overtakes() && !ep.pack.Open() && ep.id.State() == stateConnected && ep.snd.Open() &&
+	return !ep.pack.Open() && ep.id.State() == stateConnected && ep.snd.Open() &&
 		c.Batched() < company && ep.roomOn(c) > 0
 }
 
@@ -165,7 +168,7 @@ func (ep *Endpoint) fastSend(f *Fragment) bool {
 	if !alone && ep.packable(f) {
 		return false
 	}
-	if !ep.fastOpen(c, alone) || !f.hasSeg && !m.fill(f, flags) {
+	if !ep.passes(f) || !ep.fastOpen(c, alone) || !f.hasSeg && !m.fill(f, flags) {
 		return false
 	}
 	var p packet
@@ -296,6 +299,8 @@ func (ep *Endpoint) enqueue(f *Fragment) {
 	}
 	if q := &ep.flowOf(f).queue; f.answer {
 		ep.pushAnswer(q, f)
+	} else if f.urgent && !f.large {
+		q.pushUrgent(f)
 	} else {
 		q.push(f)
 	}

@@ -81,8 +81,8 @@ func TestUrgentGoesAhead(t *testing.T) {
 // Queued.
 func TestUrgentAtOnce(t *testing.T) {
 	u := newUrgentScript(t)
-	for range 3 {
-		sendOrFail(t, u.ep, 1, make([]byte, u.ep.MaxTiny()+1))
+	for _, size := range []int{100_000, u.ep.MaxTiny() + 1, u.ep.MaxTiny() + 1} {
+		sendOrFail(t, u.ep, 1, make([]byte, size))
 	}
 	if u.ep.small.queue.first == nil {
 		t.Fatal("nothing is queued")

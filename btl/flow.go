@@ -95,20 +95,19 @@ func (ep *Endpoint) lacksMemory(f *Fragment) bool {
 	return ep.snd.NeedsMemory() && !f.put && !f.answer && !f.isBye()
 }
 
-// overtakes reports whether a small fragment may be sent at once, or be added to the open Pack.
-// overtakes returns true if no small fragment is queued, no fence is pending, and the small flow is
-// not ahead of the large flow.
-func (ep *Endpoint) overtakes() bool { return ep.small.queue.first == nil && ep.passesLarge() }
-
-// passesLarge reports whether no fence is pending, and the small flow is not ahead of the large
-// flow.
-func (ep *Endpoint) passesLarge() bool {
-	return !ep.flushes.Fenced() && (ep.large.queue.first == nil || ep.balance.MaySmall() || !ep.bulk())
+// overtakes reports whether a small fragment f may be sent at once, or added to the open Pack. The
+// argument f is nil for a fragment that is not urgent. overtakes returns true if no small fragment must precede f, no fence is pending, and
+// the small flow is not ahead of the large flow.
+func (ep *Endpoint) overtakes(f *Fragment) bool {
+	first := ep.small.queue.first
+	return (first == nil || f != nil && f.urgent && !first.urgent) && !ep.flushes.Fenced() &&
+		(ep.large.queue.first == nil || ep.balance.MaySmall() || !ep.bulk())
 }
 
 // hurry lets a message of one packet go ahead of the endpoint's queued fragments, if the bounds of
 // urgent fragments allow that.
-func (ep *Endpoint) hurry(f *Fragment) {
+func (f *Fragment) hurry() {
+	ep := f.ep
 	if f.op != nil || f.put || !ep.fitsPacket(f) || ep.flushes.Fenced() {
 		return
 	}
@@ -116,12 +115,6 @@ func (ep *Endpoint) hurry(f *Fragment) {
 	if ep.urgent.Take(c.Posted()+c.Batched(), c.Caps().TxDepth) {
 		f.urgent, f.Signal = true, true
 	}
-}
-
-// passes reports whether f may be sent ahead of the endpoint's small queue.
-func (ep *Endpoint) passes(f *Fragment) bool {
-	first := ep.small.queue.first
-	return (first == nil || f.urgent && !first.urgent) && ep.passesLarge()
 }
 
 // pushUrgent adds an urgent fragment to a queue, ahead of all fragments that are not urgent.

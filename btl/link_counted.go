@@ -88,7 +88,7 @@ func (ep *Endpoint) express(tag uint8, data []byte) bool {
 	c := &m.port.Command
 	b, free := m.port.PeekControl()
 	if len(data)+frag.FragHeaderBytes > c.Caps().InjectBytes || !free ||
-		!ep.overtakes() || !ep.fastOpen(c, true) || ep.large.queue.first != nil ||
+		!ep.fastOpen(c, nil, true) || ep.large.queue.first != nil ||
 		ep.flushes.Len() > 0 || ep.snd.InFlight() == 0 {
 		return false
 	}

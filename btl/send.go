@@ -49,7 +49,7 @@ func (ep *Endpoint) Send(now Time, f *Fragment) (Status, error) {
 		f.Signal = true // the operation does not end when its packet is sent
 	}
 	if f.Urgent {
-		ep.hurry(f)
+		f.hurry()
 	}
 	m.dirty = true
 	m.stats.counters[CntSentPayloadBytes] += uint64(f.size)
@@ -105,7 +105,8 @@ func (ep *Endpoint) SendImmediate(now Time, tag Tag, data []byte) error {
 	m.stir()
 	var t reliability.Token
 	path := CntSendsFast
-	if (alone || !ep.packs(len(data))) && ep.overtakes() && ep.fastOpen(&m.port.Command, alone) && m.takeSeg(ep, &t) {
+	if (alone || !ep.packs(len(data))) && ep.fastOpen(&m.port.Command, nil, alone) &&
+		m.takeSeg(ep, &t) {
 		copy(m.port.Arena.Bytes(segBuf(t))[frag.FragHeaderBytes:], data)
 		p := packet{ep: ep, seg: t}
 		p.Kind, p.Tag, p.PayloadLen = frag.KindFrag, uint8(tag), uint16(len(data))
@@ -140,13 +141,14 @@ func (ep *Endpoint) companyOn(c *port.Channel) int {
 	return 1
 }
 
-// fastOpen reports whether a fragment that no other must precede may be posted to channel c at once.
-func (ep *Endpoint) fastOpen(c *port.Channel, alone bool) bool {
+// fastOpen reports whether a fragment may be posted to channel c at once, ahead of queued
+// large fragments, and as an urgent f also of small ones.
+func (ep *Endpoint) fastOpen(c *port.Channel, f *Fragment, alone bool) bool {
 	company := 1
 	if !alone {
 		company = ep.companyOn(c)
 	}
-	return !ep.pack.Open() && ep.id.State() == stateConnected && ep.snd.Open() &&
+	return ep.overtakes(f) && !ep.pack.Open() && ep.id.State() == stateConnected && ep.snd.Open() &&
 		c.Batched() < company && ep.roomOn(c) > 0
 }
 
@@ -168,7 +170,7 @@ func (ep *Endpoint) fastSend(f *Fragment) bool {
 	if !alone && ep.packable(f) {
 		return false
 	}
-	if !ep.passes(f) || !ep.fastOpen(c, alone) || !f.hasSeg && !m.fill(f, flags) {
+	if !ep.fastOpen(c, f, alone) || !f.hasSeg && !m.fill(f, flags) {
 		return false
 	}
 	var p packet

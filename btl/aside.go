@@ -49,15 +49,7 @@ type Path struct {
 func (ep *Endpoint) Path() Path {
 	p := Path{
 		PathState: ep.snd.Path(), MTUBytes: ep.mtu, MTUBytesMost: ep.mtuMost,
-		Holes: ep.path.Holes(),
-	}
-	switch {
-	case ep.id.Counted:
-		p.MTUWhy = "all that both devices take, of a fabric that loses nothing"
-	case ep.path.Begun():
-		p.MTUWhy = ep.path.Reason()
-	default:
-		p.MTUWhy = "not connected"
+		Holes: ep.path.Holes(), MTUWhy: ep.path.Why(ep.id.Counted),
 	}
 	return p
 }
@@ -149,19 +141,9 @@ func (m *Module) pathRefused(s *fabric.Send, err error) {
 // tooLarge reports whether a packet of sizeBytes has to be sent in several Parts.
 func (ep *Endpoint) tooLarge(sizeBytes int) bool { return sizeBytes > ep.mtu && !ep.id.Counted }
 
-// partsOf returns the number of Parts for a packet of sizeBytes, and the bytes in each Part except
-// the last one.
-func (r *route) partsOf(sizeBytes int) (count, slice int) {
-	room := frag.PartRoom(r.mtu)
-	count = (sizeBytes + room - 1) / room
-	slice = (sizeBytes + count - 1) / count
-	slice = (slice + frag.PartGrain - 1) / frag.PartGrain * frag.PartGrain
-	return (sizeBytes + slice - 1) / slice, slice
-}
-
 // partsRoom returns the number of packets of sizeBytes that can now be sent in Parts.
 func (m *Module) partsRoom(ep *Endpoint, sizeBytes int) int {
-	count, _ := ep.partsOf(sizeBytes)
+	count, _ := frag.PartsOf(sizeBytes, ep.mtu)
 	return min(m.port.FreeParts(), m.port.Data.Room()) / count
 }
 

@@ -64,9 +64,7 @@ func (d *descriptors) giveBack(f *Fragment) {
 		d.lent--
 	}
 	f.ep.descriptors--
-	if f.urgent {
-		f.ep.urgent.Give()
-	}
+	f.ep.urgent.Give(f.urgent)
 	own := f.own
 	if cap(own) > ownBytesMax {
 		d.large.Give(own)

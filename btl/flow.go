@@ -95,9 +95,9 @@ func (ep *Endpoint) lacksMemory(f *Fragment) bool {
 	return ep.snd.NeedsMemory() && !f.put && !f.answer && !f.isBye()
 }
 
-// overtakes reports whether a small fragment f may be sent at once, or added to the open Pack. The
-// argument f is nil for a fragment that is not urgent. overtakes returns true if no small fragment must precede f, no fence is pending, and
-// the small flow is not ahead of the large flow.
+// overtakes reports whether a small fragment may be sent at once, or added to the open Pack: no
+// small fragment must precede it, no fence is pending, and the small flow is not ahead of the large
+// flow. The argument f is nil for a fragment that is not urgent.
 func (ep *Endpoint) overtakes(f *Fragment) bool {
 	first := ep.small.queue.first
 	return (first == nil || f != nil && f.urgent && !first.urgent) && !ep.flushes.Fenced() &&

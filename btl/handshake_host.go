@@ -29,7 +29,7 @@ func (m *Module) openHandshakes() {
 		AckDelayUs: uint32(m.rules.AckDelay.Microseconds()), AwayMs: uint32(m.cfg.Away.Milliseconds()),
 		MTUBytes: uint16(m.port.Data.MTUBytes()), CommandBytes: uint16(m.port.Command.MTUBytes()),
 		Credit: helloCredit, VersionMin: frag.Version, VersionMax: frag.Version,
-	}, m.random, m.cfg.HandshakeTimeout)
+	}, m.cfg.Random, m.cfg.HandshakeTimeout)
 }
 
 func (h handshakeHost) Now() Time    { return h.m.clock.Unpaused }
@@ -60,7 +60,7 @@ func (h handshakeHost) Make(cmd, data []byte, tinyBytes, mtuBytes int) (*Endpoin
 	ep.life.Begin(m.clock.Unpaused)
 	m.handshakes.Enter(ep, string(cmd))
 	ep.initFlows()
-	first := m.random()
+	first := m.cfg.Random()
 	ep.snd.Init(ep.id.Slot, seq.Num(first), m.rules.WindowPackets)
 	ep.fragIDs.Init(uint32(first >> 32))
 	ep.rcv.Of = ep

@@ -88,8 +88,8 @@ func TestKeptBehindNAT(t *testing.T) {
 	}
 }
 
-// A server is restarted a second after it has kept a request. The client notices when it asks again,
-// which is long before the time of the request is over.
+// A server is restarted a second after it has kept a request. The client notices this when it asks
+// again, which is long before the time of the request is over.
 func TestKeptThenRestarted(t *testing.T) {
 	w := newKeptLab(t)
 	server, client := w.nw.Node("server"), w.nw.Node("client")

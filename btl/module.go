@@ -1,6 +1,8 @@
 package btl
 
 import (
+	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -12,6 +14,7 @@ import (
 	"gobtl/btl/internal/landing"
 	"gobtl/btl/internal/liveness"
 	"gobtl/btl/internal/meet"
+	"gobtl/btl/internal/numbers"
 	"gobtl/btl/internal/owed"
 	"gobtl/btl/internal/port"
 	"gobtl/btl/internal/remote"
@@ -164,9 +167,10 @@ func (m *Module) open(dom fabric.Domain, cfg Config) error {
 	m.cfg, m.rules = cfg, cfg.Rules
 	const share = 8
 	m.clock.Init(min(cfg.PeerTimeout, cfg.HandshakeTimeout, cfg.CloseTimeout) / share)
-	if m.cfg.Random == nil {
-		m.cfg.Random = cryptoRandom
+	if cfg.Random == nil {
+		cfg.Random = cryptoRandom
 	}
+	m.cfg.Random = numbers.NonZero(cfg.Random)
 	need := cfg.arenaBuffers(info)
 	if arena.Len() < need || arena.Size() < cfg.MTUBytes {
 		return fmt.Errorf("%w: domain has %d buffers of %d bytes, needs %d of %d",
@@ -443,4 +447,11 @@ func (m *Module) Close() error {
 	m.publish()
 	m.inProgress = false
 	return err
+}
+
+// cryptoRandom is the default of Config.Random.
+func cryptoRandom() uint64 {
+	var b [8]byte
+	rand.Read(b[:]) // never fails (crypto/rand)
+	return binary.LittleEndian.Uint64(b[:])
 }

@@ -18,7 +18,7 @@ func pathOf(ep *Endpoint) (*path.Path, uint32) { return &ep.path, ep.id.Slot }
 
 func (h pathHost) Clock() Time                 { return h.m.clock.Now }
 func (h pathHost) Now() Time                   { return h.m.clock.Unpaused }
-func (h pathHost) Random() uint64              { return h.m.random() }
+func (h pathHost) Random() uint64              { return h.m.cfg.Random() }
 func (h pathHost) At(slot uint32) *Endpoint    { return h.m.peers.At(slot) }
 func (h pathHost) Connected(ep *Endpoint) bool { return ep.id.State() == stateConnected }
 
@@ -94,7 +94,7 @@ func (m *Module) tendOvercommit() {
 	if ep := m.measure; ep != nil {
 		m.measure = nil
 		if ep.id.Settled() && ep.path.Begun() {
-			nonce := m.random()
+			nonce := m.cfg.Random()
 			ep.path.Measure(m.clock.Now, nonce)
 			m.sendPing(ep, frag.KindPing, &m.port.Data, nonce, frag.PingBytesMin)
 		}

@@ -63,7 +63,7 @@ func (m *Module) ExposeAs(r *Region, mem []byte, rights Rights, only *Endpoint) 
 		return fmt.Errorf("%w: %d regions are exposed", ErrAgain, m.remote.Exposed())
 	}
 	r.m = m
-	m.remote.Expose(&r.is, mem, rights, only.memory(), m.random())
+	m.remote.Expose(&r.is, mem, rights, only.memory(), m.cfg.Random())
 	return nil
 }
 

@@ -146,7 +146,7 @@ func (ep *Endpoint) PrepareGet(mem []byte, target Handle, offset uint64) (*Fragm
 	if uint64(len(mem)) > uint64(min(ep.fragBytesMax, m.cfg.FragmentBytesMax)) {
 		return nil, fmt.Errorf("%w: %d bytes", ErrTooLarge, len(mem))
 	}
-	random := m.random() // the random number takes most of the time of a call
+	random := m.cfg.Random() // the random number takes most of the time of a call
 	f, err := ep.prepareAsk(frag.GetBytes, target, offset, true,
 		!m.remote.MayGet(ep.remote, m.peers.Alone()))
 	if err != nil {
@@ -204,7 +204,7 @@ func (ep *Endpoint) PrepareAtomic(a Atomic) (*Fragment, error) {
 			a.WidthBytes)
 	}
 	m := ep.m
-	random := m.random()
+	random := m.cfg.Random()
 	f, err := ep.prepareAsk(frag.AtomicBytes, a.Target, a.Offset, wire.Fetch, false)
 	if err != nil {
 		return nil, err

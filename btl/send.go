@@ -19,8 +19,7 @@ import (
 //     beginning of the next call.
 //   - Fragments of one packet that are too large to share a packet are posted in batches, the last
 //     batch by the next call of Progress.
-//   - An urgent fragment that cannot be posted at once joins the front of the endpoint's queue.
-//   - Any other fragment joins the endpoint's queue.
+//   - Any other fragment joins the endpoint's queue; an urgent fragment joins at the front.
 //
 // Send returns Queued if f has joined the queue, if f.Signal is set, if f is a get, an
 // atomic operation or a put with a completion notification, or if the fabric gathers the

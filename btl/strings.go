@@ -1,6 +1,6 @@
 package btl
 
-import "strconv"
+import "gobtl/btl/internal/setting"
 
 var eventWords = [...]string{
 	EventConnected: "connected",
@@ -9,7 +9,7 @@ var eventWords = [...]string{
 }
 
 // String returns the name of the event.
-func (e Event) String() string { return word(eventWords[:], int(e), "Event") }
+func (e Event) String() string { return setting.Word(eventWords[:], int(e), "Event") }
 
 var statusWords = [...]string{
 	Done:   "done",
@@ -17,7 +17,7 @@ var statusWords = [...]string{
 }
 
 // String returns the name of the status.
-func (s Status) String() string { return word(statusWords[:], int(s), "Status") }
+func (s Status) String() string { return setting.Word(statusWords[:], int(s), "Status") }
 
 var completionKindWords = [...]string{
 	CompletionSend:  "send",
@@ -28,12 +28,5 @@ var completionKindWords = [...]string{
 
 // String returns the name of the kind.
 func (c CompletionKind) String() string {
-	return word(completionKindWords[:], int(c), "CompletionKind")
-}
-
-func word(words []string, value int, of string) string {
-	if value >= 0 && value < len(words) && words[value] != "" {
-		return words[value]
-	}
-	return of + "(" + strconv.Itoa(value) + ")"
+	return setting.Word(completionKindWords[:], int(c), "CompletionKind")
 }

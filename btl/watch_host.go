@@ -38,7 +38,7 @@ func (h watchHost) Latest(ep *Endpoint) *Endpoint      { return h.m.peers.ByAddr
 func (h watchHost) LeadTo(ep *Endpoint)                { h.m.peers.LeadToIfFree(ep) }
 func (h watchHost) Handshake(ep *Endpoint)             { h.m.handshakes.OnTimer(ep) }
 func (h watchHost) AskLife(ep *Endpoint, nonce uint64) { h.m.handshakes.AskLife(ep, nonce) }
-func (h watchHost) Random() uint64                     { return h.m.random() }
+func (h watchHost) Random() uint64                     { return h.m.cfg.Random() }
 
 func (h watchHost) SendRound(ep *Endpoint) time.Duration {
 	h.m.handshakes.SendRound(ep)

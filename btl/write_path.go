@@ -39,7 +39,7 @@ func (m *Module) putParts(ep *Endpoint, t reliability.Token) {
 		tail = s.frag.data.Gathered(s.gatherAt, s.gatherLen)
 	}
 	n, slice := m.seqOf(t), 0
-	_, slice = ep.partsOf(total)
+	_, slice = frag.PartsOf(total, ep.mtu)
 	for at := 0; at < total; at += slice {
 		b := m.port.TakePart(ep.dataAddr)
 		h := frag.Header{Conn: ep.id.Peer.Tag, Seq: n, Number: ep.numbers.Take(&m.source, viaData, 1)}

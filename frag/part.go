@@ -30,6 +30,16 @@ const (
 	partBlocks    = PartTotalMax / PartGrain
 )
 
+// PartsOf returns the number of Parts of at most mtuBytes for a packet of sizeBytes, and the bytes
+// in each Part except the last one. At least one slice must fit in mtuBytes.
+func PartsOf(sizeBytes, mtuBytes int) (count, slice int) {
+	room := PartRoom(mtuBytes)
+	count = (sizeBytes + room - 1) / room
+	slice = (sizeBytes + count - 1) / count
+	slice = (slice + PartGrain - 1) / PartGrain * PartGrain
+	return (sizeBytes + slice - 1) / slice, slice
+}
+
 // PartRoom returns the size of the largest slice of a datagram that fits in a Part of sizeBytes.
 // PartRoom returns 0 if no slice fits, and does not apply to the last slice of a datagram.
 func PartRoom(sizeBytes int) int {

@@ -324,8 +324,8 @@ func TestDecisionsTogether(t *testing.T) {
 	}
 }
 
-// A peer asks again after a time for which a NAT remembers its ports. The decision is kept until the
-// peer has asked again.
+// A peer asks again before a NAT has forgotten its ports. The decision is kept until the peer has
+// asked again.
 func TestKeptPeerAsksAgain(t *testing.T) {
 	s, h := newKeeping(t, Limits{PerAddress: 16, HalfOpen: 64})
 	h.answer.Code = uint16(KeepMax / time.Millisecond)
@@ -359,7 +359,8 @@ func TestStaleRequests(t *testing.T) {
 		s.ask(keptHello(s, h.now, "a:1", tag+1),
 			peerKey{addr: "a:1", PeerTag: PeerTag{Tag: tag + 1, Incarnation: 9}})
 	}
-	s.ask(keptHello(s, h.now, "a:2", 1), peerKey{addr: "a:2", PeerTag: PeerTag{Tag: 1, Incarnation: 9}})
+	other := peerKey{addr: "a:2", PeerTag: PeerTag{Tag: 1, Incarnation: 9}}
+	s.ask(keptHello(s, h.now, other.addr, other.Tag), other)
 	if s.Requests() != undecidedMax+1 || s.RequestCounts().Lapsed != 8-undecidedMax {
 		t.Errorf("%d requests, counts %+v", s.Requests(), s.RequestCounts())
 	}

@@ -18,8 +18,12 @@ func (u *Urgent) Take(used, depth int) bool {
 	return true
 }
 
-// Give records that an urgent fragment has ended.
-func (u *Urgent) Give() { u.count-- }
+// Give records that a fragment has ended, which Take has counted or not.
+func (u *Urgent) Give(counted bool) {
+	if counted {
+		u.count--
+	}
+}
 
 // Len is the number of urgent fragments that have not ended.
 func (u *Urgent) Len() int { return int(u.count) }

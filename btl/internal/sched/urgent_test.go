@@ -17,7 +17,8 @@ func TestUrgent(t *testing.T) {
 	if u.Take(0, 16) || u.Len() != UrgentMax {
 		t.Errorf("%d urgent fragments, at most %d", u.Len(), UrgentMax)
 	}
-	if u.Give(); !u.Take(0, 16) || u.Len() != UrgentMax {
+	u.Give(false)
+	if u.Give(true); !u.Take(0, 16) || u.Len() != UrgentMax {
 		t.Errorf("%d urgent fragments after one has ended", u.Len())
 	}
 }

@@ -83,3 +83,12 @@ func Text(field any) string {
 	}
 	return ""
 }
+
+// Word returns the word of an enumerated value. For a value without a word, Word returns the name
+// of the type with the number, such as "Event(9)".
+func Word(words []string, value int, typeName string) string {
+	if value >= 0 && value < len(words) && words[value] != "" {
+		return words[value]
+	}
+	return typeName + "(" + strconv.Itoa(value) + ")"
+}

@@ -1,0 +1,12 @@
+package numbers
+
+// NonZero returns a source of numbers other than zero, which come from the source random.
+func NonZero(random func() uint64) func() uint64 {
+	return func() uint64 {
+		for {
+			if r := random(); r != 0 {
+				return r
+			}
+		}
+	}
+}

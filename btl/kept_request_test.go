@@ -209,7 +209,7 @@ func TestDecisionLapses(t *testing.T) {
 	k.ep.Abort()
 	k.decide(Accept())
 	before := k.mods[0].stats.counters[CntSentControl]
-	k.pass(2 * time.Second)
+	k.pass(11 * time.Second) // the peer would have asked after 10 s by itself
 	k.settle(time.Second)
 	s := k.mods[0].Stats()
 	if s.Get(CntRequestsLapsed) != 1 || k.mods[0].peers.Len() != 0 {

@@ -58,6 +58,7 @@ type request struct {
 	heard    uint8                   // mask of the channels with a nonce
 	names    [frag.ProbeCount][]byte // addresses of the peer's channels
 	callAt   Time                    // when the peer is told again to ask, or 0
+	callEnd  Time                    // the peer is told until then
 	interval time.Duration           // until the time after callAt
 	asksAt   Time                    // when the peer asks again, if no call reaches it
 }
@@ -286,7 +287,7 @@ func (s *Handshakes[E]) Decide(id uint64, answer Answer) bool {
 	}
 	s.requests.counts.Decided++
 	r.decided, r.answer, r.until = true, answer, max(now, r.asksAt).Add(s.timeout)
-	r.interval = HelloIntervalMin
+	r.interval, r.callEnd = HelloIntervalMin, now.Add(s.timeout)
 	s.call(r, now)
 	s.requests.wakeAt = s.requests.wakeAt.Min(r.until)
 	return true
@@ -314,6 +315,10 @@ func (s *Handshakes[E]) call(r *request, now Time) {
 	} else {
 		r.callAt = now.Add(r.interval)
 		r.interval = min(2*r.interval, HelloIntervalMax)
+	}
+	if r.callAt >= r.callEnd {
+		r.callAt = 0
+		return // the peer is gone, or cannot be reached before it asks by itself
 	}
 	s.requests.wakeAt = s.requests.wakeAt.Min(r.callAt)
 }

@@ -108,8 +108,8 @@ func TestDecisionIsToldUntilAsked(t *testing.T) {
 				told++
 			}
 		}
-		// 0, 20, 60, 140, 300, 620 ms, and then every 500 ms until 8 s.
-		if asks && told != 1 || !asks && told != 20 {
+		// 0, 20, 60, 140, 300, 620 ms, and then every 500 ms until 3 s.
+		if asks && told != 1 || !asks && told != 10 {
 			t.Errorf("told %d times, the peer has asked: %v", told, asks)
 		}
 	}

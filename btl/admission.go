@@ -92,11 +92,11 @@ func (r *Request) MayKeep() bool { return r.id != 0 }
 
 // Decide answers a request that Keep has kept. The argument now of Decide is the present time.
 // Decide tells the peer to ask again, and the peer then gets the answer v without another call of
-// the function given to Admit. If the peer does not ask again within HandshakeTimeout, the decision
-// lapses. The Verdict Keep changes the time for which the request is kept. Decide returns
-// ErrNoRequest if the request was not kept, was decided, or is forgotten. Decide returns ErrBadName
-// for a MoveTo to a name that is not of this provider, and ErrClosed after Close or Drain of the
-// module. Decide must be called by the goroutine that owns the module.
+// the function given to Admit. A peer that Decide cannot reach asks every 15 s by itself. If the
+// peer does not, the decision lapses. The Verdict Keep changes the time for which the request is
+// kept. Decide returns ErrNoRequest if the request was not kept, was decided, has lapsed, or was
+// replaced by later requests of its address. Decide returns ErrBadName for a MoveTo to a name of
+// another provider, and ErrClosed after Close or Drain of the module. The caller owns the module.
 func (r *Request) Decide(now Time, v Verdict) error {
 	m := r.m
 	if m == nil {

@@ -42,6 +42,7 @@ type life struct {
 	libraries []*library // withdrawn ones
 	regs      []*registered
 	kept      keptMessages
+	keptOf    map[string]int // number of kept requests of each address
 
 	passing    bool // inside Progress
 	deafened   int
@@ -74,7 +75,8 @@ func nobodys(t btl.Tag) bool { return t >= tagNobody }
 func (h *host) open() error {
 	w := h.w
 	l := &life{
-		w: w, host: h, number: len(h.lives), cfg: h.plan.Config,
+		keptOf: map[string]int{},
+		w:      w, host: h, number: len(h.lives), cfg: h.plan.Config,
 		limits: h.plan.Limits, began: w.net.Now(),
 	}
 	l.random = random{d: newDraw(w.plan.Seed, 0x5EED<<32|uint64(h.index)<<16|uint64(l.number))}

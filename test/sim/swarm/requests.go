@@ -61,6 +61,8 @@ func (l *life) admit(r btl.Request) btl.Verdict {
 	}
 	wait := d.dur(time.Millisecond, p.WaitMost+time.Millisecond)
 	w.res.Kept++
+	l.keptOf[r.Address]++
+	mine := l.keptOf[r.Address]
 	if d.chance(p.Forget) {
 		l.turnedAway = true
 		return btl.Keep(wait)
@@ -79,6 +81,7 @@ func (l *life) admit(r btl.Request) btl.Verdict {
 		switch {
 		case err == nil, errors.Is(err, btl.ErrClosed) && l.closing:
 		case errors.Is(err, btl.ErrNoRequest) && w.net.Now() >= until:
+		case errors.Is(err, btl.ErrNoRequest) && l.keptOf[r.Address] >= mine+2: // replaced
 		default:
 			w.fail("node %s: deciding a kept request: %w", l.host.node.Name(), err)
 		}

@@ -21,6 +21,9 @@ var (
 	ErrConns = errors.New("conn: too many connections with the peer")
 	// ErrStopped means that the peer has closed its reading side.
 	ErrStopped = errors.New("conn: the peer reads no more")
+	// ErrReset means that the peer has closed the Conn, and has dropped bytes that it could not send
+	// because this side did not read in time. See Conn.Close.
+	ErrReset = errors.New("conn: the peer has dropped the end of the stream")
 	// ErrInUse means that the service already has a Listener.
 	ErrInUse = errors.New("conn: service in use")
 )
@@ -68,7 +71,9 @@ type Config struct {
 	// GoneBytes is the maximum amount of memory for ended Conns with unread bytes, up to 1<<40
 	// bytes. A GoneBytes of 0 means 64 times WindowBytes. Each ended Conn with unread bytes counts
 	// as 4096 bytes plus its buffer. When GoneBytes is exceeded, the oldest ended Conn of the host
-	// that uses most of the memory loses its bytes, and its Reads fail.
+	// that uses most of the memory loses its bytes, and its Reads fail. Closed Conns whose written
+	// bytes are not sent yet count in the same way. If such a Conn loses its bytes, the Reads of its
+	// peer return ErrReset.
 	GoneBytes int64
 	// TotalBytes bounds the buffers of received bytes of all Conns that have not ended,
 	// WindowBytesMax to 1<<40 bytes. A TotalBytes of 0 means 1024 times WindowBytes, but not less

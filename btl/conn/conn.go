@@ -151,6 +151,11 @@ func (q *request) write(_ *btl.Module, w runner.Waker) error {
 
 // Close closes both directions. Bytes that were written before Close are still sent, and all
 // bytes that were not read are dropped. Pending and later calls of the Conn return net.ErrClosed.
+//
+// The written bytes that are not sent yet are dropped if the peer's window has no room for them
+// for a minute, or for btl.Config.PeerTimeout if that is longer. They are also dropped if too many
+// closed Conns have such bytes (see Config.GoneBytes). The peer's Reads then return ErrReset
+// instead of io.EOF, after the bytes that have arrived.
 func (c *Conn) Close() error { return c.do("close", c.close) }
 
 // CloseWrite ends the stream to the peer. The peer reads all bytes written before CloseWrite, and
@@ -214,6 +219,7 @@ func (c *Conn) close() {
 	c.closeWrite()
 	c.closeRead()
 	c.advance()
+	c.n.adopt(c)
 }
 
 type deadline struct {

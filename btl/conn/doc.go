@@ -10,11 +10,13 @@
 //	CloseWrite -- fin (length) ------------------------------>| EOF
 //	  |<---------------------------------------------- stop --+ CloseRead
 //
-// Close sends both a fin and a stop message. A message is one fragment, and begins with a header
-// of 16 bytes in little-endian order. Each row of the table gives the offset, the size in bytes,
-// and the meaning of a field in the header of a message.
+// Close sends both a fin and a stop message. A side that drops unsent bytes after Close sends a
+// reset message instead of them, which ends the Conn (see orphans.go). A message is one fragment,
+// and begins with a header of 16 bytes in little-endian order. Each row of the table gives the
+// offset, the size in bytes, and the meaning of a field in the header of a message.
 //
-//	0  1  kind (open 1, accept 2, refuse 3, data 4, credit 5, fin 6, stop 7)
+//	0  1  kind (open 1, accept 2, refuse 3, data 4, credit 5, fin 6, stop 7,
+//	      reset 8)
 //	1  1  1 if the sender of the message has dialed and chosen the id, or 0
 //	2  2  reason of a refuse (1 no such service, 2 backlog is full, 3 too many Conns), or 0
 //	4  4  id
@@ -35,9 +37,9 @@
 // WindowBytes, or more if the path needs a larger one (see growth.go). The window limits
 // the memory of a Conn, which is allocated only when bytes arrive. Config.TotalBytes limits
 // the memory of all Conns together. Bytes that were written before Close are delivered, if
-// the peer reads them. A Conn ends when its endpoint ends. Calls that wait for a dead peer
-// fail after btl.Config.PeerTimeout, plus btl.Config.KeepAlive if no packets are in flight
-// to the peer.
+// the peer reads them in time (see Conn.Close). A Conn ends when its endpoint ends. Calls
+// that wait for a dead peer fail after btl.Config.PeerTimeout, plus btl.Config.KeepAlive if
+// no packets are in flight to the peer.
 //
 // Any goroutine may call all methods of this package. The state of a Conn belongs to the goroutine
 // that drives the Runner.

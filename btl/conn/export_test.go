@@ -2,6 +2,7 @@ package conn
 
 import (
 	"context"
+	"time"
 
 	"gobtl/btl"
 )
@@ -45,7 +46,32 @@ func (c *Conn) WriteInBurst(b []byte) bool {
 func (c *Conn) Buffers() bool {
 	c.buffer.mu.Lock()
 	defer c.buffer.mu.Unlock()
-	return c.buffer.storage != nil
+	return c.buffer.buf != nil
+}
+
+// BufferBytes is the memory of a Conn's buffer for small Writes.
+func (c *Conn) BufferBytes() int {
+	c.buffer.mu.Lock()
+	defer c.buffer.mu.Unlock()
+	return cap(c.buffer.buf)
+}
+
+// SetOrphanTime sets the time without credit after which a closed Conn is dropped.
+func (n *Node) SetOrphanTime(d time.Duration) {
+	_ = n.r.Do(context.Background(), func(*btl.Module) error {
+		n.orphanTime = d
+		return nil
+	})
+}
+
+// Sweep looks once at the closed Conns, and returns how many are left.
+func (n *Node) Sweep() (left int) {
+	_ = n.r.Do(context.Background(), func(*btl.Module) error {
+		n.sweep()
+		left = len(n.orphans)
+		return nil
+	})
+	return left
 }
 
 // Window is how many bytes a Conn keeps unread.

@@ -22,6 +22,7 @@ const (
 	credit
 	fin
 	stop
+	reset
 )
 
 // message is one with an id of the sender's.
@@ -48,11 +49,12 @@ func TestHostile(t *testing.T) {
 	}{
 		"short":       {[][]byte{hello[:15]}, false},
 		"no kind":     {[][]byte{message(0, 1, 0, "")}, false},
-		"other kind":  {[][]byte{message(stop+1, 1, 0, "")}, false},
+		"other kind":  {[][]byte{message(reset+1, 1, 0, "")}, false},
 		"flags":       {[][]byte{{data, 2, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 'x'}}, false},
 		"long name":   {[][]byte{message(opens, 1, window, string(long))}, false},
 		"open twice":  {[][]byte{hello, hello}, false},
 		"own accept":  {[][]byte{hello, message(accept, 1, 0, "")}, false},
+		"reset to":    {[][]byte{hello, message(reset, 1, 1, "")}, false},
 		"no data":     {[][]byte{hello, message(data, 1, 0, "")}, false},
 		"twice":       {[][]byte{hello, message(data, 1, 0, "ab"), message(data, 1, 1, "b")}, false},
 		"early twice": {[][]byte{hello, message(data, 1, 9, "abc"), message(data, 1, 8, "ab")}, false},
@@ -66,8 +68,9 @@ func TestHostile(t *testing.T) {
 		"after fin":   {[][]byte{hello, message(fin, 1, 1, ""), message(data, 1, 1, "x")}, false},
 		"unknown": {[][]byte{
 			message(data, 7, 0, "x"), message(credit, 7, 9, ""), message(fin, 7, 0, ""),
-			message(stop, 7, 0, ""),
+			message(stop, 7, 0, ""), message(reset, 7, 0, ""),
 		}, true},
+		"reset":      {[][]byte{hello, message(reset, 1, 0, ""), message(data, 1, 0, "x")}, true},
 		"last byte":  {[][]byte{hello, message(data, 1, 4095, "x"), message(fin, 1, window, "")}, true},
 		"less":       {[][]byte{hello, message(credit, 1, 0, ""), message(credit, 1, 1<<64-1, "")}, true},
 		"no service": {[][]byte{message(opens, 1, window, "other")}, true},

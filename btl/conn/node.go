@@ -25,7 +25,7 @@ type Node struct {
 	conns     map[name]*Conn
 	peers     map[*btl.Endpoint]*peer
 	listeners map[string]*Listener
-	gone      *kept.Keeper[*Conn] // ended Conns with unread bytes
+	gone      *kept.Keeper[*Conn] // ended Conns with unread bytes, and orphans with unsent bytes
 	goneOf    map[string]int      // number of Conns in gone, by peer address
 	held      int64               // bytes of the ring buffers of conns
 	hosts     map[string]*host    // the hosts of conns, by Endpoint.PeerHost
@@ -33,6 +33,10 @@ type Node struct {
 	company   company
 	lastID    uint32
 	closed    bool
+
+	orphans    map[*Conn]orphan // closed Conns of conns
+	orphanTime time.Duration    // time without new credit after which an orphan is dropped
+	sweeping   bool             // a sweep of the orphans is due
 
 	dirty    dirty                   // Conns with bytes to send; any goroutine may use it
 	flush    func()                  // the method flushes, as a value made once
@@ -76,12 +80,12 @@ type name struct {
 type peer struct {
 	conns   []*Conn // all Conns, in any order
 	opened  [2]int  // number of Conns opened by the peer, and by this side
-	refused []head  // refusals that wait for resources
+	refused []head  // refusals and resets that wait for resources
 	waiting turns   // Conns with messages that wait for resources
 }
 
-// refusedMax is the maximum number of refusals to one peer that wait for send buffers, after
-// which the peer's endpoint is ended.
+// refusedMax is the maximum number of refusals and resets to one peer that wait for send buffers.
+// If there are more when the peer opens a Conn, the peer's endpoint is ended.
 const refusedMax = 1024
 
 // New makes a Node that uses one tag of a module. After New, the caller calls Start, or passes
@@ -98,6 +102,7 @@ func New(m *btl.Module, cfg Config) (*Node, error) {
 		conns: map[name]*Conn{}, peers: map[*btl.Endpoint]*peer{}, listeners: map[string]*Listener{},
 		gone: kept.New[*Conn](cfg.GoneBytes), goneOf: map[string]int{},
 		company: company{window: cfg.WindowBytes}, hosts: map[string]*host{},
+		orphans: map[*Conn]orphan{}, orphanTime: max(orphanTimeMin, m.Config().PeerTimeout),
 	}
 	n.flush, n.flushAll = n.flushes, n.flushConns
 	if err := m.Hooks().ClaimTag(cfg.Tag, headBytes+chunkBytesMax, n.arrive); err != nil {
@@ -263,6 +268,7 @@ func side(mine bool) int {
 func (n *Node) remove(c *Conn) {
 	if n.conns[c.name] == c {
 		delete(n.conns, c.name)
+		n.disown(c)
 		c.count(0)
 		c.ungrow()
 		n.leaveHost(c.host)
@@ -290,9 +296,17 @@ func (n *Node) leave(c *Conn) {
 		c.forget()
 		return
 	}
-	held := goneBytes + int64(len(c.ring))
 	n.goneOf[c.remote.Address]++
-	for _, d := range n.gone.Add(c.ep.PeerHost(), c, held) {
+	n.keep(c, len(c.ring))
+}
+
+// keep counts the memory of a Conn with unread or unsent bytes, and drops bytes above GoneBytes.
+func (n *Node) keep(c *Conn, bytes int) {
+	for _, d := range n.gone.Add(c.ep.PeerHost(), c, goneBytes+int64(bytes)) {
+		if d.err == nil {
+			d.reset()
+			continue
+		}
 		n.countGone(d)
 		d.next, d.ended = d.read, false // Reads of d return the reason of its end.
 		d.forget()
@@ -393,14 +407,20 @@ func (n *Node) onOpen(ep *btl.Endpoint, id uint32, limit uint64, service string)
 		c.due |= dueAccept
 		l.offer(c)
 		c.advance()
-		return true
+		return len(c.peer.refused) <= refusedMax
 	}
+	p := n.peer(ep)
+	n.tellLater(ep, h)
+	n.forget(ep)
+	return len(p.refused) <= refusedMax
+}
+
+// tellLater sends a refusal or a reset, now or when a send buffer is free.
+func (n *Node) tellLater(ep *btl.Endpoint, h head) {
 	p := n.peer(ep)
 	if len(p.refused) > 0 || errors.Is(send(ep, n.cfg.Tag, &h, nil, nil), btl.ErrAgain) {
 		p.refused = append(p.refused, h)
 	}
-	n.forget(ep)
-	return len(p.refused) <= refusedMax
 }
 
 // send sends a message, and calls done, unless it is nil, when the peer has acknowledged or refused

@@ -62,6 +62,8 @@ func (c *Conn) on(h *head, rest []byte) bool {
 		c.due &^= dueFin
 		c.shutWrites()
 		c.endWriters(ErrStopped)
+	case kindReset:
+		c.fail(ErrReset)
 	case kindOpen: // arrive handles it
 	}
 	return true

@@ -13,6 +13,7 @@ const (
 	kindCredit
 	kindFin
 	kindStop
+	kindReset
 )
 
 // status is the reason with which a Conn is refused.
@@ -71,7 +72,7 @@ func (h *head) read(b []byte) (rest []byte, ok bool) {
 		ok = h.status == 0 && len(rest) > 0 && h.value+uint64(len(rest)) > h.value
 	case kindCredit, kindFin:
 		ok = h.status == 0 && len(rest) == 0
-	case kindStop:
+	case kindStop, kindReset:
 		ok = h.status == 0 && h.value == 0 && len(rest) == 0
 	}
 	return rest, ok

@@ -1,0 +1,109 @@
+package conn_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"testing"
+	"time"
+
+	"gobtl/btl"
+	"gobtl/btl/conn"
+	"gobtl/fabric/mem"
+)
+
+// orphan closes the server's side of a new Conn, whose peer has no room for the last bytes. orphan
+// returns both sides, and the number of bytes written.
+func orphan(t *testing.T, p *pair) (reader, closed *conn.Conn, written int) {
+	t.Helper()
+	c1, c2 := p.dial(t)
+	must(t, c1.SetReadDeadline(time.Now().Add(20*time.Second)))
+	written = fill(t, c2)
+	must(t, c2.Close())
+	return c1, c2, written
+}
+
+// A closed Conn keeps only its unsent bytes. If the peer reads nothing, these bytes are dropped
+// after a time, and the peer gets an error instead of an end. Other Conns of the peer go on.
+func TestOrphanTime(t *testing.T) {
+	p := newPair(t, within(mem.New(mem.Config{})), conn.Config{WindowBytes: 4096}, btl.Config{})
+	d1, d2 := p.dial(t)
+	p.server.SetOrphanTime(100 * time.Millisecond)
+	reader, closed, written := orphan(t, p)
+	if kept := closed.BufferBytes(); kept > written {
+		t.Errorf("%d bytes are kept for at most %d", kept, written)
+	}
+	eventually(t, "the end of the orphan", func() bool { return p.server.Conns() == 1 })
+	if n, err := io.Copy(io.Discard, reader); n != 4096 || !errors.Is(err, conn.ErrReset) {
+		t.Errorf("%d bytes, %v, want a window and ErrReset", n, err)
+	}
+	if kept := closed.BufferBytes(); kept != 0 {
+		t.Errorf("%d bytes are kept after the end", kept)
+	}
+	must2(t)(d2.Write([]byte("other")))
+	read(t, d1, len("other"))
+}
+
+// A closed Conn goes on for as long as its peer reads, however slowly.
+func TestOrphanSlow(t *testing.T) {
+	p := newPair(t, within(mem.New(mem.Config{})), conn.Config{WindowBytes: 4096}, btl.Config{})
+	reader, closed, written := orphan(t, p)
+	for sum := 0; sum < written; sum += 1024 {
+		for range 4 { // the time is over with the fifth
+			p.server.Sweep()
+		}
+		before := closed.Unsent()
+		read(t, reader, 1024)
+		if before > 0 {
+			eventually(t, "credit", func() bool { return closed.Unsent() < before })
+		}
+	}
+	if n, err := reader.Read(make([]byte, 1)); n != 0 || !errors.Is(err, io.EOF) {
+		t.Errorf("%d bytes, %v after all bytes", n, err)
+	}
+	unread, _, _ := orphan(t, p)
+	eventually(t, "the end of the orphan", func() bool { return p.server.Sweep() == 0 })
+	if _, err := io.Copy(io.Discard, unread); !errors.Is(err, conn.ErrReset) {
+		t.Errorf("%v, want ErrReset", err)
+	}
+}
+
+// Closed Conns hold at most GoneBytes of unsent bytes. The host that holds the most loses its own.
+func TestOrphanBytes(t *testing.T) {
+	const most = 8
+	with := within(mem.New(mem.Config{}))
+	cfg := conn.Config{WindowBytes: 4096, GoneBytes: most * 9000}
+	p := newPair(t, with, cfg, btl.Config{})
+	good := &pair{client: open(t, with, cfg, btl.Config{}), server: p.server, listener: p.listener}
+	var err error
+	good.ep, err = good.client.run.Connect(t.Context(), p.server.name)
+	must(t, err)
+	reader, _, written := orphan(t, good)
+	var all []*conn.Conn
+	for range 4 * most {
+		c, _, _ := orphan(t, p)
+		all = append(all, c)
+	}
+	if held, _ := p.server.Held(""); held > cfg.GoneBytes || held < cfg.GoneBytes/2 {
+		t.Errorf("%d bytes are held, at most %d", held, cfg.GoneBytes)
+	}
+	if got, err := io.ReadAll(reader); len(got) != written || err != nil {
+		t.Errorf("of the good peer: %d of %d bytes, %v", len(got), written, err)
+	}
+	dropped := 0
+	for _, c := range all {
+		got, err := io.ReadAll(c)
+		if errors.Is(err, conn.ErrReset) {
+			dropped++
+		} else if err != nil || !bytes.Equal(got, make([]byte, written)) {
+			t.Errorf("%d of %d bytes, %v", len(got), written, err)
+		}
+	}
+	if dropped < 2*most || dropped == len(all) {
+		t.Errorf("%d of %d were dropped", dropped, len(all))
+	}
+	eventually(t, "Conns to be over", func() bool { return p.server.Conns() == 0 })
+	if held, _ := p.server.Held(""); held != 0 {
+		t.Errorf("%d bytes are held of no Conns", held)
+	}
+}

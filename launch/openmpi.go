@@ -45,12 +45,7 @@ func (j *Job) joinOpenMPI(ctx context.Context, env environment) (err error) {
 			return err
 		}
 	}
-	conn, err := dialUntil(ctx, at, j.cfg.Timeout)
-	if err != nil {
-		return err
-	}
-	j.link = newLink(conn)
-	if err := j.proveMyself(ctx, at); err != nil {
+	if err := j.reach(ctx, at); err != nil {
 		return err
 	}
 	rank, size := j.rank, j.size

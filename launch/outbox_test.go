@@ -3,6 +3,7 @@
 package launch
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -15,7 +16,12 @@ import (
 // enterRaw connects as a rank by hand, and reads nothing after the challenge.
 func enterRaw(t *testing.T, at meeting, rank int) net.Conn {
 	t.Helper()
-	conn, err := dialUntil(t.Context(), at, 20*time.Second)
+	var conn net.Conn
+	err := again(t.Context(), 20*time.Second, func(ctx context.Context) (bool, error) {
+		var err error
+		conn, err = new(net.Dialer).DialContext(ctx, at.network, at.address)
+		return err == nil, err
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

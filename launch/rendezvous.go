@@ -65,6 +65,7 @@ type rendezvous struct {
 // stranger is a connection that is not authenticated yet.
 type stranger struct {
 	conn net.Conn
+	host string
 	safe time.Time // before this time the connection is not evicted
 }
 
@@ -121,21 +122,38 @@ func (r *rendezvous) accept() {
 	}
 }
 
-// makeRoom reports whether another unauthenticated connection may be added. makeRoom may close
-// the oldest unauthenticated connection after the connection's minimum time (proofLeast).
+// makeRoom reports whether another unauthenticated connection may be added. For this, makeRoom may
+// close the oldest unauthenticated connection of the host with the most of them, after the
+// connection's minimum time (proofLeast).
 func (r *rendezvous) makeRoom() bool {
 	r.lock.Lock()
 	defer r.lock.Unlock()
 	if len(r.strangers) < strangersMax+r.size {
 		return true
 	}
-	oldest := r.strangers[0]
+	oldest := r.oldestOfMost()
 	if !passed(oldest.safe) {
 		return false
 	}
 	_ = oldest.conn.Close() // the error does not matter
 	r.known(oldest.conn)
 	return true
+}
+
+// oldestOfMost returns the oldest unauthenticated connection of the host that has the most of them.
+// The caller must hold the lock.
+func (r *rendezvous) oldestOfMost() (oldest stranger) {
+	count := make(map[string]int)
+	for _, s := range r.strangers {
+		count[s.host]++
+	}
+	most := 0
+	for _, s := range r.strangers {
+		if count[s.host] > most {
+			oldest, most = s, count[s.host]
+		}
+	}
+	return oldest
 }
 
 // known removes a connection from the list of unauthenticated connections. The caller must hold the
@@ -152,7 +170,9 @@ func (r *rendezvous) enter(conn net.Conn) bool {
 	if r.closed {
 		return false
 	}
-	r.strangers = append(r.strangers, stranger{conn, soon(proofLeast)})
+	r.strangers = append(r.strangers, stranger{
+		conn: conn, host: bounded.HostOf(conn.RemoteAddr()), safe: soon(proofLeast),
+	})
 	return true
 }
 
@@ -351,25 +371,48 @@ func (at *meeting) proof(who, server, client string) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
+// proofsMax is the maximum number of proofs that a rank sends before it gives up.
+const proofsMax = 8
+
+// reach connects to rank 0, and authenticates both sides. While rank 0 is not listening, reach
+// tries again. Rank 0 may close the connection before both are authenticated, to make room for
+// another connection, and reach then connects again. Rank 0 also closes the connection after a
+// wrong proof, so reach sends at most proofsMax proofs.
+func (j *Job) reach(ctx context.Context, at meeting) error {
+	proofs := 0
+	return again(ctx, j.cfg.Timeout, func(dialing context.Context) (bool, error) {
+		conn, err := new(net.Dialer).DialContext(dialing, at.network, at.address)
+		if err != nil {
+			return false, fmt.Errorf("%w: rank 0 does not listen: %w", ErrRendezvous, err)
+		}
+		j.link = newLink(conn)
+		sent, err := j.proveMyself(ctx, at)
+		if sent {
+			proofs++
+		}
+		return !errors.Is(err, ErrGone) || proofs == proofsMax, err
+	})
+}
+
 // proveMyself authenticates this rank to the server, and verifies that the server knows the secret
-// of the job.
-func (j *Job) proveMyself(ctx context.Context, at meeting) error {
+// of the job. The result sent is true if the server may have this rank's proof.
+func (j *Job) proveMyself(ctx context.Context, at meeting) (sent bool, err error) {
 	m, err := j.link.ask(ctx, j.cfg.Timeout, "", "challenge")
 	if err != nil {
-		return err
+		return false, err
 	}
 	theirs, _ := m.Get("nonce")
 	mine := rand.Text()
 	line := fmt.Sprintf("cmd=initack pmiid=%d nonce=%s proof=%s", j.rank, mine,
 		at.proof(fmt.Sprint("rank ", j.rank), theirs, mine))
 	if m, err = j.link.ask(ctx, j.cfg.Timeout, line, "initack"); err != nil {
-		return err
+		return true, err
 	}
 	proof, _ := m.Get("proof")
 	if !hmac.Equal([]byte(proof), []byte(at.proof("server", theirs, mine))) {
 		err := fmt.Errorf("%w: who listens there does not know the secret of this job", ErrRendezvous)
 		j.link.close(err)
-		return err
+		return true, err
 	}
-	return nil
+	return true, nil
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"time"
 )
 
@@ -42,19 +41,6 @@ func awaitOwn(ctx context.Context, path string, limit time.Duration) error {
 		err := checkOwn(path)
 		return !errors.Is(err, fs.ErrNotExist), err
 	})
-}
-
-// dialUntil connects to rank 0. While rank 0 is not listening, dialUntil tries again.
-func dialUntil(ctx context.Context, at meeting, limit time.Duration) (conn net.Conn, err error) {
-	err = again(ctx, limit, func(ctx context.Context) (bool, error) {
-		var missing error
-		conn, missing = new(net.Dialer).DialContext(ctx, at.network, at.address)
-		if missing != nil {
-			return false, fmt.Errorf("%w: rank 0 does not listen: %w", ErrRendezvous, missing)
-		}
-		return true, nil
-	})
-	return conn, err
 }
 
 // pause sleeps before a failed attempt is repeated.

@@ -123,7 +123,7 @@ func (l *Listener) Refusals() Refusals {
 
 // enter registers a new connection, or returns nil if there is no room or the Listener is closed.
 func (l *Listener) enter(conn net.Conn) *Guest {
-	g := &Guest{Conn: conn, of: l, host: hostOf(conn.RemoteAddr())}
+	g := &Guest{Conn: conn, of: l, host: HostOf(conn.RemoteAddr())}
 	l.lock.Lock()
 	defer l.lock.Unlock()
 	select {
@@ -190,8 +190,8 @@ func (g *Guest) Close() error {
 	return g.Conn.Close()
 }
 
-// hostOf returns the address without its port.
-func hostOf(a net.Addr) string {
+// HostOf returns the address without its port.
+func HostOf(a net.Addr) string {
 	if a == nil {
 		return ""
 	}

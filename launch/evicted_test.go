@@ -1,0 +1,123 @@
+//go:build unix
+
+package launch
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Rank 0 makes room by closing the oldest connection of the host with the most connections, and not
+// the oldest one of all.
+func TestRoomByHost(t *testing.T) {
+	r := &rendezvous{size: 2}
+	add := func(host string) net.Conn {
+		near, far := net.Pipe()
+		t.Cleanup(func() { near.Close(); far.Close() })
+		r.strangers = append(r.strangers, stranger{conn: near, host: host})
+		return near
+	}
+	rank := add("rank")
+	crowded := add("crowd")
+	other := add("other")
+	for len(r.strangers) < strangersMax+r.size {
+		add("crowd")
+	}
+	for range 20 * strangersMax {
+		if !r.makeRoom() {
+			t.Fatal("no room after the minimum time")
+		}
+		if crowded != nil && open(r, crowded) {
+			t.Fatal("the oldest connection of the crowd is left")
+		}
+		crowded = nil
+		add("crowd")
+	}
+	if !open(r, rank) || !open(r, other) {
+		t.Error("a connection of a host with one connection was closed for those of a crowd")
+	}
+	for i := range r.strangers {
+		r.strangers[i].safe = soon(time.Hour)
+	}
+	if r.makeRoom() {
+		t.Error("a connection was closed before its minimum time")
+	}
+}
+
+// open reports whether a connection is unauthenticated and was not closed for others.
+func open(r *rendezvous, conn net.Conn) bool {
+	for _, s := range r.strangers {
+		if s.conn == conn {
+			return true
+		}
+	}
+	return false
+}
+
+// A rank whose connection ends before rank 0 has proven itself dials again. The connections end
+// before the challenge, and after the rank's proof.
+func TestRankDialsAgain(t *testing.T) {
+	address := port(t)
+	relay, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer relay.Close()
+	go func() {
+		for n := 0; ; n++ {
+			conn, err := relay.Accept()
+			if err != nil {
+				return
+			}
+			switch {
+			case n < 6 && n%3 > 0:
+				conn.Close()
+			case n < 6:
+				fmt.Fprint(conn, "cmd=challenge nonce=x\n")
+				_, _ = conn.Read(make([]byte, 1))
+				conn.Close()
+			default:
+				go forward(conn, address)
+			}
+		}
+	}()
+	envs := ompiEnvs(t, 2, RendezvousVariable+"="+address)
+	first := make(chan error, 1)
+	go func() {
+		j, err := Join(t.Context(), Config{Environ: envs[0]})
+		if err == nil {
+			err = j.Finalize(t.Context())
+		}
+		first <- err
+	}()
+	envs[1] = append(envs[1], RendezvousVariable+"="+relay.Addr().String())
+	j, err := Join(t.Context(), Config{Environ: envs[1]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(j.Finalize(t.Context()), <-first); err != nil {
+		t.Error(err)
+	}
+}
+
+// forward relays a connection to an address, at which somebody may listen only later.
+func forward(conn net.Conn, address string) {
+	defer conn.Close()
+	to, err := net.Dial("tcp", address)
+	if err != nil {
+		return
+	}
+	var ended sync.WaitGroup
+	ended.Go(func() {
+		defer to.Close()
+		_, _ = io.Copy(to, conn)
+	})
+	_, _ = io.Copy(conn, to)
+	conn.Close()
+	ended.Wait()
+}

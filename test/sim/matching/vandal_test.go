@@ -351,8 +351,8 @@ func (v *vandal) send(ep *btl.Endpoint, m []byte) {
 }
 
 // envelope sends a message in its turn.
-func (v *vandal) envelope(ep *btl.Endpoint, kind byte, tag uint64, size, data int) {
-	h := head{kind: kind, number: v.numbers[ep], a: tag, b: v.town.random.Uint64(), c: uint64(size)}
+func (v *vandal) envelope(ep *btl.Endpoint, kind byte, tag, size uint64, data int) {
+	h := head{kind: kind, number: v.numbers[ep], a: tag, b: v.town.random.Uint64(), c: size}
 	v.numbers[ep]++
 	v.send(ep, append(of(h), make([]byte, data)...))
 }
@@ -369,7 +369,8 @@ func (v *vandal) acts() map[string]func(ep *btl.Endpoint, r *citizen) {
 	return map[string]func(ep *btl.Endpoint, r *citizen){
 		announces: func(ep *btl.Endpoint, _ *citizen) {
 			for range 1 + random.IntN(8) {
-				v.envelope(ep, kindAnnounce, guestTag, 5000+random.IntN(friendMost-5000), 0)
+				v.envelope(ep, kindAnnounce, guestTag,
+					5000+random.Uint64N(friendMost-5000), 0)
 			}
 		},
 		"announces more than memory": func(ep *btl.Endpoint, _ *citizen) {

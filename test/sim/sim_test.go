@@ -21,7 +21,7 @@ const seedsEnv = "GOBTL_TEST_SEEDS"
 
 // How many seeds are run: about a minute and a half of two cores, and little where time is dear.
 const (
-	seedsUsual = 400
+	seedsUsual = 800
 	seedsShort = 60
 	seedsRace  = 8 // a run is of one goroutine: only what runs share can be raced for
 	batch      = 100

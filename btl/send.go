@@ -273,7 +273,7 @@ func (m *Module) borrowFrom(l *Fragment, t *reliability.Token) bool {
 // later packets, or in the next call of Progress, because each post is expensive.
 func (m *Module) postFast(p *packet, c *port.Channel, to fabric.Addr, alone bool) {
 	sizeBytes := m.seal(p)
-	if p.ep.large.queue.first != nil {
+	if p.ep.large.queue.first != nil || p.ep.small.queue.first != nil {
 		m.sched.overtook(p.ep, sizeBytes)
 	}
 	m.putSegment(c, p.seg, to)

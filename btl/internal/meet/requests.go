@@ -199,7 +199,6 @@ func (s *Handshakes[E]) RequestsDeadline() Time { return s.requests.wakeAt }
 // ask asks the application about a new peer. A request that the application keeps is stored.
 func (s *Handshakes[E]) ask(hello *frag.Hello, key peerKey) Answer {
 	host := s.peers.HostOf(key.addr)
-	s.requests.forgetStale(key.addr)
 	id := s.nextID(host)
 	answer := s.host.Ask(hello, id)
 	if answer.Reason != frag.RejectKept {
@@ -208,6 +207,7 @@ func (s *Handshakes[E]) ask(hello *frag.Hello, key peerKey) Answer {
 	if id == 0 || s.host.Shut() {
 		return later
 	}
+	s.requests.forgetStale(key.addr)
 	wait := time.Duration(answer.Code) * time.Millisecond
 	r := &request{
 		peerKey: key, id: id, label: string(hello.Label), host: host,

@@ -364,6 +364,9 @@ func TestStaleRequests(t *testing.T) {
 	if s.Requests() != undecidedMax+1 || s.RequestCounts().Lapsed != 8-undecidedMax {
 		t.Errorf("%d requests, counts %+v", s.Requests(), s.RequestCounts())
 	}
+	h.answer = Answer{} // the next one is accepted at once
+	last := peerKey{addr: "a:1", PeerTag: PeerTag{Tag: 9, Incarnation: 9}}
+	s.ask(keptHello(s, h.now, last.addr, last.Tag), last)
 	if s.Decide(6, Answer{}) || !s.Decide(7, Answer{}) || !s.Decide(8, Answer{}) {
 		t.Error("the latest requests are not the ones that are left")
 	}

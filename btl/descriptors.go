@@ -64,7 +64,6 @@ func (d *descriptors) giveBack(f *Fragment) {
 		d.lent--
 	}
 	f.ep.descriptors--
-	f.ep.urgent.Give(f.urgent)
 	own := f.own
 	if cap(own) > ownBytesMax {
 		d.large.Give(own)

@@ -48,7 +48,7 @@ func listen(n *name, c *closers) (fd int, err error) {
 
 // listenTries is the largest number of attempts to create a domain's socket. listen tries again
 // if another process removes the directory before it is open, or before the socket is in it.
-const listenTries = 100
+const listenTries = 2000
 
 // listenIn creates a domain's socket in an open directory. The socket of a domain has a temporary
 // name until the domain listens on it. The error ENOENT means that the directory was removed.

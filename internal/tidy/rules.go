@@ -343,10 +343,10 @@ const (
 // methodsToday and linesToday are the limits of types and packages that exceed the general limits.
 var (
 	methodsToday = map[string]int{
-		"btl.Endpoint": 105, "btl.Module": 260, "btl/runner.Runner": 75, "mpi.engine": 72,
+		"btl.Endpoint": 105, "btl.Module": 259, "btl/runner.Runner": 75, "mpi.engine": 72,
 		"pml.Layer": 78, "reliability.Sender": 65,
 	}
-	linesToday = map[string]int{"btl": 10443}
+	linesToday = map[string]int{"btl": 10405}
 )
 
 const structFieldsMax = 25

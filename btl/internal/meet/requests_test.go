@@ -190,6 +190,23 @@ func TestTableMove(t *testing.T) {
 	}
 }
 
+// An endpoint that moves is no longer behind an endpoint that has ended and that another endpoint
+// has displaced. Otherwise the move of one connection to another module would end it as restarted.
+func TestTableMoveBehindEnded(t *testing.T) {
+	table := newTable(8)
+	moved, ended := put(table, "a", 1, Connecting), put(table, "a", 1, Connecting)
+	table.LeadTo(moved)
+	table.Displace(ended, moved)
+	last := put(table, "a", 1, Connecting)
+	table.Displace(last, ended)
+	table.Remove(ended)
+	table.Move(moved, "b")
+	table.SetPeer(moved, PeerTag{Incarnation: 2, Tag: 7})
+	if lives := table.EarlierLives(last); len(lives) != 0 {
+		t.Errorf("%d endpoints end as earlier lives of the peer", len(lives))
+	}
+}
+
 // A side whose request is kept sends nothing until the wait is over, or the owner has decided. It
 // then uses new nonces, so that no late answer makes it wait again, and it gives up after KeepMax
 // and its time-out.

@@ -148,9 +148,11 @@ func (t *Table[E]) Move(ep E, addr string) {
 	var none E
 	e := t.end(ep)
 	t.leaveAddr(ep)
-	for _, of := range t.All() {
-		if of != none && t.end(of).displaced == ep {
-			t.end(of).displaced = e.displaced
+	for _, of := range t.All() { // ended endpoints of a chain have no slot
+		for d := range t.chain(of) {
+			if t.end(d).displaced == ep {
+				t.end(d).displaced = e.displaced
+			}
 		}
 	}
 	e.displaced = none

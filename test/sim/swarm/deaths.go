@@ -47,17 +47,23 @@ func (e *end) granted() time.Duration {
 	return min(peer.cfg.Away.Truncate(time.Millisecond), most)
 }
 
+// quiet returns the time since a packet of the connection has arrived, and how long the peer may be
+// silent.
+func (e *end) quiet() (since, timeout time.Duration) {
+	w, node := e.w, e.life.host.index
+	heard := max(w.heard[heardKey{node, e.tag}], w.heard[heardKey{node, helloKey(e.tag, e.peerTag)}],
+		e.life.began)
+	return w.net.Now().Sub(heard), e.life.cfg.PeerTimeout + e.granted()
+}
+
 // judgeDead judges ErrPeerDead. ErrPeerDead is right only if no packet, or no new acknowledgement,
 // of the connection has arrived for PeerTimeout plus the granted time. ErrPeerDead must come at
 // most slack after the time-out of the oldest unacknowledged send.
 func (e *end) judgeDead() string {
 	w := e.w
-	now := w.net.Now()
-	timeout := e.life.cfg.PeerTimeout + e.granted()
-	node := e.life.host.index
-	heard := max(w.heard[heardKey{node, e.tag}], w.heard[heardKey{node, helloKey(e.tag, e.peerTag)}],
-		e.life.began)
-	if quiet := now.Sub(heard); quiet < timeout {
+	now, node := w.net.Now(), e.life.host.index
+	quiet, timeout := e.quiet()
+	if quiet < timeout {
 		if owed := now.Sub(max(w.acked[heardKey{node, e.tag}].at, e.born)); owed < timeout {
 			return fmt.Sprintf("a packet of it arrived %v ago, an ACK of something new %v ago, less than %v",
 				quiet, owed, timeout)
@@ -70,7 +76,7 @@ func (e *end) judgeDead() string {
 	if w.feigned(node) || w.feigned(e.peerHost()) {
 		return ""
 	}
-	since := heard
+	since := now.Add(-quiet)
 	if m := w.ledger.oldestOpen(e); m != nil {
 		since = max(since, m.at)
 	} else {

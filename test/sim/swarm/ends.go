@@ -263,6 +263,10 @@ func (e *end) unjustified(err error) string {
 		return e.judgeNarrow()
 	case errors.Is(err, btl.ErrPeerDead):
 		return e.judgeDead()
+	case errors.Is(err, btl.ErrStalled):
+		if quiet, timeout := e.quiet(); quiet < timeout && !e.deserted() {
+			return "the peer is there, and may go on"
+		}
 	case errors.Is(err, btl.ErrPeerRestarted):
 		if w.plan.Net.NoSource && w.attacked(attacker.Replayer) {
 			break // another node refuses the question of this end, and nobody knows which one

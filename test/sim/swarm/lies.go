@@ -33,6 +33,7 @@ const (
 	liePeerClosed             // ... because the peer closed it
 	lieUnreachable            // ... because the peer was not reached
 	lieRefused                // ... because the peer had no room
+	lieStalled                // ... because the peer held memory and did not go on
 	lieEventTwice             // an endpoint's event is told twice
 	lieWrongEvent             // an endpoint's end is told with an error that cannot be
 	lieMisroute               // a message is told to have come from another connection
@@ -44,7 +45,7 @@ const (
 var lieNames = [numLies]string{
 	"none", "deliver twice", "forget delivery", "alter", "cut", "done twice", "forget done",
 	"wrong error", "no handler", "dead", "restarted", "refused put", "closed", "peer closed",
-	"unreachable", "refused", "event twice", "wrong event",
+	"unreachable", "refused", "stalled", "event twice", "wrong event",
 	"misroute", "scribble", "flush",
 }
 
@@ -103,6 +104,8 @@ func (w *world) lieOutcome(m *message, err error) error {
 		return btl.ErrUnreachable
 	case w.lying(lieRefused):
 		return btl.ErrRefused
+	case w.lying(lieStalled):
+		return btl.ErrStalled
 	}
 	return nil
 }

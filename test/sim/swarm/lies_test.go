@@ -30,6 +30,7 @@ func TestJudgeNoticesLies(t *testing.T) {
 		}},
 		{lieUnreachable, []string{"it was connected"}},
 		{lieRefused, []string{"it was connected"}},
+		{lieStalled, []string{"the peer is there, and may go on"}},
 		{lieEventTwice, []string{"connected twice", "after its last one"}},
 		{lieWrongEvent, []string{"an error that cannot be", "no reason to be closed"}},
 		{lieMisroute, []string{

@@ -23,19 +23,19 @@ const (
 
 // Manager is the Ethernet Manager. A manager configures the agents according to its Plan.
 type Manager struct {
-	cfg      ManagerConfig
-	plan     *Plan
-	sessions map[int]*session
-	byHost   map[string]*session
-	hosts    map[string]*HostState
-	out      []Outgoing
-	failed   []int
-	traps    []TrapSeen
-	tid      uint64
-	// claimsMade counts the addresses that the devices of all hosts have reported. contested says
-	// that two hosts report the same address.
-	claimsMade uint64
-	contested  bool
+	cfg        ManagerConfig
+	plan       *Plan
+	sessions   map[int]*session
+	byHost     map[string]*session
+	hosts      map[string]*HostState
+	out        []Outgoing
+	failed     []int
+	traps      []TrapSeen
+	tid        uint64
+	claimsMade uint64          // number of addresses that the devices of all hosts have reported
+	waysMade   uint64          // number of changes of the hosts' endpoint names
+	tables     []*switchTables // by the switch's index in the plan; nil: not made yet
+	changed    []*HostState    // hosts with changes that the tables do not contain yet
 	// proves reports whether all names that a host registers belong to the validated source
 	// address of the host's connection. If proves is nil, the manager does not check whether
 	// registered names belong to the host's connection.
@@ -60,6 +60,8 @@ type ManagerStats struct {
 	Traps     uint64 `json:"traps"`
 	// TrapsIgnored counts the traps of hosts that exceed trapsHeard.
 	TrapsIgnored uint64 `json:"traps_ignored"`
+	// TablesMade counts how often the tables of a switch were made.
+	TablesMade uint64 `json:"tables_made"`
 }
 
 // HostState is the state of a host in a manager. The manager keeps a HostState after the host has
@@ -78,6 +80,11 @@ type HostState struct {
 	known    bool              // ways is valid
 	unicast  map[uint8]*report // by port: addresses that its device reports
 	problems map[wantKey]string
+
+	changed bool      // the host is in Manager.changed
+	first   bool      // a change is the first one of its kind (Manager.change)
+	window  mono.Time // start of the present window of changes
+	changes int       // changes put into tables in the present window
 }
 
 // report has the addresses that a port's device reports.
@@ -147,7 +154,8 @@ type session struct {
 	compared int
 	leased   bool
 	dirty    bool
-	leaving  bool // the host is not in the plan, or has another LID there
+	leaving  bool   // the host is not in the plan, or has another LID there
+	waysSeen uint64 // Manager.waysMade at the latest comparison of the endpoint names
 }
 
 type wantKey struct {
@@ -184,7 +192,8 @@ func (m *Manager) Config() ManagerConfig { return m.cfg }
 // the plan. After SetPlan the manager sends only the differences between the old and the new plan
 // to the agents.
 func (m *Manager) SetPlan(p *Plan) {
-	m.plan = p
+	m.plan, m.tables = p, make([]*switchTables, len(p.Switches))
+	m.waysMade++
 	for name, h := range m.hosts {
 		if p.lidOf(name) != h.LID {
 			delete(m.hosts, name)
@@ -222,19 +231,6 @@ func (s *session) differs() bool { return s.dirty && s.compared < comparedMax }
 
 // touch requests a comparison of the state of the session's host with the plan.
 func (s *session) touch() { s.dirty, s.host.Synced = true, false }
-
-// touchNear requests a comparison with the plan for all connected hosts that share a switch with
-// the named host.
-func (m *Manager) touchNear(host string) {
-	for name := range m.plan.near(host) {
-		if s := m.byHost[name]; s != nil {
-			s.touch()
-			if name != host {
-				s.compared = 0
-			}
-		}
-	}
-}
 
 // Hosts lists the hosts of the plan by LID.
 func (m *Manager) Hosts() []*HostState {
@@ -354,7 +350,7 @@ func (m *Manager) answer(now mono.Time, conn int, msg *Message, r *Registration,
 	}
 	m.unclaim(r)
 	h := m.hostState(r.Host, m.plan.lidOf(r.Host))
-	changed := !h.known || !h.ways.Equal(&r.Ways)
+	changed, first := !h.known || !h.ways.Equal(&r.Ways), len(h.ways.Module) == 0
 	h.ways, h.known, h.Connected = r.Ways, true, true
 	clear(h.problems)
 	h.problem(wantKey{}, "")
@@ -379,7 +375,8 @@ func (m *Manager) answer(now mono.Time, conn int, msg *Message, r *Registration,
 	m.sessions[conn], m.byHost[r.Host] = s, s
 	m.claimAll(h)
 	if changed {
-		m.touchNear(r.Host)
+		m.waysMade++
+		m.change(h, first)
 	}
 }
 
@@ -438,7 +435,8 @@ func (m *Manager) unclaim(r *Registration) {
 	for _, h := range m.hosts {
 		if !h.Connected && h.sharesName(r) {
 			h.known = false
-			m.touchNear(h.Name)
+			m.waysMade++
+			m.change(h, false)
 		}
 	}
 }
@@ -446,6 +444,7 @@ func (m *Manager) unclaim(r *Registration) {
 // keepAsks removes the queued Set requests and keeps the queued Get requests.
 func (s *session) keepAsks() {
 	s.queue = slices.DeleteFunc(s.queue, func(r request) bool { return r.method != MethodGet })
+	s.waysSeen = 0
 }
 
 func (m *Manager) response(now mono.Time, s *session, msg *Message) {

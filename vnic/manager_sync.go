@@ -9,6 +9,7 @@ import (
 // Progress sends the due messages to the agents. The messages of Progress renew leases,
 // contain queued requests, and change hosts that differ from the plan.
 func (m *Manager) Progress(now mono.Time) {
+	m.applyChanges(now)
 	for _, conn := range m.conns() {
 		s := m.sessions[conn]
 		if s.pending != nil && now.Sub(s.sentAt) >= answerTimeout {
@@ -31,7 +32,7 @@ func (m *Manager) conns() []int {
 
 // Deadline returns the time at which Progress must be called next if no message arrives.
 func (m *Manager) Deadline() mono.Time {
-	at := mono.Never
+	at := m.changesAt()
 	for _, s := range m.sessions {
 		if s.pending != nil {
 			at = at.Min(s.sentAt.Add(answerTimeout))
@@ -122,41 +123,38 @@ func (m *Manager) compare(s *session) {
 			method: MethodSet, attr: AttrDeleteVESW, mod: uint32(n), last: true,
 		})
 	}
-	lids := [][]byte{nil}
-	if !s.leaving {
-		lids = m.lidsFor(s.host.Name)
+	if s.leaving {
+		m.table(s, 0, AttrLIDs, tableOf([][]byte{nil}))
+	} else if s.waysSeen != m.waysMade {
+		s.waysSeen = m.waysMade
+		m.table(s, 0, AttrLIDs, tableOf(m.lidsFor(s.host.Name)))
 	}
-	m.table(s, 0, AttrLIDs, lids)
 	for i := range ports {
 		w := &ports[i]
 		s.vesw[w.vport] = w.info.VESW
-		m.table(s, w.vport, AttrVportInfo, [][]byte{w.info.Append(nil)})
-		m.table(s, w.vport, AttrOptions, [][]byte{w.options.Append(nil)})
-		m.table(s, w.vport, AttrMembers, memberMessages(w.members))
+		m.table(s, w.vport, AttrVportInfo, tableOf([][]byte{w.info.Append(nil)}))
+		m.table(s, w.vport, AttrOptions, tableOf([][]byte{w.options.Append(nil)}))
+		m.table(s, w.vport, AttrMembers, w.tables.members)
 		m.macs(s, w)
 	}
 }
 
 // table queues the messages of a table unless the agent already has the same table. A table of
 // several messages takes effect with the last message.
-func (m *Manager) table(s *session, vport uint8, attr Attribute, messages [][]byte) {
-	var content []byte
-	for _, data := range messages {
-		content = append(content, data...)
-	}
-	if was, ok := s.acked[wantKey{vport, attr}]; ok && was == string(content) {
+func (m *Manager) table(s *session, vport uint8, attr Attribute, t table) {
+	if was, ok := s.acked[wantKey{vport, attr}]; ok && was == t.content {
 		return
 	}
 	staged := attr != AttrVportInfo && attr != AttrOptions
-	for i, data := range messages {
+	for i, data := range t.messages {
 		r := request{method: MethodSet, attr: attr, mod: uint32(vport), data: data}
 		if i == 0 && staged {
 			r.mod |= ModNew
 		}
-		if i < len(messages)-1 {
+		if i < len(t.messages)-1 {
 			r.mod |= ModMore
 		} else {
-			r.last, r.content = true, string(content)
+			r.last, r.content = true, t.content
 		}
 		s.queue = append(s.queue, r)
 	}
@@ -165,59 +163,24 @@ func (m *Manager) table(s *session, vport uint8, attr Attribute, messages [][]by
 // macs queues the messages of a port's MAC table, and a Get of VportInfo that checks whether the
 // table has arrived.
 func (m *Manager) macs(s *session, w *wanted) {
-	content, key := contentOf(w.rows), wantKey{w.vport, AttrMACEntries}
-	was, ok := s.acked[key]
-	if !ok && s.host.Digests[w.vport] == w.digest { // sent by an earlier run of the manager
-		s.acked[key], was, ok = content, content, true
+	t, key := w.tables, wantKey{w.vport, AttrMACEntries}
+	_, ok := s.acked[key]
+	if !ok && s.host.Digests[w.vport] == t.digest { // sent by an earlier run of the manager
+		s.acked[key] = t.macs.content
 	}
-	if ok && was == content {
-		return
-	}
-	rows := w.rows
-	for offset := 0; ; offset += MACEntriesPerMsg {
-		part := rows[offset:min(offset+MACEntriesPerMsg, len(rows))]
-		a := MACEntries{
-			Offset: uint16(offset), Num: uint16(len(part)), Digest: w.digest, Rows: part,
-		}
-		r := request{
-			method: MethodSet, attr: AttrMACEntries, mod: uint32(w.vport), data: a.Append(nil),
-		}
-		if offset == 0 {
-			r.mod |= ModNew
-		}
-		if offset+len(part) < len(rows) {
-			r.mod |= ModMore
-			s.queue = append(s.queue, r)
-			continue
-		}
-		r.last, r.content = true, content
-		s.queue = append(s.queue, r)
+	queued := len(s.queue)
+	if m.table(s, w.vport, AttrMACEntries, t.macs); len(s.queue) > queued {
 		s.ask(w.vport, AttrVportInfo, nil)
-		return
 	}
-}
-
-func contentOf(rows []MACEntry) string {
-	a := MACEntries{Rows: rows}
-	return string(a.Append(nil))
-}
-
-func memberMessages(lids []uint32) [][]byte {
-	var all [][]byte
-	for part := range slices.Chunk(lids, MembersPerMsg) {
-		all = append(all, AppendMembers(nil, part))
-	}
-	if all == nil {
-		all = [][]byte{nil}
-	}
-	return all
 }
 
 func (m *Manager) wantedPorts(host string) []wanted {
 	all := make([]wanted, 0, len(m.plan.ports[host]))
 	for _, ref := range m.plan.ports[host] {
 		s := &m.plan.Switches[ref.of]
-		all = append(all, m.plan.port(s, &s.Ports[ref.at], m.reported(s)))
+		w := m.plan.port(s, &s.Ports[ref.at])
+		w.tables = m.tablesOf(ref.of)
+		all = append(all, w)
 	}
 	return all
 }
@@ -229,81 +192,6 @@ func (m *Manager) wantedPort(host string, vport uint8) (wanted, bool) {
 		}
 	}
 	return wanted{}, false
-}
-
-// reported returns, for each address that a device on a switch has reported, the LID of the host
-// that gets the address. If two hosts report the same address, beats decides which host gets the
-// address. If the MAC table is too small for all addresses, the hosts get rows in turn.
-func (m *Manager) reported(s *PlanSwitch) map[MAC]uint32 {
-	if !s.Reported {
-		return nil
-	}
-	var lists []reportClaims
-	room := MACEntriesMax - len(s.MACs)
-	planned := make(map[MAC]bool)
-	for _, row := range s.MACs {
-		planned[row.MAC] = true
-	}
-	for i := range s.Ports {
-		p := &s.Ports[i]
-		room -= 1 + len(p.MACs)
-		planned[p.MAC] = true
-		for _, mac := range p.MACs {
-			planned[mac] = true
-		}
-		if h := m.hosts[p.Host]; h != nil && len(h.reportOf(p.Vport).macs) > 0 {
-			r := h.reportOf(p.Vport)
-			lists = append(lists, reportClaims{r, h.LID, r.macs})
-		}
-	}
-	slices.SortFunc(lists, func(a, b reportClaims) int { return int(a.lid) - int(b.lid) })
-	all := make(map[MAC]uint32)
-	by := make(map[MAC]*reportClaims)
-	for more := true; more && len(all) < room; {
-		more = false
-		for i := range lists {
-			l := &lists[i]
-			for len(l.left) > 0 && len(all) < room {
-				mac := l.left[0]
-				l.left, more = l.left[1:], true
-				first, taken := by[mac]
-				if mac.Group() || mac == 0 || planned[mac] {
-					continue
-				}
-				if !taken || l.beats(first, mac) {
-					all[mac], by[mac] = l.lid, l
-				}
-				if !taken {
-					break
-				}
-			}
-		}
-	}
-	return all
-}
-
-// reportClaims holds the addresses of a port's report that the function reported has not examined
-// yet.
-type reportClaims struct {
-	*report
-	lid  uint32
-	left []MAC
-}
-
-// beats reports whether this host's claim to an address has precedence over the claim of another
-// host. Of the connected hosts, the host that has reported the address first has precedence.
-// Claims of connected hosts have precedence over claims of hosts that have left, which have
-// precedence over claims of hosts that have not reported to this manager. The smaller LID decides
-// between equal claims.
-func (c *reportClaims) beats(other *reportClaims, mac MAC) bool {
-	mine, theirs := c.since[mac], other.since[mac]
-	switch {
-	case mine != theirs:
-		return theirs == 0 || mine != 0 && mine < theirs
-	case c.told != other.told:
-		return c.told
-	}
-	return c.lid < other.lid
 }
 
 // lidsFor returns messages with the endpoint names of all hosts that share a switch with the

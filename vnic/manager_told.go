@@ -1,8 +1,6 @@
 package vnic
 
 import (
-	"fmt"
-	"maps"
 	"slices"
 
 	"gobtl/internal/mono"
@@ -47,10 +45,11 @@ func (m *Manager) toldInfo(s *session, vport uint8, data []byte) bool {
 	}
 	// The host's MAC table may contain addresses that other hosts reported to an earlier manager.
 	// The manager reads the host's MAC table if a host on the switch has not yet reported its
-	// addresses to this manager.
+	// addresses to this manager, and if this manager has not sent the table itself.
+	_, sent := s.acked[wantKey{vport, AttrMACEntries}]
 	w, ok := m.wantedPort(s.host.Name, vport)
-	if ok && w.info.VESW == info.VESW && info.MACDigest != 0 && w.digest != info.MACDigest &&
-		m.untold(info.VESW) {
+	if ok && !sent && w.info.VESW == info.VESW && info.MACDigest != 0 &&
+		w.tables.digest != info.MACDigest && m.untold(info.VESW) {
 		s.ask(vport, AttrMACEntries, (&MACEntries{Num: MACEntriesPerMsg}).Append(nil))
 	}
 	return true
@@ -127,14 +126,14 @@ func (m *Manager) toldRows(s *session, vport uint8, asked, data []byte) bool {
 		return true
 	}
 	for _, row := range a.Rows {
-		wanted := func(e MACEntry) bool { return e.MAC == row.MAC }
-		if row.MAC == 0 || slices.ContainsFunc(w.rows, wanted) {
+		if _, wanted := w.tables.has[row.MAC]; row.MAC == 0 || wanted {
 			continue
 		}
 		if p := m.plan.portOf(w.info.VESW, row.DLID); p != nil && m.hosts[p.Host] != nil {
 			r := m.hosts[p.Host].reportOf(p.Vport)
 			if at, has := slices.BinarySearch(r.macs, row.MAC); !has && !r.told && len(r.macs) < listMax {
 				r.macs = slices.Insert(r.macs, at, row.MAC)
+				m.change(s.host, true)
 			}
 		}
 	}
@@ -142,24 +141,21 @@ func (m *Manager) toldRows(s *session, vport uint8, asked, data []byte) bool {
 		num := min(MACEntriesPerMsg, MACEntriesMax-next)
 		more := MACEntries{Offset: uint16(next), Num: uint16(num)}
 		s.ask(vport, AttrMACEntries, more.Append(nil))
-		return true
 	}
-	m.touchNear(s.host.Name)
 	return true
 }
 
 // takeReport records the addresses that a port's device has reported. If the addresses have
-// changed, takeReport updates the tables of the hosts on the same switches.
+// changed, the tables of the hosts on the same switches change.
 func (m *Manager) takeReport(s *session, vport uint8, r report) {
 	slices.Sort(r.macs)
 	was := s.host.reportOf(vport)
-	same := slices.Equal(was.macs, r.macs)
+	same, first := slices.Equal(was.macs, r.macs), !was.told
 	r.since = was.since
 	*was = r
 	m.claim(was)
-	if !same {
-		m.touchNear(s.host.Name)
-		m.noteClaims()
+	if !same || m.contested(s.host) {
+		m.change(s.host, first)
 	}
 }
 
@@ -200,51 +196,8 @@ func (m *Manager) unclaimAll(h *HostState) {
 
 // claimsChanged updates the tables if two hosts report the same address.
 func (m *Manager) claimsChanged(h *HostState) {
-	if m.contested {
-		m.touchNear(h.Name)
-		m.noteClaims()
-	}
-}
-
-// claimsAttr is no attribute on the wire, but the key under which noteClaims records problems.
-const claimsAttr Attribute = 0xFFFE
-
-// noteClaims records a problem for each host whose device reports an address that belongs to
-// another host. An address in the manager's file belongs to the host named in the file. An
-// address that is not in the manager's file belongs to the host that reportClaims.beats selects.
-func (m *Manager) noteClaims() {
-	m.contested = false
-	for i := range m.plan.Switches {
-		sw := &m.plan.Switches[i]
-		if !sw.Reported {
-			continue
-		}
-		has := make(map[MAC]uint32) // LID of the owner of each address
-		maps.Copy(has, m.reported(sw))
-		for _, p := range sw.Ports {
-			for _, mac := range append([]MAC{p.MAC}, p.MACs...) {
-				has[mac] = m.plan.lidOf(p.Host)
-			}
-		}
-		for _, row := range sw.MACs {
-			has[row.MAC] = m.plan.lidOf(row.Host)
-		}
-		for _, p := range sw.Ports {
-			h := m.hosts[p.Host]
-			if h == nil {
-				continue
-			}
-			text := ""
-			for _, mac := range h.reportOf(p.Vport).macs {
-				if lid, ok := has[mac]; ok && lid != h.LID {
-					text = fmt.Sprintf("port %d: its device reports %v, which another host has, at LID %d",
-						p.Vport, mac, lid)
-					m.contested = true
-					break
-				}
-			}
-			h.problem(wantKey{p.Vport, claimsAttr}, text)
-		}
+	if m.contested(h) {
+		m.change(h, false)
 	}
 }
 

@@ -205,9 +205,7 @@ type wanted struct {
 	vport   uint8
 	info    VportInfo
 	options Options
-	members []uint32
-	rows    []MACEntry
-	digest  uint32
+	tables  *switchTables
 }
 
 func (p *Plan) lidOf(host string) uint32 {
@@ -246,9 +244,8 @@ func (p *Plan) portOf(vesw uint16, lid uint32) *PlanPort {
 	return nil
 }
 
-// port returns the planned configuration of a port of a switch. The argument reported maps the
-// addresses that devices have reported to the LIDs of their hosts.
-func (p *Plan) port(s *PlanSwitch, port *PlanPort, reported map[MAC]uint32) wanted {
+// port returns the planned configuration of a port of a switch, without tables.
+func (p *Plan) port(s *PlanSwitch, port *PlanPort) wanted {
 	lid := p.lidOf(port.Host)
 	w := wanted{vport: port.Vport, options: s.Options}
 	w.info = VportInfo{
@@ -265,11 +262,18 @@ func (p *Plan) port(s *PlanSwitch, port *PlanPort, reported map[MAC]uint32) want
 			w.info.DefPortMask |= 1 << i
 		}
 	}
+	return w
+}
+
+// rows returns the rows of the MAC table that all ports of a switch have. The argument reported of
+// rows maps the addresses that devices have reported to the LIDs of their hosts.
+func (p *Plan) rows(s *PlanSwitch, reported map[MAC]uint32) []MACEntry {
+	var rows []MACEntry
 	taken := make(map[MAC]bool)
 	add := func(m MAC, at uint32) {
-		if !taken[m] && len(w.rows) < MACEntriesMax {
+		if !taken[m] && len(rows) < MACEntriesMax {
 			taken[m] = true
-			w.rows = append(w.rows, MACEntry{MAC: m, DLID: at})
+			rows = append(rows, MACEntry{MAC: m, DLID: at})
 		}
 	}
 	for _, m := range s.MACs { // configured rows take precedence
@@ -278,7 +282,6 @@ func (p *Plan) port(s *PlanSwitch, port *PlanPort, reported map[MAC]uint32) want
 	for i := range s.Ports {
 		other := &s.Ports[i]
 		at := p.lidOf(other.Host)
-		w.members = append(w.members, at)
 		add(other.MAC, at)
 		for _, m := range other.MACs {
 			add(m, at)
@@ -292,9 +295,17 @@ func (p *Plan) port(s *PlanSwitch, port *PlanPort, reported map[MAC]uint32) want
 	for _, m := range more {
 		add(m, reported[m])
 	}
-	slices.Sort(w.members)
-	w.digest = digestOf(w.rows)
-	return w
+	return rows
+}
+
+// members returns the LIDs of the hosts with a port on a switch, ascending.
+func (p *Plan) members(s *PlanSwitch) []uint32 {
+	lids := make([]uint32, 0, len(s.Ports))
+	for i := range s.Ports {
+		lids = append(lids, p.lidOf(s.Ports[i].Host))
+	}
+	slices.Sort(lids)
+	return lids
 }
 
 // digestOf returns the CRC-32 of the rows, or 1 if the CRC-32 is 0, because a digest of 0 means

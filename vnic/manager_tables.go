@@ -1,0 +1,261 @@
+package vnic
+
+import (
+	"fmt"
+	"slices"
+
+	"gobtl/internal/mono"
+)
+
+// table is a table of an agent, as the messages that make it. The content is compared with the
+// content of the table that the agent has.
+type table struct {
+	messages [][]byte
+	content  string
+}
+
+// tableOf returns the table that the messages make.
+func tableOf(messages [][]byte) table {
+	var content []byte
+	for _, data := range messages {
+		content = append(content, data...)
+	}
+	return table{messages, string(content)}
+}
+
+// switchTables are the tables that all ports of a switch have in common.
+type switchTables struct {
+	members, macs table
+	digest        uint32
+	has           map[MAC]uint32 // the rows of macs
+	contested     bool           // two hosts claim the same address
+}
+
+// tablesOf returns the tables of the switch with the given index in the plan.
+func (m *Manager) tablesOf(index int) *switchTables {
+	if t := m.tables[index]; t != nil {
+		return t
+	}
+	s := &m.plan.Switches[index]
+	rows := m.plan.rows(s, m.reported(s))
+	t := &switchTables{
+		members: tableOf(memberMessages(m.plan.members(s))), digest: digestOf(rows),
+		has: make(map[MAC]uint32, len(rows)),
+	}
+	t.macs = macTable(rows, t.digest)
+	for _, row := range rows {
+		t.has[row.MAC] = row.DLID
+	}
+	m.tables[index] = t
+	m.Stats.TablesMade++
+	if s.Reported {
+		m.noteClaims(s, t)
+	}
+	return t
+}
+
+// macTable returns the MAC table with the given rows.
+func macTable(rows []MACEntry, digest uint32) table {
+	whole := MACEntries{Rows: rows}
+	t := table{content: string(whole.Append(nil))}
+	for offset := 0; offset == 0 || offset < len(rows); offset += MACEntriesPerMsg {
+		part := rows[offset:min(offset+MACEntriesPerMsg, len(rows))]
+		a := MACEntries{Offset: uint16(offset), Num: uint16(len(part)), Digest: digest, Rows: part}
+		t.messages = append(t.messages, a.Append(nil))
+	}
+	return t
+}
+
+func memberMessages(lids []uint32) [][]byte {
+	var all [][]byte
+	for part := range slices.Chunk(lids, MembersPerMsg) {
+		all = append(all, AppendMembers(nil, part))
+	}
+	if all == nil {
+		all = [][]byte{nil}
+	}
+	return all
+}
+
+// changesMax is the largest number of times per host and trapWindow that repeated changes of a host
+// are put into the tables of other hosts. Further changes of the host wait for the next window, and
+// are then put into the tables together.
+const changesMax = trapsMax
+
+// change requests that the changed addresses or endpoint names of a host are put into the tables
+// of all hosts that share a switch with the host. The argument first of change says that the
+// manager did not know these addresses or names before. Such a change never waits, because each
+// port has only one.
+func (m *Manager) change(h *HostState, first bool) {
+	h.first = h.first || first
+	if !h.changed {
+		h.changed = true
+		m.changed = append(m.changed, h)
+	}
+}
+
+// changesAt returns the time at which applyChanges has work.
+func (m *Manager) changesAt() mono.Time {
+	at := mono.Never
+	for _, h := range m.changed {
+		if h.first || h.changes < changesMax {
+			return 0
+		}
+		at = at.Min(h.window.Add(trapWindow))
+	}
+	return at
+}
+
+// applyChanges makes new tables for the hosts that share a switch with a changed host, unless the
+// changed host has already used its share of the manager's work.
+func (m *Manager) applyChanges(now mono.Time) {
+	waiting := m.changed[:0]
+	apply := make([]*HostState, 0, len(m.changed))
+	for _, h := range m.changed {
+		if now.Sub(h.window) >= trapWindow {
+			h.window, h.changes = now, 0
+		}
+		switch {
+		case h.first:
+		case h.changes >= changesMax:
+			waiting = append(waiting, h)
+			continue
+		default:
+			h.changes++
+		}
+		h.changed, h.first = false, false
+		apply = append(apply, h)
+		for _, ref := range m.plan.ports[h.Name] {
+			m.tables[ref.of] = nil
+		}
+	}
+	clear(m.changed[len(waiting):])
+	m.changed = waiting
+	for _, h := range apply {
+		m.touchNear(h.Name)
+	}
+}
+
+// touchNear requests a comparison with the plan for all connected hosts that share a switch with
+// the named host.
+func (m *Manager) touchNear(host string) {
+	for _, ref := range m.plan.ports[host] {
+		m.tablesOf(ref.of) // notes the claims
+		for i := range m.plan.Switches[ref.of].Ports {
+			s := m.byHost[m.plan.Switches[ref.of].Ports[i].Host]
+			if s == nil {
+				continue
+			}
+			if s.touch(); s.host.Name != host {
+				s.compared = 0
+			}
+		}
+	}
+}
+
+// reported returns, for each address that a device on a switch has reported, the LID of the host
+// that gets the address. If two hosts report the same address, beats decides which host gets the
+// address. If the MAC table is too small for all addresses, the hosts get rows in turn.
+func (m *Manager) reported(s *PlanSwitch) map[MAC]uint32 {
+	if !s.Reported {
+		return nil
+	}
+	var lists []reportClaims
+	room := MACEntriesMax - len(s.MACs)
+	planned := make(map[MAC]bool)
+	for _, row := range s.MACs {
+		planned[row.MAC] = true
+	}
+	for i := range s.Ports {
+		p := &s.Ports[i]
+		room -= 1 + len(p.MACs)
+		planned[p.MAC] = true
+		for _, mac := range p.MACs {
+			planned[mac] = true
+		}
+		if h := m.hosts[p.Host]; h != nil && len(h.reportOf(p.Vport).macs) > 0 {
+			r := h.reportOf(p.Vport)
+			lists = append(lists, reportClaims{r, h.LID, r.macs})
+		}
+	}
+	slices.SortFunc(lists, func(a, b reportClaims) int { return int(a.lid) - int(b.lid) })
+	all := make(map[MAC]uint32)
+	by := make(map[MAC]*reportClaims)
+	for more := true; more && len(all) < room; {
+		more = false
+		for i := range lists {
+			l := &lists[i]
+			for len(l.left) > 0 && len(all) < room {
+				mac := l.left[0]
+				l.left, more = l.left[1:], true
+				first, taken := by[mac]
+				if mac.Group() || mac == 0 || planned[mac] {
+					continue
+				}
+				if !taken || l.beats(first, mac) {
+					all[mac], by[mac] = l.lid, l
+				}
+				if !taken {
+					break
+				}
+			}
+		}
+	}
+	return all
+}
+
+// reportClaims holds the addresses of a port's report that the function reported has not examined
+// yet.
+type reportClaims struct {
+	*report
+	lid  uint32
+	left []MAC
+}
+
+// beats reports whether this host's claim to an address has precedence over the claim of another
+// host. Of the connected hosts, the host that has reported the address first has precedence.
+// Claims of connected hosts have precedence over claims of hosts that have left, which have
+// precedence over claims of hosts that have not reported to this manager. The smaller LID decides
+// between equal claims.
+func (c *reportClaims) beats(other *reportClaims, mac MAC) bool {
+	mine, theirs := c.since[mac], other.since[mac]
+	switch {
+	case mine != theirs:
+		return theirs == 0 || mine != 0 && mine < theirs
+	case c.told != other.told:
+		return c.told
+	}
+	return c.lid < other.lid
+}
+
+// contested reports whether two hosts report the same address on a switch of the host.
+func (m *Manager) contested(h *HostState) bool {
+	return slices.ContainsFunc(m.plan.ports[h.Name], func(ref portRef) bool {
+		return m.tablesOf(ref.of).contested
+	})
+}
+
+// claimsAttr is no attribute on the wire, but the key under which noteClaims records problems.
+const claimsAttr Attribute = 0xFFFE
+
+// noteClaims records a problem for each host on a switch whose device reports an address that
+// belongs to another host. An address in the manager's file belongs to the host named in the file.
+// An address that is not in the manager's file belongs to the host that reportClaims.beats selects.
+func (m *Manager) noteClaims(sw *PlanSwitch, t *switchTables) {
+	for _, p := range sw.Ports {
+		h := m.hosts[p.Host]
+		if h == nil {
+			continue
+		}
+		text := ""
+		for _, mac := range h.reportOf(p.Vport).macs {
+			if lid, ok := t.has[mac]; ok && lid != h.LID {
+				text = fmt.Sprintf("port %d: its device reports %v, which another host has, at LID %d",
+					p.Vport, mac, lid)
+				t.contested = true
+				break
+			}
+		}
+		h.problem(wantKey{p.Vport, claimsAttr}, text)
+	}
+}

@@ -328,7 +328,7 @@ func (a *Agent) control(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("the transport fails: %w", err)
 		}
-		n += a.prove() + a.sendTrains() + a.runOps()
+		n += a.prove() + a.sendTrains(now) + a.runOps()
 		a.tellRefusal()
 		if now >= a.lookAt {
 			a.lookAt = now.Add(lookEvery)

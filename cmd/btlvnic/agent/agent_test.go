@@ -46,7 +46,7 @@ func passes(t *testing.T, cond func() bool, agents ...*Agent) {
 			if _, err := a.station.Progress(clock()); err != nil {
 				t.Fatal(err)
 			}
-			a.sendTrains()
+			a.sendTrains(clock())
 		}
 	}
 }
@@ -65,7 +65,7 @@ func offer(a *Agent, port *port, to uint32, n, bytes int) {
 		tr := newTrain(vnic.TrainHeaderBytes + bytes)
 		tr.port, tr.to, tr.frames, tr.mem = port, to, 1, tr.mem[:vnic.TrainHeaderBytes+bytes]
 		a.trains <- tr
-		a.sendTrains()
+		a.sendTrains(clock())
 	}
 }
 
@@ -80,13 +80,13 @@ func TestSlowMember(t *testing.T) {
 	slow.mate(1, a.module.Name())
 	good.mate(1, a.module.Name())
 	passes(t, func() bool { return ps.ep.Connected() && pg.ep.Connected() }, a, slow, good)
-	before := good.module.Stats()
+	before, began := good.module.Stats(), clock()
 	offer(a, port, 2, 5000, 20_000)
 	offer(a, port, 4, 5000, 20_000)
-	trains, bytes := a.shares()
+	_, quiet := a.shares(clock())
 	for what, p := range map[string]*peer{"slow": ps, "never connected": pn} {
-		if p.flying > trains || p.flyingBytes > bytes || len(p.queue) > peerQueueMax ||
-			p.queueBytes > bytes {
+		if p.flying > quiet.trains || p.flyingBytes > quiet.bytes || len(p.queue) > peerQueueMax ||
+			p.queueBytes > quiet.bytes {
 			t.Errorf("the %s one has %d trains, %d bytes; %d wait with %d", what, p.flying,
 				p.flyingBytes, len(p.queue), p.queueBytes)
 		}
@@ -113,6 +113,9 @@ func TestSlowMember(t *testing.T) {
 	passes(t, func() bool { return pg.flying == 0 }, a, good)
 	if good.module.Stats() == before {
 		t.Error("nothing has come")
+	}
+	if a.shares(clock()); !pg.works(began) || ps.works(began) || pn.works(began) {
+		t.Error("the share of those that work is not that of the one that acknowledges")
 	}
 	// The slow one ends: what waited for it is counted.
 	waiting := uint64(len(ps.queue))

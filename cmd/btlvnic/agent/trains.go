@@ -19,15 +19,20 @@ const (
 
 // The constants below limit the memory and the descriptors that the control thread uses. The module
 // has fragmentsMax descriptors, of which trains (messages with all packets of one frame) may use
-// trainsFlyingMax. Each peer has an equal share of the descriptors and the memory for trains.
+// trainsFlyingMax. The peers that acknowledge trains divide three quarters of the descriptors and
+// of the memory for trains. All other peers divide the last quarter (1/quietPart).
 const (
 	fragmentsMax    = 4096
 	trainsFlyingMax = fragmentsMax - 1024
 	trainBytesMax   = 256 << 20
-	peerTrainsMin   = 16
+	quietPart       = 4
 	peerBytesMin    = 2 * vnic.TrainBytesMax
+	quietBytesMin   = vnic.TrainBytesMax
 	peerBytesMax    = 8 << 20
 	peerQueueMax    = 512
+	// workTime is the time after an acknowledgement for which a peer counts as one that
+	// acknowledges trains.
+	workTime = time.Second
 )
 
 // train is a message with all packets of one frame, which a sender passes to the control thread.
@@ -142,6 +147,9 @@ type peer struct {
 	queueBytes, flyingBytes int
 	flying                  int
 	full                    bool // the module had no free buffers
+
+	acked      bool // a train was acknowledged after the latest call of shares
+	worksUntil mono.Time
 }
 
 type flowKey struct {
@@ -234,22 +242,53 @@ func (a *Agent) loseQueue(p *peer) {
 	p.queue, p.queueBytes, p.full = nil, 0, false
 }
 
-// shares returns each peer's share of the descriptors and of the memory. The memory share limits
-// the waiting trains, and separately the trains in flight.
-func (a *Agent) shares() (trains, bytes int) {
-	n := max(len(a.mates), 1)
-	return max(trainsFlyingMax/n, peerTrainsMin),
-		min(max(trainBytesMax/2/n, peerBytesMin), peerBytesMax)
+// share is one peer's share of the descriptors and of the memory for trains. The memory limits the
+// waiting trains, and separately the trains in flight.
+type share struct{ trains, bytes int }
+
+// shares returns the share of each peer that acknowledges trains, and the share of each other peer.
+// The number of the other peers, which may be silent, does not reduce the share of the peers that
+// acknowledge trains.
+func (a *Agent) shares(now mono.Time) (working, quiet share) {
+	works, others := 0, 0
+	for _, p := range a.mates {
+		if p.acked {
+			p.acked, p.worksUntil = false, now.Add(workTime)
+		}
+		if p.works(now) {
+			works++
+		} else {
+			others++
+		}
+	}
+	works, others = max(works, 1), max(others, 1)
+	const (
+		trains, bytes           = trainsFlyingMax, trainBytesMax / 2
+		quietTrains, quietBytes = trains / quietPart, bytes / quietPart
+	)
+	working.trains, quiet.trains = (trains-quietTrains)/works, max(quietTrains/others, 1)
+	working.bytes = min(max((bytes-quietBytes)/works, peerBytesMin), peerBytesMax)
+	quiet.bytes = min(max(quietBytes/others, quietBytesMin), peerBytesMax)
+	return working, quiet
 }
+
+// works reports whether the peer has acknowledged a train lately.
+func (p *peer) works(now mono.Time) bool { return now < p.worksUntil }
 
 // sendTrains passes the trains of the sending threads to the module. A train for a peer that cannot
 // accept it waits in the queue of this peer, so it does not delay other peers.
-func (a *Agent) sendTrains() (n int) {
-	trains, bytes := a.shares()
+func (a *Agent) sendTrains(now mono.Time) (n int) {
+	working, quiet := a.shares(now)
+	of := func(p *peer) share {
+		if p.works(now) {
+			return working
+		}
+		return quiet
+	}
 	for _, p := range a.mates {
-		for len(p.queue) > 0 {
+		for s := of(p); len(p.queue) > 0; {
 			size := len(p.queue[0].mem)
-			if !a.sendTrain(p, p.queue[0], trains, bytes) {
+			if !a.sendTrain(p, p.queue[0], s) {
 				break
 			}
 			p.queueBytes -= size
@@ -262,16 +301,10 @@ func (a *Agent) sendTrains() (n int) {
 		select {
 		case tr := <-a.trains:
 			n++
-			p, size := a.mates[tr.to], len(tr.mem)
-			switch {
-			case p == nil || p.ep == nil:
+			if p := a.mates[tr.to]; p == nil || p.ep == nil {
 				a.lose(tr, vnic.TxNoPeer)
-			case len(p.queue) == 0 && a.sendTrain(p, tr, trains, bytes):
-			case len(p.queue) >= peerQueueMax || p.queueBytes+size > bytes:
-				a.lose(tr, vnic.TxFIFO)
-			default:
-				p.queue = append(p.queue, tr)
-				p.queueBytes += size
+			} else {
+				a.sendOrQueue(p, tr, of(p))
 			}
 		default:
 			return n
@@ -280,11 +313,24 @@ func (a *Agent) sendTrains() (n int) {
 	return n
 }
 
+// sendOrQueue passes a train to the module, or queues the train, or loses it if the queue is full.
+func (a *Agent) sendOrQueue(p *peer, tr *train, s share) {
+	size := len(tr.mem)
+	switch {
+	case len(p.queue) == 0 && a.sendTrain(p, tr, s):
+	case len(p.queue) >= peerQueueMax || p.queueBytes+size > s.bytes:
+		a.lose(tr, vnic.TxFIFO)
+	default:
+		p.queue = append(p.queue, tr)
+		p.queueBytes += size
+	}
+}
+
 // sendTrain passes a train to the module. sendTrain returns false if the peer cannot accept the
 // train now, and the caller keeps the train.
-func (a *Agent) sendTrain(p *peer, tr *train, trains, bytes int) bool {
+func (a *Agent) sendTrain(p *peer, tr *train, s share) bool {
 	size := len(tr.mem)
-	if !p.ep.Connected() || p.flying >= trains || p.flying > 0 && p.flyingBytes+size > bytes ||
+	if !p.ep.Connected() || p.flying >= s.trains || p.flying > 0 && p.flyingBytes+size > s.bytes ||
 		a.flying >= trainsFlyingMax {
 		return false
 	}
@@ -303,7 +349,10 @@ func (a *Agent) sendTrain(p *peer, tr *train, trains, bytes int) bool {
 	}
 	var st btl.Status
 	if err == nil {
-		f.OnDone = func(*btl.Fragment, error) { done() }
+		f.OnDone = func(_ *btl.Fragment, err error) {
+			p.acked = p.acked || err == nil
+			done()
+		}
 		if st, err = p.ep.Send(clock(), f); err != nil {
 			err = errors.Join(err, p.ep.Free(f))
 		}
@@ -316,7 +365,7 @@ func (a *Agent) sendTrain(p *peer, tr *train, trains, bytes int) bool {
 	p.flying++
 	p.flyingBytes += size
 	a.flying++
-	if st == btl.Done {
+	if st == btl.Done { // copied, and not acknowledged yet
 		done()
 	}
 	return true

@@ -141,8 +141,8 @@ BUSY_KINDS ?= quiet loops sessions nice wakes
 busy: build ## Measure mpi and layers of btl while others compute on the same CPUs; update the docs
 	$(call need,$(MPI_PACKAGES))
 	for kind in $(BUSY_KINDS); do \
-	  $(BIN)/mpibench compare --beside $$kind --update-docs docs/performance.md $(BUSY_FLAGS); \
-	  $(BIN)/mpibench compare --beside $$kind --layers --update-docs docs/performance.md $(BUSY_FLAGS); \
+	  $(BIN)/mpibench compare --beside $$kind --update-docs docs/busy.md $(BUSY_FLAGS); \
+	  $(BIN)/mpibench compare --beside $$kind --layers --update-docs docs/busy.md $(BUSY_FLAGS); \
 	done
 
 compare-calls: deps-go ## Measure btl/call beside net/rpc and gRPC; update the docs

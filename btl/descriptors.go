@@ -64,6 +64,7 @@ func (d *descriptors) giveBack(f *Fragment) {
 		d.lent--
 	}
 	f.ep.descriptors--
+	f.ep.urgent.Give(f.urgent)
 	own := f.own
 	if cap(own) > ownBytesMax {
 		d.large.Give(own)
@@ -150,68 +151,39 @@ type fragmentList struct {
 	count       int
 }
 
-func (l *fragmentList) push(f *Fragment) {
-	f.next = nil
-	if l.last == nil {
-		l.first = f
-	} else {
-		l.last.next = f
-	}
-	l.last = f
-	l.count++
-}
-
-func (l *fragmentList) pushFront(f *Fragment) {
-	f.next = l.first
-	if l.first == nil {
-		l.last = f
-	}
-	l.first = f
-	l.count++
-}
+func (l *fragmentList) push(f *Fragment) { l.insert(f, l.last) }
 
 // insert puts f after the fragment behind, or at the front of the list if behind is nil.
 func (l *fragmentList) insert(f, behind *Fragment) {
-	switch behind {
-	case nil:
-		l.pushFront(f)
-	case l.last:
-		l.push(f)
-	default:
-		f.next, behind.next = behind.next, f
-		l.count++
+	at := &l.first
+	if behind != nil {
+		at = &behind.next
 	}
+	f.next, *at = *at, f
+	if l.last == behind {
+		l.last = f
+	}
+	l.count++
 }
 
 func (l *fragmentList) pop() *Fragment {
 	f := l.first
-	if f == nil {
-		return nil
+	if f != nil {
+		l.remove(f)
 	}
-	l.first = f.next
-	if l.first == nil {
-		l.last = nil
-	}
-	f.next = nil
-	l.count--
 	return f
 }
 
+// remove takes f, which is in the list, out of it. The result before is nil if f was the first.
 func (l *fragmentList) remove(f *Fragment) (before *Fragment) {
-	if l.first == f {
-		l.pop()
-		return nil
+	at := &l.first
+	for *at != f {
+		before, at = *at, &(*at).next
 	}
-	for p := l.first; p != nil; p = p.next {
-		if p.next == f {
-			p.next = f.next
-			if l.last == f {
-				l.last = p
-			}
-			f.next = nil
-			l.count--
-			return p
-		}
+	*at, f.next = f.next, nil
+	if l.last == f {
+		l.last = before
 	}
-	return nil
+	l.count--
+	return before
 }

@@ -41,6 +41,7 @@ type sending struct {
 	// descriptors counts the endpoint's fragments that are lent, in progress, or ended but not
 	// reported.
 	descriptors int
+	urgent      sched.Urgent
 	bursts      bool  // the latest Pack had several messages
 	wants       wants // resources that a call has lacked
 }
@@ -94,12 +95,26 @@ func (ep *Endpoint) lacksMemory(f *Fragment) bool {
 	return ep.snd.NeedsMemory() && !f.put && !f.answer && !f.isBye()
 }
 
-// overtakes reports whether a small fragment may be sent at once, or be added to the open Pack.
-// overtakes returns true if no small fragment is queued, no fence is pending, and the small flow is
-// not ahead of the large flow.
-func (ep *Endpoint) overtakes() bool {
-	return ep.small.queue.first == nil && !ep.flushes.Fenced() &&
+// overtakes reports whether a small fragment may be sent at once, or added to the open Pack: no
+// small fragment must precede it, no fence is pending, and the small flow is not ahead of the large
+// flow. The argument f is nil for a fragment that is not urgent.
+func (ep *Endpoint) overtakes(f *Fragment) bool {
+	first := ep.small.queue.first
+	return (first == nil || f != nil && f.urgent && !first.urgent) && !ep.flushes.Fenced() &&
 		(ep.large.queue.first == nil || ep.balance.MaySmall() || !ep.bulk())
+}
+
+// hurry lets a message of one packet go ahead of the endpoint's queued fragments, if the bounds of
+// urgent fragments allow that.
+func (f *Fragment) hurry() {
+	ep := f.ep
+	if f.op != nil || f.put || !ep.fitsPacket(f) || ep.flushes.Fenced() {
+		return
+	}
+	c, _ := ep.way(f.packetBytes())
+	if ep.urgent.Take(c.Posted()+c.Batched(), c.Caps().TxDepth) {
+		f.urgent, f.Signal = true, true
+	}
 }
 
 // sentSmall subtracts sizeBytes of small fragments from the balance of the endpoint's two flows,

@@ -140,18 +140,20 @@ func (ep *Endpoint) failFlushes() {
 
 func (ep *Endpoint) behindFence(f *Fragment) bool { return ep.flushes.Behind(f.fence) }
 
-// pushAnswer adds the answer to a peer's operation to a queue, ahead of fragments that wait for a
-// fence.
-func (ep *Endpoint) pushAnswer(q *fragmentList, f *Fragment) {
-	if f.fence = ep.flushes.Met(); q.last == nil || !ep.behindFence(q.last) {
-		q.push(f)
-		return
+// before returns the fragment of a queue behind which f is queued. The answer to a peer's operation
+// is queued ahead of fragments that wait for a fence, an urgent fragment behind other urgent ones
+// only, and any other fragment at the end.
+func (ep *Endpoint) before(q *fragmentList, f *Fragment) (last *Fragment) {
+	if f.answer {
+		f.fence = ep.flushes.Met()
 	}
-	var behind *Fragment
-	for l := q.first; !ep.behindFence(l); l = l.next {
-		behind = l
+	if f.answer && (q.last == nil || !ep.behindFence(q.last)) || !f.answer && !f.urgent {
+		return q.last
 	}
-	q.insert(f, behind)
+	for l := q.first; l != nil && (l.urgent || f.answer && !ep.behindFence(l)); l = l.next {
+		last = l
+	}
+	return last
 }
 
 // lastBefore returns, for each of the endpoint's queues, the last fragment with at most fences

@@ -43,6 +43,14 @@ type Fragment struct {
 	Context uint64
 	// Signal makes the module call OnDone in any case, so that Send never returns Done.
 	Signal bool
+	// Urgent makes Send put a message of one packet ahead of the endpoint's queued fragments. Of an
+	// endpoint's urgent fragments, at most 8 that have not ended go ahead, and none while the queue
+	// of their channel is more than half full. Further ones wait in turn, as do fragments behind a
+	// Fence, fragments of several packets, puts and operations. A fragment that goes ahead is like
+	// one with Signal, and never shares a packet. Urgent saves time only behind many messages of one
+	// large packet each: 8 bytes behind 64 messages of 32 KiB arrive after 36 µs instead of 334 µs.
+	// Small messages pass messages of several packets in any case.
+	Urgent bool
 
 	ep     *Endpoint
 	next   *Fragment
@@ -73,6 +81,7 @@ type manner struct {
 	large  bool   // in the queue of large fragments
 	put    bool
 	answer bool // answer of this side to an operation of the peer
+	urgent bool // counted in sending.urgent, and ahead of others
 }
 
 // confirmed describes the ACK that a fragment on a counted link waits for.

@@ -87,8 +87,8 @@ func (ep *Endpoint) express(tag uint8, data []byte) bool {
 	m := ep.m
 	c := &m.port.Command
 	b, free := m.port.PeekControl()
-	if len(data)+frag.FragHeaderBytes > c.Caps().InjectBytes || !free || !ep.fastOpen(c, true) ||
-		ep.large.queue.first != nil || ep.flushes.Len() > 0 || ep.snd.InFlight() == 0 {
+	if len(data)+frag.FragHeaderBytes > c.Caps().InjectBytes || !free || ep.flushes.Len() > 0 ||
+		!ep.fastOpen(c, nil, true) || ep.large.queue.first != nil || ep.snd.InFlight() == 0 {
 		return false
 	}
 	if err := c.Inject(b, writeWhole(ep, b, tag, data), ep.cmdAddr); err != nil {

@@ -56,7 +56,7 @@ func (ep *Endpoint) packs(sizeBytes int) bool {
 // packable reports whether fragment f may share a packet. Fragments of the transport itself, memory
 // operations, and fragments in several memory segments may not share a packet.
 func (ep *Endpoint) packable(f *Fragment) bool {
-	return !f.put && f.op == nil && !f.data.Scattered() && f.tag <= frag.TagUserMax &&
+	return !f.urgent && !f.put && f.op == nil && !f.data.Scattered() && f.tag <= frag.TagUserMax &&
 		ep.packs(int(f.size))
 }
 
@@ -64,7 +64,7 @@ func (ep *Endpoint) packable(f *Fragment) bool {
 // a packet now, for example because other fragments are queued before f. The caller keeps the
 // descriptor of f unless f.Signal is set.
 func (ep *Endpoint) packSend(f *Fragment) bool {
-	if !ep.overtakes() || ep.id.State() != stateConnected || !ep.packable(f) {
+	if !ep.overtakes(nil) || ep.id.State() != stateConnected || !ep.packable(f) {
 		return false
 	}
 	m := ep.m
@@ -85,7 +85,7 @@ func (ep *Endpoint) packSend(f *Fragment) bool {
 // packData copies data to the endpoint's open Pack, without a descriptor. packData returns false if
 // data cannot share a packet now.
 func (ep *Endpoint) packData(tag uint8, data []byte) bool {
-	if !ep.overtakes() || ep.id.State() != stateConnected || !ep.packs(len(data)) {
+	if !ep.overtakes(nil) || ep.id.State() != stateConnected || !ep.packs(len(data)) {
 		return false
 	}
 	m := ep.m

@@ -78,7 +78,7 @@ func (m *Module) hasRoom(ep *Endpoint) bool {
 	if !m.mayTake(ep, len(m.freeSegs), alone) {
 		return false
 	}
-	if ep.wants&wantsImmediate != 0 && ep.id.State() == stateConnected && ep.overtakes() &&
+	if ep.wants&wantsImmediate != 0 && ep.id.State() == stateConnected && ep.overtakes(nil) &&
 		ep.snd.Open() && m.port.Command.Room() > 0 {
 		return true
 	}

@@ -19,7 +19,7 @@ import (
 //     beginning of the next call.
 //   - Fragments of one packet that are too large to share a packet are posted in batches, the last
 //     batch by the next call of Progress.
-//   - Any other fragment joins the endpoint's queue.
+//   - Any other fragment joins the endpoint's queue; an urgent fragment joins at the front.
 //
 // Send returns Queued if f has joined the queue, if f.Signal is set, if f is a get, an
 // atomic operation or a put with a completion notification, or if the fabric gathers the
@@ -46,6 +46,9 @@ func (ep *Endpoint) Send(now Time, f *Fragment) (Status, error) {
 			return 0, err
 		}
 		f.Signal = true // the operation does not end when its packet is sent
+	}
+	if f.Urgent {
+		f.hurry()
 	}
 	m.dirty = true
 	m.stats.counters[CntSentPayloadBytes] += uint64(f.size)
@@ -101,7 +104,8 @@ func (ep *Endpoint) SendImmediate(now Time, tag Tag, data []byte) error {
 	m.stir()
 	var t reliability.Token
 	path := CntSendsFast
-	if (alone || !ep.packs(len(data))) && ep.fastOpen(&m.port.Command, alone) && m.takeSeg(ep, &t) {
+	if (alone || !ep.packs(len(data))) && ep.fastOpen(&m.port.Command, nil, alone) &&
+		m.takeSeg(ep, &t) {
 		copy(m.port.Arena.Bytes(segBuf(t))[frag.FragHeaderBytes:], data)
 		p := packet{ep: ep, seg: t}
 		p.Kind, p.Tag, p.PayloadLen = frag.KindFrag, uint8(tag), uint16(len(data))
@@ -137,13 +141,13 @@ func (ep *Endpoint) companyOn(c *port.Channel) int {
 }
 
 // fastOpen reports whether a fragment may be posted to channel c at once, ahead of queued
-// large fragments only.
-func (ep *Endpoint) fastOpen(c *port.Channel, alone bool) bool {
+// large fragments, and as an urgent f also of small ones.
+func (ep *Endpoint) fastOpen(c *port.Channel, f *Fragment, alone bool) bool {
 	company := 1
 	if !alone {
 		company = ep.companyOn(c)
 	}
-	return ep.overtakes() && !ep.pack.Open() && ep.id.State() == stateConnected && ep.snd.Open() &&
+	return ep.overtakes(f) && !ep.pack.Open() && ep.id.State() == stateConnected && ep.snd.Open() &&
 		c.Batched() < company && ep.roomOn(c) > 0
 }
 
@@ -165,7 +169,7 @@ func (ep *Endpoint) fastSend(f *Fragment) bool {
 	if !alone && ep.packable(f) {
 		return false
 	}
-	if !ep.fastOpen(c, alone) || !f.hasSeg && !m.fill(f, flags) {
+	if !ep.fastOpen(c, f, alone) || !f.hasSeg && !m.fill(f, flags) {
 		return false
 	}
 	var p packet
@@ -269,7 +273,7 @@ func (m *Module) borrowFrom(l *Fragment, t *reliability.Token) bool {
 // later packets, or in the next call of Progress, because each post is expensive.
 func (m *Module) postFast(p *packet, c *port.Channel, to fabric.Addr, alone bool) {
 	sizeBytes := m.seal(p)
-	if p.ep.large.queue.first != nil {
+	if p.ep.large.queue.first != nil || p.ep.small.queue.first != nil {
 		m.sched.overtook(p.ep, sizeBytes)
 	}
 	m.putSegment(c, p.seg, to)
@@ -294,11 +298,8 @@ func (ep *Endpoint) enqueue(f *Fragment) {
 	if f.large && !ep.bulk() {
 		ep.beginBulk()
 	}
-	if q := &ep.flowOf(f).queue; f.answer {
-		ep.pushAnswer(q, f)
-	} else {
-		q.push(f)
-	}
+	q := &ep.flowOf(f).queue
+	q.insert(f, ep.before(q, f))
 	ep.m.sched.rearm(ep)
 }
 

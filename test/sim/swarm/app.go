@@ -269,6 +269,8 @@ func (e *end) send(f *btl.Fragment, m *message) bool {
 	f.OnDone, f.Context = w.onDoneFn, uint64(m.number)
 	f.Signal = w.d.chance(0.5)
 	signal := f.Signal
+	const some = 7
+	f.Urgent = m.number%some == 0
 	st, err := e.ep.Send(e.w.net.Now(), f)
 	if err != nil {
 		if e := e.ep.Free(f); e != nil {

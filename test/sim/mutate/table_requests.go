@@ -90,4 +90,12 @@ var requestMutations = []mutation{
 		new:   "again.moved, again.expected, again.data = false, n.Incarnation, string(n.Data)",
 		test:  "./btl/internal/meet -run TestMovedOnlyOnTheHost",
 	},
+	{
+		name:  "moved-behind-ended",
+		fault: "a connection that has moved ends with the restart of the module that it has left",
+		in:    "btl/internal/meet",
+		old:   "t.end(d).displaced == $ep",
+		new:   "t.end(d).displaced == $ep && d == of",
+		test:  "./btl/internal/meet -run TestTableMoveBehindEnded",
+	},
 }

@@ -93,13 +93,24 @@ func (r *Request) wants(p *Peer, tag uint64) bool {
 	return (r.from == nil || r.from == p) && (tag^r.tag)&r.mask == 0
 }
 
+// anyMasks is the number of masks that receives from any peer can use without a search in all
+// unexpected messages.
+const anyMasks = 4
+
 // unexpected holds the received messages that wait for a receive. Each unexpected message
 // is in three lists in the order of arrival, which contain all unexpected messages, those
 // of one peer, and those of one peer and one tag. A receive from one peer searches only
 // messages from that peer.
+//
+// The first receive from any peer with a new mask adds a hash table, in which the messages with
+// equal masked tags are in the order of arrival. A receive from any peer searches only this table,
+// so that its time does not depend on the messages that do not match. Receives with more than
+// anyMasks different masks search all messages.
 type unexpected struct {
 	all   list[Message]
 	exact table[Message]
+	masks []uint64 // masks of the tables in any
+	any   [anyMasks]table[Message]
 	seed  uint64 // seed of the hash function
 }
 
@@ -116,12 +127,59 @@ func (q *unexpected) add(m *Message) {
 	q.all.add(m)
 	m.peer.unexpected.add(m)
 	q.exact.add(m)
+	for i := range q.masks {
+		q.any[i].add(m)
+	}
 }
 
 func (q *unexpected) remove(m *Message) {
 	q.all.remove(m)
 	m.peer.unexpected.remove(m)
 	q.exact.remove(m)
+	for i := range q.masks {
+		q.any[i].remove(m)
+	}
+}
+
+// tableFor returns the index of the table for receives from any peer with the given mask. tableFor
+// returns -1 if receives have used too many masks.
+func (q *unexpected) tableFor(mask uint64) int {
+	for i, known := range q.masks {
+		if known == mask {
+			return i
+		}
+	}
+	i := len(q.masks)
+	if i == anyMasks {
+		return -1
+	}
+	q.masks = append(q.masks, mask)
+	q.any[i] = newTable(func(m *Message) *links[Message] { return &m.any[i] },
+		func(m *Message) uint64 { return hash(q.seed, anyPeer, m.tag&mask) })
+	for m := q.all.first; m != nil; m = m.order.next {
+		q.any[i].add(m)
+	}
+	return i
+}
+
+// anyPeer takes the place of a peer's index in hashes. The index of a peer is at least 1.
+const anyPeer = 0
+
+// findAny returns the earliest message of any peer that a receive matches.
+func (q *unexpected) findAny(tag, mask uint64) *Message {
+	i := q.tableFor(mask)
+	if i < 0 {
+		m := q.all.first
+		for m != nil && (m.tag^tag)&mask != 0 {
+			m = m.order.next
+		}
+		return m
+	}
+	m := q.any[i].bucket(hash(q.seed, anyPeer, tag&mask)).first
+	for m != nil && (m.tag^tag)&mask != 0 {
+		m = m.any[i].next
+	}
+	return m
 }
 
 func (q *unexpected) find(from *Peer, tag, mask uint64) *Message {
@@ -139,9 +197,5 @@ func (q *unexpected) find(from *Peer, tag, mask uint64) *Message {
 		}
 		return m
 	}
-	m := q.all.first
-	for m != nil && (m.tag^tag)&mask != 0 {
-		m = m.order.next
-	}
-	return m
+	return q.findAny(tag, mask)
 }

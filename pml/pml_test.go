@@ -92,6 +92,8 @@ func TestTable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		q := newUnexpected(rapid.Uint64().Draw(t, "seed"))
 		peers := []*Peer{newPeer(1), newPeer(2)}
+		masks := []uint64{0, 1, exactly, 6, ^uint64(3), 5}
+		masks = masks[:rapid.IntRange(1, anyMasks+2).Draw(t, "masks")]
 		var model []*Message
 		most := rapid.SampledFrom([]int{10, 1000}).Draw(t, "most")
 		tag := rapid.Uint64Range(0, uint64(most))
@@ -103,7 +105,7 @@ func TestTable(t *testing.T) {
 				model = append(model, m)
 				continue
 			}
-			want, mask := tag.Draw(t, "tag"), rapid.SampledFrom([]uint64{0, 1, exactly}).Draw(t, "mask")
+			want, mask := tag.Draw(t, "tag"), rapid.SampledFrom(masks).Draw(t, "mask")
 			if rapid.Bool().Draw(t, "any") {
 				from = nil
 			}
@@ -316,20 +318,26 @@ func TestCollisions(t *testing.T) {
 	}
 }
 
-// Who wants anything of one peer does not look at what others have sent before.
+// A receive from one peer does not look at the messages that other peers have sent before. Neither
+// does a receive from any peer, whatever mask it has, look at those that it does not match.
 func TestUnexpectedOfOthers(t *testing.T) {
-	find := func(others int) (took time.Duration) {
+	const context, tags = 7 << 32, 1<<32 - 1
+	find := func(others int, wild bool, tag, mask uint64) (took time.Duration) {
 		a, b, q := newPeer(1), newPeer(2), newUnexpected(0)
+		from := a
+		if wild {
+			from = nil
+		}
 		for i := range others {
 			q.add(&Message{peer: b, tag: uint64(i)})
 		}
-		want := &Message{peer: a, tag: 5}
+		want := &Message{peer: a, tag: context + 5}
 		q.add(want)
 		took = time.Hour
 		for range 20 { // the fastest, for the machine may do something else
 			begin := time.Now()
 			for range 100 {
-				if q.find(a, 0, 0) != want {
+				if q.find(from, tag, mask) != want {
 					t.Fatal("not found")
 				}
 			}
@@ -337,10 +345,19 @@ func TestUnexpectedOfOthers(t *testing.T) {
 		}
 		return took
 	}
-	few, many := find(10), find(100_000)
-	t.Logf("behind 10 messages of another peer %v, behind 100000 %v", few, many)
-	if many > 200*max(few, time.Nanosecond) {
-		t.Errorf("behind 10 messages of another peer it takes %v, behind 100000 %v", few, many)
+	for name, c := range map[string]struct {
+		wild      bool
+		tag, mask uint64
+	}{
+		"one peer": {false, 0, 0}, "any peer, one tag": {true, context + 5, exactly},
+		"any peer, any tag": {true, context, ^uint64(tags)},
+	} {
+		few, many := find(10, c.wild, c.tag, c.mask), find(100_000, c.wild, c.tag, c.mask)
+		t.Logf("%s: behind 10 messages of another peer %v, behind 100000 %v", name, few, many)
+		if many > 200*max(few, time.Nanosecond) {
+			t.Errorf("%s: behind 10 messages of another peer it takes %v, behind 100000 %v", name, few,
+				many)
+		}
 	}
 }
 

@@ -9,7 +9,9 @@ import (
 // Recv begins to receive a message into mem. A message matches if it comes from the peer from and
 // its tag equals tag in all bits that are set in mask. If from is nil, messages from any peer
 // match. Recv receives the earliest matching message. If several receives match a message, the
-// receive that was posted first gets the message. The caller must not access mem until r is Done.
+// receive that was posted first gets the message. Receives from any peer should use at most four
+// different masks in a Layer, because the time of further masks grows with the number of unreceived
+// messages. The caller must not access mem until r is Done.
 // The argument now of Recv is the current time. The errors of Recv are ErrBusy, and ErrPeer if the
 // peer is gone and has left no matching message.
 func (l *Layer) Recv(now btl.Time, r *Request, from *Peer, tag, mask uint64, mem []byte) error {

@@ -129,6 +129,7 @@ type Message struct {
 	order  links[Message]
 	same   links[Message]
 	own    links[Message] // entry in Peer.unexpected or Peer.probed
+	any    [anyMasks]links[Message]
 }
 
 // Peer returns the sender of the message.

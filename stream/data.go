@@ -251,9 +251,19 @@ func (d *dataPort) rescue(e *Engine, de *dataEndpoint) {
 	}
 }
 
+// parseDatagram decodes the header of the received datagram of c, whose buffer is buf. Behind the
+// datagram, buf has bytes of earlier datagrams. If ok is true, the datagram is whole, and its
+// payload is buf[headerBytes:c.Len].
+func parseDatagram(c *fabric.Completion, buf []byte) (h header, ok bool) {
+	if c.Errno != 0 || int(c.Len) > len(buf) {
+		return h, false
+	}
+	return parseHeader(buf[:c.Len])
+}
+
 // inPlace reports whether the payload of a datagram is at its final position.
 func (e *Engine) inPlace(buf []byte, c *fabric.Completion, landed []byte) bool {
-	h, ok := parseHeader(buf)
+	h, ok := parseDatagram(c, buf)
 	if !ok || int(c.Len) != headerBytes+len(landed) {
 		return false
 	}
@@ -264,14 +274,17 @@ func (e *Engine) inPlace(buf []byte, c *fabric.Completion, landed []byte) bool {
 // datagram processes one datagram. datagram returns false if the datagram must wait for a free
 // region.
 func (e *Engine) datagram(_ *dataEndpoint, c *fabric.Completion, buf []byte) bool {
-	h, ok := parseHeader(buf)
-	if h.datagram == probeDatagram && ok && c.Errno == 0 {
+	h, ok := parseDatagram(c, buf)
+	if ok && h.datagram == probeDatagram {
 		e.onProbe(h)
 		return true
 	}
-	r := e.receiverOfKey(h.key)
-	if c.Errno != 0 || !ok || int(c.Len) > len(buf) || r == nil {
-		e.foreign(r)
+	var r *Receiver
+	if ok {
+		r = e.receiverOfKey(h.key)
+	}
+	if r == nil {
+		e.foreign()
 		return true
 	}
 	return r.datagram(h, buf[headerBytes:c.Len], c.Landed > 0)
@@ -279,12 +292,9 @@ func (e *Engine) datagram(_ *dataEndpoint, c *fabric.Completion, buf []byte) boo
 
 // foreign counts a datagram that belongs to no stream. If the engine has only one receiver,
 // foreign counts the datagram for this receiver.
-func (e *Engine) foreign(r *Receiver) {
-	if r == nil && len(e.receiving) == 1 {
-		r = e.receiving[0]
-	}
-	if r != nil && r.asm != nil {
-		r.asm.track.foreign++
+func (e *Engine) foreign() {
+	if len(e.receiving) == 1 && e.receiving[0].asm != nil {
+		e.receiving[0].asm.track.foreign++
 	}
 }
 

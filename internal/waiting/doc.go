@@ -27,10 +27,12 @@
 // The mode Adaptive measures by how much sleeps take longer than requested, and how long the pauses
 // between two finds of work are. It spins longer if slightly more spinning would have avoided a
 // wake-up, and hardly spins if spinning has failed many times in a row. Two threads that wait for
-// each other measure pauses that contain the other's wake-up, so the mode spins through some pauses
-// to see whether the pauses become shorter (see trial). The first wait after a long pause (a
-// silence) has a spinning time of its own, because the other end is probably asleep. A thread that
-// has slept through all its latest pauses, all of them silences, may sleep at once (see Calm).
+// each other measure pauses that contain the other's wake-up, so the mode now and then spins for
+// longer, up to the cost of four wake-ups. While that avoids sleeps, the mode keeps spinning for
+// that long, and the other end, whose pauses become shorter, soon spins, too. The first wait after
+// a long pause (a silence) has a spinning time of its own, because the other end is probably
+// asleep. A thread that has slept through all its latest pauses, all of them silences, may sleep at
+// once (see Calm).
 //
 // One thread uses a Policy at a time. Several threads may use a Policy in turn under a lock, if
 // each thread calls Begin first. A Policy allocates nothing after New, except for stolen time.

@@ -78,6 +78,9 @@ const (
 	// opportunities.
 	rareLeast = 2
 	rareEvery = 64
+	// longSpin is the longest spinning time, in wake-ups. Long spinning bridges the wake-up and the
+	// work of a thread at the other end.
+	longSpin = 4
 	// learnLog2 is the weight of a new sample in a moving average, as a shift.
 	learnLog2 = 3
 	// lookEvery is the time between two queries of the number of preemptions.
@@ -115,6 +118,7 @@ type Policy struct {
 	probes uint // consecutive yields before a sleep, none of which found work
 	near   uint // consecutive pauses after a silence that slightly more spinning would have avoided
 	long   int  // long yields in a row
+	vain   uint // pauses slept through since long spinning has last avoided a sleep
 	thread Thread
 
 	since  mono.Time // of the latest find
@@ -125,7 +129,6 @@ type Policy struct {
 	budget time.Duration // time to spin before a sleep
 	first  time.Duration // the same for the first pause after a silence, if shorter
 	wake   time.Duration // cost of a wake-up
-	trial  trial         // tests whether longer spinning pays
 
 	switches uint64    // preemptions at the latest look
 	stolen   uint64    // stolen time at the latest gap, 0 before the first
@@ -162,7 +165,7 @@ func New(mode Mode, spin time.Duration, thread Thread, now mono.Time) *Policy {
 	p := &Policy{
 		mode: mode, fixed: spin > 0, thread: thread, since: now, lookAt: now.Add(lookEvery),
 		budget: spin, wake: wakeFirst, switches: thread.Switches(), shared: thread.Crowded(),
-		trial: trial{every: trialEvery},
+		vain: rareLeast + 1,
 	}
 	if p.shared {
 		p.counts.Crowded++
@@ -206,33 +209,23 @@ func (p *Policy) learn(pause time.Duration) {
 	switch {
 	case p.cold:
 		p.learnCold(pause, p.slept)
-	case p.trial.left > 0:
-		if p.trial.found(pause, p.budget) {
-			p.budget = p.budgetMost()
-		} else {
-			p.budget = min(p.budget, p.budgetMost())
-		}
 	case p.slept:
 		p.learnLate(pause)
-	default:
-		p.trial.spunThrough()
-		if 2*pause > p.budget { // the spinning time was only just enough
-			p.budget = min(2*pause, p.budgetMost())
-		}
+	case pause > p.wake: // otherwise usual spinning would do, for example for a further packet
+		p.vain = 0
 	}
 }
 
 // learnCold adapts the separate spinning time for the first pause after a silence.
 func (p *Policy) learnCold(pause time.Duration, slept bool) {
-	most := p.budgetMost()
 	switch {
 	case !slept:
 		p.near = 0
-		p.first = min(max(p.first, 2*pause), most)
-	case pause > 2*most:
+		p.first = min(max(p.first, 2*pause), p.wake)
+	case pause > 2*p.wake:
 		p.first = max(p.first/2, spinLeast)
 	default:
-		p.first = most
+		p.first = p.wake
 		if p.near++; rare(p.near) {
 			p.first = spinLeast
 		}
@@ -249,17 +242,17 @@ func (p *Policy) Calm() bool {
 	return p.mode == Event || p.mode == Adaptive && !p.fixed && p.calm >= calmLeast
 }
 
-// budgetMost returns the longest spinning time, which is the cost of a sleep.
-func (p *Policy) budgetMost() time.Duration { return max(p.wake, p.trial.cost) }
-
-// learnLate adapts the spinning time to a pause that was longer than the spinning time.
+// learnLate adapts the spinning time to a pause that was longer than the spinning time. A pause in
+// which the threads at both ends sleep contains the other thread's wake-up, so its length does not
+// tell whether spinning would pay. For this reason, some pauses are spun through for longer (see
+// longSpin), and the following pauses too, as long as this avoids sleeps.
 func (p *Policy) learnLate(pause time.Duration) {
-	if most := p.budgetMost(); pause <= 2*most { // slightly more spinning would have sufficed
-		p.budget = most
+	p.vain++
+	if pause <= 2*p.wake { // slightly more spinning would have sufficed
+		p.budget = p.wake
 	} else {
 		p.budget = max(p.budget-p.budget>>learnLog2, spinLeast)
 	}
-	p.trial.slept(pause)
 }
 
 // Since returns the time at which the present wait began.
@@ -400,7 +393,7 @@ func (p *Policy) Slept(asked, took, slack time.Duration) {
 		late = min(max(late, wakeLeast), wakeMost)
 		p.wake += (late - p.wake) / (1 << learnLog2)
 		if !p.fixed {
-			p.budget = min(p.budget, p.budgetMost())
+			p.budget = min(p.budget, p.wake)
 		}
 	}
 }
@@ -425,13 +418,14 @@ func (p *Policy) budgetAt(now mono.Time) time.Duration {
 	return p.Budget()
 }
 
-// Budget returns the spinning time of the mode Adaptive in the states Alone and Shared.
+// Budget returns the spinning time of the mode Adaptive in the states Alone and Shared. While long
+// spinning avoids no sleeps, it is rare.
 func (p *Policy) Budget() time.Duration {
 	if p.cold && !p.fixed {
 		return min(p.first, p.budget)
 	}
-	if p.trial.left > 0 {
-		return trialMost
+	if !p.fixed && !rare(p.vain) {
+		return longSpin * p.wake
 	}
 	return p.budget
 }

@@ -18,21 +18,24 @@ type Server struct {
 	ServerConfig
 	options Options
 
-	slots chan int // numbers of the places that are free
 	// ended receives the result of the first run that was served.
 	ended chan error
 
-	lock    sync.Mutex // guards what follows, for Once
-	run     string     // the one that is served
-	clients int        // of that run, connected now
-	verdict error      // the first of its errors
+	lock    sync.Mutex     // guards what follows
+	slots   []int          // numbers of the places that are free
+	hosts   map[string]int // places by the host of their clients
+	freed   chan struct{}  // is closed when a place becomes free
+	run     string         // the run that is served, with Once
+	clients int            // clients of that run, connected now
+	verdict error          // the first error of that run
 }
 
 // ServerConfig has the settings of a Server. The functions in a ServerConfig are called from
 // several goroutines.
 type ServerConfig struct {
 	// Clients is the number of clients that are served at the same time, at least 1, where each
-	// stream of a run counts as a client.
+	// stream of a run counts as a client. Without Once, a quarter of the places is kept for the
+	// clients of a second host.
 	Clients int
 	// Once makes the server end after one run.
 	Once bool
@@ -49,10 +52,11 @@ const ClientsMax = 256
 // NewServer returns a server without clients.
 func NewServer(o Options, c ServerConfig) *Server {
 	s := &Server{
-		ServerConfig: c, options: o, slots: make(chan int, c.Clients), ended: make(chan error, 1),
+		ServerConfig: c, options: o, ended: make(chan error, 1),
+		hosts: make(map[string]int), freed: make(chan struct{}),
 	}
 	for slot := range c.Clients {
-		s.slots <- slot
+		s.slots = append(s.slots, slot)
 	}
 	return s
 }
@@ -83,6 +87,7 @@ const (
 // serveConn serves one connection of a possibly hostile peer.
 func (s *Server) serveConn(ctx context.Context, conn *bounded.Guest) {
 	from := conn.RemoteAddr()
+	host := bounded.HostOf(from)
 	c := newControlConn(conn)
 	m, err := c.receive(s.options.Timeout)
 	if err == nil {
@@ -90,14 +95,14 @@ func (s *Server) serveConn(ctx context.Context, conn *bounded.Guest) {
 	}
 	var slot int
 	if err == nil {
-		conn.Proven()
-		slot, err = s.enter(m.Hello.Run)
+		slot, err = s.enter(m.Hello.Run, host)
 	}
 	if err != nil {
 		c.sendError(err)
 		s.Log("client %v refused: %v", from, err)
 		return
 	}
+	conn.Proven() // not before it has a place: those that wait must not fill the listener
 	s.Log("client %v", from)
 	if err = c.send(newHello(""), s.options.Timeout); err == nil {
 		var list servedList
@@ -112,34 +117,65 @@ func (s *Server) serveConn(ctx context.Context, conn *bounded.Guest) {
 	if !s.Once && err != nil && ctx.Err() == nil {
 		s.Log("%v", err)
 	}
-	s.leave(slot, err)
+	s.leave(slot, host, err)
 }
 
 // enter adds a client of a run, and waits briefly for an earlier client to leave.
-func (s *Server) enter(run string) (slot int, err error) {
-	select {
-	case slot = <-s.slots:
-	case <-time.After(min(time.Second, s.options.Timeout/2)):
-		return 0, fmt.Errorf("busy: this server serves %d at a time (serve --clients); try again later",
+func (s *Server) enter(run, host string) (slot int, err error) {
+	late := time.After(min(time.Second, s.options.Timeout/2))
+	for {
+		s.lock.Lock()
+		if err = s.admits(run, host); err == nil {
+			slot, s.slots = s.slots[0], s.slots[1:]
+			s.run = run
+			s.hosts[host]++
+			s.clients++
+		}
+		freed := s.freed
+		s.lock.Unlock()
+		if err == nil || errors.Is(err, errOnce) {
+			return slot, err
+		}
+		select {
+		case <-freed:
+		case <-late:
+			return 0, err
+		}
+	}
+}
+
+var errOnce = errors.New("busy with another client, and ends after it (serve --once)")
+
+// hostShare is the part of the places, as a divisor, that no single host can take.
+const hostShare = 4
+
+// admits returns the reason why a client cannot have a place now, or nil. The lock is held.
+func (s *Server) admits(run, host string) error {
+	kept := s.Clients / hostShare
+	switch {
+	case s.Once && s.clients > 0 && (run == "" || run != s.run):
+		return errOnce
+	case len(s.slots) == 0:
+		return fmt.Errorf("busy: this server serves %d at a time (serve --clients); try again later",
 			s.Clients)
+	case !s.Once && s.hosts[host] >= s.Clients-kept:
+		return fmt.Errorf("busy: this server keeps %d of its %d places for other hosts "+
+			"(serve --clients); try again later", kept, s.Clients)
 	}
-	s.lock.Lock()
-	defer s.lock.Unlock()
-	if s.Once && s.clients > 0 && (run == "" || run != s.run) {
-		s.slots <- slot
-		return 0, errors.New("busy with another client, and ends after it (serve --once)")
-	}
-	s.run = run
-	s.clients++
-	return slot, nil
+	return nil
 }
 
 // leave undoes enter. All clients of a run connect before the first one leaves, so that the last
 // one to leave ends the run.
-func (s *Server) leave(slot int, err error) {
+func (s *Server) leave(slot int, host string, err error) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	s.slots <- slot
+	s.slots = append(s.slots, slot)
+	if s.hosts[host]--; s.hosts[host] == 0 {
+		delete(s.hosts, host)
+	}
+	close(s.freed)
+	s.freed = make(chan struct{})
 	s.clients--
 	s.verdict = cmp.Or(s.verdict, err)
 	if s.Once && s.clients == 0 {

@@ -22,6 +22,7 @@ type caster struct {
 	regions   []fabric.Region // registered memory of the ring, if the fabric gathers
 	group     fabric.Addr
 	inGroup   bool
+	dataKey   uint64 // key in the datagrams to the group
 
 	// The fields below are the position of the next datagram.
 	seq      uint64 // number of the region
@@ -65,7 +66,7 @@ func newCaster(s *Sender) (*caster, error) {
 		if err != nil {
 			return nil, err
 		}
-		c.group, c.inGroup = addr, true
+		c.group, c.inGroup, c.dataKey = addr, true, s.e.random()
 	}
 	if c.caps.Gather {
 		for _, block := range s.ring.blocks {
@@ -144,7 +145,11 @@ func (c *caster) progress(now mono.Time) int {
 func (c *caster) fill(budget int) {
 	s := c.s
 	g := &s.ring.geo
-	c.bytes = 0
+	c.choose()
+	key := c.dataKey
+	if len(c.targets) > 0 && c.targets[0] != nil {
+		key = c.targets[0].dataKey
+	}
 	for c.seq < s.seqHi && len(c.batch) < castBatch && len(c.port.txBuf) > 0 {
 		slot := int(c.seq % uint64(g.Regions))
 		off := int(c.datagram) * c.perMsg
@@ -157,7 +162,7 @@ func (c *caster) fill(budget int) {
 		c.port.txBuf = c.port.txBuf[:last]
 		c.port.owner[buf], c.port.holds[buf] = sentFrom{caster: c, slot: slot}, 1
 		h := header{
-			key: s.key, ordinal: s.ring.get(slot, wordFirst) + c.message, datagram: c.datagram,
+			key: key, ordinal: s.ring.get(slot, wordFirst) + c.message, datagram: c.datagram,
 		}
 		mem := c.port.arena.Bytes(buf)
 		h.put(mem)
@@ -174,8 +179,13 @@ func (c *caster) fill(budget int) {
 		c.bytes += size
 		c.step(slot, h.ordinal)
 	}
+}
+
+// choose sets the destinations of the next batch.
+func (c *caster) choose() {
+	c.bytes, c.at, c.posted = 0, 0, 0
 	c.targets = c.targets[:0]
-	for _, k := range s.links {
+	for _, k := range c.s.links {
 		if k.state == linkReady && k.hasAddr {
 			c.targets = append(c.targets, k)
 		}
@@ -183,7 +193,6 @@ func (c *caster) fill(budget int) {
 	if c.inGroup {
 		c.targets = append(c.targets[:0], nil)
 	}
-	c.at, c.posted = 0, 0
 }
 
 // step advances the position of the next datagram by one datagram.
@@ -228,20 +237,22 @@ func (c *caster) post() bool {
 	return true
 }
 
-// aim prepares the rest of the batch for the destination k. aim copies a buffer that has a send
-// without a completion to a free buffer, because such a buffer must not be posted again. If no
-// buffer is free, aim returns false, and the caller must call aim again after a completion.
+// aim prepares the rest of the batch for the destination k, whose data key aim writes into the
+// headers. aim copies a buffer that has a send without a completion to a free buffer, because such
+// a buffer must not be changed or posted again. If no buffer is free, aim returns false, and the
+// caller must call aim again after a completion.
 func (c *caster) aim(k *link) bool {
-	to := c.group
+	to, key := c.group, c.dataKey
 	if k != nil {
-		to = k.addr
+		to, key = k.addr, k.dataKey
 	}
 	d := c.port
 	for i := range c.batch[c.posted:] {
 		send := &c.batch[c.posted+i]
 		send.To = to
-		if d.holds[send.Buf] == 1 {
-			continue // only the batch holds the buffer
+		if d.holds[send.Buf] == 1 { // only the batch holds the buffer
+			setKey(d.arena.Bytes(send.Buf), key)
+			continue
 		}
 		last := len(d.txBuf) - 1
 		if last < 0 {
@@ -249,7 +260,9 @@ func (c *caster) aim(k *link) bool {
 		}
 		buf := d.txBuf[last]
 		d.txBuf = d.txBuf[:last]
-		copy(d.arena.Bytes(buf), d.arena.Bytes(send.Buf)[:send.Len])
+		mem := d.arena.Bytes(buf)
+		copy(mem, d.arena.Bytes(send.Buf)[:send.Len])
+		setKey(mem, key)
 		d.owner[buf], d.holds[buf] = sentFrom{caster: c, slot: d.owner[send.Buf].slot}, 1
 		d.drop(send.Buf)
 		send.Buf = buf

@@ -129,7 +129,7 @@ func (d *dataPort) poll(e *Engine) (int, error) {
 				d.completed(c.Buf)
 				continue
 			}
-			if !e.datagram(de, c, d.arena.Bytes(c.Buf)) {
+			if !de.datagram(e, c, d.arena.Bytes(c.Buf)) {
 				break
 			}
 			total++
@@ -170,9 +170,16 @@ func (d *dataPort) join(group string) (*dataEndpoint, error) {
 	if len(d.all) > groupsMax {
 		return nil, fmt.Errorf("%w: more than %d groups", ErrConfig, groupsMax)
 	}
-	ep, err := g.OpenGroup(group, endpointConfig)
+	cfg := endpointConfig
+	cfg.Source = true
+	ep, err := g.OpenGroup(group, cfg)
 	if err != nil {
 		return nil, err
+	}
+	if !ep.Caps().Source {
+		err = fmt.Errorf("%w: the provider does not know from where datagrams come",
+			fabric.ErrNotSupported)
+		return nil, errors.Join(err, ep.Close())
 	}
 	de, err := d.add(ep, group)
 	if err != nil {
@@ -243,7 +250,7 @@ func (d *dataPort) rescue(e *Engine, de *dataEndpoint) {
 		}
 		buf := d.arena.Bytes(c.Buf)
 		landed := de.landed[c.LandedOff:][:c.Landed]
-		if e.inPlace(buf, c, landed) {
+		if de.inPlace(e, buf, c, landed) {
 			continue
 		}
 		copy(buf[headerBytes:], landed)
@@ -262,18 +269,20 @@ func parseDatagram(c *fabric.Completion, buf []byte) (h header, ok bool) {
 }
 
 // inPlace reports whether the payload of a datagram is at its final position.
-func (e *Engine) inPlace(buf []byte, c *fabric.Completion, landed []byte) bool {
+func (de *dataEndpoint) inPlace(
+	e *Engine, buf []byte, c *fabric.Completion, landed []byte,
+) bool {
 	h, ok := parseDatagram(c, buf)
 	if !ok || int(c.Len) != headerBytes+len(landed) {
 		return false
 	}
-	r := e.receiverOfKey(h.key)
+	r := de.receiverOf(e, c, h)
 	return r != nil && r.asm.isPlace(h, landed)
 }
 
 // datagram processes one datagram. datagram returns false if the datagram must wait for a free
 // region.
-func (e *Engine) datagram(_ *dataEndpoint, c *fabric.Completion, buf []byte) bool {
+func (de *dataEndpoint) datagram(e *Engine, c *fabric.Completion, buf []byte) bool {
 	h, ok := parseDatagram(c, buf)
 	if ok && h.datagram == probeDatagram {
 		e.onProbe(h)
@@ -281,13 +290,37 @@ func (e *Engine) datagram(_ *dataEndpoint, c *fabric.Completion, buf []byte) boo
 	}
 	var r *Receiver
 	if ok {
-		r = e.receiverOfKey(h.key)
+		r = de.receiverOf(e, c, h)
 	}
 	if r == nil {
 		e.foreign()
 		return true
 	}
 	return r.datagram(h, buf[headerBytes:c.Len], c.Landed > 0)
+}
+
+// dataSource identifies the datagrams of one stream: the data key in their headers and, in a
+// multicast group, the address of the endpoint from which they come. For datagrams that do not
+// come through a group, from is AddrUnknown, because only the sender knows the data key.
+type dataSource struct {
+	key  uint64
+	from fabric.Addr
+}
+
+// receiverOf returns the receiver of a datagram with the header h.
+func (de *dataEndpoint) receiverOf(e *Engine, c *fabric.Completion, h header) *Receiver {
+	source := dataSource{h.key, fabric.AddrUnknown}
+	if de.group != "" {
+		source.from = c.From
+	}
+	if r := e.latest; r != nil && r.source == source {
+		return r
+	}
+	if r := e.bySource[source]; r != nil {
+		e.latest = r
+		return r
+	}
+	return nil
 }
 
 // foreign counts a datagram that belongs to no stream. If the engine has only one receiver,

@@ -55,7 +55,7 @@ func TestIdleBesideBlocked(t *testing.T) {
 func (w *simWorld) lastLost(from uint64) {
 	w.nw.SetFilter(func(d *sim.Datagram) sim.Verdict {
 		h, ok := parseHeader(d.Data)
-		return sim.Verdict{Drop: ok && h.key == 99 && h.ordinal >= from}
+		return sim.Verdict{Drop: ok && h.datagram != probeDatagram && h.ordinal >= from}
 	})
 }
 

@@ -26,10 +26,10 @@ type Engine struct {
 	receivers map[uint64]*Receiver // by the receiver's own key
 	sending   []*Sender
 	receiving []*Receiver               // all receivers of this engine; few
-	byKey     map[uint64]*Receiver      // receivers of the unreliable mode, by the stream's key
+	bySource  map[dataSource]*Receiver  // receivers of streams in the unreliable mode
 	latest    *Receiver                 // receiver of the latest datagram
 	outboxes  map[*btl.Endpoint]*outbox // peers' outboxes with queued messages
-	suitors   map[uint64]*suitor        // by the key of their probes
+	suitors   map[uint64]*suitor        // by their data key
 	refused   Refusals                  // refusals of peers that belong to no stream
 	links     []*link                   // by link.number, which put fragments carry
 	onDone    func(*btl.Fragment, error)
@@ -58,7 +58,7 @@ const (
 func NewEngine(m *btl.Module, data fabric.Domain) (*Engine, error) {
 	e := &Engine{
 		m: m, senders: make(map[uint64]*Sender), receivers: make(map[uint64]*Receiver),
-		byKey: make(map[uint64]*Receiver), random: randomKey,
+		bySource: make(map[dataSource]*Receiver), random: randomKey,
 		outboxes: make(map[*btl.Endpoint]*outbox), suitors: make(map[uint64]*suitor),
 	}
 	e.onDone = e.putDone
@@ -126,8 +126,8 @@ func (e *Engine) sweep() {
 		if r := e.receiving[i]; r.state == stateDone {
 			e.receiving = append(e.receiving[:i], e.receiving[i+1:]...)
 			delete(e.receivers, r.own)
-			if e.byKey[r.key] == r {
-				delete(e.byKey, r.key)
+			if e.bySource[r.source] == r {
+				delete(e.bySource, r.source)
 			}
 			if e.latest == r {
 				e.latest = nil
@@ -365,15 +365,4 @@ func lostError(err error) error {
 		return ErrPeerLost
 	}
 	return fmt.Errorf("%w: %w", ErrPeerLost, err)
-}
-
-func (e *Engine) receiverOfKey(key uint64) *Receiver {
-	if r := e.latest; r != nil && r.key == key {
-		return r
-	}
-	if r := e.byKey[key]; r != nil {
-		e.latest = r
-		return r
-	}
-	return nil
 }

@@ -401,7 +401,7 @@ func TestFloor(t *testing.T) {
 			t.Fatal(err)
 		}
 		answer["welcome"].(obj)["data"] = d.main.ep.Name()
-		answer["welcome"].(obj)["probe"] = "5"
+		answer["welcome"].(obj)["data_key"] = "5"
 		var out [8]fabric.Completion
 		bad.pass = func() { // it proves its address
 			n, _ := d.main.ep.Poll(out[:])

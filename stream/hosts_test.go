@@ -90,7 +90,7 @@ func TestProbesOfMany(t *testing.T) {
 			switch l["kind"] {
 			case letterHello:
 				bad.say(ep, obj{"kind": letterWelcome, "key": l["key"], "welcome": obj{
-					"grace_ns": "1000000", "probe": "1", "datagram_bytes": 1400,
+					"grace_ns": "1000000", "data_key": "1", "datagram_bytes": 1400,
 					"data": victim.Engine.data.main.ep.Name(),
 				}})
 			case letterAbort: // its next line at the Meeting, which is refused at the end of the stream

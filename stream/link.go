@@ -29,7 +29,6 @@ type link struct {
 	ep     *btl.Endpoint
 	to     uint64    // the receiver's own key
 	name   []byte    // name of the receiver's btl module
-	probe  uint64    // key of the receiver's probes
 	since  mono.Time // time of the latest change of state
 	number uint32    // index in Engine.links
 	state  linkState
@@ -46,7 +45,8 @@ type link struct {
 	// The fields below are for the unreliable mode.
 	addr          fabric.Addr
 	hasAddr       bool
-	underWay      int // sends to addr without a completion yet
+	underWay      int    // sends to addr without a completion yet
+	dataKey       uint64 // key in the datagrams to addr
 	datagramBytes int
 	nonce         uint64 // random number of the probes
 	probes        int
@@ -135,7 +135,7 @@ func (k *link) ready(r *ready) error {
 func (k *link) welcomed(w *welcome) error {
 	s := k.s
 	k.grace = time.Duration(min(w.GraceNs, uint64(time.Hour)))
-	k.datagramBytes, k.probe = w.DatagramBytes, w.Probe
+	k.datagramBytes, k.dataKey = w.DatagramBytes, w.DataKey
 	switch {
 	case k.grace > s.cfg.Grace:
 		return fmt.Errorf("%w: the receiver's grace is %v, this sender waits for at most %v",
@@ -193,6 +193,9 @@ func (k *link) start() {
 				fmt.Errorf("%w: the stream's datagrams have %d bytes, the receiver takes %d", ErrMismatch,
 					st.DatagramBytes, k.datagramBytes))
 			return
+		}
+		if c.inGroup {
+			st.DataKey, st.Data = c.dataKey, c.ep.Name()
 		}
 	}
 	k.enter(linkStarted)

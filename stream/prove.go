@@ -14,10 +14,10 @@ import (
 // A sender validates the data address that a receiver reports, because a receiver could report
 // the address of a victim. Without the validation of the address, the sender would send the whole
 // stream to the victim. The sender posts a probe to the receiver's data address. A probe is a
-// header with a random number and without payload. The receiver returns a hash of the random
-// number and of the receiver's own name, on the connection for control messages. The hash
-// includes the receiver's name, so that a malicious receiver cannot use the answer of another
-// receiver.
+// header with the receiver's data key and a random number, and without payload. The receiver
+// returns a hash of the random number and of the receiver's own name, on the connection for
+// control messages. The hash includes the receiver's name, so that a malicious receiver cannot use
+// the answer of another receiver.
 //
 //	sender                               receiver
 //	   <------- welcome (address) ----------
@@ -45,7 +45,7 @@ func (k *link) prove(now mono.Time) {
 			fmt.Errorf("%w: no datagram has come to the address that the receiver gives", ErrTimeout))
 		return
 	}
-	if k.s.cast.probe(k, header{key: k.probe, ordinal: k.nonce, datagram: probeDatagram}) {
+	if k.s.cast.probe(k, header{key: k.dataKey, ordinal: k.nonce, datagram: probeDatagram}) {
 		k.probes++
 		k.probeAt = now.Add(probeEvery)
 	}

@@ -27,6 +27,7 @@ type Receiver struct {
 	latest  error     // reason of the latest refusal of a sender
 	asm     *assembler
 	group   *dataEndpoint
+	source  dataSource    // of the stream's datagrams
 	exposed []*btl.Region // blocks of the ring, exposed to the sender only
 	credit  uint64        // credit that was sent to the sender
 	end     *ending
@@ -147,7 +148,7 @@ func (r *Receiver) start(s *suitor, st *start) error {
 	if r.cfg.Mode == Unreliable {
 		r.drops = r.e.data.dropped()
 		r.asm = newAssembler(r.ring, r.cfg.First, uint32(n), perMsg)
-		r.e.byKey[s.key] = r
+		r.e.bySource[r.source] = r
 	} else {
 		r.asm = newFiller(r.ring, r.cfg.First)
 	}
@@ -352,7 +353,7 @@ func (r *Receiver) fail(err error) {
 		r.e.abort(r.ep, r.key, "", err.Error())
 	}
 	for _, s := range r.suitors {
-		delete(r.e.suitors, s.probe)
+		delete(r.e.suitors, s.dataKey)
 		r.e.abort(s.ep, s.key, "", err.Error())
 	}
 	r.suitors = nil
@@ -368,6 +369,7 @@ func (r *Receiver) over(err error) {
 	r.withdraw()
 	if r.group != nil {
 		r.e.data.leave(r.group)
+		_ = r.e.data.dom.Remove(r.source.from)
 	}
 	r.showAt = 0
 	r.publish(r.e.now)

@@ -1,10 +1,12 @@
 package stream
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
 	"gobtl/btl"
+	"gobtl/fabric"
 )
 
 // A sender whose hello is compatible with a receiver is a candidate (suitor) for this
@@ -27,8 +29,9 @@ type suitor struct {
 	r     *Receiver
 	ep    *btl.Endpoint
 	key   uint64 // key of the stream
-	probe uint64 // key of the probes that validate this port's data address
 	hello *hello
+	// dataKey is the key in the candidate's datagrams to this port, and in its probes.
+	dataKey uint64
 }
 
 // meet handles a sender's hello.
@@ -46,8 +49,8 @@ func (r *Receiver) meet(ep *btl.Endpoint, l *letter) {
 	if len(r.suitors) == suitorsMax {
 		r.suitors[0].refuse(RefusedTaken, errTaken)
 	}
-	s := &suitor{r: r, ep: ep, key: l.Key, probe: r.e.random(), hello: l.Hello}
-	w := &welcome{GraceNs: uint64(r.cfg.Grace), Probe: s.probe}
+	s := &suitor{r: r, ep: ep, key: l.Key, hello: l.Hello, dataKey: r.e.random()}
+	w := &welcome{GraceNs: uint64(r.cfg.Grace), DataKey: s.dataKey}
 	if r.cfg.Mode == Reliable {
 		w.RingMessages = uint64(r.ring.geo.Messages())
 	} else {
@@ -56,7 +59,7 @@ func (r *Receiver) meet(ep *btl.Endpoint, l *letter) {
 		w.DatagramBytes = min(de.caps.MTUBytes, r.e.data.arena.Size())
 	}
 	r.suitors = append(r.suitors, s)
-	r.e.suitors[s.probe] = s
+	r.e.suitors[s.dataKey] = s
 	r.showMet()
 	r.e.sendLetter(ep, &letter{Kind: letterWelcome, Key: s.key, Welcome: w})
 }
@@ -82,7 +85,7 @@ func (e *Engine) suitorOf(ep *btl.Endpoint, key uint64) *suitor {
 // drop removes a candidate sender.
 func (s *suitor) drop() {
 	s.r.suitors = slices.DeleteFunc(s.r.suitors, func(o *suitor) bool { return o == s })
-	delete(s.r.e.suitors, s.probe)
+	delete(s.r.e.suitors, s.dataKey)
 	s.r.showMet()
 }
 
@@ -147,25 +150,49 @@ func (s *suitor) start(st *start) {
 // one.
 func (s *suitor) prepare(st *start) error {
 	r := s.r
+	if r.e.receiverOf(s.ep, s.key) != nil {
+		return fmt.Errorf("%w: the stream is received here already", ErrMismatch)
+	}
 	if r.cfg.Mode == Reliable {
 		return s.expose()
 	}
-	if r.e.byKey[s.key] != nil {
-		return fmt.Errorf("%w: the stream is received here already", ErrMismatch)
-	}
 	if s.hello.Group == "" {
+		r.source = dataSource{s.dataKey, fabric.AddrUnknown}
 		return nil
 	}
 	group, err := r.e.data.join(s.hello.Group)
 	if err != nil {
 		return fmt.Errorf("%w: group %s: %w", ErrMismatch, s.hello.Group, err)
 	}
-	if room := min(group.caps.MTUBytes, r.e.data.arena.Size()); st.DatagramBytes > room {
+	if err := s.joined(group, st); err != nil {
 		r.e.data.leave(group)
+		return err
+	}
+	r.group = group
+	return nil
+}
+
+// joined checks whether a group fits the sender's start message, and inserts the address of the
+// sender's data endpoint.
+func (s *suitor) joined(group *dataEndpoint, st *start) error {
+	d := s.r.e.data
+	if room := min(group.caps.MTUBytes, d.arena.Size()); st.DatagramBytes > room {
 		return fmt.Errorf("%w: datagrams of %d bytes, the group takes %d", ErrMismatch, st.DatagramBytes,
 			room)
 	}
-	r.group = group
+	if !s.ep.AtHost(st.Data) {
+		return fmt.Errorf("%w: the sender's datagrams come from another host", ErrMismatch)
+	}
+	from, err := d.dom.Insert(st.Data)
+	if err != nil {
+		return fmt.Errorf("%w: address of the sender's data: %w", ErrMismatch, err)
+	}
+	source := dataSource{st.DataKey, from}
+	if s.r.e.bySource[source] != nil {
+		return errors.Join(d.dom.Remove(from),
+			fmt.Errorf("%w: the stream is received here already", ErrMismatch))
+	}
+	s.r.source = source
 	return nil
 }
 

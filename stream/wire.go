@@ -10,9 +10,14 @@ import (
 //
 //	 0  check      4  hash of the rest of the header
 //	 4  datagram   4  number within the message
-//	 8  key        8  random key of the stream
+//	 8  key        8  data key of the receiver, or of the group
 //	16  ordinal    8  ordinal of the message
 //	24  payload       part of the message
+//
+// The data key shows a receiver that a datagram comes from the receiver's sender. A receiver
+// chooses a random data key for each sender, and tells it only to this sender (welcome). All
+// receivers of a multicast group know the data key of the group, which the sender chooses (start).
+// A receiver of a group therefore also checks from which endpoint a datagram comes.
 const headerBytes = 24
 
 type header struct {
@@ -27,6 +32,16 @@ func (h *header) put(b []byte) {
 	binary.LittleEndian.PutUint32(b[4:], h.datagram)
 	binary.LittleEndian.PutUint64(b[8:], h.key)
 	binary.LittleEndian.PutUint64(b[16:], h.ordinal)
+}
+
+// setKey changes the data key of an encoded header.
+func setKey(b []byte, key uint64) {
+	if binary.LittleEndian.Uint64(b[8:]) == key {
+		return
+	}
+	h, _ := parseHeader(b)
+	h.key = key
+	h.put(b)
 }
 
 // parseHeader decodes the header of a datagram. If the header of a datagram is too short or has a
@@ -65,7 +80,7 @@ const (
 	tagLetter = 1
 	tagNotice = 2
 
-	protocolVersion = 5
+	protocolVersion = 6
 	letterBytesMax  = 16 << 10
 )
 
@@ -115,11 +130,12 @@ type hello struct {
 
 type welcome struct {
 	GraceNs uint64 `json:"grace_ns,string"` // maximum delay of the report after the end
-	// Data, Probe and DatagramBytes are for the unreliable mode. Data is the name of the data
-	// endpoint. Probe is the key of the probes that validate the data endpoint. DatagramBytes is
-	// the largest datagram that the data endpoint accepts.
+	// Data, DataKey and DatagramBytes are for the unreliable mode. Data is the name of the data
+	// endpoint. DataKey is the key in the datagrams to the data endpoint, and in the probes that
+	// validate the data endpoint. DatagramBytes is the largest datagram that the data endpoint
+	// accepts.
 	Data          []byte `json:"data,omitempty"`
-	Probe         uint64 `json:"probe,string,omitempty"`
+	DataKey       uint64 `json:"data_key,string,omitempty"`
 	DatagramBytes int    `json:"datagram_bytes,omitempty"`
 	// RingMessages is for the reliable mode, and is the number of messages in the receiver's ring.
 	RingMessages uint64 `json:"ring_messages,string,omitempty"`
@@ -139,6 +155,10 @@ type proof struct {
 type start struct {
 	DatagramBytes int    `json:"datagram_bytes,omitempty"` // largest datagram, including its header
 	Sent          uint64 `json:"sent,string"`              // lower ordinals have been sent already
+	// DataKey and Data are for a stream to a multicast group. DataKey is the key in the datagrams.
+	// Data is the name of the sender's data endpoint, from which all datagrams come.
+	DataKey uint64 `json:"data_key,string,omitempty"`
+	Data    []byte `json:"data,omitempty"`
 }
 
 type ending struct {

@@ -263,8 +263,14 @@ func (l *Layer) give(now btl.Time, p *Peer, f *btl.Fragment) {
 	}
 }
 
-// answer sends a message that consists only of a header, or queues the header for later.
+// answer sends a message that consists only of a header, or queues the header for later. If the
+// peer takes too few headers, answer ends the peer and all requests that depend on it. A caller
+// therefore finishes its own request first, and does not use the request afterwards. For a peer
+// that is gone, answer does nothing.
 func (l *Layer) answer(now btl.Time, p *Peer, h head) {
+	if p.err != nil {
+		return
+	}
 	if p.control.Len() == 0 && l.sendHead(now, p, &h) {
 		return
 	}
@@ -280,7 +286,7 @@ func (l *Layer) answer(now btl.Time, p *Peer, h head) {
 // The method took records that a message from a peer has been received. The argument cost
 // of took is the number of bytes for which the message counts towards
 // Config.UnexpectedBytes. When a quarter of a limit was received after the latest report,
-// took sends a report to the peer.
+// took sends a report to the peer, which may end the peer, as in the method answer.
 func (l *Layer) took(now btl.Time, p *Peer, cost uint64) {
 	p.taken++
 	p.takenBytes += cost
@@ -328,6 +334,7 @@ func (l *Layer) end(p *Peer, why error) {
 	l.busy.remove(p)
 	l.homeless.remove(p)
 	for r := p.active.first; r != nil; r = p.active.first {
+		p.active.remove(r)
 		l.finish(r, r.lost(p.err))
 	}
 	l.leave(p)
@@ -346,8 +353,11 @@ func (l *Layer) end(p *Peer, why error) {
 }
 
 // finish ends a request. The OnDone of the ended request is called later, by the method settle.
+// For a request that has ended, finish does nothing.
 func (l *Layer) finish(r *Request, err error) {
 	switch r.state {
+	case idle, over:
+		return
 	case waiting:
 		l.posted.remove(r)
 	case queued:
@@ -356,7 +366,7 @@ func (l *Layer) finish(r *Request, err error) {
 		r.peer.landing.remove(r)
 	case moving:
 		r.peer.puts.remove(r)
-	case idle, announced, over:
+	case announced:
 	}
 	if r.peer != nil {
 		r.peer.active.remove(r)

@@ -121,8 +121,8 @@ func (l *Layer) onData(now btl.Time, p *Peer, h *head, data []byte) bool {
 	r.moved += n
 	l.stats.ReceivedUnpacked += n
 	if r.moved == all-r.base {
-		l.tellTaken(now, p) // the transport acknowledges in the same packet
 		l.finish(r, r.misfit())
+		l.tellTaken(now, p) // the transport acknowledges in the same packet
 	}
 	return true
 }

@@ -307,35 +307,34 @@ func (l *Layer) matchKept(now btl.Time, m *Message) {
 func (l *Layer) receive(now btl.Time, r *Request, m *Message) {
 	p := m.peer
 	r.state, r.peer, r.tag, r.size, r.announced = landing, p, m.tag, m.size, !m.eager
-	if m.eager {
+	r.theirs = m.id
+	switch {
+	case m.eager:
 		r.scatter(m.data[m.head:], 0)
-		l.took(now, p, m.cost())
+		l.finish(r, r.misfit())
 		if m.sync {
 			l.answer(now, p, head{kind: kindMatched, a: m.id})
 		}
+	case r.Len() == 0:
 		l.finish(r, r.misfit())
-		return
+		l.answer(now, p, head{kind: kindClear, a: m.id})
+	default:
+		p.active.add(r)
+		if p.landing.add(r); p.landing.first == r && !l.house(p) {
+			l.homeless.add(p)
+		}
 	}
 	l.took(now, p, m.cost())
-	r.theirs = m.id
-	p.active.add(r)
-	if r.Len() == 0 {
-		l.answer(now, p, head{kind: kindClear, a: r.theirs})
-		l.finish(r, r.misfit())
-		return
-	}
-	if p.landing.add(r); p.landing.first == r && !l.house(p) {
-		l.homeless.add(p)
-	}
 }
 
 // regionsPart limits the receives from one peer to 1/regionsPart of the module's memory regions.
 const regionsPart = 16
 
 // house gives memory regions to the matched receives from a peer, in the order of matching, up to
-// the limit per peer. house returns false if the module has no free memory region now.
+// the limit per peer. house returns false if the module has no free memory region now. For a
+// peer that is gone, or that house has to give up, house returns true.
 func (l *Layer) house(p *Peer) bool {
-	for p.landing.first != nil && p.regions < l.regions {
+	for p.ep.Err() == nil && p.landing.first != nil && p.regions < l.regions {
 		if !l.expose(p.landing.first) {
 			return false
 		}
@@ -387,13 +386,12 @@ func (l *Layer) onFin(now btl.Time, p *Peer, h *head) bool {
 	if r == nil || h.number == 0 && r.region == nil {
 		return false
 	}
-	err := r.misfit()
 	if h.number != 0 {
-		err = ErrTransfer
-	} else {
-		l.tellTaken(now, p)
+		l.finish(r, ErrTransfer)
+		return true
 	}
-	l.finish(r, err)
+	l.finish(r, r.misfit())
+	l.tellTaken(now, p)
 	return true
 }
 

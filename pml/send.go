@@ -235,10 +235,10 @@ func (l *Layer) onClear(now btl.Time, p *Peer, h *head) bool {
 		return true
 	}
 	if h.d == 0 || r.mode&abandoned != 0 {
+		l.finish(r, nil)
 		if h.d > 0 {
 			l.answer(now, p, head{kind: kindFin, number: 1, a: h.b})
 		}
-		l.finish(r, nil)
 		return true
 	}
 	r.state, r.theirs, r.handle, r.most = moving, h.b, btl.Handle(h.c), h.d
@@ -280,8 +280,8 @@ func (l *Layer) putNext(now btl.Time, r *Request) bool {
 func (p *Peer) failPut(now btl.Time, r *Request, err error) bool {
 	p.puts.remove(r)
 	if p.ep.Err() == nil { // otherwise the endpoint's event ends r
-		p.l.answer(now, p, head{kind: kindFin, number: 1, a: r.theirs})
 		p.l.finish(r, fmt.Errorf("%w: %w", ErrTransfer, err))
+		p.l.answer(now, p, head{kind: kindFin, number: 1, a: r.theirs})
 	}
 	return true
 }
@@ -312,8 +312,8 @@ func (l *Layer) putDone(f *btl.Fragment, err error) {
 	p, now := r.peer, f.Endpoint().Now()
 	switch {
 	case errors.Is(err, btl.ErrRemoteAccess):
-		l.answer(now, p, head{kind: kindFin, number: 1, a: r.theirs})
 		l.finish(r, ErrTransfer)
+		l.answer(now, p, head{kind: kindFin, number: 1, a: r.theirs})
 	case err != nil:
 		return // the peer's event ends the request
 	case r.moved+r.under < r.most:

@@ -49,11 +49,11 @@ type Config struct {
 	// MiB. A WindowBytes of 0 means 256 KiB. The two sides may use different values.
 	WindowBytes int
 	// WindowBytesMax is the maximum size to which the window of a Conn grows, WindowBytes
-	// to 64 MiB. A WindowBytesMax of 0 means 4 times WindowBytes. The window of a Conn
-	// grows if the path needs a larger one, and if the application reads all bytes in time.
-	// While more than eight Conns of the Node transfer data, no window grows, and grown
-	// windows shrink. The Conns of another host count as at most four of the eight Conns
-	// that stop the growth of windows.
+	// to 64 MiB. A WindowBytesMax of 0 means 16 times WindowBytes, or TotalBytes if that is
+	// set and smaller. The window of a Conn grows if the path needs a larger one, and if the
+	// application reads all bytes in time. While more than eight Conns of the Node transfer
+	// data, no window grows, and grown windows shrink. The Conns of another host count as at
+	// most four of the eight Conns that stop the growth of windows.
 	WindowBytesMax int
 	// GrowthBytes is the maximum growth of the windows of all Conns together, up to 1<<40 bytes. A
 	// GrowthBytes of 0 means 512 times WindowBytes. A single growth of a window uses at most a
@@ -89,7 +89,7 @@ const (
 	windowBytesMin = 1 << 10
 	windowBytesMax = 16 << 20
 	grownBytesMax  = 64 << 20
-	windowFactor   = 4
+	windowFactor   = 16
 	growthFactor   = 512
 	growthBytesMax = 1 << 40
 	connsMax       = 1 << 20
@@ -107,7 +107,11 @@ func (c Config) withDefaults() Config {
 		c.WindowBytes = 256 << 10
 	}
 	if c.WindowBytesMax == 0 {
-		c.WindowBytesMax = min(windowFactor*c.WindowBytes, max(c.WindowBytes, grownBytesMax))
+		most := int64(min(windowFactor*c.WindowBytes, grownBytesMax))
+		if c.TotalBytes > 0 {
+			most = min(most, c.TotalBytes)
+		}
+		c.WindowBytesMax = max(c.WindowBytes, int(most))
 	}
 	if c.GrowthBytes == 0 {
 		c.GrowthBytes = growthFactor * int64(c.WindowBytes)

@@ -77,6 +77,25 @@ func TestWindowGrows(t *testing.T) {
 	is(c, 3*window, "at its bound")
 }
 
+// TestGrowthByDefault checks how far a window grows if only its first size is given, and that
+// TotalBytes bounds it.
+func TestGrowthByDefault(t *testing.T) {
+	const window = 4096
+	for _, tc := range []struct{ total, want int }{{0, 16 * window}, {3 * window, 3 * window}} {
+		f := &feed{pair: newPair(t, within(mem.New(mem.Config{})),
+			conn.Config{WindowBytes: window, TotalBytes: int64(tc.total)}, btl.Config{})}
+		c := f.open(t, 0)
+		for range 8 {
+			n := c.Window()
+			f.send(t, 0, n)
+			read(t, c, n)
+		}
+		if n := c.Window(); n != tc.want {
+			t.Errorf("with TotalBytes %d a window grows to %d, want %d", tc.total, n, tc.want)
+		}
+	}
+}
+
 // Beside many busy Conns no window grows, and one that has grown shrinks, so that all have their
 // share. Idle ones hinder nobody, and those that were busy do not for long.
 func TestNoGrowthAmongMany(t *testing.T) {
@@ -260,7 +279,7 @@ func honestWindow(t *testing.T, with opener, p *pair, between func()) int {
 // A host whose many idle Conns have grown, and a host with many Conns of little traffic, leave the
 // windows of another host as large as they would be alone.
 func TestGrowthByHost(t *testing.T) {
-	const window, grown = 4096, 4 * 4096
+	const window, grown = 4096, 16 * 4096
 	t.Run("idle", func(t *testing.T) {
 		with := within(mem.New(mem.Config{}))
 		p := newPair(t, with, conn.Config{WindowBytes: window}, btl.Config{})

@@ -26,7 +26,7 @@ func (c *agentCmd) Run(env *environment) error {
 	// thread occupies one P of Go's scheduler.
 	runtime.GOMAXPROCS(max(runtime.NumCPU(), 2*c.Queues+3))
 	// The network device may get its address only after this program has started.
-	_, err := net.InterfaceByName(c.Node)
+	_, err := net.InterfaceByName(c.host())
 	wait := err == nil
 	var kept map[uint8]*tap.Device // open devices on their way from one agent to the next
 	defer func() { agent.CloseDevices(kept) }()
@@ -67,6 +67,14 @@ func (c *agentCmd) await(env *environment, wait bool) (fabric.Info, error) {
 	}
 }
 
+// host returns --node without its port.
+func (c *agentCmd) host() string {
+	if host, _, err := net.SplitHostPort(c.Node); err == nil {
+		return host
+	}
+	return c.Node
+}
+
 // network returns the network at the address --node, or the first network whose address fits the
 // address of a manager.
 func (c *agentCmd) network() (fabric.Info, error) {
@@ -74,7 +82,7 @@ func (c *agentCmd) network() (fabric.Info, error) {
 	if err != nil {
 		return fabric.Info{}, err
 	}
-	if _, err := netip.ParseAddr(c.Node); err == nil {
+	if _, err := netip.ParseAddr(c.host()); err == nil {
 		return infos[0], nil
 	}
 	var there []string

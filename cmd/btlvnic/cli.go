@@ -42,7 +42,7 @@ or authenticated.`
 //
 //nolint:lll // A struct tag cannot be broken.
 type fabricFlags struct {
-	Node     string `help:"Local address of the fabric: an address, or an interface such as eth0. Default: the provider's first." placeholder:"ADDR"`
+	Node     string `help:"Local address of the fabric: an address, or an interface such as eth0, and a port for management if wanted, as in 192.0.2.1:4000. Default: the provider's first, any port." placeholder:"ADDR"`
 	Provider string `help:"Fabric provider. Default: ${default}." default:"udp" placeholder:"NAME"`
 }
 

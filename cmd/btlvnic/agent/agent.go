@@ -110,13 +110,13 @@ func OpenModule(info fabric.Info, faults *impair.Faults) (*btl.Module, error) {
 	}
 	dom, err := openDomain(info, dc, faults)
 	if err != nil {
-		return nil, err
+		return nil, at(info, err)
 	}
 	m, err := btl.Open(dom, cfg)
 	if err != nil {
 		_ = dom.Close()
 	}
-	return m, err
+	return m, at(info, err)
 }
 
 // Random returns a random number that is not 0.

@@ -41,17 +41,39 @@ func openDomain(
 	return impair.Open(info, cfg, *faults)
 }
 
+// anyPort returns a network without the ports of its Node. The Node's ports are for the module;
+// all other endpoints of the process have free ports.
+func anyPort(info fabric.Info) fabric.Info {
+	if fabric.OverSockets(info.Provider) && info.Src != "" {
+		info.Node = info.Src
+	}
+	return info
+}
+
+// at adds the local address to an error of a network. at returns nil for a nil error.
+func at(info fabric.Info, err error) error {
+	if err == nil {
+		return nil
+	}
+	where := info.Node
+	if where == "" {
+		where = info.Src
+	}
+	return fmt.Errorf("the network at %s: %w", where, err)
+}
+
 func openEndpoint(
 	info fabric.Info, buffers, bytes int, faults *impair.Faults,
 ) (*endpoint, error) {
+	info = anyPort(info)
 	dom, err := openDomain(info, fabric.DomainConfig{Buffers: buffers, BufferBytes: bytes}, faults)
 	if err != nil {
-		return nil, err
+		return nil, at(info, err)
 	}
 	ep, err := dom.OpenEndpoint(fabric.EndpointConfig{RxDepth: buffers, Source: true, PathSize: true})
 	if err != nil {
 		_ = dom.Close()
-		return nil, err
+		return nil, at(info, err)
 	}
 	return &endpoint{dom: dom, ep: ep, caps: ep.Caps(), arena: dom.Arena()}, nil
 }

@@ -22,13 +22,14 @@ const challengesWaiting = 64
 
 // OpenProver opens the endpoint by which a manager verifies the addresses of hosts.
 func OpenProver(info fabric.Info) (*vnic.Prover, error) {
-	dom, err := fabric.Open(info, fabric.DomainConfig{
+	dom, err := fabric.Open(anyPort(info), fabric.DomainConfig{
 		Buffers: vnic.ProverBuffers, BufferBytes: min(info.MTUBytes, proverBufferBytes),
 	})
 	if err != nil {
-		return nil, err
+		return nil, at(info, err)
 	}
-	return vnic.NewProver(dom, Random)
+	p, err := vnic.NewProver(dom, Random)
+	return p, at(info, err)
 }
 
 const proverBufferBytes = 512

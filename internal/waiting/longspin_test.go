@@ -92,19 +92,20 @@ func TestLongSpinWakesBoth(t *testing.T) {
 func TestLongSpinInVain(t *testing.T) {
 	for _, tc := range []struct {
 		pause time.Duration
+		parts int     // packets of a message after the first one
 		most  float64 // largest share of the time
 	}{
-		{longSpin*wakeFirst + us, .07},
-		{250 * us, .05},
-		{silence - us, .05},
-		{silence, .05},
-		{20 * silence, .05},
+		{longSpin*wakeFirst + us, 1, .07},
+		{250 * us, 1, .05},
+		{silence - us, 1, .05},
+		{silence, 0, .008},
+		{20 * silence, 0, .0004},
 	} {
 		now, s := mono.Time(1), newSide()
 		for range 64 * rareEvery {
 			s.since = now
 			s.Begin(now)
-			now = s.parts(s.hear(now.Add(tc.pause), 20*us), 1)
+			now = s.parts(s.hear(now.Add(tc.pause), 20*us), tc.parts)
 		}
 		if share := float64(s.spun) / float64(now); share > tc.most {
 			t.Errorf("pauses of %v: spins for %.3f of the time", tc.pause, share)

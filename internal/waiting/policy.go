@@ -418,13 +418,13 @@ func (p *Policy) budgetAt(now mono.Time) time.Duration {
 	return p.Budget()
 }
 
-// Budget returns the spinning time of the mode Adaptive in the states Alone and Shared. While long
-// spinning avoids no sleeps, it is rare.
+// Budget returns the spinning time of the mode Adaptive in the states Alone and Shared. Long
+// spinning is rare while it avoids no sleeps, and does not follow a silence.
 func (p *Policy) Budget() time.Duration {
 	if p.cold && !p.fixed {
 		return min(p.first, p.budget)
 	}
-	if !p.fixed && !rare(p.vain) {
+	if !p.fixed && p.calm == 0 && !rare(p.vain) {
 		return longSpin * p.wake
 	}
 	return p.budget

@@ -10,7 +10,8 @@ import (
 // This file holds the rules by which a Receiver decides when to acknowledge received packets.
 
 // accepted updates the ACK state after count packets were accepted, the last of which has number n.
-// The argument gap of accepted says that a gap in the sequence numbers has opened or closed.
+// The argument gap of accepted is true if the packets opened or closed a gap in the sequence
+// numbers.
 func (r *Receiver) accepted(now mono.Time, n seq.Num, count uint32, gap bool, delay time.Duration,
 	rules *Rules,
 ) {
@@ -31,23 +32,24 @@ func (r *Receiver) accepted(now mono.Time, n seq.Num, count uint32, gap bool, de
 	r.ackDue(at)
 }
 
-// ackDue makes an ACK due at the given time, unless an ACK is due earlier. If an ACK becomes due
-// earlier, ackDue ends the longer ACK delay that FlagLater permits.
+// ackDue makes an ACK due at the given time, unless an ACK is due earlier. If ackDue moves the ACK
+// to an earlier time, ackDue also ends the longer ACK delay that FlagLater permits.
 func (r *Receiver) ackDue(at mono.Time) {
 	if at < r.ackAt {
 		r.ackAt, r.ackLater = at, false
 	}
 }
 
-// Ripe reports whether the pending ACK covers at least two packets, and at least a quarter of
-// Rules.AckEvery. Ripe returns false for the ACK of a single request, because the reply to the
-// request can carry the ACK.
+// Ripe reports whether the pending ACK acknowledges at least two packets, and at least
+// Rules.AckEvery/4 packets. Ripe returns false for the ACK of a single request, because the reply
+// to the request can carry the ACK.
 func (r *Receiver) Ripe(rules *Rules) bool {
 	return r.unacked > 1 && 4*int(r.unacked) >= rules.AckEvery
 }
 
 // Repeated counts a duplicate packet, and reports whether an ACK is due at once. After answersMax
-// immediate ACKs within answersEvery, further duplicates cause no immediate ACK.
+// immediate ACKs within the interval answersEvery, further duplicates cause no immediate ACK until
+// the interval ends.
 func (r *Receiver) Repeated(now mono.Time) (due bool) {
 	r.copies++
 	if r.ackAt <= now { // the pending ACK also covers this duplicate
@@ -64,17 +66,17 @@ func (r *Receiver) Repeated(now mono.Time) (due bool) {
 	return true
 }
 
-// AckDue is the time at which an ACK must be sent in a packet of its own. AckDue is mono.Never if
-// no ACK is pending.
+// AckDue is the time at which an ACK must be sent, if necessary in a packet without data. AckDue is
+// mono.Never if no ACK is pending.
 func (r *Receiver) AckDue() mono.Time { return r.ackAt }
 
-// AskAck makes an ACK due after d at the latest, even if no packet has arrived. Callers use AskAck
-// to announce new credits to the peer.
+// AskAck makes an ACK due after the duration d at the latest, even if there is no packet to
+// acknowledge. Callers use AskAck to announce new credits to the peer.
 func (r *Receiver) AskAck(now mono.Time, d time.Duration) { r.ackDue(now.Add(d)) }
 
 // AskAckOf makes an ACK due as soon as all packets up to number n have been accepted, because the
-// peer has requested this ACK. If all packets up to n have been acknowledged already, AskAckOf
-// does nothing. A number n beyond the receive window is ignored.
+// peer has requested this ACK. If all packets up to number n have been acknowledged already,
+// AskAckOf does nothing. A number n beyond the receive window is ignored.
 func (r *Receiver) AskAckOf(now mono.Time, n seq.Num) {
 	switch d := n.Sub(r.next); {
 	case d >= 0 && uint32(d) < r.window:

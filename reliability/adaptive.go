@@ -14,12 +14,12 @@ import (
 // declared lost if a packet sent later on the same channel has arrived, and the lost packet has
 // been in flight for longer than a round trip plus the reordering window. The reordering window
 // grows with the observed reordering, and after spurious retransmissions. If no ACK arrives for
-// about two round trips, the sender retransmits the oldest packet once, as a probe. Further
-// retransmissions of the oldest packet follow at growing intervals, like the time-outs of RFC
-// 9002 section 6.2. One timer serves both the probe of the oldest packet and its time-outs. The
-// ACK of a probe shows which other packets are missing.
+// about two round trips, the sender retransmits the oldest packet once, as a probe. If no ACK
+// arrives after the probe either, the oldest packet is retransmitted at growing intervals, like the
+// time-outs of RFC 9002 section 6.2. The probe and the later time-outs of the oldest packet use the
+// same timer. The ACK of a probe shows which other packets are missing.
 //
-// One timer serves all packets in flight.
+// A Sender has one retransmission timer for all its packets in flight.
 type adaptive struct {
 	shared *adaptiveShared
 
@@ -28,15 +28,17 @@ type adaptive struct {
 	pacer pacer
 	// latestArrived is, for each channel, the most recently sent packet that has arrived.
 	latestArrived [channels]arrival
-	// resentArrived is the latest retransmitted packet that has arrived on the data channel. The
-	// arrival of a packet that was sent only once clears resentArrived (see onResentArrived).
+	// resentArrived describes the retransmitted packet that was sent last among those that have
+	// arrived on the data channel. The arrival of a packet that was never retransmitted clears
+	// resentArrived (see onResentArrived).
 	resentArrived arrival
 
 	timer       hotel.Room // 0: the timer does not run
 	timerAt     mono.Time  // when the timer ends
 	lossAt      mono.Time  // time at which packets may be found lost without a new ACK, or Never
 	restartedAt mono.Time  // when the congestion window was restarted last; or longAgo
-	// Packets sent before the time sweepAt are declared lost from sweepAt on.
+	// At the time sweepAt, the unacknowledged packets that were sent before the latest restart of
+	// the congestion window are declared lost.
 	sweepAt     mono.Time
 	sentAt      [channels]mono.Time     // when something was sent last
 	progressAt  mono.Time               // of the latest progress or time-out; or longAgo
@@ -69,7 +71,7 @@ type adaptive struct {
 	untested               uint8   // rounds since a packet was held back
 	lastMeasured           Channel // the channel of the packet measured last
 	// resentInRound holds the number of retransmissions in the present and in the previous round
-	// trip, without spurious retransmissions.
+	// trip. Spurious retransmissions are not counted.
 	resentInRound [2]int32
 	roundEnd      seq.Num   // a round trip ends when this packet has arrived
 	newest        seq.Num   // latest number that has arrived
@@ -85,15 +87,15 @@ type arrival struct {
 }
 
 const (
-	// unreadLeast is the shortest time in the receive queue that shows an overloaded or
-	// descheduled receiving process. Time in the receive queue is excluded from the network
+	// If a packet has waited in the receive queue for unreadLeast or longer, the receiving process
+	// counts as overloaded or descheduled. Time in the receive queue is excluded from the network
 	// delay, as in the congestion control Swift (Kumar et al., SIGCOMM 2020).
 	unreadLeast = 500 * time.Microsecond
 
 	// The retransmission budget is an eighth of the delivered packets, plus an allowance for each
-	// round trip. The allowance for a round trip is a few packets and a quarter of the packets in
-	// flight, because all packets in flight may be lost at once. The unused part of the
-	// retransmission budget is at most the allowance for one round trip.
+	// round trip. The allowance for a round trip is a few packets plus a quarter of the packets in
+	// flight, because all packets in flight may be lost at once. An unused retransmission budget is
+	// kept for later, but only up to the allowance for one round trip.
 	budgetUnits     = 8
 	budgetRound     = 8 * budgetUnits
 	budgetFirst     = 64 * budgetUnits
@@ -103,7 +105,7 @@ const (
 	backoffRestart  = 3
 )
 
-// longAgo is an instant before the first event of any sender.
+// longAgo is an instant earlier than the first event of any sender.
 const longAgo = -mono.Never / 2
 
 type adaptiveShared struct {
@@ -117,12 +119,12 @@ type adaptiveShared struct {
 // adaptiveTickNs is the resolution of the retransmission timers in nanoseconds.
 const adaptiveTickNs = 1 << 13
 
-// onTheWay is the number of packets of the send window that are not known to have arrived, not
-// declared lost, and not refused for lack of memory.
+// onTheWay is the number of packets in transit: sent, but neither known to have arrived, nor
+// declared lost, nor refused for lack of memory.
 func (a *adaptive) onTheWay(s *Sender) int32 { return s.next.Sub(s.oldest) - s.sacked - a.lost }
 
-// room is the number of packets, new or retransmitted, that the congestion window allows to be sent
-// now.
+// room is the number of packets that the congestion window allows to be sent now. The number
+// includes retransmissions.
 func (a *adaptive) room(s *Sender) int32 {
 	if a.fixed {
 		return int32(s.window)
@@ -167,8 +169,8 @@ func (a *adaptive) sendAgain(s *Sender, t Token, cause Cause) {
 	s.segs.again(t, cause)
 }
 
-// stopWaiting no longer counts a segment among those that wait for the retransmission budget or
-// for memory at the peer.
+// stopWaiting removes a segment from the count of segments that wait for the retransmission budget
+// or for memory at the peer.
 func (a *adaptive) stopWaiting(s *Sender, p *segment) {
 	p.lost = false
 	if p.refusedBytes != 0 {

@@ -7,13 +7,14 @@ import (
 	"gobtl/internal/seq"
 )
 
-// This file adjusts the congestion window by the measured delay, and measures the delay of the path
-// with empty queues.
+// The functions of this file adjust the congestion window to the measured delay, and measure the
+// delay of the path while its queues are empty.
 
-// sample processes a new round-trip sample of packet n. The arguments least and most of sample
-// bound the network's part of the round trip, and next is the next packet number to be sent. If
-// the peer's process was asleep, neither bound on the network's part may hold, because the peer
-// cannot tell how long the packet waited in its receive queue.
+// sample processes a new round-trip sample of packet n. The network's part of the round trip lies
+// between the arguments least and most of sample, and the argument next is the next packet number
+// to be sent. If the peer's process was asleep, both the lower and the upper bound of the network's
+// part of the round trip may be wrong, because the peer cannot tell how long the packet waited in
+// its receive queue.
 func (c *congestion) sample(now mono.Time, least, most time.Duration, p *path, n, next seq.Num,
 	rules *Rules,
 ) {
@@ -59,18 +60,19 @@ func (c *congestion) sample(now mono.Time, least, most time.Duration, p *path, n
 	}
 }
 
-// The method holds returns the number of packets that the path holds with empty queues,
-// where over is the present delay minus the delay with empty queues.
+// The method named holds returns the number of packets that the path can have in transit while its
+// queues are empty. The argument over is the present delay minus the delay with empty queues.
 func (c *congestion) holds(p *path, over, room time.Duration) int32 {
 	own := p.base + p.jitter
 	over = max(over, room)
 	return max(int32(int64(c.window)*int64(own+room)/int64(own+over)), windowLeast)
 }
 
-// dip divides the congestion window for two round trips if the window has limited the sender
-// after the previous dip. The first round trip of a dip drains the queue at the bottleneck, and
-// the second round trip measures the delay of the path with an empty queue. The interval between
-// dips (short reductions of the window) grows while they find no lower round trip.
+// The method dip reduces the congestion window to a fraction for two round trips, if the full
+// window has limited the sender at some time after the previous dip. The first round trip of a dip
+// drains the queue at the bottleneck, and the second round trip measures the delay of the path with
+// an empty queue. The interval between dips (short reductions of the window) grows as long as no
+// dip measures a lower round trip than before.
 func (c *congestion) dip(p *path, took time.Duration) bool {
 	c.rounds = min(c.rounds, 254) + 1
 	switch {
@@ -99,8 +101,8 @@ func (c *congestion) dip(p *path, took time.Duration) bool {
 
 // drains reports whether the measured round trip shows that the queue at the bottleneck is
 // emptying, because another sender dips or has stopped. The argument most of drains is the upper
-// bound of the network's part of the round trip. drains returns true if the round trip is clearly
-// below those of the latest rounds, which all had a queue.
+// bound of the network's part of the round trip. The method drains returns true if this round trip
+// is clearly shorter than the latest round trips, all of which showed a queue.
 func (c *congestion) drains(most time.Duration, p *path) bool {
 	low := c.low[1]
 	if c.low[0] == 0 {
@@ -114,8 +116,8 @@ func (c *congestion) drains(most time.Duration, p *path) bool {
 		most < low-noise
 }
 
-// beginDip divides the congestion window for some round trips. If credits limit the sender,
-// beginDip divides the number of packets in flight.
+// beginDip reduces the congestion window to a fraction for some round trips. If the credits limit
+// the sender more than the window does, the new window is a fraction of the packets in flight.
 func (c *congestion) beginDip(p *path) {
 	c.unhalved, c.dipBase, c.rounds, c.met, c.overshot = c.window, p.base, 0, false, false
 	c.window = max(min(c.window, c.flight)/dipDepth, windowLeast)
@@ -123,7 +125,7 @@ func (c *congestion) beginDip(p *path) {
 
 // fit estimates the path's capacity from the packets delivered in the last round trip of
 // slow start. The argument took of fit is the duration of the last round trip of slow
-// start. fit does not change small windows.
+// start. The method fit does not change small congestion windows.
 func (c *congestion) fit(p *path, took time.Duration) {
 	c.overshot = false
 	holds := int64(c.acked) * int64(p.base+p.jitter) / int64(max(took, 1))
@@ -131,13 +133,15 @@ func (c *congestion) fit(p *path, took time.Duration) {
 	c.peak = c.unhalved
 }
 
-// blame records the number of lost packets for which the congestion window was reduced.
+// The method blame records how many lost packets have caused the present reduction of the
+// congestion window.
 func (c *congestion) blame(lost int32) {
 	c.blamed, c.excused, c.undo, c.undoSlow = lost, 0, c.window, c.slow
 }
 
-// excuse subtracts packets from the recorded losses, because these packets were late and not
-// lost. If most of the recorded losses were late packets, excuse restores the congestion window.
+// The method excuse subtracts packets from the losses that blame recorded, because these packets
+// have arrived late. If most of the packets recorded as lost have arrived late, excuse restores the
+// congestion window.
 func (c *congestion) excuse(packets int32) {
 	c.lost = max(c.lost-packets, 0)
 	c.counted[1] = max(c.counted[1]-packets, 0)

@@ -6,9 +6,9 @@ import (
 	"gobtl/internal/mono"
 )
 
-// This file decides which packets have arrived and which packets are lost.
+// The functions of this file decide which sent packets have arrived and which are lost.
 
-// arrived frees segment t, because its packet has arrived at the peer.
+// The method arrived frees segment t, because the packet of segment t has arrived at the peer.
 func (a *adaptive) arrived(s *Sender, now mono.Time, t Token) {
 	p := s.segment(t)
 	if p.state == Resend || p.lost {
@@ -50,7 +50,7 @@ func (a *adaptive) arrived(s *Sender, now mono.Time, t Token) {
 	s.segs.release(t, p)
 }
 
-// onResentArrived records that a copy of a retransmitted packet has arrived.
+// onResentArrived records that a packet that had been retransmitted has arrived.
 func (a *adaptive) onResentArrived(d arrival) {
 	if a.latestArrived[Data].seenAt == d.seenAt || a.resentArrived.at > d.at {
 		return
@@ -59,15 +59,16 @@ func (a *adaptive) onResentArrived(d arrival) {
 	a.arrivedOutOfTurn = true
 }
 
-// proves reports whether packet p was sent on the same channel before the arrived packet.
+// The method proves reports whether packet p was sent on the same channel as the arrived packet d,
+// and earlier than d.
 func (d *arrival) proves(p *segment) bool {
 	return d.at > p.postedAt || d.at == p.postedAt && p.seq.Before(d.seq) && d.rtt != 0
 }
 
 // least returns a lower bound for the time between sending a packet on a channel and
-// receiving its ACK. The lower bound that least returns is the lowest measured round trip
-// of the channel or else of the other channel, and a constant if neither channel was
-// measured.
+// receiving its ACK. The lower bound is the lowest measured round trip of the channel. If the
+// channel was not measured, the lower bound is the lowest round trip of the other channel, and if
+// neither channel was measured, a constant.
 func (a *adaptive) least(c Channel) time.Duration {
 	if base := a.paths[c].base; base != 0 {
 		return base
@@ -78,7 +79,7 @@ func (a *adaptive) least(c Channel) time.Duration {
 	return a.shared.rules.ResendTimeoutMin
 }
 
-// reorderWindow is the reordering window of a channel (RFC 8985).
+// reorderWindow returns the reordering window (RFC 8985) of a channel.
 func (a *adaptive) reorderWindow(c Channel) time.Duration {
 	p := &a.paths[c]
 	return min(max(p.base/4, a.reorderSeen+a.reorderSeen/4)<<a.reorderShift, p.wait())

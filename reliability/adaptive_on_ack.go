@@ -14,8 +14,9 @@ func (a *adaptive) processAck(s *Sender, now mono.Time, ack seq.Num, sack *Sack,
 	done []Token,
 ) []Token {
 	before := len(done)
-	// A congestion window with only a few unused packets counts as full, because a few packets may
-	// be reserved for small messages. The pacer may leave a congestion window unused.
+	// A congestion window with room for only a few more packets counts as full, because a few
+	// packets may be reserved for small messages. A window that the pacer alone keeps from filling
+	// also counts as full.
 	if a.onTheWay(s) >= a.cong.window-min(8, a.cong.window/16) || s.blocked && a.pacer.short(s.next) {
 		a.cong.limited = true
 	}
@@ -61,7 +62,8 @@ func (a *adaptive) processAck(s *Sender, now mono.Time, ack seq.Num, sack *Sack,
 		}
 		a.cong.grow(n, s.window)
 		a.resendBudget = min(a.resendBudget+n, budgetFirst+budgetUnits*s.next.Sub(s.oldest))
-		// While the congestion window is closed, the end of a round trip is determined by time.
+		// While the full congestion window permits no new packet, the end of a round trip is
+		// determined by the elapsed time instead of a packet number.
 		if !a.newest.Before(a.roundEnd) || a.gaps && now.Sub(a.roundAt) > a.paths[a.lastMeasured].wait() {
 			took := now.Sub(a.roundAt)
 			a.roundEnd, a.roundAt = s.next, now
@@ -100,10 +102,10 @@ func (a *adaptive) heardAgain(s *Sender, now mono.Time) {
 }
 
 // measure takes a round-trip sample from the packet that arrived last, if this ACK is the first
-// to cover the packet and the packet was sent only once (Karn's algorithm). An ACK without a
-// selective part gives no sample if it covers a retransmitted packet, because the ACK does not
-// tell which packet caused it. An ACK without a selective part gives no sample for a packet with
-// FlagLater, because the peer may have delayed the ACK by an unknown time.
+// that acknowledges the packet and the packet was never retransmitted (Karn's algorithm). An ACK
+// without a selective part gives no sample if the ACK covers a retransmitted packet, because the
+// ACK does not tell which packet the peer has answered. An ACK without a selective part gives no
+// sample for a packet with FlagLater, because the peer may have delayed the ACK by an unknown time.
 func (a *adaptive) measure(s *Sender, now mono.Time, ack seq.Num, sack *Sack) {
 	n, delay := ack, time.Duration(0)
 	if sack != nil {
@@ -135,7 +137,7 @@ func (a *adaptive) measure(s *Sender, now mono.Time, ack seq.Num, sack *Sack) {
 	a.cong.sample(now, least, rtt, path, n, s.next, a.shared.rules)
 }
 
-// resentUpTo reports whether any packet up to ack was retransmitted.
+// resentUpTo reports whether any packet with a number up to ack was retransmitted.
 func resentUpTo(s *Sender, ack seq.Num) bool {
 	for n := s.oldest; n != ack; n++ {
 		if t := s.at(n); t != noToken && (s.segment(t).resends > 0 || s.segment(t).state == Resend) {
@@ -145,7 +147,8 @@ func resentUpTo(s *Sender, ack seq.Num) bool {
 	return false
 }
 
-// onWords frees the packets that a selective ACK reports as arrived after the first gap.
+// onWords frees the packets after the first gap in the sequence numbers that a selective ACK
+// reports as arrived.
 func (a *adaptive) onWords(s *Sender, now mono.Time, ack seq.Num, words []uint64,
 	done []Token,
 ) []Token {
@@ -233,8 +236,8 @@ func (a *adaptive) onSack(s *Sender, now mono.Time, upTo seq.Num, sack *Sack,
 }
 
 // onPlainAck processes an ACK without a selective part. If the peer does not send selective ACKs,
-// a repeated ACK signals a gap, as in the usnic profile. A repeated ACK says nothing about
-// packets sent less than a round trip ago.
+// a repeated ACK signals a gap, as in the usnic profile. A repeated ACK tells nothing about packets
+// that were sent less than a round trip ago.
 func (a *adaptive) onPlainAck(s *Sender, now mono.Time, upTo seq.Num, quiet bool,
 	done []Token,
 ) ([]Token, AckVerdict) {

@@ -7,9 +7,9 @@ import (
 	"gobtl/internal/seq"
 )
 
-// pacer spreads the packets of a window over the round trip, after bursts have been lost. Each ACK,
-// and each expiry of the pacer's timer, permits as many packets as the path has carried since the
-// previous ACK or expiry.
+// A pacer spreads the packets of a congestion window evenly over the round trip, after packets sent
+// in bursts have been lost. Each ACK, and each expiry of the pacer's timer, permits as many packets
+// as the path has carried since the previous ACK or expiry.
 type pacer struct {
 	on    bool
 	began mono.Time     // until then the path is busy with the packets sent so far
@@ -28,10 +28,11 @@ const (
 	paceSpare   = 9  // packets that may stay unused, reserved for small messages
 )
 
-// refill computes how many packets may be sent now, where next is the number of the first of
-// them. The pacer permits one packet for each elapsed interval every, up to burst packets. If no
-// packet was in flight, the pacer permits burst packets at once. refill returns true if the
-// pacer's timer must expire at the instant due to permit more packets.
+// The method refill computes how many packets may be sent now, starting with the packet number
+// next. The pacer permits one packet for each elapsed interval of the length every, but at most as
+// many packets at once as the argument burst says. If no packet was in flight, the pacer permits as
+// many packets at once as the argument burst says. The method refill returns true if the pacer's
+// timer must expire at the time p.due, when more packets may be sent.
 func (p *pacer) refill(now mono.Time, next seq.Num, idle bool, every, burst time.Duration) bool {
 	if !p.on || idle {
 		p.on, p.began = true, now.Add(-burst*every)
@@ -54,7 +55,7 @@ func (p *pacer) room(next seq.Num) int32 {
 	return p.end.Sub(next)
 }
 
-// short reports whether nearly all permitted packets have been sent.
+// The method short reports whether nearly all packets that the pacer permits have been sent.
 func (p *pacer) short(next seq.Num) bool {
 	return p.on && !next.Before(p.mark)
 }

@@ -7,8 +7,8 @@ import (
 	"gobtl/internal/seq"
 )
 
-// path is a sender's estimate of the round trip to its peer (RFC 6298, RFC 9002 section 5). The
-// round-trip samples of a path exclude the ACK delay that the peer reports.
+// path is a sender's estimate of the round trip to its peer (RFC 6298, RFC 9002 section 5). The ACK
+// delay that the peer reports is subtracted from the round-trip samples of a path.
 type path struct {
 	srtt, rttvar time.Duration // smoothed round trip, its mean deviation; 0: no sample yet
 	base         time.Duration // least round trip of the last one or two baseSpans
@@ -21,7 +21,7 @@ type path struct {
 	sampledAt    mono.Time // when a round trip was measured last
 }
 
-// baseSpan is the shortest time for which the lowest measured round trip is remembered.
+// The lowest measured round trip of a path is remembered for the time baseSpan at least.
 const baseSpan = 10 * time.Second
 
 // sample processes a round-trip sample.
@@ -58,9 +58,9 @@ func (p *path) wait() time.Duration { return p.srtt + max(4*p.rttvar, p.srtt/2) 
 // oldest packet) is sent.
 func (p *path) probe() time.Duration { return p.srtt + min(max(4*p.rttvar, p.srtt/2), p.srtt) }
 
-// vary updates the jitter of the path from the round trip of packet n, which was sent at the time
-// sentAt. If packets sent after packet n arrived before it, the extra delay of packet n is jitter
-// and no queueing delay.
+// The method vary updates the jitter of the path with the round trip of packet n, which was sent at
+// the time sentAt. If packets sent later than packet n arrived earlier than packet n, the extra
+// delay of packet n is jitter and not queueing delay.
 func (p *path) vary(n seq.Num, sentAt mono.Time, rtt time.Duration) {
 	if p.latestRTT != 0 && n.Before(p.latest) {
 		p.jitter += (max(rtt-p.latestRTT, 0) - p.jitter) / 16

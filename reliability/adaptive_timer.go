@@ -6,8 +6,9 @@ import (
 	"gobtl/internal/mono"
 )
 
-// posted records the send time of a packet, and starts the retransmission timer. A running
-// retransmission timer is not changed, because a further packet only delays the time-out.
+// The method posted records the send time of a packet, and starts the retransmission timer unless
+// the timer is running. A running timer need not be changed, because the time-out with the new
+// packet is later than the time-out without it.
 func (a *adaptive) posted(s *Sender, now mono.Time, c Channel, limit time.Duration) {
 	a.sentAt[c] = now
 	if a.timer != 0 && a.progressAt != longAgo && !a.refused.some() && limit == a.waitMax &&
@@ -43,8 +44,8 @@ func (s *Sender) Leaves(now mono.Time, t Token) {
 	}
 }
 
-// hasten ends the extended time-out of a packet with FlagLater, as if the packet was sent at the
-// time now without FlagLater.
+// The method hasten ends the extended time-out of a packet with FlagLater. After hasten, the
+// time-out runs as if the packet had been sent at the time now without FlagLater.
 func (a *adaptive) hasten(s *Sender, now mono.Time) {
 	a.sentAt[s.segment(s.at(s.oldest)).channel], a.progressAt = now, now
 	a.run(s, now)
@@ -63,10 +64,10 @@ func (a *adaptive) run(s *Sender, now mono.Time) {
 	}
 }
 
-// due returns the time of the next retransmission time-out. The first time-out counts from the
-// latest sent packet, because the ACK of that packet covers all packets in flight. The first
-// time-out occurs at most four times the field wait after the latest new ACK. Each later time-out
-// counts from the previous time-out.
+// The method due returns the time of the next retransmission time-out. The first time-out is
+// counted from the packet sent last, because the ACK of that packet covers all packets in flight.
+// The first time-out occurs at most four times the field wait after the latest new ACK. Each later
+// time-out is counted from the previous time-out.
 func (a *adaptive) due(s *Sender) mono.Time {
 	at := a.dueAfterProgress()
 	if s.oldest == s.next {
@@ -96,7 +97,7 @@ func (a *adaptive) dueAfterProgress() mono.Time {
 	return min(at, last)
 }
 
-// setWait computes the time to wait for an ACK on each channel.
+// setWait computes for each channel how long the sender waits for an ACK.
 func (a *adaptive) setWait() {
 	rules := a.shared.rules
 	probeLeast := rules.ProbeTimeoutMin
@@ -127,7 +128,8 @@ func (a *adaptive) setWait() {
 	}
 }
 
-// wake makes the retransmission timer expire no later than the instant at.
+// The method wake makes the retransmission timer expire no later than at the time given by the
+// argument at.
 func (a *adaptive) wake(s *Sender, now, at mono.Time) {
 	if a.timer != 0 {
 		if a.timerAt <= at {

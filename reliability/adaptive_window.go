@@ -11,29 +11,30 @@ import (
 // congestion is the congestion control of one peer, which limits the packets in flight. The
 // congestion window changes at most once per round trip.
 //
-// The first congestion signal is delay. The congestion window is reduced if several consecutive
-// round trips exceed the target delay for more than half of the lowest round trip. After a
-// reduction of the congestion window, the delay of packets sent before the reduction is ignored.
-// In round trips without a congestion signal the window grows. The rule for the measured delay is
-// the standing queue of Copa (Arun and Balakrishnan, NSDI 2018), with the step sizes of Swift
-// (Kumar et al., SIGCOMM 2020). All senders that share a queue reduce their congestion windows by
-// the same factor, to somewhat below the path's capacity, and increase them by the same step.
-// After a reduction of the congestion window the sender paces its packets, because the first
-// packets of a burst would measure no queue. Per-packet jitter (path.vary) is not caused by a
-// queue, and is added to the target delay.
+// The first congestion signal is delay. The congestion window is reduced if the round trip exceeds
+// the target delay in several consecutive samples that span more than half of the lowest round
+// trip. After a reduction of the congestion window, the delay of packets sent before the reduction
+// is ignored. In round trips without a congestion signal the window grows. The rule for the
+// measured delay is the standing queue of Copa (Arun and Balakrishnan, NSDI 2018), with the step
+// sizes of Swift (Kumar et al., SIGCOMM 2020). All senders that share a queue reduce their
+// congestion windows by the same factor, to somewhat below the path's capacity, and increase them
+// by the same step. After a reduction of the congestion window the sender paces its packets,
+// because the first packets of a burst would arrive at an empty queue and measure no delay.
+// Per-packet jitter (path.vary) is not caused by a queue, and is added to the target delay.
 //
-// Now and then a sender whose congestion window was full divides its window for two round trips,
-// which is called a dip. A dip (a short reduction of the window) drains the queue and measures
-// the delay of the path with an empty queue, like the round-trip probes of BBR (Cardwell et al.,
-// ACM Queue 2016). A sender that measures a new lowest round trip restarts the interval before
-// its next dip (short reduction of the window).
+// Now and then a sender whose congestion window was full reduces the window to a fraction for two
+// round trips, which is called a dip. A dip (a short reduction of the window) empties the queue and
+// measures the delay of the path with an empty queue, like the round-trip probes of BBR (Cardwell
+// et al., ACM Queue 2016). A sender that measures a new lowest round trip postpones its next dip
+// (short reduction of the window) by a full interval.
 //
 // The second congestion signal is loss. While the delay shows a queue, loss also reduces the
-// congestion window, but never below the path's capacity. Without a queue, a loss above the usual
-// loss of the path first turns on pacing (see pacer). If pacing does not lower the loss, the
-// congestion window is reduced by somewhat more than the lost packets. The usual loss of the path
-// is measured after each reduction of the congestion window for loss. If the loss is lower after
-// a reduction of the congestion window than before it, the window was too large.
+// congestion window, but never below the path's capacity. Without a queue, a loss rate above the
+// usual loss rate of the path first turns on pacing (see pacer). If pacing does not lower the loss
+// rate, the congestion window is reduced by somewhat more than the number of lost packets. The
+// usual loss rate of the path is measured after each reduction of the congestion window that a loss
+// has caused. A loss rate that falls after a reduction of the congestion window shows that the
+// window was too large.
 type congestion struct {
 	window   int32         // packets that may be in flight
 	unhalved int32         // the window before a dip; 0: no dip
@@ -55,12 +56,13 @@ type congestion struct {
 	vain     uint8         // latest consecutive dips without a new minimum
 	met      bool          // the window has met a limit since the latest dip
 	dipBase  time.Duration // base before the latest dip
-	// low[0] is the lowest round trip of the present lowRounds rounds, or 0. low[1] is the lowest
-	// round trip of the previous lowRounds rounds.
+	// low[0] is the lowest round trip of the present series of lowRounds rounds, or 0. low[1] is
+	// the lowest round trip of the previous series of lowRounds rounds.
 	low    [2]time.Duration
 	lowFor uint8 // elapsed rounds of the present lowRounds
 	skip   uint8 // rounds with losses caused by the previous window
-	// pressed counts round trips above the target delay with a tiny congestion window.
+	// pressed counts the round trips that exceed the target delay although the congestion window is
+	// tiny.
 	pressed  uint16
 	acked    int32         // packets delivered in this round
 	lost     int32         // packets found lost in this round
@@ -81,7 +83,8 @@ type congestion struct {
 }
 
 const (
-	// delayNoise is the delay that batching and the peer's scheduler cause without a queue.
+	// delayNoise is the delay that batching and the scheduler of the peer's machine cause even if
+	// no packet waits in a queue.
 	delayNoise = 250 * time.Microsecond
 
 	shareUnits  = 1 << 12
@@ -123,8 +126,8 @@ func (c *congestion) target(base, jitter time.Duration, rules *Rules) time.Durat
 	return max(rules.TargetDelay+c.wobble.room(rules), base+base/4+delayNoise+jitter)
 }
 
-// grow counts delivered packets. In slow start, grow also increases the congestion window by the
-// delivered packets, up to most.
+// The method grow counts delivered packets. In slow start, grow also adds the number of delivered
+// packets to the congestion window, up to the limit most.
 func (c *congestion) grow(packets int32, most uint32) {
 	c.acked += packets
 	if c.slow && c.limited && !c.flooded() {
@@ -207,8 +210,8 @@ func (c *congestion) endRound(rules *Rules, p *path, most int32, took time.Durat
 	c.acked, c.lost, c.least, c.limited = 0, 0, 0, false
 }
 
-// hasten advances the next dip (short reduction of the congestion window) after a reduction for
-// unusual loss, because many senders may share the queue.
+// After a reduction of the congestion window for unusual loss, the method hasten moves the next dip
+// (short reduction of the window) to an earlier time, because many senders may share the queue.
 func (c *congestion) hasten(slow bool) {
 	if c.easy == 0 && !slow && c.share >= shareMost && c.vain < vainMost {
 		c.dipAfter = dipLeast
@@ -217,11 +220,11 @@ func (c *congestion) hasten(slow bool) {
 
 // step returns the increase of the congestion window per round trip, in packets. The increase of
 // the congestion window depends on the round trip of the path and on the square root of the
-// window, which lets small windows grow faster. Some round trips after the latest reduction of
-// the window, step returns a larger increase, because the path may have much more capacity than
-// before. Below the window size of an earlier reduction, step returns a larger increase. On a
-// path too short to show a queue by delay, step returns a smaller increase near the window size
-// that last caused heavy loss. After unusual loss, step returns a smaller increase.
+// window, which lets small windows grow faster. When some round trips have passed after the latest
+// reduction of the window, step returns a larger increase, because the path may have much more
+// capacity than before. Below the window size of an earlier reduction, step returns a larger
+// increase. On a path too short to show a queue by delay, step returns a smaller increase near the
+// window size that last caused heavy loss. After unusual loss, step returns a smaller increase.
 func (c *congestion) step() int32 {
 	most := 1 + int32(min(c.base/stepPer, 64))
 	most = max(most, 1<<(bits.Len32(uint32(c.window))/2)) // its square root
@@ -246,15 +249,16 @@ func (c *congestion) step() int32 {
 	return max(step, 1)
 }
 
-// unusual reports whether the loss of this round trip is clearly above the usual loss of the path.
+// The method unusual reports whether the loss rate of this round trip is clearly above the usual
+// loss rate of the path.
 func (c *congestion) unusual() bool {
 	return int64(c.lost-judgeLost)*shareUnits > 2*int64(c.usual)*int64(c.acked+c.lost)
 }
 
 // The function press detects a competing sender that fills the queue and reacts only to
-// loss, as TCP does. The sign of a competing sender is a delay far above the target while
-// this sender has almost nothing in flight. While a competing sender fills the queue, this
-// sender also reacts only to loss, for competeTime round trips or until the queue empties.
+// loss, as TCP does. A delay far above the target while this sender has almost no packet in flight
+// shows that there is a competing sender. While a competing sender fills the queue, this sender
+// also reacts only to loss, for competeTime round trips or until the queue empties.
 func (c *congestion) press(goal time.Duration) {
 	switch {
 	case c.compete:
@@ -270,8 +274,8 @@ func (c *congestion) press(goal time.Duration) {
 	}
 }
 
-// drain reduces the congestion window to the path's capacity with an empty queue, but not below
-// least.
+// The method drain reduces the congestion window to the number of packets that the path can have in
+// transit while its queue is empty, but not below the argument least.
 func (c *congestion) drain(least int32) {
 	c.shrink(max(int32(int64(c.window)*int64(c.base+delayNoise)/int64(c.least)), least))
 	c.peak = c.window // as much as the path holds
@@ -285,16 +289,16 @@ func (c *congestion) shrink(window int32) {
 	c.window, c.slow, c.easy = min(window, c.window), false, 0
 }
 
-// judge reduces the congestion window if the loss is above the usual loss of the path, and checks
-// whether the loss falls. If the loss falls with the smaller congestion window, judge reduces the
-// window further while the loss falls. If the loss does not fall with the smaller congestion
-// window, the path itself loses the packets, and judge restores the window.
+// The method judge reduces the congestion window if the loss rate is above the usual loss rate of
+// the path, and checks whether the loss rate falls. As long as the loss rate falls with each
+// smaller congestion window, judge reduces the window further. If the loss rate does not fall with
+// the smaller congestion window, the path itself loses the packets, and judge restores the window.
 func (c *congestion) judge() bool {
 	total := c.counted[0] + c.counted[1]
 	expected := int32(int64(total) * int64(c.usual) / shareUnits)
 	many := c.counted[1] > 2*expected+judgeLost
 	if c.testing {
-		// A loss above shareMost never counts as usual.
+		// A loss rate above shareMost never counts as the usual loss rate of the path.
 		many = int64(c.counted[1]) > int64(total)*shareMost/shareUnits+2*judgeLost
 	}
 	enough := min(judgeAfter, max(judgeLeast, judgeRounds*c.window))
@@ -338,8 +342,8 @@ func (c *congestion) judge() bool {
 	return true
 }
 
-// held returns the estimate of the path's capacity in this round trip, computed from the measured
-// delay. The result of held is at most seven ninths of the congestion window.
+// The method held computes an estimate of the path's capacity from the delay measured in this round
+// trip. The result of held is at most seven ninths of the congestion window.
 func (c *congestion) held() int32 {
 	if c.base < delayNoise || c.least <= c.base {
 		return 0
@@ -348,8 +352,8 @@ func (c *congestion) held() int32 {
 	return min(int32(int64(underWay)*int64(c.base)/int64(c.least)), c.window*7/9)
 }
 
-// restart resets the congestion window after several time-outs without an ACK, because the
-// estimates of the path are outdated.
+// The method restart reduces the congestion window to its initial size after several consecutive
+// time-outs without an ACK, because the estimates of the path are outdated.
 func (c *congestion) restart(rules *Rules) {
 	c.window, c.unhalved, c.slow = min(c.window, int32(rules.InitialWindow)), 0, true
 	c.skip, c.flight, c.above, c.counted, c.testing = skipRounds, 0, 0, [2]int32{}, false

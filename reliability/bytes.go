@@ -3,9 +3,9 @@ package reliability
 import "gobtl/internal/seq"
 
 // A peer grants credits both in packets and in bytes. The packet limit and the byte limit
-// of the peer apply to the packets that are not known to have arrived. The packet that
-// reaches the byte limit is sent, whatever the size of the packet. A byte limit below the
-// size of one packet never stops a sender completely.
+// of the peer apply to the packets that are not known to have arrived. The packet that reaches the
+// byte limit is sent even if its size exceeds the rest of the limit. A byte limit below the size of
+// one packet never stops a sender completely.
 
 // NoBytesBound is the byte credit of a peer that sets no limit in bytes.
 const NoBytesBound = unlimited
@@ -22,11 +22,11 @@ func (s *Sender) InFlightBytes() int {
 	return s.bytes
 }
 
-// BoundBytes sets the byte credit that an ACK carries. The caller calls BoundBytes after OnAck
-// and Carry, and only for an ACK that is neither invalid nor outdated. A credit of less than one
-// byte counts as one byte. BoundBytes has no effect if a later ACK has raised the packet limit. A
-// packet with a reserved sequence number may be sent even if the byte limit is reached. The
-// argument promised of BoundBytes says that there is a packet with a reserved sequence number.
+// BoundBytes sets the byte credit that an ACK carries. For each ACK that is valid and not outdated,
+// the caller calls OnAck, then Carry, and then BoundBytes. A credit of less than one byte counts as
+// one byte. BoundBytes has no effect if a newer ACK has raised the packet limit already. A packet
+// with a reserved sequence number may be sent even if the byte limit is reached. The argument
+// promised of BoundBytes is true if a sequence number is reserved for a packet not yet sent.
 func (s *Sender) BoundBytes(ack seq.Num, credit uint16, grantedBytes int, promised bool) {
 	if grantedBytes == s.bytesMax || ack.Add(1+max(1, uint32(credit))).Before(s.limit) {
 		return

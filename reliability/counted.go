@@ -7,9 +7,9 @@ import (
 
 // Over a network without loss and reordering, both ends of a connection only count packets. To
 // count packets instead of using windows, a Sender uses Count and Confirm, and a Receiver uses
-// Expected and Count. The methods for windows, segments and timers are not used on a network
-// without loss, and credits are used as on other networks. On the wire, the packet count zero
-// means "no number", and therefore the count skips zero.
+// Expected and Count. On a network without loss, the methods for windows, segments and timers are
+// not used, but the methods for credits are used. In a packet header, the number zero means "no
+// number", and therefore the packet count skips zero.
 
 func skipZero(n seq.Num) seq.Num {
 	if n == 0 {
@@ -18,23 +18,23 @@ func skipZero(n seq.Num) seq.Num {
 	return n
 }
 
-// Count returns the number of the next packet, and counts the packet. A packet that requests an
-// ACK of the other packets may exceed the credits.
+// Count counts the next packet to be sent, and returns the number of this packet. A packet that
+// requests an ACK of the other packets may exceed the credits.
 func (s *Sender) Count() seq.Num {
 	n := skipZero(s.next)
 	s.next = n + 1
 	return n
 }
 
-// Unbind makes the credits the only limit of the sender.
+// Unbind removes the limit of the send window, so that only the credits limit the sender.
 func (s *Sender) Unbind() {
 	s.window = unlimited
 	s.updateSendLimit()
 }
 
 // Confirm processes an ACK of all packets up to ack, and the new credits in the ACK. Confirm
-// reports whether the ACK acknowledges packets that were in flight. The argument ack of Confirm
-// must be Plausible.
+// reports whether the ACK acknowledges packets that were in flight. The caller must have checked
+// the argument ack of Confirm with Plausible.
 func (s *Sender) Confirm(now mono.Time, ack seq.Num, credit uint16) bool {
 	if ack.Add(1).Before(s.oldest) {
 		return false
@@ -53,8 +53,8 @@ func (s *Sender) Forget() { s.oldest, s.limit, s.sendLimit = s.next, s.next, s.n
 func (r *Receiver) Expected() seq.Num { return skipZero(r.next) }
 
 // Credited reports whether the peer has a credit for the next packet. When the sequence numbers
-// wrap around, the sender has one more credit than there are numbers up to the limit, because the
-// count skips zero.
+// wrap around, the peer has one credit more than it can use up to the credit limit, because no
+// packet has the number zero.
 func (r *Receiver) Credited() bool {
 	limit := r.told
 	if limit < creditMax {
@@ -66,7 +66,8 @@ func (r *Receiver) Credited() bool {
 const creditMax = 1 << 16
 
 // Count records the arrival of the packet with the number Expected. An ACK becomes due when the
-// peer has used a quarter of its credits, or all credits.
+// unacknowledged packets have used a quarter of the peer's credits, or when the peer has used all
+// its credits.
 func (r *Receiver) Count(now mono.Time) {
 	r.next = skipZero(r.next) + 1
 	r.ackNews = true

@@ -11,20 +11,21 @@ import (
 // its peers. The flow-control credits of all peers together do not exceed the receive
 // capacity.
 //
-// The credits granted to a peer are limited by the credits that the peer has earned by use, by an
-// equal share among the active peers, and by the free credits. A peer gets more than its equal
-// share only if every other peer has its share and an eighth of the capacity stays free. The free
-// eighth of the receive capacity is for peers that become active later. A peer that has earned no
-// credits is granted at most a quarter of the free credits, and less if there are many peers. If
-// an equal share shrinks because another peer joined, granted credits are not revoked. The credit
-// limit of a peer above its equal share stays fixed until the peer has used up the difference. If
-// no credits are free, a peer is granted single packets, so that no peer waits for ever.
+// A peer is granted at most the credits that it has earned by use, at most an equal share of the
+// capacity among the active peers, and at most the free credits. A peer gets more than its equal
+// share only if no other peer waits for a part of its own equal share and an eighth of the capacity
+// stays free. The free eighth of the receive capacity is for peers that become active later. A peer
+// that has earned no credits is granted at most a quarter of the free credits, and less if there
+// are many peers. If an equal share shrinks because another peer joined, granted credits are not
+// revoked. If a peer has more credits than its equal share, the peer is granted no new credits
+// until it has used up the difference. If no credits are free, a peer is granted single packets, so
+// that no peer waits for ever.
 //
-// Credits expire some time after the latest increase of the peer's credit limit. After its
-// credits have expired, the pool counts only a few credits for the peer. The peer gives up
-// its expired credits before the pool stops counting them (Sender.Rest). Idle, slow and
-// dead peers return their credits without any message. A peer that becomes active again
-// keeps its earned credits.
+// Credits expire some time after the latest increase of the peer's credit limit. After a peer's
+// credits have expired, the pool counts only a few credits for the peer. The peer gives up its
+// expired credits earlier than the pool stops counting them (Sender.Rest). Idle, slow and dead
+// peers thus return their credits without any message. A peer that becomes active again after a
+// pause keeps its earned credits.
 //
 //	granted --raised--> end of the list ... front --creditLapse later--> lapsed --Grant--> granted
 //
@@ -49,7 +50,8 @@ const (
 	// creditLease is how long a sender with no packet in flight may keep more than its resting
 	// credits after its credit limit was last raised.
 	creditLease = 10 * time.Millisecond
-	// creditLapse is the time after which credits expire at the receiver.
+	// creditLapse is the time, counted from the latest increase of a peer's credit limit, after
+	// which the peer's credits expire at the receiver.
 	creditLapse = 2 * creditLease
 	// creditPeriod is the time in which a peer must use a quarter of its earned credits. A peer
 	// that does not use a quarter of its earned credits in creditPeriod loses half of them.
@@ -58,12 +60,12 @@ const (
 	// equal shares.
 	spareShare = 8
 	// lapsedShare is the divisor for the part of the receive capacity that the peers with expired
-	// credits hold together. In addition to the receive capacity divided by lapsedShare, each
-	// peer with expired credits may hold one packet.
+	// credits hold together. Each peer with expired credits may hold one packet more, in addition
+	// to the receive capacity divided by lapsedShare.
 	lapsedShare = 32
 )
 
-// NewCredits returns a pool of capacity packets, at least 1.
+// NewCredits returns a pool for a receive capacity of the given number of packets, at least 1.
 func NewCredits(capacity int) *Credits { return &Credits{capacity: max(1, capacity)} }
 
 // At sets the current time of the pool.
@@ -78,7 +80,7 @@ func (c *Credits) Leave() { c.peers-- }
 // Peers is the number of peers that share the pool.
 func (c *Credits) Peers() int { return c.peers }
 
-// Check reports the first broken invariant of the pool.
+// Check returns an error for the first invariant of the pool that does not hold.
 func (c *Credits) Check() error {
 	if c.peers < 0 || c.granted < 0 || c.granted > c.capacity+c.peers {
 		return fmt.Errorf("reliability: %d credits of %d granted to %d peers", c.granted, c.capacity,
@@ -106,8 +108,8 @@ func (c *Credits) Check() error {
 // Capacity is the number of packets given to NewCredits.
 func (c *Credits) Capacity() int { return c.capacity }
 
-// Granted is the number of buffer slots that are granted to all peers together. Granted exceeds
-// Capacity only by the single packets of peers that found no free credits.
+// Granted is the number of buffer slots that are granted to all peers together. Granted can exceed
+// Capacity only because a peer is granted a single packet when no credits are free.
 func (c *Credits) Granted() int { return c.granted }
 
 // Share is the equal share of an active peer, in buffer slots.
@@ -118,7 +120,7 @@ func (c *Credits) Share() int {
 // renew replaces the credits of a peer by new credits, and returns the number of new credits. The
 // argument held of renew is the number of unused old credits. The argument want of renew is the
 // upper limit of the new credits. The pool must count exactly the credits that the peer is told,
-// because any difference would be lost to the pool for ever.
+// because the pool could never recover a difference.
 func (c *Credits) renew(r *Receiver, held, want uint32) uint32 {
 	before := r.booked
 	c.lapse()
@@ -147,7 +149,8 @@ func (c *Credits) renew(r *Receiver, held, want uint32) uint32 {
 	return grant
 }
 
-// book records the credits of a peer, and the buffer slots that the credits take.
+// The method book records the credits granted to a peer, and the slots of the receive buffer that
+// the credits take.
 func (c *Credits) book(r *Receiver, grant uint32, places int) {
 	r.charged, r.booked = grant, uint32(places)
 	c.granted += places
@@ -163,7 +166,7 @@ func (c *Credits) book(r *Receiver, grant uint32, places int) {
 	}
 }
 
-// unbook undoes the latest call of book for a peer.
+// The method unbook undoes the latest call of the method book for a peer.
 func (c *Credits) unbook(r *Receiver) {
 	c.granted -= int(r.booked)
 	if r.charged > r.booked {
@@ -212,8 +215,8 @@ func (c *Credits) unlist(r *Receiver) {
 	r.listed, r.earlier, r.later = false, nil, nil
 }
 
-// lapse revokes the credits of peers whose credit limits were last raised at least creditLapse
-// ago.
+// The method lapse revokes the credits of peers whose credit limit was not raised for the time
+// creditLapse.
 func (c *Credits) lapse() {
 	for r := c.first; r != nil && c.now.Sub(r.raisedAt) >= creditLapse; r = c.first {
 		c.unlist(r)
@@ -227,8 +230,9 @@ func (c *Credits) lapse() {
 	}
 }
 
-// restingCredits returns how many of n credits an idle peer keeps. An idle peer keeps its initial
-// credits. If n is less than the initial credits, an idle peer keeps half of n, but at least two.
+// restingCredits returns how many of n credits an idle peer keeps. An idle peer keeps the number of
+// credits that every new peer gets. If n is less than this number, an idle peer keeps half of n,
+// but at least two credits.
 func restingCredits(n uint32) uint32 {
 	if n >= earnedFirst {
 		return earnedFirst

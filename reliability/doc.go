@@ -26,8 +26,8 @@
 //
 // A policy (policy.go) decides which packets are retransmitted, and when. There are two policies.
 // The window, the credits and the retransmission list work in the same way in both policies. A
-// Sender gets its policy from Recovery.Join. For a fabric that loses nothing, a Sender without a
-// policy only counts its packets (counted.go).
+// Sender gets its policy from Recovery.Join. On a fabric that loses no packets, a Sender has no
+// policy and merely counts its packets (counted.go).
 //
 //	               usnic, lossless (usnic.go)          adaptive (adaptive*.go)
 //	hotel          a room for each posted segment      a room for each Sender
@@ -38,13 +38,14 @@
 // The profile usnic keeps the rules and the documented times of Open MPI's usnic BTL
 // (opal/mca/btl/usnic, btl_usnic_ack.c and btl_usnic_recv.h). The differences from usnic are
 // sequence numbers with 32 bits, growing intervals between repeated time-outs, and credits
-// granted by the receiver. A further difference from usnic is that an ACK that only answers a
+// granted by the receiver. Another difference from usnic is that an ACK that merely answers a
 // duplicate packet starts no retransmission.
 //
 // # Files
 //
-// Each file of package reliability uses only the files above it in the list of files, except that
-// sender.go calls policy.go, and that a profile is registered in a later file of the list.
+// In the following list, each file of package reliability uses only the files above it, with two
+// exceptions: sender.go calls policy.go, and a profile is registered in a file that stands lower in
+// the list.
 //
 //	rules.go             the numbers of a profile
 //	credits.go           credits of all peers

@@ -6,22 +6,23 @@ import (
 	"gobtl/internal/seq"
 )
 
-// marks are bitmaps of the packets in flight, indexed like the ring of their Sender. The bitmaps
-// let a search in a large window skip 64 packets at a time.
+// The type marks holds two bitmaps of a Sender's packets in flight, with the same indices as the
+// Sender's ring of segments. The bitmaps let a search in a large window skip 64 packets at a time.
 type marks []uint64
 
-// sized returns empty marks for a ring of places entries, a power of two.
+// The function sized returns empty bitmaps for a ring whose number of entries, places, is a power
+// of two.
 func sized(places int) marks { return make(marks, 2*((places+63)/64)) }
 
-// early is the bitmap of the packets that arrived before an older packet. The ring holds noToken
-// for these packets.
+// early returns the bitmap of the packets that arrived earlier than a packet with a lower number.
+// The ring of segments holds noToken for these packets.
 func (m marks) early() []uint64 { return m[:len(m)/2] }
 
-// aside is the bitmap of the packets that the profile adaptive has declared lost, or that are on
-// the resend list.
+// aside returns the bitmap of the packets that the profile adaptive has declared lost, or that are
+// on the retransmission list.
 func (m marks) aside() []uint64 { return m[len(m)/2:] }
 
-// needMarks allocates the marks if there are none.
+// needMarks allocates the two bitmaps (marks) of the Sender if it has none.
 func (s *Sender) needMarks() {
 	if len(s.marks) == 0 {
 		s.marks = sized(len(s.ring))
@@ -55,7 +56,8 @@ func (s *Sender) takeBack(n seq.Num) {
 	s.marks.aside()[word] &^= bit
 }
 
-// marked returns the two marks, early and aside, of a sequence number in flight.
+// The method marked returns the bits of a sequence number in flight in the two bitmaps early
+// (arrived out of order) and aside (lost or to be retransmitted).
 func (s *Sender) marked(n seq.Num) (early, aside bool) {
 	if len(s.marks) == 0 {
 		return false, false
@@ -64,8 +66,8 @@ func (s *Sender) marked(n seq.Num) (early, aside bool) {
 	return s.marks.early()[word]&bit != 0, s.marks.aside()[word]&bit != 0
 }
 
-// nextOpen returns the first sequence number, from n on, that is neither marked early nor aside.
-// If all numbers have a mark, nextOpen returns s.next.
+// nextOpen returns the first sequence number, from n on, whose bit is set neither in the bitmap
+// early nor in the bitmap aside. If there is no such number, nextOpen returns s.next.
 func (s *Sender) nextOpen(n seq.Num) seq.Num {
 	if len(s.marks) == 0 {
 		return n
@@ -85,8 +87,8 @@ func (s *Sender) nextOpen(n seq.Num) seq.Num {
 	return s.next
 }
 
-// nextAside returns the first sequence number, from n on, with the mark aside, or s.next if there
-// is none.
+// nextAside returns the first sequence number, from n on, whose bit in the bitmap aside is set, or
+// s.next if there is none.
 func (s *Sender) nextAside(n seq.Num) seq.Num {
 	if len(s.marks) == 0 {
 		return s.next
@@ -102,17 +104,18 @@ func (s *Sender) nextAside(n seq.Num) seq.Num {
 	return s.next
 }
 
-// from returns the position of the mark of sequence number n. The results of from are the index
-// of the word, the bit of n in the word, and the number of marks in the word from n on.
+// The method named from returns the position of the bit of sequence number n in a bitmap. Its
+// results are the index of the word, the bit of n in the word, and the number of bits from this bit
+// to the end of the word.
 func (s *Sender) from(n seq.Num) (word, shift, left uint32) {
 	i := uint32(n) & uint32(len(s.ring)-1)
 	shift = i & 63
 	return i >> 6, shift, min(64-shift, uint32(len(s.ring))-i)
 }
 
-// earlyFrom returns the early marks of the 64 sequence numbers from n on as one word. An
-// early mark means that the packet arrived before an older packet. For a ring of fewer than
-// 64 entries the result of earlyFrom is 0, and the caller must search bit by bit.
+// earlyFrom returns the bits of the 64 sequence numbers from n on in the bitmap early, as one word.
+// A set bit means that the packet arrived earlier than a packet with a lower number. For a ring of
+// fewer than 64 entries the result of earlyFrom is 0, and the caller must search bit by bit.
 func (s *Sender) earlyFrom(n seq.Num) uint64 {
 	if len(s.ring) < 64 || len(s.marks) == 0 {
 		return 0

@@ -9,33 +9,35 @@ import (
 
 // policy connects a Sender with its recovery profile. A policy decides when a packet in flight is
 // retransmitted, and how many packets may be in flight within the limits of window and credits.
-// Only one of the two pointers of a policy is set, or none if the Sender only counts packets.
+// One of the two pointers of a policy is set. If the Sender merely counts packets, neither of them
+// is set.
 type policy struct {
 	usnic    *usnic    // one for all Senders of a module
 	adaptive *adaptive // nil before the first packet: see begin
 	joined   joined
 }
 
-// joined holds the values from which begin makes a Sender's state of the profile adaptive. In
-// other profiles, field shared is nil.
+// joined holds the values from which the method begin makes a Sender's state of the profile
+// adaptive. In the other profiles, the field shared is nil.
 type joined struct {
 	shared    *adaptiveShared
 	peerDelay time.Duration
 }
 
-// The method some reports whether the policy has the state of a profile, so that packets
-// may be in flight.
+// The method named some reports whether the policy has the state of a profile. Without this state,
+// no packet is in flight.
 func (p *policy) some() bool { return p.usnic != nil || p.adaptive != nil }
 
-// begin makes the state of the profile adaptive, before the first packet is sent. An idle Sender
-// thus costs little memory.
+// The method begin makes the Sender's state of the profile adaptive when the Sender is about to
+// send its first packet. A Sender that has sent nothing thus costs little memory.
 func (p *policy) begin(s *Sender) {
 	if p.adaptive == nil && p.joined.shared != nil {
 		p.adaptive = p.joined.begin(s)
 	}
 }
 
-// allows returns the number of packets that the policy permits to send now, or unlimited.
+// The method allows returns the number of packets that the policy permits to be sent now, or the
+// constant unlimited.
 func (p *policy) allows(s *Sender) int32 {
 	switch {
 	case p.adaptive != nil:
@@ -46,8 +48,8 @@ func (p *policy) allows(s *Sender) int32 {
 	return unlimited
 }
 
-// posted records that count packets, from number n on, were sent together on a channel. The
-// time-out for the ACK of the packets is at most limit.
+// The method posted records that several packets (the argument count) with consecutive numbers from
+// n on were sent together on a channel. The time-out for the ACK of these packets is at most limit.
 func (p *policy) posted(s *Sender, now mono.Time, n seq.Num, count int, c Channel,
 	limit time.Duration,
 ) {
@@ -58,11 +60,12 @@ func (p *policy) posted(s *Sender, now mono.Time, n seq.Num, count int, c Channe
 	p.usnic.posted(s, now, n, count, limit)
 }
 
-// hasten ends the extended time-out of a lone reply, which is a packet whose ACK the peer may
-// delay.
+// The method hasten ends the extended time-out of a lone reply, which is a packet whose ACK the
+// peer may delay.
 func (p *policy) hasten(s *Sender, now mono.Time) { p.adaptive.hasten(s, now) }
 
-// reposted records that a segment of the retransmission list was retransmitted on the data channel.
+// The method reposted records that a segment of the retransmission list was retransmitted on the
+// data channel.
 func (p *policy) reposted(s *Sender, now mono.Time, t Token, limit time.Duration) {
 	if p.adaptive != nil {
 		p.adaptive.reposted(s, now, t, limit)
@@ -106,7 +109,7 @@ func (p *policy) abandon(s *Sender) {
 	}
 }
 
-// path returns the estimates of the path.
+// The method path returns the estimates of the path to the peer.
 func (p *policy) path(s *Sender) PathState {
 	switch {
 	case p.adaptive != nil:

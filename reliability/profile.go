@@ -19,7 +19,7 @@ type profile interface {
 	join(s *Sender, peerDelay time.Duration, selective bool)
 	expire(now mono.Time) *Sender
 	deadline() mono.Time
-	// running is the number of timers that run.
+	// The method running returns the number of timers that are running.
 	running() int
 	counts() Counts
 	checkTimers() error
@@ -27,9 +27,10 @@ type profile interface {
 	stopIdle()
 }
 
-// NewRecovery allocates the state of count segments (1 to SegmentsMax) and of the timers of at
-// most peers Senders. All segments are free at first. After NewRecovery, only Join allocates
-// memory. The error of NewRecovery wraps ErrRules or hotel.ErrConfig.
+// NewRecovery allocates the state of the send segments (count, from 1 to SegmentsMax) and of the
+// timers of the Senders (at most peers). At first all segments are free. The methods of a Recovery
+// allocate no further memory, except Join. The error of NewRecovery wraps ErrRules or
+// hotel.ErrConfig.
 func NewRecovery(count, peers int, rules Rules) (*Recovery, error) {
 	if err := rules.Validate(); err != nil {
 		return nil, err
@@ -50,19 +51,19 @@ func NewRecovery(count, peers int, rules Rules) (*Recovery, error) {
 	return r, nil
 }
 
-// Join gives a fresh Sender the loss recovery of the profile. The Sender must be fresh from Init.
-// The argument peerDelay of Join is the longest ACK delay of the peer. The argument selective of
-// Join says whether the peer sends selective ACKs. Without Join, a Sender can only count packets
-// (Sender.Count).
+// Join gives a fresh Sender the loss recovery of the profile. The Sender must not have been used
+// after its Init. The argument peerDelay of Join is the longest ACK delay of the peer. The argument
+// selective of Join says whether the peer sends selective ACKs. Without Join, a Sender can do no
+// more than count packets (Sender.Count).
 func (r *Recovery) Join(s *Sender, peerDelay time.Duration, selective bool) {
 	s.segs = &r.Segments
 	r.profile.join(s, peerDelay, selective)
 	s.updateSendLimit()
 }
 
-// Expire puts the segments whose time-out has passed on the retransmission list. Expire
-// returns a Sender whose send window may have opened, or nil if there is none. If Expire
-// returned a Sender, the caller must call Expire again.
+// Expire puts the segments whose time-out has passed on the retransmission list. Expire returns a
+// Sender that may again be allowed to send, or nil if there is none. If Expire returned a Sender,
+// the caller must call Expire again.
 func (r *Recovery) Expire(now mono.Time) *Sender { return r.profile.expire(now) }
 
 // StopIdle makes a Sender stop its timer when nothing is in flight, for an owner that sleeps until

@@ -78,8 +78,8 @@ func (r *Receiver) Init(first seq.Num, window int) {
 	}
 }
 
-// Check classifies a packet's number, and changes no state. The caller must accept the packet only
-// if all higher layers can process the packet.
+// Check classifies a packet's number, and changes no state. Before accepting the packet, the caller
+// must make sure that all higher layers can process it.
 func (r *Receiver) Check(n seq.Num) Verdict {
 	d := n.Sub(r.next)
 	switch {
@@ -93,8 +93,8 @@ func (r *Receiver) Check(n seq.Num) Verdict {
 	return Accept
 }
 
-// bit reports whether packet n of the receive window arrived out of order. At least one packet
-// must have arrived out of order when bit is called.
+// The method bit reports whether packet n of the receive window arrived out of order. The method
+// bit may be called only after a packet has arrived out of order.
 func (r *Receiver) bit(n seq.Num) bool {
 	if uint32(n-r.next) >= r.ringBits() {
 		return false
@@ -117,7 +117,8 @@ func (r *Receiver) Accept(now mono.Time, n seq.Num, rules *Rules) {
 	r.accept(now, n, rules.AckDelay, rules)
 }
 
-// accept works like Accept, for a packet whose ACK is due after a delay.
+// The method accept works like Accept, but the ACK becomes due after the given delay instead of
+// AckDelay.
 func (r *Receiver) accept(now mono.Time, n seq.Num, delay time.Duration, rules *Rules) {
 	gap := false
 	if n == r.next {
@@ -140,7 +141,7 @@ func (r *Receiver) AcceptRun(now mono.Time, n seq.Num, count uint32, rules *Rule
 	r.accepted(now, r.next-1, count, false, rules.AckDelay, rules)
 }
 
-// hold records a packet that arrived out of order.
+// The method hold records that packet n arrived out of order.
 func (r *Receiver) hold(n seq.Num) {
 	if d := uint32(n - r.next); d >= r.ringBits() {
 		r.widen(d)
@@ -150,8 +151,8 @@ func (r *Receiver) hold(n seq.Num) {
 	r.held++
 }
 
-// widen enlarges the ring outOfOrder for a packet at the given distance from the next packet in
-// order.
+// The method widen enlarges the ring outOfOrder, so that the ring covers a packet at the given
+// distance from the next packet in order.
 func (r *Receiver) widen(distance uint32) {
 	ringBits := max(64, min(r.window, WindowDefault))
 	for ringBits <= distance {
@@ -178,26 +179,28 @@ func (r *Receiver) advance() {
 }
 
 const (
-	// answersMax limits the immediate ACKs for duplicates within answersEvery.
+	// answersMax is the largest number of immediate ACKs for duplicate packets in each interval
+	// answersEvery.
 	answersMax   = 32
 	answersEvery = 10 * time.Millisecond
 )
 
 // Latest describes the packet accepted last. Latest returns the packet's number, its age, the time
-// for which the packet may have waited unread, and the count of duplicates modulo 2^32. Before any
-// packet was accepted, Latest returns the number before the peer's first number.
+// for which the packet may have waited unread, and the count of duplicates modulo 2^32. If no
+// packet has been accepted yet, Latest returns the peer's first number minus one.
 func (r *Receiver) Latest(now mono.Time) (last seq.Num, ago, unread time.Duration, copies uint32) {
 	return r.last, now.Sub(r.lastAt), r.unread, r.copies
 }
 
 // Unread sets the time for which the packet accepted last may have waited in the receive queue.
-// The waiting time of a packet is measured from when the caller last found its receive queue
-// empty.
+// The waiting time of a packet is measured from the latest moment at which the caller found its
+// receive queue empty.
 func (r *Receiver) Unread(d time.Duration) { r.unread = d }
 
 // OutOfOrder writes a bitmap of the packets that have arrived after the first gap in the sequence
 // numbers. Bit i of words[w] stands for number Next()+1+64w+i. OutOfOrder returns the number of
-// words written, the last of which is not zero. Packets that do not fit in words are left out.
+// words that it has written, and the last of these words is not zero. If words is too short for all
+// packets, the packets with the highest numbers are left out.
 func (r *Receiver) OutOfOrder(words []uint64) int {
 	left := r.held
 	for w := range words {
@@ -234,8 +237,8 @@ func (r *Receiver) Next() seq.Num { return r.next }
 // numbers.
 func (r *Receiver) Held() int { return int(r.held) }
 
-// TakeAck returns the ACK to send now, after which no ACK is due. The result dup of TakeAck says
-// that the ACK answers only duplicate packets.
+// TakeAck returns the ACK that the caller sends now. After TakeAck, no ACK is due. The result dup
+// of TakeAck is true if only duplicate packets have arrived after the previous ACK.
 func (r *Receiver) TakeAck(c *Credits) (ack seq.Num, credit uint16, dup bool) {
 	dup = !r.ackNews
 	r.ackNews, r.unacked, r.ackAt = false, 0, mono.Never
@@ -245,10 +248,10 @@ func (r *Receiver) TakeAck(c *Credits) (ack seq.Num, credit uint16, dup bool) {
 
 const earnedFirst = 32
 
-// Grant renews the peer's credits, and returns how many credits the peer has beyond the packets
-// received in order. The peer's earned credits double whenever the peer has used a quarter of
-// them. The peer's earned credits are halved when the peer uses less than a quarter of them in
-// creditPeriod.
+// Grant renews the peer's credits, and returns how many packets the peer may send after the packets
+// that were received in order. The peer's earned credits double whenever the peer has used a
+// quarter of them. The peer's earned credits are halved when the peer uses less than a quarter of
+// them in creditPeriod.
 func (r *Receiver) Grant(c *Credits) uint16 {
 	if r.departed {
 		return uint16(min(max(r.told.Sub(r.next), 0), 1<<16-1))
@@ -267,8 +270,9 @@ func (r *Receiver) Grant(c *Credits) uint16 {
 	return uint16(min(r.ahead()+grant, 1<<16-1))
 }
 
-// holds returns the number of packets that the peer may send with its credits. If credits of the
-// peer have expired, holds returns only the credits that the pool still counts.
+// The method named holds returns the number of packets that the peer may send with its credits. If
+// credits of the peer have expired, the result is the smaller number of credits that the pool
+// counts after the expiry.
 func (r *Receiver) holds() uint32 {
 	held := uint32(max(r.limit.Sub(r.next)-int32(r.ahead()), 0))
 	if r.lapsed {
@@ -277,7 +281,8 @@ func (r *Receiver) holds() uint32 {
 	return held
 }
 
-// earn counts credits that the peer has used, and adjusts the peer's earned credits.
+// The method earn counts credits that the peer has used, and adjusts the number of credits that the
+// peer has earned.
 func (r *Receiver) earn(now mono.Time, used uint32) {
 	r.usedLately += used
 	if now.Sub(r.usedAt) >= creditPeriod {
@@ -291,10 +296,11 @@ func (r *Receiver) earn(now mono.Time, used uint32) {
 	}
 }
 
-// ahead returns the number of packets after the first gap in the sequence numbers that take no
-// credit. If packets after a gap in the sequence numbers took credits, a missing packet would
-// stop the peer before its retransmission can arrive. For a peer without selective ACKs, ahead
-// returns 0, because that peer recognises a gap by an unchanged credit limit.
+// The method ahead returns the number of packets that have arrived after the first gap in the
+// sequence numbers, which take no credit. If packets after a gap in the sequence numbers took
+// credits, a missing packet would stop the peer before its retransmission can arrive. For a peer
+// without selective ACKs, ahead returns 0, because that peer recognises a gap by an unchanged
+// credit limit.
 func (r *Receiver) ahead() uint32 {
 	if r.Selective {
 		return r.held + r.refused.count
@@ -302,7 +308,7 @@ func (r *Receiver) ahead() uint32 {
 	return 0
 }
 
-// Leave returns the credits of a peer that is gone to the pool. After Leave, the peer is granted
+// Leave gives the credits of a peer that is gone back to the pool. After Leave, the peer is granted
 // no more credits.
 func (r *Receiver) Leave(c *Credits) {
 	c.unlist(r)
@@ -316,7 +322,7 @@ func (r *Receiver) Charged() int { return int(r.charged) }
 // Booked is the number of buffer slots of the pool that the peer's credits take.
 func (r *Receiver) Booked() int { return int(r.booked) }
 
-// CheckState reports the first broken invariant.
+// CheckState returns an error for the first invariant of the Receiver that does not hold.
 func (r *Receiver) CheckState() error {
 	n := uint32(0)
 	for _, w := range r.outOfOrder {

@@ -9,11 +9,11 @@ import (
 	"gobtl/internal/seq"
 )
 
-// A receiver that has no memory for a packet at present refuses the packet. A refused packet is
-// neither lost nor in transit. A refused packet counts neither in the congestion window nor in
-// the credits, because the receiver has read the packet. Packets that need no memory at the
-// receiver can be sent while a packet is refused. The sender retransmits the oldest refused
-// packet from time to time, until the receiver has memory.
+// A receiver that has no memory for a packet when the packet arrives refuses the packet. A refused
+// packet is neither lost nor in transit. A refused packet takes no part of the congestion window
+// and no credit, because the receiver has already read and discarded it. While one packet is
+// refused, packets that need no memory at the receiver can be sent. The sender retransmits the
+// oldest refused packet from time to time, until the receiver has memory and accepts the packet.
 //
 //	on its way --no memory--> refused --the oldest, by a timer--> asked --taken--> the others, too
 //	                             ^--------------no memory------------'
@@ -33,9 +33,9 @@ type refusals struct {
 const askShare = 4
 
 // NoMemory records that the peer has no memory for segment t in flight, a packet of
-// sizeBytes. The refused segment is retransmitted, and its first retransmission follows
-// after limit at the latest. In a profile without a congestion window NoMemory changes
-// nothing, because the segment's own timer retransmits the segment.
+// sizeBytes. The refused segment is retransmitted, for the first time after the duration limit at
+// the latest. In a profile without a congestion window NoMemory changes nothing, because the
+// segment's own timer retransmits the segment.
 func (s *Sender) NoMemory(now mono.Time, t Token, sizeBytes int, limit time.Duration) {
 	a, p := s.policy.adaptive, s.segment(t)
 	if a == nil || p.state != Posted || p.refusedBytes != 0 {
@@ -70,7 +70,7 @@ func (s *Sender) NoMemory(now mono.Time, t Token, sizeBytes int, limit time.Dura
 }
 
 // NeedsMemory reports whether the peer has refused a packet in flight for lack of memory. While
-// NeedsMemory is true, the caller should not send other packets that need memory at the peer.
+// NeedsMemory returns true, the caller should send no further packets that need memory at the peer.
 func (s *Sender) NeedsMemory() bool {
 	a := s.policy.adaptive
 	return a != nil && a.refused.some()
@@ -78,13 +78,14 @@ func (s *Sender) NeedsMemory() bool {
 
 func (r *refusals) some() bool { return r.count > 0 || r.asking }
 
-// restsRefused reports whether the peer has refused all packets in flight for lack of memory, which
-// means that no ACK is due.
+// restsRefused reports whether the peer has refused all packets in flight for lack of memory, so
+// that the sender expects no ACK.
 func (a *adaptive) restsRefused(s *Sender) bool {
 	return a.refused.some() && a.lostWaiting == 0 && a.onTheWay(s) == 0
 }
 
-// ask queues the oldest refused packet for retransmission, at growing intervals.
+// The method ask queues the oldest packet that the peer has refused for retransmission, at growing
+// intervals.
 func (a *adaptive) ask(s *Sender, now mono.Time) {
 	r := &a.refused
 	if r.count == 0 {
@@ -105,8 +106,8 @@ func (a *adaptive) ask(s *Sender, now mono.Time) {
 	}
 }
 
-// answered queues all other refused packets for retransmission, after the peer has accepted a
-// refused packet.
+// The method answered queues all other refused packets for retransmission, when the peer has
+// accepted one packet that it had refused.
 func (a *adaptive) answered(s *Sender) {
 	r := &a.refused
 	if _, waits := s.Token(r.asked); waits {
@@ -121,7 +122,7 @@ func (a *adaptive) answered(s *Sender) {
 	r.asking = false
 }
 
-// forgive removes the refused state of a packet, so that it is an ordinary packet in flight.
+// The method forgive makes a refused packet an ordinary packet in flight again.
 func (a *adaptive) forgive(s *Sender, p *segment) {
 	s.bytes += int(p.refusedBytes)
 	a.refused.bytes -= int(p.refusedBytes)
@@ -167,8 +168,8 @@ func (r *Receiver) Refused(n seq.Num) {
 	}
 }
 
-// taken removes count accepted packets, the last of which has number n, from the bitmap of refused
-// packets.
+// The method taken removes accepted packets from the bitmap of refused packets. The argument count
+// is the number of the packets, and n is the number of the last one.
 func (f *refusedPackets) taken(n seq.Num, count uint32) {
 	for i := range count {
 		if w, bit := f.place(n - seq.Num(i)); f.words[w]&bit != 0 {

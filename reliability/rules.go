@@ -28,36 +28,36 @@ var ErrRules = errors.New("reliability: rule out of range")
 // profile's values.
 type Rules struct {
 	// WindowPackets bounds the packets in flight to one peer. WindowPackets is a power of two
-	// from 1 to WindowMax. The memory for a send window grows with the number of packets in
-	// flight.
+	// from 1 to WindowMax. A send window takes memory for the packets that are in flight, and not
+	// for WindowPackets packets.
 	WindowPackets int
 	// ResendTimeout is how long a sent segment waits for an ACK before the first
 	// retransmission. Each further time-out of a packet doubles the time until its next
 	// time-out, up to ResendTimeoutMax.
 	ResendTimeout, ResendTimeoutMax time.Duration
-	// DupAckHold is the time after a retransmission during which duplicate ACKs do not cause
-	// another retransmission of the segment.
+	// After a retransmission of a segment, duplicate ACKs cause no further retransmission of the
+	// segment for the time DupAckHold.
 	DupAckHold time.Duration
 	// ResendsPerPass bounds the segments retransmitted in one progress call
-	// (max_resends_per_iteration of usnic). Because of ResendsPerPass, the module can receive
-	// packets during a burst of time-outs.
+	// (max_resends_per_iteration of usnic). Thanks to ResendsPerPass, the module also receives
+	// packets while many time-outs expire.
 	ResendsPerPass int
 	// AckDelay is how long an ACK may wait for a packet that can contain the ACK.
 	AckDelay time.Duration
-	// AckEvery is the number of received packets after which an ACK is sent at once. While
-	// the receive queue is empty, a quarter of AckEvery packets suffices to make an ACK
-	// due. For a sender that waits for each ACK, half of AckEvery packets suffices
-	// (Receiver.Pace).
+	// AckEvery is the number of received packets after which an ACK is sent at once. While the
+	// receive queue is empty, an ACK becomes due after a quarter of AckEvery packets. For a sender
+	// that waits for each ACK, an ACK becomes due after half of AckEvery packets (Receiver.Pace).
 	AckEvery int
 
 	// Adaptive selects loss detection by time and selective ACKs, and time-outs that follow the
-	// measured round trip. With Adaptive, ResendTimeout is the time-out before the first
-	// measurement, and DupAckHold is not used. The fields after Adaptive apply only if Adaptive is
-	// true.
+	// measured round trip. With Adaptive, ResendTimeout is the time-out until the first round trip
+	// has been measured, and DupAckHold is not used. The fields after Adaptive apply only if
+	// Adaptive is true.
 	Adaptive bool
 	// ProbeTimeoutMin is the least time without an ACK before the oldest packet is retransmitted
-	// once, as a probe. ResendTimeoutMin is the least time before further retransmissions, and
-	// before the probe for the first packets after a pause.
+	// once, as a probe. ResendTimeoutMin is the least time without an ACK before each further
+	// retransmission of the oldest packet. ResendTimeoutMin is also the least time before a probe
+	// for the first packets after a pause.
 	ProbeTimeoutMin, ResendTimeoutMin time.Duration
 	// Congestion selects the congestion control. CongestionFixed means no congestion window.
 	Congestion string
@@ -68,10 +68,10 @@ type Rules struct {
 	// without queues. On a path whose least round trips rise and fall from round to round, the
 	// window is reduced above a delay of up to five times TargetDelay.
 	TargetDelay time.Duration
-	// WithholdEvery is the average number of packets per packet held back as a test for
-	// optimistic ACKs, from 16 to 1<<20. A packet that is held back gets a sequence number before
-	// it is sent, at most once in a hundred round trips. A peer that acknowledges a packet before
-	// it is sent violates the protocol.
+	// On average, one of WithholdEvery packets is held back, as a test for optimistic ACKs.
+	// WithholdEvery is from 16 to 1<<20. A packet that is held back has a sequence number but is
+	// sent later than its successors, at most once in a hundred round trips. A peer that
+	// acknowledges a packet that was not sent yet violates the protocol.
 	WithholdEvery int
 }
 
@@ -95,9 +95,10 @@ func Usnic() Rules {
 	}
 }
 
-// Lossless returns the rules for a network that itself delivers every packet in order. With the
-// rules of the lossless profile, timers expire only for packets that the peer refused for lack of
-// memory. ACKs are sent rarely, because ACKs only complete sends and open the window.
+// Lossless returns the rules for a network that delivers every packet, and in order. With the rules
+// of the lossless profile, timers expire only for packets that the peer refused for lack of memory.
+// ACKs are sent rarely, because they serve no other purpose than to complete sends and to open the
+// window.
 func Lossless() Rules {
 	r := Usnic()
 	r.ResendTimeout, r.ResendTimeoutMax = 2*time.Second, 4*time.Second
@@ -138,7 +139,7 @@ func Profile(name string) (Rules, error) {
 	return Rules{}, fmt.Errorf("%w: %q (known: %v)", ErrProfile, name, Profiles())
 }
 
-// WithDefaults returns r with each zero field replaced by the field of d.
+// WithDefaults returns a copy of r in which each zero field has the value of the same field of d.
 func (r Rules) WithDefaults(d Rules) Rules {
 	r.WindowPackets = or(r.WindowPackets, d.WindowPackets)
 	r.ResendTimeout = or(r.ResendTimeout, d.ResendTimeout)

@@ -35,7 +35,7 @@ const (
 	CauseTimeout Cause = iota // the segment's timer ended
 	CauseDupAck               // a duplicate ACK
 	CauseRefused              // the peer refused the segment; another packet has its number
-	// The causes below occur only in the adaptive profile.
+	// The retransmission causes below occur in the adaptive profile only.
 	CauseLost  // a later packet has arrived; or the peer was not ready for it
 	CauseProbe // the first time-out since the latest ACK
 	// CauseMemory means that the peer refused the segment for lack of memory, and may have memory
@@ -95,7 +95,8 @@ type Counts struct {
 	// selective ACKs. Duplicates that the network makes during retransmissions count as
 	// spurious retransmissions.
 	Spurious uint64
-	// Throttled is the number of lost packets that had to wait for the retransmission budget.
+	// Throttled is the number of lost packets that were not retransmitted at once because the
+	// retransmission budget was used up.
 	Throttled uint64
 }
 
@@ -110,23 +111,23 @@ func newSegments(count int) (Segments, error) {
 func (s *Segments) State(t Token) State { return s.segs[t].state }
 
 // Owner returns the number of the Sender that sent the segment, and the segment's sequence number.
-// The results of Owner are valid only while the segment is Posted or Resend.
+// The results of Owner are valid only while the segment is in the state Posted or Resend.
 func (s *Segments) Owner(t Token) (sender uint32, n seq.Num) {
 	return s.segs[t].owner, s.segs[t].seq
 }
 
-// Resends returns how often the segment has been retransmitted.
+// Resends returns how many times the segment has been retransmitted.
 func (s *Segments) Resends(t Token) int { return int(s.segs[t].resends) }
 
-// PostedAt returns when the latest copy of a segment was sent. The result of PostedAt stays valid
-// after the segment was freed.
+// PostedAt returns the time at which a segment was sent for the latest time. The result of PostedAt
+// is also valid after the segment was freed.
 func (s *Segments) PostedAt(t Token) mono.Time { return s.segs[t].postedAt }
 
 // Queue marks a free segment as queued. The caller puts a queued segment on its endpoint's
 // list of segments to send.
 func (s *Segments) Queue(t Token) { s.move(t, Free, Queued) }
 
-// Unqueue marks a queued segment as free, without sending the segment.
+// Unqueue marks a queued segment as free, although the segment was not sent.
 func (s *Segments) Unqueue(t Token) { s.move(t, Queued, Free) }
 
 func (s *Segments) move(t Token, from, to State) {
@@ -196,7 +197,7 @@ func (s *Segments) delist(t Token) {
 	s.count--
 }
 
-// InFlight is the number of segments that are Posted or Resend.
+// InFlight is the number of segments in the states Posted and Resend.
 func (s *Segments) InFlight() int { return s.posted + s.count }
 
 // ResendsWaiting is the length of the retransmission list.
@@ -225,7 +226,8 @@ func (s *Segments) Defer(t Token) {
 	s.enlist(t, g.cause)
 }
 
-// release frees a segment that is Posted or Resend. The caller stops the segment's timer.
+// The method release frees a segment in the state Posted or Resend. The caller stops the segment's
+// timer.
 func (s *Segments) release(t Token, p *segment) {
 	switch p.state {
 	case Posted:

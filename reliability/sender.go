@@ -45,8 +45,8 @@ type Sender struct {
 	bytesMax  int     // limit of bytes in flight: see BoundBytes
 	raisedAt  mono.Time
 	rested    bool // half of the credits were given up since raisedAt, or none was raised yet
-	// blocked says that a packet had to wait for the send window to open. The policy resets
-	// blocked.
+	// blocked says that a packet had to wait for the send window to open. The policy sets the field
+	// blocked to false again.
 	blocked   bool
 	patient   bool // a lone reply is in flight, whose ACK may be delayed: see lone.go
 	withholds bool // the packet numbered withheld was not sent
@@ -69,29 +69,30 @@ type Sack struct {
 // acknowledgement.
 const sackAhead = 2
 
-// PathState describes the path from a sender to its peer. The profiles usnic and lossless
-// measure no times, and set only the fields of a PathState that are in packets.
+// PathState describes the path from a sender to its peer. The profiles usnic and lossless measure
+// no times. In a PathState, these profiles set only the numbers of packets.
 type PathState struct {
 	// RoundTrip is the smoothed round trip, and Deviation is the smoothed mean deviation.
-	// Least is the least round trip of the last ten to twenty seconds. The fields
-	// RoundTrip, Deviation and Least describe the channel measured last, and exclude the
-	// peer's ACK delay. A RoundTrip of 0 means that there is no round-trip sample.
+	// Least is the least round trip in the past ten to twenty seconds. The fields RoundTrip,
+	// Deviation and Least describe the channel that was measured most recently, without the peer's
+	// ACK delay. A RoundTrip of 0 means that there is no round-trip sample.
 	RoundTrip, Deviation, Least time.Duration
 	// WindowPackets is the congestion window in packets. Without a congestion window,
 	// WindowPackets is the size of the send window to the peer, or the number of credits if there
-	// is no send window. InFlightPackets is the number of packets in transit, without packets
-	// known to have arrived and packets declared lost.
+	// is no send window. InFlightPackets is the number of packets in transit. Packets that are
+	// known to have arrived or were declared lost are not in transit.
 	WindowPackets, InFlightPackets int
 	// SlowStart says that the congestion window doubles in each round trip.
 	SlowStart bool
 }
 
-// noToken marks, in the ring of a Sender, a packet that arrived before an older packet.
+// In the ring of a Sender, noToken stands for a packet that arrived earlier than a packet with a
+// lower number.
 const noToken = ^Token(0)
 
-// Init sets the first sequence number, the send window in packets (a power of two up to
-// WindowMax), and the sender's number for Segments.Owner. Init gives the sender no credits and no
-// loss recovery (see Recovery.Join).
+// Init sets the first sequence number, the send window in packets (a power of two up to WindowMax),
+// and the number that Segments.Owner returns for this Sender. After Init, the sender has neither
+// credits (see Grant) nor loss recovery (see Recovery.Join).
 func (s *Sender) Init(number uint32, first seq.Num, window int) {
 	*s = Sender{
 		oldest: first, next: first, limit: first, sendLimit: first, window: uint32(window),
@@ -106,8 +107,8 @@ func (s *Sender) Grant(credit uint16) {
 	s.updateSendLimit()
 }
 
-// raise sets a credit limit announced by the peer, and reports whether the limit is higher than
-// all earlier limits.
+// The method raise sets a credit limit announced by the peer, and reports whether the limit is
+// higher than all earlier limits.
 func (s *Sender) raise(now mono.Time, limit seq.Num) bool {
 	if !s.limit.Before(limit) {
 		return false
@@ -117,16 +118,17 @@ func (s *Sender) raise(now mono.Time, limit seq.Num) bool {
 }
 
 // Rest gives up expired credits, and must be called before each send. The credits expire if the
-// credit limit was not raised for creditLease and no packet is in flight except a lone reply. A
-// sender whose credits have expired keeps only restingCredits, because the peer may have granted
-// the expired credits to other senders.
+// credit limit was not raised for the time creditLease and no packet is in flight, other than a
+// lone reply (a packet whose ACK may be delayed). A sender whose credits have expired keeps the few
+// credits that restingCredits returns, because the peer may have granted the others to other
+// senders.
 func (s *Sender) Rest(now mono.Time) {
 	if (s.oldest == s.next || s.patient) && now.Sub(s.raisedAt) >= creditLease {
 		s.rest() // seldom: Rest is small enough to be inlined
 	}
 }
 
-// rest is the slow path of Rest, for credits that have expired.
+// The method rest is the part of Rest that runs only if credits have expired.
 func (s *Sender) rest() {
 	keep := s.limit.Sub(s.next)
 	if keep <= 0 {
@@ -172,9 +174,9 @@ func (s *Sender) RoomOf(packetBytes int) int {
 	return min(room, (s.bytesMax-s.bytes+packetBytes-1)/packetBytes)
 }
 
-// NoteBlocked records that a packet has to wait for the send window to open. If the sender is
-// paced and the congestion window is not full, the congestion window grows only after
-// NoteBlocked.
+// NoteBlocked records that a packet has to wait for the send window to open. While the pacer keeps
+// the congestion window from being full, the congestion window grows only if NoteBlocked was
+// called.
 func (s *Sender) NoteBlocked() { s.blocked = true }
 
 // InFlight is the number of unacknowledged packets.
@@ -182,8 +184,8 @@ func (s *Sender) InFlight() int { return int(s.next-s.oldest) - int(s.sacked) }
 
 func (s *Sender) segment(t Token) *segment { return &s.segs.segs[t] }
 
-// at returns the segment of a sequence number in the send window. The result of at is noToken for
-// a packet that arrived before an older packet.
+// The method named at returns the segment of a sequence number in the send window. The result is
+// noToken for a packet that arrived earlier than a packet with a lower number.
 func (s *Sender) at(n seq.Num) Token { return s.ring[uint32(n)&uint32(len(s.ring)-1)] }
 
 // Size is the window in packets.
@@ -193,8 +195,8 @@ func (s *Sender) Size() int { return int(s.window) }
 // numbers are equal if nothing is in flight.
 func (s *Sender) Window() (oldest, next seq.Num) { return s.oldest, s.next }
 
-// Admit gives a segment the next sequence number. The window must be Open. After sending the
-// segment, the caller calls Post.
+// Admit gives a segment the next sequence number. The caller may call Admit only if Open returns
+// true. After sending the segment, the caller calls Post.
 func (s *Sender) Admit(t Token) seq.Num {
 	if !s.Open() {
 		panic("reliability: packet admitted to a closed window")
@@ -209,7 +211,7 @@ func (s *Sender) Admit(t Token) seq.Num {
 }
 
 // AdmitRun works like Admit, for several segments, and returns the sequence number of the first
-// segment. The caller may call AdmitRun only for at most Room segments.
+// segment. The number of segments passed to AdmitRun must not exceed the result of Room.
 func (s *Sender) AdmitRun(run []Token) seq.Num {
 	if len(run) > s.Room() {
 		panic("reliability: packets admitted to a closed window")
@@ -257,8 +259,8 @@ func (s *Sender) Hasten(now mono.Time) {
 }
 
 // Post records that a free or queued segment was sent with number n on a channel. The time-out for
-// the ACK of the segment is at most limit, even if the rules allow a longer one. A negative limit
-// counts as zero.
+// the ACK of the segment is at most the argument limit, even if the rules allow a longer time-out.
+// A negative time-out limit counts as zero.
 func (s *Sender) Post(now mono.Time, t Token, n seq.Num, c Channel, limit time.Duration) {
 	s.Hasten(now)
 	s.segs.post(now, t, s.number, n, c)
@@ -287,7 +289,7 @@ func (s *Sender) Repost(now mono.Time, t Token, limit time.Duration) {
 
 // OnAck processes a cumulative ACK. The argument upTo of OnAck is the last sequence number that
 // the peer has received in order. The argument credit of OnAck is the number of packets after
-// upTo that the peer can receive. The argument dup of OnAck says that the ACK only answers a
+// upTo that the peer can receive. The argument dup of OnAck is true if the ACK merely answers a
 // duplicate packet. OnAck appends the freed segments to done. The freed segments have no running
 // timer, and are not on the retransmission list. OnAck may move other segments to the
 // retransmission list.
@@ -316,8 +318,9 @@ func (s *Sender) OnSack(now mono.Time, upTo seq.Num, credit uint16, sack *Sack,
 	return s.onAck(now, upTo, credit, true, sack, done)
 }
 
-// onAck processes an ACK, which may be older than an ACK processed before. The argument quiet of
-// onAck says that the ACK does not signal a gap, even if the ACK repeats the previous one.
+// onAck processes an ACK, which may be older than an ACK that was already processed. If the
+// argument quiet of onAck is true, the ACK does not signal a gap, even if it repeats the previous
+// ACK.
 func (s *Sender) onAck(now mono.Time, upTo seq.Num, credit uint16, quiet bool, sack *Sack,
 	done []Token,
 ) ([]Token, AckVerdict) {
@@ -352,9 +355,9 @@ func (s *Sender) Refuse(t Token) {
 	s.updateSendLimit()
 }
 
-// Unheard queues all packets in flight for immediate retransmission, because the peer dropped the
-// packets before it knew of the connection. Unheard does not change the congestion window,
-// because the path has not lost the packets.
+// Unheard queues all packets in flight for immediate retransmission, because the peer did not know
+// the connection when the packets arrived, and has dropped them. Unheard does not change the
+// congestion window, because the path has not lost the packets.
 func (s *Sender) Unheard() {
 	if !s.policy.some() {
 		return
@@ -367,8 +370,8 @@ func (s *Sender) Unheard() {
 	s.updateSendLimit()
 }
 
-// Plausible reports whether an ACK can belong to this connection. A plausible ACK covers only
-// sent packets, and may be older than other ACKs.
+// Plausible reports whether an ACK can belong to this connection. A plausible ACK covers no packets
+// that were not sent, and may be older than other ACKs.
 func (s *Sender) Plausible(ack seq.Num) bool { return ack.Before(s.next) }
 
 // Token returns the Token of the packet in flight with the sequence number n. Token returns false
@@ -404,7 +407,7 @@ func (s *Sender) Path() PathState {
 	return s.policy.path(s)
 }
 
-// windowState is the PathState of a profile that measures nothing.
+// windowState returns the PathState of a profile that does not measure the path.
 func (s *Sender) windowState() PathState {
 	window := int(s.window)
 	if s.window == unlimited {
@@ -432,8 +435,8 @@ func (s *Sender) Check() error {
 	return s.CheckRecovery()
 }
 
-// CheckRecovery reports the first broken invariant of the packets known to have arrived and of
-// the profile's state for this Sender.
+// CheckRecovery returns an error for the first invariant that does not hold. CheckRecovery checks
+// the records of arrived packets and the profile's state for this Sender.
 func (s *Sender) CheckRecovery() error {
 	if s.bytes < 0 {
 		return fmt.Errorf("reliability: %d bytes in flight", s.bytes)

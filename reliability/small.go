@@ -1,11 +1,11 @@
 package reliability
 
 // small gives a peer that sends small packets more credits than the receive buffer holds full
-// packets. In the receive buffer, a datagram takes about its length plus a constant. A slot of
-// the receive buffer is the room of one full packet. Half of the room of a peer's slots is
-// granted in packets, as if packets had no length. The other half of the room of a peer's slots
-// is granted in bytes, as if packets had no constant cost. One slot is reserved for the packet
-// that reaches the byte limit, because this packet may have the full size.
+// packets. In the receive buffer, a datagram takes about its length plus a constant. A slot of the
+// receive buffer is the memory that one full packet takes. Half of the memory of a peer's slots is
+// granted as a number of packets, as if packets had no length. The other half of the memory of a
+// peer's slots is granted as a number of bytes, as if packets had no constant cost. One slot stays
+// reserved for the packet that reaches the byte limit, because this packet may have the full size.
 //
 //	places   |  one  |            the others             |
 //	packets      1      perPlace each, whatever they are
@@ -28,10 +28,10 @@ type load struct {
 	bounded bool   // the peer has a byte limit, or unused credits from a grant with a limit
 }
 
-// Small lets peers with small packets have more credits than the receive buffer has slots
-// for full packets. After the call of Small, a slot counts as perPlace packets and
-// bytesPerPlace bytes instead of one full packet. Small does nothing if perPlace is less
-// than two.
+// After a call of Small, peers that send small packets get more credits than the receive buffer has
+// slots for full packets. After a call of Small, a slot of the receive buffer has room for perPlace
+// small packets with together bytesPerPlace bytes, instead of one full packet. Small does nothing
+// if perPlace is less than two.
 func (c *Credits) Small(perPlace, bytesPerPlace int) {
 	if perPlace >= 2 && bytesPerPlace > 0 {
 		c.small = small{perPlace, bytesPerPlace}
@@ -48,7 +48,7 @@ func (r *Receiver) Weigh(packets uint32, sizeBytes int) {
 // GrantedBytes is NoBytesBound if there is no byte limit.
 func (r *Receiver) GrantedBytes() int { return r.load.granted }
 
-// weigh decides whether a peer's packets count as small.
+// The method weigh decides whether a peer's packets count as small.
 func (c *Credits) weigh(l *load) {
 	if l.packets == 0 || c.perPlace == 0 {
 		return
@@ -65,7 +65,7 @@ func (c *Credits) weigh(l *load) {
 	}
 }
 
-// boundBytes is the limit in bytes for a peer with the given number of granted packets. The byte
+// boundBytes returns the byte limit of a peer that is granted the given number of packets. The byte
 // limit depends on the buffer slots that the peer's credits take.
 func (c *Credits) boundBytes(r *Receiver, packets uint32) int {
 	full := c.fullPackets(r, int(r.booked))
@@ -77,8 +77,8 @@ func (c *Credits) boundBytes(r *Receiver, packets uint32) int {
 	return max((int(full)-1)*c.bytesPerPlace, 1)
 }
 
-// spread converts a number of the peer's packets to the number of full packets that take the same
-// room.
+// The method spread converts a number of the peer's packets to the number of full packets that take
+// the same memory.
 func (c *Credits) spread(r *Receiver, packets uint32) uint32 {
 	if !r.load.small || packets == 0 {
 		return packets

@@ -6,20 +6,21 @@ import (
 	"gobtl/internal/mono"
 )
 
-// stretch grants more packets on a long path than the receive buffer has slots, because most of
-// the packets are in transit. If the receiver reads the buffer at least once in each interval
-// drain, only the fraction drain / round trip of a peer's granted packets can wait in the buffer.
-// Only the fraction of the granted packets that can wait in the buffer is counted in buffer
-// slots. If the round trip is unknown or not longer than drain, each packet is counted as a whole
+// The type stretch grants the peers on long paths more packets than the receive buffer has slots,
+// because most of these packets are in transit. If the receiver reads the buffer at least once in
+// each interval drain, only the fraction drain / round trip of a peer's granted packets can wait in
+// the buffer. Only this fraction (drain / round trip) of the granted packets counts as buffer slots
+// in use. If the round trip is unknown or not longer than drain, each packet is counted as a whole
 // buffer slot.
 //
 //	places = packets x drain / round trip
 //
-// In each interval drain, all peers together can send no more packets than the receive buffer
-// holds. The receive buffer may overflow, because a sender may use all credits at once, and the
-// reader may not be scheduled for a while. Each overflow doubles drain, which lowers the credits
-// of peers with longer round trips. After drainCalm without an overflow of the receive buffer,
-// drain is halved. With a fabric that does not count dropped datagrams, stretch is off.
+// In each interval of the length drain, all peers together can send no more packets than the
+// receive buffer holds. The receive buffer may nevertheless overflow, because a sender may use all
+// its credits at once, and the reading process may not run for a while. Each overflow doubles
+// drain, which lowers the credits of peers with longer round trips. After drainCalm without an
+// overflow of the receive buffer, drain is halved. If the fabric does not count dropped datagrams,
+// no peer gets more credits than the buffer has slots.
 type stretch struct {
 	drain     time.Duration // 0: the fabric does not count overruns
 	stretched int           // peers that are granted more packets than slots are booked
@@ -27,13 +28,14 @@ type stretch struct {
 }
 
 const (
-	// drainLeast is the initial value of drain, and is a scheduling delay of a busy machine.
+	// drainLeast is the initial value of the field drain. A busy machine may delay the reading
+	// process by this time.
 	drainLeast = time.Millisecond
-	// drainMost is the largest value of drain, longer than any round trip for which extra packets
-	// are granted.
+	// drainMost is the largest value of the field drain, which is longer than any round trip for
+	// which extra packets are granted.
 	drainMost = time.Second
-	// drainEvery is the least interval between two doublings of the field drain, because peers
-	// may use old credits for some time after a doubling.
+	// The field drain is doubled at most once in each interval drainEvery, because peers may use
+	// old credits for some time after it was doubled.
 	drainEvery = 100 * time.Millisecond
 	// drainCalm is the time without an overflow of the receive buffer after which drain is halved.
 	drainCalm = 10 * time.Second
@@ -42,19 +44,20 @@ const (
 	packetsPerPlace = 512
 )
 
-// Stretch lets peers on long paths have more credits than the receive buffer has slots. The caller
-// must call Overrun when the full receive buffer has dropped datagrams.
+// After a call of Stretch, peers on long paths get more credits than the receive buffer has slots.
+// After Stretch, the caller must call Overrun when the full receive buffer has dropped datagrams.
 func (c *Credits) Stretch() { c.drain = drainLeast }
 
 // Stretches reports whether Stretch was called.
 func (c *Credits) Stretches() bool { return c.drain > 0 }
 
-// Stretched reports whether some peer has more credits than booked buffer slots now. While
-// Stretched is true, the caller must check for overflows of the receive buffer.
+// Stretched reports whether at present the credits of some peer exceed the buffer slots that are
+// counted for the peer. While Stretched returns true, the caller must check for overflows of the
+// receive buffer.
 func (c *Credits) Stretched() bool { return c.stretched > 0 }
 
-// Overrun tells the pool whether the full receive buffer has dropped datagrams after the previous
-// call of Overrun.
+// Overrun tells the pool whether the full receive buffer has dropped datagrams in the time between
+// the previous call of Overrun and this one.
 func (c *Credits) Overrun(now mono.Time, lost bool) {
 	since := now.Sub(c.changedAt)
 	switch {
@@ -76,9 +79,9 @@ func (r *Receiver) RoundTrip(d time.Duration) { r.path = d }
 // Wants reports whether the peer was granted fewer credits than it has earned.
 func (r *Receiver) Wants() bool { return r.wants }
 
-// longer reports whether the peer's round trip is longer than drain. A packet of a peer with a
-// longer round trip counts as less than one buffer slot. The result path is the round trip, but at
-// most packetsPerPlace times drain.
+// The method longer reports whether the peer's round trip is longer than drain. A packet of a peer
+// whose round trip is longer than drain counts as less than one buffer slot. The result path is the
+// peer's round trip, but at most packetsPerPlace times drain.
 func (c *Credits) longer(r *Receiver) (path time.Duration, yes bool) {
 	return min(r.path, packetsPerPlace*c.drain), r.path > c.drain && c.drain > 0
 }

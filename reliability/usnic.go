@@ -42,8 +42,8 @@ func (u *usnic) checkin(now mono.Time, t Token, limit time.Duration) {
 	u.room[t] = room
 }
 
-// stay is the retransmission time-out of a segment. The time-out doubles with every
-// retransmission of the segment, up to the maximum.
+// The method stay returns the retransmission time-out of a segment. The time-out doubles with every
+// retransmission of the segment, up to ResendTimeoutMax.
 func (u *usnic) stay(p *segment) time.Duration {
 	if u.rules.ResendTimeout > u.rules.ResendTimeoutMax>>p.resends {
 		return u.rules.ResendTimeoutMax

@@ -6,8 +6,8 @@ import (
 	"math/bits"
 )
 
-// The errors of Add, AddLanded and BeginLanded are the errors below, ErrKind and ErrBounds, all
-// of them unwrapped.
+// Add, AddLanded and BeginLanded return the errors below, ErrKind and ErrBounds, and do not wrap
+// these errors.
 var (
 	// ErrMismatch means that the fragment size, the tag or the chunk sizes in a chunk's header
 	// differ from those of earlier chunks of the same fragment.
@@ -22,7 +22,7 @@ var (
 	// its fragment.
 	ErrNotBegun = errors.New("frag: landed chunk is not in its fragment's memory")
 	// ErrBudget means that the memory limit PoolConfig.BytesMax or PeerBytesMax is reached. The
-	// caller may pass the same packet again later.
+	// caller may later call Add again with the same packet.
 	ErrBudget = errors.New("frag: reassembly memory exhausted")
 )
 
@@ -37,10 +37,10 @@ const (
 	tablesKept        = 64 // idle tables of each size that a pool keeps
 )
 
-// Assembler reassembles the fragments of one peer from chunks. Without an unfinished fragment, an
-// Assembler takes only a few words of memory. An Assembler with unfinished fragments has a table
-// of 8 to ActiveMax slots. The table index of a fragment is its id modulo the length of the
-// table. A zero Assembler must be initialised by Init before use.
+// Assembler reassembles the fragments of one peer from chunks. An Assembler without unfinished
+// fragments takes a few words of memory. An Assembler with unfinished fragments has a table of 8 to
+// ActiveMax entries. The table index of a fragment is its id modulo the length of the table. A zero
+// Assembler must be initialised by Init before use.
 type Assembler struct {
 	pool        *Pool
 	slots       []*Message
@@ -50,7 +50,7 @@ type Assembler struct {
 	active      int
 }
 
-// Init makes the Assembler ready for a peer. Before a further Init, the caller must call Drop.
+// Init makes the Assembler ready for a peer. The caller must call Drop before it calls Init again.
 func (a *Assembler) Init(pool *Pool) { *a = Assembler{pool: pool} }
 
 // Active returns the number of unfinished fragments.
@@ -59,13 +59,14 @@ func (a *Assembler) Active() int { return a.active }
 // ActiveBytes returns the capacity of the buffers of all unfinished fragments in bytes.
 func (a *Assembler) ActiveBytes() int64 { return a.activeBytes }
 
-// ArrivedBytes returns how many of the ActiveBytes were filled by received chunks.
+// ArrivedBytes returns how many bytes of the buffers of unfinished fragments were filled by
+// received chunks.
 func (a *Assembler) ArrivedBytes() int64 { return a.activeBytes - a.emptyBytes }
 
 // Add copies the payload of the chunk with header h to the buffer of its fragment. Decode must have
 // accepted the header, and the chunk must not belong to a put. If the chunk completes the fragment,
 // Add returns the message, and the caller owns the message until Release. The argument inOrder of
-// Add says that the packet is the next packet of the peer's sequence.
+// Add is true if the packet has the next sequence number of the peer.
 //
 // After an error, the Assembler is unchanged. The caller must not acknowledge the packet if
 // Add returns an error. ErrBudget and ErrSlot are temporary. Any error of Add other than
@@ -73,8 +74,8 @@ func (a *Assembler) ArrivedBytes() int64 { return a.activeBytes - a.emptyBytes }
 //
 // In each of the limits BytesMax and PeerBytesMax, the last FragBytesMax bytes are a reserve for
 // fragments that arrive in order. Only a fragment whose first packet arrives in order may use the
-// memory reserve. Without a memory reserve, fragments that began after a gap in the sequence
-// could take all memory, and the packet that fills the gap would be refused for ever.
+// memory reserve. Without a memory reserve, fragments that began after a gap in the sequence could
+// take all memory. The packet that fills the gap would then be refused for ever.
 func (a *Assembler) Add(h *Header, payload []byte, inOrder bool) (*Message, error) {
 	m, chunk, _, err := a.place(h, len(payload), inOrder, nil)
 	if err != nil {
@@ -96,9 +97,9 @@ func (a *Assembler) add(m *Message, h *Header, chunk uint32, payload []byte) (*M
 	return nil, nil
 }
 
-// place finds or begins the fragment of a chunk of n bytes, and gives the fragment memory up to the
-// end of the chunk. The argument leaving of place is a fragment whose memory will be free before
-// the chunk is added, or nil.
+// The method place finds the fragment of a chunk of n bytes or begins a new fragment, and gives the
+// fragment memory up to the end of the chunk. The argument leaving of place is a fragment whose
+// memory is released earlier than the chunk is added, or nil.
 func (a *Assembler) place(h *Header, n int, inOrder bool, leaving *Message) (
 	m *Message, chunk uint32, begun bool, err error,
 ) {
@@ -126,10 +127,11 @@ func (a *Assembler) place(h *Header, n int, inOrder bool, leaving *Message) (
 	return m, chunk, begun, nil
 }
 
-// AddLanded works like Add for several chunks (one of payloadBytes, and the next follow chunks)
-// that the fabric has already written to the buffer of their fragment. The fabric must have
-// written the chunks to memory that Landing returned, and nothing else may have been written
-// there after the call of Landing. ErrNotBegun means that the fragment is not in progress.
+// AddLanded works like Add for several consecutive chunks that the fabric has already written to
+// the buffer of their fragment. The first chunk has payloadBytes, and the argument follow is the
+// number of the other chunks. The fabric must have written the chunks to memory that Landing
+// returned, and nothing else may have been written to this memory after the call of Landing.
+// ErrNotBegun means that there is no such unfinished fragment.
 func (a *Assembler) AddLanded(h *Header, payloadBytes, follow int) (*Message, error) {
 	chunk, err := locateRun(h, payloadBytes, follow)
 	if err != nil {
@@ -151,11 +153,11 @@ func (a *Assembler) AddLanded(h *Header, payloadBytes, follow int) (*Message, er
 	return nil, nil
 }
 
-// BeginLanded works like AddLanded, for a fragment of which no chunk was added before. The fabric
+// BeginLanded works like AddLanded, for a fragment of which no chunk has been added yet. The fabric
 // must have written the chunks to mem, which Anticipate returned, and nothing else may have been
 // written to mem after the call of Anticipate. ErrNotBegun means that mem is not the buffer that
-// the new fragment would get. The argument inOrder and the other errors of BeginLanded are those
-// of Add.
+// the new fragment would get. The argument inOrder of BeginLanded and its other errors have the
+// same meaning as in Add.
 func (a *Assembler) BeginLanded(h *Header, payloadBytes, follow int, inOrder bool,
 	mem []byte,
 ) (*Message, error) {
@@ -200,8 +202,9 @@ func (a *Assembler) Anticipate(sizeBytes uint32, firstBytes, chunkBytes uint16,
 	return m.mem[:n:n]
 }
 
-// whole returns how many bytes of whole chunks fit in maxBytes, starting with the chunk at offset.
-// If the rest of the fragment after offset fits in maxBytes, whole returns the length of the rest.
+// The method whole returns the length of the whole chunks that fit in maxBytes, starting with the
+// chunk at offset. If the rest of the fragment from offset on fits in maxBytes, whole returns the
+// length of that rest.
 func (g grid) whole(sizeBytes, offset uint32, maxBytes int) uint64 {
 	rest, limit := uint64(sizeBytes-offset), uint64(max(maxBytes, 0))
 	if rest <= limit {
@@ -219,12 +222,12 @@ func (g grid) whole(sizeBytes, offset uint32, maxBytes int) uint64 {
 // the next chunks directly. The memory that Landing returns begins at offset, ends before the first
 // chunk that was already received, contains only whole chunks, and has at most maxBytes. Landing
 // returns nil if there is no unfinished fragment with the id fragID, or if no chunk of the fragment
-// begins at offset. Landing also returns nil if the chunk at offset was received, or if maxBytes or
-// the fragment's memory is too small for the chunk.
+// begins at offset. Landing returns nil, too, if the chunk at offset was already received, or if
+// maxBytes or the fragment's memory is too small for the chunk.
 //
-// The caller may write to the memory until one of its chunks is added, or until the fragment is
-// dropped, forgotten or complete. Bytes that were written for a wrong packet never become
-// visible, because each chunk must also be added, and Add overwrites these bytes.
+// The caller may write to the memory that Landing returned until one of the chunks in it is added,
+// or until the fragment is complete or discarded. Bytes that were written for a wrong packet never
+// become part of a message, because Add overwrites them when the right chunk arrives.
 func (a *Assembler) Landing(fragID, offset uint32, maxBytes int) []byte {
 	m := a.find(fragID)
 	if m == nil || offset >= m.sizeBytes || int64(offset) >= m.roomBytes() {
@@ -261,7 +264,8 @@ func locate(h *Header, n int) (chunk uint32, err error) {
 	return chunk, nil
 }
 
-// locateRun works like locate, for a chunk that is followed by follow chunks of the same size.
+// locateRun works like locate, for a chunk that is followed by more chunks of the same size, whose
+// number is the argument follow.
 func locateRun(h *Header, n, follow int) (chunk uint32, err error) {
 	chunk, err = locate(h, n)
 	if err == nil && (int64(h.OffsetBytes)+int64(n)*int64(1+follow) > int64(h.SizeBytes) ||
@@ -277,7 +281,8 @@ func (m *Message) contradicts(h *Header) bool {
 	return m.sizeBytes != h.SizeBytes || m.Tag != h.Tag || m.grid != gridOf(h)
 }
 
-// mark records that count chunks, starting with the given index, have arrived.
+// The method mark records that consecutive chunks (the argument count) have arrived, starting with
+// the chunk of the given index.
 func (m *Message) mark(h *Header, chunk, count uint32) error {
 	if m.contradicts(h) {
 		return ErrMismatch
@@ -304,8 +309,8 @@ func (m *Message) mark(h *Header, chunk, count uint32) error {
 	return nil
 }
 
-// gap returns how many consecutive chunks, starting with the given index, have not arrived, at
-// most limit.
+// The method gap returns how many consecutive chunks, starting with the given index, have not
+// arrived. The result is at most limit.
 func (m *Message) gap(chunk, limit uint32) uint32 {
 	word := chunk >> 6
 	n := uint32(bits.TrailingZeros64(m.have[word] >> (chunk & 63)))
@@ -342,7 +347,8 @@ func (a *Assembler) find(fragID uint32) *Message {
 	return m
 }
 
-// enter puts a fragment into the table. If necessary, enter enlarges the table to 2^slotBits slots.
+// The method enter puts a fragment into the Assembler's table. If necessary, enter enlarges the
+// table to 2^slotBits entries.
 func (a *Assembler) enter(m *Message, h *Header, slotBits int) {
 	if len(a.slots) < 1<<slotBits {
 		a.grow(slotBits)
@@ -353,8 +359,8 @@ func (a *Assembler) enter(m *Message, h *Header, slotBits int) {
 	a.addEmpty(m.emptyBytes())
 }
 
-// slotBits returns the base-2 logarithm of the size of the smallest table that has a free slot
-// for the new fragment. The result of slotBits is at least the logarithm of the present table
+// slotBits returns the base-2 logarithm of the size of the smallest table in which the entry for
+// the new fragment is free. The result of slotBits is at least the logarithm of the present table
 // size, and exceeds tableSlotsMaxBits if no table is large enough.
 func (a *Assembler) slotBits(fragID uint32) int {
 	if len(a.slots) == 0 {
@@ -427,7 +433,8 @@ func (p *Pool) getTable(slotBits int) []*Message {
 	return make([]*Message, 1<<slotBits)
 }
 
-// putTable returns a table to the pool. All slots of the table must be nil.
+// putTable returns a table of unfinished fragments to the pool. All entries of the table must be
+// nil.
 func (p *Pool) putTable(t []*Message) {
 	kept := &p.tables[bits.TrailingZeros(uint(len(t)))-tableSlotsMinBits]
 	if len(*kept) < tablesKept {
@@ -435,7 +442,7 @@ func (p *Pool) putTable(t []*Message) {
 	}
 }
 
-// Check reports the first broken invariant.
+// Check returns an error for the first invariant of the Assembler that does not hold.
 func (a *Assembler) Check() error {
 	if a.active == 0 && len(a.slots) == 0 && a.activeBytes == 0 && a.emptyBytes == 0 {
 		return nil

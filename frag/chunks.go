@@ -10,9 +10,9 @@ func Chunks(sizeBytes, roomBytes uint32) uint32 {
 	return n
 }
 
-// grid is the division of a fragment into chunks. The first chunk of a fragment has the length
-// first, and all later chunks have the length chunk. The last chunk may be shorter. Neither length
-// is 0.
+// grid is the division of a fragment into chunks. The field first is the length of the first chunk
+// of a fragment, and the field chunk is the length of all later chunks, of which the last may be
+// shorter. Neither of the two fields is 0.
 type grid struct{ first, chunk uint32 }
 
 func gridOf(h *Header) grid { return grid{uint32(h.FirstBytes), uint32(h.ChunkBytes)} }

@@ -14,11 +14,13 @@ const (
 	NackNoHandler = 2
 	// NackRecord means that a Pack (a packet of several small fragments) has a fragment with a
 	// tag for which the receiver has no handler. The payload of a Nack with NackRecord is the tag
-	// without a handler, in one byte. After NackRecord, no fragment of the Pack was delivered,
-	// except on a connection that counts packets: there the other fragments were delivered.
+	// without a handler, in one byte. After NackRecord, no fragment of the Pack was delivered. In a
+	// reliable connection, which counts packets instead of retransmitting them, the other fragments
+	// of the Pack were delivered.
 	NackRecord = 3
-	// NackMemory means that the receiver has no memory to reassemble the fragment at present. In a
-	// reliable connection, the sender must retransmit the whole fragment after NackMemory.
+	// NackMemory means that the receiver had no memory to reassemble the fragment when the packet
+	// arrived. In a reliable connection, the sender must retransmit the whole fragment after
+	// NackMemory.
 	NackMemory = 4
 	// NackBounds means that the bytes of an operation are outside of the memory region, or not
 	// aligned. A peer without FeatureOps gets NackAccess instead of NackBounds.
@@ -39,10 +41,11 @@ const (
 	RejectFeature = 6 // a required feature or a critical extension is unknown
 	RejectCrowded = 7 // too many peers at this address
 	RejectAddress = 8 // an address in the Hello is unusable
-	// RejectKept means that the application of the receiver has kept the connection request, and
-	// decides later. The payload has the time, in milliseconds, after which the peer asks again. A
-	// time of 0 means that the application has decided, and that the peer asks again at once. Only a
-	// peer with FeatureKept gets a RejectKept.
+	// RejectKept means that the receiver's application has kept the connection request, and will
+	// accept or refuse the connection later. The payload of a RejectKept is the time, in
+	// milliseconds, after which the peer sends its Hello again. A time of 0 means that the
+	// application has decided about the connection, and that the peer sends its Hello again at
+	// once. A RejectKept is sent only to a peer with FeatureKept.
 	RejectKept = 9
 
 	rejectLast = RejectKept
@@ -59,8 +62,8 @@ const (
 	ByeNarrow  = 3 // the path carries no datagrams of the minimum size
 	ByeBroken  = 4 // the receiver of the Bye, or the fabric, has broken the protocol
 	ByeDead    = 5 // the receiver of the Bye has acknowledged nothing for too long
-	// ByeOwner is added to the code that the sender's application has given, which is 0 to
-	// ByeOwnerMax.
+	// A Bye with a code of the sender's application, which is 0 to ByeOwnerMax, carries the sum of
+	// ByeOwner and that code.
 	ByeOwner    = 0x8000
 	ByeOwnerMax = 0x7FFF
 )

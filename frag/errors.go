@@ -15,11 +15,11 @@ var (
 	// ErrKind means that the packet has an undefined kind. Assembler.Add returns ErrKind for a
 	// packet of a kind that is not reassembled.
 	ErrKind = errors.New("frag: unknown packet kind")
-	// ErrFlags means that the packet has a reserved flag, or a flag that its kind does not permit,
-	// or lacks a flag that its kind requires.
+	// ErrFlags means that the packet has a reserved flag, has a flag that the kind of the packet
+	// does not permit, or lacks a flag that the kind requires.
 	ErrFlags = errors.New("frag: flags invalid for this packet kind")
-	// ErrTag means that the packet has a reserved tag, or a tag or reason that its kind does not
-	// permit.
+	// ErrTag means that the packet has a reserved tag, or a tag or reason that the kind of the
+	// packet does not permit.
 	ErrTag = errors.New("frag: tag invalid for this packet kind")
 	// ErrConn means that a packet other than a Hello has the connection tag zero.
 	ErrConn = errors.New("frag: packet without connection tag")

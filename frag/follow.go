@@ -1,9 +1,9 @@
 package frag
 
-// Followers are the headers of the chunks that follow a given chunk of the same fragment and have
-// the same size. The packets of Followers must have consecutive packet numbers and sequence
-// numbers, and no ACK. The header of a following chunk differs from the header of the previous
-// chunk only in its two numbers and its offset.
+// Followers computes the headers of the chunks that follow a given chunk of the same fragment and
+// have the same size. The packets of these chunks must have consecutive packet numbers and sequence
+// numbers, and no ACK. The headers of two consecutive chunks then differ only in the packet number,
+// the sequence number and the offset.
 type Followers struct {
 	words [HeaderBytesMax / 8]uint64 // the next header, as encoded by Encode
 	step  uint64                     // payload bytes of each packet
@@ -15,7 +15,7 @@ type Followers struct {
 // The constants below are the indices of the words in which the headers of two adjacent chunks
 // differ. The packet number is the upper half of wordNumber. The sequence number of a packet is
 // the lower half of wordSeq, whose upper half is zero. The offset of a chunk is the lower half of
-// wordOffset. The offset of a put is all of wordPut.
+// wordOffset. The offset of a put takes the whole of wordPut.
 const (
 	wordNumber = 1
 	wordSeq    = 2
@@ -50,7 +50,7 @@ func (f *Followers) After(h *Header) {
 	}
 }
 
-// Write writes the next header to b, which must be long enough for the header.
+// Write writes the header of the next chunk to b, which must be long enough.
 func (f *Followers) Write(b []byte) {
 	c := (*[ChunkHeaderBytes]byte)(b) // a loop would cost more than the copies
 	le.PutUint64(c[0:], f.words[0])
@@ -71,8 +71,8 @@ func (f *Followers) Write(b []byte) {
 	f.advance()
 }
 
-// Match reports whether head is the next header. If head is the next header, Match advances f by
-// one header.
+// Match reports whether head is the header of the next chunk. If it is, Match advances f to the
+// chunk after the next.
 func (f *Followers) Match(head []byte) bool {
 	if len(head) != f.bytes() || f.left == 0 {
 		return false

@@ -68,33 +68,32 @@ const (
 	// the fields Ack, Credit and CreditBytes are zero.
 	FlagAck Flags = 1 << 0
 	// FlagPut says that the payload is written to a registered memory region of the receiver
-	// (Header.Handle, PutOffset), and not passed to a handler. Only a Frag and a Chunk may carry
-	// FlagPut.
+	// (Header.Handle, PutOffset), and not passed to a handler. No packet other than a Frag or a
+	// Chunk may carry FlagPut.
 	FlagPut Flags = 1 << 1
-	// FlagDup says that the acknowledgement only answers duplicate packets, and does not report a
+	// FlagDup says that the acknowledgement was sent because of duplicate packets and reports no
 	// gap. FlagDup requires FlagAck.
 	FlagDup Flags = 1 << 2
-	// FlagSack says that the payload of an Ack is a Sack. Only an Ack may carry FlagSack, and only
+	// FlagSack says that the payload of an Ack is a Sack. FlagSack is permitted in an Ack, and only
 	// if both ends have announced FeatureSack.
 	FlagSack Flags = 1 << 3
 	// FlagOp says that the packet belongs to an operation (Header.Op), which has a request and an
-	// answer. Only a Frag and a Chunk may carry FlagOp, and only if both ends have announced
+	// answer. FlagOp is permitted in a Frag or a Chunk, and only if both ends have announced
 	// FeatureOps.
 	FlagOp Flags = 1 << 4
 	// FlagAsk says that the sender waits for the acknowledgement of all its packets up to
 	// Seq. The receiver of an Ack with FlagAsk should send an acknowledgement without
-	// delay. Only an Ack may carry FlagAsk, and only if both ends have announced
-	// FeatureAsk.
+	// delay. FlagAsk is permitted in an Ack, and only if both ends have announced FeatureAsk.
 	FlagAsk Flags = 1 << 5
 	// FlagLater says that the receiver may delay the acknowledgement of the packet for longer than
-	// usual. Only a Frag with FlagAck may carry FlagLater, unless its tag is TagBye or TagVoid, and
-	// only if both ends have announced FeatureLater.
+	// usual. FlagLater is permitted in a Frag with FlagAck whose tag is neither TagBye nor TagVoid,
+	// and only if both ends have announced FeatureLater.
 	FlagLater Flags = 1 << 7
 )
 
 // The tag of a Frag, of a Chunk or of a record in a Pack selects the handler at the receiver.
-// Tags above TagUserMax belong to the transport, and those without a constant are reserved. A put
-// and a Pack carry tag 0.
+// Tags above TagUserMax belong to the transport, and those of them that no constant names are
+// reserved. The header of a put or a Pack has tag 0.
 const (
 	TagUserMax = 0xEF // the largest tag that a caller may use
 	TagVoid    = 0xFE // an empty Frag that replaces a packet refused with a Nack
@@ -130,16 +129,17 @@ const (
 	CreditBytesAll  = 1<<16 - 1
 )
 
-// Header is a decoded packet header. Kind and Flags decide which other fields are valid. Decode
-// sets the fields that are not valid to zero, and Encode ignores these fields.
+// Header is a decoded packet header. The fields Kind and Flags determine which other fields are
+// valid. Decode sets the fields that are not valid to zero, and Encode ignores them.
 type Header struct {
 	Conn      uint64 // the receiver's connection tag; 0 only in a Hello before the tag is known
 	Handle    uint64 // FlagPut: the target region
 	PutOffset uint64 // FlagPut: offset of the payload in the region, in bytes
 	// Seq is a sequence number, whose meaning depends on the kind. For Frag, Chunk and Pack, Seq
 	// is the packet's own number. For Hello and HelloAck, Seq is the sender's first number. For a
-	// Nack, Seq is the refused number. For an Ack with FlagAsk, Seq is the number whose
-	// acknowledgement is requested. In packets of the other kinds Seq is zero.
+	// Nack, Seq is the sequence number of the refused packet. For an Ack with FlagAsk, Seq is the
+	// sequence number up to which an acknowledgement is requested. In packets of the other kinds
+	// Seq is zero.
 	Seq seq.Num
 	// Ack (with FlagAck) is the last sequence number that the sender has received in order.
 	Ack seq.Num
@@ -152,9 +152,9 @@ type Header struct {
 	Op          uint32 // FlagOp: number of the operation, which the requester has chosen
 	PayloadLen  uint16 // payload bytes after the header
 	Credit      uint16 // FlagAck: packets after Ack that the sender has room for
-	// CreditBytes (with FlagAck) is the number of bytes in packets after Ack that the sender can
-	// receive. The unit of CreditBytes is CreditBytesUnit. The value CreditBytesAll means that
-	// there is no limit in bytes.
+	// CreditBytes (with FlagAck) is the number of bytes that the sender can receive in packets with
+	// sequence numbers above Ack. The unit of CreditBytes is CreditBytesUnit. The value
+	// CreditBytesAll means that there is no limit in bytes.
 	CreditBytes uint16
 	// FirstBytes and ChunkBytes (for a Chunk without FlagPut) are the chunk sizes of the fragment.
 	// FirstBytes is the size of the first chunk. ChunkBytes is the size of all later chunks, of
@@ -222,8 +222,9 @@ func (h *Header) Encode(b []byte) int {
 	return n
 }
 
-// extrasOf returns the upper 16 bits of the last word of a header's common part, which hold the
-// length of the rest of the header in units of four bytes.
+// extrasOf returns the value of the header field that holds the length of the part behind the
+// common part of the header, in units of four bytes. The field is the upper 16 bits of the last
+// word of the common part.
 func extrasOf(headerBytes int) uint64 { return uint64(headerBytes-FragHeaderBytes) / 4 }
 
 // Decode reads the whole datagram pkt into *h and returns the packet's payload, which aliases
@@ -255,13 +256,13 @@ func DecodeOver(pkt []byte, overheadBytes int, h *Header) (payload []byte, err e
 	return payload, nil
 }
 
-// DecodeSplit works like Decode, for a datagram of sizeBytes of which only the first bytes are in
-// head. The argument head of DecodeSplit must contain the whole header. DecodeSplit returns the
-// length of the header, and the rest of the datagram is the payload. DecodeSplit returns ErrKind
-// for an undefined kind, and for a packet whose payload Decode must check. Decode checks the
-// payload of a Pack, Hello, HelloAck, Reject, Retry, Part, Ping and Pong, of a Nack with
-// NackRecord, of an Ack with a Sack, and of a Bye with a code. After ErrKind the caller must copy
-// the whole datagram to one buffer, and call Decode.
+// DecodeSplit works like Decode, for a datagram of sizeBytes whose first bytes are in head and
+// whose other bytes are elsewhere. The argument head of DecodeSplit must contain the whole header.
+// DecodeSplit returns the length of the header, and the rest of the datagram is the payload.
+// DecodeSplit returns ErrKind for an undefined kind, and for a packet whose payload Decode must
+// check. Decode checks the payload of a Pack, Hello, HelloAck, Reject, Retry, Part, Ping and Pong,
+// of a Nack with NackRecord, of an Ack with a Sack, and of a Bye with a code. After ErrKind the
+// caller must copy the whole datagram to one buffer, and call Decode.
 func DecodeSplit(head []byte, sizeBytes int, h *Header) (headerBytes int, err error) {
 	n, err := decodeHeader(head, sizeBytes, h)
 	if err != nil {
@@ -396,8 +397,8 @@ func decodePut(head []byte, h *Header) error {
 	return nil
 }
 
-// checkMark checks the header of a packet with one of the transport's tags. Only a Frag may have
-// such a tag.
+// checkMark checks the header of a packet with one of the transport's own tags, which are permitted
+// only in a Frag.
 func checkMark(h *Header) error {
 	switch {
 	case h.Kind != KindFrag || h.Flags&(FlagOp|FlagLater) != 0 || h.Tag != TagBye && h.Tag != TagVoid:

@@ -35,8 +35,8 @@ const (
 	extMoved         = 8
 )
 
-// Features are optional protocol abilities, which are used if both ends announce them in their
-// Hellos.
+// A feature is an optional part of the protocol, which is used if both ends announce the feature in
+// their Hellos.
 const (
 	// FeatureReliable says that the sender's network does not lose, duplicate or reorder packets.
 	FeatureReliable uint64 = 1 << 1
@@ -83,7 +83,8 @@ type Hello struct {
 	DataCookie    []byte
 	Label         []byte // label that the sender's application chose; none if empty
 	// Moved is the name (see Name) of another module of the sender's process, which the receiver
-	// must connect to instead. Only a HelloAck to a peer with FeatureKept may have Moved.
+	// must connect to instead. Moved may be set only in a HelloAck to a peer that has announced
+	// FeatureKept.
 	Moved        []byte
 	AwayMs       uint32 // how long the sender may be silent while it computes, in ms
 	WindowPkts   uint32 // the sender's receive window, 1 to WindowMax
@@ -100,14 +101,16 @@ type Hello struct {
 	Padding      uint8 // number of zeros that lengthen the Hello; see Pad
 
 	// Others and Critical describe the extensions that DecodeHello does not know. Others is the
-	// number of unknown extensions. Critical is the type of the first unknown extension that is
-	// critical, without its critical bit, or 0 for none. Encode ignores Others and Critical.
+	// number of unknown extensions. Critical is the type of the first unknown extension with the
+	// critical bit, given without this bit, or 0 if there is none. Encode ignores Others and
+	// Critical.
 	Others   uint8
 	Critical uint8
 }
 
-// valid reports whether all fields are in their ranges. The sender's range of protocol versions
-// must include Version, because the packet has that version.
+// The method valid reports whether all fields of the Hello are in their ranges. The sender's range
+// of protocol versions must include the constant Version, because this is the version of the
+// packet.
 func (m *Hello) valid() bool {
 	return m.Incarnation != 0 && m.Tag != 0 && m.Required&^m.Features == 0 &&
 		m.WindowPkts >= 1 && m.WindowPkts <= WindowMax && m.FragBytesMax != 0 &&
@@ -124,8 +127,8 @@ type extension struct {
 	value      *[]byte
 }
 
-// extensions returns the known extensions with a value of bytes, in the order in which they are
-// sent.
+// The method extensions returns the known extensions whose values are byte slices, in the order in
+// which they are sent.
 func (m *Hello) extensions() [5]extension {
 	return [...]extension{
 		{extCommandName, AddrBytesMax, &m.CommandName},
@@ -137,7 +140,7 @@ func (m *Hello) extensions() [5]extension {
 }
 
 // Pad sets Padding so that the Hello is at least as long as a HelloAck with names of the same
-// lengths. The padding of a Hello prevents amplification, because an answer to an address that is
+// lengths. The padding of a Hello prevents amplification attacks: an answer to an address that is
 // not validated must not be longer than the Hello.
 func (m *Hello) Pad() {
 	const answerBytes = HelloBytesMin + extHeadBytes + LabelBytesMax + extHeadBytes + awayBytes
@@ -228,8 +231,8 @@ func (m *Hello) Encode(b []byte, h *Header) int {
 	return sizeBytes
 }
 
-// bare clears the header fields that a packet without acknowledgement and without extra fields does
-// not use.
+// The method bare sets the header fields that a packet with neither an acknowledgement nor extra
+// fields does not use to zero.
 func (h *Header) bare(payloadLen uint16) {
 	*h = Header{
 		Kind: h.Kind, Conn: h.Conn, Seq: h.Seq, Number: h.Number, PayloadLen: payloadLen,
@@ -301,7 +304,8 @@ func (m *Hello) decodeExtensions(p []byte) error {
 	return nil
 }
 
-// extend stores the value of a known extension, and reports whether the value is well-formed.
+// The method extend stores the value of a known extension, and reports whether the value is
+// well-formed.
 func (m *Hello) extend(kind int, value []byte) bool {
 	switch kind {
 	case extAway:
@@ -322,8 +326,8 @@ func (m *Hello) extend(kind int, value []byte) bool {
 	return len(value) > 0 && len(value) <= e.most
 }
 
-// away decodes the value of the extension extAway, in milliseconds. away returns 0 if the value is
-// malformed.
+// The function away decodes the value of the extension extAway, a time in milliseconds, and returns
+// 0 if the value is malformed.
 func away(value []byte) uint32 {
 	if len(value) != awayBytes {
 		return 0

@@ -69,9 +69,9 @@ func RetryBytes(addrBytes, cookieBytes int) int {
 	return FragHeaderBytes + retryHeadBytes + addrBytes + cookieBytes
 }
 
-// The constants below are the length of a Hello of version 1, and the positions of the fields
-// that a Reject needs. A constant whose name begins with v1 applies to version 1, and the other
-// constants apply to all later versions.
+// The constants below are the length of a Hello of version 1, and the positions of the fields that
+// are copied to a Reject. Constants whose names begin with v1 are for version 1, and the other
+// constants are for all later versions.
 const (
 	v1HelloBytes  = 208
 	v1TagAt       = 32
@@ -83,8 +83,8 @@ const (
 )
 
 // ForeignHello examines a packet for which Decode returned ErrVersion. If pkt is a Hello of another
-// protocol version, ok is true, and f has the fields that EncodeReject needs. ForeignHello reads
-// only fields that are the same in all versions after version 1.
+// protocol version, ok is true, and f has the fields that EncodeReject needs. ForeignHello reads no
+// fields other than those that are the same in all versions above 1.
 func ForeignHello(pkt []byte) (f Foreign, ok bool) {
 	if len(pkt) < 2 || pkt[0] != Magic || Kind(pkt[1]&0x0F) != KindHello {
 		return Foreign{}, false
@@ -128,8 +128,8 @@ type Reject struct {
 	Reason     uint8 // one of the Reject constants
 	VersionMin uint8 // the versions that the sender of the Reject speaks
 	VersionMax uint8 //
-	// Code is the code of the sender's application (RejectOwner, RejectLater), or a time in
-	// milliseconds (RejectKept), and 0 for the other reasons.
+	// For the reasons RejectOwner and RejectLater, Code is the code of the sender's application.
+	// For RejectKept, Code is a time in milliseconds, and for the other reasons Code is 0.
 	Code  uint16
 	Nonce uint64 // nonce of the Hello, which proves that the sender has received it
 }
@@ -207,7 +207,8 @@ func checkAnswerBody(p []byte, h *Header) error {
 
 func versionRange(lo, hi uint8) bool { return lo >= 1 && lo <= hi && hi <= VersionLimit }
 
-// hasCode reports whether a Reject with the given reason may have a Code. Unknown reasons may.
+// hasCode reports whether a Reject with the given reason may have a Code. A Reject with an unknown
+// reason may have one.
 func hasCode(reason uint8) bool {
 	return reason == RejectOwner || reason == RejectLater || reason == RejectKept ||
 		reason > rejectLast

@@ -6,8 +6,8 @@ import "gobtl/internal/seq"
 func SetNumber(b []byte, number uint32) { le.PutUint32(b[12:16], number) }
 
 // SetAck replaces the acknowledgement in the encoded packet b, so that a retransmission carries
-// the latest acknowledgement. The argument dup of SetAck says whether to set FlagDup. The kind of
-// the packet must allow FlagAck.
+// the latest acknowledgement. If the argument dup of SetAck is true, SetAck sets FlagDup. The kind
+// of the packet must allow FlagAck.
 func SetAck(b []byte, ack seq.Num, credit, creditBytes uint16, dup bool) {
 	c := (*[FragHeaderBytes]byte)(b)
 	c[2] = c[2]&^byte(FlagDup|FlagLater) | byte(FlagAck)

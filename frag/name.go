@@ -53,8 +53,8 @@ func (n *Name) Append(b []byte) ([]byte, error) {
 	return append(b, n.Data...), nil
 }
 
-// ParseName decodes a Name that Append has encoded, which must be all of b. The result of ParseName
-// shares no memory with b. The error of ParseName is ErrName.
+// ParseName decodes a Name that Append has encoded. No other bytes may follow the encoded Name in
+// b. The result of ParseName shares no memory with b. The error of ParseName is ErrName.
 func ParseName(b []byte) (Name, error) {
 	if len(b) < nameHeaderBytes || b[0] != nameVersion {
 		return Name{}, ErrName

@@ -9,15 +9,16 @@ type OpCode uint8
 // Packets with the codes OpPart and OpPlaced are puts. Packets with any other OpCode are Frags
 // without FlagPut.
 const (
-	// OpPart is a packet of a put with a notice. The notice of a put is a message that the
-	// receiver passes to a handler after all bytes of the put have arrived.
+	// OpPart is a packet of a put that has a notice. The notice of a put is a message that the
+	// receiver passes to a handler when all bytes of the put have arrived.
 	OpPart OpCode = 1
-	// OpNotice carries the notice of a put, which the receiver passes to a handler after all bytes
-	// of the put have arrived. An OpNotice has the tag of the handler, the number of bytes of the
-	// put (u32), and the content of the notice.
+	// OpNotice carries the notice of a put, a message that the receiver passes to a handler when
+	// all bytes of the put have arrived. An OpNotice has the tag of the handler, and its payload is
+	// the number of bytes of the put (u32) and the content of this message.
 	OpNotice OpCode = 2
-	// OpPlaced is a Frag that carries all bytes of a put and the put's notice (see OpPart). In an
-	// OpPlaced, the last OpBytes of the payload are the content of the notice.
+	// OpPlaced is a Frag that carries all bytes of a put together with the put's notice (a message
+	// to a handler, see OpPart). In an OpPlaced, the last OpBytes of the payload are the content of
+	// the notice.
 	OpPlaced OpCode = 3
 	// OpGet is a request to read bytes of a memory region. The payload of an OpGet is a Get of
 	// GetBytes.
@@ -28,8 +29,8 @@ const (
 	// OpResult is the answer to an OpAtomic with Fetch. The payload of an OpResult is the value of
 	// the number before the change, 8 bytes.
 	OpResult OpCode = 6
-	// OpFailed is the answer to an OpGet whose bytes can no longer be sent. The payload of an
-	// OpFailed is the reason, a Nack code of 1 byte.
+	// OpFailed is the answer to an OpGet whose bytes cannot be sent, for example because the memory
+	// region no longer exists. The payload of an OpFailed is the reason, a Nack code of 1 byte.
 	OpFailed OpCode = 7
 )
 
@@ -43,8 +44,8 @@ const (
 	FailedBytes     = 1
 )
 
-// opPayload has, for each OpCode, the payload's shortest and longest length, whether the packet
-// is a put, and whether the packet has a tag.
+// For each OpCode, opPayload has the shortest and the longest length of the payload, and says
+// whether the packet is a put and whether the packet has a tag.
 var opPayload = [...]struct {
 	least, most uint16
 	put, tag    bool
@@ -209,8 +210,8 @@ func (a *Atomic) Apply(old uint64) uint64 {
 }
 
 // PutNotice writes the payload of an OpNotice to b, and returns the length of the payload. The
-// argument waitsBytes of PutNotice is the number of bytes of the put for which the notice waits,
-// and says is the content of the notice.
+// argument waitsBytes of PutNotice is the length of the put whose arrival the notice reports, and
+// the argument says is the content of the notice.
 func PutNotice(b []byte, waitsBytes uint32, says []byte) int {
 	le.PutUint32(b, waitsBytes)
 	return NoticeHeadBytes + copy(b[NoticeHeadBytes:], says)

@@ -69,9 +69,9 @@ func readPiece(p []byte) (piece Piece, payloadBytes int) {
 }
 
 // NextRecord splits off the first record of the payload of a Pack that Decode has accepted. The
-// argument of NextRecord is the payload, or the rest that NextRecord has returned before, and
-// must not be empty. The results of NextRecord alias the payload. If the record holds a chunk
-// (see IsPiece), DecodePiece decodes data.
+// argument of NextRecord is the payload or the rest that the previous call of NextRecord has
+// returned, and must not be empty. The results of NextRecord alias the payload. If the record holds
+// a chunk (see IsPiece), DecodePiece decodes data.
 func NextRecord(payload []byte) (tag uint8, data, rest []byte) {
 	n := RecordHeaderBytes + int(le.Uint16(payload[2:]))
 	return payload[0], payload[RecordHeaderBytes:n:n], payload[n:]

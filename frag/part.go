@@ -8,11 +8,10 @@ import (
 	"gobtl/internal/seq"
 )
 
-// If the path no longer carries a packet of its size, the sender retransmits the packet in
-// slices, which are packets of the kind Part. Each Part has a slice of the original datagram,
-// including the datagram's header, and the sequence number of the packet. The receiver
-// reassembles the datagram from the slices, and processes the datagram as if it had come as one
-// packet.
+// If a packet has become too large for the path, the sender retransmits the packet in slices, which
+// are packets of the kind Part. Each Part has a slice of the original datagram, including the
+// datagram's header, and the sequence number of the packet. The receiver reassembles the datagram
+// from the slices, and then processes the datagram as if it had arrived as one packet.
 //
 //	payload of a Part: offsetBytes u32, totalBytes u32, then bytes offset.. of the datagram
 //
@@ -41,7 +40,8 @@ func PartsOf(sizeBytes, mtuBytes int) (count, slice int) {
 }
 
 // PartRoom returns the size of the largest slice of a datagram that fits in a Part of sizeBytes.
-// PartRoom returns 0 if no slice fits, and does not apply to the last slice of a datagram.
+// PartRoom returns 0 if no slice fits. The last slice of a datagram may have another size than
+// PartRoom returns.
 func PartRoom(sizeBytes int) int {
 	return max(0, (sizeBytes-PartHeaderBytes)/PartGrain*PartGrain)
 }
@@ -67,8 +67,8 @@ func ReadPart(payload []byte) (offsetBytes, totalBytes int, slice []byte) {
 	return int(le.Uint32(payload)), int(le.Uint32(payload[4:])), payload[partHeadBytes:]
 }
 
-// checkPart checks the payload of a Part. The length of a slice must be a multiple of the block
-// size unless the slice ends the datagram, and a slice must not be the whole datagram.
+// checkPart checks the payload of a Part. The length of every slice except the last one of a
+// datagram must be a multiple of the block size, and a slice must be shorter than the datagram.
 func checkPart(p []byte) error {
 	offset, total := uint64(le.Uint32(p)), uint64(le.Uint32(p[4:]))
 	n := uint64(len(p) - partHeadBytes)
@@ -80,7 +80,7 @@ func checkPart(p []byte) error {
 }
 
 // ErrParts means that there is no memory to reassemble another datagram from slices. The caller may
-// pass the same Part again later.
+// later call Add again with the same Part.
 var ErrParts = errors.New("frag: no memory for another datagram in Parts")
 
 // partsMax is the largest number of incomplete datagrams of one peer.
@@ -92,14 +92,15 @@ type PartPool struct {
 }
 
 // NewPartPool returns a pool with a limit of bytesMax bytes. Slices of the packet that is next in
-// order may exceed the limit, because other packets could delay that packet for ever.
+// order may exceed the limit, because otherwise slices of later packets could keep this packet from
+// being received for ever.
 func NewPartPool(bytesMax int) *PartPool { return &PartPool{bytesMax: bytesMax} }
 
-// Bytes is the number of bytes that are in use.
+// Bytes returns the number of bytes of the pool that are in use.
 func (p *PartPool) Bytes() int { return p.bytes }
 
-// Parts reassembles the datagrams of one peer that arrive in slices, and holds only bytes that have
-// arrived. A zero Parts must be initialised by Init before use.
+// Parts reassembles the datagrams of one peer that arrive in slices, and takes memory only for
+// bytes that have arrived. A zero Parts must be initialised by Init before use.
 type Parts struct {
 	pool *PartPool
 	list []*partial // unordered
@@ -129,8 +130,8 @@ func (a *Parts) Active() int { return len(a.list) }
 
 // Add stores the new bytes of the slice in a Part, whose header and payload Decode has returned.
 // If the slice completes its datagram, Add appends the datagram to dst, and returns the result.
-// The argument inOrder of Add says that the packet is the next packet of the peer's sequence. The
-// error ErrParts of Add means that the slice was not stored.
+// The argument inOrder of Add is true if the packet has the next sequence number of the peer. If
+// the error of Add is ErrParts, the slice was not stored.
 func (a *Parts) Add(h *Header, payload []byte, inOrder bool, dst []byte) ([]byte, error) {
 	offset, total, slice := ReadPart(payload)
 	p := a.find(h.Seq)
@@ -158,7 +159,7 @@ func (a *Parts) Add(h *Header, payload []byte, inOrder bool, dst []byte) ([]byte
 	return dst, nil
 }
 
-// add copies the blocks of a slice that have not arrived before.
+// The method add copies those blocks of a slice that had not arrived yet.
 func (p *partial) add(pool *PartPool, offset int, slice []byte) {
 	first, last := offset/PartGrain, (offset+len(slice)+PartGrain-1)/PartGrain
 	for b := first; b < last; {
@@ -188,15 +189,16 @@ func (a *Parts) find(n seq.Num) *partial {
 	return nil
 }
 
-// place adds an entry for a further datagram to the list of incomplete datagrams. If the list of
-// incomplete datagrams is full, place discards the datagram with the highest sequence number,
-// because datagrams with low numbers are needed first.
+// The method place adds an entry for another datagram to the list of incomplete datagrams. If this
+// list is full, place discards the datagram with the highest sequence number, because the datagrams
+// with the lowest numbers are needed first.
 func (a *Parts) place(n seq.Num) bool {
 	return len(a.list) < partsMax || a.evict(n)
 }
 
-// room frees memory for sizeBytes of the datagram with sequence number n. If there is too little
-// memory, room discards datagrams with higher sequence numbers.
+// The method room makes sure that there is memory for sizeBytes of the datagram with sequence
+// number n. If there is too little memory, room discards incomplete datagrams with higher sequence
+// numbers.
 func (a *Parts) room(n seq.Num, sizeBytes int) bool {
 	for a.pool.bytes+sizeBytes > a.pool.bytesMax {
 		if !a.evict(n) {
@@ -206,8 +208,8 @@ func (a *Parts) room(n seq.Num, sizeBytes int) bool {
 	return true
 }
 
-// evict discards the datagram with the highest sequence number above n. evict returns false if
-// there is no such datagram.
+// The method evict discards the incomplete datagram with the highest sequence number, if this
+// number is above n. If no number is above n, evict returns false.
 func (a *Parts) evict(n seq.Num) bool {
 	var last *partial
 	for _, p := range a.list {
@@ -222,8 +224,8 @@ func (a *Parts) evict(n seq.Num) bool {
 	return true
 }
 
-// Sweep discards each incomplete datagram with a sequence number for which keep returns false,
-// because that datagram has arrived as a whole packet.
+// Sweep calls the function keep with the sequence number of each incomplete datagram. If keep
+// returns false, Sweep discards the slices, because the datagram has arrived as a whole packet.
 func (a *Parts) Sweep(keep func(seq.Num) bool) {
 	for i := len(a.list) - 1; i >= 0; i-- {
 		if p := a.list[i]; !keep(p.seq) {
@@ -251,7 +253,8 @@ func (a *Parts) remove(p *partial) {
 	}
 }
 
-// Check reports the first broken invariant of Parts, and returns the number of bytes held.
+// Check returns the number of stored bytes, and an error for the first invariant of Parts that does
+// not hold.
 func (a *Parts) Check() (sizeBytes int, err error) {
 	if len(a.list) > partsMax {
 		return 0, fmt.Errorf("frag: %d datagrams in Parts", len(a.list))

@@ -20,13 +20,13 @@ const (
 // PoolConfig bounds the memory for reassembly. A zero field of PoolConfig means the default.
 type PoolConfig struct {
 	// FragBytesMax is the largest fragment that is reassembled. The module announces FragBytesMax
-	// in its Hello. The default of FragBytesMax is DefaultFragBytesMax, or BytesMax if BytesMax is
-	// less.
+	// in its Hello. The default of FragBytesMax is the smaller one of DefaultFragBytesMax and
+	// BytesMax.
 	FragBytesMax uint32
 	// BytesMax limits the sum of the buffers of all unfinished fragments, unreleased messages and
 	// idle buffers. In addition to BytesMax, each Assembler may hold one packet of a fragment
-	// that waits for memory (Assembler.Reserve). BytesMax is at least FragBytesMax. The default
-	// of BytesMax is DefaultPoolBytesMax, or FragBytesMax if FragBytesMax is more.
+	// that waits for memory (Assembler.Reserve). BytesMax is at least FragBytesMax. The default of
+	// BytesMax is the larger one of DefaultPoolBytesMax and FragBytesMax.
 	BytesMax int64
 	// PeerBytesMax limits the buffers of the unfinished fragments of one Assembler. A peer
 	// that leaves its fragments unfinished cannot take the memory of all other peers.
@@ -34,13 +34,13 @@ type PoolConfig struct {
 	// between these two limits.
 	//
 	// In BytesMax and in PeerBytesMax, the last FragBytesMax bytes are a reserve for fragments
-	// that arrive in order (Assembler.Add). If BytesMax or PeerBytesMax is not well above
-	// FragBytesMax, the receiver refuses packets after each loss or reordering.
+	// that arrive in order (Assembler.Add). BytesMax and PeerBytesMax should be much larger than
+	// FragBytesMax, because otherwise the receiver refuses packets after each loss or reordering.
 	PeerBytesMax int64
 	// GrowBytes is the size of the first buffer of a fragment for which there is no idle
-	// buffer. A fragment above GrowBytes gets four times as much memory each time its
-	// buffer is full. A peer that only announces a large fragment costs no more than
-	// GrowBytes. The default of GrowBytes is DefaultGrowBytes.
+	// buffer. The buffer of a fragment larger than GrowBytes is enlarged to the fourfold size each
+	// time it is full. A peer that announces a large fragment and does not send it thus takes no
+	// more than GrowBytes. The default of GrowBytes is DefaultGrowBytes.
 	GrowBytes int64
 	// KeepBytes limits the sum of the idle buffers that are kept for reuse. A fragment larger
 	// than KeepBytes allocates a new buffer, which is not kept. The default of KeepBytes is
@@ -123,7 +123,7 @@ type Message struct {
 	sizeBytes uint32
 	grid      grid
 	missing   uint32 // chunks not yet received
-	// arrivedBytes is the number of bytes that received chunks have written to the buffer.
+	// arrivedBytes is the number of bytes of the buffer that received chunks have filled.
 	arrivedBytes int64
 	grownBytes   int64    // arrivedBytes when Stalled last saw progress
 	grownAt      int64    // the time of that progress; 0: Stalled has not seen the fragment yet
@@ -143,7 +143,7 @@ const (
 	messageKept
 )
 
-// capBytes is the part of the message's buffer that counts in the memory limits.
+// capBytes returns how many bytes of the message's buffer are counted in the memory limits.
 func (m *Message) capBytes() int64 {
 	if m.starter {
 		return 0
@@ -165,8 +165,8 @@ func (m *Message) Release() {
 // CapBytes is the capacity of the message's buffer.
 func (m *Message) CapBytes() int64 { return m.capBytes() }
 
-// Keep removes a complete message from the memory limits of its pool. The caller must count
-// CapBytes in a limit of its own, and must call Return instead of Release.
+// Keep removes a complete message from the memory limits of its pool. After Keep, the caller must
+// count CapBytes in a memory limit of its own, and must call Return instead of Release.
 func (m *Message) Keep() {
 	if m.state != messageWhole {
 		panic("frag: message kept that is not whole")
@@ -195,7 +195,8 @@ type Pool struct {
 	favourite *Message
 	idleBytes int64
 	idle      [classCount]*Message
-	// tables keeps the unused slot tables of assemblers, by size.
+	// The field tables holds unused tables for the unfinished fragments of Assemblers, sorted by
+	// size.
 	tables [tableClasses][][]*Message
 }
 
@@ -221,8 +222,9 @@ func (p *Pool) capacity(class int) int64 {
 	return min(classBytes(class), int64(p.cfg.FragBytesMax))
 }
 
-// get returns a buffer of a size class for a new fragment, whose first received chunk has the
-// header h. get returns nil if more than limitBytes would be in use with the new buffer.
+// The method get returns a buffer of a size class for a new fragment, whose first received chunk
+// has the header h. If the buffers in use would exceed limitBytes with the new buffer, get returns
+// nil.
 func (p *Pool) get(h *Header, class int, limitBytes int64) *Message {
 	capBytes := p.capacity(class)
 	if p.activeBytes+capBytes > limitBytes {
@@ -242,8 +244,8 @@ func (p *Pool) get(h *Header, class int, limitBytes int64) *Message {
 	return m
 }
 
-// expect prepares a message that has a buffer for a new fragment. The header h gives the number
-// of chunks.
+// The method expect prepares a message, which already has a buffer, for a new fragment. The number
+// of chunks is computed from the header h.
 func (m *Message) expect(h *Header) {
 	m.Tag, m.fragID, m.grid, m.sizeBytes = h.Tag, h.FragID, gridOf(h), h.SizeBytes
 	m.state, m.missing = messageAssembling, m.grid.chunks(h.SizeBytes)
@@ -252,13 +254,15 @@ func (m *Message) expect(h *Header) {
 	m.cover()
 }
 
-// wordsOfRoom returns the number of bitmap words for the chunks that have memory.
+// wordsOfRoom returns the number of words that the bitmap of received chunks needs for the part of
+// the fragment that has memory.
 func (m *Message) wordsOfRoom() int {
 	end := min(int64(m.sizeBytes), m.roomBytes())
 	return int(m.grid.index(uint32(end-1))>>6) + 1
 }
 
-// cover extends the bitmap of received chunks to each chunk that has memory.
+// The method cover extends the bitmap of received chunks to all chunks for which the fragment's
+// buffer has room.
 func (m *Message) cover() {
 	words := m.wordsOfRoom()
 	if cap(m.have) < words {
@@ -269,9 +273,9 @@ func (m *Message) cover() {
 	clear(m.have[had:])
 }
 
-// beginClass returns the size class of the first buffer of a fragment of sizeBytes. The first
-// buffer holds the whole fragment if the fragment is small or if there is an idle buffer of
-// sufficient size.
+// beginClass returns the size class of the first buffer of a fragment of sizeBytes. If the fragment
+// is small, or if there is an idle buffer of sufficient size, the first buffer has room for the
+// whole fragment.
 func (p *Pool) beginClass(sizeBytes uint32) int {
 	class := classOf(sizeBytes)
 	if p.idle[class] != nil {
@@ -283,9 +287,9 @@ func (p *Pool) beginClass(sizeBytes uint32) int {
 // growFactor is the factor by which a full buffer is enlarged.
 const growFactor = 4
 
-// grow enlarges the buffer of a fragment up to the byte end, and reports whether the buffer is
-// large enough. grow returns false if more than limitBytes would be in use with the enlarged
-// buffer, or if end is far beyond the bytes that have arrived.
+// The method grow enlarges the buffer of a fragment up to the offset end, and reports whether the
+// buffer is large enough. The result is false if the buffers in use would exceed limitBytes with
+// the enlarged buffer, or if the offset end is far beyond the bytes that have arrived.
 func (p *Pool) grow(m *Message, end uint32, limitBytes int64) bool {
 	if int64(end) > growFactor*max(m.arrivedBytes, p.cfg.GrowBytes)+growAhead {
 		return false
@@ -310,8 +314,8 @@ func (p *Pool) enlarge(m *Message, class int) {
 	p.activeBytes += more
 }
 
-// growAhead is the maximum distance, in bytes, of a chunk from the bytes of its fragment that
-// have arrived.
+// growAhead is the distance, in bytes, by which a chunk may end beyond growFactor times the bytes
+// of its fragment that have arrived.
 const growAhead = 16 << 20
 
 // put returns a buffer to the pool.
@@ -334,8 +338,8 @@ func (p *Pool) put(m *Message) {
 	p.evict(p.cfg.BytesMax - p.activeBytes)
 }
 
-// evict frees idle buffers, large buffers first, until at most roomBytes of idle buffers are
-// kept.
+// The method evict frees idle buffers, the largest first, until the remaining idle buffers have at
+// most roomBytes together.
 func (p *Pool) evict(roomBytes int64) {
 	for class := classCount - 1; class >= 0 && p.idleBytes > roomBytes; class-- {
 		for p.idle[class] != nil && p.idleBytes > roomBytes {
@@ -347,7 +351,7 @@ func (p *Pool) evict(roomBytes int64) {
 	}
 }
 
-// Check reports the first broken invariant of the pool.
+// Check returns an error for the first invariant of the pool that does not hold.
 func (p *Pool) Check() error {
 	if p.activeBytes < 0 || p.idleBytes < 0 || p.activeBytes+p.idleBytes > p.cfg.BytesMax ||
 		p.idleBytes > max(p.cfg.KeepBytes, 0) {

@@ -1,6 +1,7 @@
 package frag
 
-// Reservation is memory that was reserved for a chunk before the chunk is added.
+// Reservation describes the memory that Reserve has reserved for a chunk, which AddReserved adds
+// later.
 type Reservation struct {
 	// Begun says that the chunk is the first chunk of its fragment.
 	Begun bool
@@ -10,14 +11,14 @@ type Reservation struct {
 }
 
 // Reserve does the part of Add that can fail, and reserves memory for a chunk of payloadBytes. If
-// no other chunk is added between Reserve and AddReserved, AddReserved of the same chunk
-// succeeds. Reserve is for a packet with chunks of two fragments, which must be accepted together
-// or not at all. The argument first of Reserve is the reservation of the packet's first chunk, or
-// nil if Reserve is called for the first chunk.
+// no other chunk is added after Reserve, AddReserved of the same chunk succeeds. Reserve is for a
+// packet with chunks of two fragments, which must be accepted together or not at all. The argument
+// first of Reserve is the reservation of the packet's first chunk, or nil if Reserve is called for
+// the first chunk.
 //
 // If the first chunk completes its fragment, the caller must release the completed Message before
-// adding the second chunk. Until the release of the first Message, the memory of both fragments
-// is in use and may exceed the limits.
+// adding the second chunk. Until the completed Message is released, the memory of both fragments is
+// in use, and may together exceed the limits.
 //
 // The errors of Reserve are those of Add. If the chunk has begun a fragment and the packet is not
 // accepted, the caller must call Forget.
@@ -45,7 +46,7 @@ func (a *Assembler) Reserve(h *Header, payloadBytes int, inOrder bool, first *Re
 }
 
 // AddReserved works like Add, for a chunk for which Reserve has reserved memory. ErrNotBegun means
-// that the fragment is no longer in progress.
+// that the fragment of the chunk is no longer among the unfinished fragments.
 func (a *Assembler) AddReserved(h *Header, r *Reservation, payload []byte) (*Message, error) {
 	if r.m == nil || a.find(h.FragID) != r.m {
 		return nil, ErrNotBegun

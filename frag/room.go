@@ -1,15 +1,16 @@
 package frag
 
-// The code in this file decides how much memory a fragment gets, and when. A fragment that has
-// begun has all its memory, or grows into a memory reserve that only one fragment uses at a time.
+// The code in this file decides how much memory a fragment gets, and when. A fragment either gets
+// all its memory when it begins, or can grow into a memory reserve that only one fragment uses at a
+// time.
 
-// emptyPart is the divisor that limits the allocated memory of one peer that no chunk has filled.
-// The limit on the empty memory of one peer is a fixed part of the memory that other peers have
-// not left empty, without the memory reserve.
+// For one peer, the memory that is allocated for fragments but not filled by chunks is limited. The
+// limit is the pool's memory, without the memory reserve and without the unfilled memory of other
+// peers, divided by emptyPart.
 const emptyPart = 16
 
-// beginLeast is the least size of the first buffer of a fragment, in bytes, for a peer with too
-// much empty memory.
+// beginLeast is the least size, in bytes, of the first buffer of a fragment whose peer has too much
+// allocated memory that no chunk has filled.
 const beginLeast = 8 << 10
 
 // emptyBytes is the number of bytes of a fragment's buffer that no chunk has filled.
@@ -20,7 +21,7 @@ func (m *Message) emptyBytes() int64 {
 	return m.capBytes() - m.arrivedBytes
 }
 
-// fill counts bytes of a fragment that have arrived.
+// The method fill adds to the count of the fragment's bytes that have arrived.
 func (a *Assembler) fill(m *Message, bytes int64) {
 	before := m.emptyBytes()
 	m.arrivedBytes += bytes
@@ -33,10 +34,10 @@ func (a *Assembler) addEmpty(bytes int64) {
 	a.pool.emptyBytes += bytes
 }
 
-// hoards reports whether the peer has more empty allocated memory than is permitted. Without a
-// limit on empty memory, a peer could take all memory with one packet for each of many fragments.
-// If other peers have left half of the memory empty, every peer counts as over the limit on empty
-// memory.
+// The method hoards reports whether the peer has more allocated memory that no chunk has filled
+// than is permitted. Without a limit on such memory, a peer could take all memory with one packet
+// for each of many fragments. If the unfilled memory of the other peers together is more than half
+// of the pool's memory without the reserve, every peer counts as over the limit.
 func (a *Assembler) hoards() bool {
 	p := a.pool
 	others := p.emptyBytes - a.emptyBytes
@@ -54,8 +55,8 @@ func (a *Assembler) beginClass(sizeBytes uint32, n int) int {
 	return class
 }
 
-// begin begins a new fragment whose first received chunk has n bytes. The memory of the fragment
-// leaving counts as free.
+// The method begin starts a new fragment whose first received chunk has n bytes. The memory of the
+// fragment given by the argument leaving counts as free.
 func (a *Assembler) begin(h *Header, n int, inOrder bool, leaving *Message) (*Message, error) {
 	p := a.pool
 	if h.SizeBytes > p.cfg.FragBytesMax {
@@ -79,8 +80,8 @@ func (a *Assembler) begin(h *Header, n int, inOrder bool, leaving *Message) (*Me
 	return m, nil
 }
 
-// reserveBytes returns the part of each memory limit that a new fragment of sizeBytes may not
-// use, if the fragment begins with a buffer of the given size class. The memory of the fragment
+// reserveBytes returns the part of each memory limit that a new fragment of sizeBytes may not use,
+// if its first buffer has the given size class. The memory of the fragment given by the argument
 // leaving counts as free.
 func (a *Assembler) reserveBytes(
 	sizeBytes uint32, class int, inOrder bool, leaving *Message,
@@ -90,8 +91,8 @@ func (a *Assembler) reserveBytes(
 	if inOrder {
 		reserveBytes = 0
 	}
-	// A new fragment that must grow may not use the memory reserve while another fragment
-	// (favourite) is the only one that may grow into the reserve.
+	// At most one fragment (the field favourite) may grow into the memory reserve. While there is
+	// such a fragment, a new fragment that must grow later may not use the reserve.
 	if class < classOf(sizeBytes) && p.favourite != nil && p.favourite != leaving {
 		reserveBytes = int64(p.cfg.FragBytesMax)
 	}
@@ -101,8 +102,8 @@ func (a *Assembler) reserveBytes(
 	return reserveBytes
 }
 
-// favour makes a new fragment the only one that may grow into the memory reserve. favour changes
-// nothing unless the fragment has begun in the memory reserve and has to grow.
+// If a new fragment has begun in the memory reserve and must grow later, the method favour makes it
+// the only fragment that may grow into the reserve.
 func (p *Pool) favour(m *Message) {
 	inReserve := p.activeBytes > p.cfg.BytesMax-int64(p.cfg.FragBytesMax)
 	if inReserve && int(m.class) < classOf(m.sizeBytes) {
@@ -110,10 +111,10 @@ func (p *Pool) favour(m *Message) {
 	}
 }
 
-// growTo gives a fragment memory up to the byte end, where a chunk of n bytes ends. The last
-// FragBytesMax bytes of each memory limit are a reserve for one fragment at a time, whose packets
-// arrive in order. The one fragment that uses the memory reserve can always be completed, after
-// which another fragment may use the reserve.
+// The method growTo gives a fragment memory up to the offset end, at which a chunk of n bytes ends.
+// The last FragBytesMax bytes of each memory limit are a reserve for one fragment at a time, whose
+// packets arrive in order. The one fragment that uses the memory reserve can always be completed.
+// After its completion, another fragment may use the reserve.
 func (a *Assembler) growTo(m *Message, end uint32, n int, inOrder bool) bool {
 	if a.hoards() && int64(end) > growFactor*(m.arrivedBytes+int64(n)) {
 		return false
@@ -149,8 +150,9 @@ func (a *Assembler) beginStarter(h *Header, n int) (*Message, error) {
 	return m, nil
 }
 
-// settle gives a buffer of the pool, up to the byte end, to a fragment that beginStarter
-// has begun. The memory limits of a new fragment also apply to settle.
+// The method settle replaces the buffer of a fragment that beginStarter has begun by a buffer of
+// the pool, with room up to the offset end. For this buffer, the same memory limits apply as for a
+// new fragment.
 func (a *Assembler) settle(m *Message, end uint32, n int, inOrder bool) bool {
 	p := a.pool
 	class := max(a.beginClass(m.sizeBytes, n), classOf(end))

@@ -30,11 +30,13 @@ const (
 	SackBytesMax = SackHeadBytes + SackRangeBytes*SackRangesMax
 )
 
-// SackRange is a run of consecutive packets that have arrived. The first packet of a SackRange
-// has the sequence number Header.Ack+SackAhead+Start, and More packets follow.
+// SackRange is a run of consecutive packets that have arrived. The first packet of a SackRange has
+// the sequence number Header.Ack+SackAhead+Start, and the field More is the number of packets that
+// follow the first one.
 type SackRange struct{ Start, More uint16 }
 
-// end is the position of the first packet after the range, counted like Start.
+// The method end returns the position of the first packet after the range, counted in the same way
+// as Start.
 func (r SackRange) end() uint32 { return uint32(r.Start) + uint32(r.More) + 1 }
 
 // Sack is the payload of an Ack with FlagSack. A Sack reports the packets that have arrived after
@@ -48,16 +50,16 @@ type Sack struct {
 	// Count is the number of valid elements of Ranges.
 	Count int
 	// Last is the sequence number of the packet that was accepted last. DelayUs is the time in
-	// microseconds for which packet Last has been accepted. UnreadUs is the longest time in
-	// microseconds that packet Last may have waited in the receive queue, measured from when the
-	// queue was last empty. DelayUs and UnreadUs are at most 65535.
+	// microseconds that has passed after packet Last was accepted. UnreadUs is the longest time in
+	// microseconds that packet Last may have waited in the receive queue, measured from the latest
+	// moment at which the queue was empty. DelayUs and UnreadUs are at most 65535.
 	Last              seq.Num
 	DelayUs, UnreadUs uint16
 	// Copies counts, modulo 2^32, the duplicate packets that were received.
 	Copies uint32
-	// LastNumber is the packet number (Header.Number) of the accepted transmission of packet
-	// Last. LastData says that the accepted transmission of packet Last came on the data channel.
-	// LastNumber and LastData are zero before the first packet is accepted.
+	// LastNumber is the packet number (Header.Number) of the accepted transmission of the packet
+	// with the sequence number Last. LastData is true if this transmission arrived on the data
+	// channel. LastNumber and LastData are zero before the first packet is accepted.
 	LastNumber uint32
 	LastData   bool
 	// Marks counts, modulo 2^32, the received packets that the network has marked with Congestion
@@ -112,7 +114,8 @@ func sackLength(n int) bool {
 	return n >= SackHeadBytes && n <= SackBytesMax && (n-SackHeadBytes)%SackRangeBytes == 0
 }
 
-// Ranges of a Sack must ascend without touching, and must not exceed the largest window.
+// The ranges of a Sack must be in ascending order with at least one missing packet between two
+// ranges, and must not reach beyond the largest window.
 func checkSack(p []byte) error {
 	if le.Uint32(p[20:]) > 1 {
 		return ErrReserved
@@ -129,8 +132,8 @@ func checkSack(p []byte) error {
 }
 
 // Words writes the ranges as a bitmap. Bit i of words[w] is set if number
-// Header.Ack+SackAhead+64w+i has arrived. Words returns the number of words written, the last of
-// which is not zero. The argument words of Words must have room for WindowMax bits.
+// Header.Ack+SackAhead+64w+i has arrived. Words returns the number of words that it has written,
+// and the last of these words is not zero. The argument words must have room for WindowMax bits.
 func (s *Sack) Words(words []uint64) int {
 	if s.Count == 0 {
 		return 0
@@ -148,8 +151,8 @@ func (s *Sack) Words(words []uint64) int {
 	return n
 }
 
-// SetWords sets the ranges from a bitmap in the format that Words writes. SetWords sets at most
-// most ranges of the Sack.
+// SetWords sets the ranges from a bitmap in the format that Words writes. The argument most limits
+// the number of ranges that SetWords sets.
 func (s *Sack) SetWords(words []uint64, most int) {
 	s.Count = 0
 	at, limit := uint32(0), uint32(64*len(words))

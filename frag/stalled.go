@@ -1,13 +1,13 @@
 package frag
 
-// growsBy is the divisor that gives, from a fragment's memory, the least number of new
-// bytes that counts as progress.
+// A fragment has made progress if the new bytes that have arrived are more than its memory divided
+// by growsBy.
 const growsBy = 64
 
-// Stalled returns the memory, in bytes, of the fragments that have made no progress after
-// the given time since. The caller calls Stalled periodically, with the current time and an
-// earlier time. A fragment that Stalled examines for the first time counts as having made
-// progress. Times are above 0, in any unit.
+// Stalled returns the memory, in bytes, of the fragments that have made no progress later than at
+// the time given by the argument since. The caller calls Stalled periodically, with the current
+// time and an earlier time. A fragment that Stalled examines for the first time counts as having
+// made progress. Both times are above 0, in any unit.
 func (a *Assembler) Stalled(now, since int64) (bytes int64) {
 	for _, m := range a.slots {
 		switch {
@@ -28,9 +28,9 @@ func (a *Assembler) HasReserve() bool {
 	return f != nil && a.find(f.fragID) == f
 }
 
-// Short reports whether the memory of other fragments may prevent a permitted fragment from
-// getting memory. If Short is false, the pool refuses a fragment only because of limits of the
-// fragment's own peer.
+// Short reports whether so much memory is in use that a fragment of permitted size may get no
+// memory. If Short returns false, the pool refuses a fragment for no reason other than the limits
+// of the fragment's own peer.
 func (p *Pool) Short() bool {
 	return p.activeBytes > p.cfg.BytesMax-2*int64(p.cfg.FragBytesMax)
 }

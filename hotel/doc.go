@@ -1,16 +1,16 @@
 // Package hotel keeps values with time-outs, as a table of timers. Check-in stores a value (the
-// guest) with a time-out in a free slot (the room), and returns the number of the room. Check-out
-// with the room's number removes the value before its time-out, and Evict returns the values
-// whose time-out is over. The package is made for the retransmission timers of a send window,
-// where a sent segment checks in and an acknowledged segment checks out. Nearly every value is
-// expected to check out long before its time-out.
+// guest) with a time-out in a free element of the table (the room), and returns the number of the
+// room. Check-out with the room's number removes the value before its time-out, and Evict returns
+// the values whose time-out is over. The package is made for the retransmission timers of a send
+// window, where a sent segment checks in and an acknowledged segment checks out. Nearly every value
+// is expected to check out long before its time-out.
 //
 // The contract is that of Open MPI's opal_hotel. The operations check in, check out, knock and
-// evict, and the error of a full table, have the names of opal_hotel. Package hotel differs from
-// opal_hotel in three properties. Unlike in opal_hotel, the current time is an argument of each
-// operation. Evict returns the expired values as results, and the hotel calls no function of its
-// user. A room's number contains a generation, so that a number from an earlier stay is refused
-// instead of removing another value.
+// evict, and the error of a full table, have the same names as in opal_hotel. Package hotel differs
+// from opal_hotel in three properties. First, the current time is an argument of each operation.
+// Second, Evict returns the expired values as results, and the hotel calls no function of its user.
+// Third, the number of a room contains a generation, so that the number of a value that was already
+// removed is refused, and does not remove the next value in the same room.
 //
 // # Layout
 //
@@ -28,9 +28,9 @@
 //	   evicted |  near (one list for each tick)   |  far (moves to near at the limit)
 //
 // Each list of the first timing wheel (near) holds the values of one tick, in the order of
-// their check-in. A value of the second timing wheel (far) is visited once in Slots
-// revolutions, and when it moves to the first wheel. A bitmap for each timing wheel finds
-// the next list that is not empty.
+// their check-in. A value of the second timing wheel (far) is examined once in Slots revolutions
+// until it moves to the first wheel. A bitmap for each timing wheel finds the next list that is not
+// empty.
 //
 // A Hotel belongs to one goroutine at a time. A Hotel has no lock, and allocates nothing after New.
 package hotel

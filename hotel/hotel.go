@@ -27,21 +27,22 @@ const (
 	MaxRooms      = 1 << 24
 )
 
-// Room is the number that Checkin returns for a value. The upper 32 bits of a Room are the
-// generation of the stay, and the lower 32 bits are the index of the room. Generations start at
-// 1, and therefore the zero Room is never valid. The generation of a room (slot for a value)
-// wraps around after 2^32-1 check-ins, after which the number of a former stay could match
-// another value.
+// Room is the number that Checkin returns for a value. The upper 32 bits of a Room are a
+// generation, which changes with each check-in of the room, and the lower 32 bits are the index of
+// the room. Generations start at 1, and therefore the zero Room is never valid. The generation of a
+// room (place for a value) wraps around after 2^32-1 check-ins. After that, the number of a value
+// that was removed long ago could refer to another value.
 type Room uint64
 
 func makeRoom(generation, index uint32) Room {
 	return Room(generation)<<32 | Room(index)
 }
 
-// Config sets the size and the resolution of a Hotel. Zero in TickNs or Slots means the default.
-// Rooms has no default.
+// Config sets the size and the resolution of a Hotel. If TickNs or Slots is zero, a default value
+// is used. The field Rooms has no default value.
 type Config struct {
-	// Rooms is the largest number of values at the same time, 1 to MaxRooms.
+	// Rooms is the largest number of values that the hotel can hold at the same time, 1 to
+	// MaxRooms.
 	Rooms int
 	// TickNs is the resolution in nanoseconds, a power of two from MinTickNs to MaxTickNs. A value
 	// may be evicted up to one tick late.
@@ -95,9 +96,10 @@ func New[T any](cfg Config) (*Hotel[T], error) {
 
 // Checkin stores a value with the time-out stay, which starts at the time now. After the
 // time-out, Evict returns the value. A time-out is rounded up to the next tick, and the value is
-// evicted at most one tick late and never early. A negative stay counts as zero. A time-out that
-// would end after mono.Never does not end. If now is earlier than the latest time passed to the
-// hotel, Checkin uses the latest time. The only error of Checkin is ErrFull.
+// evicted at most one tick late and never early. A negative time-out counts as zero. A time-out
+// that would end after mono.Never never ends. If the argument now is earlier than the latest time
+// passed to any method of the hotel, Checkin uses that latest time. The only error of Checkin is
+// ErrFull.
 func (h *Hotel[T]) Checkin(now mono.Time, stay time.Duration, guest T) (Room, error) {
 	index := h.wheel.free
 	if index == none {
@@ -129,10 +131,10 @@ func (h *Hotel[T]) Knock(number Room) (guest T, ok bool) {
 // Evict removes one value whose time-out is over. Evict returns the value and the number of
 // its room, or false if no time-out is over. The caller repeats Evict until the result is
 // false, or calls Evict at a later time. Evict returns values in the order of their ticks,
-// and the values of one tick in the order of their check-in. A value that checks in with a
-// stay of zero may be returned by the next Evict with the same time now. The argument now
-// of Evict may be any amount later than in the previous call. If now is earlier than the
-// latest time passed to the hotel, Evict uses the latest time.
+// and the values of one tick in the order of their check-in. A value whose time-out is zero may be
+// returned by the next Evict, even if the argument now is the same as in Checkin. The argument now
+// of Evict may be any amount later than in the previous call. If it is earlier than the latest time
+// passed to any method of the hotel, Evict uses that latest time.
 func (h *Hotel[T]) Evict(now mono.Time) (guest T, number Room, ok bool) {
 	if h.wheel.idle(now) || !h.wheel.turn() {
 		return guest, 0, false
@@ -145,8 +147,8 @@ func (h *Hotel[T]) Evict(now mono.Time) (guest T, number Room, ok bool) {
 
 // Deadline returns the earliest time at which Evict can return a value, or mono.Never if the
 // hotel is empty. If every time-out ends more than one revolution (TickNs x Slots) from now,
-// Deadline may return a time before the first time-out. Deadline is too early by less than a
-// revolution, unless the time-out is longer than Slots revolutions.
+// Deadline may return a time before the first time-out. The result of Deadline is too early by less
+// than a revolution, unless the time-out is longer than Slots revolutions.
 func (h *Hotel[T]) Deadline() mono.Time { return h.wheel.deadline() }
 
 // Len is the number of values in the hotel.
@@ -155,8 +157,8 @@ func (h *Hotel[T]) Len() int { return h.wheel.length() }
 // Rooms is the total number of rooms of the hotel.
 func (h *Hotel[T]) Rooms() int { return len(h.guests) }
 
-// leave removes the value from its room (a slot of the hotel), so that the garbage collector can
-// free the value.
+// The method leave removes the value from its room (an element of the table), so that the garbage
+// collector can free the value.
 func (h *Hotel[T]) leave(index uint32) T {
 	guest := h.guests[index]
 	var zero T

@@ -15,8 +15,8 @@ func (w *wheel) roundUp(t mono.Time) int64 {
 	return tick
 }
 
-// instant returns the time at which a tick begins. For the tick of mono.Never, instant returns
-// mono.Never, because that tick begins after the last instant of a mono.Time.
+// The method instant returns the time at which a tick begins. For the tick of mono.Never, instant
+// returns mono.Never, because that tick begins after the last instant of a mono.Time.
 func (w *wheel) instant(tick int64) mono.Time {
 	if tick > w.lastTick {
 		return mono.Never
@@ -24,7 +24,7 @@ func (w *wheel) instant(tick int64) mono.Time {
 	return mono.Time(tick << (w.tickShift & 63))
 }
 
-// limitAt returns the value of wheel.limit for a current tick.
+// limitAt returns the value that wheel.limit has when the current tick is cur.
 func (w *wheel) limitAt(cur int64) int64 { return (cur>>w.slotShift + 2) << w.slotShift }
 
 // nearSlot returns the index of the list of the first timing wheel that holds the given tick.
@@ -57,7 +57,7 @@ func (w *wheel) count(slot uint32, n int) {
 	}
 }
 
-// link appends a room to a list of rooms.
+// The method link appends a room (an element of the table) to a list of rooms.
 func (w *wheel) link(slot uint32, r *room, index uint32) {
 	l := &w.lists[slot]
 	r.slot = slot
@@ -73,7 +73,7 @@ func (w *wheel) link(slot uint32, r *room, index uint32) {
 	w.count(slot, 1)
 }
 
-// unlink removes a room from its list of rooms.
+// The method unlink removes a room (an element of the table) from its list of rooms.
 func (w *wheel) unlink(r *room) {
 	l := &w.lists[r.slot]
 	switch {
@@ -101,9 +101,9 @@ func (w *wheel) seekFar(revolution int64) int64 {
 	return revolution + int64(found-slot)&(w.farSize-1)
 }
 
-// seek returns the index of the first list, from slot on, that is not empty. The search of seek
-// wraps around within the given words of the bitmap. At least one of the searched words must not
-// be zero, and the number of words must be a power of two.
+// The method seek returns the index of the first list that is not empty, starting with the index
+// slot. The search wraps around at the end of the given words of the bitmap. At least one of these
+// words must not be zero, and the number of words must be a power of two.
 func (w *wheel) seek(slot, first, words uint32) uint32 {
 	at := slot >> 6
 	word := w.bitmap[at] >> (slot & 63) << (slot & 63)

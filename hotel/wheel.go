@@ -10,13 +10,14 @@ import (
 
 // wheel is the part of a Hotel that does not depend on the type of the values.
 type wheel struct {
-	// next is a time at or before the first time-out. An Evict before the time next returns after
-	// one comparison. Only the method take decreases next.
+	// The field next is a time that is not later than the first time-out. An Evict that is called
+	// earlier than this time returns after one comparison. No method other than take decreases the
+	// field next.
 	next mono.Time
 	now  mono.Time // the latest instant seen
 
-	// No value has a tick below cur. The field limit is the first tick of the second timing
-	// wheel, two revolutions after the start of the revolution of cur.
+	// No value in the hotel has a time-out at a tick below cur. The field limit is the first tick
+	// of the second timing wheel, two revolutions after the start of the revolution of cur.
 	cur, limit int64
 
 	rooms  []room
@@ -31,10 +32,10 @@ type wheel struct {
 	tickShift, slotShift uint8 // below 64; masked where used, to tell the compiler
 }
 
-// room is the state of a slot for a value, without the value. The fields prev and next of a room
-// are indices of rooms. While a room holds a value, prev and next are the room's neighbours in a
-// list. In a free room, the field next is the next room in the stack of free rooms, and the field
-// prev has the value vacant.
+// A room is the state of an element of the table, without the value in that element. The fields
+// prev and next of a room are indices of rooms. While a room holds a value, prev and next are the
+// room's neighbours in a list. In a free room, the field next is the next room in the stack of free
+// rooms, and the field prev has the value vacant.
 type room struct {
 	tick       int64
 	prev, next uint32
@@ -75,9 +76,9 @@ func newWheel(cfg Config) wheel {
 	return w
 }
 
-// take removes the top room (slot for a value) from the stack of free rooms, puts the room into
-// the timing wheel, and returns the room's generation. There must be a free room when take is
-// called.
+// The method take removes the top room (an element of the table) from the stack of free rooms, puts
+// the room into the timing wheel, and returns the room's generation. The caller must have checked
+// that there is a free room.
 func (w *wheel) take(now mono.Time, stay time.Duration) (generation uint32) {
 	w.now = max(w.now, now)
 	tick := w.roundUp(w.now.Add(max(stay, 0)))
@@ -117,14 +118,16 @@ func (w *wheel) valid(number Room) bool {
 	return r.generation == uint32(number>>32) && r.prev != vacant
 }
 
-// idle records the current time, and reports whether no time-out can be over.
+// The method idle records the current time, and reports whether it is certain that no time-out is
+// over.
 func (w *wheel) idle(now mono.Time) bool {
 	w.now = max(w.now, now)
 	return w.now < w.next
 }
 
-// due returns the room (slot) of the first value whose time-out is over. The caller must call
-// turn directly before due, and turn must have returned true.
+// The method due returns the index of the room with the first value whose time-out is over. The
+// caller must call the method turn directly before the method due, and turn must have returned
+// true.
 func (w *wheel) due() uint32 { return w.lists[w.nearSlot(w.cur)].head }
 
 func (w *wheel) length() int { return w.near + w.far }
@@ -139,9 +142,9 @@ func (w *wheel) deadline() mono.Time {
 	return w.next
 }
 
-// turn sets the current tick to the first tick with an expired time-out, and returns true. If no
-// time-out is over, turn sets the current tick to the tick of the present time and returns false.
-// turn also updates next.
+// The method turn sets the current tick to the first tick with an expired time-out, and returns
+// true. If no time-out is over, turn sets the current tick to the tick of the present time, and
+// returns false. In both cases, turn updates the field next.
 func (w *wheel) turn() (due bool) {
 	present := int64(w.now) >> w.tickShift
 	first := int64(math.MaxInt64)
@@ -167,8 +170,8 @@ func (w *wheel) turn() (due bool) {
 	return false
 }
 
-// advance increases the current tick, and moves the values below the new limit from the second
-// timing wheel to the first one.
+// The method advance increases the current tick, and moves the values with ticks below the new
+// value of the field limit from the second timing wheel to the first one.
 func (w *wheel) advance(tick int64) {
 	w.cur = tick
 	limit := w.limitAt(w.cur)
@@ -185,9 +188,9 @@ func (w *wheel) advance(tick int64) {
 	}
 }
 
-// approach distributes the values of a list of the second timing wheel after the field limit has
-// increased. A value below the new limit moves to the first timing wheel, and any other value
-// stays in its list.
+// The method approach examines the values of a list of the second timing wheel when the field limit
+// has increased. A value with a tick below the new limit moves to the first timing wheel, and any
+// other value remains in its list.
 func (w *wheel) approach(slot uint32) {
 	index := w.lists[slot].head
 	w.lists[slot] = list{head: none, tail: none}
@@ -201,10 +204,10 @@ func (w *wheel) approach(slot uint32) {
 	}
 }
 
-// first returns a tick at or before the first time-out of the hotel. If the first timing wheel is
-// not empty, first returns the tick of the first time-out. If the first timing wheel is empty,
-// first returns the start of the revolution that may contain the first time-out. The hotel must
-// not be empty when first is called.
+// The method first returns a tick that is not later than the first time-out of the hotel. If the
+// first timing wheel is not empty, first returns the tick of the first time-out. If the first
+// timing wheel is empty, first returns the start of the revolution that may contain the first
+// time-out. The method first may be called only if the hotel is not empty.
 func (w *wheel) first() int64 {
 	if w.near > 0 {
 		slot := w.nearSlot(w.cur)

@@ -67,6 +67,30 @@ func TestFlap(t *testing.T) {
 	}
 }
 
+// TestFlapWithoutTraps: a host that sends no traps, and answers each Get with another generation and
+// another address, has the same share.
+func TestFlapWithoutTraps(t *testing.T) {
+	d, tables := flapLab(t, AttrMACEntries)
+	port, answers := d.agents[1].Port(1), 0
+	d.each = func() {
+		answers++
+		port.Unicast = []MAC{MAC(answers) << 8}
+		port.Info.UniGen = max(port.Info.UniGen+1, 1)
+	}
+	traps := d.manager.Stats.Traps
+	for range 3 {
+		d.now = d.now.Add(max(leaseDefault/3, trapWindow)) // the manager asks when it renews the lease
+		d.run()
+		if n := tables(); n != changesMax {
+			t.Errorf("%d answers have changed the table of another host %d times in a window, want %d",
+				answers, n, changesMax)
+		}
+	}
+	if n := d.manager.Stats.Traps - traps; n != 0 {
+		t.Errorf("%d traps", n)
+	}
+}
+
 // TestFlapOfOthers: the changes of another host do not wait for those of a host that changes all
 // the time.
 func TestFlapOfOthers(t *testing.T) {

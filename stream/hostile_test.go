@@ -334,6 +334,7 @@ func TestMisfitsAtSender(t *testing.T) {
 		"silent":          nil,
 		"refuses":         {"kind": letterAbort, "reason": "your messages have the wrong size"},
 		"ring of nothing": welcome(obj{"ring_messages": "0"}),
+		"endless ring":    welcome(obj{"ring_messages": text(ringBytesMax / 64 * 2)}),
 		"grace":           welcome(obj{"grace_ns": text(uint64(time.Hour))}),
 		"gone":            {"kind": "gone"},
 		"no blocks":       welcome(obj{}),

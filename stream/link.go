@@ -66,6 +66,7 @@ type link struct {
 	placed, told  uint64
 	puts          [putsMax]put // circular buffer of the puts [putLo, putHi)
 	putLo, putHi  uint64
+	busy          bool // the transport had no room for the latest put
 	flushing      bool
 	flushed       bool
 }
@@ -141,8 +142,9 @@ func (k *link) welcomed(w *welcome) error {
 		return fmt.Errorf("%w: the receiver's grace is %v, this sender waits for at most %v",
 			ErrMismatch, k.grace, s.cfg.Grace)
 	case s.cast == nil:
-		if w.RingMessages == 0 || w.RingMessages > ringBytesMax {
-			return fmt.Errorf("%w: a ring of %d messages", ErrMismatch, w.RingMessages)
+		size := s.ring.geo.MessageBytes
+		if w.RingMessages == 0 || w.RingMessages > uint64(ringBytesMax/size) {
+			return fmt.Errorf("%w: a ring of %d messages of %d bytes", ErrMismatch, w.RingMessages, size)
 		}
 		k.ringMessages = w.RingMessages
 		k.next, k.placed, k.told, k.credit = s.cfg.First, s.cfg.First, s.cfg.First, s.cfg.First

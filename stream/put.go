@@ -138,7 +138,7 @@ func (k *link) mayPut() bool {
 		return false
 	}
 	n := k.ordinal()
-	return n < k.credit && n == k.next && k.room() > 0
+	return n < k.credit && n == k.next && min(k.room(), k.putBytes()) > 0
 }
 
 // room returns how many more bytes of puts may be in flight to the receiver.
@@ -237,8 +237,8 @@ func (k *link) put(from uint64, messages int, mem []byte) bool {
 			err = errors.Join(err, k.ep.Free(f))
 		}
 	}
-	if err != nil {
-		if !errors.Is(err, btl.ErrAgain) {
+	if k.busy = errors.Is(err, btl.ErrAgain); err != nil {
+		if !k.busy {
 			k.fail(lostError(err))
 		}
 		return false
@@ -285,9 +285,12 @@ func (k *link) skipTo(ordinal uint64) bool {
 	return true
 }
 
-// watch ends the link to a receiver that has not released a region within Config.Timeout.
+// watch ends the link to a receiver for which no put has begun within Config.Timeout, in most cases
+// because the receiver has not released a region. Delays by the rate or by the transport do not
+// count. While puts are in flight, the transport checks that the receiver acknowledges packets.
 func (k *link) watch(now mono.Time) {
-	if !k.find() || k.ordinal() < k.credit {
+	inFlight := k.putLo < k.putHi
+	if !k.find() || k.ordinal() < k.credit && (inFlight || k.busy || k.pace.budget(now) == 0) {
 		k.heard = now
 		return
 	}

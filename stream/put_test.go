@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"errors"
 	"testing"
 	"time"
 )
@@ -26,5 +27,19 @@ func TestPutsOfARing(t *testing.T) {
 		if puts := s.tx.stats.Datagrams; most < parts || puts < laps*parts {
 			t.Errorf("%+v: %d puts, %d of them at a time", g, puts, most)
 		}
+	}
+}
+
+// TestNoPutBegins: a receiver for which the sender begins no put, whatever the reason, ends after
+// Config.Timeout. Here the size of puts is an overflow to 0 bytes.
+func TestNoPutBegins(t *testing.T) {
+	w := newSimWorld(t, 61, 1)
+	s := w.open(Config{Messages: 4000, Timeout: time.Second, BitsPerSecond: 64 * 8 * 5000},
+		Geometry{64, 4, 8}, 0)
+	w.until(time.Minute, func() bool { return s.got > 100 })
+	s.tx.links[0].ringMessages = 1 << 60
+	w.until(3*time.Second, func() bool { return s.tx.state == stateDone })
+	if !errors.Is(s.tx.err, ErrStalled) {
+		t.Error(s.tx.err)
 	}
 }

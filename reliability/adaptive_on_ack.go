@@ -14,9 +14,8 @@ func (a *adaptive) processAck(s *Sender, now mono.Time, ack seq.Num, sack *Sack,
 	done []Token,
 ) []Token {
 	before := len(done)
-	// A congestion window with room for only a few more packets counts as full, because a few
-	// packets may be reserved for small messages. A window that the pacer alone keeps from filling
-	// also counts as full.
+	// A window counts as full if only the pacer keeps it from filling, or if it has room for a few
+	// packets, because a few packets may be reserved for small messages.
 	if a.onTheWay(s) >= a.cong.window-min(8, a.cong.window/16) || s.blocked && a.pacer.short(s.next) {
 		a.cong.limited = true
 	}
@@ -62,8 +61,7 @@ func (a *adaptive) processAck(s *Sender, now mono.Time, ack seq.Num, sack *Sack,
 		}
 		a.cong.grow(n, s.window)
 		a.resendBudget = min(a.resendBudget+n, budgetFirst+budgetUnits*s.next.Sub(s.oldest))
-		// While the full congestion window permits no new packet, the end of a round trip is
-		// determined by the elapsed time instead of a packet number.
+		// A full congestion window permits no new packet. Then the elapsed time ends a round trip.
 		if !a.newest.Before(a.roundEnd) || a.gaps && now.Sub(a.roundAt) > a.paths[a.lastMeasured].wait() {
 			took := now.Sub(a.roundAt)
 			a.roundEnd, a.roundAt = s.next, now

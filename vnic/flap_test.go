@@ -67,8 +67,8 @@ func TestFlap(t *testing.T) {
 	}
 }
 
-// TestFlapWithoutTraps: a host that sends no traps, and answers each Get with another generation and
-// another address, has the same share.
+// TestFlapWithoutTraps: a host that sends no traps, and answers each Get with another generation
+// and another address, has the same share.
 func TestFlapWithoutTraps(t *testing.T) {
 	d, tables := flapLab(t, AttrMACEntries)
 	port, answers := d.agents[1].Port(1), 0

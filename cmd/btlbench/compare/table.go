@@ -53,7 +53,7 @@ func (r *Report) writeSummary(b *strings.Builder) {
 	if r.Rounds == 1 {
 		rounds = "One round"
 	}
-	b.WriteString(rounds + "; x: relative to the best peer; /raw: relative to the bare fabric\n\n")
+	b.WriteString(rounds + "; x: ratio to the best other system; /raw: ratio to the bare provider\n\n")
 	g := report.Table{Left: []int{0}}
 	header := []string{"system"}
 	for _, w := range systems.Workloads {
@@ -96,7 +96,7 @@ func (r *Report) writePings(b *strings.Builder) {
 			}
 		}
 	}
-	fmt.Fprintf(b, "\nA cache line took about %.0f ns from CPU to CPU, except during %d of %d "+
+	fmt.Fprintf(b, "\nA cache line took about %.0f ns from one CPU to the other, except in %d of %d "+
 		"measurements.\n", r.UsualPingNs, other, all)
 }
 

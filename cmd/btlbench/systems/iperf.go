@@ -58,7 +58,7 @@ const (
 func (i *iperf) Cannot(p Point) string {
 	switch {
 	case p.Workload != Stream:
-		return "iperf3 knows streams alone"
+		return "iperf3 measures only streams"
 	case i.udp && p.SizeBytes > iperfDatagramBytesMax:
 		return fmt.Sprintf("larger than one datagram (%d bytes)", iperfDatagramBytesMax)
 	case p.SizeBytes > iperfWriteBytesMax:

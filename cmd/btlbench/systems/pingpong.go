@@ -57,7 +57,7 @@ const udpDatagramBytes = 1472
 func (p *pingpong) Cannot(point Point) string {
 	switch {
 	case point.Workload != Latency:
-		return "fi_pingpong knows ping-pongs alone"
+		return "fi_pingpong measures only ping-pongs"
 	case p.endpoint == "dgram" && point.SizeBytes > udpDatagramBytes:
 		return fmt.Sprintf("larger than one datagram (%d bytes)", udpDatagramBytes)
 	}

@@ -27,13 +27,13 @@ const (
 func (b Beside) Description() string {
 	switch b {
 	case Loops:
-		return "an endless loop of the same session on each CPU"
+		return "one endless loop per CPU, in the session of the benchmark"
 	case Sessions:
-		return "an endless loop of another session on each CPU"
+		return "one endless loop per CPU, in a session of its own"
 	case Nice:
-		return "an endless loop with nice 19 of the same session on each CPU"
+		return "one endless loop at nice 19 per CPU, in the session of the benchmark"
 	case Wakes:
-		return "a process that wakes nearly 1000 times a second on each CPU"
+		return "one process per CPU, which wakes up nearly 1000 times a second"
 	case Alone, Quiet:
 	}
 	return "none"

@@ -162,7 +162,7 @@ func busyReport(t *testing.T) {
 	text := r.Text()
 	words := strings.Join(strings.Fields(text), " ")
 	for _, want := range []string{
-		"Other programs meanwhile: an endless loop of another session on each CPU. ", "gobtl event",
+		"Competing load: one endless loop per CPU, in a session of its own. ", "gobtl event",
 		"latency 2 8 5 4 - 1.25 10 16 3",
 	} {
 		if !strings.Contains(words, want) {

@@ -83,9 +83,9 @@ func (s *system) layerLine(tests, sizes string, cfg *Config) []string {
 
 // layersText returns the report of the layers.
 func (r *Report) layersText() string {
-	return fmt.Sprintf("Medians of %d rounds, %s a figure, processes pinned to CPUs %s in turn.\n"+
+	return fmt.Sprintf("Medians of %d rounds of %s; the processes are pinned round-robin to CPUs %s.\n"+
 		"x: adaptive relative to TCP block. Units: latency us, bw MB/s, datagrams messages/s.\n"+
-		"Other programs meanwhile: %s.\n\n%s%s", r.Rounds, r.Each, r.CPUs, r.Beside.Description(),
+		"Competing load: %s.\n\n%s%s", r.Rounds, r.Each, r.CPUs, r.Beside.Description(),
 		r.layerTable(), r.failures())
 }
 

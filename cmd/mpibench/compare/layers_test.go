@@ -26,7 +26,7 @@ func TestLayersReport(t *testing.T) {
 	text := r.Text()
 	words := strings.Join(strings.Fields(text), " ")
 	for _, want := range []string{
-		"Other programs meanwhile: an endless loop with nice 19",
+		"Competing load: one endless loop at nice 19",
 		"call latency 8 65536 5 20 4 10 3 0.50",
 		"conn latency 8 1500 6 - - 12 - 0.50",
 		"stream datagrams 1K 65536 1000000 - - - - -",

@@ -41,11 +41,11 @@ func (r *Report) Text() string {
 		return r.layersText()
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "Medians of %d rounds, %s a figure, ranks pinned to CPUs %s in turn.\n"+
-		"x: relative to the better of the other two. Units: us; bw MB/s; mbw_mr messages/s.\n%s\n",
+	fmt.Fprintf(&b, "Medians of %d rounds of %s; the ranks are pinned round-robin to CPUs %s.\n"+
+		"x: gobtl relative to the better other system. Units: us; bw MB/s; mbw_mr messages/s.\n%s.\n",
 		r.Rounds, r.Each, r.CPUs, r.versions())
 	if r.busy() {
-		fmt.Fprintf(&b, "Other programs meanwhile: %s.\n", r.Beside.Description())
+		fmt.Fprintf(&b, "Competing load: %s.\n", r.Beside.Description())
 	}
 	b.WriteString("\n" + r.figures().String())
 	if !r.busy() {

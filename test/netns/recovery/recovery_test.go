@@ -187,7 +187,7 @@ func result() *Result {
 
 const wantTable = `a machine
 
-Random loss, both ways: 1 MiB stream, round trips of 8 B
+Random loss in both directions: a stream of 1 MiB messages, a ping-pong of 8 B
 
                    MB/s  % of 0  resent %  trips  p50 us  p99 us  p99.9 us  max us
 ──────────────────────────────────────────────────────────────────────────────────

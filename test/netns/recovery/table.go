@@ -74,7 +74,7 @@ var layouts = map[string]struct {
 	columns []column
 }{
 	"loss": {
-		"Random loss, both ways: 1 MiB stream, round trips of 8 B",
+		"Random loss in both directions: a stream of 1 MiB messages, a ping-pong of 8 B",
 		[]column{
 			{head: "MB/s", key: "goodput_MBps", digits: 1},
 			{head: "% of 0", key: "goodput_MBps", ofSetting: "0 %", digits: 0},
@@ -87,7 +87,7 @@ var layouts = map[string]struct {
 		},
 	},
 	"share": {
-		"Bottleneck of 100 Mbit/s, by the bytes of its queue",
+		"Bottleneck of 100 Mbit/s, by the size of its queue",
 		[]column{
 			{head: "link %", key: "use_pct", digits: 1},
 			{head: "Mbit/s", key: "goodput_Mbps", digits: 1},
@@ -100,7 +100,7 @@ var layouts = map[string]struct {
 		},
 	},
 	"incast": {
-		"Incast: processes that send to one",
+		"Incast: several processes send to one process",
 		[]column{
 			{head: "complete", key: "complete", digits: 0},
 			{head: "seconds", key: "seconds", digits: 2},
@@ -111,7 +111,7 @@ var layouts = map[string]struct {
 		},
 	},
 	"pause": {
-		"The receiver's process stands still for 200 ms in a stream of 64 KiB messages",
+		"During a stream of 64 KiB messages, the receiver's process stops for 200 ms",
 		[]column{
 			{head: "MB/s before", key: "before_MBps", digits: 0},
 			{head: "after", key: "after_MBps", digits: 0},
@@ -122,7 +122,7 @@ var layouts = map[string]struct {
 		},
 	},
 	"clean": {
-		"Clean cable, with offloads; %: of adaptive without congestion control",
+		"Cable without loss, with offloads; %: relative to adaptive without congestion control",
 		[]column{
 			{head: "p50 us", key: "p50_us", digits: 2},
 			{head: "%", key: "p50_us", ofSystem: "fixed", digits: 0},

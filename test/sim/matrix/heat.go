@@ -24,11 +24,11 @@ func Maps() []Map {
 	few := func(_ *Result, x float64) float64 { return 1 - x/0.2 }
 	fewer := func(_ *Result, x float64) float64 { return 1 - x/0.05 }
 	return []Map{
-		{"recovery-goodput.svg", "Goodput of one stream, % of what the path takes", "share", linear},
-		{"recovery-latency.svg", "8-byte messages: 99.9 % are under way no longer than", "p999_us", late},
+		{"recovery-goodput.svg", "Goodput of one stream, % of the path's capacity", "share", linear},
+		{"recovery-latency.svg", "8-byte messages: p99.9 of the one-way times", "p999_us", late},
 		{"recovery-jain.svg", "Two streams at one bottleneck: Jain's index", "jain", fair},
-		{"recovery-resent.svg", "Packets sent again, % of those sent", "resent", few},
-		{"recovery-spurious.svg", "Packets that arrived again, % of those sent", "spurious", fewer},
+		{"recovery-resent.svg", "Retransmissions, % of the packets sent", "resent", few},
+		{"recovery-spurious.svg", "Spurious retransmissions, % of the packets sent", "spurious", fewer},
 	}
 }
 

@@ -23,8 +23,9 @@ type lease struct {
 	free    func() error // set before the Domain releases its reference
 }
 
-// NewArena makes an Arena of count slots of stride bytes in mem, for providers. In each slot,
-// headroom bytes belong to the provider (its packet prefix) and size bytes belong to the caller.
+// NewArena makes an Arena of count slots of stride bytes in mem, for providers. In each slot, the
+// first part (headroom bytes) belongs to the provider for its packet prefix, and the next part
+// (size bytes) belongs to the caller.
 func NewArena(mem []byte, count, stride, headroom, size int) (Arena, error) {
 	if count <= 0 || headroom < 0 || size <= 0 || stride < headroom+size || len(mem) < count*stride {
 		return Arena{}, fmt.Errorf(
@@ -40,15 +41,17 @@ func NewArena(mem []byte, count, stride, headroom, size int) (Arena, error) {
 
 // Retire releases the Domain's reference to the memory, for providers that map their memory.
 // Retire calls the function free, which unmaps the memory, when the last reference to the memory
-// is released. If Hold was called more often than Drop, the last call of Drop calls the function
-// free on its own goroutine, and the error of free is lost.
+// is released. If Hold was called more often than Drop, Retire does not call the function free. In
+// this case, the last Drop calls free on the goroutine that calls Drop, and the error of free is
+// lost.
 func (a *Arena) Retire(free func() error) error {
 	a.lease.free = free
 	return a.lease.drop()
 }
 
-// Hold keeps the memory valid after the Domain closes, until Drop is called as often as Hold. Only
-// the goroutine that uses the Domain may call Hold, before the Domain closes.
+// Hold keeps the memory of the arena valid after the Domain is closed, until Drop has been called
+// as many times as Hold. Hold may be called only by the goroutine that uses the Domain, and only
+// until the Domain is closed.
 func (a *Arena) Hold() { a.lease.holders.Add(1) }
 
 // Drop undoes one call of Hold. Any goroutine may call Drop.
@@ -61,7 +64,8 @@ func (l *lease) drop() error {
 	return nil
 }
 
-// Bytes returns the caller's part of a buffer, which is valid until the Domain closes (see Hold).
+// Bytes returns the caller's part of a buffer, which is valid until the Domain is closed (longer
+// after a call of Hold).
 func (a *Arena) Bytes(b Buf) []byte {
 	lo := int(b)*a.stride + a.headroom
 	return a.mem[lo : lo+a.size : lo+a.size]
@@ -73,8 +77,8 @@ func (a *Arena) Len() int { return a.count }
 // Size is the number of bytes that Bytes returns.
 func (a *Arena) Size() int { return a.size }
 
-// Shrink returns an arena that has only the first n buffers. A provider that wraps another
-// provider uses the buffers after the first n itself.
+// Shrink returns an arena with the first n buffers of a. A provider that wraps another provider
+// gives its callers the first n buffers, and uses the other buffers itself.
 func (a Arena) Shrink(n int) Arena {
 	if n < a.count {
 		a.count = n

@@ -5,23 +5,22 @@ import (
 	"strings"
 )
 
-// hardware lists the names of providers for network hardware, which follow the slash after the
-// name of the provider's family. The hardware providers psm and psm3 are left out, because both
-// can also run over kernel sockets.
+// hardware lists the names of libfabric's providers for network hardware, without the family name
+// and the slash at the beginning. The names psm and psm3 are not in the list, because these
+// providers can run over kernel sockets, too.
 var hardware = []string{"cxi", "efa", "opx", "psm2", "verbs", "usnic", "gni", "bgq"}
 
-// softwareDevices lists the beginnings of the names of verbs devices without hardware. The
-// devices rxe and siw are the kernel's emulations of RDMA over Converged Ethernet and of iWARP,
-// which are slower than kernel sockets.
+// softwareDevices lists the beginnings of the names of verbs devices that are implemented in
+// software. The devices rxe and siw are the kernel's emulations of RDMA over Converged Ethernet and
+// of iWARP, which are slower than kernel sockets.
 var softwareDevices = []string{"rxe", "siw"}
 
-// Choose selects the provider for a program whose user has named none, and returns a
-// sentence for people that gives the reason. Choose prefers RDMA hardware, then the
-// kernel's UDP, then the provider on Go's package net, then libfabric's software providers.
-// Choose returns an index into infos, which must be in the order of GetInfo, or -1 if no
-// provider reaches a network. Choose never selects a provider for tests or for a single
-// host. The reason that Choose returns mentions shared memory if peers on this host could
-// use it.
+// Choose selects the provider for a program whose user has not named a provider, and returns a
+// sentence that tells the user the reason. Choose prefers RDMA hardware, then the kernel's UDP,
+// then the provider on Go's package net, then libfabric's software providers. Choose returns an
+// index into infos, which must be in the order of GetInfo, or -1 if no provider reaches a network.
+// Choose never selects a provider that is made for tests or connects only processes of one host. If
+// peers on this host could use shared memory, the returned reason mentions it.
 func Choose(infos []Info) (chosen int, reason string) {
 	chosen, reason = chooseNetwork(infos)
 	if slices.ContainsFunc(infos, func(info Info) bool { return info.Provider == sharedMemory }) {
@@ -34,9 +33,9 @@ func Choose(infos []Info) (chosen int, reason string) {
 // sharedMemory is the name of the provider for a single host.
 const sharedMemory = "shm"
 
-// Sockets returns the name of the provider of UDP sockets that this program has, which is "udp"
-// or else "net". If the program has neither provider, Sockets returns "udp", so that the error of
-// a later call names this provider.
+// Sockets returns the name of the provider of UDP sockets that is registered in this program, "udp"
+// or else "net". If neither of the two is registered, Sockets returns "udp", so that the error of a
+// later call names this provider.
 func Sockets() string { return socketsOf(Families()) }
 
 func socketsOf(families []string) string {
@@ -72,8 +71,8 @@ func chooseNetwork(infos []Info) (chosen int, reason string) {
 }
 
 // isHardware reports whether a provider uses network hardware instead of the kernel's network.
-// Providers of reliable endpoints do not count as hardware, because a user must ask for these
-// providers by name.
+// Providers of reliable endpoints do not count as hardware, because they are used only if the user
+// names them.
 func isHardware(info Info) bool {
 	_, name, ok := strings.Cut(info.Provider, "/")
 	if !ok || info.Reliable || !slices.Contains(hardware, name) {

@@ -8,8 +8,8 @@ import (
 
 // Providers wrap the following errors, and callers test for them with errors.Is.
 var (
-	// ErrAgain means that a queue is full at present. After ErrAgain, the caller should call Poll
-	// and then repeat the call.
+	// ErrAgain means that a queue was full during the call. After ErrAgain, the caller should call
+	// Poll, and then repeat the failed call.
 	ErrAgain = errors.New("fabric: queue full, try again")
 	// ErrClosed means that the Domain or Endpoint was closed.
 	ErrClosed = errors.New("fabric: closed")
@@ -17,9 +17,9 @@ var (
 	ErrNotSupported = errors.New("fabric: not supported by this provider")
 	// ErrNoProvider means that no registered provider matches the hints.
 	ErrNoProvider = errors.New("fabric: no such provider")
-	// ErrUnavailable means that the provider exists but cannot run on this machine, for
-	// example without a library or a device. The text of an error that wraps ErrUnavailable
-	// says what is missing.
+	// ErrUnavailable means that the provider exists but cannot run on this machine, for example
+	// because a library or a device is missing. The text of an error that wraps ErrUnavailable says
+	// what is missing.
 	ErrUnavailable = errors.New("fabric: provider not available here")
 	// ErrBadName means that the bytes are not an endpoint name of this provider.
 	ErrBadName = errors.New("fabric: malformed endpoint name")

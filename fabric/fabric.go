@@ -7,8 +7,8 @@ import "time"
 // and callers must not interpret the value.
 type Addr uint64
 
-// AddrUnknown is the source of a datagram whose sender was never inserted or is not known to the
-// provider.
+// AddrUnknown stands for the sender of a datagram if the sender was never inserted, or if the
+// provider cannot tell the sender.
 const AddrUnknown Addr = 1<<64 - 1
 
 // Buf is the index of a packet buffer in a Domain's Arena.
@@ -18,8 +18,8 @@ type Buf uint32
 type Region uint32
 
 // Send describes one datagram. The datagram of a Send begins with the first Len bytes of
-// Buf. If Region is not zero, RegionLen bytes of that region from RegionOff follow the
-// bytes of Buf (only with Caps.Gather).
+// Buf. If Region is not zero, the datagram continues with RegionLen bytes of that region, starting
+// at the offset RegionOff. Regions require Caps.Gather.
 type Send struct {
 	To        Addr
 	RegionOff uint64
@@ -38,13 +38,14 @@ const (
 	OpRecv Op = 2 // a buffer that was posted with Recv holds a datagram
 )
 
-// Completion reports one finished operation. After the Completion, the buffer of the operation
-// belongs to the caller.
+// Completion reports one finished operation. When a Completion has been polled, the buffer of the
+// operation belongs to the caller again.
 type Completion struct {
-	// From is the sender's Addr (for OpRecv, only with Caps.Source), or AddrUnknown.
+	// From is the Addr of the sender of a received datagram, or AddrUnknown. Without Caps.Source,
+	// and for operations other than OpRecv, From is AddrUnknown.
 	From Addr
 	Buf  Buf
-	// Len is the number of bytes received, without any provider prefix. If a datagram is larger
+	// Len is the number of bytes received, without any provider prefix. If a datagram was larger
 	// than its buffer and the provider knows the datagram's size, Len is larger than the buffer.
 	// The caller must drop a datagram that is larger than its buffer.
 	Len uint32
@@ -69,16 +70,16 @@ type Caps struct {
 	InjectBytes int // a send up to this size is complete when Post returns, without a Completion
 	TxDepth     int // sends that may wait for their completion
 	RxDepth     int // receive buffers that may be posted
-	// RecvCapacity is the number of full-size datagrams that can wait at this endpoint between two
-	// polls without loss, at least 1. RecvCapacity is limited by the number of posted receives and
-	// by the size of the socket buffer. The flow-control credits of all peers together must not
-	// exceed RecvCapacity.
+	// RecvCapacity is the number of full-size datagrams, at least 1, that can arrive at this
+	// endpoint between two polls without the loss of any. RecvCapacity is limited by the number of
+	// posted receives and by the size of the socket buffer. The flow-control credits of all peers
+	// together must not exceed RecvCapacity.
 	RecvCapacity int
 	// In the receive buffer, a datagram costs at most twice its length plus RecvFixedBytes.
-	// RecvFullBytes is the cost of a full-size datagram. RecvFixedBytes and RecvFullBytes tell
-	// how many small datagrams fit in place of a full-size datagram. A RecvFixedBytes or
-	// RecvFullBytes of 0 means that the cost is not known, or that the receive buffer is not the
-	// only limit.
+	// RecvFullBytes is the cost of a full-size datagram. From RecvFixedBytes and RecvFullBytes, a
+	// caller can compute how many small datagrams fit in place of a full-size datagram. A
+	// RecvFixedBytes or RecvFullBytes of 0 means that the cost is not known, or that the number of
+	// waiting datagrams has another limit besides the receive buffer.
 	RecvFixedBytes, RecvFullBytes int
 	// RecvBufferBytes is the size of the receive buffer that the kernel has granted, or 0 if there
 	// is no such buffer.
@@ -90,13 +91,13 @@ type Caps struct {
 	// Landing says that the Endpoint is a Lander and that its method Land works.
 	Landing bool
 	Source  bool // Completion.From is filled
-	// PollsAll says that a Poll with a short result has emptied the receive queue. A Poll is short
-	// if the number of completions is less than both len(out) and the number of posted buffers.
+	// If PollsAll is true, a Poll that returns fewer completions than len(out), and fewer than
+	// there are posted buffers, has emptied the receive queue.
 	PollsAll bool
-	// RemoveCancels says that the Remove that undoes the last Insert of an address cancels the
-	// pending sends to that address. The cancelled sends complete with ECANCELED, and the provider
-	// no longer reads their bytes. Without RemoveCancels an address must stay inserted until its
-	// sends have completed.
+	// If RemoveCancels is true, the last Remove of an address, which makes the address invalid,
+	// cancels the pending sends to that address. The cancelled sends complete with ECANCELED, and
+	// the provider no longer reads their bytes. Without RemoveCancels an address must stay inserted
+	// until its sends have completed.
 	RemoveCancels bool
 }
 
@@ -106,24 +107,25 @@ type Endpoint interface {
 	// open.
 	Caps() Caps
 	// Name returns the address that peers insert to reach this endpoint (fi_getname). The
-	// name of an endpoint consists of at most MaxNameBytes opaque bytes. The caller owns
-	// the returned slice.
+	// name of an endpoint consists of at most MaxNameBytes opaque bytes. The caller of Name owns
+	// the returned slice, and may change it.
 	Name() []byte
 	// Post sends a batch of datagrams in order, and returns how many sends were accepted.
-	// If n < len(sends), the error is the error of sends[n]. ErrAgain means that the queue
-	// is full, and the caller should call Poll before it posts the remaining sends. An
-	// error of Post other than ErrAgain concerns sends[n] alone, which the caller may skip.
-	// An accepted send of at most Caps.InjectBytes has no Completion, and its buffer
-	// belongs to the caller when Post returns. Each accepted send of more than
-	// Caps.InjectBytes yields exactly one Completion.
+	// If n < len(sends), the error is the reason why sends[n] was not accepted. ErrAgain means that
+	// the queue is full, and that the caller should call Poll and then post the remaining sends.
+	// Any other error of Post concerns only sends[n], and the caller may continue with the send
+	// after it. An accepted send of at most Caps.InjectBytes has no Completion, and its buffer
+	// belongs to the caller when Post returns. Each accepted send of more than Caps.InjectBytes
+	// yields exactly one Completion.
 	Post(sends []Send) (n int, err error)
-	// Poll writes up to len(out) completions and returns their number. Poll never blocks. An error
-	// of Poll (ErrClosed, a broken device) is final.
+	// Poll writes up to len(out) completions to out, and returns their number. Poll never blocks.
+	// An error of Poll (such as ErrClosed or a broken device) is final: every later Poll fails,
+	// too.
 	Poll(out []Completion) (n int, err error)
 	// Recv posts buffers for arriving datagrams, and returns the number of accepted buffers. If n <
-	// len(bufs), the error is ErrAgain (RxDepth reached) or a final error.
+	// len(bufs), the error is ErrAgain (RxDepth buffers are posted) or a final error.
 	Recv(bufs []Buf) (n int, err error)
-	// Close releases the endpoint. Posted buffers do not complete after Close.
+	// Close releases the endpoint. After Close, there are no completions for the posted buffers.
 	Close() error
 }
 
@@ -131,9 +133,9 @@ type Endpoint interface {
 // Domain share the buffers and addresses, so that a packet sent through one endpoint can be
 // retransmitted through another endpoint.
 type Domain interface {
-	// Info returns the Info with which the domain was opened, with the values that are in
-	// effect. The Attrs of an open Domain's Info may include counters of events after the
-	// domain was opened.
+	// Info returns the Info with which the domain was opened, but with the values that are in
+	// effect. In the Info of an open Domain, the Attrs may include counters of events in the
+	// domain.
 	Info() Info
 	// Arena returns the packet buffers.
 	Arena() Arena
@@ -156,18 +158,18 @@ type Domain interface {
 // Lander is implemented by an Endpoint that can write the payloads of arriving datagrams directly
 // to their destination (header-data split). With a Lander, a large message is copied only once.
 type Lander interface {
-	// Land sets the direct-receive memory, which takes the bytes after the first headBytes of
-	// each datagram that Poll receives from now on. Poll writes the directly received payloads
-	// one after the other in the order of arrival. A datagram is written to its buffer as a whole
-	// if it has at most headBytes, or if the rest of the direct-receive memory is too small. The
-	// provider may also write any other datagram to its buffer, and the Completion shows where
-	// the bytes of the datagram are. A nil mem ends the direct receive.
+	// Land sets the direct-receive memory. From now on, Poll writes the bytes after the first
+	// headBytes of each received datagram to this memory. Poll writes the directly received
+	// payloads one after the other in the order of arrival. A datagram is written to its buffer as
+	// a whole if it has at most headBytes, or if the rest of the direct-receive memory is too
+	// small. The provider may also write any other datagram to its buffer, and the Completion shows
+	// where the bytes of the datagram are. A nil mem ends the direct receive.
 	//
 	// The provider writes to mem only during calls of Poll, and at most as many bytes as have
 	// arrived after the call of Land. Bytes of mem that no Completion has reported are undefined.
-	// Land returns false, without effect, while datagrams that belong to an earlier call of Land
-	// have not been reported by Poll. A Poll that reports datagrams of an earlier call of Land
-	// receives no new datagrams. Without Caps.Landing, Land does nothing and returns false.
+	// Land returns false and changes nothing as long as Poll has not reported all datagrams that
+	// were received with the memory of an earlier call of Land. A Poll that reports such datagrams
+	// receives no new datagrams. If Caps.Landing is false, Land does nothing and returns false.
 	Land(mem []byte, headBytes int) bool
 }
 
@@ -178,78 +180,81 @@ const OverrunsAttr = "packets lost to a full receive buffer (a run of datagrams 
 // was full.
 type Overrunner interface {
 	// Overruns returns the number of datagrams that were dropped because the receive buffer
-	// was full. A dropped run of coalesced datagrams may count as one dropped datagram.
-	// Overruns may make a system call.
+	// was full. If the kernel drops a run of coalesced datagrams, the run may count as one dropped
+	// datagram. Overruns may make a system call.
 	Overruns() uint64
 }
 
-// Sourcer is implemented by an Endpoint that knows the source address of datagrams, even if
-// the sender is not inserted. With a Sourcer, a reply to an unknown sender can be sent to
+// Sourcer is implemented by an Endpoint that knows the source address of received datagrams, even
+// of senders that were not inserted. With a Sourcer, a reply to an unknown sender can be sent to
 // the datagram's source, and not to an address that the sender claims.
 type Sourcer interface {
-	// AppendSource appends to dst the name of the endpoint from which the datagram of c
-	// came, according to the network. The argument c of AppendSource must be one of the
-	// completions of the latest Poll. The name that AppendSource appends can be passed to
-	// Insert, and has at most MaxNameBytes. AppendSource appends nothing if the source is
-	// not known.
+	// AppendSource appends to dst the name of the endpoint that has sent the datagram of the
+	// Completion c, as reported by the network. The argument c of AppendSource must be one of the
+	// completions of the latest Poll. The name that AppendSource appends can be passed to Insert,
+	// and has at most MaxNameBytes. AppendSource appends nothing if the source is not known.
 	AppendSource(dst []byte, c *Completion) []byte
 }
 
-// Addresser is implemented by a Domain whose endpoint names have a textual form. With an
-// Addresser, a peer can be reached by a textual address, without an exchange of names.
+// Addresser is implemented by a Domain whose endpoint names have a textual form. A caller of an
+// Addresser can reach a peer by a textual address, without having received the peer's endpoint
+// names.
 type Addresser interface {
 	// ParseAddress parses the address of a module, such as "192.0.2.1:4000". ParseAddress returns
 	// the names of the two endpoints of the module. The first endpoint has the given port. The
 	// second endpoint of the module has the next port, or the port after a comma, as in
 	// "192.0.2.1:4000,4711". Errors wrap ErrBadName.
 	ParseAddress(text string) (first, second []byte, err error)
-	// FormatName returns the textual form of one name, such as "192.0.2.1:4000". A malformed name
-	// is returned in hexadecimal.
+	// FormatName returns the textual form of one endpoint name, such as "192.0.2.1:4000". If the
+	// endpoint name is malformed, FormatName returns its bytes in hexadecimal.
 	FormatName(name []byte) string
 	// Host returns the part of an endpoint's name that identifies its host. Host returns the same
 	// bytes for all endpoints of a host. The returned slice aliases name.
 	Host(name []byte) []byte
 }
 
-// Waiter is implemented by a Domain whose thread can sleep until there is an event at any of the
-// Domain's endpoints.
+// Waiter is implemented by a Domain that can put the calling thread to sleep until there is an
+// event at any of the Domain's endpoints.
 type Waiter interface {
-	// Wait returns when a completion may be ready at any endpoint of the domain, on Wake, on a
-	// signal, or after timeout (a negative timeout means no limit). Wait may also return earlier.
-	// Wait never misses a completion that arrived before the call of Wait.
+	// Wait returns when a completion may be ready at any endpoint of the domain, when Wake is
+	// called, when a signal arrives, or after timeout (a negative timeout means no limit). Wait may
+	// return earlier for no reason. If a completion was ready when Wait was called, Wait returns at
+	// once.
 	Wait(timeout time.Duration) error
-	// Wake ends the Wait in progress, or the next Wait. Any goroutine may call Wake at any time,
-	// even after the Domain is closed.
+	// Wake ends the Wait in progress, or else the next Wait. Any goroutine may call Wake at any
+	// time, even when the Domain is closed.
 	Wake()
 }
 
-// Tender is implemented by a Domain whose Poll looks for rare events, such as new and vanished
-// peers, only once in a number of polls.
+// Tender is implemented by a Domain whose Poll checks for rare events, such as new and vanished
+// peers, in only one of many polls.
 type Tender interface {
-	// Tend looks for the rare events, such as new and vanished peers, at once. A caller that
-	// polls rarely should call Tend with every Poll. Tend may make a system call.
+	// Tend checks at once for the rare events, such as new and vanished peers. A caller that polls
+	// rarely should call Tend with every Poll. Tend may make a system call.
 	Tend()
 }
 
-// Sleeper is implemented by a Waiter whose Wait is also available as the two calls Arm and Sleep.
-// With Arm and Sleep, one thread can sleep while another thread uses the Domain, without a wake-up
-// for each use.
+// Sleeper is implemented by a Waiter whose Wait can be replaced by the two calls Arm and Sleep.
+// With Arm and Sleep, one thread can sleep while another thread uses the Domain, and need not be
+// woken for each use.
 type Sleeper interface {
 	Waiter
-	// Arm prepares the Domain for a Sleep, and reports whether there is nothing to poll. If Arm
-	// returns false, the caller must call Poll first. Only the goroutine that uses the Domain may
-	// call Arm.
+	// Arm prepares the Domain for a Sleep, and returns true if there is nothing to poll. If Arm
+	// returns false, the caller must call Poll and then Arm again. Arm may be called only by the
+	// goroutine that uses the Domain.
 	Arm() bool
-	// Sleep returns when a completion may have arrived after Arm, on Wake, on a signal, or after
-	// timeout (a negative timeout means no limit). One goroutine at a time may call Sleep, while
-	// other goroutines use the Domain. The Domain must not be closed during Sleep.
+	// Sleep returns when a completion may have arrived after Arm, when Wake is called, when a
+	// signal arrives, or after timeout (a negative timeout means no limit). One goroutine at a time
+	// may call Sleep, while other goroutines use the Domain. The Domain must not be closed during
+	// Sleep.
 	Sleep(timeout time.Duration) error
 }
 
 // Hastener is a Sleeper with a method that shortens a Sleep in progress.
 type Hastener interface {
-	// Hasten makes the Sleep in progress, or else the next Sleep, return after timeout at the
-	// latest. Any goroutine may call Hasten, but not while the Domain is being closed.
+	// Hasten shortens the Sleep in progress, or else the next Sleep, so that it returns after
+	// timeout at the latest. Any goroutine may call Hasten, except while the Domain is being
+	// closed.
 	Hasten(timeout time.Duration)
 }
 
@@ -265,17 +270,17 @@ type Hastener interface {
 type Readier interface {
 	Waiter
 	// ReadyFd returns a descriptor that becomes readable when a completion may have arrived after
-	// ArmReady, and on Wake. The descriptor stays readable until DisarmReady. Before ArmReady and
-	// after DisarmReady, the state of the descriptor has no meaning. The Domain owns the
-	// descriptor, and the caller must not read from it or close it. ReadyFd returns the same
-	// descriptor until the Domain is closed.
+	// ArmReady, or when Wake is called. The descriptor stays readable until DisarmReady. Outside of
+	// the time from ArmReady to DisarmReady, the state of the descriptor has no meaning. The Domain
+	// owns the descriptor, and the caller must not read from it or close it. ReadyFd returns the
+	// same descriptor until the Domain is closed.
 	ReadyFd() (fd int, err error)
 	// ArmReady prepares the descriptor of ReadyFd, and returns the longest time that the caller
-	// may sleep. A negative result of ArmReady means no limit, and 0 means that the caller must
-	// call Poll first.
+	// may sleep. A negative result of ArmReady means no limit. A result of 0 means that the caller
+	// must not sleep, but must call DisarmReady and Poll.
 	ArmReady() (most time.Duration)
-	// DisarmReady undoes ArmReady. The caller must call DisarmReady after each ArmReady, and any
-	// other call of DisarmReady does nothing.
+	// DisarmReady undoes ArmReady. The caller must call DisarmReady once after each ArmReady, and
+	// every further call of DisarmReady does nothing.
 	DisarmReady()
 }
 
@@ -284,8 +289,9 @@ const MaxNameBytes = 64
 
 // DomainConfig sets the sizes of a Domain.
 type DomainConfig struct {
-	// Buffers is the number of packet buffers in the arena. Buffers must suffice for all sends in
-	// flight and all posted receives of all endpoints together. The value 0 of Buffers means 4096.
+	// Buffers is the number of packet buffers in the arena. There must be enough buffers for all
+	// sends in flight and all posted receives of all endpoints together. If Buffers is 0, there are
+	// 4096 buffers.
 	Buffers int
 	// BufferBytes is the size of each buffer, for a datagram without provider prefix. A
 	// BufferBytes of 0 means MTUBytes of the Info.
@@ -301,12 +307,14 @@ type EndpointConfig struct {
 	// sockets. A RecvBufferBytes of 0 requests 4 MiB, and a negative value keeps the system's
 	// default size. The granted size is in Caps.RecvBufferBytes.
 	RecvBufferBytes int
-	// Source requests Completion.From, at a cost per packet, if the provider knows the sender.
+	// If Source is true, providers that know the sender of a datagram set Completion.From, which
+	// costs time for each packet.
 	Source bool
-	// PathSize makes Post refuse datagrams above the path MTU that the system knows, if the
-	// provider can. With UDP, the kernel learns the path MTU from routes and from ICMP
-	// reports. PathSize is for callers that do not probe the path MTU. With PathSize, an
-	// attacker who can send forged ICMP packets can cause refusals of datagrams.
+	// If PathSize is true, Post refuses datagrams larger than the path MTU that the operating
+	// system knows, with providers that support this. With UDP, the kernel learns the path MTU from
+	// routes and from ICMP reports. PathSize is for callers that do not probe the path MTU. With
+	// PathSize, an attacker who can send forged ICMP packets can make Post refuse datagrams that
+	// the path would carry.
 	PathSize bool
 }
 
@@ -315,7 +323,7 @@ type Hints struct {
 	Provider string // registry name such as "ofi/udp", or a prefix ending in "/" such as "ofi/"
 	Domain   string // a domain's (device's) name
 	// Node is the local address to bind, in the provider's notation. If Node is empty, the provider
-	// chooses.
+	// chooses a local address.
 	//
 	// For udp, Node is an address ("192.0.2.1", "fe80::1%eth0"), a device ("eth0") or
 	// "localhost". A colon and fixed ports may follow the host in a Node, as in
@@ -330,14 +338,15 @@ type Hints struct {
 // describes.
 type Info struct {
 	Provider string // such as "ofi/udp"
-	// Wire is a name that is equal at both ends of a connection, for example "udp" for every
-	// variant of udp. An empty Wire means that the two ends must have the same Provider.
+	// Two endpoints can communicate if their Infos have the same Wire, for example "udp" for every
+	// variant of udp. If Wire is empty, two endpoints can communicate only if they have the same
+	// Provider.
 	Wire    string
 	Version string // the provider's or its library's version, for people
 	Fabric  string // network name ("127.0.0.0/8")
 	Domain  string // device name ("lo")
-	// Node is the Hints.Node that selected this Info. Src is the printable source address of the
-	// endpoints, if the address is known.
+	// Node is the Hints.Node that selected this Info. Src is the source address of the endpoints as
+	// text, or empty if the address is not known.
 	Node, Src string
 	// AddrFormat is the format of the endpoint names, such as "FI_SOCKADDR_IN".
 	AddrFormat string

@@ -2,8 +2,8 @@ package fabric
 
 import "gobtl/internal/bulk"
 
-// Landing is the state of Lander.Land for providers that copy datagrams themselves. The zero
-// Landing writes every datagram to its buffer.
+// Landing is the state of Lander.Land for providers that copy datagrams themselves. With the zero
+// Landing, every datagram is written to its buffer.
 type Landing struct {
 	mem       []byte
 	headBytes int

@@ -10,8 +10,9 @@ import (
 
 // Provider opens Domains of one family of networks.
 type Provider interface {
-	// Family is the part of the provider names before the first slash or semicolon. Examples of a
-	// Family are "ofi" in "ofi/udp", and "udp" in "udp" and in its variant "udp;nogso".
+	// Family returns the beginning of the provider's names, up to the first slash or semicolon.
+	// For example, the family of "ofi/udp" is "ofi", and the family of "udp" and of its variant
+	// "udp;nogso" is "udp".
 	Family() string
 	// GetInfo lists the Infos that the hints select, best first. An empty Hints.Provider selects
 	// the whole family. If the hints select no Info, GetInfo returns an empty list and no error. If
@@ -27,8 +28,9 @@ var registry struct {
 	providers []Provider
 }
 
-// Register adds a provider to the registry. Providers call Register from the init functions of
-// their packages. A second provider of the same family replaces the first one.
+// Register adds a provider to the registry. Providers call Register in the init functions of their
+// packages. If the registry already has a provider of the same family, the new provider replaces
+// it.
 func Register(p Provider) {
 	registry.Lock()
 	defer registry.Unlock()

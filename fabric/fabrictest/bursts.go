@@ -13,8 +13,8 @@ import (
 // receive them as one message. The tests in bursts.go check that callers see no difference
 // between single and coalesced datagrams.
 
-// burstMax is the largest number of datagrams in a burst, which exceeds the 64 segments that older
-// Linux kernels accept in one message.
+// burstMax is the largest number of datagrams in a burst of the tests, and is larger than the 64
+// segments that older Linux kernels accept in one message.
 const burstMax = 100
 
 func (q *port) burstRoom() int {
@@ -53,7 +53,8 @@ func burstSizes(c fabric.Caps) []int {
 	return slices.Compact(sizes)
 }
 
-// testEqualBursts posts batches of datagrams of equal size, of which only the last one is shorter.
+// testEqualBursts posts batches of datagrams of equal size, except that the last datagram of a
+// batch is shorter.
 func testEqualBursts(t *testing.T, f *Fixture) {
 	a, b := newPort(t, f), newPort(t, f)
 	to := a.insert(b)
@@ -77,8 +78,8 @@ func testEqualBursts(t *testing.T, f *Fixture) {
 	}
 }
 
-// testMixedBursts posts batches whose sizes and destinations change at random, with some series
-// of datagrams of equal size.
+// testMixedBursts posts batches of datagrams with random sizes and destinations, including some
+// series of datagrams of equal size.
 func testMixedBursts(t *testing.T, f *Fixture) {
 	cfg := f.Endpoint
 	cfg.Source = true
@@ -120,8 +121,8 @@ func testMixedBursts(t *testing.T, f *Fixture) {
 	}
 }
 
-// scatter posts one batch to several ports, posts receives for the batch, and returns the
-// datagrams that each port will receive.
+// The method scatter posts one batch of sends to several ports and the receives for this batch, and
+// returns the datagrams that each port will receive.
 func (q *port) scatter(rng *rand.Rand, to []*port, key uint64, count int) [][][]byte {
 	q.tb.Helper()
 	want := make([][][]byte, len(to))
@@ -170,7 +171,7 @@ func (q *port) expectFrom(room int, want []datagram) {
 	}
 }
 
-// testSizesChange leaves bursts of different sizes unread at the same time.
+// testSizesChange sends bursts of different datagram sizes, and then receives them together.
 func testSizesChange(t *testing.T, f *Fixture) {
 	a, b := newPort(t, f), newPort(t, f)
 	to := a.insert(b)
@@ -205,7 +206,8 @@ func testSizesChange(t *testing.T, f *Fixture) {
 	}
 }
 
-// testSurplusWaits sends more datagrams than there are posted receives.
+// testSurplusWaits sends more datagrams than there are posted receives, and checks that the rest
+// waits for further receives.
 func testSurplusWaits(t *testing.T, f *Fixture) {
 	a, b := newPort(t, f), newPort(t, f)
 	to := a.insert(b)
@@ -284,7 +286,8 @@ func testGatherLengths(t *testing.T, f *Fixture) {
 	a.deregister(region)
 }
 
-// testRecvCapacityBursts leaves as many datagrams unread as Caps.RecvCapacity promises.
+// testRecvCapacityBursts sends as many datagrams to one endpoint as Caps.RecvCapacity promises to
+// hold, and only then receives them.
 func testRecvCapacityBursts(t *testing.T, f *Fixture) {
 	mtu := newPort(t, f).caps.MTUBytes
 	sizes := append(burstSizes(newPort(t, f).caps), mtu/2+1, mtu/4+1)

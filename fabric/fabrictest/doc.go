@@ -15,14 +15,14 @@
 //		})
 //	}
 //
-// The suite requires a network on which each datagram arrives once and in the order of its sender.
-// Datagrams beyond Caps.RecvCapacity at one receiver may be lost. Suitable networks are the
-// loopback interface and a fault injector without faults. Only the tests of Wait and Sleep sleep.
-// If an expected datagram does not arrive within Fixture.Patience, the test fails with a
-// description of the failure.
+// The suite requires a network on which each datagram arrives exactly once, and the datagrams of
+// one sender arrive in the order in which they were sent. Datagrams beyond Caps.RecvCapacity at one
+// receiver may be lost. Suitable networks are the loopback interface and a fault injector without
+// faults. No tests other than those of Wait and Sleep sleep. If an expected datagram does not
+// arrive within Fixture.Patience, the test fails with a description of the failure.
 //
-// Every subtest tracks the owner of each buffer. A completion for a buffer that was not posted,
-// or a second completion for a posted buffer, fails the current test.
+// Every subtest records which endpoint each buffer is posted to. A completion for a buffer that was
+// not posted, or a second completion for a posted buffer, fails the current test.
 //
 // A Fixture lists the tests that do not apply to a provider, each with a reason that the skipped
 // test shows.

@@ -76,7 +76,7 @@ func testArenaBuffersAreApart(t *testing.T, f *Fixture) {
 	}
 }
 
-// testExchangeBothWays works like the test dgram of fabtests.
+// testExchangeBothWays does the same as the test dgram of libfabric's fabtests.
 func testExchangeBothWays(t *testing.T, f *Fixture) {
 	client, server := newPort(t, f), newPort(t, f)
 	client.stock(4)
@@ -186,7 +186,7 @@ func testSendToSelf(t *testing.T, f *Fixture) {
 	q.settle()
 }
 
-// testBatchOrder posts batches and polls in batches of every size.
+// testBatchOrder posts batches of sends and polls for completions, with every batch size.
 func testBatchOrder(t *testing.T, f *Fixture) {
 	a, b := newPort(t, f), newPort(t, f)
 	to := a.insert(b)
@@ -215,9 +215,9 @@ func testBatchOrder(t *testing.T, f *Fixture) {
 	}
 }
 
-// testBatchStopsAtBadSend posts a batch with an invalid send in the middle. The sends before the
-// invalid send must be accepted, n must be the index of the invalid send, and the caller may
-// continue after it.
+// testBatchStopsAtBadSend posts a batch with an invalid send in the middle. Post must accept the
+// sends in front of the invalid send and return the index of the invalid send, and must accept the
+// sends behind it in the next call.
 func testBatchStopsAtBadSend(t *testing.T, f *Fixture) {
 	a, b := newPort(t, f), newPort(t, f)
 	to := a.insert(b)
@@ -259,7 +259,7 @@ func testPollNothing(t *testing.T, f *Fixture) {
 	a.expect([]byte("x"))
 }
 
-// testPollOne polls for one completion while several are ready.
+// testPollOne polls for one completion at a time while several completions are ready.
 func testPollOne(t *testing.T, f *Fixture) {
 	a, b := newPort(t, f), newPort(t, f)
 	to := a.insert(b)

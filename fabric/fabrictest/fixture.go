@@ -10,7 +10,7 @@ import (
 
 // Fixture is a provider under test.
 type Fixture struct {
-	// Name is shown in failures.
+	// Name is the name of the provider in failure messages.
 	Name string
 	// Open opens a new Domain on each call, or fails tb. All Domains of one Fixture reach
 	// each other. The suite closes the Domains of a Fixture, some of them more than once.
@@ -21,18 +21,18 @@ type Fixture struct {
 	// Patience is how long the suite waits for an event that must happen. A Patience of 0 means
 	// 30 s.
 	Patience time.Duration
-	// Seed repeats the random traffic of a failed test that printed the seed. A Seed of 0 means a
-	// new seed for each run.
+	// Seed is the seed of the random traffic. A failed test prints its seed, and the same Seed
+	// repeats the traffic. A Seed of 0 means a new seed for each run.
 	Seed uint64
 
-	// NoZeroLength is the reason why empty datagrams do not arrive, or an empty string if they
-	// arrive.
+	// If empty datagrams do not arrive with this provider, NoZeroLength is the reason, and
+	// otherwise an empty string.
 	NoZeroLength string
-	// NoTruncation is the reason why the provider does not report that a datagram was larger than
-	// its buffer, or an empty string for a provider that reports larger datagrams.
+	// If the provider does not report that a datagram was larger than its buffer, NoTruncation is
+	// the reason, and otherwise an empty string.
 	NoTruncation string
-	// Skip maps the names of subtests to leave out to the reasons. An unknown name in Skip fails
-	// the test.
+	// Skip has the names of the subtests that are not run, each with the reason. A name in Skip
+	// that no subtest has is a failure.
 	Skip map[string]string
 }
 
@@ -99,7 +99,7 @@ var subtests = []subtest{
 	{"ConcurrentDomains", testConcurrentDomains},
 }
 
-// Run runs the whole suite, each part as a subtest of t.
+// Run runs all tests of the suite, each as a subtest of t.
 func Run(t *testing.T, f Fixture) {
 	t.Helper()
 	f.Patience = cmp.Or(f.Patience, defaultPatience)

@@ -8,7 +8,8 @@ import (
 	"gobtl/fabric"
 )
 
-// gatherPorts skips a test that needs Caps.Gather if the provider lacks Caps.Gather.
+// gatherPorts opens two ports for a test of sends from regions, and skips the test if the provider
+// lacks Caps.Gather.
 func gatherPorts(t *testing.T, f *Fixture) (a, b *port) {
 	a, b = newPort(t, f), newPort(t, f)
 	if a.caps.Gather {
@@ -92,7 +93,8 @@ func testGather(t *testing.T, f *Fixture) {
 	a.deregister(second)
 }
 
-// testGatherBounds posts sends with invalid regions and with bytes outside of a region.
+// testGatherBounds posts sends from invalid regions, and sends of bytes that are outside of their
+// region.
 func testGatherBounds(t *testing.T, f *Fixture) {
 	a, b := gatherPorts(t, f)
 	to := a.insert(b)

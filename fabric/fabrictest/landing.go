@@ -41,8 +41,8 @@ func (q *port) lander() fabric.Lander {
 	return l
 }
 
-// land calls Land with sizeBytes of memory for the bytes after the first headBytes of each
-// datagram.
+// The method land calls Land with sizeBytes of memory, which receives the bytes after the first
+// headBytes of each datagram.
 func (q *port) land(sizeBytes, headBytes int) {
 	q.tb.Helper()
 	l := q.lander()
@@ -65,8 +65,8 @@ func (q *port) land(sizeBytes, headBytes int) {
 	q.landing = landing{whole: whole, mem: mem, headBytes: headBytes, count: q.landing.count}
 }
 
-// landed returns the bytes of a datagram of which Poll has written a part to the direct-receive
-// memory.
+// The method landed returns the bytes of a datagram that Poll has written partly to its buffer and
+// partly to the direct-receive memory.
 func (q *port) landed(c fabric.Completion) []byte {
 	q.tb.Helper()
 	l := &q.landing
@@ -88,8 +88,8 @@ func (q *port) landed(c fabric.Completion) []byte {
 	return slices.Concat(q.arena.Bytes(c.Buf)[:l.headBytes], data)
 }
 
-// checkLanding checks that the reported bytes, and the memory around the direct-receive memory, are
-// unchanged.
+// checkLanding checks that the bytes that completions have reported, and the memory around the
+// direct-receive memory, have not changed.
 func (q *port) checkLanding() {
 	q.tb.Helper()
 	l := &q.landing
@@ -105,8 +105,8 @@ func (q *port) checkLanding() {
 	}
 }
 
-// testLanding receives bursts into direct-receive memory that holds all of their payloads, some or
-// none.
+// testLanding receives bursts of datagrams into direct-receive memory that has room for all of the
+// payloads, for some, or for none.
 func testLanding(t *testing.T, f *Fixture) {
 	a, b := newPort(t, f), newPort(t, f)
 	b.lander()

@@ -215,8 +215,8 @@ func testReopenEndpoint(t *testing.T, f *Fixture) {
 	}
 }
 
-// testReopenDomain works like the test rdm_multi_client of fabtests. One server of
-// testReopenDomain outlives many incarnations of a client.
+// testReopenDomain does the same as the test rdm_multi_client of libfabric's fabtests. While one
+// server keeps running, its client is closed and opened again many times.
 func testReopenDomain(t *testing.T, f *Fixture) {
 	server := newPort(t, f)
 	for i := range uint64(10) {

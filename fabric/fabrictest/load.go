@@ -12,7 +12,8 @@ import (
 	"gobtl/fabric"
 )
 
-// testNoAllocations counts the heap allocations of the calls on the hot path.
+// testNoAllocations checks that the calls that are made for each packet do not allocate heap
+// memory.
 func testNoAllocations(t *testing.T, f *Fixture) {
 	l := newLoop(t, f)
 	for _, tc := range []struct {
@@ -87,7 +88,7 @@ func (l *loop) poll(q *port, want int) (received int) {
 	}
 }
 
-// post posts count datagrams of size bytes.
+// The method post posts datagrams, whose number and size are the arguments count and size.
 func (l *loop) post(count, size int) {
 	for i := range count {
 		l.sends[i].Len = uint32(size)
@@ -106,7 +107,8 @@ func (l *loop) post(count, size int) {
 	}
 }
 
-// exchange carries count datagrams from tx to rx.
+// The method exchange sends count datagrams from the endpoint tx, and receives them at the endpoint
+// rx.
 func (l *loop) exchange(count, size int) {
 	l.post(count, size)
 	l.poll(l.rx, count)
@@ -126,7 +128,7 @@ type stream struct {
 	received uint64
 }
 
-// message is datagram number i of the stream.
+// The method message returns datagram number i of the stream.
 func (s *stream) message(i uint64) []byte {
 	rng := rand.New(rand.NewPCG(s.id, i))
 	size := 16 + rng.IntN(s.tx.caps.MTUBytes-15)

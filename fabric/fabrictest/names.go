@@ -9,8 +9,8 @@ import (
 	"gobtl/fabric"
 )
 
-// testMalformedNames inserts malformed names. A provider may accept bytes that are by chance a
-// valid name, but must not crash, and the domain must work afterwards.
+// testMalformedNames inserts malformed names. A provider may accept random bytes that happen to be
+// a valid name, but no name may make the provider crash, and the domain must work afterwards.
 func testMalformedNames(t *testing.T, f *Fixture) {
 	a, b := newPort(t, f), newPort(t, f)
 	name := b.ep.Name()
@@ -91,7 +91,7 @@ func testInsertIsCounted(t *testing.T, f *Fixture) {
 	c.expect([]byte("the other peer"))
 }
 
-// testRemoveAndInsertAgain works like the test av_xfer of fabtests.
+// testRemoveAndInsertAgain does the same as the test av_xfer of libfabric's fabtests.
 func testRemoveAndInsertAgain(t *testing.T, f *Fixture) {
 	a, b := newPort(t, f), newPort(t, f)
 	for i := range uint64(10) {

@@ -18,7 +18,7 @@ const defaultBuffers = 256
 // batchMax is the size of the batches that the suite posts and polls.
 const batchMax = 32
 
-// owner is the port to which a buffer is posted.
+// The type owner says to which port a buffer is posted.
 type owner struct {
 	port *port
 	op   fabric.Op
@@ -32,11 +32,11 @@ type party struct {
 	arena fabric.Arena
 	owner []owner // by Buf
 	free  []fabric.Buf
-	// guest says that the party is used by a goroutine other than the test's goroutine.
-	// Only the test's goroutine may call FailNow (package testing).
+	// The field guest is true if another goroutine than that of the test uses the party. FailNow of
+	// package testing may be called only by the goroutine of the test.
 	guest bool
-	// stuck says that a call of Wait has not returned. While a call of Wait has not returned, the
-	// Domain is in use and cannot be closed.
+	// The field stuck is true if a call of Wait has not returned. While a call of Wait is in
+	// progress, the Domain is in use and cannot be closed.
 	stuck bool
 }
 
@@ -52,10 +52,11 @@ type port struct {
 	out     [batchMax]fabric.Completion
 	landing landing
 	filled  bool // the last Poll used all its room
-	// sourcer, if not nil, is queried for the source of each datagram.
+	// If the field sourcer is not nil, the port asks it for the source of each datagram.
 	sourcer fabric.Sourcer
 	sources [][]byte
-	// A tolerant port stores failed and truncated completions in spoiled.
+	// If tolerant is true, failed and truncated completions do not fail the test, and are stored in
+	// the field spoiled.
 	tolerant bool
 }
 
@@ -135,8 +136,8 @@ func (p *party) take() fabric.Buf {
 
 func (p *party) give(b fabric.Buf) { p.free = append(p.free, b) }
 
-// await calls step until step returns true. If await takes longer than Patience, the test fails
-// with the description what.
+// The method await calls the function step until it returns true. If this takes longer than
+// Fixture.Patience, the test fails with the description in the argument what.
 func (p *party) await(what string, step func() bool) {
 	p.tb.Helper()
 	deadline := time.Now().Add(p.f.Patience)
@@ -148,7 +149,7 @@ func (p *party) await(what string, step func() bool) {
 	}
 }
 
-// stock posts n more receive buffers.
+// The method stock posts n further receive buffers to the port.
 func (q *port) stock(n int) {
 	q.tb.Helper()
 	bufs := make([]fabric.Buf, n)
@@ -293,7 +294,7 @@ func (q *port) complete(c fabric.Completion) {
 	q.give(c.Buf)
 }
 
-// settle polls until every send has completed.
+// The method settle polls until every send of the port has completed.
 func (q *port) settle() {
 	q.tb.Helper()
 	q.await("the completions of sends", func() bool {
@@ -302,8 +303,8 @@ func (q *port) settle() {
 	})
 }
 
-// collect polls until n datagrams have arrived after the previous call of collect, and returns
-// the datagrams.
+// The method collect polls until n datagrams have arrived that no earlier call of collect has
+// returned, and returns them.
 func (q *port) collect(n int) []datagram {
 	q.tb.Helper()
 	deadline := time.Now().Add(q.f.Patience)
@@ -321,8 +322,8 @@ func (q *port) collect(n int) []datagram {
 	return got
 }
 
-// hush polls for a while, and fails the test if more than n datagrams have arrived after the
-// latest call of collect.
+// The method hush polls for a while, and fails the test if more than n datagrams have arrived that
+// no call of collect has returned.
 func (q *port) hush(n int) {
 	q.tb.Helper()
 	for range 50 {
@@ -359,15 +360,15 @@ func (q *port) expectAnyOrder(want ...[]byte) {
 
 func head(b []byte) []byte { return b[:min(len(b), 16)] }
 
-// pattern returns size bytes that depend on key.
+// The function pattern returns test data of the given size, which depend on the argument key.
 func pattern(key uint64, size int) []byte {
 	b := make([]byte, size)
 	fill(b, key)
 	return b
 }
 
-// fill writes eight bytes made from key into b, and then runs of noise whose places depend on
-// key.
+// The function fill writes test data to b: first eight bytes made from the argument key, and then
+// random bytes whose positions depend on key.
 func fill(b []byte, key uint64) {
 	x := next(key*0x9e3779b97f4a7c15 + 0x6a09e667f3bcc909)
 	var word [8]byte

@@ -9,7 +9,8 @@ import (
 	"gobtl/fabric"
 )
 
-// bigSend returns a size of sends that make a completion, or 0 if the provider injects all sends.
+// bigSend returns the size of a send that is too large to be injected and therefore makes a
+// completion. The result is 0 if the provider injects all sends.
 func bigSend(c fabric.Caps) int {
 	if c.InjectBytes >= c.MTUBytes {
 		return 0
@@ -38,7 +39,7 @@ func testInjectLeavesBuffer(t *testing.T, f *Fixture) {
 	}
 }
 
-// testSendCompletions mixes injected and other sends in one batch.
+// testSendCompletions posts injected sends and larger sends in one batch.
 func testSendCompletions(t *testing.T, f *Fixture) {
 	a, b := newPort(t, f), newPort(t, f)
 	to := a.insert(b)
@@ -158,7 +159,7 @@ func testReceiveBuffersRotate(t *testing.T, f *Fixture) {
 		b.expect(want...)
 		b.stock(len(want))
 	}
-	// The provider must not report a buffer twice.
+	// The provider must not report the same posted buffer in two completions.
 	if b.posted != inside || len(b.free) != 5-inside {
 		t.Fatalf("%d buffers posted and %d free of 5", b.posted, len(b.free))
 	}
@@ -197,7 +198,8 @@ func (q *port) checkSequence(d datagram) int {
 
 const maxCapacityTested = 8192
 
-// testRecvCapacity leaves as many full-size datagrams unread as Caps.RecvCapacity promises.
+// testRecvCapacity sends as many full-size datagrams to one endpoint as Caps.RecvCapacity promises
+// to hold, and only then receives them.
 func testRecvCapacity(t *testing.T, f *Fixture) {
 	tx, rx, to := capacityRun(t, f)
 	count := min(rx.caps.RecvCapacity, maxCapacityTested)
@@ -221,8 +223,8 @@ func testRecvCapacity(t *testing.T, f *Fixture) {
 	rx.hush(0)
 }
 
-// testOverflow sends far more datagrams than the receiver promises to hold, of which some may be
-// lost and none may be altered or come twice.
+// testOverflow sends far more datagrams than the receiver promises to hold. Some of these datagrams
+// may be lost, but none may be altered or arrive twice.
 func testOverflow(t *testing.T, f *Fixture) {
 	const again = 10_000
 	tx, rx, to := capacityRun(t, f)

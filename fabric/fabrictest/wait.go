@@ -18,8 +18,9 @@ func (p *party) waiter() fabric.Waiter {
 	return w
 }
 
-// asleep calls Wait on another goroutine, so that the caller can detect a Wait that never
-// returns. The caller must not use the Domain until the channel has delivered the result of Wait.
+// The method asleep calls Wait on another goroutine, so that the test can detect a Wait that never
+// returns. The test must not use the Domain until the returned channel has delivered the result of
+// Wait.
 func (p *party) asleep(w fabric.Waiter, timeout time.Duration) <-chan error {
 	ended := make(chan error, 1)
 	go func() { ended <- w.Wait(timeout) }()
@@ -93,7 +94,8 @@ func testWaitSeesDatagram(t *testing.T, f *Fixture) {
 	}
 }
 
-// testWaitSeesEarlierDatagram calls Wait after the datagram has arrived.
+// testWaitSeesEarlierDatagram calls Wait when a datagram has already arrived, and checks that Wait
+// returns.
 func testWaitSeesEarlierDatagram(t *testing.T, f *Fixture) {
 	rx, tx := newPort(t, f), newPort(t, f)
 	w := rx.waiter()

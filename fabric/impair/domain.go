@@ -12,8 +12,7 @@ import (
 
 const (
 	defaultBuffers = 4096
-	// spareBuffers is the number of hidden buffers that Reserve adds in addition to one for each
-	// visible buffer.
+	// Reserve adds spareBuffers hidden buffers, and one more hidden buffer for each visible buffer.
 	spareBuffers = 2048
 	// spareMin is the least number of hidden buffers that Wrap accepts.
 	spareMin = 16
@@ -80,8 +79,8 @@ func Open(info fabric.Info, cfg fabric.DomainConfig, f Faults) (*Domain, error) 
 
 // Wrap injects faults into the datagrams of an open Domain. The arena of the wrapped Domain shows
 // only the first visibleBuffers buffers, and the wrapper uses the other buffers. After Wrap, the
-// caller uses and closes the returned Domain instead of inner. Errors of Wrap wrap
-// fabric.ErrBadConfig, and after an error inner is unchanged.
+// caller uses and closes the returned Domain instead of the argument inner. Errors of Wrap wrap
+// fabric.ErrBadConfig, and after an error the inner Domain is unchanged.
 func Wrap(inner fabric.Domain, visibleBuffers int, f Faults) (*Domain, error) {
 	if err := f.Validate(); err != nil {
 		return nil, err
@@ -104,7 +103,7 @@ func Wrap(inner fabric.Domain, visibleBuffers int, f Faults) (*Domain, error) {
 // Faults returns the faults that the domain injects.
 func (d *Domain) Faults() Faults { return d.faults }
 
-// Info returns the inner Domain's Info with the faults among its Attrs.
+// Info returns the inner Domain's Info, with an Attr added that shows the faults.
 func (d *Domain) Info() fabric.Info {
 	info := d.inner.Info()
 	info.Reliable, info.Ordered = false, false // the faults make delivery unreliable
@@ -113,7 +112,7 @@ func (d *Domain) Info() fabric.Info {
 	return info
 }
 
-// Arena returns the buffers that are not hidden.
+// Arena returns the arena with the visible buffers, without the hidden ones.
 func (d *Domain) Arena() fabric.Arena { return d.all.Shrink(d.visible) }
 
 // OpenEndpoint opens an endpoint that injects faults into arriving datagrams. The endpoint uses

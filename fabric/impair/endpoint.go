@@ -16,8 +16,8 @@ const (
 	holdMax     = 64                   // most datagrams held at once
 	holdTimeout = 1 * time.Millisecond // longest hold, even if too few datagrams have passed
 	pollBatch   = 32                   // completions taken from the inner endpoint at a time
-	// pollRounds is the number of batches in one Poll, because all datagrams of a batch may be
-	// dropped.
+	// pollRounds is the largest number of batches that one Poll receives. One batch may not be
+	// enough, because all its datagrams may be dropped.
 	pollRounds = 16
 )
 
@@ -31,7 +31,7 @@ type arrival struct {
 	flipBit   int32 // the bit to invert, or -1
 }
 
-// The method hold keeps back a datagram that later datagrams should overtake.
+// A hold is a datagram that is kept back until later datagrams have overtaken it.
 type hold struct {
 	arrival
 	until     mono.Time
@@ -102,7 +102,7 @@ func newEndpoint(d *Domain, inner fabric.Endpoint, quota []fabric.Buf) *endpoint
 func (e *endpoint) Caps() fabric.Caps { return e.caps }
 func (e *endpoint) Name() []byte      { return e.inner.Name() }
 
-// Post passes the sends to the inner endpoint. Post refuses sends of hidden buffers.
+// Post passes the sends to the inner endpoint, but refuses sends whose buffer is a hidden one.
 func (e *endpoint) Post(sends []fabric.Send) (int, error) {
 	if e.closed {
 		return 0, fabric.ErrClosed
@@ -219,8 +219,8 @@ func (e *endpoint) arrive(c *fabric.Completion, now mono.Time) {
 	}
 }
 
-// damage truncates and corrupts a copy of a datagram with the configured probabilities, and reports
-// whether the copy has changed.
+// The method damage truncates and corrupts a copy of a datagram with the configured probabilities,
+// and reports whether it has changed the copy.
 func (e *endpoint) damage(a *arrival) bool {
 	count := &e.domain.counters
 	damaged := false
@@ -239,8 +239,8 @@ func (e *endpoint) damage(a *arrival) bool {
 	return damaged
 }
 
-// enqueue puts a datagram into the delay line or the ready queue, and reports whether the datagram
-// is delayed.
+// The method enqueue puts a datagram into the queue of delayed datagrams or into the queue of
+// datagrams to deliver, and reports whether the datagram is delayed.
 func (e *endpoint) enqueue(a arrival, now mono.Time) bool {
 	if !e.dice.hit(e.delayed) {
 		e.ready.Push(a)
@@ -277,8 +277,8 @@ func (e *endpoint) letGo(h *hold, now mono.Time) {
 	e.enqueue(h.arrival, now)
 }
 
-// release moves the datagrams that are no longer held or delayed to the queue of datagrams to
-// deliver.
+// The method release moves the datagrams that need no longer be kept back or delayed to the queue
+// of datagrams to deliver.
 func (e *endpoint) release(now mono.Time) {
 	if len(e.holds) > 0 {
 		left := 0
@@ -335,8 +335,8 @@ func (e *endpoint) refill() error {
 	return err
 }
 
-// nextDue returns the earliest time at which a held or delayed datagram can be polled, or
-// mono.Never.
+// nextDue returns the earliest time at which a datagram that is now kept back or delayed can be
+// polled, or mono.Never if there is no such datagram.
 func (e *endpoint) nextDue() mono.Time {
 	if e.posted.Len() == 0 {
 		return mono.Never // nothing can be polled before the caller posts a buffer

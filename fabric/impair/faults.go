@@ -19,9 +19,9 @@ type Faults struct {
 	Loss    float64 // the datagram does not arrive
 	Dup     float64 // the datagram arrives twice
 	Reorder float64 // 1 to 16 later datagrams overtake, if they come within 1 ms
-	// Delay is the additional delay of a delayed datagram, 0 to DelayMax. DelayP is the
-	// probability that a datagram is delayed, and a DelayP of 0 means that all datagrams are
-	// delayed. A datagram without additional delay overtakes delayed datagrams.
+	// Delay is the additional delay of a delayed datagram, 0 to DelayMax. DelayP is the probability
+	// that a datagram is delayed. If DelayP is 0, all datagrams are delayed. A datagram that is not
+	// delayed overtakes delayed datagrams.
 	Delay    time.Duration
 	DelayP   float64
 	Corrupt  float64 // one bit is inverted, unless the datagram is empty
@@ -51,8 +51,8 @@ func (f *Faults) probabilities() []probability {
 // knownKeys lists the valid keys, for the error about an unknown key.
 const knownKeys = "loss, dup, reorder, delay, delayp, corrupt, truncate, seed"
 
-// Validate reports the first field that is out of its range, in an error that wraps
-// fabric.ErrBadConfig.
+// Validate returns an error for the first field that is out of its range. The error of Validate
+// wraps fabric.ErrBadConfig.
 func (f Faults) Validate() error {
 	for _, p := range f.probabilities() {
 		if !(*p.value >= 0 && *p.value <= 1) { // NaN is also out of range
@@ -139,7 +139,7 @@ func parseProbability(s string) (float64, error) {
 	return math.Abs(v), nil // no negative zero
 }
 
-// String formats faults in the syntax of Parse. For every valid f, Parse(f.String()) is f.
+// String formats faults in the syntax of Parse. For every valid f, Parse(f.String()) returns f.
 func (f Faults) String() string {
 	var parts []string
 	for _, p := range f.probabilities() {

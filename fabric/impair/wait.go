@@ -7,7 +7,7 @@ import (
 	"gobtl/internal/mono"
 )
 
-// napMax is the longest sleep of Wait if the inner provider has no Wait.
+// napMax is the longest sleep in Wait if the inner Domain does not implement fabric.Waiter.
 const napMax = 100 * time.Microsecond
 
 // realClock returns the default clock of a Domain.
@@ -20,8 +20,8 @@ func realClock() func() mono.Time {
 // endpoint is opened.
 func (d *Domain) SetClock(now func() mono.Time) { d.now = now }
 
-// Wait implements fabric.Waiter. Wait returns before a held or delayed datagram is due. If the
-// inner Domain is no Waiter, Wait returns after 100 us at most.
+// Wait implements fabric.Waiter. Wait returns at the latest when a datagram that is kept back or
+// delayed must be delivered. If the inner Domain is no Waiter, Wait returns after 100 us at most.
 func (d *Domain) Wait(timeout time.Duration) error {
 	if d.closed {
 		return fabric.ErrClosed

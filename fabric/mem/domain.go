@@ -50,7 +50,8 @@ type domain struct {
 
 const inUseByRecv = -1
 
-// peer is an entry of the address vector. The entry is unused if inserts is 0.
+// A peer is an entry of the address vector. If the field inserts of an entry is 0, the entry is
+// unused.
 type peer struct {
 	inbox   *inbox
 	inserts int

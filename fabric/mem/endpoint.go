@@ -134,7 +134,8 @@ func (d *domain) gather(s *fabric.Send) ([]byte, error) {
 	return region[s.RegionOff : s.RegionOff+uint64(s.RegionLen)], nil
 }
 
-// transmit carries one datagram to the receiver's queue, through the filter if there is one.
+// The method transmit puts one datagram into the receiver's queue. If the network has a filter, the
+// filter decides about the datagram.
 func (e *endpoint) transmit(to *peer, head, tail []byte) {
 	nw := e.domain.nw
 	filter := nw.filter.Load()
@@ -157,8 +158,8 @@ func (e *endpoint) transmit(to *peer, head, tail []byte) {
 	}
 }
 
-// Poll reports completed sends before received datagrams. There are at most TxDepth completed
-// sends.
+// Poll reports completed sends first, and then received datagrams. There are at most TxDepth
+// completed sends.
 func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 	if e.closed {
 		return 0, fabric.ErrClosed
@@ -177,7 +178,7 @@ func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 	return n, nil
 }
 
-// receive copies waiting datagrams into posted buffers.
+// The method receive copies datagrams that wait in the queue into posted buffers.
 func (e *endpoint) receive(out []fabric.Completion) int {
 	in := e.inbox
 	in.mu.Lock()
@@ -231,8 +232,8 @@ func (e *endpoint) Recv(bufs []fabric.Buf) (int, error) {
 	return len(bufs), nil
 }
 
-// Land implements fabric.Lander. With Caps.Landing, Land always succeeds, because a datagram leaves
-// the queue only when Poll reports the datagram.
+// Land implements fabric.Lander. If Caps.Landing is true, Land always succeeds, because a datagram
+// stays in the queue until Poll reports it.
 func (e *endpoint) Land(mem []byte, headBytes int) bool {
 	if !e.caps.Landing {
 		return false

@@ -40,8 +40,9 @@ type heldDatagram struct {
 	bytes []byte
 }
 
-// SetFilter sets the filter for the datagrams posted from now on. With a nil filter, all datagrams
-// are delivered. Datagrams that the previous filter has held wait until Release.
+// SetFilter sets the filter for the datagrams that are posted after the call. Without a filter
+// (nil), all datagrams are delivered. Datagrams that the previous filter has held are delivered by
+// Release.
 func (nw *Network) SetFilter(f Filter) {
 	if f == nil {
 		nw.filter.Store(nil)
@@ -50,15 +51,15 @@ func (nw *Network) SetFilter(f Filter) {
 	nw.filter.Store(&f)
 }
 
-// Held returns the number of datagrams that wait for Release.
+// Held returns the number of datagrams that a filter has held and Release has not delivered yet.
 func (nw *Network) Held() int {
 	nw.mu.Lock()
 	defer nw.mu.Unlock()
 	return len(nw.held)
 }
 
-// Release delivers all held datagrams, the oldest first, without another call of the filter.
-// Release returns the number of delivered datagrams.
+// Release delivers all datagrams that filters have held, the oldest first, and does not call the
+// filter for them. Release returns the number of delivered datagrams.
 func (nw *Network) Release() int {
 	nw.mu.Lock()
 	held := nw.held

@@ -42,8 +42,8 @@ func newInbox(datagrams, slotBytes int, bell *doorbell.Bell) *inbox {
 	}
 }
 
-// put appends the datagram head+tail to the receive queue. The caller must have limited the size
-// of the datagram to slotBytes. Any goroutine may call put.
+// The method put appends a datagram, which consists of head and tail, to the receive queue. The
+// datagram must not be larger than slotBytes. Any goroutine may call put.
 func (in *inbox) put(from uint32, head, tail []byte) putResult {
 	in.mu.Lock()
 	switch {
@@ -68,8 +68,8 @@ func (in *inbox) put(from uint32, head, tail []byte) putResult {
 	return putDone
 }
 
-// first returns the oldest datagram, which is valid until drop. The caller must hold the lock of
-// the inbox, and the queue must not be empty.
+// The method first returns the oldest datagram, which is valid until drop removes it. The caller
+// must hold the lock of the inbox, and the queue must not be empty.
 func (in *inbox) first() (from uint32, pkt []byte) {
 	s := in.slots[in.head]
 	lo := in.head * in.slotBytes
@@ -91,7 +91,7 @@ func (in *inbox) waiting() bool {
 	return in.count > 0
 }
 
-// shut makes every later put fail, and releases the memory of the receive queue.
+// The method shut releases the memory of the receive queue. Every later call of put fails.
 func (in *inbox) shut() {
 	in.mu.Lock()
 	defer in.mu.Unlock()

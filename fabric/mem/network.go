@@ -40,17 +40,18 @@ type Config struct {
 	// InjectBytes is 1024, but at most MTUBytes. With a negative InjectBytes every send with data
 	// yields a Completion.
 	InjectBytes int
-	// TxDepth and RxDepth are the queue depths of an endpoint whose EndpointConfig has none, 1 to
-	// 2^20. The default of both depths is 1024.
+	// TxDepth and RxDepth are the queue depths of an endpoint whose EndpointConfig does not set
+	// them, from 1 to 2^20. The default of both depths is 1024.
 	TxDepth, RxDepth int
-	// QueueDatagrams is how many datagrams can wait at an endpoint before further datagrams are
-	// dropped, 1 to 2^20 and at most 1 GiB in total. The default of QueueDatagrams is 1024.
+	// QueueDatagrams is the largest number of datagrams that can wait at an endpoint, from 1 to
+	// 2^20, with at most 1 GiB in total. Further datagrams are dropped. The default of
+	// QueueDatagrams is 1024.
 	QueueDatagrams int
-	// NoGather clears Caps.Gather, for tests of callers that must work without Caps.Gather.
+	// With NoGather, Caps.Gather is false, for tests of callers that must work without Caps.Gather.
 	NoGather bool
-	// FreeRegions sets Caps.FreeRegions. If NoGather is true, FreeRegions has no effect.
+	// With FreeRegions, Caps.FreeRegions is true. If NoGather is true, FreeRegions has no effect.
 	FreeRegions bool
-	// NoLanding clears Caps.Landing.
+	// With NoLanding, Caps.Landing is false, for tests of callers that must work without Lander.
 	NoLanding bool
 }
 
@@ -74,7 +75,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate reports the first field out of its range, in an error that wraps fabric.ErrBadConfig.
+// Validate returns an error for the first field that is out of its range. The error of Validate
+// wraps fabric.ErrBadConfig.
 func (c Config) Validate() error {
 	c = c.withDefaults()
 	for _, f := range []struct {
@@ -142,8 +144,8 @@ func New(cfg Config) *Network {
 	}
 }
 
-// Counts returns the network's counters. Each counter is exact, but the counters are a consistent
-// snapshot only while no Domain is posting.
+// Counts returns the network's counters. Each counter is exact, but the counters are consistent
+// with each other only if no Domain posts datagrams during the call.
 func (nw *Network) Counts() Counts {
 	return Counts{
 		Sent:        nw.sent.Load(),
@@ -167,7 +169,8 @@ func (nw *Network) Open(cfg fabric.DomainConfig) (fabric.Domain, error) {
 	return newDomain(nw, id, cfg)
 }
 
-// attach makes the receive queue of a new endpoint reachable, and returns the endpoint's number.
+// The method attach adds the receive queue of a new endpoint to the network, and returns the number
+// of the endpoint.
 func (nw *Network) attach(in *inbox) (uint32, error) {
 	nw.mu.Lock()
 	defer nw.mu.Unlock()
@@ -185,9 +188,9 @@ func (nw *Network) detach(number uint32) {
 	delete(nw.inboxes, number)
 }
 
-// resolve returns the number and the receive queue of an endpoint's name. The queue is nil if the
-// endpoint has been closed. A datagram to a closed endpoint is lost, like a datagram to a host
-// that is down.
+// The method resolve returns the number and the receive queue of the endpoint with the given name.
+// The queue is nil if the endpoint has been closed. A datagram to a closed endpoint is lost, like a
+// datagram to a host that is down.
 func (nw *Network) resolve(name []byte) (number uint32, in *inbox, err error) {
 	if len(name) != nameBytes || string(name[:len(namePrefix)]) != namePrefix {
 		return 0, nil, fmt.Errorf("%w: mem: %d bytes, want %d starting with %q",

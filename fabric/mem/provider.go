@@ -6,7 +6,8 @@ import (
 	"gobtl/fabric"
 )
 
-// Only the registry uses the default network. A test that needs a network of its own calls New.
+// The default network is reached through the registry of providers alone. A test that needs a
+// private network calls New.
 func init() { fabric.Register(New(Config{}).Provider()) }
 
 type provider struct{ nw *Network }
@@ -16,8 +17,9 @@ func (nw *Network) Provider() fabric.Provider { return provider{nw} }
 
 func (provider) Family() string { return family }
 
-// GetInfo selects this provider for its name and for hints without a provider name. The network
-// has no addresses to bind, so any Hints.Node other than the domain's name selects nothing.
+// GetInfo returns an Info if the hints have the name of this provider or no provider name. The
+// network has no local addresses, and therefore GetInfo returns nothing if Hints.Node is neither
+// empty nor the domain's name.
 func (p provider) GetInfo(h fabric.Hints) ([]fabric.Info, error) {
 	if p.nw.cfgErr != nil {
 		return nil, p.nw.cfgErr

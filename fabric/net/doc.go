@@ -1,6 +1,6 @@
 // Package net is the provider "net" of package fabric on the UDP sockets of Go's package net, for
-// macOS, the BSDs and Windows. On Linux the provider "udp" is several times as fast as the
-// provider "net".
+// macOS, the BSDs and Windows. On Linux the provider "udp" should be used, because it is several
+// times as fast as the provider "net".
 //
 //	Post                                   a goroutine for each endpoint         Poll
 //	one WriteToUDPAddrPort for each        waits for a posted buffer, then for   takes what the
@@ -15,9 +15,10 @@
 // datagram that exceeds the path MTU arrives in fragments.
 //
 // A Domain and its endpoints belong to one goroutine at a time, as package fabric requires. A
-// reader goroutine shares with the Domain's goroutine only the queue of its endpoint, under a
-// lock, and the memory of the posted buffers. After some polls without a completion, a Poll parks
-// its goroutine for some microseconds, so that the reader goroutines get processor time.
+// reader goroutine and the Domain's goroutine share the queue of the endpoint, under a lock, and
+// the memory of the posted buffers, but nothing else. After some polls without a completion, Poll
+// parks the calling goroutine for some microseconds, so that the reader goroutines get processor
+// time.
 //
 //	provider.go   GetInfo and Open
 //	domain.go     arena, addresses, sleeping

@@ -56,15 +56,16 @@ var (
 	_ fabric.Addresser = (*domain)(nil)
 )
 
-// buffers is the arena in the form that the reader goroutines use. A buffer has at least one byte
-// behind the caller's part, and a datagram that reaches this byte is too large.
+// buffers is the arena in the form that the reader goroutines use. Behind the caller's part of a
+// buffer, there is at least one more byte. A datagram that is long enough to fill this byte is too
+// large.
 type buffers struct {
 	mem                []byte
 	count, stride, len int
 }
 
-// readInto returns a buffer's memory for a read, which is longer than the caller's part of the
-// buffer.
+// readInto returns the memory of a buffer into which a datagram is read, which is longer than the
+// caller's part of the buffer.
 func (a *buffers) readInto(b fabric.Buf) []byte {
 	lo := int(b) * a.stride
 	return a.mem[lo : lo+a.len+1]
@@ -119,8 +120,8 @@ func (d *domain) makeArena(cfg fabric.DomainConfig) (err error) {
 	return nil
 }
 
-// Info implements fabric.Domain. The attributes of the Info contain counts of events after the
-// domain was opened.
+// Info implements fabric.Domain. The attributes of the returned Info contain counters of events in
+// the domain.
 func (d *domain) Info() fabric.Info {
 	info := d.info
 	info.Attrs = slices.Clone(info.Attrs)
@@ -142,7 +143,7 @@ func setAttr(attrs []fabric.Attr, name, value string) {
 
 func (d *domain) Arena() fabric.Arena { return d.arena }
 
-// Insert implements fabric.Domain. Insert assumes that the name of a link-local address is on
+// Insert implements fabric.Domain. Insert assumes that an endpoint with a link-local address is on
 // this domain's own link.
 func (d *domain) Insert(name []byte) (fabric.Addr, error) {
 	if d.closed {
@@ -166,8 +167,8 @@ func (d *domain) Remove(a fabric.Addr) error {
 	return nil
 }
 
-// RegisterRegion always fails with fabric.ErrNotSupported, because package net can send only one
-// piece of memory.
+// RegisterRegion always fails with fabric.ErrNotSupported, because Go's package net cannot send a
+// datagram from two pieces of memory.
 func (d *domain) RegisterRegion([]byte) (fabric.Region, error) {
 	if d.closed {
 		return 0, fabric.ErrClosed

@@ -135,8 +135,8 @@ func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 	return n, nil // The next Poll reports the error.
 }
 
-// The method from returns the Addr of the sender with the given name, and caches the Addr
-// of the latest sender.
+// The method named from returns the Addr of the sender with the given name, and caches the result
+// for the next call.
 func (e *endpoint) from(name netip.AddrPort) fabric.Addr {
 	peers := &e.domain.peers
 	if name != e.lastFrom || e.lastSeq != peers.changes {

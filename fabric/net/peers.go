@@ -11,8 +11,8 @@ import (
 // maxPeers is the largest number of entries of the address vector.
 const maxPeers = 1<<31 - 1
 
-// peerTable is a domain's address vector. An Addr is an index and a generation, which detects an
-// Addr that was removed.
+// peerTable is a domain's address vector. An Addr consists of an index and a generation, by which
+// an Addr that was removed is detected.
 type peerTable struct {
 	peers   []peer
 	free    []uint32
@@ -20,7 +20,8 @@ type peerTable struct {
 	changes uint64 // value that changes when earlier results of find are invalid
 }
 
-// peer is an entry of the address vector, which is free if inserts is 0.
+// A peer is an entry of the address vector. If the field inserts of an entry is 0, the entry is
+// free.
 type peer struct {
 	to      netip.AddrPort // with the zone of a link-local address
 	name    netip.AddrPort // without
@@ -49,8 +50,8 @@ func (t *peerTable) find(name netip.AddrPort) fabric.Addr {
 	return fabric.AddrUnknown
 }
 
-// insert adds a name or counts a further insert of the name, where zone is the zone of link-local
-// addresses.
+// The method insert adds a name to the address vector, or counts another insert of the name. The
+// argument zone is the zone of link-local addresses.
 func (t *peerTable) insert(name netip.AddrPort, zone string) (fabric.Addr, error) {
 	if i, ok := t.byName[name]; ok {
 		t.peers[i].inserts++

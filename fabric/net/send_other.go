@@ -4,7 +4,8 @@ package net
 
 import "net"
 
-// sender sends the datagrams of a socket. send may wait while the socket's send buffer is full.
+// A sender sends the datagrams of a socket. Its method send may wait until the socket's send buffer
+// has room.
 type sender struct{ conn *net.UDPConn }
 
 func newSender(conn *net.UDPConn) (*sender, error) { return &sender{conn}, nil }

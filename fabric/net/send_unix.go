@@ -10,7 +10,8 @@ import (
 	"syscall"
 )
 
-// sender sends the datagrams of a socket without waiting, and a full send buffer is an error.
+// A sender sends the datagrams of a socket and never waits. If the socket's send buffer is full,
+// sending fails with an error.
 type sender struct {
 	raw  syscall.RawConn
 	once func(fd uintptr) bool // sends b to to, made once because a closure is allocated

@@ -15,8 +15,8 @@ import (
 const (
 	// wantRecvBytes is the requested size of the receive buffer if the caller names no size.
 	wantRecvBytes = 4 << 20
-	// wantSendBytes is the requested size of the send buffer, which holds some of the largest
-	// datagrams.
+	// wantSendBytes is the requested size of the send buffer, which has room for several datagrams
+	// of the largest size.
 	wantSendBytes = 1 << 20
 	// leastBytes is the smallest buffer size that is requested.
 	leastBytes = 64 << 10
@@ -69,8 +69,8 @@ func openSocket(l *inet.Local, port uint16, cfg fabric.EndpointConfig) (socket, 
 	return s, nil
 }
 
-// askFor requests a socket buffer of the given size, and half the size each time the system
-// refuses.
+// askFor requests a socket buffer of the given size. Each time the system refuses, askFor requests
+// half of the previous size.
 func askFor(sizeBytes int, set func(int) error) {
 	for set(sizeBytes) != nil && sizeBytes > leastBytes {
 		sizeBytes /= 2
@@ -87,8 +87,8 @@ func granted(conn *net.UDPConn) (sizeBytes int, err error) {
 	return sizeBytes, errors.Join(err, failed)
 }
 
-// errnoOf returns the system's error number in an error of package net, or 0 if the error has
-// none.
+// errnoOf returns the system's error number in an error of Go's package net, or 0 if the error
+// contains no such number.
 func errnoOf(err error) syscall.Errno {
 	var errno syscall.Errno
 	if !errors.As(err, &errno) {

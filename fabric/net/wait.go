@@ -17,15 +17,15 @@ const (
 	// errorsMax consecutive failures.
 	errorPause = time.Millisecond
 	errorsMax  = 1000
-	// vainMost is the number of consecutive polls without a completion after which the next poll
-	// parks for parkTime.
+	// After vainMost consecutive polls without a completion, the next Poll parks its goroutine for
+	// parkTime.
 	vainMost = 64
 	parkTime = 50 * time.Microsecond
 )
 
-// inbox is the state that an endpoint shares with its reader goroutine, with a queue of posted
-// buffers and a queue of received datagrams. Each buffer of an inbox is in one of its two queues
-// or in use by the reader goroutine, and RxDepth limits the number of all buffers.
+// An inbox is the state that an endpoint shares with its reader goroutine: a queue of posted
+// buffers and a queue of received datagrams. Each buffer of an inbox is in one of the two queues or
+// in use by the reader goroutine, and the total number of these buffers is at most RxDepth.
 type inbox struct {
 	ended chan struct{} // closed when the reader has ended
 
@@ -38,7 +38,7 @@ type inbox struct {
 	err     error // that has ended the reader
 }
 
-// arrival is a datagram in its buffer.
+// An arrival is a received datagram in its buffer.
 type arrival struct {
 	from netip.AddrPort // without zone
 	buf  fabric.Buf
@@ -73,8 +73,9 @@ func (in *inbox) post(bufs []fabric.Buf) (int, error) {
 	return len(bufs), nil
 }
 
-// take writes completions for received datagrams to out, and appends the senders of the datagrams
-// to origins. An error of take is final, because the reader goroutine has ended.
+// The method take writes completions for received datagrams to out, and appends the senders of the
+// datagrams to origins. If take returns an error, the reader goroutine has ended, and every later
+// take fails, too.
 func (in *inbox) take(out []fabric.Completion, origins []netip.AddrPort) ([]netip.AddrPort, error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -128,15 +129,15 @@ func (in *inbox) put(a arrival) {
 	in.arrived.Push(a)
 }
 
-// fail records the error that ends the reader goroutine.
+// The method fail records the error that has made the reader goroutine end.
 func (in *inbox) fail(err error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.err = err
 }
 
-// read is the function of the reader goroutine. read returns when the endpoint closes, or when
-// its socket has failed errorsMax times in a row.
+// The method read is the function of the reader goroutine. It returns when the endpoint is closed,
+// or when the socket has failed errorsMax times in a row.
 func (in *inbox) read(conn *net.UDPConn, bufs buffers, bells ...*doorbell.Bell) {
 	defer close(in.ended)
 	for {
@@ -165,8 +166,8 @@ func ring(bells []*doorbell.Bell) {
 	}
 }
 
-// receive reads one datagram. receive ignores single errors, because a system may report the
-// error of an earlier send.
+// The function receive reads one datagram. It ignores errors unless they recur, because a system
+// may report the error of an earlier send.
 func receive(conn *net.UDPConn, mem []byte) (n int, from netip.AddrPort, err error) {
 	for range errorsMax {
 		n, from, err = conn.ReadFromUDPAddrPort(mem)

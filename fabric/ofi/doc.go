@@ -4,9 +4,10 @@
 // endpoints (FI_EP_RDM) are, for example, "ofi/shm", "ofi/tcp" and "ofi/udp;ofi_rxd". Importing
 // the package registers the family "ofi".
 //
-// The provider's name alone decides whether an endpoint is reliable. If a provider has both
-// datagram and reliable endpoints, the name of the reliable ones ends in "+rdm", as in
-// "ofi/efa+rdm". The name "ofi/udp+offload" means "ofi/udp" with segmentation offload.
+// The provider's name alone decides whether an endpoint is reliable. If a libfabric provider has
+// both datagram endpoints and reliable endpoints, the reliable endpoints are selected by a name
+// that ends in "+rdm", as in "ofi/efa+rdm". The name "ofi/udp+offload" means "ofi/udp" with
+// segmentation offload.
 //
 // # Layout
 //
@@ -28,8 +29,8 @@
 //	ofi_stub.go      builds without cgo or Linux
 //	shim.h           the C half as Go sees it
 //
-// The C part of the package, called the shim, owns all libfabric objects. Each C file calls only
-// files of lower layers in the list below.
+// The C part of the package, called the shim, owns all libfabric objects. In the list below, each C
+// file calls only functions of files that stand below it.
 //
 //	domain.c                          opens and closes a domain, and what has to outlive it
 //	  endpoint.c                      opens and closes an endpoint
@@ -42,7 +43,7 @@
 //	                load.c            libfabric itself
 //	                  signals.c       the process's signal handlers, kept
 //
-// The objects of a domain are closed in the order shown below.
+// The objects of a domain are closed in the following order, from left to right.
 //
 //	endpoint (fid_ep) -> receive queue, send queue (fid_cq)     each endpoint
 //	  -> address vector (fid_av) -> regions, arena's fid_mr -> fid_domain -> fid_fabric -> arena
@@ -54,48 +55,50 @@
 //
 // # What libfabric leaves to its user
 //
-// The package uses version 1.9 of the API. The package can be built with the headers and run with
-// the libraries of libfabric 1.17 and later, in any combination.
+// The package uses version 1.9 of the API. The package can be built with the headers of libfabric
+// 1.17 or any later version, and can run with the library of any of these versions.
 //
 // The package loads libfabric.so.1 when a program first requests a provider of the family ofi. A
 // program that requests no provider of the family ofi runs without libfabric. If libfabric is not
 // installed, a request for its providers fails with fabric.ErrUnavailable. On Debian 12, loading
-// libfabric takes some 200 ms, because constructors of other libraries sleep.
+// libfabric takes about 200 ms, because constructors of other libraries, which are loaded with it,
+// sleep.
 //
-// The process's signal handlers are restored after each call that loads, opens or closes
-// something in libfabric. Descriptors that libfabric opens while it loads, opens or closes
-// something are not inherited by programs that the process starts. Connections that a provider
-// opens later, while it is polled, are inherited by programs that the process starts.
+// The process's signal handlers are restored after each call that loads libfabric, or opens or
+// closes a libfabric object. Descriptors that libfabric opens during such a call are not inherited
+// by programs that the process starts. Connections that a provider opens later, during a poll, are
+// inherited by programs that the process starts.
 //
 // A batch costs one call from Go into C. A datagram of at most Caps.InjectBytes is sent with
-// fi_inject, which makes no completion, and a larger datagram is sent with fi_send. A datagram
-// with a region that fits into InjectBytes is first copied to a bounce buffer. A datagram with a
-// region that exceeds InjectBytes is sent with fi_sendv.
+// fi_inject, which makes no completion, and a larger datagram is sent with fi_send. If a datagram
+// with bytes of a region has at most InjectBytes, it is first copied to a bounce buffer. If a
+// datagram with bytes of a region is larger, it is sent with fi_sendv.
 //
-// Providers over TCP and the layer rxd keep sends that a peer does not accept, even after the
-// peer has ended. The shim passes copies of the sends to providers over TCP and to the layer rxd
-// (copies.c). Because of the copies, every send is complete when Post returns, and a peer that
-// accepts nothing delays no other peer. For each peer, the provider has at most 256 copies of
-// sends, and the shim has at most 4096 further copies.
+// Providers over TCP and the layer rxd never complete sends that a peer does not accept, even if
+// the peer has ended. Therefore the shim (the C part of the package) passes copies of the sends to
+// these providers (copies.c). With the copies, every send is complete when Post returns, and a peer
+// that accepts nothing delays no other peer. For each peer, the provider holds at most 256 copies
+// of sends, and the shim holds at most 4096 further copies.
 //
-// An Addr is an index and a generation. The type fi_addr_t of libfabric is not used as an Addr,
-// because its value is a pointer with some providers. An outdated or invalid Addr gives an error,
-// and never causes a crash or refers to a later peer. Before removing a peer or a region, the
-// caller must wait for the completion of the sends to the peer or from the region.
+// An Addr of this package consists of an index and a generation. The type fi_addr_t of libfabric is
+// not used as an Addr, because with some providers its value is a pointer. The use of an outdated
+// or invalid Addr returns an error, and never causes a crash or sends to another peer. Before
+// removing a peer or a region, the caller must wait for the completion of the sends to the peer or
+// from the region.
 //
 // The udp provider of libfabric receives one datagram per system call, and leaves the
 // socket's receive buffer at its default size. Package ofi finds the socket of the udp
 // provider and enlarges the socket's receive buffer. Caps.RecvCapacity is computed from the
-// size of the receive buffer. To sleep, package ofi waits for the socket itself, and
-// removes the socket from the epoll instance of libfabric's wait descriptor. An epoll
+// size of the receive buffer. To sleep, package ofi waits directly for the socket of the udp
+// provider, and removes the socket from the epoll instance of libfabric's wait descriptor. An epoll
 // instance that watches the socket would cost time for every arriving datagram.
 //
-// With the sockets provider, a TCP connection hangs for ever if its receive window closes
-// within a message header. An endpoint of the sockets provider injects no datagram, and has
+// With the sockets provider, a TCP connection hangs for ever if its receive window closes within a
+// message header. To avoid this, an endpoint of the sockets provider injects no datagrams, and has
 // at most 31 KiB in flight, which is 31 datagrams of up to 1 KiB.
 //
-// Each receive is posted with one additional byte after its buffer. The additional byte shows
-// that a datagram is too large, with providers that truncate without an error.
+// Each receive is posted with one additional byte after its buffer. With providers that truncate a
+// datagram without an error, this additional byte is written if the datagram is too large.
 //
 // # Segmentation offload
 //
@@ -104,27 +107,27 @@
 // (UDP_SEGMENT). The last datagram of a message with UDP_SEGMENT may be shorter. A received
 // message of coalesced datagrams (UDP_GRO) is split at the size that the kernel reports in a
 // control message. Package ofi reads the socket without libfabric, because libfabric does not
-// request this control message. One recvmsg distributes up to 64 KiB to the datagrams' buffers
-// and the direct-receive memory, without another copy. Segmentation offload changes nothing on
-// the wire.
+// request this control message. One recvmsg writes up to 64 KiB to the datagrams' buffers and the
+// direct-receive memory, so that no further copy is needed. The packets on the network are the same
+// with and without segmentation offload.
 //
-// When an endpoint opens, it tests the offload with datagrams to itself, and drops datagrams that
-// other senders have sent before the test ends. If the offload test of an endpoint fails, the
-// endpoint works without offload. The offload of sends and the offload of receives can end
-// independently. Segmentation offload ends when the kernel refuses a message but accepts its
-// datagrams one by one, or when a control message is truncated. After a truncated control
-// message, all waiting datagrams are dropped. The Info.Attrs of the Domain tell for each
-// direction whether offload is on, and otherwise the reason.
+// When an endpoint is opened, it tests the offload with datagrams to itself. Datagrams that arrive
+// from other senders during the test are dropped. If the offload test of an endpoint fails, the
+// endpoint works without offload. The offload of sends and the offload of receives can be turned
+// off independently of each other. Offload is turned off when the kernel refuses a message but
+// accepts its datagrams one by one, or when a control message is truncated. When a control message
+// is truncated, all datagrams that wait in the socket are dropped. For sends and for receives, the
+// Info.Attrs of the Domain tell whether offload is on, and if not, the reason.
 //
 // # Reliable endpoints
 //
 // Info.Reliable and Info.Ordered identify reliable endpoints. A datagram of a reliable endpoint
-// is a message of at most 16 KiB. Sender and receiver must call Poll for progress. The first send
-// to a peer returns ErrAgain until the peer has called Poll for the connection, and a large send
-// completes when the peer has received it. Buffers are at least as large as the MTU, because
-// providers fail after a message that does not fit in its buffer. With the shm provider a
-// datagram has at most 4 KiB, and with libfabric 2.0 and later a shm domain accepts at most 256
-// peers.
+// is a message of at most 16 KiB. Messages of reliable endpoints make progress only while both the
+// sender and the receiver call Poll. The first send to a peer returns ErrAgain until the peer has
+// accepted the connection in a Poll, and a large send completes when the peer has received it.
+// The buffers for reliable endpoints are at least as large as the MTU, because providers stop
+// working after a message that does not fit in its buffer. With the shm provider a datagram has at
+// most 4 KiB, and with libfabric 2.0 and later a shm domain accepts at most 256 peers.
 //
 // # Concurrency
 //

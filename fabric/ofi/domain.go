@@ -50,8 +50,8 @@ var (
 	_ fabric.Waiter = (*domain)(nil)
 )
 
-// openDomain opens the domain that e describes. The argument sourced of openDomain is the entry for
-// the same domain from a query with FI_SOURCE, or nil.
+// openDomain opens the domain that e describes. The argument sourced of openDomain is the entry
+// that a query with FI_SOURCE returns for the same domain, or nil if there is none.
 func openDomain(e, sourced *entry, cfg fabric.DomainConfig) (fabric.Domain, error) {
 	lay, err := newLayout(e.limits, cfg)
 	if err != nil {
@@ -165,7 +165,8 @@ func (d *domain) OpenEndpoint(cfg fabric.EndpointConfig) (fabric.Endpoint, error
 	return e, nil
 }
 
-// newEndpoint opens the libfabric objects, and finds out their capabilities.
+// newEndpoint opens the libfabric objects of an endpoint, and determines the capabilities of the
+// endpoint.
 func (d *domain) newEndpoint(cfg fabric.EndpointConfig, tx, rx int) (*endpoint, error) {
 	ccfg := C.struct_gofi_ep_cfg{tx_depth: C.uint32_t(tx), rx_depth: C.uint32_t(rx)}
 	if cfg.Source && d.info.Source {
@@ -206,8 +207,9 @@ func (d *domain) newEndpoint(cfg fabric.EndpointConfig, tx, rx int) (*endpoint, 
 	return e, nil
 }
 
-// tryBind binds a test socket in the same way as the udp provider. tryBind exists because
-// libfabric leaks the provider's socket if the provider fails to bind.
+// tryBind binds a test socket in the same way as the udp provider. tryBind is called before the
+// endpoint is opened, because libfabric leaks the provider's socket if the provider fails to bind
+// it.
 func (d *domain) tryBind() error {
 	ap, ok := d.rules.form.addrPort(d.src)
 	if !ok {
@@ -227,7 +229,7 @@ func (e *endpoint) finish(recvBufferBytes int) {
 		d.rules.bytes = len(e.name)
 	}
 	// The endpoint's name is converted to its canonical form, because peers compare endpoint
-	// names as bytes. A wildcard address has no canonical form, and is kept as it is for display.
+	// names as bytes. A wildcard address has no canonical form, and is kept unchanged for display.
 	if canon, err := d.rules.check(e.name); err == nil {
 		e.name = []byte(canon)
 	}
@@ -261,7 +263,7 @@ func (e *endpoint) takeSocket() int {
 }
 
 // sizeReceiveBuffer enlarges the receive buffer of the udp provider's socket. If the receive buffer
-// cannot be enlarged, the capacity is computed from the size of a default buffer.
+// cannot be enlarged, Caps.RecvCapacity is computed from the default size of a receive buffer.
 func (e *endpoint) sizeReceiveBuffer(fd, ask int) {
 	if ask == 0 {
 		ask = wantSocketBytes

@@ -27,8 +27,9 @@ import (
 	"gobtl/fabric"
 )
 
-// The shim reads and writes slices of Send and Completion directly. If a structure has different
-// layouts in Go and C, one of the lines below does not compile, because its array index is not 0.
+// The shim (the C part of the package) reads and writes slices of Send and Completion directly. If
+// a structure has different layouts in Go and C, one of the lines below does not compile, because
+// the index of its array is not 0.
 var (
 	_ = [1]struct{}{}[unsafe.Sizeof(fabric.Send{})-C.sizeof_struct_gofi_send]
 	_ = [1]struct{}{}[unsafe.Offsetof(fabric.Send{}.To)-unsafe.Offsetof(C.struct_gofi_send{}.to)]
@@ -89,10 +90,11 @@ func (e *endpoint) Caps() fabric.Caps { return e.caps }
 
 func (e *endpoint) Name() []byte { return slices.Clone(e.name) }
 
-// batch limits a slice's length to the range of a C int.
+// The function batch limits the length of a slice to the range of a C int.
 func batch(n int) C.int { return C.int(min(n, math.MaxInt32)) }
 
-// result translates the result of a batch call.
+// The method result translates the number that a batch call of the shim (the C part of the package)
+// has returned.
 func (e *endpoint) result(r int64) (int, error) {
 	code := resultCode(r)
 	switch code {
@@ -170,8 +172,8 @@ func (e *endpoint) Land(mem []byte, headBytes int) bool {
 	return true
 }
 
-// progress lets the provider work without returning completions. Tests call progress when one
-// thread acts for several processes.
+// The method progress lets the provider do its work without returning completions. Tests call
+// progress when one thread acts for several processes.
 func (e *endpoint) progress() { C.gofi_progress(e.c) }
 
 // Close implements fabric.Endpoint. Close releases all resources even if it returns an error. A

@@ -13,8 +13,8 @@ import (
 // below codeBase are error codes of libfabric.
 const codeBase = 0x10000
 
-// refusals describes the error codes that the shim (the C part of the package) defines. Each
-// entry of refusals has the call that failed, the errno, and the text.
+// refusals describes the error codes that the shim (the C part of the package) defines. Each entry
+// of refusals has the name of the call that failed, the errno, and the text of the error.
 var refusals = [...]struct {
 	op    string
 	errno syscall.Errno
@@ -37,8 +37,8 @@ var calls = [...]string{
 	"fi_sendmsg", "recvmsg",
 }
 
-// newError makes the typed error of an error code. The function text returns libfabric's
-// description of libfabric's own codes.
+// newError makes a *fabric.Error from an error code. The argument text is a function that returns
+// libfabric's description of one of libfabric's own error codes.
 func newError(provider, op string, code int, text func(code int) string) *fabric.Error {
 	if i := code - codeBase; i >= 0 && i < len(refusals) {
 		r := refusals[i]

@@ -10,11 +10,12 @@ import (
 )
 
 const (
-	// maxDatagramBytes is the largest UDP payload over IPv4. Providers that emulate datagrams
-	// over a stream report a larger limit, near 2^64, which is unsuitable for a receive buffer.
+	// maxDatagramBytes is the largest UDP payload over IPv4. Providers that emulate datagrams over
+	// a stream report a limit near 2^64, which is too large for the size of a receive buffer.
 	maxDatagramBytes = 65507
 	// maxSegmentBytes is the largest datagram with reliable providers. The layer rxm of libfabric
-	// sends messages of up to maxSegmentBytes without a rendezvous.
+	// sends messages of up to maxSegmentBytes at once, and larger messages only after a rendezvous
+	// with the receiver.
 	maxSegmentBytes = 16 << 10
 
 	cacheLineBytes  = 64
@@ -37,8 +38,8 @@ type limits struct {
 	quirks                                quirks
 }
 
-// mtuBytes is the size of the largest payload. mtuBytes subtracts the provider's prefix from
-// max_msg_size if necessary, because some providers include it and others do not.
+// mtuBytes is the size of the largest payload. Some providers include their packet prefix in
+// max_msg_size and others do not, and mtuBytes subtracts the prefix if it is included.
 func (l limits) mtuBytes() int {
 	most := maxDatagramBytes
 	if l.reliable {
@@ -78,12 +79,12 @@ func deviceMTU(name string) int {
 	return dev.MTU
 }
 
-// inject returns the largest payload for which the shim (the C part of the package) calls
-// fi_inject.
+// The method inject returns the size of the largest payload that the shim (the C part of the
+// package) sends with fi_inject.
 func (l limits) inject() int { return clip(sub(l.injectBytes, l.tx()), l.mtuBytes()) }
 
-// done returns the largest payload whose send is complete when Post returns, because the bytes
-// were copied.
+// The method done returns the size of the largest payload whose send is complete when Post returns,
+// because the payload was copied.
 func (l limits) done() int {
 	if l.quirks.copies {
 		return l.mtuBytes()
@@ -108,7 +109,8 @@ func sub(a, b uint64) uint64 { return a - min(a, b) }
 
 func clip(v uint64, most int) int { return int(min(v, uint64(most))) }
 
-// depth returns the depth of a queue, which is the requested depth reduced to the provider's limit.
+// The function depth returns the depth of a queue: the requested depth, or the provider's limit if
+// this is lower.
 func depth(what string, asked int, provider uint64) (int, error) {
 	most := max(clip(provider, maxDepth), 1)
 	switch {
@@ -121,9 +123,10 @@ func depth(what string, asked int, provider uint64) (int, error) {
 	return min(asked, most), nil
 }
 
-// layout describes the slots of an arena. Each slot of strideBytes has headroomBytes, sizeBytes
-// for the caller, and at least slackBytes. The caller's bytes begin at a cache line. The prefix
-// that the provider puts before a message is at the end of a slot's headroom.
+// The type layout describes the slots of an arena. Each slot has strideBytes in total: first
+// headroomBytes, then sizeBytes for the caller, and at the end at least slackBytes. The caller's
+// bytes begin at a cache line. The prefix that the provider adds in front of a message is at the
+// end of the headroom.
 type layout struct {
 	count, strideBytes, headroomBytes, sizeBytes int
 	txPrefixBytes, rxPrefixBytes                 int

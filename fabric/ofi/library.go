@@ -26,8 +26,8 @@ import (
 // LD_LIBRARY_PATH, the program's run path, and the system's directories.
 const soname = "libfabric.so.1"
 
-// load loads libfabric at the first call. If loading has failed, every call of load returns the
-// same error.
+// The first call of the function load loads libfabric. If loading fails, this call and every later
+// call of load return the same error.
 var load = sync.OnceValue(func() error { return loadFrom(soname) })
 
 func loadFrom(file string) error {
@@ -47,11 +47,11 @@ func loadFrom(file string) error {
 // would undo each other's changes.
 var guardLock sync.Mutex
 
-// guard makes a call of libfabric that loads libraries, or opens or closes something. After
-// the guarded call, guard restores the process's signal handlers, because Go's runtime
-// needs its own handlers. Programs that the process starts do not inherit descriptors that
-// the call opens. guard holds the fork lock of package syscall, and therefore no process is
-// started during the call.
+// The function guard makes a call of libfabric that loads libraries, or opens or closes a libfabric
+// object. After the guarded call, guard restores the process's signal handlers, because Go's
+// runtime needs its own handlers. Programs that the process starts do not inherit descriptors that
+// the call opens. During the call, guard holds the fork lock of package syscall, and therefore the
+// process cannot start a program.
 func guard(call func()) {
 	guardLock.Lock()
 	defer guardLock.Unlock()

@@ -27,16 +27,16 @@ const (
 	sockIn6Bytes = 28
 )
 
-// nameRules decide which bytes can be the name of a peer. The rules for names are necessary
-// because libfabric does not check names, which may come from the network.
+// The nameRules determine which bytes can be the name of a peer. Names must be checked by this
+// package, because they may come from the network and libfabric does not check them.
 type nameRules struct {
 	form  nameForm
 	bytes int    // exact length, 0 while unknown
 	scope uint32 // IPv6 scope of this host's link-local address, or 0
 }
 
-// check returns the canonical form of an endpoint name. All names of one peer have the same
-// canonical form.
+// The method check returns the canonical form of an endpoint name, which is the same for all names
+// of one peer.
 func (r nameRules) check(name []byte) (string, error) {
 	if len(name) == 0 || len(name) > fabric.MaxNameBytes || r.bytes != 0 && len(name) != r.bytes {
 		return "", badName("%d bytes long, want %s", len(name), r.want())
@@ -107,7 +107,7 @@ func (f nameForm) addrPort(name []byte) (netip.AddrPort, bool) {
 	return netip.AddrPort{}, false
 }
 
-// scopeOf returns the scope in this host's own address.
+// scopeOf returns the scope (interface number) in a socket address of this host.
 func (f nameForm) scopeOf(name []byte) uint32 {
 	if f == formSockIn6 && len(name) >= sockIn6Bytes {
 		return binary.NativeEndian.Uint32(name[24:])

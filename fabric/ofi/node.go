@@ -15,8 +15,8 @@ import (
 const lookupPatience = 5 * time.Second
 
 // numeric returns the addresses of a node in numeric form, for libfabric. numeric resolves host
-// names itself, because libfabric would use the first address of any IP version. A numeric
-// address is returned unchanged, and so is an empty node, which means any address.
+// names itself, because libfabric would use the first address of any IP version. A numeric address
+// is returned unchanged. An empty node, which means any address, is also returned unchanged.
 func numeric(node string) ([]string, error) {
 	if _, err := netip.ParseAddr(node); err == nil || node == "" {
 		return []string{node}, nil

@@ -13,15 +13,15 @@ import (
 )
 
 // The constants below are the sizes of the largest payloads of a datagram over IPv4 and over
-// IPv6. A coalesced message of several datagrams may not be larger than the largest payload of a
-// datagram.
+// IPv6. A message that consists of several datagrams must not be larger than the largest payload of
+// one datagram.
 const (
 	runBytes4 = 65535 - 20 - 8
 	runBytes6 = 65535 - 40 - 8
 )
 
 // startOffload turns on segmentation offload on the endpoint's socket. If offload cannot be
-// started, the endpoint works without offload, and Info.Attrs has the reason.
+// started, the endpoint works without offload, and Info.Attrs tells the reason.
 func (e *endpoint) startOffload(fd int) {
 	if fd < 0 {
 		e.noOffload = "libfabric's socket was not found"

@@ -30,7 +30,7 @@ const (
 	errNoSys  = int(syscall.ENOSYS)
 )
 
-// entry is one result of fi_getinfo, which is valid as long as the list of results.
+// An entry is one result of fi_getinfo, which is valid until the list that contains it is freed.
 type entry struct {
 	fi     *C.struct_fi_info
 	info   fabric.Info
@@ -109,8 +109,8 @@ func query(r request) (*list, error) {
 	return l, nil
 }
 
-// dropNeedless removes layers on providers that are reliable without a layer, unless the caller
-// requests the layer by name.
+// dropNeedless removes the entries of providers with a layer whose base provider is reliable
+// without the layer, unless the caller requests the layer by name.
 func (l *list) dropNeedless(v variant) {
 	bare := make(map[string]bool)
 	for _, e := range l.entries {
@@ -122,8 +122,8 @@ func (l *list) dropNeedless(v variant) {
 	})
 }
 
-// newEntry translates one result of fi_getinfo. The result of newEntry is false if the entry is not
-// offered to callers.
+// newEntry translates one result of fi_getinfo. If this result is of no use to callers of this
+// package, newEntry returns false.
 func newEntry(fi *C.struct_fi_info, r request) (entry, bool) {
 	var raw C.struct_gofi_info
 	C.gofi_describe(fi, &raw)
@@ -273,9 +273,9 @@ func (f nameForm) printable(src []byte) string {
 	return ""
 }
 
-// rank orders providers by preference. In the order of rank, hardware comes first, then unknown
-// providers, then the kernel's UDP and TCP. In the order of rank, providers that reach only this
-// host are near the end, and emulations for developers are at the end.
+// rank orders providers by preference. Providers for hardware come first, then unknown providers,
+// and then the kernel's UDP and TCP. Providers that reach only this host are near the end of the
+// order, and providers that emulate hardware for developers are at the end.
 func rank(info fabric.Info) int {
 	order := []string{
 		"usnic", "efa", "verbs", "psm3", "psm2", "", "udp", "net", "tcp", "tcp;ofi_rxm", "shm",
@@ -288,8 +288,8 @@ func rank(info fabric.Info) int {
 	return i
 }
 
-// reach orders addresses by reachability. In the order of reach, addresses that other hosts can
-// reach come first, and the loopback device comes last.
+// reach orders addresses by reachability. Addresses that other hosts can reach come first in this
+// order, and the address of the loopback device comes last.
 func reach(info fabric.Info) int {
 	ip, err := netip.ParseAddr(info.Src)
 	switch {
@@ -395,7 +395,7 @@ func listOne(r request) ([]fabric.Info, error) {
 	return infos, nil
 }
 
-// markSourced sets Source in the infos that a query with FI_SOURCE also finds.
+// markSourced sets the field Source of each Info for which a query with FI_SOURCE returns a result.
 func markSourced(infos []fabric.Info, r request) {
 	r.source = true
 	sourced, err := query(r)
@@ -416,8 +416,8 @@ func same(a, b fabric.Info) bool {
 		a.Domain == b.Domain && a.Src == b.Src && a.AddrFormat == b.AddrFormat
 }
 
-// matches reports whether an entry matches a caller's info. Empty fields of the info match every
-// entry.
+// matches reports whether an entry matches a caller's info. An empty field of the Info matches
+// every entry.
 func (e *entry) matches(want fabric.Info) bool {
 	ok := func(want, have string) bool { return want == "" || want == have }
 	return ok(want.Fabric, e.info.Fabric) && ok(want.Domain, e.info.Domain) &&

@@ -23,16 +23,16 @@ type peers struct {
 	all    []peer            // by the index in an Addr
 	free   []uint32          // indices for reuse
 	byName map[string]uint32 // canonical name to index, so that equal names give one index
-	// kept holds the indices of removed peers, by canonical name. A removed peer is kept if the
-	// provider cannot remove peers (quirks.keptPeers), or if the provider has pending sends to
-	// the peer. A peer that is inserted again gets its previous index, to which the pending sends
-	// belong.
+	// The field kept has the indices of removed peers that the provider still knows. The keys are
+	// the canonical names of the peers. The provider still knows a removed peer if it cannot remove
+	// peers (quirks.keptPeers), or if it has pending sends to the peer. When such a peer is
+	// inserted again, it gets its previous index, to which the pending sends belong.
 	kept    map[string]uint32
 	forgets int // number of kept peers at which forget is called
 }
 
 const (
-	// keptMost is the largest number of removed peers to which the provider has pending sends.
+	// At most keptMost removed peers are kept because of pending sends.
 	keptMost     = 1 << 14
 	forgetsLeast = 16
 )
@@ -53,7 +53,8 @@ func (p *peer) addr(index uint32) fabric.Addr {
 	return fabric.Addr(p.gen)<<32 | fabric.Addr(index)
 }
 
-// take returns the index of an unused peer, with a new generation.
+// The method take returns the index of an unused entry for a peer, and changes the generation of
+// the entry.
 func (p *peers) take() (uint32, error) {
 	n := len(p.free)
 	if n == 0 {
@@ -149,7 +150,8 @@ func (d *domain) roomForPeer() error {
 	return nil
 }
 
-// forget removes kept peers without pending sends from the provider.
+// The method forget removes from the provider those peers that were kept because of pending sends
+// and have no pending sends any more.
 func (d *domain) forget() {
 	p := &d.peers
 	for name, i := range p.kept {
@@ -161,7 +163,7 @@ func (d *domain) forget() {
 	p.forgets = min(max(2*len(p.kept), forgetsLeast), keptMost)
 }
 
-// copied is the number of copied sends that the provider has not completed.
+// The method copied returns the number of copies of sends that the provider has not completed.
 func (d *domain) copied() int { return int(C.gofi_copied(d.c)) }
 
 // The method refused makes the error for a name that the provider did not accept.

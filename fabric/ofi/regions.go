@@ -25,7 +25,8 @@ const (
 	maxRegions      = 1<<regionIndexBits - 1
 )
 
-// regions are the memory regions from which sends may gather.
+// The type regions holds the registered memory regions, from which sends may take a part of their
+// bytes.
 type regions struct {
 	all  []region // by the index in a Region; entry 0 is none
 	free []uint32 // indices for reuse
@@ -58,7 +59,7 @@ func (r *regions) take() (uint32, error) {
 	return i, nil
 }
 
-// release releases all memory.
+// The method release unpins the memory of all regions, and forgets the regions.
 func (r *regions) release() {
 	for i := range r.all {
 		r.all[i].pin.Unpin()
@@ -86,7 +87,7 @@ func (d *domain) RegisterRegion(mem []byte) (fabric.Region, error) {
 	r := &d.regions.all[i]
 	id := fabric.Region(r.gen<<regionIndexBits | i)
 	base := unsafe.Pointer(unsafe.SliceData(mem))
-	// Pin ignores memory outside of the Go heap.
+	// Pin does nothing if the memory is outside of the Go heap.
 	r.pin.Pin(base)
 	var fail C.struct_gofi_fail
 	if C.gofi_region_add(d.c, C.uint32_t(id), base, C.uint64_t(len(mem)), &fail) != 0 {
@@ -98,7 +99,8 @@ func (d *domain) RegisterRegion(mem []byte) (fabric.Region, error) {
 	return id, nil
 }
 
-// DeregisterRegion implements fabric.Domain. All sends from the region must have completed.
+// DeregisterRegion implements fabric.Domain. The caller must wait until all sends from the region
+// have completed.
 func (d *domain) DeregisterRegion(id fabric.Region) error {
 	if d.c == nil {
 		return fabric.ErrClosed

@@ -23,24 +23,24 @@ const (
 	minSkbBytes    = 1024
 )
 
-// truesizeBytes returns the cost of a datagram in the receive buffer, rounded up where kernels
-// differ.
+// truesizeBytes returns the cost of a datagram in the receive buffer. If kernels differ, the
+// highest cost is returned.
 func truesizeBytes(payload int) int {
 	n := max(payload+skbHeadBytes+skbSharedBytes, minSkbBytes)
 	return 1<<bits.Len(uint(n-1)) + skbBytes
 }
 
-// socketCapacity returns how many datagrams of mtu bytes a receive buffer holds at any time. The
-// argument buffer of socketCapacity is the size that getsockopt returns for SO_RCVBUF.
-// socketCapacity counts three quarters of the buffer, because Linux may release the memory of
-// read datagrams late (udp_rmem_release).
+// socketCapacity returns how many datagrams, of mtu bytes each, a receive buffer is always able to
+// hold. The argument buffer of socketCapacity is the size that getsockopt returns for SO_RCVBUF.
+// socketCapacity counts three quarters of the buffer, because Linux may release the memory of read
+// datagrams late (udp_rmem_release).
 func socketCapacity(buffer, mtu int) int {
 	return max((buffer-buffer/4)/truesizeBytes(mtu), 1)
 }
 
-// findSocket returns the descriptor of the UDP socket that a provider has opened for an endpoint
-// with the local address want. The search begins with the descriptors that the endpoint's wait
-// descriptor watches, and goes on with all descriptors of the process. The argument waitFd of
+// findSocket returns the descriptor of the UDP socket that libfabric's provider has bound to the
+// local address want for an endpoint. The search begins with the descriptors that the endpoint's
+// wait descriptor watches, and goes on with all descriptors of the process. The argument waitFd of
 // findSocket is an epoll instance, or -1.
 func findSocket(waitFd int, want netip.AddrPort) (int, error) {
 	for _, fd := range watched(waitFd) {
@@ -110,10 +110,10 @@ func isSocket(fd int, want netip.AddrPort) bool {
 	return false
 }
 
-// sizeSocket requests a receive buffer of ask bytes, and returns the size that the kernel has
-// granted. If ask is 0 or negative, the receive buffer stays unchanged. The granted size is twice
-// the requested size and at most twice net.core.rmem_max, because Linux also counts its own
-// structures.
+// sizeSocket requests a receive buffer of the size given by the argument ask, and returns the size
+// that the kernel has granted. If ask is 0 or negative, the receive buffer is not changed. The
+// granted size is twice the requested size and at most twice net.core.rmem_max, because Linux also
+// counts its own structures.
 func sizeSocket(fd, ask int) (int, error) {
 	if ask > 0 {
 		if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, ask); err != nil {

@@ -4,7 +4,8 @@ package ofi
 
 import "strings"
 
-// The constants below are options of a provider, which are suffixes of its registry name.
+// The constants below are the options of providers, which are suffixes of the names in the
+// registry.
 const (
 	// optionOffload turns on segmentation offload on the udp provider's socket, as in
 	// "ofi/udp+offload".
@@ -26,8 +27,8 @@ type variant struct {
 	rdm, offload bool   // the options
 }
 
-// variantOf parses a registry name. The result of variantOf is false for options that no provider
-// has.
+// variantOf parses a name of the registry. If the name has an option that no provider has, the
+// result ok is false.
 func variantOf(name string) (variant, bool) {
 	_, prov, _ := strings.Cut(name, "/")
 	v := variant{prov: prov}
@@ -47,7 +48,7 @@ func variantOf(name string) (variant, bool) {
 	return v, false
 }
 
-// The method is reports whether libfabric's provider prov is the requested provider. A
+// The method named is reports whether the libfabric provider prov is the requested provider. A
 // layered provider also matches the name of its base provider, if the layer makes the base
 // provider's reliable endpoints. The name "udp" always means the provider without a layer.
 func (v variant) is(prov string, rdm bool) bool {
@@ -59,7 +60,8 @@ func (v variant) is(prov string, rdm bool) bool {
 		(v.rdm || !strings.EqualFold(base, udpProvider))
 }
 
-// option is the option at the end of a registry name, or an empty string.
+// The method option returns the option at the end of the registry name, or an empty string if there
+// is none.
 func (v variant) option() string {
 	switch {
 	case v.offload:
@@ -70,7 +72,8 @@ func (v variant) option() string {
 	return ""
 }
 
-// providerOf returns libfabric's name in a registry name, or an empty string for the whole family.
+// providerOf returns the libfabric provider's name that a name of the registry contains, or an
+// empty string if the name stands for the whole family.
 func providerOf(name string) string {
 	v, _ := variantOf(name)
 	return v.prov

@@ -22,16 +22,16 @@ import (
 )
 
 const (
-	// shortSleep is the longest sleep while sends are outstanding, because the completions of
-	// sends wake no thread.
+	// shortSleep is the longest sleep while sends are outstanding, because the completion of a send
+	// does not wake a sleeping thread.
 	shortSleep = time.Millisecond
 	// blindSleep is the longest sleep if an endpoint has no wait descriptor (Info.CanWait is
 	// false).
 	blindSleep = 100 * time.Microsecond
 )
 
-// Wait implements fabric.Waiter. If Info.CanWait is false, Wait sleeps for at most 100 us. While
-// sends are outstanding on a provider that completes sends later, Wait sleeps for at most 1 ms.
+// Wait implements fabric.Waiter. If Info.CanWait is false, Wait sleeps for at most 100 us. If sends
+// are outstanding that the provider completes later than in Post, Wait sleeps for at most 1 ms.
 func (d *domain) Wait(timeout time.Duration) error {
 	if d.c == nil {
 		return fabric.ErrClosed
@@ -46,8 +46,9 @@ func (d *domain) Wait(timeout time.Duration) error {
 	return d.bell.wait(timeout)
 }
 
-// beforeSleep prepares the descriptors for a sleep. beforeSleep returns the longest permitted
-// sleep (a negative time means no limit), and whether there is a completion to poll.
+// beforeSleep prepares the descriptors for a sleep. The result most of beforeSleep is the longest
+// permitted sleep (a negative time means no limit), and the result ready is true if there is a
+// completion to poll.
 func (d *domain) beforeSleep() (most time.Duration, ready bool, err error) {
 	r := int64(C.gofi_before_sleep(d.c))
 	if code := resultCode(r); code != 0 {

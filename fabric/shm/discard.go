@@ -8,16 +8,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A peer can send file descriptors with every packet on a Unix socket. Closing a descriptor
-// may block, because a socket may linger and a FUSE file waits for its file system. The
-// kernel also closes the descriptors in an unread packet when the packet is dropped. The
-// domain's loop peeks at each packet before the packet is received. The domain's loop
-// closes only the memory of rings, and passes a socket with any other descriptor to another
-// goroutine.
+// A peer can send file descriptors with every packet on a Unix socket. Closing such a descriptor
+// may block: a socket may linger until its data is sent, and the close of a FUSE file waits for the
+// file system. The kernel also closes the descriptors in an unread packet when the packet is
+// dropped. Therefore the domain's loop peeks at each packet before it receives the packet. The loop
+// itself closes no received descriptors other than the memory of rings. If a packet contains any
+// other descriptor, the loop passes the socket to another goroutine.
 
-// A closers closes, on another goroutine, descriptors whose close may block. Each domain
-// has one closers. Each received descriptor counts against the process that sent it, until
-// the descriptor is closed.
+// The type closers closes, on another goroutine, descriptors whose close may block. Each domain has
+// one value of type closers. Each received descriptor counts against the process that sent it,
+// until the descriptor is closed.
 type closers struct {
 	lock  sync.Mutex
 	queue []closing
@@ -32,7 +32,7 @@ type closing struct {
 	fds []int
 }
 
-// nobody stands for an unknown process id.
+// The constant nobody stands for the id of a process that is not known.
 const nobody = -1
 
 func (c *closers) close(pid int32, fds ...int) {
@@ -69,16 +69,16 @@ func (c *closers) run() {
 	c.queue, c.busy = nil, false
 }
 
-// held returns how many sockets wait to be closed. The result its of held is the number of
-// sockets of the process pid, and the result all is the number of sockets of all processes.
+// The method held returns how many sockets wait to be closed: the first result counts the sockets
+// of the process pid, and the second result counts the sockets of all processes.
 func (c *closers) held(pid int32) (its, all int) {
 	c.lock.Lock()
 	defer c.lock.Unlock()
 	return c.count[pid], c.total
 }
 
-// drop closes a socket of a peer. If no descriptor waits in the socket, drop closes the socket at
-// once, and otherwise another goroutine closes the socket.
+// The method drop closes a socket of a peer. If an unread packet in the socket contains a
+// descriptor, another goroutine closes the socket, and otherwise drop closes it at once.
 func (c *closers) drop(pid int32, fd int) {
 	_ = unix.Shutdown(fd, unix.SHUT_RDWR)
 	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PASSCRED, 1)
@@ -101,7 +101,7 @@ func (c *closers) drop(pid int32, fd int) {
 // credentialsBytes is the size of control data that contains only the sender's credentials.
 const credentialsBytes = 32
 
-// packet is the kind of the first packet in a socket.
+// The type packet is the kind of the first unread packet in a socket.
 type packet int
 
 const (
@@ -110,8 +110,8 @@ const (
 	packetOther        // the packet has descriptors
 )
 
-// first peeks at the first packet in a socket. The argument oob of first must be too small for
-// descriptors.
+// The function first peeks at the first packet in a socket. The argument oob, the buffer for
+// control data, must be too small for descriptors.
 func first(fd int, oob []byte) packet {
 	var b [1]byte
 	n, oobn, flags, _, err := unix.Recvmsg(fd, b[:], oob, unix.MSG_DONTWAIT|unix.MSG_PEEK)

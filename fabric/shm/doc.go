@@ -13,8 +13,9 @@
 // shrinking, and passes the memory to the receiver through a Unix socket. The Unix socket is also
 // used to wake a sleeping peer, and end-of-file on the socket shows that the peer is gone. The
 // memory of a ring belongs to no file, and the kernel frees the memory after both processes have
-// ended. In the file system, a domain has only its socket, in /dev/shm. If a process ends without
-// removing its socket, a peer removes the socket, or a domain that opens at least a minute later.
+// ended. A domain has one file, which is its socket in /dev/shm. If a process ends without removing
+// its socket, the socket is removed by a peer, or by a domain that is opened at least a minute
+// later.
 //
 // # What a ring looks like
 //
@@ -31,15 +32,16 @@
 //
 // A record in the ring is one datagram with its size. A word of zero behind the last record marks
 // the end of the records in a ring. For a batch of datagrams, the sender first writes all records
-// and the new end of the records, and at last writes the word of the first record to the previous
-// end. The write of the first record's word makes the whole batch visible, so that a single small
-// datagram costs the receiver one cache line. A record does not wrap around at the end of the
-// ring's memory. If a record does not fit before the end of the ring's memory, its word tells the
-// receiver to continue at the beginning. Payloads are copied twice, both times with package bulk.
+// except the word of the first one, and the zero word behind them. At last, the sender writes the
+// word of the first record in place of the previous zero word. This last write makes the whole
+// batch visible, so that a single small datagram costs the receiver one cache line. A record does
+// not wrap around at the end of the ring's memory. If a record does not fit before the end of the
+// ring's memory, its word tells the receiver to continue at the beginning. Payloads are copied
+// twice, both times with package bulk.
 //
-// The receiver and the sender sleep on the sleep words of the ring as futexes, for at most 200
-// us. The futex sleep is used only while wake-ups usually come within 200 us. Sleeps longer than
-// 200 us wait for the sockets (wait_nap.go).
+// The receiver and the sender sleep in futex calls on the sleep words of the ring, for at most 200
+// us. Such futex sleeps are used only as long as most wake-ups come within 200 us. A longer sleep
+// waits for the sockets (wait_nap.go).
 //
 // # What is believed
 //
@@ -47,34 +49,36 @@
 // against the size of the ring. Payloads are copied to private memory before they are
 // examined. A ring with invalid contents is closed, without effect on other rings. A peer
 // cannot shrink the mapped memory, because the receiver checks that the memory is sealed.
-// All peers must belong to the same user. The directory of a user's sockets belongs to that
-// user alone, and the kernel tells each process the user of the process at the other end.
+// All peers must belong to the same user. No other user has access to the directory with a user's
+// sockets, and the kernel tells each process which user the process at the other end of a socket
+// belongs to.
 //
 // # Limits
 //
-// A ring has 4 MiB, or the size in fabric.DomainConfig, and less if there are many rings (see
-// ringBudget). The rings of an endpoint to 256 peers have 268 MiB together. All 2048 rings that a
-// domain may have take 716 MiB. A btl module has two endpoints, and therefore two rings in each
-// direction for each active peer. Parts of a ring that never held a datagram take no memory, and
-// a pair of endpoints that never communicates has no ring. The Info reports the memory of the
-// rings in the attribute "memory".
+// A ring has 4 MiB or the size that fabric.DomainConfig gives, and is smaller if there are many
+// rings (see ringBudget). The rings of an endpoint to 256 peers have 268 MiB together. All 2048
+// rings that a domain may have take 716 MiB. A btl module has two endpoints, and therefore two
+// rings in each direction for each active peer. Parts of a ring that never held a datagram take no
+// memory, and a pair of endpoints that never communicates has no ring. The Info reports the memory
+// of the rings in the attribute "memory".
 //
-// A domain accepts a limited number of rings, and fewer from one process (see linksMax). If the
-// rings of all peers have more than 1 GiB together, or the rings of one process half of that, the
-// domain accepts only rings of the smallest size. A peer whose ring was refused offers a ring of
-// the smallest size. A peer refuses a ring by closing the socket. Datagrams in a refused ring are
-// lost, although their sends completed, and the next sends to that peer fail with ECONNREFUSED.
+// A domain accepts a limited number of rings in total, and a smaller number from each process (see
+// linksMax). If the rings of all peers have more than 1 GiB together, or the rings of one process
+// more than half of that, the domain accepts only rings of the smallest size. A sender whose ring
+// was refused next offers a ring of the smallest size. A receiver refuses a ring by closing the
+// socket. Datagrams in a refused ring are lost, although their sends completed, and the next sends
+// to that peer fail with ECONNREFUSED.
 //
 // A datagram of at most injectBytes makes no completion. If the ring has no room, a datagram of
-// at most injectBytes is copied to the queue of waiting sends. If a waiting datagram is lost
-// because the peer is gone, the next Post to that peer returns the error. The waiting sends to
-// one peer may use at most half of the free slots in the queue.
+// at most injectBytes is copied to the queue of waiting sends. If a datagram in this queue is lost
+// because the peer is gone, the next Post to that peer returns an error. The waiting sends to one
+// peer may use at most half of the free slots in the queue.
 //
-// The domain leaves half of the process's file descriptors unused. The limit on file descriptors
-// is per domain, and several domains together may use more descriptors. If the sockets of a
-// running domain in /dev/shm are removed, connected peers are not affected, but no new peer can
-// connect to the domain. Peers must see the same /dev/shm. Insert refuses the name of an endpoint
-// with another /dev/shm, with an error that states this reason.
+// The domain leaves half of the process's file descriptors unused. This limit on file descriptors
+// applies to each domain separately, and several domains of a process together may use more than
+// half. If the sockets of a running domain in /dev/shm are removed, connected peers are not
+// affected, but no new peer can connect to the domain. Peers must see the same /dev/shm. Insert
+// refuses the name of an endpoint with another /dev/shm, with an error that states this reason.
 //
 // A domain and its endpoints belong to one goroutine at a time. Any goroutine may call Wake.
 package shm

@@ -132,8 +132,8 @@ func (d *domain) Insert(b []byte) (fabric.Addr, error) {
 	return d.peers.insert(n)
 }
 
-// Remove implements fabric.Domain. When Remove closes a link, the sends that wait for room
-// in the peer's ring end with ECANCELED.
+// Remove implements fabric.Domain. When the last Remove of an Addr closes the link to the peer, the
+// sends that wait for room in the ring to the peer end with ECANCELED.
 func (d *domain) Remove(a fabric.Addr) error {
 	if d.closed {
 		return fabric.ErrClosed

@@ -13,23 +13,22 @@ import (
 )
 
 const (
-	// tendPolls is the number of polls between two checks for new and vanished peers, because each
-	// check is a system call. An endpoint without incoming rings checks after every tendIdlePolls
-	// polls.
+	// Only one of tendPolls polls checks for new and vanished peers, because each check is a system
+	// call. While an endpoint has no incoming rings, one of tendIdlePolls polls makes this check.
 	tendPolls     = 512
 	tendIdlePolls = 8
-	// scanRings is the number of rings that a poll checks in addition to the ring that had a
-	// datagram last.
+	// A poll first checks the ring that had the most recent datagram, and then scanRings other
+	// rings.
 	scanRings = 8
-	// scanIdle is the number of rings that a poll checks instead of scanRings if the previous
-	// check found no datagram.
+	// If the previous poll found no datagram in the other rings, a poll checks scanIdle other rings
+	// instead of scanRings.
 	scanIdle = 2
 	// injectBytes is the size up to which a send makes no completion. If the ring has no room, a
 	// datagram of at most injectBytes is copied into the queue of waiting sends.
 	injectBytes = 256
-	// readersShare is the divisor for the part of the queue of waiting sends that is reserved for
-	// peers that read their rings. Each peer that does not read its ring may have one waiting
-	// send in the reserved part of the queue.
+	// A part of the queue of waiting sends, the queue depth divided by readersShare, is reserved
+	// for sends to peers that read their rings. A peer that does not read its ring may have one
+	// waiting send in the reserved part of the queue.
 	readersShare = 8
 )
 
@@ -45,7 +44,7 @@ type endpoint struct {
 	unsent  int              // sends that wait for room
 	stalled []*outLink       // the links of the sends that wait for room
 
-	// posted holds the receive buffers.
+	// The field posted holds the posted receive buffers.
 	posted  []fabric.Buf
 	landing fabric.Landing
 	rings   []*inLink
@@ -56,7 +55,7 @@ type endpoint struct {
 	polls   uint32
 }
 
-// sent is the result of a completed or failed send.
+// The type sent is the result of a send that has completed or failed.
 type sent struct {
 	buf   fabric.Buf
 	errno int32
@@ -166,8 +165,8 @@ func (e *endpoint) postOne(s *fabric.Send) (*outLink, error) {
 			return l, nil
 		}
 	}
-	// The waiting sends to one peer may use at most as many slots of the queue as stay free.
-	// Peers that do not read must leave a part of the queue to peers that read.
+	// The sends that wait for one peer may take at most as many places of the queue as remain free.
+	// Peers that do not read their rings must leave a part of the queue to peers that do.
 	reserve := e.caps.TxDepth / readersShare
 	if l.waiting.Len() >= free-reserve && (l.waiting.Len() > 0 || free == 0) {
 		return nil, fabric.ErrAgain
@@ -175,7 +174,8 @@ func (e *endpoint) postOne(s *fabric.Send) (*outLink, error) {
 	return l, e.hold(l, s, inject)
 }
 
-// hold puts a send into the queue until the ring has room.
+// The method hold puts a send into the queue of waiting sends, where it waits until the ring has
+// room.
 func (e *endpoint) hold(l *outLink, s *fabric.Send, inject bool) error {
 	l.waiting.Grow(e.caps.TxDepth)
 	h := held{Send: *s, injected: inject}
@@ -200,9 +200,9 @@ func (e *endpoint) hold(l *outLink, s *fabric.Send, inject bool) error {
 	return nil
 }
 
-// ended records the result of a send that had to wait, and makes no completion for an injected
-// send. If an injected send fails after Post has returned, the next Post to its peer returns the
-// error.
+// The method ended records the result of a send that had to wait. For an injected send, it makes no
+// completion. If an injected send fails after Post has returned, the next Post to its peer returns
+// the error.
 func (e *endpoint) ended(l *outLink, h *held, errno syscall.Errno) {
 	switch {
 	case !h.injected:
@@ -265,8 +265,8 @@ func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 	return n, nil
 }
 
-// receive checks the ring that had a datagram last, and some of the endpoint's other rings in
-// turn.
+// The method receive checks the ring that had the most recent datagram, and some of the endpoint's
+// other rings in turn.
 func (e *endpoint) receive(out []fabric.Completion) (n int) {
 	if len(e.rings) == 1 {
 		q := e.rings[0]
@@ -303,7 +303,8 @@ func (e *endpoint) receive(out []fabric.Completion) (n int) {
 	return n
 }
 
-// drain receives the datagrams of a ring as long as there are posted buffers and room in out.
+// The method drain receives the datagrams of a ring as long as there are posted buffers and there
+// is room in the argument out.
 func (e *endpoint) drain(q *inLink, out []fabric.Completion) (n int) {
 	for n < len(out) && len(e.posted) > 0 {
 		pkt, err := q.ring.next()
@@ -348,8 +349,8 @@ func (e *endpoint) Recv(bufs []fabric.Buf) (int, error) {
 	return len(bufs), nil
 }
 
-// Land implements fabric.Lander. Land always succeeds, because a datagram leaves its ring only when
-// Poll reports the datagram.
+// Land implements fabric.Lander. Land always succeeds, because a datagram stays in its ring until
+// Poll reports it.
 func (e *endpoint) Land(mem []byte, headBytes int) bool {
 	e.landing = fabric.NewLanding(mem, headBytes)
 	return true

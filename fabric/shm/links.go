@@ -23,23 +23,21 @@ const (
 	// takenBudget is the total size of accepted rings above which a domain accepts only rings of
 	// the smallest size.
 	takenBudget = 256 * ringBytesMax
-	// linksMax is the largest number of rings that a domain creates, and also of rings that a
-	// domain accepts.
+	// A domain creates at most linksMax rings for its own sends, and accepts at most linksMax rings
+	// from peers.
 	linksMax = 2048
-	// linksPerProcess bounds the rings accepted from one process. All processes of other PID
-	// namespaces have the process id 0, and share the limit of one process.
+	// linksPerProcess bounds the rings accepted from one process. Processes of other PID namespaces
+	// are all seen with the process id 0, and share the limit of one process.
 	linksPerProcess = 256
-	// silentMax is the largest number of connected sockets from which the first packet (hello)
-	// has not arrived. If there are more than silentMax silent sockets, the domain closes the
-	// oldest of them.
+	// silentMax is the largest number of connected sockets whose first packet, which contains the
+	// ring, has not arrived. If there are more such sockets, the domain closes the oldest of them.
 	silentMax = 64
-	// skipsMaxLog2 is the base-2 logarithm of the largest number of skipped attempts to connect
-	// to a busy peer. The number of skipped attempts to connect doubles after each failed
-	// attempt.
+	// After a failed attempt to connect to a busy peer, a number of attempts is skipped. This
+	// number doubles after each failed attempt, up to 2^skipsMaxLog2.
 	skipsMaxLog2 = 10
-	// refusedSends is the number of sends that fail after a peer has refused a ring, before the
-	// next ring is offered. After each further refusal of the same peer, twice as many
-	// sends fail before the next ring is offered.
+	// When a peer has refused a ring, the next refusedSends sends to the peer fail, and then a new
+	// ring is offered. After each further refusal by the same peer, twice as many sends fail before
+	// a new ring is offered.
 	refusedSends     = 4
 	refusedSendsLog2 = 6
 )
@@ -64,8 +62,8 @@ type outLink struct {
 	lost    syscall.Errno // error of lost sends that were complete with Post; 0: none
 }
 
-// held is a send that waits for room in a ring. The bytes of an injected send are copied to held,
-// because its buffer belongs to the caller.
+// held is a send that waits for room in a ring. The bytes of an injected send are copied to the
+// field data, because the buffer of the send belongs to the caller when Post returns.
 type held struct {
 	fabric.Send
 	injected bool
@@ -74,7 +72,8 @@ type held struct {
 
 const heldKept = 256
 
-// tellLost returns the error of lost injected sends, once.
+// tellLost returns the error with which injected sends were lost, and clears it, so that the error
+// is returned once.
 func (l *outLink) tellLost() error {
 	errno := l.lost
 	l.lost = 0
@@ -85,8 +84,8 @@ func sendFailed(errno syscall.Errno) error {
 	return failure("fi_send", errno, errno.Error())
 }
 
-// ringSize returns the size of a domain's next ring, limited by the argument most. The
-// argument ringBytes of ringSize is the total size of the domain's rings.
+// ringSize returns the size of the next ring that a domain creates, which is at most the argument
+// most. The argument ringBytes of ringSize is the total size of the domain's rings.
 func ringSize(most, ringBytes int) int {
 	for _, c := range []struct{ size, budget int }{
 		{most, ringsLarge}, {min(most, ringMiddle), ringBudget},
@@ -98,8 +97,8 @@ func ringSize(most, ringBytes int) int {
 	return ringBytesMin
 }
 
-// takesBytes returns the size of the largest ring that the domain accepts from a process now. The
-// rings of one process may use at most half of takenBudget.
+// takesBytes returns the size of the largest ring that the domain now accepts from the process pid.
+// The rings of one process may use at most half of takenBudget.
 func (d *domain) takesBytes(pid int32) int {
 	if d.takenBytes+ringBytesMax > takenBudget ||
 		d.loop.bytesOf[pid]+ringBytesMax > takenBudget/2 {
@@ -108,8 +107,8 @@ func (d *domain) takesBytes(pid int32) int {
 	return ringBytesMax
 }
 
-// ringsBytes returns the total size of a domain's rings, where count is their number and
-// most is the largest size of each.
+// ringsBytes returns the total size of a domain's rings. The argument count is the number of rings,
+// and most is the largest size of a ring.
 func ringsBytes(most, count int) (sum int) {
 	for range count {
 		sum += ringSize(most, sum)
@@ -117,8 +116,9 @@ func ringsBytes(most, count int) (sum int) {
 	return sum
 }
 
-// open connects to the peer, creates the ring, and passes the ring to the peer. EAGAIN means that
-// the peer is busy, and any other error means that the peer cannot be reached at all.
+// The method open connects to the peer, creates the ring, and passes the ring to the peer. The
+// error EAGAIN means that the peer is busy, and any other error means that the peer cannot be
+// reached at all.
 func (l *outLink) open() error {
 	d := l.ep.domain
 	if _, held := d.loop.closers.held(nobody); d.loop.outLinks+held >= linksMax {
@@ -170,8 +170,9 @@ func (l *outLink) makeRing() error {
 	return nil
 }
 
-// The function passes reports whether an error of connecting to a peer is temporary.
-// Temporary errors mean that the peer is busy, or that descriptors or memory are lacking.
+// The function named passes reports whether an error of connecting to a peer is temporary.
+// Temporary errors mean that the peer is busy, or that there are too few descriptors or too little
+// memory.
 func passes(err error) bool {
 	return slices.ContainsFunc([]error{
 		unix.EAGAIN, unix.EINTR, unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.ENOBUFS, unix.ENOSPC,
@@ -190,8 +191,8 @@ func (l *outLink) later(err error) error {
 	return unix.EAGAIN
 }
 
-// close releases the ring and the socket. After close the peer can still read the datagrams in the
-// ring.
+// The method close releases the ring and the socket. After close, the peer can nevertheless read
+// the datagrams in the ring.
 func (l *outLink) close() {
 	if l.fd >= 0 {
 		o := &l.ep.domain.loop
@@ -215,7 +216,7 @@ func (l *outLink) dropRing() {
 	l.memfd, l.ring, l.tries, l.skips = -1, sendRing{}, 0, 0
 }
 
-// fail completes the waiting sends with an error.
+// The method fail completes all waiting sends of the link with an error.
 func (l *outLink) fail(errno syscall.Errno) {
 	for l.waiting.Len() > 0 {
 		h := l.waiting.Pop()
@@ -224,7 +225,8 @@ func (l *outLink) fail(errno syscall.Errno) {
 	}
 }
 
-// flush makes the datagrams in the ring visible to the peer, and wakes the peer if it sleeps.
+// The method flush makes the datagrams that were put into the ring visible to the peer, and wakes
+// the peer if it sleeps.
 func (l *outLink) flush() {
 	if l.fd < 0 {
 		return
@@ -236,9 +238,9 @@ func (l *outLink) flush() {
 	}
 }
 
-// send copies a datagram into the ring, and opens the ring if necessary. The result again of send
-// is true if the ring has no room, or if the peer is too busy to accept the ring. An errno other
-// than 0 means that the peer does not exist.
+// The method send copies a datagram into the ring, and creates the ring if necessary. The first
+// result is true if the send must be tried again, because the ring has no room or the peer is too
+// busy to accept the ring. An errno other than 0 means that the peer does not exist.
 func (l *outLink) send(s *fabric.Send) (again bool, errno syscall.Errno) {
 	if again, errno = l.reach(); again || errno != 0 {
 		return again, errno
@@ -254,7 +256,7 @@ func (l *outLink) send(s *fabric.Send) (again bool, errno syscall.Errno) {
 	return !l.ring.put(d.arena.Bytes(s.Buf)[:s.Len], tail), 0
 }
 
-// sendHeld works like send, for a send that has waited in the queue.
+// sendHeld works like the method send, for a send that has waited in the queue.
 func (l *outLink) sendHeld(h *held) (again bool, errno syscall.Errno) {
 	if !h.injected {
 		return l.send(&h.Send)
@@ -265,7 +267,7 @@ func (l *outLink) sendHeld(h *held) (again bool, errno syscall.Errno) {
 	return !l.ring.put(h.data[:h.Len], nil), 0
 }
 
-// reach makes sure that the link has a ring.
+// The method reach creates the ring of the link, unless the link has a ring.
 func (l *outLink) reach() (again bool, errno syscall.Errno) {
 	if l.fd < 0 {
 		if l.refused > 0 {
@@ -352,7 +354,8 @@ func (q *inLink) event() {
 	}
 }
 
-// meet receives the peer's first packet and maps the ring whose descriptor is in the packet.
+// The method meet receives the peer's first packet, and maps the ring whose descriptor is in the
+// packet.
 func (q *inLink) meet() error {
 	o := &q.domain.loop
 	number, memfd, err := readHello(q.fd, q.pid, &o.closers, o.oob[:])

@@ -12,9 +12,9 @@ import (
 	"gobtl/internal/park"
 )
 
-// loop watches the descriptors of a domain, which are the listening socket, the sockets of all
-// rings, and the descriptor of Wake. Polls check the descriptors from time to time, and sleeps wait
-// for the descriptors.
+// The type loop watches the descriptors of a domain, which are the listening socket, the sockets of
+// all rings, and the descriptor that Wake makes readable. Poll checks these descriptors from time
+// to time, and Wait and Sleep wait for them.
 type loop struct {
 	domain   *domain
 	epoll    int
@@ -42,7 +42,7 @@ type loop struct {
 // first packet has room for the descriptor of the ring and one excess descriptor.
 const oobBytes = 24
 
-// watched is the owner of a descriptor.
+// The interface watched is the owner of a descriptor that the loop watches.
 type watched interface{ event() }
 
 // The first two slots of a loop are for the listening socket and the descriptor of Wake.
@@ -75,7 +75,7 @@ func (o *loop) watch(fd, slot int) error {
 
 func (o *loop) ignore(fd int) { _ = unix.EpollCtl(o.epoll, unix.EPOLL_CTL_DEL, fd, nil) }
 
-// add watches the descriptor of a link.
+// The method add makes the loop watch the descriptor of a link.
 func (o *loop) add(fd int, w watched, slot *int) error {
 	n := len(o.slots)
 	if len(o.free) > 0 {
@@ -101,20 +101,20 @@ func (o *loop) remove(fd, slot int) {
 	o.hear() // a descriptor is free now
 }
 
-// deafTends is the number of calls of tend before the listening socket is watched again, after
-// the process had no free descriptor for a new peer.
+// When the process has no free descriptor for a new peer, the loop stops watching the listening
+// socket. After deafTends calls of the method tend, the loop watches the listening socket again.
 const deafTends = 128
 
-// hear starts to watch the listening socket for new peers again.
+// The method hear makes the loop watch the listening socket again, so that new peers are accepted.
 func (o *loop) hear() {
 	if o.deaf > 0 && o.watch(o.listen, slotListen) == nil {
 		o.deaf = 0
 	}
 }
 
-// tend handles pending events of the descriptors without waiting, and reports whether Wake was
-// called. tend does not consume the event of Wake, because a Wait or a Sleep must also see this
-// event. tend consumes the events of all other descriptors, and ends a Sleep in progress.
+// The method tend handles pending events of the descriptors without waiting, and reports whether
+// Wake was called. It does not consume the event of Wake, because a Wait or a Sleep must see this
+// event, too. It consumes the events of all other descriptors, and ends a Sleep in progress.
 func (o *loop) tend() (rung bool) {
 	if o.deaf > 1 {
 		o.deaf--
@@ -164,8 +164,8 @@ func (o *loop) accept() {
 	}
 }
 
-// acceptOne accepts one peer if two descriptors are free, one for the peer's socket and one for
-// the ring in the peer's first packet.
+// acceptOne accepts one peer if the process has two free descriptors, one for the peer's socket and
+// one for the ring in the peer's first packet.
 func (o *loop) acceptOne() (fd int, err error) {
 	spare, err := unix.FcntlInt(uintptr(o.listen), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
@@ -176,8 +176,8 @@ func (o *loop) acceptOne() (fd int, err error) {
 	return fd, err
 }
 
-// mostIn returns the largest number of links that a domain accepts. Each accepted link needs a
-// descriptor, and half of the process's descriptors are left to other uses.
+// mostIn returns the largest number of incoming links that a domain accepts. Each accepted link
+// needs a descriptor, and half of the process's descriptors are left for other uses.
 func mostIn() int {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
@@ -186,8 +186,8 @@ func mostIn() int {
 	return int(min(linksMax, limit.Cur/2))
 }
 
-// admit makes an incoming link from an accepted socket. admit requires that the peer belongs to
-// this user, and that the peer's process does not have too many links.
+// The method admit makes an incoming link from an accepted socket, if the peer belongs to this user
+// and the peer's process does not have too many links.
 func (o *loop) admit(fd int) bool {
 	cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
 	if err != nil || cred.Uid != o.domain.name.uid || !o.mayTake(cred.Pid) {
@@ -225,7 +225,7 @@ func (o *loop) heard(q *inLink) {
 	}
 }
 
-// left records that a link of a process is gone.
+// The method left records that a link of the process pid is gone.
 func (o *loop) left(pid int32) {
 	o.inLinks--
 	if o.perPID[pid]--; o.perPID[pid] == 0 {
@@ -253,7 +253,7 @@ func (o *loop) close() {
 	o.opened = false
 }
 
-// turnAway closes pending connections that were not accepted.
+// turnAway closes the connections that wait at the listening socket, instead of accepting them.
 func (o *loop) turnAway() {
 	_ = unix.Shutdown(o.listen, unix.SHUT_RDWR) // no peer can connect from now on
 	for {

@@ -26,8 +26,8 @@ const (
 	memoryDir = "/dev/shm"
 )
 
-// place identifies a host, its boot and its /dev/shm. Processes that see the same /dev/shm have the
-// same place.
+// A place identifies a host, the current boot of the host, and a /dev/shm. Processes that see the
+// same /dev/shm have the same place.
 type place uint64
 
 // findPlace computes a hash of the kernel's boot id, and of the device and inode of /dev/shm.
@@ -91,7 +91,7 @@ func (n *name) fileName() string { return hex.EncodeToString(n.id[:]) }
 
 func socketDir(uid uint32) string { return filepath.Join(memoryDir, fmt.Sprintf("gobtl-%d", uid)) }
 
-// newName makes a random name for a new domain.
+// newName makes the name of a new domain from random bytes.
 func newName() (name, error) {
 	p, err := findPlace()
 	if err != nil {
@@ -133,21 +133,21 @@ func openDir(uid uint32) (fd int, err error) {
 	return fd, nil
 }
 
-// notOurs returns the error for a directory that belongs to another user. While another user's
-// directory exists, this user cannot use the provider, and only the owner of the directory or
-// root can remove it.
+// notOurs returns the error for a directory that belongs to another user. As long as this directory
+// of another user exists, this user cannot use the provider. The directory can be removed only by
+// its owner or root.
 func notOurs(dir string, st *unix.Stat_t) error {
 	return fmt.Errorf("%w: %s belongs to user %d, mode %#o; it must be a directory of this user alone",
 		fabric.ErrUnavailable, dir, st.Uid, st.Mode)
 }
 
-// inDir is the path of a file in an open directory.
+// inDir returns the path of a file in a directory that is open as a descriptor.
 func inDir(dir int, name string) string { return fmt.Sprintf("/proc/self/fd/%d/%s", dir, name) }
 
-// sweep removes sockets of processes that have ended. A call of sweep checks only a few sockets
-// from a random position on, because the number of sockets is not limited. sweep skips sockets
-// that were created or checked within the last minute, because a check wakes the process of the
-// socket.
+// sweep removes sockets of processes that have ended. A call of sweep checks a few sockets,
+// starting at a random position, because there may be any number of sockets. Sockets that were
+// created or checked less than a minute ago are skipped, because a check wakes the process that
+// listens on the socket.
 func sweep(fd int, c *closers) {
 	const (
 		listed  = 256
@@ -176,8 +176,8 @@ func sweep(fd int, c *closers) {
 	}
 }
 
-// buryPeer removes the socket of a peer that is gone, because the peer may have been unable to
-// remove its socket.
+// buryPeer removes the socket of a peer that is gone, because the peer may have ended without
+// removing its socket.
 func buryPeer(n *name, c *closers) {
 	dir, err := openDir(n.uid)
 	if err != nil {
@@ -187,7 +187,7 @@ func buryPeer(n *name, c *closers) {
 	removeIfDead(inDir(dir, n.fileName()), c)
 }
 
-// removeIfDead removes a socket on which no process listens.
+// removeIfDead removes a socket if no process listens on it.
 func removeIfDead(path string, c *closers) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {

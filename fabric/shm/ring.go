@@ -30,14 +30,13 @@ const (
 	wordEnd  = 0
 	wordSkip = 1 << 32
 
-	// publishBytes is the largest part of a batch, in bytes, that is not visible to the receiver
-	// yet.
+	// When more than publishBytes of a batch are in the ring and not visible to the receiver yet,
+	// the sender makes them visible.
 	publishBytes = 16 << 10
 
-	// touchBytes is the number of bytes of a ring's memory that are populated together at their
-	// first use.
+	// The memory of a ring is populated in parts of touchBytes, each when it is first used.
 	touchBytes = 64 << 10
-	// firstBytes is the size of the beginning of a ring that is populated by page faults.
+	// The first firstBytes of a ring are populated by ordinary page faults.
 	firstBytes = 4 << 10
 )
 
@@ -67,7 +66,8 @@ func (r *ring) head() *uint64   { return (*uint64)(unsafe.Pointer(&r.mem[offHead
 func (r *ring) sleeps() *uint32 { return (*uint32)(unsafe.Pointer(&r.mem[offSleeps])) }
 func (r *ring) wants() *uint32  { return (*uint32)(unsafe.Pointer(&r.mem[offWants])) }
 
-// touch populates the next part of the ring's memory, which saves a page fault for each page.
+// The method touch populates the next part of the ring's memory by one system call instead of one
+// page fault for each page.
 func (r *ring) touch() {
 	at := headerBytes + r.touched
 	n := min(touchBytes, r.size-r.touched)
@@ -79,8 +79,8 @@ func (r *ring) word(pos uint64) *uint64 {
 	return (*uint64)(unsafe.Add(r.data, pos&(r.size-1)))
 }
 
-// bytes returns n bytes of the ring's memory after the word at a position. The caller must have
-// checked the bounds.
+// The method bytes returns the n bytes of the ring's memory that follow the word at position pos.
+// The caller must have checked that these bytes are within the ring.
 func (r *ring) bytes(pos, n uint64) []byte {
 	at := headerBytes + pos&(r.size-1) + wordBytes
 	return r.mem[at : at+n : at+n]
@@ -102,16 +102,17 @@ type sendRing struct {
 	wake  uint32 // how the receiver sleeps and must be woken
 }
 
-// format writes the values in the ring's memory that the receiver checks.
+// The method format writes those values to the beginning of the ring's memory that the receiver
+// checks.
 func (s *sendRing) format() {
 	*(*uint64)(unsafe.Pointer(&s.mem[offMagic])) = ringMagic
 	*(*uint64)(unsafe.Pointer(&s.mem[offSize])) = s.size
 }
 
-// room finds memory in the ring for a record of n bytes, and returns the number of bytes to skip
-// before the record. If the ring has no room for the record, the result ok of room is false. room
-// accepts a head (written by the receiver) within the written bytes, because a false head harms
-// only the receiver's own ring.
+// The method room finds memory in the ring for a record of n bytes, and returns the number of bytes
+// to skip in front of the record. If the ring has no room for the record, the result ok is false.
+// The head position, which the receiver writes, is believed if it lies within the written bytes,
+// because a wrong head harms nothing but the receiver's own ring.
 func (s *sendRing) room(n uint64) (skip uint64, ok bool) {
 	left := s.size - s.tail&(s.size-1)
 	need := n + ringAlign // includes the end after the record
@@ -128,8 +129,8 @@ func (s *sendRing) room(n uint64) (skip uint64, ok bool) {
 	return skip, s.tail+need-s.taken <= s.size
 }
 
-// put copies a datagram into the ring, and the next publish makes the datagram visible to the
-// receiver. The result is false if the ring has no room.
+// The method put copies a datagram into the ring, and the next call of publish makes the datagram
+// visible to the receiver. If the ring has no room, put returns false.
 func (s *sendRing) put(head, tail []byte) bool {
 	size := uint64(len(head) + len(tail))
 	n := recordBytes(size)
@@ -158,8 +159,8 @@ func (s *sendRing) put(head, tail []byte) bool {
 	return true
 }
 
-// begin writes the word of the record at the tail of the ring. If the record is the first of a
-// batch, publish writes the record's word later, and begin does not.
+// The method begin writes the word (size) of the record at the tail of the ring. If the record is
+// the first of a batch, begin stores the word, and publish writes it later.
 func (s *sendRing) begin(word uint64) {
 	if !s.open {
 		s.first, s.word1, s.open = s.tail, word, true
@@ -168,10 +169,10 @@ func (s *sendRing) begin(word uint64) {
 	*s.word(s.tail) = word
 }
 
-// publish makes the records of the batch visible to the receiver. publish first writes the
-// new end of the records, and then writes the word of the first record to the previous end.
-// The write of the first record's word in publish is a full memory barrier, because the
-// peer's sleep flag must be read after the write.
+// The method publish makes the records of the batch visible to the receiver. It first writes a zero
+// word behind the last record, and then writes the word of the first record in place of the
+// previous zero word. The write of the first record's word is a full memory barrier, because the
+// peer's sleep flag must be read after this write.
 func (s *sendRing) publish() {
 	if !s.open {
 		return
@@ -198,9 +199,9 @@ func (q *recvRing) check() bool {
 		*(*uint64)(unsafe.Pointer(&q.mem[offSize])) == q.size
 }
 
-// next returns the datagram at the head of the ring, or nil if the ring is empty. The
-// sender can change the bytes that next returns at any time, and the caller must copy the
-// bytes before examining them.
+// The method next returns the datagram at the head of the ring, or nil if the ring is empty. The
+// sender can change the returned bytes at any time, and therefore the caller must copy the bytes
+// before examining them.
 func (q *recvRing) next() ([]byte, error) {
 	for skipped := false; ; skipped = true {
 		word := atomic.LoadUint64(q.word(q.at))
@@ -218,7 +219,7 @@ func (q *recvRing) next() ([]byte, error) {
 	}
 }
 
-// advance moves the head of the ring past a datagram of size bytes.
+// The method advance moves the head of the ring past a datagram of the given size.
 func (q *recvRing) advance(size int) {
 	q.at += recordBytes(uint64(size))
 	if q.touched < q.size && q.at >= q.touched {
@@ -228,9 +229,10 @@ func (q *recvRing) advance(size int) {
 
 func (q *recvRing) waiting() bool { return atomic.LoadUint64(q.word(q.at)) != wordEnd }
 
-// giveBack publishes the head to the sender after an eighth of the ring was read. The result of
-// giveBack says how the sender sleeps, if the sender waits for room. Any datagram fits in seven
-// eighths of the ring, so a sender without room gets a further call of giveBack.
+// Whenever an eighth of the ring has been read, giveBack publishes the new head to the sender. If
+// the sender sleeps until there is room, the result of giveBack says how to wake it. Any datagram
+// fits in seven eighths of the ring, and therefore a sender that waits for room always gets it from
+// a later call of giveBack.
 func (q *recvRing) giveBack() (how uint32) {
 	if q.at-q.told < q.size/8 {
 		return awake
@@ -240,8 +242,8 @@ func (q *recvRing) giveBack() (how uint32) {
 	return takeBack(q.wants())
 }
 
-// takeBack clears the word in which the other process says that it sleeps, and returns the word's
-// previous value.
+// takeBack clears the word by which the other process says that it sleeps, and returns the previous
+// value of the word.
 func takeBack(word *uint32) uint32 {
 	if atomic.LoadUint32(word) == awake {
 		return awake

@@ -11,8 +11,9 @@ import (
 )
 
 const (
-	// mtuBytes is the largest datagram. A datagram of mtuBytes fits at any position of the
-	// smallest ring, even if the receiver has not published the latest eighth that it has read.
+	// mtuBytes is the largest datagram. A datagram of mtuBytes fits at any position of the smallest
+	// ring, even if the receiver has read nearly an eighth of the ring without publishing its new
+	// head.
 	mtuBytes     = 96<<10 - ringAlign
 	defaultDepth = 4096
 	maxDepth     = 1 << 16
@@ -23,8 +24,9 @@ const (
 // not compile.
 const _ = uint(ringBytesMin/8*7 - 2*(mtuBytes+ringAlign) - ringAlign)
 
-// GetInfo selects this provider for its name and for hints without a provider name. The provider
-// has no address to bind, so any Hints.Node other than the domain's name selects nothing.
+// GetInfo returns an Info if the hints have the name of this provider or no provider name. The
+// provider has no local addresses, and therefore GetInfo returns nothing if Hints.Node is neither
+// empty nor the domain's name.
 func (provider) GetInfo(h fabric.Hints) ([]fabric.Info, error) {
 	switch h.Provider {
 	case "", ProviderName, ProviderName + "/":
@@ -91,7 +93,8 @@ func newInfo(here place) fabric.Info {
 	}
 }
 
-// attrs returns attributes that state the memory use of rings of at most ringMost bytes.
+// The function attrs returns attributes that state how much memory rings take if each has at most
+// ringMost bytes.
 func attrs(ringMost int) []fabric.Attr {
 	return []fabric.Attr{
 		{Name: "reach", Value: "processes of this user that see the same " + memoryDir},

@@ -12,22 +12,23 @@ import (
 	"gobtl/internal/park"
 )
 
-// sleeper is the state of Sleep. Sleep waits for a duplicate of the loop's epoll descriptor,
-// which is registered with Go's own poller. The first call of Arm creates the duplicate of the
-// descriptor.
+// The type sleeper is the state of Sleep. Sleep waits for a duplicate of the loop's epoll
+// descriptor, which is registered with the network poller of Go's runtime. The first call of Arm
+// creates this duplicate.
 //
 //	Arm    the owner       says in the rings that this side sleeps, and looks once more
 //	Sleep  any goroutine   parks until a peer knocks, one comes or goes, or the bell rings
 //
-// The sleep flag of a ring causes only one wake-up, because the waking peer clears the flag.
+// The sleep flag of a ring causes at most one wake-up, because the peer that wakes this process
+// clears the flag.
 type sleeper struct {
 	made  bool
 	park  park.Parker
 	asked bool // the Sleep ends for a retry after a pause
 	most  time.Duration
-	// sleeping is set from Arm to the end of the Sleep. While sleeping is set, the owner of the
-	// domain must end the Sleep when it consumes an event, because the descriptor no longer shows
-	// that event.
+	// The field sleeping is true from Arm to the end of the Sleep. During this time, the owner of
+	// the domain must end the Sleep when it consumes an event, because the descriptor no longer
+	// shows the event to the Sleep.
 	sleeping atomic.Bool
 }
 
@@ -88,15 +89,15 @@ func (s *sleeper) close() {
 	}
 }
 
-// still cancels the deadline of a completed Sleep.
+// The method still cancels the deadline that was set for a Sleep, when the Sleep is over.
 func (s *sleeper) still() {
 	if s.made {
 		s.park.Still()
 	}
 }
 
-// stalled makes a Sleep in progress end when there is room in the ring of a link that has stalled
-// after Arm.
+// The method stalled is called when a link has found its ring full after Arm. It makes sure that
+// the Sleep in progress ends when the ring has room again.
 func (s *sleeper) stalled(l *outLink) {
 	if !s.sleeping.Load() {
 		return
@@ -110,8 +111,8 @@ func (s *sleeper) stalled(l *outLink) {
 	s.tell(l.ep.domain.bell) // room now, or a retry after a pause is necessary
 }
 
-// receives makes a Sleep in progress end for datagrams at an endpoint that has posted its first
-// receives.
+// The method receives is called when an endpoint without posted receives posts some. It makes sure
+// that the Sleep in progress ends when a datagram arrives at this endpoint.
 func (s *sleeper) receives(e *endpoint) {
 	if !s.sleeping.Load() || len(e.posted) == 0 {
 		return
@@ -124,7 +125,7 @@ func (s *sleeper) receives(e *endpoint) {
 	}
 }
 
-// tell ends a Sleep in progress, by the Bell b.
+// The method tell ends a Sleep in progress, by ringing the Bell b.
 func (s *sleeper) tell(b *park.Bell) {
 	if s.sleeping.Load() {
 		b.Ring()

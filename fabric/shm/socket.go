@@ -21,9 +21,10 @@ const (
 	sealsOfRings = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 )
 
-// The first packet on the socket of a ring (hello) comes from the sender and contains the ring's
-// memory. After the first packet, the socket carries wake-up packets of one byte in both
-// directions. The receiver's first wake-up packet says that the receiver has accepted the ring.
+// The first packet on the socket of a ring, called hello, comes from the sender and contains the
+// descriptor of the ring's memory. After the first packet, the socket carries wake-up packets of
+// one byte in both directions. The receiver's first wake-up packet says that the receiver has
+// accepted the ring.
 
 // listen creates a domain's socket and listens on it.
 func listen(n *name, c *closers) (fd int, err error) {
@@ -46,12 +47,13 @@ func listen(n *name, c *closers) (fd int, err error) {
 	return fd, nil
 }
 
-// listenTries is the largest number of attempts to create a domain's socket. listen tries again
-// if another process removes the directory before it is open, or before the socket is in it.
+// listenTries is the largest number of attempts to create a domain's socket. An attempt fails if
+// another process removes the directory of the sockets until the directory is open and the socket
+// is in it.
 const listenTries = 2000
 
-// listenIn creates a domain's socket in an open directory. The socket of a domain has a temporary
-// name until the domain listens on it. The error ENOENT means that the directory was removed.
+// listenIn creates a domain's socket in an open directory. Until the domain listens on the socket,
+// the socket has a temporary name. The error ENOENT means that the directory was removed.
 func listenIn(dir int, n *name, c *closers) (fd int, err error) {
 	sweep(dir, c)
 	fd, err = unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
@@ -74,14 +76,15 @@ func listenIn(dir int, n *name, c *closers) (fd int, err error) {
 	return fd, nil
 }
 
-// unlisten removes a domain's socket. If the directory of the user's sockets is empty without the
-// socket, unlisten also removes the directory.
+// unlisten removes the socket of a domain. If the directory of the user's sockets is then empty,
+// unlisten removes the directory, too.
 func unlisten(n *name) {
 	_ = unix.Unlink(n.socketPath())
 	_ = unix.Rmdir(socketDir(n.uid)) // fails unless the directory is empty
 }
 
-// call connects to a peer's domain. EAGAIN means that the peer is too busy now.
+// The function call connects to a peer's domain. The error EAGAIN means that the peer is too busy
+// to accept the connection.
 func call(to *name) (fd int, err error) {
 	fd, err = unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
@@ -94,8 +97,8 @@ func call(to *name) (fd int, err error) {
 	return fd, nil
 }
 
-// hello passes a new ring for an endpoint to the peer's domain. EAGAIN means that the peer is too
-// busy now.
+// The function hello passes a new ring for an endpoint to the peer's domain. The error EAGAIN means
+// that the peer is too busy to receive the ring.
 func hello(fd int, to *name, memfd int) error {
 	var b [helloBytes]byte
 	binary.LittleEndian.PutUint64(b[:], helloMagic)
@@ -111,13 +114,13 @@ func hello(fd int, to *name, memfd int) error {
 var errHello = errors.New("shm: not a hello")
 
 // errForeign means that a peer has passed a descriptor that is not the memory of a ring. After
-// errForeign, the peer's socket belongs to the closers, which close descriptors on another
+// errForeign, the peer's socket belongs to the type closers, which closes descriptors on another
 // goroutine.
 var errForeign = fmt.Errorf("%w: a descriptor of no memory", errHello)
 
 // readHello receives a peer's first packet, with the number of the addressed endpoint and the
-// ring's memory. A descriptor that is not the memory of a ring goes to the closers, together with
-// the socket.
+// ring's memory. A descriptor that is not the memory of a ring is passed, together with the socket,
+// to the type closers, which closes both on another goroutine.
 func readHello(fd int, pid int32, c *closers, oob []byte) (endpoint uint16, memfd int, err error) {
 	var hello [helloBytes]byte
 	const flags = unix.MSG_DONTWAIT | unix.MSG_CMSG_CLOEXEC | unix.MSG_PEEK
@@ -163,8 +166,9 @@ func rights(oob []byte) (fds []int) {
 	return fds
 }
 
-// knock sends a wake-up packet to the peer at the other end of a socket. If the wake-up packet
-// cannot be sent, the peer has unread wake-up packets, which also wake the peer.
+// The function knock sends a wake-up packet to the peer at the other end of a socket. If the socket
+// is full and the packet cannot be sent, the peer has unread wake-up packets, which wake the peer
+// as well.
 func knock(fd int) {
 	_ = unix.Send(fd, knockBytes[:], unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
 }
@@ -176,9 +180,9 @@ var knockBytes = [1]byte{1}
 // peers.
 const knocksRead = 4
 
-// hush reads pending wake-up packets. The results of hush say whether there were any unread
-// wake-up packets, and whether the peer still exists. A peer that sends descriptors instead of
-// wake-up packets is treated as gone, and the descriptors stay in the socket.
+// The function hush reads pending wake-up packets. Its results say whether there were any unread
+// wake-up packets, and whether the connection to the peer exists. A peer that sends descriptors
+// instead of wake-up packets is treated as gone, and the descriptors stay in the socket.
 func hush(fd int, scratch []byte) (knocks, alive bool) {
 	var oob [1]byte
 	for range knocksRead {
@@ -197,8 +201,8 @@ func hush(fd int, scratch []byte) (knocks, alive bool) {
 	return knocks, true // more packets will be read the next time
 }
 
-// makeRing creates the memory of a ring for sending. The memory of a ring is sealed, because
-// reading beyond the end of a truncated file would raise a signal in the receiver.
+// makeRing creates the memory of a ring for sending. The memory is sealed against truncation,
+// because a read beyond the end of a truncated file would raise a signal in the receiver.
 func makeRing(sizeBytes int) (mem []byte, memfd int, err error) {
 	memfd, err = unix.MemfdCreate("gobtl-ring", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {

@@ -26,8 +26,8 @@ func failure(op string, errno syscall.Errno, text string) error {
 	return &fabric.Error{Provider: ProviderName, Op: op, Errno: int(errno), Text: text}
 }
 
-// peerTable is a domain's address vector. An Addr is an index and a generation, which detects an
-// Addr that was removed.
+// peerTable is a domain's address vector. An Addr consists of an index and a generation, by which
+// an Addr that was removed is detected.
 type peerTable struct {
 	peers  []peer
 	free   []uint32
@@ -69,8 +69,8 @@ func (t *peerTable) insert(n name) (fabric.Addr, error) {
 	return fabric.Addr(p.gen)<<32 | fabric.Addr(i), nil
 }
 
-// remove undoes one insert of an Addr. The last remove of an Addr closes the links to the peer
-// and cancels the waiting sends to the peer.
+// The method remove undoes one insert of an Addr. When all inserts of the Addr are undone, remove
+// closes the links to the peer and cancels the sends that wait for room in the peer's rings.
 func (t *peerTable) remove(a fabric.Addr) error {
 	p := t.get(a)
 	if p == nil {
@@ -127,8 +127,8 @@ func (t *regionTable) remove(r fabric.Region) error {
 	return nil
 }
 
-// gather returns the part of a registered region that a send refers to. If the part is outside of
-// the region, the result ok of gather is false.
+// The method gather returns that part of a registered region whose bytes a send contains. If this
+// part is not within the region, the result ok is false.
 func (t *regionTable) gather(s *fabric.Send) (mem []byte, ok bool) {
 	if uint64(s.Region) >= uint64(len(t.slots)) {
 		return nil, false

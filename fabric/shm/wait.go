@@ -15,10 +15,10 @@ import (
 )
 
 // Wait implements fabric.Waiter. Wait sets the sleep flag in each ring, checks all rings once
-// more, and sleeps. If wake-ups usually come soon, Wait first sleeps on the sleep flags as
-// futexes for a short time, and then on the sockets. A peer that finds a sleep flag set wakes
-// this process. Rings of endpoints without posted receives do not end the Wait, because their
-// datagrams cannot be received.
+// more, and sleeps. If most wake-ups come soon, Wait first sleeps for a short time in a futex call
+// on the sleep flags, and then waits for the sockets. A peer that finds a sleep flag set wakes this
+// process. Datagrams in the rings of an endpoint without posted receives do not end the Wait,
+// because they cannot be received.
 func (d *domain) Wait(timeout time.Duration) error {
 	if d.closed {
 		return fabric.ErrClosed
@@ -62,8 +62,9 @@ func (d *domain) somethingToPoll() bool {
 	return false
 }
 
-// retryPause returns the pause before the next retry (of a connection or of accepting peers) that
-// no event triggers. The result of retryPause is negative if no retry is necessary.
+// Some operations must be retried after a pause, because no event will trigger them: connecting to
+// a busy peer, and accepting peers. retryPause returns the time until the next such retry, or a
+// negative time if there is none.
 func (d *domain) retryPause() time.Duration {
 	pause := time.Duration(-1)
 	for _, e := range d.endpoints {
@@ -82,7 +83,8 @@ func (d *domain) retryPause() time.Duration {
 	return pause
 }
 
-// sayAsleep sets the flags in the rings that tell peers whether and how to wake this process.
+// sayAsleep sets the sleep flags in the rings. The value of a sleep flag tells the peer whether and
+// how to wake this process.
 func (d *domain) sayAsleep(how uint32) {
 	for _, e := range d.endpoints {
 		if e == nil {
@@ -101,8 +103,8 @@ func (d *domain) sayAsleep(how uint32) {
 	}
 }
 
-// After each failed connection to a busy peer, the domain tries again after a pause, which is
-// retryPause at first. The pause before a connection doubles at most retryPausesLog2 times.
+// When a connection to a busy peer has failed, the domain tries again after a pause, which is
+// retryPause at first. The pause doubles after each failure, but at most retryPausesLog2 times.
 const (
 	retryPause      = time.Millisecond
 	retryPausesLog2 = 6
@@ -134,8 +136,8 @@ func (e *endpoint) hasRoom() bool {
 	return slices.ContainsFunc(e.stalled, (*outLink).hasRoom)
 }
 
-// hasRoom reports whether the first waiting datagram of the link could be sent now. The link must
-// have a waiting datagram.
+// hasRoom reports whether the ring has room for the first waiting datagram of the link. hasRoom may
+// be called only if the link has a waiting datagram.
 func (l *outLink) hasRoom() bool {
 	if l.fd < 0 {
 		return false
@@ -145,8 +147,8 @@ func (l *outLink) hasRoom() bool {
 	return ok
 }
 
-// sleep waits for an event on a descriptor, a signal, or the end of the timeout (a negative
-// timeout means no limit).
+// The method sleep waits for an event on a descriptor, a signal, or the end of the timeout (a
+// negative timeout means no limit).
 func (o *loop) sleep(timeout time.Duration) syscall.Errno {
 	o.pollFd = unix.PollFd{Fd: int32(o.epoll), Events: unix.POLLIN}
 	var ts *unix.Timespec

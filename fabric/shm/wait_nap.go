@@ -11,7 +11,7 @@ import (
 )
 
 // The constants below are the values of the sleep flags of a ring. The sleep flag of a ring tells
-// the peer, which clears the flag, how to wake the sleeping process.
+// the peer how to wake the sleeping process. The peer clears the flag when it does so.
 const (
 	awake    = 0
 	onSocket = 1 // by a packet on the socket; also for any unknown value
@@ -19,13 +19,14 @@ const (
 )
 
 const (
-	// napMost is the longest futex sleep of a Wait, before the Wait sleeps on the descriptors.
+	// napMost is the longest futex sleep of a Wait. After napMost, the Wait continues by waiting
+	// for the descriptors.
 	napMost = 200 * time.Microsecond
-	// napWords is the largest number of sleep flags in a futex sleep. With more than napWords
-	// flags, sleeping on the descriptors is as fast as a futex sleep, because each flag costs 0.1
+	// napWords is the largest number of sleep flags on which one futex sleep can wait. With more
+	// flags, waiting for the descriptors is as fast as a futex sleep, because each flag costs 0.1
 	// us.
 	napWords = 8
-	// napTend is the number of futex sleeps between two checks of the descriptors.
+	// After every napTend futex sleeps, the descriptors are checked once.
 	napTend = 16
 )
 
@@ -36,8 +37,8 @@ const (
 	bellRung    = 2
 )
 
-// napper makes Wait sleep on the sleep flags of the rings by futex, as long as most wake-ups come
-// soon. A wake-up through a socket costs twice as much as a futex wake-up.
+// The type napper makes Wait sleep in futex calls on the sleep flags of the rings, as long as most
+// wake-ups come soon. A wake-up through a socket costs twice as much as a futex wake-up.
 type napper struct {
 	pays bool // the latest sleep on the flags or descriptors ended before napMost
 	off  bool // the system has no futex_waitv
@@ -72,8 +73,9 @@ func (p *napper) open() {
 	p.most, p.begin, p.beginNs = napMost, time.Now(), ts.Nano()
 }
 
-// nap sleeps on the sleep flags of the rings for a short time. A negative timeout of nap means no
-// limit other than napMost. nap returns the rest of the timeout, and whether the Wait is over.
+// The method nap sleeps for a short time in a futex call on the sleep flags of the rings. A
+// negative timeout means no limit other than napMost. The results of nap are the rest of the
+// timeout, and whether the Wait is over.
 func (d *domain) nap(now time.Time, timeout time.Duration) (left time.Duration, over bool) {
 	p := &d.napper
 	n := d.napOn()
@@ -101,14 +103,14 @@ func (d *domain) nap(now time.Time, timeout time.Duration) (left time.Duration, 
 	return timeout, true
 }
 
-// hush resets the state of Wake.
+// The method hush forgets an earlier call of Wake, so that it does not end the next sleep.
 func (d *domain) hush() {
 	d.bell.Hush()
 	d.napper.bell.Store(bellSilent)
 }
 
-// napOn collects the sleep flags of the rings for a futex sleep, and returns their number. If a
-// futex sleep is not possible now, the result of napOn is negative.
+// napOn collects the sleep flags of the rings for a futex sleep, and returns the number of flags.
+// If a futex sleep is not possible now, the result is negative.
 func (d *domain) napOn() (n int) {
 	if d.retryPause() >= 0 {
 		return -1
@@ -141,8 +143,8 @@ func (d *domain) napOn() (n int) {
 
 func address(word *uint32) uint64 { return uint64(uintptr(unsafe.Pointer(word))) }
 
-// sleep waits until a peer clears one of the flags. If the time most has passed without a cleared
-// flag, sleep returns false.
+// The method sleep waits until a peer clears one of the sleep flags. If the duration most passes
+// and no flag is cleared, sleep returns false.
 func (p *napper) sleep(words int, now time.Time, most time.Duration) bool {
 	const second = int64(time.Second)
 	at := p.beginNs + int64(now.Sub(p.begin)) + int64(most)
@@ -159,14 +161,15 @@ func (p *napper) sleep(words int, now time.Time, most time.Duration) bool {
 	return false
 }
 
-// ring ends a futex sleep.
+// The method ring ends the futex sleep in progress.
 func (p *napper) ring() {
 	if p.bell.Swap(bellRung) == bellListens {
 		wakeFutex((*uint32)(unsafe.Pointer(&p.bell)), futexInside)
 	}
 }
 
-// rouse wakes the peer at the other end of a ring, in the way that the peer's sleep flag states.
+// The function rouse wakes the peer at the other end of a ring, in the way that the value of the
+// peer's sleep flag says.
 func rouse(fd int, word *uint32, how uint32) {
 	if how == onFutex {
 		wakeFutex(word, 0)
@@ -176,7 +179,7 @@ func rouse(fd int, word *uint32, how uint32) {
 }
 
 // wakeFutex wakes a process that sleeps on a word. The system call of wakeFutex never blocks, and
-// therefore bypasses Go's scheduler.
+// is therefore made without telling Go's scheduler.
 func wakeFutex(word *uint32, flags uintptr) {
 	_, _, _ = unix.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWake|flags, 1,
 		0, 0, 0)

@@ -50,7 +50,8 @@ type domain struct {
 
 const inUseByRecv = -1
 
-// peer is an entry of the address vector. The entry is unused if inserts is 0.
+// A peer is an entry of the address vector. If the field inserts of an entry is 0, the entry is
+// unused.
 type peer struct {
 	port    Port
 	inserts int
@@ -127,15 +128,15 @@ func (nw *Network) info(n *Node) fabric.Info {
 	}
 }
 
-// Info returns the Info of a domain that Open would open on this node. Callers use the Info to
-// choose the sizes of the domain.
+// Info returns the Info that a domain of this node would have. Callers use it to choose the sizes
+// of the domain that they will open.
 func (n *Node) Info() fabric.Info { return n.nw.info(n) }
 
 func (d *domain) Info() fabric.Info   { return d.info }
 func (d *domain) Arena() fabric.Arena { return d.arena }
 
-// Insert accepts the name of any port, even if no endpoint is open at the port. A datagram to a
-// port without an open endpoint is lost, like a datagram to a host that is down.
+// Insert accepts the name of any Port, even if no endpoint is open at this Port. A datagram to a
+// Port without an open endpoint is lost, like a datagram to a host that is down.
 func (d *domain) Insert(name []byte) (fabric.Addr, error) {
 	if d.closed {
 		return fabric.AddrUnknown, fabric.ErrClosed
@@ -186,7 +187,8 @@ func (d *domain) addrOf(p Port) fabric.Addr {
 	return d.addrBase | fabric.Addr(i)
 }
 
-// misuse records an error that a correct caller never causes, and returns the error.
+// The method misuse records an error of the code under test, which a correct caller never causes,
+// and returns this error.
 func (d *domain) misuse(err error) error {
 	d.node.nw.violate(Port{d.node.index, 0}, "%v", err)
 	return err
@@ -276,8 +278,8 @@ func (d *domain) Close() error {
 	return nil
 }
 
-// shut closes the domain and keeps the content of its memory, which the owner of a crashed process
-// may examine.
+// The method shut closes the domain but keeps the content of its memory, which a test may examine
+// after a crash of the process.
 func (d *domain) shut() {
 	for _, e := range d.ports {
 		if e != nil {

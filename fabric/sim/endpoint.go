@@ -19,13 +19,13 @@ type endpoint struct {
 	posted ring[fabric.Buf] // posted receive buffers, filled in the order of posting
 	sends  ring[sendOp]     // sends without a completion so far
 	missed uint64           // datagrams that found the queue full
-	// left is how many sends, counted from the oldest, have left the endpoint and complete
-	// at the next Poll.
+	// The field left is the number of sends, starting with the oldest, whose datagrams have left
+	// the endpoint and whose completions the next Poll reports.
 	left  int
 	land  fabric.Landing
 	ahead ring[fabric.Completion] // completions of received datagrams, for the next Poll
-	// origins are the senders of the datagrams that the latest Poll has received and reported, or
-	// has received for the next Poll.
+	// The field origins has the senders of the datagrams that the latest Poll has received,
+	// including those that the next Poll will report.
 	origins []Port
 }
 
@@ -96,8 +96,8 @@ func (e *endpoint) Post(sends []fabric.Send) (int, error) {
 	return limit, nil
 }
 
-// again decides whether a Post ends with ErrAgain, and sets *limit to the number of sends that
-// Post accepts before ErrAgain.
+// The method again decides whether a Post is to return ErrAgain, and sets *limit to the number of
+// sends that this Post accepts nevertheless.
 func (e *endpoint) again(limit *int) bool {
 	n := e.domain.node
 	if n.againPosts > 0 {
@@ -164,8 +164,8 @@ func (e *endpoint) postOne(s *fabric.Send) error {
 	return nil
 }
 
-// heldUp reports whether a reliable network accepts no datagram to the port now, because the
-// receiver's queue is full or because an injected send would overtake an earlier send.
+// heldUp reports whether a reliable network cannot accept a datagram to the given Port now. The
+// receiver's queue may be full, or an injected send might overtake an earlier send.
 func (e *endpoint) heldUp(port Port, sizeBytes int) bool {
 	to := e.domain.node.nw.endpoint(port)
 	return to != nil && to.queue.count >= to.domain.node.queueDatagrams() ||
@@ -198,7 +198,7 @@ func (e *endpoint) postOp(s *fabric.Send, to *peer, fails bool) error {
 	return nil
 }
 
-// crc is the checksum of the bytes of a send.
+// The method crc returns the checksum of the bytes of a send.
 func (e *endpoint) crc(s *fabric.Send) uint32 {
 	sum := crc32.Checksum(e.domain.arena.Bytes(s.Buf)[:s.Len], castagnoli)
 	if s.Region != 0 {
@@ -219,8 +219,8 @@ func (e *endpoint) read(s *fabric.Send, p *packet) {
 	}
 }
 
-// leave transmits the oldest send that has not left the endpoint. The argument crc of leave is
-// the checksum of the send's bytes, or nil.
+// The method leave transmits the oldest send whose datagram has not left the endpoint. The argument
+// crc is the checksum of the send's bytes, or nil if it is not known.
 func (e *endpoint) leave(crc *uint32) {
 	op := e.sends.at(e.left)
 	e.left++
@@ -239,7 +239,7 @@ func (e *endpoint) leave(crc *uint32) {
 	n.wake(n.nw.now)
 }
 
-// Poll reports completed sends before received datagrams.
+// Poll reports completed sends first, and then received datagrams.
 func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 	if e.closed {
 		return 0, fabric.ErrClosed
@@ -273,8 +273,8 @@ func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 	return n, nil
 }
 
-// completeSend completes a send and returns its buffer to the caller. If the buffer of the send
-// has changed after Post, completeSend records a violation.
+// completeSend completes a send and returns its buffer to the caller. If the caller has changed the
+// buffer of the send after Post, completeSend records a violation.
 func (e *endpoint) completeSend() fabric.Completion {
 	d := e.domain
 	op := e.sends.pop()
@@ -294,7 +294,7 @@ func (e *endpoint) completeSend() fabric.Completion {
 	}
 }
 
-// receive copies the oldest datagram into the oldest posted buffer.
+// The method receive copies the oldest datagram of the receive queue into the oldest posted buffer.
 func (e *endpoint) receive() fabric.Completion {
 	d := e.domain
 	nw := d.node.nw
@@ -366,7 +366,7 @@ func (e *endpoint) pollable() bool {
 }
 
 // Close closes the endpoint. A second Close does nothing and returns nil. Close discards the
-// datagrams in the receive queue, and the sends that have not left the endpoint.
+// datagrams in the receive queue, and the sends whose datagrams have not left the endpoint.
 func (e *endpoint) Close() error {
 	e.shut()
 	return nil

@@ -10,8 +10,8 @@ import (
 // Kind is the kind of an event.
 type Kind uint8
 
-// Events of a datagram contain the datagram's Data. The fields From and To of a node's events
-// have Port 0 of the node.
+// An Event of a datagram contains the Data of the datagram. In an Event of a node, the fields From
+// and To are the Port with the number 0 of that node.
 const (
 	KindSent         Kind = iota // a datagram left its node
 	KindDelivered                // copied into a posted receive buffer, by Poll
@@ -95,7 +95,8 @@ type Event struct {
 // Counts are the numbers of events by Kind.
 type Counts [NumKinds]uint64
 
-// Entered is the number of datagrams that entered the network, including copies.
+// Entered returns the number of datagrams that have entered the network, including duplicates and
+// replays.
 func (c *Counts) Entered() uint64 { return c.sum(Kind.Entry) }
 
 // Dropped is the number of datagrams that were dropped.
@@ -110,8 +111,8 @@ func (c *Counts) sum(of func(Kind) bool) (n uint64) {
 	return n
 }
 
-// record counts an event, adds the event to the hash, and calls the observer. The argument crc of
-// record is the checksum of e.Data.
+// The method record counts the event e, adds it to the hash, and calls Config.Observe. The argument
+// crc is the checksum of e.Data.
 func (nw *Network) record(e Event, crc uint32) {
 	nw.counts[e.Kind]++
 	h := mix(nw.hash, uint64(nw.now))
@@ -126,14 +127,14 @@ func (nw *Network) record(e Event, crc uint32) {
 	}
 }
 
-// datagram records an event of a packet.
+// The method datagram records an event of a datagram.
 func (nw *Network) datagram(kind Kind, p *packet) {
 	nw.record(Event{Kind: kind, From: p.from, To: p.to, ID: p.id, Data: p.data}, p.checksum())
 }
 
 func pack(p Port) uint64 { return uint64(p.Node)<<16 ^ uint64(p.Index) }
 
-// mix adds a word to a running hash.
+// The function mix returns the hash h with a word added.
 func mix(h, word uint64) uint64 {
 	return bits.RotateLeft64((h^word)*0x9e3779b97f4a7c15, 29)
 }

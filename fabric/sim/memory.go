@@ -2,7 +2,7 @@ package sim
 
 import "hash/crc32"
 
-// packet is a datagram inside the network.
+// A packet is a datagram inside the simulated network.
 type packet struct {
 	data     []byte
 	id       uint64
@@ -24,8 +24,8 @@ func (p *packet) checksum() uint32 {
 // runs need not allocate a thousand arenas. The networks whose Configs share a Memory must be
 // used by one goroutine, one after the other. The zero Memory is ready for use.
 //
-// All bytes that were ever posted, for sending or receiving, are zeroed before reuse. Bytes
-// that a caller wrote to a buffer and never posted may remain in a reused buffer.
+// Before memory is reused, all bytes that were posted for sending or receiving are set to zero.
+// Bytes that a caller wrote to a buffer and never posted may remain in a reused buffer.
 type Memory struct {
 	packets []*packet
 	arenas  [][]byte
@@ -33,7 +33,7 @@ type Memory struct {
 
 const packetChunk = 32
 
-// newPacket returns an unused packet without bytes.
+// newPacket returns a packet structure that is not in use and contains no bytes.
 func (nw *Network) newPacket() *packet {
 	if len(nw.free) == 0 {
 		nw.morePackets()
@@ -80,8 +80,8 @@ func (p *packet) copyOf(o *packet) {
 	p.crc, p.hasCRC, p.spoilt = o.crc, o.hasCRC, o.spoilt
 }
 
-// arenaMemory returns memory for a domain's arena. arenaMemory zeroes the buffers that an earlier
-// domain has posted.
+// arenaMemory returns memory for a domain's arena. If an earlier domain has used the memory,
+// arenaMemory sets the buffers that were posted to zero.
 func (nw *Network) arenaMemory(sizeBytes int) []byte {
 	mem := nw.cfg.Memory
 	if mem == nil {
@@ -98,9 +98,9 @@ func (nw *Network) arenaMemory(sizeBytes int) []byte {
 	return make([]byte, sizeBytes)
 }
 
-// Close ends all processes and domains without further events, and gives the network's
-// memory to Config.Memory. After Network.Close, the caller must not use any buffer of the
-// network's domains.
+// Close ends all processes and closes all domains without further events, and gives the network's
+// memory to Config.Memory. After Network.Close, the caller must not use any buffer of the network's
+// domains.
 func (nw *Network) Close() {
 	if nw.closed {
 		return

@@ -35,36 +35,36 @@ type Config struct {
 	// InjectBytes is the size of the largest send without a Completion. The default of
 	// InjectBytes is 1024, but at most MTUBytes. A negative InjectBytes means 0.
 	InjectBytes int
-	// TxDepth and RxDepth are the queue depths of an endpoint whose EndpointConfig has none. The
-	// default of both depths is 1024.
+	// TxDepth and RxDepth are the queue depths of an endpoint whose EndpointConfig does not set
+	// them. The default of both depths is 1024.
 	TxDepth, RxDepth int
-	// QueueDatagrams is how many datagrams can wait at an endpoint before further datagrams are
-	// dropped. The default of QueueDatagrams is 1024.
+	// QueueDatagrams is the largest number of datagrams that can wait at an endpoint. Further
+	// datagrams are dropped. The default of QueueDatagrams is 1024.
 	QueueDatagrams int
-	// Reliable makes the network reliable and ordered, and the Info of each domain says so. With
-	// Reliable, only Delay, Jitter, BytesPerSecond and Cut of a Path have an effect. Datagrams
-	// between two endpoints of a reliable network never overtake each other. A receiver whose queue
-	// is full blocks its senders (ErrAgain). Datagrams to an endpoint that is not open and
-	// datagrams that a Filter drops are lost.
+	// Reliable makes the network reliable and ordered, which the Info of each domain shows. If
+	// Reliable is true, the fields of a Path other than Delay, Jitter, BytesPerSecond and Cut have
+	// no effect. Datagrams between two endpoints of a reliable network never overtake each other. A
+	// receiver whose queue is full blocks its senders (ErrAgain). Even with Reliable, datagrams to
+	// an endpoint that is not open, and datagrams that a Filter drops, are lost.
 	Reliable bool
-	// NoGather clears Caps.Gather.
+	// With NoGather, Caps.Gather is false, for tests of callers that must work without Caps.Gather.
 	NoGather bool
-	// FreeRegions sets Caps.FreeRegions. If NoGather is true, FreeRegions has no effect.
+	// With FreeRegions, Caps.FreeRegions is true. If NoGather is true, FreeRegions has no effect.
 	FreeRegions bool
-	// NoLanding clears Caps.Landing.
+	// With NoLanding, Caps.Landing is false, for tests of callers that must work without Lander.
 	NoLanding bool
 	// NoSource hides the source address of datagrams (fabric.Sourcer).
 	NoSource bool
-	// PollAhead is the number of additional datagrams that a Poll may receive after it has filled
-	// out. The next Poll reports the additional datagrams.
+	// PollAhead is the number of datagrams that a Poll may receive in addition to those for which
+	// its argument out has room. The next Poll reports these datagrams.
 	PollAhead int
-	// PassCost is the virtual time that one call of Process.Progress takes. The default of PassCost
-	// is 1 us.
+	// PassCost is the virtual time after which a node can call Process.Progress again. The default
+	// of PassCost is 1 us.
 	PassCost time.Duration
-	// Observe is called for every event, in order. If Observe is nil, no function is called.
+	// Observe, unless it is nil, is called for every event, in the order of the events.
 	Observe func(*Event)
-	// Memory holds the memory of earlier closed networks, which this network uses. If Memory is
-	// nil, the network allocates its memory.
+	// Memory holds the memory of networks that have been closed, which this network reuses. If
+	// Memory is nil, the network allocates its memory.
 	Memory *Memory
 }
 
@@ -148,7 +148,8 @@ func New(cfg Config) (*Network, error) {
 // Now is the virtual time, which starts at 1.
 func (nw *Network) Now() mono.Time { return nw.now }
 
-// At calls fn, as an event of its own, at the time t, or now if t is in the past.
+// At schedules an event that calls the function fn at the virtual time t, or at the present time if
+// t is in the past.
 func (nw *Network) At(t mono.Time, fn func()) {
 	var ref uint32
 	if n := len(nw.idle); n > 0 {
@@ -162,7 +163,7 @@ func (nw *Network) At(t mono.Time, fn func()) {
 	nw.timer(t, timerCall, ref)
 }
 
-// After calls fn, as an event of its own, when the time d has passed.
+// After schedules an event that calls the function fn when the virtual time d has passed.
 func (nw *Network) After(d time.Duration, fn func()) { nw.At(nw.now.Add(d), fn) }
 
 func (nw *Network) timer(at mono.Time, what uint8, ref uint32) {
@@ -170,9 +171,9 @@ func (nw *Network) timer(at mono.Time, what uint8, ref uint32) {
 	nw.timers.push(timer{at: max(at, nw.now), seq: nw.seq, what: what, ref: ref})
 }
 
-// next returns the time of the next event, or Never if there is none. At equal times, datagrams
-// and calls come before passes (calls of Progress), so that a pass sees all datagrams that have
-// arrived.
+// The method next returns the time of the next event, or Never if there is none. If several events
+// have the same time, the arrivals of datagrams and the functions of At come first and the calls of
+// Progress come last, so that Progress sees all datagrams that have arrived.
 func (nw *Network) next() (at mono.Time, pass bool) {
 	at = mono.Never
 	if len(nw.timers) > 0 {
@@ -247,10 +248,10 @@ type Verdict struct {
 	Delay  time.Duration // in addition to the path's delay
 }
 
-// SetFilter sets the filter of all paths, or no filter for nil.
+// SetFilter sets the Filter of all paths. If the argument is nil, the paths have no Filter.
 func (nw *Network) SetFilter(f Filter) { nw.filter = f }
 
-// transmit sends a packet that leaves its node.
+// The method transmit sends a packet that leaves its node through the Filter and the path.
 func (nw *Network) transmit(p *packet) {
 	nw.lastID++
 	p.id = nw.lastID
@@ -267,7 +268,7 @@ func (nw *Network) transmit(p *packet) {
 	nw.link(p.from.Node, p.to.Node).carry(p, v)
 }
 
-// drop ends a packet without delivery.
+// The method drop removes a packet from the network without delivering it.
 func (nw *Network) drop(kind Kind, p *packet) {
 	nw.datagram(kind, p)
 	nw.release(p)
@@ -304,8 +305,8 @@ func (nw *Network) endpoint(p Port) *endpoint {
 }
 
 // Inject sends a datagram that no endpoint has posted, such as the datagram of an attacker. An
-// injected datagram has the delay of its path, but no faults of the path. The Filter is not
-// called for an injected datagram.
+// injected datagram is delayed as on its path, but the faults of the path do not affect it. The
+// Filter is not called for an injected datagram.
 func (nw *Network) Inject(from, to Port, data []byte) {
 	p := nw.newPacket()
 	p.data = append(p.data, data...)

@@ -19,23 +19,24 @@ type Process interface {
 
 // NodeFaults are the faults of a host. The zero value has no faults.
 type NodeFaults struct {
-	// PostAgain is the probability that a Post begins a series of up to AgainPosts (at
-	// least 1) Posts that end with ErrAgain. The first Post of a series of ErrAgain results
-	// may accept some of its sends.
+	// PostAgain is the probability that a Post returns ErrAgain and that some of the next Posts do
+	// so, too. The number of such Posts in a row is at most AgainPosts, but at least 1. The first
+	// Post of the series may accept some of its sends.
 	PostAgain  float64
 	AgainPosts int
 	// SendError is the probability that a send fails and its datagram is lost. A send that fails
-	// by SendError completes with an Errno. If a send that makes no completion fails by
-	// SendError, Post returns the error.
+	// by SendError completes with an Errno. If the failing send makes no completion, Post returns
+	// the error.
 	SendError float64
 	// RecvError is the probability that a datagram is lost and its receive completes with an Errno.
 	RecvError float64
-	// LateSends is the longest time after Post at which a send leaves the endpoint and
-	// completes. The bytes of a late send are read when the send leaves the endpoint, as
-	// hardware does. LateSends detects a caller that reuses a buffer too early.
+	// LateSends is the longest time that a send can wait in the endpoint after Post until its
+	// datagram is sent and it completes. The bytes of a late send are read when its datagram is
+	// sent, as hardware does. With LateSends, a test detects a caller that reuses a buffer too
+	// early.
 	LateSends time.Duration
-	// QueueDatagrams is the length of the receive queues from now on. A QueueDatagrams of 0 means
-	// the length in the Config.
+	// QueueDatagrams is the length of the node's receive queues from now on. A QueueDatagrams of 0
+	// means the length in the Config.
 	QueueDatagrams int
 }
 
@@ -64,10 +65,9 @@ type Node struct {
 	againPosts  int  // rest of a series of ErrAgain
 }
 
-// Node returns the node with the given name, and creates it if there is none. Names of nodes have
-// 1 to 32 printable bytes, and any other name is changed to a name of this kind. A network has at
-// most 65536 nodes. If the network has 65536 nodes, Node returns the last node instead of a new
-// one.
+// Node returns the node with the given name, and creates it if there is none. Names of nodes have 1
+// to 32 printable bytes, and Node changes any other name to such a name. A network has at most
+// 65536 nodes. If the network has 65536 nodes, Node returns the last node instead of a new one.
 func (nw *Network) Node(name string) *Node {
 	name = nodeName(name)
 	if n := nw.byName[name]; n != nil {
@@ -96,7 +96,7 @@ func nodeName(name string) string {
 	}, name[:min(len(name), maxNodeNameBytes)])
 }
 
-// Nodes lists the nodes in the order in which the nodes were made.
+// Nodes lists the nodes of the network in the order in which they were created.
 func (nw *Network) Nodes() []*Node { return slices.Clone(nw.nodes) }
 
 // Name is the node's name.
@@ -105,9 +105,9 @@ func (n *Node) Name() string { return n.name }
 // Index is the number of the node, from 0, which is also Port.Node.
 func (n *Node) Index() int { return n.index }
 
-// Open opens the node's domain. Open fails while another domain of the node is open. A call of Open
-// after Close or Crash is a restart at the same address, and the endpoints have the same names as
-// before.
+// Open opens the node's domain. Open fails while another domain of the node is open. When a node
+// calls Open again after Close or Crash, the process restarts at the same address, and its
+// endpoints get the same names as before.
 func (n *Node) Open(cfg fabric.DomainConfig) (fabric.Domain, error) {
 	if n.nw.closed {
 		return nil, fabric.ErrClosed
@@ -130,8 +130,8 @@ func (n *Node) Open(cfg fabric.DomainConfig) (fabric.Domain, error) {
 	return d, nil
 }
 
-// Run makes p the node's process, whose passes (calls of Progress) begin now. If p is nil, the
-// calls of Progress end.
+// Run makes p the node's process, and the node begins to call its method Progress. If p is nil, the
+// node stops calling Progress.
 func (n *Node) Run(p Process) {
 	n.proc = p
 	n.run++
@@ -142,15 +142,15 @@ func (n *Node) Run(p Process) {
 	}
 }
 
-// Kick requests a call of Progress of the node's process now.
+// Kick makes the node call the method Progress of its process now.
 func (n *Node) Kick() {
 	n.kicked = n.inPass
 	n.wake(n.nw.now)
 }
 
 // Crash ends the process as SIGKILL would. After Crash, Progress of the process is not
-// called, calls on its domain return ErrClosed, and datagrams in its queues are lost. After
-// Crash, datagrams that the process has sent stay in transit.
+// called, calls on its domain return ErrClosed, and datagrams in its queues are lost. Datagrams
+// that the process has sent earlier than the Crash are delivered nevertheless.
 func (n *Node) Crash() {
 	n.note(KindCrash, nil)
 	n.Run(nil)
@@ -159,8 +159,8 @@ func (n *Node) Crash() {
 	}
 }
 
-// Pause stops the calls of Progress of the node's process for the time d, as if the process
-// computed or was stopped.
+// For the time d after Pause, the node does not call Progress, as if the process were busy or
+// stopped.
 func (n *Node) Pause(d time.Duration) {
 	n.note(KindPause, nil)
 	n.pausedUntil = max(n.pausedUntil, n.nw.now.Add(d))
@@ -169,8 +169,8 @@ func (n *Node) Pause(d time.Duration) {
 	}
 }
 
-// SetPace sets the least time between two calls of Progress of the node's process. If d is 0,
-// SetPace sets Config.PassCost.
+// SetPace sets the least time between two calls of the method Progress of the node's process. If d
+// is 0, this time is Config.PassCost.
 func (n *Node) SetPace(d time.Duration) {
 	n.pace = d
 	if n.wanted != mono.Never {
@@ -199,7 +199,7 @@ func (n *Node) note(kind Kind, err error) {
 	n.nw.record(Event{Kind: kind, From: p, To: p, Err: err}, 0)
 }
 
-// wake requests a call of Progress at time t, or as soon after t as the node can.
+// The method wake makes the node call Progress at the time t, or as soon after t as the node can.
 func (n *Node) wake(t mono.Time) {
 	if n.proc == nil || n.inPass || t == mono.Never {
 		return

@@ -17,28 +17,29 @@ type Path struct {
 	Delay, Jitter time.Duration
 	// BytesPerSecond is the rate of the line. A BytesPerSecond of 0 means an infinite rate.
 	BytesPerSecond int
-	// QueueBytes is the largest number of bytes that wait for the line or are on the line. A
-	// datagram beyond QueueBytes is dropped, unless the line is idle. A QueueBytes of 0 means no
-	// limit.
+	// QueueBytes is the largest number of bytes that can wait for the line or be on the line. A
+	// datagram with which this number would be exceeded is dropped, unless the line is idle. A
+	// QueueBytes of 0 means no limit.
 	QueueBytes int
-	// Line is the common bottleneck of all paths that refer to the same Line. Each datagram on
-	// the Line has the rate BytesPerSecond and the queue limit QueueBytes of its own path. If
-	// Line is nil, the path has a line of its own.
+	// All paths with the same Line share this line as their bottleneck. For each datagram on the
+	// Line, the rate BytesPerSecond and the queue limit QueueBytes of the datagram's own path
+	// apply. If Line is nil, the path has a separate line.
 	Line *Line
 
-	// Loss is the probability that a datagram is lost, independent of other datagrams.
+	// Loss is the probability that a datagram is lost, independently of the loss of other
+	// datagrams.
 	Loss float64
-	// BurstStart and BurstEnd are the probabilities to enter and to leave the bad state of the
-	// path. In the bad state, a datagram is lost with the probability BurstLoss (the model of
-	// Gilbert and Elliott).
+	// For each datagram, BurstStart is the probability that the path enters its bad state, and
+	// BurstEnd is the probability that the path leaves its bad state. In the bad state, a datagram
+	// is lost with the probability BurstLoss (the model of Gilbert and Elliott).
 	BurstStart, BurstEnd, BurstLoss float64
-	// Duplicate is the probability of a second copy. Reorder is the probability of an additional
-	// delay of up to ReorderDelay.
+	// Duplicate is the probability that a second copy of a datagram is sent. Reorder is the
+	// probability that a datagram is delayed by an additional time of up to ReorderDelay.
 	Duplicate, Reorder float64
 	ReorderDelay       time.Duration
 	// BitFlip is the probability that one to three bits of a datagram are inverted. Truncate is the
 	// probability that a datagram is truncated. Junk is the probability that a datagram of random
-	// bytes is sent in addition to a datagram. Replay is the probability that one of the last 64
+	// bytes is sent along with a datagram. Replay is the probability that one of the 64 most recent
 	// datagrams is sent again, up to two seconds later.
 	BitFlip, Truncate, Junk, Replay float64
 	// Checksum makes the receiver drop datagrams that BitFlip has damaged, as UDP's checksum does.
@@ -48,8 +49,9 @@ type Path struct {
 	// MTUBytes is the size of the largest datagram that the path carries. Larger datagrams are
 	// lost. An MTUBytes of 0 means no limit.
 	MTUBytes int
-	// MTUTold informs the sender of a datagram above MTUBytes, as ICMP does. After the first
-	// datagram above MTUBytes, Post refuses all datagrams above MTUBytes until SetPath.
+	// If MTUTold is true, the sender of a datagram above MTUBytes is told the MTU, as by ICMP.
+	// After the first datagram above MTUBytes, Post refuses all datagrams above MTUBytes, until
+	// SetPath is called.
 	MTUTold bool
 }
 
@@ -65,8 +67,8 @@ type Line struct {
 	rest int       // remaining fraction of a nanosecond, in 1/BytesPerSecond
 }
 
-// FreeAt is the time at which the line has sent all datagrams accepted so far. If no datagram
-// waits for the line, FreeAt returns a time in the past.
+// FreeAt returns the time at which the line will have sent all datagrams that it has accepted. If
+// no datagram waits for the line, FreeAt returns a time in the past.
 func (line *Line) FreeAt() mono.Time { return line.free }
 
 // link is a Path with the state of its line and its random numbers.
@@ -78,7 +80,8 @@ type link struct {
 	burst bool // in the bad state
 	own   Line
 
-	// last is the arrival time of the latest datagram between two endpoints of a reliable network.
+	// On a reliable network, the field last has the latest arrival time of a datagram for each pair
+	// of endpoints.
 	last map[[2]int]mono.Time
 
 	old     []*packet // the last datagrams, for Replay
@@ -115,7 +118,8 @@ func (nw *Network) SetPath(from, to *Node, p Path) {
 // Path returns the path from one node to another node.
 func (nw *Network) Path(from, to *Node) Path { return nw.link(from.index, to.index).path }
 
-// carry injects the path's faults into a datagram that leaves its node, and sends the datagram.
+// The method carry injects the path's faults into a datagram that leaves its node, and then sends
+// the datagram.
 func (l *link) carry(p *packet, v Verdict) {
 	nw, path := l.nw, &l.path
 	if nw.cfg.Reliable {
@@ -189,14 +193,15 @@ func (l *link) carryReliably(p *packet, v Verdict) {
 	l.nw.timer(at, timerArrive, p.ref)
 }
 
-// send puts in transit a datagram that leaves the line at the instant at.
+// The method send puts a datagram in transit, which leaves the line at the time given by the
+// argument at.
 func (l *link) send(p *packet, at mono.Time, late time.Duration) {
 	l.nw.inFlight++
 	l.nw.timer(at.Add(l.path.Delay).Add(late), timerArrive, p.ref)
 }
 
-// line puts a datagram on the path's line, and returns the time when the datagram has left the
-// line. If the queue of the line is full, the result ok of line is false.
+// The method line puts a datagram on the path's line, and returns the time at which the datagram
+// leaves the line. If the queue of the line is full, the result ok is false.
 func (l *link) line(sizeBytes int) (at mono.Time, ok bool) {
 	rate := l.path.BytesPerSecond
 	if rate <= 0 {
@@ -219,7 +224,8 @@ func (l *link) line(sizeBytes int) (at mono.Time, ok bool) {
 	return line.free, true
 }
 
-// waiting returns the number of bytes that the line has not sent yet, rounded up.
+// The method waiting returns the number of bytes, rounded up, that the line has accepted and not
+// sent yet.
 func (line *Line) waiting(now mono.Time, bytesPerSecond int) int {
 	hi, lo := bits.Mul64(uint64(line.free.Sub(now)), uint64(bytesPerSecond))
 	if hi >= uint64(nsPerS) { // more than fits 64 bits
@@ -232,8 +238,8 @@ func (line *Line) waiting(now mono.Time, bytesPerSecond int) int {
 	return int(min(n, math.MaxInt/2))
 }
 
-// lost decides whether a datagram is lost, and for which reason. lost returns KindSent if the
-// datagram is not lost.
+// The method lost decides whether a datagram is lost. The result is the Kind of the loss, or
+// KindSent if the datagram is not lost.
 func (l *link) lost() Kind {
 	path := &l.path
 	if l.burst {
@@ -251,7 +257,7 @@ func (l *link) lost() Kind {
 	}
 }
 
-// damage alters a datagram with the path's probabilities.
+// The method damage alters a datagram, with the probabilities BitFlip and Truncate of the path.
 func (l *link) damage(p *packet) {
 	path := &l.path
 	if l.dice.chance(path.Truncate) && len(p.data) > 0 {
@@ -264,7 +270,7 @@ func (l *link) damage(p *packet) {
 	}
 }
 
-// flip inverts one to three different bits.
+// The method flip inverts one to three different bits of a datagram.
 func (l *link) flip(p *packet) {
 	var done [3]int
 	for i := range 1 + l.dice.below(len(done)) {
@@ -279,8 +285,8 @@ func (l *link) flip(p *packet) {
 	p.spoilt = l.path.Checksum
 }
 
-// extras sends, after the datagram p, replays of earlier datagrams and junk with the
-// addresses of p.
+// After the datagram p, the method extras sends a datagram of random bytes with the addresses of p,
+// and a replay of an earlier datagram, each with the probability that the path gives.
 func (l *link) extras(p *packet) {
 	nw, path := l.nw, &l.path
 	if l.dice.chance(path.Junk) {
@@ -308,8 +314,8 @@ func (l *link) extras(p *packet) {
 	l.oldNext = (l.oldNext + 1) % replayRing
 }
 
-// junk fills a packet with random bytes. Half of the junk packets begin like valid packets, so
-// that the receiver's first check accepts them.
+// The method junk fills a packet with random bytes. Half of these packets begin like valid packets,
+// so that the receiver's first check accepts them.
 func (l *link) junk(p *packet) {
 	const (
 		magic    = 0xB7

@@ -13,13 +13,13 @@ const (
 	maxPorts       = 1 << 16 // limit of the name format
 )
 
-// Port is the address of an endpoint. A Port consists of the node and the endpoint's number, in the
-// order in which the node's domain opened its endpoints. The command channel of a btl.Module has
-// the number 0, and the data channel has the number 1.
+// Port is the address of an endpoint. A Port consists of the number of the node and the number of
+// the endpoint. The endpoints of a node are numbered in the order in which its domain opens them.
+// The command channel of a btl.Module has the number 0, and the data channel has the number 1.
 type Port struct{ Node, Index int }
 
-// Name returns the name of the endpoint at this port, as Endpoint.Name does. The name of a Port
-// stays the same when its node restarts.
+// Name returns the name of the endpoint at this port, as Endpoint.Name does. When the node
+// restarts, the name of a Port does not change.
 func (p Port) Name() []byte {
 	return p.appendName(make([]byte, 0, portNameBytes))
 }

@@ -2,7 +2,7 @@ package sim
 
 import "gobtl/internal/mono"
 
-// ring is a queue that grows as needed and keeps its memory.
+// A ring is a queue that grows as needed and never shrinks.
 type ring[T any] struct {
 	items []T // its length is 0 or a power of two
 	head  int
@@ -25,7 +25,7 @@ func (r *ring[T]) grow() {
 	r.items, r.head = items, 0
 }
 
-// pop removes the oldest item. The queue must not be empty.
+// The method pop removes and returns the oldest item of the queue, which must not be empty.
 func (r *ring[T]) pop() T {
 	v := r.items[r.head]
 	r.head = (r.head + 1) & (len(r.items) - 1)
@@ -115,7 +115,7 @@ func (h *passHeap) add(n *Node) {
 	h.up(n)
 }
 
-// moved restores the order of the heap after n.passAt has changed.
+// The method moved restores the order of the heap when the time of node n, n.passAt, has changed.
 func (h passHeap) moved(n *Node) {
 	h.up(n)
 	h.down(n)

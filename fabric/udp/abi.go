@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The Go versions of the kernel's structures have numbers instead of pointers. Without pointers,
-// the garbage collector does not scan the kernel's structures, and writes need no write barriers.
-// Go's own alignment of the structures gives the same padding as C.
+// In this file, the Go versions of the kernel's structures have numbers in place of pointers.
+// Therefore the garbage collector does not scan these structures, and writes to them need no write
+// barriers. Go aligns the fields of these structures in the same way as C.
 
 type iovec struct {
 	base, len uintptr
@@ -33,8 +33,8 @@ type mmsghdr struct {
 	size uint32 // bytes sent or received
 }
 
-// cmsg is a control message with a small number, which has 16 bits for UDP_SEGMENT and 32 bits for
-// UDP_GRO.
+// A cmsg is a control message that contains a number, which has 16 bits for UDP_SEGMENT and 32 bits
+// for UDP_GRO.
 type cmsg struct {
 	len   uintptr
 	level int32
@@ -55,8 +55,8 @@ type (
 	_ [unsafe.Sizeof(iovec{}) - unix.SizeofIovec]byte
 )
 
-// segmentControl returns the control message that makes the kernel split a message into
-// datagrams. setSegment sets the size of the datagrams into which the kernel splits the message.
+// segmentControl returns the control message that makes the kernel split a message into datagrams.
+// The method setSegment sets the size of these datagrams.
 func segmentControl() cmsg {
 	return cmsg{len: cmsgHeaderBytes + 2, level: unix.SOL_UDP, kind: unix.UDP_SEGMENT}
 }
@@ -65,9 +65,9 @@ func (c *cmsg) setSegment(sizeBytes int) {
 	*(*uint16)(unsafe.Pointer(&c.value)) = uint16(sizeBytes)
 }
 
-// segment returns the size of the datagrams that the kernel has coalesced, or 0 if the message is a
-// single datagram. The argument ctlLen of segment is the length of the control data that the kernel
-// has written.
+// The method segment returns the size of the datagrams that the kernel has coalesced into a
+// message, or 0 if the message is a single datagram. The argument ctlLen is the length of the
+// control data that the kernel has written.
 func (c *cmsg) segment(ctlLen uintptr) int {
 	if ctlLen < cmsgHeaderBytes+4 || c.level != unix.SOL_UDP || c.kind != unix.UDP_GRO {
 		return 0

@@ -11,15 +11,16 @@ import (
 	"gobtl/fabric/internal/inet"
 )
 
-// direct is a second socket of an endpoint, with the same address and port, which is connected to
-// the peer with most of the sends. The second socket receives the datagrams from the address of
-// the peer to which it is connected. All other datagrams go to the endpoint's first socket.
+// The type direct is a second socket of an endpoint, with the same address and port as the first
+// one, and connected to the peer to which most sends go. The second socket receives the datagrams
+// that come from the address of this peer. All other datagrams arrive at the endpoint's first
+// socket.
 //
-// An endpoint that sends equally to many peers has no second socket. The second socket is opened
-// when one peer has had a clear majority of the sends for a while, and is closed when this
-// majority ends. Each time a second socket is opened, the required majority for the next second
-// socket rises. A second socket that is to be closed is first read until it is empty, or for
-// directLeaving polls, alternating with the first socket.
+// An endpoint that sends equally often to many peers has no second socket. The second socket is
+// opened when a clear majority of the sends has gone to one peer for a while, and is closed when
+// this majority ends. Each time a second socket is opened, the required majority for the next
+// second socket rises. Before the second socket is closed, it is read in turn with the first socket
+// until it is empty, but in at most directLeaving polls.
 type direct struct {
 	sock    *socket // nil: no second socket
 	to      fabric.Addr
@@ -30,10 +31,10 @@ type direct struct {
 	left    int    // polls while leaving
 	mainHot bool   // the first socket was the last to receive something
 
-	// candidate is the peer that may have the majority of the endpoint's sends. lead is the
-	// number of calls of Post to the candidate minus the number of calls to all other peers.
-	// While there is a second socket, hits is the number of calls of Post to the second socket's
-	// peer, of posts calls in total.
+	// The field candidate is the peer that may have the majority of the endpoint's sends. The field
+	// lead is the number of calls of Post to the candidate minus the number of calls to all other
+	// peers. While there is a second socket, the field posts counts all calls of Post, and the
+	// field hits counts those to the peer of the second socket.
 	candidate   fabric.Addr
 	lead        int
 	needed      int
@@ -44,8 +45,8 @@ type direct struct {
 	both  bool // the next poll reads both sockets, after a sleep
 }
 
-// directLead is the number of calls of Post by which one peer must lead all other peers together
-// before the first second socket is opened. Tests change directLead.
+// The first time, a second socket is opened when the calls of Post to one peer exceed the calls to
+// all other peers together by directLead. Tests change this number.
 var directLead = 256
 
 const (
@@ -53,17 +54,17 @@ const (
 	// directPosts is the number of calls of Post between two checks whether the peer of the
 	// second socket still has the majority.
 	directPosts = 1024
-	// directOther is the number of polls between two reads of the socket that has not received
-	// the latest datagram. After directQuiet polls without a datagram, the first and the second
-	// socket are read alternately.
+	// Polls read the socket that had the most recent datagram, and once in directOther polls the
+	// other socket. After directQuiet polls without a datagram, the two sockets are read
+	// alternately.
 	directOther = 16
 	directQuiet = 64
-	// directLeaving is the largest number of polls for which a socket that is to be closed is
-	// read. directLeaving prevents a flooding peer from keeping its socket open for ever.
+	// A second socket that is about to be closed is read in at most directLeaving polls. Without
+	// this limit, a peer that floods the socket could keep it open for ever.
 	directLeaving = 256
-	// directFails is the number of consecutive failed attempts to open the second socket after
-	// which the endpoint gives up. Each attempt to open the second socket requires twice as many
-	// calls of Post as the previous attempt.
+	// After directFails consecutive failed attempts to open a second socket, the endpoint makes no
+	// further attempt. Each attempt requires a lead that is twice as large as for the previous
+	// attempt.
 	directFails = 4
 )
 
@@ -75,8 +76,9 @@ func newDirect(o Options) direct {
 	return t
 }
 
-// vote counts a call of Post to a peer. vote opens the second socket for a peer to which most calls
-// of Post go, and closes that socket when most calls go to other peers.
+// The method vote counts a call of Post to a peer. When most calls of Post go to one peer, vote
+// opens the second socket for this peer. When most calls go to other peers, vote closes the second
+// socket.
 func (e *endpoint) vote(to fabric.Addr) {
 	t := &e.direct
 	if t.off {
@@ -157,8 +159,8 @@ func (t *direct) sendsTo(to fabric.Addr) bool {
 	return t.sock != nil && to == t.to && !t.leaving
 }
 
-// pollDirect works like receive, for an endpoint with two sockets. pollDirect reads one of the
-// two sockets, and reads the other socket only if the first one read is empty.
+// pollDirect works like receive, for an endpoint with two sockets. pollDirect reads one of the two
+// sockets, and if it is empty, the other socket, too.
 func (e *endpoint) pollDirect(rows int) (int, error) {
 	t := &e.direct
 	if t.leaving {
@@ -195,7 +197,7 @@ func (e *endpoint) pollDirect(rows int) (int, error) {
 	return got, err
 }
 
-// pollLeaving works like pollDirect, while the connected socket is about to be closed.
+// pollLeaving works like pollDirect, for an endpoint whose second socket is about to be closed.
 func (e *endpoint) pollLeaving(rows int) (got int, err error) {
 	t := &e.direct
 	t.left++
@@ -214,7 +216,8 @@ func (e *endpoint) pollLeaving(rows int) (got int, err error) {
 	return got, err
 }
 
-// openSharing opens a socket on the address and port of another socket, which must permit sharing.
+// openSharing opens a socket with the same address and port as another socket, which must permit
+// the sharing of its port (see sharePort).
 func openSharing(l *inet.Local, o Options, recvBytes int, pathSize bool) (*socket, error) {
 	return newSocket(l, func(s *socket) error {
 		if err := s.sharePort(true); err != nil {
@@ -226,8 +229,8 @@ func openSharing(l *inet.Local, o Options, recvBytes int, pathSize bool) (*socke
 	})
 }
 
-// sharePort sets whether sockets of this user may share the port. All sockets on the port must
-// permit sharing.
+// sharePort sets whether other sockets of this user may be bound to the same port. All sockets on
+// the port must permit this.
 func (s *socket) sharePort(on bool) error {
 	value := 0
 	if on {

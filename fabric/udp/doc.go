@@ -11,32 +11,32 @@
 // and therefore the provider uses raw system calls. A send is complete when the kernel has copied
 // its bytes, and no send makes a Completion.
 //
-// The kernel gets addresses of the arena and of the message headers as numbers. The arena is
-// mapped outside the Go heap. The message headers are in heap memory without pointers, which the
-// endpoint references and Go's garbage collector never moves. A registered region is referenced
-// until DeregisterRegion, and is therefore neither freed nor moved.
+// The provider passes the addresses of the arena and of the message headers to the kernel as
+// numbers. The arena is mapped outside the Go heap. The message headers are in heap memory without
+// pointers. The endpoint keeps a reference to this memory, and Go's garbage collector never moves
+// it. The domain keeps a reference to a registered region until DeregisterRegion, so that the
+// region is neither freed nor moved.
 //
 // No datagram is fragmented, and no datagram is refused because of ICMP reports from
 // routers. To prevent fragmentation and refusals, the provider sets the socket option
 // IP_PMTUDISC_PROBE. A send of a datagram larger than the MTU of the network device fails
-// with EMSGSIZE. A datagram that exceeds the path MTU is lost. With the option
-// IP_PMTUDISC_DO, a forged ICMP report would make the kernel refuse datagrams for minutes
-// that the path can carry. The sender must probe the path MTU, as package btl does (RFC
-// 8899).
+// with EMSGSIZE. A datagram that exceeds the path MTU is lost. With the option IP_PMTUDISC_DO, a
+// forged ICMP report would make the kernel refuse datagrams that the path can carry, for minutes.
+// The sender must probe the path MTU, as package btl does (RFC 8899).
 //
-// The provider does not request ICMP errors (IP_RECVERR), because an unrelated call would
-// return such an error. A datagram that the queue of the network device drops is lost
-// without any error. Datagrams that a full receive buffer has dropped are counted in the
-// attributes of the Domain's Info.
+// The provider does not request ICMP errors (IP_RECVERR), because such an error would be returned
+// by a call that has nothing to do with it. A datagram that the queue of the network device drops
+// is lost without any error. The attributes of the Domain's Info show how many datagrams were
+// dropped because a receive buffer was full.
 //
-// An endpoint may have a second socket, connected to the peer with most of the sends, which is
-// faster (see direct). The second socket shares the port with the first socket, and no socket of
-// another program can share this port.
+// An endpoint may have a second socket, which is connected to the peer to which most sends go,
+// because a connected socket is faster (see direct). The second socket shares the port with the
+// first socket, and no socket of another program can share this port.
 //
 // The provider detects missing features of the kernel by probes and by errors, and works without
 // these features. A provider name such as "udp;nogso;nogro;nommsg;noconnect" turns off single
-// features, for tests and for troubleshooting. For a Provider made by New, Options turns off the
-// same features.
+// features, for tests and for troubleshooting. For a Provider that New returns, the argument of
+// type Options turns off the same features.
 //
 //	options.go   provider names and their options
 //	provider.go  GetInfo and Open

@@ -141,8 +141,8 @@ func mapMemory(sizeBytes int) ([]byte, error) {
 	return mem, sysError("mmap", err)
 }
 
-// Info returns the Info with which the domain was opened. The attributes in the Info describe the
-// present state of the domain and count the events so far.
+// Info returns the Info with which the domain was opened. The attributes of the returned Info
+// describe the present state of the domain, and contain counters of events.
 func (d *domain) Info() fabric.Info {
 	info := d.info
 	info.Attrs = slices.Clone(info.Attrs)
@@ -171,8 +171,8 @@ func (d *domain) Info() fabric.Info {
 
 func (d *domain) Arena() fabric.Arena { return d.arena }
 
-// Insert implements fabric.Domain. Insert assumes that the name of a link-local address is on
-// this host's own link.
+// Insert implements fabric.Domain. Insert assumes that an endpoint with a link-local address is on
+// this domain's own link.
 func (d *domain) Insert(name []byte) (fabric.Addr, error) {
 	if d.closed {
 		return fabric.AddrUnknown, fabric.ErrClosed

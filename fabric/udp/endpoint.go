@@ -24,7 +24,7 @@ func failure(op string, errno unix.Errno, text string) error {
 	return &fabric.Error{Provider: family, Op: op, Errno: int(errno), Text: text}
 }
 
-// counts are counters of events, shown in the Domain's attributes.
+// The type counts has counters of events, which the attributes of the Domain's Info show.
 type counts struct {
 	again     uint64 // Post found no room
 	refused   uint64 // sends that failed
@@ -78,15 +78,15 @@ type endpoint struct {
 	tx     sender
 	rx     receiver
 	direct direct
-	// recvAsked is the requested size of the receive buffer in bytes.
+	// recvAsked is the size in bytes that was requested for the receive buffer.
 	recvAsked int
 	pathSize  bool // ICMP reports of the path MTU are believed
 }
 
 var _ fabric.Endpoint = (*endpoint)(nil)
 
-// newEndpoint makes an endpoint of a socket. The endpoint owns the socket, even if newEndpoint
-// returns an error.
+// newEndpoint makes an endpoint that owns the given socket. If newEndpoint returns an error, it has
+// closed the socket.
 func newEndpoint(d *domain, s *socket, cfg fabric.EndpointConfig) (*endpoint, error) {
 	e := &endpoint{
 		domain: d,

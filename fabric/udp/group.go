@@ -32,8 +32,8 @@ func (d *domain) parseGroup(group string) (netip.AddrPort, error) {
 }
 
 // InsertGroup implements fabric.Grouper. Datagrams to the group are sent through the domain's own
-// device, and no router forwards them (the kernel's default for multicast). Members of the group
-// on this host also receive the datagrams.
+// device, and no router forwards them, because their TTL is 1 (the kernel's default for multicast).
+// Members of the group on this host receive the datagrams, too.
 func (d *domain) InsertGroup(group string) (fabric.Addr, error) {
 	if d.closed {
 		return fabric.AddrUnknown, fabric.ErrClosed
@@ -103,9 +103,9 @@ func openGroupSocket(
 	return s, nil
 }
 
-// joinGroup makes the socket a member of a group on the device of a local address. After
-// joinGroup, the socket receives no datagrams to groups that only other sockets of this host have
-// joined.
+// joinGroup makes the socket a member of a group on the device of a local address. The socket does
+// not receive datagrams to groups that it has not joined, even if other sockets of this host have
+// joined them.
 func (s *socket) joinGroup(l *inet.Local, group netip.Addr) error {
 	if group.Is4() {
 		if err := unix.SetsockoptInt(s.fd, unix.IPPROTO_IP, unix.IP_MULTICAST_ALL, 0); err != nil {

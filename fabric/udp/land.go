@@ -8,32 +8,32 @@ import (
 	"gobtl/fabric"
 )
 
-// landMinBytes is the least size of single datagrams that are received directly into the memory
-// that Land has set. For datagrams below landMinBytes, receiving several messages by one system
-// call saves more time than avoiding a copy.
+// Single datagrams are received directly into the memory that Land has set if they have at least
+// landMinBytes. For smaller datagrams, it saves more time to receive several messages by one system
+// call than to avoid a copy.
 const landMinBytes = 16 << 10
 
-// landing is the direct-receive memory for the bytes after the heads of datagrams. For direct
-// receive, the I/O vector of a message has two entries for each datagram, and fits only datagrams
-// of the expected size (stride). Datagrams that do not have the expected size are copied to their
-// buffers.
+// The type landing is the direct-receive memory, which receives the bytes of datagrams that follow
+// their heads. For direct receive, the I/O vector of a message has two entries for each datagram,
+// whose lengths are right only for datagrams of the expected size (stride). Datagrams of any other
+// size are copied to their buffers.
 type landing struct {
 	mem     []byte
 	head    int // bytes of each datagram that stay in its buffer
 	off     int // where the next datagram lands
 	waiting int // directly received datagrams in receiver.pending
 
-	// The fields slots and rest describe the I/O vector that was prepared last. slots is
-	// the number of datagrams whose bytes are received directly. rest is the number of
-	// bytes of direct-receive memory behind slots datagrams.
+	// The fields slots and rest describe the I/O vector that was prepared most recently. The field
+	// slots is the number of datagrams that it can receive directly. The field rest is the number
+	// of bytes of direct-receive memory that remain behind these datagrams.
 	slots, rest int
 }
 
 var _ fabric.Lander = (*endpoint)(nil)
 
-// Land implements fabric.Lander. Only datagrams of the expected size are received directly.
-// Datagrams of the expected size are those of a coalesced message, including a shorter last one,
-// and single datagrams that fill a buffer.
+// Land implements fabric.Lander. Datagrams are received directly only if they have the expected
+// size. These are the datagrams of a coalesced message, including a shorter last one, and single
+// datagrams that fill a buffer.
 func (e *endpoint) Land(mem []byte, headBytes int) bool {
 	l := &e.rx.land
 	if e.closed || l.waiting > 0 {
@@ -43,8 +43,8 @@ func (e *endpoint) Land(mem []byte, headBytes int) bool {
 	return true
 }
 
-// lands reports whether the next message is received directly into the memory that Land has set,
-// and computes the fields slots and rest.
+// The method lands reports whether the next message will be received directly into the memory that
+// Land has set, and computes the fields slots and rest.
 func (r *receiver) lands(wide int) bool {
 	l := &r.land
 	l.slots, l.rest = 0, 0
@@ -143,8 +143,8 @@ func (r *receiver) deliverLanded(out []fabric.Completion, n, wide int) int {
 }
 
 // landOne returns how many bytes of datagram i were received directly, and the offset of these
-// bytes. landOne copies bytes that must not stay in the direct-receive memory back to the
-// datagram's buffer.
+// bytes. If bytes in the direct-receive memory belong in the datagram's buffer, landOne copies them
+// there.
 func (r *receiver) landOne(b fabric.Buf, i, lenBytes, stride int) (landed, at int) {
 	l := &r.land
 	at = l.off + i*(stride-l.head)

@@ -11,8 +11,9 @@ import (
 
 // recvAttr describes the receive buffer of a socket for datagrams of mtu bytes. If the receive
 // buffer is smaller than requested, the text of the Attr tells the user how to enlarge the
-// buffer. The argument got of recvAttr is the size that the kernel reports, which counts each
-// byte twice. The argument asked of recvAttr is negative if no size was requested.
+// buffer. The argument got of recvAttr is the size of the buffer that the kernel reports, which is
+// twice the size that can be requested. The argument asked of recvAttr is negative if no size was
+// requested.
 func recvAttr(asked, got, mtu int) fabric.Attr {
 	const perSecond, mega = 1000, 1e6 // perSecond is the number of milliseconds in a second
 	datagrams := inet.Capacity(got, mtu)
@@ -37,7 +38,7 @@ func recvAttr(asked, got, mtu int) fabric.Attr {
 
 // sendAttr describes the send buffer of a socket. If the send buffer is smaller than requested,
 // the text of the Attr tells the user how to enlarge the buffer. The argument got of sendAttr is
-// the size that the kernel reports, which counts each byte twice.
+// the size of the buffer that the kernel reports, which is twice the size that can be requested.
 func sendAttr(got int) fabric.Attr {
 	value := fmt.Sprintf("%d bytes", got/2)
 	if got/2 < wantSendBytes {
@@ -57,8 +58,8 @@ func setAttr(attrs []fabric.Attr, a fabric.Attr) {
 	}
 }
 
-// tightest returns the attribute of the endpoint with the smallest receive buffer, or false if
-// the domain has no endpoint.
+// The method tightest returns the attribute that describes the smallest receive buffer of the
+// domain's endpoints. If the domain has no endpoint, the second result is false.
 func (d *domain) tightest() (fabric.Attr, bool) {
 	least := -1
 	for i, e := range d.endpoints {

@@ -10,12 +10,13 @@ import (
 // family is the name of the provider, before any options.
 const family = "udp"
 
-// Options turn off features of the kernel. Features that the kernel lacks are always off.
+// Options turns off the use of features of the kernel. A feature that the kernel lacks is never
+// used.
 type Options struct {
 	NoGSO  bool // send each datagram as one message (no UDP_SEGMENT)
 	NoGRO  bool // receive each datagram as one message (no UDP_GRO)
 	NoMmsg bool // one system call per message (no sendmmsg and recvmmsg)
-	// NoConnect turns off the second socket for the peer with most of the sends.
+	// With NoConnect, endpoints open no second socket for the peer to which most sends go.
 	NoConnect bool
 }
 
@@ -40,8 +41,8 @@ func (o *Options) flags() []optionFlag {
 	}
 }
 
-// parseName parses a provider name, and returns o with the options in the name added. parseName
-// returns false if the name does not belong to this family.
+// parseName parses a provider name, and returns the options o together with those in the name. If
+// the name does not belong to this family, the second result is false.
 func (o Options) parseName(name string) (Options, bool) {
 	parts := strings.Split(strings.TrimSuffix(name, "/"), ";")
 	if parts[0] != family {
@@ -62,8 +63,8 @@ func (o Options) parseName(name string) (Options, bool) {
 	return o, true
 }
 
-// New returns a provider of the family "udp". All domains that a provider made by New opens
-// have the given options.
+// New returns a provider of the family "udp". The given options apply to all domains that this
+// provider opens.
 func New(o Options) fabric.Provider { return provider{options: o} }
 
 type provider struct{ options Options }

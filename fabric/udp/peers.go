@@ -14,15 +14,15 @@ const (
 	maxPeers  = 1<<31 - 1
 )
 
-// peerTable is a domain's address vector. An Addr is an index and a generation, which detects an
-// Addr that was removed.
+// peerTable is a domain's address vector. An Addr consists of an index and a generation, by which
+// an Addr that was removed is detected.
 type peerTable struct {
 	chunks []*[peerChunk]peerSlot // blocks that never move: the kernel reads addresses in them
 	peers  []peer                 // by index
 	free   []uint32
 	byName map[netip.AddrPort]uint32
-	// changes counts the changes of the address vector, each of which invalidates earlier results
-	// of find.
+	// The field changes counts the changes of the address vector. After each change, earlier
+	// results of the method find are invalid.
 	changes uint64
 }
 
@@ -38,7 +38,7 @@ type peer struct {
 	inserts int
 }
 
-// slot returns the slot of an Addr that is currently inserted, or nil for any other Addr.
+// The method slot returns the entry of an Addr. If the Addr is not inserted, the result is nil.
 func (t *peerTable) slot(a fabric.Addr) *peerSlot {
 	i, gen := uint32(a), uint32(a>>32)
 	if uint64(i/peerChunk) >= uint64(len(t.chunks)) {

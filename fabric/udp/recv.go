@@ -14,28 +14,26 @@ const (
 	rxRows       = 16              // messages of one system call
 	rxSegments   = runSegmentsMost // datagrams that the kernel coalesces at most
 	messageBytes = 1 << 16
-	// adaptBytes is the least size, in bytes, of a coalesced message for which datagram sizes are
-	// predicted. Smaller coalesced messages are cheap to copy.
+	// The size of coming datagrams is predicted only from coalesced messages of at least
+	// adaptBytes, because smaller messages are cheap to copy.
 	adaptBytes = 4 << 10
-	// calmSingles is the number of consecutive single datagrams after which no coalesced message
-	// is expected.
+	// After calmSingles consecutive single datagrams, the receiver expects no coalesced messages.
 	calmSingles = 16
-	// learnRuns is the number of coalesced messages from which the length of the next messages is
-	// predicted.
+	// From learnRuns consecutive coalesced messages, the length of the next messages is predicted.
 	learnRuns = 16
-	// Each I/O vector ends with messageBytes of scratch memory, for bytes that do not fit in the
-	// buffers.
+	// At the end of each I/O vector, there are messageBytes of scratch memory, for bytes that do
+	// not fit in the buffers.
 	headroomBytes = 2 * messageBytes
 	scratchBytes  = headroomBytes + messageBytes
 
 	errorsInRow = 4 // socket errors that are ignored in one Poll
 )
 
-// receiver holds the posted buffers and the message headers for the kernel. A row of a receiver
-// is the I/O vector for one message, with wide buffers of stride bytes each and scratch memory at
-// the end. If stride is the size of the datagrams that the kernel has coalesced, each datagram is
-// received into its own buffer. If stride is any other size, the received datagrams are copied to
-// their buffers.
+// receiver holds the posted buffers and the message headers for the kernel. A row of a receiver is
+// the I/O vector for one message. It consists of buffers, whose number is called wide and of which
+// stride bytes each are used, and of scratch memory at the end. If stride is the size of the
+// datagrams that the kernel has coalesced, each datagram is received into a separate buffer. If it
+// is not, the received datagrams are copied to separate buffers.
 //
 // While only single datagrams arrive, each I/O vector has one buffer, because the kernel handles
 // short I/O vectors fastest.
@@ -64,8 +62,8 @@ type receiver struct {
 	pending []pendingRecv // ring of datagrams that did not fit the caller's completions
 	head    int
 	waiting int
-	// inScratch is the number of pending datagrams in scratch memory. A datagram in a buffer
-	// never waits behind a datagram in scratch memory.
+	// inScratch is the number of pending datagrams whose bytes are in scratch memory. A pending
+	// datagram in a buffer never comes behind a pending datagram in scratch memory.
 	inScratch int
 	land      landing
 
@@ -74,7 +72,7 @@ type receiver struct {
 	lastSeq  uint64 // changes of the peer table when lastAddr was looked up
 }
 
-// pendingRecv is a datagram that was received but not polled.
+// A pendingRecv is a datagram that was received from the kernel and not yet reported by Poll.
 type pendingRecv struct {
 	done fabric.Completion
 	off  int // offset in scratch; -1 if the datagram is in done.Buf
@@ -113,20 +111,22 @@ func (r *receiver) release() {
 	r.top, r.waiting, r.inScratch = 0, 0, 0
 }
 
-// narrow prepares I/O vectors for single datagrams.
+// The method narrow prepares I/O vectors for single datagrams.
 func (r *receiver) narrow() {
 	r.stride = min(r.domain.buffers.len, messageBytes)
 	r.wide = 1
 }
 
-// widen prepares I/O vectors for coalesced messages of datagrams of the given size.
+// The method widen prepares I/O vectors for messages in which datagrams of the given size are
+// coalesced.
 func (r *receiver) widen(segment int) {
 	r.stride = segment
 	r.wide = r.widest()
 	r.runs, r.length = 0, 0
 }
 
-// widest returns the largest number of datagrams of stride bytes in a message.
+// The method widest returns the largest number of datagrams, of stride bytes each, that a message
+// can contain.
 func (r *receiver) widest() int { return min((messageBytes-1)/r.stride+1, rxSegments) }
 
 // Recv implements fabric.Endpoint.
@@ -149,8 +149,8 @@ func (e *endpoint) Recv(bufs []fabric.Buf) (int, error) {
 	return len(bufs), nil
 }
 
-// Poll implements fabric.Endpoint. After a system call that has received a message, Poll makes no
-// further system call.
+// Poll implements fabric.Endpoint. When a system call has received a message, Poll makes no further
+// system call.
 func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 	if e.closed {
 		return 0, fabric.ErrClosed
@@ -159,8 +159,8 @@ func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 	n := 0
 	if r.waiting > 0 {
 		n = r.drain(out)
-		// If datagrams of an earlier call were reported, or are pending, the caller must see them
-		// before new datagrams are received directly.
+		// New datagrams may be received directly only when the caller has seen all datagrams that
+		// were received earlier, whether they are pending or reported by this Poll.
 		if r.waiting > 0 || n > 0 && r.land.mem != nil {
 			return n, nil
 		}
@@ -201,9 +201,9 @@ func (r *receiver) deliverable() bool {
 	return r.waiting > 0 && (r.pending[r.head].off < 0 || r.top > 0)
 }
 
-// prepare fills headers for messages with I/O vectors of wide buffers each, and returns the
-// number of messages. The argument room of prepare is the number of completions for which the
-// caller has memory.
+// The method prepare fills the headers of several messages, whose I/O vectors have as many buffers
+// as the argument wide says, and returns the number of messages. The argument room is the number of
+// completions for which the caller has memory.
 func (r *receiver) prepare(wide, room int) int {
 	rows := 1
 	if r.burst > 1 && r.mmsg {
@@ -230,8 +230,8 @@ func (r *receiver) prepare(wide, room int) int {
 	return rows
 }
 
-// seal finishes the header of a message, whose I/O vector is called a row. The I/O vector has
-// count buffers from index first on, followed by the scratch memory.
+// The method seal finishes the header of a message. The I/O vector of the message (a row) consists
+// of buffers, whose number is count, from the index first on, and of scratch memory.
 func (r *receiver) seal(row, first, count int) {
 	r.iov[first+count] = iovec{uintptr(unsafe.Pointer(&r.scratch[r.tail(row)])), messageBytes}
 	h := &r.hdr[row]
@@ -240,10 +240,10 @@ func (r *receiver) seal(row, first, count int) {
 	h.nameLen = unix.SizeofSockaddrInet6
 }
 
-// arrived returns the size of the message that was received into an I/O vector. If the kernel has
-// coalesced datagrams into the message, the result segment is the size of these datagrams. The
-// result done of arrived has the completion fields that all datagrams of the message have in
-// common.
+// The method arrived returns the size of the message that was received into an I/O vector (a row).
+// If the kernel has coalesced datagrams into the message, the result segment is the size of these
+// datagrams. The result done has the fields of the Completion that are the same for all datagrams
+// of the message.
 func (r *receiver) arrived(row int) (size, segment int, done fabric.Completion) {
 	h := &r.hdr[row]
 	done = fabric.Completion{From: fabric.AddrUnknown, Op: fabric.OpRecv, Origin: uint16(row)}
@@ -253,10 +253,11 @@ func (r *receiver) arrived(row int) (size, segment int, done fabric.Completion) 
 	return int(h.size), r.ctl[row].segment(h.ctlLen), done
 }
 
-// tail is the offset at which the scratch memory of an I/O vector (row) begins.
+// The method tail returns the offset at which the scratch memory of an I/O vector (row) begins.
 func (r *receiver) tail(row int) int { return row*scratchBytes + headroomBytes }
 
-// receiveFrom receives messages from the kernel. An error of receiveFrom is final.
+// receiveFrom receives messages from a socket. If it returns an error, the endpoint can receive
+// nothing more.
 func (e *endpoint) receiveFrom(s *socket, rows int) (int, error) {
 	for range errorsInRow {
 		var n int
@@ -283,9 +284,10 @@ func (e *endpoint) receiveFrom(s *socket, rows int) (int, error) {
 	return 0, nil
 }
 
-// deliver reports the messages in the first I/O vectors (rows). The argument n of deliver is the
-// number of completions in out before the call, and the result is the number after the call.
-// Datagrams for which out has no room are put into the field pending.
+// The method deliver reports the messages in the first I/O vectors, whose number is the argument
+// rows. The argument n is the number of completions that out already contains, and the result is
+// this number after the call. If out has no room for all datagrams, the others are put into the
+// field pending.
 func (r *receiver) deliver(out []fabric.Completion, n, rows, wide int) int {
 	stride := r.stride // the stride of these I/O vectors; adapt changes it for later ones
 	r.top -= rows * wide
@@ -329,8 +331,8 @@ func complete(
 	c.Landed, c.LandedOff, c.Origin = uint32(landed), uint32(at), uint16(row)
 }
 
-// placed returns how many datagrams of a coalesced message are in their buffers, and the offset of
-// the other datagrams in scratch memory.
+// The method placed returns how many datagrams of a coalesced message were received into separate
+// buffers, and the offset of the other datagrams in scratch memory.
 func (r *receiver) placed(row int, list []fabric.Buf, size, segment, stride int) (count, off int) {
 	r.adapt(size, segment)
 	if segment == stride {
@@ -340,8 +342,8 @@ func (r *receiver) placed(row int, list []fabric.Buf, size, segment, stride int)
 	return 0, r.gather(row, list, size, stride)
 }
 
-// gather copies the contents of the buffers of an I/O vector to scratch memory, and returns the
-// offset of the copy.
+// The method gather copies the contents of all buffers of an I/O vector (row) to scratch memory,
+// and returns the offset of the copy.
 func (r *receiver) gather(row int, list []fabric.Buf, size, stride int) (off int) {
 	inside := min(size, len(list)*stride)
 	off = r.tail(row) - inside
@@ -352,9 +354,9 @@ func (r *receiver) gather(row int, list []fabric.Buf, size, stride int) (off int
 	return off
 }
 
-// join copies a single datagram to the first buffer of its I/O vector. The beginning of the
-// datagram is in the first buffer, and the rest is in the next buffers and in scratch memory.
-// Bytes beyond the size of the first buffer are dropped.
+// The method join copies a single datagram that was received into several buffers to the first of
+// these buffers. The beginning of the datagram is in the first buffer, and the rest is in the next
+// buffers and in scratch memory. Bytes beyond the size of the first buffer are dropped.
 func (r *receiver) join(row int, list []fabric.Buf, size, stride int) {
 	bufs := &r.domain.buffers
 	whole := bufs.bytes(list[0])
@@ -366,7 +368,8 @@ func (r *receiver) join(row int, list []fabric.Buf, size, stride int) {
 	copy(to, r.scratch[r.tail(row):])
 }
 
-// spread reports the datagrams of a coalesced message that are in scratch memory.
+// The method spread reports those datagrams of a coalesced message whose bytes are in scratch
+// memory.
 func (r *receiver) spread(
 	out []fabric.Completion, n int, done fabric.Completion, off, size, segment int,
 ) int {
@@ -384,15 +387,15 @@ func (r *receiver) spread(
 	return n
 }
 
-// fetch takes a posted buffer and copies a datagram from scratch memory to the buffer.
+// The method fetch takes a posted buffer, and copies a datagram from scratch memory to it.
 func (r *receiver) fetch(done *fabric.Completion, off int) {
 	r.top--
 	done.Buf = r.stack[r.top]
 	copy(r.domain.buffers.bytes(done.Buf), r.scratch[off:off+int(done.Len)])
 }
 
-// report reports a datagram that is in its buffer. The scratch memory before the end of the I/O
-// vector is unused from the offset spare on.
+// The method report reports a datagram that is in a buffer. The scratch memory of the I/O vector is
+// unused from the offset spare on.
 func (r *receiver) report(out []fabric.Completion, n int, done fabric.Completion, spare int) int {
 	if n < len(out) && r.waiting == 0 {
 		out[n] = done
@@ -409,7 +412,7 @@ func (r *receiver) report(out []fabric.Completion, n int, done fabric.Completion
 	return n
 }
 
-// hold keeps a datagram for a later Poll.
+// The method hold keeps a received datagram for a later Poll.
 func (r *receiver) hold(done fabric.Completion, off int) {
 	if r.waiting == len(r.pending) { // more datagrams than the kernel coalesces
 		r.counts.dropped++
@@ -432,7 +435,7 @@ func (r *receiver) hold(done fabric.Completion, off int) {
 	}
 }
 
-// drain reports the pending datagrams that earlier system calls have received.
+// The method drain reports the pending datagrams, which earlier system calls have received.
 func (r *receiver) drain(out []fabric.Completion) (n int) {
 	for n < len(out) && r.waiting > 0 {
 		p := &r.pending[r.head]
@@ -454,9 +457,8 @@ func (r *receiver) drain(out []fabric.Completion) (n int) {
 	return n
 }
 
-// The methods single and adapt learn from a received message how to prepare the next I/O
-// vectors. The function single handles a single datagram, and adapt handles a coalesced
-// message.
+// The methods single and adapt determine from a received message how to prepare the next I/O
+// vectors. The method single is called for a single datagram, and adapt for a coalesced message.
 
 func (r *receiver) single(size int) {
 	if r.wide == 1 {

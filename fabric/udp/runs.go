@@ -13,24 +13,24 @@ import (
 )
 
 const (
-	// runSegmentsMost is the largest number of datagrams in a message that the kernel splits.
-	// runSegmentsMost is UDP_MAX_SEGMENTS of the kernel since Linux 6.9 and in older long-term
-	// kernels.
+	// runSegmentsMost is the largest number of datagrams in a message that the kernel splits. This
+	// is the value of UDP_MAX_SEGMENTS in Linux 6.9 and later, and in older kernels with long-term
+	// support.
 	runSegmentsMost = 128
-	// runSegmentsOld is the number of datagrams in a message that every kernel with UDP_SEGMENT
-	// accepts.
+	// Every kernel with UDP_SEGMENT accepts messages of up to runSegmentsOld datagrams.
 	runSegmentsOld = 64
 
 	// gsoBytes is the size of the largest packet of a Linux device that reports no limit
 	// (GSO_LEGACY_MAX_SIZE).
 	gsoBytes = 1 << 16
-	// linkBytes is the length of the Ethernet header, which counts as part of the packet.
+	// linkBytes is the length of the Ethernet header, which counts as a part of the packet in the
+	// limits of a device.
 	linkBytes = 14
 )
 
 // runBounds are the limits of the messages that the kernel splits into datagrams. The kernel
-// accepts a message longer than the field bytes, up to the largest IP packet, but splits it
-// before the device gets it.
+// accepts messages that are longer than the field bytes, up to the largest IP packet, but splits
+// them in software instead of in the device.
 type runBounds struct {
 	bytes    uint64
 	segments int
@@ -41,8 +41,8 @@ type deviceBounds struct {
 	bytes4, bytes6, segments uint64
 }
 
-// boundsOf returns the limits of messages from a local address. The limits of the loopback device
-// also apply, because messages to an address of this host go through that device.
+// boundsOf returns the limits of messages from a local address. Messages to an address of this host
+// go through the loopback device, and therefore the limits of this device apply as well.
 func boundsOf(l *inet.Local) runBounds {
 	least := deviceBounds{math.MaxUint64, math.MaxUint64, math.MaxUint64}
 	for index, d := range deviceBoundsAll() {
@@ -55,8 +55,8 @@ func boundsOf(l *inet.Local) runBounds {
 	return least.runs(l.Version())
 }
 
-// runs returns the limits for a version of IP. Linux's defaults replace limits that the device
-// has not reported.
+// The method runs returns the limits for a version of IP. In place of limits that the device has
+// not reported, Linux's default values are used.
 func (d deviceBounds) runs(version int) runBounds {
 	bytes, headers, most := d.bytes4, uint64(inet.Headers4Bytes), uint64(inet.MaxPayload4Bytes)
 	if version == 6 {
@@ -72,14 +72,14 @@ func (d deviceBounds) runs(version int) runBounds {
 	return runBounds{bytes: min(room, most), segments: int(min(d.segments, runSegmentsMost))}
 }
 
-// linkDevice is a network device as the kernel describes it.
+// linkDevice describes a network device, with values that the kernel has reported.
 type linkDevice struct {
 	deviceBounds
 	loopback bool
 }
 
-// deviceBoundsAll asks the kernel for all devices, and returns the devices by index. If the query
-// of the kernel fails, deviceBoundsAll returns nil.
+// deviceBoundsAll requests the list of all devices from the kernel, and returns a map from the
+// index of a device to the device. If the query of the kernel fails, deviceBoundsAll returns nil.
 func deviceBoundsAll() map[int]linkDevice {
 	table, err := syscall.NetlinkRIB(syscall.RTM_GETLINK, syscall.AF_UNSPEC)
 	if err != nil {
@@ -106,8 +106,8 @@ func deviceBoundsAll() map[int]linkDevice {
 	return devices
 }
 
-// boundsIn reads the segmentation offload limits in the attributes of a device. Linux before 6.3
-// has one limit of segmentation offload for both versions of IP.
+// boundsIn reads the segmentation offload limits in the attributes of a device. Linux versions
+// below 6.3 have one limit of segmentation offload for both versions of IP.
 func boundsIn(attrs []syscall.NetlinkRouteAttr) deviceBounds {
 	d := deviceBounds{math.MaxUint64, math.MaxUint64, math.MaxUint64}
 	own4 := false

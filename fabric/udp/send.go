@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// The constants below limit the size of one system call. The size of one system call is
-	// limited because the garbage collector may have to wait for a thread in a system call.
+	// The constants below limit the number of messages and datagrams that one system call sends,
+	// because the garbage collector may have to wait for a thread in a system call.
 	txMessages = 32
 	txIovecs   = 1024
 )
@@ -52,8 +52,8 @@ func (t *sender) init(e *endpoint, gso bool) {
 	}
 }
 
-// run is the message to which plan adds sends. All datagrams of the message have the size of the
-// first datagram, and only the last datagram may be shorter.
+// A run is the message to which the method plan adds sends. All datagrams of the message have the
+// size of the first datagram, and only the last datagram may be shorter.
 type run struct {
 	to          fabric.Addr
 	segment     uint64 // size of the first datagram
@@ -63,9 +63,9 @@ type run struct {
 	firstIovecs int
 }
 
-// plan groups the sends at the beginning of a batch into messages, as many messages as one system
-// call takes. The result taken of plan is the number of sends in the messages. The error of plan
-// is the error of the first send that is in no message, or nil.
+// The method plan groups the sends at the beginning of a batch into messages, up to the number of
+// messages that one system call takes. The result taken is the number of sends in these messages.
+// If the send after them is invalid, plan returns an error for it.
 func (t *sender) plan(sends []fabric.Send, gso bool) (taken int, err error) {
 	var r run
 	m, v := -1, 0
@@ -150,7 +150,8 @@ func part(mem []byte, off, sizeBytes uint64) []byte {
 	return mem[off : off+sizeBytes]
 }
 
-// seal finishes message m, whose I/O vector ends before index v. If m is -1, seal does nothing.
+// The method seal finishes the message with the index m, whose I/O vector ends in front of the
+// index v. If m is -1, seal does nothing.
 func (t *sender) seal(m, v int, r *run) {
 	if m < 0 {
 		return
@@ -189,8 +190,8 @@ func (e *endpoint) Post(sends []fabric.Send) (int, error) {
 		lo, hi := done+e.tx.first[sent], done+e.tx.first[sent+1]
 		done = lo
 		if e.tx.via[sent] && !isFull(errno) && !maybeOffload(errno) {
-			// The endpoint's first socket may succeed where the connected socket fails, because
-			// the route of the connected socket may be outdated.
+			// If the connected socket fails, the endpoint's first socket may succeed, because the
+			// route of the connected socket may be outdated.
 			e.direct.leaving = true
 			continue
 		}
@@ -210,8 +211,9 @@ func (e *endpoint) Post(sends []fabric.Send) (int, error) {
 	return done, nil
 }
 
-// flush passes the planned messages to the kernel, and returns how many messages the kernel has
-// accepted. An errno other than 0 is the error of the first message that was not accepted.
+// The method flush passes the messages that the method plan has made to the kernel, and returns how
+// many of them the kernel has accepted. An errno other than 0 is the error of the first message
+// that was not accepted.
 func (e *endpoint) flush() (sent int, errno unix.Errno) {
 	again := false
 	for sent < e.tx.count {
@@ -274,9 +276,10 @@ func isFull(errno unix.Errno) bool {
 	return errno == unix.EAGAIN || errno == unix.ENOBUFS || errno == unix.ENOMEM
 }
 
-// maybeOffload reports whether the error of a message may disappear if its datagrams are sent one
-// by one. The error EIO comes from a device that cannot compute checksums. The errors EINVAL and
-// EMSGSIZE come from kernels that refuse the message for other reasons.
+// maybeOffload reports whether the datagrams of a message may be accepted one by one although the
+// message has failed with the given error. The error EIO comes from a device that cannot compute
+// checksums. The errors EINVAL and EMSGSIZE come from kernels that refuse the message for other
+// reasons.
 func maybeOffload(errno unix.Errno) bool {
 	return errno == unix.EIO || errno == unix.EINVAL || errno == unix.EMSGSIZE
 }
@@ -291,8 +294,9 @@ func (e *endpoint) sendError(errno unix.Errno) error {
 }
 
 // postSingly sends the datagrams of a message one by one, after the message has failed with the
-// error why. If the single datagrams are accepted, the endpoint stops using UDP_SEGMENT. After
-// the error EMSGSIZE, UDP_SEGMENT stays in use, because another path may accept the message.
+// error why. If the single datagrams are accepted, the endpoint stops using UDP_SEGMENT. After the
+// error EMSGSIZE, the endpoint continues to use UDP_SEGMENT, because the path to another peer may
+// accept such a message.
 func (e *endpoint) postSingly(sends []fabric.Send, why unix.Errno) (int, error) {
 	e.counts.gsoSingly++
 	done := 0

@@ -18,14 +18,14 @@ import (
 //	Arm    the owner       which sockets, those with receives posted
 //	Sleep  any goroutine   parks until the epoll descriptor is readable
 //
-// The sockets report events to the epoll set only during a Sleep, because a datagram should wake
-// a thread only during a Sleep. The sockets are removed from the epoll set after many received
-// datagrams, because each socket in the set costs its senders about a hundred nanoseconds per
-// packet.
+// The events of the sockets are enabled in the epoll set only during a Sleep, because at other
+// times a datagram need not wake a thread. When many datagrams have been received without a Sleep,
+// the sockets are removed from the epoll set, because a socket in the set costs its senders about a
+// hundred nanoseconds per packet.
 //
-// If little is received between two Sleeps for some time, the events of the sockets stay enabled.
-// As soon as several datagrams are received between two Sleeps, the events of the sockets are
-// disabled again.
+// If for some time few datagrams are received between two Sleeps, the events of the sockets remain
+// enabled after each Sleep. As soon as several datagrams are received between two Sleeps, the
+// events are disabled after each Sleep again.
 type sleeper struct {
 	made    bool
 	epoll   int
@@ -40,12 +40,12 @@ type sleeper struct {
 }
 
 const (
-	// lingersMax is the number of polls with datagrams after which the sockets are removed from
-	// the epoll set.
+	// After lingersMax polls that have received datagrams without a Sleep between them, the sockets
+	// are removed from the epoll set.
 	lingersMax = 64
-	// If at most calmFinds polls between two Sleeps find datagrams, the traffic counts as
-	// little. calmLeast is the number of consecutive intervals with little traffic after
-	// which the events of the sockets stay enabled.
+	// The time between two Sleeps counts as an interval with little traffic if at most calmFinds
+	// polls in it find datagrams. After calmLeast consecutive intervals with little traffic, the
+	// events of the sockets remain enabled after each Sleep.
 	calmFinds = 1
 	calmLeast = 4
 )
@@ -63,8 +63,8 @@ func (d *domain) Arm() bool {
 	return true
 }
 
-// armAll makes datagrams that arrive at the endpoints end the Sleep. armAll returns false if
-// there is a datagram to poll, or if a system call fails.
+// armAll makes sure that a datagram that arrives at one of the endpoints ends the Sleep. armAll
+// returns false if there is a datagram to poll, or if a system call fails.
 func (s *sleeper) armAll(endpoints []*endpoint) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,8 +109,8 @@ func (s *sleeper) open(bell int) bool {
 	return true
 }
 
-// add makes datagrams at a new socket end a Sleep in progress. If add fails, the next Arm adds
-// the socket.
+// The method add makes sure that a datagram at a new socket ends the Sleep in progress. If add
+// fails, the next Arm adds the socket to the epoll set.
 func (s *sleeper) add(sock *socket) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,7 +119,7 @@ func (s *sleeper) add(sock *socket) {
 	}
 }
 
-// forget removes a socket that is about to be closed from the epoll set.
+// The method forget removes a socket from the epoll set, because the socket is about to be closed.
 func (s *sleeper) forget(sock *socket) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,7 +132,8 @@ func (s *sleeper) unlist(sock *socket) {
 	s.set = slices.DeleteFunc(s.set, is)
 }
 
-// received records that a poll has received a datagram. Only the owner may call received.
+// The method received records that a poll has received a datagram. It may be called only by the
+// goroutine that uses the domain.
 func (s *sleeper) received() {
 	if s.lingers == 0 {
 		return
@@ -146,8 +147,8 @@ func (s *sleeper) received() {
 	}
 }
 
-// The method still disables the events of the sockets after a Sleep, for a caller that
-// waits for the epoll descriptor itself.
+// The method still disables the events of the sockets. It is called when a caller that waits for
+// the epoll descriptor without Sleep has finished waiting.
 func (s *sleeper) still() {
 	s.park.Still()
 	s.mu.Lock()
@@ -155,8 +156,8 @@ func (s *sleeper) still() {
 	s.quiet()
 }
 
-// stir disables the events of the sockets after each Sleep again, because several datagrams are
-// received between two Sleeps.
+// The method stir is called when several datagrams are received between two Sleeps. From then on,
+// the events of the sockets are disabled after each Sleep again.
 func (s *sleeper) stir() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -164,15 +165,15 @@ func (s *sleeper) stir() {
 	s.quiet()
 }
 
-// quiet disables the events of all sockets, unless a Sleep is armed or in progress. The caller must
-// hold mu.
+// The method quiet disables the events of all sockets, unless a Sleep is armed or in progress. The
+// caller must hold the mutex mu.
 func (s *sleeper) quiet() {
 	if !s.on {
 		s.hushAll()
 	}
 }
 
-// leave removes the sockets from the epoll set, unless a Sleep is armed or in progress.
+// The method leave removes all sockets from the epoll set, unless a Sleep is armed or in progress.
 func (s *sleeper) leave() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -193,7 +194,8 @@ func (s *sleeper) close() {
 	}
 }
 
-// arm makes datagrams that arrive at a socket end the Sleep.
+// The method arm enables the events of a socket, so that a datagram that arrives at the socket ends
+// the Sleep.
 func (s *sleeper) arm(sock *socket) bool {
 	if slices.Contains(s.armed, sock) {
 		return true
@@ -213,7 +215,8 @@ func (s *sleeper) arm(sock *socket) bool {
 	return true
 }
 
-// hush prevents datagrams that arrive at a socket from ending a Sleep.
+// The method hush disables the events of a socket, so that a datagram that arrives at the socket
+// does not end a Sleep.
 func (s *sleeper) hush(sock *socket) {
 	if i := slices.Index(s.armed, sock); i >= 0 {
 		s.armed = slices.Delete(s.armed, i, i+1)
@@ -221,8 +224,8 @@ func (s *sleeper) hush(sock *socket) {
 	}
 }
 
-// drop removes a socket from the epoll set. drop is necessary because a socket with disabled
-// events ends every Sleep with its errors until a poll reads the errors.
+// The method drop removes a socket from the epoll set. Disabling the events of the socket would not
+// be enough, because an error of the socket would end every Sleep until a poll reads the error.
 func (s *sleeper) drop(sock *socket) {
 	if slices.Contains(s.set, sock) {
 		_ = unix.EpollCtl(s.epoll, unix.EPOLL_CTL_DEL, sock.fd, nil)
@@ -236,7 +239,7 @@ func (s *sleeper) hushAll() {
 	}
 }
 
-// disarm prevents arriving datagrams from ending a Sleep.
+// The method disarm undoes Arm, so that arriving datagrams do not end a Sleep.
 func (s *sleeper) disarm() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -244,7 +247,7 @@ func (s *sleeper) disarm() {
 	s.hushAll()
 }
 
-// slept records that the Sleep is over.
+// The method slept records that the Sleep in progress is over.
 func (s *sleeper) slept() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -18,11 +18,11 @@ import (
 const (
 	// wantRecvBytes is the requested size of the receive buffer if the caller names no size.
 	wantRecvBytes = 4 << 20
-	// wantSendBytes is the requested size of the send buffer, which holds some messages of 64 KiB
-	// and limits the queue of a slow device.
+	// wantSendBytes is the requested size of the send buffer. This size has room for several
+	// messages of 64 KiB, and limits the number of bytes that wait for a slow device.
 	wantSendBytes = 1 << 20
-	// maxSocketBytes is the largest size of a socket buffer, because the kernel doubles the size in
-	// a number of 32 bits.
+	// maxSocketBytes is the largest size of a socket buffer that can be requested, because the
+	// kernel stores twice this size in a number of 32 bits.
 	maxSocketBytes = 1<<30 - 1
 )
 
@@ -111,23 +111,26 @@ func dontFragment(fd, version int, pathSize bool) error {
 	return nil
 }
 
-// setBuffer requests the size of a socket buffer, beyond the system's limit if permitted.
-// setBuffer ignores failures, because the caller reads the granted size afterwards.
+// setBuffer requests a size for a socket buffer, even above the system's limit if the process has
+// the permission. setBuffer ignores errors, because the caller reads the granted size afterwards.
 func setBuffer(fd, option, force, sizeBytes int) {
 	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, force, sizeBytes) != nil {
 		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, option, sizeBytes)
 	}
 }
 
-// features are the abilities of a socket, and the reasons of missing abilities.
+// The type features says which features of the kernel a socket uses, and gives the reasons why
+// others are not used.
 type features struct {
 	gso, gro, mmsg          bool
 	noGSO, noGRO, noMmsgWhy string
-	// recvBytes and sendBytes are the sizes of the default buffers as the kernel reports them.
+	// recvBytes and sendBytes are the default sizes of the socket's buffers, as the kernel reports
+	// them.
 	recvBytes, sendBytes int
 }
 
-// detect determines the features of the kernel, and turns coalescing on.
+// The function detect determines which features the kernel has, and turns on the coalescing of
+// received datagrams.
 func detect(fd int, o Options) features {
 	var f features
 	f.gso, f.noGSO = true, ""
@@ -209,8 +212,8 @@ func sysError(op string, err error) error {
 	return err
 }
 
-// The functions below make the system calls of the hot path. The size of a batch limits the
-// time of one call.
+// The functions below make the system calls that send and receive datagrams. A call does not take
+// long, because the size of a batch is limited.
 
 func sendTo(fd int, v *iovec, m *msghdr) unix.Errno {
 	_, _, errno := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), v.base, v.len, 0, m.name,

@@ -12,8 +12,8 @@ import (
 	"gobtl/fabric"
 )
 
-// Wait implements fabric.Waiter. A socket of an endpoint without posted receives does not end the
-// Wait, because the endpoint could not receive a datagram.
+// Wait implements fabric.Waiter. A datagram at an endpoint without posted receives does not end the
+// Wait, because the endpoint could not receive it.
 func (d *domain) Wait(timeout time.Duration) error {
 	if d.closed {
 		return fabric.ErrClosed

@@ -5,9 +5,9 @@
 //	owner    says that it sleeps, then looks at its queues
 //	sender   fills a queue, then looks whether the owner sleeps
 //
-// No ring is lost, because each of the two goroutines first writes and then reads. Any goroutine
-// may call RingIfAsleep and Wake, the goroutine that uses the Domain may call Wait and Arm, and
-// one goroutine at a time may call Sleep.
+// No ring of the Bell is lost, because each of the two goroutines first writes its own state and
+// then reads the state of the other. Any goroutine may call RingIfAsleep and Wake, the goroutine
+// that uses the Domain may call Wait and Arm, and one goroutine at a time may call Sleep.
 package doorbell
 
 import (
@@ -30,14 +30,15 @@ func New() *Bell {
 	return &Bell{ring: make(chan struct{}, 1), timer: timer}
 }
 
-// RingIfAsleep ends a sleep in progress, and is called after the caller has filled a queue.
+// RingIfAsleep ends the owner's sleep in progress, if there is one. A sender calls RingIfAsleep
+// when it has added an entry to a queue.
 func (b *Bell) RingIfAsleep() {
 	if b.asleep.Load() {
 		b.pull()
 	}
 }
 
-// Wake ends the sleep in progress, or the next sleep.
+// Wake ends the sleep in progress, or else the next sleep.
 func (b *Bell) Wake() {
 	b.woken.Store(true)
 	b.pull()
@@ -50,8 +51,8 @@ func (b *Bell) pull() {
 	}
 }
 
-// Wait returns when pollable returns true, on a ring of the Bell, or after timeout (a negative
-// timeout means no limit).
+// Wait returns when the function pollable returns true, when the Bell rings, or after timeout (a
+// negative timeout means no limit).
 func (b *Bell) Wait(timeout time.Duration, pollable func() bool) {
 	if b.Arm(pollable) && timeout != 0 {
 		b.Sleep(timeout)
@@ -59,8 +60,8 @@ func (b *Bell) Wait(timeout time.Duration, pollable func() bool) {
 	b.asleep.Store(false)
 }
 
-// Arm prepares a Sleep. Arm returns false if the caller should poll first, because pollable
-// returns true or because of an earlier Wake.
+// Arm prepares a Sleep. If the caller should poll instead of sleeping, because pollable returns
+// true or because Wake was called, Arm returns false.
 func (b *Bell) Arm(pollable func() bool) bool {
 	select {
 	case <-b.ring: // left over from an earlier sleep, whose cause is checked below
@@ -74,7 +75,8 @@ func (b *Bell) Arm(pollable func() bool) bool {
 	return true
 }
 
-// Sleep returns on a ring after Arm, or after timeout (a negative timeout means no limit).
+// Sleep returns when the Bell has rung after Arm, or after timeout (a negative timeout means no
+// limit).
 func (b *Bell) Sleep(timeout time.Duration) {
 	if timeout < 0 {
 		<-b.ring

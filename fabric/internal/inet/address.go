@@ -11,8 +11,8 @@ import (
 	"gobtl/fabric"
 )
 
-// If a text has only one port, the second port is the port number after it. A text without
-// a port is a host.
+// If a text has only one port, the second port is the next higher port number. A text without a
+// port consists of a host alone.
 func splitPorts(text string) (host string, ports [2]uint16, err error) {
 	if addr, err := netip.ParseAddr(text); err == nil {
 		return addr.String(), ports, nil
@@ -79,7 +79,7 @@ func ParseAddress(text string, version int) (first, second []byte, err error) {
 	return first, second, nil
 }
 
-// FormatName formats an endpoint name as fabric.Addresser.FormatName does.
+// FormatName formats an endpoint name in the same way as fabric.Addresser.FormatName.
 func FormatName(name []byte, version int) string {
 	ap, err := DecodeName(name, version)
 	if err != nil {

@@ -13,13 +13,13 @@ const (
 	pageBytes    = 4 << 10
 )
 
-// FixedBytes is the value of fabric.Caps.RecvFixedBytes, and assumes that a small datagram takes
-// half a page, as with some drivers.
+// FixedBytes is the value of fabric.Caps.RecvFixedBytes for UDP sockets. FixedBytes is computed for
+// drivers with which a small datagram takes half a page.
 const FixedBytes = pageBytes/2 + skbBytes
 
-// TruesizeBytes returns the cost of a datagram from this host in the receive buffer, rounded up
-// where kernels differ. With drivers that give each datagram a whole page, small datagrams cost
-// up to twice as much as TruesizeBytes returns.
+// TruesizeBytes returns the cost of a datagram from this host in the receive buffer. If kernels
+// differ, the highest cost is returned. With drivers that give each datagram a whole page, small
+// datagrams cost up to twice as much as TruesizeBytes returns.
 func TruesizeBytes(payload int) int {
 	n := max(payload+skbHeadBytes+skbSharedBytes, minSkbBytes)
 	if n <= skbLinearMax {
@@ -28,9 +28,9 @@ func TruesizeBytes(payload int) int {
 	return (payload+pageBytes-1)/pageBytes*pageBytes + minSkbBytes + skbBytes
 }
 
-// Capacity returns how many datagrams of mtu bytes a receive buffer can hold at any time. The
-// argument buffer of Capacity is the size that getsockopt returns for SO_RCVBUF. Capacity counts
-// three quarters of the buffer, because Linux may release the memory of read datagrams late
+// Capacity returns how many datagrams, of mtu bytes each, a receive buffer is always able to hold.
+// The argument buffer of Capacity is the size that getsockopt returns for SO_RCVBUF. Capacity
+// counts three quarters of the buffer, because Linux may release the memory of read datagrams late
 // (udp_rmem_release).
 func Capacity(buffer, mtu int) int {
 	return max((buffer-buffer/4)/TruesizeBytes(mtu), 1)

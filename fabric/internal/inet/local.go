@@ -13,9 +13,9 @@ import (
 	"gobtl/fabric"
 )
 
-// Headers4Bytes and Headers6Bytes are the sizes of the IP and UDP headers, and MaxPayload4Bytes
-// and MaxPayload6Bytes are the largest UDP payloads. MaxPayload6Bytes is the limit for a message
-// that Linux splits into datagrams.
+// Headers4Bytes and Headers6Bytes are the sizes of the IP and UDP headers together, over IPv4 and
+// over IPv6. MaxPayload4Bytes and MaxPayload6Bytes are the largest UDP payloads. MaxPayload6Bytes
+// is also the limit for a message that Linux splits into datagrams.
 const (
 	Headers4Bytes    = 20 + 8
 	Headers6Bytes    = 40 + 8
@@ -81,8 +81,9 @@ func parseNode(text string) (node, error) {
 	return n, nil
 }
 
-// match returns the address l with the node's ports and address, if the node selects l. The
-// loopback device has all addresses of 127.0.0.0/8, although it reports only one of them.
+// If the node selects the address l, the method match returns l with the ports and the address that
+// the node names. The loopback device has all addresses of 127.0.0.0/8, although it reports only
+// one of them.
 func (n node) match(l Local) (Local, bool) {
 	l.Ports = n.ports
 	switch {
@@ -158,7 +159,8 @@ func newLocal(dev net.Interface, a net.Addr) (Local, bool) {
 	return l, l.PayloadBytes() > 0
 }
 
-// A bridge without hardware ports connects containers or virtual machines of this host.
+// A network bridge without hardware ports connects nothing but containers or virtual machines of
+// this host.
 func bridgesNoHardware(device string) bool {
 	ports, err := os.ReadDir("/sys/class/net/" + device + "/brif")
 	if err != nil {
@@ -170,8 +172,8 @@ func bridgesNoHardware(device string) bool {
 	})
 }
 
-// reach returns a sort key by which devices without carrier and bridges between containers come
-// after all other devices except loopback.
+// The method reach returns a sort key. Devices without a carrier and bridges between containers are
+// sorted after all other devices, except that the loopback device is the last.
 func (l *Local) reach() int {
 	if l.Addr.IsLoopback() {
 		return 6

@@ -12,12 +12,12 @@ const (
 	ValueBytesMax = 64 << 10
 )
 
-// The constants below are the environment variables for users. The names of package launch's
-// variables do not begin with the prefix of btl.Config, because btl.Config rejects unknown
-// variables with this prefix.
+// The constants below are the environment variables for users. The names of these variables do not
+// begin with the prefix of the variables of btl.Config, because btl.Config rejects unknown
+// variables with its prefix.
 const (
-	// LauncherVariable selects the launcher if several launchers are possible. The values of
-	// LauncherVariable are "pmi", "ompi" and "none".
+	// LauncherVariable selects the launcher if the environment has the variables of several
+	// launchers. Its values are "pmi", "ompi" and "none".
 	LauncherVariable = "BTL_LAUNCHER"
 	// RendezvousVariable is the address "HOST:PORT" at which rank 0 listens for the other ranks.
 	// RendezvousVariable is needed if a launcher without PMI-1 starts ranks on several nodes.
@@ -32,17 +32,17 @@ type Config struct {
 	// Environ is the environment to use, in the format of os.Environ. If Environ is nil, Join uses
 	// the environment of this process.
 	Environ []string
-	// Timeout is the maximum time for each reply of the launcher. If the launcher has no PMI-1,
-	// Timeout is also the longest time until this rank has reached rank 0. The range of Timeout
-	// is 1 ms to 24 h, and a Timeout of 0 means 30 s.
+	// Timeout is the maximum time for each reply of the launcher. If the launcher does not support
+	// PMI-1, Timeout is also the longest time in which this rank must reach rank 0. The range of
+	// Timeout is 1 ms to 24 h, and a Timeout of 0 means 30 s.
 	Timeout time.Duration
 	// FenceTimeout is the maximum time that Fence waits for all other ranks. The range of
 	// FenceTimeout is 1 ms to 24 h, and a FenceTimeout of 0 means 5 min.
 	FenceTimeout time.Duration
 }
 
-// Validate returns an error that wraps ErrConfig for the first field out of its range. Validate
-// accepts no zero values.
+// Validate returns an error that wraps ErrConfig for the first field out of its range. A field with
+// the value zero is out of its range.
 func (c Config) Validate() error {
 	for _, d := range []struct {
 		name  string
@@ -55,7 +55,7 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// withDefaults replaces zero fields by the default values.
+// withDefaults returns a copy of c in which fields with the value zero have their default values.
 func (c Config) withDefaults() Config {
 	if c.Environ == nil {
 		c.Environ = os.Environ()

@@ -18,8 +18,8 @@
 //	b3.btl.0            40.Aq0fKxZm   size in bytes, a dot, and the first piece in base64url
 //	b3.btl.1            w41cR2sV      second piece
 //
-// The package validates the sizes, numbers, keys and line syntax of all input from a launcher. A
-// late or invalid reply of the launcher is an error.
+// The package validates the sizes, numbers, keys and line syntax of all input from a launcher. If a
+// reply of the launcher is invalid or does not arrive in time, the call returns an error.
 //
 // Any goroutine may use a Job. Concurrent calls are serialized.
 package launch

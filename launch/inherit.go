@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// inherited makes a connection from a socket that this process has inherited from the launcher.
-// Child processes of this process do not inherit the socket.
+// The function inherited makes a connection from a socket that this process has inherited from the
+// launcher. The child processes that this process starts do not inherit the socket.
 func inherited(fd int) (net.Conn, error) {
 	twin, err := syscall.Dup(fd)
 	if err != nil {

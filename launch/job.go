@@ -28,10 +28,10 @@ type Job struct {
 	ended  bool
 }
 
-// Join connects to the launcher and gets this process's rank in the job. Join waits for the
-// launcher. If the launcher does not tell on which nodes the ranks are, Join waits for the
-// other ranks. A process may call Join only once, because a launcher has one connection per
-// process.
+// Join connects to the launcher and gets this process's rank in the job. Join waits for replies of
+// the launcher. If the launcher does not tell on which nodes the ranks are, Join also waits until
+// all other ranks have called Join. A process may call Join only once, because a launcher has one
+// connection per process.
 //
 // The errors of Join are ErrConfig, ErrEnvironment, ErrNoPMI, ErrRendezvous, ErrProtocol,
 // ErrRefused, ErrGone, ErrTimeout, ErrContext, and the cause of ctx.
@@ -66,7 +66,7 @@ func Join(ctx context.Context, cfg Config) (*Job, error) {
 	return j, nil
 }
 
-// begin negotiates with the launcher, and determines the node of each rank.
+// The method begin negotiates the protocol with the launcher, and determines the node of each rank.
 func (j *Job) begin(ctx context.Context) error {
 	j.nodes = make([]int, j.size)
 	if j.link != nil {
@@ -175,11 +175,11 @@ func (j *Job) put(ctx context.Context, key string, value []byte) error {
 	return nil
 }
 
-// Fence waits until all ranks have called Fence. After Fence, this rank can Get all values that
-// other ranks have put before their call of Fence. If Fence fails, even because ctx has ended,
-// the connection to the launcher is closed and the job cannot continue. The errors of Fence are
-// ErrFinalized, ErrTimeout after Config.FenceTimeout, the cause of ctx, and the launcher errors
-// of Join.
+// Fence waits until all ranks have called Fence. After Fence, this rank can use Get to read all
+// values that other ranks have published with Put earlier than their call of Fence. If Fence
+// returns an error, even if only because ctx has ended, the connection to the launcher is closed,
+// and this rank can no longer use the job. The errors of Fence are ErrFinalized, ErrTimeout after
+// Config.FenceTimeout, the cause of ctx, and the launcher errors of Join.
 func (j *Job) Fence(ctx context.Context) error {
 	if ctx == nil {
 		return ErrContext
@@ -202,9 +202,9 @@ func (j *Job) Fence(ctx context.Context) error {
 	return nil
 }
 
-// Get returns the value that a rank has put under a key before the latest Fence. The caller owns
-// the returned slice. The errors of Get are ErrRank, ErrKey, ErrNoValue, ErrFinalized, and the
-// launcher errors of Join.
+// Get returns the value that a rank has published with Put under the given key, earlier than the
+// latest Fence. The caller owns the returned slice. The errors of Get are ErrRank, ErrKey,
+// ErrNoValue, ErrFinalized, and the launcher errors of Join.
 func (j *Job) Get(ctx context.Context, rank int, key string) ([]byte, error) {
 	if err := checkKey(key); err != nil {
 		return nil, err
@@ -254,8 +254,8 @@ func (j *Job) get(ctx context.Context, rank int, key string) ([]byte, error) {
 	return value, nil
 }
 
-// lookUp returns the text under a key of the store. If the store does not have the key, lookUp
-// returns ErrRefused.
+// lookUp returns the text that the launcher's store has under a key. If the store does not have the
+// key, lookUp returns ErrRefused.
 func (j *Job) lookUp(ctx context.Context, key string) (string, error) {
 	line := "cmd=get kvsname=" + j.name + " key=" + key
 	m, err := j.link.ask(ctx, j.cfg.Timeout, line, "get_result")
@@ -272,9 +272,9 @@ func (j *Job) lookUp(ctx context.Context, key string) (string, error) {
 	return text, nil
 }
 
-// Exchange puts a value under a key, waits in Fence for all ranks, and returns the value of each
-// rank under this key. The result of Exchange is indexed by rank. The errors of Exchange are the
-// errors of Put, Fence and Get.
+// Exchange publishes a value with Put under a key, waits in Fence for all ranks, and returns the
+// values that all ranks have published under this key. The index of a value in the result is its
+// rank. The errors of Exchange are the errors of Put, Fence and Get.
 func (j *Job) Exchange(ctx context.Context, key string, value []byte) ([][]byte, error) {
 	if err := checkKey(key); err != nil {
 		return nil, err
@@ -302,9 +302,9 @@ func (j *Job) exchange(ctx context.Context, key string, value []byte) ([][]byte,
 }
 
 // Abort tells the launcher that the job has failed. After Abort, the launcher ends all ranks,
-// including this one, and exits with the given status, which must be 1 to 255. A launcher without
-// PMI-1 ends the other ranks only when this process exits with a nonzero status. After Abort
-// under a launcher without PMI-1, the program must therefore exit with a nonzero status.
+// including this one, and exits with the given status, which must be 1 to 255. A launcher that does
+// not support PMI-1 ends the other ranks only when this process exits with a nonzero status. After
+// Abort, the program must therefore exit with a nonzero status.
 func (j *Job) Abort(ctx context.Context, status int) error {
 	if ctx == nil {
 		return ErrContext
@@ -338,10 +338,11 @@ func (j *Job) Abort(ctx context.Context, status int) error {
 	return err
 }
 
-// Finalize tells the launcher that this rank is done. If a process ends without Finalize, the
-// launcher treats the end as a failure of the job. Under a launcher without PMI-1, rank 0 waits in
-// Finalize until all other ranks have called Finalize, or until ctx ends. The errors of Finalize
-// are the launcher errors of Join, and ErrFinalized if the job is already finalized.
+// Finalize tells the launcher that this rank has no more requests and may end. If a process ends
+// without Finalize, the launcher considers the job as failed. With a launcher that does not support
+// PMI-1, rank 0 waits in Finalize until all other ranks have called Finalize, or until ctx ends.
+// The errors of Finalize are the launcher errors of Join, and ErrFinalized if the job is already
+// finalized.
 func (j *Job) Finalize(ctx context.Context) error {
 	if ctx == nil {
 		return ErrContext
@@ -366,7 +367,7 @@ func (j *Job) Finalize(ctx context.Context) error {
 	return err
 }
 
-// close closes the connections that Join has opened.
+// The method close closes the connections that Join has opened.
 func (j *Job) close(err error) {
 	j.lock.Lock()
 	defer j.lock.Unlock()
@@ -409,8 +410,8 @@ func (j *Job) findNodes(ctx context.Context) error {
 	return nil
 }
 
-// numberHosts returns the number of each rank's host. numberHosts numbers the hosts in the order
-// of their lowest ranks.
+// numberHosts returns the number of the host of each rank. The hosts are numbered in the order of
+// their lowest ranks.
 func numberHosts(hosts [][]byte) []int {
 	nodes := make([]int, len(hosts))
 	number := map[string]int{}

@@ -13,11 +13,12 @@ import (
 	"gobtl/launch/pmi"
 )
 
-// longAgo is a time in the past, used as a deadline that ends I/O at once.
+// longAgo is a time in the past. As the deadline of a connection, it makes reads and writes in
+// progress fail at once.
 var longAgo = time.Unix(1, 0)
 
-// link is the connection to a PMI-1 server. After its first error a link cannot be used, because
-// the next reply could belong to an earlier request.
+// link is the connection to a PMI-1 server. After an error, a link cannot be used any more, because
+// the next reply could belong to the request that has failed.
 type link struct {
 	conn net.Conn
 	in   *bounded.Lines
@@ -28,8 +29,9 @@ func newLink(conn net.Conn) *link {
 	return &link{conn: conn, in: bounded.NewLines(conn, pmi.LineBytesMax-1)}
 }
 
-// ask sends a non-empty line, and returns the next reply of the server, whose command must be
-// want. The wait for the reply ends after limit or when ctx ends.
+// The method ask sends the argument line unless it is empty, and returns the next reply of the
+// server. The command of the reply must be the argument want. The wait for the reply ends after the
+// duration limit, or when ctx ends.
 func (l *link) ask(ctx context.Context, limit time.Duration, line, want string) (
 	pmi.Message, error,
 ) {
@@ -51,9 +53,9 @@ func (l *link) ask(ctx context.Context, limit time.Duration, line, want string) 
 	return m, err
 }
 
-// until makes I/O on the connection fail if ctx ends before the returned function release is
-// called. If ctx ends just after a reply, release removes the deadline of the connection, so that
-// the next request is not affected.
+// The method until makes reads and writes of the connection fail when ctx ends, until the returned
+// function release is called. If ctx ends when the reply has just been read, release removes the
+// deadline of the connection, so that the next request is not affected.
 func (l *link) until(ctx context.Context) (release func()) {
 	ended := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -68,10 +70,10 @@ func (l *link) until(ctx context.Context) (release func()) {
 	}
 }
 
-// interrupt sends a line while another goroutine waits for a reply. After sending, interrupt
-// calls the function wait, which returns when the other goroutine has ended. If limit passes or
-// ctx ends before wait returns, the I/O of the other goroutine fails. interrupt reports whether
-// the line was sent.
+// interrupt sends a line while another goroutine waits for a reply. After sending, interrupt calls
+// the function wait, which returns when the other goroutine has ended. If the duration limit passes
+// or ctx ends and wait has not returned, the read or write of the other goroutine fails. interrupt
+// reports whether the line was sent.
 func (l *link) interrupt(ctx context.Context, limit time.Duration, line string, wait func()) bool {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -87,7 +89,8 @@ func (l *link) interrupt(ctx context.Context, limit time.Duration, line string, 
 
 func (l *link) exchange(line, want string) (pmi.Message, error) {
 	if line != "" {
-		// One call writes the whole line, because Slurm reads the first line by a single call.
+		// The whole line is written by one call, because Slurm reads the first line of a connection
+		// by one call.
 		if _, err := io.WriteString(l.conn, line+"\n"); err != nil {
 			return pmi.Message{}, fmt.Errorf("%w: %w", ErrGone, err)
 		}
@@ -117,12 +120,12 @@ func (l *link) close(err error) {
 	}
 }
 
-// maxes has the largest key and value sizes that the launcher allows, in bytes, limited to the
-// sizes of PMI-1.
+// The type maxes has the largest sizes of keys and values that the launcher allows, in bytes. Sizes
+// above those of PMI-1 are reduced to those of PMI-1.
 type maxes struct{ key, value int }
 
-// begin negotiates the protocol version, and reads the size limits and the name of the key-value
-// store.
+// The method begin negotiates the protocol version with the server, and requests the size limits
+// and the name of the key-value store.
 func (l *link) begin(ctx context.Context, limit time.Duration) (
 	sizes maxes, name string, err error,
 ) {
@@ -160,7 +163,8 @@ func (l *link) begin(ctx context.Context, limit time.Duration) (
 	return sizes, name, nil
 }
 
-// accepted returns an error that wraps ErrRefused if a reply has a result other than 0.
+// The method accepted returns an error that wraps ErrRefused if the result code in a reply is not
+// 0.
 func (l *link) accepted(m pmi.Message) error {
 	if _, ok := m.Get("rc"); !ok {
 		return nil
@@ -177,8 +181,8 @@ func (l *link) accepted(m pmi.Message) error {
 	return nil
 }
 
-// broken closes the link to a launcher that violates the protocol, and returns an error that wraps
-// ErrProtocol.
+// The method broken closes the link to a launcher that has violated the protocol, and returns an
+// error that wraps ErrProtocol.
 func (l *link) broken(why error) error {
 	err := fmt.Errorf("%w: %w", ErrProtocol, why)
 	l.close(err)

@@ -10,16 +10,17 @@ import (
 	"path/filepath"
 )
 
-// meeting is the rendezvous address of the ranks of a launcher without PMI-1, with the secret of
-// the job.
+// A meeting is the address at which rank 0 listens for the other ranks if the launcher does not
+// support PMI-1, together with the secret of the job.
 type meeting struct {
 	network, address string
 	secret           []byte
 	name             string // name of the job
 }
 
-// joinOpenMPI joins a job of Open MPI's mpirun. Open MPI's mpirun supports only PMIx, but gives
-// each process its rank in environment variables. Rank 0 acts as the PMI-1 server for all ranks.
+// joinOpenMPI joins a job of Open MPI's mpirun. Open MPI's mpirun does not support PMI-1, but tells
+// each process its rank in environment variables. Therefore rank 0 is the PMI-1 server for all
+// ranks.
 func (j *Job) joinOpenMPI(ctx context.Context, env environment) (err error) {
 	if j.rank, j.size, err = env.place("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"); err != nil {
 		return err
@@ -39,8 +40,8 @@ func (j *Job) joinOpenMPI(ctx context.Context, env environment) (err error) {
 			at.address = j.meet.listener.Addr().String()
 		}
 	} else if at.network == "unix" {
-		// The directory of the rendezvous socket must belong to this user, because another user
-		// may have made a directory of this name.
+		// The directory of the socket at which rank 0 listens must belong to this user, because
+		// another user may have created a directory with this name.
 		if err := awaitOwn(ctx, filepath.Dir(at.address), j.cfg.Timeout); err != nil {
 			return err
 		}
@@ -58,8 +59,9 @@ func (j *Job) joinOpenMPI(ctx context.Context, env environment) (err error) {
 	return nil
 }
 
-// meeting returns the rendezvous address. If RendezvousVariable is set, its value is the address.
-// Without RendezvousVariable, all ranks must be on one node, and the address is a Unix socket.
+// The method meeting returns the address at which rank 0 listens for the other ranks. If the
+// environment variable RendezvousVariable is set, its value is the address. If it is not set, all
+// ranks must be on one node, and the address is a Unix socket.
 func (e environment) meeting(size int) (meeting, error) {
 	job := e["PMIX_NAMESPACE"] + "/" + e["OMPI_MCA_ess_base_jobid"]
 	secret := e[KeyVariable]
@@ -89,7 +91,7 @@ func (e environment) meeting(size int) (meeting, error) {
 	if checkOwn(base) != nil {
 		base = os.TempDir()
 	}
-	// Only this user has access to the directory of the socket, so the key of the job need not be
-	// secret.
+	// No other user has access to the directory of the socket, and therefore the key of the job
+	// need not be secret.
 	return meeting{"unix", filepath.Join(base, name, "pmi"), []byte(job + "/" + secret), name}, nil
 }

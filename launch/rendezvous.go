@@ -21,24 +21,25 @@ import (
 )
 
 const (
-	// strangersMax is the largest number of unauthenticated connections, in addition to one per
-	// rank.
+	// At the same time, there may be strangersMax unauthenticated connections, and one more for
+	// each rank of the job.
 	strangersMax = 16
-	// proofPart is the divisor of Config.Timeout that gives the time in which a client must
-	// authenticate itself.
+	// A client must authenticate itself within Config.Timeout divided by proofPart.
 	proofPart = 8
-	// proofLeast is the shortest time that a client has for its authentication while other
-	// clients wait.
+	// Even if other clients are waiting, a client has at least the time proofLeast to authenticate
+	// itself.
 	proofLeast = 100 * time.Millisecond
 	// outboxBytesMax is the largest total size of the unread replies to a rank, in bytes. A rank
-	// waits for one reply before the next request.
+	// that follows the protocol sends no request until it has read the reply to the previous one.
 	outboxBytesMax = 64 << 10
-	// flushTime is the time for the last replies to a rank before its connection is closed.
+	// When a connection is about to be closed, flushTime is the time in which the rank must read
+	// its last replies.
 	flushTime = time.Second
 )
 
-// rendezvous is the PMI-1 server in rank 0 of a job whose launcher has no PMI-1. Before the first
-// line of PMI-1, server and client each prove that they know the secret of the job.
+// A rendezvous is the PMI-1 server in rank 0 of a job whose launcher does not support PMI-1. At the
+// beginning of each connection, the server and the client prove to each other that they know the
+// secret of the job.
 //
 //	rank 0                                      another rank
 //	cmd=challenge nonce=S                 -->
@@ -69,8 +70,8 @@ type stranger struct {
 	safe time.Time // before this time the connection is not evicted
 }
 
-// openRendezvous creates the listener. openRendezvous creates the directory of a Unix socket,
-// which must not exist before.
+// openRendezvous creates the listener of the server. For a Unix socket, openRendezvous also creates
+// the directory of the socket, and fails if the directory exists.
 func openRendezvous(at meeting, size int, limit time.Duration) (*rendezvous, error) {
 	server, err := pmi.NewServer(pmi.Config{Size: size, Name: at.name})
 	if err != nil {
@@ -122,9 +123,9 @@ func (r *rendezvous) accept() {
 	}
 }
 
-// makeRoom reports whether another unauthenticated connection may be added. For this, makeRoom may
-// close the oldest unauthenticated connection of the host with the most of them, after the
-// connection's minimum time (proofLeast).
+// makeRoom reports whether there is room for another unauthenticated connection. To make room,
+// makeRoom may close the oldest unauthenticated connection of the host that has the most of them,
+// if this connection is older than proofLeast.
 func (r *rendezvous) makeRoom() bool {
 	r.lock.Lock()
 	defer r.lock.Unlock()
@@ -156,14 +157,14 @@ func (r *rendezvous) oldestOfMost() (oldest stranger) {
 	return oldest
 }
 
-// known removes a connection from the list of unauthenticated connections. The caller must hold the
-// lock.
+// The method known removes a connection from the list of unauthenticated connections. The caller
+// must hold the lock.
 func (r *rendezvous) known(conn net.Conn) {
 	r.strangers = slices.DeleteFunc(r.strangers, func(s stranger) bool { return s.conn == conn })
 }
 
-// enter adds a connection to the list of unauthenticated connections. If the server is closed,
-// enter returns false.
+// The method enter adds a connection to the list of unauthenticated connections. If the server is
+// closed, enter returns false.
 func (r *rendezvous) enter(conn net.Conn) bool {
 	r.lock.Lock()
 	defer r.lock.Unlock()
@@ -211,8 +212,9 @@ func (r *rendezvous) serve(conn net.Conn) {
 	r.gone(rank, out, err)
 }
 
-// gone handles the end of the connection of a rank. A rank that does not read its replies ends
-// alone, as long as no other rank waits for it in a barrier. The caller must hold the lock.
+// The method gone is called when the connection of a rank has ended. If the connection was closed
+// because the rank did not read its replies, the job continues without the rank, unless other ranks
+// wait for it in a barrier. The caller must hold the lock.
 func (r *rendezvous) gone(rank int, out *bounded.Outbox, err error) {
 	r.outs[rank] = nil
 	cut := out.Err()
@@ -234,15 +236,15 @@ func (r *rendezvous) gone(rank int, out *bounded.Outbox, err error) {
 	r.finish()
 }
 
-// blame records why a rank has ended without Finalize. Only the first reason counts. The caller
-// must hold the lock.
+// The method blame records why a rank has ended without Finalize. If a reason is recorded already,
+// blame keeps it and ignores the new reason. The caller must hold the lock.
 func (r *rendezvous) blame(why error) {
 	if r.why == nil {
 		r.why = why
 	}
 }
 
-// finish ends the job if all ranks have finished. The caller must hold the lock.
+// The method finish ends the job if all ranks have finished. The caller must hold the lock.
 func (r *rendezvous) finish() {
 	if r.server.Finished() == r.size && !r.over {
 		r.over = true
@@ -250,8 +252,8 @@ func (r *rendezvous) finish() {
 	}
 }
 
-// welcome authenticates a client, and returns the Outbox of the client's rank. If the client is not
-// a rank of this job, welcome returns nil.
+// The method welcome authenticates a client, and returns the client's rank and the Outbox for its
+// replies. If the client is not a rank of this job, the Outbox is nil.
 func (r *rendezvous) welcome(conn net.Conn, in *bounded.Lines) (rank int, out *bounded.Outbox) {
 	mine := rand.Text()
 	if _, err := fmt.Fprintf(conn, "cmd=challenge nonce=%s\n", mine); err != nil {
@@ -291,7 +293,7 @@ func (r *rendezvous) welcome(conn net.Conn, in *bounded.Lines) (rank int, out *b
 	return rank, out
 }
 
-// handle passes a line from a rank to the PMI-1 server, and queues the server's replies.
+// The method handle passes a line from a rank to the PMI-1 server, and queues the server's replies.
 func (r *rendezvous) handle(rank int, line []byte) error {
 	r.lock.Lock()
 	defer r.lock.Unlock()
@@ -307,7 +309,8 @@ func (r *rendezvous) handle(rank int, line []byte) error {
 	return err
 }
 
-// fail closes all connections, because the job has failed. The caller must hold the lock.
+// The method fail closes all connections, because the job has failed. The caller must hold the
+// lock.
 func (r *rendezvous) fail(why error) {
 	if r.over {
 		return
@@ -318,7 +321,7 @@ func (r *rendezvous) fail(why error) {
 	r.closeAll() // tells the other ranks about the failure
 }
 
-// closeAll closes all connections after the last replies. The caller must hold the lock.
+// closeAll closes each connection when its last replies are written. The caller must hold the lock.
 func (r *rendezvous) closeAll() {
 	for _, s := range r.strangers {
 		_ = s.conn.Close() // nothing was promised to it
@@ -330,8 +333,8 @@ func (r *rendezvous) closeAll() {
 	}
 }
 
-// wait waits until all ranks have finalized. The errors of wait are ErrTimeout, ErrGone, and the
-// cause of ctx.
+// The method wait waits until all ranks have called Finalize. The errors of wait are ErrTimeout,
+// ErrGone, and the cause of ctx.
 func (r *rendezvous) wait(ctx context.Context, limit time.Duration) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit,
 		fmt.Errorf("%w: not all ranks have finished within %v", ErrTimeout, limit))
@@ -350,7 +353,8 @@ func (r *rendezvous) wait(ctx context.Context, limit time.Duration) error {
 	return nil
 }
 
-// close closes the listener and all connections, and waits for the goroutines of the server.
+// The method close closes the listener and all connections, and waits until the goroutines of the
+// server have ended.
 func (r *rendezvous) close() {
 	r.lock.Lock()
 	r.fail(ErrFinalized)
@@ -364,20 +368,22 @@ func (r *rendezvous) close() {
 	}
 }
 
-// proof returns an HMAC of the two nonces with the secret of the job.
+// The method proof returns an HMAC of two nonces, whose key is the secret of the job. A client or
+// server that sends it proves that it knows the secret.
 func (at *meeting) proof(who, server, client string) string {
 	mac := hmac.New(sha256.New, at.secret)
 	fmt.Fprintf(mac, "gobtl rendezvous/%s/%s/%s/%s", at.name, who, server, client)
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// proofsMax is the maximum number of proofs that a rank sends before it gives up.
+// proofsMax is the maximum number of proofs (HMACs with the secret of the job) that a rank sends to
+// rank 0. If none of them is accepted, the rank gives up.
 const proofsMax = 8
 
-// reach connects to rank 0, and authenticates both sides. While rank 0 is not listening, reach
-// tries again. Rank 0 may close the connection before both are authenticated, to make room for
-// another connection, and reach then connects again. Rank 0 also closes the connection after a
-// wrong proof, so reach sends at most proofsMax proofs.
+// The method reach connects to rank 0, and authenticates both sides. As long as rank 0 is not
+// listening, reach tries again. Rank 0 may close the connection during the authentication, to make
+// room for another connection, and then reach connects again. Rank 0 closes the connection after a
+// wrong proof, too, and therefore reach sends at most proofsMax proofs.
 func (j *Job) reach(ctx context.Context, at meeting) error {
 	proofs := 0
 	return again(ctx, j.cfg.Timeout, func(dialing context.Context) (bool, error) {
@@ -395,7 +401,7 @@ func (j *Job) reach(ctx context.Context, at meeting) error {
 }
 
 // proveMyself authenticates this rank to the server, and verifies that the server knows the secret
-// of the job. The result sent is true if the server may have this rank's proof.
+// of the job. The result sent is true if this rank's proof may have reached the server.
 func (j *Job) proveMyself(ctx context.Context, at meeting) (sent bool, err error) {
 	m, err := j.link.ask(ctx, j.cfg.Timeout, "", "challenge")
 	if err != nil {

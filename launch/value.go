@@ -27,15 +27,17 @@ func checkKey(key string) error {
 	return nil
 }
 
-// pieceBytes returns the largest size of a piece of a value in bytes. The argument valueMax of
-// pieceBytes is the launcher's limit for values, and name is the name of the store.
+// pieceBytes returns the largest size, in bytes, of a piece of a value that fits in one line of
+// PMI-1. The argument valueMax is the launcher's limit for the size of values, and the argument
+// name is the name of the key-value store.
 func pieceBytes(name string, valueMax int) int {
 	put := len("cmd=put kvsname= key= value=\n") + len(name) + pmi.KeyBytesMax
 	got := len("cmd=get_result rc=0 msg=success value=\n")
 	return min(valueMax, pmi.SentBytesMax-1-max(put, got))
 }
 
-// cut encodes a value as text, and splits the text into pieces of at most size bytes.
+// The function cut encodes a value as text, and splits the text into pieces of at most the given
+// size.
 func cut(value []byte, size int) []string {
 	text := strconv.Itoa(len(value)) + "." + base64.RawURLEncoding.EncodeToString(value)
 	var pieces []string
@@ -46,15 +48,15 @@ func cut(value []byte, size int) []string {
 	return append(pieces, text)
 }
 
-// joiner assembles a value from its pieces, which must be added in order.
+// A joiner assembles a value from its pieces, which must be added in their order.
 type joiner struct {
 	size  int // size of the value in bytes
 	chars int // length of the encoded value
 	text  strings.Builder
 }
 
-// add adds the next piece of a value. The result done of add says that the piece was the last
-// piece of the value.
+// add adds the next piece of a value. The result done of the method add is true if the piece was
+// the last one of the value.
 func (j *joiner) add(number int, text string) (done bool, err error) {
 	if number == 0 {
 		size, rest, ok := strings.Cut(text, ".")

@@ -8,14 +8,15 @@ import (
 	"time"
 )
 
-// soon returns the current time plus limit, as a deadline for a connection.
+// The function soon returns the current time plus limit, as a deadline for a connection.
 func soon(limit time.Duration) time.Time { return time.Now().Add(limit) }
 
-// passed reports whether a time is in the past.
+// The function passed reports whether a time is in the past.
 func passed(at time.Time) bool { return !time.Now().Before(at) }
 
-// again calls try until try returns true, ctx ends, or limit has passed. If limit has passed, the
-// error of again wraps ErrTimeout and the latest error of try.
+// The function again calls the function try repeatedly until try returns true, ctx ends, or the
+// duration limit has passed. If the duration has passed, the error of again wraps ErrTimeout and
+// the latest error of try.
 func again(ctx context.Context, limit time.Duration,
 	try func(context.Context) (bool, error),
 ) error {
@@ -34,8 +35,8 @@ func again(ctx context.Context, limit time.Duration,
 	}
 }
 
-// awaitOwn waits until a directory exists. If other users have access to the directory, awaitOwn
-// returns an error.
+// awaitOwn waits until a directory exists. If the directory exists, but other users have access to
+// it, awaitOwn returns an error.
 func awaitOwn(ctx context.Context, path string, limit time.Duration) error {
 	return again(ctx, limit, func(context.Context) (bool, error) {
 		err := checkOwn(path)
@@ -43,5 +44,5 @@ func awaitOwn(ctx context.Context, path string, limit time.Duration) error {
 	})
 }
 
-// pause sleeps before a failed attempt is repeated.
+// The function pause sleeps for the time between a failed attempt and the next one.
 func pause() { time.Sleep(10 * time.Millisecond) }

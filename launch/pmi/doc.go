@@ -22,7 +22,7 @@
 //	                                          <--  cmd=finalize_ack
 //	cmd=abort exitcode=N                      -->       the job is over
 //
-// Package launch is the client. Launchers such as btlrun are servers. Under a launcher without
-// PMI-1, package launch is also the server. Only one goroutine at a time may use a Server. All
-// functions of package pmi have no state.
+// Package launch is the client. Launchers such as btlrun are servers. If the launcher does not
+// support PMI-1, package launch is also the server. Only one goroutine at a time may use a Server.
+// The functions of package pmi have no state.
 package pmi

@@ -9,13 +9,14 @@ import (
 // store.
 const storeBytesPerRank = 1 << 20
 
-// The errors of a Server can be tested with errors.Is.
+// Callers can test the errors of a Server with errors.Is.
 var (
 	// ErrConfig means that the configuration of a server is invalid.
 	ErrConfig = errors.New("pmi: invalid configuration")
 	// ErrProtocol means that a client has violated the protocol, and that the job cannot continue.
 	ErrProtocol = errors.New("pmi: protocol violated")
-	// ErrGone means that a process or its connection has ended before the process has finalized.
+	// ErrGone means that a process or its connection has ended, although the process has not sent
+	// the command finalize.
 	ErrGone = errors.New("pmi: ended without finalize")
 )
 
@@ -30,7 +31,8 @@ func (e *AbortError) Error() string {
 type Config struct {
 	Size int    // number of ranks, 1 to RanksMax
 	Name string // name of the store, up to NameBytesMax; must be unique
-	// Nodes has the node of each rank. If Nodes is nil, the clients get no mapping.
+	// Nodes has the node of each rank. If Nodes is nil, the server publishes no mapping from ranks
+	// to nodes.
 	Nodes []int
 }
 
@@ -64,7 +66,8 @@ type Server struct {
 	store   map[string]string
 	inside  int // number of ranks in the barrier
 	over    int // number of finished ranks
-	// spawning holds the ranks that have begun a spawn request, which has several lines.
+	// The field spawning has the ranks that have sent the first line, but not the last line, of a
+	// spawn request.
 	spawning map[int]bool
 	replies  []Reply
 }
@@ -89,14 +92,15 @@ func NewServer(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// Finished returns the number of finished ranks. A finished rank sends no more messages.
+// Finished returns the number of ranks that have finished, and therefore send no more messages.
 func (s *Server) Finished() int { return s.over }
 
 // Ended reports whether a rank has finished or was lost. The connection of such a rank is not
 // needed any more.
 func (s *Server) Ended(rank int) bool { return s.ranks[rank] == finished }
 
-// Welcome returns the reply to a client that has connected to a TCP port and has sent its rank.
+// Welcome returns the lines that the server sends to a client that has connected to a TCP port and
+// has sent its rank.
 func (s *Server) Welcome(rank int) []string {
 	return []string{
 		"cmd=initack rc=0\n", fmt.Sprintf("cmd=set size=%d\n", s.cfg.Size),
@@ -120,8 +124,8 @@ func (s *Server) Handle(rank int, line []byte) ([]Reply, error) {
 	return s.replies, err
 }
 
-// Leave tells the server that the connection of a rank has ended. The error of Leave is ErrGone if
-// the rank has sent messages, but has not finalized.
+// Leave tells the server that the connection of a rank has ended. If the rank has sent messages,
+// but not the command finalize, the error of Leave is ErrGone.
 func (s *Server) Leave(rank int) error {
 	switch s.ranks[rank] {
 	case finished:
@@ -162,7 +166,8 @@ func (s *Server) handle(rank int, line []byte) error {
 		return err
 	}
 	now := s.ranks[rank]
-	// A rank may send "abort" from one thread while another of its threads waits in the barrier.
+	// A rank may send the command abort in one thread while another thread of the rank waits in the
+	// barrier.
 	if m.Cmd != "abort" && ((now == fresh) != (m.Cmd == "init") || now == waiting || now == finished) {
 		return fmt.Errorf("%w: %s, which may not come now", ErrProtocol, m.Cmd)
 	}
@@ -199,7 +204,7 @@ func (s *Server) handle(rank int, line []byte) error {
 	return nil
 }
 
-// say appends a reply to the list of replies.
+// The method say appends a line for a rank to the list of replies.
 func (s *Server) say(rank int, format string, args ...any) {
 	s.replies = append(s.replies, Reply{Rank: rank, Line: fmt.Sprintf(format, args...) + "\n"})
 }
@@ -218,8 +223,8 @@ func (s *Server) init(rank int, m Message) error {
 	return nil
 }
 
-// own returns the key of a message. If the message names a key-value store other than that of
-// this job, own returns an error. The key may be longer than KeyBytesMax.
+// The method own returns the key in a message. If the message names a key-value store other than
+// that of this job, own returns an error. The key may be longer than KeyBytesMax.
 func (s *Server) own(m Message) (key string, err error) {
 	if name, _ := m.Get("kvsname"); name != s.cfg.Name {
 		return "", fmt.Errorf("%w: %s of the store %.40q", ErrProtocol, m.Cmd, name)
@@ -293,8 +298,8 @@ func (s *Server) barrier(rank int) error {
 	return nil
 }
 
-// finish records that a rank has finished. If other ranks wait in the barrier, finish returns
-// ErrProtocol.
+// The method finish records that a rank has sent the command finalize. If other ranks wait in the
+// barrier, finish returns ErrProtocol.
 func (s *Server) finish(rank int) error {
 	s.ranks[rank] = finished
 	s.over++
@@ -305,7 +310,7 @@ func (s *Server) finish(rank int) error {
 	return nil
 }
 
-// refuse replies to a request of PMI-1 that this server does not support.
+// The method refuse replies to a request of PMI-1 that this server does not support.
 func (s *Server) refuse(rank int, m Message) error {
 	switch m.Cmd {
 	case "publish_name", "lookup_name", "unpublish_name":
@@ -321,7 +326,8 @@ func (s *Server) refuse(rank int, m Message) error {
 	return nil
 }
 
-// spawn skips the lines of a spawn request, and refuses the request after its last line.
+// The method spawn ignores the lines of a spawn request, and refuses the request when its last line
+// has arrived.
 func (s *Server) spawn(rank int, line string) error {
 	if line == "endcmd\n" || line == "endcmd" {
 		delete(s.spawning, rank)

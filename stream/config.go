@@ -126,7 +126,9 @@ type Config struct {
 	// DatagramBytes is the largest size of datagrams in the unreliable mode, including 24 bytes
 	// of headers. If DatagramBytes is 0, the sender uses the largest size that all receivers at
 	// the start accept. A receiver whose own largest size is below 1200 bytes and below
-	// DatagramBytes is refused, because it would slow down all receivers.
+	// DatagramBytes is refused, because it would slow down all receivers. A receiver refuses a
+	// DatagramBytes below 1200 and below its own largest size, if messages do not fit into one
+	// datagram.
 	DatagramBytes int
 	// Group is a multicast address with port, for example "239.1.2.3:5000". With a Group, the
 	// sender sends each datagram once, and all receivers listen to the Group. Group requires the

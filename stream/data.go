@@ -98,6 +98,14 @@ func (d *dataPort) add(ep fabric.Endpoint, group string) (*dataEndpoint, error) 
 	return de, de.refill()
 }
 
+// most returns the size of the largest datagram that the port's own endpoint can receive.
+func (d *dataPort) most() int { return min(d.main.caps.MTUBytes, d.arena.Size()) }
+
+// floor returns the smallest size to which a sender may limit its datagrams. floor exists because
+// the memory and the work of a receiver grow with the number of datagrams. If the port's own
+// configuration permits only smaller datagrams, floor returns the size from the configuration.
+func (d *dataPort) floor() int { return min(floorBytes, d.most()) }
+
 // refill posts the receive buffers of processed datagrams again.
 func (de *dataEndpoint) refill() error {
 	n, err := de.ep.Recv(de.repost)

@@ -256,3 +256,36 @@ func TestNoReportOfLateReceiver(t *testing.T) {
 		}
 	}
 }
+
+// TestUnacknowledgedPuts: the ring of an ended stream is free after Config.Timeout, though a
+// receiver acknowledges no put, or one packet now and then.
+func TestUnacknowledgedPuts(t *testing.T) {
+	for _, name := range []string{"nothing", "trickle"} {
+		t.Run(name, func(t *testing.T) {
+			w := newSimWorld(t, 25, 1)
+			s := w.open(Config{Messages: 1 << 30, Timeout: 2 * time.Second}, Geometry{8000, 4, 64}, 0)
+			w.until(time.Minute, func() bool { return s.got > 100 })
+			passed := w.nw.Now()
+			w.nw.SetFilter(func(d *sim.Datagram) sim.Verdict {
+				toSender := d.To.Node == w.tx.ctl.Index()
+				if name == "nothing" || toSender {
+					return sim.Verdict{Drop: name == "nothing" && toSender}
+				}
+				if w.nw.Now().Sub(passed) < time.Second {
+					return sim.Verdict{Drop: true}
+				}
+				passed = w.nw.Now()
+				return sim.Verdict{}
+			})
+			w.nw.RunUntil(w.nw.Now().Add(100 * time.Millisecond))
+			s.tx.fail(ErrClosed)
+			if len(w.tx.lingering) != 1 {
+				t.Fatal("no put is in flight")
+			}
+			w.until(3*time.Second, func() bool { return len(w.tx.lingering) == 0 })
+			if !s.tx.ring.claim() {
+				t.Error("the ring is in use")
+			}
+		})
+	}
+}

@@ -145,6 +145,11 @@ func (e *Engine) Deadline() mono.Time {
 	for _, r := range e.receiving {
 		d = d.Min(r.deadline(e.now))
 	}
+	for _, s := range e.lingering {
+		if at := s.expiresAt(); at > e.now {
+			d = d.Min(at)
+		}
+	}
 	if e.data != nil && e.data.waiting() {
 		d = d.Min(e.now.Add(ringEvery))
 	}
@@ -177,6 +182,9 @@ func (e *Engine) Close() error {
 func (e *Engine) letGo(all bool) {
 	if len(e.lingering) == 0 {
 		return
+	}
+	for i := 0; i < len(e.lingering) && !all; i++ { // the end of a connection may end more senders
+		e.lingering[i].expirePuts(e.now)
 	}
 	e.lingering = slices.DeleteFunc(e.lingering, func(s *Sender) bool {
 		if !all && s.underWay > 0 {

@@ -267,12 +267,13 @@ func TestMisfitsAtReceiver(t *testing.T) {
 		"total":             {{"messages": "101"}},
 		"start without it":  {{"kind": letterStart, "start": start}},
 		"start of nonsense": {{}, {"kind": letterStart, "start": start}},
+		"tiny datagrams":    {{}, {"kind": letterStart, "start": obj{"datagram_bytes": 25, "sent": "0"}}},
 		"abort":             {{}, {"kind": letterAbort, "reason": "no"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newSimWorld(t, 33, 1)
 			cfg := Config{Messages: 100}
-			if name == "start of nonsense" {
+			if name == "start of nonsense" || name == "tiny datagrams" {
 				cfg.Mode = Unreliable
 			}
 			s := w.receiver(w.rx[0], cfg, 77)

@@ -141,6 +141,11 @@ func (r *Receiver) start(s *suitor, st *start) error {
 		if n = (size + perMsg - 1) / perMsg; n > datagramsMax {
 			return fmt.Errorf("%w: messages in %d datagrams", ErrMismatch, n)
 		}
+		room := r.e.data.floor() - headerBytes
+		if most := (size + room - 1) / room; n > most {
+			return fmt.Errorf("%w: datagrams of %d bytes, this receiver takes none below %d", ErrMismatch,
+				st.DatagramBytes, r.e.data.floor())
+		}
 	}
 	if err := s.prepare(st); err != nil {
 		return err

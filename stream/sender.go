@@ -44,6 +44,7 @@ type Sender struct {
 	cast    *caster // nil in the reliable mode
 	drops   uint64
 	told    mono.Time // time of the latest progress report
+	overAt  mono.Time // time at which the stream has ended
 	// underWay is the number of puts and sends that the fabric has not completed. The fabric may
 	// read the ring until underWay is 0.
 	underWay   int

@@ -84,7 +84,7 @@ func (s *Sender) over(err error) {
 	if s.state == stateMeeting {
 		close(s.started)
 	}
-	s.state = stateDone
+	s.state, s.overAt = stateDone, s.e.now
 	s.dismiss(errOver)
 	if s.cast != nil {
 		s.cast.close()
@@ -100,6 +100,22 @@ func (s *Sender) over(err error) {
 	}
 	close(s.done)
 }
+
+// expirePuts closes the connections to the receivers that have not acknowledged all puts of an
+// ended stream within Config.Timeout. The ring is in use until these puts have ended.
+func (s *Sender) expirePuts(now mono.Time) {
+	if now < s.expiresAt() {
+		return
+	}
+	for _, k := range s.e.links {
+		if k != nil && k.s == s && k.putLo < k.putHi {
+			k.ep.Abort()
+		}
+	}
+}
+
+// expiresAt returns the time at which expirePuts has work.
+func (s *Sender) expiresAt() mono.Time { return s.overAt.Add(s.cfg.Timeout) }
 
 func (s *Sender) letGo() {
 	for ; s.seqLo < s.seqHi; s.seqLo++ { // regions that a failed stream has not sent

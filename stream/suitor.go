@@ -54,9 +54,8 @@ func (r *Receiver) meet(ep *btl.Endpoint, l *letter) {
 	if r.cfg.Mode == Reliable {
 		w.RingMessages = uint64(r.ring.geo.Messages())
 	} else {
-		de := r.e.data.main
-		w.Data = de.ep.Name()
-		w.DatagramBytes = min(de.caps.MTUBytes, r.e.data.arena.Size())
+		w.Data = r.e.data.main.ep.Name()
+		w.DatagramBytes = r.e.data.most()
 	}
 	r.suitors = append(r.suitors, s)
 	r.e.suitors[s.dataKey] = s

@@ -79,7 +79,7 @@ func TestFlapWithoutTraps(t *testing.T) {
 	}
 	traps := d.manager.Stats.Traps
 	for range 3 {
-		d.now = d.now.Add(max(leaseDefault/3, trapWindow)) // the manager asks when it renews the lease
+		d.now = d.now.Add(max(leaseDefault/3, trapWindow)) // the manager renews the lease, and asks
 		d.run()
 		if n := tables(); n != changesMax {
 			t.Errorf("%d answers have changed the table of another host %d times in a window, want %d",

@@ -83,7 +83,8 @@ func (s *system) layerLine(tests, sizes string, cfg *Config) []string {
 
 // layersText returns the report of the layers.
 func (r *Report) layersText() string {
-	return fmt.Sprintf("Medians of %d rounds of %s; the processes are pinned round-robin to CPUs %s.\n"+
+	return fmt.Sprintf("Medians of %d rounds of %s; the processes are pinned round-robin to "+
+		"CPUs %s.\n"+
 		"x: adaptive relative to TCP block. Units: latency us, bw MB/s, datagrams messages/s.\n"+
 		"Competing load: %s.\n\n%s%s", r.Rounds, r.Each, r.CPUs, r.Beside.Description(),
 		r.layerTable(), r.failures())

@@ -205,7 +205,7 @@ func UpdateDocs(doc []byte, results []Result) ([]byte, error) {
 	for _, m := range Maps() {
 		fmt.Fprintf(&plots, "![%s](%s)\n\n", m.title, report.PlotPath(m.File))
 	}
-	return report.Between(doc, "matrix", fmt.Sprintf("%d paths. Each figure is median/worst of the paths "+
-		"with this rate of loss and of reordering.\n\n```text\n%s```\n\n%s",
+	return report.Between(doc, "matrix", fmt.Sprintf("%d paths. Each figure is "+
+		"median/worst of the paths with this rate of loss and of reordering.\n\n```text\n%s```\n\n%s",
 		len(results)/max(1, len(profilesOf(results))), Summary(results), plots.String()))
 }

@@ -102,18 +102,18 @@ func (r *Request) Decide(now Time, v Verdict) error {
 	if m == nil {
 		return ErrNoRequest
 	}
-	m.at(now)
-	if m.closed || m.draining {
+	m.all.At(now)
+	if m.closed || m.all.Draining() {
 		return ErrClosed
 	}
-	answer, err := v.answer(m.port.WireName())
+	answer, err := v.answer(m.all.Port.WireName())
 	if err != nil {
 		return err
 	}
-	if !m.handshakes.Decide(r.id, answer) {
+	if !m.all.Handshakes.Decide(r.id, answer) {
 		return ErrNoRequest
 	}
-	m.dirty = true
+	m.all.MarkDirty()
 	return nil
 }
 
@@ -124,14 +124,30 @@ func (r *Request) Decide(now Time, v Verdict) error {
 // packet of a connecting peer, and a change of the peer's label, may cause another call of fn.
 func (m *Module) Admit(fn func(Request) Verdict) { m.admission = fn }
 
+// ask lets the function given to Admit decide on a connection request, for package peer.
+func (m *Module) ask(hello *frag.Hello, id uint64) (answer meet.Answer) {
+	if m.admission == nil {
+		return answer
+	}
+	v := m.admission(Request{
+		Address: m.all.Port.FormatName(hello.CommandName),
+		Command: hello.CommandName, Data: hello.DataName,
+		Label: hello.Label, Incarnation: hello.Incarnation, m: m, id: id,
+	})
+	if answer, err := v.answer(m.all.Port.WireName()); err == nil {
+		return answer
+	}
+	return meet.Answer{Reject: frag.Reject{Reason: frag.RejectOwner}}
+}
+
 // PeerLabel is the label that the peer claims (Config.Label), or empty if the peer has not sent a
 // label.
-func (ep *Endpoint) PeerLabel() string { return ep.id.Label }
+func (ep *Endpoint) PeerLabel() string { return ep.c.ID.Label }
 
 // RemoteName is a readable name of the peer, with its quoted label, if any, and its address.
 func (ep *Endpoint) RemoteName() string {
-	if ep.id.Label == "" {
+	if ep.c.ID.Label == "" {
 		return ep.PeerAddress()
 	}
-	return strconv.Quote(ep.id.Label) + " at " + ep.PeerAddress()
+	return strconv.Quote(ep.c.ID.Label) + " at " + ep.PeerAddress()
 }

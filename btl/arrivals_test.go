@@ -54,10 +54,10 @@ func TestPullArrivals(t *testing.T) {
 					len(sizes))
 			}
 		}
-		if n := p.mods[1].PullArrivals(buf); n != 0 || p.mods[1].port.Keeper.Kept() != 0 ||
-			p.mods[1].keeping.Bytes() != 0 {
-			t.Errorf("%d more; %d packets and %d bytes are kept", n, p.mods[1].port.Keeper.Kept(),
-				p.mods[1].keeping.Bytes())
+		if n := p.mods[1].PullArrivals(buf); n != 0 || p.mods[1].all.Port.Keeper.Kept() != 0 ||
+			p.mods[1].rx.Keeping.Bytes() != 0 {
+			t.Errorf("%d more; %d packets and %d bytes are kept", n, p.mods[1].all.Port.Keeper.Kept(),
+				p.mods[1].rx.Keeping.Bytes())
 		}
 		p.step(time.Microsecond)
 	}
@@ -118,7 +118,7 @@ func TestPullArrivalsBounded(t *testing.T) {
 		cfg := Config{KeptPackets: c.kept, limits: limits.Limits{PollBatch: 4}}
 		p := newPuller(t, cfg)
 		m := p.mods[1]
-		m.arrivals.Init(&m.keeping, c.bounds)
+		m.rx.Arrivals.Init(&m.rx.Keeping, c.bounds)
 		sent, most := uint32(0), 0
 		push := func() {
 			for sent < messages {
@@ -137,13 +137,13 @@ func TestPullArrivalsBounded(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			most = max(most, m.arrivals.Len())
+			most = max(most, m.rx.Arrivals.Len())
 		}
 		for range 200 {
 			push()
 		}
-		if !m.arrivals.Full() || m.Deadline() != Never || m.deadline() == Never {
-			t.Errorf("full %v, deadline %d", m.arrivals.Full(), m.Deadline())
+		if !m.rx.Arrivals.Full() || m.Deadline() != Never || m.deadline() == Never {
+			t.Errorf("full %v, deadline %d", m.rx.Arrivals.Full(), m.Deadline())
 		}
 		came, once, buf := 0, make([]bool, messages), make([]Arrival, 3)
 		for range 100_000 {
@@ -167,7 +167,7 @@ func TestPullArrivalsBounded(t *testing.T) {
 		if came != messages || most > 8+4*(cfg.limits.PollBatch+1)*13 {
 			t.Errorf("%d of %d messages have come, up to %d have waited", came, messages, most)
 		}
-		if m.arrivals.Full() {
+		if m.rx.Arrivals.Full() {
 			t.Error("full of nothing")
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"gobtl/btl/internal/flush"
+	"gobtl/btl/internal/peer"
 	"gobtl/fabric/mem"
 )
 
@@ -16,7 +17,7 @@ func TestCheckIdleSeesWhatIsUnderWay(t *testing.T) {
 		leave      func(l *lab, m *Module, ep *Endpoint)
 	}{
 		{"nothing", "", func(*lab, *Module, *Endpoint) {}},
-		{"broken", "check", func(_ *lab, m *Module, _ *Endpoint) { m.peers.AddHalfOpen("nowhere") }},
+		{"broken", "check", func(_ *lab, m *Module, _ *Endpoint) { m.all.Peers.AddHalfOpen("nowhere") }},
 		{"idle buffer kept", "", func(l *lab, m *Module, ep *Endpoint) {
 			send(l.tb, l.accepted(1), 4000)
 			l.settle(time.Second)
@@ -41,50 +42,50 @@ func TestCheckIdleSeesWhatIsUnderWay(t *testing.T) {
 			}
 		}},
 		{"superseded", "replaced", func(_ *lab, m *Module, ep *Endpoint) {
-			m.watches.Supersede(ep)
+			m.all.Timers.Watches.Supersede(&ep.c)
 		}},
 		{"flush", "Flush", func(_ *lab, m *Module, ep *Endpoint) {
-			_, next := ep.snd.Window()
+			_, next := ep.c.Snd.Window()
 			f := new(Fragment)
-			ep.flushQueue().Add(func(error) {}, flush.Tails[*Fragment]{f}, next, false)
-			ep.flushes.Sent(f, 0, next+1)
+			ep.c.FlushQueue().Add(func(error) {}, flush.Tails[*peer.Fragment]{&f.c}, next, false)
+			ep.c.Flushes.Sent(&f.c, 0, next+1)
 		}},
 		{"gap", "gap", func(_ *lab, m *Module, ep *Endpoint) {
-			ep.rcv.Accept(m.clock.Now, ep.rcv.Next()+1, &m.rules)
-			ep.rcv.TakeAck(m.credits)
+			ep.c.Rcv.Accept(m.all.Clock.Now, ep.c.Rcv.Next()+1, &m.all.Rules)
+			ep.c.Rcv.TakeAck(m.all.Credits)
 		}},
 		{"ACK owed", "ACKs owed", func(_ *lab, m *Module, ep *Endpoint) {
-			ep.rcv.AskAck(m.clock.Now, 0)
-			m.acks.Owe(&ep.rcv, m.clock.Now)
+			ep.c.Rcv.AskAck(m.all.Clock.Now, 0)
+			m.all.Acks.Owe(&ep.c.Rcv, m.all.Clock.Now)
 		}},
 		{"event", "events", func(_ *lab, m *Module, ep *Endpoint) {
-			m.outbox.note(ep, EventConnected, nil)
+			m.all.Outbox.Note(&ep.c, peer.EventConnected, nil)
 		}},
 		{"address", "to be removed", func(l *lab, m *Module, ep *Endpoint) {
-			if _, err := m.port.Insert([]byte(ep.id.Addr)); err != nil {
+			if _, err := m.all.Port.Insert([]byte(ep.c.ID.Addr)); err != nil {
 				l.tb.Fatal(err)
 			}
-			m.port.Leave(ep.cmdAddr, m.clock.Now.Add(time.Hour))
+			m.all.Port.Leave(ep.c.CmdAddr, m.all.Clock.Now.Add(time.Hour))
 		}},
 		{"control buffer", "control buffers", func(_ *lab, m *Module, ep *Endpoint) {
-			b, _ := m.takeControl(&m.port.Command, 0)
-			m.port.Command.Put(b, 24, ep.cmdAddr)
+			b, _ := m.all.Buffers.TakeControl(&m.all.Port.Command, 0)
+			m.all.Port.Command.Put(b, 24, ep.c.CmdAddr)
 		}},
 		{"receive buffer", "receive buffers not posted", func(_ *lab, m *Module, _ *Endpoint) {
-			m.port.Command.Received(1)
-			m.port.Command.Return(m.port.FirstReceive())
+			m.all.Port.Command.Received(1)
+			m.all.Port.Command.Return(m.all.Port.FirstReceive())
 		}},
 		{"guest without peers", "", func(l *lab, m *Module, ep *Endpoint) {
 			ep.Abort()
 			l.step(time.Millisecond)
-			if _, err := m.port.InsertForAnswer(m.clock.Now, []byte(ep.id.Addr)); err != nil {
+			if _, err := m.all.Port.InsertForAnswer(m.all.Clock.Now, []byte(ep.c.ID.Addr)); err != nil {
 				l.tb.Fatal(err)
 			}
 		}},
 		{"buffer of a peer gone", "refers to one", func(l *lab, m *Module, ep *Endpoint) {
 			ep.Abort()
 			l.step(time.Millisecond)
-			m.segs[0].bytes = 1
+			m.all.Buffers.Segs[0].Bytes = 1
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -96,7 +97,7 @@ func TestCheckIdleSeesWhatIsUnderWay(t *testing.T) {
 			l.settle(time.Second)
 			l.wantIdle(0)
 			c.leave(l, l.mods[0], ep)
-			l.mods[0].restUntil = 0 // as behind any call of the owner's
+			l.mods[0].all.Rest.Set(0) // as behind any call of the owner's
 			err := l.mods[0].CheckIdle()
 			if c.want == "" && err != nil ||
 				c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {

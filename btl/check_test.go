@@ -11,7 +11,7 @@ import (
 	"gobtl/btl/internal/owed"
 	"gobtl/btl/internal/pack"
 	"gobtl/btl/internal/payload"
-	"gobtl/btl/internal/remote"
+	"gobtl/btl/internal/peer"
 	"gobtl/btl/internal/sched"
 	"gobtl/fabric/mem"
 	"gobtl/frag"
@@ -42,7 +42,7 @@ func BenchmarkCheck(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	b.ReportMetric(float64(m.recovery.InFlight()), "packets")
+	b.ReportMetric(float64(m.all.Recovery.InFlight()), "packets")
 }
 
 func TestCheckAllocatesNothing(t *testing.T) {
@@ -112,8 +112,8 @@ func newBusyModule(t *testing.T) *busyModule {
 		t.Fatal(err)
 	}
 	b.lent = b.alloc(b.out)
-	oldest, _ := b.out.snd.Window()
-	b.sent, _ = b.out.snd.Token(oldest)
+	oldest, _ := b.out.c.Snd.Window()
+	b.sent, _ = b.out.c.Snd.Token(oldest)
 	send(t, gone, 4000)
 	gone.Abort()
 	if err := b.in.SendImmediate(l.now, 3, []byte("x")); err != nil {
@@ -142,174 +142,187 @@ var tamperings = []struct {
 }{
 	{"nothing", "", func(*busyModule) {}},
 
-	{"time", "unpaused", func(b *busyModule) { b.clock.Unpaused = b.clock.Now + 1 }},
-	{"heard in the future", "heard", func(b *busyModule) { b.in.life.Heard(b.clock.Unpaused+1, 0) }},
-	{"slot", "slot", func(b *busyModule) { b.in.id.Slot = b.out.id.Slot }},
-	{"tag", "not its own", func(b *busyModule) { b.in.id.Tag++ }},
-	{"state", "share of the credits", func(b *busyModule) { b.in.joined = false }},
-	{"error", "has ended", func(b *busyModule) { b.in.err = ErrPeerDead }},
-	{"half open", "half open", func(b *busyModule) { b.peers.AddHalfOpen("nowhere") }},
-	{"timer forgotten", "no timer", func(b *busyModule) {
-		b.in.life = liveness.Watch{Peer: b.in.life.Peer}
+	{"time", "unpaused", func(b *busyModule) { b.all.Clock.Unpaused = b.all.Clock.Now + 1 }},
+	{"heard in the future", "heard", func(b *busyModule) {
+		b.in.c.Life.Heard(b.all.Clock.Unpaused+1, 0)
 	}},
-	{"timer of another", "not its own", func(b *busyModule) { b.in.life = b.out.life }},
+	{"slot", "slot", func(b *busyModule) { b.in.c.ID.Slot = b.out.c.ID.Slot }},
+	{"tag", "not its own", func(b *busyModule) { b.in.c.ID.Tag++ }},
+	{"state", "share of the credits", func(b *busyModule) { b.in.c.Joined = false }},
+	{"error", "has ended", func(b *busyModule) { b.in.c.SetErr(ErrPeerDead) }},
+	{"half open", "half open", func(b *busyModule) { b.all.Peers.AddHalfOpen("nowhere") }},
+	{"timer forgotten", "no timer", func(b *busyModule) {
+		b.in.c.Life = liveness.Watch{Peer: b.in.c.Life.Peer}
+	}},
+	{"timer of another", "not its own", func(b *busyModule) { b.in.c.Life = b.out.c.Life }},
 	{"timer leaked", "have a timer", func(b *busyModule) {
-		b.watches.Set(new(Endpoint), time.Second)
+		b.all.Timers.Watches.Set(&new(Endpoint).c, time.Second)
 	}},
 	{"connection tag", "connection tags", func(b *busyModule) {
-		was := b.out.id.Peer
-		b.peers.SetPeer(b.out, meet.PeerTag{Incarnation: 1, Tag: 2})
-		b.out.id.Peer = was
+		was := b.out.c.ID.Peer
+		b.all.Peers.SetPeer(&b.out.c, meet.PeerTag{Incarnation: 1, Tag: 2})
+		b.out.c.ID.Peer = was
 	}},
 	{"address", "addresses, ", func(b *busyModule) {
-		was := b.out.id.Addr
-		b.out.id.Addr = "x"
-		b.peers.LeadTo(b.out)
-		b.out.id.Addr = was
+		was := b.out.c.ID.Addr
+		b.out.c.ID.Addr = "x"
+		b.all.Peers.LeadTo(&b.out.c)
+		b.out.c.ID.Addr = was
 	}},
 
 	{"credits leaked", "credits granted", func(b *busyModule) {
 		other := reliability.Receiver{}
 		other.Init(0, 8)
-		other.Grant(b.credits)
+		other.Grant(b.all.Credits)
 	}},
-	{"sharers", "share the credits", func(b *busyModule) { b.credits.Join() }},
+	{"sharers", "share the credits", func(b *busyModule) { b.all.Credits.Join() }},
 
-	{"window", "window", func(b *busyModule) { b.rules.WindowPackets = 2 }},
+	{"window", "window", func(b *busyModule) { b.all.Rules.WindowPackets = 2 }},
 	{"window number", "number", func(b *busyModule) {
-		b.port.Arena.Bytes(segBuf(b.sent))[16]++
+		b.all.Port.Arena.Bytes(peer.SegBuf(b.sent))[16]++
 	}},
-	{"segment of another", "not this endpoint's", func(b *busyModule) { b.segs[b.sent].ep = b.in }},
-	{"window aborted", "is lost", func(b *busyModule) { b.out.snd.Abort(nil) }},
+	{"segment of another", "not this endpoint's", func(b *busyModule) {
+		b.all.Buffers.Segs[b.sent].Ep = &b.in.c
+	}},
+	{"window aborted", "is lost", func(b *busyModule) { b.out.c.Snd.Abort(nil) }},
 	{"segment freed in the window", "free send buffer", func(b *busyModule) {
-		b.freeSegs = append(b.freeSegs, b.sent)
+		b.all.Buffers.FreeSegs = append(b.all.Buffers.FreeSegs, b.sent)
 	}},
 	{"segment released", "to be released", func(b *busyModule) {
-		b.port.ReleaseWhenDone(segBuf(b.sent))
+		b.all.Port.ReleaseWhenDone(peer.SegBuf(b.sent))
 	}},
-	{"segment without fragment", "count", func(b *busyModule) { b.segs[b.sent].frag = nil }},
-	{"fragment counts too many", "count", func(b *busyModule) { b.segs[b.sent].frag.out++ }},
-	{"fragment counts too few", "one too many", func(b *busyModule) { b.segs[b.sent].frag.out-- }},
+	{"segment without fragment", "count", func(b *busyModule) {
+		b.all.Buffers.Segs[b.sent].Frag = nil
+	}},
+	{"fragment counts too many", "count", func(b *busyModule) {
+		b.all.Buffers.Segs[b.sent].Frag.Out++
+	}},
+	{"fragment counts too few", "one too many", func(b *busyModule) {
+		b.all.Buffers.Segs[b.sent].Frag.Out--
+	}},
 	{"free twice", "free twice", func(b *busyModule) {
-		b.freeSegs = append(b.freeSegs, b.freeSegs[0])
+		b.all.Buffers.FreeSegs = append(b.all.Buffers.FreeSegs, b.all.Buffers.FreeSegs[0])
 	}},
 	{"free on the wire", "free send buffer", func(b *busyModule) {
-		b.port.Data.Next(segBuf(b.freeSegs[0]))
+		b.all.Port.Data.Next(peer.SegBuf(b.all.Buffers.FreeSegs[0]))
 	}},
 	{"free of an endpoint", "free send buffer", func(b *busyModule) {
-		b.segs[b.freeSegs[0]].ep = b.in
+		b.all.Buffers.Segs[b.all.Buffers.FreeSegs[0]].Ep = &b.in.c
 	}},
 	{"buffer leaked", "send buffers lent", func(b *busyModule) {
-		b.freeSegs = b.freeSegs[:len(b.freeSegs)-1]
+		b.all.Buffers.FreeSegs = b.all.Buffers.FreeSegs[:len(b.all.Buffers.FreeSegs)-1]
 	}},
 	{"buffer lost on the wire", "is lost", func(b *busyModule) {
-		b.port.Data.Next(segBuf(b.freeSegs[len(b.freeSegs)-1]))
-		b.freeSegs = b.freeSegs[:len(b.freeSegs)-1]
+		b.all.Port.Data.Next(peer.SegBuf(b.all.Buffers.FreeSegs[len(b.all.Buffers.FreeSegs)-1]))
+		b.all.Buffers.FreeSegs = b.all.Buffers.FreeSegs[:len(b.all.Buffers.FreeSegs)-1]
 	}},
 	{"timed in no window", "in no window", func(b *busyModule) {
-		t := b.freeSegs[len(b.freeSegs)-1]
-		b.freeSegs = b.freeSegs[:len(b.freeSegs)-1]
-		b.out.snd.Post(b.clock.Now, t, 1, reliability.Data, time.Second)
+		t := b.all.Buffers.FreeSegs[len(b.all.Buffers.FreeSegs)-1]
+		b.all.Buffers.FreeSegs = b.all.Buffers.FreeSegs[:len(b.all.Buffers.FreeSegs)-1]
+		b.out.c.Snd.Post(b.all.Clock.Now, t, 1, reliability.Data, time.Second)
 	}},
-	{"buffers of an endpoint", "counts", func(b *busyModule) { b.out.buffers = 1 }},
-	{"buffers lent by an endpoint", "lent", func(b *busyModule) { b.out.buffers++ }},
+	{"buffers of an endpoint", "counts", func(b *busyModule) { b.out.c.Buffers = 1 }},
+	{"buffers lent by an endpoint", "lent", func(b *busyModule) { b.out.c.Buffers++ }},
 
-	{"queued in a wrong state", "queued", func(b *busyModule) { b.queued.state = fragLent }},
-	{"queued buffer", "queued", func(b *busyModule) { b.recovery.Unqueue(b.queued.seg) }},
-	{"queue length", "queue of", func(b *busyModule) { b.out.small.queue.count++ }},
+	{"queued in a wrong state", "queued", func(b *busyModule) { b.queued.c.State = peer.FragLent }},
+	{"queued buffer", "queued", func(b *busyModule) { b.all.Recovery.Unqueue(b.queued.c.Seg) }},
+	{"queue length", "queue of", func(b *busyModule) { b.out.c.Small.Queue.Count++ }},
 	{"queue end", "another end", func(b *busyModule) {
-		b.out.small.queue.last = b.out.large.queue.last
+		b.out.c.Small.Queue.Last = b.out.c.Large.Queue.Last
 	}},
-	{"descriptor leaked", "descriptors", func(b *busyModule) { b.frags.lent++ }},
+	{"descriptor leaked", "descriptors", func(b *busyModule) { b.all.Frags.Lent++ }},
 	{"descriptor freed twice", "descriptors", func(b *busyModule) {
-		b.frags.free = append(b.frags.free, &Fragment{})
+		b.all.Frags.Idle = append(b.all.Frags.Idle, new(peer.Fragment))
 	}},
 	{"descriptor free and lent", "free descriptor", func(b *busyModule) {
-		b.frags.free = append(b.frags.free[:0], b.lent)
+		b.all.Frags.Idle = append(b.all.Frags.Idle[:0], &b.lent.c)
 	}},
-	{"descriptors", "at most", func(b *busyModule) { b.cfg.FragmentsMax = 1 }},
+	{"descriptors", "at most", func(b *busyModule) { b.all.Config.FragmentsMax = 1 }},
 	{"ended in a wrong state", "has ended", func(b *busyModule) {
-		b.outbox.ended.first.state = fragSent
+		b.all.Outbox.Ended.First.State = peer.FragSent
 	}},
-	{"ended not counted", "ended", func(b *busyModule) { b.outbox.ended.count++ }},
-	{"event", "notice 0", func(b *busyModule) { b.outbox.notices.All()[0].ep = nil }},
+	{"ended not counted", "ended", func(b *busyModule) { b.all.Outbox.Ended.Count++ }},
+	{"event", "notice 0", func(b *busyModule) { b.all.Outbox.Notices.All()[0].Ep = nil }},
 	{"flush forgotten", "flush 0 is due", func(b *busyModule) {
-		oldest, _ := b.in.snd.Window()
-		b.in.flushQueue().Add(func(error) {}, flush.Tails[*Fragment]{}, oldest, false)
+		oldest, _ := b.in.c.Snd.Window()
+		b.in.c.FlushQueue().Add(func(error) {}, flush.Tails[*peer.Fragment]{}, oldest, false)
 	}},
 	{"flush of a fragment gone", "not queued", func(b *busyModule) {
-		b.out.flushQueue().Add(nil, flush.Tails[*Fragment]{b.lent}, b.out.sentUntil(), false)
+		b.out.c.FlushQueue().Add(nil, flush.Tails[*peer.Fragment]{&b.lent.c}, b.out.c.SentUntil(), false)
 	}},
 
 	{"not ready", "ready: false", func(b *busyModule) {
-		b.sched.Remove(&b.in.small.Flow)
+		b.all.Sched.Remove(&b.in.c.Small.Flow)
 	}},
-	{"ready for nothing", "ready: true", func(b *busyModule) { b.sched.Add(&b.out.large.Flow) }},
+	{"ready for nothing", "ready: true", func(b *busyModule) { b.all.Sched.Add(&b.out.c.Large.Flow) }},
 	{"ready and not listed", "flows are listed", func(b *busyModule) {
-		b.sched.RoundRobin = sched.RoundRobin[*Endpoint]{}
+		b.all.Sched.RoundRobin = sched.RoundRobin[*peer.Endpoint]{}
 	}},
 	{"ACK not owed", "owes an ACK", func(b *busyModule) {
-		b.acks.Settle(&b.owes.rcv)
+		b.all.Acks.Settle(&b.owes.c.Rcv)
 	}},
-	{"ACK not listed", "list of ACKs", func(b *busyModule) { b.acks = owed.Ledger[*Endpoint]{} }},
+	{"ACK not listed", "list of ACKs", func(b *busyModule) {
+		b.all.Acks.Ledger = owed.Ledger[*peer.Endpoint]{}
+	}},
 
 	{"control buffer leaked", "control buffers", func(b *busyModule) {
-		b.port.TakeControl(&b.port.Command, 0)
+		b.all.Port.TakeControl(&b.all.Port.Command, 0)
 	}},
 	{"completion lost", "on the wire", func(b *busyModule) {
-		b.port.Data.SendDone(segBuf(b.freeSegs[0]))
+		b.all.Port.Data.SendDone(peer.SegBuf(b.all.Buffers.FreeSegs[0]))
 	}},
-	{"receive buffer lost", "receive buffers", func(b *busyModule) { b.port.Command.Received(1) }},
-	{"bytes kept", "bytes kept", func(b *busyModule) { b.keeping.Deliver(new(frag.Message)) }},
+	{"receive buffer lost", "receive buffers", func(b *busyModule) { b.all.Port.Command.Received(1) }},
+	{"bytes kept", "bytes kept", func(b *busyModule) { b.rx.Keeping.Deliver(new(frag.Message)) }},
 
-	{"reassembly", "reassembly", func(b *busyModule) { b.in.asm = frag.Assembler{} }},
+	{"reassembly", "reassembly", func(b *busyModule) { b.in.c.Asm = frag.Assembler{} }},
 	{"fragments of a peer gone", "arrive in state", func(b *busyModule) {
-		asm := b.in.asm
-		b.in.asm = frag.Assembler{}
-		b.peerClosed(b.in)
-		b.in.asm = asm
+		asm := b.in.c.Asm
+		b.in.c.Asm = frag.Assembler{}
+		b.all.Endings.PeerClosed(&b.in.c)
+		b.in.c.Asm = asm
 	}},
 	{"region exposed twice", "region", func(b *busyModule) {
-		r := new(remote.Region[*Fragment])
-		b.remote.Expose(r, nil, RemoteAll, nil, 1)
-		b.remote.Expose(r, nil, RemoteAll, nil, 2)
+		r := new(peer.Region)
+		b.all.Remote.Expose(r, nil, RemoteAll, nil, 1)
+		b.all.Remote.Expose(r, nil, RemoteAll, nil, 2)
 	}},
 
 	{"region of a fragment leaked", "regions of fragments", func(b *busyModule) {
-		b.frags.payloads.Gather(&payload.Payload{Bytes: make([]byte, 1)}, true)
+		b.all.Frags.Payloads.Gather(&payload.Payload{Bytes: make([]byte, 1)}, true)
 	}},
 	{"region of a fragment forgotten", "regions of fragments", func(b *busyModule) {
-		b.out.large.queue.first.data = payload.Payload{}
+		b.out.c.Large.Queue.First.Data = payload.Payload{}
 	}},
 	{"pack in a closed window", "a pack is open in state", func(b *busyModule) {
-		b.in.snd.Init(b.in.id.Slot, 0, 8)
-		b.sched.rearm(b.in)
+		b.in.c.Snd.Init(b.in.c.ID.Slot, 0, 8)
+		b.all.Sched.Rearm(&b.in.c)
 	}},
-	{"pack forgotten", "no pack is open", func(b *busyModule) { b.in.pack.Pack = pack.Pack{} }},
+	{"pack forgotten", "no pack is open", func(b *busyModule) { b.in.c.Pack.Pack = pack.Pack{} }},
 	{"pack lost", "queued in no window", func(b *busyModule) {
-		b.in.pack = openPack{}
-		b.sched.rearm(b.in)
+		b.in.c.Pack = peer.OpenPack{}
+		b.all.Sched.Rearm(&b.in.c)
 	}},
-	{"pack not counted", "packs are open", func(b *busyModule) { b.sched.packs-- }},
+	{"pack not counted", "packs are open", func(b *busyModule) { b.all.Sched.Packs-- }},
 	{"pack free", "free send buffer", func(b *busyModule) {
-		b.freeSegs = append(b.freeSegs, b.in.pack.seg)
+		b.all.Buffers.FreeSegs = append(b.all.Buffers.FreeSegs, b.in.c.Pack.Seg)
 	}},
-	{"pack too large", "the open pack has", func(b *busyModule) { b.in.pack.Begin(1, 2000) }},
-	{"chain of a pack", "another end", func(b *busyModule) { b.in.pack.last = nil }},
+	{"pack too large", "the open pack has", func(b *busyModule) { b.in.c.Pack.Begin(1, 2000) }},
+	{"chain of a pack", "another end", func(b *busyModule) { b.in.c.Pack.Last = nil }},
 	{"chain cut", "descriptors", func(b *busyModule) {
-		b.segs[b.in.pack.seg].frag.next, b.in.pack.last = nil, b.segs[b.in.pack.seg].frag
+		first := b.all.Buffers.Segs[b.in.c.Pack.Seg].Frag
+		first.Next, b.in.c.Pack.Last = nil, first
 	}},
 
 	{"packet not counted", "no counter explains", func(b *busyModule) {
-		b.stats.counters[CntReceived]++
+		b.all.Count[CntReceived]++
 	}},
-	{"send not counted", "sends accepted", func(b *busyModule) { b.stats.counters[CntSendsFast]++ }},
+	{"send not counted", "sends accepted", func(b *busyModule) { b.all.Count[CntSendsFast]++ }},
 	{"resend not explained", "duplicate ACKs", func(b *busyModule) {
-		b.stats.counters[CntRetransmitDupAck]++
+		b.all.Count[CntRetransmitDupAck]++
 	}},
-	{"refusal not explained", "Nacks", func(b *busyModule) { b.stats.counters[CntRetransmitNack]++ }},
+	{"refusal not explained", "Nacks", func(b *busyModule) { b.all.Count[CntRetransmitNack]++ }},
 	{"fast not received", "fast", func(b *busyModule) {
-		b.stats.counters[CntFastReceives] += 1 << 20
+		b.all.Count[CntFastReceives] += 1 << 20
 	}},
 }
 

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"gobtl/btl/internal/peer"
 	"gobtl/fabric/mem"
 	"gobtl/reliability"
 )
@@ -26,11 +27,12 @@ func TestBurstOfWholePackets(t *testing.T) {
 		l.settle(time.Second)
 	}
 	warm := got
-	size := ep.tiny + 1 - 8
-	if ep.packs(size) || size+8 > ep.mtu {
-		t.Fatalf("%d bytes are no message of one packet alone: tiny %d, MTU %d", size, ep.tiny, ep.mtu)
+	size := ep.c.Tiny + 1 - 8
+	if ep.c.All().Packs.Fits(&ep.c, size) || size+8 > ep.c.MTU {
+		t.Fatalf("%d bytes are no message of one packet alone: tiny %d, MTU %d",
+			size, ep.c.Tiny, ep.c.MTU)
 	}
-	c := &l.mods[0].port.Data
+	c := &l.mods[0].all.Port.Data
 	want := func(what string, to *Endpoint, status Status, batch int) {
 		t.Helper()
 		f, err := to.Prepare(3, make([]byte, size))
@@ -44,7 +46,7 @@ func TestBurstOfWholePackets(t *testing.T) {
 		}
 	}
 	want("the first", ep, Done, 0)
-	for i := range trainMax - 1 {
+	for i := range peer.TrainMax - 1 {
 		want("behind it", ep, Done, i+1)
 	}
 	want("the last of a train", ep, Done, 0)
@@ -62,8 +64,8 @@ func TestBurstOfWholePackets(t *testing.T) {
 	ended := send(t, other, 20*size)
 	want("beside one that waits", ep, Queued, 0)
 	l.settle(time.Second)
-	if got -= warm; got != trainMax+5 || *ended != nil {
-		t.Errorf("%d messages came, want %d; the large one: %v", got, trainMax+5, *ended)
+	if got -= warm; got != peer.TrainMax+5 || *ended != nil {
+		t.Errorf("%d messages came, want %d; the large one: %v", got, peer.TrainMax+5, *ended)
 	}
 }
 
@@ -85,7 +87,7 @@ func TestBurstOfWholePacketsStands(t *testing.T) {
 	before := ep.Path()
 	for i := range 20 {
 		for range 20 {
-			if sendOrFail(t, ep, 3, make([]byte, 1000)); ep.waiting() {
+			if sendOrFail(t, ep, 3, make([]byte, 1000)); ep.c.Waiting() {
 				t.Fatal("a message waits, and does not stand in the batch")
 			}
 		}
@@ -98,7 +100,7 @@ func TestBurstOfWholePacketsStands(t *testing.T) {
 		if _, err := l.mods[0].Progress(l.now); err != nil {
 			t.Fatal(err)
 		}
-		if n := l.mods[0].port.Data.Batched(); n != 0 {
+		if n := l.mods[0].all.Port.Data.Batched(); n != 0 {
 			t.Errorf("%d packets stand in the batch after a pass, %v after the one before", n, away)
 		}
 		l.settle(time.Second)

@@ -1,113 +1,48 @@
 package btl
 
 import (
-	"fmt"
-
-	"gobtl/internal/fifo"
-	"gobtl/reliability"
+	"gobtl/btl/internal/peer"
 )
-
-// outbox holds notifications of ended sends, endpoint events and completed flushes for the
-// application. The application receives the notifications by callbacks, or polls for them with
-// Pull. Callbacks run after Progress has updated the protocol state, so a callback may call any
-// method except Progress.
-//
-//	complete --> ended ----+--> callOut: OnDone, OnEndpoint, functions of Flush
-//	fail, establish,       |    or
-//	checkFlushed --> notices    Pull: Completions
-type outbox struct {
-	ended   fragmentList // sends whose OnDone was not called yet
-	byes    fragmentList // ended Byes of the transport itself, if the application uses Pull
-	notices fifo.List[notice]
-	onEvent func(*Endpoint, Event, error)
-
-	wanting []*Endpoint // endpoints whose caller got ErrAgain and waits for room
-	onRoom  func(*Endpoint)
-
-	pulled bool // the application polls with Pull, and no callback is called
-}
-
-// notice is a queued notification of an endpoint event, of the end of a flush, or of free resources
-// after ErrAgain.
-type notice struct {
-	ep      *Endpoint
-	err     error
-	flushed func(error) // of a flush
-	event   Event       // of CompletionEvent
-	kind    CompletionKind
-}
-
-// push queues the notification that the send of fragment f has ended.
-func (o *outbox) push(f *Fragment) {
-	if o.pulled && f.isBye() {
-		o.byes.push(f)
-		return
-	}
-	o.ended.push(f)
-}
-
-// note queues a notification of an endpoint event.
-func (o *outbox) note(ep *Endpoint, ev Event, err error) {
-	o.notices.Push(notice{ep: ep, kind: CompletionEvent, event: ev, err: err})
-}
-
-// noteFlush queues the notification that a flush has completed, where fn is the function given to
-// Flush.
-func (o *outbox) noteFlush(ep *Endpoint, fn func(error), err error) {
-	o.notices.Push(notice{ep: ep, kind: CompletionFlush, flushed: fn, err: err})
-}
-
-// due reports whether Progress has callbacks to run.
-func (o *outbox) due() bool {
-	if o.pulled {
-		return o.byes.first != nil
-	}
-	return o.ended.first != nil || o.notices.Len() > 0
-}
 
 // callOut calls the callbacks of all queued notifications, which are OnDone, OnEndpoint, OnRoom
 // and the functions given to Flush.
 func (m *Module) callOut() {
-	o := &m.outbox
-	if !o.due() { // the usual case; popping from an empty list would copy a whole notice
+	o := &m.all.Outbox
+	if !o.Due() { // the usual case; popping from an empty list would copy a whole notice
 		return
 	}
-	for f := o.byes.pop(); f != nil; f = o.byes.pop() {
-		m.byeDone(f.ep)
-	}
-	for !o.pulled {
-		if f := o.ended.pop(); f != nil {
-			m.finish(f)
+	o.EndByes()
+	for !o.Pulled {
+		if c := o.NextEnded(); c != nil {
+			m.finish(c)
 			continue
 		}
-		n, ok := o.notices.Pop()
+		n, ok := o.NextNotice()
 		switch {
 		case !ok:
 			return
-		case n.kind == CompletionRoom:
-			if o.onRoom != nil {
-				o.onRoom(n.ep)
+		case n.Kind == peer.NoteRoom:
+			if m.onRoom != nil {
+				m.onRoom(endpointOf(n.Ep))
 			}
-		case n.kind == CompletionFlush:
-			if n.flushed != nil { // nil if the flush was requested while the application used Pull
-				n.flushed(n.err)
+		case n.Kind == peer.NoteFlush:
+			if n.Flushed != nil { // nil if the flush was requested while the application used Pull
+				n.Flushed(n.Err)
 			}
-		case o.onEvent != nil:
-			o.onEvent(n.ep, n.event, n.err)
+		case m.onEvent != nil:
+			m.onEvent(endpointOf(n.Ep), Event(n.Event), n.Err)
 		}
 	}
 }
 
 // finish calls the fragment's OnDone and frees the descriptor.
-func (m *Module) finish(f *Fragment) {
-	if f.isBye() {
-		m.byeDone(f.ep)
-		return // the descriptor of a Bye is not from the pool
-	}
+func (m *Module) finish(c *peer.Fragment) {
+	f, _ := c.Owner().(*Fragment)
 	if f.OnDone != nil {
-		f.OnDone(f, f.err)
+		f.OnDone(f, c.Err)
 	}
-	m.freeFrag(f)
+	f.clear()
+	m.all.Frags.FreeFrag(c)
 }
 
 // CompletionKind is the kind of a Completion.
@@ -139,87 +74,45 @@ type Completion struct {
 // The descriptor of a send is freed only when Pull has returned its completion, so FragmentsMax
 // limits the number of unread completions of sends. No further peer can connect while PeersMax
 // events are unread.
-func (m *Module) PullCompletions(on bool) {
-	o := &m.outbox
-	o.pulled = on
-	m.stir()
-	for _, l := range [...]*fragmentList{&o.ended, &o.byes} { // the mode decides the list of a Bye
-		for range l.count {
-			o.push(l.pop())
-		}
-	}
-}
+func (m *Module) PullCompletions(on bool) { m.all.Outbox.Pull(on) }
 
 // Pull fills buf with the completions since the last call of Pull, the oldest first. Pull
 // returns completions of sends before those of events and flushes. Pull returns the number
 // of completions, which is below len(buf) if no further completion is queued. Pull may be
 // called from a handler, and after Close.
 func (m *Module) Pull(buf []Completion) int {
-	o := &m.outbox
-	if !o.pulled {
+	o := &m.all.Outbox
+	if !o.Pulled {
 		return 0
 	}
-	m.stir()
+	m.all.Rest.Stir()
 	for i := range buf {
-		if f := o.ended.pop(); f != nil {
-			buf[i] = Completion{Endpoint: f.ep, Err: f.err, Context: f.Context}
-			m.freeFrag(f)
+		if c := o.NextEnded(); c != nil {
+			f, _ := c.Owner().(*Fragment)
+			buf[i] = Completion{Endpoint: endpointOf(c.Ep), Err: c.Err, Context: f.Context}
+			f.clear()
+			m.all.Frags.FreeFrag(c)
 			continue
 		}
-		n, ok := o.notices.Pop()
+		n, ok := o.NextNotice()
 		if !ok {
 			return i
 		}
-		buf[i] = Completion{Endpoint: n.ep, Err: n.err, Kind: n.kind, Event: n.event}
+		buf[i] = Completion{
+			Endpoint: endpointOf(n.Ep), Err: n.Err, Kind: CompletionKind(n.Kind), Event: Event(n.Event),
+		}
 	}
 	return len(buf)
 }
 
-func (o *outbox) full(peersMax int) bool { return o.pulled && o.notices.Len() >= peersMax }
-
-func (c *checker) checkOutbox(m *Module) error {
-	o := &m.outbox
-	for _, l := range [...]*fragmentList{&o.ended, &o.byes} {
-		if err := c.checkEnded(m, l); err != nil {
-			return err
-		}
-	}
-	if o.byes.count > 0 && !o.pulled {
-		return fmt.Errorf("%d goodbyes wait for an owner that does not pull", o.byes.count)
-	}
-	for i, n := range o.notices.All() {
-		if n.ep == nil || n.kind == CompletionSend || !o.pulled &&
-			(n.kind == CompletionFlush) != (n.flushed != nil) {
-			return fmt.Errorf("notice %d without endpoint, or of nothing", i)
-		}
-	}
-	return nil
-}
-
-func (c *checker) checkEnded(m *Module, l *fragmentList) error {
-	count := 0
-	for f := l.first; f != nil; f = f.next {
-		if count++; f.state != fragEnded || f.out != 0 || f.data.Registered() ||
-			count > l.count {
-			return fmt.Errorf("fragment in state %d with %d packets in flight has ended", f.state, f.out)
-		}
-		if !f.isBye() {
-			c.frags[fragEnded]++
-		}
-		if !f.hasSeg {
-			continue
-		}
-		if c.places[f.seg] != placeNone || m.recovery.State(f.seg) != reliability.Free {
-			return fmt.Errorf("send buffer %d of a fragment that has ended is %v, %v", f.seg,
-				c.places[f.seg], m.recovery.State(f.seg))
-		}
-		c.places[f.seg] = placeEnded
-		if m.peers.Holds(f.ep) {
-			c.held[f.ep.id.Slot]++
-		}
-	}
-	if count != l.count {
-		return fmt.Errorf("%d fragments have ended, %d counted", count, l.count)
-	}
-	return nil
+// OnRoom registers the function fn, which Progress calls when a call that has returned
+// ErrAgain should be repeated. For each endpoint, OnRoom's function fn is called once, as
+// soon as a call of the same kind can succeed. A call repeated from fn may return ErrAgain
+// again, if not enough resources are free or if other calls have used the resources. After
+// each further ErrAgain, fn is called again. An application that uses Pull
+// (PullCompletions) gets a CompletionRoom instead of a call of fn, even if no function is
+// registered. For ended endpoints, fn is not called.
+func (m *Module) OnRoom(fn func(ep *Endpoint)) {
+	m.onRoom = fn
+	m.all.Outbox.TellRoom(fn != nil)
 }

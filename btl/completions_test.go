@@ -151,14 +151,14 @@ func TestPullNothing(t *testing.T) {
 			}
 		}
 		ep.Abort()
-		for _, other := range m.peers.All() {
+		for _, other := range m.endpoints() {
 			if other != nil {
 				other.Abort()
 			}
 		}
 		l.step(time.Millisecond)
 	}
-	if n := m.outbox.notices.Len(); n < 4 || n > 8 {
+	if n := m.all.Outbox.Notices.Len(); n < 4 || n > 8 {
 		t.Errorf("%d events wait, want those of 4 endpoints at most, and all that were", n)
 	}
 	if err := m.Check(); err != nil {

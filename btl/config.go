@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"gobtl/btl/internal/peer"
 	"gobtl/btl/internal/port"
 	"gobtl/fabric"
 	"gobtl/frag"
@@ -319,4 +320,29 @@ func (c Config) recvDepths(info fabric.Info) (command, data int) {
 // sizeBytes.
 func segmentRoom(sizeBytes int, kind frag.Kind) int {
 	return sizeBytes - frag.HeaderBytes(kind, 0)
+}
+
+// forPeers returns the settings that package peer uses.
+func (c *Config) forPeers() *peer.Config {
+	return &peer.Config{
+		Rules: c.Rules, Limits: c.limits, SendBuffers: c.SendBuffers, PackBytes: c.PackBytes,
+		FragmentsMax: c.FragmentsMax, PeersMax: c.PeersMax, PeersPerHost: c.PeersPerHost,
+		RegionsMax: c.RegionsMax, RegistrationsKept: c.RegistrationsKept,
+		FragmentBytesMax: c.FragmentBytesMax, ReassemblyBytesMax: c.ReassemblyBytesMax,
+		PeerTimeout: c.PeerTimeout, KeepAlive: c.KeepAlive, Away: c.Away,
+		HandshakeTimeout: c.HandshakeTimeout, CloseTimeout: c.CloseTimeout,
+		Label: c.Label, Random: c.Random,
+	}
+}
+
+// forPort returns the settings of the command and the data channel.
+func (c *Config) forPort(info fabric.Info) port.Config {
+	command, data := c.recvDepths(info)
+	return port.Config{
+		SendBuffers: c.SendBuffers, CommandDepth: command, RecvDepth: data, TxDepth: c.TxDepth,
+		Spare: max(c.KeptPackets, 0), RecvBufferBytes: c.RecvBufferBytes,
+		CommandBytes: c.TinyBytes, DataBytes: c.MTUBytes,
+		PollBatch: c.limits.PollBatch, IdlePollEvery: c.limits.IdlePollEvery,
+		Reliable: c.Reliability == reliabilityAuto,
+	}
 }

@@ -72,14 +72,14 @@ func TestContract07EverythingReturns(t *testing.T) {
 	l.settle(10 * time.Second)
 	for i, m := range l.mods {
 		l.wantIdle(i)
-		if u := m.stats.Unaccounted(); u != 0 {
+		if u := m.all.Count.Unaccounted(); u != 0 {
 			t.Errorf("module %d: %d packets unaccounted for", i, u)
 		}
-		if m.stats.Get(CntSendCompletionErrors) == 0 || m.stats.Get(CntRecvErrors) == 0 ||
-			m.stats.Get(CntPostErrors) == 0 {
+		if m.all.Count[CntSendCompletionErrors] == 0 || m.all.Count[CntRecvErrors] == 0 ||
+			m.all.Count[CntPostErrors] == 0 {
 			t.Errorf("module %d saw no errors of the fabric", i)
 		}
-		for _, ep := range m.peers.All() {
+		for _, ep := range m.endpoints() {
 			if ep != nil {
 				ep.Abort()
 			}
@@ -125,7 +125,7 @@ func (l *lab) randomAct(ep *Endpoint, what, size int, h Handle) {
 	default:
 		f, err = ep.Prepare(1, make([]byte, size))
 	}
-	if errors.Is(err, ErrAgain) || ep.closing || ep.Err() != nil {
+	if errors.Is(err, ErrAgain) || ep.c.Closing || ep.Err() != nil {
 		return
 	}
 	if err != nil {
@@ -186,12 +186,12 @@ func TestContract10ListsAtOnce(t *testing.T) {
 		l.step(time.Microsecond)
 	}
 	sendOrFail(t, a, 1, make([]byte, 30_000))
-	if m.sched.Waiting() != 1 || m.sched.Fresh() != nil || m.acks.Len() != 1 {
-		t.Fatalf("%d endpoints ready, %d owe an ACK", m.sched.Waiting(), m.acks.Len())
+	if m.all.Sched.Waiting() != 1 || m.all.Sched.Fresh() != nil || m.all.Acks.Len() != 1 {
+		t.Fatalf("%d endpoints ready, %d owe an ACK", m.all.Sched.Waiting(), m.all.Acks.Len())
 	}
 	a.Abort()
-	if n := m.sched.Waiting(); n != 0 || m.acks.Len() != 0 {
-		t.Errorf("%d endpoints ready, %d owe an ACK after the end", n, m.acks.Len())
+	if n := m.all.Sched.Waiting(); n != 0 || m.all.Acks.Len() != 0 {
+		t.Errorf("%d endpoints ready, %d owe an ACK after the end", n, m.all.Acks.Len())
 	}
 	if err := m.Check(); err != nil {
 		t.Error(err)
@@ -211,7 +211,7 @@ func (l *lab) endThus(how string, a *Endpoint) {
 	case "module closes":
 		l.mods[1].Close()
 	default:
-		for _, ep := range l.mods[1].peers.All() {
+		for _, ep := range l.mods[1].endpoints() {
 			if ep != nil && how == "peer aborts" {
 				ep.Abort()
 			} else if ep != nil {
@@ -220,7 +220,7 @@ func (l *lab) endThus(how string, a *Endpoint) {
 		}
 		// If it was too early for that, the sender must be ended too.
 		l.until("the other side has ended", 5*time.Millisecond, time.Second, func() bool {
-			if a.Connected() && l.mods[0].recovery.InFlight() == 0 && !a.waiting() {
+			if a.Connected() && l.mods[0].all.Recovery.InFlight() == 0 && !a.c.Waiting() {
 				a.Close(l.now)
 			}
 			return a.Err() != nil
@@ -330,7 +330,7 @@ func TestContract11SendBuffers(t *testing.T) {
 	if err := a.SendImmediate(l.now, 1, []byte("12345678")); !errors.Is(err, ErrAgain) {
 		t.Errorf("SendImmediate without buffers: %v", err)
 	}
-	if n := l.mods[0].stats.Get(CntSendsRefused); n != 1 {
+	if n := l.mods[0].all.Count[CntSendsRefused]; n != 1 {
 		t.Errorf("%d sends refused in the counters", n)
 	}
 	for ep, fs := range map[*Endpoint][]*Fragment{other: lent, a: mine} {
@@ -389,8 +389,8 @@ func TestContract11HalfOpen(t *testing.T) {
 		s.raw(0, s.packHello(frag.KindHello, 0, 0))
 		replies = append(replies, s.run(4)...)
 	}
-	if len(replies) != 3 || m.peers.HalfOpen() != 3 || m.peers.Len() != 3 {
-		t.Errorf("%d replies, %d half-open endpoints, want 3", len(replies), m.peers.HalfOpen())
+	if len(replies) != 3 || m.all.Peers.HalfOpen() != 3 || m.all.Peers.Len() != 3 {
+		t.Errorf("%d replies, %d half-open endpoints, want 3", len(replies), m.all.Peers.HalfOpen())
 	}
 	l.idleFor(200 * time.Millisecond)
 	l.wantEmpty(0)
@@ -433,7 +433,7 @@ func TestContract11Regions(t *testing.T) {
 			t.Fatal(err)
 		}
 		old.Close() // again: must not withdraw the one that took its place
-		if _, reason := m.remote.Reach(nil, r.Handle(), 0, 9, RemoteWrite); reason != 0 {
+		if _, reason := m.all.Remote.Reach(nil, r.Handle(), 0, 9, RemoteWrite); reason != 0 {
 			t.Error("closing a region twice withdrew another one")
 		}
 		r.Close()

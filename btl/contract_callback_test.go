@@ -42,7 +42,7 @@ func TestContract12Callbacks(t *testing.T) {
 		"drain module":   func(l *lab, m *Module, _ *Endpoint, _ *Region) { m.Drain(l.now, l.now+1e6) },
 		"close region":   func(_ *lab, _ *Module, _ *Endpoint, r *Region) { r.Close() },
 		"remove handlers": func(_ *lab, m *Module, _ *Endpoint, _ *Region) {
-			m.handlers = [256]Handler{}
+			m.forgetHandlers()
 		},
 		"progress": func(l *lab, m *Module, _ *Endpoint, _ *Region) {
 			if _, err := m.Progress(l.now); !errors.Is(err, ErrReentrant) {
@@ -50,7 +50,7 @@ func TestContract12Callbacks(t *testing.T) {
 			}
 		},
 		"abort all": func(_ *lab, m *Module, _ *Endpoint, _ *Region) {
-			for _, ep := range m.peers.All() {
+			for _, ep := range m.endpoints() {
 				if ep != nil {
 					ep.Abort()
 				}
@@ -115,7 +115,7 @@ func testCallback(t *testing.T, act func(*lab, *Module, *Endpoint, *Region), whe
 	ended, sent := 0, 0
 	for range 10 {
 		for i := range 4 {
-			if a.usable() != nil {
+			if a.c.Usable() != nil {
 				break
 			}
 			f, err := a.Alloc(Tag(1+i%2), 8+i%2*3000)
@@ -129,7 +129,7 @@ func testCallback(t *testing.T, act func(*lab, *Module, *Endpoint, *Region), whe
 			}
 			sent++
 		}
-		if a.usable() == nil {
+		if a.c.Usable() == nil {
 			a.Flush(l.now, func(error) { do(0, a, "flush") })
 		}
 		for range 8 {
@@ -154,7 +154,7 @@ func testCallback(t *testing.T, act func(*lab, *Module, *Endpoint, *Region), whe
 func (l *lab) afterCallbacks(t *testing.T) {
 	t.Helper()
 	for _, m := range l.mods {
-		for _, ep := range m.peers.All() {
+		for _, ep := range m.endpoints() {
 			if ep != nil && !m.closed {
 				ep.Abort()
 			}

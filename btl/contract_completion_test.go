@@ -53,12 +53,12 @@ var endings = []ending{
 	},
 	{
 		name: "peer closed", do: func(l *lab, _ *Endpoint) {
-			for _, ep := range l.mods[1].peers.All() {
+			for _, ep := range l.mods[1].endpoints() {
 				if ep != nil {
 					ep.Close(l.now)
 				}
 			}
-			l.mods[1].handlers = [256]Handler{} // from here on nothing is delivered
+			l.mods[1].forgetHandlers() // from here on nothing is delivered
 			l.calm()
 		}, want: []error{nil, ErrPeerClosed, ErrUnreachable, ErrNoHandler, ErrRemoteAccess},
 		max: 7 * time.Second, ev: 255,
@@ -216,7 +216,7 @@ func testEnding(t *testing.T, phase func(*lab) *Endpoint, e ending, passes int) 
 		l.step(100 * time.Millisecond) // lingering and half-open endpoints go
 	}
 	for i, m := range l.mods {
-		for _, ep := range m.peers.All() {
+		for _, ep := range m.endpoints() {
 			if ep != nil {
 				ep.Abort()
 			}
@@ -495,13 +495,13 @@ func TestContract03MTUShrinksInHandshake(t *testing.T) {
 	s.ack(s.peerFirst + 2)
 	s.run(5)
 	if ended != 1 {
-		t.Fatalf("ended %d times; %d packets in flight", ended, l.mods[0].recovery.InFlight())
+		t.Fatalf("ended %d times; %d packets in flight", ended, l.mods[0].all.Recovery.InFlight())
 	}
 	l.wantIdle(0)
-	for range 3 * l.mods[0].cfg.SendBuffers { // every buffer is used again
+	for range 3 * l.mods[0].all.Config.SendBuffers { // every buffer is used again
 		sendOrFail(t, ep, 1, make([]byte, 500))
 		s.run(2)
-		_, next := ep.snd.Window()
+		_, next := ep.c.Snd.Window()
 		s.ack(next - 1)
 		s.run(2)
 	}

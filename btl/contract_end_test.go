@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"gobtl/btl/internal/peer"
 	"gobtl/fabric/mem"
 	"gobtl/frag"
 	"gobtl/internal/seq"
@@ -25,7 +26,7 @@ func TestCloseWith(t *testing.T) {
 			return a.Err() != nil && b.Err() != nil
 		})
 		l.step(time.Microsecond)
-		var why *EndedError
+		var why *peer.EndedError
 		ends := l.ends(1, b)
 		if len(ends) != 1 || ends[0].ev != EventClosed || !errors.Is(ends[0].err, ErrPeerClosed) ||
 			!errors.As(ends[0].err, &why) || !why.Owner || why.Code != code {
@@ -41,7 +42,7 @@ func TestCloseWith(t *testing.T) {
 	l := newLab(t, mem.Config{}, 2, smallConfig())
 	a, _ := l.pair()
 	if err := a.CloseWith(l.now, CloseCodeMax+1); !errors.Is(err, ErrConfig) || a.Err() != nil ||
-		a.closing {
+		a.c.Closing {
 		t.Errorf("a code that is too large: %v, the endpoint %v", err, a.Err())
 	}
 }
@@ -78,7 +79,7 @@ func TestAbortIsTold(t *testing.T) {
 			}
 			continue
 		}
-		var why *EndedError
+		var why *peer.EndedError
 		ends := l.ends(1, b)
 		if len(ends) != 1 || ends[0].ev != EventFailed || !errors.As(ends[0].err, &why) || why.Owner ||
 			why.Code != frag.ByeAborted || !errors.Is(ends[0].err, ErrPeerClosed) {
@@ -96,7 +97,7 @@ func TestEndAtOnce(t *testing.T) {
 	for _, code := range []uint16{frag.ByeAborted, frag.ByeDead, 6, frag.ByeOwner - 1} {
 		s := scripted(t, smallConfig())
 		ep := s.connect()
-		window := seq.Num(s.m.rules.WindowPackets)
+		window := seq.Num(s.m.all.Rules.WindowPackets)
 		say := func(n seq.Num) {
 			h := frag.Header{
 				Kind: frag.KindFrag, Tag: frag.TagBye, Conn: s.conn, Seq: n, PayloadLen: frag.ByeCodeBytes,
@@ -114,14 +115,14 @@ func TestEndAtOnce(t *testing.T) {
 		}
 		s.take()
 		say(s.next + window)
-		var why *EndedError
+		var why *peer.EndedError
 		if !errors.As(ep.Err(), &why) || why.Code != code || why.Owner {
 			t.Errorf("code %d: %v", code, ep.Err())
 		}
 		if sent := s.run(5); len(sent) != 0 {
 			t.Errorf("code %d is answered: %v", code, sent[0].hdr)
 		}
-		if n := s.m.peers.Len(); n != 0 {
+		if n := s.m.all.Peers.Len(); n != 0 {
 			t.Errorf("code %d: %d endpoints left", code, n)
 		}
 	}
@@ -157,13 +158,13 @@ func TestRefusedIsNoCopy(t *testing.T) {
 	s.m.Handle(1, func(*Endpoint, Tag, []byte) {})
 	ep := s.connect()
 	copies := func() uint32 {
-		_, _, _, n := ep.rcv.Latest(s.l.now)
+		_, _, _, n := ep.c.Rcv.Latest(s.l.now)
 		return n
 	}
 	s.chunk(s.next, 1, 1<<20, 0, make([]byte, s.room()))
 	s.chunk(s.next+1, 2, 1<<20, 0, make([]byte, s.room()))
 	s.run(2)
-	if n := s.m.stats.Get(CntDropReassembly); n != 1 || copies() != 0 {
+	if n := s.m.all.Count[CntDropReassembly]; n != 1 || copies() != 0 {
 		t.Errorf("%d chunks refused, %d copies", n, copies())
 	}
 	s.chunk(s.next, 1, 1<<20, 0, make([]byte, s.room()))
@@ -237,7 +238,7 @@ func TestAbortWhileConnecting(t *testing.T) {
 	l.net.SetFilter(func(_, to, pkt []byte) mem.Verdict {
 		var h frag.Header
 		if _, err := frag.Decode(pkt, &h); err == nil && h.Kind == frag.KindHelloAck &&
-			string(to) == string(l.mods[0].port.Data.Name()) {
+			string(to) == string(l.mods[0].all.Port.Data.Name()) {
 			return mem.Drop
 		}
 		return mem.Deliver

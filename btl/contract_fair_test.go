@@ -108,7 +108,7 @@ func TestFairSmallAndLarge(t *testing.T) {
 				sendOrFail(t, ep, 1, make([]byte, 1<<20))
 			}
 			for range 3000 {
-				for ep.small.queue.count*c.size < 40_000 {
+				for ep.c.Small.Queue.Count*c.size < 40_000 {
 					f, err := ep.Prepare(1, make([]byte, c.size))
 					if err != nil {
 						t.Fatal(err)
@@ -210,7 +210,7 @@ func TestFairBytes(t *testing.T) {
 	}
 	least, most := 1<<30, 0
 	for _, m := range l.mods[1:] {
-		n := sent[string(m.port.Data.Name())]
+		n := sent[string(m.all.Port.Data.Name())]
 		least, most = min(least, n), max(most, n)
 	}
 	if least < 50_000 || most-least > 4000+1472 {
@@ -257,12 +257,12 @@ func TestFairNewcomer(t *testing.T) {
 		for range 3 {
 			send(t, last, 1000)
 		}
-		for last.small.queue.count > 0 {
+		for last.c.Small.Queue.Count > 0 {
 			l.step(time.Microsecond)
 		}
 	}
-	large := m.stats.counters[CntSentChunk] - before[CntSentChunk]
-	small := m.stats.counters[CntSentFrag] - before[CntSentFrag]
+	large := m.all.Count[CntSentChunk] - before[CntSentChunk]
+	small := m.all.Count[CntSentFrag] - before[CntSentFrag]
 	// Of seven that have much to send it is one.
 	if 10*large*1472 < 55*small*1024 {
 		t.Errorf("%d small packets were sent while six others sent %d", small, large)
@@ -339,17 +339,17 @@ func TestFairBeforeFence(t *testing.T) {
 	cfg := apart()
 	cfg.FragmentsMax = 2 * cfg.SendBuffers
 	s, ep := fairScript(t, cfg, 1)
-	ep.snd.Grant(0)
+	ep.c.Snd.Grant(0)
 	large, err := ep.Prepare(1, make([]byte, 1300))
 	if err != nil {
 		t.Fatal(err)
 	}
-	mtu := ep.mtu
-	ep.useSize(pmtu.BaseBytes)
+	mtu := ep.c.MTU
+	ep.c.UseSize(pmtu.BaseBytes)
 	if _, err := ep.Send(ep.Now(), large); err != nil {
 		t.Fatal(err)
 	}
-	ep.useSize(mtu)
+	ep.c.UseSize(mtu)
 	ep.Fence(ep.Now())
 	for {
 		f, err := ep.Alloc(1, 1000)

@@ -116,8 +116,9 @@ func (l *lab) settle(limit time.Duration) {
 	l.until("idle", 20*time.Microsecond, limit, func() bool {
 		quiet++
 		for _, m := range l.mods {
-			if !m.closed && (m.recovery.InFlight() > 0 || m.acks.Len() > 0 || m.sched.Waiting() > 0 ||
-				m.deferred.pending || m.port.Command.Posted()+m.port.Data.Posted() > 0) {
+			if !m.closed && (m.all.Recovery.InFlight() > 0 || m.all.Acks.Len() > 0 ||
+				m.all.Sched.Waiting() > 0 ||
+				m.rx.Pending() || m.all.Port.Command.Posted()+m.all.Port.Data.Posted() > 0) {
 				quiet = 0
 			}
 		}
@@ -141,13 +142,13 @@ func (l *lab) wantIdle(i int) {
 		return
 	}
 	l.tb.Errorf("module %d: %v", i, err)
-	for _, ep := range m.peers.All() {
+	for _, ep := range m.endpoints() {
 		if ep != nil {
 			p, f := ep.Outstanding()
 			l.tb.Logf("module %d: endpoint %d: state %d, closing %v, handshake %+v, %d packets, "+
-				"%d fragments, room %d, asm %d, error %v", i, ep.id.Slot, ep.id.State(), ep.closing,
-				ep.id.Handshake(), p, f,
-				ep.snd.Room(), ep.asm.ActiveBytes(), ep.err)
+				"%d fragments, room %d, asm %d, error %v", i, ep.c.ID.Slot, ep.c.ID.State(), ep.c.Closing,
+				ep.c.ID.Handshake(), p, f,
+				ep.c.Snd.Room(), ep.c.Asm.ActiveBytes(), ep.Err())
 		}
 	}
 }
@@ -157,10 +158,10 @@ func (l *lab) wantEmpty(i int) {
 	l.tb.Helper()
 	m := l.mods[i]
 	l.wantIdle(i)
-	if n := m.peers.Len(); n != 0 {
+	if n := m.all.Peers.Len(); n != 0 {
 		l.tb.Errorf("module %d without peers: %d endpoints", i, n)
 	}
-	if _, answers := m.port.Inserted(); l.spies[i].inserts() != answers {
+	if _, answers := m.all.Port.Inserted(); l.spies[i].inserts() != answers {
 		l.tb.Errorf("module %d without peers: %d addresses inserted, want %d", i, l.spies[i].inserts(),
 			answers)
 	}

@@ -91,7 +91,7 @@ func TestContract07MemoryOfTheDead(t *testing.T) {
 		for end := l.now.Add(silent); l.now < end; {
 			l.step(50 * time.Millisecond)
 		}
-		if all[3].peers.Len() != 3 {
+		if all[3].all.Peers.Len() != 3 {
 			t.Fatal("the dead were found out before anybody wanted anything")
 		}
 		start := l.now
@@ -117,7 +117,7 @@ func TestContract07Announced(t *testing.T) {
 	for id := range uint32(2) {
 		s.chunk(s.next+seq.Num(id), id, 1<<30, 0, make([]byte, s.room()))
 		s.run(2)
-		if n := m.pool.ActiveBytes(); n == 0 || n > int64(id+1)*most {
+		if n := m.all.Pool.ActiveBytes(); n == 0 || n > int64(id+1)*most {
 			t.Errorf("%d announced: %d bytes of memory", id+1, n)
 		}
 	}

@@ -89,7 +89,7 @@ func TestPackLoneAndBurst(t *testing.T) {
 		t.Fatalf("a lone message: %+v, want one Frag before any pass", got)
 	}
 	sendOrFail(t, ep, 2, []byte("second"))
-	if got := s.take(); len(got) != 0 || s.m.Deadline() > s.m.clock.Now {
+	if got := s.take(); len(got) != 0 || s.m.Deadline() > s.m.all.Clock.Now {
 		t.Fatalf("the second: %d packets before the pass, deadline %v", len(got), s.m.Deadline())
 	}
 	if got := s.run(1); len(got) != 1 || got[0].hdr.Kind != frag.KindFrag || got[0].hdr.Tag != 2 ||
@@ -114,7 +114,7 @@ func TestPackLoneAndBurst(t *testing.T) {
 	if p, f := ep.Outstanding(); p != 4 || f != 0 {
 		t.Errorf("%d packets, %d fragments outstanding", p, f)
 	}
-	if n := s.m.stats.Get(CntPacked); n != 3 {
+	if n := s.m.all.Count[CntPacked]; n != 3 {
 		t.Errorf("%d fragments left in packs, want 3", n)
 	}
 }
@@ -132,7 +132,7 @@ func TestPackBurstAfterBurst(t *testing.T) {
 	}
 	for burst := range 3 {
 		want := sendBurst()
-		if got := s.take(); burst > 0 && (len(got) != 0 || s.m.Deadline() > s.m.clock.Now) {
+		if got := s.take(); burst > 0 && (len(got) != 0 || s.m.Deadline() > s.m.all.Clock.Now) {
 			t.Fatalf("burst %d: %d packets before the pass, deadline %v", burst, len(got), s.m.Deadline())
 		}
 		got := s.run(1)
@@ -156,7 +156,7 @@ func TestPackBurstAfterBurst(t *testing.T) {
 	for round := range 3 {
 		sendBurst()
 		s.run(1)
-		_, next := ep.snd.Window()
+		_, next := ep.c.Snd.Window()
 		s.ack(next - 1)
 		s.run(2)
 		sendOrFail(t, ep, 1, []byte("lone"))
@@ -181,8 +181,8 @@ func TestPackBeforePolls(t *testing.T) {
 		return 0
 	}
 	n.pass()
-	if !polled || n.ep.pack.Open() {
-		t.Errorf("polled: %v, pack open: %v", polled, n.ep.pack.Open())
+	if !polled || n.ep.c.Pack.Open() {
+		t.Errorf("polled: %v, pack open: %v", polled, n.ep.c.Pack.Open())
 	}
 }
 
@@ -232,7 +232,7 @@ func TestPackBurstSize(t *testing.T) {
 					t.Fatalf("message %d was delivered %d times", i, got[i])
 				}
 			}
-			if n := l.mods[1].stats.Get(CntDelivered); n != 1000 {
+			if n := l.mods[1].all.Count[CntDelivered]; n != 1000 {
 				t.Fatalf("%d delivered", n)
 			}
 			l.wantIdle(0)
@@ -297,8 +297,8 @@ func TestPackWindowClosed(t *testing.T) {
 	for range 20 {
 		ends = append(ends, sendTold(t, ep, 1, "later"))
 	}
-	if got := s.run(3); len(got) != 0 || ep.small.queue.count != 20 {
-		t.Fatalf("without credits: %d packets, %d queued", len(got), ep.small.queue.count)
+	if got := s.run(3); len(got) != 0 || ep.c.Small.Queue.Count != 20 {
+		t.Fatalf("without credits: %d packets, %d queued", len(got), ep.c.Small.Queue.Count)
 	}
 	s.ack(s.peerFirst)
 	got := s.run(3)
@@ -419,10 +419,10 @@ func TestPackHandlerInterferes(t *testing.T) {
 		{"nothing", func(*Endpoint) {}, []record{{1, "a"}, {2, "b"}, {3, "c"}}, 0},
 		{"close", func(ep *Endpoint) { ep.Close(ep.Now()) }, []record{{1, "a"}, {2, "b"}, {3, "c"}}, 0},
 		{"abort", func(ep *Endpoint) { ep.Abort() }, []record{{1, "a"}}, 2},
-		{"remove", func(ep *Endpoint) { ep.m.Handle(2, nil) }, []record{{1, "a"}, {3, "c"}}, 1},
+		{"remove", func(ep *Endpoint) { ep.mod().Handle(2, nil) }, []record{{1, "a"}, {3, "c"}}, 1},
 		{
 			"close module",
-			func(ep *Endpoint) { ep.m.Close() },
+			func(ep *Endpoint) { ep.mod().Close() },
 			[]record{{1, "a"}, {2, "b"}, {3, "c"}},
 			0,
 		},
@@ -453,8 +453,8 @@ func TestPackHandlerInterferes(t *testing.T) {
 					t.Errorf("a pack that was not delivered is acknowledged: %+v", p.hdr)
 				}
 			}
-			if !slices.Equal(got, c.want) || s.m.stats.Get(CntRecordsDropped) != c.dropped {
-				t.Errorf("delivered %v, dropped %d", got, s.m.stats.Get(CntRecordsDropped))
+			if !slices.Equal(got, c.want) || s.m.all.Count[CntRecordsDropped] != c.dropped {
+				t.Errorf("delivered %v, dropped %d", got, s.m.all.Count[CntRecordsDropped])
 			}
 		})
 	}
@@ -515,7 +515,7 @@ func TestPackOpenAtTheEnd(t *testing.T) {
 		sendOrFail(t, a, 1, []byte("leaves"))
 		sendOrFail(t, a, 1, []byte("untold"))
 		ended := sendTold(t, a, 1, "told")
-		if !a.pack.Open() {
+		if !a.c.Pack.Open() {
 			t.Fatal("no pack is open")
 		}
 		if err := l.mods[0].Check(); err != nil {
@@ -536,8 +536,8 @@ func TestPackOpenAtTheEnd(t *testing.T) {
 		})
 		a.Flush(l.now, func(err error) {
 			flushed = err
-			if l.mods[1].stats.Get(CntDelivered) != 3 {
-				t.Errorf("flushed after %d messages", l.mods[1].stats.Get(CntDelivered))
+			if l.mods[1].all.Count[CntDelivered] != 3 {
+				t.Errorf("flushed after %d messages", l.mods[1].all.Count[CntDelivered])
 			}
 		})
 		l.until("flushed", 10*time.Microsecond, time.Second, func() bool {
@@ -551,7 +551,7 @@ func TestPackOpenAtTheEnd(t *testing.T) {
 		l, a, ended := open(t)
 		a.Close(l.now)
 		l.until("closed", 10*time.Microsecond, time.Second, func() bool { return a.Err() != nil })
-		if n := l.mods[1].stats.Get(CntDelivered); n != 3 || *ended != nil {
+		if n := l.mods[1].all.Count[CntDelivered]; n != 3 || *ended != nil {
 			t.Errorf("%d delivered, ended %v", n, *ended)
 		}
 	})
@@ -566,7 +566,7 @@ func TestPackOpenAtTheEnd(t *testing.T) {
 			t.Errorf("ended %v", *ended)
 		}
 		l.until("gone", time.Millisecond, 10*time.Second, func() bool {
-			return l.mods[0].peers.Len() == 0
+			return l.mods[0].all.Peers.Len() == 0
 		})
 		l.wantEmpty(0)
 	})

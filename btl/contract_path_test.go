@@ -47,7 +47,7 @@ func testPingPong(t *testing.T, sizeBytes int) {
 		l.until("pong", time.Microsecond, 40*time.Microsecond, func() bool { return pongs == i+1 })
 	}
 	for i, m := range l.mods {
-		diff := func(c Counter) int { return int(m.stats.Get(c) - before[i].Get(c)) }
+		diff := func(c Counter) int { return int(m.all.Count[c] - before[i].Get(c)) }
 		for _, c := range []struct {
 			counter  Counter
 			min, max int
@@ -69,7 +69,7 @@ func testPingPong(t *testing.T, sizeBytes int) {
 	}
 	l.settle(time.Second)
 	for i, m := range l.mods {
-		if n := m.stats.Get(CntSentAck) - before[i].Get(CntSentAck); i == 0 && n != 1 {
+		if n := m.all.Count[CntSentAck] - before[i].Get(CntSentAck); i == 0 && n != 1 {
 			t.Errorf("module %d sent %d explicit ACKs, want the one of the last pong", i, n)
 		}
 	}
@@ -212,11 +212,11 @@ func TestPathDelayedAck(t *testing.T) {
 	if len(pkts) != 1 || pkts[0].hdr.Ack != s.next {
 		t.Errorf("after a duplicate beyond the gap: %+v", pkts)
 	}
-	if n := l.mods[0].stats.Get(CntDelivered); n != 2 {
+	if n := l.mods[0].all.Count[CntDelivered]; n != 2 {
 		t.Errorf("%d delivered, want 2", n)
 	}
 	s.frag(s.next+5000, 1, []byte("beyond the window"))
-	if pkts = s.run(20); len(pkts) != 0 || l.mods[0].stats.Get(CntAboveWindow) != 1 {
+	if pkts = s.run(20); len(pkts) != 0 || l.mods[0].all.Count[CntAboveWindow] != 1 {
 		t.Errorf("beyond the window: %+v", pkts)
 	}
 }
@@ -292,7 +292,7 @@ func TestPathCredits(t *testing.T) {
 	}
 	s.ack(s.peerFirst) // one has arrived; the limit moves by one
 	s.run(5)
-	if _, next := ep.snd.Window(); next != s.peerFirst+4 {
+	if _, next := ep.c.Snd.Window(); next != s.peerFirst+4 {
 		t.Errorf("%d packets sent, want 4", next-s.peerFirst)
 	}
 
@@ -344,7 +344,7 @@ func TestPathFairness(t *testing.T) {
 	l.settle(time.Second)
 	var data [][]byte
 	for _, m := range l.mods[1:] {
-		data = append(data, m.port.Data.Name())
+		data = append(data, m.all.Port.Data.Name())
 	}
 	l.net.SetFilter(func(_, to, _ []byte) mem.Verdict {
 		for i := range data {
@@ -394,7 +394,7 @@ func TestPathOrderOfSends(t *testing.T) {
 	var seqs []uint32
 	l.net.SetFilter(func(_, _, pkt []byte) mem.Verdict {
 		var h frag.Header
-		if _, err := frag.Decode(pkt, &h); err == nil && h.Kind.HasSeq() && h.Conn == a.id.Peer.Tag {
+		if _, err := frag.Decode(pkt, &h); err == nil && h.Kind.HasSeq() && h.Conn == a.c.ID.Peer.Tag {
 			seqs = append(seqs, uint32(h.Tag)<<24|uint32(h.PayloadLen))
 		}
 		return mem.Deliver
@@ -639,7 +639,7 @@ func TestPathIdlePolls(t *testing.T) {
 			}
 			arriving = nil
 			ch.fill(&out[0], func(p []byte) int {
-				n.hdr = frag.Header{Kind: frag.KindFrag, Conn: n.ep.id.Tag, Tag: 1, Seq: next}
+				n.hdr = frag.Header{Kind: frag.KindFrag, Conn: n.ep.c.ID.Tag, Tag: 1, Seq: next}
 				next++
 				return n.hdr.Encode(p)
 			})

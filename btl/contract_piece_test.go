@@ -93,8 +93,9 @@ func (p *pieceScript) middle(n seq.Num, id, sizeBytes, firstBytes uint32) {
 
 func (p *pieceScript) want(about string, active int, got ...string) {
 	p.l.tb.Helper()
-	if !slices.Equal(p.got, got) || p.in.asm.Active() != active {
-		p.l.tb.Fatalf("%s: delivered %.9q, %d under way, want %.9q, %d", about, p.got, p.in.asm.Active(),
+	if !slices.Equal(p.got, got) || p.in.c.Asm.Active() != active {
+		p.l.tb.Fatalf("%s: delivered %.9q, %d under way, want %.9q, %d",
+			about, p.got, p.in.c.Asm.Active(),
 			got, active)
 	}
 	if err := p.m.Check(); err != nil {
@@ -132,7 +133,7 @@ func TestPiecesArrive(t *testing.T) {
 		slices.Sort(p.got)
 		p.want("all", 0, letters(1, size), letters(2, size), "x", "y", "z")
 		p.ack(p.peerFirst - 1)
-		if got := p.in.rcv.Next(); got != n+7 {
+		if got := p.in.c.Rcv.Next(); got != n+7 {
 			t.Errorf("order %v: %d is next, want %d", order, got, n+7)
 		}
 	}
@@ -197,7 +198,7 @@ func TestPieceRefusedForGood(t *testing.T) {
 	n := p.next
 	p.pack(n, pieceRecord(pieceHeader(1, size, 50, 0)))
 	p.want("begun", 1)
-	p.l.mods[0].handlers[1] = nil
+	p.l.mods[0].rx.SetHandler(1, nil)
 	p.handle(2)
 	end := pieceRecord(pieceHeader(1, size, 50, 450))
 	nacks := kinds(p.pack(n+3, end, packPayload(record{2, "x"})), frag.KindNack)
@@ -211,8 +212,8 @@ func TestPieceRefusedForGood(t *testing.T) {
 	h, data := pieceHeader(1, size, 50, 50)
 	p.pack(n+1, pieceRecord(h, data), packPayload(record{2, "y"}))
 	p.want("a late piece", 0, "x", "y")
-	if p.m.stats.Get(CntRecordsDropped) != 1 {
-		t.Errorf("%d records dropped", p.m.stats.Get(CntRecordsDropped))
+	if p.m.all.Count[CntRecordsDropped] != 1 {
+		t.Errorf("%d records dropped", p.m.all.Count[CntRecordsDropped])
 	}
 }
 
@@ -222,7 +223,7 @@ func TestPieceRefusedForGood(t *testing.T) {
 func TestPieceLosesHandler(t *testing.T) {
 	const size = 250
 	remover := func(p *pieceScript) { // of the handler of 1
-		err := p.m.Handle(2, func(*Endpoint, Tag, []byte) { p.m.handlers[1] = nil })
+		err := p.m.Handle(2, func(*Endpoint, Tag, []byte) { p.m.rx.SetHandler(1, nil) })
 		if err != nil {
 			p.l.tb.Fatal(err)
 		}
@@ -245,7 +246,7 @@ func TestPieceLosesHandler(t *testing.T) {
 		p.pack(n, begin)
 		p.pack(n+1, packPayload(record{2, "x"}), end)
 		p.want("whole, without a handler", 0)
-		if n := p.m.stats.Get(CntRecordsDropped); n != 1 {
+		if n := p.m.all.Count[CntRecordsDropped]; n != 1 {
 			t.Errorf("%d records dropped, want 1", n)
 		}
 	})
@@ -270,7 +271,7 @@ func TestRefusedOnceRefusedAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newPieceScript(t, smallConfig())
 			p.handle(2)
-			p.l.mods[0].handlers[1] = nil
+			p.l.mods[0].rx.SetHandler(1, nil)
 			n := p.next
 			for i := range 2 {
 				if nacks := send(p, n); nacks != 1 {
@@ -286,7 +287,7 @@ func TestRefusedOnceRefusedAgain(t *testing.T) {
 			p.raw(1, encode(h, []byte(data)))
 			p.run(5)
 			p.want("its rest is nothing", 0)
-			if got := p.in.rcv.Next(); got != n+2 {
+			if got := p.in.c.Rcv.Next(); got != n+2 {
 				t.Errorf("%d is next, want %d", got, n+2)
 			}
 		})

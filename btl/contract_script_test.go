@@ -68,7 +68,7 @@ func (l *lab) newScript(i int) *script {
 			l.tb.Fatal(err)
 		}
 	}
-	for c, name := range [][]byte{s.m.port.Command.Name(), s.m.port.Data.Name()} {
+	for c, name := range [][]byte{s.m.all.Port.Command.Name(), s.m.all.Port.Data.Name()} {
 		if s.to[c], err = dom.Insert(name); err != nil {
 			l.tb.Fatal(err)
 		}
@@ -224,7 +224,7 @@ func (s *script) connect() *Endpoint {
 	}
 	s.raw(0, s.packHello(frag.KindHello, s.conn, 0))
 	s.run(4)
-	ep := s.m.peers.Lookup(s.conn)
+	ep := endpointOf(s.m.all.Peers.Lookup(s.conn))
 	if ep == nil || !ep.Connected() {
 		s.l.tb.Fatalf("the script is not connected: %d packets, proven %b", len(s.got), s.hello.Proven)
 	}
@@ -244,7 +244,8 @@ func (s *script) accept() *Endpoint {
 			s.hello.Proven, s.hello.Nonce = frag.ProvenAll, asked.Nonce
 			s.raw(pkt.channel, s.packHello(frag.KindHelloAck, s.conn, asked.Probe))
 		}
-		if ep := s.m.peers.Lookup(s.conn); ep != nil && ep.Connected() && ep.id.Handshake() == nil {
+		if ep := endpointOf(s.m.all.Peers.Lookup(s.conn)); ep != nil && ep.Connected() &&
+			ep.c.ID.Handshake() == nil {
 			return ep
 		}
 	}
@@ -302,7 +303,7 @@ func helloIn(tb testing.TB, pkt []byte) (hello frag.Hello) {
 // address is the script's module name.
 func (s *script) address() []byte {
 	n := frag.Name{
-		Provider: s.m.port.Info.Provider, Incarnation: s.incarnation, MTUBytes: s.hello.MTUBytes,
+		Provider: s.m.all.Port.Info.Provider, Incarnation: s.incarnation, MTUBytes: s.hello.MTUBytes,
 		CommandBytes: s.hello.CommandBytes, Command: s.name[0], Data: s.name[1],
 	}
 	b, err := n.Append(nil)
@@ -320,7 +321,7 @@ func (s *script) frag(n seq.Num, tag Tag, payload []byte) {
 
 // room is that of a chunk between the script and the module.
 func (s *script) room() uint32 {
-	return uint32(min(int(s.hello.MTUBytes), s.m.port.Data.MTUBytes()) - frag.ChunkHeaderBytes)
+	return uint32(min(int(s.hello.MTUBytes), s.m.all.Port.Data.MTUBytes()) - frag.ChunkHeaderBytes)
 }
 
 // chunk sends a part of a fragment of size bytes.

@@ -44,8 +44,8 @@ func TestContract07Descriptors(t *testing.T) {
 	l.settle(time.Minute)
 	l.wantIdle(0)
 	for i, ep := range eps {
-		if ep.descriptors != 0 {
-			t.Errorf("endpoint %d holds %d descriptors in the end", i, ep.descriptors)
+		if ep.c.Descriptors != 0 {
+			t.Errorf("endpoint %d holds %d descriptors in the end", i, ep.c.Descriptors)
 		}
 	}
 }

@@ -27,7 +27,7 @@ func TestTimersOfProfiles(t *testing.T) {
 			}
 			first, second := l.connect(0, 1), l.connect(0, 2)
 			l.settle(10 * time.Second)
-			if n := m.recovery.Timers(); n != 0 {
+			if n := m.all.Recovery.Timers(); n != 0 {
 				t.Fatalf("%d timers of an idle module", n)
 			}
 			l.net.SetFilter(func(_, _, _ []byte) mem.Verdict { return mem.Drop })
@@ -38,28 +38,28 @@ func TestTimersOfProfiles(t *testing.T) {
 			for range 4 {
 				l.step(time.Microsecond)
 			}
-			inFlight := m.recovery.InFlight()
-			if inFlight < 5 || m.recovery.ResendsWaiting() != 0 {
-				t.Fatalf("%d packets in flight, %d to be sent again", inFlight, m.recovery.ResendsWaiting())
+			inFlight := m.all.Recovery.InFlight()
+			if inFlight < 5 || m.all.Recovery.ResendsWaiting() != 0 {
+				t.Fatalf("%d packets in flight, %d to be sent again", inFlight, m.all.Recovery.ResendsWaiting())
 			}
 			if !want.each {
-				if n := m.recovery.Timers(); n != 2 {
+				if n := m.all.Recovery.Timers(); n != 2 {
 					t.Errorf("%d timers of 2 endpoints with packets in flight", n)
 				}
 				return
 			}
-			if n := m.recovery.Timers(); n != inFlight {
+			if n := m.all.Recovery.Timers(); n != inFlight {
 				t.Errorf("%d timers, %d packets in flight", n, inFlight)
 			}
 			due := began.Add(want.stay)
-			if d := m.recovery.Deadline(); d < due || d > l.now.Add(want.stay+hotel.DefaultTickNs) {
+			if d := m.all.Recovery.Deadline(); d < due || d > l.now.Add(want.stay+hotel.DefaultTickNs) {
 				t.Errorf("the first stay ends at %d, began at %d", d, began)
 			}
 			l.calm()
 			l.until("acknowledged", 10*time.Millisecond, 10*time.Second, func() bool {
-				return m.recovery.InFlight() == 0
+				return m.all.Recovery.InFlight() == 0
 			})
-			if n := m.recovery.Timers(); n != 0 {
+			if n := m.all.Recovery.Timers(); n != 0 {
 				t.Errorf("%d timers when everything is acknowledged", n)
 			}
 		})

@@ -137,7 +137,7 @@ func TestContract02HeldCompletions(t *testing.T) {
 	l.until("acknowledged", 20*time.Microsecond, time.Second, func() bool {
 		return ended == cfg.SendBuffers-reserve
 	})
-	if n := len(m.freeSegs); n != reserve {
+	if n := len(m.all.Buffers.FreeSegs); n != reserve {
 		t.Errorf("%d buffers are free while the fabric has all but %d of them", n, reserve)
 	}
 	if _, err := ep.Alloc(1, 100); err == nil {
@@ -216,7 +216,7 @@ func TestContract02AddressHeld(t *testing.T) {
 	spy.refuse = func() error { return fabric.ErrAgain }
 	sendOrFail(t, a, 1, make([]byte, 20_000))
 	l.step(time.Microsecond)
-	if l.mods[0].port.Data.Batched() == 0 {
+	if l.mods[0].all.Port.Data.Batched() == 0 {
 		t.Fatal("nothing waits in the batch")
 	}
 	a.Abort()
@@ -282,7 +282,7 @@ func TestContract04ExactlyOnce(t *testing.T) {
 			l.settle(5 * time.Second)
 			l.wantIdle(0)
 			l.wantIdle(1)
-			if _, next := a.snd.Window(); uint32(next)-first < 40 {
+			if _, next := a.c.Snd.Window(); uint32(next)-first < 40 {
 				t.Errorf("only %d packets were sent: the wrap was not reached", uint32(next)-first)
 			}
 			if s := l.mods[1].stats; s.Duplicates() == 0 || s.Get(CntEarly) == 0 {
@@ -426,10 +426,10 @@ func TestContract05BudgetRecovers(t *testing.T) {
 	})
 	tr[0].verify()
 	tr[1].verify()
-	if n := l.mods[2].stats.Get(CntDropReassembly); n == 0 {
+	if n := l.mods[2].all.Count[CntDropReassembly]; n == 0 {
 		t.Error("the memory was never exhausted")
 	}
-	if s := l.mods[2].pool.ActiveBytes(); s != 0 {
+	if s := l.mods[2].all.Pool.ActiveBytes(); s != 0 {
 		t.Errorf("%d bytes of reassembly memory in use when idle", s)
 	}
 }

@@ -27,7 +27,7 @@ func newCaller(tb testing.TB, cfgs ...Config) *caller {
 		c.add(cfg, "")
 	}
 	for _, m := range c.mods {
-		m.booksFirst = true
+		m.rx.BookFirst(true)
 	}
 	c.answer = func(ep *Endpoint, data []byte) {
 		if err := ep.SendImmediate(ep.Now(), tagAnswer, data); err != nil {
@@ -52,7 +52,7 @@ func (c *caller) call(rest time.Duration) {
 	}
 	c.until("answered", 20*time.Microsecond, time.Second, func() bool { return c.answered >= want })
 	for _, m := range c.mods {
-		m.acknowledgeAll() // as before a sleep
+		m.all.Acks.AcknowledgeAll() // as before a sleep
 	}
 	for end := c.now.Add(rest); c.now < end; {
 		c.step(100 * time.Microsecond)
@@ -70,7 +70,7 @@ func (c *caller) warm() (acks, lone uint64) {
 }
 
 func (c *caller) counts() (acks, lone uint64) {
-	return c.mods[0].stats.counters[CntSentAck], c.mods[1].stats.counters[CntLoneAnswers]
+	return c.mods[0].all.Count[CntSentAck], c.mods[1].all.Count[CntLoneAnswers]
 }
 
 func (c *caller) wantCounts(what string, acks, lone uint64) {
@@ -80,7 +80,7 @@ func (c *caller) wantCounts(what string, acks, lone uint64) {
 	}
 	for i, m := range c.mods {
 		for _, n := range []Counter{CntRetransmitProbe, CntRetransmitTimeout, CntBelowWindow} {
-			if got := m.stats.counters[n]; got != 0 {
+			if got := m.all.Count[n]; got != 0 {
 				c.tb.Errorf("%s: module %d: %v is %d", what, i, n, got)
 			}
 		}
@@ -94,14 +94,14 @@ func TestLoneAnswer(t *testing.T) {
 	acks, lone := c.warm()
 	for range 20 {
 		c.call(20 * time.Millisecond)
-		if c.back.snd.InFlight() != 1 {
+		if c.back.c.Snd.InFlight() != 1 {
 			t.Fatal("the latest answer is acknowledged already")
 		}
 	}
 	c.wantCounts("calls", acks, lone+20)
 	c.step(reliability.LoneAckDelay)
 	c.until("acknowledged", 20*time.Microsecond, time.Millisecond, func() bool {
-		return c.back.snd.InFlight() == 0
+		return c.back.c.Snd.InFlight() == 0
 	})
 	c.wantCounts("the last one", acks+1, lone+20)
 	for range 5 {
@@ -151,11 +151,11 @@ func TestNoLoneAnswer(t *testing.T) {
 			ep.Close(ep.Now())
 		}, lone: 1},
 		{name: "few buffers", answer: func(ep *Endpoint) {
-			m := ep.m
-			all := m.freeSegs
-			m.freeSegs = all[:len(m.segs)/2-1]
+			m := ep.mod()
+			all := m.all.Buffers.FreeSegs
+			m.all.Buffers.FreeSegs = all[:len(m.all.Buffers.Segs)/2-1]
 			send(t, ep, false)
-			m.freeSegs = append(m.freeSegs, all[len(m.segs)/2-1:]...)
+			m.all.Buffers.FreeSegs = append(m.all.Buffers.FreeSegs, all[len(m.all.Buffers.Segs)/2-1:]...)
 		}},
 		{
 			name: "usnic asks", cfgs: [2]Config{usnic, smallConfig()},
@@ -184,7 +184,7 @@ func TestNoLoneAnswer(t *testing.T) {
 				t.Errorf("%d lone answers, want %d", got-lone, tc.lone)
 			}
 			alone := tc.name == "alone" || tc.name == "a flush waits"
-			if left := c.back.snd.InFlight(); (left == 1) != alone {
+			if left := c.back.c.Snd.InFlight(); (left == 1) != alone {
 				t.Errorf("%d packets are not acknowledged after a while", left)
 			}
 		})
@@ -199,7 +199,7 @@ func TestRequestIsNoLoneAnswer(t *testing.T) {
 	for range 10 {
 		c.call(time.Millisecond)
 	}
-	if n := c.mods[0].stats.counters[CntLoneAnswers]; n != 0 {
+	if n := c.mods[0].all.Count[CntLoneAnswers]; n != 0 {
 		t.Errorf("%d requests were lone answers", n)
 	}
 	c.net.SetFilter(func(_, _, _ []byte) mem.Verdict { return mem.Drop })
@@ -208,7 +208,7 @@ func TestRequestIsNoLoneAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.until("sent again", 20*time.Microsecond, 5*time.Millisecond, func() bool {
-		return c.mods[0].stats.counters[CntRetransmitProbe] == 1
+		return c.mods[0].all.Count[CntRetransmitProbe] == 1
 	})
 	if took := c.now.Sub(sent); took > 2*time.Millisecond {
 		t.Errorf("a request that is lost comes again after %v", took)
@@ -238,13 +238,13 @@ func TestLoneAnswerBesideOthers(t *testing.T) {
 		return mem.Deliver
 	})
 	c.now = c.now.Add(20 * time.Microsecond)
-	c.mods[0].tick(c.now)
-	c.mods[0].clock.BeginPass(false) // another pass has begun, which has read nothing yet
+	c.mods[0].all.Tick(c.now)
+	c.mods[0].all.Clock.BeginPass(false) // another pass has begun, which has read nothing yet
 	send()
 	for range 10 {
 		c.step(10 * time.Microsecond)
 	}
-	if n := c.ep.snd.InFlight(); n != 1 {
+	if n := c.ep.c.Snd.InFlight(); n != 1 {
 		t.Fatalf("%d packets are in flight", n)
 	}
 	c.wantCounts("beside another request", acks+1, lone+1)
@@ -256,13 +256,14 @@ func TestLoneAnswerNotAgreed(t *testing.T) {
 		c := newCaller(t, smallConfig(), smallConfig())
 		c.warm()
 		m := c.mods[0]
-		c.ep.id.MayWait, m.booksFirst = false, booksFirst
+		c.ep.c.ID.MayWait = false
+		m.rx.BookFirst(booksFirst)
 		before := c.answered
 		if err := c.ep.SendImmediate(c.now, tagAsk, make([]byte, 8)); err != nil {
 			t.Fatal(err)
 		}
 		c.until("dropped", 20*time.Microsecond, time.Second, func() bool {
-			return m.stats.counters[CntDropMalformed] > 0
+			return m.all.Count[CntDropMalformed] > 0
 		})
 		if c.answered != before {
 			t.Errorf("books first: %v: and delivered", booksFirst)
@@ -296,10 +297,10 @@ func TestLoneAnswerLost(t *testing.T) {
 	for range 20 {
 		c.step(20 * time.Microsecond)
 	}
-	if n := c.back.snd.InFlight(); n != 0 {
+	if n := c.back.c.Snd.InFlight(); n != 0 {
 		t.Error("the ACK of an answer that was sent again is held back")
 	}
-	if n := c.mods[1].stats.counters[CntRetransmitLost]; n != 1 {
+	if n := c.mods[1].all.Count[CntRetransmitLost]; n != 1 {
 		t.Errorf("%d packets were taken for lost", n)
 	}
 }
@@ -307,7 +308,8 @@ func TestLoneAnswerLost(t *testing.T) {
 // Calls and their lone answers allocate nothing.
 func TestLoneAnswerAllocatesNothing(t *testing.T) {
 	b := newBench(t, mem.Config{}, 2, Config{})
-	b.mods[0].booksFirst, b.mods[1].booksFirst = true, true
+	b.mods[0].rx.BookFirst(true)
+	b.mods[1].rx.BookFirst(true)
 	answered := 0
 	mustHandleTag(t, b.mods[0], tagAnswer, func(*Endpoint, Tag, []byte) { answered++ })
 	mustHandleTag(t, b.mods[1], tagAsk, func(ep *Endpoint, _ Tag, data []byte) {
@@ -329,14 +331,14 @@ func TestLoneAnswerAllocatesNothing(t *testing.T) {
 		round()
 	}
 	b.until("a measurement", 100*time.Microsecond, time.Second, func() bool {
-		return b.mods[1].recovery.InFlight() == 0
+		return b.mods[1].all.Recovery.InFlight() == 0
 	})
 	round()
-	before := b.mods[1].stats.counters[CntLoneAnswers]
+	before := b.mods[1].all.Count[CntLoneAnswers]
 	if n := testing.AllocsPerRun(100, round); n > 0 {
 		t.Errorf("%v allocations a call", n)
 	}
-	if n := b.mods[1].stats.counters[CntLoneAnswers] - before; n < 100 {
+	if n := b.mods[1].all.Count[CntLoneAnswers] - before; n < 100 {
 		t.Errorf("%d lone answers", n)
 	}
 }
@@ -352,7 +354,7 @@ func TestBehindLoneAnswer(t *testing.T) {
 	c.net.SetFilter(func(_, to, pkt []byte) mem.Verdict {
 		var h frag.Header
 		if _, err := frag.Decode(pkt, &h); err == nil &&
-			string(to) == string(c.mods[1].port.Command.Name()) &&
+			string(to) == string(c.mods[1].all.Port.Command.Name()) &&
 			h.Kind == frag.KindFrag && h.Flags&frag.FlagAck != 0 {
 			frag.SetAck(pkt, h.Ack, h.Credit, 1, h.Flags&frag.FlagDup != 0)
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"gobtl/btl/internal/peer"
 	"gobtl/btl/internal/port"
 	"gobtl/frag"
 )
@@ -16,19 +17,19 @@ import (
 // is the present time. Connect returns ErrBadName, ErrClosed, or ErrRefused if there are
 // PeersMax endpoints.
 func (m *Module) Connect(now Time, name []byte) (*Endpoint, error) {
-	m.at(now)
-	if m.closed || m.draining {
+	m.all.At(now)
+	if m.closed || m.all.Draining() {
 		return nil, ErrClosed
 	}
 	n, err := frag.ParseName(name)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrBadName, err)
 	}
-	if n.Provider != m.port.WireName() {
+	if n.Provider != m.all.Port.WireName() {
 		return nil, fmt.Errorf("%w: it is of provider %s, this module uses %s", ErrBadName, n.Provider,
-			m.port.WireName())
+			m.all.Port.WireName())
 	}
-	return m.handshakes.Connect(&n)
+	return connected(m.all.Handshakes.Connect(&n))
 }
 
 // Dial connects like Connect, but to an address instead of a name. The argument address of
@@ -41,15 +42,24 @@ func (m *Module) Connect(now Time, name []byte) (*Endpoint, error) {
 // endpoint before Dial. Dial returns ErrBadName (also for a fabric without textual
 // addresses), ErrClosed, or ErrRefused if there are PeersMax endpoints.
 func (m *Module) Dial(now Time, address string) (*Endpoint, error) {
-	m.at(now)
-	if m.closed || m.draining {
+	m.all.At(now)
+	if m.closed || m.all.Draining() {
 		return nil, ErrClosed
 	}
-	cmd, data, err := parseAddress(&m.port, address)
+	cmd, data, err := parseAddress(&m.all.Port, address)
 	if err != nil {
 		return nil, err
 	}
-	return m.handshakes.Dial(cmd, data, m.port.Command.MTUBytes(), m.port.Data.MTUBytes())
+	return connected(m.all.Handshakes.Dial(cmd, data, m.all.Port.Command.MTUBytes(),
+		m.all.Port.Data.MTUBytes()))
+}
+
+// connected returns the endpoint of which c is a part.
+func connected(c *peer.Endpoint, err error) (*Endpoint, error) {
+	if err != nil {
+		return nil, err
+	}
+	return endpointOf(c), nil
 }
 
 // parseAddress returns the names of the two channels at an address in the notation of Dial, or
@@ -72,34 +82,34 @@ func (m *Module) AddressesOf(name []byte) (command, data string, err error) {
 	if err != nil {
 		return "", "", fmt.Errorf("%w: %w", ErrBadName, err)
 	}
-	return m.port.FormatName(n.Command), m.port.FormatName(n.Data), nil
+	return m.all.Port.FormatName(n.Command), m.all.Port.FormatName(n.Data), nil
 }
 
 // Address is this module's address in the notation of Dial. Address returns Config.Advertise if it
 // is set, and otherwise the address to which the module is bound. Address returns an empty text for
 // a fabric without textual addresses.
 func (m *Module) Address() string {
-	return m.port.FormatPair(m.told[0], m.told[1])
+	return m.all.Port.FormatPair(m.told[0], m.told[1])
 }
 
 // IsModule reports whether name, a result of Module.Name, is the name of this endpoint's peer. If
 // IsModule returns true, the peer has also answered from the address in name.
 func (ep *Endpoint) IsModule(name []byte) bool {
 	n, err := frag.ParseName(name)
-	return err == nil && string(n.Command) == ep.id.Addr && ep.id.IsLife(n.Incarnation)
+	return err == nil && string(n.Command) == ep.c.ID.Addr && ep.c.ID.IsLife(n.Incarnation)
 }
 
 // AtHost reports whether name, the name of a fabric endpoint, belongs to the host from which the
 // peer has answered. If the fabric does not tell hosts apart, AtHost always returns true.
 func (ep *Endpoint) AtHost(name []byte) bool {
-	c := &ep.m.peers
-	return !c.TellsHosts() || c.SameHost(string(name), ep.id.Addr)
+	c := &ep.c.All().Peers
+	return !c.TellsHosts() || c.SameHost(string(name), ep.c.ID.Addr)
 }
 
 // PeerHost returns a string, in the binary form of the fabric, that is the same for all peers of
 // one host. If the fabric does not tell hosts apart, each peer address has a PeerHost of its own.
-func (ep *Endpoint) PeerHost() string { return ep.m.peers.HostOf(ep.id.Addr) }
+func (ep *Endpoint) PeerHost() string { return ep.c.All().Peers.HostOf(ep.c.ID.Addr) }
 
 // PeerAddress is the address of the peer's command channel as text, such as
 // "192.0.2.1:4000". For a fabric without textual addresses, PeerAddress is hexadecimal.
-func (ep *Endpoint) PeerAddress() string { return ep.m.port.FormatName([]byte(ep.id.Addr)) }
+func (ep *Endpoint) PeerAddress() string { return ep.c.All().Port.FormatName([]byte(ep.c.ID.Addr)) }

@@ -15,41 +15,44 @@
 //
 // # The life of a packet
 //
-//	Send, SendImmediate          send.go        at once, into a Pack, or into a queue
+// Package btl has the calls of an application, and the order of the work in a call of Progress. The
+// work is done in the packages internal/peer (P) and internal/receive (R).
+//
+//	Send, SendImmediate          P send.go          at once, into a Pack, or into a queue
 //	     |         |
-//	     |      to-send lists    flow.go        endpoints in turn
+//	     |      to-send lists    P flow.go          endpoints in turn
 //	     |         |
-//	     +----+----+    pack.go, send.go        which fragments, on which channel
+//	     +----+----+    P pack.go, send.go          which fragments, on which channel
 //	          |
-//	       packet       write_headers.go        header, endpoint, fragment, send buffer
+//	       packet       P write_headers.go          header, endpoint, fragment, send buffer
 //	          |
-//	        seal        link.go                 number, ACK, timer
+//	        seal        P link.go                   number, ACK, timer
 //	          |
-//	        write       write_headers.go        the header's bytes
+//	        write       P write_headers.go          the header's bytes
 //	          |
-//	     Channel.Put    port        ---> Post ----------------------> the other side's
+//	     Channel.Put    port        ---> Post ------------------------> the other side's
 //	          |                                                             |
 //	       handle       polling.go  <--- Poll, a send has completed         |
 //	          |                                                             |
-//	   in flight  --->  resend.go   lost or refused, then posted again      |
+//	   in flight  --->  P resend.go lost or refused, then posted again      |
 //	          |                                                             |
-//	       release      on_ack.go   acknowledged, and the fragment ends     |
+//	       release      P on_ack.go acknowledged, and the fragment ends     |
 //	                                with its last packet                    |
 //	                                                                        |
 //	  Poll  <---------------------------------------------------------------+
-//	    |           landing.go      expected chunks, which are already in their final memory
-//	  decode        read_headers.go header, endpoint, payload, or a counted drop
+//	    |           R landing.go      expected chunks, which are already in their final memory
+//	  decode        R read_headers.go header, endpoint, payload, or a counted drop
 //	    |
-//	  admit         link.go         its ACK, and whether its number is new
+//	  admit         R link.go         its ACK, and whether its number is new
 //	    |
-//	  accept        recv.go         handler, put, chunk, Pack, accepted or refused
+//	  accept        R recv.go         handler, put, chunk, Pack, accepted or refused
 //	    |
-//	  accepted      link.go         the next ACK will cover it
+//	  accepted      R link.go         the next ACK will cover it
 //	    |
-//	  deliver       recv.go         the handler of its tag, when the fragment is whole
+//	  deliver       R recv.go         the handler of its tag, when the fragment is whole
 //
-// link_seq.go is for fabrics that may lose packets, and link_counted.go is for fabrics that are
-// reliable.
+// The files link_seq.go are for fabrics that may lose packets, and the files link_counted.go for
+// fabrics that are reliable.
 //
 // A module has two channels, each with its own fabric endpoint and queues. The command channel is
 // polled first, and carries ACKs and fragments that fit into a datagram of Config.TinyBytes. The
@@ -58,8 +61,6 @@
 // (fast receive).
 //
 // The folder internal/port holds the channels and their buffers. Handshakes are decided in
-// internal/meet and carried out in handshake_host.go. The timers
-// of endpoints are in internal/liveness, and the receiving side of puts is in region.go.
-// Package reliability defines the states of a segment, and docs/protocol.md the wire
-// format.
+// internal/meet and carried out in internal/peer. Package reliability defines the states of a
+// segment, and docs/protocol.md the wire format.
 package btl

@@ -2,75 +2,76 @@ package btl
 
 import (
 	"errors"
-	"fmt"
+
+	"gobtl/btl/internal/peer"
 )
 
 // The errors below can be tested with errors.Is.
 var (
 	// ErrAgain means that a descriptor, a buffer, a credit or room in a queue is not available now,
 	// and that the call can be repeated after Progress.
-	ErrAgain = errors.New("btl: out of resources for now, try again after progress")
+	ErrAgain = peer.ErrAgain
 	// ErrClosed means that the module or endpoint was closed on this side.
-	ErrClosed = errors.New("btl: closed")
+	ErrClosed = peer.ErrClosed
 	// ErrPeerClosed means that the peer has closed the connection.
-	ErrPeerClosed = errors.New("btl: closed by the peer")
+	ErrPeerClosed = peer.ErrPeerClosed
 	// ErrPeerDead means that the peer has acknowledged nothing, or has not answered a
 	// probe, for Config.PeerTimeout. Over a reliable fabric, ErrPeerDead may mean that the
 	// fabric could not deliver a packet to the peer. The text of the error names the silent
 	// channel.
-	ErrPeerDead = errors.New("btl: peer does not answer")
+	ErrPeerDead = peer.ErrPeerDead
 	// ErrLost means that a fabric that should be reliable has lost or reordered packets.
-	ErrLost = errors.New("btl: packet lost by a fabric that is said to be reliable")
+	ErrLost = peer.ErrLost
 	// ErrBroken means that the peer has violated the protocol by an acknowledgement of packets that
 	// were never sent.
-	ErrBroken = errors.New("btl: the peer has broken the protocol")
+	ErrBroken = peer.ErrBroken
 	// ErrPeerRestarted means that the peer has restarted as a new incarnation. Messages in flight
 	// to the peer are lost.
-	ErrPeerRestarted = errors.New("btl: peer restarted")
+	ErrPeerRestarted = peer.ErrPeerRestarted
 	// ErrUnreachable means that the handshake took longer than Config.HandshakeTimeout allows.
-	ErrUnreachable = errors.New("btl: peer cannot be reached")
+	ErrUnreachable = peer.ErrUnreachable
 	// ErrNarrow means that the peer answers, but that the path does not carry packets of 1200
 	// bytes. If Config.MTUBytes is below 1200, ErrNarrow means that the path does not carry packets
 	// of Config.MTUBytes.
-	ErrNarrow = errors.New("btl: the path to the peer does not carry datagrams of the least size")
+	ErrNarrow = peer.ErrNarrow
 	// ErrStalled means that the peer's partly received fragments made no progress for
 	// Config.PeerTimeout, while other peers needed the memory of these fragments.
-	ErrStalled = errors.New("btl: the peer holds memory that others want, and does not go on")
+	ErrStalled = peer.ErrStalled
 	// ErrVersion means that the two sides have no common protocol version, or that one side lacks a
 	// required feature.
-	ErrVersion = errors.New("btl: peer speaks another protocol version")
+	ErrVersion = peer.ErrVersion
 	// ErrStale means that the name given to Connect belongs to an earlier incarnation of the peer.
-	ErrStale = errors.New("btl: address of an earlier incarnation of the peer")
+	ErrStale = peer.ErrStale
 	// ErrRefused means that one side refuses another endpoint, mostly because a limit on
 	// endpoints is reached. The text of an ErrRefused says which side has refused the
 	// connection, and why. If the peer's application has refused the connection, the
 	// ErrRefused is a RefusedError.
-	ErrRefused = errors.New("btl: refused")
+	ErrRefused = peer.ErrRefused
 	// ErrNoRequest means that the connection request is not kept, or no longer.
 	ErrNoRequest = errors.New("btl: no such connection request")
 	// ErrBadName means that the bytes are not a module name of this provider.
-	ErrBadName = errors.New("btl: malformed or foreign module name")
+	ErrBadName = peer.ErrBadName
 	// ErrTooLarge means that the fragment exceeds the size limit of this side or of the peer.
-	ErrTooLarge = errors.New("btl: fragment too large")
+	ErrTooLarge = peer.ErrTooLarge
 	// ErrTag means that the tag is above TagMax and reserved for the transport.
-	ErrTag = errors.New("btl: tag out of range")
+	ErrTag = peer.ErrTag
 	// ErrTagTaken means that a layer of this module, such as those of the packages call, conn and
 	// queue, has the tag, or that a layer needs a tag that has a handler.
 	ErrTagTaken = errors.New("btl: the tag is in use")
 	// ErrNoHandler means that the peer has no handler for the fragment's tag.
-	ErrNoHandler = errors.New("btl: peer has no handler for this tag")
+	ErrNoHandler = peer.ErrNoHandler
 	// ErrUnwanted means that the fragment is longer than the peer's handler accepts (HandleUpTo).
 	// If the peer runs a version without ErrUnwanted, the error is ErrNoHandler instead of
 	// ErrUnwanted.
-	ErrUnwanted = errors.New("btl: the peer does not want this fragment")
+	ErrUnwanted = peer.ErrUnwanted
 	// ErrRemoteAccess means that the target of an operation is not in a memory region of the peer,
 	// or that the region does not allow the operation. If the peer has reported the failed access,
 	// an ErrRemoteAccess is an AccessError with the reason.
-	ErrRemoteAccess = errors.New("btl: remote memory access refused")
+	ErrRemoteAccess = peer.ErrRemoteAccess
 	// ErrUnsupported means that the peer supports no operations on its memory except puts.
-	ErrUnsupported = errors.New("btl: the peer takes no such operation")
+	ErrUnsupported = peer.ErrUnsupported
 	// ErrConfig means that a configuration value is out of range.
-	ErrConfig = errors.New("btl: invalid configuration")
+	ErrConfig = peer.ErrConfig
 	// ErrReentrant means that Progress was called from a callback.
 	ErrReentrant = errors.New("btl: Progress called from a callback")
 	// ErrContext means that the context is nil, and that the call had no effect. ErrContext is
@@ -81,22 +82,15 @@ var (
 	// ErrState means that the caller does not own the fragment, because it was sent or freed, or
 	// belongs to another endpoint. For a Region, ErrState means that the Region is already exposed.
 	// For a Kept, ErrState means that the Kept holds data.
-	ErrState = errors.New("btl: fragment is not in the caller's hands")
+	ErrState = peer.ErrState
 )
 
 // RefusedError is an ErrRefused for a connection that the peer's application has refused (see
-// Module.Admit).
-type RefusedError struct {
-	Code  uint16 // the peer's code: see Refuse, Defer; 0 for a kept request
-	Later bool   // the peer deferred, or kept the request, until the handshake timed out
-}
+// Module.Admit). Its field Code is the peer's code (see Refuse and Defer), or 0 for a kept request.
+// Its field Later is true if the peer has deferred or kept the request until the handshake timed
+// out.
+type RefusedError = peer.RefusedError
 
-func (e *RefusedError) Error() string {
-	if e.Later {
-		return fmt.Sprintf("%v: put off by the peer's owner for too long, code %d", ErrRefused, e.Code)
-	}
-	return fmt.Sprintf("%v by the peer's owner, code %d", ErrRefused, e.Code)
-}
-
-// Is says that a RefusedError is an ErrRefused.
-func (e *RefusedError) Is(target error) bool { return target == ErrRefused }
+// EndedError is an ErrPeerClosed with the reason that the peer has sent. Its field Code is the code
+// of the peer's CloseWith if its field Owner is true, and otherwise a code of package frag.
+type EndedError = peer.EndedError

@@ -1,12 +1,8 @@
 package btl
 
 import (
-	"fmt"
-
 	"gobtl/btl/internal/payload"
-	"gobtl/frag"
-	"gobtl/internal/seq"
-	"gobtl/reliability"
+	"gobtl/btl/internal/peer"
 )
 
 // Status tells what became of an accepted send.
@@ -20,16 +16,6 @@ const (
 	// Queued means that OnDone will be called exactly once. The error argument of OnDone is nil if
 	// the peer has acknowledged every byte.
 	Queued Status = 2
-)
-
-type fragState uint8
-
-const (
-	fragFree   fragState = iota
-	fragLent             // with the caller
-	fragQueued           // on its endpoint's to-send list
-	fragSent             // all packets posted, not all acknowledged
-	fragEnded            // waits for the call of OnDone
 )
 
 // Fragment is the descriptor of one message or operation to be sent. Alloc, Prepare and
@@ -52,149 +38,71 @@ type Fragment struct {
 	// Small messages pass messages of several packets in any case.
 	Urgent bool
 
-	ep     *Endpoint
-	next   *Fragment
-	data   payload.Payload // in a send buffer, in own, or in the caller's memory
-	own    []byte          // the descriptor's memory for large payloads, kept for reuse
-	err    error
-	offset uint64 // of a put
-	handle Handle
-	size   uint32
-	cursor uint32 // bytes handed to segments
-	cut
-	id  uint32
-	out uint32 // unacknowledged packets (on counted links: reads by the fabric, and the ACK)
-	confirmed
-	manner
-	seg    reliability.Token
-	hasSeg bool // seg holds the payload already
-	tag    uint8
-	state  fragState
-
-	checked, unmet uint32 // scratch of Module.Check
+	c peer.Fragment // the state of the message or operation
 }
 
-// manner holds the properties of a fragment that a plain message does not need.
-type manner struct {
-	op     *operation
-	fence  uint32 // calls of Endpoint.Fence before it
-	large  bool   // in the queue of large fragments
-	put    bool
-	answer bool // answer of this side to an operation of the peer
-	urgent bool // counted in sending.urgent, and ahead of others
+// newFragment makes a descriptor for package peer.
+func newFragment() *peer.Fragment {
+	f := new(Fragment)
+	f.c.Init(f)
+	return &f.c
 }
 
-// confirmed describes the ACK that a fragment on a counted link waits for.
-type confirmed struct {
-	until seq.Num // number of the last packet
-	mixed bool    // that packet also has messages without OnDone
+// fragmentOf returns the descriptor of which c is a part.
+func fragmentOf(c *peer.Fragment, err error) (*Fragment, error) {
+	if err != nil {
+		return nil, err
+	}
+	f, _ := c.Owner().(*Fragment)
+	return f, nil
 }
 
-// cut holds the sizes of a fragment's chunks, in bytes, after the first chunk was sent.
-type cut struct {
-	first uint16 // size of the first chunk
-	chunk uint16 // size of the other chunks
-}
+// clear makes a descriptor that the module has again ready for its next use.
+func (f *Fragment) clear() { f.OnDone, f.Context, f.Signal, f.Urgent = nil, 0, false, false }
 
 // Bytes is the fragment's payload, which the caller fills before Send. After a successful Send the
 // payload belongs to the module. Bytes is nil for a payload in several memory segments.
-func (f *Fragment) Bytes() []byte { return f.data.Bytes }
+func (f *Fragment) Bytes() []byte { return f.c.Bytes() }
 
 // Endpoint returns the endpoint to which the fragment will be sent.
-func (f *Fragment) Endpoint() *Endpoint { return f.ep }
+func (f *Fragment) Endpoint() *Endpoint { return endpointOf(f.c.Ep) }
 
-// takeFrag returns a descriptor for a fragment of size bytes. takeFrag returns ErrAgain,
-// ErrTooLarge, or the error of an ended endpoint.
-func (m *Module) takeFrag(ep *Endpoint, size int) (*Fragment, error) {
-	if err := ep.usable(); err != nil {
-		return nil, err
-	}
-	if size > int(min(ep.fragBytesMax, m.cfg.FragmentBytesMax)) {
-		return nil, fmt.Errorf("%w: %d bytes, at most %d to this peer", ErrTooLarge, size,
-			min(ep.fragBytesMax, m.cfg.FragmentBytesMax))
-	}
-	f, ok := m.frags.lend(ep, m.cfg.FragmentsMax, m.peers.Alone())
-	if !ok {
-		return nil, ep.again(wantsFragment)
-	}
-	f.size = uint32(size)
-	return f, nil
-}
+// Value returns, after OnDone was called, the number that an atomic operation with Fetch has read.
+func (f *Fragment) Value() uint64 { return f.c.Value() }
 
 // Alloc lends the caller a fragment of sizeBytes with memory of the module. The memory of a
 // fragment of up to Limits.SegmentBytes is a packet buffer, which is sent without a copy. The
 // caller fills Bytes and calls Send. Alloc returns ErrAgain, ErrTooLarge, ErrTag, or the error of
 // an ended endpoint.
 func (ep *Endpoint) Alloc(tag Tag, sizeBytes int) (*Fragment, error) {
-	if tag > TagMax {
-		return nil, ErrTag
-	}
-	m := ep.m
-	f, err := m.takeFrag(ep, sizeBytes)
-	if err != nil {
-		return nil, err
-	}
-	f.tag = uint8(tag)
-	if sizeBytes <= segmentRoom(ep.mtu, frag.KindFrag) {
-		if !m.takeSeg(ep, &f.seg) {
-			m.freeFrag(f)
-			return nil, ep.again(wantsFragment)
-		}
-		f.hasSeg = true
-		f.data.Bytes = m.port.Arena.Bytes(segBuf(f.seg))[frag.FragHeaderBytes:][:sizeBytes]
-		return f, nil
-	}
-	if cap(f.own) < sizeBytes {
-		f.own = m.frags.takeLarge(sizeBytes)
-	}
-	f.data.Bytes = f.own[:sizeBytes]
-	return f, nil
+	return fragmentOf(ep.c.All().Frags.Alloc(&ep.c, uint8(tag), sizeBytes))
 }
 
 // Prepare lends the caller a fragment whose payload is mem, which is read when packets are sent.
 // The memory mem must not change until OnDone is called or Send returns Done. Prepare returns the
 // same errors as Alloc.
 func (ep *Endpoint) Prepare(tag Tag, mem []byte) (*Fragment, error) {
-	if tag > TagMax {
-		return nil, ErrTag
-	}
-	f, err := ep.m.takeFrag(ep, len(mem))
-	if err != nil {
-		return nil, err
-	}
-	f.tag, f.data.Bytes = uint8(tag), mem
-	ep.m.frags.payloads.Find(&f.data)
-	return f, nil
+	return fragmentOf(ep.c.All().Frags.Prepare(&ep.c, uint8(tag), mem))
 }
 
-// PreparePut lends the caller a fragment that writes mem to a memory region of the peer, from
-// offset on. No handler of the peer is called. OnDone with nil means that all bytes are written.
-// OnDone with ErrRemoteAccess means that the peer does not have the target region or does not allow
-// the put. If the peer closes the region during a put, some bytes of the put may have been written.
-// Until OnDone, and after a failed put, the contents of the target bytes are undefined. PreparePut
-// returns the same errors as Alloc, and ErrRemoteAccess if offset and length exceed the range of
-// uint64.
-func (ep *Endpoint) PreparePut(mem []byte, target Handle, offset uint64) (*Fragment, error) {
-	if offset+uint64(len(mem)) < offset {
-		// The peer would drop a packet whose range exceeds uint64 as malformed, without an answer.
-		return nil, fmt.Errorf("%w: %d bytes at offset %d", ErrRemoteAccess, len(mem), offset)
-	}
-	f, err := ep.m.takeFrag(ep, len(mem))
-	if err != nil {
-		return nil, err
-	}
-	f.data.Bytes, f.put, f.handle, f.offset = mem, true, target, offset
-	ep.m.frags.payloads.Find(&f.data)
-	return f, nil
+// PreparePieces works like Prepare for a payload in up to PiecesMax memory segments. The peer's
+// handler gets the bytes of all segments as one contiguous message. The bytes of the segments must
+// not change until OnDone is called or Send returns Done. The caller may reuse the slice of slices
+// at once. PreparePieces returns the errors of Alloc, where ErrTooLarge may also mean too many
+// segments.
+func (ep *Endpoint) PreparePieces(tag Tag, pieces ...[]byte) (*Fragment, error) {
+	return fragmentOf(ep.c.All().Frags.PreparePieces(&ep.c, uint8(tag), pieces...))
 }
 
 // Free returns a fragment to the module without sending the fragment. Free returns ErrState if the
 // caller does not own the fragment.
 func (ep *Endpoint) Free(f *Fragment) error {
-	if f.state != fragLent || f.ep != ep {
-		return ErrState
+	if err := ep.c.All().Frags.Free(&ep.c, &f.c); err != nil {
+		return err
 	}
-	ep.m.stir()
-	ep.m.freeFrag(f)
+	f.clear()
 	return nil
 }
+
+// PiecesMax is the maximum number of memory segments in a fragment.
+const PiecesMax = payload.PiecesMax

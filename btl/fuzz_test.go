@@ -39,7 +39,7 @@ func FuzzModule(f *testing.F) {
 		s := l.newScript(0)
 		s.connect()
 		feed(l, s, input)
-		for _, ep := range m.peers.All() {
+		for _, ep := range m.endpoints() {
 			if ep != nil {
 				ep.Abort()
 			}
@@ -49,7 +49,7 @@ func FuzzModule(f *testing.F) {
 			s.take()
 		}
 		l.wantEmpty(0)
-		if u := m.stats.Unaccounted(); u != 0 {
+		if u := m.all.Count.Unaccounted(); u != 0 {
 			t.Errorf("%d packets unaccounted for", u)
 		}
 		l.add(cfg, "")

@@ -117,13 +117,13 @@ func TestHandleUpToReliable(t *testing.T) {
 func TestHandleUpToRefusalLost(t *testing.T) {
 	for _, operates := range []bool{false, true} {
 		s, got, room := landScript(t)
-		ep := s.m.peers.Lookup(s.conn)
+		ep := endpointOf(s.m.all.Peers.Lookup(s.conn))
 		n, size := s.next, 4*room
 		reason := uint8(frag.NackNoHandler)
-		if ep.id.Operates = operates; operates {
+		if ep.c.ID.Operates = operates; operates {
 			reason = frag.NackRight
 		}
-		s.m.mostBytes[1] = size - 1
+		s.m.rx.Limit(1, size-1)
 		part := make([]byte, room)
 		for range 3 {
 			s.chunk(n, 1, size, 0, part)
@@ -135,9 +135,9 @@ func TestHandleUpToRefusalLost(t *testing.T) {
 		s.raw(0, encode(frag.Header{Kind: frag.KindFrag, Conn: s.conn, Seq: n, Tag: frag.TagVoid}, nil))
 		s.chunk(n+1, 1, size, 2*room, part)
 		s.run(6)
-		if ep.rcv.Next() != n+2 || len(*got) > 0 || ep.asm.Active() > 0 {
-			t.Errorf("next is %d, want %d; %d messages, %d under way", ep.rcv.Next(), n+2, len(*got),
-				ep.asm.Active())
+		if ep.c.Rcv.Next() != n+2 || len(*got) > 0 || ep.c.Asm.Active() > 0 {
+			t.Errorf("next is %d, want %d; %d messages, %d under way", ep.c.Rcv.Next(), n+2, len(*got),
+				ep.c.Asm.Active())
 		}
 	}
 }
@@ -159,7 +159,7 @@ func TestHandleUpToGuess(t *testing.T) {
 				t.Fatalf("%d bytes: %v", len(p.whole), p.err)
 			}
 		}
-		if m := p.mods[1]; !m.landing.Due(&m.port.Data) {
+		if m := p.mods[1]; !m.rx.Landings.Plan.Due(&m.all.Port.Data) {
 			t.Fatal("the fourth message of one size is not expected")
 		}
 		if p.send(p.ep.Prepare(3, msg)); !errors.Is(p.err, ErrUnwanted) {

@@ -97,7 +97,7 @@ func (b *bench) connect(i, j int) *Endpoint {
 		b.tb.Fatal(err)
 	}
 	b.until("connected", 10*time.Microsecond, time.Second, func() bool {
-		return ep.Connected() && ep.id.Handshake() == nil && !b.opening()
+		return ep.Connected() && ep.c.ID.Handshake() == nil && !b.opening()
 	})
 	return ep
 }
@@ -105,8 +105,8 @@ func (b *bench) connect(i, j int) *Endpoint {
 // opening says whether somebody still waits for the answer to the first Ping of a connection.
 func (b *bench) opening() bool {
 	for _, m := range b.mods {
-		for _, ep := range m.peers.All() {
-			if ep != nil && ep.Connected() && !ep.id.Counted && ep.path.FirstProbePending() {
+		for _, ep := range m.endpoints() {
+			if ep != nil && ep.Connected() && !ep.c.ID.Counted && ep.c.Path.FirstProbePending() {
 				return true
 			}
 		}

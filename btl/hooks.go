@@ -25,8 +25,8 @@ func (h Hooks) TakeOver() bool {
 	if !h.m.driven.CompareAndSwap(false, true) {
 		return false
 	}
-	h.m.recovery.StopIdle()
-	h.m.booksFirst = true
+	h.m.all.Recovery.StopIdle()
+	h.m.rx.BookFirst(true)
 	h.m.PullCompletions(false)
 	return true
 }
@@ -35,19 +35,19 @@ func (h Hooks) TakeOver() bool {
 // and the fabric's Hastener, which shortens the sleep. Each result of Sleeper is nil if the fabric
 // does not implement its interface.
 func (h Hooks) Sleeper() (fabric.Sleeper, fabric.Hastener) {
-	s, _ := h.m.port.Dom.(fabric.Sleeper)
-	e, _ := h.m.port.Dom.(fabric.Hastener)
+	s, _ := h.m.all.Port.Dom.(fabric.Sleeper)
+	e, _ := h.m.all.Port.Dom.(fabric.Hastener)
 	return s, e
 }
 
 // Owns reports whether ep, which may be nil, belongs to the module. Any goroutine may call Owns.
-func (h Hooks) Owns(ep *Endpoint) bool { return ep != nil && ep.m == h.m }
+func (h Hooks) Owns(ep *Endpoint) bool { return ep != nil && ep.c.All() == &h.m.all }
 
 // ClaimTag registers the handler of a layer, as Module.HandleUpTo does, for the module's lifetime.
 // ClaimTag returns ErrTagTaken if the tag has a handler, and after ClaimTag, Module.Handle returns
 // ErrTagTaken for the tag.
 func (h Hooks) ClaimTag(tag Tag, mostBytes uint32, fn Handler) error {
-	if tag <= TagMax && h.m.handlers[tag] != nil {
+	if tag <= TagMax && h.m.rx.Handles(uint8(tag)) {
 		return fmt.Errorf("%w: tag %d has a handler", ErrTagTaken, tag)
 	}
 	if err := h.m.HandleUpTo(tag, mostBytes, fn); err != nil {
@@ -60,18 +60,22 @@ func (h Hooks) ClaimTag(tag Tag, mostBytes uint32, fn Handler) error {
 // Enter sets the module's time before calls of the module's methods outside of Progress. Enter
 // makes the next call of Progress examine the whole state, because the called methods may have
 // left work. A time before the module's time is ignored.
-func (h Hooks) Enter(now Time) { h.m.at(now) }
+func (h Hooks) Enter(now Time) { h.m.all.At(now) }
 
 // Advance only sets the module's time, for later calls of methods without a time argument.
-func (h Hooks) Advance(now Time) { h.m.tick(now) }
+func (h Hooks) Advance(now Time) { h.m.all.Tick(now) }
 
 // AcknowledgeAll sends the outstanding ACKs whose timers would soon wake the driver. In a callback
 // AcknowledgeAll does nothing.
-func (h Hooks) AcknowledgeAll() { h.m.acknowledgeAll() }
+func (h Hooks) AcknowledgeAll() {
+	if !h.m.inProgress && !h.m.closed {
+		h.m.all.Acks.AcknowledgeAll()
+	}
+}
 
 // PublishStats makes Module.Stats return the present values of the counters.
 func (h Hooks) PublishStats() { h.m.publish() }
 
 // NoteLost records the loss of a message that the driver had accepted from an application. The
 // function of the endpoint's next Flush gets err. On an ended endpoint, NoteLost has no effect.
-func (h Hooks) NoteLost(ep *Endpoint, err error) { ep.noteUntold(err) }
+func (h Hooks) NoteLost(ep *Endpoint, err error) { ep.c.NoteUntold(err) }

@@ -63,7 +63,7 @@ func (v *victim) survives(t *testing.T) {
 		t.Errorf("the connection ended: %v, %v", v.a.Err(), v.b.Err())
 	}
 	for i, m := range v.mods {
-		if u := m.stats.Unaccounted(); u != 0 {
+		if u := m.all.Count.Unaccounted(); u != 0 {
 			t.Errorf("module %d: %d packets unaccounted for", i, u)
 		}
 	}
@@ -153,7 +153,7 @@ func testMutated(t *testing.T, rng *rand.Rand, mode string) {
 	}
 	l.net.SetFilter(nil)
 	for _, m := range l.mods {
-		for _, ep := range m.peers.All() {
+		for _, ep := range m.endpoints() {
 			if ep != nil {
 				ep.Abort()
 			}
@@ -164,7 +164,7 @@ func testMutated(t *testing.T, rng *rand.Rand, mode string) {
 	}
 	for i, m := range l.mods {
 		l.wantEmpty(i)
-		if u := m.stats.Unaccounted(); u != 0 {
+		if u := m.all.Count.Unaccounted(); u != 0 {
 			t.Errorf("module %d: %d packets unaccounted for", i, u)
 		}
 	}
@@ -286,21 +286,21 @@ func TestContract06ConnectedPeerMisbehaves(t *testing.T) {
 		}, CntDropConn},
 	} {
 		before := m.stats
-		held, next := ep.rcv.Held(), ep.rcv.Next()
+		held, next := ep.c.Rcv.Held(), ep.c.Rcv.Next()
 		c.do()
 		pkts := s.run(20)
 		if n := m.stats.Get(c.want) - before.Get(c.want); n != 1 {
 			t.Errorf("%s: %v went up by %d, want 1", c.name, c.want, n)
 		}
-		if m.stats.Get(CntDelivered) != before.Get(CntDelivered) || ep.rcv.Held() != held ||
-			ep.rcv.Next() != next {
+		if m.all.Count[CntDelivered] != before.Get(CntDelivered) || ep.c.Rcv.Held() != held ||
+			ep.c.Rcv.Next() != next {
 			t.Errorf("%s: it was taken", c.name)
 		}
 		if len(pkts) > 1 || ep.Err() != nil {
 			t.Errorf("%s: %d packets came back, connection: %v", c.name, len(pkts), ep.Err())
 		}
 	}
-	if n := m.pool.ActiveBytes(); n != 0 {
+	if n := m.all.Pool.ActiveBytes(); n != 0 {
 		t.Errorf("%d bytes of reassembly memory are in use", n)
 	}
 	ep.Abort()
@@ -343,11 +343,11 @@ func TestContract06OverlappingChunks(t *testing.T) {
 	if seen := acks(pkts); len(seen) == 0 || seen[len(seen)-1] != n+3 {
 		t.Errorf("ACKs %v, want up to %d", seen, n+3)
 	}
-	if d := m.stats.Get(CntDropReassembly); d != 2 {
+	if d := m.all.Count[CntDropReassembly]; d != 2 {
 		t.Errorf("%d chunks were refused, want 2", d)
 	}
 	ep.Abort() // and the memory of the unfinished one comes back
-	if b := m.pool.ActiveBytes(); b != 0 {
+	if b := m.all.Pool.ActiveBytes(); b != 0 {
 		t.Errorf("%d bytes of reassembly memory are in use", b)
 	}
 }
@@ -357,7 +357,7 @@ func TestContract06OverlappingChunks(t *testing.T) {
 func TestContract06HelloFlood(t *testing.T) {
 	v := newVictim(t, testenv.Seed(t, 65))
 	m, s := v.mods[1], v.s
-	m.peers.Limit(meet.Limits{PerAddress: m.cfg.limits.PeersPerAddress, HalfOpen: 8})
+	m.all.Peers.Limit(meet.Limits{PerAddress: m.cfg.limits.PeersPerAddress, HalfOpen: 8})
 	var first, last runtime.MemStats
 	s.hello.Incarnation = 1 << 40
 	for i := range 6000 {
@@ -374,13 +374,13 @@ func TestContract06HelloFlood(t *testing.T) {
 			s.hello.Expected = 0
 		}
 		v.hit(probeChannel(p), s.packHello(frag.KindHello, 0, p))
-		_, answers := m.port.Inserted()
-		byPeer, byAddr := m.peers.Leads()
-		if m.peers.HalfOpen() > 8 || byPeer > 9 || byAddr > 9 ||
-			len(m.peers.All()) > 9 || answers > port.AnswersMax ||
+		_, answers := m.all.Port.Inserted()
+		byPeer, byAddr := m.all.Peers.Leads()
+		if m.all.Peers.HalfOpen() > 8 || byPeer > 9 || byAddr > 9 ||
+			len(m.endpoints()) > 9 || answers > port.AnswersMax ||
 			v.spies[1].inserts() > 2*9+port.AnswersMax {
 			t.Fatalf("after %d hellos: %d half-open, %d tags, %d addresses, %d slots, %d guests, %d inserts",
-				i, m.peers.HalfOpen(), byPeer, byAddr, len(m.peers.All()),
+				i, m.all.Peers.HalfOpen(), byPeer, byAddr, len(m.endpoints()),
 				answers, v.spies[1].inserts())
 		}
 	}
@@ -401,13 +401,13 @@ func TestContract06ForgedHellos(t *testing.T) {
 	v := newVictim(t, testenv.Seed(t, 66))
 	m, s := v.mods[1], v.s
 	peer := v.mods[0]
-	s.hello.CommandName, s.hello.DataName = peer.port.Command.Name(), peer.port.Data.Name()
+	s.hello.CommandName, s.hello.DataName = peer.all.Port.Command.Name(), peer.all.Port.Data.Name()
 	for i := range 200 {
-		s.hello.Tag = v.a.id.Tag + uint64(i%3)
-		s.hello.Incarnation = peer.handshakes.Says().Incarnation + uint64(i%5)
-		s.hello.Expected = []uint64{0, m.handshakes.Says().Incarnation}[i%2]
+		s.hello.Tag = v.a.c.ID.Tag + uint64(i%3)
+		s.hello.Incarnation = peer.all.Handshakes.Says().Incarnation + uint64(i%5)
+		s.hello.Expected = []uint64{0, m.all.Handshakes.Says().Incarnation}[i%2]
 		s.hello.Proven = uint8(i % 4)
-		conn := []uint64{0, v.b.id.Tag ^ 1<<50, v.b.id.Tag + 1}[i%3]
+		conn := []uint64{0, v.b.c.ID.Tag ^ 1<<50, v.b.c.ID.Tag + 1}[i%3]
 		kind := []frag.Kind{frag.KindHello, frag.KindHelloAck}[i%2]
 		if kind == frag.KindHelloAck && conn == 0 {
 			conn = 1
@@ -465,14 +465,14 @@ func TestContract06TruncatedAndBroken(t *testing.T) {
 	s.raw(1, append([]byte{frag.Magic, 0x11}, make([]byte, 598)...))
 	s.run(10)
 	m := l.mods[0]
-	if n := m.stats.Get(CntDropTruncated); n != 2 {
+	if n := m.all.Count[CntDropTruncated]; n != 2 {
 		t.Errorf("%d packets counted as truncated, want 2", n)
 	}
 	l.spies[0].failRecv = func() bool { return true }
 	s.raw(0, []byte("broken"))
 	s.run(10)
-	if n := m.stats.Get(CntRecvErrors); n != 1 || m.stats.Unaccounted() != 0 {
-		t.Errorf("%d broken receives, %d unaccounted for", n, m.stats.Unaccounted())
+	if n := m.all.Count[CntRecvErrors]; n != 1 || m.all.Count.Unaccounted() != 0 {
+		t.Errorf("%d broken receives, %d unaccounted for", n, m.all.Count.Unaccounted())
 	}
 }
 
@@ -487,7 +487,7 @@ func TestContract06QueueFullOfRubbish(t *testing.T) {
 		t.Fatal("the queue was not full")
 	}
 	v.survives(t)
-	if n := v.mods[1].stats.Get(CntDropMalformed); n < 2000 {
+	if n := v.mods[1].all.Count[CntDropMalformed]; n < 2000 {
 		t.Errorf("only %d drops", n)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"gobtl/btl/internal/landing"
 	"gobtl/btl/internal/numbers"
+	"gobtl/btl/internal/peer"
 	"gobtl/fabric"
 	"gobtl/frag"
 	"gobtl/internal/seq"
@@ -148,20 +149,22 @@ func newNullBench(tb testing.TB, mtu int, gather bool, cfg Config) *nullBench {
 			tb.Errorf("close: %v, %d regions registered", err, d.regions)
 		}
 	})
-	ep, err := m.handshakes.Connect(&frag.Name{
+	ep, err := m.all.Handshakes.Connect(&frag.Name{
 		Incarnation: 7, Command: []byte("nullname"), Data: []byte("nullname"), CommandBytes: 768,
 		MTUBytes: uint16(mtu),
 	})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	m.handshakes.Bind(ep, &frag.Header{Seq: nullPeerFirst}, &frag.Hello{
+	m.all.Handshakes.Bind(ep, &frag.Header{Seq: nullPeerFirst}, &frag.Hello{
 		Incarnation: 7, Tag: 99, WindowPkts: 4096, FragBytesMax: 1 << 30,
 		MTUBytes: uint16(mtu), CommandBytes: 768, Credit: 4095,
 	})
-	ep.id.Handshake().ProveAll()
-	m.handshakes.OnPacket(ep)
-	b := &nullBench{tb: tb, d: d, m: m, ep: ep, cmd: d.endpoints[0], data: d.endpoints[1], now: 1}
+	ep.ID.Handshake().ProveAll()
+	m.all.Handshakes.OnPacket(ep)
+	b := &nullBench{
+		tb: tb, d: d, m: m, ep: endpointOf(ep), cmd: d.endpoints[0], data: d.endpoints[1], now: 1,
+	}
 	b.pass()
 	return b
 }
@@ -175,12 +178,12 @@ func (b *nullBench) pass() {
 
 // acknowledge has the next pass receive an ACK of everything that was sent.
 func (b *nullBench) acknowledge() {
-	_, next := b.ep.snd.Window()
+	_, next := b.ep.c.Snd.Window()
 	b.cmd.arrive = func(out []fabric.Completion) int {
 		b.cmd.arrive = nil
 		b.cmd.fill(&out[0], func(p []byte) int {
 			b.hdr = frag.Header{
-				Kind: frag.KindAck, Flags: frag.FlagAck, Conn: b.ep.id.Tag, Ack: next - 1, Credit: 4095,
+				Kind: frag.KindAck, Flags: frag.FlagAck, Conn: b.ep.c.ID.Tag, Ack: next - 1, Credit: 4095,
 				CreditBytes: frag.CreditBytesAll,
 			}
 			return b.hdr.Encode(p)
@@ -229,7 +232,7 @@ func BenchmarkSendSegment(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			const segments = 44 * 16
 			n := newNullBench(b, c.mtu, c.gather, Config{RecvDepth: 256})
-			mem := make([]byte, segments*segmentRoom(n.ep.mtu, frag.KindChunk))
+			mem := make([]byte, segments*segmentRoom(n.ep.c.MTU, frag.KindChunk))
 			ended := 0
 			onDone := func(*Fragment, error) { ended++ }
 			op := func() {
@@ -241,9 +244,9 @@ func BenchmarkSendSegment(b *testing.B) {
 				if _, err := n.ep.Send(n.ep.Now(), f); err != nil {
 					b.Fatal(err)
 				}
-				for n.ep.large.queue.first != nil {
+				for n.ep.c.Large.Queue.First != nil {
 					n.pass()
-					if n.ep.bulkRoom() <= 0 { // a window that begins small and grows
+					if n.ep.c.BulkRoom() <= 0 { // a window that begins small and grows
 						n.acknowledge()
 					}
 				}
@@ -278,7 +281,7 @@ func BenchmarkReceiveSegment(b *testing.B) {
 			const segments = 704
 			n := newNullBench(b, c.mtu, false, Config{})
 			if !c.lands {
-				n.m.landing = landing.Plan[*Endpoint]{}
+				n.m.rx.Landings.Plan = landing.Plan[*peer.Endpoint]{}
 			}
 			got := 0
 			n.m.Handle(1, func(*Endpoint, Tag, []byte) { got++ })
@@ -289,7 +292,7 @@ func BenchmarkReceiveSegment(b *testing.B) {
 				offset := uint32((segments - left) * room)
 				if frag.SeqOf(p) == 0 { // for the first time
 					n.hdr = frag.Header{
-						Kind: frag.KindChunk, Conn: n.ep.id.Tag, Tag: 1, SizeBytes: uint32(segments * room),
+						Kind: frag.KindChunk, Conn: n.ep.c.ID.Tag, Tag: 1, SizeBytes: uint32(segments * room),
 						FirstBytes: uint16(room), ChunkBytes: uint16(room),
 						PayloadLen: uint16(room),
 					}
@@ -388,7 +391,7 @@ func BenchmarkReceivePack(b *testing.B) {
 		arrived = true
 		n.data.fill(&out[0], func(p []byte) int {
 			n.hdr = frag.Header{
-				Kind: frag.KindPack, Conn: n.ep.id.Tag, Seq: next, PayloadLen: uint16(len(body)),
+				Kind: frag.KindPack, Conn: n.ep.c.ID.Tag, Seq: next, PayloadLen: uint16(len(body)),
 			}
 			next++
 			at := n.hdr.Encode(p)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"gobtl/btl/internal/keep"
+	"gobtl/btl/internal/peer"
 )
 
 // Kept holds data that a handler has kept. The zero value can be used with Module.Keep. After
@@ -27,7 +28,7 @@ func (m *Module) Keep(k *Kept, data []byte) error {
 	if k.in.Place() != keep.Nowhere {
 		return fmt.Errorf("%w: something is kept there", ErrState)
 	}
-	m.stats.counters[keptCounters[m.keeping.Keep(&k.in, data)]]++
+	m.all.Count[keptCounters[m.rx.Keeping.Keep(&k.in, data)]]++
 	return nil
 }
 
@@ -55,11 +56,17 @@ type Arrival struct {
 // packets of peers are not read, and the peers stop sending when they have no more credits.
 // A caller that waits for any event of a module with HandlePulled must call PullArrivals.
 // HandlePulled returns ErrTag if the tag is out of range.
-func (m *Module) HandlePulled(tag Tag) error { return m.Handle(tag, m.arrive) }
+func (m *Module) HandlePulled(tag Tag) error {
+	if err := m.Handle(tag, nil); err != nil {
+		return err
+	}
+	m.rx.SetHandler(uint8(tag), m.arrive)
+	return nil
+}
 
 // arrive is the handler of each tag of HandlePulled.
-func (m *Module) arrive(ep *Endpoint, tag Tag, data []byte) {
-	m.stats.counters[keptCounters[m.arrivals.Push(ep, uint8(tag), data)]]++
+func (m *Module) arrive(ep *peer.Endpoint, tag uint8, data []byte) {
+	m.all.Count[keptCounters[m.rx.Arrivals.Push(ep, tag, data)]]++
 }
 
 // PullArrivals releases the messages in buf and fills buf with messages of the queue of
@@ -70,15 +77,15 @@ func (m *Module) arrive(ep *Endpoint, tag Tag, data []byte) {
 // called from a handler, and after Close.
 func (m *Module) PullArrivals(buf []Arrival) int {
 	for i := range buf {
-		m.arrivals.Recycle(&buf[i].in)
+		m.rx.Arrivals.Recycle(&buf[i].in)
 		buf[i] = Arrival{}
 	}
 	for n := range buf {
-		a, ok := m.arrivals.Pop()
+		a, ok := m.rx.Arrivals.Pop()
 		if !ok {
 			return n
 		}
-		buf[n] = Arrival{Endpoint: a.From, Tag: Tag(a.Tag), Kept: Kept{a.Data}}
+		buf[n] = Arrival{Endpoint: endpointOf(a.From), Tag: Tag(a.Tag), Kept: Kept{a.Data}}
 	}
 	return len(buf)
 }

@@ -32,7 +32,7 @@ func TestKeepOutlivesClose(t *testing.T) {
 		sendOrFail(t, p.ep, 2, bytes.Repeat([]byte{byte('a' + i)}, 100))
 	}
 	sendOrFail(t, p.ep, 4, []byte("pulled late"))
-	for n := 0; (len(kept) < records || p.y.arrivals.Len() == 0) && n < 100_000; n++ {
+	for n := 0; (len(kept) < records || p.y.rx.Arrivals.Len() == 0) && n < 100_000; n++ {
 		p.pass(t, p.x)
 		p.pass(t, p.y)
 	}

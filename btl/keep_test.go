@@ -145,7 +145,7 @@ func TestKeepCopiesNothing(t *testing.T) {
 	if s := k.stats(); s.Get(CntKeptCopies) != 0 || s.Get(CntKeptPackets) != 22 {
 		t.Errorf("%d fragments copied, %d in packets", s.Get(CntKeptCopies), s.Get(CntKeptPackets))
 	}
-	if got := k.mods[1].port.Keeper.Kept(); got > 6 {
+	if got := k.mods[1].all.Port.Keeper.Kept(); got > 6 {
 		t.Errorf("%d packets are kept of 22 fragments that shared them", got)
 	}
 }
@@ -160,7 +160,7 @@ func TestKeepEdges(t *testing.T) {
 		t.Errorf("a second thing: %v", err)
 	}
 	var e, empty Kept
-	late := m.port.Arena.Bytes(m.port.FirstReceive())[:8]
+	late := m.all.Port.Arena.Bytes(m.all.Port.FirstReceive())[:8]
 	err := errors.Join(m.Keep(&e, late), m.Keep(&empty, nil))
 	if err != nil || e.in.Place() != keep.Copy {
 		t.Errorf("bytes of before are kept in %v: %v", e.in.Place(), err)
@@ -197,8 +197,8 @@ func TestKeepAgain(t *testing.T) {
 		sendOrFail(t, k.ep, 2, []byte{byte(i)})
 	}
 	k.until("all are there", time.Microsecond, time.Second, func() bool { return k.got == 12 })
-	if k.mods[1].port.Keeper.Kept() != 1 || e.Bytes()[0] != 11 {
-		t.Errorf("%d packets kept, message %d", k.mods[1].port.Keeper.Kept(), e.Bytes()[0])
+	if k.mods[1].all.Port.Keeper.Kept() != 1 || e.Bytes()[0] != 11 {
+		t.Errorf("%d packets kept, message %d", k.mods[1].all.Port.Keeper.Kept(), e.Bytes()[0])
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"gobtl/btl/internal/peer"
 	"gobtl/fabric/mem"
 	"gobtl/frag"
 )
@@ -114,8 +115,8 @@ func TestSilentHolderIsAsked(t *testing.T) {
 		for range 20 {
 			l.step(50 * time.Millisecond)
 		}
-		l.mods[0].stir()
-		l.mods[0].watches.AskSilent(func(*Endpoint) bool { return holds })
+		l.mods[0].all.Rest.Stir()
+		l.mods[0].all.Timers.Watches.AskSilent(func(*peer.Endpoint) bool { return holds })
 		l.step(time.Millisecond)
 		if (hellos > 0) != holds {
 			t.Errorf("holds what others want: %v: asked %d times", holds, hellos)
@@ -139,11 +140,11 @@ func TestKeepAliveAllocatesNothing(t *testing.T) {
 		}
 	}
 	idle()
-	before := b.mods[1].stats.counters[CntRecvHandshake]
+	before := b.mods[1].all.Count[CntRecvHandshake]
 	if n := testing.AllocsPerRun(10, idle); n > 0 {
 		t.Errorf("%v allocations a second", n)
 	}
-	if n := b.mods[1].stats.counters[CntRecvHandshake] - before; n < 20 {
+	if n := b.mods[1].all.Count[CntRecvHandshake] - before; n < 20 {
 		t.Errorf("%d packets of keep-alives", n)
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"gobtl/btl/internal/landing"
+	"gobtl/btl/internal/peer"
+	"gobtl/btl/internal/stats"
 	"gobtl/fabric/mem"
 	"gobtl/frag"
 	"gobtl/internal/seq"
@@ -94,7 +96,7 @@ func (b *landBatch) mark(n seq.Num, tag uint8) {
 
 // landState is all that a batch can have left behind.
 type landState struct {
-	counters [numCounters]uint64
+	counters [stats.Count]uint64
 	rcv      reliability.Receiver
 	inFlight int
 	active   int
@@ -105,8 +107,9 @@ type landState struct {
 
 func (b *landBatch) state() landState {
 	s := landState{
-		counters: b.s.m.stats.counters, rcv: b.ep.rcv.Receiver, inFlight: b.ep.snd.InFlight(),
-		active: b.ep.asm.Active(), got: slices.Clone(b.got), ended: b.ep.id.State() != stateConnected,
+		counters: b.s.m.stats.counters, rcv: b.ep.c.Rcv.Receiver, inFlight: b.ep.c.Snd.InFlight(),
+		active: b.ep.c.Asm.Active(),
+		got:    slices.Clone(b.got), ended: b.ep.c.ID.State() != peer.StateConnected,
 	}
 	for _, p := range b.pkts {
 		s.sent = append(s.sent, p.bytes)
@@ -133,9 +136,9 @@ func newLandBatch(t *testing.T, c *landCase, lands bool) *landBatch {
 	b.other.hello.Tag++
 	b.other.connect()
 	b.s.run(20)
-	b.room, b.n = uint32(segmentRoom(b.ep.mtu, frag.KindChunk)), b.s.next
+	b.room, b.n = uint32(segmentRoom(b.ep.c.MTU, frag.KindChunk)), b.s.next
 	if !lands {
-		b.s.m.landing = landing.Plan[*Endpoint]{}
+		b.s.m.rx.Landings.Plan = landing.Plan[*peer.Endpoint]{}
 	}
 	id := max(1, c.id)
 	b.chunks(id, 0, 0)
@@ -152,9 +155,9 @@ func (b *landBatch) pass(batch func(b *landBatch)) {
 	b.tb.Helper()
 	b.sent = 0
 	batch(b)
-	before := b.s.m.stats.Get(CntReceived)
+	before := b.s.m.all.Count[CntReceived]
 	b.l.step(10 * time.Microsecond)
-	if n := b.s.m.stats.Get(CntReceived) - before; n != uint64(b.sent) {
+	if n := b.s.m.all.Count[CntReceived] - before; n != uint64(b.sent) {
 		b.tb.Errorf("%d of %d packets handled by one pass", n, b.sent)
 	}
 	b.s.pump()
@@ -164,7 +167,7 @@ func (b *landBatch) pass(batch func(b *landBatch)) {
 func (b *landBatch) settle() {
 	b.tb.Helper()
 	b.pkts = append(b.pkts, b.s.run(40)...)
-	if n := b.s.m.stats.Unaccounted(); n != 0 {
+	if n := b.s.m.all.Count.Unaccounted(); n != 0 {
 		b.tb.Errorf("%d packets are unaccounted for", n)
 	}
 }
@@ -206,7 +209,7 @@ func landFaults() (all []landCase) {
 	altered := func(name string, c Counter, alter func(h *frag.Header)) {
 		fault(name, c, func(b *landBatch) { b.altered(1, 6, alter) })
 	}
-	fault("one missing", numCounters, func(b *landBatch) {})
+	fault("one missing", stats.Count, func(b *landBatch) {})
 	fault("an error", CntRecvErrors, func(b *landBatch) {
 		count := 0
 		b.l.spies[0].failRecv = func() bool {
@@ -327,8 +330,8 @@ func landAck(at uint32, flags frag.Flags, before seq.Num) landCase {
 			}
 		},
 		batch: func(b *landBatch) {
-			if b.ep.snd.InFlight() != 1 {
-				b.tb.Fatalf("%d packets in flight", b.ep.snd.InFlight())
+			if b.ep.c.Snd.InFlight() != 1 {
+				b.tb.Fatalf("%d packets in flight", b.ep.c.Snd.InFlight())
 			}
 			b.chunks(1, 1, at-1)
 			b.altered(1, at, func(h *frag.Header) {
@@ -501,11 +504,11 @@ func (c *landCase) run(t *testing.T, lands bool) (states [2]landState) {
 	s := &b.s.m.stats
 	states[0] = b.state()
 	for counter, want := range c.counts {
-		if counter == numCounters {
+		if counter == stats.Count {
 			continue
 		}
 		if n := s.Get(counter) - before.Get(counter); n != want {
-			t.Errorf("lands: %v, %v is %d, want %d", lands, counterInfos[counter], n, want)
+			t.Errorf("lands: %v, %v is %d, want %d", lands, counter, n, want)
 		}
 	}
 	landed := c.landed
@@ -515,7 +518,7 @@ func (c *landCase) run(t *testing.T, lands bool) (states [2]landState) {
 	if n := s.Get(CntLanded) - before.Get(CntLanded); n != landed {
 		t.Errorf("lands: %v, %d packets landed, want %d", lands, n, landed)
 	}
-	next := b.ep.rcv.Next()
+	next := b.ep.c.Rcv.Next()
 	b.settle()
 	if told := acks(b.pkts); !c.ends && (len(told) == 0 || told[len(told)-1] != next-1) {
 		t.Errorf("lands: %v, ACKs %d, want %d at last", lands, told, next-1)
@@ -530,11 +533,11 @@ func (c *landCase) run(t *testing.T, lands bool) (states [2]landState) {
 	if !slices.Equal(b.got, want) {
 		t.Errorf("lands: %v, %d messages came, want %d, or altered ones", lands, len(b.got), len(want))
 	}
-	if !c.ends && (b.ep.rcv.Next() != b.n || b.ep.snd.InFlight() != 0) {
-		t.Errorf("lands: %v, next is %d, want %d, %d in flight", lands, b.ep.rcv.Next(), b.n,
-			b.ep.snd.InFlight())
+	if !c.ends && (b.ep.c.Rcv.Next() != b.n || b.ep.c.Snd.InFlight() != 0) {
+		t.Errorf("lands: %v, next is %d, want %d, %d in flight", lands, b.ep.c.Rcv.Next(), b.n,
+			b.ep.c.Snd.InFlight())
 	}
-	if ended := b.ep.id.State() != stateConnected; ended != c.ends {
+	if ended := b.ep.c.ID.State() != peer.StateConnected; ended != c.ends {
 		t.Errorf("lands: %v, ended: %v", lands, ended)
 	}
 	return states
@@ -542,9 +545,9 @@ func (c *landCase) run(t *testing.T, lands bool) (states [2]landState) {
 
 func wantSameState(t *testing.T, when string, got, want *landState) {
 	t.Helper()
-	for c := range numCounters {
+	for c := range stats.Count {
 		if got.counters[c] != want.counters[c] {
-			t.Errorf("%s: %v is %d, one by one %d", when, counterInfos[c], got.counters[c],
+			t.Errorf("%s: %v is %d, one by one %d", when, c, got.counters[c],
 				want.counters[c])
 		}
 	}
@@ -572,7 +575,7 @@ func TestLandingRunsGoOn(t *testing.T) {
 	for _, n := range []uint32{7, 1, 5, 1, 1, 4, 1} {
 		b.pass(func(b *landBatch) { b.chunks(1, chunk, chunk+n-1) })
 		chunk += n
-		if landed := b.s.m.stats.Get(CntLanded); landed != uint64(chunk-1) {
+		if landed := b.s.m.all.Count[CntLanded]; landed != uint64(chunk-1) {
 			t.Errorf("%d of %d chunks landed", landed, chunk-1)
 		}
 	}
@@ -588,11 +591,11 @@ func TestFastBehindLarge(t *testing.T) {
 		b := newLandBatch(t, &landCase{}, lands)
 		b.chunks(1, 1, 20)
 		b.s.run(40)
-		before := b.s.m.stats.Get(CntFastReceives)
+		before := b.s.m.all.Count[CntFastReceives]
 		b.raw(encode(frag.Header{Kind: frag.KindFrag, Conn: b.s.conn, Seq: b.n, Tag: 1},
 			make([]byte, b.room)))
 		b.s.run(40)
-		if n := b.s.m.stats.Get(CntFastReceives) - before; n != 1 || len(b.got) != 2 {
+		if n := b.s.m.all.Count[CntFastReceives] - before; n != 1 || len(b.got) != 2 {
 			t.Errorf("lands: %v, %d messages came, %d of them fast", lands, len(b.got), n)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"gobtl/btl/internal/peer"
 	"gobtl/fabric"
 	"gobtl/fabric/mem"
 	"gobtl/frag"
@@ -66,29 +67,29 @@ func measureFootprint(t *testing.T, window int) (f footprint) {
 	all := make([]*Endpoint, peers)
 	before = heapBytes()
 	for i := range all {
-		ep, err := handshakeHost{m}.Make(name, name, packetBytes, packetBytes)
+		ep, err := m.all.NewEndpoint(name, name, packetBytes, packetBytes)
 		if err != nil {
 			t.Fatal(err)
 		}
-		m.handshakes.Bind(ep, &frag.Header{Seq: 7}, &frag.Hello{
+		m.all.Handshakes.Bind(ep, &frag.Header{Seq: 7}, &frag.Hello{
 			Incarnation: uint64(i + 1), Tag: uint64(i + 1), WindowPkts: uint32(window), Credit: 1,
 			FragBytesMax: 1 << 20, MTUBytes: packetBytes, CommandBytes: packetBytes,
 			Features: frag.FeatureSack,
 		})
-		ep.id.Handshake().ProveAll()
-		m.handshakes.OnPacket(ep)
-		all[i] = ep
+		ep.ID.Handshake().ProveAll()
+		m.all.Handshakes.OnPacket(ep)
+		all[i] = endpointOf(ep)
 	}
-	m.outbox.notices = fifo.List[notice]{} // as when the owner has been told
+	m.all.Outbox.Notices = fifo.List[peer.Notice]{} // as when the owner has been told
 	f.idle = (heapBytes() - before) / peers
 
 	ep := all[0]
 	before = heapBytes()
-	ep.snd.Grant(1<<16 - 1)
+	ep.c.Snd.Grant(1<<16 - 1)
 	for i := range min(window, 1<<16-1) {
-		ep.snd.Admit(reliability.Token(i))
+		ep.c.Snd.Admit(reliability.Token(i))
 	}
-	ep.rcv.Accept(1, seq.Num(7+window-1), &m.rules)
+	ep.c.Rcv.Accept(1, seq.Num(7+window-1), &m.all.Rules)
 	f.busy = f.idle + heapBytes() - before
 	runtime.KeepAlive(all)
 	return f

@@ -8,19 +8,14 @@ import (
 	"sync/atomic"
 	"time"
 
-	"gobtl/btl/internal/clock"
-	"gobtl/btl/internal/inbound"
-	"gobtl/btl/internal/keep"
-	"gobtl/btl/internal/landing"
-	"gobtl/btl/internal/liveness"
-	"gobtl/btl/internal/meet"
 	"gobtl/btl/internal/numbers"
-	"gobtl/btl/internal/owed"
+	"gobtl/btl/internal/peer"
 	"gobtl/btl/internal/port"
-	"gobtl/btl/internal/remote"
+	"gobtl/btl/internal/receive"
+	"gobtl/btl/internal/snapshot"
+	"gobtl/btl/internal/stats"
 	"gobtl/fabric"
 	"gobtl/frag"
-	"gobtl/reliability"
 )
 
 // Tag is an active-message number, 0 to TagMax, that selects the handler of a fragment at the peer.
@@ -39,102 +34,41 @@ type Event uint8
 // The constants below are the events of an endpoint. Each endpoint gets either EventClosed or
 // EventFailed exactly once, as its last event.
 const (
-	EventConnected Event = iota // the handshake is done
-	EventClosed                 // closed in order, by this side (err nil) or the peer (ErrPeerClosed)
-	EventFailed                 // the connection has failed with the error err
+	// EventConnected means that the handshake is done.
+	EventConnected = Event(peer.EventConnected)
+	// EventClosed means that the connection was closed in order, by this side (err is nil) or by the
+	// peer (ErrPeerClosed).
+	EventClosed = Event(peer.EventClosed)
+	// EventFailed means that the connection has failed with the error err.
+	EventFailed = Event(peer.EventFailed)
 )
 
-// Module is an open transport, with a port of a fabric and the endpoints of its peers. Each part
-// of a module has its own state and checks, in its own file.
+// Module is an open transport, with a port of a fabric and the endpoints of its peers. A Module
+// decides the order of the work in a call of Progress, and calls the functions of its caller. The
+// work itself is done in two packages, and nothing of them calls a Module except by a function that
+// the Module has given them:
 //
-//	lifetime       state between Open and Close                   module.go
-//	port           a Domain, its memory, two channels, addresses  internal/port
-//	clock          the module's time                              internal/clock clock.go
-//	buffers        send buffers and their owners                  buffers.go
-//	recovery       packets in flight and lost (reliability)       resend.go link_seq.go
-//	credits        what peers may send (reliability)              write_headers.go end.go
-//	overcommit     further credits for long paths                 internal/path path_host.go
-//	pool           memory for chunked fragments (frag)            link.go
-//	peers          the table of connections                       internal/meet admission.go
-//	timers         timers of the endpoints                        internal/liveness timers.go
-//	face           name told to peers, handshakes                 internal/meet handshake_host.go
-//	scheduler      turns of the endpoints to send                 internal/sched sched.go
-//	acks           endpoints that owe an ACK, by due time         internal/owed
-//	descriptors    fragment descriptors                           descriptors.go
-//	payloads       memory of fragments, registered or not         internal/payload internal/regcache
-//	outbox         events and completions for the owner           completions.go
-//	remote         exposed memory, remote memory operations       internal/remote
-//	polling        which channel a pass polls, and how            polling.go
-//	keeping        received data kept by handlers                 internal/keep keep.go
-//	deferred       fast receive not yet accounted for             read_headers.go
-//	landing        memory where the provider puts payloads        internal/landing landing.go
-//	parts          packets that arrive in slices                  aside.go
-//	counters       counters of Stats                              stats.go
+//	rx      received packets, until a handler gets the fragment       internal/receive
+//	all     endpoints, and what they share: what is sent, timers,     internal/peer
+//	        handshakes, the end of connections, the port
 type Module struct {
-	cfg   Config
-	rules reliability.Rules
-	port  port.Port
-	clock clock.Clock
+	cfg Config
+	rx  receive.Receiver
+	all peer.Services
 	polling
 	lifetime
 
-	recovery *reliability.Recovery
-	buffers
-	credits *reliability.Credits
-	overcommit
-	peers peerTable
-	peerTimers
-	sched  scheduler
-	acks   owed.Ledger[*Endpoint]
-	frags  descriptors
-	outbox outbox
+	onEvent   func(ep *Endpoint, ev Event, err error)
+	onRoom    func(ep *Endpoint)
+	admission func(Request) Verdict // nil accepts every peer
+	claimed   [256]bool             // the tag is of a layer, see Hooks.ClaimTag
 
-	reception
-	remote remote.Service[*Fragment]
-	pool   *frag.Pool
+	name []byte    // told to peers
+	told [2][]byte // addresses that peers are told, for command and data
 
-	face
-
-	deferred deferredReceive
-	landing  landing.Plan[*Endpoint]
-	scratch
-
-	counters
-	checker *checker // scratch of Check
-}
-
-// scratch is temporary memory that is used only during a call.
-type scratch struct {
-	done        []reliability.Token // of acknowledge
-	pieces      inbound.Pieces      // parts of large fragments in the Pack that is being received
-	refusedTags inbound.Tags        // tags without a handler in the Pack that is being received
-	rxVia       via                 // channel of the packet that is being received
-	sack        frag.Sack           // of writeSack and onSack
-	sackWords   [frag.WindowMax / 64]uint64
-}
-
-// reception has the handlers of received fragments, by tag, and the state of incomplete packets.
-type reception struct {
-	handlers  [256]Handler
-	mostBytes [256]uint32 // largest fragment in chunks; 0: no limit
-	claimed   [256]bool   // the tag is of a layer, see Hooks.ClaimTag
-	keeping   keep.Store  // received data that handlers have kept
-	arrivals  keep.Queue[*Endpoint]
-	parts     partial
-}
-
-// face holds the addresses and the name of a module that peers are told, and the policy for
-// incoming connections.
-type face struct {
-	name       []byte
-	told       [2][]byte                 // addresses that peers are told, for command and data
-	seen       [fabric.MaxNameBytes]byte // source of the packet that is being processed
-	admission  func(Request) Verdict     // nil accepts every peer
-	handshakes meet.Handshakes[*Endpoint]
-	shaking    struct { // the packet of a handshake that is being processed
-		head  frag.Header
-		hello frag.Hello
-	}
+	stats     Stats           // the counters
+	published snapshot.Values // the counters, for other goroutines
+	checker   *peer.Checker   // scratch of Check
 }
 
 // lifetime is the stage of a module between Open and Close.
@@ -142,9 +76,7 @@ type lifetime struct {
 	inProgress bool // Progress or Close is running
 	closeAsked bool // by a callback, for the end of this call of Progress
 	closed     bool
-	draining   bool        // no new endpoints are accepted
 	driven     atomic.Bool // a driver has called Hooks.TakeOver
-	drainUntil Time
 }
 
 // Open starts a module on a Domain that was opened with cfg.DomainConfig. The module owns
@@ -164,122 +96,48 @@ func (m *Module) open(dom fabric.Domain, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	m.cfg, m.rules = cfg, cfg.Rules
-	const share = 8
-	m.clock.Init(min(cfg.PeerTimeout, cfg.HandshakeTimeout, cfg.CloseTimeout) / share)
 	if cfg.Random == nil {
 		cfg.Random = cryptoRandom
 	}
-	m.cfg.Random = numbers.NonZero(cfg.Random)
+	cfg.Random = numbers.NonZero(cfg.Random)
+	m.cfg = cfg
 	need := cfg.arenaBuffers(info)
 	if arena.Len() < need || arena.Size() < cfg.MTUBytes {
 		return fmt.Errorf("%w: domain has %d buffers of %d bytes, needs %d of %d",
 			ErrConfig, arena.Len(), arena.Size(), need, cfg.MTUBytes)
 	}
-	if err := m.openTables(dom); err != nil {
-		return err
-	}
-	if err := m.openPort(dom); err != nil {
-		return err
-	}
-	m.frags.payloads.Init(dom, m.port.Data.Caps(), cfg.RegistrationsKept)
-	m.keeping.Init(&m.port, cfg.limits.KeptBytesMax)
-	bulk := &m.port.Data
-	if m.port.Reliable() { // counted links carry chunks on the command channel
-		bulk = &m.port.Command
-	}
-	if lander, ok := bulk.Endpoint().(fabric.Lander); ok && bulk.Caps().Landing {
-		m.landing.Init(bulk, lander, &m.port.Arena, landing.GuessBytesMin)
-	}
-	room := min(m.port.Command.Caps().RecvCapacity, m.port.Data.Caps().RecvCapacity)
-	m.credits = reliability.NewCredits(room - room/8)
-	m.openSmall()
-	m.openOvercommit()
-	return m.openName()
-}
-
-// openSmall tells the credits how many small datagrams use as much of the kernel's receive buffer
-// as a datagram of full size.
-func (m *Module) openSmall() {
-	cmd, data := m.port.Command.Caps(), m.port.Data.Caps()
-	fixed := max(cmd.RecvFixedBytes, data.RecvFixedBytes)
-	full := min(cmd.RecvFullBytes, data.RecvFullBytes)
-	if min(cmd.RecvFixedBytes, data.RecvFixedBytes) > 0 && !m.port.Reliable() {
-		m.credits.Small(full/2/fixed, full/2/2)
-	}
-}
-
-// openPort opens the command and the data channel.
-func (m *Module) openPort(dom fabric.Domain) error {
-	cfg := &m.cfg
-	command, data := cfg.recvDepths(dom.Info())
-	err := m.port.Open(dom, port.Config{
-		SendBuffers: cfg.SendBuffers, CommandDepth: command, RecvDepth: data, TxDepth: cfg.TxDepth,
-		Spare: max(cfg.KeptPackets, 0), RecvBufferBytes: cfg.RecvBufferBytes,
-		CommandBytes: cfg.TinyBytes, DataBytes: cfg.MTUBytes,
-		PollBatch: cfg.limits.PollBatch, IdlePollEvery: cfg.limits.IdlePollEvery,
-		Reliable: cfg.Reliability == reliabilityAuto,
+	m.published.Init(int(stats.Count) + gaugesLen)
+	err = m.all.Open(dom, cfg.forPeers(), cfg.forPort(info), peer.Owner{
+		Count: &m.stats.counters, Module: m, NewEndpoint: newEndpoint, NewFragment: newFragment,
+		Ask: m.ask, Deadline: m.deadline,
 	})
 	if errors.Is(err, port.ErrConfig) {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	return err
-}
-
-func (m *Module) openTables(dom fabric.Domain) (err error) {
-	cfg := &m.cfg
-	if m.recovery, err = reliability.NewRecovery(cfg.SendBuffers, cfg.PeersMax, m.rules); err != nil {
-		return err
-	}
-	limits := meet.Limits{
-		PerAddress: cfg.limits.PeersPerAddress, PerHost: cfg.PeersPerHost,
-		HalfOpen: cfg.limits.HalfOpenMax,
-	}
-	hosts, _ := dom.(fabric.Addresser)
-	m.peers.Init(endOf, cfg.PeersMax, hosts, limits)
-	life := liveness.Rules{PeerTimeout: cfg.PeerTimeout, KeepAlive: cfg.KeepAlive}
-	err = m.watches.Init(watchHost{m}, watchOf, cfg.PeersMax, life, cfg.CloseTimeout)
 	if err != nil {
 		return err
 	}
-	if err = m.paths.Init(pathHost{m}, pathOf, cfg.PeersMax); err != nil {
-		return err
-	}
-	m.pool, err = frag.NewPool(frag.PoolConfig{
-		FragBytesMax: cfg.FragmentBytesMax,
-		BytesMax:     cfg.ReassemblyBytesMax,
-		KeepBytes:    cfg.limits.ReassemblyKeepBytes,
-	})
-	if err != nil {
-		return err
-	}
-	m.parts.pool = frag.NewPartPool(partsBytesMax)
-	m.buffers.init(cfg.SendBuffers)
-	m.pub.Init(int(numCounters) + gaugesLen)
-	m.source.Init(m.cfg.Random, m.rules.WithholdEvery)
-	m.done = make([]reliability.Token, 0, min(cfg.Rules.WindowPackets, reliability.WindowDefault))
-	m.remote.Init(cfg.RegionsMax)
-	m.arrivals.Init(&m.keeping, keep.BoundsMax())
-	return nil
+	m.rx.Init(&m.all, cfg.limits.KeptBytesMax)
+	return m.openName()
 }
 
 // openName starts the handshakes, which draw the module's incarnation, and composes the module's
 // name for peers.
 func (m *Module) openName() error {
-	m.told = [2][]byte{m.port.Command.Name(), m.port.Data.Name()}
+	m.told = [2][]byte{m.all.Port.Command.Name(), m.all.Port.Data.Name()}
 	if m.cfg.Advertise != "" {
-		cmd, data, err := parseAddress(&m.port, m.cfg.Advertise)
+		cmd, data, err := parseAddress(&m.all.Port, m.cfg.Advertise)
 		if err != nil {
 			return fmt.Errorf("%w: advertise: %w", ErrConfig, err)
 		}
 		m.told = [2][]byte{cmd, data}
 	}
-	m.openHandshakes()
+	m.all.OpenHandshakes(m.told)
 	n := frag.Name{
-		Provider:     m.port.WireName(),
-		Incarnation:  m.handshakes.Says().Incarnation,
-		MTUBytes:     uint16(m.port.Data.MTUBytes()),
-		CommandBytes: uint16(m.port.Command.MTUBytes()),
+		Provider:     m.all.Port.WireName(),
+		Incarnation:  m.all.Handshakes.Says().Incarnation,
+		MTUBytes:     uint16(m.all.Port.Data.MTUBytes()),
+		CommandBytes: uint16(m.all.Port.Command.MTUBytes()),
 		Command:      m.told[0],
 		Data:         m.told[1],
 	}
@@ -297,7 +155,7 @@ func (m *Module) Config() Config { return m.cfg }
 
 // Info returns the fabric's description of the Domain. The attributes in the Info include the
 // present counters of the provider, such as the number of datagrams dropped for lack of room.
-func (m *Module) Info() fabric.Info { return m.port.Dom.Info() }
+func (m *Module) Info() fabric.Info { return m.all.Port.Dom.Info() }
 
 // Limits holds the size limits of a module.
 type Limits struct {
@@ -315,12 +173,12 @@ type Limits struct {
 func (m *Module) Limits() Limits {
 	return Limits{
 		FragmentBytesMax: int(m.cfg.FragmentBytesMax),
-		SegmentBytes:     segmentRoom(m.port.Data.MTUBytes(), frag.KindFrag),
-		ChunkBytes:       segmentRoom(m.port.Data.MTUBytes(), frag.KindChunk),
-		TinyBytes:        segmentRoom(m.port.Command.MTUBytes(), frag.KindFrag),
-		CreditPackets:    m.credits.Capacity(),
-		RecvBufferBytes:  m.port.Data.Caps().RecvBufferBytes,
-		MTUBytes:         m.port.Data.MTUBytes(),
+		SegmentBytes:     segmentRoom(m.all.Port.Data.MTUBytes(), frag.KindFrag),
+		ChunkBytes:       segmentRoom(m.all.Port.Data.MTUBytes(), frag.KindChunk),
+		TinyBytes:        segmentRoom(m.all.Port.Command.MTUBytes(), frag.KindFrag),
+		CreditPackets:    m.all.Credits.Capacity(),
+		RecvBufferBytes:  m.all.Port.Data.Caps().RecvBufferBytes,
+		MTUBytes:         m.all.Port.Data.MTUBytes(),
 	}
 }
 
@@ -337,7 +195,11 @@ func (m *Module) Handle(tag Tag, h Handler) error {
 	if m.claimed[tag] {
 		return fmt.Errorf("%w: a layer of this module has tag %d", ErrTagTaken, tag)
 	}
-	m.handlers[tag], m.mostBytes[tag] = h, 0
+	var inner receive.Handler
+	if h != nil {
+		inner = func(ep *peer.Endpoint, tag uint8, data []byte) { h(endpointOf(ep), Tag(tag), data) }
+	}
+	m.rx.SetHandler(uint8(tag), inner)
 	return nil
 }
 
@@ -350,36 +212,34 @@ func (m *Module) HandleUpTo(tag Tag, mostBytes uint32, h Handler) error {
 	if err := m.Handle(tag, h); err != nil {
 		return err
 	}
-	m.mostBytes[tag] = mostBytes
+	m.rx.Limit(uint8(tag), mostBytes)
 	return nil
 }
 
 // OnEndpoint registers a function that Progress calls for every Event of every endpoint, including
 // endpoints that peers open.
-func (m *Module) OnEndpoint(fn func(ep *Endpoint, ev Event, err error)) { m.outbox.onEvent = fn }
+func (m *Module) OnEndpoint(fn func(ep *Endpoint, ev Event, err error)) { m.onEvent = fn }
 
 // Stats returns the counters as published by Progress, at most a millisecond ago. Any goroutine may
 // call Stats.
-func (m *Module) Stats() Stats { return m.counters.load() }
+func (m *Module) Stats() Stats { return load(&m.published) }
 
 // Wait sleeps until a packet may have arrived, Wake is called, or the timeout has passed. A
 // negative timeout means no limit. Wait may return early. Progress should be called before and
 // after Wait. If the timeout exceeds the module's Deadline, timers are late. Wait returns
 // fabric.ErrNotSupported if the fabric does not implement fabric.Waiter.
 func (m *Module) Wait(timeout time.Duration) error {
-	w, ok := m.port.Dom.(fabric.Waiter)
+	w, ok := m.all.Port.Dom.(fabric.Waiter)
 	if !ok {
 		return fabric.ErrNotSupported
 	}
-	if m.dirty {
-		m.publish()
-	}
+	m.publishChanges()
 	return w.Wait(timeout)
 }
 
 // Wake ends a Wait in progress, or else the next Wait. Any goroutine may call Wake.
 func (m *Module) Wake() {
-	if w, ok := m.port.Dom.(fabric.Waiter); ok {
+	if w, ok := m.all.Port.Dom.(fabric.Waiter); ok {
 		w.Wake()
 	}
 }
@@ -389,28 +249,18 @@ func (m *Module) Wake() {
 // fragment that is not delivered by the given time until ends with ErrClosed. The argument
 // now of Drain is the present time.
 func (m *Module) Drain(now, until Time) {
-	m.at(now)
-	m.draining, m.drainUntil = true, until
-	for _, ep := range m.peers.All() {
+	m.all.At(now)
+	m.all.Drain(until)
+	for _, ep := range m.all.Peers.All() {
 		if ep != nil {
-			ep.Close(now)
+			m.all.Endings.Close(ep, now, frag.ByeClosed)
 		}
 	}
 }
 
 // Drained reports whether all endpoints have ended and both channels have no packet left to post.
 // Endpoints that linger after the peer's close, to repeat an ACK, count as ended.
-func (m *Module) Drained() bool {
-	if m.port.Pending() {
-		return false
-	}
-	for _, ep := range m.peers.All() {
-		if ep != nil && (ep.id.State() != stateLingering || ep.rcv.Owes()) {
-			return false
-		}
-	}
-	return true
-}
+func (m *Module) Drained() bool { return m.all.Drained() }
 
 // Close ends the module at once. On Close, every incomplete send ends with ErrClosed, every
 // open endpoint gets EventClosed, and the Domain is closed. In a callback, Close takes
@@ -423,26 +273,17 @@ func (m *Module) Close() error {
 		m.closeAsked = true
 		return nil
 	}
-	m.finishDeferred()
+	m.rx.FinishDeferred()
 	m.inProgress = true // no callback below may call Progress
-	m.draining = true   // no callback may connect
-	for _, ep := range m.peers.All() {
-		if ep != nil {
-			m.end(ep, EventClosed, ErrClosed)
-		}
-	}
+	m.all.Shut()        // no callback may connect
+	m.all.EndAll()
 	m.callOut()
 	m.closed = true
-	m.frags.payloads.Close()
-	m.arrivals.CopyOut()
-	m.keeping.Close()
-	err := m.port.Dom.Close()
-	for t := range m.segs {
-		if f := m.segs[t].frag; f != nil {
-			m.segs[t] = sendSegment{}
-			m.segEnded(f)
-		}
-	}
+	m.all.Frags.Payloads.Close()
+	m.rx.Arrivals.CopyOut()
+	m.rx.Keeping.Close()
+	err := m.all.Port.Dom.Close()
+	m.all.Closed()
 	m.callOut()
 	m.publish()
 	m.inProgress = false

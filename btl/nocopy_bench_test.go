@@ -51,7 +51,7 @@ func newNoCopyPair(tb testing.TB, size int, cfg Config) *noCopyPair {
 	if p.ep, err = p.x.Connect(p.now(), p.y.Name()); err != nil {
 		tb.Fatal(err)
 	}
-	for !p.ep.Connected() || p.ep.path.FirstProbePending() {
+	for !p.ep.Connected() || p.ep.c.Path.FirstProbePending() {
 		p.pass()
 	}
 	return p
@@ -75,7 +75,7 @@ func (p *noCopyPair) send(f *Fragment, err error) {
 	if _, err := p.ep.Send(p.now(), f); err != nil {
 		p.tb.Fatal(err)
 	}
-	for want := p.got + 1; p.got != want || p.ep.snd.InFlight() > 0; {
+	for want := p.got + 1; p.got != want || p.ep.c.Snd.InFlight() > 0; {
 		p.pass()
 	}
 }
@@ -103,7 +103,7 @@ var noCopyWays = []struct {
 		func(p *noCopyPair, msg []byte) {
 			a, b := len(msg)/4, len(msg)/2
 			p.send(p.ep.PreparePieces(3, msg[:a], msg[a:b], msg[b:]))
-		}, func(p *noCopyPair, sent uint64) uint64 { return sent - p.x.stats.Get(CntSentGatheredBytes) },
+		}, func(p *noCopyPair, sent uint64) uint64 { return sent - p.x.all.Count[CntSentGatheredBytes] },
 	},
 	{
 		"gather a copy",
@@ -122,7 +122,7 @@ var noCopyWays = []struct {
 func sendWhole(p *noCopyPair, msg []byte) { p.send(p.ep.Prepare(3, msg)) }
 
 func keptCopies(p *noCopyPair, _ uint64) uint64 {
-	return p.y.stats.Get(CntKeptCopies) * uint64(len(p.own))
+	return p.y.all.Count[CntKeptCopies] * uint64(len(p.own))
 }
 
 func (p *noCopyPair) receive(fn func(data []byte)) {

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"gobtl/btl/internal/peer"
 	"gobtl/fabric/mem"
 	"gobtl/frag"
 )
@@ -25,8 +26,8 @@ func TestSackOfOtherChannel(t *testing.T) {
 		}
 	}
 	s.run(5)
-	if len(sent) != 45 || sent[39].hdr.Number <= ep.numbers.Latest()[viaData] {
-		t.Fatalf("%d packets: %+v", len(sent), ep.numbers)
+	if len(sent) != 45 || sent[39].hdr.Number <= ep.c.Numbers.Latest()[peer.ViaData] {
+		t.Fatalf("%d packets: %+v", len(sent), ep.c.Numbers)
 	}
 	last := sent[39].hdr // the peer has taken over last
 	say := func(number uint32, upTo int, want int) {
@@ -41,7 +42,7 @@ func TestSackOfOtherChannel(t *testing.T) {
 		sack.Encode(b[h.Encode(b):])
 		s.raw(0, b)
 		s.l.step(time.Microsecond)
-		if got := ep.snd.InFlight(); got != want {
+		if got := ep.c.Snd.InFlight(); got != want {
 			t.Fatalf("number %d, up to packet %d: %d in flight, want %d", number, upTo, got, want)
 		}
 	}

@@ -93,7 +93,7 @@ func TestSmallWithoutOverruns(t *testing.T) {
 			}
 		}
 		b.step(20 * time.Microsecond)
-		stretched = stretched || b.mods[1].credits.Stretched()
+		stretched = stretched || b.mods[1].all.Credits.Stretched()
 	}
 	if !stretched {
 		t.Error("small packets never had more credits than places")

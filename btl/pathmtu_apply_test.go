@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"gobtl/btl/internal/peer"
 	"gobtl/btl/internal/pmtu"
 	"gobtl/fabric/mem"
 	"gobtl/frag"
@@ -46,7 +47,7 @@ func TestPartsCarryAll(t *testing.T) {
 			tr := newTraffic(t, testenv.Seed(t, 9), 1)
 			l.mods[1].Handle(1, tr.receive)
 			a, _ := l.pair()
-			l.until("full size", 10*time.Microsecond, time.Second, func() bool { return a.mtu == 9000 })
+			l.until("full size", 10*time.Microsecond, time.Second, func() bool { return a.c.MTU == 9000 })
 			l.narrowTo(limit)
 			for _, size := range []int{8, 700, 3000, 8000, 8900, 20_000, 200_000, 5000, 60_000} {
 				tr.send(a, size)
@@ -54,14 +55,14 @@ func TestPartsCarryAll(t *testing.T) {
 			l.until("all has come", 50*time.Microsecond, 20*time.Second, tr.finished)
 			tr.verify()
 			p := a.Path()
-			if p.MTUBytes > limit || p.Holes != 1 || l.mods[0].stats.Get(CntSentPart) == 0 {
-				t.Errorf("%s, %d: %+v, %d Parts", profile, limit, p, l.mods[0].stats.Get(CntSentPart))
+			if p.MTUBytes > limit || p.Holes != 1 || l.mods[0].all.Count[CntSentPart] == 0 {
+				t.Errorf("%s, %d: %+v, %d Parts", profile, limit, p, l.mods[0].all.Count[CntSentPart])
 			}
 			l.until("the size is found", time.Millisecond, 20*time.Second, func() bool {
-				return a.mtu > limit-pmtu.GrainBytes
+				return a.c.MTU > limit-pmtu.GrainBytes
 			})
 			l.settle(time.Second)
-			if n := l.mods[1].parts.pool.Bytes(); n != 0 {
+			if n := l.mods[1].rx.PartsBytes(); n != 0 {
 				t.Errorf("%d bytes in Parts are left", n)
 			}
 		}
@@ -91,14 +92,14 @@ func TestPathRunsPass(t *testing.T) {
 		l.mods[1].Handle(1, tr.receive)
 		a, _ := l.pair()
 		if !fromTheBeginning {
-			l.until("full size", 10*time.Microsecond, time.Second, func() bool { return a.mtu == 9000 })
+			l.until("full size", 10*time.Microsecond, time.Second, func() bool { return a.c.MTU == 9000 })
 			narrow()
 		}
 		l.until("the size is found", 50*time.Microsecond, 20*time.Second, func() bool {
 			if tr.finished() {
 				tr.send(a, []int{3000, 60_000}[tr.rng.IntN(2)])
 			}
-			return a.mtu > limit-pmtu.GrainBytes && a.mtu <= limit && a.path.Stage() == pmtu.Complete
+			return a.c.MTU > limit-pmtu.GrainBytes && a.c.MTU <= limit && a.c.Path.Stage() == pmtu.Complete
 		})
 		l.until("all has come", 50*time.Microsecond, 20*time.Second, tr.finished)
 		tr.verify()
@@ -114,11 +115,11 @@ func TestPathAlone(t *testing.T) {
 	}
 	a, b := l.connect(0, 1), l.connect(0, 2)
 	l.until("full size", 10*time.Microsecond, time.Second, func() bool {
-		return a.mtu == 9000 && b.mtu == 9000
+		return a.c.MTU == 9000 && b.c.MTU == 9000
 	})
 	m := l.mods[0]
 	l.until("all is acknowledged", 10*time.Microsecond, time.Second, func() bool {
-		return len(m.freeSegs) == len(m.segs)
+		return len(m.all.Buffers.FreeSegs) == len(m.all.Buffers.Segs)
 	})
 	for _, tc := range []struct {
 		to   []*Endpoint
@@ -128,10 +129,10 @@ func TestPathAlone(t *testing.T) {
 		for _, ep := range tc.to {
 			m.putTest(ep)
 		}
-		m.port.Data.Post()
-		m.settleSends()
+		m.all.Port.Data.Post()
+		m.all.Buffers.SettleSends()
 		for i := range tc.to {
-			if m.port.Alone(segBuf(m.freeSegs[i])) {
+			if m.all.Port.Alone(peer.SegBuf(m.all.Buffers.FreeSegs[i])) {
 				alone++
 			}
 		}
@@ -143,8 +144,8 @@ func TestPathAlone(t *testing.T) {
 
 // putTest puts an empty datagram for a peer into the batch, from a free send buffer of its own.
 func (m *Module) putTest(ep *Endpoint) {
-	c := &m.port.Data
-	c.Put(segBuf(m.freeSegs[c.Batched()]), 0, ep.dataAddr)
+	c := &m.all.Port.Data
+	c.Put(peer.SegBuf(m.all.Buffers.FreeSegs[c.Batched()]), 0, ep.c.DataAddr)
 }
 
 // narrowed is two modules whose path carries small packets alone from now on, and a large fragment
@@ -168,14 +169,14 @@ func narrowed(t *testing.T) (l *lab, a, b *Endpoint) {
 // with an error that says so.
 func TestPathNarrowEnds(t *testing.T) {
 	l, a, b := narrowed(t)
-	for end := l.now.Add(20 * time.Second); a.err == nil && l.now < end; {
+	for end := l.now.Add(20 * time.Second); a.Err() == nil && l.now < end; {
 		l.step(100 * time.Microsecond)
 		if l.now%Time(100*time.Millisecond) < Time(100*time.Microsecond) { // it says something
 			_ = b.SendImmediate(l.now, 1, []byte("here"))
 		}
 	}
-	if a.err == nil || !bytes.Contains([]byte(a.err.Error()), []byte(ErrNarrow.Error())) {
-		t.Errorf("ended with %v", a.err)
+	if a.Err() == nil || !bytes.Contains([]byte(a.Err().Error()), []byte(ErrNarrow.Error())) {
+		t.Errorf("ended with %v", a.Err())
 	}
 }
 
@@ -185,14 +186,14 @@ func TestPathNarrowStopped(t *testing.T) {
 	l, a, _ := narrowed(t)
 	const step = 100 * time.Microsecond
 	l.until("only small packets pass", step, 5*time.Second, func() bool {
-		return a.path.Narrow(l.now, 0)
+		return a.c.Path.Narrow(l.now, 0)
 	})
 	began := l.now
-	timeout := l.mods[0].cfg.PeerTimeout
+	timeout := l.mods[0].all.Config.PeerTimeout
 	l.now = l.now.Add(timeout)
-	l.until("the end", step, 20*time.Second, func() bool { return a.err != nil })
+	l.until("the end", step, 20*time.Second, func() bool { return a.Err() != nil })
 	if awake := l.now.Sub(began) - timeout; awake < timeout/2 {
-		t.Errorf("%v after %v and a stop of %v", a.err, awake, timeout)
+		t.Errorf("%v after %v and a stop of %v", a.Err(), awake, timeout)
 	}
 }
 
@@ -263,16 +264,16 @@ func TestPartsRefused(t *testing.T) {
 		h := sound
 		change(&h)
 		send(s.next, encode(h, make([]byte, 100)))
-		if got != 0 || ep.rcv.Next() != s.next || ep.err != nil {
+		if got != 0 || ep.c.Rcv.Next() != s.next || ep.Err() != nil {
 			t.Fatalf("%+v is taken", h)
 		}
 	}
 	send(s.next, encode(sound, make([]byte, 100)))
-	if got != 1 || ep.rcv.Next() != s.next.Add(1) {
-		t.Errorf("%d messages came, next is %d", got, ep.rcv.Next())
+	if got != 1 || ep.c.Rcv.Next() != s.next.Add(1) {
+		t.Errorf("%d messages came, next is %d", got, ep.c.Rcv.Next())
 	}
 	send(s.next, encode(sound, make([]byte, 100)))
-	if got != 1 || s.m.parts.pool.Bytes() != 0 {
-		t.Errorf("%d messages came of a copy, %d bytes kept", got, s.m.parts.pool.Bytes())
+	if got != 1 || s.m.rx.PartsBytes() != 0 {
+		t.Errorf("%d messages came of a copy, %d bytes kept", got, s.m.rx.PartsBytes())
 	}
 }

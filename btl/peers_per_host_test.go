@@ -117,16 +117,16 @@ func TestHalfOpenPerHost(t *testing.T) {
 		for i := range 10 {
 			knock(crowd, uint64(i)+1)
 		}
-		if m.peers.HalfOpen() != c.want {
-			t.Fatalf("%+v: one host holds %d half-open endpoints", c, m.peers.HalfOpen())
+		if m.all.Peers.HalfOpen() != c.want {
+			t.Fatalf("%+v: one host holds %d half-open endpoints", c, m.all.Peers.HalfOpen())
 		}
 		knock(other, 99)
-		if want := min(c.want+1, c.most); m.peers.HalfOpen() != want {
-			t.Errorf("%+v: %d half-open endpoints with the newcomer's, want %d", c, m.peers.HalfOpen(),
+		if want := min(c.want+1, c.most); m.all.Peers.HalfOpen() != want {
+			t.Errorf("%+v: %d half-open endpoints with the newcomer's, want %d", c, m.all.Peers.HalfOpen(),
 				want)
 		}
 		l.idleFor(200 * time.Millisecond)
-		if err := m.peers.Census.Check(m.peers.Len(), 0); err != nil {
+		if err := m.all.Peers.Census.Check(m.all.Peers.Len(), 0); err != nil {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}

@@ -21,7 +21,7 @@ func TestSmallBesidePlaceless(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 64 { // of those that may be under way none is over
-		ep.memory().TakePlace(l.mods[0].remote.NotifyPut(nil, 3, nil))
+		ep.c.Memory().TakePlace(l.mods[0].all.Remote.NotifyPut(nil, 3, nil))
 	}
 	f, err := ep.PreparePutNotice(make([]byte, 1<<15), r.Handle(), 0, 3, nil)
 	if err != nil {

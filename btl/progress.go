@@ -3,8 +3,6 @@ package btl
 import (
 	"fmt"
 	"time"
-
-	"gobtl/btl/internal/port"
 )
 
 // tendGap is the time between two calls of Progress from which on Progress first calls the port's
@@ -29,17 +27,17 @@ func (m *Module) Progress(now Time) (int, error) {
 	if m.closed {
 		return 0, ErrClosed
 	}
-	if m.arrivals.Full() {
+	if m.rx.Arrivals.Full() {
 		return 0, nil
 	}
 	m.inProgress = true
-	m.tick(now)
-	m.clock.BeginPass(m.fastLast)
-	if m.clock.Gap >= tendGap {
-		m.port.Tend(m.clock.PassAt)
+	m.all.Tick(now)
+	m.all.Clock.BeginPass(m.fastLast)
+	if m.all.Clock.Gap >= tendGap {
+		m.all.Port.Tend(m.all.Clock.PassAt)
 	}
 	n, err := m.progress()
-	m.clock.EndPass()
+	m.all.Clock.EndPass()
 	m.inProgress = false
 	if m.closeAsked {
 		m.closeAsked = false
@@ -55,30 +53,30 @@ func (m *Module) Progress(now Time) (int, error) {
 //  2. Poll the command channel and the data channel, and handle the received packets. If the first
 //     packet is a single fragment, only call its handler (fast receive).
 //  3. Call the functions for ended sends (callOut), so that their messages are sent in this call.
-//  4. Handle expired timers (expire), after the polls may have received the awaited answers.
-//  5. Send lost packets (sendAgain), and then new packets (serve), which also contain ACKs.
-//  6. Send the ACKs that were not sent as a part of another packet (acknowledge).
-//  7. Measure round trips, and check for overruns of the receive buffers (tendOvercommit).
+//  4. Handle expired timers (Expire), after the polls may have received the awaited answers.
+//  5. Send lost packets (SendAgain), and then new packets (Serve), which also contain ACKs.
+//  6. Send the ACKs that were not sent as a part of another packet (Acknowledge).
+//  7. Measure round trips, and check for overruns of the receive buffers (TendOvercommit).
 //  8. Post the batches of both channels, and the receive buffers.
 //  9. Remove unused addresses, call the functions for ended sends, and publish the counters.
 func (m *Module) progress() (int, error) {
-	m.pass++
-	m.stats.counters[CntPasses]++
+	m.all.Rest.BeginPass()
+	m.all.Count[CntPasses]++
 	if m.fastLast && m.restsOn() {
 		m.fastLast = false
 	}
-	if m.clock.Now >= m.restUntil {
-		m.finishDeferred()
-		if m.sched.packs > 0 {
-			m.sendPacks()
+	if m.all.Clock.Now >= m.all.Rest.Until() {
+		m.rx.FinishDeferred()
+		if m.all.Sched.Packs > 0 {
+			m.all.Packs.SendPacks()
 		}
-		if m.port.Data.Batched() > 0 && m.clock.Gap >= stoodLeast {
-			m.leaveLate()
+		if m.all.Port.Data.Batched() > 0 && m.all.Clock.Gap >= stoodLeast {
+			m.all.Buffers.LeaveLate()
 		}
-	} else if !m.dataLast && !m.landing.Due(&m.port.Command) {
+	} else if !m.dataLast && !m.rx.Landings.Plan.Due(&m.all.Port.Command) {
 		return m.glance()
 	}
-	mayFast := !m.fastLast && m.port.Data.Batched() == 0
+	mayFast := !m.fastLast && m.all.Port.Data.Batched() == 0
 	m.fastLast, m.found = false, false
 	n, fast, err := m.receiveFirst(mayFast)
 	if fast || err != nil {
@@ -87,36 +85,16 @@ func (m *Module) progress() (int, error) {
 	return m.goOn(n, mayFast, false)
 }
 
-// stoodLeast is the time between two calls of Progress from which on leaveLate restarts the timers
+// stoodLeast is the time between two calls of Progress from which on LeaveLate restarts the timers
 // of packets in the batch.
 const stoodLeast = 100 * time.Microsecond
 
-// leaveLate posts the packets of a burst before Progress polls the channels, and restarts the
-// packets' retransmission timers. Timers of packets that the fabric refused during the latest
-// call of Progress are not restarted, so that an unreachable peer is eventually declared dead.
-func (m *Module) leaveLate() {
-	c, some := &m.port.Data, false
-	for i := range c.Batch() {
-		b := c.Batch()[i].Buf
-		if c.Stuck() || int(b) >= len(m.segs) || m.port.State(b) != port.Busy {
-			continue
-		}
-		if ep := m.segs[b].ep; ep != nil && !ep.id.Counted {
-			ep.snd.Leaves(m.clock.Now, segToken(b))
-			some = true
-		}
-	}
-	if some {
-		m.post(c)
-	}
-}
-
 // glance is the short form of Progress for a module without other work than a poll.
 func (m *Module) glance() (n int, err error) {
-	c := &m.port.Command
+	c := &m.all.Port.Command
 	m.found = false
 	c.NoteIdle()
-	got, err := c.Poll(m.clock.Now, 1)
+	got, err := c.Poll(m.all.Clock.Now, 1)
 	if got > 0 || err != nil {
 		n, fast, err := m.receiveFound(got, err)
 		if fast || err != nil {
@@ -124,7 +102,7 @@ func (m *Module) glance() (n int, err error) {
 		}
 		return m.goOn(n, true, false)
 	}
-	if m.port.Data.Rests(m.clock.Now) {
+	if m.all.Port.Data.Rests(m.all.Clock.Now) {
 		return 0, nil
 	}
 	return m.goOn(0, true, true)
@@ -134,8 +112,8 @@ func (m *Module) glance() (n int, err error) {
 // argument due forces the poll. The argument n of goOn is the number of packets that the call of
 // Progress has received before.
 func (m *Module) goOn(n int, mayFast, due bool) (int, error) {
-	resting := m.clock.Now < m.restUntil
-	got, fast, err := m.receiveAll(mayFast && !m.outbox.due(), due)
+	resting := m.all.Clock.Now < m.all.Rest.Until()
+	got, fast, err := m.receiveAll(mayFast && !m.all.Outbox.Due(), due)
 	n += got
 	if fast || err != nil {
 		return n, err
@@ -143,30 +121,29 @@ func (m *Module) goOn(n int, mayFast, due bool) (int, error) {
 	if resting && !m.found {
 		return 0, nil
 	}
-	m.findRoom()
+	m.all.Outbox.FindRoom()
 	m.callOut()
-	m.expire()
-	m.sendAgain()
-	m.serve()
-	m.acks.NoteLull(n == 0)
+	m.all.Expire()
+	m.all.Sent.SendAgain()
+	m.all.Sender.Serve()
+	m.all.Acks.NoteLull(n == 0)
 	if !m.found {
-		m.acks.Ripen(m.clock.Now, &m.rules)
+		m.all.Acks.Ripen(m.all.Clock.Now, &m.all.Rules)
 	}
-	m.acknowledge()
-	m.tendOvercommit()
-	m.postAll()
-	m.findRoom()
-	if m.port.Leaving() > 0 { // before a notified application connects to the address again
-		m.port.RemoveLeft(m.clock.Now)
+	m.all.Acks.Acknowledge()
+	m.all.Overcommit.TendOvercommit()
+	m.all.Buffers.PostAll()
+	m.all.Outbox.FindRoom()
+	if m.all.Port.Leaving() > 0 { // before a notified application connects to the address again
+		m.all.Port.RemoveLeft(m.all.Clock.Now)
 	}
 	m.callOut()
 	if n > 0 {
-		m.dirty = true
+		m.all.MarkDirty()
 	}
-	if m.dirty {
-		m.maybePublish(n == 0)
-	}
-	if m.restUntil = 0; !m.found {
+	m.maybePublish(n == 0)
+	m.all.Rest.Set(0)
+	if !m.found {
 		m.rest()
 	}
 	return n, nil
@@ -175,46 +152,34 @@ func (m *Module) goOn(n int, mayFast, due bool) (int, error) {
 // rest reduces the following calls of Progress to polls, until a packet arrives, the application
 // calls a method, or a deadline of the module passes.
 func (m *Module) rest() {
-	if m.sched.Waiting() > 0 || m.sched.packs > 0 || m.credits.Stretched() || m.measure != nil ||
-		m.port.Leaving() > 0 || m.port.ReceivesPending() ||
-		len(m.outbox.wanting) > 0 {
+	if !m.all.MayRest() {
 		return
 	}
-	m.restUntil = m.deadline()
-	if m.dirty {
-		m.restUntil = m.restUntil.Min(m.publishedAt.Add(publishIdle))
-	}
+	m.all.Rest.Set(m.untilPublished(m.deadline()))
 }
 
 // restsOn finishes a fast receive over a reliable fabric, and reduces the following calls of
 // Progress to polls again, if no other work is due. restsOn returns false if a full call of
 // Progress is needed.
 func (m *Module) restsOn() bool {
-	d := &m.deferred
-	if !m.exchanged || m.clock.Now >= m.resumeUntil || !d.pending || d.on != &m.port.Command ||
-		!m.port.Data.MayRest(m.clock.Now) {
+	until := m.all.Rest.ResumeUntil()
+	if m.all.Clock.Now >= until || !m.all.Port.Data.MayRest(m.all.Clock.Now) || !m.rx.DeferredAlone() {
 		return false
 	}
-	if ep := m.peers.Lookup(d.tag); ep == nil || !ep.id.Counted || ep.id.Handshake() != nil {
+	m.rx.FinishDeferred()
+	m.all.Port.Command.PostReceives()
+	until = m.untilPublished(until.Min(m.all.Acks.AckDeadline()))
+	if m.all.Clock.Now >= until || m.all.Port.Command.ReceivesPending() > 0 || m.all.Outbox.Due() {
 		return false
 	}
-	m.finishDeferred()
-	m.port.Command.PostReceives()
-	until := m.resumeUntil.Min(m.ackDeadline())
-	if m.dirty {
-		until = until.Min(m.publishedAt.Add(publishIdle))
-	}
-	if m.clock.Now >= until || m.port.Command.ReceivesPending() > 0 || m.outbox.due() {
-		return false
-	}
-	m.restUntil = until
+	m.all.Rest.Set(until)
 	return true
 }
 
-func (*checker) checkRest(m *Module) error {
-	if d := m.deadline(); m.restUntil > m.clock.Now && d < m.restUntil && !m.closed {
-		return fmt.Errorf("at %d passes rest until %d, but the deadline is %d", m.clock.Now,
-			m.restUntil, d)
+func (m *Module) checkRest() error {
+	until := m.all.Rest.Until()
+	if d := m.deadline(); until > m.all.Clock.Now && d < until && !m.closed {
+		return fmt.Errorf("at %d passes rest until %d, but the deadline is %d", m.all.Clock.Now, until, d)
 	}
 	return nil
 }
@@ -225,22 +190,15 @@ func (*checker) checkRest(m *Module) error {
 // scheduled. Work that waits for a buffer or for room in a channel has no deadline, because
 // a packet or completion ends the wait.
 func (m *Module) Deadline() Time {
-	if m.arrivals.Full() { // until PullArrivals has emptied the queue
+	if m.rx.Arrivals.Full() { // until PullArrivals has emptied the queue
 		return Never
 	}
 	return m.deadline()
 }
 
 func (m *Module) deadline() Time {
-	if m.fastLast || m.deferred.pending || m.port.Pending() || m.sched.Ready() ||
-		m.outbox.due() || m.roomDue() || m.recovery.ResendsWaiting() > 0 && m.port.Data.Room() > 0 {
-		return m.clock.Now
+	if m.fastLast || m.rx.Pending() {
+		return m.all.Clock.Now
 	}
-	d := m.recovery.Deadline().Min(m.watches.Deadline()).Min(m.paths.Deadline())
-	d = d.Min(m.clock.Now.Add(m.handshakes.RequestsDeadline().Sub(m.clock.Unpaused)))
-	d = d.Min(m.sched.pauses.Deadline())
-	if m.draining && m.peers.Len() > 0 {
-		d = d.Min(m.drainUntil)
-	}
-	return d.Min(m.ackDeadline())
+	return m.all.Deadline()
 }

@@ -23,7 +23,7 @@ func (m *Module) ReadyFd() (fd int, err error) {
 		return -1, ErrClosed
 	}
 	if m.readier == nil {
-		r, ok := m.port.Dom.(fabric.Readier)
+		r, ok := m.all.Port.Dom.(fabric.Readier)
 		if !ok {
 			return -1, fabric.ErrNotSupported
 		}
@@ -44,9 +44,7 @@ func (m *Module) Arm(now Time) (most time.Duration) {
 	if due <= now {
 		return 0
 	}
-	if m.dirty {
-		m.publish()
-	}
+	m.publishChanges()
 	if most = m.readier.ArmReady(); due != Never && (most < 0 || most > due.Sub(now)) {
 		most = due.Sub(now)
 	}
@@ -60,8 +58,4 @@ func (m *Module) Disarm() {
 	}
 }
 
-func (m *Module) toPull() bool {
-	o := &m.outbox
-	return m.arrivals.Len() > 0 ||
-		o.pulled && (o.ended.first != nil || o.notices.Len() > 0)
-}
+func (m *Module) toPull() bool { return m.rx.Arrivals.Len() > 0 || m.all.Outbox.ToPull() }

@@ -1,10 +1,12 @@
 package btl
 
 import (
+	"errors"
 	"fmt"
 
+	"gobtl/btl/internal/peer"
+	"gobtl/btl/internal/regcache"
 	"gobtl/btl/internal/remote"
-	"gobtl/frag"
 )
 
 // Handle identifies an exposed memory region in packets. A Handle is opaque, with random upper
@@ -27,7 +29,7 @@ const (
 // Region is local memory that peers may access by its Handle.
 type Region struct {
 	m  *Module
-	is remote.Region[*Fragment]
+	is peer.Region
 }
 
 // Expose makes mem a region that all peers may access according to rights, such as RemoteWrite.
@@ -53,17 +55,21 @@ func (m *Module) ExposeAs(r *Region, mem []byte, rights Rights, only *Endpoint) 
 		return ErrClosed
 	case r.is.Exposed():
 		return fmt.Errorf("%w: the region is exposed", ErrState)
-	case only != nil && only.m != m:
+	case only != nil && only.c.All() != &m.all:
 		return ErrEndpoint
-	case only != nil && only.err != nil:
-		return only.err
+	case only != nil && only.c.Err() != nil:
+		return only.c.Err()
 	case rights&^RemoteAll != 0:
 		return fmt.Errorf("%w: rights %#x, of which %#x are none", ErrConfig, rights, rights&^RemoteAll)
-	case !m.remote.MayExpose():
-		return fmt.Errorf("%w: %d regions are exposed", ErrAgain, m.remote.Exposed())
+	case !m.all.Remote.MayExpose():
+		return fmt.Errorf("%w: %d regions are exposed", ErrAgain, m.all.Remote.Exposed())
 	}
 	r.m = m
-	m.remote.Expose(&r.is, mem, rights, only.memory(), m.cfg.Random())
+	var to *peer.Endpoint
+	if only != nil {
+		to = &only.c
+	}
+	m.all.Remote.Expose(&r.is, mem, rights, to.Memory(), m.cfg.Random())
 	return nil
 }
 
@@ -81,36 +87,23 @@ func (r *Region) Close() {
 	if !r.is.Exposed() {
 		return
 	}
-	r.m.stir()
-	r.m.remote.Withdraw(&r.is)
-	r.endReads()
+	r.m.all.Endings.Withdraw(&r.is)
 }
 
-// endReads ends the replies to gets that read from a closed region. The unsent part of each reply
-// is dropped, and the peer is informed of the failed get.
-func (r *Region) endReads() {
-	m := r.m
-	if r.is.Reader() != nil {
-		r.takeAlong()
+// Registration keeps memory registered with the fabric. A provider that supports gathering reads
+// the payload of large fragments directly from registered memory, without a copy.
+// Registration.Close must not be called while a fragment in the memory is being sent.
+type Registration = regcache.Registration
+
+// RegisterMemory registers mem with the fabric, or shares an existing registration that covers mem.
+// Go memory is pinned until Registration.Close. RegisterMemory returns fabric.ErrNotSupported if
+// the provider cannot register memory. Fragments from unregistered memory are copied.
+func (m *Module) RegisterMemory(mem []byte) (*Registration, error) {
+	if m.closed {
+		return nil, ErrClosed
 	}
-	for o := r.is.Reader(); o != nil; o = r.is.Reader() {
-		f, asks := o.Fragment(), o.Asks()
-		ep := f.ep
-		ep.remote.Left(o, false)
-		o.StopReading() // removes the reply from the list of readers
-		m.frags.payloads.Drop(&f.data)
-		if f.state != fragQueued {
-			continue
-		}
-		m.unqueue(ep, f)
-		f.err = ErrClosed
-		if f.out == 0 {
-			m.complete(f, f.err)
-		}
-		if ep.err == nil && !ep.closing {
-			failed := m.frags.lendAnswer(ep)
-			failed.answerWith(m.remote.AnswerFailed(ep.remote, failed, asks, frag.NackAccess))
-		}
-		m.sched.rearm(ep)
+	if len(mem) == 0 {
+		return nil, errors.Join(ErrConfig, errors.New("btl: registration of no memory"))
 	}
+	return m.all.Frags.Payloads.Register(mem)
 }

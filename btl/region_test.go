@@ -47,7 +47,7 @@ func TestGetAnsweredByOwnerAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	told := errPending
-	put, err := stranger.PreparePut(make([]byte, 8), get.op.Into().Handle(), 0)
+	put, err := stranger.PreparePut(make([]byte, 8), get.c.Op.Into().Handle(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func TestExposeForEnded(t *testing.T) {
 	if err := b.mods[0].ExposeAs(&r, make([]byte, 8), RemoteAll, ep); !errors.Is(err, ErrClosed) {
 		t.Errorf("exposed for an endpoint that has ended: %v", err)
 	}
-	if n := b.mods[0].remote.Exposed(); n != 0 {
+	if n := b.mods[0].all.Remote.Exposed(); n != 0 {
 		t.Errorf("%d regions are exposed", n)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"gobtl/btl/internal/meet"
+	"gobtl/btl/internal/peer"
 	"gobtl/btl/internal/port"
 	"gobtl/fabric"
 	"gobtl/fabric/mem"
@@ -21,7 +22,7 @@ func TestHelloTellsOldestNumber(t *testing.T) {
 	cfg.KeepAlive = 200 * time.Millisecond
 	l, s := newStranger(t, cfg)
 	ep := s.connect()
-	if ep.id.Handshake() != nil {
+	if ep.c.ID.Handshake() != nil {
 		t.Fatal("not confirmed")
 	}
 	wantFirst := func(what string, kind frag.Kind, want seq.Num) {
@@ -70,7 +71,7 @@ func TestBeginAnewWithEstablishedPeer(t *testing.T) {
 	// The responder hears the Hellos with cookies, and nothing that returns its tag.
 	probes := 0
 	l.net.SetFilter(func(from, _ []byte, pkt []byte) mem.Verdict {
-		p := &l.mods[0].port
+		p := &l.mods[0].all.Port
 		mine := string(from) == string(p.Command.Name()) || string(from) == string(p.Data.Name())
 		if mine {
 			if probes++; probes > 2*frag.ProbeCount { // without cookies, and with them
@@ -84,22 +85,23 @@ func TestBeginAnewWithEstablishedPeer(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.until("established", time.Microsecond, time.Second, a.Connected)
-	if l.mods[1].peers.HalfOpen() != 1 {
-		t.Fatalf("%d half-open endpoints at the responder", l.mods[1].peers.HalfOpen())
+	if l.mods[1].all.Peers.HalfOpen() != 1 {
+		t.Fatalf("%d half-open endpoints at the responder", l.mods[1].all.Peers.HalfOpen())
 	}
-	l.mods[0].handshakes.OnPacket(a) // which was under way
+	l.mods[0].all.Handshakes.OnPacket(&a.c) // which was under way
 	ended := []*error{send(t, a, 100), send(t, a, 100)}
 	b, err := l.mods[1].Connect(l.now, l.mods[0].Name()) // forgets what the half-open one has learnt
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b.id.Handshake() == nil || b.id.Handshake().Bound() || b.id.Handshake().Offered() != a.id.Tag {
-		t.Fatalf("the half-open endpoint was not adopted: %+v", b.id.Handshake())
+	if b.c.ID.Handshake() == nil || b.c.ID.Handshake().Bound() ||
+		b.c.ID.Handshake().Offered() != a.c.ID.Tag {
+		t.Fatalf("the half-open endpoint was not adopted: %+v", b.c.ID.Handshake())
 	}
 	l.net.SetFilter(deliverAll)
 	l.until("connected", 10*time.Microsecond, time.Second, b.Connected)
-	if a.Err() != nil || b.id.Peer.Tag != a.id.Tag || a.id.Peer.Tag != b.id.Tag {
-		t.Fatalf("tags %#x and %#x, error %v", b.id.Peer.Tag, a.id.Peer.Tag, a.Err())
+	if a.Err() != nil || b.c.ID.Peer.Tag != a.c.ID.Tag || a.c.ID.Peer.Tag != b.c.ID.Tag {
+		t.Fatalf("tags %#x and %#x, error %v", b.c.ID.Peer.Tag, a.c.ID.Peer.Tag, a.Err())
 	}
 	ended = append(ended, send(t, b, 100))
 	l.until("ended", 100*time.Microsecond, 10*time.Second, func() bool {
@@ -136,15 +138,17 @@ func TestRejectAddressesLeave(t *testing.T) {
 	var strangers []*script
 	for range refused {
 		s := l.newScript(0)
-		s.hello.Expected = m.handshakes.Says().Incarnation + 1 // of another life: a Reject is the answer
+		// It expects another life: a Reject is the answer.
+		s.hello.Expected = m.all.Handshakes.Says().Incarnation + 1
 		s.raw(0, s.packHello(frag.KindHello, 0, 0))
 		l.step(10 * time.Microsecond)
 		wantPostedInserted(t, spy)
 		strangers = append(strangers, s)
 	}
-	if n := len(spy.eps[0].wait); n != refused || spy.inserts() != refused || m.port.Leaving() != 6 {
+	if n := len(spy.eps[0].wait); n != refused || spy.inserts() != refused ||
+		m.all.Port.Leaving() != 6 {
 		t.Fatalf("%d Rejects under way, %d addresses inserted, %d leaving; want %d, %d, 6", n,
-			spy.inserts(), m.port.Leaving(), refused, refused)
+			spy.inserts(), m.all.Port.Leaving(), refused, refused)
 	}
 	// They complete one by one, the oldest first. All that were posted before an address was left may
 	// have been sent to it.
@@ -199,7 +203,7 @@ func inserted(d *spyDomain, name []byte) bool {
 func TestConnectFindsHalfOpenBehindClosing(t *testing.T) {
 	l := newLab(t, mem.Config{}, 2, regressConfig())
 	old := l.connect(0, 1)
-	first := string(l.mods[0].port.Command.Name())
+	first := string(l.mods[0].all.Port.Command.Name())
 	l.net.SetFilter(func(from, _ []byte, pkt []byte) mem.Verdict {
 		if kind := kindOf(pkt); string(from) == first && kind != frag.KindHello ||
 			kind == frag.KindHelloAck {
@@ -208,7 +212,7 @@ func TestConnectFindsHalfOpenBehindClosing(t *testing.T) {
 		return mem.Deliver
 	})
 	var closing *Endpoint
-	for _, ep := range l.mods[1].peers.All() {
+	for _, ep := range l.mods[1].endpoints() {
 		closing = ep
 	}
 	closing.Close(l.now)
@@ -218,30 +222,30 @@ func TestConnectFindsHalfOpenBehindClosing(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.until("half open", 10*time.Microsecond, time.Second, func() bool {
-		return l.mods[1].peers.HalfOpen() == 1
+		return l.mods[1].all.Peers.HalfOpen() == 1
 	})
-	if l.mods[1].peers.ByAddr(first) != closing {
+	if endpointOf(l.mods[1].all.Peers.ByAddr(first)) != closing {
 		t.Fatal("the old connection is not closing any more")
 	}
 	b, err := l.mods[1].Connect(l.now, l.mods[0].Name())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if l.mods[1].peers.HalfOpen() != 0 || b.id.Handshake() == nil ||
-		b.id.Handshake().Offered() != a.id.Tag {
-		t.Fatalf("%d half-open endpoints beside the one that connects", l.mods[1].peers.HalfOpen())
+	if l.mods[1].all.Peers.HalfOpen() != 0 || b.c.ID.Handshake() == nil ||
+		b.c.ID.Handshake().Offered() != a.c.ID.Tag {
+		t.Fatalf("%d half-open endpoints beside the one that connects", l.mods[1].all.Peers.HalfOpen())
 	}
 	l.net.SetFilter(deliverAll)
 	l.until("connected", 10*time.Microsecond, time.Second, func() bool {
 		return a.Connected() && b.Connected()
 	})
-	if b.id.Peer.Tag != a.id.Tag || a.id.Peer.Tag != b.id.Tag {
-		t.Fatalf("tags %#x and %#x", b.id.Peer.Tag, a.id.Peer.Tag)
+	if b.c.ID.Peer.Tag != a.c.ID.Tag || a.c.ID.Peer.Tag != b.c.ID.Tag {
+		t.Fatalf("tags %#x and %#x", b.c.ID.Peer.Tag, a.c.ID.Peer.Tag)
 	}
 	l.until("the old one's end", time.Millisecond, 10*time.Second, func() bool {
-		return closing.id.State() == stateEnded
+		return closing.c.ID.State() == peer.StateEnded
 	})
-	if l.mods[1].peers.ByAddr(first) != b {
+	if endpointOf(l.mods[1].all.Peers.ByAddr(first)) != b {
 		t.Error("the new connection is not found by its address")
 	}
 }
@@ -274,7 +278,7 @@ func TestConnectToDisplaced(t *testing.T) {
 		return mem.Deliver
 	})
 	l.until("half open", 10*time.Microsecond, time.Second, func() bool {
-		return l.mods[1].peers.HalfOpen() == 1
+		return l.mods[1].all.Peers.HalfOpen() == 1
 	})
 	living := l.mods[0].Name()
 	other, err := l.mods[1].Connect(l.now, otherLife(t, living))
@@ -285,9 +289,10 @@ func TestConnectToDisplaced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	half := l.mods[1].peers.HalfOpen()
-	if b == other || half != 0 || b.id.Displaced() != other || other.id.Displaced() != nil {
-		t.Errorf("%d half-open, displaced %p and %p", half, b.id.Displaced(), other.id.Displaced())
+	half := l.mods[1].all.Peers.HalfOpen()
+	if b == other || half != 0 || endpointOf(b.c.ID.Displaced()) != other ||
+		other.c.ID.Displaced() != nil {
+		t.Errorf("%d half-open, displaced %p and %p", half, b.c.ID.Displaced(), other.c.ID.Displaced())
 	}
 	if err := l.mods[1].Check(); err != nil {
 		t.Fatal(err)
@@ -318,9 +323,10 @@ func TestConnectToEarlierLife(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.until("connected", 10*time.Microsecond, time.Second, a.Connected)
-	b := l.mods[1].peers.Lookup(a.id.Peer.Tag)
+	b := endpointOf(l.mods[1].all.Peers.Lookup(a.c.ID.Peer.Tag))
 	l.until("connected there", 10*time.Microsecond, time.Second, b.Connected)
-	if !errors.Is(old.Err(), ErrPeerRestarted) || l.mods[1].peers.ByAddr(b.id.Addr) != b {
+	if !errors.Is(old.Err(), ErrPeerRestarted) ||
+		endpointOf(l.mods[1].all.Peers.ByAddr(b.c.ID.Addr)) != b {
 		t.Errorf("the connection to the life that is over: %v", old.Err())
 	}
 	if err := l.mods[1].Check(); err != nil {
@@ -347,20 +353,20 @@ func TestPeersEndGoneWhileConnecting(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.until("an answer", 10*time.Microsecond, time.Second, func() bool {
-		return a.id.Handshake().Bound()
+		return a.c.ID.Handshake().Bound()
 	})
-	tag := meet.PeerTag{Incarnation: l.mods[0].handshakes.Says().Incarnation, Tag: a.id.Tag}
-	addr := string(l.mods[0].port.Command.Name())
-	gone := l.mods[1].peers.ByPeer(tag, addr)
-	if gone == nil || gone.id.Tag != a.id.Peer.Tag {
+	tag := meet.PeerTag{Incarnation: l.mods[0].all.Handshakes.Says().Incarnation, Tag: a.c.ID.Tag}
+	addr := string(l.mods[0].all.Port.Command.Name())
+	gone := l.mods[1].all.Peers.ByPeer(tag, addr)
+	if gone == nil || gone.ID.Tag != a.c.ID.Peer.Tag {
 		t.Fatal("the peer's end is not the one that answered")
 	}
-	a.id.Handshake().OfferedBefore(a.id.Peer.Tag) // as by a Hello of that end
-	l.mods[1].end(gone, EventFailed, ErrUnreachable)
+	a.c.ID.Handshake().OfferedBefore(a.c.ID.Peer.Tag) // as by a Hello of that end
+	l.mods[1].all.Endings.End(gone, peer.EventFailed, ErrUnreachable)
 	l.net.SetFilter(deliverAll)
 	l.until("connected", time.Millisecond, time.Second, a.Connected)
-	tag.Tag = a.id.Tag // it has begun again
-	if b := l.mods[1].peers.ByPeer(tag, addr); b == nil || b.id.Tag != a.id.Peer.Tag {
+	tag.Tag = a.c.ID.Tag // it has begun again
+	if b := l.mods[1].all.Peers.ByPeer(tag, addr); b == nil || b.ID.Tag != a.c.ID.Peer.Tag {
 		t.Error("the two ends do not belong together")
 	}
 }

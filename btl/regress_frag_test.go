@@ -54,9 +54,9 @@ func TestHandlerGoesMidFragment(t *testing.T) {
 				}
 				l.step(time.Microsecond)
 			}
-			if l.net.Held() == 0 || chunks < 21 || in.asm.Active() != 1 {
+			if l.net.Held() == 0 || chunks < 21 || in.c.Asm.Active() != 1 {
 				t.Fatalf("%d Nacks, %d chunks, %d fragments under way", l.net.Held(), chunks,
-					in.asm.Active())
+					in.c.Asm.Active())
 			}
 			l.net.SetFilter(deliverAll)
 			for range 100 {
@@ -70,7 +70,7 @@ func TestHandlerGoesMidFragment(t *testing.T) {
 				t.Errorf("ended with %v, %d delivered", *ended, got)
 			}
 			l.settle(time.Second)
-			if n := in.asm.Active(); n != 0 {
+			if n := in.c.Asm.Active(); n != 0 {
 				t.Errorf("%d fragments are left", n)
 			}
 			mustHandle(t, l.mods[1], func() { got++ })
@@ -100,7 +100,7 @@ func TestDuplicatedPacketIsNoDuplicateAck(t *testing.T) {
 	mustHandle(t, l.mods[0], func() {})
 	mustHandle(t, l.mods[1], func() {})
 	l.settle(time.Second)
-	cmd := string(l.mods[1].port.Command.Name())
+	cmd := string(l.mods[1].all.Port.Command.Name())
 	copies := 0
 	l.net.SetFilter(func(from, _ []byte, pkt []byte) mem.Verdict {
 		if kindOf(pkt) == frag.KindFrag && string(from) == cmd {
@@ -207,7 +207,7 @@ func TestAbortKeepsOthersYoung(t *testing.T) {
 	late := l.mods[1]
 	l.mods = []*Module{l.mods[0], l.mods[2]}
 	l.now = l.now.Add(time.Minute)
-	ep.m.at(l.now) // which send takes as the present instant
+	ep.c.All().At(l.now) // which send takes as the present instant
 	ended := send(t, ep, 10)
 	other.Abort()
 	for range 20 {
@@ -217,7 +217,7 @@ func TestAbortKeepsOthersYoung(t *testing.T) {
 	l.until("ended", 10*time.Microsecond, time.Second, func() bool {
 		return !errors.Is(*ended, errPending)
 	})
-	if n := l.mods[0].stats.Get(CntRetransmitTimeout); *ended != nil || n > 2 {
+	if n := l.mods[0].all.Count[CntRetransmitTimeout]; *ended != nil || n > 2 {
 		t.Errorf("to a peer that answers after 200 ms: %v, %d resends", *ended, n)
 	}
 }
@@ -278,13 +278,13 @@ func TestDeadlineWhenReady(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if ep.enqueue(f); m.Deadline() != m.clock.Now {
-			t.Fatalf("after Send the deadline is %d, and it is %d", m.Deadline(), m.clock.Now)
+		if ep.c.All().Sender.Enqueue(&ep.c, &f.c); m.Deadline() != m.all.Clock.Now {
+			t.Fatalf("after Send the deadline is %d, and it is %d", m.Deadline(), m.all.Clock.Now)
 		}
-		m.frags.lent--
-		m.stats.counters[CntSendsQueued]++
+		m.all.Frags.Lent--
+		m.all.Count[CntSendsQueued]++
 	}
-	m.restUntil = 0 // as Send would
+	m.all.Rest.Set(0) // as Send would
 	for left := 2; left >= 0; left-- {
 		if _, err := m.Progress(l.now); err != nil {
 			t.Fatal(err)
@@ -310,8 +310,8 @@ func TestSupersededThroughPartition(t *testing.T) {
 	mustHandle(t, l.mods[1], func() {})
 	l.settle(time.Second)
 	for i, ep := range []*Endpoint{a, b} {
-		l.mods[i].watches.Supersede(ep)
-		l.mods[i].restUntil = 0
+		l.mods[i].all.Timers.Watches.Supersede(&ep.c)
+		l.mods[i].all.Rest.Set(0)
 	}
 	l.net.SetFilter(func(_, _ []byte, _ []byte) mem.Verdict { return mem.Drop })
 	for range 30 {
@@ -323,9 +323,9 @@ func TestSupersededThroughPartition(t *testing.T) {
 	}
 	ended := send(t, a, 100)
 	l.settle(time.Second)
-	if *ended != nil || a.life.Superseded() || b.life.Superseded() {
-		t.Errorf("after the partition: %v, superseded %v and %v", *ended, a.life.Superseded(),
-			b.life.Superseded())
+	if *ended != nil || a.c.Life.Superseded() || b.c.Life.Superseded() {
+		t.Errorf("after the partition: %v, superseded %v and %v", *ended, a.c.Life.Superseded(),
+			b.c.Life.Superseded())
 	}
 }
 

@@ -24,8 +24,8 @@ func TestLaterHelloCounts(t *testing.T) {
 		s.hello = truth
 		s.hello.Features = frag.FeatureOps
 		ep := s.connect()
-		if !ep.id.Operates || ep.mtuMost != int(truth.MTUBytes) || ep.PeerLabel() != "" {
-			t.Errorf("operates %t, %d bytes, label %q", ep.id.Operates, ep.mtuMost, ep.PeerLabel())
+		if !ep.c.ID.Operates || int(ep.c.MTUMost) != int(truth.MTUBytes) || ep.PeerLabel() != "" {
+			t.Errorf("operates %t, %d bytes, label %q", ep.c.ID.Operates, ep.c.MTUMost, ep.PeerLabel())
 		}
 	})
 	for _, early := range []uint8{0, 1 << frag.ProbeCommand, 1 << frag.ProbeData} {
@@ -52,8 +52,9 @@ func TestLaterHelloCounts(t *testing.T) {
 			s.hello.Proven = frag.ProvenAll
 			s.raw(0, s.packHello(frag.KindHello, s.conn, 0))
 			s.run(4)
-			ep := s.m.peers.Lookup(s.conn)
-			if ep == nil || !ep.Connected() || !ep.id.Operates || ep.mtuMost != int(truth.MTUBytes) {
+			ep := endpointOf(s.m.all.Peers.Lookup(s.conn))
+			if ep == nil || !ep.Connected() || !ep.c.ID.Operates ||
+				int(ep.c.MTUMost) != int(truth.MTUBytes) {
 				t.Errorf("what another has said in the peer's name counts: %+v", ep)
 			}
 		})
@@ -80,7 +81,7 @@ func TestLaterHelloCounts(t *testing.T) {
 			s.frag(truth, 1, []byte("not yet"))
 			s.ack(s.peerFirst)
 			s.run(3)
-			if ep := s.m.peers.Lookup(s.conn); ep == nil || ep.Connected() {
+			if ep := endpointOf(s.m.all.Peers.Lookup(s.conn)); ep == nil || ep.Connected() {
 				t.Fatalf("a packet, and not a Hello, confirms an endpoint of first number %d", wrong)
 			}
 		}
@@ -122,15 +123,15 @@ func TestLaterHelloCounts(t *testing.T) {
 		s.hello.Proven, s.hello.Nonce = frag.ProvenAll, 1
 		s.raw(0, s.packHello(frag.KindHelloAck, s.conn, frag.ProbeCommand))
 		s.run(3)
-		ep := s.m.peers.Lookup(s.conn)
+		ep := endpointOf(s.m.all.Peers.Lookup(s.conn))
 		if ep.Connected() {
 			t.Error("confirmed by an answer to nothing")
 		}
 		s.hello.Nonce = helloIn(t, asked[0].bytes).Nonce
 		s.raw(0, s.packHello(frag.KindHelloAck, s.conn, frag.ProbeCommand))
 		s.run(3)
-		if !ep.Connected() || ep.rcv.Check(truth) != reliability.Accept ||
-			ep.rcv.Check(truth-1) == reliability.Accept {
+		if !ep.Connected() || ep.c.Rcv.Check(truth) != reliability.Accept ||
+			ep.c.Rcv.Check(truth-1) == reliability.Accept {
 			t.Errorf("connected %t, and counts from another number", ep.Connected())
 		}
 	})
@@ -148,8 +149,8 @@ func TestLaterHelloCounts(t *testing.T) {
 		s.hello.Features, s.hello.Nonce, s.hello.Proven = 0, 1, frag.ProbeData.Bit()
 		s.raw(0, s.packHello(frag.KindHello, s.conn, frag.ProbeCommand))
 		s.run(1)
-		ep := s.m.peers.Lookup(s.conn)
-		if !ep.id.Handshake().Bound() || ep.id.Operates {
+		ep := endpointOf(s.m.all.Peers.Lookup(s.conn))
+		if !ep.c.ID.Handshake().Bound() || ep.c.ID.Operates {
 			t.Fatal("the first Hello is not believed")
 		}
 		s.hello = truth
@@ -158,8 +159,8 @@ func TestLaterHelloCounts(t *testing.T) {
 			s.hello.Proven, s.hello.Nonce = frag.ProvenAll, asked.Nonce
 			s.raw(pkt.channel, s.packHello(frag.KindHelloAck, s.conn, asked.Probe))
 		}
-		if s.run(2); !ep.Connected() || !ep.id.Operates {
-			t.Errorf("connected %t, takes operations: %t", ep.Connected(), ep.id.Operates)
+		if s.run(2); !ep.Connected() || !ep.c.ID.Operates {
+			t.Errorf("connected %t, takes operations: %t", ep.Connected(), ep.c.ID.Operates)
 		}
 	})
 }
@@ -169,11 +170,13 @@ func TestMissingQuestionsFollowSoon(t *testing.T) {
 	_, s := newStranger(t, smallConfig())
 	ep := s.connect()
 	next := func(later time.Duration) time.Duration {
-		v := ep.life.Verdict(s.m.clock.Unpaused.Add(later), &s.m.watches.Rules, liveness.Sign, 0)
+		v := ep.c.Life.Verdict(s.m.all.Clock.Unpaused.Add(later), &s.m.all.Timers.Watches.Rules,
+			liveness.Sign, 0)
 		return v.Next(time.Hour)
 	}
-	quiet, after := ep.life.Quiet(s.m.clock.Unpaused), ep.life.DeadAfter(&s.m.watches.Rules)
-	if d := next(after - quiet + time.Millisecond); d > s.m.cfg.PeerTimeout/8 {
+	quiet, after := ep.c.Life.Quiet(s.m.all.Clock.Unpaused),
+		ep.c.Life.DeadAfter(&s.m.all.Timers.Watches.Rules)
+	if d := next(after - quiet + time.Millisecond); d > s.m.all.Config.PeerTimeout/8 {
 		t.Errorf("the next one %v later", d)
 	}
 	if d := next(-quiet); d != after {
@@ -186,13 +189,13 @@ func TestMissingQuestionsFollowSoon(t *testing.T) {
 func TestTimerSetAgainWatchesNoAnswer(t *testing.T) {
 	_, s := newStranger(t, smallConfig())
 	ep := s.connect()
-	s.m.watches.WatchAsks(ep)
-	s.m.watches.Resume(ep)
+	s.m.all.Timers.Watches.WatchAsks(&ep.c)
+	s.m.all.Timers.Watches.Resume(&ep.c)
 	due := s.m.Deadline()
-	s.m.watches.WatchAsks(ep)
-	soon := s.m.Deadline().Sub(s.m.clock.Now)
-	if s.m.Deadline() >= due || soon > s.m.watches.Rules.PressAfter()+time.Millisecond {
-		t.Errorf("asks %v from now, and without an operation %v", soon, due.Sub(s.m.clock.Now))
+	s.m.all.Timers.Watches.WatchAsks(&ep.c)
+	soon := s.m.Deadline().Sub(s.m.all.Clock.Now)
+	if s.m.Deadline() >= due || soon > s.m.all.Timers.Watches.Rules.PressAfter()+time.Millisecond {
+		t.Errorf("asks %v from now, and without an operation %v", soon, due.Sub(s.m.all.Clock.Now))
 	}
 }
 
@@ -205,18 +208,19 @@ func TestSupersededPeerThatOwesAnAnswer(t *testing.T) {
 	ep := s.connect()
 	soon := func(when string) {
 		t.Helper()
-		if d := s.m.Deadline().Sub(s.m.clock.Now); d > s.m.watches.Rules.PressAfter()+time.Millisecond {
+		press := s.m.all.Timers.Watches.Rules.PressAfter()
+		if d := s.m.Deadline().Sub(s.m.all.Clock.Now); d > press+time.Millisecond {
 			t.Errorf("%s: asks after %v", when, d)
 		}
 	}
-	s.m.watches.Supersede(ep)
-	s.m.watches.Resume(ep)
+	s.m.all.Timers.Watches.Supersede(&ep.c)
+	s.m.all.Timers.Watches.Resume(&ep.c)
 	fetch := frag.Atomic{Action: frag.ActionRead, WidthBytes: 8, Fetch: true}
-	o := s.m.remote.AskAtomic(ep.memory(), nil, &fetch, 1)
-	ep.remote.Asked(o)
-	s.m.watches.WatchAsks(ep)
+	o := s.m.all.Remote.AskAtomic(ep.c.Memory(), nil, &fetch, 1)
+	ep.c.Remote.Asked(o)
+	s.m.all.Timers.Watches.WatchAsks(&ep.c)
 	soon("an operation of a superseded endpoint")
-	s.m.watches.Resume(ep)
+	s.m.all.Timers.Watches.Resume(&ep.c)
 	soon("superseded while an operation waits")
-	ep.remote.Answered(o)
+	ep.c.Remote.Answered(o)
 }

@@ -34,7 +34,7 @@ func TestDeadPeerWhileSendingToOthers(t *testing.T) {
 	ended := send(t, ep, 100)
 	start := l.now
 	for ep.Err() == nil && l.now.Sub(start) < 10*time.Second {
-		l.mods[0].at(l.now) // which send takes as the present instant
+		l.mods[0].all.At(l.now) // which send takes as the present instant
 		send(t, other, 100)
 		l.step(0) // at once
 		l.step(100 * time.Microsecond)
@@ -89,8 +89,9 @@ func TestConfirmedByAnyPacket(t *testing.T) {
 	for range 100 {
 		l.step(10 * time.Millisecond)
 	}
-	if ep.id.Handshake() != nil || !acked || confirmations > 1 {
-		t.Errorf("%d confirmations after the first Ack, handshake %+v", confirmations, ep.id.Handshake())
+	if ep.c.ID.Handshake() != nil || !acked || confirmations > 1 {
+		t.Errorf("%d confirmations after the first Ack, handshake %+v",
+			confirmations, ep.c.ID.Handshake())
 	}
 }
 
@@ -103,7 +104,7 @@ func TestStatsAfterTimer(t *testing.T) {
 		l.step(100 * time.Millisecond)
 	}
 	for i, m := range l.mods {
-		if s := m.Stats(); s.Endpoints != 0 || m.peers.Len() != 0 {
+		if s := m.Stats(); s.Endpoints != 0 || m.all.Peers.Len() != 0 {
 			t.Errorf("module %d says it has %d endpoints", i, s.Endpoints)
 		}
 	}
@@ -131,8 +132,9 @@ func TestDeadlineWhenStarved(t *testing.T) {
 		l.step(time.Microsecond)
 	}
 	m := l.mods[0]
-	if n := len(m.freeSegs); n != len(m.segs)/share.NewcomersShare || m.sched.Waiting() != 1 {
-		t.Fatalf("%d buffers free, %d endpoints ready", n, m.sched.Waiting())
+	if n := len(m.all.Buffers.FreeSegs); n != len(m.all.Buffers.Segs)/share.NewcomersShare ||
+		m.all.Sched.Waiting() != 1 {
+		t.Fatalf("%d buffers free, %d endpoints ready", n, m.all.Sched.Waiting())
 	}
 	if d := m.Deadline(); d <= l.now || d == Never {
 		t.Errorf("at %d the deadline is %d", l.now, d)
@@ -198,7 +200,7 @@ func TestTwoEndsOfThePeer(t *testing.T) {
 	l.until("ended", 10*time.Microsecond, 10*time.Second, func() bool {
 		return !errors.Is(*ended, errPending)
 	})
-	if *ended != nil || len(from) != 1 || from[0].id.Peer.Tag != b.id.Tag {
+	if *ended != nil || len(from) != 1 || from[0].c.ID.Peer.Tag != b.c.ID.Tag {
 		t.Errorf("to the new end: %v, delivered %d times (%+v)", *ended, len(from), from)
 	}
 	for i, m := range l.mods {
@@ -211,15 +213,16 @@ func TestTwoEndsOfThePeer(t *testing.T) {
 // oneEach proves that of the peer's connected ends no two mean the same endpoint here.
 func (m *Module) oneEach(peer *Module) error {
 	seen := map[uint64]*Endpoint{}
-	for _, ep := range peer.peers.All() {
+	for _, ep := range peer.endpoints() {
 		if ep == nil || !ep.Connected() {
 			continue
 		}
-		if seen[ep.id.Peer.Tag] != nil {
+		if seen[ep.c.ID.Peer.Tag] != nil {
 			return errors.New("two ends of the peer have the same tag here")
 		}
-		seen[ep.id.Peer.Tag] = ep
-		if here := m.peers.Lookup(ep.id.Peer.Tag); here != nil && here.id.Peer.Tag != ep.id.Tag {
+		seen[ep.c.ID.Peer.Tag] = ep
+		if here := endpointOf(m.all.Peers.Lookup(ep.c.ID.Peer.Tag)); here != nil &&
+			here.c.ID.Peer.Tag != ep.c.ID.Tag {
 			return errors.New("an end of the peer means an endpoint that means another")
 		}
 	}
@@ -242,7 +245,7 @@ func wantGets(t *testing.T, l *lab, ends ...*Endpoint) {
 	t.Helper()
 	got := 0
 	for i, ep := range ends {
-		r, err := ends[1-i].m.Expose(filled(100, 1), RemoteRead)
+		r, err := ends[1-i].mod().Expose(filled(100, 1), RemoteRead)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -268,20 +271,20 @@ func wantGets(t *testing.T, l *lab, ends ...*Endpoint) {
 func wantSettled(t *testing.T, l *lab, of int) {
 	t.Helper()
 	pairs := 0
-	for _, ep := range l.mods[of].peers.All() {
+	for _, ep := range l.mods[of].endpoints() {
 		if ep == nil {
 			continue
 		}
-		other := l.mods[1-of].peers.Lookup(ep.id.Peer.Tag)
+		other := endpointOf(l.mods[1-of].all.Peers.Lookup(ep.c.ID.Peer.Tag))
 		if other == nil { // the one that has closed at once
 			continue
 		}
-		if other.id.Agreement != ep.id.Agreement {
-			t.Errorf("one end has settled %+v, the other one %+v", ep.id.Agreement, other.id.Agreement)
+		if other.c.ID.Agreement != ep.c.ID.Agreement {
+			t.Errorf("one end has settled %+v, the other one %+v", ep.c.ID.Agreement, other.c.ID.Agreement)
 		}
 		pairs++
 		for _, end := range []*Endpoint{ep, other} {
-			mustHandle(t, end.m, func() {})
+			mustHandle(t, end.mod(), func() {})
 			send(t, end, 100)
 			flushed := false
 			end.Flush(l.now, func(error) { flushed = true })
@@ -292,7 +295,7 @@ func wantSettled(t *testing.T, l *lab, of int) {
 		t.Error("no end of a connection has its peer")
 	}
 	for i, m := range l.mods {
-		if n := m.stats.counters[CntDropMalformed]; n != 0 {
+		if n := m.all.Count[CntDropMalformed]; n != 0 {
 			t.Errorf("module %d has dropped %d packets as malformed", i, n)
 		}
 	}
@@ -328,16 +331,16 @@ func forgedHello(t *testing.T, l *lab, to int, both bool) {
 	l.net.SetFilter(deliverAll)
 	a := connect(to)
 	l.mods[to].inject(t, caught)
-	if a.id.Handshake().Offered() != gone.id.Tag {
+	if a.c.ID.Handshake().Offered() != gone.c.ID.Tag {
 		t.Fatalf("the forged Hello was not answered as the endpoint: offered %#x",
-			a.id.Handshake().Offered())
+			a.c.ID.Handshake().Offered())
 	}
 	var b *Endpoint
 	if both {
 		b = connect(1 - to)
 	}
 	l.until("connected", 10*time.Microsecond, time.Second, func() bool {
-		return a.Connected() && a.id.Handshake() == nil && (b == nil || b.Connected())
+		return a.Connected() && a.c.ID.Handshake() == nil && (b == nil || b.Connected())
 	})
 	if b != nil { // which has taken over a half-open end
 		wantGets(t, l, a, b)
@@ -349,7 +352,7 @@ func forgedHello(t *testing.T, l *lab, to int, both bool) {
 	for i, m := range l.mods {
 		l.wantIdle(i)
 		// Each connected to one of its own of the other's, or both to each other.
-		if n := m.peers.Len(); n != 1 && (!both || n != 2) {
+		if n := m.all.Peers.Len(); n != 1 && (!both || n != 2) {
 			t.Errorf("module %d has %d endpoints", i, n)
 		}
 		if err := m.oneEach(l.mods[1-i]); err != nil {
@@ -374,13 +377,13 @@ func forgedHello(t *testing.T, l *lab, to int, both bool) {
 // inject has a packet arrive on the command channel.
 func (m *Module) inject(tb testing.TB, pkt []byte) {
 	tb.Helper()
-	var in arrival
-	var err error
-	if in.payload, err = frag.Decode(pkt, &in.Header); err != nil {
+	var h frag.Header
+	payload, err := frag.Decode(pkt, &h)
+	if err != nil {
 		tb.Fatal(err)
 	}
-	m.stats.counters[CntReceived]++
-	m.onHandshake(&m.port.Command, &fabric.Completion{}, &in)
+	m.all.Count[CntReceived]++
+	m.rx.OnHandshake(&m.all.Port.Command, &fabric.Completion{}, &h, payload)
 }
 
 // Of two ends of the peer the older one's handshake may be done last, and it may close at once. The
@@ -444,11 +447,11 @@ func TestSupersededWhileUnconfirmed(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.until("connected here", time.Microsecond, time.Second, a.Connected)
-	if a.id.Handshake() == nil {
+	if a.c.ID.Handshake() == nil {
 		t.Fatal("confirmed already")
 	}
-	l.mods[0].watches.Supersede(a)
-	l.mods[0].handshakes.OnPacket(a)
+	l.mods[0].all.Timers.Watches.Supersede(&a.c)
+	l.mods[0].all.Handshakes.OnPacket(&a.c)
 	dead := l.mods[1]
 	l.mods = l.mods[:1]
 	for range 70 {
@@ -504,17 +507,17 @@ func TestReflectedHello(t *testing.T) {
 	l.step(time.Microsecond)
 	l.mods[0].inject(t, hello)
 	l.net.SetFilter(func(_, to []byte, pkt []byte) mem.Verdict {
-		if kindOf(pkt) == frag.KindHelloAck && string(to) == string(l.mods[0].port.Data.Name()) {
+		if kindOf(pkt) == frag.KindHelloAck && string(to) == string(l.mods[0].all.Port.Data.Name()) {
 			return mem.Drop
 		}
 		return mem.Deliver
 	})
-	l.until("bound", time.Millisecond, time.Second, func() bool { return ep.id.Handshake().Bound() })
+	l.until("bound", time.Millisecond, time.Second, func() bool { return ep.c.ID.Handshake().Bound() })
 	reject := make([]byte, frag.RejectBytes)
-	frag.EncodeReject(reject, ep.id.Tag, frag.Version,
+	frag.EncodeReject(reject, ep.c.ID.Tag, frag.Version,
 		frag.Reject{
 			Reason: frag.RejectStale, VersionMin: frag.Version, VersionMax: frag.Version,
-			Nonce: ep.id.Handshake().Nonce(0),
+			Nonce: ep.c.ID.Handshake().Nonce(0),
 		})
 	l.mods[0].inject(t, reject)
 	l.net.SetFilter(deliverAll)
@@ -545,7 +548,7 @@ func TestLateProofOfEarlierLife(t *testing.T) {
 			for range 10 {
 				l.step(50 * time.Microsecond)
 			}
-			if proof == nil || l.mods[0].peers.HalfOpen() != 1 {
+			if proof == nil || l.mods[0].all.Peers.HalfOpen() != 1 {
 				t.Fatal("no half-open endpoint")
 			}
 			if err := l.mods[dead].Close(); err != nil {
@@ -561,7 +564,7 @@ func TestLateProofOfEarlierLife(t *testing.T) {
 				}
 			} else {
 				there := l.connect(young, 0)
-				ep = l.mods[0].peers.Lookup(there.id.Peer.Tag)
+				ep = endpointOf(l.mods[0].all.Peers.Lookup(there.c.ID.Peer.Tag))
 			}
 			if connected {
 				l.until("connected", time.Microsecond, time.Second, ep.Connected)
@@ -578,7 +581,7 @@ func TestLateProofOfEarlierLife(t *testing.T) {
 					ep.Err())
 			}
 			l.wantIdle(0)
-			if n := l.mods[0].peers.Len(); n != 1 {
+			if n := l.mods[0].all.Peers.Len(); n != 1 {
 				t.Errorf("by name %v, connected %v: %d endpoints", byName, connected, n)
 			}
 		}
@@ -603,7 +606,7 @@ func TestTagToldToAnotherEnd(t *testing.T) {
 		if isHello && frag.DecodeHello(payload, &hello) != nil {
 			t.Fatal("malformed")
 		}
-		mine := hello.Incarnation == l.mods[0].handshakes.Says().Incarnation
+		mine := hello.Incarnation == l.mods[0].all.Handshakes.Says().Incarnation
 		switch {
 		case h.Kind == frag.KindHello && h.Conn == 0 && !mine:
 			return mem.Hold // the other side's own are slow
@@ -611,7 +614,7 @@ func TestTagToldToAnotherEnd(t *testing.T) {
 			first = hello.Tag
 		case isHello && mine && h.Conn != 0 && hello.Tag == first:
 			return mem.Hold // what proves the first end is slow
-		case !isHello && string(from) == string(l.mods[0].port.Command.Name()):
+		case !isHello && string(from) == string(l.mods[0].all.Port.Command.Name()):
 			return mem.Hold
 		}
 		return mem.Deliver
@@ -637,8 +640,8 @@ func TestTagToldToAnotherEnd(t *testing.T) {
 	for range 40 {
 		l.step(time.Millisecond)
 	}
-	if e.Err() != nil || p2.id.Peer.Tag == 0 {
-		t.Fatalf("%v, second end proven: %v", e.Err(), p2.id.Peer.Tag != 0)
+	if e.Err() != nil || p2.c.ID.Peer.Tag == 0 {
+		t.Fatalf("%v, second end proven: %v", e.Err(), p2.c.ID.Peer.Tag != 0)
 	}
 	l.net.SetFilter(deliverAll)
 	l.net.Release()

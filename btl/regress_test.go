@@ -21,7 +21,7 @@ func TestCloseAfterPause(t *testing.T) {
 		b.step(10 * time.Millisecond)
 	}
 	b.now = b.now.Add(5 * time.Second)
-	ep.m.at(b.now) // which send takes as the present instant
+	ep.c.All().At(b.now) // which send takes as the present instant
 	ended := send(t, ep, 1<<16)
 	ep.Close(b.now)
 	b.until("closed", 10*time.Microsecond, time.Second, func() bool { return ep.Err() != nil })
@@ -38,7 +38,7 @@ func TestCloseIgnoresTalk(t *testing.T) {
 	ended := send(t, ep, 100)
 	ep.Close(b.now)
 	b.until("closed", time.Millisecond, 2*time.Second, func() bool {
-		ep.life.Heard(b.mods[0].clock.Unpaused, 0)
+		ep.c.Life.Heard(b.mods[0].all.Clock.Unpaused, 0)
 		return ep.Err() != nil
 	})
 	if !errors.Is(*ended, ErrClosed) {
@@ -65,7 +65,7 @@ func TestReassemblyMemoryOfDeadPeer(t *testing.T) {
 	for range 10 {
 		b.step(10 * time.Microsecond)
 	}
-	if b.mods[1].pool.ActiveBytes() == 0 {
+	if b.mods[1].all.Pool.ActiveBytes() == 0 {
 		t.Fatal("the dead peer holds no memory")
 	}
 	ended := send(t, c, 1<<15)

@@ -21,21 +21,21 @@ func TestReliableBeyondCredits(t *testing.T) {
 	var end error
 	r.mods[1].OnEndpoint(func(_ *Endpoint, _ Event, err error) { end = err })
 	ep := r.connect(0, 1)
-	there := r.mods[1].peers.At(0)
-	credits := ep.snd.Room()
+	there := endpointOf(r.mods[1].all.Peers.At(0))
+	credits := ep.c.Snd.Room()
 	for range credits + 10 {
-		watchHost{r.mods[0]}.Question(ep)
+		r.mods[0].all.Writer.SendQuestion(&ep.c)
 	}
-	if ep.snd.Open() {
+	if ep.c.Snd.Open() {
 		t.Fatal("not as it should be: there are credits left")
 	}
-	if r.run(time.Second); end != nil || there.rcv.Next() != ep.sentUntil() {
+	if r.run(time.Second); end != nil || there.c.Rcv.Next() != ep.c.SentUntil() {
 		t.Fatalf("questions without credits: %v", end)
 	}
-	oldest, _ := ep.snd.Window()
-	ep.snd.Confirm(ep.Now(), oldest-1, 1000) // which nobody has given
+	oldest, _ := ep.c.Snd.Window()
+	ep.c.Snd.Confirm(ep.Now(), oldest-1, 1000) // which nobody has given
 	r.nodes[1].Pause(time.Millisecond)
-	for range r.mods[1].credits.Granted() + 1 {
+	for range r.mods[1].all.Credits.Granted() + 1 {
 		if err := ep.SendImmediate(ep.Now(), 1, make([]byte, 990)); err != nil {
 			t.Fatal(err)
 		}

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"gobtl/btl/internal/peer"
 	"gobtl/fabric"
 	"gobtl/fabric/sim"
 )
@@ -31,7 +32,7 @@ func newBurst(t *testing.T) (r *relied, d *moody, ep *Endpoint, got *[]byte) {
 // and of the others, if the peer has said something since the burst before, as many as showFirst,
 // then twice as many, before the pass that ends the burst.
 func TestReliablePacks(t *testing.T) {
-	const count = 1 + showFirst + 2*showFirst + 3
+	const count = 1 + peer.ShowFirst + 2*peer.ShowFirst + 3
 	r, d, ep, got := newBurst(t)
 	if err := r.mods[1].Handle(1, func(*Endpoint, Tag, []byte) {}); err != nil {
 		t.Fatal(err)
@@ -84,7 +85,7 @@ func TestReliablePacks(t *testing.T) {
 // at once, alone. Those behind it leave some at a time, the last of them with the next pass, and in
 // their order.
 func TestReliableBurst(t *testing.T) {
-	const size, behind = 6 << 10, companyMax + 2
+	const size, behind = 6 << 10, peer.CompanyMax + 2
 	r, d, ep, got := newBurst(t)
 	now := ep.Now()
 	for i := range byte(1 + behind) {
@@ -104,12 +105,12 @@ func TestReliableBurst(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if len(d.posts) != 2 || d.posts[0] != 1 || d.posts[1] != companyMax {
-		t.Errorf("posts of %d packets before the pass, want 1 and %d", d.posts, companyMax)
+	if len(d.posts) != 2 || d.posts[0] != 1 || d.posts[1] != peer.CompanyMax {
+		t.Errorf("posts of %d packets before the pass, want 1 and %d", d.posts, peer.CompanyMax)
 	}
 	r.run(time.Millisecond)
-	if len(d.posts) < 3 || d.posts[2] != behind-companyMax {
-		t.Errorf("posts of %d packets, want %d in the third", d.posts, behind-companyMax)
+	if len(d.posts) < 3 || d.posts[2] != behind-peer.CompanyMax {
+		t.Errorf("posts of %d packets, want %d in the third", d.posts, behind-peer.CompanyMax)
 	}
 	if want := "abcdefghijk"[:1+behind]; string(*got) != want {
 		t.Errorf("%q arrived, want %q", *got, want)
@@ -123,7 +124,7 @@ func TestReliableLent(t *testing.T) {
 	for range 2 { // the second is no news to a peer that confirms now and then
 		ended := errNotEnded
 		r.send(ep, 1, 16<<10, &ended)
-		if r.run(r.mods[0].rules.AckDelay / 2); ended != nil {
+		if r.run(r.mods[0].all.Rules.AckDelay / 2); ended != nil {
 			t.Errorf("a message of 16 KiB is not confirmed at once: %v", ended)
 		}
 		r.run(time.Millisecond)

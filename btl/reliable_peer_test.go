@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"gobtl/btl/internal/peer"
 	"gobtl/fabric"
 	"gobtl/fabric/sim"
 	"gobtl/frag"
@@ -30,7 +31,8 @@ func TestReliableSmallWindow(t *testing.T) {
 			t.Fatalf("send %d: %v", i, end)
 		}
 	}
-	if most := ep.snd.InFlight() + ep.snd.Room(); n != count || most < 5*small.Rules.WindowPackets {
+	if most := ep.c.Snd.InFlight() + ep.c.Snd.Room(); n != count ||
+		most < 5*small.Rules.WindowPackets {
 		t.Errorf("%d of %d delivered; %d credits, too few to prove anything", n, count, most)
 	}
 }
@@ -53,12 +55,12 @@ func TestReliableSuperseded(t *testing.T) {
 			if _, err := frag.Decode(d.Data, &h); err != nil {
 				t.Error(err)
 			}
-			probed = probed || ep.Connected() && (!confirmed || ep.snd.Open())
-			return sim.Verdict{Drop: d.From.Node == 1 && h.Conn == ep.id.Tag &&
+			probed = probed || ep.Connected() && (!confirmed || ep.c.Snd.Open())
+			return sim.Verdict{Drop: d.From.Node == 1 && h.Conn == ep.c.ID.Tag &&
 				(probed || !confirmed && h.Kind != frag.KindHelloAck && h.Kind != frag.KindRetry)}
 		})
 		r.run(10 * time.Millisecond)
-		if !ep.Connected() || (ep.id.Handshake() == nil) != confirmed {
+		if !ep.Connected() || (ep.c.ID.Handshake() == nil) != confirmed {
 			t.Fatalf("not as it should be: connected: %v", ep.Connected())
 		}
 		if confirmed {
@@ -66,23 +68,23 @@ func TestReliableSuperseded(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		quiet, end := ep.life.Quiet(ep.m.clock.Unpaused), error(nil)
-		heard := ep.m.clock.Unpaused.Add(-quiet)
+		quiet, end := ep.c.Life.Quiet(ep.c.All().Clock.Unpaused), error(nil)
+		heard := ep.c.All().Clock.Unpaused.Add(-quiet)
 		r.mods[0].OnEndpoint(func(e *Endpoint, _ Event, err error) {
 			if e != ep {
 				return
 			}
 			end = err
-			if late := e.m.clock.Unpaused.Sub(heard) - cfg.PeerTimeout; late > cfg.PeerTimeout/4 {
+			if late := e.mod().all.Clock.Unpaused.Sub(heard) - cfg.PeerTimeout; late > cfg.PeerTimeout/4 {
 				t.Errorf("confirmed %v: given up %v later than its time", confirmed, late)
 			}
 		})
-		r.mods[1].peers.At(0).Abort()
+		endpointOf(r.mods[1].all.Peers.At(0)).Abort()
 		r.run(800 * time.Millisecond)
 		if _, err := r.mods[1].Connect(r.mods[1].Now(), r.mods[0].Name()); err != nil {
 			t.Fatal(err)
 		}
-		if r.run(10 * time.Millisecond); !ep.life.Superseded() {
+		if r.run(10 * time.Millisecond); !ep.c.Life.Superseded() {
 			t.Fatal("not as it should be: the peer has not connected anew")
 		}
 		want := ErrPeerDead
@@ -178,7 +180,7 @@ func TestReliableAskedTooEarly(t *testing.T) {
 		}
 	}
 	r.run(50 * time.Millisecond)
-	if !eps[0].Connected() || eps[0].id.Handshake() != nil || eps[1].Connected() {
+	if !eps[0].Connected() || eps[0].c.ID.Handshake() != nil || eps[1].Connected() {
 		t.Fatalf("not as it should be: %t, %t", eps[0].Connected(), eps[1].Connected())
 	}
 	var end error
@@ -208,7 +210,7 @@ func TestReliableFragmentConfirmed(t *testing.T) {
 		for end != nil && r.nw.Now().Sub(at) < time.Millisecond {
 			r.run(time.Microsecond)
 		}
-		took, delay := r.nw.Now().Sub(at), r.mods[1].rules.AckDelay
+		took, delay := r.nw.Now().Sub(at), r.mods[1].all.Rules.AckDelay
 		if end != nil || (took < delay) != (size > 1000) {
 			t.Errorf("%d bytes are confirmed after %v (%v), an ACK may wait for %v", size, took, end,
 				delay)
@@ -235,7 +237,7 @@ func TestReliableDrained(t *testing.T) {
 	r := newRelied(t, sim.Config{}, relyConfig(), relyConfig())
 	a, m := r.connect(0, 1), r.mods[1]
 	out := &stuckPost{full: true}
-	m.port.Data.Interpose(func(ep fabric.Endpoint) fabric.Endpoint {
+	m.all.Port.Data.Interpose(func(ep fabric.Endpoint) fabric.Endpoint {
 		out.Endpoint = ep
 		return out
 	})
@@ -248,8 +250,9 @@ func TestReliableDrained(t *testing.T) {
 	for range 100 {
 		r.nw.RunUntil(r.nw.Now().Add(time.Microsecond))
 	}
-	if b := m.peers.At(0); b == nil || b.id.State() != stateLingering || m.port.Data.Batched() != 1 {
-		t.Fatalf("not as it should be: %d packets wait", m.port.Data.Batched())
+	if b := endpointOf(m.all.Peers.At(0)); b == nil || b.c.ID.State() != peer.StateLingering ||
+		m.all.Port.Data.Batched() != 1 {
+		t.Fatalf("not as it should be: %d packets wait", m.all.Port.Data.Batched())
 	}
 	if m.Drained() {
 		t.Error("drained, and the confirmation of the goodbye has not left")
@@ -282,8 +285,8 @@ func TestReliableLongPath(t *testing.T) {
 		}
 		r.run(3 * time.Second)
 		st := r.mods[0].Stats()
-		if n := st.Get(CntAsked); ep.snd.InFlight() != 0 || n == 0 || n > 12 {
-			t.Errorf("%v one way: asked %d times, %d packets in flight", delay, n, ep.snd.InFlight())
+		if n := st.Get(CntAsked); ep.c.Snd.InFlight() != 0 || n == 0 || n > 12 {
+			t.Errorf("%v one way: asked %d times, %d packets in flight", delay, n, ep.c.Snd.InFlight())
 		}
 	}
 }
@@ -303,10 +306,10 @@ func TestReliableAskedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.run(100 * time.Millisecond)
-	if unheard = false; ep.snd.InFlight() == 0 {
+	if unheard = false; ep.c.Snd.InFlight() == 0 {
 		t.Fatal("not as it should be: all is confirmed")
 	}
-	if r.run(time.Second); ep.snd.InFlight() != 0 || !ep.Connected() {
-		t.Errorf("connected %t, %d packets in flight", ep.Connected(), ep.snd.InFlight())
+	if r.run(time.Second); ep.c.Snd.InFlight() != 0 || !ep.Connected() {
+		t.Errorf("connected %t, %d packets in flight", ep.Connected(), ep.c.Snd.InFlight())
 	}
 }

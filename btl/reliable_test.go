@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"gobtl/btl/internal/peer"
 	"gobtl/fabric"
 	"gobtl/fabric/impair"
 	"gobtl/fabric/sim"
@@ -45,7 +46,9 @@ func newRelied(tb testing.TB, net sim.Config, cfgs ...Config) *relied {
 			if _, err := frag.Decode(e.Data, &h); err != nil {
 				tb.Errorf("sent %x: %v", e.Data, err)
 			}
-			if !isHandshake[h.Kind] {
+			switch h.Kind {
+			case frag.KindHello, frag.KindHelloAck, frag.KindReject, frag.KindRetry:
+			default:
 				r.sent = append(r.sent, h)
 			}
 		}
@@ -154,7 +157,7 @@ func TestReliableExchange(t *testing.T) {
 		}
 	}
 	ep := r.connect(0, 1)
-	if !ep.id.Counted {
+	if !ep.c.ID.Counted {
 		t.Fatal("not reliable")
 	}
 	r.sent = nil
@@ -201,7 +204,7 @@ func TestReliableExchange(t *testing.T) {
 		}
 	}
 	s := r.mods[0].stats
-	if s.Retransmits() != 0 || s.Get(CntPeersReliable) != 1 || r.mods[0].recovery.InFlight() != 0 {
+	if s.Retransmits() != 0 || s.Get(CntPeersReliable) != 1 || r.mods[0].all.Recovery.InFlight() != 0 {
 		t.Errorf("%d packets again, %d reliable connections", s.Retransmits(), s.Get(CntPeersReliable))
 	}
 	// A lone message that asks for nothing is confirmed in the end, and so is one for a Flush.
@@ -209,8 +212,8 @@ func TestReliableExchange(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.run(10 * time.Microsecond)
-	if ep.snd.InFlight() != 1 {
-		t.Errorf("%d packets not confirmed", ep.snd.InFlight())
+	if ep.c.Snd.InFlight() != 1 {
+		t.Errorf("%d packets not confirmed", ep.c.Snd.InFlight())
 	}
 	flushed = errNotEnded
 	ep.Flush(ep.Now(), func(err error) { flushed = err })
@@ -243,7 +246,7 @@ func TestReliableMixedPair(t *testing.T) {
 			t.Errorf("%v, %d delivered", end, n)
 		}
 		for _, m := range r.mods {
-			if m.peers.At(0).id.Counted || m.stats.Get(CntPeersReliable) != 0 {
+			if endpointOf(m.all.Peers.At(0)).c.ID.Counted || m.all.Count[CntPeersReliable] != 0 {
 				t.Error("reliable, although one side is not")
 			}
 		}
@@ -260,7 +263,7 @@ func TestReliableImpaired(t *testing.T) {
 		}
 		return bad
 	})
-	if m.port.Reliable() {
+	if m.all.Port.Reliable() {
 		t.Fatal("relies on an impaired fabric")
 	}
 	n := 0
@@ -308,10 +311,10 @@ func TestReliableLost(t *testing.T) {
 			r.send(ep, 1, 100, &end)
 		}
 		r.run(20 * time.Second)
-		if !errors.Is(lost, ErrLost) || r.mods[1].stats.Get(CntDropLost) != 1 {
+		if !errors.Is(lost, ErrLost) || r.mods[1].all.Count[CntDropLost] != 1 {
 			t.Errorf("the receiver ended with %v", lost)
 		}
-		var told *EndedError
+		var told *peer.EndedError
 		if !errors.As(ep.Err(), &told) || told.Code != frag.ByeBroken || asks && !errors.As(end, &told) {
 			t.Errorf("the sender ended with %v, its send with %v", ep.Err(), end)
 		}
@@ -444,7 +447,7 @@ func TestReliableMemory(t *testing.T) {
 	}
 	anew := uint64(0)
 	for _, m := range r.mods {
-		anew += m.stats.Get(CntRetransmitNack)
+		anew += m.all.Count[CntRetransmitNack]
 	}
 	if n != len(ends) || anew == 0 {
 		t.Errorf("%d of %d delivered, %d sent anew", n, len(ends), anew)
@@ -473,7 +476,7 @@ func TestReliableAnewPauses(t *testing.T) {
 	third, honest := r.connect(1, 0), r.connect(2, 0)
 	var thirdEnd, end error
 	r.send(third, 1, 900_000, &thirdEnd)
-	for i := 0; r.mods[0].stats.Get(CntRecvChunk) < 3 && i < 10_000; i++ {
+	for i := 0; r.mods[0].all.Count[CntRecvChunk] < 3 && i < 10_000; i++ {
 		r.run(time.Microsecond)
 	}
 	r.nodes[1].Pause(time.Hour)
@@ -482,7 +485,7 @@ func TestReliableAnewPauses(t *testing.T) {
 	var said [words]error
 	for i := range said {
 		r.run(50 * time.Millisecond)
-		if anew := r.mods[2].stats.Get(CntRetransmitNack); anew > 50 {
+		if anew := r.mods[2].all.Count[CntRetransmitNack]; anew > 50 {
 			t.Fatalf("sent anew %d times in %d ms", anew, 50*(i+1))
 		}
 		r.send(honest, 1, tinyBytes, &said[i])
@@ -491,7 +494,7 @@ func TestReliableAnewPauses(t *testing.T) {
 	if tiny != words {
 		t.Errorf("%d of %d small messages came beside a large one that pauses", tiny, words)
 	}
-	if anew := r.mods[2].stats.Get(CntRetransmitNack); anew < 5 || large > 0 {
+	if anew := r.mods[2].all.Count[CntRetransmitNack]; anew < 5 || large > 0 {
 		t.Errorf("sent anew %d times in a second, %d delivered", anew, large)
 	}
 	r.run(10 * time.Second) // the third is given up
@@ -508,7 +511,7 @@ func TestReliableEvenChunks(t *testing.T) {
 		t.Fatal(err)
 	}
 	ep := r.connect(0, 1)
-	room := ep.mtu - frag.ChunkHeaderBytes
+	room := ep.c.MTU - frag.ChunkHeaderBytes
 	for _, size := range []int{room + 100, 2 * room, 2*room + 1, 5*room - 17, 6 * room} {
 		var got error
 		r.sent = nil
@@ -525,8 +528,8 @@ func TestReliableEvenChunks(t *testing.T) {
 		}
 		last := len(chunks) - 1
 		for i, n := range chunks {
-			if n != chunks[0] && i < last || n%evenBytes != 0 && n != room && i < last ||
-				chunks[0]-n > len(chunks)*evenBytes {
+			if n != chunks[0] && i < last || n%peer.EvenBytes != 0 && n != room && i < last ||
+				chunks[0]-n > len(chunks)*peer.EvenBytes {
 				t.Errorf("%d bytes in chunks of %d", size, chunks)
 				break
 			}

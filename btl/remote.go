@@ -1,101 +1,48 @@
 package btl
 
 import (
-	"errors"
-	"fmt"
-
-	"gobtl/btl/internal/remote"
+	"gobtl/btl/internal/peer"
 	"gobtl/frag"
 )
 
-// An operation on a peer's memory is sent as a fragment, with the same queues, sequence
-// numbers, retransmissions and OnDone as a message. The additional state of an operation is
-// Fragment.op, which package remote manages. An operation that waits for a reply counts the
-// reply in Fragment.out, like an unacknowledged packet. The code for the requester of an
-// operation is in remote_ask.go, and the code for its target is in remote_serve.go.
-
-// operation is the additional state of a fragment that is neither a message nor a put without a
-// completion notification.
-type operation = remote.Operation[*Fragment]
-
-// memory returns the endpoint's state of memory operations in both directions, which the first call
-// makes. For a nil endpoint, memory returns nil.
-func (ep *Endpoint) memory() *remote.Peer[*Fragment] {
-	if ep == nil {
-		return nil
-	}
-	if ep.remote == nil {
-		ep.remote = remote.NewPeer[*Fragment]()
-	}
-	return ep.remote
-}
-
 // AccessReason says why a peer has refused a memory operation.
-type AccessReason uint8
+type AccessReason = peer.AccessReason
 
 // The reasons for refusing a memory operation.
 const (
 	// ReasonRegion means that the handle names no region that this side may access, or that the
 	// peer could not perform the operation at all. Peers of older versions report only
 	// ReasonRegion.
-	ReasonRegion AccessReason = frag.NackAccess
+	ReasonRegion AccessReason = peer.ReasonRegion
 	// ReasonBounds means that some bytes are outside of the region, or that the number for an
 	// atomic operation is not aligned.
-	ReasonBounds AccessReason = frag.NackBounds
+	ReasonBounds AccessReason = peer.ReasonBounds
 	// ReasonRight means that the region's rights do not allow the operation.
-	ReasonRight AccessReason = frag.NackRight
+	ReasonRight AccessReason = peer.ReasonRight
 )
 
-func (r AccessReason) String() string {
-	switch r {
-	case ReasonRegion:
-		return "no region of that handle is exposed to this side"
-	case ReasonBounds:
-		return "not all bytes are in the region, or a number is not aligned"
-	case ReasonRight:
-		return "the region's owner has not given the right"
-	}
-	return fmt.Sprintf("reason %d", uint8(r))
-}
-
 // AccessError is the error of a memory operation that the peer has refused. An AccessError matches
-// ErrRemoteAccess with errors.Is.
-type AccessError struct {
-	Handle    Handle // the handle of the region
-	Offset    uint64 // offset in the region, in bytes
-	SizeBytes int    // size of the access
-	Reason    AccessReason
-	Needs     Rights // rights that the operation needs
+// ErrRemoteAccess with errors.Is. Its fields are the Handle of the region, the Offset in the region
+// and the SizeBytes of the access, the Reason, and the rights that the operation Needs.
+type AccessError = peer.AccessError
+
+// PreparePut lends the caller a fragment that writes mem to a memory region of the peer, from
+// offset on. No handler of the peer is called. OnDone with nil means that all bytes are written.
+// OnDone with ErrRemoteAccess means that the peer does not have the target region or does not allow
+// the put. If the peer closes the region during a put, some bytes of the put may have been written.
+// Until OnDone, and after a failed put, the contents of the target bytes are undefined. PreparePut
+// returns the same errors as Alloc, and ErrRemoteAccess if offset and length exceed the range of
+// uint64.
+func (ep *Endpoint) PreparePut(mem []byte, target Handle, offset uint64) (*Fragment, error) {
+	return fragmentOf(ep.c.All().Frags.PreparePut(&ep.c, mem, target, offset))
 }
 
-func (e *AccessError) Error() string {
-	return fmt.Sprintf("%v: %v; %d bytes at %d of region %#x, which need the right to %v",
-		ErrRemoteAccess, e.Reason, e.SizeBytes, e.Offset, uint64(e.Handle), e.Needs)
-}
-
-// Is makes errors.Is(err, ErrRemoteAccess) true for an AccessError.
-func (e *AccessError) Is(target error) bool { return target == ErrRemoteAccess }
-
-var errOperation = errors.New("no such operation")
-
-func (f *Fragment) accessError(reason uint8) error {
-	if f == nil {
-		return ErrRemoteAccess
-	}
-	if !f.put && f.op == nil && reason == frag.NackRight {
-		return ErrUnwanted
-	}
-	e := &AccessError{
-		Handle: f.handle, Offset: f.offset, SizeBytes: int(f.size), Reason: AccessReason(reason),
-		Needs: RemoteWrite,
-	}
-	if f.op != nil {
-		needs, sizeBytes := f.op.Needs()
-		if e.Needs = needs; !f.put {
-			e.SizeBytes = sizeBytes
-		}
-	}
-	return e
+// PreparePutPieces works like PreparePut for bytes in up to PiecesMax local memory segments, which
+// are written contiguously to the peer's region.
+func (ep *Endpoint) PreparePutPieces(target Handle, offset uint64, pieces ...[]byte) (
+	*Fragment, error,
+) {
+	return fragmentOf(ep.c.All().Frags.PreparePutPieces(&ep.c, target, offset, pieces...))
 }
 
 // PreparePutNotice lends the caller a put like PreparePut, with a message that notifies the peer
@@ -108,29 +55,7 @@ func (f *Fragment) accessError(reason uint8) error {
 func (ep *Endpoint) PreparePutNotice(mem []byte, target Handle, offset uint64, tag Tag,
 	says []byte,
 ) (*Fragment, error) {
-	if err := ep.mayNotify(tag, says); err != nil {
-		return nil, err
-	}
-	f, err := ep.PreparePut(mem, target, offset)
-	if err != nil {
-		return nil, err
-	}
-	ep.memory()
-	f.op = ep.m.remote.NotifyPut(f, uint8(tag), says)
-	return f, nil
-}
-
-// mayNotify returns an error if a put to the peer cannot have a completion notification with the
-// given tag and data.
-func (ep *Endpoint) mayNotify(tag Tag, says []byte) error {
-	if tag > TagMax {
-		return ErrTag
-	}
-	if len(says) > frag.NoticeBytesMax {
-		return fmt.Errorf("%w: a notice of %d bytes, at most %d", ErrTooLarge, len(says),
-			frag.NoticeBytesMax)
-	}
-	return ep.mayAsk()
+	return fragmentOf(ep.c.All().Frags.PreparePutNotice(&ep.c, mem, target, offset, uint8(tag), says))
 }
 
 // PrepareGet returns a fragment that reads len(mem) bytes of a region of the peer, beginning at
@@ -142,19 +67,7 @@ func (ep *Endpoint) mayNotify(tag Tag, says []byte) error {
 // operations of this endpoint, or the endpoint's share of the module's 4096 gets, wait for
 // a reply. PrepareGet returns ErrUnsupported if the peer does not support gets.
 func (ep *Endpoint) PrepareGet(mem []byte, target Handle, offset uint64) (*Fragment, error) {
-	m := ep.m
-	if uint64(len(mem)) > uint64(min(ep.fragBytesMax, m.cfg.FragmentBytesMax)) {
-		return nil, fmt.Errorf("%w: %d bytes", ErrTooLarge, len(mem))
-	}
-	random := m.cfg.Random() // the random number takes most of the time of a call
-	f, err := ep.prepareAsk(frag.GetBytes, target, offset, true,
-		!m.remote.MayGet(ep.remote, m.peers.Alone()))
-	if err != nil {
-		return nil, err
-	}
-	f.op = m.remote.AskGet(ep.remote, f, mem, target, offset, random)
-	f.data.Bytes = f.op.Body()
-	return f, nil
+	return fragmentOf(ep.c.All().Frags.PrepareGet(&ep.c, mem, target, offset))
 }
 
 // Action is the kind of an atomic operation on a number in a region.
@@ -195,37 +108,5 @@ type Atomic struct {
 // for no reply and does not count towards the limit of 256 operations. PrepareAtomic
 // returns ErrConfig for an invalid operation.
 func (ep *Endpoint) PrepareAtomic(a Atomic) (*Fragment, error) {
-	wire := frag.Atomic{
-		Handle: uint64(a.Target), Offset: a.Offset, Operand: a.Operand, Compare: a.Compare,
-		Action: a.Action, WidthBytes: uint8(a.WidthBytes), Fetch: a.Fetch || a.Action == ActionRead,
-	}
-	if !wire.Valid() || a.WidthBytes > 8 || a.WidthBytes < 0 {
-		return nil, fmt.Errorf("%w: %w: action %d on %d bytes", ErrConfig, errOperation, a.Action,
-			a.WidthBytes)
-	}
-	m := ep.m
-	random := m.cfg.Random()
-	f, err := ep.prepareAsk(frag.AtomicBytes, a.Target, a.Offset, wire.Fetch, false)
-	if err != nil {
-		return nil, err
-	}
-	f.op = m.remote.AskAtomic(ep.remote, f, &wire, random)
-	f.data.Bytes = f.op.Body()
-	return f, nil
-}
-
-// Value returns, after OnDone was called, the number that an atomic operation with Fetch has read.
-func (f *Fragment) Value() uint64 {
-	if f.op == nil {
-		return 0
-	}
-	return f.op.Value()
-}
-
-// mayAsk returns ErrUnsupported if the peer is known not to support memory operations.
-func (ep *Endpoint) mayAsk() error {
-	if ep.id.State() == stateConnected && !ep.id.Operates {
-		return ErrUnsupported
-	}
-	return nil
+	return fragmentOf(ep.c.All().Frags.PrepareAtomic(&ep.c, peer.Atomic(a)))
 }

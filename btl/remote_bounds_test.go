@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"gobtl/btl/internal/peer"
 	"gobtl/btl/internal/remote"
 	"gobtl/fabric/mem"
 )
@@ -15,22 +16,22 @@ func TestRemoteOwedBounded(t *testing.T) {
 	add := Atomic{
 		Target: l.region.Handle(), Action: ActionAdd, WidthBytes: 8, Operand: 1, Fetch: true,
 	}
-	m, back := l.mods[1], l.back.memory()
+	m, back := l.mods[1], l.back.c.Memory()
 	for _, owed := range []int{remote.AsksMax, remote.AsksMax - 1} {
-		var answers []*operation
+		var answers []*peer.Operation
 		for range owed {
-			answers = append(answers, m.remote.AnswerResult(back, nil, 0, 0))
+			answers = append(answers, m.all.Remote.AnswerResult(back, nil, 0, 0))
 		}
 		copy(l.mem, filled(3000, 1))
 		got := make([]byte, 3000)
 		_, getErr := l.do(l.ep.PrepareGet(got, l.region.Handle(), 0))
 		_, addErr := l.do(l.ep.PrepareAtomic(add))
 		for _, o := range answers {
-			m.remote.EndAnswer(back, o)
+			m.all.Remote.EndAnswer(back, o)
 		}
 		for _, err := range []error{getErr, addErr} {
-			var access *AccessError
-			if refused := errors.As(err, &access) && access.Reason == ReasonRegion; refused !=
+			var access *peer.AccessError
+			if refused := errors.As(err, &access) && access.Reason == peer.ReasonRegion; refused !=
 				(owed == remote.AsksMax) {
 				t.Errorf("one that is owed %d answers: %v", owed, err)
 			}
@@ -39,7 +40,7 @@ func TestRemoteOwedBounded(t *testing.T) {
 			t.Errorf("one that is owed %d answers: other bytes", owed)
 		}
 	}
-	if n := l.mods[1].stats.Get(CntDropAccess); n != 2 {
+	if n := l.mods[1].all.Count[CntDropAccess]; n != 2 {
 		t.Errorf("%d refused, want 2", n)
 	}
 	l.rest()
@@ -59,7 +60,7 @@ func TestNoticeWithoutHandler(t *testing.T) {
 			if !errors.Is(err, ErrNoHandler) {
 				t.Errorf("%d bytes: %v, want %v", size, err, ErrNoHandler)
 			}
-			if n := l.mods[1].stats.Get(CntDropNoHandler); n == 0 {
+			if n := l.mods[1].all.Count[CntDropNoHandler]; n == 0 {
 				t.Errorf("%d bytes: nothing is refused", size)
 			}
 		}

@@ -36,9 +36,9 @@ func TestFlushOfWithdrawnAnswer(t *testing.T) {
 	if _, err := l.ep.Send(l.now, get); err != nil {
 		t.Fatal(err)
 	}
-	q := &l.back.large.queue
+	q := &l.back.c.Large.Queue
 	l.until("the answer waits", 20*time.Microsecond, time.Second, func() bool {
-		return q.first == large && q.last != large
+		return q.First == &large.c && q.Last != &large.c
 	})
 	l.back.Flush(l.now, func(error) { flushed += "b" })
 	l.region.Close()
@@ -61,7 +61,7 @@ func TestFlushAsksForAck(t *testing.T) {
 			cfg.Rules.AckDelay = 10 * time.Millisecond
 			l := newRemoteLab(t, mem.Config{MTUBytes: 1500}, cfg, false)
 			l.settle(time.Second)
-			l.ep.id.MayAskAck = may
+			l.ep.c.ID.MayAskAck = may
 			f, err := l.ep.PreparePut(filled(size, 3), l.region.Handle(), 0)
 			if err != nil {
 				t.Fatal(err)
@@ -89,8 +89,8 @@ func TestFlushAsksForAck(t *testing.T) {
 			for range 40 {
 				l.step(20 * time.Microsecond)
 			}
-			if l.ep.flushes.Fenced() == may {
-				t.Errorf("%d bytes, may be asked: %v: the fence holds: %v", size, may, l.ep.flushes.Fenced())
+			if l.ep.c.Flushes.Fenced() == may {
+				t.Errorf("%d bytes, may be asked: %v: the fence holds: %v", size, may, l.ep.c.Flushes.Fenced())
 			}
 		}
 	}
@@ -108,7 +108,7 @@ func TestFlushAsksForNothing(t *testing.T) {
 		t.Errorf("asked %d times", s.Get(CntAsked))
 	}
 	sendOrFail(t, l.ep, 1, []byte("in flight"))
-	l.back.id.MayAskAck = false
+	l.back.c.ID.MayAskAck = false
 	l.ep.Flush(l.now, nil)
 	l.rest()
 	if s := l.mods[1].Stats(); s.Get(CntDropMalformed) != 1 {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"gobtl/btl/internal/peer"
 	"gobtl/fabric"
 	"gobtl/fabric/mem"
 )
@@ -95,8 +96,8 @@ func TestAnswerWaitsWithoutRegion(t *testing.T) {
 	}
 	m := l.mods[1]
 	find := func() int {
-		for i := range m.segs {
-			if m.segs[i].gatherLen > 0 {
+		for i := range m.all.Buffers.Segs {
+			if m.all.Buffers.Segs[i].GatherLen > 0 {
 				return i
 			}
 		}
@@ -104,14 +105,14 @@ func TestAnswerWaitsWithoutRegion(t *testing.T) {
 	}
 	l.until("it is answered", time.Microsecond, time.Second, func() bool { return find() >= 0 })
 	i := find()
-	s := m.segs[i]
-	want := filled(len(l.mem), 1)[s.gatherAt:][:s.gatherLen]
-	m.putSegment(&m.port.Data, segToken(fabric.Buf(i)), l.back.dataAddr)
+	s := m.all.Buffers.Segs[i]
+	want := filled(len(l.mem), 1)[s.GatherAt:][:s.GatherLen]
+	m.all.Buffers.PutSegment(&m.all.Port.Data, peer.SegToken(fabric.Buf(i)), l.back.c.DataAddr)
 	l.region.Close()
-	p := &m.port.Data.Batch()[m.port.Data.Batched()-1]
-	b := m.port.Arena.Bytes(p.Buf)[:p.Len]
-	if p.Region != 0 || p.RegionLen != 0 || p.Len != s.bytes || !bytes.HasSuffix(b, want) {
-		t.Errorf("%+v waits, of %d bytes", *p, s.bytes)
+	p := &m.all.Port.Data.Batch()[m.all.Port.Data.Batched()-1]
+	b := m.all.Port.Arena.Bytes(p.Buf)[:p.Len]
+	if p.Region != 0 || p.RegionLen != 0 || p.Len != s.Bytes || !bytes.HasSuffix(b, want) {
+		t.Errorf("%+v waits, of %d bytes", *p, s.Bytes)
 	}
 	l.until("it ends", 100*time.Microsecond, time.Minute, func() bool { return ended })
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"gobtl/btl/internal/peer"
 	"gobtl/btl/internal/remote"
 	"gobtl/fabric/mem"
 )
@@ -65,7 +66,7 @@ func (l *remoteLab) do(f *Fragment, err error) (uint64, error) {
 		return 0, err
 	}
 	f.Signal, f.OnDone = true, func(f *Fragment, err error) { value, told = f.Value(), err }
-	if st, err := f.ep.Send(l.now, f); err != nil || st != Queued {
+	if st, err := f.Endpoint().Send(l.now, f); err != nil || st != Queued {
 		l.tb.Fatalf("Send: %v, %v", st, err)
 	}
 	l.until("the operation ends", 100*time.Microsecond, 20*time.Second, func() bool {
@@ -266,7 +267,7 @@ func TestRemoteRefused(t *testing.T) {
 			rights[r], _ = m.Expose(l.mem, r)
 		}
 		other := &Region{m: m}
-		m.remote.Expose(&other.is, l.mem, RemoteAll, remote.NewPeer[*Fragment](), 1)
+		m.all.Remote.Expose(&other.is, l.mem, RemoteAll, remote.NewPeer[*peer.Fragment](), 1)
 		closed, _ := m.Expose(l.mem, RemoteAll)
 		closed.Close()
 		all := l.region
@@ -276,20 +277,20 @@ func TestRemoteRefused(t *testing.T) {
 			offset uint64
 			size   int
 			ops    string
-			want   AccessReason
+			want   peer.AccessReason
 		}{
-			{"closed", closed, 0, 8, "pnga", ReasonRegion},
-			{"another peer's", other, 0, 8, "pnga", ReasonRegion},
-			{"behind the end", all, 100_000, 8, "pnga", ReasonBounds},
-			{"over the end, in chunks", all, 96_000, 5000, "png", ReasonBounds},
-			{"far away", all, 1 << 63, 8, "pnga", ReasonBounds},
-			{"not aligned", all, 4, 8, "a", ReasonBounds},
-			{"write alone", rights[RemoteWrite], 0, 8, "nga", ReasonRight},
-			{"write alone, in chunks", rights[RemoteWrite], 0, 8000, "n", ReasonRight},
-			{"read alone", rights[RemoteRead], 0, 8, "pna", ReasonRight},
-			{"atomic alone", rights[RemoteAtomic], 0, 8, "png", ReasonRight},
-			{"notify alone", rights[RemoteNotify], 0, 8, "pnga", ReasonRight},
-			{"nothing", rights[0], 0, 9000, "png", ReasonRight},
+			{"closed", closed, 0, 8, "pnga", peer.ReasonRegion},
+			{"another peer's", other, 0, 8, "pnga", peer.ReasonRegion},
+			{"behind the end", all, 100_000, 8, "pnga", peer.ReasonBounds},
+			{"over the end, in chunks", all, 96_000, 5000, "png", peer.ReasonBounds},
+			{"far away", all, 1 << 63, 8, "pnga", peer.ReasonBounds},
+			{"not aligned", all, 4, 8, "a", peer.ReasonBounds},
+			{"write alone", rights[RemoteWrite], 0, 8, "nga", peer.ReasonRight},
+			{"write alone, in chunks", rights[RemoteWrite], 0, 8000, "n", peer.ReasonRight},
+			{"read alone", rights[RemoteRead], 0, 8, "pna", peer.ReasonRight},
+			{"atomic alone", rights[RemoteAtomic], 0, 8, "png", peer.ReasonRight},
+			{"notify alone", rights[RemoteNotify], 0, 8, "pnga", peer.ReasonRight},
+			{"nothing", rights[0], 0, 9000, "png", peer.ReasonRight},
 		} {
 			for _, op := range tc.ops {
 				before := bytes.Clone(l.mem)
@@ -310,7 +311,7 @@ func TestRemoteRefused(t *testing.T) {
 						Target: h, Offset: tc.offset, Action: ActionAdd, WidthBytes: 8, Operand: 1,
 					}))
 				}
-				var access *AccessError
+				var access *peer.AccessError
 				if !errors.Is(err, ErrRemoteAccess) || !errors.As(err, &access) ||
 					access.Reason != tc.want || access.Handle != tc.region.Handle() ||
 					access.SizeBytes != tc.size || access.Needs != needs {
@@ -464,7 +465,7 @@ func TestRemoteEnds(t *testing.T) {
 				return mem.Deliver
 			})
 			l.until("the request is acknowledged", 20*time.Microsecond, time.Second, func() bool {
-				return l.ep.snd.InFlight() == 0 && !l.ep.waiting()
+				return l.ep.c.Snd.InFlight() == 0 && !l.ep.c.Waiting()
 			})
 			end.do(l)
 			l.until("the get ends", time.Millisecond, 3*time.Second, func() bool {

@@ -51,7 +51,7 @@ func TestRestartEndsAllOfTheEarlierLife(t *testing.T) {
 	if !fresh.Connected() || !stranger.Connected() {
 		t.Errorf("the new life: %v; somebody else: %v", fresh.Err(), stranger.Err())
 	}
-	if n := l.mods[0].peers.Len(); n != 2 {
+	if n := l.mods[0].all.Peers.Len(); n != 2 {
 		t.Errorf("%d endpoints", n)
 	}
 	if err := l.mods[0].Check(); err != nil {
@@ -79,8 +79,8 @@ func TestHalfOpenLivesEndNothing(t *testing.T) {
 	if !old.Connected() {
 		t.Errorf("the connection that was there: %v", old.Err())
 	}
-	if m.peers.HalfOpen() != 4 {
-		t.Errorf("%d are half open", m.peers.HalfOpen())
+	if m.all.Peers.HalfOpen() != 4 {
+		t.Errorf("%d are half open", m.all.Peers.HalfOpen())
 	}
 	if err := m.Check(); err != nil {
 		t.Error(err)
@@ -107,8 +107,8 @@ func TestLateProofEndsNoLaterLife(t *testing.T) {
 	if !later.Connected() || !second.Connected() {
 		t.Errorf("ends of the later life: %v, %v", later.Err(), second.Err())
 	}
-	if ep := l.mods[0].peers.Lookup(early.conn); ep != nil {
-		t.Errorf("the late one goes on: state %v", ep.id.State())
+	if ep := endpointOf(l.mods[0].all.Peers.Lookup(early.conn)); ep != nil {
+		t.Errorf("the late one goes on: state %v", ep.c.ID.State())
 	}
 }
 
@@ -128,7 +128,7 @@ func TestEarlierLifeEndsNoLaterEnds(t *testing.T) {
 		h.hello.Proven = frag.ProvenAll
 		s.raw(0, h.packHello(frag.KindHello, h.conn, frag.ProbeCommand))
 		s.run(4)
-		return l.mods[0].peers.Lookup(h.conn)
+		return endpointOf(l.mods[0].all.Peers.Lookup(h.conn))
 	}
 	early := half()
 	s.reborn(s.hello.Incarnation + 1)

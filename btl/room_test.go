@@ -58,7 +58,8 @@ func TestOnRoom(t *testing.T) {
 					}
 				}
 			}
-			if len(m.outbox.wanting) > 0 && m.hasRoom(a) && m.Deadline() > m.clock.Now {
+			if len(m.all.Outbox.Wanting) > 0 && m.all.Outbox.HasRoom(&a.c) &&
+				m.Deadline() > m.all.Clock.Now {
 				t.Error("there is room, and no pass is due")
 			}
 			return got == count
@@ -70,7 +71,7 @@ func TestOnRoom(t *testing.T) {
 		l.settle(time.Second)
 		for c := make([]Completion, 3); m.Pull(c) == len(c); {
 		}
-		if len(m.outbox.wanting) > 0 {
+		if len(m.all.Outbox.Wanting) > 0 {
 			t.Error("somebody still waits for room")
 		}
 		l.wantIdle(0)
@@ -90,7 +91,7 @@ func TestOnRoomEnded(t *testing.T) {
 	}
 	a.Abort()
 	l.step(time.Microsecond)
-	if !errors.Is(err, ErrAgain) || len(l.mods[0].outbox.wanting) > 0 {
-		t.Errorf("%v, %d wait", err, len(l.mods[0].outbox.wanting))
+	if !errors.Is(err, ErrAgain) || len(l.mods[0].all.Outbox.Wanting) > 0 {
+		t.Errorf("%v, %d wait", err, len(l.mods[0].all.Outbox.Wanting))
 	}
 }

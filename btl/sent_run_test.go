@@ -67,17 +67,17 @@ func sentRun(t *testing.T, gather, put bool, chunks, rest int) {
 	s.m.Handle(1, func(*Endpoint, Tag, []byte) {})
 	ep := s.connect()
 	s.run(20)
-	want := frag.Header{Kind: frag.KindChunk, Conn: s.tag, Tag: 1, FragID: ep.fragIDs.Last() + 1}
+	want := frag.Header{Kind: frag.KindChunk, Conn: s.tag, Tag: 1, FragID: ep.c.FragIDs.Last() + 1}
 	if put {
 		want.Flags, want.Tag, want.Handle = frag.FlagPut, 0, handle
 	}
-	room := ep.mtu - frag.HeaderBytes(frag.KindChunk, want.Flags)
+	room := ep.c.MTU - frag.HeaderBytes(frag.KindChunk, want.Flags)
 	data := make([]byte, chunks*room+rest)
 	for i := range data {
 		data[i] = byte(i)*3 + byte(i/room)
 	}
 	want.SizeBytes = uint32(len(data))
-	_, first := ep.snd.Window()
+	_, first := ep.c.Snd.Window()
 	passes := sentRuns(t, s, ep, func() (*Fragment, error) {
 		if put {
 			return ep.PreparePut(data, handle, place)
@@ -108,8 +108,8 @@ func sentRun(t *testing.T, gather, put bool, chunks, rest int) {
 		}
 	}
 	all := chunks + (rest+room-1)/room
-	if at != all || s.m.stats.Get(CntSentChunk) != uint64(all) || s.m.stats.Retransmits() != 0 {
-		t.Errorf("%d chunks came of %d, %d sent, %d again", at, all, s.m.stats.Get(CntSentChunk),
+	if at != all || s.m.all.Count[CntSentChunk] != uint64(all) || s.m.stats.Retransmits() != 0 {
+		t.Errorf("%d chunks came of %d, %d sent, %d again", at, all, s.m.all.Count[CntSentChunk],
 			s.m.stats.Retransmits())
 	}
 	if acked == 0 || longest < min(all, 8) {
@@ -119,7 +119,7 @@ func sentRun(t *testing.T, gather, put bool, chunks, rest int) {
 		t.Errorf("%d of %d sends were gathered", n, all)
 	}
 	s.l.step(time.Millisecond)
-	if n := len(kinds(s.take(), frag.KindChunk)); n != 0 || ep.snd.InFlight() != 0 {
-		t.Errorf("%d more chunks, %d in flight", n, ep.snd.InFlight())
+	if n := len(kinds(s.take(), frag.KindChunk)); n != 0 || ep.c.Snd.InFlight() != 0 {
+		t.Errorf("%d more chunks, %d in flight", n, ep.c.Snd.InFlight())
 	}
 }

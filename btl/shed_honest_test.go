@@ -46,7 +46,8 @@ func (s *shedLab) send(ep *Endpoint, size int, done func(error)) {
 // dataOf says whether a packet is a chunk of a peer's, and its header.
 func dataOf(ep *Endpoint, from, pkt []byte) (h frag.Header, ok bool) {
 	_, err := frag.Decode(pkt, &h)
-	return h, err == nil && h.Kind == frag.KindChunk && string(from) == string(ep.m.port.Data.Name())
+	return h, err == nil && h.Kind == frag.KindChunk &&
+		string(from) == string(ep.c.All().Port.Data.Name())
 }
 
 // A peer whose messages come whole one after the other, each of a few packets of which one is lost
@@ -75,9 +76,9 @@ func TestShedKeepsWhoFinishes(t *testing.T) {
 	s.send(big, whole, func(error) {})
 	next(nil)
 	arrived := func() (n int64) {
-		for _, ep := range s.mods[0].peers.All() {
+		for _, ep := range s.mods[0].endpoints() {
 			if ep != nil {
-				n = max(n, ep.asm.ArrivedBytes())
+				n = max(n, ep.c.Asm.ArrivedBytes())
 			}
 		}
 		return n
@@ -91,7 +92,7 @@ func TestShedKeepsWhoFinishes(t *testing.T) {
 			asked = true
 		}
 		for _, m := range s.mods {
-			if m == big.m && begin != 0 &&
+			if m == big.mod() && begin != 0 &&
 				arrived() > whole*5/8+int64(s.now.Sub(begin))*(whole/16)/int64(shedTimeout) {
 				continue // it has a slow path
 			}
@@ -101,7 +102,7 @@ func TestShedKeepsWhoFinishes(t *testing.T) {
 		}
 	}
 	t.Logf("asked %v, refused %d times, %d small ones came, arrived %d", asked,
-		s.mods[0].stats.counters[CntDropReassembly], s.got[small], arrived())
+		s.mods[0].all.Count[CntDropReassembly], s.got[small], arrived())
 	for _, h := range s.events[0] {
 		if errors.Is(h.err, ErrStalled) {
 			t.Errorf("ended: %v, busy %v", h.err, ended)
@@ -137,7 +138,7 @@ func TestShedOwnPlaces(t *testing.T) {
 	s.send(bad, whole, func(error) {})
 	end := s.now.Add(6 * shedTimeout)
 	s.until("enough", 200*time.Microsecond, 10*shedTimeout, func() bool { return s.now > end })
-	t.Logf("%d refused, memory %d", s.mods[0].stats.counters[CntDropReassembly],
+	t.Logf("%d refused, memory %d", s.mods[0].all.Count[CntDropReassembly],
 		thinHeld(s.mods[0]))
 	for _, h := range s.events[0] {
 		if errors.Is(h.err, ErrStalled) {
@@ -147,9 +148,9 @@ func TestShedOwnPlaces(t *testing.T) {
 }
 
 func thinHeld(m *Module) (n int64) {
-	for _, ep := range m.peers.All() {
+	for _, ep := range m.endpoints() {
 		if ep != nil {
-			n += ep.asm.ActiveBytes()
+			n += ep.c.Asm.ActiveBytes()
 		}
 	}
 	return n

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"gobtl/btl/internal/peer"
 	"gobtl/fabric/mem"
 	"gobtl/frag"
 )
@@ -38,7 +39,7 @@ func TestStalledGivesMemoryBack(t *testing.T) {
 			l.net.SetFilter(func(from, _, pkt []byte) mem.Verdict {
 				var h frag.Header
 				_, err := frag.Decode(pkt, &h)
-				fromGood := string(from) == string(l.mods[1].port.Data.Name())
+				fromGood := string(from) == string(l.mods[1].all.Port.Data.Name())
 				if err != nil || h.Kind != frag.KindChunk || fromGood {
 					return mem.Deliver
 				}
@@ -84,7 +85,7 @@ func TestStalledGivesMemoryBack(t *testing.T) {
 			l.until("the end of the slow one", 200*time.Microsecond, 20*timeout, func() bool {
 				return *first != nil
 			})
-			var why *EndedError
+			var why *peer.EndedError
 			if shed := errors.As(*first, &why) && why.Code == frag.ByeShed; shed != c.ended {
 				t.Errorf("the slow one ends with %v", *first)
 			}

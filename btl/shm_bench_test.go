@@ -70,7 +70,7 @@ func BenchmarkShmIdle(b *testing.B) {
 	})
 	b.Run("poll", func(b *testing.B) {
 		for b.Loop() {
-			if n, err := p.x.port.Command.PollBehind(0, 1); n > 0 || err != nil {
+			if n, err := p.x.all.Port.Command.PollBehind(0, 1); n > 0 || err != nil {
 				b.Fatal(n, err)
 			}
 		}
@@ -95,7 +95,7 @@ func TestShmRestsOn(t *testing.T) {
 	}
 	p.restYet(t)
 	most := p.now.Add(300 * time.Nanosecond)
-	p.y.restUntil = most
+	p.y.all.Rest.Set(most)
 	if err := p.ep.SendImmediate(p.now, 3, p.data[:]); err != nil {
 		t.Fatal(err)
 	}
@@ -104,8 +104,9 @@ func TestShmRestsOn(t *testing.T) {
 			t.Fatal("it did not come")
 		}
 	}
-	if p.pass(t, p.y); p.y.fastLast || p.y.deferred.pending || p.y.restUntil != most {
-		t.Errorf("the pass behind an answer was a whole one: rests until %d, it was %d", p.y.restUntil,
+	if p.pass(t, p.y); p.y.fastLast || p.y.rx.Pending() || p.y.all.Rest.Until() != most {
+		t.Errorf("the pass behind an answer was a whole one: rests until %d, it was %d",
+			p.y.all.Rest.Until(),
 			most)
 	}
 }
@@ -149,7 +150,7 @@ func TestShmRestsOnMore(t *testing.T) {
 	for n := 0; got == 0; n++ {
 		if p.pass(t, p.y); n > 100 {
 			t.Fatalf("the fragment behind an answer has not come: at %d passes rest until %d", p.now,
-				p.y.restUntil)
+				p.y.all.Rest.Until())
 		}
 		p.pass(t, p.x)
 	}
@@ -157,16 +158,16 @@ func TestShmRestsOnMore(t *testing.T) {
 
 // restYet makes passes until both modules rest, and not so many that all is confirmed.
 func (p *shmPair) restYet(tb testing.TB) {
-	for n := 0; n < 100 && (p.x.restUntil <= p.now || p.y.restUntil <= p.now); n++ {
+	for n := 0; n < 100 && (p.x.all.Rest.Until() <= p.now || p.y.all.Rest.Until() <= p.now); n++ {
 		p.pass(tb, p.x)
 		p.pass(tb, p.y)
 	}
 	for _, m := range []*Module{p.x, p.y} {
-		for m.port.Data.NoteFound(); !m.port.Data.MayRest(p.now); m.port.Data.NoteIdle() {
-			m.port.Data.Rests(p.now) // its turn is not now
+		for m.all.Port.Data.NoteFound(); !m.all.Port.Data.MayRest(p.now); m.all.Port.Data.NoteIdle() {
+			m.all.Port.Data.Rests(p.now) // its turn is not now
 		}
 	}
-	if p.x.restUntil <= p.now || p.y.restUntil <= p.now {
+	if p.x.all.Rest.Until() <= p.now || p.y.all.Rest.Until() <= p.now {
 		tb.Fatal("they do not rest")
 	}
 }

@@ -111,11 +111,12 @@ func TestOnePeerStandsStill(t *testing.T) {
 		fill()
 		run(time.Millisecond, time.Millisecond, a, other)
 	}
-	if a.port.Command.Posted()+a.port.Data.Posted() == 0 {
+	if a.all.Port.Command.Posted()+a.all.Port.Data.Posted() == 0 {
 		t.Fatal("no send waits for the peer: the test shows nothing")
 	}
 	// One of its Hellos was answered.
-	if _, err := a.port.InsertForAnswer(a.clock.Now, still.port.Command.Name()); err != nil {
+	if _, err := a.all.Port.InsertForAnswer(a.all.Clock.Now,
+		still.all.Port.Command.Name()); err != nil {
 		t.Fatal(err)
 	}
 	for range 5 {
@@ -126,7 +127,7 @@ func TestOnePeerStandsStill(t *testing.T) {
 			t.Fatal("the peer that stands still is not given up")
 		}
 		run(10*time.Millisecond, time.Millisecond, a, other)
-		if posted := a.port.Command.Posted() + a.port.Data.Posted(); posted > 0 {
+		if posted := a.all.Port.Command.Posted() + a.all.Port.Data.Posted(); posted > 0 {
 			t.Fatalf("%d sends wait for a peer that was given up", posted)
 		}
 		out = connect(a, still)
@@ -154,11 +155,11 @@ func TestOnePeerStandsStill(t *testing.T) {
 	}
 	out.Abort()
 	run(2*port.CancelAfter, time.Millisecond, a, other)
-	posted := a.port.Command.Posted() + a.port.Data.Posted()
-	if posted > 0 || len(a.freeSegs) != len(a.segs) ||
-		a.port.FreeControl() != port.ControlBuffers || a.port.Leaving() > 0 {
+	posted := a.all.Port.Command.Posted() + a.all.Port.Data.Posted()
+	if posted > 0 || len(a.all.Buffers.FreeSegs) != len(a.all.Buffers.Segs) ||
+		a.all.Port.FreeControl() != port.ControlBuffers || a.all.Port.Leaving() > 0 {
 		t.Errorf("given up: %d sends wait, %d send and %d control buffers free, %d addresses leaving",
-			posted, len(a.freeSegs), a.port.FreeControl(), a.port.Leaving())
+			posted, len(a.all.Buffers.FreeSegs), a.all.Port.FreeControl(), a.all.Port.Leaving())
 	}
 	if err := a.Check(); err != nil {
 		t.Error(err)
@@ -225,7 +226,7 @@ func callAgain(t *testing.T, abort bool) {
 		}
 	})
 	if abort {
-		if a.port.Command.Posted()+a.port.Data.Posted() == 0 {
+		if a.all.Port.Command.Posted()+a.all.Port.Data.Posted() == 0 {
 			t.Fatal("no send waits for the peer: the test shows nothing")
 		}
 		out.Abort()
@@ -290,10 +291,10 @@ func TestStandsStillLeavesRoom(t *testing.T) {
 		fill()
 		run(10, a, other)
 	}
-	if n := to[0].counts.held; n < cfg.TxDepth/4 {
+	if n := to[0].c.Counts.Held; n < cfg.TxDepth/4 {
 		t.Fatalf("%d sends wait for the peer: the test shows nothing", n)
 	}
-	if room := a.port.Command.Room(); room < cfg.TxDepth/4 {
+	if room := a.all.Port.Command.Room(); room < cfg.TxDepth/4 {
 		t.Errorf("room for %d sends of %d", room, cfg.TxDepth)
 	}
 	f, err := to[1].Prepare(3, make([]byte, 100_000))
@@ -344,7 +345,7 @@ func TestAckPassesOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	senders := [2]*Endpoint{b.connect(1, 0), b.connect(2, 0)}
-	c, to := m.peers.At(0).ackPath() // of the first
+	c, to := endpointOf(m.all.Peers.At(0)).c.AckPath() // of the first
 	// The fabric keeps what it takes, and what goes to the first for ever.
 	c.Caps().InjectBytes = 0
 	keeps := &keepsFor{to: to}
@@ -353,7 +354,7 @@ func TestAckPassesOver(t *testing.T) {
 		return keeps
 	})
 	var held []fabric.Buf
-	for buf, ok := m.takeControl(c, to); ok; buf, ok = m.takeControl(c, to) {
+	for buf, ok := m.all.Buffers.TakeControl(c, to); ok; buf, ok = m.all.Buffers.TakeControl(c, to) {
 		c.Put(buf, 24, to)
 		held = append(held, buf)
 	}
@@ -390,8 +391,8 @@ func TestAckPassesOver(t *testing.T) {
 	for _, buf := range held {
 		c.SendDone(buf)
 	}
-	m.settleSends()
-	m.restUntil = 0
+	m.all.Buffers.SettleSends()
+	m.all.Rest.Set(0)
 	b.until("acknowledged", 100*time.Microsecond, time.Second, func() bool { return told[0] == 1 })
 }
 
@@ -462,17 +463,18 @@ func TestSeveralStandStill(t *testing.T) {
 		}
 		if told < burst {
 			t.Fatalf("%d peers stand still, %d sends wait for them, %d send buffers are free: %d of %d "+
-				"sends to one that reads have ended", i+1, a.port.Command.Posted(), len(a.freeSegs), told,
+				"sends to one that reads have ended", i+1, a.all.Port.Command.Posted(),
+				len(a.all.Buffers.FreeSegs), told,
 				burst)
 		}
 		if err := a.Check(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if a.port.Command.Posted() < buffers/2 {
-		t.Errorf("%d sends wait: the test shows nothing", a.port.Command.Posted())
+	if a.all.Port.Command.Posted() < buffers/2 {
+		t.Errorf("%d sends wait: the test shows nothing", a.all.Port.Command.Posted())
 	}
-	if free := len(a.freeSegs); free < buffers/share.NewcomersShare/2 {
+	if free := len(a.all.Buffers.FreeSegs); free < buffers/share.NewcomersShare/2 {
 		t.Errorf("%d of %d send buffers are left by %d peers that stand still", free, buffers, count)
 	}
 }
@@ -515,19 +517,19 @@ func TestLeftBehindLanding(t *testing.T) {
 			pass(a)
 		}
 		for left := true; ; { // a rests: what is there now is all
-			landed := b.stats.counters[CntLanded]
+			landed := b.all.Count[CntLanded]
 			n := pass(b)
 			if n > 0 && !left {
 				t.Fatalf("%d packets come after a pass that has left nothing", n)
 			}
-			if left = b.port.Command.Left(); n == 0 {
+			if left = b.all.Port.Command.Left(); n == 0 {
 				break
 			}
-			if left && b.stats.counters[CntLanded] > landed && n < b.cfg.limits.PollBatch {
+			if left && b.all.Count[CntLanded] > landed && n < b.all.Config.Limits.PollBatch {
 				cut++
 			}
 		}
-		if b.port.Command.Left() {
+		if b.all.Port.Command.Left() {
 			t.Fatal("something is left, and does not come")
 		}
 	}
@@ -570,8 +572,8 @@ func TestCalledAgainHearsLastWord(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := out.Send(now, f); err != nil || a.port.Command.Posted() == 0 {
-			t.Fatalf("%v, %d sends under way", err, a.port.Command.Posted())
+		if _, err := out.Send(now, f); err != nil || a.all.Port.Command.Posted() == 0 {
+			t.Fatalf("%v, %d sends under way", err, a.all.Port.Command.Posted())
 		}
 		out.Abort()
 		if out, err = a.Connect(now, b.Name()); err != nil {

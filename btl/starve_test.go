@@ -62,7 +62,7 @@ func (l *crowdLab) all(count int) {
 					l.tb.Error(err)
 				}
 			}
-			if _, err := f.ep.Send(l.now, f); err != nil {
+			if _, err := f.Endpoint().Send(l.now, f); err != nil {
 				l.tb.Fatal(err)
 			}
 		}

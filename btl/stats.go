@@ -3,259 +3,131 @@ package btl
 import (
 	"time"
 
+	"gobtl/btl/internal/peer"
 	"gobtl/btl/internal/snapshot"
+	"gobtl/btl/internal/stats"
 )
 
-// Counter identifies one of a module's counters.
-type Counter uint8
+// Counter identifies one of a module's counters. Its method Metric returns the Prometheus name,
+// Label the label that distinguishes counters of the same Metric, Help a sentence that says what
+// the Metric counts, and String the metric with its label.
+type Counter = stats.Counter
 
 // The constants below are the counters. Each packet that arrives is counted in CntReceived and in
 // exactly one of the counters from CntRecvFrag to CntRecvErrors.
 const (
-	CntSendsFast    Counter = iota // sends posted inside Send
-	CntSendsPacked                 // sends put into a shared packet inside Send
-	CntSendsQueued                 // sends that went through the endpoint's queue
-	CntSendsRefused                // sends refused with ErrAgain
-	CntSentFrag
-	CntSentChunk
-	CntSentPack
-	CntSentAck
-	CntSentNack
-	CntSentControl
-	CntSentPing
-	CntSentPong
-	CntSentPart // slices of packets that exceed the path MTU
-	CntSentPayloadBytes
-	CntSentGatheredBytes // payload bytes that the fabric has gathered without a copy
-	CntAckPiggybacked
-	CntRetransmitTimeout
-	CntRetransmitDupAck
-	CntRetransmitLost
-	CntRetransmitProbe // first retransmission of the oldest packet after silence
-	CntRetransmitNack
-	CntWithheld
-	CntSpurious  // unnecessary retransmissions: the packet had arrived
-	CntThrottled // lost packets that had to wait for the retransmission budget
-	CntPostErrors
-	CntSendCompletionErrors
-	CntDone
-	CntFailed
+	CntSendsFast = stats.CntSendsFast // sends posted inside Send
+	// sends put into a shared packet inside Send
+	CntSendsPacked = stats.CntSendsPacked
+	// sends that went through the endpoint's queue
+	CntSendsQueued  = stats.CntSendsQueued
+	CntSendsRefused = stats.CntSendsRefused // sends refused with ErrAgain
+	CntSentFrag     = stats.CntSentFrag
+	CntSentChunk    = stats.CntSentChunk
+	CntSentPack     = stats.CntSentPack
+	CntSentAck      = stats.CntSentAck
+	CntSentNack     = stats.CntSentNack
+	CntSentControl  = stats.CntSentControl
+	CntSentPing     = stats.CntSentPing
+	CntSentPong     = stats.CntSentPong
+	// slices of packets that exceed the path MTU
+	CntSentPart         = stats.CntSentPart
+	CntSentPayloadBytes = stats.CntSentPayloadBytes
+	// payload bytes that the fabric has gathered without a copy
+	CntSentGatheredBytes = stats.CntSentGatheredBytes
+	CntAckPiggybacked    = stats.CntAckPiggybacked
+	CntRetransmitTimeout = stats.CntRetransmitTimeout
+	CntRetransmitDupAck  = stats.CntRetransmitDupAck
+	CntRetransmitLost    = stats.CntRetransmitLost
+	// first retransmission of the oldest packet after silence
+	CntRetransmitProbe = stats.CntRetransmitProbe
+	CntRetransmitNack  = stats.CntRetransmitNack
+	CntWithheld        = stats.CntWithheld
+	// unnecessary retransmissions: the packet had arrived
+	CntSpurious = stats.CntSpurious
+	// lost packets that had to wait for the retransmission budget
+	CntThrottled            = stats.CntThrottled
+	CntPostErrors           = stats.CntPostErrors
+	CntSendCompletionErrors = stats.CntSendCompletionErrors
+	CntDone                 = stats.CntDone
+	CntFailed               = stats.CntFailed
 
-	CntReceived
-	CntRecvFrag
-	CntRecvChunk
-	CntRecvPack
-	CntRecvPutFrag
-	CntRecvPutChunk
-	CntRecvAck
-	CntRecvNack
-	CntRecvHandshake
-	CntRecvPing
-	CntRecvPong
-	CntRecvPart // slices that did not complete a packet
-	CntDuplicate
-	CntBelowWindow
-	CntAboveWindow
-	CntDropTruncated
-	CntDropMalformed
-	CntDropVersion
-	CntDropConn
-	CntDropAck
-	CntDropReassembly
-	CntDropNoHandler
-	CntDropAccess
-	CntDropUnwanted // chunks of fragments that the application has refused
-	CntDropHandshake
-	CntDropLost
-	CntDropPing
-	CntDropState
-	CntRecvErrors
+	CntReceived      = stats.CntReceived
+	CntRecvFrag      = stats.CntRecvFrag
+	CntRecvChunk     = stats.CntRecvChunk
+	CntRecvPack      = stats.CntRecvPack
+	CntRecvPutFrag   = stats.CntRecvPutFrag
+	CntRecvPutChunk  = stats.CntRecvPutChunk
+	CntRecvAck       = stats.CntRecvAck
+	CntRecvNack      = stats.CntRecvNack
+	CntRecvHandshake = stats.CntRecvHandshake
+	CntRecvPing      = stats.CntRecvPing
+	CntRecvPong      = stats.CntRecvPong
+	// slices that did not complete a packet
+	CntRecvPart       = stats.CntRecvPart
+	CntDuplicate      = stats.CntDuplicate
+	CntBelowWindow    = stats.CntBelowWindow
+	CntAboveWindow    = stats.CntAboveWindow
+	CntDropTruncated  = stats.CntDropTruncated
+	CntDropMalformed  = stats.CntDropMalformed
+	CntDropVersion    = stats.CntDropVersion
+	CntDropConn       = stats.CntDropConn
+	CntDropAck        = stats.CntDropAck
+	CntDropReassembly = stats.CntDropReassembly
+	CntDropNoHandler  = stats.CntDropNoHandler
+	CntDropAccess     = stats.CntDropAccess
+	// chunks of fragments that the application has refused
+	CntDropUnwanted  = stats.CntDropUnwanted
+	CntDropHandshake = stats.CntDropHandshake
+	CntDropLost      = stats.CntDropLost
+	CntDropPing      = stats.CntDropPing
+	CntDropState     = stats.CntDropState
+	CntRecvErrors    = stats.CntRecvErrors
 
-	CntRecvPayloadBytes
-	CntPacked         // fragments sent in shared packets
-	CntSentPieces     // parts of large fragments sent in shared packets
-	CntRecvPieces     // parts of large fragments received in shared packets
-	CntRecordsDropped // dropped fragments of accepted shared packets
-	CntLanded         // chunks that the provider received in place
-	CntLandedPut      // chunks of puts that the provider received in place
-	CntKeptPackets    // fragments kept by handlers in the packet buffer
-	CntKeptMessages   // fragments kept by handlers in reassembly memory
-	CntKeptCopies     // fragments kept by handlers as copies
-	CntDelivered
-	CntFastReceives
-	CntEarly
-	CntDupAcks
-	CntPeersConnected
-	CntPeersFailed
-	CntPeersReliable
-	CntRequestsKept
-	CntRequestsDecided
-	CntRequestsLapsed
-	CntPathRaised  // increases of the datagram size
-	CntPathLowered // decreases, because datagrams of the size in use were lost
-	CntLoneAnswers // packets whose ACK the peer may delay
-	CntAsked       // packets that request an ACK or a confirmation
-	CntPasses
-
-	numCounters
+	CntRecvPayloadBytes = stats.CntRecvPayloadBytes
+	CntPacked           = stats.CntPacked // fragments sent in shared packets
+	// parts of large fragments sent in shared packets
+	CntSentPieces = stats.CntSentPieces
+	// parts of large fragments received in shared packets
+	CntRecvPieces = stats.CntRecvPieces
+	// dropped fragments of accepted shared packets
+	CntRecordsDropped = stats.CntRecordsDropped
+	// chunks that the provider received in place
+	CntLanded = stats.CntLanded
+	// chunks of puts that the provider received in place
+	CntLandedPut = stats.CntLandedPut
+	// fragments kept by handlers in the packet buffer
+	CntKeptPackets = stats.CntKeptPackets
+	// fragments kept by handlers in reassembly memory
+	CntKeptMessages = stats.CntKeptMessages
+	// fragments kept by handlers as copies
+	CntKeptCopies      = stats.CntKeptCopies
+	CntDelivered       = stats.CntDelivered
+	CntFastReceives    = stats.CntFastReceives
+	CntEarly           = stats.CntEarly
+	CntDupAcks         = stats.CntDupAcks
+	CntPeersConnected  = stats.CntPeersConnected
+	CntPeersFailed     = stats.CntPeersFailed
+	CntPeersReliable   = stats.CntPeersReliable
+	CntRequestsKept    = stats.CntRequestsKept
+	CntRequestsDecided = stats.CntRequestsDecided
+	CntRequestsLapsed  = stats.CntRequestsLapsed
+	CntPathRaised      = stats.CntPathRaised // increases of the datagram size
+	// decreases, because datagrams of the size in use were lost
+	CntPathLowered = stats.CntPathLowered
+	// packets whose ACK the peer may delay
+	CntLoneAnswers = stats.CntLoneAnswers
+	// packets that request an ACK or a confirmation
+	CntAsked  = stats.CntAsked
+	CntPasses = stats.CntPasses
 )
-
-type counterInfo struct{ metric, label, value, help string }
-
-const (
-	helpSends    = "Messages given to Send, accepted or refused, by the path that they took."
-	helpSent     = "Packets sent for the first time, by type."
-	helpRetr     = "Packets sent again, by the reason for which they were taken as lost."
-	helpWithheld = "Packets sent late on purpose, to detect peers that acknowledge too early."
-	helpSpurious = "Packets sent again although they had arrived, as ACKs of the peers show."
-	helpThrottle = "Lost packets that were sent again late, because of the resend limit."
-	helpErrors   = "Operations of the network provider that failed, by kind."
-	helpEnded    = "Accepted messages that ended, by outcome."
-	helpReceived = "Packets received, of all types, also those that were dropped."
-	helpPacked   = "Messages sent in packets that several messages share."
-	helpEarly    = "Packets that arrived while an earlier packet was missing."
-	helpDupAcks  = "ACKs received that reported a missing packet."
-	helpRecv     = "Packets received and processed, by type."
-	helpRepeat   = "Packets received and ignored, by their place in the receive window."
-	helpDrop     = "Packets received and dropped, by reason."
-	helpBytes    = "Payload bytes of messages, without headers and packets sent again, by direction."
-	helpPiggy    = "ACKs sent inside data packets, instead of in packets of their own."
-	helpFast     = "Messages passed to a handler before the connection's state was updated."
-	helpRecords  = "Messages of shared packets dropped: the handler or connection had ended."
-	helpGathered = "Payload bytes sent from the program's memory without a copy."
-	helpKept     = "Messages kept by Module.Keep, by the memory that holds the message."
-	helpPieces   = "Beginnings and ends of large messages in shared packets, by direction."
-	helpReliable = "Connections on which the network provider, and not gobtl, recovers from losses."
-	helpLanded   = "Packets of large messages received at their final place, without a copy."
-	helpPath     = "Changes of the size of the largest datagram that is sent to a peer, by direction."
-	helpAsked    = "Packets that requested an immediate acknowledgement from the peer."
-	helpLone     = "Packets sent whose ACK the peer may delay until it sends a message."
-	helpRequests = "Connection requests that the application has kept, and what became of them."
-	helpPeers    = "Connections established, and connections that ended with an error."
-)
-
-var counterInfos = [numCounters]counterInfo{
-	CntSendsFast:            {"gobtl_sends_total", "path", "fast", helpSends},
-	CntSendsPacked:          {"gobtl_sends_total", "path", "packed", helpSends},
-	CntSendsQueued:          {"gobtl_sends_total", "path", "queued", helpSends},
-	CntSendsRefused:         {"gobtl_sends_total", "path", "refused", helpSends},
-	CntSentFrag:             {"gobtl_sent_packets_total", "type", "frag", helpSent},
-	CntSentChunk:            {"gobtl_sent_packets_total", "type", "chunk", helpSent},
-	CntSentPack:             {"gobtl_sent_packets_total", "type", "pack", helpSent},
-	CntSentAck:              {"gobtl_sent_packets_total", "type", "ack", helpSent},
-	CntSentNack:             {"gobtl_sent_packets_total", "type", "nack", helpSent},
-	CntSentControl:          {"gobtl_sent_packets_total", "type", "handshake", helpSent},
-	CntSentPing:             {"gobtl_sent_packets_total", "type", "ping", helpSent},
-	CntSentPong:             {"gobtl_sent_packets_total", "type", "pong", helpSent},
-	CntSentPart:             {"gobtl_sent_packets_total", "type", "part", helpSent},
-	CntSentPayloadBytes:     {"gobtl_payload_bytes_total", "direction", "sent", helpBytes},
-	CntSentGatheredBytes:    {"gobtl_gathered_bytes_total", "", "", helpGathered},
-	CntAckPiggybacked:       {"gobtl_acks_piggybacked_total", "", "", helpPiggy},
-	CntRetransmitTimeout:    {"gobtl_retransmits_total", "cause", "timeout", helpRetr},
-	CntRetransmitDupAck:     {"gobtl_retransmits_total", "cause", "duplicate_ack", helpRetr},
-	CntRetransmitLost:       {"gobtl_retransmits_total", "cause", "lost", helpRetr},
-	CntRetransmitProbe:      {"gobtl_retransmits_total", "cause", "probe", helpRetr},
-	CntSpurious:             {"gobtl_spurious_retransmits_total", "", "", helpSpurious},
-	CntThrottled:            {"gobtl_throttled_retransmits_total", "", "", helpThrottle},
-	CntRetransmitNack:       {"gobtl_retransmits_total", "cause", "nack", helpRetr},
-	CntWithheld:             {"gobtl_withheld_total", "", "", helpWithheld},
-	CntPostErrors:           {"gobtl_fabric_errors_total", "kind", "post", helpErrors},
-	CntSendCompletionErrors: {"gobtl_fabric_errors_total", "kind", "send_completion", helpErrors},
-	CntRecvErrors:           {"gobtl_fabric_errors_total", "kind", "receive_completion", helpErrors},
-	CntDone:                 {"gobtl_sends_ended_total", "outcome", "done", helpEnded},
-	CntFailed:               {"gobtl_sends_ended_total", "outcome", "failed", helpEnded},
-
-	CntReceived:      {"gobtl_received_packets_total", "", "", helpReceived},
-	CntRecvFrag:      {"gobtl_used_packets_total", "type", "frag", helpRecv},
-	CntRecvChunk:     {"gobtl_used_packets_total", "type", "chunk", helpRecv},
-	CntRecvPack:      {"gobtl_used_packets_total", "type", "pack", helpRecv},
-	CntRecvPutFrag:   {"gobtl_used_packets_total", "type", "put_frag", helpRecv},
-	CntRecvPutChunk:  {"gobtl_used_packets_total", "type", "put_chunk", helpRecv},
-	CntRecvAck:       {"gobtl_used_packets_total", "type", "ack", helpRecv},
-	CntRecvNack:      {"gobtl_used_packets_total", "type", "nack", helpRecv},
-	CntRecvHandshake: {"gobtl_used_packets_total", "type", "handshake", helpRecv},
-	CntRecvPing:      {"gobtl_used_packets_total", "type", "ping", helpRecv},
-	CntRecvPong:      {"gobtl_used_packets_total", "type", "pong", helpRecv},
-	CntRecvPart:      {"gobtl_used_packets_total", "type", "part", helpRecv},
-	CntDuplicate:     {"gobtl_repeated_packets_total", "window", "inside", helpRepeat},
-	CntBelowWindow:   {"gobtl_repeated_packets_total", "window", "below", helpRepeat},
-	CntAboveWindow:   {"gobtl_repeated_packets_total", "window", "above", helpRepeat},
-
-	CntDropTruncated:  {"gobtl_dropped_packets_total", "reason", "truncated", helpDrop},
-	CntDropMalformed:  {"gobtl_dropped_packets_total", "reason", "malformed", helpDrop},
-	CntDropVersion:    {"gobtl_dropped_packets_total", "reason", "version", helpDrop},
-	CntDropConn:       {"gobtl_dropped_packets_total", "reason", "unknown_connection", helpDrop},
-	CntDropAck:        {"gobtl_dropped_packets_total", "reason", "ack_of_unsent", helpDrop},
-	CntDropReassembly: {"gobtl_dropped_packets_total", "reason", "reassembly", helpDrop},
-	CntDropNoHandler:  {"gobtl_dropped_packets_total", "reason", "no_handler", helpDrop},
-	CntDropAccess:     {"gobtl_dropped_packets_total", "reason", "access", helpDrop},
-	CntDropUnwanted:   {"gobtl_dropped_packets_total", "reason", "unwanted", helpDrop},
-	CntDropHandshake:  {"gobtl_dropped_packets_total", "reason", "handshake", helpDrop},
-	CntDropLost:       {"gobtl_dropped_packets_total", "reason", "lost_before", helpDrop},
-	CntDropPing:       {"gobtl_dropped_packets_total", "reason", "ping", helpDrop},
-	CntDropState:      {"gobtl_dropped_packets_total", "reason", "endpoint_state", helpDrop},
-
-	CntRecvPayloadBytes: {"gobtl_payload_bytes_total", "direction", "received", helpBytes},
-	CntPacked:           {"gobtl_packed_total", "", "", helpPacked},
-	CntSentPieces:       {"gobtl_pieces_total", "direction", "sent", helpPieces},
-	CntRecvPieces:       {"gobtl_pieces_total", "direction", "received", helpPieces},
-	CntRecordsDropped:   {"gobtl_records_dropped_total", "", "", helpRecords},
-	CntLanded:           {"gobtl_landed_chunks_total", "kind", "message", helpLanded},
-	CntLandedPut:        {"gobtl_landed_chunks_total", "kind", "put", helpLanded},
-	CntKeptPackets:      {"gobtl_kept_total", "memory", "packet", helpKept},
-	CntKeptMessages:     {"gobtl_kept_total", "memory", "reassembly", helpKept},
-	CntKeptCopies:       {"gobtl_kept_total", "memory", "copy", helpKept},
-	CntDelivered:        {"gobtl_delivered_total", "", "", "Messages passed to a handler."},
-	CntFastReceives:     {"gobtl_fast_receives_total", "", "", helpFast},
-	CntEarly:            {"gobtl_early_packets_total", "", "", helpEarly},
-	CntDupAcks:          {"gobtl_duplicate_acks_total", "", "", helpDupAcks},
-	CntPeersConnected:   {"gobtl_connections_total", "outcome", "established", helpPeers},
-	CntPeersFailed:      {"gobtl_connections_total", "outcome", "failed", helpPeers},
-	CntPeersReliable:    {"gobtl_reliable_connections_total", "", "", helpReliable},
-	CntRequestsKept:     {"gobtl_kept_requests_total", "event", "kept", helpRequests},
-	CntRequestsDecided:  {"gobtl_kept_requests_total", "event", "decided", helpRequests},
-	CntRequestsLapsed:   {"gobtl_kept_requests_total", "event", "lapsed", helpRequests},
-	CntPathRaised:       {"gobtl_path_mtu_changes_total", "direction", "raised", helpPath},
-	CntPathLowered:      {"gobtl_path_mtu_changes_total", "direction", "lowered", helpPath},
-	CntLoneAnswers:      {"gobtl_lone_answers_total", "", "", helpLone},
-	CntAsked:            {"gobtl_asked_packets_total", "", "", helpAsked},
-	CntPasses:           {"gobtl_progress_passes_total", "", "", "Calls of Progress."},
-}
 
 // Counters returns a list of all counters.
-func Counters() []Counter {
-	all := make([]Counter, numCounters)
-	for i := range all {
-		all[i] = Counter(i)
-	}
-	return all
-}
-
-// Metric is the Prometheus name of the counter. Counters that differ only in the label have the
-// same Metric.
-func (c Counter) Metric() string { return counterInfos[c].metric }
-
-// Label is the label that distinguishes counters of the same Metric. The name and value of the
-// label are empty if the Metric has only one counter.
-func (c Counter) Label() (name, value string) {
-	return counterInfos[c].label, counterInfos[c].value
-}
-
-// Help is a sentence that says what the Metric counts.
-func (c Counter) Help() string { return counterInfos[c].help }
-
-// String returns the counter's name, which is its metric, or metric{label="value"} with a label.
-func (c Counter) String() string {
-	i := counterInfos[c]
-	if i.label == "" {
-		return i.metric
-	}
-	return i.metric + "{" + i.label + "=\"" + i.value + "\"}"
-}
+func Counters() []Counter { return stats.Counters() }
 
 // Stats is a snapshot of a module's counters and gauges.
 type Stats struct {
-	counters [numCounters]uint64
+	counters stats.Values
 	// The gauges Endpoints, InFlight (packets), SendBuffersFree and CreditsGranted have their
 	// values at the time of the snapshot.
 	Endpoints, InFlight, SendBuffersFree, CreditsGranted uint64
@@ -292,72 +164,63 @@ func (s *Stats) Drops() uint64 {
 
 // Unaccounted is the number of received packets that no counter from CntRecvFrag to CntRecvErrors
 // has counted, which should always be zero.
-func (s *Stats) Unaccounted() int64 {
-	n := int64(s.counters[CntReceived])
-	for c := CntRecvFrag; c <= CntRecvErrors; c++ {
-		n -= int64(s.counters[c])
-	}
-	return n
-}
+func (s *Stats) Unaccounted() int64 { return s.counters.Unaccounted() }
 
-// counters holds a module's counters in plain memory, and the copy that is published for other
-// goroutines.
-type counters struct {
-	stats       Stats
-	pub         snapshot.Values
-	dirty       bool // stats has changed since the latest publication in pub
-	publishedAt Time
-}
+// publishEvery is the maximum age of the published counters while the module is busy.
+const publishEvery = time.Millisecond
 
-const (
-	// publishEvery is the maximum age of the published counters while the module is busy.
-	publishEvery = time.Millisecond
-	// publishIdle is the maximum age of the published counters while no packet arrives.
-	publishIdle = 10 * time.Microsecond
-)
-
-// maybePublish publishes the counters if the published copy is too old. The argument idle of
-// maybePublish is true if no packet has arrived.
+// maybePublish publishes counters that have changed if the published copy is too old. The argument
+// idle of maybePublish is true if no packet has arrived.
 func (m *Module) maybePublish(idle bool) {
-	age := m.clock.Now.Sub(m.publishedAt)
-	if age >= publishEvery || idle && age >= publishIdle {
+	dirty, publishedAt := m.all.Unpublished()
+	if !dirty {
+		return
+	}
+	age := m.all.Clock.Now.Sub(publishedAt)
+	if age >= publishEvery || idle && age >= peer.PublishIdle {
 		m.publish()
 	}
 }
 
-// touch records that the counters have changed. touch limits the time in which Progress
-// only polls, so that the counters are published in time.
-func (m *Module) touch() {
-	if !m.dirty {
-		m.dirty = true
-		m.restUntil = m.restUntil.Min(m.publishedAt.Add(publishIdle))
+// publishChanges publishes the counters if they have changed.
+func (m *Module) publishChanges() {
+	if dirty, _ := m.all.Unpublished(); dirty {
+		m.publish()
 	}
+}
+
+// untilPublished returns the time t, or an earlier time at which changed counters must be
+// published.
+func (m *Module) untilPublished(t Time) Time {
+	if dirty, publishedAt := m.all.Unpublished(); dirty {
+		t = t.Min(publishedAt.Add(peer.PublishIdle))
+	}
+	return t
 }
 
 // publish copies the counters to where other goroutines read them.
 func (m *Module) publish() {
-	s := &m.stats
-	s.Endpoints = uint64(m.peers.Len())
-	s.SendBuffersFree = uint64(len(m.freeSegs))
-	s.InFlight = uint64(m.recovery.InFlight())
-	s.CreditsGranted = uint64(m.credits.Granted())
-	again := m.recovery.Counts()
-	s.counters[CntSpurious], s.counters[CntThrottled] = again.Spurious, again.Throttled
-	asked := m.handshakes.RequestCounts()
-	s.counters[CntRequestsKept], s.counters[CntRequestsDecided] = asked.Kept, asked.Decided
-	s.counters[CntRequestsLapsed] = asked.Lapsed
+	s, n := &m.stats, &m.stats.counters
+	s.Endpoints, s.InFlight = uint64(m.all.Peers.Len()), uint64(m.all.Recovery.InFlight())
+	s.SendBuffersFree = uint64(len(m.all.Buffers.FreeSegs))
+	s.CreditsGranted = uint64(m.all.Credits.Granted())
+	again := m.all.Recovery.Counts()
+	n[CntSpurious], n[CntThrottled] = again.Spurious, again.Throttled
+	asked := m.all.Handshakes.RequestCounts()
+	n[CntRequestsKept], n[CntRequestsDecided] = asked.Kept, asked.Decided
+	n[CntRequestsLapsed] = asked.Lapsed
 	gauges := [gaugesLen]uint64{s.Endpoints, s.InFlight, s.SendBuffersFree, s.CreditsGranted}
-	m.pub.Store(s.counters[:], gauges[:])
-	m.dirty, m.publishedAt = false, m.clock.Now
+	m.published.Store(n[:], gauges[:])
+	m.all.Published()
 }
 
 // gaugesLen is the number of gauges in Stats.
 const gaugesLen = 4
 
 // load reads the counters as published by the module's goroutine.
-func (c *counters) load() (s Stats) {
+func load(published *snapshot.Values) (s Stats) {
 	var gauges [gaugesLen]uint64
-	c.pub.Load(s.counters[:], gauges[:])
+	published.Load(s.counters[:], gauges[:])
 	s.Endpoints, s.InFlight = gauges[0], gauges[1]
 	s.SendBuffersFree, s.CreditsGranted = gauges[2], gauges[3]
 	return s

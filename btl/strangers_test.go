@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"gobtl/btl/internal/meet"
+	"gobtl/btl/internal/peer"
 	"gobtl/fabric"
 	"gobtl/fabric/mem"
 	"gobtl/frag"
@@ -33,12 +34,13 @@ func TestMixedAddresses(t *testing.T) {
 		m, s := w.mods[1], w.s
 		peer := w.mods[0]
 		own := [2][]byte{s.name[0], s.name[1]}
-		theirs := [2][]byte{peer.port.Command.Name(), peer.port.Data.Name()}
+		theirs := [2][]byte{peer.all.Port.Command.Name(), peer.all.Port.Data.Name()}
 		theirs[mine] = own[mine]
 		s.hello.CommandName, s.hello.DataName = theirs[0], theirs[1]
 		sent, got := 0, 0
 		w.net.SetFilter(func(from, to, pkt []byte) mem.Verdict {
-			if string(from) == string(m.port.Command.Name()) || string(from) == string(m.port.Data.Name()) {
+			if string(from) == string(m.all.Port.Command.Name()) ||
+				string(from) == string(m.all.Port.Data.Name()) {
 				if string(to) != string(own[0]) && string(to) != string(own[1]) {
 					got += len(pkt)
 				}
@@ -60,9 +62,9 @@ func TestMixedAddresses(t *testing.T) {
 				s.learn(pkt)
 			}
 		}
-		if s.conn != 0 || m.peers.HalfOpen() != 0 || m.peers.Len() != 1 {
+		if s.conn != 0 || m.all.Peers.HalfOpen() != 0 || m.all.Peers.Len() != 1 {
 			t.Errorf("own channel %d: an endpoint was made: tag %x, %d half open, %d in all", mine, s.conn,
-				m.peers.HalfOpen(), m.peers.Len())
+				m.all.Peers.HalfOpen(), m.all.Peers.Len())
 		}
 		if got > sent {
 			t.Errorf("own channel %d: %d bytes made %d for somebody else", mine, sent, got)
@@ -97,15 +99,15 @@ func TestCookiesOfOthers(t *testing.T) {
 		change()
 		s.raw(0, s.packHello(frag.KindHello, 0, frag.ProbeCommand))
 		got := s.run(3)
-		if m.peers.Len() != 0 || len(kinds(got, frag.KindHelloAck)) != 0 {
-			t.Errorf("%s: %d endpoints, answers %+v", about, m.peers.Len(), got)
+		if m.all.Peers.Len() != 0 || len(kinds(got, frag.KindHelloAck)) != 0 {
+			t.Errorf("%s: %d endpoints, answers %+v", about, m.all.Peers.Len(), got)
 		}
 	}
 	s.hello = good
 	l.idleFor(2*meet.CookieSlot + time.Second)
 	s.raw(0, s.packHello(frag.KindHello, 0, frag.ProbeCommand))
-	if got := s.run(3); m.peers.Len() != 0 || len(kinds(got, frag.KindRetry)) != 1 {
-		t.Errorf("too late: %d endpoints, answers %+v", m.peers.Len(), got)
+	if got := s.run(3); m.all.Peers.Len() != 0 || len(kinds(got, frag.KindRetry)) != 1 {
+		t.Errorf("too late: %d endpoints, answers %+v", m.all.Peers.Len(), got)
 	}
 	s.connect()
 }
@@ -130,8 +132,9 @@ func TestFloodShutsNobodyOut(t *testing.T) {
 	}
 	forger := l.newScript(0)
 	peer := l.mods[1]
-	forger.hello.Incarnation = peer.handshakes.Says().Incarnation
-	forger.hello.CommandName, forger.hello.DataName = peer.port.Command.Name(), peer.port.Data.Name()
+	forger.hello.Incarnation = peer.all.Handshakes.Says().Incarnation
+	forger.hello.CommandName, forger.hello.DataName = peer.all.Port.Command.Name(),
+		peer.all.Port.Data.Name()
 	l.until("connected", 10*time.Microsecond, 100*time.Millisecond, func() bool {
 		forger.hello.Tag++
 		forger.raw(0, forger.packHello(frag.KindHello, 0, frag.ProbeCommand))
@@ -141,7 +144,7 @@ func TestFloodShutsNobodyOut(t *testing.T) {
 		return a.Connected()
 	})
 	l.exchange(0, 1, a, l.accepted(1))
-	if n := peer.peers.Len(); n != 1 {
+	if n := peer.all.Peers.Len(); n != 1 {
 		t.Errorf("%d endpoints", n)
 	}
 }
@@ -164,15 +167,16 @@ func TestOneAddressTakesFew(t *testing.T) {
 			t.Errorf("newcomer %d: %+v", i, got)
 		}
 	}
-	if n := m.peers.Len(); n != 3 {
+	if n := m.all.Peers.Len(); n != 3 {
 		t.Errorf("%d endpoints of one address", n)
 	}
-	m.peerClosed(first)
+	m.all.Endings.PeerClosed(&first.c)
 	s.hello.Tag++
 	s.meet()
 	s.raw(0, s.packHello(frag.KindHello, 0, frag.ProbeCommand))
-	if got := s.run(4); len(kinds(got, frag.KindHelloAck)) != 1 || first.id.State() != stateEnded {
-		t.Errorf("behind a lingering one: %+v, state %d", got, first.id.State())
+	if got := s.run(4); len(kinds(got, frag.KindHelloAck)) != 1 ||
+		first.c.ID.State() != peer.StateEnded {
+		t.Errorf("behind a lingering one: %+v, state %d", got, first.c.ID.State())
 	}
 }
 
@@ -204,7 +208,7 @@ func TestAdmission(t *testing.T) {
 		t.Errorf("refused: %v", err)
 	}
 	if len(asked) < 1 || len(asked) > 2 || string(asked[0].Label) != "client" ||
-		asked[0].Incarnation != l.mods[0].handshakes.Says().Incarnation {
+		asked[0].Incarnation != l.mods[0].all.Handshakes.Says().Incarnation {
 		t.Errorf("the owner was asked %+v", asked)
 	}
 	verdict = Defer(5)
@@ -269,7 +273,7 @@ func TestSourceIsUsed(t *testing.T) {
 	heard := 0
 	mustHandle(t, b.mods[1], func() { heard++ })
 	ep := b.connect(1, 0)
-	if got == nil || got.id.Addr == string(b.mods[1].port.Command.Name()) {
+	if got == nil || got.c.ID.Addr == string(b.mods[1].all.Port.Command.Name()) {
 		t.Fatalf("the peer is known by the address that it claims")
 	}
 	send(t, got, 1000)
@@ -299,8 +303,8 @@ func TestAdmissionOfAnotherLabel(t *testing.T) {
 	for _, pkt := range hello("good", 0) {
 		s.learn(pkt)
 	}
-	ep := m.peers.Lookup(s.conn)
-	if ep == nil || ep.id.State() != stateAccepting || ep.PeerLabel() != "good" {
+	ep := endpointOf(m.all.Peers.Lookup(s.conn))
+	if ep == nil || ep.c.ID.State() != peer.StateAccepting || ep.PeerLabel() != "good" {
 		t.Fatalf("no half-open endpoint: %+v", ep)
 	}
 	if got := kinds(hello("bad", 0), frag.KindReject); len(got) != 1 ||
@@ -309,20 +313,20 @@ func TestAdmissionOfAnotherLabel(t *testing.T) {
 	}
 	s.hello.Proven = frag.ProvenAll
 	hello("bad", s.conn)
-	if ep.id.State() != stateAccepting || ep.PeerLabel() != "good" {
-		t.Errorf("refused with a tag: state %d, label %q", ep.id.State(), ep.PeerLabel())
+	if ep.c.ID.State() != peer.StateAccepting || ep.PeerLabel() != "good" {
+		t.Errorf("refused with a tag: state %d, label %q", ep.c.ID.State(), ep.PeerLabel())
 	}
 	s.frag(s.next, 1, []byte("not yet")) // so that the peer is asked
 	for _, pkt := range kinds(s.run(4), frag.KindHello) {
 		s.hello.Nonce = helloIn(t, pkt.bytes).Nonce
 	}
 	s.raw(0, s.packHello(frag.KindHelloAck, s.conn, frag.ProbeCommand))
-	if s.run(4); ep.id.State() != stateAccepting || ep.PeerLabel() != "good" {
-		t.Errorf("refused in an answer: state %d, label %q", ep.id.State(), ep.PeerLabel())
+	if s.run(4); ep.c.ID.State() != peer.StateAccepting || ep.PeerLabel() != "good" {
+		t.Errorf("refused in an answer: state %d, label %q", ep.c.ID.State(), ep.PeerLabel())
 	}
 	hello("better", s.conn)
 	if !ep.Connected() || ep.PeerLabel() != "better" {
-		t.Errorf("let in under a third name: state %d, label %q", ep.id.State(), ep.PeerLabel())
+		t.Errorf("let in under a third name: state %d, label %q", ep.c.ID.State(), ep.PeerLabel())
 	}
 }
 
@@ -335,7 +339,7 @@ func TestRejectsAreShared(t *testing.T) {
 	m := l.mods[0]
 	sent := 0
 	stale := func(s *script, p frag.Probe) {
-		s.hello.Expected = m.handshakes.Says().Incarnation + 1
+		s.hello.Expected = m.all.Handshakes.Says().Incarnation + 1
 		s.hello.Nonce++
 		pkt := s.packHello(frag.KindHello, 0, p)
 		sent += len(pkt)

@@ -85,7 +85,7 @@ func TestStreamFillsPackets(t *testing.T) {
 				alike = max(alike, n)
 			}
 			const heads = 2 * (frag.RecordHeaderBytes + frag.PieceExtraBytes)
-			if most := count*(size+heads)/(ep.mtu-48) + 5; all > most || alike < all*8/10 {
+			if most := count*(size+heads)/(ep.c.MTU-48) + 5; all > most || alike < all*8/10 {
 				t.Errorf("%d packets, %d of them alike, want at most %d: %v", all, alike, most, lengths)
 			}
 			l.wantIdle(0)
@@ -133,7 +133,7 @@ func TestStreamMixedSizes(t *testing.T) {
 				*e, got[i])
 		}
 	}
-	if l.mods[1].stats.Get(CntRecvPieces) == 0 {
+	if l.mods[1].all.Count[CntRecvPieces] == 0 {
 		t.Error("no pieces came")
 	}
 	l.wantIdle(0)
@@ -158,7 +158,7 @@ func TestStreamApart(t *testing.T) {
 			sendStream(t, ep, i, c.mtu+500, 1)
 		}
 		l.settle(time.Second)
-		if got := l.mods[0].stats.counters[CntSentPieces]; (got > 0) != c.want {
+		if got := l.mods[0].all.Count[CntSentPieces]; (got > 0) != c.want {
 			t.Errorf("%+v: %d pieces were sent", c, got)
 		}
 	}
@@ -168,7 +168,7 @@ func TestStreamApart(t *testing.T) {
 // of it stays.
 func TestStreamUnwanted(t *testing.T) {
 	l, got := streamLab(t, mem.Config{}, func(int) int { return 2000 })
-	l.mods[1].mostBytes[2] = 1999
+	l.mods[1].rx.Limit(2, 1999)
 	ep := l.connect(0, 1)
 	l.settle(time.Second)
 	for i := range 20 {
@@ -178,7 +178,7 @@ func TestStreamUnwanted(t *testing.T) {
 			t.Fatalf("%v, delivered %d times; %v, %d times", *refused, got[2*i], *taken, got[2*i+1])
 		}
 	}
-	if pieces := l.mods[1].stats.Get(CntRecvPieces); pieces < 20 {
+	if pieces := l.mods[1].all.Count[CntRecvPieces]; pieces < 20 {
 		t.Errorf("%d pieces were taken", pieces)
 	}
 	l.wantIdle(0)
@@ -220,7 +220,7 @@ func TestStreamBeginningRefused(t *testing.T) {
 			}
 		}
 		for range 4 {
-			_, next := ep.snd.Window()
+			_, next := ep.c.Snd.Window()
 			s.ack(next - 1)
 			s.run(20)
 		}

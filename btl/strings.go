@@ -1,15 +1,12 @@
 package btl
 
-import "gobtl/btl/internal/setting"
-
-var eventWords = [...]string{
-	EventConnected: "connected",
-	EventClosed:    "closed",
-	EventFailed:    "failed",
-}
+import (
+	"gobtl/btl/internal/peer"
+	"gobtl/btl/internal/setting"
+)
 
 // String returns the name of the event.
-func (e Event) String() string { return setting.Word(eventWords[:], int(e), "Event") }
+func (e Event) String() string { return peer.Event(e).String() }
 
 var statusWords = [...]string{
 	Done:   "done",
@@ -19,14 +16,5 @@ var statusWords = [...]string{
 // String returns the name of the status.
 func (s Status) String() string { return setting.Word(statusWords[:], int(s), "Status") }
 
-var completionKindWords = [...]string{
-	CompletionSend:  "send",
-	CompletionFlush: "flush",
-	CompletionEvent: "event",
-	CompletionRoom:  "room",
-}
-
 // String returns the name of the kind.
-func (c CompletionKind) String() string {
-	return setting.Word(completionKindWords[:], int(c), "CompletionKind")
-}
+func (c CompletionKind) String() string { return peer.NoteKind(c).String() }

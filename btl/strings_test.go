@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"gobtl/btl/internal/peer"
 	"gobtl/fabric/mem"
 )
 
@@ -21,8 +22,8 @@ func TestWords(t *testing.T) {
 		{Status(0), "Status(0)"},
 		{CompletionSend, "send"},
 		{CompletionRoom, "room"},
-		{stateLingering, "lingering"},
-		{endpointState(77), "unknown 77"},
+		{peer.StateLingering, "lingering"},
+		{peer.EndpointState(77), "unknown 77"},
 	} {
 		if got := fmt.Sprint(c.value); got != c.want {
 			t.Errorf("%d prints as %q, want %q", c.value, got, c.want)

@@ -27,15 +27,15 @@ func TestWhySuperseded(t *testing.T) {
 			l := newLab(t, mem.Config{}, 2, regressConfig())
 			mustHandle(t, l.mods[0], func() {})
 			old, anew := l.superseded(t)
-			now := l.mods[0].peers.ByAddr(old.id.Addr)
-			begin := l.mods[0].clock.Unpaused.Add(-now.life.Quiet(l.mods[0].clock.Unpaused))
-			l.mods[1].watches.Rules.PeerTimeout = time.Minute // it does not give up before
+			now := endpointOf(l.mods[0].all.Peers.ByAddr(old.c.ID.Addr))
+			begin := l.mods[0].all.Clock.Unpaused.Add(-now.c.Life.Quiet(l.mods[0].all.Clock.Unpaused))
+			l.mods[1].all.Timers.Watches.Rules.PeerTimeout = time.Minute // it does not give up before
 			drop := mem.Drop
 			if test.receives {
 				drop = mem.Deliver
 			}
 			l.net.SetFilter(func(from, _, pkt []byte) mem.Verdict {
-				p := &l.mods[1].port
+				p := &l.mods[1].all.Port
 				if string(from) != string(p.Command.Name()) && string(from) != string(p.Data.Name()) {
 					return drop
 				}
@@ -49,8 +49,8 @@ func TestWhySuperseded(t *testing.T) {
 				}
 				l.step(100 * time.Millisecond)
 			}
-			if (test.sends || test.receives) != now.life.HeardAfter(begin) {
-				t.Errorf("not as it should be: heard after %v: %v", begin, now.life.HeardAfter(begin))
+			if (test.sends || test.receives) != now.c.Life.HeardAfter(begin) {
+				t.Errorf("not as it should be: heard after %v: %v", begin, now.c.Life.HeardAfter(begin))
 			}
 			if !errors.Is(old.Err(), test.want) {
 				t.Errorf("ended with %v, want %v", old.Err(), test.want)
@@ -66,13 +66,13 @@ func TestSupersededKeepsItsQuestions(t *testing.T) {
 		l := newLab(t, mem.Config{}, 2, regressConfig())
 		old, _ := l.pair()
 		l.settle(time.Second)
-		old.id.Counted = counted
-		old.life.Asked()
-		l.mods[0].watches.Supersede(old)
-		if inVain := old.life.Asked(); inVain != counted {
+		old.c.ID.Counted = counted
+		old.c.Life.Asked()
+		l.mods[0].all.Timers.Watches.Supersede(&old.c)
+		if inVain := old.c.Life.Asked(); inVain != counted {
 			t.Errorf("counted %v: the question before counts: %v", counted, inVain)
 		}
-		old.id.Counted = false
+		old.c.ID.Counted = false
 	}
 }
 
@@ -82,7 +82,7 @@ func (l *lab) superseded(t *testing.T) (old, anew *Endpoint) {
 	t.Helper()
 	old, end := l.pair()
 	l.settle(time.Second)
-	tag := old.id.Tag
+	tag := old.c.ID.Tag
 	l.net.SetFilter(func(_, _, pkt []byte) mem.Verdict {
 		var h frag.Header
 		if _, err := frag.Decode(pkt, &h); err != nil || h.Conn == tag {
@@ -96,7 +96,7 @@ func (l *lab) superseded(t *testing.T) (old, anew *Endpoint) {
 		t.Fatal(err)
 	}
 	l.until("connected anew", time.Microsecond, time.Second, func() bool {
-		return anew.Connected() && old.life.Superseded()
+		return anew.Connected() && old.c.Life.Superseded()
 	})
 	l.settle(10 * time.Millisecond)
 	return old, anew

@@ -47,7 +47,7 @@ func TestUnreadSinceNothingWasLeft(t *testing.T) {
 				t.Fatal(err)
 			}
 			ep := b.connect(0, 1)
-			there := b.mods[1].peers.At(0)
+			there := endpointOf(b.mods[1].all.Peers.At(0))
 			send := func(n int) {
 				for range n {
 					f, err := ep.Alloc(1, 1000)
@@ -65,7 +65,7 @@ func TestUnreadSinceNothingWasLeft(t *testing.T) {
 				b.step(step)
 			}
 			send(1)
-			if _, _, unread, _ := there.rcv.Latest(b.now); unread > step {
+			if _, _, unread, _ := there.c.Rcv.Latest(b.now); unread > step {
 				t.Errorf("a lone packet was unread for %v, with passes every %v", unread, step)
 			}
 			for range 20 {
@@ -73,7 +73,7 @@ func TestUnreadSinceNothingWasLeft(t *testing.T) {
 			}
 			send(count)
 			passes := count/batch - 1
-			if _, _, unread, _ := there.rcv.Latest(b.now); unread < time.Duration(passes)*step {
+			if _, _, unread, _ := there.c.Rcv.Latest(b.now); unread < time.Duration(passes)*step {
 				t.Errorf("the last of %d packets was unread for %v, %d passes of %v", count, unread, passes,
 					step)
 			}

@@ -72,7 +72,7 @@ func TestUrgentGoesAhead(t *testing.T) {
 	}
 	u.ack(u.peerFirst + 27)
 	u.run(3)
-	if n := u.ep.urgent.Len(); n != 0 {
+	if n := u.ep.c.Urgent.Len(); n != 0 {
 		t.Errorf("%d urgent messages have not ended", n)
 	}
 }
@@ -84,7 +84,7 @@ func TestUrgentAtOnce(t *testing.T) {
 	for _, size := range []int{100_000, u.ep.MaxTiny() + 1, u.ep.MaxTiny() + 1} {
 		sendOrFail(t, u.ep, 1, make([]byte, size))
 	}
-	if u.ep.small.queue.first == nil {
+	if u.ep.c.Small.Queue.First == nil {
 		t.Fatal("nothing is queued")
 	}
 	u.take()
@@ -108,7 +108,7 @@ func TestUrgentKeepsToItsTurn(t *testing.T) {
 	if _, err := u.ep.Send(u.ep.Now(), f); err != nil {
 		t.Fatal(err)
 	}
-	if n := u.ep.urgent.Len(); n != 0 {
+	if n := u.ep.c.Urgent.Len(); n != 0 {
 		t.Errorf("%d messages are ahead of others", n)
 	}
 	u.run(3)

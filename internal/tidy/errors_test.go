@@ -91,6 +91,10 @@ func errorsOf(d ast.Decl) (names []string) {
 	switch d := d.(type) {
 	case *ast.GenDecl:
 		for _, s := range d.Specs {
+			if ts, ok := s.(*ast.TypeSpec); ok && ts.Assign.IsValid() &&
+				strings.HasSuffix(ts.Name.Name, "Error") {
+				names = append(names, ts.Name.Name) // another name of an error of an internal package
+			}
 			v, ok := s.(*ast.ValueSpec)
 			if ok && d.Tok == token.VAR && strings.HasPrefix(v.Names[0].Name, "Err") {
 				names = append(names, v.Names[0].Name)

@@ -6,9 +6,10 @@ import (
 	"slices"
 )
 
-// headerCalls checks that only certain files of package btl write or decode packet headers.
+// headerCalls checks that only certain files of the packages in insideDirs write or decode packet
+// headers.
 func (c *checker) headerCalls(s *source) {
-	if s.dir != btlDir || isTest(s.Path) {
+	if !slices.Contains(insideDirs, s.dir) || isTest(s.Path) {
 		return
 	}
 	ast.Inspect(s.ast, func(n ast.Node) bool {
@@ -36,10 +37,10 @@ func matches(pattern, name string) bool {
 	return ok && err == nil
 }
 
-// structSizes limits the number of fields of the structs of package btl. An embedded struct counts
-// as one field.
+// structSizes limits the number of fields of the structs of the packages in insideDirs. An embedded
+// struct counts as one field.
 func (c *checker) structSizes(s *source) {
-	if s.dir != btlDir || isTest(s.Path) {
+	if !slices.Contains(insideDirs, s.dir) || isTest(s.Path) {
 		return
 	}
 	ast.Inspect(s.ast, func(n ast.Node) bool {

@@ -15,7 +15,8 @@ var (
 	metricFound  = regexp.MustCompile(`"(gobtl_\w+)"`)
 )
 
-// TestMetricsListed compares the page of metrics with the names in the code of btl and btlprom.
+// TestMetricsListed compares the page of metrics with the names in the code of btl/internal/stats
+// and btlprom.
 func TestMetricsListed(t *testing.T) {
 	t.Parallel()
 	listed, found := map[string]bool{}, map[string]bool{}
@@ -28,7 +29,7 @@ func TestMetricsListed(t *testing.T) {
 	}
 	for _, f := range files {
 		dir := path.Dir(f.Path)
-		if dir != "btl" && dir != "btl/btlprom" || strings.HasSuffix(f.Path, "_test.go") {
+		if dir != "btl/internal/stats" && dir != "btl/btlprom" || strings.HasSuffix(f.Path, "_test.go") {
 			continue
 		}
 		for _, m := range metricFound.FindAllStringSubmatch(string(f.Data), -1) {

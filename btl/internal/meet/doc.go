@@ -22,7 +22,7 @@
 //   - An address is proven only if the peer returns a nonce or cookie that was sent to this
 //     address.
 //   - The package holds the Table of endpoints and the state of their handshakes, and a Host
-//     (btl/handshake_host.go) carries out the decisions of Handshakes.
+//     (btl/internal/peer/handshake_host.go) carries out the decisions of Handshakes.
 //
 // All types of this package belong to one goroutine.
 package meet

@@ -6,7 +6,7 @@ import "gobtl/btl/internal/port"
 type Numbers struct {
 	ways [2]way // by channel
 	// Seen is the number of the latest accepted packet of the peer, and SeenBy is the channel of
-	// that packet. The module sets both fields, and ACKs report both to the peer.
+	// that packet. ACKs report both to the peer.
 	Seen   uint32
 	SeenBy port.Which
 }
@@ -66,6 +66,9 @@ func (n *Numbers) Take(s *Source, by port.Which, count uint32) uint32 {
 	w.next += uint64(count)
 	return first
 }
+
+// Saw records the number and the channel of an accepted packet of the peer.
+func (n *Numbers) Saw(number uint32, by port.Which) { n.Seen, n.SeenBy = number, by }
 
 // Latest is the number of the latest packet on each channel.
 func (n *Numbers) Latest() [2]uint32 {

@@ -5,9 +5,9 @@ var btlMutations = []mutation{
 	{
 		name:  "fast-receive-duplicate",
 		fault: "the fast receive path delivers a tiny message that was received before",
-		in:    "btl",
-		old:   "rcv.Check($n) == Accept",
-		new:   "rcv.Check($n) != reliability.Above",
+		in:    "btl/internal/receive",
+		old:   "Rcv.Check($n) == Accept",
+		new:   "Rcv.Check($n) != reliability.Above",
 		test:  "./btl -run TestContract04ExactlyOnce",
 	},
 	{
@@ -24,23 +24,23 @@ if i := $p.slots.Slot($tag); int(i) < len($p.slots.Values()) {
 	{
 		name:  "ack-before-accept",
 		fault: "a chunk that was refused for want of memory counts as received",
-		in:    "btl",
+		in:    "btl/internal/receive",
 		old:   "$m.notAdded($in, $*_)",
-		with:  "asm.Add($*_)",
+		with:  "Asm.Add($*_)",
 		new:   "$m.accepted($in.ep, &$in.Header)",
 		test:  "./btl -run TestContract05",
 	},
 	{
 		name:  "refused-chunk-silence",
 		fault: "a chunk that was refused for want of memory is not answered",
-		in:    "btl",
-		old: `rcv.AskAck($*_)
+		in:    "btl/internal/receive",
+		old: `Rcv.AskAck($*_)
 Owe($*_)
 if !errors.Is($_, ErrBudget) && !errors.Is($_, ErrSlot) {
 	return
 }
 Refused($*_)
-sendNack($*_)`,
+SendNack($*_)`,
 		with: "drop(CntDropReassembly)",
 		new:  "_ = errors.Is(err, frag.ErrBudget)",
 		test: "./btl -run TestReassemblyMemoryOfDeadPeer|TestContract05",
@@ -56,7 +56,7 @@ sendNack($*_)`,
 	{
 		name:  "no-handler-swallowed",
 		fault: "a message without handler is acknowledged instead of refused",
-		in:    "btl",
+		in:    "btl/internal/receive",
 		old: `$m.drop(CntDropNoHandler)
 refuse($in, NackNoHandler)`,
 		with: "CameWithout($*_)",
@@ -95,17 +95,17 @@ $ok := $r != nil`,
 	{
 		name:  "void-takes-new-number",
 		fault: "what takes the place of a refused packet does not take its number",
-		in:    "btl",
+		in:    "btl/internal/peer",
 		old:   "Header{Kind: KindFrag, Tag: TagVoid, Conn: $conn, Seq: $seq}",
-		with:  "gatherLen = 0",
+		with:  "GatherLen = 0",
 		new:   "Header{Kind: KindFrag, Tag: TagVoid, Conn: $conn, Seq: $seq + 1}",
 		test:  "./btl -run TestContract05RefusedNotAcknowledged",
 	},
 	{
 		name:  "resend-while-posted",
 		fault: "a packet is posted again before its last post has completed",
-		in:    "btl",
-		old:   "!$m.port.Busy(segBuf($t))",
+		in:    "btl/internal/peer",
+		old:   "!$m.Port.Busy(SegBuf($t))",
 		with:  "countResend($*_)",
 		new:   "true",
 		test:  "./btl -run TestContract02",
@@ -113,21 +113,21 @@ $ok := $r != nil`,
 	{
 		name:  "resend-timer-not-restarted",
 		fault: "the timer of a packet that was sent again is not restarted: it is sent in every pass",
-		in:    "btl",
-		old:   "$ep.snd.Repost($m.clock.Now, $t, $limit)",
-		new:   "$m.recovery.Defer($t)",
+		in:    "btl/internal/peer",
+		old:   "$ep.Snd.Repost($m.Clock.Now, $t, $limit)",
+		new:   "$m.Recovery.Defer($t)",
 		test:  "./btl -run TestContract08",
 	},
 	{
 		name:  "buffer-before-completion",
 		fault: "an acknowledged buffer is free although its last post has not completed",
-		in:    "btl",
-		old: `if $b := segBuf($t); $m.port.Busy($b) {
-	$m.segs[$t] = $s
+		in:    "btl/internal/peer",
+		old: `if $b := SegBuf($t); $m.Port.Busy($b) {
+	$m.Segs[$t] = $s
 	$*z
 }`,
-		new: `if $b := segBuf($t); false {
-	$m.segs[$t] = $s
+		new: `if $b := SegBuf($t); false {
+	$m.Segs[$t] = $s
 	$*z
 	_ = $b
 }`,
@@ -136,8 +136,8 @@ $ok := $r != nil`,
 	{
 		name:  "memory-before-completion",
 		fault: "a send ends while the fabric may still gather from its memory",
-		in:    "btl",
-		old:   "gatherLen == 0 || !$_.Busy($_)",
+		in:    "btl/internal/peer",
+		old:   "GatherLen == 0 || !$_.Busy($_)",
 		new:   "true",
 		test:  "./btl -run TestContract02GatheredMemoryHeld",
 	},
@@ -152,9 +152,9 @@ $ok := $r != nil`,
 	{
 		name:  "done-before-sent",
 		fault: "a fragment ends when the packets sent so far are acknowledged, and again at its end",
-		in:    "btl",
-		old:   "out == 0 && state == fragSent",
-		new:   "out == 0",
+		in:    "btl/internal/peer",
+		old:   "Out == 0 && State == FragSent",
+		new:   "Out == 0",
 		test:  "./btl -run TestContract03",
 	},
 	{
@@ -169,13 +169,13 @@ OnDone($f, $err)`,
 	{
 		name:  "queued-sends-forgotten",
 		fault: "sends that wait in the queue of a lost endpoint never complete",
-		in:    "btl",
-		old: `if $f.out == 0 {
+		in:    "btl/internal/peer",
+		old: `if $f.Out == 0 {
 	complete($_, $_)
 } else {
 	$*rest
 }`,
-		new: `if $f.out != 0 {
+		new: `if $f.Out != 0 {
 	$*rest
 }`,
 		test: "./btl -run TestContract03",
@@ -191,16 +191,16 @@ OnDone($f, $err)`,
 	{
 		name:  "reassembly-kept",
 		fault: "the unfinished fragments of a lost endpoint keep their memory",
-		in:    "btl",
-		old:   "asm.Drop()",
+		in:    "btl/internal/peer",
+		old:   "Asm.Drop()",
 		new:   "",
 		test:  "./btl -run TestContract07|TestContract10|TestReassemblyMemoryOfDeadPeer",
 	},
 	{
 		name:  "timer-of-the-dead",
 		fault: "the timer of an endpoint outlives it",
-		in:    "btl",
-		old:   "watches.Clear($_)",
+		in:    "btl/internal/peer",
+		old:   "Watches.Clear($_)",
 		with:  "leave($_)",
 		new:   "",
 		test:  "./btl -run TestContract10",
@@ -250,9 +250,9 @@ OnDone($f, $err)`,
 	{
 		name:  "piece-without-handler",
 		fault: "a piece whose handler was removed by that of a record before it is not added",
-		in:    "btl",
-		old:   "isPiece && $ep.id.State() == stateConnected",
-		new:   "isPiece && $ep.id.State() == stateConnected && m.handlers[tag] != nil",
+		in:    "btl/internal/receive",
+		old:   "isPiece && $ep.ID.State() == StateConnected",
+		new:   "isPiece && $ep.ID.State() == StateConnected && rc.handlers[tag] != nil",
 		test:  "./btl -run TestPieceLosesHandler",
 	},
 	{
@@ -275,8 +275,8 @@ OnDone($f, $err)`,
 	{
 		name:  "unheard-waits",
 		fault: "what a peer dropped because it was not connected yet waits for its time-out",
-		in:    "btl",
-		old:   "$ep.snd.Unheard()",
+		in:    "btl/internal/peer",
+		old:   "$ep.Snd.Unheard()",
 		new:   "",
 		test:  "./test/sim/scenario -run TestScenarios/lost-confirmation-data",
 	},
@@ -381,32 +381,32 @@ OnDone($f, $err)`,
 	{
 		name:  "lost-wake-resends",
 		fault: "the deadline forgets the timers of packets in flight",
-		in:    "btl",
-		old:   "recovery.Deadline().Min(watches.Deadline())",
-		new:   "watches.Deadline()",
+		in:    "btl/internal/peer",
+		old:   "Recovery.Deadline().Min(Watches.Deadline())",
+		new:   "Watches.Deadline()",
 		test:  "./btl -run TestPath",
 	},
 	{
 		name:  "lost-wake-handshake",
 		fault: "the deadline forgets the timers of endpoints",
-		in:    "btl",
-		old:   "recovery.Deadline().Min(watches.Deadline())",
-		new:   "recovery.Deadline()",
+		in:    "btl/internal/peer",
+		old:   "Recovery.Deadline().Min(Watches.Deadline())",
+		new:   "Recovery.Deadline()",
 		test:  "./btl -run TestPath",
 	},
 	{
 		name:  "lost-wake-ready",
 		fault: "the deadline forgets what waits to be sent",
-		in:    "btl",
-		old:   "sched.Ready()",
-		with:  "outbox.due()",
+		in:    "btl/internal/peer",
+		old:   "Sched.Ready()",
+		with:  "Outbox.Due()",
 		new:   "false",
 		test:  "./btl -run TestDeadlineWhenReady",
 	},
 	{
 		name:  "lost-wake-acks",
 		fault: "the deadline forgets the acknowledgements that are owed",
-		in:    "btl",
+		in:    "btl/internal/peer",
 		old:   "$d != nil && $p.FreeControl() > 0",
 		new:   "$d != nil && false",
 		test:  "./btl -run TestPathDelayedAck",
@@ -422,7 +422,7 @@ OnDone($f, $err)`,
 	{
 		name:  "receive-buffer-lost",
 		fault: "the receive buffer of a fast delivery is never posted again",
-		in:    "btl",
+		in:    "btl/internal/receive",
 		old:   "$d.on.Return($d.buf)",
 		new:   "",
 		test:  "./btl -run TestContract07",
@@ -430,8 +430,8 @@ OnDone($f, $err)`,
 	{
 		name:  "credits-kept",
 		fault: "the credits of an endpoint that ends are not returned",
-		in:    "btl",
-		old:   "rcv.Leave(credits)",
+		in:    "btl/internal/peer",
+		old:   "Rcv.Leave(Credits)",
 		new:   "",
 		test:  "./btl -run TestContract07|TestContract10",
 	},
@@ -454,16 +454,16 @@ OnDone($f, $err)`,
 	{
 		name:  "lone-message-queued",
 		fault: "a message of a ping-pong by the data channel waits for the pass to serve it",
-		in:    "btl",
-		old:   "snd.InFlight() <= few",
-		new:   "snd.InFlight() < few-1",
+		in:    "btl/internal/peer",
+		old:   "Snd.InFlight() <= few",
+		new:   "Snd.InFlight() < few-1",
 		test:  "./btl -run TestPathPingPong",
 	},
 	{
 		name:  "acks-rest-in-stream",
 		fault: "the command channel is polled rarely while a stream arrives",
 		in:    "btl",
-		old:   "$m.port.Data.Idle() > 0",
+		old:   "$m.Port.Data.Idle() > 0",
 		with:  "$_.Rests($_)",
 		new:   "true",
 		test:  "./btl -run TestPathIdlePolls",

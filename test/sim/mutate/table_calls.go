@@ -167,17 +167,17 @@ var callMutations = []mutation{
 	{
 		name:  "sleeps-owing",
 		fault: "who goes to sleep owes the ACKs that are not due yet",
-		in:    "btl",
+		in:    "btl/internal/peer",
 		old:   "$m.acknowledgeUntil($l, Never)",
-		new:   "$m.acknowledgeUntil($l, $m.clock.Now)",
+		new:   "$m.acknowledgeUntil($l, $m.Clock.Now)",
 		test:  "./btl/runner -run TestRunnerSleepsOwingNothing",
 	},
 	{
 		name:  "answer-before-books",
 		fault: "an answer leaves before its request is booked, and without the ACK of it",
 		in:    "btl",
-		old:   "$m.booksFirst = true",
-		new:   "$m.booksFirst = false",
+		old:   "$rx.BookFirst(true)",
+		new:   "$rx.BookFirst(false)",
 		test:  "./btl/runner -run TestRunnerAnswerTakesAck",
 	},
 	{

@@ -5,8 +5,8 @@ var endMutations = []mutation{
 	{
 		name:  "life-not-asked",
 		fault: "a peer that leaves packets unanswered is not asked whether it was restarted",
-		in:    "btl",
-		old:   "watches.AskLife($ep)",
+		in:    "btl/internal/peer",
+		old:   "Watches.AskLife($ep)",
 		with:  "Resent",
 		new:   "_ = 0",
 		test:  "./btl -run TestRestartIsNoticedWhenAsked",
@@ -22,8 +22,8 @@ var endMutations = []mutation{
 	{
 		name:  "life-answer-from-anywhere",
 		fault: "any module may say that a peer was restarted, to which the question was sent on",
-		in:    "btl",
-		old:   "len($source) != 0 && string($source) != $ep.id.Addr",
+		in:    "btl/internal/peer",
+		old:   "len($source) != 0 && string($source) != $ep.ID.Addr",
 		new:   "len($source) < 0",
 		test:  "./btl -run TestSilentPeerIsAskedForItsLife",
 	},
@@ -38,8 +38,8 @@ var endMutations = []mutation{
 	{
 		name:  "last-word-from-anywhere",
 		fault: "a Bye that ends at once counts whatever number it has",
-		in:    "btl",
-		old:   "!frag.ByeEndsAtOnce($c) || !$ep.mayBeNext($s)",
+		in:    "btl/internal/receive",
+		old:   "!frag.ByeEndsAtOnce($c) || !$ep.MayBeNext($s)",
 		new:   "!frag.ByeEndsAtOnce($c)",
 		test:  "./btl -run TestEndAtOnce",
 	},
@@ -54,9 +54,9 @@ var endMutations = []mutation{
 	{
 		name:  "data-after-bye",
 		fault: "a packet counts that has a higher number than a Bye",
-		in:    "btl",
-		old:   "$ep.bye.Precedes($ep.numberOf($h))",
-		new:   "false && $ep.bye.Precedes($ep.numberOf($h))",
+		in:    "btl/internal/receive",
+		old:   "$ep.Bye.Precedes(numberOf($ep, $h))",
+		new:   "false && $ep.Bye.Precedes(numberOf($ep, $h))",
 		test:  "./btl -run TestNothingAfterBye",
 	},
 	{
@@ -70,8 +70,8 @@ var endMutations = []mutation{
 	{
 		name:  "away-without-bound",
 		fault: "a peer gets all the time that it asks for",
-		in:    "btl",
-		old:   "max(0, min(time.Duration($h.AwayMs)*time.Millisecond, $m.cfg.limits.AwayMax))",
+		in:    "btl/internal/peer",
+		old:   "max(0, min(time.Duration($h.AwayMs)*time.Millisecond, $m.Config.Limits.AwayMax))",
 		new:   "max(0, time.Duration($h.AwayMs)*time.Millisecond)",
 		test:  "./btl -run TestAway",
 	},
@@ -152,8 +152,8 @@ var endMutations = []mutation{
 	{
 		name:  "connecting-silent-abort",
 		fault: "who gives up while it is connecting tells nothing to a peer that is connected to it",
-		in:    "btl",
-		old:   "$ep.id.Handshake().ReachesPeer()",
+		in:    "btl/internal/peer",
+		old:   "$ep.ID.Handshake().ReachesPeer()",
 		new:   "false",
 		test:  "./btl -run TestAbortWhileConnecting",
 	},

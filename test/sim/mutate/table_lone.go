@@ -37,8 +37,8 @@ var loneMutations = []mutation{
 	{
 		name:  "lone-not-missed",
 		fault: "a copy of the request does not say that its answer was lost",
-		in:    "btl",
-		old:   "$ep.snd.Missed($now)",
+		in:    "btl/internal/receive",
+		old:   "$ep.Snd.Missed($now)",
 		new:   "false",
 		test:  "./btl -run TestLoneAnswerLost",
 	},
@@ -53,8 +53,8 @@ var loneMutations = []mutation{
 	{
 		name:  "lone-loss-hidden",
 		fault: "an ACK that leaves behind a lone answer hides from the peer that it was lost",
-		in:    "btl",
-		old:   "$ep.snd.Hasten($now)",
+		in:    "btl/internal/peer",
+		old:   "$ep.Snd.Hasten($now)",
 		new:   "",
 		test:  "./test/sim/scenario -run TestScenarios/lone-answer-lost-acked",
 	},
@@ -69,28 +69,26 @@ var loneMutations = []mutation{
 	{
 		name:  "lone-held-in-vain",
 		fault: "the ACKs of lone answers leave before a sleep, as others do",
-		in:    "btl",
-		old:   "if $m.acks.First() != nil && !$m.inProgress && !$m.closed { $*_ }",
-		new: `if !$m.inProgress && !$m.closed {
-			$m.acknowledgeUntil($m.acks.First(), Never)
-			$m.acknowledgeUntil($m.acks.Later(), Never)
-			$m.postAll()
-		}`,
+		in:    "btl/internal/peer",
+		old:   "if $a.First() != nil { $*_ }",
+		new: `$a.acknowledgeUntil($a.First(), mono.Never)
+$a.acknowledgeUntil($a.Later(), mono.Never)
+$a.Buffers.PostAll()`,
 		test: "./btl -run TestLoneAnswer",
 	},
 	{
 		name:  "lone-held-for-ever",
 		fault: "the deadline forgets the ACKs that are held back",
-		in:    "btl",
-		old:   "acksDue($p, $m.acks.First()).Min(acksDue($p, $m.acks.Later()))",
-		new:   "acksDue($p, $m.acks.First())",
+		in:    "btl/internal/peer",
+		old:   "acksDue($p, $a.First()).Min(acksDue($p, $a.Later()))",
+		new:   "acksDue($p, $a.First())",
 		test:  "./test/sim/scenario -run TestScenarios/lone-answer",
 	},
 	{
 		name:  "lone-held-beside-others",
 		fault: "an ACK is held back whose owner has something in flight",
-		in:    "btl",
-		old:   "$ep.snd.InFlight() == 0 && !$ep.closing",
+		in:    "btl/internal/receive",
+		old:   "$ep.Snd.InFlight() == 0 && !$ep.Closing",
 		with:  "AcceptLone",
 		new:   "true",
 		test:  "./btl -run TestLoneAnswer",

@@ -6,7 +6,7 @@ var placeMutations = []mutation{
 	{
 		name:  "long-guessed",
 		fault: "the first chunks of a message that is too long stay where they were guessed to belong",
-		in:    "btl",
+		in:    "btl/internal/receive",
 		old:   "$a || $m.tooLong($h)",
 		new:   "$a",
 		test:  "./btl -run TestHandleUpToGuess",
@@ -14,7 +14,7 @@ var placeMutations = []mutation{
 	{
 		name:  "long-refused-otherwise",
 		fault: "a chunk of a message that is too long is refused again for another reason",
-		in:    "btl",
+		in:    "btl/internal/receive",
 		old:   "if $m.tooLong(&$in.Header) { return false }",
 		new:   "",
 		test:  "./btl -run TestHandleUpToRefusalLost",
@@ -22,7 +22,7 @@ var placeMutations = []mutation{
 	{
 		name:  "long-taken",
 		fault: "a message that is a byte too long for its handler is taken",
-		in:    "btl",
+		in:    "btl/internal/receive",
 		old:   "$most != 0 && $h.SizeBytes > $most",
 		new:   "$most != 0 && $h.SizeBytes > $most+1",
 		test:  "./btl -run TestHandleUpToRefusalLost",
@@ -30,9 +30,9 @@ var placeMutations = []mutation{
 	{
 		name:  "room-not-told",
 		fault: "nobody is told that there is room again",
-		in:    "btl",
-		old:   "Push(notice{ep: $ep, kind: CompletionRoom})",
-		new:   "Push(notice{ep: $ep, kind: CompletionEvent})",
+		in:    "btl/internal/peer",
+		old:   "Push(Notice{Ep: $ep, Kind: NoteRoom})",
+		new:   "Push(Notice{Ep: $ep, Kind: NoteEvent})",
 		test:  "./btl -run TestOnRoom",
 	},
 }

@@ -53,13 +53,13 @@ var recoveryMutations = []mutation{
 		name:  "timers-before-reading",
 		fault: "a pass handles the timers, and sends what they ask for, before it reads what has come",
 		in:    "btl",
-		old: `$m.pass++
-$m.stats.counters[CntPasses]++`,
-		new: `$m.expire()
-$m.sendAgain()
-$m.postAll()
-$m.pass++
-$m.stats.counters[CntPasses]++`,
+		old: `$m.all.Rest.BeginPass()
+$m.all.Count[CntPasses]++`,
+		new: `$m.all.Expire()
+$m.all.Sent.SendAgain()
+$m.all.Buffers.PostAll()
+$m.all.Rest.BeginPass()
+$m.all.Count[CntPasses]++`,
 		test: "./test/sim -run TestSlicesAway",
 	},
 	{
@@ -183,9 +183,9 @@ return`,
 		name:  "backlog-is-queue",
 		fault: "what a process that is behind has not read is taken for a queue on the way",
 		in:    "btl",
-		old:   "$m.rxQueuedMax = $_.Queued()",
+		old:   "$m.rx.Waited($_.Queued())",
 		with:  "$_ := $_.Completions($_)",
-		new:   "$m.rxQueuedMax = $m.clock.Gap",
+		new:   "$m.rx.Waited($m.all.Clock.Gap)",
 		test:  "./btl -run TestUnreadSinceNothingWasLeft",
 	},
 	{

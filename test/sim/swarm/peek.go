@@ -11,11 +11,11 @@ import (
 
 // The indices of these fields are looked up once, because the judge reads them at each message.
 var (
-	endpointTag     = placeOf(reflect.TypeFor[btl.Endpoint](), "id", "Tag")
-	endpointPeerTag = placeOf(reflect.TypeFor[btl.Endpoint](), "id", "Peer", "Tag")
-	endpointPeerInc = placeOf(reflect.TypeFor[btl.Endpoint](), "id", "Peer", "Incarnation")
-	moduleSlots     = placeOf(reflect.TypeFor[btl.Module](), "peers", "slots", "values")
-	moduleFreeSlots = placeOf(reflect.TypeFor[btl.Module](), "peers", "slots", "free")
+	endpointTag     = placeOf(reflect.TypeFor[btl.Endpoint](), "c", "ID", "Tag")
+	endpointPeerTag = placeOf(reflect.TypeFor[btl.Endpoint](), "c", "ID", "Peer", "Tag")
+	endpointPeerInc = placeOf(reflect.TypeFor[btl.Endpoint](), "c", "ID", "Peer", "Incarnation")
+	moduleSlots     = placeOf(reflect.TypeFor[btl.Module](), "all", "Peers", "slots", "values")
+	moduleFreeSlots = placeOf(reflect.TypeFor[btl.Module](), "all", "Peers", "slots", "free")
 )
 
 func tagOf(ep *btl.Endpoint) uint64 { return peek(ep, endpointTag).Uint() }

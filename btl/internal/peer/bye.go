@@ -1,0 +1,34 @@
+package peer
+
+import (
+	"gobtl/frag"
+	"gobtl/internal/seq"
+)
+
+// newBye makes the Bye of an endpoint, as a fragment that belongs to the transport and not to an
+// application.
+func (ep *Endpoint) newBye(code uint16) *Fragment {
+	bye := &Fragment{Ep: ep, tag: frag.TagBye}
+	bye.own = make([]byte, frag.ByeCodeBytes)
+	bye.Data.Bytes = bye.own[:frag.PutByeCode(bye.own, code)]
+	bye.size = uint32(len(bye.Data.Bytes))
+	return bye
+}
+
+// mayBeConnectedThere reports whether the peer's endpoint may be connected, and has proven that it
+// receives at its address. After a simultaneous open, the peer may be connected while this side is
+// still connecting.
+func (ep *Endpoint) mayBeConnectedThere() bool {
+	return ep.ID.State() == StateConnected ||
+		ep.ID.State() == stateConnecting && ep.ID.Handshake().ReachesPeer() && !ep.ID.Counted
+}
+
+// MayBeNext reports whether n can be the peer's next sequence number, which is the sequence
+// number of an abort's Bye.
+func (ep *Endpoint) MayBeNext(n seq.Num) bool {
+	if ep.ID.Counted {
+		return n == 0
+	}
+	ahead := n.Sub(ep.Rcv.Next())
+	return ahead >= 0 && uint32(ahead) <= ep.Rcv.Size()
+}

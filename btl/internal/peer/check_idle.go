@@ -1,0 +1,111 @@
+package peer
+
+import (
+	"fmt"
+
+	"gobtl/btl/internal/port"
+)
+
+// CheckIdle returns an error for the first inconsistency of services without work (see
+// btl.Module.CheckIdle).
+func (all *Services) CheckIdle(closed bool) error {
+	if err := all.Pool.CheckIdle(); err != nil {
+		return err
+	}
+	for slot, ep := range all.Peers.All() {
+		if ep == nil {
+			continue
+		}
+		if err := ep.checkIdle(); err != nil {
+			return fmt.Errorf("endpoint %d in state %d: %w", slot, ep.ID.State(), err)
+		}
+	}
+	for _, v := range all.idleValues(closed) {
+		if v.got != v.want {
+			return fmt.Errorf("%d %s, not %d", v.got, v.what, v.want)
+		}
+	}
+	if all.Peers.Len() > 0 || closed {
+		return nil
+	}
+	for t := range all.Buffers.Segs {
+		if all.Buffers.Segs[t] != (SendSegment{}) {
+			return fmt.Errorf("without peers, send buffer %d refers to one", t)
+		}
+	}
+	return nil
+}
+
+type idleValue struct {
+	what      string
+	got, want int
+}
+
+func (all *Services) idleValues(closed bool) []idleValue {
+	values := []idleValue{
+		{"packets in flight", all.Recovery.InFlight(), 0},
+		{"endpoints ready", all.Sched.Waiting(), 0},
+		{"ACKs owed", all.Acks.Len(), 0},
+		{"fragments to be completed", all.Outbox.Ended.Count + all.Outbox.Byes.Count, 0},
+		{"events to be told", all.Outbox.Notices.Len(), 0},
+		{"fragments with the caller", all.Frags.Lent, 0},
+		{"free descriptors", len(all.Frags.Idle), all.Frags.Count},
+		{"regions of fragments", all.Frags.Payloads.Own(), 0},
+		{"half-open endpoints", all.Peers.HalfOpen(), 0},
+		{"kept connection requests", all.Handshakes.Requests(), 0},
+		{"reassembly bytes in use", int(all.Pool.ActiveBytes()), 0},
+	}
+	if closed {
+		return values // a closed module has no fabric any more
+	}
+	values = append(values,
+		idleValue{"free send buffers", len(all.Buffers.FreeSegs), all.Config.SendBuffers},
+		idleValue{"free control buffers", all.Port.FreeControl(), port.ControlBuffers},
+		idleValue{"sends posted", all.Port.Command.Posted() + all.Port.Data.Posted(), 0},
+		idleValue{"sends in batches", all.Port.Command.Batched() + all.Port.Data.Batched(), 0},
+		idleValue{"addresses to be removed", all.Port.Leaving(), 0},
+		idleValue{
+			"receive buffers not posted",
+			all.Port.Command.ReceivesPending() + all.Port.Data.ReceivesPending(), 0,
+		},
+	)
+	if all.Peers.Len() == 0 {
+		inserted, answers := all.Port.Inserted()
+		byPeer, byAddr := all.Peers.Leads()
+		values = append(values,
+			idleValue{"connection tags without peers", byPeer, 0},
+			idleValue{"addresses without peers", byAddr, 0},
+			idleValue{"timers without peers", all.Timers.Watches.Len() + all.Timers.Paths.Len(), 0},
+			idleValue{"credits granted without peers", all.Credits.Granted(), 0},
+			idleValue{"addresses inserted without peers", inserted, answers},
+		)
+	}
+	return values
+}
+
+func (ep *Endpoint) checkIdle() error {
+	switch {
+	case ep.ID.Handshake() != nil:
+		return fmt.Errorf("its handshake is under way")
+	case ep.Closing && ep.ID.State() == StateConnected:
+		return fmt.Errorf("its close is under way")
+	case ep.Life.Superseded() && ep.ID.State() == StateConnected:
+		return fmt.Errorf("it waits for the end of a connection that the peer has replaced")
+	case ep.Snd.InFlight() > 0 || ep.Waiting():
+		return fmt.Errorf("%d packets in flight, %d fragments queued, %d in a pack", ep.Snd.InFlight(),
+			ep.Small.Queue.Count+ep.Large.Queue.Count, ep.Pack.Records())
+	case ep.ID.State() == StateConnected && !ep.Snd.Open():
+		return fmt.Errorf("it could send nothing: no credits")
+	case ep.Buffers != 0:
+		return fmt.Errorf("it holds %d send buffers", ep.Buffers)
+	case ep.Rcv.Held() > 0 && ep.ID.State() == StateConnected:
+		return fmt.Errorf("%d packets wait behind a gap", ep.Rcv.Held())
+	case ep.Asm.Active() > 0:
+		return fmt.Errorf("%d fragments are not whole", ep.Asm.Active())
+	case ep.Remote.Waiting() > 0 || ep.Remote.Owed() > 0:
+		return fmt.Errorf("%d answers are awaited, %d owed", ep.Remote.Waiting(), ep.Remote.Owed())
+	case ep.Flushes.Len() > 0:
+		return fmt.Errorf("%d calls of Flush wait", ep.Flushes.Len())
+	}
+	return nil
+}

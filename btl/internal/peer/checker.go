@@ -1,0 +1,87 @@
+package peer
+
+import (
+	"fmt"
+
+	"gobtl/btl/internal/owed"
+)
+
+// Checker is the working memory of btl.Module.Check.
+type Checker struct {
+	closed   bool       // the module, and with it the fabric
+	places   []place    // where each send buffer was found
+	held     []int      // send buffers on the wire or queued, by slot of their endpoint
+	round    uint32     // marks the fragments that this call has met
+	freeNext int        // free descriptors are looked at in turn, some in each call
+	joined   int        // endpoints with a share of the credits
+	charged  int        // credits granted to all endpoints
+	timers   int        // endpoints with a timer
+	window   int        // packets in the send windows
+	asmBytes int64      // reassembly memory of the endpoints
+	frags    [5]int     // descriptors by state
+	refs     int        // segments with a fragment
+	out      int        // the same number, as the fragments count
+	regions  int        // fragments with a region of their own
+	packs    int        // open Packs
+	acks     owed.Tally // endpoints with an outstanding ACK
+	lent     int        // send buffers with the caller, in lent fragments
+}
+
+// place says where a check has found a send buffer. Each buffer must be found in exactly one place.
+type place uint8
+
+const (
+	placeNone   place = iota // not found: lent to the caller, or acknowledged and still posted
+	placeFree                // on the list of free ones
+	placeQueued              // holds a fragment of a to-send list
+	placeWindow              // a number in the window of an endpoint
+	placePack                // is the open Pack of an endpoint
+	placeEnded               // was queued, in a fragment whose OnDone is about to be called
+)
+
+func (p place) String() string {
+	return [...]string{
+		"nowhere", "free", "queued", "in a window", "an open pack", "in an ended fragment",
+	}[p]
+}
+
+func (c *Checker) reset(all *Services) {
+	places, held := c.places, c.held
+	*c = Checker{round: c.round + 1, freeNext: c.freeNext}
+	if len(places) == 0 {
+		places = make([]place, len(all.Buffers.Segs))
+	}
+	for len(held) < len(all.Peers.All()) {
+		held = append(held, 0)
+	}
+	clear(places)
+	clear(held)
+	c.places, c.held = places, held
+}
+
+// meet counts a fragment with packets in flight, once for each call of Check.
+func (c *Checker) meet(f *Fragment) {
+	if f.checked == c.round {
+		return
+	}
+	f.checked, f.unmet = c.round, f.Out
+	c.out += int(f.Out)
+	if f.Data.Registered() {
+		c.regions++
+	}
+	if !f.internal() {
+		c.frags[f.State]++
+	}
+}
+
+// ref returns an error if more packets of f were found than f counts as in flight.
+func (c *Checker) ref(i int, f *Fragment) error {
+	c.refs++
+	c.meet(f)
+	if f.unmet == 0 || f.State != FragQueued && f.State != FragSent {
+		return fmt.Errorf("send buffer %d is one too many of a fragment in state %d with %d", i,
+			f.State, f.Out)
+	}
+	f.unmet--
+	return nil
+}

@@ -1,0 +1,273 @@
+package peer
+
+import (
+	"fmt"
+	"math/bits"
+	"time"
+
+	"gobtl/btl/internal/meet"
+	"gobtl/btl/internal/port"
+	"gobtl/btl/internal/stats"
+	"gobtl/fabric"
+	"gobtl/frag"
+	"gobtl/internal/mono"
+	"gobtl/internal/seq"
+)
+
+// helloCredit is the number of credits in a Hello. Peers get most of their credits with the first
+// ACK, so that peers with unproven addresses have almost no credits.
+const helloCredit = 1
+
+// handshakeHost is the module as package meet uses it, and carries out the decisions of the
+// handshakes.
+type handshakeHost struct{ all *Services }
+
+// OpenHandshakes initializes the module's handshakes with the contents of this side's Hello
+// packets. The peers are told the addresses of the two channels in told.
+func (all *Services) OpenHandshakes(told [2][]byte) {
+	cfg := &all.Config
+	all.Handshakes.Init(&all.Peers, handshakeHost{all}, &frag.Hello{
+		CommandName: told[0], DataName: told[1], Label: []byte(cfg.Label),
+		Features:   all.Links.features(),
+		WindowPkts: uint32(all.Rules.WindowPackets), FragBytesMax: cfg.FragmentBytesMax,
+		AckDelayUs: uint32(all.Rules.AckDelay.Microseconds()), AwayMs: uint32(cfg.Away.Milliseconds()),
+		MTUBytes: uint16(all.Port.Data.MTUBytes()), CommandBytes: uint16(all.Port.Command.MTUBytes()),
+		Credit: helloCredit, VersionMin: frag.Version, VersionMax: frag.Version,
+	}, all.Config.Random, all.Config.HandshakeTimeout)
+}
+
+func (h handshakeHost) Now() mono.Time { return h.all.Clock.Unpaused }
+func (h handshakeHost) Pass() uint64   { return h.all.Rest.pass }
+
+func (h handshakeHost) Make(cmd, data []byte, tinyBytes, mtuBytes int) (*Endpoint, error) {
+	return h.all.NewEndpoint(cmd, data, tinyBytes, mtuBytes)
+}
+
+// NewEndpoint makes an endpoint and inserts the peer's two addresses into the fabric. NewEndpoint
+// returns ErrRefused if there are PeersMax endpoints, and ErrBadName for an address that the fabric
+// rejects.
+func (all *Services) NewEndpoint(cmd, data []byte, tinyBytes, mtuBytes int) (*Endpoint, error) {
+	if all.Peers.Full() {
+		all.Timers.Watches.AskSilent(func(*Endpoint) bool { return true })
+		return nil, fmt.Errorf("%w on this side: all of PeersMax (%d) are taken", ErrRefused,
+			all.Config.PeersMax)
+	}
+	cmdAddr, err := all.Port.Insert(cmd)
+	if err != nil {
+		return nil, fmt.Errorf("%w: command channel: %w", ErrBadName, err)
+	}
+	dataAddr, err := all.Port.Insert(data)
+	if err != nil {
+		all.Port.Remove(cmdAddr)
+		return nil, fmt.Errorf("%w: data channel: %w", ErrBadName, err)
+	}
+	ep := all.owner.NewEndpoint()
+	ep.all = all
+	ep.route = route{CmdAddr: cmdAddr, DataAddr: dataAddr}
+	ep.agreeSizes(&all.Port, tinyBytes, mtuBytes, fragBytesUnknown)
+	ep.Life.Begin(all.Clock.Unpaused)
+	all.Handshakes.Enter(ep, string(cmd))
+	ep.initFlows()
+	first := all.Config.Random()
+	ep.Snd.Init(ep.ID.Slot, seq.Num(first), all.Rules.WindowPackets)
+	ep.FragIDs.Init(uint32(first >> 32))
+	ep.Rcv.Of = ep
+	ep.Rcv.Init(0, all.Rules.WindowPackets)
+	return ep, nil
+}
+
+func (h handshakeHost) Adopt(ep *Endpoint, data []byte, named *frag.Name) error {
+	all := h.all
+	dataAddr, err := all.Port.Insert(data)
+	if err != nil {
+		return fmt.Errorf("%w: data channel: %w", ErrBadName, err)
+	}
+	h.leaveAddr(ep.DataAddr)
+	ep.DataAddr = dataAddr
+	tinyBytes, mtuBytes := ep.Tiny, ep.MTU
+	if named != nil {
+		tinyBytes, mtuBytes = int(named.CommandBytes), int(named.MTUBytes)
+	}
+	ep.agreeSizes(&all.Port, tinyBytes, mtuBytes, fragBytesUnknown)
+	ep.asking, ep.Rcv.Selective = false, false
+	return nil
+}
+
+// Move inserts the addresses of another module, and removes the earlier addresses of the endpoint.
+func (h handshakeHost) Move(ep *Endpoint, to *frag.Name) error {
+	all := h.all
+	if to.Provider != all.Port.WireName() {
+		return ErrBadName
+	}
+	cmdAddr, err := all.Port.Insert(to.Command)
+	if err != nil {
+		return err
+	}
+	h.leaveAddr(ep.CmdAddr)
+	ep.CmdAddr = cmdAddr
+	return h.Adopt(ep, to.Data, to)
+}
+
+func (h handshakeHost) Bind(ep *Endpoint, head *frag.Header, hello *frag.Hello) {
+	all := h.all
+	ep.Life.Grant(max(0, min(time.Duration(hello.AwayMs)*time.Millisecond, all.Config.Limits.AwayMax)))
+	ep.agreeSizes(&all.Port, int(hello.CommandBytes), int(hello.MTUBytes), hello.FragBytesMax)
+	_, first := ep.Snd.Window()
+	window := min(all.Rules.WindowPackets, 1<<(bits.Len32(hello.WindowPkts)-1))
+	ep.Snd.Init(ep.ID.Slot, first, window)
+	ep.Rcv.Init(head.Seq, all.Rules.WindowPackets)
+	ep.Asm.Init(all.Pool)
+	all.Links.beginLink(ep, hello)
+}
+
+func (h handshakeHost) Connected(ep *Endpoint, earlier []*Endpoint) {
+	all := h.all
+	ep.Life.Answered(all.Clock.Unpaused) // the peer has proven its address
+	ep.Life.BeginChannels(all.Clock.Unpaused, ep.Numbers.Latest())
+	all.Credits.Join()
+	ep.Joined = true
+	all.Sender.sortQueues(ep)
+	for _, of := range earlier {
+		all.Endings.End(of, EventFailed, ErrPeerRestarted)
+	}
+	all.Count[stats.CntPeersConnected]++
+	if ep.ID.Counted {
+		all.Count[stats.CntPeersReliable]++
+	}
+	all.Outbox.Note(ep, EventConnected, nil)
+	ep.Rcv.AskAck(all.Clock.Now, 0) // gives the peer its credits
+	all.Acks.Owe(&ep.Rcv, all.Clock.Now)
+	all.Sched.arm(ep)
+	if ep.Closing {
+		all.Endings.beginClose(ep)
+	}
+	all.dirty = true
+}
+
+func (h handshakeHost) Settled(ep *Endpoint, confirmed, unheard bool) {
+	all := h.all
+	if unheard {
+		ep.Snd.Unheard()
+		all.Sched.Rearm(ep)
+	}
+	all.Timers.Watches.Resume(ep)
+	all.Timers.beginPath(ep)
+	if confirmed && ep.watches() { // an earlier ACK may have come too early
+		ep.Rcv.AskAck(all.Clock.Now, 0)
+		all.Acks.Owe(&ep.Rcv, all.Clock.Now)
+		all.Timers.Watches.AskMissed(ep)
+	}
+}
+
+func (h handshakeHost) Restarted(ep *Endpoint) {
+	ep.Life.BeginAgain()
+}
+
+func (h handshakeHost) Supersede(old *Endpoint) { h.all.Timers.Watches.Supersede(old) }
+
+// Merge moves the connection state of half, another endpoint of the same peer, to ep. The endpoint
+// ep keeps its own queues of fragments to send.
+func (h handshakeHost) Merge(ep, half *Endpoint) {
+	h.all.Timers.Watches.Take(ep, half)
+	h.leaveAddr(ep.CmdAddr)
+	h.leaveAddr(ep.DataAddr)
+	ep.Numbers = half.Numbers // a packet number must not repeat under one tag
+	ep.route = half.route
+	ep.Snd, ep.Rcv.Receiver, ep.Asm = half.Snd, half.Rcv.Receiver, half.Asm
+	ep.Flushes.Renumber(ep.SentUntil())
+	ep.link = half.link
+}
+
+// leaveAddr makes the port remove a peer's address when the last sends to this address have
+// completed.
+func (h handshakeHost) leaveAddr(a fabric.Addr) {
+	h.all.Port.Leave(a, h.all.Clock.Now.Add(port.CancelAfter))
+}
+
+func (h handshakeHost) End(ep *Endpoint, why meet.Why, r frag.Reject) {
+	switch why {
+	case meet.WhyMadeRoom:
+		h.all.Endings.End(ep, EventClosed, ErrPeerClosed)
+	case meet.WhyRestarted:
+		h.all.Endings.End(ep, EventFailed, ErrPeerRestarted)
+	case meet.WhyRejected:
+		h.all.Endings.End(ep, EventFailed, whyRejected(r))
+	case meet.WhyMisled:
+		h.all.Endings.End(ep, EventFailed, fmt.Errorf("%w: the peer names a module on another host, "+
+			"or of another provider, or was named by another module itself", ErrBadName))
+	case meet.WhyUnanswered:
+		h.all.Endings.End(ep, EventFailed, h.whyNot(ep))
+	}
+}
+
+func (h handshakeHost) SetTimer(ep *Endpoint, after time.Duration) {
+	h.all.Timers.Watches.Set(ep, after)
+}
+func (h handshakeHost) Usable(ep *Endpoint) bool         { return ep.Usable() == nil }
+func (h handshakeHost) Quiet(ep *Endpoint) time.Duration { return ep.Life.Quiet(h.Now()) }
+
+func (h handshakeHost) Heard(ep *Endpoint, by frag.Probe, answers bool) {
+	ep.Life.Heard(h.Now(), int(by))
+	if answers {
+		ep.Life.AnsweredBy(int(by), h.Now())
+	}
+}
+
+func (h handshakeHost) Early(ep *Endpoint) { ep.Life.Early() }
+
+func (h handshakeHost) Takes(ep *Endpoint) { h.all.Timers.Watches.Takes(ep) }
+
+func (h handshakeHost) Ask(hello *frag.Hello, id uint64) meet.Answer {
+	return h.all.owner.Ask(hello, id)
+}
+
+func (h handshakeHost) Shut() bool { return h.all.draining }
+func (h handshakeHost) Full() bool { return h.all.Outbox.full(h.all.Config.PeersMax) }
+
+func (h handshakeHost) AskSilent(holds func(*Endpoint) bool) {
+	h.all.Timers.Watches.AskSilent(holds)
+}
+
+// whyRejected returns the endpoint's error after the peer has answered the handshake with a Reject.
+func whyRejected(r frag.Reject) error {
+	switch r.Reason {
+	case frag.RejectVersion:
+		return fmt.Errorf("%w: it speaks %d to %d, this side %d", ErrVersion, r.VersionMin, r.VersionMax,
+			frag.Version)
+	case frag.RejectStale:
+		return ErrStale
+	case frag.RejectOwner:
+		return &RefusedError{Code: r.Code}
+	case frag.RejectFeature:
+		return fmt.Errorf("%w: it does not have what this side needs", ErrVersion)
+	case frag.RejectCrowded:
+		return fmt.Errorf("%w at the peer: too many from this address", ErrRefused)
+	case frag.RejectAddress:
+		return fmt.Errorf("%w at the peer: it cannot send to this side's addresses", ErrRefused)
+	}
+	return fmt.Errorf("%w at the peer: its tables are full", ErrRefused)
+}
+
+// whyNot returns the endpoint's error after its handshake has timed out. The text of the error
+// names the channels with and without an answer, because a firewall on the path may pass only one
+// of the two ports.
+func (h handshakeHost) whyNot(ep *Endpoint) error {
+	hs := ep.ID.Handshake()
+	if code, ok := hs.Later(); ok {
+		return &RefusedError{Code: code, Later: true}
+	}
+	command := h.all.Port.FormatName([]byte(ep.ID.Addr)) + " (command channel)"
+	data := h.all.Port.FormatName([]byte(hs.DataName())) + " (data channel)"
+	const both = "both ports must pass"
+	byCommand, byData := hs.HeardBy(frag.ProbeCommand), hs.HeardBy(frag.ProbeData)
+	switch {
+	case byCommand && byData:
+		return fmt.Errorf("%w: %s and %s answer, but the handshake was not finished within %v",
+			ErrUnreachable, command, data, h.all.Config.HandshakeTimeout)
+	case byCommand:
+		return fmt.Errorf("%w: it answers by %s but not by %s: %s", ErrUnreachable, command, data, both)
+	case byData:
+		return fmt.Errorf("%w: it answers by %s but not by %s: %s", ErrUnreachable, data, command, both)
+	}
+	return fmt.Errorf("%w: neither %s nor %s answers", ErrUnreachable, command, data)
+}

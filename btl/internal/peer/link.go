@@ -1,0 +1,231 @@
+package peer
+
+import (
+	"fmt"
+	"time"
+
+	"gobtl/btl/internal/inbound"
+	"gobtl/btl/internal/port"
+	"gobtl/fabric"
+	"gobtl/frag"
+	"gobtl/internal/seq"
+	"gobtl/reliability"
+)
+
+// Links gives outgoing packets their numbers, ACKs and timers.
+type Links struct{ *Services }
+
+// A connection uses one of two kinds of link, on which both ends agree in the handshake. A
+// sequenced link (link_seq.go) is for any fabric, and has sequence numbers, a window, ACKs, timers
+// and retransmissions. A counted link (link_counted.go) is for a reliable fabric, and only counts
+// packets.
+//
+// The code of fragments, chunks, Packs and puts is the same for both kinds of link. The functions
+// in this file contain the differences between sequenced and counted links.
+
+// link is the part of an endpoint's state that belongs to the kind of link, sequenced or counted.
+type link struct {
+	asking   bool    // the next ACK is a packet of its own and requests an ACK
+	asksFor  seq.Num // the requested ACK covers packets up to here
+	Refusals inbound.Refusals
+	Counts   *countedState // state of a counted link; otherwise it may be nil
+}
+
+// features returns the optional protocol features of this side, as announced in a Hello.
+func (ln *Links) features() (bits uint64) {
+	bits = frag.FeatureOps | frag.FeatureAsk | frag.FeatureKept
+	if ln.Rules.Adaptive {
+		bits |= frag.FeatureSack
+		if ln.Config.PeerTimeout/4 >= 2*reliability.LoneAckDelay {
+			bits |= frag.FeatureLater
+		}
+	}
+	if ln.Port.Reliable() {
+		bits |= frag.FeatureReliable
+	}
+	return bits
+}
+
+// beginLink initializes the kind of link on which both sides have agreed. The first send credits
+// on a counted link arrive with the peer's first ACK.
+func (ln *Links) beginLink(ep *Endpoint, hello *frag.Hello) {
+	ep.asking, ep.Rcv.Selective = false, ep.ID.Selective
+	if ep.ID.Counted {
+		if ep.Counts == nil {
+			ep.Counts = new(countedState)
+		}
+		ep.UseSize(int(ep.MTUMost))
+		ep.Tiny = ep.MTU // all packets use one channel
+		ep.Snd.Unbind()
+		return
+	}
+	ep.UseSize(pathBase(int(ep.MTUMost)))
+	ep.Snd.Grant(hello.Credit)
+	ln.Recovery.Join(&ep.Snd, time.Duration(hello.AckDelayUs)*time.Microsecond, ep.ID.Selective)
+}
+
+// seal makes a packet ready to be posted. seal sets the packet number and the ACK fields, writes
+// the header and starts the timer. seal returns the datagram's length in bytes.
+func (ln *Links) seal(p *packet) int {
+	if p.ep.ID.Counted {
+		return ln.sealCounted(p)
+	}
+	return ln.sealSequenced(p)
+}
+
+// sealRun performs the part of seal that several adjacent chunks have in common, before the headers
+// are written. On a counted link sealRun does nothing.
+func (ln *Links) sealRun(r *chunkRun, run []reliability.Token) {
+	if !r.ep.ID.Counted { // each of which is sealed by itself
+		ln.sealRunSequenced(r, run)
+	}
+}
+
+func (ep *Endpoint) bulkPath() (*port.Channel, fabric.Addr) {
+	if ep.ID.Counted {
+		return &ep.all.Port.Command, ep.CmdAddr
+	}
+	return &ep.all.Port.Data, ep.DataAddr
+}
+
+// AckPath returns the channel for ACKs and Nacks, and the peer's address on this channel. On a
+// counted link AckPath returns the data channel, because all data packets use the command channel.
+func (ep *Endpoint) AckPath() (*port.Channel, fabric.Addr) {
+	if ep.ID.Counted {
+		return &ep.all.Port.Data, ep.DataAddr
+	}
+	return &ep.all.Port.Command, ep.CmdAddr
+}
+
+// awaitEnd makes fragment f, and the fragments chained to f, wait for the ACK of the last packet,
+// which was just made ready to be posted.
+func (ep *Endpoint) awaitEnd(f *Fragment) {
+	if ep.ID.Counted {
+		ep.Counts.await(f, false)
+	}
+}
+
+// awaitEndOfPack works like awaitEnd for the fragments in a Pack, a packet with several small
+// messages.
+func (ep *Endpoint) awaitEndOfPack(f *Fragment, records int) {
+	if ep.ID.Counted {
+		for told := f; told != nil; told = told.Next {
+			records--
+		}
+		ep.Counts.await(f, records > 0)
+	}
+}
+
+// busy reports whether the endpoint has send buffers in use that become free without further sends.
+func (ep *Endpoint) busy() bool {
+	if ep.ID.Counted {
+		return ep.Counts.Held > 0
+	}
+	return ep.Snd.InFlight() > 0
+}
+
+// idle reports whether a large fragment has no packet in flight whose completion would free a send
+// buffer.
+func (ep *Endpoint) idle(f *Fragment) bool { return f.Out == 0 && (!ep.ID.Counted || !ep.busy()) }
+
+// txReleased counts a completed send whose buffer only the fabric still used, because the packet
+// is acknowledged.
+func (ep *Endpoint) txReleased() {
+	if ep.ID.Counted {
+		ep.Counts.Held--
+	}
+}
+
+// abandon ends the sent but unacknowledged fragments of an ended endpoint with err.
+func (st *Sent) abandon(ep *Endpoint, err error) {
+	if ep.ID.Counted {
+		st.abandonCounted(ep, err)
+		return
+	}
+	done := ep.Snd.Abort(st.done[:0])
+	st.done = done[:0] // the slice may have grown
+	for _, t := range done {
+		st.failSeg(t, err)
+	}
+}
+
+// mayClose reports whether a Bye may be sent. Answers to all operations must have arrived before
+// the Bye. On a counted link all earlier fragments must also be acknowledged before the Bye,
+// because a refused fragment may have to be sent again.
+func (ep *Endpoint) mayClose() bool {
+	return (!ep.ID.Counted || ep.Counts.confirm.First == nil) && ep.Remote.Waiting() == 0
+}
+
+// watches reports whether the endpoint's timer probes a peer with an outstanding ACK. watches
+// returns true only on counted links, where packets have no retransmission timers.
+func (ep *Endpoint) watches() bool { return ep.ID.Counted }
+
+// owed reports whether an ACK, or the first credits, of the peer of a counted link are outstanding.
+func (ep *Endpoint) owed() bool {
+	return ep.watches() && (ep.Snd.InFlight() > 0 || !ep.Snd.Open())
+}
+
+func (c *Checker) checkLink(all *Services, ep *Endpoint) error {
+	if ep.ID.Counted {
+		return c.checkCounted(ep)
+	}
+	return c.checkWindow(all, ep)
+}
+
+func (c *Checker) checkWindow(all *Services, ep *Endpoint) error {
+	oldest, next := ep.Snd.Window()
+	count, early, bytes := ep.Snd.InFlight(), 0, 0
+	c.window += count
+	if count < 0 || count > min(ep.Snd.Size(), all.Rules.WindowPackets) {
+		return fmt.Errorf("window [%d, %d) of at most %d", oldest, next, ep.Snd.Size())
+	}
+	if count > 0 && ep.ID.State() != StateConnected {
+		return fmt.Errorf("%d packets in flight in state %d", count, ep.ID.State())
+	}
+	for n := oldest; n != next; n++ {
+		t, ok := ep.Snd.Token(n)
+		if !ok && ep.ID.Selective {
+			early++
+			continue
+		}
+		if !ok || int(t) >= len(all.Buffers.Segs) {
+			return fmt.Errorf("number %d is no segment", n)
+		}
+		if err := c.checkInFlight(all, ep, t, n); err != nil {
+			return fmt.Errorf("number %d, segment %d: %w", n, t, err)
+		}
+		bytes += int(all.Buffers.Segs[t].Bytes)
+	}
+	if bytes != ep.Snd.InFlightBytes() {
+		return fmt.Errorf("%d bytes in flight, %d counted", bytes, ep.Snd.InFlightBytes())
+	}
+	c.held[ep.ID.Slot] += count
+	if int(next-oldest) != count+early {
+		return fmt.Errorf("window [%d, %d) of %d packets, %d arrived early", oldest, next, count, early)
+	}
+	if ep.ID.Selective != ep.Rcv.Selective {
+		return fmt.Errorf("ACKs are selective: %v, of the receiver: %v", ep.ID.Selective,
+			ep.Rcv.Selective)
+	}
+	return ep.Snd.CheckRecovery()
+}
+
+func (c *Checker) checkInFlight(all *Services, ep *Endpoint, t reliability.Token, n seq.Num) error {
+	s := &all.Buffers.Segs[t]
+	switch owner, got := all.Recovery.Owner(t); {
+	case c.places[t] != placeNone:
+		return fmt.Errorf("is %v too", c.places[t])
+	case s.Ep != ep:
+		return fmt.Errorf("is not this endpoint's")
+	case all.Port.State(SegBuf(t))&port.Release != 0:
+		return fmt.Errorf("is to be released")
+	case all.Buffers.seqOf(t) != n:
+		return fmt.Errorf("its packet has the number %d", all.Buffers.seqOf(t))
+	case all.Recovery.State(t) != reliability.Posted && all.Recovery.State(t) != reliability.Resend:
+		return fmt.Errorf("is %v", all.Recovery.State(t))
+	case owner != ep.ID.Slot || got != n:
+		return fmt.Errorf("belongs to number %d of endpoint %d", got, owner)
+	}
+	c.places[t] = placeWindow
+	return nil
+}

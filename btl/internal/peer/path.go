@@ -1,0 +1,96 @@
+package peer
+
+import (
+	"errors"
+	"syscall"
+
+	"gobtl/fabric"
+	"gobtl/frag"
+	"gobtl/internal/seq"
+	"gobtl/reliability"
+)
+
+const (
+	// heldBytes is the size above which a fragment waits for the first Pong, the reply to a path
+	// MTU probe.
+	heldBytes = 64 << 10
+)
+
+// Path describes the path to a peer (see btl.Path).
+type Path struct {
+	reliability.PathState
+	MTUBytes, MTUBytesMost int
+	MTUWhy                 string
+	Holes                  int
+}
+
+// PathState returns the measured properties of the path to the peer.
+func (ep *Endpoint) PathState() Path {
+	p := Path{
+		PathState: ep.Snd.Path(), MTUBytes: ep.MTU, MTUBytesMost: int(ep.MTUMost),
+		Holes: ep.Path.Holes(), MTUWhy: ep.Path.Why(ep.ID.Counted),
+	}
+	return p
+}
+
+// holds reports whether a large fragment has to wait for the reply to the first path MTU probe.
+func (ep *Endpoint) holds(f *Fragment) bool {
+	return f.size > heldBytes && f.cursor == 0 && !f.IsBye() && !ep.ID.Counted &&
+		ep.Path.FirstProbePending()
+}
+
+// pathCarried passes newly acknowledged packets to the path MTU search. Retransmitted packets are
+// not passed, because their ACK does not tell which transmission arrived.
+func (st *Sent) pathCarried(ep *Endpoint, done []reliability.Token) {
+	stage := ep.Path.Stage()
+	for _, t := range done {
+		if s := &st.Buffers.Segs[t]; !s.parted && st.Recovery.Resends(t) == 0 {
+			ep.Path.Delivered(st.Clock.Now, st.Recovery.PostedAt(t), int(s.Bytes), st.Port.Alone(SegBuf(t)))
+		}
+	}
+	if ep.Path.Stage() != stage {
+		st.Timers.Paths.GoOn(ep)
+	}
+}
+
+// pathRefused tells the path MTU search that the local system has refused a packet as too large
+// (EMSGSIZE).
+func (bu *Buffers) pathRefused(s *fabric.Send, err error) {
+	if int(s.Buf) >= len(bu.Segs) || !errors.Is(err, syscall.EMSGSIZE) {
+		return
+	}
+	ep := bu.Segs[s.Buf].Ep
+	if ep == nil || ep.ID.Counted || ep.ID.State() != StateConnected {
+		return
+	}
+	bu.Timers.Paths.Refused(ep, int(s.Len+s.RegionLen))
+}
+
+// tooLarge reports whether a packet of sizeBytes has to be sent in several Parts.
+func (ep *Endpoint) tooLarge(sizeBytes int) bool { return sizeBytes > ep.MTU && !ep.ID.Counted }
+
+// partsRoom returns the number of packets of sizeBytes that can now be sent in Parts.
+func (wr *Writer) partsRoom(ep *Endpoint, sizeBytes int) int {
+	count, _ := frag.PartsOf(sizeBytes, ep.MTU)
+	return min(wr.Port.FreeParts(), wr.Port.Data.Room()) / count
+}
+
+// PartsIn returns the endpoint's incomplete packets, which the first call makes with memory of a
+// pool.
+func (ep *Endpoint) PartsIn(pool *frag.PartPool) *frag.Parts {
+	if ep.Parts == nil {
+		ep.Parts = new(frag.Parts)
+		ep.Parts.Init(pool)
+	}
+	return ep.Parts
+}
+
+// SweepParts drops the Parts of packets that have already been received as a whole.
+func (ep *Endpoint) SweepParts() {
+	if ep.Parts != nil && ep.Parts.Active() > 0 {
+		ep.Parts.Sweep(func(n seq.Num) bool {
+			place := ep.Rcv.Check(n)
+			return place == reliability.Accept
+		})
+	}
+}

@@ -1,0 +1,105 @@
+package peer
+
+import (
+	"fmt"
+	"time"
+
+	"gobtl/btl/internal/path"
+	"gobtl/btl/internal/pmtu"
+	"gobtl/btl/internal/stats"
+	"gobtl/frag"
+	"gobtl/internal/mono"
+)
+
+// pathHost is the module as package path uses it.
+type pathHost struct{ all *Services }
+
+// pathOf returns the state that package path keeps for an endpoint, and the index of the endpoint
+// in the table of peers.
+func pathOf(ep *Endpoint) (*path.Path, uint32) { return &ep.Path, ep.ID.Slot }
+
+func (h pathHost) Clock() mono.Time            { return h.all.Clock.Now }
+func (h pathHost) Now() mono.Time              { return h.all.Clock.Unpaused }
+func (h pathHost) Random() uint64              { return h.all.Config.Random() }
+func (h pathHost) At(slot uint32) *Endpoint    { return h.all.Peers.At(slot) }
+func (h pathHost) Connected(ep *Endpoint) bool { return ep.ID.State() == StateConnected }
+
+func (h pathHost) RoundTrip(ep *Endpoint) (trip, deviation time.Duration) {
+	p := ep.Snd.Path()
+	return p.RoundTrip, p.Deviation
+}
+
+func (h pathHost) Silence(ep *Endpoint) path.Silence {
+	now := h.all.Clock.Unpaused
+	return path.Silence{
+		Quiet: ep.Life.Quiet(now), Acked: now.Sub(ep.Life.AckedAt()),
+		DeadAfter: ep.Life.DeadAfter(&h.all.Timers.Watches.Rules),
+	}
+}
+
+func (h pathHost) Ping(ep *Endpoint, nonce uint64, sizeBytes int) {
+	h.all.Writer.SendPing(ep, frag.KindPing, &h.all.Port.Data, nonce,
+		max(sizeBytes, frag.PingBytesMin))
+}
+
+func (h pathHost) Use(ep *Endpoint, sizeBytes int) { h.all.Sender.Resize(ep, sizeBytes) }
+
+func (h pathHost) EndNarrow(ep *Endpoint, baseBytes int) {
+	h.all.Endings.EndTelling(ep, frag.ByeNarrow, EventFailed,
+		fmt.Errorf("%w: none of %d bytes, small ones do", ErrNarrow, baseBytes))
+}
+
+// beginPath starts the search for the path MTU of a new connection.
+func (tm *Timers) beginPath(ep *Endpoint) {
+	if !ep.ID.Counted {
+		tm.Paths.Begin(ep, int(ep.MTUMost))
+	}
+}
+
+// Overcommit is the module's state for granting peers more receive credits than the buffers hold.
+type Overcommit struct {
+	*Services
+
+	overruns path.Overruns
+	measure  *Endpoint // endpoint whose round trip is to be measured, or nil
+}
+
+// Open allows more receive credits than buffers if the fabric can report overruns of its
+// receive buffers.
+func (ov *Overcommit) Open() {
+	cmd, data := &ov.Port.Command, &ov.Port.Data
+	capacity := min(cmd.Caps().RecvCapacity, data.Caps().RecvCapacity)
+	if !ov.Port.Reliable() && ov.overruns.Init(cmd.Endpoint(), data.Endpoint(), capacity) {
+		ov.Credits.Stretch()
+	}
+}
+
+func (ov *Overcommit) wantsTrip(ep *Endpoint) {
+	if !ep.ID.Counted && ep.Path.MayMeasure(ov.Clock.Now) && ov.Credits.Stretches() {
+		ov.measure = ep
+	}
+}
+
+// TendOvercommit sends the probe of a requested round-trip measurement, and checks whether the
+// receive buffer was overrun.
+func (ov *Overcommit) TendOvercommit() {
+	if ep := ov.measure; ep != nil {
+		ov.measure = nil
+		if ep.ID.Settled() && ep.Path.Begun() {
+			nonce := ov.Config.Random()
+			ep.Path.Measure(ov.Clock.Now, nonce)
+			ov.Writer.SendPing(ep, frag.KindPing, &ov.Port.Data, nonce, frag.PingBytesMin)
+		}
+	}
+	if !ov.Credits.Stretched() {
+		ov.overruns.Rest()
+		return
+	}
+	if overrun, known := ov.overruns.Look(ov.Clock.Now, ov.Count[stats.CntReceived]); known {
+		ov.Credits.Overrun(ov.Clock.Now, overrun)
+	}
+}
+
+// pathBase returns the initial datagram size of a connection in bytes, where mostBytes is the
+// largest datagram size that the search tries.
+func pathBase(mostBytes int) int { return min(mostBytes, pmtu.BaseBytes) }

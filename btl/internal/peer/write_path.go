@@ -1,0 +1,60 @@
+package peer
+
+import (
+	"gobtl/btl/internal/port"
+	"gobtl/btl/internal/stats"
+	"gobtl/frag"
+	"gobtl/reliability"
+)
+
+// SendPing sends a Ping (path MTU probe) or a Pong (the reply to a Ping) on the channel c. SendPing
+// returns false if the channel has no room for the packet now.
+func (wr *Writer) SendPing(
+	ep *Endpoint, kind frag.Kind, c *port.Channel, nonce uint64, sizeBytes int,
+) bool {
+	to := ep.addrOn(c.Which())
+	b, ok := wr.Buffers.TakeControl(c, to)
+	if !ok {
+		return false
+	}
+	h := frag.Header{
+		Kind: kind, Conn: ep.ID.Peer.Tag, Number: ep.Numbers.Take(&wr.Buffers.Source, c.Which(), 1),
+	}
+	n := frag.EncodePing(wr.Port.Arena.Bytes(b), &h, nonce, sizeBytes)
+	wr.Count[sentCounter[kind]]++
+	wr.putControl(ep, c, b, n, to)
+	if kind == frag.KindPing { // the fabric must not coalesce a Ping with other datagrams
+		c.SetApart(b)
+	}
+	return true
+}
+
+// putParts splits the packet of a send buffer into Parts (slices) and adds the Parts to the data
+// channel's batch.
+func (wr *Writer) putParts(ep *Endpoint, t reliability.Token) {
+	s := &wr.Buffers.Segs[t]
+	total := int(s.Bytes)
+	head := wr.Port.Arena.Bytes(SegBuf(t))[:total-int(s.GatherLen)]
+	var tail []byte
+	if s.GatherLen > 0 {
+		tail = s.Frag.Data.Gathered(s.GatherAt, s.GatherLen)
+	}
+	n, slice := wr.Buffers.seqOf(t), 0
+	_, slice = frag.PartsOf(total, ep.MTU)
+	for at := 0; at < total; at += slice {
+		b := wr.Port.TakePart(ep.DataAddr)
+		number := ep.Numbers.Take(&wr.Buffers.Source, ViaData, 1)
+		h := frag.Header{Conn: ep.ID.Peer.Tag, Seq: n, Number: number}
+		k := min(slice, total-at)
+		pkt := wr.Port.Arena.Bytes(b)
+		from := frag.PutPart(pkt, &h, at, total, k)
+		copied := 0
+		if at < len(head) {
+			copied = copy(pkt[from:][:k], head[at:])
+		}
+		copy(pkt[from:][copied:k], tail[max(0, at-len(head)):])
+		wr.Count[stats.CntSentPart]++
+		wr.putControl(ep, &wr.Port.Data, b, from+k, ep.DataAddr)
+	}
+	s.parted = true
+}

@@ -1,0 +1,143 @@
+package receive
+
+import (
+	"gobtl/btl/internal/inbound"
+	"gobtl/btl/internal/peer"
+	"gobtl/btl/internal/stats"
+	"gobtl/frag"
+	"gobtl/internal/seq"
+	"gobtl/reliability"
+)
+
+// admit handles the ACK and the sequence number of a received packet. admit returns false if the
+// packet's payload must be ignored.
+func (rx *Receiver) admit(in *arrival) bool {
+	ep := in.ep
+	if ep.ID.Counted {
+		return rx.admitCounted(in)
+	}
+	place := reliability.Accept
+	if in.Kind.HasSeq() {
+		place = ep.Rcv.Check(in.Seq)
+	}
+	if in.Flags&frag.FlagSack != 0 {
+		if !rx.onSack(in) {
+			return rx.drop(stats.CntDropAck)
+		}
+	} else if in.Flags&frag.FlagAck != 0 &&
+		!rx.Sent.OnAck(ep, &in.Header, place != reliability.Accept) {
+		return rx.drop(stats.CntDropAck)
+	}
+	ep.Life.Heard(rx.Clock.Unpaused, int(rx.via))
+	if place != reliability.Accept {
+		rx.noNews(ep, place)
+		return false
+	}
+	return true
+}
+
+// admissible reports whether admit would accept a packet.
+func admissible(ep *peer.Endpoint, h *frag.Header) bool {
+	if ep.ID.Counted {
+		return h.Flags&frag.FlagAck == 0 && inbound.WhyLost(h, &ep.Rcv.Receiver, &ep.Snd) == nil
+	}
+	return ep.Rcv.Check(h.Seq) == reliability.Accept && ep.ID.Allows(h.Flags) &&
+		(h.Flags&frag.FlagAck == 0 || ep.Snd.Plausible(h.Ack) && ep.Snd.Honest(h.Ack))
+}
+
+// numberOf returns the sequence number of the packet that was just accepted, or the packet's count
+// on a counted link.
+func numberOf(ep *peer.Endpoint, h *frag.Header) seq.Num {
+	if ep.ID.Counted { // not every packet carries its count
+		return ep.Rcv.Next() - 1
+	}
+	return h.Seq
+}
+
+// accepted updates the receive state for an accepted packet, which later ACKs cover.
+func (rx *Receiver) accepted(ep *peer.Endpoint, h *frag.Header) {
+	if ep.ID.Counted {
+		rx.count(ep, h, true)
+	} else {
+		if h.Seq != ep.Rcv.Next() {
+			rx.Count[stats.CntEarly]++
+		}
+		if h.Flags&frag.FlagLater != 0 {
+			ep.Rcv.AcceptLone(rx.Clock.Now, h.Seq, ep.Snd.InFlight() == 0 && !ep.Closing, &rx.Rules)
+		} else {
+			ep.Rcv.Accept(rx.Clock.Now, h.Seq, &rx.Rules)
+		}
+		ep.Rcv.Weigh(1, frag.HeaderBytes(h.Kind, h.Flags)+int(h.PayloadLen))
+		ep.Rcv.Unread(rx.queuedMost)
+		ep.Numbers.Saw(h.Number, rx.via)
+		rx.Acks.Owe(&ep.Rcv, rx.Clock.Now)
+		ep.SweepParts()
+	}
+	rx.Count[acceptedCounter(h)]++
+}
+
+// refuse updates the receive state for a permanently refused packet, and sends the peer a Nack with
+// the reason.
+func (rx *Receiver) refuse(in *arrival, reason uint8) {
+	if in.ep.ID.Counted {
+		rx.refuseCounted(in.ep, &in.Header, reason)
+	} else {
+		rx.refuseSequenced(in, reason, 0)
+	}
+}
+
+// refuses reports whether a fragment of the peer was refused lately, so that refusedBefore must be
+// called.
+func refuses(ep *peer.Endpoint) bool {
+	return ep.Refusals.Any() || ep.ID.Counted && ep.Counts.Inbound.Refuses()
+}
+
+// refusedBefore reports whether a chunk belongs to a refused fragment, and in this case handles the
+// chunk.
+func (rx *Receiver) refusedBefore(in *arrival) bool {
+	if in.ep.ID.Counted {
+		return rx.refusedBeforeCounted(in)
+	}
+	return rx.refusedBeforeSequenced(in)
+}
+
+// assemble adds a chunk to its fragment. assemble returns the fragment if the chunk completes it,
+// or else nil. The second result of assemble is false if the chunk is not accepted.
+func (rx *Receiver) assemble(in *arrival) (*frag.Message, bool) {
+	if in.ep.ID.Counted {
+		return rx.assembleCounted(in)
+	}
+	msg, err := in.ep.Asm.Add(&in.Header, in.payload, in.Seq == in.ep.Rcv.Next())
+	if err != nil {
+		rx.notAdded(in, err)
+	}
+	return msg, err == nil
+}
+
+// nacked handles a received Nack.
+func (rx *Receiver) nacked(in *arrival) {
+	if in.ep.ID.Counted {
+		rx.Sent.OnNackCounted(in.ep, &in.Header, in.payload)
+	} else {
+		rx.Sent.OnNack(in.ep, &in.Header, in.payload)
+	}
+}
+
+// lands reports whether chunks from this endpoint's peer can be received directly to their final
+// memory. Direct receive exists on only one channel.
+func (ld *Landings) lands(ep *peer.Endpoint) bool {
+	on := &ld.Port.Data
+	if ep.ID.Counted {
+		on = &ld.Port.Command
+	}
+	return ld.Plan.On(on)
+}
+
+// askedForAck handles a received Ack packet that requests an ACK in return.
+func (rx *Receiver) askedForAck(in *arrival) {
+	ep := in.ep
+	ep.Rcv.AskAckOf(rx.Clock.Now, in.Seq)
+	if ep.Rcv.Owes() {
+		rx.Acks.Owe(&ep.Rcv, rx.Clock.Now)
+	}
+}

@@ -1,0 +1,77 @@
+package receive
+
+import (
+	"errors"
+
+	"gobtl/btl/internal/peer"
+	"gobtl/btl/internal/stats"
+	"gobtl/frag"
+	"gobtl/reliability"
+)
+
+// noNews counts a packet that was received before or is outside of the window. If the peer seems to
+// have missed an ACK, noNews schedules an ACK.
+func (rx *Receiver) noNews(ep *peer.Endpoint, place reliability.Verdict) {
+	switch place {
+	case reliability.Duplicate:
+		rx.Count[stats.CntDuplicate]++
+	case reliability.Below:
+		rx.Count[stats.CntBelowWindow]++
+	default:
+		rx.Count[stats.CntAboveWindow]++
+		return
+	}
+	if ep.Rcv.Repeated(rx.Clock.Now) {
+		rx.Acks.Owe(&ep.Rcv, rx.Clock.Now)
+	}
+	if ep.Snd.Missed(rx.Clock.Now) {
+		rx.Sched.Rearm(ep)
+	}
+}
+
+// notAdded handles a chunk that could not be added to its fragment. If memory or a slot for
+// fragments was lacking, a Nack tells the peer to send the chunk again later.
+func (rx *Receiver) notAdded(in *arrival, err error) {
+	rx.drop(stats.CntDropReassembly)
+	in.ep.Rcv.AskAck(rx.Clock.Now, 0)
+	rx.Acks.Owe(&in.ep.Rcv, rx.Clock.Now)
+	if !errors.Is(err, frag.ErrBudget) && !errors.Is(err, frag.ErrSlot) {
+		return // no correct sender sends this
+	}
+	in.ep.Rcv.Refused(in.Seq)
+	rx.Writer.SendNack(in.ep, in.Seq, frag.NackMemory, 0)
+	rx.Endings.WantsMemory(in.ep)
+}
+
+// refuseSequenced sends the peer a Nack for a refused packet.
+func (rx *Receiver) refuseSequenced(in *arrival, reason, tag uint8) {
+	if in.Kind == frag.KindChunk && in.Flags&frag.FlagPut == 0 {
+		in.ep.Refusals.Add(&in.ep.Rcv.Receiver, in.Seq, in.FragID)
+	}
+	rx.Writer.SendNack(in.ep, in.Seq, reason, tag)
+}
+
+// refusedBeforeSequenced handles a chunk of a fragment that was refused before. A chunk of a
+// refused fragment is refused again, or is accepted and dropped if the sender has ended the
+// fragment with an error. refusedBeforeSequenced returns false if the chunk belongs to no refused
+// fragment.
+func (rx *Receiver) refusedBeforeSequenced(in *arrival) bool {
+	ep := in.ep
+	if in.Flags&frag.FlagPut != 0 || rx.handlers[in.Tag] == nil {
+		return false
+	}
+	if ep.Refusals.Has(in.Seq, in.FragID) {
+		if rx.tooLong(&in.Header) {
+			return false // the caller refuses the chunk for its length
+		}
+		rx.drop(stats.CntDropNoHandler)
+		rx.refuseSequenced(in, frag.NackNoHandler, 0)
+		return true
+	}
+	if !ep.Refusals.Ended(&ep.Rcv.Receiver, in.FragID) {
+		return false
+	}
+	rx.accepted(ep, &in.Header)
+	rx.checkBye(ep)
+	return true
+}

@@ -1,0 +1,136 @@
+package receive
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"gobtl/btl/internal/keep"
+	"gobtl/btl/internal/landing"
+	"gobtl/btl/internal/peer"
+	"gobtl/btl/internal/port"
+	"gobtl/fabric"
+	"gobtl/frag"
+)
+
+// Handler is called with a received fragment. The data is valid only during the call.
+type Handler func(ep *peer.Endpoint, tag uint8, data []byte)
+
+// Receiver handles the received packets of all endpoints of a module.
+type Receiver struct {
+	*peer.Services
+
+	handlers   [256]Handler
+	mostBytes  [256]uint32 // largest fragment in chunks; 0: no limit
+	Keeping    keep.Store  // received data that handlers have kept
+	Arrivals   keep.Queue[*peer.Endpoint]
+	Landings   Landings
+	booksFirst bool // no early delivery: a reply carries the ACK of its request
+	records    Records
+	asides     Asides
+	deferred   deferredReceive
+
+	via        port.Which                // channel of the packet that is being received
+	queuedMost time.Duration             // longest time that the packets being handled waited unread
+	seen       [fabric.MaxNameBytes]byte // source of the packet that is being processed
+	sack       frag.Sack                 // of onSack
+	sackWords  [frag.WindowMax / 64]uint64
+	shaking    struct { // the packet of a handshake that is being processed
+		head  frag.Header
+		hello frag.Hello
+	}
+}
+
+// Landings lets the provider write the payloads of expected chunks of large fragments directly to
+// their final memory (package landing), and accepts the packets of these payloads. Chunks use the
+// data channel, or the command channel on a reliable fabric.
+//
+// A region is closed only in a handler or between two calls of Progress, when all received packets
+// were handled, so nothing is written to a closed region.
+type Landings struct {
+	*Receiver
+	Plan landing.Plan[*peer.Endpoint]
+}
+
+// Init prepares a Receiver for the endpoints of all, whose port is open. Handlers may keep
+// fragments of several packets with up to keptBytesMax bytes.
+func (rx *Receiver) Init(all *peer.Services, keptBytesMax int64) {
+	rx.Services = all
+	rx.Landings.Receiver, rx.records.Receiver, rx.asides.Receiver = rx, rx, rx
+	rx.asides.pool = frag.NewPartPool(partsBytesMax)
+	rx.Arrivals.Init(&rx.Keeping, keep.BoundsMax())
+	rx.Keeping.Init(&all.Port, keptBytesMax)
+	bulk := &all.Port.Data
+	if all.Port.Reliable() { // counted links carry chunks on the command channel
+		bulk = &all.Port.Command
+	}
+	if lander, ok := bulk.Endpoint().(fabric.Lander); ok && bulk.Caps().Landing {
+		rx.Landings.Plan.Init(bulk, lander, &all.Port.Arena, landing.GuessBytesMin)
+	}
+}
+
+// SetHandler sets the handler of a tag, for fragments of any length.
+func (rx *Receiver) SetHandler(tag uint8, h Handler) { rx.handlers[tag], rx.mostBytes[tag] = h, 0 }
+
+// Limit sets the largest fragment in chunks that the handler of a tag accepts.
+func (rx *Receiver) Limit(tag uint8, mostBytes uint32) { rx.mostBytes[tag] = mostBytes }
+
+// Handles reports whether a tag has a handler.
+func (rx *Receiver) Handles(tag uint8) bool { return rx.handlers[tag] != nil }
+
+// BookFirst sets whether the Receiver updates the receive state before each call of a handler.
+func (rx *Receiver) BookFirst(on bool) { rx.booksFirst = on }
+
+// Waited sets the longest time that the packets which are handled next have waited unread.
+func (rx *Receiver) Waited(queuedMost time.Duration) { rx.queuedMost = queuedMost }
+
+// Pending reports whether a packet was delivered early, and the receive state is not updated yet.
+func (rx *Receiver) Pending() bool { return rx.deferred.pending }
+
+// DeferredAlone reports whether a packet was delivered early on the command channel of a reliable
+// fabric, from a peer whose handshake is complete.
+func (rx *Receiver) DeferredAlone() bool {
+	d := &rx.deferred
+	if !d.pending || d.on != &rx.Port.Command {
+		return false
+	}
+	ep := rx.Peers.Lookup(d.tag)
+	return ep != nil && ep.ID.Counted && ep.ID.Handshake() == nil
+}
+
+// PartsBytes is the memory of incomplete packets that arrive in Parts.
+func (rx *Receiver) PartsBytes() int { return rx.asides.pool.Bytes() }
+
+// Check verifies the state of the Receiver. The argument closed is true if the fabric is closed.
+func (rx *Receiver) Check(closed bool) error {
+	if err := rx.checkPort(closed); err != nil {
+		return err
+	}
+	if err := rx.checkLanding(); err != nil {
+		return err
+	}
+	return rx.asides.check()
+}
+
+func (rx *Receiver) checkPort(closed bool) error {
+	if err := rx.Port.CheckAddresses(rx.Peers.Len()); err != nil || closed {
+		return err // a closed module has no fabric any more
+	}
+	var lent [2]int
+	if rx.deferred.pending {
+		lent[rx.deferred.on.Which()]++
+	}
+	return errors.Join(rx.Keeping.Check(), rx.Port.Check(lent), rx.Arrivals.Check())
+}
+
+// CheckIdle returns an error if something that was received waits for the rest of its packet, or is
+// not accounted for.
+func (rx *Receiver) CheckIdle() error {
+	if rx.deferred.pending {
+		return errors.New("a packet is not booked")
+	}
+	if n := rx.PartsBytes(); n != 0 {
+		return fmt.Errorf("%d bytes of packets in Parts", n)
+	}
+	return nil
+}

@@ -1,0 +1,131 @@
+package receive
+
+import (
+	"gobtl/btl/internal/peer"
+	"gobtl/btl/internal/stats"
+	"gobtl/frag"
+)
+
+// accept accepts a new packet if all layers above the receive window can handle it. Any
+// other packet must not be acknowledged. The function accept delivers the fragments that
+// the packet completes.
+func (rx *Receiver) accept(in *arrival) {
+	ep, h := in.ep, &in.Header
+	switch {
+	case ep.ID.State() == peer.StateLingering:
+		rx.drop(stats.CntDropState) // no packet may follow the peer's Bye
+	case ep.Bye.Precedes(numberOf(ep, h)):
+		rx.drop(stats.CntDropState) // no packet may follow the peer's Bye
+	case h.Kind == frag.KindChunk && refuses(ep) && rx.refusedBefore(in):
+	case h.Flags&(frag.FlagPut|frag.FlagOp) != 0:
+		rx.acceptRemote(in)
+	case h.Kind == frag.KindPack:
+		rx.records.accept(in)
+	case h.Tag > frag.TagUserMax:
+		rx.accepted(ep, h)
+		if h.Tag == frag.TagBye {
+			ep.Bye.Came(numberOf(ep, h), frag.ByeCode(in.payload))
+		} else {
+			ep.Refusals.CameWithout(h.Seq, nil, &ep.Asm)
+		}
+		rx.checkBye(ep)
+	case rx.handlers[h.Tag] == nil:
+		rx.drop(stats.CntDropNoHandler)
+		rx.refuse(in, frag.NackNoHandler)
+	case h.Kind == frag.KindChunk && rx.tooLong(h):
+		rx.drop(stats.CntDropUnwanted)
+		rx.refuse(in, unwantedReason(ep))
+	case h.Kind == frag.KindChunk:
+		rx.acceptChunk(in)
+	default:
+		rx.accepted(ep, h)
+		rx.deliver(ep, h.Tag, in.payload)
+		rx.checkBye(ep)
+	}
+}
+
+// tooLong reports whether a chunk belongs to a fragment longer than the handler of its tag accepts.
+func (rx *Receiver) tooLong(h *frag.Header) bool {
+	most := rx.mostBytes[h.Tag]
+	return most != 0 && h.SizeBytes > most
+}
+
+// unwantedReason returns the reason in the Nack for a chunk of a fragment that is too long.
+func unwantedReason(ep *peer.Endpoint) uint8 {
+	if ep.ID.Operates {
+		return frag.NackRight
+	}
+	return frag.NackNoHandler
+}
+
+func acceptedCounter(h *frag.Header) stats.Counter {
+	switch {
+	case h.Flags&frag.FlagPut != 0 && h.Kind == frag.KindChunk:
+		return stats.CntRecvPutChunk
+	case h.Flags&frag.FlagPut != 0:
+		return stats.CntRecvPutFrag
+	case h.Kind == frag.KindChunk:
+		return stats.CntRecvChunk
+	case h.Kind == frag.KindPack:
+		return stats.CntRecvPack
+	}
+	return stats.CntRecvFrag
+}
+
+func (rx *Receiver) deliver(ep *peer.Endpoint, tag uint8, data []byte) {
+	rx.Count[stats.CntDelivered]++
+	rx.Count[stats.CntRecvPayloadBytes] += uint64(len(data))
+	rx.handlers[tag](ep, tag, data)
+}
+
+// deliverWhole delivers a complete large fragment, and frees its memory unless the handler keeps
+// the fragment.
+func (rx *Receiver) deliverWhole(ep *peer.Endpoint, msg *frag.Message) {
+	rx.Keeping.Deliver(msg)
+	rx.deliver(ep, msg.Tag, msg.Bytes)
+	rx.Keeping.Delivered()
+}
+
+// acceptChunk adds a chunk to its fragment, and delivers the fragment when all chunks have arrived.
+func (rx *Receiver) acceptChunk(in *arrival) {
+	ep, h := in.ep, &in.Header
+	msg, ok := rx.assemble(in)
+	if !ok {
+		return
+	}
+	rx.accepted(ep, h)
+	rx.Landings.chunkCame(ep, h, msg != nil)
+	if msg != nil {
+		rx.deliverWhole(ep, msg)
+	}
+	rx.checkBye(ep)
+}
+
+// checkBye ends an endpoint whose peer has sent a Bye, when all packets up to the Bye have arrived.
+func (rx *Receiver) checkBye(ep *peer.Endpoint) {
+	if ep.Bye.Due(ep.Rcv.Next()) && ep.ID.State() == peer.StateConnected {
+		rx.Endings.PeerClosed(ep)
+	}
+}
+
+// onLastWord ends an endpoint when the Bye of an abort arrives from the peer. onLastWord returns
+// false if the packet is not the Bye of an abort, or if its sequence number is outside the receive
+// window.
+func (rx *Receiver) onLastWord(in *arrival) bool {
+	ep := in.ep
+	if in.Kind != frag.KindFrag || in.Tag != frag.TagBye || in.Flags&frag.FlagPut != 0 ||
+		ep.ID.State() != peer.StateConnected {
+		return false
+	}
+	code := frag.ByeCode(in.payload)
+	if !frag.ByeEndsAtOnce(code) || !ep.MayBeNext(in.Seq) {
+		return false
+	}
+	rx.Count[stats.CntRecvFrag]++
+	ev, err := peer.EventFailed, peer.WhyEnded(code)
+	if ep.Closing { // this side was closing as well
+		ev, err = peer.EventClosed, peer.ErrClosed
+	}
+	rx.Endings.End(ep, ev, err)
+	return true
+}

@@ -127,15 +127,13 @@ func (fl *Flushes) failFlushes(ep *Endpoint) {
 
 func (ep *Endpoint) behindFence(f *Fragment) bool { return ep.Flushes.Behind(f.fence) }
 
-// before returns the fragment of a queue behind which f is queued. The answer to a peer's operation
-// is queued ahead of fragments that wait for a fence, an urgent fragment behind other urgent ones
-// only, and any other fragment at the end.
-func (ep *Endpoint) before(q *FragmentList, f *Fragment) (last *Fragment) {
+// ahead returns the fragment behind which f is queued. The answer to a peer's operation is queued
+// ahead of fragments that wait for a fence, and an urgent fragment behind other urgent ones only.
+func (ep *Endpoint) ahead(q *FragmentList, f *Fragment) (last *Fragment) {
 	if f.Answer {
-		f.fence = ep.Flushes.Met()
-	}
-	if f.Answer && (q.Last == nil || !ep.behindFence(q.Last)) || !f.Answer && !f.urgent {
-		return q.Last
+		if f.fence = ep.Flushes.Met(); q.Last == nil || !ep.behindFence(q.Last) {
+			return q.Last
+		}
 	}
 	for l := q.First; l != nil && (l.urgent || f.Answer && !ep.behindFence(l)); l = l.Next {
 		last = l

@@ -289,7 +289,11 @@ func (tx *Sender) Enqueue(ep *Endpoint, f *Fragment) {
 		ep.beginBulk()
 	}
 	q := &ep.flowOf(f).Queue
-	q.insert(f, ep.before(q, f))
+	behind := q.Last
+	if f.Answer || f.urgent {
+		behind = ep.ahead(q, f)
+	}
+	q.insert(f, behind)
 	tx.Sched.Rearm(ep)
 }
 

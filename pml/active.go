@@ -104,6 +104,7 @@ func (l *Layer) Keep(m *Message) {
 		if len(lent) > 0 {
 			m.data = append(l.memory.take(len(lent))[:0], lent...)
 		}
+		m.peer.charge(m.held())
 		l.stats.UnexpectedBytes += len(lent)
 	}
 	m.kept = true

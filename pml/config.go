@@ -69,6 +69,12 @@ type Config struct {
 	// bytes plus its data. A GoneBytes of 0 means eight times UnexpectedBytes. If GoneBytes is
 	// exceeded, the peer address with the most bytes loses the messages of its oldest connection.
 	GoneBytes int64
+	// TotalBytes limits the memory for all connected peers together, from eight times UnexpectedBytes
+	// to 1<<40 bytes. The memory consists of unreceived messages, each of which counts as 256 bytes
+	// plus its data, and of unsent control messages. A TotalBytes of 0 means 1024 times
+	// UnexpectedBytes. When TotalBytes is exceeded, the Layer ends the peer with the most memory of
+	// the host with the most memory.
+	TotalBytes int64
 	// EnvelopesMax limits the number of unreceived messages from one peer, including announced
 	// messages. EnvelopesMax is a power of two, from 4 to 1<<20. An EnvelopesMax of 0 means 4096.
 	EnvelopesMax int
@@ -83,8 +89,11 @@ type Config struct {
 const messageOverhead = 64
 
 const (
-	goneFactor   = 8
-	goneBytesMax = 1 << 40
+	goneFactor    = 8
+	goneBytesMax  = 1 << 40
+	totalFactor   = 1024
+	totalLeast    = 8
+	totalBytesMax = 1 << 40
 	// goneBytes is the memory of a peer that is gone, without the peer's messages. messageBytes is
 	// the memory of a Message, without its data.
 	goneBytes    = 4096
@@ -100,6 +109,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.GoneBytes == 0 {
 		c.GoneBytes = goneFactor * int64(c.UnexpectedBytes)
+	}
+	if c.TotalBytes == 0 {
+		c.TotalBytes = min(totalFactor*int64(c.UnexpectedBytes), totalBytesMax)
 	}
 	if c.EnvelopesMax == 0 {
 		c.EnvelopesMax = 4096
@@ -125,6 +137,9 @@ func (c Config) Validate() error {
 			messageOverhead)
 	case c.GoneBytes < 0 || c.GoneBytes > goneBytesMax:
 		return fmt.Errorf("%w: GoneBytes is %d, want 0 to 1<<40", ErrConfig, c.GoneBytes)
+	case c.TotalBytes < totalLeast*int64(c.UnexpectedBytes) || c.TotalBytes > totalBytesMax:
+		return fmt.Errorf("%w: TotalBytes is %d, want %d to 1<<40", ErrConfig, c.TotalBytes,
+			totalLeast*int64(c.UnexpectedBytes))
 	case c.EnvelopesMax < 4 || c.EnvelopesMax > 1<<20 || c.EnvelopesMax&(c.EnvelopesMax-1) != 0:
 		return fmt.Errorf("%w: EnvelopesMax is %d, want a power of two, 4 to 1<<20", ErrConfig,
 			c.EnvelopesMax)

@@ -191,7 +191,7 @@ func TestGivenUpHoldsNobody(t *testing.T) {
 	if err := good.Send(step(), &send, to, 1, make([]byte, size), Standard); err != nil {
 		t.Fatal(err)
 	}
-	until(t, step, func() bool { return l.homeless.first != nil })
+	until(t, step, func() bool { return l.hosts.homeless.first != nil })
 	for _, r := range held {
 		r.Close()
 	}

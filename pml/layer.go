@@ -3,6 +3,7 @@ package pml
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"gobtl/btl"
 	"gobtl/internal/fifo"
@@ -22,6 +23,7 @@ type Stats struct {
 	Refused                  uint64 // dropped messages
 	Forgotten                uint64 // messages dropped because of Config.GoneBytes
 	Unhandled                uint64 // dropped active messages without a handler
+	Shed                     uint64 // peers ended because others needed memory or regions (host.go)
 	SentPacked               uint64 // bytes copied into packets (packets.go)
 	ReceivedUnpacked         uint64 // bytes copied from packets to the receiver's memory
 	UnexpectedBytes          int    // bytes of unreceived messages at present, for all peers
@@ -43,8 +45,6 @@ type Layer struct {
 	gone       *kept.Keeper[*Peer] // gone peers with unreceived messages
 
 	busy     list[Peer]    // peers with unsent messages or data
-	homeless list[Peer]    // peers with receives that need a free region
-	regions  int           // maximum regions per peer: see regionsPart
 	ended    list[Request] // ended requests whose OnDone was not called yet
 	settling bool
 	notice   [headBytes]byte            // runs of a put that is being prepared
@@ -56,9 +56,11 @@ type Layer struct {
 	// packetsMax is the maximum of Peer.packets.
 	packetsMax int
 	peers      uint32 // number of peers so far
-	onPeer     func(*Peer, error)
-	onPut      func(*btl.Fragment, error) // putDone
-	onPacket   func(*btl.Fragment, error) // packetDone
+
+	hosts    hosts
+	onPeer   func(*Peer, error)
+	onPut    func(*btl.Fragment, error) // putDone
+	onPacket func(*btl.Fragment, error) // packetDone
 }
 
 // Peer is the remote side of an endpoint.
@@ -71,7 +73,6 @@ type Peer struct {
 	index uint32
 	err   error
 	busy  links[Peer]
-	homes links[Peer]
 
 	// The fields below are the state of the sending direction to the peer.
 	next       uint32 // number of the next envelope
@@ -94,9 +95,18 @@ type Peer struct {
 	toldBytes  uint64
 
 	landing list[Request] // matched receives without a region
-	regions int           // number of regions in use
 	active  list[Request] // requests, except receives from any peer that wait for a message
 	probed  list[Message] // announced messages in Layer.probed
+
+	// The fields below belong to host.go.
+	host         *host // nil if the peer is gone
+	mates        links[Peer]
+	homes        links[Peer]
+	holds        links[Peer]
+	held         int64         // bytes of unreceived messages and unsent control messages
+	regions      int           // number of regions in use
+	exposedBytes int64         // bytes of these regions
+	movedAt      time.Duration // when the first region, or the latest message, was completed
 }
 
 // Endpoint returns the peer's endpoint. The Context of the endpoint belongs to the Layer.
@@ -119,12 +129,12 @@ func New(m *btl.Module, cfg Config, onPeer func(*Peer, error)) (*Layer, error) {
 	seed := m.Config().Random()
 	l := &Layer{
 		m: m, cfg: cfg, posted: newPosted(seed), unexpected: newUnexpected(seed),
-		busy:     list[Peer]{at: func(p *Peer) *links[Peer] { return &p.busy }},
-		probed:   probed{list[Message]{at: func(m *Message) *links[Message] { return &m.order }}},
-		homeless: list[Peer]{at: func(p *Peer) *links[Peer] { return &p.homes }},
-		regions:  max(1, m.Config().RegionsMax/regionsPart),
-		ended:    list[Request]{at: queue}, onPeer: onPeer, gone: kept.New[*Peer](cfg.GoneBytes),
+		busy:   list[Peer]{at: func(p *Peer) *links[Peer] { return &p.busy }},
+		probed: probed{list[Message]{at: func(m *Message) *links[Message] { return &m.order }}},
+		ended:  list[Request]{at: queue}, onPeer: onPeer, gone: kept.New[*Peer](cfg.GoneBytes),
 	}
+	mc := m.Config()
+	l.hosts = newHosts(&mc)
 	l.onPut, l.onPacket = l.putDone, l.packetDone
 	l.requests.Init(requestsBits, 1<<requestsBits)
 	l.packetsMax = m.Config().SendBuffers / underShare
@@ -140,6 +150,7 @@ func New(m *btl.Module, cfg Config, onPeer func(*Peer, error)) (*Layer, error) {
 // Stats returns the counters of the Layer.
 func (l *Layer) Stats() Stats {
 	s := l.stats
+	s.Shed = l.hosts.ended
 	s.UnexpectedMessages = l.unexpected.exact.count
 	return s
 }
@@ -161,10 +172,10 @@ func (l *Layer) CheckIdle() error {
 		return fmt.Errorf("pml: %d messages, %d bytes are kept", s.UnexpectedMessages, s.UnexpectedBytes)
 	case l.posted.exact.count != 0 || l.posted.wild.first != nil:
 		return errors.New("pml: receives wait")
-	case l.busy.first != nil || l.homeless.first != nil || l.ended.first != nil:
+	case l.busy.first != nil || l.hosts.homeless.first != nil || l.ended.first != nil:
 		return errors.New("pml: something waits for room")
 	}
-	return nil
+	return l.hosts.check()
 }
 
 // Peer returns the Peer of an endpoint of this module. The endpoint need not be connected when Peer
@@ -178,6 +189,8 @@ func (l *Layer) Peer(ep *btl.Endpoint) *Peer {
 	p.l, p.ep = l, ep
 	if err := ep.Err(); err != nil {
 		p.err = fmt.Errorf("%w: %w", ErrPeer, err)
+	} else {
+		l.hosts.enter(p)
 	}
 	ep.Context = p
 	return p
@@ -199,8 +212,14 @@ func newPeer(index uint32) *Peer {
 // argument and the results of Layer.Progress are those of the module's Progress.
 func (l *Layer) Progress(now btl.Time) (int, error) {
 	n, err := l.m.Progress(now)
-	for p := l.homeless.first; p != nil && l.house(p); p = l.homeless.first {
-		l.homeless.remove(p)
+	if l.hosts.homeless.first != nil {
+		l.hosts.houseAll()
+	}
+	if l.hosts.holders.first != nil {
+		l.hosts.press(now)
+	}
+	if l.hosts.held > l.cfg.TotalBytes {
+		l.hosts.shed(l.cfg.TotalBytes)
 	}
 	for p := l.busy.first; p != nil; {
 		next := p.busy.next
@@ -221,6 +240,7 @@ func (l *Layer) advance(now btl.Time, p *Peer) {
 	for p.err == nil && p.control.Len() > 0 && l.sendHead(now, p, p.control.Front()) {
 		p.control.Pop()
 	}
+	p.shrinkControl()
 	for p.err == nil && p.puts.first != nil && l.putNext(now, p.puts.first) {
 	}
 	for p.err == nil && p.sends.first != nil {
@@ -274,7 +294,7 @@ func (l *Layer) answer(now btl.Time, p *Peer, h head) {
 	if p.control.Len() == 0 && l.sendHead(now, p, &h) {
 		return
 	}
-	p.control.Grow(8 * l.cfg.EnvelopesMax)
+	p.growControl()
 	if p.control.Full() {
 		l.giveUp(p)
 		return
@@ -303,10 +323,7 @@ func (l *Layer) tellTaken(now btl.Time, p *Peer) {
 }
 
 // giveUp closes the connection to a peer that violates the protocol.
-func (l *Layer) giveUp(p *Peer) {
-	l.end(p, ErrProtocol)
-	p.ep.Abort()
-}
+func (l *Layer) giveUp(p *Peer) { p.drive(ErrProtocol) }
 
 func (l *Layer) onEndpoint(ep *btl.Endpoint, ev btl.Event, err error) {
 	p := l.Peer(ep)
@@ -330,9 +347,10 @@ func (l *Layer) end(p *Peer, why error) {
 	if p.err != nil {
 		return
 	}
+	p.charge(-p.held)
 	p.err = fmt.Errorf("%w: %w", ErrPeer, why)
 	l.busy.remove(p)
-	l.homeless.remove(p)
+	p.waitNoMore()
 	for r := p.active.first; r != nil; r = p.active.first {
 		p.active.remove(r)
 		l.finish(r, r.lost(p.err))
@@ -347,6 +365,7 @@ func (l *Layer) end(p *Peer, why error) {
 		}
 	}
 	p.early, p.control = nil, fifo.Queue[head]{}
+	l.hosts.leave(p)
 	if l.onPeer != nil {
 		l.onPeer(p, p.err)
 	}
@@ -378,10 +397,7 @@ func (l *Layer) finish(r *Request, err error) {
 	if r.region != nil {
 		r.region.Close()
 		r.region = nil
-		p := r.peer
-		if p.regions--; p.landing.first != nil && !p.homes.in && p.err == nil {
-			l.homeless.add(r.peer)
-		}
+		r.peer.concedes(r.Len())
 	}
 	r.state, r.err, r.header = over, err, nil
 	l.ended.add(r)

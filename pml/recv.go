@@ -135,7 +135,8 @@ func (l *Layer) RecvMessage(now btl.Time, r *Request, m *Message, mem []byte) er
 // spend frees the data of a message that MProbe has returned, or of an active message. The
 // Message itself belongs to the caller.
 func (l *Layer) spend(m *Message) {
-	if !m.lent {
+	if !m.lent && !m.gone {
+		m.peer.charge(-m.held())
 		l.stats.UnexpectedBytes -= len(m.data)
 		l.memory.give(m.data)
 	}
@@ -230,6 +231,7 @@ func (l *Layer) onEnvelope(now btl.Time, p *Peer, h *head, data []byte) bool {
 	if ahead > 0 {
 		if p.early == nil {
 			p.early = make([]*Message, most)
+			p.charge(int64(most) * earlyMemory)
 		}
 		place := &p.early[h.number&(most-1)]
 		if *place != nil {
@@ -320,26 +322,12 @@ func (l *Layer) receive(now btl.Time, r *Request, m *Message) {
 		l.answer(now, p, head{kind: kindClear, a: m.id})
 	default:
 		p.active.add(r)
-		if p.landing.add(r); p.landing.first == r && !l.house(p) {
-			l.homeless.add(p)
+		// Peers that wait for a region are first.
+		if p.landing.add(r); p.landing.first == r && (l.hosts.homeless.first != nil || !p.house()) {
+			p.wait()
 		}
 	}
 	l.took(now, p, m.cost())
-}
-
-// regionsPart limits the receives from one peer to 1/regionsPart of the module's memory regions.
-const regionsPart = 16
-
-// house gives memory regions to the matched receives from a peer, in the order of matching, up to
-// the limit per peer. house returns false if the module has no free memory region now. For a
-// peer that is gone, or that house has to give up, house returns true.
-func (l *Layer) house(p *Peer) bool {
-	for p.ep.Err() == nil && p.landing.first != nil && p.regions < l.regions {
-		if !l.expose(p.landing.first) {
-			return false
-		}
-	}
-	return true
 }
 
 // misfit returns ErrTruncated if the message is longer than the receive's memory. misfit returns
@@ -371,7 +359,7 @@ func (l *Layer) expose(r *Request) bool {
 		return false
 	}
 	r.peer.landing.remove(r)
-	r.peer.regions++
+	r.peer.exposes(r.Len())
 	r.region = region
 	l.answer(r.peer.ep.Now(), r.peer, head{
 		kind: kindClear, a: r.theirs, b: r.id, c: uint64(region.Handle()), d: uint64(r.Len()),
@@ -409,12 +397,14 @@ func (l *Layer) keep(m *Message, data []byte) *Message {
 	*kept = *m
 	kept.data = memory
 	copy(kept.data, data)
+	kept.peer.charge(kept.held())
 	l.stats.UnexpectedBytes += len(data)
 	return kept
 }
 
 // release frees a Message that keep has returned.
 func (l *Layer) release(m *Message) {
+	m.peer.charge(-m.held())
 	l.stats.UnexpectedBytes -= len(m.data)
 	m.gone = true
 	l.memory.give(m.data)

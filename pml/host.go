@@ -1,0 +1,286 @@
+package pml
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"gobtl/btl"
+	"gobtl/internal/fifo"
+)
+
+// The connected peers of one host share what a host may take from the Layer. A host with many
+// peers therefore leaves memory regions to other hosts, and loses a peer first when the memory for
+// all peers is used up.
+
+var errTotal = errors.New("pml: unreceived messages exceed TotalBytes")
+
+// host is the state of all connected peers of one host.
+type host struct {
+	name     string
+	peers    list[Peer]
+	homeless list[Peer]  // peers with receives that need a free region
+	regions  int         // number of regions in use
+	held     int64       // sum of Peer.held
+	all      links[host] // entry in hosts.all
+	waits    links[host] // entry in Layer.homeless
+}
+
+// hosts holds the hosts with connected peers, and divides the memory and the regions between them.
+type hosts struct {
+	byName map[string]*host
+	all    list[host]
+	held   int64  // sum of host.held
+	ended  uint64 // peers ended because others needed memory or regions
+
+	homeless    list[host] // hosts with receives that need a free region
+	holders     list[Peer] // peers with regions
+	regions     int        // number of regions in use by the Layer
+	regionsMax  int        // number of regions of the module
+	peerRegions int        // maximum regions per peer (regionsPart)
+
+	timeout   time.Duration // PeerTimeout of the module
+	awake     time.Duration // time of the calls of press, without long pauses
+	pressedAt btl.Time      // time of the latest call of press
+	wantedAt  time.Duration // since when receives have waited for a region
+}
+
+func newHosts(cfg *btl.Config) hosts {
+	return hosts{
+		byName: map[string]*host{}, timeout: cfg.PeerTimeout,
+		all:        list[host]{at: func(h *host) *links[host] { return &h.all }},
+		homeless:   list[host]{at: func(h *host) *links[host] { return &h.waits }},
+		holders:    list[Peer]{at: func(p *Peer) *links[Peer] { return &p.holds }},
+		regionsMax: cfg.RegionsMax, peerRegions: max(1, cfg.RegionsMax/regionsPart),
+	}
+}
+
+// enter adds a peer to its host.
+func (s *hosts) enter(p *Peer) {
+	name := p.ep.PeerHost()
+	h := s.byName[name]
+	if h == nil {
+		h = &host{
+			name: name, peers: list[Peer]{at: func(p *Peer) *links[Peer] { return &p.mates }},
+			homeless: list[Peer]{at: func(p *Peer) *links[Peer] { return &p.homes }},
+		}
+		s.byName[name] = h
+		s.all.add(h)
+	}
+	h.peers.add(p)
+	p.host = h
+}
+
+// leave removes a peer that holds nothing from its host.
+func (s *hosts) leave(p *Peer) {
+	h := p.host
+	if h == nil {
+		return
+	}
+	p.host = nil
+	h.peers.remove(p)
+	if h.peers.first == nil {
+		delete(s.byName, h.name)
+		s.all.remove(h)
+	}
+}
+
+// charge adds bytes, which may be negative, to the memory that the Layer holds for a peer. Memory
+// that is left of a peer that is gone counts elsewhere (gone.go).
+func (p *Peer) charge(bytes int64) {
+	if p.err == nil && p.host != nil {
+		p.held += bytes
+		p.host.held += bytes
+		p.l.hosts.held += bytes
+	}
+}
+
+// headMemory is the memory of a queued control message, and earlyMemory that of an entry of
+// Peer.early, in bytes.
+const (
+	headMemory  = 40
+	earlyMemory = 8
+)
+
+// growControl makes room for another control message, if there may be more.
+func (p *Peer) growControl() {
+	before := p.control.Cap()
+	p.control.Grow(8 * p.l.cfg.EnvelopesMax)
+	p.charge(int64(p.control.Cap()-before) * headMemory)
+}
+
+// shrinkControl frees the memory of an empty queue of control messages.
+func (p *Peer) shrinkControl() {
+	if p.control.Len() == 0 && p.control.Cap() > controlKept {
+		p.charge(-int64(p.control.Cap()) * headMemory)
+		p.control = fifo.Queue[head]{}
+	}
+}
+
+// controlKept is the number of control messages for which an empty queue keeps its memory.
+const controlKept = 1024
+
+// check returns an error if the counts of the hosts are wrong for an idle Layer.
+func (s *hosts) check() error {
+	held, regions := int64(0), 0
+	for h := s.all.first; h != nil; h = h.all.next {
+		regions += h.regions
+		for p := h.peers.first; p != nil; p = p.mates.next {
+			held += int64(len(p.early))*earlyMemory + int64(p.control.Cap())*headMemory
+		}
+	}
+	if held != s.held || regions != 0 || s.regions != 0 || s.holders.first != nil {
+		return fmt.Errorf("pml: %d bytes are counted of %d, and %d regions of none", s.held, held,
+			s.regions)
+	}
+	return nil
+}
+
+// shed ends peers until the memory for all peers is an eighth below mostBytes, so that the search
+// is rare. Each time, shed ends the peer with the most memory of the host with the most memory.
+func (s *hosts) shed(mostBytes int64) {
+	for s.held > mostBytes-mostBytes/8 {
+		h := s.all.first
+		for o := h; o != nil; o = o.all.next {
+			if o.held > h.held {
+				h = o
+			}
+		}
+		p := h.peers.first
+		for o := p; o != nil; o = o.mates.next {
+			if o.held > p.held {
+				p = o
+			}
+		}
+		s.ended++
+		p.drive(errTotal)
+	}
+}
+
+// drive ends the connection to a peer.
+func (p *Peer) drive(why error) {
+	p.l.end(p, why)
+	p.ep.Abort()
+}
+
+// regionsPart limits the receives from one peer to 1/regionsPart of the module's memory regions.
+const regionsPart = 16
+
+// mayExpose reports whether a peer may have one more memory region. The peers of a host may have
+// as many regions as are free, and a peer may have an eighth of what is left to its host then, or
+// one. As in Choudhury and Hahne (1998), regions therefore stay free for other hosts, and for peers
+// without a region.
+func (p *Peer) mayExpose() bool {
+	s, h := &p.l.hosts, p.host
+	left := s.regionsMax - s.regions - h.regions - h.regions
+	return left > 0 && (p.regions == 0 || p.regions < min(s.peerRegions, left/8))
+}
+
+// exposes records that a peer has a further region of the given size, and concedes records the end
+// of a region.
+func (p *Peer) exposes(sizeBytes int) {
+	s := &p.l.hosts
+	s.regions++
+	p.host.regions++
+	if p.regions++; p.regions == 1 {
+		s.holders.add(p)
+		p.movedAt = s.awake
+	}
+	p.exposedBytes += int64(sizeBytes)
+}
+
+func (p *Peer) concedes(sizeBytes int) {
+	s := &p.l.hosts
+	s.regions--
+	p.host.regions--
+	if p.regions--; p.regions == 0 {
+		s.holders.remove(p)
+	}
+	p.movedAt = s.awake
+	p.exposedBytes -= int64(sizeBytes)
+	if p.landing.first != nil && p.err == nil {
+		p.wait()
+	}
+}
+
+// wait makes Progress call the method house for a peer.
+func (p *Peer) wait() {
+	if p.homes.in {
+		return
+	}
+	p.host.homeless.add(p)
+	if s := &p.l.hosts; !p.host.waits.in {
+		s.homeless.add(p.host)
+	}
+}
+
+// waitNoMore ends the effect of the method wait.
+func (p *Peer) waitNoMore() {
+	if p.homes.in {
+		p.host.homeless.remove(p)
+		if p.host.homeless.first == nil {
+			p.l.hosts.homeless.remove(p.host)
+		}
+	}
+}
+
+// houseAll gives free memory regions to the receives that wait for one.
+func (s *hosts) houseAll() {
+	for h := s.homeless.first; h != nil; {
+		next := h.waits.next
+		for p := h.homeless.first; p != nil && p.house(); p = h.homeless.first {
+			p.waitNoMore()
+		}
+		h = next
+	}
+}
+
+// house gives memory regions to the matched receives from a peer, in the order of matching. house
+// returns false if the peer has to wait until others close regions. For a peer that may have
+// another region after one of its own is closed, house returns true, because concedes then makes
+// Progress call house. For a peer that is gone, or that house has to give up, house returns true.
+func (p *Peer) house() bool {
+	for p.ep.Err() == nil && p.landing.first != nil {
+		r := p.landing.first
+		if r.Layout == nil && !p.mayExpose() {
+			return p.regions > 0
+		}
+		if !p.l.expose(r) {
+			return false
+		}
+	}
+	return true
+}
+
+const (
+	// slowestBytesPerSecond is the rate below which a peer is stalled.
+	slowestBytesPerSecond = 64 << 10
+	// stalledAfter is added to the module's PeerTimeout, because a peer may announce that it does
+	// nothing for a while (btl.Config.Away).
+	stalledAfter = time.Minute
+)
+
+// press ends stalled peers while receives wait for a memory region. A peer is stalled if it has
+// regions, and has completed no message for longer than a peer may be silent and than a slow path
+// takes for all bytes of the regions.
+func (s *hosts) press(now btl.Time) {
+	s.awake += min(now.Sub(s.pressedAt), s.timeout/16) // without the time of a long pause
+	s.pressedAt = now
+	switch {
+	case s.homeless.first == nil:
+		s.wantedAt = s.awake
+		return
+	case s.awake-s.wantedAt < s.timeout:
+		return
+	}
+	s.wantedAt = s.awake
+	for p := s.holders.first; p != nil; {
+		next := p.holds.next
+		slow := time.Duration(p.exposedBytes/slowestBytesPerSecond) * time.Second
+		if s.awake-p.movedAt > s.timeout+stalledAfter+slow {
+			s.ended++
+			p.drive(btl.ErrStalled)
+		}
+		p = next
+	}
+}

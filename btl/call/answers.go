@@ -61,6 +61,14 @@ type owed struct {
 const (
 	sendingMax = 1024    // answers of goroutines; a further call gets ErrBusy
 	owedMax    = 1 << 15 // other answers; a further one ends the endpoint
+	// sendingFree is the number of answers up to which a peer may begin one call at a time, even if
+	// all peers have too many. The transport may have accepted the answer to the peer's latest call
+	// before the answer is counted as accepted.
+	sendingFree = 1
+	// owedFree is the number of queued answers that a peer may always have, and owedOverheadBytes is
+	// the memory of a queued answer without its body.
+	owedFree          = 64
+	owedOverheadBytes = 64
 )
 
 // smallBytes is the size of an answer or request that a peer without pending calls or answers may
@@ -205,8 +213,15 @@ func (n *Node) mayAnswer(c *caller, bytes int64) bool {
 			mayShare(n.load.answerBytes, c.host.answerBytes, bytes, totalFactor*n.cfg.AnswerBytes)
 }
 
-// owe queues an answer until send buffers are free. owe returns false if the queue is full or the
-// Node is closed.
+// mayOwe reports whether the limit for all peers allows another queued answer of a peer. The caller
+// holds runMu.
+func (n *Node) mayOwe(c *caller) bool {
+	most := int64(totalFactor) * n.cfg.AnswerBytes
+	return mayShare(n.load.answerBytes, c.host.answerBytes, owedOverheadBytes, most)
+}
+
+// owe queues an answer until send buffers are free. owe returns false if the queue of the peer or
+// the memory for the queues of all peers is full, or if the Node is closed.
 func (n *Node) owe(peer *btl.Endpoint, h head, body []byte) bool {
 	n.runMu.Lock()
 	defer n.runMu.Unlock()
@@ -214,13 +229,13 @@ func (n *Node) owe(peer *btl.Endpoint, h head, body []byte) bool {
 		return false
 	}
 	c := n.caller(peer)
-	if len(c.owed) >= owedMax {
+	if len(c.owed) >= owedMax || len(c.owed) >= owedFree && !n.mayOwe(c) {
 		return false
 	}
-	if !n.mayAnswer(c, int64(len(body))) {
+	if !n.mayAnswer(c, int64(len(body))+owedOverheadBytes) {
 		h.code, body = uint16(statusRoom), nil
 	}
-	n.add(c, load{answerBytes: int64(len(body))})
+	n.add(c, load{answerBytes: int64(len(body)) + owedOverheadBytes})
 	c.owed = append(c.owed, owed{h, append([]byte(nil), body...)})
 	if !c.paying {
 		c.paying = true
@@ -248,7 +263,7 @@ func (n *Node) pay(peer *btl.Endpoint, c *caller) {
 		n.send(peer, first.h, first.body, false, func() {
 			n.runMu.Lock()
 			defer n.runMu.Unlock()
-			n.add(c, load{answerBytes: -int64(len(first.body))})
+			n.add(c, load{answerBytes: -int64(len(first.body)) - owedOverheadBytes})
 		})
 	}
 }

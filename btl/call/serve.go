@@ -154,9 +154,9 @@ func (n *Node) mayEnter(c *caller, bytes int64) bool {
 		c.requestBytes+bytes <= n.cfg.RequestBytes &&
 		(c.requestBytes == 0 && bytes <= smallBytes ||
 			mayShare(all.requestBytes, host.requestBytes, bytes, totalFactor*n.cfg.RequestBytes)) &&
-		(c.running == 0 ||
-			mayShare(all.sending, host.sending, 1, totalFactor*sendingMax) &&
-				mayShare(all.running, host.running, 1, n.cfg.Total))
+		(c.running == 0 || mayShare(all.running, host.running, 1, n.cfg.Total)) &&
+		(c.running == 0 && c.sending <= sendingFree ||
+			mayShare(all.sending, host.sending, 1, totalFactor*sendingMax))
 }
 
 // leave records that the handler of a call has returned, and reports whether the limits on

@@ -11,6 +11,10 @@ const (
 	// earlyMax is the largest number of votes of one peer that this rank stores for communicators
 	// that this rank has not created yet.
 	earlyMax = 1024
+	// earlyBytesMax is the largest memory of these votes, unless there is only one vote.
+	earlyBytesMax = 1 << 20
+	// noticeMemory is the memory of a stored control message, in bytes, without its dead ranks.
+	noticeMemory = 64
 	// revokedMax is the largest length of the list of revoked communicators.
 	revokedMax = 1 << 16
 	// freedMax is the largest number of freed communicators whose last agreement rounds stay in
@@ -278,31 +282,56 @@ func (e *engine) hearRound(from int, n *notice) {
 	}
 }
 
+// earlyVotes are the votes of one sender for communicators that this rank has not created yet.
+type earlyVotes struct {
+	list  []notice
+	bytes int
+}
+
+// remove removes the votes with the indexes from i to j-1.
+func (v *earlyVotes) remove(i, j int) {
+	for k := i; k < j; k++ {
+		v.bytes -= v.list[k].memory()
+	}
+	v.list = slices.Delete(v.list, i, j)
+}
+
+// memory returns the memory of a stored control message in bytes.
+func (n *notice) memory() int { return noticeMemory + 8*cap(n.dead) }
+
 // putOff stores a vote until this rank has created the communicator of the vote. putOff stores at
-// most earlyMax votes of each sender, and a further vote replaces the oldest stored vote.
+// most earlyMax votes and earlyBytesMax bytes of each sender. A further vote replaces the oldest
+// stored votes.
 func (f *failures) putOff(from int, n *notice) {
 	if f.early == nil {
-		f.early = make(map[int][]notice)
+		f.early = make(map[int]*earlyVotes)
 	}
-	list := f.early[from]
-	if len(list) >= earlyMax {
-		list = slices.Delete(list, 0, 1)
+	v := f.early[from]
+	if v == nil {
+		v = &earlyVotes{}
+		f.early[from] = v
 	}
-	f.early[from] = append(list, *n)
+	v.list = append(v.list, *n)
+	v.bytes += n.memory()
+	for len(v.list) > 1 && (len(v.list) > earlyMax || v.bytes > earlyBytesMax) {
+		v.remove(0, 1)
+	}
 }
 
 // hearEarly handles the stored votes that arrived before this rank had created the communicator c.
 func (e *engine) hearEarly(c *Comm) {
 	f := &e.failures
-	of := func(n notice) bool { return n.context == c.context }
 	var come []vote
-	for from, list := range f.early {
-		for _, n := range list {
-			if of(n) {
-				come = append(come, vote{from, n})
+	for from, v := range f.early {
+		for i := 0; i < len(v.list); {
+			if v.list[i].context != c.context {
+				i++
+				continue
 			}
+			come = append(come, vote{from, v.list[i]})
+			v.remove(i, i+1)
 		}
-		if f.early[from] = slices.DeleteFunc(list, of); len(f.early[from]) == 0 {
+		if len(v.list) == 0 {
 			delete(f.early, from)
 		}
 	}

@@ -47,7 +47,7 @@ type failures struct {
 	comms   map[uint64]*Comm
 	freed   []*Comm // freed communicators that had rounds, the oldest first
 	rounds  map[roundKey]*round
-	early   map[int][]notice    // votes in unknown communicators, by sender
+	early   map[int]*earlyVotes // votes in unknown communicators, by sender
 	parts   map[int][]*assembly // incomplete notices, by sender
 	perPart int                 // dead ranks in a part of a notice; 0: as many as fit
 }

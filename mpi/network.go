@@ -62,6 +62,7 @@ func chooseNetwork(ctx context.Context, job Job, hints fabric.Hints) (Network, e
 			return Network{}, fmt.Errorf("%w: rank %d wishes for %.80q", ErrAddress, rank, value)
 		}
 		wishes[rank].Lack = plain.Line(wishes[rank].Lack)
+		wishes[rank].Provider = plain.Line(wishes[rank].Provider)
 	}
 	return agreeOnNetwork(wishes)
 }

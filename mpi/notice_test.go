@@ -106,3 +106,35 @@ func TestParts(t *testing.T) {
 		t.Errorf("%d notices are kept, one with %d ranks", len(list), len(list[0].dead))
 	}
 }
+
+// TestEarlyBytes: the votes of a rank for communicators that nobody has take a bounded memory,
+// however many dead ranks they name. The latest vote is kept.
+func TestEarlyBytes(t *testing.T) {
+	for _, dead := range []int{0, 10, 1000, earlyBytesMax} {
+		f := &failures{}
+		const votes = 3 * earlyMax
+		list := make([]int, dead)
+		for round := range uint32(votes) {
+			f.putOff(7, &notice{kind: noticeVote, context: 5, round: round, dead: list})
+		}
+		v := f.early[7]
+		held := 0
+		for _, n := range v.list {
+			held += n.memory()
+		}
+		if len(v.list) > earlyMax || held != v.bytes || held > earlyBytesMax && len(v.list) > 1 {
+			t.Errorf("%d dead ranks: %d votes with %d bytes are kept, %d counted", dead, len(v.list), held,
+				v.bytes)
+		}
+		if last := v.list[len(v.list)-1]; last.round != votes-1 || dead == 0 && len(v.list) != earlyMax {
+			t.Errorf("%d dead ranks: of %d votes %d are kept, the last is %d", dead, votes, len(v.list),
+				last.round)
+		}
+		e := &engine{failures: *f}
+		c := &Comm{e: e, context: 5}
+		e.failures.comms = map[uint64]*Comm{5: c}
+		if e.hearEarly(c); len(e.failures.early) != 0 || v.bytes != 0 {
+			t.Errorf("%d dead ranks: %d bytes stay", dead, v.bytes)
+		}
+	}
+}

@@ -39,6 +39,12 @@ func TestTextOfRanks(t *testing.T) {
 		t.Fatal(err)
 	}
 	shown("why there is no shared memory", n.Reason)
+	_, err = chooseNetwork(t.Context(), saying{text: `{"Provider":"` + bad + long + `"}`},
+		fabric.Hints{Provider: "udp"})
+	if !errors.Is(err, ErrConfig) {
+		t.Fatal(err)
+	}
+	shown("why the ranks do not agree on a network", err.Error())
 	one := `{"From":1,"To":0,"Ends":"` + bad + long + `","Why":"` + bad + long + `"}`
 	w := &World{job: saying{text: "[" + one + "]"}}
 	missing, err := w.tellMissed(t.Context(), "key", nil)

@@ -9,8 +9,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
+
+	"gobtl/internal/bounded"
 )
 
 // Exchange is a function that sends this side's identity to the peer and returns the peer's
@@ -167,50 +168,15 @@ func ExchangeFiles(name string) Exchange {
 // file's writer, and the identity that the writer has read from the peer's file. readExchange
 // returns an error if the file has another format.
 func readExchange(name string) (writer, seen string, err error) {
-	b, err := readSmall(name, 4*identityTextMax)
+	b, err := bounded.ReadFile(name, 4*identityTextMax)
 	if err != nil {
-		return "", "", err
+		return "", "", fmt.Errorf("%w: %w", ErrFile, err)
 	}
 	lines := strings.Split(string(b), "\n")
 	if len(lines) != 3 {
 		return "", "", fmt.Errorf("%w: %s is not two lines", ErrFile, name)
 	}
 	return lines[0], lines[1], nil
-}
-
-// openRegular opens a regular file for reading, without blocking. For a pipe, a device or a
-// directory, openRegular returns ErrFile.
-func openRegular(name string) (*os.File, os.FileInfo, error) {
-	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe may have no writer
-	if err != nil {
-		return nil, nil, fmt.Errorf("%w: %w", ErrFile, err)
-	}
-	st, err := f.Stat()
-	if err == nil && !st.Mode().IsRegular() {
-		err = fmt.Errorf("%s is no regular file", name)
-	}
-	if err != nil {
-		_ = f.Close() // nothing was written
-		return nil, nil, fmt.Errorf("%w: %w", ErrFile, err)
-	}
-	return f, st, nil
-}
-
-// readSmall reads a regular file of up to most bytes, and returns an error for a larger file.
-func readSmall(name string, most int64) ([]byte, error) {
-	f, _, err := openRegular(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, most+1)) // the file may grow during the read
-	if err == nil && int64(len(b)) > most {
-		err = fmt.Errorf("%s has more than %d bytes", name, most)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrFile, err)
-	}
-	return b, nil
 }
 
 // WriteFileWhole writes a file under a temporary name, and renames the file. Other

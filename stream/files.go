@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"gobtl/internal/bounded"
 )
 
 // FileName returns the name of the file for region i.
@@ -23,9 +25,9 @@ func (r *Ring) Load(name string) error {
 }
 
 func (r *Ring) loadRegion(file string, i int) error {
-	f, st, err := openRegular(file)
+	f, st, err := bounded.OpenRegular(file)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %w", ErrFile, err)
 	}
 	defer f.Close()
 	if st.Size() != int64(r.geo.RegionBytes()) {

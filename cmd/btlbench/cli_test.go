@@ -8,7 +8,6 @@ import (
 	"unicode/utf8"
 
 	"gobtl/btl"
-	"gobtl/cmd/btlbench/plan"
 )
 
 // TestUsageErrors holds that mistakes on the command line are one line, and status 2.
@@ -232,13 +231,6 @@ func TestParams(t *testing.T) {
 	t.Setenv("GOBTL_ACK_DELLAY", "1us")
 	if status, _, stderr := runCLI("params"); status != exitFailure {
 		t.Errorf("a misspelt environment variable: status %d, %q", status, stderr)
-	}
-}
-
-// TestOneLine holds that what comes from elsewhere cannot write on the terminal what it likes.
-func TestOneLine(t *testing.T) {
-	if got := plan.OneLine("a\nb\tc\x1b[31md\x7f"); got != "a b c [31md" {
-		t.Errorf("%q", got)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"gobtl/cmd/btlbench/measure"
 	"gobtl/cmd/btlbench/plan"
 	"gobtl/fabric"
+	"gobtl/internal/plain"
 	"gobtl/internal/report"
 )
 
@@ -54,7 +55,7 @@ func (c *infoCmd) Run(env *environment) error {
 		}
 		infos, err := fabric.GetInfo(hints)
 		if errors.Is(err, fabric.ErrUnavailable) {
-			d.Unavailable = append(d.Unavailable, unavailableInfo{family, plan.OneLine(err.Error())})
+			d.Unavailable = append(d.Unavailable, unavailableInfo{family, plain.Text(err.Error())})
 		} else if err != nil && !errors.Is(err, fabric.ErrNoProvider) {
 			return err
 		}

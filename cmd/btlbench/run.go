@@ -9,7 +9,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"gobtl/cmd/btlbench/plan"
+	"gobtl/internal/plain"
 	"gobtl/internal/usage"
 )
 
@@ -22,7 +22,7 @@ type environment struct {
 
 // notef writes one line to standard error.
 func (e *environment) notef(format string, args ...any) {
-	fmt.Fprintln(e.stderr, "btlbench: "+plan.OneLine(fmt.Sprintf(format, args...)))
+	fmt.Fprintln(e.stderr, "btlbench: "+plain.Text(fmt.Sprintf(format, args...)))
 }
 
 // The constants are exit statuses. After a signal, the exit status is 128 plus the number of the

@@ -12,6 +12,7 @@ import (
 
 	"gobtl/cmd/btlbench/plan"
 	"gobtl/cmd/mpibench/bench"
+	"gobtl/internal/plain"
 	"gobtl/internal/usage"
 )
 
@@ -124,5 +125,5 @@ type environment struct {
 
 // notef writes one line to standard error.
 func (e *environment) notef(format string, args ...any) {
-	fmt.Fprintln(e.stderr, "mpibench: "+plan.OneLine(fmt.Sprintf(format, args...)))
+	fmt.Fprintln(e.stderr, "mpibench: "+plain.Text(fmt.Sprintf(format, args...)))
 }

@@ -37,13 +37,11 @@ func Line(text string) string {
 	return strings.TrimSpace(b.String())
 }
 
-// Text replaces unprintable characters by spaces, without a limit of length. Text is for the
-// program's own text that quotes untrusted text.
+// Text converts a text to one line without a limit of length. In the line, each sequence of
+// unprintable characters becomes one space, and unprintable characters at the ends are removed.
+// Text is for the program's own text that quotes untrusted text.
 func Text(text string) string {
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return ' '
-		}
-		return r
-	}, text)
+	return strings.Join(strings.FieldsFunc(strings.ToValidUTF8(text, "\ufffd"), func(r rune) bool {
+		return !unicode.IsPrint(r)
+	}), " ")
 }

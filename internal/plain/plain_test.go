@@ -25,3 +25,22 @@ func TestLine(t *testing.T) {
 		t.Errorf("%d characters", n)
 	}
 }
+
+// TestText checks the same of the program's own text, whose length and spaces stay.
+func TestText(t *testing.T) {
+	long := strings.Repeat("x", 10*LineMax)
+	for in, want := range map[string]string{
+		"":                                "",
+		"a\nb\r\n\tc\n":                   "a b c",
+		"no such\x1b[2J receiver":         "no such [2J receiver",
+		"\u202eright to left\u2028\u009b": "right to left",
+		"bad \xff byte":                   "bad \ufffd byte",
+		"x\u0085y":                        "x y",
+		"Grüße,  two spaces":              "Grüße,  two spaces",
+		long:                              long,
+	} {
+		if got := Text(in); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+}

@@ -219,7 +219,8 @@ var policies = []policy{
 	{
 		dir: "cmd/btlbench/measure",
 		imports: []string{
-			"cmd/btlbench/layers", "cmd/btlbench/plan", "cmd/btlbench/session", "internal/report",
+			"cmd/btlbench/layers", "cmd/btlbench/plan", "cmd/btlbench/session", "internal/plain",
+			"internal/report",
 		},
 		libs: []string{"golang.org/x/term"},
 	},

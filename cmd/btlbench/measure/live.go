@@ -8,6 +8,7 @@ import (
 
 	"gobtl/cmd/btlbench/layers"
 	"gobtl/cmd/btlbench/plan"
+	"gobtl/internal/plain"
 	"gobtl/internal/report"
 )
 
@@ -166,7 +167,7 @@ func (s *Stream) Add(r *IntervalRecord) { s.event("interval", r) }
 // the first error of writing.
 func (s *Stream) End(d *Document, failed error) error {
 	if failed != nil {
-		s.event("error", plan.OneLine(failed.Error()))
+		s.event("error", plain.Text(failed.Error()))
 	}
 	s.event("end", d)
 	return s.err

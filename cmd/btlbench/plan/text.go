@@ -2,7 +2,6 @@ package plan
 
 import (
 	"strings"
-	"unicode"
 
 	"github.com/agnivade/levenshtein"
 )
@@ -21,12 +20,4 @@ func Suggestion(word string, candidates []string) string {
 		return ""
 	}
 	return ", did you mean \"" + best + "\"?"
-}
-
-// OneLine converts a text to a single line of printable characters, because texts of peers or
-// libraries must not control the user's terminal. Bytes that are not UTF-8 are replaced.
-func OneLine(text string) string {
-	return strings.Join(strings.FieldsFunc(strings.ToValidUTF8(text, "\ufffd"), func(r rune) bool {
-		return !unicode.IsPrint(r) && r != ' '
-	}), " ")
 }

@@ -13,6 +13,7 @@ import (
 	"gobtl/cmd/btlbench/layers"
 	"gobtl/cmd/btlbench/plan"
 	"gobtl/internal/bounded"
+	"gobtl/internal/plain"
 	"gobtl/internal/report"
 )
 
@@ -183,7 +184,7 @@ func (c *controlConn) receive(timeout time.Duration) (*message, error) {
 		return nil, fmt.Errorf("%w: %w", errProtocol, err)
 	}
 	if m.Type == msgError {
-		return nil, &remoteError{plan.OneLine(m.Error)}
+		return nil, &remoteError{plain.Line(m.Error)}
 	}
 	if !m.whole() {
 		return nil, fmt.Errorf("%w: empty %q", errProtocol, m.Type)
@@ -243,7 +244,7 @@ func checkHello(m *message) error {
 	case m.Hello.Version != ControlVersion:
 		return fmt.Errorf("%w: this side speaks %d (btlbench %s), the peer %d (%s): "+
 			"use the same btlbench on both sides", errVersion, ControlVersion, report.Version(),
-			m.Hello.Version, plan.OneLine(m.Hello.Software))
+			m.Hello.Version, plain.Line(m.Hello.Software))
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"gobtl/cmd/btlbench/layers"
 	"gobtl/cmd/btlbench/plan"
+	"gobtl/internal/plain"
 )
 
 // serverSession serves one client, by opening the requested layers and taking part in its rounds.
@@ -117,7 +118,7 @@ func (s *serverSession) serveRequest() (bye bool, err error) {
 		case msgRound:
 			return false, s.serveRound(m.Round)
 		}
-		return false, fmt.Errorf("%w: unexpected %q", errProtocol, plan.OneLine(m.Type))
+		return false, fmt.Errorf("%w: unexpected %q", errProtocol, plain.Line(m.Type))
 	case <-s.failed:
 		return false, s.failure
 	case <-s.ctx.Done():
@@ -185,7 +186,7 @@ func (s *serverSession) awaitStop(r *layers.Round, ended <-chan error) (*stopMsg
 			return nil, err
 		}
 		if m.Type != msgStop {
-			return nil, fmt.Errorf("%w: %q instead of %q", errProtocol, plan.OneLine(m.Type), msgStop)
+			return nil, fmt.Errorf("%w: %q instead of %q", errProtocol, plain.Line(m.Type), msgStop)
 		}
 		return m.Stop, nil
 	case err := <-ended: // Only an error ends the loop before the client does.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"gobtl/cmd/btlbench/layers"
-	"gobtl/cmd/btlbench/plan"
+	"gobtl/internal/plain"
 )
 
 // Options are the settings of a side that the other side does not influence.
@@ -103,7 +103,7 @@ func (s *session) await(msgType string, timeout time.Duration) (*message, error)
 	select {
 	case m := <-s.inbox:
 		if m.Type != msgType {
-			return nil, fmt.Errorf("%w: %q instead of %q", errProtocol, plan.OneLine(m.Type), msgType)
+			return nil, fmt.Errorf("%w: %q instead of %q", errProtocol, plain.Line(m.Type), msgType)
 		}
 		return m, nil
 	case <-s.failed:

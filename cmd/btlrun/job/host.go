@@ -11,9 +11,9 @@ import (
 	"os/exec"
 	"strings"
 	"time"
-	"unicode"
 
 	"gobtl/cmd/btlrun/agent"
+	"gobtl/internal/plain"
 )
 
 // ErrAgent means that the agent of a host does not answer, or that its answer violates the
@@ -148,7 +148,7 @@ func (h *host) why(found, ended error) error {
 		h.remarks.add(last)
 		return found
 	}
-	text := plain(last)
+	text := firstLine(last)
 	switch {
 	case text != "" && errors.Is(found, ErrUnreached) && ended != nil:
 		return fmt.Errorf("%w: %s (%s: %w)", found, text, h.rsh.Path, ended)
@@ -177,7 +177,7 @@ func (j *job) readFrames(h *host) error {
 		return fmt.Errorf("%w: btlrun there speaks version %.20q, this one %s: all hosts must "+
 			"have the same", ErrAgent, strings.TrimSpace(other), agent.Version)
 	default:
-		return fmt.Errorf("%w: it says %.80q", ErrAgent, plain(greeting))
+		return fmt.Errorf("%w: it says %.80q", ErrAgent, firstLine(greeting))
 	}
 	for {
 		f, err := agent.Read(in)
@@ -186,7 +186,7 @@ func (j *job) readFrames(h *host) error {
 		case errors.Is(err, io.EOF):
 			return nil
 		case errors.As(err, &text):
-			return fmt.Errorf("%w: it says %.80q", ErrAgent, plain(h.restOf(in, text.Head)))
+			return fmt.Errorf("%w: it says %.80q", ErrAgent, firstLine(h.restOf(in, text.Head)))
 		case err != nil:
 			return err
 		}
@@ -219,15 +219,10 @@ func (h *host) restOf(in *bufio.Reader, head []byte) []byte {
 // textMost is the longest wait for the rest of a text that is not a frame.
 const textMost = 200 * time.Millisecond
 
-// plain returns the first line of untrusted text, without control sequences of terminals.
-func plain(text []byte) string {
+// firstLine returns the first line of untrusted text, made printable.
+func firstLine(text []byte) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return -1
-	}, line)
+	return plain.Line(line)
 }
 
 // tell passes an event to the goroutine of the job, and returns false if that goroutine has ended.

@@ -281,9 +281,9 @@ func (j *job) onExit(f agent.Frame) {
 	one, where := []int{f.Rank}, fmt.Sprintf("rank %d on %s", f.Rank, j.at[f.Rank].name)
 	switch {
 	case len(e.Error) > 0 && e.Signal == 0:
-		j.fail(max(e.Status, 1), "%s: %s", where, plain(e.Error))
+		j.fail(max(e.Status, 1), "%s: %s", where, firstLine(e.Error))
 	case len(e.Error) > 0:
-		j.died(one, 128+e.Signal, "%s was killed: %s", where, plain(e.Error))
+		j.died(one, 128+e.Signal, "%s was killed: %s", where, firstLine(e.Error))
 	case e.Signal != 0:
 		j.died(one, 128+e.Signal, "%s was ended by signal %d (%v)", where, e.Signal,
 			syscall.Signal(e.Signal))

@@ -7,6 +7,7 @@ import (
 
 	"gobtl/cmd/btlbench/plan"
 	"gobtl/cmd/mpibench/pair"
+	"gobtl/internal/plain"
 	"gobtl/internal/report"
 )
 
@@ -129,7 +130,7 @@ func (r *Report) failures() string {
 	var b strings.Builder
 	for _, f := range r.Failures {
 		const charsMax = 72 // the rest is advice of the launcher
-		line, _, _ := strings.Cut(plan.OneLine(f), " / ")
+		line, _, _ := strings.Cut(plain.Text(f), " / ")
 		b.WriteString("\n" + line[:min(len(line), charsMax)] + "\n")
 	}
 	return b.String()

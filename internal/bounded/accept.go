@@ -10,9 +10,9 @@ import (
 
 // Refusals counts connections that the Listener refused or closed for lack of room.
 type Refusals struct {
-	// Full counts new connections that were refused because all existing connections were marked as
-	// Proven. Displaced counts unproven connections that were closed to make room for a new
-	// connection.
+	// Full counts new connections that were refused because the limit was reached and every
+	// existing connection had been marked by Proven. Displaced counts connections without this mark
+	// that were closed to make room for a new connection.
 	Full, Displaced uint64
 }
 
@@ -39,17 +39,17 @@ type Guest struct {
 }
 
 const (
-	// toldTime is the time limit for writing the refusal line to a connection.
+	// toldTime is the time limit for writing the line with the reason to a connection that is about
+	// to be closed.
 	toldTime = 20 * time.Millisecond
-	// retryTime is the time between two attempts to accept after an error, for example while the
-	// process has no free descriptor.
+	// When accepting a connection has failed, for example because the process has no free
+	// descriptor, the Listener tries again after retryTime.
 	retryTime = 20 * time.Millisecond
 )
 
-// NewListener takes over a listener, which the caller must not use afterwards. The argument most
-// of NewListener is the largest number of open connections, and a value below 1 counts as 1. The
-// argument told of NewListener is the line that is written to a connection before it is refused
-// or closed for lack of room.
+// NewListener takes over a listener, which the caller must not use afterwards. The argument most is
+// the largest number of open connections, and a value below 1 counts as 1. The argument told is the
+// line that is written to a connection that is about to be refused, or closed for lack of room.
 func NewListener(l net.Listener, most int, told string) *Listener {
 	return &Listener{listener: l, most: max(most, 1), told: told, closed: make(chan struct{})}
 }
@@ -57,7 +57,7 @@ func NewListener(l net.Listener, most int, told string) *Listener {
 // Addr implements net.Listener.
 func (l *Listener) Addr() net.Addr { return l.listener.Addr() }
 
-// Close implements net.Listener. The accepted connections stay open.
+// Close implements net.Listener. Close does not close the connections that were accepted.
 func (l *Listener) Close() error {
 	l.close.Do(func() { close(l.closed) })
 	return l.listener.Close()
@@ -121,7 +121,8 @@ func (l *Listener) Refusals() Refusals {
 	return l.refusals
 }
 
-// enter registers a new connection, or returns nil if there is no room or the Listener is closed.
+// The method enter registers a new connection. If there is no room, or if the Listener is closed,
+// enter returns nil.
 func (l *Listener) enter(conn net.Conn) *Guest {
 	g := &Guest{Conn: conn, of: l, host: HostOf(conn.RemoteAddr())}
 	l.lock.Lock()
@@ -145,8 +146,8 @@ func (l *Listener) enter(conn net.Conn) *Guest {
 	return g
 }
 
-// silent returns the index of the unproven connection that must be closed for a new connection,
-// or -1 if there is none. The caller must hold the lock.
+// The method silent returns the index of the connection that must be closed to make room for a new
+// one, or -1 if every connection was marked by Proven. The caller must hold the lock.
 func (l *Listener) silent() int {
 	count := make(map[string]int)
 	for _, g := range l.guests {
@@ -163,8 +164,8 @@ func (l *Listener) silent() int {
 	return found
 }
 
-// refuse writes the line told to a connection, and closes the connection. If the line cannot be
-// written at once, refuse leaves out the line.
+// The function refuse writes the line told to a connection, and closes the connection. If the line
+// cannot be written within toldTime, refuse closes the connection without it.
 func refuse(conn net.Conn, told string) {
 	if told != "" && conn.SetWriteDeadline(time.Now().Add(toldTime)) == nil {
 		_, _ = conn.Write([]byte(told)) // the peer may be gone
@@ -172,8 +173,8 @@ func refuse(conn net.Conn, told string) {
 	_ = conn.Close() // nothing is lost by the close
 }
 
-// Proven marks the connection as one of a genuine client. After Proven, the listener never closes
-// the connection to make room.
+// Proven marks the connection as one of a genuine client. After Proven, the Listener never closes
+// the connection to make room for another.
 func (g *Guest) Proven() {
 	g.of.lock.Lock()
 	defer g.of.lock.Unlock()
@@ -190,7 +191,7 @@ func (g *Guest) Close() error {
 	return g.Conn.Close()
 }
 
-// HostOf returns the address without its port.
+// HostOf returns the text of the address a without the port.
 func HostOf(a net.Addr) string {
 	if a == nil {
 		return ""

@@ -17,8 +17,8 @@ const (
 )
 
 // HTTPServer returns a server for short responses such as metrics, with time limits for requests
-// and responses and a limit for the size of headers. A server with slow responses must change
-// WriteTimeout.
+// and responses and a limit for the size of headers. If responses of the server take long, the
+// caller must increase the field WriteTimeout.
 func HTTPServer(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler: h, ReadTimeout: httpReadTime, WriteTimeout: httpWriteTime, IdleTimeout: httpIdleTime,
@@ -26,6 +26,7 @@ func HTTPServer(h http.Handler) *http.Server {
 	}
 }
 
-// HTTPListener takes over a listener for the server of HTTPServer. When 64 clients are connected,
-// the next client replaces the oldest connection of the address with the most connections.
+// HTTPListener returns a Listener for the server that HTTPServer returns, and takes over the
+// listener l. When 64 clients are connected, the next client replaces the oldest connection of the
+// address with the most connections.
 func HTTPListener(l net.Listener) *Listener { return NewListener(l, httpGuests, httpBusy) }

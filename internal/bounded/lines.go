@@ -10,7 +10,8 @@ import (
 // ErrLong means that a line is longer than the limit of its Lines.
 var ErrLong = errors.New("line too long")
 
-// Lines reads lines of a limited length. The buffer of a Lines grows only with the received data.
+// Lines reads lines of a limited length. The buffer of a Lines grows when data arrives, and not in
+// advance.
 type Lines struct {
 	from *bufio.Reader
 	most int
@@ -19,8 +20,8 @@ type Lines struct {
 
 const linesBuffer = 4096
 
-// NewLines reads lines of at most most bytes each. The end of a line is not counted in the
-// length.
+// NewLines returns a reader of lines whose length is at most the argument most, in bytes. The end
+// of a line ("\n" or "\r\n") is not counted in this length.
 func NewLines(r io.Reader, most int) *Lines {
 	return &Lines{from: bufio.NewReaderSize(r, min(linesBuffer, most+1)), most: most}
 }

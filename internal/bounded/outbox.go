@@ -13,8 +13,9 @@ import (
 var ErrUntaken = errors.New("peer does not read")
 
 // Outbox sends data to one connection without delaying its callers. The goroutine that calls Run
-// writes the data. If the peer does not read, Run ends, and no other peer is affected. Any
-// goroutine may call the methods of an Outbox, except that only one goroutine may call Run.
+// writes the data. If the peer does not read the data, Run returns, and other peers are not
+// affected. Any goroutine may call the methods of an Outbox, but Run may be called by one goroutine
+// only.
 type Outbox struct {
 	conn  net.Conn
 	most  int
@@ -27,17 +28,19 @@ type Outbox struct {
 	err    error // why Run ends before Close
 }
 
-// NewOutbox takes over the writing of a connection. The argument bytesMax of NewOutbox is the
-// largest number of queued bytes. A Write of Run may hold the same number of bytes in addition. The
-// argument limit of NewOutbox is the longest time for one Write.
+// NewOutbox returns an Outbox that writes to the given connection, to which the caller must not
+// write any more. The argument bytesMax is the largest number of queued bytes. The Write that is in
+// progress may hold the same number of bytes in addition. The argument limit is the longest time
+// for one Write.
 func NewOutbox(conn net.Conn, bytesMax int, limit time.Duration) *Outbox {
 	o := &Outbox{conn: conn, most: bytesMax, limit: limit}
 	o.more.L = &o.lock
 	return o
 }
 
-// Put queues a copy of data, and returns at once. If there is no room for data, Put ends Run with
-// ErrUntaken. After the end of Run, and after Close, Put has no effect.
+// Put queues a copy of data, and returns at once. If data does not fit in the queue, Put makes Run
+// return, and Err then returns ErrUntaken. When Run has returned, or Close was called, Put has no
+// effect.
 func (o *Outbox) Put(data []byte) {
 	o.lock.Lock()
 	defer o.lock.Unlock()
@@ -51,7 +54,7 @@ func (o *Outbox) Put(data []byte) {
 	}
 }
 
-// Close lets Run end after Run has written the queued data. Run has the time flush for that data.
+// Close makes Run return when it has written the queued data, or when the time flush has passed.
 func (o *Outbox) Close(flush time.Duration) {
 	o.lock.Lock()
 	defer o.lock.Unlock()
@@ -63,16 +66,16 @@ func (o *Outbox) Close(flush time.Duration) {
 	o.more.Signal()
 }
 
-// Err returns the reason why Run ended before Close, or nil. If the peer does not read, the error
-// wraps ErrUntaken. All other errors are those of the connection.
+// Err returns the reason why Run has returned although Close was not called, or nil. If the peer
+// does not read, the error wraps ErrUntaken. All other errors are errors of the connection.
 func (o *Outbox) Err() error {
 	o.lock.Lock()
 	defer o.lock.Unlock()
 	return o.err
 }
 
-// Run writes the queued data until Close, or until an error. After Run, the caller must close the
-// connection, which can no longer be written.
+// Run writes queued data to the connection until Close is called, or until an error occurs. After
+// Run, the caller must close the connection, because nothing more can be written to it.
 func (o *Outbox) Run() {
 	for data := o.next(); data != nil; data = o.next() {
 		if _, err := o.conn.Write(data); err != nil {
@@ -86,8 +89,8 @@ func (o *Outbox) Run() {
 	}
 }
 
-// next waits for queued data and returns all of it. After Close, next returns nil as soon as no
-// data is queued.
+// The method next waits for queued data, and returns all of it. When Close was called and no data
+// is queued, next returns nil.
 func (o *Outbox) next() []byte {
 	o.lock.Lock()
 	defer o.lock.Unlock()
@@ -105,7 +108,7 @@ func (o *Outbox) next() []byte {
 	return data
 }
 
-// end ends Run because of an error. The lock is held.
+// The method end makes Run return because of an error. The caller must hold the lock.
 func (o *Outbox) end(err error) {
 	if o.err == nil {
 		o.err = err

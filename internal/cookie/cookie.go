@@ -25,7 +25,8 @@ const (
 	macBytes  = 16
 )
 
-// For is the purpose of a cookie. A cookie is valid only for its purpose and its address.
+// For is the purpose of a cookie. A cookie is valid only for the purpose and the address for which
+// it was made.
 type For struct {
 	Channel          uint8
 	Incarnation, Tag uint64
@@ -48,8 +49,8 @@ func New(random func() uint64) *Jar {
 	return &Jar{mac: hmac.New(sha256.New, key[:])}
 }
 
-// Bake returns the cookie for an address in the time period when. The cookie that Bake returns is
-// valid until the next call of Bake or Good.
+// Bake returns the cookie for an address in the time period with the number when. The next call of
+// Bake or Good overwrites the memory of the returned cookie.
 func (j *Jar) Bake(when uint32, what For, addr []byte) []byte {
 	head := &j.head
 	binary.LittleEndian.PutUint32(head[0:], when)
@@ -64,8 +65,8 @@ func (j *Jar) Bake(when uint32, what For, addr []byte) []byte {
 	return j.cookie[:]
 }
 
-// Good reports whether the cookie was made for the address addr, in the time period now or in the
-// previous time period.
+// Good reports whether the cookie was made for the purpose what and the address addr, in the time
+// period with the number now or in the previous one.
 func (j *Jar) Good(now uint32, what For, addr, cookie []byte) bool {
 	if len(cookie) != Bytes {
 		return false

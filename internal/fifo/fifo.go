@@ -1,6 +1,6 @@
 package fifo
 
-// growFirst is the number of items for which the first Grow allocates memory.
+// The first call of Grow allocates memory for growFirst items.
 const growFirst = 64
 
 // Queue is a queue of limited length. The zero Queue has room for no items.
@@ -22,8 +22,8 @@ func (q *Queue[T]) Cap() int { return len(q.items) }
 // Full reports whether the queue has no room for another item.
 func (q *Queue[T]) Full() bool { return q.count == len(q.items) }
 
-// Grow doubles the memory of a full queue, up to limit items. If the queue already has memory for
-// limit items, Grow does nothing.
+// Grow doubles the memory of a full queue, up to the memory for limit items. If the queue already
+// has memory for limit items, Grow does nothing.
 func (q *Queue[T]) Grow(limit int) {
 	if !q.Full() || len(q.items) >= limit {
 		return
@@ -34,7 +34,7 @@ func (q *Queue[T]) Grow(limit int) {
 	q.items, q.head = bigger, 0
 }
 
-// Push adds an item at the end. The queue must not be Full.
+// Push adds an item at the end of the queue, which must not be full.
 func (q *Queue[T]) Push(v T) {
 	i := q.head + q.count
 	if i >= len(q.items) {
@@ -48,8 +48,9 @@ func (q *Queue[T]) Push(v T) {
 // item is popped or the queue grows. The queue must not be empty.
 func (q *Queue[T]) Front() *T { return &q.items[q.head] }
 
-// Pop removes and returns the oldest item. The queue must not be empty. The queue keeps the
-// pointers in a popped item alive until another item overwrites them.
+// Pop removes and returns the oldest item of the queue, which must not be empty. The memory of a
+// popped item is not cleared, so that its pointers keep their targets alive until another item
+// overwrites it.
 func (q *Queue[T]) Pop() T {
 	v := q.items[q.head]
 	q.head++

@@ -14,10 +14,10 @@ func (l *List[T]) Len() int { return len(l.items) - l.head }
 // valid until the next Push or Pop.
 func (l *List[T]) All() []T { return l.items[l.head:] }
 
-// Push adds an item at the end.
+// Push adds an item at the end of the list.
 func (l *List[T]) Push(v T) { l.items = append(l.items, v) }
 
-// Pop removes and returns the oldest item. The result ok is false if the list is empty.
+// Pop removes and returns the oldest item. If the list is empty, the result ok is false.
 func (l *List[T]) Pop() (v T, ok bool) {
 	if l.head == len(l.items) {
 		return v, false

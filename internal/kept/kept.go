@@ -5,9 +5,9 @@
 //
 // The data of a peer may be received after the peer has disconnected. A peer that
 // repeatedly connects, sends data and disconnects must not fill the memory, and must not
-// displace the data of other peers. A Keeper counts bytes by the name of the peer, which
-// stays the same in a new connection. Above the limit, the peer with the most bytes loses
-// data first.
+// displace the data of other peers. A Keeper counts the bytes that each peer has left. A Keeper
+// knows a peer by name, because the name does not change when the peer connects again. When the
+// limit is exceeded, data of the peer with the most bytes is dropped first.
 //
 // A Keeper belongs to one goroutine, or its owner must guard the Keeper with a lock.
 package kept
@@ -22,7 +22,7 @@ type Keeper[T comparable] struct {
 	number      uint64 // number of the next peer
 }
 
-// thing is the data that one connection has left.
+// A thing is the data that one connection of a peer has left.
 type thing[T comparable] struct {
 	what  T
 	of    *peer[T]
@@ -45,10 +45,10 @@ func New[T comparable](mostBytes int64) *Keeper[T] {
 	}
 }
 
-// Add adds an item of data of the named peer. The argument bytes of Add is the size of the item
-// in memory. Add returns the items that the caller must free to stay within the limit, possibly
-// including the new item. The Keeper no longer counts the returned items. If the item was already
-// added to the Keeper, Add changes the size of the item.
+// Add adds an item of data, which the named peer has left, to the Keeper. The argument bytes is the
+// size of the item in memory. To keep the limit, the caller must free the items that Add returns,
+// which may include the new item. The Keeper no longer counts the returned items. If the item was
+// already added to the Keeper, Add changes the size of the item.
 func (k *Keeper[T]) Add(name string, what T, bytes int64) (dropped []T) {
 	k.Remove(what)
 	p := k.peers[name]

@@ -1,14 +1,14 @@
-// Package limits has the limits of a transport module that have one value in every program. They
-// are no options of btl.Config. Simulators and tests set small values, so that few packets and few
-// peers reach each limit.
+// Package limits has those limits of a transport module that have the same values in every program,
+// and are therefore no options of btl.Config. Simulators and tests set small values, so that a few
+// packets or peers suffice to reach a limit.
 //
 // The package has no functions, and values of Limits may be copied.
 package limits
 
 import "time"
 
-// Limits are numbers for one module. A zero field means the default, which btl.Config.WithDefaults
-// sets.
+// Limits are numbers for one module. If a field is zero, btl.Config.WithDefaults sets the default
+// value.
 type Limits struct {
 	// QuantumBytes is the number of bytes that an endpoint may send in one turn, for either its
 	// small or its large fragments. A value below one packet counts as one packet.
@@ -19,25 +19,27 @@ type Limits struct {
 	// Progress.
 	PollBatch int
 	// IdlePollEvery is the number of calls of Progress between two polls of an idle channel
-	// while messages arrive on the other channel. An idle channel is polled after 20 us in any
-	// case. An empty poll of a socket is a system call, which delays messages on the other
-	// channel.
+	// while messages arrive on the other channel. An idle channel is polled at the latest 20 us
+	// after its previous poll. A poll of a socket is a system call even if it finds nothing, and
+	// delays messages on the other channel.
 	IdlePollEvery int
 
 	// HalfOpenMax is the maximum number of half-open endpoints. The peer of a half-open
-	// endpoint has proven its addresses, but the handshake is not complete. If the fabric
-	// tells hosts apart, the endpoints of one host may be at most a quarter of HalfOpenMax
-	// (a half if btl.Config.PeersPerHost sets no limit), but at least one.
+	// endpoint has proven its addresses, but the handshake is not complete. If the fabric can
+	// identify hosts, the half-open endpoints of one host may be a quarter of HalfOpenMax (a half
+	// if btl.Config.PeersPerHost sets no limit), but one is always permitted.
 	HalfOpenMax int
 	// PeersPerAddress is the maximum number of endpoints that a peer at one address may open
 	// here. Endpoints that are being closed are counted.
 	PeersPerAddress int
-	// AwayMax is the maximum extension of btl.Config.PeerTimeout that is granted to a peer for
-	// its Away. A negative value grants nothing.
+	// AwayMax is the longest time by which btl.Config.PeerTimeout is extended for a peer that has
+	// announced, in its field Away, that it will not answer for some time. If AwayMax is negative,
+	// the time is not extended.
 	AwayMax time.Duration
 
-	// KeptBytesMax is the maximum memory of fragments of several packets that handlers keep. A
-	// negative value means none.
+	// KeptBytesMax is the maximum memory of fragments that consist of several packets and that
+	// handlers keep after they return. If KeptBytesMax is negative, handlers cannot keep such
+	// fragments.
 	KeptBytesMax int64
 	// ReassemblyKeepBytes is the maximum unused reassembly memory that is kept for later
 	// fragments.

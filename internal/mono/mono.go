@@ -1,13 +1,13 @@
-// Package mono has the type of instants on a monotonic clock. An instant is a number of
-// nanoseconds on the caller's clock. Package mono never reads a clock. The packages of the
-// transport take the current instant as an argument, and return the instant of their next
-// deadline.
+// Package mono has the type of an instant (a point in time) on a monotonic clock. An instant is a
+// number of nanoseconds on the caller's clock. Package mono never reads a clock. The packages of
+// the transport get the current instant as an argument, and return the instant at which they must
+// be called next.
 package mono
 
 import "time"
 
-// Time is an instant in nanoseconds. The caller chooses the zero instant, and only the differences
-// and the order of instants have a meaning.
+// Time is an instant in nanoseconds. The caller chooses to which point in time the value zero
+// belongs. Only the differences and the order of instants have a meaning.
 type Time int64
 
 // Never is later than every instant that a caller passes. As a deadline, Never means that there

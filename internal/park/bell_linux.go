@@ -26,8 +26,8 @@ func NewBell() (*Bell, error) {
 	return &Bell{event: event}, nil
 }
 
-// Fd returns the descriptor of the Bell, which is readable from a Ring to the next Hush. The Bell
-// owns the descriptor.
+// Fd returns the descriptor of the Bell. When Ring is called, the descriptor becomes readable, and
+// it is readable until Hush is called. The Bell owns the descriptor.
 func (b *Bell) Fd() int { return b.event }
 
 // Ring makes the descriptor readable. After Close, Ring does nothing.
@@ -42,7 +42,8 @@ func (b *Bell) Ring() {
 	_, _ = unix.Write(b.event, one[:])
 }
 
-// Hush makes the descriptor unreadable, however often Ring was called.
+// Hush makes the descriptor unreadable. One call of Hush suffices, however many times Ring was
+// called.
 func (b *Bell) Hush() {
 	var count [8]byte
 	_, _ = unix.Read(b.event, count[:])

@@ -10,19 +10,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Timer is the value of the field Fd in epoll events of a Parker's timer. Callers that poll the
-// epoll descriptor themselves recognise events of the Parker's timer by the value Timer.
+// Timer is the value of the field Fd in the epoll events of a Parker's timer. A caller that polls
+// the epoll descriptor without the Parker recognises these events by this value.
 const Timer = -1
 
 // Parker parks a goroutine until an epoll descriptor is readable. A Parker belongs to one goroutine
 // at a time.
 //
-// A kernel timer in the epoll set ends a Wait at its deadline. A Go timer would end the Wait up
-// to a millisecond late.
+// The epoll set contains a kernel timer, which ends a Wait at its deadline. A timer of Go's runtime
+// would end the Wait up to a millisecond late.
 //
-// A Wait that returns early leaves the kernel timer running, because the next Wait sets the timer
-// anyway. If there is no further Wait before the kernel timer's deadline, the timer expires once.
-// A caller that polls the descriptor itself must first stop the kernel timer with Still.
+// When a Wait returns earlier than at its deadline, the kernel timer keeps running, because the
+// next Wait sets the timer anyway. If no other Wait follows in time, the kernel timer expires once.
+// A caller that polls the descriptor without the Parker must first stop the kernel timer with
+// Still.
 type Parker struct {
 	file *os.File
 	raw  syscall.RawConn
@@ -40,9 +41,10 @@ type Parker struct {
 	events [8]unix.EpollEvent
 }
 
-// Open makes the Parker park on an epoll descriptor, which the Parker owns from then on. If Go's
-// poller does not accept the descriptor, Open closes the descriptor and returns false. The
-// argument bell of Open is the Fd of the epoll event that Wait reports separately.
+// Open sets the epoll descriptor for which the Parker waits, and which the Parker owns from now on.
+// If the network poller of Go's runtime does not accept the descriptor, Open closes the descriptor
+// and returns false. The argument bell is the field Fd of the epoll event that Wait reports by its
+// result rung.
 func (p *Parker) Open(epoll int, bell int32) bool {
 	if unix.SetNonblock(epoll, true) != nil { // the poller accepts only non-blocking files
 		unix.Close(epoll)
@@ -71,8 +73,9 @@ func (p *Parker) Open(epoll int, bell int32) bool {
 	return true
 }
 
-// Wait parks until an event occurs or the timeout is over (a negative timeout means no limit), and
-// reports whether the event of the bell has occurred.
+// Wait parks the goroutine until an event occurs or the timeout is over (a negative timeout means
+// no limit). The result rung is true if the event with the Fd that was passed to Open as bell has
+// occurred.
 func (p *Parker) Wait(timeout time.Duration) (rung bool, err error) {
 	p.rung, p.over = false, false
 	err = p.begin(timeout)
@@ -124,8 +127,8 @@ func newTimer(epoll int) (int, error) {
 	return timer, nil
 }
 
-// setTimer sets the kernel timer to the deadline until, and clears an earlier expiration. The
-// caller must hold mu.
+// setTimer sets the kernel timer to the deadline in the field until, and clears an earlier
+// expiration of the timer. The caller must hold the mutex mu.
 func (p *Parker) setTimer() error {
 	var at unix.ItimerSpec // zero: never
 	switch {
@@ -155,7 +158,7 @@ func (p *Parker) Hasten(timeout time.Duration) {
 	}
 }
 
-// Close closes the descriptors. No goroutine may call Wait after Close. After Close, Hasten does
+// Close closes the descriptors of the Parker. After Close, Wait must not be called, and Hasten does
 // nothing.
 func (p *Parker) Close() {
 	p.mu.Lock()

@@ -8,8 +8,8 @@ import (
 	"gonum.org/v1/plot/vg"
 )
 
-// Bar is a series of a Bars plot. Values of a Bar has a value for each group, and NaN for a
-// missing value.
+// Bar is a series of a Bars plot. The field Values has a value for each group of bars, or NaN if
+// the value is missing.
 type Bar struct {
 	Label  string
 	Color  color.Color
@@ -17,8 +17,8 @@ type Bar struct {
 }
 
 // Bars is a plot of groups of bars over a linear axis or, if Log is true, a logarithmic axis.
-// Bars that exceed the axis are cut off at the end of the axis. The value of a bar is written
-// above the bar, and a dash stands for a missing value.
+// Bars that exceed the axis are cut off at the end of the axis. The value of a bar is written above
+// the bar. If the value is missing, a dash is written instead.
 type Bars struct {
 	Title, Unit string
 	Groups      []string
@@ -28,7 +28,7 @@ type Bars struct {
 	Step        float64 // difference between marks of the axis; with Log, a factor
 }
 
-// groupShare is the part of a group's width that its bars take.
+// groupShare is the fraction of a group's width that the bars of the group take.
 const groupShare = 0.8
 
 // SVG draws the plot.
@@ -72,7 +72,8 @@ func (b *Bars) SVG() (string, error) {
 	p.Add(texts)
 	p.X.Min, p.X.Max = -0.5, float64(len(b.Groups))-0.5
 	p.Y.Min, p.Y.Max = 0, b.at(b.High)
-	// The height of each bar is a logarithm, because gonum has no bars over a logarithmic axis.
+	// Each bar is drawn with the logarithm of its value as the height, because gonum cannot draw
+	// bars over a logarithmic axis.
 	p.Y.Tick.Marker = ticks(func(_, _ float64) (at []float64) {
 		for v := b.Low; v <= b.High*1.001; v = b.next(v) {
 			at = append(at, b.at(v))
@@ -82,7 +83,8 @@ func (b *Bars) SVG() (string, error) {
 	return render(p, &legend)
 }
 
-// at converts a value to the height of a bar, and the method value converts a height to a value.
+// The method named at converts a value to the height of a bar, and the method value converts a
+// height to a value.
 func (b *Bars) at(v float64) float64 {
 	v = min(max(v, b.Low), b.High)
 	if b.Log {

@@ -6,6 +6,7 @@
 //	        \                       \-> Lines, Bars, Heat --> SVG   /
 //	         \-> CSV and JSON, which each program has of its own
 //
-// Tables use go-pretty and plots use gonum. All tables and plots of package report have the same
-// style. The package has no shared state, and any goroutine may call any function.
+// Tables are made with the module go-pretty, and plots with the module gonum. All tables have the
+// same style, and so have all plots. The package has no shared state, and any goroutine may call
+// any function.
 package report

@@ -22,7 +22,8 @@ func Between(doc []byte, name, content string) ([]byte, error) {
 	return slices.Concat(before, []byte(begin+content+end), after), nil
 }
 
-// Links returns Markdown images of plots, by their paths relative to the document.
+// Links returns Markdown text that includes the plots as images. The paths of the plots must be
+// relative to the document.
 func Links(plots []string) string {
 	var b strings.Builder
 	for _, plot := range plots {
@@ -31,14 +32,14 @@ func Links(plots []string) string {
 	return b.String()
 }
 
-// PlotFolder is the directory of a document's plots, beside the document.
+// PlotFolder returns the directory of a document's plots, which is next to the document.
 func PlotFolder(document string) string { return filepath.Join(filepath.Dir(document), "plots") }
 
-// PlotPath is the relative path of a plot in the document's links.
+// PlotPath returns the path of a plot relative to the document, for the document's links.
 func PlotPath(name string) string { return "plots/" + name }
 
-// WriteFiles writes files by their paths, makes their directories, and returns the sorted paths.
-// After an error of WriteFiles, some of the files may have been written.
+// WriteFiles writes each file to the path that is its key, creates missing directories, and returns
+// the sorted paths. If WriteFiles returns an error, some of the files may have been written.
 func WriteFiles(files map[string][]byte) (paths []string, err error) {
 	for name, data := range files {
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {

@@ -11,19 +11,19 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// Box is one value of a Heat. The shade goes from 0 (bad) to 1 (good).
+// A Box is one value of a Heat. The shade of a Box is a number from 0 (bad) to 1 (good).
 type Box struct {
 	Shade float64
 	Text  string
 }
 
-// Heat is a plot of values as colours. A Heat has panels side by side, which have the same rows and
-// columns.
+// Heat is a plot that shows values as colours. A Heat has one or more panels side by side, all with
+// the same rows and columns.
 type Heat struct {
 	Title                 string
 	Panels, Rows, Columns []string
-	// Box returns the value in a row and a column of a panel. The result ok of Box is false
-	// if the heat map has no value for the box.
+	// Box returns the value in a row and a column of a panel. If the plot has no value for this
+	// position, the result ok of Box is false.
 	Box func(panel, row, column int) (b Box, ok bool)
 }
 
@@ -99,7 +99,7 @@ func nominal(names []string, step float64) plot.ConstantTicks {
 	return list
 }
 
-// heatPanel is a panel in the form of gonum's heat maps, in which row 0 is the lowest.
+// heatPanel presents a panel of a Heat to gonum's heat maps, in which row 0 is the lowest.
 type heatPanel struct {
 	*Heat
 	n int
@@ -134,8 +134,8 @@ func (viridis) Colors() (list []color.Color) {
 	return list
 }
 
-// shadeColor returns the colour of a value. A value below 0 has the colour of 0, and a value
-// above 1 has the colour of 1.
+// shadeColor returns the colour of a shade. A shade below 0 has the colour of 0, and a shade above
+// 1 has the colour of 1.
 func shadeColor(x float64) color.NRGBA {
 	x = min(max(x, 0), 1) * float64(len(viridisStops)-1)
 	i := min(int(x), len(viridisStops)-2)

@@ -12,8 +12,8 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// The colours of plots can be distinguished in print and by colour-blind readers (the palette of
-// Okabe and Ito).
+// The colours of plots are from the palette of Okabe and Ito, whose colours can be distinguished in
+// print and by colour-blind readers.
 var (
 	Blue      = color.NRGBA{0x00, 0x72, 0xB2, 0xFF}
 	SkyBlue   = color.NRGBA{0x56, 0xB4, 0xE9, 0xFF}
@@ -33,8 +33,8 @@ const (
 	margin                = 10
 )
 
-// sans is the only font of all plots. If the font of the plots is missing, the viewer replaces it
-// by a font of the same widths.
+// The constant sans is the font of all texts in plots. If the viewer does not have this font, it
+// uses another font with the same character widths.
 const sans = "Liberation Sans"
 
 func newPlot(title, x, y string) *plot.Plot {
@@ -113,13 +113,14 @@ type Lines struct {
 	Linear                bool
 	Title, XTitle, YTitle string
 	Series                []Line // the first series is on top
-	// XFactor is the factor between two marks of the horizontal axis. XText formats the value of a
-	// mark.
+	// XFactor is the factor between the values at two adjacent marks of the horizontal axis. XText
+	// formats the value at a mark.
 	XFactor float64
 	XText   func(x float64) string
 }
 
-// SVG draws the plot. A plot without points contains the text that nothing was measured.
+// SVG draws the plot. If there are no points, the plot contains a text that says that nothing was
+// measured.
 func (l *Lines) SVG() (string, error) {
 	p, legend := newPlot(l.Title, l.XTitle, l.YTitle), newLegend()
 	low, high := math.Inf(1), math.Inf(-1)
@@ -180,7 +181,7 @@ func linearAxes(p *plot.Plot, high float64) {
 	})
 }
 
-// ticks returns a Ticker that leaves out values outside of the axis.
+// The function ticks returns a Ticker of gonum that omits values beyond the ends of the axis.
 func ticks(values func(from, to float64) []float64, text func(float64) string) plot.TickerFunc {
 	return func(from, to float64) (list []plot.Tick) {
 		for _, v := range values(from, to) {

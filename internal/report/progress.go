@@ -8,8 +8,8 @@ import (
 	"golang.org/x/term"
 )
 
-// Progress shows the progress of a measurement on a terminal. Progress draws only between the
-// measuring steps, because drawing takes CPU time.
+// Progress shows the progress of a measurement on a terminal. Progress draws nothing during a
+// measuring step, because drawing takes CPU time.
 type Progress struct {
 	bar *progressbar.ProgressBar // nil without a terminal
 }
@@ -30,7 +30,7 @@ func NewProgress(w io.Writer, steps int) *Progress {
 	)}
 }
 
-// Begin sets the name of the present step.
+// Begin sets the name of the step that begins.
 func (p *Progress) Begin(what string) {
 	if p.bar != nil {
 		p.bar.Describe(what)

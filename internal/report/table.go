@@ -10,9 +10,9 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 )
 
-// NewWriter returns a table of go-pretty in the common style of all programs. Tables in the
-// common style have no frame, and the case of headers is unchanged. If w is not nil,
-// rendering the table writes the table to w.
+// NewWriter returns a table of go-pretty in the common style of all programs. In this style, a
+// table has no frame, and the case of its headers is not changed. If w is not nil, the table is
+// written to w when it is rendered.
 func NewWriter(w io.Writer) table.Writer {
 	t := table.NewWriter()
 	if w != nil {
@@ -29,8 +29,8 @@ func NewWriter(w io.Writer) table.Writer {
 	return t
 }
 
-// Table is a table of numbers and texts. The columns of a table are aligned right, except those
-// whose indices (from 0) are in Left.
+// Table is a table of numbers and texts. The columns of a table are aligned to the right, except
+// those whose indices (from 0) are in the field Left.
 type Table struct {
 	Heads [][]string // rows above the rule
 	Rows  [][]string
@@ -82,7 +82,8 @@ func fitRule(rendered string) string {
 	return b.String()
 }
 
-// Columns is the width of a rendered table in characters, without its rule.
+// Columns returns the width of a rendered table in characters. The rule below the headers is not
+// counted.
 func Columns(rendered string) (columns int) {
 	for line := range strings.Lines(rendered) {
 		if !strings.HasPrefix(line, ruleMark) {

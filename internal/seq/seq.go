@@ -1,8 +1,8 @@
 // Package seq does the arithmetic of 32-bit packet sequence numbers, which wrap around (RFC 1982).
 package seq
 
-// Num is the sequence number of a packet. The order of two numbers is defined if they are less than
-// 2^31 apart.
+// Num is the sequence number of a packet. The order of two sequence numbers is defined if they are
+// less than 2^31 apart.
 type Num uint32
 
 // Add returns the number n steps after s.

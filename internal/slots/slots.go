@@ -6,8 +6,8 @@
 //	|          random           |    slot    |
 //	+---------------------------+------------+
 //
-// A lookup of a handle is an array access and a comparison. The handle of a removed value finds
-// no value, and peers cannot guess handles. A Table belongs to one goroutine.
+// To look up a handle takes an array access and a comparison. The handle of a removed value finds
+// no value, and peers cannot guess handles of other values. A Table belongs to one goroutine.
 package slots
 
 import "fmt"
@@ -21,8 +21,8 @@ type Table[T any] struct {
 	max     int
 }
 
-// none is the handle that is stored for a free slot. The handle none never matches, because its
-// lower bits are not the index of the slot.
+// The function none returns the handle that is stored for a free slot. A lookup never finds this
+// handle, because its lower bits are not the index of the slot.
 func none(slot uint32) uint64 { return ^uint64(slot) }
 
 // Init makes an empty table of at most placesMax values. The index of a value takes the given
@@ -31,8 +31,8 @@ func (t *Table[T]) Init(bits uint, placesMax int) {
 	*t = Table[T]{bits: bits, max: min(placesMax, 1<<bits)}
 }
 
-// Add stores a value under a new handle. The upper bits of the handle are the lower bits of random.
-// If the table is full, Add returns false.
+// Add stores a value under a new handle. The upper bits of the handle are the lower bits of the
+// argument random. If the table is full, Add returns false.
 func (t *Table[T]) Add(random uint64, v T) (handle uint64, ok bool) {
 	var slot uint32
 	switch n := len(t.free); {
@@ -50,7 +50,8 @@ func (t *Table[T]) Add(random uint64, v T) (handle uint64, ok bool) {
 	return handle, true
 }
 
-// Get returns the value under a handle, which may be any number.
+// Get returns the value under a handle. The argument handle may be any number, for example one that
+// a peer has sent.
 func (t *Table[T]) Get(handle uint64) (v T, ok bool) {
 	slot := handle & (1<<t.bits - 1)
 	if slot >= uint64(len(t.handles)) || t.handles[slot] != handle {
@@ -59,7 +60,7 @@ func (t *Table[T]) Get(handle uint64) (v T, ok bool) {
 	return t.values[slot], true
 }
 
-// Remove removes the value under a handle, and reports whether there was a value.
+// Remove removes the value under a handle, and reports whether there was such a value.
 func (t *Table[T]) Remove(handle uint64) bool {
 	if _, ok := t.Get(handle); !ok {
 		return false
@@ -88,7 +89,7 @@ func (t *Table[T]) Rename(handle, random uint64) uint64 {
 	return t.handles[slot]
 }
 
-// Slot is the index in a handle.
+// Slot returns the index of the value to which a handle belongs.
 func (t *Table[T]) Slot(handle uint64) uint32 { return uint32(handle & (1<<t.bits - 1)) }
 
 // At returns the value at an index of the table, or the zero value if the slot is free.

@@ -7,9 +7,10 @@ import (
 )
 
 // HearSignals is for the TestMain of tests that send SIGINT or SIGHUP to programs that they start.
-// The programs of this module heed no SIGINT or SIGHUP that was ignored when they started, and a
-// test inherits such signals from nohup, and from a shell that runs it in the background. After
-// HearSignals the programs that the test starts have the default handling of both signals.
+// A program of this module ignores SIGINT and SIGHUP if they were ignored when it was started, as
+// with nohup or in the background of a shell. A test that is itself started in this way would pass
+// the ignored signals on to the programs that it starts. After HearSignals, the programs that the
+// test starts have the default handling of both signals.
 func HearSignals() {
 	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGHUP} {
 		if signal.Ignored(s) {

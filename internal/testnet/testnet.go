@@ -1,5 +1,4 @@
-// Package testnet opens modules on a network within the process. Package testnet is for examples
-// and tests.
+// Package testnet opens transport modules on a network inside the process, for examples and tests.
 package testnet
 
 import (
@@ -10,9 +9,8 @@ import (
 	"gobtl/fabric/mem"
 )
 
-// Module opens a module with the default settings on a network. Instead of using package
-// testnet, a program opens a Domain of its own provider (see fabric.GetInfo and
-// fabric.Open).
+// Module opens a module with the default settings on a network. A real program opens a Domain of
+// the provider that it uses instead of calling Module (see fabric.GetInfo and fabric.Open).
 func Module(network *mem.Network) *btl.Module {
 	infos, err := network.Provider().GetInfo(fabric.Hints{})
 	Check(err)

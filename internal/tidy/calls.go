@@ -26,20 +26,20 @@ var yieldNames = map[string][]string{
 	"syscall":               {"SYS_SCHED_YIELD"},
 }
 
-// outputNames are the functions that only code of a program may call, because they print or end the
-// process.
+// outputNames are the functions that print or end the process, and that the library therefore must
+// not call.
 var outputNames = map[string][]string{
 	"fmt": {"Print", "Printf", "Println", "Scan", "Scanf", "Scanln"},
 	"os":  {"Stderr", "Stdin", "Stdout"},
 }
 
-// seededNames are the functions of math/rand/v2 that use a seed of the caller. Functions of
-// math/rand/v2 other than the constructors use a global generator.
+// seededNames are the functions of math/rand/v2 that use a seed of the caller. All other functions
+// of math/rand/v2 use the global generator.
 var seededNames = []string{
 	"ChaCha8", "New", "NewChaCha8", "NewPCG", "NewZipf", "PCG", "Rand", "Source", "Zipf",
 }
 
-// calls checks the calls in the code of a file.
+// The method calls checks the function calls in a file.
 func (c *checker) calls(s *source) {
 	for _, decl := range s.ast.Decls {
 		fn, ok := decl.(*ast.FuncDecl)
@@ -76,7 +76,7 @@ func (c *checker) calls(s *source) {
 	}
 }
 
-// selector checks the use of a name of an imported package.
+// The method selector checks the use of a name that an imported package declares.
 func (c *checker) selector(s *source, pos token.Pos, imported, name string) {
 	library := !isTest(s.Path) && !isProgram(s.Path)
 	switch {
@@ -116,9 +116,9 @@ func (c *checker) builtin(s *source, call *ast.CallExpr) {
 	}
 }
 
-// leading returns the string literal at the beginning of an expression. For "a" + b the result is
-// "a". For a call such as fmt.Sprintf, leading returns the literal at the beginning of the first
-// argument.
+// The function leading returns the string literal with which an expression begins. For "a" + b the
+// result is "a". For a call such as fmt.Sprintf, leading returns the literal at the beginning of
+// the first argument.
 func leading(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.BasicLit:

@@ -2,8 +2,8 @@
 // say which package may import which package, and which code may read a clock, start a
 // goroutine, print or exit. The rules of the repository limit the lengths of lines,
 // functions and files. The test of package tidy reads every file that git tracks or would
-// add, and reports each violation by file, line and rule. Tests of package tidy show with
-// small examples that each rule can fail.
+// add, and reports each violation by file, line and rule. Other tests of package tidy show, with
+// small examples, that each rule detects violations.
 //
 //	rules.go    the table of packages and what each may import
 //	imports.go  imports, cgo

@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 )
 
-// Files reads the files below root that git tracks or would add. Symbolic links and deleted files
-// are left out.
+// Files reads the files in the directory root that git tracks or would add. Symbolic links and
+// deleted files are left out.
 func Files(root string) ([]File, error) {
 	// The option safe.directory is needed because git refuses a working copy that belongs to
 	// another user, as is common in a container.

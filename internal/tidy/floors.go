@@ -8,11 +8,13 @@ import (
 	"strings"
 )
 
-// arrow is a call from one file of package btl to a function or method that another file declares.
+// An arrow is a call from one file of package btl to a function or method that another file
+// declares.
 type arrow struct{ from, to string }
 
 // floors checks that the calls between the files of package btl respect the layers in btlFloors.
-// A file of package btl may call only files of its own layer or of a lower layer.
+// A file of package btl may call functions of its own layer and of lower layers, but not of higher
+// layers.
 func (c *checker) floors() {
 	found := c.arrows()
 	all := make([]arrow, 0, len(found))
@@ -39,9 +41,9 @@ func (c *checker) floors() {
 	}
 }
 
-// arrows lists the calls between the files of package btl, by the names of the called
-// functions. The result of arrows lacks function names that several files declare (for
-// example check), and names that a type of another package has as a method.
+// The method arrows lists the calls between the files of package btl, with the names of the called
+// functions. The method arrows ignores function names that several files declare (for example
+// check), and names that are also methods of a type of another package.
 func (c *checker) arrows() map[arrow][]string {
 	home := map[string]string{}
 	files := c.btlFiles()

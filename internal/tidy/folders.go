@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// foldersFile is the document that describes each directory, and foldersHead begins the first
-// line of its table. A cell of the first column contains names of directories in backquotes, in
-// the same format as in policies. A directory name that ends in "/..." includes all directories
-// below.
+// foldersFile is the document that describes each directory, and foldersHead is the beginning of
+// the first line of the table in this document. A cell of the first column contains names of
+// directories in backquotes, in the same format as in policies. A directory name that ends in
+// "/..." includes all directories below.
 const (
 	foldersFile = "docs/architecture.md"
 	foldersHead = "| folder |"

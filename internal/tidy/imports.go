@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// imports checks the imports of a file against the policies, and fills s.names.
+// The method imports checks whether the policies allow the imports of a file, and fills s.names.
 func (c *checker) imports(s *source) {
 	s.names = map[string]string{}
 	rules, known := policyOf(s.dir)
@@ -55,8 +55,8 @@ func (c *checker) judge(s *source, rules policy, imported string, line int) {
 	case house && covers("test/...", inner) && !covers("test/...", s.dir):
 		c.report(s.Path, line, "import", "nothing imports %s", imported)
 	case test:
-		// A test may import any package of the module, because the compiler prevents import
-		// cycles.
+		// A test may import any package of the module. No rule against import cycles is needed,
+		// because the compiler prevents them.
 	case house && !coversAny(rules.imports, inner):
 		c.report(s.Path, line, "import", "%s must not import %s", s.dir, imported)
 	case !house && isModule(imported) && !anyPrefix(rules.libs, imported):

@@ -27,22 +27,23 @@ type policy struct {
 	deny    []string // forbidden packages of the standard library
 }
 
-// pureDeny lists the standard packages that packages without I/O must not import. pureDeny does
-// not contain "time", because the packages without I/O use time.Duration.
+// pureDeny lists the packages of the standard library that packages without I/O must not import.
+// The package time is not in the list, because packages without I/O use time.Duration.
 var pureDeny = []string{
 	"context", "crypto/rand", "io", "log/...", "math/rand", "net/...", "os/...", "runtime/...",
 	"sync/...", "syscall", "testing/...", "unsafe",
 }
 
-// leaves are the packages at the bottom of the import graph.
+// The list leaves has the packages at the bottom of the import graph, which import no other
+// packages of the module.
 var leaves = []string{
 	"internal/cookie", "internal/fifo", "internal/kept",
 	"internal/limits", "internal/mono", "internal/seq", "internal/slots",
 }
 
 // policies defines which packages a package may import. The first entry of policies that matches
-// a directory applies. Code in a directory without a matching entry is a violation, and therefore
-// each new package needs an entry.
+// a directory applies. If no entry matches a directory with code, this is a violation, and
+// therefore each new package needs an entry.
 var policies = []policy{
 	{dir: "internal/tidy"},
 	{dir: "internal/testenv"},
@@ -192,7 +193,8 @@ var policies = []policy{
 	{dir: "launch/pmi", deny: pureDeny},
 	{dir: "launch", imports: []string{"internal/bounded", "launch/pmi"}},
 	{
-		// Examples may import no internal package, because a user's module cannot import one.
+		// Examples must not import internal packages, because the module of a user cannot import
+		// them.
 		dir: "examples/...",
 		imports: []string{
 			".", "btl/...", "fabric/...", "frag", "hotel", "mpi", "pml", "reliability",
@@ -300,8 +302,8 @@ func isProgram(name string) bool {
 
 func isProvider(dir string) bool { return dir != "fabric" && covers("fabric/...", dir) }
 
-// mayReadClock reports whether a file may read the real clock, or sleep. In the library, only a few
-// packages and the files with certain names may read the real clock or sleep.
+// mayReadClock reports whether a file may read the real clock, or sleep. In the library, this is
+// permitted only in a few packages and in files with certain names.
 func mayReadClock(name string) bool {
 	if isTest(name) || isProgram(name) {
 		return true
@@ -316,7 +318,8 @@ func mayReadClock(name string) bool {
 }
 
 // mayStartGoroutines reports whether a file may use a go statement. The packages of the transport
-// start no goroutines, and the simulator is deterministic only without further goroutines.
+// must not start goroutines. The simulator must not either, because otherwise it would not be
+// deterministic.
 func mayStartGoroutines(name string) bool {
 	if isTest(name) || isProgram(name) {
 		return true
@@ -329,9 +332,9 @@ func mayStartGoroutines(name string) bool {
 		dir != "fabric/sim" && isProvider(dir)
 }
 
-// mayYield reports whether a file may use a function that yields the CPU. Polling loops must
-// yield by the policy of internal/waiting. Other code may call runtime.Gosched to let another
-// goroutine run.
+// mayYield reports whether a file may use a function that yields the CPU. A polling loop must not
+// yield by itself, but must use the functions of internal/waiting. Other code may call
+// runtime.Gosched to let another goroutine run.
 func mayYield(name, how string) bool {
 	dir := path.Dir(name)
 	return isTest(name) || dir == "internal/waiting" || how == "Gosched" &&
@@ -361,14 +364,15 @@ var headerRooms = []struct {
 	}},
 }
 
-// methodsMax is the largest number of methods of a type of the library. packageLinesMax is the
-// largest number of lines of a btl package without tests.
+// methodsMax is the largest number of methods that a type of the library may have. packageLinesMax
+// is the largest number of lines that a package in the directory btl may have, without its tests.
 const (
 	methodsMax      = 60
 	packageLinesMax = 7000
 )
 
-// methodsToday and linesToday are the limits of types and packages that exceed the general limits.
+// methodsToday and linesToday are the individual limits of those types and packages that exceed the
+// general limits.
 var (
 	methodsToday = map[string]int{
 		"btl/runner.Runner": 75, "mpi.engine": 72,
@@ -398,7 +402,8 @@ var btlFloors = [][]string{
 // arrowsUp are the permitted calls from a lower layer to a higher layer.
 var arrowsUp = []arrow{}
 
-// commonNames are names of methods of package btl that types of other packages also have.
+// commonNames are names of methods of package btl that are also names of methods of types in other
+// packages.
 var commonNames = []string{
 	"Accept", "Admit", "All", "Check", "Close", "Defer", "End", "Enter", "Name", "Now", "Open",
 	"Random",

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// wideMarker exempts the syntax node that starts on its line or on the next line from the limit
-// of line length.
+// wideMarker is the text of a comment that permits long lines. The limit of line length then does
+// not apply to the syntax node that starts on the line of the comment or on the next line.
 const wideMarker = "nolint:lll"
 
 // sizes checks the length of a Go file, of its functions and of its lines.
@@ -39,7 +39,7 @@ func (c *checker) fileLength(f File) {
 	}
 }
 
-// lineLength checks the lengths of lines, and counts a tab as one column, as the linter does.
+// lineLength checks the lengths of lines. A tab counts as one column, as in the linter.
 func (c *checker) lineLength(f File, exempt map[int]bool) {
 	number := 0
 	for line := range bytes.Lines(f.Data) {

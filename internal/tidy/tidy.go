@@ -57,7 +57,8 @@ func Check(files []File) []Finding {
 	return c.findings
 }
 
-// checker collects findings, and the data for rules that need all files.
+// A checker collects findings, and the data for those rules that can be checked only when all files
+// have been read.
 type checker struct {
 	findings []Finding
 	sources  []*source
@@ -76,7 +77,7 @@ func (c *checker) report(name string, line int, rule, format string, args ...any
 	c.findings = append(c.findings, Finding{name, line, rule, fmt.Sprintf(format, args...)})
 }
 
-// at reports a finding at a position of the source.
+// The method named at reports a finding at a position of the source.
 func (c *checker) at(s *source, pos token.Pos, rule, format string, args ...any) {
 	c.report(s.Path, s.line(pos), rule, format, args...)
 }

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// walls checks the sizes of types and packages of the library. A type may have methodsMax
-// methods, and a package of btl may have packageLinesMax lines. Types and packages that exceed
+// walls checks the sizes of types and packages of the library. A type may have methodsMax methods,
+// and a package in the directory btl may have packageLinesMax lines. Types and packages that exceed
 // the general limits have individual limits, which may only decrease.
 func (c *checker) walls() {
 	methods, lines := map[string]int{}, map[string]int{}
@@ -35,7 +35,8 @@ func (c *checker) walls() {
 	}
 }
 
-// bounded reports a count above its limit, and an individual limit that is too high.
+// The method bounded reports a count that exceeds its limit, and an individual limit that is much
+// higher than the count.
 func (c *checker) bounded(place, name, what string, count, most int, today map[string]int) {
 	own, has := today[name]
 	switch {
@@ -51,10 +52,11 @@ func (c *checker) bounded(place, name, what string, count, most int, today map[s
 	}
 }
 
-// slack returns how much an individual limit may exceed the present count.
+// The function slack returns by how much an individual limit may exceed the present count.
 func slack(bound int) int { return max(3, bound/50) }
 
-// wholeHouse is a number of files that only the whole repository exceeds.
+// If there are more than wholeHouse files, they are the whole repository and not the example of a
+// test.
 const wholeHouse = 200
 
 // receiverOf returns the name of the type to which a method belongs.

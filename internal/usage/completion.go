@@ -9,8 +9,8 @@ import (
 )
 
 // Completion returns a script with which a shell (bash, zsh or fish) completes the commands,
-// flags and values of a program. Where a file name is possible on the command line, the shell
-// completes file names.
+// flags and values of a program. At positions of the command line where a file name is possible,
+// the shell completes file names.
 func Completion(app *kong.Application, shell string) (string, error) {
 	switch shell {
 	case "bash":
@@ -24,8 +24,8 @@ func Completion(app *kong.Application, shell string) (string, error) {
 	return "", fmt.Errorf("--completion %q: want bash, zsh or fish", shell)
 }
 
-// commands are the commands of a program. The first command that commands returns is the program
-// itself.
+// The function commands returns the commands of a program. The first one is the program itself,
+// without a command.
 func commands(app *kong.Application) []*kong.Node {
 	list := []*kong.Node{app.Node}
 	for _, c := range app.Children {
@@ -43,7 +43,7 @@ func nameOf(app *kong.Application, c *kong.Node) string {
 	return c.Name
 }
 
-// flagsOf are the flags that may follow a command.
+// flagsOf returns the flags that may follow a command.
 func flagsOf(app *kong.Application, c *kong.Node) (list []*kong.Flag) {
 	nodes := []*kong.Node{app.Node}
 	switch {
@@ -73,7 +73,7 @@ func valuesOf(v *kong.Value) []string {
 	return nil
 }
 
-// words are the words that may follow a command.
+// The function words returns the words that may follow a command on the command line.
 func words(app *kong.Application, c *kong.Node) (list []string) {
 	if c == app.Node {
 		for _, sub := range commands(app)[1:] {
@@ -100,8 +100,9 @@ func names(f *kong.Flag) []string {
 }
 
 // bash returns the script for bash. The bash script determines the command from the words of the
-// command line, and looks for a flag before the cursor. The bash script completes the flag's
-// known values, and leaves other values to the shell.
+// command line, and checks whether the word in front of the cursor is a flag. If the possible
+// values of this flag are known, the script completes them, and otherwise the shell completes file
+// names.
 func bash(app *kong.Application) string {
 	var b strings.Builder
 	all := commands(app)

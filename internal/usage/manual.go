@@ -72,12 +72,12 @@ func Markdown(app *kong.Application) string {
 	return b.String()
 }
 
-// sharedRowsMin is the least number of common flags for which the description of one command
-// refers to another command.
+// If a command has at least sharedRowsMin flags in common with another command, its description
+// refers to the other command instead of listing these flags.
 const sharedRowsMin = 5
 
-// beyond returns the rows of list that are not in like. beyond reports whether list has every flag
-// of like, most of them with the same help text.
+// The function beyond returns the rows of list that are not in like. The result ok is true if list
+// has every flag of like, and most of these flags have the same help text in both.
 func beyond(list, like []row) (rest []row, ok bool) {
 	shared := 0
 	for _, r := range list {
@@ -98,7 +98,7 @@ func beyond(list, like []row) (rest []row, ok bool) {
 // row is a flag or an argument with its help text.
 type row struct{ name, help string }
 
-// rows are the arguments and flags of a command.
+// The function rows returns the arguments and flags of a command.
 func rows(c *kong.Node) (list []row) {
 	for _, a := range c.Positional {
 		name := strings.ToUpper(a.Name)
@@ -115,7 +115,7 @@ func rows(c *kong.Node) (list []row) {
 	return list
 }
 
-// flagText is the spelling of a flag with its value.
+// flagText returns the text of a flag with a placeholder for its value.
 func flagText(f *kong.Flag) string {
 	text := strings.Join(names(f), ", ")
 	switch {
@@ -132,7 +132,7 @@ func flagText(f *kong.Flag) string {
 	return text
 }
 
-// leaves are the commands that can be run.
+// The function leaves returns the commands that can be run, which have no subcommands.
 func leaves(app *kong.Application) []*kong.Node {
 	if all := commands(app); len(all) > 1 {
 		return all[1:]
@@ -140,7 +140,7 @@ func leaves(app *kong.Application) []*kong.Node {
 	return []*kong.Node{app.Node}
 }
 
-// synopsis is the shortest form of a command line.
+// The function synopsis returns the shortest description of a command line.
 func synopsis(app *kong.Application, c *kong.Node) string {
 	text := app.Name
 	switch c {
@@ -174,7 +174,8 @@ func synopsis(app *kong.Application, c *kong.Node) string {
 
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// roff escapes a text for man(7), so that no part of the text is a request.
+// The function roff escapes a text for man(7), so that no part of the text is taken for a request
+// of the formatter.
 func roff(text string) string {
 	text = strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`).Replace(oneLine(text))
 	if strings.HasPrefix(text, ".") {

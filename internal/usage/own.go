@@ -9,8 +9,8 @@ import (
 	"gobtl/internal/version"
 )
 
-// Own are the flags of every program in this module. A program embeds Own in the struct of its
-// command line.
+// Own has the flags that every program of this module has. A program embeds Own in the struct of
+// its command line.
 //
 //nolint:lll // A struct tag cannot be broken.
 type Own struct {
@@ -20,7 +20,8 @@ type Own struct {
 	Reference  printPage    `help:"Print this as a page of Markdown." hidden:""`
 }
 
-// Each of the flags of Own prints a text and ends the program, before other flags are examined.
+// Each of the flags in Own prints a text and ends the program, even if the other flags on the
+// command line are invalid, because the parser has not examined them yet.
 type (
 	printVersion bool
 	printMan     bool

@@ -6,9 +6,8 @@ import (
 	"syscall"
 )
 
-// Ends are the signals that request an orderly end of a program. The signals of Ends are SIGTERM,
-// SIGINT and SIGHUP. If the program was started with SIGINT or SIGHUP ignored, Ends leaves out
-// the ignored signal.
+// Ends returns the signals that request an orderly end of a program: SIGTERM, SIGINT and SIGHUP. If
+// SIGINT or SIGHUP was ignored when the program was started, Ends omits this signal.
 func Ends() []os.Signal {
 	ends := []os.Signal{syscall.SIGTERM}
 	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGHUP} {

@@ -42,7 +42,8 @@ func ParseSize(text string) (int, error) {
 	return int(n << shift), nil
 }
 
-// SizeText formats a size in the format of ParseSize, in the largest unit that needs no fraction.
+// SizeText formats a size in the format of ParseSize, with the largest unit for which the number
+// has no fraction.
 func SizeText(sizeBytes int) string {
 	for _, unit := range []struct {
 		shift int

@@ -5,23 +5,23 @@ import (
 	"strconv"
 )
 
-// misread matches kong's error for a flag without a value. The groups of the expression misread
-// are the flag, the next word and its kind.
+// The expression misread matches kong's error for a flag whose value is missing. The groups of
+// misread are the flag, the next word of the command line, and the kind of this word.
 var misread = regexp.MustCompile(
 	`^(-\S+): expected \w+ value but got ("(?:[^"\\]|\\.)*") \((.+?)\)`)
 
 // negative matches a negative number, which looks like a flag.
 var negative = regexp.MustCompile(`^-[0-9.]`)
 
-// unread matches kong's error for a value that is no number. The groups of unread are the flag,
-// the kind of number, and the value.
+// The expression unread matches kong's error for a value that is not a number. The groups of unread
+// are the flag, the expected kind of number, and the value.
 var unread = regexp.MustCompile(
 	`^(\S+): expected a (?:valid \d+ bit )?(int|uint|float) but got (".*")(?: \(string\))?$`)
 
 // bare matches kong's error for a program that is called without a command.
 var bare = regexp.MustCompile(`^expected "<command> \.\.\."$`)
 
-// Text is the text of an error that kong's Parse returned.
+// Text returns a clear text for an error that kong's Parse has returned.
 func Text(err error) string {
 	text := err.Error()
 	if bare.MatchString(text) {

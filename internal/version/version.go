@@ -6,9 +6,10 @@ import "runtime/debug"
 // module is the path of this module.
 const module = "gobtl"
 
-// String is the version of the module, or the commit of the working copy. Examples of the result
-// are "v1.2.0", "1a2b3c4d5e6f" and "1a2b3c4d5e6f+changes". If the program does not know its
-// version, String returns "devel". Any goroutine may call String.
+// String returns the version of the module, or the commit of the working copy from which the
+// program was built. Examples of the result are "v1.2.0", "1a2b3c4d5e6f" and
+// "1a2b3c4d5e6f+changes". If the build has not recorded a version, String returns "devel". Any
+// goroutine may call String.
 func String() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -17,8 +18,9 @@ func String() string {
 	return of(info)
 }
 
-// unknown is the version of a build that has recorded no version. A build without the repository
-// sets unknown by -ldflags "-X gobtl/internal/version.unknown=...", as tools/container does.
+// unknown is the version of a build that has recorded no version. A build outside of the repository
+// can set this variable by -ldflags "-X gobtl/internal/version.unknown=...", as tools/container
+// does.
 var unknown = "devel"
 
 func of(info *debug.BuildInfo) string {

@@ -3,8 +3,9 @@
 // module tell a Policy the time, and whether a poll found work. The Policy returns an Action.
 //
 // The mode Busy never sleeps, and the mode Event never spins. The mode Adaptive spins for as long
-// as a wake-up costs, and then sleeps, so that a wait costs at most twice as much as the best
-// choice. What the mode does besides depends on the State, which the Policy derives from evidence:
+// as a wake-up costs, and then sleeps, so that a wait costs at most twice as much as with perfect
+// foresight. The mode Adaptive depends on the State, which the Policy derives from the following
+// evidence:
 //
 //	state   evidence                                  waits by            until
 //	alone   none of the below                         spinning, sleep     -
@@ -14,26 +15,30 @@
 //	stolen  1 ms between two polls without a          brief spin, sleep   100 ms have passed
 //	        preemption, and a rise of stolen CPU time
 //
-// A thread in the state beside shares its CPU with a thread that computes. On Linux a yield gives a
-// whole time slice to such a thread within one scheduling group, which is a session, a container or
-// a job step. A yield is tried again after 100 ms, and each further long yield doubles that time.
-// In the state stolen the host of a virtual machine has taken the CPU away, and a yield has no
-// effect. Threads of a job that has more threads than CPUs yield in any case (see AmongFriends).
+// A thread in the state beside shares its CPU with a thread that computes. On Linux, a yield gives
+// the computing thread a whole time slice if both threads are in the same scheduling group, which
+// is a session, a container or a job step. After such a long yield, a yield is tried again when 100
+// ms have passed, and each further long yield doubles this time. In the state stolen, the host of a
+// virtual machine has taken the CPU away, and a yield does not help. Threads of a job that has more
+// threads than there are CPUs yield in every state (see AmongFriends).
 //
-// Only the kernel counts preemptions and stolen time, so a Policy rarely asks for them (interface
-// Thread). A thread that sleeps before it can be preempted yields once before the sleep, and only
-// now and then if such yields never help.
+// Preemptions and stolen time are counted by the kernel, and reading these counts is a system call,
+// so that a Policy reads them rarely (interface Thread). A thread that goes to sleep earlier than
+// it could be preempted yields once directly in front of the sleep. If such yields never let
+// another thread run, they are made only now and then.
 //
 // The mode Adaptive measures by how much sleeps take longer than requested, and how long the pauses
-// between two finds of work are. It spins longer if slightly more spinning would have avoided a
-// wake-up, and hardly spins if spinning has failed many times in a row. Two threads that wait for
-// each other measure pauses that contain the other's wake-up, so the mode now and then spins for
-// longer, up to the cost of four wake-ups. While that avoids sleeps, the mode keeps spinning for
-// that long, and the other end, whose pauses become shorter, soon spins, too. The first wait after
-// a long pause (a silence) has a spinning time of its own, because the other end is probably
-// asleep. A thread that has slept through all its latest pauses, all of them silences, may sleep at
-// once (see Calm).
+// between two polls that find work are. The mode Adaptive spins longer if slightly more spinning
+// would have avoided a wake-up, and hardly spins at all if spinning has found no work many times in
+// a row. If two threads wait for each other, each measures pauses that contain the wake-up of the
+// other thread. Therefore the mode Adaptive now and then spins for longer, up to the cost of four
+// wake-ups. As long as the longer spinning avoids sleeps, the mode continues with it, and the other
+// thread, whose pauses become shorter, soon spins, too. For the first wait after a long pause (a
+// silence), there is a separate spinning time, because the thread at the other end is probably
+// asleep. If all recent pauses were silences and the thread has slept during each of them, the
+// thread may sleep without spinning (see Calm).
 //
 // One thread uses a Policy at a time. Several threads may use a Policy in turn under a lock, if
-// each thread calls Begin first. A Policy allocates nothing after New, except for stolen time.
+// each thread calls Begin first. After New, a Policy allocates memory only when it reads the stolen
+// time.
 package waiting

@@ -9,9 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// netpoller makes Go's scheduler ask its network poller. The scheduler by itself asks the network
-// poller only when it finds no goroutine to run, or every 10 ms. Without netpoller, a thread that
-// yields in a loop would delay goroutines that wait for a socket by up to 10 ms.
+// The type netpoller makes Go's scheduler check its network poller. By itself, the scheduler checks
+// the network poller when it finds no goroutine to run, and otherwise every 10 ms. Without
+// netpoller, a thread that yields in a loop would delay goroutines that wait for a socket by up to
+// 10 ms.
 type netpoller struct {
 	mu     sync.Mutex // held while a goroutine asks
 	file   *os.File   // an event descriptor registered with the poller
@@ -23,10 +24,10 @@ type netpoller struct {
 
 var poller netpoller
 
-// ask parks the calling goroutine on a descriptor that becomes readable when the wait begins.
-// Go's scheduler, if it has no goroutine to run, asks its network poller, which returns the
-// caller of ask and all other goroutines whose descriptors are ready. If another goroutine runs
-// ask, or if the process has no free descriptor, ask does nothing.
+// The method ask parks the calling goroutine on a descriptor that becomes readable as soon as the
+// goroutine waits. When Go's scheduler then has no goroutine to run, it checks its network poller,
+// which returns this goroutine and all other goroutines whose descriptors are ready. If another
+// goroutine is in the method ask, or if the process has no free descriptor, ask does nothing.
 func (p *netpoller) ask() {
 	if !p.mu.TryLock() {
 		return
@@ -42,7 +43,8 @@ func (p *netpoller) ask() {
 	_ = p.raw.Read(p.event) // Read fails only on a closed file, and this file is never closed.
 }
 
-// open makes the descriptor on which ask parks, which stays open until the process ends.
+// The method open creates the descriptor on which the method ask parks. This descriptor is open
+// until the process ends.
 func (p *netpoller) open() {
 	p.opened = true
 	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)

@@ -47,58 +47,62 @@ const (
 	Sleep               // sleep until something happens, then call Slept
 )
 
-// Thread returns what the kernel and the process know of the waiting thread.
+// Thread returns the information that the kernel and the process have about the waiting thread.
 type Thread interface {
-	// Switches returns the number of involuntary context switches of the thread, including yields
-	// that let another thread run.
+	// Switches returns the number of involuntary context switches of the thread. A yield that let
+	// another thread run counts as one of them.
 	Switches() uint64
-	// Stolen returns the CPU time that the host of a virtual machine has taken from all its CPUs, in
-	// any unit, or 0 if nothing is known.
+	// Stolen returns the CPU time, in any unit, that the host has taken from all CPUs of the
+	// virtual machine. If this time is not known, Stolen returns 0.
 	Stolen() uint64
-	// Crowded reports whether at least as many threads of this process wait as the process may
-	// use CPUs.
+	// Crowded reports whether the number of threads of this process that wait by a Policy is at
+	// least the number of CPUs that the process may use.
 	Crowded() bool
 	// Yield lets another thread run that waits for this CPU.
 	Yield()
 }
 
 const (
-	// wakeFirst is the assumed cost of a wake-up, and the others limit the measured cost.
+	// wakeFirst is the cost of a wake-up that is assumed until it has been measured. The constants
+	// after wakeFirst limit the measured cost.
 	wakeFirst = 40 * time.Microsecond
 	wakeLeast = 20 * time.Microsecond
 	wakeMost  = 60 * time.Microsecond
-	// spinLeast is the spinning time after spinning has failed many times in a row. It suffices for
-	// the reply of a peer that is awake.
+	// When spinning has found no work many times in a row, the spinning time is spinLeast. The time
+	// spinLeast suffices for the reply of a peer that is awake.
 	spinLeast = 4 * time.Microsecond
-	// silence is the shortest pause that is too long for spinning in any case. After calmLeast
-	// silences in a row, the policy expects another one.
+	// A pause of the duration silence or longer is too long for spinning in all cases, and is
+	// called a silence. After calmLeast silences in a row, the policy expects another one.
 	silence   = time.Millisecond
 	calmLeast = 4
-	// After rareLeast consecutive failures, an action is tried rareLeast+1 times in rareEvery
-	// opportunities.
+	// When an action has failed rareLeast times in a row, it is tried at rareLeast+1 of each
+	// rareEvery opportunities.
 	rareLeast = 2
 	rareEvery = 64
-	// longSpin is the longest spinning time, in wake-ups. Long spinning bridges the wake-up and the
-	// work of a thread at the other end.
+	// longSpin is the longest spinning time, as a multiple of the cost of a wake-up. In this time,
+	// a thread at the other end can wake up and do its work.
 	longSpin = 4
 	// learnLog2 is the weight of a new sample in a moving average, as a shift.
 	learnLog2 = 3
-	// lookEvery is the time between two queries of the number of preemptions.
+	// A Policy reads the number of preemptions once in each interval lookEvery.
 	lookEvery = 100 * time.Microsecond
 	// After yieldsLook yields, the policy checks whether at least yieldsTaken of them let another
 	// thread run.
 	yieldsLook  = 64
 	yieldsTaken = 4
-	// yieldsLong consecutive yields of yieldLong show a computing thread. A single long yield may
-	// have other causes, such as a time slice of another scheduling group.
+	// If yieldsLong consecutive yields take yieldLong or longer, another thread on this CPU
+	// computes. A single long yield may have another cause, such as a time slice of another
+	// scheduling group.
 	yieldLong  = time.Millisecond
 	yieldsLong = 2
-	// gapLeast is the shortest time between two polls in which the thread was off its CPU.
+	// If at least gapLeast has passed between two polls, another thread or the host of the virtual
+	// machine has used the CPU in the meantime.
 	gapLeast = time.Millisecond
-	// stolenEvery is the time between two queries of the stolen time if nothing is known of it.
+	// As long as nothing is known about stolen time, a Policy reads it once in each interval
+	// stolenEvery.
 	stolenEvery = time.Second
-	// apartLeast is the first time without yields beside a computing thread, and apartMost the
-	// longest.
+	// When another thread on the CPU computes, a waiting thread does not yield for the time
+	// apartLeast at first, and later for longer times, up to apartMost.
 	apartLeast = 100 * time.Millisecond
 	apartMost  = 3200 * time.Millisecond
 )
@@ -136,7 +140,7 @@ type Policy struct {
 	counts   Counts
 }
 
-// Counts are the numbers of decisions of a policy, by their kind.
+// Counts has the number of decisions that a policy has made, for each kind of decision.
 type Counts struct {
 	Sleeps  uint64 // sleeps
 	Vain    uint64 // sleeps that ended early without work
@@ -160,7 +164,7 @@ func (c *Counts) Add(o Counts) {
 }
 
 // New returns the policy of a thread that begins to poll at the time now. The argument spin is the
-// spinning time of the mode Adaptive, or 0 for a time that adapts to measurements.
+// spinning time of the mode Adaptive. If spin is 0, the spinning time is adapted to measurements.
 func New(mode Mode, spin time.Duration, thread Thread, now mono.Time) *Policy {
 	p := &Policy{
 		mode: mode, fixed: spin > 0, thread: thread, since: now, lookAt: now.Add(lookEvery),
@@ -176,13 +180,14 @@ func New(mode Mode, spin time.Duration, thread Thread, now mono.Time) *Policy {
 	return p
 }
 
-// Begin records that the thread begins to wait at the time now, after it has done something else.
+// Begin records that the thread, which has done other work until now, begins to wait at the time
+// now.
 func (p *Policy) Begin(now mono.Time) {
 	p.cold = now.Sub(p.since) >= silence
 	p.since, p.polled, p.slept, p.probed = now, now, false, false
 }
 
-// Found records that the wait has ended because the thread found work.
+// Found records that the present wait has ended, because a poll has found work.
 func (p *Policy) Found(now mono.Time) {
 	if !p.fixed && p.mode == Adaptive {
 		p.learn(now.Sub(p.since))
@@ -198,8 +203,8 @@ func (p *Policy) Found(now mono.Time) {
 	}
 }
 
-// learn adapts the spinning time to the pause between two finds of work. If the thread slept, the
-// pause appears longer by about the cost of a wake-up.
+// The method learn adapts the spinning time to the pause between two polls that found work. If the
+// thread slept during the pause, the pause appears longer by about the cost of a wake-up.
 func (p *Policy) learn(pause time.Duration) {
 	if pause >= silence && p.slept {
 		p.calm = min(p.calm+1, calmLeast)
@@ -216,7 +221,7 @@ func (p *Policy) learn(pause time.Duration) {
 	}
 }
 
-// learnCold adapts the separate spinning time for the first pause after a silence.
+// learnCold adapts the separate spinning time for the first pause after a silence (a long pause).
 func (p *Policy) learnCold(pause time.Duration, slept bool) {
 	switch {
 	case !slept:
@@ -232,20 +237,23 @@ func (p *Policy) learnCold(pause time.Duration, slept bool) {
 	}
 }
 
-// rare reports whether to skip an attempt after a number of consecutive failures.
+// The function rare reports whether an attempt should be skipped, where number is the number of
+// failures in a row.
 func rare(number uint) bool { return number%rareEvery > rareLeast }
 
 // Calm reports whether the next poll will most probably find no work, because all recent pauses
-// were silences that the thread slept through. If Calm returns true, a thread that has just found
-// work may sleep without another poll. The arrival of new work must end such a sleep.
+// were silences (long pauses) during which the thread slept. If Calm returns true, a thread that
+// has just found work may sleep without another poll. The caller must make sure that the arrival of
+// work ends such a sleep.
 func (p *Policy) Calm() bool {
 	return p.mode == Event || p.mode == Adaptive && !p.fixed && p.calm >= calmLeast
 }
 
 // learnLate adapts the spinning time to a pause that was longer than the spinning time. A pause in
 // which the threads at both ends sleep contains the other thread's wake-up, so its length does not
-// tell whether spinning would pay. For this reason, some pauses are spun through for longer (see
-// longSpin), and the following pauses too, as long as this avoids sleeps.
+// tell whether spinning would pay. For this reason, the thread spins for longer in some pauses (see
+// longSpin). As long as this avoids sleeps, the thread spins for longer in the following pauses,
+// too.
 func (p *Policy) learnLate(pause time.Duration) {
 	p.vain++
 	if pause <= 2*p.wake { // slightly more spinning would have sufficed
@@ -258,8 +266,8 @@ func (p *Policy) learnLate(pause time.Duration) {
 // Since returns the time at which the present wait began.
 func (p *Policy) Since() mono.Time { return p.since }
 
-// Late records that another thread has found the work for which this thread has polled without
-// success, a pause after this thread's wait began.
+// Late records that another thread has found the work for which this thread has polled. The
+// argument pause is the time that has passed from the beginning of this thread's wait until then.
 func (p *Policy) Late(pause time.Duration) {
 	switch {
 	case p.fixed || p.mode != Adaptive:
@@ -310,16 +318,17 @@ func (p *Policy) choose(now mono.Time) Action {
 }
 
 // MayYield reports whether a yield is expected to return soon, because no other thread is known to
-// compute. In a crowded process MayYield returns true, because the other goroutines must run.
+// compute. If the process is crowded (see Thread.Crowded), MayYield returns true, because the other
+// goroutines must run.
 func (p *Policy) MayYield(now mono.Time) bool { return now >= p.apart || p.thread.Crowded() }
 
-// AmongFriends tells the policy that a job has more waiting threads than CPUs. The thread that runs
-// after a yield then usually belongs to the job, even if the yield takes long, and a thread that
-// does not yield would delay the job.
+// AmongFriends tells the policy that the job of this thread has more waiting threads than there are
+// CPUs. Even if a yield takes long, the thread that runs in the meantime then usually belongs to
+// the same job, and a thread that does not yield would delay the job.
 func (p *Policy) AmongFriends() { p.friend = true }
 
-// Yielded records that a yield of the duration took ended at the time now. Yields that each take a
-// whole time slice show that another thread on this CPU computes.
+// Yielded records that a yield of the duration took ended at the time now. If each of several
+// yields takes a whole time slice, another thread on this CPU computes.
 func (p *Policy) Yielded(now mono.Time, took time.Duration) {
 	p.counts.Yields++
 	if p.friend {
@@ -338,9 +347,10 @@ func (p *Policy) Yielded(now mono.Time, took time.Duration) {
 	}
 }
 
-// lookGap checks whether the host of a virtual machine took the CPU away between two polls, if the
-// kernel has not given the CPU to another thread. The first stolen time that is seen may be old.
-// Without a virtual machine the stolen time is always 0, and lookGap seldom asks for it.
+// lookGap is called when much time has passed between two polls. If the kernel has not given the
+// CPU to another thread in this time, lookGap checks whether the host of the virtual machine has
+// taken the CPU away. The first stolen time that lookGap reads may be of an earlier time. Without a
+// virtual machine the stolen time is always 0, and lookGap rarely reads it.
 func (p *Policy) lookGap(now mono.Time) {
 	if now < p.stolenAt || p.thread.Switches() != p.switches {
 		return
@@ -358,7 +368,7 @@ func (p *Policy) lookGap(now mono.Time) {
 	}
 }
 
-// lookAlone checks whether the thread was preempted since the previous check.
+// lookAlone checks whether the thread was preempted in the time after the previous check.
 func (p *Policy) lookAlone(now mono.Time) {
 	p.lookAt = now.Add(lookEvery)
 	n := p.thread.Switches()
@@ -376,7 +386,8 @@ func (p *Policy) lookShared() {
 	p.switches = n
 }
 
-// SleepMin returns the shortest useful sleep. Instead of a shorter one, a loop should poll again.
+// SleepMin returns the shortest useful sleep. If a polling loop would sleep for a shorter time, it
+// should poll again instead.
 func (p *Policy) SleepMin() time.Duration {
 	if p.mode == Event {
 		return 0
@@ -384,8 +395,9 @@ func (p *Policy) SleepMin() time.Duration {
 	return p.wake
 }
 
-// Slept records a sleep of the duration took, of which asked was requested. A negative asked means
-// no limit. The kernel may lengthen a sleep by slack.
+// Slept records a sleep. The argument took is the duration of the sleep, and asked is the requested
+// duration, where a negative value means no limit. The argument slack is the time by which the
+// kernel may lengthen a sleep.
 func (p *Policy) Slept(asked, took, slack time.Duration) {
 	p.counts.Sleeps++
 	p.slept = true
@@ -409,8 +421,8 @@ func (p *Policy) Counts() Counts {
 	return c
 }
 
-// budgetAt returns the spinning time at the time now. In the states Beside and Stolen the thread
-// spins for no longer than a wake-up costs.
+// budgetAt returns the spinning time for a wait at the time now. In the states Beside and Stolen,
+// the spinning time is at most the cost of a wake-up.
 func (p *Policy) budgetAt(now mono.Time) time.Duration {
 	if now < p.apart {
 		return min(p.Budget(), p.wake)

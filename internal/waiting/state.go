@@ -1,6 +1,6 @@
 package waiting
 
-// State says what else uses the CPU of a waiting thread, as far as the thread's Policy knows.
+// State says what other work uses the CPU of a waiting thread, as far as the thread's Policy knows.
 type State uint8
 
 // The states.
@@ -24,7 +24,7 @@ var stateTexts = [...][2]string{
 // String returns the name of the state, which is alone, shared, beside or stolen.
 func (s State) String() string { return stateTexts[s][0] }
 
-// Describe returns a description of the state for people.
+// Describe returns a description of the state, to be shown to users.
 func (s State) Describe() string { return stateTexts[s][1] }
 
 func (p *Policy) state() State {

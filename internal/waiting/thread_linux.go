@@ -9,16 +9,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OSThread is the thread that calls its methods. The calling thread may change between two calls
-// if the goroutine is not locked to a thread. If the calling thread has changed, context switches
-// of the new thread before its first call are not counted.
+// OSThread stands for the thread that calls its methods. If the calling goroutine is not locked to
+// a thread, two calls may be made by different threads. In this case, the context switches of the
+// second thread up to its first call are not counted.
 type OSThread struct {
 	usage unix.Rusage
 	count turns
 }
 
-// turns adds up the context switch counters of several threads that use a Policy one after another.
-// The difference between two calls is added if the same thread made both.
+// The type turns computes the sum of the context switches of several threads that use a Policy one
+// after another. If two consecutive calls are made by the same thread, the difference between its
+// two counter values is added.
 type turns struct {
 	thread int
 	before uint64 // counter of that thread at its latest call
@@ -42,7 +43,7 @@ func (t *OSThread) Switches() uint64 {
 	return t.count.add(unix.Gettid(), uint64(t.usage.Nivcsw))
 }
 
-// Stolen implements Thread. The unit is a clock tick.
+// Stolen implements Thread. The unit of the result is a clock tick.
 func (*OSThread) Stolen() uint64 {
 	f, err := os.Open("/proc/stat")
 	if err != nil {
@@ -54,7 +55,8 @@ func (*OSThread) Stolen() uint64 {
 	return stolenOf(head[:n])
 }
 
-// stolenOf returns the stolen time in the first line of /proc/stat, or 0 if the line has none.
+// stolenOf returns the stolen time in the first line of /proc/stat, or 0 if the line does not
+// contain it.
 func stolenOf(stat []byte) uint64 {
 	const stealField = 8
 	line, _, _ := bytes.Cut(stat, []byte("\n"))
@@ -66,7 +68,7 @@ func stolenOf(stat []byte) uint64 {
 	return ticks
 }
 
-// TimerSlack returns by how much the kernel may lengthen a sleep of the calling thread.
+// TimerSlack returns the time by which the kernel may lengthen a sleep of the calling thread.
 func TimerSlack() time.Duration {
 	slack, err := unix.PrctlRetInt(unix.PR_GET_TIMERSLACK, 0, 0, 0, 0)
 	if err != nil || slack < 0 {

@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// earlyMax is the largest number of votes of one peer that this rank stores for communicators
-	// that this rank has not created yet.
+	// A vote may arrive earlier than this rank has created the communicator of the vote. Of such
+	// votes, this rank stores at most earlyMax from each peer.
 	earlyMax = 1024
 	// earlyBytesMax is the largest memory of these votes, unless there is only one vote.
 	earlyBytesMax = 1 << 20
@@ -17,8 +17,8 @@ const (
 	noticeMemory = 64
 	// revokedMax is the largest length of the list of revoked communicators.
 	revokedMax = 1 << 16
-	// freedMax is the largest number of freed communicators whose last agreement rounds stay in
-	// memory.
+	// When communicators are freed, the last agreement rounds of the latest freedMax of them are
+	// kept in memory.
 	freedMax = 64
 )
 
@@ -35,9 +35,9 @@ const (
 // noticeHeadBytes is the size in bytes of a control message without its list of dead ranks.
 const noticeHeadBytes = 32
 
-// notice is a control message between ranks, which no receive of the program can match. An encoded
-// control message has the following little-endian fields, given by offset, size in bytes, and
-// meaning.
+// A notice is a control message that the library sends between ranks, and that no receive of the
+// program can match. An encoded control message has the following little-endian fields, given by
+// offset, size in bytes, and meaning.
 //
 //	0   1   kind
 //	1   1   1: further parts follow
@@ -61,7 +61,7 @@ type notice struct {
 	dead    []int
 }
 
-// bytes encodes the control message.
+// The method bytes encodes the control message.
 func (n *notice) bytes() []byte {
 	b := make([]byte, 2, noticeHeadBytes+4*len(n.dead))
 	if b[0] = byte(n.kind); n.more {
@@ -105,12 +105,12 @@ type roundKey struct {
 	number  uint32
 }
 
-// round is one agreement between the ranks of a communicator. The leader of an agreement round is
-// the lowest rank that is not known to be dead. All ranks except the leader send their votes to
-// the leader. The leader decides when it has received the votes of all living ranks. If the
-// leader dies, the next living rank becomes the leader. After the death of a leader, each living
-// rank sends the new leader the decision of the round if it knows the decision, or else its vote.
-// A new leader adopts any decision that it receives, so that two survivors never have different
+// A round is one agreement between the ranks of a communicator. The leader of an agreement round is
+// the lowest rank that is not known to be dead. All other ranks send their votes to the leader. The
+// leader makes the decision when it has received the votes of all living ranks. If the leader dies,
+// the next living rank becomes the leader. After the death of a leader, each living rank sends a
+// message to the new leader: the decision of the round if the rank knows it, or else its vote. A
+// new leader adopts any decision that it receives, so that two survivors never have different
 // decisions.
 //
 //	joined ---- the leader is another: vote to it, once ----> decided: by its decision
@@ -122,8 +122,8 @@ type roundKey struct {
 // decision.
 //
 // A rank ignores the decision of a leader that it considers dead, because the rank may already have
-// voted for the next leader. A rank that has voted in a round knows the decisions of all earlier
-// rounds. When a rank joins round n, it forgets the decision of round n-2.
+// sent its vote to the next leader. A rank that has voted in a round knows the decisions of all
+// earlier rounds. When a rank joins round n, it forgets the decision of round n-2.
 type round struct {
 	joined, decided bool
 	make            bool // the round creates a communicator
@@ -134,22 +134,22 @@ type round struct {
 }
 
 // Agree returns the bitwise AND of the flags of all surviving ranks, and all survivors get
-// the same result. Agree ignores dead ranks, and works in a revoked communicator. All
-// surviving ranks must call Agree and Shrink in the same order. If ctx ends before the
-// agreement is complete, the flags of this rank count in the agreement, but this rank never
-// learns the result. Agree returns ErrFinalized, ErrExcluded, ErrFreed, the failure of the
-// transport, or the cause of ctx. If the communicator was revoked before it was freed,
-// Agree returns ErrRevoked in place of ErrFreed.
+// the same result. Agree ignores dead ranks, and works even if the communicator was revoked. All
+// surviving ranks must call Agree and Shrink in the same order. If ctx ends while the agreement is
+// in progress, the flags of this rank count in the agreement, but this rank does not learn the
+// result. Agree returns ErrFinalized, ErrExcluded, ErrFreed, the failure of the transport, or the
+// cause of ctx. If the communicator was revoked before it was freed, Agree returns ErrRevoked in
+// place of ErrFreed.
 func (c *Comm) Agree(ctx context.Context, flags uint64) (uint64, error) {
 	d, err := c.round(ctx, flags, false)
 	return d.flags, err
 }
 
-// Shrink returns a communicator of the surviving ranks, in the same order. All survivors must
-// call Shrink, which makes them agree on the set of dead ranks. Shrink also works in a revoked
-// communicator. If another rank dies during the call, the new communicator may contain the dead
-// rank, and Shrink must be called for the new communicator. Shrink returns the errors of Agree,
-// or ErrContexts.
+// Shrink returns a communicator of the surviving ranks, in the same order. All survivors must call
+// Shrink, in which they agree on the set of dead ranks. Shrink works even if the communicator was
+// revoked. If another rank dies during the call, the new communicator may contain this dead rank.
+// In this case, Shrink must be called again, for the new communicator. Shrink returns the errors of
+// Agree, or ErrContexts.
 func (c *Comm) Shrink(ctx context.Context) (*Comm, error) {
 	d, err := c.round(ctx, ^uint64(0), true)
 	if err != nil {
@@ -176,7 +176,8 @@ func (c *Comm) Shrink(ctx context.Context) (*Comm, error) {
 	return made, nil
 }
 
-// round sends this rank's vote in an agreement round, and waits for the decision of the round.
+// The method round sends this rank's vote in an agreement round, and waits for the decision of the
+// round.
 func (c *Comm) round(ctx context.Context, flags uint64, makes bool) (notice, error) {
 	e := c.e
 	e.lock()
@@ -216,8 +217,9 @@ func (c *Comm) round(ctx context.Context, flags uint64, makes bool) (notice, err
 	return r.decision, nil
 }
 
-// arrived waits until all living ranks of c have received the control messages of this rank. The
-// leader acts on its decision only after arrived has returned.
+// The method arrived waits until all living ranks of c have received the control messages of this
+// rank. The leader of an agreement round calls arrived when it has sent its decision, and acts on
+// the decision when arrived has returned.
 func (e *engine) arrived(ctx context.Context, c *Comm) error {
 	f := &e.failures
 	within := func(rank int) bool { _, ok := c.rankIn(rank); return ok }
@@ -318,7 +320,8 @@ func (f *failures) putOff(from int, n *notice) {
 	}
 }
 
-// hearEarly handles the stored votes that arrived before this rank had created the communicator c.
+// hearEarly handles the votes for the communicator c that had arrived and were stored when this
+// rank had not created c yet.
 func (e *engine) hearEarly(c *Comm) {
 	f := &e.failures
 	var come []vote
@@ -347,8 +350,8 @@ type vote struct {
 	notice notice
 }
 
-// waits reports whether the queue of outgoing control messages already contains a part of message n
-// to the given rank.
+// The method waits reports whether the queue of outgoing control messages already contains a part
+// of the message n to the given rank.
 func (f *failures) waits(to int, n *notice) bool {
 	head := n.bytes()[:noticeHeadBytes]
 	return slices.ContainsFunc(f.outbox, func(l letter) bool {
@@ -356,8 +359,8 @@ func (f *failures) waits(to int, n *notice) bool {
 	})
 }
 
-// leader returns the world rank that leads the agreement rounds of c. The leader is the lowest
-// rank of c that this rank does not know to be dead.
+// The method leader returns the world rank of the leader of the agreement rounds of c. The leader
+// is the lowest rank of c that this rank does not know to be dead.
 func (e *engine) leader(c *Comm) int {
 	for _, rank := range c.ranks {
 		if e.failures.dead[rank] == nil {
@@ -367,8 +370,8 @@ func (e *engine) leader(c *Comm) int {
 	return e.rank // This rank is alive in any case.
 }
 
-// advance carries out the next steps of an agreement round, which are to vote, to decide, or to
-// send the decision.
+// The method advance takes the next steps of this rank in an agreement round: to send its vote, to
+// make the decision, or to send the decision.
 func (e *engine) advance(key roundKey, r *round) {
 	c := e.failures.agreeing(key.context)
 	if c == nil {
@@ -401,8 +404,8 @@ func (e *engine) buryAll(d *notice) {
 	}
 }
 
-// decide makes the decision of an agreement round that this rank leads. If the vote of a living
-// rank is missing, decide returns false.
+// The method decide makes the decision of an agreement round whose leader is this rank. If the vote
+// of a living rank is missing, decide returns false.
 func (e *engine) decide(c *Comm, r *round) bool {
 	dead := e.failures.dead
 	r.votes[e.rank] = r.own

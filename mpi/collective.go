@@ -32,8 +32,8 @@ type operation struct {
 	r    *Request
 	done func(error)
 	next *operation
-	// combine calls the fold function of the operation's plan, and stores the value of a panic in
-	// panicked.
+	// The function combine calls the fold function of the operation's plan. If the fold function
+	// panics, combine stores the value of the panic in the field panicked.
 	combine  coll.Fold
 	panicked error
 }
@@ -76,8 +76,8 @@ func (o *operation) Skip(from int) {
 	_ = o.Recv(new(pml.Request), from, nil) // An error means a dead rank, which sends nothing.
 }
 
-// Cancel implements coll.Port. In a revoked or failed communicator, Cancel abandons
-// unmatched sends, because the destination rank may never create the communicator.
+// Cancel implements coll.Port. If the communicator was revoked or has failed, Cancel abandons sends
+// that no receive has matched, because the destination rank may never create the communicator.
 func (o *operation) Cancel(r *pml.Request) bool {
 	l := o.c.e.l
 	return l.Cancel(r) || o.c.failed != nil && l.Abandon(r, o.c.failed)
@@ -109,8 +109,8 @@ func (o *operation) end(err error) {
 	r.finish(err)
 }
 
-// blame adds the rank of the source or the destination to the error of a message of a collective
-// operation.
+// The method blame adds the rank of the source or the destination to the error of a message that
+// belongs to a collective operation.
 func (c *Comm) blame(p *pml.Peer, err error) error {
 	world, unknown := c.e.rankOf(p)
 	switch {
@@ -125,10 +125,10 @@ func (c *Comm) blame(p *pml.Peer, err error) error {
 	return err
 }
 
-// fold combines values by the fold function of the operation's plan. The goroutine that polls the
-// transport calls fold, perhaps for an operation of another goroutine. A panic of the program's
-// function becomes the error of the operation. After a panic the operation continues, so that no
-// other rank waits for this rank.
+// The method fold combines values by the fold function of the operation's plan. The method fold is
+// called on the goroutine that polls the transport, which may not be the goroutine that has begun
+// the operation. If the program's function panics, the panic becomes the error of the operation.
+// After a panic the operation continues, so that no other rank waits for this rank.
 func (o *operation) fold(acc, x []byte, xFirst bool) {
 	returned := false
 	defer func() {
@@ -180,9 +180,9 @@ func (c *Comm) collective(r *Request, p plan) error {
 // persistentBit is set in the tags of persistent collective operations.
 const persistentBit = (TagMax + 1) / 2
 
-// turn returns the tag of the next collective operation in this communicator. Every call uses up
-// a tag, even if it returns an error, because the operations of all ranks match by their tags.
-// The caller must hold mu.
+// The method turn returns the tag of the next collective operation in this communicator. A
+// collective call uses up a tag even if the call returns an error, because the operations of all
+// ranks match by their tags. The caller must hold mu.
 func (c *Comm) turn() (tag int) {
 	tag = c.calls % persistentBit
 	c.calls++
@@ -198,7 +198,8 @@ func (c *Comm) persistentTurn() (tag int) {
 	return tag
 }
 
-// refuse returns the error of an invalid collective call, and uses up the tag of the call.
+// The method refuse uses up the tag of an invalid collective call, and returns the error of the
+// call.
 func (c *Comm) refuse(err error) error {
 	c.e.lock()
 	defer c.e.unlock()
@@ -206,8 +207,8 @@ func (c *Comm) refuse(err error) error {
 	return err
 }
 
-// begin begins a collective operation with the request r. If err is not nil, begin returns err
-// and uses up a tag. The function do is the blocking form of begin.
+// The method begin begins a collective operation with the request r. If the argument err is not
+// nil, begin uses up a tag and returns err. The method do is the blocking form of begin.
 func (c *Comm) begin(r *Request, p plan, err error) error {
 	if err != nil {
 		return c.refuse(err)
@@ -247,8 +248,9 @@ func planOf[T any](in, out []T, root int, does func(*coll.Schedule, *plan)) (p p
 	return p, err
 }
 
-// partsOf converts numbers of values to sizes in bytes. If counts is nil, each rank has as many
-// values as the argument each says. The sum of the counts must be want, unless want is -1.
+// partsOf converts numbers of values to sizes in bytes. If counts is nil, the number of values of
+// each rank is the argument each. The sum of the counts must be the argument want, unless want is
+// -1.
 func (p *plan) partsOf(counts []int, ranks, each, want int) (coll.Parts, error) {
 	if counts != nil && len(counts) != ranks {
 		return nil, fmt.Errorf("%w: %d counts for %d ranks", ErrCount, len(counts), ranks)
@@ -277,8 +279,9 @@ func bcastPlan[T any](data []T, root int) (plan, error) {
 	return planOf(nil, data, root, bcastSteps)
 }
 
-// sameLength returns the plan of a reduction. If outHere is true, this rank gets the result of
-// the reduction, and out must be as long as in.
+// sameLength returns the plan of a reduction. If outHere is true, this rank gets the result of the
+// reduction, and the output slice (the argument out) must have the same length as the input slice
+// (the argument in).
 func sameLength[T any](in, out []T, op Op[T], root int, outHere bool,
 	does func(*coll.Schedule, *plan),
 ) (plan, error) {
@@ -323,8 +326,8 @@ func reduceScatterPlan[T any](c *Comm, in, out []T, counts []int, op Op[T]) (pla
 	return p, err
 }
 
-// gatherPlan returns the plan of a Gather or an Allgather. The argument whole of gatherPlan says
-// that this rank receives the parts of all ranks in out.
+// gatherPlan returns the plan of a Gather or an Allgather. If the argument whole of gatherPlan is
+// true, this rank receives the parts of all ranks in its output slice (the argument out).
 func gatherPlan[T any](c *Comm, in, out []T, counts []int, root int, whole bool,
 	does func(*coll.Schedule, *plan),
 ) (plan, error) {

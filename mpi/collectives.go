@@ -4,31 +4,33 @@ import "context"
 
 // A collective operation involves all ranks of a communicator. All ranks must call the same
 // operations in the same order, with the same sizes and the same root. A blocking collective
-// operation returns when this rank's part of the operation is complete. The end of a Barrier
-// implies that all other ranks have called Barrier, and no other collective operation implies
-// this.
+// operation returns when this rank's part of the operation is complete. When a Barrier has ended,
+// all other ranks have called Barrier. The end of any other collective operation does not imply
+// that other ranks have called it.
 //
-// A function whose name begins with I starts the operation and returns at once. Functions whose
-// names begin with I use a request, which ends when the operation ends. A collective operation
-// owns the slices in and out until its end. If ctx ends before the operation, or another rank
-// fails, the returned error includes ErrInUse, and the operation continues.
+// A function whose name begins with I, such as Ibcast, starts the operation and returns at once.
+// The first argument of such a function is a Request, which ends when the operation ends. Until the
+// end of the operation, the program must not use the input and output slices (the arguments in and
+// out). If ctx ends earlier than the operation, or another rank fails, the returned error includes
+// ErrInUse, and the operation continues.
 //
-// A rank that receives data of an unexpected size returns ErrCount, and its results are
-// undefined. The ranks that depend on the results of a rank with ErrCount return ErrCount.
-// A collective call that fails because of its arguments counts as one collective operation,
-// but sends nothing. The ranks that need messages of a failed collective call wait until
-// their contexts end. The collective operations after a failed call match each other at all
-// ranks.
+// If a rank receives data of an unexpected size, the operation returns ErrCount at this rank, and
+// its results are undefined. The operation returns ErrCount at those ranks, too, that need results
+// of this rank. If a collective call fails because of its arguments, the call counts as one
+// collective operation, but sends no messages. The ranks that need messages of a failed call wait
+// until their contexts end. The collective operations that follow the failed call match each other
+// at all ranks.
 //
-// The slices in and out of a collective operation must not overlap (ErrConfig), with the following
-// exceptions. In a reduction or a scan, in and out may be the same slice. In an Alltoall with the
-// same counts for in and out, in and out may be the same slice. In an Allgather, and at the root of
-// a Gather, in may be the rank's own part of out. At the root of a Scatter, out may be the root's
-// own part of in. ReduceScatter allows any overlap.
+// The input slice and the output slice of a collective operation (the arguments in and out) must
+// not overlap (ErrConfig), with the following exceptions. In a reduction or a scan, the input slice
+// and the output slice may be the same. In an Alltoall whose input and output have the same counts,
+// the two slices may be the same. In an Allgather, and at the root of a Gather, the input slice may
+// be the rank's own part of the output slice. At the root of a Scatter, the output slice may be the
+// root's own part of the input slice. In a ReduceScatter, the two slices may overlap in any way.
 //
-// Collective operations return ErrConfig, ErrRank, ErrType, ErrCount, ErrFinalized, a
-// RankError, the failure of the transport, or the cause of ctx. A collective function whose
-// name begins with I may return ErrBusy.
+// The errors of collective operations are ErrConfig, ErrRank, ErrType, ErrCount, ErrFinalized, a
+// RankError, the failure of the transport, and the cause of ctx. A function whose name begins with
+// I may return ErrBusy, too.
 
 // Barrier returns when all ranks of c have called Barrier.
 func Barrier(ctx context.Context, c *Comm) error {
@@ -52,8 +54,9 @@ func Ibcast[T any](r *Request, c *Comm, data []T, root int) error {
 	return c.begin(r, p, err)
 }
 
-// Reduce combines the slices in of all ranks, value by value, into the slice out of the root. At
-// other ranks out may be nil.
+// Reduce combines the input slices (the arguments in) of all ranks, value by value, and stores the
+// result in the root's output slice (the argument out). At other ranks, the output slice may be
+// nil.
 func Reduce[T any](ctx context.Context, c *Comm, in, out []T, op Op[T], root int) error {
 	p, err := reducePlan(c, in, out, op, root)
 	return c.do(ctx, p, err)
@@ -65,7 +68,8 @@ func Ireduce[T any](r *Request, c *Comm, in, out []T, op Op[T], root int) error 
 	return c.begin(r, p, err)
 }
 
-// Allreduce combines the slices in of all ranks, value by value, into the slice out of every rank.
+// Allreduce combines the input slices (the arguments in) of all ranks, value by value, and stores
+// the result in the output slice (the argument out) of every rank.
 func Allreduce[T any](ctx context.Context, c *Comm, in, out []T, op Op[T]) error {
 	p, err := allreducePlan(in, out, op)
 	return c.do(ctx, p, err)
@@ -77,8 +81,9 @@ func Iallreduce[T any](r *Request, c *Comm, in, out []T, op Op[T]) error {
 	return c.begin(r, p, err)
 }
 
-// Gather concatenates the slices in of all ranks, which have the same length, in the slice out of
-// the root. At other ranks out may be nil.
+// Gather concatenates the input slices (the arguments in) of all ranks, which must have the same
+// length, in the root's output slice (the argument out). At other ranks, the output slice may be
+// nil.
 func Gather[T any](ctx context.Context, c *Comm, in, out []T, root int) error {
 	p, err := gatherPlan(c, in, out, nil, root, c.rank == root, gatherSteps)
 	return c.do(ctx, p, err)
@@ -103,8 +108,9 @@ func Igatherv[T any](r *Request, c *Comm, in, out []T, counts []int, root int) e
 	return c.begin(r, p, err)
 }
 
-// Scatter divides the root's slice in into parts of the same length, one for the slice out of each
-// rank. At other ranks in may be nil.
+// Scatter divides the root's input slice (the argument in) into parts of the same length, and
+// copies one part to the output slice (the argument out) of each rank. At ranks other than the
+// root, the input slice may be nil.
 func Scatter[T any](ctx context.Context, c *Comm, in, out []T, root int) error {
 	p, err := scatterPlan(c, in, out, nil, root)
 	return c.do(ctx, p, err)
@@ -129,8 +135,8 @@ func Iscatterv[T any](r *Request, c *Comm, in, out []T, counts []int, root int) 
 	return c.begin(r, p, err)
 }
 
-// Allgather concatenates the slices in of all ranks, which have the same length, in the slice out
-// of every rank.
+// Allgather concatenates the input slices (the arguments in) of all ranks, which must have the same
+// length, in the output slice (the argument out) of every rank.
 func Allgather[T any](ctx context.Context, c *Comm, in, out []T) error {
 	p, err := gatherPlan(c, in, out, nil, 0, true, allgatherSteps)
 	return c.do(ctx, p, err)
@@ -149,14 +155,14 @@ func Allgatherv[T any](ctx context.Context, c *Comm, in, out []T, counts []int) 
 	return c.do(ctx, p, err)
 }
 
-// Iallgatherv begins a Allgatherv.
+// Iallgatherv begins an Allgatherv.
 func Iallgatherv[T any](r *Request, c *Comm, in, out []T, counts []int) error {
 	p, err := gatherPlan(c, in, out, counts, 0, true, allgatherSteps)
 	return c.begin(r, p, err)
 }
 
-// Alltoall sends part i of in to rank i. Part i of out receives the data from rank i. All parts
-// have the same length.
+// Alltoall sends part i of the input slice (the argument in) to rank i, and receives data from rank
+// i in part i of the output slice (the argument out). All parts have the same length.
 func Alltoall[T any](ctx context.Context, c *Comm, in, out []T) error {
 	p, err := alltoallPlan(c, in, nil, out, nil)
 	return c.do(ctx, p, err)
@@ -187,10 +193,10 @@ func Ialltoallv[T any](r *Request, c *Comm,
 	return c.begin(r, p, err)
 }
 
-// ReduceScatter combines the slices in of all ranks, value by value, and copies each rank's part
-// of the result to the slice out of that rank. The slice counts holds the length of each rank's
-// part, and nil means that all parts have the same length. The slices in and out may overlap in
-// any way.
+// ReduceScatter combines the input slices (the arguments in) of all ranks, value by value, and
+// copies each rank's part of the result to the output slice (the argument out) of that rank. The
+// slice counts has the length of each rank's part, and nil means that all parts have the same
+// length. The input slice and the output slice may overlap in any way.
 func ReduceScatter[T any](ctx context.Context, c *Comm,
 	in, out []T, counts []int, op Op[T],
 ) error {
@@ -204,7 +210,8 @@ func IreduceScatter[T any](r *Request, c *Comm, in, out []T, counts []int, op Op
 	return c.begin(r, p, err)
 }
 
-// Scan combines the slices in of the ranks from 0 to this rank, value by value, into out.
+// Scan combines the input slices (the arguments in) of the ranks from 0 to this rank, value by
+// value, and stores the result in the output slice (the argument out).
 func Scan[T any](ctx context.Context, c *Comm, in, out []T, op Op[T]) error {
 	p, err := scanPlan(in, out, op)
 	return c.do(ctx, p, err)
@@ -216,8 +223,9 @@ func Iscan[T any](r *Request, c *Comm, in, out []T, op Op[T]) error {
 	return c.begin(r, p, err)
 }
 
-// Exscan combines the slices in of all ranks before this rank into out. At rank 0 Exscan
-// does not change out, which may be nil.
+// Exscan combines the input slices (the arguments in) of all ranks lower than this rank, value by
+// value, and stores the result in the output slice (the argument out). At rank 0, Exscan does not
+// change the output slice, which may be nil.
 func Exscan[T any](ctx context.Context, c *Comm, in, out []T, op Op[T]) error {
 	p, err := exscanPlan(c, in, out, op)
 	return c.do(ctx, p, err)

@@ -11,8 +11,8 @@ import (
 	"gobtl/pml"
 )
 
-// Config contains the settings of a World. The zero Config selects the defaults. All ranks of a job
-// must have equal Transport and equal Layer.
+// Config contains the settings of a World. The zero Config selects the defaults. The fields
+// Transport and Layer must have the same values at all ranks of a job.
 type Config struct {
 	// Launch selects how a process finds its launcher.
 	Launch launch.Config
@@ -20,19 +20,20 @@ type Config struct {
 	// address. If Fabric names no provider, the World chooses "shm" or "udp". The provider "shm" is
 	// chosen if all ranks are on one host and can open the same shared memory. World.Network
 	// returns the chosen provider. With "udp", a job on one host uses a loopback address. In a job
-	// on several hosts, each rank uses the address by which most other hosts can reach the rank. A
-	// rank never uses an address that another host also has.
+	// on several hosts, each rank uses the address by which most other hosts can reach it. A rank
+	// never uses an address that exists on another host, too.
 	Fabric fabric.Hints
-	// Transport contains the settings of the transport module. Environment variables GOBTL_*
-	// override Transport. PeerTimeout is the time after which a rank that does not answer counts
-	// as dead, where 0 means 30 s. A HandshakeTimeout of 0 means the value of PeerTimeout. The
-	// value 0 of KeepAlive means 5 s. A rank that only waits for a dead rank learns of the death
-	// after the sum of KeepAlive and PeerTimeout. The library sets the field Label.
+	// Transport contains the settings of the transport module. Environment variables whose names
+	// begin with GOBTL_ override Transport. Transport.PeerTimeout is the time after which a rank
+	// that does not answer counts as dead. A PeerTimeout of 0 means 30 s. A HandshakeTimeout of 0
+	// means the value of PeerTimeout. A KeepAlive of 0 means 5 s. If a rank waits for a dead rank
+	// and sends nothing to it, the rank learns of the death after the sum of KeepAlive and
+	// PeerTimeout. The library sets the field Transport.Label.
 	Transport btl.Config
 	// Layer contains the settings of the message matching.
 	Layer pml.Config
-	// Wait selects how calls wait. WaitAdaptive is the default, WaitBusy always polls, and
-	// WaitEvent sleeps.
+	// Wait selects how calls wait for messages. WaitAdaptive is the default. With WaitBusy, a
+	// waiting call always polls, and with WaitEvent, it sleeps.
 	Wait runner.Waiting
 	// SkipReach makes Init skip the test whether the hosts of the job can reach each other.
 	// SkipReach is for jobs in which some hosts never exchange messages. With SkipReach, an
@@ -40,7 +41,7 @@ type Config struct {
 	// ranks must have the same value of SkipReach.
 	SkipReach bool
 	// CloseTimeout is the longest time for which Finalize waits for peers that do not answer.
-	// CloseTimeout ranges from 1 ms to 1 h, and 0 means 10 s.
+	// The range of CloseTimeout is 1 ms to 1 h, and 0 means 10 s.
 	CloseTimeout time.Duration
 }
 
@@ -60,9 +61,9 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate returns an error for the first field out of its range. Before Validate is
-// called, the zero fields of the Config must have been replaced by their defaults. Validate
-// does not check Launch, Transport and Layer, which their own packages check.
+// Validate returns an error for the first field that is out of its range. Before Validate is
+// called, the zero fields of the Config must have been replaced by their defaults. Validate does
+// not check Launch, Transport and Layer, which their own packages check.
 func (c Config) Validate() error {
 	if c.CloseTimeout < time.Millisecond || c.CloseTimeout > time.Hour {
 		return fmt.Errorf("%w: CloseTimeout is %v, want 1 ms to 1 h", ErrConfig, c.CloseTimeout)

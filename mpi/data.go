@@ -25,7 +25,7 @@ func sizeOf[T any]() int {
 	return int(unsafe.Sizeof(v))
 }
 
-// shared reports whether two pieces of memory overlap.
+// The function shared reports whether two pieces of memory overlap.
 func shared(a, b []byte) bool {
 	if len(a) == 0 || len(b) == 0 {
 		return false
@@ -34,8 +34,9 @@ func shared(a, b []byte) bool {
 	return first < second+uintptr(len(b)) && second < first+uintptr(len(a))
 }
 
-// apart returns ErrConfig if the memory a, which an operation reads, overlaps the memory b, which
-// the operation writes. If a and inPlace are the same memory, a may overlap b.
+// The function apart returns ErrConfig if the memory a, which an operation reads, overlaps the
+// memory b, which the operation writes. If a is the same memory as the argument inPlace, the
+// overlap is permitted.
 func apart(a, b, inPlace []byte) error {
 	if !shared(a, b) || len(a) == len(inPlace) && &a[0] == &inPlace[0] {
 		return nil
@@ -43,8 +44,8 @@ func apart(a, b, inPlace []byte) error {
 	return fmt.Errorf("%w: slices overlap", ErrConfig)
 }
 
-// composite caches the results of checkType for structs and arrays. The cached value for a type
-// is an error or nil.
+// The variable composite caches the results of checkType for structs and arrays. The cached value
+// for a type is an error or nil.
 var composite sync.Map
 
 func checkType[T any]() error {
@@ -67,8 +68,9 @@ func checkType[T any]() error {
 	return err
 }
 
-// examine returns ErrType if a struct or an array contains a type that cannot be sent. examine
-// rejects bool, because a received byte other than 0 and 1 would be an invalid Go bool.
+// The function examine returns ErrType if a struct or an array contains a type that cannot be sent.
+// The type bool cannot be sent, because a received byte other than 0 and 1 would be an invalid Go
+// bool.
 func examine(t reflect.Type) error {
 	switch k := t.Kind(); {
 	case k >= reflect.Int && k <= reflect.Complex128 && k != reflect.Uintptr:

@@ -17,8 +17,8 @@ import (
 	"gobtl/pml"
 )
 
-// engine is the state that all communicators of a process share. The lock mu guards the whole
-// engine. The goroutine that holds mu owns the transport module and the matching layer.
+// The type engine is the state that all communicators of a process share. The mutex mu guards the
+// whole engine. The goroutine that holds mu owns the transport module and the matching layer.
 type engine struct {
 	mu     sync.Mutex
 	wanted atomic.Int32 // calls that wait for mu while a call polls
@@ -59,7 +59,7 @@ type engine struct {
 	quit, ended chan struct{} // of the helper
 }
 
-// waiter is a call that waits for the end of requests, or for a condition.
+// A waiter is a call that waits for the end of requests, or for a condition.
 type waiter struct {
 	left   int // requests that have not ended
 	ready  func() bool
@@ -70,7 +70,7 @@ type waiter struct {
 
 func (w *waiter) over() bool { return w.left <= 0 || w.ready != nil && w.ready() }
 
-// member is the Context of the pml.Peer of a rank.
+// The type member is the value of the field Context in the pml.Peer of a rank.
 type member struct {
 	rank   int
 	second bool // the rank has an earlier endpoint, too
@@ -93,8 +93,8 @@ func newEngine(dom fabric.Domain, m *btl.Module, cfg Config, rank int) (*engine,
 	return e, e.handleNotices(cfg.Layer.Tag)
 }
 
-// lock locks mu. If another call waits for mu, the call that polls the transport releases mu
-// between two polls.
+// The method lock locks the mutex mu. The call that polls the transport releases mu between two
+// polls if another call waits for it.
 func (e *engine) lock() {
 	if !e.mu.TryLock() {
 		e.wanted.Add(1)
@@ -104,8 +104,8 @@ func (e *engine) lock() {
 	e.latest = 0
 }
 
-// unlock unlocks mu. If the Layer has a deadline before the end of a sleep on the fabric, unlock
-// wakes the sleeping call.
+// The method unlock unlocks the mutex mu. If a call sleeps on the fabric, and the Layer has a
+// deadline earlier than the end of this sleep, unlock wakes the sleeping call.
 func (e *engine) unlock() {
 	wake := e.asleep && e.l.Deadline() < e.sleepUntil
 	e.mu.Unlock()
@@ -114,21 +114,23 @@ func (e *engine) unlock() {
 	}
 }
 
-// due polls the transport once, if the module has work that is due now and no other call polls.
+// The method due polls the transport once, if the module has work that is due now and no other call
+// polls.
 func (e *engine) due() {
 	if !e.driving && e.l.Deadline() <= e.m.Now() {
 		e.passAt(e.lately())
 	}
 }
 
-// pass polls the transport once, and handles the received messages.
+// The method pass polls the transport once, and handles the received messages.
 func (e *engine) pass() {
 	e.rouse()
 	e.counted()
 	e.passAt(e.now())
 }
 
-// rouse wakes a helper that sleeps on the fabric although another call polls the transport.
+// The method rouse wakes the helper goroutine if it sleeps on the fabric, because another call
+// polls the transport now.
 func (e *engine) rouse() {
 	if e.asleep && !e.roused {
 		e.roused = true
@@ -137,7 +139,8 @@ func (e *engine) rouse() {
 	}
 }
 
-// counted counts a poll of the transport, so that the helper sees that a call polls.
+// The method counted counts a poll of the transport, so that the helper goroutine sees that a call
+// polls.
 func (e *engine) counted() { e.passes.Store(e.passes.Load() + 1) } // mu is held
 
 // passAt polls the transport once at the time now, and returns the result of the module's
@@ -165,8 +168,8 @@ func (e *engine) passAt(now mono.Time) int {
 	return n
 }
 
-// wait waits until w is over or ctx ends. Until w is over or ctx ends, wait polls the transport,
-// or lets another call poll. The caller must hold mu.
+// The method wait waits until the condition of w is fulfilled or ctx ends. In the meantime, it
+// polls the transport, or another call does. The caller must hold mu.
 func (e *engine) wait(ctx context.Context, w *waiter) error {
 	drives := false
 	defer func() {
@@ -193,15 +196,15 @@ func (e *engine) wait(ctx context.Context, w *waiter) error {
 	return nil
 }
 
-// handOver wakes a sleeping call, which polls the transport from now on.
+// handOver wakes a call that sleeps in the method park. From now on, this call polls the transport.
 func (e *engine) handOver() {
 	if !e.driving && e.parked != nil {
 		e.poke(e.parked)
 	}
 }
 
-// park sleeps until w is over, ctx ends, or no call polls the transport any more. The caller must
-// hold mu, which is released during the sleep.
+// The method park sleeps until the condition of w is fulfilled, ctx ends, or the call that polled
+// the transport stops polling. The caller must hold mu, which is released during the sleep.
 func (e *engine) park(ctx context.Context, w *waiter) {
 	w.parked, w.next = true, e.parked
 	e.parked = w
@@ -225,7 +228,7 @@ func (e *engine) park(ctx context.Context, w *waiter) {
 	}
 }
 
-// poke wakes a call that sleeps in park.
+// The method poke wakes a call that sleeps in the method park.
 func (e *engine) poke(w *waiter) {
 	e.unpark(w)
 	w.wake <- struct{}{}
@@ -244,13 +247,12 @@ const (
 	// lookEvery is the number of polls of the transport between two checks of the context, and
 	// between two updates of the count of polls.
 	lookEvery = 16
-	// clockEvery is the number of polls that share one reading of the clock while nothing
-	// arrives.
+	// While nothing arrives, the clock is read once for each clockEvery polls.
 	clockEvery = 4
 )
 
-// drive polls the transport until w is over, ctx ends, or the fabric fails. The caller holds mu,
-// which drive releases between polls.
+// The method drive polls the transport until the condition of w is fulfilled, ctx ends, or the
+// fabric fails. The caller must hold mu, which drive releases between polls.
 func (e *engine) drive(ctx context.Context, w *waiter) {
 	if e.turns != nil {
 		e.mu.Unlock()
@@ -291,7 +293,7 @@ func (e *engine) drive(ctx context.Context, w *waiter) {
 	}
 }
 
-// idle spins, yields or sleeps after a poll of the transport that found nothing.
+// When a poll of the transport has found nothing, the method idle spins, yields or sleeps.
 func (e *engine) idle(ctx context.Context, now mono.Time) waiting.Action {
 	action := e.policy.Empty(now)
 	if action == waiting.Yield || action == waiting.Sleep &&
@@ -301,7 +303,7 @@ func (e *engine) idle(ctx context.Context, now mono.Time) waiting.Action {
 	return action
 }
 
-// end handles the end of a request, and wakes the call that waits for the request.
+// The method end handles the end of a request, and wakes the call that waits for it.
 func (e *engine) end(r *Request) {
 	w := r.waiter
 	if w == nil {
@@ -329,7 +331,7 @@ func (e *engine) freeWaiter(w *waiter) {
 	e.spare = w
 }
 
-// peer returns the peer of a world rank. The first call of peer for a rank opens the connection
+// The method peer returns the peer of a world rank. The first call for a rank opens the connection
 // to this rank.
 func (e *engine) peer(rank int) (*pml.Peer, error) {
 	if p := e.peers[rank]; p != nil {
@@ -351,9 +353,9 @@ func (e *engine) peer(rank int) (*pml.Peer, error) {
 	return p, nil
 }
 
-// rankOf returns the world rank of a peer. If the peer has opened the connection, the label of
-// the peer's module names the rank. The label counts only if this process's own connection to the
-// named rank uses the same endpoint. For a peer that is no rank of this job, rankOf returns
+// rankOf returns the world rank of a peer. If the peer has opened the connection, the label of the
+// peer's module names the rank. The label is trusted only if this process's own connection to the
+// named rank uses the same endpoint. For a peer that is not a rank of this job, rankOf returns
 // ErrStranger.
 func (e *engine) rankOf(p *pml.Peer) (int, error) {
 	if m, ok := p.Context.(*member); ok {

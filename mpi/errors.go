@@ -7,7 +7,7 @@ import (
 	"gobtl/pml"
 )
 
-// The errors of package mpi can be tested with errors.Is.
+// Callers of package mpi can test its errors with errors.Is.
 var (
 	// ErrConfig means that a configuration value is out of its range.
 	ErrConfig = errors.New("mpi: invalid configuration")
@@ -18,11 +18,11 @@ var (
 	// ErrType means that the values contain pointers, or that the size of a value depends on the
 	// machine.
 	ErrType = errors.New("mpi: values of this type cannot be sent")
-	// ErrCount means that the lengths of the slices do not fit each other, or do not fit the
+	// ErrCount means that the lengths of the slices do not match each other, or do not match the
 	// number of ranks.
 	ErrCount = errors.New("mpi: lengths do not fit")
-	// ErrGroup means that a group does not fit the communicator, or differs from the group that
-	// other ranks gave.
+	// ErrGroup means that a group contains a process that is not in the communicator, or differs
+	// from the group that other ranks have passed.
 	ErrGroup = errors.New("mpi: group does not fit")
 	// ErrGrid means that the dimensions of a grid of ranks are invalid.
 	ErrGrid = errors.New("mpi: no such grid of ranks")
@@ -31,7 +31,7 @@ var (
 	// ErrTruncated means that the message is longer than the slice of the receive. After
 	// ErrTruncated, the slice of the receive contains the beginning of the message.
 	ErrTruncated = pml.ErrTruncated
-	// ErrCancelled means that the receive was cancelled before it was matched.
+	// ErrCancelled means that the receive was cancelled, and has not received a message.
 	ErrCancelled = pml.ErrCancelled
 	// ErrContext means that the context is nil, and that the call had no effect.
 	ErrContext = errors.New("mpi: nil context")
@@ -43,8 +43,8 @@ var (
 	ErrWorlds = errors.New("mpi: requests of several worlds")
 	// ErrNotInit means that no Init function has prepared the Request for Start.
 	ErrNotInit = errors.New("mpi: request not initialized")
-	// ErrInUse means that the context of the call has ended before the operation. After ErrInUse,
-	// the operation may continue to read or write the memory of the message.
+	// ErrInUse means that the context of the call has ended while the operation was in progress.
+	// After ErrInUse, the operation may continue to read or write the memory of the message.
 	ErrInUse = errors.New("mpi: memory may still be in use")
 	// ErrFinalized means that this process has finalized the job.
 	ErrFinalized = errors.New("mpi: finalized")
@@ -63,15 +63,15 @@ var (
 	ErrExcluded = errors.New("mpi: the others take this rank for dead")
 	// ErrAddress means that a rank has no address by which ranks of other hosts can reach the rank.
 	ErrAddress = errors.New("mpi: no address for the other hosts")
-	// ErrContexts means that one rank has already made 2^19 communicators.
+	// ErrContexts means that no further communicator can be made, because one rank has already made
+	// 2^19 of them.
 	ErrContexts = errors.New("mpi: no communicators left")
 )
 
-// errDecided is the reason for the death of a rank that only other ranks have noticed.
+// errDecided is the error of a rank whose death was noticed not by this rank but by other ranks.
 var errDecided = fmt.Errorf("%w: the others have agreed so", pml.ErrPeer)
 
-// OpError reports that the function of an Op has panicked. The function errors.Is finds ErrOp in an
-// OpError.
+// OpError reports that the function of an Op has panicked. An OpError wraps ErrOp.
 type OpError struct {
 	Panic any    // value of the panic of the function
 	Stack []byte // stack at the panic

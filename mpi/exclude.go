@@ -11,20 +11,20 @@ import (
 	"gobtl/pml"
 )
 
-// The constants below are the codes with which a rank refuses a connection.
+// The constants below are the codes that a rank sends when it refuses a connection.
 const (
 	refusedStranger uint16 = iota + 1 // no rank of this job
 	refusedExcluded                   // a rank that is considered dead
 )
 
-// askMost is the longest wait for the answer of a silent rank. If PeerTimeout is shorter than
-// askMost, the longest wait is PeerTimeout.
+// This rank waits for the answer of a rank that has become silent for at most askMost, or for
+// PeerTimeout if this is shorter.
 const askMost = 5 * time.Second
 
-// question asks a silent rank whether it considers this rank dead, because possibly this rank was
-// the one that did not answer. If the silent rank refuses the connection, it considers this rank
-// dead. If the silent rank does not refuse the connection, this rank records the silent rank as
-// dead, because messages in transit to it are lost.
+// If a rank does not answer any more, it may consider this rank dead, because this rank did not
+// answer either. A question is a new connection to the silent rank, to find this out. If the silent
+// rank refuses the connection, it considers this rank dead. If the silent rank does not refuse the
+// connection, this rank records it as dead, because messages in transit to it are lost.
 type question struct {
 	rank  int
 	peer  *pml.Peer
@@ -32,8 +32,8 @@ type question struct {
 	why   error // why the rank is considered dead
 }
 
-// admit decides whether a process may connect. admit accepts only ranks of this job that this rank
-// does not consider dead.
+// The method admit decides whether a process may connect to this rank. The process must be a rank
+// of this job that this rank does not consider dead.
 func (e *engine) admit(r btl.Request) btl.Verdict {
 	rank, ok := e.rankCalled(string(r.Label))
 	switch {
@@ -45,15 +45,16 @@ func (e *engine) admit(r btl.Request) btl.Verdict {
 	return btl.Accept()
 }
 
-// rankCalled returns the rank whose module has the given label. rankCalled returns false if no
-// rank has the label.
+// rankCalled returns the rank whose module has the given label. If no rank has this label, the
+// second result is false.
 func (e *engine) rankCalled(label string) (int, bool) {
 	number, ok := strings.CutPrefix(label, labelPrefix)
 	rank, err := strconv.Atoi(number)
 	return rank, ok && err == nil && rank >= 0 && rank < len(e.names)
 }
 
-// exclude ends this rank's part in the job, because the other ranks continue without this rank.
+// The method exclude ends the participation of this rank in the job, because the other ranks
+// continue without this rank.
 func (e *engine) exclude() {
 	if e.broken == nil {
 		e.broken = ErrExcluded
@@ -68,8 +69,8 @@ func saysExcluded(why error) bool {
 		errors.As(why, &refused) && refused.Code == refusedExcluded
 }
 
-// memberGone handles the end of an endpoint to a rank. memberGone ignores the end of an endpoint
-// to a rank that is already recorded as dead.
+// memberGone handles the end of an endpoint to a rank. If the rank is already recorded as dead,
+// memberGone does nothing.
 func (e *engine) memberGone(p *pml.Peer, m *member) {
 	f, why := &e.failures, p.Err()
 	inOrder := errors.Is(why, btl.ErrPeerClosed) || errors.Is(why, btl.ErrClosed)
@@ -85,15 +86,16 @@ func (e *engine) memberGone(p *pml.Peer, m *member) {
 	}
 }
 
-// lost reports whether no further message can come from a rank. No further message can come from
-// a rank that is dead, or that was asked whether it considers this rank dead.
+// The method lost reports whether no further message can arrive from a rank. No further message can
+// arrive from a rank that is dead, or that was asked whether it considers this rank dead.
 func (f *failures) lost(rank int) bool {
 	asked := func(q question) bool { return q.rank == rank }
 	return f.dead[rank] != nil || slices.ContainsFunc(f.asked, asked)
 }
 
-// ask asks a silent rank whether it considers this rank dead. The other ranks learn of the silent
-// rank's death only after the answer of this rank, or after askMost.
+// The method ask asks a rank that does not answer any more whether it considers this rank dead. The
+// other ranks are told of the silent rank's death when the silent rank has answered this question,
+// or when askMost has passed.
 func (e *engine) ask(rank int, why error) {
 	now := e.now()
 	ep, err := e.m.Connect(now, e.names[rank])
@@ -111,8 +113,8 @@ func (e *engine) ask(rank int, why error) {
 }
 
 // lookAtAnswers handles the answers of silent ranks to the question whether they consider this
-// rank dead. Unless the asked rank has answered that it considers this rank dead, this rank
-// records the asked rank as dead.
+// rank dead. If the asked rank has not answered that it considers this rank dead, this rank records
+// the asked rank as dead.
 func (e *engine) lookAtAnswers() {
 	f, now := &e.failures, e.now()
 	var over []question

@@ -10,26 +10,26 @@ import (
 	"gobtl/pml"
 )
 
-// noticeAllRanks is the largest number of ranks for which a rank sends its control messages to
-// all other ranks. In a job of more than noticeAllRanks ranks, a rank sends its control messages
-// only to the ranks that are a power of two away in either direction. Every rank receives a
-// control message unless all 2*log2(n) neighbours of a rank die at once.
+// In a job of at most noticeAllRanks ranks, a rank sends its control messages about failures to all
+// other ranks. In a larger job, a rank sends its control messages to those ranks whose numbers
+// differ from its own by a power of two, and these ranks forward the messages. Every rank receives
+// a control message, unless all 2*log2(n) such neighbours of a rank die at the same time.
 const noticeAllRanks = 64
 
-// letter is an outgoing control message that waits until the transport can send it.
+// A letter is an outgoing control message that waits until the transport can send it.
 type letter struct {
 	to   int // rank in the world
 	data []byte
 }
 
-// arrival is a received control message.
+// An arrival is a control message that was received.
 type arrival struct {
 	from   *pml.Peer
 	notice notice
 }
 
-// failures is the state of an engine about dead ranks and about agreements. Message handlers only
-// store events in failures, and the events are handled between polls of the transport.
+// The type failures is the part of an engine that concerns dead ranks and agreements. Message
+// handlers store events in it, and the events are handled later, between polls of the transport.
 type failures struct {
 	tag     btl.Tag
 	news    bool // the fields below have work to process
@@ -79,8 +79,8 @@ func (e *engine) peerChanged(p *pml.Peer, err error) {
 	e.peerGone(p, err)
 }
 
-// lookAtNews handles the events that message handlers have stored. No message handler runs at the
-// same time as lookAtNews.
+// lookAtNews handles the events that message handlers have stored. During lookAtNews, no message
+// handler runs.
 func (e *engine) lookAtNews() {
 	f := &e.failures
 	f.news = false
@@ -120,7 +120,7 @@ func (e *engine) lookAtNews() {
 	e.post()
 }
 
-// hear handles a control message of another rank.
+// The method hear handles a control message that another rank has sent.
 func (e *engine) hear(from int, n *notice) {
 	switch n.kind {
 	case noticeDead:
@@ -136,8 +136,8 @@ func (e *engine) hear(from int, n *notice) {
 	}
 }
 
-// bury records that a rank is dead. bury aborts the endpoint to the dead rank, ends the
-// collective operations that need this rank, and informs the other ranks.
+// The method bury records that a rank is dead, aborts the endpoint to the dead rank, ends the
+// collective operations that need the dead rank, and informs the other ranks.
 func (e *engine) bury(rank int, why error) {
 	f := &e.failures
 	if f.dead[rank] != nil {
@@ -166,9 +166,9 @@ func (e *engine) bury(rank int, why error) {
 	f.news = true
 }
 
-// lose ends the collective operations of a communicator to which a dead rank belongs. Each rank
-// drops the messages that other ranks send for the ended operations, so that no rank waits for a
-// rank that has given up.
+// The method lose ends the collective operations of a communicator to which a dead rank belongs.
+// Each rank drops the messages that other ranks send for the ended operations, so that no sender
+// waits for a rank that has already ended the operation.
 func (c *Comm) lose(rank int, why error) {
 	if _, ok := c.rankIn(rank); !ok || c.failed != nil {
 		return
@@ -178,15 +178,15 @@ func (c *Comm) lose(rank int, why error) {
 	c.failAll()
 }
 
-// failAll ends the collective operations that only wait for the completion of their sends.
+// failAll ends those collective operations that wait for nothing but the completion of their sends.
 func (c *Comm) failAll() {
 	for _, o := range slices.Clone(c.under) {
 		o.Fail(c.failed)
 	}
 }
 
-// register adds a communicator to the list of communicators to which deaths and revocations
-// apply. The caller must hold mu.
+// The method register adds a communicator to the list of communicators that are examined when a
+// rank dies or a communicator is revoked. The caller must hold mu.
 func (c *Comm) register() {
 	f := &c.e.failures
 	f.comms[c.context] = c
@@ -204,8 +204,9 @@ func (c *Comm) register() {
 
 // Free releases a communicator that has no operation in progress. Calling Free is optional, and
 // affects only this rank. After Free this rank sends no control messages about the communicator.
-// Operations that begin after Free at this rank, including persistent requests, return ErrFreed. If
-// the communicator was revoked before Free, later operations return ErrRevoked.
+// When this rank calls an operation of the communicator after Free, including the Start of
+// persistent requests, the operation returns ErrFreed. If the communicator had already been
+// revoked, the operation returns ErrRevoked instead.
 func (c *Comm) Free() {
 	c.e.lock()
 	defer c.e.unlock()
@@ -218,8 +219,9 @@ func (c *Comm) Free() {
 	}
 }
 
-// free works like Free, for a caller that holds mu. free keeps the decided agreement rounds of
-// the latest freed communicators, because this rank may have to send a decision to another rank.
+// The method free works like Free, for a caller that holds mu. For the communicators that were
+// freed most recently, the decided agreement rounds are kept, because this rank may have to send a
+// decision to another rank.
 func (c *Comm) free() {
 	f := &c.e.failures
 	delete(f.comms, c.context)
@@ -235,7 +237,7 @@ func (c *Comm) free() {
 	}
 }
 
-// forget deletes the agreement rounds of a communicator.
+// The method forget deletes the agreement rounds of a communicator.
 func (f *failures) forget(c *Comm) {
 	for key := range f.rounds {
 		if key.context == c.context {
@@ -244,8 +246,8 @@ func (f *failures) forget(c *Comm) {
 	}
 }
 
-// agreeing returns the communicator with the given context. If this rank has not created the
-// communicator, or has forgotten it, agreeing returns nil.
+// The method agreeing returns the communicator with the given context. If this rank has not created
+// the communicator, or has deleted its agreement rounds, agreeing returns nil.
 func (f *failures) agreeing(context uint64) *Comm {
 	if c := f.comms[context]; c != nil {
 		return c
@@ -258,10 +260,10 @@ func (f *failures) agreeing(context uint64) *Comm {
 	return nil
 }
 
-// Revoke ends all operations in a communicator, at all its ranks. Operations that wait for a
-// message, and all operations that begin later, fail with ErrRevoked. After Revoke, Agree and
-// Shrink continue to work. Revoke drops messages of the communicator that no rank has received. A
-// call of Revoke at one rank has an effect at all ranks.
+// Revoke ends all operations in a communicator, at all its ranks. Operations that are waiting for a
+// message, and all operations that are called later, fail with ErrRevoked. The exceptions are Agree
+// and Shrink, which continue to work. Messages of the communicator that were sent and not yet
+// received are dropped. It suffices that one rank calls Revoke.
 func (c *Comm) Revoke() error {
 	e := c.e
 	e.lock()
@@ -274,7 +276,7 @@ func (c *Comm) Revoke() error {
 	return nil
 }
 
-// revoke revokes a communicator, even if this rank has not created the communicator yet.
+// The method revoke revokes a communicator, even if this rank has not created the communicator yet.
 func (e *engine) revoke(context uint64) {
 	f := &e.failures
 	if !f.revoked.add(context) {
@@ -286,7 +288,8 @@ func (e *engine) revoke(context uint64) {
 	f.untold, f.news = true, true
 }
 
-// tellRevoked forwards the revocations to other ranks, as far as the transport can send messages.
+// tellRevoked forwards revocations to other ranks, until the transport can take no further
+// messages.
 func (e *engine) tellRevoked() {
 	f := &e.failures
 	if f.untold = false; f.told == nil {
@@ -309,7 +312,7 @@ func (e *engine) tellRevoked() {
 	f.news = f.news || f.untold
 }
 
-// end ends all operations of this rank in a communicator.
+// The method end ends all operations of this rank in a communicator.
 func (c *Comm) end() {
 	c.revoked, c.failed = ErrRevoked, ErrRevoked
 	now := c.e.now()
@@ -318,8 +321,8 @@ func (c *Comm) end() {
 	c.failAll()
 }
 
-// usable returns the reason why no operation can begin in a communicator, or nil if an operation
-// can begin.
+// If no operation can begin in a communicator, the method usable returns the reason, and otherwise
+// nil.
 func (c *Comm) usable() error {
 	if c.e.broken != nil {
 		return c.e.broken
@@ -328,8 +331,8 @@ func (c *Comm) usable() error {
 }
 
 // Failed returns the ranks of the communicator that this rank knows to be dead, in ascending
-// order. Other ranks may know other dead ranks at the same time. Shrink and Agree make all ranks
-// agree on the dead ranks.
+// order. At the same time, other ranks may know of other dead ranks. By Shrink or Agree, all ranks
+// agree on the same set of dead ranks.
 func (c *Comm) Failed() []int {
 	c.e.lock()
 	defer c.e.unlock()
@@ -342,12 +345,14 @@ func (c *Comm) Failed() []int {
 	return ranks
 }
 
-// spread sends a control message to all ranks, or to the neighbours that forward it.
+// The method spread sends a control message to all other ranks, or in a large job to the neighbours
+// that forward it.
 func (e *engine) spread(n *notice) {
 	e.eachNeighbour(func(rank int) { e.tell(rank, n) })
 }
 
-// eachNeighbour calls fn for each rank to which this rank sends control messages.
+// eachNeighbour calls the function fn for each rank to which this rank sends its control messages
+// about failures.
 func (e *engine) eachNeighbour(fn func(rank int)) {
 	size := len(e.names)
 	if size <= noticeAllRanks {
@@ -364,8 +369,8 @@ func (e *engine) eachNeighbour(fn func(rank int)) {
 	}
 }
 
-// tell adds a control message for a rank to the queue of outgoing control messages. tell splits a
-// control message that names too many dead ranks into parts.
+// The method tell adds a control message for a rank to the queue of outgoing control messages. If
+// the message names too many dead ranks for one packet, it is split into parts.
 func (e *engine) tell(rank int, n *notice) {
 	f := &e.failures
 	if rank == e.rank || f.dead[rank] != nil {
@@ -383,7 +388,8 @@ func (e *engine) tell(rank int, n *notice) {
 	}
 }
 
-// post sends as many queued control messages as the transport can take.
+// The method post sends control messages from the queue, until the transport can take no further
+// messages.
 func (e *engine) post() {
 	f := &e.failures
 	if e.broken != nil {
@@ -421,7 +427,8 @@ func (e *engine) postOne(letter letter) bool {
 	return true
 }
 
-// meetAll is a barrier of the surviving ranks. meetAll reports whether all ranks survive.
+// meetAll waits until all surviving ranks have called meetAll. The result whole is true if no rank
+// is dead.
 func (w *World) meetAll(ctx context.Context) (whole bool, err error) {
 	d, err := w.round(ctx, ^uint64(0), false)
 	return err == nil && len(d.dead) == 0, err

@@ -5,20 +5,20 @@ import (
 	"slices"
 )
 
-// Undefined is the rank, in a group, of a process that does not belong to the group
-// (MPI_UNDEFINED). Sends and receives do not accept Undefined.
+// Undefined is returned as the rank in a group of a process that does not belong to the group
+// (MPI_UNDEFINED). Sends and receives do not accept Undefined as a rank.
 const Undefined = -3
 
 // Group is an ordered set of processes of a job (MPI_Group), numbered from 0. A Group is immutable,
 // and its methods do not communicate. The zero value of Group is the empty group (MPI_GROUP_EMPTY).
-// Any goroutine may use a Group, and a Group need not be freed.
+// Any goroutine may use a Group. There is no call to free a Group.
 type Group struct {
 	ranks []int // in the world
 	own   int   // this process's rank in the world
 }
 
-// Span describes the ranks First, First+Stride and so on up to Last of a group. If Stride is
-// negative, Last may be below First. A Stride of 0 counts as 1.
+// Span describes a series of ranks of a group: First, First+Stride and so on, up to Last. If Stride
+// is negative, Last may be below First. A Stride of 0 counts as 1.
 type Span struct{ First, Last, Stride int }
 
 // Comparison is the result of comparing two groups or communicators.
@@ -26,12 +26,13 @@ type Comparison int
 
 // The results of a comparison.
 const (
-	// Identical means the same communicator, or two groups with the same ranks in the same order
-	// (MPI_IDENT).
+	// Identical means that the two communicators are the same, or that the two groups have the same
+	// ranks in the same order (MPI_IDENT).
 	Identical Comparison = iota
-	// Congruent means two communicators of the same ranks in the same order (MPI_CONGRUENT).
+	// Congruent means that two different communicators have the same ranks in the same order
+	// (MPI_CONGRUENT).
 	Congruent
-	// Similar means two groups or communicators of the same ranks in different orders
+	// Similar means that the two groups or communicators have the same ranks in different orders
 	// (MPI_SIMILAR).
 	Similar
 	// Unequal means that the two groups or communicators have different ranks (MPI_UNEQUAL).
@@ -55,7 +56,8 @@ func (c *Comm) Compare(d *Comm) Comparison {
 // Size returns the number of ranks of the group (MPI_Group_size).
 func (g Group) Size() int { return len(g.ranks) }
 
-// Rank returns this process's rank in the group, or Undefined (MPI_Group_rank).
+// Rank returns this process's rank in the group, or Undefined if this process does not belong to
+// the group (MPI_Group_rank).
 func (g Group) Rank() int { return g.find(g.own) }
 
 // WorldRank returns the world rank of a rank of this group, or Undefined if the group has no such
@@ -82,9 +84,10 @@ func (g Group) index() map[int]int {
 	return index
 }
 
-// Translate converts ranks of this group to ranks of another group (MPI_Group_translate_ranks). A
-// rank that does not belong to the other group becomes Undefined. Translate does not convert the
-// value NoRank. Translate returns ErrRank if this group lacks one of the ranks.
+// Translate converts ranks of this group to ranks of another group (MPI_Group_translate_ranks). If
+// a process does not belong to the other group, its rank there is Undefined. The value NoRank is
+// returned unchanged. If this group does not have one of the given ranks, Translate returns
+// ErrRank.
 func (g Group) Translate(ranks []int, to Group) ([]int, error) {
 	index, there := to.index(), make([]int, len(ranks))
 	for i, rank := range ranks {
@@ -113,8 +116,8 @@ func (g Group) Compare(h Group) Comparison {
 	return Unequal
 }
 
-// Incl returns the group of the given ranks of this group, in the given order (MPI_Group_incl).
-// Incl returns ErrRank if a rank does not exist or is given twice.
+// Incl returns a group that consists of the given ranks of this group, in the given order
+// (MPI_Group_incl). If a rank does not exist or is given twice, Incl returns ErrRank.
 func (g Group) Incl(ranks ...int) (Group, error) {
 	if _, err := g.choose(ranks); err != nil {
 		return Group{}, err
@@ -136,8 +139,8 @@ func (g Group) Excl(ranks ...int) (Group, error) {
 	return g.where(func(rank, _ int) bool { return !chosen[rank] }), nil
 }
 
-// InclSpans works like Incl, with the ranks of the spans (MPI_Group_range_incl). InclSpans returns
-// ErrRank if a span is invalid.
+// InclSpans works like Incl, for the ranks that the spans describe (MPI_Group_range_incl). If a
+// span is invalid, InclSpans returns ErrRank.
 func (g Group) InclSpans(spans ...Span) (Group, error) {
 	ranks, err := g.unroll(spans)
 	if err != nil {
@@ -146,8 +149,8 @@ func (g Group) InclSpans(spans ...Span) (Group, error) {
 	return g.Incl(ranks...)
 }
 
-// ExclSpans works like Excl, with the ranks of the spans (MPI_Group_range_excl). ExclSpans returns
-// ErrRank if a span is invalid.
+// ExclSpans works like Excl, for the ranks that the spans describe (MPI_Group_range_excl). If a
+// span is invalid, ExclSpans returns ErrRank.
 func (g Group) ExclSpans(spans ...Span) (Group, error) {
 	ranks, err := g.unroll(spans)
 	if err != nil {
@@ -156,8 +159,8 @@ func (g Group) ExclSpans(spans ...Span) (Group, error) {
 	return g.Excl(ranks...)
 }
 
-// Union returns the processes of this group, followed by the processes that only the other group
-// has (MPI_Group_union).
+// Union returns a group of the processes of this group, followed by those processes of the other
+// group that this group does not have (MPI_Group_union).
 func (g Group) Union(h Group) Group {
 	if len(g.ranks) == 0 {
 		return h
@@ -167,22 +170,22 @@ func (g Group) Union(h Group) Group {
 	return all
 }
 
-// Intersection returns the processes that both groups have, in the order of this group
-// (MPI_Group_intersection).
+// Intersection returns a group of the processes that belong to both groups, in the order of this
+// group (MPI_Group_intersection).
 func (g Group) Intersection(h Group) Group {
 	index := h.index()
 	return g.where(func(_, world int) bool { _, in := index[world]; return in })
 }
 
-// Difference returns the processes that this group has and the other group does not have, in the
-// order of this group (MPI_Group_difference).
+// Difference returns a group of those processes of this group that do not belong to the other
+// group, in the order of this group (MPI_Group_difference).
 func (g Group) Difference(h Group) Group {
 	index := h.index()
 	return g.where(func(_, world int) bool { _, in := index[world]; return !in })
 }
 
-// where returns the group of the ranks for which fn returns true. The arguments of fn are a rank
-// in this group and its world rank.
+// The method where returns a group of those ranks of this group for which the function fn returns
+// true. The arguments of fn are a rank in this group and the world rank of the same process.
 func (g Group) where(fn func(rank, world int) bool) Group {
 	some := Group{own: g.own}
 	for rank, world := range g.ranks {
@@ -193,8 +196,8 @@ func (g Group) where(fn func(rank, world int) bool) Group {
 	return some
 }
 
-// choose marks the given ranks of the group. If a rank does not exist or is listed twice, choose
-// returns ErrRank.
+// The method choose returns a slice in which the entries of the given ranks are true. If a rank
+// does not exist or is listed twice, choose returns ErrRank.
 func (g Group) choose(ranks []int) ([]bool, error) {
 	chosen := make([]bool, len(g.ranks))
 	for _, rank := range ranks {
@@ -209,7 +212,8 @@ func (g Group) choose(ranks []int) ([]bool, error) {
 	return chosen, nil
 }
 
-// unroll lists the ranks of the spans in order. If a span is invalid, unroll returns ErrRank.
+// The method unroll lists the ranks that the spans describe, in their order. If a span is invalid,
+// unroll returns ErrRank.
 func (g Group) unroll(spans []Span) (ranks []int, err error) {
 	for _, s := range spans {
 		if err := g.check(s.First); err != nil {

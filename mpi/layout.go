@@ -8,12 +8,12 @@ import (
 	"gobtl/pml"
 )
 
-// Layout describes non-contiguous values of a slice as a sequence of blocks, like a derived
-// datatype of MPI. The methods of a Layout send and receive like the functions of the same names
-// with a slice. A message of a Layout is an ordinary message, which a receiver can receive into a
-// slice or into another Layout. A Layout can be used many times, by any goroutine. A Layout reads
-// and writes the slice from which it was made. In the Layout of a receive, the blocks should not
-// overlap.
+// Layout describes values of a slice that are not next to each other as a sequence of blocks, like
+// a derived datatype of MPI. The methods of a Layout send and receive these values in the same way
+// as the functions of the same names send and receive a slice. A message that is sent from a Layout
+// can be received into a slice or into another Layout. A Layout can be used many times, by any
+// goroutine. A Layout refers to the slice from which it was made: sends read this slice, and
+// receives write to it. If a Layout is used for a receive, its blocks should not overlap.
 type Layout[T any] struct {
 	shape
 
@@ -21,7 +21,7 @@ type Layout[T any] struct {
 	unit int // bytes of a value
 }
 
-// shape is a Layout in bytes, and implements pml.Layout.
+// The type shape is a Layout whose sizes and offsets are in bytes. It implements pml.Layout.
 type shape struct {
 	mem           []byte
 	bytes         int
@@ -31,11 +31,13 @@ type shape struct {
 	ends          []int // end of each block in the message; nil: equal blocks
 }
 
-// Strided returns the layout of count blocks of block values each, whose beginnings are stride
-// values apart (MPI_Type_vector). The first block is at the beginning of data. For example, a
-// column of a matrix, each of whose rows has stride elements, is a Strided layout. With a negative
-// stride, the blocks go down from the end of data. Strided returns ErrType for values that cannot
-// be sent. Strided returns ErrBounds if data is too short, or if count or block is negative.
+// Strided returns a layout of equal blocks at equal distances (MPI_Type_vector). The argument count
+// is the number of blocks, block is the number of values in each block, and stride is the number of
+// values from the beginning of one block to the beginning of the next. The first block is at the
+// beginning of data. For example, a column of a matrix is a Strided layout whose stride is the
+// length of a row. If stride is negative, the first block is at the end of data, and each further
+// block is in front of the previous one. Strided returns ErrType for values that cannot be sent.
+// Strided returns ErrBounds if data is too short, or if count or block is negative.
 func Strided[T any](data []T, count, block, stride int) (*Layout[T], error) {
 	b, err := bytesOf(data)
 	if err != nil {
@@ -59,8 +61,9 @@ func Strided[T any](data []T, count, block, stride int) (*Layout[T], error) {
 	return nil, fmt.Errorf("%w: %d blocks of %d values, %d apart", ErrBounds, count, block, stride)
 }
 
-// IndexedBlocks returns the layout of blocks of block values each, where block i begins at
-// starts[i] (MPI_Type_create_indexed_block). IndexedBlocks returns the errors of Strided.
+// IndexedBlocks returns a layout of equal blocks at any positions (MPI_Type_create_indexed_block).
+// The argument block is the number of values in each block, and block i begins at the index
+// starts[i] of data. The errors of IndexedBlocks are those of Strided.
 func IndexedBlocks[T any](data []T, starts []int, block int) (*Layout[T], error) {
 	b, err := bytesOf(data)
 	if err != nil {
@@ -77,9 +80,9 @@ func IndexedBlocks[T any](data []T, starts []int, block int) (*Layout[T], error)
 	return l, nil
 }
 
-// Indexed returns the layout of blocks, where block i begins at starts[i] and has lengths[i] values
-// (MPI_Type_indexed). Indexed returns the errors of Strided, and ErrCount if starts and lengths
-// differ in length.
+// Indexed returns a layout of blocks, where block i begins at the index starts[i] of data and has
+// lengths[i] values (MPI_Type_indexed). The errors of Indexed are those of Strided, and ErrCount if
+// the slices starts and lengths differ in length.
 func Indexed[T any](data []T, starts, lengths []int) (*Layout[T], error) {
 	if len(starts) != len(lengths) {
 		return nil, fmt.Errorf("%w: %d starts, %d lengths", ErrCount, len(starts), len(lengths))
@@ -105,10 +108,10 @@ func Indexed[T any](data []T, starts, lengths []int) (*Layout[T], error) {
 
 // Subarray returns the layout of a part of an array with any number of dimensions, in row-major
 // order (MPI_Type_create_subarray). The slices shape, part and start have one entry for each
-// dimension. The entries of shape, part and start are the size of the array, the size of the
-// part, and the first index of the part. Subarray returns ErrType, or ErrBounds if the part is
-// not within the array. Subarray returns ErrCount if the three slices differ in length, or if
-// data and the array differ in their number of values.
+// dimension. For each dimension, shape has the size of the array, part has the size of the part,
+// and start has the first index of the part. Subarray returns ErrType, or ErrBounds if the part is
+// not within the array. Subarray returns ErrCount if the three slices differ in length, or if data
+// and the array differ in their number of values.
 func Subarray[T any](data []T, shape, part, start []int) (*Layout[T], error) {
 	dims := len(shape)
 	if dims == 0 || len(part) != dims || len(start) != dims {
@@ -152,8 +155,8 @@ func Subarray[T any](data []T, shape, part, start []int) (*Layout[T], error) {
 // Len returns the number of values of the layout.
 func (l *Layout[T]) Len() int { return l.bytes / l.unit }
 
-// Pack copies the values of the layout into the slice to, as many as fit, and returns their number
-// (MPI_Pack).
+// Pack copies the values of the layout to the destination slice, as many as fit in it, and returns
+// the number of copied values (MPI_Pack).
 func (l *Layout[T]) Pack(to []T) int {
 	n := min(len(to), l.Len())
 	b, _ := bytesOf(to[:n]) // the type was already checked
@@ -161,8 +164,8 @@ func (l *Layout[T]) Pack(to []T) int {
 	return n
 }
 
-// Unpack copies the values of from to the positions of the layout, as many as fit, and returns the
-// number of copied values (MPI_Unpack).
+// Unpack copies the values of the source slice to the positions that the layout describes, as many
+// as there are positions, and returns the number of copied values (MPI_Unpack).
 func (l *Layout[T]) Unpack(from []T) int {
 	n := min(len(from), l.Len())
 	b, _ := bytesOf(from[:n])
@@ -224,12 +227,12 @@ func (s *shape) Scatter(from []byte, at int) {
 	}
 }
 
-// numbers reports whether a part of the message consists of whole blocks of eight bytes, as in a
-// column of float64.
+// The method numbers reports whether a part of the message consists of whole blocks of eight bytes
+// each, as in a column of float64 values.
 func (s *shape) numbers(bytes, at int) bool { return s.block == 8 && (bytes|at)%8 == 0 }
 
-// find returns the block that contains byte at of the message, and the offset of the byte in the
-// block.
+// The method find returns the index of the block that contains a byte of the message, and the
+// offset of this byte in the block. The argument at is the offset of the byte in the message.
 func (s *shape) find(at int) (i, skip int) {
 	switch {
 	case at == 0: // even without blocks

@@ -11,16 +11,17 @@ import (
 )
 
 // filesForPeer is the number of file descriptors that a rank needs for a shared-memory connection
-// to another rank. A shared-memory connection has a socket and a ring for each direction.
+// to another rank. In each direction, a shared-memory connection has a socket and a ring, with one
+// descriptor each.
 const filesForPeer = 4
 
-// filesAfter is the time for which a rank without free file descriptors tries to connect to another
+// If a rank has no free file descriptors, it tries for the time filesAfter to connect to another
 // rank over shared memory.
 const filesAfter = time.Second
 
-// limitOfFiles tests whether this process can open the given number of further files. If a limit
-// of the process or the host is too low, limitOfFiles returns a text that names the limit, and
-// otherwise an empty string.
+// limitOfFiles tests whether this process can open the given number of files in addition to its
+// open files. If a limit of the process or the host is too low for this, limitOfFiles returns a
+// text that names the limit, and otherwise an empty string.
 func limitOfFiles(files int) string {
 	for range files {
 		f, err := os.Open(os.DevNull)
@@ -37,8 +38,8 @@ func limitOfFiles(files int) string {
 	return ""
 }
 
-// watchFiles records a rank as dead if the shared-memory connection to the rank is not established
-// within filesAfter for lack of file descriptors. The caller must hold mu.
+// If the shared-memory connection to a rank cannot be established within filesAfter because there
+// are no free file descriptors, watchFiles records the rank as dead. The caller must hold mu.
 func watchFiles(e *engine, rank int, p *pml.Peer) {
 	if e.m.Info().Provider != memoryProvider || p.Endpoint().Connected() {
 		return

@@ -8,17 +8,18 @@ import (
 	"gobtl/pml"
 )
 
-// Message is a message that Mprobe has found. Only Mrecv and Imrecv can receive a Message. A
-// Message belongs to one goroutine at a time. A Message is for programs with several receiving
-// goroutines, where another goroutine could receive a message that Probe has found.
+// Message is a message that Mprobe has found. A Message can be received by Mrecv and Imrecv, and by
+// no other call. A Message belongs to one goroutine at a time. A Message is for programs with
+// several receiving goroutines: after a Probe, another goroutine could receive the message that
+// Probe has found.
 type Message struct {
 	c *Comm
 	m *pml.Message // nil: from NoRank
 }
 
-// Mprobe works like Probe, and also removes the message from the matching (MPI_Mprobe). The
-// caller of Mprobe must receive the found message with Mrecv or Imrecv. Mprobe returns the
-// errors of Probe.
+// Mprobe works like Probe, but no other receive or probe can match the message any more
+// (MPI_Mprobe). The caller of Mprobe must receive the found message with Mrecv or Imrecv. Mprobe
+// returns the errors of Probe.
 func Mprobe(ctx context.Context, c *Comm, from, tag int) (*Message, Status, error) {
 	if ctx == nil {
 		return nil, Status{}, ErrContext
@@ -103,9 +104,9 @@ func Mrecv[T any](ctx context.Context, m *Message, data []T) (Status, error) {
 	return e.complete(ctx, r)
 }
 
-// Imrecv begins to receive into data a message that Mprobe has found (MPI_Imrecv). The
-// program must not access data, the memory of the receive, until the request r has ended.
-// Imrecv returns the errors of Irecv, or ErrMessage if the message was already received.
+// Imrecv begins to receive into data a message that Mprobe has found (MPI_Imrecv). Until the
+// request r has ended, the program must not access the argument data. Imrecv returns the errors of
+// Irecv, or ErrMessage if the message was already received.
 func Imrecv[T any](r *Request, m *Message, data []T) error {
 	b, err := bytesOf(data)
 	if err != nil {
@@ -116,7 +117,7 @@ func Imrecv[T any](r *Request, m *Message, data []T) error {
 	return m.begin(r, b, sizeOf[T]())
 }
 
-// begin begins to receive the message m with request r. The caller must hold mu.
+// The method begin begins to receive the message m with the request r. The caller must hold mu.
 func (m *Message) begin(r *Request, b []byte, size int) error {
 	c := m.c
 	if err := c.usable(); err != nil {

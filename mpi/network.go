@@ -16,8 +16,8 @@ type Network struct {
 	Reason   string // why the World uses that provider
 }
 
-// memoryProvider is the provider of shared memory. If the Config names no provider, a World chooses
-// between memoryProvider and fabric.Sockets.
+// memoryProvider is the name of the provider of shared memory. If the Config names no provider, a
+// World chooses between this provider and the one that fabric.Sockets names.
 const memoryProvider = "shm"
 
 // sharingRanksMax is the largest number of ranks on one host that use shared memory by default. A
@@ -25,7 +25,8 @@ const memoryProvider = "shm"
 // descriptors.
 const sharingRanksMax = 128
 
-// wish is the message that a rank sends to all ranks before the ranks choose a provider.
+// A wish is the message in which a rank tells all other ranks which provider its Config names and
+// which shared memory it sees, so that all ranks can choose the same provider.
 type wish struct {
 	Provider string // the provider in the rank's Config, if any
 	Memory   string // identity of the shared memory that the rank can use
@@ -34,7 +35,7 @@ type wish struct {
 
 // chooseNetwork returns the provider that all ranks of a job use. If the Config of some rank names
 // a provider, all ranks of the job use that provider. If no Config names a provider, the ranks use
-// shared memory if all ranks see the same memory, and UDP otherwise.
+// shared memory if all of them see the same shared memory, and UDP otherwise.
 func chooseNetwork(ctx context.Context, job Job, hints fabric.Hints) (Network, error) {
 	switch {
 	case hints.Provider != "" && (job.Nodes() != 1 || job.Size() == 1):
@@ -67,8 +68,8 @@ func chooseNetwork(ctx context.Context, job Job, hints fabric.Hints) (Network, e
 	return agreeOnNetwork(wishes)
 }
 
-// agreeOnNetwork chooses a provider from the messages (wishes) of all ranks. agreeOnNetwork
-// returns the same provider at all ranks.
+// agreeOnNetwork chooses a provider from the messages (wishes) of all ranks, and the result is the
+// same at all ranks.
 func agreeOnNetwork(wishes []wish) (Network, error) {
 	named := -1
 	for rank, w := range wishes {
@@ -105,8 +106,8 @@ func agreeOnNetwork(wishes []wish) (Network, error) {
 	return Network{memoryProvider, "all ranks are on this host and see the same memory"}, nil
 }
 
-// localNode returns the address at which the ranks of a job on one host meet, or an empty string if
-// the provider has no IP addresses.
+// localNode returns the address that all ranks of a job on one host use. If the provider has no IP
+// addresses, the result is an empty string.
 func localNode(provider string) string {
 	if fabric.OverSockets(provider) {
 		return "127.0.0.1"
@@ -114,12 +115,12 @@ func localNode(provider string) string {
 	return ""
 }
 
-// sharedMemory returns an identity of the shared memory that this process sees. Processes of
-// other hosts, containers and users see shared memory with another identity. If the program
-// cannot use shared memory, sharedMemory returns an empty identity. The result lack of
-// sharedMemory is the obstacle to shared memory with the given number of ranks, or an empty
-// string. sharedMemory opens the provider as a test, because another user may have created the
-// directory of the provider's sockets.
+// sharedMemory returns a text that identifies the shared memory that this process sees. Processes
+// of other hosts, containers and users see another shared memory, with another identity. If the
+// program cannot use shared memory, sharedMemory returns an empty identity. If the given number of
+// ranks cannot use shared memory, the result lack is the reason, and otherwise an empty string. As
+// a test, sharedMemory opens the provider, because another user may have created the directory of
+// the provider's sockets.
 func sharedMemory(ranks int) (memory, lack string) {
 	infos, err := fabric.GetInfo(fabric.Hints{Provider: memoryProvider})
 	if err != nil {
@@ -138,12 +139,12 @@ func sharedMemory(ranks int) (memory, lack string) {
 	return infos[0].Fabric, lack
 }
 
-// Waits counts how a rank has waited for messages. The State of a Waits says which other threads
-// use the CPU of the rank.
+// Waits has counts of the ways in which a rank has waited for messages. The field State of a Waits
+// says which other threads use the CPU of the rank.
 type Waits = waiting.Counts
 
-// Waits returns counts of how the calls of this rank have waited so far. Any goroutine may call
-// Waits.
+// Waits returns counts of the ways in which the calls of this rank have waited. Any goroutine may
+// call Waits.
 func (w *World) Waits() Waits {
 	w.e.lock()
 	defer w.e.unlock()

@@ -30,16 +30,17 @@ type Op[T any] struct {
 }
 
 // NewOp returns an operation that combines a value of lower ranks and a value of higher ranks by
-// the function f. The function f must be associative. The argument commutes of NewOp says that
-// f(a, b) equals f(b, a), so that the values may be combined in any order. The type T of the
-// values may be any struct that can be sent, such as a value with its index for MINLOC. The
-// goroutine that polls the transport calls f, so f must be short and must not call package mpi.
+// the function f. The function f must be associative. If the argument commutes of NewOp is true,
+// f(a, b) must equal f(b, a), and the values may be combined in any order. The type T of the values
+// may be any struct that can be sent, such as a value with its index for MINLOC. The function f is
+// called on the goroutine that polls the transport. Therefore it must return quickly, and must not
+// call package mpi.
 //
 // If f panics, the operation ends with an OpError, which holds the value and the stack of the
-// panic. Ranks at which f did not panic get no error, but the results of these ranks are
+// panic. At the ranks at which f did not panic, the operation returns no error, but its results are
 // undefined. A rank at which f has panicked can inform the other ranks by Revoke. If f ends its
-// goroutine by runtime.Goexit, as FailNow of a test does, all present and later operations of
-// this rank's World fail with ErrOp.
+// goroutine by runtime.Goexit, as FailNow of a test does, all present and later operations of this
+// rank's World fail with ErrOp.
 func NewOp[T any](f func(low, high T) T, commutes bool) Op[T] {
 	return Op[T]{commutes: commutes, fold: func(acc, x []byte, xFirst bool) {
 		a, b := valuesOf[T](acc), valuesOf[T](x)
@@ -53,7 +54,8 @@ func NewOp[T any](f func(low, high T) T, commutes bool) Op[T] {
 	}}
 }
 
-// known returns a commutative operation that all processes know by its code.
+// The function known returns a commutative operation that has a code, by which all processes know
+// it.
 func known[T any](code opCode, f func(a, b T) T) Op[T] {
 	op := NewOp(f, true)
 	op.code = code
@@ -110,18 +112,17 @@ func Xor[T Integer]() Op[T] {
 }
 
 // Replace returns the operation that overwrites the old values of a window with the new values.
-// Only windows accept Replace.
+// Operations other than those of windows do not accept Replace.
 func Replace[T any]() Op[T] { return Op[T]{code: opReplace} }
 
-// Keep returns the operation that leaves the old values of a window unchanged. Only the window
-// operations that return old values accept Keep.
+// Keep returns the operation that does not change the old values of a window. Keep is accepted by
+// the window operations that return old values, and by no other operations.
 func Keep[T any]() Op[T] { return Op[T]{code: opKeep} }
 
 // Local combines each value of low with the value of high at the same index, and stores the
 // result in high (MPI_Reduce_local). Local sends no message. The errors of Local are ErrType and
 // ErrCount. Local returns ErrConfig if the Op was not made by a function of package mpi, or if
-// the slices overlap without being identical. A panic of the Op's function reaches the caller of
-// Local.
+// the slices overlap without being identical. If the function of the Op panics, Local panics, too.
 func (op Op[T]) Local(low, high []T) error {
 	a, err := bytesOf(high)
 	if err != nil {

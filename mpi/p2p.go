@@ -15,24 +15,24 @@ const (
 	AnySource = -1
 	// AnyTag is the tag of a receive that accepts a message with any tag.
 	AnyTag = -1
-	// TagMax is the largest tag.
+	// TagMax is the largest tag that a message can have.
 	TagMax = 1<<tagBits - 1
 	// NoRank is the null process (MPI_PROC_NULL). A send to NoRank or a receive from NoRank ends at
 	// once, without a message.
 	NoRank = -2
 )
 
-// Send sends data to a rank, and returns when the program may change data. A small message is
-// copied, and Send returns at once. For a large message, Send returns after the receiver has
-// received the data. If ctx ends before the send is complete, the error includes ErrInUse, and
-// the library may continue to read data. Send returns ErrRank, ErrTag, ErrType, a RankError,
+// Send sends data to a rank, and returns as soon as the program may change data again. A small
+// message is copied, and Send returns at once. For a large message, Send returns when the receiver
+// has received the data. If ctx ends while the send is in progress, the error includes ErrInUse,
+// and the library may continue to read data. Send returns ErrRank, ErrTag, ErrType, a RankError,
 // ErrFinalized, the failure of the transport, or the cause of ctx.
 func Send[T any](ctx context.Context, c *Comm, data []T, to, tag int) error {
 	return sendMode(ctx, c, data, to, tag, pml.Standard)
 }
 
-// SendSync works like Send, in MPI's synchronous mode. SendSync returns only after a receive has
-// matched the message.
+// SendSync works like Send, in MPI's synchronous mode. SendSync returns when a receive has matched
+// the message, and not earlier.
 func SendSync[T any](ctx context.Context, c *Comm, data []T, to, tag int) error {
 	return sendMode(ctx, c, data, to, tag, pml.Synchronous)
 }
@@ -45,7 +45,7 @@ func sendMode[T any](ctx context.Context, c *Comm, data []T, to, tag int, mode p
 	return c.send(ctx, b, nil, to, tag, mode)
 }
 
-// send performs a blocking send of the memory b, or of the layout l.
+// The method send performs a blocking send of the memory b, or of the layout l if it is not nil.
 func (c *Comm) send(ctx context.Context, b []byte, l *shape, to, tag int, mode pml.Mode) error {
 	if ctx == nil {
 		return ErrContext
@@ -71,10 +71,9 @@ func (c *Comm) send(ctx context.Context, b []byte, l *shape, to, tag int, mode p
 
 // Recv receives the earliest message from a rank (or AnySource) with a tag (or AnyTag) into
 // data. A message shorter than data fills the beginning of data, and Status.Count is its
-// number of values. If ctx ends before a message arrives, Recv cancels the receive. If a
-// message has already begun to arrive when ctx ends, the error includes ErrInUse, and the
-// library may continue to write data. Recv returns ErrRank, ErrTag, ErrType, or the errors
-// of Request.Wait.
+// number of values. If ctx ends and no message has arrived, Recv cancels the receive. If a part of
+// a message has arrived when ctx ends, the error includes ErrInUse, and the library may continue to
+// write to data. Recv returns ErrRank, ErrTag, ErrType, or the errors of Request.Wait.
 func Recv[T any](ctx context.Context, c *Comm, data []T, from, tag int) (Status, error) {
 	b, err := bytesOf(data)
 	if err != nil {
@@ -83,7 +82,8 @@ func Recv[T any](ctx context.Context, c *Comm, data []T, from, tag int) (Status,
 	return c.recv(ctx, b, nil, sizeOf[T](), from, tag)
 }
 
-// recv performs a blocking receive into the memory b, or into the layout l.
+// The method recv performs a blocking receive into the memory b, or into the layout l if it is not
+// nil.
 func (c *Comm) recv(ctx context.Context, b []byte, l *shape, size, from, tag int) (Status, error) {
 	if ctx == nil {
 		return Status{}, ErrContext
@@ -99,14 +99,14 @@ func (c *Comm) recv(ctx context.Context, b []byte, l *shape, size, from, tag int
 	return e.complete(ctx, r)
 }
 
-// Isend begins to send data to a rank. The program must not change data until the request r has
-// ended. Isend returns ErrBusy, ErrRank, ErrTag, ErrType, a RankError, or ErrFinalized.
+// Isend begins to send data to a rank. Until the request r has ended, the program must not change
+// data. Isend returns ErrBusy, ErrRank, ErrTag, ErrType, a RankError, or ErrFinalized.
 func Isend[T any](r *Request, c *Comm, data []T, to, tag int) error {
 	return isendMode(r, c, data, to, tag, pml.Standard)
 }
 
 // IsendSync works like Isend, in MPI's synchronous mode. The request of a synchronous send ends
-// only after a receive has matched the message.
+// when a receive has matched the message, and not earlier.
 func IsendSync[T any](r *Request, c *Comm, data []T, to, tag int) error {
 	return isendMode(r, c, data, to, tag, pml.Synchronous)
 }
@@ -121,9 +121,9 @@ func isendMode[T any](r *Request, c *Comm, data []T, to, tag int, mode pml.Mode)
 	return c.beginSend(r, b, to, tag, mode, nil)
 }
 
-// Irecv begins to receive a message into data, as Recv does. The program must not access
-// data, the memory of the receive, until the request r has ended. Irecv returns ErrBusy,
-// ErrRank, ErrTag, ErrType, a RankError, or ErrFinalized.
+// Irecv begins to receive a message into data, in the same way as Recv. Until the request r has
+// ended, the program must not access data. Irecv returns ErrBusy, ErrRank, ErrTag, ErrType, a
+// RankError, or ErrFinalized.
 func Irecv[T any](r *Request, c *Comm, data []T, from, tag int) error {
 	b, err := bytesOf(data)
 	if err != nil {
@@ -134,13 +134,13 @@ func Irecv[T any](r *Request, c *Comm, data []T, from, tag int) error {
 	return c.beginRecv(r, b, sizeOf[T](), from, tag, nil)
 }
 
-// Sendrecv sends data to the rank to, and receives a message from the rank from into room. The
-// send and the receive may happen in any order. The slices data and room must not overlap
-// (ErrConfig). If ctx ends before both transfers are complete, the error includes ErrInUse, and
-// the library may continue to use both slices. If the send of Sendrecv cannot begin, nothing is
-// received. If the send of Sendrecv fails after it has begun, a message that has already arrived
-// is received, and the Status describes this message. Sendrecv returns the errors of Send and
-// Recv.
+// Sendrecv sends data to one rank (the argument to), and receives a message from another rank (the
+// argument from) into the slice room. The send and the receive may happen in any order. The slices
+// data and room must not overlap (ErrConfig). If ctx ends while one of the two transfers is in
+// progress, the error includes ErrInUse, and the library may continue to use both slices. If the
+// send cannot begin, nothing is received. If the send begins and then fails, a message that has
+// already arrived is received nevertheless, and the Status describes this message. Sendrecv returns
+// the errors of Send and Recv.
 func Sendrecv[S, R any](ctx context.Context, c *Comm, data []S, to, tag int, room []R,
 	from, fromTag int,
 ) (Status, error) {
@@ -180,7 +180,7 @@ func Sendrecv[S, R any](ctx context.Context, c *Comm, data []S, to, tag int, roo
 }
 
 // Probe waits for a message that a Recv with the same arguments would receive. Probe returns the
-// Status of the message without receiving the message. Probe returns the errors of Recv.
+// Status of this message, but does not receive it. Probe returns the errors of Recv.
 func Probe(ctx context.Context, c *Comm, from, tag int) (Status, error) {
 	if ctx == nil {
 		return Status{}, ErrContext
@@ -213,8 +213,8 @@ func Probe(ctx context.Context, c *Comm, from, tag int) (Status, error) {
 	return s, err
 }
 
-// Iprobe works like Probe, but does not wait. Iprobe polls the transport once, and reports whether
-// a matching message has arrived.
+// Iprobe works like Probe, but does not wait for a message. Iprobe polls the transport once, and
+// reports whether a matching message has arrived.
 func Iprobe(c *Comm, from, tag int) (bool, Status, error) {
 	e := c.e
 	e.lock()
@@ -235,7 +235,7 @@ func Iprobe(c *Comm, from, tag int) (bool, Status, error) {
 	return true, s, err
 }
 
-// beginSend begins to send the memory b, or the layout l. The caller must hold mu.
+// beginSend begins to send the memory b, or the layout l if it is not nil. The caller must hold mu.
 func (c *Comm) beginSend(r *Request, b []byte, to, tag int, mode pml.Mode, l *shape) error {
 	e := c.e
 	if err := c.sendable(to, tag); err != nil {
@@ -264,8 +264,8 @@ func (c *Comm) beginSend(r *Request, b []byte, to, tag int, mode pml.Mode, l *sh
 	return err
 }
 
-// trySend sends a small message if the message can be sent at once. If nothing was sent, for any
-// reason, trySend returns false. The caller must hold mu.
+// trySend sends a message if it is small and can be sent at once. If trySend has not sent the
+// message, for whatever reason, it returns false. The caller must hold mu.
 func (c *Comm) trySend(b []byte, to, tag int) bool {
 	e := c.e
 	if uint(tag) > TagMax || uint(to) >= uint(len(c.ranks)) || c.usable() != nil {
@@ -275,8 +275,8 @@ func (c *Comm) trySend(b []byte, to, tag int) bool {
 	return p != nil && e.l.TrySend(e.lately(), p, c.context|uint64(tag), b)
 }
 
-// sendable returns the reason why no message with the tag can be sent to the rank, or nil if a
-// message can be sent.
+// If no message with the given tag can be sent to the given rank, the method sendable returns the
+// reason, and otherwise nil.
 func (c *Comm) sendable(to, tag int) error {
 	unusable := c.usable()
 	switch {
@@ -290,8 +290,8 @@ func (c *Comm) sendable(to, tag int) error {
 	return nil
 }
 
-// reachable works like sendable, and also checks the connection to the rank. The caller must hold
-// mu.
+// The method reachable works like the method sendable, and checks the connection to the rank, too.
+// The caller must hold mu.
 func (c *Comm) reachable(to, tag int) error {
 	if err := c.sendable(to, tag); err != nil || to == NoRank {
 		return err
@@ -303,8 +303,9 @@ func (c *Comm) reachable(to, tag int) error {
 	return err
 }
 
-// noMessage returns the reason why a probe can no longer find a message from a rank, or from
-// AnySource. If a matching message may arrive, noMessage returns nil. The caller must hold mu.
+// If a probe for messages from a rank (or from AnySource) can no longer find a message, noMessage
+// returns the reason. If a matching message may arrive, noMessage returns nil. The caller must hold
+// mu.
 func (c *Comm) noMessage(who *pml.Peer, from int) error {
 	err := c.usable()
 	if err == nil && who != nil && who.Err() != nil {
@@ -313,7 +314,8 @@ func (c *Comm) noMessage(who *pml.Peer, from int) error {
 	return err
 }
 
-// beginRecv begins to receive into the memory b, or into the layout l. The caller must hold mu.
+// beginRecv begins to receive into the memory b, or into the layout l if it is not nil. The caller
+// must hold mu.
 func (c *Comm) beginRecv(r *Request, b []byte, size, from, tag int, l *shape) error {
 	e := c.e
 	if err := c.usable(); err != nil {
@@ -341,8 +343,8 @@ func (c *Comm) beginRecv(r *Request, b []byte, size, from, tag int, l *shape) er
 	return err
 }
 
-// criteria converts the source and the tag of a receive to the arguments that package pml
-// expects.
+// The method criteria converts the source and the tag of a receive to the arguments of package pml
+// that select messages.
 func (c *Comm) criteria(from, tag int) (who *pml.Peer, want, mask uint64, err error) {
 	switch {
 	case tag != AnyTag && (tag < 0 || tag > TagMax):
@@ -364,8 +366,8 @@ func (c *Comm) criteria(from, tag int) (who *pml.Peer, want, mask uint64, err er
 	return who, want, mask, nil
 }
 
-// status returns the Status of a message from a peer. The caller of status sets the Count of the
-// Status.
+// The method status returns the Status of a message from a peer. The caller must set the field
+// Count of the result.
 func (c *Comm) status(p *pml.Peer, tag uint64) (Status, error) {
 	world, err := c.e.rankOf(p)
 	if err != nil {
@@ -378,7 +380,7 @@ func (c *Comm) status(p *pml.Peer, tag uint64) (Status, error) {
 	return Status{Source: rank, Tag: int(tag & TagMax)}, nil
 }
 
-// newRequest returns a request for a call. The caller must hold mu.
+// newRequest returns a request for a blocking call. The caller must hold mu.
 func (e *engine) newRequest() *Request {
 	r := e.free
 	if r == nil {
@@ -388,15 +390,16 @@ func (e *engine) newRequest() *Request {
 	return r
 }
 
-// freeRequest recycles a request that has ended. freeRequest drops all references of the request
-// to the caller's memory.
+// freeRequest keeps a request that has ended for reuse, without the references to the caller's
+// memory.
 func (e *engine) freeRequest(r *Request) {
 	*r = Request{next: e.free}
 	e.free = r
 }
 
-// complete waits for the end of a blocking call's request, and recycles the request. If ctx ends
-// before the request, complete abandons the request. The caller must hold mu.
+// The method complete waits for the end of a blocking call's request, and then keeps the request
+// for reuse. If ctx ends earlier than the request, complete abandons the request. The caller must
+// hold mu.
 func (e *engine) complete(ctx context.Context, r *Request) (Status, error) {
 	if !r.done {
 		w := e.newWaiter(1)
@@ -413,8 +416,9 @@ func (e *engine) complete(ctx context.Context, r *Request) (Status, error) {
 	return s, err
 }
 
-// leave ends the receive of a call whose send has failed with the error why. If the receive
-// already has a message, leave returns the Status of this message. The caller must hold mu.
+// The method leave ends the receive of a Sendrecv whose send has failed with the error why. If a
+// message has already arrived for the receive, leave returns the Status of this message. The caller
+// must hold mu.
 func (e *engine) leave(r *Request, why error) (Status, error) {
 	if !r.done {
 		return Status{}, errors.Join(why, e.abandon(r))
@@ -424,8 +428,8 @@ func (e *engine) leave(r *Request, why error) (Status, error) {
 	return s, errors.Join(why, err)
 }
 
-// abandon gives up the request of a call that no longer waits. If the request cannot be
-// cancelled, it runs to its end, and abandon returns ErrInUse.
+// The method abandon cancels the request of a call that stops waiting. If the request cannot be
+// cancelled, it continues to its end, and abandon returns ErrInUse.
 func (e *engine) abandon(r *Request) error {
 	if r.done || r.receive && e.l.Cancel(&r.p) {
 		r.active = false

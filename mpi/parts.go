@@ -6,11 +6,12 @@ import "slices"
 const (
 	// noticeBytesMax is the largest size in bytes of a control message, or of a part of one.
 	noticeBytesMax = 16 << 10
-	// assembliesMax is the largest number of incomplete control messages of one sender.
+	// assembliesMax is the largest number of incomplete control messages that are stored for each
+	// sender.
 	assembliesMax = 64
 )
 
-// assembly is a control message of which some parts are missing.
+// An assembly is a control message of which some parts have not arrived.
 type assembly struct {
 	kind    noticeKind
 	key     roundKey
@@ -28,8 +29,9 @@ func (e *engine) noticeRanksMax() int {
 	return max(1, (min(noticeBytesMax, e.m.Limits().FragmentBytesMax)-noticeHeadBytes)/4)
 }
 
-// whole adds a received part to an incomplete control message of a rank. If the control message
-// is complete, whole copies the dead ranks of all parts to n, and returns true.
+// The method whole adds a received part to the control message of the sender to which it belongs.
+// If the control message is then complete, whole copies the dead ranks of all parts to n, and
+// returns true.
 func (e *engine) whole(from int, n *notice) bool {
 	if len(n.dead) > min(len(e.names), (noticeBytesMax-noticeHeadBytes)/4) {
 		return false // Too many ranks for the job, or for one message.
@@ -72,8 +74,8 @@ func (e *engine) whole(from int, n *notice) bool {
 	return true
 }
 
-// add stores a part. add returns false if the part was already stored, or if its number is after
-// the last part.
+// The method add stores a part of a control message. If the part was already stored, or if its
+// number is higher than that of the last part, add returns false.
 func (a *assembly) add(n *notice) bool {
 	part := int(n.part)
 	if part < len(a.seen) && a.seen[part] || a.ended && (!n.more || part >= len(a.seen)) {

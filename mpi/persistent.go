@@ -7,7 +7,7 @@ import (
 	"gobtl/pml"
 )
 
-// again holds the arguments of the operation that each Start of a persistent request begins.
+// The type again has the arguments of the operation that each Start of a persistent request begins.
 type again struct {
 	kind    againKind
 	size    int // size of a value in bytes
@@ -24,17 +24,17 @@ const (
 	planAgain
 )
 
-// SendInit prepares r for repeated sends of data to a rank, each of which begins with a call of
-// Start (MPI_Send_init). The program may change data whenever the request r is not active. After
-// a call of Isend or a similar function with r, Start cannot be called until SendInit has
-// prepared r again. The caller need not free r. SendInit returns ErrBusy, ErrRank, ErrTag,
-// ErrType, a RankError, or ErrFinalized.
+// SendInit prepares r for repeated sends of data to a rank (MPI_Send_init). Each of these sends
+// begins with a call of Start. The program may change data whenever the request r is not active. If
+// r is then used in a call of Isend or a similar function, Start fails until SendInit has prepared
+// r again. The caller need not free r. SendInit returns ErrBusy, ErrRank, ErrTag, ErrType, a
+// RankError, or ErrFinalized.
 func SendInit[T any](r *Request, c *Comm, data []T, to, tag int) error {
 	return sendInit(r, c, data, to, tag, pml.Standard)
 }
 
 // SendSyncInit works like SendInit, in MPI's synchronous mode (MPI_Ssend_init). The request of a
-// synchronous send ends only after a receive has matched the message.
+// synchronous send ends when a receive has matched the message, and not earlier.
 func SendSyncInit[T any](r *Request, c *Comm, data []T, to, tag int) error {
 	return sendInit(r, c, data, to, tag, pml.Synchronous)
 }
@@ -49,8 +49,8 @@ func sendInit[T any](r *Request, c *Comm, data []T, to, tag int, mode pml.Mode) 
 	return c.readySend(r, b, to, tag, mode, nil)
 }
 
-// RecvInit prepares r for repeated receives into data, each of which begins with a call of Start
-// (MPI_Recv_init). The receives work like Recv. RecvInit returns the errors of SendInit.
+// RecvInit prepares r for repeated receives into data (MPI_Recv_init). Each of these receives
+// begins with a call of Start, and works like Recv. RecvInit returns the errors of SendInit.
 func RecvInit[T any](r *Request, c *Comm, data []T, from, tag int) error {
 	b, err := bytesOf(data)
 	if err != nil {
@@ -79,8 +79,8 @@ func (r *Request) Start() error {
 
 // StartAll starts the given requests in order, up to the first request that cannot start
 // (MPI_Startall). The error of StartAll contains the index of the request that cannot
-// start. If StartAll fails, all requests before the index in the error are active. StartAll
-// returns the errors of Start.
+// start. After such an error, the requests with lower indices are active. StartAll returns the
+// errors of Start.
 func StartAll(requests ...*Request) error {
 	for i, r := range requests {
 		if err := r.Start(); err != nil {
@@ -120,7 +120,7 @@ func (r *Request) start() error {
 	return err
 }
 
-// readySend prepares a request for sends. The caller must hold mu.
+// readySend prepares a persistent request for sends. The caller must hold mu.
 func (c *Comm) readySend(r *Request, b []byte, to, tag int, mode pml.Mode, l *shape) error {
 	if r.active {
 		return ErrBusy
@@ -144,7 +144,7 @@ func (c *Comm) readySend(r *Request, b []byte, to, tag int, mode pml.Mode, l *sh
 	return nil
 }
 
-// readyRecv prepares a request for receives. The caller must hold mu.
+// readyRecv prepares a persistent request for receives. The caller must hold mu.
 func (c *Comm) readyRecv(r *Request, b []byte, size, from, tag int, l *shape) error {
 	if r.active {
 		return ErrBusy
@@ -166,7 +166,7 @@ func (c *Comm) readyRecv(r *Request, b []byte, size, from, tag int, l *shape) er
 	return nil
 }
 
-// ready prepares a request for a collective operation.
+// The method ready prepares a persistent request for a collective operation.
 func (c *Comm) ready(r *Request, p plan, err error) error {
 	c.e.lock()
 	defer c.e.unlock()

@@ -12,21 +12,21 @@ import (
 )
 
 const (
-	// reachRounds and reachRound limit the attempts to connect. A rank that is not connected
-	// after reachRounds rounds of the duration reachRound counts as unreachable. Between two
-	// rounds all ranks meet at a fence of the launcher, so that even a slow rank has polled its
-	// sockets at least once per round. A handshake with another rank takes four polls.
+	// Ranks try to connect in reachRounds rounds, and each round takes the time reachRound. A rank
+	// that is not connected after all rounds counts as unreachable. After each round, all ranks
+	// wait for each other in a fence of the launcher, so that even a slow rank polls its sockets at
+	// least once in each round. A handshake with another rank takes four polls.
 	reachRounds = 5
 	reachRound  = 200 * time.Millisecond
 	// reachAllHosts is the largest number of hosts for which every pair of hosts is tested. In a
-	// job with more than reachAllHosts hosts, each host tests the hosts that are a power of two
-	// away.
+	// job with more than reachAllHosts hosts, each host tests those hosts whose numbers differ from
+	// its own by a power of two.
 	reachAllHosts = 16
 	// missedMost is the largest length of a rank's list of unreachable ranks.
 	missedMost = 4
 )
 
-// missed describes a rank that another rank cannot reach.
+// The type missed describes a rank to which another rank cannot connect.
 type missed struct {
 	From, To int
 	Ends     string // the local and the remote address
@@ -34,8 +34,8 @@ type missed struct {
 }
 
 // reachHosts connects to a rank of each other host, and returns the failed connections of all
-// ranks of the job. The result of reachHosts is the same at all ranks. The argument try of
-// reachHosts is the number of earlier attempts.
+// ranks of the job. The result of reachHosts is the same at all ranks. The argument try is the
+// number of earlier calls of reachHosts in this job.
 func (w *World) reachHosts(ctx context.Context, try int) ([]missed, error) {
 	if w.job.Nodes() < 2 || w.cfg.SkipReach {
 		return nil, nil
@@ -77,15 +77,15 @@ func (w *World) reachRound(ctx context.Context, to []int) ([]missed, error) {
 	return own, nil
 }
 
-// misses reports whether a rank is not connected. The first call of misses for a rank opens the
-// connection to this rank. The caller must hold mu.
+// The function misses reports whether there is no connection to a rank yet. The first call of
+// misses for a rank begins to open the connection. The caller must hold mu.
 func misses(e *engine, rank int) bool {
 	p, err := e.peer(rank)
 	return err != nil || !p.Endpoint().Connected()
 }
 
-// whyMissed returns the known reason why a rank is not connected, or an empty string. The caller
-// must hold mu.
+// whyMissed returns the reason why there is no connection to a rank, or an empty string if the
+// reason is not known. The caller must hold mu.
 func whyMissed(e *engine, rank int) string {
 	p, err := e.peer(rank)
 	switch {
@@ -125,8 +125,8 @@ func (w *World) tellMissed(ctx context.Context, key string, own []missed) ([]mis
 	return all, nil
 }
 
-// missedError returns the error of a job whose ranks cannot reach each other. The error of
-// missedError names one pair of ranks for each tried network.
+// missedError returns the error of a job whose ranks cannot reach each other. For each network that
+// was tried, the text of the error names one pair of ranks.
 func missedError(tried []missed) error {
 	err := fmt.Errorf("mpi: a rank does not reach another one: %w", btl.ErrUnreachable)
 	for _, m := range tried {
@@ -139,8 +139,9 @@ func missedError(tried []missed) error {
 }
 
 // partners returns the ranks of other hosts to which a rank connects at the start. The partner on
-// another host has the same local number as the rank, modulo the number of ranks of that host. In
-// a job with more than reachAllHosts hosts, only the hosts a power of two away have a partner.
+// another host has the same local number as the rank, modulo the number of ranks of that host. In a
+// job with more than reachAllHosts hosts, there are partners only on those hosts whose numbers
+// differ from that of the rank's host by a power of two.
 func partners(nodes []int, rank int) (to []int) {
 	on := make([][]int, slices.Max(nodes)+1) // ranks by host
 	for r, node := range nodes {

@@ -1,7 +1,7 @@
 package mpi
 
-// recent is a set of communicators, which contains the revokedMax communicators that were added
-// last. The zero value is ready for use.
+// The type recent is a set that contains the revokedMax communicators that were added most
+// recently. The zero value is ready for use.
 type recent struct {
 	known map[uint64]bool
 	order []uint64 // a ring, once full: number i is at i modulo its length
@@ -31,9 +31,10 @@ func (r *recent) add(context uint64) bool {
 	return true
 }
 
-// oldest returns the number of the oldest communicator in the ring, where the first added
-// communicator has number 0.
+// The communicators are numbered from 0 in the order in which they were added. The method oldest
+// returns the number of the oldest communicator in the set.
 func (r *recent) oldest() uint64 { return r.added - uint64(len(r.order)) }
 
-// at returns the communicator with the given number, which must be from oldest to added-1.
+// The method named at returns the communicator with the given number, which must be from r.oldest()
+// to r.added-1.
 func (r *recent) at(number uint64) uint64 { return r.order[number%revokedMax] }

@@ -16,11 +16,11 @@ type Status struct {
 	Count  int // number of whole values received; for a probe, of bytes
 }
 
-// Request is a send, a receive or a collective operation that runs while its caller does something
-// else. The caller owns the memory of the Request. The caller may reuse a Request that has ended,
-// and must not copy or move an active Request. The zero value is ready for use. A Request belongs
-// to one goroutine at a time. The caller must Wait for each started Request, or Test the Request
-// until it has ended.
+// Request is a send, a receive or a collective operation that was begun and continues in the
+// background. The caller owns the memory of the Request. The caller may reuse a Request that has
+// ended, but must not copy or move a Request that is active. The zero value is ready for use. A
+// Request belongs to one goroutine at a time. For each Request that was started, the caller must
+// call Wait, or call Test until the Request has ended.
 type Request struct {
 	p       pml.Request
 	c       *Comm
@@ -35,7 +35,8 @@ type Request struct {
 	next    *Request
 }
 
-// begin prepares a request. The caller must hold the engine's mu.
+// The method begin prepares a request for a send or a receive. The caller must hold the engine's
+// mu.
 func (r *Request) begin(c *Comm, size int, receive bool) error {
 	if r.active {
 		return ErrBusy
@@ -57,8 +58,8 @@ func (r *Request) finish(err error) {
 	r.c.e.end(r)
 }
 
-// result returns the result of an ended request, and makes the request inactive. The caller must
-// hold the engine's mu.
+// The method result returns the result of a request that has ended, and makes the request inactive.
+// The caller must hold the engine's mu.
 func (r *Request) result() (Status, error) {
 	r.active, r.waiter = false, nil
 	if r.nobody {
@@ -83,11 +84,11 @@ func (r *Request) result() (Status, error) {
 	return status, errors.Join(r.err, err)
 }
 
-// Wait waits for the end of the request. If ctx ends before the request, Wait returns the cause
-// of ctx, and the request stays active. If Wait returns because ctx has ended, the library
-// continues to use the memory of the request, and the caller must call Wait again. Wait returns
-// ErrInactive, ErrTruncated, ErrCancelled, a RankError, the failure of the transport, or the
-// cause of ctx. Wait returns ErrCount if the message is not a whole number of values.
+// Wait waits for the end of the request. If ctx ends earlier than the request, Wait returns the
+// cause of ctx. In this case, the request is still in progress and uses the memory of the message,
+// and the caller must call Wait again. Wait returns ErrInactive, ErrTruncated, ErrCancelled, a
+// RankError, the failure of the transport, or the cause of ctx. If the size of the message is not a
+// whole number of values, Wait returns ErrCount.
 func (r *Request) Wait(ctx context.Context) (Status, error) {
 	if ctx == nil {
 		return Status{}, ErrContext
@@ -130,8 +131,9 @@ func (r *Request) Test() (ended bool, s Status, err error) {
 	return true, s, err
 }
 
-// Cancel cancels an unmatched receive, whose Wait then returns ErrCancelled. If the request cannot
-// be cancelled, Cancel returns false, and the request continues.
+// Cancel cancels a receive that no message has matched yet, and the Wait of the receive then
+// returns ErrCancelled. If the request cannot be cancelled, Cancel returns false, and the request
+// continues.
 func (r *Request) Cancel() bool {
 	if !r.Active() {
 		return false
@@ -141,15 +143,15 @@ func (r *Request) Cancel() bool {
 	return r.receive && !r.done && r.c.e.l.Cancel(&r.p)
 }
 
-// Active reports whether the request was started and its end was not yet reported. A nil request
-// is never active. A nil request corresponds to MPI_REQUEST_NULL, also in Wait, Test and the
-// functions for several requests.
+// Active reports whether the request was started, and no Wait or Test has reported its end yet. A
+// nil request is never active. In all functions and methods that take a request, nil corresponds to
+// MPI_REQUEST_NULL.
 func (r *Request) Active() bool { return r != nil && r.active }
 
 // WaitAll waits until all requests have ended. Inactive requests count as ended. If statuses is
-// not nil, it receives the status of each request. WaitAll joins the errors of all requests, each
-// with the index of its request. If ctx ends before all requests have ended, the remaining
-// requests stay active.
+// not nil, it receives the status of each request. The error of WaitAll joins the errors of all
+// requests, each with the index of its request. If ctx ends earlier than all requests, the requests
+// that have not ended are still active.
 func WaitAll(ctx context.Context, statuses []Status, requests ...*Request) error {
 	if ctx == nil {
 		return ErrContext
@@ -180,8 +182,8 @@ func WaitAll(ctx context.Context, statuses []Status, requests ...*Request) error
 }
 
 // WaitAny waits until one of the requests has ended, and returns the index and the result of the
-// ended request. If several requests have ended, WaitAny returns the first ended request of the
-// list. The index -1 means that no request is active.
+// ended request. If several requests have ended, WaitAny returns the one with the lowest index. If
+// no request is active, the index is -1.
 func WaitAny(ctx context.Context, requests ...*Request) (int, Status, error) {
 	if ctx == nil {
 		return -1, Status{}, ErrContext
@@ -201,8 +203,8 @@ func WaitAny(ctx context.Context, requests ...*Request) (int, Status, error) {
 }
 
 // WaitSome waits until at least one of the requests has ended, and appends the indices of all
-// ended requests to indices. An ended request stays active until the caller calls its Wait or
-// Test, which returns the result at once.
+// requests that have ended to indices. For each of these requests, the caller must then call Wait
+// or Test, which returns the result at once and makes the request inactive.
 func WaitSome(ctx context.Context, indices []int, requests ...*Request) ([]int, error) {
 	if ctx == nil {
 		return indices, ErrContext
@@ -246,8 +248,8 @@ func TestAll(statuses []Status, requests ...*Request) (bool, error) {
 	return true, WaitAll(context.Background(), statuses, requests...)
 }
 
-// TestAny polls the transport once, and returns the index and the result of the first request that
-// has ended. The index is -1 if no request has ended.
+// TestAny polls the transport once. Of the requests that have ended, TestAny returns the index and
+// the result of the one with the lowest index. If no request has ended, the index is -1.
 func TestAny(requests ...*Request) (int, Status, error) {
 	e, err := engineOf(requests)
 	if e == nil {
@@ -265,9 +267,9 @@ func TestAny(requests ...*Request) (int, Status, error) {
 	return -1, Status{}, e.broken
 }
 
-// TestSome polls the transport once, and appends the indices of all ended requests to indices
-// (MPI_Testsome). An ended request stays active until the caller calls its Wait or Test, which
-// returns the result at once.
+// TestSome polls the transport once, and appends the indices of all requests that have ended to
+// indices (MPI_Testsome). For each of these requests, the caller must then call Wait or Test,
+// which returns the result at once and makes the request inactive.
 func TestSome(indices []int, requests ...*Request) ([]int, error) {
 	e, err := engineOf(requests)
 	if e == nil {
@@ -293,8 +295,8 @@ func TestSome(indices []int, requests ...*Request) ([]int, error) {
 func hasEnded(r *Request) bool { return r.Active() && r.done }
 
 // engineOf returns the engine of the active requests, or nil if no request is active. If the
-// requests belong to several Worlds, engineOf returns ErrWorlds, because one call can wait for one
-// World only.
+// requests belong to several Worlds, engineOf returns ErrWorlds, because a call can wait for the
+// requests of one World only.
 func engineOf(requests []*Request) (e *engine, err error) {
 	for _, r := range requests {
 		switch {
@@ -308,9 +310,9 @@ func engineOf(requests []*Request) (e *engine, err error) {
 	return e, nil
 }
 
-// waitFor waits until the number of ended requests has reached enough, or until all active
-// requests have ended. waitFor counts a request that is listed twice only once. The caller must
-// hold mu.
+// The method waitFor waits until the number of requests that have ended is at least the argument
+// enough, or until all active requests have ended. A request that is listed twice is counted once.
+// The caller must hold mu.
 func (e *engine) waitFor(ctx context.Context, requests []*Request, enough int) error {
 	w := e.newWaiter(0)
 	running, done := 0, 0

@@ -11,7 +11,7 @@ import (
 // NoColour is the colour of a rank that belongs to none of the communicators that Split makes.
 const NoColour = -1
 
-// place holds the arguments that one rank has given to Split.
+// The type place has the arguments that one rank has passed to Split.
 type place struct{ Colour, Key int64 }
 
 // Dup returns a new communicator of the same ranks. Messages of the new communicator do not match
@@ -19,16 +19,18 @@ type place struct{ Colour, Key int64 }
 // operations, and ErrContexts.
 func (c *Comm) Dup(ctx context.Context) (*Comm, error) { return c.Split(ctx, 0, c.rank) }
 
-// SplitByNode returns a communicator of the ranks of this communicator that run on the caller's
-// host, in the same order. All ranks must call SplitByNode. SplitByNode returns the errors of Dup.
+// SplitByNode returns a communicator of those ranks of this communicator that run on the same host
+// as the caller, in the same order. All ranks must call SplitByNode. SplitByNode returns the errors
+// of Dup.
 func (c *Comm) SplitByNode(ctx context.Context) (*Comm, error) {
 	return c.Split(ctx, c.nodes[c.rank], c.rank)
 }
 
-// Split returns a communicator of the ranks that have given the same colour, which must be
-// 0 or more. Split orders the ranks of the new communicator by their keys. Ranks with equal
-// keys keep their present order. A rank that has given NoColour gets nil. All ranks must
-// call Split. Split returns the errors of collective operations, and ErrContexts.
+// Split returns a communicator of the ranks that have passed the same colour as this rank. A colour
+// must be 0 or more. The ranks of the new communicator are ordered by their keys. If several ranks
+// have passed the same key, their present order is kept. If a rank has passed NoColour, the result
+// at this rank is nil. All ranks must call Split. Split returns the errors of collective
+// operations, and ErrContexts.
 func (c *Comm) Split(ctx context.Context, colour, key int) (*Comm, error) {
 	all := make([]place, len(c.ranks))
 	mine := []place{{int64(colour), int64(key)}}
@@ -42,8 +44,8 @@ func (c *Comm) Split(ctx context.Context, colour, key int) (*Comm, error) {
 		}
 	}
 	slices.SortStableFunc(members, func(a, b int) int { return cmp.Compare(all[a].Key, all[b].Key) })
-	// The first rank of each colour makes the context of a new communicator, and all ranks
-	// receive all contexts, so that all ranks take part in the same operations.
+	// The first rank of each colour makes the context of a new communicator. All ranks receive all
+	// these contexts, because all ranks must call the same collective operations.
 	contexts := make([]uint64, len(c.ranks))
 	own, full := []uint64{0}, false
 	if len(members) > 0 && members[0] == c.rank {
@@ -83,16 +85,17 @@ func (c *Comm) with(members []int, context uint64) (*Comm, error) {
 }
 
 // Create returns a communicator of the ranks of a group, in the order of the group
-// (MPI_Comm_create). A rank that does not belong to the group gets nil. All ranks of this
-// communicator must call Create, and all ranks of a group must give the same group. Several
-// disjoint groups may be given in one call. Create returns ErrGroup, and the errors of Split.
+// (MPI_Comm_create). If a rank does not belong to the group, the result at this rank is nil. All
+// ranks of this communicator must call Create, and all ranks of a group must pass the same group.
+// In one call, several groups without common ranks may be passed. Create returns ErrGroup, and the
+// errors of Split.
 func (c *Comm) Create(ctx context.Context, g Group) (*Comm, error) {
 	members, wrong := c.members(g)
 	colour, key := NoColour, g.find(c.ranks[c.rank])
 	if wrong == nil && key >= 0 {
 		colour = members[0]
 	}
-	// A rank that has given a wrong group takes part in the Split, so that the other ranks do not
+	// A rank that has passed a wrong group calls Split nevertheless, so that the other ranks do not
 	// wait for this rank.
 	made, err := c.Split(ctx, colour, key)
 	switch {
@@ -105,12 +108,13 @@ func (c *Comm) Create(ctx context.Context, g Group) (*Comm, error) {
 	return made, nil
 }
 
-// CreateGroup is a Create that only the ranks of the group call (MPI_Comm_create_group).
-// CreateGroup works even if other ranks of this communicator are dead. CreateGroup sends messages
-// with the given tag in this communicator, between ranks of the group. During a call of
-// CreateGroup, no other receive may use the same tag. If ctx ends before CreateGroup returns,
-// other ranks may get the communicator or ErrGroup. CreateGroup returns ErrGroup, also if the
-// caller does not belong to the group, ErrContexts, or the errors of Send and Recv.
+// CreateGroup works like Create, but is called only by the ranks of the group
+// (MPI_Comm_create_group). CreateGroup works even if other ranks of this communicator are dead.
+// CreateGroup sends messages with the given tag in this communicator, between ranks of the group.
+// During a call of CreateGroup, no other receive may use the same tag. If ctx ends at this rank
+// during the call, other ranks may get the communicator or ErrGroup. The errors of CreateGroup are
+// ErrGroup, ErrContexts, and the errors of Send and Recv. If the caller does not belong to the
+// group, CreateGroup returns ErrGroup.
 func (c *Comm) CreateGroup(ctx context.Context, g Group, tag int) (*Comm, error) {
 	if ctx == nil {
 		return nil, ErrContext
@@ -123,8 +127,8 @@ func (c *Comm) CreateGroup(ctx context.Context, g Group, tag int) (*Comm, error)
 	if own < 0 {
 		return nil, fmt.Errorf("%w: this rank does not belong to it", ErrGroup)
 	}
-	// The first rank sends the context of the new communicator to the other ranks down a binomial
-	// tree.
+	// The first rank of the group sends the context of the new communicator to the other ranks of
+	// the group, along a binomial tree.
 	context, reach := []uint64{0}, 1
 	for own&reach == 0 && reach < len(members) {
 		reach *= 2
@@ -149,9 +153,9 @@ func (c *Comm) CreateGroup(ctx context.Context, g Group, tag int) (*Comm, error)
 	return c.with(members, context[0])
 }
 
-// withoutContext returns the value that CreateGroup sends down the tree in place of a context.
-// The two lowest bits of the value, which are 0 in each context, say that a rank of the world is
-// dead, or that this rank has given up.
+// withoutContext returns the value that CreateGroup sends along its tree of ranks if there is no
+// context. The two lowest bits of this value, which are 0 in every context, say that a rank of the
+// world is dead, or that this rank has stopped waiting.
 func (c *Comm) withoutContext(err error) uint64 {
 	var gone *RankError
 	if errors.As(err, &gone) {
@@ -185,8 +189,8 @@ func (c *Comm) members(g Group) ([]int, error) {
 	return members, nil
 }
 
-// newContext makes the context of a new communicator. If no contexts are left, the result full of
-// newContext is true. The context of the world is 0.
+// newContext makes the context of a new communicator. If this rank has made the largest possible
+// number of contexts, the result full is true. The context of the world is 0.
 func (e *engine) newContext() (context uint64, full bool) {
 	e.lock()
 	defer e.unlock()
@@ -196,8 +200,8 @@ func (e *engine) newContext() (context uint64, full bool) {
 	return e.nextContext(), false
 }
 
-// nextContext makes a context. The caller must have checked that contexts are left. The caller
-// must hold mu.
+// nextContext makes the context of a new communicator. The caller must have checked that another
+// context can be made. The caller must hold mu.
 func (e *engine) nextContext() uint64 {
 	e.contexts++
 	return uint64(e.rank)<<makerShift | e.contexts<<countShift

@@ -11,11 +11,11 @@ const (
 	// sleepMost is the longest sleep of the helper goroutine, and of a call that waits for
 	// messages.
 	sleepMost = 100 * time.Millisecond
-	// helpEvery is the time after which the helper goroutine polls the transport if no call has
-	// polled the transport in the meantime.
+	// If no call has polled the transport for the time helpEvery, the helper goroutine polls it.
 	helpEvery = 5 * time.Millisecond
-	// spinFor is the time for which a call polls before it sleeps. spinFor is several times the
-	// cost of a wake-up, because a sleeping rank delays the ranks that wait for it.
+	// A call that waits first polls for the time spinFor, and then sleeps. The time spinFor is
+	// several times the cost of a wake-up, because a sleeping rank delays the ranks that wait for
+	// it.
 	spinFor = 300 * time.Microsecond
 	// napMost is the longest sleep with a fabric that cannot wake a sleeping call.
 	napMost = 100 * time.Microsecond
@@ -23,7 +23,7 @@ const (
 
 func (e *engine) startClock() { e.start = time.Now() }
 
-// now reads the clock. The caller must hold mu.
+// The method now reads the clock. The caller must hold mu.
 func (e *engine) now() mono.Time {
 	if e.clock != nil {
 		return e.clock()
@@ -32,11 +32,12 @@ func (e *engine) now() mono.Time {
 	return e.latest
 }
 
-// later calls fn after the given time.
+// The function later calls the function fn, on another goroutine, when the given time has passed.
 func later(after time.Duration, fn func()) { time.AfterFunc(after, fn) }
 
-// lately returns an instant at or shortly after the latest locking of mu. lately may be used only
-// directly after the lock, before any computation or wait. The caller must hold mu.
+// The method lately returns a time that is not earlier than, and at most shortly after, the latest
+// locking of mu. The method lately may be called only directly after mu was locked, when the
+// goroutine has neither computed nor waited. The caller must hold mu.
 func (e *engine) lately() mono.Time {
 	if e.latest == 0 {
 		return e.now()
@@ -44,9 +45,10 @@ func (e *engine) lately() mono.Time {
 	return e.latest
 }
 
-// sleep sleeps until data may have arrived, or until the module has work to do. The argument most
-// of sleep is the longest sleep. If work is waiting, or if the sleep would be too short, sleep
-// returns false without sleeping. The caller holds mu, which sleep releases during the sleep.
+// The method sleep sleeps until data may have arrived, or until the module has work to do. The
+// argument most is the longest permitted sleep. If there is work to do now, or if the sleep would
+// be too short to be useful, sleep returns false at once. The caller must hold mu, which sleep
+// releases during the sleep.
 func (e *engine) sleep(ctx context.Context, most time.Duration) bool {
 	begin := e.now()
 	d := most
@@ -87,8 +89,8 @@ func (e *engine) sleep(ctx context.Context, most time.Duration) bool {
 	return true
 }
 
-// watch lets the end of ctx end the present sleep, or the next sleep if no call sleeps. The
-// caller must hold mu.
+// The method watch makes sure that the end of ctx ends the sleep in progress, or else the next
+// sleep. The caller must hold mu.
 func (e *engine) watch(ctx context.Context) {
 	done := ctx.Done()
 	if done == nil || done == e.watched {
@@ -98,7 +100,8 @@ func (e *engine) watch(ctx context.Context) {
 	e.watched, e.watching = done, context.AfterFunc(ctx, e.m.Wake)
 }
 
-// unwatch ends the watch of a context. The caller must hold mu.
+// The method unwatch undoes the method watch, so that the end of the context ends no sleep. The
+// caller must hold mu.
 func (e *engine) unwatch() {
 	if e.watched != nil {
 		e.watching()
@@ -106,10 +109,10 @@ func (e *engine) unwatch() {
 	e.watched, e.watching = nil, nil
 }
 
-// startHelper starts the helper goroutine, which ends after quit is closed.
+// startHelper starts the helper goroutine, which ends when the channel quit is closed.
 func (e *engine) startHelper() { go e.help() }
 
-// help polls the transport while no other call does, until quit is closed.
+// The method help polls the transport as long as no call does, until the channel quit is closed.
 func (e *engine) help() {
 	defer close(e.ended)
 	tick := time.NewTicker(helpEvery)
@@ -128,8 +131,8 @@ func (e *engine) help() {
 	}
 }
 
-// helpOut polls the transport until another call polls or wants to poll. helpOut returns the
-// number of polls.
+// helpOut polls the transport until a call polls it or waits for mu. The result is the number of
+// polls.
 func (e *engine) helpOut(seen uint64) uint64 {
 	e.lock()
 	defer e.unlock()

@@ -12,27 +12,28 @@ import (
 	"gobtl/pml"
 )
 
-// Window is memory of all ranks of a communicator that each rank can read and change without the
-// help of the target rank. Windows are MPI's one-sided communication.
+// A Window consists of memory at all ranks of a communicator. Each rank can read and change the
+// memory of every other rank, and this other rank need not call a function for it (MPI's one-sided
+// communication).
 //
 //	w, err := mpi.NewWindow(ctx, c, make([]float64, 100))
 //	err = w.Put(ctx, data, to, at)       // begins; data is lent
 //	err = w.Fence(ctx)                   // all puts and gets of all ranks are over
 //
-// Put, Get, Accumulate and GetAccumulate begin an operation. An operation owns its slices
-// until a Flush of the target rank, an Unlock or a Fence has returned. Accumulate copies
-// its slice, so that the caller may change the slice at once. The errors of a window
-// operation are returned by the next Flush, Unlock or Fence. FetchAndOp and CompareAndSwap
-// wait for the old value from the target rank.
+// Put, Get, Accumulate and GetAccumulate begin an operation. Until a Flush of the target rank, an
+// Unlock or a Fence has returned, the program must not use the slices of the operation. Accumulate
+// copies its slice, so that the caller may change the slice at once. An error of a window operation
+// is returned by the next Flush, Unlock or Fence. FetchAndOp and CompareAndSwap wait until the
+// target rank has sent the old value.
 //
 // Concurrent operations on the same values of a rank take effect in any order. Accumulate,
 // GetAccumulate, FetchAndOp and CompareAndSwap are atomic for each value. The atomic operations
-// of one rank take effect in the order of their calls. A rank may access its own memory as a
-// slice between two Fences, or while it holds the Lock of its own memory. Other ranks must not
-// access the memory of a rank while the rank accesses this memory as a slice.
+// of one rank take effect in the order of their calls. A rank may access its own memory as a slice
+// between two Fences, or as long as it holds the Lock of its own memory. During this time, other
+// ranks must not access this memory.
 //
-// An operation with NoRank as the target, as at the edge of a grid, does nothing. With NoRank as
-// the target, the returned old values are zero.
+// An operation with NoRank as the target, as at the edge of a grid, does nothing. If an operation
+// with NoRank as the target returns old values, they are zero.
 //
 // Any goroutine may use a Window. Fence and Free are collective operations.
 type Window[T any] struct {
@@ -40,7 +41,7 @@ type Window[T any] struct {
 	mem []T
 }
 
-// window is a Window whose memory is a byte slice.
+// The type window is a Window whose memory is a slice of bytes.
 type window struct {
 	c       *Comm // a communicator for this window only
 	mem     []byte
@@ -77,12 +78,12 @@ type windowPart struct {
 	Size   int64
 }
 
-// NewWindow makes a window of the memory of all ranks of a communicator. Each rank gives
-// its own memory, of any length, and all ranks must call NewWindow. The memory belongs to
-// the window until Free. NewWindow returns the errors of Dup, ErrType, or ErrCount if the
-// ranks differ in the size of a value. NewWindow returns btl.ErrAgain if this rank already
-// has memory in seven eighths of Transport.RegionsMax windows. NewWindow returns any error
-// that prevents the registration of the memory for remote access.
+// NewWindow makes a window of the memory of all ranks of a communicator. Each rank passes its own
+// memory, of any length, and all ranks must call NewWindow. The memory belongs to the window until
+// Free. NewWindow returns the errors of Dup, ErrType, or ErrCount if the ranks differ in the size
+// of a value. If the number of this rank's windows with memory has reached seven eighths of
+// Transport.RegionsMax, NewWindow returns btl.ErrAgain. NewWindow returns other errors if the
+// memory cannot be registered for remote access.
 func NewWindow[T any](ctx context.Context, c *Comm, mem []T) (*Window[T], error) {
 	b, err := bytesOf(mem)
 	if err != nil {
@@ -100,8 +101,8 @@ func NewWindow[T any](ctx context.Context, c *Comm, mem []T) (*Window[T], error)
 	return w, nil
 }
 
-// open registers the memory for remote access, and tells the other ranks the handle of the memory
-// region.
+// The method open registers this rank's memory for remote access, and tells the other ranks the
+// handle of the memory region.
 func (w *window) open(ctx context.Context) error {
 	e := w.c.e
 	part := windowPart{Count: int64(len(w.mem) / w.size), Size: int64(w.size)}
@@ -141,8 +142,8 @@ func (w *window) open(ctx context.Context) error {
 	return nil
 }
 
-// expose registers the memory as a memory region for remote access. Windows leave an eighth of
-// the module's memory regions to large messages.
+// The method expose registers this rank's memory as a memory region for remote access. Windows use
+// at most seven eighths of the module's memory regions, and the others are left for large messages.
 func (w *window) expose() (err error) {
 	e := w.c.e
 	most := e.m.Config().RegionsMax
@@ -155,7 +156,7 @@ func (w *window) expose() (err error) {
 	return err
 }
 
-// ended records the end of an operation with the target rank.
+// The method ended records the end of an operation with the target rank.
 func (t *target) ended(err error) {
 	t.under--
 	if err != nil && t.err == nil {
@@ -163,9 +164,9 @@ func (t *target) ended(err error) {
 	}
 }
 
-// Free ends the window when all ranks have called Free and all their operations are complete.
-// Free returns the errors of Fence. Free ends the window even after an error, unless ctx ended
-// before all ranks had called Free.
+// Free waits until all ranks have called Free and all their operations are complete, and then ends
+// the window. Free returns the errors of Fence. Free ends the window even if it returns an error,
+// unless ctx has ended and not all ranks have called Free.
 func (w *Window[T]) Free(ctx context.Context) error {
 	if ctx == nil {
 		return ErrContext
@@ -183,7 +184,8 @@ func (w *Window[T]) Free(ctx context.Context) error {
 	return err
 }
 
-// close ends the remote access to the memory of the window. The caller must hold mu.
+// The method close ends the remote access to this rank's memory in the window. The caller must hold
+// mu.
 func (w *window) close() {
 	if w.freed {
 		return
@@ -208,24 +210,25 @@ func (w *Window[T]) Len(rank int) int {
 	return w.w.targets[rank].count
 }
 
-// Put begins to write data into the memory of a rank, starting at index at. Put waits only until
-// the transport can take the data. Put returns ErrRank, ErrBounds, a RankError, ErrFinalized, or
-// the cause of ctx. If Put returns the cause of ctx, a part of data may be written afterwards.
+// Put begins to write data to the memory of a rank, starting at the index given by the argument at.
+// Put waits until the transport can take the data, and not until the data is written. Put returns
+// ErrRank, ErrBounds, a RankError, ErrFinalized, or the cause of ctx. If Put returns the cause of
+// ctx, a part of data may be written later.
 func (w *Window[T]) Put(ctx context.Context, data []T, to, at int) error {
 	b, _ := bytesOf(data) // the window's type was already checked
 	return w.w.move(ctx, b, to, at, false)
 }
 
-// Get begins to read values of a rank's memory, starting at index at, into data. Get waits like
-// Put, and returns the errors of Put.
+// Get begins to read values of a rank's memory into data, starting at the index given by the
+// argument at. Get waits until the transport can take the request, and returns the errors of Put.
 func (w *Window[T]) Get(ctx context.Context, data []T, from, at int) error {
 	b, _ := bytesOf(data)
 	return w.w.move(ctx, b, from, at, true)
 }
 
-// Flush waits until all operations of this process with a rank are complete, also at that rank.
-// Flush returns the error of the first operation with the rank that has failed after the previous
-// Flush. Flush may also return the errors of Put.
+// Flush waits until all operations of this process with a rank are complete, both here and at that
+// rank. If operations with the rank have failed after the previous Flush, Flush returns the error
+// of the first of them. Flush may return the errors of Put, too.
 func (w *Window[T]) Flush(ctx context.Context, rank int) error { return w.w.flush(ctx, rank) }
 
 // FlushAll calls Flush for all ranks.
@@ -238,9 +241,9 @@ func (w *Window[T]) Fence(ctx context.Context) error {
 	return errors.Join(err, Barrier(ctx, w.w.c))
 }
 
-// Lock waits until this rank has the lock of a rank's memory. If the argument alone of Lock is
-// true, the lock is exclusive, and otherwise it is shared. Lock requests are served in the order
-// of their arrival. A process can hold only one lock of a rank at a time, and a second Lock
+// Lock waits until this rank has the lock of a rank's memory. If the argument alone is true, the
+// lock is exclusive, and otherwise it is shared. Lock requests are served in the order of their
+// arrival. A process can hold one lock of each rank at a time, and a second Lock of the same rank
 // returns ErrBusy. Locks are advisory. The locks of dead ranks are released. Lock returns the
 // errors of Put.
 func (w *Window[T]) Lock(ctx context.Context, rank int, alone bool) error {
@@ -252,8 +255,8 @@ func (w *Window[T]) Lock(ctx context.Context, rank int, alone bool) error {
 }
 
 // Unlock calls Flush for the rank, and then releases the lock. Unlock returns ErrInactive if this
-// process does not hold the lock, or the errors of Flush. Unlock releases the lock even after an
-// error, unless ctx has ended.
+// process does not hold the lock, or the errors of Flush. Unlock releases the lock even if it
+// returns an error, unless ctx has ended.
 func (w *Window[T]) Unlock(ctx context.Context, rank int) error { return w.w.unlock(ctx, rank) }
 
 // LockAll takes a shared Lock of each rank, one rank after the other.
@@ -283,8 +286,8 @@ func (w *Window[T]) UnlockAll(ctx context.Context) (err error) {
 	return err
 }
 
-// usable returns the reason why no operation can begin in a window, or nil if an operation can
-// begin. The caller must hold mu.
+// If no operation can begin in a window, the method usable returns the reason, and otherwise nil.
+// The caller must hold mu.
 func (w *window) usable() error {
 	switch {
 	case w.c.e.broken != nil:
@@ -295,8 +298,9 @@ func (w *window) usable() error {
 	return nil
 }
 
-// check returns an error if the window cannot be used, or if a range of bytes beginning at index at
-// is not within a rank's memory. The caller must hold mu.
+// The method check returns an error if the window cannot be used, or if a range of bytes is not
+// within a rank's memory. The argument at is the index of the first value, and the argument bytes
+// is the length of the range. The caller must hold mu.
 func (w *window) check(rank, at, bytes int) error {
 	if err := w.usable(); err != nil {
 		return err
@@ -350,7 +354,7 @@ func (w *window) move(ctx context.Context, mem []byte, rank, at int, get bool) e
 	return nil
 }
 
-// movePart begins one fragment of a put or a get.
+// movePart begins a part of a put or a get that fits in one fragment of the transport.
 func (w *window) movePart(ctx context.Context, p *pml.Peer, rank int, mem []byte, offset uint64,
 	get bool,
 ) error {
@@ -390,8 +394,8 @@ func prepare(ep *btl.Endpoint, mem []byte, h btl.Handle, offset uint64, get bool
 	return ep.PreparePut(mem, h, offset)
 }
 
-// failure returns the error of an operation with a rank. If the rank is dead, the error is a
-// RankError.
+// The method failure returns the error of an operation with a rank. If the rank is dead, the error
+// is a RankError.
 func (w *window) failure(rank int, p *pml.Peer, err error) error {
 	if p.Err() != nil {
 		return w.c.e.gone(w.c.ranks[rank], p.Err())
@@ -436,9 +440,9 @@ func (w *window) flushLocked(ctx context.Context, rank int) error {
 	return err
 }
 
-// hasten makes a rank acknowledge puts at once, and not after its acknowledgement delay. hasten
-// reads one byte of the rank's memory, and the packet with the reply contains the
-// acknowledgement. The caller must hold mu.
+// The method hasten makes a rank acknowledge puts at once, instead of after the acknowledgement
+// delay. The method hasten reads one byte of the rank's memory, and the packet with the reply
+// contains the acknowledgement. The caller must hold mu.
 func (w *window) hasten(rank int) {
 	e, t := w.c.e, &w.targets[rank]
 	if !t.put || t.under == 0 {
@@ -461,8 +465,8 @@ func (w *window) hasten(rank int) {
 	t.put = false
 }
 
-// flushAll waits until all operations with all ranks are complete. After an error flushAll
-// continues with the other ranks, unless ctx has ended.
+// flushAll waits until all operations with all ranks are complete. If the operations with a rank
+// have failed, flushAll continues with the other ranks, unless ctx has ended.
 func (w *window) flushAll(ctx context.Context) (err error) {
 	if ctx == nil {
 		return ErrContext
@@ -476,8 +480,8 @@ func (w *window) flushAll(ctx context.Context) (err error) {
 	return err
 }
 
-// The method until polls the transport as long as ready returns false. The function ready
-// must return true in all calls after its first true result. The caller must hold mu.
+// The method until polls the transport as long as the function ready returns false. When ready has
+// returned true once, it must return true in every later call. The caller must hold mu.
 func (e *engine) until(ctx context.Context, ready func() bool) error {
 	if ready() {
 		return nil

@@ -11,8 +11,8 @@ import (
 )
 
 // Locks and atomic operations such as Accumulate are messages in the window's communicator.
-// Requests have tag 0, and the reply to a request has the tag that the request names. The columns
-// of the table of a request's format are offset, size in bytes, and meaning.
+// A request has the tag 0, and the reply to a request has the tag that the request names. The
+// following table gives the offset, the size in bytes and the meaning of each field of a request.
 //
 //	0   1   kind
 //	1   1   operation, of Accumulate's kind
@@ -64,7 +64,8 @@ func parseWindowHead(b []byte) windowHead {
 	}
 }
 
-// windowOp is an operation in progress with a rank, or an unused one that is kept for reuse.
+// A windowOp is an operation in progress with a rank, or a structure that is not in use and is kept
+// for reuse.
 type windowOp struct {
 	w          *window
 	rank       int
@@ -77,19 +78,19 @@ type windowOp struct {
 	next       *windowOp
 }
 
-// Accumulate begins to combine data with the values of a rank, starting at index at. The rank's
-// values are the low operands of op. The argument op of Accumulate must be Sum, Prod, Min, Max,
-// And, Or, Xor or Replace. For any op except these eight, Accumulate returns ErrConfig. Accumulate
-// also returns the errors of Put. The caller may change data after Accumulate has returned.
+// Accumulate begins to combine data with the values of a rank, starting at the index given by the
+// argument at. The rank's values are the low operands of op. The argument op must be Sum, Prod,
+// Min, Max, And, Or, Xor or Replace. For any other op, Accumulate returns ErrConfig. The other
+// errors of Accumulate are those of Put. The caller may change data when Accumulate has returned.
 func (w *Window[T]) Accumulate(ctx context.Context, data []T, to, at int, op Op[T]) error {
 	b, _ := bytesOf(data)
 	return w.w.accumulate(ctx, b, nil, to, at, op.code)
 }
 
-// GetAccumulate works like Accumulate, and also stores the previous values of the rank in old.
+// GetAccumulate works like Accumulate, and stores the previous values of the rank in the slice old.
 // The slice old must be as long as data. The slices old and data may be the same slice, but must
-// not overlap in any other way (ErrConfig). With Keep as op, GetAccumulate is an atomic Get, and
-// data may be nil.
+// not overlap in any other way (ErrConfig). If op is Keep, GetAccumulate is an atomic Get, and data
+// may be nil.
 func (w *Window[T]) GetAccumulate(ctx context.Context, data, old []T, to, at int, op Op[T]) error {
 	if op.code == opKeep && data == nil {
 		data = old // old has the right length, and its content is unused
@@ -105,8 +106,8 @@ func (w *Window[T]) GetAccumulate(ctx context.Context, data, old []T, to, at int
 	return w.w.accumulate(ctx, b, into, to, at, op.code)
 }
 
-// FetchAndOp combines value with the value of a rank at index at, and returns the previous value.
-// FetchAndOp returns the errors of Accumulate.
+// FetchAndOp combines a value with the value at one index of a rank's memory (the argument at), and
+// returns the previous value. FetchAndOp returns the errors of Accumulate.
 func (w *Window[T]) FetchAndOp(ctx context.Context, value T, to, at int, op Op[T],
 ) (old T, err error) {
 	h := windowHead{kind: windowFetch, op: op.code}
@@ -114,10 +115,10 @@ func (w *Window[T]) FetchAndOp(ctx context.Context, value T, to, at int, op Op[T
 	return old, err
 }
 
-// CompareAndSwap writes value to index at of a rank's memory if the bits of the value at this
-// index equal the bits of expected. CompareAndSwap returns the previous value. CompareAndSwap
-// returns the errors of Put, and ErrType for structs with padding, because the bytes of padding
-// are undefined.
+// CompareAndSwap compares the value at one index of a rank's memory (the argument at) with the
+// argument expected. If the bits are equal, CompareAndSwap writes the argument value to this index.
+// CompareAndSwap returns the previous value. CompareAndSwap returns the errors of Put, and ErrType
+// for structs with padding, because the bytes of padding are undefined.
 func (w *Window[T]) CompareAndSwap(ctx context.Context, expected, value T, to, at int,
 ) (old T, err error) {
 	if t := reflect.TypeFor[T](); fieldBytes(t) != t.Size() {
@@ -130,13 +131,13 @@ func (w *Window[T]) CompareAndSwap(ctx context.Context, expected, value T, to, a
 
 var errWindowOp = fmt.Errorf("%w: an Op that windows do not have", ErrConfig)
 
-// has reports whether the type of the window's values supports an operation.
+// The method has reports whether the type of the window's values supports an operation.
 func (w *window) has(op opCode) bool {
 	return op < opCodes && (w.folds[op] != nil || op == opReplace || op == opKeep)
 }
 
-// accumulate begins to combine data with the values of a rank. If into is not nil, the old values
-// of the rank are stored in into.
+// The method accumulate begins to combine data with the values of a rank. If the slice into is not
+// nil, the old values of the rank are stored in it.
 func (w *window) accumulate(ctx context.Context, data, into []byte, rank, at int, op opCode) error {
 	if ctx == nil {
 		return ErrContext
@@ -176,7 +177,7 @@ func (w *window) accumulate(ctx context.Context, data, into []byte, rank, at int
 	return nil
 }
 
-// fetch performs an operation on one value of a rank, and waits for the old value.
+// The method fetch performs an operation on one value of a rank, and waits for the old value.
 func (w *window) fetch(ctx context.Context, h windowHead, data, old []byte, rank, at int) error {
 	if ctx == nil {
 		return ErrContext
@@ -197,8 +198,8 @@ func (w *window) fetch(ctx context.Context, h windowHead, data, old []byte, rank
 	return w.ask(ctx, rank, h, data, old)
 }
 
-// ask sends a request to a rank, waits for the reply, and copies the reply to old. The caller must
-// hold mu.
+// The method ask sends a request to a rank, waits for the reply, and copies the reply to the slice
+// old. The caller must hold mu.
 func (w *window) ask(ctx context.Context, rank int, h windowHead, data, old []byte) error {
 	// The reply is first received into a buffer, because a request that is in progress when ctx
 	// ends must not write to the caller's memory.
@@ -220,9 +221,9 @@ func (w *window) ask(ctx context.Context, rank int, h windowHead, data, old []by
 	return err
 }
 
-// begin begins a request to a rank. The target rank sends a reply if old is not nil, or if waited
-// is true. If waited is true, the caller of begin waits for the reply, and must release the
-// operation.
+// The method begin begins a request to a rank. If the slice old is not nil, or if the argument
+// waited is true, the target rank sends a reply. If waited is true, the caller of begin must wait
+// for the reply, and then release the operation.
 func (w *window) begin(ctx context.Context, rank int, h windowHead, data, old []byte, waited bool,
 ) (*windowOp, error) {
 	e := w.c.e
@@ -269,8 +270,8 @@ func (w *window) begin(ctx context.Context, rank int, h windowHead, data, old []
 // waits.
 func (w *window) takeOp(ctx context.Context, rank int, kind windowKind) (*windowOp, error) {
 	t := &w.targets[rank]
-	// An Unlock does not wait for the limits on operations, because it could wait for a rank that
-	// makes no progress.
+	// An Unlock ignores the limits on operations in progress, because otherwise it could wait for a
+	// rank that makes no progress.
 	if kind != windowUnlock || w.free == nil && len(w.ops) >= windowOpsAll {
 		if err := w.awaitRoom(ctx, t); err != nil {
 			return nil, err
@@ -293,8 +294,8 @@ func (w *window) takeOp(ctx context.Context, rank int, kind windowKind) (*window
 	return op, nil
 }
 
-// awaitRoom waits until the limits on operations in progress allow another operation with a
-// target rank.
+// awaitRoom waits until the limits on the number of operations in progress permit another operation
+// with a target rank.
 func (w *window) awaitRoom(ctx context.Context, t *target) error {
 	if w.roomFor(t) {
 		return nil
@@ -302,8 +303,8 @@ func (w *window) awaitRoom(ctx context.Context, t *target) error {
 	return w.c.e.until(ctx, func() bool { return w.roomFor(t) })
 }
 
-// roomFor reports whether the limits on operations in progress allow another operation with a
-// target rank.
+// roomFor reports whether the limits on the number of operations in progress permit another
+// operation with a target rank.
 func (w *window) roomFor(t *target) bool {
 	return t.ops < windowOpsMax && t.sending < windowSendsMax &&
 		(w.free != nil || len(w.ops) < windowOpsAll)
@@ -314,7 +315,8 @@ func (w *window) release(op *windowOp) {
 	op.next, w.free = w.free, op
 }
 
-// ended records that the request of an operation was sent, or that the reply was received.
+// The method ended records that the request of an operation was sent, or that the reply to it was
+// received.
 func (op *windowOp) ended(err error) {
 	if err != nil && op.err == nil {
 		op.err = err

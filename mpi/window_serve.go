@@ -9,8 +9,8 @@ import (
 	"gobtl/pml"
 )
 
-// windowServer carries out the requests of other ranks while this rank polls the transport. A
-// windowServer carries out requests in the order in which the requests were matched.
+// A windowServer carries out the requests of other ranks, during the polls of the transport by this
+// rank. A windowServer carries out the requests in the order in which receives have matched them.
 type windowServer struct {
 	places  int              // number of receive buffers for requests
 	posted  []*servedRequest // posted receives, the oldest first
@@ -22,18 +22,20 @@ type windowServer struct {
 	replied []int  // unfinished replies, by rank
 }
 
-// waits reports whether a rank waits for the lock. A second lock request of a waiting rank is
-// ignored, because the lock would be granted twice and released once.
+// The method waits reports whether a rank waits for the lock of this rank's memory. If a rank that
+// waits sends a second lock request, the request is ignored, because otherwise the lock would be
+// granted twice and released once.
 func (s *windowServer) waits(rank int) bool {
 	return slices.ContainsFunc(s.waiting, func(l lockWaiting) bool { return l.rank == rank })
 }
 
 // A window starts with windowPlaces receive buffers for requests. When fewer than windowReserve
-// buffers are free, the window adds buffers. An announced request occupies a buffer until its
-// sender has delivered the data. An honest rank announces at most windowSendsMax requests at the
-// same time, apart from a few Unlocks. If a rank occupies more than windowHeldMax receive
-// buffers, the window ends the rank's connection, because the rank blocks other ranks. If a rank
-// has more than windowRepliesMax unfinished replies, the window ends the rank's connection.
+// buffers are free, the window adds buffers. If only the announcement of a request has arrived, the
+// request occupies a buffer until its sender has delivered the data. A rank that runs this library
+// announces at most windowSendsMax requests at the same time, apart from a few Unlocks. If a rank
+// occupies more than windowHeldMax receive buffers, the window ends the rank's connection, because
+// the rank blocks other ranks. If more than windowRepliesMax replies to a rank are not delivered
+// yet, the window ends the rank's connection.
 const (
 	windowPlaces     = 16
 	windowReserve    = 4
@@ -49,7 +51,7 @@ type servedRequest struct {
 	answer []byte
 }
 
-// reply is a reply to a request that is being sent.
+// The type reply is the state of a reply to a request while the reply is being sent.
 type reply struct {
 	send pml.Request
 	data []byte
@@ -57,14 +59,14 @@ type reply struct {
 	next *reply
 }
 
-// lockWaiting is a rank that waits for the lock.
+// A lockWaiting is a rank that waits for the lock of this rank's memory.
 type lockWaiting struct {
 	rank int
 	kind lockKind
 	tag  uint32
 }
 
-// serve begins to receive requests of other ranks. The caller must hold mu.
+// The method serve begins to receive requests of other ranks. The caller must hold mu.
 func (w *window) serve() error {
 	s := &w.server
 	s.holders, s.replied = make([]lockKind, w.c.Size()), make([]int, w.c.Size())
@@ -84,7 +86,7 @@ func (w *window) addPlace() {
 	w.post(q)
 }
 
-// addPlaces adds receive buffers if too few receive buffers are free.
+// If too few receive buffers are free, addPlaces adds some.
 func (w *window) addPlaces() {
 	s := &w.server
 	if w.freed || s.free() >= windowReserve {
@@ -129,7 +131,7 @@ func (w *window) stopServing() {
 	}
 }
 
-// post posts the receive of the next request into the buffer q.
+// The method post posts a receive of another rank's next request into the buffer q.
 func (w *window) post(q *servedRequest) {
 	if w.freed || !q.recv.Done() {
 		return
@@ -141,8 +143,9 @@ func (w *window) post(q *servedRequest) {
 	}
 }
 
-// arrived carries out the received requests, in the order of sending for each rank. A request whose
-// data is still arriving delays the later requests of the same rank.
+// The method arrived carries out the received requests. The requests of one rank are carried out in
+// the order in which they were sent. If the data of a request has not arrived completely, the later
+// requests of the same rank must wait.
 func (w *window) arrived() {
 	s := &w.server
 	for i := 0; i < len(s.posted); {
@@ -159,7 +162,8 @@ func (w *window) arrived() {
 	}
 }
 
-// heldUp reports whether an earlier request of the same rank is still arriving.
+// heldUp reports whether the data of an earlier request of the same rank has not arrived
+// completely.
 func (s *windowServer) heldUp(at int) bool {
 	for _, q := range s.posted[:at] {
 		if !q.recv.Done() && q.recv.Peer() == s.posted[at].recv.Peer() {
@@ -169,8 +173,8 @@ func (s *windowServer) heldUp(at int) bool {
 	return false
 }
 
-// carryOut carries out a received request. carryOut ignores requests that package mpi never
-// sends.
+// carryOut carries out a received request. If package mpi would never send such a request, carryOut
+// ignores it.
 func (w *window) carryOut(q *servedRequest) {
 	h, data := parseWindowHead(q.buf), q.buf[windowHeadBytes:q.recv.Len()]
 	q.answer = q.answer[:0]
@@ -217,7 +221,7 @@ func (w *window) at(offset uint64, n int) []byte {
 	return w.mem[offset : offset+uint64(n)]
 }
 
-// combine performs an atomic operation on the window's memory.
+// The method combine performs an atomic operation on this rank's memory in the window.
 func (w *window) combine(q *servedRequest, h windowHead, there, data []byte) {
 	if h.kind == windowFetch {
 		q.answer = append(q.answer, there...)
@@ -231,7 +235,7 @@ func (w *window) combine(q *servedRequest, h windowHead, there, data []byte) {
 	}
 }
 
-// reply sends a reply to a rank, and returns memory for the next reply.
+// The method reply sends a reply to a rank, and returns memory for the next reply.
 func (w *window) reply(rank int, to *pml.Peer, tag uint32, data []byte) []byte {
 	s := &w.server
 	if s.replied[rank] >= windowRepliesMax {
@@ -258,9 +262,9 @@ func (w *window) reply(rank int, to *pml.Peer, tag uint32, data []byte) []byte {
 	return data[:0]
 }
 
-// grant gives the lock of the window to the rank that has waited longest. If the longest waiting
-// rank has requested a shared lock, the ranks behind it that also wait for a shared lock get the
-// lock at the same time.
+// The method grant gives the lock of this rank's memory to the rank that has waited longest. If
+// that rank has requested a shared lock, the ranks directly behind it that wait for a shared lock,
+// too, get the lock at the same time.
 func (w *window) grant() {
 	s := &w.server
 	for len(s.waiting) > 0 {
@@ -282,9 +286,9 @@ func (w *window) grant() {
 	}
 }
 
-// dropLock releases the lock that a rank holds. If the rank waits for a lock, dropLock drops the
-// lock request of the rank. If answer is not nil, dropLock sends the reply of the dropped request
-// to the peer answer.
+// dropLock releases the lock that a rank holds. If the rank does not hold the lock but waits for
+// it, dropLock drops the rank's lock request. If the argument answer is not nil, dropLock sends the
+// reply to the dropped request to this peer.
 func (w *window) dropLock(rank int, answer *pml.Peer) {
 	s := &w.server
 	switch s.holders[rank] {
@@ -304,7 +308,8 @@ func (w *window) dropLock(rank int, answer *pml.Peer) {
 	w.grant()
 }
 
-// peerGone handles the end of a peer, and releases the locks that the peer's rank holds.
+// peerGone is called when the connection to a peer has ended. It releases the locks that the peer's
+// rank holds.
 func (e *engine) peerGone(p *pml.Peer, err error) {
 	if err == nil || len(e.windows) == 0 {
 		return

@@ -16,7 +16,8 @@ import (
 	"gobtl/pml"
 )
 
-// Job is the interface through which a World uses its job. launch.Job implements Job.
+// Job is the interface through which a World uses the job that the launcher has started. The type
+// launch.Job implements it.
 type Job interface {
 	// Rank returns this process's number, and Size returns the number of processes of the job.
 	Rank() int
@@ -24,12 +25,13 @@ type Job interface {
 	// NodeOf returns the number of the host of a rank, and Nodes returns the number of hosts.
 	NodeOf(rank int) int
 	Nodes() int
-	// Exchange waits until all ranks have given a value under the key, and returns the values by
-	// rank.
+	// Exchange waits until all ranks have passed a value for the same key, and returns the values
+	// of all ranks. The index of a value is its rank.
 	Exchange(ctx context.Context, key string, value []byte) ([][]byte, error)
 	// Fence returns when all ranks have called Fence.
 	Fence(ctx context.Context) error
-	// Finalize ends the membership of this process in the job, and is the last call.
+	// Finalize ends the membership of this process in the job. No other method is called after
+	// Finalize.
 	Finalize(ctx context.Context) error
 }
 
@@ -42,10 +44,10 @@ type World struct {
 }
 
 // Init joins the job for which a launcher has started this process, and returns the World of the
-// job. Without a launcher the World has one rank. A process must call Init once, and Finalize at
-// its end. Init returns ErrConfig, ErrAddress, the errors of launch.Join, or any error that
-// prevents the opening of the transport. Init returns btl.ErrUnreachable if hosts of the job
-// cannot reach each other.
+// job. If no launcher has started the process, the World has one rank. A process must call Init
+// once, and must call Finalize when it ends. Init returns ErrConfig, ErrAddress, the errors of
+// launch.Join, or the error with which the transport could not be opened. If hosts of the job
+// cannot reach each other, Init returns btl.ErrUnreachable.
 func Init(ctx context.Context, cfg Config) (*World, error) {
 	if ctx == nil {
 		return nil, ErrContext
@@ -90,7 +92,8 @@ func Open(ctx context.Context, job Job, cfg Config) (*World, error) {
 	return w, nil
 }
 
-// openWorld opens the transport on the first network on which the ranks can reach each other.
+// openWorld tries one network after another, and opens the transport on the first network on which
+// the ranks can reach each other.
 func openWorld(ctx context.Context, job Job, cfg Config) (*World, error) {
 	infos, err := fabric.GetInfo(cfg.Fabric)
 	if err != nil {
@@ -130,8 +133,8 @@ func openWorld(ctx context.Context, job Job, cfg Config) (*World, error) {
 	}
 }
 
-// join makes the World of a job with an engine, and closes the engine after an error. The argument
-// try of join is the number of earlier attempts with other engines.
+// The function join makes the World of a job with the given engine. If join fails, it closes the
+// engine. The argument try is the number of earlier attempts, with other engines.
 func join(ctx context.Context, job Job, cfg Config, e *engine, try int) (*World, error) {
 	names, err := job.Exchange(ctx, "mpi-"+strconv.Itoa(try), bytes.Clone(e.m.Name()))
 	if err == nil {
@@ -153,7 +156,8 @@ func join(ctx context.Context, job Job, cfg Config, e *engine, try int) (*World,
 }
 
 // makeRoom raises the limits of the transport so that all ranks of a job can connect. The new
-// limits suffice even if all ranks are on one host, and if connections of dead ranks still count.
+// limits suffice even if all ranks are on one host, and even if the connections of dead ranks still
+// count in the limits.
 func makeRoom(cfg *btl.Config, ranks int) {
 	cfg.PeersMax = max(cfg.PeersMax, min(4096+ranks, 1<<20))
 	if cfg.PeersPerHost == 0 {
@@ -185,9 +189,10 @@ func openEngine(info fabric.Info, job Job, cfg Config) (*engine, error) {
 	return e, nil
 }
 
-// crowded reports whether this host has more ranks than CPUs that this process may use.
-// crowded returns true for a rank that is pinned to a CPU of its own, which is never
-// preempted and therefore never yields.
+// The function crowded reports whether the number of ranks on this host exceeds the number of CPUs
+// that this process may use. The function crowded also returns true for a rank that is pinned to
+// one CPU, which no other rank uses. A true result for a pinned rank does no harm, because such a
+// rank is never preempted and therefore never yields.
 func crowded(job Job) bool {
 	here := 0
 	for rank := range job.Size() {
@@ -201,13 +206,14 @@ func crowded(job Job) bool {
 // Job returns the job of the world.
 func (w *World) Job() Job { return w.job }
 
-// leaveTimeout is the longest wait for the launcher of a job that has lost a rank.
+// If a rank of the job has died, Finalize waits for the launcher for at most leaveTimeout.
 const leaveTimeout = time.Second
 
-// Finalize waits until all ranks have called Finalize and all sent messages have arrived.
-// Finalize ends the membership in the job, even after an error. Finalize does not wait for dead
-// ranks. After Finalize, all uses of the world return ErrFinalized. Finalize returns the reason
-// why some ranks did not call Finalize, or why a sent message did not arrive.
+// Finalize waits until all ranks have called Finalize and all messages that this rank has sent have
+// arrived, and then ends the membership in the job. It does not wait for dead ranks. The membership
+// ends even if Finalize returns an error. After Finalize, every use of the World returns
+// ErrFinalized. The error of Finalize is the reason why a rank did not call Finalize, or why a sent
+// message did not arrive.
 func (w *World) Finalize(ctx context.Context) error {
 	if ctx == nil {
 		return ErrContext
@@ -221,8 +227,8 @@ func (w *World) Finalize(ctx context.Context) error {
 		return ErrFinalized
 	}
 	err := w.flush(ctx)
-	// The launcher's barrier must not be used after the death of a rank, because a launcher that
-	// does not know of the death would wait for the dead rank.
+	// If a rank has died, the launcher's barrier must not be used, because a launcher that does not
+	// know of the death would wait for the dead rank.
 	whole, met := w.meetAll(ctx)
 	e.lock()
 	e.failures.leaving = true
@@ -244,8 +250,8 @@ func (w *World) Finalize(ctx context.Context) error {
 	return errors.Join(err, w.job.Finalize(ctx))
 }
 
-// fence calls the launcher's barrier, which waits for a rank that dies before it calls fence. If
-// a rank has died, fence waits for leaveTimeout, and returns a RankError.
+// The method fence waits for all ranks in the launcher's barrier, which waits even for dead ranks.
+// If a rank has died, fence waits for at most leaveTimeout, and returns a RankError.
 func (w *World) fence(ctx context.Context) error {
 	e := w.e
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -271,7 +277,7 @@ func (w *World) fence(ctx context.Context) error {
 	return err
 }
 
-// flush waits until all messages that this rank has sent have arrived.
+// The method flush waits until all messages that this rank has sent have arrived.
 func (w *World) flush(ctx context.Context) error {
 	e := w.e
 	e.lock()
@@ -284,7 +290,8 @@ func (w *World) flush(ctx context.Context) error {
 }
 
 // flushTo waits until all messages to the given world ranks have arrived or are known to be lost.
-// The result lost of flushTo is the reason for the first lost message. The caller must hold mu.
+// If a message was lost, the result lost is the reason for the loss of the first such message. The
+// caller must hold mu.
 func (e *engine) flushTo(ctx context.Context, ranks []int) (lost, err error) {
 	w := e.newWaiter(0)
 	for _, rank := range ranks {
@@ -321,7 +328,8 @@ func endHelper(e *engine) {
 	<-e.ended
 }
 
-// close ends the helper, waits for messages in transit, and closes the transport.
+// The method close ends the helper goroutine, waits until the messages in transit have arrived, and
+// closes the transport.
 func (e *engine) close(cfg Config) error {
 	endHelper(e)
 	e.lock()

@@ -1,7 +1,8 @@
 package coll
 
-// Allreduce combines the slices in of all ranks into the slice out of every rank. If commutes is
-// true, the values of the ranks may be combined in any order.
+// Allreduce combines the input slices (the arguments in) of all ranks, and stores the result in the
+// output slice (the argument out) of every rank. If commutes is true, the values of the ranks may
+// be combined in any order.
 func (s *Schedule) Allreduce(in, out []byte, valueBytes int, commutes bool) {
 	if !commutes || len(in) < allreduceLarge {
 		s.move(out, in)
@@ -21,14 +22,15 @@ func (s *Schedule) Allreduce(in, out []byte, valueBytes int, commutes bool) {
 	}
 }
 
-// The slices a and b of the function same must not be empty, and must not overlap partially.
+// The function same reports whether two slices begin at the same address. The two slices passed to
+// same must not be empty, and must not overlap partially.
 func same(a, b []byte) bool { return &a[0] == &b[0] }
 
-// allreduceHalving combines the values from of 2^k ranks into parts, by recursive halving
-// and doubling. In the first phase, beginning with the highest bit of the rank number, two
-// ranks that differ in one bit exchange halves of their range. In the second phase,
-// beginning with the lowest bit, the same pairs of ranks send each other the combined
-// halves.
+// allreduceHalving is an Allreduce of 2^k ranks by recursive halving and doubling. The function
+// allreduceHalving combines the values of the argument from into the argument parts. In the first
+// phase, beginning with the highest bit of the rank number, each two ranks that differ in this bit
+// exchange halves of their range of values. In the second phase, beginning with the lowest bit, the
+// same pairs of ranks send each other the combined halves.
 func (s *Schedule) allreduceHalving(from, parts even) {
 	if s.size == 1 {
 		s.move(parts.data, from.data)
@@ -70,10 +72,10 @@ func (s *Schedule) allreduceHalving(from, parts even) {
 	}
 }
 
-// allreduceDoubling combines the slices acc of all ranks in place, by recursive doubling. In round
-// k, two ranks that differ in bit k of their numbers exchange their values. If the number of ranks
-// is not a power of two, the first ranks form pairs, and only one rank of each pair takes part in
-// the rounds.
+// allreduceDoubling is an Allreduce by recursive doubling, which combines the slices acc of all
+// ranks in place. In round k, two ranks that differ in bit k of their numbers exchange their
+// values. If the number of ranks is not a power of two, the first ranks form pairs, and only one
+// rank of each pair takes part in the rounds.
 func (s *Schedule) allreduceDoubling(acc []byte) {
 	whole := 1
 	for 2*whole <= s.size {
@@ -112,12 +114,12 @@ func (s *Schedule) allreduceDoubling(acc []byte) {
 	}
 }
 
-// reduceRing combines the slices in of all ranks, part by part, into acc, in a ring. The
-// argument most of reduceRing is the size in bytes of the longest part. At the end of
-// reduceRing, each rank has its own part, combined over all ranks. The operation of
-// reduceRing must be commutative, because the values are combined in the order of the ring.
-// The argument inPlace of reduceRing says that in and acc are the same memory. If inPlace
-// is false, received data overwrites the previous content of acc.
+// reduceRing combines the parts that the argument in returns, of all ranks in a ring, into the
+// parts that the argument acc returns. The argument most is the size in bytes of the longest part.
+// At the end, each rank has its own part of the result, in which the values of all ranks are
+// combined. The operation of reduceRing must be commutative, because the values are combined in the
+// order of the ring. If the argument inPlace of reduceRing is true, in and acc return the same
+// memory. If inPlace is false, received data overwrites the previous content of acc.
 func (s *Schedule) reduceRing(in, acc func(int) []byte, most int, inPlace bool) {
 	var x []byte
 	if inPlace {
@@ -142,7 +144,8 @@ func (s *Schedule) reduceRing(in, acc func(int) []byte, most int, inPlace bool) 
 	}
 }
 
-// ReduceScatter combines the slices in of all ranks, and sends each rank its part of the result.
+// ReduceScatter combines the input slices (the arguments in) of all ranks, and sends to each rank
+// that rank's part of the result.
 func (s *Schedule) ReduceScatter(in, out []byte, parts Parts, commutes bool) {
 	acc := s.memory(len(in))
 	if !commutes || len(in) < scatterLarge || s.size == 1 {
@@ -155,7 +158,8 @@ func (s *Schedule) ReduceScatter(in, out []byte, parts Parts, commutes bool) {
 	s.move(out, all.of(s.rank))
 }
 
-// Allgather copies the slice in of each rank into the part of out for that rank, at every rank.
+// Allgather copies the input slice (the argument in) of each rank to every rank. There, the input
+// of rank i is stored in part i of the output slice (the argument out).
 func (s *Schedule) Allgather(in, out []byte, parts Parts) {
 	same := true
 	for _, n := range parts {
@@ -174,9 +178,9 @@ func (s *Schedule) Allgather(in, out []byte, parts Parts) {
 	}
 }
 
-// allgatherBruck adds the steps of Bruck's algorithm. In round k of Bruck's algorithm, each rank
-// receives up to 2^k further parts, which belong to the ranks after it. At the end of Bruck's
-// algorithm, each rank moves the parts to their positions in out.
+// allgatherBruck adds the steps of an Allgather by Bruck's algorithm. In round k of Bruck's
+// algorithm, each rank receives up to 2^k parts of the ranks that follow it. At the end of Bruck's
+// algorithm, each rank moves the parts to their positions in the output slice.
 func (s *Schedule) allgatherBruck(in, out []byte) {
 	n := len(in)
 	all := s.memory(n * s.size)
@@ -192,8 +196,9 @@ func (s *Schedule) allgatherBruck(in, out []byte) {
 	s.move(out[:s.rank*n], all[head:])
 }
 
-// Alltoall sends part i of in to rank i, which stores the part in its slice out at the position for
-// this rank. The slices in and out may be the same slice if inParts and outParts are equal.
+// Alltoall sends part i of the input slice (the argument in) to rank i. Rank i stores it in that
+// part of its output slice (the argument out) that belongs to this rank. The two slices may be the
+// same slice if inParts and outParts are equal.
 func (s *Schedule) Alltoall(in []byte, inParts Parts, out []byte, outParts Parts) {
 	if len(in) > 0 && len(out) > 0 && same(in, out) {
 		in = s.memory(len(in))
@@ -213,14 +218,16 @@ func (s *Schedule) Alltoall(in []byte, inParts Parts, out []byte, outParts Parts
 	s.fence()
 }
 
-// Scan combines the slices in of the ranks from 0 to this rank into out.
+// Scan combines the input slices (the arguments in) of the ranks from 0 to this rank, and stores
+// the result in the output slice (the argument out).
 func (s *Schedule) Scan(in, out []byte) {
 	s.move(out, in)
 	s.scanFrom(0, out)
 }
 
-// Exscan combines the slices in of all ranks before this rank into out. At rank 0 Exscan leaves out
-// unchanged.
+// Exscan combines the input slices (the arguments in) of all ranks lower than this rank, and stores
+// the result in the output slice (the argument out). At rank 0, Exscan does not change the output
+// slice.
 func (s *Schedule) Exscan(in, out []byte) {
 	own := s.memory(len(in)) // in and out may be the same
 	s.move(own, in)
@@ -236,8 +243,8 @@ func (s *Schedule) Exscan(in, out []byte) {
 	}
 }
 
-// scanFrom combines the slices acc of the ranks from first to this rank. In round k of scanFrom,
-// each rank receives from the rank 2^k positions before it.
+// scanFrom combines the slices acc of the ranks from the rank first to this rank. In round k, each
+// rank receives data from the rank whose number is lower by 2^k.
 func (s *Schedule) scanFrom(first int, acc []byte) {
 	x := s.memory(len(acc))
 	for d := 1; first+d < s.size; d *= 2 {

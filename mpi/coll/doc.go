@@ -1,13 +1,13 @@
 // Package coll implements the collective operations of package mpi as schedules. A schedule
 // is a list of steps, which are carried out when messages arrive. A schedule uses neither
-// goroutines nor clocks, and reaches other ranks through a Port. A simulator can run a
-// schedule exactly as in production.
+// goroutines nor clocks, and exchanges messages with other ranks through a Port. Therefore a
+// simulator can run the same schedules as a real program.
 //
 //	send to 3 | receive from 5 | --- all so far --- | fold | send to 6 | receive from 2 | --- ...
 //	`------ under way at once ------'               `local'
 //
-// All ranks of a collective operation must call the operation with the same sizes, because the
-// sizes select the algorithm.
+// All ranks must call a collective operation with the same sizes, because the sizes determine the
+// algorithm.
 //
 //	operation       small                        large
 //	Barrier         dissemination
@@ -20,6 +20,6 @@
 //	ReduceScatter   reduce, scatter              ring *
 //	Scan, Exscan    recursive doubling
 //
-// The values are combined in the order of the ranks, for any root, except by the algorithms
-// marked with an asterisk. Only the goroutine that owns the Port may use a Schedule.
+// Whatever the root is, the values are combined in the order of the ranks, except in the algorithms
+// that are marked with an asterisk. Only the goroutine that owns the Port may use a Schedule.
 package coll

@@ -1,6 +1,6 @@
 package coll
 
-// The constants below are the least sizes, in bytes, for which the algorithms for large data are
+// The constants below are the sizes, in bytes, from which on the algorithms for large data are
 // used.
 const (
 	bcastLarge     = 64 << 10
@@ -10,8 +10,8 @@ const (
 	scatterLarge   = 32 << 10
 )
 
-// Barrier ends when all ranks have begun the Barrier. In round k of a Barrier, each rank sends a
-// message to the rank 2^k positions after it.
+// A Barrier ends when all ranks have begun it. In round k of a Barrier, each rank sends a message
+// to the rank whose number is higher by 2^k, modulo the number of ranks.
 func (s *Schedule) Barrier() {
 	for d := 1; d < s.size; d *= 2 {
 		s.recv(s.ring(-d), nil)
@@ -28,8 +28,8 @@ func (s *Schedule) Bcast(data []byte, valueBytes, root int) {
 	}
 	parts := s.even(data, valueBytes)
 	s.scatterTree(parts, root)
-	// Each rank begins with its own part, counted from the root, and forwards each received part
-	// to the next rank.
+	// Each rank first sends its own part to the next rank, where the parts are counted from the
+	// root, and then forwards each part that it receives.
 	v := s.from(root)
 	for i := range s.size - 1 {
 		s.recv(s.ring(-1), parts.of((v-i-1+2*s.size)%s.size))
@@ -38,11 +38,11 @@ func (s *Schedule) Bcast(data []byte, valueBytes, root int) {
 	}
 }
 
-// from returns the number of this rank if the ranks are counted from the root.
+// The method named from returns the number of this rank if the ranks are counted from the root.
 func (s *Schedule) from(root int) int { return (s.rank - root + s.size) % s.size }
 
-// bcastTree is a Bcast by a binomial tree. A rank that received the data from the rank d
-// positions before it sends the data to the ranks d/2, d/4 and so on positions after it.
+// bcastTree is a Bcast by a binomial tree. If a rank receives the data from the rank whose number
+// is lower by d, it sends the data to the ranks whose numbers are higher by d/2, d/4 and so on.
 func (s *Schedule) bcastTree(data []byte, root int) {
 	v, d := s.from(root), 1
 	for ; d < s.size && v&d == 0; d *= 2 {
@@ -60,7 +60,8 @@ func (s *Schedule) bcastTree(data []byte, root int) {
 }
 
 // scatterTree sends each rank its part of the root's data, where the ranks are counted from
-// the root. An inner rank of the tree receives the parts of the ranks below it.
+// the root. A rank that has other ranks below it in the tree receives their parts together with its
+// own.
 func (s *Schedule) scatterTree(parts even, root int) {
 	v, d := s.from(root), 1
 	for ; d < s.size && v&d == 0; d *= 2 {
@@ -77,8 +78,9 @@ func (s *Schedule) scatterTree(parts even, root int) {
 	s.fence()
 }
 
-// Reduce combines the slices in of all ranks into the slice out of the root. At other ranks Reduce
-// leaves out unchanged.
+// Reduce combines the input slices (the arguments in) of all ranks, and stores the result in the
+// output slice (the argument out) of the root. At other ranks, Reduce does not change the output
+// slice.
 func (s *Schedule) Reduce(in, out []byte, root int) {
 	// The tree of Reduce has its root at rank 0, so that values are combined in the order of the
 	// ranks.
@@ -115,7 +117,8 @@ func (s *Schedule) Reduce(in, out []byte, root int) {
 	s.fence()
 }
 
-// Gather copies the slice in of each rank into the part of the root's slice out for that rank.
+// Gather copies the input slice (the argument in) of each rank to the root, into that part of the
+// root's output slice (the argument out) that belongs to the rank.
 func (s *Schedule) Gather(in, out []byte, parts Parts, root int) {
 	if s.rank != root {
 		s.send(root, in)
@@ -131,7 +134,8 @@ func (s *Schedule) Gather(in, out []byte, parts Parts, root int) {
 	s.fence()
 }
 
-// Scatter copies the part of the root's slice in for each rank into the slice out of that rank.
+// Scatter divides the root's input slice (the argument in) into parts, and copies to each rank the
+// part that belongs to it, into the rank's output slice (the argument out).
 func (s *Schedule) Scatter(in, out []byte, parts Parts, root int) {
 	if s.rank != root {
 		s.recv(root, out)

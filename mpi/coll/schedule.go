@@ -13,14 +13,14 @@ import (
 type Port interface {
 	// Send begins to send data to a rank, and Recv begins to receive data from a rank. Messages
 	// between two ranks match in the order of the calls of Send and Recv. If Send or Recv returns
-	// an error, no message was begun.
+	// an error, nothing is sent or received.
 	Send(r *pml.Request, to int, data []byte) error
 	Recv(r *pml.Request, from int, data []byte) error
-	// Cancel cancels a receive or abandons a send. Cancel returns false if the message can no
-	// longer be cancelled.
+	// Cancel cancels a receive or abandons a send. If it is too late for this, Cancel returns
+	// false.
 	Cancel(r *pml.Request) bool
-	// Skip receives and drops the next message of a rank. A Schedule calls Skip in place of a
-	// Recv whose data is not needed any more.
+	// Skip receives and drops the next message of a rank. A Schedule calls Skip instead of Recv
+	// when it no longer needs the data.
 	Skip(from int)
 }
 
@@ -83,9 +83,9 @@ func (s *Schedule) Reset(rank, size int, combine Fold) {
 	}
 }
 
-// Start begins to carry out the steps. When all steps have ended, possibly before Start returns,
-// the Schedule calls done once. If the Schedule calls done with an error, other ranks may wait
-// for this rank.
+// Start begins to carry out the steps of the Schedule. When all steps have ended, which may be
+// during the call of Start, the Schedule calls the function done once. If the argument of done is
+// an error, other ranks may be waiting for messages of this rank.
 func (s *Schedule) Start(port Port, done func(error)) {
 	s.port, s.done = port, done
 	s.advance()
@@ -104,7 +104,7 @@ func (s *Schedule) Steps() (messages, bytes int) {
 }
 
 // Peers returns the number of ranks with which this rank exchanges messages, and the number of
-// times that this rank waits for messages. Peers is for tests.
+// steps in which this rank waits for messages. Peers is for tests.
 func (s *Schedule) Peers() (peers, rounds int) {
 	seen, waits := make([]bool, s.size), false
 	for _, t := range s.steps {
@@ -133,8 +133,9 @@ func (s *Schedule) Memory() int {
 		(cap(s.places[0])+cap(s.places[1]))*int(reflect.TypeFor[int]().Size()) + s.kept
 }
 
-// Fail ends an operation in progress, as far as the Port can cancel its messages. If Fail
-// is the first failure of the operation, err becomes the error of the operation.
+// Fail cancels all messages of an operation in progress that the Port can cancel, so that the
+// operation ends. If the operation has not failed earlier, the argument err becomes the error of
+// the operation.
 func (s *Schedule) Fail(err error) {
 	if s.done == nil {
 		return
@@ -148,8 +149,8 @@ func (s *Schedule) Fail(err error) {
 // Failed returns the message whose failure ended the operation, or nil if no message failed.
 func (s *Schedule) Failed() *pml.Request { return s.failed }
 
-// advance carries out steps until a fence (a step that waits for all earlier steps) has to wait for
-// messages.
+// The method advance carries out steps, until it reaches a fence (a step that waits for all earlier
+// steps) and some earlier message is not complete.
 func (s *Schedule) advance() {
 	if s.running {
 		return
@@ -182,8 +183,9 @@ func (s *Schedule) advance() {
 }
 
 // giveUp cancels all messages that can be cancelled. If a message had a wrong size, giveUp sends
-// empty messages to the ranks that depend on this rank, so that the operation also fails there.
-// giveUp drops the messages that other ranks will send to this rank for the operation.
+// empty messages to the ranks that wait for messages of this rank, so that the operation fails at
+// these ranks, too. The messages that other ranks will send to this rank for this operation are
+// dropped.
 func (s *Schedule) giveUp() {
 	if s.told || !wrongSize(s.err) {
 		for _, r := range s.requests[:s.used] {
@@ -249,7 +251,7 @@ func (s *Schedule) onDone(r *pml.Request) {
 	}
 }
 
-// memory returns n bytes of scratch memory, which are valid until the next Reset.
+// The method memory returns n bytes of scratch memory, which are valid until the next Reset.
 func (s *Schedule) memory(n int) []byte {
 	if s.lent+n > len(s.scratch) {
 		s.scratch, s.lent = make([]byte, max(n, 2*len(s.scratch), 1024)), 0
@@ -273,8 +275,8 @@ func (s *Schedule) move(into, from []byte) {
 	s.steps = append(s.steps, step{kind: move, into: into, from: from})
 }
 
-// fold adds a step that combines x with acc. If x holds the values of lower ranks, xFirst must be
-// true, so that x is the left operand.
+// The method fold adds a step that combines the values of x with the values of acc. If x has the
+// values of lower ranks, xFirst must be true, so that they are the left operands.
 func (s *Schedule) fold(acc, x []byte, xFirst bool) {
 	k := fold
 	if xFirst {
@@ -286,23 +288,23 @@ func (s *Schedule) fold(acc, x []byte, xFirst bool) {
 // fence adds a step that waits for all earlier steps.
 func (s *Schedule) fence() { s.steps = append(s.steps, step{kind: fence}) }
 
-// ring returns the rank that is the given number of positions after this rank, modulo the number of
-// ranks.
+// The method ring returns the rank whose number is higher than that of this rank by the argument
+// places, modulo the number of ranks.
 func (s *Schedule) ring(places int) int { return ((s.rank+places)%s.size + s.size) % s.size }
 
-// Parts holds the size in bytes of each rank's part of a slice. The parts are contiguous.
+// Parts has the size in bytes of each rank's part of a slice. The parts follow each other without
+// gaps.
 type Parts []int
 
-// placed is a slice with the offsets of its parts.
+// The type placed is a slice together with the offsets of its parts.
 type placed struct {
 	data []byte
 	at   []int // offsets of the parts, and the end of the last part
 }
 
-// place computes the offsets of the parts of data. A Schedule can hold the offsets of two
-// slices at the same time, and the argument which (0 or 1) selects one of them. The offsets
-// that place returns are valid until the next call of place for the same one of the two
-// slices.
+// The method place computes the offsets of the parts of data. A Schedule can store the offsets of
+// two slices at the same time, and the argument which (0 or 1) selects one of them. The offsets
+// that place returns are valid until the next call of place for the same one of the two slices.
 func (s *Schedule) place(which int, data []byte, parts Parts) placed {
 	at, end := append(s.places[which][:0], 0), 0
 	for _, n := range parts {
@@ -313,7 +315,7 @@ func (s *Schedule) place(which int, data []byte, parts Parts) placed {
 	return placed{data, at}
 }
 
-// of returns the part of the placed data that belongs to a rank.
+// The method named of returns the part of the slice that belongs to a rank.
 func (p placed) of(rank int) []byte {
 	return p.data[p.at[rank]:p.at[rank+1]:p.at[rank+1]]
 }
@@ -336,8 +338,8 @@ func (p Parts) Sum() (sum int) {
 // most is the size of the largest part.
 func (p Parts) most() int { return slices.Max(p) }
 
-// even is a slice that is divided evenly into one part for each rank. Each part of an even slice
-// is a whole number of values, and the last parts may be shorter or empty.
+// The type even is a slice that is divided evenly into one part for each rank. Each part of an even
+// slice is a whole number of values, and the last parts may be shorter or empty.
 type even struct {
 	data []byte
 	per  int // bytes of a full part
@@ -348,7 +350,7 @@ func (s *Schedule) even(data []byte, valueBytes int) even {
 	return even{data: data, per: (values + s.size - 1) / s.size * valueBytes}
 }
 
-// The method of returns part i, and the method to returns the parts from i to j-1.
+// The method named of returns part i, and the method named to returns the parts from i to j-1.
 func (e even) of(i int) []byte { return e.to(i, i+1) }
 
 func (e even) to(i, j int) []byte {

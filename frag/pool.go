@@ -288,8 +288,8 @@ func (p *Pool) beginClass(sizeBytes uint32) int {
 const growFactor = 4
 
 // The method grow enlarges the buffer of a fragment up to the offset end, and reports whether the
-// buffer is large enough. The result is false if the buffers in use would exceed limitBytes with
-// the enlarged buffer, or if the offset end is far beyond the bytes that have arrived.
+// buffer is large enough. The result of grow is false if the buffers in use would exceed limitBytes
+// with the enlarged buffer, or if the offset end is far beyond the bytes that have arrived.
 func (p *Pool) grow(m *Message, end uint32, limitBytes int64) bool {
 	if int64(end) > growFactor*max(m.arrivedBytes, p.cfg.GrowBytes)+growAhead {
 		return false

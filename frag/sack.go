@@ -133,7 +133,8 @@ func checkSack(p []byte) error {
 
 // Words writes the ranges as a bitmap. Bit i of words[w] is set if number
 // Header.Ack+SackAhead+64w+i has arrived. Words returns the number of words that it has written,
-// and the last of these words is not zero. The argument words must have room for WindowMax bits.
+// and the last of these words is not zero. The argument words of Words must have room for WindowMax
+// bits.
 func (s *Sack) Words(words []uint64) int {
 	if s.Count == 0 {
 		return 0
@@ -151,8 +152,8 @@ func (s *Sack) Words(words []uint64) int {
 	return n
 }
 
-// SetWords sets the ranges from a bitmap in the format that Words writes. The argument most limits
-// the number of ranges that SetWords sets.
+// SetWords sets the ranges from a bitmap in the format that Words writes. The argument most of
+// SetWords limits the number of ranges that SetWords sets.
 func (s *Sack) SetWords(words []uint64, most int) {
 	s.Count = 0
 	at, limit := uint32(0), uint32(64*len(words))

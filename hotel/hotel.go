@@ -97,9 +97,9 @@ func New[T any](cfg Config) (*Hotel[T], error) {
 // Checkin stores a value with the time-out stay, which starts at the time now. After the
 // time-out, Evict returns the value. A time-out is rounded up to the next tick, and the value is
 // evicted at most one tick late and never early. A negative time-out counts as zero. A time-out
-// that would end after mono.Never never ends. If the argument now is earlier than the latest time
-// passed to any method of the hotel, Checkin uses that latest time. The only error of Checkin is
-// ErrFull.
+// that would end after mono.Never never ends. If the argument now of Checkin is earlier than the
+// latest time passed to any method of the hotel, Checkin uses that latest time. The only error of
+// Checkin is ErrFull.
 func (h *Hotel[T]) Checkin(now mono.Time, stay time.Duration, guest T) (Room, error) {
 	index := h.wheel.free
 	if index == none {

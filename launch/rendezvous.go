@@ -401,7 +401,8 @@ func (j *Job) reach(ctx context.Context, at meeting) error {
 }
 
 // proveMyself authenticates this rank to the server, and verifies that the server knows the secret
-// of the job. The result sent is true if this rank's proof may have reached the server.
+// of the job. The result sent of proveMyself is true if this rank's proof may have reached the
+// server.
 func (j *Job) proveMyself(ctx context.Context, at meeting) (sent bool, err error) {
 	m, err := j.link.ask(ctx, j.cfg.Timeout, "", "challenge")
 	if err != nil {

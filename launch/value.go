@@ -28,8 +28,8 @@ func checkKey(key string) error {
 }
 
 // pieceBytes returns the largest size, in bytes, of a piece of a value that fits in one line of
-// PMI-1. The argument valueMax is the launcher's limit for the size of values, and the argument
-// name is the name of the key-value store.
+// PMI-1. The argument valueMax of pieceBytes is the launcher's limit for the size of values, and
+// the argument name is the name of the key-value store.
 func pieceBytes(name string, valueMax int) int {
 	put := len("cmd=put kvsname= key= value=\n") + len(name) + pmi.KeyBytesMax
 	got := len("cmd=get_result rc=0 msg=success value=\n")

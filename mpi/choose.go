@@ -95,7 +95,7 @@ func (p *places) choose() []int {
 
 // The method leave excludes the networks over which ranks have failed to connect, and all other
 // networks of the same devices. If some rank then has no usable address, leave returns false. The
-// result is the same at all ranks.
+// result of leave is the same at all ranks.
 func (p *places) leave(missing []missed) bool {
 	if p.offers == nil {
 		return false

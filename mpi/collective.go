@@ -207,8 +207,8 @@ func (c *Comm) refuse(err error) error {
 	return err
 }
 
-// The method begin begins a collective operation with the request r. If the argument err is not
-// nil, begin uses up a tag and returns err. The method do is the blocking form of begin.
+// The method begin begins a collective operation with the request r. If the argument err of begin
+// is not nil, begin uses up a tag and returns err. The method do is the blocking form of begin.
 func (c *Comm) begin(r *Request, p plan, err error) error {
 	if err != nil {
 		return c.refuse(err)

@@ -46,7 +46,7 @@ func (e *engine) admit(r btl.Request) btl.Verdict {
 }
 
 // rankCalled returns the rank whose module has the given label. If no rank has this label, the
-// second result is false.
+// second result of rankCalled is false.
 func (e *engine) rankCalled(label string) (int, bool) {
 	number, ok := strings.CutPrefix(label, labelPrefix)
 	rank, err := strconv.Atoi(number)

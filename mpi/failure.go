@@ -427,8 +427,8 @@ func (e *engine) postOne(letter letter) bool {
 	return true
 }
 
-// meetAll waits until all surviving ranks have called meetAll. The result whole is true if no rank
-// is dead.
+// meetAll waits until all surviving ranks have called meetAll. The result whole of meetAll is true
+// if no rank is dead.
 func (w *World) meetAll(ctx context.Context) (whole bool, err error) {
 	d, err := w.round(ctx, ^uint64(0), false)
 	return err == nil && len(d.dead) == 0, err

@@ -32,12 +32,12 @@ type shape struct {
 }
 
 // Strided returns a layout of equal blocks at equal distances (MPI_Type_vector). The argument count
-// is the number of blocks, block is the number of values in each block, and stride is the number of
-// values from the beginning of one block to the beginning of the next. The first block is at the
-// beginning of data. For example, a column of a matrix is a Strided layout whose stride is the
-// length of a row. If stride is negative, the first block is at the end of data, and each further
-// block is in front of the previous one. Strided returns ErrType for values that cannot be sent.
-// Strided returns ErrBounds if data is too short, or if count or block is negative.
+// of Strided is the number of blocks, block is the number of values in each block, and stride is
+// the number of values from the beginning of one block to the beginning of the next. The first
+// block is at the beginning of data. For example, a column of a matrix is a Strided layout whose
+// stride is the length of a row. If stride is negative, the first block is at the end of data, and
+// each further block is in front of the previous one. Strided returns ErrType for values that
+// cannot be sent. Strided returns ErrBounds if data is too short, or if count or block is negative.
 func Strided[T any](data []T, count, block, stride int) (*Layout[T], error) {
 	b, err := bytesOf(data)
 	if err != nil {
@@ -62,8 +62,8 @@ func Strided[T any](data []T, count, block, stride int) (*Layout[T], error) {
 }
 
 // IndexedBlocks returns a layout of equal blocks at any positions (MPI_Type_create_indexed_block).
-// The argument block is the number of values in each block, and block i begins at the index
-// starts[i] of data. The errors of IndexedBlocks are those of Strided.
+// The argument block of IndexedBlocks is the number of values in each block, and block i begins at
+// the index starts[i] of data. The errors of IndexedBlocks are those of Strided.
 func IndexedBlocks[T any](data []T, starts []int, block int) (*Layout[T], error) {
 	b, err := bytesOf(data)
 	if err != nil {
@@ -232,7 +232,8 @@ func (s *shape) Scatter(from []byte, at int) {
 func (s *shape) numbers(bytes, at int) bool { return s.block == 8 && (bytes|at)%8 == 0 }
 
 // The method find returns the index of the block that contains a byte of the message, and the
-// offset of this byte in the block. The argument at is the offset of the byte in the message.
+// offset of this byte in the block. The argument at of find is the offset of the byte in the
+// message.
 func (s *shape) find(at int) (i, skip int) {
 	switch {
 	case at == 0: // even without blocks

@@ -107,7 +107,7 @@ func agreeOnNetwork(wishes []wish) (Network, error) {
 }
 
 // localNode returns the address that all ranks of a job on one host use. If the provider has no IP
-// addresses, the result is an empty string.
+// addresses, localNode returns an empty string.
 func localNode(provider string) string {
 	if fabric.OverSockets(provider) {
 		return "127.0.0.1"
@@ -118,9 +118,9 @@ func localNode(provider string) string {
 // sharedMemory returns a text that identifies the shared memory that this process sees. Processes
 // of other hosts, containers and users see another shared memory, with another identity. If the
 // program cannot use shared memory, sharedMemory returns an empty identity. If the given number of
-// ranks cannot use shared memory, the result lack is the reason, and otherwise an empty string. As
-// a test, sharedMemory opens the provider, because another user may have created the directory of
-// the provider's sockets.
+// ranks cannot use shared memory, the result lack of sharedMemory is the reason, and otherwise an
+// empty string. As a test, sharedMemory opens the provider, because another user may have created
+// the directory of the provider's sockets.
 func sharedMemory(ranks int) (memory, lack string) {
 	infos, err := fabric.GetInfo(fabric.Hints{Provider: memoryProvider})
 	if err != nil {

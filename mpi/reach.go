@@ -34,8 +34,8 @@ type missed struct {
 }
 
 // reachHosts connects to a rank of each other host, and returns the failed connections of all
-// ranks of the job. The result of reachHosts is the same at all ranks. The argument try is the
-// number of earlier calls of reachHosts in this job.
+// ranks of the job. The result of reachHosts is the same at all ranks. The argument try of
+// reachHosts is the number of earlier calls of reachHosts in this job.
 func (w *World) reachHosts(ctx context.Context, try int) ([]missed, error) {
 	if w.job.Nodes() < 2 || w.cfg.SkipReach {
 		return nil, nil

@@ -190,7 +190,7 @@ func (c *Comm) members(g Group) ([]int, error) {
 }
 
 // newContext makes the context of a new communicator. If this rank has made the largest possible
-// number of contexts, the result full is true. The context of the world is 0.
+// number of contexts, the result full of newContext is true. The context of the world is 0.
 func (e *engine) newContext() (context uint64, full bool) {
 	e.lock()
 	defer e.unlock()

@@ -46,9 +46,9 @@ func (e *engine) lately() mono.Time {
 }
 
 // The method sleep sleeps until data may have arrived, or until the module has work to do. The
-// argument most is the longest permitted sleep. If there is work to do now, or if the sleep would
-// be too short to be useful, sleep returns false at once. The caller must hold mu, which sleep
-// releases during the sleep.
+// argument most of sleep is the longest permitted sleep. If there is work to do now, or if the
+// sleep would be too short to be useful, sleep returns false at once. The caller must hold mu,
+// which sleep releases during the sleep.
 func (e *engine) sleep(ctx context.Context, most time.Duration) bool {
 	begin := e.now()
 	d := most
@@ -131,8 +131,8 @@ func (e *engine) help() {
 	}
 }
 
-// helpOut polls the transport until a call polls it or waits for mu. The result is the number of
-// polls.
+// helpOut polls the transport until a call polls it or waits for mu. The result of helpOut is the
+// number of polls.
 func (e *engine) helpOut(seen uint64) uint64 {
 	e.lock()
 	defer e.unlock()

@@ -241,10 +241,10 @@ func (w *Window[T]) Fence(ctx context.Context) error {
 	return errors.Join(err, Barrier(ctx, w.w.c))
 }
 
-// Lock waits until this rank has the lock of a rank's memory. If the argument alone is true, the
-// lock is exclusive, and otherwise it is shared. Lock requests are served in the order of their
-// arrival. A process can hold one lock of each rank at a time, and a second Lock of the same rank
-// returns ErrBusy. Locks are advisory. The locks of dead ranks are released. Lock returns the
+// Lock waits until this rank has the lock of a rank's memory. If the argument alone of Lock is
+// true, the lock is exclusive, and otherwise it is shared. Lock requests are served in the order of
+// their arrival. A process can hold one lock of each rank at a time, and a second Lock of the same
+// rank returns ErrBusy. Locks are advisory. The locks of dead ranks are released. Lock returns the
 // errors of Put.
 func (w *Window[T]) Lock(ctx context.Context, rank int, alone bool) error {
 	kind := lockShared
@@ -299,8 +299,8 @@ func (w *window) usable() error {
 }
 
 // The method check returns an error if the window cannot be used, or if a range of bytes is not
-// within a rank's memory. The argument at is the index of the first value, and the argument bytes
-// is the length of the range. The caller must hold mu.
+// within a rank's memory. The argument at of check is the index of the first value, and the
+// argument bytes is the length of the range. The caller must hold mu.
 func (w *window) check(rank, at, bytes int) error {
 	if err := w.usable(); err != nil {
 		return err

@@ -79,9 +79,10 @@ type windowOp struct {
 }
 
 // Accumulate begins to combine data with the values of a rank, starting at the index given by the
-// argument at. The rank's values are the low operands of op. The argument op must be Sum, Prod,
-// Min, Max, And, Or, Xor or Replace. For any other op, Accumulate returns ErrConfig. The other
-// errors of Accumulate are those of Put. The caller may change data when Accumulate has returned.
+// argument at. The rank's values are the low operands of op. The argument op of Accumulate must be
+// Sum, Prod, Min, Max, And, Or, Xor or Replace. For any other op, Accumulate returns ErrConfig. The
+// other errors of Accumulate are those of Put. The caller may change data when Accumulate has
+// returned.
 func (w *Window[T]) Accumulate(ctx context.Context, data []T, to, at int, op Op[T]) error {
 	b, _ := bytesOf(data)
 	return w.w.accumulate(ctx, b, nil, to, at, op.code)

@@ -287,8 +287,8 @@ func (w *window) grant() {
 }
 
 // dropLock releases the lock that a rank holds. If the rank does not hold the lock but waits for
-// it, dropLock drops the rank's lock request. If the argument answer is not nil, dropLock sends the
-// reply to the dropped request to this peer.
+// it, dropLock drops the rank's lock request. If the argument answer of dropLock is not nil,
+// dropLock sends the reply to the dropped request to this peer.
 func (w *window) dropLock(rank int, answer *pml.Peer) {
 	s := &w.server
 	switch s.holders[rank] {

@@ -134,7 +134,7 @@ func openWorld(ctx context.Context, job Job, cfg Config) (*World, error) {
 }
 
 // The function join makes the World of a job with the given engine. If join fails, it closes the
-// engine. The argument try is the number of earlier attempts, with other engines.
+// engine. The argument try of join is the number of earlier attempts, with other engines.
 func join(ctx context.Context, job Job, cfg Config, e *engine, try int) (*World, error) {
 	names, err := job.Exchange(ctx, "mpi-"+strconv.Itoa(try), bytes.Clone(e.m.Name()))
 	if err == nil {
@@ -290,8 +290,8 @@ func (w *World) flush(ctx context.Context) error {
 }
 
 // flushTo waits until all messages to the given world ranks have arrived or are known to be lost.
-// If a message was lost, the result lost is the reason for the loss of the first such message. The
-// caller must hold mu.
+// If a message was lost, the result lost of flushTo is the reason for the loss of the first such
+// message. The caller must hold mu.
 func (e *engine) flushTo(ctx context.Context, ranks []int) (lost, err error) {
 	w := e.newWaiter(0)
 	for _, rank := range ranks {

@@ -61,7 +61,8 @@ func (c *congestion) sample(now mono.Time, least, most time.Duration, p *path, n
 }
 
 // The method named holds returns the number of packets that the path can have in transit while its
-// queues are empty. The argument over is the present delay minus the delay with empty queues.
+// queues are empty. The argument over of holds is the present delay minus the delay with empty
+// queues.
 func (c *congestion) holds(p *path, over, room time.Duration) int32 {
 	own := p.base + p.jitter
 	over = max(over, room)

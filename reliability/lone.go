@@ -26,8 +26,8 @@ import (
 const loneFresh = time.Second
 
 // AcceptLone works like Accept, for a lone reply, which is a packet whose ACK may be delayed. If
-// the argument holds is true, the ACK of the lone reply is delayed, unless another event makes an
-// ACK due earlier.
+// the argument holds of AcceptLone is true, the ACK of the lone reply is delayed, unless another
+// event makes an ACK due earlier.
 func (r *Receiver) AcceptLone(now mono.Time, n seq.Num, holds bool, rules *Rules) {
 	delay := rules.AckDelay
 	holds = holds && r.ackAt == mono.Never && n == r.next && r.held == 0

@@ -169,7 +169,7 @@ func (r *Receiver) Refused(n seq.Num) {
 }
 
 // The method taken removes accepted packets from the bitmap of refused packets. The argument count
-// is the number of the packets, and n is the number of the last one.
+// of taken is the number of the packets, and n is the number of the last one.
 func (f *refusedPackets) taken(n seq.Num, count uint32) {
 	for i := range count {
 		if w, bit := f.place(n - seq.Num(i)); f.words[w]&bit != 0 {

@@ -184,8 +184,8 @@ func (s *Sender) InFlight() int { return int(s.next-s.oldest) - int(s.sacked) }
 
 func (s *Sender) segment(t Token) *segment { return &s.segs.segs[t] }
 
-// The method named at returns the segment of a sequence number in the send window. The result is
-// noToken for a packet that arrived earlier than a packet with a lower number.
+// The method named at returns the segment of a sequence number in the send window. The result of at
+// is noToken for a packet that arrived earlier than a packet with a lower number.
 func (s *Sender) at(n seq.Num) Token { return s.ring[uint32(n)&uint32(len(s.ring)-1)] }
 
 // Size is the window in packets.

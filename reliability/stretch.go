@@ -80,8 +80,8 @@ func (r *Receiver) RoundTrip(d time.Duration) { r.path = d }
 func (r *Receiver) Wants() bool { return r.wants }
 
 // The method longer reports whether the peer's round trip is longer than drain. A packet of a peer
-// whose round trip is longer than drain counts as less than one buffer slot. The result path is the
-// peer's round trip, but at most packetsPerPlace times drain.
+// whose round trip is longer than drain counts as less than one buffer slot. The result path of
+// longer is the peer's round trip, but at most packetsPerPlace times drain.
 func (c *Credits) longer(r *Receiver) (path time.Duration, yes bool) {
 	return min(r.path, packetsPerPlace*c.drain), r.path > c.drain && c.drain > 0
 }

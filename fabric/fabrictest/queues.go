@@ -10,7 +10,7 @@ import (
 )
 
 // bigSend returns the size of a send that is too large to be injected and therefore makes a
-// completion. The result is 0 if the provider injects all sends.
+// completion. The result of bigSend is 0 if the provider injects all sends.
 func bigSend(c fabric.Caps) int {
 	if c.InjectBytes >= c.MTUBytes {
 		return 0

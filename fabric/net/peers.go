@@ -51,7 +51,7 @@ func (t *peerTable) find(name netip.AddrPort) fabric.Addr {
 }
 
 // The method insert adds a name to the address vector, or counts another insert of the name. The
-// argument zone is the zone of link-local addresses.
+// argument zone of insert is the zone of link-local addresses.
 func (t *peerTable) insert(name netip.AddrPort, zone string) (fabric.Addr, error) {
 	if i, ok := t.byName[name]; ok {
 		t.peers[i].inserts++

@@ -37,8 +37,8 @@ var calls = [...]string{
 	"fi_sendmsg", "recvmsg",
 }
 
-// newError makes a *fabric.Error from an error code. The argument text is a function that returns
-// libfabric's description of one of libfabric's own error codes.
+// newError makes a *fabric.Error from an error code. The argument text of newError is a function
+// that returns libfabric's description of one of libfabric's own error codes.
 func newError(provider, op string, code int, text func(code int) string) *fabric.Error {
 	if i := code - codeBase; i >= 0 && i < len(refusals) {
 		r := refusals[i]

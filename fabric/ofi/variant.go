@@ -28,7 +28,7 @@ type variant struct {
 }
 
 // variantOf parses a name of the registry. If the name has an option that no provider has, the
-// result ok is false.
+// result ok of variantOf is false.
 func variantOf(name string) (variant, bool) {
 	_, prov, _ := strings.Cut(name, "/")
 	v := variant{prov: prov}

@@ -107,8 +107,8 @@ func (d *domain) takesBytes(pid int32) int {
 	return ringBytesMax
 }
 
-// ringsBytes returns the total size of a domain's rings. The argument count is the number of rings,
-// and most is the largest size of a ring.
+// ringsBytes returns the total size of a domain's rings. The argument count of ringsBytes is the
+// number of rings, and most is the largest size of a ring.
 func ringsBytes(most, count int) (sum int) {
 	for range count {
 		sum += ringSize(most, sum)
@@ -239,8 +239,8 @@ func (l *outLink) flush() {
 }
 
 // The method send copies a datagram into the ring, and creates the ring if necessary. The first
-// result is true if the send must be tried again, because the ring has no room or the peer is too
-// busy to accept the ring. An errno other than 0 means that the peer does not exist.
+// result of send is true if the send must be tried again, because the ring has no room or the peer
+// is too busy to accept the ring. An errno other than 0 means that the peer does not exist.
 func (l *outLink) send(s *fabric.Send) (again bool, errno syscall.Errno) {
 	if again, errno = l.reach(); again || errno != 0 {
 		return again, errno

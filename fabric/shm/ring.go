@@ -110,9 +110,9 @@ func (s *sendRing) format() {
 }
 
 // The method room finds memory in the ring for a record of n bytes, and returns the number of bytes
-// to skip in front of the record. If the ring has no room for the record, the result ok is false.
-// The head position, which the receiver writes, is believed if it lies within the written bytes,
-// because a wrong head harms nothing but the receiver's own ring.
+// to skip in front of the record. If the ring has no room for the record, the result ok of room is
+// false. The head position, which the receiver writes, is believed if it lies within the written
+// bytes, because a wrong head harms nothing but the receiver's own ring.
 func (s *sendRing) room(n uint64) (skip uint64, ok bool) {
 	left := s.size - s.tail&(s.size-1)
 	need := n + ringAlign // includes the end after the record

@@ -110,7 +110,7 @@ func (d *domain) hush() {
 }
 
 // napOn collects the sleep flags of the rings for a futex sleep, and returns the number of flags.
-// If a futex sleep is not possible now, the result is negative.
+// If a futex sleep is not possible now, the result of napOn is negative.
 func (d *domain) napOn() (n int) {
 	if d.retryPause() >= 0 {
 		return -1

@@ -220,7 +220,7 @@ func (e *endpoint) read(s *fabric.Send, p *packet) {
 }
 
 // The method leave transmits the oldest send whose datagram has not left the endpoint. The argument
-// crc is the checksum of the send's bytes, or nil if it is not known.
+// crc of leave is the checksum of the send's bytes, or nil if it is not known.
 func (e *endpoint) leave(crc *uint32) {
 	op := e.sends.at(e.left)
 	e.left++

@@ -112,7 +112,7 @@ func (c *Counts) sum(of func(Kind) bool) (n uint64) {
 }
 
 // The method record counts the event e, adds it to the hash, and calls Config.Observe. The argument
-// crc is the checksum of e.Data.
+// crc of record is the checksum of e.Data.
 func (nw *Network) record(e Event, crc uint32) {
 	nw.counts[e.Kind]++
 	h := mix(nw.hash, uint64(nw.now))

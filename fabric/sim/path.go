@@ -201,7 +201,7 @@ func (l *link) send(p *packet, at mono.Time, late time.Duration) {
 }
 
 // The method line puts a datagram on the path's line, and returns the time at which the datagram
-// leaves the line. If the queue of the line is full, the result ok is false.
+// leaves the line. If the queue of the line is full, the result ok of line is false.
 func (l *link) line(sizeBytes int) (at mono.Time, ok bool) {
 	rate := l.path.BytesPerSecond
 	if rate <= 0 {
@@ -238,8 +238,8 @@ func (line *Line) waiting(now mono.Time, bytesPerSecond int) int {
 	return int(min(n, math.MaxInt/2))
 }
 
-// The method lost decides whether a datagram is lost. The result is the Kind of the loss, or
-// KindSent if the datagram is not lost.
+// The method lost decides whether a datagram is lost. The result of lost is the Kind of the loss,
+// or KindSent if the datagram is not lost.
 func (l *link) lost() Kind {
 	path := &l.path
 	if l.burst {

@@ -59,7 +59,7 @@ func setAttr(attrs []fabric.Attr, a fabric.Attr) {
 }
 
 // The method tightest returns the attribute that describes the smallest receive buffer of the
-// domain's endpoints. If the domain has no endpoint, the second result is false.
+// domain's endpoints. If the domain has no endpoint, the second result of tightest is false.
 func (d *domain) tightest() (fabric.Attr, bool) {
 	least := -1
 	for i, e := range d.endpoints {

@@ -42,7 +42,7 @@ func (o *Options) flags() []optionFlag {
 }
 
 // parseName parses a provider name, and returns the options o together with those in the name. If
-// the name does not belong to this family, the second result is false.
+// the name does not belong to this family, the second result of parseName is false.
 func (o Options) parseName(name string) (Options, bool) {
 	parts := strings.Split(strings.TrimSuffix(name, "/"), ";")
 	if parts[0] != family {

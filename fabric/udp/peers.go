@@ -38,7 +38,7 @@ type peer struct {
 	inserts int
 }
 
-// The method slot returns the entry of an Addr. If the Addr is not inserted, the result is nil.
+// The method slot returns the entry of an Addr. If the Addr is not inserted, slot returns nil.
 func (t *peerTable) slot(a fabric.Addr) *peerSlot {
 	i, gen := uint32(a), uint32(a>>32)
 	if uint64(i/peerChunk) >= uint64(len(t.chunks)) {

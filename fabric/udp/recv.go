@@ -202,8 +202,8 @@ func (r *receiver) deliverable() bool {
 }
 
 // The method prepare fills the headers of several messages, whose I/O vectors have as many buffers
-// as the argument wide says, and returns the number of messages. The argument room is the number of
-// completions for which the caller has memory.
+// as the argument wide says, and returns the number of messages. The argument room of prepare is
+// the number of completions for which the caller has memory.
 func (r *receiver) prepare(wide, room int) int {
 	rows := 1
 	if r.burst > 1 && r.mmsg {
@@ -241,9 +241,9 @@ func (r *receiver) seal(row, first, count int) {
 }
 
 // The method arrived returns the size of the message that was received into an I/O vector (a row).
-// If the kernel has coalesced datagrams into the message, the result segment is the size of these
-// datagrams. The result done has the fields of the Completion that are the same for all datagrams
-// of the message.
+// If the kernel has coalesced datagrams into the message, the result segment of arrived is the size
+// of these datagrams. The result done of arrived has the fields of the Completion that are the same
+// for all datagrams of the message.
 func (r *receiver) arrived(row int) (size, segment int, done fabric.Completion) {
 	h := &r.hdr[row]
 	done = fabric.Completion{From: fabric.AddrUnknown, Op: fabric.OpRecv, Origin: uint16(row)}
@@ -285,9 +285,9 @@ func (e *endpoint) receiveFrom(s *socket, rows int) (int, error) {
 }
 
 // The method deliver reports the messages in the first I/O vectors, whose number is the argument
-// rows. The argument n is the number of completions that out already contains, and the result is
-// this number after the call. If out has no room for all datagrams, the others are put into the
-// field pending.
+// rows. The argument n of deliver is the number of completions that out already contains, and the
+// result is this number after the call. If out has no room for all datagrams, the others are put
+// into the field pending.
 func (r *receiver) deliver(out []fabric.Completion, n, rows, wide int) int {
 	stride := r.stride // the stride of these I/O vectors; adapt changes it for later ones
 	r.top -= rows * wide

@@ -64,8 +64,8 @@ type run struct {
 }
 
 // The method plan groups the sends at the beginning of a batch into messages, up to the number of
-// messages that one system call takes. The result taken is the number of sends in these messages.
-// If the send after them is invalid, plan returns an error for it.
+// messages that one system call takes. The result taken of plan is the number of sends in these
+// messages. If the send after them is invalid, plan returns an error for it.
 func (t *sender) plan(sends []fabric.Send, gso bool) (taken int, err error) {
 	var r run
 	m, v := -1, 0

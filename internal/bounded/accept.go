@@ -47,9 +47,10 @@ const (
 	retryTime = 20 * time.Millisecond
 )
 
-// NewListener takes over a listener, which the caller must not use afterwards. The argument most is
-// the largest number of open connections, and a value below 1 counts as 1. The argument told is the
-// line that is written to a connection that is about to be refused, or closed for lack of room.
+// NewListener takes over a listener, which the caller must not use afterwards. The argument most of
+// NewListener is the largest number of open connections, and a value below 1 counts as 1. The
+// argument told of NewListener is the line that is written to a connection that is about to be
+// refused, or closed for lack of room.
 func NewListener(l net.Listener, most int, told string) *Listener {
 	return &Listener{listener: l, most: max(most, 1), told: told, closed: make(chan struct{})}
 }

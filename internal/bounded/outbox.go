@@ -29,9 +29,9 @@ type Outbox struct {
 }
 
 // NewOutbox returns an Outbox that writes to the given connection, to which the caller must not
-// write any more. The argument bytesMax is the largest number of queued bytes. The Write that is in
-// progress may hold the same number of bytes in addition. The argument limit is the longest time
-// for one Write.
+// write any more. The argument bytesMax of NewOutbox is the largest number of queued bytes. The
+// Write that is in progress may hold the same number of bytes in addition. The argument limit of
+// NewOutbox is the longest time for one Write.
 func NewOutbox(conn net.Conn, bytesMax int, limit time.Duration) *Outbox {
 	o := &Outbox{conn: conn, most: bytesMax, limit: limit}
 	o.more.L = &o.lock

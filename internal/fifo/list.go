@@ -10,14 +10,14 @@ type List[T any] struct {
 // Len is the number of items in the list.
 func (l *List[T]) Len() int { return len(l.items) - l.head }
 
-// All returns the items of the list, the oldest first, and does not remove them. The result is
-// valid until the next Push or Pop.
+// All returns the items of the list, the oldest first, and does not remove them. The result of All
+// is valid until the next Push or Pop.
 func (l *List[T]) All() []T { return l.items[l.head:] }
 
 // Push adds an item at the end of the list.
 func (l *List[T]) Push(v T) { l.items = append(l.items, v) }
 
-// Pop removes and returns the oldest item. If the list is empty, the result ok is false.
+// Pop removes and returns the oldest item. If the list is empty, the result ok of Pop is false.
 func (l *List[T]) Pop() (v T, ok bool) {
 	if l.head == len(l.items) {
 		return v, false

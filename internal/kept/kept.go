@@ -45,10 +45,10 @@ func New[T comparable](mostBytes int64) *Keeper[T] {
 	}
 }
 
-// Add adds an item of data, which the named peer has left, to the Keeper. The argument bytes is the
-// size of the item in memory. To keep the limit, the caller must free the items that Add returns,
-// which may include the new item. The Keeper no longer counts the returned items. If the item was
-// already added to the Keeper, Add changes the size of the item.
+// Add adds an item of data, which the named peer has left, to the Keeper. The argument bytes of Add
+// is the size of the item in memory. To keep the limit, the caller must free the items that Add
+// returns, which may include the new item. The Keeper no longer counts the returned items. If the
+// item was already added to the Keeper, Add changes the size of the item.
 func (k *Keeper[T]) Add(name string, what T, bytes int64) (dropped []T) {
 	k.Remove(what)
 	p := k.peers[name]

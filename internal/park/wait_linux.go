@@ -43,8 +43,8 @@ type Parker struct {
 
 // Open sets the epoll descriptor for which the Parker waits, and which the Parker owns from now on.
 // If the network poller of Go's runtime does not accept the descriptor, Open closes the descriptor
-// and returns false. The argument bell is the field Fd of the epoll event that Wait reports by its
-// result rung.
+// and returns false. The argument bell of Open is the field Fd of the epoll event that Wait reports
+// by its result rung.
 func (p *Parker) Open(epoll int, bell int32) bool {
 	if unix.SetNonblock(epoll, true) != nil { // the poller accepts only non-blocking files
 		unix.Close(epoll)
@@ -74,8 +74,8 @@ func (p *Parker) Open(epoll int, bell int32) bool {
 }
 
 // Wait parks the goroutine until an event occurs or the timeout is over (a negative timeout means
-// no limit). The result rung is true if the event with the Fd that was passed to Open as bell has
-// occurred.
+// no limit). The result rung of Wait is true if the event with the Fd that was passed to Open as
+// bell has occurred.
 func (p *Parker) Wait(timeout time.Duration) (rung bool, err error) {
 	p.rung, p.over = false, false
 	err = p.begin(timeout)

@@ -8,7 +8,7 @@ type Num uint32
 // Add returns the number n steps after s.
 func (s Num) Add(n uint32) Num { return s + Num(n) }
 
-// Sub returns the number of steps from t to s. The result is negative if s comes before t.
+// Sub returns the number of steps from t to s. The result of Sub is negative if s comes before t.
 func (s Num) Sub(t Num) int32 { return int32(s - t) }
 
 // Before reports whether s comes before t.

@@ -50,8 +50,8 @@ func (t *Table[T]) Add(random uint64, v T) (handle uint64, ok bool) {
 	return handle, true
 }
 
-// Get returns the value under a handle. The argument handle may be any number, for example one that
-// a peer has sent.
+// Get returns the value under a handle. The argument handle of Get may be any number, for example
+// one that a peer has sent.
 func (t *Table[T]) Get(handle uint64) (v T, ok bool) {
 	slot := handle & (1<<t.bits - 1)
 	if slot >= uint64(len(t.handles)) || t.handles[slot] != handle {

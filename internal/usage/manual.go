@@ -76,8 +76,8 @@ func Markdown(app *kong.Application) string {
 // refers to the other command instead of listing these flags.
 const sharedRowsMin = 5
 
-// The function beyond returns the rows of list that are not in like. The result ok is true if list
-// has every flag of like, and most of these flags have the same help text in both.
+// The function beyond returns the rows of list that are not in like. The result ok of beyond is
+// true if list has every flag of like, and most of these flags have the same help text in both.
 func beyond(list, like []row) (rest []row, ok bool) {
 	shared := 0
 	for _, r := range list {

@@ -163,8 +163,9 @@ func (c *Counts) Add(o Counts) {
 	c.Stolen += o.Stolen
 }
 
-// New returns the policy of a thread that begins to poll at the time now. The argument spin is the
-// spinning time of the mode Adaptive. If spin is 0, the spinning time is adapted to measurements.
+// New returns the policy of a thread that begins to poll at the time now. The argument spin of New
+// is the spinning time of the mode Adaptive. If spin is 0, the spinning time is adapted to
+// measurements.
 func New(mode Mode, spin time.Duration, thread Thread, now mono.Time) *Policy {
 	p := &Policy{
 		mode: mode, fixed: spin > 0, thread: thread, since: now, lookAt: now.Add(lookEvery),
@@ -267,7 +268,8 @@ func (p *Policy) learnLate(pause time.Duration) {
 func (p *Policy) Since() mono.Time { return p.since }
 
 // Late records that another thread has found the work for which this thread has polled. The
-// argument pause is the time that has passed from the beginning of this thread's wait until then.
+// argument pause of Late is the time that has passed from the beginning of this thread's wait until
+// then.
 func (p *Policy) Late(pause time.Duration) {
 	switch {
 	case p.fixed || p.mode != Adaptive:
@@ -395,9 +397,9 @@ func (p *Policy) SleepMin() time.Duration {
 	return p.wake
 }
 
-// Slept records a sleep. The argument took is the duration of the sleep, and asked is the requested
-// duration, where a negative value means no limit. The argument slack is the time by which the
-// kernel may lengthen a sleep.
+// Slept records a sleep. The argument took of Slept is the duration of the sleep, and asked is the
+// requested duration, where a negative value means no limit. The argument slack of Slept is the
+// time by which the kernel may lengthen a sleep.
 func (p *Policy) Slept(asked, took, slack time.Duration) {
 	p.counts.Sleeps++
 	p.slept = true

@@ -52,7 +52,7 @@ func cedeGoroutine() {
 // CedeBy yields to other goroutines if the process is crowded (see Thread.Crowded). CedeBy also
 // yields the CPU to other threads of the system, except in the states Beside and Stolen, because a
 // computing thread would take a whole time slice. CedeBy tells the policy how long a yield of the
-// CPU took. The argument clock must be a function that returns the current time.
+// CPU took. The argument clock of CedeBy must be a function that returns the current time.
 func CedeBy(p *Policy, clock func() mono.Time) {
 	before := clock()
 	if p.thread.Crowded() {

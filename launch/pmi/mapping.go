@@ -13,8 +13,8 @@ const MappingKey = "PMI_process_mapping"
 var ErrMapping = errors.New("pmi: malformed process mapping")
 
 // ParseMapping returns the node of each rank of a job, where the argument size is the number of
-// ranks. The argument text is the value that the launcher has published under MappingKey. The nodes
-// that ParseMapping returns are numbered in the order of their lowest ranks.
+// ranks. The argument text of ParseMapping is the value that the launcher has published under
+// MappingKey. The nodes that ParseMapping returns are numbered in the order of their lowest ranks.
 //
 //	(vector,(FIRST,NODES,RANKS),...)    RANKS ranks on each of NODES nodes from node FIRST on
 //
@@ -75,7 +75,8 @@ func spread(blocks [][3]int, size int) []int {
 	}
 }
 
-// FormatMapping returns the mapping as text. The argument nodes has the node of each rank.
+// FormatMapping returns the mapping as text. The argument nodes of FormatMapping has the node of
+// each rank.
 func FormatMapping(nodes []int) string {
 	var blocks [][3]int
 	for i := 0; i < len(nodes); {

@@ -162,8 +162,8 @@ type Lander interface {
 	// headBytes of each received datagram to this memory. Poll writes the directly received
 	// payloads one after the other in the order of arrival. A datagram is written to its buffer as
 	// a whole if it has at most headBytes, or if the rest of the direct-receive memory is too
-	// small. The provider may also write any other datagram to its buffer, and the Completion shows
-	// where the bytes of the datagram are. A nil mem ends the direct receive.
+	// small. The provider is free to write any other datagram to its buffer as well, and the
+	// Completion shows where the bytes of the datagram are. A nil mem ends the direct receive.
 	//
 	// The provider writes to mem only during calls of Poll, and at most as many bytes as have
 	// arrived after the call of Land. Bytes of mem that no Completion has reported are undefined.

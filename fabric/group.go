@@ -8,7 +8,7 @@ type Grouper interface {
 	InsertGroup(group string) (Addr, error)
 	// OpenGroup opens an endpoint that receives the datagrams sent to the group. All members of the
 	// group, on this host and elsewhere, receive the datagrams. The endpoint of a group can also
-	// send, like any other endpoint. The Name of this endpoint is not an address that peers can
-	// insert.
+	// send, like any other endpoint. The Name of an endpoint of a group is not an address that
+	// peers can insert.
 	OpenGroup(group string, cfg EndpointConfig) (Endpoint, error)
 }

@@ -12,7 +12,7 @@ var (
 	// ErrMismatch means that the fragment size, the tag or the chunk sizes in a chunk's header
 	// differ from those of earlier chunks of the same fragment.
 	ErrMismatch = errors.New("frag: chunk contradicts its fragment")
-	// ErrOverlap means that the chunk was received before.
+	// ErrOverlap means that the same chunk was already received.
 	ErrOverlap = errors.New("frag: chunk received before")
 	// ErrTooLarge means that a fragment is larger than PoolConfig.FragBytesMax.
 	ErrTooLarge = errors.New("frag: fragment exceeds the limit")
@@ -99,7 +99,7 @@ func (a *Assembler) add(m *Message, h *Header, chunk uint32, payload []byte) (*M
 
 // The method place finds the fragment of a chunk of n bytes or begins a new fragment, and gives the
 // fragment memory up to the end of the chunk. The argument leaving of place is a fragment whose
-// memory is released earlier than the chunk is added, or nil.
+// memory will be released by the time at which the chunk is added, or nil.
 func (a *Assembler) place(h *Header, n int, inOrder bool, leaving *Message) (
 	m *Message, chunk uint32, begun bool, err error,
 ) {

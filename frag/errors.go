@@ -24,8 +24,8 @@ var (
 	// ErrConn means that a packet other than a Hello has the connection tag zero.
 	ErrConn = errors.New("frag: packet without connection tag")
 	// ErrLength means that the length of the datagram is not the header plus the payload length in
-	// the header. ErrLength also means that this kind of packet may not have a payload of that
-	// length.
+	// the header. ErrLength has a second meaning: the kind of the packet does not permit a payload
+	// of this length.
 	ErrLength = errors.New("frag: packet length does not match its header")
 	// ErrBounds means that an offset, a size or a range in the packet is invalid. Causes of
 	// ErrBounds are an empty chunk, a chunk at a wrong position in its fragment, a put whose end

@@ -1,9 +1,9 @@
 package frag
 
 // Followers computes the headers of the chunks that follow a given chunk of the same fragment and
-// have the same size. The packets of these chunks must have consecutive packet numbers and sequence
-// numbers, and no ACK. The headers of two consecutive chunks then differ only in the packet number,
-// the sequence number and the offset.
+// have the same size. The packets of the following chunks must have consecutive packet numbers and
+// sequence numbers, and no ACK. The headers of two consecutive chunks then differ only in the
+// packet number, the sequence number and the offset.
 type Followers struct {
 	words [HeaderBytesMax / 8]uint64 // the next header, as encoded by Encode
 	step  uint64                     // payload bytes of each packet

@@ -223,8 +223,8 @@ func (h *Header) Encode(b []byte) int {
 }
 
 // extrasOf returns the value of the header field that holds the length of the part behind the
-// common part of the header, in units of four bytes. The field is the upper 16 bits of the last
-// word of the common part.
+// common part of the header, in units of four bytes. The field for this length is the upper 16 bits
+// of the last word of the common part of the header.
 func extrasOf(headerBytes int) uint64 { return uint64(headerBytes-FragHeaderBytes) / 4 }
 
 // Decode reads the whole datagram pkt into *h and returns the packet's payload, which aliases

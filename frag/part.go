@@ -189,9 +189,9 @@ func (a *Parts) find(n seq.Num) *partial {
 	return nil
 }
 
-// The method place adds an entry for another datagram to the list of incomplete datagrams. If this
-// list is full, place discards the datagram with the highest sequence number, because the datagrams
-// with the lowest numbers are needed first.
+// The method place adds an entry for another datagram to the list of incomplete datagrams. If the
+// list of incomplete datagrams is full, place discards the datagram with the highest sequence
+// number, because the datagrams with the lowest numbers are needed first.
 func (a *Parts) place(n seq.Num) bool {
 	return len(a.list) < partsMax || a.evict(n)
 }

@@ -28,10 +28,10 @@ const (
 )
 
 // Room is the number that Checkin returns for a value. The upper 32 bits of a Room are a
-// generation, which changes with each check-in of the room, and the lower 32 bits are the index of
-// the room. Generations start at 1, and therefore the zero Room is never valid. The generation of a
-// room (place for a value) wraps around after 2^32-1 check-ins. After that, the number of a value
-// that was removed long ago could refer to another value.
+// generation, which changes each time a value is stored in the room, and the lower 32 bits are the
+// index of the room in the table. Generations start at 1, and therefore the zero Room is never
+// valid. The generation of a room (place for a value) wraps around after 2^32-1 check-ins. After
+// that, the number of a value that was removed long ago could refer to another value.
 type Room uint64
 
 func makeRoom(generation, index uint32) Room {

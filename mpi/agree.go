@@ -17,8 +17,8 @@ const (
 	noticeMemory = 64
 	// revokedMax is the largest length of the list of revoked communicators.
 	revokedMax = 1 << 16
-	// When communicators are freed, the last agreement rounds of the latest freedMax of them are
-	// kept in memory.
+	// For each of the freedMax communicators that were freed most recently, the latest agreement
+	// rounds are kept in memory.
 	freedMax = 64
 )
 

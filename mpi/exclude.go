@@ -17,8 +17,8 @@ const (
 	refusedExcluded                   // a rank that is considered dead
 )
 
-// This rank waits for the answer of a rank that has become silent for at most askMost, or for
-// PeerTimeout if this is shorter.
+// A rank that has become silent is asked whether it considers this rank dead. This rank waits for
+// the answer for at most askMost, or for PeerTimeout if PeerTimeout is shorter.
 const askMost = 5 * time.Second
 
 // If a rank does not answer any more, it may consider this rank dead, because this rank did not

@@ -85,10 +85,10 @@ func (r *Request) result() (Status, error) {
 }
 
 // Wait waits for the end of the request. If ctx ends earlier than the request, Wait returns the
-// cause of ctx. In this case, the request is still in progress and uses the memory of the message,
-// and the caller must call Wait again. Wait returns ErrInactive, ErrTruncated, ErrCancelled, a
-// RankError, the failure of the transport, or the cause of ctx. If the size of the message is not a
-// whole number of values, Wait returns ErrCount.
+// cause of ctx. If Wait returns the cause of ctx, the request is in progress and uses the memory of
+// the message, and the caller must call Wait again. Wait returns ErrInactive, ErrTruncated,
+// ErrCancelled, a RankError, the failure of the transport, or the cause of ctx. If the size of the
+// message is not a whole number of values, Wait returns ErrCount.
 func (r *Request) Wait(ctx context.Context) (Status, error) {
 	if ctx == nil {
 		return Status{}, ErrContext
@@ -151,7 +151,7 @@ func (r *Request) Active() bool { return r != nil && r.active }
 // WaitAll waits until all requests have ended. Inactive requests count as ended. If statuses is
 // not nil, it receives the status of each request. The error of WaitAll joins the errors of all
 // requests, each with the index of its request. If ctx ends earlier than all requests, the requests
-// that have not ended are still active.
+// that have not ended remain active.
 func WaitAll(ctx context.Context, statuses []Status, requests ...*Request) error {
 	if ctx == nil {
 		return ErrContext

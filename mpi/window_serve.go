@@ -30,12 +30,12 @@ func (s *windowServer) waits(rank int) bool {
 }
 
 // A window starts with windowPlaces receive buffers for requests. When fewer than windowReserve
-// buffers are free, the window adds buffers. If only the announcement of a request has arrived, the
-// request occupies a buffer until its sender has delivered the data. A rank that runs this library
-// announces at most windowSendsMax requests at the same time, apart from a few Unlocks. If a rank
-// occupies more than windowHeldMax receive buffers, the window ends the rank's connection, because
-// the rank blocks other ranks. If more than windowRepliesMax replies to a rank are not delivered
-// yet, the window ends the rank's connection.
+// buffers are free, the window adds buffers. A request that was announced occupies a buffer until
+// its sender has delivered the data. A rank that runs this library announces at most windowSendsMax
+// requests at the same time, apart from a few Unlocks. If a rank occupies more than windowHeldMax
+// receive buffers, the window ends the rank's connection, because the rank blocks other ranks. If
+// more than windowRepliesMax replies to a rank are not delivered yet, the window ends the rank's
+// connection.
 const (
 	windowPlaces     = 16
 	windowReserve    = 4

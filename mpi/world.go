@@ -156,8 +156,8 @@ func join(ctx context.Context, job Job, cfg Config, e *engine, try int) (*World,
 }
 
 // makeRoom raises the limits of the transport so that all ranks of a job can connect. The new
-// limits suffice even if all ranks are on one host, and even if the connections of dead ranks still
-// count in the limits.
+// limits suffice even if all ranks are on one host, and even if connections of dead ranks count in
+// the limits.
 func makeRoom(cfg *btl.Config, ranks int) {
 	cfg.PeersMax = max(cfg.PeersMax, min(4096+ranks, 1<<20))
 	if cfg.PeersPerHost == 0 {

@@ -9,9 +9,9 @@ import (
 
 // This file holds the rules by which a Receiver decides when to acknowledge received packets.
 
-// accepted updates the ACK state after count packets were accepted, the last of which has number n.
-// The argument gap of accepted is true if the packets opened or closed a gap in the sequence
-// numbers.
+// The method accepted updates the ACK state when consecutive packets have been accepted. The
+// argument count is the number of these packets, and n is the number of the last one. The argument
+// gap of accepted is true if the packets opened or closed a gap in the sequence numbers.
 func (r *Receiver) accepted(now mono.Time, n seq.Num, count uint32, gap bool, delay time.Duration,
 	rules *Rules,
 ) {

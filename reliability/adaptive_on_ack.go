@@ -90,7 +90,8 @@ func (a *adaptive) lookForLost(s *Sender, now mono.Time) {
 }
 
 // heardAgain handles the first ACK after a restart of the congestion window. heardAgain sets the
-// time at which unacknowledged packets from before the restart are declared lost.
+// time at which the unacknowledged packets that were sent earlier than the restart are declared
+// lost.
 func (a *adaptive) heardAgain(s *Sender, now mono.Time) {
 	if a.sweepAt == mono.Never && a.restartedAt != longAgo {
 		a.sweepAt = now.Add(a.paths[a.lastMeasured].wait() + a.peerDelay)
@@ -99,11 +100,12 @@ func (a *adaptive) heardAgain(s *Sender, now mono.Time) {
 	}
 }
 
-// measure takes a round-trip sample from the packet that arrived last, if this ACK is the first
-// that acknowledges the packet and the packet was never retransmitted (Karn's algorithm). An ACK
-// without a selective part gives no sample if the ACK covers a retransmitted packet, because the
-// ACK does not tell which packet the peer has answered. An ACK without a selective part gives no
-// sample for a packet with FlagLater, because the peer may have delayed the ACK by an unknown time.
+// The method measure takes a round-trip sample from the packet that has arrived most recently, if
+// this ACK is the first that acknowledges the packet and the packet was never retransmitted (Karn's
+// algorithm). An ACK without a selective part gives no sample if the ACK covers a retransmitted
+// packet, because the ACK does not tell which packet the peer has answered. An ACK without a
+// selective part gives no sample for a packet with FlagLater, because the peer may have delayed the
+// ACK by an unknown time.
 func (a *adaptive) measure(s *Sender, now mono.Time, ack seq.Num, sack *Sack) {
 	n, delay := ack, time.Duration(0)
 	if sack != nil {

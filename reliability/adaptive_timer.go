@@ -34,9 +34,9 @@ func (a *adaptive) reposted(s *Sender, now mono.Time, t Token, limit time.Durati
 	a.run(s, now)
 }
 
-// Leaves records that a posted packet is sent only now, after it has waited for the next
-// progress call of the packet's owner. The round trip and the time-out of a posted packet
-// start at the time now. Leaves does not change retransmitted packets.
+// Leaves records that a packet for which Post was called earlier is sent now. The packet has waited
+// for the next progress call of its owner. The round trip and the time-out of a posted packet start
+// at the time now. Leaves does not change retransmitted packets.
 func (s *Sender) Leaves(now mono.Time, t Token) {
 	a, p := s.policy.adaptive, s.segment(t)
 	if a != nil && p.state == Posted && p.resends == 0 {

@@ -28,10 +28,10 @@ import (
 // et al., ACM Queue 2016). A sender that measures a new lowest round trip postpones its next dip
 // (short reduction of the window) by a full interval.
 //
-// The second congestion signal is loss. While the delay shows a queue, loss also reduces the
-// congestion window, but never below the path's capacity. Without a queue, a loss rate above the
-// usual loss rate of the path first turns on pacing (see pacer). If pacing does not lower the loss
-// rate, the congestion window is reduced by somewhat more than the number of lost packets. The
+// The second congestion signal is loss. While the delay shows a queue, a loss reduces the
+// congestion window, too, but never below the path's capacity. Without a queue, a loss rate above
+// the usual loss rate of the path first turns on pacing (see pacer). If pacing does not lower the
+// loss rate, the congestion window is reduced by somewhat more than the number of lost packets. The
 // usual loss rate of the path is measured after each reduction of the congestion window that a loss
 // has caused. A loss rate that falls after a reduction of the congestion window shows that the
 // window was too large.
@@ -223,8 +223,9 @@ func (c *congestion) hasten(slow bool) {
 // window, which lets small windows grow faster. When some round trips have passed after the latest
 // reduction of the window, step returns a larger increase, because the path may have much more
 // capacity than before. Below the window size of an earlier reduction, step returns a larger
-// increase. On a path too short to show a queue by delay, step returns a smaller increase near the
-// window size that last caused heavy loss. After unusual loss, step returns a smaller increase.
+// increase. If the path is too short to show a queue by delay, step returns a smaller increase near
+// the window size at which the latest heavy loss occurred. After unusual loss, step returns a
+// smaller increase.
 func (c *congestion) step() int32 {
 	most := 1 + int32(min(c.base/stepPer, 64))
 	most = max(most, 1<<(bits.Len32(uint32(c.window))/2)) // its square root
@@ -257,8 +258,9 @@ func (c *congestion) unusual() bool {
 
 // The function press detects a competing sender that fills the queue and reacts only to
 // loss, as TCP does. A delay far above the target while this sender has almost no packet in flight
-// shows that there is a competing sender. While a competing sender fills the queue, this sender
-// also reacts only to loss, for competeTime round trips or until the queue empties.
+// shows that there is a competing sender. While a competing sender fills the queue, this sender,
+// too, ignores the delay and reacts to loss alone, for competeTime round trips or until the queue
+// empties.
 func (c *congestion) press(goal time.Duration) {
 	switch {
 	case c.compete:

@@ -5,11 +5,11 @@ import (
 	"gobtl/internal/seq"
 )
 
-// Over a network without loss and reordering, both ends of a connection only count packets. To
-// count packets instead of using windows, a Sender uses Count and Confirm, and a Receiver uses
-// Expected and Count. On a network without loss, the methods for windows, segments and timers are
-// not used, but the methods for credits are used. In a packet header, the number zero means "no
-// number", and therefore the packet count skips zero.
+// Over a network without loss and reordering, both ends of a connection count packets, and do
+// without windows and retransmissions. To count packets instead of using windows, a Sender uses
+// Count and Confirm, and a Receiver uses Expected and Count. On a network without loss, the methods
+// for windows, segments and timers are not used, but the methods for credits are used. In a packet
+// header, the number zero means "no number", and therefore the packet count skips zero.
 
 func skipZero(n seq.Num) seq.Num {
 	if n == 0 {

@@ -21,9 +21,9 @@ import (
 // until it has used up the difference. If no credits are free, a peer is granted single packets, so
 // that no peer waits for ever.
 //
-// Credits expire some time after the latest increase of the peer's credit limit. After a peer's
-// credits have expired, the pool counts only a few credits for the peer. The peer gives up its
-// expired credits earlier than the pool stops counting them (Sender.Rest). Idle, slow and dead
+// Credits expire some time after the latest increase of the peer's credit limit. When a peer's
+// credits have expired, the pool counts no more than a few credits for the peer. The peer gives up
+// its expired credits earlier than the pool stops counting them (Sender.Rest). Idle, slow and dead
 // peers thus return their credits without any message. A peer that becomes active again after a
 // pause keeps its earned credits.
 //
@@ -47,8 +47,9 @@ type Credits struct {
 }
 
 const (
-	// creditLease is how long a sender with no packet in flight may keep more than its resting
-	// credits after its credit limit was last raised.
+	// creditLease is the time, counted from the latest increase of its credit limit, after which a
+	// sender with no packet in flight must give up all but a few of its credits (see
+	// restingCredits).
 	creditLease = 10 * time.Millisecond
 	// creditLapse is the time, counted from the latest increase of a peer's credit limit, after
 	// which the peer's credits expire at the receiver.

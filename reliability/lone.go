@@ -12,14 +12,15 @@ import (
 // in flight) would usually need a packet without data, which would wake a process. The receiver of
 // a lone reply may delay the ACK of the reply until it has another packet to send, and the sender
 // of the reply waits longer for this ACK. The delay of this ACK does not slow loss recovery. If a
-// lone reply is lost, the ACK in the reply is also lost, and the peer retransmits the request after
-// its ordinary time-out. The retransmitted request shows that the reply must be retransmitted.
+// lone reply is lost, the ACK in the reply is lost with it, and the peer retransmits the request
+// after its ordinary time-out. The retransmitted request shows that the reply must be
+// retransmitted.
 //
 //	peer    request -->            request + ACK -->             request -->        copy -->
 //	sender           <-- answer                     <-- answer        lost <-- answer     <-- answer
 //
-// A packet without data is never a lone reply, and therefore the ACK of a lone reply is not delayed
-// in turn: only one of the two ends uses the longer time-out at a time.
+// A packet without data is never a lone reply, so that the ACK of a lone reply is not delayed in
+// turn; therefore at most one of the two ends uses the longer time-out for lone replies at a time.
 
 // A lone reply (a packet whose ACK may be delayed) may be sent only if the latest round-trip sample
 // is not older than loneFresh.

@@ -15,7 +15,7 @@ type marks []uint64
 func sized(places int) marks { return make(marks, 2*((places+63)/64)) }
 
 // early returns the bitmap of the packets that arrived earlier than a packet with a lower number.
-// The ring of segments holds noToken for these packets.
+// The Sender's ring of segments holds noToken for the packets in this bitmap.
 func (m marks) early() []uint64 { return m[:len(m)/2] }
 
 // aside returns the bitmap of the packets that the profile adaptive has declared lost, or that are

@@ -192,9 +192,9 @@ func (r *Receiver) Latest(now mono.Time) (last seq.Num, ago, unread time.Duratio
 	return r.last, now.Sub(r.lastAt), r.unread, r.copies
 }
 
-// Unread sets the time for which the packet accepted last may have waited in the receive queue.
-// The waiting time of a packet is measured from the latest moment at which the caller found its
-// receive queue empty.
+// Unread sets the time for which the packet that was accepted most recently may have waited in the
+// receive queue. The waiting time of a packet is measured from the latest moment at which the
+// caller found its receive queue empty.
 func (r *Receiver) Unread(d time.Duration) { r.unread = d }
 
 // OutOfOrder writes a bitmap of the packets that have arrived after the first gap in the sequence
@@ -238,7 +238,7 @@ func (r *Receiver) Next() seq.Num { return r.next }
 func (r *Receiver) Held() int { return int(r.held) }
 
 // TakeAck returns the ACK that the caller sends now. After TakeAck, no ACK is due. The result dup
-// of TakeAck is true if only duplicate packets have arrived after the previous ACK.
+// of TakeAck is true if no packets other than duplicates have arrived after the previous ACK.
 func (r *Receiver) TakeAck(c *Credits) (ack seq.Num, credit uint16, dup bool) {
 	dup = !r.ackNews
 	r.ackNews, r.unacked, r.ackAt = false, 0, mono.Never

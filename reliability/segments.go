@@ -119,8 +119,8 @@ func (s *Segments) Owner(t Token) (sender uint32, n seq.Num) {
 // Resends returns how many times the segment has been retransmitted.
 func (s *Segments) Resends(t Token) int { return int(s.segs[t].resends) }
 
-// PostedAt returns the time at which a segment was sent for the latest time. The result of PostedAt
-// is also valid after the segment was freed.
+// PostedAt returns the time of the latest transmission of a segment. The result of PostedAt is
+// valid even when the segment was freed.
 func (s *Segments) PostedAt(t Token) mono.Time { return s.segs[t].postedAt }
 
 // Queue marks a free segment as queued. The caller puts a queued segment on its endpoint's

@@ -70,7 +70,8 @@ type Sack struct {
 const sackAhead = 2
 
 // PathState describes the path from a sender to its peer. The profiles usnic and lossless measure
-// no times. In a PathState, these profiles set only the numbers of packets.
+// no times. Of the fields of a PathState, the profiles usnic and lossless set none but the numbers
+// of packets.
 type PathState struct {
 	// RoundTrip is the smoothed round trip, and Deviation is the smoothed mean deviation.
 	// Least is the least round trip in the past ten to twenty seconds. The fields RoundTrip,

@@ -9,9 +9,9 @@ import (
 // The type stretch grants the peers on long paths more packets than the receive buffer has slots,
 // because most of these packets are in transit. If the receiver reads the buffer at least once in
 // each interval drain, only the fraction drain / round trip of a peer's granted packets can wait in
-// the buffer. Only this fraction (drain / round trip) of the granted packets counts as buffer slots
-// in use. If the round trip is unknown or not longer than drain, each packet is counted as a whole
-// buffer slot.
+// the buffer. Of the granted packets, only the fraction that can wait in the buffer (drain / round
+// trip) counts as buffer slots in use. If the round trip is unknown or not longer than drain, each
+// packet is counted as a whole buffer slot.
 //
 //	places = packets x drain / round trip
 //

@@ -27,9 +27,10 @@ func (s *Sender) Tests() bool {
 // detect optimistic ACKs.
 const untestedRounds = 100
 
-// Withhold records that packet n is not sent now, although Post was called for the packet. The
-// caller must then send packets with numbers above n, because their arrival makes the peer report
-// packet n as missing. The caller may call Withhold only after Tests has returned true.
+// Withhold records that packet n is not sent now, although Post was called for the packet. After
+// Withhold, the caller must send packets with numbers above n, because the arrival of these packets
+// makes the peer report packet n as missing. The caller may call Withhold only after Tests has
+// returned true.
 func (s *Sender) Withhold(n seq.Num) {
 	s.withheld, s.withholds = n, true
 	s.policy.adaptive.untested = 0

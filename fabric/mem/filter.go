@@ -41,8 +41,8 @@ type heldDatagram struct {
 }
 
 // SetFilter sets the filter for the datagrams that are posted after the call. Without a filter
-// (nil), all datagrams are delivered. Datagrams that the previous filter has held are delivered by
-// Release.
+// (nil), all datagrams are delivered. A datagram whose delivery the previous filter has postponed
+// (Hold) is delivered by Release.
 func (nw *Network) SetFilter(f Filter) {
 	if f == nil {
 		nw.filter.Store(nil)

@@ -10,10 +10,10 @@ import (
 
 // A peer can send file descriptors with every packet on a Unix socket. Closing such a descriptor
 // may block: a socket may linger until its data is sent, and the close of a FUSE file waits for the
-// file system. The kernel also closes the descriptors in an unread packet when the packet is
-// dropped. Therefore the domain's loop peeks at each packet before it receives the packet. The loop
-// itself closes no received descriptors other than the memory of rings. If a packet contains any
-// other descriptor, the loop passes the socket to another goroutine.
+// file system. When an unread packet is dropped, the kernel closes the descriptors in it. Therefore
+// the domain's loop peeks at each packet before it receives the packet. The loop itself closes no
+// received descriptors other than the memory of rings. If a packet contains any other descriptor,
+// the loop passes the socket to another goroutine.
 
 // The type closers closes, on another goroutine, descriptors whose close may block. Each domain has
 // one value of type closers. Each received descriptor counts against the process that sent it,

@@ -45,7 +45,8 @@ const oobBytes = 24
 // The interface watched is the owner of a descriptor that the loop watches.
 type watched interface{ event() }
 
-// The first two slots of a loop are for the listening socket and the descriptor of Wake.
+// The first two elements of the field slots are for the listening socket and the descriptor of
+// Wake.
 const (
 	slotListen = 0
 	slotBell   = 1

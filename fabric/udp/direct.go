@@ -51,8 +51,8 @@ var directLead = 256
 
 const (
 	directLeadMax = 1 << 16
-	// directPosts is the number of calls of Post between two checks whether the peer of the
-	// second socket still has the majority.
+	// After every directPosts calls of Post, the endpoint checks whether the majority of the sends
+	// has gone to the peer of the second socket.
 	directPosts = 1024
 	// Polls read the socket that had the most recent datagram, and once in directOther polls the
 	// other socket. After directQuiet polls without a datagram, the two sockets are read

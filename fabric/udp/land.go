@@ -24,8 +24,9 @@ type landing struct {
 	waiting int // directly received datagrams in receiver.pending
 
 	// The fields slots and rest describe the I/O vector that was prepared most recently. The field
-	// slots is the number of datagrams that it can receive directly. The field rest is the number
-	// of bytes of direct-receive memory that remain behind these datagrams.
+	// slots is the number of datagrams that this I/O vector can receive directly. The field rest is
+	// the number of bytes of direct-receive memory that remain behind the datagrams that slots
+	// counts.
 	slots, rest int
 }
 
@@ -143,8 +144,8 @@ func (r *receiver) deliverLanded(out []fabric.Completion, n, wide int) int {
 }
 
 // landOne returns how many bytes of datagram i were received directly, and the offset of these
-// bytes. If bytes in the direct-receive memory belong in the datagram's buffer, landOne copies them
-// there.
+// bytes. If bytes in the direct-receive memory belong in the datagram's buffer, landOne copies the
+// bytes to the buffer.
 func (r *receiver) landOne(b fabric.Buf, i, lenBytes, stride int) (landed, at int) {
 	l := &r.land
 	at = l.off + i*(stride-l.head)

@@ -191,9 +191,9 @@ const (
 	memInfoWords = 9
 )
 
-// drops returns how many packets the kernel has dropped at the socket. drops returns 0 if the
-// kernel does not report dropped packets (before Linux 4.12). Several datagrams that arrive as
-// one packet, as with UDP_GRO, are counted once.
+// drops returns how many packets the kernel has dropped at the socket. If the kernel does not
+// report dropped packets (versions below Linux 4.12), drops returns 0. Several datagrams that
+// arrive as one packet, as with UDP_GRO, are counted once.
 func (s *socket) drops() uint64 {
 	var words [memInfoWords]uint32
 	sizeBytes := uint32(unsafe.Sizeof(words))

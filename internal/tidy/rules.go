@@ -302,8 +302,8 @@ func isProgram(name string) bool {
 
 func isProvider(dir string) bool { return dir != "fabric" && covers("fabric/...", dir) }
 
-// mayReadClock reports whether a file may read the real clock, or sleep. In the library, this is
-// permitted only in a few packages and in files with certain names.
+// mayReadClock reports whether a file may read the real clock, or sleep. In the library, reading
+// the real clock and sleeping are permitted in a few packages and in files with certain names.
 func mayReadClock(name string) bool {
 	if isTest(name) || isProgram(name) {
 		return true

@@ -79,8 +79,8 @@ const (
 	// rareEvery opportunities.
 	rareLeast = 2
 	rareEvery = 64
-	// longSpin is the longest spinning time, as a multiple of the cost of a wake-up. In this time,
-	// a thread at the other end can wake up and do its work.
+	// longSpin is the longest spinning time, as a multiple of the cost of a wake-up. In the time
+	// longSpin, a thread at the other end can wake up and do its work.
 	longSpin = 4
 	// learnLog2 is the weight of a new sample in a moving average, as a shift.
 	learnLog2 = 3

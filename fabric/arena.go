@@ -41,9 +41,9 @@ func NewArena(mem []byte, count, stride, headroom, size int) (Arena, error) {
 
 // Retire releases the Domain's reference to the memory, for providers that map their memory.
 // Retire calls the function free, which unmaps the memory, when the last reference to the memory
-// is released. If Hold was called more often than Drop, Retire does not call the function free. In
-// this case, the last Drop calls free on the goroutine that calls Drop, and the error of free is
-// lost.
+// is released. If Hold was called more often than Drop, Retire does not call the function free. If
+// Retire has not called the function free, the last Drop calls free on the goroutine that calls
+// Drop, and the error of free is lost.
 func (a *Arena) Retire(free func() error) error {
 	a.lease.free = free
 	return a.lease.drop()

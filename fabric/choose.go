@@ -46,7 +46,7 @@ func socketsOf(families []string) string {
 }
 
 // OverSockets reports whether a provider uses UDP sockets of the kernel, whose addresses are IP
-// addresses and ports. OverSockets also returns true for the variants of such a provider.
+// addresses and ports. OverSockets also returns true for the variants of a provider on UDP sockets.
 func OverSockets(provider string) bool {
 	family := FamilyOf(provider)
 	return family == "udp" || family == "net"

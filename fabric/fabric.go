@@ -158,18 +158,20 @@ type Domain interface {
 // Lander is implemented by an Endpoint that can write the payloads of arriving datagrams directly
 // to their destination (header-data split). With a Lander, a large message is copied only once.
 type Lander interface {
-	// Land sets the direct-receive memory. From now on, Poll writes the bytes after the first
-	// headBytes of each received datagram to this memory. Poll writes the directly received
-	// payloads one after the other in the order of arrival. A datagram is written to its buffer as
-	// a whole if it has at most headBytes, or if the rest of the direct-receive memory is too
-	// small. The provider is free to write any other datagram to its buffer as well, and the
-	// Completion shows where the bytes of the datagram are. A nil mem ends the direct receive.
+	// Land sets the direct-receive memory. After the call of Land, Poll writes the bytes that
+	// follow the first headBytes of each received datagram to the direct-receive memory. Poll
+	// writes the directly received payloads one after the other in the order of arrival. A datagram
+	// is written to its buffer as a whole if it has at most headBytes, or if the rest of the
+	// direct-receive memory is too small. The provider is free to write any other datagram to its
+	// buffer as well, and the Completion shows where the bytes of the datagram are. A nil mem ends
+	// the direct receive.
 	//
 	// The provider writes to mem only during calls of Poll, and at most as many bytes as have
 	// arrived after the call of Land. Bytes of mem that no Completion has reported are undefined.
 	// Land returns false and changes nothing as long as Poll has not reported all datagrams that
-	// were received with the memory of an earlier call of Land. A Poll that reports such datagrams
-	// receives no new datagrams. If Caps.Landing is false, Land does nothing and returns false.
+	// were received with the memory of an earlier call of Land. A Poll that reports datagrams of an
+	// earlier call of Land receives no new datagrams. If Caps.Landing is false, Land does nothing
+	// and returns false.
 	Land(mem []byte, headBytes int) bool
 }
 

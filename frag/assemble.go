@@ -131,7 +131,7 @@ func (a *Assembler) place(h *Header, n int, inOrder bool, leaving *Message) (
 // the buffer of their fragment. The first chunk has payloadBytes, and the argument follow is the
 // number of the other chunks. The fabric must have written the chunks to memory that Landing
 // returned, and nothing else may have been written to this memory after the call of Landing.
-// ErrNotBegun means that there is no such unfinished fragment.
+// ErrNotBegun means that there is no unfinished fragment to which the chunks belong.
 func (a *Assembler) AddLanded(h *Header, payloadBytes, follow int) (*Message, error) {
 	chunk, err := locateRun(h, payloadBytes, follow)
 	if err != nil {
@@ -226,8 +226,9 @@ func (g grid) whole(sizeBytes, offset uint32, maxBytes int) uint64 {
 // maxBytes or the fragment's memory is too small for the chunk.
 //
 // The caller may write to the memory that Landing returned until one of the chunks in it is added,
-// or until the fragment is complete or discarded. Bytes that were written for a wrong packet never
-// become part of a message, because Add overwrites them when the right chunk arrives.
+// or until the fragment is complete or discarded. Bytes that the fabric has written for a wrong
+// packet never become part of a message, because Add overwrites these bytes when the right chunk
+// arrives.
 func (a *Assembler) Landing(fragID, offset uint32, maxBytes int) []byte {
 	m := a.find(fragID)
 	if m == nil || offset >= m.sizeBytes || int64(offset) >= m.roomBytes() {

@@ -92,7 +92,7 @@ const (
 )
 
 // The tag of a Frag, of a Chunk or of a record in a Pack selects the handler at the receiver.
-// Tags above TagUserMax belong to the transport, and those of them that no constant names are
+// Tags above TagUserMax belong to the transport, and a tag above TagUserMax without a constant is
 // reserved. The header of a put or a Pack has tag 0.
 const (
 	TagUserMax = 0xEF // the largest tag that a caller may use
@@ -130,7 +130,8 @@ const (
 )
 
 // Header is a decoded packet header. The fields Kind and Flags determine which other fields are
-// valid. Decode sets the fields that are not valid to zero, and Encode ignores them.
+// valid. Decode sets the fields that are not valid to zero, and Encode ignores the fields that are
+// not valid.
 type Header struct {
 	Conn      uint64 // the receiver's connection tag; 0 only in a Hello before the tag is known
 	Handle    uint64 // FlagPut: the target region
@@ -223,8 +224,8 @@ func (h *Header) Encode(b []byte) int {
 }
 
 // extrasOf returns the value of the header field that holds the length of the part behind the
-// common part of the header, in units of four bytes. The field for this length is the upper 16 bits
-// of the last word of the common part of the header.
+// common part of the header, in units of four bytes. The length is stored in the upper 16 bits of
+// the last word of the common part of the header.
 func extrasOf(headerBytes int) uint64 { return uint64(headerBytes-FragHeaderBytes) / 4 }
 
 // Decode reads the whole datagram pkt into *h and returns the packet's payload, which aliases

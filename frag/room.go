@@ -35,9 +35,10 @@ func (a *Assembler) addEmpty(bytes int64) {
 }
 
 // The method hoards reports whether the peer has more allocated memory that no chunk has filled
-// than is permitted. Without a limit on such memory, a peer could take all memory with one packet
-// for each of many fragments. If the unfilled memory of the other peers together is more than half
-// of the pool's memory without the reserve, every peer counts as over the limit.
+// than is permitted. Without a limit on memory that no chunk has filled, a peer could take all
+// memory with one packet for each of many fragments. If the unfilled memory of the other peers
+// together is more than half of the pool's memory without the reserve, every peer counts as over
+// the limit.
 func (a *Assembler) hoards() bool {
 	p := a.pool
 	others := p.emptyBytes - a.emptyBytes
@@ -151,8 +152,8 @@ func (a *Assembler) beginStarter(h *Header, n int) (*Message, error) {
 }
 
 // The method settle replaces the buffer of a fragment that beginStarter has begun by a buffer of
-// the pool, with room up to the offset end. For this buffer, the same memory limits apply as for a
-// new fragment.
+// the pool, with room up to the offset end. For the new buffer of the fragment, the same memory
+// limits apply as for a new fragment.
 func (a *Assembler) settle(m *Message, end uint32, n int, inOrder bool) bool {
 	p := a.pool
 	class := max(a.beginClass(m.sizeBytes, n), classOf(end))

@@ -58,8 +58,9 @@ type Sack struct {
 	// Copies counts, modulo 2^32, the duplicate packets that were received.
 	Copies uint32
 	// LastNumber is the packet number (Header.Number) of the accepted transmission of the packet
-	// with the sequence number Last. LastData is true if this transmission arrived on the data
-	// channel. LastNumber and LastData are zero before the first packet is accepted.
+	// with the sequence number Last. LastData is true if the accepted transmission of packet Last
+	// arrived on the data channel. LastNumber and LastData are zero before the first packet is
+	// accepted.
 	LastNumber uint32
 	LastData   bool
 	// Marks counts, modulo 2^32, the received packets that the network has marked with Congestion

@@ -102,8 +102,9 @@ func (w *wheel) seekFar(revolution int64) int64 {
 }
 
 // The method seek returns the index of the first list that is not empty, starting with the index
-// slot. The search wraps around at the end of the given words of the bitmap. At least one of these
-// words must not be zero, and the number of words must be a power of two.
+// slot. The search wraps around at the end of the given words of the bitmap. At least one of the
+// words of the bitmap that seek searches must not be zero, and the number of words must be a power
+// of two.
 func (w *wheel) seek(slot, first, words uint32) uint32 {
 	at := slot >> 6
 	word := w.bitmap[at] >> (slot & 63) << (slot & 63)

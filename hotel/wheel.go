@@ -10,9 +10,9 @@ import (
 
 // wheel is the part of a Hotel that does not depend on the type of the values.
 type wheel struct {
-	// The field next is a time that is not later than the first time-out. An Evict that is called
-	// earlier than this time returns after one comparison. No method other than take decreases the
-	// field next.
+	// The field next is a time that is not later than the first time-out. A call of Evict earlier
+	// than the time in the field next returns after one comparison. No method other than take
+	// decreases the field next.
 	next mono.Time
 	now  mono.Time // the latest instant seen
 

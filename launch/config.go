@@ -12,9 +12,9 @@ const (
 	ValueBytesMax = 64 << 10
 )
 
-// The constants below are the environment variables for users. The names of these variables do not
-// begin with the prefix of the variables of btl.Config, because btl.Config rejects unknown
-// variables with its prefix.
+// The constants below are the environment variables for users. The names of the environment
+// variables of package launch do not begin with the prefix of the variables of btl.Config, because
+// btl.Config rejects unknown variables with its prefix.
 const (
 	// LauncherVariable selects the launcher if the environment has the variables of several
 	// launchers. Its values are "pmi", "ompi" and "none".

@@ -148,8 +148,8 @@ func (c *Comm) Agree(ctx context.Context, flags uint64) (uint64, error) {
 // Shrink returns a communicator of the surviving ranks, in the same order. All survivors must call
 // Shrink, in which they agree on the set of dead ranks. Shrink works even if the communicator was
 // revoked. If another rank dies during the call, the new communicator may contain this dead rank.
-// In this case, Shrink must be called again, for the new communicator. Shrink returns the errors of
-// Agree, or ErrContexts.
+// If the new communicator contains a dead rank, Shrink must be called again, for the new
+// communicator. Shrink returns the errors of Agree, or ErrContexts.
 func (c *Comm) Shrink(ctx context.Context) (*Comm, error) {
 	d, err := c.round(ctx, ^uint64(0), true)
 	if err != nil {

@@ -139,8 +139,9 @@ func (g *Cart) RankAt(at ...int) (int, error) {
 
 // Shift is for exchanges in which each rank sends a message along the dimension dim of the grid, to
 // the rank whose coordinate is larger by the argument by (MPI_Cart_shift). Shift returns the ranks
-// from which this rank receives and to which it sends. If such a rank would be beyond the edge of
-// the grid, the result is NoRank. Shift returns ErrGrid if the grid has no dimension dim.
+// from which this rank receives and to which it sends. If the source or the destination would be
+// beyond the edge of the grid, Shift returns NoRank in its place. Shift returns ErrGrid if the grid
+// has no dimension dim.
 func (g *Cart) Shift(dim, by int) (from, to int, err error) {
 	if dim < 0 || dim >= len(g.dims) {
 		return NoRank, NoRank, fmt.Errorf("%w: dimension %d of %d", ErrGrid, dim, len(g.dims))

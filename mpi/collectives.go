@@ -9,10 +9,10 @@ import "context"
 // that other ranks have called it.
 //
 // A function whose name begins with I, such as Ibcast, starts the operation and returns at once.
-// The first argument of such a function is a Request, which ends when the operation ends. Until the
-// end of the operation, the program must not use the input and output slices (the arguments in and
-// out). If ctx ends earlier than the operation, or another rank fails, the returned error includes
-// ErrInUse, and the operation continues.
+// The first argument of a function whose name begins with I is a Request, which ends when the
+// operation ends. Until the end of the operation, the program must not use the input and output
+// slices (the arguments in and out). If ctx ends earlier than the operation, or another rank fails,
+// the returned error includes ErrInUse, and the operation continues.
 //
 // If a rank receives data of an unexpected size, the operation returns ErrCount at this rank, and
 // its results are undefined. The operation returns ErrCount at those ranks, too, that need results

@@ -22,9 +22,10 @@ const (
 const askMost = 5 * time.Second
 
 // If a rank does not answer any more, it may consider this rank dead, because this rank did not
-// answer either. A question is a new connection to the silent rank, to find this out. If the silent
-// rank refuses the connection, it considers this rank dead. If the silent rank does not refuse the
-// connection, this rank records it as dead, because messages in transit to it are lost.
+// answer either. A question is a new connection to the silent rank, to find out whether the silent
+// rank considers this rank dead. If the silent rank refuses the connection, it considers this rank
+// dead. If the silent rank does not refuse the connection, this rank records it as dead, because
+// messages in transit to it are lost.
 type question struct {
 	rank  int
 	peer  *pml.Peer
@@ -94,8 +95,8 @@ func (f *failures) lost(rank int) bool {
 }
 
 // The method ask asks a rank that does not answer any more whether it considers this rank dead. The
-// other ranks are told of the silent rank's death when the silent rank has answered this question,
-// or when askMost has passed.
+// other ranks are told of the silent rank's death when the silent rank has answered, or when
+// askMost has passed.
 func (e *engine) ask(rank int, why error) {
 	now := e.now()
 	ep, err := e.m.Connect(now, e.names[rank])

@@ -13,7 +13,8 @@ import (
 // In a job of at most noticeAllRanks ranks, a rank sends its control messages about failures to all
 // other ranks. In a larger job, a rank sends its control messages to those ranks whose numbers
 // differ from its own by a power of two, and these ranks forward the messages. Every rank receives
-// a control message, unless all 2*log2(n) such neighbours of a rank die at the same time.
+// a control message, unless all 2*log2(n) ranks to which a rank sends its messages die at the same
+// time.
 const noticeAllRanks = 64
 
 // A letter is an outgoing control message that waits until the transport can send it.

@@ -9,11 +9,12 @@ import (
 )
 
 // Layout describes values of a slice that are not next to each other as a sequence of blocks, like
-// a derived datatype of MPI. The methods of a Layout send and receive these values in the same way
-// as the functions of the same names send and receive a slice. A message that is sent from a Layout
-// can be received into a slice or into another Layout. A Layout can be used many times, by any
-// goroutine. A Layout refers to the slice from which it was made: sends read this slice, and
-// receives write to it. If a Layout is used for a receive, its blocks should not overlap.
+// a derived datatype of MPI. The methods of a Layout send and receive the values of the blocks in
+// the same way as the functions of the same names send and receive a slice. A message that is sent
+// from a Layout can be received into a slice or into another Layout. A Layout can be used many
+// times, by any goroutine. A Layout refers to the slice from which it was made: sends read this
+// slice, and receives write to it. If a Layout is used for a receive, its blocks should not
+// overlap.
 type Layout[T any] struct {
 	shape
 

@@ -139,8 +139,8 @@ func Irecv[T any](r *Request, c *Comm, data []T, from, tag int) error {
 // data and room must not overlap (ErrConfig). If ctx ends while one of the two transfers is in
 // progress, the error includes ErrInUse, and the library may continue to use both slices. If the
 // send cannot begin, nothing is received. If the send begins and then fails, a message that has
-// already arrived is received nevertheless, and the Status describes this message. Sendrecv returns
-// the errors of Send and Recv.
+// already arrived is received nevertheless, and the Status describes the received message. Sendrecv
+// returns the errors of Send and Recv.
 func Sendrecv[S, R any](ctx context.Context, c *Comm, data []S, to, tag int, room []R,
 	from, fromTag int,
 ) (Status, error) {

@@ -24,11 +24,11 @@ const (
 	planAgain
 )
 
-// SendInit prepares r for repeated sends of data to a rank (MPI_Send_init). Each of these sends
-// begins with a call of Start. The program may change data whenever the request r is not active. If
-// r is then used in a call of Isend or a similar function, Start fails until SendInit has prepared
-// r again. The caller need not free r. SendInit returns ErrBusy, ErrRank, ErrTag, ErrType, a
-// RankError, or ErrFinalized.
+// SendInit prepares r for repeated sends of data to a rank (MPI_Send_init). Each send begins with a
+// call of Start. The program may change data whenever the request r is not active. If r is then
+// used in a call of Isend or a similar function, Start fails until SendInit has prepared r again.
+// The caller need not free r. SendInit returns ErrBusy, ErrRank, ErrTag, ErrType, a RankError, or
+// ErrFinalized.
 func SendInit[T any](r *Request, c *Comm, data []T, to, tag int) error {
 	return sendInit(r, c, data, to, tag, pml.Standard)
 }
@@ -49,8 +49,8 @@ func sendInit[T any](r *Request, c *Comm, data []T, to, tag int, mode pml.Mode) 
 	return c.readySend(r, b, to, tag, mode, nil)
 }
 
-// RecvInit prepares r for repeated receives into data (MPI_Recv_init). Each of these receives
-// begins with a call of Start, and works like Recv. RecvInit returns the errors of SendInit.
+// RecvInit prepares r for repeated receives into data (MPI_Recv_init). Each receive begins with a
+// call of Start, and works like Recv. RecvInit returns the errors of SendInit.
 func RecvInit[T any](r *Request, c *Comm, data []T, from, tag int) error {
 	b, err := bytesOf(data)
 	if err != nil {
@@ -79,8 +79,8 @@ func (r *Request) Start() error {
 
 // StartAll starts the given requests in order, up to the first request that cannot start
 // (MPI_Startall). The error of StartAll contains the index of the request that cannot
-// start. After such an error, the requests with lower indices are active. StartAll returns the
-// errors of Start.
+// start. If StartAll returns an error, the requests with lower indices than the index in the error
+// are active. StartAll returns the errors of Start.
 func StartAll(requests ...*Request) error {
 	for i, r := range requests {
 		if err := r.Start(); err != nil {

@@ -44,8 +44,9 @@ func (c *Comm) Split(ctx context.Context, colour, key int) (*Comm, error) {
 		}
 	}
 	slices.SortStableFunc(members, func(a, b int) int { return cmp.Compare(all[a].Key, all[b].Key) })
-	// The first rank of each colour makes the context of a new communicator. All ranks receive all
-	// these contexts, because all ranks must call the same collective operations.
+	// The first rank of each colour makes the context of a new communicator. All ranks receive the
+	// contexts of all new communicators, because all ranks must call the same collective
+	// operations.
 	contexts := make([]uint64, len(c.ranks))
 	own, full := []uint64{0}, false
 	if len(members) > 0 && members[0] == c.rank {

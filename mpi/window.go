@@ -29,8 +29,8 @@ import (
 // Concurrent operations on the same values of a rank take effect in any order. Accumulate,
 // GetAccumulate, FetchAndOp and CompareAndSwap are atomic for each value. The atomic operations
 // of one rank take effect in the order of their calls. A rank may access its own memory as a slice
-// between two Fences, or as long as it holds the Lock of its own memory. During this time, other
-// ranks must not access this memory.
+// between two Fences, or as long as it holds the Lock of its own memory. Other ranks must not
+// access the memory of a rank at a time when the rank may access it as a slice.
 //
 // An operation with NoRank as the target, as at the edge of a grid, does nothing. If an operation
 // with NoRank as the target returns old values, they are zero.
@@ -228,7 +228,7 @@ func (w *Window[T]) Get(ctx context.Context, data []T, from, at int) error {
 
 // Flush waits until all operations of this process with a rank are complete, both here and at that
 // rank. If operations with the rank have failed after the previous Flush, Flush returns the error
-// of the first of them. Flush may return the errors of Put, too.
+// of the first failed operation. Flush may return the errors of Put, too.
 func (w *Window[T]) Flush(ctx context.Context, rank int) error { return w.w.flush(ctx, rank) }
 
 // FlushAll calls Flush for all ranks.

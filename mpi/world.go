@@ -290,7 +290,7 @@ func (w *World) flush(ctx context.Context) error {
 }
 
 // flushTo waits until all messages to the given world ranks have arrived or are known to be lost.
-// If a message was lost, the result lost of flushTo is the reason for the loss of the first such
+// If a message was lost, the result lost of flushTo is the reason for the loss of the first lost
 // message. The caller must hold mu.
 func (e *engine) flushTo(ctx context.Context, ranks []int) (lost, err error) {
 	w := e.newWaiter(0)

@@ -17,10 +17,10 @@ import (
 // is ignored. In round trips without a congestion signal the window grows. The rule for the
 // measured delay is the standing queue of Copa (Arun and Balakrishnan, NSDI 2018), with the step
 // sizes of Swift (Kumar et al., SIGCOMM 2020). All senders that share a queue reduce their
-// congestion windows by the same factor, to somewhat below the path's capacity, and increase them
-// by the same step. After a reduction of the congestion window the sender paces its packets,
-// because the first packets of a burst would arrive at an empty queue and measure no delay.
-// Per-packet jitter (path.vary) is not caused by a queue, and is added to the target delay.
+// congestion windows by the same factor, to somewhat below the path's capacity, and increase their
+// windows by the same step. After a reduction of the congestion window the sender paces its
+// packets, because the first packets of a burst would arrive at an empty queue and measure no
+// delay. Per-packet jitter (path.vary) is not caused by a queue, and is added to the target delay.
 //
 // Now and then a sender whose congestion window was full reduces the window to a fraction for two
 // round trips, which is called a dip. A dip (a short reduction of the window) empties the queue and

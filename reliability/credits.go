@@ -232,8 +232,8 @@ func (c *Credits) lapse() {
 }
 
 // restingCredits returns how many of n credits an idle peer keeps. An idle peer keeps the number of
-// credits that every new peer gets. If n is less than this number, an idle peer keeps half of n,
-// but at least two credits.
+// credits that every new peer gets. If n is less than the number of credits that every new peer
+// gets, an idle peer keeps half of n, but at least two credits.
 func restingCredits(n uint32) uint32 {
 	if n >= earnedFirst {
 		return earnedFirst

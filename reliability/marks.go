@@ -67,7 +67,8 @@ func (s *Sender) marked(n seq.Num) (early, aside bool) {
 }
 
 // nextOpen returns the first sequence number, from n on, whose bit is set neither in the bitmap
-// early nor in the bitmap aside. If there is no such number, nextOpen returns s.next.
+// early nor in the bitmap aside. If the bits of all sequence numbers from n on are set in one of
+// the bitmaps, nextOpen returns s.next.
 func (s *Sender) nextOpen(n seq.Num) seq.Num {
 	if len(s.marks) == 0 {
 		return n

@@ -9,8 +9,8 @@ import (
 
 // policy connects a Sender with its recovery profile. A policy decides when a packet in flight is
 // retransmitted, and how many packets may be in flight within the limits of window and credits.
-// One of the two pointers of a policy is set. If the Sender merely counts packets, neither of them
-// is set.
+// One of the two pointers of a policy is set. If the Sender merely counts packets, neither of the
+// two pointers is set.
 type policy struct {
 	usnic    *usnic    // one for all Senders of a module
 	adaptive *adaptive // nil before the first packet: see begin
@@ -49,7 +49,8 @@ func (p *policy) allows(s *Sender) int32 {
 }
 
 // The method posted records that several packets (the argument count) with consecutive numbers from
-// n on were sent together on a channel. The time-out for the ACK of these packets is at most limit.
+// n on were sent together on a channel. The time-out for the ACK of the posted packets is at most
+// limit.
 func (p *policy) posted(s *Sender, now mono.Time, n seq.Num, count int, c Channel,
 	limit time.Duration,
 ) {

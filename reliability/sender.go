@@ -121,7 +121,7 @@ func (s *Sender) raise(now mono.Time, limit seq.Num) bool {
 // Rest gives up expired credits, and must be called before each send. The credits expire if the
 // credit limit was not raised for the time creditLease and no packet is in flight, other than a
 // lone reply (a packet whose ACK may be delayed). A sender whose credits have expired keeps the few
-// credits that restingCredits returns, because the peer may have granted the others to other
+// credits that restingCredits returns, because the peer may have granted the other credits to other
 // senders.
 func (s *Sender) Rest(now mono.Time) {
 	if (s.oldest == s.next || s.patient) && now.Sub(s.raisedAt) >= creditLease {

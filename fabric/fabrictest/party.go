@@ -136,8 +136,8 @@ func (p *party) take() fabric.Buf {
 
 func (p *party) give(b fabric.Buf) { p.free = append(p.free, b) }
 
-// The method await calls the function step until it returns true. If this takes longer than
-// Fixture.Patience, the test fails with the description in the argument what.
+// The method await calls the function step until it returns true. If step does not return true
+// within Fixture.Patience, the test fails with the description in the argument what.
 func (p *party) await(what string, step func() bool) {
 	p.tb.Helper()
 	deadline := time.Now().Add(p.f.Patience)

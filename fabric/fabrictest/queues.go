@@ -223,8 +223,8 @@ func testRecvCapacity(t *testing.T, f *Fixture) {
 	rx.hush(0)
 }
 
-// testOverflow sends far more datagrams than the receiver promises to hold. Some of these datagrams
-// may be lost, but none may be altered or arrive twice.
+// testOverflow sends far more datagrams than the receiver promises to hold (Caps.RecvCapacity).
+// Datagrams beyond this promise may be lost, but no datagram may be altered or arrive twice.
 func testOverflow(t *testing.T, f *Fixture) {
 	const again = 10_000
 	tx, rx, to := capacityRun(t, f)

@@ -57,8 +57,8 @@ var (
 )
 
 // buffers is the arena in the form that the reader goroutines use. Behind the caller's part of a
-// buffer, there is at least one more byte. A datagram that is long enough to fill this byte is too
-// large.
+// buffer, there is at least one more byte. A datagram that is long enough to fill the byte behind
+// the caller's part is too large.
 type buffers struct {
 	mem                []byte
 	count, stride, len int

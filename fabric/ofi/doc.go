@@ -65,9 +65,9 @@
 // sleep.
 //
 // The process's signal handlers are restored after each call that loads libfabric, or opens or
-// closes a libfabric object. Descriptors that libfabric opens during such a call are not inherited
-// by programs that the process starts. Connections that a provider opens later, during a poll, are
-// inherited by programs that the process starts.
+// closes a libfabric object. Descriptors that libfabric opens during a call that loads, opens or
+// closes something are not inherited by programs that the process starts. Connections that a
+// libfabric provider opens during a poll are inherited by programs that the process starts.
 //
 // A batch costs one call from Go into C. A datagram of at most Caps.InjectBytes is sent with
 // fi_inject, which makes no completion, and a larger datagram is sent with fi_send. If a datagram
@@ -76,9 +76,9 @@
 //
 // Providers over TCP and the layer rxd never complete sends that a peer does not accept, even if
 // the peer has ended. Therefore the shim (the C part of the package) passes copies of the sends to
-// these providers (copies.c). With the copies, every send is complete when Post returns, and a peer
-// that accepts nothing delays no other peer. For each peer, the provider holds at most 256 copies
-// of sends, and the shim holds at most 4096 further copies.
+// providers over TCP and to the layer rxd (copies.c). With the copies, every send is complete when
+// Post returns, and a peer that accepts nothing delays no other peer. For each peer, the provider
+// holds at most 256 copies of sends, and the shim holds at most 4096 further copies.
 //
 // An Addr of this package consists of an index and a generation. The type fi_addr_t of libfabric is
 // not used as an Addr, because with some providers its value is a pointer. The use of an outdated
@@ -94,8 +94,8 @@
 // instance that watches the socket would cost time for every arriving datagram.
 //
 // With the sockets provider, a TCP connection hangs for ever if its receive window closes within a
-// message header. To avoid this, an endpoint of the sockets provider injects no datagrams, and has
-// at most 31 KiB in flight, which is 31 datagrams of up to 1 KiB.
+// message header. To keep the receive window open, an endpoint of the sockets provider injects no
+// datagrams, and has at most 31 KiB in flight, which is 31 datagrams of up to 1 KiB.
 //
 // Each receive is posted with one additional byte after its buffer. With providers that truncate a
 // datagram without an error, this additional byte is written if the datagram is too large.
@@ -107,9 +107,9 @@
 // (UDP_SEGMENT). The last datagram of a message with UDP_SEGMENT may be shorter. A received
 // message of coalesced datagrams (UDP_GRO) is split at the size that the kernel reports in a
 // control message. Package ofi reads the socket without libfabric, because libfabric does not
-// request this control message. One recvmsg writes up to 64 KiB to the datagrams' buffers and the
-// direct-receive memory, so that no further copy is needed. The packets on the network are the same
-// with and without segmentation offload.
+// request the control message with the size of coalesced datagrams. One recvmsg writes up to 64 KiB
+// to the datagrams' buffers and the direct-receive memory, so that no further copy is needed. The
+// packets on the network are the same with and without segmentation offload.
 //
 // When an endpoint is opened, it tests the offload with datagrams to itself. Datagrams that arrive
 // from other senders during the test are dropped. If the offload test of an endpoint fails, the

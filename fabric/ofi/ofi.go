@@ -273,9 +273,10 @@ func (f nameForm) printable(src []byte) string {
 	return ""
 }
 
-// rank orders providers by preference. Providers for hardware come first, then unknown providers,
-// and then the kernel's UDP and TCP. Providers that reach only this host are near the end of the
-// order, and providers that emulate hardware for developers are at the end.
+// rank orders providers by preference. In the order of rank, providers for hardware come first,
+// then unknown providers, and then the kernel's UDP and TCP. Providers that reach only this host
+// are near the end of the order of rank, and providers that emulate hardware for developers are at
+// the end.
 func rank(info fabric.Info) int {
 	order := []string{
 		"usnic", "efa", "verbs", "psm3", "psm2", "", "udp", "net", "tcp", "tcp;ofi_rxm", "shm",
@@ -288,8 +289,8 @@ func rank(info fabric.Info) int {
 	return i
 }
 
-// reach orders addresses by reachability. Addresses that other hosts can reach come first in this
-// order, and the address of the loopback device comes last.
+// reach orders addresses by reachability. In the order of reach, addresses that other hosts can
+// reach come first, and the address of the loopback device comes last.
 func reach(info fabric.Info) int {
 	ip, err := netip.ParseAddr(info.Src)
 	switch {

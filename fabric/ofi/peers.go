@@ -25,8 +25,9 @@ type peers struct {
 	byName map[string]uint32 // canonical name to index, so that equal names give one index
 	// The field kept has the indices of removed peers that the provider still knows. The keys are
 	// the canonical names of the peers. The provider still knows a removed peer if it cannot remove
-	// peers (quirks.keptPeers), or if it has pending sends to the peer. When such a peer is
-	// inserted again, it gets its previous index, to which the pending sends belong.
+	// peers (quirks.keptPeers), or if it has pending sends to the peer. When a removed peer that
+	// the provider still knows is inserted again, it gets its previous index, to which the pending
+	// sends belong.
 	kept    map[string]uint32
 	forgets int // number of kept peers at which forget is called
 }

@@ -43,8 +43,9 @@ type quirks struct {
 	// If removeComplains is true, fi_av_remove returns EINVAL for a peer without a connection,
 	// although it removes the peer (sockets provider of libfabric 2).
 	removeComplains bool
-	// If copies is true, the provider never completes sends that the peer does not accept. In this
-	// case, the shim (the C part of the package) passes copies of the sends to the provider.
+	// If copies is true, the provider never completes sends that the peer does not accept. If
+	// copies is true, the shim (the C part of the package) passes copies of the sends to the
+	// provider.
 	copies bool
 	// If peers must not be removed from the provider, keptPeers is the size of the provider's table
 	// of peers. If keptPeers is 0, peers may be removed.

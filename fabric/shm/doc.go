@@ -70,9 +70,9 @@
 // to that peer fail with ECONNREFUSED.
 //
 // A datagram of at most injectBytes makes no completion. If the ring has no room, a datagram of
-// at most injectBytes is copied to the queue of waiting sends. If a datagram in this queue is lost
-// because the peer is gone, the next Post to that peer returns an error. The waiting sends to one
-// peer may use at most half of the free slots in the queue.
+// at most injectBytes is copied to the queue of waiting sends. If a datagram in the queue of
+// waiting sends is lost because the peer is gone, the next Post to that peer returns an error. The
+// waiting sends to one peer may use at most half of the free slots in the queue.
 //
 // The domain leaves half of the process's file descriptors unused. This limit on file descriptors
 // applies to each domain separately, and several domains of a process together may use more than

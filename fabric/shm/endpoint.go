@@ -14,7 +14,8 @@ import (
 
 const (
 	// Only one of tendPolls polls checks for new and vanished peers, because each check is a system
-	// call. While an endpoint has no incoming rings, one of tendIdlePolls polls makes this check.
+	// call. While an endpoint has no incoming rings, one of tendIdlePolls polls checks for new and
+	// vanished peers.
 	tendPolls     = 512
 	tendIdlePolls = 8
 	// A poll first checks the ring that had the most recent datagram, and then scanRings other

@@ -30,7 +30,8 @@ const (
 	// are all seen with the process id 0, and share the limit of one process.
 	linksPerProcess = 256
 	// silentMax is the largest number of connected sockets whose first packet, which contains the
-	// ring, has not arrived. If there are more such sockets, the domain closes the oldest of them.
+	// ring, has not arrived. If more than silentMax connected sockets have not sent their first
+	// packet, the domain closes the oldest of these sockets.
 	silentMax = 64
 	// After a failed attempt to connect to a busy peer, a number of attempts is skipped. This
 	// number doubles after each failed attempt, up to 2^skipsMaxLog2.

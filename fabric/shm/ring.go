@@ -31,7 +31,7 @@ const (
 	wordSkip = 1 << 32
 
 	// When more than publishBytes of a batch are in the ring and not visible to the receiver yet,
-	// the sender makes them visible.
+	// the sender makes these bytes visible.
 	publishBytes = 16 << 10
 
 	// The memory of a ring is populated in parts of touchBytes, each when it is first used.
@@ -80,7 +80,7 @@ func (r *ring) word(pos uint64) *uint64 {
 }
 
 // The method bytes returns the n bytes of the ring's memory that follow the word at position pos.
-// The caller must have checked that these bytes are within the ring.
+// The caller must have checked that the n bytes are within the ring.
 func (r *ring) bytes(pos, n uint64) []byte {
 	at := headerBytes + pos&(r.size-1) + wordBytes
 	return r.mem[at : at+n : at+n]

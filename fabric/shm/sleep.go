@@ -26,9 +26,9 @@ type sleeper struct {
 	park  park.Parker
 	asked bool // the Sleep ends for a retry after a pause
 	most  time.Duration
-	// The field sleeping is true from Arm to the end of the Sleep. During this time, the owner of
-	// the domain must end the Sleep when it consumes an event, because the descriptor no longer
-	// shows the event to the Sleep.
+	// The field sleeping is true from Arm to the end of the Sleep. From Arm to the end of the
+	// Sleep, the owner of the domain must end the Sleep when it consumes an event, because the
+	// descriptor no longer shows the event to the Sleep.
 	sleeping atomic.Bool
 }
 

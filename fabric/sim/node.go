@@ -20,8 +20,8 @@ type Process interface {
 // NodeFaults are the faults of a host. The zero value has no faults.
 type NodeFaults struct {
 	// PostAgain is the probability that a Post returns ErrAgain and that some of the next Posts do
-	// so, too. The number of such Posts in a row is at most AgainPosts, but at least 1. The first
-	// Post of the series may accept some of its sends.
+	// so, too. At most AgainPosts Posts in a row, but at least 1, return ErrAgain because of
+	// PostAgain. The first Post of the series may accept some of its sends.
 	PostAgain  float64
 	AgainPosts int
 	// SendError is the probability that a send fails and its datagram is lost. A send that fails

@@ -18,7 +18,7 @@ type Path struct {
 	// BytesPerSecond is the rate of the line. A BytesPerSecond of 0 means an infinite rate.
 	BytesPerSecond int
 	// QueueBytes is the largest number of bytes that can wait for the line or be on the line. A
-	// datagram with which this number would be exceeded is dropped, unless the line is idle. A
+	// datagram with which QueueBytes would be exceeded is dropped, unless the line is idle. A
 	// QueueBytes of 0 means no limit.
 	QueueBytes int
 	// All paths with the same Line share this line as their bottleneck. For each datagram on the
@@ -314,8 +314,8 @@ func (l *link) extras(p *packet) {
 	l.oldNext = (l.oldNext + 1) % replayRing
 }
 
-// The method junk fills a packet with random bytes. Half of these packets begin like valid packets,
-// so that the receiver's first check accepts them.
+// The method junk fills a packet with random bytes. Half of the random packets begin like valid
+// packets, so that the receiver's first check accepts them.
 func (l *link) junk(p *packet) {
 	const (
 		magic    = 0xB7

@@ -11,8 +11,9 @@ import (
 )
 
 // In this file, the Go versions of the kernel's structures have numbers in place of pointers.
-// Therefore the garbage collector does not scan these structures, and writes to them need no write
-// barriers. Go aligns the fields of these structures in the same way as C.
+// Because of the numbers, the garbage collector does not scan the structures, and writes to the
+// structures need no write barriers. Go aligns the fields of the kernel's structures in the same
+// way as C.
 
 type iovec struct {
 	base, len uintptr
@@ -56,7 +57,7 @@ type (
 )
 
 // segmentControl returns the control message that makes the kernel split a message into datagrams.
-// The method setSegment sets the size of these datagrams.
+// The method setSegment sets the size of the datagrams into which the kernel splits the message.
 func segmentControl() cmsg {
 	return cmsg{len: cmsgHeaderBytes + 2, level: unix.SOL_UDP, kind: unix.UDP_SEGMENT}
 }

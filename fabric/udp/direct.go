@@ -60,7 +60,7 @@ const (
 	directOther = 16
 	directQuiet = 64
 	// A second socket that is about to be closed is read in at most directLeaving polls. Without
-	// this limit, a peer that floods the socket could keep it open for ever.
+	// the limit directLeaving, a peer that floods the socket could keep the socket open for ever.
 	directLeaving = 256
 	// After directFails consecutive failed attempts to open a second socket, the endpoint makes no
 	// further attempt. Each attempt requires a lead that is twice as large as for the previous

@@ -13,9 +13,9 @@
 //
 // The provider passes the addresses of the arena and of the message headers to the kernel as
 // numbers. The arena is mapped outside the Go heap. The message headers are in heap memory without
-// pointers. The endpoint keeps a reference to this memory, and Go's garbage collector never moves
-// it. The domain keeps a reference to a registered region until DeregisterRegion, so that the
-// region is neither freed nor moved.
+// pointers. The endpoint keeps a reference to the memory of the message headers, and Go's garbage
+// collector never moves this memory. The domain keeps a reference to a registered region until
+// DeregisterRegion, so that the region is neither freed nor moved.
 //
 // No datagram is fragmented, and no datagram is refused because of ICMP reports from
 // routers. To prevent fragmentation and refusals, the provider sets the socket option
@@ -24,10 +24,10 @@
 // forged ICMP report would make the kernel refuse datagrams that the path can carry, for minutes.
 // The sender must probe the path MTU, as package btl does (RFC 8899).
 //
-// The provider does not request ICMP errors (IP_RECVERR), because such an error would be returned
-// by a call that has nothing to do with it. A datagram that the queue of the network device drops
-// is lost without any error. The attributes of the Domain's Info show how many datagrams were
-// dropped because a receive buffer was full.
+// The provider does not request ICMP errors (IP_RECVERR), because an ICMP error would be returned
+// by a call that has nothing to do with the failed datagram. A datagram that the queue of the
+// network device drops is lost without any error. The attributes of the Domain's Info show how many
+// datagrams were dropped because a receive buffer was full.
 //
 // An endpoint may have a second socket, which is connected to the peer to which most sends go,
 // because a connected socket is faster (see direct). The second socket shares the port with the

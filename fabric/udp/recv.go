@@ -286,8 +286,8 @@ func (e *endpoint) receiveFrom(s *socket, rows int) (int, error) {
 
 // The method deliver reports the messages in the first I/O vectors, whose number is the argument
 // rows. The argument n of deliver is the number of completions that out already contains, and the
-// result is this number after the call. If out has no room for all datagrams, the others are put
-// into the field pending.
+// result of deliver is the number of completions in out after the call. If out has no room for all
+// datagrams, the others are put into the field pending.
 func (r *receiver) deliver(out []fabric.Completion, n, rows, wide int) int {
 	stride := r.stride // the stride of these I/O vectors; adapt changes it for later ones
 	r.top -= rows * wide

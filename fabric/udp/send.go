@@ -64,8 +64,9 @@ type run struct {
 }
 
 // The method plan groups the sends at the beginning of a batch into messages, up to the number of
-// messages that one system call takes. The result taken of plan is the number of sends in these
-// messages. If the send after them is invalid, plan returns an error for it.
+// messages that one system call takes. The result taken of plan is the number of sends in the
+// messages that plan has made. If the first send that is in no message is invalid, plan returns an
+// error for this send.
 func (t *sender) plan(sends []fabric.Send, gso bool) (taken int, err error) {
 	var r run
 	m, v := -1, 0
@@ -211,9 +212,9 @@ func (e *endpoint) Post(sends []fabric.Send) (int, error) {
 	return done, nil
 }
 
-// The method flush passes the messages that the method plan has made to the kernel, and returns how
-// many of them the kernel has accepted. An errno other than 0 is the error of the first message
-// that was not accepted.
+// The method flush passes the messages that the method plan has made to the kernel, and returns the
+// number of messages that the kernel has accepted. An errno other than 0 is the error of the first
+// message that was not accepted.
 func (e *endpoint) flush() (sent int, errno unix.Errno) {
 	again := false
 	for sent < e.tx.count {

@@ -11,8 +11,8 @@ import (
 // Refusals counts connections that the Listener refused or closed for lack of room.
 type Refusals struct {
 	// Full counts new connections that were refused because the limit was reached and every
-	// existing connection had been marked by Proven. Displaced counts connections without this mark
-	// that were closed to make room for a new connection.
+	// existing connection had been marked by Proven. Displaced counts connections not marked by
+	// Proven that were closed to make room for a new connection.
 	Full, Displaced uint64
 }
 

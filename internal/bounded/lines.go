@@ -21,7 +21,7 @@ type Lines struct {
 const linesBuffer = 4096
 
 // NewLines returns a reader of lines whose length is at most the argument most, in bytes. The end
-// of a line ("\n" or "\r\n") is not counted in this length.
+// of a line ("\n" or "\r\n") is not counted in the length of the line.
 func NewLines(r io.Reader, most int) *Lines {
 	return &Lines{from: bufio.NewReaderSize(r, min(linesBuffer, most+1)), most: most}
 }

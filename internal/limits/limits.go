@@ -38,8 +38,8 @@ type Limits struct {
 	AwayMax time.Duration
 
 	// KeptBytesMax is the maximum memory of fragments that consist of several packets and that
-	// handlers keep after they return. If KeptBytesMax is negative, handlers cannot keep such
-	// fragments.
+	// handlers keep after they return. If KeptBytesMax is negative, handlers cannot keep fragments
+	// that consist of several packets.
 	KeptBytesMax int64
 	// ReassemblyKeepBytes is the maximum unused reassembly memory that is kept for later
 	// fragments.

@@ -22,7 +22,7 @@ type Box struct {
 type Heat struct {
 	Title                 string
 	Panels, Rows, Columns []string
-	// Box returns the value in a row and a column of a panel. If the plot has no value for this
+	// Box returns the value in a row and a column of a panel. If the plot has no value for the
 	// position, the result ok of Box is false.
 	Box func(panel, row, column int) (b Box, ok bool)
 }

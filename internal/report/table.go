@@ -10,8 +10,8 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 )
 
-// NewWriter returns a table of go-pretty in the common style of all programs. In this style, a
-// table has no frame, and the case of its headers is not changed. If w is not nil, the table is
+// NewWriter returns a table of go-pretty in the common style of all programs. In the common style,
+// a table has no frame, and the case of its headers is not changed. If w is not nil, the table is
 // written to w when it is rendered.
 func NewWriter(w io.Writer) table.Writer {
 	t := table.NewWriter()

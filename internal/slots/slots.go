@@ -21,8 +21,8 @@ type Table[T any] struct {
 	max     int
 }
 
-// The function none returns the handle that is stored for a free slot. A lookup never finds this
-// handle, because its lower bits are not the index of the slot.
+// The function none returns the handle that is stored for a free slot. A lookup never finds the
+// handle that none returns, because the lower bits of the handle are not the index of the slot.
 func none(slot uint32) uint64 { return ^uint64(slot) }
 
 // Init makes an empty table of at most placesMax values. The index of a value takes the given

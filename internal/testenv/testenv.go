@@ -18,7 +18,7 @@ type TB interface {
 const seedVariable = "GOBTL_TEST_SEED"
 
 // Seed returns the seed for all random numbers of a test. The seed is the value of the environment
-// variable GOBTL_TEST_SEED. If this variable is not set, the seed is the argument fallback, or a
+// variable GOBTL_TEST_SEED. If GOBTL_TEST_SEED is not set, the seed is the argument fallback, or a
 // random number if fallback is 0. Seed logs the seed, so that a failed test can be repeated.
 func Seed(tb TB, fallback uint64) uint64 {
 	tb.Helper()

@@ -73,7 +73,7 @@ func Markdown(app *kong.Application) string {
 }
 
 // If a command has at least sharedRowsMin flags in common with another command, its description
-// refers to the other command instead of listing these flags.
+// refers to the other command instead of listing the common flags.
 const sharedRowsMin = 5
 
 // The function beyond returns the rows of list that are not in like. The result ok of beyond is

@@ -19,8 +19,8 @@ func String() string {
 }
 
 // unknown is the version of a build that has recorded no version. A build outside of the repository
-// can set this variable by -ldflags "-X gobtl/internal/version.unknown=...", as tools/container
-// does.
+// can set the variable unknown by -ldflags "-X gobtl/internal/version.unknown=...", as
+// tools/container does.
 var unknown = "devel"
 
 func of(info *debug.BuildInfo) string {

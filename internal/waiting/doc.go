@@ -22,21 +22,21 @@
 // virtual machine has taken the CPU away, and a yield does not help. Threads of a job that has more
 // threads than there are CPUs yield in every state (see AmongFriends).
 //
-// Preemptions and stolen time are counted by the kernel, and reading these counts is a system call,
-// so that a Policy reads them rarely (interface Thread). A thread that goes to sleep earlier than
-// it could be preempted yields once directly in front of the sleep. If such yields never let
-// another thread run, they are made only now and then.
+// Preemptions and stolen time are counted by the kernel, and a Policy reads these counts rarely,
+// because each reading takes a system call (interface Thread). A thread that goes to sleep earlier
+// than it could be preempted yields once directly in front of the sleep. If yields in front of a
+// sleep never let another thread run, the thread makes them only now and then.
 //
 // The mode Adaptive measures by how much sleeps take longer than requested, and how long the pauses
 // between two polls that find work are. The mode Adaptive spins longer if slightly more spinning
 // would have avoided a wake-up, and hardly spins at all if spinning has found no work many times in
 // a row. If two threads wait for each other, each measures pauses that contain the wake-up of the
 // other thread. Therefore the mode Adaptive now and then spins for longer, up to the cost of four
-// wake-ups. As long as the longer spinning avoids sleeps, the mode continues with it, and the other
-// thread, whose pauses become shorter, soon spins, too. For the first wait after a long pause (a
-// silence), there is a separate spinning time, because the thread at the other end is probably
-// asleep. If all recent pauses were silences and the thread has slept during each of them, the
-// thread may sleep without spinning (see Calm).
+// wake-ups. As long as the longer spinning avoids sleeps, the mode Adaptive continues with the
+// longer spinning, and the other thread, whose pauses become shorter, soon spins, too. For the
+// first wait after a long pause (a silence), there is a separate spinning time, because the thread
+// at the other end is probably asleep. If all recent pauses were silences and the thread has slept
+// during each of them, the thread may sleep without spinning (see Calm).
 //
 // One thread uses a Policy at a time. Several threads may use a Policy in turn under a lock, if
 // each thread calls Begin first. After New, a Policy allocates memory only when it reads the stolen

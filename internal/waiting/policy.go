@@ -50,7 +50,7 @@ const (
 // Thread returns the information that the kernel and the process have about the waiting thread.
 type Thread interface {
 	// Switches returns the number of involuntary context switches of the thread. A yield that let
-	// another thread run counts as one of them.
+	// another thread run counts as an involuntary context switch.
 	Switches() uint64
 	// Stolen returns the CPU time, in any unit, that the host has taken from all CPUs of the
 	// virtual machine. If this time is not known, Stolen returns 0.
@@ -245,16 +245,16 @@ func rare(number uint) bool { return number%rareEvery > rareLeast }
 // Calm reports whether the next poll will most probably find no work, because all recent pauses
 // were silences (long pauses) during which the thread slept. If Calm returns true, a thread that
 // has just found work may sleep without another poll. The caller must make sure that the arrival of
-// work ends such a sleep.
+// work ends a sleep without a poll.
 func (p *Policy) Calm() bool {
 	return p.mode == Event || p.mode == Adaptive && !p.fixed && p.calm >= calmLeast
 }
 
 // learnLate adapts the spinning time to a pause that was longer than the spinning time. A pause in
 // which the threads at both ends sleep contains the other thread's wake-up, so its length does not
-// tell whether spinning would pay. For this reason, the thread spins for longer in some pauses (see
-// longSpin). As long as this avoids sleeps, the thread spins for longer in the following pauses,
-// too.
+// tell whether spinning would pay. To find out whether spinning would pay, the thread spins for
+// longer in some pauses (see longSpin). As long as the longer spinning avoids sleeps, the thread
+// spins for longer in the following pauses, too.
 func (p *Policy) learnLate(pause time.Duration) {
 	p.vain++
 	if pause <= 2*p.wake { // slightly more spinning would have sufficed
@@ -350,9 +350,9 @@ func (p *Policy) Yielded(now mono.Time, took time.Duration) {
 }
 
 // lookGap is called when much time has passed between two polls. If the kernel has not given the
-// CPU to another thread in this time, lookGap checks whether the host of the virtual machine has
-// taken the CPU away. The first stolen time that lookGap reads may be of an earlier time. Without a
-// virtual machine the stolen time is always 0, and lookGap rarely reads it.
+// CPU to another thread between the two polls, lookGap checks whether the host of the virtual
+// machine has taken the CPU away. The first stolen time that lookGap reads may be of an earlier
+// time. Without a virtual machine the stolen time is always 0, and lookGap rarely reads it.
 func (p *Policy) lookGap(now mono.Time) {
 	if now < p.stolenAt || p.thread.Switches() != p.switches {
 		return

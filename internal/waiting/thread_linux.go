@@ -10,8 +10,8 @@ import (
 )
 
 // OSThread stands for the thread that calls its methods. If the calling goroutine is not locked to
-// a thread, two calls may be made by different threads. In this case, the context switches of the
-// second thread up to its first call are not counted.
+// a thread, two calls may be made by different threads. If the calling thread has changed, the
+// context switches of the new thread up to its first call are not counted.
 type OSThread struct {
 	usage unix.Rusage
 	count turns

@@ -95,8 +95,8 @@ func NewServer(cfg Config) (*Server, error) {
 // Finished returns the number of ranks that have finished, and therefore send no more messages.
 func (s *Server) Finished() int { return s.over }
 
-// Ended reports whether a rank has finished or was lost. The connection of such a rank is not
-// needed any more.
+// Ended reports whether a rank has finished or was lost. The connection of a rank that has finished
+// or was lost is not needed any more.
 func (s *Server) Ended(rank int) bool { return s.ranks[rank] == finished }
 
 // Welcome returns the lines that the server sends to a client that has connected to a TCP port and

@@ -28,9 +28,9 @@ func same(a, b []byte) bool { return &a[0] == &b[0] }
 
 // allreduceHalving is an Allreduce of 2^k ranks by recursive halving and doubling. The function
 // allreduceHalving combines the values of the argument from into the argument parts. In the first
-// phase, beginning with the highest bit of the rank number, each two ranks that differ in this bit
-// exchange halves of their range of values. In the second phase, beginning with the lowest bit, the
-// same pairs of ranks send each other the combined halves.
+// phase, beginning with the highest bit of the rank number, each two ranks whose numbers differ in
+// one bit exchange halves of their range of values. In the second phase, beginning with the lowest
+// bit, the same pairs of ranks send each other the combined halves.
 func (s *Schedule) allreduceHalving(from, parts even) {
 	if s.size == 1 {
 		s.move(parts.data, from.data)

@@ -119,8 +119,8 @@ type Endpoint interface {
 	// yields exactly one Completion.
 	Post(sends []Send) (n int, err error)
 	// Poll writes up to len(out) completions to out, and returns their number. Poll never blocks.
-	// An error of Poll (such as ErrClosed or a broken device) is final: every later Poll fails,
-	// too.
+	// An error of Poll (such as ErrClosed or a broken device) is final, which means that every
+	// later Poll fails, too.
 	Poll(out []Completion) (n int, err error)
 	// Recv posts buffers for arriving datagrams, and returns the number of accepted buffers. If n <
 	// len(bufs), the error is ErrAgain (RxDepth buffers are posted) or a final error.

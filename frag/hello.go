@@ -140,8 +140,8 @@ func (m *Hello) extensions() [5]extension {
 }
 
 // Pad sets Padding so that the Hello is at least as long as a HelloAck with names of the same
-// lengths. The padding of a Hello prevents amplification attacks: an answer to an address that is
-// not validated must not be longer than the Hello.
+// lengths. The padding of a Hello prevents amplification attacks, because an answer to an address
+// that is not validated must not be longer than the Hello.
 func (m *Hello) Pad() {
 	const answerBytes = HelloBytesMin + extHeadBytes + LabelBytesMax + extHeadBytes + awayBytes
 	m.Padding = 0

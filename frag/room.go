@@ -115,7 +115,7 @@ func (p *Pool) favour(m *Message) {
 // The method growTo gives a fragment memory up to the offset end, at which a chunk of n bytes ends.
 // The last FragBytesMax bytes of each memory limit are a reserve for one fragment at a time, whose
 // packets arrive in order. The one fragment that uses the memory reserve can always be completed.
-// After its completion, another fragment may use the reserve.
+// When this fragment is complete, another fragment may use the memory reserve.
 func (a *Assembler) growTo(m *Message, end uint32, n int, inOrder bool) bool {
 	if a.hoards() && int64(end) > growFactor*(m.arrivedBytes+int64(n)) {
 		return false

@@ -108,8 +108,8 @@ type roundKey struct {
 // A round is one agreement between the ranks of a communicator. The leader of an agreement round is
 // the lowest rank that is not known to be dead. All other ranks send their votes to the leader. The
 // leader makes the decision when it has received the votes of all living ranks. If the leader dies,
-// the next living rank becomes the leader. After the death of a leader, each living rank sends a
-// message to the new leader: the decision of the round if the rank knows it, or else its vote. A
+// the next living rank becomes the leader. After the death of a leader, each living rank sends the
+// decision of the round to the new leader if the rank knows the decision, and otherwise its vote. A
 // new leader adopts any decision that it receives, so that two survivors never have different
 // decisions.
 //
@@ -370,8 +370,8 @@ func (e *engine) leader(c *Comm) int {
 	return e.rank // This rank is alive in any case.
 }
 
-// The method advance takes the next steps of this rank in an agreement round: to send its vote, to
-// make the decision, or to send the decision.
+// The method advance takes the next steps of this rank in an agreement round, which are to send its
+// vote, to make the decision, or to send the decision.
 func (e *engine) advance(key roundKey, r *round) {
 	c := e.failures.agreeing(key.context)
 	if c == nil {

@@ -12,9 +12,9 @@ import (
 // a derived datatype of MPI. The methods of a Layout send and receive the values of the blocks in
 // the same way as the functions of the same names send and receive a slice. A message that is sent
 // from a Layout can be received into a slice or into another Layout. A Layout can be used many
-// times, by any goroutine. A Layout refers to the slice from which it was made: sends read this
-// slice, and receives write to it. If a Layout is used for a receive, its blocks should not
-// overlap.
+// times, by any goroutine. A Layout refers to the slice from which it was made. Sends of the Layout
+// read this slice, and receives write to it. If a Layout is used for a receive, its blocks should
+// not overlap.
 type Layout[T any] struct {
 	shape
 

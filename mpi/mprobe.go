@@ -10,8 +10,8 @@ import (
 
 // Message is a message that Mprobe has found. A Message can be received by Mrecv and Imrecv, and by
 // no other call. A Message belongs to one goroutine at a time. A Message is for programs with
-// several receiving goroutines: after a Probe, another goroutine could receive the message that
-// Probe has found.
+// several receiving goroutines, because after a Probe, another goroutine could receive the message
+// that Probe has found.
 type Message struct {
 	c *Comm
 	m *pml.Message // nil: from NoRank

@@ -33,8 +33,8 @@ type Op[T any] struct {
 // the function f. The function f must be associative. If the argument commutes of NewOp is true,
 // f(a, b) must equal f(b, a), and the values may be combined in any order. The type T of the values
 // may be any struct that can be sent, such as a value with its index for MINLOC. The function f is
-// called on the goroutine that polls the transport. Therefore it must return quickly, and must not
-// call package mpi.
+// called on the goroutine that polls the transport. The function f must return quickly, and must
+// not call package mpi.
 //
 // If f panics, the operation ends with an OpError, which holds the value and the stack of the
 // panic. At the ranks at which f did not panic, the operation returns no error, but its results are

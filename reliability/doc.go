@@ -43,9 +43,9 @@
 //
 // # Files
 //
-// In the following list, each file of package reliability uses only the files above it, with two
-// exceptions: sender.go calls policy.go, and a profile is registered in a file that stands lower in
-// the list.
+// In the following list, each file of package reliability uses only the files above it, except that
+// sender.go calls policy.go, and that a profile is registered in a file that stands lower in the
+// list.
 //
 //	rules.go             the numbers of a profile
 //	credits.go           credits of all peers

@@ -9,9 +9,9 @@ type odds uint64
 
 func oddsOf(p float64) odds { return odds(p * (1 << 63)) }
 
-// The method hit returns true with the probability o: always if o is 1, and never if o is 0. No
-// random number is drawn for the probability 0, so that a disabled fault does not change the random
-// sequence of the other faults.
+// The method hit returns true with the probability o, which means always if o is 1 and never if o
+// is 0. No random number is drawn for the probability 0, so that a disabled fault does not change
+// the random sequence of the other faults.
 func (d *dice) hit(o odds) bool {
 	return o != 0 && odds(d.pcg.Uint64()>>1) < o
 }

@@ -23,9 +23,10 @@ const (
 	parkTime = 50 * time.Microsecond
 )
 
-// An inbox is the state that an endpoint shares with its reader goroutine: a queue of posted
-// buffers and a queue of received datagrams. Each buffer of an inbox is in one of the two queues or
-// in use by the reader goroutine, and the total number of these buffers is at most RxDepth.
+// An inbox is the state that an endpoint shares with its reader goroutine, and contains a queue of
+// posted buffers and a queue of received datagrams. Each buffer of an inbox is in one of the two
+// queues or in use by the reader goroutine, and the total number of these buffers is at most
+// RxDepth.
 type inbox struct {
 	ended chan struct{} // closed when the reader has ended
 

@@ -69,8 +69,8 @@ func (c *closers) run() {
 	c.queue, c.busy = nil, false
 }
 
-// The method held returns how many sockets wait to be closed: the first result counts the sockets
-// of the process pid, and the second result counts the sockets of all processes.
+// The method held returns how many sockets wait to be closed. The first result of held counts the
+// sockets of the process pid, and the second result counts the sockets of all processes.
 func (c *closers) held(pid int32) (its, all int) {
 	c.lock.Lock()
 	defer c.lock.Unlock()

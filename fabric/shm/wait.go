@@ -62,9 +62,9 @@ func (d *domain) somethingToPoll() bool {
 	return false
 }
 
-// Some operations must be retried after a pause, because no event will trigger them: connecting to
-// a busy peer, and accepting peers. retryPause returns the time until the next such retry, or a
-// negative time if there is none.
+// Connecting to a busy peer, and accepting peers without a free descriptor, must be retried after a
+// pause, because no event will trigger these operations. retryPause returns the time until the next
+// retry, or a negative time if there is none.
 func (d *domain) retryPause() time.Duration {
 	pause := time.Duration(-1)
 	for _, e := range d.endpoints {

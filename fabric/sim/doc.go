@@ -31,7 +31,7 @@
 //
 // One goroutine at a time may use a Network and all its parts. Observe, a Filter, and the
 // functions given to At and After may call the methods of the Network. Observe and a Filter must
-// not crash or close a domain, because an operation of the domain may be in progress. Instead, they
-// can call After(0, ...) with a function that crashes or closes the domain, which then runs when
-// the operation has ended.
+// not crash or close a domain, because an operation of the domain may be in progress. Observe and a
+// Filter can call After(0, ...) instead, with a function that crashes or closes the domain, which
+// then runs when the operation has ended.
 package sim

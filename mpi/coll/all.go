@@ -116,11 +116,11 @@ func (s *Schedule) allreduceDoubling(acc []byte) {
 
 // reduceRing combines the parts that the argument in returns, of all ranks in a ring, into the
 // parts that the argument acc returns. The argument most of reduceRing is the size in bytes of the
-// longest part. At the end, each rank has its own part of the result, in which the values of all
-// ranks are combined. The operation of reduceRing must be commutative, because the values are
-// combined in the order of the ring. If the argument inPlace of reduceRing is true, in and acc
-// return the same memory. If inPlace is false, received data overwrites the previous content of
-// acc.
+// longest part. At the end of reduceRing, each rank has its own part of the result, in which the
+// values of all ranks are combined. The operation of reduceRing must be commutative, because the
+// values are combined in the order of the ring. If the argument inPlace of reduceRing is true, in
+// and acc return the same memory. If inPlace is false, received data overwrites the previous
+// content of acc.
 func (s *Schedule) reduceRing(in, acc func(int) []byte, most int, inPlace bool) {
 	var x []byte
 	if inPlace {

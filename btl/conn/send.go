@@ -141,6 +141,9 @@ func (c *Conn) sendAll(messages int) (more bool, err error) {
 		}
 		buffered = c.buffer.unsent()
 	}
+	if len(buffered) > 0 && c.off >= c.limit {
+		c.buffer.pack()
+	}
 	if len(buffered) == 0 {
 		if err := c.sendDue(dueFin, head{kind: kindFin, value: c.off}); err != nil {
 			return false, err

@@ -18,7 +18,7 @@ type writeBuffer struct {
 	oldest  int64 // when the first byte was buffered
 	sent    int   // bytes of buf that were sent
 	buf     []byte
-	storage *[bufferBytes]byte // of buf; nil if it is empty
+	storage *[bufferBytes]byte // of buf; nil if buf is empty or packed
 }
 
 const (
@@ -54,7 +54,7 @@ func (w *writeBuffer) take(b []byte, now int64) (taken, first bool) {
 		w.slow++
 		return false, false
 	}
-	if w.storage == nil {
+	if w.storage == nil && len(w.buf) == 0 {
 		w.storage, _ = storages.Get().(*[bufferBytes]byte)
 		w.buf = w.storage[:0]
 		w.oldest = now
@@ -92,6 +92,18 @@ func (w *writeBuffer) advance(n int) {
 	defer w.mu.Unlock()
 	if w.sent += n; w.sent == len(w.buf) {
 		w.drop()
+	}
+}
+
+// pack moves the unsent bytes to memory of their size, unless they need most of the storage. A peer
+// that grants no credit on many Conns therefore holds little more memory than these bytes.
+func (w *writeBuffer) pack() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if rest := w.buf[w.sent:]; w.storage != nil && len(rest) <= bufferBytes/2 {
+		rest = append([]byte(nil), rest...)
+		w.drop()
+		w.buf = rest
 	}
 }
 

@@ -1,6 +1,9 @@
 package conn
 
-import "testing"
+import (
+	"bytes"
+	"testing"
+)
 
 // A Write is taken over if it is small and comes soon after the one before, nothing old waits, and
 // no Write that waits for the module has to be before it.
@@ -58,5 +61,41 @@ func TestBufferRules(t *testing.T) {
 	w := after(func(w *writeBuffer) { w.setShut(true, true) })
 	if len(w.unsent()) > 0 || w.storage != nil {
 		t.Error("what nobody wants is kept")
+	}
+}
+
+// Bytes that wait for credit hold little more memory than their number. Later Writes follow these
+// bytes.
+func TestUnsentBytesPacked(t *testing.T) {
+	var w writeBuffer
+	w.take(nil, 1) // opens a burst: the first Write is not buffered
+	w.endedAt(1)
+	var want []byte
+	write := func(b ...byte) {
+		if taken, _ := w.take(b, 2); !taken {
+			t.Fatal("not buffered")
+		}
+		want = append(want, b...)
+	}
+	write(1, 2, 3)
+	w.advance(1)
+	w.pack()
+	if w.storage != nil || cap(w.buf) > 64 {
+		t.Errorf("%d bytes of memory hold 2 bytes", cap(w.buf))
+	}
+	write(4)
+	w.pack()
+	write(5, 6)
+	if !bytes.Equal(w.unsent(), want[1:]) {
+		t.Errorf("unsent bytes %v, want %v", w.unsent(), want[1:])
+	}
+	if w.advance(len(want) - 1); len(w.unsent()) > 0 || len(w.buf) > 0 {
+		t.Error("sent bytes are kept")
+	}
+	for write(7); len(w.buf)+smallBytesMax <= bufferBytes; {
+		write(make([]byte, smallBytesMax)...)
+	}
+	if w.pack(); w.storage == nil {
+		t.Error("a full buffer is copied")
 	}
 }

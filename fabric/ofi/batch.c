@@ -4,6 +4,8 @@
 // allocates, locks or reads a clock.
 #include "internal.h"
 
+#ifdef GOFI_HEADERS
+
 int64_t gofi_post(struct gofi_ep *ep, const struct gofi_send *sends, int n)
 {
 	if (ep->off)
@@ -163,3 +165,5 @@ int64_t gofi_before_sleep(struct gofi_domain *d)
 	}
 	return flags;
 }
+
+#endif

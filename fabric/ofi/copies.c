@@ -7,6 +7,8 @@
 // once, never per send.
 #include "internal.h"
 
+#ifdef GOFI_HEADERS
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -271,3 +273,5 @@ void gofi_free_copies(struct gofi_domain *d)
 		free(block);
 	}
 }
+
+#endif

@@ -4,6 +4,8 @@
 // locks or reads a clock.
 #include "internal.h"
 
+#ifdef GOFI_HEADERS
+
 #include <string.h>
 #include <sys/uio.h>
 
@@ -226,3 +228,5 @@ int64_t gofi_read_queue(struct gofi_ep *ep, struct fid_cq *cq, int op,
 	}
 	return n;
 }
+
+#endif

@@ -42,6 +42,7 @@
 //	              info.c              fi_getinfo and what it says
 //	                load.c            libfabric itself
 //	                  signals.c       the process's signal handlers, kept
+//	absent.c                          all of it but signals.c, in a build without headers
 //
 // The objects of a domain are closed in the following order, from left to right.
 //
@@ -60,9 +61,9 @@
 //
 // The package loads libfabric.so.1 when a program first requests a provider of the family ofi. A
 // program that requests no provider of the family ofi runs without libfabric. If libfabric is not
-// installed, a request for its providers fails with fabric.ErrUnavailable. On Debian 12, loading
-// libfabric takes about 200 ms, because constructors of other libraries, which are loaded with it,
-// sleep.
+// installed, or if its headers were missing when the program was built, a request for its
+// providers fails with fabric.ErrUnavailable. On Debian 12, loading libfabric takes some 200 ms,
+// because constructors of other libraries sleep.
 //
 // The process's signal handlers are restored after each call that loads libfabric, or opens or
 // closes a libfabric object. Descriptors that libfabric opens during a call that loads, opens or

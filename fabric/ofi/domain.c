@@ -3,6 +3,8 @@
 // domain.c: opening and closing a domain with its arena and address vector.
 #include "internal.h"
 
+#ifdef GOFI_HEADERS
+
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -234,3 +236,4 @@ int gofi_has_source(struct gofi_domain *d)
 	return d->sourced != NULL;
 }
 
+#endif

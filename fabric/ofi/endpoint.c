@@ -3,6 +3,8 @@
 // endpoint.c: opening and closing an endpoint with its two completion queues.
 #include "internal.h"
 
+#ifdef GOFI_HEADERS
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -176,3 +178,5 @@ void gofi_ep_free(struct gofi_ep *ep, struct gofi_fail *fail)
 	ep->d->copied -= ep->copied; // they never complete
 	free(ep);
 }
+
+#endif

@@ -3,6 +3,8 @@
 // info.c: fi_getinfo and what its results say.
 #include "internal.h"
 
+#ifdef GOFI_HEADERS
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -146,3 +148,5 @@ const char *gofi_strerror(int code)
 {
 	return gofi_lib.strerror(code);
 }
+
+#endif

@@ -4,6 +4,11 @@
 
 #include "shim.h"
 
+// GOFI_HEADERS is defined if libfabric's headers are installed. absent.c takes the place of the
+// code that needs them.
+#if __has_include(<rdma/fabric.h>)
+#define GOFI_HEADERS
+
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
@@ -224,4 +229,5 @@ void gofi_offload_free(struct gofi_offload *o);
 // endpoint.c. gofi_ep_free closes and frees an endpoint that is no longer on the domain's list.
 void gofi_ep_free(struct gofi_ep *ep, struct gofi_fail *fail);
 
+#endif // GOFI_HEADERS
 #endif

@@ -36,11 +36,16 @@ func loadFrom(file string) error {
 	var why [C.GOFI_TEXT_MAX]C.char
 	var code C.int
 	guard(func() { code = C.gofi_load(name, &why[0], C.GOFI_TEXT_MAX) })
-	if code != 0 {
+	switch code {
+	case 0:
+		return nil
+	case -2:
+		return fmt.Errorf("%w: %s; for the ofi/ providers install them (Debian: libfabric-dev) and "+
+			"build again", fabric.ErrUnavailable, C.GoString(&why[0]))
+	default:
 		return fmt.Errorf("%w: libfabric cannot be loaded: %s; for the ofi/ providers install it "+
 			"(Debian: libfabric1)", fabric.ErrUnavailable, C.GoString(&why[0]))
 	}
-	return nil
 }
 
 // guardLock is held during each guarded call of libfabric, because two concurrent calls

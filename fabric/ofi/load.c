@@ -5,6 +5,8 @@
 #define _GNU_SOURCE
 #include "internal.h"
 
+#ifdef GOFI_HEADERS
+
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -102,3 +104,5 @@ int gofi_load(const char *soname, char *why, size_t size)
 	snprintf(why, size, "%s has no %s", soname, missing);
 	return -1;
 }
+
+#endif

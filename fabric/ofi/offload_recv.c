@@ -10,6 +10,8 @@
 // together in stage, and copied apart.
 #include "offload.h"
 
+#ifdef GOFI_HEADERS
+
 #include <netinet/in.h>
 #include <string.h>
 
@@ -351,3 +353,5 @@ int gofi_offload_ready(struct gofi_offload *o)
 {
 	return o->count && o->left;
 }
+
+#endif

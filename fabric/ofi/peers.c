@@ -3,6 +3,8 @@
 // peers.c: what sends name: peers in the address vector, and regions of memory.
 #include "internal.h"
 
+#ifdef GOFI_HEADERS
+
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
@@ -254,3 +256,5 @@ int gofi_region_drop(struct gofi_domain *d, uint32_t region, struct gofi_fail *f
 	memset(r, 0, sizeof(*r));
 	return fail->code;
 }
+
+#endif

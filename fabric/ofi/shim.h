@@ -185,7 +185,8 @@ struct gofi_ep_info {
 	uint8_t name[GOFI_NAME_MAX];
 };
 
-// gofi_load loads libfabric: 0, or -1 with the reason in why. Nothing else is called before.
+// gofi_load loads libfabric: 0, or -1 with the reason in why, or -2 in a build without libfabric's
+// headers (absent.c). Nothing else is called before.
 int gofi_load(const char *soname, char *why, size_t size);
 
 // gofi_signals_save notes the process's signal handlers, gofi_signals_restore puts those back that

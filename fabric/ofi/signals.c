@@ -1,7 +1,7 @@
 //go:build linux && cgo
 
 // signals.c: libfabric and what it loads leave the process's signal handlers as they were.
-#include "internal.h"
+#include "shim.h"
 
 #include <signal.h>
 

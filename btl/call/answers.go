@@ -3,6 +3,7 @@ package call
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"gobtl/btl"
 )
@@ -169,18 +170,21 @@ func (n *Node) sendLarge(peer *btl.Endpoint, h head, body []byte, sent func()) e
 // for the peer. sendAnswer returns the header and the body that were sent.
 func (n *Node) sendAnswer(peer *btl.Endpoint, h head, body []byte) (head, []byte, error) {
 	var done func(*btl.Fragment, error)
-	if len(body) > messageBytesLeast { // the peer may refuse it
+	bytes := len(body)
+	if bytes > messageBytesLeast { // the peer may refuse it
 		refused := head{id: h.id, kind: h.kind, code: uint16(statusSize)}
 		done = func(_ *btl.Fragment, err error) {
 			if errors.Is(err, btl.ErrUnwanted) {
-				n.reply(peer, refused, nil)
+				n.reply(peer, refused,
+					fmt.Appendf(nil, "%d bytes, more than Config.MessageBytes of the caller", bytes))
 			}
 		}
 	}
 	err := sendSignalled(peer, n.cfg.Tag, h, body, done)
 	if errors.Is(err, btl.ErrTooLarge) {
-		h.code, body = uint16(statusSize), nil
-		err = send(peer, n.cfg.Tag, h, nil)
+		h.code = uint16(statusSize)
+		body = fmt.Appendf(nil, "%v (FragmentBytesMax of either side's btl.Config)", err)
+		err = send(peer, n.cfg.Tag, h, body)
 	}
 	return h, body, err
 }

@@ -149,6 +149,7 @@ func (n *Node) tellCanceled(peer *btl.Endpoint, id uint64) {
 type sentRequest struct {
 	peer  *btl.Endpoint
 	id    uint64
+	bytes int    // size of the request
 	waits bool   // the request is not acknowledged
 	then  func() // called after the acknowledgement, unless nil
 	done  func(*btl.Fragment, error)
@@ -168,7 +169,8 @@ func (n *Node) ask(peer *btl.Endpoint, h head, request []byte) (*sentRequest, er
 		s.done = func(_ *btl.Fragment, err error) {
 			if q := n.asked[s.peer][s.id]; q != nil && err != nil {
 				if errors.Is(err, btl.ErrUnwanted) {
-					err = fmt.Errorf("%w: %w", ErrRequestSize, err)
+					err = fmt.Errorf("%w: %d bytes, more than Config.MessageBytes of the server: %w",
+						ErrRequestSize, s.bytes, err)
 				}
 				delete(n.asked[s.peer], s.id)
 				q.waker.Wake(err)
@@ -180,10 +182,13 @@ func (n *Node) ask(peer *btl.Endpoint, h head, request []byte) (*sentRequest, er
 			}
 		}
 	}
-	s.peer, s.id, s.waits = peer, h.id, true
+	s.peer, s.id, s.bytes, s.waits = peer, h.id, len(request), true
 	err := sendSignalled(peer, n.cfg.Tag, h, request, s.done)
 	if err != nil {
 		n.keep(s)
+	}
+	if errors.Is(err, btl.ErrTooLarge) {
+		err = fmt.Errorf("%w (FragmentBytesMax of either side's btl.Config)", err)
 	}
 	return s, err
 }
@@ -222,8 +227,8 @@ func sendSignalled(peer *btl.Endpoint, tag btl.Tag, h head, body []byte,
 	return nil
 }
 
-// err returns the error of a Call for the status of its answer. The argument body of err is the
-// text of a RemoteError.
+// err returns the error of a Call for the status of its answer. The argument text of err is the
+// text of a RemoteError, or of a limit that was exceeded.
 func (s status) err(text []byte) error {
 	switch s {
 	case statusOK:
@@ -237,16 +242,24 @@ func (s status) err(text []byte) error {
 	case statusEnded:
 		return context.Canceled
 	case statusSize:
-		return ErrAnswerSize
+		return limitError(ErrAnswerSize, text)
 	case statusRoom:
 		return ErrAnswerRoom
 	case statusRequest:
-		return ErrRequestSize
+		return limitError(ErrRequestSize, text)
 	case statusClosing:
 		return ErrClosing
 	default:
 		return RemoteError(text)
 	}
+}
+
+// limitError adds the server's text, which may be empty, to the error of a limit.
+func limitError(err error, text []byte) error {
+	if len(text) == 0 {
+		return err
+	}
+	return fmt.Errorf("%w: %s", err, text)
 }
 
 // receive is the message handler of the Node's tag, which drops malformed messages.

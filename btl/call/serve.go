@@ -3,6 +3,7 @@ package call
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"gobtl/btl"
@@ -61,7 +62,12 @@ func (n *Node) begin(peer *btl.Endpoint, h head, handler Handler, body []byte, l
 	st, kept := n.enter(s, cancel, int64(len(body)), lent)
 	if st != statusOK {
 		cancel()
-		n.reply(peer, head{id: h.id, kind: kindAnswer, code: uint16(st)}, nil)
+		var why []byte
+		if st == statusRequest {
+			why = fmt.Appendf(nil, "%d bytes, at most %d, Config.RequestBytes of the server", len(body),
+				n.cfg.RequestBytes)
+		}
+		n.reply(peer, head{id: h.id, kind: kindAnswer, code: uint16(st)}, why)
 		return
 	}
 	request := append([]byte(nil), body...)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 
 	"gobtl/btl"
 	"gobtl/btl/runner"
@@ -117,7 +118,8 @@ func (s *sender) goOn() {
 		w := s.waiting[0]
 		switch {
 		case w.cost > s.window:
-			w.waker.Wake(ErrTooLarge)
+			w.waker.Wake(fmt.Errorf("%w: %d bytes, at most %d, Config.Bytes of the receiver", ErrTooLarge,
+				w.cost-overheadBytes, s.window-overheadBytes))
 		case s.sent+w.cost > s.limit:
 			return
 		default:

@@ -80,7 +80,7 @@ func run(args []string, stdout, stderr io.Writer) (status int) {
 	}
 	kctx, err := parser.Parse(args)
 	if err != nil {
-		env.notef("%s (see btlbench --help)", usage.Text(err))
+		env.notef("%s", usage.Misuse("btlbench", err))
 		return exitUsage
 	}
 	return exitStatus(env, kctx.Run())

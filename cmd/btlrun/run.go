@@ -39,9 +39,16 @@ func run(args []string, stdin, stdout, stderr *os.File) (status int) {
 		}
 		return exitOK
 	}
+	bare := len(args) == 0
+	if bare {
+		args, stdout = []string{"--help"}, stderr
+	}
 	defer func() {
 		if code, ok := recover().(exitPanic); ok {
 			status = int(code)
+		}
+		if bare {
+			status = exitUsage
 		}
 	}()
 	var c cli
@@ -55,7 +62,7 @@ func run(args []string, stdin, stdout, stderr *os.File) (status int) {
 		}
 	}
 	if err != nil {
-		fmt.Fprintln(stderr, "btlrun:", usage.Text(err))
+		fmt.Fprintln(stderr, "btlrun:", usage.Misuse("btlrun", err))
 		return exitUsage
 	}
 	return launch(&c, stdin, stdout, stderr)

@@ -80,7 +80,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) (status int) 
 		return exitFailure
 	}
 	if _, err := parser.Parse(args); err != nil {
-		env.logf(logError, "%s (see btlstream --help)", usage.Text(err))
+		env.logf(logError, "%s", usage.Misuse("btlstream", err))
 		return exitUsage
 	}
 	env.level = c.Log

@@ -65,7 +65,7 @@ func run(args []string, stdout, stderr io.Writer) (status int) {
 	}
 	kctx, err := parser.Parse(args)
 	if err != nil {
-		env.notef("%s (see btlvnic --help)", usage.Text(err))
+		env.notef("%s", usage.Misuse("btlvnic", err))
 		return exitUsage
 	}
 	if err := kctx.Run(); err != nil {

@@ -52,7 +52,7 @@ func run(args []string, stdout, stderr io.Writer) (status int) {
 	}
 	kctx, err := parser.Parse(args)
 	if err != nil {
-		env.refuse(ctx, usage.Text(err)+" (see mpibench --help)")
+		env.refuse(ctx, usage.Misuse("mpibench", err))
 		return exitUsage
 	}
 	kctx.BindTo(ctx, (*context.Context)(nil))

@@ -1,8 +1,11 @@
 package usage
 
 import (
+	"errors"
 	"regexp"
 	"strconv"
+
+	"github.com/alecthomas/kong"
 )
 
 // The expression misread matches kong's error for a flag whose value is missing. The groups of
@@ -21,11 +24,29 @@ var unread = regexp.MustCompile(
 // bare matches kong's error for a program that is called without a command.
 var bare = regexp.MustCompile(`^expected "<command> \.\.\."$`)
 
-// Text returns a clear text for an error that kong's Parse has returned.
+// otherJSON matches kong's error for the names that other programs give to the flag --format json.
+var otherJSON = regexp.MustCompile(`^unknown flag (--json|-J)(,|$)`)
+
+// Misuse is the text of an error that kong's Parse returned, with the command that shows the help
+// for the command of the error.
+func Misuse(program string, err error) string {
+	var parse *kong.ParseError
+	if errors.As(err, &parse) && parse.Context != nil {
+		if command := parse.Context.Selected(); command != nil {
+			program = command.FullPath()
+		}
+	}
+	return Text(err) + " (see " + program + " --help)"
+}
+
+// Text is the text of an error that kong's Parse returned.
 func Text(err error) string {
 	text := err.Error()
 	if bare.MatchString(text) {
 		return "a command is missing; --help lists the commands"
+	}
+	if found := otherJSON.FindStringSubmatch(text); found != nil {
+		return "unknown flag " + found[1] + ": write --format json"
 	}
 	if found := unread.FindStringSubmatch(text); found != nil {
 		if found[2] == "float" {

@@ -35,6 +35,8 @@ func TestText(t *testing.T) {
 			`--name needs a value, and -"x is a flag; as a value it is written --name=-"x`,
 		},
 		{[]string{"--bogus"}, "unknown flag --bogus"},
+		{[]string{"--json"}, "unknown flag --json: write --format json"},
+		{[]string{"-J"}, "unknown flag -J: write --format json"},
 		{[]string{"--count", "x"}, `--count: "x" is not a whole number`},
 		{[]string{"--share", "x"}, `--share: "x" is not a number`},
 	} {
@@ -75,6 +77,32 @@ func TestBeyond(t *testing.T) {
 		rest, ok := beyond(tc.list, like)
 		if ok != tc.ok || ok && len(rest) != tc.rest {
 			t.Errorf("%v: %v, %v; want %d rows, %v", tc.list, rest, ok, tc.rest, tc.ok)
+		}
+	}
+}
+
+// TestMisuse checks that the text names the help of the command that was misused.
+func TestMisuse(t *testing.T) {
+	for _, tc := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"pair", "--bogus"}, "unknown flag --bogus (see prog pair --help)"},
+		{[]string{"--bogus"}, "unknown flag --bogus (see prog --help)"},
+		{nil, `expected one of "pair", "run" (see prog --help)`},
+	} {
+		var c struct {
+			Pair struct{} `cmd:""`
+			Run  struct{} `cmd:""`
+		}
+		p, err := kong.New(&c, kong.Name("prog"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = p.Parse(tc.args); err == nil {
+			t.Errorf("%q: no error", tc.args)
+		} else if got := Misuse("prog", err); got != tc.want {
+			t.Errorf("%q: %s\nwant %s", tc.args, got, tc.want)
 		}
 	}
 }

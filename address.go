@@ -25,8 +25,16 @@ type localHosts struct {
 // splitPort splits "host:port" into host and port. splitPort returns ErrAddress for an invalid
 // text.
 func splitPort(text string) (host string, port uint16, err error) {
+	if _, rest, ok := strings.Cut(text, "://"); ok {
+		return "", 0, fmt.Errorf("%w: %q: an address has no scheme: write %q", ErrAddress, text,
+			strings.TrimRight(rest, "/"))
+	}
 	host, digits, err := net.SplitHostPort(text)
 	if err != nil {
+		if i := strings.LastIndexByte(text, ':'); i > 0 && is6(text[:i]) {
+			return "", 0, fmt.Errorf("%w: %q: an IPv6 address stands in brackets: write %q", ErrAddress,
+				text, "["+text[:i]+"]"+text[i:])
+		}
 		return "", 0, fmt.Errorf("%w: %q has no port: want something like \"server:4000\" or \":4000\"",
 			ErrAddress, text)
 	}
@@ -36,6 +44,12 @@ func splitPort(text string) (host string, port uint16, err error) {
 			"used as well", ErrAddress, digits, text)
 	}
 	return host, uint16(number), nil
+}
+
+// is6 reports whether a text is an IPv6 address.
+func is6(text string) bool {
+	addr, err := netip.ParseAddr(text)
+	return err == nil && addr.Is6()
 }
 
 // localAddresses returns the addresses of this host at which a Node listens over a provider.

@@ -42,6 +42,9 @@ func (n *Node) Dial(ctx context.Context, address string) (*Peer, error) {
 	if ctx == nil {
 		return nil, btl.ErrContext
 	}
+	if n.none() {
+		return nil, ErrNode
+	}
 	if n.inCallback() {
 		return nil, runner.ErrInHandler
 	}
@@ -69,7 +72,7 @@ type target struct {
 // the name look-up.
 func (n *Node) targets(ctx context.Context, address string) ([]target, error) {
 	if !n.overUDP() {
-		return []target{{address: address}}, nil
+		return []target{{address: address}}, n.checkMemory(address)
 	}
 	first, second, two := strings.Cut(address, ",")
 	host, port, err := splitPort(first)
@@ -170,6 +173,9 @@ func (n *Node) dial(ctx context.Context, t target) (*Peer, error) {
 	case errors.Is(cause, syscall.ECONNREFUSED):
 		return nil, fmt.Errorf("%s: %w: nobody listens at the port: %w", t.address, btl.ErrUnreachable,
 			syscall.ECONNREFUSED)
+	}
+	if errors.Is(err, btl.ErrUnreachable) && t.first == t.address {
+		return nil, fmt.Errorf("%s: %w (of the two ports of a Node, dial the lower one)", t.address, err)
 	}
 	return nil, fmt.Errorf("%s: %w", t.address, err)
 }

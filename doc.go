@@ -45,6 +45,8 @@
 //	peer.go           what a program asks of a peer
 //	dial.go           from an address to a Peer
 //	address.go        the addresses of this host
+//	setup.go          Config.Setup, before any peer connects
+//	limits.go         the ranges of times
 //	network.go        one address of this host: a module, its Runner, and the layers on it
 //	shared_memory.go  shared memory between Nodes of one host
 package gobtl

@@ -25,7 +25,8 @@ type Request struct {
 // Handler answers a request. Each call of a Handler runs on its own goroutine, and may block. The
 // context of a Handler is cancelled at the caller's deadline, when the caller gives up or
 // disconnects, and when the Node closes. The caller receives an error of the Handler as a
-// call.RemoteError with the error's text.
+// call.RemoteError with the error's text. A panic of a Handler ends the process, as in any other
+// goroutine: the Node does not recover it.
 type Handler func(ctx context.Context, req *Request) ([]byte, error)
 
 // MessageHandler handles the messages of a tag. A MessageHandler runs on the goroutine that drives
@@ -33,19 +34,23 @@ type Handler func(ctx context.Context, req *Request) ([]byte, error)
 // acknowledged, and a peer that waits longer than its Config.Transport.PeerTimeout declares this
 // Node dead. If handlers delay the network for longer than Config.Runner.LongPass (100 ms by
 // default), a line is written to Config.Log, and Runner.LongPasses counts the delay. The slice data
-// is valid only during the call.
+// is valid only during the call. A panic of a MessageHandler ends the process.
 type MessageHandler func(peer *Peer, data []byte)
 
 // methodBytesMax is the maximum length of a method's name, in bytes.
 const methodBytesMax = 255
 
 // Handle registers the handler of a method, whose name has 1 to 255 bytes, or removes the handler
-// if it is nil. Any goroutine may call Handle at any time. Handle returns call.ErrMethod for a name
-// of another length, or ErrClosed.
+// if it is nil. Any goroutine may call Handle at any time. A peer that calls before its method is
+// registered gets call.ErrMethod; Config.Setup registers handlers before any peer connects. Handle
+// returns call.ErrMethod for a name of another length, or ErrClosed.
 func (n *Node) Handle(method string, h Handler) error {
 	if len(method) < 1 || len(method) > methodBytesMax {
 		return fmt.Errorf("%w: its name has %d bytes, want 1 to %d", call.ErrMethod, len(method),
 			methodBytesMax)
+	}
+	if n.none() {
+		return ErrNode
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -74,11 +79,14 @@ func (l *Link) handle(method string, h Handler) error {
 
 // HandleMessage registers the handler of the messages of a tag, 0 to TagMax, or removes the handler
 // if it is nil. HandleMessage must not be called in a MessageHandler or in OnPeer. If a tag has no
-// handler, a peer's Send fails with btl.ErrNoHandler. HandleMessage returns ErrTag, ErrClosed, or
-// runner.ErrInHandler.
+// handler, a peer's Send fails with btl.ErrNoHandler; Config.Setup registers handlers before any
+// peer connects. HandleMessage returns ErrTag, ErrClosed, or runner.ErrInHandler.
 func (n *Node) HandleMessage(tag btl.Tag, h MessageHandler) error {
 	if tag > TagMax {
-		return ErrTag
+		return tagError(tag)
+	}
+	if n.none() {
+		return ErrNode
 	}
 	if h == nil {
 		n.messages[tag].Store(nil)
@@ -99,6 +107,9 @@ func (n *Node) HandleMessage(tag btl.Tag, h MessageHandler) error {
 	return err
 }
 
+// tagError returns ErrTag for a tag.
+func tagError(tag btl.Tag) error { return fmt.Errorf("%w: %d, at most %d", ErrTag, tag, TagMax) }
+
 // handleMessages makes the link's module accept the messages of a tag if the tag has a handler,
 // and refuse the messages if not.
 func (l *Link) handleMessages(tag btl.Tag) error {
@@ -117,6 +128,9 @@ func (l *Link) handleMessages(tag btl.Tag) error {
 
 // Accept waits for a stream that a peer opens. The error of Accept is ErrClosed.
 func (n *Node) Accept() (net.Conn, error) {
+	if n.none() {
+		return nil, ErrNode
+	}
 	select {
 	case c := <-n.accepted:
 		return c, nil
@@ -137,6 +151,9 @@ type listener struct {
 }
 
 func (l *listener) Accept() (net.Conn, error) {
+	if l.n.none() {
+		return nil, ErrNode
+	}
 	select {
 	case <-l.closed:
 		return nil, net.ErrClosed
@@ -167,11 +184,17 @@ type Message struct {
 	Data []byte
 }
 
-// Take returns a message that a peer has sent to this Node's queue with Enqueue. Take waits for a
-// message until ctx is cancelled. Take returns ErrClosed or the error of ctx.
+// Take returns a message that a peer has sent to this Node's queue with Enqueue. Messages of one
+// peer may come in another order than the peer sent them, also without any loss: a small message
+// may overtake a large one. A stream (Peer.OpenStream) keeps the order, and so do calls of which
+// each begins after the answer of the one before. Take waits for a message until ctx is cancelled.
+// Take returns ErrClosed or the error of ctx.
 func (n *Node) Take(ctx context.Context) (Message, error) {
 	if ctx == nil {
 		return Message{}, btl.ErrContext
+	}
+	if n.none() {
+		return Message{}, ErrNode
 	}
 	n.startTaking()
 	select {

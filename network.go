@@ -41,6 +41,7 @@ type Link struct {
 	listener *conn.Listener
 	door     *bounded.Listener // Unix socket that announces shared memory; may be nil
 	cards    cards             // of other Nodes, if the Link uses shared memory
+	gate     gate              // decides which peers may connect
 	peers    sync.Map          // *btl.Endpoint to *Peer, for connections not ended
 }
 
@@ -113,6 +114,7 @@ func (l *Link) start() (err error) {
 	if l.queue, err = queue.New(l.module, messages); err != nil {
 		return err
 	}
+	l.module.Admit(l.gate.admit)
 	run := cfg.Runner
 	run.OnLongPass = l.longPass
 	l.run = runner.New(l.module, run, l.event,
@@ -140,9 +142,12 @@ func (n *Node) add(l *Link) error {
 		return errors.Join(err, l.close(context.Background()))
 	}
 	l.listener = listener
-	tags, err := n.enlist(l)
+	tags, ready, err := n.enlist(l)
 	for _, tag := range tags {
 		err = errors.Join(err, l.handleMessages(tag))
+	}
+	if err == nil && ready {
+		err = l.openGate()
 	}
 	if err != nil {
 		n.drop(l)
@@ -183,12 +188,12 @@ func (l *Link) ended() bool {
 }
 
 // enlist adds a link to the Node's list, and returns the tags whose messages the link must
-// accept.
-func (n *Node) enlist(l *Link) (tags []btl.Tag, err error) {
+// accept. The result ready reports whether peers may connect to the link.
+func (n *Node) enlist(l *Link) (tags []btl.Tag, ready bool, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.closed {
-		return nil, ErrClosed
+		return nil, false, ErrClosed
 	}
 	for name, h := range n.handlers {
 		err = errors.Join(err, l.handle(name, h))
@@ -201,7 +206,7 @@ func (n *Node) enlist(l *Link) (tags []btl.Tag, err error) {
 	if n.taking {
 		n.work.Go(l.take)
 	}
-	return tags, err
+	return tags, n.ready, err
 }
 
 // accept passes the streams that peers open to Node.Accept.
@@ -245,7 +250,11 @@ func (l *Link) event(ep *btl.Endpoint, ev btl.Event, err error) {
 		p.end(err)
 	}
 	if log := l.node.cfg.Log; log != nil && p.connected {
-		log.Info("gobtl: peer "+ev.String(), "peer", p.address, "network", p.Network(), "error", err)
+		about := []any{"peer", p.address, "network", p.Network()}
+		if err != nil {
+			about = append(about, "error", err)
+		}
+		log.Info("gobtl: peer "+ev.String(), about...)
 	}
 	if p.connected && l.node.cfg.OnPeer != nil {
 		l.node.cfg.OnPeer(p, ev, err)

@@ -34,6 +34,9 @@ var (
 	ErrClosed = errors.New("gobtl: node is closed")
 	// ErrTag means that a tag is larger than TagMax.
 	ErrTag = errors.New("gobtl: no such tag")
+	// ErrNode means that a Node is nil or the zero Node. Listen and Open make a Node, and return nil
+	// together with an error.
+	ErrNode = errors.New("gobtl: no Node: was the error of Listen or Open checked?")
 )
 
 // The constants below are the tags that a Node uses for its own layers.
@@ -76,6 +79,12 @@ type Config struct {
 	// Log receives a line when a handler has delayed the network for longer than Runner.LongPass,
 	// and a line for each peer that connects or disconnects. A nil Logger logs nothing.
 	Log *slog.Logger
+	// Setup, which may be nil, registers the handlers of a new Node. Listen and Open call Setup once,
+	// when the addresses of the Node are known and before the first peer connects, so that no peer is
+	// told that a method or tag has no handler. Peers that dial meanwhile wait. Setup must not wait
+	// for peers that may be waiting for this Node. If Setup returns an error, Listen or Open closes
+	// the Node and returns the error.
+	Setup func(n *Node) error
 	// OnPeer, which may be nil, is called when a peer has connected, no matter which side has
 	// dialled. OnPeer is called again, with the reason, when the connection has ended. A Dial that
 	// fails does not call OnPeer. OnPeer runs on the goroutine that drives the network, and must
@@ -83,7 +92,8 @@ type Config struct {
 	OnPeer func(p *Peer, event btl.Event, err error)
 }
 
-// Node is the endpoint of this program in the network. Any goroutine may call the methods of a
+// Node is the endpoint of this program in the network. Listen and Open make a Node; methods of a
+// nil Node or of the zero Node return ErrNode or nothing. Any goroutine may call the methods of a
 // Node.
 type Node struct {
 	cfg Config
@@ -92,6 +102,7 @@ type Node struct {
 	mu       sync.Mutex // guards the following fields up to taking
 	links    []*Link
 	listens  bool
+	ready    bool // setUp has called Config.Setup: links let peers connect
 	closed   bool
 	handlers map[string]Handler
 	tags     map[btl.Tag]bool // tags that have, or had, a MessageHandler
@@ -115,11 +126,26 @@ func Open() (*Node, error) { return Config{}.Open() }
 
 // Open makes a Node like the function Open, with this configuration.
 func (c Config) Open() (*Node, error) {
+	n, err := c.newNode()
+	if err != nil {
+		return nil, err
+	}
+	if err := n.setUp(); err != nil {
+		return nil, errors.Join(err, n.Close(context.Background()))
+	}
+	return n, nil
+}
+
+// newNode makes a Node without links.
+func (c Config) newNode() (*Node, error) {
 	if c.Provider == "" {
 		c.Provider = fabric.Sockets()
 	}
 	if _, err := c.Transport.LoadEnv(os.Environ()); err != nil {
 		return nil, fmt.Errorf("gobtl: the environment: %w", err)
+	}
+	if err := checkTimes(&c.Transport); err != nil {
+		return nil, err
 	}
 	return &Node{
 		cfg: c, handlers: map[string]Handler{}, tags: map[btl.Tag]bool{},
@@ -132,7 +158,7 @@ func (n *Node) overUDP() bool { return fabric.OverSockets(n.cfg.Provider) }
 
 // Listen makes a Node like the function Listen, with this configuration.
 func (c Config) Listen(address string) (*Node, error) {
-	n, err := c.Open()
+	n, err := c.newNode()
 	if err != nil {
 		return nil, err
 	}
@@ -141,6 +167,9 @@ func (c Config) Listen(address string) (*Node, error) {
 		return nil, errors.Join(err, n.Close(context.Background()))
 	}
 	n.offerMemory()
+	if err := n.setUp(); err != nil {
+		return nil, errors.Join(err, n.Close(context.Background()))
+	}
 	return n, nil
 }
 
@@ -150,6 +179,9 @@ const portTries = 32
 // listen opens a link for each address of this host for which the text stands.
 func (n *Node) listen(text string) error {
 	if !n.overUDP() {
+		if err := n.checkMemory(text); err != nil {
+			return err
+		}
 		hints := fabric.Hints{Provider: n.cfg.Provider, Node: text}
 		_, err := n.openLink(hints, n.cfg.Transport.Advertise)
 		return err
@@ -202,6 +234,9 @@ func (n *Node) Address() string {
 // Addresses returns the addresses at which peers reach this Node. Addresses that other hosts
 // can reach come first. The list is empty if the Node does not listen.
 func (n *Node) Addresses() []string {
+	if n.none() {
+		return nil
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if !n.listens {
@@ -216,12 +251,29 @@ func (n *Node) Addresses() []string {
 	return all
 }
 
-// Links returns the links of the Node, one for each local address in use.
+// Links returns the links of the Node, one for each local address in use. A Node of Open has none
+// until it dials.
 func (n *Node) Links() []*Link {
+	if n.none() {
+		return nil
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return append([]*Link(nil), n.links...)
 }
+
+// Stats returns the counters of each link of the Node, by the address of the link. The package
+// btl/btlprom serves them to Prometheus.
+func (n *Node) Stats() map[string]btl.Stats {
+	stats := map[string]btl.Stats{}
+	for _, l := range n.Links() {
+		stats[l.Address()] = l.run.Stats()
+	}
+	return stats
+}
+
+// none reports whether the Node is nil or the zero Node.
+func (n *Node) none() bool { return n == nil || n.done == nil }
 
 // Close cancels the contexts of the running handlers, waits for the handlers' answers, and then
 // waits until all sent data is acknowledged. If ctx is cancelled, Close does not wait any longer.
@@ -233,6 +285,9 @@ func (n *Node) Links() []*Link {
 func (n *Node) Close(ctx context.Context) error {
 	if ctx == nil {
 		return btl.ErrContext
+	}
+	if n.none() {
+		return ErrNode
 	}
 	n.mu.Lock()
 	if n.closed {

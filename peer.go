@@ -12,9 +12,15 @@ import (
 // Peer is a connection to another Node. Any goroutine may call all methods. In a MessageHandler or
 // in OnPeer, methods that would wait return runner.ErrInHandler.
 //
-// After the connection has ended, all methods return the reason. The reason is btl.ErrPeerDead if
-// the peer did not answer for Config.Transport.PeerTimeout, or btl.ErrPeerClosed if the peer has
-// closed the connection. After that, Node.Dial makes a new connection.
+// After the connection has ended, all methods return the reason, and Node.Dial makes a new
+// connection. The reason is
+//
+//   - btl.ErrPeerRestarted if a new process at the peer's address has sent something;
+//   - btl.ErrPeerClosed if the peer has closed the connection;
+//   - btl.ErrPeerDead if the peer did not answer. Whatever is sent to a dead peer ends after
+//     Config.Transport.PeerTimeout. A Call or an OpenStream that only waits for an answer, because
+//     the peer died after it had received the request, ends after KeepAlive and PeerTimeout
+//     together, 25 s by default.
 type Peer struct {
 	link    *Link
 	ep      *btl.Endpoint
@@ -29,10 +35,15 @@ type Peer struct {
 
 // Call sends a copy of request to the peer's handler of the method, and returns the body of the
 // answer, which the caller may keep. The handler's context has the deadline of ctx, and is
-// cancelled with ctx. Call returns call.ErrMethod, call.ErrBusy, a call.RemoteError with the text
-// of the handler's error, the reason why the connection ended, or the error of ctx.
+// cancelled with ctx. The error of Call names the method and the peer, and wraps call.ErrMethod,
+// call.ErrBusy, a call.RemoteError with the text of the handler's error, the reason why the
+// connection ended, or the error of ctx.
 func (p *Peer) Call(ctx context.Context, method string, request []byte) ([]byte, error) {
-	return p.link.calls.CallName(ctx, p.ep, method, request)
+	answer, err := p.link.calls.CallName(ctx, p.ep, method, request)
+	if err != nil {
+		return nil, fmt.Errorf("gobtl: call %q of %s: %w", method, p.address, err)
+	}
+	return answer, nil
 }
 
 // Send sends data to the peer's MessageHandler of the tag, and returns when the peer has
@@ -42,17 +53,26 @@ func (p *Peer) Call(ctx context.Context, method string, request []byte) ([]byte,
 // ctx.
 func (p *Peer) Send(ctx context.Context, tag btl.Tag, data []byte) error {
 	if tag > TagMax {
-		return ErrTag
+		return tagError(tag)
 	}
-	return p.link.run.Send(ctx, p.ep, tag, data)
+	return p.wrap("send to", p.link.run.Send(ctx, p.ep, tag, data))
 }
 
-// Enqueue sends data to the peer's queue, from which the peer's Take returns the message. Enqueue
-// returns when the transport has a copy of data. While the queue is full, Enqueue waits until ctx
-// is cancelled. Enqueue returns queue.ErrTooLarge, the reason why the connection ended, or the
-// error of ctx.
+// wrap adds the peer's address to an error. wrap returns nil for a nil error.
+func (p *Peer) wrap(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("gobtl: %s %s: %w", what, p.address, err)
+}
+
+// Enqueue sends data to the peer's queue, from which the peer's Take returns the message. The queue
+// is no FIFO: a small message may overtake a large one, also without any loss. Use a stream
+// (OpenStream) where the order matters, or number the messages. Enqueue returns when the transport
+// has a copy of data. While the queue is full, Enqueue waits until ctx is cancelled. Enqueue
+// returns queue.ErrTooLarge, the reason why the connection ended, or the error of ctx.
 func (p *Peer) Enqueue(ctx context.Context, data []byte) error {
-	return p.link.queue.Send(ctx, p.ep, data)
+	return p.wrap("enqueue to", p.link.queue.Send(ctx, p.ep, data))
 }
 
 // OpenStream opens a byte stream, which the peer's Accept returns. OpenStream may return before the
@@ -60,7 +80,7 @@ func (p *Peer) Enqueue(ctx context.Context, data []byte) error {
 func (p *Peer) OpenStream(ctx context.Context) (net.Conn, error) {
 	c, err := p.link.streams.Dial(ctx, p.ep, "")
 	if err != nil {
-		return nil, err // The result must not be a nil *Conn.
+		return nil, p.wrap("open a stream to", err) // The result must not be a nil *Conn.
 	}
 	return c, nil
 }
@@ -83,7 +103,7 @@ func (p *Peer) Expose(ctx context.Context, mem []byte, rights btl.Rights) (*Regi
 		return nil
 	})
 	if err = errors.Join(err, exposed); err != nil {
-		return nil, err
+		return nil, p.wrap("expose memory to", err)
 	}
 	return r, nil
 }
@@ -125,13 +145,13 @@ func (r *Region) close() {
 // are written. Put returns btl.ErrRemoteAccess, the reason why the connection ended, or the error
 // of ctx together with runner.ErrInUse.
 func (p *Peer) Put(ctx context.Context, target btl.Handle, offset uint64, data []byte) error {
-	return p.link.run.Put(ctx, p.ep, data, target, offset)
+	return p.wrap("put to", p.link.run.Put(ctx, p.ep, data, target, offset))
 }
 
 // Get reads memory that the peer has exposed, from an offset on, into mem. Get returns the same
 // errors as Put. After an error, mem may contain a part of the data.
 func (p *Peer) Get(ctx context.Context, target btl.Handle, offset uint64, mem []byte) error {
-	return p.link.run.Get(ctx, p.ep, mem, target, offset)
+	return p.wrap("get from", p.link.run.Get(ctx, p.ep, mem, target, offset))
 }
 
 // Address returns the peer's address, such as "192.0.2.1:4000". The address of a peer that has

@@ -81,6 +81,18 @@ func (c *cards) addressOf(module string) string {
 // sharesMemory reports whether the Node may use shared memory in addition to UDP.
 func (n *Node) sharesMemory() bool { return n.overUDP() && n.cfg.SharedMemory }
 
+// checkMemory returns ErrAddress if a Node over shared memory alone is given an address of UDP.
+func (n *Node) checkMemory(address string) error {
+	if n.cfg.Provider != memoryProvider {
+		return nil
+	}
+	if _, _, err := net.SplitHostPort(address); err != nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %q: provider %s alone has no such addresses: leave Config.Provider empty "+
+		"and set Config.SharedMemory", ErrAddress, address, memoryProvider)
+}
+
 // memoryLink returns the Node's link over shared memory. If no link uses shared memory, or if the
 // link has failed, memoryLink opens a new link.
 func (n *Node) memoryLink() (*Link, error) {

@@ -2,19 +2,21 @@ package btlprom
 
 import (
 	"maps"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"gobtl/btl"
 )
 
-// Collector is a prometheus.Collector for the counters of one module. A Collector must be
-// registered only once with each registry. Collectors of several modules in one registry must
-// have different labels.
+// Collector is a prometheus.Collector for the counters of one module, or of all links of a Node. A
+// Collector must be registered only once with each registry. Collectors of several modules in one
+// registry must have different labels.
 type Collector struct {
-	snapshot func() btl.Stats
-	counters []counterDesc
-	gauges   []gaugeDesc
+	snapshots func() map[string]btl.Stats // by the value of the label "link"
+	links     bool                        // the metrics have the label "link"
+	counters  []counterDesc
+	gauges    []gaugeDesc
 }
 
 var _ prometheus.Collector = (*Collector)(nil)
@@ -34,17 +36,36 @@ type gaugeDesc struct {
 // the scrape. The argument labels, which may be nil, is added to every exported metric.
 // LabelValue converts a text to a valid label value.
 func NewCollector(snapshot func() btl.Stats, labels prometheus.Labels) *Collector {
-	c := &Collector{snapshot: snapshot}
+	return newCollector(&Collector{
+		snapshots: func() map[string]btl.Stats { return map[string]btl.Stats{"": snapshot()} },
+	}, labels)
+}
+
+// NewNodeCollector returns a collector for all links of a Node of package gobtl, also for links
+// that the Node opens later. The argument snapshots is the method Stats of the Node. Every metric
+// has the label "link", the address of the link, and labels as in NewCollector.
+func NewNodeCollector(
+	snapshots func() map[string]btl.Stats, labels prometheus.Labels,
+) *Collector {
+	return newCollector(&Collector{snapshots: snapshots, links: true}, labels)
+}
+
+// newCollector makes the descriptions of all metrics of a Collector.
+func newCollector(c *Collector, labels prometheus.Labels) *Collector {
 	labels = maps.Clone(labels)
 	for name, value := range labels {
 		labels[name] = LabelValue(value)
 	}
+	var own []string
+	if c.links {
+		own = []string{"link"}
+	}
 	descs := make(map[string]*prometheus.Desc)
 	for _, counter := range btl.Counters() {
 		name, value := counter.Label()
-		var names, values []string
+		names, values := own, []string(nil)
 		if name != "" {
-			names, values = []string{name}, []string{value}
+			names, values = append(slices.Clone(own), name), []string{value}
 		}
 		metric := counter.Metric()
 		if descs[metric] == nil {
@@ -73,7 +94,7 @@ func NewCollector(snapshot func() btl.Stats, labels prometheus.Labels) *Collecto
 			func(s *btl.Stats) uint64 { return s.CreditsGranted },
 		},
 	} {
-		desc := prometheus.NewDesc(g.name, g.help, nil, labels)
+		desc := prometheus.NewDesc(g.name, g.help, own, labels)
 		c.gauges = append(c.gauges, gaugeDesc{desc, g.value})
 	}
 	return c
@@ -95,12 +116,18 @@ func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c *Collector) Collect(ch chan<- prometheus.Metric) {
-	s := c.snapshot()
-	for _, d := range c.counters {
-		ch <- prometheus.MustNewConstMetric(d.desc, prometheus.CounterValue,
-			float64(s.Get(d.counter)), d.labels...)
-	}
-	for _, g := range c.gauges {
-		ch <- prometheus.MustNewConstMetric(g.desc, prometheus.GaugeValue, float64(g.value(&s)))
+	for link, s := range c.snapshots() {
+		var own []string
+		if c.links {
+			own = []string{LabelValue(link)}
+		}
+		for _, d := range c.counters {
+			ch <- prometheus.MustNewConstMetric(d.desc, prometheus.CounterValue,
+				float64(s.Get(d.counter)), append(slices.Clone(own), d.labels...)...)
+		}
+		for _, g := range c.gauges {
+			ch <- prometheus.MustNewConstMetric(g.desc, prometheus.GaugeValue, float64(g.value(&s)),
+				own...)
+		}
 	}
 }

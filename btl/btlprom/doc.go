@@ -1,6 +1,7 @@
-// Package btlprom exports the counters of a btl.Module to Prometheus.
+// Package btlprom exports the counters of a btl.Module, or of a gobtl.Node, to Prometheus.
 //
 //	registry.MustRegister(btlprom.NewCollector(module.Stats, nil))
+//	registry.MustRegister(btlprom.NewNodeCollector(node.Stats, nil)) // of package gobtl
 //
 // Every scrape takes one snapshot of all counters, so that the values of a scrape are consistent.
 // For example, the numbers of received packets of all kinds add up to the number of all received

@@ -56,11 +56,12 @@ func (s *store) get(_ context.Context, req *gobtl.Request) ([]byte, error) {
 }
 
 func serve(address string) {
-	node, err := gobtl.Listen(address)
-	check(err)
 	s := &store{values: map[string]string{}}
-	check(node.Handle("put", s.put))
-	check(node.Handle("get", s.get))
+	setup := func(n *gobtl.Node) error {
+		return errors.Join(n.Handle("put", s.put), n.Handle("get", s.get))
+	}
+	node, err := gobtl.Config{Setup: setup}.Listen(address)
+	check(err)
 	fmt.Println(node.Address())
 	select {} // until it is killed
 }

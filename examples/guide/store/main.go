@@ -78,17 +78,17 @@ func (s *store) ask(node *gobtl.Node, to []string, enough int, method string, bo
 }
 
 func serve(s *store, own string, others []string, metrics string) {
-	node, err := gobtl.Listen(own)
-	check(err)
 	put := func(_ context.Context, req *gobtl.Request) ([]byte, error) {
 		return []byte("{}"), s.merge(req.Body)
 	}
-	check(node.Handle("put", put)) // before the copy, so that no put is missed
-	check(node.Handle("all", s.list))
+	node, err := gobtl.Config{Setup: func(n *gobtl.Node) error { // before the copy: no put is missed
+		return errors.Join(n.Handle("put", put), n.Handle("all", s.list))
+	}}.Listen(own)
+	check(err)
 	err = s.ask(node, others, len(others), "all", nil)
 	check(node.Handle("get", s.list)) // after the copy: until then a get finds no such method
 	fmt.Println("copied from all others:", err == nil)
-	prometheus.MustRegister(btlprom.NewCollector(node.Links()[0].Runner().Stats, nil))
+	prometheus.MustRegister(btlprom.NewNodeCollector(node.Stats, nil))
 	check(http.ListenAndServe(metrics, promhttp.Handler()))
 }
 

@@ -173,7 +173,7 @@ func TestStore(t *testing.T) {
 	}
 	defer resp.Body.Close()
 	if page, err := io.ReadAll(resp.Body); err != nil || !bytes.Contains(page, []byte(
-		`gobtl_connections_total{outcome="established"} `)) {
+		`gobtl_connections_total{link="`+c.members[2]+`",outcome="established"} `)) {
 		t.Errorf("metrics: %v\n%s", err, page)
 	}
 	if got := c.client(t, "get", "never put"); got != "" {

@@ -20,6 +20,12 @@ type Debt[E any] struct {
 	prev, next *Debt[E]
 }
 
+// Begin makes an empty Debt that of an endpoint.
+func (d *Debt[E]) Begin(of E) { d.Of = of }
+
+// Take makes a copy of the Receiver of another Debt the Receiver of d.
+func (d *Debt[E]) Take(from *Debt[E]) { d.Receiver = from.Receiver }
+
 // Owes reports whether an ACK to the endpoint's peer is outstanding.
 func (d *Debt[E]) Owes() bool { return d.owed }
 

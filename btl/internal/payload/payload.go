@@ -12,6 +12,9 @@ type Payload struct {
 	pieces *pieces
 }
 
+// Hold makes b the bytes of the payload.
+func (p *Payload) Hold(b []byte) { p.Bytes = b }
+
 // source is the registered memory (memory region) from which the fabric reads bytes.
 type source struct {
 	region fabric.Region // 0: the bytes are copied

@@ -10,7 +10,7 @@ import (
 func (ep *Endpoint) newBye(code uint16) *Fragment {
 	bye := &Fragment{Ep: ep, tag: frag.TagBye}
 	bye.own = make([]byte, frag.ByeCodeBytes)
-	bye.Data.Bytes = bye.own[:frag.PutByeCode(bye.own, code)]
+	bye.Data.Hold(bye.own[:frag.PutByeCode(bye.own, code)])
 	bye.size = uint32(len(bye.Data.Bytes))
 	return bye
 }

@@ -115,13 +115,13 @@ func (ds *Descriptors) Alloc(ep *Endpoint, tag uint8, sizeBytes int) (*Fragment,
 			return nil, ds.Outbox.again(ep, wantsFragment)
 		}
 		f.hasSeg = true
-		f.Data.Bytes = ds.Port.Arena.Bytes(SegBuf(f.Seg))[frag.FragHeaderBytes:][:sizeBytes]
+		f.Data.Hold(ds.Port.Arena.Bytes(SegBuf(f.Seg))[frag.FragHeaderBytes:][:sizeBytes])
 		return f, nil
 	}
 	if cap(f.own) < sizeBytes {
 		f.own = ds.takeLarge(sizeBytes)
 	}
-	f.Data.Bytes = f.own[:sizeBytes]
+	f.Data.Hold(f.own[:sizeBytes])
 	return f, nil
 }
 
@@ -134,7 +134,8 @@ func (ds *Descriptors) Prepare(ep *Endpoint, tag uint8, mem []byte) (*Fragment, 
 	if err != nil {
 		return nil, err
 	}
-	f.tag, f.Data.Bytes = tag, mem
+	f.tag = tag
+	f.Data.Hold(mem)
 	ds.Payloads.Find(&f.Data)
 	return f, nil
 }
@@ -150,7 +151,8 @@ func (ds *Descriptors) PreparePut(ep *Endpoint, mem []byte, target remote.Handle
 	if err != nil {
 		return nil, err
 	}
-	f.Data.Bytes, f.put, f.handle, f.offset = mem, true, target, offset
+	f.put, f.handle, f.offset = true, target, offset
+	f.Data.Hold(mem)
 	ds.Payloads.Find(&f.Data)
 	return f, nil
 }

@@ -71,7 +71,7 @@ func (all *Services) NewEndpoint(cmd, data []byte, tinyBytes, mtuBytes int) (*En
 	first := all.Config.Random()
 	ep.Snd.Init(ep.ID.Slot, seq.Num(first), all.Rules.WindowPackets)
 	ep.FragIDs.Init(uint32(first >> 32))
-	ep.Rcv.Of = ep
+	ep.Rcv.Begin(ep)
 	ep.Rcv.Init(0, all.Rules.WindowPackets)
 	return ep, nil
 }
@@ -173,7 +173,8 @@ func (h handshakeHost) Merge(ep, half *Endpoint) {
 	h.leaveAddr(ep.DataAddr)
 	ep.Numbers = half.Numbers // a packet number must not repeat under one tag
 	ep.route = half.route
-	ep.Snd, ep.Rcv.Receiver, ep.Asm = half.Snd, half.Rcv.Receiver, half.Asm
+	ep.Snd, ep.Asm = half.Snd, half.Asm
+	ep.Rcv.Take(&half.Rcv)
 	ep.Flushes.Renumber(ep.SentUntil())
 	ep.link = half.link
 }

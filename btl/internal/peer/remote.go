@@ -147,7 +147,7 @@ func (ds *Descriptors) PrepareGet(ep *Endpoint, mem []byte, target remote.Handle
 		return nil, err
 	}
 	f.Op = ds.Remote.AskGet(ep.Remote, f, mem, target, offset, random)
-	f.Data.Bytes = f.Op.Body()
+	f.Data.Hold(f.Op.Body())
 	return f, nil
 }
 
@@ -178,7 +178,7 @@ func (ds *Descriptors) PrepareAtomic(ep *Endpoint, a Atomic) (*Fragment, error) 
 		return nil, err
 	}
 	f.Op = ds.Remote.AskAtomic(ep.Remote, f, &wire, random)
-	f.Data.Bytes = f.Op.Body()
+	f.Data.Hold(f.Op.Body())
 	return f, nil
 }
 

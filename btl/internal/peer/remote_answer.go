@@ -12,13 +12,15 @@ func (tx *Sender) AnswerGet(
 	f := tx.Frags.LendAnswer(ep)
 	f.Op = tx.Remote.AnswerGet(ep.Remote, f, number, from)
 	f.put, f.handle, f.offset = true, remote.Handle(g.Answer), 0
-	f.Data.Bytes, f.size = from.Bytes()[g.Offset:][:g.SizeBytes], g.SizeBytes
+	f.size = g.SizeBytes
+	f.Data.Hold(from.Bytes()[g.Offset:][:g.SizeBytes])
 	tx.answerNow(ep, f)
 }
 
 // AnswerWith queues the fragment as the answer o to an operation of the peer.
 func (f *Fragment) AnswerWith(o *Operation) {
-	f.Op, f.Data.Bytes = o, o.Body()
+	f.Op = o
+	f.Data.Hold(o.Body())
 	f.size = uint32(len(f.Data.Bytes))
 	f.Ep.all.Sender.Enqueue(f.Ep, f)
 }

@@ -233,7 +233,7 @@ func (bu *Buffers) unfill(f *Fragment) {
 
 func (bu *Buffers) emptySeg(f *Fragment) {
 	f.own = append(f.own[:0], f.Data.Bytes...)
-	f.Data.Bytes = f.own
+	f.Data.Hold(f.own)
 	bu.Recovery.Unqueue(f.Seg)
 	f.hasSeg = false
 }

@@ -37,7 +37,7 @@ func (ds *Descriptors) settleVector(f *Fragment) (*Fragment, error) {
 		packet := ds.Port.Arena.Bytes(SegBuf(f.Seg))[frag.FragHeaderBytes:][:f.size]
 		f.Data.CopyTo(packet, 0)
 		ds.Payloads.Join(&f.Data)
-		f.Data.Bytes = packet
+		f.Data.Hold(packet)
 		return f, nil
 	}
 	ds.Payloads.Find(&f.Data)

@@ -174,7 +174,8 @@ func (n *Node) dial(ctx context.Context, t target) (*Peer, error) {
 		return nil, fmt.Errorf("%s: %w: nobody listens at the port: %w", t.address, btl.ErrUnreachable,
 			syscall.ECONNREFUSED)
 	}
-	if errors.Is(err, btl.ErrUnreachable) && t.first == t.address {
+	if errors.Is(err, btl.ErrUnreachable) && t.first == t.address &&
+		!strings.Contains(err.Error(), "but not by") { // else one of the ports answers
 		return nil, fmt.Errorf("%s: %w (of the two ports of a Node, dial the lower one)", t.address, err)
 	}
 	return nil, fmt.Errorf("%s: %w", t.address, err)

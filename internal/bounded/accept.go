@@ -35,7 +35,8 @@ type Guest struct {
 	net.Conn
 	of     *Listener
 	host   string
-	proven bool // guarded by the Listener's lock
+	proven bool   // guarded by the Listener's lock
+	left   func() // called when the guest leaves, or nil; guarded by the Listener's lock
 }
 
 const (
@@ -141,7 +142,7 @@ func (l *Listener) enter(conn net.Conn) *Guest {
 		}
 		l.refusals.Displaced++
 		refuse(l.guests[i].Conn, l.told) // ends the goroutine that serves the connection
-		l.guests = slices.Delete(l.guests, i, i+1)
+		l.remove(i)
 	}
 	l.guests = append(l.guests, g)
 	return g
@@ -165,6 +166,14 @@ func (l *Listener) silent() int {
 	return found
 }
 
+// remove makes the place of a guest free. The caller must hold the lock.
+func (l *Listener) remove(i int) {
+	if left := l.guests[i].left; left != nil {
+		left()
+	}
+	l.guests = slices.Delete(l.guests, i, i+1)
+}
+
 // The function refuse writes the line told to a connection, and closes the connection. If the line
 // cannot be written within toldTime, refuse closes the connection without it.
 func refuse(conn net.Conn, told string) {
@@ -182,11 +191,20 @@ func (g *Guest) Proven() {
 	g.proven = true
 }
 
+// onLeave has the listener call fn when the connection is closed or displaced. If that has
+// happened already, onLeave returns false. The function fn must not block.
+func (g *Guest) onLeave(fn func()) bool {
+	g.of.lock.Lock()
+	defer g.of.lock.Unlock()
+	g.left = fn
+	return slices.Contains(g.of.guests, g)
+}
+
 // Close implements net.Conn, and makes room for another connection.
 func (g *Guest) Close() error {
 	g.of.lock.Lock()
 	if i := slices.Index(g.of.guests, g); i >= 0 {
-		g.of.guests = slices.Delete(g.of.guests, i, i+1)
+		g.of.remove(i)
 	}
 	g.of.lock.Unlock()
 	return g.Conn.Close()

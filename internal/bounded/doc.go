@@ -4,7 +4,7 @@
 //
 //	net.Listener --> Listener --> Guest    at most so many at once; the silent give way
 //	                 Guest    --> Lines    at most so many bytes a line
-//	                 Listener --> Server   HTTP, for metrics
+//	                 Listener --> Server   HTTP, for metrics; one answer at a time, with pauses
 //
 // A connection is unproven until the program calls Guest.Proven, after the client has sent
 // data that only a genuine client can send. When a Listener has reached its limit, a new

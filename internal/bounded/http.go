@@ -17,12 +17,16 @@ const (
 )
 
 // HTTPServer returns a server for short responses such as metrics, with time limits for requests
-// and responses and a limit for the size of headers. If responses of the server take long, the
-// caller must increase the field WriteTimeout.
+// and responses and a limit for the size of headers. All clients together get one response in
+// 10 ms, in the order of their requests, so that clients that ask without a pause cannot take the
+// CPU of the program. The server calls the handler for one request at a time. A response is
+// written to the network from memory, and delays no other response. If responses of the server
+// take long, the caller must increase the field WriteTimeout.
 func HTTPServer(h http.Handler) *http.Server {
 	return &http.Server{
-		Handler: h, ReadTimeout: httpReadTime, WriteTimeout: httpWriteTime, IdleTimeout: httpIdleTime,
-		MaxHeaderBytes: httpHeaderBytes,
+		Handler: newTurns(h), DisableGeneralOptionsHandler: true, // its answers would take no turn
+		ReadTimeout: httpReadTime, WriteTimeout: httpWriteTime, IdleTimeout: httpIdleTime,
+		MaxHeaderBytes: httpHeaderBytes, ConnContext: whileGuest,
 	}
 }
 

@@ -1,0 +1,102 @@
+package bounded
+
+import (
+	"bytes"
+	"context"
+	"maps"
+	"net"
+	"net/http"
+	"time"
+)
+
+// turnPause is the shortest time from the end of one turn to the start of the next.
+const turnPause = 10 * time.Millisecond
+
+// turns is an http.Handler that answers requests in their order. An answer is made in a turn, and
+// is written to the network after its turn. Only one request has the turn, and between two turns
+// is a pause. A client that is gone takes no turn.
+type turns struct {
+	handler http.Handler
+	free    chan time.Time // holds the earliest start of the next turn, if no request has the turn
+}
+
+func newTurns(h http.Handler) *turns {
+	t := &turns{handler: h, free: make(chan time.Time, 1)}
+	t.free <- time.Time{}
+	return t
+}
+
+// ServeHTTP implements http.Handler.
+func (t *turns) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	a := t.answer(r)
+	if a == nil {
+		return
+	}
+	maps.Copy(w.Header(), a.header)
+	w.WriteHeader(a.status)
+	_, _ = w.Write(a.body.Bytes()) // an error means that the client is gone
+}
+
+// answer waits for the turn of a request, and returns the answer. For a client that is gone, answer
+// returns nil.
+func (t *turns) answer(r *http.Request) *answer {
+	gone := r.Context().Done()
+	var next time.Time
+	select {
+	case next = <-t.free:
+	case <-gone:
+		return nil
+	}
+	defer func() { t.free <- next }() // also after a panic of the handler
+	select {
+	case <-time.After(time.Until(next)):
+	case <-gone:
+	}
+	if r.Context().Err() != nil {
+		return nil
+	}
+	defer func() { next = time.Now().Add(turnPause) }()
+	a := &answer{header: make(http.Header)}
+	t.handler.ServeHTTP(a, r)
+	if a.status == 0 {
+		a.status = http.StatusOK
+	}
+	return a
+}
+
+// answer is an http.ResponseWriter that keeps the response in memory.
+type answer struct {
+	header http.Header
+	status int // 0 before the call of WriteHeader
+	body   bytes.Buffer
+}
+
+// Header implements http.ResponseWriter.
+func (a *answer) Header() http.Header { return a.header }
+
+// WriteHeader implements http.ResponseWriter.
+func (a *answer) WriteHeader(status int) {
+	if a.status == 0 {
+		a.status = status
+	}
+}
+
+// Write implements http.ResponseWriter.
+func (a *answer) Write(b []byte) (int, error) {
+	a.WriteHeader(http.StatusOK)
+	return a.body.Write(b)
+}
+
+// whileGuest returns a context that ends when the connection of an HTTPListener is closed or
+// displaced. Package net/http alone does not notice that while a client has sent more data.
+func whileGuest(ctx context.Context, conn net.Conn) context.Context {
+	g, ok := conn.(*Guest)
+	if !ok {
+		return ctx
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	if !g.onLeave(cancel) {
+		cancel()
+	}
+	return ctx
+}

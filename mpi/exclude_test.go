@@ -90,7 +90,7 @@ func notice(ctx context.Context, w *mpi.World, rank int) error {
 		if ctx.Err() != nil {
 			return fmt.Errorf("rank %d is not known to be gone: %w", rank, ctx.Err())
 		}
-		time.Sleep(time.Millisecond)
+		time.Sleep(10 * time.Millisecond) // Many ranks may wait here.
 	}
 	return nil
 }

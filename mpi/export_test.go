@@ -160,6 +160,14 @@ func (w *World) Revoked() int {
 	return len(w.e.failures.revoked.known)
 }
 
+// ForwardAbove has a rank of a test send its control messages only to neighbours, which forward
+// them, in a job of more than so many ranks.
+func (w *World) ForwardAbove(ranks int) {
+	w.e.lock()
+	defer w.e.unlock()
+	w.e.failures.tellAll = ranks
+}
+
 // SplitNotices has notices of more ranks than that go in parts.
 func (w *World) SplitNotices(ranks int) {
 	w.e.lock()

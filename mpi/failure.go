@@ -1,6 +1,7 @@
 package mpi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,6 +52,7 @@ type failures struct {
 	early   map[int]*earlyVotes // votes in unknown communicators, by sender
 	parts   map[int][]*assembly // incomplete notices, by sender
 	perPart int                 // dead ranks in a part of a notice; 0: as many as fit
+	tellAll int                 // replaces noticeAllRanks; 0: noticeAllRanks applies
 }
 
 // handleNotices registers the engine's handler for control messages, which have their own
@@ -356,7 +358,7 @@ func (e *engine) spread(n *notice) {
 // about failures.
 func (e *engine) eachNeighbour(fn func(rank int)) {
 	size := len(e.names)
-	if size <= noticeAllRanks {
+	if size <= cmp.Or(e.failures.tellAll, noticeAllRanks) {
 		for rank := range size {
 			if rank != e.rank {
 				fn(rank)

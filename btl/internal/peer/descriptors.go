@@ -67,12 +67,13 @@ func (ds *Descriptors) giveBack(f *Fragment) {
 	}
 	f.Ep.Descriptors--
 	f.Ep.Urgent.Give(f.urgent)
-	own := f.own
+	owner, own := f.owner, f.own
 	if cap(own) > ownBytesMax {
 		ds.large.Give(own)
 		own = nil
 	}
-	*f = Fragment{owner: f.owner, own: own}
+	*f = Fragment{} // cheaper than a copy of a new one
+	f.owner, f.own = owner, own
 	ds.Idle = append(ds.Idle, f)
 }
 

@@ -20,7 +20,7 @@ type Records struct {
 // handler or ends the endpoint, the remaining fragments of the Pack for that handler or endpoint
 // are dropped.
 func (rc *Records) accept(in *arrival) {
-	ep, h := in.ep, &in.Header
+	rx, ep, h := rc.Receiver, in.ep, &in.Header
 	if !rc.admit(in) {
 		return
 	}
@@ -33,25 +33,25 @@ func (rc *Records) accept(in *arrival) {
 		if len(rest) == 0 && ep.ID.State() == peer.StateConnected {
 			// A reply to an earlier fragment of the Pack must not acknowledge the Pack, because
 			// an Abort in a handler may prevent the delivery of the later fragments.
-			rc.accepted(ep, h)
+			rx.accepted(ep, h)
 			taken = true
 		}
 		switch {
 		case isPiece && ep.ID.State() == peer.StateConnected:
 			rc.acceptPiece(ep, pieces) // the fragment needs the piece even without a handler
 			pieces++
-		case rc.handlers[tag] == nil || ep.ID.State() != peer.StateConnected ||
+		case rx.handlers[tag] == nil || ep.ID.State() != peer.StateConnected ||
 			ep.ID.Counted && rc.refusedTags.Has(tag):
-			rc.Count[stats.CntRecordsDropped]++
+			rx.Count[stats.CntRecordsDropped]++
 		default:
-			rc.deliver(ep, tag, data)
+			rx.deliver(ep, tag, data)
 		}
 	}
 	if !taken {
-		rc.Count[stats.CntRecvPack]++
+		rx.Count[stats.CntRecvPack]++
 		return
 	}
-	rc.checkBye(ep)
+	rx.checkBye(ep)
 }
 
 // admit checks the tags of a Pack before delivery. admit returns false if no record

@@ -9,6 +9,7 @@ import (
 	"gobtl/btl/internal/landing"
 	"gobtl/btl/internal/peer"
 	"gobtl/btl/internal/port"
+	"gobtl/btl/internal/stats"
 	"gobtl/fabric"
 	"gobtl/frag"
 )
@@ -20,6 +21,7 @@ type Handler func(ep *peer.Endpoint, tag uint8, data []byte)
 type Receiver struct {
 	*peer.Services
 
+	Count      *stats.Values // of Services
 	handlers   [256]Handler
 	mostBytes  [256]uint32 // largest fragment in chunks; 0: no limit
 	Keeping    keep.Store  // received data that handlers have kept
@@ -55,7 +57,7 @@ type Landings struct {
 // Init prepares a Receiver for the endpoints of all, whose port is open. Handlers may keep
 // fragments of several packets with up to keptBytesMax bytes.
 func (rx *Receiver) Init(all *peer.Services, keptBytesMax int64) {
-	rx.Services = all
+	rx.Services, rx.Count = all, all.Count
 	rx.Landings.Receiver, rx.records.Receiver, rx.asides.Receiver = rx, rx, rx
 	rx.asides.pool = frag.NewPartPool(partsBytesMax)
 	rx.Arrivals.Init(&rx.Keeping, keep.BoundsMax())

@@ -35,7 +35,8 @@ type Fragment struct {
 	// Fence, fragments of several packets, puts and operations. A fragment that goes ahead is like
 	// one with Signal, and never shares a packet. Urgent saves time only behind many messages of one
 	// large packet each: 8 bytes behind 64 messages of 32 KiB arrive after 36 µs instead of 334 µs.
-	// Small messages pass messages of several packets in any case.
+	// Small messages pass messages of several packets in any case. Urgent fragments that follow each
+	// other without a pause delay the endpoint's other small fragments.
 	Urgent bool
 
 	c peer.Fragment // the state of the message or operation

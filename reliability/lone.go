@@ -70,8 +70,8 @@ func (s *Sender) PostLone(now mono.Time, t Token, n seq.Num, c Channel, limit ti
 	s.policy.posted(s, now, n, 1, c, limit)
 }
 
-// The caller must call Missed when the peer has retransmitted a packet that had already arrived. If
-// a lone reply (a packet whose ACK may be delayed) has been in flight for longer than a round trip,
+// Missed must be called when the peer has retransmitted a packet that had already arrived. If a
+// lone reply (a packet whose ACK may be delayed) has been in flight for longer than a round trip,
 // the reply is lost. Missed queues the lost reply for retransmission, and returns true. If a lone
 // reply has been in flight for less than a round trip, Missed only ends its longer time-out.
 func (s *Sender) Missed(now mono.Time) (lost bool) {

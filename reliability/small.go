@@ -28,8 +28,8 @@ type load struct {
 	bounded bool   // the peer has a byte limit, or unused credits from a grant with a limit
 }
 
-// After a call of Small, peers that send small packets get more credits than the receive buffer has
-// slots for full packets. After a call of Small, a slot of the receive buffer has room for perPlace
+// Small gives peers that send small packets more credits than the receive buffer has slots for
+// full packets. After a call of Small, a slot of the receive buffer has room for perPlace
 // small packets with together bytesPerPlace bytes, instead of one full packet. Small does nothing
 // if perPlace is less than two.
 func (c *Credits) Small(perPlace, bytesPerPlace int) {

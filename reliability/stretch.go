@@ -44,8 +44,8 @@ const (
 	packetsPerPlace = 512
 )
 
-// After a call of Stretch, peers on long paths get more credits than the receive buffer has slots.
-// After Stretch, the caller must call Overrun when the full receive buffer has dropped datagrams.
+// Stretch gives peers on long paths more credits than the receive buffer has slots. After Stretch,
+// the caller must call Overrun when the full receive buffer has dropped datagrams.
 func (c *Credits) Stretch() { c.drain = drainLeast }
 
 // Stretches reports whether Stretch was called.

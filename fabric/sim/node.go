@@ -159,7 +159,7 @@ func (n *Node) Crash() {
 	}
 }
 
-// For the time d after Pause, the node does not call Progress, as if the process were busy or
+// Pause keeps the node from calling Progress for the time d, as if the process were busy or
 // stopped.
 func (n *Node) Pause(d time.Duration) {
 	n.note(KindPause, nil)

@@ -10,8 +10,8 @@ const (
 	scatterLarge   = 32 << 10
 )
 
-// A Barrier ends when all ranks have begun it. In round k of a Barrier, each rank sends a message
-// to the rank whose number is higher by 2^k, modulo the number of ranks.
+// Barrier adds a barrier, which ends when all ranks have begun it. In round k of a barrier, each
+// rank sends a message to the rank whose number is higher by 2^k, modulo the number of ranks.
 func (s *Schedule) Barrier() {
 	for d := 1; d < s.size; d *= 2 {
 		s.recv(s.ring(-d), nil)

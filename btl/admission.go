@@ -24,7 +24,7 @@ type Request struct {
 }
 
 // Is reports whether the peer is the module with the given name and incarnation. If Is returns
-// true, the peer has proven that it receives at the address in the name.
+// true, the peer has shown by an answer that it receives at the address in the name.
 func (r *Request) Is(name []byte) bool {
 	n, err := frag.ParseName(name)
 	return err == nil && r.Incarnation == n.Incarnation && bytes.Equal(r.Command, n.Command)
@@ -54,12 +54,12 @@ func Defer(code uint16) Verdict { return Verdict{reason: frag.RejectLater, code:
 const KeepMax = meet.KeepMax
 
 // Keep is the Verdict that keeps a connection request until a later call of Request.Decide, but at
-// most for the time wait, 1 ms to KeepMax. A wait outside this range is replaced by its nearer end.
-// The peer sends no further Hellos meanwhile, and its HandshakeTimeout begins again when the wait
-// is over. If the application has not decided after the wait, the request is forgotten, and a
-// peer that asks again causes a new Request. A peer without this ability asks at least twice a
-// second until its handshake times out, as after Defer. Without a place for the request
-// (Request.MayKeep), Keep acts like Defer(0).
+// most for the time wait, 1 ms to KeepMax. A wait outside this range is replaced by the nearer end
+// of the range. The peer sends no further Hellos meanwhile, and its HandshakeTimeout begins again
+// when the wait is over. If the application has not decided after the wait, the request is
+// forgotten, and a peer that asks again causes a new Request. A peer of a version without support
+// for Keep asks at least twice a second until its handshake times out, as after Defer. If the
+// module has no room to keep the request (Request.MayKeep), Keep acts like Defer(0).
 func Keep(wait time.Duration) Verdict {
 	wait = max(time.Millisecond, min(wait, KeepMax))
 	return Verdict{reason: frag.RejectKept, code: uint16(wait / time.Millisecond)}
@@ -68,8 +68,9 @@ func Keep(wait time.Duration) Verdict {
 // MoveTo is the Verdict that sends a peer to another module of this process. The argument name is
 // the result of Module.Name of the other module, which has the same provider and the same host
 // address as this module. The peer's endpoint connects to the other module, and the function given
-// to Admit of the other module decides on the request. A peer follows only one MoveTo. A peer
-// without this ability is refused with code 0, as is every peer if name is malformed.
+// to Admit of the other module decides on the request. A peer follows only one MoveTo. A peer of a
+// version without support for MoveTo is refused with code 0. If name is malformed, every peer is
+// refused with code 0.
 func MoveTo(name []byte) Verdict { return Verdict{moves: true, moved: string(name)} }
 
 // answer returns the Answer for package meet, for a module of the given provider. The result of
@@ -86,17 +87,18 @@ func (v Verdict) answer(provider string) (meet.Answer, error) {
 	}, nil
 }
 
-// MayKeep reports whether the module has a place for the request. Otherwise Keep acts like
-// Defer(0).
+// MayKeep reports whether the module has room to keep the request. Without such room, Keep acts
+// like Defer(0).
 func (r *Request) MayKeep() bool { return r.id != 0 }
 
 // Decide answers a request that Keep has kept. The argument now of Decide is the present time.
 // Decide tells the peer to ask again, and the peer then gets the answer v without another call of
 // the function given to Admit. A peer that Decide cannot reach asks every 15 s by itself. If the
-// peer does not, the decision lapses. The Verdict Keep changes the time for which the request is
-// kept. Decide returns ErrNoRequest if the request was not kept, was decided, has lapsed, or was
-// replaced by later requests of its address. Decide returns ErrBadName for a MoveTo to a name of
-// another provider, and ErrClosed after Close or Drain of the module. The caller owns the module.
+// peer does not ask in this time, the decision lapses. If v is Keep, the request stays undecided
+// and is kept for the new time. Decide returns ErrNoRequest if the request was not kept, was
+// decided, has lapsed, or was replaced by later requests of its address. Decide returns ErrBadName
+// for a MoveTo to a name of another provider, and ErrClosed after Close or Drain of the module. The
+// caller owns the module.
 func (r *Request) Decide(now Time, v Verdict) error {
 	m := r.m
 	if m == nil {
@@ -119,9 +121,10 @@ func (r *Request) Decide(now Time, v Verdict) error {
 
 // Admit sets the function fn that decides on incoming connections, except from peers to which this
 // side connects. If fn is nil, which is the initial setting, every peer is accepted. When Admit
-// calls fn, the peer has proven that it receives at both its addresses. The handshake may fail
-// even after fn has accepted the peer. The function fn may do what a handler may do. Each repeated
-// packet of a connecting peer, and a change of the peer's label, may cause another call of fn.
+// calls fn, the peer has shown by its answers that it receives at both its addresses. The handshake
+// may fail even after fn has accepted the peer. The function fn may do what a handler may do. Each
+// repeated packet of a connecting peer, and a change of the peer's label, may cause another call of
+// fn.
 func (m *Module) Admit(fn func(Request) Verdict) { m.admission = fn }
 
 // ask lets the function given to Admit decide on a connection request, for package peer.

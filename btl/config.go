@@ -21,11 +21,11 @@ type Config struct {
 	Profile string
 	// Reliability selects whether the provider or the module recovers from losses. With
 	// "auto" the provider recovers from losses if the providers of both sides are reliable
-	// and ordered, and the module recovers from losses in all other cases. With "own" the
-	// module always does.
+	// and ordered, and the module recovers from losses in all other cases. With "own" the module
+	// always recovers from losses.
 	Reliability string
 	// Rules replaces single numbers of the profile. A zero field keeps the profile's number. Programs
-	// need at most the fields that Params lists; the others are for simulations and experiments.
+	// need at most the fields that Params lists; all other fields are for simulations and experiments.
 	Rules reliability.Rules
 
 	// MTUBytes is the size of the largest datagram of the data channel, 512 to 65507. An MTUBytes
@@ -38,8 +38,8 @@ type Config struct {
 
 	// PackBytes is the size of the largest packet that several small fragments may share, up to
 	// 65507 and the peer's MTU. Fragments share packets if at least two of them fit. At an MTU of
-	// up to 9000, one packet may also hold the end of a large fragment and the beginning of the
-	// next one. A PackBytes of 0 means 8 KiB. With a PackBytes of 1, this module sends no packet
+	// up to 9000, one packet may also hold the end of a large fragment and the beginning of the next
+	// large fragment. A PackBytes of 0 means 8 KiB. With a PackBytes of 1, this module sends no packet
 	// that fragments share. Shared packets from a peer are always accepted.
 	PackBytes int
 
@@ -89,19 +89,19 @@ type Config struct {
 	// PeersMax is the maximum number of endpoints, 1 to 1<<20. A PeersMax of 0 means 4096.
 	PeersMax int
 	// PeersPerHost is the maximum number of endpoints that peers on one host may open here, up to
-	// 1<<20. One address of a host may have at most 16 of them. Hosts that share an address behind a
-	// router count as one host. PeersPerHost has an effect only if the fabric tells hosts apart, and
-	// does not limit the endpoints that this side opens. A PeersPerHost of 0 means a quarter of
-	// PeersMax, but at least 256, and never the last eighth of PeersMax. A negative PeersPerHost
-	// means no limit.
+	// 1<<20. Peers on one address of a host may open at most 16 endpoints. Hosts that share an address
+	// behind a router count as one host. PeersPerHost has an effect only if the fabric tells hosts
+	// apart, and does not limit the endpoints that this side opens. A PeersPerHost of 0 means a
+	// quarter of PeersMax, but at least 256, and never the last eighth of PeersMax. A negative
+	// PeersPerHost means no limit.
 	PeersPerHost int
-	// Advertise is the address that peers are told instead of the bound address, in the notation of
-	// Module.Dial. Advertise is needed, for example, if a router maps another address to this host.
-	// An empty Advertise means the bound address. Peers use the advertised address to connect. If
-	// the fabric knows the source of datagrams (udp), replies go to the source address.
+	// Advertise is the address that is announced to peers instead of the bound address, in the
+	// notation of Module.Dial. Advertise is needed, for example, if a router maps another address to
+	// this host. An empty Advertise means the bound address. Peers use the advertised address to
+	// connect. If the fabric knows the source of datagrams (udp), replies go to the source address.
 	Advertise string
-	// Label is a name of this module that peers are told, up to 32 bytes (see Request). The label
-	// is not authenticated.
+	// Label is a name of this module that is announced to peers, up to 32 bytes (see Request). The
+	// label is not authenticated.
 	Label string
 	// RegionsMax is the maximum number of memory regions exposed to peers, 1 to 1<<16. A RegionsMax
 	// of 0 means 1024.
@@ -123,15 +123,15 @@ type Config struct {
 	// four retransmission time-outs shortens the retransmission time-outs.
 	PeerTimeout time.Duration
 	// Away is the longest time for which this module's process computes without a call of Progress,
-	// up to an hour. Peers are told the value of Away, and extend their PeerTimeout for this module
-	// by Away, but at most by a minute. An Away of 0 requests no extension. Away does not
+	// up to an hour. Peers learn the value of Away in the handshake, and extend their PeerTimeout for
+	// this module by Away, but at most by a minute. An Away of 0 requests no extension. Away does not
 	// extend CloseTimeout.
 	Away time.Duration
 	// KeepAlive is the time without packets on a channel, in either direction, after which this
 	// side probes the peer on that channel. The probes detect a dead peer without other traffic,
 	// and keep the port mappings of firewalls and NATs alive. A KeepAlive of 0 means 20 s, and a
-	// negative value turns the probes off. When memory or endpoints run short, silent peers are
-	// probed at once.
+	// negative value turns the probes off. When memory or endpoints run short, silent peers are probed
+	// before KeepAlive has passed.
 	KeepAlive time.Duration
 	// CloseTimeout is the maximum time for which Endpoint.Close waits for acknowledgements after
 	// the peer's last new ACK. A CloseTimeout of 0 means 1 s.

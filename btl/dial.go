@@ -34,13 +34,13 @@ func (m *Module) Connect(now Time, name []byte) (*Endpoint, error) {
 
 // Dial connects like Connect, but to an address instead of a name. The argument address of
 // Dial is the address of the peer's command channel, such as "192.0.2.1:4000". If the data
-// channel's port is not the port after the command channel's, it follows after a comma, as
-// in "192.0.2.1:4000,4711". Any incarnation of the peer is accepted. If the module already
-// has an endpoint with this peer address, Dial returns the existing endpoint. A restart of
+// channel's port is not the port after the command channel's, the data channel's port follows after
+// a comma, as in "192.0.2.1:4000,4711". Any incarnation of the peer is accepted. If the module
+// already has an endpoint with this peer address, Dial returns the existing endpoint. A restart of
 // the peer is detected after several unanswered packets, mostly within a quarter of
-// Config.PeerTimeout. To reconnect earlier to a restarted peer, call Abort on the old
-// endpoint before Dial. Dial returns ErrBadName (also for a fabric without textual
-// addresses), ErrClosed, or ErrRefused if there are PeersMax endpoints.
+// Config.PeerTimeout. To reconnect earlier to a restarted peer, call Abort on the old endpoint
+// before Dial. Dial returns ErrBadName (also for a fabric without textual addresses), ErrClosed, or
+// ErrRefused if there are PeersMax endpoints.
 func (m *Module) Dial(now Time, address string) (*Endpoint, error) {
 	m.all.At(now)
 	if m.closed || m.all.Draining() {
@@ -76,7 +76,8 @@ func parseAddress(p *port.Port, address string) (cmd, data []byte, err error) {
 }
 
 // AddressesOf returns the addresses of both channels in a module's name as text, such as
-// "192.0.2.1:4000", like PeerAddress. AddressesOf returns ErrBadName if name is no module's name.
+// "192.0.2.1:4000", like PeerAddress. AddressesOf returns ErrBadName if name is not the name of a
+// module.
 func (m *Module) AddressesOf(name []byte) (command, data string, err error) {
 	n, err := frag.ParseName(name)
 	if err != nil {

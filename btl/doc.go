@@ -7,11 +7,10 @@
 //
 // A Module belongs to the goroutine that calls Progress. All methods of Module, Endpoint,
 // Fragment and Region must be called from the goroutine that calls Progress, also within
-// callbacks. Only methods whose documentation says so, such as Stats and Wake, may be
-// called by any goroutine. A module has no goroutine, lock or clock of its own, and does
-// nothing between two calls of Progress. Package runner drives a module, so that any
-// goroutine may send and receive, with a context for each call. Drivers such as package
-// runner also use Hooks.
+// callbacks. Only methods whose documentation allows it, such as Stats and Wake, may be called by
+// any goroutine. A module has no goroutine, lock or clock of its own, and does nothing between two
+// calls of Progress. Package runner drives a module, so that any goroutine may send and receive,
+// with a context for each call. Drivers such as package runner also use Hooks.
 //
 // # The life of a packet
 //

@@ -10,7 +10,7 @@ import (
 
 // Endpoint is the connection to one peer.
 type Endpoint struct {
-	// Context is for the caller; the module does not use Context.
+	// Context is a value for the use of the caller, which the module does not read or change.
 	Context any
 
 	c peer.Endpoint // the state of the connection
@@ -50,10 +50,10 @@ func (ep *Endpoint) MaxTiny() int { return ep.c.MaxTiny() }
 // MTUBytes is the size of the largest datagram that is now sent to this peer (see also Path).
 func (ep *Endpoint) MTUBytes() int { return ep.c.MTU }
 
-// Close closes the endpoint in order. After Close, all accepted fragments are delivered,
-// then the peer is informed, and then this side gets EventClosed. Close ends at most
-// Config.CloseTimeout after the peer's last new ACK. Sends after Close return ErrClosed.
-// The argument now of Close is the present time.
+// Close closes the endpoint without loss. After Close, all accepted fragments are delivered, then
+// the peer is informed, and then this side gets EventClosed. Close ends at most Config.CloseTimeout
+// after the peer's last new ACK. Sends after Close return ErrClosed. The argument now of Close is
+// the present time.
 func (ep *Endpoint) Close(now Time) { ep.c.All().Endings.Close(&ep.c, now, frag.ByeClosed) }
 
 // CloseCodeMax is the largest code that CloseWith accepts.

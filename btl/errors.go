@@ -20,7 +20,8 @@ var (
 	// fabric could not deliver a packet to the peer. The text of the error names the silent
 	// channel.
 	ErrPeerDead = peer.ErrPeerDead
-	// ErrLost means that a fabric that should be reliable has lost or reordered packets.
+	// ErrLost means that a fabric has lost or reordered packets, although its provider claims to be
+	// reliable and ordered.
 	ErrLost = peer.ErrLost
 	// ErrBroken means that the peer has violated the protocol by an acknowledgement of packets that
 	// were never sent.
@@ -42,12 +43,11 @@ var (
 	ErrVersion = peer.ErrVersion
 	// ErrStale means that the name given to Connect belongs to an earlier incarnation of the peer.
 	ErrStale = peer.ErrStale
-	// ErrRefused means that one side refuses another endpoint, mostly because a limit on
-	// endpoints is reached. The text of an ErrRefused says which side has refused the
-	// connection, and why. If the peer's application has refused the connection, the
-	// ErrRefused is a RefusedError.
+	// ErrRefused means that one side refuses to make a further endpoint, mostly because a limit on
+	// endpoints is reached. The text of an ErrRefused says which side has refused the connection, and
+	// why. If the peer's application has refused the connection, the ErrRefused is a RefusedError.
 	ErrRefused = peer.ErrRefused
-	// ErrNoRequest means that the connection request is not kept, or no longer.
+	// ErrNoRequest means that the connection request was not kept, or is not kept any more.
 	ErrNoRequest = errors.New("btl: no such connection request")
 	// ErrBadName means that the bytes are not a module name of this provider.
 	ErrBadName = peer.ErrBadName

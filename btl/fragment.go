@@ -5,7 +5,7 @@ import (
 	"gobtl/btl/internal/peer"
 )
 
-// Status tells what became of an accepted send.
+// Status tells whether an accepted send is complete (Done) or will be reported later (Queued).
 type Status uint8
 
 // The values of Status are the results of a Send that returns no error.
@@ -29,14 +29,15 @@ type Fragment struct {
 	Context uint64
 	// Signal makes the module call OnDone in any case, so that Send never returns Done.
 	Signal bool
-	// Urgent makes Send put a message of one packet ahead of the endpoint's queued fragments. Of an
-	// endpoint's urgent fragments, at most 8 that have not ended go ahead, and none while the queue
-	// of their channel is more than half full. Further ones wait in turn, as do fragments behind a
-	// Fence, fragments of several packets, puts and operations. A fragment that goes ahead is like
-	// one with Signal, and never shares a packet. Urgent saves time only behind many messages of one
-	// large packet each: 8 bytes behind 64 messages of 32 KiB arrive after 36 µs instead of 334 µs.
-	// Small messages pass messages of several packets in any case. Urgent fragments that follow each
-	// other without a pause delay the endpoint's other small fragments.
+	// Urgent makes Send put a message of one packet ahead of the endpoint's queued fragments. At most
+	// 8 fragments of an endpoint that have not ended may have been put ahead, and none is put ahead
+	// while the queue of its channel is more than half full. Further urgent fragments wait behind the
+	// queued fragments, as do fragments after a Fence, fragments of several packets, puts and
+	// operations. A fragment that was put ahead is sent as if Signal were set, and never shares a
+	// packet. Urgent saves time only behind many messages of one large packet each: 8 bytes behind 64
+	// messages of 32 KiB arrive after 36 µs instead of 334 µs. Even without Urgent, small messages are
+	// sent ahead of queued messages of several packets. Urgent fragments that follow each other
+	// without a pause delay the endpoint's other small fragments.
 	Urgent bool
 
 	c peer.Fragment // the state of the message or operation
@@ -89,8 +90,8 @@ func (ep *Endpoint) Prepare(tag Tag, mem []byte) (*Fragment, error) {
 // PreparePieces works like Prepare for a payload in up to PiecesMax memory segments. The peer's
 // handler gets the bytes of all segments as one contiguous message. The bytes of the segments must
 // not change until OnDone is called or Send returns Done. The caller may reuse the slice of slices
-// at once. PreparePieces returns the errors of Alloc, where ErrTooLarge may also mean too many
-// segments.
+// after PreparePieces has returned. PreparePieces returns the errors of Alloc, where ErrTooLarge
+// may also mean too many segments.
 func (ep *Endpoint) PreparePieces(tag Tag, pieces ...[]byte) (*Fragment, error) {
 	return fragmentOf(ep.c.All().Frags.PreparePieces(&ep.c, uint8(tag), pieces...))
 }

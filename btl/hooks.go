@@ -8,7 +8,7 @@ import (
 
 // Hooks has the methods of a module for drivers. A driver, such as package runner, calls Progress
 // for many goroutines and sleeps between the calls. Only one goroutine at a time may call methods
-// of Hooks, and not while Progress runs in another goroutine. Hooks holds a pointer, and may be
+// of Hooks, and only while no other goroutine runs Progress. Hooks holds a pointer, and may be
 // copied.
 type Hooks struct{ m *Module }
 

@@ -19,11 +19,10 @@ var keptCounters = [...]Counter{
 }
 
 // Keep stores data in k until k.Release. The argument data of Keep is all or a part of the
-// data of the handler that calls Keep. k.Bytes does not change until k.Release. Keep does
-// not copy data while at most Config.KeptPackets packets, and at most as many MiB of
-// fragments of several packets, are kept. Beyond these limits, or if data is not the
-// handler's data, Keep copies data to memory of k, which is reused. Keep returns ErrState if
-// k already holds data.
+// data of the handler that calls Keep. k.Bytes does not change until k.Release. Keep does not copy
+// data while at most Config.KeptPackets packets, and at most Config.KeptPackets MiB of fragments of
+// several packets, are kept. Beyond these limits, or if data is not the handler's data, Keep copies
+// data to memory of k, which is reused. Keep returns ErrState if k already holds data.
 func (m *Module) Keep(k *Kept, data []byte) error {
 	if k.in.Place() != keep.Nowhere {
 		return fmt.Errorf("%w: something is kept there", ErrState)
@@ -50,11 +49,11 @@ type Arrival struct {
 
 // HandlePulled queues the messages of a tag for PullArrivals, instead of calling a handler.
 // A call of Handle after HandlePulled, for the same tag, replaces the queueing by a
-// handler. Up to Config.KeptPackets packets and as many MiB are queued without a
-// copy, and further messages are copied. While 65536 messages, or 256 MiB of copies, are
-// queued, Progress does nothing and Deadline returns Never. While the queue is full,
-// packets of peers are not read, and the peers stop sending when they have no more credits.
-// A caller that waits for any event of a module with HandlePulled must call PullArrivals.
+// handler. Up to Config.KeptPackets packets, and up to Config.KeptPackets MiB of larger fragments,
+// are queued without a copy, and further messages are copied. While 65536 messages, or 256 MiB of
+// copies, are queued, Progress does nothing and Deadline returns Never. While the queue is full,
+// packets of peers are not read, and the peers stop sending when they have no more credits. A
+// caller that waits for any event of a module with HandlePulled must call PullArrivals.
 // HandlePulled returns ErrTag if the tag is out of range.
 func (m *Module) HandlePulled(tag Tag) error {
 	if err := m.Handle(tag, nil); err != nil {

@@ -36,8 +36,8 @@ type Event uint8
 const (
 	// EventConnected means that the handshake is done.
 	EventConnected = Event(peer.EventConnected)
-	// EventClosed means that the connection was closed in order, by this side (err is nil) or by the
-	// peer (ErrPeerClosed).
+	// EventClosed means that the connection was closed without an error, by this side (err is nil) or
+	// by the peer (ErrPeerClosed).
 	EventClosed = Event(peer.EventClosed)
 	// EventFailed means that the connection has failed with the error err.
 	EventFailed = Event(peer.EventFailed)
@@ -45,8 +45,8 @@ const (
 
 // Module is an open transport, with a port of a fabric and the endpoints of its peers. A Module
 // decides the order of the work in a call of Progress, and calls the functions of its caller. The
-// work itself is done in two packages, and nothing of them calls a Module except by a function that
-// the Module has given them:
+// work itself is done in two packages, which call a Module only by functions that the Module has
+// given to them:
 //
 //	rx      received packets, until a handler gets the fragment       internal/receive
 //	all     endpoints, and what they share: what is sent, timers,     internal/peer
@@ -63,8 +63,8 @@ type Module struct {
 	admission func(Request) Verdict // nil accepts every peer
 	claimed   [256]bool             // the tag is of a layer, see Hooks.ClaimTag
 
-	name []byte    // told to peers
-	told [2][]byte // addresses that peers are told, for command and data
+	name []byte    // announced to peers
+	told [2][]byte // addresses that are announced to peers, for command and data
 
 	stats     Stats           // the counters
 	published snapshot.Values // the counters, for other goroutines
@@ -121,8 +121,8 @@ func (m *Module) open(dom fabric.Domain, cfg Config) error {
 	return m.openName()
 }
 
-// openName starts the handshakes, which draw the module's incarnation, and composes the module's
-// name for peers.
+// openName initializes the handshakes, which choose the module's incarnation at random, and
+// composes the module's name for peers.
 func (m *Module) openName() error {
 	m.told = [2][]byte{m.all.Port.Command.Name(), m.all.Port.Data.Name()}
 	if m.cfg.Advertise != "" {
@@ -244,10 +244,10 @@ func (m *Module) Wake() {
 	}
 }
 
-// Drain begins to close every endpoint in order. After Drain, the module opens and accepts
-// no new endpoints. After Drain, Progress must be called until Drained returns true. A
-// fragment that is not delivered by the given time until ends with ErrClosed. The argument
-// now of Drain is the present time.
+// Drain begins to close every endpoint, as Endpoint.Close does. After Drain, the module opens and
+// accepts no new endpoints. After Drain, Progress must be called until Drained returns true. A
+// fragment that is not delivered by the given time until ends with ErrClosed. The argument now of
+// Drain is the present time.
 func (m *Module) Drain(now, until Time) {
 	m.all.At(now)
 	m.all.Drain(until)

@@ -50,11 +50,11 @@ func (m *Module) receiveFound(got int, err error) (n int, fast bool, _ error) {
 	return n, fast, err
 }
 
-// takeFirst handles the result of a poll of channel c for one completion. A fragment of one
-// packet is delivered to its handler at once, and the receive state is updated by the next call
-// of Progress. The early delivery is the fast receive path of Open MPI's usnic
-// (btl_usnic_component_progress, btl_usnic_recv_fast). The result more of takeFirst is true if
-// further completions may follow, and fast if the rest of Progress is left to the next call.
+// takeFirst handles the result of a poll of channel c for one completion. A fragment of one packet
+// is delivered to its handler first, and the receive state is updated by the next call of Progress.
+// The early delivery is the fast receive path of Open MPI's usnic (btl_usnic_component_progress,
+// btl_usnic_recv_fast). The result more of takeFirst is true if further completions may follow, and
+// fast if the rest of Progress is left to the next call.
 func (m *Module) takeFirst(c *port.Channel, got int, err error, n *int) (more, fast bool, _ error) {
 	if got == 0 && err == nil {
 		return false, false, nil

@@ -11,11 +11,11 @@ const tendGap = time.Millisecond
 
 // Progress performs all pending work of the module. Progress receives packets and calls their
 // handlers, handles expired timers, retransmits lost packets, sends new packets, acknowledges
-// received ones, and calls the OnDone functions of ended sends. If now is before the module's time,
-// the module's time is used. Progress never blocks, and returns the number of packets received. A
-// call that first finds a fragment of one packet may only deliver the fragment (fast receive), and
-// leave all other work to the next call. Progress does nothing while the queue of messages for
-// PullArrivals is full (HandlePulled).
+// received packets, and calls the OnDone functions of ended sends. If now is before the module's
+// time, the module's time is used. Progress never blocks, and returns the number of packets
+// received. A call that first finds a fragment of one packet may only deliver the fragment (fast
+// receive), and leave all other work to the next call. Progress does nothing while the queue of
+// messages for PullArrivals is full (HandlePulled).
 //
 // An error of Progress means that the fabric has failed, and that the module can only be
 // closed. Progress returns ErrReentrant inside a handler or callback, and ErrClosed after

@@ -13,7 +13,7 @@ import (
 // bits. The application sends the Handle to the peers that may access the region.
 type Handle = remote.Handle
 
-// Rights say what peers may do with an exposed memory region.
+// Rights is the set of operations that peers may perform on an exposed memory region.
 type Rights = remote.Rights
 
 // The constants below are the rights that a region can give to peers. A put with a completion

@@ -5,7 +5,7 @@ import (
 	"gobtl/frag"
 )
 
-// AccessReason says why a peer has refused a memory operation.
+// AccessReason is the reason why a peer has refused a memory operation.
 type AccessReason = peer.AccessReason
 
 // The reasons for refusing a memory operation.

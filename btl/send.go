@@ -5,8 +5,8 @@ import "gobtl/btl/internal/peer"
 // Send gives fragment f to the module, which sends f in one of the following ways:
 //
 //   - A single small fragment is posted to the fabric at once, if the endpoint is connected, its
-//     queue is empty, its window is open and the command channel has a free slot. A fragment is not
-//     single while a burst of its endpoint is in flight.
+//     queue is empty, its window is open and the command channel has room for a packet. A fragment
+//     does not count as single while a burst of its endpoint is in flight.
 //   - A fragment of one packet that is too large for the command channel is posted at once if the
 //     endpoint has at most two packets in flight.
 //   - Small fragments that are sent after a single small fragment share a packet. A packet
@@ -16,13 +16,13 @@ import "gobtl/btl/internal/peer"
 //     batch by the next call of Progress.
 //   - Any other fragment joins the endpoint's queue; an urgent fragment joins at the front.
 //
-// Send returns Queued if f has joined the queue, if f.Signal is set, if f is a get, an
-// atomic operation or a put with a completion notification, or if the fabric gathers the
-// payload. For all other fragments Send returns Done, and the caller no longer owns f. The
-// argument now of Send is the present time, which a handler gets from Endpoint.Now. After
-// an error the caller still owns f. Send returns ErrState, ErrTooLarge, ErrUnsupported,
-// ErrClosed, or the reason why the endpoint has ended. The immediate post of a single small
-// fragment is the fast send path of Open MPI's usnic.
+// Send returns Queued if f has joined the queue, if f.Signal is set, if f is a get, an atomic
+// operation or a put with a completion notification, or if the fabric reads the payload in place.
+// For all other fragments Send returns Done, and the caller no longer owns f. The argument now of
+// Send is the present time, which a handler gets from Endpoint.Now. After an error the caller still
+// owns f. Send returns ErrState, ErrTooLarge, ErrUnsupported, ErrClosed, or the reason why the
+// endpoint has ended. The immediate post of a single small fragment is the fast send path of Open
+// MPI's usnic.
 func (ep *Endpoint) Send(now Time, f *Fragment) (Status, error) {
 	done, err := ep.c.All().Sender.Send(&ep.c, now, &f.c, peer.SendOptions{
 		Signal: f.Signal, Urgent: f.Urgent, Told: f.OnDone != nil,

@@ -31,8 +31,8 @@ func (l *Layer) HandleActive(id uint16, fn Handler) {
 }
 
 // HeaderMax returns the maximum length of a header for SendActive, in bytes. HeaderMax returns the
-// least of 4 KiB, half of Config.UnexpectedBytes, and the largest fragment that the module can send
-// at once.
+// smallest of three sizes, which are 4 KiB, half of Config.UnexpectedBytes, and the largest
+// fragment of the module.
 func (l *Layer) HeaderMax() int {
 	return max(0, min(headerMost, l.cfg.UnexpectedBytes/2, l.m.Limits().FragmentBytesMax-headMostSize))
 }
@@ -40,15 +40,14 @@ func (l *Layer) HeaderMax() int {
 // SendActive begins to send an active message with a header and data to the peer's handler
 // of the id. The caller must not change header and data until the request r is Done. The
 // request r may be Done before SendActive returns. If the request r has a Layout, data must
-// be nil. All messages to a peer, active or not, arrive in the order of sending, and count
-// towards the same limits of the peer. If a message is longer than Config.EagerBytes, or
-// would exceed the peer's limits, SendActive first sends only its header (announcement). In
-// the modes Synchronous and Announce, SendActive always announces the message. A
-// synchronous or announced send is Done when the peer has received or dropped the message.
-// For active messages, the mode Ready has the same effect as the mode Standard. The
-// argument now of SendActive is the current time. The errors of SendActive are ErrBusy,
-// ErrHeader, ErrEager, and ErrPeer if the peer is gone. Errors after SendActive, such as
-// ErrNoHandler, are returned by the method r.Err.
+// be nil. Active messages and other messages to a peer arrive in the order of sending, and count
+// towards the same limits of the peer. If a message is longer than Config.EagerBytes, or would
+// exceed the peer's limits, SendActive first sends only its header (announcement). In the modes
+// Synchronous and Announce, SendActive always announces the message. A synchronous or announced
+// send is Done when the peer has received or dropped the message. For active messages, the mode
+// Ready has the same effect as the mode Standard. The argument now of SendActive is the current
+// time. The errors of SendActive are ErrBusy, ErrHeader, ErrEager, and ErrPeer if the peer is gone.
+// Errors after SendActive, such as ErrNoHandler, are returned by the method r.Err.
 func (l *Layer) SendActive(
 	now btl.Time, r *Request, to *Peer, id uint16, header, data []byte, mode Mode,
 ) error {

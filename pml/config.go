@@ -59,7 +59,7 @@ type Config struct {
 	// EagerBytes is the largest size of an eager message, which is sent before a receive
 	// has matched the message. EagerBytes is at most 1 MiB, and 0 means 64 KiB. A negative
 	// value of EagerBytes disables eager messages. The size of an eager message is limited
-	// by the largest fragment that the module can send at once.
+	// by the largest fragment of the module.
 	EagerBytes int
 	// UnexpectedBytes limits the unreceived data from one peer, up to 1 GiB. Each unreceived
 	// message counts as its size plus 64 bytes. An UnexpectedBytes of 0 means 1 MiB.
@@ -67,13 +67,14 @@ type Config struct {
 	// GoneBytes limits the memory of unreceived messages from peers that are gone, up to 1<<40
 	// bytes. Each peer that is gone counts as 4096 bytes, and each of its messages counts as 256
 	// bytes plus its data. A GoneBytes of 0 means eight times UnexpectedBytes. If GoneBytes is
-	// exceeded, the peer address with the most bytes loses the messages of its oldest connection.
+	// exceeded, the Layer drops the messages of the oldest connection of the peer address with the
+	// most bytes.
 	GoneBytes int64
 	// TotalBytes limits the memory for all connected peers together, from eight times UnexpectedBytes
 	// to 1<<40 bytes. The memory consists of unreceived messages, each of which counts as 256 bytes
 	// plus its data, and of unsent control messages. A TotalBytes of 0 means 1024 times
-	// UnexpectedBytes. When TotalBytes is exceeded, the Layer ends the peer with the most memory of
-	// the host with the most memory.
+	// UnexpectedBytes. When TotalBytes is exceeded, the Layer finds the host whose peers use the most
+	// memory, and ends the peer of this host that uses the most memory.
 	TotalBytes int64
 	// EnvelopesMax limits the number of unreceived messages from one peer, including announced
 	// messages. EnvelopesMax is a power of two, from 4 to 1<<20. An EnvelopesMax of 0 means 4096.

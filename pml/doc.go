@@ -57,12 +57,12 @@
 //
 // The unreceived messages from a peer are limited to EnvelopesMax envelopes and UnexpectedBytes
 // of eager data. Messages above the limit for unreceived data are only announced. Each receiver
-// reports to each sender how many messages and bytes it has received (credit). While the limits
-// do not allow another message to a peer, the sender queues its messages in order. Both peers
+// reports to each sender how many messages and bytes it has received (credit). While the limits do
+// not allow a further message to a peer, the sender queues the messages to this peer. Both peers
 // must have equal Configs. Dropped messages of refused tag groups (Refuse) count as received. An
-// active message counts as received when its handler has returned, and a message for which Keep
-// was called counts as received when it is dropped or received. An announced active message
-// counts towards the limits only with its header.
+// active message counts as received when its handler has returned, and a message for which Keep was
+// called counts as received when it is dropped or received. An announced active message counts
+// towards the limits only with its header.
 //
 // Only the goroutine that calls Progress may use a Layer. A Layer has no lock, no goroutine and no
 // clock, so that a simulator can run the same code as production.

@@ -9,9 +9,9 @@ import (
 	"gobtl/internal/fifo"
 )
 
-// The connected peers of one host share what a host may take from the Layer. A host with many
-// peers therefore leaves memory regions to other hosts, and loses a peer first when the memory for
-// all peers is used up.
+// The connected peers of one host share the memory and the memory regions that a host may take from
+// the Layer. A host with many peers therefore cannot use up the memory regions, and when the memory
+// for all peers is used up, the first peer that is ended belongs to the host with the most memory.
 
 var errTotal = errors.New("pml: unreceived messages exceed TotalBytes")
 
@@ -55,7 +55,7 @@ func newHosts(cfg *btl.Config) hosts {
 	}
 }
 
-// enter adds a peer to its host.
+// enter counts a connected peer at its host.
 func (s *hosts) enter(p *Peer) {
 	name := p.ep.PeerHost()
 	h := s.byName[name]
@@ -85,8 +85,8 @@ func (s *hosts) leave(p *Peer) {
 	}
 }
 
-// charge adds bytes, which may be negative, to the memory that the Layer holds for a peer. Memory
-// that is left of a peer that is gone counts elsewhere (gone.go).
+// charge adds bytes, which may be negative, to the memory that the Layer holds for a peer. The
+// messages of a peer that is gone are counted in gone.go, not by charge.
 func (p *Peer) charge(bytes int64) {
 	if p.err == nil && p.host != nil {
 		p.held += bytes
@@ -102,7 +102,7 @@ const (
 	earlyMemory = 8
 )
 
-// growControl makes room for another control message, if there may be more.
+// growControl makes room for one more control message in a peer's queue, if the limit allows one.
 func (p *Peer) growControl() {
 	before := p.control.Cap()
 	p.control.Grow(8 * p.l.cfg.EnvelopesMax)
@@ -136,8 +136,9 @@ func (s *hosts) check() error {
 	return nil
 }
 
-// shed ends peers until the memory for all peers is an eighth below mostBytes, so that the search
-// is rare. Each time, shed ends the peer with the most memory of the host with the most memory.
+// shed ends peers until the memory for all peers is an eighth below mostBytes, so that shed seldom
+// has to search for peers. In each step, shed finds the host with the most memory, and ends the
+// peer of this host with the most memory.
 func (s *hosts) shed(mostBytes int64) {
 	for s.held > mostBytes-mostBytes/8 {
 		h := s.all.first
@@ -166,10 +167,10 @@ func (p *Peer) drive(why error) {
 // regionsPart limits the receives from one peer to 1/regionsPart of the module's memory regions.
 const regionsPart = 16
 
-// mayExpose reports whether a peer may have one more memory region. The peers of a host may have
-// as many regions as are free, and a peer may have an eighth of what is left to its host then, or
-// one. As in Choudhury and Hahne (1998), regions therefore stay free for other hosts, and for peers
-// without a region.
+// mayExpose reports whether a peer may have one more memory region. All peers of a host together
+// may have as many regions as are free. Of the regions that its host may still take, a single peer
+// may have an eighth, but at least one. As in Choudhury and Hahne (1998), regions therefore stay
+// free for other hosts, and for peers without a region.
 func (p *Peer) mayExpose() bool {
 	s, h := &p.l.hosts, p.host
 	left := s.regionsMax - s.regions - h.regions - h.regions
@@ -236,9 +237,9 @@ func (s *hosts) houseAll() {
 }
 
 // house gives memory regions to the matched receives from a peer, in the order of matching. house
-// returns false if the peer has to wait until others close regions. For a peer that may have
-// another region after one of its own is closed, house returns true, because concedes then makes
-// Progress call house. For a peer that is gone, or that house has to give up, house returns true.
+// returns false if the peer has to wait until regions of other peers are closed. If a region of the
+// peer itself must be closed first, house returns true, because concedes then makes Progress call
+// house. If the peer is gone, or house ends the peer, house returns true.
 func (p *Peer) house() bool {
 	for p.ep.Err() == nil && p.landing.first != nil {
 		r := p.landing.first
@@ -261,8 +262,8 @@ const (
 )
 
 // press ends stalled peers while receives wait for a memory region. A peer is stalled if it has
-// regions, and has completed no message for longer than a peer may be silent and than a slow path
-// takes for all bytes of the regions.
+// regions, and has completed no message for too long. This time is longer than the time for which a
+// peer may be silent, and longer than a slow path needs to transfer all bytes of the regions.
 func (s *hosts) press(now btl.Time) {
 	s.awake += min(now.Sub(s.pressedAt), s.timeout/16) // without the time of a long pause
 	s.pressedAt = now

@@ -53,7 +53,7 @@ type Layer struct {
 	refused  map[uint64]bool            // refused groups of tags; nil if none
 	observe  func(p *Peer, tag, size uint64, eager bool)
 	overhead int // bytes of a packet that a fragment cannot use
-	// packetsMax is the maximum of Peer.packets.
+	// packetsMax is the maximum number of packets in flight to a peer (Peer.packets).
 	packetsMax int
 	peers      uint32 // number of peers so far
 
@@ -65,7 +65,7 @@ type Layer struct {
 
 // Peer is the remote side of an endpoint.
 type Peer struct {
-	// Context belongs to the caller. The package does not use Context.
+	// Context is a value for the use of the caller. The package does not use Context.
 	Context any
 
 	l     *Layer
@@ -275,8 +275,7 @@ func (l *Layer) sendHead(now btl.Time, p *Peer, h *head) bool {
 	return true
 }
 
-// give sends a fragment. The btl module refuses a fragment of the Layer only if the endpoint has
-// ended.
+// give passes a fragment to the btl module, which refuses it only if the endpoint has ended.
 func (l *Layer) give(now btl.Time, p *Peer, f *btl.Fragment) {
 	if _, err := p.ep.Send(now, f); err != nil {
 		_ = p.ep.Free(f) // the caller still owns f after an error
@@ -284,9 +283,9 @@ func (l *Layer) give(now btl.Time, p *Peer, f *btl.Fragment) {
 }
 
 // answer sends a message that consists only of a header, or queues the header for later. If the
-// peer takes too few headers, answer ends the peer and all requests that depend on it. A caller
-// therefore finishes its own request first, and does not use the request afterwards. For a peer
-// that is gone, answer does nothing.
+// peer takes too few headers, answer ends the peer and all requests that depend on it. A caller of
+// answer therefore finishes its own request before the call, and does not use the request after the
+// call. For a peer that is gone, answer does nothing.
 func (l *Layer) answer(now btl.Time, p *Peer, h head) {
 	if p.err != nil {
 		return
@@ -403,8 +402,8 @@ func (l *Layer) finish(r *Request, err error) {
 	l.ended.add(r)
 }
 
-// tell ends a request that is in no list, and calls the OnDone of the request after the OnDone of
-// earlier requests.
+// tell ends a request that is in no list. The request's OnDone is called later, after the OnDone of
+// the requests that ended earlier.
 func (l *Layer) tell(r *Request) {
 	if l.settling || l.ended.first != nil {
 		r.state = over

@@ -42,7 +42,7 @@ func (q *posted) remove(r *Request) {
 	}
 }
 
-// leave removes a receive from the list of its peer, if it has one.
+// leave removes a receive from the list of its peer, if the receive is for one peer.
 func (q *posted) leave(r *Request) {
 	if r.from != nil {
 		r.from.active.remove(r)
@@ -102,7 +102,7 @@ const anyMasks = 4
 // of one peer, and those of one peer and one tag. A receive from one peer searches only
 // messages from that peer.
 //
-// The first receive from any peer with a new mask adds a hash table, in which the messages with
+// If a receive from any peer has a new mask, a hash table is added, in which the messages with
 // equal masked tags are in the order of arrival. A receive from any peer searches only this table,
 // so that its time does not depend on the messages that do not match. Receives with more than
 // anyMasks different masks search all messages.
@@ -142,7 +142,7 @@ func (q *unexpected) remove(m *Message) {
 }
 
 // tableFor returns the index of the table for receives from any peer with the given mask. tableFor
-// returns -1 if receives have used too many masks.
+// returns -1 if receives have already used anyMasks different masks.
 func (q *unexpected) tableFor(mask uint64) int {
 	for i, known := range q.masks {
 		if known == mask {
@@ -165,7 +165,8 @@ func (q *unexpected) tableFor(mask uint64) int {
 // anyPeer takes the place of a peer's index in hashes. The index of a peer is at least 1.
 const anyPeer = 0
 
-// findAny returns the earliest message of any peer that a receive matches.
+// findAny returns, of all messages that match a receive from any peer, the message that arrived
+// first.
 func (q *unexpected) findAny(tag, mask uint64) *Message {
 	i := q.tableFor(mask)
 	if i < 0 {

@@ -21,8 +21,8 @@ import (
 const (
 	// dataHeadBytes is the header size of a packet.
 	dataHeadBytes = headBytes + 16
-	// dataAlign divides the data size of each packet except the last, so that packets do not split
-	// numbers.
+	// dataAlign is a divisor of the data size of each packet except the last, so that no number in the
+	// data is split between two packets.
 	dataAlign = 64
 	// underBytesMax is the largest number of bytes in flight in packets to one peer. A small
 	// message to a peer waits until the earlier packets to this peer are sent.
@@ -59,7 +59,7 @@ func (l *Layer) sendPackets(now btl.Time, r *Request) bool {
 	for most := max(2, min(int(underBytesMax/room), l.packetsMax)); r.moved < r.most; {
 		if p.packets >= most {
 			p.puts.remove(r)
-			p.puts.add(r) // other sends to the peer are next
+			p.puts.add(r) // the other sends to the peer are served next
 			return false
 		}
 		n := min(r.most-r.moved, room)

@@ -52,9 +52,9 @@ func (l *Layer) Start(now btl.Time, r *Request) error {
 	return ErrNotInit
 }
 
-// StartAll starts requests in order, up to the first request that cannot be started (MPI_Startall).
-// The result begun of StartAll is the number of started requests. The errors of StartAll are the
-// errors of Start.
+// StartAll starts the requests one after another, up to the first request that cannot be started
+// (MPI_Startall). The result begun of StartAll is the number of started requests. The errors of
+// StartAll are the errors of Start.
 func (l *Layer) StartAll(now btl.Time, requests []*Request) (begun int, err error) {
 	for i, r := range requests {
 		if err := l.Start(now, r); err != nil {

@@ -10,10 +10,10 @@ import (
 // its tag equals tag in all bits that are set in mask. If from is nil, messages from any peer
 // match. Recv receives the earliest matching message. If several receives match a message, the
 // receive that was posted first gets the message. Receives from any peer should use at most four
-// different masks in a Layer, because the time of further masks grows with the number of unreceived
-// messages. The caller must not access mem until r is Done.
-// The argument now of Recv is the current time. The errors of Recv are ErrBusy, and ErrPeer if the
-// peer is gone and has left no matching message.
+// different masks in a Layer. The time of a receive with a fifth mask grows with the number of
+// unreceived messages. The caller must not access mem until r is Done. The argument now of Recv is
+// the current time. The errors of Recv are ErrBusy, and ErrPeer if the peer is gone and has left no
+// matching message.
 func (l *Layer) Recv(now btl.Time, r *Request, from *Peer, tag, mask uint64, mem []byte) error {
 	if r.state != idle {
 		return ErrBusy
@@ -132,8 +132,8 @@ func (l *Layer) RecvMessage(now btl.Time, r *Request, m *Message, mem []byte) er
 	return nil
 }
 
-// spend frees the data of a message that MProbe has returned, or of an active message. The
-// Message itself belongs to the caller.
+// spend frees the data of a message that MProbe has returned, or of an active message that is
+// received or dropped. The Message itself belongs to the caller.
 func (l *Layer) spend(m *Message) {
 	if !m.lent && !m.gone {
 		m.peer.charge(-m.held())
@@ -207,8 +207,8 @@ func (l *Layer) arriveEager(now btl.Time, p *Peer, data []byte) bool {
 	return true
 }
 
-// onEnvelope handles an eager message or an announcement. onEnvelope keeps a message that arrives
-// before an earlier one until all earlier messages have arrived.
+// onEnvelope handles an eager message or an announcement. If a message arrives before a message
+// that was sent earlier, onEnvelope keeps it until all earlier messages have arrived.
 func (l *Layer) onEnvelope(now btl.Time, p *Peer, h *head, data []byte) bool {
 	ahead, most := h.number-p.expect, uint32(l.cfg.EnvelopesMax)
 	m := Message{

@@ -22,7 +22,7 @@ func (l *Layer) Send(now btl.Time, r *Request, to *Peer, tag uint64, data []byte
 	return l.send(now, r, to, tag, data, mode)
 }
 
-// TrySend sends a small message without a request if the message can be sent at once. TrySend
+// TrySend sends a small message without a request if the message can be sent immediately. TrySend
 // returns false if nothing was sent. If TrySend returns false, the caller must call Send, which
 // queues the message or returns the error.
 func (l *Layer) TrySend(now btl.Time, to *Peer, tag uint64, data []byte) bool {
@@ -172,7 +172,7 @@ func (r *Request) envelope(eager bool) head {
 const tinyMost = 256
 
 // sendTiny sends an eager message without a fragment descriptor. sendTiny returns false if the
-// transport cannot send the message at once.
+// transport cannot send the message immediately.
 func (l *Layer) sendTiny(now btl.Time, r *Request, h *head) bool {
 	b := l.tiny[:headBytes+len(r.header)+len(r.mem)]
 	h.put(b)
@@ -197,8 +197,8 @@ func (l *Layer) sent(r *Request, eager bool, cost uint64) {
 func (l *Layer) Abandon(r *Request, why error) bool {
 	switch {
 	case r.state == announced:
-		// The placeholder request rest keeps the id of the abandoned send in use, and handles the
-		// peer's reply.
+		// The request rest takes over the id of the abandoned send, so that a reply of the peer finds a
+		// request that handles it.
 		rest := &Request{
 			state: announced, mode: r.mode | abandoned, peer: r.peer, tag: r.tag, size: r.size, id: r.id,
 		}

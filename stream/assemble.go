@@ -1,8 +1,8 @@
 package stream
 
 // assembler stores the received messages of an unreliable stream in the regions of a ring, and
-// passes the regions to the reader in order. Regions are numbered from 0 without end. Region n uses
-// slot n mod Regions of the ring.
+// passes the regions to the reader in the order of their numbers. Regions are numbered from 0
+// without end. Region n uses slot n mod Regions of the ring.
 //
 //	handed over     lo            hi         not begun
 //	----------------|--- open ----|---------------------
@@ -26,8 +26,8 @@ type assembler struct {
 	// memory. budget is the work, measured like cost, that may be spent on regions now, at most
 	// budgetMax.
 	cost, budget, budgetMax uint64
-	// overwrite says that no reader releases regions, and that each region is free as soon as it
-	// was passed to the program.
+	// overwrite is true if no reader releases regions, so that each region is free as soon as it was
+	// passed to the program.
 	overwrite bool
 	// done is called with each region that is passed to the reader, and must not block.
 	done func(Region)
@@ -40,13 +40,13 @@ type assembler struct {
 	lastOrdinal  uint64
 	lastDatagram uint32
 	stored       bool
-	straight     bool // the message's datagrams arrived in order, without others between
+	straight     bool // the message's datagrams arrived in order and without a gap
 
 	// The region of the latest datagram has number curRegion and the ordinals [curFirst, curEnd).
 	curFirst, curEnd, curRegion uint64
 }
 
-// result says what the assembler has done with a datagram.
+// result describes what the assembler has done with a datagram.
 type result uint8
 
 const (
@@ -70,8 +70,9 @@ const (
 // for reordered datagrams.
 const horizonMessages = 1024
 
-// newFiller returns an assembler for complete messages that arrive in order, as in the reliable
-// mode. The caller may call fill, skip and grant on the returned assembler, but must not call take.
+// newFiller returns an assembler for complete messages that arrive in the order of their ordinals,
+// as in the reliable mode. The caller may call fill, skip and grant on the returned assembler, but
+// must not call take.
 func newFiller(ring *Ring, first uint64) *assembler {
 	return assemblerOf(ring, newCounter(first), ring.geo.MessageBytes)
 }
@@ -131,10 +132,9 @@ func (a *assembler) place(ordinal uint64, i uint32) []byte {
 	return a.ring.Region(a.slot(n))[at:]
 }
 
-// take records a datagram and stores its payload. The argument landed of take says that the
-// fabric has already written the payload to its final position. If block is true and there is no
-// free region, take returns resultBlocked. After resultBlocked, the caller must call take again
-// for the same datagram.
+// take records a datagram and stores its payload. If landed is true, the fabric has already written
+// the payload to its final position. If block is true and there is no free region, take returns
+// resultBlocked. After resultBlocked, the caller must call take again for the same datagram.
 func (a *assembler) take(
 	ordinal uint64, datagram uint32, payload []byte, block, landed bool,
 ) result {
@@ -194,10 +194,10 @@ func (a *assembler) whole(slot int) bool {
 	return a.ring.get(slot, wordReceived) == a.ring.get(slot, wordMessages)
 }
 
-// leap skips regions if a datagram of region n is far ahead of the open regions. The skipped
-// regions are those beyond the horizon, or those for which the assembler's budget of work does
-// not suffice. If the assembler's budget of work does not suffice for region n, leap returns
-// false.
+// If a datagram of region n is far ahead of the open regions, leap skips regions without opening
+// them. The skipped regions are those beyond the horizon, or those for which the assembler's budget
+// of work does not suffice. If the assembler's budget of work does not suffice for region n, leap
+// returns false.
 func (a *assembler) leap(n uint64) bool {
 	back := min(uint64(a.ring.geo.Regions-1), a.horizon/uint64(a.ring.geo.RegionMessages)+1)
 	pays := a.budget / a.cost
@@ -237,7 +237,8 @@ func (a *assembler) open(n uint64) bool {
 	return true
 }
 
-// advance passes all regions to the reader that are complete or beyond the horizon, in order.
+// advance passes each region that is complete or beyond the horizon to the reader, in the order of
+// the region numbers.
 func (a *assembler) advance() {
 	for a.lo < a.hi && (a.whole(a.slot(a.lo)) || a.high >= a.closeAt) {
 		a.handOver()
@@ -246,8 +247,7 @@ func (a *assembler) advance() {
 
 func (a *assembler) setCloseAt() { a.closeAt = a.regionEnd(a.lo) + a.horizon + 1 }
 
-// handOver passes region lo to the reader. A region without any received message is not passed to
-// the reader.
+// handOver passes region lo to the reader, unless no message of the region was received.
 func (a *assembler) handOver() {
 	slot := a.slot(a.lo)
 	r := a.ring
@@ -330,8 +330,8 @@ func (a *assembler) finish() {
 }
 
 // fill records that all messages below an ordinal have been written to granted regions.
-// fill is for the reliable mode, in which messages arrive in order. If all messages below
-// the given ordinal were already recorded, fill returns false.
+// fill is for the reliable mode, in which messages arrive in the order of their ordinals. If all
+// messages below the given ordinal were already recorded, fill returns false.
 func (a *assembler) fill(to uint64) bool {
 	from := a.track.edge
 	if to = min(to, a.track.total); to <= from || to > a.regionFirst(a.hi) {
@@ -373,7 +373,8 @@ func (a *assembler) skip(to uint64) {
 	}
 }
 
-// grant opens all free regions in order, and returns the first ordinal behind the open regions.
+// grant opens all free regions, in the order of their numbers, and returns the first ordinal after
+// the open regions.
 func (a *assembler) grant() uint64 {
 	for a.hi-a.lo < uint64(a.ring.geo.Regions) && a.regionFirst(a.hi) < a.track.total {
 		slot := a.slot(a.hi)

@@ -208,7 +208,7 @@ func (c *caster) step(slot int, ordinal uint64) {
 }
 
 // post posts the batch to each destination. post returns true when the fabric has accepted the
-// whole batch, or when the rest of the batch has no destination any more.
+// whole batch, or when no destination is left for the rest of the batch.
 func (c *caster) post() bool {
 	for ; c.at < len(c.targets); c.at, c.posted = c.at+1, 0 {
 		k := c.targets[c.at]
@@ -303,7 +303,7 @@ func (c *caster) await(s *fabric.Send, k *link) {
 	}
 }
 
-// booked counts a sent batch, and releases the batch's buffers and regions.
+// booked counts the datagrams of a sent batch, and releases the batch's buffers and regions.
 func (c *caster) booked(now mono.Time) {
 	s := c.s
 	c.giveBack()
@@ -384,8 +384,8 @@ func (d *dataPort) completed(b fabric.Buf) {
 // close returns the buffers of the batch.
 func (c *caster) close() { c.giveBack() }
 
-// letGo removes the multicast address, and deregisters the ring's memory. The caller must call
-// letGo after the completion of the last send.
+// letGo removes the multicast address from the fabric, and deregisters the ring's memory. The
+// caller must call letGo after the completion of the last send.
 func (c *caster) letGo() {
 	if c.inGroup {
 		_ = c.port.dom.Remove(c.group)

@@ -47,10 +47,10 @@ type Overrun uint8
 
 // The policies.
 const (
-	// Block means that the message waits until a region is free. With Block in the unreliable
-	// mode, the message waits in the receiver's socket buffer, which may overflow. The kernel
-	// counts the packets that a full socket buffer drops (Stats.SocketDrops). Stats.SocketDrops
-	// counts several datagrams that the kernel has coalesced as one packet.
+	// Block means that the message waits until a region is free. In the unreliable mode, Block leaves
+	// the message in the receiver's socket buffer, which may overflow. The kernel counts the packets
+	// that a full socket buffer drops (Stats.SocketDrops). Stats.SocketDrops counts several datagrams
+	// that the kernel has coalesced as one packet.
 	Block Overrun = iota
 	// Drop means that the message is dropped and counted.
 	Drop

@@ -197,7 +197,8 @@ func (d *dataPort) join(group string) (*dataEndpoint, error) {
 	return de, nil
 }
 
-// leave ends one receiver's use of a group's endpoint, which is closed after its last use.
+// leave ends one receiver's use of a group's endpoint, and closes the endpoint if no receiver uses
+// it any more.
 func (d *dataPort) leave(de *dataEndpoint) {
 	if de == nil {
 		return
@@ -249,7 +250,8 @@ func (d *dataPort) socketDrops() uint64 {
 
 // rescue copies payload that the fabric has written directly to a wrong position to the memory
 // after the datagram's header. rescue must run before the payload at the wrong position is
-// overwritten. rescue sets Landed to 0, which tells later code where the payload is.
+// overwritten. rescue sets the completion's Landed to 0, which tells later code that the payload is
+// behind the header.
 func (d *dataPort) rescue(e *Engine, de *dataEndpoint) {
 	for i := de.at; i < de.n; i++ {
 		c := &de.out[i]
@@ -331,8 +333,8 @@ func (de *dataEndpoint) receiverOf(e *Engine, c *fabric.Completion, h header) *R
 	return nil
 }
 
-// foreign counts a datagram that belongs to no stream. If the engine has only one receiver,
-// foreign counts the datagram for this receiver.
+// foreign counts a datagram that belongs to no stream. If the engine has only one receiver, the
+// datagram is counted in the Stats of this receiver.
 func (e *Engine) foreign() {
 	if len(e.receiving) == 1 && e.receiving[0].asm != nil {
 		e.receiving[0].asm.track.foreign++

@@ -12,10 +12,10 @@ import (
 	"gobtl/internal/plain"
 )
 
-// Engine sends and receives streams over a btl module. For the unreliable mode, an Engine
-// has an endpoint of a fabric. Only one goroutine may use an Engine. An Engine has no
-// clock, and works only during calls of Progress. A Port calls the Engine in ordinary
-// programs, and the simulator calls the Engine in virtual time.
+// Engine sends and receives streams over a btl module. For the unreliable mode, an Engine also has
+// an endpoint of the fabric. Only one goroutine may use an Engine. An Engine has no clock, and
+// works only during calls of Progress. A Port calls the Engine in ordinary programs, and the
+// simulator calls the Engine in virtual time.
 type Engine struct {
 	m     *btl.Module
 	data  *dataPort // nil: only reliable streams
@@ -46,7 +46,7 @@ const (
 	moduleEvery = 100 * time.Microsecond
 	// ringEvery is the interval between checks of a ring whose states another process may change.
 	ringEvery = time.Millisecond
-	// noticeEvery is the interval between a sender's progress reports.
+	// noticeEvery is the interval between the progress reports that a sender sends to its receivers.
 	noticeEvery = 100 * time.Millisecond
 	streamsMax  = 1024 // senders and receivers of an engine
 )
@@ -156,8 +156,8 @@ func (e *Engine) Deadline() mono.Time {
 	return d
 }
 
-// Close closes the engine at once. On Close, each sender and each receiver that has not
-// ended gets the error ErrClosed.
+// Close closes the engine without waiting for streams to end. On Close, each sender and each
+// receiver that has not ended gets the error ErrClosed.
 func (e *Engine) Close() error {
 	if e.closed {
 		return nil
@@ -195,8 +195,8 @@ func (e *Engine) letGo(all bool) {
 	})
 }
 
-// drain begins to close the connections to all peers in order. drained reports whether all
-// connections are closed.
+// drain begins to close the connections to all peers, each after its queued messages are sent.
+// drained reports whether all connections are closed.
 func (e *Engine) drain(until mono.Time) { e.m.Drain(e.now, until) }
 
 func (e *Engine) drained() bool { return len(e.outboxes) == 0 && e.m.Drained() }
@@ -245,8 +245,8 @@ func (e *Engine) onLetter(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 	}
 }
 
-// onAbort handles the message by which a peer says that its side of the stream has failed, or that
-// the peer refuses this process.
+// onAbort handles the message by which a peer reports that its side of the stream has failed, or
+// that it refuses this process.
 func (e *Engine) onAbort(ep *btl.Endpoint, l *letter) {
 	err := failedError(l)
 	if r := e.receiverOf(ep, l.Key); r != nil {
@@ -281,7 +281,8 @@ func (e *Engine) onNotice(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 	}
 }
 
-// onHello passes a sender's hello to the receiver that the hello names, or refuses the sender.
+// onHello passes a sender's hello message to the receiver that the message names, or refuses the
+// sender.
 func (e *Engine) onHello(ep *btl.Endpoint, l *letter) {
 	r := e.receivers[l.Hello.To]
 	switch {
@@ -313,7 +314,8 @@ func (e *Engine) receiverOf(ep *btl.Endpoint, key uint64) *Receiver {
 	return nil
 }
 
-// linkOf returns the link of a sender's stream to the peer ep, or nil if there is none.
+// linkOf returns the link between a sender's stream and the receiver at endpoint ep, or nil if
+// there is none.
 func (e *Engine) linkOf(ep *btl.Endpoint, key uint64) *link {
 	s := e.senders[key]
 	if s == nil {
@@ -361,7 +363,7 @@ func (e *Engine) onEndpoint(ep *btl.Endpoint, ev btl.Event, err error) {
 			r.fail(lostError(err))
 		}
 		if s := r.suitorOf(ep); s != nil {
-			s.drop() // another sender may come
+			s.drop() // a different sender may connect
 		}
 	}
 }

@@ -18,7 +18,7 @@ import (
 // identity. An Exchange returns an error when ctx ends.
 type Exchange func(ctx context.Context, mine Identity) (Identity, error)
 
-// other returns the opposite role.
+// other returns the role of the peer, which is the opposite role.
 func (r Role) other() Role {
 	if r == RoleSender {
 		return RoleReceiver

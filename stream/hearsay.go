@@ -11,27 +11,30 @@ import (
 
 // A receiver sends one line to a Meeting, a TCP address at which peers exchange identities. The
 // line names the two addresses of the receiver's module, and the sender begins a handshake with
-// both. The handshake packets go to addresses that have not answered yet. If the line came from
-// another host than one of the two (hearsay), that address may be a victim's. All senders of an
-// Engine together begin at most two such handshakes a second (hearsayEvery), and give each up
-// soon. One host begins only a part of these handshakes, because other hosts need some too. The
-// data address in the welcome of a receiver counts as an address of its line.
+// both. The handshake packets go to addresses that have not answered yet. If one of the two
+// addresses belongs to a host other than the one that sent the line (hearsay), that address may be
+// a victim's. All senders of an Engine together begin at most two such handshakes a second
+// (hearsayEvery), and give each up soon. One host may use only a part of this rate, so that a part
+// is left for other hosts. The data address that a receiver sends when it accepts the sender counts
+// as an address of its line.
 //
-// A receiver of a host with several networks may name another address than that of its connection
-// to the Meeting. Such a receiver that comes too early is asked to come again. A process of the
-// sender's own host may name any address, because it can send packets to this address itself.
-// Lines that a forwarder on this host passes on (such as "ssh -R") are lines of this host, too.
+// A receiver on a host with several networks may name an address that is not the source address of
+// its connection to the Meeting. If the rate does not allow a handshake with such a receiver now,
+// the receiver is asked to try again later. A process of the sender's own host may name any
+// address, because it can send packets to this address itself. Lines that a forwarder on this host
+// passes on (such as "ssh -R") are lines of this host, too.
 
 const (
 	// hearsayEvery is the average time between two handshakes by hearsay, and hearsayBurst is the
 	// largest number of such handshakes at once.
 	hearsayEvery = 500 * time.Millisecond
 	hearsayBurst = 4
-	// hearsayAgain is the time after which a host that has begun a handshake by hearsay may begin
-	// the next one.
+	// After a line of a host has begun a handshake by hearsay, hearsayAgain is the time until a line
+	// of this host may begin the next handshake.
 	hearsayAgain = hearsayBurst * hearsayEvery
-	// hearsayTime is the longest wait for the answer to a handshake by hearsay. A handshake sends
-	// six rounds of Hellos in hearsayTime.
+	// If an address was named by a host that may not own it (hearsay), hearsayTime is the longest wait
+	// for the answer to a handshake with this address. A handshake sends six rounds of Hellos in
+	// hearsayTime.
 	hearsayTime = time.Second
 )
 
@@ -42,7 +45,8 @@ var (
 		ErrTaken)
 )
 
-// hearsays limits the rate of handshakes by hearsay. The zero hearsays is ready for use.
+// hearsays limits the rate of handshakes by hearsay (with addresses that hosts other than their
+// owners have named). The zero hearsays is ready for use.
 type hearsays struct {
 	spent int       // handshakes that count towards hearsayBurst
 	since mono.Time // time from which spent decreases
@@ -51,7 +55,8 @@ type hearsays struct {
 	oldest int
 }
 
-// hearsayLine is a line that has begun a handshake by hearsay.
+// hearsayLine is a line that has begun a handshake by hearsay (with an address that may belong to a
+// different host).
 type hearsayLine struct {
 	from netip.Prefix
 	at   mono.Time
@@ -81,8 +86,9 @@ func (h *hearsays) take(from netip.Prefix, now mono.Time) bool {
 	return true
 }
 
-// allowHearsay reports whether an identity is known by hearsay. If no more handshakes by hearsay
-// are allowed now, allowHearsay returns an error that wraps ErrTaken.
+// allowHearsay reports whether an identity is known by hearsay (names an address that may belong to
+// a different host). If no more handshakes by hearsay are allowed now, allowHearsay returns an
+// error that wraps ErrTaken.
 func (e *Engine) allowHearsay(id Identity) (hearsay bool, err error) {
 	if id.from == "" {
 		return false, nil
@@ -100,8 +106,9 @@ func (e *Engine) allowHearsay(id Identity) (hearsay bool, err error) {
 	return true, nil
 }
 
-// allowData reports whether the sender may send probes to the data address of the receiver's
-// welcome. If that address is known by hearsay, allowData marks the link.
+// allowData reports whether the sender may send probes to the data address that the receiver has
+// sent. If a host other than the owner of the address may have named it (hearsay), allowData marks
+// the link.
 func (k *link) allowData(data []byte) bool {
 	if k.hearsay || k.from == "" || parseHost(k.from).IsLoopback() || k.ep.AtHost(data) {
 		return true
@@ -110,8 +117,8 @@ func (k *link) allowData(data []byte) bool {
 	return k.hearsay
 }
 
-// isHearsay reports whether a line of the host from is hearsay. The arguments command and data are
-// the addresses that the line names.
+// isHearsay reports whether a line from the host from names an address that may belong to a
+// different host (hearsay). The arguments command and data are the addresses that the line names.
 func isHearsay(from, command, data string) bool {
 	return !parseHost(from).IsLoopback() && (!isAt(command, from) || !isAt(data, from))
 }

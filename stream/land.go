@@ -4,13 +4,13 @@ import "unsafe"
 
 // Some fabrics can write received payload directly to its final position (fabric.Lander).
 // The receiver passes the memory from the next expected datagram to the end of the region
-// to the fabric. Datagrams that arrive in order are copied only once, by the kernel.
-// Payload that was written to a wrong position is copied to the memory behind its header
-// before any payload is processed (dataPort.rescue).
+// to the fabric. Datagrams that arrive in the order of sending are copied only once, by the kernel.
+// Payload that was written to a wrong position is copied to the memory behind its header before any
+// payload is processed (dataPort.rescue).
 
-// landing returns the final position of the next datagrams if datagrams arrive in order, or nil
-// if the next datagram cannot be predicted. The memory that landing returns contains no received
-// data.
+// The method landing returns the memory in which the next datagrams belong if they arrive in order.
+// If the next datagram cannot be predicted, landing returns nil. The returned memory contains no
+// received data.
 func (a *assembler) landing() []byte {
 	if !a.stored || a.ended || a.lastOrdinal+1 != a.high {
 		return nil

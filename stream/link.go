@@ -30,15 +30,16 @@ type link struct {
 	to     uint64    // the receiver's own key
 	name   []byte    // name of the receiver's btl module
 	since  mono.Time // time of the latest change of state
-	number uint32    // index in Engine.links
+	number uint32    // index of this link in Engine.links
 	state  linkState
 	err    error
-	pace   pacer     // reliable mode: each receiver has its own pace
+	pace   pacer     // rate limit for this receiver, in the reliable mode
 	heard  mono.Time // latest time of progress, or of nothing to do
 	taken  uint64    // new datagrams that the receiver has reported after the end
 	grace  time.Duration
-	late   bool // joined a running stream: may be lost without a failure
-	// hearsay is true if another host has named an address of the receiver (see hearsay.go).
+	late   bool // joined a running stream; its loss is not a failure
+	// hearsay is true if an address of the receiver was named by a host that may not own it (see
+	// hearsay.go).
 	hearsay bool
 	from    string // host of the receiver's connection to a Meeting, or empty
 
@@ -53,8 +54,8 @@ type link struct {
 	probeAt       mono.Time
 
 	// The fields below are for the reliable mode. next is the ordinal of the next message to put.
-	// Puts of messages with ordinals below placed have been acknowledged. The receiver has been
-	// told of the messages with ordinals below told.
+	// Puts of messages with ordinals below placed have been acknowledged. The sender has reported the
+	// messages with ordinals below told to the receiver.
 	ringMessages uint64
 	// handles are the memory regions of the receiver's ring (blocks), each of which has
 	// blockMessages messages.
@@ -131,8 +132,8 @@ func (k *link) ready(r *ready) error {
 	return nil
 }
 
-// welcomed handles the receiver's welcome message. In the unreliable mode, the receiver's welcome
-// message contains the address for datagrams.
+// welcomed handles the message with which the receiver accepts this sender. In the unreliable mode,
+// this message contains the address for datagrams.
 func (k *link) welcomed(w *welcome) error {
 	s := k.s
 	k.grace = time.Duration(min(w.GraceNs, uint64(time.Hour)))
@@ -216,9 +217,9 @@ func (k *link) finished() bool {
 	return k.settled()
 }
 
-// settled reports whether all earlier control messages have reached the receiver. The caller
-// checks settled before a control message that must arrive after all earlier ones, because
-// control messages may arrive out of order.
+// settled reports whether all earlier control messages have reached the receiver. Control messages
+// may arrive out of order, so the caller sends a message that must arrive last only when settled is
+// true.
 func (k *link) settled() bool {
 	if k.flushed {
 		return true
@@ -264,7 +265,7 @@ func (k *link) refuse(why Reason, err error) {
 	k.unmet(why, err)
 }
 
-// refusedThere handles the receiver's message that it refuses the stream.
+// refusedThere handles the message with which the receiver refuses the stream.
 func (k *link) refusedThere(err error) {
 	if k.state == linkReady && k.s.state != stateMeeting {
 		k.fail(err)
@@ -273,7 +274,7 @@ func (k *link) refusedThere(err error) {
 	k.unmet(RefusedThere, err)
 }
 
-// unmet ends the link to a receiver before the stream to this receiver has begun.
+// unmet ends the link to a receiver to which no stream has begun yet.
 func (k *link) unmet(why Reason, err error) {
 	s := k.s
 	k.close(err)

@@ -12,8 +12,8 @@ import (
 // is closed, because the peer is not receiving messages. Each peer uses a limited amount of
 // memory, and does not delay messages to other peers.
 
-// outboxMax and outboxBytesMax limit the queued control messages to a peer. The queue contains
-// only the latest notice (control message with a cumulative number) of each kind and stream.
+// outboxMax and outboxBytesMax limit the queued control messages to a peer. Of the control messages
+// with a cumulative number, the queue contains only the latest of each kind and stream.
 const (
 	outboxMax      = 64
 	outboxBytesMax = 64 << 10
@@ -57,8 +57,8 @@ func (e *Engine) send(ep *btl.Endpoint, tag btl.Tag, data []byte) {
 	o.bytes += len(data)
 }
 
-// replace replaces a queued notice (a control message) of the same kind and stream, if there is
-// one.
+// replace puts a control message with a cumulative number in place of a queued message of the same
+// kind and stream, if there is one.
 func (o *outbox) replace(data []byte) bool {
 	const same = 16 // kind and key
 	for _, w := range o.waiting {

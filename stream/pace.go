@@ -9,7 +9,7 @@ import (
 
 // pacer spreads sends over time. A burst is a datagram, or several datagrams that are sent
 // together. Each burst is due when the time that the previous burst takes at the rate is over. A
-// sender that is behind its rate may catch up at 1.25 times the rate.
+// sender that has sent less than its rate permits may catch up at 1.25 times the rate.
 type pacer struct {
 	nsPerByte  float64   // 0 means no rate limit
 	leastNs    float64   // minimum time per byte, from Config.Delay
@@ -21,13 +21,14 @@ type pacer struct {
 }
 
 const (
-	// lagMax is the longest delay behind the rate for which the sender catches up.
+	// If the sender has fallen behind its rate by at most lagMax, it sends faster until it has caught
+	// up.
 	lagMax = 20 * time.Millisecond
 	// burstTime is the longest time that a burst may take at the rate.
 	burstTime = 50 * time.Microsecond
 )
 
-// newPacer returns a pacer for a rate, with a least delay between the beginnings of messages of
+// newPacer returns a pacer for a rate, with a minimum delay between the beginnings of messages of
 // messageBytes. A rate or a delay of 0 means no limit. With a delay, a burst never contains two
 // messages.
 func newPacer(

@@ -31,7 +31,8 @@ const (
 	probeDatagram = 1<<32 - 1
 	probeEvery    = 50 * time.Millisecond
 	probesMax     = 100
-	// hearsayProbesMax is the largest number of probes to an address that is known by hearsay.
+	// hearsayProbesMax is the largest number of probes to an address that was named by a host other
+	// than its owner (hearsay).
 	hearsayProbesMax = int(hearsayTime / probeEvery)
 )
 

@@ -72,8 +72,8 @@ func (e *Engine) putDone(f *btl.Fragment, err error) {
 	e.dropLink(k)
 }
 
-// putAll starts all puts that the limits of the links permit, and releases the regions that
-// all receivers have.
+// putAll starts all puts that the limits of the links permit, and releases the regions that all
+// receivers have received.
 func (s *Sender) putAll(now mono.Time) (n int) {
 	done := s.next
 	for _, k := range s.links {
@@ -98,9 +98,8 @@ func (s *Sender) putAll(now mono.Time) (n int) {
 	return n
 }
 
-// notice handles a notice (a control message with a cumulative number) from the receiver. A
-// notice from the receiver contains new credit, or is a sign of progress after the end of the
-// stream.
+// The method notice handles a control message of the receiver with a cumulative number, which is
+// either new credit, or a sign of progress after the end of the stream.
 func (k *link) notice(n notice) {
 	switch {
 	case n.kind == noticeTaken && n.ordinal > k.taken:
@@ -111,8 +110,8 @@ func (k *link) notice(n notice) {
 	}
 }
 
-// find sets seq and message to the position of the next message to put. find returns false if
-// there is no message to put.
+// find sets the fields seq and message of the link to the position of the next message to put. find
+// returns false if there is no message to put.
 func (k *link) find() bool {
 	s := k.s
 	if k.seq < s.seqLo {
@@ -132,7 +131,7 @@ func (k *link) ordinal() uint64 {
 	return k.s.ring.get(int(k.seq%uint64(k.s.ring.geo.Regions)), wordFirst) + k.message
 }
 
-// mayPut reports whether the link has a message to put that only the rate delays.
+// mayPut reports whether the link has a message to put that waits only because of the rate limit.
 func (k *link) mayPut() bool {
 	if k.state != linkReady || k.putHi-k.putLo == putsMax || !k.find() {
 		return false
@@ -273,8 +272,8 @@ func (k *link) tell() {
 // seqEmpty reports whether no message is left to put to the receiver.
 func (k *link) seqEmpty() bool { return !k.find() }
 
-// skipTo tells the receiver that the messages from next to ordinal-1 are dropped. skipTo
-// sends nothing, and returns false, until the receiver was told of all messages before next.
+// skipTo tells the receiver that the messages from next to ordinal-1 are dropped. If the receiver
+// was not yet told of all messages before next, skipTo sends nothing and returns false.
 func (k *link) skipTo(ordinal uint64) bool {
 	if k.placed != k.next || k.told != k.next || !k.settled() {
 		return false

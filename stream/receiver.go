@@ -117,7 +117,7 @@ func (r *Receiver) judge(h *hello) error {
 	return nil
 }
 
-// ending handles the sender's message that the stream has ended.
+// ending handles the end message of the sender.
 func (r *Receiver) ending(l *ending) {
 	if r.asm == nil || r.end != nil {
 		return
@@ -235,7 +235,8 @@ func (r *Receiver) datagram(h header, payload []byte, landed bool) bool {
 	return true
 }
 
-// notice handles a notice (a control message with a cumulative number) from the sender.
+// The method notice handles a control message of the sender with a cumulative number, such as the
+// number of messages sent so far.
 func (r *Receiver) notice(n notice) {
 	if r.asm == nil || r.state != stateRunning {
 		return
@@ -315,7 +316,7 @@ func (r *Receiver) running(now mono.Time) {
 	}
 }
 
-// tellTaken tells a sender that waits for the report that this receiver makes progress.
+// tellTaken sends a sign of progress to a sender that waits for this receiver's report.
 func (r *Receiver) tellTaken(now mono.Time) {
 	if r.end != nil && now.Sub(r.takenAt) >= noticeEvery {
 		r.takenAt = now

@@ -11,18 +11,18 @@ func (r *Receiver) Identity() Identity {
 	return Identity{Role: RoleReceiver, Key: r.own, Name: r.e.m.Name()}
 }
 
-// Completed returns the channel of the completed regions, in order. The program must Release each
-// region. The channel is closed when the stream has ended. Regions that were sent to the channel
-// before an error are valid. If the program does not read the channel of an Unmonitored receiver,
-// regions are skipped. An Unmonitored receiver may overwrite a region while the program reads the
-// region.
+// Completed returns the channel of the completed regions, in the order of their messages. The
+// program must Release each region. The channel is closed when the stream has ended. Regions that
+// were sent to the channel before an error are valid. If the program does not read the channel of
+// an Unmonitored receiver, regions are skipped. An Unmonitored receiver may overwrite a region
+// while the program reads the region.
 func (r *Receiver) Completed() <-chan Region { return r.regions }
 
 // Release frees a region, so that the receiver can fill the region again. A second Release of the
 // same region has no effect.
 func (r *Receiver) Release(region Region) { r.ring.release(region.Index, region.First) }
 
-// Met reports whether a sender has sent its hello and is connected.
+// Met reports whether a sender has sent its hello message and is still connected.
 func (r *Receiver) Met() bool {
 	r.lock.Lock()
 	defer r.lock.Unlock()

@@ -17,7 +17,7 @@ type Reason uint8
 const (
 	RefusedMismatch    Reason = iota // other parameters or another protocol version
 	RefusedWish                      // the peer requests more than this side allows
-	RefusedTaken                     // other peers were first, or too many peers wait
+	RefusedTaken                     // peers that came earlier have the place, or too many peers wait
 	RefusedSilent                    // the peer made no progress
 	RefusedAddress                   // no probe has arrived at the peer's data address
 	RefusedUnreachable               // the peer was unreachable, or is gone
@@ -112,9 +112,9 @@ func withLatest(err, latest error) error {
 	return fmt.Errorf("%w; the latest that came: %w", err, latest)
 }
 
-// makeRoom refuses a receiver if pendingMax receivers have no validated address. makeRoom refuses
-// the oldest such receiver of the host with the most such receivers, so that one host does not
-// displace the receivers of other hosts.
+// makeRoom refuses a receiver if pendingMax receivers have no validated address. To choose the
+// receiver, makeRoom takes the host with the most such receivers, and refuses the oldest of them,
+// so that one host does not displace the receivers of other hosts.
 func (s *Sender) makeRoom() {
 	pending, count := 0, make(map[string]int)
 	for _, k := range s.links {

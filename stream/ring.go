@@ -114,7 +114,7 @@ type Ring struct {
 	used   atomic.Bool // a stream uses the ring
 	wake   atomic.Pointer[func()]
 	unmap  func() error
-	// polled says that another process may change the states of the regions without calling wake.
+	// polled is true if another process may change the states of the regions without calling wake.
 	polled bool
 }
 

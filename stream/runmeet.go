@@ -53,7 +53,7 @@ const (
 	guestsMax = 64
 )
 
-// Listen opens a meeting at "host:port". Port 0 selects a free port. The Meeting listens until
+// Listen opens a Meeting at "host:port". Port 0 selects a free port. The Meeting listens until
 // Close.
 func Listen(address string) (*Meeting, error) {
 	l, err := net.Listen("tcp", address)
@@ -68,22 +68,22 @@ func Listen(address string) (*Meeting, error) {
 	return m, nil
 }
 
-// Addr returns the address at which the meeting listens.
+// Addr returns the address at which the Meeting listens.
 func (m *Meeting) Addr() net.Addr { return m.listener.Addr() }
 
-// Close closes the meeting.
+// Close stops listening for peers and closes the Meeting.
 func (m *Meeting) Close() error {
 	m.close.Do(func() { close(m.closed) })
 	return m.listener.Close()
 }
 
-// MeetingRefusals counts the peers that a meeting has refused.
+// MeetingRefusals counts the peers that a Meeting has refused.
 type MeetingRefusals struct {
 	Nonsense uint64 `json:"nonsense"` // no valid identity in time
 	Crowd    uint64 `json:"crowd"`    // too many connected peers
 }
 
-// Refusals returns how many peers the meeting has refused.
+// Refusals returns the numbers of peers that the Meeting has refused, by reason.
 func (m *Meeting) Refusals() MeetingRefusals {
 	r := m.listener.Refusals()
 	return MeetingRefusals{Nonsense: m.nonsense.Load(), Crowd: r.Full + r.Displaced}
@@ -139,11 +139,11 @@ func (m *Meeting) Exchange(ctx context.Context, mine Identity) (id Identity, err
 	return Identity{}, err
 }
 
-// Serve answers each new peer at once with the identity that the function answer returns, until
-// ctx ends. With Serve, no peer waits for another peer. One goroutine at a time calls the
-// function answer, and only for peers of the opposite role. If answer returns an error that wraps
-// ErrTaken, the peer may try again later. If answer returns any other error, the peer is refused
-// with the text of the error as the reason.
+// Serve answers each new peer immediately with the identity that the function answer returns, until
+// ctx ends. With Serve, no peer waits for another peer. One goroutine at a time calls the function
+// answer, and only for peers of the opposite role. If answer returns an error that wraps ErrTaken,
+// the peer may try again later. If answer returns any other error, the peer is refused with the
+// text of the error as the reason.
 func (m *Meeting) Serve(ctx context.Context, role Role, answer func(Identity) (Identity, error),
 ) error {
 	return m.each(ctx, func(g guest) bool {

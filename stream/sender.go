@@ -37,7 +37,8 @@ type Sender struct {
 	next   uint64 // ordinal of the next message to take from a region
 	total  uint64 // ordinal after the last message, or unknownTotal
 	ended  mono.Time
-	// awaited is the latest time at which the report of a receiver of the start was missing.
+	// awaited is the latest time at which the sender still waited for the report of a receiver that
+	// was ready at the start.
 	awaited mono.Time
 	seqLo   uint64 // numbers of the regions being sent: [seqLo, seqHi)
 	seqHi   uint64
@@ -199,8 +200,8 @@ func (s *Sender) alive() (ready, meeting int) {
 	return ready, meeting
 }
 
-// meeting starts the stream when the required receivers are ready, and checks the time limits
-// before the start.
+// The method meeting does the sender's work before the start of the stream. It starts the stream
+// when the required receivers are ready, and checks the time limits for the start.
 func (s *Sender) meeting(now mono.Time) {
 	s.expire(now)
 	s.prune()
@@ -264,8 +265,8 @@ func (s *Sender) choose(there int) {
 const (
 	// pendingMax is the largest number of receivers without a validated address.
 	pendingMax = 64
-	// startTime is the longest time in which a selected receiver must become ready while another
-	// receiver waits.
+	// startTime is the time in which a selected receiver must become ready if a different receiver
+	// waits for the start.
 	startTime = time.Second
 )
 
@@ -289,7 +290,7 @@ func (s *Sender) expire(now mono.Time) {
 	}
 }
 
-// begin starts the stream.
+// begin starts the stream, and fixes its datagram size if no receiver has joined yet.
 func (s *Sender) begin(now mono.Time) {
 	if s.cast != nil && s.cast.perMsg == 0 { // no receiver has joined yet
 		if err := s.cast.cut(0); err != nil {
@@ -323,7 +324,8 @@ func (s *Sender) begin(now mono.Time) {
 	}
 }
 
-// takeRegions adds the populated regions, in order, to the regions that are being sent.
+// takeRegions adds the populated regions, in the order of their ordinals, to the regions that are
+// being sent.
 func (s *Sender) takeRegions() {
 	g := &s.ring.geo
 	for s.seqHi-s.seqLo < uint64(g.Regions) && s.next < s.total {
@@ -369,8 +371,8 @@ func (s *Sender) release(done uint64) {
 	}
 }
 
-// tell reports the sender's progress to the receivers of the unreliable mode. The progress
-// reports show the receivers that the sender is alive.
+// tell sends a progress report to the receivers, in the unreliable mode. The reports also show the
+// receivers that the sender is alive.
 func (s *Sender) tell(now mono.Time) {
 	if s.cast == nil || now.Sub(s.told) < noticeEvery {
 		return
@@ -416,7 +418,7 @@ func (s *Sender) checkEnd(now mono.Time) {
 	s.awaitReports(now)
 }
 
-// noneWaits reports whether no populated region waits to be sent.
+// noneWaits reports whether all populated regions have been sent.
 func (s *Sender) noneWaits() bool {
 	slot := int(s.seqHi % uint64(s.ring.geo.Regions))
 	return s.ring.get(slot, wordState) != regionPopulated
@@ -483,7 +485,7 @@ func (s *Sender) paced() mono.Time {
 	return next
 }
 
-// mayGo reports whether the sender has messages that only the rate delays.
+// mayGo reports whether the sender has messages that wait only because of the rate limit.
 func (s *Sender) mayGo() bool {
 	if s.cast != nil {
 		return true

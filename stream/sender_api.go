@@ -8,7 +8,7 @@ import (
 	"gobtl/btl"
 )
 
-// The methods below are for programs.
+// The methods below are the exported methods of a Sender, for programs.
 
 // Identity returns the identity of this sender, which the receivers need.
 func (s *Sender) Identity() Identity {
@@ -87,8 +87,8 @@ func (s *Sender) Finish() {
 	s.ring.wakeUp()
 }
 
-// Started returns a channel that is closed when the stream begins, or when the stream ends without
-// a beginning.
+// Started returns a channel that is closed when the stream begins, or when the stream ends before
+// it has begun.
 func (s *Sender) Started() <-chan struct{} { return s.started }
 
 // Done returns a channel that is closed when the stream has ended, after which Err returns the

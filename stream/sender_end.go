@@ -11,8 +11,8 @@ import (
 // The methods below end a sender's stream, after the reports of the receivers or after an error.
 
 // awaitReports ends the stream when each receiver has sent its report, or when the time for the
-// reports is over. Each receiver has its own time, so that no receiver changes what the sender says
-// of another one.
+// reports is over. Each receiver has its own time limit, so that a slow receiver does not change
+// the sender's result for a different receiver.
 func (s *Sender) awaitReports(now mono.Time) {
 	for _, k := range s.links {
 		if k.state == linkReady && !k.late {
@@ -37,10 +37,10 @@ func (s *Sender) awaitReports(now mono.Time) {
 // after the end of sending.
 const endTimeouts = 30
 
-// overdue returns an error if the sender waits no longer for the receiver's report. For a receiver
-// that has joined late, the sender waits for at most Config.Timeout after the reports of the
-// receivers of the start. If the stream has started without waiting for receivers, all receivers
-// count as receivers of the start.
+// overdue returns an error if the time for the receiver's report is over. For a receiver that has
+// joined late, the sender waits for at most Config.Timeout after the reports of the receivers that
+// were ready at the start. If the stream has started without waiting for receivers, no receiver
+// counts as late.
 func (k *link) overdue(now mono.Time) error {
 	s := k.s
 	switch {
@@ -114,7 +114,7 @@ func (s *Sender) expirePuts(now mono.Time) {
 	}
 }
 
-// expiresAt returns the time at which expirePuts has work.
+// expiresAt returns the next time at which expirePuts must be called.
 func (s *Sender) expiresAt() mono.Time { return s.overAt.Add(s.cfg.Timeout) }
 
 func (s *Sender) letGo() {

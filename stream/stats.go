@@ -1,6 +1,6 @@
 package stream
 
-// Stats are the counters of one side of a stream, where a receiver has the following relation.
+// Stats are the counters of one side of a stream. For a receiver, the following equation holds.
 //
 //	Sent = Received + Late + Overrun + Missing
 type Stats struct {
@@ -58,7 +58,7 @@ type Stats struct {
 	// ForfeitedNs is the time, in nanoseconds, by which the sender fell behind its rate without
 	// catching up.
 	ForfeitedNs int64 `json:"forfeited_ns"`
-	// Peers is the number of receivers that take part in the stream.
+	// Peers is the number of receivers that receive the stream at present.
 	Peers uint64 `json:"peers"`
 	// Refused counts the refused peers by reason.
 	Refused Refusals `json:"refused"`

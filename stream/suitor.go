@@ -94,7 +94,7 @@ func (s *suitor) refuse(why Reason, err error) {
 	s.r.refuse(s.ep, s.key, why, err)
 }
 
-// left handles a candidate sender's message that it ends, or that it refuses this receiver.
+// left handles the message with which a candidate sender reports its end, or refuses this receiver.
 func (s *suitor) left(err error) {
 	s.drop()
 	s.r.refused(s.ep, RefusedThere, err)
@@ -119,7 +119,7 @@ func (r *Receiver) refused(ep *btl.Endpoint, why Reason, err error) {
 	}
 }
 
-// showMet updates the result of Met.
+// showMet updates the result of Receiver.Met.
 func (r *Receiver) showMet() {
 	r.lock.Lock()
 	defer r.lock.Unlock()
@@ -171,8 +171,9 @@ func (s *suitor) prepare(st *start) error {
 	return nil
 }
 
-// joined checks whether a group fits the sender's start message, and inserts the address of the
-// sender's data endpoint.
+// joined returns ErrMismatch if the multicast group cannot receive the datagrams that the sender's
+// start message describes. Otherwise joined inserts the address of the sender's data endpoint into
+// the fabric.
 func (s *suitor) joined(group *dataEndpoint, st *start) error {
 	d := s.r.e.data
 	if room := min(group.caps.MTUBytes, d.arena.Size()); st.DatagramBytes > room {

@@ -2,10 +2,10 @@ package stream
 
 import "math/bits"
 
-// tracker counts what has happened to each message of a stream. The messages with ordinals from
-// first to edge-1 are known to have been sent. For the latest sent messages (the history), the
-// tracker records which datagrams have arrived. A tracker does not access payload, clocks or the
-// ring.
+// tracker counts the messages of a stream by their outcome (received, late, overrun, missing). The
+// messages with ordinals from first to edge-1 are known to have been sent. For the latest sent
+// messages (the history), the tracker records which datagrams have arrived. A tracker does not
+// access payload, clocks or the ring.
 //
 //	first                          edge-len(state)                 edge
 //	  |  not in the history           |  history                     |  not known to have been sent
@@ -40,7 +40,7 @@ type messageState struct {
 	spoilt spoil
 }
 
-// spoil is the reason why a complete message is not in the ring.
+// spoil is the reason why a message is not in the ring, although all its datagrams have arrived.
 type spoil uint32
 
 const (
@@ -67,7 +67,8 @@ const (
 	historyDatagrams = 1 << 24 // maximum number of datagrams in the history
 )
 
-// newCounter returns a tracker without a history, for messages that arrive once and in order.
+// newCounter returns a tracker without a history, for messages that arrive exactly once and in the
+// order of their ordinals.
 func newCounter(first uint64) tracker {
 	return tracker{first: first, edge: first, total: unknownTotal, datagrams: 1}
 }
@@ -107,8 +108,8 @@ func (t *tracker) of(ordinal uint64) *messageState {
 	return s
 }
 
-// end records the end of the stream. If messages with larger ordinals are known to have been
-// sent, end raises total to their number.
+// end records the end of the stream. If more messages than total are known to have been sent, end
+// raises total to their number.
 func (t *tracker) end(total uint64) {
 	t.total = max(total, t.edge)
 	t.extend(t.total)

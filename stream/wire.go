@@ -15,9 +15,10 @@ import (
 //	24  payload       part of the message
 //
 // The data key shows a receiver that a datagram comes from the receiver's sender. A receiver
-// chooses a random data key for each sender, and tells it only to this sender (welcome). All
-// receivers of a multicast group know the data key of the group, which the sender chooses (start).
-// A receiver of a group therefore also checks from which endpoint a datagram comes.
+// chooses a random data key for each sender, and tells the key only to this sender, in the message
+// with which it accepts the sender. All receivers of a multicast group know the data key of the
+// group, which the sender chooses (start). A receiver of a group therefore also checks from which
+// endpoint a datagram comes.
 const headerBytes = 24
 
 type header struct {
@@ -75,7 +76,7 @@ func mix(x uint64) uint64 {
 
 // Control messages use the reliable transport with two tags, one for letters and one for notices.
 // A letter is a control message in JSON for a single event. A notice is a binary control message
-// with a cumulative number.
+// that reports a total, such as the number of messages sent so far.
 const (
 	tagLetter = 1
 	tagNotice = 2

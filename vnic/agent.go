@@ -21,8 +21,8 @@ type AgentConfig struct {
 // Change reports that a port has changed, or with vport 0 that the table of LIDs has changed.
 type Change struct {
 	Vport uint8
-	// Moved says that the port is now on another switch, or on no switch. After a move, the
-	// addresses that the port has learned are invalid.
+	// Moved is true if the port has left its switch, and is now on a different switch or on no switch.
+	// After a move, the addresses that the port has learned are invalid.
 	Moved bool
 }
 
@@ -291,10 +291,10 @@ func (a *Agent) SetLink(now mono.Time, vport uint8, up bool) {
 	a.trap(now, p, TrapLink)
 }
 
-// listMax is the largest number of addresses that a device may report.
+// listMax is the largest number of addresses in each list that a device may report.
 const listMax = 4096
 
-// SetMACs tells the agent the addresses of a port's device in addition to the port's base MAC.
+// SetMACs tells the agent which addresses, in addition to the port's base MAC, a port's device has.
 // The agent sends a trap for each of the two address lists that has changed.
 func (a *Agent) SetMACs(now mono.Time, vport uint8, unicast, multicast []MAC) {
 	p := a.ports[vport]

@@ -53,8 +53,8 @@ func (a *Agent) set(now mono.Time, conn int, m *Message) (Status, []byte) {
 }
 
 // setLease gives the lease to the first manager that requests it, until the lease expires. A
-// restarted manager counts as another manager. A manager that has lost its connection keeps its
-// lease for its next connection.
+// manager that was restarted counts as a different manager, and does not have the lease of its
+// earlier run. A manager that has lost its connection keeps its lease for its next connection.
 func (a *Agent) setLease(now mono.Time, conn int, data []byte) (Status, []byte) {
 	l, err := ParseLease(data)
 	if err != nil || l.Manager != a.cfg.Manager {
@@ -154,7 +154,7 @@ func (a *Agent) setInfo(m *Message) (Status, []byte) {
 	return StatusOK, p.Info.Append(nil)
 }
 
-// clear removes the state of a port that belongs to the port's present switch.
+// clear removes the part of a port's state that belongs to the port's present switch.
 func (p *PortState) clear() {
 	p.MACs, p.Members, p.Options = nil, nil, Options{}
 	p.stagedMACs, p.stagedMembers, p.staging = nil, nil, false

@@ -35,7 +35,7 @@ func AppendClassPortInfo(b []byte) []byte {
 	return append(b, make([]byte, classPortBytes-8)...)
 }
 
-// MACEntries is the attribute of the same name, which has some rows of a port's MAC table.
+// MACEntries is the attribute that carries some rows of a port's MAC table.
 type MACEntries struct {
 	Offset uint16
 	Num    uint16 // length of Rows; in a Get the number of requested rows

@@ -8,7 +8,7 @@ type Verdict uint8
 // The verdicts.
 const (
 	Dropped  Verdict = iota // the frame is dropped and counted
-	Unicast                 // one packet, to Decision.Header.DLID
+	Unicast                 // one packet is sent, to Decision.Header.DLID
 	ToGroup                 // a packet to each member except this host
 	Answered                // answered locally: Decision.Reply goes back to the device
 )

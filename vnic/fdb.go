@@ -36,7 +36,7 @@ type FDB struct {
 	swept   mono.Time
 }
 
-// sweepEvery is the least time between two searches of a full table for expired entries.
+// sweepEvery is the minimum time between two searches of a full table for expired entries.
 const sweepEvery = time.Second
 
 // Configure sets the ageing time of entries and the largest number of entries. If the largest

@@ -15,7 +15,7 @@ type Ingress struct {
 	fdb    *FDB
 	near   *Neighbours
 	guard  Locker
-	// Down says that the device is down, so that the frames for the device are dropped.
+	// Down is true if the device is down, so that the frames for the device are dropped.
 	Down bool
 }
 
@@ -40,8 +40,8 @@ type Host struct {
 }
 
 // SetTables replaces a port's tables, and registers the port under its switch. If t is nil,
-// SetTables removes the port. If another port is registered under the previous switch of this
-// port, that other port stays registered.
+// SetTables removes the port. If a different port is now registered under this port's previous
+// switch, the registration of that port stays.
 func (h *Host) SetTables(in *Ingress, t *Tables) {
 	if old := in.tables; old != nil && h.ports[old.Info.VESW&VESWMax] == in {
 		h.ports[old.Info.VESW&VESWMax] = nil

@@ -90,8 +90,8 @@ type HostState struct {
 // report has the addresses that a port's device reports.
 type report struct {
 	macs []MAC // ascending
-	// told says that the host has reported its addresses after the start of this manager. While
-	// told is false, macs has the addresses that the host reported to an earlier manager.
+	// told is true if the host has reported its addresses after the start of this manager. While told
+	// is false, macs has the addresses that the host reported to an earlier manager.
 	told       bool
 	generation uint16
 	// since has, for each address, the position of the address's report in the order of all
@@ -150,7 +150,7 @@ type session struct {
 	window  mono.Time // start of the present window of traps
 	traps   int       // traps received in the present window
 	// compared is the number of comparisons with the plan after the latest renewal of the lease.
-	// A change of the plan or of another host sets compared to 0.
+	// A change of the plan, or of a host other than the session's host, sets compared to 0.
 	compared int
 	leased   bool
 	dirty    bool
@@ -396,8 +396,8 @@ func (s *session) askOnce(vport uint8, attr Attribute, data []byte) {
 }
 
 // reviewPorts is the number of ports that are checked at each renewal of the lease. Ports are
-// checked regularly because a trap may be lost, and because an agent drops a fifth trap in a
-// window.
+// checked regularly because a trap may be lost, and because an agent drops each trap above its
+// limit for a window.
 const reviewPorts = 4
 
 // review requests the state of the next reviewPorts ports in turn.

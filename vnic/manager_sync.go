@@ -106,7 +106,7 @@ func (m *Manager) compare(s *session) {
 		}
 		return &ports[i]
 	}
-	for n := 1; n <= VportMax; n++ { // first the ports that must leave their switch
+	for n := 1; n <= VportMax; n++ { // the ports that must leave their switch come first
 		w := wants(n)
 		if s.vesw[n] == 0 || w != nil && w.info.VESW == s.vesw[n] {
 			continue

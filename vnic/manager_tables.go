@@ -78,14 +78,13 @@ func memberMessages(lids []uint32) [][]byte {
 }
 
 // changesMax is the largest number of times per host and trapWindow that repeated changes of a host
-// are put into the tables of other hosts. Further changes of the host wait for the next window, and
-// are then put into the tables together.
+// are put into the tables of other hosts. When the limit is reached, changes of the host wait for
+// the next window, and are then put into the tables together.
 const changesMax = trapsMax
 
 // change requests that the changed addresses or endpoint names of a host are put into the tables
-// of all hosts that share a switch with the host. The argument first of change says that the
-// manager did not know these addresses or names before. Such a change never waits, because each
-// port has only one.
+// of all hosts that share a switch with the host. If first is true, the manager did not know these
+// addresses or names before. Such a change never waits, because each port has only one such change.
 func (m *Manager) change(h *HostState, first bool) {
 	h.first = h.first || first
 	if !h.changed {
@@ -94,7 +93,7 @@ func (m *Manager) change(h *HostState, first bool) {
 	}
 }
 
-// changesAt returns the time at which applyChanges has work.
+// changesAt returns the next time at which applyChanges must be called.
 func (m *Manager) changesAt() mono.Time {
 	at := mono.Never
 	for _, h := range m.changed {

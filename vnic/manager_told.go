@@ -40,7 +40,7 @@ func (m *Manager) toldInfo(s *session, vport uint8, data []byte) bool {
 	case have.told && have.generation == info.UniGen:
 	case info.UniGen == 0:
 		m.takeReport(s, vport, report{told: true})
-	case m.plan.hasPort(s.host.Name, vport): // other hosts' reports are not used
+	case m.plan.hasPort(s.host.Name, vport): // reports of other hosts are not used
 		s.askOnce(vport, AttrUnicastMACs, (&MACList{}).Append(nil))
 	}
 	// The host's MAC table may contain addresses that other hosts reported to an earlier manager.
@@ -81,7 +81,7 @@ const pagesAgainMax = 8
 // device's list of addresses only after the last message of the list. If the list changes between
 // two messages, the manager requests the list from the beginning, at most pagesAgainMax times.
 func (m *Manager) toldAddresses(s *session, vport uint8, asked, data []byte) bool {
-	ask, _ := ParseMACList(asked) // our own request
+	ask, _ := ParseMACList(asked) // request of this manager
 	l, err := ParseMACList(data)
 	if err != nil || l.Start != ask.Start || len(l.MACs) != int(l.Num) {
 		delete(s.pages, vport)
@@ -116,7 +116,7 @@ func (m *Manager) toldAddresses(s *session, vport uint8, asked, data []byte) boo
 // toldRows handles one message with a part of a host's MAC table. toldRows treats an address in a
 // row that is not in the plan as reported by the row's host to an earlier manager.
 func (m *Manager) toldRows(s *session, vport uint8, asked, data []byte) bool {
-	ask, _ := ParseMACEntries(asked) // our own request
+	ask, _ := ParseMACEntries(asked) // request of this manager
 	a, err := ParseMACEntries(data)
 	w, ok := m.wantedPort(s.host.Name, vport)
 	if err != nil || a.Offset != ask.Offset || len(a.Rows) != int(a.Num) {
@@ -174,7 +174,8 @@ func (m *Manager) claim(r *report) {
 	}
 }
 
-// claimAll gives numbers to the addresses that a host reported before it connected again.
+// claimAll gives claim numbers to the addresses that a host reported before it connected again. The
+// claim number of an address tells which of several hosts has reported the address first.
 func (m *Manager) claimAll(h *HostState) {
 	for _, r := range h.unicast {
 		if r.told {
@@ -184,9 +185,8 @@ func (m *Manager) claimAll(h *HostState) {
 	m.claimsChanged(h)
 }
 
-// unclaimAll deletes the claim numbers of the addresses of a host that has left. The claim number
-// of an address tells which of several hosts has reported the address first. When a host has left,
-// another connected host that reports the same address gets the address.
+// unclaimAll deletes the claim numbers of the addresses of a host that has left. When a host has
+// left, another connected host that reports the same address gets the address.
 func (m *Manager) unclaimAll(h *HostState) {
 	for _, r := range h.unicast {
 		r.since = nil
@@ -194,7 +194,7 @@ func (m *Manager) unclaimAll(h *HostState) {
 	m.claimsChanged(h)
 }
 
-// claimsChanged updates the tables if two hosts report the same address.
+// claimsChanged updates the hosts' MAC tables if two hosts report the same address.
 func (m *Manager) claimsChanged(h *HostState) {
 	if m.contested(h) {
 		m.change(h, false)

@@ -46,8 +46,8 @@ func (v nearValue) owner() uint32 { return v.lid }
 
 const (
 	neighboursMax = 4096
-	// toldMax is the number of devices behind a port that the port answers between two messages
-	// of a neighbour.
+	// toldMax is the maximum number of devices whose requests for a neighbour's address a port answers
+	// between two messages of this neighbour.
 	toldMax = 8
 	// nearSeconds is how long a port may answer for a neighbour after the neighbour's latest
 	// message.
@@ -128,7 +128,7 @@ func (n *Neighbours) learn(now mono.Time, from uint32, f []byte, i *FrameInfo) {
 }
 
 // note records an address pair. note ignores a message whose MAC address differs from the source
-// address of the frame, because a host must not speak for another host.
+// address of the frame, because a host must not claim the IP address of another host.
 func (n *Neighbours) note(key nearKey, v nearValue, src MAC) {
 	if v.mac != src || v.mac.Group() || v.mac == 0 || key.ip == ([16]byte{}) {
 		return

@@ -1,8 +1,8 @@
 package vnic
 
 // shares is a table of rows that hosts report, with a limit on the number of rows. In a full
-// table each host may have an equal share of the rows. A host with less than its share replaces a
-// row of a host with more than its share.
+// table each host may have an equal share of the rows. In a full table, a new row of a host with
+// less than its share replaces a row of a host with more than its share.
 type shares[K comparable, V interface{ owner() uint32 }] struct {
 	rows map[K]V
 	held map[uint32]int // rows by host

@@ -65,8 +65,8 @@ func NewManagerStation(m *btl.Module, manager *Manager, prover *Prover) (*Statio
 }
 
 // proves reports whether all names in w belong to the peer of the connection conn. The names of
-// endpoints must be at the peer's host, and w.Module must be the peer's module. The check of
-// registered names is needed because other hosts send frames to these names without a handshake.
+// endpoints must be at the peer's host, and w.Module must be the peer's module. The names must be
+// checked because all hosts of a switch send frames to these names without a handshake.
 func (s *Station) proves(conn int, w *Ways) bool {
 	ep := s.eps[conn]
 	elsewhere := func(name []byte) bool { return !ep.AtHost(name) }
@@ -160,7 +160,7 @@ func (s *Station) Progress(now mono.Time) (int, error) {
 	return n, nil
 }
 
-// flush offers the waiting messages to the module, in order.
+// flush offers the waiting messages to the module, the oldest message of each connection first.
 func (s *Station) flush() {
 	kept := s.waiting[:0]
 	stuck := make(map[int]int) // by connection: messages that must keep waiting

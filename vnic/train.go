@@ -64,8 +64,8 @@ func NextPacket(b []byte) (packet, rest []byte) {
 // exceeded, Order delivers packet trains out of order and counts the skipped gaps in their
 // numbers.
 type Order struct {
-	// Early counts packet trains that waited, Late counts those that arrived after their gap was
-	// skipped, and Skipped counts the skipped gaps.
+	// Early counts packet trains that waited for an earlier train, Late counts packet trains that
+	// arrived after their gap was skipped, and Skipped counts the skipped gaps.
 	Early, Late, Skipped uint64
 
 	flows map[orderKey]*orderFlow

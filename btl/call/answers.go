@@ -22,7 +22,8 @@ type caller struct {
 	gone     bool                          // the endpoint has ended
 }
 
-// load is what a server does for a peer, for a host or for all peers.
+// load counts the calls and answers that a server has in progress for a peer, for a host or for all
+// peers.
 type load struct {
 	running      int   // calls with a running handler, and calls reserved
 	requestBytes int64 // bytes of the requests of these calls
@@ -45,10 +46,10 @@ func (n *Node) add(c *caller, d load) {
 	n.load.add(d)
 }
 
-// mayShare reports whether a host may have more of what all peers share up to a limit. The argument
-// all is the sum over all peers, and host is the sum over the peers of the host. Above the limit, a
-// host may have no more than is left up to twice the limit, so that one host with many peers leaves
-// a part to the other hosts.
+// mayShare reports whether a host may take more of a resource, such as running calls, for which all
+// peers together have a limit. The argument all is the sum over all peers, and host is the sum over
+// the peers of the host. If all is above the limit, the host may have at most twice the limit minus
+// all, so that one host with many peers leaves a part to other hosts.
 func mayShare[T int | int64](all, host, more, limit T) bool {
 	return all+more <= limit || host+more <= 2*limit-all
 }
@@ -62,9 +63,9 @@ type owed struct {
 const (
 	sendingMax = 1024    // answers of goroutines; a further call gets ErrBusy
 	owedMax    = 1 << 15 // other answers; a further one ends the endpoint
-	// sendingFree is the number of answers up to which a peer may begin one call at a time, even if
-	// all peers have too many. The transport may have accepted the answer to the peer's latest call
-	// before the answer is counted as accepted.
+	// A peer with at most sendingFree answers in progress may begin one call at a time, even if the
+	// limit for the answers of all peers is reached. The transport may have accepted the answer to the
+	// peer's latest call before the answer is counted as accepted.
 	sendingFree = 1
 	// owedFree is the number of queued answers that a peer may always have, and owedOverheadBytes is
 	// the memory of a queued answer without its body.
@@ -109,7 +110,8 @@ func (n *Node) host(name string) *callerHost {
 	return h
 }
 
-// callsKept is the largest number of running calls whose table a peer without calls keeps.
+// callsKept limits the memory of a peer without calls. If more than callsKept calls of the peer
+// were running at once, the peer's table of calls is freed.
 const callsKept = 16
 
 // forget frees memory of a peer that has no pending calls or answers. If the peer's endpoint has
@@ -149,7 +151,7 @@ func (n *Node) send(peer *btl.Endpoint, h head, body []byte, early bool, sent fu
 	}
 }
 
-// sendLarge sends a large answer like the method send, but copies the answer only once.
+// sendLarge works like the method send, but copies a large answer only once.
 func (n *Node) sendLarge(peer *btl.Endpoint, h head, body []byte, sent func()) error {
 	told := false
 	err := n.r.DoFor(n.silent, peer, func(*btl.Module) (err error) {
@@ -198,8 +200,8 @@ func (n *Node) reply(peer *btl.Endpoint, h head, body []byte) {
 	}
 }
 
-// leaveBehind passes an answer without a body to the Runner, which sends the answer when a send
-// buffer is free.
+// leaveBehind is for a Node that sends no more answers by itself. It passes an answer without a
+// body to the Runner, which sends the answer when a send buffer is free.
 func (n *Node) leaveBehind(peer *btl.Endpoint, h head) error {
 	if n.ended.Err() == nil {
 		return btl.ErrAgain

@@ -38,10 +38,11 @@ func (n *Node) CallName(ctx context.Context, peer *btl.Endpoint, name string, re
 	return n.call(ctx, peer, head{name: name}, request, nil)
 }
 
-// The method call performs a Call or CallName of the method in the header h. If gone is not
-// nil and ctx is cancelled, gone is called as soon as the request can no longer arrive
-// after messages that are sent later. The function gone may run on the goroutine that
-// drives the module, and must not block.
+// The method call performs a Call or CallName of the method in the header h. The function gone is
+// called after a cancellation of ctx, at the moment when the peer has acknowledged the request or
+// the request has failed. From this moment on, the request cannot arrive after a message that is
+// sent later. The function gone may be nil. The function gone may run on the goroutine that drives
+// the module, and must not block.
 func (n *Node) call(ctx context.Context, peer *btl.Endpoint, h head, request []byte,
 	gone func(),
 ) ([]byte, error) {
@@ -103,8 +104,8 @@ func leftMs(left time.Duration) uint32 {
 	return uint32(min(max(left, 0)/time.Millisecond+1, math.MaxUint32))
 }
 
-// withdraw removes a call whose caller has stopped waiting, and also tells the server if
-// cancel is true. withdraw returns false if the Runner has ended.
+// withdraw removes a call whose caller has stopped waiting. If cancel is true, withdraw sends a
+// cancel message to the server. withdraw returns false if the Runner has ended.
 //
 // The cancel message is sent after the server has acknowledged the request, because a cancel
 // message that precedes its request has no effect.

@@ -24,8 +24,8 @@
 //
 // All resources of a Node that a peer can use are limited. Config limits the calls
 // (Concurrent, Total), the bytes of requests (RequestBytes), and the bytes of answers that
-// the peer has not accepted (AnswerBytes). A peer may leave at most 1024 answers of
-// handlers with goroutines, and 32,768 other answers, unaccepted.
+// the peer has not accepted (AnswerBytes). The answers that a peer does not accept are limited to
+// 1024 answers of handlers with goroutines, and 32,768 answers without such a handler.
 //
 // Any goroutine may use a Node after its Runner was created. Start creates a Runner for the Node
 // alone. If several layers (Node, queue.Queue, conn.Node) share a module, pass the Layer of each of

@@ -52,27 +52,27 @@ type Config struct {
 	// RequestBytes. An open stream has 1 MiB for its answer, which does not count as
 	// AnswerBytes.
 	Concurrent int
-	// Total is the maximum number of calls of all peers whose handlers run on goroutines, 1 to
-	// 1<<23. A Total of 0 means eight times Concurrent. When Total is reached, a host may have
-	// no more running calls than are left up to twice Total, and any peer may have one running
-	// call. Streams may use seven eighths of Total. Beyond that limit, a peer without a stream
-	// may open one if its host may have the calls of a stream.
+	// Total is the maximum number of calls of all peers together whose handlers run on goroutines, 1
+	// to 1<<23. A Total of 0 means eight times Concurrent. When Total is reached, a host may have at
+	// most as many running calls as are missing to twice Total, and any peer may have one running
+	// call. Streams may use seven eighths of Total. Beyond that limit, a peer without a stream may
+	// open one if its host may have the calls of a stream.
 	Total int
 	// RequestBytes is the maximum size of the requests of one peer whose handlers run on
 	// goroutines, 1 to 1<<40 bytes in total. A RequestBytes of 0 means 64 MiB. A call that
 	// exceeds RequestBytes is answered with ErrBusy. A single request that is larger than
 	// RequestBytes is answered with ErrRequestSize. The requests of all peers together may
-	// use eight times RequestBytes. Beyond that limit, a host may use no more than is left
-	// up to twice the limit, and each peer without a running request may send one of up to
+	// use eight times RequestBytes. Beyond that limit, a host may use at most as many bytes as are
+	// missing to twice the limit, and each peer without a running request may send a request of up to
 	// 64 KiB.
 	RequestBytes int64
 	// AnswerBytes is the maximum size of the answers to one peer that wait for send buffers
 	// of the transport, 1 to 1<<40 bytes in total. An AnswerBytes of 0 means 64 MiB. When
 	// AnswerBytes is reached, further calls are answered with ErrBusy, and an answer is
 	// sent without its body (ErrAnswerRoom) if other answers already wait. The answers to
-	// all peers together may use eight times AnswerBytes. Beyond that limit, a host may use
-	// no more than is left up to twice the limit, and each peer without a waiting answer
-	// may have one of up to 64 KiB.
+	// all peers together may use eight times AnswerBytes. Beyond that limit, a host may use at most as
+	// many bytes as are missing to twice the limit, and each peer without a waiting answer may have an
+	// answer of up to 64 KiB.
 	AnswerBytes int64
 	// MessageBytes is the maximum size of a request or answer that this Node accepts, 1<<18
 	// to 1<<31 bytes. A MessageBytes of 0 means the largest of RequestBytes, AnswerBytes
@@ -250,7 +250,8 @@ func getHead(b []byte) (h head, name, body []byte, ok bool) {
 
 // New makes a Node that uses one tag of a module. After New, the caller registers the methods,
 // and calls Start. Before Start, the Node belongs to the goroutine that owns the module. New
-// returns ErrConfig, also if the tag already has a handler, or btl.ErrTag.
+// returns btl.ErrTag for an invalid tag, and ErrConfig for an invalid configuration or if the tag
+// already has a handler.
 func New(m *btl.Module, cfg Config) (*Node, error) {
 	if err := cfg.fill(); err != nil {
 		return nil, err

@@ -121,9 +121,9 @@ func (n *Node) statusOf(err error) status {
 	return statusEnded
 }
 
-// enter counts a call that begins, or returns the status with which the call is refused. A call
-// is refused if its peer has reached a limit, if a call with the same number is running, or if
-// the Node is closing.
+// enter counts a call that begins. If the call is refused, enter returns the status of the answer
+// instead. A call is refused if its peer has reached a limit, if a call with the same number is
+// running, or if the Node is closing.
 func (n *Node) enter(
 	s served, cancel context.CancelFunc, bytes int64, of place,
 ) (st status, kept place) {

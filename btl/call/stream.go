@@ -40,9 +40,10 @@ import (
 
 // StreamHandler reads a request and writes an answer, both as streams at the same time. Each call
 // of a StreamHandler runs on its own goroutine, and ctx is cancelled like the context of a Handler.
-// Each Write is sent at once. Write blocks while the caller does not read, and Read blocks while
-// the caller does not write. When the StreamHandler returns, the rest of the request is dropped,
-// and the caller receives the written bytes and then the error.
+// The bytes of each Write are sent without waiting for further Writes. Write blocks while the
+// caller does not read, and Read blocks while the caller does not write. When the StreamHandler
+// returns, the rest of the request is dropped, and the caller receives the written bytes and then
+// the error.
 type StreamHandler func(ctx context.Context, peer *btl.Endpoint,
 	request io.Reader, answer io.Writer) error
 

@@ -13,8 +13,8 @@ import (
 // CallStream sends all bytes of request to a method registered with HandleStream, and writes the
 // method's answer to answer, both at the same time. Request and answer may be larger than memory,
 // and a side that reads slowly delays the side that writes. A nil request is empty, and a nil
-// answer drops the bytes of the answer. CallStream returns nil when the whole answer is written, or
-// else an error of request, of answer, or of Call.
+// answer drops the bytes of the answer. CallStream returns nil when the whole answer is written.
+// Otherwise it returns the error of a Read of request, of a Write of answer, or of Call.
 //
 // Before it reads from request, CallStream returns ErrBusy if the server cannot reserve all calls
 // of the stream. By default, a caller without other calls may have 63 open streams. If the handler
@@ -85,8 +85,8 @@ func (c *streamCall) giveUp() {
 	}()
 }
 
-// push sends the request in chunks. If the handler does not read the whole request, the answer of
-// the stream says why.
+// push sends the request in chunks. If the handler does not read the whole request, push returns no
+// error, because the answer of the stream has the reason.
 func (c *streamCall) push(request io.Reader, end context.CancelCauseFunc) {
 	free := make(chan struct{}, streamWindow)
 	for seq, last := uint32(0), request == nil; c.ctx.Err() == nil; seq++ {

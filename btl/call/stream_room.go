@@ -2,12 +2,12 @@ package call
 
 import "gobtl/btl"
 
-// reserve reserves the calls of a stream that opens. reserve returns false if the limits do not
-// allow the stream. The call that opens the stream is counted outside of the reservation, and
+// reserve reserves calls for a stream that a client opens. reserve returns false if the limits do
+// not allow the stream. The call that opens the stream is counted outside of the reservation, and
 // ends before any reserved call begins. The only stream of a Node is accepted regardless of the
-// limits. All streams together leave an eighth of Total to other calls. Above that limit, a peer
-// without a stream may open one if its host may have more calls and bytes (mayShare), so that
-// unused streams do not exclude other hosts.
+// limits. All streams together leave an eighth of Total to other calls. When streams use seven
+// eighths of Total, a peer without a stream may still open a stream if its host may have more calls
+// and bytes (mayShare), so that unused streams of one host do not exclude other hosts.
 func (n *Node) reserve(peer *btl.Endpoint, s *stream) bool {
 	n.runMu.Lock()
 	defer n.runMu.Unlock()

@@ -52,17 +52,17 @@ type Config struct {
 	// to 64 MiB. A WindowBytesMax of 0 means 16 times WindowBytes, or TotalBytes if that is
 	// set and smaller. The window of a Conn grows if the path needs a larger one, and if the
 	// application reads all bytes in time. While more than eight Conns of the Node transfer
-	// data, no window grows, and grown windows shrink. The Conns of another host count as at
-	// most four of the eight Conns that stop the growth of windows.
+	// data, no window grows, and grown windows shrink. For the Conns of one host, all Conns of another
+	// host count as at most four of these eight Conns.
 	WindowBytesMax int
 	// GrowthBytes is the maximum growth of the windows of all Conns together, up to 1<<40 bytes. A
 	// GrowthBytes of 0 means 512 times WindowBytes. A single growth of a window uses at most a
 	// quarter of the bytes of GrowthBytes that are left. The windows of the Conns with the peers
 	// of one host use at most half of GrowthBytes.
 	GrowthBytes int64
-	// ConnsMax is the maximum number of Conns that one peer has opened, and of Conns opened to that
-	// peer, 1 to 1<<20. A ConnsMax of 0 means 1024. A Conn counts until all its received bytes are
-	// read or dropped.
+	// ConnsMax limits the Conns that one peer opens, and also the Conns that this side opens to one
+	// peer. The range of ConnsMax is 1 to 1<<20. A ConnsMax of 0 means 1024. A Conn counts until all
+	// its received bytes are read or dropped.
 	ConnsMax int
 	// Backlog is the maximum number of Conns of a Listener that wait for Accept, 1 to 1<<16. A
 	// Backlog of 0 means 128. The Conns of the peers of one host may use at most half of
@@ -80,8 +80,8 @@ type Config struct {
 	// than WindowBytesMax. Each buffer is allocated up to the window of its Conn as bytes arrive.
 	// When TotalBytes is exceeded, the Node frees the buffers without unread bytes. If more than
 	// seven eighths of TotalBytes remain in use, the Node aborts the endpoint that uses the most
-	// memory among the endpoints of the host that uses the most memory, and repeats this. The
-	// bytes that an aborted Conn has received in order can still be read, within GoneBytes.
+	// memory among the endpoints of the host that uses the most memory, and repeats this. The bytes
+	// that an aborted Conn has received without a gap can still be read, within GoneBytes.
 	TotalBytes int64
 }
 

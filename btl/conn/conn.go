@@ -76,8 +76,8 @@ func (q *request) end(op string, err error) (int, error) {
 // Read reads received bytes, and waits until at least one byte has arrived. Read returns
 // io.EOF at the end of the stream, and after CloseRead. Besides io.EOF, the errors of Read
 // are os.ErrDeadlineExceeded, net.ErrClosed, and the error that ended the Conn, wrapped in
-// a net.OpError. The error that ended the Conn is returned only after all bytes that were
-// received in order.
+// a net.OpError. The error that ended the Conn is returned only after all bytes that were received
+// without a gap.
 func (c *Conn) Read(b []byte) (int, error) {
 	q := c.request(b)
 	return q.end("read", c.n.r.Await(context.Background(), q.beginRead))
@@ -104,9 +104,9 @@ func (q *request) read(_ *btl.Module, w runner.Waker) error {
 // A single Write sends its bytes before it returns. A Write of up to 4 KiB within 10 us
 // after the previous one belongs to a burst, and its bytes are buffered. The buffered bytes
 // are sent when the writing goroutine blocks, when another CPU is idle, when 64 KiB are
-// buffered, or at a Write more than 50 us after the first buffered one. No buffered bytes
-// of a Write wait for a timer or an acknowledgement. After SetNoDelay(true), each Write
-// sends its bytes before it returns.
+// buffered, or at a Write more than 50 us after the first buffered one. Buffered bytes never wait
+// for a timer or an acknowledgement. After SetNoDelay(true), each Write sends its bytes before it
+// returns.
 //
 // Write returns the number of bytes written, also with an error. The errors of Write are
 // os.ErrDeadlineExceeded, net.ErrClosed, ErrStopped, and the error that ended the Conn, wrapped in
@@ -127,7 +127,7 @@ func (c *Conn) Write(b []byte) (int, error) {
 
 // SetNoDelay with true makes every Write send its bytes before it returns, even in a burst.
 // With the default, SetNoDelay(false), no Write is delayed until a timer expires, unlike
-// with TCP's default (see Write). SetNoDelay sends buffered bytes at once.
+// with TCP's default (see Write). SetNoDelay immediately sends the bytes that are buffered.
 func (c *Conn) SetNoDelay(noDelay bool) error {
 	return c.do("set", func() {
 		c.buffer.mu.Lock()
@@ -165,7 +165,7 @@ func (c *Conn) CloseWrite() error { return c.do("close", c.closeWrite) }
 // CloseRead drops unread and later bytes. The peer's Writes end with ErrStopped.
 func (c *Conn) CloseRead() error { return c.do("close", c.closeRead) }
 
-// do runs fn with the module, unless the Conn is closed.
+// do runs fn with exclusive use of the module, unless the Conn is closed.
 func (c *Conn) do(op string, fn func()) error {
 	return c.wrap(op, c.n.r.Do(context.Background(), func(*btl.Module) error {
 		if c.closed {
@@ -260,7 +260,7 @@ func (d *deadline) stop() {
 	}
 }
 
-// pass ends the pending reads or writes of a Conn whose deadline has passed.
+// pass ends the pending Reads or Writes of a Conn when their deadline has passed.
 func (d *deadline) pass(c *Conn) {
 	d.passed = true
 	c.shutWrites()

@@ -2,9 +2,8 @@ package conn
 
 import "slices"
 
-// growth is the state of the window of an incoming direction. The window doubles when the sender
-// has used up a window limit while the reader waits for more bytes, because the path needs a
-// larger window.
+// growth is the state of the receive window of a Conn. The window doubles when the sender has used
+// up a window limit while the reader waits for more bytes, because the path needs a larger window.
 //
 // Neither a slow reader nor a peer that sends less than its window limit makes the window grow.
 // At least a window of bytes must be read between two doublings. No window grows, and grown
@@ -28,7 +27,7 @@ const (
 	busyOfHostMax = busyConnsMax / 2
 )
 
-// host is what the Conns with the peers of one host have in common.
+// host is the state that the Conns with the peers of one host share.
 type host struct {
 	name   string // Endpoint.PeerHost when the first of these Conns was made
 	conns  int    // number of these Conns
@@ -72,7 +71,7 @@ const (
 	busyParts    = 64 // a busy Conn gets 1/64 of a window in an epoch
 )
 
-// note counts bytes that a Conn with a peer of host h has received.
+// note counts bytes that a Conn has received from a peer on host h.
 func (p *company) note(h *host, g *growth, bytes int) {
 	if p.came += bytes; p.came >= epochWindows*p.window {
 		p.came, p.before, p.busy = 0, p.busy, 0

@@ -147,8 +147,8 @@ func (l *Listener) take(i int) *Conn {
 	return c
 }
 
-// mayOffer reports whether a new Conn from the given host can be accepted at once or added to the
-// backlog.
+// mayOffer reports whether a new Conn from the given host can be given to a waiting Accept or added
+// to the backlog.
 func (l *Listener) mayOffer(host string) bool {
 	free := l.n.cfg.Backlog - len(l.backlog)
 	return len(l.accepts) > 0 || free > 0 && l.of[host] <= free

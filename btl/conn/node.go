@@ -44,7 +44,8 @@ type Node struct {
 	lents    []*lent                 // unused, for messages sent from the caller's memory
 }
 
-// flushSoon arranges that a goroutine soon sends a Conn's buffered bytes.
+// flushSoon starts a goroutine that sends a Conn's buffered bytes, unless such a goroutine already
+// runs.
 func (n *Node) flushSoon(c *Conn) {
 	if n.dirty.add(c) {
 		go n.flush()
@@ -85,7 +86,7 @@ type peer struct {
 }
 
 // refusedMax is the maximum number of refusals and resets to one peer that wait for send buffers.
-// If there are more when the peer opens a Conn, the peer's endpoint is ended.
+// If more than refusedMax of them wait when the peer opens a Conn, the peer's endpoint is ended.
 const refusedMax = 1024
 
 // New makes a Node that uses one tag of a module. After New, the caller calls Start, or passes
@@ -287,8 +288,8 @@ func (p *peer) remove(c *Conn) {
 	p.conns = p.conns[:last]
 }
 
-// leave removes an ended Conn from the Node's tables, and keeps the bytes received in order until
-// the application has read them.
+// leave removes an ended Conn from the Node's tables, and keeps the bytes that were received
+// without a gap until the application has read them.
 func (n *Node) leave(c *Conn) {
 	n.remove(c)
 	c.early = nil
@@ -423,8 +424,8 @@ func (n *Node) tellLater(ep *btl.Endpoint, h head) {
 	}
 }
 
-// send sends a message, and calls done, unless it is nil, when the peer has acknowledged or refused
-// the message. The calling goroutine must own the module.
+// send sends a message. The function done, which may be nil, is called when the peer has
+// acknowledged or refused the message. The calling goroutine must own the module.
 func send(ep *btl.Endpoint, tag btl.Tag, h *head, body []byte, done func(*btl.Fragment, error),
 ) error {
 	f, err := ep.Alloc(tag, headBytes+len(body))

@@ -22,19 +22,21 @@ type orphan struct {
 }
 
 const (
-	// orphanTimeMin is the minimum time without new credit after which an orphan is dropped. Until
-	// then a slow reader can go on. The value is that of Linux for TCP's state FIN-WAIT-2.
+	// orphanTimeMin is the minimum time without new credit after which an orphan is dropped. A peer
+	// that reads slowly has this time to read more. The value is that of Linux for TCP's state
+	// FIN-WAIT-2.
 	orphanTimeMin = time.Minute
 	// orphanSweeps is the number of sweeps in that time. The sweeps are counted instead of the time,
-	// so that a process that was stopped does not drop orphans whose credit it has not read yet.
+	// so that a suspended process that continues does not drop orphans whose new credit it has not
+	// read yet.
 	orphanSweeps = 4
 )
 
 // errOrphan is the error of an orphan that was dropped.
 var errOrphan = errors.New("conn: the peer has not let this side send the last bytes")
 
-// adopt limits the memory and the time of a Conn that was closed. Close of the Node limits the time
-// by itself, and drops no bytes for their memory.
+// adopt limits the memory and the time of a Conn that was closed. While the Node closes, Node.Close
+// limits the time, and no bytes are dropped to save memory.
 func (n *Node) adopt(c *Conn) {
 	if _, known := n.orphans[c]; known || c.gone() {
 		return

@@ -14,9 +14,10 @@ import (
 // DialContext dials the service with the empty name of the module at an address. DialContext has
 // the signature of net.Dialer.DialContext, for http.Transport and similar types. The argument
 // network of DialContext is ignored. The host of the address may be a DNS name. The addresses of a
-// DNS name are tried in turn until one answers. Each address but the last is given up shortly after
-// btl.Config.HandshakeTimeout, also if its module keeps the request (btl.Keep). If that module
-// answers later, its endpoint stays connected. The last address may take as long as ctx allows.
+// DNS name are tried in turn until one answers. Each address except the last is given up shortly
+// after btl.Config.HandshakeTimeout, even if the module at the address keeps the request
+// (btl.Keep). If a module answers after its address was given up, the endpoint to this module stays
+// connected. The last address may take as long as ctx allows.
 func (n *Node) DialContext(ctx context.Context, _, address string) (net.Conn, error) {
 	fail := func(err error) (net.Conn, error) {
 		return nil, &net.OpError{Op: "dial", Net: network, Addr: Addr{Address: address}, Err: err}
@@ -59,8 +60,9 @@ func (n *Node) reach(ctx context.Context, addresses []string) (*btl.Endpoint, er
 	return nil, errors.Join(errs...)
 }
 
-// reachSoon connects to an address within little more than the module's HandshakeTimeout. Without
-// a request that is kept, the handshake ends first, and its error tells more.
+// reachSoon connects to an address within little more than the module's HandshakeTimeout. Unless
+// the peer keeps the request, the handshake times out before the limit of reachSoon, and reachSoon
+// returns the more detailed error of the handshake.
 func (n *Node) reachSoon(ctx context.Context, address string) (*btl.Endpoint, error) {
 	timeout := n.m.Config().HandshakeTimeout
 	limited, cancel := context.WithTimeout(ctx, timeout+reachGrace)
@@ -80,7 +82,7 @@ const reachGrace = 100 * time.Millisecond
 func lookUp(ctx context.Context, address string) ([]string, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil || host == "" {
-		return []string{address}, nil // The fabric reports what is wrong.
+		return []string{address}, nil // The fabric reports the error.
 	}
 	if _, err := netip.ParseAddr(host); err == nil {
 		return []string{address}, nil

@@ -165,7 +165,7 @@ func (c *Conn) sendNext(buffered []byte) error {
 	return err
 }
 
-// sendDue sends the message h if d is due.
+// sendDue sends the control message with the header h if d is due.
 func (c *Conn) sendDue(d due, h head) error {
 	if c.due&d == 0 {
 		return nil
@@ -301,7 +301,7 @@ func (c *Conn) closeWrite() {
 	c.endWriters(net.ErrClosed)
 }
 
-// fail ends a Conn with an error. Bytes received in order can still be read.
+// fail ends a Conn with an error. Bytes that were received without a gap can still be read.
 func (c *Conn) fail(err error) {
 	if c.err != nil {
 		return

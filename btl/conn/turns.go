@@ -5,7 +5,8 @@ import "gobtl/btl"
 // turns is the queue of a peer's Conns that wait for send buffers. When send buffers are free, the
 // first Conn sends one message with bytes of its stream, and goes to the end of the queue if it has
 // more bytes. A Conn without a free send buffer stays first. A Conn that is not in the queue sends
-// short messages such as credits at once, but joins the queue with bytes of its stream.
+// short messages such as credits without waiting. If the queue is not empty, its stream bytes wait
+// in the queue.
 type turns struct{ first, last *Conn }
 
 func (t *turns) push(c *Conn) {

@@ -95,8 +95,9 @@ func (w *writeBuffer) advance(n int) {
 	}
 }
 
-// pack moves the unsent bytes to memory of their size, unless they need most of the storage. A peer
-// that grants no credit on many Conns therefore holds little more memory than these bytes.
+// pack copies the unsent bytes to a smaller block of exactly their size, unless they need most of
+// the present block. Therefore, if a peer grants no credit on many Conns, these Conns keep little
+// more memory than their unsent bytes.
 func (w *writeBuffer) pack() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

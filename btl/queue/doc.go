@@ -15,8 +15,9 @@
 // is the kind (data 1, hello 2, limit 3), and the other bytes are 0. The header is followed by one
 // of the following contents, with little-endian numbers of 8 bytes:
 //   - A data message contains the message of Send.
-//   - A limit contains the number of bytes that the peer may send, counted from the beginning,
-//     and the maximum number of bytes that the queue holds.
+//   - A message of kind limit contains two numbers. The first number is the total of bytes that the
+//     peer may send on this connection, earlier bytes included. The second number is the maximum
+//     number of bytes that the queue holds.
 //   - A hello is empty, or contains the number of bytes sent so far if a message of more than
 //     three quarters of the window waits.
 //

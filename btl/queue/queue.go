@@ -107,7 +107,7 @@ type inbox struct {
 	received int64 // bytes in total, like the next two fields
 	taken    int64
 	told     int64 // value of taken in the latest limit sent
-	waits    int64 // bytes that the peer had sent when it began to wait, or 0
+	waits    int64 // bytes that the peer had sent when its Send began to wait, or 0
 	ended    bool
 
 	next, prev *inbox // in Queue.ready
@@ -152,8 +152,8 @@ func (l *readyInboxes) remove(in *inbox) {
 }
 
 // New makes a Queue that uses one tag of a module. The Queue belongs to the goroutine that owns the
-// module until Start is called. New returns ErrConfig, also if the tag already has a handler, or
-// btl.ErrTag.
+// module until Start is called. New returns btl.ErrTag for an invalid tag, and ErrConfig for an
+// invalid configuration or if the tag already has a handler.
 func New(m *btl.Module, cfg Config) (*Queue, error) {
 	if cfg.Bytes == 0 {
 		cfg.Bytes = bytesDefault
@@ -232,8 +232,8 @@ func (q *Queue) receive(peer *btl.Endpoint, _ btl.Tag, data []byte) {
 	}
 }
 
-// noteWaits records that a peer, which has sent the given number of bytes in total, waits until
-// Take has returned all these bytes.
+// noteWaits records that a peer waits until Take has returned all bytes that the peer has sent. The
+// argument is the total number of these bytes.
 func (q *Queue) noteWaits(peer *btl.Endpoint, sent uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -243,9 +243,9 @@ func (q *Queue) noteWaits(peer *btl.Endpoint, sent uint64) {
 	}
 }
 
-// due reports whether a new limit on bytes must be sent to the peer. A new limit is due if Take
-// has returned a part of the window, or if the peer waits and Take has returned all received
-// messages.
+// due reports whether a new limit on the peer's total bytes must be sent to the peer. A new limit
+// is due if Take has returned a part of the window, or if the peer waits and Take has returned all
+// received messages.
 func (in *inbox) due(window int64) bool {
 	untold := in.taken - in.told
 	return !in.ended && (untold >= window/limitParts ||
@@ -262,8 +262,8 @@ func (q *Queue) inbox(peer *btl.Endpoint) *inbox {
 	return in
 }
 
-// keep appends a message to its peer's queue. A message beyond the peer's limit ends the
-// endpoint. A message beyond TotalBytes ends an endpoint of the host that holds the most bytes.
+// keep appends a message to its peer's queue. A message above the peer's limit ends the endpoint of
+// the peer. A message beyond TotalBytes ends an endpoint of the host that holds the most bytes.
 func (q *Queue) keep(peer *btl.Endpoint, body []byte) {
 	for _, ep := range q.tryKeep(peer, body) {
 		ep.Abort()
@@ -344,8 +344,8 @@ func (q *Queue) lost(ep *btl.Endpoint) {
 	}
 }
 
-// leave moves the messages of an ending endpoint to the messages that are kept up to GoneBytes.
-// The caller holds q.mu.
+// leave moves the messages of an ending endpoint to the inboxes of ended endpoints, which GoneBytes
+// limits. The caller holds q.mu.
 func (q *Queue) leave(in *inbox) {
 	delete(q.from, in.peer)
 	q.held -= in.held()

@@ -16,9 +16,9 @@ type sender struct {
 	asked   bool
 	known   bool // the peer has sent its limit
 	window  int64
-	limit   int64 // bytes in total, like the next field
+	limit   int64 // total number of bytes, like the next field
 	sent    int64
-	said    int64     // value of sent in the latest hello that asks for more
+	said    int64     // value of sent in the latest hello that asks for a larger limit
 	waiting []*waiter // Sends that wait for a larger limit, first come first
 }
 
@@ -61,7 +61,8 @@ func (q *Queue) Send(ctx context.Context, peer *btl.Endpoint, data []byte) error
 	return err
 }
 
-// begin starts a Send, which proceeds at once or waits until the peer raises its limit on bytes.
+// begin starts a Send, which proceeds immediately, or waits until the peer raises its limit on
+// bytes.
 func (q *Queue) begin(peer *btl.Endpoint, w *waiter, waker runner.Waker) error {
 	if q.isClosed() {
 		return ErrClosed
@@ -86,10 +87,10 @@ func (q *Queue) begin(peer *btl.Endpoint, w *waiter, waker runner.Waker) error {
 	return nil
 }
 
-// goOn wakes the Sends that the peer's limit on bytes allows. The peer raises its limit only
-// after Take has returned a quarter of its window, and the next Send may need a smaller raise.
-// For a Send that needs nearly the whole window, goOn sends a hello message, which asks the peer
-// for its present limit.
+// goOn wakes the Sends that the peer's limit on bytes allows. The peer raises its limit only after
+// Take has returned a quarter of its window, and the next Send may need a raise before that. For a
+// Send that needs nearly the whole window, goOn sends a hello message, which asks the peer for its
+// present limit.
 func (q *Queue) goOn(peer *btl.Endpoint, s *sender) {
 	s.goOn()
 	if len(s.waiting) > 0 && s.known && s.said != s.sent &&
@@ -98,7 +99,8 @@ func (q *Queue) goOn(peer *btl.Endpoint, s *sender) {
 	}
 }
 
-// sendWaits tells a peer that a Send waits until the peer has taken all earlier messages.
+// sendWaits sends the hello that tells a peer that a Send of this side waits until the peer has
+// taken all earlier messages.
 func (q *Queue) sendWaits(peer *btl.Endpoint) error {
 	s := q.to[peer]
 	if s == nil { // the endpoint has ended meanwhile
@@ -131,7 +133,7 @@ func (s *sender) goOn() {
 	}
 }
 
-// allow records a limit on bytes received from the peer.
+// allow records a limit that was received from the peer.
 func (q *Queue) allow(peer *btl.Endpoint, limit, window uint64) {
 	if s := q.to[peer]; s != nil && limit < 1<<62 && window < 1<<62 {
 		s.known, s.window = true, int64(window)
@@ -140,7 +142,7 @@ func (q *Queue) allow(peer *btl.Endpoint, limit, window uint64) {
 	}
 }
 
-// takeBack removes a Send that has not sent its message.
+// takeBack removes a waiting Send, whose message was not sent.
 func (q *Queue) takeBack(peer *btl.Endpoint, w *waiter) {
 	s := q.to[peer]
 	if s == nil {

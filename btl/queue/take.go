@@ -49,7 +49,8 @@ func (q *Queue) Take(ctx context.Context, peer *btl.Endpoint) (Message, error) {
 	}
 }
 
-// over returns the reason why no more messages will arrive, or nil if messages may arrive.
+// over returns the reason why no more messages will arrive. If messages may still arrive, over
+// returns nil.
 func (q *Queue) over(ctx context.Context, peer *btl.Endpoint) error {
 	if q.isClosed() {
 		return ErrClosed
@@ -61,8 +62,8 @@ func (q *Queue) over(ctx context.Context, peer *btl.Endpoint) error {
 }
 
 // next removes and returns a message, if there is one. The result tell of next reports whether a
-// new limit on bytes must be sent to the message's peer. If next finds no message, the channel
-// more is closed when a message may have arrived.
+// new limit on bytes must be sent to the message's peer. If next finds no message, it returns the
+// channel more, which is closed when a message may have arrived.
 func (q *Queue) next(peer *btl.Endpoint) (msg Message, tell bool, more chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -109,9 +110,9 @@ func (q *Queue) tell(peer *btl.Endpoint) {
 	q.say(q.telling, peer, func() error { return q.sendLimit(peer) })
 }
 
-// say calls send, which sends a control message. If no send buffer is free, say starts a
-// goroutine that waits and calls send again, at most one goroutine for each peer in each map.
-// Only the goroutine that drives the module may call say.
+// say calls send, which sends a control message. If no send buffer is free, say starts a goroutine
+// that waits for a buffer and calls send again. For each peer, each map allows only one such
+// goroutine. Only the goroutine that drives the module may call say.
 func (q *Queue) say(waits map[*btl.Endpoint]bool, peer *btl.Endpoint, send func() error) {
 	if waits[peer] || !errors.Is(send(), btl.ErrAgain) || q.open.Err() != nil {
 		return

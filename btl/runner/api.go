@@ -44,7 +44,7 @@ func (r *Runner) Dial(ctx context.Context, address string) (*btl.Endpoint, error
 	return r.reach(ctx, c)
 }
 
-// reach performs a Connect or Dial, and returns the connected endpoint.
+// reach performs a Connect or Dial, waits for the connection, and returns the endpoint.
 func (r *Runner) reach(ctx context.Context, c *call) (*btl.Endpoint, error) {
 	var ep *btl.Endpoint
 	c.found = &ep
@@ -151,7 +151,7 @@ func (w Waker) Wake(err error) {
 type Pending struct {
 	r   *Runner
 	c   *call
-	use uint64 // of the call, which is another's after Wait
+	use uint64 // of the call, which is reused after Wait
 }
 
 // Start sends data to the peer's handler of the tag without waiting. The caller must not
@@ -222,9 +222,9 @@ func (p Pending) Wait(ctx context.Context) error {
 	return r.await(ctx, c, !c.ended() && r.wantToken())
 }
 
-// Yield makes the goroutine that drives the module yield its CPU after the present poll. A
-// callback calls Yield when it has started or woken a goroutine that should run at once. After
-// Yield, the woken goroutine runs on the same thread, and the next poll serves the calls of that
+// Yield makes the goroutine that drives the module yield its CPU after the present poll. A callback
+// calls Yield when it has started or woken a goroutine that should run immediately. After Yield,
+// the woken goroutine runs on the same thread, and the next poll serves the calls of that
 // goroutine. Yield may be called only in callbacks and in functions given to Do.
 func (r *Runner) Yield() { r.woken++ }
 
@@ -236,7 +236,7 @@ func (r *Runner) InCallback() bool { return r.fromHandler() }
 // Owns reports whether ep is an endpoint of this Runner's module. Any goroutine may call Owns.
 func (r *Runner) Owns(ep *btl.Endpoint) bool { return r.mine(ep) == nil }
 
-// mine returns nil if the Runner may be used for an endpoint.
+// mine returns nil if the Runner may be used for the given endpoint, and otherwise an error.
 func (r *Runner) mine(ep *btl.Endpoint) error {
 	if err := usable(r); err != nil {
 		return err
@@ -247,7 +247,7 @@ func (r *Runner) mine(ep *btl.Endpoint) error {
 	return nil
 }
 
-// usable returns nil if there is a Runner that drives its module.
+// usable returns nil if the Runner drives its module, and otherwise an error.
 func usable(r *Runner) error {
 	switch {
 	case r == nil:

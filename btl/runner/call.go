@@ -27,12 +27,12 @@ type call struct {
 	tag   btl.Tag
 	kept  bool // belongs to a Pending, whose Wait may be called again
 	left  bool // a post in the inbox, with copied data, for which no goroutine waits
-	lent  bool // its memory is the caller's
+	lent  bool // it uses memory of the caller
 	// free is closed when the transport no longer uses the memory of an abandoned call.
 	free chan struct{}
 
 	state  atomic.Uint32
-	wake   chan struct{} // capacity one: the call has ended, or shall drive
+	wake   chan struct{} // capacity one: the call has ended, or must drive the module
 	err    error         // valid when it has ended
 	onDone func(*btl.Fragment, error)
 	onEnd  func(error)
@@ -43,7 +43,7 @@ type call struct {
 	targetLife uint64
 
 	callPlace
-	poked bool // woken in order to drive
+	poked bool // woken in order to drive the module
 }
 
 // callUses counts the uses of a pooled call, so that Wakers and Pendings detect a later use of
@@ -61,7 +61,7 @@ type callPlace struct {
 	before     *call      // neighbours in that queue
 	after      *call
 	begun      bool // the call is in the list of open calls
-	pending    bool // begun, and its end comes later
+	pending    bool // the operation has begun and has not ended
 	// since is the time when the call began to poll for the end of its operation, or 0. The field
 	// since is set only if another goroutine sleeps in the kernel until a packet arrives.
 	since btl.Time
@@ -72,7 +72,7 @@ type memoryCall struct {
 	does   memoryOp
 	to     btl.Handle
 	off    uint64
-	says   []byte // the notice; the caller's
+	says   []byte // content of the notification, in the caller's memory
 	atomic btl.Atomic
 	old    uint64 // result of an atomic operation, read by the waiting caller
 }
@@ -97,7 +97,7 @@ const (
 	callPost             // ends when it is accepted
 	callFlush            // of an endpoint
 	callAwait
-	callCancel // of one that nobody waits for
+	callCancel // of a call that nobody waits for
 )
 
 // The constants below are the states of a call. Only the goroutine that owns the module sets
@@ -110,8 +110,8 @@ const (
 //	 all --> ended
 //
 // The bit callBeginning is also set while the goroutine that owns the module begins the call. A
-// call with the bit callBeginning may end, but cannot be abandoned, because the caller's memory is
-// in use.
+// call with the bit callBeginning may end, but its goroutine cannot stop waiting, because the
+// caller's memory is in use.
 const (
 	callRunning uint32 = iota
 	callBlocked
@@ -400,8 +400,8 @@ func (b *inbox) push(c *call, limit int) bool {
 	return true
 }
 
-// take removes and returns all queued calls, in order. The slice empty becomes the new queue of
-// the inbox.
+// take removes and returns all queued calls, the oldest first. The slice empty becomes the new
+// queue of the inbox.
 func (b *inbox) take(empty []*call) []*call {
 	b.mu.Lock()
 	defer b.mu.Unlock()

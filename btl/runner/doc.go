@@ -15,16 +15,12 @@
 //     tells when the transport no longer uses the memory.
 //
 //     runner.go     Runner, New, Close: from the start to the end
-//     layer.go      what several protocols on one Runner are told
-//     api.go        Do, Connect, Send, Put, Flush, Await, Start
-//     remote.go     PutNotice, Get, Atomic
-//     post.go       SendBuffered: messages that nobody waits for
-//     call.go       what one goroutine wants, and its states
-//     refused.go    calls for which there was no resource yet
-//     wake.go       a call drives, sleeps, is woken, hands the token over
-//     watch.go      the watcher drives while nobody calls
-//     nap_linux.go  a sleep of less than a millisecond
-//     waitmode.go   how a loop waits, for users
+//     layer.go the functions that a protocol on a Runner provides api.go Do, Connect, Send, Put,
+//     Flush, Await, Start remote.go PutNotice, Get, Atomic post.go SendBuffered: messages that
+//     nobody waits for call.go the request of one goroutine, and its states refused.go calls for
+//     which there was no resource yet wake.go a call drives, sleeps, is woken, hands the token over
+//     watch.go the watcher drives while nobody calls nap_linux.go a sleep of less than a
+//     millisecond waitmode.go how a loop waits, for users
 //
 // A Runner uses only the public API of package btl, and btl.Hooks.
 package runner

@@ -3,8 +3,9 @@ package runner
 import "gobtl/btl"
 
 // refusedCalls holds the calls that found no free send buffers (ErrAgain) and wait to be tried
-// again. Calls for one endpoint are begun in order, and calls for different endpoints do not wait
-// for each other. Only the goroutine that owns the module may use the fields of refusedCalls.
+// again. Calls for one endpoint are begun in the order in which they were made, and calls for
+// different endpoints do not wait for each other. Only the goroutine that owns the module may use
+// the fields of refusedCalls.
 type refusedCalls struct {
 	count  int
 	by     map[*btl.Endpoint]*refusedQueue

@@ -43,7 +43,7 @@ type Config struct {
 // until the operation has ended. While no call drives the module, the watcher (a goroutine of the
 // Runner) drives it. A call that finds the token taken puts its request into the inbox (a queue
 // of calls), which is emptied after every poll. A waiting call is woken when its operation has
-// ended, or when the call must drive the module.
+// ended, or when it is the call's turn to drive the module.
 //
 // A goroutine that drives the module and receives nothing for some time sleeps in the kernel. If
 // the fabric is a fabric.Sleeper, the goroutine sleeps without the token, so that a new call need
@@ -58,7 +58,7 @@ type Runner struct {
 	cfg    Config
 	start  time.Time
 	limits btl.Limits
-	second bool // the module has an earlier Runner, and this one has no part of it
+	second bool // the module belongs to an earlier Runner, and this one has ended
 	turn
 	requests
 	pauses
@@ -72,7 +72,7 @@ type turn struct {
 	token    sync.Mutex
 	inside   atomic.Bool  // the token's holder may be in a callback: see fromHandler
 	blocked  atomic.Int32 // number of calls in the state callBlocked
-	poked    atomic.Bool  // a call was woken to drive, and has not tried to yet
+	poked    atomic.Bool  // a call was woken to drive, and has not tried to get the token
 	sleeping atomic.Bool  // a goroutine sleeps in the kernel
 	holding  atomic.Bool  // a goroutine sleeps in the kernel with the token
 	wanted   atomic.Int32 // number of calls that try to get the token
@@ -160,8 +160,9 @@ var callbackEntries = [...]uintptr{
 // called for each event of an endpoint after the layers. While the Runner sleeps, the
 // timers of endpoints without packets in flight stop.
 //
-// A module has one Runner. If the module has, or had, another Runner, the new Runner has ended, and
-// Err and all calls of the new Runner return ErrTaken. The earlier Runner is not affected.
+// A module has one Runner. If the module has or had an earlier Runner, the Runner that New returns
+// has already ended, and its Err and all its calls return ErrTaken. The earlier Runner is not
+// affected.
 func New(m *btl.Module, cfg Config, onEvent func(*btl.Endpoint, btl.Event, error), layers ...Layer,
 ) *Runner {
 	if !m.Hooks().TakeOver() {

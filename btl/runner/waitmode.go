@@ -12,7 +12,8 @@ const (
 	WaitAdaptive = waiting.Adaptive
 	// WaitBusy always polls, which gives the lowest latency and occupies a CPU.
 	WaitBusy = waiting.Busy
-	// WaitEvent sleeps at once, which uses the least CPU time. Each wake-up takes about 30 us.
+	// WaitEvent sleeps without polling first, which uses the least CPU time. Each wake-up takes about
+	// 30 us.
 	WaitEvent = waiting.Event
 )
 

@@ -139,7 +139,8 @@ func (r *Runner) offer(c *call) {
 	r.refused.offer(r, c)
 }
 
-// forget ends an abandoned call that waits for send buffers or is an Await.
+// forget ends a call whose goroutine has stopped waiting, if the call waits for send buffers or is
+// an Await.
 func (r *Runner) forget(c *call, life uint64) {
 	f := r.newCall(callCancel)
 	f.target, f.targetLife, f.left = c, life, true
@@ -251,8 +252,8 @@ func (r *Runner) lookOn(p *waiting.Policy, now btl.Time, vain time.Duration) boo
 	return true
 }
 
-// release performs work of the module that is due, and then gives up the token. If no goroutine
-// sleeps in the kernel, release wakes a waiting call to drive the module.
+// release performs the due work of the module, and then gives up the token. If no goroutine sleeps
+// in the kernel, release wakes a waiting call to drive the module.
 func (r *Runner) release() {
 	for first := true; ; first = false {
 		due := r.due()
@@ -349,8 +350,8 @@ func (r *Runner) block(ctx context.Context, c *call, searched, left bool) (holdi
 	return r.woke(c) && r.token.TryLock()
 }
 
-// woke reports whether a woken call must drive the module. If the woken call has already ended,
-// woke lets the next call drive the module.
+// woke is called by a call that was woken, and reports whether the call must drive the module. If
+// the call has already ended, woke wakes the next call to drive the module.
 func (r *Runner) woke(c *call) bool {
 	if !c.poked {
 		return false
@@ -361,8 +362,8 @@ func (r *Runner) woke(c *call) bool {
 	return true
 }
 
-// due returns the time at which the Runner must poll even without an event. While calls are
-// refused, or the Runner ends, due returns a time at most a millisecond ahead.
+// due returns the time at which the Runner must poll even without an event. While calls wait for
+// send buffers, or while the Runner ends, due returns a time at most a millisecond from now.
 func (r *Runner) due() btl.Time {
 	const again = time.Millisecond
 	if r.refused.count > 0 || r.closing {

@@ -69,14 +69,14 @@ func (r *Runner) watch() {
 }
 
 // atRest reports whether the watcher may sleep without another poll, because the fabric wakes it
-// for packets that have arrived since the last poll.
+// for packets that have arrived after the latest poll.
 func (r *Runner) atRest() bool {
 	p := r.policies[1]
 	return r.sleeper != nil && p.Calm() && r.due().Sub(r.m.Now()) > p.SleepMin() &&
 		r.wanted.Load() == 0 && !r.asked.Load() && r.now().Sub(r.m.Now()) < napping
 }
 
-// giveWay lets a waiting call get the token, the lock whose holder owns the module.
+// giveWay gives the token (the lock whose holder owns the module) to a waiting call.
 func (r *Runner) giveWay() {
 	runtime.Gosched()
 	if r.wanted.Load() > 0 {

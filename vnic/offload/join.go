@@ -26,8 +26,8 @@ type Joined struct {
 // Joiner joins frames of the same flow. The caller of Add must not change or reuse the
 // memory of an added frame until Flush has returned.
 type Joiner struct {
-	// Emit is called for each finished frame. The frames of a flow are emitted in order. The
-	// argument of Emit is valid only during the call.
+	// Emit is called for each finished frame. The frames of a flow are emitted in the order of their
+	// arrival. The argument of Emit is valid only during the call.
 	Emit func(*Joined)
 	// NoTCP and NoUDP disable the joining of TCP and UDP frames, for a device that does not accept
 	// large frames.

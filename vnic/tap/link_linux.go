@@ -62,8 +62,8 @@ func (d *Device) Link() (Link, error) {
 // Addr is an IP address of a device.
 type Addr struct {
 	IP netip.Addr
-	// Refused says that another host already uses the address (IPv6 duplicate address detection).
-	// The kernel does not use an address with Refused.
+	// Refused is true if another host already uses the address (IPv6 duplicate address detection). The
+	// kernel does not use an address with Refused.
 	Refused bool
 }
 

@@ -5,8 +5,8 @@
 //	arrived: Succeeded, so that the next pause is short again
 //
 // Each pause of an endpoint is twice as long as the one before, from Least to Most. Pauses holds
-// the endpoints that pause, and the time at which the first of them may go on. All types of this
-// package belong to one goroutine.
+// the endpoints that pause, and the time at which the first pause ends. All types of this package
+// belong to one goroutine.
 package backoff
 
 import (
@@ -58,7 +58,7 @@ func (s *Pauses[E]) Begin(ep E, pause *Pause, now mono.Time) {
 	s.end(pause)
 }
 
-// end takes the end of a pause into account.
+// end updates the earliest end of all pauses with the end of one pause.
 func (s *Pauses[E]) end(p *Pause) {
 	if s.first == 0 || p.until < s.first {
 		s.first = p.until

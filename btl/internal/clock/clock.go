@@ -1,5 +1,6 @@
 // Package clock holds the time of a module, on two axes. The first axis is the time that the module
-// is given. The second axis stops while the process is stopped, and is for peer time-outs.
+// is given. The second axis does not advance while the process is suspended, and is for peer
+// time-outs.
 //
 //	given:      ---+--------------+---------------------+--->
 //	            pass       Deadline      (stopped)    pass
@@ -21,32 +22,32 @@ type Time = mono.Time
 // Clock is the time of a module. Only this package changes a Clock.
 type Clock struct {
 	Now      Time          // the latest time that the module was given
-	Unpaused Time          // time without the stops of the process, for peer time-outs
+	Unpaused Time          // time without the suspensions of the process, for peer time-outs
 	PassAt   Time          // beginning of the latest call of Progress
 	Gap      time.Duration // time between the latest two calls of Progress
 	Epoch    uint64        // counts the calls of Progress, and the times between them
-	pauseMin time.Duration // smallest such time that may be a stop of the process
+	pauseMin time.Duration // smallest such time that may be a suspension of the process
 }
 
-// Init sets the time between two calls of Progress from which on the process may have been stopped.
+// Init sets the minimum time between two calls of Progress from which on the process may have been
+// suspended between them.
 func (c *Clock) Init(pauseMin time.Duration) { c.pauseMin = pauseMin }
 
 // MayPause reports whether the latest call of Progress was so long ago that the process may have
-// been stopped since then.
+// been suspended in the meantime.
 func (c *Clock) MayPause(now Time) bool { return now.Sub(c.PassAt) >= c.pauseMin }
 
 // SetNow sets the time to now, where asked is the previous Deadline of the module. Time after the
 // Deadline does not count for peer time-outs, because a process that missed its Deadline was
-// stopped.
+// suspended.
 func (c *Clock) SetNow(now, asked Time) {
 	pause := max(0, now.Sub(max(c.Now, asked)))
 	c.Unpaused = c.Unpaused.Add(now.Sub(c.Now) - pause)
 	c.Now = now
 }
 
-// BeginPass records the beginning of a call of Progress, and the time between the latest two calls.
-// The argument left of BeginPass is true if the previous call of Progress did not handle the
-// timers.
+// BeginPass records the beginning of a call of Progress, and the time since the previous call. The
+// argument left of BeginPass is true if the previous call of Progress did not handle the timers.
 func (c *Clock) BeginPass(left bool) {
 	if c.Now > c.PassAt {
 		gap := c.Now.Sub(c.PassAt)

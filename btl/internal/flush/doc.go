@@ -10,8 +10,8 @@
 //     has acknowledged all their packets.
 //   - A fence is a flush without a callback, and fragments queued after a fence are sent only when
 //     the fence is complete.
-//   - If the peer refuses a message whose send was already reported as done, the next flush returns
-//     the error.
+//   - If the peer refuses a message after Send has reported the message as done, the next flush
+//     returns the error.
 //
 // A Queue handles no packets and uses no other package. A Queue belongs to one goroutine.
 package flush

@@ -20,7 +20,7 @@ type entry[F comparable] struct {
 	until  seq.Num  // acknowledged below this number means flushed
 	sent   seq.Num  // packets sent before the call have numbers below this one
 	open   bool     // the last packet sent before the call may still take messages
-	fence  bool     // a fence: no callback
+	fence  bool     // the call is a fence, without a callback
 	fences uint32   // calls of Fence before this one
 	err    error    // the peer refused a message sent before the call
 }
@@ -54,8 +54,8 @@ func (q *Queue[F]) Len() int {
 // all returns the pending calls, oldest first.
 func (q *Queue[F]) all() []entry[F] { return q.entries[q.head:] }
 
-// Set is the number of calls of Fence so far. The next queued fragment waits for the fences of all
-// calls of Fence so far.
+// Set is the number of calls of Fence so far. A fragment that is queued now waits until all these
+// fences are complete.
 func (q *Queue[F]) Set() uint32 {
 	if q == nil {
 		return 0
@@ -78,10 +78,10 @@ func (q *Queue[F]) Fenced() bool { return q != nil && q.met != q.set }
 // for a fence.
 func (q *Queue[F]) Behind(fences uint32) bool { return q != nil && int32(fences-q.met) > 0 }
 
-// Add adds a call of Flush, which waits for the fragments in after, the last queued ones. The
-// argument sent of Add is the sequence number that follows the last sent packet. The argument open
-// of Add is true if the last sent packet is a Pack (several small messages) to which messages may
-// still be added.
+// Add adds a call of Flush, which waits for the fragments in after (the last queued fragment of
+// each flow). The argument sent of Add is the sequence number that follows the last sent packet.
+// The argument open of Add is true if the last sent packet is a Pack (several small messages) to
+// which messages may still be added.
 func (q *Queue[F]) Add(fn func(error), after Tails[F], sent seq.Num, open bool) {
 	q.entries = append(q.entries, entry[F]{
 		fn: fn, after: after, until: sent, sent: sent, open: open, fences: q.set, err: q.untold,
@@ -89,7 +89,7 @@ func (q *Queue[F]) Add(fn func(error), after Tails[F], sent seq.Num, open bool) 
 	q.untold = nil
 }
 
-// Fence adds a call of Fence, with the same arguments as Add.
+// Fence adds a call of Fence. The arguments are those of Add.
 func (q *Queue[F]) Fence(after Tails[F], sent seq.Num, open bool) {
 	q.entries = append(q.entries, entry[F]{
 		fence: true, fences: q.set, after: after, until: sent, sent: sent, open: open,
@@ -157,7 +157,7 @@ func (q *Queue[F]) pop() Done {
 // Sent records that the last packet of fragment f was sent, and that until is the sequence number
 // after this packet. The calls of Flush and Fence that waited for f wait, from now on, until all
 // packets before the number until are acknowledged. Sent returns true if a call that waited for f
-// waits for no other fragment.
+// waits for no further fragment.
 func (q *Queue[F]) Sent(f F, flow int, until seq.Num) (asks bool) {
 	if q == nil {
 		return false

@@ -2,9 +2,9 @@ package inbound
 
 import "gobtl/internal/seq"
 
-// Bye is the peer's announcement that it closes the connection in order. No packet may follow the
-// Bye, and the connection ends when all packets up to the Bye have arrived. The zero value means
-// that no Bye has arrived.
+// Bye is the peer's announcement that it closes the connection, after everything was sent. No
+// packet may follow the Bye, and the connection ends when all packets up to the Bye have arrived.
+// The zero value means that no Bye has arrived.
 type Bye struct {
 	seen bool
 	code uint16

@@ -8,9 +8,10 @@ import (
 	"gobtl/reliability"
 )
 
-// Counted is the receive state of a counted link, whose fabric is reliable and ordered. The chunks
-// of one fragment arrive one after the other, and each refusal is told to the peer before the Ack
-// that covers the refused packet. The zero value is the state of a new link.
+// Counted is the receive state of a connection over a reliable and ordered fabric (counted link).
+// The chunks of one fragment arrive without chunks of other fragments between them. The peer gets a
+// Nack for each refused packet before the Ack that covers the packet. The zero value is the state
+// of a new connection.
 type Counted struct {
 	refusals []Refusal
 	reason   uint8  // why the chunks of the fragment refused are refused, or 0
@@ -19,15 +20,15 @@ type Counted struct {
 	arrived  uint32 // offset, in bytes, of its next chunk
 }
 
-// Refusal is a Nack to be sent to the peer of a counted link. The peer's credits limit the number
-// of pending refusals, because credits are renewed only after the Nacks are sent.
+// Refusal is a Nack to be sent to the peer, over a reliable fabric. The peer's credits limit the
+// number of pending refusals, because credits are renewed only after the Nacks are sent.
 type Refusal struct {
 	Seq         seq.Num
 	Reason, Tag uint8
 }
 
 // WhyLost returns an error if a packet's header shows that the fabric has lost, repeated or
-// reordered packets, and otherwise nil. WhyLost is for counted links.
+// reordered packets, and otherwise nil. WhyLost is only for connections over a reliable fabric.
 func WhyLost(h *frag.Header, rcv *reliability.Receiver, snd *reliability.Sender) error {
 	data := h.Kind.HasSeq()
 	switch {
@@ -41,8 +42,8 @@ func WhyLost(h *frag.Header, rcv *reliability.Receiver, snd *reliability.Sender)
 	return nil
 }
 
-// Next returns an error if the chunk with header h is not the next one. The argument active is true
-// if a fragment is partly received.
+// Next returns an error if the chunk with header h is not the chunk that a reliable fabric must
+// deliver next. The argument active is true if a fragment is partly received.
 func (c *Counted) Next(h *frag.Header, active bool) error {
 	if active && (h.FragID != c.arriving || h.OffsetBytes != c.arrived) ||
 		!active && h.OffsetBytes != 0 {

@@ -1,5 +1,5 @@
-// Package inbound holds what a connection knows of its peer's packets beyond the receive window:
-// which fragments were refused, and in which order chunks have to arrive.
+// Package inbound holds the receive state of a connection other than the receive window: which
+// fragments were refused, and in which order chunks have to arrive.
 //
 //	link       refusals                                 order
 //	sequenced  Refusals, told by a Nack for each        any, Pieces of a Pack together

@@ -3,11 +3,11 @@ package inbound
 import "gobtl/frag"
 
 // A packet that several fragments share may begin with the end of one large fragment, and end with
-// the beginning of another one. A part of a large fragment in a shared packet is called a piece.
-// The receiver accepts a shared packet completely or not at all, so it reserves the memory for all
-// pieces before the delivery. Without memory for a piece, the receiver drops the shared packet, and
-// the sender retransmits it. If a tag has no handler, the sender retransmits the shared packet
-// without the fragments of that tag.
+// the beginning of the next large fragment. A part of a large fragment in a shared packet is called
+// a piece. The receiver accepts a shared packet completely or not at all, so it reserves the memory
+// for all pieces before the delivery. Without memory for a piece, the receiver drops the shared
+// packet, and the sender retransmits it. If a tag has no handler, the sender retransmits the shared
+// packet without the fragments of that tag.
 
 // Pieces holds the pieces (parts of large fragments) in the shared packet that is being received.
 type Pieces struct {
@@ -55,7 +55,7 @@ func (p *Pieces) has(fragID uint32) bool {
 }
 
 // Reserve reserves memory for each piece, except for those of fragments for which ignores returns
-// true. The argument inOrder is true if the packet is the next one in order. If Reserve returns an
+// true. The argument inOrder is true if all earlier packets have arrived. If Reserve returns an
 // error, no memory is reserved and the packet must not be accepted.
 func (p *Pieces) Reserve(asm *frag.Assembler, inOrder bool, ignores func(*frag.Header) bool) error {
 	var first *frag.Reservation

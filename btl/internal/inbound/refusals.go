@@ -24,7 +24,7 @@ type refusal struct {
 // than refusalsMax chunks are refused, the oldest refusals are removed.
 const refusalsMax = 64
 
-// Any reports whether the peer's fragments were refused lately.
+// Any reports whether refusals of the peer's fragments are recorded.
 func (r *Refusals) Any() bool { return len(r.list) > 0 }
 
 // Add records that packet n had a refused chunk or part of the fragment fragID.
@@ -88,7 +88,7 @@ func (r *Refusals) Ended(rcv *reliability.Receiver, fragID uint32) bool {
 	return false
 }
 
-// prune removes the refusals whose packets are more than a receive window old.
+// prune removes the refusals of packets whose numbers are more than a receive window behind.
 func (r *Refusals) prune(rcv *reliability.Receiver) {
 	n := 0
 	for _, f := range r.list {

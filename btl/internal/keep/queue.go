@@ -83,7 +83,8 @@ func (q *Queue[E]) Recycle(d *Data) {
 	*d = Data{}
 }
 
-// CopyOut copies the messages in the queue out of their receive buffers, before Store.Close.
+// CopyOut copies the messages in the queue from their receive buffers to other memory, before
+// Store.Close.
 func (q *Queue[E]) CopyOut() {
 	all := q.waiting.All()
 	for i := range all {

@@ -54,7 +54,8 @@ func (s *Store) Close() {
 // Bytes is the memory of the kept large messages.
 func (s *Store) Bytes() int64 { return s.bytes }
 
-// Deliver records that a large message is passed to its handler, until Delivered.
+// Deliver records that a large message is being passed to its handler. The delivery lasts until
+// Delivered is called.
 func (s *Store) Deliver(msg *frag.Message) { s.delivering = msg }
 
 // Delivered ends the delivery of a large message, and frees its memory unless it is kept.
@@ -65,8 +66,8 @@ func (s *Store) Delivered() {
 	}
 }
 
-// Keep stores data in d, which must be empty. Data that is not all or a part of the message in
-// delivery is copied. Keep returns the place of the data.
+// Keep stores data in d, which must be empty. If data is not a part of the message that is being
+// delivered, Keep copies it. Keep returns the place of the data.
 func (s *Store) Keep(d *Data, data []byte) Place {
 	d.store = s
 	if d.buf, d.place = s.keepPacket(data); d.place == Nowhere && s.keepMessage(d, data) {
@@ -141,7 +142,8 @@ func (d *Data) Release() {
 	*d = Data{own: d.own}
 }
 
-// copyOut copies the data out of its receive buffer, because the fabric will be closed.
+// copyOut copies the data from its receive buffer to other memory, because the fabric will be
+// closed.
 func (d *Data) copyOut() {
 	if d.place == Packet {
 		d.store.packets.LetGo(d.buf)

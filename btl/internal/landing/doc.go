@@ -10,14 +10,14 @@
 //	all other packets            --> Restore (copies to the receive buffers)
 //
 // Three things to know:
-//   - A landing (memory for direct receive) begins directly behind the latest chunk of a message
+//   - The memory for direct receive (landing) begins directly behind the latest chunk of a message
 //     or put, or is the buffer for the next fragment of the usual size.
-//   - Only the expected chunks stay in the landing (memory for direct receive) where the provider
-//     has written them. Until the payloads of all other packets of the poll have been copied
-//     back, nothing may write to the landing (memory for direct receive), begin a fragment, call
-//     a handler or end an endpoint.
-//   - Each peer has its own Expectation, and the single landing (memory for direct receive) of a
-//     poll is for the peer whose chunks have lately followed those of the latest sender.
+//   - Only the expected chunks stay in the memory for direct receive (landing) where the provider
+//     has written them. Before anything writes to the landing, begins a fragment, calls a handler
+//     or ends an endpoint, the payloads of all other packets of the poll must be copied back to
+//     their receive buffers.
+//   - Each peer has its own Expectation. A poll has memory for direct receive from only one peer,
+//     which is the peer whose chunks have lately followed the chunks of the latest sender.
 //
 // All types of this package belong to one goroutine.
 package landing

@@ -24,8 +24,8 @@ type Expectation[E any] struct {
 	put    Put
 	puts   progress // the peer's latest put
 	// next is the Expectation of the peer whose chunks usually arrive in the poll after this
-	// peer's chunks. rival is the Expectation of another peer whose chunks have arrived in the
-	// poll after the latest chunks of this peer.
+	// peer's chunks. rival is the Expectation of a peer, other than that of next, whose chunks have
+	// arrived in the poll after the latest chunks of this peer.
 	next, rival *Expectation[E]
 }
 
@@ -34,7 +34,7 @@ type Put struct {
 	Flags  frag.Flags // the put and operation flags of the chunk; 0: the chunk is of a message
 	Handle uint64     // of the region
 	At     uint64     // offset in the region
-	Bytes  uint32     // bytes of the put from At on; of Next's result: bytes of the landing
+	Bytes  uint32     // bytes of the put from At on; of Next's result: bytes to receive directly
 	op     uint32
 }
 
@@ -47,7 +47,7 @@ func New[E any](of E, asm *frag.Assembler, counted bool) *Expectation[E] {
 // End ends the Expectation of an endpoint that ends.
 func (x *Expectation[E]) End() { *x = Expectation[E]{ended: true} }
 
-// living returns x, or nil if the endpoint of the Expectation x has ended.
+// living returns the Expectation x itself, or nil if its endpoint has ended.
 func (x *Expectation[E]) living() *Expectation[E] {
 	if x == nil || x.ended {
 		return nil

@@ -8,26 +8,25 @@ import (
 	"gobtl/frag"
 )
 
-// Plan is the state of the landings (memory for direct receive) on one channel. The zero Plan has
-// no landings.
+// Plan is the state of direct receive on one channel. The zero Plan uses no direct receive.
 type Plan[E any] struct {
-	lander    fabric.Lander // nil: the channel has no landings
-	on        *port.Channel // the channel with landings; nil if lander is nil
+	lander    fabric.Lander // nil: the channel has no direct receive
+	on        *port.Channel // the channel with direct receive; nil if lander is nil
 	arena     *fabric.Arena
-	armed     bool // the provider has a landing
-	pause     int  // number of polls without a landing to come
-	justWhole bool // a fragment of large packets has become whole since the latest poll
+	armed     bool // the provider has memory for direct receive
+	pause     int  // number of following polls without direct receive
+	justWhole bool // a fragment of large packets was completed since the latest poll
 	learned   bool // learn has run for this poll
 
-	next   *Expectation[E] // Expectation whose memory is the next landing, or nil
+	next   *Expectation[E] // Expectation whose memory the next poll uses, or nil
 	latest *Expectation[E] // of the peer whose chunk arrived last
 	before *Expectation[E] // value of latest when this poll began
 
-	aim     *Expectation[E] // Expectation whose memory is the landing of this poll, until Done
-	base    uint32          // offset of the landing in the fragment of aim
-	to      Put             // target of this poll's landing
-	mem     []byte          // the landing, from the expected chunk on
-	claimed uint32          // accepted bytes of the landing of a put
+	aim     *Expectation[E] // Expectation whose memory this poll uses, until Done
+	base    uint32          // offset of mem in the fragment of aim
+	to      Put             // put whose target is mem
+	mem     []byte          // memory for direct receive, from the expected chunk on
+	claimed uint32          // accepted bytes of a put in mem
 
 	guessMin uint32 // least fragment size for which a first chunk is expected
 }
@@ -36,7 +35,7 @@ type Plan[E any] struct {
 // fragment are received directly.
 const GuessBytesMin = 32 << 10
 
-// bytesMax is the maximum size of a landing (memory for direct receive), in bytes.
+// bytesMax is the maximum size of the memory for direct receive, in bytes.
 const bytesMax = 1 << 20
 
 // MissedMax is the number of consecutive polls without the expected chunk after which no chunk is
@@ -63,12 +62,12 @@ func (p *Plan[E]) Init(c *port.Channel, lander fabric.Lander, arena *fabric.Aren
 // On reports whether channel c uses direct receive.
 func (p *Plan[E]) On(c *port.Channel) bool { return p.on == c }
 
-// Due reports whether the next poll of channel c needs a landing (memory for direct receive), or
-// has to withdraw the latest landing.
+// Due reports whether the next poll of channel c needs memory for direct receive, or has to
+// withdraw the memory of an earlier poll.
 func (p *Plan[E]) Due(c *port.Channel) bool { return p.on == c && (p.armed || p.next != nil) }
 
-// Armed reports whether the provider has a landing (memory for direct receive), which the next
-// poll replaces or withdraws.
+// Armed reports whether the provider has memory for direct receive, which the next poll replaces or
+// withdraws.
 func (p *Plan[E]) Armed() bool { return p.armed }
 
 // OneByOne reports whether the next poll should ask for a single packet. OneByOne returns true if
@@ -176,7 +175,7 @@ func (p *Plan[E]) learn(x *Expectation[E]) {
 	}
 }
 
-// Check verifies that no landing (memory for direct receive) of an earlier poll is left.
+// Check verifies that no memory for direct receive of an earlier poll is left.
 func (p *Plan[E]) Check() error {
 	if p.aim != nil {
 		return errors.New("a landing outlives its poll")

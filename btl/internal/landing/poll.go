@@ -42,8 +42,8 @@ func (p *Plan[E]) Poll(now mono.Time, limit int, mem []byte) (got int, err error
 		return p.on.Poll(now, limit)
 	}
 	if p.inOrder() {
-		// A poll with a landing (memory for direct receive) returns at most as many packets as
-		// the landing has chunks.
+		// A poll with direct receive returns at most as many packets as there are chunks of memory for
+		// direct receive.
 		chunk := int(p.aim.chunk)
 		limit = min(limit, max(1, (len(p.mem)+chunk-1)/chunk))
 	}

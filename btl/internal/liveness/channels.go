@@ -8,8 +8,8 @@ import (
 // A firewall or a NAT between two hosts has an entry for each pair of ports, and drops
 // entries that no packet has used for some time, which is 30 s on Linux. Each channel has
 // its own pair of ports, and a connection may use only one channel for a long time. Each
-// side sends a probe through a channel on which it has sent nothing for KeepAlive. Received
-// packets do not count, because some NATs renew an entry only for outgoing packets.
+// side sends a probe through a channel on which it has sent nothing for KeepAlive. Received packets
+// do not end this silence, because some NATs renew an entry only for outgoing packets.
 
 // Channels is the number of channels of a connection.
 const Channels = 2

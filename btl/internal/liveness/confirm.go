@@ -2,7 +2,7 @@ package liveness
 
 import "time"
 
-// A counted link, which runs over a reliable fabric, has no retransmission timers, and therefore
+// A connection over a reliable fabric (counted link) has no retransmission timers, and therefore
 // probes the peer when an expected acknowledgement does not arrive.
 
 // Watch starts the timer for an outstanding acknowledgement.
@@ -17,15 +17,15 @@ func (w *Watch) mayAsk(v *View) bool {
 	return v.Counted && v.Connected && !v.Closing && !w.superseded && !w.broken
 }
 
-// Urge asks the peer at once to acknowledge the packets in flight. Urge has an effect only on a
-// counted link on which no packet waits to be sent.
+// Urge asks the peer without delay to acknowledge the packets in flight. Urge has an effect only
+// over a reliable fabric, and only if no packet waits to be sent.
 func (s *Watches[E]) Urge(ep E) {
 	if w, v := s.watchOf(ep), s.host.View(ep); w.mayAsk(&v) && v.InFlight && !v.Unsent {
 		s.Watch(ep, 0)
 	}
 }
 
-// Takes records that the peer has reported that its side of the connection is established.
+// Takes records that the peer has reported its side of the connection as established.
 func (s *Watches[E]) Takes(ep E) {
 	if w := s.watchOf(ep); !w.takes {
 		w.takes = true
@@ -33,9 +33,9 @@ func (s *Watches[E]) Takes(ep E) {
 	}
 }
 
-// AskMissed probes a peer at once, if the peer's first ACKs arrived before this side was
-// established. The peer's first ACKs contain its first credits, which the peer repeats only when it
-// is probed.
+// AskMissed probes a peer without delay, if the peer's first ACKs arrived before the connection was
+// established on this side. The peer's first ACKs contain its first credits, which the peer repeats
+// only when it is probed.
 func (s *Watches[E]) AskMissed(ep E) {
 	w, v := s.watchOf(ep), s.host.View(ep)
 	if w.missed && w.mayAsk(&v) && v.Owed() && !v.Handshaking {
@@ -43,8 +43,8 @@ func (s *Watches[E]) AskMissed(ep E) {
 	}
 }
 
-// Break makes a connected endpoint end soon, because the fabric could not carry a packet to its
-// peer.
+// Break schedules the end of a connected endpoint, because the fabric could not carry a packet to
+// its peer.
 func (s *Watches[E]) Break(ep E) {
 	if w := s.watchOf(ep); !w.broken {
 		w.broken = true
@@ -94,8 +94,8 @@ func (s *Watches[E]) ask(ep E, w *Watch) {
 	w.asked, w.askedAt = s.host.View(ep).Next, s.host.Now()
 }
 
-// onUnconfirmed probes a peer until the peer is known to be established, before which no data may
-// be sent to the peer.
+// onUnconfirmed probes a peer until the peer has reported the connection as established. Before
+// this report, no data may be sent to the peer.
 func (s *Watches[E]) onUnconfirmed(ep E, w *Watch) {
 	verdict := w.Verdict(s.host.Now(), &s.Rules, Sign, 0)
 	if !s.askAgain(ep, w, &verdict) {

@@ -12,13 +12,13 @@
 //
 // Three things to know:
 //   - A peer is dead if an answer has been outstanding for too long and several probes were not
-//     answered. An outstanding answer alone does not prove that a peer is dead, because the
-//     process of this side may have been stopped.
+//     answered. An outstanding answer alone does not prove that a peer is dead, because the process
+//     of this side may have been suspended.
 //   - A peer that computes is silent but not dead. The outstanding answer of a peer may be an
 //     acknowledgement of the oldest packet, of a request for an acknowledgement, or of a probe,
-//     and the longest outstanding one decides.
-//   - A Peer handles no packets and reads no clock. All times in package liveness are on a
-//     clock that stops while the process does not run.
+//     and the answer that is outstanding for the longest time decides.
+//   - A Peer handles no packets and reads no clock. All times in package liveness are on a clock
+//     that does not advance while the process is suspended.
 //
 // A Peer belongs to one goroutine.
 package liveness

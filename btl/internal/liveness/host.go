@@ -8,7 +8,7 @@ import (
 
 // View is the state of an endpoint that Watches needs when the endpoint's timer expires or is set.
 type View struct {
-	Accepting   bool // half open: the peer has not proven its address
+	Accepting   bool // half open: the peer has not answered at its address yet
 	Connected   bool
 	Lingering   bool // closed by the peer
 	Handshaking bool // a handshake is in progress, perhaps of a connected endpoint
@@ -22,8 +22,8 @@ type View struct {
 	Next        seq.Num
 }
 
-// Owed reports whether an acknowledgement, or the first credits, of the peer of a counted link are
-// outstanding.
+// Owed reports whether, over a reliable fabric, the peer still has to send an acknowledgement or
+// the first credits.
 func (v *View) Owed() bool { return v.Counted && (v.InFlight || !v.Open) }
 
 // Why is the reason for which Watches ends an endpoint.
@@ -33,9 +33,9 @@ type Why uint8
 const (
 	WhyDead     Why = iota // the peer does not answer, for the reason in the Verdict
 	WhyBroken              // a reliable fabric could not carry a packet
-	WhyUnproven            // the peer of a half-open endpoint has not proven its address in time
+	WhyUnproven            // the peer of a half-open endpoint did not answer in time
 	WhyLingered            // the time to repeat the last ACK is over
-	WhyClosed              // a close does not get on
+	WhyClosed              // the peer has not acknowledged anything new during a close
 	WhyReplaced            // the peer has opened a new connection in place of this one
 )
 
@@ -60,8 +60,8 @@ func (w Why) String() string {
 
 // Host carries out the decisions of Watches. The methods of Host may call Watches.
 type Host[E any] interface {
-	// Now is the present time on a clock that stops while the process does not run. Clock is the
-	// present time of the timers.
+	// Now is the present time on a clock that does not advance while the process is suspended. Clock
+	// is the present time of the timers.
 	Now() Time
 	Clock() Time
 	View(ep E) View
@@ -77,9 +77,9 @@ type Host[E any] interface {
 	// address.
 	LeadTo(ep E)
 	// Handshake continues the handshake of an endpoint whose timer has expired. SendRound repeats
-	// the Hellos that have no answer. ConfirmAgain repeats the Hellos that tell the peer that
-	// both channels are proven. SendRound and ConfirmAgain return the time until the next
-	// repetition of their Hellos.
+	// the Hellos that have no answer. ConfirmAgain repeats the Hellos that tell the peer that both
+	// channels work. SendRound and ConfirmAgain return the time until the next repetition of their
+	// Hellos.
 	Handshake(ep E)
 	SendRound(ep E) time.Duration
 	ConfirmAgain(ep E) time.Duration

@@ -9,7 +9,8 @@ import (
 	"gobtl/internal/seq"
 )
 
-// Time is an instant in nanoseconds on a clock that stops while the process does not run.
+// Time is an instant in nanoseconds on a clock that does not advance while the process is
+// suspended.
 type Time = mono.Time
 
 const (
@@ -37,8 +38,8 @@ type Rules struct {
 // interval between such probes.
 func (r *Rules) PressAfter() time.Duration { return r.PeerTimeout / 8 }
 
-// AskEvery is the interval between probes of a peer on a counted link from which an acknowledgement
-// is outstanding.
+// AskEvery is the interval between probes of a peer, over a reliable fabric, from which an
+// acknowledgement is outstanding.
 func (r *Rules) AskEvery() time.Duration {
 	d := r.PeerTimeout / 4
 	if r.KeepAlive > 0 {
@@ -121,7 +122,7 @@ func (p *Peer) OldestAnswered(now Time) { p.oldestAt, p.oldestResends = now, 0 }
 // restarted, because several retransmissions were not answered.
 //
 // If unread is true, Resent counts a retransmission only some time after the previous one, because
-// a process that was stopped finds its timers expired before it reads the answers.
+// a suspended process that continues finds its timers expired before it reads the answers.
 func (p *Peer) Resent(now Time, r *Rules, oldest, timedOut, unread bool) (askLife bool) {
 	if oldest {
 		p.oldestResends++
@@ -225,7 +226,7 @@ type Debt uint8
 // The debts.
 const (
 	Ack     Debt = iota // of the oldest packet in flight, which is sent again meanwhile
-	Confirm             // acknowledgement of packets on a link without retransmissions
+	Confirm             // acknowledgement of packets, over a reliable fabric
 	Sign                // answer to a probe
 )
 
@@ -242,11 +243,11 @@ func (d Debt) String() string {
 	return "unknown"
 }
 
-// Verdict says whether a peer is dead, and why.
+// Verdict is the decision whether a peer is dead, with the reason.
 type Verdict struct {
 	Dead  bool
 	Owed  time.Duration // time for which the answer has been outstanding
-	Tries int           // how often it was tried in vain to get it
+	Tries int           // number of unanswered attempts to get the answer
 	// Within is the time until the next probe must be sent, so that a dead peer is detected when
 	// its PeerTimeout has passed.
 	Within  time.Duration
@@ -308,7 +309,7 @@ func (v *Verdict) Next(d time.Duration) time.Duration {
 	return max(min(d, v.Within), time.Millisecond)
 }
 
-// Forever is the result of SignDue if no probe will be due.
+// Forever is the result of SignDue if the peer need not be probed at any time.
 const Forever = time.Duration(math.MaxInt64)
 
 // SignDue returns the time until the peer must be probed, where 0 means now.

@@ -2,13 +2,13 @@ package liveness
 
 import "time"
 
-// Supersede starts to probe the peer's end of an old connection, because the peer has opened a
-// new connection and has probably closed or lost the old one.
+// Supersede starts to probe the peer's end of an old connection, because the peer has opened a new
+// connection and has probably closed or lost the old connection.
 func (s *Watches[E]) Supersede(old E) {
 	w, v := s.watchOf(old), s.host.View(old)
 	w.superseded = true
 	w.ForgetThere()
-	if !v.Counted { // on other links the peer was already asked
+	if !v.Counted { // without a reliable fabric the peer was already asked
 		w.AskAnew()
 	}
 	s.Set(old, s.supersededTimeout(w, &v))
@@ -42,8 +42,8 @@ func (s *Watches[E]) onSuperseded(ep E, w *Watch, v *View) {
 }
 
 // supersededTimeout returns the time until the first probe of a superseded connection. The first
-// probe is sent soon if an answer of the peer is outstanding, because a counted link has no other
-// timer that would detect a dead peer.
+// probe is sent soon if an answer of the peer is outstanding, because over a reliable fabric no
+// other timer would detect a dead peer.
 func (s *Watches[E]) supersededTimeout(w *Watch, v *View) time.Duration {
 	if v.Counted {
 		left := w.DeadAfter(&s.Rules) - w.Quiet(s.host.Now())

@@ -11,14 +11,14 @@ import (
 // An endpoint has one timer, whose meaning depends on the endpoint's state. When the timer of an
 // endpoint expires, onTimer takes the action of the first condition that is true.
 //   - If a reliable fabric could not carry a packet, the endpoint ends.
-//   - If the endpoint is half open, it ends, because the peer has not proven its address.
+//   - If the endpoint is half open, it ends, because the peer has not answered at its address.
 //   - If the peer has closed the connection, the endpoint stops repeating its last ACK.
 //   - If the endpoint is closing and receives no new ACK for closeTimeout, it ends.
 //   - If the endpoint's handshake is in progress, the next round of Hellos is sent, or the
 //     handshake ends.
-//   - If the connection is superseded by a new one, the peer is asked whether it still has the old
-//     connection.
-//   - If an answer is outstanding on a counted link, the peer is asked for the answer.
+//   - If the peer has opened a new connection in place of this connection, the peer is asked
+//     whether it still has this connection.
+//   - If an answer is outstanding over a reliable fabric, the peer is asked for the answer.
 //   - In any other state of the endpoint, a keep-alive probe is sent if it is due.
 
 // Watch holds an endpoint's timer, the purpose of the timer, and the arrival times of the peer's
@@ -27,11 +27,11 @@ type Watch struct {
 	Peer
 	room       hotel.Room // number of the timer, or 0 if it does not run
 	askedAt    Time       // when the latest question for a confirmation left
-	asked      seq.Num    // number of the packet behind it
+	asked      seq.Num    // number of the packet after that question
 	superseded bool       // the peer has opened a new connection in place of this one
 	asks       bool       // the timer sends probes while answers of the peer are outstanding
 	watched    bool       // the timer is that of Watches.Watch
-	takes      bool       // the peer has said, or shown by an Ack, that it is established
+	takes      bool       // an Ack or message of the peer has shown that it is established
 	missed     bool       // a packet, perhaps with credits, arrived too early
 	broken     bool       // the fabric could not carry a packet
 }
@@ -50,15 +50,16 @@ func (w *Watch) Watched() bool { return w.watched }
 // now. MayWatch must not be called for an endpoint that is closing or has a handshake in progress.
 func (w *Watch) MayWatch() bool { return !w.watched && !w.superseded && !w.broken }
 
-// Early records that a packet, which may have contained credits, arrived before this side was
-// established.
+// Early records that a packet, which may have contained credits, arrived before the connection was
+// established on this side.
 func (w *Watch) Early() { w.missed = true }
 
-// Confirmed records that the peer has shown by an Ack that it is established.
+// Confirmed records that the connection is established at the peer, as an Ack of the peer has
+// shown.
 func (w *Watch) Confirmed() { w.takes, w.missed = true, false }
 
-// BeginAgain forgets what the peer's endpoint has announced, because the handshake begins again
-// with another endpoint of the peer.
+// BeginAgain deletes what the peer's endpoint has announced, because the handshake begins again
+// with a different endpoint of the peer.
 func (w *Watch) BeginAgain() { w.takes, w.missed = false, false }
 
 // Watches holds the timers of all endpoints, and probes silent peers.
@@ -193,8 +194,8 @@ func (s *Watches[E]) onTimer(ep E, w *Watch) {
 }
 
 // onClose ends a closing endpoint that has received no new ACK for closeTimeout. Other packets of
-// the peer do not extend closeTimeout. If the peer may be half open, onClose tells the peer that
-// the connection is established.
+// the peer do not extend closeTimeout. If the peer may be half open, onClose also tells the peer
+// that the connection is established.
 func (s *Watches[E]) onClose(ep E, w *Watch, v *View) {
 	quiet := s.host.Now().Sub(max(w.AckedAt(), v.CloseAt))
 	if quiet >= s.closeTimeout {
@@ -220,7 +221,7 @@ func (s *Watches[E]) askAgain(ep E, w *Watch, verdict *Verdict) bool {
 	return true
 }
 
-// AskLife asks whether another incarnation of the peer now has the address of a silent peer.
+// AskLife asks whether a silent peer was restarted, so that a new incarnation has its address.
 func (s *Watches[E]) AskLife(ep E) {
 	w, v, now := s.watchOf(ep), s.host.View(ep), s.host.Now()
 	if !v.Connected || v.Handshaking || !w.MayAskLife(now) {
@@ -241,8 +242,8 @@ func (s *Watches[E]) askSign(ep E, w *Watch, channel int) {
 }
 
 // keepChannels probes through the channels that were silent for too long, and returns the time
-// until its next call. On a counted connection, which crosses no firewall, keepChannels probes
-// only the channel that carries all packets except ACKs.
+// until its next call. Over a reliable fabric, which crosses no firewall, keepChannels probes only
+// the channel that carries all packets except ACKs.
 func (s *Watches[E]) keepChannels(ep E, w *Watch, v *View) time.Duration {
 	channels := Channels
 	if v.Counted {

@@ -11,7 +11,7 @@ func (s *Handshakes[E]) OnHello(
 ) bool {
 	var ep, none E
 	if by != hello.Probe {
-		return false // the Hello names another channel than its own
+		return false // the Hello names a channel through which it has not come
 	}
 	to := source
 	if len(to) == 0 {
@@ -51,12 +51,12 @@ func (s *Handshakes[E]) OnHello(
 	return true
 }
 
-// onFirstHello finds or makes the endpoint for a Hello that contains no tag of this side, but
-// proves that its sender receives at both its addresses. onFirstHello returns the half-open
-// endpoint of an earlier Hello, an endpoint that is connecting to the sender (simultaneous open)
-// if no other endpoint of the peer may use its tag, or a new endpoint. If onFirstHello finds or
-// makes no endpoint, answer is what to tell the sender. If answer has neither a Reason nor a
-// module, no packet is sent.
+// onFirstHello finds or makes the endpoint for a Hello that contains no tag of this side, but has
+// valid cookies for both addresses of its sender. onFirstHello returns the half-open endpoint of an
+// earlier Hello, an endpoint that is connecting to the sender (simultaneous open) if no other
+// endpoint of the peer may use its tag, or a new endpoint. If onFirstHello finds or makes no
+// endpoint, answer is what to tell the sender. If answer has neither a Reason nor a module, no
+// packet is sent.
 func (s *Handshakes[E]) onFirstHello(
 	h *frag.Header, hello *frag.Hello,
 ) (ep E, answer Answer) {

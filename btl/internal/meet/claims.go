@@ -33,7 +33,7 @@ type Tagged struct {
 	Settled bool // the handshake is over
 	Bound   bool // bound to an endpoint of the peer
 	Same    bool // the sender is the peer's endpoint it is bound to
-	Free    bool // no other endpoint of the peer was told the endpoint's tag
+	Free    bool // no other endpoint of the peer was sent the endpoint's tag
 	Stale   bool // the peer's endpoint to which it is bound may be gone
 	Lower   bool // this module's incarnation is not the higher one
 }
@@ -93,10 +93,10 @@ type Outcome uint8
 
 // The outcomes.
 const (
-	OutcomeAlone      Outcome = iota // the half-open one continues and is registered
-	OutcomeLate                      // the half-open one ends, because its incarnation is over
+	OutcomeAlone      Outcome = iota // the half-open endpoint continues and is registered
+	OutcomeLate                      // the half-open endpoint ends: its incarnation is over
 	OutcomeUndecided                 // both continue: either may be the later incarnation
-	OutcomeRestarted                 // the registered one ends, because its incarnation is over
+	OutcomeRestarted                 // the registered endpoint ends: its incarnation is over
 	OutcomeSupersedes                // the registered one is probed, the other continues
 	OutcomeMerges                    // the registered one takes over the half-open one
 )
@@ -109,11 +109,11 @@ func (o Outcome) String() string {
 }
 
 // Outcome decides by the incarnations of the peer. If the endpoint registered for a peer is
-// connected to another incarnation and was made later than the half-open one, the proof is
-// outdated. If the local application began to connect by name after the half-open endpoint
-// was made, the name may be of a later incarnation, and the endpoint that connects first
-// decides. A name that was given before the half-open endpoint got its tag belongs to an
-// earlier incarnation than the peer that returned the tag.
+// connected to another incarnation, and was made after the half-open endpoint, the proof is
+// outdated. If the local application began to connect by name after the half-open endpoint was
+// made, the name may be of a later incarnation, and the endpoint that connects first decides. If
+// the name was given before the half-open endpoint got its tag, the name belongs to an earlier
+// incarnation than that of the peer, because the peer has returned this tag.
 func (p *Proof) Outcome() Outcome {
 	connected, connecting := p.State == Connected, p.State == Connecting
 	switch {

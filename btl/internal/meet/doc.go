@@ -17,8 +17,8 @@
 //
 // Three things to know:
 //   - Two peers may connect to each other at the same time, give up, connect again, and restart,
-//     and their Hellos may arrive in another order than sent. Most rules decide to which endpoint
-//     of the peer a Hello belongs.
+//     and their Hellos may arrive in another order than sent. Most rules of this package decide to
+//     which endpoint of the peer a Hello belongs.
 //   - An address is proven only if the peer returns a nonce or cookie that was sent to this
 //     address.
 //   - The package holds the Table of endpoints and the state of their handshakes, and a Host

@@ -8,15 +8,16 @@ import (
 
 // OnPacket handles a data packet with the tag of an endpoint whose handshake is not complete. A
 // data packet shows that both channels work, because a peer sends only Hellos until it knows that
-// they do. A data packet does not prove the addresses to which this side sends. OnPacket returns
-// the endpoint that must handle the packet, or the zero value if the packet must be dropped.
+// both channels work. A data packet does not prove the addresses to which this side sends. OnPacket
+// returns the endpoint that must handle the packet, or the zero value if the packet must be
+// dropped.
 //
 // A half-open endpoint drops data packets, because the Hello for which the endpoint was
 // made may be forged. An endpoint that accepts data after a forged Hello would use forged
-// sequence numbers, and each side would drop the packets of the other side. The peer
-// repeats its genuine Hello until this side answers. This side probes the peer, which may
-// have stopped repeating its Hello because of a forged packet. On a counted connection
-// nobody can forge packets, so OnPacket accepts the packet.
+// sequence numbers, and then each side would drop the packets that it receives. The peer repeats
+// its genuine Hello until this side answers. This side probes the peer, which may have stopped
+// repeating its Hello because of a forged packet. Over a reliable fabric nobody can forge packets,
+// so OnPacket accepts the packet.
 func (s *Handshakes[E]) OnPacket(ep E) (goesOn E) {
 	var none E
 	e := s.peers.end(ep)
@@ -106,9 +107,9 @@ func (s *Handshakes[E]) matchesPeer(ep E, h *frag.Header, hello *frag.Hello) boo
 	return false
 }
 
-// contest restarts an endpoint's handshake under a new tag, unless the peer's endpoint that
-// was told the present tag proves itself within a round trip. The argument longer is added to
-// that time.
+// contest restarts an endpoint's handshake under a new tag, unless the peer's endpoint to which the
+// present tag was sent proves its address within a round trip. The argument longer is added to that
+// time.
 func (s *Handshakes[E]) contest(ep E, longer time.Duration) {
 	hs := s.peers.end(ep).hs
 	if hs.Contested() {
@@ -186,9 +187,9 @@ func (s *Handshakes[E]) validate(ep E) (goesOn E) {
 	return ep
 }
 
-// merge removes the half-open endpoint half, which no application knows, and makes ep
-// replace half for the peer. The endpoint ep continues the handshake of half, but keeps its
-// own goal (the connection that the application has asked for).
+// merge removes the half-open endpoint half, which was not reported to the application, and makes
+// ep replace half for the peer. The endpoint ep continues the handshake of half, but keeps its own
+// goal (the connection that the application has asked for).
 func (s *Handshakes[E]) merge(ep, half E) {
 	s.peers.Merge(ep, half)
 	e, h := s.peers.end(ep), s.peers.end(half)
@@ -200,7 +201,7 @@ func (s *Handshakes[E]) merge(ep, half E) {
 
 // OnTimer handles the timer of an endpoint with a handshake in progress, and sends the next round
 // of Hellos or ends the handshake. OnTimer must not be called for endpoints that are connected over
-// a counted link.
+// a reliable fabric.
 func (s *Handshakes[E]) OnTimer(ep E) {
 	e := s.peers.end(ep)
 	hs := e.hs
@@ -227,7 +228,7 @@ func (s *Handshakes[E]) OnTimer(ep E) {
 }
 
 // ConfirmAgain repeats the Hellos that tell the peer, which may be half open, that both channels
-// are proven. ConfirmAgain returns the time until the next repetition of the Hellos.
+// work. ConfirmAgain returns the time until the next repetition of the Hellos.
 func (s *Handshakes[E]) ConfirmAgain(ep E) time.Duration {
 	hs := s.peers.end(ep).hs
 	hs.ConfirmAgain(s.random())

@@ -10,7 +10,8 @@ import (
 	"gobtl/internal/mono"
 )
 
-// Time is an instant in nanoseconds on a clock that stops while the process does not run.
+// Time is an instant in nanoseconds on a clock that does not advance while the process is
+// suspended.
 type Time = mono.Time
 
 // The intervals and limits of a handshake.
@@ -29,24 +30,24 @@ type Nonces = [frag.ProbeCount]uint64
 type Handshake struct {
 	goal
 	interval  time.Duration          // time until the next round of Hellos, which doubles
-	began     Time                   // when it said its first Hello
+	began     Time                   // when the first Hello was sent
 	trip      time.Duration          // time from the first Hello to the first Retry, or 0
-	offered   uint64                 // tag of the peer's endpoint that was told the own tag, or 0
-	offeredAt Time                   // time at which it was told first
+	offered   uint64                 // tag of the peer's endpoint that knows this side's tag, or 0
+	offeredAt Time                   // time at which it was first sent this side's tag
 	nonces    Nonces                 // of the Hellos by each channel
 	shown     [frag.ProbeCount]shown // values that the peer requires in the next Hellos
 	askedAt   Time                   // time of the latest Hello before the timer expired
-	last      uint64                 // nonce of the first Hello that said that all is proven
+	last      uint64                 // nonce of the first Hello that says that both channels work
 	later     uint16                 // code with which the peer's application has refused for now
 	proven    uint8                  // channels through which an answer has arrived
 	hurried   uint8                  // times that Hellos went out before their time
 	putOff    bool                   // the peer's application has refused for now
 	kept      bool                   // the peer's application keeps the request, so no Hello is sent
-	unheard   bool                   // the peer dropped the packets that followed the Hello of last
-	contested bool                   // another end of the peer than offered has proven itself
+	unheard   bool                   // the peer dropped the packets behind the Hello with nonce last
+	contested bool                   // another peer endpoint than offered has proven its address
 	bound     bool                   // the peer's tag and first sequence number are known
 	ready     bool                   // the peer knows that both channels work
-	confirmed bool                   // the peer is known to know it too
+	confirmed bool                   // this side knows that the peer knows this
 }
 
 // goal is the connection that the local application has asked for. A handshake that begins again
@@ -56,7 +57,7 @@ type goal struct {
 	latest   Time   // latest value of until, which grows if the peer's application keeps the request
 	moved    bool   // the peer's application has named another module
 	expected uint64 // incarnation to reach, 0 for any
-	wanted   bool   // this side has set out to reach the peer
+	wanted   bool   // the local application has called Connect or Dial for the peer
 	data     string // name of the peer's data endpoint, as the caller has given it
 
 	wokenAt Time          // when the latest wait for the peer's application ended, or 0
@@ -104,7 +105,7 @@ func (hs *Handshake) Want(incarnation uint64, data []byte, until Time) {
 	}
 }
 
-// Wanted reports whether the local application wants to reach the peer.
+// Wanted reports whether the local application has called Connect or Dial for the peer.
 func (hs *Handshake) Wanted() bool { return hs.wanted }
 
 // Expected is the incarnation to reach, or 0 for any incarnation.
@@ -113,32 +114,33 @@ func (hs *Handshake) Expected() uint64 { return hs.expected }
 // DataName is the name of the peer's data endpoint that the local application has given.
 func (hs *Handshake) DataName() string { return hs.data }
 
-// Offer records that the peer's endpoint with the given tag is told this side's tag.
+// Offer records that this side sends its tag to the peer's endpoint with the given tag.
 func (hs *Handshake) Offer(tag uint64, now Time) {
 	if hs.offered != tag {
 		hs.offered, hs.offeredAt = tag, now
 	}
 }
 
-// OfferedBefore records that an earlier handshake told this side's tag to the peer's endpoint with
-// the given tag.
+// OfferedBefore records that this side has sent its tag, in an earlier handshake, to the peer's
+// endpoint with the given tag.
 func (hs *Handshake) OfferedBefore(tag uint64) { hs.offered = tag }
 
-// Offered is the tag of the peer's endpoint that was told this side's tag, or 0 if there is none.
+// Offered is the tag of the peer's endpoint to which this side has sent its own tag. If there is no
+// such endpoint, Offered is 0.
 func (hs *Handshake) Offered() uint64 { return hs.offered }
 
 // Bind records that the tag and the parameters of the peer's endpoint are known.
 func (hs *Handshake) Bind() { hs.bound = true }
 
-// BindAnew records the tag and the parameters of another endpoint of the peer, which has not proven
-// any channel.
+// BindAnew replaces the peer's endpoint by another endpoint of the peer, and records its tag and
+// parameters. No answer of the new endpoint has arrived yet on any channel.
 func (hs *Handshake) BindAnew() { hs.bound, hs.proven = true, 0 }
 
 // Bound reports whether the tag and the parameters of the peer's endpoint are known.
 func (hs *Handshake) Bound() bool { return hs.bound }
 
-// ProveAll records that both channels are proven, because the peer has returned the cookies of
-// both channels.
+// ProveAll records that both channels work in both directions, because the peer has returned the
+// cookies of both channels.
 func (hs *Handshake) ProveAll() { hs.proven = frag.ProvenAll }
 
 // Proven returns a set of bits, one for each channel through which an answer has arrived.
@@ -173,8 +175,8 @@ func (hs *Handshake) OnReject(nonce uint64, quiet time.Duration) bool {
 func (hs *Handshake) PutOff(code uint16) { hs.putOff, hs.later = true, code }
 
 // Keep makes the handshake wait for a time without Hellos, because the peer's application keeps the
-// request. After this time the handshake has the time timeout left, but the handshake never lasts
-// longer than KeepMax beyond its original end. Keep returns the time until the next Hello.
+// request. After this time the handshake may take as long as timeout, but at most until KeepMax
+// after its original end. Keep returns the time until the next Hello.
 func (hs *Handshake) Keep(now Time, wait, timeout time.Duration) time.Duration {
 	hs.PutOff(0)
 	hs.kept, wait = true, max(wait, hs.WakeIn(now))
@@ -185,8 +187,9 @@ func (hs *Handshake) Keep(now Time, wait, timeout time.Duration) time.Duration {
 // Kept reports whether the handshake waits because the peer's application keeps the request.
 func (hs *Handshake) Kept() bool { return hs.kept }
 
-// WakeIn returns the time until the waiting may end early, which is not positive if the waiting may
-// end now. The time between two such ends doubles, so that a peer cannot cause many Hellos.
+// WakeIn returns the time until the peer may end the wait that Keep has begun. If the peer may end
+// the wait now, the result of WakeIn is not positive. After each early end of a wait, the minimum
+// length of the next wait doubles, so that a peer cannot cause many Hellos.
 func (hs *Handshake) WakeIn(now Time) time.Duration {
 	if hs.wokenAt == 0 {
 		return 0
@@ -194,11 +197,11 @@ func (hs *Handshake) WakeIn(now Time) time.Duration {
 	return hs.wokenAt.Add(hs.wakeGap).Sub(now)
 }
 
-// Wake ends the waiting that Keep has begun. From now on, the handshake has the time timeout left.
+// Wake ends the wait that Keep has begun. From now on, the handshake has the time timeout left.
 func (hs *Handshake) Wake(now Time, timeout time.Duration) {
 	hs.wokenAt, hs.wakeGap = now, min(max(2*hs.wakeGap, HelloIntervalMin), HelloIntervalMax)
 	hs.kept, hs.interval = false, HelloIntervalMin
-	hs.putOff = false // from now on, only the network may keep the answer away
+	hs.putOff = false // from now on, only a lost packet can delay the answer
 	hs.until = now.Add(timeout).Min(hs.latest)
 }
 
@@ -239,11 +242,12 @@ func (hs *Handshake) Answers(hello *frag.Hello) bool {
 	return hello.Nonce == hs.nonces[hello.Probe]
 }
 
-// Prove notes that a channel works both ways.
+// Prove records that a channel works in both directions.
 func (hs *Handshake) Prove(p frag.Probe) { hs.proven |= p.Bit() }
 
-// OnHelloAck processes a HelloAck. OnHelloAck finds out whether the peer dropped the
-// packets that followed the first Hello that announced both channels as proven.
+// OnHelloAck processes a HelloAck. OnHelloAck also finds out whether the peer was not connected
+// yet, and so dropped the packets that this side has sent after the first Hello that says that both
+// channels work.
 func (hs *Handshake) OnHelloAck(hello *frag.Hello) {
 	if hello.Probe == frag.ProbeCommand && hs.last != 0 {
 		first, again := hello.Nonce == hs.last, hello.Nonce == hs.nonces[frag.ProbeCommand]
@@ -262,11 +266,12 @@ func (hs *Handshake) OnPacket() { hs.confirmed, hs.ready = true, true }
 // also waits until the peer knows that both channels work, because the peer's handshake may fail.
 func (hs *Handshake) Works() bool { return hs.proven == frag.ProvenAll && (hs.wanted || hs.ready) }
 
-// Confirmed reports whether the peer is known to know that both channels work.
+// Confirmed reports whether a packet of the peer has shown that the peer knows that both channels
+// work.
 func (hs *Handshake) Confirmed() bool { return hs.confirmed }
 
-// Unheard reports whether the peer dropped the packets that followed the first Hello that
-// announced both channels as proven.
+// Unheard reports whether the peer dropped packets of this side because the peer was not connected
+// yet. This side sends such packets after the first Hello that says that both channels work.
 func (hs *Handshake) Unheard() bool { return hs.unheard }
 
 // ReachesPeer reports whether the peer's endpoint has proven that it receives on the command
@@ -275,16 +280,15 @@ func (hs *Handshake) ReachesPeer() bool {
 	return hs.bound && hs.proven&frag.ProbeCommand.Bit() != 0
 }
 
-// BeginConfirm starts the rounds of Hellos that tell the peer that both channels are
-// proven. The argument nonce of BeginConfirm is the nonce of the first Hello of the first
-// round.
+// BeginConfirm starts the rounds of Hellos that tell the peer that both channels work. The argument
+// nonce of BeginConfirm is the nonce of the first Hello of the first round.
 func (hs *Handshake) BeginConfirm(nonce uint64) {
 	hs.interval = HelloIntervalMin
 	hs.last, hs.nonces[frag.ProbeCommand] = nonce, nonce
 }
 
-// ConfirmAgain gives a new nonce to the next Hello that tells the peer that both channels are
-// proven. The nonce of an answer shows which of the repeated Hellos has arrived.
+// ConfirmAgain gives a new nonce to the next Hello that tells the peer that both channels work. The
+// nonce of an answer shows which of the repeated Hellos has arrived.
 func (hs *Handshake) ConfirmAgain(nonce uint64) { hs.nonces[frag.ProbeCommand] = nonce }
 
 // HeardBy reports whether an answer has arrived through a channel.
@@ -294,8 +298,8 @@ func (hs *Handshake) HeardBy(p frag.Probe) bool {
 
 // Asks reports whether a round of Hellos includes the given channel. A round of Hellos includes a
 // channel if no answer has arrived through it, or if the Hello tells the peer that both channels
-// are proven. While no endpoint of the peer is known, a channel with a cookie waits for the
-// cookie of the other channel.
+// work. While no endpoint of the peer is known, a channel with a cookie waits for the cookie of the
+// other channel.
 func (hs *Handshake) Asks(p frag.Probe) bool {
 	if hs.proven == frag.ProvenAll {
 		return p == frag.ProbeCommand
@@ -342,11 +346,11 @@ func (hs *Handshake) Left(now Time) time.Duration { return hs.until.Sub(now) }
 // Contested reports whether Contest was called.
 func (hs *Handshake) Contested() bool { return hs.contested }
 
-// Contest records that an endpoint of the peer has proven itself, although another endpoint
-// of the peer was told this side's tag. If the endpoint that was told the tag does not
-// prove itself within the time after (a round trip, plus the time longer), ContestLost
-// returns true and this side begins its handshake again under a new tag. The result waits
-// of Contest is false if the waiting time after has already passed.
+// Contest records that an endpoint of the peer has proven that it receives at its address, although
+// this side has sent its tag to a different endpoint of the peer. That endpoint has the time after
+// (a round trip, plus the time longer) to prove its address. After that time, ContestLost returns
+// true, and this side begins its handshake again under a new tag. The result waits of Contest is
+// false if the time after has already passed.
 func (hs *Handshake) Contest(now Time, longer time.Duration) (after time.Duration, waits bool) {
 	after = max(hs.offeredAt.Add(hs.trip).Sub(now), 0) + longer
 	if after == 0 {
@@ -356,7 +360,8 @@ func (hs *Handshake) Contest(now Time, longer time.Duration) (after time.Duratio
 	return min(after, hs.Left(now)), true
 }
 
-// ContestLost reports whether no endpoint of the peer has proven itself during a contest.
+// ContestLost reports whether, after a call of Contest, no endpoint of the peer has proven its
+// address in time.
 func (hs *Handshake) ContestLost() bool { return hs.contested && !hs.bound }
 
 // MaybeStale reports whether the peer's endpoint may be gone or may have another tag, because the
@@ -365,8 +370,8 @@ func (hs *Handshake) MaybeStale(quiet time.Duration) bool {
 	return hs.bound && hs.wanted && quiet > 2*HelloIntervalMin
 }
 
-// Told reports whether an endpoint of the peer was told this side's tag, or whether this side is
-// bound to an endpoint of the peer.
+// Told reports whether this side has sent its tag to an endpoint of the peer, or is bound to an
+// endpoint of the peer.
 func (hs *Handshake) Told() bool { return hs.bound || hs.offered != 0 }
 
 // Check verifies that the fields of the handshake are consistent.

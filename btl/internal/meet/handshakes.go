@@ -96,7 +96,7 @@ func (s *Handshakes[E]) Dial(cmd, data []byte, tinyBytes, mtuBytes int) (ep E, e
 	})
 }
 
-// goesOn reports whether Connect returns the existing endpoint ep.
+// goesOn reports whether Connect returns the existing endpoint ep instead of a new endpoint.
 func (s *Handshakes[E]) goesOn(ep E) bool {
 	return s.host.Usable(ep) && s.peers.end(ep).state != Accepting
 }
@@ -123,8 +123,8 @@ func (s *Handshakes[E]) begin(ep E, incarnation uint64, data []byte) {
 	s.sayHello(ep)
 }
 
-// adopt lets Connect return an existing half-open endpoint. adopt drops the contents of the
-// peer's Hello, because they are not proven.
+// adopt makes an existing half-open endpoint the result of Connect. adopt drops the contents of the
+// peer's Hello, because the Hello may be forged.
 func (s *Handshakes[E]) adopt(
 	half, old E, data []byte, named *frag.Name, incarnation uint64,
 ) (ep E, err error) {
@@ -206,7 +206,7 @@ func (s *Handshakes[E]) OnHelloAck(by frag.Probe, h *frag.Header, hello *frag.He
 		return true
 	}
 	answers := hs.Answers(hello)
-	if e.state == Accepting { // there the peer does the asking, but for askFromHalfOpen
+	if e.state == Accepting { // there the peer repeats its Hello, but for askFromHalfOpen
 		if !answers || hello.Proven != frag.ProvenAll {
 			return false
 		}
@@ -242,7 +242,7 @@ func (s *Handshakes[E]) onProvenHello(ep E, h *frag.Header, hello *frag.Hello) (
 	s.host.Heard(ep, hello.Probe, false)
 	if s.peers.end(ep).state == Accepting {
 		if hello.Proven != frag.ProvenAll {
-			return ep // the peer may need the answer to get there
+			return ep // the peer may need the answer to become connected
 		}
 		if ep = s.lastWord(ep, h, hello); ep == none {
 			return none

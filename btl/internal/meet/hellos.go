@@ -52,10 +52,10 @@ func (s *Handshakes[E]) askHelloOf(ep E, p frag.Probe, conn uint64) {
 	s.host.SendHello(ep, frag.KindHello, conn, hello, nil)
 }
 
-// AskLife asks whether another incarnation now has the address of a silent peer. AskLife sends a
-// Hello without a tag, which names the expected incarnation. An incarnation that is not the
-// expected one rejects the Hello, and returns the nonce of the Hello. The expected incarnation
-// stores nothing from the Hello.
+// AskLife asks whether a silent peer was restarted, so that a new incarnation has its address.
+// AskLife sends a Hello without a tag, which names the expected incarnation. An incarnation that is
+// not the expected one rejects the Hello, and returns the nonce of the Hello. The expected
+// incarnation stores nothing from the Hello.
 func (s *Handshakes[E]) AskLife(ep E, nonce uint64) {
 	hello := s.draft(ep, frag.ProbeCommand)
 	hello.Expected, hello.Nonce = s.peers.end(ep).Peer.Incarnation, nonce

@@ -13,9 +13,9 @@ type Why uint8
 // ends for any reason except WhyMadeRoom has failed.
 const (
 	WhyRestarted  Why = iota // the peer has another incarnation
-	WhyUnanswered            // the time for the handshake is over
+	WhyUnanswered            // the handshake has timed out
 	WhyRejected              // the peer refuses, for the reason in the Reject
-	WhyMadeRoom              // it only lingers, and another one takes its place
+	WhyMadeRoom              // it was closed by the peer, and a new endpoint needs its place
 	WhyMisled                // the peer names another module that cannot be reached
 )
 
@@ -33,9 +33,9 @@ type Host[E any] interface {
 	owner[E]
 }
 
-// clock tells the time.
+// clock returns the present time and the number of the present poll.
 type clock interface {
-	// Now is the present time on a clock that stops while the process does not run.
+	// Now is the present time on a clock that does not advance while the process is suspended.
 	Now() Time
 	// Pass is the number of the present poll.
 	Pass() uint64
@@ -65,8 +65,8 @@ type endpoints[E any] interface {
 	Restarted(ep E)
 	// Supersede starts to probe whether the peer's end of an old connection still exists.
 	Supersede(old E)
-	// Merge makes ep take over the connection of half to the peer. No application knows the
-	// endpoint half.
+	// Merge makes ep take over the connection of half to the peer. The endpoint half was not reported
+	// to the application.
 	Merge(ep, half E)
 	// Move makes a connecting endpoint use the addresses and datagram sizes of another module of the
 	// peer's process.
@@ -82,10 +82,10 @@ type endpoints[E any] interface {
 	// Heard records that a packet of the peer has arrived on a channel. The argument
 	// answers of Heard is true if the packet answers a probe of a connected endpoint.
 	Heard(ep E, by frag.Probe, answers bool)
-	// Early records that an endpoint has dropped a packet that arrived before the handshake was
-	// complete.
+	// Early records that an endpoint has dropped a packet, because the packet arrived before the
+	// handshake was complete.
 	Early(ep E)
-	// Takes records that the peer has reported that its side of the connection is established.
+	// Takes records that a packet of the peer has reported the peer's endpoint as connected.
 	Takes(ep E)
 }
 

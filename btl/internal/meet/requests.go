@@ -17,12 +17,12 @@ const (
 	KeepMax = time.Minute
 	// requestsMax is the maximum number of kept requests, if Limits.HalfOpen is not lower.
 	requestsMax = 1024
-	// undecidedMax is the maximum number of kept requests of an address without a decision. A peer
-	// that gives up and asks again leaves a request behind.
+	// undecidedMax is the maximum number of kept requests of an address without a decision. If a peer
+	// gives up and connects again, its first request stays in the table.
 	undecidedMax = 2
 	// askAgainMax is the longest time for which a peer whose request is kept does not ask again.
-	// NATs and firewalls forget a pair of silent ports after 30 seconds or more (Linux: 30). A peer
-	// also notices by asking that this side was restarted.
+	// NATs and firewalls drop the entry of two ports after 30 seconds or more without packets (30 in
+	// Linux). By asking again, a peer also learns whether this side was restarted.
 	askAgainMax = 15 * time.Second
 )
 
@@ -35,7 +35,7 @@ type Answer struct {
 	Moved []byte
 }
 
-// later asks the peer to ask again regularly.
+// later is the answer that makes the peer ask again at regular intervals.
 var later = Answer{Reject: frag.Reject{Reason: frag.RejectLater}}
 
 // refuses reports whether the peer is not accepted.
@@ -57,8 +57,8 @@ type request struct {
 	nonces   [frag.ProbeCount]uint64 // of the latest Hello through each channel
 	heard    uint8                   // mask of the channels with a nonce
 	names    [frag.ProbeCount][]byte // addresses of the peer's channels
-	callAt   Time                    // when the peer is told again to ask, or 0
-	callEnd  Time                    // the peer is told until then
+	callAt   Time                    // when the next packet asks the peer to repeat its request, or 0
+	callEnd  Time                    // no such packet is sent after this time
 	interval time.Duration           // until the time after callAt
 	asksAt   Time                    // when the peer asks again, if no call reaches it
 }
@@ -90,8 +90,9 @@ func (q *requests) init() {
 	}
 }
 
-// find returns the request of a peer, or nil. A decided request of the peer with another label than
-// the given one is removed, because the application has decided about the other label.
+// find returns the request of a peer, or nil. If the request is decided, but was made with a label
+// that differs from the given label, find removes the request, because the application has decided
+// about the earlier label.
 func (q *requests) find(key peerKey, label []byte) *request {
 	r := q.byPeer[key]
 	if r != nil && r.decided && r.label != string(label) {
@@ -128,8 +129,8 @@ func (q *requests) remove(r *request) {
 	addTo(q.atHost, r.host, -1)
 }
 
-// forgetStale makes room for a further request of an address: if too many requests of the address
-// wait for a decision, the oldest one lapses.
+// forgetStale makes room for a further request of an address. If too many requests of the address
+// wait for a decision, forgetStale drops the oldest of these requests.
 func (q *requests) forgetStale(addr string) {
 	var oldest *request
 	undecided := 0
@@ -193,10 +194,11 @@ func (s *Handshakes[E]) Requests() int { return len(s.requests.list) }
 // hold.
 func (s *Handshakes[E]) CheckRequests() error { return s.requests.check(&s.peers.Census) }
 
-// RequestsDeadline returns the time at which OnRequestsTimer must be called.
+// RequestsDeadline returns the next time at which the caller must call OnRequestsTimer.
 func (s *Handshakes[E]) RequestsDeadline() Time { return s.requests.wakeAt }
 
-// ask asks the application about a new peer. A request that the application keeps is stored.
+// ask asks the application whether to accept a new peer, and stores the request if the application
+// keeps it.
 func (s *Handshakes[E]) ask(hello *frag.Hello, key peerKey) Answer {
 	host := s.peers.HostOf(key.addr)
 	id := s.nextID(host)
@@ -243,9 +245,10 @@ func (s *Handshakes[E]) tell(answer Answer, hello *frag.Hello, to []byte) {
 	}
 }
 
-// answerKept answers a Hello of a peer whose request is kept, or was refused or moved. A peer with
-// another label must wait until the request is decided or has lapsed. Otherwise, a peer that
-// changes its label with each Hello would make the application keep any number of requests.
+// answerKept answers a Hello of a peer whose request is kept, or was refused or moved. If the label
+// in the Hello differs from the label of the request, the peer must wait until the request is
+// decided or has lapsed. Otherwise, a peer that changes its label with each Hello would make the
+// application keep any number of requests.
 func (s *Handshakes[E]) answerKept(r *request, hello *frag.Hello) Answer {
 	if r.label != string(hello.Label) {
 		return later
@@ -271,10 +274,11 @@ func waitMs(d time.Duration) uint16 {
 	return uint16(min(max((d+time.Millisecond-1)/time.Millisecond, 1), KeepMax/time.Millisecond))
 }
 
-// Decide answers a kept request, and tells the peer to ask again. The answer is kept until the peer
-// must have asked again by itself. An answer with RejectKept only
-// changes how long the request is kept, which the peer learns when it asks again. Decide returns
-// false if no request with this number waits for an answer.
+// Decide answers a kept request, and tells the peer to ask again. The answer is stored until the
+// time at which the peer asks again even without a packet from this side. If the answer has the
+// reason RejectKept, the request stays undecided, and Decide changes the time for which it is kept.
+// The peer learns the new time when it asks again. Decide returns false if no request with this
+// number waits for an answer.
 func (s *Handshakes[E]) Decide(id uint64, answer Answer) bool {
 	r, now := s.requests.byID(id), s.host.Now()
 	if r == nil || r.decided || now >= r.until {
@@ -293,7 +297,8 @@ func (s *Handshakes[E]) Decide(id uint64, answer Answer) bool {
 	return true
 }
 
-// callAgain is the time until the next call if the limit on Rejects has let none leave.
+// callAgain is the time until call tries again, if the rate limit on Rejects prevented a packet to
+// the peer.
 const callAgain = time.Millisecond
 
 // call tells a peer, about whose request the application has decided, to ask again. call sets the
@@ -323,8 +328,9 @@ func (s *Handshakes[E]) call(r *request, now Time) {
 	s.requests.wakeAt = s.requests.wakeAt.Min(r.callAt)
 }
 
-// OnRequestsTimer removes the kept requests that have lapsed, and tells the peers of decided
-// requests again to ask. OnRequestsTimer returns true if there was work.
+// OnRequestsTimer removes the kept requests that have lapsed, and repeats the packets that tell the
+// peers of decided requests to ask again. OnRequestsTimer returns true if it has changed a request
+// or sent a packet.
 func (s *Handshakes[E]) OnRequestsTimer() bool {
 	q, now := &s.requests, s.host.Now()
 	if now < q.wakeAt {
@@ -348,7 +354,8 @@ func (s *Handshakes[E]) OnRequestsTimer() bool {
 	return true
 }
 
-// onKept handles a Reject of a peer whose application keeps the request of ep, or has decided.
+// onKept handles a Reject which reports that the peer's application keeps the request of ep, or has
+// decided on it.
 func (s *Handshakes[E]) onKept(ep E, wait time.Duration) bool {
 	e := s.peers.end(ep)
 	hs := e.hs
@@ -374,11 +381,12 @@ func (s *Handshakes[E]) askAnew(ep E) {
 	hs.nonces = s.nonces()
 }
 
-// errOtherHost means that the peer names a module of another host. A peer may not make this side
-// send Hellos to other hosts.
+// errOtherHost means that the peer names a module on a host that is not the peer's host. A peer may
+// not make this side send Hellos to other hosts.
 var errOtherHost = errors.New("meet: the other module is on another host")
 
-// errMovedTwice means that the other module names a third one.
+// errMovedTwice means that a module to which the peer has moved this endpoint names yet another
+// module. An endpoint may be moved only once.
 var errMovedTwice = errors.New("meet: moved for the second time")
 
 // onMoved makes an endpoint connect to another module of the peer's process.

@@ -142,8 +142,8 @@ func (t *Table[E]) vacate(ep E) {
 	t.Census.Remove(e.Addr)
 }
 
-// Move gives an endpoint, whose peer's tag is not known, another address of its peer. An endpoint
-// that is connected to the other address stays registered for it.
+// Move gives an endpoint, whose peer's tag is not known, another address of its peer. If a
+// connected endpoint is registered for the new address, it stays registered.
 func (t *Table[E]) Move(ep E, addr string) {
 	var none E
 	e := t.end(ep)
@@ -281,10 +281,10 @@ func (t *Table[E]) StandBehind(ep, newer E) {
 }
 
 // EarlierLives returns the endpoints that must end because another incarnation of the peer was
-// reached through ep. EarlierLives returns the endpoints that ep has displaced, and all other
-// endpoints of the same address that were made before ep. An endpoint that was made after ep may
-// be of a later incarnation, because the proof for ep may be late. EarlierLives removes the
-// returned endpoints from the chain of endpoints that ep has displaced.
+// reached through ep. EarlierLives returns the endpoints that ep has displaced, and also all
+// endpoints of the same address that were made before ep. An endpoint that was made after ep may be
+// of a later incarnation, because the proof for ep may be late. EarlierLives removes the returned
+// endpoints from the chain of endpoints that ep has displaced.
 func (t *Table[E]) EarlierLives(ep E) (ended []E) {
 	var none E
 	e := t.end(ep)
@@ -313,11 +313,10 @@ func (t *Table[E]) EarlierLives(ep E) (ended []E) {
 	return ended
 }
 
-// Free reports whether ep may be bound to the peer's endpoint with the given tag. The
-// argument offered of Free is the tag of the peer's endpoint that was told ep's tag, or 0
-// if there is none. Free returns true if offered is 0 or equals tag, or if another local
-// endpoint is bound to the peer's endpoint with the tag offered, because a peer endpoint is
-// bound to one endpoint only.
+// Free reports whether ep may be bound to the peer's endpoint with the given tag. The argument
+// offered of Free is the tag of the peer's endpoint to which ep's tag was sent, or 0 if there is
+// none. Free returns true if offered is 0 or equals tag, or if another local endpoint is bound to
+// the peer's endpoint with the tag offered, because a peer endpoint is bound to one endpoint only.
 func (t *Table[E]) Free(ep E, offered, tag uint64) bool {
 	if offered == 0 || offered == tag {
 		return true

@@ -13,13 +13,14 @@ type Numbers struct {
 
 // way holds the packet numbers of one channel.
 type way struct {
-	next    uint64 // the latest one taken, or left out
-	left    int32  // numbers until one is left out
-	skipped uint64 // the one that was left out last
+	next    uint64 // the latest number taken or skipped
+	left    int32  // numbers until the next skipped number
+	skipped uint64 // the latest skipped number
 }
 
 const (
-	// SkipEvery is the number of used packet numbers for each skipped one, on average and at most.
+	// SkipEvery is the average number of used packet numbers for each skipped packet number. If
+	// packets are held back, numbers may be skipped more often.
 	SkipEvery = 512
 	// skipsLeast is the minimum average number of skipped packet numbers for each packet that is
 	// held back (gets a number and is not sent).
@@ -30,7 +31,7 @@ const (
 // sent). All connections of a module share one Source.
 type Source struct {
 	random func() uint64
-	every  uint64 // packets per packet that is held back, or 0 if none is
+	every  uint64 // packets per packet that is held back, or 0 if no packet is
 	due    [2]withholding
 }
 

@@ -1,6 +1,7 @@
 package numbers
 
-// NonZero returns a source of numbers other than zero, which come from the source random.
+// NonZero returns a source of random numbers that never yields zero, and draws its numbers from the
+// source random.
 func NonZero(random func() uint64) func() uint64 {
 	return func() uint64 {
 		for {

@@ -20,10 +20,10 @@ type Debt[E any] struct {
 	prev, next *Debt[E]
 }
 
-// Begin makes an empty Debt that of an endpoint.
+// Begin sets the endpoint of an empty Debt.
 func (d *Debt[E]) Begin(of E) { d.Of = of }
 
-// Take makes a copy of the Receiver of another Debt the Receiver of d.
+// Take copies the Receiver of the given Debt into d.
 func (d *Debt[E]) Take(from *Debt[E]) { d.Receiver = from.Receiver }
 
 // Owes reports whether an ACK to the endpoint's peer is outstanding.
@@ -100,7 +100,7 @@ const ripeLooks = 8
 
 // Ripen makes those outstanding ACKs due now that cover at least a batch of packets. Ripen is
 // called when a poll has received nothing. A sender with only one batch in flight waits for the ACK
-// of the batch, and no sender waits for the ACK of fewer packets.
+// of the batch. For fewer packets than a batch, no sender waits for the ACK.
 func (l *Ledger[E]) Ripen(now Time, rules *reliability.Rules) {
 	d := l.list.first
 	for n := 0; d != nil && n < ripeLooks; n++ {

@@ -5,9 +5,9 @@
 //	several:         | header | tag, size | payload | tag, size | payload | ...
 //
 // The first fragment of a Pack has no record header while it is alone, so that a Pack of one
-// fragment is an ordinary packet (Frag). The second fragment moves the payload of the first one.
-// The package knows the layout, and neither connections nor buffers. A Pack belongs to one
-// goroutine.
+// fragment is an ordinary packet (Frag). When the second fragment is added, the payload of the
+// first fragment is moved. The package defines the layout, and uses neither connections nor
+// buffers. A Pack belongs to one goroutine.
 package pack
 
 import (

@@ -11,8 +11,8 @@
 //     and sends the probes through the Host.
 //   - A path is narrow if all packets of the base size are lost for as long as a live peer may be
 //     silent, although the peer answers smaller packets.
-//   - A measured round trip is used only after several answers, because the first answers may
-//     wait in queues even on a short path.
+//   - A measured round trip is used only after several answers, because the first answers may be
+//     delayed by queues even on a short path.
 //
 // All types of this package belong to one goroutine.
 package path

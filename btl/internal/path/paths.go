@@ -29,14 +29,13 @@ type Path struct {
 	// pongs counts the Pings that were answered after the time pongsAt.
 	pongsAt Time
 	pongs   uint8
-	near    bool // the first answers came so soon that round trips need not be measured
+	near    bool // the path is so short that round trips need not be measured
 	beganAt Time // when the search began
 	trip    *trip
 }
 
-// doubt identifies a test of the size in use by the time when the test began, on the
-// timers' clock (since) and on the clock that stops while the process does not run
-// (unpaused).
+// doubt identifies a test of the size in use by the time when the test began, on the timers' clock
+// (since) and on the clock that does not advance while the process is suspended (unpaused).
 type doubt struct{ since, unpaused Time }
 
 // Searching reports whether the path MTU search has a next step.
@@ -53,7 +52,7 @@ func (p *Path) MayPong(now Time) bool {
 // Ponged counts a Ping that was answered.
 func (p *Path) Ponged() { p.pongs++ }
 
-// Silence says how recently a peer has answered.
+// Silence holds the times since the latest answers of a peer.
 type Silence struct {
 	Quiet     time.Duration // time since the peer's latest packet
 	Acked     time.Duration // time since the peer's latest acknowledgement
@@ -62,8 +61,8 @@ type Silence struct {
 
 // Host carries out what Paths decides.
 type Host[E any] interface {
-	// Clock is the present time of the timers. Now is the present time on a clock that stops while
-	// the process does not run.
+	// Clock is the present time of the timers. Now is the present time on a clock that does not
+	// advance while the process is suspended.
 	Clock() Time
 	Now() Time
 	Random() uint64
@@ -77,7 +76,7 @@ type Host[E any] interface {
 	// Use sets the largest size of later datagrams to the peer.
 	Use(ep E, sizeBytes int)
 	// EndNarrow ends an endpoint whose path drops all packets of the base size, but carries smaller
-	// ones.
+	// packets.
 	EndNarrow(ep E, baseBytes int)
 }
 

@@ -9,7 +9,7 @@ import (
 // Peers on long paths get credits beyond the receive buffer, because most of their packets are in
 // flight (reliability/stretch.go). The code in this file measures round trips and detects
 // overruns of the receive buffer. The round trip is the minimum over several Pings, because the
-// peer answers only Pings at once.
+// peer answers Pings without delay, but may delay ACKs.
 
 // trip measures the round trip to a peer by Pings.
 type trip struct {

@@ -1,7 +1,7 @@
 package path
 
-// Why returns a text with the reason for the present datagram size. The argument reliable says that
-// the fabric loses no datagrams, so that there is no search.
+// Why returns a text with the reason for the present datagram size. If reliable is true, the fabric
+// loses no datagrams, and there is no search.
 func (p *Path) Why(reliable bool) string {
 	switch {
 	case reliable:

@@ -6,8 +6,8 @@
 //
 // A Payload lies in one block or in several pieces of memory. The fabric gathers at most one
 // contiguous part for each packet, at the packet's end. The bytes before the gathered part are
-// copied behind the packet's header. A short piece before a long one is copied, together with the
-// bytes of the longer pieces that share its packet.
+// copied behind the packet's header. A short piece before a long piece is copied, together with
+// those bytes of the long piece that are in the same packet.
 //
 // The package knows neither packets nor connections. A Memory and its Payloads belong to one
 // goroutine.

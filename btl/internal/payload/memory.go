@@ -35,7 +35,7 @@ func (m *Memory) Init(dom fabric.Domain, caps *fabric.Caps, keep int) {
 // Close ends the use of the fabric.
 func (m *Memory) Close() { m.dom = nil }
 
-// Own returns the number of payloads whose memory is registered for them alone.
+// Own returns the number of payloads whose memory is registered only for the time of one send.
 func (m *Memory) Own() int { return m.own }
 
 // Check returns an error if the registrations are inconsistent. The argument own is the number of
@@ -138,7 +138,7 @@ func (m *Memory) drop(p *Payload) {
 }
 
 // Scatter makes p a payload in the given pieces of memory, of which there are at most PiecesMax.
-// Empty pieces are left out. Scatter returns the number of the other pieces.
+// Empty pieces are left out. Scatter returns the number of non-empty pieces.
 func (m *Memory) Scatter(p *Payload, mems [][]byte) (count int) {
 	if n := len(m.idle); n > 0 {
 		p.pieces, m.idle = m.idle[n-1], m.idle[:n-1]

@@ -86,8 +86,8 @@ func (p *Payload) CopyTo(dst []byte, from uint32) int {
 }
 
 // Load puts len(dst) bytes from offset from on into a packet, at dst. If the fabric gathers some of
-// the bytes, Load copies only those before them. The results of Load are the offset in the payload
-// and the number of the bytes to gather, which are the packet's last ones.
+// the bytes, Load copies only the bytes before the gathered part. The results of Load are the
+// offset in the payload and the number of the bytes to gather, which are the packet's last ones.
 func (p *Payload) Load(dst []byte, from uint32) (gatherAt uint32, gatherBytes uint16) {
 	if p.pieces == nil {
 		if p.region == 0 {

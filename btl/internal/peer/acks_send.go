@@ -7,7 +7,7 @@ import (
 	"gobtl/internal/seq"
 )
 
-// Acks sends the owed ACKs. The Ledger lists the endpoints that owe one.
+// Acks sends the outstanding ACKs. The Ledger lists the endpoints whose peers wait for an ACK.
 type Acks struct {
 	*Services
 	owed.Ledger[*Endpoint]
@@ -22,8 +22,7 @@ func (ep *Endpoint) ackRides() bool {
 	return ep.Rcv.Owes() && !ep.asking && (!ep.ID.Selective || ep.Rcv.Held() == 0)
 }
 
-// Acknowledge sends the due ACKs that were not sent as a part of another packet, each as an Ack
-// packet.
+// Acknowledge sends each due ACK that no data packet has carried, as a separate Ack packet.
 func (ak *Acks) Acknowledge() {
 	ak.acknowledgeUntil(ak.First(), ak.Clock.Now)
 	ak.acknowledgeUntil(ak.Later(), ak.Clock.Now)
@@ -54,8 +53,8 @@ func (ak *Acks) AcknowledgeAll() {
 	}
 }
 
-// AckDeadline returns the earliest time at which an outstanding ACK is due, of those whose channels
-// have room.
+// AckDeadline returns the earliest time at which an outstanding ACK is due. ACKs whose channels
+// have no room are not considered.
 func (ak *Acks) AckDeadline() mono.Time {
 	return acksDue(&ak.Port, ak.First()).Min(acksDue(&ak.Port, ak.Later()))
 }
@@ -75,7 +74,7 @@ func acksDue(p *port.Port, first *ackDebt) mono.Time {
 	return mono.Never
 }
 
-// askAck asks the peer to acknowledge everything up to packet n, for a pending Flush.
+// askAck asks the peer to acknowledge all packets up to packet n, for a pending Flush.
 func (ak *Acks) askAck(ep *Endpoint, n seq.Num) {
 	oldest, _ := ep.Snd.Window()
 	if !ep.ID.MayAskAck || ep.ID.State() != StateConnected || n.Before(oldest) {
@@ -86,8 +85,8 @@ func (ak *Acks) askAck(ep *Endpoint, n seq.Num) {
 	ak.Owe(&ep.Rcv, ak.Clock.Now)
 }
 
-// askFlush asks the peer for the ACK that a Flush waits for. On a counted link askFlush sends no
-// request if a packet that is about to be sent will contain one.
+// askFlush asks the peer for the ACK that a Flush waits for. Over a reliable fabric, askFlush sends
+// no separate packet if a data packet that is about to be sent will request the ACK.
 func (ak *Acks) askFlush(ep *Endpoint) {
 	if ep.Flushes.Len() > 0 && !ep.ID.Counted {
 		if until, ok := ep.Flushes.Last(); ok {

@@ -28,7 +28,7 @@ type Buffers struct {
 	Segs     []SendSegment
 	FreeSegs []reliability.Token
 	Source   numbers.Source                 // of packet numbers
-	ctlOwner [port.ControlBuffers]*Endpoint // endpoints on counted links, whose packets must not fail
+	ctlOwner [port.ControlBuffers]*Endpoint // endpoints that end if the fabric cannot send a packet
 }
 
 // SendSegment is the state of a send buffer in flight, indexed by the buffer's Token.
@@ -60,7 +60,8 @@ func (s *SendSegment) channel() reliability.Channel {
 	return reliability.Command
 }
 
-// Describe fills the fabric.Send to with the location and length of a segment's packet.
+// Describe writes the location and the length of a segment's packet into the argument to, which is
+// the request that the fabric gets.
 func (s *SendSegment) Describe(t reliability.Token, to *fabric.Send) {
 	to.Buf, to.Len = SegBuf(t), s.Bytes-uint32(s.GatherLen)
 	if s.GatherLen == 0 {
@@ -126,8 +127,8 @@ func (bu *Buffers) give(ep *Endpoint, t reliability.Token) {
 	bu.FreeSegs = append(bu.FreeSegs, t)
 }
 
-// owner returns the endpoint that fails if the fabric cannot send the packet in a buffer. owner
-// returns nil if no endpoint has to fail.
+// owner returns the endpoint that must end if the fabric cannot send the packet in a buffer, or nil
+// if no endpoint must end.
 func (bu *Buffers) owner(buf fabric.Buf) *Endpoint {
 	if n := int(buf) - len(bu.Segs); n >= 0 {
 		return bu.ctlOwner[n]

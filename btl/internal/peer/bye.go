@@ -15,9 +15,9 @@ func (ep *Endpoint) newBye(code uint16) *Fragment {
 	return bye
 }
 
-// mayBeConnectedThere reports whether the peer's endpoint may be connected, and has proven that it
-// receives at its address. After a simultaneous open, the peer may be connected while this side is
-// still connecting.
+// mayBeConnectedThere reports whether the peer's endpoint may already be connected, and has
+// answered from its address. After a simultaneous open, the peer may be connected while this side
+// is still connecting.
 func (ep *Endpoint) mayBeConnectedThere() bool {
 	return ep.ID.State() == StateConnected ||
 		ep.ID.State() == stateConnecting && ep.ID.Handshake().ReachesPeer() && !ep.ID.Counted

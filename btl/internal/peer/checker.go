@@ -27,7 +27,8 @@ type Checker struct {
 	lent     int        // send buffers with the caller, in lent fragments
 }
 
-// place says where a check has found a send buffer. Each buffer must be found in exactly one place.
+// place is the list or owner in which a check has found a send buffer. Each buffer must be found in
+// exactly one place.
 type place uint8
 
 const (

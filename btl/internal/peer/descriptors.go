@@ -120,7 +120,8 @@ func (f *Fragment) IsBye() bool { return f.tag == frag.TagBye && !f.put }
 // a peer's operation.
 func (f *Fragment) internal() bool { return f.Answer || f.IsBye() }
 
-// CheckFree verifies up to eight of the free descriptors in each call, all of them in turn.
+// CheckFree verifies up to eight free descriptors in each call, so that several calls verify all
+// free descriptors.
 func (ds *Descriptors) checkFree(c *Checker) error {
 	const some = 8
 	for range min(some, len(ds.Idle)) {

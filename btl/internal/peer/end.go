@@ -122,11 +122,11 @@ func (st *Sent) failSeg(t reliability.Token, err error) {
 	st.SegEnded(f)
 }
 
-// EndRestarted ends an endpoint whose peer has restarted. EndRestarted returns true if the
-// restart is proven. A restart is proven by a Reject that answers the AskLife probe and
-// comes from the peer's address. The restart is not proven if a packet of the peer's known
-// incarnation has arrived after the AskLife probe was sent. The argument source of
-// EndRestarted is the address of the sender of the Reject.
+// EndRestarted ends an endpoint whose peer has restarted. EndRestarted returns false, and does
+// nothing, if the Reject does not prove a restart. A Reject proves a restart if it answers the
+// AskLife probe and comes from the peer's address, unless a packet of the peer's known incarnation
+// has arrived after the AskLife probe was sent. The argument source of EndRestarted is the address
+// of the sender of the Reject.
 func (en *Endings) EndRestarted(tag uint64, r frag.Reject, source []byte) bool {
 	ep := en.Peers.Lookup(tag)
 	if ep == nil || ep.ID.State() != StateConnected || r.Reason != frag.RejectStale ||
@@ -142,7 +142,7 @@ func (en *Endings) EndRestarted(tag uint64, r frag.Reject, source []byte) bool {
 func (en *Endings) PeerClosed(ep *Endpoint) {
 	err := WhyEnded(ep.Bye.Code())
 	if ep.Closing {
-		err = ErrClosed // the two ends have closed at the same time
+		err = ErrClosed // both sides have closed at the same time
 	}
 	en.Peers.Linger(ep)
 	en.fail(ep, EventClosed, err)
@@ -171,7 +171,7 @@ func (en *Endings) EndTelling(ep *Endpoint, code uint16, ev Event, err error) {
 }
 
 // endDead ends an endpoint whose peer has not acknowledged a packet in time. The error of the ended
-// endpoint is ErrNarrow if the path carries small packets but no larger ones, and otherwise
+// endpoint is ErrNarrow if the path carries small packets but no larger packets, and otherwise
 // ErrPeerDead.
 func (en *Endings) endDead(ep *Endpoint, v *liveness.Verdict) {
 	if !ep.ID.Counted && en.Timers.Paths.Narrow(ep, 0) {

@@ -111,7 +111,8 @@ func (r *route) addrOn(by via) fabric.Addr {
 // UseSize sets the size of the largest datagram that is sent to the peer from now on.
 func (r *route) UseSize(mtuBytes int) { r.MTU, r.Tiny = mtuBytes, min(int(r.tinyMost), mtuBytes) }
 
-// goodbye is the state of a connection that closes in order, by this side, by the peer, or by both.
+// goodbye is the state of a connection that is being closed with a Bye, by this side, by the peer,
+// or by both.
 type goodbye struct {
 	Bye      inbound.Bye // of the peer
 	byeAhead *Fragment   // own Bye, acknowledged before older packets

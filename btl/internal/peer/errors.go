@@ -48,7 +48,7 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("%v by the peer's owner, code %d", ErrRefused, e.Code)
 }
 
-// Is says that a RefusedError is an ErrRefused.
+// Is makes errors.Is(err, ErrRefused) true for a RefusedError.
 func (e *RefusedError) Is(target error) bool { return target == ErrRefused }
 
 // EndedError is an ErrPeerClosed with the reason that the peer has sent.

@@ -10,17 +10,17 @@ import (
 // which small messages are still added. The large flow has the fragments that do not fit
 // into one packet, which are split into chunks. All flows of all endpoints take turns by
 // deficit round robin (Shreedhar and Varghese 1995). Large fragments and busy endpoints
-// delay other flows by at most a quantum of bytes for each flow. The packet that exceeds
-// the deficit is still sent and the excess is charged to the next turn, so the packet's
-// size need not be known in advance.
+// delay other flows by at most a quantum of bytes for each flow. A packet that exceeds the deficit
+// is still sent, and the excess is subtracted from the flow's next turn, so the packet's size need
+// not be known in advance.
 //
 // A flow that gets new fragments before its last quantum is used up is served before the
-// other flows (the new flows of FQ-CoDel, RFC 8290). A flow that was served early gets its
-// next quantum behind all other flows, so it gains latency but no bandwidth.
+// other flows (the new flows of FQ-CoDel, RFC 8290). A flow that was served early gets its next
+// quantum behind all other flows, so its latency is lower, but its bandwidth is not higher.
 //
 // The two flows of an endpoint share its send window, and a small fragment that is sent at
-// once does not wait for a turn. Each endpoint has a balance of the bytes of its two flows
-// while both have something to send, and neither flow may be ahead by more than a quantum.
+// once does not wait for a turn. While both flows have something to send, each endpoint counts the
+// difference between the bytes that the two flows have sent, which may be at most a quantum.
 
 // flow is one of the two send queues of an endpoint, for small or for large fragments.
 type flow struct {
@@ -33,7 +33,7 @@ type flow struct {
 type sending struct {
 	Small   flow          // fragments of one packet that wait to be sent
 	Large   flow          // larger fragments that wait to be sent
-	balance sched.Balance // of small and large
+	balance sched.Balance // bytes sent, small against large
 	Pack    OpenPack
 	sentIn  uint64 // the module's Clock.Epoch in which something was sealed last
 	FragIDs numbers.Fragments
@@ -83,7 +83,8 @@ func (s *sending) Waiting() bool {
 	return s.Small.Queue.First != nil || s.Large.Queue.First != nil || s.Pack.Open()
 }
 
-// bulk reports whether a large fragment is queued that waits only for room to send.
+// bulk reports whether a queued large fragment waits only for room in the send window or in the
+// channel.
 func (ep *Endpoint) bulk() bool {
 	f := ep.Large.Queue.First
 	return f != nil && !f.IsBye() && !ep.behindFence(f) && !ep.lacksMemory(f) &&
@@ -97,16 +98,17 @@ func (ep *Endpoint) lacksMemory(f *Fragment) bool {
 	return ep.Snd.NeedsMemory() && !f.put && !f.Answer && !f.IsBye()
 }
 
-// overtakes reports whether a small fragment may be sent at once, or added to the open Pack: no
-// small fragment must precede it, no fence is pending, and the small flow is not ahead of the large
-// flow. The argument f is nil for a fragment that is not urgent.
+// overtakes reports whether a small fragment may be sent without being queued, or be added to the
+// open Pack. This is allowed if no small fragment must be sent before it, if no fence is pending,
+// and if the small flow is not ahead of the large flow. The argument f is nil for a fragment that
+// is not urgent.
 func (ep *Endpoint) overtakes(f *Fragment) bool {
 	first := ep.Small.Queue.First
 	return (first == nil || f != nil && f.urgent && !first.urgent) && !ep.Flushes.Fenced() &&
 		(ep.Large.Queue.First == nil || ep.balance.MaySmall() || !ep.bulk())
 }
 
-// hurry lets a message of one packet go ahead of the endpoint's queued fragments, if the bounds of
+// hurry puts a message of one packet ahead of the endpoint's queued fragments, if the limits for
 // urgent fragments allow that.
 func (f *Fragment) hurry() {
 	ep := f.Ep
@@ -119,15 +121,16 @@ func (f *Fragment) hurry() {
 	}
 }
 
-// sentSmall subtracts sizeBytes of small fragments from the balance of the endpoint's two flows,
-// if a large fragment could have been sent.
+// sentSmall records in Endpoint.balance that the small flow has sent sizeBytes, so that the large
+// flow gets an equal part of the send window. If no large fragment could have been sent, sentSmall
+// changes nothing.
 func (ep *Endpoint) sentSmall(sizeBytes int) {
 	if ep.bulk() {
 		ep.balance.SentSmall(sizeBytes)
 	}
 }
 
-// sentLarge adds sizeBytes of large fragments to the balance of the endpoint's two flows.
+// sentLarge records in Endpoint.balance that the large flow has sent sizeBytes.
 func (ep *Endpoint) sentLarge(sizeBytes int) {
 	ep.balance.SentLarge(sizeBytes)
 	if first := ep.Small.Queue.First; first == nil || ep.behindFence(first) {
@@ -135,12 +138,11 @@ func (ep *Endpoint) sentLarge(sizeBytes int) {
 	}
 }
 
-// beginBulk resets the balance of the endpoint's two flows if the small flow was ahead of earlier
-// large fragments.
+// beginBulk clears the lead of the small flow over earlier large fragments, so that it does not
+// count against the small flow any more.
 func (s *sending) beginBulk() { s.balance.BeginLarge() }
 
-// overtook subtracts sizeBytes, which the small flow has sent out of turn, from the balance of
-// the endpoint's two flows.
+// overtook records in Endpoint.balance that the small flow has sent sizeBytes out of turn.
 func (s *Scheduler) overtook(ep *Endpoint, sizeBytes int) {
 	ep.sentSmall(sizeBytes)
 	s.Rearm(ep)

@@ -61,8 +61,8 @@ func (fl *Flushes) sealForFlush(ep *Endpoint) seq.Num {
 	return ep.SentUntil()
 }
 
-// NoteUntold records the loss of an accepted message without an OnDone function. The function of
-// the next Flush gets err.
+// NoteUntold records that a message without an OnDone function was lost after Send had accepted it.
+// The function of the next Flush gets err.
 func (ep *Endpoint) NoteUntold(err error) {
 	if ep.err == nil {
 		ep.FlushQueue().Lost(err)
@@ -128,7 +128,8 @@ func (fl *Flushes) failFlushes(ep *Endpoint) {
 func (ep *Endpoint) behindFence(f *Fragment) bool { return ep.Flushes.Behind(f.fence) }
 
 // ahead returns the fragment behind which f is queued. The answer to a peer's operation is queued
-// ahead of fragments that wait for a fence, and an urgent fragment behind other urgent ones only.
+// ahead of fragments that wait for a fence. An urgent fragment is queued ahead of all fragments
+// except earlier urgent fragments.
 func (ep *Endpoint) ahead(q *FragmentList, f *Fragment) (last *Fragment) {
 	if f.Answer {
 		if f.fence = ep.Flushes.Met(); q.Last == nil || !ep.behindFence(q.Last) {

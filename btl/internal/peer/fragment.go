@@ -37,7 +37,7 @@ type Fragment struct {
 	cursor uint32 // bytes handed to segments
 	cut
 	id  uint32
-	Out uint32 // unacknowledged packets (on counted links: reads by the fabric, and the ACK)
+	Out uint32 // unacknowledged packets (reliable fabric: reads by the fabric, and the ACK)
 	confirmed
 	manner
 	Seg    reliability.Token
@@ -45,7 +45,7 @@ type Fragment struct {
 	tag    uint8
 	State  fragState
 	signal bool // the owner waits for the end, so that Send never returns Done
-	told   bool // the owner is told of an error
+	told   bool // an error is reported to the owner
 
 	checked, unmet uint32 // scratch of Checker
 }
@@ -66,7 +66,7 @@ type manner struct {
 	urgent bool // counted in sending.urgent, and ahead of others
 }
 
-// confirmed describes the ACK that a fragment on a counted link waits for.
+// confirmed describes the ACK that a fragment waits for over a reliable fabric.
 type confirmed struct {
 	until seq.Num // number of the last packet
 	mixed bool    // that packet also has messages without OnDone

@@ -15,7 +15,7 @@ func (ds *Descriptors) gathers(f *Fragment) bool {
 
 // mayGatherAnswers reports whether the fabric may gather the payload of answers to a peer's gets
 // from the exposed region. mayGatherAnswers returns true if the fabric reads a packet's payload
-// before it accepts the packet. On counted links mayGatherAnswers returns false.
+// before it accepts the packet. Over a reliable fabric, mayGatherAnswers returns false.
 func mayGatherAnswers(ep *Endpoint) bool {
 	return !ep.ID.Counted && ep.all.Port.Data.Caps().InjectBytes >= ep.all.Port.Data.Caps().MTUBytes
 }

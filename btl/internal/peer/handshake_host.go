@@ -23,7 +23,7 @@ const helloCredit = 1
 type handshakeHost struct{ all *Services }
 
 // OpenHandshakes initializes the module's handshakes with the contents of this side's Hello
-// packets. The peers are told the addresses of the two channels in told.
+// packets. The argument told has the addresses of the two channels that are announced to peers.
 func (all *Services) OpenHandshakes(told [2][]byte) {
 	cfg := &all.Config
 	all.Handshakes.Init(&all.Peers, handshakeHost{all}, &frag.Hello{
@@ -122,7 +122,7 @@ func (h handshakeHost) Bind(ep *Endpoint, head *frag.Header, hello *frag.Hello) 
 
 func (h handshakeHost) Connected(ep *Endpoint, earlier []*Endpoint) {
 	all := h.all
-	ep.Life.Answered(all.Clock.Unpaused) // the peer has proven its address
+	ep.Life.Answered(all.Clock.Unpaused) // the peer has answered at its address
 	ep.Life.BeginChannels(all.Clock.Unpaused, ep.Numbers.Latest())
 	all.Credits.Join()
 	ep.Joined = true

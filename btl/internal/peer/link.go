@@ -12,7 +12,7 @@ import (
 	"gobtl/reliability"
 )
 
-// Links gives outgoing packets their numbers, ACKs and timers.
+// Links adds packet numbers and ACKs to outgoing packets, and starts their timers.
 type Links struct{ *Services }
 
 // A connection uses one of two kinds of link, on which both ends agree in the handshake. A
@@ -21,7 +21,8 @@ type Links struct{ *Services }
 // packets.
 //
 // The code of fragments, chunks, Packs and puts is the same for both kinds of link. The functions
-// in this file contain the differences between sequenced and counted links.
+// in this file are called for both kinds of link, and choose between the code of link_seq.go and
+// the code of link_counted.go.
 
 // link is the part of an endpoint's state that belongs to the kind of link, sequenced or counted.
 type link struct {
@@ -46,8 +47,8 @@ func (ln *Links) features() (bits uint64) {
 	return bits
 }
 
-// beginLink initializes the kind of link on which both sides have agreed. The first send credits
-// on a counted link arrive with the peer's first ACK.
+// beginLink initializes the kind of link on which both sides have agreed. Over a reliable fabric
+// (counted link), the first send credits arrive with the peer's first ACK.
 func (ln *Links) beginLink(ep *Endpoint, hello *frag.Hello) {
 	ep.asking, ep.Rcv.Selective = false, ep.ID.Selective
 	if ep.ID.Counted {
@@ -74,7 +75,7 @@ func (ln *Links) seal(p *packet) int {
 }
 
 // sealRun performs the part of seal that several adjacent chunks have in common, before the headers
-// are written. On a counted link sealRun does nothing.
+// are written. Over a reliable fabric, sealRun does nothing.
 func (ln *Links) sealRun(r *chunkRun, run []reliability.Token) {
 	if !r.ep.ID.Counted { // each of which is sealed by itself
 		ln.sealRunSequenced(r, run)
@@ -88,8 +89,9 @@ func (ep *Endpoint) bulkPath() (*port.Channel, fabric.Addr) {
 	return &ep.all.Port.Data, ep.DataAddr
 }
 
-// AckPath returns the channel for ACKs and Nacks, and the peer's address on this channel. On a
-// counted link AckPath returns the data channel, because all data packets use the command channel.
+// AckPath returns the channel for ACKs and Nacks, and the peer's address on this channel. Over a
+// reliable fabric, AckPath returns the data channel, because all data packets use the command
+// channel.
 func (ep *Endpoint) AckPath() (*port.Channel, fabric.Addr) {
 	if ep.ID.Counted {
 		return &ep.all.Port.Data, ep.DataAddr
@@ -116,7 +118,8 @@ func (ep *Endpoint) awaitEndOfPack(f *Fragment, records int) {
 	}
 }
 
-// busy reports whether the endpoint has send buffers in use that become free without further sends.
+// busy reports whether the endpoint has packets in flight whose send buffers become free without
+// further sends.
 func (ep *Endpoint) busy() bool {
 	if ep.ID.Counted {
 		return ep.Counts.Held > 0
@@ -150,17 +153,18 @@ func (st *Sent) abandon(ep *Endpoint, err error) {
 }
 
 // mayClose reports whether a Bye may be sent. Answers to all operations must have arrived before
-// the Bye. On a counted link all earlier fragments must also be acknowledged before the Bye,
+// the Bye. Over a reliable fabric, all earlier fragments must also be acknowledged before the Bye,
 // because a refused fragment may have to be sent again.
 func (ep *Endpoint) mayClose() bool {
 	return (!ep.ID.Counted || ep.Counts.confirm.First == nil) && ep.Remote.Waiting() == 0
 }
 
 // watches reports whether the endpoint's timer probes a peer with an outstanding ACK. watches
-// returns true only on counted links, where packets have no retransmission timers.
+// returns true only over a reliable fabric, where packets have no retransmission timers.
 func (ep *Endpoint) watches() bool { return ep.ID.Counted }
 
-// owed reports whether an ACK, or the first credits, of the peer of a counted link are outstanding.
+// owed reports whether, over a reliable fabric, the peer still has to send an ACK or the first
+// credits.
 func (ep *Endpoint) owed() bool {
 	return ep.watches() && (ep.Snd.InFlight() > 0 || !ep.Snd.Open())
 }

@@ -29,9 +29,8 @@ import (
 // or reordered packets. In this case the connection ends with ErrLost.
 //
 // On a counted link, no data is sent before the peer's first Ack, which shows that the peer is
-// ready to receive. A refused packet counts like any other packet, and its Nack is sent before
-// the Ack that covers the packet. A chunked fragment for which the peer had no memory is sent
-// again as a whole.
+// ready to receive. A refused packet is counted too, and its Nack is sent before the Ack that
+// covers the packet. A chunked fragment for which the peer had no memory is sent again as a whole.
 
 type countedState struct {
 	confirm   FragmentList    // completely sent, not acknowledged, oldest first
@@ -79,10 +78,10 @@ func (ln *Links) sealCounted(p *packet) int {
 	return sizeBytes
 }
 
-// express posts a message at once over a counted link, in a control buffer instead of a send
-// buffer. express returns false if the message cannot be sent at once, for example because the
-// fabric has no room. If express returns false, nothing has changed, except that a packet number
-// may be skipped.
+// express posts a message over a reliable fabric immediately, in a control buffer instead of a send
+// buffer. express returns false if the message cannot be sent now, for example because the fabric
+// has no room. If express returns false, nothing has changed, except that a packet number may be
+// skipped.
 func (tx *Sender) express(ep *Endpoint, tag uint8, data []byte) bool {
 	c := &tx.Port.Command
 	b, free := tx.Port.PeekControl()
@@ -109,8 +108,9 @@ func (tx *Sender) express(ep *Endpoint, tag uint8, data []byte) bool {
 	return true
 }
 
-// roomOn returns the number of packets that the endpoint may put on channel c now. Other fabrics
-// send packets at once.
+// roomOn returns the number of packets that the endpoint may put on channel c now. Over a reliable
+// fabric, roomOn also takes into account the packets that the fabric has not sent yet, because
+// other fabrics send packets immediately.
 func (ep *Endpoint) roomOn(c *port.Channel) int {
 	room := c.Room()
 	if !ep.ID.Counted {
@@ -143,7 +143,7 @@ func (ak *Acks) tellRefusals(ep *Endpoint) bool {
 	})
 }
 
-// OnConfirm handles an Ack on a counted link, and ends the sends that are acknowledged.
+// OnConfirm handles an Ack over a reliable fabric, and ends the sends that are acknowledged.
 func (st *Sent) OnConfirm(ep *Endpoint, h *frag.Header) {
 	ep.Life.Confirmed()
 	if ep.Snd.Confirm(st.Clock.Now, h.Ack, h.Credit) {
@@ -160,8 +160,8 @@ func (st *Sent) OnConfirm(ep *Endpoint, h *frag.Header) {
 	st.Sched.arm(ep)
 }
 
-// OnNackCounted handles a Nack on a counted link. If the peer had no memory for a fragment, the
-// fragment is sent again.
+// OnNackCounted handles a Nack over a reliable fabric. If the peer had no memory for a fragment,
+// the fragment is sent again.
 func (st *Sent) OnNackCounted(ep *Endpoint, h *frag.Header, payload []byte) {
 	err, waits := ErrNoHandler, false
 	access := h.Tag == frag.NackAccess || h.Tag == frag.NackBounds || h.Tag == frag.NackRight
@@ -196,16 +196,16 @@ func (st *Sent) abandonCounted(ep *Endpoint, err error) {
 }
 
 // BreakOff is called when the fabric could not send the packet in buffer b. If the packet belongs
-// to a counted link, BreakOff makes the endpoint end soon, because BreakOff may be called within
-// Send.
+// to a connection over a reliable fabric, BreakOff schedules the end of the endpoint. BreakOff does
+// not end the endpoint itself, because BreakOff may be called within Send.
 func (bu *Buffers) BreakOff(b fabric.Buf) {
 	if ep := bu.owner(b); ep != nil {
 		bu.Timers.breakOffTo(ep)
 	}
 }
 
-// breakOffTo makes ep end soon after the fabric could not send a packet to the peer, if ep has a
-// counted link.
+// breakOffTo is called when the fabric could not send a packet to the peer of ep. If ep is
+// connected over a reliable fabric, breakOffTo schedules the end of ep.
 func (tm *Timers) breakOffTo(ep *Endpoint) {
 	if ep.ID.Counted && ep.ID.State() == StateConnected {
 		tm.Watches.Break(ep)

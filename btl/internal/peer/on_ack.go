@@ -34,7 +34,7 @@ func (st *Sent) OnSack(ep *Endpoint, h *frag.Header, s *reliability.Sack) bool {
 
 // afterAck frees the send buffers of the packets in done, which an acknowledgement covers. afterAck
 // returns false if the acknowledgement covers a packet that was never sent. Some packets are held
-// back as a test, and a peer that acknowledges one of them cheats and its endpoint ends with
+// back as a test. If a peer acknowledges a packet that was held back, its endpoint ends with
 // ErrBroken.
 func (st *Sent) afterAck(ep *Endpoint, h *frag.Header, done []reliability.Token,
 	verdict reliability.AckVerdict,

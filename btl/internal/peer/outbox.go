@@ -46,7 +46,7 @@ type Event uint8
 // The events of an endpoint.
 const (
 	EventConnected Event = iota // the handshake is done
-	EventClosed                 // closed in order, by this side (err nil) or the peer (ErrPeerClosed)
+	EventClosed                 // closed normally, by this side (err nil) or the peer (ErrPeerClosed)
 	EventFailed                 // the connection has failed with the error err
 )
 
@@ -94,7 +94,8 @@ func (ob *Outbox) noteFlush(ep *Endpoint, fn func(error), err error) {
 	ob.Notices.Push(Notice{Ep: ep, Kind: NoteFlush, Flushed: fn, Err: err})
 }
 
-// TellRoom sets whether the owner has a function that wants to know of room after ErrAgain.
+// TellRoom sets whether the owner has a function to be called when a call that returned ErrAgain
+// can be repeated.
 func (ob *Outbox) TellRoom(on bool) { ob.tellsRoom = on }
 
 // Pull sets whether the owner pulls notifications instead of getting callbacks.

@@ -42,9 +42,9 @@ type OpenPack struct {
 	pack.Pack
 }
 
-// alone reports whether a message that is sent now must not wait for others. alone returns true
-// if the endpoint has no burst in flight, and has sent no packet in the present call of Progress
-// or after the latest call.
+// alone reports whether a message that is sent now must be sent immediately, without waiting for
+// messages that could share its packet. alone returns true if the endpoint has no burst in flight,
+// and has sent no packet in the present call of Progress or after the latest call.
 func (ep *Endpoint) alone() bool {
 	return ep.sentIn != ep.all.Clock.Epoch && (!ep.bursts || !ep.busy())
 }

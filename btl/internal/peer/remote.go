@@ -30,7 +30,7 @@ func (ep *Endpoint) Memory() *remote.Peer[*Fragment] {
 	return ep.Remote
 }
 
-// AccessReason says why a peer has refused a memory operation.
+// AccessReason is the reason why a peer has refused a memory operation.
 type AccessReason uint8
 
 // The reasons for refusing a memory operation.
@@ -78,7 +78,8 @@ func (e *AccessError) Is(target error) bool { return target == ErrRemoteAccess }
 
 var errOperation = errors.New("no such operation")
 
-// Refuse gives an operation that the peer has refused its error, unless it has one.
+// Refuse sets the error of an operation that the peer has refused, unless the operation already has
+// an error.
 func (f *Fragment) Refuse(reason uint8) {
 	if f.Err == nil {
 		f.Err = f.accessError(reason)

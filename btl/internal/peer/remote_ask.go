@@ -8,8 +8,8 @@ import (
 
 // prepareAsk returns a fragment for a memory request of one packet. The argument answered of
 // prepareAsk is true if the request waits for a reply, and needs a slot in the table of waiting
-// operations. The argument full of prepareAsk is true if another resource is missing, which makes
-// prepareAsk return ErrAgain.
+// operations. The argument full of prepareAsk is true if a resource other than the slot is missing,
+// which makes prepareAsk return ErrAgain.
 func (ds *Descriptors) prepareAsk(ep *Endpoint, sizeBytes int, target remote.Handle,
 	offset uint64, answered, full bool,
 ) (*Fragment, error) {

@@ -2,8 +2,8 @@ package peer
 
 import "gobtl/internal/mono"
 
-// Rest says until when the calls of Progress only poll, as nothing else is due. Rest also holds
-// what one call of Progress leaves to the next calls.
+// Rest holds the time until which calls of Progress only poll, because nothing else is due. Rest
+// also holds the state that one call of Progress leaves to the next calls.
 type Rest struct {
 	until       mono.Time // until this time a call that finds nothing only polls
 	resumeUntil mono.Time // until, before the latest early delivery
@@ -24,14 +24,15 @@ func (rs *Rest) Until() mono.Time { return rs.until }
 // Set sets the time until which calls of Progress only poll.
 func (rs *Rest) Set(until mono.Time) { rs.until = until }
 
-// Interrupt ends the rest, because a poll has found a first completion. The rest may go on
-// (ResumeUntil) if a handler then only sends an answer.
+// Interrupt ends the time of mere polls, because a poll has found a completion. If the handler of
+// this completion only sends an answer, the time of mere polls may continue (ResumeUntil).
 func (rs *Rest) Interrupt() {
 	rs.resumeUntil, rs.exchanged, rs.askEnded = rs.until, false, false
 	rs.until = 0
 }
 
-// ResumeUntil returns the end of the rest before Interrupt, or 0 if the rest must not go on.
+// ResumeUntil returns the end of the time of mere polls before Interrupt, or 0 if this time must
+// not continue.
 func (rs *Rest) ResumeUntil() mono.Time {
 	if !rs.exchanged {
 		return 0

@@ -15,8 +15,8 @@ type Sender struct{ *Services }
 // SendOptions are the properties of a send.
 type SendOptions struct {
 	Signal bool // the fragment ends only with its acknowledgement
-	Urgent bool // the fragment goes ahead of others, if it may
-	Told   bool // the caller is told of an error, which otherwise the next Flush reports
+	Urgent bool // the fragment may be sent before fragments that were queued earlier
+	Told   bool // an error is reported to the caller, and not by the next Flush
 }
 
 // Send sends or queues fragment f, as btl.Endpoint.Send describes. Send returns true if f is done,
@@ -130,8 +130,8 @@ func (tx *Sender) companyOn(ep *Endpoint, c *port.Channel) int {
 	return 1
 }
 
-// fastOpen reports whether a fragment may be posted to channel c at once, ahead of queued
-// large fragments, and as an urgent f also of small ones.
+// fastOpen reports whether a fragment may be posted to channel c immediately, ahead of queued large
+// fragments. An urgent fragment f may also be posted ahead of queued small fragments.
 func (tx *Sender) fastOpen(ep *Endpoint, c *port.Channel, f *Fragment, alone bool) bool {
 	company := 1
 	if !alone {

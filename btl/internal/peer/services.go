@@ -38,9 +38,9 @@ type Owner struct {
 	Module      any              // the module
 	NewEndpoint func() *Endpoint // makes an endpoint, as a part of the owner's endpoint
 	NewFragment func() *Fragment // makes a fragment, as a part of the owner's fragment
-	// Ask decides on a connection request, which has a number if it can be kept.
+	// Ask decides on a connection request. A request that can be kept has a number.
 	Ask func(hello *frag.Hello, id uint64) meet.Answer
-	// Deadline is the time by which the module wants its next pass.
+	// Deadline is the time by which Progress of the module must be called next.
 	Deadline func() mono.Time
 }
 
@@ -82,7 +82,7 @@ type Services struct {
 	closing
 }
 
-// parts are the parts of Services, each with its own state.
+// parts holds the parts of Services, each with its own state.
 type parts struct {
 	Sender     Sender
 	Packs      Packs
@@ -107,7 +107,7 @@ type counting struct {
 	publishedAt mono.Time // time of the latest publication of Count
 }
 
-// closing says whether the module closes.
+// closing is the state of a module that closes or drains.
 type closing struct {
 	draining   bool      // no new endpoints are accepted
 	drainUntil mono.Time // then all endpoints end

@@ -7,7 +7,7 @@ import (
 // Peers may hold reassembly memory only while their fragments make progress. When a peer's
 // fragment is refused for lack of memory, the module checks the peers that hold memory. The
 // endpoint of a live peer whose fragments have not grown for PeerTimeout is ended, so that other
-// peers can continue. The ended peer is told the reason (frag.ByeShed).
+// peers can continue. The peer whose endpoint was ended gets a Bye with the reason (frag.ByeShed).
 
 // WantsMemory is called when a peer's fragment was refused for lack of memory or of a slot. The
 // argument refused of wantsMemory is the endpoint of the peer whose fragment was refused. Silent

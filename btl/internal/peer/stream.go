@@ -18,8 +18,8 @@ import (
 const (
 	// pieceBytesMin is the minimum size of a fragment's beginning in a shared packet, in bytes.
 	pieceBytesMin = 1
-	// splitsMax is the maximum distance between the ids of the oldest incomplete chunked fragment
-	// and of the newest one.
+	// splitsMax is the maximum distance between the ids of the oldest and of the newest incomplete
+	// chunked fragment.
 	splitsMax = frag.ActiveMax
 	// mixMTUBytesMax is the largest MTU, in bytes, at which large fragments share packets: that of
 	// Ethernet jumbo frames. At a larger MTU most packets are not the last of their fragment.
@@ -61,7 +61,7 @@ func (pk *Packs) chunksOf(ep *Endpoint, f *Fragment, packet int) int {
 	return 1 + (left-1)/packet
 }
 
-// mix is a shared packet under construction, made of fragments from the queue of large ones.
+// mix is a shared packet under construction, with data of several queued large fragments.
 type mix struct {
 	packet
 	buf    []byte

@@ -19,7 +19,7 @@ func (bu *Buffers) post(c *port.Channel) {
 	bu.SettleSends()
 }
 
-// PostAll posts the batches of both channels, and posts the receive buffers that are free.
+// PostAll posts the batches of both channels, and also the free receive buffers.
 func (bu *Buffers) PostAll() {
 	for _, c := range [...]*port.Channel{&bu.Port.Command, &bu.Port.Data} {
 		if bu.Source.Due(c.Which()) && c.Batched() > 0 {

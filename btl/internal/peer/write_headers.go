@@ -301,9 +301,9 @@ func (wr *Writer) SendNack(ep *Endpoint, n seq.Num, reason, tag uint8) bool {
 	return true
 }
 
-// SendQuestion sends an empty packet (Void) that requests an ACK from the peer of a counted link.
-// The Void counts as a data packet. SendQuestion returns false if the command channel has no room
-// for the Void now.
+// SendQuestion sends an empty packet (Void) that requests an ACK from the peer, over a reliable
+// fabric. The Void counts as a data packet. SendQuestion returns false if the command channel has
+// no room for the Void now.
 func (wr *Writer) SendQuestion(ep *Endpoint) bool {
 	b, ok := wr.Buffers.TakeControl(&wr.Port.Command, ep.CmdAddr)
 	if !ok {

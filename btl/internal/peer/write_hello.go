@@ -25,8 +25,8 @@ func (h handshakeHost) SendHello(
 	if !ok {
 		return
 	}
-	// If the peer does not know this Hello, it has acknowledged nothing, and the oldest number in
-	// flight is the connection's first number.
+	// If the peer has not received any Hello of this side, it has acknowledged no packet, so the
+	// oldest number in flight is the first number of the connection.
 	first, _ := ep.Snd.Window()
 	head := frag.Header{Kind: kind, Conn: conn, Seq: first}
 	if conn != 0 {
@@ -81,8 +81,8 @@ func (h handshakeHost) SendRetry(
 }
 
 // GiveUp cancels the sends queued in the fabric for a removed address that is about to be
-// inserted again. The next Hello to the removed address tells the peer the first sequence
-// number that counts.
+// inserted again. The next Hello to this address contains the first sequence number that the peer
+// must expect.
 func (h handshakeHost) GiveUp(name []byte) {
 	h.all.Port.GiveUp(h.all.Clock.Now, name)
 	h.all.Buffers.SettleSends()

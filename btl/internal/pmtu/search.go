@@ -33,7 +33,7 @@ const (
 	smallBytes    = 512 // size of the largest handshake packet, which every connection proves
 	triesMax      = 9   // number of counted rounds, after which a doubt probes every 5 s
 	roundsMax     = 3   // number of rounds without an answer after which a size is given up
-	roundsMaxRuns = 6   // the same in a doubt, while packets of the size arrive in runs
+	roundsMaxRuns = 6   // the same in a test of the size in use, while packets arrive coalesced
 	lostMax       = 3   // number of packets lost in succession that start a doubt
 
 	// baseProbes is the number of probes of the base size in each round after a round without an
@@ -71,7 +71,7 @@ var usualSizes = [...]int{
 
 // Search is the path MTU search of one endpoint. Begin initializes a Search.
 type Search struct {
-	size   int // largest size in use, which is proven or the base size
+	size   int // largest size in use: a probe of it was answered, or it is the base
 	base   int
 	most   int // largest size that the devices of both sides support
 	below  int // smallest size that the path does not carry, as far as is known
@@ -84,8 +84,8 @@ type Search struct {
 	tries   uint8 // number of rounds since the latest answer
 	tops    uint8 // number of rounds that have probed the devices' size
 	raises  uint8
-	proven  bool // the base has passed since the secret was drawn
-	small   bool // so has a probe of the smallest size
+	proven  bool // a probe of the base size was answered since the secret was drawn
+	small   bool // a probe of the smallest size was also answered
 	holes   uint32
 	ran     int // largest packet that left in a run after the doubt began, and has arrived
 	// The field lost counts the packets lost in succession, and lostAlone counts only lost
@@ -241,7 +241,7 @@ func (p *Search) between(sizes []int) []int {
 // probes.
 func (p *Search) giveUp(now mono.Time) {
 	if !p.proven && p.size == p.base {
-		p.doubt(now) // perhaps nothing does
+		p.doubt(now) // perhaps the path carries no packets at all
 		return
 	}
 	if p.below > p.most {
@@ -265,8 +265,8 @@ func (p *Search) settle(now mono.Time) {
 }
 
 // ProbeAcked records that a probe was answered. ProbeAcked returns false if the nonce belongs to no
-// probe of this search. An answer proves the size of the probe, even if the size had been given up
-// before.
+// probe of this search. An answer shows that the path carries the size of the probe, even if the
+// search had given up this size before.
 func (p *Search) ProbeAcked(now mono.Time, nonce uint64) bool {
 	sizeBytes := int(nonce & 0xFFFF)
 	if nonce != nonceOf(p.secret, sizeBytes) || sizeBytes > p.most {
@@ -299,7 +299,7 @@ func (p *Search) raise(now mono.Time, sizeBytes int) {
 	}
 }
 
-// trust ends the test of the size in use, because the size was proven again.
+// trust ends the test of the size in use, because a probe of this size was answered again.
 func (p *Search) trust(now mono.Time) {
 	p.lost, p.lostAlone, p.tries = losses{}, losses{}, 0
 	switch {
@@ -326,7 +326,7 @@ func (p *Search) PacketLost(now mono.Time, sizeBytes int, alone bool, secret uin
 	if !doubtful {
 		return false
 	}
-	p.secret = secret // older answers say nothing of now
+	p.secret = secret // older answers do not show the present state of the path
 	p.doubt(now)
 	return true
 }

@@ -59,9 +59,9 @@ func (p *Port) Leave(a fabric.Addr, cancelAt Time) {
 func (p *Port) Leaving() int { return len(p.leaving) }
 
 // RemoveLeft removes the addresses to which the last sends have completed. RemoveLeft counts
-// completions, which is exact if the sends of a queue complete in order. If sends complete in
-// another order, as in fabric/shm, an address may be removed too early or too late, but all
-// buffers are returned.
+// completions, which is exact if the sends of a queue complete in the order in which they were
+// posted. If they complete in any other order, as in fabric/shm, an address may be removed too
+// early or too late, but all buffers are returned.
 func (p *Port) RemoveLeft(now Time) {
 	cancels := p.Command.caps.RemoveCancels && p.Data.caps.RemoveCancels
 	n := 0
@@ -116,8 +116,8 @@ func (p *Port) forgetAnswers(to fabric.Addr) {
 }
 
 // InsertForAnswer inserts the address of an unknown peer for a single answer. If AnswersMax
-// addresses are inserted for single answers, the oldest one is removed. The errors of
-// InsertForAnswer are the errors of the provider.
+// addresses are already inserted for single answers, InsertForAnswer removes the oldest of these
+// addresses. The errors of InsertForAnswer are the errors of the provider.
 func (p *Port) InsertForAnswer(now Time, name []byte) (fabric.Addr, error) {
 	to, err := p.Insert(name)
 	if err != nil {

@@ -14,7 +14,7 @@ type State uint8
 const (
 	Busy    State = 1 << 0 // in a channel's batch, or posted and not completed
 	Release State = 1 << 1 // the buffer is returned by Done when it is no longer busy
-	apart   State = 1 << 2 // its packet is to leave in a Post of its own
+	apart   State = 1 << 2 // its packet must be posted in a separate call
 )
 
 const (

@@ -43,7 +43,7 @@ type Channel struct {
 	batch     []fabric.Send // to be posted; its capacity never grows
 	posted    int           // sends that are not complete
 	total     uint64        // sends ever posted that complete later
-	apart     bool          // a packet of the batch is to leave in a Post of its own
+	apart     bool          // a packet of the batch must be posted in a separate call
 	stuck     bool          // the fabric did not accept the whole batch in the latest poll
 	comps     []fabric.Completion
 	receiving int          // receive buffers posted
@@ -53,7 +53,7 @@ type Channel struct {
 	skipped  int           // calls of Progress since the latest poll
 	polledAt Time          // time of the latest poll
 	left     bool          // completions may be left after the latest poll
-	emptyAt  Time          // time of the latest poll that left nothing
+	emptyAt  Time          // time of the latest poll that left no completion
 	queued   time.Duration // longest wait of the packets of the latest poll
 }
 
@@ -99,7 +99,8 @@ func (c *Channel) Name() []byte { return c.name }
 // optional interfaces.
 func (c *Channel) Endpoint() fabric.Endpoint { return c.ep }
 
-// Interpose is for tests, and replaces the provider's endpoint by the one that wrap returns.
+// Interpose is for tests, and replaces the provider's endpoint by the endpoint that the function
+// wrap returns.
 func (c *Channel) Interpose(wrap func(fabric.Endpoint) fabric.Endpoint) { c.ep = wrap(c.ep) }
 
 // AppendSource appends the source address of a packet to dst. AppendSource returns nil if the

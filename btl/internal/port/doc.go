@@ -8,7 +8,7 @@
 //	+------------------------------------------------------------+
 //
 // Three things to know:
-//   - A Port has no knowledge of peers, sequence numbers or time.
+//   - A Port does not use peers, sequence numbers or clocks.
 //   - The caller gets the buffers that the fabric has released from Done, and the rejected sends
 //     from Refused.
 //   - The caller frees its send buffers. The Port frees a control buffer as soon as the fabric has

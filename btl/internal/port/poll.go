@@ -51,7 +51,7 @@ func (c *Channel) Idle() int { return c.idle }
 // NoteIdle counts a poll that finds no packet.
 func (c *Channel) NoteIdle() { c.idle++ }
 
-// NoteFound notes that a packet has arrived.
+// NoteFound records that a poll has found a packet.
 func (c *Channel) NoteFound() { c.idle = 0 }
 
 // Rests reports whether the channel need not be polled now, and counts the skipped polls. Each

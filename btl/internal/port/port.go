@@ -82,8 +82,8 @@ func (p *Port) Open(dom fabric.Domain, cfg Config) error {
 // before FirstReceive are for sending.
 func (p *Port) FirstReceive() fabric.Buf { return fabric.Buf(p.cfg.SendBuffers + ControlBuffers) }
 
-// Reliable reports whether the fabric delivers every packet once and in order, and the module is
-// configured to rely on this.
+// Reliable reports whether the fabric delivers every packet exactly once and in the order of
+// sending, and the module is configured to rely on this.
 func (p *Port) Reliable() bool { return p.reliable }
 
 // WireName is the name of the provider's wire format. Two modules can communicate only if their

@@ -53,8 +53,8 @@ func (c *Channel) Post() {
 	c.apart = false
 }
 
-// SetApart lets the latest packet of the batch, which is in buffer b, be posted by a call of its
-// own.
+// SetApart makes Post use a separate call of the fabric for the latest packet of the batch, which
+// is in buffer b.
 func (c *Channel) SetApart(b fabric.Buf) {
 	c.p.state[b] |= apart
 	c.apart = true
@@ -68,8 +68,8 @@ func (c *Channel) TakeOut(at int) {
 	c.p.letGo(b)
 }
 
-// beside returns the index after the last packet that may be posted in one call with the
-// packet at index from.
+// Starting with the packet at index from, several packets of the batch may be posted in one call.
+// beside returns the index after the last of these packets.
 func (c *Channel) beside(from int) int {
 	for i := from; i < len(c.batch); i++ {
 		if c.p.state[c.batch[i].Buf]&apart != 0 {
@@ -96,8 +96,8 @@ func (c *Channel) noteAlone(sends []fabric.Send, n int) {
 	}
 }
 
-// postOthers posts the sends behind batch[at], a send that the fabric cannot take now. The sends
-// to each peer stay in order.
+// postOthers posts the sends after batch[at], a send that the fabric cannot take now. The sends to
+// each peer stay in the order of the batch.
 func (c *Channel) postOthers(at int) {
 	batch, kept := c.batch, 0
 	for i := at; i < len(batch); {

@@ -98,9 +98,10 @@ func (ld *Landings) HandleLanded(c *port.Channel, comps []fabric.Completion) {
 	ld.Plan.Done()
 }
 
-// receiveLanded accepts a chunk whose payload was written to its final memory, and the adjacent
-// chunks behind it. receiveLanded returns the number of accepted packets. If the first packet is
-// not the expected chunk or is not acceptable, receiveLanded returns 0 and changes nothing.
+// receiveLanded accepts a chunk whose payload the provider has written directly to its final
+// memory, and the chunks that directly follow it. receiveLanded returns the number of accepted
+// packets. If the first packet is not the expected chunk or is not acceptable, receiveLanded
+// returns 0 and changes nothing.
 func (ld *Landings) receiveLanded(c *port.Channel, comps []fabric.Completion) (count int) {
 	var in arrival
 	x, isPut := ld.Plan.Aim()
@@ -142,7 +143,7 @@ func (ld *Landings) receiveMessageLanded(c *port.Channel, ep *peer.Endpoint, h *
 	}
 	ld.Count[stats.CntReceived] += uint64(count)
 	ld.Count[stats.CntLanded] += uint64(count)
-	if h.Flags&frag.FlagAck != 0 { // on a counted link no chunk has an ACK
+	if h.Flags&frag.FlagAck != 0 { // over a reliable fabric no chunk has an ACK
 		ld.Sent.OnAck(ep, h, false)
 	}
 	ep.Life.Heard(ld.Clock.Unpaused, int(c.Which()))
@@ -201,8 +202,8 @@ func (ld *Landings) receivePutLanded(ep *peer.Endpoint, h *frag.Header, comps []
 	return count
 }
 
-// acceptedRun updates the receive state like accepted, for count consecutively numbered
-// chunks that arrived in order. The argument h of acceptedRun is the header of the first of
+// acceptedRun updates the receive state like accepted, for count consecutively numbered chunks,
+// before which no packet is missing. The argument h of acceptedRun is the header of the first of
 // the count chunks.
 func (ld *Landings) acceptedRun(ep *peer.Endpoint, h *frag.Header, count int) {
 	ld.via = peer.ViaData

@@ -45,8 +45,8 @@ func admissible(ep *peer.Endpoint, h *frag.Header) bool {
 		(h.Flags&frag.FlagAck == 0 || ep.Snd.Plausible(h.Ack) && ep.Snd.Honest(h.Ack))
 }
 
-// numberOf returns the sequence number of the packet that was just accepted, or the packet's count
-// on a counted link.
+// numberOf returns the sequence number of the packet that was just accepted, or the count of the
+// packet, over a reliable fabric without sequence numbers.
 func numberOf(ep *peer.Endpoint, h *frag.Header) seq.Num {
 	if ep.ID.Counted { // not every packet carries its count
 		return ep.Rcv.Next() - 1
@@ -86,8 +86,8 @@ func (rx *Receiver) refuse(in *arrival, reason uint8) {
 	}
 }
 
-// refuses reports whether a fragment of the peer was refused lately, so that refusedBefore must be
-// called.
+// refuses reports whether a fragment of the peer was refused lately. If refuses returns true, the
+// caller must call refusedBefore.
 func refuses(ep *peer.Endpoint) bool {
 	return ep.Refusals.Any() || ep.ID.Counted && ep.Counts.Inbound.Refuses()
 }
@@ -133,7 +133,7 @@ func (ld *Landings) lands(ep *peer.Endpoint) bool {
 	return ld.Plan.On(on)
 }
 
-// askedForAck handles a received Ack packet that requests an ACK in return.
+// askedForAck handles a received Ack packet with the flag that requests an ACK in return.
 func (rx *Receiver) askedForAck(in *arrival) {
 	ep := in.ep
 	ep.Rcv.AskAckOf(rx.Clock.Now, in.Seq)

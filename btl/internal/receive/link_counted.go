@@ -45,7 +45,8 @@ func (rx *Receiver) refusedBeforeCounted(in *arrival) bool {
 	return true
 }
 
-// assembleCounted performs the function assemble for a counted link, where chunks arrive in order.
+// assembleCounted performs the function assemble over a reliable fabric, where chunks arrive in the
+// order of sending.
 func (rx *Receiver) assembleCounted(in *arrival) (*frag.Message, bool) {
 	ep, h := in.ep, &in.Header
 	if why := ep.Counts.Inbound.Next(h, ep.Asm.Active() > 0); why != nil {

@@ -9,8 +9,8 @@ import (
 	"gobtl/reliability"
 )
 
-// noNews counts a packet that was received before or is outside of the window. If the peer seems to
-// have missed an ACK, noNews schedules an ACK.
+// noNews counts a packet that is a duplicate or is outside of the receive window. If the peer seems
+// to have missed an ACK, noNews schedules an ACK.
 func (rx *Receiver) noNews(ep *peer.Endpoint, place reliability.Verdict) {
 	switch place {
 	case reliability.Duplicate:

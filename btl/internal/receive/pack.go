@@ -16,9 +16,9 @@ type Records struct {
 	refusedTags inbound.Tags   // tags without a handler in the Pack that is being received
 }
 
-// accept accepts a Pack, and delivers its fragments in order. If a handler removes another
-// handler or ends the endpoint, the remaining fragments of the Pack for that handler or endpoint
-// are dropped.
+// accept accepts a Pack, and delivers its fragments in the order in which they were sent. If a
+// handler removes another handler or ends the endpoint, the remaining fragments of the Pack for
+// that handler or endpoint are dropped.
 func (rc *Records) accept(in *arrival) {
 	rx, ep, h := rc.Receiver, in.ep, &in.Header
 	if !rc.admit(in) {
@@ -94,7 +94,7 @@ func (rc *Records) admitCounted(in *arrival) bool {
 	ep, refused := in.ep, &rc.refusedTags
 	*refused = inbound.Tags{}
 	for rest := in.payload; len(rest) > 0; {
-		if frag.IsPiece(rest) { // counted links use no pieces
+		if frag.IsPiece(rest) { // over a reliable fabric there are no pieces
 			rc.lost(ep, errors.New("a pack has a piece of a fragment"))
 			return false
 		}

@@ -12,8 +12,9 @@ import (
 
 // The code below handles path MTU probes and slices of packets. A Ping is a probe, a Pong is the
 // reply to a Ping, and a Part is a slice of a packet that exceeds the present path MTU. Pings,
-// Pongs and Parts are sent by the code in write_path.go. Counted links use no Pings and Parts,
-// because a reliable fabric delivers packets of every size that both devices accept.
+// Pongs and Parts are sent by the code in write_path.go. Connections over a reliable fabric use no
+// Pings and Parts, because a reliable fabric delivers packets of every size that both devices
+// accept.
 
 // Asides handles path MTU probes, their replies, and slices of packets.
 type Asides struct {

@@ -63,7 +63,7 @@ func (rx *Receiver) Init(all *peer.Services, keptBytesMax int64) {
 	rx.Arrivals.Init(&rx.Keeping, keep.BoundsMax())
 	rx.Keeping.Init(&all.Port, keptBytesMax)
 	bulk := &all.Port.Data
-	if all.Port.Reliable() { // counted links carry chunks on the command channel
+	if all.Port.Reliable() { // a reliable fabric has chunks on the command channel
 		bulk = &all.Port.Command
 	}
 	if lander, ok := bulk.Endpoint().(fabric.Lander); ok && bulk.Caps().Landing {
@@ -86,11 +86,12 @@ func (rx *Receiver) BookFirst(on bool) { rx.booksFirst = on }
 // Waited sets the longest time that the packets which are handled next have waited unread.
 func (rx *Receiver) Waited(queuedMost time.Duration) { rx.queuedMost = queuedMost }
 
-// Pending reports whether a packet was delivered early, and the receive state is not updated yet.
+// Pending reports whether the receive state still has to be updated for a packet that was delivered
+// early.
 func (rx *Receiver) Pending() bool { return rx.deferred.pending }
 
-// DeferredAlone reports whether a packet was delivered early on the command channel of a reliable
-// fabric, from a peer whose handshake is complete.
+// DeferredAlone reports whether ReceiveFast has delivered a packet that arrived on the command
+// channel of a reliable fabric from a peer whose handshake is complete.
 func (rx *Receiver) DeferredAlone() bool {
 	d := &rx.deferred
 	if !d.pending || d.on != &rx.Port.Command {
@@ -125,8 +126,8 @@ func (rx *Receiver) checkPort(closed bool) error {
 	return errors.Join(rx.Keeping.Check(), rx.Port.Check(lent), rx.Arrivals.Check())
 }
 
-// CheckIdle returns an error if something that was received waits for the rest of its packet, or is
-// not accounted for.
+// CheckIdle returns an error if the receive state must still be updated for a packet, or if a
+// packet in Parts is incomplete.
 func (rx *Receiver) CheckIdle() error {
 	if rx.deferred.pending {
 		return errors.New("a packet is not booked")

@@ -6,9 +6,9 @@ import (
 	"gobtl/frag"
 )
 
-// accept accepts a new packet if all layers above the receive window can handle it. Any
-// other packet must not be acknowledged. The function accept delivers the fragments that
-// the packet completes.
+// accept accepts a new packet, unless a layer above the receive window refuses or cannot store it.
+// Any other packet must not be acknowledged. The function accept delivers the fragments that the
+// packet completes.
 func (rx *Receiver) accept(in *arrival) {
 	ep, h := in.ep, &in.Header
 	switch {

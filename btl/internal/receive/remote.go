@@ -10,8 +10,8 @@ import (
 )
 
 // acceptRemote accepts a packet of a memory operation if the peer has the right to the operation,
-// and performs the operation at once. Only the bytes that a get requests may be sent after
-// acceptRemote has returned, when send buffers are free.
+// and performs the operation before it returns. Only the bytes that a get requests may be sent
+// after acceptRemote has returned, when send buffers are free.
 func (rx *Receiver) acceptRemote(in *arrival) {
 	ep, h := in.ep, &in.Header
 	p := ep.Remote
@@ -47,7 +47,7 @@ func (rx *Receiver) acceptRemote(in *arrival) {
 		rx.notify(ep, did.Notice)
 	case h.OpCode == frag.OpPlaced:
 		rx.deliver(ep, h.Tag, did.Says)
-	case ep.Closing: // no reply may be sent any more, which the peer learns by the Bye
+	case ep.Closing: // no reply may be sent any more, which the Bye tells the peer
 	case did.Read != nil:
 		rx.Sender.AnswerGet(ep, did.Read, h.Op, &did.Get)
 	case did.Fetched:

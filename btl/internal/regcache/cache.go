@@ -77,7 +77,7 @@ func (r *Registration) Close() {
 	if e.users--; e.users > 0 {
 		return
 	}
-	if cur, ok := c.tree.Get(e); !ok || cur != e { // replaced by a larger range meanwhile
+	if cur, ok := c.tree.Get(e); !ok || cur != e { // a larger range has replaced it in the meantime
 		c.release(e)
 		return
 	}

@@ -7,8 +7,8 @@
 //	                +------ Register -----+
 //
 // Three things to know:
-//   - A Cache finds a registered range by its address, and shares the range between all
-//     users of memory completely inside it.
+//   - A Cache finds a registered range by its address, and shares the range between all users whose
+//     memory lies completely inside the range.
 //   - Find returns only ranges in use, because an unused range may be deregistered at any time.
 //   - A Cache keeps the memory of its ranges reachable for the garbage collector until they are
 //     deregistered.

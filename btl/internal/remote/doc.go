@@ -9,8 +9,8 @@
 //	packets   of a peer --> Accept --> Outcome
 //
 // The following rules apply to package remote:
-//   - The package handles parsed packets, sends nothing, and knows no endpoints, links or times.
-//     The type parameter F is the module's type of a send.
+//   - The package handles parsed packets, sends nothing, and does not use endpoints, links or
+//     clocks. The type parameter F is the module's type of a send.
 //   - A region is written only with a right that the application has granted, and never after
 //     Withdraw.
 //   - A Peer is created when it is first needed. A nil *Peer has no operations.

@@ -9,7 +9,7 @@ import "gobtl/frag"
 type Notice struct {
 	number uint32
 	used   bool // number is valid
-	here   bool // the notice has arrived
+	here   bool // the notification has arrived
 	tag    uint8
 	length uint8
 	placed uint64 // bytes written
@@ -17,7 +17,7 @@ type Notice struct {
 	says   [frag.NoticeBytesMax]byte
 }
 
-// Here reports whether the notification has arrived.
+// Here reports whether the notification of the put has arrived.
 func (n *Notice) Here() bool { return n.here }
 
 // Take returns the notification of a put, if all bytes of the put are written. The slice says is

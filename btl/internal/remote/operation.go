@@ -27,7 +27,7 @@ type Operation[F any] struct {
 	value   uint64    // old value that an atomic operation returned
 
 	from *Region[F] // region that the answer to a get reads
-	ask  uint32     // number of the operation that this one answers
+	ask  uint32     // number of the operation to which this operation is the answer
 }
 
 // Fragment returns the module's send of the operation.

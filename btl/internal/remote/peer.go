@@ -27,10 +27,10 @@ type Peer[F any] struct {
 	waiting int                        // number of operations in asks that wait for their answers
 	gets    int                        // number of gets in asks, each of which uses a region
 
-	lastPut uint32 // number of the latest put with a notice in chunks
+	lastPut uint32 // number of the latest put in chunks with a notification
 	places  uint64 // one bit for each such put in progress, by number
 
-	notices   *[noticePlaces]Notice // state of the peer's puts with a notice
+	notices   *[noticePlaces]Notice // state of the peer's puts with a notification
 	answering int                   // number of unsent answers to the peer
 }
 

@@ -111,8 +111,8 @@ func (s *Service[F]) NotifyPut(f F, tag uint8, says []byte) *Operation[F] {
 }
 
 // AskGet makes a get that reads bytes of a peer's region into mem. MayGet must be true for the
-// peer. The get's number and the handle of mem share one random number, because both are visible
-// in the same packet.
+// peer. The get's number and the handle of mem contain the same random number. A second random
+// number would not protect them better, because both are in the same packet.
 func (s *Service[F]) AskGet(p *Peer[F], f F, mem []byte, target Handle, offset, random uint64) (
 	o *Operation[F],
 ) {

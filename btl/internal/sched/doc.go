@@ -11,7 +11,7 @@
 //	                                              +--> Remove: nothing to send
 //
 // Three things to know:
-//   - The package knows no packets and no windows. The caller says whether a flow may send.
+//   - The package does not use packets or windows. The caller decides whether a flow may send.
 //   - The packet that exceeds the deficit of a flow is still sent, and the excess is charged to the
 //     next turn. The size of a packet need not be known in advance.
 //   - A Balance divides the turns of one endpoint between its small and its large fragments.

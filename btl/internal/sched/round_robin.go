@@ -32,7 +32,7 @@ func (f *Flow[E]) Next() *Flow[E] { return f.next }
 // charged to the next turn.
 func (f *Flow[E]) Deficit() int { return f.deficit }
 
-// Charge subtracts sizeBytes, which the flow has sent, from its turn.
+// Charge subtracts sizeBytes, which the flow has sent, from the flow's deficit.
 func (f *Flow[E]) Charge(sizeBytes int) { f.deficit -= sizeBytes }
 
 // BeginTurn adds a quantum of bytes to the deficit of a flow that has used up its previous turn.
@@ -83,8 +83,8 @@ func (r *RoundRobin[E]) Add(f *Flow[E]) {
 // Remove takes a listed flow off its list.
 func (r *RoundRobin[E]) Remove(f *Flow[E]) { f.list.remove(f) }
 
-// EndTurn moves a listed flow behind all others if more is true, because the flow may still send.
-// Otherwise EndTurn removes the flow.
+// EndTurn ends the turn of a listed flow. If more is true, the flow has more to send, and EndTurn
+// moves it behind all other flows. Otherwise EndTurn removes the flow from its list.
 func (r *RoundRobin[E]) EndTurn(f *Flow[E], more bool) {
 	f.list.remove(f)
 	if more {

@@ -18,7 +18,8 @@ func (u *Urgent) Take(used, depth int) bool {
 	return true
 }
 
-// Give records that a fragment has ended, which Take has counted or not.
+// Give is called when a fragment has ended. If Take has counted the fragment, Give subtracts it
+// from the count.
 func (u *Urgent) Give(counted bool) {
 	if counted {
 		u.count--

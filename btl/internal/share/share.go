@@ -4,9 +4,9 @@
 // Choudhury and Hahne (1998) describe such thresholds, where each of several endpoints may
 // hold as many items as are free. A part of the resource, the reserve, is only for
 // endpoints that hold a few items, because stalled peers would otherwise use up the
-// resource. Endpoints with few items share the first half of the reserve by a dynamic
-// threshold. The second half of the reserve of a resource grants each endpoint one item, so
-// that many peers can stall before the resource is used up.
+// resource. Endpoints that hold few items share the first half of the reserve by a dynamic
+// threshold. From the second half of the reserve, each endpoint may take one item, so that many
+// peers can stall before the resource is used up.
 //
 //	|<----------------------- all ----------------------->|
 //	|  held, by all  |    free    |         reserve       |

@@ -18,7 +18,7 @@ type Values struct {
 // Init makes a list of count zeros. Init must be called before the other methods.
 func (v *Values) Init(count int) { v.values = make([]atomic.Uint64, count) }
 
-// Store publishes the numbers of both lists, one list behind the other.
+// Store publishes the numbers of both lists, the first list before the second.
 func (v *Values) Store(first, second []uint64) {
 	v.version.Add(1)
 	v.set(v.values, first)

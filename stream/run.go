@@ -350,8 +350,8 @@ func (p *Port) AbortReceiver(r *Receiver, err error) error {
 // Transport returns the counters of the port's btl module.
 func (p *Port) Transport() btl.Stats { return p.e.m.Stats() }
 
-// Close sends what is still queued for each peer, closes the connections to all peers, and then
-// ends the port. Close waits for the connections to close for at most one second, or until the
+// Close closes the connection to each peer, after the messages that are queued for the peer were
+// sent, and then ends the port. Close waits for the connections to close for at most one second, or until the
 // deadline of ctx. Streams that have not ended end with ErrClosed. The program may close the rings
 // after Close has returned. If ctx is nil, Close returns btl.ErrContext and does nothing.
 func (p *Port) Close(ctx context.Context) error {

@@ -26,6 +26,8 @@ func TestFloors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// absent.c takes the place of all others where libfabric's headers are missing.
+	files = slices.DeleteFunc(files, func(name string) bool { return name == "absent.c" })
 	if want := slices.Sorted(slices.Values(floors)); !slices.Equal(files, want) {
 		t.Fatalf("the C files are %v, the floors %v", files, want)
 	}

@@ -103,7 +103,7 @@ func (r *Runner) rest() {
 	}
 }
 
-// waitRelief waits until no call sleeps in the kernel.
+// waitRelief waits until no goroutine that calls the Runner is blocked in a system call.
 func (r *Runner) waitRelief() {
 	for r.sleeping.Load() && !r.asked.Load() {
 		select {

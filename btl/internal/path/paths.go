@@ -149,7 +149,7 @@ func (s *Paths[E]) wait(ep E) time.Duration {
 }
 
 // Narrow reports whether the path has carried only small packets for longer than the duration
-// after. Time during which the process did not run does not count. A path is not narrow if the
+// after. Time for which the process was suspended is not counted. A path is not narrow if the
 // peer was silent for as long as a live peer may be. A path on which the peer has recently
 // acknowledged a packet of at least the base size is not narrow. If a peer may be silent for
 // longer than usual, the duration after is extended by the additional time.

@@ -13,10 +13,10 @@ import (
 // line names the two addresses of the receiver's module, and the sender begins a handshake with
 // both. The handshake packets go to addresses that have not answered yet. If one of the two
 // addresses belongs to a host other than the one that sent the line (hearsay), that address may be
-// a victim's. All senders of an Engine together begin at most two handshakes a second
-// with such addresses (hearsayEvery), and give up each handshake soon. One host may use only a part of this rate, so that a part
-// is left for other hosts. The data address that a receiver sends when it accepts the sender counts
-// as an address of its line.
+// a victim's. All senders of an Engine together begin at most two handshakes a second with such
+// addresses (hearsayEvery), and give up each handshake soon. One host may use only a part of this
+// rate, so that a part is left for other hosts. The data address that a receiver sends when it
+// accepts the sender counts as an address of its line.
 //
 // A receiver on a host with several networks may name an address that is not the source address of
 // its connection to the Meeting. If the rate does not allow a handshake with such a receiver now,

@@ -3,6 +3,7 @@ package swarm
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"gobtl/btl"
 	"gobtl/internal/mono"
@@ -117,6 +118,16 @@ func (e *end) otherEnd() *end {
 		return nil
 	}
 	return o
+}
+
+// waitsFor reports whether a message of the peer was sent at least d ago, and has not arrived.
+func (e *end) waitsFor(d time.Duration) bool {
+	o := e.otherEnd()
+	if o == nil {
+		return false
+	}
+	m := e.w.ledger.missing(o)
+	return m != nil && e.w.net.Now().Sub(m.at) >= d
 }
 
 // deserted reports whether the peer's endpoint is gone.
@@ -264,7 +275,7 @@ func (e *end) unjustified(err error) string {
 	case errors.Is(err, btl.ErrPeerDead):
 		return e.judgeDead()
 	case errors.Is(err, btl.ErrStalled):
-		if quiet, timeout := e.quiet(); quiet < timeout && !e.deserted() {
+		if quiet, timeout := e.quiet(); quiet < timeout && !e.deserted() && !e.waitsFor(timeout) {
 			return "the peer is there, and may go on"
 		}
 	case errors.Is(err, btl.ErrPeerRestarted):

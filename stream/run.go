@@ -351,9 +351,9 @@ func (p *Port) AbortReceiver(r *Receiver, err error) error {
 func (p *Port) Transport() btl.Stats { return p.e.m.Stats() }
 
 // Close closes the connection to each peer, after the messages that are queued for the peer were
-// sent, and then ends the port. Close waits for the connections to close for at most one second, or until the
-// deadline of ctx. Streams that have not ended end with ErrClosed. The program may close the rings
-// after Close has returned. If ctx is nil, Close returns btl.ErrContext and does nothing.
+// sent, and then ends the port. Close waits for the connections to close for at most one second, or
+// until the deadline of ctx. Streams that have not ended end with ErrClosed. The program may close
+// the rings after Close has returned. If ctx is nil, Close returns btl.ErrContext and does nothing.
 func (p *Port) Close(ctx context.Context) error {
 	if ctx == nil {
 		return btl.ErrContext

@@ -50,6 +50,8 @@ PACKAGES ?= ./...
 # What the race detector has nothing to find in: packages of one goroutine, and tests of processes
 # that are built without it. Of btl and stream it runs the tests of what goroutines may share.
 NOT_RACED := btl|btl/internal/.*|examples/.*|fabric/sim|frag|hotel|internal/.*|reliability|stream
+NOT_RACED := $(NOT_RACED)|cmd/(btlbench/(compare|page|plan)|btlrun|mpibench/compare)|launch/pmi
+NOT_RACED := $(NOT_RACED)|fabric/internal/.*|mpi/coll|vnic(/emfile|/offload|/tap)?
 NOT_RACED := $(NOT_RACED)|pml|test/(cli|commands|readme|hostile(/.*)?|launch|netns(/.*)?|sim/.*|stranger|stream|vnic|wireshark)
 RACED_BTL := Regions|Registrations|Stats
 RACED_STREAM := Port|Held|Meeting|Example|RingEnds|StdIO
@@ -57,11 +59,14 @@ RACED_STREAM := Port|Held|Meeting|Example|RingEnds|StdIO
 # gotestsum runs the tests of packages. Many tests start processes and wait for them; on a machine that
 # does something else such a test can fail once. So a failed test runs a second time, alone, and the
 # summary lists both runs. A data race, or a fourth failure, ends the run at once.
-# lint has vetted the packages already.
+# lint has vetted the packages already. Many tests wait most of the time, so the tests of twice as many
+# packages as processors run at once.
 define gotestsum
-	$(GOTESTSUM) --rerun-fails=1 --rerun-fails-max-failures=3 \
-	  --rerun-fails-abort-on-data-race --packages="$$(echo $(1))" -- -vet=off -shuffle=on -timeout=20m
+	$(GOTESTSUM) --rerun-fails=1 --rerun-fails-max-failures=3 --rerun-fails-abort-on-data-race \
+	  --packages="$$($(GO) list $(1) | tools/slow-first.sh | xargs)" \
+	  -- -p $(TEST_PACKAGES_AT_ONCE) -vet=off -shuffle=on -timeout=20m
 endef
+TEST_PACKAGES_AT_ONCE ?= $(shell getconf _NPROCESSORS_ONLN)
 # The skipped tests are listed with their reasons, and the last line has the counts.
 GOTESTSUM := $(GO) tool gotestsum --format pkgname-and-test-fails --format-hide-empty-pkg \
 	  --post-run-command tools/test-counts.sh
@@ -137,12 +142,15 @@ compare-mpi: build ## Measure mpi beside Open MPI and MPICH; update the docs
 
 # The layers take 20 s for each round and kind of neighbour.
 BUSY_KINDS ?= quiet loops sessions nice wakes
+# The kinds whose tables are in the document; the tables of other kinds are only printed.
+BUSY_DOCS = quiet loops
 
 busy: build ## Measure mpi and layers of btl while others compute on the same CPUs; update the docs
 	$(call need,$(MPI_PACKAGES))
 	for kind in $(BUSY_KINDS); do \
-	  $(BIN)/mpibench compare --beside $$kind --update-docs docs/busy.md $(BUSY_FLAGS); \
-	  $(BIN)/mpibench compare --beside $$kind --layers --update-docs docs/busy.md $(BUSY_FLAGS); \
+	  case " $(BUSY_DOCS) " in *" $$kind "*) docs="--update-docs docs/busy.md" ;; *) docs= ;; esac; \
+	  $(BIN)/mpibench compare --beside $$kind $$docs $(BUSY_FLAGS); \
+	  $(BIN)/mpibench compare --beside $$kind --layers $$docs $(BUSY_FLAGS); \
 	done
 
 compare-calls: deps-go ## Measure btl/call beside net/rpc and gRPC; update the docs
@@ -195,7 +203,8 @@ CHECKED := gobtl(/(btl|fabric|frag|hotel|internal|pml|reliability|stream|vnic)(/
 .PHONY: check
 check: deps-go ## Run the tests that need Go alone: no privileges, nothing installed, a few minutes
 	@packages=$$(CGO_ENABLED=0 $(GO) list ./... | grep -xE '$(CHECKED)'); \
-	CGO_ENABLED=0 $(GOTESTSUM) -- -short $(CHECK_FLAGS) $$packages
+	CGO_ENABLED=0 $(GOTESTSUM) -- -p $(TEST_PACKAGES_AT_ONCE) -short $(CHECK_FLAGS) \
+	  $$(tools/slow-first.sh <<<"$$packages")
 
 .PHONY: race
 race: ## Run the tests of what has goroutines with the race detector
@@ -247,45 +256,44 @@ lint: ## Check formatting, go.mod, linters (vet and staticcheck among them)
 	$(GO) mod tidy -diff
 	$(GOLANGCI) run ./...
 
-# Without cgo libfabric is left out; everything else must still build. Tests run where that makes a
-# difference: in what chooses providers, lacks libfabric, or is the system's calls; -short leaves out
-# the variants of the last. The programs for Windows stand for what only a real build can find.
-# -trimpath lets test/readme use what is compiled here.
+# Without cgo libfabric is left out; everything else must still build. The target systems checks types
+# and vets all packages without cgo. So go vet runs only for the package that has other files without
+# cgo, and the programs stand for what only a real build can find. Tests run where cgo makes a
+# difference: in what chooses providers, lacks libfabric, has threads, or is the system's calls; -short
+# leaves out the variants of the last. -trimpath lets test/readme and other tests use what is compiled
+# here. The programs for Windows stand for what only a real build for another system can find.
 .PHONY: nocgo
 nocgo: systems ## Build, vet and test without cgo, check the other systems
-	CGO_ENABLED=0 $(GO) build -trimpath ./...
-	CGO_ENABLED=0 $(GO) vet -trimpath ./...
-	CGO_ENABLED=0 $(GO) test -trimpath -vet=off -short ./fabric ./fabric/net ./fabric/ofi ./fabric/udp ./test/conformance
+	CGO_ENABLED=0 $(GO) build -trimpath ./cmd/...
+	CGO_ENABLED=0 $(GO) vet -trimpath ./fabric/ofi
+	CGO_ENABLED=0 $(GO) test -trimpath -vet=off -short ./fabric ./fabric/net ./fabric/ofi ./fabric/udp
+	CGO_ENABLED=0 $(GO) test -trimpath -vet=off -short -run '$(NOCGO_SCENARIOS)' ./test/conformance
 	CGO_ENABLED=0 GOOS=windows $(GO) build -trimpath -o $(BIN)/windows/ ./cmd/...
+
+# One exchange, and the scenarios with threads. The other scenarios have one thread, whose system calls
+# are the same without cgo.
+NOCGO_SCENARIOS := Ready|TestConformance/./^(rdm_exchange|ubertest|multi_domain_threads)$$
 
 # Compiling for a system takes some minutes with an empty cache, and this some seconds.
 .PHONY: systems
 systems: deps-go ## Check types and vet for Linux, macOS, FreeBSD, Windows on amd64, arm64, 386
 	$(GO) run ./test/systems
 
-# Go's cache of test results does not see the page that test/kube reads, hence -count=1.
+# In a second, guided fuzzing finds few new branches, and compiling for it takes minutes. So it is not
+# guided here. Go's cache of test results does not see the page that test/kube reads, hence -count=1.
 .PHONY: smoke
 smoke: ## Run every benchmark once and every fuzz target briefly, so that none rots
-	$(GO) test -vet=off -run='^$$' -bench=. -benchtime=1x $(PACKAGES)
-	$(MAKE) --no-print-directory fuzz FUZZTIME=3s
+	packages=$$($(GO) list -f '{{.Dir}} {{.ImportPath}}' $(PACKAGES) | while read -r dir package; do \
+	  if grep -qs '^func Benchmark' "$$dir"/*_test.go; then echo "$$package"; fi; done); \
+	if [ -n "$$packages" ]; then $(GO) test -vet=off -run='^$$' -bench=. -benchtime=1x $$packages; fi
+	GO=$(GO) GUIDED=no tools/fuzz.sh 1s $(PACKAGES)
 	cd test/calls && $(GO) test ./...
 	cd test/streams && $(GO) test ./...
 	cd test/kube && $(GO) test -count=1 ./...
 
-# Go's fuzzer now and then reports its own deadline as a failure ("context deadline exceeded"), hence
-# the second run: after that alone, never after a failing input.
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME (30s)
-	@$(GO) list -f '{{.Dir}}' $(PACKAGES) | while read -r dir; do \
-	  { grep -hos '^func Fuzz[A-Za-z0-9_]*' "$$dir"/*_test.go || true; } | while read -r _ target; do \
-	    echo "$$target in $${dir#$(CURDIR)/}"; \
-	    fuzz() { $(GO) test -run='^$$' -fuzz="^$$target\$$" -fuzztime=$(FUZZTIME) -fuzzminimizetime=1s "$$dir" </dev/null; }; \
-	    out=$$(mktemp); \
-	    fuzz 2>&1 | tee "$$out" || { grep -q 'context deadline exceeded' "$$out" && \
-	      ! grep -q 'Failing input' "$$out" && echo "$$target again:" && fuzz; } || exit 1; \
-	    rm -f "$$out"; \
-	  done; \
-	done
+	GO=$(GO) tools/fuzz.sh $(FUZZTIME) $(PACKAGES)
 
 .PHONY: swarm
 swarm: deps-go ## Simulate SEEDS (1000) clusters under faults, from seed FIRST (1) on
@@ -305,6 +313,10 @@ trace-compare: deps-go ## Run TRACE_SEEDS (256) of the swarm here and at commit 
 .PHONY: mutate
 mutate: deps-go ## Prove that deliberate faults in the sources are caught
 	$(GO) run ./test/sim/mutate $(MUTATE_FLAGS)
+
+.PHONY: mechanisms
+mechanisms: deps-go ## Measure what each special mechanism brings; update the docs
+	$(GO) run ./test/mechanisms --update-docs docs/mechanisms.md $(MECHANISMS_FLAGS)
 
 .PHONY: shm-long
 shm-long: deps-go ## Kill 1000 peers of fabric/shm, and have vandals write over its rings for a minute

@@ -50,13 +50,13 @@ func (n *Node) Dial(ctx context.Context, address string) (*Peer, error) {
 	}
 	targets, err := n.targets(ctx, address)
 	if err != nil {
-		return nil, fmt.Errorf("gobtl: dial %s: %w", address, err)
+		return nil, fmt.Errorf("gobtl: dial %s: %w", address, inner(err))
 	}
 	began := time.Now()
 	p, err := n.race(ctx, targets)
 	if err != nil {
 		return nil, fmt.Errorf("gobtl: dial %s, given up after %v: %w", address,
-			time.Since(began).Round(time.Millisecond), err)
+			time.Since(began).Round(time.Millisecond), inner(err))
 	}
 	return p, nil
 }
@@ -176,7 +176,8 @@ func (n *Node) dial(ctx context.Context, t target) (*Peer, error) {
 	}
 	if errors.Is(err, btl.ErrUnreachable) && t.first == t.address &&
 		!strings.Contains(err.Error(), "but not by") { // else one of the ports answers
-		return nil, fmt.Errorf("%s: %w (of the two ports of a Node, dial the lower one)", t.address, err)
+		return nil, fmt.Errorf("%s: %w (of the two ports of a Node, dial the lower one; or the program "+
+			"there is stuck in a handler)", t.address, err)
 	}
 	return nil, fmt.Errorf("%s: %w", t.address, err)
 }

@@ -85,7 +85,8 @@ func TestSetupFails(t *testing.T) {
 // An error of a Peer's method says what was done, and at which peer.
 func TestErrorsSayWhere(t *testing.T) {
 	server := listen(t, gobtl.Config{
-		Queue: queue.Config{Bytes: 1 << 16}, Calls: call.Config{RequestBytes: 1000},
+		Queue: queue.Config{Bytes: 1 << 16},
+		Calls: call.Config{RequestBytes: 1000, MessageBytes: 1 << 18},
 	}, "127.0.0.1:0")
 	must(t, server.Handle("refuse", func(context.Context, *gobtl.Request) ([]byte, error) {
 		return nil, errors.New("not today")
@@ -111,19 +112,23 @@ func TestErrorsSayWhere(t *testing.T) {
 		{callOf(peer, "refuse", 0), call.RemoteError("not today"), []string{`"refuse" of ` + at}},
 		{
 			callOf(peer, "refuse", 1001), call.ErrRequestSize,
-			[]string{"1001 bytes", "at most 1000", "Config.RequestBytes of the server"},
+			[]string{"1001 bytes", "at most 1000", "of the server (gobtl: Calls.RequestBytes)"},
+		},
+		{
+			callOf(peer, "refuse", 1<<18+1000), call.ErrRequestSize,
+			[]string{"263144 bytes", "of the server (gobtl: Calls.MessageBytes)", "67108864 by default"},
 		},
 		{
 			callOf(small, "long", 0), call.ErrAnswerSize,
-			[]string{"at most 2048", "FragmentBytesMax of either side"},
+			[]string{"at most 2048", "gobtl: Transport.FragmentBytesMax"},
 		},
 		{
 			callOf(small, "long", 3000), btl.ErrTooLarge,
-			[]string{"at most 2048", "FragmentBytesMax of either side"},
+			[]string{"at most 2048", "gobtl: Transport.FragmentBytesMax"},
 		},
 		{
 			peer.Enqueue(ctx, make([]byte, 70000)), queue.ErrTooLarge,
-			[]string{"enqueue to " + at, "70000 bytes", "Config.Bytes of the receiver"},
+			[]string{"enqueue to " + at, "70000 bytes", "of the receiver (gobtl: Queue.Bytes)"},
 		},
 		{peer.Send(ctx, 4, nil), btl.ErrNoHandler, []string{"gobtl: send to " + at + ": "}},
 		{
@@ -174,7 +179,10 @@ func TestAddressHints(t *testing.T) {
 	}{
 		{client, "::1:4400", gobtl.ErrAddress, `write "[::1]:4400"`},
 		{client, "http://server:4400/", gobtl.ErrAddress, `has no scheme: write "server:4400"`},
-		{client, fmt.Sprint("127.0.0.1:", port+1), btl.ErrUnreachable, "dial the lower one"},
+		{
+			client, fmt.Sprint("127.0.0.1:", port+1), btl.ErrUnreachable,
+			"dial the lower one; or the program there is stuck in a handler",
+		},
 		{memory, "127.0.0.1:4000", gobtl.ErrAddress, "Config.SharedMemory"},
 	} {
 		_, err := c.node.Dial(t.Context(), c.address)

@@ -305,7 +305,7 @@ func TestNobodyListensIsTold(t *testing.T) {
 // A handler that blocks is reported in the log of its own Node, and so are peers.
 func TestLog(t *testing.T) {
 	var text lockedBuffer
-	const bound, blocks = 20 * time.Millisecond, 30 * time.Millisecond
+	const bound, blocks = 20 * time.Millisecond, 250 * time.Millisecond // no loss of the CPU
 	server := listen(t, gobtl.Config{
 		Log: slog.New(slog.NewTextHandler(&text, nil)), Runner: runner.Config{LongPass: bound},
 	}, "127.0.0.1:0")
@@ -317,11 +317,66 @@ func TestLog(t *testing.T) {
 	must(t, peer.Close(t.Context()))
 	closeNode(t, server)
 	for _, want := range []string{
-		"a handler kept the network waiting", "peer connected", "network=" + peer.Network(),
+		"a handler kept the network waiting", `latest_handler="MessageHandler of tag 1"`,
+		"peer connected", "network=" + peer.Network(),
 	} {
 		if got := text.String(); !strings.Contains(got, want) {
 			t.Errorf("%q is not in the log:\n%s", want, got)
 		}
+	}
+}
+
+// A handler that blocks is reported, with its tag, before it returns.
+func TestLogWhileHandlerBlocks(t *testing.T) {
+	var text lockedBuffer
+	server := listen(t, gobtl.Config{
+		Log:    slog.New(slog.NewTextHandler(&text, nil)),
+		Runner: runner.Config{LongPass: 10 * time.Millisecond},
+	}, "127.0.0.1:0")
+	const want = `a handler keeps the network waiting: it must not block" ` +
+		`handler="MessageHandler of tag 7"`
+	told := make(chan bool, 1)
+	must(t, server.HandleMessage(7, func(*gobtl.Peer, []byte) {
+		for end := time.Now().Add(20 * time.Second); time.Now().Before(end); {
+			if strings.Contains(text.String(), want) {
+				break
+			}
+			time.Sleep(time.Millisecond)
+		}
+		told <- strings.Contains(text.String(), want)
+	}))
+	patient := gobtl.Config{Transport: btl.Config{PeerTimeout: time.Minute}}
+	must(t, dial(t, open(t, patient), server.Address()).Send(t.Context(), 7, nil))
+	if !<-told {
+		t.Errorf("the log is\n%s", text.String())
+	}
+}
+
+// A peer that is silent may be stuck in a handler. Only the side that has dialled is told to dial
+// again.
+func TestSilentPeerHints(t *testing.T) {
+	quick := gobtl.Config{Transport: btl.Config{PeerTimeout: 50 * time.Millisecond, KeepAlive: -1}}
+	stuck, goOn := make(chan struct{}, 2), make(chan struct{})
+	defer close(goOn)
+	silent := gobtl.Config{Setup: func(n *gobtl.Node) error {
+		return n.HandleMessage(1, func(*gobtl.Peer, []byte) { stuck <- struct{}{}; <-goOn })
+	}}
+	server := listen(t, silent, "127.0.0.1:0")
+	err := dial(t, open(t, quick), server.Address()).Send(t.Context(), 1, nil)
+	checkError(t, err, btl.ErrPeerDead, "stuck in a handler", "if a NAT gave it another address")
+
+	peers := make(chan *gobtl.Peer, 1)
+	quick.OnPeer = func(p *gobtl.Peer, ev btl.Event, _ error) {
+		if ev == btl.EventConnected {
+			peers <- p
+		}
+	}
+	client := open(t, silent)
+	dial(t, client, listen(t, quick, "127.0.0.1:0").Address())
+	err = (<-peers).Send(t.Context(), 1, nil)
+	checkError(t, err, btl.ErrPeerDead, "stuck in a handler")
+	if strings.Contains(err.Error(), "NAT") {
+		t.Errorf("to a peer that has dialled: %v", err)
 	}
 }
 

@@ -120,7 +120,9 @@ func (l *Link) handleMessages(tag btl.Tag) error {
 		}
 		return m.Handle(tag, func(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 			if h := handler.Load(); h != nil {
+				l.inside.enter(int(tag))
 				(*h)(l.peer(ep), data)
+				l.inside.leave()
 			}
 		})
 	})

@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
-	"time"
 
 	"gobtl/btl"
 	"gobtl/btl/call"
@@ -42,6 +41,8 @@ type Link struct {
 	door     *bounded.Listener // Unix socket that announces shared memory; may be nil
 	cards    cards             // of other Nodes, if the Link uses shared memory
 	gate     gate              // decides which peers may connect
+	inside   *inside           // the callback that is running; nil without a Config.Log
+	uses     cpuUses           // by this process; empty without a Config.Log
 	peers    sync.Map          // *btl.Endpoint to *Peer, for connections not ended
 }
 
@@ -115,23 +116,14 @@ func (l *Link) start() (err error) {
 		return err
 	}
 	l.module.Admit(l.gate.admit)
+	if cfg.Log != nil {
+		l.inside = new(inside)
+	}
 	run := cfg.Runner
 	run.OnLongPass = l.longPass
 	l.run = runner.New(l.module, run, l.event,
 		l.calls.Layer(), l.streams.Layer(), l.queue.Layer())
 	return nil
-}
-
-// longPass reports to the log that handlers have delayed the network.
-func (l *Link) longPass(took time.Duration) {
-	cfg := &l.node.cfg
-	if cfg.Log != nil {
-		cfg.Log.Warn("gobtl: a handler kept the network waiting: it must not block",
-			"took", took, "link", l.Address())
-	}
-	if cfg.Runner.OnLongPass != nil {
-		cfg.Runner.OnLongPass(took)
-	}
 }
 
 // add adds a link to the Node. The link then uses the Node's handlers, and passes its streams to
@@ -203,6 +195,9 @@ func (n *Node) enlist(l *Link) (tags []btl.Tag, ready bool, err error) {
 	}
 	n.links = append(n.links, l)
 	n.work.Go(l.accept)
+	if l.inside != nil {
+		n.work.Go(l.watchCallbacks)
+	}
 	if n.taking {
 		n.work.Go(l.take)
 	}
@@ -249,15 +244,27 @@ func (l *Link) event(ep *btl.Endpoint, ev btl.Event, err error) {
 		l.peers.Delete(ep)
 		p.end(err)
 	}
-	if log := l.node.cfg.Log; log != nil && p.connected {
+	l.logEvent(p, ev, err)
+	if p.connected && l.node.cfg.OnPeer != nil {
+		l.inside.enter(inOnPeer)
+		l.node.cfg.OnPeer(p, ev, err)
+		l.inside.leave()
+	}
+}
+
+// logEvent writes a line about a peer to Config.Log. Any host can connect as often as it likes, and
+// the number of such lines in a second is bounded.
+func (l *Link) logEvent(p *Peer, ev btl.Event, err error) {
+	log := l.node.cfg.Log
+	if log == nil || !p.connected {
+		return
+	}
+	if before, ok := l.node.peerLines.Allow(); ok {
 		about := []any{"peer", p.address, "network", p.Network()}
 		if err != nil {
 			about = append(about, "error", err)
 		}
-		log.Info("gobtl: peer "+ev.String(), about...)
-	}
-	if p.connected && l.node.cfg.OnPeer != nil {
-		l.node.cfg.OnPeer(p, ev, err)
+		log.Info("gobtl: "+before+"peer "+ev.String(), about...)
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 	_ "gobtl/fabric/ofi" // providers "ofi/..."
 	_ "gobtl/fabric/shm" // provider "shm"
 	_ "gobtl/fabric/udp" // provider "udp"
+	"gobtl/internal/bounded"
 )
 
 // The errors below can be tested with errors.Is. The errors of peers and of the transport are
@@ -77,7 +78,9 @@ type Config struct {
 	// Queue limits the messages that wait for Take. The field Queue.Tag is not used.
 	Queue queue.Config
 	// Log receives a line when a handler has delayed the network for longer than Runner.LongPass,
-	// and a line for each peer that connects or disconnects. A nil Logger logs nothing.
+	// and a line for each peer that connects or disconnects. On Linux the line about a handler has
+	// the level Info instead of Warn if other processes seem to have used the CPU meanwhile. A nil
+	// Logger logs nothing.
 	Log *slog.Logger
 	// Setup, which may be nil, registers the handlers of a new Node. Listen and Open call Setup once,
 	// when the addresses of the Node are known and before the first peer connects, so that no peer is
@@ -109,10 +112,12 @@ type Node struct {
 	taking   bool
 
 	messages [TagMax + 1]atomic.Pointer[MessageHandler]
-	accepted chan net.Conn  // streams that peers have opened
-	taken    chan Message   // queued messages of all links, for Take
-	done     chan struct{}  // closed by Close
-	work     sync.WaitGroup // goroutines that accept and take at the links
+	accepted chan net.Conn // streams that peers have opened
+	taken    chan Message  // queued messages of all links, for Take
+	done     chan struct{} // closed by Close
+	// peerLines limits the lines of Config.Log about peers.
+	peerLines bounded.Rate
+	work      sync.WaitGroup // goroutines that accept and take at the links
 }
 
 // Listen makes a Node that peers can reach at an address of this host. Examples are
@@ -194,7 +199,7 @@ func (n *Node) listen(text string) error {
 		port := local.port
 		if port == 0 {
 			if port, err = freePort(local.hosts[0]); err != nil {
-				return fmt.Errorf("gobtl: no free port at %s: %w", local.hosts[0], err)
+				return fmt.Errorf("gobtl: no free port at %s: %w", local.hosts[0], inner(err))
 			}
 		}
 		err = n.listenAt(local.hosts, port)
@@ -215,7 +220,8 @@ func (n *Node) listenAt(hosts []string, port uint16) error {
 		node := joinHostPort(host, port)
 		_, err := n.openLink(fabric.Hints{Provider: n.cfg.Provider, Node: node}, advertised)
 		if err != nil {
-			err = fmt.Errorf("gobtl: listen at %s (UDP ports %d and %d): %w", node, port, port+1, err)
+			err = fmt.Errorf("gobtl: listen at %s (UDP ports %d and %d): %w", node, port, port+1,
+				inner(err))
 			return errors.Join(err, n.closeLinks(context.Background()))
 		}
 	}

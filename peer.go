@@ -7,6 +7,7 @@ import (
 	"net"
 
 	"gobtl/btl"
+	"gobtl/internal/plain"
 )
 
 // Peer is a connection to another Node. Any goroutine may call all methods. In a MessageHandler or
@@ -41,7 +42,7 @@ type Peer struct {
 func (p *Peer) Call(ctx context.Context, method string, request []byte) ([]byte, error) {
 	answer, err := p.link.calls.CallName(ctx, p.ep, method, request)
 	if err != nil {
-		return nil, fmt.Errorf("gobtl: call %q of %s: %w", method, p.address, err)
+		return nil, fmt.Errorf("gobtl: call %q of %s: %w", method, p.address, inner(err))
 	}
 	return answer, nil
 }
@@ -58,12 +59,15 @@ func (p *Peer) Send(ctx context.Context, tag btl.Tag, data []byte) error {
 	return p.wrap("send to", p.link.run.Send(ctx, p.ep, tag, data))
 }
 
+// inner is err for the end of a text that begins with "gobtl: ".
+func inner(err error) error { return plain.Inner("gobtl: ", err) }
+
 // wrap adds the peer's address to an error. wrap returns nil for a nil error.
 func (p *Peer) wrap(what string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("gobtl: %s %s: %w", what, p.address, err)
+	return fmt.Errorf("gobtl: %s %s: %w", what, p.address, inner(err))
 }
 
 // Enqueue sends data to the peer's queue, from which the peer's Take returns the message. The queue
@@ -76,7 +80,9 @@ func (p *Peer) Enqueue(ctx context.Context, data []byte) error {
 }
 
 // OpenStream opens a byte stream, which the peer's Accept returns. OpenStream may return before the
-// peer has called Accept. OpenStream returns the errors of conn.Node.Dial.
+// peer has called Accept. If too many streams wait for the peer's Accept, OpenStream tries again
+// until ctx ends, or for Config.Transport.HandshakeTimeout if ctx has no deadline. OpenStream
+// returns the errors of conn.Node.Dial.
 func (p *Peer) OpenStream(ctx context.Context) (net.Conn, error) {
 	c, err := p.link.streams.Dial(ctx, p.ep, "")
 	if err != nil {
@@ -217,6 +223,6 @@ func (p *Peer) end(err error) {
 	if err == nil {
 		err = btl.ErrClosed
 	}
-	p.err = fmt.Errorf("gobtl: peer %s: %w", p.address, err)
+	p.err = fmt.Errorf("gobtl: peer %s: %w", p.address, inner(err))
 	close(p.done)
 }

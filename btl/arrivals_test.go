@@ -8,6 +8,7 @@ import (
 
 	"gobtl/btl/internal/keep"
 	"gobtl/fabric/mem"
+	"gobtl/frag"
 	"gobtl/internal/limits"
 )
 
@@ -171,4 +172,42 @@ func TestPullArrivalsBounded(t *testing.T) {
 			t.Error("full of nothing")
 		}
 	}
+}
+
+// Packets of very many small messages do not make the queue for PullArrivals exceed its bound by
+// far. All messages arrive when the program pulls them.
+func TestPullArrivalsBound(t *testing.T) {
+	cfg := smallConfig()
+	cfg.RecvDepth = 256
+	l := newLab(t, mem.Config{MTUBytes: 65000}, 1, cfg)
+	m := l.mods[0]
+	if err := m.HandlePulled(1); err != nil {
+		t.Fatal(err)
+	}
+	s := l.newScript(0)
+	s.hello.MTUBytes = 65000
+	ep := s.connect()
+	s.run(20)
+	const packets, each = 20, 16000
+	body := bytes.Repeat([]byte{1, 0, 0, 0}, each) // messages of no bytes
+	for i := range packets {
+		s.raw(1, encode(frag.Header{Kind: frag.KindPack, Conn: s.conn, Seq: s.next.Add(uint32(i))}, body))
+	}
+	got, buf := 0, make([]Arrival, 1<<10)
+	for range 20 {
+		for range 5 {
+			l.step(10 * time.Microsecond)
+		}
+		if n, most := m.rx.Arrivals.Len(), keep.BoundsMax().Messages; n > 2*most ||
+			got+n < min(packets*each, most) {
+			t.Fatalf("%d messages wait, %d were pulled, the bound is %d", n, got, most)
+		}
+		for n := 1; n > 0; got += n {
+			n = m.PullArrivals(buf)
+		}
+	}
+	if got != packets*each {
+		t.Errorf("%d messages of %d have arrived", got, packets*each)
+	}
+	ep.Abort()
 }

@@ -28,7 +28,7 @@ func (m *Module) check() error {
 	if err := m.rx.Check(m.closed); err != nil {
 		return err
 	}
-	if err := m.checker.CheckStats(&m.all, m.rx.Pending()); err != nil {
+	if err := m.checker.CheckStats(&m.all, m.rx.Deferred.Pending); err != nil {
 		return err
 	}
 	return m.checkRest()

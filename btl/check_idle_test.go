@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"gobtl/btl/internal/flush"
-	"gobtl/btl/internal/peer"
 	"gobtl/fabric/mem"
 )
 
@@ -17,13 +15,12 @@ func TestCheckIdleSeesWhatIsUnderWay(t *testing.T) {
 		leave      func(l *lab, m *Module, ep *Endpoint)
 	}{
 		{"nothing", "", func(*lab, *Module, *Endpoint) {}},
-		{"broken", "check", func(_ *lab, m *Module, _ *Endpoint) { m.all.Peers.AddHalfOpen("nowhere") }},
 		{"idle buffer kept", "", func(l *lab, m *Module, ep *Endpoint) {
 			send(l.tb, l.accepted(1), 4000)
 			l.settle(time.Second)
 			l.wantIdle(0)
 		}},
-		{"fragment lent", "with the caller", func(l *lab, _ *Module, ep *Endpoint) {
+		{"fragment lent", "holds 1 descriptors", func(l *lab, _ *Module, ep *Endpoint) {
 			if _, err := ep.Prepare(3, make([]byte, 10)); err != nil {
 				l.tb.Fatal(err)
 			}
@@ -40,52 +37,6 @@ func TestCheckIdleSeesWhatIsUnderWay(t *testing.T) {
 			if _, err := m.Connect(l.now, m.Name()); err != nil {
 				l.tb.Fatal(err)
 			}
-		}},
-		{"superseded", "replaced", func(_ *lab, m *Module, ep *Endpoint) {
-			m.all.Timers.Watches.Supersede(&ep.c)
-		}},
-		{"flush", "Flush", func(_ *lab, m *Module, ep *Endpoint) {
-			_, next := ep.c.Snd.Window()
-			f := new(Fragment)
-			ep.c.FlushQueue().Add(func(error) {}, flush.Tails[*peer.Fragment]{&f.c}, next, false)
-			ep.c.Flushes.Sent(&f.c, 0, next+1)
-		}},
-		{"gap", "gap", func(_ *lab, m *Module, ep *Endpoint) {
-			ep.c.Rcv.Accept(m.all.Clock.Now, ep.c.Rcv.Next()+1, &m.all.Rules)
-			ep.c.Rcv.TakeAck(m.all.Credits)
-		}},
-		{"ACK owed", "ACKs owed", func(_ *lab, m *Module, ep *Endpoint) {
-			ep.c.Rcv.AskAck(m.all.Clock.Now, 0)
-			m.all.Acks.Owe(&ep.c.Rcv, m.all.Clock.Now)
-		}},
-		{"event", "events", func(_ *lab, m *Module, ep *Endpoint) {
-			m.all.Outbox.Note(&ep.c, peer.EventConnected, nil)
-		}},
-		{"address", "to be removed", func(l *lab, m *Module, ep *Endpoint) {
-			if _, err := m.all.Port.Insert([]byte(ep.c.ID.Addr)); err != nil {
-				l.tb.Fatal(err)
-			}
-			m.all.Port.Leave(ep.c.CmdAddr, m.all.Clock.Now.Add(time.Hour))
-		}},
-		{"control buffer", "control buffers", func(_ *lab, m *Module, ep *Endpoint) {
-			b, _ := m.all.Buffers.TakeControl(&m.all.Port.Command, 0)
-			m.all.Port.Command.Put(b, 24, ep.c.CmdAddr)
-		}},
-		{"receive buffer", "receive buffers not posted", func(_ *lab, m *Module, _ *Endpoint) {
-			m.all.Port.Command.Received(1)
-			m.all.Port.Command.Return(m.all.Port.FirstReceive())
-		}},
-		{"guest without peers", "", func(l *lab, m *Module, ep *Endpoint) {
-			ep.Abort()
-			l.step(time.Millisecond)
-			if _, err := m.all.Port.InsertForAnswer(m.all.Clock.Now, []byte(ep.c.ID.Addr)); err != nil {
-				l.tb.Fatal(err)
-			}
-		}},
-		{"buffer of a peer gone", "refers to one", func(l *lab, m *Module, ep *Endpoint) {
-			ep.Abort()
-			l.step(time.Millisecond)
-			m.all.Buffers.Segs[0].Bytes = 1
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 )
 
 // Time is an instant in nanoseconds on a monotonic time axis that the caller chooses. All times
-// given to one module must be on the same axis and greater than 0.
+// given to one module must be on the same time axis and greater than 0.
 type Time = mono.Time
 
 // Never is the deadline of a module without a running timer. A module without a timer has work only
@@ -17,5 +17,5 @@ const Never = mono.Never
 // may be long past, so callers must pass the present time to methods.
 func (m *Module) Now() Time { return m.all.Clock.Now }
 
-// Now returns Module.Now of the endpoint's module, for handlers without access to the Module.
-func (ep *Endpoint) Now() Time { return ep.c.All().Clock.Now }
+// Now returns the same time as Module.Now, for handlers that know only their endpoint.
+func (ep *Endpoint) Now() Time { return ep.c.All.Clock.Now }

@@ -16,12 +16,12 @@ func TestSendThenStopped(t *testing.T) {
 	mustHandle(t, l.mods[1], func() {})
 	l.settle(time.Second)
 	l.now = l.now.Add(time.Minute) // idle
-	ep.c.All().At(l.now)           // which send takes as the present instant
+	ep.c.All.At(l.now)             // which send takes as the present instant
 	ended := send(t, ep, 10)
-	before := ep.c.All().Clock.Unpaused
+	before := ep.c.All.Clock.Unpaused
 	l.now = l.now.Add(time.Hour) // stopped
 	l.step(time.Microsecond)
-	if blamed := ep.c.All().Clock.Unpaused.Sub(before); blamed > time.Second {
+	if blamed := ep.c.All.Clock.Unpaused.Sub(before); blamed > time.Second {
 		t.Errorf("%v of the hour count as the peer's silence", blamed)
 	}
 	l.until("ended", 10*time.Microsecond, time.Second, func() bool {

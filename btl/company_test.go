@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"gobtl/btl/internal/peer"
 	"gobtl/fabric/mem"
+	"gobtl/frag"
 	"gobtl/reliability"
 )
 
@@ -27,11 +27,11 @@ func TestBurstOfWholePackets(t *testing.T) {
 		l.settle(time.Second)
 	}
 	warm := got
-	size := ep.c.Tiny + 1 - 8
-	if ep.c.All().Packs.Fits(&ep.c, size) || size+8 > ep.c.MTU {
-		t.Fatalf("%d bytes are no message of one packet alone: tiny %d, MTU %d",
-			size, ep.c.Tiny, ep.c.MTU)
+	size := ep.MaxTiny() + frag.HeaderBytes(frag.KindFrag, 0) + 1 - 8
+	if size+8 > ep.MTUBytes() {
+		t.Fatalf("%d bytes are no message of one packet, with an MTU of %d", size, ep.MTUBytes())
 	}
+	const trainMax = 32 // packets in a batch
 	c := &l.mods[0].all.Port.Data
 	want := func(what string, to *Endpoint, status Status, batch int) {
 		t.Helper()
@@ -40,13 +40,13 @@ func TestBurstOfWholePackets(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err := to.Send(l.now, f)
-		if err != nil || got != status || c.Batched() != batch {
-			t.Fatalf("%s: %v, %v, %d packets in the batch, want %v and %d", what, got, err, c.Batched(),
+		if err != nil || got != status || len(c.Batch) != batch {
+			t.Fatalf("%s: %v, %v, %d packets in the batch, want %v and %d", what, got, err, len(c.Batch),
 				status, batch)
 		}
 	}
 	want("the first", ep, Done, 0)
-	for i := range peer.TrainMax - 1 {
+	for i := range trainMax - 1 {
 		want("behind it", ep, Done, i+1)
 	}
 	want("the last of a train", ep, Done, 0)
@@ -56,16 +56,16 @@ func TestBurstOfWholePackets(t *testing.T) {
 			at, l.now)
 	}
 	l.step(time.Microsecond)
-	if c.Batched() != 0 {
-		t.Errorf("%d packets in the batch after a pass", c.Batched())
+	if len(c.Batch) != 0 {
+		t.Errorf("%d packets in the batch after a pass", len(c.Batch))
 	}
 	l.settle(time.Second)
 	want("alone again", ep, Done, 0)
 	ended := send(t, other, 20*size)
 	want("beside one that waits", ep, Queued, 0)
 	l.settle(time.Second)
-	if got -= warm; got != peer.TrainMax+5 || *ended != nil {
-		t.Errorf("%d messages came, want %d; the large one: %v", got, peer.TrainMax+5, *ended)
+	if got -= warm; got != trainMax+5 || *ended != nil {
+		t.Errorf("%d messages came, want %d; the large one: %v", got, trainMax+5, *ended)
 	}
 }
 
@@ -87,7 +87,7 @@ func TestBurstOfWholePacketsStands(t *testing.T) {
 	before := ep.Path()
 	for i := range 20 {
 		for range 20 {
-			if sendOrFail(t, ep, 3, make([]byte, 1000)); ep.c.Waiting() {
+			if sendOrFail(t, ep, 3, make([]byte, 1000)); queued(ep) > 0 {
 				t.Fatal("a message waits, and does not stand in the batch")
 			}
 		}
@@ -100,7 +100,7 @@ func TestBurstOfWholePacketsStands(t *testing.T) {
 		if _, err := l.mods[0].Progress(l.now); err != nil {
 			t.Fatal(err)
 		}
-		if n := l.mods[0].all.Port.Data.Batched(); n != 0 {
+		if n := len(l.mods[0].all.Port.Data.Batch); n != 0 {
 			t.Errorf("%d packets stand in the batch after a pass, %v after the one before", n, away)
 		}
 		l.settle(time.Second)

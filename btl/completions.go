@@ -4,8 +4,8 @@ import (
 	"gobtl/btl/internal/peer"
 )
 
-// callOut calls the callbacks of all queued notifications, which are OnDone, OnEndpoint, OnRoom
-// and the functions given to Flush.
+// callOut passes all queued notifications to the application's callbacks OnDone, OnEndpoint and
+// OnRoom, and to the functions given to Flush.
 func (m *Module) callOut() {
 	o := &m.all.Outbox
 	if !o.Due() { // the usual case; popping from an empty list would copy a whole notice
@@ -37,7 +37,7 @@ func (m *Module) callOut() {
 
 // finish calls the fragment's OnDone and frees the descriptor.
 func (m *Module) finish(c *peer.Fragment) {
-	f, _ := c.Owner().(*Fragment)
+	f, _ := c.Owner.(*Fragment)
 	if f.OnDone != nil {
 		f.OnDone(f, c.Err)
 	}
@@ -67,19 +67,19 @@ type Completion struct {
 
 // PullCompletions selects how the module reports ended sends, endpoint events and flushes. After
 // PullCompletions(true) the application polls for notifications with Pull. After
-// PullCompletions(false), the default, Progress calls OnDone, OnEndpoint and the functions given
-// to Flush. Progress calls the message handlers in both modes. PullCompletions must be called
-// before the first Connect. A Runner needs callbacks.
+// PullCompletions(false), the default, Progress calls OnDone, OnEndpoint and the functions given to
+// Flush. PullCompletions does not affect message handlers, which Progress always calls.
+// PullCompletions must be called before the first Connect. A Runner needs callbacks.
 //
 // The descriptor of a send is freed only when Pull has returned its completion, so FragmentsMax
 // limits the number of unread completions of sends. No further peer can connect while PeersMax
-// events are unread.
+// endpoint events wait for Pull.
 func (m *Module) PullCompletions(on bool) { m.all.Outbox.Pull(on) }
 
-// Pull fills buf with the completions since the last call of Pull, the oldest first. Pull
-// returns completions of sends before those of events and flushes. Pull returns the number
-// of completions, which is below len(buf) if no further completion is queued. Pull may be
-// called from a handler, and after Close.
+// Pull fills buf with completions that no earlier call of Pull has returned. Pull returns
+// completions of sends before those of events and flushes. Pull returns the number of completions,
+// which is below len(buf) if no further completion is queued. Pull may be called from a handler,
+// and after Close.
 func (m *Module) Pull(buf []Completion) int {
 	o := &m.all.Outbox
 	if !o.Pulled {
@@ -88,7 +88,7 @@ func (m *Module) Pull(buf []Completion) int {
 	m.all.Rest.Stir()
 	for i := range buf {
 		if c := o.NextEnded(); c != nil {
-			f, _ := c.Owner().(*Fragment)
+			f, _ := c.Owner.(*Fragment)
 			buf[i] = Completion{Endpoint: endpointOf(c.Ep), Err: c.Err, Context: f.Context}
 			f.clear()
 			m.all.Frags.FreeFrag(c)
@@ -105,13 +105,13 @@ func (m *Module) Pull(buf []Completion) int {
 	return len(buf)
 }
 
-// OnRoom registers the function fn, which Progress calls when a call that has returned
-// ErrAgain should be repeated. For each endpoint, OnRoom's function fn is called once, as
-// soon as a call of the same kind can succeed. A call repeated from fn may return ErrAgain
-// again, if not enough resources are free or if other calls have used the resources. After
-// each further ErrAgain, fn is called again. An application that uses Pull
-// (PullCompletions) gets a CompletionRoom instead of a call of fn, even if no function is
-// registered. For ended endpoints, fn is not called.
+// OnRoom registers the function fn, which Progress calls when a call that has returned ErrAgain
+// should be repeated. If calls for an endpoint have returned ErrAgain, the function given to OnRoom
+// is called once for the endpoint, as soon as a repeated call can succeed. A call that the function
+// given to OnRoom repeats may return ErrAgain again, if too few resources are free. After each
+// further ErrAgain, fn is called again. An application that uses Pull (PullCompletions) gets a
+// CompletionRoom instead of a call of a function given to OnRoom. For ended endpoints, fn is not
+// called.
 func (m *Module) OnRoom(fn func(ep *Endpoint)) {
 	m.onRoom = fn
 	m.all.Outbox.TellRoom(fn != nil)

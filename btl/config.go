@@ -15,17 +15,18 @@ import (
 // Config configures a module. WithDefaults replaces each zero field by its default, and Validate
 // checks the result.
 type Config struct {
-	// Profile is the name of the rules for the recovery from losses, which are "adaptive", "usnic"
-	// or "lossless". "usnic" has the rules of Open MPI's usnic BTL. The default Profile is
-	// "lossless" over a reliable and ordered provider, and "adaptive" over any other provider.
+	// Profile is the name of the rules for loss recovery, which is "adaptive", "usnic" or
+	// "lossless". "usnic" has the rules of Open MPI's usnic BTL. The default Profile is "lossless"
+	// over a reliable and ordered provider, and "adaptive" over any other provider.
 	Profile string
 	// Reliability selects whether the provider or the module recovers from losses. With
 	// "auto" the provider recovers from losses if the providers of both sides are reliable
 	// and ordered, and the module recovers from losses in all other cases. With "own" the module
 	// always recovers from losses.
 	Reliability string
-	// Rules replaces single numbers of the profile. A zero field keeps the profile's number. Programs
-	// need at most the fields that Params lists; all other fields are for simulations and experiments.
+	// Rules replaces single numbers of the profile. A zero field keeps the profile's number.
+	// Programs need only those fields of Rules that Params lists, and the other fields are for
+	// simulations and experiments.
 	Rules reliability.Rules
 
 	// MTUBytes is the size of the largest datagram of the data channel, 512 to 65507. An MTUBytes
@@ -36,44 +37,45 @@ type Config struct {
 	// fragments. A TinyBytes of 0 means 768, or MTUBytes if that is smaller.
 	TinyBytes int
 
-	// PackBytes is the size of the largest packet that several small fragments may share, up to
-	// 65507 and the peer's MTU. Fragments share packets if at least two of them fit. At an MTU of
-	// up to 9000, one packet may also hold the end of a large fragment and the beginning of the next
-	// large fragment. A PackBytes of 0 means 8 KiB. With a PackBytes of 1, this module sends no packet
-	// that fragments share. Shared packets from a peer are always accepted.
+	// PackBytes is the size of the largest packet that several small fragments may share, at most
+	// 65507 and at most the peer's MTU. Fragments share a packet if at least two of them fit into
+	// PackBytes. At an MTU of up to 9000, one packet may also hold the end of a large fragment and
+	// the beginning of the next large fragment. A PackBytes of 0 means 8 KiB. With a PackBytes of
+	// 1, this module sends each fragment in packets of its own. Shared packets from a peer are
+	// always accepted.
 	PackBytes int
 
-	// SendBuffers is the number of packets that can be in flight or lent to the
-	// application, for all peers together, 64 to 1<<20. A SendBuffers of 0 means one full
-	// window (Rules.WindowPackets), but at least 4096. Each send buffer takes MTUBytes of
-	// memory, on most providers only after its first use. A single peer may use seven
-	// eighths of the send buffers. If a module has several peers, each peer may have at
-	// most as many send buffers as are free for other peers.
+	// SendBuffers is the number of packets that can be in flight or lent to the application, for
+	// all peers together, 64 to 1<<20. A SendBuffers of 0 means one full window
+	// (Rules.WindowPackets), but at least 4096. Each send buffer takes MTUBytes of memory, on most
+	// providers only after its first use. One peer alone may use seven eighths of the send buffers.
+	// With several peers, each peer may use at most as many send buffers as are still free.
 	SendBuffers int
 	// RecvDepth is the number of receive buffers posted on each channel, 16 to 1<<16. A RecvDepth
 	// of 0 means 1024.
 	RecvDepth int
-	// CommandDepth is the number of receive buffers posted on the command channel, 16 to
-	// RecvDepth. CommandDepth bounds the sends on the command channel that may wait for
-	// completion. CommandDepth = 0 means RecvDepth and TxDepth, because all small fragments
-	// use the command channel. A provider without a socket buffer of its own holds at most
-	// CommandDepth unread packets, which bounds the credits of all peers.
+	// CommandDepth is the number of receive buffers posted on the command channel, 16 to RecvDepth.
+	// CommandDepth also limits the sends on the command channel that may wait for completion. A
+	// CommandDepth of 0 means RecvDepth for receives and TxDepth for sends, because all small
+	// fragments use the command channel. A provider without a socket buffer of its own holds at
+	// most CommandDepth unread packets, so that CommandDepth also limits the credits of all peers.
 	CommandDepth int
 	// TxDepth is the number of sends that may wait for completion on each channel. TxDepth = 0
 	// means the provider's depth.
 	TxDepth int
 	// RecvBufferBytes is the requested size of the kernel's receive buffer for each channel, if the
 	// provider has such a buffer. A RecvBufferBytes of 0 requests 4 MiB, and a negative value keeps
-	// the system's default. The size that the kernel grants limits the credits given to peers.
+	// the system's default. The size of the receive buffer that the kernel grants limits the
+	// credits given to peers.
 	RecvBufferBytes int
 
 	// FragmentsMax is the number of fragment descriptors, 16 to 1<<20. Each queued or
-	// unacknowledged send uses a descriptor. A FragmentsMax of 0 means 4096. A single peer
-	// may use seven eighths of the descriptors. If a module has several peers, each peer
-	// may have at most as many descriptors as are free for other peers.
+	// unacknowledged send uses a descriptor. A FragmentsMax of 0 means 4096. One peer alone may use
+	// seven eighths of the descriptors. With several peers, each peer may use at most as many
+	// descriptors as are still free.
 	FragmentsMax int
-	// FragmentBytesMax is the size of the largest fragment that is sent or received, 1 KiB to 4 GiB
-	// - 1. A FragmentBytesMax of 0 means 1 GiB.
+	// FragmentBytesMax is the size of the largest fragment that is sent or received, 1 KiB to less
+	// than 4 GiB. A FragmentBytesMax of 0 means 1 GiB.
 	FragmentBytesMax uint32
 	// ReassemblyBytesMax is the maximum memory of all partly received fragments. Chunks beyond
 	// ReassemblyBytesMax are dropped, and the sender retransmits them later. A ReassemblyBytesMax
@@ -81,24 +83,25 @@ type Config struct {
 	ReassemblyBytesMax int64
 	// KeptPackets is the maximum number of receive buffers that handlers may keep with Module.Keep,
 	// up to 1<<20. The module allocates one additional packet buffer for each of the KeptPackets.
-	// In addition to ReassemblyBytesMax, handlers may keep fragments of several packets, in total
-	// up to 1 MiB for each of the KeptPackets. A KeptPackets of 0 means 256, and a negative value
-	// means that Module.Keep always copies.
+	// Handlers may also keep fragments that needed several packets, in total up to KeptPackets MiB,
+	// which do not count towards ReassemblyBytesMax. A KeptPackets of 0 means 256, and a negative
+	// value means that Module.Keep always copies.
 	KeptPackets int
 
 	// PeersMax is the maximum number of endpoints, 1 to 1<<20. A PeersMax of 0 means 4096.
 	PeersMax int
-	// PeersPerHost is the maximum number of endpoints that peers on one host may open here, up to
-	// 1<<20. Peers on one address of a host may open at most 16 endpoints. Hosts that share an address
-	// behind a router count as one host. PeersPerHost has an effect only if the fabric tells hosts
-	// apart, and does not limit the endpoints that this side opens. A PeersPerHost of 0 means a
-	// quarter of PeersMax, but at least 256, and never the last eighth of PeersMax. A negative
-	// PeersPerHost means no limit.
+	// PeersPerHost is the maximum number of endpoints that peers on one host may open to this
+	// module, up to 1<<20. Peers on one address of a host may open at most 16 endpoints. Hosts that
+	// share an address behind a router count as one host. PeersPerHost has an effect only if the
+	// fabric tells hosts apart, and does not limit the endpoints that this side opens. A
+	// PeersPerHost of 0 means a quarter of PeersMax, but at least 256, and at most seven eighths of
+	// PeersMax. A negative PeersPerHost means no limit.
 	PeersPerHost int
 	// Advertise is the address that is announced to peers instead of the bound address, in the
-	// notation of Module.Dial. Advertise is needed, for example, if a router maps another address to
-	// this host. An empty Advertise means the bound address. Peers use the advertised address to
-	// connect. If the fabric knows the source of datagrams (udp), replies go to the source address.
+	// notation of Module.Dial. Advertise is needed, for example, if a router maps another address
+	// to this host. An empty Advertise means the bound address. Peers use the advertised address to
+	// connect. If the fabric reports the source address of datagrams, as udp does, replies go to
+	// the source address.
 	Advertise string
 	// Label is a name of this module that is announced to peers, up to 32 bytes (see Request). The
 	// label is not authenticated.
@@ -106,21 +109,17 @@ type Config struct {
 	// RegionsMax is the maximum number of memory regions exposed to peers, 1 to 1<<16. A RegionsMax
 	// of 0 means 1024.
 	RegionsMax int
-	// RegistrationsKept is the number of memory registrations that stay cached after their last
-	// use. A RegistrationsKept of 0, the default, caches none. Memory with a cached registration
-	// must not be unmapped.
-	RegistrationsKept int
 
-	// HandshakeTimeout is the maximum time from Connect until the handshake is complete, plus up to
-	// a minute while the peer keeps the request (Keep). A HandshakeTimeout of 0 means 3 s.
+	// HandshakeTimeout is the maximum time from Connect until the handshake is complete. A peer
+	// that keeps the connection request (see Keep) may extend the HandshakeTimeout by a minute. A
+	// HandshakeTimeout of 0 means 3 s.
 	HandshakeTimeout time.Duration
-	// PeerTimeout is the time after which a peer is declared dead if the peer has not
-	// acknowledged the oldest packet in flight, or has not answered a probe. Packets from
-	// the peer that do not acknowledge or answer do not extend the PeerTimeout. A
-	// PeerTimeout of 0 means 5 s. A process that does not call Progress for longer than
-	// PeerTimeout is declared dead by its peers. A process that computes for a long time
-	// must announce the time with Away, or use package runner. A PeerTimeout of less than
-	// four retransmission time-outs shortens the retransmission time-outs.
+	// PeerTimeout is the time after which a peer is declared dead if the peer has not acknowledged
+	// the oldest packet in flight, or has not answered a probe. Only acknowledgements and answers
+	// to probes restart the PeerTimeout. A PeerTimeout of 0 means 5 s. A process that does not call
+	// Progress for longer than PeerTimeout is declared dead by its peers. A process that computes
+	// for a long time must announce the time with Away, or use package runner. A PeerTimeout of
+	// less than four retransmission time-outs shortens the retransmission time-outs.
 	PeerTimeout time.Duration
 	// Away is the longest time for which this module's process computes without a call of Progress,
 	// up to an hour. Peers learn the value of Away in the handshake, and extend their PeerTimeout for
@@ -144,8 +143,9 @@ type Config struct {
 	limits limits.Limits
 }
 
-// SetLimits sets limits that have one value in every program. Only the simulator and tests call
-// SetLimits, because no other module can import the type of l.
+// SetLimits changes internal limits, which keep their default values outside of tests and the
+// simulator. Only the simulator and tests call SetLimits, because other Go modules cannot import
+// the type of its argument.
 func (c *Config) SetLimits(l limits.Limits) { c.limits = l }
 
 // These are the values of Config.Reliability.
@@ -205,11 +205,11 @@ func (c Config) WithDefaults(info fabric.Info) (Config, error) {
 	return c, c.Validate()
 }
 
-// keptBytesEach is the memory in bytes of larger fragments that handlers may keep for each of
-// Config.KeptPackets.
+// keptBytesEach times Config.KeptPackets is the memory limit for fragments of several packets that
+// a program keeps after their delivery.
 const keptBytesEach = 1 << 20
 
-// setDefaultLimits replaces the zero fields of c.limits by the values that programs have.
+// setDefaultLimits replaces the zero fields of c.limits by their defaults.
 func (c *Config) setDefaultLimits() {
 	l := &c.limits
 	set(&l.QuantumBytes, 44*1472) // Ethernet packets of one send with UDP segmentation offload
@@ -276,7 +276,6 @@ func (c Config) Validate() error {
 		{"peers_per_host", int64(c.PeersPerHost), -1, 1 << 20},
 		{"label_bytes", int64(len(c.Label)), 0, frag.LabelBytesMax},
 		{"regions_max", int64(c.RegionsMax), 1, 1 << 16},
-		{"registrations_kept", int64(c.RegistrationsKept), 0, 1 << 16},
 		{"handshake_timeout", int64(c.HandshakeTimeout), int64(time.Millisecond), int64(time.Hour)},
 		{"peer_timeout", int64(c.PeerTimeout), int64(10 * time.Millisecond), int64(time.Hour)},
 		{"away", int64(c.Away), 0, int64(time.Hour)},
@@ -284,14 +283,18 @@ func (c Config) Validate() error {
 		{"close_timeout", int64(c.CloseTimeout), int64(time.Millisecond), int64(time.Hour)},
 	} {
 		if r.v < r.lo || r.v > r.hi {
+			if r.hi == int64(time.Hour) {
+				v, lo, hi := time.Duration(r.v), time.Duration(r.lo), time.Duration(r.hi)
+				return fmt.Errorf("%w: %s is %v, must be %v to %v", ErrConfig, r.name, v, lo, hi)
+			}
 			return fmt.Errorf("%w: %s is %d, must be %d to %d", ErrConfig, r.name, r.v, r.lo, r.hi)
 		}
 	}
 	return nil
 }
 
-// DomainConfig returns the configuration for opening the fabric's Domain of a module with this
-// Config.
+// DomainConfig returns the settings with which an application opens the fabric's Domain for a
+// module.
 func (c Config) DomainConfig(info fabric.Info) (fabric.DomainConfig, error) {
 	c, err := c.WithDefaults(info)
 	if err != nil {
@@ -325,9 +328,9 @@ func segmentRoom(sizeBytes int, kind frag.Kind) int {
 // forPeers returns the settings that package peer uses.
 func (c *Config) forPeers() *peer.Config {
 	return &peer.Config{
-		Rules: c.Rules, Limits: c.limits, SendBuffers: c.SendBuffers, PackBytes: c.PackBytes,
+		Limits: c.limits, SendBuffers: c.SendBuffers, PackBytes: c.PackBytes,
 		FragmentsMax: c.FragmentsMax, PeersMax: c.PeersMax, PeersPerHost: c.PeersPerHost,
-		RegionsMax: c.RegionsMax, RegistrationsKept: c.RegistrationsKept,
+		RegionsMax:       c.RegionsMax,
 		FragmentBytesMax: c.FragmentBytesMax, ReassemblyBytesMax: c.ReassemblyBytesMax,
 		PeerTimeout: c.PeerTimeout, KeepAlive: c.KeepAlive, Away: c.Away,
 		HandshakeTimeout: c.HandshakeTimeout, CloseTimeout: c.CloseTimeout,

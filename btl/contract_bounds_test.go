@@ -72,11 +72,11 @@ func TestContract07EverythingReturns(t *testing.T) {
 	l.settle(10 * time.Second)
 	for i, m := range l.mods {
 		l.wantIdle(i)
-		if u := m.all.Count.Unaccounted(); u != 0 {
+		if u := unaccounted(m); u != 0 {
 			t.Errorf("module %d: %d packets unaccounted for", i, u)
 		}
-		if m.all.Count[CntSendCompletionErrors] == 0 || m.all.Count[CntRecvErrors] == 0 ||
-			m.all.Count[CntPostErrors] == 0 {
+		if counter(m, CntSendCompletionErrors) == 0 || counter(m, CntRecvErrors) == 0 ||
+			counter(m, CntPostErrors) == 0 {
 			t.Errorf("module %d saw no errors of the fabric", i)
 		}
 		for _, ep := range m.endpoints() {
@@ -90,7 +90,7 @@ func TestContract07EverythingReturns(t *testing.T) {
 	}
 	for i, m := range l.mods {
 		l.wantEmpty(i)
-		s := &m.stats
+		s := m.counted()
 		accepted := s.Get(CntSendsFast) + s.Get(CntSendsPacked) + s.Get(CntSendsQueued)
 		if ended := s.Get(CntDone) + s.Get(CntFailed); ended != accepted {
 			t.Errorf("module %d: %d sends accepted, %d ended", i, accepted, ended)
@@ -220,7 +220,7 @@ func (l *lab) endThus(how string, a *Endpoint) {
 		}
 		// If it was too early for that, the sender must be ended too.
 		l.until("the other side has ended", 5*time.Millisecond, time.Second, func() bool {
-			if a.Connected() && l.mods[0].all.Recovery.InFlight() == 0 && !a.c.Waiting() {
+			if a.Connected() && inFlight(l.mods[0]) == 0 && queued(a) == 0 {
 				a.Close(l.now)
 			}
 			return a.Err() != nil
@@ -330,7 +330,7 @@ func TestContract11SendBuffers(t *testing.T) {
 	if err := a.SendImmediate(l.now, 1, []byte("12345678")); !errors.Is(err, ErrAgain) {
 		t.Errorf("SendImmediate without buffers: %v", err)
 	}
-	if n := l.mods[0].all.Count[CntSendsRefused]; n != 1 {
+	if n := counter(l.mods[0], CntSendsRefused); n != 1 {
 		t.Errorf("%d sends refused in the counters", n)
 	}
 	for ep, fs := range map[*Endpoint][]*Fragment{other: lent, a: mine} {
@@ -389,8 +389,8 @@ func TestContract11HalfOpen(t *testing.T) {
 		s.raw(0, s.packHello(frag.KindHello, 0, 0))
 		replies = append(replies, s.run(4)...)
 	}
-	if len(replies) != 3 || m.all.Peers.HalfOpen() != 3 || m.all.Peers.Len() != 3 {
-		t.Errorf("%d replies, %d half-open endpoints, want 3", len(replies), m.all.Peers.HalfOpen())
+	if len(replies) != 3 || halfOpen(m) != 3 || peersOf(m) != 3 {
+		t.Errorf("%d replies, %d half-open endpoints, want 3", len(replies), halfOpen(m))
 	}
 	l.idleFor(200 * time.Millisecond)
 	l.wantEmpty(0)
@@ -458,7 +458,6 @@ func TestContract11ConfigBounds(t *testing.T) {
 		func(c *Config) { c.FragmentBytesMax = 1023 },
 		func(c *Config) { c.PeersMax = 1<<20 + 1 },
 		func(c *Config) { c.RegionsMax = 1<<16 + 1 },
-		func(c *Config) { c.RegistrationsKept = -1 },
 		func(c *Config) { c.HandshakeTimeout = time.Microsecond },
 		func(c *Config) { c.PeerTimeout = -1 },
 		func(c *Config) { c.KeepAlive = 2 * time.Hour },

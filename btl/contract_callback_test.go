@@ -115,9 +115,6 @@ func testCallback(t *testing.T, act func(*lab, *Module, *Endpoint, *Region), whe
 	ended, sent := 0, 0
 	for range 10 {
 		for i := range 4 {
-			if a.c.Usable() != nil {
-				break
-			}
 			f, err := a.Alloc(Tag(1+i%2), 8+i%2*3000)
 			if err != nil {
 				continue
@@ -129,7 +126,7 @@ func testCallback(t *testing.T, act func(*lab, *Module, *Endpoint, *Region), whe
 			}
 			sent++
 		}
-		if a.c.Usable() == nil {
+		if a.Err() == nil {
 			a.Flush(l.now, func(error) { do(0, a, "flush") })
 		}
 		for range 8 {

@@ -49,7 +49,7 @@ func TestCloseInOrder(t *testing.T) {
 		{"bye lost three times", 3, func(*lab) func([]byte, *frag.Header) bool { return isBye }},
 		{"ACKs of the peer lost", 3, func(l *lab) func([]byte, *frag.Header) bool {
 			return func(from []byte, h *frag.Header) bool {
-				return h.Kind == frag.KindAck && string(from) == string(l.mods[1].all.Port.Command.Name())
+				return h.Kind == frag.KindAck && string(from) == string(nameOf(l.mods[1]).Command)
 			}
 		}},
 		{"data lost", 4, func(*lab) func([]byte, *frag.Header) bool {
@@ -208,7 +208,7 @@ func TestCloseOvertakesHandshake(t *testing.T) {
 	})
 	s := l.newScript(0)
 	for _, pkt := range copies {
-		l.inject(s, l.mods[0].all.Port.Command.Name(), pkt)
+		l.inject(s, nameOf(l.mods[0]).Command, pkt)
 		l.step(10 * time.Microsecond)
 	}
 	if len(copies) < frag.ProbeCount {
@@ -248,7 +248,7 @@ func TestCloseThenReplay(t *testing.T) {
 	a, b = l.pair()
 	tr := newTraffic(t, testenv.Seed(t, 14), 1)
 	l.mods[1].Handle(1, tr.receive)
-	delivered := l.mods[1].all.Count[CntDelivered] + l.mods[0].all.Count[CntDelivered]
+	delivered := counter(l.mods[1], CntDelivered) + counter(l.mods[0], CntDelivered)
 	s := l.newScript(0)
 	for i, pkt := range recorded {
 		l.inject(s, to[i], pkt)
@@ -259,7 +259,7 @@ func TestCloseThenReplay(t *testing.T) {
 	}
 	l.until("delivered", 20*time.Microsecond, time.Second, tr.finished)
 	tr.verify()
-	now := l.mods[1].all.Count[CntDelivered] + l.mods[0].all.Count[CntDelivered]
+	now := counter(l.mods[1], CntDelivered) + counter(l.mods[0], CntDelivered)
 	if got := int(now - delivered); got != len(tr.sent) {
 		t.Errorf("%d messages delivered, %d were sent: replays were", got, len(tr.sent))
 	}
@@ -273,9 +273,9 @@ func TestCloseThenReplay(t *testing.T) {
 func (l *lab) wantOneLive(t *testing.T, a, b *Endpoint) {
 	t.Helper()
 	for i, ep := range []*Endpoint{a, b} {
-		if live := l.live(i); len(live) != 1 || live[0] != ep || l.mods[i].all.Peers.HalfOpen() != 0 ||
+		if live := l.live(i); len(live) != 1 || live[0] != ep || halfOpen(l.mods[i]) != 0 ||
 			!ep.Connected() {
-			t.Errorf("side %d: %d connections, %d half-open", i, len(live), l.mods[i].all.Peers.HalfOpen())
+			t.Errorf("side %d: %d connections, %d half-open", i, len(live), halfOpen(l.mods[i]))
 		}
 	}
 }

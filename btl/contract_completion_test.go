@@ -495,10 +495,10 @@ func TestContract03MTUShrinksInHandshake(t *testing.T) {
 	s.ack(s.peerFirst + 2)
 	s.run(5)
 	if ended != 1 {
-		t.Fatalf("ended %d times; %d packets in flight", ended, l.mods[0].all.Recovery.InFlight())
+		t.Fatalf("ended %d times; %d packets in flight", ended, inFlight(l.mods[0]))
 	}
 	l.wantIdle(0)
-	for range 3 * l.mods[0].all.Config.SendBuffers { // every buffer is used again
+	for range 3 * l.mods[0].Config().SendBuffers { // every buffer is used again
 		sendOrFail(t, ep, 1, make([]byte, 500))
 		s.run(2)
 		_, next := ep.c.Snd.Window()

@@ -97,7 +97,7 @@ func TestEndAtOnce(t *testing.T) {
 	for _, code := range []uint16{frag.ByeAborted, frag.ByeDead, 6, frag.ByeOwner - 1} {
 		s := scripted(t, smallConfig())
 		ep := s.connect()
-		window := seq.Num(s.m.all.Rules.WindowPackets)
+		window := seq.Num(s.m.Config().Rules.WindowPackets)
 		say := func(n seq.Num) {
 			h := frag.Header{
 				Kind: frag.KindFrag, Tag: frag.TagBye, Conn: s.conn, Seq: n, PayloadLen: frag.ByeCodeBytes,
@@ -122,7 +122,7 @@ func TestEndAtOnce(t *testing.T) {
 		if sent := s.run(5); len(sent) != 0 {
 			t.Errorf("code %d is answered: %v", code, sent[0].hdr)
 		}
-		if n := s.m.all.Peers.Len(); n != 0 {
+		if n := peersOf(s.m); n != 0 {
 			t.Errorf("code %d: %d endpoints left", code, n)
 		}
 	}
@@ -164,7 +164,7 @@ func TestRefusedIsNoCopy(t *testing.T) {
 	s.chunk(s.next, 1, 1<<20, 0, make([]byte, s.room()))
 	s.chunk(s.next+1, 2, 1<<20, 0, make([]byte, s.room()))
 	s.run(2)
-	if n := s.m.all.Count[CntDropReassembly]; n != 1 || copies() != 0 {
+	if n := counter(s.m, CntDropReassembly); n != 1 || copies() != 0 {
 		t.Errorf("%d chunks refused, %d copies", n, copies())
 	}
 	s.chunk(s.next, 1, 1<<20, 0, make([]byte, s.room()))
@@ -238,7 +238,7 @@ func TestAbortWhileConnecting(t *testing.T) {
 	l.net.SetFilter(func(_, to, pkt []byte) mem.Verdict {
 		var h frag.Header
 		if _, err := frag.Decode(pkt, &h); err == nil && h.Kind == frag.KindHelloAck &&
-			string(to) == string(l.mods[0].all.Port.Data.Name()) {
+			string(to) == string(nameOf(l.mods[0]).Data) {
 			return mem.Drop
 		}
 		return mem.Deliver

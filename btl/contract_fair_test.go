@@ -108,7 +108,7 @@ func TestFairSmallAndLarge(t *testing.T) {
 				sendOrFail(t, ep, 1, make([]byte, 1<<20))
 			}
 			for range 3000 {
-				for ep.c.Small.Queue.Count*c.size < 40_000 {
+				for queued(ep)*c.size < 40_000 {
 					f, err := ep.Prepare(1, make([]byte, c.size))
 					if err != nil {
 						t.Fatal(err)
@@ -210,7 +210,7 @@ func TestFairBytes(t *testing.T) {
 	}
 	least, most := 1<<30, 0
 	for _, m := range l.mods[1:] {
-		n := sent[string(m.all.Port.Data.Name())]
+		n := sent[string(nameOf(m).Data)]
 		least, most = min(least, n), max(most, n)
 	}
 	if least < 50_000 || most-least > 4000+1472 {
@@ -252,17 +252,17 @@ func TestFairNewcomer(t *testing.T) {
 			t.Errorf("round %d: %d messages of 3 arrived after a pass", round, got)
 		}
 	}
-	before := m.stats.counters
+	before := m.all.Count
 	for range 200 { // its queue is empty now and then
 		for range 3 {
 			send(t, last, 1000)
 		}
-		for last.c.Small.Queue.Count > 0 {
+		for queued(last) > 0 {
 			l.step(time.Microsecond)
 		}
 	}
-	large := m.all.Count[CntSentChunk] - before[CntSentChunk]
-	small := m.all.Count[CntSentFrag] - before[CntSentFrag]
+	large := counter(m, CntSentChunk) - before[CntSentChunk]
+	small := counter(m, CntSentFrag) - before[CntSentFrag]
 	// Of seven that have much to send it is one.
 	if 10*large*1472 < 55*small*1024 {
 		t.Errorf("%d small packets were sent while six others sent %d", small, large)
@@ -344,7 +344,7 @@ func TestFairBeforeFence(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mtu := ep.c.MTU
+	mtu := ep.MTUBytes()
 	ep.c.UseSize(pmtu.BaseBytes)
 	if _, err := ep.Send(ep.Now(), large); err != nil {
 		t.Fatal(err)

@@ -104,12 +104,12 @@ func (l *lab) wantOne(t *testing.T, a, b *Endpoint) {
 		if len(l.events[i]) != 1 || l.events[i][0].ev != EventConnected {
 			t.Errorf("module %d told of %v", i, l.events[i])
 		}
-		if l.mods[i].all.Peers.HalfOpen() != 0 {
-			t.Errorf("module %d has %d half-open endpoints", i, l.mods[i].all.Peers.HalfOpen())
+		if halfOpen(l.mods[i]) != 0 {
+			t.Errorf("module %d has %d half-open endpoints", i, halfOpen(l.mods[i]))
 		}
 		l.wantIdle(i)
 	}
-	if a.c.ID.Peer.Tag != b.c.ID.Tag || b.c.ID.Peer.Tag != a.c.ID.Tag {
+	if peerTagOf(a) != tagOf(b) || peerTagOf(b) != tagOf(a) {
 		t.Error("the two ends are not each other's")
 	}
 }
@@ -222,7 +222,7 @@ func testSimultaneous(t *testing.T, verdict mem.Verdict, lag int) {
 			}
 		}
 		return tr[0].finished() && tr[1].finished() && got == [2]int{1, 1} &&
-			eps[0].c.ID.Handshake() == nil && eps[1].c.ID.Handshake() == nil
+			eps[0].c.ID.Handshake == nil && eps[1].c.ID.Handshake == nil
 	})
 	tr[0].verify()
 	tr[1].verify()
@@ -478,7 +478,7 @@ func TestHandshakeVersion(t *testing.T) {
 		t.Errorf("reject % x", b)
 	}
 	m := l.mods[0]
-	if n := m.all.Count[CntDropVersion]; n != 1 {
+	if n := counter(m, CntDropVersion); n != 1 {
 		t.Errorf("%d drops by version", n)
 	}
 	for _, pkt := range [][]byte{hello[:100], append([]byte{0xB7, 2<<4 | 1}, make([]byte, 300)...)} {
@@ -529,7 +529,7 @@ func TestConnectBadNames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	foreign.Provider, foreign.Data = m.all.Port.Info.Provider, []byte("not a name")
+	foreign.Provider, foreign.Data = nameOf(m).Provider, []byte("not a name")
 	badData, err := foreign.Append(nil)
 	if err != nil {
 		t.Fatal(err)

@@ -116,9 +116,9 @@ func (l *lab) settle(limit time.Duration) {
 	l.until("idle", 20*time.Microsecond, limit, func() bool {
 		quiet++
 		for _, m := range l.mods {
-			if !m.closed && (m.all.Recovery.InFlight() > 0 || m.all.Acks.Len() > 0 ||
+			if !m.closed && (inFlight(m) > 0 || m.all.Acks.Len() > 0 ||
 				m.all.Sched.Waiting() > 0 ||
-				m.rx.Pending() || m.all.Port.Command.Posted()+m.all.Port.Data.Posted() > 0) {
+				m.rx.Deferred.Pending || m.all.Port.Command.Posted+m.all.Port.Data.Posted > 0) {
 				quiet = 0
 			}
 		}
@@ -146,8 +146,8 @@ func (l *lab) wantIdle(i int) {
 		if ep != nil {
 			p, f := ep.Outstanding()
 			l.tb.Logf("module %d: endpoint %d: state %d, closing %v, handshake %+v, %d packets, "+
-				"%d fragments, room %d, asm %d, error %v", i, ep.c.ID.Slot, ep.c.ID.State(), ep.c.Closing,
-				ep.c.ID.Handshake(), p, f,
+				"%d fragments, room %d, asm %d, error %v", i, ep.c.ID.Slot(), ep.c.ID.State, ep.c.Closing,
+				ep.c.ID.Handshake, p, f,
 				ep.c.Snd.Room(), ep.c.Asm.ActiveBytes(), ep.Err())
 		}
 	}
@@ -158,7 +158,7 @@ func (l *lab) wantEmpty(i int) {
 	l.tb.Helper()
 	m := l.mods[i]
 	l.wantIdle(i)
-	if n := m.all.Peers.Len(); n != 0 {
+	if n := peersOf(m); n != 0 {
 		l.tb.Errorf("module %d without peers: %d endpoints", i, n)
 	}
 	if _, answers := m.all.Port.Inserted(); l.spies[i].inserts() != answers {

@@ -75,13 +75,13 @@ func TestContract04Landing(t *testing.T) {
 			chunks := 0
 			for i := range tr {
 				tr[i].verify()
-				chunks += int(l.mods[i].all.Count[CntSentChunk])
+				chunks += int(counter(l.mods[i], CntSentChunk))
 				if l.spies[i].regions != 0 || l.spies[i].gathered == 0 {
 					t.Errorf("module %d: %d regions registered, %d sends gathered", i, l.spies[i].regions,
 						l.spies[i].gathered)
 				}
 			}
-			if n := int(l.mods[2].all.Count[CntLanded]); n*100 < chunks*c.landed {
+			if n := int(counter(l.mods[2], CntLanded)); n*100 < chunks*c.landed {
 				t.Errorf("%d of %d chunks landed, want %d %%", n, chunks, c.landed)
 			}
 			l.settle(time.Second)
@@ -94,8 +94,8 @@ func TestContract04Landing(t *testing.T) {
 
 // guessAll has a module expect the first chunk of a fragment of any size.
 func guessAll(m *Module) {
-	lander := m.all.Port.Data.Endpoint().(fabric.Lander)
-	m.rx.Landings.Plan.Init(&m.all.Port.Data, lander, &m.all.Port.Arena, 0)
+	lander := m.all.Port.Data.Endpoint.(fabric.Lander)
+	m.rx.Direct.Plan.Init(&m.all.Port.Data, lander, &m.all.Port.Arena, 0)
 }
 
 // landScript is a module that has received the first chunk of a fragment of ten, whose poll of the
@@ -116,7 +116,7 @@ func landScriptOf(t *testing.T, mtuBytes int) (s *script, got *[]string, room ui
 	guessAll(s.m)
 	ep := s.connect()
 	s.run(20)
-	room = uint32(segmentRoom(ep.c.MTU, frag.KindChunk))
+	room = uint32(segmentRoom(ep.MTUBytes(), frag.KindChunk))
 	return s, got, room
 }
 
@@ -161,10 +161,10 @@ func TestLandingUnexpected(t *testing.T) {
 	if len(*got) != 3 || (*got)[0] != want[0] || (*got)[1] != want[1] || (*got)[2] != want[2] {
 		t.Fatalf("%d messages came, altered", len(*got))
 	}
-	if c := s.m.all.Count[CntLanded]; c == 0 {
+	if c := counter(s.m, CntLanded); c == 0 {
 		t.Error("no chunk landed")
 	}
-	if c := s.m.all.Count[CntDropMalformed]; c != 1 {
+	if c := counter(s.m, CntDropMalformed); c != 1 {
 		t.Errorf("%d malformed packets", c)
 	}
 	if err := s.m.Check(); err != nil {
@@ -226,7 +226,7 @@ func TestLandingFollows(t *testing.T) {
 	if len(*got) != 3 {
 		t.Fatalf("%d messages came", len(*got))
 	}
-	if c := s.m.all.Count[CntLanded]; c != 3+1+4 {
+	if c := counter(s.m, CntLanded); c != 3+1+4 {
 		t.Errorf("%d of 12 chunks landed, want 8", c)
 	}
 }
@@ -298,7 +298,7 @@ func TestLandingBegins(t *testing.T) {
 			s.run(8)
 			send(2, 'a')
 			send(3, 'c')
-			before := s.m.all.Count[CntLanded]
+			before := counter(s.m, CntLanded)
 			used, third := c.third(s, room, part('!'))
 			s.next = s.next.Add(used)
 			want = append(want, third)
@@ -307,7 +307,7 @@ func TestLandingBegins(t *testing.T) {
 			if !slices.Equal(*got, want) {
 				t.Fatalf("%d messages came, or altered ones", len(*got))
 			}
-			if n := s.m.all.Count[CntLanded] - before; n < c.landed || c.landed == 0 && n > big {
+			if n := counter(s.m, CntLanded) - before; n < c.landed || c.landed == 0 && n > big {
 				t.Errorf("%d chunks landed, want %d", n, c.landed)
 			}
 			if err := s.m.Check(); err != nil {
@@ -328,7 +328,7 @@ func TestLandingEndsElsewhere(t *testing.T) {
 	s.run(4)
 	s.chunk(s.next.Add(1), 1, size, room, part('b'))
 	s.run(4)
-	if !s.m.rx.Landings.Plan.Armed() {
+	if !s.m.rx.Direct.Plan.Armed {
 		t.Fatal("the provider has been told no landing")
 	}
 	s.raw(0, encode(frag.Header{
@@ -359,7 +359,7 @@ func TestLandingSurplus(t *testing.T) {
 		sent := 0
 		chunk := func(p []byte) int {
 			b.hdr = frag.Header{
-				Kind: frag.KindChunk, Conn: b.ep.c.ID.Tag, Seq: nullPeerFirst.Add(uint32(sent)), Tag: 1,
+				Kind: frag.KindChunk, Conn: tagOf(b.ep), Seq: nullPeerFirst.Add(uint32(sent)), Tag: 1,
 				FragID: 5, SizeBytes: uint32(1000 * room), OffsetBytes: uint32(sent * room),
 				PayloadLen: uint16(room), FirstBytes: uint16(room), ChunkBytes: uint16(room),
 			}
@@ -385,7 +385,7 @@ func TestLandingSurplus(t *testing.T) {
 		for range 10 {
 			b.pass()
 		}
-		s := &b.m.stats
+		s := b.m.counted()
 		if n := int(s.Get(CntLanded)); n != c.landed {
 			t.Errorf("%d of %d chunks landed, want %d", n, c.chunks, c.landed)
 		}
@@ -456,7 +456,7 @@ func TestLandingSurplusRuns(t *testing.T) {
 	s.m.Handle(1, func(_ *Endpoint, _ Tag, data []byte) { got = append(got, bytes.Clone(data)) })
 	ep := s.connect()
 	s.run(20)
-	room := segmentRoom(ep.c.MTU, frag.KindChunk)
+	room := segmentRoom(ep.MTUBytes(), frag.KindChunk)
 	const chunks = 16
 	want := make([]byte, chunks*room)
 	for i := range want {
@@ -488,7 +488,7 @@ func TestLandingSurplusRuns(t *testing.T) {
 			}
 		}
 	}
-	if n := s.m.all.Count[CntDropTruncated]; n != 0 {
+	if n := counter(s.m, CntDropTruncated); n != 0 {
 		t.Errorf("%d whole packets were lost", n)
 	}
 }

@@ -91,7 +91,7 @@ func TestContract07MemoryOfTheDead(t *testing.T) {
 		for end := l.now.Add(silent); l.now < end; {
 			l.step(50 * time.Millisecond)
 		}
-		if all[3].all.Peers.Len() != 3 {
+		if peersOf(all[3]) != 3 {
 			t.Fatal("the dead were found out before anybody wanted anything")
 		}
 		start := l.now

@@ -89,7 +89,7 @@ func TestPackLoneAndBurst(t *testing.T) {
 		t.Fatalf("a lone message: %+v, want one Frag before any pass", got)
 	}
 	sendOrFail(t, ep, 2, []byte("second"))
-	if got := s.take(); len(got) != 0 || s.m.Deadline() > s.m.all.Clock.Now {
+	if got := s.take(); len(got) != 0 || s.m.Deadline() > s.m.Now() {
 		t.Fatalf("the second: %d packets before the pass, deadline %v", len(got), s.m.Deadline())
 	}
 	if got := s.run(1); len(got) != 1 || got[0].hdr.Kind != frag.KindFrag || got[0].hdr.Tag != 2 ||
@@ -114,7 +114,7 @@ func TestPackLoneAndBurst(t *testing.T) {
 	if p, f := ep.Outstanding(); p != 4 || f != 0 {
 		t.Errorf("%d packets, %d fragments outstanding", p, f)
 	}
-	if n := s.m.all.Count[CntPacked]; n != 3 {
+	if n := counter(s.m, CntPacked); n != 3 {
 		t.Errorf("%d fragments left in packs, want 3", n)
 	}
 }
@@ -132,7 +132,7 @@ func TestPackBurstAfterBurst(t *testing.T) {
 	}
 	for burst := range 3 {
 		want := sendBurst()
-		if got := s.take(); burst > 0 && (len(got) != 0 || s.m.Deadline() > s.m.all.Clock.Now) {
+		if got := s.take(); burst > 0 && (len(got) != 0 || s.m.Deadline() > s.m.Now()) {
 			t.Fatalf("burst %d: %d packets before the pass, deadline %v", burst, len(got), s.m.Deadline())
 		}
 		got := s.run(1)
@@ -181,8 +181,8 @@ func TestPackBeforePolls(t *testing.T) {
 		return 0
 	}
 	n.pass()
-	if !polled || n.ep.c.Pack.Open() {
-		t.Errorf("polled: %v, pack open: %v", polled, n.ep.c.Pack.Open())
+	if !polled || queued(n.ep) > 0 {
+		t.Errorf("polled: %v, pack open: %v", polled, queued(n.ep) > 0)
 	}
 }
 
@@ -215,12 +215,12 @@ func TestPackBurstSize(t *testing.T) {
 				largest = max(largest, len(pkt))
 				return mem.Deliver
 			})
-			before := l.mods[0].stats
+			before := l.mods[0].counted()
 			for i := range 1000 {
 				sendOrFail(t, a, 1, []byte{byte(i), byte(i >> 8), 2, 3, 4, 5, 6, 7})
 			}
 			l.settle(time.Second)
-			sent := l.mods[0].stats.SegmentsSent() - before.SegmentsSent()
+			sent := l.mods[0].counted().SegmentsSent() - before.SegmentsSent()
 			if int(sent) > c.most || c.packBytes == 1 && sent != 1000 {
 				t.Errorf("%d packets, want at most %d", sent, c.most)
 			}
@@ -232,7 +232,7 @@ func TestPackBurstSize(t *testing.T) {
 					t.Fatalf("message %d was delivered %d times", i, got[i])
 				}
 			}
-			if n := l.mods[1].all.Count[CntDelivered]; n != 1000 {
+			if n := counter(l.mods[1], CntDelivered); n != 1000 {
 				t.Fatalf("%d delivered", n)
 			}
 			l.wantIdle(0)
@@ -270,7 +270,7 @@ func TestContract04Packs(t *testing.T) {
 	})
 	for i := range tr {
 		tr[i].verify()
-		if s := &l.mods[i].stats; s.Get(CntSentPack) < 50 || s.Retransmits() == 0 {
+		if s := l.mods[i].counted(); s.Get(CntSentPack) < 50 || s.Retransmits() == 0 {
 			t.Errorf("module %d: %d packs, %d packets sent again", i, s.Get(CntSentPack), s.Retransmits())
 		}
 	}
@@ -297,8 +297,8 @@ func TestPackWindowClosed(t *testing.T) {
 	for range 20 {
 		ends = append(ends, sendTold(t, ep, 1, "later"))
 	}
-	if got := s.run(3); len(got) != 0 || ep.c.Small.Queue.Count != 20 {
-		t.Fatalf("without credits: %d packets, %d queued", len(got), ep.c.Small.Queue.Count)
+	if got := s.run(3); len(got) != 0 || queued(ep) != 20 {
+		t.Fatalf("without credits: %d packets, %d queued", len(got), queued(ep))
 	}
 	s.ack(s.peerFirst)
 	got := s.run(3)
@@ -399,7 +399,7 @@ func TestPackRefused(t *testing.T) {
 	if s.run(20); len(got) != len(all) {
 		t.Fatalf("a copy was delivered: %v", got)
 	}
-	n := &s.m.stats
+	n := s.m.counted()
 	if n.Get(CntRecvPack) != 1 || n.Get(CntDropNoHandler) != 2 || n.Get(CntDelivered) != 3 {
 		t.Errorf("%d packs, %d refused, %d delivered", n.Get(CntRecvPack), n.Get(CntDropNoHandler),
 			n.Get(CntDelivered))
@@ -453,8 +453,8 @@ func TestPackHandlerInterferes(t *testing.T) {
 					t.Errorf("a pack that was not delivered is acknowledged: %+v", p.hdr)
 				}
 			}
-			if !slices.Equal(got, c.want) || s.m.all.Count[CntRecordsDropped] != c.dropped {
-				t.Errorf("delivered %v, dropped %d", got, s.m.all.Count[CntRecordsDropped])
+			if !slices.Equal(got, c.want) || counter(s.m, CntRecordsDropped) != c.dropped {
+				t.Errorf("delivered %v, dropped %d", got, counter(s.m, CntRecordsDropped))
 			}
 		})
 	}
@@ -469,12 +469,12 @@ func TestPackAnswers(t *testing.T) {
 	l.mods[0].Handle(1, func(*Endpoint, Tag, []byte) { answers++ })
 	a, _ := l.pair()
 	l.settle(time.Second)
-	before := l.mods[1].stats
+	before := l.mods[1].counted()
 	for range 33 {
 		sendOrFail(t, a, 1, []byte("question"))
 	}
 	l.until("answers", 5*time.Microsecond, time.Second, func() bool { return answers == 33 })
-	if n := l.mods[1].stats.SegmentsSent() - before.SegmentsSent(); n != 3 {
+	if n := l.mods[1].counted().SegmentsSent() - before.SegmentsSent(); n != 3 {
 		t.Errorf("33 questions, of which one came alone, were answered in %d packets, want 3", n)
 	}
 
@@ -515,7 +515,7 @@ func TestPackOpenAtTheEnd(t *testing.T) {
 		sendOrFail(t, a, 1, []byte("leaves"))
 		sendOrFail(t, a, 1, []byte("untold"))
 		ended := sendTold(t, a, 1, "told")
-		if !a.c.Pack.Open() {
+		if queued(a) == 0 {
 			t.Fatal("no pack is open")
 		}
 		if err := l.mods[0].Check(); err != nil {
@@ -536,8 +536,8 @@ func TestPackOpenAtTheEnd(t *testing.T) {
 		})
 		a.Flush(l.now, func(err error) {
 			flushed = err
-			if l.mods[1].all.Count[CntDelivered] != 3 {
-				t.Errorf("flushed after %d messages", l.mods[1].all.Count[CntDelivered])
+			if counter(l.mods[1], CntDelivered) != 3 {
+				t.Errorf("flushed after %d messages", counter(l.mods[1], CntDelivered))
 			}
 		})
 		l.until("flushed", 10*time.Microsecond, time.Second, func() bool {
@@ -551,7 +551,7 @@ func TestPackOpenAtTheEnd(t *testing.T) {
 		l, a, ended := open(t)
 		a.Close(l.now)
 		l.until("closed", 10*time.Microsecond, time.Second, func() bool { return a.Err() != nil })
-		if n := l.mods[1].all.Count[CntDelivered]; n != 3 || *ended != nil {
+		if n := counter(l.mods[1], CntDelivered); n != 3 || *ended != nil {
 			t.Errorf("%d delivered, ended %v", n, *ended)
 		}
 	})
@@ -566,7 +566,7 @@ func TestPackOpenAtTheEnd(t *testing.T) {
 			t.Errorf("ended %v", *ended)
 		}
 		l.until("gone", time.Millisecond, 10*time.Second, func() bool {
-			return l.mods[0].all.Peers.Len() == 0
+			return peersOf(l.mods[0]) == 0
 		})
 		l.wantEmpty(0)
 	})

@@ -38,16 +38,16 @@ func testPingPong(t *testing.T, sizeBytes int) {
 		t.Fatalf("up to %d bytes go by the command channel", a.MaxTiny())
 	}
 	l.settle(time.Second)
-	var before [2]Stats
+	var before [2]*Stats
 	for i, m := range l.mods {
-		before[i] = m.stats
+		before[i] = m.counted()
 	}
 	for i := range rounds {
 		sendOrFail(t, a, 1, make([]byte, sizeBytes))
 		l.until("pong", time.Microsecond, 40*time.Microsecond, func() bool { return pongs == i+1 })
 	}
 	for i, m := range l.mods {
-		diff := func(c Counter) int { return int(m.all.Count[c] - before[i].Get(c)) }
+		diff := func(c Counter) int { return int(counter(m, c) - before[i].Get(c)) }
 		for _, c := range []struct {
 			counter  Counter
 			min, max int
@@ -69,7 +69,7 @@ func testPingPong(t *testing.T, sizeBytes int) {
 	}
 	l.settle(time.Second)
 	for i, m := range l.mods {
-		if n := m.all.Count[CntSentAck] - before[i].Get(CntSentAck); i == 0 && n != 1 {
+		if n := counter(m, CntSentAck) - before[i].Get(CntSentAck); i == 0 && n != 1 {
 			t.Errorf("module %d sent %d explicit ACKs, want the one of the last pong", i, n)
 		}
 	}
@@ -212,11 +212,11 @@ func TestPathDelayedAck(t *testing.T) {
 	if len(pkts) != 1 || pkts[0].hdr.Ack != s.next {
 		t.Errorf("after a duplicate beyond the gap: %+v", pkts)
 	}
-	if n := l.mods[0].all.Count[CntDelivered]; n != 2 {
+	if n := counter(l.mods[0], CntDelivered); n != 2 {
 		t.Errorf("%d delivered, want 2", n)
 	}
 	s.frag(s.next+5000, 1, []byte("beyond the window"))
-	if pkts = s.run(20); len(pkts) != 0 || l.mods[0].all.Count[CntAboveWindow] != 1 {
+	if pkts = s.run(20); len(pkts) != 0 || counter(l.mods[0], CntAboveWindow) != 1 {
 		t.Errorf("beyond the window: %+v", pkts)
 	}
 }
@@ -257,7 +257,7 @@ func TestPathFastRetransmit(t *testing.T) {
 	if len(pkts) != 1 || pkts[0].hdr.Seq != s.peerFirst || pkts[0].channel != 1 {
 		t.Errorf("a duplicate ACK: %+v, want packet %d on the data channel", pkts, s.peerFirst)
 	}
-	st := &l.mods[0].stats
+	st := l.mods[0].counted()
 	if st.Get(CntRetransmitDupAck) != 1 || st.Get(CntRetransmitTimeout) != 0 ||
 		st.Get(CntDupAcks) == 0 {
 		t.Errorf("counters: duplicate ACK %d, timeout %d", st.Get(CntRetransmitDupAck),
@@ -270,8 +270,8 @@ func TestPathFastRetransmit(t *testing.T) {
 	}
 	s.ack(s.peerFirst + 4) // never sent
 	s.run(3)
-	if st.Get(CntDropAck) != 1 {
-		t.Errorf("%d ACKs of unsent packets dropped, want 1", st.Get(CntDropAck))
+	if n := l.mods[0].all.Count[CntDropAck]; n != 1 {
+		t.Errorf("%d ACKs of unsent packets dropped, want 1", n)
 	}
 }
 
@@ -344,7 +344,7 @@ func TestPathFairness(t *testing.T) {
 	l.settle(time.Second)
 	var data [][]byte
 	for _, m := range l.mods[1:] {
-		data = append(data, m.all.Port.Data.Name())
+		data = append(data, nameOf(m).Data)
 	}
 	l.net.SetFilter(func(_, to, _ []byte) mem.Verdict {
 		for i := range data {
@@ -394,7 +394,7 @@ func TestPathOrderOfSends(t *testing.T) {
 	var seqs []uint32
 	l.net.SetFilter(func(_, _, pkt []byte) mem.Verdict {
 		var h frag.Header
-		if _, err := frag.Decode(pkt, &h); err == nil && h.Kind.HasSeq() && h.Conn == a.c.ID.Peer.Tag {
+		if _, err := frag.Decode(pkt, &h); err == nil && h.Kind.HasSeq() && h.Conn == peerTagOf(a) {
 			seqs = append(seqs, uint32(h.Tag)<<24|uint32(h.PayloadLen))
 		}
 		return mem.Deliver
@@ -436,12 +436,10 @@ func sendStatus(ep *Endpoint, size int) (Status, error) {
 	return ep.Send(ep.Now(), f)
 }
 
-// The registration cache: registrations inside a registered range share it, those outside have
-// their own, idle ones are kept up to the bound and oldest first.
+// TestPathRegistrations: registrations inside a registered range share it, those outside have their
+// own, and a range without users is registered no more.
 func TestPathRegistrations(t *testing.T) {
-	cfg := smallConfig()
-	cfg.RegistrationsKept = 2
-	l := newLab(t, mem.Config{}, 1, cfg)
+	l := newLab(t, mem.Config{}, 1, smallConfig())
 	m, spy := l.mods[0], l.spies[0]
 	block := make([]byte, 10_000)
 	reg := func(lo, hi int) *Registration {
@@ -472,13 +470,7 @@ func TestPathRegistrations(t *testing.T) {
 	want("shared with the longer one", 1)
 	again.Close()
 	longer.Close()
-	want("kept idle", 1)
-	reg(1500, 5500).Close()
-	want("found idle, used, idle again", 1)
-	for i := range 4 {
-		reg(7000+i*100, 7000+i*100+50).Close()
-	}
-	want("two idle ones are kept", 2)
+	want("without users", 0)
 	if _, err := m.RegisterMemory(nil); !errors.Is(err, ErrConfig) {
 		t.Errorf("registering nothing: %v", err)
 	}
@@ -540,7 +532,7 @@ func TestPathGather(t *testing.T) {
 					t.Errorf("%+v: gathered is %v", c, gathered)
 				}
 			}
-			if m.stats.Retransmits() == 0 {
+			if m.counted().Retransmits() == 0 {
 				t.Error("nothing was sent again")
 			}
 			l.calm()
@@ -639,7 +631,7 @@ func TestPathIdlePolls(t *testing.T) {
 			}
 			arriving = nil
 			ch.fill(&out[0], func(p []byte) int {
-				n.hdr = frag.Header{Kind: frag.KindFrag, Conn: n.ep.c.ID.Tag, Tag: 1, Seq: next}
+				n.hdr = frag.Header{Kind: frag.KindFrag, Conn: tagOf(n.ep), Tag: 1, Seq: next}
 				next++
 				return n.hdr.Encode(p)
 			})

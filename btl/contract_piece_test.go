@@ -7,6 +7,7 @@ import (
 
 	"gobtl/frag"
 	"gobtl/internal/seq"
+	"gobtl/internal/testenv"
 )
 
 // pieceScript is a module whose scripted peer sends packs with pieces. Fragments have chunks of
@@ -212,8 +213,8 @@ func TestPieceRefusedForGood(t *testing.T) {
 	h, data := pieceHeader(1, size, 50, 50)
 	p.pack(n+1, pieceRecord(h, data), packPayload(record{2, "y"}))
 	p.want("a late piece", 0, "x", "y")
-	if p.m.all.Count[CntRecordsDropped] != 1 {
-		t.Errorf("%d records dropped", p.m.all.Count[CntRecordsDropped])
+	if counter(p.m, CntRecordsDropped) != 1 {
+		t.Errorf("%d records dropped", counter(p.m, CntRecordsDropped))
 	}
 }
 
@@ -246,7 +247,7 @@ func TestPieceLosesHandler(t *testing.T) {
 		p.pack(n, begin)
 		p.pack(n+1, packPayload(record{2, "x"}), end)
 		p.want("whole, without a handler", 0)
-		if n := p.m.all.Count[CntRecordsDropped]; n != 1 {
+		if n := counter(p.m, CntRecordsDropped); n != 1 {
 			t.Errorf("%d records dropped, want 1", n)
 		}
 	})
@@ -292,4 +293,93 @@ func TestRefusedOnceRefusedAgain(t *testing.T) {
 			}
 		})
 	}
+}
+
+// If more fragments are refused than are remembered, those that the receiver has forgotten keep no
+// later fragment from their slots: the peer has ended them before it begins the later one.
+func TestSlotsOfForgottenRefusals(t *testing.T) {
+	v := newVictim(t, testenv.Seed(t, 3))
+	s, m := v.s, v.mods[1]
+	ep := s.connect()
+	s.run(20)
+	const forgotten, remembered, size = 3, 1024, 3000
+	chunk := func(n seq.Num, id uint32, at uint32) []sentPacket {
+		s.raw(1, encode(frag.Header{
+			Kind: frag.KindChunk, Conn: s.conn, Seq: n, Tag: 2, FragID: id, SizeBytes: size,
+			OffsetBytes: at, FirstBytes: 1000, ChunkBytes: 1000,
+		}, make([]byte, 1000)))
+		return kinds(s.run(2), frag.KindNack)
+	}
+	const count = forgotten + remembered
+	handler := func(*Endpoint, Tag, []byte) {}
+	mustHandleTag(t, m, 2, handler)
+	for id := range uint32(count) {
+		chunk(s.next.Add(id), id, 0)
+	}
+	mustHandleTag(t, m, 2, nil)
+	for id := range uint32(count) {
+		chunk(s.next.Add(count+id), id, 1000)
+	}
+	mustHandleTag(t, m, 2, handler)
+	for id := range uint32(count) {
+		s.raw(1, encode(frag.Header{
+			Kind: frag.KindFrag, Conn: s.conn, Seq: s.next.Add(count + id), Tag: frag.TagVoid,
+		}, nil))
+		s.run(2)
+	}
+	next := s.next.Add(2 * count)
+	if ep.c.Rcv.Next() != next || ep.c.Asm.Active() != forgotten {
+		t.Fatalf("not as it should be: packet %d is next, want %d; %d fragments are left",
+			ep.c.Rcv.Next(), next, ep.c.Asm.Active())
+	}
+	first := chunk(next, frag.ActiveMax, 0)
+	again := chunk(next, frag.ActiveMax, 0)
+	if len(first) != 1 || len(again) != 0 || ep.c.Rcv.Next() != next+1 {
+		t.Errorf("%d and %d Nacks, packet %d is next, want %d", len(first), len(again),
+			ep.c.Rcv.Next(), next+1)
+	}
+	ep.Abort()
+}
+
+// A fragment that the peer has ended, after a chunk of it was refused, does not begin again,
+// however many fragments were refused after it.
+func TestRefusedManyTimes(t *testing.T) {
+	v := newVictim(t, testenv.Seed(t, 3))
+	s, m := v.s, v.mods[1]
+	ep := s.connect()
+	s.run(20)
+	n := s.next
+	chunk := func(id uint32, at uint32) {
+		s.raw(1, encode(frag.Header{
+			Kind: frag.KindChunk, Conn: s.conn, Seq: n, Tag: 2, FragID: id, SizeBytes: 3000,
+			OffsetBytes: at, FirstBytes: 1000, ChunkBytes: 1000,
+		}, make([]byte, 1000)))
+		s.run(2)
+		n++
+	}
+	const fragments = 100
+	for id := range uint32(fragments) { // no handler has tag 2
+		chunk(id, 0)
+		chunk(id, 1000)
+		for i := range uint32(2) {
+			s.raw(1, encode(frag.Header{
+				Kind: frag.KindFrag, Conn: s.conn, Seq: n.Add(i - 2), Tag: frag.TagVoid,
+			}, nil))
+			s.run(2)
+		}
+	}
+	mustHandleTag(t, m, 2, func(*Endpoint, Tag, []byte) {})
+	for id := range uint32(fragments) {
+		chunk(id, 2000) // a late chunk
+	}
+	if got := ep.c.Asm.Active(); got != 0 || ep.c.Rcv.Next() != n {
+		t.Errorf("%d ended fragments have begun again; packet %d is next, want %d", got,
+			ep.c.Rcv.Next(), n)
+	}
+	before := counter(m, CntDropReassembly)
+	chunk(2048, 0) // it needs the slot of the first fragment
+	if counter(m, CntDropReassembly) != before || ep.c.Asm.Active() != 1 {
+		t.Error("the next fragment gets no slot")
+	}
+	ep.Abort()
 }

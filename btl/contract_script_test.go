@@ -68,7 +68,7 @@ func (l *lab) newScript(i int) *script {
 			l.tb.Fatal(err)
 		}
 	}
-	for c, name := range [][]byte{s.m.all.Port.Command.Name(), s.m.all.Port.Data.Name()} {
+	for c, name := range [][]byte{nameOf(s.m).Command, nameOf(s.m).Data} {
 		if s.to[c], err = dom.Insert(name); err != nil {
 			l.tb.Fatal(err)
 		}
@@ -245,7 +245,7 @@ func (s *script) accept() *Endpoint {
 			s.raw(pkt.channel, s.packHello(frag.KindHelloAck, s.conn, asked.Probe))
 		}
 		if ep := endpointOf(s.m.all.Peers.Lookup(s.conn)); ep != nil && ep.Connected() &&
-			ep.c.ID.Handshake() == nil {
+			ep.c.ID.Handshake == nil {
 			return ep
 		}
 	}
@@ -303,7 +303,7 @@ func helloIn(tb testing.TB, pkt []byte) (hello frag.Hello) {
 // address is the script's module name.
 func (s *script) address() []byte {
 	n := frag.Name{
-		Provider: s.m.all.Port.Info.Provider, Incarnation: s.incarnation, MTUBytes: s.hello.MTUBytes,
+		Provider: nameOf(s.m).Provider, Incarnation: s.incarnation, MTUBytes: s.hello.MTUBytes,
 		CommandBytes: s.hello.CommandBytes, Command: s.name[0], Data: s.name[1],
 	}
 	b, err := n.Append(nil)
@@ -321,7 +321,7 @@ func (s *script) frag(n seq.Num, tag Tag, payload []byte) {
 
 // room is that of a chunk between the script and the module.
 func (s *script) room() uint32 {
-	return uint32(min(int(s.hello.MTUBytes), s.m.all.Port.Data.MTUBytes()) - frag.ChunkHeaderBytes)
+	return uint32(min(int(s.hello.MTUBytes), s.m.all.Port.Data.MTUBytes) - frag.ChunkHeaderBytes)
 }
 
 // chunk sends a part of a fragment of size bytes.

@@ -17,7 +17,7 @@ import (
 // whether the peer was restarted, while the network loses all of them.
 func (l *lab) countSent(i int) *int {
 	n := new(int)
-	cmd, data := string(l.mods[i].all.Port.Command.Name()), string(l.mods[i].all.Port.Data.Name())
+	cmd, data := string(nameOf(l.mods[i]).Command), string(nameOf(l.mods[i]).Data)
 	l.net.SetFilter(func(from, _, pkt []byte) mem.Verdict {
 		ours := string(from) == cmd || string(from) == data
 		kind := frag.Kind(pkt[1] & 0x0F)
@@ -74,7 +74,7 @@ func contract08TotalLoss(t *testing.T, profile string) {
 		t.Fatalf("only %d packets in flight", inFlight)
 	}
 	l.calm()
-	limit := 2 * l.mods[0].all.Rules.ResendTimeoutMax
+	limit := 2 * l.mods[0].Config().Rules.ResendTimeoutMax
 	l.until("drained", 100*time.Microsecond, limit, tr.finished)
 	tr.verify()
 	l.settle(time.Second)
@@ -168,7 +168,7 @@ func testDeadPeer(t *testing.T, profile string, timeout time.Duration, size int)
 	// A tick of the hotel, a pass, and the three last resends a millisecond apart where the time-out
 	// of the peer is short against that of a packet.
 	slack := time.Duration(hotel.DefaultTickNs) + 4*step
-	if timeout < 5*l.mods[0].all.Rules.ResendTimeout {
+	if timeout < 5*l.mods[0].Config().Rules.ResendTimeout {
 		slack += 3 * (time.Millisecond + time.Duration(hotel.DefaultTickNs) + step)
 	}
 	if took < timeout || took > timeout+slack {
@@ -310,7 +310,7 @@ func TestHandshakeTimeout(t *testing.T) {
 		t.Errorf("events %v", ends)
 	}
 	l.wantEmpty(0)
-	sent := l.mods[0].all.Count[CntSentControl]
+	sent := counter(l.mods[0], CntSentControl)
 	if sent < 8 || sent > 40 {
 		t.Errorf("%d hellos in %v", sent, cfg.HandshakeTimeout)
 	}

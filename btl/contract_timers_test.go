@@ -38,9 +38,9 @@ func TestTimersOfProfiles(t *testing.T) {
 			for range 4 {
 				l.step(time.Microsecond)
 			}
-			inFlight := m.all.Recovery.InFlight()
-			if inFlight < 5 || m.all.Recovery.ResendsWaiting() != 0 {
-				t.Fatalf("%d packets in flight, %d to be sent again", inFlight, m.all.Recovery.ResendsWaiting())
+			packets := inFlight(m)
+			if packets < 5 || m.all.Recovery.ResendsWaiting() != 0 {
+				t.Fatalf("%d packets in flight, %d to be sent again", packets, m.all.Recovery.ResendsWaiting())
 			}
 			if !want.each {
 				if n := m.all.Recovery.Timers(); n != 2 {
@@ -48,8 +48,8 @@ func TestTimersOfProfiles(t *testing.T) {
 				}
 				return
 			}
-			if n := m.all.Recovery.Timers(); n != inFlight {
-				t.Errorf("%d timers, %d packets in flight", n, inFlight)
+			if n := m.all.Recovery.Timers(); n != packets {
+				t.Errorf("%d timers, %d packets in flight", n, packets)
 			}
 			due := began.Add(want.stay)
 			if d := m.all.Recovery.Deadline(); d < due || d > l.now.Add(want.stay+hotel.DefaultTickNs) {
@@ -57,7 +57,7 @@ func TestTimersOfProfiles(t *testing.T) {
 			}
 			l.calm()
 			l.until("acknowledged", 10*time.Millisecond, 10*time.Second, func() bool {
-				return m.all.Recovery.InFlight() == 0
+				return inFlight(m) == 0
 			})
 			if n := m.all.Recovery.Timers(); n != 0 {
 				t.Errorf("%d timers when everything is acknowledged", n)

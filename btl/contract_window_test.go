@@ -99,7 +99,7 @@ func TestContract02LateReads(t *testing.T) {
 	l.settle(5 * time.Second)
 	l.wantIdle(0)
 	l.wantIdle(1)
-	if s := l.mods[0].stats; s.Retransmits() == 0 {
+	if s := l.mods[0].counted(); s.Retransmits() == 0 {
 		t.Error("nothing was sent again")
 	}
 }
@@ -216,7 +216,7 @@ func TestContract02AddressHeld(t *testing.T) {
 	spy.refuse = func() error { return fabric.ErrAgain }
 	sendOrFail(t, a, 1, make([]byte, 20_000))
 	l.step(time.Microsecond)
-	if l.mods[0].all.Port.Data.Batched() == 0 {
+	if len(l.mods[0].all.Port.Data.Batch) == 0 {
 		t.Fatal("nothing waits in the batch")
 	}
 	a.Abort()
@@ -285,7 +285,7 @@ func TestContract04ExactlyOnce(t *testing.T) {
 			if _, next := a.c.Snd.Window(); uint32(next)-first < 40 {
 				t.Errorf("only %d packets were sent: the wrap was not reached", uint32(next)-first)
 			}
-			if s := l.mods[1].stats; s.Duplicates() == 0 || s.Get(CntEarly) == 0 {
+			if s := l.mods[1].counted(); s.Duplicates() == 0 || s.Get(CntEarly) == 0 {
 				t.Error("the network was too kind")
 			}
 		})
@@ -366,7 +366,7 @@ func TestContract05RefusedNotAcknowledged(t *testing.T) {
 			c.refuse(s)
 			s.frag(refused+1, 1, []byte("taken"))
 			pkts := s.run(20)
-			if n := l.mods[0].stats.Get(c.reason); n != 1 {
+			if n := l.mods[0].counted().Get(c.reason); n != 1 {
 				t.Fatalf("%v is %d, want 1", c.reason, n)
 			}
 			seen := acks(pkts)
@@ -426,7 +426,7 @@ func TestContract05BudgetRecovers(t *testing.T) {
 	})
 	tr[0].verify()
 	tr[1].verify()
-	if n := l.mods[2].all.Count[CntDropReassembly]; n == 0 {
+	if n := counter(l.mods[2], CntDropReassembly); n == 0 {
 		t.Error("the memory was never exhausted")
 	}
 	if s := l.mods[2].all.Pool.ActiveBytes(); s != 0 {

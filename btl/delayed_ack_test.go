@@ -70,7 +70,7 @@ func (c *caller) warm() (acks, lone uint64) {
 }
 
 func (c *caller) counts() (acks, lone uint64) {
-	return c.mods[0].all.Count[CntSentAck], c.mods[1].all.Count[CntLoneAnswers]
+	return counter(c.mods[0], CntSentAck), counter(c.mods[1], CntLoneAnswers)
 }
 
 func (c *caller) wantCounts(what string, acks, lone uint64) {
@@ -80,7 +80,7 @@ func (c *caller) wantCounts(what string, acks, lone uint64) {
 	}
 	for i, m := range c.mods {
 		for _, n := range []Counter{CntRetransmitProbe, CntRetransmitTimeout, CntBelowWindow} {
-			if got := m.all.Count[n]; got != 0 {
+			if got := counter(m, n); got != 0 {
 				c.tb.Errorf("%s: module %d: %v is %d", what, i, n, got)
 			}
 		}
@@ -94,14 +94,14 @@ func TestLoneAnswer(t *testing.T) {
 	acks, lone := c.warm()
 	for range 20 {
 		c.call(20 * time.Millisecond)
-		if c.back.c.Snd.InFlight() != 1 {
+		if flying(c.back) != 1 {
 			t.Fatal("the latest answer is acknowledged already")
 		}
 	}
 	c.wantCounts("calls", acks, lone+20)
 	c.step(reliability.LoneAckDelay)
 	c.until("acknowledged", 20*time.Microsecond, time.Millisecond, func() bool {
-		return c.back.c.Snd.InFlight() == 0
+		return flying(c.back) == 0
 	})
 	c.wantCounts("the last one", acks+1, lone+20)
 	for range 5 {
@@ -153,9 +153,9 @@ func TestNoLoneAnswer(t *testing.T) {
 		{name: "few buffers", answer: func(ep *Endpoint) {
 			m := ep.mod()
 			all := m.all.Buffers.FreeSegs
-			m.all.Buffers.FreeSegs = all[:len(m.all.Buffers.Segs)/2-1]
+			m.all.Buffers.FreeSegs = all[:m.cfg.SendBuffers/2-1]
 			send(t, ep, false)
-			m.all.Buffers.FreeSegs = append(m.all.Buffers.FreeSegs, all[len(m.all.Buffers.Segs)/2-1:]...)
+			m.all.Buffers.FreeSegs = append(m.all.Buffers.FreeSegs, all[m.cfg.SendBuffers/2-1:]...)
 		}},
 		{
 			name: "usnic asks", cfgs: [2]Config{usnic, smallConfig()},
@@ -184,7 +184,7 @@ func TestNoLoneAnswer(t *testing.T) {
 				t.Errorf("%d lone answers, want %d", got-lone, tc.lone)
 			}
 			alone := tc.name == "alone" || tc.name == "a flush waits"
-			if left := c.back.c.Snd.InFlight(); (left == 1) != alone {
+			if left := flying(c.back); (left == 1) != alone {
 				t.Errorf("%d packets are not acknowledged after a while", left)
 			}
 		})
@@ -199,7 +199,7 @@ func TestRequestIsNoLoneAnswer(t *testing.T) {
 	for range 10 {
 		c.call(time.Millisecond)
 	}
-	if n := c.mods[0].all.Count[CntLoneAnswers]; n != 0 {
+	if n := counter(c.mods[0], CntLoneAnswers); n != 0 {
 		t.Errorf("%d requests were lone answers", n)
 	}
 	c.net.SetFilter(func(_, _, _ []byte) mem.Verdict { return mem.Drop })
@@ -208,7 +208,7 @@ func TestRequestIsNoLoneAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.until("sent again", 20*time.Microsecond, 5*time.Millisecond, func() bool {
-		return c.mods[0].all.Count[CntRetransmitProbe] == 1
+		return counter(c.mods[0], CntRetransmitProbe) == 1
 	})
 	if took := c.now.Sub(sent); took > 2*time.Millisecond {
 		t.Errorf("a request that is lost comes again after %v", took)
@@ -244,7 +244,7 @@ func TestLoneAnswerBesideOthers(t *testing.T) {
 	for range 10 {
 		c.step(10 * time.Microsecond)
 	}
-	if n := c.ep.c.Snd.InFlight(); n != 1 {
+	if n := flying(c.ep); n != 1 {
 		t.Fatalf("%d packets are in flight", n)
 	}
 	c.wantCounts("beside another request", acks+1, lone+1)
@@ -263,7 +263,7 @@ func TestLoneAnswerNotAgreed(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.until("dropped", 20*time.Microsecond, time.Second, func() bool {
-			return m.all.Count[CntDropMalformed] > 0
+			return counter(m, CntDropMalformed) > 0
 		})
 		if c.answered != before {
 			t.Errorf("books first: %v: and delivered", booksFirst)
@@ -297,10 +297,10 @@ func TestLoneAnswerLost(t *testing.T) {
 	for range 20 {
 		c.step(20 * time.Microsecond)
 	}
-	if n := c.back.c.Snd.InFlight(); n != 0 {
+	if n := flying(c.back); n != 0 {
 		t.Error("the ACK of an answer that was sent again is held back")
 	}
-	if n := c.mods[1].all.Count[CntRetransmitLost]; n != 1 {
+	if n := counter(c.mods[1], CntRetransmitLost); n != 1 {
 		t.Errorf("%d packets were taken for lost", n)
 	}
 }
@@ -331,14 +331,14 @@ func TestLoneAnswerAllocatesNothing(t *testing.T) {
 		round()
 	}
 	b.until("a measurement", 100*time.Microsecond, time.Second, func() bool {
-		return b.mods[1].all.Recovery.InFlight() == 0
+		return inFlight(b.mods[1]) == 0
 	})
 	round()
-	before := b.mods[1].all.Count[CntLoneAnswers]
+	before := counter(b.mods[1], CntLoneAnswers)
 	if n := testing.AllocsPerRun(100, round); n > 0 {
 		t.Errorf("%v allocations a call", n)
 	}
-	if n := b.mods[1].all.Count[CntLoneAnswers] - before; n < 100 {
+	if n := counter(b.mods[1], CntLoneAnswers) - before; n < 100 {
 		t.Errorf("%d lone answers", n)
 	}
 }
@@ -354,7 +354,7 @@ func TestBehindLoneAnswer(t *testing.T) {
 	c.net.SetFilter(func(_, to, pkt []byte) mem.Verdict {
 		var h frag.Header
 		if _, err := frag.Decode(pkt, &h); err == nil &&
-			string(to) == string(c.mods[1].all.Port.Command.Name()) &&
+			string(to) == string(nameOf(c.mods[1]).Command) &&
 			h.Kind == frag.KindFrag && h.Flags&frag.FlagAck != 0 {
 			frag.SetAck(pkt, h.Ack, h.Credit, 1, h.Flags&frag.FlagDup != 0)
 		}

@@ -9,16 +9,16 @@ import (
 	"gobtl/frag"
 )
 
-// Connect returns the endpoint for a module's name. If the module has no endpoint for the
-// peer's name, Connect makes an endpoint and begins the handshake. Messages that are sent
-// before the handshake is complete are queued. The function of OnEndpoint is called with
-// the result of the handshake. A failed handshake results in ErrUnreachable, ErrVersion,
-// ErrStale or ErrRefused. A module may connect to its own name. The argument now of Connect
-// is the present time. Connect returns ErrBadName, ErrClosed, or ErrRefused if there are
-// PeersMax endpoints.
+// Connect returns the endpoint for a module's name. If the module has no endpoint for the peer's
+// name, Connect makes an endpoint and begins the handshake. Messages that are sent before the
+// handshake is complete are queued. The function given to OnEndpoint receives the result of the
+// handshake. A failed handshake results in ErrUnreachable, ErrVersion, ErrStale or ErrRefused. A
+// module may connect to its own name. The argument now of Connect is the present time. Connect
+// returns ErrBadName for an invalid name, ErrClosed for a closed module, and ErrRefused if there
+// are PeersMax endpoints.
 func (m *Module) Connect(now Time, name []byte) (*Endpoint, error) {
 	m.all.At(now)
-	if m.closed || m.all.Draining() {
+	if m.closed || m.all.Draining {
 		return nil, ErrClosed
 	}
 	n, err := frag.ParseName(name)
@@ -32,29 +32,29 @@ func (m *Module) Connect(now Time, name []byte) (*Endpoint, error) {
 	return connected(m.all.Handshakes.Connect(&n))
 }
 
-// Dial connects like Connect, but to an address instead of a name. The argument address of
-// Dial is the address of the peer's command channel, such as "192.0.2.1:4000". If the data
-// channel's port is not the port after the command channel's, the data channel's port follows after
-// a comma, as in "192.0.2.1:4000,4711". Any incarnation of the peer is accepted. If the module
-// already has an endpoint with this peer address, Dial returns the existing endpoint. A restart of
-// the peer is detected after several unanswered packets, mostly within a quarter of
-// Config.PeerTimeout. To reconnect earlier to a restarted peer, call Abort on the old endpoint
-// before Dial. Dial returns ErrBadName (also for a fabric without textual addresses), ErrClosed, or
-// ErrRefused if there are PeersMax endpoints.
+// Dial connects like Connect, but to an address instead of a name. The argument "address" of Dial
+// is the address of the peer's command channel, such as "192.0.2.1:4000". If the data channel does
+// not use the port after the command channel's port, its port follows after a comma, as in
+// "192.0.2.1:4000,4711". Any incarnation of the peer is accepted. If the module already has an
+// endpoint for the given address, Dial returns the existing endpoint. A restart of the peer is
+// detected after several unanswered packets, mostly within a quarter of Config.PeerTimeout. To
+// reconnect earlier to a restarted peer, call Abort on the old endpoint before Dial. Dial returns
+// ErrBadName for an invalid address or a fabric without textual addresses, ErrClosed for a closed
+// module, and ErrRefused if there are PeersMax endpoints.
 func (m *Module) Dial(now Time, address string) (*Endpoint, error) {
 	m.all.At(now)
-	if m.closed || m.all.Draining() {
+	if m.closed || m.all.Draining {
 		return nil, ErrClosed
 	}
 	cmd, data, err := parseAddress(&m.all.Port, address)
 	if err != nil {
 		return nil, err
 	}
-	return connected(m.all.Handshakes.Dial(cmd, data, m.all.Port.Command.MTUBytes(),
-		m.all.Port.Data.MTUBytes()))
+	return connected(m.all.Handshakes.Dial(cmd, data, m.all.Port.Command.MTUBytes,
+		m.all.Port.Data.MTUBytes))
 }
 
-// connected returns the endpoint of which c is a part.
+// The function named connected returns the public Endpoint for the internal endpoint c.
 func connected(c *peer.Endpoint, err error) (*Endpoint, error) {
 	if err != nil {
 		return nil, err
@@ -62,8 +62,8 @@ func connected(c *peer.Endpoint, err error) (*Endpoint, error) {
 	return endpointOf(c), nil
 }
 
-// parseAddress returns the names of the two channels at an address in the notation of Dial, or
-// ErrBadName.
+// parseAddress returns the fabric's names of both channels for an address in the notation of Dial,
+// or ErrBadName.
 func parseAddress(p *port.Port, address string) (cmd, data []byte, err error) {
 	cmd, data, err = p.ParseAddress(address)
 	if errors.Is(err, port.ErrNoText) {
@@ -75,9 +75,8 @@ func parseAddress(p *port.Port, address string) (cmd, data []byte, err error) {
 	return cmd, data, err
 }
 
-// AddressesOf returns the addresses of both channels in a module's name as text, such as
-// "192.0.2.1:4000", like PeerAddress. AddressesOf returns ErrBadName if name is not the name of a
-// module.
+// AddressesOf returns the addresses of both channels that a module's name contains, as text such as
+// "192.0.2.1:4000". AddressesOf returns ErrBadName if "name" is not the name of a module.
 func (m *Module) AddressesOf(name []byte) (command, data string, err error) {
 	n, err := frag.ParseName(name)
 	if err != nil {
@@ -93,24 +92,24 @@ func (m *Module) Address() string {
 	return m.all.Port.FormatPair(m.told[0], m.told[1])
 }
 
-// IsModule reports whether name, a result of Module.Name, is the name of this endpoint's peer. If
-// IsModule returns true, the peer has also answered from the address in name.
+// IsModule reports whether the given result of Module.Name is the name of this endpoint's peer. If
+// IsModule returns true, the peer has also answered from the address in the name.
 func (ep *Endpoint) IsModule(name []byte) bool {
 	n, err := frag.ParseName(name)
 	return err == nil && string(n.Command) == ep.c.ID.Addr && ep.c.ID.IsLife(n.Incarnation)
 }
 
-// AtHost reports whether name, the name of a fabric endpoint, belongs to the host from which the
+// AtHost reports whether the given name of a fabric endpoint belongs to the host from which the
 // peer has answered. If the fabric does not tell hosts apart, AtHost always returns true.
 func (ep *Endpoint) AtHost(name []byte) bool {
-	c := &ep.c.All().Peers
+	c := &ep.c.All.Peers
 	return !c.TellsHosts() || c.SameHost(string(name), ep.c.ID.Addr)
 }
 
 // PeerHost returns a string, in the binary form of the fabric, that is the same for all peers of
 // one host. If the fabric does not tell hosts apart, each peer address has a PeerHost of its own.
-func (ep *Endpoint) PeerHost() string { return ep.c.All().Peers.HostOf(ep.c.ID.Addr) }
+func (ep *Endpoint) PeerHost() string { return ep.c.All.Peers.HostOf(ep.c.ID.Addr) }
 
 // PeerAddress is the address of the peer's command channel as text, such as
 // "192.0.2.1:4000". For a fabric without textual addresses, PeerAddress is hexadecimal.
-func (ep *Endpoint) PeerAddress() string { return ep.c.All().Port.FormatName([]byte(ep.c.ID.Addr)) }
+func (ep *Endpoint) PeerAddress() string { return ep.c.All.Port.FormatName([]byte(ep.c.ID.Addr)) }

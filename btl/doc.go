@@ -5,17 +5,18 @@
 //
 // # One owner
 //
-// A Module belongs to the goroutine that calls Progress. All methods of Module, Endpoint,
-// Fragment and Region must be called from the goroutine that calls Progress, also within
-// callbacks. Only methods whose documentation allows it, such as Stats and Wake, may be called by
-// any goroutine. A module has no goroutine, lock or clock of its own, and does nothing between two
+// A Module belongs to the goroutine that calls Progress. All methods of Module, Endpoint, Fragment
+// and Region must be called from the goroutine that calls Progress, inside or outside of callbacks.
+// Only methods whose documentation allows it, such as Stats and Wake, may be called by any
+// goroutine. A module has no goroutine, lock or clock of its own, and does nothing between two
 // calls of Progress. Package runner drives a module, so that any goroutine may send and receive,
 // with a context for each call. Drivers such as package runner also use Hooks.
 //
 // # The life of a packet
 //
-// Package btl has the calls of an application, and the order of the work in a call of Progress. The
-// work is done in the packages internal/peer (P) and internal/receive (R).
+// Package btl contains the API for applications, and determines the order of the steps in a call of
+// Progress. The packages internal/peer (P in the figure) and internal/receive (R) perform the steps
+// of Progress.
 //
 //	Send, SendImmediate          P send.go          at once, into a Pack, or into a queue
 //	     |         |
@@ -39,27 +40,28 @@
 //	                                with its last packet                    |
 //	                                                                        |
 //	  Poll  <---------------------------------------------------------------+
-//	    |           R landing.go      expected chunks, which are already in their final memory
-//	  decode        R read_headers.go header, endpoint, payload, or a counted drop
+//	    |           R direct_chunks.go  expected chunks, which are already in their final memory
+//	  decode        R read_headers.go   header, endpoint, payload, or a counted drop
 //	    |
-//	  admit         R link.go         its ACK, and whether its number is new
+//	  admit         R link.go           its ACK, and whether its number is new
 //	    |
-//	  accept        R recv.go         handler, put, chunk, Pack, accepted or refused
+//	  accept        R recv.go           handler, put, chunk, Pack, accepted or refused
 //	    |
-//	  accepted      R link.go         the next ACK will cover it
+//	  accepted      R link.go           the next ACK will cover it
 //	    |
-//	  deliver       R recv.go         the handler of its tag, when the fragment is whole
+//	  deliver       R recv.go           the handler of its tag, when the fragment is whole
 //
 // The files link_seq.go are for fabrics that may lose packets, and the files link_counted.go for
 // fabrics that are reliable.
 //
 // A module has two channels, each with its own fabric endpoint and queues. The command channel is
 // polled first, and carries ACKs and fragments that fit into a datagram of Config.TinyBytes. The
-// data channel carries all other packets, and all retransmissions. If the first completion of a
-// poll is a fragment in a single packet, the handler is called before the receive state is updated
-// (fast receive).
+// data channel carries all other packets, and all retransmissions. Handshakes use both channels.
+// Over a reliable fabric, the command channel carries all fragments, and the data channel carries
+// the ACKs. If the first completion of a poll is a fragment in a single packet, the handler is
+// called before the receive state is updated (fast receive).
 //
 // The folder internal/port holds the channels and their buffers. Handshakes are decided in
 // internal/meet and carried out in internal/peer. Package reliability defines the states of a
-// segment, and docs/protocol.md the wire format.
+// segment, and docs/protocol.md defines the wire format.
 package btl

@@ -23,12 +23,12 @@ func newEndpoint() *peer.Endpoint {
 	return &ep.c
 }
 
-// endpointOf returns the endpoint of which c is a part, or nil for a nil c.
+// endpointOf returns the public Endpoint for the internal endpoint c, or nil for a nil c.
 func endpointOf(c *peer.Endpoint) *Endpoint {
 	if c == nil {
 		return nil
 	}
-	ep, _ := c.Owner().(*Endpoint)
+	ep, _ := c.Owner.(*Endpoint)
 	return ep
 }
 
@@ -37,7 +37,7 @@ func endpointOf(c *peer.Endpoint) *Endpoint {
 func (ep *Endpoint) Err() error { return ep.c.Err() }
 
 // Connected reports whether the handshake is complete and the endpoint has not ended.
-func (ep *Endpoint) Connected() bool { return ep.c.ID.State() == peer.StateConnected }
+func (ep *Endpoint) Connected() bool { return ep.c.ID.State == peer.StateConnected }
 
 // Outstanding returns the number of unacknowledged packets and the number of fragments that wait to
 // be sent.
@@ -54,34 +54,33 @@ func (ep *Endpoint) MTUBytes() int { return ep.c.MTU }
 // the peer is informed, and then this side gets EventClosed. Close ends at most Config.CloseTimeout
 // after the peer's last new ACK. Sends after Close return ErrClosed. The argument now of Close is
 // the present time.
-func (ep *Endpoint) Close(now Time) { ep.c.All().Endings.Close(&ep.c, now, frag.ByeClosed) }
+func (ep *Endpoint) Close(now Time) { ep.c.All.Endings.Close(&ep.c, now, frag.ByeClosed) }
 
 // CloseCodeMax is the largest code that CloseWith accepts.
 const CloseCodeMax = frag.ByeOwnerMax
 
-// CloseWith closes the endpoint like Close, and sends the peer a code from 0 to
-// CloseCodeMax. After an Abort with a code, the event of the peer's endpoint has an
-// EndedError with this code. The applications define the meaning of the codes. CloseWith
-// returns ErrConfig if the code is larger.
+// CloseWith closes the endpoint like Close, and sends the peer a code from 0 to CloseCodeMax. The
+// peer's last event has an EndedError with the code given to CloseWith. The applications define the
+// meaning of the codes. CloseWith returns ErrConfig if the code exceeds CloseCodeMax.
 func (ep *Endpoint) CloseWith(now Time, code uint16) error {
 	if code > CloseCodeMax {
 		return fmt.Errorf("%w: close code %d, at most %d", ErrConfig, code, CloseCodeMax)
 	}
-	ep.c.All().Endings.Close(&ep.c, now, frag.ByeOwner+code)
+	ep.c.All.Endings.Close(&ep.c, now, frag.ByeOwner+code)
 	return nil
 }
 
-// Abort ends the endpoint at once, and incomplete sends end with ErrClosed. Abort informs the peer
-// with one packet, after which the peer's endpoint fails with an EndedError. If the packet of Abort
-// is lost, the peer's timers detect the end of the connection.
-func (ep *Endpoint) Abort() { ep.c.All().Endings.Abort(&ep.c) }
+// Abort ends the endpoint immediately, and incomplete sends end with ErrClosed. Abort informs the
+// peer with one packet, after which the peer's endpoint fails with an EndedError. If the packet of
+// Abort is lost, the peer's timers detect the end of the connection.
+func (ep *Endpoint) Abort() { ep.c.All.Endings.Abort(&ep.c) }
 
 // Path describes the path to a peer.
 type Path struct {
 	reliability.PathState
 	// MTUBytes is the size of the largest datagram that is now sent to the peer. MTUBytesMost is
-	// the largest size that the devices of both sides allow. MTUWhy is a text with the reason for
-	// MTUBytes.
+	// the largest datagram size that the devices of both sides allow. MTUWhy is a text with the
+	// reason for MTUBytes.
 	MTUBytes, MTUBytesMost int
 	MTUWhy                 string
 	// Holes counts how often the path stopped carrying datagrams of MTUBytes.

@@ -15,10 +15,9 @@ var (
 	ErrClosed = peer.ErrClosed
 	// ErrPeerClosed means that the peer has closed the connection.
 	ErrPeerClosed = peer.ErrPeerClosed
-	// ErrPeerDead means that the peer has acknowledged nothing, or has not answered a
-	// probe, for Config.PeerTimeout. Over a reliable fabric, ErrPeerDead may mean that the
-	// fabric could not deliver a packet to the peer. The text of the error names the silent
-	// channel.
+	// ErrPeerDead means that the peer has acknowledged nothing, or has not answered a probe, for
+	// Config.PeerTimeout. Over a reliable fabric, ErrPeerDead may mean that the fabric could not
+	// deliver a packet to the peer. The text of the error names the silent channel.
 	ErrPeerDead = peer.ErrPeerDead
 	// ErrLost means that a fabric has lost or reordered packets, although its provider claims to be
 	// reliable and ordered.
@@ -47,7 +46,7 @@ var (
 	// endpoints is reached. The text of an ErrRefused says which side has refused the connection, and
 	// why. If the peer's application has refused the connection, the ErrRefused is a RefusedError.
 	ErrRefused = peer.ErrRefused
-	// ErrNoRequest means that the connection request was not kept, or is not kept any more.
+	// ErrNoRequest means that the module does not keep the connection request (any more).
 	ErrNoRequest = errors.New("btl: no such connection request")
 	// ErrBadName means that the bytes are not a module name of this provider.
 	ErrBadName = peer.ErrBadName
@@ -55,8 +54,8 @@ var (
 	ErrTooLarge = peer.ErrTooLarge
 	// ErrTag means that the tag is above TagMax and reserved for the transport.
 	ErrTag = peer.ErrTag
-	// ErrTagTaken means that a layer of this module, such as those of the packages call, conn and
-	// queue, has the tag, or that a layer needs a tag that has a handler.
+	// ErrTagTaken means that a layer of this module, such as a call.Node or a queue.Queue, uses the
+	// tag, or that a new layer needs a tag that already has a handler.
 	ErrTagTaken = errors.New("btl: the tag is in use")
 	// ErrNoHandler means that the peer has no handler for the fragment's tag.
 	ErrNoHandler = peer.ErrNoHandler
@@ -68,7 +67,7 @@ var (
 	// or that the region does not allow the operation. If the peer has reported the failed access,
 	// an ErrRemoteAccess is an AccessError with the reason.
 	ErrRemoteAccess = peer.ErrRemoteAccess
-	// ErrUnsupported means that the peer supports no operations on its memory except puts.
+	// ErrUnsupported means that the peer does not support the requested operation on its memory.
 	ErrUnsupported = peer.ErrUnsupported
 	// ErrConfig means that a configuration value is out of range.
 	ErrConfig = peer.ErrConfig
@@ -81,16 +80,16 @@ var (
 	ErrEndpoint = errors.New("btl: endpoint of another module")
 	// ErrState means that the caller does not own the fragment, because it was sent or freed, or
 	// belongs to another endpoint. For a Region, ErrState means that the Region is already exposed.
-	// For a Kept, ErrState means that the Kept holds data.
+	// For a Kept, ErrState means that the Kept already holds data.
 	ErrState = peer.ErrState
 )
 
 // RefusedError is an ErrRefused for a connection that the peer's application has refused (see
-// Module.Admit). Its field Code is the peer's code (see Refuse and Defer), or 0 for a kept request.
-// Its field Later is true if the peer has deferred or kept the request until the handshake timed
-// out.
+// Module.Admit). The field Code of a RefusedError is the peer's code (see Refuse and Defer), or 0
+// for a kept request. RefusedError.Later is true if the peer deferred or kept the request until the
+// handshake timed out.
 type RefusedError = peer.RefusedError
 
-// EndedError is an ErrPeerClosed with the reason that the peer has sent. Its field Code is the code
-// of the peer's CloseWith if its field Owner is true, and otherwise a code of package frag.
+// EndedError is an ErrPeerClosed with the reason that the peer has sent. If EndedError.Owner is
+// true, Code is the code of the peer's CloseWith, and otherwise a code of package frag.
 type EndedError = peer.EndedError

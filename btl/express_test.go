@@ -58,20 +58,20 @@ func TestExpress(t *testing.T) {
 	}
 	send('1') // after which something is not confirmed
 	r.run(time.Millisecond)
-	if send('2'); int(d.last) < len(a.all.Buffers.Segs) ||
+	if send('2'); int(d.last) < a.cfg.SendBuffers ||
 		string(a.all.Port.Arena.Bytes(d.last)[32:33]) != "2" {
 		t.Errorf("a message leaves in buffer %d", d.last)
 	}
 	flushed := errNotEnded
 	ep.Flush(a.Now(), func(err error) { flushed = err })
-	if r.run(time.Millisecond); flushed != nil || ep.c.Snd.InFlight() != 0 {
-		t.Errorf("flushed: %v, %d packets not confirmed", flushed, ep.c.Snd.InFlight())
+	if r.run(time.Millisecond); flushed != nil || flying(ep) != 0 {
+		t.Errorf("flushed: %v, %d packets not confirmed", flushed, flying(ep))
 	}
 	send('-')
 	r.run(time.Millisecond)
 	d.err = fabric.ErrAgain
-	if send('3'); a.all.Port.Command.Batched() != 1 {
-		t.Errorf("%d packets wait for the fabric", a.all.Port.Command.Batched())
+	if send('3'); len(a.all.Port.Command.Batch) != 1 {
+		t.Errorf("%d packets wait for the fabric", len(a.all.Port.Command.Batch))
 	}
 	d.err = nil
 	r.run(time.Millisecond)
@@ -82,8 +82,8 @@ func TestExpress(t *testing.T) {
 	send('4')
 	d.err = nil
 	r.run(time.Millisecond)
-	if ep.Err() == nil || a.all.Count[CntPostErrors] != 1 {
-		t.Errorf("a packet cannot be carried: %v, %d errors", ep.Err(), a.all.Count[CntPostErrors])
+	if ep.Err() == nil || counter(a, CntPostErrors) != 1 {
+		t.Errorf("a packet cannot be carried: %v, %d errors", ep.Err(), counter(a, CntPostErrors))
 	}
 	r.run(time.Second)
 	if string(got) != "12-3" {

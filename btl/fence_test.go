@@ -61,7 +61,7 @@ func TestFencePathLowered(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.ep.c.Path.Begin(l.now, pmtu.BaseBytes, 1)
-	l.mods[0].all.Sender.Resize(&l.ep.c, l.ep.c.Path.Size())
+	l.mods[0].all.Sender.Resize(&l.ep.c, l.ep.c.Path.Size)
 	l.until("the notice", 20*time.Microsecond, 5*time.Second, func() bool {
 		return slices.Contains(order, "notice")
 	})

@@ -10,8 +10,8 @@ type Status uint8
 
 // The values of Status are the results of a Send that returns no error.
 const (
-	// Done means that the fragment was sent and its bytes were copied. After Done, OnDone is not
-	// called, and the descriptor belongs to the module.
+	// Done means that the fragment was sent and its bytes were copied. If Send returns Done, OnDone
+	// is not called, and the descriptor belongs to the module.
 	Done Status = 1
 	// Queued means that OnDone will be called exactly once. The error argument of OnDone is nil if
 	// the peer has acknowledged every byte.
@@ -29,15 +29,16 @@ type Fragment struct {
 	Context uint64
 	// Signal makes the module call OnDone in any case, so that Send never returns Done.
 	Signal bool
-	// Urgent makes Send put a message of one packet ahead of the endpoint's queued fragments. At most
-	// 8 fragments of an endpoint that have not ended may have been put ahead, and none is put ahead
-	// while the queue of its channel is more than half full. Further urgent fragments wait behind the
-	// queued fragments, as do fragments after a Fence, fragments of several packets, puts and
-	// operations. A fragment that was put ahead is sent as if Signal were set, and never shares a
-	// packet. Urgent saves time only behind many messages of one large packet each: 8 bytes behind 64
-	// messages of 32 KiB arrive after 36 µs instead of 334 µs. Even without Urgent, small messages are
-	// sent ahead of queued messages of several packets. Urgent fragments that follow each other
-	// without a pause delay the endpoint's other small fragments.
+	// Urgent makes Send put a message that fits into one packet ahead of the endpoint's queued
+	// fragments. Urgent has an effect on at most 8 unfinished fragments of an endpoint at a time.
+	// Urgent has no effect while the queue of the fragment's channel is more than half full. Urgent
+	// has no effect on fragments that follow a Fence, on fragments of several packets, and on
+	// memory operations such as puts. A fragment that the flag Urgent puts ahead of others is sent
+	// as if the flag Signal were set, and never shares a packet. Urgent saves time only if many
+	// large messages, each in one packet, are queued. For example, an urgent message of 8 bytes
+	// behind 64 queued messages of 32 KiB arrives after 36 µs instead of 334 µs. Even without
+	// Urgent, small messages are sent ahead of queued messages that need several packets. Urgent
+	// fragments that follow each other without a pause delay the endpoint's other small fragments.
 	Urgent bool
 
 	c peer.Fragment // the state of the message or operation
@@ -50,21 +51,21 @@ func newFragment() *peer.Fragment {
 	return &f.c
 }
 
-// fragmentOf returns the descriptor of which c is a part.
+// fragmentOf returns the public Fragment for the internal fragment c.
 func fragmentOf(c *peer.Fragment, err error) (*Fragment, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, _ := c.Owner().(*Fragment)
+	f, _ := c.Owner.(*Fragment)
 	return f, nil
 }
 
-// clear makes a descriptor that the module has again ready for its next use.
+// clear resets a descriptor that was returned to the module, for its next use.
 func (f *Fragment) clear() { f.OnDone, f.Context, f.Signal, f.Urgent = nil, 0, false, false }
 
 // Bytes is the fragment's payload, which the caller fills before Send. After a successful Send the
 // payload belongs to the module. Bytes is nil for a payload in several memory segments.
-func (f *Fragment) Bytes() []byte { return f.c.Bytes() }
+func (f *Fragment) Bytes() []byte { return f.c.Data.Bytes }
 
 // Endpoint returns the endpoint to which the fragment will be sent.
 func (f *Fragment) Endpoint() *Endpoint { return endpointOf(f.c.Ep) }
@@ -77,29 +78,29 @@ func (f *Fragment) Value() uint64 { return f.c.Value() }
 // caller fills Bytes and calls Send. Alloc returns ErrAgain, ErrTooLarge, ErrTag, or the error of
 // an ended endpoint.
 func (ep *Endpoint) Alloc(tag Tag, sizeBytes int) (*Fragment, error) {
-	return fragmentOf(ep.c.All().Frags.Alloc(&ep.c, uint8(tag), sizeBytes))
+	return fragmentOf(ep.c.All.Frags.Alloc(&ep.c, uint8(tag), sizeBytes))
 }
 
 // Prepare lends the caller a fragment whose payload is mem, which is read when packets are sent.
 // The memory mem must not change until OnDone is called or Send returns Done. Prepare returns the
 // same errors as Alloc.
 func (ep *Endpoint) Prepare(tag Tag, mem []byte) (*Fragment, error) {
-	return fragmentOf(ep.c.All().Frags.Prepare(&ep.c, uint8(tag), mem))
+	return fragmentOf(ep.c.All.Frags.Prepare(&ep.c, uint8(tag), mem))
 }
 
 // PreparePieces works like Prepare for a payload in up to PiecesMax memory segments. The peer's
 // handler gets the bytes of all segments as one contiguous message. The bytes of the segments must
-// not change until OnDone is called or Send returns Done. The caller may reuse the slice of slices
-// after PreparePieces has returned. PreparePieces returns the errors of Alloc, where ErrTooLarge
-// may also mean too many segments.
+// not change until OnDone is called or Send returns Done. The caller may reuse the slice "pieces"
+// itself after PreparePieces has returned. PreparePieces returns the errors of Alloc, where
+// ErrTooLarge may also mean too many segments.
 func (ep *Endpoint) PreparePieces(tag Tag, pieces ...[]byte) (*Fragment, error) {
-	return fragmentOf(ep.c.All().Frags.PreparePieces(&ep.c, uint8(tag), pieces...))
+	return fragmentOf(ep.c.All.Frags.PreparePieces(&ep.c, uint8(tag), pieces...))
 }
 
 // Free returns a fragment to the module without sending the fragment. Free returns ErrState if the
 // caller does not own the fragment.
 func (ep *Endpoint) Free(f *Fragment) error {
-	if err := ep.c.All().Frags.Free(&ep.c, &f.c); err != nil {
+	if err := ep.c.All.Frags.Free(&ep.c, &f.c); err != nil {
 		return err
 	}
 	f.clear()

@@ -159,7 +159,7 @@ func TestHandleUpToGuess(t *testing.T) {
 				t.Fatalf("%d bytes: %v", len(p.whole), p.err)
 			}
 		}
-		if m := p.mods[1]; !m.rx.Landings.Plan.Due(&m.all.Port.Data) {
+		if m := p.mods[1]; !m.rx.Direct.Plan.Due(&m.all.Port.Data) {
 			t.Fatal("the fourth message of one size is not expected")
 		}
 		if p.send(p.ep.Prepare(3, msg)); !errors.Is(p.err, ErrUnwanted) {

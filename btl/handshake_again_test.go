@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"gobtl/btl/internal/meet"
-	"gobtl/btl/internal/peer"
 	"gobtl/fabric/mem"
 	"gobtl/frag"
 )
@@ -37,7 +36,7 @@ func (w *twoEnds) connect() (ep *Endpoint, nonces [frag.ProbeCount]uint64) {
 		w.tb.Fatal(err)
 	}
 	for _, pkt := range kinds(w.s.run(2), frag.KindHello) {
-		if hello := helloIn(w.tb, pkt.bytes); hello.Tag == ep.c.ID.Tag {
+		if hello := helloIn(w.tb, pkt.bytes); hello.Tag == tagOf(ep) {
 			nonces[hello.Probe] = hello.Nonce
 		}
 	}
@@ -50,7 +49,7 @@ func (w *twoEnds) answer(tag uint64, ep *Endpoint, nonces [frag.ProbeCount]uint6
 	w.s.hello.Tag = tag
 	for p := range frag.Probe(frag.ProbeCount) {
 		w.s.hello.Nonce = nonces[p]
-		w.s.raw(probeChannel(p), w.s.packHello(frag.KindHelloAck, ep.c.ID.Tag, p))
+		w.s.raw(probeChannel(p), w.s.packHello(frag.KindHelloAck, tagOf(ep), p))
 	}
 	w.step(time.Microsecond)
 }
@@ -74,36 +73,36 @@ func TestContestWaits(t *testing.T) {
 			w.s.hello.Tag = first
 			w.s.meet()
 			ep, nonces := w.connect()
-			before := ep.c.ID.Tag
+			before := tagOf(ep)
 			w.idleFor(trip)
 			for p := range frag.Probe(frag.ProbeCount) { // which tells how long the way is
 				b := make([]byte, frag.HelloBytesMax)
 				r := frag.Retry{Nonce: nonces[p], Probe: p, Addr: w.s.name[p], Cookie: []byte{1}}
-				w.s.raw(probeChannel(p), b[:r.Encode(b, ep.c.ID.Tag)])
+				w.s.raw(probeChannel(p), b[:r.Encode(b, tagOf(ep))])
 			}
 			w.step(time.Microsecond)
 			w.ask(first, 0)
-			if ep.c.ID.Handshake().Offered() != first {
-				t.Fatalf("told to %d", ep.c.ID.Handshake().Offered())
+			if ep.c.ID.Handshake.Offered != first {
+				t.Fatalf("told to %d", ep.c.ID.Handshake.Offered)
 			}
 			w.answer(second, ep, nonces)
 			w.idleFor(trip - time.Millisecond)
-			if ep.c.ID.Tag != before || ep.c.ID.Handshake().Bound() {
+			if tagOf(ep) != before || ep.c.ID.Handshake.Bound {
 				t.Errorf("lower: %v: begins again before the first end could prove itself", lower)
 			}
 			if proves {
-				w.ask(first, ep.c.ID.Tag)
+				w.ask(first, tagOf(ep))
 			}
 			again := 3 * time.Millisecond
 			if w.idleFor(again); !lower {
-				if ep.c.ID.Tag != before {
+				if tagOf(ep) != before {
 					t.Error("the higher side begins again with the lower one")
 				}
 				w.idleFor(meet.HelloIntervalMin)
 			}
-			if proves != (ep.c.ID.Tag == before) || proves != (ep.c.ID.Peer.Tag == first) {
-				t.Errorf("lower: %v, proven: %v: tag %x of %x, peer's %d", lower, proves, ep.c.ID.Tag, before,
-					ep.c.ID.Peer.Tag)
+			if proves != (tagOf(ep) == before) || proves != (peerTagOf(ep) == first) {
+				t.Errorf("lower: %v, proven: %v: tag %x of %x, peer's %d", lower, proves, tagOf(ep), before,
+					peerTagOf(ep))
 			}
 		}
 	}
@@ -124,18 +123,18 @@ func TestOfferedEndIsTaken(t *testing.T) {
 		t.Fatal("the one that closes was returned")
 	}
 	w.ask(first, 0)
-	if ep.c.ID.Handshake().Offered() != first {
-		t.Fatalf("told to %d", ep.c.ID.Handshake().Offered())
+	if ep.c.ID.Handshake.Offered != first {
+		t.Fatalf("told to %d", ep.c.ID.Handshake.Offered)
 	}
 	w.answer(first, old, toOld)
-	if old.c.ID.State() != peer.StateConnected || old.c.ID.Peer.Tag != first {
-		t.Fatalf("the old one: state %d, peer's tag %d", old.c.ID.State(), old.c.ID.Peer.Tag)
+	if !old.Connected() || peerTagOf(old) != first {
+		t.Fatalf("the old one: state %d, peer's tag %d", old.c.ID.State, peerTagOf(old))
 	}
-	before := ep.c.ID.Tag
+	before := tagOf(ep)
 	w.answer(second, ep, nonces)
-	if ep.c.ID.Tag != before || ep.c.ID.State() != peer.StateConnected || ep.c.ID.Peer.Tag != second {
-		t.Errorf("tag %x of %x, state %d, peer's tag %d", ep.c.ID.Tag, before, ep.c.ID.State(),
-			ep.c.ID.Peer.Tag)
+	if tagOf(ep) != before || !ep.Connected() || peerTagOf(ep) != second {
+		t.Errorf("tag %x of %x, state %d, peer's tag %d", tagOf(ep), before, ep.c.ID.State,
+			peerTagOf(ep))
 	}
 }
 
@@ -155,7 +154,7 @@ func TestAnswerNoLongerThanHello(t *testing.T) {
 			if w.s.hello.Padding = 0; padded {
 				w.s.hello.Pad()
 			}
-			asks := w.s.packHello(frag.KindHello, ep.c.ID.Tag, frag.ProbeCommand)
+			asks := w.s.packHello(frag.KindHello, tagOf(ep), frag.ProbeCommand)
 			w.s.raw(0, asks)
 			answers := kinds(w.s.run(2), frag.KindHelloAck)
 			if want := proven || padded; want != (len(answers) == 1) {

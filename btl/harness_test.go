@@ -97,7 +97,7 @@ func (b *bench) connect(i, j int) *Endpoint {
 		b.tb.Fatal(err)
 	}
 	b.until("connected", 10*time.Microsecond, time.Second, func() bool {
-		return ep.Connected() && ep.c.ID.Handshake() == nil && !b.opening()
+		return ep.Connected() && ep.c.ID.Handshake == nil && !b.opening()
 	})
 	return ep
 }
@@ -120,3 +120,6 @@ func mustHandleTag(t *testing.T, m *Module, tag Tag, h Handler) {
 		t.Fatal(err)
 	}
 }
+
+// counted returns a copy of the module's counters as they are now, published or not.
+func (m *Module) counted() *Stats { return &Stats{counters: *m.all.Counters()} }

@@ -17,10 +17,11 @@ func (m *Module) Hooks() Hooks { return Hooks{m} }
 
 // TakeOver prepares the module for a driver that sleeps while the module is idle. Timers of peers
 // without packets in flight are stopped, so that these timers do not wake the driver. The receive
-// state is updated before a message's handler runs, so that a reply of the handler contains the
-// ACK. After TakeOver, Progress calls the OnDone functions (see Module.PullCompletions). TakeOver
-// must be called before the first peer connects. Only the first call of TakeOver has an effect and
-// returns true, because a module has one driver. Any goroutine may call TakeOver.
+// state is updated before a message's handler runs, so that a reply sent by the handler also
+// acknowledges the message. After TakeOver, Progress calls the OnDone functions (see
+// Module.PullCompletions). TakeOver must be called before the first peer connects. Only the first
+// call of TakeOver has an effect and returns true, because a module has one driver. Any goroutine
+// may call TakeOver.
 func (h Hooks) TakeOver() bool {
 	if !h.m.driven.CompareAndSwap(false, true) {
 		return false
@@ -33,7 +34,7 @@ func (h Hooks) TakeOver() bool {
 
 // Sleeper returns the fabric's Sleeper, for a sleep in a goroutine that does not own the module,
 // and the fabric's Hastener, which shortens the sleep. Each result of Sleeper is nil if the fabric
-// does not implement its interface.
+// does not implement the interface of the result.
 func (h Hooks) Sleeper() (fabric.Sleeper, fabric.Hastener) {
 	s, _ := h.m.all.Port.Dom.(fabric.Sleeper)
 	e, _ := h.m.all.Port.Dom.(fabric.Hastener)
@@ -41,7 +42,7 @@ func (h Hooks) Sleeper() (fabric.Sleeper, fabric.Hastener) {
 }
 
 // Owns reports whether ep, which may be nil, belongs to the module. Any goroutine may call Owns.
-func (h Hooks) Owns(ep *Endpoint) bool { return ep != nil && ep.c.All() == &h.m.all }
+func (h Hooks) Owns(ep *Endpoint) bool { return ep != nil && ep.c.All == &h.m.all }
 
 // ClaimTag registers the handler of a layer, as Module.HandleUpTo does, for the module's lifetime.
 // ClaimTag returns ErrTagTaken if the tag has a handler, and after ClaimTag, Module.Handle returns
@@ -58,8 +59,8 @@ func (h Hooks) ClaimTag(tag Tag, mostBytes uint32, fn Handler) error {
 }
 
 // Enter sets the module's time before calls of the module's methods outside of Progress. Enter
-// makes the next call of Progress examine the whole state, because the called methods may have
-// left work. A time before the module's time is ignored.
+// makes the next call of Progress examine the whole state, because methods called outside of
+// Progress may have left work. A time before the module's time is ignored.
 func (h Hooks) Enter(now Time) { h.m.all.At(now) }
 
 // Advance only sets the module's time, for later calls of methods without a time argument.
@@ -77,5 +78,6 @@ func (h Hooks) AcknowledgeAll() {
 func (h Hooks) PublishStats() { h.m.publish() }
 
 // NoteLost records the loss of a message that the driver had accepted from an application. The
-// function of the endpoint's next Flush gets err. On an ended endpoint, NoteLost has no effect.
+// function given to the endpoint's next Flush receives err. On an ended endpoint, NoteLost has no
+// effect.
 func (h Hooks) NoteLost(ep *Endpoint, err error) { ep.c.NoteUntold(err) }

@@ -63,7 +63,7 @@ func (v *victim) survives(t *testing.T) {
 		t.Errorf("the connection ended: %v, %v", v.a.Err(), v.b.Err())
 	}
 	for i, m := range v.mods {
-		if u := m.all.Count.Unaccounted(); u != 0 {
+		if u := unaccounted(m); u != 0 {
 			t.Errorf("module %d: %d packets unaccounted for", i, u)
 		}
 	}
@@ -94,7 +94,7 @@ func TestContract06RandomBytes(t *testing.T) {
 		}
 		v.hit(i%2, pkt)
 	}
-	if d := v.mods[1].stats.Drops(); d < 3900 {
+	if d := v.mods[1].counted().Drops(); d < 3900 {
 		t.Errorf("only %d drops were counted", d)
 	}
 	v.survives(t)
@@ -164,7 +164,7 @@ func testMutated(t *testing.T, rng *rand.Rand, mode string) {
 	}
 	for i, m := range l.mods {
 		l.wantEmpty(i)
-		if u := m.all.Count.Unaccounted(); u != 0 {
+		if u := unaccounted(m); u != 0 {
 			t.Errorf("module %d: %d packets unaccounted for", i, u)
 		}
 	}
@@ -285,14 +285,14 @@ func TestContract06ConnectedPeerMisbehaves(t *testing.T) {
 			s.conn ^= 1
 		}, CntDropConn},
 	} {
-		before := m.stats
+		before := m.counted()
 		held, next := ep.c.Rcv.Held(), ep.c.Rcv.Next()
 		c.do()
 		pkts := s.run(20)
-		if n := m.stats.Get(c.want) - before.Get(c.want); n != 1 {
+		if n := m.counted().Get(c.want) - before.Get(c.want); n != 1 {
 			t.Errorf("%s: %v went up by %d, want 1", c.name, c.want, n)
 		}
-		if m.all.Count[CntDelivered] != before.Get(CntDelivered) || ep.c.Rcv.Held() != held ||
+		if counter(m, CntDelivered) != before.Get(CntDelivered) || ep.c.Rcv.Held() != held ||
 			ep.c.Rcv.Next() != next {
 			t.Errorf("%s: it was taken", c.name)
 		}
@@ -343,7 +343,7 @@ func TestContract06OverlappingChunks(t *testing.T) {
 	if seen := acks(pkts); len(seen) == 0 || seen[len(seen)-1] != n+3 {
 		t.Errorf("ACKs %v, want up to %d", seen, n+3)
 	}
-	if d := m.all.Count[CntDropReassembly]; d != 2 {
+	if d := counter(m, CntDropReassembly); d != 2 {
 		t.Errorf("%d chunks were refused, want 2", d)
 	}
 	ep.Abort() // and the memory of the unfinished one comes back
@@ -376,11 +376,11 @@ func TestContract06HelloFlood(t *testing.T) {
 		v.hit(probeChannel(p), s.packHello(frag.KindHello, 0, p))
 		_, answers := m.all.Port.Inserted()
 		byPeer, byAddr := m.all.Peers.Leads()
-		if m.all.Peers.HalfOpen() > 8 || byPeer > 9 || byAddr > 9 ||
+		if halfOpen(m) > 8 || byPeer > 9 || byAddr > 9 ||
 			len(m.endpoints()) > 9 || answers > port.AnswersMax ||
 			v.spies[1].inserts() > 2*9+port.AnswersMax {
 			t.Fatalf("after %d hellos: %d half-open, %d tags, %d addresses, %d slots, %d guests, %d inserts",
-				i, m.all.Peers.HalfOpen(), byPeer, byAddr, len(m.endpoints()),
+				i, halfOpen(m), byPeer, byAddr, len(m.endpoints()),
 				answers, v.spies[1].inserts())
 		}
 	}
@@ -401,13 +401,13 @@ func TestContract06ForgedHellos(t *testing.T) {
 	v := newVictim(t, testenv.Seed(t, 66))
 	m, s := v.mods[1], v.s
 	peer := v.mods[0]
-	s.hello.CommandName, s.hello.DataName = peer.all.Port.Command.Name(), peer.all.Port.Data.Name()
+	s.hello.CommandName, s.hello.DataName = nameOf(peer).Command, nameOf(peer).Data
 	for i := range 200 {
-		s.hello.Tag = v.a.c.ID.Tag + uint64(i%3)
-		s.hello.Incarnation = peer.all.Handshakes.Says().Incarnation + uint64(i%5)
-		s.hello.Expected = []uint64{0, m.all.Handshakes.Says().Incarnation}[i%2]
+		s.hello.Tag = tagOf(v.a) + uint64(i%3)
+		s.hello.Incarnation = nameOf(peer).Incarnation + uint64(i%5)
+		s.hello.Expected = []uint64{0, nameOf(m).Incarnation}[i%2]
 		s.hello.Proven = uint8(i % 4)
-		conn := []uint64{0, v.b.c.ID.Tag ^ 1<<50, v.b.c.ID.Tag + 1}[i%3]
+		conn := []uint64{0, tagOf(v.b) ^ 1<<50, tagOf(v.b) + 1}[i%3]
 		kind := []frag.Kind{frag.KindHello, frag.KindHelloAck}[i%2]
 		if kind == frag.KindHelloAck && conn == 0 {
 			conn = 1
@@ -465,14 +465,14 @@ func TestContract06TruncatedAndBroken(t *testing.T) {
 	s.raw(1, append([]byte{frag.Magic, 0x11}, make([]byte, 598)...))
 	s.run(10)
 	m := l.mods[0]
-	if n := m.all.Count[CntDropTruncated]; n != 2 {
+	if n := counter(m, CntDropTruncated); n != 2 {
 		t.Errorf("%d packets counted as truncated, want 2", n)
 	}
 	l.spies[0].failRecv = func() bool { return true }
 	s.raw(0, []byte("broken"))
 	s.run(10)
-	if n := m.all.Count[CntRecvErrors]; n != 1 || m.all.Count.Unaccounted() != 0 {
-		t.Errorf("%d broken receives, %d unaccounted for", n, m.all.Count.Unaccounted())
+	if n := counter(m, CntRecvErrors); n != 1 || unaccounted(m) != 0 {
+		t.Errorf("%d broken receives, %d unaccounted for", n, unaccounted(m))
 	}
 }
 
@@ -487,7 +487,7 @@ func TestContract06QueueFullOfRubbish(t *testing.T) {
 		t.Fatal("the queue was not full")
 	}
 	v.survives(t)
-	if n := v.mods[1].all.Count[CntDropMalformed]; n < 2000 {
+	if n := counter(v.mods[1], CntDropMalformed); n < 2000 {
 		t.Errorf("only %d drops", n)
 	}
 }

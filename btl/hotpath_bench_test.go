@@ -160,7 +160,7 @@ func newNullBench(tb testing.TB, mtu int, gather bool, cfg Config) *nullBench {
 		Incarnation: 7, Tag: 99, WindowPkts: 4096, FragBytesMax: 1 << 30,
 		MTUBytes: uint16(mtu), CommandBytes: 768, Credit: 4095,
 	})
-	ep.ID.Handshake().ProveAll()
+	ep.ID.Handshake.Proven = frag.ProvenAll
 	m.all.Handshakes.OnPacket(ep)
 	b := &nullBench{
 		tb: tb, d: d, m: m, ep: endpointOf(ep), cmd: d.endpoints[0], data: d.endpoints[1], now: 1,
@@ -183,7 +183,7 @@ func (b *nullBench) acknowledge() {
 		b.cmd.arrive = nil
 		b.cmd.fill(&out[0], func(p []byte) int {
 			b.hdr = frag.Header{
-				Kind: frag.KindAck, Flags: frag.FlagAck, Conn: b.ep.c.ID.Tag, Ack: next - 1, Credit: 4095,
+				Kind: frag.KindAck, Flags: frag.FlagAck, Conn: tagOf(b.ep), Ack: next - 1, Credit: 4095,
 				CreditBytes: frag.CreditBytesAll,
 			}
 			return b.hdr.Encode(p)
@@ -232,7 +232,7 @@ func BenchmarkSendSegment(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			const segments = 44 * 16
 			n := newNullBench(b, c.mtu, c.gather, Config{RecvDepth: 256})
-			mem := make([]byte, segments*segmentRoom(n.ep.c.MTU, frag.KindChunk))
+			mem := make([]byte, segments*segmentRoom(n.ep.MTUBytes(), frag.KindChunk))
 			ended := 0
 			onDone := func(*Fragment, error) { ended++ }
 			op := func() {
@@ -244,7 +244,7 @@ func BenchmarkSendSegment(b *testing.B) {
 				if _, err := n.ep.Send(n.ep.Now(), f); err != nil {
 					b.Fatal(err)
 				}
-				for n.ep.c.Large.Queue.First != nil {
+				for queued(n.ep) > 0 {
 					n.pass()
 					if n.ep.c.BulkRoom() <= 0 { // a window that begins small and grows
 						n.acknowledge()
@@ -281,7 +281,7 @@ func BenchmarkReceiveSegment(b *testing.B) {
 			const segments = 704
 			n := newNullBench(b, c.mtu, false, Config{})
 			if !c.lands {
-				n.m.rx.Landings.Plan = landing.Plan[*peer.Endpoint]{}
+				n.m.rx.Direct.Plan = landing.Plan[*peer.Endpoint]{}
 			}
 			got := 0
 			n.m.Handle(1, func(*Endpoint, Tag, []byte) { got++ })
@@ -292,7 +292,7 @@ func BenchmarkReceiveSegment(b *testing.B) {
 				offset := uint32((segments - left) * room)
 				if frag.SeqOf(p) == 0 { // for the first time
 					n.hdr = frag.Header{
-						Kind: frag.KindChunk, Conn: n.ep.c.ID.Tag, Tag: 1, SizeBytes: uint32(segments * room),
+						Kind: frag.KindChunk, Conn: tagOf(n.ep), Tag: 1, SizeBytes: uint32(segments * room),
 						FirstBytes: uint16(room), ChunkBytes: uint16(room),
 						PayloadLen: uint16(room),
 					}
@@ -391,7 +391,7 @@ func BenchmarkReceivePack(b *testing.B) {
 		arrived = true
 		n.data.fill(&out[0], func(p []byte) int {
 			n.hdr = frag.Header{
-				Kind: frag.KindPack, Conn: n.ep.c.ID.Tag, Seq: next, PayloadLen: uint16(len(body)),
+				Kind: frag.KindPack, Conn: tagOf(n.ep), Seq: next, PayloadLen: uint16(len(body)),
 			}
 			next++
 			at := n.hdr.Encode(p)

@@ -140,11 +140,11 @@ func TestKeepAliveAllocatesNothing(t *testing.T) {
 		}
 	}
 	idle()
-	before := b.mods[1].all.Count[CntRecvHandshake]
+	before := counter(b.mods[1], CntRecvHandshake)
 	if n := testing.AllocsPerRun(10, idle); n > 0 {
 		t.Errorf("%v allocations a second", n)
 	}
-	if n := b.mods[1].all.Count[CntRecvHandshake] - before; n < 20 {
+	if n := counter(b.mods[1], CntRecvHandshake) - before; n < 20 {
 		t.Errorf("%d packets of keep-alives", n)
 	}
 }

@@ -52,7 +52,7 @@ func (k *requestLab) decide(v Verdict) {
 }
 
 // hellos counts the handshake packets that module 1 has sent.
-func (k *requestLab) hellos() uint64 { return k.mods[1].all.Count[CntSentControl] }
+func (k *requestLab) hellos() uint64 { return counter(k.mods[1], CntSentControl) }
 
 // A peer whose request is kept sends nothing, longer than its own time-out. It is connected soon
 // after the owner accepts, and the owner is asked once.
@@ -121,9 +121,9 @@ func TestKeptRequestIsMoved(t *testing.T) {
 		t.Errorf("connected: %v, to the other module: %v", k.ep.Connected(),
 			k.ep.IsModule(k.mods[2].Name()))
 	}
-	if asked == 0 || k.mods[0].all.Peers.Len() != 0 {
+	if asked == 0 || peersOf(k.mods[0]) != 0 {
 		t.Errorf("the other owner was asked %d times, %d endpoints here",
-			asked, k.mods[0].all.Peers.Len())
+			asked, peersOf(k.mods[0]))
 	}
 	k.settle(time.Second)
 }
@@ -143,7 +143,7 @@ func TestMovedToNoName(t *testing.T) {
 		if !errors.As(ep.Err(), &refused) || refused.Code != 0 {
 			t.Errorf("moved to %q: %v", name, ep.Err())
 		}
-		if n := l.mods[0].all.Peers.Len(); n != 0 {
+		if n := peersOf(l.mods[0]); n != 0 {
 			t.Errorf("moved to %q: %d endpoints", name, n)
 		}
 	}
@@ -209,15 +209,15 @@ func TestDecisionLapses(t *testing.T) {
 	k := newRequestLab(t, 10*time.Second, 2)
 	k.ep.Abort()
 	k.decide(Accept())
-	before := k.mods[0].all.Count[CntSentControl]
+	before := counter(k.mods[0], CntSentControl)
 	k.pass(11 * time.Second) // the peer would have asked after 10 s by itself
 	k.settle(time.Second)
 	s := k.mods[0].Stats()
-	if s.Get(CntRequestsLapsed) != 1 || k.mods[0].all.Peers.Len() != 0 {
-		t.Errorf("%d lapsed, %d endpoints", s.Get(CntRequestsLapsed), k.mods[0].all.Peers.Len())
+	if s.Get(CntRequestsLapsed) != 1 || peersOf(k.mods[0]) != 0 {
+		t.Errorf("%d lapsed, %d endpoints", s.Get(CntRequestsLapsed), peersOf(k.mods[0]))
 	}
 	// Rounds after 20, 40, 80, 160 and 320 ms at most, by two channels.
-	if n := k.mods[0].all.Count[CntSentControl] - before; n > 10 {
+	if n := counter(k.mods[0], CntSentControl) - before; n > 10 {
 		t.Errorf("%d packets to nobody", n)
 	}
 	k.wantIdle(0)
@@ -315,7 +315,7 @@ func TestKeptRequestsAreBounded(t *testing.T) {
 	for end := l.now.Add(1100 * time.Millisecond); l.now < end; {
 		l.step(time.Millisecond)
 	}
-	if n := m.all.Handshakes.RequestCounts(); n.Kept != 1 || n.Lapsed != 1 {
+	if n := m.all.Handshakes.Kept.Counts; n.Kept != 1 || n.Lapsed != 1 {
 		t.Errorf("%+v", n)
 	}
 }
@@ -326,7 +326,7 @@ func TestKeptRejectIsForged(t *testing.T) {
 	l, s := newStranger(t, smallConfig())
 	m := l.mods[0]
 	name, err := (&frag.Name{
-		Provider: m.all.Port.WireName(), Incarnation: s.incarnation, MTUBytes: 1472, CommandBytes: 768,
+		Provider: nameOf(m).Provider, Incarnation: s.incarnation, MTUBytes: 1472, CommandBytes: 768,
 		Command: s.name[0], Data: s.name[1],
 	}).Append(nil)
 	if err != nil {
@@ -339,13 +339,13 @@ func TestKeptRejectIsForged(t *testing.T) {
 	first := helloIn(t, kinds(s.run(4), frag.KindHello)[0].bytes)
 	reject := func(code uint16, nonce uint64) {
 		b := make([]byte, frag.RejectBytes)
-		frag.EncodeReject(b, ep.c.ID.Tag, frag.Version, frag.Reject{
+		frag.EncodeReject(b, tagOf(ep), frag.Version, frag.Reject{
 			Reason: frag.RejectKept, VersionMin: 2, VersionMax: 2, Code: code, Nonce: nonce,
 		})
 		s.raw(0, b)
 		s.run(2)
 	}
-	kept := ep.c.ID.Handshake().Kept
+	kept := func() bool { return ep.c.ID.Handshake.Kept }
 	if reject(5000, first.Nonce+1); kept() {
 		t.Error("waits after a Reject without its nonce")
 	}

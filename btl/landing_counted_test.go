@@ -48,7 +48,7 @@ func TestCountedLanding(t *testing.T) {
 			t.Errorf("%d of %d messages of %d bytes", n, count, k.size)
 		}
 	}
-	s := &r.mods[0].stats
+	s := r.mods[0].counted()
 	if landed, chunks := s.Get(CntLanded), s.Get(CntRecvChunk); landed*4 < chunks {
 		t.Errorf("%d of %d chunks landed", landed, chunks)
 	} else {
@@ -73,7 +73,7 @@ func TestCountedLandingBehind(t *testing.T) {
 			t.Errorf("message %d: %v", i, err)
 		}
 	}
-	s := &r.mods[0].stats
+	s := r.mods[0].counted()
 	landed, chunks := s.Get(CntLanded), s.Get(CntRecvChunk)
 	if landed+4 < chunks || chunks != 2*count {
 		t.Errorf("%d of %d chunks landed", landed, chunks)
@@ -93,14 +93,15 @@ func TestCountedLandingAfterRefusal(t *testing.T) {
 	if refused == nil {
 		t.Fatal("not refused: the test shows nothing")
 	}
-	stats := &r.mods[0].stats
-	before, came := stats.Get(CntLanded), stats.Get(CntRecvChunk)
+	before := r.mods[0].counted()
 	var ends [count]error
 	for i := range ends {
 		r.send(ep, 1, size, &ends[i])
 	}
 	r.run(10 * time.Second)
-	landed, chunks := stats.Get(CntLanded)-before, stats.Get(CntRecvChunk)-came
+	stats := r.mods[0].counted()
+	landed := stats.Get(CntLanded) - before.Get(CntLanded)
+	chunks := stats.Get(CntRecvChunk) - before.Get(CntRecvChunk)
 	if landed*4 < chunks || chunks == 0 {
 		t.Errorf("%d of %d chunks landed after a refusal", landed, chunks)
 	}

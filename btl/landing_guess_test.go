@@ -22,7 +22,7 @@ func TestLandingGuessEnds(t *testing.T) {
 	room := segmentRoom(1472, frag.KindChunk)
 	next := nullPeerFirst
 	receive := func(h frag.Header) {
-		h.Conn, h.Seq, h.Tag = b.ep.c.ID.Tag, next, 1
+		h.Conn, h.Seq, h.Tag = tagOf(b.ep), next, 1
 		next = next.Add(1)
 		b.data.arrive = func(out []fabric.Completion) int {
 			b.data.arrive = nil
@@ -42,18 +42,18 @@ func TestLandingGuessEnds(t *testing.T) {
 			})
 		}
 	}
-	if due := b.m.rx.Landings.Plan.Due(&b.m.all.Port.Data); !due || got != 2 {
+	if due := b.m.rx.Direct.Plan.Due(&b.m.all.Port.Data); !due || got != 2 {
 		t.Fatalf("%d messages came, a third is expected: %v", got, due)
 	}
 	const lone = 10
-	before := b.m.all.Count[CntFastReceives]
+	before := counter(b.m, CntFastReceives)
 	for range lone {
 		receive(frag.Header{Kind: frag.KindFrag, PayloadLen: 1000})
 	}
-	if n := b.m.all.Count[CntFastReceives] - before; n != lone-1 || got != 2+lone {
+	if n := counter(b.m, CntFastReceives) - before; n != lone-1 || got != 2+lone {
 		t.Errorf("%d of %d lone packets received fast, %d delivered", n, lone, got-2)
 	}
-	if b.m.rx.Landings.Plan.Due(&b.m.all.Port.Data) {
+	if b.m.rx.Direct.Plan.Due(&b.m.all.Port.Data) {
 		t.Error("a chunk is expected still")
 	}
 	if err := b.m.Check(); err != nil {
@@ -79,7 +79,7 @@ func TestLandingBeginsElsewhere(t *testing.T) {
 		Kind: frag.KindChunk, Conn: s.conn, Seq: s.next, Tag: 1, FragID: 3, SizeBytes: 3 * room,
 	}, part('d')))
 	s.run(4)
-	before := s.m.all.Count[CntLanded]
+	before := counter(s.m, CntLanded)
 	s.chunk(s.next+1, 3, 3*room, room, part('e'))
 	s.chunk(s.next+2, 3, 3*room, 2*room, part('f'))
 	s.run(4)
@@ -87,7 +87,7 @@ func TestLandingBeginsElsewhere(t *testing.T) {
 	if !slices.Equal(*got, want) {
 		t.Fatalf("%d messages came, or altered ones", len(*got))
 	}
-	if n := s.m.all.Count[CntLanded] - before; n != 2 {
+	if n := counter(s.m, CntLanded) - before; n != 2 {
 		t.Errorf("%d of 2 chunks landed", n)
 	}
 	if err := s.m.Check(); err != nil {
@@ -116,7 +116,7 @@ func TestLandingGuessIsCheap(t *testing.T) {
 		t.Fatalf("%d messages came", len(*got))
 	}
 	// All but the first of each; that of the second of each size is not guessed.
-	if n := s.m.all.Count[CntLanded]; n < chunks-30 {
+	if n := counter(s.m, CntLanded); n < chunks-30 {
 		t.Errorf("%d of %d chunks landed", n, chunks)
 	}
 }
@@ -132,7 +132,7 @@ func TestLandingGuessKeepsReserve(t *testing.T) {
 	guessAll(s.m)
 	got := 0
 	s.m.Handle(1, func(*Endpoint, Tag, []byte) { got++ })
-	room := uint32(segmentRoom(s.connect().c.MTU, frag.KindChunk))
+	room := uint32(segmentRoom(s.connect().MTUBytes(), frag.KindChunk))
 	s.run(20)
 	chunk := func(n seq.Num, id, i uint32) {
 		s.chunk(n, id, 2*room, i*room, make([]byte, room))
@@ -143,11 +143,11 @@ func TestLandingGuessKeepsReserve(t *testing.T) {
 		chunk(s.next+1, id+1, 1)
 		s.next = s.next.Add(2)
 	}
-	if !s.m.rx.Landings.Plan.Due(&s.m.all.Port.Data) {
+	if !s.m.rx.Direct.Plan.Due(&s.m.all.Port.Data) {
 		t.Fatal("nothing is expected")
 	}
 	chunk(s.next+2, 3, 0)
-	if n := s.m.all.Count[CntDropReassembly]; n != 1 || got != 2 {
+	if n := counter(s.m, CntDropReassembly); n != 1 || got != 2 {
 		t.Errorf("%d packets refused for want of memory, %d messages", n, got)
 	}
 	if err := s.m.Check(); err != nil {

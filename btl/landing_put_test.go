@@ -56,8 +56,8 @@ func TestPutLands(t *testing.T) {
 					}
 				}
 				for _, m := range l.mods {
-					chunks := m.all.Count[CntRecvPutChunk]
-					if n := m.all.Count[CntLandedPut]; n == 0 || !rough && n*100 < chunks*uint64(net.ok) {
+					chunks := counter(m, CntRecvPutChunk)
+					if n := counter(m, CntLandedPut); n == 0 || !rough && n*100 < chunks*uint64(net.ok) {
 						t.Errorf("%d of %d chunks landed", n, chunks)
 					}
 				}
@@ -89,7 +89,7 @@ func newPutScript(t *testing.T) *putScript {
 	s := &putScript{script: newLab(t, mem.Config{MTUBytes: 1472}, 1, smallConfig()).newScript(0)}
 	ep := s.connect()
 	s.run(20)
-	s.room = uint32(ep.c.MTU - frag.ChunkPutHeaderBytes)
+	s.room = uint32(ep.MTUBytes() - frag.ChunkPutHeaderBytes)
 	s.mem, s.data = make([]byte, 12*s.room), filled(int(10*s.room), 3)
 	fill(s.mem, 0xEE)
 	var err error
@@ -99,7 +99,7 @@ func newPutScript(t *testing.T) *putScript {
 	s.n = s.next
 	s.put(0)
 	s.run(4)
-	if !s.m.rx.Landings.Plan.Due(&s.m.all.Port.Data) {
+	if !s.m.rx.Direct.Plan.Due(&s.m.all.Port.Data) {
 		t.Fatal("nothing is expected to land")
 	}
 	return s
@@ -173,7 +173,7 @@ func TestPutLandsUnexpected(t *testing.T) {
 	if len(got) != 1 || got[0] != secret {
 		t.Fatalf("%d messages came, or altered", len(got))
 	}
-	if n := s.m.all.Count[CntLandedPut]; n != 2 {
+	if n := counter(s.m, CntLandedPut); n != 2 {
 		t.Errorf("%d chunks landed, want 2", n)
 	}
 	s.run(landing.PausePolls)
@@ -185,7 +185,7 @@ func TestPutLandsUnexpected(t *testing.T) {
 	s.put(5, 6, 7, 8, 9)
 	s.run(4)
 	s.want(t, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9)
-	if s.m.rx.Landings.Plan.Due(&s.m.all.Port.Data) {
+	if s.m.rx.Direct.Plan.Due(&s.m.all.Port.Data) {
 		t.Error("more is expected to land behind the end of a put")
 	}
 }
@@ -233,7 +233,7 @@ func TestPutLandsNotAfterClose(t *testing.T) {
 	if bytes.Count(s.mem, []byte{0x77}) != len(s.mem) {
 		t.Error("the region was written to after its end")
 	}
-	if n := s.m.all.Count[CntLandedPut]; n != 1 {
+	if n := counter(s.m, CntLandedPut); n != 1 {
 		t.Errorf("%d chunks landed, want 1", n)
 	}
 }
@@ -278,7 +278,7 @@ func TestPutLandsCounted(t *testing.T) {
 		t.Errorf("%d ends, %d notices, or the bytes are altered", ends, notices)
 	}
 	for _, m := range r.mods {
-		if landed, chunks := m.all.Count[CntLandedPut], m.all.Count[CntRecvPutChunk]; landed*4 < chunks {
+		if landed, chunks := counter(m, CntLandedPut), counter(m, CntRecvPutChunk); landed*4 < chunks {
 			t.Errorf("%d of %d chunks landed", landed, chunks)
 		}
 	}
@@ -346,7 +346,7 @@ func TestPutsLand(t *testing.T) {
 		l.until("it is connected", time.Millisecond, time.Second, l.ep.Connected)
 		l.rest()
 		const puts = 12
-		size := 2*(l.ep.c.MTU-frag.ChunkPutHeaderBytes) + last
+		size := 2*(l.ep.MTUBytes()-frag.ChunkPutHeaderBytes) + last
 		left := puts
 		for i := range puts {
 			f, err := l.ep.PreparePut(filled(size, byte(i)), l.region.Handle(), uint64(i))
@@ -363,7 +363,7 @@ func TestPutsLand(t *testing.T) {
 			}
 		}
 		l.until("all are there", 20*time.Microsecond, time.Second, func() bool { return left == 0 })
-		s := &l.mods[1].stats
+		s := l.mods[1].counted()
 		if n, chunks := s.Get(CntLandedPut), s.Get(CntRecvPutChunk); chunks != 3*puts ||
 			n < 2*puts-2 {
 			t.Errorf("%d of %d chunks landed, the last ones of %d bytes", n, chunks, last)

@@ -29,7 +29,7 @@ func landTurns(t *testing.T, turns string) uint64 {
 	peers, got, room := twoSenders(t)
 	var sent [2]uint32
 	m := peers[0].m
-	before := m.all.Count[CntLanded]
+	before := counter(m, CntLanded)
 	want := map[string]bool{}
 	for i := range peers {
 		chunks := strings.Count(turns, string(rune('A'+i)))
@@ -59,7 +59,7 @@ func landTurns(t *testing.T, turns string) uint64 {
 	if len(want) != 0 {
 		t.Errorf("%d fragments did not come", len(want))
 	}
-	return m.all.Count[CntLanded] - before
+	return counter(m, CntLanded) - before
 }
 
 // Several peers that send large fragments at a time have their chunks put into their place, each
@@ -99,7 +99,7 @@ func TestLandingGivenUp(t *testing.T) {
 		chunk(peers[0], 2*turns, i)
 		chunk(peers[1], turns, i)
 	}
-	if x := m.rx.Landings.Plan.Next(true); x == nil || x.Of.ID.Tag != peers[0].conn {
+	if x := m.rx.Direct.Plan.Next(true); x == nil || x.Of.ID.Tag != peers[0].conn {
 		t.Fatal("not the first peer is expected behind the second one")
 	}
 	s := peers[1]
@@ -109,7 +109,7 @@ func TestLandingGivenUp(t *testing.T) {
 		s.next = s.next.Add(1)
 		s.run(landing.PausePolls + 2)
 	}
-	if m.rx.Landings.Plan.Due(&m.all.Port.Data) {
+	if m.rx.Direct.Plan.Due(&m.all.Port.Data) {
 		t.Error("a chunk is expected still")
 	}
 	if err := m.Check(); err != nil {

@@ -44,17 +44,17 @@ const (
 )
 
 // Module is an open transport, with a port of a fabric and the endpoints of its peers. A Module
-// decides the order of the work in a call of Progress, and calls the functions of its caller. The
-// work itself is done in two packages, which call a Module only by functions that the Module has
-// given to them:
+// determines the order of the steps in a call of Progress, and calls the application's callbacks.
+// Two packages perform the steps of Progress, and call the Module only through functions that the
+// Module has given to them:
 //
-//	rx      received packets, until a handler gets the fragment       internal/receive
-//	all     endpoints, and what they share: what is sent, timers,     internal/peer
+//	rx  --> received packets, until a handler gets the fragment       internal/receive
+//	all --> endpoints, and what they share, what is sent, timers,     internal/peer
 //	        handshakes, the end of connections, the port
 type Module struct {
-	cfg Config
+	all peer.Services // first, so that its fields begin at a page
 	rx  receive.Receiver
-	all peer.Services
+	cfg Config
 	polling
 	lifetime
 
@@ -66,7 +66,7 @@ type Module struct {
 	name []byte    // announced to peers
 	told [2][]byte // addresses that are announced to peers, for command and data
 
-	stats     Stats           // the counters
+	counters  *stats.Values   // of all
 	published snapshot.Values // the counters, for other goroutines
 	checker   *peer.Checker   // scratch of Check
 }
@@ -79,9 +79,8 @@ type lifetime struct {
 	driven     atomic.Bool // a driver has called Hooks.TakeOver
 }
 
-// Open starts a module on a Domain that was opened with cfg.DomainConfig. The module owns
-// the Domain after a successful call of Open. If Open returns an error, Open has closed the
-// Domain.
+// Open starts a module on a Domain that was opened with cfg.DomainConfig. The module owns the
+// Domain after a successful call of Open. If Open returns an error, Open has closed the Domain.
 func Open(dom fabric.Domain, cfg Config) (*Module, error) {
 	m := new(Module)
 	if err := m.open(dom, cfg); err != nil {
@@ -106,9 +105,10 @@ func (m *Module) open(dom fabric.Domain, cfg Config) error {
 		return fmt.Errorf("%w: domain has %d buffers of %d bytes, needs %d of %d",
 			ErrConfig, arena.Len(), arena.Size(), need, cfg.MTUBytes)
 	}
+	m.counters = m.all.Counters()
 	m.published.Init(int(stats.Count) + gaugesLen)
-	err = m.all.Open(dom, cfg.forPeers(), cfg.forPort(info), peer.Owner{
-		Count: &m.stats.counters, Module: m, NewEndpoint: newEndpoint, NewFragment: newFragment,
+	err = m.all.Open(dom, cfg.forPeers(), &cfg.Rules, cfg.forPort(info), peer.Owner{
+		Module: m, NewEndpoint: newEndpoint, NewFragment: newFragment,
 		Ask: m.ask, Deadline: m.deadline,
 	})
 	if errors.Is(err, port.ErrConfig) {
@@ -124,7 +124,7 @@ func (m *Module) open(dom fabric.Domain, cfg Config) error {
 // openName initializes the handshakes, which choose the module's incarnation at random, and
 // composes the module's name for peers.
 func (m *Module) openName() error {
-	m.told = [2][]byte{m.all.Port.Command.Name(), m.all.Port.Data.Name()}
+	m.told = [2][]byte{m.all.Port.Command.Name, m.all.Port.Data.Name}
 	if m.cfg.Advertise != "" {
 		cmd, data, err := parseAddress(&m.all.Port, m.cfg.Advertise)
 		if err != nil {
@@ -136,8 +136,8 @@ func (m *Module) openName() error {
 	n := frag.Name{
 		Provider:     m.all.Port.WireName(),
 		Incarnation:  m.all.Handshakes.Says().Incarnation,
-		MTUBytes:     uint16(m.all.Port.Data.MTUBytes()),
-		CommandBytes: uint16(m.all.Port.Command.MTUBytes()),
+		MTUBytes:     uint16(m.all.Port.Data.MTUBytes),
+		CommandBytes: uint16(m.all.Port.Command.MTUBytes),
 		Command:      m.told[0],
 		Data:         m.told[1],
 	}
@@ -146,15 +146,16 @@ func (m *Module) openName() error {
 	return err
 }
 
-// Name returns the module's address as opaque bytes, which the application passes to Connect of its
-// peers. The name is different after every Open.
+// Name returns the module's address as opaque bytes, which other modules pass to Connect. The name
+// is different after every Open.
 func (m *Module) Name() []byte { return append([]byte(nil), m.name...) }
 
 // Config returns the configuration in use, with all defaults.
 func (m *Module) Config() Config { return m.cfg }
 
 // Info returns the fabric's description of the Domain. The attributes in the Info include the
-// present counters of the provider, such as the number of datagrams dropped for lack of room.
+// present counters of the provider, such as the number of datagrams dropped because a buffer was
+// full.
 func (m *Module) Info() fabric.Info { return m.all.Port.Dom.Info() }
 
 // Limits holds the size limits of a module.
@@ -173,21 +174,21 @@ type Limits struct {
 func (m *Module) Limits() Limits {
 	return Limits{
 		FragmentBytesMax: int(m.cfg.FragmentBytesMax),
-		SegmentBytes:     segmentRoom(m.all.Port.Data.MTUBytes(), frag.KindFrag),
-		ChunkBytes:       segmentRoom(m.all.Port.Data.MTUBytes(), frag.KindChunk),
-		TinyBytes:        segmentRoom(m.all.Port.Command.MTUBytes(), frag.KindFrag),
+		SegmentBytes:     segmentRoom(m.all.Port.Data.MTUBytes, frag.KindFrag),
+		ChunkBytes:       segmentRoom(m.all.Port.Data.MTUBytes, frag.KindChunk),
+		TinyBytes:        segmentRoom(m.all.Port.Command.MTUBytes, frag.KindFrag),
 		CreditPackets:    m.all.Credits.Capacity(),
-		RecvBufferBytes:  m.all.Port.Data.Caps().RecvBufferBytes,
-		MTUBytes:         m.all.Port.Data.MTUBytes(),
+		RecvBufferBytes:  m.all.Port.Data.Caps.RecvBufferBytes,
+		MTUBytes:         m.all.Port.Data.MTUBytes,
 	}
 }
 
 // Handle registers the handler of a tag, and nil removes the handler. A fragment whose tag
 // has no handler is refused. The sender of a refused fragment gets ErrNoHandler from
 // OnDone, or from Flush if Send returned Done. Handlers should be registered before peers
-// connect. If the handler of a tag changes while a fragment of several packets arrives, a
-// part of the fragment may be refused. Handle replaces an earlier handler of the tag. Handle
-// returns ErrTag for a tag above TagMax, and ErrTagTaken for the tag of a layer (Hooks.ClaimTag).
+// connect. If the handler of a tag changes while the packets of a fragment arrive, a part of the
+// fragment may be refused. Handle replaces an earlier handler of the tag. Handle returns ErrTag for
+// a tag above TagMax, and ErrTagTaken for the tag of a layer (Hooks.ClaimTag).
 func (m *Module) Handle(tag Tag, h Handler) error {
 	if tag > TagMax {
 		return fmt.Errorf("%w: %d (the last is %d)", ErrTag, tag, TagMax)
@@ -204,10 +205,10 @@ func (m *Module) Handle(tag Tag, h Handler) error {
 }
 
 // HandleUpTo registers a handler like Handle, for fragments of up to mostBytes, where 0 means no
-// limit. A chunked fragment above mostBytes is refused at its first chunk, before memory is
-// allocated for the fragment. The sender gets ErrUnwanted. A fragment of up to two packets
-// (Limits.SegmentBytes) may be delivered above the limit if the sender puts the ends of
-// fragments into shared packets (Config.PackBytes).
+// limit. A fragment that needs several packets and exceeds mostBytes is refused at its first
+// packet, before memory is allocated for the fragment. The sender gets ErrUnwanted. A fragment of
+// up to twice Limits.SegmentBytes may be delivered although it exceeds mostBytes, if the sender has
+// put the end of the fragment into a shared packet (Config.PackBytes).
 func (m *Module) HandleUpTo(tag Tag, mostBytes uint32, h Handler) error {
 	if err := m.Handle(tag, h); err != nil {
 		return err
@@ -220,13 +221,13 @@ func (m *Module) HandleUpTo(tag Tag, mostBytes uint32, h Handler) error {
 // endpoints that peers open.
 func (m *Module) OnEndpoint(fn func(ep *Endpoint, ev Event, err error)) { m.onEvent = fn }
 
-// Stats returns the counters as published by Progress, at most a millisecond ago. Any goroutine may
-// call Stats.
+// Stats returns the counters that Progress has published, which are at most a millisecond old. Any
+// goroutine may call Stats.
 func (m *Module) Stats() Stats { return load(&m.published) }
 
 // Wait sleeps until a packet may have arrived, Wake is called, or the timeout has passed. A
 // negative timeout means no limit. Wait may return early. Progress should be called before and
-// after Wait. If the timeout exceeds the module's Deadline, timers are late. Wait returns
+// after Wait. If Wait ends after the module's Deadline, the module's timers run late. Wait returns
 // fabric.ErrNotSupported if the fabric does not implement fabric.Waiter.
 func (m *Module) Wait(timeout time.Duration) error {
 	w, ok := m.all.Port.Dom.(fabric.Waiter)
@@ -246,7 +247,7 @@ func (m *Module) Wake() {
 
 // Drain begins to close every endpoint, as Endpoint.Close does. After Drain, the module opens and
 // accepts no new endpoints. After Drain, Progress must be called until Drained returns true. A
-// fragment that is not delivered by the given time until ends with ErrClosed. The argument now of
+// fragment that is not delivered before the time "until" ends with ErrClosed. The argument now of
 // Drain is the present time.
 func (m *Module) Drain(now, until Time) {
 	m.all.At(now)

@@ -19,34 +19,37 @@ type noCopyPair struct {
 	kept [8]Kept
 }
 
+// openUDP opens a module on the loopback device.
+func openUDP(tb testing.TB, cfg Config) *Module {
+	tb.Helper()
+	infos, err := fabric.GetInfo(fabric.Hints{Provider: "udp", Node: "127.0.0.1"})
+	if err != nil || len(infos) == 0 {
+		tb.Skipf("no loopback for udp: %v", err)
+	}
+	dc, err := cfg.DomainConfig(infos[0])
+	if err != nil {
+		tb.Fatal(err)
+	}
+	dom, err := fabric.Open(infos[0], dc)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	m, err := Open(dom, cfg)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := m.Close(); err != nil {
+			tb.Error(err)
+		}
+	})
+	return m
+}
+
 func newNoCopyPair(tb testing.TB, size int, cfg Config) *noCopyPair {
 	tb.Helper()
 	p := &noCopyPair{tb: tb, from: time.Now(), own: make([]byte, size)}
-	open := func() *Module {
-		infos, err := fabric.GetInfo(fabric.Hints{Provider: "udp", Node: "127.0.0.1"})
-		if err != nil || len(infos) == 0 {
-			tb.Skipf("no loopback for udp: %v", err)
-		}
-		dc, err := cfg.DomainConfig(infos[0])
-		if err != nil {
-			tb.Fatal(err)
-		}
-		dom, err := fabric.Open(infos[0], dc)
-		if err != nil {
-			tb.Fatal(err)
-		}
-		m, err := Open(dom, cfg)
-		if err != nil {
-			tb.Fatal(err)
-		}
-		tb.Cleanup(func() {
-			if err := m.Close(); err != nil {
-				tb.Error(err)
-			}
-		})
-		return m
-	}
-	p.x, p.y = open(), open()
+	p.x, p.y = openUDP(tb, cfg), openUDP(tb, cfg)
 	var err error
 	if p.ep, err = p.x.Connect(p.now(), p.y.Name()); err != nil {
 		tb.Fatal(err)
@@ -75,7 +78,7 @@ func (p *noCopyPair) send(f *Fragment, err error) {
 	if _, err := p.ep.Send(p.now(), f); err != nil {
 		p.tb.Fatal(err)
 	}
-	for want := p.got + 1; p.got != want || p.ep.c.Snd.InFlight() > 0; {
+	for want := p.got + 1; p.got != want || flying(p.ep) > 0; {
 		p.pass()
 	}
 }
@@ -103,7 +106,7 @@ var noCopyWays = []struct {
 		func(p *noCopyPair, msg []byte) {
 			a, b := len(msg)/4, len(msg)/2
 			p.send(p.ep.PreparePieces(3, msg[:a], msg[a:b], msg[b:]))
-		}, func(p *noCopyPair, sent uint64) uint64 { return sent - p.x.all.Count[CntSentGatheredBytes] },
+		}, func(p *noCopyPair, sent uint64) uint64 { return sent - counter(p.x, CntSentGatheredBytes) },
 	},
 	{
 		"gather a copy",
@@ -122,7 +125,7 @@ var noCopyWays = []struct {
 func sendWhole(p *noCopyPair, msg []byte) { p.send(p.ep.Prepare(3, msg)) }
 
 func keptCopies(p *noCopyPair, _ uint64) uint64 {
-	return p.y.all.Count[CntKeptCopies] * uint64(len(p.own))
+	return counter(p.y, CntKeptCopies) * uint64(len(p.own))
 }
 
 func (p *noCopyPair) receive(fn func(data []byte)) {

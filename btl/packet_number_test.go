@@ -42,7 +42,7 @@ func TestSackOfOtherChannel(t *testing.T) {
 		sack.Encode(b[h.Encode(b):])
 		s.raw(0, b)
 		s.l.step(time.Microsecond)
-		if got := ep.c.Snd.InFlight(); got != want {
+		if got := flying(ep); got != want {
 			t.Fatalf("number %d, up to packet %d: %d in flight, want %d", number, upTo, got, want)
 		}
 	}

@@ -27,8 +27,8 @@ type Param struct {
 func (p Param) Env() string { return EnvPrefix + strings.ToUpper(p.Name) }
 
 // params is the only list of parameters, from which names, environment variables, documentation and
-// the method Set are derived. The other fields of Rules are no parameters, because their values
-// belong to the profile.
+// the method Set are derived. The list params leaves out some fields of Rules, because their values
+// belong to the recovery profile.
 var params = []Param{
 	{
 		"profile", "lossless over a reliable network; else adaptive",
@@ -181,12 +181,6 @@ var params = []Param{
 		func(c *Config) any { return &c.RegionsMax },
 	},
 	{
-		"registrations_kept", "0",
-		"Memory registrations kept after their last use, up to 65536. Raise it " +
-			"for RDMA devices if the same memory is sent again and again.",
-		func(c *Config) any { return &c.RegistrationsKept },
-	},
-	{
 		"handshake_timeout", "3s",
 		"Longest time to connect, 1ms to 1h, and 1m more if the peer asks. Raise it for slow peers.",
 		func(c *Config) any { return &c.HandshakeTimeout },
@@ -244,8 +238,7 @@ func (c *Config) Set(name, value string) error {
 }
 
 // Get returns the value of the parameter with the given name, in the notation of Set. For an
-// unknown name, Get returns "". If the returned value is zero, the parameter has its default
-// value.
+// unknown name, Get returns "". If Get returns a zero value, the parameter has its default value.
 func (c *Config) Get(name string) string {
 	p, err := param(name)
 	if err != nil {

@@ -134,6 +134,29 @@ func TestConfigRanges(t *testing.T) {
 	}
 }
 
+// TestConfigTimes checks that the error for a time has the units of the time and of its range.
+func TestConfigTimes(t *testing.T) {
+	for name, want := range map[string]string{
+		"peer_timeout":  "peer_timeout is 1ms, must be 10ms to 1h0m0s",
+		"away":          "away is 2h0m0s, must be 0s to 1h0m0s",
+		"keep_alive":    "keep_alive is 2h0m0s, must be ",
+		"close_timeout": "close_timeout is 2h0m0s, must be 1ms to",
+	} {
+		var c Config
+		value := "2h"
+		if name == "peer_timeout" {
+			value = "1ms"
+		}
+		if err := c.Set(name, value); err != nil {
+			t.Fatal(err)
+		}
+		_, err := c.WithDefaults(fabric.Info{MTUBytes: 1472})
+		if !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s=%s: %v, want %q", name, value, err, want)
+		}
+	}
+}
+
 // TestConfigMTUBeyond: a size of datagrams that there is not is refused, and not taken for the
 // provider's.
 func TestConfigMTUBeyond(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"gobtl/btl/internal/peer"
 	"gobtl/btl/internal/pmtu"
 	"gobtl/fabric/mem"
 	"gobtl/frag"
@@ -47,7 +46,9 @@ func TestPartsCarryAll(t *testing.T) {
 			tr := newTraffic(t, testenv.Seed(t, 9), 1)
 			l.mods[1].Handle(1, tr.receive)
 			a, _ := l.pair()
-			l.until("full size", 10*time.Microsecond, time.Second, func() bool { return a.c.MTU == 9000 })
+			l.until("full size", 10*time.Microsecond, time.Second, func() bool {
+				return a.MTUBytes() == 9000
+			})
 			l.narrowTo(limit)
 			for _, size := range []int{8, 700, 3000, 8000, 8900, 20_000, 200_000, 5000, 60_000} {
 				tr.send(a, size)
@@ -55,11 +56,11 @@ func TestPartsCarryAll(t *testing.T) {
 			l.until("all has come", 50*time.Microsecond, 20*time.Second, tr.finished)
 			tr.verify()
 			p := a.Path()
-			if p.MTUBytes > limit || p.Holes != 1 || l.mods[0].all.Count[CntSentPart] == 0 {
-				t.Errorf("%s, %d: %+v, %d Parts", profile, limit, p, l.mods[0].all.Count[CntSentPart])
+			if p.MTUBytes > limit || p.Holes != 1 || counter(l.mods[0], CntSentPart) == 0 {
+				t.Errorf("%s, %d: %+v, %d Parts", profile, limit, p, counter(l.mods[0], CntSentPart))
 			}
 			l.until("the size is found", time.Millisecond, 20*time.Second, func() bool {
-				return a.c.MTU > limit-pmtu.GrainBytes
+				return a.MTUBytes() > limit-pmtu.GrainBytes
 			})
 			l.settle(time.Second)
 			if n := l.mods[1].rx.PartsBytes(); n != 0 {
@@ -92,60 +93,21 @@ func TestPathRunsPass(t *testing.T) {
 		l.mods[1].Handle(1, tr.receive)
 		a, _ := l.pair()
 		if !fromTheBeginning {
-			l.until("full size", 10*time.Microsecond, time.Second, func() bool { return a.c.MTU == 9000 })
+			l.until("full size", 10*time.Microsecond, time.Second, func() bool {
+				return a.MTUBytes() == 9000
+			})
 			narrow()
 		}
 		l.until("the size is found", 50*time.Microsecond, 20*time.Second, func() bool {
 			if tr.finished() {
 				tr.send(a, []int{3000, 60_000}[tr.rng.IntN(2)])
 			}
-			return a.c.MTU > limit-pmtu.GrainBytes && a.c.MTU <= limit && a.c.Path.Stage() == pmtu.Complete
+			size := a.MTUBytes()
+			return size > limit-pmtu.GrainBytes && size <= limit && a.c.Path.Stage == pmtu.Complete
 		})
 		l.until("all has come", 50*time.Microsecond, 20*time.Second, tr.finished)
 		tr.verify()
 	}
-}
-
-// TestPathAlone: it is noted of each packet whether another one to its peer left beside it.
-func TestPathAlone(t *testing.T) {
-	l := newLab(t, mem.Config{MTUBytes: 9000}, 3, apart())
-	tr := newTraffic(t, testenv.Seed(t, 9), 1)
-	for _, m := range l.mods[1:] {
-		m.Handle(1, tr.receive)
-	}
-	a, b := l.connect(0, 1), l.connect(0, 2)
-	l.until("full size", 10*time.Microsecond, time.Second, func() bool {
-		return a.c.MTU == 9000 && b.c.MTU == 9000
-	})
-	m := l.mods[0]
-	l.until("all is acknowledged", 10*time.Microsecond, time.Second, func() bool {
-		return len(m.all.Buffers.FreeSegs) == len(m.all.Buffers.Segs)
-	})
-	for _, tc := range []struct {
-		to   []*Endpoint
-		want int
-	}{{[]*Endpoint{a}, 1}, {[]*Endpoint{a, b}, 2}, {[]*Endpoint{a, a}, 0}, {[]*Endpoint{a, a, b}, 1}} {
-		alone := 0
-		for _, ep := range tc.to {
-			m.putTest(ep)
-		}
-		m.all.Port.Data.Post()
-		m.all.Buffers.SettleSends()
-		for i := range tc.to {
-			if m.all.Port.Alone(peer.SegBuf(m.all.Buffers.FreeSegs[i])) {
-				alone++
-			}
-		}
-		if alone != tc.want {
-			t.Errorf("%d of %d packets count as sent alone, want %d", alone, len(tc.to), tc.want)
-		}
-	}
-}
-
-// putTest puts an empty datagram for a peer into the batch, from a free send buffer of its own.
-func (m *Module) putTest(ep *Endpoint) {
-	c := &m.all.Port.Data
-	c.Put(peer.SegBuf(m.all.Buffers.FreeSegs[c.Batched()]), 0, ep.c.DataAddr)
 }
 
 // narrowed is two modules whose path carries small packets alone from now on, and a large fragment
@@ -189,7 +151,7 @@ func TestPathNarrowStopped(t *testing.T) {
 		return a.c.Path.Narrow(l.now, 0)
 	})
 	began := l.now
-	timeout := l.mods[0].all.Config.PeerTimeout
+	timeout := l.mods[0].Config().PeerTimeout
 	l.now = l.now.Add(timeout)
 	l.until("the end", step, 20*time.Second, func() bool { return a.Err() != nil })
 	if awake := l.now.Sub(began) - timeout; awake < timeout/2 {

@@ -117,17 +117,76 @@ func TestHalfOpenPerHost(t *testing.T) {
 		for i := range 10 {
 			knock(crowd, uint64(i)+1)
 		}
-		if m.all.Peers.HalfOpen() != c.want {
-			t.Fatalf("%+v: one host holds %d half-open endpoints", c, m.all.Peers.HalfOpen())
+		if halfOpen(m) != c.want {
+			t.Fatalf("%+v: one host holds %d half-open endpoints", c, halfOpen(m))
 		}
 		knock(other, 99)
-		if want := min(c.want+1, c.most); m.all.Peers.HalfOpen() != want {
-			t.Errorf("%+v: %d half-open endpoints with the newcomer's, want %d", c, m.all.Peers.HalfOpen(),
+		if want := min(c.want+1, c.most); halfOpen(m) != want {
+			t.Errorf("%+v: %d half-open endpoints with the newcomer's, want %d", c, halfOpen(m),
 				want)
 		}
 		l.idleFor(200 * time.Millisecond)
-		if err := m.all.Peers.Census.Check(m.all.Peers.Len(), 0); err != nil {
+		if err := m.all.Peers.Census.Check(peersOf(m), 0); err != nil {
 			t.Errorf("%+v: %v", c, err)
 		}
+	}
+}
+
+// manyHosts is a domain on whose network each endpoint of a script stands on a host of its own.
+type manyHosts struct{ fabric.Domain }
+
+func (manyHosts) ParseAddress(string) (first, second []byte, err error) {
+	return nil, nil, fabric.ErrBadName
+}
+func (manyHosts) FormatName(name []byte) string { return string(name) + ":1" }
+func (manyHosts) Host(name []byte) []byte       { return name }
+
+// Four hosts (or four IPv6 networks of one customer) that open and never answer keep nobody else
+// from connecting: the newcomer gets the place of their oldest.
+func TestHalfOpenOfFourHosts(t *testing.T) {
+	cfg := smallConfig()
+	cfg.limits.HalfOpenMax = 8
+	l := newLab(t, mem.Config{}, 0, cfg)
+	l.wrap = func(d fabric.Domain) fabric.Domain { return manyHosts{d} }
+	l.mods = append(l.mods, l.open(cfg), l.open(cfg))
+	l.wrap = nil
+	m := l.mods[0]
+	var crowd []*script
+	for range 4 {
+		crowd = append(crowd, l.newScript(0))
+	}
+	tag := uint64(0)
+	knock := func() {
+		for _, s := range crowd {
+			for range 2 {
+				tag++
+				s.hello.Tag = tag
+				s.meet()
+				s.raw(0, s.packHello(frag.KindHello, 0, 0))
+				s.run(2)
+			}
+		}
+	}
+	knock()
+	if halfOpen(m) != 8 {
+		t.Fatalf("%d half-open endpoints", halfOpen(m))
+	}
+	a, err := l.mods[1].Connect(l.now, m.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for end := l.now.Add(4 * time.Second); l.now < end && !a.Connected() && a.Err() == nil; {
+		l.step(10 * time.Millisecond)
+		knock()
+		if halfOpen(m) > 8 {
+			t.Fatalf("%d half-open endpoints", halfOpen(m))
+		}
+	}
+	if !a.Connected() {
+		t.Errorf("an honest peer is kept out: %v", a.Err())
+	}
+	l.idleFor(4 * time.Second)
+	if err := m.all.Peers.Census.Check(peersOf(m), 0); err != nil {
+		t.Error(err)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"gobtl/fabric"
 )
 
-// polling is the state of a module's polls between two calls of Progress.
+// polling is the state that a module's polls keep from one call of Progress to the next.
 type polling struct {
 	fastLast      bool           // the latest call delivered a fragment early
 	dataLast      bool           // the latest message came on the data channel
@@ -19,27 +19,14 @@ type polling struct {
 // receiveFirst polls the command channel, unless this call of Progress may skip the channel.
 func (m *Module) receiveFirst(mayFast bool) (n int, fast bool, err error) {
 	c := &m.all.Port.Command
-	if mayFast && m.dataLast && m.all.Port.Data.Idle() > 0 && c.Rests(m.all.Clock.Now) {
+	if mayFast && m.dataLast && m.all.Port.Data.Idle > 0 && c.Rests(m.all.Clock.Now) {
 		return 0, false, nil
 	}
 	c.NoteIdle()
-	if mayFast && !m.rx.Landings.Plan.Due(c) {
-		got, err := c.Poll(m.all.Clock.Now, 1)
-		return m.receiveFound(got, err)
+	more := true
+	if mayFast && !m.rx.Direct.Plan.Due(c) {
+		more, fast, err = m.takeFirst(c, &n)
 	}
-	_, err = m.poll(c, m.cfg.limits.PollBatch, &n)
-	if n > 0 {
-		c.NoteFound()
-		m.dataLast = false
-	}
-	return n, false, err
-}
-
-// receiveFound handles the result of receiveFirst's poll for one completion, and polls for
-// further completions.
-func (m *Module) receiveFound(got int, err error) (n int, fast bool, _ error) {
-	c := &m.all.Port.Command
-	more, fast, err := m.takeFirst(c, got, err, &n)
 	if more && !fast && err == nil {
 		_, err = m.poll(c, m.cfg.limits.PollBatch, &n)
 	}
@@ -50,12 +37,14 @@ func (m *Module) receiveFound(got int, err error) (n int, fast bool, _ error) {
 	return n, fast, err
 }
 
-// takeFirst handles the result of a poll of channel c for one completion. A fragment of one packet
-// is delivered to its handler first, and the receive state is updated by the next call of Progress.
-// The early delivery is the fast receive path of Open MPI's usnic (btl_usnic_component_progress,
-// btl_usnic_recv_fast). The result more of takeFirst is true if further completions may follow, and
-// fast if the rest of Progress is left to the next call.
-func (m *Module) takeFirst(c *port.Channel, got int, err error, n *int) (more, fast bool, _ error) {
+// takeFirst polls channel c for one completion, and handles it. A fragment that arrived in one
+// packet is delivered to its handler first, and the receive state is updated by the next call of
+// Progress. The delivery before the update of the receive state is modelled on the fast receive
+// path of Open MPI's usnic (btl_usnic_component_progress, btl_usnic_recv_fast). The result "more"
+// of takeFirst is true if completions may follow, and the result "fast" is true if all other work
+// of Progress is left to the next call.
+func (m *Module) takeFirst(c *port.Channel, n *int) (more, fast bool, _ error) {
+	got, err := c.Poll(m.all.Clock.Now, 1)
 	if got == 0 && err == nil {
 		return false, false, nil
 	}
@@ -64,17 +53,19 @@ func (m *Module) takeFirst(c *port.Channel, got int, err error, n *int) (more, f
 	}
 	m.all.Rest.Interrupt()
 	m.found = true
-	m.rx.Waited(c.Queued())
-	comp := &c.Completions(got)[0]
+	m.rx.Waited(c.Queued)
+	comp := &c.Completions[:got][0]
 	if comp.Op == fabric.OpRecv {
 		*n++
 		m.fastLast = m.rx.ReceiveFast(c, comp)
 	}
 	if !m.fastLast {
 		m.rx.Handle(c, comp)
-		c.PostReceives()
+		if len(c.Repost) > 0 {
+			c.PostReceives()
+		}
 	}
-	if m.all.Rest.AskEnded() && m.all.Outbox.Due() {
+	if m.all.Rest.AskEnded && m.all.Outbox.Due() {
 		m.all.Outbox.FindRoom()
 		m.callOut()
 		m.fastLast = true
@@ -82,23 +73,21 @@ func (m *Module) takeFirst(c *port.Channel, got int, err error, n *int) (more, f
 	return true, m.fastLast, nil
 }
 
-// receiveAll polls the data channel, unless this call of Progress may skip the channel. The
-// argument due forces the poll.
-func (m *Module) receiveAll(mayFast, due bool) (n int, fast bool, err error) {
+// receiveAll polls the data channel, unless this call of Progress may skip the channel.
+func (m *Module) receiveAll(mayFast bool) (n int, fast bool, err error) {
 	c := &m.all.Port.Data
 	delivered := m.all.Count[CntDelivered]
 	if delivered != m.deliveredSeen {
 		m.dataLast = false
 	}
-	if !m.dataLast && !due && c.Rests(m.all.Clock.Now) {
+	if !m.dataLast && c.Rests(m.all.Clock.Now) {
 		m.deliveredSeen = delivered
 		return 0, false, nil
 	}
 	more := true
-	if m.rx.Landings.Plan.OneByOne(c.Idle() > 0) {
-		if c.Idle() > 0 && mayFast && !m.rx.Landings.Plan.Armed() {
-			got, e := c.Poll(m.all.Clock.Now, 1)
-			more, fast, err = m.takeFirst(c, got, e, &n)
+	if m.rx.Direct.Plan.OneByOne(c.Idle > 0) {
+		if c.Idle > 0 && mayFast && !m.rx.Direct.Plan.Armed {
+			more, fast, err = m.takeFirst(c, &n)
 		} else {
 			more, err = m.poll(c, 1, &n)
 		}
@@ -117,27 +106,28 @@ func (m *Module) receiveAll(mayFast, due bool) (n int, fast bool, err error) {
 	return n, fast, err
 }
 
-// poll polls up to limit completions of a channel, handles them, and adds the number of received
-// packets to *n. The result more of poll is true if further completions may follow.
+// poll polls at most "limit" completions of a channel, handles them, and adds the number of
+// received packets to *n. The result "more" of poll is true if completions may follow.
 func (m *Module) poll(c *port.Channel, limit int, n *int) (more bool, err error) {
 	var got int
-	landed := m.rx.Landings.Plan.On(c)
+	limit = m.rx.Arrivals.Packets(limit)
+	landed := m.rx.Direct.Plan.Channel == c
 	if landed {
-		got, err = m.rx.Landings.PollLanding(limit)
-		landed = m.rx.Landings.Plan.Landed()
+		got, err = m.rx.Direct.PollChunks(limit)
+		landed = m.rx.Direct.Plan.Memory != nil
 	} else {
 		got, err = c.Poll(m.all.Clock.Now, limit)
 	}
 	if err != nil {
 		return false, broken(c, err)
 	}
-	left := c.Left()
+	left := c.Left
 	if got > 0 {
 		m.found = true
 		m.all.Rest.Set(0)
 	}
-	comps := c.Completions(got)
-	m.rx.Waited(c.Queued())
+	comps := c.Completions[:got]
+	m.rx.Waited(c.Queued)
 	for i := range comps {
 		if comps[i].Op == fabric.OpRecv {
 			*n++
@@ -147,9 +137,11 @@ func (m *Module) poll(c *port.Channel, limit int, n *int) (more bool, err error)
 		}
 	}
 	if landed {
-		m.rx.Landings.HandleLanded(c, comps)
+		m.rx.Direct.HandleLanded(c, comps)
 	}
-	c.PostReceives()
+	if len(c.Repost) > 0 {
+		c.PostReceives()
+	}
 	return left, nil
 }
 
@@ -157,5 +149,5 @@ func broken(c *port.Channel, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("btl: %s channel: %w", c.Which(), err)
+	return fmt.Errorf("btl: %s channel: %w", c.Which, err)
 }

@@ -3,23 +3,24 @@ package btl
 import (
 	"fmt"
 	"time"
+
+	"gobtl/btl/internal/peer"
 )
 
-// tendGap is the time between two calls of Progress from which on Progress first calls the port's
-// Tend, because the fabric relies on frequent calls.
+// tendGap is the minimum time between two calls of Progress after which Progress calls the port's
+// Tend, which performs work that the provider otherwise performs once in many polls.
 const tendGap = time.Millisecond
 
 // Progress performs all pending work of the module. Progress receives packets and calls their
 // handlers, handles expired timers, retransmits lost packets, sends new packets, acknowledges
-// received packets, and calls the OnDone functions of ended sends. If now is before the module's
-// time, the module's time is used. Progress never blocks, and returns the number of packets
-// received. A call that first finds a fragment of one packet may only deliver the fragment (fast
-// receive), and leave all other work to the next call. Progress does nothing while the queue of
-// messages for PullArrivals is full (HandlePulled).
+// received packets, and calls the OnDone functions of ended sends. If the argument "now" is before
+// the module's time, Progress uses the module's time. Progress never blocks, and returns the number
+// of packets received. If the first received packet is a whole fragment, a call may deliver just
+// this fragment (fast receive), and leave all other work to the next call. Progress does nothing
+// while the queue of messages for PullArrivals is full (HandlePulled).
 //
-// An error of Progress means that the fabric has failed, and that the module can only be
-// closed. Progress returns ErrReentrant inside a handler or callback, and ErrClosed after
-// Close.
+// An error of Progress means that the fabric has failed, and that the module can only be closed.
+// Progress returns ErrReentrant inside a handler or callback, and ErrClosed after Close.
 func (m *Module) Progress(now Time) (int, error) {
 	if m.inProgress {
 		return 0, ErrReentrant
@@ -48,72 +49,53 @@ func (m *Module) Progress(now Time) (int, error) {
 	return n, err
 }
 
-// progress performs the steps of one call of Progress in the following order:
-//  1. Complete a fast receive of the previous call, and send the open Packs.
-//  2. Poll the command channel and the data channel, and handle the received packets. If the first
-//     packet is a single fragment, only call its handler (fast receive).
-//  3. Call the functions for ended sends (callOut), so that their messages are sent in this call.
-//  4. Handle expired timers (Expire), after the polls may have received the awaited answers.
-//  5. Send lost packets (SendAgain), and then new packets (Serve), which also contain ACKs.
-//  6. Send the ACKs that were not sent as a part of another packet (Acknowledge).
-//  7. Measure round trips, and check for overruns of the receive buffers (TendOvercommit).
-//  8. Post the batches of both channels, and the receive buffers.
-//  9. Remove unused addresses, call the functions for ended sends, and publish the counters.
+// The method progress performs the steps of one call of Progress in the following order:
+//  1. Step 1 completes a fast receive of the previous call, and sends the shared packets of small
+//     fragments that are still open (Packs).
+//  2. Step 2 polls the command channel and the data channel, and handles the received packets. If
+//     the first packet is a single fragment, step 2 only calls the fragment's handler (fast
+//     receive).
+//  3. Step 3 calls the functions for ended sends (callOut), and step 5 sends the messages of these
+//     functions.
+//  4. Step 4 handles expired timers (Expire), after step 2 may have received the awaited packets.
+//  5. Step 5 sends lost packets (SendAgain), and then new packets (Serve), which also contain ACKs.
+//  6. Step 6 sends the ACKs that were not sent as a part of another packet (Acknowledge).
+//  7. Step 7 measures round trips, and checks for receive buffer overruns (TendOvercommit).
+//  8. Step 8 posts the batches of both channels, and the receive buffers.
+//  9. Step 9 removes unused addresses, calls functions for ended sends, and publishes the counters.
 func (m *Module) progress() (int, error) {
-	m.all.Rest.BeginPass()
-	m.all.Count[CntPasses]++
+	m.counters[CntPasses]++
 	if m.fastLast && m.restsOn() {
 		m.fastLast = false
 	}
-	if m.all.Clock.Now >= m.all.Rest.Until() {
+	if m.all.Clock.Now >= m.all.Rest.Until {
 		m.rx.FinishDeferred()
 		if m.all.Sched.Packs > 0 {
 			m.all.Packs.SendPacks()
 		}
-		if m.all.Port.Data.Batched() > 0 && m.all.Clock.Gap >= stoodLeast {
+		if len(m.all.Port.Data.Batch) > 0 && m.all.Clock.Gap >= stoodLeast {
 			m.all.Buffers.LeaveLate()
 		}
-	} else if !m.dataLast && !m.rx.Landings.Plan.Due(&m.all.Port.Command) {
-		return m.glance()
 	}
-	mayFast := !m.fastLast && m.all.Port.Data.Batched() == 0
+	mayFast := !m.fastLast && len(m.all.Port.Data.Batch) == 0
 	m.fastLast, m.found = false, false
 	n, fast, err := m.receiveFirst(mayFast)
 	if fast || err != nil {
 		return n, err
 	}
-	return m.goOn(n, mayFast, false)
+	return m.goOn(n, mayFast)
 }
 
-// stoodLeast is the time between two calls of Progress from which on LeaveLate restarts the timers
-// of packets in the batch.
+// stoodLeast is the minimum time between two calls of Progress after which LeaveLate restarts the
+// timers of packets that still wait in a batch.
 const stoodLeast = 100 * time.Microsecond
 
-// glance is the short form of Progress for a module without other work than a poll.
-func (m *Module) glance() (n int, err error) {
-	c := &m.all.Port.Command
-	m.found = false
-	c.NoteIdle()
-	got, err := c.Poll(m.all.Clock.Now, 1)
-	if got > 0 || err != nil {
-		n, fast, err := m.receiveFound(got, err)
-		if fast || err != nil {
-			return n, err
-		}
-		return m.goOn(n, true, false)
-	}
-	if m.all.Port.Data.Rests(m.all.Clock.Now) {
-		return 0, nil
-	}
-	return m.goOn(0, true, true)
-}
-
 // goOn performs the rest of a call of Progress, beginning with the poll of the data channel. The
-// argument due forces the poll. The argument n of goOn is the number of packets that the call of
-// Progress has received before.
-func (m *Module) goOn(n int, mayFast, due bool) (int, error) {
-	resting := m.all.Clock.Now < m.all.Rest.Until()
-	got, fast, err := m.receiveAll(mayFast && !m.all.Outbox.Due(), due)
+// argument n of the method goOn is the number of packets that the same call of Progress has already
+// received.
+func (m *Module) goOn(n int, mayFast bool) (int, error) {
+	resting := m.all.Clock.Now < m.all.Rest.Until
+	got, fast, err := m.receiveAll(mayFast && !m.all.Outbox.Due())
 	n += got
 	if fast || err != nil {
 		return n, err
@@ -124,6 +106,7 @@ func (m *Module) goOn(n int, mayFast, due bool) (int, error) {
 	m.all.Outbox.FindRoom()
 	m.callOut()
 	m.all.Expire()
+	m.rx.ExpireParts()
 	m.all.Sent.SendAgain()
 	m.all.Sender.Serve()
 	m.all.Acks.NoteLull(n == 0)
@@ -134,42 +117,40 @@ func (m *Module) goOn(n int, mayFast, due bool) (int, error) {
 	m.all.Overcommit.TendOvercommit()
 	m.all.Buffers.PostAll()
 	m.all.Outbox.FindRoom()
-	if m.all.Port.Leaving() > 0 { // before a notified application connects to the address again
+	if len(m.all.Port.Leaving) > 0 { // before a notified application connects to the address again
 		m.all.Port.RemoveLeft(m.all.Clock.Now)
 	}
 	m.callOut()
 	if n > 0 {
 		m.all.MarkDirty()
 	}
-	m.maybePublish(n == 0)
+	if age := m.all.Clock.Now.Sub(m.all.PublishedAt); m.all.Dirty &&
+		(age >= publishEvery || n == 0 && age >= peer.PublishIdle) {
+		m.publish()
+	}
 	m.all.Rest.Set(0)
-	if !m.found {
-		m.rest()
+	if !m.found && m.all.MayRest() {
+		// The following calls of Progress only poll, until a packet arrives, the application calls a
+		// method, or a deadline of the module passes.
+		m.all.Rest.Set(m.untilPublished(m.deadline()))
 	}
 	return n, nil
 }
 
-// rest reduces the following calls of Progress to polls, until a packet arrives, the application
-// calls a method, or a deadline of the module passes.
-func (m *Module) rest() {
-	if !m.all.MayRest() {
-		return
-	}
-	m.all.Rest.Set(m.untilPublished(m.deadline()))
-}
-
-// restsOn finishes a fast receive over a reliable fabric, and reduces the following calls of
-// Progress to polls again, if no other work is due. restsOn returns false if a full call of
-// Progress is needed.
+// restsOn completes a fast receive over a reliable fabric. If no other work is due, restsOn also
+// lets the following calls of Progress do nothing but poll, as they did before the fast receive.
+// restsOn returns false if a full call of Progress is needed.
 func (m *Module) restsOn() bool {
 	until := m.all.Rest.ResumeUntil()
 	if m.all.Clock.Now >= until || !m.all.Port.Data.MayRest(m.all.Clock.Now) || !m.rx.DeferredAlone() {
 		return false
 	}
 	m.rx.FinishDeferred()
-	m.all.Port.Command.PostReceives()
+	if len(m.all.Port.Command.Repost) > 0 {
+		m.all.Port.Command.PostReceives()
+	}
 	until = m.untilPublished(until.Min(m.all.Acks.AckDeadline()))
-	if m.all.Clock.Now >= until || m.all.Port.Command.ReceivesPending() > 0 || m.all.Outbox.Due() {
+	if m.all.Clock.Now >= until || len(m.all.Port.Command.Repost) > 0 || m.all.Outbox.Due() {
 		return false
 	}
 	m.all.Rest.Set(until)
@@ -177,18 +158,17 @@ func (m *Module) restsOn() bool {
 }
 
 func (m *Module) checkRest() error {
-	until := m.all.Rest.Until()
+	until := m.all.Rest.Until
 	if d := m.deadline(); until > m.all.Clock.Now && d < until && !m.closed {
 		return fmt.Errorf("at %d passes rest until %d, but the deadline is %d", m.all.Clock.Now, until, d)
 	}
 	return nil
 }
 
-// Deadline returns the time by which Progress must be called again even if no packet
-// arrives. A Deadline at or before the present time means that work is due, for example
-// after a call of Progress that ended early. Deadline returns Never if no work is
-// scheduled. Work that waits for a buffer or for room in a channel has no deadline, because
-// a packet or completion ends the wait.
+// Deadline returns the time by which Progress must be called again even if no packet arrives. A
+// Deadline at or before the present time means that work is due, for example after a call of
+// Progress that ended early. Deadline returns Never if no work is scheduled. Work that waits for a
+// buffer or for room in a channel has no deadline, because a packet or completion ends the wait.
 func (m *Module) Deadline() Time {
 	if m.rx.Arrivals.Full() { // until PullArrivals has emptied the queue
 		return Never
@@ -197,8 +177,8 @@ func (m *Module) Deadline() Time {
 }
 
 func (m *Module) deadline() Time {
-	if m.fastLast || m.rx.Pending() {
+	if m.fastLast || m.rx.Deferred.Pending {
 		return m.all.Clock.Now
 	}
-	return m.all.Deadline()
+	return m.all.Deadline().Min(m.rx.PartsDeadline())
 }

@@ -11,13 +11,12 @@ import (
 // repeats the following steps:
 //
 //  1. Call Progress of each module, and then Arm of each module.
-//  2. Sleep until a descriptor is readable, at most for the shortest result of the calls of Arm.
+//  2. Sleep until a descriptor is readable, at most for the shortest time that Arm has returned.
 //  3. Call Disarm of each module.
 //
-// An event loop with these steps misses no event. The module owns the descriptor of ReadyFd,
-// reads from it and closes it. The state of the descriptor of ReadyFd is meaningful only between
-// Arm and Disarm. ReadyFd returns fabric.ErrNotSupported if the provider does not implement
-// fabric.Readier.
+// An event loop with these steps misses no event. The module owns the descriptor of ReadyFd, reads
+// from it and closes it. The state of the descriptor of ReadyFd is meaningful only between Arm and
+// Disarm. ReadyFd returns fabric.ErrNotSupported if the provider does not implement fabric.Readier.
 func (m *Module) ReadyFd() (fd int, err error) {
 	if m.closed {
 		return -1, ErrClosed
@@ -51,7 +50,7 @@ func (m *Module) Arm(now Time) (most time.Duration) {
 	return most
 }
 
-// Disarm ends the effect of Arm, even if there was no sleep.
+// Disarm ends the effect of Arm, whether or not the caller has slept.
 func (m *Module) Disarm() {
 	if m.readier != nil && !m.closed {
 		m.readier.DisarmReady()

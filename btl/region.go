@@ -33,10 +33,10 @@ type Region struct {
 }
 
 // Expose makes mem a region that all peers may access according to rights, such as RemoteWrite.
-// Accesses happen during calls of Progress, until the region is closed. No callback reports an
-// access, except for the completion notification of a put. While a put of several packets is
-// incomplete, and after a failed put, its target may hold old bytes, new bytes, and zeros. Expose
-// returns ErrAgain if RegionsMax regions are exposed.
+// Peers can access a region during calls of Progress, until the region is closed. No callback
+// reports an access, except for the completion notification of a put. During a put in several
+// packets, and after a failed put, its target may hold a mixture of old bytes, new bytes, and
+// zeros. Expose returns ErrAgain if RegionsMax regions are exposed.
 func (m *Module) Expose(mem []byte, rights Rights) (*Region, error) {
 	r := new(Region)
 	if err := m.ExposeAs(r, mem, rights, nil); err != nil {
@@ -45,17 +45,18 @@ func (m *Module) Expose(mem []byte, rights Rights) (*Region, error) {
 	return r, nil
 }
 
-// ExposeAs works like Expose, with a new or closed Region of the caller, and allocates nothing.
-// If the argument only is not nil, only the peer of that endpoint has access. ExposeAs returns
-// the errors of Expose, ErrState if r is already exposed, ErrEndpoint if only belongs to another
-// module, the error of an endpoint that has ended, and ErrConfig for undefined rights.
+// ExposeAs works like Expose, with a new or closed Region of the caller, and allocates nothing. If
+// the argument "only" of ExposeAs is not nil, access is limited to the peer of that endpoint.
+// ExposeAs returns the errors of Expose, ErrState if r is already exposed, ErrEndpoint if the
+// argument "only" belongs to another module, the error of an endpoint that has ended, and ErrConfig
+// for undefined rights.
 func (m *Module) ExposeAs(r *Region, mem []byte, rights Rights, only *Endpoint) error {
 	switch {
 	case m.closed:
 		return ErrClosed
 	case r.is.Exposed():
 		return fmt.Errorf("%w: the region is exposed", ErrState)
-	case only != nil && only.c.All() != &m.all:
+	case only != nil && only.c.All != &m.all:
 		return ErrEndpoint
 	case only != nil && only.c.Err() != nil:
 		return only.c.Err()

@@ -2,6 +2,7 @@ package btl
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -22,7 +23,7 @@ func TestHelloTellsOldestNumber(t *testing.T) {
 	cfg.KeepAlive = 200 * time.Millisecond
 	l, s := newStranger(t, cfg)
 	ep := s.connect()
-	if ep.c.ID.Handshake() != nil {
+	if ep.c.ID.Handshake != nil {
 		t.Fatal("not confirmed")
 	}
 	wantFirst := func(what string, kind frag.Kind, want seq.Num) {
@@ -72,7 +73,7 @@ func TestBeginAnewWithEstablishedPeer(t *testing.T) {
 	probes := 0
 	l.net.SetFilter(func(from, _ []byte, pkt []byte) mem.Verdict {
 		p := &l.mods[0].all.Port
-		mine := string(from) == string(p.Command.Name()) || string(from) == string(p.Data.Name())
+		mine := string(from) == string(p.Command.Name) || string(from) == string(p.Data.Name)
 		if mine {
 			if probes++; probes > 2*frag.ProbeCount { // without cookies, and with them
 				return mem.Drop
@@ -85,8 +86,8 @@ func TestBeginAnewWithEstablishedPeer(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.until("established", time.Microsecond, time.Second, a.Connected)
-	if l.mods[1].all.Peers.HalfOpen() != 1 {
-		t.Fatalf("%d half-open endpoints at the responder", l.mods[1].all.Peers.HalfOpen())
+	if halfOpen(l.mods[1]) != 1 {
+		t.Fatalf("%d half-open endpoints at the responder", halfOpen(l.mods[1]))
 	}
 	l.mods[0].all.Handshakes.OnPacket(&a.c) // which was under way
 	ended := []*error{send(t, a, 100), send(t, a, 100)}
@@ -94,14 +95,14 @@ func TestBeginAnewWithEstablishedPeer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b.c.ID.Handshake() == nil || b.c.ID.Handshake().Bound() ||
-		b.c.ID.Handshake().Offered() != a.c.ID.Tag {
-		t.Fatalf("the half-open endpoint was not adopted: %+v", b.c.ID.Handshake())
+	if b.c.ID.Handshake == nil || b.c.ID.Handshake.Bound ||
+		b.c.ID.Handshake.Offered != tagOf(a) {
+		t.Fatalf("the half-open endpoint was not adopted: %+v", b.c.ID.Handshake)
 	}
 	l.net.SetFilter(deliverAll)
 	l.until("connected", 10*time.Microsecond, time.Second, b.Connected)
-	if a.Err() != nil || b.c.ID.Peer.Tag != a.c.ID.Tag || a.c.ID.Peer.Tag != b.c.ID.Tag {
-		t.Fatalf("tags %#x and %#x, error %v", b.c.ID.Peer.Tag, a.c.ID.Peer.Tag, a.Err())
+	if a.Err() != nil || peerTagOf(b) != tagOf(a) || peerTagOf(a) != tagOf(b) {
+		t.Fatalf("tags %#x and %#x, error %v", peerTagOf(b), peerTagOf(a), a.Err())
 	}
 	ended = append(ended, send(t, b, 100))
 	l.until("ended", 100*time.Microsecond, 10*time.Second, func() bool {
@@ -139,16 +140,16 @@ func TestRejectAddressesLeave(t *testing.T) {
 	for range refused {
 		s := l.newScript(0)
 		// It expects another life: a Reject is the answer.
-		s.hello.Expected = m.all.Handshakes.Says().Incarnation + 1
+		s.hello.Expected = nameOf(m).Incarnation + 1
 		s.raw(0, s.packHello(frag.KindHello, 0, 0))
 		l.step(10 * time.Microsecond)
 		wantPostedInserted(t, spy)
 		strangers = append(strangers, s)
 	}
 	if n := len(spy.eps[0].wait); n != refused || spy.inserts() != refused ||
-		m.all.Port.Leaving() != 6 {
+		len(m.all.Port.Leaving) != 6 {
 		t.Fatalf("%d Rejects under way, %d addresses inserted, %d leaving; want %d, %d, 6", n,
-			spy.inserts(), m.all.Port.Leaving(), refused, refused)
+			spy.inserts(), len(m.all.Port.Leaving), refused, refused)
 	}
 	// They complete one by one, the oldest first. All that were posted before an address was left may
 	// have been sent to it.
@@ -203,7 +204,7 @@ func inserted(d *spyDomain, name []byte) bool {
 func TestConnectFindsHalfOpenBehindClosing(t *testing.T) {
 	l := newLab(t, mem.Config{}, 2, regressConfig())
 	old := l.connect(0, 1)
-	first := string(l.mods[0].all.Port.Command.Name())
+	first := string(nameOf(l.mods[0]).Command)
 	l.net.SetFilter(func(from, _ []byte, pkt []byte) mem.Verdict {
 		if kind := kindOf(pkt); string(from) == first && kind != frag.KindHello ||
 			kind == frag.KindHelloAck {
@@ -222,7 +223,7 @@ func TestConnectFindsHalfOpenBehindClosing(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.until("half open", 10*time.Microsecond, time.Second, func() bool {
-		return l.mods[1].all.Peers.HalfOpen() == 1
+		return halfOpen(l.mods[1]) == 1
 	})
 	if endpointOf(l.mods[1].all.Peers.ByAddr(first)) != closing {
 		t.Fatal("the old connection is not closing any more")
@@ -231,19 +232,19 @@ func TestConnectFindsHalfOpenBehindClosing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if l.mods[1].all.Peers.HalfOpen() != 0 || b.c.ID.Handshake() == nil ||
-		b.c.ID.Handshake().Offered() != a.c.ID.Tag {
-		t.Fatalf("%d half-open endpoints beside the one that connects", l.mods[1].all.Peers.HalfOpen())
+	if halfOpen(l.mods[1]) != 0 || b.c.ID.Handshake == nil ||
+		b.c.ID.Handshake.Offered != tagOf(a) {
+		t.Fatalf("%d half-open endpoints beside the one that connects", halfOpen(l.mods[1]))
 	}
 	l.net.SetFilter(deliverAll)
 	l.until("connected", 10*time.Microsecond, time.Second, func() bool {
 		return a.Connected() && b.Connected()
 	})
-	if b.c.ID.Peer.Tag != a.c.ID.Tag || a.c.ID.Peer.Tag != b.c.ID.Tag {
-		t.Fatalf("tags %#x and %#x", b.c.ID.Peer.Tag, a.c.ID.Peer.Tag)
+	if peerTagOf(b) != tagOf(a) || peerTagOf(a) != tagOf(b) {
+		t.Fatalf("tags %#x and %#x", peerTagOf(b), peerTagOf(a))
 	}
 	l.until("the old one's end", time.Millisecond, 10*time.Second, func() bool {
-		return closing.c.ID.State() == peer.StateEnded
+		return !slices.Contains(l.mods[1].endpoints(), closing)
 	})
 	if endpointOf(l.mods[1].all.Peers.ByAddr(first)) != b {
 		t.Error("the new connection is not found by its address")
@@ -278,7 +279,7 @@ func TestConnectToDisplaced(t *testing.T) {
 		return mem.Deliver
 	})
 	l.until("half open", 10*time.Microsecond, time.Second, func() bool {
-		return l.mods[1].all.Peers.HalfOpen() == 1
+		return halfOpen(l.mods[1]) == 1
 	})
 	living := l.mods[0].Name()
 	other, err := l.mods[1].Connect(l.now, otherLife(t, living))
@@ -289,7 +290,7 @@ func TestConnectToDisplaced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	half := l.mods[1].all.Peers.HalfOpen()
+	half := halfOpen(l.mods[1])
 	if b == other || half != 0 || endpointOf(b.c.ID.Displaced()) != other ||
 		other.c.ID.Displaced() != nil {
 		t.Errorf("%d half-open, displaced %p and %p", half, b.c.ID.Displaced(), other.c.ID.Displaced())
@@ -323,7 +324,7 @@ func TestConnectToEarlierLife(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.until("connected", 10*time.Microsecond, time.Second, a.Connected)
-	b := endpointOf(l.mods[1].all.Peers.Lookup(a.c.ID.Peer.Tag))
+	b := endpointOf(l.mods[1].all.Peers.Lookup(peerTagOf(a)))
 	l.until("connected there", 10*time.Microsecond, time.Second, b.Connected)
 	if !errors.Is(old.Err(), ErrPeerRestarted) ||
 		endpointOf(l.mods[1].all.Peers.ByAddr(b.c.ID.Addr)) != b {
@@ -353,20 +354,20 @@ func TestPeersEndGoneWhileConnecting(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.until("an answer", 10*time.Microsecond, time.Second, func() bool {
-		return a.c.ID.Handshake().Bound()
+		return a.c.ID.Handshake.Bound
 	})
-	tag := meet.PeerTag{Incarnation: l.mods[0].all.Handshakes.Says().Incarnation, Tag: a.c.ID.Tag}
-	addr := string(l.mods[0].all.Port.Command.Name())
+	tag := meet.PeerTag{Incarnation: nameOf(l.mods[0]).Incarnation, Tag: tagOf(a)}
+	addr := string(nameOf(l.mods[0]).Command)
 	gone := l.mods[1].all.Peers.ByPeer(tag, addr)
-	if gone == nil || gone.ID.Tag != a.c.ID.Peer.Tag {
+	if gone == nil || gone.ID.Tag != peerTagOf(a) {
 		t.Fatal("the peer's end is not the one that answered")
 	}
-	a.c.ID.Handshake().OfferedBefore(a.c.ID.Peer.Tag) // as by a Hello of that end
+	a.c.ID.Handshake.Offered = peerTagOf(a) // as by a Hello of that end
 	l.mods[1].all.Endings.End(gone, peer.EventFailed, ErrUnreachable)
 	l.net.SetFilter(deliverAll)
 	l.until("connected", time.Millisecond, time.Second, a.Connected)
-	tag.Tag = a.c.ID.Tag // it has begun again
-	if b := l.mods[1].all.Peers.ByPeer(tag, addr); b == nil || b.ID.Tag != a.c.ID.Peer.Tag {
+	tag.Tag = tagOf(a) // it has begun again
+	if b := l.mods[1].all.Peers.ByPeer(tag, addr); b == nil || b.ID.Tag != peerTagOf(a) {
 		t.Error("the two ends do not belong together")
 	}
 }

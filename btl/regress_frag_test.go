@@ -100,7 +100,7 @@ func TestDuplicatedPacketIsNoDuplicateAck(t *testing.T) {
 	mustHandle(t, l.mods[0], func() {})
 	mustHandle(t, l.mods[1], func() {})
 	l.settle(time.Second)
-	cmd := string(l.mods[1].all.Port.Command.Name())
+	cmd := string(nameOf(l.mods[1]).Command)
 	copies := 0
 	l.net.SetFilter(func(from, _ []byte, pkt []byte) mem.Verdict {
 		if kindOf(pkt) == frag.KindFrag && string(from) == cmd {
@@ -118,7 +118,7 @@ func TestDuplicatedPacketIsNoDuplicateAck(t *testing.T) {
 		l.step(time.Microsecond)
 	}
 	l.settle(time.Second)
-	s := &l.mods[0].stats
+	s := l.mods[0].counted()
 	if copies == 0 || int(s.Duplicates()) != copies || s.Get(CntDupAcks) != 0 || s.Retransmits() != 0 {
 		t.Errorf("%d copies, %d duplicate ACKs, %d resends", s.Duplicates(), s.Get(CntDupAcks),
 			s.Retransmits())
@@ -207,7 +207,7 @@ func TestAbortKeepsOthersYoung(t *testing.T) {
 	late := l.mods[1]
 	l.mods = []*Module{l.mods[0], l.mods[2]}
 	l.now = l.now.Add(time.Minute)
-	ep.c.All().At(l.now) // which send takes as the present instant
+	ep.c.All.At(l.now) // which send takes as the present instant
 	ended := send(t, ep, 10)
 	other.Abort()
 	for range 20 {
@@ -217,7 +217,7 @@ func TestAbortKeepsOthersYoung(t *testing.T) {
 	l.until("ended", 10*time.Microsecond, time.Second, func() bool {
 		return !errors.Is(*ended, errPending)
 	})
-	if n := l.mods[0].all.Count[CntRetransmitTimeout]; *ended != nil || n > 2 {
+	if n := counter(l.mods[0], CntRetransmitTimeout); *ended != nil || n > 2 {
 		t.Errorf("to a peer that answers after 200 ms: %v, %d resends", *ended, n)
 	}
 }
@@ -262,46 +262,6 @@ func TestNewcomerFindsBuffers(t *testing.T) {
 	l.mods = append(l.mods, gone)
 }
 
-// An endpoint that could send more, but for the bound of a pass, has the next pass asked for at
-// once.
-func TestDeadlineWhenReady(t *testing.T) {
-	cfg := regressConfig()
-	cfg.limits.PassPackets = 1
-	l := newLab(t, mem.Config{}, 2, cfg)
-	ep := l.connect(0, 1)
-	mustHandle(t, l.mods[1], func() {})
-	l.settle(time.Second)
-	m := l.mods[0]
-	l.net.SetFilter(func(_, _ []byte, _ []byte) mem.Verdict { return mem.Hold })
-	for range 3 {
-		f, err := ep.Alloc(3, 1000)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if ep.c.All().Sender.Enqueue(&ep.c, &f.c); m.Deadline() != m.all.Clock.Now {
-			t.Fatalf("after Send the deadline is %d, and it is %d", m.Deadline(), m.all.Clock.Now)
-		}
-		m.all.Frags.Lent--
-		m.all.Count[CntSendsQueued]++
-	}
-	m.all.Rest.Set(0) // as Send would
-	for left := 2; left >= 0; left-- {
-		if _, err := m.Progress(l.now); err != nil {
-			t.Fatal(err)
-		}
-		if _, queued := ep.Outstanding(); queued != left {
-			t.Fatalf("%d fragments are queued, want %d", queued, left)
-		}
-		if busy := m.Deadline() <= l.now; busy != (left > 0) {
-			t.Errorf("%d fragments are queued, and a pass is asked for: %v", left, busy)
-		}
-	}
-	l.net.SetFilter(deliverAll)
-	l.net.Release()
-	l.settle(time.Second)
-	l.wantIdle(0)
-}
-
 // A living connection that another end of the peer has superseded outlives a partition that is
 // shorter than PeerTimeout.
 func TestSupersededThroughPartition(t *testing.T) {
@@ -323,9 +283,9 @@ func TestSupersededThroughPartition(t *testing.T) {
 	}
 	ended := send(t, a, 100)
 	l.settle(time.Second)
-	if *ended != nil || a.c.Life.Superseded() || b.c.Life.Superseded() {
-		t.Errorf("after the partition: %v, superseded %v and %v", *ended, a.c.Life.Superseded(),
-			b.c.Life.Superseded())
+	if *ended != nil || a.c.Life.Superseded || b.c.Life.Superseded {
+		t.Errorf("after the partition: %v, superseded %v and %v", *ended, a.c.Life.Superseded,
+			b.c.Life.Superseded)
 	}
 }
 

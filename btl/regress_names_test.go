@@ -24,8 +24,9 @@ func TestLaterHelloCounts(t *testing.T) {
 		s.hello = truth
 		s.hello.Features = frag.FeatureOps
 		ep := s.connect()
-		if !ep.c.ID.Operates || int(ep.c.MTUMost) != int(truth.MTUBytes) || ep.PeerLabel() != "" {
-			t.Errorf("operates %t, %d bytes, label %q", ep.c.ID.Operates, ep.c.MTUMost, ep.PeerLabel())
+		if !ep.c.ID.Operates || ep.Path().MTUBytesMost != int(truth.MTUBytes) || ep.PeerLabel() != "" {
+			t.Errorf("operates %t, %d bytes, label %q", ep.c.ID.Operates, ep.Path().MTUBytesMost,
+				ep.PeerLabel())
 		}
 	})
 	for _, early := range []uint8{0, 1 << frag.ProbeCommand, 1 << frag.ProbeData} {
@@ -54,7 +55,7 @@ func TestLaterHelloCounts(t *testing.T) {
 			s.run(4)
 			ep := endpointOf(s.m.all.Peers.Lookup(s.conn))
 			if ep == nil || !ep.Connected() || !ep.c.ID.Operates ||
-				int(ep.c.MTUMost) != int(truth.MTUBytes) {
+				ep.Path().MTUBytesMost != int(truth.MTUBytes) {
 				t.Errorf("what another has said in the peer's name counts: %+v", ep)
 			}
 		})
@@ -150,7 +151,7 @@ func TestLaterHelloCounts(t *testing.T) {
 		s.raw(0, s.packHello(frag.KindHello, s.conn, frag.ProbeCommand))
 		s.run(1)
 		ep := endpointOf(s.m.all.Peers.Lookup(s.conn))
-		if !ep.c.ID.Handshake().Bound() || ep.c.ID.Operates {
+		if !ep.c.ID.Handshake.Bound || ep.c.ID.Operates {
 			t.Fatal("the first Hello is not believed")
 		}
 		s.hello = truth
@@ -176,7 +177,7 @@ func TestMissingQuestionsFollowSoon(t *testing.T) {
 	}
 	quiet, after := ep.c.Life.Quiet(s.m.all.Clock.Unpaused),
 		ep.c.Life.DeadAfter(&s.m.all.Timers.Watches.Rules)
-	if d := next(after - quiet + time.Millisecond); d > s.m.all.Config.PeerTimeout/8 {
+	if d := next(after - quiet + time.Millisecond); d > s.m.Config().PeerTimeout/8 {
 		t.Errorf("the next one %v later", d)
 	}
 	if d := next(-quiet); d != after {
@@ -193,9 +194,9 @@ func TestTimerSetAgainWatchesNoAnswer(t *testing.T) {
 	s.m.all.Timers.Watches.Resume(&ep.c)
 	due := s.m.Deadline()
 	s.m.all.Timers.Watches.WatchAsks(&ep.c)
-	soon := s.m.Deadline().Sub(s.m.all.Clock.Now)
+	soon := s.m.Deadline().Sub(s.m.Now())
 	if s.m.Deadline() >= due || soon > s.m.all.Timers.Watches.Rules.PressAfter()+time.Millisecond {
-		t.Errorf("asks %v from now, and without an operation %v", soon, due.Sub(s.m.all.Clock.Now))
+		t.Errorf("asks %v from now, and without an operation %v", soon, due.Sub(s.m.Now()))
 	}
 }
 
@@ -209,7 +210,7 @@ func TestSupersededPeerThatOwesAnAnswer(t *testing.T) {
 	soon := func(when string) {
 		t.Helper()
 		press := s.m.all.Timers.Watches.Rules.PressAfter()
-		if d := s.m.Deadline().Sub(s.m.all.Clock.Now); d > press+time.Millisecond {
+		if d := s.m.Deadline().Sub(s.m.Now()); d > press+time.Millisecond {
 			t.Errorf("%s: asks after %v", when, d)
 		}
 	}

@@ -89,9 +89,9 @@ func TestConfirmedByAnyPacket(t *testing.T) {
 	for range 100 {
 		l.step(10 * time.Millisecond)
 	}
-	if ep.c.ID.Handshake() != nil || !acked || confirmations > 1 {
+	if ep.c.ID.Handshake != nil || !acked || confirmations > 1 {
 		t.Errorf("%d confirmations after the first Ack, handshake %+v",
-			confirmations, ep.c.ID.Handshake())
+			confirmations, ep.c.ID.Handshake)
 	}
 }
 
@@ -104,7 +104,7 @@ func TestStatsAfterTimer(t *testing.T) {
 		l.step(100 * time.Millisecond)
 	}
 	for i, m := range l.mods {
-		if s := m.Stats(); s.Endpoints != 0 || m.all.Peers.Len() != 0 {
+		if s := m.Stats(); s.Endpoints != 0 || peersOf(m) != 0 {
 			t.Errorf("module %d says it has %d endpoints", i, s.Endpoints)
 		}
 	}
@@ -132,7 +132,7 @@ func TestDeadlineWhenStarved(t *testing.T) {
 		l.step(time.Microsecond)
 	}
 	m := l.mods[0]
-	if n := len(m.all.Buffers.FreeSegs); n != len(m.all.Buffers.Segs)/share.NewcomersShare ||
+	if n := len(m.all.Buffers.FreeSegs); n != m.cfg.SendBuffers/share.NewcomersShare ||
 		m.all.Sched.Waiting() != 1 {
 		t.Fatalf("%d buffers free, %d endpoints ready", n, m.all.Sched.Waiting())
 	}
@@ -200,7 +200,7 @@ func TestTwoEndsOfThePeer(t *testing.T) {
 	l.until("ended", 10*time.Microsecond, 10*time.Second, func() bool {
 		return !errors.Is(*ended, errPending)
 	})
-	if *ended != nil || len(from) != 1 || from[0].c.ID.Peer.Tag != b.c.ID.Tag {
+	if *ended != nil || len(from) != 1 || peerTagOf(from[0]) != tagOf(b) {
 		t.Errorf("to the new end: %v, delivered %d times (%+v)", *ended, len(from), from)
 	}
 	for i, m := range l.mods {
@@ -217,12 +217,12 @@ func (m *Module) oneEach(peer *Module) error {
 		if ep == nil || !ep.Connected() {
 			continue
 		}
-		if seen[ep.c.ID.Peer.Tag] != nil {
+		if seen[peerTagOf(ep)] != nil {
 			return errors.New("two ends of the peer have the same tag here")
 		}
-		seen[ep.c.ID.Peer.Tag] = ep
-		if here := endpointOf(m.all.Peers.Lookup(ep.c.ID.Peer.Tag)); here != nil &&
-			here.c.ID.Peer.Tag != ep.c.ID.Tag {
+		seen[peerTagOf(ep)] = ep
+		if here := endpointOf(m.all.Peers.Lookup(peerTagOf(ep))); here != nil &&
+			peerTagOf(here) != tagOf(ep) {
 			return errors.New("an end of the peer means an endpoint that means another")
 		}
 	}
@@ -275,7 +275,7 @@ func wantSettled(t *testing.T, l *lab, of int) {
 		if ep == nil {
 			continue
 		}
-		other := endpointOf(l.mods[1-of].all.Peers.Lookup(ep.c.ID.Peer.Tag))
+		other := endpointOf(l.mods[1-of].all.Peers.Lookup(peerTagOf(ep)))
 		if other == nil { // the one that has closed at once
 			continue
 		}
@@ -295,7 +295,7 @@ func wantSettled(t *testing.T, l *lab, of int) {
 		t.Error("no end of a connection has its peer")
 	}
 	for i, m := range l.mods {
-		if n := m.all.Count[CntDropMalformed]; n != 0 {
+		if n := counter(m, CntDropMalformed); n != 0 {
 			t.Errorf("module %d has dropped %d packets as malformed", i, n)
 		}
 	}
@@ -331,16 +331,16 @@ func forgedHello(t *testing.T, l *lab, to int, both bool) {
 	l.net.SetFilter(deliverAll)
 	a := connect(to)
 	l.mods[to].inject(t, caught)
-	if a.c.ID.Handshake().Offered() != gone.c.ID.Tag {
+	if a.c.ID.Handshake.Offered != tagOf(gone) {
 		t.Fatalf("the forged Hello was not answered as the endpoint: offered %#x",
-			a.c.ID.Handshake().Offered())
+			a.c.ID.Handshake.Offered)
 	}
 	var b *Endpoint
 	if both {
 		b = connect(1 - to)
 	}
 	l.until("connected", 10*time.Microsecond, time.Second, func() bool {
-		return a.Connected() && a.c.ID.Handshake() == nil && (b == nil || b.Connected())
+		return a.Connected() && a.c.ID.Handshake == nil && (b == nil || b.Connected())
 	})
 	if b != nil { // which has taken over a half-open end
 		wantGets(t, l, a, b)
@@ -352,7 +352,7 @@ func forgedHello(t *testing.T, l *lab, to int, both bool) {
 	for i, m := range l.mods {
 		l.wantIdle(i)
 		// Each connected to one of its own of the other's, or both to each other.
-		if n := m.all.Peers.Len(); n != 1 && (!both || n != 2) {
+		if n := peersOf(m); n != 1 && (!both || n != 2) {
 			t.Errorf("module %d has %d endpoints", i, n)
 		}
 		if err := m.oneEach(l.mods[1-i]); err != nil {
@@ -447,7 +447,7 @@ func TestSupersededWhileUnconfirmed(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.until("connected here", time.Microsecond, time.Second, a.Connected)
-	if a.c.ID.Handshake() == nil {
+	if a.c.ID.Handshake == nil {
 		t.Fatal("confirmed already")
 	}
 	l.mods[0].all.Timers.Watches.Supersede(&a.c)
@@ -507,17 +507,17 @@ func TestReflectedHello(t *testing.T) {
 	l.step(time.Microsecond)
 	l.mods[0].inject(t, hello)
 	l.net.SetFilter(func(_, to []byte, pkt []byte) mem.Verdict {
-		if kindOf(pkt) == frag.KindHelloAck && string(to) == string(l.mods[0].all.Port.Data.Name()) {
+		if kindOf(pkt) == frag.KindHelloAck && string(to) == string(nameOf(l.mods[0]).Data) {
 			return mem.Drop
 		}
 		return mem.Deliver
 	})
-	l.until("bound", time.Millisecond, time.Second, func() bool { return ep.c.ID.Handshake().Bound() })
+	l.until("bound", time.Millisecond, time.Second, func() bool { return ep.c.ID.Handshake.Bound })
 	reject := make([]byte, frag.RejectBytes)
-	frag.EncodeReject(reject, ep.c.ID.Tag, frag.Version,
+	frag.EncodeReject(reject, tagOf(ep), frag.Version,
 		frag.Reject{
 			Reason: frag.RejectStale, VersionMin: frag.Version, VersionMax: frag.Version,
-			Nonce: ep.c.ID.Handshake().Nonce(0),
+			Nonce: ep.c.ID.Handshake.Nonces[0],
 		})
 	l.mods[0].inject(t, reject)
 	l.net.SetFilter(deliverAll)
@@ -548,7 +548,7 @@ func TestLateProofOfEarlierLife(t *testing.T) {
 			for range 10 {
 				l.step(50 * time.Microsecond)
 			}
-			if proof == nil || l.mods[0].all.Peers.HalfOpen() != 1 {
+			if proof == nil || halfOpen(l.mods[0]) != 1 {
 				t.Fatal("no half-open endpoint")
 			}
 			if err := l.mods[dead].Close(); err != nil {
@@ -564,7 +564,7 @@ func TestLateProofOfEarlierLife(t *testing.T) {
 				}
 			} else {
 				there := l.connect(young, 0)
-				ep = endpointOf(l.mods[0].all.Peers.Lookup(there.c.ID.Peer.Tag))
+				ep = endpointOf(l.mods[0].all.Peers.Lookup(peerTagOf(there)))
 			}
 			if connected {
 				l.until("connected", time.Microsecond, time.Second, ep.Connected)
@@ -581,7 +581,7 @@ func TestLateProofOfEarlierLife(t *testing.T) {
 					ep.Err())
 			}
 			l.wantIdle(0)
-			if n := l.mods[0].all.Peers.Len(); n != 1 {
+			if n := peersOf(l.mods[0]); n != 1 {
 				t.Errorf("by name %v, connected %v: %d endpoints", byName, connected, n)
 			}
 		}
@@ -606,7 +606,7 @@ func TestTagToldToAnotherEnd(t *testing.T) {
 		if isHello && frag.DecodeHello(payload, &hello) != nil {
 			t.Fatal("malformed")
 		}
-		mine := hello.Incarnation == l.mods[0].all.Handshakes.Says().Incarnation
+		mine := hello.Incarnation == nameOf(l.mods[0]).Incarnation
 		switch {
 		case h.Kind == frag.KindHello && h.Conn == 0 && !mine:
 			return mem.Hold // the other side's own are slow
@@ -614,7 +614,7 @@ func TestTagToldToAnotherEnd(t *testing.T) {
 			first = hello.Tag
 		case isHello && mine && h.Conn != 0 && hello.Tag == first:
 			return mem.Hold // what proves the first end is slow
-		case !isHello && string(from) == string(l.mods[0].all.Port.Command.Name()):
+		case !isHello && string(from) == string(nameOf(l.mods[0]).Command):
 			return mem.Hold
 		}
 		return mem.Deliver
@@ -640,8 +640,8 @@ func TestTagToldToAnotherEnd(t *testing.T) {
 	for range 40 {
 		l.step(time.Millisecond)
 	}
-	if e.Err() != nil || p2.c.ID.Peer.Tag == 0 {
-		t.Fatalf("%v, second end proven: %v", e.Err(), p2.c.ID.Peer.Tag != 0)
+	if e.Err() != nil || peerTagOf(p2) == 0 {
+		t.Fatalf("%v, second end proven: %v", e.Err(), peerTagOf(p2) != 0)
 	}
 	l.net.SetFilter(deliverAll)
 	l.net.Release()

@@ -21,7 +21,7 @@ func TestCloseAfterPause(t *testing.T) {
 		b.step(10 * time.Millisecond)
 	}
 	b.now = b.now.Add(5 * time.Second)
-	ep.c.All().At(b.now) // which send takes as the present instant
+	ep.c.All.At(b.now) // which send takes as the present instant
 	ended := send(t, ep, 1<<16)
 	ep.Close(b.now)
 	b.until("closed", 10*time.Microsecond, time.Second, func() bool { return ep.Err() != nil })

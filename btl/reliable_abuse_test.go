@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"gobtl/fabric/sim"
+	"gobtl/frag"
 )
 
 // A reliable peer that sends more than it has credits for is not listened to any longer: what it is
@@ -42,5 +43,27 @@ func TestReliableBeyondCredits(t *testing.T) {
 	}
 	if r.run(time.Second); !errors.Is(end, ErrLost) || !strings.Contains(end.Error(), "credit") {
 		t.Errorf("beyond the credits: ended with %v", end)
+	}
+}
+
+// A repeated Nack says nothing new.
+func TestReliableRepeatedNack(t *testing.T) {
+	r := newRelied(t, sim.Config{}, relyConfig(), relyConfig())
+	ep := r.connect(0, 1)
+	r.run(time.Second)
+	if err := ep.SendImmediate(ep.Now(), 9, nil); err != nil {
+		t.Fatal(err)
+	}
+	oldest, next := ep.c.Snd.Window()
+	if next != oldest+1 {
+		t.Fatalf("packets from %d to %d are in flight", oldest, next)
+	}
+	for range 3 {
+		r.mods[0].all.Sent.OnNackCounted(&ep.c, &frag.Header{
+			Kind: frag.KindNack, Seq: oldest, Tag: frag.NackNoHandler,
+		}, nil)
+	}
+	if messages, err := ep.c.Flushes.Refusals(); messages != 1 || !errors.Is(err, ErrNoHandler) {
+		t.Errorf("%d messages are refused: %v", messages, err)
 	}
 }

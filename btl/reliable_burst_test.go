@@ -4,10 +4,13 @@ import (
 	"testing"
 	"time"
 
-	"gobtl/btl/internal/peer"
 	"gobtl/fabric"
 	"gobtl/fabric/sim"
 )
+
+// postFirst and companyMax are the numbers of fragments in the first pack of a burst, and of
+// packets in a batch, over a reliable fabric.
+const postFirst, companyMax = 16, 8
 
 // newBurst makes a reliable connection whose posts are counted.
 func newBurst(t *testing.T) (r *relied, d *moody, ep *Endpoint, got *[]byte) {
@@ -29,10 +32,10 @@ func newBurst(t *testing.T) (r *relied, d *moody, ep *Endpoint, got *[]byte) {
 }
 
 // TestReliablePacks: of a burst of messages that share packets, the first leaves at once, alone,
-// and of the others, if the peer has said something since the burst before, as many as showFirst,
+// and of the others, if the peer has said something since the burst before, as many as postFirst,
 // then twice as many, before the pass that ends the burst.
 func TestReliablePacks(t *testing.T) {
-	const count = 1 + peer.ShowFirst + 2*peer.ShowFirst + 3
+	const count = 1 + postFirst + 2*postFirst + 3
 	r, d, ep, got := newBurst(t)
 	if err := r.mods[1].Handle(1, func(*Endpoint, Tag, []byte) {}); err != nil {
 		t.Fatal(err)
@@ -85,7 +88,7 @@ func TestReliablePacks(t *testing.T) {
 // at once, alone. Those behind it leave some at a time, the last of them with the next pass, and in
 // their order.
 func TestReliableBurst(t *testing.T) {
-	const size, behind = 6 << 10, peer.CompanyMax + 2
+	const size, behind = 6 << 10, companyMax + 2
 	r, d, ep, got := newBurst(t)
 	now := ep.Now()
 	for i := range byte(1 + behind) {
@@ -105,12 +108,12 @@ func TestReliableBurst(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if len(d.posts) != 2 || d.posts[0] != 1 || d.posts[1] != peer.CompanyMax {
-		t.Errorf("posts of %d packets before the pass, want 1 and %d", d.posts, peer.CompanyMax)
+	if len(d.posts) != 2 || d.posts[0] != 1 || d.posts[1] != companyMax {
+		t.Errorf("posts of %d packets before the pass, want 1 and %d", d.posts, companyMax)
 	}
 	r.run(time.Millisecond)
-	if len(d.posts) < 3 || d.posts[2] != behind-peer.CompanyMax {
-		t.Errorf("posts of %d packets, want %d in the third", d.posts, behind-peer.CompanyMax)
+	if len(d.posts) < 3 || d.posts[2] != behind-companyMax {
+		t.Errorf("posts of %d packets, want %d in the third", d.posts, behind-companyMax)
 	}
 	if want := "abcdefghijk"[:1+behind]; string(*got) != want {
 		t.Errorf("%q arrived, want %q", *got, want)
@@ -124,7 +127,7 @@ func TestReliableLent(t *testing.T) {
 	for range 2 { // the second is no news to a peer that confirms now and then
 		ended := errNotEnded
 		r.send(ep, 1, 16<<10, &ended)
-		if r.run(r.mods[0].all.Rules.AckDelay / 2); ended != nil {
+		if r.run(r.mods[0].Config().Rules.AckDelay / 2); ended != nil {
 			t.Errorf("a message of 16 KiB is not confirmed at once: %v", ended)
 		}
 		r.run(time.Millisecond)

@@ -41,13 +41,13 @@ func TestReliableMissedCredits(t *testing.T) {
 		var end error
 		r.send(eps[0], 1, 100, &end)
 		r.run(3 * meet.HelloIntervalMin)
-		if dropped := r.mods[0].all.Count[CntDropState]; dropped == 0 || !eps[0].Connected() {
-			t.Errorf("%v: %d packets came too early, state %v", held, dropped, eps[0].c.ID.State())
+		if dropped := counter(r.mods[0], CntDropState); dropped == 0 || !eps[0].Connected() {
+			t.Errorf("%v: %d packets came too early, state %v", held, dropped, eps[0].c.ID.State)
 		}
 		if end != nil || took != 1 {
 			t.Errorf("%v: the first message ended with %v, %d came", held, end, took)
 		}
-		if asked := r.mods[0].all.Count[CntAsked]; asked > 3 {
+		if asked := counter(r.mods[0], CntAsked); asked > 3 {
 			t.Errorf("%v: asked %d times", held, asked)
 		}
 	}

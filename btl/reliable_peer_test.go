@@ -31,7 +31,7 @@ func TestReliableSmallWindow(t *testing.T) {
 			t.Fatalf("send %d: %v", i, end)
 		}
 	}
-	if most := ep.c.Snd.InFlight() + ep.c.Snd.Room(); n != count ||
+	if most := flying(ep) + ep.c.Snd.Room(); n != count ||
 		most < 5*small.Rules.WindowPackets {
 		t.Errorf("%d of %d delivered; %d credits, too few to prove anything", n, count, most)
 	}
@@ -56,11 +56,11 @@ func TestReliableSuperseded(t *testing.T) {
 				t.Error(err)
 			}
 			probed = probed || ep.Connected() && (!confirmed || ep.c.Snd.Open())
-			return sim.Verdict{Drop: d.From.Node == 1 && h.Conn == ep.c.ID.Tag &&
+			return sim.Verdict{Drop: d.From.Node == 1 && h.Conn == tagOf(ep) &&
 				(probed || !confirmed && h.Kind != frag.KindHelloAck && h.Kind != frag.KindRetry)}
 		})
 		r.run(10 * time.Millisecond)
-		if !ep.Connected() || (ep.c.ID.Handshake() == nil) != confirmed {
+		if !ep.Connected() || (ep.c.ID.Handshake == nil) != confirmed {
 			t.Fatalf("not as it should be: connected: %v", ep.Connected())
 		}
 		if confirmed {
@@ -68,8 +68,8 @@ func TestReliableSuperseded(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		quiet, end := ep.c.Life.Quiet(ep.c.All().Clock.Unpaused), error(nil)
-		heard := ep.c.All().Clock.Unpaused.Add(-quiet)
+		quiet, end := ep.c.Life.Quiet(ep.c.All.Clock.Unpaused), error(nil)
+		heard := ep.c.All.Clock.Unpaused.Add(-quiet)
 		r.mods[0].OnEndpoint(func(e *Endpoint, _ Event, err error) {
 			if e != ep {
 				return
@@ -84,7 +84,7 @@ func TestReliableSuperseded(t *testing.T) {
 		if _, err := r.mods[1].Connect(r.mods[1].Now(), r.mods[0].Name()); err != nil {
 			t.Fatal(err)
 		}
-		if r.run(10 * time.Millisecond); !ep.c.Life.Superseded() {
+		if r.run(10 * time.Millisecond); !ep.c.Life.Superseded {
 			t.Fatal("not as it should be: the peer has not connected anew")
 		}
 		want := ErrPeerDead
@@ -180,7 +180,7 @@ func TestReliableAskedTooEarly(t *testing.T) {
 		}
 	}
 	r.run(50 * time.Millisecond)
-	if !eps[0].Connected() || eps[0].c.ID.Handshake() != nil || eps[1].Connected() {
+	if !eps[0].Connected() || eps[0].c.ID.Handshake != nil || eps[1].Connected() {
 		t.Fatalf("not as it should be: %t, %t", eps[0].Connected(), eps[1].Connected())
 	}
 	var end error
@@ -210,7 +210,7 @@ func TestReliableFragmentConfirmed(t *testing.T) {
 		for end != nil && r.nw.Now().Sub(at) < time.Millisecond {
 			r.run(time.Microsecond)
 		}
-		took, delay := r.nw.Now().Sub(at), r.mods[1].all.Rules.AckDelay
+		took, delay := r.nw.Now().Sub(at), r.mods[1].Config().Rules.AckDelay
 		if end != nil || (took < delay) != (size > 1000) {
 			t.Errorf("%d bytes are confirmed after %v (%v), an ACK may wait for %v", size, took, end,
 				delay)
@@ -250,9 +250,9 @@ func TestReliableDrained(t *testing.T) {
 	for range 100 {
 		r.nw.RunUntil(r.nw.Now().Add(time.Microsecond))
 	}
-	if b := endpointOf(m.all.Peers.At(0)); b == nil || b.c.ID.State() != peer.StateLingering ||
-		m.all.Port.Data.Batched() != 1 {
-		t.Fatalf("not as it should be: %d packets wait", m.all.Port.Data.Batched())
+	if b := endpointOf(m.all.Peers.At(0)); b == nil || b.c.ID.State != peer.StateLingering ||
+		len(m.all.Port.Data.Batch) != 1 {
+		t.Fatalf("not as it should be: %d packets wait", len(m.all.Port.Data.Batch))
 	}
 	if m.Drained() {
 		t.Error("drained, and the confirmation of the goodbye has not left")
@@ -285,8 +285,8 @@ func TestReliableLongPath(t *testing.T) {
 		}
 		r.run(3 * time.Second)
 		st := r.mods[0].Stats()
-		if n := st.Get(CntAsked); ep.c.Snd.InFlight() != 0 || n == 0 || n > 12 {
-			t.Errorf("%v one way: asked %d times, %d packets in flight", delay, n, ep.c.Snd.InFlight())
+		if n := st.Get(CntAsked); flying(ep) != 0 || n == 0 || n > 12 {
+			t.Errorf("%v one way: asked %d times, %d packets in flight", delay, n, flying(ep))
 		}
 	}
 }
@@ -306,10 +306,10 @@ func TestReliableAskedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.run(100 * time.Millisecond)
-	if unheard = false; ep.c.Snd.InFlight() == 0 {
+	if unheard = false; flying(ep) == 0 {
 		t.Fatal("not as it should be: all is confirmed")
 	}
-	if r.run(time.Second); ep.c.Snd.InFlight() != 0 || !ep.Connected() {
-		t.Errorf("connected %t, %d packets in flight", ep.Connected(), ep.c.Snd.InFlight())
+	if r.run(time.Second); flying(ep) != 0 || !ep.Connected() {
+		t.Errorf("connected %t, %d packets in flight", ep.Connected(), flying(ep))
 	}
 }

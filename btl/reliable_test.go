@@ -13,6 +13,9 @@ import (
 	"gobtl/frag"
 )
 
+// cacheLineBytes is the size to which the payloads of chunks are aligned.
+const cacheLineBytes = 64
+
 // relied is a set of modules on a network that is reliable by itself, in virtual time.
 type relied struct {
 	tb    testing.TB
@@ -203,8 +206,8 @@ func TestReliableExchange(t *testing.T) {
 			t.Fatalf("message %d has %d bytes, want %d", i, got[i], want[i])
 		}
 	}
-	s := r.mods[0].stats
-	if s.Retransmits() != 0 || s.Get(CntPeersReliable) != 1 || r.mods[0].all.Recovery.InFlight() != 0 {
+	s := r.mods[0].counted()
+	if s.Retransmits() != 0 || s.Get(CntPeersReliable) != 1 || inFlight(r.mods[0]) != 0 {
 		t.Errorf("%d packets again, %d reliable connections", s.Retransmits(), s.Get(CntPeersReliable))
 	}
 	// A lone message that asks for nothing is confirmed in the end, and so is one for a Flush.
@@ -212,8 +215,8 @@ func TestReliableExchange(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.run(10 * time.Microsecond)
-	if ep.c.Snd.InFlight() != 1 {
-		t.Errorf("%d packets not confirmed", ep.c.Snd.InFlight())
+	if flying(ep) != 1 {
+		t.Errorf("%d packets not confirmed", flying(ep))
 	}
 	flushed = errNotEnded
 	ep.Flush(ep.Now(), func(err error) { flushed = err })
@@ -246,7 +249,7 @@ func TestReliableMixedPair(t *testing.T) {
 			t.Errorf("%v, %d delivered", end, n)
 		}
 		for _, m := range r.mods {
-			if endpointOf(m.all.Peers.At(0)).c.ID.Counted || m.all.Count[CntPeersReliable] != 0 {
+			if endpointOf(m.all.Peers.At(0)).c.ID.Counted || counter(m, CntPeersReliable) != 0 {
 				t.Error("reliable, although one side is not")
 			}
 		}
@@ -263,7 +266,7 @@ func TestReliableImpaired(t *testing.T) {
 		}
 		return bad
 	})
-	if m.all.Port.Reliable() {
+	if m.all.Port.Reliable {
 		t.Fatal("relies on an impaired fabric")
 	}
 	n := 0
@@ -281,7 +284,7 @@ func TestReliableImpaired(t *testing.T) {
 			t.Errorf("send %d: %v", i, err)
 		}
 	}
-	if again := r.mods[0].stats.Retransmits(); n != len(ends) || again == 0 {
+	if again := r.mods[0].counted().Retransmits(); n != len(ends) || again == 0 {
 		t.Errorf("%d of %d delivered, %d packets again", n, len(ends), again)
 	}
 }
@@ -311,7 +314,7 @@ func TestReliableLost(t *testing.T) {
 			r.send(ep, 1, 100, &end)
 		}
 		r.run(20 * time.Second)
-		if !errors.Is(lost, ErrLost) || r.mods[1].all.Count[CntDropLost] != 1 {
+		if !errors.Is(lost, ErrLost) || counter(r.mods[1], CntDropLost) != 1 {
 			t.Errorf("the receiver ended with %v", lost)
 		}
 		var told *peer.EndedError
@@ -447,7 +450,7 @@ func TestReliableMemory(t *testing.T) {
 	}
 	anew := uint64(0)
 	for _, m := range r.mods {
-		anew += m.all.Count[CntRetransmitNack]
+		anew += counter(m, CntRetransmitNack)
 	}
 	if n != len(ends) || anew == 0 {
 		t.Errorf("%d of %d delivered, %d sent anew", n, len(ends), anew)
@@ -476,7 +479,7 @@ func TestReliableAnewPauses(t *testing.T) {
 	third, honest := r.connect(1, 0), r.connect(2, 0)
 	var thirdEnd, end error
 	r.send(third, 1, 900_000, &thirdEnd)
-	for i := 0; r.mods[0].all.Count[CntRecvChunk] < 3 && i < 10_000; i++ {
+	for i := 0; counter(r.mods[0], CntRecvChunk) < 3 && i < 10_000; i++ {
 		r.run(time.Microsecond)
 	}
 	r.nodes[1].Pause(time.Hour)
@@ -485,7 +488,7 @@ func TestReliableAnewPauses(t *testing.T) {
 	var said [words]error
 	for i := range said {
 		r.run(50 * time.Millisecond)
-		if anew := r.mods[2].all.Count[CntRetransmitNack]; anew > 50 {
+		if anew := counter(r.mods[2], CntRetransmitNack); anew > 50 {
 			t.Fatalf("sent anew %d times in %d ms", anew, 50*(i+1))
 		}
 		r.send(honest, 1, tinyBytes, &said[i])
@@ -494,7 +497,7 @@ func TestReliableAnewPauses(t *testing.T) {
 	if tiny != words {
 		t.Errorf("%d of %d small messages came beside a large one that pauses", tiny, words)
 	}
-	if anew := r.mods[2].all.Count[CntRetransmitNack]; anew < 5 || large > 0 {
+	if anew := counter(r.mods[2], CntRetransmitNack); anew < 5 || large > 0 {
 		t.Errorf("sent anew %d times in a second, %d delivered", anew, large)
 	}
 	r.run(10 * time.Second) // the third is given up
@@ -511,7 +514,7 @@ func TestReliableEvenChunks(t *testing.T) {
 		t.Fatal(err)
 	}
 	ep := r.connect(0, 1)
-	room := ep.c.MTU - frag.ChunkHeaderBytes
+	room := ep.MTUBytes() - frag.ChunkHeaderBytes
 	for _, size := range []int{room + 100, 2 * room, 2*room + 1, 5*room - 17, 6 * room} {
 		var got error
 		r.sent = nil
@@ -528,8 +531,8 @@ func TestReliableEvenChunks(t *testing.T) {
 		}
 		last := len(chunks) - 1
 		for i, n := range chunks {
-			if n != chunks[0] && i < last || n%peer.EvenBytes != 0 && n != room && i < last ||
-				chunks[0]-n > len(chunks)*peer.EvenBytes {
+			if n != chunks[0] && i < last || n%cacheLineBytes != 0 && n != room && i < last ||
+				chunks[0]-n > len(chunks)*cacheLineBytes {
 				t.Errorf("%d bytes in chunks of %d", size, chunks)
 				break
 			}

@@ -22,19 +22,19 @@ const (
 )
 
 // AccessError is the error of a memory operation that the peer has refused. An AccessError matches
-// ErrRemoteAccess with errors.Is. Its fields are the Handle of the region, the Offset in the region
-// and the SizeBytes of the access, the Reason, and the rights that the operation Needs.
+// ErrRemoteAccess with errors.Is. An AccessError contains the Handle of the region, the Offset and
+// SizeBytes of the access, the Reason, and the required rights (Needs).
 type AccessError = peer.AccessError
 
-// PreparePut lends the caller a fragment that writes mem to a memory region of the peer, from
-// offset on. No handler of the peer is called. OnDone with nil means that all bytes are written.
-// OnDone with ErrRemoteAccess means that the peer does not have the target region or does not allow
-// the put. If the peer closes the region during a put, some bytes of the put may have been written.
-// Until OnDone, and after a failed put, the contents of the target bytes are undefined. PreparePut
-// returns the same errors as Alloc, and ErrRemoteAccess if offset and length exceed the range of
-// uint64.
+// PreparePut lends the caller a fragment that writes mem to a memory region of the peer, beginning
+// at the given offset. No handler of the peer is called. OnDone with nil means that all bytes are
+// written. OnDone with ErrRemoteAccess means that the peer does not have the target region or does
+// not allow the put. If the peer closes the region during a put, some bytes of the put may have
+// been written. Until OnDone is called, and after a failed put, the contents of the target bytes
+// are undefined. PreparePut returns the same errors as Alloc, and ErrRemoteAccess if the sum of
+// offset and length exceeds the range of uint64.
 func (ep *Endpoint) PreparePut(mem []byte, target Handle, offset uint64) (*Fragment, error) {
-	return fragmentOf(ep.c.All().Frags.PreparePut(&ep.c, mem, target, offset))
+	return fragmentOf(ep.c.All.Frags.PreparePut(&ep.c, mem, target, offset))
 }
 
 // PreparePutPieces works like PreparePut for bytes in up to PiecesMax local memory segments, which
@@ -42,20 +42,20 @@ func (ep *Endpoint) PreparePut(mem []byte, target Handle, offset uint64) (*Fragm
 func (ep *Endpoint) PreparePutPieces(target Handle, offset uint64, pieces ...[]byte) (
 	*Fragment, error,
 ) {
-	return fragmentOf(ep.c.All().Frags.PreparePutPieces(&ep.c, target, offset, pieces...))
+	return fragmentOf(ep.c.All.Frags.PreparePutPieces(&ep.c, target, offset, pieces...))
 }
 
-// PreparePutNotice lends the caller a put like PreparePut, with a message that notifies the peer
-// of the completed put. When all bytes are written, the peer calls its handler of tag with a copy
-// of says, which may have up to 64 bytes. OnDone with nil means that the peer has called the
+// PreparePutNotice lends the caller a put like PreparePut, with a message that notifies the peer of
+// the completed put. When all bytes are written, the peer calls its handler of the tag with a copy
+// of the argument "says", at most 64 bytes. OnDone with nil means that the peer has called the
 // handler of the notification, or will call it. The region needs RemoteWrite and RemoteNotify.
 //
-// PreparePutNotice returns the errors of PreparePut, ErrTag for an invalid tag, ErrTooLarge if says
-// is too long, and ErrUnsupported if the peer does not support notifications.
+// PreparePutNotice returns the errors of PreparePut, ErrTag for an invalid tag, ErrTooLarge if the
+// argument "says" is too long, and ErrUnsupported if the peer does not support notifications.
 func (ep *Endpoint) PreparePutNotice(mem []byte, target Handle, offset uint64, tag Tag,
 	says []byte,
 ) (*Fragment, error) {
-	return fragmentOf(ep.c.All().Frags.PreparePutNotice(&ep.c, mem, target, offset, uint8(tag), says))
+	return fragmentOf(ep.c.All.Frags.PreparePutNotice(&ep.c, mem, target, offset, uint8(tag), says))
 }
 
 // PrepareGet returns a fragment that reads len(mem) bytes of a region of the peer, beginning at
@@ -67,7 +67,7 @@ func (ep *Endpoint) PreparePutNotice(mem []byte, target Handle, offset uint64, t
 // operations of this endpoint, or the endpoint's share of the module's 4096 gets, wait for
 // a reply. PrepareGet returns ErrUnsupported if the peer does not support gets.
 func (ep *Endpoint) PrepareGet(mem []byte, target Handle, offset uint64) (*Fragment, error) {
-	return fragmentOf(ep.c.All().Frags.PrepareGet(&ep.c, mem, target, offset))
+	return fragmentOf(ep.c.All.Frags.PrepareGet(&ep.c, mem, target, offset))
 }
 
 // Action is the kind of an atomic operation on a number in a region.
@@ -98,15 +98,15 @@ type Atomic struct {
 	Fetch      bool   // whether Fragment.Value returns the old value; implied by ActionRead
 }
 
-// PrepareAtomic returns a fragment that applies the atomic operation a to a number of the
-// peer, exactly once. The peer performs an atomic operation during its Progress, so a
-// callback of the peer sees the number from before or after the operation. OnDone with nil
-// means that the operation is done, and if a.Fetch is set, Fragment.Value then returns the
-// old value. The region needs RemoteAtomic.
+// PrepareAtomic returns a fragment that applies the atomic operation a to a number in the peer's
+// memory, exactly once. The peer performs an atomic operation during its Progress, so that no
+// callback of the peer sees a half-changed number. OnDone with nil means that the operation is
+// done, and if a.Fetch is set, Fragment.Value then returns the old value. The region needs
+// RemoteAtomic.
 //
 // PrepareAtomic returns the errors of PrepareGet, but an operation without a.Fetch waits
 // for no reply and does not count towards the limit of 256 operations. PrepareAtomic
 // returns ErrConfig for an invalid operation.
 func (ep *Endpoint) PrepareAtomic(a Atomic) (*Fragment, error) {
-	return fragmentOf(ep.c.All().Frags.PrepareAtomic(&ep.c, peer.Atomic(a)))
+	return fragmentOf(ep.c.All.Frags.PrepareAtomic(&ep.c, peer.Atomic(a)))
 }

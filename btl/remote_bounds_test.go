@@ -5,7 +5,6 @@ import (
 	"errors"
 	"testing"
 
-	"gobtl/btl/internal/peer"
 	"gobtl/btl/internal/remote"
 	"gobtl/fabric/mem"
 )
@@ -18,20 +17,21 @@ func TestRemoteOwedBounded(t *testing.T) {
 	}
 	m, back := l.mods[1], l.back.c.Memory()
 	for _, owed := range []int{remote.AsksMax, remote.AsksMax - 1} {
-		var answers []*peer.Operation
+		var ends []func()
 		for range owed {
-			answers = append(answers, m.all.Remote.AnswerResult(back, nil, 0, 0))
+			answer := m.all.Remote.AnswerResult(back, nil, 0, 0)
+			ends = append(ends, func() { m.all.Remote.EndAnswer(back, answer) })
 		}
 		copy(l.mem, filled(3000, 1))
 		got := make([]byte, 3000)
 		_, getErr := l.do(l.ep.PrepareGet(got, l.region.Handle(), 0))
 		_, addErr := l.do(l.ep.PrepareAtomic(add))
-		for _, o := range answers {
-			m.all.Remote.EndAnswer(back, o)
+		for _, end := range ends {
+			end()
 		}
 		for _, err := range []error{getErr, addErr} {
-			var access *peer.AccessError
-			if refused := errors.As(err, &access) && access.Reason == peer.ReasonRegion; refused !=
+			var access *AccessError
+			if refused := errors.As(err, &access) && access.Reason == ReasonRegion; refused !=
 				(owed == remote.AsksMax) {
 				t.Errorf("one that is owed %d answers: %v", owed, err)
 			}
@@ -40,7 +40,7 @@ func TestRemoteOwedBounded(t *testing.T) {
 			t.Errorf("one that is owed %d answers: other bytes", owed)
 		}
 	}
-	if n := l.mods[1].all.Count[CntDropAccess]; n != 2 {
+	if n := counter(l.mods[1], CntDropAccess); n != 2 {
 		t.Errorf("%d refused, want 2", n)
 	}
 	l.rest()
@@ -60,7 +60,7 @@ func TestNoticeWithoutHandler(t *testing.T) {
 			if !errors.Is(err, ErrNoHandler) {
 				t.Errorf("%d bytes: %v, want %v", size, err, ErrNoHandler)
 			}
-			if n := l.mods[1].all.Count[CntDropNoHandler]; n == 0 {
+			if n := counter(l.mods[1], CntDropNoHandler); n == 0 {
 				t.Errorf("%d bytes: nothing is refused", size)
 			}
 		}

@@ -36,9 +36,8 @@ func TestFlushOfWithdrawnAnswer(t *testing.T) {
 	if _, err := l.ep.Send(l.now, get); err != nil {
 		t.Fatal(err)
 	}
-	q := &l.back.c.Large.Queue
 	l.until("the answer waits", 20*time.Microsecond, time.Second, func() bool {
-		return q.First == &large.c && q.Last != &large.c
+		return queued(l.back) == 2 // behind the large one
 	})
 	l.back.Flush(l.now, func(error) { flushed += "b" })
 	l.region.Close()

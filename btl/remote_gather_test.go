@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"gobtl/btl/internal/peer"
-	"gobtl/fabric"
 	"gobtl/fabric/mem"
 )
 
@@ -25,7 +23,7 @@ func TestAnswersGathered(t *testing.T) {
 			for round := range 24 {
 				whole += gatherAndClose(t, l, round)
 			}
-			s := &l.mods[1].stats
+			s := l.mods[1].counted()
 			if n := s.Get(CntSentGatheredBytes); n == 0 || whole == 0 || whole == 24*2 {
 				t.Errorf("%d bytes gathered, %d of 48 gets are whole", n, whole)
 			}
@@ -75,44 +73,4 @@ func gatherAndClose(t *testing.T, l *remoteLab, round int) (whole int) {
 		t.Errorf("round %d: an answer reads what is closed", round)
 	}
 	return whole
-}
-
-// A packet that the fabric could not take yet waits without its region when that is closed.
-func TestAnswerWaitsWithoutRegion(t *testing.T) {
-	const mtu = 6000
-	net := mem.Config{MTUBytes: mtu, InjectBytes: mtu, FreeRegions: true}
-	l := newRemoteLab(t, net, smallConfig(), false)
-	l.until("it is connected", time.Millisecond, time.Minute, l.ep.Connected)
-	copy(l.mem, filled(len(l.mem), 1))
-	into := make([]byte, 50_000)
-	get, err := l.ep.PrepareGet(into, l.region.Handle(), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := false
-	get.Signal, get.OnDone = true, func(*Fragment, error) { ended = true }
-	if _, err := l.ep.Send(l.now, get); err != nil {
-		t.Fatal(err)
-	}
-	m := l.mods[1]
-	find := func() int {
-		for i := range m.all.Buffers.Segs {
-			if m.all.Buffers.Segs[i].GatherLen > 0 {
-				return i
-			}
-		}
-		return -1
-	}
-	l.until("it is answered", time.Microsecond, time.Second, func() bool { return find() >= 0 })
-	i := find()
-	s := m.all.Buffers.Segs[i]
-	want := filled(len(l.mem), 1)[s.GatherAt:][:s.GatherLen]
-	m.all.Buffers.PutSegment(&m.all.Port.Data, peer.SegToken(fabric.Buf(i)), l.back.c.DataAddr)
-	l.region.Close()
-	p := &m.all.Port.Data.Batch()[m.all.Port.Data.Batched()-1]
-	b := m.all.Port.Arena.Bytes(p.Buf)[:p.Len]
-	if p.Region != 0 || p.RegionLen != 0 || p.Len != s.Bytes || !bytes.HasSuffix(b, want) {
-		t.Errorf("%+v waits, of %d bytes", *p, s.Bytes)
-	}
-	l.until("it ends", 100*time.Microsecond, time.Minute, func() bool { return ended })
 }

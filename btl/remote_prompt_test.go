@@ -48,13 +48,13 @@ func TestRemotePrompt(t *testing.T) {
 	l.until("the get ends", 5*time.Microsecond, time.Second, func() bool {
 		early = l.mods[0].fastLast
 		s := l.mods[1].Stats()
-		answered = answered || l.mods[1].rx.Pending() && s.Get(CntSentAck) == acks &&
+		answered = answered || l.mods[1].rx.Deferred.Pending && s.Get(CntSentAck) == acks &&
 			l.mods[1].endpoints()[0].c.Snd.InFlight() == 1
 		return ended
 	})
-	if n := l.ep.c.Snd.InFlight(); !answered || !l.mods[0].rx.Pending() || n != 1 {
+	if n := flying(l.ep); !answered || !l.mods[0].rx.Deferred.Pending || n != 1 {
 		t.Errorf("answered first: %v; %v that the get ended first, %d packets unacknowledged",
-			answered, l.mods[0].rx.Pending(), n)
+			answered, l.mods[0].rx.Deferred.Pending, n)
 	}
 	if d := l.mods[0].Deadline(); d > l.now {
 		t.Errorf("the rest of the pass is due at %d, now is %d", d, l.now)

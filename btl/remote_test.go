@@ -465,7 +465,7 @@ func TestRemoteEnds(t *testing.T) {
 				return mem.Deliver
 			})
 			l.until("the request is acknowledged", 20*time.Microsecond, time.Second, func() bool {
-				return l.ep.c.Snd.InFlight() == 0 && !l.ep.c.Waiting()
+				return flying(l.ep) == 0 && queued(l.ep) == 0
 			})
 			end.do(l)
 			l.until("the get ends", time.Millisecond, 3*time.Second, func() bool {

@@ -25,7 +25,7 @@ func TestRest(t *testing.T) {
 		{"close", func(l *lab, ep, _ *Endpoint) { ep.Close(l.now) }},
 		{"abort", func(_ *lab, ep, _ *Endpoint) { ep.Abort() }},
 		{"drain", func(l *lab, ep, _ *Endpoint) { ep.mod().Drain(l.now, l.now.Add(time.Second)) }},
-		{"a timer", func(l *lab, ep, _ *Endpoint) { l.now = ep.c.All().Rest.Until() }},
+		{"a timer", func(l *lab, ep, _ *Endpoint) { l.now = ep.c.All.Rest.Until }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l := newLab(t, mem.Config{}, 2, regressConfig())
@@ -38,8 +38,8 @@ func TestRest(t *testing.T) {
 			for range 3 { // the last of what was dirty
 				l.step(time.Millisecond)
 			}
-			if m.all.Rest.Until() <= m.all.Clock.Now {
-				t.Fatalf("at %d an idle module rests until %d", m.all.Clock.Now, m.all.Rest.Until())
+			if restsUntil(m) <= m.Now() {
+				t.Fatalf("at %d an idle module rests until %d", m.Now(), restsUntil(m))
 			}
 			c.wake(l, ep, peer)
 			for range 2 {
@@ -50,8 +50,8 @@ func TestRest(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if m.all.Rest.Until() > m.all.Clock.Now && m.all.Rest.Until() > m.Deadline() {
-				t.Errorf("rests until %d, and the deadline is %d", m.all.Rest.Until(), m.Deadline())
+			if restsUntil(m) > m.Now() && restsUntil(m) > m.Deadline() {
+				t.Errorf("rests until %d, and the deadline is %d", restsUntil(m), m.Deadline())
 			}
 			if err := m.Check(); err != nil {
 				t.Error(err)

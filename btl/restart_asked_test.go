@@ -47,26 +47,26 @@ func TestSilentPeerIsAskedForItsLife(t *testing.T) {
 		t.Fatalf("asked %d times in 4 s", len(asked))
 	}
 	first := asked[0]
-	if first.Expected != s.hello.Incarnation || first.Tag != ep.c.ID.Tag || first.Nonce == 0 ||
+	if first.Expected != s.hello.Incarnation || first.Tag != tagOf(ep) || first.Nonce == 0 ||
 		len(first.CommandCookie)+len(first.DataCookie) > 0 {
 		t.Fatalf("asked %+v", first)
 	}
 	for name, forged := range map[string]func(){
-		"a nonce of nobody":     func() { s.reject(ep.c.ID.Tag, frag.RejectStale, first.Nonce+1) },
-		"no nonce":              func() { s.reject(ep.c.ID.Tag, frag.RejectStale, 0) },
-		"another reason":        func() { s.reject(ep.c.ID.Tag, frag.RejectFull, first.Nonce) },
-		"another endpoint's":    func() { s.reject(ep.c.ID.Tag+1<<40, frag.RejectStale, first.Nonce) },
-		"a reason of no moment": func() { s.reject(ep.c.ID.Tag, frag.RejectLater, first.Nonce) },
+		"a nonce of nobody":     func() { s.reject(tagOf(ep), frag.RejectStale, first.Nonce+1) },
+		"no nonce":              func() { s.reject(tagOf(ep), frag.RejectStale, 0) },
+		"another reason":        func() { s.reject(tagOf(ep), frag.RejectFull, first.Nonce) },
+		"another endpoint's":    func() { s.reject(tagOf(ep)+1<<40, frag.RejectStale, first.Nonce) },
+		"a reason of no moment": func() { s.reject(tagOf(ep), frag.RejectLater, first.Nonce) },
 	} {
 		if forged(); !ep.Connected() {
 			t.Fatalf("%s: %v", name, ep.Err())
 		}
 	}
 	r := frag.Reject{Reason: frag.RejectStale, Nonce: first.Nonce}
-	if l.mods[0].all.Endings.EndRestarted(ep.c.ID.Tag, r, []byte("another")) {
+	if l.mods[0].all.Endings.EndRestarted(tagOf(ep), r, []byte("another")) {
 		t.Error("somebody at another address answers for the peer")
 	}
-	s.reject(ep.c.ID.Tag, frag.RejectStale, first.Nonce)
+	s.reject(tagOf(ep), frag.RejectStale, first.Nonce)
 	if !errors.Is(ep.Err(), ErrPeerRestarted) {
 		t.Errorf("refused by another life: %v", ep.Err())
 	}
@@ -98,16 +98,16 @@ func TestLifeQuestionIsOver(t *testing.T) {
 	s.frag(s.next, 1, []byte("well"))
 	s.next++
 	s.run(2)
-	s.reject(ep.c.ID.Tag, frag.RejectStale, first.Nonce)
+	s.reject(tagOf(ep), frag.RejectStale, first.Nonce)
 	if !ep.Connected() {
 		t.Fatalf("the peer was heard, and is another one: %v", ep.Err())
 	}
 	second := ask()
-	s.reject(ep.c.ID.Tag, frag.RejectStale, first.Nonce)
+	s.reject(tagOf(ep), frag.RejectStale, first.Nonce)
 	if second.Nonce == first.Nonce || !ep.Connected() {
 		t.Fatalf("the nonce of an earlier question: %v", ep.Err())
 	}
-	s.reject(ep.c.ID.Tag, frag.RejectStale, second.Nonce)
+	s.reject(tagOf(ep), frag.RejectStale, second.Nonce)
 	if !errors.Is(ep.Err(), ErrPeerRestarted) {
 		t.Errorf("refused by another life: %v", ep.Err())
 	}
@@ -117,7 +117,7 @@ func TestLifeQuestionIsOver(t *testing.T) {
 func TestConnectedTakesNoReject(t *testing.T) {
 	_, s := newStranger(t, smallConfig())
 	ep := s.connect()
-	s.reject(ep.c.ID.Tag, frag.RejectStale, 0)
+	s.reject(tagOf(ep), frag.RejectStale, 0)
 	if !ep.Connected() {
 		t.Error(ep.Err())
 	}

@@ -51,7 +51,7 @@ func TestRestartEndsAllOfTheEarlierLife(t *testing.T) {
 	if !fresh.Connected() || !stranger.Connected() {
 		t.Errorf("the new life: %v; somebody else: %v", fresh.Err(), stranger.Err())
 	}
-	if n := l.mods[0].all.Peers.Len(); n != 2 {
+	if n := peersOf(l.mods[0]); n != 2 {
 		t.Errorf("%d endpoints", n)
 	}
 	if err := l.mods[0].Check(); err != nil {
@@ -79,8 +79,8 @@ func TestHalfOpenLivesEndNothing(t *testing.T) {
 	if !old.Connected() {
 		t.Errorf("the connection that was there: %v", old.Err())
 	}
-	if m.all.Peers.HalfOpen() != 4 {
-		t.Errorf("%d are half open", m.all.Peers.HalfOpen())
+	if halfOpen(m) != 4 {
+		t.Errorf("%d are half open", halfOpen(m))
 	}
 	if err := m.Check(); err != nil {
 		t.Error(err)
@@ -108,7 +108,7 @@ func TestLateProofEndsNoLaterLife(t *testing.T) {
 		t.Errorf("ends of the later life: %v, %v", later.Err(), second.Err())
 	}
 	if ep := endpointOf(l.mods[0].all.Peers.Lookup(early.conn)); ep != nil {
-		t.Errorf("the late one goes on: state %v", ep.c.ID.State())
+		t.Errorf("the late one goes on: state %v", ep.c.ID.State)
 	}
 }
 

@@ -28,7 +28,7 @@ func TestSackRepeatsNoMarks(t *testing.T) {
 	sack.Encode(b[h.Encode(b):])
 	s.raw(0, b)
 	s.l.step(1)
-	if n := ep.c.Snd.InFlight(); n != 0 {
+	if n := flying(ep); n != 0 {
 		t.Fatalf("%d packets in flight behind the ACK", n)
 	}
 	void := frag.Header{Kind: frag.KindFrag, Conn: s.conn, Seq: s.next, Tag: frag.TagVoid}

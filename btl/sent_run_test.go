@@ -67,11 +67,11 @@ func sentRun(t *testing.T, gather, put bool, chunks, rest int) {
 	s.m.Handle(1, func(*Endpoint, Tag, []byte) {})
 	ep := s.connect()
 	s.run(20)
-	want := frag.Header{Kind: frag.KindChunk, Conn: s.tag, Tag: 1, FragID: ep.c.FragIDs.Last() + 1}
+	want := frag.Header{Kind: frag.KindChunk, Conn: s.tag, Tag: 1}
 	if put {
 		want.Flags, want.Tag, want.Handle = frag.FlagPut, 0, handle
 	}
-	room := ep.c.MTU - frag.HeaderBytes(frag.KindChunk, want.Flags)
+	room := ep.MTUBytes() - frag.HeaderBytes(frag.KindChunk, want.Flags)
 	data := make([]byte, chunks*room+rest)
 	for i := range data {
 		data[i] = byte(i)*3 + byte(i/room)
@@ -84,6 +84,7 @@ func sentRun(t *testing.T, gather, put bool, chunks, rest int) {
 		}
 		return ep.Prepare(1, data)
 	})
+	want.FragID = passes[0][0].hdr.FragID
 	at, longest, acked := 0, 0, 0
 	for _, pass := range passes {
 		longest = max(longest, len(pass))
@@ -108,9 +109,9 @@ func sentRun(t *testing.T, gather, put bool, chunks, rest int) {
 		}
 	}
 	all := chunks + (rest+room-1)/room
-	if at != all || s.m.all.Count[CntSentChunk] != uint64(all) || s.m.stats.Retransmits() != 0 {
-		t.Errorf("%d chunks came of %d, %d sent, %d again", at, all, s.m.all.Count[CntSentChunk],
-			s.m.stats.Retransmits())
+	if at != all || counter(s.m, CntSentChunk) != uint64(all) || s.m.counted().Retransmits() != 0 {
+		t.Errorf("%d chunks came of %d, %d sent, %d again", at, all, counter(s.m, CntSentChunk),
+			s.m.counted().Retransmits())
 	}
 	if acked == 0 || longest < min(all, 8) {
 		t.Errorf("%d chunks with an ACK, at most %d in a pass", acked, longest)
@@ -119,7 +120,7 @@ func sentRun(t *testing.T, gather, put bool, chunks, rest int) {
 		t.Errorf("%d of %d sends were gathered", n, all)
 	}
 	s.l.step(time.Millisecond)
-	if n := len(kinds(s.take(), frag.KindChunk)); n != 0 || ep.c.Snd.InFlight() != 0 {
-		t.Errorf("%d more chunks, %d in flight", n, ep.c.Snd.InFlight())
+	if n := len(kinds(s.take(), frag.KindChunk)); n != 0 || flying(ep) != 0 {
+		t.Errorf("%d more chunks, %d in flight", n, flying(ep))
 	}
 }

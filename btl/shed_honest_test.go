@@ -47,7 +47,7 @@ func (s *shedLab) send(ep *Endpoint, size int, done func(error)) {
 func dataOf(ep *Endpoint, from, pkt []byte) (h frag.Header, ok bool) {
 	_, err := frag.Decode(pkt, &h)
 	return h, err == nil && h.Kind == frag.KindChunk &&
-		string(from) == string(ep.c.All().Port.Data.Name())
+		string(from) == string(ep.c.All.Port.Data.Name)
 }
 
 // A peer whose messages come whole one after the other, each of a few packets of which one is lost
@@ -102,7 +102,7 @@ func TestShedKeepsWhoFinishes(t *testing.T) {
 		}
 	}
 	t.Logf("asked %v, refused %d times, %d small ones came, arrived %d", asked,
-		s.mods[0].all.Count[CntDropReassembly], s.got[small], arrived())
+		counter(s.mods[0], CntDropReassembly), s.got[small], arrived())
 	for _, h := range s.events[0] {
 		if errors.Is(h.err, ErrStalled) {
 			t.Errorf("ended: %v, busy %v", h.err, ended)
@@ -138,7 +138,7 @@ func TestShedOwnPlaces(t *testing.T) {
 	s.send(bad, whole, func(error) {})
 	end := s.now.Add(6 * shedTimeout)
 	s.until("enough", 200*time.Microsecond, 10*shedTimeout, func() bool { return s.now > end })
-	t.Logf("%d refused, memory %d", s.mods[0].all.Count[CntDropReassembly],
+	t.Logf("%d refused, memory %d", counter(s.mods[0], CntDropReassembly),
 		thinHeld(s.mods[0]))
 	for _, h := range s.events[0] {
 		if errors.Is(h.err, ErrStalled) {
@@ -187,4 +187,71 @@ func TestShedWhoAsksForMore(t *testing.T) {
 	if !errors.Is(ended, errDone) {
 		t.Error(ended)
 	}
+}
+
+// A refusal that the refused peer itself has caused ends nobody: no other peer that is slow but
+// goes on is ended. The memory is not scarce for a fragment whose slot another fragment of the same
+// peer has, for a chunk far ahead, or for a fragment that begins behind a gap.
+func TestShedSparesSlowPeer(t *testing.T) {
+	type refused func(s *script, room uint32)
+	scarce := smallConfig() // one fragment at a time, and none behind a gap
+	scarce.FragmentBytesMax, scarce.ReassemblyBytesMax = 16<<20, 16<<20
+	for name, c := range map[string]struct {
+		cfg  Config
+		send refused
+	}{
+		"slot": {smallConfig(), func(s *script, room uint32) {
+			s.chunk(s.next, 5+1<<32-2048, 4*room, 0, make([]byte, room))
+		}},
+		"ahead": {smallConfig(), func(s *script, room uint32) {
+			s.chunk(s.next, 6, room*100_000, room*50_000, make([]byte, room))
+		}},
+		"gap": {scarce, func(s *script, room uint32) {
+			s.chunk(s.next.Add(1), 6, 4*room, room, make([]byte, room))
+		}},
+	} {
+		t.Run(name, func(t *testing.T) { shedSpares(t, c.cfg, c.send) })
+	}
+}
+
+func shedSpares(t *testing.T, cfg Config, refused func(s *script, room uint32)) {
+	l, bad := newStranger(t, cfg)
+	m := l.mods[0]
+	mustHandleTag(t, m, 1, func(*Endpoint, Tag, []byte) {})
+	slow := l.newScript(0)
+	ep, other := slow.connect(), bad.connect()
+	l.step(time.Millisecond)
+	room := slow.room()
+	size, at := room*7000, uint32(0) // about 10 MB
+	next := func() {
+		slow.chunk(slow.next, 7, size, at, make([]byte, room))
+		slow.next++
+		at += room
+	}
+	for at <= 1<<20 { // the buffer is of 4 MiB from here on
+		next()
+		l.step(20 * time.Microsecond)
+	}
+	bad.chunk(bad.next, 5, 4*room, 0, make([]byte, room))
+	bad.next++
+	before := counter(m, CntDropReassembly)
+	for i := range 120 { // 12 s, of about 57 kbit/s
+		if i%2 == 0 {
+			next()
+		}
+		if i%5 == 0 {
+			refused(bad, room)
+		}
+		l.step(100 * time.Millisecond)
+	}
+	if ep.Err() != nil {
+		t.Errorf("%d of %d bytes of memory in use: %v", m.all.Pool.ActiveBytes(),
+			m.cfg.ReassemblyBytesMax, ep.Err())
+	}
+	if counter(m, CntDropReassembly) < before+20 || other.Err() != nil {
+		t.Errorf("%d refusals, %v: the test shows nothing", counter(m, CntDropReassembly)-before,
+			other.Err())
+	}
+	ep.Abort()
+	other.Abort()
 }

@@ -39,7 +39,7 @@ func TestStalledGivesMemoryBack(t *testing.T) {
 			l.net.SetFilter(func(from, _, pkt []byte) mem.Verdict {
 				var h frag.Header
 				_, err := frag.Decode(pkt, &h)
-				fromGood := string(from) == string(l.mods[1].all.Port.Data.Name())
+				fromGood := string(from) == string(nameOf(l.mods[1]).Data)
 				if err != nil || h.Kind != frag.KindChunk || fromGood {
 					return mem.Deliver
 				}

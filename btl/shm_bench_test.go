@@ -104,9 +104,9 @@ func TestShmRestsOn(t *testing.T) {
 			t.Fatal("it did not come")
 		}
 	}
-	if p.pass(t, p.y); p.y.fastLast || p.y.rx.Pending() || p.y.all.Rest.Until() != most {
+	if p.pass(t, p.y); p.y.fastLast || p.y.rx.Deferred.Pending || restsUntil(p.y) != most {
 		t.Errorf("the pass behind an answer was a whole one: rests until %d, it was %d",
-			p.y.all.Rest.Until(),
+			restsUntil(p.y),
 			most)
 	}
 }
@@ -150,7 +150,7 @@ func TestShmRestsOnMore(t *testing.T) {
 	for n := 0; got == 0; n++ {
 		if p.pass(t, p.y); n > 100 {
 			t.Fatalf("the fragment behind an answer has not come: at %d passes rest until %d", p.now,
-				p.y.all.Rest.Until())
+				restsUntil(p.y))
 		}
 		p.pass(t, p.x)
 	}
@@ -158,7 +158,7 @@ func TestShmRestsOnMore(t *testing.T) {
 
 // restYet makes passes until both modules rest, and not so many that all is confirmed.
 func (p *shmPair) restYet(tb testing.TB) {
-	for n := 0; n < 100 && (p.x.all.Rest.Until() <= p.now || p.y.all.Rest.Until() <= p.now); n++ {
+	for n := 0; n < 100 && (restsUntil(p.x) <= p.now || restsUntil(p.y) <= p.now); n++ {
 		p.pass(tb, p.x)
 		p.pass(tb, p.y)
 	}
@@ -167,7 +167,7 @@ func (p *shmPair) restYet(tb testing.TB) {
 			m.all.Port.Data.Rests(p.now) // its turn is not now
 		}
 	}
-	if p.x.all.Rest.Until() <= p.now || p.y.all.Rest.Until() <= p.now {
+	if restsUntil(p.x) <= p.now || restsUntil(p.y) <= p.now {
 		tb.Fatal("they do not rest")
 	}
 }

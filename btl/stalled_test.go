@@ -111,14 +111,16 @@ func TestOnePeerStandsStill(t *testing.T) {
 		fill()
 		run(time.Millisecond, time.Millisecond, a, other)
 	}
-	if a.all.Port.Command.Posted()+a.all.Port.Data.Posted() == 0 {
+	if a.all.Port.Command.Posted+a.all.Port.Data.Posted == 0 {
 		t.Fatal("no send waits for the peer: the test shows nothing")
 	}
 	// One of its Hellos was answered.
-	if _, err := a.all.Port.InsertForAnswer(a.all.Clock.Now,
-		still.all.Port.Command.Name()); err != nil {
-		t.Fatal(err)
+	c := &a.all.Port.Command
+	b, to, ok := a.all.Port.TakeForAnswer(a.Now(), c, nameOf(still).Command)
+	if !ok {
+		t.Fatal("no buffer for an answer")
 	}
+	c.Put(b, 24, to)
 	for range 5 {
 		for n := 0; out.Err() == nil && n < 100; n++ {
 			run(100*time.Millisecond, time.Millisecond, a, other)
@@ -127,7 +129,7 @@ func TestOnePeerStandsStill(t *testing.T) {
 			t.Fatal("the peer that stands still is not given up")
 		}
 		run(10*time.Millisecond, time.Millisecond, a, other)
-		if posted := a.all.Port.Command.Posted() + a.all.Port.Data.Posted(); posted > 0 {
+		if posted := a.all.Port.Command.Posted + a.all.Port.Data.Posted; posted > 0 {
 			t.Fatalf("%d sends wait for a peer that was given up", posted)
 		}
 		out = connect(a, still)
@@ -155,11 +157,11 @@ func TestOnePeerStandsStill(t *testing.T) {
 	}
 	out.Abort()
 	run(2*port.CancelAfter, time.Millisecond, a, other)
-	posted := a.all.Port.Command.Posted() + a.all.Port.Data.Posted()
-	if posted > 0 || len(a.all.Buffers.FreeSegs) != len(a.all.Buffers.Segs) ||
-		a.all.Port.FreeControl() != port.ControlBuffers || a.all.Port.Leaving() > 0 {
+	posted := a.all.Port.Command.Posted + a.all.Port.Data.Posted
+	if posted > 0 || len(a.all.Buffers.FreeSegs) != a.cfg.SendBuffers ||
+		len(a.all.Port.FreeCtl) != port.ControlBuffers || len(a.all.Port.Leaving) > 0 {
 		t.Errorf("given up: %d sends wait, %d send and %d control buffers free, %d addresses leaving",
-			posted, len(a.all.Buffers.FreeSegs), a.all.Port.FreeControl(), a.all.Port.Leaving())
+			posted, len(a.all.Buffers.FreeSegs), len(a.all.Port.FreeCtl), len(a.all.Port.Leaving))
 	}
 	if err := a.Check(); err != nil {
 		t.Error(err)
@@ -226,7 +228,7 @@ func callAgain(t *testing.T, abort bool) {
 		}
 	})
 	if abort {
-		if a.all.Port.Command.Posted()+a.all.Port.Data.Posted() == 0 {
+		if a.all.Port.Command.Posted+a.all.Port.Data.Posted == 0 {
 			t.Fatal("no send waits for the peer: the test shows nothing")
 		}
 		out.Abort()
@@ -347,7 +349,7 @@ func TestAckPassesOver(t *testing.T) {
 	senders := [2]*Endpoint{b.connect(1, 0), b.connect(2, 0)}
 	c, to := endpointOf(m.all.Peers.At(0)).c.AckPath() // of the first
 	// The fabric keeps what it takes, and what goes to the first for ever.
-	c.Caps().InjectBytes = 0
+	c.Caps.InjectBytes = 0
 	keeps := &keepsFor{to: to}
 	c.Interpose(func(ep fabric.Endpoint) fabric.Endpoint {
 		keeps.Endpoint = ep
@@ -463,7 +465,7 @@ func TestSeveralStandStill(t *testing.T) {
 		}
 		if told < burst {
 			t.Fatalf("%d peers stand still, %d sends wait for them, %d send buffers are free: %d of %d "+
-				"sends to one that reads have ended", i+1, a.all.Port.Command.Posted(),
+				"sends to one that reads have ended", i+1, a.all.Port.Command.Posted,
 				len(a.all.Buffers.FreeSegs), told,
 				burst)
 		}
@@ -471,8 +473,8 @@ func TestSeveralStandStill(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if a.all.Port.Command.Posted() < buffers/2 {
-		t.Errorf("%d sends wait: the test shows nothing", a.all.Port.Command.Posted())
+	if a.all.Port.Command.Posted < buffers/2 {
+		t.Errorf("%d sends wait: the test shows nothing", a.all.Port.Command.Posted)
 	}
 	if free := len(a.all.Buffers.FreeSegs); free < buffers/share.NewcomersShare/2 {
 		t.Errorf("%d of %d send buffers are left by %d peers that stand still", free, buffers, count)
@@ -517,19 +519,19 @@ func TestLeftBehindLanding(t *testing.T) {
 			pass(a)
 		}
 		for left := true; ; { // a rests: what is there now is all
-			landed := b.all.Count[CntLanded]
+			landed := counter(b, CntLanded)
 			n := pass(b)
 			if n > 0 && !left {
 				t.Fatalf("%d packets come after a pass that has left nothing", n)
 			}
-			if left = b.all.Port.Command.Left(); n == 0 {
+			if left = b.all.Port.Command.Left; n == 0 {
 				break
 			}
-			if left && b.all.Count[CntLanded] > landed && n < b.all.Config.Limits.PollBatch {
+			if left && counter(b, CntLanded) > landed && n < b.cfg.limits.PollBatch {
 				cut++
 			}
 		}
-		if b.all.Port.Command.Left() {
+		if b.all.Port.Command.Left {
 			t.Fatal("something is left, and does not come")
 		}
 	}
@@ -572,8 +574,8 @@ func TestCalledAgainHearsLastWord(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := out.Send(now, f); err != nil || a.all.Port.Command.Posted() == 0 {
-			t.Fatalf("%v, %d sends under way", err, a.all.Port.Command.Posted())
+		if _, err := out.Send(now, f); err != nil || a.all.Port.Command.Posted == 0 {
+			t.Fatalf("%v, %d sends under way", err, a.all.Port.Command.Posted)
 		}
 		out.Abort()
 		if out, err = a.Connect(now, b.Name()); err != nil {

@@ -8,18 +8,19 @@ import (
 	"gobtl/btl/internal/stats"
 )
 
-// Counter identifies one of a module's counters. Its method Metric returns the Prometheus name,
-// Label the label that distinguishes counters of the same Metric, Help a sentence that says what
-// the Metric counts, and String the metric with its label.
+// Counter identifies one of a module's counters. The method Metric of a Counter returns the
+// Prometheus name, and the method Label returns the label that distinguishes counters of the same
+// Metric. The method Help returns a sentence that says what the Metric counts, and the method
+// String returns the metric with its label.
 type Counter = stats.Counter
 
 // The constants below are the counters. Each packet that arrives is counted in CntReceived and in
 // exactly one of the counters from CntRecvFrag to CntRecvErrors.
 const (
 	CntSendsFast = stats.CntSendsFast // sends posted inside Send
-	// sends put into a shared packet inside Send
+	// CntSendsPacked counts sends that were put into a shared packet inside Send.
 	CntSendsPacked = stats.CntSendsPacked
-	// sends that went through the endpoint's queue
+	// CntSendsQueued counts sends that went through the endpoint's queue.
 	CntSendsQueued  = stats.CntSendsQueued
 	CntSendsRefused = stats.CntSendsRefused // sends refused with ErrAgain
 	CntSentFrag     = stats.CntSentFrag
@@ -30,22 +31,22 @@ const (
 	CntSentControl  = stats.CntSentControl
 	CntSentPing     = stats.CntSentPing
 	CntSentPong     = stats.CntSentPong
-	// slices of packets that exceed the path MTU
+	// CntSentPart counts datagrams that carry a part of a packet larger than the path MTU.
 	CntSentPart         = stats.CntSentPart
 	CntSentPayloadBytes = stats.CntSentPayloadBytes
-	// payload bytes that the fabric has gathered without a copy
+	// CntSentGatheredBytes counts payload bytes that the fabric has gathered without a copy.
 	CntSentGatheredBytes = stats.CntSentGatheredBytes
 	CntAckPiggybacked    = stats.CntAckPiggybacked
 	CntRetransmitTimeout = stats.CntRetransmitTimeout
 	CntRetransmitDupAck  = stats.CntRetransmitDupAck
 	CntRetransmitLost    = stats.CntRetransmitLost
-	// first retransmission of the oldest packet after silence
+	// CntRetransmitProbe counts probes, which retransmit the oldest packet once after a silence.
 	CntRetransmitProbe = stats.CntRetransmitProbe
 	CntRetransmitNack  = stats.CntRetransmitNack
 	CntWithheld        = stats.CntWithheld
-	// unnecessary retransmissions: the packet had arrived
+	// CntSpurious counts unnecessary retransmissions of packets that had arrived.
 	CntSpurious = stats.CntSpurious
-	// lost packets that had to wait for the retransmission budget
+	// CntThrottled counts lost packets that had to wait for the retransmission budget.
 	CntThrottled            = stats.CntThrottled
 	CntPostErrors           = stats.CntPostErrors
 	CntSendCompletionErrors = stats.CntSendCompletionErrors
@@ -63,7 +64,7 @@ const (
 	CntRecvHandshake = stats.CntRecvHandshake
 	CntRecvPing      = stats.CntRecvPing
 	CntRecvPong      = stats.CntRecvPong
-	// slices that did not complete a packet
+	// CntRecvPart counts received parts of a large packet that did not complete the packet.
 	CntRecvPart       = stats.CntRecvPart
 	CntDuplicate      = stats.CntDuplicate
 	CntBelowWindow    = stats.CntBelowWindow
@@ -76,7 +77,7 @@ const (
 	CntDropReassembly = stats.CntDropReassembly
 	CntDropNoHandler  = stats.CntDropNoHandler
 	CntDropAccess     = stats.CntDropAccess
-	// chunks of fragments that the application has refused
+	// CntDropUnwanted counts chunks of fragments that the application has refused.
 	CntDropUnwanted  = stats.CntDropUnwanted
 	CntDropHandshake = stats.CntDropHandshake
 	CntDropLost      = stats.CntDropLost
@@ -86,21 +87,21 @@ const (
 
 	CntRecvPayloadBytes = stats.CntRecvPayloadBytes
 	CntPacked           = stats.CntPacked // fragments sent in shared packets
-	// parts of large fragments sent in shared packets
+	// CntSentPieces counts parts of large fragments that were sent in shared packets.
 	CntSentPieces = stats.CntSentPieces
-	// parts of large fragments received in shared packets
+	// CntRecvPieces counts parts of large fragments that were received in shared packets.
 	CntRecvPieces = stats.CntRecvPieces
-	// dropped fragments of accepted shared packets
+	// CntRecordsDropped counts dropped fragments of accepted shared packets.
 	CntRecordsDropped = stats.CntRecordsDropped
-	// chunks that the provider received in place
+	// CntLanded counts chunks that the provider received directly into their final memory.
 	CntLanded = stats.CntLanded
-	// chunks of puts that the provider received in place
+	// CntLandedPut counts chunks of puts that the provider received directly into their target.
 	CntLandedPut = stats.CntLandedPut
-	// fragments kept by handlers in the packet buffer
+	// CntKeptPackets counts fragments that handlers keep in the packet buffer.
 	CntKeptPackets = stats.CntKeptPackets
-	// fragments kept by handlers in reassembly memory
+	// CntKeptMessages counts fragments that handlers keep in reassembly memory.
 	CntKeptMessages = stats.CntKeptMessages
-	// fragments kept by handlers as copies
+	// CntKeptCopies counts fragments that handlers keep as copies.
 	CntKeptCopies      = stats.CntKeptCopies
 	CntDelivered       = stats.CntDelivered
 	CntFastReceives    = stats.CntFastReceives
@@ -113,11 +114,12 @@ const (
 	CntRequestsDecided = stats.CntRequestsDecided
 	CntRequestsLapsed  = stats.CntRequestsLapsed
 	CntPathRaised      = stats.CntPathRaised // increases of the datagram size
-	// decreases, because datagrams of the size in use were lost
+	// CntPathLowered counts decreases of the datagram size after losses of datagrams.
 	CntPathLowered = stats.CntPathLowered
-	// packets whose ACK the peer may delay
+	// CntLoneAnswers counts packets whose ACK the peer may delay until its next message.
 	CntLoneAnswers = stats.CntLoneAnswers
-	// packets that request an ACK or a confirmation
+	// CntAsked counts packets that request an immediate ACK, or a confirmation over a reliable
+	// fabric.
 	CntAsked  = stats.CntAsked
 	CntPasses = stats.CntPasses
 )
@@ -169,22 +171,8 @@ func (s *Stats) Unaccounted() int64 { return s.counters.Unaccounted() }
 // publishEvery is the maximum age of the published counters while the module is busy.
 const publishEvery = time.Millisecond
 
-// maybePublish publishes counters that have changed if the published copy is too old. The argument
-// idle of maybePublish is true if no packet has arrived.
-func (m *Module) maybePublish(idle bool) {
-	dirty, publishedAt := m.all.Unpublished()
-	if !dirty {
-		return
-	}
-	age := m.all.Clock.Now.Sub(publishedAt)
-	if age >= publishEvery || idle && age >= peer.PublishIdle {
-		m.publish()
-	}
-}
-
-// publishChanges publishes the counters if they have changed.
 func (m *Module) publishChanges() {
-	if dirty, _ := m.all.Unpublished(); dirty {
+	if m.all.Dirty {
 		m.publish()
 	}
 }
@@ -192,32 +180,31 @@ func (m *Module) publishChanges() {
 // untilPublished returns the time t, or an earlier time at which changed counters must be
 // published.
 func (m *Module) untilPublished(t Time) Time {
-	if dirty, publishedAt := m.all.Unpublished(); dirty {
-		t = t.Min(publishedAt.Add(peer.PublishIdle))
+	if m.all.Dirty {
+		t = t.Min(m.all.PublishedAt.Add(peer.PublishIdle))
 	}
 	return t
 }
 
-// publish copies the counters to where other goroutines read them.
+// publish copies the counters to the memory from which other goroutines read them.
 func (m *Module) publish() {
-	s, n := &m.stats, &m.stats.counters
-	s.Endpoints, s.InFlight = uint64(m.all.Peers.Len()), uint64(m.all.Recovery.InFlight())
-	s.SendBuffersFree = uint64(len(m.all.Buffers.FreeSegs))
-	s.CreditsGranted = uint64(m.all.Credits.Granted())
+	n := m.counters
 	again := m.all.Recovery.Counts()
 	n[CntSpurious], n[CntThrottled] = again.Spurious, again.Throttled
-	asked := m.all.Handshakes.RequestCounts()
+	asked := m.all.Handshakes.Kept.Counts
 	n[CntRequestsKept], n[CntRequestsDecided] = asked.Kept, asked.Decided
 	n[CntRequestsLapsed] = asked.Lapsed
-	gauges := [gaugesLen]uint64{s.Endpoints, s.InFlight, s.SendBuffersFree, s.CreditsGranted}
+	gauges := [gaugesLen]uint64{
+		uint64(m.all.Peers.Len()), uint64(m.all.Recovery.InFlight()),
+		uint64(len(m.all.Buffers.FreeSegs)), uint64(m.all.Credits.Granted()),
+	}
 	m.published.Store(n[:], gauges[:])
 	m.all.Published()
 }
 
-// gaugesLen is the number of gauges in Stats.
 const gaugesLen = 4
 
-// load reads the counters as published by the module's goroutine.
+// load reads the counters that the module's goroutine has published.
 func load(published *snapshot.Values) (s Stats) {
 	var gauges [gaugesLen]uint64
 	published.Load(s.counters[:], gauges[:])

@@ -2,11 +2,12 @@ package btl
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
 	"gobtl/btl/internal/meet"
-	"gobtl/btl/internal/peer"
+	"gobtl/btl/internal/port"
 	"gobtl/fabric"
 	"gobtl/fabric/mem"
 	"gobtl/frag"
@@ -34,13 +35,13 @@ func TestMixedAddresses(t *testing.T) {
 		m, s := w.mods[1], w.s
 		peer := w.mods[0]
 		own := [2][]byte{s.name[0], s.name[1]}
-		theirs := [2][]byte{peer.all.Port.Command.Name(), peer.all.Port.Data.Name()}
+		theirs := [2][]byte{nameOf(peer).Command, nameOf(peer).Data}
 		theirs[mine] = own[mine]
 		s.hello.CommandName, s.hello.DataName = theirs[0], theirs[1]
 		sent, got := 0, 0
 		w.net.SetFilter(func(from, to, pkt []byte) mem.Verdict {
-			if string(from) == string(m.all.Port.Command.Name()) ||
-				string(from) == string(m.all.Port.Data.Name()) {
+			if string(from) == string(nameOf(m).Command) ||
+				string(from) == string(nameOf(m).Data) {
 				if string(to) != string(own[0]) && string(to) != string(own[1]) {
 					got += len(pkt)
 				}
@@ -62,9 +63,9 @@ func TestMixedAddresses(t *testing.T) {
 				s.learn(pkt)
 			}
 		}
-		if s.conn != 0 || m.all.Peers.HalfOpen() != 0 || m.all.Peers.Len() != 1 {
+		if s.conn != 0 || halfOpen(m) != 0 || peersOf(m) != 1 {
 			t.Errorf("own channel %d: an endpoint was made: tag %x, %d half open, %d in all", mine, s.conn,
-				m.all.Peers.HalfOpen(), m.all.Peers.Len())
+				halfOpen(m), peersOf(m))
 		}
 		if got > sent {
 			t.Errorf("own channel %d: %d bytes made %d for somebody else", mine, sent, got)
@@ -99,15 +100,15 @@ func TestCookiesOfOthers(t *testing.T) {
 		change()
 		s.raw(0, s.packHello(frag.KindHello, 0, frag.ProbeCommand))
 		got := s.run(3)
-		if m.all.Peers.Len() != 0 || len(kinds(got, frag.KindHelloAck)) != 0 {
-			t.Errorf("%s: %d endpoints, answers %+v", about, m.all.Peers.Len(), got)
+		if peersOf(m) != 0 || len(kinds(got, frag.KindHelloAck)) != 0 {
+			t.Errorf("%s: %d endpoints, answers %+v", about, peersOf(m), got)
 		}
 	}
 	s.hello = good
 	l.idleFor(2*meet.CookieSlot + time.Second)
 	s.raw(0, s.packHello(frag.KindHello, 0, frag.ProbeCommand))
-	if got := s.run(3); m.all.Peers.Len() != 0 || len(kinds(got, frag.KindRetry)) != 1 {
-		t.Errorf("too late: %d endpoints, answers %+v", m.all.Peers.Len(), got)
+	if got := s.run(3); peersOf(m) != 0 || len(kinds(got, frag.KindRetry)) != 1 {
+		t.Errorf("too late: %d endpoints, answers %+v", peersOf(m), got)
 	}
 	s.connect()
 }
@@ -132,9 +133,9 @@ func TestFloodShutsNobodyOut(t *testing.T) {
 	}
 	forger := l.newScript(0)
 	peer := l.mods[1]
-	forger.hello.Incarnation = peer.all.Handshakes.Says().Incarnation
-	forger.hello.CommandName, forger.hello.DataName = peer.all.Port.Command.Name(),
-		peer.all.Port.Data.Name()
+	forger.hello.Incarnation = nameOf(peer).Incarnation
+	forger.hello.CommandName, forger.hello.DataName = nameOf(peer).Command,
+		nameOf(peer).Data
 	l.until("connected", 10*time.Microsecond, 100*time.Millisecond, func() bool {
 		forger.hello.Tag++
 		forger.raw(0, forger.packHello(frag.KindHello, 0, frag.ProbeCommand))
@@ -144,7 +145,7 @@ func TestFloodShutsNobodyOut(t *testing.T) {
 		return a.Connected()
 	})
 	l.exchange(0, 1, a, l.accepted(1))
-	if n := peer.all.Peers.Len(); n != 1 {
+	if n := peersOf(peer); n != 1 {
 		t.Errorf("%d endpoints", n)
 	}
 }
@@ -167,7 +168,7 @@ func TestOneAddressTakesFew(t *testing.T) {
 			t.Errorf("newcomer %d: %+v", i, got)
 		}
 	}
-	if n := m.all.Peers.Len(); n != 3 {
+	if n := peersOf(m); n != 3 {
 		t.Errorf("%d endpoints of one address", n)
 	}
 	m.all.Endings.PeerClosed(&first.c)
@@ -175,8 +176,8 @@ func TestOneAddressTakesFew(t *testing.T) {
 	s.meet()
 	s.raw(0, s.packHello(frag.KindHello, 0, frag.ProbeCommand))
 	if got := s.run(4); len(kinds(got, frag.KindHelloAck)) != 1 ||
-		first.c.ID.State() != peer.StateEnded {
-		t.Errorf("behind a lingering one: %+v, state %d", got, first.c.ID.State())
+		slices.Contains(m.endpoints(), first) {
+		t.Errorf("behind a lingering one: %+v, state %d", got, first.c.ID.State)
 	}
 }
 
@@ -208,7 +209,7 @@ func TestAdmission(t *testing.T) {
 		t.Errorf("refused: %v", err)
 	}
 	if len(asked) < 1 || len(asked) > 2 || string(asked[0].Label) != "client" ||
-		asked[0].Incarnation != l.mods[0].all.Handshakes.Says().Incarnation {
+		asked[0].Incarnation != nameOf(l.mods[0]).Incarnation {
 		t.Errorf("the owner was asked %+v", asked)
 	}
 	verdict = Defer(5)
@@ -273,7 +274,7 @@ func TestSourceIsUsed(t *testing.T) {
 	heard := 0
 	mustHandle(t, b.mods[1], func() { heard++ })
 	ep := b.connect(1, 0)
-	if got == nil || got.c.ID.Addr == string(b.mods[1].all.Port.Command.Name()) {
+	if got == nil || got.c.ID.Addr == string(nameOf(b.mods[1]).Command) {
 		t.Fatalf("the peer is known by the address that it claims")
 	}
 	send(t, got, 1000)
@@ -304,7 +305,7 @@ func TestAdmissionOfAnotherLabel(t *testing.T) {
 		s.learn(pkt)
 	}
 	ep := endpointOf(m.all.Peers.Lookup(s.conn))
-	if ep == nil || ep.c.ID.State() != peer.StateAccepting || ep.PeerLabel() != "good" {
+	if ep == nil || ep.c.ID.State != meet.Accepting || ep.PeerLabel() != "good" {
 		t.Fatalf("no half-open endpoint: %+v", ep)
 	}
 	if got := kinds(hello("bad", 0), frag.KindReject); len(got) != 1 ||
@@ -313,20 +314,20 @@ func TestAdmissionOfAnotherLabel(t *testing.T) {
 	}
 	s.hello.Proven = frag.ProvenAll
 	hello("bad", s.conn)
-	if ep.c.ID.State() != peer.StateAccepting || ep.PeerLabel() != "good" {
-		t.Errorf("refused with a tag: state %d, label %q", ep.c.ID.State(), ep.PeerLabel())
+	if ep.c.ID.State != meet.Accepting || ep.PeerLabel() != "good" {
+		t.Errorf("refused with a tag: state %d, label %q", ep.c.ID.State, ep.PeerLabel())
 	}
 	s.frag(s.next, 1, []byte("not yet")) // so that the peer is asked
 	for _, pkt := range kinds(s.run(4), frag.KindHello) {
 		s.hello.Nonce = helloIn(t, pkt.bytes).Nonce
 	}
 	s.raw(0, s.packHello(frag.KindHelloAck, s.conn, frag.ProbeCommand))
-	if s.run(4); ep.c.ID.State() != peer.StateAccepting || ep.PeerLabel() != "good" {
-		t.Errorf("refused in an answer: state %d, label %q", ep.c.ID.State(), ep.PeerLabel())
+	if s.run(4); ep.c.ID.State != meet.Accepting || ep.PeerLabel() != "good" {
+		t.Errorf("refused in an answer: state %d, label %q", ep.c.ID.State, ep.PeerLabel())
 	}
 	hello("better", s.conn)
 	if !ep.Connected() || ep.PeerLabel() != "better" {
-		t.Errorf("let in under a third name: state %d, label %q", ep.c.ID.State(), ep.PeerLabel())
+		t.Errorf("let in under a third name: state %d, label %q", ep.c.ID.State, ep.PeerLabel())
 	}
 }
 
@@ -339,7 +340,7 @@ func TestRejectsAreShared(t *testing.T) {
 	m := l.mods[0]
 	sent := 0
 	stale := func(s *script, p frag.Probe) {
-		s.hello.Expected = m.all.Handshakes.Says().Incarnation + 1
+		s.hello.Expected = nameOf(m).Incarnation + 1
 		s.hello.Nonce++
 		pkt := s.packHello(frag.KindHello, 0, p)
 		sent += len(pkt)
@@ -394,4 +395,92 @@ func TestRejectsAreShared(t *testing.T) {
 	}
 	l.settle(time.Second)
 	l.wantIdle(0)
+}
+
+// While the fabric takes no packets (a full socket buffer), the addresses of strangers do not pile
+// up, and the module wants no pass at once.
+func TestStrangersWhileStuck(t *testing.T) {
+	l, s := newStranger(t, smallConfig())
+	m := l.mods[0]
+	l.spies[0].refuse = func() error { return fabric.ErrAgain }
+	const hellos = 3000
+	for i := range hellos {
+		s.hello.Tag = uint64(i) + 1
+		p := frag.Probe(i % frag.ProbeCount)
+		s.raw(probeChannel(p), s.packHello(frag.KindHello, 0, p))
+		l.step(10 * time.Microsecond)
+	}
+	if n := len(m.all.Port.Leaving); n > 256 {
+		t.Errorf("%d Hellos, none of which was answered: %d addresses wait for their removal", hellos, n)
+	}
+	l.idleFor(time.Second)
+	if !m.all.Port.Pending() {
+		t.Fatal("no answer waits: the test shows nothing")
+	}
+	if pause := m.Deadline().Sub(l.now); pause <= 0 || pause > time.Millisecond {
+		t.Errorf("a pass is due in %v", pause)
+	}
+	l.spies[0].refuse = nil
+	l.step(time.Millisecond)
+	if m.all.Port.Pending() {
+		t.Error("the fabric takes packets again, and gets none")
+	}
+	l.idleFor(time.Second)
+	if n := len(m.all.Port.Leaving); n > 8 {
+		t.Errorf("%d addresses are left", n)
+	}
+}
+
+// Answers to strangers use no more than a part of the send buffer, in which Linux keeps what it
+// sends to an absent host. A crowded buffer still has room for a few answers.
+func TestAnswersLeaveSendBuffer(t *testing.T) {
+	l, s := newStranger(t, smallConfig())
+	const size, each = 1 << 20, 832
+	used := [2]int{}
+	for i, c := range []*port.Channel{&l.mods[0].all.Port.Command, &l.mods[0].all.Port.Data} {
+		c.Interpose(func(e fabric.Endpoint) fabric.Endpoint {
+			return holdsAll{e, &used[i], size, each}
+		})
+	}
+	l.idleFor(time.Second)
+	began := l.now
+	flood := func(of time.Duration) {
+		for end := l.now.Add(of); l.now < end; {
+			for i := range 32 {
+				s.hello.Tag++
+				p := frag.Probe(i % frag.ProbeCount)
+				s.raw(probeChannel(p), s.packHello(frag.KindHello, 0, p))
+			}
+			l.step(100 * time.Microsecond)
+		}
+	}
+	flood(200 * time.Millisecond)
+	for i, n := range used {
+		if n <= size/4 || n > size/2 {
+			t.Errorf("channel %d: %d of %d bytes in use", i, n, size)
+		}
+	}
+	before := used
+	flood(time.Second)
+	for i, n := range used {
+		got := (n - before[i]) / each
+		if most := int(l.now.Sub(began)/(50*time.Millisecond)) + 1; got == 0 || got > most {
+			t.Errorf("channel %d: %d answers while the buffer is crowded, want 1 to %d", i, got, most)
+		}
+	}
+}
+
+// holdsAll is an endpoint whose send buffer keeps all datagrams.
+type holdsAll struct {
+	fabric.Endpoint
+	used       *int
+	size, each int
+}
+
+func (e holdsAll) Backlog() (usedBytes, sizeBytes int) { return *e.used, e.size }
+
+func (e holdsAll) Post(sends []fabric.Send) (int, error) {
+	n, err := e.Endpoint.Post(sends)
+	*e.used += n * e.each
+	return n, err
 }

@@ -85,7 +85,7 @@ func TestStreamFillsPackets(t *testing.T) {
 				alike = max(alike, n)
 			}
 			const heads = 2 * (frag.RecordHeaderBytes + frag.PieceExtraBytes)
-			if most := count*(size+heads)/(ep.c.MTU-48) + 5; all > most || alike < all*8/10 {
+			if most := count*(size+heads)/(ep.MTUBytes()-48) + 5; all > most || alike < all*8/10 {
 				t.Errorf("%d packets, %d of them alike, want at most %d: %v", all, alike, most, lengths)
 			}
 			l.wantIdle(0)
@@ -133,7 +133,7 @@ func TestStreamMixedSizes(t *testing.T) {
 				*e, got[i])
 		}
 	}
-	if l.mods[1].all.Count[CntRecvPieces] == 0 {
+	if counter(l.mods[1], CntRecvPieces) == 0 {
 		t.Error("no pieces came")
 	}
 	l.wantIdle(0)
@@ -158,7 +158,7 @@ func TestStreamApart(t *testing.T) {
 			sendStream(t, ep, i, c.mtu+500, 1)
 		}
 		l.settle(time.Second)
-		if got := l.mods[0].all.Count[CntSentPieces]; (got > 0) != c.want {
+		if got := counter(l.mods[0], CntSentPieces); (got > 0) != c.want {
 			t.Errorf("%+v: %d pieces were sent", c, got)
 		}
 	}
@@ -178,7 +178,7 @@ func TestStreamUnwanted(t *testing.T) {
 			t.Fatalf("%v, delivered %d times; %v, %d times", *refused, got[2*i], *taken, got[2*i+1])
 		}
 	}
-	if pieces := l.mods[1].all.Count[CntRecvPieces]; pieces < 20 {
+	if pieces := counter(l.mods[1], CntRecvPieces); pieces < 20 {
 		t.Errorf("%d pieces were taken", pieces)
 	}
 	l.wantIdle(0)

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"gobtl/btl/internal/peer"
+	"gobtl/btl/internal/meet"
 	"gobtl/fabric/mem"
 )
 
@@ -22,8 +22,8 @@ func TestWords(t *testing.T) {
 		{Status(0), "Status(0)"},
 		{CompletionSend, "send"},
 		{CompletionRoom, "room"},
-		{peer.StateLingering, "lingering"},
-		{peer.EndpointState(77), "unknown 77"},
+		{meet.Lingering, "lingering"},
+		{meet.State(77), "unknown 77"},
 	} {
 		if got := fmt.Sprint(c.value); got != c.want {
 			t.Errorf("%d prints as %q, want %q", c.value, got, c.want)

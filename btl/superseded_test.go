@@ -36,7 +36,7 @@ func TestWhySuperseded(t *testing.T) {
 			}
 			l.net.SetFilter(func(from, _, pkt []byte) mem.Verdict {
 				p := &l.mods[1].all.Port
-				if string(from) != string(p.Command.Name()) && string(from) != string(p.Data.Name()) {
+				if string(from) != string(p.Command.Name) && string(from) != string(p.Data.Name) {
 					return drop
 				}
 				return mem.Deliver
@@ -82,7 +82,7 @@ func (l *lab) superseded(t *testing.T) (old, anew *Endpoint) {
 	t.Helper()
 	old, end := l.pair()
 	l.settle(time.Second)
-	tag := old.c.ID.Tag
+	tag := tagOf(old)
 	l.net.SetFilter(func(_, _, pkt []byte) mem.Verdict {
 		var h frag.Header
 		if _, err := frag.Decode(pkt, &h); err != nil || h.Conn == tag {
@@ -96,7 +96,7 @@ func (l *lab) superseded(t *testing.T) (old, anew *Endpoint) {
 		t.Fatal(err)
 	}
 	l.until("connected anew", time.Microsecond, time.Second, func() bool {
-		return anew.Connected() && old.c.Life.Superseded()
+		return anew.Connected() && old.c.Life.Superseded
 	})
 	l.settle(10 * time.Millisecond)
 	return old, anew

@@ -119,7 +119,7 @@ func TestVector(t *testing.T) {
 func TestVectorCopiesNothing(t *testing.T) {
 	p := newVectorPair(t, mem.Config{FreeRegions: true, MTUBytes: 9000}, Config{})
 	chunk := p.mods[0].Limits().ChunkBytes
-	put := p.ep.c.MTU - frag.HeaderBytes(frag.KindChunk, frag.FlagPut)
+	put := p.ep.MTUBytes() - frag.HeaderBytes(frag.KindChunk, frag.FlagPut)
 	a, b, c := make([]byte, 4*chunk), make([]byte, 7*chunk), make([]byte, 3*chunk+17)
 	for _, tc := range []struct {
 		name   string
@@ -163,8 +163,8 @@ func TestVectorRefused(t *testing.T) {
 			t.Errorf("%s: no error", name)
 		}
 	}
-	if lent := p.mods[0].all.Frags.Lent; lent != 0 {
-		t.Errorf("%d descriptors lent", lent)
+	if err := p.mods[0].CheckIdle(); err != nil {
+		t.Error(err)
 	}
 	f, err := p.ep.PreparePieces(2, make([]byte, 50_000), one)
 	if err != nil || p.ep.Free(f) != nil {

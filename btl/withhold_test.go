@@ -38,14 +38,14 @@ func TestLyingReceiver(t *testing.T) {
 					return mem.Deliver
 				}
 				switch {
-				case h.Conn == b.c.ID.Tag && h.Kind.HasSeq():
+				case h.Conn == tagOf(b) && h.Kind.HasSeq():
 					if packets++; packets == 1 || newest.Before(h.Seq) {
 						newest, number = h.Seq, h.Number
 					}
 					if packets%8 == 0 {
 						return mem.Drop
 					}
-				case lies && h.Conn == a.c.ID.Tag && h.Kind == frag.KindAck && packets > 0:
+				case lies && h.Conn == tagOf(a) && h.Kind == frag.KindAck && packets > 0:
 					forged := make([]byte, 256)
 					sack := frag.Sack{Last: newest, LastNumber: number, LastData: true}
 					h.Ack, h.PayloadLen = newest, uint16(sack.Bytes())
@@ -69,7 +69,7 @@ func TestLyingReceiver(t *testing.T) {
 					break
 				}
 			}
-			withheld, told := l.mods[0].all.Count[CntWithheld], new(peer.EndedError)
+			withheld, told := counter(l.mods[0], CntWithheld), new(peer.EndedError)
 			switch {
 			case withheld == 0:
 				t.Errorf("of %d packets none was withheld", packets)

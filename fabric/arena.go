@@ -23,9 +23,9 @@ type lease struct {
 	free    func() error // set before the Domain releases its reference
 }
 
-// NewArena makes an Arena of count slots of stride bytes in mem, for providers. In each slot, the
-// first part (headroom bytes) belongs to the provider for its packet prefix, and the next part
-// (size bytes) belongs to the caller.
+// NewArena makes an Arena in the memory "mem", for a provider. The arena has "count" slots of
+// "stride" bytes each. In each slot, the first part (headroom bytes) belongs to the provider for
+// its packet prefix, and the next part (size bytes) belongs to the caller.
 func NewArena(mem []byte, count, stride, headroom, size int) (Arena, error) {
 	if count <= 0 || headroom < 0 || size <= 0 || stride < headroom+size || len(mem) < count*stride {
 		return Arena{}, fmt.Errorf(
@@ -39,11 +39,10 @@ func NewArena(mem []byte, count, stride, headroom, size int) (Arena, error) {
 	return a, nil
 }
 
-// Retire releases the Domain's reference to the memory, for providers that map their memory.
-// Retire calls the function free, which unmaps the memory, when the last reference to the memory
-// is released. If Hold was called more often than Drop, Retire does not call the function free. If
-// Retire has not called the function free, the last Drop calls free on the goroutine that calls
-// Drop, and the error of free is lost.
+// Retire releases the Domain's reference to the arena's memory. Only providers that map the memory
+// call Retire. Retire unmaps the memory by calling the argument "free", if Drop was called as often
+// as Hold. If Drop was called less often than Hold, the last call of Drop calls "free" and ignores
+// its error.
 func (a *Arena) Retire(free func() error) error {
 	a.lease.free = free
 	return a.lease.drop()
@@ -77,8 +76,8 @@ func (a *Arena) Len() int { return a.count }
 // Size is the number of bytes that Bytes returns.
 func (a *Arena) Size() int { return a.size }
 
-// Shrink returns an arena with the first n buffers of a. A provider that wraps another provider
-// gives its callers the first n buffers, and uses the other buffers itself.
+// Shrink returns an arena with only the first n buffers of the receiver. A provider that wraps
+// another provider gives its callers a shrunk arena, and uses the remaining buffers itself.
 func (a Arena) Shrink(n int) Arena {
 	if n < a.count {
 		a.count = n

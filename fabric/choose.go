@@ -5,37 +5,38 @@ import (
 	"strings"
 )
 
-// hardware lists the names of libfabric's providers for network hardware, without the family name
-// and the slash at the beginning. The names psm and psm3 are not in the list, because these
-// providers can run over kernel sockets, too.
+// The variable "hardware" lists the names of libfabric's providers for network hardware, without
+// the family name and the slash at the beginning. The list of hardware providers does not contain
+// psm and psm3, because these two providers can also run over kernel sockets.
 var hardware = []string{"cxi", "efa", "opx", "psm2", "verbs", "usnic", "gni", "bgq"}
 
-// softwareDevices lists the beginnings of the names of verbs devices that are implemented in
-// software. The devices rxe and siw are the kernel's emulations of RDMA over Converged Ethernet and
-// of iWARP, which are slower than kernel sockets.
+// softwareDevices lists the name prefixes of verbs devices that are implemented in software. The
+// devices rxe and siw are the kernel's emulations of RDMA over Converged Ethernet and of iWARP,
+// which are slower than kernel sockets.
 var softwareDevices = []string{"rxe", "siw"}
 
-// Choose selects the provider for a program whose user has not named a provider, and returns a
-// sentence that tells the user the reason. Choose prefers RDMA hardware, then the kernel's UDP,
-// then the provider on Go's package net, then libfabric's software providers. Choose returns an
-// index into infos, which must be in the order of GetInfo, or -1 if no provider reaches a network.
-// Choose never selects a provider that is made for tests or connects only processes of one host. If
-// peers on this host could use shared memory, the returned reason mentions it.
+// Choose selects the provider for a program whose user has not named a provider. The result
+// "reason" is a sentence that tells the user why Choose selected the provider. Choose prefers RDMA
+// hardware, then the kernel's UDP, then the provider on Go's package net, then libfabric's software
+// providers. Choose returns an index into the argument "infos", or -1 if no provider reaches a
+// network. The argument "infos" must be in the order in which GetInfo returns the Infos. Choose
+// never selects a provider that is made for tests or connects only processes of one host. If peers
+// on this host could use shared memory, the result "reason" mentions shared memory.
 func Choose(infos []Info) (chosen int, reason string) {
 	chosen, reason = chooseNetwork(infos)
 	if slices.ContainsFunc(infos, func(info Info) bool { return info.Provider == sharedMemory }) {
-		reason += "; for peers that are all on this host, of this user, and see the same /dev/shm, " +
-			sharedMemory + " is faster: shared memory"
+		reason += "; shared memory, provider " + sharedMemory + ", is faster between processes of one " +
+			"user on this host that see the same /dev/shm"
 	}
 	return chosen, reason
 }
 
-// sharedMemory is the name of the provider for a single host.
+// sharedMemory is the name of the shared-memory provider, which connects processes of one host.
 const sharedMemory = "shm"
 
-// Sockets returns the name of the provider of UDP sockets that is registered in this program, "udp"
-// or else "net". If neither of the two is registered, Sockets returns "udp", so that the error of a
-// later call names this provider.
+// Sockets returns "udp" if this program has registered the provider "udp" (the kernel's UDP
+// sockets), and otherwise "net" (UDP by Go's package net). If the program has registered neither
+// provider for UDP sockets, Sockets returns "udp", so that the error of a later call names "udp".
 func Sockets() string { return socketsOf(Families()) }
 
 func socketsOf(families []string) string {
@@ -45,8 +46,9 @@ func socketsOf(families []string) string {
 	return "udp"
 }
 
-// OverSockets reports whether a provider uses UDP sockets of the kernel, whose addresses are IP
-// addresses and ports. OverSockets also returns true for the variants of a provider on UDP sockets.
+// OverSockets reports whether a provider uses the kernel's UDP sockets, so that its endpoint
+// addresses consist of an IP address and a port. OverSockets also returns true for the variants of
+// a provider on UDP sockets, such as "udp;nogso".
 func OverSockets(provider string) bool {
 	family := FamilyOf(provider)
 	return family == "udp" || family == "net"
@@ -55,12 +57,15 @@ func OverSockets(provider string) bool {
 func chooseNetwork(infos []Info) (chosen int, reason string) {
 	if i := slices.IndexFunc(infos, isHardware); i >= 0 {
 		_, device, _ := strings.Cut(infos[i].Provider, "/")
-		return i, "RDMA hardware: " + device + " device " + infos[i].Domain
+		return i, "RDMA hardware was found: " + device + " device " + infos[i].Domain
 	}
 	for _, c := range []struct{ name, reason string }{
-		{"udp", "no RDMA hardware here; the kernel's UDP, called directly"},
-		{"net", "no RDMA hardware here, and no udp provider; UDP by Go's package net"},
-		{"ofi/udp", "no RDMA hardware here, and no udp or net provider; libfabric's UDP"},
+		{"udp", "no RDMA hardware was found; udp calls the kernel's UDP directly"},
+		{"net", "no RDMA hardware was found, and no provider udp; net is UDP by Go's package net"},
+		{
+			"ofi/udp",
+			"no RDMA hardware was found, and no provider udp or net; ofi/udp is libfabric's UDP",
+		},
 	} {
 		i := slices.IndexFunc(infos, func(info Info) bool { return info.Provider == c.name })
 		if i >= 0 {
@@ -70,9 +75,8 @@ func chooseNetwork(infos []Info) (chosen int, reason string) {
 	return -1, "no provider here reaches a network"
 }
 
-// isHardware reports whether a provider uses network hardware instead of the kernel's network.
-// Providers of reliable endpoints do not count as hardware, because they are used only if the user
-// names them.
+// isHardware reports whether a provider uses network hardware instead of the kernel's network. A
+// provider with reliable endpoints does not count as hardware, because Choose must not select it.
 func isHardware(info Info) bool {
 	_, name, ok := strings.Cut(info.Provider, "/")
 	if !ok || info.Reliable || !slices.Contains(hardware, name) {

@@ -27,7 +27,7 @@ func TestChoose(t *testing.T) {
 		{"reliable ones are asked for", "ofi/efa@x! ofi/verbs@mlx5_0!", -1, "no provider"},
 		{"psm3 on sockets", "ofi/psm3@eth0 udp@eth0", 1, "no RDMA"},
 		{"shared memory is told of", "shm@shm udp@lo", 1, "see the same /dev/shm"},
-		{"shared memory alone", "shm@shm!", -1, "shm is faster"},
+		{"shared memory alone", "shm@shm!", -1, "shm, is faster"},
 		{"for tests, for one host", "mem/local@mem ofi/shm@shm sim/x@sim", -1, "no provider"},
 		{"names by their end", "mem/verbsy@x verbs@y", -1, "no provider"},
 	} {

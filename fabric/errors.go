@@ -6,10 +6,10 @@ import (
 	"syscall"
 )
 
-// Providers wrap the following errors, and callers test for them with errors.Is.
+// Providers wrap the errors of package fabric, so that callers can test for them with errors.Is.
 var (
-	// ErrAgain means that a queue was full during the call. After ErrAgain, the caller should call
-	// Poll, and then repeat the failed call.
+	// ErrAgain means that the call failed because a queue was full. After ErrAgain, the caller should
+	// call Poll, and then repeat the failed call.
 	ErrAgain = errors.New("fabric: queue full, try again")
 	// ErrClosed means that the Domain or Endpoint was closed.
 	ErrClosed = errors.New("fabric: closed")
@@ -21,9 +21,9 @@ var (
 	// because a library or a device is missing. The text of an error that wraps ErrUnavailable says
 	// what is missing.
 	ErrUnavailable = errors.New("fabric: provider not available here")
-	// ErrBadName means that the bytes are not an endpoint name of this provider.
+	// ErrBadName means that an argument is not a valid endpoint name of this provider.
 	ErrBadName = errors.New("fabric: malformed endpoint name")
-	// ErrBadConfig means that a size or depth is out of its range.
+	// ErrBadConfig means that a buffer size or a queue depth in the configuration is out of its range.
 	ErrBadConfig = errors.New("fabric: invalid configuration")
 )
 
@@ -39,7 +39,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s: %s: %s (errno %d)", e.Provider, e.Op, e.Text, e.Errno)
 }
 
-// Is makes errors.Is work with system errors such as syscall.EADDRINUSE.
+// Is lets errors.Is compare an Error with a system error number such as syscall.EADDRINUSE.
 func (e *Error) Is(target error) bool {
 	errno, ok := target.(syscall.Errno)
 	return ok && e.Errno > 0 && e.Errno < 256 && int(errno) == e.Errno

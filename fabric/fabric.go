@@ -17,9 +17,9 @@ type Buf uint32
 // Region identifies memory that was registered with a Domain. Zero means no region.
 type Region uint32
 
-// Send describes one datagram. The datagram of a Send begins with the first Len bytes of
-// Buf. If Region is not zero, the datagram continues with RegionLen bytes of that region, starting
-// at the offset RegionOff. Regions require Caps.Gather.
+// Send describes one datagram. The datagram of a Send begins with the first Len bytes of Buf. If
+// Region is not zero, the datagram continues with the RegionLen bytes at the offset RegionOff of
+// the registered region. Regions require Caps.Gather.
 type Send struct {
 	To        Addr
 	RegionOff uint64
@@ -38,28 +38,27 @@ const (
 	OpRecv Op = 2 // a buffer that was posted with Recv holds a datagram
 )
 
-// Completion reports one finished operation. When a Completion has been polled, the buffer of the
-// operation belongs to the caller again.
+// Completion reports one finished operation. When Poll has returned the Completion of an operation,
+// the buffer of the operation belongs to the caller again.
 type Completion struct {
-	// From is the Addr of the sender of a received datagram, or AddrUnknown. Without Caps.Source,
-	// and for operations other than OpRecv, From is AddrUnknown.
+	// From is the Addr of the sender of a received datagram, or AddrUnknown. If Caps.Source is false
+	// or if the operation is not OpRecv, From is AddrUnknown.
 	From Addr
 	Buf  Buf
-	// Len is the number of bytes received, without any provider prefix. If a datagram was larger
-	// than its buffer and the provider knows the datagram's size, Len is larger than the buffer.
-	// The caller must drop a datagram that is larger than its buffer.
+	// Len is the number of bytes received, not counting the provider's packet prefix. If a datagram
+	// was larger than its buffer and the provider knows the datagram's size, Len is larger than the
+	// buffer. The caller must drop a datagram that is larger than its buffer.
 	Len uint32
 	// Errno is 0 for success, or the positive errno (or libfabric error number) of the failure.
 	Errno int32
 	Op    Op
 	_     [1]byte
-	// Origin is an internal number of the provider for the source of the datagram, for
-	// AppendSource.
+	// Origin is the provider's internal number for the source of the datagram. The method AppendSource
+	// of the provider uses Origin.
 	Origin uint16
-	// Landed is the number of bytes at the end of the datagram that Poll wrote to the
-	// direct-receive memory (Lander) instead of Buf. The directly received bytes begin at offset
-	// LandedOff of the direct-receive memory. Buf holds the first Len-Landed bytes of the
-	// datagram.
+	// Landed is the number of bytes at the end of the datagram that Poll has written to the
+	// direct-receive memory (see Lander), at the offset LandedOff. The packet buffer Buf holds only
+	// the first Len-Landed bytes of the datagram.
 	Landed    uint32
 	LandedOff uint32
 }
@@ -70,34 +69,34 @@ type Caps struct {
 	InjectBytes int // a send up to this size is complete when Post returns, without a Completion
 	TxDepth     int // sends that may wait for their completion
 	RxDepth     int // receive buffers that may be posted
-	// RecvCapacity is the number of full-size datagrams, at least 1, that can arrive at this
-	// endpoint between two polls without the loss of any. RecvCapacity is limited by the number of
-	// posted receives and by the size of the socket buffer. The flow-control credits of all peers
-	// together must not exceed RecvCapacity.
+	// RecvCapacity is the number of full-size datagrams, at least 1, that can arrive at this endpoint
+	// between two polls without a loss. RecvCapacity is limited by the number of posted receives and
+	// by the size of the socket buffer. A protocol with credit-based flow control must not give all
+	// its peers together more than RecvCapacity credits.
 	RecvCapacity int
-	// In the receive buffer, a datagram costs at most twice its length plus RecvFixedBytes.
-	// RecvFullBytes is the cost of a full-size datagram. From RecvFixedBytes and RecvFullBytes, a
-	// caller can compute how many small datagrams fit in place of a full-size datagram. A
-	// RecvFixedBytes or RecvFullBytes of 0 means that the cost is not known, or that the number of
-	// waiting datagrams has another limit besides the receive buffer.
+	// In the socket's receive buffer, a datagram occupies at most RecvFixedBytes plus twice its
+	// length, and a full-size datagram occupies RecvFullBytes. From RecvFixedBytes and RecvFullBytes,
+	// a caller can compute how many small datagrams fit in place of a full-size datagram.
+	// RecvFixedBytes and RecvFullBytes are 0 if the provider does not know them, or if something
+	// besides the receive buffer limits the number of waiting datagrams.
 	RecvFixedBytes, RecvFullBytes int
-	// RecvBufferBytes is the size of the receive buffer that the kernel has granted, or 0 if there
-	// is no such buffer.
+	// RecvBufferBytes is the size of the socket's receive buffer that the kernel has granted, or 0 for
+	// a provider without sockets.
 	RecvBufferBytes int
 	Gather          bool // Send.Region works
-	// FreeRegions says that RegisterRegion is cheap enough to register memory for a single send.
-	// FreeRegions is true only if Gather is true.
+	// FreeRegions says that RegisterRegion is cheap enough to be called for a single send. FreeRegions
+	// is true only if Gather is true.
 	FreeRegions bool
-	// Landing says that the Endpoint is a Lander and that its method Land works.
+	// Landing is true if the Endpoint implements Lander (direct receive) and its method Land works.
 	Landing bool
 	Source  bool // Completion.From is filled
-	// If PollsAll is true, a Poll that returns fewer completions than len(out), and fewer than
-	// there are posted buffers, has emptied the receive queue.
+	// If PollsAll is true, a Poll that returns fewer than len(out) completions has emptied the receive
+	// queue, unless the Poll has used all posted receive buffers.
 	PollsAll bool
-	// If RemoveCancels is true, the last Remove of an address, which makes the address invalid,
-	// cancels the pending sends to that address. The cancelled sends complete with ECANCELED, and
-	// the provider no longer reads their bytes. Without RemoveCancels an address must stay inserted
-	// until its sends have completed.
+	// If RemoveCancels is true, the call of Remove that undoes the last Insert of an address cancels
+	// the pending sends to this address. The cancelled sends complete with ECANCELED, and the provider
+	// no longer reads their bytes. If RemoveCancels is false, the caller must not remove an address
+	// until all sends to it have completed.
 	RemoveCancels bool
 }
 
@@ -110,44 +109,47 @@ type Endpoint interface {
 	// name of an endpoint consists of at most MaxNameBytes opaque bytes. The caller of Name owns
 	// the returned slice, and may change it.
 	Name() []byte
-	// Post sends a batch of datagrams in order, and returns how many sends were accepted.
-	// If n < len(sends), the error is the reason why sends[n] was not accepted. ErrAgain means that
-	// the queue is full, and that the caller should call Poll and then post the remaining sends.
-	// Any other error of Post concerns only sends[n], and the caller may continue with the send
-	// after it. An accepted send of at most Caps.InjectBytes has no Completion, and its buffer
-	// belongs to the caller when Post returns. Each accepted send of more than Caps.InjectBytes
-	// yields exactly one Completion.
+	// Post sends a batch of datagrams in order, and returns the number n of accepted sends. If n <
+	// len(sends), the error of Post is the reason why sends[n] was not accepted. The error ErrAgain of
+	// Post means that the send queue is full, and that the caller should call Poll and then post the
+	// remaining sends. An error of Post other than ErrAgain concerns only sends[n], the first send
+	// that was not accepted, and the caller may continue with the next send. An accepted send of at
+	// most Caps.InjectBytes has no Completion, and its buffer belongs to the caller when Post returns.
+	// Each accepted send of more than Caps.InjectBytes yields exactly one Completion.
 	Post(sends []Send) (n int, err error)
-	// Poll writes up to len(out) completions to out, and returns their number. Poll never blocks.
-	// An error of Poll (such as ErrClosed or a broken device) is final, which means that every
-	// later Poll fails, too.
+	// Poll writes up to len(out) completions to the argument "out", and returns the number of
+	// completions. Poll never blocks. After an error of Poll, such as ErrClosed or the failure of a
+	// device, every later Poll also fails.
 	Poll(out []Completion) (n int, err error)
-	// Recv posts buffers for arriving datagrams, and returns the number of accepted buffers. If n <
-	// len(bufs), the error is ErrAgain (RxDepth buffers are posted) or a final error.
+	// Recv posts buffers for arriving datagrams, and returns the number n of accepted buffers. If n <
+	// len(bufs), Recv returns an error. The error ErrAgain of Recv means that RxDepth buffers are
+	// already posted, and after any other error every later Recv fails.
 	Recv(bufs []Buf) (n int, err error)
-	// Close releases the endpoint. After Close, there are no completions for the posted buffers.
+	// Close releases the endpoint. The buffers that are posted when Close is called never get a
+	// Completion.
 	Close() error
 }
 
 // Domain is an open device with its packet buffers and its address vector. All Endpoints of a
-// Domain share the buffers and addresses, so that a packet sent through one endpoint can be
+// Domain share its buffers and addresses, so that a packet sent through one endpoint can be
 // retransmitted through another endpoint.
 type Domain interface {
-	// Info returns the Info with which the domain was opened, but with the values that are in
-	// effect. In the Info of an open Domain, the Attrs may include counters of events in the
+	// Info returns the Info with which the Domain was opened, updated to the values that the open
+	// Domain uses. In the Info of an open Domain, the Attrs may include counters of events in the
 	// domain.
 	Info() Info
 	// Arena returns the packet buffers.
 	Arena() Arena
 	// OpenEndpoint opens a queue pair. All buffers of the endpoint come from the Arena.
 	OpenEndpoint(cfg EndpointConfig) (Endpoint, error)
-	// Insert makes a peer's endpoint name usable as the destination in Send.To. Equal names give
-	// the same Addr. The Domain counts the Inserts of a name, and each Remove undoes one Insert.
-	// For a malformed name, the error wraps ErrBadName.
+	// Insert converts the name of a peer's endpoint to an Addr, which can be the destination Send.To.
+	// Equal names give the same Addr. The Domain counts the calls of Insert for each name, and each
+	// Remove undoes one call of Insert. For a malformed name, the error wraps ErrBadName.
 	Insert(name []byte) (Addr, error)
 	Remove(a Addr) error
-	// RegisterRegion makes mem usable in Send.Region. Go memory stays pinned until
-	// DeregisterRegion. Without Caps.Gather, the error of RegisterRegion is ErrNotSupported.
+	// RegisterRegion registers the memory "mem", so that Send.Region can refer to it. Go memory stays
+	// pinned until DeregisterRegion. Without Caps.Gather, the error of RegisterRegion is
+	// ErrNotSupported.
 	RegisterRegion(mem []byte) (Region, error)
 	DeregisterRegion(r Region) error
 	// Close closes all open endpoints, and then releases the arena. Slices from Arena.Bytes must
@@ -158,24 +160,24 @@ type Domain interface {
 // Lander is implemented by an Endpoint that can write the payloads of arriving datagrams directly
 // to their destination (header-data split). With a Lander, a large message is copied only once.
 type Lander interface {
-	// Land sets the direct-receive memory. After the call of Land, Poll writes the bytes that
-	// follow the first headBytes of each received datagram to the direct-receive memory. Poll
-	// writes the directly received payloads one after the other in the order of arrival. A datagram
-	// is written to its buffer as a whole if it has at most headBytes, or if the rest of the
-	// direct-receive memory is too small. The provider is free to write any other datagram to its
-	// buffer as well, and the Completion shows where the bytes of the datagram are. A nil mem ends
-	// the direct receive.
+	// Land sets the direct-receive memory. After a call of Land, Poll leaves the first headBytes bytes
+	// of a received datagram in its buffer, and writes the remaining bytes to the direct-receive
+	// memory. Poll writes the payloads to the direct-receive memory one after the other, in the order
+	// of arrival. Poll writes a whole datagram to its buffer if the datagram has at most headBytes
+	// bytes, or if the unused part of the direct-receive memory is too small. The provider may also
+	// write any other datagram wholly to its buffer, and the Completion tells where the bytes of the
+	// datagram are. Land with a nil "mem" ends the direct receive.
 	//
-	// The provider writes to mem only during calls of Poll, and at most as many bytes as have
-	// arrived after the call of Land. Bytes of mem that no Completion has reported are undefined.
-	// Land returns false and changes nothing as long as Poll has not reported all datagrams that
-	// were received with the memory of an earlier call of Land. A Poll that reports datagrams of an
-	// earlier call of Land receives no new datagrams. If Caps.Landing is false, Land does nothing
-	// and returns false.
+	// The provider writes to the direct-receive memory only during calls of Poll, and at most as many
+	// bytes as have arrived after the call of Land. Bytes of the direct-receive memory that no
+	// Completion has reported are undefined. Land returns false and changes nothing if an earlier
+	// direct-receive memory contains datagrams that Poll has not reported. A Poll that reports
+	// datagrams in the memory of an earlier call of Land receives no new datagrams. If Caps.Landing is
+	// false, Land does nothing and returns false.
 	Land(mem []byte, headBytes int) bool
 }
 
-// OverrunsAttr is the name of the Attr of a Domain that holds the sum of its endpoints' Overruns.
+// OverrunsAttr is the name of the Attr that holds the sum of the Overruns of a Domain's endpoints.
 const OverrunsAttr = "packets lost to a full receive buffer (a run of datagrams is one)"
 
 // Overrunner is implemented by an Endpoint that counts datagrams dropped because its receive buffer
@@ -187,62 +189,70 @@ type Overrunner interface {
 	Overruns() uint64
 }
 
+// Backlogger is implemented by an Endpoint that knows how much of its socket's send buffer is used.
+// Linux keeps a datagram in the send buffer for up to three seconds, if the datagram goes to an
+// address of the own network at which no host answers. While the send buffer is full, Post accepts
+// no datagram to any address.
+type Backlogger interface {
+	// Backlog returns how many bytes of the send buffer are in use, and the size of the send buffer.
+	// Both results of Backlog include the kernel's overhead for each datagram. If the endpoint cannot
+	// tell, Backlog returns 0 and 0. Backlog may make a system call.
+	Backlog() (usedBytes, sizeBytes int)
+}
+
 // Sourcer is implemented by an Endpoint that knows the source address of received datagrams, even
-// of senders that were not inserted. With a Sourcer, a reply to an unknown sender can be sent to
-// the datagram's source, and not to an address that the sender claims.
+// if the sender's address was not inserted. With a Sourcer, a reply to an unknown sender can be
+// sent to the datagram's source, and not to an address that the sender claims.
 type Sourcer interface {
-	// AppendSource appends to dst the name of the endpoint that has sent the datagram of the
-	// Completion c, as reported by the network. The argument c of AppendSource must be one of the
-	// completions of the latest Poll. The name that AppendSource appends can be passed to Insert,
-	// and has at most MaxNameBytes. AppendSource appends nothing if the source is not known.
+	// AppendSource appends to the slice "dst" the name of the endpoint that sent a received datagram,
+	// as reported by the network. The argument "c" of AppendSource is the Completion of the datagram,
+	// and must be a result of the latest Poll. The name that AppendSource appends can be passed to
+	// Insert, and has at most MaxNameBytes. AppendSource appends nothing if the source is not known.
 	AppendSource(dst []byte, c *Completion) []byte
 }
 
-// Addresser is implemented by a Domain whose endpoint names have a textual form. A caller of an
-// Addresser can reach a peer by a textual address, without having received the peer's endpoint
-// names.
+// Addresser is implemented by a Domain whose endpoint names have a textual form. With an Addresser,
+// a caller can compute a peer's endpoint names from the peer's textual address.
 type Addresser interface {
-	// ParseAddress parses the address of a module, such as "192.0.2.1:4000". ParseAddress returns
-	// the names of the two endpoints of the module. The first endpoint has the given port. The
-	// second endpoint of the module has the next port, or the port after a comma, as in
-	// "192.0.2.1:4000,4711". Errors wrap ErrBadName.
+	// ParseAddress parses the textual address of a btl module (a pair of endpoints), such as
+	// "192.0.2.1:4000". ParseAddress returns the names of the two endpoints of the module. The first
+	// endpoint has the given port. The second endpoint of the module has the next port, or the port
+	// after a comma, as in "192.0.2.1:4000,4711". Errors wrap ErrBadName.
 	ParseAddress(text string) (first, second []byte, err error)
 	// FormatName returns the textual form of one endpoint name, such as "192.0.2.1:4000". If the
 	// endpoint name is malformed, FormatName returns its bytes in hexadecimal.
 	FormatName(name []byte) string
 	// Host returns the part of an endpoint's name that identifies its host. Host returns the same
-	// bytes for all endpoints of a host. The returned slice aliases name.
+	// bytes for all endpoints of a host. The returned slice aliases the argument.
 	Host(name []byte) []byte
 }
 
 // Waiter is implemented by a Domain that can put the calling thread to sleep until there is an
 // event at any of the Domain's endpoints.
 type Waiter interface {
-	// Wait returns when a completion may be ready at any endpoint of the domain, when Wake is
-	// called, when a signal arrives, or after timeout (a negative timeout means no limit). Wait may
-	// return earlier for no reason. If a completion was ready when Wait was called, Wait returns at
-	// once.
+	// Wait returns when a completion may be ready at any endpoint of the domain, when Wake is called,
+	// when a signal arrives, or after timeout (a negative timeout means no limit). Wait may also
+	// return earlier. If a completion was ready when Wait was called, Wait returns at once.
 	Wait(timeout time.Duration) error
-	// Wake ends the Wait in progress, or else the next Wait. Any goroutine may call Wake at any
-	// time, even when the Domain is closed.
+	// Wake ends the call of Wait in progress, or the next call of Wait if none is in progress. Any
+	// goroutine may call Wake at any time, even after the Domain was closed.
 	Wake()
 }
 
-// Tender is implemented by a Domain whose Poll checks for rare events, such as new and vanished
-// peers, in only one of many polls.
+// Tender is implemented by a Domain whose Poll looks for rare events, such as new and vanished
+// peers, only once in many calls.
 type Tender interface {
-	// Tend checks at once for the rare events, such as new and vanished peers. A caller that polls
-	// rarely should call Tend with every Poll. Tend may make a system call.
+	// Tend looks immediately for rare events, such as new and vanished peers. A caller that polls
+	// rarely should call Tend before every Poll. Tend may make a system call.
 	Tend()
 }
 
 // Sleeper is implemented by a Waiter whose Wait can be replaced by the two calls Arm and Sleep.
-// With Arm and Sleep, one thread can sleep while another thread uses the Domain, and need not be
-// woken for each use.
+// With Arm and Sleep, one thread can keep sleeping while another thread uses the Domain.
 type Sleeper interface {
 	Waiter
-	// Arm prepares the Domain for a Sleep, and returns true if there is nothing to poll. If Arm
-	// returns false, the caller must call Poll and then Arm again. Arm may be called only by the
+	// Arm prepares the Domain for a call of Sleep, and returns true if Poll has nothing to report. If
+	// Arm returns false, the caller must call Poll and then Arm again. Arm may be called only by the
 	// goroutine that uses the Domain.
 	Arm() bool
 	// Sleep returns when a completion may have arrived after Arm, when Wake is called, when a
@@ -254,35 +264,35 @@ type Sleeper interface {
 
 // Hastener is a Sleeper with a method that shortens a Sleep in progress.
 type Hastener interface {
-	// Hasten shortens the Sleep in progress, or else the next Sleep, so that it returns after
-	// timeout at the latest. Any goroutine may call Hasten, except while the Domain is being
+	// Hasten makes the call of Sleep in progress return within the given timeout, or the next call of
+	// Sleep if none is in progress. Any goroutine may call Hasten, except while the Domain is being
 	// closed.
 	Hasten(timeout time.Duration)
 }
 
-// Readier is implemented by a Domain that can be part of an event loop of its user. An event loop
-// of the user sleeps in epoll, in C or Go, on the descriptors of several domains and other files.
+// Readier is implemented by a Domain that can be part of a program's own event loop. An event loop,
+// in C or Go, sleeps in epoll on the file descriptors of several domains and of other files.
 //
-//	poll all there is -> ArmReady -> 0?  yes: poll
-//	      ^                          no: sleep until a descriptor is readable, or so long at most
-//	      +----------- DisarmReady <-----+
+//	poll all there is --> ArmReady --> 0?  yes, poll
+//	      ^                           no, sleep until a descriptor is readable, or so long at most
+//	      +----------- DisarmReady <------+
 //
 // Only the goroutine that uses the Domain may call the methods of Readier. Between ArmReady and
 // DisarmReady, no other method of the Domain may be called.
 type Readier interface {
 	Waiter
 	// ReadyFd returns a descriptor that becomes readable when a completion may have arrived after
-	// ArmReady, or when Wake is called. The descriptor stays readable until DisarmReady. Outside of
-	// the time from ArmReady to DisarmReady, the state of the descriptor has no meaning. The Domain
-	// owns the descriptor, and the caller must not read from it or close it. ReadyFd returns the
-	// same descriptor until the Domain is closed.
+	// ArmReady, or when Wake is called. The descriptor stays readable until DisarmReady. Before
+	// ArmReady and after DisarmReady, the readiness of the descriptor has no meaning. The Domain owns
+	// the descriptor of ReadyFd, and the caller must neither read from this descriptor nor close it.
+	// ReadyFd returns the same descriptor until the Domain is closed.
 	ReadyFd() (fd int, err error)
-	// ArmReady prepares the descriptor of ReadyFd, and returns the longest time that the caller
-	// may sleep. A negative result of ArmReady means no limit. A result of 0 means that the caller
-	// must not sleep, but must call DisarmReady and Poll.
+	// ArmReady prepares the descriptor of ReadyFd, and returns the longest time that the caller may
+	// sleep. A negative result of ArmReady means no limit. If ArmReady returns 0, the caller must not
+	// sleep, and must call DisarmReady and then Poll.
 	ArmReady() (most time.Duration)
-	// DisarmReady undoes ArmReady. The caller must call DisarmReady once after each ArmReady, and
-	// every further call of DisarmReady does nothing.
+	// DisarmReady undoes ArmReady. The caller must call DisarmReady after each call of ArmReady, and a
+	// repeated call of DisarmReady does nothing.
 	DisarmReady()
 }
 
@@ -291,11 +301,11 @@ const MaxNameBytes = 64
 
 // DomainConfig sets the sizes of a Domain.
 type DomainConfig struct {
-	// Buffers is the number of packet buffers in the arena. There must be enough buffers for all
+	// Buffers is the number of packet buffers in the arena. The arena needs enough buffers for all
 	// sends in flight and all posted receives of all endpoints together. If Buffers is 0, there are
 	// 4096 buffers.
 	Buffers int
-	// BufferBytes is the size of each buffer, for a datagram without provider prefix. A
+	// BufferBytes is the size of each packet buffer, not counting the provider's packet prefix. A
 	// BufferBytes of 0 means MTUBytes of the Info.
 	BufferBytes int
 }
@@ -312,11 +322,11 @@ type EndpointConfig struct {
 	// If Source is true, providers that know the sender of a datagram set Completion.From, which
 	// costs time for each packet.
 	Source bool
-	// If PathSize is true, Post refuses datagrams larger than the path MTU that the operating
-	// system knows, with providers that support this. With UDP, the kernel learns the path MTU from
-	// routes and from ICMP reports. PathSize is for callers that do not probe the path MTU. With
-	// PathSize, an attacker who can send forged ICMP packets can make Post refuse datagrams that
-	// the path would carry.
+	// If PathSize is true and the provider supports this option, Post refuses datagrams that are
+	// larger than the path MTU that the operating system knows. With UDP, the kernel learns the path
+	// MTU from routes and from ICMP reports. A caller that probes the path MTU with its own datagrams
+	// should leave PathSize false. If PathSize is true, an attacker who can send forged ICMP packets
+	// can make Post refuse datagrams that the path would carry.
 	PathSize bool
 }
 
@@ -327,12 +337,12 @@ type Hints struct {
 	// Node is the local address to bind, in the provider's notation. If Node is empty, the provider
 	// chooses a local address.
 	//
-	// For udp, Node is an address ("192.0.2.1", "fe80::1%eth0"), a device ("eth0") or
-	// "localhost". A colon and fixed ports may follow the host in a Node, as in
-	// "192.0.2.1:4000", "[::1]:4000" or "eth0:4000". The port of the second endpoint is the
-	// next port, or follows a comma, as in "192.0.2.1:4000,4711". A Node of the form
-	// ":4000" or "0.0.0.0:4000" selects only the first of this host's addresses. The list
-	// of this host's addresses begins with the addresses that other hosts can reach.
+	// For udp, Node is an address ("192.0.2.1", "fe80::1%eth0"), a device ("eth0") or "localhost".
+	// After the host, a Node may contain a colon and a fixed port, as in "192.0.2.1:4000",
+	// "[::1]:4000" or "eth0:4000". The second endpoint of a module gets the next port, or the port
+	// after a comma, as in "192.0.2.1:4000,4711". A Node of the form ":4000" or "0.0.0.0:4000" selects
+	// only the first of this host's addresses. The list of this host's addresses begins with the
+	// addresses that other hosts can reach.
 	Node string
 }
 
@@ -348,7 +358,7 @@ type Info struct {
 	Fabric  string // network name ("127.0.0.0/8")
 	Domain  string // device name ("lo")
 	// Node is the Hints.Node that selected this Info. Src is the source address of the endpoints as
-	// text, or empty if the address is not known.
+	// text, or an empty string if the address is not known.
 	Node, Src string
 	// AddrFormat is the format of the endpoint names, such as "FI_SOCKADDR_IN".
 	AddrFormat string
@@ -370,7 +380,7 @@ type Info struct {
 	Reliable, Ordered bool
 
 	// Attrs holds further attributes of a network for display ("threading", "progress", "mode",
-	// "caps"), in the order of display.
+	// "caps"), in the order in which they are displayed.
 	Attrs []Attr
 }
 

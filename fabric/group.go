@@ -1,14 +1,14 @@
 package fabric
 
-// Grouper is implemented by a Domain whose network has multicast groups. The names of groups are
-// those of the network, such as "239.1.2.3:5000" or "[ff08::1234]:5000" with the kernel's UDP.
+// Grouper is implemented by a Domain whose network has multicast groups. The name of a group has
+// the network's notation, such as "239.1.2.3:5000" or "[ff08::1234]:5000" with UDP.
 type Grouper interface {
-	// InsertGroup makes a group usable as the destination in Send.To, and Remove undoes
-	// InsertGroup. For a malformed group name, the error wraps ErrBadName.
+	// InsertGroup converts the name of a multicast group to an Addr, which can be the destination
+	// Send.To. Remove undoes InsertGroup. For a malformed group name, the error wraps ErrBadName.
 	InsertGroup(group string) (Addr, error)
-	// OpenGroup opens an endpoint that receives the datagrams sent to the group. All members of the
-	// group, on this host and elsewhere, receive the datagrams. The endpoint of a group can also
-	// send, like any other endpoint. The Name of an endpoint of a group is not an address that
-	// peers can insert.
+	// OpenGroup opens an endpoint that receives the datagrams sent to the multicast group. All members
+	// of the group, on this host and on other hosts, receive the datagrams sent to the group. The
+	// endpoint of a multicast group can also send, like any other endpoint. Peers cannot insert the
+	// Name of an endpoint that OpenGroup has opened.
 	OpenGroup(group string, cfg EndpointConfig) (Endpoint, error)
 }

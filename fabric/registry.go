@@ -14,10 +14,10 @@ type Provider interface {
 	// For example, the family of "ofi/udp" is "ofi", and the family of "udp" and of its variant
 	// "udp;nogso" is "udp".
 	Family() string
-	// GetInfo lists the Infos that the hints select, best first. An empty Hints.Provider selects
-	// the whole family. If the hints select no Info, GetInfo returns an empty list and no error. If
-	// the provider cannot run on this machine, the error wraps ErrUnavailable and gives the reason.
-	// If the provider cannot parse Hints.Node, the error wraps ErrNoProvider.
+	// GetInfo lists the Infos that the hints select, best first. An empty Hints.Provider selects the
+	// whole family. If the hints select no Info, GetInfo returns an empty list and no error. If the
+	// provider cannot run on this machine, the error of GetInfo wraps ErrUnavailable and gives the
+	// reason. If the provider cannot parse Hints.Node, the error of GetInfo wraps ErrNoProvider.
 	GetInfo(h Hints) ([]Info, error)
 	// Open opens the Domain that an Info of this provider describes.
 	Open(info Info, cfg DomainConfig) (Domain, error)
@@ -29,8 +29,7 @@ var registry struct {
 }
 
 // Register adds a provider to the registry. Providers call Register in the init functions of their
-// packages. If the registry already has a provider of the same family, the new provider replaces
-// it.
+// packages. Register replaces a registered provider of the same family.
 func Register(p Provider) {
 	registry.Lock()
 	defer registry.Unlock()
@@ -67,9 +66,9 @@ func FamilyOf(name string) string {
 	return name
 }
 
-// GetInfo asks every registered provider that matches the hints, as fi_getinfo does. If the hints
-// select no Info, the error wraps ErrNoProvider, or ErrUnavailable if a provider reported why it
-// cannot run on this machine.
+// GetInfo asks every registered provider that matches the hints for its Infos, as fi_getinfo does.
+// If no provider returns an Info, the error of GetInfo wraps ErrNoProvider, or ErrUnavailable if a
+// matching provider cannot run on this machine.
 func GetInfo(h Hints) ([]Info, error) {
 	var infos []Info
 	var reasons []error

@@ -6,28 +6,35 @@ import (
 	"math/bits"
 )
 
-// Add, AddLanded and BeginLanded return the errors below, ErrKind and ErrBounds, and do not wrap
-// these errors.
+// The errors of Add, AddLanded and BeginLanded are those below, ErrKind and ErrBounds. These
+// methods do not wrap their errors.
 var (
-	// ErrMismatch means that the fragment size, the tag or the chunk sizes in a chunk's header
-	// differ from those of earlier chunks of the same fragment.
+	// ErrMismatch means that a chunk's header and earlier chunks of the same fragment have different
+	// fragment sizes, tags or chunk sizes.
 	ErrMismatch = errors.New("frag: chunk contradicts its fragment")
-	// ErrOverlap means that the same chunk was already received.
+	// ErrOverlap means that a chunk arrived that was already received.
 	ErrOverlap = errors.New("frag: chunk received before")
 	// ErrTooLarge means that a fragment is larger than PoolConfig.FragBytesMax.
 	ErrTooLarge = errors.New("frag: fragment exceeds the limit")
 	// ErrSlot means that the peer has too many unfinished fragments.
 	ErrSlot = errors.New("frag: too many unfinished fragments")
-	// ErrNotBegun means that the fabric has not written a directly received chunk to the buffer of
-	// its fragment.
+	// ErrNotBegun means that a chunk, which the fabric should have written directly to the buffer of
+	// its fragment, is not in this buffer.
 	ErrNotBegun = errors.New("frag: landed chunk is not in its fragment's memory")
-	// ErrBudget means that the memory limit PoolConfig.BytesMax or PeerBytesMax is reached. The
-	// caller may later call Add again with the same packet.
+	// ErrBudget means that the reassembly memory reached its limit, BytesMax or PeerBytesMax of
+	// PoolConfig. After ErrBudget, the caller may later call Add again with the same packet.
 	ErrBudget = errors.New("frag: reassembly memory exhausted")
+	// ErrShare is an ErrBudget that only the peer itself has caused: the peer has reached
+	// PeerBytesMax or its limit on unfilled memory, or has sent a chunk too far ahead.
+	ErrShare = fmt.Errorf("%w by the peer itself", ErrBudget)
 )
 
+// Scarce reports whether an error of Add or Reserve means that the pool lacks memory, and that the
+// memory of other peers would help. Scarce returns false for ErrShare.
+func Scarce(err error) bool { return errors.Is(err, ErrBudget) && !errors.Is(err, ErrShare) }
+
 // ActiveMax is the largest number of unfinished fragments of one Assembler. ActiveMax is half of
-// the largest send window, because a fragment in chunks takes at least two packets.
+// the largest send window in packets, because each fragment in chunks takes at least two packets.
 const ActiveMax = 2048
 
 const (
@@ -44,38 +51,39 @@ const (
 type Assembler struct {
 	pool        *Pool
 	slots       []*Message
-	starter     *Message // the fragment whose memory is only large enough for its first packet
 	activeBytes int64
 	emptyBytes  int64 // of activeBytes, memory that no chunk has filled
-	active      int
+	// allowanceBytes is the peer's allowance for unfilled memory.
+	allowanceBytes int32
+	active         int16 // at most ActiveMax
+	starter        bool  // the memory of a fragment is only large enough for its first packet
 }
 
 // Init makes the Assembler ready for a peer. The caller must call Drop before it calls Init again.
 func (a *Assembler) Init(pool *Pool) { *a = Assembler{pool: pool} }
 
 // Active returns the number of unfinished fragments.
-func (a *Assembler) Active() int { return a.active }
+func (a *Assembler) Active() int { return int(a.active) }
 
-// ActiveBytes returns the capacity of the buffers of all unfinished fragments in bytes.
+// ActiveBytes returns the total capacity, in bytes, of the buffers of all unfinished fragments.
 func (a *Assembler) ActiveBytes() int64 { return a.activeBytes }
 
-// ArrivedBytes returns how many bytes of the buffers of unfinished fragments were filled by
-// received chunks.
+// ArrivedBytes returns how many bytes of unfinished fragments have arrived.
 func (a *Assembler) ArrivedBytes() int64 { return a.activeBytes - a.emptyBytes }
 
-// Add copies the payload of the chunk with header h to the buffer of its fragment. Decode must have
-// accepted the header, and the chunk must not belong to a put. If the chunk completes the fragment,
-// Add returns the message, and the caller owns the message until Release. The argument inOrder of
-// Add is true if the packet has the next sequence number of the peer.
+// Add copies the payload of the chunk with header h to the buffer of its fragment. The header h of
+// the chunk given to Add must have passed Decode, and must not have FlagPut. If the chunk completes
+// the fragment, Add returns the message, which the caller must release by Message.Release. The
+// argument inOrder of Add says whether the packet is the next in sequence from the peer.
 //
-// After an error, the Assembler is unchanged. The caller must not acknowledge the packet if
-// Add returns an error. ErrBudget and ErrSlot are temporary. Any error of Add other than
-// ErrBudget and ErrSlot means that the peer breaks the protocol.
+// After an error, the Assembler is unchanged. The caller must not acknowledge the packet if Add
+// returns an error. ErrBudget and ErrSlot are temporary. Any error of Add other than ErrBudget and
+// ErrSlot means that the peer violates the protocol.
 //
-// In each of the limits BytesMax and PeerBytesMax, the last FragBytesMax bytes are a reserve for
-// fragments that arrive in order. Only a fragment whose first packet arrives in order may use the
-// memory reserve. Without a memory reserve, fragments that began after a gap in the sequence could
-// take all memory. The packet that fills the gap would then be refused for ever.
+// The last FragBytesMax bytes below each memory limit (BytesMax and PeerBytesMax) are reserved for
+// fragments whose packets arrive in order. A fragment may use the memory reserve only if its first
+// packet arrives in order. Without a memory reserve, fragments that begin after a lost packet could
+// take all memory, and the retransmission of the lost packet would be refused for ever.
 func (a *Assembler) Add(h *Header, payload []byte, inOrder bool) (*Message, error) {
 	m, chunk, _, err := a.place(h, len(payload), inOrder, nil)
 	if err != nil {
@@ -85,7 +93,7 @@ func (a *Assembler) Add(h *Header, payload []byte, inOrder bool) (*Message, erro
 }
 
 func (a *Assembler) add(m *Message, h *Header, chunk uint32, payload []byte) (*Message, error) {
-	if err := m.mark(h, chunk, 1); err != nil { // never for a fragment that has just begun
+	if err := m.mark(h, chunk); err != nil { // never for a fragment that has just begun
 		return nil, err
 	}
 	copy(m.mem[h.OffsetBytes:], payload)
@@ -97,9 +105,9 @@ func (a *Assembler) add(m *Message, h *Header, chunk uint32, payload []byte) (*M
 	return nil, nil
 }
 
-// The method place finds the fragment of a chunk of n bytes or begins a new fragment, and gives the
-// fragment memory up to the end of the chunk. The argument leaving of place is a fragment whose
-// memory will be released by the time at which the chunk is added, or nil.
+// The method place finds the fragment of a received chunk or begins a new fragment, and enlarges
+// the fragment's buffer if the chunk (n bytes) does not fit. The argument "leaving" of the method
+// place is nil, or a fragment whose memory will be free before the chunk is added.
 func (a *Assembler) place(h *Header, n int, inOrder bool, leaving *Message) (
 	m *Message, chunk uint32, begun bool, err error,
 ) {
@@ -109,40 +117,37 @@ func (a *Assembler) place(h *Header, n int, inOrder bool, leaving *Message) (
 	if m = a.find(h.FragID); m == nil {
 		m, err = a.begin(h, n, inOrder, leaving)
 		if errors.Is(err, ErrBudget) && inOrder && leaving != nil {
-			m, err = a.beginStarter(h, n)
+			m = a.beginStarter(h, n)
 		}
-		if err != nil {
+		if m == nil {
 			return nil, 0, false, err
 		}
-		begun = true
+		begun, err = true, nil
 	}
 	end := h.OffsetBytes + uint32(n)
-	if int64(end) > m.roomBytes() && m.sizeBytes == h.SizeBytes && !a.growTo(m, end, n, inOrder) {
-		if begun {
-			a.remove(m)
-			a.pool.put(m)
-		}
-		return nil, 0, false, ErrBudget
+	if int64(end) > m.roomBytes() && !m.contradicts(h) {
+		err = a.growTo(m, end, n, inOrder)
 	}
-	return m, chunk, begun, nil
+	if err != nil && begun {
+		a.discard(m)
+	}
+	return m, chunk, begun, err
 }
 
-// AddLanded works like Add for several consecutive chunks that the fabric has already written to
-// the buffer of their fragment. The first chunk has payloadBytes, and the argument follow is the
-// number of the other chunks. The fabric must have written the chunks to memory that Landing
-// returned, and nothing else may have been written to this memory after the call of Landing.
-// ErrNotBegun means that there is no unfinished fragment to which the chunks belong.
-func (a *Assembler) AddLanded(h *Header, payloadBytes, follow int) (*Message, error) {
-	chunk, err := locateRun(h, payloadBytes, follow)
+// AddLanded works like Add for a chunk that the fabric has already written to the reassembly buffer
+// of its fragment. The chunk has payloadBytes of payload. The fabric must have written the chunk to
+// memory that ChunkMemory has returned. AddLanded returns ErrNotBegun if the chunk belongs to no
+// unfinished fragment, or exceeds its buffer.
+func (a *Assembler) AddLanded(h *Header, payloadBytes int) (*Message, error) {
+	chunk, err := locate(h, payloadBytes)
 	if err != nil {
 		return nil, err
 	}
-	m := a.find(h.FragID)
-	landedBytes := int64(payloadBytes) * int64(1+follow)
+	m, landedBytes := a.find(h.FragID), int64(payloadBytes)
 	if m == nil || m.sizeBytes == h.SizeBytes && int64(h.OffsetBytes)+landedBytes > m.roomBytes() {
 		return nil, ErrNotBegun
 	}
-	if err := m.mark(h, chunk, 1+uint32(follow)); err != nil {
+	if err := m.mark(h, chunk); err != nil {
 		return nil, err
 	}
 	a.fill(m, landedBytes)
@@ -153,15 +158,14 @@ func (a *Assembler) AddLanded(h *Header, payloadBytes, follow int) (*Message, er
 	return nil, nil
 }
 
-// BeginLanded works like AddLanded, for a fragment of which no chunk has been added yet. The fabric
-// must have written the chunks to mem, which Anticipate returned, and nothing else may have been
-// written to mem after the call of Anticipate. ErrNotBegun means that mem is not the buffer that
-// the new fragment would get. The argument inOrder of BeginLanded and its other errors have the
-// same meaning as in Add.
-func (a *Assembler) BeginLanded(h *Header, payloadBytes, follow int, inOrder bool,
-	mem []byte,
+// BeginLanded works like AddLanded, for a fragment of which no chunk has been added yet. The
+// argument mem of BeginLanded is memory that Anticipate returned, to which the fabric must have
+// written the fragment's first chunk. BeginLanded returns ErrNotBegun if mem is not the buffer that
+// the new fragment would get. The argument inOrder of BeginLanded, and errors other than
+// ErrNotBegun, have the same meaning as in Add.
+func (a *Assembler) BeginLanded(h *Header, payloadBytes int, inOrder bool, mem []byte,
 ) (*Message, error) {
-	chunk, err := locateRun(h, payloadBytes, follow)
+	chunk, err := locate(h, payloadBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -173,10 +177,10 @@ func (a *Assembler) BeginLanded(h *Header, payloadBytes, follow int, inOrder boo
 	if err != nil {
 		return nil, err
 	}
-	if err := m.mark(h, 0, 1+uint32(follow)); err != nil {
+	if err := m.mark(h, 0); err != nil {
 		return nil, err
 	}
-	a.fill(m, int64(payloadBytes)*int64(1+follow))
+	a.fill(m, int64(payloadBytes))
 	if m.missing > 0 {
 		return nil, nil
 	}
@@ -184,10 +188,10 @@ func (a *Assembler) BeginLanded(h *Header, payloadBytes, follow int, inOrder boo
 	return m, nil
 }
 
-// Anticipate works like Landing, for a fragment that has not begun. Anticipate returns memory of
-// the idle buffer that the next fragment with the given size and chunk sizes will get, or nil if
-// there is no such buffer. The caller may write to that memory until a fragment of any peer begins,
-// or until a message is released.
+// Anticipate works like ChunkMemory, for a fragment of which no chunk has arrived. Anticipate
+// returns memory of the idle buffer that the next fragment of the given size will get, or nil if
+// there is no idle buffer of this size. The memory that Anticipate returned may be written until
+// the pool next allocates or takes back a reassembly buffer, for any peer.
 func (a *Assembler) Anticipate(sizeBytes uint32, firstBytes, chunkBytes uint16,
 	maxBytes int,
 ) []byte {
@@ -202,9 +206,9 @@ func (a *Assembler) Anticipate(sizeBytes uint32, firstBytes, chunkBytes uint16,
 	return m.mem[:n:n]
 }
 
-// The method whole returns the length of the whole chunks that fit in maxBytes, starting with the
-// chunk at offset. If the rest of the fragment from offset on fits in maxBytes, whole returns the
-// length of that rest.
+// The method whole rounds maxBytes down to a number of whole chunks, starting with the chunk at the
+// given offset. If the remainder of the fragment fits in maxBytes, the method whole returns the
+// remainder's length.
 func (g grid) whole(sizeBytes, offset uint32, maxBytes int) uint64 {
 	rest, limit := uint64(sizeBytes-offset), uint64(max(maxBytes, 0))
 	if rest <= limit {
@@ -218,18 +222,18 @@ func (g grid) whole(sizeBytes, offset uint32, maxBytes int) uint64 {
 	return max(end, uint64(offset)) - uint64(offset)
 }
 
-// Landing returns memory of an unfinished fragment, to which the fabric may write the payloads of
-// the next chunks directly. The memory that Landing returns begins at offset, ends before the first
-// chunk that was already received, contains only whole chunks, and has at most maxBytes. Landing
-// returns nil if there is no unfinished fragment with the id fragID, or if no chunk of the fragment
-// begins at offset. Landing returns nil, too, if the chunk at offset was already received, or if
-// maxBytes or the fragment's memory is too small for the chunk.
+// ChunkMemory returns a part of an unfinished fragment's buffer, to which the fabric may write the
+// payloads of the next chunks without a copy. The memory that ChunkMemory returns begins at the
+// given offset, is at most maxBytes long, contains only whole chunks, and ends before the next
+// chunk that was already received. ChunkMemory returns nil if there is no unfinished fragment with
+// the id fragID, or if no chunk of the fragment begins at the given offset. ChunkMemory also
+// returns nil if the chunk at the offset was already received, or does not fit in maxBytes or in
+// the fragment's buffer.
 //
-// The caller may write to the memory that Landing returned until one of the chunks in it is added,
-// or until the fragment is complete or discarded. Bytes that the fabric has written for a wrong
-// packet never become part of a message, because Add overwrites these bytes when the right chunk
-// arrives.
-func (a *Assembler) Landing(fragID, offset uint32, maxBytes int) []byte {
+// The memory that ChunkMemory returned may be written until one of its chunks is added, or until
+// the fragment is complete or discarded. If the fabric writes the payload of another packet to a
+// chunk's memory, Add later overwrites this payload with the chunk.
+func (a *Assembler) ChunkMemory(fragID, offset uint32, maxBytes int) []byte {
 	m := a.find(fragID)
 	if m == nil || offset >= m.sizeBytes || int64(offset) >= m.roomBytes() {
 		return nil
@@ -265,53 +269,28 @@ func locate(h *Header, n int) (chunk uint32, err error) {
 	return chunk, nil
 }
 
-// locateRun works like locate, for a chunk that is followed by more chunks of the same size, whose
-// number is the argument follow.
-func locateRun(h *Header, n, follow int) (chunk uint32, err error) {
-	chunk, err = locate(h, n)
-	if err == nil && (int64(h.OffsetBytes)+int64(n)*int64(1+follow) > int64(h.SizeBytes) ||
-		follow > 0 && n != int(h.ChunkBytes)) {
-		err = ErrBounds
-	}
-	return chunk, err
-}
-
-// contradicts reports whether the fragment size, the tag or the chunk sizes in h differ from
-// earlier chunks of the same fragment.
+// The method contradicts reports whether the fragment size, the tag or the chunk sizes in h differ
+// from earlier chunks of the same fragment.
 func (m *Message) contradicts(h *Header) bool {
 	return m.sizeBytes != h.SizeBytes || m.Tag != h.Tag || m.grid != gridOf(h)
 }
 
-// The method mark records that consecutive chunks (the argument count) have arrived, starting with
-// the chunk of the given index.
-func (m *Message) mark(h *Header, chunk, count uint32) error {
+// The method mark records the arrival of the chunk with the given index.
+func (m *Message) mark(h *Header, chunk uint32) error {
 	if m.contradicts(h) {
 		return ErrMismatch
 	}
-	if word, bit := &m.have[chunk>>6], uint64(1)<<(chunk&63); count == 1 { // the most frequent case
-		if *word&bit != 0 {
-			return ErrOverlap
-		}
-		*word |= bit
-		m.missing--
-		return nil
-	}
-	if m.gap(chunk, count) < count {
+	word, bit := &m.have[chunk>>6], uint64(1)<<(chunk&63)
+	if *word&bit != 0 {
 		return ErrOverlap
 	}
-	m.missing -= count
-	for count > 0 {
-		shift := chunk & 63
-		n := min(count, 64-shift)
-		m.have[chunk>>6] |= (1<<n - 1) << shift
-		chunk += n
-		count -= n
-	}
+	*word |= bit
+	m.missing--
 	return nil
 }
 
-// The method gap returns how many consecutive chunks, starting with the given index, have not
-// arrived. The result is at most limit.
+// The method gap returns how many consecutive chunks are missing, starting with the chunk of the
+// given index. The result is at most limit.
 func (m *Message) gap(chunk, limit uint32) uint32 {
 	word := chunk >> 6
 	n := uint32(bits.TrailingZeros64(m.have[word] >> (chunk & 63)))
@@ -348,8 +327,9 @@ func (a *Assembler) find(fragID uint32) *Message {
 	return m
 }
 
-// The method enter puts a fragment into the Assembler's table. If necessary, enter enlarges the
-// table to 2^slotBits entries.
+// The method enter puts a new fragment into the Assembler's table of unfinished fragments. If the
+// table has less than 2^slotBits entries, the method enter enlarges the table to 2^slotBits
+// entries.
 func (a *Assembler) enter(m *Message, h *Header, slotBits int) {
 	if len(a.slots) < 1<<slotBits {
 		a.grow(slotBits)
@@ -360,9 +340,9 @@ func (a *Assembler) enter(m *Message, h *Header, slotBits int) {
 	a.addEmpty(m.emptyBytes())
 }
 
-// slotBits returns the base-2 logarithm of the size of the smallest table in which the entry for
-// the new fragment is free. The result of slotBits is at least the logarithm of the present table
-// size, and exceeds tableSlotsMaxBits if no table is large enough.
+// slotBits returns the base-2 logarithm of the smallest table size, not below the present size, at
+// which a new fragment does not collide with an existing fragment. If the fragments collide in
+// every table of a permitted size, the result of slotBits exceeds tableSlotsMaxBits.
 func (a *Assembler) slotBits(fragID uint32) int {
 	if len(a.slots) == 0 {
 		return tableSlotsMinBits
@@ -391,8 +371,8 @@ func (a *Assembler) grow(slotBits int) {
 
 func (a *Assembler) remove(m *Message) {
 	a.slots[int(m.fragID)&(len(a.slots)-1)] = nil
-	if a.starter == m {
-		a.starter = nil
+	if m.starter {
+		a.starter = false
 	}
 	a.activeBytes -= m.capBytes()
 	a.addEmpty(-m.emptyBytes())
@@ -403,8 +383,9 @@ func (a *Assembler) remove(m *Message) {
 	}
 }
 
-// Drop discards all unfinished fragments, because the peer is gone. Messages that Add has already
-// returned stay valid until Release. After Drop, the Assembler may be used for another peer.
+// Drop discards all unfinished fragments when the connection to the peer has ended. Drop does not
+// affect messages that Add has already returned. After Drop, the Assembler may be used for another
+// peer.
 func (a *Assembler) Drop() {
 	for i := 0; a.active > 0; i++ {
 		if m := a.slots[i]; m != nil {
@@ -412,14 +393,14 @@ func (a *Assembler) Drop() {
 			a.pool.put(m)
 		}
 	}
+	a.allowanceBytes = 0
 }
 
 // Forget discards the unfinished fragment with the given id, if there is one, because the sender
 // has cancelled the fragment.
 func (a *Assembler) Forget(fragID uint32) {
 	if m := a.find(fragID); m != nil {
-		a.remove(m)
-		a.pool.put(m)
+		a.discard(m)
 	}
 }
 
@@ -434,8 +415,8 @@ func (p *Pool) getTable(slotBits int) []*Message {
 	return make([]*Message, 1<<slotBits)
 }
 
-// putTable returns a table of unfinished fragments to the pool. All entries of the table must be
-// nil.
+// putTable gives an empty table of unfinished fragments back to the pool. All entries of the table
+// must be nil.
 func (p *Pool) putTable(t []*Message) {
 	kept := &p.tables[bits.TrailingZeros(uint(len(t)))-tableSlotsMinBits]
 	if len(*kept) < tablesKept {
@@ -448,7 +429,7 @@ func (a *Assembler) Check() error {
 	if a.active == 0 && len(a.slots) == 0 && a.activeBytes == 0 && a.emptyBytes == 0 {
 		return nil
 	}
-	active, bytes, empty := 0, int64(0), int64(0)
+	active, starters, bytes, empty := 0, 0, int64(0), int64(0)
 	for i, m := range a.slots {
 		if m == nil {
 			continue
@@ -456,8 +437,8 @@ func (a *Assembler) Check() error {
 		active++
 		bytes += m.capBytes()
 		empty += m.emptyBytes()
-		if m.starter != (m == a.starter) {
-			return fmt.Errorf("frag: fragment %d has one packet's memory: %t", m.fragID, m.starter)
+		if m.starter {
+			starters++
 		}
 		if len(m.have) != m.wordsOfRoom() {
 			return fmt.Errorf("frag: fragment %d with memory of %d bytes has %d words of bits", m.fragID,
@@ -468,10 +449,13 @@ func (a *Assembler) Check() error {
 				m.state, m.missing)
 		}
 	}
+	if starters > 1 || a.starter != (starters == 1) {
+		return fmt.Errorf("frag: %d fragments have one packet's memory: %t", starters, a.starter)
+	}
 	if empty != a.emptyBytes {
 		return fmt.Errorf("frag: %d bytes are empty, %d counted", empty, a.emptyBytes)
 	}
-	if active != a.active || active == 0 || bytes != a.activeBytes || len(a.slots) > ActiveMax ||
+	if active != int(a.active) || active == 0 || bytes != a.activeBytes || len(a.slots) > ActiveMax ||
 		bytes > a.pool.cfg.PeerBytesMax {
 		return fmt.Errorf("frag: table of %d has %d fragments of %d bytes, %d of %d counted",
 			len(a.slots), active, bytes, a.active, a.activeBytes)

@@ -213,6 +213,15 @@ func TestTableGrowsAndGoes(t *testing.T) {
 	if _, err := a.Add(&h, payload, true); !errors.Is(err, ErrSlot) {
 		t.Fatalf("one more: %v", err)
 	}
+	a.Supersede(ActiveMax) // it is newer than the fragment in its place, which has ended
+	if _, err := a.Add(&h, payload, true); err != nil || a.Active() != ActiveMax {
+		t.Fatalf("in the slot of an ended fragment: %v, %d active", err, a.Active())
+	}
+	a.Supersede(0)
+	a.Supersede(ActiveMax)
+	if a.Active() != ActiveMax || a.find(ActiveMax) == nil {
+		t.Fatalf("an older fragment takes the slot of a newer one: %d active", a.Active())
+	}
 	h, payload = chunkOf(5, whole, room, 1)
 	m, err := a.Add(&h, payload, true)
 	if err != nil || m == nil {

@@ -1,7 +1,7 @@
 package frag
 
-// Chunks returns the number of chunks of at most roomBytes into which a fragment of sizeBytes is
-// divided. An empty fragment has 0 chunks. Chunks panics if roomBytes is 0.
+// Chunks returns into how many chunks of at most roomBytes a fragment of sizeBytes is divided. An
+// empty fragment has 0 chunks. Chunks panics if roomBytes is 0.
 func Chunks(sizeBytes, roomBytes uint32) uint32 {
 	n := sizeBytes / roomBytes
 	if sizeBytes%roomBytes != 0 {
@@ -10,9 +10,9 @@ func Chunks(sizeBytes, roomBytes uint32) uint32 {
 	return n
 }
 
-// grid is the division of a fragment into chunks. The field first is the length of the first chunk
-// of a fragment, and the field chunk is the length of all later chunks, of which the last may be
-// shorter. Neither of the two fields is 0.
+// grid is the division of a fragment into chunks. The field "first" is the length of the first
+// chunk, and the field "chunk" is the length of each later chunk, except that the last chunk may be
+// shorter. Neither length is 0.
 type grid struct{ first, chunk uint32 }
 
 func gridOf(h *Header) grid { return grid{uint32(h.FirstBytes), uint32(h.ChunkBytes)} }
@@ -24,7 +24,8 @@ func (g grid) index(offset uint32) uint32 {
 	return 1 + (offset-g.first)/g.chunk
 }
 
-// size is the length of the chunk with the given index, which must not be the last chunk.
+// The method size returns the length of the chunk with the given index, which must not be the last
+// chunk.
 func (g grid) size(index uint32) uint32 {
 	if index == 0 {
 		return g.first
@@ -32,8 +33,8 @@ func (g grid) size(index uint32) uint32 {
 	return g.chunk
 }
 
-// start is the offset of the chunk with the given index. If the chunk does not exist, the offset
-// that start returns may exceed 32 bits.
+// start returns the offset of the chunk with the given index in its fragment. For an index beyond
+// the last chunk, the offset that the method start returns may exceed 32 bits.
 func (g grid) start(index uint32) uint64 {
 	if index == 0 {
 		return 0
@@ -43,7 +44,7 @@ func (g grid) start(index uint32) uint64 {
 
 func (g grid) chunks(sizeBytes uint32) uint32 { return 1 + Chunks(sizeBytes-g.first, g.chunk) }
 
-// locate checks whether n bytes at an offset are exactly one chunk of a fragment of sizeBytes, and
+// locate checks whether n bytes at the given offset of a fragment are exactly one chunk, and
 // returns the index of the chunk.
 func (g grid) locate(sizeBytes, offset uint32, n int) (chunk uint32, ok bool) {
 	if g.first == 0 || g.chunk == 0 || g.first > sizeBytes || offset >= sizeBytes {

@@ -2,36 +2,36 @@ package frag
 
 import "fmt"
 
-// A module tells a peer by the codes below why a packet is refused or why a connection ends. A
-// table of the codes is in docs/protocol.md, section 8.
+// With the codes below, a module tells a peer why it refuses a packet or ends a connection. Section
+// 8 of docs/protocol.md has a table of the codes.
 
-// The tag of a Nack is the reason for which a packet is refused.
+// In a Nack, the header field for the tag contains the reason why a packet is refused.
 const (
 	// NackAccess means that the memory region of a put does not exist, is too small, or is not
 	// writable.
 	NackAccess = 1
 	// NackNoHandler means that the receiver has no handler for the packet's tag.
 	NackNoHandler = 2
-	// NackRecord means that a Pack (a packet of several small fragments) has a fragment with a
-	// tag for which the receiver has no handler. The payload of a Nack with NackRecord is the tag
-	// without a handler, in one byte. After NackRecord, no fragment of the Pack was delivered. In a
-	// reliable connection, which counts packets instead of retransmitting them, the other fragments
-	// of the Pack were delivered.
+	// NackRecord means that the receiver has no handler for the tag of one fragment in a Pack (a
+	// packet of several small fragments). The payload of a Nack with NackRecord is the tag without a
+	// handler, in one byte. A Nack with NackRecord means that no fragment of the Pack was delivered,
+	// except on networks without loss. On a network without loss, a Nack with NackRecord means that
+	// the other fragments of the Pack were delivered.
 	NackRecord = 3
-	// NackMemory means that the receiver had no memory to reassemble the fragment when the packet
-	// arrived. In a reliable connection, the sender must retransmit the whole fragment after
-	// NackMemory.
+	// NackMemory means that the receiver had no memory to reassemble the packet's fragment. On a
+	// network without loss, the sender must send the whole fragment again after NackMemory.
 	NackMemory = 4
-	// NackBounds means that the bytes of an operation are outside of the memory region, or not
-	// aligned. A peer without FeatureOps gets NackAccess instead of NackBounds.
+	// NackBounds means that the memory that an operation would access is not aligned, or is outside of
+	// the memory region. A peer that has not announced FeatureOps gets NackAccess instead of
+	// NackBounds.
 	NackBounds = 5
-	// NackRight means that the memory region does not permit the operation. A peer without
-	// FeatureOps gets NackAccess instead of NackRight.
+	// NackRight means that the memory region does not permit the operation. A peer that has not
+	// announced FeatureOps gets NackAccess instead of NackRight.
 	NackRight = 6
 )
 
-// The tag of a Reject is the reason for which a Hello is refused. A receiver treats an unknown
-// reason as RejectFull.
+// In a Reject, the header field for the tag contains the reason why a Hello is refused. A receiver
+// treats an unknown reason as RejectFull.
 const (
 	RejectVersion = 1 // no common protocol version; the payload has the known ones
 	RejectFull    = 2 // the receiver takes no more peers
@@ -41,20 +41,21 @@ const (
 	RejectFeature = 6 // a required feature or a critical extension is unknown
 	RejectCrowded = 7 // too many peers at this address
 	RejectAddress = 8 // an address in the Hello is unusable
-	// RejectKept means that the receiver's application has kept the connection request, and will
-	// accept or refuse the connection later. The payload of a RejectKept is the time, in
-	// milliseconds, after which the peer sends its Hello again. A time of 0 means that the
-	// application has decided about the connection, and that the peer sends its Hello again at
-	// once. A RejectKept is sent only to a peer with FeatureKept.
+	// RejectKept means that the receiver's application has stored the connection request, and will
+	// accept or refuse it later. The payload of a RejectKept is the time, in milliseconds, after which
+	// the peer must send its Hello again. If the payload of a RejectKept is 0, the application has
+	// decided, and the peer must send its Hello again immediately. A RejectKept is sent only to a
+	// peer that has announced FeatureKept.
 	RejectKept = 9
 
 	rejectLast = RejectKept
 )
 
-// The payload of a Bye is a code that says why the connection ends. After ByeClosed and the codes
-// from ByeOwner on, the connection ends when all packets sent before the Bye have arrived. After
-// any other code the connection ends at once, because the sender of the Bye has already discarded
-// the connection. A receiver treats an unknown code below ByeOwner as ByeAborted.
+// The payload of a Bye is a code that says why the connection ends. After a Bye with ByeClosed or a
+// code of at least ByeOwner, the connection ends when all packets sent before the Bye have arrived.
+// After a Bye with any other code, the connection ends immediately, because the sender of the Bye
+// has already discarded the connection. A receiver treats an unknown code below ByeOwner as
+// ByeAborted.
 const (
 	ByeClosed  = 0 // the sender has closed the connection; no payload
 	ByeAborted = 1 // the sender's application has aborted the connection
@@ -62,8 +63,8 @@ const (
 	ByeNarrow  = 3 // the path carries no datagrams of the minimum size
 	ByeBroken  = 4 // the receiver of the Bye, or the fabric, has broken the protocol
 	ByeDead    = 5 // the receiver of the Bye has acknowledged nothing for too long
-	// A Bye with a code of the sender's application, which is 0 to ByeOwnerMax, carries the sum of
-	// ByeOwner and that code.
+	// If the sender's application gives a code (0 to ByeOwnerMax), the Bye carries ByeOwner plus this
+	// code.
 	ByeOwner    = 0x8000
 	ByeOwnerMax = 0x7FFF
 )
@@ -80,7 +81,7 @@ func ByeCode(payload []byte) uint16 {
 }
 
 // PutByeCode writes the payload of a Bye to b, and returns the length of the payload. The payload
-// of a Bye is empty for ByeClosed, and has ByeCodeBytes for all other codes.
+// of a Bye with ByeClosed is empty, and with any other code it has ByeCodeBytes.
 func PutByeCode(b []byte, code uint16) int {
 	if code == ByeClosed {
 		return 0
@@ -89,13 +90,14 @@ func PutByeCode(b []byte, code uint16) int {
 	return ByeCodeBytes
 }
 
-// ByeEndsAtOnce reports whether a Bye with the given code ends the connection without waiting for
-// packets sent before the Bye.
+// ByeEndsAtOnce reports whether a Bye with the given code ends the connection even if packets sent
+// before the Bye are missing.
 func ByeEndsAtOnce(code uint16) bool { return code != ByeClosed && code < ByeOwner }
 
 var byeWords = [...]string{
 	ByeClosed: "closed", ByeAborted: "given up", ByeShed: "shed for others",
-	ByeNarrow: "the path is too narrow", ByeBroken: "protocol broken", ByeDead: "no acknowledgement",
+	ByeNarrow: "the path is too narrow", ByeBroken: "protocol broken",
+	ByeDead: "it got no acknowledgement from here in time",
 }
 
 // ByeWord describes the code of a Bye in a few words.

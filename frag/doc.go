@@ -1,6 +1,7 @@
-// Package frag is the wire format of the transport. The package has the codec of packet headers,
-// Hellos and module names, cuts fragments into packets, and reassembles fragments. The file
-// docs/protocol.md describes the protocol byte by byte, for other implementations.
+// Package frag is the wire format of the transport. Package frag encodes and decodes packet
+// headers, handshake packets (Hellos) and module names, cuts fragments into packets, and
+// reassembles fragments. The file docs/protocol.md describes the protocol byte by byte, for other
+// implementations.
 //
 // Every packet is one datagram. A datagram is a header and a payload, little-endian without
 // padding.
@@ -18,25 +19,26 @@
 //
 // Decoding is total, which means that any bytes give a packet or an error and never a panic.
 // Decoding of packets is also canonical, which means that each packet has only one encoding.
-// Reserved fields must be zero, and lengths must match exactly.
+// Reserved fields of a packet must be zero, and the length fields must match the datagram exactly.
 //
 // A fragment that is larger than a packet is divided into chunks of equal length. Only the first
-// chunk and the last chunk may have other lengths. The receiver has an Assembler for the chunks of
-// each peer. The Assembler takes buffers from the Pool of the module.
+// chunk and the last chunk of a fragment may have other lengths than the rest. The receiver has an
+// Assembler for the chunks of each peer. All Assemblers of a module take their buffers from one
+// Pool.
 //
 //	                Add, new id              Add, last one missing         Message.Release
 //	(Pool, idle) --------------> assembling ---------------------> message ---------------> (Pool)
 //	                                 |                                                         ^
 //	                                 +------------------- Assembler.Drop ----------------------+
 //
-// The Assembler copies a chunk to its position in the fragment (Add), or accepts a chunk
-// that the fabric has already written there (Landing, AddLanded). A bitmap with one bit per
-// chunk detects overlaps. The bitmap grows with the memory of the fragment. A complete
-// message has no byte that was not received, and a reader never sees the previous content
-// of a reused buffer. Every size that a peer can choose is bounded. The limits of a Pool
-// apply to the size of a fragment, to the memory of the unfinished fragments of one peer
-// and of all peers, and to the number of fragments.
+// The Assembler copies a chunk to its position in the fragment (Add), or accepts a chunk that the
+// fabric has already written there (ChunkMemory, AddLanded). A bitmap with one bit per chunk
+// detects overlaps. The bitmap grows with the memory of the fragment. Each byte of a complete
+// message was received from the peer, so that a reused buffer reveals none of its previous content.
+// Every size that a peer can choose is bounded. A Pool limits the size of a fragment, the number of
+// unfinished fragments of a peer, and the memory for unfinished fragments of each peer and of all
+// peers.
 //
-// Functions are safe for use from any goroutine. A Pool, its Assemblers and its Messages are used
-// by only one goroutine at a time, the goroutine of the module.
+// Functions are safe for use from any goroutine. A Pool, its Assemblers and its Messages may be
+// used by only one goroutine at a time, which is the one that drives the module.
 package frag

@@ -2,36 +2,35 @@ package frag
 
 import "errors"
 
-// The decoders return the errors of package frag unwrapped, so that a flood of invalid packets
-// allocates no memory.
+// The decoders of package frag return the errors below without wrapping, so that a flood of invalid
+// packets causes no memory allocation.
 var (
-	// ErrShort means that the packet is shorter than the header of its kind.
+	// ErrShort means that the packet is shorter than the header of a packet of its kind.
 	ErrShort = errors.New("frag: packet shorter than its header")
 	// ErrMagic means that the first byte is not Magic.
 	ErrMagic = errors.New("frag: not a packet of this protocol")
 	// ErrVersion means that the packet has an unknown protocol version. ForeignHello decides
 	// whether to answer a packet of another protocol version with a Reject.
 	ErrVersion = errors.New("frag: unknown protocol version")
-	// ErrKind means that the packet has an undefined kind. Assembler.Add returns ErrKind for a
-	// packet of a kind that is not reassembled.
+	// ErrKind means that the packet has an undefined kind. Assembler.Add returns ErrKind for any
+	// packet that is not a Chunk of a message.
 	ErrKind = errors.New("frag: unknown packet kind")
 	// ErrFlags means that the packet has a reserved flag, has a flag that the kind of the packet
 	// does not permit, or lacks a flag that the kind requires.
 	ErrFlags = errors.New("frag: flags invalid for this packet kind")
-	// ErrTag means that the packet has a reserved tag, or a tag or reason that the kind of the
-	// packet does not permit.
+	// ErrTag means that the packet's header has a reserved tag, or a tag that packets of its kind must
+	// not have.
 	ErrTag = errors.New("frag: tag invalid for this packet kind")
-	// ErrConn means that a packet other than a Hello has the connection tag zero.
+	// ErrConn means that the connection tag in the header is zero, which only a Hello may have.
 	ErrConn = errors.New("frag: packet without connection tag")
-	// ErrLength means that the length of the datagram is not the header plus the payload length in
-	// the header. ErrLength has a second meaning: the kind of the packet does not permit a payload
-	// of this length.
+	// ErrLength means that the datagram's length contradicts the payload length in its header, or that
+	// the payload length is not permitted for the kind of the packet.
 	ErrLength = errors.New("frag: packet length does not match its header")
-	// ErrBounds means that an offset, a size or a range in the packet is invalid. Causes of
-	// ErrBounds are an empty chunk, a chunk at a wrong position in its fragment, a put whose end
-	// overflows 64 bits, and an empty version range.
+	// ErrBounds means that an offset, a size or a range in the packet is invalid. A packet causes
+	// ErrBounds by an empty chunk, a chunk at a wrong position in its fragment, a put whose end offset
+	// overflows 64 bits, or an empty range of protocol versions.
 	ErrBounds = errors.New("frag: offset or size out of bounds")
-	// ErrReserved means that a field that must be zero is not zero.
+	// ErrReserved means that a reserved field of the packet, which must be zero, is not zero.
 	ErrReserved = errors.New("frag: reserved field is not zero")
 	// ErrHello means that a field in the body of a Hello or HelloAck is out of its range.
 	ErrHello = errors.New("frag: malformed hello")

@@ -1,9 +1,9 @@
 package frag
 
-// Followers computes the headers of the chunks that follow a given chunk of the same fragment and
-// have the same size. The packets of the following chunks must have consecutive packet numbers and
-// sequence numbers, and no ACK. The headers of two consecutive chunks then differ only in the
-// packet number, the sequence number and the offset.
+// Followers computes the headers of the chunks that follow a given chunk of a fragment, as long as
+// these chunks have the same size. The packets with the computed headers must have consecutive
+// packet numbers and consecutive sequence numbers, and must carry no ACK. The headers of
+// consecutive chunks differ only in the packet number, the sequence number and the offset.
 type Followers struct {
 	words [HeaderBytesMax / 8]uint64 // the next header, as encoded by Encode
 	step  uint64                     // payload bytes of each packet
@@ -12,10 +12,11 @@ type Followers struct {
 	op    bool
 }
 
-// The constants below are the indices of the words in which the headers of two adjacent chunks
-// differ. The packet number is the upper half of wordNumber. The sequence number of a packet is
-// the lower half of wordSeq, whose upper half is zero. The offset of a chunk is the lower half of
-// wordOffset. The offset of a put takes the whole of wordPut.
+// The constants below are indices of 64-bit words in a header, for the words that differ between
+// the headers of two consecutive chunks. The packet number is the upper half of the word with the
+// index wordNumber. The sequence number is the lower half of the word with the index wordSeq, and
+// the upper half of this word is zero. The offset of a chunk is the lower half of the word with the
+// index wordOffset. The offset of a put takes the whole word with the index wordPut.
 const (
 	wordNumber = 1
 	wordSeq    = 2
@@ -25,8 +26,8 @@ const (
 	oneNumber  = 1 << 32
 )
 
-// After sets f to the headers that follow h, which must be a complete header of a chunk. If the
-// next chunk has another size, f is empty.
+// After sets f to the headers of the chunks that follow the chunk with the header h. All fields of
+// h must be set. If the next chunk has another size, f is empty.
 func (f *Followers) After(h *Header) {
 	var b [HeaderBytesMax]byte
 	next := *h
@@ -69,45 +70,6 @@ func (f *Followers) Write(b []byte) {
 		}
 	}
 	f.advance()
-}
-
-// Match reports whether head is the header of the next chunk. If it is, Match advances f to the
-// chunk after the next.
-func (f *Followers) Match(head []byte) bool {
-	if len(head) != f.bytes() || f.left == 0 {
-		return false
-	}
-	c := (*[ChunkHeaderBytes]byte)(head)
-	if le.Uint64(c[0:]) != f.words[0] || le.Uint64(c[8:]) != f.words[1] ||
-		le.Uint64(c[16:]) != f.words[2] || le.Uint64(c[24:]) != f.words[3] ||
-		le.Uint64(c[32:]) != f.words[4] || le.Uint64(c[40:]) != f.words[5] {
-		return false
-	}
-	if f.put {
-		if !f.matchPut(head) {
-			return false
-		}
-		f.words[wordPut] += f.step
-	}
-	f.advance()
-	return true
-}
-
-func (f *Followers) matchPut(head []byte) bool {
-	e := (*[putExtraBytes]byte)(head[ChunkHeaderBytes:])
-	return le.Uint64(e[0:]) == f.words[wordPut-1] && le.Uint64(e[8:]) == f.words[wordPut] &&
-		(!f.op || le.Uint64(head[ChunkPutHeaderBytes:]) == f.words[wordOp])
-}
-
-// bytes is the length of each header.
-func (f *Followers) bytes() int {
-	switch {
-	case f.op:
-		return HeaderBytesMax
-	case f.put:
-		return ChunkPutHeaderBytes
-	}
-	return ChunkHeaderBytes
 }
 
 func (f *Followers) advance() {

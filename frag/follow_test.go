@@ -137,107 +137,24 @@ func TestFollowersLeft(t *testing.T) {
 	}
 }
 
-// TestFollowersMatch checks that each header matches once, in its turn, and that no other header
-// matches. A refused header changes nothing. An accepted header is a packet with the expected
-// fields.
-func TestFollowersMatch(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		h, behind := drawFollowed(t, rapid.Bool().Draw(t, "put?"))
-		var f Followers
-		f.After(&h)
-		refused := func(head []byte, why string, i int) {
-			t.Helper()
-			before := f
-			if f.Match(head) || f != before {
-				t.Fatalf("follower %d of %d, %s: accepted, or not without a trace", i, behind, why)
-			}
-		}
-		refused(encodePacket(&h, nil), "the first one itself", 0)
-		for i := 1; i <= behind; i++ {
-			want := follower(h, i)
-			head := encodePacket(&want, nil)
-			for bit := range 8 * len(head) {
-				head[bit/8] ^= 1 << (bit % 8)
-				refused(head, "a bit altered", i)
-				head[bit/8] ^= 1 << (bit % 8)
-			}
-			for _, n := range []int{0, 1, FragHeaderBytes, ChunkHeaderBytes - 1} {
-				refused(head[:n], "short", i)
-			}
-			refused(append(bytes.Clone(head), 0), "long", i)
-			after := follower(h, i+1)
-			refused(encodePacket(&after, nil), "the one behind it", i)
-			if left := int(f.left); !f.Match(head) || int(f.left) != left-1 {
-				t.Fatalf("follower %d of %d refused, %d left of %d", i, behind, int(f.left), left)
-			}
-			refused(head, "a copy", i)
-			var got Header
-			payload, err := Decode(append(head, make([]byte, h.PayloadLen)...), &got)
-			if err != nil || got != want || len(payload) != int(h.PayloadLen) {
-				t.Fatalf("Decode gives %+v, %v, want %+v", got, err, want)
-			}
-		}
-		end := follower(h, behind+1)
-		refused(encodePacket(&end, nil), "past the end", behind+1)
-	})
-}
-
-// TestFollowersMatchKind checks that the header of a put never matches after a chunk without put,
-// and vice versa.
-func TestFollowersMatchKind(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		h, behind := drawFollowed(t, true)
-		plain := h
-		plain.Flags &^= FlagPut | FlagOp
-		plain.Op, plain.OpCode = 0, 0
-		plain.Handle, plain.PutOffset = 0, 0
-		plain.FirstBytes, plain.ChunkBytes = plain.PayloadLen, plain.PayloadLen
-		put, chunk := follower(h, 1), follower(plain, 1)
-		for _, first := range []Header{h, plain} {
-			next := follower(first, 1)
-			asPut := encodePacket(&put, nil)
-			for _, head := range [][]byte{asPut, asPut[:ChunkHeaderBytes], encodePacket(&chunk, nil)} {
-				var f Followers
-				f.After(&first)
-				before := f
-				want := behind > 0 && bytes.Equal(head, encodePacket(&next, nil))
-				if got := f.Match(head); got != want || !want && f != before {
-					t.Fatalf("%x behind %+v: %v, want %v", head, first, got, want)
-				}
-			}
-		}
-	})
-}
-
-// followed is the first header of a run of 44, and the encoded headers after the first.
-func followed(flags Flags) (h Header, heads [][]byte) {
+// followed is the first header of a run of 44.
+func followed(flags Flags) Header {
 	const count, payload = 44, 1432
-	h = Header{
+	return Header{
 		Kind: KindChunk, Flags: flags, Conn: 5, Seq: 1000, FragID: 3, SizeBytes: count * payload,
 		PayloadLen: payload, FirstBytes: payload, ChunkBytes: payload,
 	}
-	for i := 1; i < count; i++ {
-		next := follower(h, i)
-		heads = append(heads, encodePacket(&next, nil))
-	}
-	return h, heads
 }
 
 func TestFollowersAllocateNothing(t *testing.T) {
 	for _, flags := range []Flags{0, FlagPut, FlagPut | FlagOp} {
-		h, heads := followed(flags)
+		h := followed(flags)
 		b := make([]byte, HeaderBytesMax)
 		var f Followers
 		if n := testing.AllocsPerRun(100, func() {
 			f.After(&h)
 			for int(f.left) > 0 {
 				f.Write(b)
-			}
-			f.After(&h)
-			for _, head := range heads {
-				if !f.Match(head) {
-					t.Error("not what follows")
-				}
 			}
 		}); n != 0 {
 			t.Errorf("flags %x: %v allocations", flags, n)
@@ -247,31 +164,15 @@ func TestFollowersAllocateNothing(t *testing.T) {
 
 // BenchmarkFollowers measures a header of a run of 44 packets, with its share of After.
 func BenchmarkFollowers(b *testing.B) {
-	h, heads := followed(0)
+	h := followed(0)
 	pkt := make([]byte, ChunkHeaderBytes)
 	var f Followers
-	b.Run("write", func(b *testing.B) {
-		b.ReportAllocs()
-		f.After(&h)
-		for b.Loop() {
-			if int(f.left) == 0 {
-				f.After(&h)
-			}
-			f.Write(pkt)
+	b.ReportAllocs()
+	f.After(&h)
+	for b.Loop() {
+		if int(f.left) == 0 {
+			f.After(&h)
 		}
-	})
-	b.Run("match", func(b *testing.B) {
-		b.ReportAllocs()
-		i := len(heads)
-		for b.Loop() {
-			if i == len(heads) {
-				f.After(&h)
-				i = 0
-			}
-			if !f.Match(heads[i]) {
-				b.Fatal("not what follows")
-			}
-			i++
-		}
-	})
+		f.Write(pkt)
+	}
 }

@@ -42,7 +42,7 @@ func TestGrowAnnounced(t *testing.T) {
 	for id, chunk := range []uint32{0, 700, 100_000, 1<<30/growRoom - 1} {
 		h, n := growHeader(uint32(id), 1<<30, chunk)
 		_, err := peers[0].Add(&h, make([]byte, n), true)
-		if far := chunk > 3*growAhead/growRoom; far != errors.Is(err, ErrBudget) || !far && err != nil {
+		if far := chunk > aheadLeast/growRoom; far != errors.Is(err, ErrBudget) || !far && err != nil {
 			t.Errorf("chunk %d: %v", chunk, err)
 		}
 	}
@@ -197,19 +197,17 @@ func TestGrowBitsToTheEnd(t *testing.T) {
 		if offset == 0 {
 			n = 1
 		}
-		follow := 0
 		var err error
-		if room := a.Landing(9, offset, rng.IntN(5000)); offset > 0 && len(room) >= ChunkBytesMin {
-			follow = len(room)/ChunkBytesMin - 1
-			copy(room, sent[offset:][:ChunkBytesMin*(1+follow)])
-			msg, err = a.AddLanded(&h, ChunkBytesMin, follow)
+		if room := a.ChunkMemory(9, offset, rng.IntN(5000)); offset > 0 && len(room) >= ChunkBytesMin {
+			copy(room, sent[offset:][:ChunkBytesMin])
+			msg, err = a.AddLanded(&h, ChunkBytesMin)
 		} else {
 			msg, err = a.Add(&h, sent[offset:offset+n], true)
 		}
 		if err != nil {
-			t.Fatalf("at %d with %d behind it: %v", offset, follow, err)
+			t.Fatalf("at %d: %v", offset, err)
 		}
-		offset += n * uint32(1+follow)
+		offset += n
 		if err := errors.Join(p.Check(), a.Check()); err != nil {
 			t.Fatal(err)
 		}
@@ -242,7 +240,7 @@ func TestHoarder(t *testing.T) {
 			}
 		}
 		t.Logf("chunk %d: %d taken, %d MiB in use", chunk, taken, p.ActiveBytes()>>20)
-		if most := share + 4<<20 + growAhead + 1025*beginLeast; p.ActiveBytes() > most {
+		if most := share + 4<<20 + aheadMost + 1025*beginLeast; p.ActiveBytes() > most {
 			t.Errorf("chunk %d: %d bytes in use, at most %d", chunk, p.ActiveBytes(), most)
 		}
 		for id := range uint32(200) {

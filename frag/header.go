@@ -10,17 +10,17 @@ import (
 var le = binary.LittleEndian
 
 // Magic is the first byte of every packet. Version is the protocol version of this package, in the
-// high nibble of the second byte. Versions go from 1 to VersionLimit.
+// high nibble of a packet's second byte. Versions go from 1 to VersionLimit.
 const (
 	Magic        = 0xB7
 	Version      = 2
 	VersionLimit = 15
 )
 
-// Kind is the type of a packet, in the low nibble of the second byte.
+// Kind is the type of a packet, in the low nibble of the packet's second byte.
 type Kind uint8
 
-// Packets of the kinds Frag, Chunk and Pack have a sequence number, and packets of the other kinds
+// Packets of the kinds Frag, Chunk and Pack have a sequence number, and packets of all other kinds
 // have none.
 const (
 	KindFrag     Kind = 1  // a whole fragment, or a transport mark (TagBye, TagVoid)
@@ -59,41 +59,41 @@ func (k Kind) String() string {
 // HasSeq reports whether packets of kind k have a sequence number.
 func (k Kind) HasSeq() bool { return k == KindFrag || k == KindChunk || k == KindPack }
 
-// Flags is the third byte of a packet. Undefined bits of Flags are reserved and must be zero.
+// Flags is the third byte of a packet. All bits of Flags without a constant are reserved and must
+// be zero.
 type Flags uint8
 
 // The flags.
 const (
-	// FlagAck says that Header.Ack, Credit and CreditBytes are valid. In a packet without FlagAck,
-	// the fields Ack, Credit and CreditBytes are zero.
+	// FlagAck says that the header fields Ack, Credit and CreditBytes are valid. In a packet without
+	// FlagAck, the fields Ack, Credit and CreditBytes are zero.
 	FlagAck Flags = 1 << 0
-	// FlagPut says that the payload is written to a registered memory region of the receiver
-	// (Header.Handle, PutOffset), and not passed to a handler. No packet other than a Frag or a
-	// Chunk may carry FlagPut.
+	// FlagPut says that the receiver writes the payload to one of its memory regions (fields Handle
+	// and PutOffset), and passes it to no handler. FlagPut is permitted only in a Frag or a Chunk.
 	FlagPut Flags = 1 << 1
-	// FlagDup says that the acknowledgement was sent because of duplicate packets and reports no
-	// gap. FlagDup requires FlagAck.
+	// FlagDup says that the packet's acknowledgement only answers duplicate packets, and is no sign of
+	// a lost packet. FlagDup requires FlagAck.
 	FlagDup Flags = 1 << 2
-	// FlagSack says that the payload of an Ack is a Sack. FlagSack is permitted in an Ack, and only
-	// if both ends have announced FeatureSack.
+	// FlagSack says that the payload of an Ack is a Sack (selective acknowledgement). FlagSack is
+	// permitted only in an Ack, and only if both ends have announced FeatureSack.
 	FlagSack Flags = 1 << 3
-	// FlagOp says that the packet belongs to an operation (Header.Op), which has a request and an
-	// answer. FlagOp is permitted in a Frag or a Chunk, and only if both ends have announced
+	// FlagOp says that the packet belongs to an operation on a peer's memory, whose number is in
+	// Header.Op. FlagOp is permitted only in a Frag or a Chunk, and only if both ends have announced
 	// FeatureOps.
 	FlagOp Flags = 1 << 4
-	// FlagAsk says that the sender waits for the acknowledgement of all its packets up to
-	// Seq. The receiver of an Ack with FlagAsk should send an acknowledgement without
-	// delay. FlagAsk is permitted in an Ack, and only if both ends have announced FeatureAsk.
+	// FlagAsk requests the acknowledgement of all packets up to the header's Seq. A module that
+	// receives an Ack with FlagAsk should send the acknowledgement immediately. FlagAsk is
+	// permitted only in an Ack, and only if both ends have announced FeatureAsk.
 	FlagAsk Flags = 1 << 5
-	// FlagLater says that the receiver may delay the acknowledgement of the packet for longer than
-	// usual. FlagLater is permitted in a Frag with FlagAck whose tag is neither TagBye nor TagVoid,
-	// and only if both ends have announced FeatureLater.
+	// FlagLater permits the receiver to delay the acknowledgement of the packet for longer than usual.
+	// FlagLater is permitted only if both ends have announced FeatureLater, and only in a Frag with
+	// FlagAck and a tag other than TagBye and TagVoid.
 	FlagLater Flags = 1 << 7
 )
 
-// The tag of a Frag, of a Chunk or of a record in a Pack selects the handler at the receiver.
-// Tags above TagUserMax belong to the transport, and a tag above TagUserMax without a constant is
-// reserved. The header of a put or a Pack has tag 0.
+// The receiver chooses the handler for a fragment by its tag, which is in a Frag, in a Chunk, or in
+// a record of a Pack. A tag above TagUserMax belongs to the transport, and is reserved if it has no
+// constant. The header of a put or a Pack has tag 0.
 const (
 	TagUserMax = 0xEF // the largest tag that a caller may use
 	TagVoid    = 0xFE // an empty Frag that replaces a packet refused with a Nack
@@ -118,34 +118,36 @@ const (
 	opExtraBytes    = 8
 )
 
-// ChunkBytesMin is the smallest Header.ChunkBytes. ChunkBytesMin limits the size of a fragment's
-// bitmap, which has a bit for each chunk.
+// ChunkBytesMin is the smallest Header.ChunkBytes. ChunkBytesMin limits the receiver's bitmap of
+// arrived chunks, which has one bit for each chunk of a fragment.
 const ChunkBytesMin = 128
 
-// CreditBytesUnit is the unit of Header.CreditBytes, in bytes. CreditBytesAll means that there is
-// no limit in bytes.
+// CreditBytesUnit is the unit of Header.CreditBytes, in bytes. CreditBytesAll is the value of
+// Header.CreditBytes for "no limit in bytes".
 const (
 	CreditBytesUnit = 4 << 10
 	CreditBytesAll  = 1<<16 - 1
 )
 
-// Header is a decoded packet header. The fields Kind and Flags determine which other fields are
-// valid. Decode sets the fields that are not valid to zero, and Encode ignores the fields that are
-// not valid.
+// Header is a decoded packet header. The fields Kind and Flags of a header determine which other
+// fields are valid. Decode sets header fields that are not valid to zero, and Encode ignores the
+// values of such fields.
 type Header struct {
 	Conn      uint64 // the receiver's connection tag; 0 only in a Hello before the tag is known
 	Handle    uint64 // FlagPut: the target region
 	PutOffset uint64 // FlagPut: offset of the payload in the region, in bytes
-	// Seq is a sequence number, whose meaning depends on the kind. For Frag, Chunk and Pack, Seq
-	// is the packet's own number. For Hello and HelloAck, Seq is the sender's first number. For a
-	// Nack, Seq is the sequence number of the refused packet. For an Ack with FlagAsk, Seq is the
-	// sequence number up to which an acknowledgement is requested. In packets of the other kinds
-	// Seq is zero.
+	// Seq is a sequence number, whose meaning depends on the kind of the packet. In a Frag, Chunk or
+	// Pack, Seq is the packet's own sequence number. In a Hello or HelloAck, Seq is the first sequence
+	// number that the sender will use. In a Nack, Seq is the sequence number of the refused packet. In
+	// an Ack with FlagAsk, Seq is the sequence number up to which an acknowledgement is requested. In
+	// packets of the other kinds Seq is zero.
 	Seq seq.Num
-	// Ack (with FlagAck) is the last sequence number that the sender has received in order.
+	// Ack is valid only with FlagAck, and is the highest sequence number that the packet's sender has
+	// received in order.
 	Ack seq.Num
-	// Number is the lower half of the packet number. The sender numbers all its packets on a
-	// channel of a connection, and no two packets have the same number. If Conn is 0, Number is 0.
+	// Number is the lower half of the packet number. On each channel of a connection, every packet
+	// that a module sends, also a retransmission, has a different packet number. If Conn is 0, Number
+	// is 0.
 	Number      uint32
 	FragID      uint32 // Chunk: id of the fragment, ascending per sender
 	SizeBytes   uint32 // Chunk: size of the whole fragment
@@ -153,13 +155,13 @@ type Header struct {
 	Op          uint32 // FlagOp: number of the operation, which the requester has chosen
 	PayloadLen  uint16 // payload bytes after the header
 	Credit      uint16 // FlagAck: packets after Ack that the sender has room for
-	// CreditBytes (with FlagAck) is the number of bytes that the sender can receive in packets with
-	// sequence numbers above Ack. The unit of CreditBytes is CreditBytesUnit. The value
-	// CreditBytesAll means that there is no limit in bytes.
+	// CreditBytes is valid only with FlagAck, and limits the bytes that the peer may send in packets
+	// with sequence numbers above Ack. The unit of CreditBytes is CreditBytesUnit. If CreditBytes is
+	// CreditBytesAll, the peer has no limit in bytes.
 	CreditBytes uint16
-	// FirstBytes and ChunkBytes (for a Chunk without FlagPut) are the chunk sizes of the fragment.
-	// FirstBytes is the size of the first chunk. ChunkBytes is the size of all later chunks, of
-	// which the last may be shorter.
+	// FirstBytes and ChunkBytes are the chunk sizes of the fragment in a Chunk without FlagPut, and 0
+	// in other packets. FirstBytes is the size of the first chunk. ChunkBytes is the size of each
+	// later chunk, except that the last chunk may be shorter.
 	FirstBytes uint16
 	ChunkBytes uint16
 	OpCode     OpCode // FlagOp: the role of the packet in the operation
@@ -216,26 +218,20 @@ func (h *Header) Encode(b []byte) int {
 		n += putExtraBytes
 	}
 	if h.Flags&FlagOp != 0 {
-		le.PutUint64(b[n:], h.opExtra())
+		le.PutUint64(b[n:], uint64(h.Op)|uint64(h.OpCode)<<32|uint64(h.OpBytes)<<40)
 		n += opExtraBytes
 	}
-	le.PutUint64(c[24:], uint64(h.PayloadLen)|credit|extrasOf(n)<<48)
+	le.PutUint64(c[24:], uint64(h.PayloadLen)|credit|uint64(n-FragHeaderBytes)/4<<48)
 	return n
 }
-
-// extrasOf returns the value of the header field that holds the length of the part behind the
-// common part of the header, in units of four bytes. The length is stored in the upper 16 bits of
-// the last word of the common part of the header.
-func extrasOf(headerBytes int) uint64 { return uint64(headerBytes-FragHeaderBytes) / 4 }
 
 // Decode reads the whole datagram pkt into *h and returns the packet's payload, which aliases
 // pkt. Decode accepts only packets that Encode could have written, and returns a decoding error
 // of package frag for all other bytes. After an error the content of *h is undefined. Decode
 // never allocates.
 //
-// The payload that Decode returns is decoded by DecodeHello for a Hello or HelloAck, DecodeReject
-// for a Reject, DecodeRetry for a Retry, NextRecord for a Pack, DecodeSack for an Ack, and ByeCode
-// for a Bye.
+// The caller decodes the payload by the function for the packet's kind, such as DecodeHello,
+// DecodeReject, DecodeRetry, NextRecord (for a Pack), DecodeSack or ByeCode.
 func Decode(pkt []byte, h *Header) (payload []byte, err error) {
 	return DecodeOver(pkt, 0, h)
 }
@@ -257,12 +253,12 @@ func DecodeOver(pkt []byte, overheadBytes int, h *Header) (payload []byte, err e
 	return payload, nil
 }
 
-// DecodeSplit works like Decode, for a datagram of sizeBytes whose first bytes are in head and
-// whose other bytes are elsewhere. The argument head of DecodeSplit must contain the whole header.
-// DecodeSplit returns the length of the header, and the rest of the datagram is the payload.
-// DecodeSplit returns ErrKind for an undefined kind, and for a packet whose payload Decode must
-// check. Decode checks the payload of a Pack, Hello, HelloAck, Reject, Retry, Part, Ping and Pong,
-// of a Nack with NackRecord, of an Ack with a Sack, and of a Bye with a code. After ErrKind the
+// DecodeSplit works like Decode, for a datagram of sizeBytes whose first bytes are in the slice
+// head and whose other bytes are in other memory. The slice head must contain the whole header.
+// DecodeSplit returns the length of the header, after which the payload begins. DecodeSplit returns
+// ErrKind for an undefined kind, and for a packet whose payload must be checked by Decode. Decode
+// checks the payload of a Pack, Hello, HelloAck, Reject, Retry, Part, Ping or Pong, of a Nack with
+// NackRecord, of an Ack with a Sack, and of a Bye with a code. If DecodeSplit returns ErrKind, the
 // caller must copy the whole datagram to one buffer, and call Decode.
 func DecodeSplit(head []byte, sizeBytes int, h *Header) (headerBytes int, err error) {
 	n, err := decodeHeader(head, sizeBytes, h)
@@ -275,7 +271,7 @@ func DecodeSplit(head []byte, sizeBytes int, h *Header) (headerBytes int, err er
 	return n, nil
 }
 
-// hasBody reports whether the payload has a structure that this package decodes.
+// hasBody reports whether Decode must check the contents of the packet's payload.
 func (h *Header) hasBody() bool {
 	const plain = 1<<KindFrag | 1<<KindChunk | 1<<KindAck | 1<<KindNack
 	return plain>>h.Kind&1 == 0 || h.Kind == KindNack && nackPayload(h.Tag) != 0 ||
@@ -317,7 +313,7 @@ func decodeHeader(pkt []byte, sizeBytes int, h *Header) (headerBytes int, err er
 	h.Seq, h.Ack = seq.Num(le.Uint32(c[16:])), seq.Num(le.Uint32(c[20:]))
 	lens := le.Uint64(c[24:])
 	h.PayloadLen, h.Credit, h.CreditBytes = uint16(lens), uint16(lens>>16), uint16(lens>>32)
-	if lens>>48 != extrasOf(n) {
+	if lens>>48 != uint64(n-FragHeaderBytes)/4 {
 		return 0, ErrReserved
 	}
 	h.Handle, h.PutOffset, h.Op, h.OpCode, h.OpBytes = 0, 0, 0, 0, 0
@@ -366,8 +362,8 @@ var allowedFlags = [16]Flags{
 	KindPack:  FlagAck | FlagDup,
 }
 
-// inFragment reports whether a chunk has a valid position and size in its fragment. The chunk of
-// a put may have any position within the fragment.
+// inFragment reports whether a chunk's offset and length are valid for the fragment's size. A chunk
+// of a put may begin at any offset of the fragment.
 func (h *Header) inFragment() bool {
 	if h.Flags&FlagPut != 0 {
 		return h.PayloadLen != 0 && h.FirstBytes|h.ChunkBytes == 0 &&
@@ -398,8 +394,8 @@ func decodePut(head []byte, h *Header) error {
 	return nil
 }
 
-// checkMark checks the header of a packet with one of the transport's own tags, which are permitted
-// only in a Frag.
+// checkMark checks the header of a packet whose tag belongs to the transport (TagVoid or TagBye),
+// and which must be a Frag.
 func checkMark(h *Header) error {
 	switch {
 	case h.Kind != KindFrag || h.Flags&(FlagOp|FlagLater) != 0 || h.Tag != TagBye && h.Tag != TagVoid:

@@ -22,8 +22,8 @@ const (
 	extCritical     = 0x80 // a receiver that does not know the extension must refuse the Hello
 )
 
-// The constants below are the types of extensions, in the order in which extensions stand in a
-// Hello. Types 16 to 31 are reserved for the keys of encrypted connections.
+// The constants below are the types of a Hello's extensions, in their order within the Hello. Types
+// 16 to 31 are reserved for the keys of encrypted connections.
 const (
 	extCommandName   = 1
 	extDataName      = 2
@@ -35,8 +35,8 @@ const (
 	extMoved         = 8
 )
 
-// A feature is an optional part of the protocol, which is used if both ends announce the feature in
-// their Hellos.
+// A feature is an optional part of the protocol, which is in use if both ends announce it in their
+// Hellos.
 const (
 	// FeatureReliable says that the sender's network does not lose, duplicate or reorder packets.
 	FeatureReliable uint64 = 1 << 1
@@ -47,7 +47,7 @@ const (
 // Probe is the channel over which a Hello is sent.
 type Probe uint8
 
-// ProvenAll is the mask of both channels in Hello.Proven.
+// ProvenAll is the value of Hello.Proven when both channels are validated.
 const (
 	ProbeCommand Probe = 0
 	ProbeData    Probe = 1
@@ -63,28 +63,28 @@ func (p Probe) Bit() uint8 { return 1 << (p & (ProbeCount - 1)) }
 type Hello struct {
 	Incarnation uint64 // random number of this run of the sender's module, not 0
 	Tag         uint64 // value for Header.Conn in packets to the sender, not 0
-	// Expected is the incarnation of the receiver's module that the sender wants to reach. An
-	// Expected of 0 means any incarnation.
+	// Expected is the incarnation number of the module that the sender wants to reach. If Expected is
+	// 0, any incarnation is accepted.
 	Expected uint64
-	// Nonce is a random number that the sender chooses for each channel. A HelloAck and a
-	// Retry return the nonce of the Hello that they answer. The nonce in a HelloAck or a
-	// Retry proves that the peer has received the Hello on that channel.
+	// Nonce is a random number that the sender of a Hello chooses for each channel. A HelloAck or a
+	// Retry contains the nonce of the Hello that it answers. The nonce in a HelloAck or a Retry proves
+	// that the peer has received the Hello on the channel with this nonce.
 	Nonce    uint64
 	Features uint64 // optional abilities; the common ones of both ends are used
 	Required uint64 // Features that the sender requires
-	// CommandName and DataName are the sender's endpoint addresses, which are opaque and at most
-	// AddrBytesMax long. An empty name is not sent. In a Hello with cookies, the two names are the
-	// addresses for which the cookies were issued.
+	// CommandName and DataName are the sender's endpoint addresses on the command channel and the data
+	// channel, as opaque bytes of at most AddrBytesMax. An empty name is not sent. In a Hello with
+	// cookies, CommandName and DataName are the addresses for which the cookies were issued.
 	CommandName []byte
 	DataName    []byte
-	// CommandCookie and DataCookie are the cookies from the Retries that the sender has received,
-	// at most CookieBytesMax long. An empty cookie is not sent.
+	// CommandCookie and DataCookie are the cookies, of at most CookieBytesMax, that the sender has
+	// received in Retry packets. An empty cookie is not sent.
 	CommandCookie []byte
 	DataCookie    []byte
 	Label         []byte // label that the sender's application chose; none if empty
-	// Moved is the name (see Name) of another module of the sender's process, which the receiver
-	// must connect to instead. Moved may be set only in a HelloAck to a peer that has announced
-	// FeatureKept.
+	// Moved is the name (type Name) of another module in the sender's process, and tells the receiver
+	// to connect to this other module instead. Moved may be set only in a HelloAck to a peer that has
+	// announced FeatureKept.
 	Moved        []byte
 	AwayMs       uint32 // how long the sender may be silent while it computes, in ms
 	WindowPkts   uint32 // the sender's receive window, 1 to WindowMax
@@ -100,17 +100,16 @@ type Hello struct {
 	Overhead     uint8 // protection bytes at the end of each datagram, up to OverheadBytesMax
 	Padding      uint8 // number of zeros that lengthen the Hello; see Pad
 
-	// Others and Critical describe the extensions that DecodeHello does not know. Others is the
-	// number of unknown extensions. Critical is the type of the first unknown extension with the
-	// critical bit, given without this bit, or 0 if there is none. Encode ignores Others and
+	// Others and Critical describe the extensions whose types are unknown to DecodeHello. Others is
+	// the number of unknown extensions. Critical is the type (without the critical bit) of the first
+	// unknown extension that is marked as critical, or 0 if there is none. Encode ignores Others and
 	// Critical.
 	Others   uint8
 	Critical uint8
 }
 
 // The method valid reports whether all fields of the Hello are in their ranges. The sender's range
-// of protocol versions must include the constant Version, because this is the version of the
-// packet.
+// of protocol versions must include Version, because the packet itself has this version.
 func (m *Hello) valid() bool {
 	return m.Incarnation != 0 && m.Tag != 0 && m.Required&^m.Features == 0 &&
 		m.WindowPkts >= 1 && m.WindowPkts <= WindowMax && m.FragBytesMax != 0 &&
@@ -121,14 +120,15 @@ func (m *Hello) valid() bool {
 		m.Probe < ProbeCount && m.Proven <= ProvenAll && m.Overhead <= OverheadBytesMax
 }
 
-// extension is the type, the largest length and the destination of a known extension.
+// The type extension describes a known extension of a Hello by its type, its largest length and the
+// field for its value.
 type extension struct {
 	kind, most int
 	value      *[]byte
 }
 
-// The method extensions returns the known extensions whose values are byte slices, in the order in
-// which they are sent.
+// The method extensions returns the Hello's extensions whose values are byte slices, in the order
+// in which they are sent.
 func (m *Hello) extensions() [5]extension {
 	return [...]extension{
 		{extCommandName, AddrBytesMax, &m.CommandName},
@@ -139,9 +139,9 @@ func (m *Hello) extensions() [5]extension {
 	}
 }
 
-// Pad sets Padding so that the Hello is at least as long as a HelloAck with names of the same
-// lengths. The padding of a Hello prevents amplification attacks, because an answer to an address
-// that is not validated must not be longer than the Hello.
+// Pad sets the field Padding so that the Hello is at least as long as a HelloAck with equally long
+// names. The padding prevents amplification attacks, because an answer to an address that is not
+// validated is never longer than the Hello.
 func (m *Hello) Pad() {
 	const answerBytes = HelloBytesMin + extHeadBytes + LabelBytesMax + extHeadBytes + awayBytes
 	m.Padding = 0
@@ -176,16 +176,20 @@ func (m *Hello) Bytes() int {
 	return n
 }
 
-// Encode writes a whole packet at the start of b, and returns the length of the packet, m.Bytes().
-// The caller sets Kind (Hello or HelloAck), Conn, Seq and Number of the header h, and Encode sets
-// the other fields of h. Encode panics if b is too short or a field of m is out of its range.
+// Encode writes a whole Hello or HelloAck packet at the start of b, and returns the length of the
+// packet, m.Bytes(). The caller sets the fields Kind, Conn, Seq and Number of the header h, and
+// Encode sets its other fields. Encode panics if b is too short or a field of m is out of its
+// range.
 func (m *Hello) Encode(b []byte, h *Header) int {
 	sizeBytes := m.Bytes()
 	if !m.valid() || len(m.Moved) > NameBytesMax {
 		panic("frag: invalid Hello")
 	}
 	b = b[:sizeBytes]
-	h.bare(uint16(sizeBytes - FragHeaderBytes))
+	*h = Header{
+		Kind: h.Kind, Conn: h.Conn, Seq: h.Seq, Number: h.Number,
+		PayloadLen: uint16(sizeBytes - FragHeaderBytes),
+	}
 	h.Encode(b)
 	p := b[FragHeaderBytes:]
 	le.PutUint64(p[0:], m.Incarnation)
@@ -231,18 +235,10 @@ func (m *Hello) Encode(b []byte, h *Header) int {
 	return sizeBytes
 }
 
-// The method bare sets the header fields that a packet with neither an acknowledgement nor extra
-// fields does not use to zero.
-func (h *Header) bare(payloadLen uint16) {
-	*h = Header{
-		Kind: h.Kind, Conn: h.Conn, Seq: h.Seq, Number: h.Number, PayloadLen: payloadLen,
-	}
-}
-
 // DecodeHello decodes the payload of a Hello or HelloAck that Decode has accepted. The slices in *m
-// alias payload. The error of DecodeHello is ErrShort, ErrReserved, or ErrHello for a field out of
-// its range or a malformed extension. After an error the content of *m is undefined. DecodeHello
-// never allocates.
+// alias payload. DecodeHello returns ErrShort, ErrReserved, or (for a field out of its range or a
+// malformed extension) ErrHello. After an error the content of *m is undefined. DecodeHello never
+// allocates.
 func DecodeHello(payload []byte, m *Hello) error {
 	if len(payload) < helloFixedBytes {
 		return ErrShort
@@ -276,8 +272,8 @@ func DecodeHello(payload []byte, m *Hello) error {
 	return m.decodeExtensions(payload[helloFixedBytes:])
 }
 
-// decodeExtensions decodes the extensions in p. Extensions must stand in the order of their types,
-// each type may occur once, and known extensions must not be empty.
+// decodeExtensions decodes the extensions in p. The extensions of a Hello must be in ascending
+// order of their types, each type may occur once, and known extensions must not be empty.
 func (m *Hello) decodeExtensions(p []byte) error {
 	for last := -1; len(p) > 0; {
 		if len(p) < extHeadBytes || len(p) < extHeadBytes+int(p[1]) {
@@ -304,8 +300,8 @@ func (m *Hello) decodeExtensions(p []byte) error {
 	return nil
 }
 
-// The method extend stores the value of a known extension, and reports whether the value is
-// well-formed.
+// The method extend stores the value of a known extension in the Hello, and reports whether the
+// value is well-formed.
 func (m *Hello) extend(kind int, value []byte) bool {
 	switch kind {
 	case extAway:
@@ -326,8 +322,8 @@ func (m *Hello) extend(kind int, value []byte) bool {
 	return len(value) > 0 && len(value) <= e.most
 }
 
-// The function away decodes the value of the extension extAway, a time in milliseconds, and returns
-// 0 if the value is malformed.
+// The function named away decodes the value of the extension extAway, a number of milliseconds. For
+// a malformed value, the result is 0.
 func away(value []byte) uint32 {
 	if len(value) != awayBytes {
 		return 0

@@ -11,9 +11,9 @@ const (
 	retryHeadBytes  = 12
 )
 
-// Retry is the body of a packet of the kind Retry. A Retry answers a Hello that does not prove that
-// its sender receives packets at its source address. The receiver of the Retry sends the Hello
-// again with the cookie of the Retry.
+// Retry is the body of a packet of the kind Retry. A Retry answers a Hello from a source address
+// that is not validated yet. A module that receives a Retry sends its Hello again with the cookie
+// of the Retry.
 type Retry struct {
 	Nonce  uint64 // nonce of the Hello
 	Probe  Probe  // channel of the Hello
@@ -22,7 +22,8 @@ type Retry struct {
 }
 
 // Encode writes a whole Retry at the start of b, and returns the length of the packet. The argument
-// tag of Encode is the connection tag in the Hello. Encode panics if a field is too long.
+// tag of Retry.Encode is the connection tag that the Hello contains (Hello.Tag). Encode panics if a
+// field is too long.
 func (r *Retry) Encode(b []byte, tag uint64) int {
 	if len(r.Addr) > AddrBytesMax || len(r.Cookie) < 1 || len(r.Cookie) > CookieBytesMax ||
 		r.Probe >= ProbeCount {
@@ -39,8 +40,8 @@ func (r *Retry) Encode(b []byte, tag uint64) int {
 }
 
 // DecodeRetry decodes the payload of a Retry that Decode has accepted. The slices in *r alias
-// payload. The error of DecodeRetry is ErrShort, ErrLength, ErrReserved, or ErrHello for a field
-// out of its range.
+// payload. DecodeRetry returns ErrShort, ErrLength, ErrReserved, or (for a field out of its range)
+// ErrHello.
 func DecodeRetry(payload []byte, r *Retry) error {
 	if len(payload) < retryHeadBytes {
 		return ErrShort
@@ -64,14 +65,15 @@ func DecodeRetry(payload []byte, r *Retry) error {
 	return nil
 }
 
-// RetryBytes is the length of a whole Retry with an address and a cookie of the given lengths.
+// RetryBytes returns the length of a whole Retry packet with an address and a cookie of the given
+// lengths.
 func RetryBytes(addrBytes, cookieBytes int) int {
 	return FragHeaderBytes + retryHeadBytes + addrBytes + cookieBytes
 }
 
-// The constants below are the length of a Hello of version 1, and the positions of the fields that
-// are copied to a Reject. Constants whose names begin with v1 are for version 1, and the other
-// constants are for all later versions.
+// The constants below are the length of a Hello of version 1, and the offsets of the fields that
+// ForeignHello reads. Constants for a Hello of version 1 have names that begin with v1, and
+// constants for all later versions have names that begin with "later".
 const (
 	v1HelloBytes  = 208
 	v1TagAt       = 32
@@ -82,9 +84,9 @@ const (
 	laterExtendAt = FragHeaderBytes + helloFixedBytes
 )
 
-// ForeignHello examines a packet for which Decode returned ErrVersion. If pkt is a Hello of another
-// protocol version, ok is true, and f has the fields that EncodeReject needs. ForeignHello reads no
-// fields other than those that are the same in all versions above 1.
+// ForeignHello examines a packet for which Decode returned ErrVersion. If the packet is a Hello of
+// another protocol version, the result ok is true, and the result f has the fields that a Reject of
+// the Hello needs. ForeignHello reads only fields that are the same in all versions above 1.
 func ForeignHello(pkt []byte) (f Foreign, ok bool) {
 	if len(pkt) < 2 || pkt[0] != Magic || Kind(pkt[1]&0x0F) != KindHello {
 		return Foreign{}, false
@@ -115,7 +117,7 @@ func ForeignHello(pkt []byte) (f Foreign, ok bool) {
 	return f, true
 }
 
-// Foreign has the known fields of a Hello of another protocol version.
+// Foreign has those fields of a Hello of another protocol version that ForeignHello can decode.
 type Foreign struct {
 	Tag         uint64 // the connection tag of the Hello's sender
 	Nonce       uint64 // 0 in version 1, which has none
@@ -128,16 +130,17 @@ type Reject struct {
 	Reason     uint8 // one of the Reject constants
 	VersionMin uint8 // the versions that the sender of the Reject speaks
 	VersionMax uint8 //
-	// For the reasons RejectOwner and RejectLater, Code is the code of the sender's application.
-	// For RejectKept, Code is a time in milliseconds, and for the other reasons Code is 0.
+	// If the Reason of a Reject is RejectOwner or RejectLater, its Code comes from the application
+	// that refuses the peer. If the Reason of a Reject is RejectKept, its Code is a time in
+	// milliseconds. For a Reason other than RejectOwner, RejectLater and RejectKept, the Code is 0.
 	Code  uint16
 	Nonce uint64 // nonce of the Hello, which proves that the sender has received it
 }
 
 // EncodeReject writes a Reject at the start of b, and returns the length of the packet, which is
-// less than the length of any Hello. The argument tag of EncodeReject is the sender's connection
-// tag in the Hello. The argument version of EncodeReject is the protocol version of the Hello
-// (Version, or the version that ForeignHello returned).
+// less than the length of any Hello. The argument tag of EncodeReject is the connection tag that
+// the Hello contains (Hello.Tag or Foreign.Tag). The argument version of EncodeReject is the
+// protocol version of the refused Hello (Version or Foreign.Version).
 func EncodeReject(b []byte, tag uint64, version uint8, r Reject) int {
 	if version == 1 { // a header of 24 bytes, and the versions
 		b = b[:RejectBytesV1]
@@ -207,8 +210,8 @@ func checkAnswerBody(p []byte, h *Header) error {
 
 func versionRange(lo, hi uint8) bool { return lo >= 1 && lo <= hi && hi <= VersionLimit }
 
-// hasCode reports whether a Reject with the given reason may have a Code. A Reject with an unknown
-// reason may have one.
+// hasCode reports whether the field Code of a Reject with the given reason may be other than 0. A
+// Reject with an unknown reason may have any Code.
 func hasCode(reason uint8) bool {
 	return reason == RejectOwner || reason == RejectLater || reason == RejectKept ||
 		reason > rejectLast

@@ -2,12 +2,12 @@ package frag
 
 import "gobtl/internal/seq"
 
-// SetNumber replaces the packet number in the encoded packet b, for a retransmission.
+// SetNumber replaces the packet number in the encoded packet b before a retransmission.
 func SetNumber(b []byte, number uint32) { le.PutUint32(b[12:16], number) }
 
-// SetAck replaces the acknowledgement in the encoded packet b, so that a retransmission carries
-// the latest acknowledgement. If the argument dup of SetAck is true, SetAck sets FlagDup. The kind
-// of the packet must allow FlagAck.
+// SetAck sets the acknowledgement in the encoded packet b, so that a retransmission carries the
+// latest acknowledgement. The argument dup says whether SetAck sets FlagDup. The kind of the packet
+// must allow FlagAck.
 func SetAck(b []byte, ack seq.Num, credit, creditBytes uint16, dup bool) {
 	c := (*[FragHeaderBytes]byte)(b)
 	c[2] = c[2]&^byte(FlagDup|FlagLater) | byte(FlagAck)
@@ -42,14 +42,16 @@ func PutFrag(b []byte, conn uint64, number uint32, tag uint8, payloadLen int) in
 	return FragHeaderBytes
 }
 
-// SeqOf returns the sequence number of the encoded packet b, which has at least FragHeaderBytes.
+// SeqOf returns the sequence number of the encoded packet b, which must be at least FragHeaderBytes
+// long.
 func SeqOf(b []byte) seq.Num { return seq.Num(le.Uint32(b[16:20])) }
 
-// NumberOf returns the packet number of the encoded packet b, which has at least FragHeaderBytes.
+// NumberOf returns the packet number of the encoded packet b, which must be at least
+// FragHeaderBytes long.
 func NumberOf(b []byte) uint32 { return le.Uint32(b[12:16]) }
 
-// ConnOf returns the connection tag of a datagram that may be a packet. If the datagram is too
-// short, ConnOf returns 0.
+// ConnOf returns the connection tag of a datagram, without checking whether the datagram is a valid
+// packet. If the datagram is too short, ConnOf returns 0.
 func ConnOf(b []byte) uint64 {
 	if len(b) < FragHeaderBytes {
 		return 0

@@ -134,22 +134,13 @@ func (m *model) add(tb rapid.TB, peer int, h Header, payload []byte, inOrder boo
 	return m.added(tb, p, h, payload, inOrder, got, err, want)
 }
 
-// land is add for a chunk that is first written to its landing, if there is one, together with the
-// number follow of chunks with other bytes. If wrong is set, other bytes land, and the chunk is
-// added in the ordinary way, or not at all.
-func (m *model) land(tb rapid.TB, peer int, h Header, payload []byte, follow int,
-	wrong bool,
-) error {
+// land is add for a chunk that is first written to its landing, if there is one. If wrong is set,
+// other bytes land, and the chunk is added in the ordinary way, or not at all.
+func (m *model) land(tb rapid.TB, peer int, h Header, payload []byte, wrong bool) error {
 	tb.Helper()
 	p := m.peers[peer%len(m.peers)]
-	if len(payload) == 0 {
-		follow = 0
-	}
-	if h.OffsetBytes == 0 && h.FirstBytes != h.ChunkBytes {
-		follow = 0
-	}
 	// The grid may have larger chunks than the peer usually sends.
-	room := max((follow+2)*int(p.roomBytes), (follow+1)*len(payload))
+	room := max(2*int(p.roomBytes), len(payload))
 	mem := m.landing(tb, p, h.FragID, h.OffsetBytes, room)
 	if wrong {
 		for i := range mem {
@@ -160,50 +151,21 @@ func (m *model) land(tb rapid.TB, peer int, h Header, payload []byte, follow int
 		}
 		return nil
 	}
-	payloads := [][]byte{payload}
-	for i := range follow {
-		payloads = append(payloads, bytes.Repeat([]byte{payload[0] + 1 + byte(i)}, len(payload)))
+	want := m.judge(p, &h, payload, true)
+	if !errors.Is(want, ErrKind) && !errors.Is(want, ErrBounds) && p.undone[h.FragID] == nil {
+		want = ErrNotBegun
 	}
-	want := m.judgeRun(p, h, payloads)
-	if want == nil && len(mem) < len(payload)*len(payloads) {
+	if want == nil && len(mem) < len(payload) {
 		tb.Fatalf("no landing for %+v: %d bytes", h, len(mem))
 	}
 	if want == nil {
-		copy(mem, bytes.Join(payloads, nil))
+		copy(mem, payload)
 	}
-	got, err := p.real.AddLanded(&h, len(payload), follow)
-	for ; len(payloads) > 1 && want == nil && err == nil; payloads = payloads[1:] {
-		_ = m.added(tb, p, h, payloads[0], true, nil, nil, nil)
-		h.OffsetBytes += uint32(len(payload))
+	got, err := p.real.AddLanded(&h, len(payload))
+	if err != nil { // the chunk is unchanged
+		m.landing(tb, p, h.FragID, h.OffsetBytes, 5*int(p.roomBytes))
 	}
-	if err != nil { // each chunk is unchanged
-		for i := range payloads {
-			m.landing(tb, p, h.FragID, h.OffsetBytes+uint32(i)*p.roomBytes, 5*int(p.roomBytes))
-		}
-	}
-	return m.added(tb, p, h, payloads[0], true, got, err, want)
-}
-
-// judgeRun returns the error that consecutive landed chunks must get. All chunks must be in the
-// fragment, and each chunk must be one that land alone would accept.
-func (m *model) judgeRun(p *modelPeer, h Header, payloads [][]byte) error {
-	for i, first := 0, h; i < len(payloads); i++ {
-		err := m.judge(p, &first, payloads[i], true)
-		if errors.Is(err, ErrKind) || errors.Is(err, ErrBounds) {
-			return err
-		}
-		first.OffsetBytes += uint32(len(payloads[i]))
-	}
-	if p.undone[h.FragID] == nil {
-		return ErrNotBegun
-	}
-	for _, payload := range payloads {
-		if err := m.judge(p, &h, payload, true); err != nil {
-			return err
-		}
-		h.OffsetBytes += uint32(len(payload))
-	}
-	return nil
+	return m.added(tb, p, h, payload, true, got, err, want)
 }
 
 // landing checks a landing of one peer, chunk by chunk.
@@ -225,7 +187,7 @@ func (m *model) landing(tb rapid.TB, p *modelPeer, id, offset uint32, maxBytes i
 			at += n
 		}
 	}
-	mem := p.real.Landing(id, offset, maxBytes)
+	mem := p.real.ChunkMemory(id, offset, maxBytes)
 	if len(mem) != want || cap(mem) != want || (mem == nil) != (want == 0) {
 		tb.Fatalf("a landing of %d bytes (%d) for fragment %d from %d on, want %d of at most %d",
 			len(mem), cap(mem), id, offset, want, maxBytes)
@@ -404,8 +366,7 @@ func TestAssemblerModel(t *testing.T) {
 			payload := bytes.Repeat([]byte{rapid.Byte().Draw(t, "fill")}, int(n))
 			switch rapid.IntRange(0, 3).Draw(t, "way") {
 			case 0, 1:
-				follow := rapid.IntRange(0, 7).Draw(t, "follow")
-				_ = m.land(t, peer, h, payload, follow, rapid.IntRange(0, 1).Draw(t, "wrong?") == 1)
+				_ = m.land(t, peer, h, payload, rapid.IntRange(0, 1).Draw(t, "wrong?") == 1)
 			default:
 				_ = m.add(t, peer, h, payload, rapid.Bool().Draw(t, "in order?"))
 			}
@@ -436,7 +397,7 @@ func TestModelLandsLargeChunks(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, h.OffsetBytes = range []uint32{1, 401} {
-		if err := m.land(t, 0, h, bytes.Repeat([]byte{2}, 400), 0, false); err != nil {
+		if err := m.land(t, 0, h, bytes.Repeat([]byte{2}, 400), false); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -506,7 +467,7 @@ func FuzzAssembler(f *testing.F) {
 				if fill < 0x80 {
 					_ = m.add(t, int(op), h, payload, op&0x40 == 0)
 				} else {
-					_ = m.land(t, int(op), h, payload, int(op>>1&7), op&0x40 == 0)
+					_ = m.land(t, int(op), h, payload, op&0x40 == 0)
 				}
 			}
 			m.check(t)

@@ -11,8 +11,8 @@ const (
 	nameHeaderBytes = 16
 )
 
-// Name is the address of a module, which the module gives to its peers out of band. A launcher's
-// key-value store, a file, or a command line can carry a Name.
+// Name is the address of a module, which peers must know to connect to the module. Peers get a Name
+// outside of the protocol, for example from a launcher's key-value store, a file or a command line.
 type Name struct {
 	Provider     string // such as "ofi/udp", 1 to ProviderBytesMax printable ASCII
 	Incarnation  uint64 // random number of this run of the module, not 0
@@ -39,7 +39,7 @@ func (n *Name) Validate() error {
 }
 
 // Append appends the encoding of n to b, and returns the extended slice. The encoding has at most
-// NameBytesMax bytes. If n is not valid, Append returns b unchanged and ErrName.
+// NameBytesMax bytes. If a field of n is out of its range, Append returns b unchanged, and ErrName.
 func (n *Name) Append(b []byte) ([]byte, error) {
 	if err := n.Validate(); err != nil {
 		return b, err

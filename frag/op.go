@@ -1,40 +1,42 @@
 package frag
 
-// FeatureOps says that the sender accepts operations, which are packets with FlagOp.
+// FeatureOps says that the sender of the Hello accepts packets with FlagOp, which are operations on
+// its memory.
 const FeatureOps uint64 = 1 << 2
 
-// OpCode is the role that a packet with FlagOp has in its operation.
+// OpCode is the type of a packet with FlagOp, such as a request to read memory.
 type OpCode uint8
 
-// Packets with the codes OpPart and OpPlaced are puts. Packets with any other OpCode are Frags
-// without FlagPut.
+// Packets with the OpCode OpPart or OpPlaced are puts. Packets with any other OpCode are of the
+// kind Frag, without FlagPut.
 const (
 	// OpPart is a packet of a put that has a notice. The notice of a put is a message that the
 	// receiver passes to a handler when all bytes of the put have arrived.
 	OpPart OpCode = 1
-	// OpNotice carries the notice of a put, a message that the receiver passes to a handler when
-	// all bytes of the put have arrived. An OpNotice has the tag of the handler, and its payload is
-	// the number of bytes of the put (u32) and the content of this message.
+	// OpNotice carries the notice of a put, a message that the receiver passes to a handler when all
+	// bytes of the put have arrived. The tag of an OpNotice selects the handler, and the payload is
+	// the length of the put (u32) and the content of the notice.
 	OpNotice OpCode = 2
-	// OpPlaced is a Frag that carries all bytes of a put together with the put's notice (a message
-	// to a handler, see OpPart). In an OpPlaced, the last OpBytes of the payload are the content of
-	// the notice.
+	// OpPlaced is a packet with all bytes of a put and the put's notice, which is a message to a
+	// handler. The last bytes of an OpPlaced's payload, as many as the header field OpBytes says, are
+	// the content of the notice.
 	OpPlaced OpCode = 3
-	// OpGet is a request to read bytes of a memory region. The payload of an OpGet is a Get of
-	// GetBytes.
+	// OpGet is a request to read bytes of a memory region. The payload of an OpGet is an encoded Get,
+	// which is GetBytes long.
 	OpGet OpCode = 4
 	// OpAtomic is a request to change a number in a memory region. The payload of an OpAtomic is an
-	// Atomic of AtomicBytes.
+	// encoded Atomic, which is AtomicBytes long.
 	OpAtomic OpCode = 5
 	// OpResult is the answer to an OpAtomic with Fetch. The payload of an OpResult is the value of
 	// the number before the change, 8 bytes.
 	OpResult OpCode = 6
 	// OpFailed is the answer to an OpGet whose bytes cannot be sent, for example because the memory
-	// region no longer exists. The payload of an OpFailed is the reason, a Nack code of 1 byte.
+	// region no longer exists. The payload of an OpFailed is the reason, which is one of the Nack
+	// codes in one byte.
 	OpFailed OpCode = 7
 )
 
-// The constants below are the sizes of the payloads of operations, in bytes.
+// The constants below are payload sizes, in bytes, of packets with an OpCode.
 const (
 	NoticeBytesMax  = 64 // longest content of a notice
 	NoticeHeadBytes = 4  // the header of an OpNotice, before the content
@@ -44,8 +46,8 @@ const (
 	FailedBytes     = 1
 )
 
-// For each OpCode, opPayload has the shortest and the longest length of the payload, and says
-// whether the packet is a put and whether the packet has a tag.
+// For each OpCode, opPayload has the least and the greatest payload length, whether the packet has
+// FlagPut, and whether the packet has a handler tag.
 var opPayload = [...]struct {
 	least, most uint16
 	put, tag    bool
@@ -59,17 +61,13 @@ var opPayload = [...]struct {
 	OpFailed: {FailedBytes, FailedBytes, false, false},
 }
 
-// decodeOp decodes the header fields of an operation. The result of decodeOp is false if the code
-// is unknown, or if a reserved field is not zero.
+// decodeOp decodes the header fields of a packet with FlagOp. For an unknown OpCode or a reserved
+// field that is not zero, decodeOp returns false.
 func (h *Header) decodeOp(e []byte) bool {
 	op := le.Uint64(e)
 	h.Op, h.OpCode, h.OpBytes = uint32(op), OpCode(op>>32), uint8(op>>40)
 	return op>>48 == 0 && h.OpCode >= OpPart && h.OpCode <= OpFailed &&
 		(h.OpBytes == 0 || h.OpCode == OpPlaced && h.OpBytes <= NoticeBytesMax)
-}
-
-func (h *Header) opExtra() uint64 {
-	return uint64(h.Op) | uint64(h.OpCode)<<32 | uint64(h.OpBytes)<<40
 }
 
 func checkOp(h *Header) error {
@@ -85,9 +83,9 @@ func checkOp(h *Header) error {
 	return nil
 }
 
-// Get is the payload of an OpGet. An OpGet requests SizeBytes bytes from Offset of the
-// memory region Handle. The peer answers an OpGet with a put of SizeBytes to the
-// requester's memory region Answer, from the beginning of that region.
+// Get is the payload of an OpGet. An OpGet requests SizeBytes bytes, starting at Offset, of the
+// peer's memory region Handle. The peer answers an OpGet with a put of SizeBytes to the beginning
+// of the requester's memory region Answer.
 type Get struct {
 	Handle, Offset, Answer uint64
 	SizeBytes              uint32
@@ -102,8 +100,8 @@ func (g *Get) Marshal(b []byte) {
 	le.PutUint64(p[24:], uint64(g.SizeBytes))
 }
 
-// DecodeGet decodes the payload of an OpGet. The result of DecodeGet is false if a reserved field
-// is not zero.
+// DecodeGet decodes the payload of an OpGet. If a reserved field is not zero, DecodeGet returns
+// false.
 func DecodeGet(b []byte, g *Get) bool {
 	p := (*[GetBytes]byte)(b)
 	*g = Get{
@@ -138,7 +136,7 @@ type Atomic struct {
 	Fetch            bool  // whether the requester wants the value before the change
 }
 
-// Marshal writes a to b, which must have AtomicBytes.
+// Marshal writes the encoded Atomic to b, which must have AtomicBytes bytes.
 func (a *Atomic) Marshal(b []byte) {
 	p := (*[AtomicBytes]byte)(b)
 	le.PutUint64(p[0:], a.Handle)
@@ -152,8 +150,8 @@ func (a *Atomic) Marshal(b []byte) {
 	le.PutUint64(p[32:], last)
 }
 
-// DecodeAtomic decodes the payload of an OpAtomic. The result of DecodeAtomic is false if the
-// operation does not exist.
+// DecodeAtomic decodes the payload of an OpAtomic. If the payload describes no valid atomic
+// operation, DecodeAtomic returns false.
 func DecodeAtomic(b []byte, a *Atomic) bool {
 	p := (*[AtomicBytes]byte)(b)
 	last := le.Uint64(p[32:])
@@ -165,8 +163,8 @@ func DecodeAtomic(b []byte, a *Atomic) bool {
 	return last>>17 == 0 && a.Valid()
 }
 
-// Valid reports whether the action exists, the width is 4 or 8 bytes, and the operands fit the
-// width.
+// Valid reports whether the fields of the atomic operation are consistent. The action of an atomic
+// operation must exist, the width must be 4 or 8 bytes, and the operands must fit the width.
 func (a *Atomic) Valid() bool {
 	switch {
 	case a.Action < ActionAdd || a.Action > ActionRead,
@@ -179,7 +177,8 @@ func (a *Atomic) Valid() bool {
 	return a.WidthBytes == 8
 }
 
-// Apply returns the value of a number after the atomic operation, where old is the value before.
+// Apply returns the new value of a number to which the atomic operation is applied. The argument
+// "old" is the previous value.
 func (a *Atomic) Apply(old uint64) uint64 {
 	v := old
 	switch a.Action {
@@ -210,8 +209,8 @@ func (a *Atomic) Apply(old uint64) uint64 {
 }
 
 // PutNotice writes the payload of an OpNotice to b, and returns the length of the payload. The
-// argument waitsBytes of PutNotice is the length of the put whose arrival the notice reports, and
-// the argument says is the content of the notice.
+// argument waitsBytes of PutNotice is the length of the put whose arrival the notice reports. The
+// content of the notice is the argument "says".
 func PutNotice(b []byte, waitsBytes uint32, says []byte) int {
 	le.PutUint32(b, waitsBytes)
 	return NoticeHeadBytes + copy(b[NoticeHeadBytes:], says)

@@ -1,26 +1,27 @@
 package frag
 
 // RecordHeaderBytes is the length of the header of a record in a Pack. A Pack is a packet of
-// several fragments, each of which is a record with the following layout.
+// several fragments. Each fragment in a Pack is a record with the following layout.
 //
-//	tag u8, flags u8, lengthBytes u16, then so many bytes, the payload
+//	| tag u8 | flags u8 | lengthBytes u16 | payload of lengthBytes |
+//	|========|==========|=================|========================|
 //
 // The records of a Pack follow each other without padding up to the end of the payload. A record
-// with the flag Piece (bit 0 of its flags) holds a chunk of a fragment and not a whole fragment.
-// In a record with a chunk, PieceExtraBytes bytes of the Chunk header precede the payload, and
-// lengthBytes includes these bytes. Only the first and the last record of a Pack may hold a
-// chunk. If both the first and the last record hold a chunk, the first record ends its fragment
-// and the last record begins another fragment.
+// with the flag Piece (bit 0 of its flags) is a chunk of a larger fragment, instead of a whole
+// fragment. If a record is a chunk, an additional header of PieceExtraBytes precedes the payload,
+// and the record's lengthBytes includes this header. Only the first and the last record of a Pack
+// may be a chunk. If the first and the last record are chunks, the first record is the last chunk
+// of one fragment, and the last record is the first chunk of another fragment.
 //
 //	| end of A | B whole | C whole | beginning of D |
 const RecordHeaderBytes = 4
 
-// PieceExtraBytes is the number of header bytes that a record with a chunk has in addition to
-// RecordHeaderBytes.
+// PieceExtraBytes is the length of the additional header of a record that is a chunk, after the
+// record header.
 const PieceExtraBytes = chunkExtraBytes
 
-// recordTags, recordPiece and recordReserved are masks for the first two bytes of a record, which
-// are read as one number.
+// The constants below are masks for the first two bytes of a record, read as one little-endian
+// number.
 const (
 	recordTags     = 0x00FF
 	recordPiece    = 0x0100
@@ -37,14 +38,14 @@ func PutRecord(b []byte, tag uint8, payload []byte) int {
 	return n
 }
 
-// Piece is the position of a chunk in its fragment, for a chunk in a record of a Pack. The fields
-// of Piece are those of a Chunk in Header.
+// Piece describes a chunk that is carried in a record of a Pack. The fields of Piece have the same
+// meaning as those of Header.
 type Piece struct {
 	FragID, SizeBytes, OffsetBytes uint32
 	FirstBytes, ChunkBytes         uint16
 }
 
-// PutPiece writes a record with a chunk at the start of b, and returns the length of the record,
+// PutPiece writes a record that is a chunk at the start of b, and returns the length of the record,
 // which is RecordHeaderBytes + PieceExtraBytes + len(payload). PutPiece does not check its
 // arguments. PutPiece panics if b is too short.
 func PutPiece(b []byte, tag uint8, p Piece, payload []byte) int {
@@ -59,7 +60,8 @@ func PutPiece(b []byte, tag uint8, p Piece, payload []byte) int {
 	return n
 }
 
-// readPiece decodes the record with a chunk at the start of p, and returns the length of the chunk.
+// readPiece decodes the record at the start of p, which is a chunk, and returns the chunk's
+// description and payload length.
 func readPiece(p []byte) (piece Piece, payloadBytes int) {
 	e := (*[PieceExtraBytes]byte)(p[RecordHeaderBytes:])
 	return Piece{
@@ -68,22 +70,32 @@ func readPiece(p []byte) (piece Piece, payloadBytes int) {
 	}, int(le.Uint16(p[2:])) - PieceExtraBytes
 }
 
-// NextRecord splits off the first record of the payload of a Pack that Decode has accepted. The
-// argument of NextRecord is the payload or the rest that the previous call of NextRecord has
-// returned, and must not be empty. The results of NextRecord alias the payload. If the record holds
-// a chunk (see IsPiece), DecodePiece decodes data.
+// NextRecord separates the first record of a Pack's payload from the other records. Decode must
+// have accepted the Pack. The first call of NextRecord gets the Pack's payload, and each further
+// call gets the result "rest" of the previous call, unless it is empty. The results of NextRecord
+// alias the payload. If the record is a chunk (see IsPiece), the result "data" must be decoded by
+// DecodePiece.
 func NextRecord(payload []byte) (tag uint8, data, rest []byte) {
 	n := RecordHeaderBytes + int(le.Uint16(payload[2:]))
 	return payload[0], payload[RecordHeaderBytes:n:n], payload[n:]
 }
 
-// IsPiece reports whether the first record of a Pack's payload holds a chunk and not a whole
+// RecordAt reads the header of one record in the payload of a Pack that Decode has accepted. The
+// argument "at" is the record's offset. The result piece of RecordAt is true if the record is a
+// chunk (see IsPiece). The result end of RecordAt is the offset at which the next record begins.
+// The content of a record begins RecordHeaderBytes after the start of the record.
+func RecordAt(payload []byte, at int) (tag uint8, piece bool, end int) {
+	head := le.Uint32(payload[at : at+RecordHeaderBytes])
+	return uint8(head), head&recordPiece != 0, at + RecordHeaderBytes + int(head>>16)
+}
+
+// IsPiece reports whether the first record of a Pack's payload is a chunk instead of a whole
 // fragment.
 func IsPiece(payload []byte) bool { return payload[1]&(recordPiece>>8) != 0 }
 
-// DecodePiece sets h to the header of the chunk in a record of a Pack, and returns the chunk's
-// payload, which aliases data. DecodePiece does not change the fields of h that belong to the
-// whole packet.
+// DecodePiece decodes a record that is a chunk, writes the chunk's header fields to h, and returns
+// the chunk's payload, which aliases data. DecodePiece does not change header fields of the whole
+// packet, such as sequence number and ACK.
 func DecodePiece(tag uint8, data []byte, h *Header) (payload []byte) {
 	payload = data[PieceExtraBytes:]
 	e := (*[PieceExtraBytes]byte)(data)
@@ -157,7 +169,8 @@ func checkPiece(whole, p []byte, n int) error {
 	return nil
 }
 
-// inFragment reports whether a chunk of payloadBytes has a valid position and size in its fragment.
+// inFragment reports whether the chunk's offset and its length payloadBytes are valid for the
+// fragment's size.
 func (p *Piece) inFragment(payloadBytes int) bool {
 	g := grid{uint32(p.FirstBytes), uint32(p.ChunkBytes)}
 	if g.chunk < ChunkBytesMin {

@@ -83,7 +83,7 @@ func unpack(payload []byte) (list []record) {
 }
 
 // checkPacked checks that NextRecord splits the payload of a pack, which Decode has accepted, into
-// records from which PutRecord makes the same payload.
+// records from which PutRecord makes the same payload, and that RecordAt finds the same records.
 func checkPacked(tb rapid.TB, payload []byte) {
 	tb.Helper()
 	got := unpack(payload)
@@ -98,6 +98,18 @@ func checkPacked(tb rapid.TB, payload []byte) {
 	}
 	if again := rewritten(payload); !bytes.Equal(again, payload) {
 		tb.Fatalf("records %x, again %x", payload, again)
+	}
+	at := 0
+	for rest := payload; len(rest) > 0; {
+		isPiece := IsPiece(rest)
+		var r record
+		r.tag, r.data, rest = NextRecord(rest)
+		tag, piece, end := RecordAt(payload, at)
+		if tag != r.tag || piece != isPiece || end != len(payload)-len(rest) {
+			tb.Fatalf("record at %d: tag %d, piece %v, up to %d, want %d, %v, %d", at, tag, piece, end,
+				r.tag, isPiece, len(payload)-len(rest))
+		}
+		at = end
 	}
 }
 

@@ -8,16 +8,17 @@ import (
 	"gobtl/internal/seq"
 )
 
-// If a packet has become too large for the path, the sender retransmits the packet in slices, which
-// are packets of the kind Part. Each Part has a slice of the original datagram, including the
-// datagram's header, and the sequence number of the packet. The receiver reassembles the datagram
-// from the slices, and then processes the datagram as if it had arrived as one packet.
+// If the path no longer carries datagrams of a packet's size, the sender retransmits the packet in
+// slices, which are packets of the kind Part. Each Part carries the sequence number of the original
+// packet, and a slice of this packet's datagram, whose header is part of the first slice. The
+// receiver reassembles the datagram from the slices, and then processes the datagram as if it had
+// arrived as one packet.
 //
-//	payload of a Part: offsetBytes u32, totalBytes u32, then bytes offset.. of the datagram
+//	| offsetBytes u32 | totalBytes u32 | bytes of the datagram, from offsetBytes on |
+//	|=================|================|============================================|
 //
-// Slices of different transmissions of a datagram may be mixed. Two transmissions of a
-// datagram differ only in the first 32 bytes of the datagram, which are always in one
-// slice.
+// Slices of different transmissions of a datagram may be mixed. Two transmissions of a datagram
+// differ only in the first 32 bytes, which are always in the same slice.
 
 // The constants below are sizes of Parts (slices of a datagram), in bytes.
 const (
@@ -29,8 +30,9 @@ const (
 	partBlocks    = PartTotalMax / PartGrain
 )
 
-// PartsOf returns the number of Parts of at most mtuBytes for a packet of sizeBytes, and the bytes
-// in each Part except the last one. At least one slice must fit in mtuBytes.
+// PartsOf returns into how many Parts of at most mtuBytes a packet of sizeBytes is divided, and the
+// slice length in each Part except the last one. A Part with a slice of PartGrain bytes must fit in
+// mtuBytes.
 func PartsOf(sizeBytes, mtuBytes int) (count, slice int) {
 	room := PartRoom(mtuBytes)
 	count = (sizeBytes + room - 1) / room
@@ -39,17 +41,16 @@ func PartsOf(sizeBytes, mtuBytes int) (count, slice int) {
 	return (sizeBytes + slice - 1) / slice, slice
 }
 
-// PartRoom returns the size of the largest slice of a datagram that fits in a Part of sizeBytes.
-// PartRoom returns 0 if no slice fits. The last slice of a datagram may have another size than
-// PartRoom returns.
+// PartRoom returns the length of the longest slice that fits in a Part of sizeBytes and is a
+// multiple of PartGrain. PartRoom returns 0 if no slice fits.
 func PartRoom(sizeBytes int) int {
 	return max(0, (sizeBytes-PartHeaderBytes)/PartGrain*PartGrain)
 }
 
-// PutPart writes the header of a Part, including the position of its slice, at the start of b,
-// and returns the length PartHeaderBytes. The caller sets the fields Conn, Number and Seq of h,
-// and PutPart sets the other fields of h. The caller writes sliceBytes of the datagram after the
-// header.
+// PutPart writes the header of a Part and the position of its slice at the start of b, and returns
+// their length, PartHeaderBytes. The caller sets the fields Conn, Number and Seq of the header h,
+// and PutPart sets its other fields. After the header of the Part, the caller must write the slice,
+// which is sliceBytes long.
 func PutPart(b []byte, h *Header, offsetBytes, totalBytes, sliceBytes int) int {
 	*h = Header{
 		Kind: KindPart, Conn: h.Conn, Number: h.Number, Seq: h.Seq,
@@ -67,8 +68,8 @@ func ReadPart(payload []byte) (offsetBytes, totalBytes int, slice []byte) {
 	return int(le.Uint32(payload)), int(le.Uint32(payload[4:])), payload[partHeadBytes:]
 }
 
-// checkPart checks the payload of a Part. The length of every slice except the last one of a
-// datagram must be a multiple of the block size, and a slice must be shorter than the datagram.
+// checkPart checks the payload of a Part. Each slice must be shorter than its datagram, and its
+// length must be a multiple of PartGrain unless it is the last slice of the datagram.
 func checkPart(p []byte) error {
 	offset, total := uint64(le.Uint32(p)), uint64(le.Uint32(p[4:]))
 	n := uint64(len(p) - partHeadBytes)
@@ -79,28 +80,28 @@ func checkPart(p []byte) error {
 	return nil
 }
 
-// ErrParts means that there is no memory to reassemble another datagram from slices. The caller may
-// later call Add again with the same Part.
+// ErrParts means that there is no memory to reassemble another datagram from slices. After
+// ErrParts, the caller may later call Add again with the same Part.
 var ErrParts = errors.New("frag: no memory for another datagram in Parts")
 
 // partsMax is the largest number of incomplete datagrams of one peer.
 const partsMax = 32
 
-// PartPool limits the memory of the incomplete datagrams of all peers of a module.
+// PartPool limits the memory for incomplete datagrams of all peers of a module together.
 type PartPool struct {
 	bytesMax, bytes int
 }
 
-// NewPartPool returns a pool with a limit of bytesMax bytes. Slices of the packet that is next in
-// order may exceed the limit, because otherwise slices of later packets could keep this packet from
-// being received for ever.
+// NewPartPool returns a PartPool with a limit of bytesMax bytes. Slices of the next packet in
+// sequence may exceed the limit, because slices of later packets could otherwise block the next
+// packet for ever.
 func NewPartPool(bytesMax int) *PartPool { return &PartPool{bytesMax: bytesMax} }
 
-// Bytes returns the number of bytes of the pool that are in use.
+// Bytes returns how many bytes the incomplete datagrams of all peers take.
 func (p *PartPool) Bytes() int { return p.bytes }
 
-// Parts reassembles the datagrams of one peer that arrive in slices, and takes memory only for
-// bytes that have arrived. A zero Parts must be initialised by Init before use.
+// Parts reassembles those datagrams of one peer that arrive in slices. Parts allocates memory only
+// for bytes that have arrived. A zero Parts must be initialised by Init before use.
 type Parts struct {
 	pool *PartPool
 	list []*partial // unordered
@@ -109,6 +110,7 @@ type Parts struct {
 // partial is an incomplete datagram.
 type partial struct {
 	seq    seq.Num
+	began  int64 // when the first slice arrived
 	total  int
 	blocks int // blocks that have arrived
 	bytes  int
@@ -116,7 +118,7 @@ type partial struct {
 	pieces []piece
 }
 
-// piece is a run of consecutive bytes of a datagram, starting at an offset.
+// The type piece holds consecutive received bytes of a datagram, starting at the given offset.
 type piece struct {
 	offset int
 	data   []byte
@@ -128,11 +130,14 @@ func (a *Parts) Init(pool *PartPool) { a.pool = pool }
 // Active is the number of incomplete datagrams.
 func (a *Parts) Active() int { return len(a.list) }
 
-// Add stores the new bytes of the slice in a Part, whose header and payload Decode has returned.
-// If the slice completes its datagram, Add appends the datagram to dst, and returns the result.
-// The argument inOrder of Add is true if the packet has the next sequence number of the peer. If
-// the error of Add is ErrParts, the slice was not stored.
-func (a *Parts) Add(h *Header, payload []byte, inOrder bool, dst []byte) ([]byte, error) {
+// Add stores those bytes of a received Part's slice that had not arrived before. If the slice
+// completes its datagram, Add appends the datagram to dst, and returns the extended slice. The
+// argument inOrder of Add says whether the packet is the next in sequence from the peer. The
+// argument "now" of Add is the present time, in any unit (see Expire). If Add returns ErrParts, Add
+// has not stored the slice.
+func (a *Parts) Add(h *Header, payload []byte, inOrder bool, now int64, dst []byte) (
+	[]byte, error,
+) {
 	offset, total, slice := ReadPart(payload)
 	p := a.find(h.Seq)
 	if p != nil && p.total != total { // the packet was replaced by another
@@ -143,7 +148,7 @@ func (a *Parts) Add(h *Header, payload []byte, inOrder bool, dst []byte) ([]byte
 		return nil, ErrParts
 	}
 	if p == nil {
-		p = &partial{seq: h.Seq, total: total}
+		p = &partial{seq: h.Seq, began: now, total: total}
 		a.list = append(a.list, p)
 	}
 	p.add(a.pool, offset, slice)
@@ -159,7 +164,7 @@ func (a *Parts) Add(h *Header, payload []byte, inOrder bool, dst []byte) ([]byte
 	return dst, nil
 }
 
-// The method add copies those blocks of a slice that had not arrived yet.
+// The method add stores those blocks (of PartGrain bytes) of a slice that had not arrived before.
 func (p *partial) add(pool *PartPool, offset int, slice []byte) {
 	first, last := offset/PartGrain, (offset+len(slice)+PartGrain-1)/PartGrain
 	for b := first; b < last; {
@@ -189,16 +194,16 @@ func (a *Parts) find(n seq.Num) *partial {
 	return nil
 }
 
-// The method place adds an entry for another datagram to the list of incomplete datagrams. If the
-// list of incomplete datagrams is full, place discards the datagram with the highest sequence
-// number, because the datagrams with the lowest numbers are needed first.
+// The method place makes sure that the list of incomplete datagrams has a free entry for datagram
+// n. If the list of incomplete datagrams is full, the method place discards the datagram with the
+// highest sequence number above n, because datagrams with lower numbers are needed first.
 func (a *Parts) place(n seq.Num) bool {
 	return len(a.list) < partsMax || a.evict(n)
 }
 
-// The method room makes sure that there is memory for sizeBytes of the datagram with sequence
-// number n. If there is too little memory, room discards incomplete datagrams with higher sequence
-// numbers.
+// The method room makes sure that the pool has memory for sizeBytes of the datagram with the
+// sequence number n, and returns false if it has not. If there is too little memory, the method
+// room discards incomplete datagrams with sequence numbers above n.
 func (a *Parts) room(n seq.Num, sizeBytes int) bool {
 	for a.pool.bytes+sizeBytes > a.pool.bytesMax {
 		if !a.evict(n) {
@@ -209,7 +214,7 @@ func (a *Parts) room(n seq.Num, sizeBytes int) bool {
 }
 
 // The method evict discards the incomplete datagram with the highest sequence number, if this
-// number is above n. If no number is above n, evict returns false.
+// number is above n. If no incomplete datagram has a sequence number above n, evict returns false.
 func (a *Parts) evict(n seq.Num) bool {
 	var last *partial
 	for _, p := range a.list {
@@ -224,19 +229,30 @@ func (a *Parts) evict(n seq.Num) bool {
 	return true
 }
 
-// Sweep calls the function keep with the sequence number of each incomplete datagram. If keep
-// returns false, Sweep discards the slices, because the datagram has arrived as a whole packet.
+// Sweep calls the function keep with the sequence number of each incomplete datagram. If the
+// function keep returns false, for example because the whole packet has arrived, Sweep discards the
+// datagram's slices.
 func (a *Parts) Sweep(keep func(seq.Num) bool) {
+	a.discard(func(p *partial) bool { return !keep(p.seq) })
+}
+
+// Expire discards each incomplete datagram whose first slice arrived at the time "since" or
+// earlier. A sender that still needs the datagram sends all slices again.
+func (a *Parts) Expire(since int64) {
+	a.discard(func(p *partial) bool { return p.began <= since })
+}
+
+// Drop discards all incomplete datagrams when the connection to the peer has ended. After Drop,
+// Parts may be used for another peer.
+func (a *Parts) Drop() { a.discard(func(*partial) bool { return true }) }
+
+func (a *Parts) discard(which func(*partial) bool) {
 	for i := len(a.list) - 1; i >= 0; i-- {
-		if p := a.list[i]; !keep(p.seq) {
+		if p := a.list[i]; which(p) {
 			a.remove(p)
 		}
 	}
 }
-
-// Drop discards all incomplete datagrams, because the peer is gone. After Drop, Parts may be used
-// for another peer.
-func (a *Parts) Drop() { a.Sweep(func(seq.Num) bool { return false }) }
 
 func (a *Parts) remove(p *partial) {
 	a.pool.bytes -= p.bytes

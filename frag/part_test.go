@@ -56,7 +56,7 @@ func TestPartsModel(t *testing.T) {
 				continue
 			}
 			h := Header{Conn: 1, Seq: first.Add(uint32(i))}
-			got, err := a.Add(&h, partOf(t, &h, d, offset, n), rng.IntN(2) == 0, nil)
+			got, err := a.Add(&h, partOf(t, &h, d, offset, n), rng.IntN(2) == 0, 0, nil)
 			if err != nil {
 				t.Fatalf("seed %d, round %d: %v", seed, round, err)
 			}
@@ -93,7 +93,7 @@ func TestPartsBounds(t *testing.T) {
 	d := make([]byte, 9000)
 	add := func(p *Parts, n seq.Num, inOrder bool) error {
 		h := Header{Conn: 1, Seq: n}
-		_, err := p.Add(&h, partOf(t, &h, d, 0, 1024), inOrder, nil)
+		_, err := p.Add(&h, partOf(t, &h, d, 0, 1024), inOrder, 0, nil)
 		return err
 	}
 	for i := range partsMax {
@@ -109,7 +109,7 @@ func TestPartsBounds(t *testing.T) {
 	}
 	for i := range partsMax {
 		h := Header{Conn: 1, Seq: seq.Num(i)}
-		if _, err := other.Add(&h, partOf(t, &h, d, 0, 8960), false, nil); err != nil && i < 5 {
+		if _, err := other.Add(&h, partOf(t, &h, d, 0, 8960), false, 0, nil); err != nil && i < 5 {
 			t.Fatal(err)
 		}
 	}
@@ -120,10 +120,10 @@ func TestPartsBounds(t *testing.T) {
 	third.Init(pool)
 	h := Header{Conn: 1, Seq: 7}
 	payload := partOf(t, &h, d, 0, 8960)
-	if _, err := third.Add(&h, payload, false, nil); !errors.Is(err, ErrParts) {
+	if _, err := third.Add(&h, payload, false, 0, nil); !errors.Is(err, ErrParts) {
 		t.Errorf("a full pool: %v", err)
 	}
-	if _, err := third.Add(&h, payload, true, nil); err != nil {
+	if _, err := third.Add(&h, payload, true, 0, nil); err != nil {
 		t.Errorf("a full pool, in order: %v", err)
 	}
 	a.Sweep(func(n seq.Num) bool { return n == 99 })
@@ -138,6 +138,29 @@ func TestPartsBounds(t *testing.T) {
 	}
 }
 
+// TestPartsExpire discards the datagrams whose first slice came at a time or earlier. Later slices
+// of such a datagram do not prolong its time.
+func TestPartsExpire(t *testing.T) {
+	pool := NewPartPool(1 << 20)
+	var a Parts
+	a.Init(pool)
+	d := make([]byte, 4000)
+	add := func(n seq.Num, offset int, now int64) {
+		h := Header{Conn: 1, Seq: n}
+		if _, err := a.Add(&h, partOf(t, &h, d, offset, 1024), false, now, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add(1, 0, 10)
+	add(2, 0, 20)
+	add(3, 0, 30)
+	add(1, 1024, 30)
+	a.Expire(20)
+	if a.find(1) != nil || a.find(2) != nil || a.find(3) == nil || pool.Bytes() != 1024 {
+		t.Errorf("%d datagrams and %d bytes are left", a.Active(), pool.Bytes())
+	}
+}
+
 // TestPartsReplaced sends another datagram under the same sequence number. Nothing of the first
 // datagram may remain.
 func TestPartsReplaced(t *testing.T) {
@@ -145,11 +168,11 @@ func TestPartsReplaced(t *testing.T) {
 	a.Init(NewPartPool(1 << 20))
 	old, now := bytes.Repeat([]byte{1}, 2000), bytes.Repeat([]byte{2}, 1500)
 	h := Header{Conn: 1, Seq: 5}
-	if _, err := a.Add(&h, partOf(t, &h, old, 0, 1024), true, nil); err != nil {
+	if _, err := a.Add(&h, partOf(t, &h, old, 0, 1024), true, 0, nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, at := range []int{1024, 0} {
-		got, err := a.Add(&h, partOf(t, &h, now, at, min(1024, len(now)-at)), true, nil)
+		got, err := a.Add(&h, partOf(t, &h, now, at, min(1024, len(now)-at)), true, 0, nil)
 		if err != nil || (got != nil) != (at == 0) || at == 0 && !bytes.Equal(got, now) {
 			t.Fatalf("at %d: %d bytes, %v", at, len(got), err)
 		}

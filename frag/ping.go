@@ -14,10 +14,10 @@ const (
 	nonceBytes = 8
 )
 
-// EncodePing writes a whole packet of sizeBytes at the start of b, and returns sizeBytes. The
-// caller sets Kind (Ping or Pong), Conn and Number of the header h, and EncodePing sets the other
-// fields of h. The payload is the nonce followed by zeros. EncodePing panics if sizeBytes is less
-// than PingBytesMin, more than the longest packet, or more than len(b).
+// EncodePing writes a whole Ping or Pong of sizeBytes at the start of b, and returns sizeBytes. The
+// caller sets the fields Kind (Ping or Pong), Conn and Number of the header h, and EncodePing sets
+// its other fields. The payload is the nonce followed by zeros. EncodePing panics if sizeBytes is
+// less than PingBytesMin, more than the longest packet, or more than len(b).
 func EncodePing(b []byte, h *Header, nonce uint64, sizeBytes int) int {
 	if sizeBytes < PingBytesMin || sizeBytes > FragHeaderBytes+PayloadBytesMax {
 		panic("frag: invalid Ping")
@@ -36,7 +36,8 @@ func EncodePing(b []byte, h *Header, nonce uint64, sizeBytes int) int {
 // NonceOf returns the nonce in the payload of a Ping or Pong that Decode has accepted.
 func NonceOf(payload []byte) uint64 { return le.Uint64(payload) }
 
-// pingLength reports whether a Ping or a Pong can have a payload of n bytes.
+// pingLength reports whether n bytes are a valid payload length for a packet of the given kind, a
+// Ping or a Pong.
 func pingLength(kind Kind, n int) bool {
 	return n == nonceBytes || kind == KindPing && n > nonceBytes
 }

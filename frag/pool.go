@@ -19,36 +19,37 @@ const (
 
 // PoolConfig bounds the memory for reassembly. A zero field of PoolConfig means the default.
 type PoolConfig struct {
-	// FragBytesMax is the largest fragment that is reassembled. The module announces FragBytesMax
-	// in its Hello. The default of FragBytesMax is the smaller one of DefaultFragBytesMax and
-	// BytesMax.
+	// FragBytesMax is the size of the largest fragment that is reassembled. The module announces
+	// FragBytesMax in its Hello. The default of FragBytesMax is the smaller one of DefaultFragBytesMax
+	// and BytesMax.
 	FragBytesMax uint32
-	// BytesMax limits the sum of the buffers of all unfinished fragments, unreleased messages and
-	// idle buffers. In addition to BytesMax, each Assembler may hold one packet of a fragment
-	// that waits for memory (Assembler.Reserve). BytesMax is at least FragBytesMax. The default of
+	// BytesMax limits the sum of the buffers of all unfinished fragments, unreleased messages and idle
+	// buffers. In addition to BytesMax, each Assembler may hold the first packet of one fragment that
+	// waits for memory (see Assembler.Reserve). BytesMax is at least FragBytesMax. The default of
 	// BytesMax is the larger one of DefaultPoolBytesMax and FragBytesMax.
 	BytesMax int64
-	// PeerBytesMax limits the buffers of the unfinished fragments of one Assembler. A peer
-	// that leaves its fragments unfinished cannot take the memory of all other peers.
-	// PeerBytesMax is between FragBytesMax and BytesMax, and the default is half way
-	// between these two limits.
+	// PeerBytesMax limits the total size of the buffers of one Assembler's unfinished fragments.
+	// Because of PeerBytesMax, a peer with many unfinished fragments cannot take all reassembly
+	// memory. PeerBytesMax is between FragBytesMax and BytesMax, and the default of PeerBytesMax is
+	// the mean of FragBytesMax and BytesMax.
 	//
-	// In BytesMax and in PeerBytesMax, the last FragBytesMax bytes are a reserve for fragments
-	// that arrive in order (Assembler.Add). BytesMax and PeerBytesMax should be much larger than
-	// FragBytesMax, because otherwise the receiver refuses packets after each loss or reordering.
+	// The last FragBytesMax bytes below BytesMax and below PeerBytesMax are a reserve for fragments
+	// whose packets arrive in order (see Assembler.Add). BytesMax and PeerBytesMax should be much
+	// larger than FragBytesMax, because otherwise the receiver refuses packets after each loss or
+	// reordering.
 	PeerBytesMax int64
-	// GrowBytes is the size of the first buffer of a fragment for which there is no idle
-	// buffer. The buffer of a fragment larger than GrowBytes is enlarged to the fourfold size each
-	// time it is full. A peer that announces a large fragment and does not send it thus takes no
-	// more than GrowBytes. The default of GrowBytes is DefaultGrowBytes.
+	// GrowBytes is the size of the first buffer of a fragment for which there is no idle buffer. A
+	// buffer that is too small for the rest of its fragment is enlarged to the fourfold size whenever
+	// it is full. A peer that announces a large fragment and sends only its first chunk thus takes no
+	// more memory than GrowBytes. The default of GrowBytes is DefaultGrowBytes.
 	GrowBytes int64
-	// KeepBytes limits the sum of the idle buffers that are kept for reuse. A fragment larger
-	// than KeepBytes allocates a new buffer, which is not kept. The default of KeepBytes is
-	// DefaultKeepBytes, and a negative value keeps no buffers.
+	// KeepBytes limits the sum of the idle buffers that are kept for reuse. Each fragment larger than
+	// KeepBytes needs a new buffer, which the pool does not keep. The default of KeepBytes is
+	// DefaultKeepBytes, and a negative KeepBytes means that no idle buffers are kept.
 	KeepBytes int64
 }
 
-// withDefaults returns c with each zero field replaced by the default of that field.
+// withDefaults returns a copy of c in which each zero field has its default value.
 func (c PoolConfig) withDefaults() PoolConfig {
 	switch {
 	case c.BytesMax == 0 && c.FragBytesMax == 0:
@@ -71,7 +72,7 @@ func (c PoolConfig) withDefaults() PoolConfig {
 }
 
 // Validate returns an error that wraps ErrConfig if the limits contradict each other. Validate
-// replaces zero fields by their defaults before the check.
+// checks each zero field as if the field had its default value.
 func (c PoolConfig) Validate() error {
 	c = c.withDefaults()
 	if c.FragBytesMax == 0 || c.BytesMax < int64(c.FragBytesMax) {
@@ -85,8 +86,8 @@ func (c PoolConfig) Validate() error {
 	return nil
 }
 
-// Reassembly buffers have four classes of capacities for each power of two. The smallest capacity
-// of a buffer is 1 KiB.
+// The capacity of a reassembly buffer is one of four sizes in each interval from a power of two to
+// the next one. The smallest capacity of a buffer is 1 KiB.
 const (
 	classBytesMinBits = 10
 	classesPerDouble  = 4
@@ -111,8 +112,8 @@ func classBytes(class int) int64 {
 
 // Message is a fragment that is being reassembled, or a complete message on its way to its handler.
 type Message struct {
-	// Bytes is the content of the message, valid until Release. The capacity of Bytes is its
-	// length.
+	// Bytes is the content of the complete message, which is valid until Release is called. The
+	// capacity of Bytes is its length.
 	Bytes []byte
 	// Tag is the tag that selects the handler.
 	Tag uint8
@@ -123,7 +124,7 @@ type Message struct {
 	sizeBytes uint32
 	grid      grid
 	missing   uint32 // chunks not yet received
-	// arrivedBytes is the number of bytes of the buffer that received chunks have filled.
+	// arrivedBytes is the number of bytes that received chunks have written to the buffer.
 	arrivedBytes int64
 	grownBytes   int64    // arrivedBytes when Stalled last saw progress
 	grownAt      int64    // the time of that progress; 0: Stalled has not seen the fragment yet
@@ -143,7 +144,7 @@ const (
 	messageKept
 )
 
-// capBytes returns how many bytes of the message's buffer are counted in the memory limits.
+// capBytes returns how many bytes of the message's buffer count in the memory limits of the pool.
 func (m *Message) capBytes() int64 {
 	if m.starter {
 		return 0
@@ -165,7 +166,7 @@ func (m *Message) Release() {
 // CapBytes is the capacity of the message's buffer.
 func (m *Message) CapBytes() int64 { return m.capBytes() }
 
-// Keep removes a complete message from the memory limits of its pool. After Keep, the caller must
+// Keep excludes a complete message from the memory limits of its pool. After Keep, the caller must
 // count CapBytes in a memory limit of its own, and must call Return instead of Release.
 func (m *Message) Keep() {
 	if m.state != messageWhole {
@@ -175,8 +176,8 @@ func (m *Message) Keep() {
 	m.pool.activeBytes -= m.capBytes()
 }
 
-// Return returns the buffer of a message to the pool, after a call of Keep. The caller must not use
-// Bytes after Return.
+// Return gives the buffer of a message back to the pool, for a message of which Keep was called.
+// The caller must not use Bytes after Return.
 func (m *Message) Return() {
 	if m.state != messageKept {
 		panic("frag: message returned that is not kept")
@@ -190,13 +191,13 @@ type Pool struct {
 	cfg         PoolConfig
 	activeBytes int64 // buffers of unfinished fragments and of unreleased messages
 	emptyBytes  int64 // of activeBytes, memory that no chunk has filled
-	// favourite is the only fragment that may grow into the memory reserve (the last FragBytesMax
-	// bytes of each memory limit), or nil if there is none.
+	// The field favourite of a Pool is nil, or the only fragment whose buffer may grow into the
+	// memory reserve (the last FragBytesMax bytes of each memory limit).
 	favourite *Message
 	idleBytes int64
 	idle      [classCount]*Message
-	// The field tables holds unused tables for the unfinished fragments of Assemblers, sorted by
-	// size.
+	// The field "tables" of a Pool holds, for each size, unused tables that Assemblers need for
+	// their unfinished fragments.
 	tables [tableClasses][][]*Message
 }
 
@@ -208,23 +209,25 @@ func NewPool(cfg PoolConfig) (*Pool, error) {
 	return &Pool{cfg: cfg.withDefaults()}, nil
 }
 
-// FragBytesMax returns the largest fragment that the pool's assemblers accept.
+// FragBytesMax returns the size of the largest fragment that the pool's Assemblers accept.
 func (p *Pool) FragBytesMax() uint32 { return p.cfg.FragBytesMax }
 
-// ActiveBytes returns the capacity of the buffers of unfinished fragments and unreleased messages.
+// ActiveBytes returns the total capacity of the buffers of unfinished fragments and unreleased
+// messages.
 func (p *Pool) ActiveBytes() int64 { return p.activeBytes }
 
-// IdleBytes returns the capacity of the buffers that are kept for reuse.
+// IdleBytes returns the total capacity of the idle buffers that the pool keeps for reuse.
 func (p *Pool) IdleBytes() int64 { return p.idleBytes }
 
-// capacity returns the size of the buffers of a size class, which is at most FragBytesMax.
+// The method capacity returns the size of the buffers of a size class, which is at most
+// FragBytesMax.
 func (p *Pool) capacity(class int) int64 {
 	return min(classBytes(class), int64(p.cfg.FragBytesMax))
 }
 
-// The method get returns a buffer of a size class for a new fragment, whose first received chunk
-// has the header h. If the buffers in use would exceed limitBytes with the new buffer, get returns
-// nil.
+// The method get returns a Message with a buffer of the given size class, for the fragment of the
+// chunk with the header h. If the new buffer would raise the memory in use above limitBytes, the
+// method get returns nil.
 func (p *Pool) get(h *Header, class int, limitBytes int64) *Message {
 	capBytes := p.capacity(class)
 	if p.activeBytes+capBytes > limitBytes {
@@ -244,8 +247,8 @@ func (p *Pool) get(h *Header, class int, limitBytes int64) *Message {
 	return m
 }
 
-// The method expect prepares a message, which already has a buffer, for a new fragment. The number
-// of chunks is computed from the header h.
+// The method expect prepares a Message, which already has a buffer, for the fragment of the chunk
+// with the header h.
 func (m *Message) expect(h *Header) {
 	m.Tag, m.fragID, m.grid, m.sizeBytes = h.Tag, h.FragID, gridOf(h), h.SizeBytes
 	m.state, m.missing = messageAssembling, m.grid.chunks(h.SizeBytes)
@@ -254,15 +257,15 @@ func (m *Message) expect(h *Header) {
 	m.cover()
 }
 
-// wordsOfRoom returns the number of words that the bitmap of received chunks needs for the part of
-// the fragment that has memory.
+// wordsOfRoom returns how many words the bitmap of received chunks needs for the chunks that fit in
+// the fragment's present buffer.
 func (m *Message) wordsOfRoom() int {
 	end := min(int64(m.sizeBytes), m.roomBytes())
 	return int(m.grid.index(uint32(end-1))>>6) + 1
 }
 
-// The method cover extends the bitmap of received chunks to all chunks for which the fragment's
-// buffer has room.
+// The method cover extends the bitmap of received chunks to all chunks that fit in the fragment's
+// present buffer.
 func (m *Message) cover() {
 	words := m.wordsOfRoom()
 	if cap(m.have) < words {
@@ -273,9 +276,9 @@ func (m *Message) cover() {
 	clear(m.have[had:])
 }
 
-// beginClass returns the size class of the first buffer of a fragment of sizeBytes. If the fragment
-// is small, or if there is an idle buffer of sufficient size, the first buffer has room for the
-// whole fragment.
+// beginClass returns the size class of the first buffer of a fragment of sizeBytes. The first
+// buffer holds the whole fragment, unless the fragment is larger than GrowBytes and the pool has no
+// idle buffer of its size class.
 func (p *Pool) beginClass(sizeBytes uint32) int {
 	class := classOf(sizeBytes)
 	if p.idle[class] != nil {
@@ -284,17 +287,21 @@ func (p *Pool) beginClass(sizeBytes uint32) int {
 	return min(class, classOf(uint32(min(p.cfg.GrowBytes, int64(p.cfg.FragBytesMax)))))
 }
 
-// growFactor is the factor by which a full buffer is enlarged.
+// growFactor is the factor by which a full reassembly buffer is enlarged.
 const growFactor = 4
 
-// The method grow enlarges the buffer of a fragment up to the offset end, and reports whether the
-// buffer is large enough. The result of grow is false if the buffers in use would exceed limitBytes
-// with the enlarged buffer, or if the offset end is far beyond the bytes that have arrived.
-func (p *Pool) grow(m *Message, end uint32, limitBytes int64) bool {
-	if int64(end) > growFactor*max(m.arrivedBytes, p.cfg.GrowBytes)+growAhead {
-		return false
-	}
-	class := classOf(uint32(min(max(growFactor*m.capBytes(), int64(end)), int64(m.sizeBytes))))
+// grownClass returns the size class of the next larger buffer of a fragment, for a chunk of n bytes
+// that ends at the offset "end". The next larger buffer is at most growFactor times as large as the
+// bytes that have arrived, unless it must be larger to reach the offset "end".
+func (m *Message) grownClass(end uint32, n int) int {
+	bytes := growFactor * min(m.capBytes(), m.arrivedBytes+int64(n))
+	return classOf(uint32(min(max(bytes, int64(end)), int64(m.sizeBytes))))
+}
+
+// The method grow gives a fragment a larger buffer of the given size class, and reports whether
+// this succeeded. The method grow fails if the larger buffer would raise the memory in use above
+// limitBytes.
+func (p *Pool) grow(m *Message, class int, limitBytes int64) bool {
 	more := p.capacity(class) - m.capBytes()
 	if p.activeBytes+more > limitBytes {
 		return false
@@ -313,10 +320,6 @@ func (p *Pool) enlarge(m *Message, class int) {
 	m.cover()
 	p.activeBytes += more
 }
-
-// growAhead is the distance, in bytes, by which a chunk may end beyond growFactor times the bytes
-// of its fragment that have arrived.
-const growAhead = 16 << 20
 
 // put returns a buffer to the pool.
 func (p *Pool) put(m *Message) {
@@ -338,8 +341,8 @@ func (p *Pool) put(m *Message) {
 	p.evict(p.cfg.BytesMax - p.activeBytes)
 }
 
-// The method evict frees idle buffers, the largest first, until the remaining idle buffers have at
-// most roomBytes together.
+// The method evict frees idle buffers, the largest ones first, until at most roomBytes of idle
+// buffers remain.
 func (p *Pool) evict(roomBytes int64) {
 	for class := classCount - 1; class >= 0 && p.idleBytes > roomBytes; class-- {
 		for p.idle[class] != nil && p.idleBytes > roomBytes {

@@ -1,27 +1,27 @@
 package frag
 
-// Reservation describes the memory that Reserve has reserved for a chunk, which AddReserved adds
-// later.
+// Reservation is the result of Reserve, the place of a chunk in its fragment's buffer for the later
+// call of AddReserved.
 type Reservation struct {
-	// Begun says that the chunk is the first chunk of its fragment.
+	// Begun says that no other chunk of the same fragment has arrived before.
 	Begun bool
 	whole *Message // the fragment, if the chunk will complete it
 	m     *Message // the fragment
 	chunk uint32
 }
 
-// Reserve does the part of Add that can fail, and reserves memory for a chunk of payloadBytes. If
-// no other chunk is added after Reserve, AddReserved of the same chunk succeeds. Reserve is for a
-// packet with chunks of two fragments, which must be accepted together or not at all. The argument
-// first of Reserve is the reservation of the packet's first chunk, or nil if Reserve is called for
-// the first chunk.
+// Reserve makes all checks of Add for a chunk of payloadBytes and reserves memory, but does not add
+// the chunk. If no other chunk is added between Reserve and AddReserved, AddReserved of the chunk
+// succeeds. Reserve is for packets with chunks of two fragments, because the receiver must accept
+// either both chunks or neither. For the packet's second chunk, the argument "first" of Reserve is
+// the Reservation of the packet's first chunk, and otherwise nil.
 //
-// If the first chunk completes its fragment, the caller must release the completed Message before
-// adding the second chunk. Until the completed Message is released, the memory of both fragments is
-// in use, and may together exceed the limits.
+// If the packet's first chunk completes its fragment, the caller must release the completed Message
+// before adding the packet's second chunk. Until the completed Message is released, the buffers of
+// the packet's two fragments together may exceed the memory limits.
 //
-// The errors of Reserve are those of Add. If the chunk has begun a fragment and the packet is not
-// accepted, the caller must call Forget.
+// The errors of Reserve are those of Add. If Begun is set in the Reservation and the packet is
+// refused after all, the caller must call Forget with the fragment's id.
 func (a *Assembler) Reserve(h *Header, payloadBytes int, inOrder bool, first *Reservation) (
 	r Reservation, err error,
 ) {
@@ -45,8 +45,9 @@ func (a *Assembler) Reserve(h *Header, payloadBytes int, inOrder bool, first *Re
 	return r, err
 }
 
-// AddReserved works like Add, for a chunk for which Reserve has reserved memory. ErrNotBegun means
-// that the fragment of the chunk is no longer among the unfinished fragments.
+// AddReserved adds a chunk for which Reserve has reserved memory, and otherwise works like Add.
+// AddReserved returns ErrNotBegun if the fragment of the chunk is no longer unfinished, for example
+// after Drop.
 func (a *Assembler) AddReserved(h *Header, r *Reservation, payload []byte) (*Message, error) {
 	if r.m == nil || a.find(h.FragID) != r.m {
 		return nil, ErrNotBegun

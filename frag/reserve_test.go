@@ -189,11 +189,11 @@ func TestReserveStarterLeaves(t *testing.T) {
 			t.Fatal(err)
 		}
 		h, n := growHeader(2, 2*size, 0)
-		if r, err := a.Reserve(&h, n, true, &first); err != nil || !r.Begun || a.starter == nil {
+		if r, err := a.Reserve(&h, n, true, &first); err != nil || !r.Begun || !a.starter {
 			t.Fatalf("%+v, %v", r, err)
 		}
 		leave(a)
-		if err := errors.Join(a.Check(), p.Check()); err != nil || a.starter != nil {
+		if err := errors.Join(a.Check(), p.Check()); err != nil || a.starter {
 			t.Errorf("%s: %v, %v", name, a.starter, err)
 		}
 	}

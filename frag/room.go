@@ -1,19 +1,19 @@
 package frag
 
-// The code in this file decides how much memory a fragment gets, and when. A fragment either gets
-// all its memory when it begins, or can grow into a memory reserve that only one fragment uses at a
-// time.
+// The code in this file decides how much reassembly memory a fragment gets, and when. A fragment
+// either gets all its memory with its first chunk, or may later grow into a memory reserve that
+// only one fragment uses at a time.
 
-// For one peer, the memory that is allocated for fragments but not filled by chunks is limited. The
-// limit is the pool's memory, without the memory reserve and without the unfilled memory of other
-// peers, divided by emptyPart.
+// Each peer has a limit on unfilled memory, which is allocated for its fragments but not yet filled
+// by chunks. A peer's limit on unfilled memory is the pool's memory, less the memory reserve and
+// the unfilled memory of other peers, divided by emptyPart.
 const emptyPart = 16
 
-// beginLeast is the least size, in bytes, of the first buffer of a fragment whose peer has too much
-// allocated memory that no chunk has filled.
+// beginLeast is a lower limit, in bytes, for the first buffer of a new fragment whose peer exceeds
+// the limit on unfilled memory.
 const beginLeast = 8 << 10
 
-// emptyBytes is the number of bytes of a fragment's buffer that no chunk has filled.
+// emptyBytes returns how many bytes of the fragment's buffer no chunk has filled yet.
 func (m *Message) emptyBytes() int64 {
 	if m.starter {
 		return 0
@@ -21,33 +21,74 @@ func (m *Message) emptyBytes() int64 {
 	return m.capBytes() - m.arrivedBytes
 }
 
-// The method fill adds to the count of the fragment's bytes that have arrived.
+// The method fill adds a number of bytes to the count of the fragment's arrived bytes.
 func (a *Assembler) fill(m *Message, bytes int64) {
 	before := m.emptyBytes()
 	m.arrivedBytes += bytes
 	a.addEmpty(m.emptyBytes() - before)
+	a.allow(allowanceFactor * bytes)
 }
 
-// addEmpty adds bytes to the count of allocated memory that no chunk of the peer has filled.
+// The allowance of a peer (Assembler.allowanceBytes) is the amount of unfilled memory that the peer
+// may cause in addition to a constant. Each byte of a chunk that arrives raises the allowance by
+// allowanceFactor, up to allowanceMax. Memory that is given back unfilled lowers the allowance,
+// also below 0. The memory that a peer makes the module allocate is thus at most a constant and a
+// multiple of the bytes that the peer sends.
+const (
+	allowanceFactor = 16
+	allowanceMax    = 64 << 20
+	allowanceMin    = -1 << 30
+)
+
+// The method allow changes the peer's allowance by a number of bytes, which may be negative.
+func (a *Assembler) allow(bytes int64) {
+	a.allowanceBytes = int32(min(max(int64(a.allowanceBytes)+bytes, allowanceMin), allowanceMax))
+}
+
+// A chunk may end aheadLeast bytes beyond growFactor times the bytes of its fragment that have
+// arrived, and further by the peer's allowance, but at most aheadLeast + aheadMost bytes.
+const (
+	aheadLeast = 1 << 20
+	aheadMost  = 16 << 20
+)
+
+// The method far reports whether a chunk of n bytes, which ends at the offset "end", is refused
+// because the chunk is too far ahead of the bytes of its fragment that have arrived.
+func (a *Assembler) far(arrivedBytes int64, end uint32, n int) bool {
+	ahead := aheadLeast + int64(min(max(a.allowanceBytes, 0), aheadMost))
+	return int64(end) > growFactor*(arrivedBytes+int64(n))+ahead
+}
+
+// The method discard drops an unfinished fragment, and lowers the peer's allowance by the memory of
+// the fragment that no chunk has filled.
+func (a *Assembler) discard(m *Message) {
+	a.allow(-m.emptyBytes())
+	a.remove(m)
+	a.pool.put(m)
+}
+
+// addEmpty adds a number of bytes, which may be negative, to the counts of allocated memory that no
+// chunk has filled.
 func (a *Assembler) addEmpty(bytes int64) {
 	a.emptyBytes += bytes
 	a.pool.emptyBytes += bytes
 }
 
-// The method hoards reports whether the peer has more allocated memory that no chunk has filled
-// than is permitted. Without a limit on memory that no chunk has filled, a peer could take all
-// memory with one packet for each of many fragments. If the unfilled memory of the other peers
-// together is more than half of the pool's memory without the reserve, every peer counts as over
-// the limit.
+// The method hoards reports whether the peer exceeds the limit on allocated memory that no chunk
+// has filled. Without the limit on unfilled memory, a peer could take all reassembly memory by
+// sending only the first packets of many large fragments. If the unfilled memory of all other peers
+// exceeds half of the pool's memory without the reserve, the peer counts as over its limit. The
+// limit of a peer is also at most the peer's allowance and growFactor times GrowBytes.
 func (a *Assembler) hoards() bool {
 	p := a.pool
 	others := p.emptyBytes - a.emptyBytes
 	share := (p.cfg.BytesMax - int64(p.cfg.FragBytesMax) - others) / emptyPart
-	return others > share*emptyPart || a.emptyBytes > max(share, p.cfg.GrowBytes)
+	most := min(max(share, p.cfg.GrowBytes), growFactor*p.cfg.GrowBytes+int64(a.allowanceBytes))
+	return others > share*emptyPart || a.emptyBytes > most
 }
 
-// beginClass returns the size class of the first buffer of a fragment whose first received chunk
-// has n bytes.
+// beginClass returns the size class of a new fragment's first buffer, when a first chunk of n bytes
+// has arrived.
 func (a *Assembler) beginClass(sizeBytes uint32, n int) int {
 	class := a.pool.beginClass(sizeBytes)
 	if a.hoards() {
@@ -56,8 +97,8 @@ func (a *Assembler) beginClass(sizeBytes uint32, n int) int {
 	return class
 }
 
-// The method begin starts a new fragment whose first received chunk has n bytes. The memory of the
-// fragment given by the argument leaving counts as free.
+// The method begin starts a new fragment, of which a first chunk of n bytes has arrived. The memory
+// of the fragment "leaving" (an argument that may be nil) counts as free.
 func (a *Assembler) begin(h *Header, n int, inOrder bool, leaving *Message) (*Message, error) {
 	p := a.pool
 	if h.SizeBytes > p.cfg.FragBytesMax {
@@ -68,9 +109,12 @@ func (a *Assembler) begin(h *Header, n int, inOrder bool, leaving *Message) (*Me
 		return nil, ErrSlot
 	}
 	class := a.beginClass(h.SizeBytes, n)
+	if end := h.OffsetBytes + uint32(n); int64(end) > p.capacity(class) && a.far(0, end, n) {
+		return nil, ErrShare
+	}
 	reserveBytes := a.reserveBytes(h.SizeBytes, class, inOrder, leaving)
 	if a.activeBytes+p.capacity(class) > p.cfg.PeerBytesMax-reserveBytes {
-		return nil, ErrBudget
+		return nil, a.lack(p.capacity(class), reserveBytes)
 	}
 	m := p.get(h, class, p.cfg.BytesMax-reserveBytes)
 	if m == nil {
@@ -81,9 +125,32 @@ func (a *Assembler) begin(h *Header, n int, inOrder bool, leaving *Message) (*Me
 	return m, nil
 }
 
-// reserveBytes returns the part of each memory limit that a new fragment of sizeBytes may not use,
-// if its first buffer has the given size class. The memory of the fragment given by the argument
-// leaving counts as free.
+// Supersede is called after ErrSlot for a chunk of the fragment fragID. Supersede discards the
+// unfinished fragment that is in the way, if its id is lower. The sender has ended such a fragment,
+// because it may not begin a fragment before it has ended the fragments whose ids are lower by
+// ActiveMax or more.
+func (a *Assembler) Supersede(fragID uint32) {
+	if len(a.slots) == 0 {
+		return
+	}
+	m := a.slots[int(fragID)&(len(a.slots)-1)]
+	if m != nil && (fragID-m.fragID)%ActiveMax == 0 && int32(m.fragID-fragID) < 0 {
+		a.discard(m)
+	}
+}
+
+// The method lack returns the error for a fragment that would exceed one of the memory limits with
+// a number of bytes more, if reserveBytes of each limit must stay free.
+func (a *Assembler) lack(bytes, reserveBytes int64) error {
+	if a.pool.activeBytes+bytes > a.pool.cfg.BytesMax-reserveBytes {
+		return ErrBudget
+	}
+	return ErrShare
+}
+
+// reserveBytes returns how much of each memory limit must stay free when a new fragment of
+// sizeBytes gets a first buffer of the given size class. The memory of the fragment "leaving" (an
+// argument that may be nil) counts as free.
 func (a *Assembler) reserveBytes(
 	sizeBytes uint32, class int, inOrder bool, leaving *Message,
 ) int64 {
@@ -92,8 +159,9 @@ func (a *Assembler) reserveBytes(
 	if inOrder {
 		reserveBytes = 0
 	}
-	// At most one fragment (the field favourite) may grow into the memory reserve. While there is
-	// such a fragment, a new fragment that must grow later may not use the reserve.
+	// At most one fragment (Pool.favourite) may grow into the memory reserve. While one fragment may
+	// grow into the reserve, another fragment may begin in the reserve only if its first buffer holds
+	// the whole fragment.
 	if class < classOf(sizeBytes) && p.favourite != nil && p.favourite != leaving {
 		reserveBytes = int64(p.cfg.FragBytesMax)
 	}
@@ -103,8 +171,8 @@ func (a *Assembler) reserveBytes(
 	return reserveBytes
 }
 
-// If a new fragment has begun in the memory reserve and must grow later, the method favour makes it
-// the only fragment that may grow into the reserve.
+// If a new fragment has taken its first buffer from the memory reserve and will need a larger
+// buffer, the method favour makes it the only fragment that may grow into the reserve.
 func (p *Pool) favour(m *Message) {
 	inReserve := p.activeBytes > p.cfg.BytesMax-int64(p.cfg.FragBytesMax)
 	if inReserve && int(m.class) < classOf(m.sizeBytes) {
@@ -112,61 +180,69 @@ func (p *Pool) favour(m *Message) {
 	}
 }
 
-// The method growTo gives a fragment memory up to the offset end, at which a chunk of n bytes ends.
-// The last FragBytesMax bytes of each memory limit are a reserve for one fragment at a time, whose
-// packets arrive in order. The one fragment that uses the memory reserve can always be completed.
-// When this fragment is complete, another fragment may use the memory reserve.
-func (a *Assembler) growTo(m *Message, end uint32, n int, inOrder bool) bool {
-	if a.hoards() && int64(end) > growFactor*(m.arrivedBytes+int64(n)) {
-		return false
+// The method growTo enlarges a fragment's buffer for a chunk of n bytes that ends at the offset
+// "end". The last FragBytesMax bytes below each memory limit are a reserve for one fragment at a
+// time, whose packets must arrive in order. The fragment that uses the memory reserve always gets
+// enough memory to be completed. When the fragment that uses the memory reserve is complete,
+// another fragment may use the reserve.
+func (a *Assembler) growTo(m *Message, end uint32, n int, inOrder bool) error {
+	if a.far(m.arrivedBytes, end, n) ||
+		a.hoards() && int64(end) > growFactor*(m.arrivedBytes+int64(n)) {
+		return ErrShare
 	}
 	if m.starter {
 		return a.settle(m, end, n, inOrder)
 	}
-	p, before := a.pool, m.capBytes()
+	p, before, unfilled, class := a.pool, m.capBytes(), m.emptyBytes(), m.grownClass(end, n)
 	reserveBytes := int64(p.cfg.FragBytesMax)
 	limitBytes := min(p.cfg.BytesMax, p.activeBytes+p.cfg.PeerBytesMax-a.activeBytes)
-	grown := p.grow(m, end, limitBytes-reserveBytes)
+	grown := p.grow(m, class, limitBytes-reserveBytes)
 	if !grown && (p.favourite == m || p.favourite == nil && inOrder) {
-		if grown = p.grow(m, end, limitBytes); grown {
+		reserveBytes = 0
+		if grown = p.grow(m, class, limitBytes); grown {
 			p.favourite = m
 		}
 	}
+	if !grown {
+		return a.lack(p.capacity(class)-before, reserveBytes)
+	}
+	a.allow(-unfilled) // of the buffer before
 	a.activeBytes += m.capBytes() - before
 	a.addEmpty(m.capBytes() - before)
-	return grown
+	return nil
 }
 
-// beginStarter begins a fragment outside of the memory limits, for a packet that also ends
-// another fragment. The buffer of a fragment that beginStarter begins holds only the bytes of its
-// first packet. Each peer can have only one fragment that was begun by beginStarter.
-func (a *Assembler) beginStarter(h *Header, n int) (*Message, error) {
-	if a.starter != nil || h.OffsetBytes != 0 {
-		return nil, ErrBudget
+// beginStarter begins a fragment that counts in no memory limit, for a packet that also has the
+// last chunk of another fragment. The buffer that beginStarter allocates holds only the first chunk
+// of the new fragment. Each peer may have at most one unfinished fragment that beginStarter has
+// begun. If there is one already, beginStarter returns nil.
+func (a *Assembler) beginStarter(h *Header, n int) *Message {
+	if a.starter || h.OffsetBytes != 0 {
+		return nil
 	}
 	m := &Message{pool: a.pool, starter: true, mem: make([]byte, n)}
 	m.expect(h)
 	a.enter(m, h, a.slotBits(h.FragID))
-	a.starter = m
-	return m, nil
+	a.starter = true
+	return m
 }
 
-// The method settle replaces the buffer of a fragment that beginStarter has begun by a buffer of
-// the pool, with room up to the offset end. For the new buffer of the fragment, the same memory
-// limits apply as for a new fragment.
-func (a *Assembler) settle(m *Message, end uint32, n int, inOrder bool) bool {
+// The method settle gives a fragment that beginStarter has begun a larger buffer of the pool, which
+// reaches at least to the offset "end". The larger buffer of a fragment must respect the same
+// memory limits as the first buffer of a new fragment.
+func (a *Assembler) settle(m *Message, end uint32, n int, inOrder bool) error {
 	p := a.pool
 	class := max(a.beginClass(m.sizeBytes, n), classOf(end))
-	limitBytes := min(p.cfg.BytesMax, p.activeBytes+p.cfg.PeerBytesMax-a.activeBytes) -
-		a.reserveBytes(m.sizeBytes, class, inOrder, nil)
+	reserveBytes := a.reserveBytes(m.sizeBytes, class, inOrder, nil)
+	limitBytes := min(p.cfg.BytesMax, p.activeBytes+p.cfg.PeerBytesMax-a.activeBytes) - reserveBytes
 	capBytes := p.capacity(class)
-	if int64(end) > p.cfg.GrowBytes+growAhead || p.activeBytes+capBytes > limitBytes {
-		return false
+	if p.activeBytes+capBytes > limitBytes {
+		return a.lack(capBytes, reserveBytes)
 	}
 	p.enlarge(m, class)
-	a.starter = nil
+	a.starter = false
 	a.activeBytes += capBytes
 	a.addEmpty(m.emptyBytes())
 	p.favour(m)
-	return true
+	return nil
 }

@@ -6,20 +6,21 @@ import (
 	"gobtl/internal/seq"
 )
 
-// The constants below are bits of Hello.Features, for optional abilities that are used if both
-// ends announce them.
+// The constants below are bits of Hello.Features, for options that are in use if both ends announce
+// them.
 const (
-	// FeatureSack says that the payload of an Ack packet may be a Sack.
+	// FeatureSack says that an Ack may have a payload, a Sack (selective acknowledgement).
 	FeatureSack = 1 << 0
-	// FeatureAsk says that an Ack may request an acknowledgement (FlagAsk). FeatureAsk has no
+	// FeatureAsk permits Ack packets that request an acknowledgement (FlagAsk). FeatureAsk has no
 	// effect in a reliable connection.
 	FeatureAsk = 1 << 4
-	// FeatureLater says that the peer may delay the acknowledgement of a packet with FlagLater.
-	// FeatureLater has an effect only together with FeatureSack and FeatureAsk.
+	// FeatureLater permits packets with FlagLater, whose acknowledgement the receiver may delay for
+	// longer than usual. FeatureLater has no effect unless FeatureSack and FeatureAsk are in use, too.
 	FeatureLater = 1 << 5
 )
 
-// The constants below are sizes of the payload of an Ack with FlagSack.
+// The constants below describe the encoding of a Sack, which is the payload of an Ack with
+// FlagSack.
 const (
 	SackHeadBytes  = 24  // a Sack without ranges
 	SackRangesMax  = 256 // largest number of ranges in a Sack
@@ -30,40 +31,39 @@ const (
 	SackBytesMax = SackHeadBytes + SackRangeBytes*SackRangesMax
 )
 
-// SackRange is a run of consecutive packets that have arrived. The first packet of a SackRange has
-// the sequence number Header.Ack+SackAhead+Start, and the field More is the number of packets that
-// follow the first one.
+// SackRange is a range of consecutive sequence numbers whose packets have arrived. A SackRange
+// begins with the sequence number Header.Ack+SackAhead+Start, and has More+1 sequence numbers.
 type SackRange struct{ Start, More uint16 }
 
-// The method end returns the position of the first packet after the range, counted in the same way
-// as Start.
+// The method end returns the number of the first packet after the range, in the same numbering as
+// the field Start.
 func (r SackRange) end() uint32 { return uint32(r.Start) + uint32(r.More) + 1 }
 
-// Sack is the payload of an Ack with FlagSack. A Sack reports the packets that have arrived after
-// the first gap in the sequence numbers, and the times that the peer needs to measure the round
-// trip.
+// Sack is the payload of an Ack with FlagSack. A Sack reports which packets have arrived after the
+// first gap in the sequence numbers, and for how long the ACK was delayed.
 type Sack struct {
-	// Ranges are the packets that were accepted after the first gap in the sequence numbers, in
-	// ascending order. At least one missing packet lies between two ranges of a Sack. The packet
-	// with the sequence number Header.Ack+1 is always missing.
+	// Ranges lists the packets that were accepted after the first gap in the sequence numbers, in
+	// ascending order. Between two ranges of a Sack, at least one packet is missing. In a Sack, the
+	// packet with the sequence number Header.Ack+1 is always missing.
 	Ranges [SackRangesMax]SackRange
 	// Count is the number of valid elements of Ranges.
 	Count int
-	// Last is the sequence number of the packet that was accepted last. DelayUs is the time in
-	// microseconds that has passed after packet Last was accepted. UnreadUs is the longest time in
-	// microseconds that packet Last may have waited in the receive queue, measured from the latest
-	// moment at which the queue was empty. DelayUs and UnreadUs are at most 65535.
+	// Last is the sequence number of the packet that the sender of the Sack accepted most recently.
+	// DelayUs is the time in microseconds between the acceptance of packet Last and the sending of the
+	// Sack. UnreadUs is the longest time in microseconds for which packet Last may have waited in the
+	// receive queue, which is counted from the latest moment when the queue was empty. DelayUs and
+	// UnreadUs are at most 65535.
 	Last              seq.Num
 	DelayUs, UnreadUs uint16
-	// Copies counts, modulo 2^32, the duplicate packets that were received.
+	// Copies counts, modulo 2^32, the duplicate packets that the sender of the Sack has received.
 	Copies uint32
-	// LastNumber is the packet number (Header.Number) of the accepted transmission of the packet
-	// with the sequence number Last. LastData is true if the accepted transmission of packet Last
-	// arrived on the data channel. LastNumber and LastData are zero before the first packet is
-	// accepted.
+	// LastNumber is the packet number (Header.Number) of the transmission by which the packet with
+	// sequence number Last arrived. LastData says whether the packet with sequence number Last arrived
+	// on the data channel, and not on the command channel. Before the first packet is accepted,
+	// LastNumber is 0 and LastData is false.
 	LastNumber uint32
 	LastData   bool
-	// Marks counts, modulo 2^32, the received packets that the network has marked with Congestion
+	// Marks counts, modulo 2^32, received packets that the network has marked with ECN Congestion
 	// Experienced. Marks is 0 if the fabric does not report Congestion Experienced.
 	Marks uint32
 }
@@ -115,8 +115,8 @@ func sackLength(n int) bool {
 	return n >= SackHeadBytes && n <= SackBytesMax && (n-SackHeadBytes)%SackRangeBytes == 0
 }
 
-// The ranges of a Sack must be in ascending order with at least one missing packet between two
-// ranges, and must not reach beyond the largest window.
+// checkSack checks that the ranges of a Sack are ascending, have a gap between each two, and stay
+// within the largest window.
 func checkSack(p []byte) error {
 	if le.Uint32(p[20:]) > 1 {
 		return ErrReserved
@@ -132,10 +132,9 @@ func checkSack(p []byte) error {
 	return nil
 }
 
-// Words writes the ranges as a bitmap. Bit i of words[w] is set if number
-// Header.Ack+SackAhead+64w+i has arrived. Words returns the number of words that it has written,
-// and the last of these words is not zero. The argument words of Words must have room for WindowMax
-// bits.
+// Words writes the ranges as a bitmap. Bit i of words[w] is set if the packet with the sequence
+// number Header.Ack+SackAhead+64w+i has arrived. Words returns the number of words up to the last
+// one that is not zero. The slice passed to Words must have at least WindowMax bits.
 func (s *Sack) Words(words []uint64) int {
 	if s.Count == 0 {
 		return 0
@@ -153,8 +152,8 @@ func (s *Sack) Words(words []uint64) int {
 	return n
 }
 
-// SetWords sets the ranges from a bitmap in the format that Words writes. The argument most of
-// SetWords limits the number of ranges that SetWords sets.
+// SetWords sets the ranges of the Sack from a bitmap in the format that Words writes. The argument
+// "most" of SetWords is the largest number of ranges to set.
 func (s *Sack) SetWords(words []uint64, most int) {
 	s.Count = 0
 	at, limit := uint32(0), uint32(64*len(words))

@@ -27,19 +27,15 @@ const (
 	MaxRooms      = 1 << 24
 )
 
-// Room is the number that Checkin returns for a value. The upper 32 bits of a Room are a
-// generation, which changes each time a value is stored in the room, and the lower 32 bits are the
-// index of the room in the table. Generations start at 1, and therefore the zero Room is never
-// valid. The generation of a room (place for a value) wraps around after 2^32-1 check-ins. After
-// that, the number of a value that was removed long ago could refer to another value.
+// Room is the number by which the caller refers to a stored value. The lower 32 bits of a Room are
+// the index of a table entry, and the upper 32 bits are a generation, which is different for each
+// value in this entry. Generations start at 1, and therefore the zero Room is never valid. The
+// generation of a table entry wraps around after 2^32-1 values. After a wrap-around, the Room of a
+// value that was removed long ago could match another value.
 type Room uint64
 
-func makeRoom(generation, index uint32) Room {
-	return Room(generation)<<32 | Room(index)
-}
-
-// Config sets the size and the resolution of a Hotel. If TickNs or Slots is zero, a default value
-// is used. The field Rooms has no default value.
+// Config sets the size and the resolution of a Hotel. If TickNs or Slots is zero, New uses the
+// default for this field. The field Rooms has no default value.
 type Config struct {
 	// Rooms is the largest number of values that the hotel can hold at the same time, 1 to
 	// MaxRooms.
@@ -47,9 +43,9 @@ type Config struct {
 	// TickNs is the resolution in nanoseconds, a power of two from MinTickNs to MaxTickNs. A value
 	// may be evicted up to one tick late.
 	TickNs int64
-	// Slots is the number of ticks in one revolution of the timing wheel, a power of two from
-	// MinSlots to MaxSlots. TickNs x Slots should be longer than the usual time-out, because a
-	// longer time-out costs a second list operation.
+	// Slots is the number of ticks in one revolution of the timing wheel, a power of two from MinSlots
+	// to MaxSlots. TickNs x Slots should exceed the usual time-out, because a value with a longer
+	// time-out must later move to another list.
 	Slots int
 }
 
@@ -79,7 +75,7 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Hotel holds values of type T until each value checks out or is evicted. New makes a Hotel.
+// Hotel holds values of type T, each until Checkout or Evict removes it. New makes a Hotel.
 type Hotel[T any] struct {
 	wheel  wheel
 	guests []T // by index of the room
@@ -94,11 +90,11 @@ func New[T any](cfg Config) (*Hotel[T], error) {
 	return &Hotel[T]{wheel: newWheel(cfg), guests: make([]T, cfg.Rooms)}, nil
 }
 
-// Checkin stores a value with the time-out stay, which starts at the time now. After the
-// time-out, Evict returns the value. A time-out is rounded up to the next tick, and the value is
-// evicted at most one tick late and never early. A negative time-out counts as zero. A time-out
-// that would end after mono.Never never ends. If the argument now of Checkin is earlier than the
-// latest time passed to any method of the hotel, Checkin uses that latest time. The only error of
+// Checkin stores a value with a time-out of the length "stay", which starts at the time "now".
+// After the time-out, Evict returns the value. A time-out is rounded up to the next tick, so that
+// Evict never returns the value early, and delays it by at most one tick. A negative time-out
+// counts as zero. A time-out that would end after mono.Never never expires. If a method of the
+// hotel was already called with a later time, Checkin uses the later time. The only error of
 // Checkin is ErrFull.
 func (h *Hotel[T]) Checkin(now mono.Time, stay time.Duration, guest T) (Room, error) {
 	index := h.wheel.free
@@ -106,7 +102,7 @@ func (h *Hotel[T]) Checkin(now mono.Time, stay time.Duration, guest T) (Room, er
 		return 0, ErrFull
 	}
 	h.guests[index] = guest
-	return makeRoom(h.wheel.take(now, stay), index), nil
+	return Room(h.wheel.take(now, stay))<<32 | Room(index), nil
 }
 
 // Checkout removes and returns the value with the room number that Checkin returned. If the value
@@ -128,37 +124,47 @@ func (h *Hotel[T]) Knock(number Room) (guest T, ok bool) {
 	return h.guests[uint32(number)], true
 }
 
-// Evict removes one value whose time-out is over. Evict returns the value and the number of
-// its room, or false if no time-out is over. The caller repeats Evict until the result is
-// false, or calls Evict at a later time. Evict returns values in the order of their ticks,
-// and the values of one tick in the order of their check-in. A value whose time-out is zero may be
-// returned by the next Evict, even if the argument now is the same as in Checkin. The argument now
-// of Evict may be any amount later than in the previous call. If it is earlier than the latest time
-// passed to any method of the hotel, Evict uses that latest time.
+// Evict removes one value whose time-out has expired. Evict returns the value and its room number,
+// or false if no time-out has expired. The caller may repeat Evict until the result is false, or
+// evict the remaining values later. Evict returns values in the order of their time-outs, which are
+// rounded up to ticks, and the values of one tick in the order of their Checkin. A value with a
+// time-out of zero is due at the time of its Checkin, rounded up to a tick. Two calls of Evict may
+// be any length of time apart. If a method of the hotel was already called with a later time, Evict
+// uses the later time.
 func (h *Hotel[T]) Evict(now mono.Time) (guest T, number Room, ok bool) {
-	if h.wheel.idle(now) || !h.wheel.turn() {
+	h.wheel.now = max(h.wheel.now, now)
+	if h.wheel.now < h.wheel.next || !h.wheel.turn() {
 		return guest, 0, false
 	}
-	index := h.wheel.due()
-	number = makeRoom(h.wheel.rooms[index].generation, index)
+	index := h.wheel.lists[h.wheel.nearSlot(h.wheel.cur)].head
+	number = Room(h.wheel.rooms[index].generation)<<32 | Room(index)
 	h.wheel.vacate(index)
 	return h.leave(index), number, true
 }
 
-// Deadline returns the earliest time at which Evict can return a value, or mono.Never if the
-// hotel is empty. If every time-out ends more than one revolution (TickNs x Slots) from now,
-// Deadline may return a time before the first time-out. The result of Deadline is too early by less
-// than a revolution, unless the time-out is longer than Slots revolutions.
-func (h *Hotel[T]) Deadline() mono.Time { return h.wheel.deadline() }
+// Deadline returns the time of the first time-out, at which Evict must be called next, or
+// mono.Never if the hotel is empty. If the first time-out ends later than one revolution (TickNs x
+// Slots) from now, the result of Deadline may be too early. The result of Deadline is too early by
+// less than a revolution, unless the first time-out is longer than Slots revolutions.
+func (h *Hotel[T]) Deadline() mono.Time {
+	w := &h.wheel
+	if w.near+w.far == 0 {
+		return mono.Never
+	}
+	if w.lists[w.nearSlot(int64(w.next)>>w.tickShift)].head == none {
+		w.turn()
+	}
+	return w.next
+}
 
 // Len is the number of values in the hotel.
-func (h *Hotel[T]) Len() int { return h.wheel.length() }
+func (h *Hotel[T]) Len() int { return h.wheel.near + h.wheel.far }
 
 // Rooms is the total number of rooms of the hotel.
 func (h *Hotel[T]) Rooms() int { return len(h.guests) }
 
-// The method leave removes the value from its room (an element of the table), so that the garbage
-// collector can free the value.
+// The method leave clears the value in a vacated table entry, so that the garbage collector can
+// free the value, and returns the value.
 func (h *Hotel[T]) leave(index uint32) T {
 	guest := h.guests[index]
 	var zero T

@@ -209,7 +209,7 @@ func TestStaleRoom(t *testing.T) {
 		out + 1<<32,     // the generation of the room's next guest
 		evicted + 1<<32, // the same after an eviction
 		staying + 1<<32, staying - 1<<32,
-		makeRoom(1, 3), makeRoom(1, math.MaxUint32),
+		Room(1)<<32 | Room(3), Room(1)<<32 | Room(math.MaxUint32),
 	}
 	for _, number := range bad {
 		if _, ok := h.Checkout(number); ok {
@@ -229,12 +229,12 @@ func TestGenerationWraps(t *testing.T) {
 	h := mustNew(t, small(1))
 	h.wheel.rooms[0].generation = math.MaxUint32
 	last := mustCheckin(t, h, 0, time.Second, 1)
-	if last != makeRoom(math.MaxUint32, 0) {
+	if last != Room(math.MaxUint32)<<32|Room(0) {
 		t.Fatalf("room %#x", last)
 	}
 	h.Checkout(last)
 	next := mustCheckin(t, h, 0, time.Second, 2)
-	if next != makeRoom(1, 0) {
+	if next != Room(1)<<32|Room(0) {
 		t.Fatalf("after the last generation comes room %#x, want generation 1", next)
 	}
 	if _, ok := h.Checkout(last); ok {

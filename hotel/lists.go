@@ -6,26 +6,14 @@ import (
 	"gobtl/internal/mono"
 )
 
-// roundUp returns the first tick at or after t.
-func (w *wheel) roundUp(t mono.Time) int64 {
-	tick := int64(t) >> (w.tickShift & 63)
-	if int64(t)&w.tickMask != 0 {
-		tick++
-	}
-	return tick
-}
-
-// The method instant returns the time at which a tick begins. For the tick of mono.Never, instant
-// returns mono.Never, because that tick begins after the last instant of a mono.Time.
+// The method instant returns the time at which a tick begins. For a tick that begins later than any
+// mono.Time, the method instant returns mono.Never.
 func (w *wheel) instant(tick int64) mono.Time {
 	if tick > w.lastTick {
 		return mono.Never
 	}
 	return mono.Time(tick << (w.tickShift & 63))
 }
-
-// limitAt returns the value that wheel.limit has when the current tick is cur.
-func (w *wheel) limitAt(cur int64) int64 { return (cur>>w.slotShift + 2) << w.slotShift }
 
 // nearSlot returns the index of the list of the first timing wheel that holds the given tick.
 func (w *wheel) nearSlot(tick int64) uint32 { return uint32(tick & (w.nearSize - 1)) }
@@ -35,12 +23,6 @@ func (w *wheel) nearSlot(tick int64) uint32 { return uint32(tick & (w.nearSize -
 func (w *wheel) farSlot(revolution int64) uint32 {
 	return uint32(w.nearSize + revolution&(w.farSize-1))
 }
-
-func (w *wheel) empty(slot uint32) bool { return w.lists[slot].head == none }
-
-func (w *wheel) mark(slot uint32) { w.bitmap[slot>>6] |= 1 << (slot & 63) }
-
-func (w *wheel) unmark(slot uint32) { w.bitmap[slot>>6] &^= 1 << (slot & 63) }
 
 func (w *wheel) slot(tick int64) uint32 {
 	if tick < w.limit {
@@ -57,7 +39,7 @@ func (w *wheel) count(slot uint32, n int) {
 	}
 }
 
-// The method link appends a room (an element of the table) to a list of rooms.
+// The method link appends a room, which is an entry of the timer table, to a list.
 func (w *wheel) link(slot uint32, r *room, index uint32) {
 	l := &w.lists[slot]
 	r.slot = slot
@@ -65,7 +47,7 @@ func (w *wheel) link(slot uint32, r *room, index uint32) {
 	r.next = none
 	if l.tail == none {
 		l.head = index
-		w.mark(slot)
+		w.bitmap[slot>>6] |= 1 << (slot & 63)
 	} else {
 		w.rooms[l.tail].next = index
 	}
@@ -73,13 +55,13 @@ func (w *wheel) link(slot uint32, r *room, index uint32) {
 	w.count(slot, 1)
 }
 
-// The method unlink removes a room (an element of the table) from its list of rooms.
+// The method unlink removes a room, which is an entry of the timer table, from its list.
 func (w *wheel) unlink(r *room) {
 	l := &w.lists[r.slot]
 	switch {
 	case r.prev == none && r.next == none:
 		*l = list{head: none, tail: none}
-		w.unmark(r.slot)
+		w.bitmap[r.slot>>6] &^= 1 << (r.slot & 63)
 	case r.prev == none:
 		l.head = r.next
 		w.rooms[r.next].prev = none
@@ -93,7 +75,7 @@ func (w *wheel) unlink(r *room) {
 	w.count(r.slot, -1)
 }
 
-// seekFar returns the first revolution, from the given one on, whose list in the second timing
+// seekFar returns the first revolution, not before the given one, whose list in the second timing
 // wheel is not empty. The second timing wheel (far) must not be empty when seekFar is called.
 func (w *wheel) seekFar(revolution int64) int64 {
 	slot := w.farSlot(revolution)
@@ -101,10 +83,10 @@ func (w *wheel) seekFar(revolution int64) int64 {
 	return revolution + int64(found-slot)&(w.farSize-1)
 }
 
-// The method seek returns the index of the first list that is not empty, starting with the index
-// slot. The search wraps around at the end of the given words of the bitmap. At least one of the
-// words of the bitmap that seek searches must not be zero, and the number of words must be a power
-// of two.
+// The method seek returns the index of the first list that is not empty, starting the search at the
+// index "slot". The method seek searches the given number of bitmap words, beginning with the word
+// "first", and wraps around after the last word. At least one of the bitmap words that seek
+// searches must be other than zero, and the number of words must be a power of two.
 func (w *wheel) seek(slot, first, words uint32) uint32 {
 	at := slot >> 6
 	word := w.bitmap[at] >> (slot & 63) << (slot & 63)

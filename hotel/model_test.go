@@ -214,7 +214,7 @@ func TestModel(t *testing.T) {
 			},
 			"checkoutAny": func(t *rapid.T) {
 				index := rapid.Uint32Range(0, 41).Draw(t, "index")
-				p.checkout(t, makeRoom(rapid.Uint32Range(0, 9).Draw(t, "generation"), index))
+				p.checkout(t, Room(rapid.Uint32Range(0, 9).Draw(t, "generation"))<<32|Room(index))
 			},
 			"sleep": func(t *rapid.T) {
 				now = max(now, now.Add(time.Duration(span.Draw(t, "sleep"))))

@@ -8,16 +8,17 @@ import (
 	"gobtl/internal/mono"
 )
 
-// wheel is the part of a Hotel that does not depend on the type of the values.
+// The type wheel is the part of a Hotel that does not depend on the type of the values.
 type wheel struct {
-	// The field next is a time that is not later than the first time-out. A call of Evict earlier
-	// than the time in the field next returns after one comparison. No method other than take
-	// decreases the field next.
+	// The field next of a wheel is a time before which no time-out expires. A call of Evict before
+	// the time in the field next needs only one comparison. Only the method take may set the field
+	// next to an earlier time.
 	next mono.Time
 	now  mono.Time // the latest instant seen
 
-	// No value in the hotel has a time-out at a tick below cur. The field limit is the first tick
-	// of the second timing wheel, two revolutions after the start of the revolution of cur.
+	// No value in the hotel has a time-out at a tick before the current tick, which is the field cur.
+	// The field limit is the first tick that belongs to the second timing wheel, and is two
+	// revolutions after the start of the current revolution.
 	cur, limit int64
 
 	rooms  []room
@@ -32,10 +33,10 @@ type wheel struct {
 	tickShift, slotShift uint8 // below 64; masked where used, to tell the compiler
 }
 
-// A room is the state of an element of the table, without the value in that element. The fields
-// prev and next of a room are indices of rooms. While a room holds a value, prev and next are the
-// room's neighbours in a list. In a free room, the field next is the next room in the stack of free
-// rooms, and the field prev has the value vacant.
+// The type room is an entry of the timer table, without its value. The fields prev and next of a
+// room are table indices. While a room holds a value, prev and next are the room's neighbours in a
+// doubly linked list. In a free room, the field next is the next room in the stack of free rooms,
+// and the field prev is the constant vacant.
 type room struct {
 	tick       int64
 	prev, next uint32
@@ -65,7 +66,7 @@ func newWheel(cfg Config) wheel {
 		slotShift: uint8(bits.TrailingZeros64(uint64(cfg.Slots))),
 	}
 	w.cur = int64(w.now) >> w.tickShift
-	w.limit = w.limitAt(w.cur)
+	w.limit = (w.cur>>w.slotShift + 2) << w.slotShift
 	for i := range w.lists {
 		w.lists[i] = list{head: none, tail: none}
 	}
@@ -76,12 +77,16 @@ func newWheel(cfg Config) wheel {
 	return w
 }
 
-// The method take removes the top room (an element of the table) from the stack of free rooms, puts
-// the room into the timing wheel, and returns the room's generation. The caller must have checked
-// that there is a free room.
+// The method take removes the top room (table entry) from the stack of free rooms, puts it into a
+// timing wheel, and returns its generation. The caller of the method take must have checked that
+// there is a free room.
 func (w *wheel) take(now mono.Time, stay time.Duration) (generation uint32) {
 	w.now = max(w.now, now)
-	tick := w.roundUp(w.now.Add(max(stay, 0)))
+	end := int64(w.now.Add(max(stay, 0)))
+	tick := end >> (w.tickShift & 63)
+	if end&w.tickMask != 0 { // rounded up
+		tick++
+	}
 	if tick >= w.limit {
 		w.turn() // the wheel turns only when necessary; the tick may be near now
 	}
@@ -108,7 +113,7 @@ func (w *wheel) vacate(index uint32) {
 	w.free = index
 }
 
-// valid reports whether a room number belongs to a value in the hotel.
+// The method valid reports whether a room number belongs to a value in the hotel.
 func (w *wheel) valid(number Room) bool {
 	index := uint64(uint32(number))
 	if index >= uint64(len(w.rooms)) {
@@ -118,42 +123,18 @@ func (w *wheel) valid(number Room) bool {
 	return r.generation == uint32(number>>32) && r.prev != vacant
 }
 
-// The method idle records the current time, and reports whether it is certain that no time-out is
-// over.
-func (w *wheel) idle(now mono.Time) bool {
-	w.now = max(w.now, now)
-	return w.now < w.next
-}
-
-// The method due returns the index of the room with the first value whose time-out is over. The
-// caller must call the method turn directly before the method due, and turn must have returned
-// true.
-func (w *wheel) due() uint32 { return w.lists[w.nearSlot(w.cur)].head }
-
-func (w *wheel) length() int { return w.near + w.far }
-
-func (w *wheel) deadline() mono.Time {
-	if w.length() == 0 {
-		return mono.Never
-	}
-	if w.empty(w.nearSlot(int64(w.next) >> w.tickShift)) {
-		w.turn()
-	}
-	return w.next
-}
-
-// The method turn sets the current tick to the first tick with an expired time-out, and returns
-// true. If no time-out is over, turn sets the current tick to the tick of the present time, and
-// returns false. In both cases, turn updates the field next.
+// The method turn sets the current tick to the tick of the first expired time-out, and returns
+// true. If no time-out has expired, turn sets the current tick to the tick of the present time, and
+// returns false. The method turn always updates the field next.
 func (w *wheel) turn() (due bool) {
 	present := int64(w.now) >> w.tickShift
 	first := int64(math.MaxInt64)
-	for w.length() > 0 {
+	for w.near+w.far > 0 {
 		if first = w.first(); first > present {
 			break
 		}
 		w.advance(first)
-		if !w.empty(w.nearSlot(first)) {
+		if w.lists[w.nearSlot(first)].head != none {
 			w.next = w.instant(first)
 			return true
 		}
@@ -170,11 +151,11 @@ func (w *wheel) turn() (due bool) {
 	return false
 }
 
-// The method advance increases the current tick, and moves the values with ticks below the new
-// value of the field limit from the second timing wheel to the first one.
+// The method advance sets the current tick and the field limit, and moves values with ticks below
+// the new limit from the second timing wheel to the first one.
 func (w *wheel) advance(tick int64) {
 	w.cur = tick
-	limit := w.limitAt(w.cur)
+	limit := (w.cur>>w.slotShift + 2) << w.slotShift
 	if limit <= w.limit {
 		return
 	}
@@ -188,13 +169,13 @@ func (w *wheel) advance(tick int64) {
 	}
 }
 
-// The method approach examines the values of a list of the second timing wheel when the field limit
-// has increased. A value with a tick below the new limit moves to the first timing wheel, and any
-// other value remains in its list.
+// The method approach sorts the values in a list of the second timing wheel after the field limit
+// has increased. Each value whose tick is below the new limit of the first timing wheel moves to
+// this wheel, and the other values remain in their list.
 func (w *wheel) approach(slot uint32) {
 	index := w.lists[slot].head
 	w.lists[slot] = list{head: none, tail: none}
-	w.unmark(slot)
+	w.bitmap[slot>>6] &^= 1 << (slot & 63)
 	for index != none {
 		r := &w.rooms[index]
 		next := r.next
@@ -204,10 +185,10 @@ func (w *wheel) approach(slot uint32) {
 	}
 }
 
-// The method first returns a tick that is not later than the first time-out of the hotel. If the
-// first timing wheel is not empty, first returns the tick of the first time-out. If the first
-// timing wheel is empty, first returns the start of the revolution that may contain the first
-// time-out. The method first may be called only if the hotel is not empty.
+// The method named first returns a lower bound for the tick of the hotel's first time-out. If the
+// first timing wheel is not empty, the method named first returns the tick of the first time-out.
+// If the first timing wheel is empty, the method named first returns the first tick of the earliest
+// revolution that may contain a time-out. The hotel must not be empty when first is called.
 func (w *wheel) first() int64 {
 	if w.near > 0 {
 		slot := w.nearSlot(w.cur)
@@ -217,8 +198,8 @@ func (w *wheel) first() int64 {
 	return w.seekFar(w.limit>>w.slotShift) << w.slotShift
 }
 
-// firstFar returns the earliest tick of the second timing wheel, by a search of all its values.
-// The second timing wheel must not be empty when firstFar is called.
+// firstFar returns the earliest tick of a value in the second timing wheel, after a search of all
+// its values. The second timing wheel must not be empty when firstFar is called.
 func (w *wheel) firstFar() int64 {
 	earliest := int64(math.MaxInt64)
 	turn := w.limit >> w.slotShift

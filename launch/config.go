@@ -6,35 +6,36 @@ import (
 	"time"
 )
 
-// The constants below are the largest sizes of keys and values, in bytes.
+// The constants below are the largest sizes of the keys and values that Put accepts, in bytes.
 const (
 	KeyBytesMax   = 32
 	ValueBytesMax = 64 << 10
 )
 
-// The constants below are the environment variables for users. The names of the environment
-// variables of package launch do not begin with the prefix of the variables of btl.Config, because
-// btl.Config rejects unknown variables with its prefix.
+// The constants below name the environment variables that users can set. The names of the
+// environment variables of package launch do not begin with the prefix of the variables of
+// btl.Config, because btl.Config rejects unknown variables with its prefix.
 const (
-	// LauncherVariable selects the launcher if the environment has the variables of several
-	// launchers. Its values are "pmi", "ompi" and "none".
+	// LauncherVariable names the environment variable that selects the launcher if several
+	// launchers have set variables. Its values are "pmi", "ompi" and "none".
 	LauncherVariable = "BTL_LAUNCHER"
-	// RendezvousVariable is the address "HOST:PORT" at which rank 0 listens for the other ranks.
-	// RendezvousVariable is needed if a launcher without PMI-1 starts ranks on several nodes.
+	// RendezvousVariable names the environment variable with the address "HOST:PORT" at which rank
+	// 0 listens for the other ranks. RendezvousVariable must be set if a launcher without PMI-1
+	// starts ranks on several nodes.
 	RendezvousVariable = "BTL_RENDEZVOUS"
-	// KeyVariable is a secret that all ranks of a job have in common. KeyVariable is needed for a
-	// rendezvous over TCP if the launcher provides no secret.
+	// KeyVariable names the environment variable with a secret that all ranks of a job have in
+	// common. KeyVariable must be set for a rendezvous over TCP if the launcher provides no secret.
 	KeyVariable = "BTL_RENDEZVOUS_KEY"
 )
 
 // Config has the settings for Join. The zero Config selects the defaults.
 type Config struct {
-	// Environ is the environment to use, in the format of os.Environ. If Environ is nil, Join uses
-	// the environment of this process.
+	// Environ has the environment variables that Join reads, in the format of os.Environ. If
+	// Environ is nil, Join uses the environment of this process.
 	Environ []string
-	// Timeout is the maximum time for each reply of the launcher. If the launcher does not support
-	// PMI-1, Timeout is also the longest time in which this rank must reach rank 0. The range of
-	// Timeout is 1 ms to 24 h, and a Timeout of 0 means 30 s.
+	// Timeout is the maximum time that a call waits for a reply of the launcher. If the launcher
+	// does not support PMI-1, Timeout is also the time in which this rank must reach rank 0. The
+	// range of Timeout is 1 ms to 24 h, and a Timeout of 0 means 30 s.
 	Timeout time.Duration
 	// FenceTimeout is the maximum time that Fence waits for all other ranks. The range of
 	// FenceTimeout is 1 ms to 24 h, and a FenceTimeout of 0 means 5 min.

@@ -1,5 +1,5 @@
-// Package launch gives a process of a parallel job its rank, and exchanges the addresses of btl
-// modules between the processes. The package supports several launchers.
+// Package launch gives a process of a parallel job its rank, and exchanges the addresses of
+// transport modules between the processes. The package supports several launchers.
 //
 //	launcher                                    how it is known       spoken
 //	mpiexec.hydra, btlrun, srun --mpi=pmi2      PMI_FD                PMI-1 over an inherited socket
@@ -15,11 +15,12 @@
 // A value that is too long for one line of PMI-1 is split into pieces.
 //
 //	key                 value
+//	===                 =====
 //	b3.btl.0            40.Aq0fKxZm   size in bytes, a dot, and the first piece in base64url
 //	b3.btl.1            w41cR2sV      second piece
 //
 // The package validates the sizes, numbers, keys and line syntax of all input from a launcher. If a
-// reply of the launcher is invalid or does not arrive in time, the call returns an error.
+// reply of the launcher is invalid or does not arrive in time, the waiting call returns an error.
 //
 // Any goroutine may use a Job. Concurrent calls are serialized.
 package launch

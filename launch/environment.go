@@ -48,9 +48,9 @@ func (e environment) place(rankName, sizeName string) (rank, size int, err error
 	return rank, size, err
 }
 
-// launcher determines which launcher has started this process. If the environment has variables of
-// both PMI-1 and Open MPI, the launcher is taken to be PMI-1, because all child processes of an
-// Open MPI rank inherit the variables of Open MPI.
+// The method "launcher" determines which launcher has started this process. If the environment has
+// variables of both PMI-1 and Open MPI, the method "launcher" returns PMI1, because all child
+// processes of an Open MPI rank inherit the variables of Open MPI.
 func (e environment) launcher() (Launcher, error) {
 	const ompi = "OMPI_COMM_WORLD_RANK"
 	hasPMI := e.has("PMI_FD") || e.has("PMI_PORT")
@@ -74,8 +74,8 @@ func (e environment) launcher() (Launcher, error) {
 	return None, e.alone()
 }
 
-// The method alone returns an error if the environment shows that this process, which cannot use
-// PMI-1, belongs to a job of several processes.
+// The method "alone" returns ErrNoPMI if PMIx, or Slurm with several tasks, has started this
+// process without PMI-1.
 func (e environment) alone() error {
 	advice := ", or set " + LauncherVariable + "=none if each process shall be a job of its own"
 	tasks, err := strconv.Atoi(e["SLURM_STEP_NUM_TASKS"])

@@ -7,9 +7,9 @@ var (
 	// ErrEnvironment means that a launcher's environment variables contradict each other or have
 	// invalid values.
 	ErrEnvironment = errors.New("launch: environment makes no sense")
-	// ErrNoPMI means that a launcher that does not support PMI-1 has started several processes,
-	// which therefore cannot find each other. The text of an error that wraps ErrNoPMI tells the
-	// user what to do.
+	// ErrNoPMI means that a launcher without PMI-1 has started several processes, and that these
+	// processes therefore cannot find each other. The text of an error that wraps ErrNoPMI tells
+	// the user what to do.
 	ErrNoPMI = errors.New("launch: started by a launcher without PMI-1")
 	// ErrProtocol means that the launcher has violated the protocol.
 	ErrProtocol = errors.New("launch: launcher breaks the protocol")
@@ -18,18 +18,19 @@ var (
 	// ErrGone means that the launcher has closed the connection, usually because another rank has
 	// failed.
 	ErrGone = errors.New("launch: launcher is gone")
-	// ErrTimeout means that the launcher has not replied in time, or that the other ranks have not.
+	// ErrTimeout means that the launcher has not replied in time, or that other ranks have not called
+	// Fence or Join in time.
 	ErrTimeout = errors.New("launch: timeout")
-	// ErrRendezvous occurs with a launcher that does not support PMI-1. It means that this rank
-	// cannot reach rank 0 of its job, or has reached rank 0 of another job.
+	// ErrRendezvous occurs only with a launcher that does not support PMI-1. ErrRendezvous means
+	// that this rank cannot reach rank 0 of its job, or has reached rank 0 of another job.
 	ErrRendezvous = errors.New("launch: no rendezvous")
-	// ErrNoValue means that the rank has not published a value under the requested key earlier than
-	// the latest Fence.
+	// ErrNoValue means that the requested rank has not published a value under the requested key
+	// before the latest Fence.
 	ErrNoValue = errors.New("launch: no such value")
 	// ErrKey means that a key is invalid, or that this rank has already published a value under the
 	// key. A key has 1 to KeyBytesMax letters, digits, '-' and '_'.
 	ErrKey = errors.New("launch: invalid key")
-	// ErrTooLarge means that the value exceeds ValueBytesMax.
+	// ErrTooLarge means that a value is longer than ValueBytesMax bytes.
 	ErrTooLarge = errors.New("launch: value too large")
 	// ErrRank means that the job has no such rank.
 	ErrRank = errors.New("launch: no such rank")

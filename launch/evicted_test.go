@@ -29,7 +29,7 @@ func TestRoomByHost(t *testing.T) {
 		add("crowd")
 	}
 	for range 20 * strangersMax {
-		if !r.makeRoom() {
+		if !r.makeRoom("another") {
 			t.Fatal("no room after the minimum time")
 		}
 		if crowded != nil && open(r, crowded) {
@@ -44,8 +44,19 @@ func TestRoomByHost(t *testing.T) {
 	for i := range r.strangers {
 		r.strangers[i].safe = soon(time.Hour)
 	}
-	if r.makeRoom() {
+	if r.makeRoom("another") {
 		t.Error("a connection was closed before its minimum time")
+	}
+	places := len(r.strangers)
+	for n := range 3 * strangersMax {
+		if !r.makeRoom("crowd") {
+			t.Fatalf("connection %d of the crowd delays the connections behind it", n)
+		}
+		add("crowd")
+		r.strangers[places-1].safe = soon(time.Hour)
+		if !open(r, rank) || !open(r, other) || len(r.strangers) != places {
+			t.Fatalf("connection %d of the crowd displaced a connection of another host", n)
+		}
 	}
 }
 

@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// The function inherited makes a connection from a socket that this process has inherited from the
-// launcher. The child processes that this process starts do not inherit the socket.
+// The function "inherited" returns a connection over a socket that this process has inherited from
+// the launcher. The child processes that this process starts do not inherit the socket.
 func inherited(fd int) (net.Conn, error) {
 	twin, err := syscall.Dup(fd)
 	if err != nil {
@@ -29,7 +29,8 @@ func inherited(fd int) (net.Conn, error) {
 	return conn, nil
 }
 
-// checkOwn returns an error unless path is a directory to which only this user has access.
+// checkOwn returns an error unless the given path is a directory to which only this user has
+// access.
 func checkOwn(path string) error {
 	info, err := os.Lstat(path)
 	if err != nil {

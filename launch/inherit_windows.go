@@ -5,8 +5,8 @@ import (
 	"net"
 )
 
-// The function inherited always returns ErrEnvironment, because a Windows process does not inherit
-// numbered file descriptors.
+// The function "inherited" always returns ErrEnvironment, because a Windows process does not
+// inherit numbered file descriptors.
 func inherited(fd int) (net.Conn, error) {
 	return nil, fmt.Errorf("%w: PMI_FD=%d is not for Windows", ErrEnvironment, fd)
 }

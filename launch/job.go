@@ -66,7 +66,8 @@ func Join(ctx context.Context, cfg Config) (*Job, error) {
 	return j, nil
 }
 
-// The method begin negotiates the protocol with the launcher, and determines the node of each rank.
+// The method "begin" negotiates the protocol with the launcher, and determines the node of each
+// rank.
 func (j *Job) begin(ctx context.Context) error {
 	j.nodes = make([]int, j.size)
 	if j.link != nil {
@@ -98,7 +99,7 @@ func (j *Job) Rank() int { return j.rank }
 // Size returns the number of processes of the job.
 func (j *Job) Size() int { return j.size }
 
-// Launcher returns the launcher that has started the job.
+// Launcher returns the kind of launcher that has started the job.
 func (j *Job) Launcher() Launcher { return j.launcher }
 
 // ID returns an identifier of the job, unique among the jobs of the same launcher.
@@ -107,8 +108,8 @@ func (j *Job) ID() string { return j.name }
 // Nodes returns the number of nodes (hosts) of the job.
 func (j *Job) Nodes() int { return slices.Max(j.nodes) + 1 }
 
-// NodeOf returns the node of a rank, from 0 to Nodes()-1. Nodes are numbered in the order of their
-// lowest ranks. If the job has no such rank, NodeOf returns -1.
+// NodeOf returns the node of a rank, from 0 to Nodes()-1. Nodes are numbered in the order of the
+// lowest rank on each node. If the job has no such rank, NodeOf returns -1.
 func (j *Job) NodeOf(rank int) int {
 	if rank < 0 || rank >= j.size {
 		return -1
@@ -132,10 +133,10 @@ func (j *Job) LocalRank() int {
 // LocalSize returns the number of ranks on this process's node.
 func (j *Job) LocalSize() int { return len(j.locals) }
 
-// Put publishes a copy of value under a key of this rank. The other ranks can read the value with
-// Get after the next Fence. Each key may be put only once. The errors of Put are ErrKey,
-// ErrTooLarge, ErrFinalized, ErrRefused if the launcher's store is full, and the launcher errors
-// of Join.
+// Put publishes a copy of the argument "value" under a key of this rank. The other ranks can read
+// the value with Get after the next Fence. Each key may be put only once. The errors of Put are
+// ErrKey, ErrTooLarge, ErrFinalized, ErrRefused if the launcher's store is full, and the errors of
+// Join that concern the launcher.
 func (j *Job) Put(ctx context.Context, key string, value []byte) error {
 	if err := checkKey(key); err != nil {
 		return err
@@ -176,10 +177,10 @@ func (j *Job) put(ctx context.Context, key string, value []byte) error {
 }
 
 // Fence waits until all ranks have called Fence. After Fence, this rank can use Get to read all
-// values that other ranks have published with Put earlier than their call of Fence. If Fence
-// returns an error, even if only because ctx has ended, the connection to the launcher is closed,
-// and this rank can no longer use the job. The errors of Fence are ErrFinalized, ErrTimeout after
-// Config.FenceTimeout, the cause of ctx, and the launcher errors of Join.
+// values that other ranks have published with Put before they called Fence. If Fence returns an
+// error, even if only because ctx has ended, the connection to the launcher is closed, and this
+// rank can no longer use the job. The errors of Fence are ErrFinalized, ErrTimeout after
+// Config.FenceTimeout, the cause of ctx, and the errors of Join that concern the launcher.
 func (j *Job) Fence(ctx context.Context) error {
 	if ctx == nil {
 		return ErrContext
@@ -202,9 +203,9 @@ func (j *Job) Fence(ctx context.Context) error {
 	return nil
 }
 
-// Get returns the value that a rank has published with Put under the given key, earlier than the
-// latest Fence. The caller owns the returned slice. The errors of Get are ErrRank, ErrKey,
-// ErrNoValue, ErrFinalized, and the launcher errors of Join.
+// Get returns the value that a rank has published with Put under the given key before the latest
+// Fence. The caller owns the returned slice. The errors of Get are ErrRank, ErrKey, ErrNoValue,
+// ErrFinalized, and the errors of Join that concern the launcher.
 func (j *Job) Get(ctx context.Context, rank int, key string) ([]byte, error) {
 	if err := checkKey(key); err != nil {
 		return nil, err
@@ -254,8 +255,8 @@ func (j *Job) get(ctx context.Context, rank int, key string) ([]byte, error) {
 	return value, nil
 }
 
-// lookUp returns the text that the launcher's store has under a key. If the store does not have the
-// key, lookUp returns ErrRefused.
+// lookUp returns the text that the launcher's store has under a key. If the launcher's store does
+// not have the key, lookUp returns ErrRefused.
 func (j *Job) lookUp(ctx context.Context, key string) (string, error) {
 	line := "cmd=get kvsname=" + j.name + " key=" + key
 	m, err := j.link.ask(ctx, j.cfg.Timeout, line, "get_result")
@@ -303,8 +304,8 @@ func (j *Job) exchange(ctx context.Context, key string, value []byte) ([][]byte,
 
 // Abort tells the launcher that the job has failed. After Abort, the launcher ends all ranks,
 // including this one, and exits with the given status, which must be 1 to 255. A launcher that does
-// not support PMI-1 ends the other ranks only when this process exits with a nonzero status. After
-// Abort, the program must therefore exit with a nonzero status.
+// not support PMI-1 ends the other ranks only when this process exits with a nonzero status. With a
+// launcher that does not support PMI-1, the program must exit with a nonzero status after Abort.
 func (j *Job) Abort(ctx context.Context, status int) error {
 	if ctx == nil {
 		return ErrContext
@@ -338,11 +339,11 @@ func (j *Job) Abort(ctx context.Context, status int) error {
 	return err
 }
 
-// Finalize tells the launcher that this rank has no more requests and may end. If a process ends
-// without Finalize, the launcher considers the job as failed. With a launcher that does not support
-// PMI-1, rank 0 waits in Finalize until all other ranks have called Finalize, or until ctx ends.
-// The errors of Finalize are the launcher errors of Join, and ErrFinalized if the job is already
-// finalized.
+// Finalize tells the launcher that this rank has no more requests and that its process may end. If
+// a process ends without Finalize, the launcher considers the job as failed. With a launcher that
+// does not support PMI-1, rank 0 waits in Finalize until all other ranks have called Finalize, or
+// until ctx ends. The errors of Finalize are ErrFinalized if the job is already finalized, and the
+// errors of Join that concern the launcher.
 func (j *Job) Finalize(ctx context.Context) error {
 	if ctx == nil {
 		return ErrContext
@@ -367,7 +368,7 @@ func (j *Job) Finalize(ctx context.Context) error {
 	return err
 }
 
-// The method close closes the connections that Join has opened.
+// The method "close" closes the connections that Join has opened.
 func (j *Job) close(err error) {
 	j.lock.Lock()
 	defer j.lock.Unlock()
@@ -385,12 +386,12 @@ func (j *Job) closeAll(err error) {
 }
 
 // hostKey is the key under which ranks publish their host names if the launcher does not tell on
-// which nodes the ranks are. Users cannot put hostKey, because the keys of users must not contain a
-// dot.
+// which nodes the ranks are. Users cannot publish a value under hostKey, because the keys of users
+// must not contain a dot.
 const hostKey = "launch.host"
 
-// findNodes gets the node of each rank from the launcher. If the launcher has no usable mapping
-// from ranks to nodes, the ranks exchange their host names.
+// findNodes gets the number of the node of each rank from the launcher. If the launcher has no
+// usable mapping from ranks to nodes, the ranks exchange their host names.
 func (j *Job) findNodes(ctx context.Context) error {
 	text, err := j.lookUp(ctx, pmi.MappingKey)
 	if err == nil && text != "" {
@@ -410,8 +411,8 @@ func (j *Job) findNodes(ctx context.Context) error {
 	return nil
 }
 
-// numberHosts returns the number of the host of each rank. The hosts are numbered in the order of
-// their lowest ranks.
+// numberHosts returns, for each rank, the number of the rank's host. Hosts are numbered in the
+// order of the lowest rank on each host.
 func numberHosts(hosts [][]byte) []int {
 	nodes := make([]int, len(hosts))
 	number := map[string]int{}

@@ -15,8 +15,8 @@ import (
 // alone does not suffice, because machines that run the same image may have the same name, and
 // containers on one host have separate networks. Two ranks have the same HostName only if they have
 // the same boot id and the same network namespace, and thus the same loopback interface. If the
-// host cannot be identified, HostName returns random bytes, and it seems that no other rank is on
-// this host.
+// host cannot be identified, HostName returns random bytes, so that all other ranks count as ranks
+// of other hosts.
 func HostName() []byte {
 	name, err := os.Hostname()
 	if err != nil || name == "" {
@@ -65,8 +65,8 @@ func (j *Job) joinPMI(ctx context.Context, env environment) (err error) {
 	return j.readPlace(ctx)
 }
 
-// readPlace reads the three lines that the server sends after the line cmd=initack. These three
-// lines contain the size of the job, the rank and the debug level, in any order.
+// readPlace reads the three lines that the server sends after the line cmd=initack. The three lines
+// after cmd=initack contain the size of the job, the rank and the debug level, in any order.
 func (j *Job) readPlace(ctx context.Context) error {
 	place := map[string]int{}
 	for range 3 {

@@ -13,7 +13,7 @@ import (
 	"gobtl/launch/pmi"
 )
 
-// longAgo is a time in the past. As the deadline of a connection, it makes reads and writes in
+// longAgo is a time in the past. If longAgo is the deadline of a connection, reads and writes in
 // progress fail at once.
 var longAgo = time.Unix(1, 0)
 
@@ -29,9 +29,9 @@ func newLink(conn net.Conn) *link {
 	return &link{conn: conn, in: bounded.NewLines(conn, pmi.LineBytesMax-1)}
 }
 
-// The method ask sends the argument line unless it is empty, and returns the next reply of the
-// server. The command of the reply must be the argument want. The wait for the reply ends after the
-// duration limit, or when ctx ends.
+// The method "ask" sends a line unless the line is empty, and returns the next reply of the server.
+// The reply must have the command that the argument "want" names. If the reply does not arrive
+// within the duration "limit" or before ctx ends, the method "ask" returns an error.
 func (l *link) ask(ctx context.Context, limit time.Duration, line, want string) (
 	pmi.Message, error,
 ) {
@@ -53,9 +53,10 @@ func (l *link) ask(ctx context.Context, limit time.Duration, line, want string) 
 	return m, err
 }
 
-// The method until makes reads and writes of the connection fail when ctx ends, until the returned
-// function release is called. If ctx ends when the reply has just been read, release removes the
-// deadline of the connection, so that the next request is not affected.
+// The method "until" makes reads and writes of the connection fail when ctx ends. The returned
+// function "release" ends the effect of ctx on the connection. If ctx ends when the reply has just
+// been read, the function "release" removes the deadline of the connection, so that the next
+// request is not affected.
 func (l *link) until(ctx context.Context) (release func()) {
 	ended := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -70,10 +71,11 @@ func (l *link) until(ctx context.Context) (release func()) {
 	}
 }
 
-// interrupt sends a line while another goroutine waits for a reply. After sending, interrupt calls
-// the function wait, which returns when the other goroutine has ended. If the duration limit passes
-// or ctx ends and wait has not returned, the read or write of the other goroutine fails. interrupt
-// reports whether the line was sent.
+// interrupt sends a line while another goroutine waits for a reply. After the send, the method
+// "interrupt" calls the function "wait", which returns when the other goroutine has ended its wait
+// for the reply. If "wait" has not returned within the duration "limit" or before ctx ends, the
+// reads and writes of the other goroutine fail. The method "interrupt" reports whether the line was
+// sent.
 func (l *link) interrupt(ctx context.Context, limit time.Duration, line string, wait func()) bool {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -89,8 +91,8 @@ func (l *link) interrupt(ctx context.Context, limit time.Duration, line string, 
 
 func (l *link) exchange(line, want string) (pmi.Message, error) {
 	if line != "" {
-		// The whole line is written by one call, because Slurm reads the first line of a connection
-		// by one call.
+		// The whole line is written by one system call, because Slurm reads the first line of a
+		// connection by one system call.
 		if _, err := io.WriteString(l.conn, line+"\n"); err != nil {
 			return pmi.Message{}, fmt.Errorf("%w: %w", ErrGone, err)
 		}
@@ -120,11 +122,11 @@ func (l *link) close(err error) {
 	}
 }
 
-// The type maxes has the largest sizes of keys and values that the launcher allows, in bytes. Sizes
-// above those of PMI-1 are reduced to those of PMI-1.
+// The type "maxes" has the largest sizes of keys and values that the launcher allows, in bytes. If
+// the launcher allows larger sizes than PMI-1, the type "maxes" has the sizes of PMI-1.
 type maxes struct{ key, value int }
 
-// The method begin negotiates the protocol version with the server, and requests the size limits
+// The method "begin" negotiates the protocol version with the server, and requests the size limits
 // and the name of the key-value store.
 func (l *link) begin(ctx context.Context, limit time.Duration) (
 	sizes maxes, name string, err error,
@@ -163,7 +165,7 @@ func (l *link) begin(ctx context.Context, limit time.Duration) (
 	return sizes, name, nil
 }
 
-// The method accepted returns an error that wraps ErrRefused if the result code in a reply is not
+// The method "accepted" returns an error that wraps ErrRefused if the result code in a reply is not
 // 0.
 func (l *link) accepted(m pmi.Message) error {
 	if _, ok := m.Get("rc"); !ok {
@@ -181,7 +183,7 @@ func (l *link) accepted(m pmi.Message) error {
 	return nil
 }
 
-// The method broken closes the link to a launcher that has violated the protocol, and returns an
+// The method "broken" closes the link to a launcher that has violated the protocol, and returns an
 // error that wraps ErrProtocol.
 func (l *link) broken(why error) error {
 	err := fmt.Errorf("%w: %w", ErrProtocol, why)

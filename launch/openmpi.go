@@ -19,8 +19,8 @@ type meeting struct {
 }
 
 // joinOpenMPI joins a job of Open MPI's mpirun. Open MPI's mpirun does not support PMI-1, but tells
-// each process its rank in environment variables. Therefore rank 0 is the PMI-1 server for all
-// ranks.
+// each process its rank in environment variables. If the launcher does not support PMI-1, rank 0 is
+// the PMI-1 server for all ranks.
 func (j *Job) joinOpenMPI(ctx context.Context, env environment) (err error) {
 	if j.rank, j.size, err = env.place("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"); err != nil {
 		return err
@@ -41,7 +41,7 @@ func (j *Job) joinOpenMPI(ctx context.Context, env environment) (err error) {
 		}
 	} else if at.network == "unix" {
 		// The directory of the socket at which rank 0 listens must belong to this user, because
-		// another user may have created a directory with this name.
+		// another user may have created a directory of the same name.
 		if err := awaitOwn(ctx, filepath.Dir(at.address), j.cfg.Timeout); err != nil {
 			return err
 		}
@@ -59,9 +59,9 @@ func (j *Job) joinOpenMPI(ctx context.Context, env environment) (err error) {
 	return nil
 }
 
-// The method meeting returns the address at which rank 0 listens for the other ranks. If the
-// environment variable RendezvousVariable is set, its value is the address. If it is not set, all
-// ranks must be on one node, and the address is a Unix socket.
+// The method "meeting" returns the address at which rank 0 listens for the other ranks. If the
+// environment variable RendezvousVariable is set, its value is the address. If RendezvousVariable
+// is not set, all ranks must be on one node, and the address is a Unix socket.
 func (e environment) meeting(size int) (meeting, error) {
 	job := e["PMIX_NAMESPACE"] + "/" + e["OMPI_MCA_ess_base_jobid"]
 	secret := e[KeyVariable]
@@ -91,7 +91,7 @@ func (e environment) meeting(size int) (meeting, error) {
 	if checkOwn(base) != nil {
 		base = os.TempDir()
 	}
-	// No other user has access to the directory of the socket, and therefore the key of the job
-	// need not be secret.
+	// No other user has access to the directory of the socket, and therefore the ranks can
+	// authenticate each other by a key that is not secret.
 	return meeting{"unix", filepath.Join(base, name, "pmi"), []byte(job + "/" + secret), name}, nil
 }

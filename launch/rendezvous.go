@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	// At the same time, there may be strangersMax unauthenticated connections, and one more for
-	// each rank of the job.
+	// strangersMax is the largest number of unauthenticated connections at the same time, in addition
+	// to one connection for each rank of the job.
 	strangersMax = 16
 	// A client must authenticate itself within Config.Timeout divided by proofPart.
 	proofPart = 8
@@ -30,10 +30,10 @@ const (
 	// itself.
 	proofLeast = 100 * time.Millisecond
 	// outboxBytesMax is the largest total size of the unread replies to a rank, in bytes. A rank
-	// that follows the protocol sends no request until it has read the reply to the previous one.
+	// that follows the protocol reads the reply to each request before it sends the next request.
 	outboxBytesMax = 64 << 10
-	// When a connection is about to be closed, flushTime is the time in which the rank must read
-	// its last replies.
+	// flushTime is the time in which a rank must read its last replies before its connection is
+	// closed.
 	flushTime = time.Second
 )
 
@@ -112,10 +112,11 @@ func (r *rendezvous) accept() {
 			pause()
 			continue
 		}
-		for !r.makeRoom() {
+		host := bounded.HostOf(conn.RemoteAddr())
+		for !r.makeRoom(host) {
 			pause()
 		}
-		if !r.enter(conn) {
+		if !r.enter(conn, host) {
 			_ = conn.Close() // the server is closed
 			continue
 		}
@@ -123,31 +124,44 @@ func (r *rendezvous) accept() {
 	}
 }
 
-// makeRoom reports whether there is room for another unauthenticated connection. To make room,
-// makeRoom may close the oldest unauthenticated connection of the host that has the most of them,
-// if this connection is older than proofLeast.
-func (r *rendezvous) makeRoom() bool {
+// makeRoom reports whether the server can take another unauthenticated connection, from the given
+// host. If the limit on unauthenticated connections is reached, makeRoom closes an older
+// connection. If the given host has more unauthenticated connections than the job has ranks,
+// makeRoom closes the oldest unauthenticated connection of this host. If the given host has no more
+// unauthenticated connections than the job has ranks, makeRoom closes the oldest connection of the
+// host with the most unauthenticated connections, provided that this connection is older than
+// proofLeast.
+func (r *rendezvous) makeRoom(host string) bool {
 	r.lock.Lock()
 	defer r.lock.Unlock()
 	if len(r.strangers) < strangersMax+r.size {
 		return true
 	}
-	oldest := r.oldestOfMost()
-	if !passed(oldest.safe) {
-		return false
-	}
-	_ = oldest.conn.Close() // the error does not matter
-	r.known(oldest.conn)
-	return true
-}
-
-// oldestOfMost returns the oldest unauthenticated connection of the host that has the most of them.
-// The caller must hold the lock.
-func (r *rendezvous) oldestOfMost() (oldest stranger) {
 	count := make(map[string]int)
 	for _, s := range r.strangers {
 		count[s.host]++
 	}
+	old := r.oldestOfMost(count)
+	if count[host] > r.size {
+		old = r.oldestOf(host)
+	} else if !passed(old.safe) {
+		return false
+	}
+	_ = old.conn.Close() // the error does not matter
+	r.known(old.conn)
+	return true
+}
+
+// oldestOf returns the oldest unauthenticated connection of the given host, and panics if the host
+// has none. The caller must hold the lock.
+func (r *rendezvous) oldestOf(host string) stranger {
+	return r.strangers[slices.IndexFunc(r.strangers, func(s stranger) bool { return s.host == host })]
+}
+
+// oldestOfMost returns the oldest unauthenticated connection of the host with the most
+// unauthenticated connections. The argument "count" has the number of unauthenticated connections
+// of each host. The caller must hold the lock.
+func (r *rendezvous) oldestOfMost(count map[string]int) (oldest stranger) {
 	most := 0
 	for _, s := range r.strangers {
 		if count[s.host] > most {
@@ -157,27 +171,27 @@ func (r *rendezvous) oldestOfMost() (oldest stranger) {
 	return oldest
 }
 
-// The method known removes a connection from the list of unauthenticated connections. The caller
+// The method "known" removes a connection from the list of unauthenticated connections. The caller
 // must hold the lock.
 func (r *rendezvous) known(conn net.Conn) {
 	r.strangers = slices.DeleteFunc(r.strangers, func(s stranger) bool { return s.conn == conn })
 }
 
-// The method enter adds a connection to the list of unauthenticated connections. If the server is
-// closed, enter returns false.
-func (r *rendezvous) enter(conn net.Conn) bool {
+// The method "enter" adds a connection to the list of unauthenticated connections. If the server is
+// closed, the method "enter" returns false.
+func (r *rendezvous) enter(conn net.Conn, host string) bool {
 	r.lock.Lock()
 	defer r.lock.Unlock()
 	if r.closed {
 		return false
 	}
 	r.strangers = append(r.strangers, stranger{
-		conn: conn, host: bounded.HostOf(conn.RemoteAddr()), safe: soon(proofLeast),
+		conn: conn, host: host, safe: soon(proofLeast),
 	})
 	return true
 }
 
-// turnAway closes the connection of a client that is not a rank.
+// turnAway closes the connection of a client that has not proved to be a rank of the job.
 func (r *rendezvous) turnAway(conn net.Conn) {
 	r.lock.Lock()
 	defer r.lock.Unlock()
@@ -212,7 +226,7 @@ func (r *rendezvous) serve(conn net.Conn) {
 	r.gone(rank, out, err)
 }
 
-// The method gone is called when the connection of a rank has ended. If the connection was closed
+// The method "gone" is called when the connection of a rank has ended. If the connection was closed
 // because the rank did not read its replies, the job continues without the rank, unless other ranks
 // wait for it in a barrier. The caller must hold the lock.
 func (r *rendezvous) gone(rank int, out *bounded.Outbox, err error) {
@@ -236,15 +250,16 @@ func (r *rendezvous) gone(rank int, out *bounded.Outbox, err error) {
 	r.finish()
 }
 
-// The method blame records why a rank has ended without Finalize. If a reason is recorded already,
-// blame keeps it and ignores the new reason. The caller must hold the lock.
+// The method "blame" records why a rank has ended without Finalize. If a reason is recorded
+// already, "blame" keeps it and ignores the new reason. The caller must hold the lock.
 func (r *rendezvous) blame(why error) {
 	if r.why == nil {
 		r.why = why
 	}
 }
 
-// The method finish ends the job if all ranks have finished. The caller must hold the lock.
+// The method "finish" closes the channel "finished" if all ranks have finished. The caller must
+// hold the lock.
 func (r *rendezvous) finish() {
 	if r.server.Finished() == r.size && !r.over {
 		r.over = true
@@ -252,8 +267,8 @@ func (r *rendezvous) finish() {
 	}
 }
 
-// The method welcome authenticates a client, and returns the client's rank and the Outbox for its
-// replies. If the client is not a rank of this job, the Outbox is nil.
+// The method "welcome" authenticates a client, and returns the client's rank and the Outbox for its
+// replies. If the client is not a rank of this job, the method "welcome" returns a nil Outbox.
 func (r *rendezvous) welcome(conn net.Conn, in *bounded.Lines) (rank int, out *bounded.Outbox) {
 	mine := rand.Text()
 	if _, err := fmt.Fprintf(conn, "cmd=challenge nonce=%s\n", mine); err != nil {
@@ -293,7 +308,8 @@ func (r *rendezvous) welcome(conn net.Conn, in *bounded.Lines) (rank int, out *b
 	return rank, out
 }
 
-// The method handle passes a line from a rank to the PMI-1 server, and queues the server's replies.
+// The method "handle" passes a line from a rank to the PMI-1 server, and queues the server's
+// replies.
 func (r *rendezvous) handle(rank int, line []byte) error {
 	r.lock.Lock()
 	defer r.lock.Unlock()
@@ -309,7 +325,7 @@ func (r *rendezvous) handle(rank int, line []byte) error {
 	return err
 }
 
-// The method fail closes all connections, because the job has failed. The caller must hold the
+// The method "fail" closes all connections, because the job has failed. The caller must hold the
 // lock.
 func (r *rendezvous) fail(why error) {
 	if r.over {
@@ -321,7 +337,8 @@ func (r *rendezvous) fail(why error) {
 	r.closeAll() // tells the other ranks about the failure
 }
 
-// closeAll closes each connection when its last replies are written. The caller must hold the lock.
+// closeAll closes unauthenticated connections at once, and the connection of each rank when its
+// last replies are written. The caller must hold the lock.
 func (r *rendezvous) closeAll() {
 	for _, s := range r.strangers {
 		_ = s.conn.Close() // nothing was promised to it
@@ -333,8 +350,8 @@ func (r *rendezvous) closeAll() {
 	}
 }
 
-// The method wait waits until all ranks have called Finalize. The errors of wait are ErrTimeout,
-// ErrGone, and the cause of ctx.
+// The method "wait" waits until all ranks have called Finalize. The errors of the method "wait" are
+// ErrTimeout, ErrGone, and the cause of ctx.
 func (r *rendezvous) wait(ctx context.Context, limit time.Duration) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit,
 		fmt.Errorf("%w: not all ranks have finished within %v", ErrTimeout, limit))
@@ -353,7 +370,7 @@ func (r *rendezvous) wait(ctx context.Context, limit time.Duration) error {
 	return nil
 }
 
-// The method close closes the listener and all connections, and waits until the goroutines of the
+// The method "close" closes the listener and all connections, and waits until the goroutines of the
 // server have ended.
 func (r *rendezvous) close() {
 	r.lock.Lock()
@@ -368,8 +385,8 @@ func (r *rendezvous) close() {
 	}
 }
 
-// The method proof returns an HMAC of two nonces, whose key is the secret of the job. A client or
-// server that sends it proves that it knows the secret.
+// The method "proof" returns an HMAC of two nonces, with the secret of the job as the key. By
+// sending this HMAC, a client or server proves that it knows the secret of the job.
 func (at *meeting) proof(who, server, client string) string {
 	mac := hmac.New(sha256.New, at.secret)
 	fmt.Fprintf(mac, "gobtl rendezvous/%s/%s/%s/%s", at.name, who, server, client)
@@ -377,13 +394,14 @@ func (at *meeting) proof(who, server, client string) string {
 }
 
 // proofsMax is the maximum number of proofs (HMACs with the secret of the job) that a rank sends to
-// rank 0. If none of them is accepted, the rank gives up.
+// rank 0. If rank 0 accepts none of the proofsMax proofs, the rank gives up.
 const proofsMax = 8
 
-// The method reach connects to rank 0, and authenticates both sides. As long as rank 0 is not
-// listening, reach tries again. Rank 0 may close the connection during the authentication, to make
-// room for another connection, and then reach connects again. Rank 0 closes the connection after a
-// wrong proof, too, and therefore reach sends at most proofsMax proofs.
+// The method "reach" connects to rank 0, and authenticates both sides. The method "reach" repeats
+// the attempt to connect until rank 0 is listening. Rank 0 may close the connection during the
+// authentication, to make room for another connection, and then the method "reach" connects again.
+// Rank 0 also closes the connection after a wrong proof, and therefore "reach" sends at most
+// proofsMax proofs.
 func (j *Job) reach(ctx context.Context, at meeting) error {
 	proofs := 0
 	return again(ctx, j.cfg.Timeout, func(dialing context.Context) (bool, error) {
@@ -401,7 +419,7 @@ func (j *Job) reach(ctx context.Context, at meeting) error {
 }
 
 // proveMyself authenticates this rank to the server, and verifies that the server knows the secret
-// of the job. The result sent of proveMyself is true if this rank's proof may have reached the
+// of the job. The result "sent" of proveMyself is true if this rank's proof may have reached the
 // server.
 func (j *Job) proveMyself(ctx context.Context, at meeting) (sent bool, err error) {
 	m, err := j.link.ask(ctx, j.cfg.Timeout, "", "challenge")

@@ -28,15 +28,15 @@ func checkKey(key string) error {
 }
 
 // pieceBytes returns the largest size, in bytes, of a piece of a value that fits in one line of
-// PMI-1. The argument valueMax of pieceBytes is the launcher's limit for the size of values, and
-// the argument name is the name of the key-value store.
+// PMI-1. The argument "valueMax" is the launcher's limit for the size of values, and the argument
+// "name" is the name of the key-value store.
 func pieceBytes(name string, valueMax int) int {
 	put := len("cmd=put kvsname= key= value=\n") + len(name) + pmi.KeyBytesMax
 	got := len("cmd=get_result rc=0 msg=success value=\n")
 	return min(valueMax, pmi.SentBytesMax-1-max(put, got))
 }
 
-// The function cut encodes a value as text, and splits the text into pieces of at most the given
+// The function "cut" encodes a value as text, and splits the text into pieces of at most the given
 // size.
 func cut(value []byte, size int) []string {
 	text := strconv.Itoa(len(value)) + "." + base64.RawURLEncoding.EncodeToString(value)
@@ -48,15 +48,15 @@ func cut(value []byte, size int) []string {
 	return append(pieces, text)
 }
 
-// A joiner assembles a value from its pieces, which must be added in their order.
+// A joiner assembles a value from its pieces, which must be added in the order of their numbers.
 type joiner struct {
 	size  int // size of the value in bytes
 	chars int // length of the encoded value
 	text  strings.Builder
 }
 
-// add adds the next piece of a value. The result done of the method add is true if the piece was
-// the last one of the value.
+// add adds the next piece of a value. The result "done" of the method "add" is true if the added
+// piece was the last piece of the value.
 func (j *joiner) add(number int, text string) (done bool, err error) {
 	if number == 0 {
 		size, rest, ok := strings.Cut(text, ".")
@@ -76,7 +76,7 @@ func (j *joiner) add(number int, text string) (done bool, err error) {
 	return j.text.Len() == j.chars, nil
 }
 
-// value returns the complete value. The caller must have added all pieces.
+// The method "value" returns the complete value. The caller must have added all pieces.
 func (j *joiner) value() ([]byte, error) {
 	return base64.RawURLEncoding.Strict().DecodeString(j.text.String())
 }

@@ -8,15 +8,16 @@ import (
 	"time"
 )
 
-// The function soon returns the current time plus limit, as a deadline for a connection.
+// The function "soon" returns the current time plus the duration "limit", as a deadline for a
+// connection.
 func soon(limit time.Duration) time.Time { return time.Now().Add(limit) }
 
-// The function passed reports whether a time is in the past.
+// The function "passed" reports whether a time is in the past.
 func passed(at time.Time) bool { return !time.Now().Before(at) }
 
-// The function again calls the function try repeatedly until try returns true, ctx ends, or the
-// duration limit has passed. If the duration has passed, the error of again wraps ErrTimeout and
-// the latest error of try.
+// The function "again" calls the function "try" repeatedly until "try" returns true, ctx ends, or
+// the duration "limit" has passed. If the duration "limit" has passed, the function "again" returns
+// an error that wraps ErrTimeout and the latest error of "try".
 func again(ctx context.Context, limit time.Duration,
 	try func(context.Context) (bool, error),
 ) error {
@@ -44,5 +45,5 @@ func awaitOwn(ctx context.Context, path string, limit time.Duration) error {
 	})
 }
 
-// The function pause sleeps for the time between a failed attempt and the next one.
+// The function "pause" sleeps for the time between a failed attempt and the next attempt.
 func pause() { time.Sleep(10 * time.Millisecond) }

@@ -4,16 +4,20 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"fmt"
 	"slices"
 )
 
 const (
-	// A vote may arrive earlier than this rank has created the communicator of the vote. Of such
-	// votes, this rank stores at most earlyMax from each peer.
+	// A vote of another rank may arrive before this rank has created the communicator to which the
+	// vote belongs. This rank stores at most earlyMax votes of each peer for communicators that this
+	// rank has not created yet.
 	earlyMax = 1024
-	// earlyBytesMax is the largest memory of these votes, unless there is only one vote.
+	// earlyBytesMax is the largest size in memory, in bytes, of all stored votes of one peer. A
+	// single vote may exceed earlyBytesMax.
 	earlyBytesMax = 1 << 20
-	// noticeMemory is the memory of a stored control message, in bytes, without its dead ranks.
+	// noticeMemory is the size in memory of a stored control message without its list of dead
+	// ranks, in bytes.
 	noticeMemory = 64
 	// revokedMax is the largest length of the list of revoked communicators.
 	revokedMax = 1 << 16
@@ -61,7 +65,7 @@ type notice struct {
 	dead    []int
 }
 
-// The method bytes encodes the control message.
+// The method "bytes" encodes the control message.
 func (n *notice) bytes() []byte {
 	b := make([]byte, 2, noticeHeadBytes+4*len(n.dead))
 	if b[0] = byte(n.kind); n.more {
@@ -145,11 +149,12 @@ func (c *Comm) Agree(ctx context.Context, flags uint64) (uint64, error) {
 	return d.flags, err
 }
 
-// Shrink returns a communicator of the surviving ranks, in the same order. All survivors must call
-// Shrink, in which they agree on the set of dead ranks. Shrink works even if the communicator was
-// revoked. If another rank dies during the call, the new communicator may contain this dead rank.
-// If the new communicator contains a dead rank, Shrink must be called again, for the new
-// communicator. Shrink returns the errors of Agree, or ErrContexts.
+// Shrink returns a communicator of the surviving ranks, in the order of this communicator. All
+// surviving ranks must call Shrink, and thereby agree on the set of dead ranks. Shrink works even
+// if the communicator was revoked. If another rank dies during the call, the new communicator may
+// contain this dead rank. If the new communicator contains a dead rank, Shrink must be called
+// again, for the new communicator. Shrink returns the errors of Agree, ErrContexts, or
+// ErrWrongContext.
 func (c *Comm) Shrink(ctx context.Context) (*Comm, error) {
 	d, err := c.round(ctx, ^uint64(0), true)
 	if err != nil {
@@ -172,12 +177,19 @@ func (c *Comm) Shrink(ctx context.Context) (*Comm, error) {
 	}
 	c.e.lock()
 	defer c.e.unlock()
+	maker := int(d.made >> makerShift)
+	if !slices.Contains(c.ranks, maker) {
+		return nil, fmt.Errorf("%w: of rank %d, which is no member", ErrWrongContext, maker)
+	}
+	if err := c.e.used.check(d.made, maker); err != nil {
+		return nil, err
+	}
 	made.register()
 	return made, nil
 }
 
-// The method round sends this rank's vote in an agreement round, and waits for the decision of the
-// round.
+// The method "round" sends this rank's vote in an agreement round, and waits for the decision of
+// the round.
 func (c *Comm) round(ctx context.Context, flags uint64, makes bool) (notice, error) {
 	e := c.e
 	e.lock()
@@ -217,9 +229,9 @@ func (c *Comm) round(ctx context.Context, flags uint64, makes bool) (notice, err
 	return r.decision, nil
 }
 
-// The method arrived waits until all living ranks of c have received the control messages of this
-// rank. The leader of an agreement round calls arrived when it has sent its decision, and acts on
-// the decision when arrived has returned.
+// The method "arrived" waits until all living ranks of the communicator c have received the control
+// messages of this rank. The leader of an agreement round sends its decision, calls the method
+// "arrived", and then acts on its decision.
 func (e *engine) arrived(ctx context.Context, c *Comm) error {
 	f := &e.failures
 	within := func(rank int) bool { _, ok := c.rankIn(rank); return ok }
@@ -298,7 +310,7 @@ func (v *earlyVotes) remove(i, j int) {
 	v.list = slices.Delete(v.list, i, j)
 }
 
-// memory returns the memory of a stored control message in bytes.
+// The method "memory" returns the size in memory of a stored control message, in bytes.
 func (n *notice) memory() int { return noticeMemory + 8*cap(n.dead) }
 
 // putOff stores a vote until this rank has created the communicator of the vote. putOff stores at
@@ -320,8 +332,8 @@ func (f *failures) putOff(from int, n *notice) {
 	}
 }
 
-// hearEarly handles the votes for the communicator c that had arrived and were stored when this
-// rank had not created c yet.
+// hearEarly handles the stored votes for the communicator c, which arrived before this rank created
+// c.
 func (e *engine) hearEarly(c *Comm) {
 	f := &e.failures
 	var come []vote
@@ -350,7 +362,7 @@ type vote struct {
 	notice notice
 }
 
-// The method waits reports whether the queue of outgoing control messages already contains a part
+// The method "waits" reports whether the queue of outgoing control messages already contains a part
 // of the message n to the given rank.
 func (f *failures) waits(to int, n *notice) bool {
 	head := n.bytes()[:noticeHeadBytes]
@@ -359,8 +371,9 @@ func (f *failures) waits(to int, n *notice) bool {
 	})
 }
 
-// The method leader returns the world rank of the leader of the agreement rounds of c. The leader
-// is the lowest rank of c that this rank does not know to be dead.
+// The method "leader" returns the world rank of the leader of the agreement rounds of the
+// communicator c. The leader is the lowest rank of the communicator c that this rank does not know
+// to be dead.
 func (e *engine) leader(c *Comm) int {
 	for _, rank := range c.ranks {
 		if e.failures.dead[rank] == nil {
@@ -370,7 +383,7 @@ func (e *engine) leader(c *Comm) int {
 	return e.rank // This rank is alive in any case.
 }
 
-// The method advance takes the next steps of this rank in an agreement round, which are to send its
+// The method "advance" takes the next step of this rank in an agreement round, which is to send its
 // vote, to make the decision, or to send the decision.
 func (e *engine) advance(key roundKey, r *round) {
 	c := e.failures.agreeing(key.context)
@@ -395,7 +408,7 @@ func (e *engine) advance(key roundKey, r *round) {
 	}
 }
 
-// buryAll records the ranks as dead that a decision names as dead.
+// buryAll records as dead all ranks that a decision lists as dead.
 func (e *engine) buryAll(d *notice) {
 	for _, rank := range d.dead {
 		if rank < len(e.names) {
@@ -404,8 +417,8 @@ func (e *engine) buryAll(d *notice) {
 	}
 }
 
-// The method decide makes the decision of an agreement round whose leader is this rank. If the vote
-// of a living rank is missing, decide returns false.
+// The method "decide" makes the decision of an agreement round whose leader is this rank. If the
+// vote of a living rank is missing, the method "decide" returns false.
 func (e *engine) decide(c *Comm, r *round) bool {
 	dead := e.failures.dead
 	r.votes[e.rank] = r.own

@@ -15,11 +15,11 @@ type Cart struct {
 	periodic []bool
 }
 
-// DimsCreate replaces each zero in dims by a dimension, so that the product of all dimensions is
-// the argument ranks (MPI_Dims_create). The dimensions that DimsCreate chooses are as equal as
-// possible, and in non-increasing order. The product of the chosen dimensions is at most RanksMax.
-// If a given dimension is negative, or if the product cannot be reached, DimsCreate returns ErrGrid
-// and does not change dims.
+// DimsCreate replaces each zero in the slice "dims" by the size of a dimension, so that the product
+// of all sizes is the argument "ranks" (MPI_Dims_create). The sizes that DimsCreate chooses are as
+// equal as possible, and in non-increasing order. The product of the sizes that DimsCreate chooses
+// is at most RanksMax. If a given size is negative, or if no sizes have the required product,
+// DimsCreate returns ErrGrid and does not change the slice "dims".
 func DimsCreate(ranks int, dims []int) error {
 	left, free := ranks, make([]int, 0, len(dims))
 	for i, d := range dims {
@@ -42,9 +42,9 @@ func DimsCreate(ranks int, dims []int) error {
 	return nil
 }
 
-// The function factorize splits n into non-increasing factors that do not exceed the argument most,
-// and stores them in the slice factors. If n is not a product of len(factors) such factors,
-// factorize returns false.
+// The function "factorize" writes n as a product of non-increasing factors up to "most", and fills
+// the slice "factors" with these factors. If n is not a product of len(factors) factors up to
+// "most", factorize returns false.
 func factorize(n, most int, factors []int) bool {
 	if len(factors) == 0 {
 		return n == 1
@@ -58,7 +58,7 @@ func factorize(n, most int, factors []int) bool {
 	return false
 }
 
-// The function reaches reports whether d to the power of k is at least n.
+// The function "reaches" reports whether d to the power of k is at least n.
 func reaches(d, k, n int) bool {
 	power := 1
 	for ; k > 0 && power < n && d > 1; k-- {
@@ -67,11 +67,11 @@ func reaches(d, k, n int) bool {
 	return power >= n
 }
 
-// NewCart makes a grid of the first ranks of c, in the same order, with one rank at each position
-// of the grid (MPI_Cart_create). At the remaining ranks of c, NewCart returns nil. In a periodic
-// dimension, the last position is a neighbour of the first position. All ranks of c must call
-// NewCart with the same arguments. NewCart returns ErrGrid if c has fewer ranks than the grid has
-// positions, and the errors of Split.
+// NewCart makes a grid of the first ranks of the communicator c, in the same order, with one rank
+// at each position of the grid (MPI_Cart_create). At the remaining ranks of c, NewCart returns nil.
+// In a periodic dimension, the last position is a neighbour of the first position. All ranks of c
+// must call NewCart with the same arguments. NewCart returns ErrGrid if c has fewer ranks than the
+// grid has positions. NewCart may also return the errors of Split.
 func NewCart(ctx context.Context, c *Comm, dims []int, periodic []bool) (*Cart, error) {
 	places := 1
 	for _, d := range dims {
@@ -137,11 +137,12 @@ func (g *Cart) RankAt(at ...int) (int, error) {
 	return rank, nil
 }
 
-// Shift is for exchanges in which each rank sends a message along the dimension dim of the grid, to
-// the rank whose coordinate is larger by the argument by (MPI_Cart_shift). Shift returns the ranks
-// from which this rank receives and to which it sends. If the source or the destination would be
-// beyond the edge of the grid, Shift returns NoRank in its place. Shift returns ErrGrid if the grid
-// has no dimension dim.
+// Shift is for exchanges in which each rank sends a message along the dimension "dim" of the grid
+// to another rank (MPI_Cart_shift). In the dimension "dim", the coordinate of the destination is
+// the coordinate of the sender plus the argument "by". Shift returns the rank from which this rank
+// receives, and the rank to which this rank sends. If the source or the destination would be beyond
+// the edge of the grid, Shift returns NoRank instead of a rank. Shift returns ErrGrid if the grid
+// has no dimension "dim".
 func (g *Cart) Shift(dim, by int) (from, to int, err error) {
 	if dim < 0 || dim >= len(g.dims) {
 		return NoRank, NoRank, fmt.Errorf("%w: dimension %d of %d", ErrGrid, dim, len(g.dims))
@@ -165,10 +166,11 @@ func (g *Cart) Shift(dim, by int) (from, to int, err error) {
 	return from, to, err
 }
 
-// Sub returns a part of the grid, such as a row or a plane (MPI_Cart_sub). The part consists of the
-// ranks that have the same coordinates as this rank in each dimension for which keep is false. All
-// ranks of the grid must call Sub with the same argument keep. Sub returns ErrGrid if keep has the
-// wrong length, and the errors of Split.
+// Sub returns a part of the grid, such as a row or a plane (MPI_Cart_sub). The part of the grid
+// consists of the ranks that have the same coordinate as this rank in each dimension for which the
+// slice "keep" has the value false. All ranks of the grid must call Sub with the same slice "keep".
+// Sub returns ErrGrid if "keep" does not have one value for each dimension. Sub may also return the
+// errors of Split.
 func (g *Cart) Sub(ctx context.Context, keep []bool) (*Cart, error) {
 	if len(keep) != len(g.dims) {
 		return nil, g.refuse(fmt.Errorf("%w: %d dimensions, want %d", ErrGrid, len(keep), len(g.dims)))

@@ -31,7 +31,7 @@ type address struct {
 	silent bool // ranks failed to connect over the network or the device
 }
 
-// The type places has the fabrics that a provider offers to this rank, and the addresses that all
+// The type "places" has the fabrics that a provider offers to this rank, and the addresses that all
 // ranks offer to each other.
 type places struct {
 	infos  []fabric.Info // the fabrics of this rank, in the order of its offer
@@ -70,11 +70,11 @@ func offerAll(ctx context.Context, job Job, infos []fabric.Info) (*places, error
 	return p, nil
 }
 
-// The method pick returns the fabric that a rank uses. In a job on one host, each rank uses its
-// first fabric. In a job on several hosts, each rank prefers the network in which the largest
-// number of ranks of other hosts have an address. A rank avoids loopback addresses, and addresses
-// that exist on another host, too, such as the address of a container bridge. If ranks of another
-// host cannot use the chosen address, pick returns ErrAddress.
+// The method "pick" returns the fabric that a rank uses. In a job on one host, each rank uses the
+// first fabric that the provider offers. In a job on several hosts, each rank prefers the network
+// in which the largest number of ranks of other hosts have an address. A rank avoids loopback
+// addresses, and addresses that another host also has, such as the address of a container bridge.
+// If ranks of another host cannot use the chosen address, the method "pick" returns ErrAddress.
 func (p *places) pick(rank int) (fabric.Info, error) {
 	if p.offers == nil {
 		return p.infos[0], nil
@@ -83,8 +83,8 @@ func (p *places) pick(rank int) (fabric.Info, error) {
 	return p.infos[chosen[rank]], clash(p.offers, chosen, rank)
 }
 
-// The method choose chooses an address for each rank, and returns its index in the rank's list of
-// offered addresses.
+// The method "choose" chooses an address for each rank, and returns the index of each chosen
+// address in the list of addresses that the rank offers.
 func (p *places) choose() []int {
 	chosen, format := make([]int, len(p.offers)), commonFormat(p.offers)
 	for rank := range p.offers {
@@ -93,9 +93,9 @@ func (p *places) choose() []int {
 	return chosen
 }
 
-// The method leave excludes the networks over which ranks have failed to connect, and all other
-// networks of the same devices. If some rank then has no usable address, leave returns false. The
-// result of leave is the same at all ranks.
+// The method "leave" excludes the networks over which ranks have failed to connect, and all other
+// networks of the same devices. If the exclusion leaves some rank without a usable address, the
+// method "leave" returns false. The method "leave" returns the same result at all ranks.
 func (p *places) leave(missing []missed) bool {
 	if p.offers == nil {
 		return false
@@ -124,7 +124,7 @@ func (p *places) leave(missing []missed) bool {
 	return true
 }
 
-// The type reach says from which part of the network an address can be reached.
+// The type "reach" says from which part of the network an address can be reached.
 type reach uint8
 
 const (
@@ -147,8 +147,8 @@ func reachOf(a address) reach {
 
 // commonFormat returns an address format such that each rank has an address of this format that
 // other hosts can use. If all ranks have addresses of several formats, commonFormat returns the
-// first of these formats in the list of rank 0. If the ranks have no format in common, commonFormat
-// returns an empty string.
+// first of these formats in the list of rank 0. If the ranks have no address format in common,
+// commonFormat returns an empty string.
 func commonFormat(offers []offer) string {
 	for _, a := range offers[0].Addrs {
 		everywhere := true
@@ -166,8 +166,8 @@ func commonFormat(offers []offer) string {
 	return ""
 }
 
-// The function foreign reports whether other hosts cannot use an address of a rank. An address is
-// unusable for other hosts if it is a loopback address, if it exists on another host, too, or if
+// The function "foreign" reports whether other hosts cannot use an address of a rank. An address is
+// unusable for other hosts if it is a loopback address, if another host has the same address, or if
 // ranks have failed to connect over its network. A link-local address is unusable for other hosts
 // if the rank also has an ordinary address.
 func foreign(offers []offer, rank int, a address) bool {
@@ -217,8 +217,8 @@ func chooseAddress(offers []offer, rank int, format string) (best int) {
 	return best
 }
 
-// The function neighbours returns the number of ranks of other hosts that have a usable address in
-// the network of the given address.
+// The function "neighbours" returns the number of ranks of other hosts that have a usable address
+// in the network of the given address.
 func neighbours(offers []offer, rank int, a address) (count int) {
 	if reachOf(a) == onLink {
 		return 0 // All links use the same link-local network.
@@ -237,9 +237,10 @@ func neighbours(offers []offer, rank int, a address) (count int) {
 	return count
 }
 
-// The function clash returns an error if ranks of another host cannot use the chosen address of a
+// The function "clash" returns an error if ranks of another host cannot use the chosen address of a
 // rank. An address is unusable for another host if that host has the same address, if the chosen
-// address of that host has another format, or if the function foreign returns true.
+// address of that host has another format, or if the function "foreign" returns true for the
+// address.
 func clash(offers []offer, chosen []int, rank int) error {
 	const hint = "choose a device by Config.Fabric"
 	mine := offers[rank].Addrs[chosen[rank]]
@@ -261,9 +262,9 @@ func clash(offers []offer, chosen []int, rank int) error {
 	return nil
 }
 
-// The method way adds details about the connection to the error that a rank cannot be reached. The
-// details are the local and the remote address of the connection, and a limit of this process that
-// may have caused the failure.
+// The method "way" adds details about the connection to an error that reports an unreachable rank.
+// The details that the method "way" adds are the local and the remote address of the connection,
+// and a limit on open files that may have caused the failure.
 func (e *engine) way(rank int, err error) error {
 	if !errors.Is(err, btl.ErrUnreachable) {
 		return err

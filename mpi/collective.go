@@ -11,7 +11,7 @@ import (
 	"gobtl/pml"
 )
 
-// plan holds the arguments of a collective operation.
+// The type "plan" holds the arguments of a collective operation.
 type plan struct {
 	does       func(s *coll.Schedule, p *plan)
 	in, out    []byte
@@ -32,8 +32,9 @@ type operation struct {
 	r    *Request
 	done func(error)
 	next *operation
-	// The function combine calls the fold function of the operation's plan. If the fold function
-	// panics, combine stores the value of the panic in the field panicked.
+	// The function "combine" calls the reduction function of the operation. If the reduction
+	// function panics, "combine" stores an error with the value of the panic in the field
+	// "panicked".
 	combine  coll.Fold
 	panicked error
 }
@@ -109,7 +110,7 @@ func (o *operation) end(err error) {
 	r.finish(err)
 }
 
-// The method blame adds the rank of the source or the destination to the error of a message that
+// The method "blame" adds the rank of the source or the destination to the error of a message that
 // belongs to a collective operation.
 func (c *Comm) blame(p *pml.Peer, err error) error {
 	world, unknown := c.e.rankOf(p)
@@ -125,10 +126,11 @@ func (c *Comm) blame(p *pml.Peer, err error) error {
 	return err
 }
 
-// The method fold combines values by the fold function of the operation's plan. The method fold is
-// called on the goroutine that polls the transport, which may not be the goroutine that has begun
-// the operation. If the program's function panics, the panic becomes the error of the operation.
-// After a panic the operation continues, so that no other rank waits for this rank.
+// The method "fold" combines values by the reduction function of the operation. The method "fold"
+// is called on the goroutine that polls the transport, which may not be the goroutine that has
+// begun the operation. If the reduction function of the program panics, the panic becomes the error
+// of the operation. After a panic, the operation continues, so that no other rank waits for this
+// rank.
 func (o *operation) fold(acc, x []byte, xFirst bool) {
 	returned := false
 	defer func() {
@@ -136,8 +138,8 @@ func (o *operation) fold(acc, x []byte, xFirst bool) {
 		case why != nil && o.panicked == nil:
 			o.panicked = &OpError{Panic: why, Stack: debug.Stack()}
 		case why == nil && !returned && o.c.e.broken == nil:
-			// The program's fold function has ended its goroutine (runtime.Goexit) while the
-			// goroutine was polling the transport.
+			// The reduction function of the program has called runtime.Goexit, and has thereby
+			// ended the goroutine that was polling the transport.
 			o.c.e.broken = &OpError{Panic: "it has ended its goroutine", Stack: debug.Stack()}
 		}
 	}()
@@ -145,7 +147,7 @@ func (o *operation) fold(acc, x []byte, xFirst bool) {
 	returned = true
 }
 
-// collective begins a collective operation. The caller must hold mu.
+// The method "collective" begins a collective operation. The caller must hold mu.
 func (c *Comm) collective(r *Request, p plan) error {
 	e := c.e
 	if e.broken != nil {
@@ -180,7 +182,7 @@ func (c *Comm) collective(r *Request, p plan) error {
 // persistentBit is set in the tags of persistent collective operations.
 const persistentBit = (TagMax + 1) / 2
 
-// The method turn returns the tag of the next collective operation in this communicator. A
+// The method "turn" returns the tag of the next collective operation in this communicator. A
 // collective call uses up a tag even if the call returns an error, because the operations of all
 // ranks match by their tags. The caller must hold mu.
 func (c *Comm) turn() (tag int) {
@@ -198,7 +200,7 @@ func (c *Comm) persistentTurn() (tag int) {
 	return tag
 }
 
-// The method refuse uses up the tag of an invalid collective call, and returns the error of the
+// The method "refuse" uses up the tag of an invalid collective call, and returns the error of the
 // call.
 func (c *Comm) refuse(err error) error {
 	c.e.lock()
@@ -207,8 +209,9 @@ func (c *Comm) refuse(err error) error {
 	return err
 }
 
-// The method begin begins a collective operation with the request r. If the argument err of begin
-// is not nil, begin uses up a tag and returns err. The method do is the blocking form of begin.
+// The method "begin" begins a collective operation with the request r. If the arguments of the
+// operation were invalid (err is not nil), the method "begin" uses up a tag and returns err. The
+// method "do" is the blocking form of "begin".
 func (c *Comm) begin(r *Request, p plan, err error) error {
 	if err != nil {
 		return c.refuse(err)
@@ -239,7 +242,8 @@ func (c *Comm) do(ctx context.Context, p plan, err error) error {
 	return err
 }
 
-// planOf returns the plan of an operation with an input slice and an output slice of the same type.
+// planOf returns the plan of a collective operation whose input slice and output slice have the
+// same type.
 func planOf[T any](in, out []T, root int, does func(*coll.Schedule, *plan)) (p plan, err error) {
 	p = plan{does: does, size: sizeOf[T](), root: root}
 	if p.in, err = bytesOf(in); err == nil {
@@ -248,9 +252,9 @@ func planOf[T any](in, out []T, root int, does func(*coll.Schedule, *plan)) (p p
 	return p, err
 }
 
-// partsOf converts numbers of values to sizes in bytes. If counts is nil, the number of values of
-// each rank is the argument each. The sum of the counts must be the argument want, unless want is
-// -1.
+// partsOf converts numbers of values to sizes in bytes. If the slice "counts" is nil, the number of
+// values of each rank is the argument "each". The sum of the numbers of values of all ranks must be
+// the argument "want", unless "want" is -1.
 func (p *plan) partsOf(counts []int, ranks, each, want int) (coll.Parts, error) {
 	if counts != nil && len(counts) != ranks {
 		return nil, fmt.Errorf("%w: %d counts for %d ranks", ErrCount, len(counts), ranks)
@@ -279,9 +283,8 @@ func bcastPlan[T any](data []T, root int) (plan, error) {
 	return planOf(nil, data, root, bcastSteps)
 }
 
-// sameLength returns the plan of a reduction. If outHere is true, this rank gets the result of the
-// reduction, and the output slice (the argument out) must have the same length as the input slice
-// (the argument in).
+// sameLength returns the plan of a reduction. If the argument outHere is true, this rank gets the
+// result of the reduction, and the output slice must have the same length as the input slice.
 func sameLength[T any](in, out []T, op Op[T], root int, outHere bool,
 	does func(*coll.Schedule, *plan),
 ) (plan, error) {
@@ -326,8 +329,8 @@ func reduceScatterPlan[T any](c *Comm, in, out []T, counts []int, op Op[T]) (pla
 	return p, err
 }
 
-// gatherPlan returns the plan of a Gather or an Allgather. If the argument whole of gatherPlan is
-// true, this rank receives the parts of all ranks in its output slice (the argument out).
+// gatherPlan returns the plan of a Gather or an Allgather. If the argument "whole" is true, this
+// rank receives the parts of all ranks in its output slice.
 func gatherPlan[T any](c *Comm, in, out []T, counts []int, root int, whole bool,
 	does func(*coll.Schedule, *plan),
 ) (plan, error) {
@@ -388,7 +391,7 @@ func alltoallPlan[T any](c *Comm, in []T, inCounts []int, out []T, outCounts []i
 	return p, err
 }
 
-// The functions below add the steps of an operation to a schedule.
+// The functions below add the steps of a collective operation to a schedule.
 
 func bcastSteps(s *coll.Schedule, p *plan)     { s.Bcast(p.out, p.size, p.root) }
 func reduceSteps(s *coll.Schedule, p *plan)    { s.Reduce(p.in, p.out, p.root) }

@@ -5,32 +5,33 @@ import "context"
 // A collective operation involves all ranks of a communicator. All ranks must call the same
 // operations in the same order, with the same sizes and the same root. A blocking collective
 // operation returns when this rank's part of the operation is complete. When a Barrier has ended,
-// all other ranks have called Barrier. The end of any other collective operation does not imply
-// that other ranks have called it.
+// all other ranks have called Barrier. When a collective operation other than a Barrier has ended
+// at one rank, it is possible that other ranks have not called it yet.
 //
 // A function whose name begins with I, such as Ibcast, starts the operation and returns at once.
 // The first argument of a function whose name begins with I is a Request, which ends when the
 // operation ends. Until the end of the operation, the program must not use the input and output
-// slices (the arguments in and out). If ctx ends earlier than the operation, or another rank fails,
-// the returned error includes ErrInUse, and the operation continues.
+// slices. If ctx ends or the transport fails before a blocking operation is complete, the returned
+// error includes ErrInUse, and the operation may continue to use the slices.
 //
 // If a rank receives data of an unexpected size, the operation returns ErrCount at this rank, and
-// its results are undefined. The operation returns ErrCount at those ranks, too, that need results
-// of this rank. If a collective call fails because of its arguments, the call counts as one
-// collective operation, but sends no messages. The ranks that need messages of a failed call wait
-// until their contexts end. The collective operations that follow the failed call match each other
-// at all ranks.
+// its results are undefined. If a rank has received data of an unexpected size, the operation also
+// returns ErrCount at the ranks that need results of this rank. If a collective call fails because
+// of its arguments, the call counts as one collective operation, but sends no messages. The ranks
+// that need messages from a rank whose call has failed wait until their contexts end. The
+// collective operations that follow the failed call match each other at all ranks.
 //
-// The input slice and the output slice of a collective operation (the arguments in and out) must
-// not overlap (ErrConfig), with the following exceptions. In a reduction or a scan, the input slice
-// and the output slice may be the same. In an Alltoall whose input and output have the same counts,
-// the two slices may be the same. In an Allgather, and at the root of a Gather, the input slice may
+// The input slice and the output slice of a collective operation must not overlap (ErrConfig), with
+// the following exceptions. In a reduction or a scan, the input slice and the output slice may be
+// the same. In an Alltoall whose input and output have the same counts, the input slice and the
+// output slice may be the same. In an Allgather, and at the root of a Gather, the input slice may
 // be the rank's own part of the output slice. At the root of a Scatter, the output slice may be the
-// root's own part of the input slice. In a ReduceScatter, the two slices may overlap in any way.
+// root's own part of the input slice. In a ReduceScatter, the input slice and the output slice may
+// overlap in any way.
 //
 // The errors of collective operations are ErrConfig, ErrRank, ErrType, ErrCount, ErrFinalized, a
 // RankError, the failure of the transport, and the cause of ctx. A function whose name begins with
-// I may return ErrBusy, too.
+// I may also return ErrBusy.
 
 // Barrier returns when all ranks of c have called Barrier.
 func Barrier(ctx context.Context, c *Comm) error {
@@ -54,9 +55,8 @@ func Ibcast[T any](r *Request, c *Comm, data []T, root int) error {
 	return c.begin(r, p, err)
 }
 
-// Reduce combines the input slices (the arguments in) of all ranks, value by value, and stores the
-// result in the root's output slice (the argument out). At other ranks, the output slice may be
-// nil.
+// Reduce combines the input slices of all ranks, value by value, and stores the result in the
+// root's output slice. At other ranks, the output slice may be nil.
 func Reduce[T any](ctx context.Context, c *Comm, in, out []T, op Op[T], root int) error {
 	p, err := reducePlan(c, in, out, op, root)
 	return c.do(ctx, p, err)
@@ -68,8 +68,8 @@ func Ireduce[T any](r *Request, c *Comm, in, out []T, op Op[T], root int) error 
 	return c.begin(r, p, err)
 }
 
-// Allreduce combines the input slices (the arguments in) of all ranks, value by value, and stores
-// the result in the output slice (the argument out) of every rank.
+// Allreduce combines the input slices of all ranks, value by value, and stores the result in the
+// output slice of every rank.
 func Allreduce[T any](ctx context.Context, c *Comm, in, out []T, op Op[T]) error {
 	p, err := allreducePlan(in, out, op)
 	return c.do(ctx, p, err)
@@ -81,9 +81,8 @@ func Iallreduce[T any](r *Request, c *Comm, in, out []T, op Op[T]) error {
 	return c.begin(r, p, err)
 }
 
-// Gather concatenates the input slices (the arguments in) of all ranks, which must have the same
-// length, in the root's output slice (the argument out). At other ranks, the output slice may be
-// nil.
+// Gather concatenates the input slices of all ranks, which must have the same length, in the root's
+// output slice. At other ranks, the output slice may be nil.
 func Gather[T any](ctx context.Context, c *Comm, in, out []T, root int) error {
 	p, err := gatherPlan(c, in, out, nil, root, c.rank == root, gatherSteps)
 	return c.do(ctx, p, err)
@@ -95,7 +94,7 @@ func Igather[T any](r *Request, c *Comm, in, out []T, root int) error {
 	return c.begin(r, p, err)
 }
 
-// Gatherv works like Gather, for slices of different lengths. The slice counts holds the length
+// Gatherv works like Gather, for slices of different lengths. The slice "counts" holds the length
 // of each rank's slice, and is the same at all ranks.
 func Gatherv[T any](ctx context.Context, c *Comm, in, out []T, counts []int, root int) error {
 	p, err := gatherPlan(c, in, out, counts, root, c.rank == root, gatherSteps)
@@ -108,9 +107,8 @@ func Igatherv[T any](r *Request, c *Comm, in, out []T, counts []int, root int) e
 	return c.begin(r, p, err)
 }
 
-// Scatter divides the root's input slice (the argument in) into parts of the same length, and
-// copies one part to the output slice (the argument out) of each rank. At ranks other than the
-// root, the input slice may be nil.
+// Scatter divides the root's input slice into parts of the same length, and copies one part to the
+// output slice of each rank. At ranks other than the root, the input slice of a Scatter may be nil.
 func Scatter[T any](ctx context.Context, c *Comm, in, out []T, root int) error {
 	p, err := scatterPlan(c, in, out, nil, root)
 	return c.do(ctx, p, err)
@@ -122,7 +120,7 @@ func Iscatter[T any](r *Request, c *Comm, in, out []T, root int) error {
 	return c.begin(r, p, err)
 }
 
-// Scatterv works like Scatter, for parts of different lengths. The slice counts holds the length
+// Scatterv works like Scatter, for parts of different lengths. The slice "counts" holds the length
 // of each rank's part, and is the same at all ranks.
 func Scatterv[T any](ctx context.Context, c *Comm, in, out []T, counts []int, root int) error {
 	p, err := scatterPlan(c, in, out, counts, root)
@@ -135,8 +133,8 @@ func Iscatterv[T any](r *Request, c *Comm, in, out []T, counts []int, root int) 
 	return c.begin(r, p, err)
 }
 
-// Allgather concatenates the input slices (the arguments in) of all ranks, which must have the same
-// length, in the output slice (the argument out) of every rank.
+// Allgather concatenates the input slices of all ranks, which must have the same length, in the
+// output slice of every rank.
 func Allgather[T any](ctx context.Context, c *Comm, in, out []T) error {
 	p, err := gatherPlan(c, in, out, nil, 0, true, allgatherSteps)
 	return c.do(ctx, p, err)
@@ -148,7 +146,7 @@ func Iallgather[T any](r *Request, c *Comm, in, out []T) error {
 	return c.begin(r, p, err)
 }
 
-// Allgatherv works like Allgather, for slices of different lengths. The slice counts holds the
+// Allgatherv works like Allgather, for slices of different lengths. The slice "counts" holds the
 // length of each rank's slice.
 func Allgatherv[T any](ctx context.Context, c *Comm, in, out []T, counts []int) error {
 	p, err := gatherPlan(c, in, out, counts, 0, true, allgatherSteps)
@@ -161,8 +159,8 @@ func Iallgatherv[T any](r *Request, c *Comm, in, out []T, counts []int) error {
 	return c.begin(r, p, err)
 }
 
-// Alltoall sends part i of the input slice (the argument in) to rank i, and receives data from rank
-// i in part i of the output slice (the argument out). All parts have the same length.
+// Alltoall sends part i of the input slice to rank i, and receives data from rank i in part i of
+// the output slice. All parts have the same length.
 func Alltoall[T any](ctx context.Context, c *Comm, in, out []T) error {
 	p, err := alltoallPlan(c, in, nil, out, nil)
 	return c.do(ctx, p, err)
@@ -193,10 +191,10 @@ func Ialltoallv[T any](r *Request, c *Comm,
 	return c.begin(r, p, err)
 }
 
-// ReduceScatter combines the input slices (the arguments in) of all ranks, value by value, and
-// copies each rank's part of the result to the output slice (the argument out) of that rank. The
-// slice counts has the length of each rank's part, and nil means that all parts have the same
-// length. The input slice and the output slice may overlap in any way.
+// ReduceScatter combines the input slices of all ranks, value by value, and copies each rank's part
+// of the result to the output slice of that rank. The slice "counts" has the length of each rank's
+// part, and nil means that all parts have the same length. The input slice and the output slice of
+// a ReduceScatter may overlap in any way.
 func ReduceScatter[T any](ctx context.Context, c *Comm,
 	in, out []T, counts []int, op Op[T],
 ) error {
@@ -210,8 +208,8 @@ func IreduceScatter[T any](r *Request, c *Comm, in, out []T, counts []int, op Op
 	return c.begin(r, p, err)
 }
 
-// Scan combines the input slices (the arguments in) of the ranks from 0 to this rank, value by
-// value, and stores the result in the output slice (the argument out).
+// Scan combines the input slices of the ranks from 0 to this rank, value by value, and stores the
+// result in the output slice.
 func Scan[T any](ctx context.Context, c *Comm, in, out []T, op Op[T]) error {
 	p, err := scanPlan(in, out, op)
 	return c.do(ctx, p, err)
@@ -223,9 +221,9 @@ func Iscan[T any](r *Request, c *Comm, in, out []T, op Op[T]) error {
 	return c.begin(r, p, err)
 }
 
-// Exscan combines the input slices (the arguments in) of all ranks lower than this rank, value by
-// value, and stores the result in the output slice (the argument out). At rank 0, Exscan does not
-// change the output slice, which may be nil.
+// Exscan combines the input slices of all ranks lower than this rank, value by value, and stores
+// the result in the output slice. At rank 0, Exscan does not change the output slice, which may be
+// nil.
 func Exscan[T any](ctx context.Context, c *Comm, in, out []T, op Op[T]) error {
 	p, err := exscanPlan(c, in, out, op)
 	return c.do(ctx, p, err)

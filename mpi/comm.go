@@ -1,6 +1,6 @@
 package mpi
 
-// The constants below describe the bit fields of a message's tag.
+// The constants below describe the bit fields of the tag that a message has on the wire.
 const (
 	tagBits    = 24
 	innerShift = tagBits

@@ -16,12 +16,12 @@ import (
 type Config struct {
 	// Launch selects how a process finds its launcher.
 	Launch launch.Config
-	// Fabric selects the network provider, which the program must have imported, and the local
-	// address. If Fabric names no provider, the World chooses "shm" or "udp". The provider "shm" is
+	// Fabric selects the local address and the network provider, whose package the program must
+	// import. If Fabric names no provider, the World chooses "shm" or "udp". The provider "shm" is
 	// chosen if all ranks are on one host and can open the same shared memory. World.Network
-	// returns the chosen provider. With "udp", a job on one host uses a loopback address. In a job
-	// on several hosts, each rank uses the address by which most other hosts can reach it. A rank
-	// never uses an address that exists on another host, too.
+	// returns the chosen provider. With the provider "udp", a job on one host uses a loopback
+	// address. In a job on several hosts, each rank uses the address by which most other hosts can
+	// reach it. A rank never uses an address that another host also has.
 	Fabric fabric.Hints
 	// Transport contains the settings of the transport module. Environment variables whose names
 	// begin with GOBTL_ override Transport. Transport.PeerTimeout is the time after which a rank
@@ -32,13 +32,13 @@ type Config struct {
 	Transport btl.Config
 	// Layer contains the settings of the message matching.
 	Layer pml.Config
-	// Wait selects how calls wait for messages. WaitAdaptive is the default. With WaitBusy, a
-	// waiting call always polls, and with WaitEvent, it sleeps.
+	// Wait selects how calls wait for messages. WaitAdaptive is the default. With WaitBusy, a waiting
+	// call always polls, and with WaitEvent, a waiting call sleeps.
 	Wait runner.Waiting
 	// SkipReach makes Init skip the test whether the hosts of the job can reach each other.
 	// SkipReach is for jobs in which some hosts never exchange messages. With SkipReach, an
-	// unreachable rank is detected at the first message to this rank, after HandshakeTimeout. All
-	// ranks must have the same value of SkipReach.
+	// unreachable rank is detected when HandshakeTimeout has passed after the first message to this
+	// rank. All ranks must have the same value of SkipReach.
 	SkipReach bool
 	// CloseTimeout is the longest time for which Finalize waits for peers that do not answer.
 	// The range of CloseTimeout is 1 ms to 1 h, and 0 means 10 s.

@@ -25,7 +25,7 @@ func sizeOf[T any]() int {
 	return int(unsafe.Sizeof(v))
 }
 
-// The function shared reports whether two pieces of memory overlap.
+// The function "shared" reports whether two pieces of memory overlap.
 func shared(a, b []byte) bool {
 	if len(a) == 0 || len(b) == 0 {
 		return false
@@ -34,9 +34,9 @@ func shared(a, b []byte) bool {
 	return first < second+uintptr(len(b)) && second < first+uintptr(len(a))
 }
 
-// The function apart returns ErrConfig if the memory a, which an operation reads, overlaps the
-// memory b, which the operation writes. If a is the same memory as the argument inPlace, the
-// overlap is permitted.
+// The function "apart" returns ErrConfig if the memory a, which an operation reads, overlaps the
+// memory b, which the operation writes. If a and the argument inPlace are the same memory, a and b
+// may overlap.
 func apart(a, b, inPlace []byte) error {
 	if !shared(a, b) || len(a) == len(inPlace) && &a[0] == &inPlace[0] {
 		return nil
@@ -44,7 +44,7 @@ func apart(a, b, inPlace []byte) error {
 	return fmt.Errorf("%w: slices overlap", ErrConfig)
 }
 
-// The variable composite caches the results of checkType for structs and arrays. The cached value
+// The variable "composite" caches the results of checkType for structs and arrays. The cached value
 // for a type is an error or nil.
 var composite sync.Map
 
@@ -68,9 +68,9 @@ func checkType[T any]() error {
 	return err
 }
 
-// The function examine returns ErrType if a struct or an array contains a type that cannot be sent.
-// The type bool cannot be sent, because a received byte other than 0 and 1 would be an invalid Go
-// bool.
+// The function "examine" returns ErrType if a struct or an array contains a type that cannot be
+// sent. The type bool cannot be sent, because a received byte other than 0 and 1 would be an
+// invalid Go bool.
 func examine(t reflect.Type) error {
 	switch k := t.Kind(); {
 	case k >= reflect.Int && k <= reflect.Complex128 && k != reflect.Uintptr:
@@ -88,8 +88,8 @@ func examine(t reflect.Type) error {
 	return fmt.Errorf("%w: it has a %v", ErrType, t)
 }
 
-// fieldBytes returns the number of bytes of a value that belong to its numbers. Padding between
-// and after the fields of a struct, and fields named _, are not counted.
+// fieldBytes returns the number of bytes that the numbers in a value of type t occupy. fieldBytes
+// does not count the padding of structs and the fields named _.
 func fieldBytes(t reflect.Type) (bytes uintptr) {
 	switch k := t.Kind(); {
 	case k == reflect.Array:

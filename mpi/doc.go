@@ -1,7 +1,7 @@
-// Package mpi is a message passing interface for parallel jobs. The package implements the concepts
-// of MPI in Go: ranks, communicators, requests, and messages that match by source and tag. Package
-// mpi is built on the packages pml and btl. Package launch provides each process with its rank and
-// with the addresses of the other ranks.
+// Package mpi is a message passing interface for parallel jobs. Package mpi implements ranks,
+// communicators, requests, and messages matched by source and tag as MPI defines them. Package mpi
+// is built on the packages pml and btl. Package launch provides each process with its rank and with
+// the addresses of the other ranks.
 //
 //	world, err := mpi.Init(ctx, mpi.Config{})       // with a provider imported: _ "gobtl/fabric/udp"
 //	if world.Rank() == 0 {
@@ -11,7 +11,7 @@
 //	}
 //	err = world.Finalize(ctx)
 //
-// A message is a slice of values without pointers, which are numbers, and arrays and structs of
+// A message is a slice of values without pointers, such as numbers, or arrays and structs of
 // numbers. Functions have type parameters instead of arguments for MPI datatypes. The functions of
 // package mpi return errors as values. A call that may wait has a context as an argument, and
 // returns ErrContext if the context is nil.
@@ -36,10 +36,11 @@
 // user's tag.
 //
 //	63       44 43        25   24    23        0
+//	=========== ============ ======= ===========
 //	 maker's    its count   inner    user's tag
 //	 rank
 //
-// The bit named inner is 1 in messages that the library sends for its own purposes in the
-// communicator. The context of a communicator is a number that its rank 0 makes, from the world
-// rank of this process and a counter.
+// The bit named "inner" is 1 in messages that the library sends for its own purposes in the
+// communicator. The context of a communicator is a number that rank 0 of the communicator makes
+// from its own world rank and a counter.
 package mpi

@@ -17,8 +17,9 @@ import (
 	"gobtl/pml"
 )
 
-// The type engine is the state that all communicators of a process share. The mutex mu guards the
-// whole engine. The goroutine that holds mu owns the transport module and the matching layer.
+// The type "engine" is the state that all communicators of a process share. The mutex mu guards the
+// whole engine. The goroutine that holds the mutex mu owns the transport module and the matching
+// layer.
 type engine struct {
 	mu     sync.Mutex
 	wanted atomic.Int32 // calls that wait for mu while a call polls
@@ -53,7 +54,8 @@ type engine struct {
 	exposed    int   // windows that have memory here
 	broken     error // why the engine is unusable: the fabric failed, or the job was finalized
 	finalizing bool
-	contexts   uint64
+	contexts   uint64     // number of contexts that this rank has made
+	used       contextUse // contexts of other ranks, by maker
 	failures   failures
 
 	quit, ended chan struct{} // of the helper
@@ -70,7 +72,7 @@ type waiter struct {
 
 func (w *waiter) over() bool { return w.left <= 0 || w.ready != nil && w.ready() }
 
-// The type member is the value of the field Context in the pml.Peer of a rank.
+// The type "member" is the value of the field Context in the pml.Peer of a rank.
 type member struct {
 	rank   int
 	second bool // the rank has an earlier endpoint, too
@@ -93,8 +95,8 @@ func newEngine(dom fabric.Domain, m *btl.Module, cfg Config, rank int) (*engine,
 	return e, e.handleNotices(cfg.Layer.Tag)
 }
 
-// The method lock locks the mutex mu. The call that polls the transport releases mu between two
-// polls if another call waits for it.
+// The method "lock" locks the mutex mu. The call that polls the transport releases mu between two
+// polls if another call waits for mu.
 func (e *engine) lock() {
 	if !e.mu.TryLock() {
 		e.wanted.Add(1)
@@ -104,8 +106,8 @@ func (e *engine) lock() {
 	e.latest = 0
 }
 
-// The method unlock unlocks the mutex mu. If a call sleeps on the fabric, and the Layer has a
-// deadline earlier than the end of this sleep, unlock wakes the sleeping call.
+// The method "unlock" unlocks the mutex mu. If a call sleeps on the fabric, and the Layer has a
+// deadline before the end of this sleep, the method "unlock" wakes the sleeping call.
 func (e *engine) unlock() {
 	wake := e.asleep && e.l.Deadline() < e.sleepUntil
 	e.mu.Unlock()
@@ -114,23 +116,23 @@ func (e *engine) unlock() {
 	}
 }
 
-// The method due polls the transport once, if the module has work that is due now and no other call
-// polls.
+// The method "due" polls the transport once, if the module has work that is due now and no other
+// call polls.
 func (e *engine) due() {
 	if !e.driving && e.l.Deadline() <= e.m.Now() {
 		e.passAt(e.lately())
 	}
 }
 
-// The method pass polls the transport once, and handles the received messages.
+// The method "pass" polls the transport once, and handles the received messages.
 func (e *engine) pass() {
 	e.rouse()
 	e.counted()
 	e.passAt(e.now())
 }
 
-// The method rouse wakes the helper goroutine if it sleeps on the fabric, because another call
-// polls the transport now.
+// The method "rouse" wakes the helper goroutine if this goroutine sleeps on the fabric, because
+// another call polls the transport now.
 func (e *engine) rouse() {
 	if e.asleep && !e.roused {
 		e.roused = true
@@ -139,12 +141,12 @@ func (e *engine) rouse() {
 	}
 }
 
-// The method counted counts a poll of the transport, so that the helper goroutine sees that a call
-// polls.
+// The method "counted" increments the number of polls of the transport, so that the helper
+// goroutine sees that a call polls.
 func (e *engine) counted() { e.passes.Store(e.passes.Load() + 1) } // mu is held
 
-// passAt polls the transport once at the time now, and returns the result of the module's
-// Progress.
+// passAt polls the transport once, where the argument "now" is the current time, and returns the
+// result of the Layer's Progress.
 func (e *engine) passAt(now mono.Time) int {
 	n, err := e.l.Progress(now)
 	if err != nil && e.broken == nil {
@@ -168,8 +170,9 @@ func (e *engine) passAt(now mono.Time) int {
 	return n
 }
 
-// The method wait waits until the condition of w is fulfilled or ctx ends. In the meantime, it
-// polls the transport, or another call does. The caller must hold mu.
+// The method "wait" waits until the condition of the waiter w is fulfilled or ctx ends. During the
+// wait, either the calling goroutine or another goroutine polls the transport. The caller must hold
+// mu.
 func (e *engine) wait(ctx context.Context, w *waiter) error {
 	drives := false
 	defer func() {
@@ -196,15 +199,17 @@ func (e *engine) wait(ctx context.Context, w *waiter) error {
 	return nil
 }
 
-// handOver wakes a call that sleeps in the method park. From now on, this call polls the transport.
+// handOver wakes a call that sleeps in the method "park". From then on, the woken call polls the
+// transport.
 func (e *engine) handOver() {
 	if !e.driving && e.parked != nil {
 		e.poke(e.parked)
 	}
 }
 
-// The method park sleeps until the condition of w is fulfilled, ctx ends, or the call that polled
-// the transport stops polling. The caller must hold mu, which is released during the sleep.
+// The method "park" sleeps until the condition of the waiter w is fulfilled, ctx ends, or the call
+// that polled the transport stops polling. The caller must hold mu, which the method "park"
+// releases during the sleep.
 func (e *engine) park(ctx context.Context, w *waiter) {
 	w.parked, w.next = true, e.parked
 	e.parked = w
@@ -228,7 +233,7 @@ func (e *engine) park(ctx context.Context, w *waiter) {
 	}
 }
 
-// The method poke wakes a call that sleeps in the method park.
+// The method "poke" wakes a call that sleeps in the method "park".
 func (e *engine) poke(w *waiter) {
 	e.unpark(w)
 	w.wake <- struct{}{}
@@ -247,12 +252,13 @@ const (
 	// lookEvery is the number of polls of the transport between two checks of the context, and
 	// between two updates of the count of polls.
 	lookEvery = 16
-	// While nothing arrives, the clock is read once for each clockEvery polls.
+	// While no message arrives, the clock is read once every clockEvery polls.
 	clockEvery = 4
 )
 
-// The method drive polls the transport until the condition of w is fulfilled, ctx ends, or the
-// fabric fails. The caller must hold mu, which drive releases between polls.
+// The method "drive" polls the transport until the condition of the waiter w is fulfilled, ctx
+// ends, or the fabric fails. The caller must hold mu, which the method "drive" releases between
+// polls if another call waits for mu.
 func (e *engine) drive(ctx context.Context, w *waiter) {
 	if e.turns != nil {
 		e.mu.Unlock()
@@ -293,7 +299,7 @@ func (e *engine) drive(ctx context.Context, w *waiter) {
 	}
 }
 
-// When a poll of the transport has found nothing, the method idle spins, yields or sleeps.
+// When a poll of the transport has found nothing, the method "idle" spins, yields or sleeps.
 func (e *engine) idle(ctx context.Context, now mono.Time) waiting.Action {
 	action := e.policy.Empty(now)
 	if action == waiting.Yield || action == waiting.Sleep &&
@@ -303,7 +309,7 @@ func (e *engine) idle(ctx context.Context, now mono.Time) waiting.Action {
 	return action
 }
 
-// The method end handles the end of a request, and wakes the call that waits for it.
+// The method "end" handles the end of a request, and wakes the call that waits for this request.
 func (e *engine) end(r *Request) {
 	w := r.waiter
 	if w == nil {
@@ -331,8 +337,8 @@ func (e *engine) freeWaiter(w *waiter) {
 	e.spare = w
 }
 
-// The method peer returns the peer of a world rank. The first call for a rank opens the connection
-// to this rank.
+// The method "peer" returns the peer of a world rank. The first call of the method "peer" for a
+// rank opens the connection to the rank.
 func (e *engine) peer(rank int) (*pml.Peer, error) {
 	if p := e.peers[rank]; p != nil {
 		return p, nil
@@ -353,10 +359,10 @@ func (e *engine) peer(rank int) (*pml.Peer, error) {
 	return p, nil
 }
 
-// rankOf returns the world rank of a peer. If the peer has opened the connection, the label of the
-// peer's module names the rank. The label is trusted only if this process's own connection to the
-// named rank uses the same endpoint. For a peer that is not a rank of this job, rankOf returns
-// ErrStranger.
+// rankOf returns the world rank of a peer. If a peer has opened the connection, the label of the
+// peer's module names the peer's rank. The label is trusted only if the endpoint of the peer is
+// also the endpoint of this process's own connection to the named rank. For a peer that is not a
+// rank of this job, rankOf returns ErrStranger.
 func (e *engine) rankOf(p *pml.Peer) (int, error) {
 	if m, ok := p.Context.(*member); ok {
 		if m.second {
@@ -385,7 +391,8 @@ func (e *engine) gone(rank int, err error) error {
 	return &RankError{Rank: rank, Err: e.way(rank, err)}
 }
 
-// setNames stores the names of the modules of all ranks, and begins to accept connections.
+// setNames stores the names of the transport modules of all ranks, and begins to accept
+// connections.
 func (e *engine) setNames(names [][]byte) error {
 	for i, name := range names {
 		if len(name) == 0 || i == e.rank && !bytes.Equal(name, e.m.Name()) {

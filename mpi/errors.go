@@ -21,8 +21,8 @@ var (
 	// ErrCount means that the lengths of the slices do not match each other, or do not match the
 	// number of ranks.
 	ErrCount = errors.New("mpi: lengths do not fit")
-	// ErrGroup means that a group contains a process that is not in the communicator, or differs
-	// from the group that other ranks have passed.
+	// ErrGroup means that a group contains a process that is not in the communicator, or that the
+	// group differs from the group of the other ranks.
 	ErrGroup = errors.New("mpi: group does not fit")
 	// ErrGrid means that the dimensions of a grid of ranks are invalid.
 	ErrGrid = errors.New("mpi: no such grid of ranks")
@@ -41,10 +41,11 @@ var (
 	ErrInactive = errors.New("mpi: request not in use")
 	// ErrWorlds means that the requests of one call belong to several Worlds.
 	ErrWorlds = errors.New("mpi: requests of several worlds")
-	// ErrNotInit means that no Init function has prepared the Request for Start.
+	// ErrNotInit means that no Init function, such as SendInit, has prepared the Request for Start.
 	ErrNotInit = errors.New("mpi: request not initialized")
-	// ErrInUse means that the context of the call has ended while the operation was in progress.
-	// After ErrInUse, the operation may continue to read or write the memory of the message.
+	// ErrInUse means that the context of a call has ended while the operation of the call was in
+	// progress. After ErrInUse, the operation may continue to read or write the memory of the
+	// message.
 	ErrInUse = errors.New("mpi: memory may still be in use")
 	// ErrFinalized means that this process has finalized the job.
 	ErrFinalized = errors.New("mpi: finalized")
@@ -63,12 +64,15 @@ var (
 	ErrExcluded = errors.New("mpi: the others take this rank for dead")
 	// ErrAddress means that a rank has no address by which ranks of other hosts can reach the rank.
 	ErrAddress = errors.New("mpi: no address for the other hosts")
+	// ErrWrongContext means that another rank has violated the protocol, because the context of a new
+	// communicator did not come from that rank, or was used before.
+	ErrWrongContext = errors.New("mpi: another rank named a wrong context")
 	// ErrContexts means that no further communicator can be made, because one rank has already made
-	// 2^19 of them.
+	// 2^19 communicators.
 	ErrContexts = errors.New("mpi: no communicators left")
 )
 
-// errDecided is the error of a rank whose death was noticed not by this rank but by other ranks.
+// errDecided is the error for a dead rank whose death this rank has learned from other ranks.
 var errDecided = fmt.Errorf("%w: the others have agreed so", pml.ErrPeer)
 
 // OpError reports that the function of an Op has panicked. An OpError wraps ErrOp.
@@ -98,7 +102,7 @@ type RankError struct {
 // Error implements error.
 func (e *RankError) Error() string { return fmt.Sprintf("mpi: rank %d is gone: %v", e.Rank, e.Err) }
 
-// Unwrap returns the reason for the rank's end, which is a pml.ErrPeer.
+// Unwrap returns the reason for the rank's end, which wraps pml.ErrPeer.
 func (e *RankError) Unwrap() error { return e.Err }
 
 func isRankError(err error) bool {

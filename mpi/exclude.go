@@ -17,15 +17,15 @@ const (
 	refusedExcluded                   // a rank that is considered dead
 )
 
-// A rank that has become silent is asked whether it considers this rank dead. This rank waits for
-// the answer for at most askMost, or for PeerTimeout if PeerTimeout is shorter.
+// A rank that has become silent is asked whether it considers this rank dead. For the answer of a
+// silent rank, this rank waits at most askMost, or PeerTimeout if that is shorter.
 const askMost = 5 * time.Second
 
-// If a rank does not answer any more, it may consider this rank dead, because this rank did not
-// answer either. A question is a new connection to the silent rank, to find out whether the silent
-// rank considers this rank dead. If the silent rank refuses the connection, it considers this rank
-// dead. If the silent rank does not refuse the connection, this rank records it as dead, because
-// messages in transit to it are lost.
+// A silent rank, which does not answer any more, possibly considers this rank dead, because it
+// received no answers from this rank either. A question is a new connection to the silent rank, to
+// find out whether the silent rank considers this rank dead. If the silent rank refuses the
+// connection, it considers this rank dead. If the silent rank does not refuse the connection, this
+// rank records the silent rank as dead, because messages in transit to the silent rank are lost.
 type question struct {
 	rank  int
 	peer  *pml.Peer
@@ -33,8 +33,8 @@ type question struct {
 	why   error // why the rank is considered dead
 }
 
-// The method admit decides whether a process may connect to this rank. The process must be a rank
-// of this job that this rank does not consider dead.
+// The method "admit" decides whether a process may connect to this rank. A process may connect if
+// it is a rank of this job that this rank does not consider dead.
 func (e *engine) admit(r btl.Request) btl.Verdict {
 	rank, ok := e.rankCalled(string(r.Label))
 	switch {
@@ -54,7 +54,7 @@ func (e *engine) rankCalled(label string) (int, bool) {
 	return rank, ok && err == nil && rank >= 0 && rank < len(e.names)
 }
 
-// The method exclude ends the participation of this rank in the job, because the other ranks
+// The method "exclude" ends the participation of this rank in the job, because the other ranks
 // continue without this rank.
 func (e *engine) exclude() {
 	if e.broken == nil {
@@ -87,16 +87,16 @@ func (e *engine) memberGone(p *pml.Peer, m *member) {
 	}
 }
 
-// The method lost reports whether no further message can arrive from a rank. No further message can
-// arrive from a rank that is dead, or that was asked whether it considers this rank dead.
+// The method "lost" reports whether no further message can arrive from a rank. No further message
+// can arrive from a rank that is dead, or that was asked whether it considers this rank dead.
 func (f *failures) lost(rank int) bool {
 	asked := func(q question) bool { return q.rank == rank }
 	return f.dead[rank] != nil || slices.ContainsFunc(f.asked, asked)
 }
 
-// The method ask asks a rank that does not answer any more whether it considers this rank dead. The
-// other ranks are told of the silent rank's death when the silent rank has answered, or when
-// askMost has passed.
+// The method "ask" asks a rank that does not answer any more whether it considers this rank dead.
+// This rank informs the other ranks of the silent rank's death when it has received the answer of
+// the silent rank, or when askMost has passed.
 func (e *engine) ask(rank int, why error) {
 	now := e.now()
 	ep, err := e.m.Connect(now, e.names[rank])

@@ -235,3 +235,10 @@ func (w *World) LongNotice(ctx context.Context, to, sizeBytes int) (ended, err e
 	err = e.wait(ctx, wait)
 	return ended, err
 }
+
+// Repeat makes this rank give its next communicators the contexts that it has given before.
+func (w *World) Repeat() {
+	w.e.lock()
+	defer w.e.unlock()
+	w.e.contexts = 0
+}

@@ -12,10 +12,10 @@ import (
 )
 
 // In a job of at most noticeAllRanks ranks, a rank sends its control messages about failures to all
-// other ranks. In a larger job, a rank sends its control messages to those ranks whose numbers
-// differ from its own by a power of two, and these ranks forward the messages. Every rank receives
-// a control message, unless all 2*log2(n) ranks to which a rank sends its messages die at the same
-// time.
+// other ranks. In a job of more than noticeAllRanks ranks, a rank sends its control messages to
+// those ranks whose numbers differ from its own by a power of two, and these ranks forward the
+// messages. A control message reaches all n ranks, unless all 2*log2(n) ranks to which one rank
+// sends its control messages die at the same time.
 const noticeAllRanks = 64
 
 // A letter is an outgoing control message that waits until the transport can send it.
@@ -30,8 +30,9 @@ type arrival struct {
 	notice notice
 }
 
-// The type failures is the part of an engine that concerns dead ranks and agreements. Message
-// handlers store events in it, and the events are handled later, between polls of the transport.
+// The type "failures" is the part of an engine that concerns dead ranks and agreements. Message
+// handlers store events in a value of the type "failures", and the events are handled later,
+// between polls of the transport.
 type failures struct {
 	tag     btl.Tag
 	news    bool // the fields below have work to process
@@ -62,6 +63,7 @@ func (e *engine) handleNotices(layerTag btl.Tag) error {
 	f.tag = (layerTag + 1) % (btl.TagMax + 1)
 	f.dead = make(map[int]error)
 	f.comms, f.rounds = make(map[uint64]*Comm), make(map[roundKey]*round)
+	e.used = make(contextUse)
 	return e.m.HandleUpTo(f.tag, noticeBytesMax, func(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 		a := arrival{from: e.l.Peer(ep)}
 		if !a.notice.read(data) {
@@ -123,7 +125,7 @@ func (e *engine) lookAtNews() {
 	e.post()
 }
 
-// The method hear handles a control message that another rank has sent.
+// The method "hear" handles a control message that another rank has sent.
 func (e *engine) hear(from int, n *notice) {
 	switch n.kind {
 	case noticeDead:
@@ -139,7 +141,7 @@ func (e *engine) hear(from int, n *notice) {
 	}
 }
 
-// The method bury records that a rank is dead, aborts the endpoint to the dead rank, ends the
+// The method "bury" records that a rank is dead, aborts the endpoint to the dead rank, ends the
 // collective operations that need the dead rank, and informs the other ranks.
 func (e *engine) bury(rank int, why error) {
 	f := &e.failures
@@ -169,7 +171,7 @@ func (e *engine) bury(rank int, why error) {
 	f.news = true
 }
 
-// The method lose ends the collective operations of a communicator to which a dead rank belongs.
+// The method "lose" ends the collective operations of a communicator to which a dead rank belongs.
 // Each rank drops the messages that other ranks send for the ended operations, so that no sender
 // waits for a rank that has already ended the operation.
 func (c *Comm) lose(rank int, why error) {
@@ -181,14 +183,15 @@ func (c *Comm) lose(rank int, why error) {
 	c.failAll()
 }
 
-// failAll ends those collective operations that wait for nothing but the completion of their sends.
+// failAll makes all collective operations in progress in the communicator end with the error
+// c.failed.
 func (c *Comm) failAll() {
 	for _, o := range slices.Clone(c.under) {
 		o.Fail(c.failed)
 	}
 }
 
-// The method register adds a communicator to the list of communicators that are examined when a
+// The method "register" adds a communicator to the list of communicators that are examined when a
 // rank dies or a communicator is revoked. The caller must hold mu.
 func (c *Comm) register() {
 	f := &c.e.failures
@@ -208,8 +211,8 @@ func (c *Comm) register() {
 // Free releases a communicator that has no operation in progress. Calling Free is optional, and
 // affects only this rank. After Free this rank sends no control messages about the communicator.
 // When this rank calls an operation of the communicator after Free, including the Start of
-// persistent requests, the operation returns ErrFreed. If the communicator had already been
-// revoked, the operation returns ErrRevoked instead.
+// persistent requests, the operation returns ErrFreed. If the communicator was revoked before Free,
+// the operation returns ErrRevoked instead of ErrFreed.
 func (c *Comm) Free() {
 	c.e.lock()
 	defer c.e.unlock()
@@ -222,7 +225,7 @@ func (c *Comm) Free() {
 	}
 }
 
-// The method free works like Free, for a caller that holds mu. For the communicators that were
+// The method "free" works like Free, for a caller that holds mu. For the communicators that were
 // freed most recently, the decided agreement rounds are kept, because this rank may have to send a
 // decision to another rank.
 func (c *Comm) free() {
@@ -240,7 +243,7 @@ func (c *Comm) free() {
 	}
 }
 
-// The method forget deletes the agreement rounds of a communicator.
+// The method "forget" deletes the agreement rounds of a communicator.
 func (f *failures) forget(c *Comm) {
 	for key := range f.rounds {
 		if key.context == c.context {
@@ -249,8 +252,8 @@ func (f *failures) forget(c *Comm) {
 	}
 }
 
-// The method agreeing returns the communicator with the given context. If this rank has not created
-// the communicator, or has deleted its agreement rounds, agreeing returns nil.
+// The method "agreeing" returns the communicator with the given context. If this rank has not
+// created the communicator, or has deleted its agreement rounds, the method "agreeing" returns nil.
 func (f *failures) agreeing(context uint64) *Comm {
 	if c := f.comms[context]; c != nil {
 		return c
@@ -264,9 +267,9 @@ func (f *failures) agreeing(context uint64) *Comm {
 }
 
 // Revoke ends all operations in a communicator, at all its ranks. Operations that are waiting for a
-// message, and all operations that are called later, fail with ErrRevoked. The exceptions are Agree
-// and Shrink, which continue to work. Messages of the communicator that were sent and not yet
-// received are dropped. It suffices that one rank calls Revoke.
+// message, and all operations that are called later, fail with ErrRevoked. Agree and Shrink
+// continue to work after Revoke. Revoke drops the messages of the communicator that were sent but
+// not yet received. It suffices that one rank calls Revoke.
 func (c *Comm) Revoke() error {
 	e := c.e
 	e.lock()
@@ -279,7 +282,8 @@ func (c *Comm) Revoke() error {
 	return nil
 }
 
-// The method revoke revokes a communicator, even if this rank has not created the communicator yet.
+// The method "revoke" revokes a communicator, even if this rank has not created the communicator
+// yet.
 func (e *engine) revoke(context uint64) {
 	f := &e.failures
 	if !f.revoked.add(context) {
@@ -315,7 +319,7 @@ func (e *engine) tellRevoked() {
 	f.news = f.news || f.untold
 }
 
-// The method end ends all operations of this rank in a communicator.
+// The method "end" ends all operations of this rank in a communicator.
 func (c *Comm) end() {
 	c.revoked, c.failed = ErrRevoked, ErrRevoked
 	now := c.e.now()
@@ -324,8 +328,8 @@ func (c *Comm) end() {
 	c.failAll()
 }
 
-// If no operation can begin in a communicator, the method usable returns the reason, and otherwise
-// nil.
+// The method "usable" returns the reason why no operation can begin in a communicator, or nil if
+// operations can begin.
 func (c *Comm) usable() error {
 	if c.e.broken != nil {
 		return c.e.broken
@@ -333,9 +337,9 @@ func (c *Comm) usable() error {
 	return c.revoked
 }
 
-// Failed returns the ranks of the communicator that this rank knows to be dead, in ascending
-// order. At the same time, other ranks may know of other dead ranks. By Shrink or Agree, all ranks
-// agree on the same set of dead ranks.
+// Failed returns the ranks of the communicator that this rank knows to be dead, in ascending order.
+// At any given time, different ranks may know of different dead ranks. In Shrink and Agree, all
+// surviving ranks agree on the same set of dead ranks.
 func (c *Comm) Failed() []int {
 	c.e.lock()
 	defer c.e.unlock()
@@ -348,8 +352,8 @@ func (c *Comm) Failed() []int {
 	return ranks
 }
 
-// The method spread sends a control message to all other ranks, or in a large job to the neighbours
-// that forward it.
+// The method "spread" sends a control message to all other ranks, or in a large job to the
+// neighbours that forward it.
 func (e *engine) spread(n *notice) {
 	e.eachNeighbour(func(rank int) { e.tell(rank, n) })
 }
@@ -372,8 +376,8 @@ func (e *engine) eachNeighbour(fn func(rank int)) {
 	}
 }
 
-// The method tell adds a control message for a rank to the queue of outgoing control messages. If
-// the message names too many dead ranks for one packet, it is split into parts.
+// The method "tell" adds a control message for a rank to the queue of outgoing control messages. If
+// the control message names too many dead ranks for one packet, it is split into parts.
 func (e *engine) tell(rank int, n *notice) {
 	f := &e.failures
 	if rank == e.rank || f.dead[rank] != nil {
@@ -391,7 +395,7 @@ func (e *engine) tell(rank int, n *notice) {
 	}
 }
 
-// The method post sends control messages from the queue, until the transport can take no further
+// The method "post" sends control messages from the queue, until the transport can take no further
 // messages.
 func (e *engine) post() {
 	f := &e.failures
@@ -430,8 +434,8 @@ func (e *engine) postOne(letter letter) bool {
 	return true
 }
 
-// meetAll waits until all surviving ranks have called meetAll. The result whole of meetAll is true
-// if no rank is dead.
+// meetAll waits until all surviving ranks have called meetAll. The result "whole" of meetAll is
+// true if no rank is dead.
 func (w *World) meetAll(ctx context.Context) (whole bool, err error) {
 	d, err := w.round(ctx, ^uint64(0), false)
 	return err == nil && len(d.dead) == 0, err

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Undefined is returned as the rank in a group of a process that does not belong to the group
-// (MPI_UNDEFINED). Sends and receives do not accept Undefined as a rank.
+// Undefined stands for the rank of a process that does not belong to a group (MPI_UNDEFINED). Sends
+// and receives do not accept Undefined as a rank.
 const Undefined = -3
 
 // Group is an ordered set of processes of a job (MPI_Group), numbered from 0. A Group is immutable,
@@ -17,8 +17,8 @@ type Group struct {
 	own   int   // this process's rank in the world
 }
 
-// Span describes a series of ranks of a group: First, First+Stride and so on, up to Last. If Stride
-// is negative, Last may be below First. A Stride of 0 counts as 1.
+// Span describes the ranks First, First+Stride and so on, up to Last, of a group. If Stride is
+// negative, Last may be below First. A Stride of 0 counts as 1.
 type Span struct{ First, Last, Stride int }
 
 // Comparison is the result of comparing two groups or communicators.
@@ -85,9 +85,9 @@ func (g Group) index() map[int]int {
 }
 
 // Translate converts ranks of this group to ranks of another group (MPI_Group_translate_ranks). If
-// a process does not belong to the other group, its rank there is Undefined. The value NoRank is
-// returned unchanged. If this group does not have one of the given ranks, Translate returns
-// ErrRank.
+// a process does not belong to the other group, Translate returns Undefined for this process. The
+// value NoRank is returned unchanged. If this group does not have one of the given ranks, Translate
+// returns ErrRank.
 func (g Group) Translate(ranks []int, to Group) ([]int, error) {
 	index, there := to.index(), make([]int, len(ranks))
 	for i, rank := range ranks {
@@ -184,7 +184,7 @@ func (g Group) Difference(h Group) Group {
 	return g.where(func(_, world int) bool { _, in := index[world]; return !in })
 }
 
-// The method where returns a group of those ranks of this group for which the function fn returns
+// The method "where" returns a group of those ranks of this group for which the function fn returns
 // true. The arguments of fn are a rank in this group and the world rank of the same process.
 func (g Group) where(fn func(rank, world int) bool) Group {
 	some := Group{own: g.own}
@@ -196,8 +196,8 @@ func (g Group) where(fn func(rank, world int) bool) Group {
 	return some
 }
 
-// The method choose returns a slice in which the entries of the given ranks are true. If a rank
-// does not exist or is listed twice, choose returns ErrRank.
+// The method "choose" returns a slice in which the entries of the given ranks are true. If a rank
+// does not exist or is listed twice, the method "choose" returns ErrRank.
 func (g Group) choose(ranks []int) ([]bool, error) {
 	chosen := make([]bool, len(g.ranks))
 	for _, rank := range ranks {
@@ -212,8 +212,8 @@ func (g Group) choose(ranks []int) ([]bool, error) {
 	return chosen, nil
 }
 
-// The method unroll lists the ranks that the spans describe, in their order. If a span is invalid,
-// unroll returns ErrRank.
+// The method "unroll" lists the ranks that the spans describe, in their order. If a span is
+// invalid, the method "unroll" returns ErrRank.
 func (g Group) unroll(spans []Span) (ranks []int, err error) {
 	for _, s := range spans {
 		if err := g.check(s.First); err != nil {

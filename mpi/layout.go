@@ -8,13 +8,13 @@ import (
 	"gobtl/pml"
 )
 
-// Layout describes values of a slice that are not next to each other as a sequence of blocks, like
-// a derived datatype of MPI. The methods of a Layout send and receive the values of the blocks in
-// the same way as the functions of the same names send and receive a slice. A message that is sent
-// from a Layout can be received into a slice or into another Layout. A Layout can be used many
-// times, by any goroutine. A Layout refers to the slice from which it was made. Sends of the Layout
-// read this slice, and receives write to it. If a Layout is used for a receive, its blocks should
-// not overlap.
+// Layout describes, as a sequence of blocks, values that need not be adjacent in a slice, like a
+// derived datatype of MPI. The methods of a Layout work like the functions of the same names, but
+// send and receive the values of the blocks. A message that is sent from a Layout can be received
+// into a slice or into another Layout. A Layout can be used many times, by any goroutine. A Layout
+// refers to the slice from which it was made. Sends of a Layout read the slice from which the
+// Layout was made, and receives of the Layout write to this slice. If a Layout is used for a
+// receive, its blocks should not overlap.
 type Layout[T any] struct {
 	shape
 
@@ -22,7 +22,7 @@ type Layout[T any] struct {
 	unit int // bytes of a value
 }
 
-// The type shape is a Layout whose sizes and offsets are in bytes. It implements pml.Layout.
+// The type "shape" is a Layout whose sizes and offsets are in bytes. It implements pml.Layout.
 type shape struct {
 	mem           []byte
 	bytes         int
@@ -32,13 +32,14 @@ type shape struct {
 	ends          []int // end of each block in the message; nil: equal blocks
 }
 
-// Strided returns a layout of equal blocks at equal distances (MPI_Type_vector). The argument count
-// of Strided is the number of blocks, block is the number of values in each block, and stride is
+// Strided returns a layout of equal blocks at equal distances (MPI_Type_vector). The argument
+// "count" is the number of blocks, "block" is the number of values in each block, and "stride" is
 // the number of values from the beginning of one block to the beginning of the next. The first
-// block is at the beginning of data. For example, a column of a matrix is a Strided layout whose
-// stride is the length of a row. If stride is negative, the first block is at the end of data, and
-// each further block is in front of the previous one. Strided returns ErrType for values that
-// cannot be sent. Strided returns ErrBounds if data is too short, or if count or block is negative.
+// block is at the beginning of the slice "data". For example, a column of a matrix is a Strided
+// layout whose stride is the length of a row. If the argument "stride" is negative, the first block
+// is at the end of the slice "data", and each further block begins before the previous block.
+// Strided returns ErrType for values that cannot be sent. Strided returns ErrBounds if the slice
+// "data" is too short, or if the argument "count" or "block" is negative.
 func Strided[T any](data []T, count, block, stride int) (*Layout[T], error) {
 	b, err := bytesOf(data)
 	if err != nil {
@@ -63,8 +64,8 @@ func Strided[T any](data []T, count, block, stride int) (*Layout[T], error) {
 }
 
 // IndexedBlocks returns a layout of equal blocks at any positions (MPI_Type_create_indexed_block).
-// The argument block of IndexedBlocks is the number of values in each block, and block i begins at
-// the index starts[i] of data. The errors of IndexedBlocks are those of Strided.
+// The argument "block" is the number of values in each block, and block number i begins at the
+// index starts[i] of the slice "data". The errors of IndexedBlocks are those of Strided.
 func IndexedBlocks[T any](data []T, starts []int, block int) (*Layout[T], error) {
 	b, err := bytesOf(data)
 	if err != nil {
@@ -81,9 +82,9 @@ func IndexedBlocks[T any](data []T, starts []int, block int) (*Layout[T], error)
 	return l, nil
 }
 
-// Indexed returns a layout of blocks, where block i begins at the index starts[i] of data and has
-// lengths[i] values (MPI_Type_indexed). The errors of Indexed are those of Strided, and ErrCount if
-// the slices starts and lengths differ in length.
+// Indexed returns a layout of blocks, where block i begins at the index starts[i] of the slice
+// "data" and has lengths[i] values (MPI_Type_indexed). The errors of Indexed are those of Strided,
+// and ErrCount if the slices "starts" and "lengths" differ in length.
 func Indexed[T any](data []T, starts, lengths []int) (*Layout[T], error) {
 	if len(starts) != len(lengths) {
 		return nil, fmt.Errorf("%w: %d starts, %d lengths", ErrCount, len(starts), len(lengths))
@@ -108,11 +109,12 @@ func Indexed[T any](data []T, starts, lengths []int) (*Layout[T], error) {
 }
 
 // Subarray returns the layout of a part of an array with any number of dimensions, in row-major
-// order (MPI_Type_create_subarray). The slices shape, part and start have one entry for each
-// dimension. For each dimension, shape has the size of the array, part has the size of the part,
-// and start has the first index of the part. Subarray returns ErrType, or ErrBounds if the part is
-// not within the array. Subarray returns ErrCount if the three slices differ in length, or if data
-// and the array differ in their number of values.
+// order (MPI_Type_create_subarray). The slices "shape", "part" and "start" have one entry for each
+// dimension. For each dimension, "shape" has the size of the array, "part" has the size of the
+// part, and "start" has the first index of the part. Subarray returns ErrType for values that
+// cannot be sent, and ErrBounds if the part is not within the array. Subarray returns ErrCount if
+// the slices "shape", "part" and "start" differ in length, or if the array does not have len(data)
+// values.
 func Subarray[T any](data []T, shape, part, start []int) (*Layout[T], error) {
 	dims := len(shape)
 	if dims == 0 || len(part) != dims || len(start) != dims {
@@ -228,12 +230,12 @@ func (s *shape) Scatter(from []byte, at int) {
 	}
 }
 
-// The method numbers reports whether a part of the message consists of whole blocks of eight bytes
-// each, as in a column of float64 values.
+// The method "numbers" reports whether a part of the message consists of whole blocks of eight
+// bytes each, as in a column of float64 values.
 func (s *shape) numbers(bytes, at int) bool { return s.block == 8 && (bytes|at)%8 == 0 }
 
-// The method find returns the index of the block that contains a byte of the message, and the
-// offset of this byte in the block. The argument at of find is the offset of the byte in the
+// The method "find" returns the index of the block that contains a byte of the message, and the
+// offset of this byte in the block. The argument "at" of "find" is the offset of the byte in the
 // message.
 func (s *shape) find(at int) (i, skip int) {
 	switch {
@@ -246,7 +248,7 @@ func (s *shape) find(at int) (i, skip int) {
 	return i, at - (s.ends[i] - s.length(i))
 }
 
-// length returns the size of block i in bytes.
+// The method "length" returns the size of block i in bytes.
 func (s *shape) length(i int) int {
 	switch {
 	case s.ends == nil:

@@ -64,20 +64,20 @@ func (l *Layout[T]) Bcast(ctx context.Context, c *Comm, root int) error {
 	return err
 }
 
-// Gather collects the values of the layouts of all ranks in the root's output slice (the argument
-// out), in the same way as the function Gather.
+// Gather collects the values of the layouts of all ranks in the root's output slice, in the same
+// way as the function Gather.
 func (l *Layout[T]) Gather(ctx context.Context, c *Comm, out []T, root int) error {
 	return Gather(ctx, c, l.packed(), out, root)
 }
 
-// Allgather collects the values of the layouts of all ranks in the output slice (the argument out)
-// of every rank, in the same way as the function Allgather.
+// Allgather collects the values of the layouts of all ranks in the output slice of every rank, in
+// the same way as the function Allgather.
 func (l *Layout[T]) Allgather(ctx context.Context, c *Comm, out []T) error {
 	return Allgather(ctx, c, l.packed(), out)
 }
 
-// Scatter divides the root's input slice (the argument in) into parts, and copies one part into the
-// layout of each rank, in the same way as the function Scatter.
+// Scatter divides the root's input slice into parts, and copies one part into the layout of each
+// rank, in the same way as the function Scatter.
 func (l *Layout[T]) Scatter(ctx context.Context, c *Comm, in []T, root int) error {
 	part := make([]T, l.Len())
 	err := Scatter(ctx, c, in, part, root)
@@ -87,16 +87,17 @@ func (l *Layout[T]) Scatter(ctx context.Context, c *Comm, in []T, root int) erro
 	return err
 }
 
-// The method packed returns a copy of the layout's values in one slice without gaps.
+// The method "packed" returns a copy of the layout's values in one slice without gaps.
 func (l *Layout[T]) packed() []T {
 	values := make([]T, l.Len())
 	l.Pack(values)
 	return values
 }
 
-// Put begins to write the layout's values to a rank's memory in a window, with the same distances
-// between the values. The value at index i of the layout's slice is written to index at+i of the
-// rank's memory. Each block of the layout is a separate put. Put returns the errors of Window.Put.
+// Put begins to write the layout's values to a rank's memory in a window, with the distances that
+// the values have in the layout. The value at index i of the layout's slice is written to index
+// at+i of the rank's memory. Each block of the layout is a separate put. Put returns the errors of
+// Window.Put.
 func (l *Layout[T]) Put(ctx context.Context, w *Window[T], to, at int) error {
 	return l.eachBlock(func(data []T, offset int) error { return w.Put(ctx, data, to, at+offset) })
 }
@@ -108,7 +109,7 @@ func (l *Layout[T]) Get(ctx context.Context, w *Window[T], from, at int) error {
 }
 
 // Accumulate begins to combine the layout's values with the values of a rank's memory in a window,
-// at the same positions as in Put. Accumulate returns the errors of Window.Accumulate.
+// at the same indexes as Put. Accumulate returns the errors of Window.Accumulate.
 func (l *Layout[T]) Accumulate(ctx context.Context, w *Window[T], to, at int, op Op[T]) error {
 	return l.eachBlock(func(data []T, offset int) error {
 		return w.Accumulate(ctx, data, to, at+offset, op)

@@ -15,8 +15,8 @@ import (
 // descriptor each.
 const filesForPeer = 4
 
-// If a rank has no free file descriptors, it tries for the time filesAfter to connect to another
-// rank over shared memory.
+// filesAfter is how long a rank without free file descriptors tries to connect to another rank over
+// shared memory.
 const filesAfter = time.Second
 
 // limitOfFiles tests whether this process can open the given number of files in addition to its

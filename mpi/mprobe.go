@@ -17,7 +17,7 @@ type Message struct {
 	m *pml.Message // nil: from NoRank
 }
 
-// Mprobe works like Probe, but no other receive or probe can match the message any more
+// Mprobe works like Probe, but no other receive or probe can match the found message any more
 // (MPI_Mprobe). The caller of Mprobe must receive the found message with Mrecv or Imrecv. Mprobe
 // returns the errors of Probe.
 func Mprobe(ctx context.Context, c *Comm, from, tag int) (*Message, Status, error) {
@@ -83,8 +83,8 @@ func (c *Comm) probed(found *pml.Message) (*Message, Status, error) {
 	return &Message{c, found}, s, err
 }
 
-// Mrecv receives into data a message that Mprobe has found (MPI_Mrecv). Mrecv returns the
-// errors of Recv, or ErrMessage if the message was already received.
+// Mrecv receives a message that Mprobe has found into the slice "data" (MPI_Mrecv). Mrecv returns
+// the errors of Recv, or ErrMessage if the message was already received.
 func Mrecv[T any](ctx context.Context, m *Message, data []T) (Status, error) {
 	if ctx == nil {
 		return Status{}, ErrContext
@@ -104,9 +104,9 @@ func Mrecv[T any](ctx context.Context, m *Message, data []T) (Status, error) {
 	return e.complete(ctx, r)
 }
 
-// Imrecv begins to receive into data a message that Mprobe has found (MPI_Imrecv). Until the
-// request r has ended, the program must not access the argument data. Imrecv returns the errors of
-// Irecv, or ErrMessage if the message was already received.
+// Imrecv begins to receive a message that Mprobe has found into the slice "data" (MPI_Imrecv).
+// Until the request r has ended, the program must not access the slice "data". Imrecv returns the
+// errors of Irecv, or ErrMessage if the message was already received.
 func Imrecv[T any](r *Request, m *Message, data []T) error {
 	b, err := bytesOf(data)
 	if err != nil {
@@ -117,7 +117,7 @@ func Imrecv[T any](r *Request, m *Message, data []T) error {
 	return m.begin(r, b, sizeOf[T]())
 }
 
-// The method begin begins to receive the message m with the request r. The caller must hold mu.
+// The method "begin" begins to receive the message m with the request r. The caller must hold mu.
 func (m *Message) begin(r *Request, b []byte, size int) error {
 	c := m.c
 	if err := c.usable(); err != nil {
@@ -142,8 +142,8 @@ func (m *Message) begin(r *Request, b []byte, size int) error {
 	return err
 }
 
-// SendrecvReplace sends the content of data to one rank, and receives a message from another rank
-// into data (MPI_Sendrecv_replace). SendrecvReplace copies the content of data before the send.
+// SendrecvReplace sends the slice "data" to one rank, and receives a message from another rank into
+// the same slice (MPI_Sendrecv_replace). SendrecvReplace copies the slice "data" before the send.
 // SendrecvReplace returns the errors of Sendrecv.
 func SendrecvReplace[T any](ctx context.Context, c *Comm, data []T, to, tag, from, fromTag int,
 ) (Status, error) {

@@ -17,7 +17,7 @@ type Network struct {
 }
 
 // memoryProvider is the name of the provider of shared memory. If the Config names no provider, a
-// World chooses between this provider and the one that fabric.Sockets names.
+// World chooses between shared memory and the provider that fabric.Sockets names.
 const memoryProvider = "shm"
 
 // sharingRanksMax is the largest number of ranks on one host that use shared memory by default. A
@@ -118,9 +118,9 @@ func localNode(provider string) string {
 // sharedMemory returns a text that identifies the shared memory that this process sees. Processes
 // of other hosts, containers and users see another shared memory, with another identity. If the
 // program cannot use shared memory, sharedMemory returns an empty identity. If the given number of
-// ranks cannot use shared memory, the result lack of sharedMemory is the reason, and otherwise an
-// empty string. As a test, sharedMemory opens the provider, because another user may have created
-// the directory of the provider's sockets.
+// ranks cannot use shared memory, the result "lack" is the reason, and otherwise an empty string.
+// sharedMemory opens the provider as a test, because the open fails if another user has created the
+// directory of the provider's sockets.
 func sharedMemory(ranks int) (memory, lack string) {
 	infos, err := fabric.GetInfo(fabric.Hints{Provider: memoryProvider})
 	if err != nil {
@@ -139,12 +139,12 @@ func sharedMemory(ranks int) (memory, lack string) {
 	return infos[0].Fabric, lack
 }
 
-// Waits has counts of the ways in which a rank has waited for messages. The field State of a Waits
-// says which other threads use the CPU of the rank.
+// Waits has counters of the sleeps, the yields and other events while a rank waits for messages.
+// The field State says which other threads use the CPU of the rank.
 type Waits = waiting.Counts
 
-// Waits returns counts of the ways in which the calls of this rank have waited. Any goroutine may
-// call Waits.
+// Waits returns counters of the sleeps, the yields and other events while calls of this rank wait.
+// Any goroutine may call Waits.
 func (w *World) Waits() Waits {
 	w.e.lock()
 	defer w.e.unlock()

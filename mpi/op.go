@@ -30,17 +30,17 @@ type Op[T any] struct {
 }
 
 // NewOp returns an operation that combines a value of lower ranks and a value of higher ranks by
-// the function f. The function f must be associative. If the argument commutes of NewOp is true,
+// the function f. The function f must be associative. If the argument "commutes" of NewOp is true,
 // f(a, b) must equal f(b, a), and the values may be combined in any order. The type T of the values
 // may be any struct that can be sent, such as a value with its index for MINLOC. The function f is
 // called on the goroutine that polls the transport. The function f must return quickly, and must
 // not call package mpi.
 //
 // If f panics, the operation ends with an OpError, which holds the value and the stack of the
-// panic. At the ranks at which f did not panic, the operation returns no error, but its results are
-// undefined. A rank at which f has panicked can inform the other ranks by Revoke. If f ends its
-// goroutine by runtime.Goexit, as FailNow of a test does, all present and later operations of this
-// rank's World fail with ErrOp.
+// panic. If f panics at some ranks, the operation returns no error at the other ranks, but has
+// undefined results at the other ranks. A rank at which f has panicked can inform the other ranks
+// by Revoke. If f ends its goroutine by runtime.Goexit, as FailNow of a test does, all present and
+// later operations of this rank's World fail with ErrOp.
 func NewOp[T any](f func(low, high T) T, commutes bool) Op[T] {
 	return Op[T]{commutes: commutes, fold: func(acc, x []byte, xFirst bool) {
 		a, b := valuesOf[T](acc), valuesOf[T](x)
@@ -54,8 +54,8 @@ func NewOp[T any](f func(low, high T) T, commutes bool) Op[T] {
 	}}
 }
 
-// The function known returns a commutative operation that has a code, by which all processes know
-// it.
+// The function "known" returns a commutative operation with a code that identifies the operation in
+// all processes.
 func known[T any](code opCode, f func(a, b T) T) Op[T] {
 	op := NewOp(f, true)
 	op.code = code
@@ -84,8 +84,8 @@ func Prod[T Number]() Op[T] {
 	return known(opProd, func(a, b T) T { return a * b })
 }
 
-// Min returns the operation that takes the least value. If one of the combined values is a NaN, the
-// result is a NaN.
+// Min returns the operation that takes the smallest value. If one of the combined values is a NaN,
+// the result is a NaN.
 func Min[T Ordered]() Op[T] {
 	return known(opMin, func(a, b T) T { return min(a, b) })
 }
@@ -119,10 +119,11 @@ func Replace[T any]() Op[T] { return Op[T]{code: opReplace} }
 // the window operations that return old values, and by no other operations.
 func Keep[T any]() Op[T] { return Op[T]{code: opKeep} }
 
-// Local combines each value of low with the value of high at the same index, and stores the
-// result in high (MPI_Reduce_local). Local sends no message. The errors of Local are ErrType and
-// ErrCount. Local returns ErrConfig if the Op was not made by a function of package mpi, or if
-// the slices overlap without being identical. If the function of the Op panics, Local panics, too.
+// Local combines each value of the slice "low" with the value of the slice "high" at the same
+// index, and stores the result in "high" (MPI_Reduce_local). Local sends no message. The errors of
+// Local are ErrType and ErrCount. Local returns ErrConfig if the Op was not made by a function of
+// package mpi, or if the slices overlap without being identical. If the function of the Op panics,
+// Local panics, too.
 func (op Op[T]) Local(low, high []T) error {
 	a, err := bytesOf(high)
 	if err != nil {

@@ -22,11 +22,11 @@ const (
 	NoRank = -2
 )
 
-// Send sends data to a rank, and returns as soon as the program may change data again. A small
-// message is copied, and Send returns at once. For a large message, Send returns when the receiver
-// has received the data. If ctx ends while the send is in progress, the error includes ErrInUse,
-// and the library may continue to read data. Send returns ErrRank, ErrTag, ErrType, a RankError,
-// ErrFinalized, the failure of the transport, or the cause of ctx.
+// Send sends the slice "data" to a rank, and returns as soon as the program may change this slice
+// again. A small message is copied, and Send returns at once. For a large message, Send returns
+// when the receiver has received the data. If ctx ends while the send is in progress, the error
+// includes ErrInUse, and the library may continue to read the slice "data". Send returns ErrRank,
+// ErrTag, ErrType, a RankError, ErrFinalized, the failure of the transport, or the cause of ctx.
 func Send[T any](ctx context.Context, c *Comm, data []T, to, tag int) error {
 	return sendMode(ctx, c, data, to, tag, pml.Standard)
 }
@@ -45,7 +45,7 @@ func sendMode[T any](ctx context.Context, c *Comm, data []T, to, tag int, mode p
 	return c.send(ctx, b, nil, to, tag, mode)
 }
 
-// The method send performs a blocking send of the memory b, or of the layout l if it is not nil.
+// The method "send" performs a blocking send of the memory b, or of the layout l if l is not nil.
 func (c *Comm) send(ctx context.Context, b []byte, l *shape, to, tag int, mode pml.Mode) error {
 	if ctx == nil {
 		return ErrContext
@@ -69,11 +69,12 @@ func (c *Comm) send(ctx context.Context, b []byte, l *shape, to, tag int, mode p
 	return err
 }
 
-// Recv receives the earliest message from a rank (or AnySource) with a tag (or AnyTag) into
-// data. A message shorter than data fills the beginning of data, and Status.Count is its
-// number of values. If ctx ends and no message has arrived, Recv cancels the receive. If a part of
-// a message has arrived when ctx ends, the error includes ErrInUse, and the library may continue to
-// write to data. Recv returns ErrRank, ErrTag, ErrType, or the errors of Request.Wait.
+// Recv receives the earliest message from a rank (or AnySource) with a tag (or AnyTag) into the
+// slice "data". A message shorter than the slice fills the beginning of the slice, and Status.Count
+// is the number of values in the message. If ctx ends and no message has arrived, Recv cancels the
+// receive. If a part of a message has arrived when ctx ends, the error includes ErrInUse, and the
+// library may continue to write to the slice "data". Recv returns ErrRank, ErrTag, ErrType, or the
+// errors of Request.Wait.
 func Recv[T any](ctx context.Context, c *Comm, data []T, from, tag int) (Status, error) {
 	b, err := bytesOf(data)
 	if err != nil {
@@ -82,7 +83,7 @@ func Recv[T any](ctx context.Context, c *Comm, data []T, from, tag int) (Status,
 	return c.recv(ctx, b, nil, sizeOf[T](), from, tag)
 }
 
-// The method recv performs a blocking receive into the memory b, or into the layout l if it is not
+// The method "recv" performs a blocking receive into the memory b, or into the layout l if l is not
 // nil.
 func (c *Comm) recv(ctx context.Context, b []byte, l *shape, size, from, tag int) (Status, error) {
 	if ctx == nil {
@@ -100,7 +101,7 @@ func (c *Comm) recv(ctx context.Context, b []byte, l *shape, size, from, tag int
 }
 
 // Isend begins to send data to a rank. Until the request r has ended, the program must not change
-// data. Isend returns ErrBusy, ErrRank, ErrTag, ErrType, a RankError, or ErrFinalized.
+// the slice "data". Isend returns ErrBusy, ErrRank, ErrTag, ErrType, a RankError, or ErrFinalized.
 func Isend[T any](r *Request, c *Comm, data []T, to, tag int) error {
 	return isendMode(r, c, data, to, tag, pml.Standard)
 }
@@ -121,9 +122,9 @@ func isendMode[T any](r *Request, c *Comm, data []T, to, tag int, mode pml.Mode)
 	return c.beginSend(r, b, to, tag, mode, nil)
 }
 
-// Irecv begins to receive a message into data, in the same way as Recv. Until the request r has
-// ended, the program must not access data. Irecv returns ErrBusy, ErrRank, ErrTag, ErrType, a
-// RankError, or ErrFinalized.
+// Irecv begins to receive a message into the slice "data", in the same way as Recv. Until the
+// request r has ended, the program must not access the slice "data". Irecv returns ErrBusy,
+// ErrRank, ErrTag, ErrType, a RankError, or ErrFinalized.
 func Irecv[T any](r *Request, c *Comm, data []T, from, tag int) error {
 	b, err := bytesOf(data)
 	if err != nil {
@@ -134,13 +135,13 @@ func Irecv[T any](r *Request, c *Comm, data []T, from, tag int) error {
 	return c.beginRecv(r, b, sizeOf[T](), from, tag, nil)
 }
 
-// Sendrecv sends data to one rank (the argument to), and receives a message from another rank (the
-// argument from) into the slice room. The send and the receive may happen in any order. The slices
-// data and room must not overlap (ErrConfig). If ctx ends while one of the two transfers is in
-// progress, the error includes ErrInUse, and the library may continue to use both slices. If the
-// send cannot begin, nothing is received. If the send begins and then fails, a message that has
-// already arrived is received nevertheless, and the Status describes the received message. Sendrecv
-// returns the errors of Send and Recv.
+// Sendrecv sends the slice "data" to one rank, and receives a message from another rank into the
+// slice "room". The send and the receive may happen in any order. The slices "data" and "room" must
+// not overlap (ErrConfig). If ctx ends while the send or the receive of a Sendrecv is in progress,
+// the error includes ErrInUse, and the library may continue to use both slices. If the send cannot
+// begin, nothing is received. If the send begins and then fails, a message that has already arrived
+// is received nevertheless, and the Status describes the received message. Sendrecv returns the
+// errors of Send and Recv.
 func Sendrecv[S, R any](ctx context.Context, c *Comm, data []S, to, tag int, room []R,
 	from, fromTag int,
 ) (Status, error) {
@@ -235,7 +236,7 @@ func Iprobe(c *Comm, from, tag int) (bool, Status, error) {
 	return true, s, err
 }
 
-// beginSend begins to send the memory b, or the layout l if it is not nil. The caller must hold mu.
+// beginSend begins to send the memory b, or the layout l if l is not nil. The caller must hold mu.
 func (c *Comm) beginSend(r *Request, b []byte, to, tag int, mode pml.Mode, l *shape) error {
 	e := c.e
 	if err := c.sendable(to, tag); err != nil {
@@ -275,8 +276,8 @@ func (c *Comm) trySend(b []byte, to, tag int) bool {
 	return p != nil && e.l.TrySend(e.lately(), p, c.context|uint64(tag), b)
 }
 
-// If no message with the given tag can be sent to the given rank, the method sendable returns the
-// reason, and otherwise nil.
+// The method "sendable" returns the reason why no message with the given tag can be sent to the
+// given rank, or nil if a message can be sent.
 func (c *Comm) sendable(to, tag int) error {
 	unusable := c.usable()
 	switch {
@@ -290,8 +291,8 @@ func (c *Comm) sendable(to, tag int) error {
 	return nil
 }
 
-// The method reachable works like the method sendable, and checks the connection to the rank, too.
-// The caller must hold mu.
+// The method "reachable" works like the method "sendable", and checks the connection to the rank,
+// too. The caller must hold mu.
 func (c *Comm) reachable(to, tag int) error {
 	if err := c.sendable(to, tag); err != nil || to == NoRank {
 		return err
@@ -303,9 +304,9 @@ func (c *Comm) reachable(to, tag int) error {
 	return err
 }
 
-// If a probe for messages from a rank (or from AnySource) can no longer find a message, noMessage
-// returns the reason. If a matching message may arrive, noMessage returns nil. The caller must hold
-// mu.
+// noMessage returns the reason why a probe for messages from a rank (or from AnySource) can no
+// longer find a message. If a matching message can still arrive, noMessage returns nil. The caller
+// must hold mu.
 func (c *Comm) noMessage(who *pml.Peer, from int) error {
 	err := c.usable()
 	if err == nil && who != nil && who.Err() != nil {
@@ -314,7 +315,7 @@ func (c *Comm) noMessage(who *pml.Peer, from int) error {
 	return err
 }
 
-// beginRecv begins to receive into the memory b, or into the layout l if it is not nil. The caller
+// beginRecv begins to receive into the memory b, or into the layout l if l is not nil. The caller
 // must hold mu.
 func (c *Comm) beginRecv(r *Request, b []byte, size, from, tag int, l *shape) error {
 	e := c.e
@@ -343,8 +344,8 @@ func (c *Comm) beginRecv(r *Request, b []byte, size, from, tag int, l *shape) er
 	return err
 }
 
-// The method criteria converts the source and the tag of a receive to the arguments of package pml
-// that select messages.
+// The method "criteria" converts the source and the tag of a receive to the arguments of package
+// pml that select messages.
 func (c *Comm) criteria(from, tag int) (who *pml.Peer, want, mask uint64, err error) {
 	switch {
 	case tag != AnyTag && (tag < 0 || tag > TagMax):
@@ -366,7 +367,7 @@ func (c *Comm) criteria(from, tag int) (who *pml.Peer, want, mask uint64, err er
 	return who, want, mask, nil
 }
 
-// The method status returns the Status of a message from a peer. The caller must set the field
+// The method "status" returns the Status of a message from a peer. The caller must set the field
 // Count of the result.
 func (c *Comm) status(p *pml.Peer, tag uint64) (Status, error) {
 	world, err := c.e.rankOf(p)
@@ -397,28 +398,38 @@ func (e *engine) freeRequest(r *Request) {
 	e.free = r
 }
 
-// The method complete waits for the end of a blocking call's request, and then keeps the request
-// for reuse. If ctx ends earlier than the request, complete abandons the request. The caller must
-// hold mu.
+// The function "await" waits for the end of a request of the engine e. If ctx ends earlier, the
+// function "await" returns the cause of ctx. The caller must hold mu of e.
+func await(ctx context.Context, e *engine, r *Request) error {
+	if r.done {
+		return nil
+	}
+	w := e.newWaiter(1)
+	r.waiter = w
+	err := e.wait(ctx, w)
+	r.waiter = nil
+	e.freeWaiter(w)
+	if r.done {
+		return nil
+	}
+	return err
+}
+
+// The method "complete" waits for the end of a blocking call's request, and then keeps the request
+// for reuse. If ctx ends earlier than the request, the method "complete" abandons the request. The
+// caller must hold mu.
 func (e *engine) complete(ctx context.Context, r *Request) (Status, error) {
-	if !r.done {
-		w := e.newWaiter(1)
-		r.waiter = w
-		err := e.wait(ctx, w)
-		r.waiter = nil
-		e.freeWaiter(w)
-		if err != nil && !r.done {
-			return Status{}, errors.Join(err, e.abandon(r))
-		}
+	if err := await(ctx, e, r); err != nil {
+		return Status{}, errors.Join(err, e.abandon(r))
 	}
 	s, err := r.result()
 	e.freeRequest(r)
 	return s, err
 }
 
-// The method leave ends the receive of a Sendrecv whose send has failed with the error why. If a
-// message has already arrived for the receive, leave returns the Status of this message. The caller
-// must hold mu.
+// The method "leave" ends the receive of a Sendrecv whose send has failed with the error "why". If
+// a message has already arrived for the receive, the method "leave" returns the Status of this
+// message. The caller must hold mu.
 func (e *engine) leave(r *Request, why error) (Status, error) {
 	if !r.done {
 		return Status{}, errors.Join(why, e.abandon(r))
@@ -428,8 +439,8 @@ func (e *engine) leave(r *Request, why error) (Status, error) {
 	return s, errors.Join(why, err)
 }
 
-// The method abandon cancels the request of a call that stops waiting. If the request cannot be
-// cancelled, it continues to its end, and abandon returns ErrInUse.
+// The method "abandon" cancels the request of a call that stops waiting. If the request cannot be
+// cancelled, it continues to its end, and the method "abandon" returns ErrInUse.
 func (e *engine) abandon(r *Request) error {
 	if r.done || r.receive && e.l.Cancel(&r.p) {
 		r.active = false

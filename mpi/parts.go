@@ -29,9 +29,9 @@ func (e *engine) noticeRanksMax() int {
 	return max(1, (min(noticeBytesMax, e.m.Limits().FragmentBytesMax)-noticeHeadBytes)/4)
 }
 
-// The method whole adds a received part to the control message of the sender to which it belongs.
-// If the control message is then complete, whole copies the dead ranks of all parts to n, and
-// returns true.
+// The method "whole" adds a received part to the incomplete control message to which the part
+// belongs. If the part completes the control message, the method "whole" copies the dead ranks of
+// all parts to the argument n, and returns true.
 func (e *engine) whole(from int, n *notice) bool {
 	if len(n.dead) > min(len(e.names), (noticeBytesMax-noticeHeadBytes)/4) {
 		return false // Too many ranks for the job, or for one message.
@@ -74,8 +74,8 @@ func (e *engine) whole(from int, n *notice) bool {
 	return true
 }
 
-// The method add stores a part of a control message. If the part was already stored, or if its
-// number is higher than that of the last part, add returns false.
+// The method "add" stores a part of a control message. If the part was already stored, or if its
+// number is higher than that of the last part, the method "add" returns false.
 func (a *assembly) add(n *notice) bool {
 	part := int(n.part)
 	if part < len(a.seen) && a.seen[part] || a.ended && (!n.more || part >= len(a.seen)) {

@@ -7,7 +7,8 @@ import (
 	"gobtl/pml"
 )
 
-// The type again has the arguments of the operation that each Start of a persistent request begins.
+// The type "again" has the arguments of the operation that each Start of a persistent request
+// begins.
 type again struct {
 	kind    againKind
 	size    int // size of a value in bytes
@@ -24,11 +25,11 @@ const (
 	planAgain
 )
 
-// SendInit prepares r for repeated sends of data to a rank (MPI_Send_init). Each send begins with a
-// call of Start. The program may change data whenever the request r is not active. If r is then
-// used in a call of Isend or a similar function, Start fails until SendInit has prepared r again.
-// The caller need not free r. SendInit returns ErrBusy, ErrRank, ErrTag, ErrType, a RankError, or
-// ErrFinalized.
+// SendInit prepares the request r for repeated sends of the slice "data" to a rank (MPI_Send_init).
+// Each send begins with a call of Start. The program may change the slice "data" whenever the
+// request r is not active. If r is later used in a call of Isend or a similar function, Start
+// returns ErrNotInit until SendInit has prepared r again. The caller need not free r. SendInit
+// returns ErrBusy, ErrRank, ErrTag, ErrType, a RankError, or ErrFinalized.
 func SendInit[T any](r *Request, c *Comm, data []T, to, tag int) error {
 	return sendInit(r, c, data, to, tag, pml.Standard)
 }
@@ -49,8 +50,9 @@ func sendInit[T any](r *Request, c *Comm, data []T, to, tag int, mode pml.Mode) 
 	return c.readySend(r, b, to, tag, mode, nil)
 }
 
-// RecvInit prepares r for repeated receives into data (MPI_Recv_init). Each receive begins with a
-// call of Start, and works like Recv. RecvInit returns the errors of SendInit.
+// RecvInit prepares r for repeated receives into the slice "data" (MPI_Recv_init). Each prepared
+// receive begins with a call of Start, and works like Recv. RecvInit returns the errors of
+// SendInit.
 func RecvInit[T any](r *Request, c *Comm, data []T, from, tag int) error {
 	b, err := bytesOf(data)
 	if err != nil {
@@ -166,7 +168,7 @@ func (c *Comm) readyRecv(r *Request, b []byte, size, from, tag int, l *shape) er
 	return nil
 }
 
-// The method ready prepares a persistent request for a collective operation.
+// The method "ready" prepares a persistent request for a collective operation.
 func (c *Comm) ready(r *Request, p plan, err error) error {
 	c.e.lock()
 	defer c.e.unlock()

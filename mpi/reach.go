@@ -12,10 +12,11 @@ import (
 )
 
 const (
-	// Ranks try to connect in reachRounds rounds, and each round takes the time reachRound. A rank
-	// that is not connected after all rounds counts as unreachable. After each round, all ranks
-	// wait for each other in a fence of the launcher, so that even a slow rank polls its sockets at
-	// least once in each round. A handshake with another rank takes four polls.
+	// Ranks try to connect in at most reachRounds rounds, and each round takes at most the time
+	// reachRound. A rank that is not connected after all rounds counts as unreachable. After each
+	// round, all ranks wait for each other in a fence of the launcher, so that even a slow rank
+	// polls its sockets at least once in each round. A handshake with another rank takes four
+	// polls.
 	reachRounds = 5
 	reachRound  = 200 * time.Millisecond
 	// reachAllHosts is the largest number of hosts for which every pair of hosts is tested. In a
@@ -26,16 +27,16 @@ const (
 	missedMost = 4
 )
 
-// The type missed describes a rank to which another rank cannot connect.
+// The type "missed" describes a rank to which another rank cannot connect.
 type missed struct {
 	From, To int
 	Ends     string // the local and the remote address
 	Why      string // further information, mostly empty
 }
 
-// reachHosts connects to a rank of each other host, and returns the failed connections of all
-// ranks of the job. The result of reachHosts is the same at all ranks. The argument try of
-// reachHosts is the number of earlier calls of reachHosts in this job.
+// reachHosts connects to a rank of each other host, and returns the failed connections of all ranks
+// of the job. The result of reachHosts is the same at all ranks. The argument "try" of reachHosts
+// is the number of earlier calls of reachHosts in this job.
 func (w *World) reachHosts(ctx context.Context, try int) ([]missed, error) {
 	if w.job.Nodes() < 2 || w.cfg.SkipReach {
 		return nil, nil
@@ -55,7 +56,7 @@ func (w *World) reachHosts(ctx context.Context, try int) ([]missed, error) {
 }
 
 // reachRound polls the transport until the given ranks are connected, or the time of the round is
-// over. reachRound returns the ranks that are not connected.
+// over. reachRound returns at most missedMost of the given ranks that are not connected.
 func (w *World) reachRound(ctx context.Context, to []int) ([]missed, error) {
 	e := w.e
 	e.lock()
@@ -77,8 +78,8 @@ func (w *World) reachRound(ctx context.Context, to []int) ([]missed, error) {
 	return own, nil
 }
 
-// The function misses reports whether there is no connection to a rank yet. The first call of
-// misses for a rank begins to open the connection. The caller must hold mu.
+// The function "misses" reports whether there is no connection to a rank yet. The first call of
+// "misses" for a rank begins to open the connection to the rank. The caller must hold mu.
 func misses(e *engine, rank int) bool {
 	p, err := e.peer(rank)
 	return err != nil || !p.Endpoint().Connected()
@@ -126,7 +127,7 @@ func (w *World) tellMissed(ctx context.Context, key string, own []missed) ([]mis
 }
 
 // missedError returns the error of a job whose ranks cannot reach each other. For each network that
-// was tried, the text of the error names one pair of ranks.
+// was tried, the text of the error names one pair of ranks that are not connected.
 func missedError(tried []missed) error {
 	err := fmt.Errorf("mpi: a rank does not reach another one: %w", btl.ErrUnreachable)
 	for _, m := range tried {
@@ -138,10 +139,11 @@ func missedError(tried []missed) error {
 	return err
 }
 
-// partners returns the ranks of other hosts to which a rank connects at the start. The partner on
-// another host has the same local number as the rank, modulo the number of ranks of that host. In a
-// job with more than reachAllHosts hosts, there are partners only on those hosts whose numbers
-// differ from that of the rank's host by a power of two.
+// The function "partners" returns the ranks of other hosts to which a rank connects at the start of
+// the job. If a rank is rank number i of its host, its partner on another host is rank number i
+// modulo n of that host, where n is the number of ranks of that host. In a job with more than
+// reachAllHosts hosts, a rank has partners only on the hosts whose numbers differ from the number
+// of its own host by a power of two.
 func partners(nodes []int, rank int) (to []int) {
 	on := make([][]int, slices.Max(nodes)+1) // ranks by host
 	for r, node := range nodes {

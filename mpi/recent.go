@@ -1,7 +1,7 @@
 package mpi
 
-// The type recent is a set that contains the revokedMax communicators that were added most
-// recently. The zero value is ready for use.
+// The type "recent" is a set of the revokedMax communicators that were added most recently. The
+// zero value is ready for use.
 type recent struct {
 	known map[uint64]bool
 	order []uint64 // a ring, once full: number i is at i modulo its length
@@ -10,8 +10,8 @@ type recent struct {
 
 func (r *recent) has(context uint64) bool { return r.known[context] }
 
-// add adds a communicator to the set. If the set is full, the new communicator replaces the
-// oldest one. If the communicator is already in the set, add returns false.
+// add adds a communicator to the set. If the set is full, the new communicator replaces the oldest
+// one. If the communicator is already in the set, the method "add" returns false.
 func (r *recent) add(context uint64) bool {
 	if r.known[context] {
 		return false
@@ -31,10 +31,10 @@ func (r *recent) add(context uint64) bool {
 	return true
 }
 
-// The communicators are numbered from 0 in the order in which they were added. The method oldest
-// returns the number of the oldest communicator in the set.
+// The communicators are numbered from 0 in the order in which they were added to the set. The
+// method "oldest" returns the number of the oldest communicator in the set.
 func (r *recent) oldest() uint64 { return r.added - uint64(len(r.order)) }
 
-// The method named at returns the communicator with the given number, which must be from r.oldest()
-// to r.added-1.
+// The method "at" returns the communicator with the given number, which must be from r.oldest() to
+// r.added-1.
 func (r *recent) at(number uint64) uint64 { return r.order[number%revokedMax] }

@@ -35,7 +35,7 @@ type Request struct {
 	next    *Request
 }
 
-// The method begin prepares a request for a send or a receive. The caller must hold the engine's
+// The method "begin" prepares a request for a send or a receive. The caller must hold the engine's
 // mu.
 func (r *Request) begin(c *Comm, size int, receive bool) error {
 	if r.active {
@@ -58,8 +58,8 @@ func (r *Request) finish(err error) {
 	r.c.e.end(r)
 }
 
-// The method result returns the result of a request that has ended, and makes the request inactive.
-// The caller must hold the engine's mu.
+// The method "result" returns the result of a request that has ended, and makes the request
+// inactive. The caller must hold the engine's mu.
 func (r *Request) result() (Status, error) {
 	r.active, r.waiter = false, nil
 	if r.nobody {
@@ -85,10 +85,10 @@ func (r *Request) result() (Status, error) {
 }
 
 // Wait waits for the end of the request. If ctx ends earlier than the request, Wait returns the
-// cause of ctx. If Wait returns the cause of ctx, the request is in progress and uses the memory of
-// the message, and the caller must call Wait again. Wait returns ErrInactive, ErrTruncated,
-// ErrCancelled, a RankError, the failure of the transport, or the cause of ctx. If the size of the
-// message is not a whole number of values, Wait returns ErrCount.
+// cause of ctx. If Wait returns the cause of ctx, the request is still in progress and uses the
+// memory of the message, and the caller must call Wait again. Wait returns ErrInactive,
+// ErrTruncated, ErrCancelled, a RankError, the failure of the transport, or the cause of ctx. If
+// the size of the message is not a whole number of values, Wait returns ErrCount.
 func (r *Request) Wait(ctx context.Context) (Status, error) {
 	if ctx == nil {
 		return Status{}, ErrContext
@@ -99,21 +99,14 @@ func (r *Request) Wait(ctx context.Context) (Status, error) {
 	e := r.c.e
 	e.lock()
 	defer e.unlock()
-	if !r.done {
-		w := e.newWaiter(1)
-		r.waiter = w
-		err := e.wait(ctx, w)
-		r.waiter = nil
-		e.freeWaiter(w)
-		if err != nil && !r.done {
-			return Status{}, err
-		}
+	if err := await(ctx, e, r); err != nil {
+		return Status{}, err
 	}
 	return r.result()
 }
 
-// Test reports whether the request has ended. If the request has ended, Test returns the
-// result of Wait. If the request has not ended, Test polls the transport once.
+// Test reports whether the request has ended. If the request has ended, Test returns the same
+// result as Wait. If the request has not ended, Test polls the transport once.
 func (r *Request) Test() (ended bool, s Status, err error) {
 	if !r.Active() {
 		return true, Status{}, ErrInactive
@@ -143,15 +136,15 @@ func (r *Request) Cancel() bool {
 	return r.receive && !r.done && r.c.e.l.Cancel(&r.p)
 }
 
-// Active reports whether the request was started, and no Wait or Test has reported its end yet. A
-// nil request is never active. In all functions and methods that take a request, nil corresponds to
-// MPI_REQUEST_NULL.
+// Active reports whether the request was started and its end was not yet reported by Wait or Test.
+// A nil request is never active. In all functions and methods that take a request, nil corresponds
+// to MPI_REQUEST_NULL.
 func (r *Request) Active() bool { return r != nil && r.active }
 
-// WaitAll waits until all requests have ended. Inactive requests count as ended. If statuses is
-// not nil, it receives the status of each request. The error of WaitAll joins the errors of all
-// requests, each with the index of its request. If ctx ends earlier than all requests, the requests
-// that have not ended remain active.
+// WaitAll waits until all requests have ended. Inactive requests count as ended. If the slice
+// "statuses" is not nil, WaitAll stores the Status of each request in this slice. The error of
+// WaitAll joins the errors of all requests, each with the index of its request. If ctx ends before
+// all requests have ended, the requests in progress remain active.
 func WaitAll(ctx context.Context, statuses []Status, requests ...*Request) error {
 	if ctx == nil {
 		return ErrContext
@@ -182,8 +175,8 @@ func WaitAll(ctx context.Context, statuses []Status, requests ...*Request) error
 }
 
 // WaitAny waits until one of the requests has ended, and returns the index and the result of the
-// ended request. If several requests have ended, WaitAny returns the one with the lowest index. If
-// no request is active, the index is -1.
+// ended request. If several requests have ended, WaitAny chooses the request with the lowest index.
+// If no request is active, the index is -1.
 func WaitAny(ctx context.Context, requests ...*Request) (int, Status, error) {
 	if ctx == nil {
 		return -1, Status{}, ErrContext
@@ -203,8 +196,9 @@ func WaitAny(ctx context.Context, requests ...*Request) (int, Status, error) {
 }
 
 // WaitSome waits until at least one of the requests has ended, and appends the indices of all
-// requests that have ended to indices. For each of these requests, the caller must then call Wait
-// or Test, which returns the result at once and makes the request inactive.
+// requests that have ended to the slice "indices". For each request whose index WaitSome has
+// appended, the caller must then call Wait or Test, which returns the result at once and makes the
+// request inactive.
 func WaitSome(ctx context.Context, indices []int, requests ...*Request) ([]int, error) {
 	if ctx == nil {
 		return indices, ErrContext
@@ -228,8 +222,8 @@ func WaitSome(ctx context.Context, indices []int, requests ...*Request) ([]int, 
 	return indices, err
 }
 
-// TestAll polls the transport once, and reports whether all requests have ended. If all
-// requests have ended, TestAll returns the result of WaitAll.
+// TestAll polls the transport once, and reports whether all requests have ended. If all requests
+// have ended, TestAll returns the same error as WaitAll.
 func TestAll(statuses []Status, requests ...*Request) (bool, error) {
 	e, err := engineOf(requests)
 	if e == nil {
@@ -248,8 +242,8 @@ func TestAll(statuses []Status, requests ...*Request) (bool, error) {
 	return true, WaitAll(context.Background(), statuses, requests...)
 }
 
-// TestAny polls the transport once. Of the requests that have ended, TestAny returns the index and
-// the result of the one with the lowest index. If no request has ended, the index is -1.
+// TestAny polls the transport once. TestAny returns the index and the result of the ended request
+// with the lowest index. If no request has ended, the index is -1.
 func TestAny(requests ...*Request) (int, Status, error) {
 	e, err := engineOf(requests)
 	if e == nil {
@@ -267,9 +261,9 @@ func TestAny(requests ...*Request) (int, Status, error) {
 	return -1, Status{}, e.broken
 }
 
-// TestSome polls the transport once, and appends the indices of all requests that have ended to
-// indices (MPI_Testsome). For each of these requests, the caller must then call Wait or Test,
-// which returns the result at once and makes the request inactive.
+// TestSome polls the transport once, and appends the indices of all requests that have ended to the
+// slice "indices" (MPI_Testsome). For each request whose index TestSome has appended, the caller
+// must then call Wait or Test, which returns the result at once and makes the request inactive.
 func TestSome(indices []int, requests ...*Request) ([]int, error) {
 	e, err := engineOf(requests)
 	if e == nil {
@@ -311,8 +305,8 @@ func engineOf(requests []*Request) (e *engine, err error) {
 }
 
 // The method waitFor waits until the number of requests that have ended is at least the argument
-// enough, or until all active requests have ended. A request that is listed twice is counted once.
-// The caller must hold mu.
+// "enough", or until all active requests have ended. A request that is listed twice is counted
+// once. The caller must hold mu.
 func (e *engine) waitFor(ctx context.Context, requests []*Request, enough int) error {
 	w := e.newWaiter(0)
 	running, done := 0, 0

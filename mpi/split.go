@@ -11,12 +11,12 @@ import (
 // NoColour is the colour of a rank that belongs to none of the communicators that Split makes.
 const NoColour = -1
 
-// The type place has the arguments that one rank has passed to Split.
+// The type "place" has the arguments that one rank has passed to Split.
 type place struct{ Colour, Key int64 }
 
 // Dup returns a new communicator of the same ranks. Messages of the new communicator do not match
 // receives of the communicator c. All ranks must call Dup. Dup returns the errors of collective
-// operations, and ErrContexts.
+// operations, ErrContexts, and ErrWrongContext.
 func (c *Comm) Dup(ctx context.Context) (*Comm, error) { return c.Split(ctx, 0, c.rank) }
 
 // SplitByNode returns a communicator of those ranks of this communicator that run on the same host
@@ -27,10 +27,10 @@ func (c *Comm) SplitByNode(ctx context.Context) (*Comm, error) {
 }
 
 // Split returns a communicator of the ranks that have passed the same colour as this rank. A colour
-// must be 0 or more. The ranks of the new communicator are ordered by their keys. If several ranks
-// have passed the same key, their present order is kept. If a rank has passed NoColour, the result
-// at this rank is nil. All ranks must call Split. Split returns the errors of collective
-// operations, and ErrContexts.
+// must be 0 or more. The ranks of the new communicator are ordered by their keys. Ranks that have
+// passed the same key keep the order that they have in this communicator. If a rank has passed
+// NoColour, the result of Split at this rank is nil. All ranks must call Split. Split returns the
+// errors of collective operations, ErrContexts, and ErrWrongContext.
 func (c *Comm) Split(ctx context.Context, colour, key int) (*Comm, error) {
 	all := make([]place, len(c.ranks))
 	mine := []place{{int64(colour), int64(key)}}
@@ -64,8 +64,8 @@ func (c *Comm) Split(ctx context.Context, colour, key int) (*Comm, error) {
 	return c.with(members, contexts[members[0]])
 }
 
-// The method with makes a communicator of the given ranks of this communicator, which must
-// include this process.
+// The method "with" makes a communicator of the given ranks of this communicator, which must
+// include this process. The first of the given ranks has made the context of the new communicator.
 func (c *Comm) with(members []int, context uint64) (*Comm, error) {
 	if context == 0 {
 		return nil, ErrContexts
@@ -81,23 +81,26 @@ func (c *Comm) with(members []int, context uint64) (*Comm, error) {
 	}
 	c.e.lock()
 	defer c.e.unlock()
+	if err := c.e.used.check(context, made.ranks[0]); err != nil {
+		return nil, err
+	}
 	made.register()
 	return made, nil
 }
 
 // Create returns a communicator of the ranks of a group, in the order of the group
-// (MPI_Comm_create). If a rank does not belong to the group, the result at this rank is nil. All
-// ranks of this communicator must call Create, and all ranks of a group must pass the same group.
-// In one call, several groups without common ranks may be passed. Create returns ErrGroup, and the
-// errors of Split.
+// (MPI_Comm_create). If a rank does not belong to the group, the result of Create at this rank is
+// nil. All ranks of this communicator must call Create, and all ranks that belong to one group must
+// pass the same group. In the same call of Create, different ranks may pass different groups that
+// have no common ranks. Create returns ErrGroup, and the errors of Split.
 func (c *Comm) Create(ctx context.Context, g Group) (*Comm, error) {
 	members, wrong := c.members(g)
 	colour, key := NoColour, g.find(c.ranks[c.rank])
 	if wrong == nil && key >= 0 {
 		colour = members[0]
 	}
-	// A rank that has passed a wrong group calls Split nevertheless, so that the other ranks do not
-	// wait for this rank.
+	// A rank that has passed an invalid group calls Split nevertheless, so that the other ranks do
+	// not wait for this rank.
 	made, err := c.Split(ctx, colour, key)
 	switch {
 	case err != nil || wrong != nil:
@@ -112,10 +115,10 @@ func (c *Comm) Create(ctx context.Context, g Group) (*Comm, error) {
 // CreateGroup works like Create, but is called only by the ranks of the group
 // (MPI_Comm_create_group). CreateGroup works even if other ranks of this communicator are dead.
 // CreateGroup sends messages with the given tag in this communicator, between ranks of the group.
-// During a call of CreateGroup, no other receive may use the same tag. If ctx ends at this rank
-// during the call, other ranks may get the communicator or ErrGroup. The errors of CreateGroup are
-// ErrGroup, ErrContexts, and the errors of Send and Recv. If the caller does not belong to the
-// group, CreateGroup returns ErrGroup.
+// During a call of CreateGroup, no other receive may use the same tag. If ctx ends at one rank
+// during CreateGroup, some of the other ranks may get the new communicator, and others ErrGroup.
+// The errors of CreateGroup are ErrGroup, ErrContexts, ErrWrongContext, and the errors of Send and
+// Recv. If the caller does not belong to the group, CreateGroup returns ErrGroup.
 func (c *Comm) CreateGroup(ctx context.Context, g Group, tag int) (*Comm, error) {
 	if ctx == nil {
 		return nil, ErrContext
@@ -155,8 +158,8 @@ func (c *Comm) CreateGroup(ctx context.Context, g Group, tag int) (*Comm, error)
 }
 
 // withoutContext returns the value that CreateGroup sends along its tree of ranks if there is no
-// context. The two lowest bits of this value, which are 0 in every context, say that a rank of the
-// world is dead, or that this rank has stopped waiting.
+// context. The two lowest bits of the result of withoutContext say whether a rank is dead (3) or
+// this rank has stopped waiting (1). In a valid context, the two lowest bits are 0.
 func (c *Comm) withoutContext(err error) uint64 {
 	var gone *RankError
 	if errors.As(err, &gone) {
@@ -176,8 +179,8 @@ func (c *Comm) noContext(context uint64) error {
 	return nil
 }
 
-// members converts the ranks of a group to ranks of this communicator, and returns ErrGroup if a
-// rank does not belong to it.
+// The method "members" converts the ranks of a group to ranks of this communicator, and returns
+// ErrGroup if a rank of the group does not belong to this communicator.
 func (c *Comm) members(g Group) ([]int, error) {
 	members := make([]int, 0, len(g.ranks))
 	for _, world := range g.ranks {
@@ -191,7 +194,7 @@ func (c *Comm) members(g Group) ([]int, error) {
 }
 
 // newContext makes the context of a new communicator. If this rank has made the largest possible
-// number of contexts, the result full of newContext is true. The context of the world is 0.
+// number of contexts, the result "full" of newContext is true. The context of the world is 0.
 func (e *engine) newContext() (context uint64, full bool) {
 	e.lock()
 	defer e.unlock()
@@ -201,8 +204,8 @@ func (e *engine) newContext() (context uint64, full bool) {
 	return e.nextContext(), false
 }
 
-// nextContext makes the context of a new communicator. The caller must have checked that another
-// context can be made. The caller must hold mu.
+// nextContext makes the context of a new communicator. The caller must have checked that the number
+// of contexts is below its limit. The caller must hold mu.
 func (e *engine) nextContext() uint64 {
 	e.contexts++
 	return uint64(e.rank)<<makerShift | e.contexts<<countShift

@@ -23,7 +23,7 @@ const (
 
 func (e *engine) startClock() { e.start = time.Now() }
 
-// The method now reads the clock. The caller must hold mu.
+// The method "now" reads the clock. The caller must hold mu.
 func (e *engine) now() mono.Time {
 	if e.clock != nil {
 		return e.clock()
@@ -32,12 +32,12 @@ func (e *engine) now() mono.Time {
 	return e.latest
 }
 
-// The function later calls the function fn, on another goroutine, when the given time has passed.
+// The function "later" calls the function fn, on another goroutine, when the given time has passed.
 func later(after time.Duration, fn func()) { time.AfterFunc(after, fn) }
 
-// The method lately returns a time that is not earlier than, and at most shortly after, the latest
-// locking of mu. The method lately may be called only directly after mu was locked, when the
-// goroutine has neither computed nor waited. The caller must hold mu.
+// The method "lately" returns the latest clock reading after mu was locked, and reads the clock
+// only if there is no such reading. The method "lately" may be called only if the goroutine has
+// neither computed nor waited for long after it locked mu. The caller must hold mu.
 func (e *engine) lately() mono.Time {
 	if e.latest == 0 {
 		return e.now()
@@ -45,10 +45,10 @@ func (e *engine) lately() mono.Time {
 	return e.latest
 }
 
-// The method sleep sleeps until data may have arrived, or until the module has work to do. The
-// argument most of sleep is the longest permitted sleep. If there is work to do now, or if the
-// sleep would be too short to be useful, sleep returns false at once. The caller must hold mu,
-// which sleep releases during the sleep.
+// The method "sleep" sleeps until data may have arrived, or until the module has work to do. The
+// argument "most" of "sleep" is the longest permitted sleep. If there is work to do now, or if the
+// sleep would be too short to be useful, the method "sleep" returns false at once. The caller must
+// hold mu, which the method "sleep" releases during the sleep.
 func (e *engine) sleep(ctx context.Context, most time.Duration) bool {
 	begin := e.now()
 	d := most
@@ -89,8 +89,8 @@ func (e *engine) sleep(ctx context.Context, most time.Duration) bool {
 	return true
 }
 
-// The method watch makes sure that the end of ctx ends the sleep in progress, or else the next
-// sleep. The caller must hold mu.
+// The method "watch" arranges that the end of ctx ends the sleep in progress, or the next sleep if
+// no call sleeps. The caller must hold mu.
 func (e *engine) watch(ctx context.Context) {
 	done := ctx.Done()
 	if done == nil || done == e.watched {
@@ -100,8 +100,8 @@ func (e *engine) watch(ctx context.Context) {
 	e.watched, e.watching = done, context.AfterFunc(ctx, e.m.Wake)
 }
 
-// The method unwatch undoes the method watch, so that the end of the context ends no sleep. The
-// caller must hold mu.
+// The method "unwatch" undoes the method "watch", so that the end of the context no longer ends a
+// sleep. The caller must hold mu.
 func (e *engine) unwatch() {
 	if e.watched != nil {
 		e.watching()
@@ -109,10 +109,11 @@ func (e *engine) unwatch() {
 	e.watched, e.watching = nil, nil
 }
 
-// startHelper starts the helper goroutine, which ends when the channel quit is closed.
+// startHelper starts the helper goroutine, which ends when the channel "quit" is closed.
 func (e *engine) startHelper() { go e.help() }
 
-// The method help polls the transport as long as no call does, until the channel quit is closed.
+// Until the channel "quit" is closed, the method "help" polls the transport whenever no call polls
+// it.
 func (e *engine) help() {
 	defer close(e.ended)
 	tick := time.NewTicker(helpEvery)
@@ -131,8 +132,8 @@ func (e *engine) help() {
 	}
 }
 
-// helpOut polls the transport until a call polls it or waits for mu. The result of helpOut is the
-// number of polls.
+// helpOut polls the transport until another call polls it or waits for mu. The result of helpOut is
+// the number of polls.
 func (e *engine) helpOut(seen uint64) uint64 {
 	e.lock()
 	defer e.unlock()

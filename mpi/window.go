@@ -13,15 +13,14 @@ import (
 )
 
 // A Window consists of memory at all ranks of a communicator. Each rank can read and change the
-// memory of every other rank, and this other rank need not call a function for it (MPI's one-sided
-// communication).
+// memory of every other rank, without a call at the other rank (MPI's one-sided communication).
 //
-//	w, err := mpi.NewWindow(ctx, c, make([]float64, 100))
-//	err = w.Put(ctx, data, to, at)       // begins; data is lent
+//	w, err := mpi.NewWindow(ctx, c, make([]float64, 100)) // --> all ranks
+//	err = w.Put(ctx, data, to, at)       // begins, data is lent
 //	err = w.Fence(ctx)                   // all puts and gets of all ranks are over
 //
-// Put, Get, Accumulate and GetAccumulate begin an operation. Until a Flush of the target rank, an
-// Unlock or a Fence has returned, the program must not use the slices of the operation. Accumulate
+// Put, Get, Accumulate and GetAccumulate begin an operation. The program must not use the slices of
+// an operation before a Flush or Unlock of the target rank, or a Fence, has returned. Accumulate
 // copies its slice, so that the caller may change the slice at once. An error of a window operation
 // is returned by the next Flush, Unlock or Fence. FetchAndOp and CompareAndSwap wait until the
 // target rank has sent the old value.
@@ -33,7 +32,7 @@ import (
 // access the memory of a rank at a time when the rank may access it as a slice.
 //
 // An operation with NoRank as the target, as at the edge of a grid, does nothing. If an operation
-// with NoRank as the target returns old values, they are zero.
+// with NoRank as the target returns old values, the old values are zero.
 //
 // Any goroutine may use a Window. Fence and Free are collective operations.
 type Window[T any] struct {
@@ -41,7 +40,7 @@ type Window[T any] struct {
 	mem []T
 }
 
-// The type window is a Window whose memory is a slice of bytes.
+// The type "window" is a Window whose memory is a slice of bytes.
 type window struct {
 	c       *Comm // a communicator for this window only
 	mem     []byte
@@ -82,8 +81,8 @@ type windowPart struct {
 // memory, of any length, and all ranks must call NewWindow. The memory belongs to the window until
 // Free. NewWindow returns the errors of Dup, ErrType, or ErrCount if the ranks differ in the size
 // of a value. If the number of this rank's windows with memory has reached seven eighths of
-// Transport.RegionsMax, NewWindow returns btl.ErrAgain. NewWindow returns other errors if the
-// memory cannot be registered for remote access.
+// Transport.RegionsMax, NewWindow returns btl.ErrAgain. If the memory cannot be registered for
+// remote access, NewWindow returns the error of the registration.
 func NewWindow[T any](ctx context.Context, c *Comm, mem []T) (*Window[T], error) {
 	b, err := bytesOf(mem)
 	if err != nil {
@@ -101,7 +100,7 @@ func NewWindow[T any](ctx context.Context, c *Comm, mem []T) (*Window[T], error)
 	return w, nil
 }
 
-// The method open registers this rank's memory for remote access, and tells the other ranks the
+// The method "open" registers this rank's memory for remote access, and tells the other ranks the
 // handle of the memory region.
 func (w *window) open(ctx context.Context) error {
 	e := w.c.e
@@ -142,8 +141,9 @@ func (w *window) open(ctx context.Context) error {
 	return nil
 }
 
-// The method expose registers this rank's memory as a memory region for remote access. Windows use
-// at most seven eighths of the module's memory regions, and the others are left for large messages.
+// The method "expose" registers this rank's memory as a memory region for remote access. Windows
+// use at most seven eighths of the module's memory regions, and the remaining regions are left for
+// large messages.
 func (w *window) expose() (err error) {
 	e := w.c.e
 	most := e.m.Config().RegionsMax
@@ -156,7 +156,7 @@ func (w *window) expose() (err error) {
 	return err
 }
 
-// The method ended records the end of an operation with the target rank.
+// The method "ended" records the end of an operation with the target rank.
 func (t *target) ended(err error) {
 	t.under--
 	if err != nil && t.err == nil {
@@ -184,8 +184,8 @@ func (w *Window[T]) Free(ctx context.Context) error {
 	return err
 }
 
-// The method close ends the remote access to this rank's memory in the window. The caller must hold
-// mu.
+// The method "close" ends all remote access to this rank's memory in the window. The caller must
+// hold mu.
 func (w *window) close() {
 	if w.freed {
 		return
@@ -210,25 +210,25 @@ func (w *Window[T]) Len(rank int) int {
 	return w.w.targets[rank].count
 }
 
-// Put begins to write data to the memory of a rank, starting at the index given by the argument at.
-// Put waits until the transport can take the data, and not until the data is written. Put returns
+// Put begins to write the slice "data" to the memory of a rank, from the index "at" on. Put waits
+// until the transport can take the data, and may return before the data is written. Put returns
 // ErrRank, ErrBounds, a RankError, ErrFinalized, or the cause of ctx. If Put returns the cause of
-// ctx, a part of data may be written later.
+// ctx, it is possible that a part of the data is written later.
 func (w *Window[T]) Put(ctx context.Context, data []T, to, at int) error {
 	b, _ := bytesOf(data) // the window's type was already checked
 	return w.w.move(ctx, b, to, at, false)
 }
 
-// Get begins to read values of a rank's memory into data, starting at the index given by the
-// argument at. Get waits until the transport can take the request, and returns the errors of Put.
+// Get begins to read values of a rank's memory, from the index "at" on, into the slice "data". Get
+// waits until the transport can take the request, and returns the errors of Put.
 func (w *Window[T]) Get(ctx context.Context, data []T, from, at int) error {
 	b, _ := bytesOf(data)
 	return w.w.move(ctx, b, from, at, true)
 }
 
-// Flush waits until all operations of this process with a rank are complete, both here and at that
-// rank. If operations with the rank have failed after the previous Flush, Flush returns the error
-// of the first failed operation. Flush may return the errors of Put, too.
+// Flush waits until all operations of this process with a rank are complete, both at this process
+// and at that rank. If operations with the rank have failed after the previous Flush, Flush returns
+// the error of the first failed operation. Flush may return the errors of Put, too.
 func (w *Window[T]) Flush(ctx context.Context, rank int) error { return w.w.flush(ctx, rank) }
 
 // FlushAll calls Flush for all ranks.
@@ -241,11 +241,11 @@ func (w *Window[T]) Fence(ctx context.Context) error {
 	return errors.Join(err, Barrier(ctx, w.w.c))
 }
 
-// Lock waits until this rank has the lock of a rank's memory. If the argument alone of Lock is
-// true, the lock is exclusive, and otherwise it is shared. Lock requests are served in the order of
-// their arrival. A process can hold one lock of each rank at a time, and a second Lock of the same
-// rank returns ErrBusy. Locks are advisory. The locks of dead ranks are released. Lock returns the
-// errors of Put.
+// Lock waits until this rank has the lock of a rank's memory. If the argument "alone" is true, the
+// lock is exclusive, and otherwise the lock is shared. Lock requests are served in the order of
+// their arrival. A process can hold at most one lock of each target rank, and a second Lock of the
+// same target rank returns ErrBusy. Locks are advisory. The locks of dead ranks are released. Lock
+// returns the errors of Put.
 func (w *Window[T]) Lock(ctx context.Context, rank int, alone bool) error {
 	kind := lockShared
 	if alone {
@@ -286,8 +286,8 @@ func (w *Window[T]) UnlockAll(ctx context.Context) (err error) {
 	return err
 }
 
-// If no operation can begin in a window, the method usable returns the reason, and otherwise nil.
-// The caller must hold mu.
+// The method "usable" returns the reason why no operation can begin in a window, or nil if
+// operations can begin. The caller must hold mu.
 func (w *window) usable() error {
 	switch {
 	case w.c.e.broken != nil:
@@ -298,9 +298,9 @@ func (w *window) usable() error {
 	return nil
 }
 
-// The method check returns an error if the window cannot be used, or if a range of bytes is not
-// within a rank's memory. The argument at of check is the index of the first value, and the
-// argument bytes is the length of the range. The caller must hold mu.
+// The method "check" returns an error if the window cannot be used, or if a range of bytes is not
+// within a rank's memory. The argument "at" of "check" is the index of the first value, and the
+// argument "bytes" is the length of the range. The caller must hold mu.
 func (w *window) check(rank, at, bytes int) error {
 	if err := w.usable(); err != nil {
 		return err
@@ -354,7 +354,8 @@ func (w *window) move(ctx context.Context, mem []byte, rank, at int, get bool) e
 	return nil
 }
 
-// movePart begins a part of a put or a get that fits in one fragment of the transport.
+// movePart begins a transfer that is a part of a put or a get, and fits in one fragment of the
+// transport.
 func (w *window) movePart(ctx context.Context, p *pml.Peer, rank int, mem []byte, offset uint64,
 	get bool,
 ) error {
@@ -394,8 +395,8 @@ func prepare(ep *btl.Endpoint, mem []byte, h btl.Handle, offset uint64, get bool
 	return ep.PreparePut(mem, h, offset)
 }
 
-// The method failure returns the error of an operation with a rank. If the rank is dead, the error
-// is a RankError.
+// The method "failure" returns the error of an operation with a rank. If the rank is dead, the
+// error is a RankError.
 func (w *window) failure(rank int, p *pml.Peer, err error) error {
 	if p.Err() != nil {
 		return w.c.e.gone(w.c.ranks[rank], p.Err())
@@ -440,9 +441,9 @@ func (w *window) flushLocked(ctx context.Context, rank int) error {
 	return err
 }
 
-// The method hasten makes a rank acknowledge puts at once, instead of after the acknowledgement
-// delay. The method hasten reads one byte of the rank's memory, and the packet with the reply
-// contains the acknowledgement. The caller must hold mu.
+// The method "hasten" makes a rank acknowledge puts at once, instead of after the acknowledgement
+// delay. The method "hasten" reads one byte of the rank's memory, and the packet with the reply
+// also contains the acknowledgement of the puts. The caller must hold mu.
 func (w *window) hasten(rank int) {
 	e, t := w.c.e, &w.targets[rank]
 	if !t.put || t.under == 0 {
@@ -480,8 +481,9 @@ func (w *window) flushAll(ctx context.Context) (err error) {
 	return err
 }
 
-// The method until polls the transport as long as the function ready returns false. When ready has
-// returned true once, it must return true in every later call. The caller must hold mu.
+// The method "until" polls the transport as long as the function "ready" returns false. When the
+// function "ready" has returned true once, it must return true in every later call. The caller must
+// hold mu.
 func (e *engine) until(ctx context.Context, ready func() bool) error {
 	if ready() {
 		return nil

@@ -14,12 +14,14 @@ import (
 // A request has the tag 0, and the reply to a request has the tag that the request names. The
 // following table gives the offset, the size in bytes and the meaning of each field of a request.
 //
-//	0   1   kind
-//	1   1   operation, of Accumulate's kind
-//	2   2   0
-//	4   4   the tag of the reply, 0, none
-//	8   8   offset in the memory of the target, in bytes
-//	16  .   values, of a compare-and-swap the expected one, then the new one
+//	at  size meaning
+//	==  ==== =======
+//	0   1    kind
+//	1   1    operation, of Accumulate's kind
+//	2   2    0
+//	4   4    the tag of the reply, 0, none
+//	8   8    offset in the memory of the target, in bytes
+//	16  rest values, of a compare-and-swap the expected one, then the new one
 //
 // The reply to a request contains the old values, or is empty.
 const (
@@ -64,8 +66,8 @@ func parseWindowHead(b []byte) windowHead {
 	}
 }
 
-// A windowOp is an operation in progress with a rank, or a structure that is not in use and is kept
-// for reuse.
+// A windowOp is the state of an operation in progress with a rank, or an unused structure that is
+// kept for reuse.
 type windowOp struct {
 	w          *window
 	rank       int
@@ -78,20 +80,20 @@ type windowOp struct {
 	next       *windowOp
 }
 
-// Accumulate begins to combine data with the values of a rank, starting at the index given by the
-// argument at. The rank's values are the low operands of op. The argument op of Accumulate must be
-// Sum, Prod, Min, Max, And, Or, Xor or Replace. For any other op, Accumulate returns ErrConfig. The
-// other errors of Accumulate are those of Put. The caller may change data when Accumulate has
+// Accumulate begins to combine the slice "data" with the values of a rank, from the index "at" on.
+// The rank's values are the low operands of op. The argument "op" of Accumulate must be Sum, Prod,
+// Min, Max, And, Or, Xor or Replace. For any other op, Accumulate returns ErrConfig. The other
+// errors of Accumulate are those of Put. The caller may change the slice "data" when Accumulate has
 // returned.
 func (w *Window[T]) Accumulate(ctx context.Context, data []T, to, at int, op Op[T]) error {
 	b, _ := bytesOf(data)
 	return w.w.accumulate(ctx, b, nil, to, at, op.code)
 }
 
-// GetAccumulate works like Accumulate, and stores the previous values of the rank in the slice old.
-// The slice old must be as long as data. The slices old and data may be the same slice, but must
-// not overlap in any other way (ErrConfig). If op is Keep, GetAccumulate is an atomic Get, and data
-// may be nil.
+// GetAccumulate works like Accumulate, and stores the previous values of the rank in the slice
+// "old". The slice "old" must be as long as the slice "data". The slices "old" and "data" may be
+// the same slice, but must not overlap in any other way (ErrConfig). If the argument "op" is Keep,
+// GetAccumulate is an atomic Get, and the slice "data" may be nil.
 func (w *Window[T]) GetAccumulate(ctx context.Context, data, old []T, to, at int, op Op[T]) error {
 	if op.code == opKeep && data == nil {
 		data = old // old has the right length, and its content is unused
@@ -107,8 +109,8 @@ func (w *Window[T]) GetAccumulate(ctx context.Context, data, old []T, to, at int
 	return w.w.accumulate(ctx, b, into, to, at, op.code)
 }
 
-// FetchAndOp combines a value with the value at one index of a rank's memory (the argument at), and
-// returns the previous value. FetchAndOp returns the errors of Accumulate.
+// FetchAndOp combines a value with the value at the index "at" of a rank's memory, and returns the
+// previous value. FetchAndOp returns the errors of Accumulate.
 func (w *Window[T]) FetchAndOp(ctx context.Context, value T, to, at int, op Op[T],
 ) (old T, err error) {
 	h := windowHead{kind: windowFetch, op: op.code}
@@ -116,9 +118,9 @@ func (w *Window[T]) FetchAndOp(ctx context.Context, value T, to, at int, op Op[T
 	return old, err
 }
 
-// CompareAndSwap compares the value at one index of a rank's memory (the argument at) with the
-// argument expected. If the bits of the two values are equal, CompareAndSwap writes the argument
-// value to the index at. CompareAndSwap returns the previous value. CompareAndSwap returns the
+// CompareAndSwap compares the value at the index "at" of a rank's memory with the argument
+// "expected". If the bits of the compared values are equal, CompareAndSwap writes the argument
+// "value" to the index "at". CompareAndSwap returns the previous value. CompareAndSwap returns the
 // errors of Put, and ErrType for structs with padding, because the bytes of padding are undefined.
 func (w *Window[T]) CompareAndSwap(ctx context.Context, expected, value T, to, at int,
 ) (old T, err error) {
@@ -132,13 +134,13 @@ func (w *Window[T]) CompareAndSwap(ctx context.Context, expected, value T, to, a
 
 var errWindowOp = fmt.Errorf("%w: an Op that windows do not have", ErrConfig)
 
-// The method has reports whether the type of the window's values supports an operation.
+// The method "has" reports whether the type of the window's values supports an operation.
 func (w *window) has(op opCode) bool {
 	return op < opCodes && (w.folds[op] != nil || op == opReplace || op == opKeep)
 }
 
-// The method accumulate begins to combine data with the values of a rank. If the slice into is not
-// nil, the old values of the rank are stored in it.
+// The method "accumulate" begins to combine the slice "data" with the values of a rank. If the
+// slice "into" is not nil, the old values of the rank are stored in "into".
 func (w *window) accumulate(ctx context.Context, data, into []byte, rank, at int, op opCode) error {
 	if ctx == nil {
 		return ErrContext
@@ -178,7 +180,7 @@ func (w *window) accumulate(ctx context.Context, data, into []byte, rank, at int
 	return nil
 }
 
-// The method fetch performs an operation on one value of a rank, and waits for the old value.
+// The method "fetch" performs an operation on one value of a rank, and waits for the old value.
 func (w *window) fetch(ctx context.Context, h windowHead, data, old []byte, rank, at int) error {
 	if ctx == nil {
 		return ErrContext
@@ -199,8 +201,8 @@ func (w *window) fetch(ctx context.Context, h windowHead, data, old []byte, rank
 	return w.ask(ctx, rank, h, data, old)
 }
 
-// The method ask sends a request to a rank, waits for the reply, and copies the reply to the slice
-// old. The caller must hold mu.
+// The method "ask" sends a request to a rank, waits for the reply, and copies the reply to the
+// slice "old". The caller must hold mu.
 func (w *window) ask(ctx context.Context, rank int, h windowHead, data, old []byte) error {
 	// The reply is first received into a buffer, because a request that is in progress when ctx
 	// ends must not write to the caller's memory.
@@ -222,9 +224,9 @@ func (w *window) ask(ctx context.Context, rank int, h windowHead, data, old []by
 	return err
 }
 
-// The method begin begins a request to a rank. If the slice old is not nil, or if the argument
-// waited is true, the target rank sends a reply. If waited is true, the caller of begin must wait
-// for the reply, and then release the operation.
+// The method "begin" begins a request to a rank. If the slice "old" is not nil, or if the argument
+// "waited" is true, the target rank sends a reply. If the argument "waited" is true, the caller of
+// "begin" must wait for the reply, and then release the operation.
 func (w *window) begin(ctx context.Context, rank int, h windowHead, data, old []byte, waited bool,
 ) (*windowOp, error) {
 	e := w.c.e
@@ -271,8 +273,8 @@ func (w *window) begin(ctx context.Context, rank int, h windowHead, data, old []
 // waits.
 func (w *window) takeOp(ctx context.Context, rank int, kind windowKind) (*windowOp, error) {
 	t := &w.targets[rank]
-	// An Unlock ignores the limits on operations in progress, because otherwise it could wait for a
-	// rank that makes no progress.
+	// An Unlock ignores the limits on operations in progress, because otherwise an Unlock could wait
+	// for a rank that makes no progress.
 	if kind != windowUnlock || w.free == nil && len(w.ops) >= windowOpsAll {
 		if err := w.awaitRoom(ctx, t); err != nil {
 			return nil, err
@@ -316,8 +318,8 @@ func (w *window) release(op *windowOp) {
 	op.next, w.free = w.free, op
 }
 
-// The method ended records that the request of an operation was sent, or that the reply to it was
-// received.
+// The method "ended" records that the request of an operation was sent, or that the reply to the
+// request was received.
 func (op *windowOp) ended(err error) {
 	if err != nil && op.err == nil {
 		op.err = err

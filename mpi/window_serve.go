@@ -9,8 +9,8 @@ import (
 	"gobtl/pml"
 )
 
-// A windowServer carries out the requests of other ranks, during the polls of the transport by this
-// rank. A windowServer carries out the requests in the order in which receives have matched them.
+// A windowServer carries out the requests of other ranks while this rank polls the transport. A
+// windowServer carries out the requests in the order in which receives have matched them.
 type windowServer struct {
 	places  int              // number of receive buffers for requests
 	posted  []*servedRequest // posted receives, the oldest first
@@ -22,9 +22,9 @@ type windowServer struct {
 	replied []int  // unfinished replies, by rank
 }
 
-// The method waits reports whether a rank waits for the lock of this rank's memory. If a rank that
-// waits sends a second lock request, the request is ignored, because otherwise the lock would be
-// granted twice and released once.
+// The method "waits" reports whether a rank waits for the lock of this rank's memory. If a rank
+// that waits for the lock sends a second lock request, the second request is ignored, because
+// otherwise the lock would be granted twice and released once.
 func (s *windowServer) waits(rank int) bool {
 	return slices.ContainsFunc(s.waiting, func(l lockWaiting) bool { return l.rank == rank })
 }
@@ -51,7 +51,7 @@ type servedRequest struct {
 	answer []byte
 }
 
-// The type reply is the state of a reply to a request while the reply is being sent.
+// The type "reply" is the state of a reply to a request while the reply is being sent.
 type reply struct {
 	send pml.Request
 	data []byte
@@ -66,7 +66,7 @@ type lockWaiting struct {
 	tag  uint32
 }
 
-// The method serve begins to receive requests of other ranks. The caller must hold mu.
+// The method "serve" begins to receive requests of other ranks. The caller must hold mu.
 func (w *window) serve() error {
 	s := &w.server
 	s.holders, s.replied = make([]lockKind, w.c.Size()), make([]int, w.c.Size())
@@ -131,7 +131,7 @@ func (w *window) stopServing() {
 	}
 }
 
-// The method post posts a receive of another rank's next request into the buffer q.
+// The method "post" posts a receive of another rank's next request into the buffer q.
 func (w *window) post(q *servedRequest) {
 	if w.freed || !q.recv.Done() {
 		return
@@ -143,9 +143,9 @@ func (w *window) post(q *servedRequest) {
 	}
 }
 
-// The method arrived carries out the received requests. The requests of one rank are carried out in
-// the order in which they were sent. If the data of a request has not arrived completely, the later
-// requests of the same rank must wait.
+// The method "arrived" carries out the received requests. The requests of one rank are carried out
+// in the order in which they were sent. If the data of a request has not arrived completely, the
+// later requests of the same rank must wait.
 func (w *window) arrived() {
 	s := &w.server
 	for i := 0; i < len(s.posted); {
@@ -173,8 +173,8 @@ func (s *windowServer) heldUp(at int) bool {
 	return false
 }
 
-// carryOut carries out a received request. If package mpi would never send such a request, carryOut
-// ignores it.
+// carryOut carries out a received request. carryOut ignores requests that package mpi would never
+// send.
 func (w *window) carryOut(q *servedRequest) {
 	h, data := parseWindowHead(q.buf), q.buf[windowHeadBytes:q.recv.Len()]
 	q.answer = q.answer[:0]
@@ -221,7 +221,7 @@ func (w *window) at(offset uint64, n int) []byte {
 	return w.mem[offset : offset+uint64(n)]
 }
 
-// The method combine performs an atomic operation on this rank's memory in the window.
+// The method "combine" performs an atomic operation on this rank's memory in the window.
 func (w *window) combine(q *servedRequest, h windowHead, there, data []byte) {
 	if h.kind == windowFetch {
 		q.answer = append(q.answer, there...)
@@ -235,7 +235,7 @@ func (w *window) combine(q *servedRequest, h windowHead, there, data []byte) {
 	}
 }
 
-// The method reply sends a reply to a rank, and returns memory for the next reply.
+// The method "reply" sends a reply to a rank, and returns memory for the next reply.
 func (w *window) reply(rank int, to *pml.Peer, tag uint32, data []byte) []byte {
 	s := &w.server
 	if s.replied[rank] >= windowRepliesMax {
@@ -262,9 +262,9 @@ func (w *window) reply(rank int, to *pml.Peer, tag uint32, data []byte) []byte {
 	return data[:0]
 }
 
-// The method grant gives the lock of this rank's memory to the rank that has waited longest. If
-// that rank has requested a shared lock, the ranks directly behind it that wait for a shared lock,
-// too, get the lock at the same time.
+// The method "grant" gives the lock of this rank's memory to the rank that has waited longest. If
+// the rank that has waited longest has requested a shared lock, the ranks directly behind it in the
+// queue that also wait for a shared lock get the lock at the same time.
 func (w *window) grant() {
 	s := &w.server
 	for len(s.waiting) > 0 {
@@ -287,8 +287,8 @@ func (w *window) grant() {
 }
 
 // dropLock releases the lock that a rank holds. If the rank does not hold the lock but waits for
-// it, dropLock drops the rank's lock request. If the argument answer of dropLock is not nil,
-// dropLock sends the reply to the dropped request to this peer.
+// it, dropLock drops the rank's lock request. If the argument "answer" of dropLock is not nil,
+// dropLock sends the reply to the dropped request to the peer "answer".
 func (w *window) dropLock(rank int, answer *pml.Peer) {
 	s := &w.server
 	switch s.holders[rank] {
@@ -308,8 +308,8 @@ func (w *window) dropLock(rank int, answer *pml.Peer) {
 	w.grant()
 }
 
-// peerGone is called when the connection to a peer has ended. It releases the locks that the peer's
-// rank holds.
+// peerGone is called when the connection to a peer has ended. peerGone releases the locks that the
+// peer's rank holds.
 func (e *engine) peerGone(p *pml.Peer, err error) {
 	if err == nil || len(e.windows) == 0 {
 		return

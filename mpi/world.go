@@ -45,7 +45,7 @@ type World struct {
 
 // Init joins the job for which a launcher has started this process, and returns the World of the
 // job. If no launcher has started the process, the World has one rank. A process must call Init
-// once, and must call Finalize when it ends. Init returns ErrConfig, ErrAddress, the errors of
+// once, and must call Finalize before it ends. Init returns ErrConfig, ErrAddress, the errors of
 // launch.Join, or the error with which the transport could not be opened. If hosts of the job
 // cannot reach each other, Init returns btl.ErrUnreachable.
 func Init(ctx context.Context, cfg Config) (*World, error) {
@@ -133,8 +133,9 @@ func openWorld(ctx context.Context, job Job, cfg Config) (*World, error) {
 	}
 }
 
-// The function join makes the World of a job with the given engine. If join fails, it closes the
-// engine. The argument try of join is the number of earlier attempts, with other engines.
+// The function "join" makes the World of a job with the given engine. If the function "join" fails,
+// it closes the engine. The argument "try" of "join" is the number of earlier attempts, with other
+// engines.
 func join(ctx context.Context, job Job, cfg Config, e *engine, try int) (*World, error) {
 	names, err := job.Exchange(ctx, "mpi-"+strconv.Itoa(try), bytes.Clone(e.m.Name()))
 	if err == nil {
@@ -155,7 +156,7 @@ func join(ctx context.Context, job Job, cfg Config, e *engine, try int) (*World,
 	return w, nil
 }
 
-// makeRoom raises the limits of the transport so that all ranks of a job can connect. The new
+// makeRoom raises the limits of the transport so that all ranks of a job can connect. The raised
 // limits suffice even if all ranks are on one host, and even if connections of dead ranks count in
 // the limits.
 func makeRoom(cfg *btl.Config, ranks int) {
@@ -189,10 +190,11 @@ func openEngine(info fabric.Info, job Job, cfg Config) (*engine, error) {
 	return e, nil
 }
 
-// The function crowded reports whether the number of ranks on this host exceeds the number of CPUs
-// that this process may use. The function crowded also returns true for a rank that is pinned to
-// one CPU, which no other rank uses. A true result for a pinned rank does no harm, because such a
-// rank is never preempted and therefore never yields.
+// The function "crowded" reports whether the number of ranks on this host exceeds the number of
+// CPUs that this process may use. The function "crowded" also returns true for a rank that is
+// pinned to one CPU, even if no other rank uses that CPU. A true result of "crowded" for a pinned
+// rank does no harm, because a rank with a CPU of its own is never preempted and therefore never
+// yields.
 func crowded(job Job) bool {
 	here := 0
 	for rank := range job.Size() {
@@ -211,7 +213,7 @@ const leaveTimeout = time.Second
 
 // Finalize waits until all ranks have called Finalize and all messages that this rank has sent have
 // arrived, and then ends the membership in the job. It does not wait for dead ranks. The membership
-// ends even if Finalize returns an error. After Finalize, every use of the World returns
+// in the job ends even if Finalize returns an error. After Finalize, every use of the World returns
 // ErrFinalized. The error of Finalize is the reason why a rank did not call Finalize, or why a sent
 // message did not arrive.
 func (w *World) Finalize(ctx context.Context) error {
@@ -250,8 +252,9 @@ func (w *World) Finalize(ctx context.Context) error {
 	return errors.Join(err, w.job.Finalize(ctx))
 }
 
-// The method fence waits for all ranks in the launcher's barrier, which waits even for dead ranks.
-// If a rank has died, fence waits for at most leaveTimeout, and returns a RankError.
+// The method "fence" waits for all ranks in the launcher's barrier, which waits even for dead
+// ranks. If a rank has died, the method "fence" waits for at most leaveTimeout, and returns a
+// RankError.
 func (w *World) fence(ctx context.Context) error {
 	e := w.e
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -277,7 +280,7 @@ func (w *World) fence(ctx context.Context) error {
 	return err
 }
 
-// The method flush waits until all messages that this rank has sent have arrived.
+// The method "flush" waits until all messages that this rank has sent have arrived.
 func (w *World) flush(ctx context.Context) error {
 	e := w.e
 	e.lock()
@@ -290,8 +293,8 @@ func (w *World) flush(ctx context.Context) error {
 }
 
 // flushTo waits until all messages to the given world ranks have arrived or are known to be lost.
-// If a message was lost, the result lost of flushTo is the reason for the loss of the first lost
-// message. The caller must hold mu.
+// If messages were lost, the result "lost" of flushTo says why the first of them was lost. The
+// caller must hold mu.
 func (e *engine) flushTo(ctx context.Context, ranks []int) (lost, err error) {
 	w := e.newWaiter(0)
 	for _, rank := range ranks {
@@ -328,8 +331,8 @@ func endHelper(e *engine) {
 	<-e.ended
 }
 
-// The method close ends the helper goroutine, waits until the messages in transit have arrived, and
-// closes the transport.
+// The method "close" ends the helper goroutine, waits until the messages in transit have arrived,
+// and closes the transport.
 func (e *engine) close(cfg Config) error {
 	endHelper(e)
 	e.lock()

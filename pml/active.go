@@ -9,18 +9,17 @@ import (
 // headerMost is the largest length of an active message's header, in bytes.
 const headerMost = 4 << 10
 
-// Handler handles the active messages with the id for which HandleActive has set it.
-// Progress calls the Handler for each message, in the order of sending. A Handler can send
-// a reply to m.Peer. A Handler may send and receive, but must not call Progress. The
-// message m of a Handler is valid until the Handler returns, or longer if the Handler calls
-// Keep for m. If m is announced (Announced), m stays valid until the caller receives it
-// (RecvMessage) or drops it (Drop), at any later time. The send of an announced message
-// ends only when the message is received or dropped.
+// Handler is a function that handles the active messages with one id (see HandleActive). Progress
+// calls the Handler for each message, in the order of sending. A Handler can send a reply to
+// m.Peer. A Handler may send and receive, but must not call Progress. The message m of a Handler is
+// valid until the Handler returns, or longer if the Handler calls Keep for m. An announced message
+// (see Announced) stays valid until the caller receives it by RecvMessage or drops it by Drop. The
+// send of an announced message ends only when the message is received or dropped.
 type Handler func(now btl.Time, m *Message)
 
 // HandleActive sets the handler of the active messages with an id. If fn is nil, HandleActive
 // removes the handler. Active messages without a handler are dropped. If an announced message is
-// dropped for lack of a handler, its send ends with ErrNoHandler. If any other message is dropped
+// dropped for lack of a handler, its send ends with ErrNoHandler. If an eager message is dropped
 // for lack of a handler, its send ends without an error.
 func (l *Layer) HandleActive(id uint16, fn Handler) {
 	half := &l.actives[id>>8]
@@ -37,17 +36,17 @@ func (l *Layer) HeaderMax() int {
 	return max(0, min(headerMost, l.cfg.UnexpectedBytes/2, l.m.Limits().FragmentBytesMax-headMostSize))
 }
 
-// SendActive begins to send an active message with a header and data to the peer's handler
-// of the id. The caller must not change header and data until the request r is Done. The
-// request r may be Done before SendActive returns. If the request r has a Layout, data must
-// be nil. Active messages and other messages to a peer arrive in the order of sending, and count
-// towards the same limits of the peer. If a message is longer than Config.EagerBytes, or would
-// exceed the peer's limits, SendActive first sends only its header (announcement). In the modes
-// Synchronous and Announce, SendActive always announces the message. A synchronous or announced
-// send is Done when the peer has received or dropped the message. For active messages, the mode
-// Ready has the same effect as the mode Standard. The argument now of SendActive is the current
-// time. The errors of SendActive are ErrBusy, ErrHeader, ErrEager, and ErrPeer if the peer is gone.
-// Errors after SendActive, such as ErrNoHandler, are returned by the method r.Err.
+// SendActive begins to send an active message with a header and data to the handler that the peer
+// has set for the id. The caller must not change the header or the data until the request r is
+// Done. The request r may be Done before SendActive returns. If the request r has a Layout, data
+// must be nil. Active messages and other messages to a peer arrive in one common order, the order
+// of sending, and count towards the same limits of the peer. If a message is longer than
+// Config.EagerBytes, or would exceed the peer's limits, SendActive first sends only the message's
+// header (announcement). In the modes Synchronous and Announce, SendActive always announces the
+// message. A synchronous or announced send is Done when the peer has received or dropped the
+// message. For active messages, the mode Ready has the same effect as the mode Standard. The
+// argument "now" is the current time. The errors of SendActive are ErrBusy, ErrHeader, ErrEager,
+// and ErrPeer if the peer is gone. The method r.Err returns later errors, such as ErrNoHandler.
 func (l *Layer) SendActive(
 	now btl.Time, r *Request, to *Peer, id uint16, header, data []byte, mode Mode,
 ) error {
@@ -85,13 +84,13 @@ func (m *Message) Data() []byte {
 	return m.data[m.head:]
 }
 
-// Announced reports whether only the header of the message has arrived, so that its data is still
-// at the sender.
+// Announced reports whether only the header of the message has arrived, and the data is still at
+// the sender.
 func (m *Message) Announced() bool { return !m.eager }
 
-// Keep makes an active message stay valid after its handler returns, until the message is
-// received or dropped. While a message is kept, it counts towards its sender's limits at this
-// side. Only the message's handler may call Keep. Keep copies the data of a message that has
+// Keep makes an active message stay valid after its handler returns, until the message is received
+// or dropped. While a message is kept, it counts towards the limits on unreceived messages from its
+// sender. Only the message's handler may call Keep. Keep copies the data of a message that has
 // arrived completely. An announced message stays valid without Keep.
 func (l *Layer) Keep(m *Message) {
 	if !m.eager || m.kept || m.gone {
@@ -110,10 +109,10 @@ func (l *Layer) Keep(m *Message) {
 	l.probed.add(m)
 }
 
-// Drop ends a message that was passed to a Handler, or that MProbe has returned. After
-// Drop, the caller must not use the data of the message. The send of a message that Drop
-// drops ends as if the message had been received. The argument now of Drop is the current
-// time. The error of Drop is ErrMessage if the message was already received or dropped.
+// Drop ends a message that was passed to a Handler, or that MProbe has returned. After Drop, the
+// caller must not use the data of the message. The send of a dropped message ends as if the message
+// had been received. The argument "now" is the current time. The error of Drop is ErrMessage if the
+// message was already received or dropped.
 func (l *Layer) Drop(now btl.Time, m *Message) error {
 	if m.gone {
 		return ErrMessage
@@ -132,8 +131,8 @@ func (l *Layer) handler(id uint16) Handler {
 	return nil
 }
 
-// deliverNew passes an active message that has just arrived to its handler. The slice data belongs
-// to the transport.
+// deliverNew passes an active message that has just arrived to its handler. The slice "data"
+// belongs to the transport.
 func (l *Layer) deliverNew(now btl.Time, m *Message, data []byte) {
 	if !m.eager {
 		l.deliver(now, l.keep(m, data))

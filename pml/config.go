@@ -20,8 +20,8 @@ var (
 	ErrShort = errors.New("pml: message too short")
 	// ErrCancelled means that a receive was cancelled before a message matched the receive.
 	ErrCancelled = errors.New("pml: cancelled")
-	// ErrPeer means that the peer is gone, or that the local endpoint was closed. An
-	// ErrPeer wraps the reason for which the peer is gone. An ErrPeer of a send wraps
+	// ErrPeer means that the peer is gone, or that the local endpoint was closed. An ErrPeer wraps the
+	// reason for which the peer is gone. If a send ends with ErrPeer, its error also wraps
 	// ErrUndelivered or ErrUnknown.
 	ErrPeer = errors.New("pml: peer is gone")
 	// ErrUndelivered means that the peer has not received the data of the message, and will
@@ -31,8 +31,7 @@ var (
 	// ErrUnknown means that data of the message was sent, but it is not known whether the peer
 	// has received all data.
 	ErrUnknown = errors.New("pml: unknown whether the message was delivered")
-	// ErrEager means that a message in mode Eager is longer than this Config permits for an eager
-	// message.
+	// ErrEager means that a message in mode Eager is longer than Config permits for an eager message.
 	ErrEager = errors.New("pml: message too long to leave at once")
 	// ErrProtocol means that the peer has violated the protocol of package pml. After
 	// ErrProtocol, the connection to the peer is closed.
@@ -56,37 +55,37 @@ var (
 type Config struct {
 	// Tag is the btl tag that the Layer uses, from 0 to btl.TagMax.
 	Tag btl.Tag
-	// EagerBytes is the largest size of an eager message, which is sent before a receive
-	// has matched the message. EagerBytes is at most 1 MiB, and 0 means 64 KiB. A negative
-	// value of EagerBytes disables eager messages. The size of an eager message is limited
-	// by the largest fragment of the module.
+	// EagerBytes is the largest size of an eager message, which is sent before a receive has matched
+	// the message. EagerBytes is at most 1 MiB, and 0 means 64 KiB. A negative value of EagerBytes
+	// disables eager messages. An eager message must also fit into the largest fragment of the module.
 	EagerBytes int
 	// UnexpectedBytes limits the unreceived data from one peer, up to 1 GiB. Each unreceived
 	// message counts as its size plus 64 bytes. An UnexpectedBytes of 0 means 1 MiB.
 	UnexpectedBytes int
-	// GoneBytes limits the memory of unreceived messages from peers that are gone, up to 1<<40
-	// bytes. Each peer that is gone counts as 4096 bytes, and each of its messages counts as 256
-	// bytes plus its data. A GoneBytes of 0 means eight times UnexpectedBytes. If GoneBytes is
-	// exceeded, the Layer drops the messages of the oldest connection of the peer address with the
-	// most bytes.
+	// GoneBytes limits the memory of unreceived messages from peers that are gone, up to 1<<40 bytes.
+	// Each peer that is gone counts as 4096 bytes, and each of its messages counts as 256 bytes plus
+	// its data. A GoneBytes of 0 means eight times UnexpectedBytes. If GoneBytes is exceeded, the
+	// Layer finds the peer address whose messages use the most bytes, and drops the messages of the
+	// oldest connection of this address.
 	GoneBytes int64
 	// TotalBytes limits the memory for all connected peers together, from eight times UnexpectedBytes
-	// to 1<<40 bytes. The memory consists of unreceived messages, each of which counts as 256 bytes
-	// plus its data, and of unsent control messages. A TotalBytes of 0 means 1024 times
+	// to 1<<40 bytes. TotalBytes counts unsent control messages and unreceived messages, and each
+	// unreceived message counts as 256 bytes plus its data. A TotalBytes of 0 means 1024 times
 	// UnexpectedBytes. When TotalBytes is exceeded, the Layer finds the host whose peers use the most
-	// memory, and ends the peer of this host that uses the most memory.
+	// memory, and ends the connection to that peer of the host for which the Layer holds the most
+	// memory.
 	TotalBytes int64
 	// EnvelopesMax limits the number of unreceived messages from one peer, including announced
 	// messages. EnvelopesMax is a power of two, from 4 to 1<<20. An EnvelopesMax of 0 means 4096.
 	EnvelopesMax int
-	// Random returns random numbers for the request ids in the protocol. If Random is nil, the
-	// request ids are consecutive, and a peer can easily guess an id. A peer that guesses an id can
+	// Random returns random numbers for the request ids in the protocol. If Random is nil, the request
+	// ids are consecutive, and a peer can easily guess an id. A peer that guesses a request id can
 	// only make its own transfers fail.
 	Random func() uint64
 }
 
-// messageOverhead is the number of bytes for which a message counts in addition to its size
-// (Config.UnexpectedBytes).
+// messageOverhead is the number of bytes that is added to the size of each message that counts
+// towards Config.UnexpectedBytes.
 const messageOverhead = 64
 
 const (
@@ -124,9 +123,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate returns an error that wraps ErrConfig for the first field out of its range.
-// Before Validate is called, the zero fields of the Config must have been replaced by their
-// defaults.
+// Validate returns an error that wraps ErrConfig for the first field out of its range. Validate
+// expects a Config whose zero fields were already replaced by their defaults.
 func (c Config) Validate() error {
 	switch {
 	case c.Tag > btl.TagMax:
@@ -148,9 +146,9 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// mayLeave returns ErrEager for a message in mode Eager that might never be sent eagerly. The
-// limit for messages in mode Eager is three quarters of UnexpectedBytes, because the peer may
-// report received messages only after a quarter of UnexpectedBytes (see Layer.took).
+// mayLeave returns ErrEager for a message in mode Eager that is too long to be sent eagerly. The
+// limit for messages in mode Eager is three quarters of UnexpectedBytes, because up to a quarter of
+// UnexpectedBytes may be received but not yet reported by the peer (see Layer.took).
 func (c *Config) mayLeave(bytes int, mode Mode) error {
 	most := min(c.EagerBytes, c.UnexpectedBytes-c.UnexpectedBytes/4-messageOverhead)
 	if mode == Eager && bytes > most {

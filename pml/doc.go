@@ -38,15 +38,15 @@
 //	|                                     data, the last one           |
 //	+=================================================================>+-> all in place, done
 //
-// An active message has the kind active or active announce, which correspond to the kinds
-// eager and announce of other messages. The tag field of an active message contains the
-// length of the active header. The header of an active message is between the 16-byte
+// An active message has the kind "active" or "active announce", which correspond to the kinds
+// "eager" and "announce" of other messages. The tag field of an active message contains the length
+// of the caller's header. In an active message, the caller's header is between the 16-byte protocol
 // header and the data.
 //
-// Fragments may arrive out of order. The receiver sorts the envelopes (message headers that
-// take part in matching) by number before matching. Message data may arrive in any order.
-// The kinds of messages other than eager and announce refer to requests by id, and have up
-// to 24 more header bytes.
+// Fragments may arrive out of order. The receiver sorts the envelopes (message headers that take
+// part in matching) by number before matching. Message data may arrive in any order. Messages of
+// the kinds "clear", "fin", "data", "matched" and "credit" have up to 24 more header bytes, such as
+// the ids of requests.
 //
 //	kind     number             at 8               at 16              at 24         at 32
 //	clear    status             send id            receive id         region        size
@@ -55,14 +55,14 @@
 //	matched  0                  send id
 //	credit   received messages  received bytes
 //
-// The unreceived messages from a peer are limited to EnvelopesMax envelopes and UnexpectedBytes
-// of eager data. Messages above the limit for unreceived data are only announced. Each receiver
+// The unreceived messages from a peer are limited to EnvelopesMax envelopes and UnexpectedBytes of
+// eager data. Messages above the limit for unreceived data are only announced. Each receiver
 // reports to each sender how many messages and bytes it has received (credit). While the limits do
 // not allow a further message to a peer, the sender queues the messages to this peer. Both peers
-// must have equal Configs. Dropped messages of refused tag groups (Refuse) count as received. An
-// active message counts as received when its handler has returned, and a message for which Keep was
-// called counts as received when it is dropped or received. An announced active message counts
-// towards the limits only with its header.
+// must have equal Configs. A message that is dropped because its group of tags is refused (see
+// Refuse) counts as received. An active message counts as received when its handler has returned,
+// and a message for which Keep was called counts as received when it is dropped or received. An
+// announced active message counts towards the limits only with its header.
 //
 // Only the goroutine that calls Progress may use a Layer. A Layer has no lock, no goroutine and no
 // clock, so that a simulator can run the same code as production.

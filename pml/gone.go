@@ -1,8 +1,8 @@
 package pml
 
-// leave handles the unreceived messages of a peer that is gone. Messages that have arrived
-// completely can still be received. The method leave drops the messages that the peer has only
-// announced.
+// leave handles the unreceived messages of a peer that is gone. Messages of this peer that have
+// arrived completely can still be received. The method "leave" drops the messages that the peer has
+// only announced.
 func (l *Layer) leave(p *Peer) {
 	held := int64(0)
 	for m := p.unexpected.first; m != nil; {
@@ -27,7 +27,7 @@ func (l *Layer) leave(p *Peer) {
 	}
 }
 
-// held returns the memory that an unreceived message takes, in bytes.
+// The method "held" returns the memory that an unreceived message takes, in bytes.
 func (m *Message) held() int64 { return int64(cap(m.data)) + messageBytes }
 
 func (l *Layer) takeOut(m *Message) {

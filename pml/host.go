@@ -10,8 +10,9 @@ import (
 )
 
 // The connected peers of one host share the memory and the memory regions that a host may take from
-// the Layer. A host with many peers therefore cannot use up the memory regions, and when the memory
-// for all peers is used up, the first peer that is ended belongs to the host with the most memory.
+// the Layer. A host with many peers cannot use up the memory regions of the Layer. When the memory
+// for all peers is used up, the Layer first ends the connection to a peer of the host whose peers
+// use the most memory.
 
 var errTotal = errors.New("pml: unreceived messages exceed TotalBytes")
 
@@ -26,7 +27,8 @@ type host struct {
 	waits    links[host] // entry in Layer.homeless
 }
 
-// hosts holds the hosts with connected peers, and divides the memory and the regions between them.
+// The type "hosts" holds the hosts with connected peers, and divides the memory and the regions
+// between these hosts.
 type hosts struct {
 	byName map[string]*host
 	all    list[host]
@@ -55,7 +57,7 @@ func newHosts(cfg *btl.Config) hosts {
 	}
 }
 
-// enter counts a connected peer at its host.
+// enter adds a connected peer to the number of connected peers of its host.
 func (s *hosts) enter(p *Peer) {
 	name := p.ep.PeerHost()
 	h := s.byName[name]
@@ -71,7 +73,8 @@ func (s *hosts) enter(p *Peer) {
 	p.host = h
 }
 
-// leave removes a peer that holds nothing from its host.
+// leave removes a peer, which must hold no memory and no regions, from its host's count of
+// connected peers.
 func (s *hosts) leave(p *Peer) {
 	h := p.host
 	if h == nil {
@@ -85,8 +88,8 @@ func (s *hosts) leave(p *Peer) {
 	}
 }
 
-// charge adds bytes, which may be negative, to the memory that the Layer holds for a peer. The
-// messages of a peer that is gone are counted in gone.go, not by charge.
+// The method "charge" adds bytes, which may be negative, to the memory that the Layer holds for a
+// peer. The messages of a peer that is gone are counted in gone.go, not by the method "charge".
 func (p *Peer) charge(bytes int64) {
 	if p.err == nil && p.host != nil {
 		p.held += bytes
@@ -102,7 +105,8 @@ const (
 	earlyMemory = 8
 )
 
-// growControl makes room for one more control message in a peer's queue, if the limit allows one.
+// growControl makes room for one more control message in a peer's queue, unless the queue has
+// reached its maximum length.
 func (p *Peer) growControl() {
 	before := p.control.Cap()
 	p.control.Grow(8 * p.l.cfg.EnvelopesMax)
@@ -120,7 +124,7 @@ func (p *Peer) shrinkControl() {
 // controlKept is the number of control messages for which an empty queue keeps its memory.
 const controlKept = 1024
 
-// check returns an error if the counts of the hosts are wrong for an idle Layer.
+// check returns an error if the counters of memory and regions are wrong for an idle Layer.
 func (s *hosts) check() error {
 	held, regions := int64(0), 0
 	for h := s.all.first; h != nil; h = h.all.next {
@@ -136,9 +140,9 @@ func (s *hosts) check() error {
 	return nil
 }
 
-// shed ends peers until the memory for all peers is an eighth below mostBytes, so that shed seldom
-// has to search for peers. In each step, shed finds the host with the most memory, and ends the
-// peer of this host with the most memory.
+// The method "shed" ends connections to peers until the memory for all peers is an eighth below
+// mostBytes, so that Progress seldom has to call "shed". In each step, the method "shed" finds the
+// host with the most memory, and ends the connection to the peer of this host with the most memory.
 func (s *hosts) shed(mostBytes int64) {
 	for s.held > mostBytes-mostBytes/8 {
 		h := s.all.first
@@ -167,18 +171,19 @@ func (p *Peer) drive(why error) {
 // regionsPart limits the receives from one peer to 1/regionsPart of the module's memory regions.
 const regionsPart = 16
 
-// mayExpose reports whether a peer may have one more memory region. All peers of a host together
-// may have as many regions as are free. Of the regions that its host may still take, a single peer
-// may have an eighth, but at least one. As in Choudhury and Hahne (1998), regions therefore stay
-// free for other hosts, and for peers without a region.
+// mayExpose reports whether a peer may have one more memory region. The surplus of a host is the
+// number of free regions minus twice the number of regions that the host's peers hold. A host
+// without a surplus gets no further region. A peer may hold an eighth of its host's surplus of
+// regions, but at least one region. Because the limits on regions shrink with the number of free
+// regions, as in Choudhury and Hahne (1998), regions stay free for other hosts and peers.
 func (p *Peer) mayExpose() bool {
 	s, h := &p.l.hosts, p.host
 	left := s.regionsMax - s.regions - h.regions - h.regions
 	return left > 0 && (p.regions == 0 || p.regions < min(s.peerRegions, left/8))
 }
 
-// exposes records that a peer has a further region of the given size, and concedes records the end
-// of a region.
+// The method "exposes" records that a peer has a further region of the given size, and the method
+// "concedes" records the end of a region.
 func (p *Peer) exposes(sizeBytes int) {
 	s := &p.l.hosts
 	s.regions++
@@ -204,7 +209,7 @@ func (p *Peer) concedes(sizeBytes int) {
 	}
 }
 
-// wait makes Progress call the method house for a peer.
+// The method "wait" adds a peer to the list of peers that wait for a free memory region.
 func (p *Peer) wait() {
 	if p.homes.in {
 		return
@@ -215,7 +220,7 @@ func (p *Peer) wait() {
 	}
 }
 
-// waitNoMore ends the effect of the method wait.
+// waitNoMore removes a peer from the list of peers that wait for a free memory region.
 func (p *Peer) waitNoMore() {
 	if p.homes.in {
 		p.host.homeless.remove(p)
@@ -225,7 +230,7 @@ func (p *Peer) waitNoMore() {
 	}
 }
 
-// houseAll gives free memory regions to the receives that wait for one.
+// houseAll gives free memory regions to the receives that wait for a region.
 func (s *hosts) houseAll() {
 	for h := s.homeless.first; h != nil; {
 		next := h.waits.next
@@ -236,10 +241,12 @@ func (s *hosts) houseAll() {
 	}
 }
 
-// house gives memory regions to the matched receives from a peer, in the order of matching. house
-// returns false if the peer has to wait until regions of other peers are closed. If a region of the
-// peer itself must be closed first, house returns true, because concedes then makes Progress call
-// house. If the peer is gone, or house ends the peer, house returns true.
+// The method "house" gives memory regions to the matched receives from a peer, in the order of
+// matching. The method "house" returns false if the peer has to wait until regions of other peers
+// are closed. If the peer has reached its limit of regions, the method "house" returns true,
+// because Progress calls "house" again after one of the peer's regions was closed. The method
+// "house" also returns true if the peer is gone, or if "house" has ended the connection to the peer
+// because of an error.
 func (p *Peer) house() bool {
 	for p.ep.Err() == nil && p.landing.first != nil {
 		r := p.landing.first
@@ -254,7 +261,7 @@ func (p *Peer) house() bool {
 }
 
 const (
-	// slowestBytesPerSecond is the rate below which a peer is stalled.
+	// slowestBytesPerSecond is the transfer rate below which a peer counts as stalled.
 	slowestBytesPerSecond = 64 << 10
 	// stalledAfter is added to the module's PeerTimeout, because a peer may announce that it does
 	// nothing for a while (btl.Config.Away).
@@ -262,8 +269,9 @@ const (
 )
 
 // press ends stalled peers while receives wait for a memory region. A peer is stalled if it has
-// regions, and has completed no message for too long. This time is longer than the time for which a
-// peer may be silent, and longer than a slow path needs to transfer all bytes of the regions.
+// regions, and has completed no message for too long. The time after which a peer counts as stalled
+// is the longest silence that a peer may have, plus the time in which a slow path transfers all
+// bytes of the peer's regions.
 func (s *hosts) press(now btl.Time) {
 	s.awake += min(now.Sub(s.pressedAt), s.timeout/16) // without the time of a long pause
 	s.pressedAt = now

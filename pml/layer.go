@@ -11,7 +11,8 @@ import (
 	"gobtl/internal/slots"
 )
 
-// requestsBits is the number of index bits in a request id, whose other bits are random.
+// requestsBits is the number of request-id bits that are an index into the table of requests. All
+// other bits of a request id are random.
 const requestsBits = 24
 
 // Stats are the counters of a Layer.
@@ -256,7 +257,7 @@ func (l *Layer) advance(now btl.Time, p *Peer) {
 	}
 }
 
-// The method soon makes the next Progress call the method advance for a peer.
+// The method "soon" adds a peer to the list of peers for which the next Progress calls "advance".
 func (l *Layer) soon(p *Peer) {
 	if !p.busy.in && p.err == nil {
 		l.busy.add(p)
@@ -282,10 +283,11 @@ func (l *Layer) give(now btl.Time, p *Peer, f *btl.Fragment) {
 	}
 }
 
-// answer sends a message that consists only of a header, or queues the header for later. If the
-// peer takes too few headers, answer ends the peer and all requests that depend on it. A caller of
-// answer therefore finishes its own request before the call, and does not use the request after the
-// call. For a peer that is gone, answer does nothing.
+// The method "answer" sends a message that consists only of a header, or queues the header for
+// later. If too many headers are queued for the peer, the method "answer" ends the connection and
+// all requests that depend on the peer. A function finishes its own request before it calls the
+// method "answer", because "answer" may end the peer and its requests. For a peer that is gone, the
+// method "answer" does nothing.
 func (l *Layer) answer(now btl.Time, p *Peer, h head) {
 	if p.err != nil {
 		return
@@ -302,10 +304,11 @@ func (l *Layer) answer(now btl.Time, p *Peer, h head) {
 	l.soon(p)
 }
 
-// The method took records that a message from a peer has been received. The argument cost
-// of took is the number of bytes for which the message counts towards
-// Config.UnexpectedBytes. When a quarter of a limit was received after the latest report,
-// took sends a report to the peer, which may end the peer, as in the method answer.
+// The method "took" records that a message from a peer has been received. The argument "cost" of
+// "took" is the number of bytes for which the message counts towards Config.UnexpectedBytes. When
+// messages for a quarter of one of the peer's limits were received after the latest report to the
+// peer, the method "took" sends a new report. The method "took" may end the connection to the peer,
+// because "took" calls the method "answer".
 func (l *Layer) took(now btl.Time, p *Peer, cost uint64) {
 	p.taken++
 	p.takenBytes += cost
@@ -339,9 +342,9 @@ func (l *Layer) onEndpoint(ep *btl.Endpoint, ev btl.Event, err error) {
 	l.settle()
 }
 
-// end ends all requests that depend on a peer that is gone. Messages of a peer that is gone can
-// be received if they have arrived completely. The work of end does not depend on the number of
-// requests and messages of other peers.
+// end ends all requests that depend on a peer that is gone. Messages of a peer that is gone can be
+// received if they have arrived completely. The running time of the method "end" does not depend on
+// the number of requests and messages of other peers.
 func (l *Layer) end(p *Peer, why error) {
 	if p.err != nil {
 		return
@@ -370,8 +373,8 @@ func (l *Layer) end(p *Peer, why error) {
 	}
 }
 
-// finish ends a request. The OnDone of the ended request is called later, by the method settle.
-// For a request that has ended, finish does nothing.
+// finish ends a request. The OnDone of the ended request is called later, by the method "settle".
+// For a request that has ended, the method "finish" does nothing.
 func (l *Layer) finish(r *Request, err error) {
 	switch r.state {
 	case idle, over:
@@ -432,7 +435,7 @@ func (l *Layer) settle() {
 	l.settling = false
 }
 
-// name gives a request an id for the protocol. name returns false if all ids are in use.
+// The method "name" gives a request an id for the protocol, or returns false if all ids are in use.
 func (l *Layer) name(r *Request) (ok bool) {
 	for r.id == 0 { // 0 means no id
 		if r.id, ok = l.requests.Add(l.cfg.Random(), r); !ok {
@@ -445,8 +448,8 @@ func (l *Layer) name(r *Request) (ok bool) {
 	return true
 }
 
-// named returns the request with the given id, if the request belongs to peer p and has state s,
-// or else nil.
+// The method "named" returns the request with the given id, if the request belongs to peer p and
+// has state s, or else nil.
 func (l *Layer) named(p *Peer, id uint64, s state) *Request {
 	r, ok := l.requests.Get(id)
 	if !ok || id == 0 || r.peer != p || r.state != s {

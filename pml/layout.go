@@ -7,35 +7,36 @@ import (
 )
 
 // Layout describes the memory of a non-contiguous message, like a derived datatype of MPI (see
-// Request.Layout). The Layer calls the methods of a Layout on the Layer's goroutine until the
-// request is Done. The method that begins a request, and Progress, call the methods of a Layout.
-// A Layout must not change while a request with the Layout is in progress. Several requests may
-// share one Layout.
+// Request.Layout). Until the request is Done, Progress and the method that began the request may
+// call the methods of the Layout. A Layout must not change while a request with the Layout is in
+// progress. Several requests may share one Layout.
 type Layout interface {
 	// Bytes returns the size of the message in bytes.
 	Bytes() int
-	// Gather fills the slice to with bytes of the message, beginning at offset at of the message.
-	// The message has at least at+len(to) bytes. The Layer calls Gather for each packet to be sent.
+	// Gather fills the slice "to" with bytes of the message, from the byte offset "at" of the message
+	// on. The message has at least at+len(to) bytes. The Layer calls Gather for each packet to be
+	// sent.
 	Gather(to []byte, at int)
-	// Scatter copies the bytes in from to the message's memory, beginning at offset at of the
-	// message. The message has at least at+len(from) bytes. The Layer calls Scatter for each packet
+	// Scatter copies the slice "from" into the message's memory, from the byte offset "at" of the
+	// message on. The message has at least at+len(from) bytes. The Layer calls Scatter for each packet
 	// that arrives.
 	Scatter(from []byte, at int)
-	// Run returns the contiguous memory that begins with byte at of the message. The argument at is
-	// less than Bytes. If Run returns nil, the process cannot access the memory directly, as for
-	// device memory, and the Layer uses only Gather and Scatter.
+	// Run returns a contiguous piece of the message's memory, which begins at the byte offset "at" of
+	// the message. The offset "at" is less than Bytes. If Run returns nil, the process cannot access
+	// the memory directly, as for device memory, and the Layer uses only Gather and Scatter.
 	Run(at int) []byte
 }
 
-// runBytesMin is the least size of a contiguous run that is sent by a put directly from its
-// memory. One put may carry several runs. Runs below runBytesMin are copied into packets
+// runBytesMin is the least size of a contiguous run that is sent by a put directly from its memory.
+// One put may carry several runs. Runs shorter than runBytesMin are copied into packets
 // (packets.go).
 const runBytesMin = 4 << 10
 
 // pooledMax is the size of the largest buffer that is kept for later messages, in bytes.
 const pooledMax = 1 << 21
 
-// room returns the size, in bytes, of the memory that the caller has given to a request.
+// The method "room" returns the size, in bytes, of the memory that the caller has given to a
+// request.
 func (r *Request) room() int {
 	if r.Layout != nil {
 		return r.Layout.Bytes()
@@ -43,8 +44,7 @@ func (r *Request) room() int {
 	return len(r.mem)
 }
 
-// gather fills its argument to with the data of a send, beginning at offset at of the
-// message.
+// gather fills the slice "to" with the data of a send, from the byte offset "at" of the message on.
 func (r *Request) gather(to []byte, at int) {
 	if r.Layout == nil {
 		copy(to, r.mem[at:])
@@ -53,8 +53,8 @@ func (r *Request) gather(to []byte, at int) {
 	r.Layout.Gather(to, at)
 }
 
-// scatter copies received data into the memory of a request, beginning at offset at of the
-// message. Data beyond the end of the request's memory is discarded.
+// scatter copies received data into the memory of a request, from the byte offset "at" of the
+// message on. Data beyond the end of the request's memory is discarded.
 func (r *Request) scatter(from []byte, at int) {
 	if r.Layout == nil {
 		copy(r.mem[at:], from)
@@ -68,8 +68,8 @@ func (r *Request) shortRuns() bool {
 }
 
 // nextRuns returns the contiguous runs for the next put of a send, and the total size of these
-// runs. The last run of a message gets a put of its own, because a put with a notification must
-// be contiguous. The argument most of nextRuns is the largest size of a put in bytes.
+// runs. The last run of a message gets a put of its own, because a put with a notification must be
+// contiguous. The argument "most" of nextRuns is the largest size of a put in bytes.
 func (r *Request) nextRuns(most uint64, runs *[btl.PiecesMax][]byte) (count int, bytes uint64) {
 	if r.Layout == nil {
 		bytes = min(r.most-r.moved, most)

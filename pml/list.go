@@ -1,6 +1,6 @@
 package pml
 
-// links holds the list links of a value, and is stored in the value itself.
+// The type "links" holds the list links of a value, and is stored in the value itself.
 type links[T any] struct {
 	next, prev *T
 	in         bool
@@ -62,7 +62,7 @@ const (
 )
 
 // table is a hash table of lists. The values in a list of the table keep the order of insertion.
-// The function key returns the hash of a value.
+// The function "key" returns the hash of a value.
 type table[T any] struct {
 	buckets []list[T]
 	count   int
@@ -84,7 +84,7 @@ func (t *table[T]) empty(n int) []list[T] {
 	return buckets
 }
 
-// bucket returns the list for a hash.
+// The method "bucket" returns the list for a hash.
 func (t *table[T]) bucket(hash uint64) *list[T] {
 	return &t.buckets[hash>>32&uint64(len(t.buckets)-1)]
 }

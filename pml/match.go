@@ -1,10 +1,11 @@
 package pml
 
-// exactly is the mask of a receive that matches only one tag.
+// The constant "exactly" is the mask of a receive that matches only one tag.
 const exactly = ^uint64(0)
 
-// posted holds the receives that wait for a message. Receives for one peer and one tag are in a
-// hash table, and all other receives are in a list. The field order counts the posted receives.
+// The type "posted" holds the receives that wait for a message. Receives for one peer and one tag
+// are in a hash table, and all other receives are in a list. The field "order" counts the posted
+// receives.
 type posted struct {
 	exact table[Request]
 	wild  list[Request]
@@ -42,7 +43,7 @@ func (q *posted) remove(r *Request) {
 	}
 }
 
-// leave removes a receive from the list of its peer, if the receive is for one peer.
+// leave removes a receive from the list of its peer, if the receive accepts only one peer.
 func (q *posted) leave(r *Request) {
 	if r.from != nil {
 		r.from.active.remove(r)
@@ -70,8 +71,8 @@ func (q *posted) take(p *Peer, tag uint64) *Request {
 	return r
 }
 
-// each calls fn for all receives that wait for a message. The function fn may remove the receive
-// that is its argument.
+// The method "each" calls fn for all receives that wait for a message. The function fn may remove
+// the receive that it was called with.
 func (q *posted) each(fn func(*Request)) {
 	all := func(l *list[Request]) {
 		for r := l.first; r != nil; {
@@ -86,7 +87,7 @@ func (q *posted) each(fn func(*Request)) {
 	all(&q.wild)
 }
 
-// exact reports whether the receive r accepts only one peer and one tag.
+// The method "exact" reports whether the receive r accepts only one peer and one tag.
 func (r *Request) exact() bool { return r.from != nil && r.mask == exactly }
 
 func (r *Request) wants(p *Peer, tag uint64) bool {
@@ -97,15 +98,15 @@ func (r *Request) wants(p *Peer, tag uint64) bool {
 // unexpected messages.
 const anyMasks = 4
 
-// unexpected holds the received messages that wait for a receive. Each unexpected message
-// is in three lists in the order of arrival, which contain all unexpected messages, those
-// of one peer, and those of one peer and one tag. A receive from one peer searches only
-// messages from that peer.
+// The type "unexpected" holds the received messages that wait for a receive. Each unexpected
+// message is in three lists in the order of arrival, which contain all unexpected messages, those
+// of one peer, and those of one peer and one tag. A receive from one peer searches only messages
+// from that peer.
 //
-// If a receive from any peer has a new mask, a hash table is added, in which the messages with
-// equal masked tags are in the order of arrival. A receive from any peer searches only this table,
-// so that its time does not depend on the messages that do not match. Receives with more than
-// anyMasks different masks search all messages.
+// Each of the first anyMasks masks of receives from any peer has a hash table, in which messages
+// with equal masked tags are in the order of arrival. A receive from any peer searches only the
+// hash table of its mask, so that the time of the search does not depend on the number of messages
+// that do not match. A receive from any peer whose mask has no hash table searches all messages.
 type unexpected struct {
 	all   list[Message]
 	exact table[Message]
@@ -142,7 +143,7 @@ func (q *unexpected) remove(m *Message) {
 }
 
 // tableFor returns the index of the table for receives from any peer with the given mask. tableFor
-// returns -1 if receives have already used anyMasks different masks.
+// returns -1 if the mask has no table yet and anyMasks other masks have tables.
 func (q *unexpected) tableFor(mask uint64) int {
 	for i, known := range q.masks {
 		if known == mask {
@@ -162,11 +163,12 @@ func (q *unexpected) tableFor(mask uint64) int {
 	return i
 }
 
-// anyPeer takes the place of a peer's index in hashes. The index of a peer is at least 1.
+// anyPeer replaces the peer's index in the hashes for receives from any peer. The index of a peer
+// is at least 1.
 const anyPeer = 0
 
-// findAny returns, of all messages that match a receive from any peer, the message that arrived
-// first.
+// findAny returns the earliest message that matches a receive from any peer with the given tag and
+// mask.
 func (q *unexpected) findAny(tag, mask uint64) *Message {
 	i := q.tableFor(mask)
 	if i < 0 {

@@ -7,16 +7,16 @@ import (
 	"gobtl/btl"
 )
 
-// The data of an announced message is sent in packets if the memory of the sender or the receiver
-// is not contiguous. The sender's Layout fills each packet, and the receiver's Layout empties
-// each packet. A packet is a fragment of the kind data.
+// The data of an announced message is sent in packets instead of puts if the memory of the sender
+// or the receiver is not contiguous. The sender's Layout fills each packet, and the receiver's
+// Layout empties each packet. A packet is a fragment of the kind data.
 //
 //	sender:     run run run ...  --Gather--> packet  --->  packet --Scatter-->  run run run ...
 //
-// The receiver requests packets (flagPackets) if its memory has a Layout. If the contiguous runs
-// of the sender's memory are short, the sender uses packets even for a receiver with contiguous
-// memory. The sender may send the beginning of a message by puts, and the rest in packets.
-// Packets may arrive in any order, because each packet contains its offset in the message.
+// The receiver requests packets instead of puts (flagPackets) if its memory has a Layout. If the
+// contiguous runs of the sender's memory are short, the sender uses packets even for a receiver
+// with contiguous memory. The sender may send the beginning of a message by puts, and the rest in
+// packets. Packets may arrive in any order, because each packet contains its offset in the message.
 
 const (
 	// dataHeadBytes is the header size of a packet.
@@ -32,8 +32,8 @@ const (
 	underShare = 4
 )
 
-// askForPackets asks the sender of a matched message to send the data in packets. askForPackets
-// returns false if all request ids are in use.
+// askForPackets asks the sender of a matched message to send the data in packets instead of puts.
+// askForPackets returns false if all request ids are in use.
 func (p *Peer) askForPackets(r *Request) bool {
 	if !p.l.name(r) {
 		return false
@@ -127,7 +127,8 @@ func (l *Layer) onData(now btl.Time, p *Peer, h *head, data []byte) bool {
 	return true
 }
 
-// lost returns the error of a request whose peer is gone, where why is the reason.
+// The method "lost" returns the error of a request whose peer is gone. The argument "why" of the
+// method "lost" is the reason for which the peer is gone.
 func (r *Request) lost(why error) error {
 	switch {
 	case r.state == queued, r.state == announced && r.announced && r.size > 0:

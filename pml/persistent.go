@@ -12,9 +12,10 @@ const (
 )
 
 // SendInit prepares r for repeated sends of the same memory to the same peer (MPI_Send_init,
-// MPI_Ssend_init or MPI_Rsend_init, according to mode). Start begins each send. The caller may
-// change data whenever r is Done. After a call of Send, Recv or RecvMessage with r, the caller must
-// call SendInit or RecvInit again before Start. The error of SendInit is ErrBusy.
+// MPI_Ssend_init or MPI_Rsend_init, according to the argument "mode"). Start begins each send. The
+// caller may change the slice "data" whenever r is Done. After a call of Send, Recv or RecvMessage
+// with r, the caller must call SendInit or RecvInit again before Start. The error of SendInit is
+// ErrBusy.
 func (l *Layer) SendInit(r *Request, to *Peer, tag uint64, data []byte, mode Mode) error {
 	if r.state != idle {
 		return ErrBusy
@@ -38,7 +39,7 @@ func (l *Layer) RecvInit(r *Request, from *Peer, tag, mask uint64, mem []byte) e
 }
 
 // Start begins the prepared send or receive of r (MPI_Start). Start allocates no memory, and OnDone
-// may call Start. The argument now of Start is the current time. The errors of Start are ErrBusy,
+// may call Start. The argument "now" is the current time. The errors of Start are ErrBusy,
 // ErrNotInit, ErrEager, and ErrPeer.
 func (l *Layer) Start(now btl.Time, r *Request) error {
 	switch {
@@ -53,7 +54,7 @@ func (l *Layer) Start(now btl.Time, r *Request) error {
 }
 
 // StartAll starts the requests one after another, up to the first request that cannot be started
-// (MPI_Startall). The result begun of StartAll is the number of started requests. The errors of
+// (MPI_Startall). The result "begun" of StartAll is the number of started requests. The errors of
 // StartAll are the errors of Start.
 func (l *Layer) StartAll(now btl.Time, requests []*Request) (begun int, err error) {
 	for i, r := range requests {

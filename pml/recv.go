@@ -6,14 +6,14 @@ import (
 	"gobtl/btl"
 )
 
-// Recv begins to receive a message into mem. A message matches if it comes from the peer from and
-// its tag equals tag in all bits that are set in mask. If from is nil, messages from any peer
-// match. Recv receives the earliest matching message. If several receives match a message, the
-// receive that was posted first gets the message. Receives from any peer should use at most four
-// different masks in a Layer. The time of a receive with a fifth mask grows with the number of
-// unreceived messages. The caller must not access mem until r is Done. The argument now of Recv is
-// the current time. The errors of Recv are ErrBusy, and ErrPeer if the peer is gone and has left no
-// matching message.
+// Recv begins to receive a message into the slice "mem". A message matches if its sender is the
+// peer "from", and if its tag equals the argument "tag" in all bits that are set in the argument
+// "mask". If the argument "from" is nil, messages from any peer match. Recv receives the earliest
+// matching message. If several receives match a message, the receive that was posted first gets the
+// message. Receives from any peer should use at most four different masks in a Layer. A receive
+// from any peer with a fifth mask searches all unreceived messages. The caller must not access the
+// slice "mem" until r is Done. The argument "now" is the current time. The errors of Recv are
+// ErrBusy, and ErrPeer if the peer is gone and has left no matching message.
 func (l *Layer) Recv(now btl.Time, r *Request, from *Peer, tag, mask uint64, mem []byte) error {
 	if r.state != idle {
 		return ErrBusy
@@ -61,8 +61,8 @@ func (r *Request) begin(from *Peer, tag, mask uint64, mem []byte) {
 	r.size, r.err, r.id, r.mode, r.moved, r.base = 0, nil, 0, Standard, 0, 0
 }
 
-// Cancel cancels an unmatched receive, which ends with ErrCancelled. Cancel returns false for any
-// request other than an unmatched receive, and the request continues.
+// Cancel cancels an unmatched receive, which ends with ErrCancelled. If the request is not an
+// unmatched receive, Cancel returns false and does nothing.
 func (l *Layer) Cancel(r *Request) bool {
 	if r.state != waiting {
 		return false
@@ -83,8 +83,8 @@ func (l *Layer) Probe(from *Peer, tag, mask uint64) (Info, bool) {
 }
 
 // MProbe returns the message that a Recv with the same arguments would receive now, or nil if no
-// message matches. Only RecvMessage can receive a message that MProbe has returned. Until the
-// message is received, dropped or refused, it counts towards its sender's limits.
+// message matches. Only RecvMessage can receive a message that MProbe has returned. A message that
+// MProbe has returned counts towards its sender's limits until it is received, dropped or refused.
 func (l *Layer) MProbe(from *Peer, tag, mask uint64) *Message {
 	m := l.unexpected.find(from, tag, mask)
 	if m != nil {
@@ -94,8 +94,8 @@ func (l *Layer) MProbe(from *Peer, tag, mask uint64) *Message {
 	return m
 }
 
-// probed holds the messages that MProbe has returned or that a handler keeps. The announced ones
-// are also in Peer.probed.
+// The type "probed" holds the messages that MProbe has returned or that a handler keeps. The
+// announced ones are also in Peer.probed.
 type probed struct{ all list[Message] }
 
 func (q *probed) add(m *Message) {
@@ -175,9 +175,9 @@ func (l *Layer) arrive(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 	l.settle()
 }
 
-// arriveEager is a fast path of onEnvelope. If an eager message is the next in its peer's
-// sequence and a receive waits for this message, arriveEager delivers the message. arriveEager
-// leaves all other envelopes (message headers) to onEnvelope.
+// arriveEager is a fast path of onEnvelope. If an eager message is the next in its peer's sequence
+// and a receive waits for this message, arriveEager delivers the message. If arriveEager cannot
+// deliver a message, it returns false, and the caller passes the message to onEnvelope.
 func (l *Layer) arriveEager(now btl.Time, p *Peer, data []byte) bool {
 	number, tag, ok := readEager(data)
 	if !ok || number != p.expect || len(data)-headBytes > l.cfg.EagerBytes {
@@ -280,8 +280,8 @@ func (l *Layer) match(now btl.Time, m *Message, data []byte, ready bool) {
 	l.unexpected.add(l.keep(m, data))
 }
 
-// matchKept works like match, for a message that was kept because it had arrived before an
-// earlier message.
+// matchKept works like match, for a message that was kept because it had arrived before a message
+// that was sent earlier.
 func (l *Layer) matchKept(now btl.Time, m *Message) {
 	if m.active {
 		l.deliver(now, m)
@@ -330,8 +330,8 @@ func (l *Layer) receive(now btl.Time, r *Request, m *Message) {
 	l.took(now, p, m.cost())
 }
 
-// misfit returns ErrTruncated if the message is longer than the receive's memory. misfit returns
-// ErrShort if the message is shorter than the memory of an Exact receive.
+// The method "misfit" returns ErrTruncated if the message is longer than the receive's memory. The
+// method "misfit" returns ErrShort if the message is shorter than the memory of an Exact receive.
 func (r *Request) misfit() error {
 	room := uint64(r.room())
 	switch {
@@ -344,8 +344,8 @@ func (r *Request) misfit() error {
 }
 
 // expose registers the memory of a receive as a region, and sends the region's handle to the
-// sender. For a receive with a Layout, expose registers no region, and requests packets from the
-// sender. expose returns false if no memory region is free now.
+// sender. For a receive with a Layout, the method "expose" registers no region, and asks the sender
+// for packets instead of puts. expose returns false if no memory region is free now.
 func (l *Layer) expose(r *Request) bool {
 	if r.Layout != nil {
 		return r.peer.askForPackets(r)
@@ -383,7 +383,7 @@ func (l *Layer) onFin(now btl.Time, p *Peer, h *head) bool {
 	return true
 }
 
-// cost returns the number of bytes for which a message counts towards UnexpectedBytes.
+// The method "cost" returns the number of bytes for which a message counts towards UnexpectedBytes.
 func (m *Message) cost() uint64 {
 	if !m.eager {
 		return uint64(m.head)

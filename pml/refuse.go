@@ -3,18 +3,18 @@ package pml
 import "gobtl/btl"
 
 // GroupBits is the number of lower bits of a tag that do not belong to the tag's group. The upper
-// bits of a tag are the tag's group, for Refuse.
+// bits of a tag are the tag's group, to which Refuse applies.
 const GroupBits = 24
 
-// group returns the group of a tag.
+// The function "group" returns the group of a tag.
 func group(tag uint64) uint64 { return tag >> GroupBits }
 
-// Refuse permanently drops all messages whose tags are in the same group as tag. Refuse applies to
-// messages that have arrived, to messages that MProbe has returned, and to messages that arrive
-// later. The send of a dropped message ends as if the message had been received, so that the sender
-// does not wait for ever. A posted receive that can match only tags of the refused group ends with
-// the error in the argument why. The caller must not begin further receives for the refused group.
-// The argument now of Refuse is the current time.
+// Refuse permanently drops all messages whose tags are in the same group as the argument "tag".
+// Refuse applies to messages that have arrived, to messages that MProbe has returned, and to
+// messages that arrive later. The send of a dropped message ends as if the message had been
+// received, so that the sender does not wait for ever. A posted receive that can match only tags of
+// the refused group ends with the error "why". The caller must not begin further receives for the
+// refused group. The argument "now" is the current time.
 func (l *Layer) Refuse(now btl.Time, tag uint64, why error) {
 	if l.refused == nil {
 		l.refused = make(map[uint64]bool)
@@ -26,8 +26,8 @@ func (l *Layer) Refuse(now btl.Time, tag uint64, why error) {
 			l.finish(r, why)
 		}
 	})
-	// Refuse first removes all messages of the group from the lists, because the method drop may
-	// end a peer and thereby release other unreceived messages.
+	// Refuse first removes all messages of the group from the lists, because the method "drop" may end
+	// the connection to a peer and thereby release other unreceived messages.
 	var come, probed []*Message
 	for m := l.unexpected.all.first; m != nil; m = m.order.next {
 		if group(m.tag) == g {

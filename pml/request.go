@@ -13,15 +13,15 @@ const (
 	// has matched the message.
 	Synchronous
 	// Ready is like Standard, for a program that has made sure that the receive is posted. If the
-	// receive is not posted, the Layer only counts the message (Stats.NotReady).
+	// receive of a Ready message is not posted, the Layer treats the message like a Standard message,
+	// and counts it (Stats.NotReady).
 	Ready
-	// Eager is like Standard, but the message is never announced. If the message would exceed the
-	// peer's limits, the message and later messages to the peer wait at the sender. If the message
-	// is too long for an eager message, the send fails with ErrEager.
+	// Eager is like Standard, but the message is never announced. If an Eager message would exceed the
+	// peer's limits, this message and later messages to the peer wait at the sender. If an Eager
+	// message is longer than Config permits, the send fails with ErrEager.
 	Eager
 	// Announce is like Standard, but the message is always announced, even if it is short. An
-	// announced send is Done when the receive has the data, or when the peer has refused the
-	// message.
+	// announced send is Done when the receiver has all data, or when the peer has refused the message.
 	Announce
 
 	active    Mode = 1 << 7 // an active message
@@ -55,9 +55,9 @@ type Request struct {
 	// argument of Send or Recv must be nil. The caller may change Layout only while the request is
 	// Done, and not between SendInit or RecvInit and Start.
 	Layout Layout
-	// Exact makes a receive end with ErrShort if the message does not fill the memory. Exact is
-	// for callers that know the length of the message. The caller may change Exact only while the
-	// request is Done.
+	// Exact makes a receive end with ErrShort if the message does not fill the memory. A caller that
+	// knows the length of the message sets Exact to detect a message of another length. The caller may
+	// change Exact only while the request is Done.
 	Exact bool
 
 	state  state
@@ -107,9 +107,9 @@ func (r *Request) Len() int { return int(min(r.size, uint64(r.room()))) }
 // Size returns the size of the message in bytes. If the message was truncated, Size exceeds Len.
 func (r *Request) Size() uint64 { return r.size }
 
-// Announced reports whether the latest message of the request was announced, so that its data was
-// sent after a receive had matched it. The result of Announced is valid when the request is Done
-// without an error.
+// Announced reports whether the latest message of the request was announced, which means that the
+// data was sent after a receive had matched the message. The result of Announced is valid when the
+// request is Done without an error.
 func (r *Request) Announced() bool { return r.announced }
 
 // Message is an unreceived message that has arrived or has been announced.

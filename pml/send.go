@@ -7,9 +7,9 @@ import (
 	"gobtl/btl"
 )
 
-// Send begins to send a message to a peer. The caller must not change data until r is Done. The
-// request r may be Done before Send returns. Messages to a peer are matched in the order of the
-// Send calls. The argument now of Send is the current time. The errors of Send are ErrBusy,
+// Send begins to send a message to a peer. The caller must not change the slice "data" until r is
+// Done. The request r may be Done before Send returns. Messages to a peer are matched in the order
+// of the Send calls. The argument "now" is the current time. The errors of Send are ErrBusy,
 // ErrEager, and ErrPeer if the peer is gone. The method r.Err returns later errors.
 func (l *Layer) Send(now btl.Time, r *Request, to *Peer, tag uint64, data []byte, mode Mode) error {
 	if r.state != idle {
@@ -43,8 +43,8 @@ func (l *Layer) TrySend(now btl.Time, to *Peer, tag uint64, data []byte) bool {
 	return true
 }
 
-// quick works like Send, with the fast path of TrySend. The result of quick is false if nothing was
-// sent.
+// The method "quick" works like Send, with the fast path of TrySend. The result of "quick" is false
+// if nothing was sent.
 func (l *Layer) quick(now btl.Time, r *Request, to *Peer, tag uint64, data []byte) bool {
 	if r.Layout != nil || !l.TrySend(now, to, tag, data) {
 		return false
@@ -180,7 +180,7 @@ func (l *Layer) sendTiny(now btl.Time, r *Request, h *head) bool {
 	return r.peer.ep.SendImmediate(now, l.cfg.Tag, b) == nil
 }
 
-// sent counts a sent message.
+// The method "sent" counts a sent message.
 func (l *Layer) sent(r *Request, eager bool, cost uint64) {
 	r.peer.next++
 	r.peer.bytes += cost
@@ -191,14 +191,14 @@ func (l *Layer) sent(r *Request, eager bool, cost uint64) {
 	}
 }
 
-// Abandon ends an unmatched send with the error why, after which the caller may change the memory
-// of the send. A receive that matches the message later ends with ErrTransfer. For any request
-// other than an unmatched send, Abandon returns false, and the request continues.
+// Abandon ends an unmatched send with the error "why", after which the caller may change the memory
+// of the send. A receive that later matches an abandoned message ends with ErrTransfer. If the
+// request is not an unmatched send, Abandon returns false and does nothing.
 func (l *Layer) Abandon(r *Request, why error) bool {
 	switch {
 	case r.state == announced:
-		// The request rest takes over the id of the abandoned send, so that a reply of the peer finds a
-		// request that handles it.
+		// The request "rest" takes over the id of the abandoned send, so that a reply of the peer still
+		// finds a request.
 		rest := &Request{
 			state: announced, mode: r.mode | abandoned, peer: r.peer, tag: r.tag, size: r.size, id: r.id,
 		}
@@ -250,8 +250,8 @@ func (l *Layer) onClear(now btl.Time, p *Peer, h *head) bool {
 	return true
 }
 
-// putNext sends the next bytes of a send by a put or in packets. putNext returns false if the
-// module has no free buffer now.
+// putNext sends the next bytes of a matched send, either by a put or in packets. putNext returns
+// false if the module has no free buffer now.
 func (l *Layer) putNext(now btl.Time, r *Request) bool {
 	if r.packets {
 		return l.sendPackets(now, r)

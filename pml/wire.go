@@ -22,7 +22,7 @@ const (
 const (
 	flagSync  = 1
 	flagReady = 2
-	// In a clear message, flagPackets requests packets instead of puts.
+	// In a message of the kind "clear", flagPackets asks the sender to use packets instead of puts.
 	flagPackets = 4
 )
 
@@ -32,7 +32,8 @@ const (
 	headMostSize = 40
 )
 
-// head is the header of a protocol message. The file doc.go describes the fields of each kind.
+// head is the header of a protocol message. The file doc.go describes the header fields of each
+// kind of message.
 type head struct {
 	kind    kind
 	flags   uint8
@@ -42,7 +43,7 @@ type head struct {
 	b, c, d uint64
 }
 
-// bytes returns the size of the header in bytes.
+// The method "bytes" returns the size of the header in bytes.
 func (h *head) bytes() int {
 	switch h.kind {
 	case kindEager:
@@ -81,8 +82,8 @@ func putEager(b []byte, number uint32, tag uint64) {
 	binary.LittleEndian.PutUint64(b[8:], tag)
 }
 
-// readEager decodes the header of an eager message without flags. The result ok of readEager is
-// false for any other header.
+// readEager decodes the header of an eager message without flags. The result "ok" of readEager is
+// false for a header of another kind or with flags.
 func readEager(b []byte) (number uint32, tag uint64, ok bool) {
 	if len(b) < headBytes || binary.LittleEndian.Uint32(b) != uint32(kindEager) {
 		return 0, 0, false
@@ -118,8 +119,8 @@ func (h *head) fits(rest uint64) bool {
 	return rest == 0
 }
 
-// read decodes a header and returns the bytes after the header. The result ok of read is false for
-// a header that put cannot have written.
+// read decodes a header and returns the bytes after the header. The result "ok" of the method
+// "read" is false for a header that the method "put" cannot have written.
 func (h *head) read(b []byte) (rest []byte, ok bool) {
 	if len(b) < headBytes {
 		return nil, false

@@ -7,20 +7,17 @@ import (
 	"gobtl/internal/seq"
 )
 
-// This file holds the rules by which a Receiver decides when to acknowledge received packets.
+// The code in this file decides when a Receiver acknowledges received packets.
 
-// The method accepted updates the ACK state when consecutive packets have been accepted. The
-// argument count is the number of these packets, and n is the number of the last one. The argument
-// gap of accepted is true if the packets opened or closed a gap in the sequence numbers.
-func (r *Receiver) accepted(now mono.Time, n seq.Num, count uint32, gap bool, delay time.Duration,
-	rules *Rules,
-) {
-	if r.refused.count > 0 {
-		r.refused.taken(n, count)
+// The method accepted decides when an ACK is due after packet n has been accepted. If the
+// argument "gap" is true, the packet has opened or closed a gap in the received sequence numbers.
+func (r *Receiver) accepted(now mono.Time, n seq.Num, gap bool, delay time.Duration, rules *Rules) {
+	if r.refused > 0 && r.rare.refused.taken(n) {
+		r.refused--
 	}
 	r.ackNews, r.patient = true, false
 	r.last, r.lastAt = n, now
-	r.unacked += count
+	r.unacked++
 	at := now.Add(delay)
 	if int(r.unacked) >= min(r.turns.ackEvery(rules), max(2, int(r.charged/4))) ||
 		!r.next.Before(r.limit) || gap && r.Selective {
@@ -32,8 +29,8 @@ func (r *Receiver) accepted(now mono.Time, n seq.Num, count uint32, gap bool, de
 	r.ackDue(at)
 }
 
-// ackDue makes an ACK due at the given time, unless an ACK is due earlier. If ackDue moves the ACK
-// to an earlier time, ackDue also ends the longer ACK delay that FlagLater permits.
+// ackDue makes an ACK due at the given time, unless an ACK is due earlier already. If an ACK with
+// the longer delay of frag.FlagLater was pending, ackDue ends this delay.
 func (r *Receiver) ackDue(at mono.Time) {
 	if at < r.ackAt {
 		r.ackAt, r.ackLater = at, false
@@ -41,42 +38,44 @@ func (r *Receiver) ackDue(at mono.Time) {
 }
 
 // Ripe reports whether the pending ACK acknowledges at least two packets, and at least
-// Rules.AckEvery/4 packets. Ripe returns false for the ACK of a single request, because the reply
-// to the request can carry the ACK.
+// Rules.AckEvery/4 packets. Ripe returns false if the pending ACK covers a single packet, such as a
+// request, because the reply can carry this ACK.
 func (r *Receiver) Ripe(rules *Rules) bool {
 	return r.unacked > 1 && 4*int(r.unacked) >= rules.AckEvery
 }
 
-// Repeated counts a duplicate packet, and reports whether an ACK is due at once. After answersMax
-// immediate ACKs within the interval answersEvery, further duplicates cause no immediate ACK until
-// the interval ends.
+// Repeated counts a duplicate packet, and reports whether an ACK is due immediately. If duplicates
+// have caused answersMax immediate ACKs in an interval of the length answersEvery, further
+// duplicates in this interval cause no immediate ACK.
 func (r *Receiver) Repeated(now mono.Time) (due bool) {
 	r.copies++
 	if r.ackAt <= now { // the pending ACK also covers this duplicate
 		return true
 	}
-	if r.answers == 0 || now.Sub(r.answersAt) >= answersEvery {
-		r.answersAt, r.answers = now, 0
+	d := r.needRare()
+	if d.answers == 0 || now.Sub(d.answersAt) >= answersEvery {
+		d.answersAt, d.answers = now, 0
 	}
-	if r.answers >= answersMax {
+	if d.answers >= answersMax {
 		return false
 	}
-	r.answers++
+	d.answers++
 	r.ackDue(now)
 	return true
 }
 
-// AckDue is the time at which an ACK must be sent, if necessary in a packet without data. AckDue is
-// mono.Never if no ACK is pending.
+// AckDue returns the time at which the pending ACK must be sent, if necessary in a packet without
+// data. AckDue is mono.Never if no ACK is pending.
 func (r *Receiver) AckDue() mono.Time { return r.ackAt }
 
-// AskAck makes an ACK due after the duration d at the latest, even if there is no packet to
-// acknowledge. Callers use AskAck to announce new credits to the peer.
+// AskAck makes an ACK due after at most the duration d, even if no packet waits for an
+// acknowledgement. With AskAck, a receiver can announce new credits to the peer without waiting for
+// a packet.
 func (r *Receiver) AskAck(now mono.Time, d time.Duration) { r.ackDue(now.Add(d)) }
 
-// AskAckOf makes an ACK due as soon as all packets up to number n have been accepted, because the
-// peer has requested this ACK. If all packets up to number n have been acknowledged already,
-// AskAckOf does nothing. A number n beyond the receive window is ignored.
+// AskAckOf records that the peer has requested an ACK, which becomes due as soon as all packets up
+// to number n have been accepted. If all packets up to n have been acknowledged already, or n is
+// beyond the receive window, AskAckOf does nothing.
 func (r *Receiver) AskAckOf(now mono.Time, n seq.Num) {
 	switch d := n.Sub(r.next); {
 	case d >= 0 && uint32(d) < r.window:

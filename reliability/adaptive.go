@@ -8,16 +8,17 @@ import (
 	"gobtl/internal/seq"
 )
 
-// adaptive is the loss recovery of the profile adaptive for one Sender.
+// The type adaptive is the state of the loss recovery of one Sender in the profile adaptive.
 //
-// The adaptive profile finds lost packets by time, as in RACK-TLP (RFC 8985). A packet is
-// declared lost if a packet sent later on the same channel has arrived, and the lost packet has
-// been in flight for longer than a round trip plus the reordering window. The reordering window
-// grows with the observed reordering, and after spurious retransmissions. If no ACK arrives for
-// about two round trips, the sender retransmits the oldest packet once, as a probe. If no ACK
-// arrives after the probe either, the oldest packet is retransmitted at growing intervals, like the
-// time-outs of RFC 9002 section 6.2. The probe and the later time-outs of the oldest packet use the
-// same timer. The ACK of a probe shows which other packets are missing.
+// The profile adaptive detects lost packets by time, as RACK-TLP (RFC 8985) does. A packet is
+// declared lost if a packet that was sent later on the same channel has arrived, and the older
+// packet has been in flight for longer than a round trip plus the reordering window. The reordering
+// window is widened when packets arrive out of order, and when retransmissions turn out to be
+// spurious. If no ACK arrives for about two round trips, the sender retransmits the oldest packet
+// in flight once, as a probe. If the probe is not acknowledged either, the sender retransmits the
+// oldest packet at growing intervals, like the probe time-outs of RFC 9002 section 6.2. One timer
+// serves for the probe and for the later retransmissions of the oldest packet. The ACK of a probe
+// tells the sender which other packets are missing.
 //
 // A Sender has one retransmission timer for all its packets in flight.
 type adaptive struct {
@@ -26,11 +27,11 @@ type adaptive struct {
 	paths [channels]path // measured by the packets of each channel
 	cong  congestion
 	pacer pacer
-	// latestArrived is, for each channel, the most recently sent packet that has arrived.
+	// latestArrived describes, for each channel, the packet sent last among those that have arrived.
 	latestArrived [channels]arrival
-	// resentArrived describes the retransmitted packet that was sent last among those that have
-	// arrived on the data channel. The arrival of a packet that was never retransmitted clears
-	// resentArrived (see onResentArrived).
+	// resentArrived describes the packet sent last among the retransmitted packets that have arrived
+	// on the data channel. The arrival of a later packet that was never retransmitted clears
+	// resentArrived, the record of an arrived retransmission.
 	resentArrived arrival
 
 	timer       hotel.Room // 0: the timer does not run
@@ -48,7 +49,7 @@ type adaptive struct {
 	peerDelay   time.Duration           // how long the peer may hold an ACK back
 	ackLag      time.Duration           // added to the latest round by peerDelay
 	reorderSeen time.Duration           // the largest delay of a packet that was not lost
-	// reorderShift is the number of times that the reordering window was doubled after spurious
+	// reorderShift says how many times the reordering window is doubled because of spurious
 	// retransmissions.
 	reorderShift uint8
 	backoff      uint8 // time-outs since anything was acknowledged
@@ -70,15 +71,15 @@ type adaptive struct {
 	quietRounds            uint8   // rounds since the latest spurious retransmission
 	untested               uint8   // rounds since a packet was held back
 	lastMeasured           Channel // the channel of the packet measured last
-	// resentInRound holds the number of retransmissions in the present and in the previous round
-	// trip. Spurious retransmissions are not counted.
+	// resentInRound holds the numbers of retransmissions in the present and in the previous round
+	// trip, without those that are known to be spurious.
 	resentInRound [2]int32
 	roundEnd      seq.Num   // a round trip ends when this packet has arrived
 	newest        seq.Num   // latest number that has arrived
 	roundAt       mono.Time // when this round began
 }
 
-// arrival describes a packet that has arrived at the peer.
+// The type arrival describes a packet of which an ACK has told the sender that it has arrived.
 type arrival struct {
 	at     mono.Time // when it was sent
 	seq    seq.Num
@@ -87,15 +88,16 @@ type arrival struct {
 }
 
 const (
-	// If a packet has waited in the receive queue for unreadLeast or longer, the receiving process
-	// counts as overloaded or descheduled. Time in the receive queue is excluded from the network
-	// delay, as in the congestion control Swift (Kumar et al., SIGCOMM 2020).
+	// If a packet waits in the receive queue for unreadLeast or longer, the process that receives it
+	// counts as overloaded or descheduled. The time that a packet waits in the receive queue does not
+	// count as network delay, as in the congestion control Swift (Kumar et al., SIGCOMM 2020).
 	unreadLeast = 500 * time.Microsecond
 
-	// The retransmission budget is an eighth of the delivered packets, plus an allowance for each
-	// round trip. The allowance for a round trip is a few packets plus a quarter of the packets in
-	// flight, because all packets in flight may be lost at once. An unused retransmission budget is
-	// kept for later, but only up to the allowance for one round trip.
+	// The retransmission budget limits how many packets may be retransmitted. The retransmission
+	// budget grows by an eighth of the delivered packets, and in each round trip by eight packets plus
+	// a quarter of the packets in flight. An unused retransmission budget is kept up to a limit, 64
+	// packets plus the packets in flight, because all packets in flight may be lost at the same
+	// time.
 	budgetUnits     = 8
 	budgetRound     = 8 * budgetUnits
 	budgetFirst     = 64 * budgetUnits
@@ -105,7 +107,7 @@ const (
 	backoffRestart  = 3
 )
 
-// longAgo is an instant earlier than the first event of any sender.
+// longAgo is an instant before all events of any Sender.
 const longAgo = -mono.Never / 2
 
 type adaptiveShared struct {
@@ -116,27 +118,22 @@ type adaptiveShared struct {
 	stops   bool  // a timer stops when there is nothing in flight
 }
 
-// adaptiveTickNs is the resolution of the retransmission timers in nanoseconds.
+// adaptiveTickNs is the resolution, in nanoseconds, of the adaptive profile's retransmission
+// timers.
 const adaptiveTickNs = 1 << 13
 
-// onTheWay is the number of packets in transit: sent, but neither known to have arrived, nor
-// declared lost, nor refused for lack of memory.
+// onTheWay is the number of packets in transit. A packet is in transit from its transmission until
+// the sender learns of its arrival, declares it lost, or learns that the peer has refused it for
+// lack of memory.
 func (a *adaptive) onTheWay(s *Sender) int32 { return s.next.Sub(s.oldest) - s.sacked - a.lost }
 
-// room is the number of packets that the congestion window allows to be sent now. The number
-// includes retransmissions.
+// The method room returns how many packets, including retransmissions, the congestion window allows
+// the sender to send now.
 func (a *adaptive) room(s *Sender) int32 {
 	if a.fixed {
 		return int32(s.window)
 	}
 	return a.cong.window - a.onTheWay(s) - (a.lost - a.lostWaiting - a.refused.count)
-}
-
-func (a *adaptive) allows(s *Sender) int32 {
-	if a.fixed {
-		return unlimited
-	}
-	return min(a.room(s), a.pacer.room(s.next))
 }
 
 func (a *adaptive) path(s *Sender) PathState {
@@ -151,8 +148,8 @@ func (a *adaptive) path(s *Sender) PathState {
 	return state
 }
 
-// sendAgain puts a packet in flight on the retransmission list, unless the packet is already on the
-// list.
+// sendAgain puts a packet in flight on the list of packets to be retransmitted, unless the packet
+// is already on this list.
 func (a *adaptive) sendAgain(s *Sender, t Token, cause Cause) {
 	p := s.segment(t)
 	if p.state != Posted {
@@ -169,8 +166,8 @@ func (a *adaptive) sendAgain(s *Sender, t Token, cause Cause) {
 	s.segs.again(t, cause)
 }
 
-// stopWaiting removes a segment from the count of segments that wait for the retransmission budget
-// or for memory at the peer.
+// stopWaiting records that a lost segment no longer waits for the retransmission budget, or for
+// memory at the peer.
 func (a *adaptive) stopWaiting(s *Sender, p *segment) {
 	p.lost = false
 	if p.refusedBytes != 0 {

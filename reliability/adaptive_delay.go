@@ -7,14 +7,14 @@ import (
 	"gobtl/internal/seq"
 )
 
-// The functions of this file adjust the congestion window to the measured delay, and measure the
-// delay of the path while its queues are empty.
+// The functions in this file adjust the congestion window to the measured delay, and find out the
+// delay of the path with empty queues.
 
-// sample processes a new round-trip sample of packet n. The network's part of the round trip lies
-// between the arguments least and most of sample, and the argument next is the next packet number
-// to be sent. If the peer's process was asleep, both the lower and the upper bound of the network's
-// part of the round trip may be wrong, because the peer cannot tell how long the packet waited in
-// its receive queue.
+// The method sample processes a new round-trip sample of packet n. The arguments "least" and "most"
+// are bounds for the round trip without the packet's time in the peer's receive queue. The argument
+// "next" of the method sample is the next sequence number to be sent. If the peer's process was
+// asleep, the bounds "least" and "most" may be far apart, because the peer cannot tell how long the
+// packet waited in its receive queue.
 func (c *congestion) sample(now mono.Time, least, most time.Duration, p *path, n, next seq.Num,
 	rules *Rules,
 ) {
@@ -60,20 +60,21 @@ func (c *congestion) sample(now mono.Time, least, most time.Duration, p *path, n
 	}
 }
 
-// The method named holds returns the number of packets that the path can have in transit while its
-// queues are empty. The argument over of holds is the present delay minus the delay with empty
-// queues.
+// The method named holds estimates how many packets the path can have in transit without a queue
+// (the bandwidth-delay product). The argument "over" of the method holds is the present round trip
+// minus the round trip with empty queues.
 func (c *congestion) holds(p *path, over, room time.Duration) int32 {
 	own := p.base + p.jitter
 	over = max(over, room)
 	return max(int32(int64(c.window)*int64(own+room)/int64(own+over)), windowLeast)
 }
 
-// The method dip reduces the congestion window to a fraction for two round trips, if the full
-// window has limited the sender at some time after the previous dip. The first round trip of a dip
-// drains the queue at the bottleneck, and the second round trip measures the delay of the path with
-// an empty queue. The interval between dips (short reductions of the window) grows as long as no
-// dip measures a lower round trip than before.
+// The method dip begins and ends dips. In a dip, the sender reduces its congestion window to a
+// fraction for two round trips, if the full window has limited the sender after the previous dip.
+// In the first round trip of a dip, the queue at the bottleneck drains, and in the second, the
+// sender measures the round trip with an empty queue. If a dip (a short reduction of the congestion
+// window) reveals no lower round trip than before, the interval until the next dip is doubled, up
+// to a limit.
 func (c *congestion) dip(p *path, took time.Duration) bool {
 	c.rounds = min(c.rounds, 254) + 1
 	switch {
@@ -100,10 +101,11 @@ func (c *congestion) dip(p *path, took time.Duration) bool {
 	return true
 }
 
-// drains reports whether the measured round trip shows that the queue at the bottleneck is
-// emptying, because another sender dips or has stopped. The argument most of drains is the upper
-// bound of the network's part of the round trip. The method drains returns true if this round trip
-// is clearly shorter than the latest round trips, all of which showed a queue.
+// The method drains detects by the measured round trip that the queue at the bottleneck empties,
+// for example because another sender has reduced its window or stopped. The argument "most" of the
+// method drains is an upper bound for the measured round trip without the time in the peer's
+// receive queue. The result of drains is true if all recent round trips showed a queue, and this
+// round trip is clearly shorter.
 func (c *congestion) drains(most time.Duration, p *path) bool {
 	low := c.low[1]
 	if c.low[0] == 0 {
@@ -117,16 +119,18 @@ func (c *congestion) drains(most time.Duration, p *path) bool {
 		most < low-noise
 }
 
-// beginDip reduces the congestion window to a fraction for some round trips. If the credits limit
-// the sender more than the window does, the new window is a fraction of the packets in flight.
+// beginDip begins a dip, which means that the congestion window is reduced to a fraction for some
+// round trips. If fewer packets are in flight than the congestion window permits, beginDip reduces
+// the window to a fraction of the packets in flight.
 func (c *congestion) beginDip(p *path) {
 	c.unhalved, c.dipBase, c.rounds, c.met, c.overshot = c.window, p.base, 0, false, false
 	c.window = max(min(c.window, c.flight)/dipDepth, windowLeast)
 }
 
-// fit estimates the path's capacity from the packets delivered in the last round trip of
-// slow start. The argument took of fit is the duration of the last round trip of slow
-// start. The method fit does not change small congestion windows.
+// fit estimates the path's capacity from the packets delivered in the last round trip of slow
+// start, which had the duration "took". The estimated capacity becomes the congestion window when
+// the present dip (a short reduction of the window) ends. The method fit is not called for small
+// congestion windows.
 func (c *congestion) fit(p *path, took time.Duration) {
 	c.overshot = false
 	holds := int64(c.acked) * int64(p.base+p.jitter) / int64(max(took, 1))
@@ -134,15 +138,15 @@ func (c *congestion) fit(p *path, took time.Duration) {
 	c.peak = c.unhalved
 }
 
-// The method blame records how many lost packets have caused the present reduction of the
-// congestion window.
+// The method blame records, before a reduction of the congestion window, how many lost packets have
+// caused it.
 func (c *congestion) blame(lost int32) {
 	c.blamed, c.excused, c.undo, c.undoSlow = lost, 0, c.window, c.slow
 }
 
-// The method excuse subtracts packets from the losses that blame recorded, because these packets
-// have arrived late. If most of the packets recorded as lost have arrived late, excuse restores the
-// congestion window.
+// The method excuse corrects the loss counts when packets that were declared lost turn out to have
+// arrived. If more than half of the losses that the method blame has recorded turn out to be wrong,
+// the method excuse restores the congestion window.
 func (c *congestion) excuse(packets int32) {
 	c.lost = max(c.lost-packets, 0)
 	c.counted[1] = max(c.counted[1]-packets, 0)

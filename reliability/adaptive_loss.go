@@ -6,9 +6,10 @@ import (
 	"gobtl/internal/mono"
 )
 
-// The functions of this file decide which sent packets have arrived and which are lost.
+// The functions in this file decide which packets in flight are lost.
 
-// The method arrived frees segment t, because the packet of segment t has arrived at the peer.
+// The method arrived processes the arrival of the packet of segment t at the peer, and frees the
+// segment.
 func (a *adaptive) arrived(s *Sender, now mono.Time, t Token) {
 	p := s.segment(t)
 	if p.state == Resend || p.lost {
@@ -50,7 +51,7 @@ func (a *adaptive) arrived(s *Sender, now mono.Time, t Token) {
 	s.segs.release(t, p)
 }
 
-// onResentArrived records that a packet that had been retransmitted has arrived.
+// onResentArrived records the arrival of a packet that was retransmitted at least once.
 func (a *adaptive) onResentArrived(d arrival) {
 	if a.latestArrived[Data].seenAt == d.seenAt || a.resentArrived.at > d.at {
 		return
@@ -59,16 +60,17 @@ func (a *adaptive) onResentArrived(d arrival) {
 	a.arrivedOutOfTurn = true
 }
 
-// The method proves reports whether packet p was sent on the same channel as the arrived packet d,
-// and earlier than d.
+// The method proves reports whether the arrived packet d was sent later than packet p, so that p
+// may be lost.
 func (d *arrival) proves(p *segment) bool {
 	return d.at > p.postedAt || d.at == p.postedAt && p.seq.Before(d.seq) && d.rtt != 0
 }
 
-// least returns a lower bound for the time between sending a packet on a channel and
-// receiving its ACK. The lower bound is the lowest measured round trip of the channel. If the
-// channel was not measured, the lower bound is the lowest round trip of the other channel, and if
-// neither channel was measured, a constant.
+// The method named least estimates the shortest possible time between the transmission of a packet
+// on a channel and the receipt of its ACK. If the given channel was measured, the result of the
+// method named least is the lowest round trip of this channel. If the given channel was not
+// measured, the result of the method named least is the lowest round trip of the other channel or,
+// if neither was measured, ResendTimeoutMin.
 func (a *adaptive) least(c Channel) time.Duration {
 	if base := a.paths[c].base; base != 0 {
 		return base
@@ -79,13 +81,15 @@ func (a *adaptive) least(c Channel) time.Duration {
 	return a.shared.rules.ResendTimeoutMin
 }
 
-// reorderWindow returns the reordering window (RFC 8985) of a channel.
+// reorderWindow returns the reordering window of a channel, which is the time that a packet may be
+// late (RFC 8985).
 func (a *adaptive) reorderWindow(c Channel) time.Duration {
 	p := &a.paths[c]
 	return min(max(p.base/4, a.reorderSeen+a.reorderSeen/4)<<a.reorderShift, p.wait())
 }
 
-// findLost declares packets lost, and queues lost packets for retransmission.
+// findLost declares packets lost, and puts them on the retransmission list as far as the
+// retransmission budget and the congestion window allow.
 func (a *adaptive) findLost(s *Sender, now mono.Time) {
 	known := a.lostWaiting
 	a.markLost(s, now)
@@ -97,10 +101,9 @@ func (a *adaptive) findLost(s *Sender, now mono.Time) {
 	}
 }
 
-// markLost declares packets lost, and sets the time of the next check for lost packets. Packets
-// sent before a restart of the congestion window are declared lost at the time sweepAt, even if
-// no later packet has arrived. markLost also declares packets lost that are beyond the part of
-// the window that a selective ACK can describe.
+// markLost declares packets lost according to the rules of the profile, and computes when the next
+// check for lost packets is necessary. Packets that were sent before a restart of the congestion
+// window are declared lost at the time sweepAt, even if no later packet has arrived.
 func (a *adaptive) markLost(s *Sender, now mono.Time) {
 	a.arrivedOutOfTurn, a.lossAt = false, mono.Never
 	grace := [channels]time.Duration{a.reorderWindow(Command), a.reorderWindow(Data)}
@@ -145,8 +148,8 @@ func (a *adaptive) markLost(s *Sender, now mono.Time) {
 	}
 }
 
-// sendLost queues as many lost packets for retransmission as the retransmission budget and the
-// congestion window allow.
+// sendLost puts as many lost packets on the retransmission list as the retransmission budget and
+// the congestion window allow.
 func (a *adaptive) sendLost(s *Sender) {
 	room := a.room(s)
 	for n := s.nextAside(s.oldest); n != s.next && a.lostWaiting > 0; n = s.nextAside(n + 1) {

@@ -9,13 +9,13 @@ import (
 )
 
 // processAck processes an acknowledgement. The argument sack of processAck is the selective part of
-// the acknowledgement, or nil if there is none. processAck appends the freed segments to done.
+// the ACK, or nil if there is none. processAck appends the freed segments to done.
 func (a *adaptive) processAck(s *Sender, now mono.Time, ack seq.Num, sack *Sack,
 	done []Token,
 ) []Token {
 	before := len(done)
-	// A window counts as full if only the pacer keeps it from filling, or if it has room for a few
-	// packets, because a few packets may be reserved for small messages.
+	// The congestion window counts as full if it has room for only a few packets, which may be
+	// reserved for small messages, or if only the pacer prevents the sender from filling it.
 	if a.onTheWay(s) >= a.cong.window-min(8, a.cong.window/16) || s.blocked && a.pacer.short(s.next) {
 		a.cong.limited = true
 	}
@@ -81,7 +81,7 @@ func (a *adaptive) processAck(s *Sender, now mono.Time, ack seq.Num, sack *Sack,
 	return done
 }
 
-// lookForLost declares packets lost, and sets the timer for the next check for lost packets.
+// lookForLost calls findLost, and sets the timer for the next check for lost packets.
 func (a *adaptive) lookForLost(s *Sender, now mono.Time) {
 	a.findLost(s, now)
 	if a.lossAt != mono.Never {
@@ -89,9 +89,9 @@ func (a *adaptive) lookForLost(s *Sender, now mono.Time) {
 	}
 }
 
-// heardAgain handles the first ACK after a restart of the congestion window. heardAgain sets the
-// time at which the unacknowledged packets that were sent earlier than the restart are declared
-// lost.
+// heardAgain processes the first ACK after several time-outs have restarted the congestion window.
+// heardAgain sets the time (sweepAt) at which all unacknowledged packets from before the restart
+// are declared lost.
 func (a *adaptive) heardAgain(s *Sender, now mono.Time) {
 	if a.sweepAt == mono.Never && a.restartedAt != longAgo {
 		a.sweepAt = now.Add(a.paths[a.lastMeasured].wait() + a.peerDelay)
@@ -100,12 +100,11 @@ func (a *adaptive) heardAgain(s *Sender, now mono.Time) {
 	}
 }
 
-// The method measure takes a round-trip sample from the packet that has arrived most recently, if
-// this ACK is the first that acknowledges the packet and the packet was never retransmitted (Karn's
-// algorithm). An ACK without a selective part gives no sample if the ACK covers a retransmitted
-// packet, because the ACK does not tell which packet the peer has answered. An ACK without a
-// selective part gives no sample for a packet with FlagLater, because the peer may have delayed the
-// ACK by an unknown time.
+// The method measure takes a round-trip sample from the packet that arrived last, if no earlier ACK
+// has acknowledged the packet, and it was never retransmitted (Karn's algorithm). An ACK without a
+// selective part gives no round-trip sample if it covers a retransmitted packet, because it does
+// not say which packet has caused the ACK. An ACK without a selective part gives no round-trip
+// sample for a lone reply, because the peer may have delayed this ACK by an unknown time.
 func (a *adaptive) measure(s *Sender, now mono.Time, ack seq.Num, sack *Sack) {
 	n, delay := ack, time.Duration(0)
 	if sack != nil {
@@ -137,7 +136,8 @@ func (a *adaptive) measure(s *Sender, now mono.Time, ack seq.Num, sack *Sack) {
 	a.cong.sample(now, least, rtt, path, n, s.next, a.shared.rules)
 }
 
-// resentUpTo reports whether any packet with a number up to ack was retransmitted.
+// resentUpTo reports whether any unacknowledged packet with a number below ack was retransmitted or
+// is about to be.
 func resentUpTo(s *Sender, ack seq.Num) bool {
 	for n := s.oldest; n != ack; n++ {
 		if t := s.at(n); t != noToken && (s.segment(t).resends > 0 || s.segment(t).state == Resend) {
@@ -147,8 +147,8 @@ func resentUpTo(s *Sender, ack seq.Num) bool {
 	return false
 }
 
-// onWords frees the packets after the first gap in the sequence numbers that a selective ACK
-// reports as arrived.
+// onWords frees the segments of packets that, according to the bitmap of a selective ACK, have
+// arrived after the first gap.
 func (a *adaptive) onWords(s *Sender, now mono.Time, ack seq.Num, words []uint64,
 	done []Token,
 ) []Token {
@@ -173,8 +173,8 @@ func (a *adaptive) onWords(s *Sender, now mono.Time, ack seq.Num, words []uint64
 	return done
 }
 
-// onDuplicates computes the number of spurious retransmissions from the number of duplicates that
-// the peer has received.
+// onDuplicates concludes from the number of duplicates that the peer has received how many
+// retransmissions were spurious.
 func (a *adaptive) onDuplicates(copies uint32) {
 	d := int32(copies - a.copies)
 	if d <= 0 {
@@ -192,7 +192,8 @@ func (a *adaptive) onDuplicates(copies uint32) {
 	}
 }
 
-// endRound makes the congestion control decisions that are due once in a round trip.
+// endRound makes the decisions of the loss recovery and the congestion control that are due once in
+// a round trip.
 func (a *adaptive) endRound(s *Sender, took time.Duration) {
 	p := &a.paths[a.lastMeasured]
 	a.cong.calm = a.cong.calm.Max(s.oldest)
@@ -235,9 +236,9 @@ func (a *adaptive) onSack(s *Sender, now mono.Time, upTo seq.Num, sack *Sack,
 	return done, AckIdle
 }
 
-// onPlainAck processes an ACK without a selective part. If the peer does not send selective ACKs,
-// a repeated ACK signals a gap, as in the usnic profile. A repeated ACK tells nothing about packets
-// that were sent less than a round trip ago.
+// onPlainAck processes a cumulative ACK without a selective part. If the peer sends no selective
+// ACKs, a repeated ACK means that a packet is missing, as in the usnic profile. A repeated ACK has
+// no consequences for a packet that was sent less than a round trip ago.
 func (a *adaptive) onPlainAck(s *Sender, now mono.Time, upTo seq.Num, quiet bool,
 	done []Token,
 ) ([]Token, AckVerdict) {

@@ -7,9 +7,9 @@ import (
 	"gobtl/internal/seq"
 )
 
-// A pacer spreads the packets of a congestion window evenly over the round trip, after packets sent
-// in bursts have been lost. Each ACK, and each expiry of the pacer's timer, permits as many packets
-// as the path has carried since the previous ACK or expiry.
+// A pacer spreads the packets of a congestion window evenly over the round trip, for example after
+// losses. At each ACK, and whenever the pacer's timer expires, the pacer permits as many packets as
+// the path can have carried in the elapsed time.
 type pacer struct {
 	on    bool
 	began mono.Time     // until then the path is busy with the packets sent so far
@@ -28,11 +28,12 @@ const (
 	paceSpare   = 9  // packets that may stay unused, reserved for small messages
 )
 
-// The method refill computes how many packets may be sent now, starting with the packet number
-// next. The pacer permits one packet for each elapsed interval of the length every, but at most as
-// many packets at once as the argument burst says. If no packet was in flight, the pacer permits as
-// many packets at once as the argument burst says. The method refill returns true if the pacer's
-// timer must expire at the time p.due, when more packets may be sent.
+// The method refill computes how many new packets may be sent now. The argument "next" of the
+// method refill is the next sequence number to be sent. The pacer permits one packet for each
+// elapsed interval of the given length (the argument "every"), but never more than "burst" packets
+// together. If no packet is in flight, the pacer permits a burst of packets, whose number is the
+// argument "burst". If the pacer's timer must expire at the time p.due, when more packets may be
+// sent, the result of refill is true.
 func (p *pacer) refill(now mono.Time, next seq.Num, idle bool, every, burst time.Duration) bool {
 	if !p.on || idle {
 		p.on, p.began = true, now.Add(-burst*every)
@@ -47,7 +48,8 @@ func (p *pacer) refill(now mono.Time, next seq.Num, idle bool, every, burst time
 	return have < burst
 }
 
-// room returns the number of packets, starting with number next, that the pacer permits now.
+// The method room returns how many new packets the pacer permits now. The argument "next" of the
+// method room is the next sequence number to be sent.
 func (p *pacer) room(next seq.Num) int32 {
 	if !p.on {
 		return WindowMax
@@ -55,7 +57,8 @@ func (p *pacer) room(next seq.Num) int32 {
 	return p.end.Sub(next)
 }
 
-// The method short reports whether nearly all packets that the pacer permits have been sent.
+// The method short reports whether the sender has used up nearly all packets that the pacer
+// permits.
 func (p *pacer) short(next seq.Num) bool {
 	return p.on && !next.Before(p.mark)
 }

@@ -7,8 +7,8 @@ import (
 	"gobtl/internal/seq"
 )
 
-// path is a sender's estimate of the round trip to its peer (RFC 6298, RFC 9002 section 5). The ACK
-// delay that the peer reports is subtracted from the round-trip samples of a path.
+// The type path is a sender's estimate of the round trip to its peer (RFC 6298, RFC 9002 section
+// 5). Round-trip samples do not include the ACK delay that the peer reports.
 type path struct {
 	srtt, rttvar time.Duration // smoothed round trip, its mean deviation; 0: no sample yet
 	base         time.Duration // least round trip of the last one or two baseSpans
@@ -21,10 +21,10 @@ type path struct {
 	sampledAt    mono.Time // when a round trip was measured last
 }
 
-// The lowest measured round trip of a path is remembered for the time baseSpan at least.
+// A sender remembers the lowest round trip of a path for at least the time baseSpan.
 const baseSpan = 10 * time.Second
 
-// sample processes a round-trip sample.
+// The method sample processes a round-trip sample.
 func (p *path) sample(now mono.Time, rtt time.Duration) {
 	rtt = max(rtt, time.Microsecond)
 	p.sampledAt = now
@@ -41,26 +41,26 @@ func (p *path) sample(now mono.Time, rtt time.Duration) {
 	p.srtt += (rtt - p.srtt) / 8
 }
 
-// stale reports whether the latest round-trip sample is so old that the estimate of the round
-// trip is outdated.
+// The method stale reports whether the latest round-trip sample is too old for a valid estimate of
+// the round trip.
 func (p *path) stale(now mono.Time) bool {
 	return p.srtt != 0 && now.Sub(p.sampledAt) > staleWaits*p.wait()
 }
 
-// staleWaits is the age at which the estimate of the round trip is outdated, in units of
-// path.wait.
+// staleWaits is the age of the latest round-trip sample, in multiples of path.wait, beyond which
+// the estimate of the round trip is outdated.
 const staleWaits = 16
 
-// wait returns the time after which a missing ACK counts as late.
+// wait returns the time after a transmission at which its ACK counts as late.
 func (p *path) wait() time.Duration { return p.srtt + max(4*p.rttvar, p.srtt/2) }
 
-// probe returns the time without an ACK after which the first probe (a retransmission of the
-// oldest packet) is sent.
+// The method probe returns the time without an ACK after which the first probe (a retransmission of
+// the oldest packet) is sent.
 func (p *path) probe() time.Duration { return p.srtt + min(max(4*p.rttvar, p.srtt/2), p.srtt) }
 
-// The method vary updates the jitter of the path with the round trip of packet n, which was sent at
-// the time sentAt. If packets sent later than packet n arrived earlier than packet n, the extra
-// delay of packet n is jitter and not queueing delay.
+// The method vary updates the path's jitter estimate with a round-trip sample, for packet n that
+// was sent at the time sentAt. If a packet that was sent later than packet n has arrived before
+// packet n, the additional delay of packet n counts as jitter, because no queue can have caused it.
 func (p *path) vary(n seq.Num, sentAt mono.Time, rtt time.Duration) {
 	if p.latestRTT != 0 && n.Before(p.latest) {
 		p.jitter += (max(rtt-p.latestRTT, 0) - p.jitter) / 16

@@ -6,9 +6,9 @@ import (
 	"gobtl/internal/mono"
 )
 
-// The method posted records the send time of a packet, and starts the retransmission timer unless
-// the timer is running. A running timer need not be changed, because the time-out with the new
-// packet is later than the time-out without it.
+// The method posted records when a packet was sent, and starts the Sender's retransmission timer if
+// it does not run. A running retransmission timer is not changed, because a further packet only
+// postpones the time-out.
 func (a *adaptive) posted(s *Sender, now mono.Time, c Channel, limit time.Duration) {
 	a.sentAt[c] = now
 	if a.timer != 0 && a.progressAt != longAgo && !a.refused.some() && limit == a.waitMax &&
@@ -34,9 +34,10 @@ func (a *adaptive) reposted(s *Sender, now mono.Time, t Token, limit time.Durati
 	a.run(s, now)
 }
 
-// Leaves records that a packet for which Post was called earlier is sent now. The packet has waited
-// for the next progress call of its owner. The round trip and the time-out of a posted packet start
-// at the time now. Leaves does not change retransmitted packets.
+// Leaves records that a packet is sent now, although Post was called for it earlier. The caller may
+// delay the transmission after Post until its next progress call. The round trip and the time-out
+// of the packet given to Leaves are counted from the time "now". Leaves does not affect
+// retransmitted packets.
 func (s *Sender) Leaves(now mono.Time, t Token) {
 	a, p := s.policy.adaptive, s.segment(t)
 	if a != nil && p.state == Posted && p.resends == 0 {
@@ -44,8 +45,9 @@ func (s *Sender) Leaves(now mono.Time, t Token) {
 	}
 }
 
-// The method hasten ends the extended time-out of a packet with FlagLater. After hasten, the
-// time-out runs as if the packet had been sent at the time now without FlagLater.
+// The method hasten ends the extended time-out of a lone reply, which is a packet whose ACK the
+// peer may delay. After a call of the method hasten, the time-out is the same as for an ordinary
+// packet sent at the time "now".
 func (a *adaptive) hasten(s *Sender, now mono.Time) {
 	a.sentAt[s.segment(s.at(s.oldest)).channel], a.progressAt = now, now
 	a.run(s, now)
@@ -64,12 +66,23 @@ func (a *adaptive) run(s *Sender, now mono.Time) {
 	}
 }
 
-// The method due returns the time of the next retransmission time-out. The first time-out is
-// counted from the packet sent last, because the ACK of that packet covers all packets in flight.
-// The first time-out occurs at most four times the field wait after the latest new ACK. Each later
-// time-out is counted from the previous time-out.
+// The method due returns the time at which the next retransmission time-out occurs if no ACK
+// arrives. The first retransmission time-out is counted from the packet sent last, because the ACK
+// of that packet covers all packets in flight. After an ACK of new packets, the first
+// retransmission time-out occurs after at most four times the field wait. Each further
+// retransmission time-out is counted from the previous one.
 func (a *adaptive) due(s *Sender) mono.Time {
-	at := a.dueAfterProgress()
+	at := a.ackedAt.Add(a.paths[a.lastMeasured].srtt/2 + a.peerDelay)
+	longest := max(a.wait[Command], a.wait[Data])
+	if a.backoff > 0 {
+		at = max(at, a.progressAt.Add(max(min(longest, a.waitMax), 0)))
+	} else {
+		last := max(at, a.progressAt.Add(max(min(4*longest, a.waitMax), 0)))
+		for c, sent := range a.sentAt {
+			at = max(at, sent.Add(max(min(a.wait[c], a.waitMax), 0)))
+		}
+		at = min(at, last)
+	}
 	if s.oldest == s.next {
 		return at
 	}
@@ -84,20 +97,8 @@ func (a *adaptive) due(s *Sender) mono.Time {
 	return at
 }
 
-func (a *adaptive) dueAfterProgress() mono.Time {
-	at := a.ackedAt.Add(a.paths[a.lastMeasured].srtt/2 + a.peerDelay)
-	longest := max(a.wait[Command], a.wait[Data])
-	if a.backoff > 0 {
-		return max(at, a.progressAt.Add(max(min(longest, a.waitMax), 0)))
-	}
-	last := max(at, a.progressAt.Add(max(min(4*longest, a.waitMax), 0)))
-	for c, sent := range a.sentAt {
-		at = max(at, sent.Add(max(min(a.wait[c], a.waitMax), 0)))
-	}
-	return min(at, last)
-}
-
-// setWait computes for each channel how long the sender waits for an ACK.
+// setWait computes, for each channel, after which time without an ACK a retransmission time-out
+// occurs.
 func (a *adaptive) setWait() {
 	rules := a.shared.rules
 	probeLeast := rules.ProbeTimeoutMin
@@ -128,8 +129,8 @@ func (a *adaptive) setWait() {
 	}
 }
 
-// The method wake makes the retransmission timer expire no later than at the time given by the
-// argument at.
+// The method wake makes the Sender's timer expire at the given time, unless it expires earlier
+// anyway.
 func (a *adaptive) wake(s *Sender, now, at mono.Time) {
 	if a.timer != 0 {
 		if a.timerAt <= at {
@@ -144,7 +145,8 @@ func (a *adaptive) wake(s *Sender, now, at mono.Time) {
 	a.timer, a.timerAt = room, at
 }
 
-// timeout retransmits the oldest packet in flight that the peer has not refused.
+// The method timeout queues the oldest packet in flight (except packets that the peer has refused)
+// for retransmission after a time-out.
 func (a *adaptive) timeout(s *Sender, now mono.Time) {
 	cause := CauseTimeout
 	a.progressAt = now

@@ -8,33 +8,35 @@ import (
 	"gobtl/internal/seq"
 )
 
-// congestion is the congestion control of one peer, which limits the packets in flight. The
-// congestion window changes at most once per round trip.
+// The type congestion is the congestion control for one peer, which limits the packets in flight by
+// a congestion window. Except in slow start, the congestion window changes at most once per round
+// trip.
 //
-// The first congestion signal is delay. The congestion window is reduced if the round trip exceeds
-// the target delay in several consecutive samples that span more than half of the lowest round
-// trip. After a reduction of the congestion window, the delay of packets sent before the reduction
-// is ignored. In round trips without a congestion signal the window grows. The rule for the
-// measured delay is the standing queue of Copa (Arun and Balakrishnan, NSDI 2018), with the step
-// sizes of Swift (Kumar et al., SIGCOMM 2020). All senders that share a queue reduce their
-// congestion windows by the same factor, to somewhat below the path's capacity, and increase their
-// windows by the same step. After a reduction of the congestion window the sender paces its
-// packets, because the first packets of a burst would arrive at an empty queue and measure no
-// delay. Per-packet jitter (path.vary) is not caused by a queue, and is added to the target delay.
+// The first congestion signal is delay. The congestion window is reduced if several consecutive
+// round-trip samples, taken over more than half of the lowest round trip, exceed the target delay.
+// After a reduction of the congestion window, round-trip samples of packets that were sent before
+// the reduction are ignored. In each round trip without a sign of congestion, the window grows. The
+// delay is measured like the standing RTT of Copa (Arun and Balakrishnan, NSDI 2018), and the
+// window is adjusted in steps like those of Swift (Kumar et al., SIGCOMM 2020). Senders that share
+// a queue reduce their congestion windows by the same factor, to somewhat below the path's
+// capacity, and later increase their windows by the same step. After a reduction of the congestion
+// window the sender paces its packets, because in a burst the first packets would find an empty
+// queue and measure too little delay. Jitter between packets (path.vary) is added to the target
+// delay, because no queue causes it.
 //
-// Now and then a sender whose congestion window was full reduces the window to a fraction for two
-// round trips, which is called a dip. A dip (a short reduction of the window) empties the queue and
-// measures the delay of the path with an empty queue, like the round-trip probes of BBR (Cardwell
-// et al., ACM Queue 2016). A sender that measures a new lowest round trip postpones its next dip
-// (short reduction of the window) by a full interval.
+// From time to time, a sender whose congestion window was full reduces the window to a fraction for
+// two round trips, which is called a dip. A dip (a short reduction of the window) empties the
+// queue, so that the sender can measure the round trip with an empty queue, like the round-trip
+// probes of BBR (Cardwell et al., ACM Queue 2016). A sender that measures a new lowest round trip
+// without a dip (a short reduction of the window) postpones its next dip by a full interval.
 //
-// The second congestion signal is loss. While the delay shows a queue, a loss reduces the
-// congestion window, too, but never below the path's capacity. Without a queue, a loss rate above
-// the usual loss rate of the path first turns on pacing (see pacer). If pacing does not lower the
-// loss rate, the congestion window is reduced by somewhat more than the number of lost packets. The
-// usual loss rate of the path is measured after each reduction of the congestion window that a loss
-// has caused. A loss rate that falls after a reduction of the congestion window shows that the
-// window was too large.
+// The second congestion signal is loss. While the delay shows a queue, unusual loss reduces the
+// congestion window by at most an eighth, and not below the path's capacity. If the delay shows no
+// queue, a loss rate above the usual loss rate of the path first turns on pacing (see pacer). If
+// the loss rate stays high in spite of pacing, the congestion window is reduced by somewhat more
+// than the unusual part of the losses. After each reduction of the congestion window because of
+// loss, the sender measures the usual loss rate of the path. If the loss rate falls after a
+// reduction of the congestion window, the window was too large.
 type congestion struct {
 	window   int32         // packets that may be in flight
 	unhalved int32         // the window before a dip; 0: no dip
@@ -56,13 +58,13 @@ type congestion struct {
 	vain     uint8         // latest consecutive dips without a new minimum
 	met      bool          // the window has met a limit since the latest dip
 	dipBase  time.Duration // base before the latest dip
-	// low[0] is the lowest round trip of the present series of lowRounds rounds, or 0. low[1] is
-	// the lowest round trip of the previous series of lowRounds rounds.
+	// low[0] is the lowest round trip of the present series of lowRounds rounds, or 0 before the first
+	// sample. low[1] is the lowest round trip of the previous series of lowRounds rounds.
 	low    [2]time.Duration
 	lowFor uint8 // elapsed rounds of the present lowRounds
 	skip   uint8 // rounds with losses caused by the previous window
-	// pressed counts the round trips that exceed the target delay although the congestion window is
-	// tiny.
+	// The field pressed counts consecutive round trips far above the target delay during which this
+	// sender had a tiny congestion window.
 	pressed  uint16
 	acked    int32         // packets delivered in this round
 	lost     int32         // packets found lost in this round
@@ -83,8 +85,8 @@ type congestion struct {
 }
 
 const (
-	// delayNoise is the delay that batching and the scheduler of the peer's machine cause even if
-	// no packet waits in a queue.
+	// delayNoise is the additional round trip that batching and process scheduling cause even if no
+	// packet waits in a queue of the network.
 	delayNoise = 250 * time.Microsecond
 
 	shareUnits  = 1 << 12
@@ -121,13 +123,13 @@ func (c *congestion) init(rules *Rules) {
 	*c = congestion{window: int32(rules.InitialWindow), slow: true, dipAfter: dipNext}
 }
 
-// target is the round trip above which the congestion window is reduced.
+// The method target is the round trip above which the congestion window is reduced.
 func (c *congestion) target(base, jitter time.Duration, rules *Rules) time.Duration {
 	return max(rules.TargetDelay+c.wobble.room(rules), base+base/4+delayNoise+jitter)
 }
 
-// The method grow counts delivered packets. In slow start, grow also adds the number of delivered
-// packets to the congestion window, up to the limit most.
+// The method grow counts delivered packets. In slow start, the method grow also increases the
+// congestion window by the number of delivered packets, up to the argument "most".
 func (c *congestion) grow(packets int32, most uint32) {
 	c.acked += packets
 	if c.slow && c.limited && !c.flooded() {
@@ -135,14 +137,14 @@ func (c *congestion) grow(packets int32, most uint32) {
 	}
 }
 
-// flooded reports whether slow start has lost so many packets that the congestion window must be
-// too large.
+// The method flooded reports whether so many packets were lost in this round trip of slow start
+// that the congestion window must be too large.
 func (c *congestion) flooded() bool { return c.skip == 0 && c.lost > floodLeast+c.acked/8 }
 
-// leaveSlow ends slow start if many of the packets that were in flight at the beginning of the
-// round trip are lost or missing. The argument took of leaveSlow is the duration of the round
-// trip that has just ended. At the end of slow start, the congestion window becomes the estimated
-// capacity of the path.
+// leaveSlow ends slow start if many of the packets that were in flight at the beginning of the past
+// round trip were lost or have not been acknowledged. The argument "took" of leaveSlow is the
+// duration of the past round trip. At the end of slow start, the congestion window becomes the
+// estimated capacity of the path.
 func (c *congestion) leaveSlow(took time.Duration) bool {
 	if !c.slow || !c.flooded() && (c.flight < 2*floodLeast || c.acked+c.lost > c.flight*3/4) {
 		return false
@@ -158,8 +160,7 @@ func (c *congestion) leaveSlow(took time.Duration) bool {
 	return true
 }
 
-// endRound makes the decision of the congestion control at the end of a round trip of the
-// duration took.
+// endRound adjusts the congestion window at the end of a round trip, which had the duration "took".
 func (c *congestion) endRound(rules *Rules, p *path, most int32, took time.Duration) {
 	if c.skip > 0 {
 		c.skip--
@@ -190,7 +191,8 @@ func (c *congestion) endRound(rules *Rules, p *path, most int32, took time.Durat
 			c.window++
 		}
 	case c.leaveSlow(took):
-	case c.unusual() && c.least > c.base+delayNoise:
+	case int64(c.lost-judgeLost)*shareUnits > 2*int64(c.usual)*int64(c.acked+c.lost) &&
+		c.least > c.base+delayNoise: // clearly more loss than usual, and a queue
 		c.drain(c.window - c.window/8)
 		c.met = true
 	case c.judge():
@@ -210,22 +212,21 @@ func (c *congestion) endRound(rules *Rules, p *path, most int32, took time.Durat
 	c.acked, c.lost, c.least, c.limited = 0, 0, 0, false
 }
 
-// After a reduction of the congestion window for unusual loss, the method hasten moves the next dip
-// (short reduction of the window) to an earlier time, because many senders may share the queue.
+// The method hasten makes the next dip (a short reduction of the window) earlier after unusual
+// loss, because many senders may share the queue.
 func (c *congestion) hasten(slow bool) {
 	if c.easy == 0 && !slow && c.share >= shareMost && c.vain < vainMost {
 		c.dipAfter = dipLeast
 	}
 }
 
-// step returns the increase of the congestion window per round trip, in packets. The increase of
-// the congestion window depends on the round trip of the path and on the square root of the
-// window, which lets small windows grow faster. When some round trips have passed after the latest
-// reduction of the window, step returns a larger increase, because the path may have much more
-// capacity than before. Below the window size of an earlier reduction, step returns a larger
-// increase. If the path is too short to show a queue by delay, step returns a smaller increase near
-// the window size at which the latest heavy loss occurred. After unusual loss, step returns a
-// smaller increase.
+// The method step returns the increase of the congestion window per round trip, in packets. The
+// increase per round trip depends on the round trip and on the square root of the window, so that
+// small windows grow relatively faster. After many round trips without a reduction, the congestion
+// window grows faster, because the path may have much more capacity than before. The congestion
+// window also grows faster below the size at which it was last reduced. If the round trip is too
+// short to show a queue, the congestion window grows more slowly near the size at which packets
+// were last lost. For some time after unusual loss, the congestion window grows more slowly.
 func (c *congestion) step() int32 {
 	most := 1 + int32(min(c.base/stepPer, 64))
 	most = max(most, 1<<(bits.Len32(uint32(c.window))/2)) // its square root
@@ -250,17 +251,11 @@ func (c *congestion) step() int32 {
 	return max(step, 1)
 }
 
-// The method unusual reports whether the loss rate of this round trip is clearly above the usual
-// loss rate of the path.
-func (c *congestion) unusual() bool {
-	return int64(c.lost-judgeLost)*shareUnits > 2*int64(c.usual)*int64(c.acked+c.lost)
-}
-
-// The function press detects a competing sender that fills the queue and reacts only to
-// loss, as TCP does. A delay far above the target while this sender has almost no packet in flight
-// shows that there is a competing sender. While a competing sender fills the queue, this sender,
-// too, ignores the delay and reacts to loss alone, for competeTime round trips or until the queue
-// empties.
+// The method press detects a competing sender that fills the queue because it reacts only to loss,
+// as many TCP senders do. If the delay is far above the target although this sender has almost no
+// packets in flight, there must be a competing sender. While a competing sender fills the queue,
+// this sender also reacts only to loss and not to delay, for competeTime round trips or until the
+// queue empties.
 func (c *congestion) press(goal time.Duration) {
 	switch {
 	case c.compete:
@@ -277,7 +272,7 @@ func (c *congestion) press(goal time.Duration) {
 }
 
 // The method drain reduces the congestion window to the number of packets that the path can have in
-// transit while its queue is empty, but not below the argument least.
+// transit without a queue, but not below the argument "least".
 func (c *congestion) drain(least int32) {
 	c.shrink(max(int32(int64(c.window)*int64(c.base+delayNoise)/int64(c.least)), least))
 	c.peak = c.window // as much as the path holds
@@ -292,9 +287,10 @@ func (c *congestion) shrink(window int32) {
 }
 
 // The method judge reduces the congestion window if the loss rate is above the usual loss rate of
-// the path, and checks whether the loss rate falls. As long as the loss rate falls with each
-// smaller congestion window, judge reduces the window further. If the loss rate does not fall with
-// the smaller congestion window, the path itself loses the packets, and judge restores the window.
+// the path, and later checks whether the reduction has lowered the loss rate. As long as the loss
+// rate falls clearly but is still too high, the method judge reduces the window further. If the
+// loss rate does not fall although the window is smaller, the method judge concludes that no queue
+// causes the loss, and restores the window.
 func (c *congestion) judge() bool {
 	total := c.counted[0] + c.counted[1]
 	expected := int32(int64(total) * int64(c.usual) / shareUnits)
@@ -344,8 +340,9 @@ func (c *congestion) judge() bool {
 	return true
 }
 
-// The method held computes an estimate of the path's capacity from the delay measured in this round
-// trip. The result of held is at most seven ninths of the congestion window.
+// The method held estimates, from the delay in the past round trip, how many packets the path can
+// have in transit without a queue. The result of the method held is at most seven ninths of the
+// congestion window, or 0 if the delay shows no queue.
 func (c *congestion) held() int32 {
 	if c.base < delayNoise || c.least <= c.base {
 		return 0
@@ -354,8 +351,8 @@ func (c *congestion) held() int32 {
 	return min(int32(int64(underWay)*int64(c.base)/int64(c.least)), c.window*7/9)
 }
 
-// The method restart reduces the congestion window to its initial size after several consecutive
-// time-outs without an ACK, because the estimates of the path are outdated.
+// The method restart sets the congestion window back to its initial size and begins slow start,
+// after several consecutive time-outs without an ACK.
 func (c *congestion) restart(rules *Rules) {
 	c.window, c.unhalved, c.slow = min(c.window, int32(rules.InitialWindow)), 0, true
 	c.skip, c.flight, c.above, c.counted, c.testing = skipRounds, 0, 0, [2]int32{}, false

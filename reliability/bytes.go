@@ -2,19 +2,20 @@ package reliability
 
 import "gobtl/internal/seq"
 
-// A peer grants credits both in packets and in bytes. The packet limit and the byte limit
-// of the peer apply to the packets that are not known to have arrived. The packet that reaches the
-// byte limit is sent even if its size exceeds the rest of the limit. A byte limit below the size of
-// one packet never stops a sender completely.
+// A peer grants credits both in packets and in bytes. The packet limit and the byte limit of a peer
+// apply to all sent packets, except those that are known to have arrived. A packet may be sent if
+// the bytes in flight before it are below the byte limit, even if the packet itself exceeds the
+// limit. A byte limit below the size of one packet never stops a sender completely.
 
 // NoBytesBound is the byte credit of a peer that sets no limit in bytes.
 const NoBytesBound = unlimited
 
-// Carry adds sizeBytes, the size of a sent packet or the change of its size, to the bytes in
-// flight. For packets that OnAck or OnSack have freed, sizeBytes is negative.
+// Carry adds the size of a sent packet, or the change of its size, to the bytes in flight. When
+// OnAck or OnSack has freed packets, the caller must pass the negative sum of their sizes to Carry.
 func (s *Sender) Carry(sizeBytes int) { s.bytes += sizeBytes }
 
-// InFlightBytes is the sum of the sizes that the caller passed to Carry for the packets in flight.
+// InFlightBytes returns the total size of the packets in flight, as the caller has reported it by
+// Carry.
 func (s *Sender) InFlightBytes() int {
 	if a := s.policy.adaptive; a != nil {
 		return s.bytes + a.refused.bytes
@@ -22,11 +23,12 @@ func (s *Sender) InFlightBytes() int {
 	return s.bytes
 }
 
-// BoundBytes sets the byte credit that an ACK carries. For each ACK that is valid and not outdated,
-// the caller calls OnAck, then Carry, and then BoundBytes. A credit of less than one byte counts as
-// one byte. BoundBytes has no effect if a newer ACK has raised the packet limit already. A packet
-// with a reserved sequence number may be sent even if the byte limit is reached. The argument
-// promised of BoundBytes is true if a sequence number is reserved for a packet not yet sent.
+// BoundBytes sets the limit of bytes in flight to the byte credit of a received ACK. For each valid
+// ACK that is not outdated, the caller must call OnAck, then Carry for the freed packets, and then
+// BoundBytes. A credit of less than one byte counts as one byte. If a newer ACK has already raised
+// the packet limit, BoundBytes has no effect. A packet with a reserved sequence number may be sent
+// even if the byte limit is reached. The argument promised of BoundBytes says whether a sequence
+// number is reserved for a packet that is not sent yet.
 func (s *Sender) BoundBytes(ack seq.Num, credit uint16, grantedBytes int, promised bool) {
 	if grantedBytes == s.bytesMax || ack.Add(1+max(1, uint32(credit))).Before(s.limit) {
 		return

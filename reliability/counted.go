@@ -5,11 +5,12 @@ import (
 	"gobtl/internal/seq"
 )
 
-// Over a network without loss and reordering, both ends of a connection count packets, and do
-// without windows and retransmissions. To count packets instead of using windows, a Sender uses
-// Count and Confirm, and a Receiver uses Expected and Count. On a network without loss, the methods
-// for windows, segments and timers are not used, but the methods for credits are used. In a packet
-// header, the number zero means "no number", and therefore the packet count skips zero.
+// On a network without loss and reordering, both ends of a connection merely count packets, without
+// windows and retransmissions. On a network without loss, the sending end calls Sender.Count and
+// Sender.Confirm, and the receiving end calls Receiver.Expected and Receiver.Count. On a network
+// without loss, a program does not use the methods for windows, segments and timers, but only those
+// for credits. Because zero means "no number" in a packet header, packet numbers skip zero when
+// they wrap around.
 
 func skipZero(n seq.Num) seq.Num {
 	if n == 0 {
@@ -18,23 +19,23 @@ func skipZero(n seq.Num) seq.Num {
 	return n
 }
 
-// Count counts the next packet to be sent, and returns the number of this packet. A packet that
-// requests an ACK of the other packets may exceed the credits.
+// Count counts a packet that is about to be sent, and returns its number. A packet that only
+// requests an ACK may be sent without a credit.
 func (s *Sender) Count() seq.Num {
 	n := skipZero(s.next)
 	s.next = n + 1
 	return n
 }
 
-// Unbind removes the limit of the send window, so that only the credits limit the sender.
+// Unbind removes the send window, so that only the credits limit the packets in flight.
 func (s *Sender) Unbind() {
 	s.window = unlimited
 	s.updateSendLimit()
 }
 
-// Confirm processes an ACK of all packets up to ack, and the new credits in the ACK. Confirm
-// reports whether the ACK acknowledges packets that were in flight. The caller must have checked
-// the argument ack of Confirm with Plausible.
+// Confirm processes an ACK of all packets up to number ack, with the credits in the ACK. Confirm
+// returns true if the ACK acknowledges packets that no earlier ACK has acknowledged. Before calling
+// Confirm, the caller must check the number ack with Plausible.
 func (s *Sender) Confirm(now mono.Time, ack seq.Num, credit uint16) bool {
 	if ack.Add(1).Before(s.oldest) {
 		return false
@@ -46,15 +47,15 @@ func (s *Sender) Confirm(now mono.Time, ack seq.Num, credit uint16) bool {
 	return news
 }
 
-// Forget discards the unacknowledged packets and the credits, because the peer is gone.
+// Forget discards the unacknowledged packets and the credits when the connection to the peer has
+// ended.
 func (s *Sender) Forget() { s.oldest, s.limit, s.sendLimit = s.next, s.next, s.next }
 
-// Expected is the sequence number of the packet that arrives next.
+// Expected returns the number of the packet that will arrive next.
 func (r *Receiver) Expected() seq.Num { return skipZero(r.next) }
 
-// Credited reports whether the peer has a credit for the next packet. When the sequence numbers
-// wrap around, the peer has one credit more than it can use up to the credit limit, because no
-// packet has the number zero.
+// Credited reports whether the peer has a credit for the next packet. After a wrap-around of the
+// sequence numbers, Credited moves the credit limit by one, because no packet has the number zero.
 func (r *Receiver) Credited() bool {
 	limit := r.told
 	if limit < creditMax {
@@ -65,9 +66,9 @@ func (r *Receiver) Credited() bool {
 
 const creditMax = 1 << 16
 
-// Count records the arrival of the packet with the number Expected. An ACK becomes due when the
-// unacknowledged packets have used a quarter of the peer's credits, or when the peer has used all
-// its credits.
+// Count records the arrival of the next packet, whose number Expected has returned. An ACK becomes
+// due when the unacknowledged packets have used a quarter of the peer's credits, or when the peer
+// has used all its credits.
 func (r *Receiver) Count(now mono.Time) {
 	r.next = skipZero(r.next) + 1
 	r.ackNews = true

@@ -7,31 +7,31 @@ import (
 	"gobtl/internal/mono"
 )
 
-// Credits shares a module's receive capacity (posted receives or the socket buffer) among
-// its peers. The flow-control credits of all peers together do not exceed the receive
-// capacity.
+// Credits divides a module's receive capacity (posted receive buffers or the socket buffer) among
+// its peers. The credits of all peers together take no more buffer slots than the receive capacity
+// has.
 //
-// A peer is granted at most the credits that it has earned by use, at most an equal share of the
-// capacity among the active peers, and at most the free credits. A peer gets more than its equal
-// share only if no other peer waits for a part of its own equal share and an eighth of the capacity
-// stays free. The free eighth of the receive capacity is for peers that become active later. A peer
-// that has earned no credits is granted at most a quarter of the free credits, and less if there
-// are many peers. If an equal share shrinks because another peer joined, granted credits are not
-// revoked. If a peer has more credits than its equal share, the peer is granted no new credits
-// until it has used up the difference. If no credits are free, a peer is granted single packets, so
-// that no peer waits for ever.
+// A peer gets at most the credits that it has earned by use, at most an equal share of the capacity
+// among the active peers, and at most the free credits. A peer gets more than its equal share only
+// if no other peer lacks credits within its own equal share, and only if an eighth of the capacity
+// stays free. An eighth of the receive capacity stays free for peers that become active later. A
+// peer that has not earned credits yet gets at most a quarter of the free credits, and less if
+// there are more than four peers. When an equal share shrinks because another peer joins, no
+// granted credits are revoked. A peer with more credits than its equal share gets no new credits
+// until it has used up the excess. Even if no credits are free, a peer gets one credit at a time,
+// so that no peer waits for ever.
 //
-// Credits expire some time after the latest increase of the peer's credit limit. When a peer's
-// credits have expired, the pool counts no more than a few credits for the peer. The peer gives up
-// its expired credits earlier than the pool stops counting them (Sender.Rest). Idle, slow and dead
-// peers thus return their credits without any message. A peer that becomes active again after a
-// pause keeps its earned credits.
+// A peer's credits expire some time after the latest increase of its credit limit. When a peer's
+// credits expire, all but a few of them become free for other peers. The peer itself gives up
+// expired credits (Sender.Rest) before the receiver's pool frees them. Because credits expire,
+// idle, slow and dead peers return their credits without a message. A peer that becomes active
+// again after a pause keeps its earned credits.
 //
 //	granted --raised--> end of the list ... front --creditLapse later--> lapsed --Grant--> granted
 //
-// The pool counts slots of the receive buffer. A slot of the receive buffer has room for one full
-// packet. A packet is counted as less than a slot if the packet is small (small.go), or if the
-// path is long and most of the granted packets are in transit (stretch.go).
+// The pool counts slots of the receive buffer. A slot is the part of the receive buffer that one
+// full-sized packet takes. A packet counts as less than a slot if it is small (small.go), or if the
+// path is so long that most of the granted packets are in transit (stretch.go).
 type Credits struct {
 	capacity      int
 	granted       int // places
@@ -47,35 +47,34 @@ type Credits struct {
 }
 
 const (
-	// creditLease is the time, counted from the latest increase of its credit limit, after which a
-	// sender with no packet in flight must give up all but a few of its credits (see
-	// restingCredits).
+	// creditLease is the time without an increase of its credit limit after which a sender with no
+	// packets in flight must give up all but a few credits (see restingCredits).
 	creditLease = 10 * time.Millisecond
-	// creditLapse is the time, counted from the latest increase of a peer's credit limit, after
-	// which the peer's credits expire at the receiver.
+	// creditLapse is the time after the latest increase of a peer's credit limit at which the receiver
+	// considers the peer's credits expired.
 	creditLapse = 2 * creditLease
-	// creditPeriod is the time in which a peer must use a quarter of its earned credits. A peer
-	// that does not use a quarter of its earned credits in creditPeriod loses half of them.
+	// creditPeriod is the time in which a peer must use a quarter of its earned credits. A peer that
+	// uses less than a quarter of its earned credits in creditPeriod loses half of them.
 	creditPeriod = 200 * time.Millisecond
-	// spareShare is the divisor for the part of the receive capacity that is never granted beyond
-	// equal shares.
+	// spareShare is a divisor. The part capacity/spareShare of the receive capacity is never granted
+	// to peers beyond their equal shares.
 	spareShare = 8
-	// lapsedShare is the divisor for the part of the receive capacity that the peers with expired
-	// credits hold together. Each peer with expired credits may hold one packet more, in addition
-	// to the receive capacity divided by lapsedShare.
+	// lapsedShare is a divisor. Peers with expired credits together keep at most the part
+	// capacity/lapsedShare of the receive capacity. Each peer with expired credits may keep a single
+	// credit, even beyond capacity/lapsedShare.
 	lapsedShare = 32
 )
 
-// NewCredits returns a pool for a receive capacity of the given number of packets, at least 1.
+// NewCredits returns a pool of credits for the given receive capacity in packets, at least 1.
 func NewCredits(capacity int) *Credits { return &Credits{capacity: max(1, capacity)} }
 
 // At sets the current time of the pool.
 func (c *Credits) At(now mono.Time) { c.now = now }
 
-// Join adds a peer to those that share the pool.
+// Join adds a peer to the peers that share the pool.
 func (c *Credits) Join() { c.peers++ }
 
-// Leave removes a peer from those that share the pool.
+// Leave removes a peer from the peers that share the pool.
 func (c *Credits) Leave() { c.peers-- }
 
 // Peers is the number of peers that share the pool.
@@ -106,22 +105,23 @@ func (c *Credits) Check() error {
 	return nil
 }
 
-// Capacity is the number of packets given to NewCredits.
+// Capacity returns the receive capacity in packets, which was given to NewCredits.
 func (c *Credits) Capacity() int { return c.capacity }
 
-// Granted is the number of buffer slots that are granted to all peers together. Granted can exceed
-// Capacity only because a peer is granted a single packet when no credits are free.
+// Granted returns how many buffer slots the credits of all peers take together. The result of
+// Granted may exceed Capacity, because a peer gets one credit even if no credits are free.
 func (c *Credits) Granted() int { return c.granted }
 
-// Share is the equal share of an active peer, in buffer slots.
+// Share returns the equal share of an active peer in the receive capacity, in buffer slots.
 func (c *Credits) Share() int {
 	return max(1, (c.capacity-c.lapsedGranted)/max(1, c.peers-c.lapsed))
 }
 
-// renew replaces the credits of a peer by new credits, and returns the number of new credits. The
-// argument held of renew is the number of unused old credits. The argument want of renew is the
-// upper limit of the new credits. The pool must count exactly the credits that the peer is told,
-// because the pool could never recover a difference.
+// renew replaces a peer's unused credits by a new number of credits, and returns this number. The
+// argument held of the method renew is the number of old credits that the peer has not used. The
+// argument want of the method renew is the largest number of credits to grant. The pool must count
+// exactly the credits that the caller announces to the peer, because a difference would never be
+// corrected.
 func (c *Credits) renew(r *Receiver, held, want uint32) uint32 {
 	before := r.booked
 	c.lapse()
@@ -150,8 +150,8 @@ func (c *Credits) renew(r *Receiver, held, want uint32) uint32 {
 	return grant
 }
 
-// The method book records the credits granted to a peer, and the slots of the receive buffer that
-// the credits take.
+// The method book records that a peer has been granted credits, and how many slots of the receive
+// buffer these credits take.
 func (c *Credits) book(r *Receiver, grant uint32, places int) {
 	r.charged, r.booked = grant, uint32(places)
 	c.granted += places
@@ -167,7 +167,7 @@ func (c *Credits) book(r *Receiver, grant uint32, places int) {
 	}
 }
 
-// The method unbook undoes the latest call of the method book for a peer.
+// The method unbook removes a peer's credits and buffer slots from the counts of the pool.
 func (c *Credits) unbook(r *Receiver) {
 	c.granted -= int(r.booked)
 	if r.charged > r.booked {
@@ -183,8 +183,8 @@ func (c *Credits) unbook(r *Receiver) {
 	r.charged, r.booked, r.short = 0, 0, false
 }
 
-// raised moves a peer whose credit limit has just been raised to the end of the list of peers
-// with credits.
+// The method raised records that a peer's credit limit has just been raised, and moves the peer to
+// the end of the pool's list.
 func (c *Credits) raised(r *Receiver) {
 	if c.last != r {
 		c.unlist(r)
@@ -216,7 +216,7 @@ func (c *Credits) unlist(r *Receiver) {
 	r.listed, r.earlier, r.later = false, nil, nil
 }
 
-// The method lapse revokes the credits of peers whose credit limit was not raised for the time
+// The method lapse reduces the credits of each peer whose credit limit was not raised for the time
 // creditLapse.
 func (c *Credits) lapse() {
 	for r := c.first; r != nil && c.now.Sub(r.raisedAt) >= creditLapse; r = c.first {
@@ -231,9 +231,9 @@ func (c *Credits) lapse() {
 	}
 }
 
-// restingCredits returns how many of n credits an idle peer keeps. An idle peer keeps the number of
-// credits that every new peer gets. If n is less than the number of credits that every new peer
-// gets, an idle peer keeps half of n, but at least two credits.
+// restingCredits returns how many of n credits an idle peer keeps. An idle peer keeps at most
+// earnedFirst credits, as many as a new peer gets. If n is less than earnedFirst, an idle peer
+// keeps half of its n credits, but not less than two.
 func restingCredits(n uint32) uint32 {
 	if n >= earnedFirst {
 		return earnedFirst

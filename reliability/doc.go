@@ -1,8 +1,9 @@
-// Package reliability keeps track of the datagrams of one module. The package records which
-// datagrams are in flight, which have arrived, which must be acknowledged and which must be
-// retransmitted. The package manages sequence numbers and Tokens, and the caller manages the
-// bytes and the sockets. The package reads no clock and starts no goroutine. The caller passes
-// the current time as an argument, and gets deadlines as results.
+// Package reliability implements acknowledgements, loss recovery and flow control for the packets
+// of one module. The package records which packets are in flight, which have arrived, which must be
+// acknowledged and which must be retransmitted. Package reliability handles only sequence numbers
+// and Tokens, and its caller handles the packets' bytes and the sockets. Package reliability reads
+// no clock and starts no goroutine. The caller of package reliability passes the current time as an
+// argument, and gets deadlines as results.
 //
 //	Sender     one per peer, with the send window, the credit limit and cumulative ACKs
 //	Receiver   one per peer, with the receive window, duplicates, pending ACKs and granted credits
@@ -25,9 +26,9 @@
 // # Profiles
 //
 // A policy (policy.go) decides which packets are retransmitted, and when. There are two policies.
-// The window, the credits and the retransmission list work in the same way in both policies. A
-// Sender gets its policy from Recovery.Join. On a fabric that loses no packets, a Sender has no
-// policy and merely counts its packets (counted.go).
+// The policies of all profiles have the same send window, credits and retransmission list. A Sender
+// gets its policy from Recovery.Join. On a network that loses no packets, a Sender has no policy,
+// and merely counts its packets (counted.go).
 //
 //	               usnic, lossless (usnic.go)          adaptive (adaptive*.go)
 //	hotel          a room for each posted segment      a room for each Sender
@@ -36,38 +37,44 @@
 //	in flight      window and credits                  a congestion window and a pace, too
 //
 // The profile usnic keeps the rules and the documented times of Open MPI's usnic BTL
-// (opal/mca/btl/usnic, btl_usnic_ack.c and btl_usnic_recv.h). The differences from usnic are
-// sequence numbers with 32 bits, growing intervals between repeated time-outs, and credits
-// granted by the receiver. Another difference from usnic is that an ACK that merely answers a
-// duplicate packet starts no retransmission.
+// (opal/mca/btl/usnic, btl_usnic_ack.c and btl_usnic_recv.h). In contrast to Open MPI's usnic BTL,
+// the profile usnic has 32-bit sequence numbers, growing intervals between repeated time-outs, and
+// credits from the receiver. In contrast to Open MPI's usnic BTL, an ACK that merely answers a
+// duplicate packet causes no retransmission.
 //
 // # Files
 //
-// In the following list, each file of package reliability uses only the files above it, except that
-// sender.go calls policy.go, and that a profile is registered in a file that stands lower in the
-// list.
+// The following list has the files of package reliability in an order for reading.
 //
 //	rules.go             the numbers of a profile
 //	credits.go           credits of all peers
 //	stretch.go           additional credits for peers on long paths
 //	ack_policy.go        when a Receiver acknowledges
+//	turns.go             earlier ACKs for a sender that waits for them
+//	small.go             more credits for peers that send small packets
 //	receiver.go          the receive window
 //	segments.go          states, retransmission list
+//	words.go             names of verdicts, causes and channels
+//	marks.go             bitmaps over the send window
 //	sender.go            the send window, ACKs and credits
+//	bytes.go             the limit of bytes in flight
 //	counted.go           a Sender and a Receiver that only count
 //	usnic.go             the profiles usnic and lossless
 //	adaptive_path.go     round-trip estimate of the profile adaptive
 //	adaptive_window.go   the congestion window
+//	adaptive_delay.go    the congestion window follows the measured delay
 //	adaptive_pacer.go    the pacer
 //	adaptive.go          the state of a Sender
 //	adaptive_timer.go    the timer of a Sender
 //	adaptive_loss.go     loss detection
 //	adaptive_on_ack.go   processing of ACKs
+//	refused.go           packets that the peer has refused for lack of memory
+//	withheld.go          packets that are held back, to detect false ACKs
 //	lone.go              replies whose ACK may be delayed
 //	adaptive_profile.go  a module's timers
 //	policy.go            interface of a profile to a Sender
 //	profile.go           interface of a profile to a module
 //
-// No type of this package is safe for concurrent use. One goroutine owns a module and all objects
-// of the module.
+// No type of this package is safe for concurrent use. Only one goroutine at a time may use a module
+// and its objects.
 package reliability

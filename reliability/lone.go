@@ -7,28 +7,28 @@ import (
 	"gobtl/internal/seq"
 )
 
-// A lone reply is a packet that contains the first ACK of a request, while no other packet
-// of its sender is in flight. An immediate ACK of a lone reply (a reply sent while nothing else is
-// in flight) would usually need a packet without data, which would wake a process. The receiver of
-// a lone reply may delay the ACK of the reply until it has another packet to send, and the sender
-// of the reply waits longer for this ACK. The delay of this ACK does not slow loss recovery. If a
-// lone reply is lost, the ACK in the reply is lost with it, and the peer retransmits the request
-// after its ordinary time-out. The retransmitted request shows that the reply must be
-// retransmitted.
+// A lone reply is a packet with data that also carries the first ACK of a request, and is the only
+// packet of its sender in flight. An immediate ACK of a lone reply would usually need a packet
+// without data, which would wake a process. The receiver of a lone reply may delay its ACK until
+// the next request can carry the ACK, and the sender of the reply therefore has a longer time-out.
+// The delayed ACK of a lone reply does not slow down loss recovery. When a lone reply is lost, the
+// ACK of the request is lost, too, and the peer retransmits the request after its ordinary
+// time-out. When the request arrives again, the sender of the lone reply knows that the reply was
+// lost, and retransmits the reply.
 //
 //	peer    request -->            request + ACK -->             request -->        copy -->
 //	sender           <-- answer                     <-- answer        lost <-- answer     <-- answer
 //
-// A packet without data is never a lone reply, so that the ACK of a lone reply is not delayed in
-// turn; therefore at most one of the two ends uses the longer time-out for lone replies at a time.
+// A packet without data is never a lone reply. At any time, at most one of the two ends waits with
+// the longer time-out of lone replies.
 
-// A lone reply (a packet whose ACK may be delayed) may be sent only if the latest round-trip sample
-// is not older than loneFresh.
+// A packet may be sent as a lone reply only if the latest round-trip sample is not older than
+// loneFresh.
 const loneFresh = time.Second
 
-// AcceptLone works like Accept, for a lone reply, which is a packet whose ACK may be delayed. If
-// the argument holds of AcceptLone is true, the ACK of the lone reply is delayed, unless another
-// event makes an ACK due earlier.
+// AcceptLone works like Accept, for a lone reply (a packet whose ACK may be delayed). If the
+// argument "holds" of AcceptLone is true, the ACK is delayed by LoneAckDelay, unless another event
+// makes an ACK due earlier.
 func (r *Receiver) AcceptLone(now mono.Time, n seq.Num, holds bool, rules *Rules) {
 	delay := rules.AckDelay
 	holds = holds && r.ackAt == mono.Never && n == r.next && r.held == 0
@@ -40,21 +40,20 @@ func (r *Receiver) AcceptLone(now mono.Time, n seq.Num, holds bool, rules *Rules
 	r.ackLater = holds && r.ackAt > now
 }
 
-// AckLater reports whether the pending ACK is the delayed ACK of a lone reply. The delayed ACK of a
-// lone reply (a packet whose ACK may be delayed) may wait for the next packet to the peer even
-// while the module's owner sleeps.
+// AckLater reports whether the pending ACK is the delayed ACK of a lone reply (AcceptLone). The
+// program may sleep while the delayed ACK waits for the next packet to the peer.
 func (r *Receiver) AckLater() bool { return r.ackLater }
 
-// Answers reports whether the pending ACK acknowledges a packet for the first time, so that the
-// peer would soon retransmit the packet if the ACK were not sent.
+// Answers reports whether the pending ACK is the first one of a packet that the peer would
+// otherwise soon retransmit.
 func (r *Receiver) Answers() bool { return r.ackNews && !r.patient }
 
-// MayBePatient reports whether a packet sent now on channel c may be a lone reply, which is a
-// packet whose ACK the peer may delay. MayBePatient returns true only if no other packet is in
-// flight, and the round trip was measured recently. MayBePatient also requires that packets are
-// sent so frequently that the peer's next request is expected earlier than its delayed ACK. After
-// the reply of sizeBytes, the send window must have room for one more packet, so that the next
-// packet need not wait for the delayed ACK of the reply.
+// MayBePatient reports whether a packet sent now on channel c may be a lone reply (a packet whose
+// ACK the peer may delay). MayBePatient requires that no other packet is in flight, and that the
+// round trip was measured recently. MayBePatient also requires that packets were sent recently,
+// because the peer's next request must be expected before its delayed ACK is due. MayBePatient also
+// requires that the windows and credits permit one more packet after the reply of sizeBytes, so
+// that the next packet need not wait for the delayed ACK.
 func (s *Sender) MayBePatient(now mono.Time, c Channel, sizeBytes int) bool {
 	a := s.policy.adaptive
 	return a != nil && s.oldest == s.next && a.paths[c].srtt != 0 &&
@@ -63,17 +62,18 @@ func (s *Sender) MayBePatient(now mono.Time, c Channel, sizeBytes int) bool {
 		now.Sub(max(a.sentAt[Command], a.sentAt[Data])) < LoneAckDelay
 }
 
-// PostLone works like Post, for a lone reply, which is a packet whose ACK the peer may delay.
+// PostLone works like Post, for a lone reply (a packet whose ACK the peer may delay).
 func (s *Sender) PostLone(now mono.Time, t Token, n seq.Num, c Channel, limit time.Duration) {
 	s.segs.post(now, t, s.number, n, c)
 	s.segment(t).lone, s.patient = true, true
 	s.policy.posted(s, now, n, 1, c, limit)
 }
 
-// Missed must be called when the peer has retransmitted a packet that had already arrived. If a
-// lone reply (a packet whose ACK may be delayed) has been in flight for longer than a round trip,
-// the reply is lost. Missed queues the lost reply for retransmission, and returns true. If a lone
-// reply has been in flight for less than a round trip, Missed only ends its longer time-out.
+// Missed must be called when a packet arrives that the peer has retransmitted although it had
+// arrived before. If a lone reply is in flight and was sent more than a round trip ago, the
+// repeated request shows that the reply is lost. If the lone reply is lost, Missed queues the reply
+// for retransmission, and returns true. If the lone reply was sent less than a round trip ago,
+// Missed only ends the longer time-out of the reply, and returns false.
 func (s *Sender) Missed(now mono.Time) (lost bool) {
 	if !s.patient {
 		return false

@@ -6,26 +6,22 @@ import (
 	"gobtl/internal/seq"
 )
 
-// The type marks holds two bitmaps of a Sender's packets in flight, with the same indices as the
-// Sender's ring of segments. The bitmaps let a search in a large window skip 64 packets at a time.
-type marks []uint64
+// The type marks holds two bitmaps with one bit for each entry of the Sender's ring of packets in
+// flight. With a bitmap, a search in a large send window examines 64 packets at a time.
+type marks struct {
+	// The bitmap "early" has the packets that have arrived out of order, while a packet with a lower
+	// number is missing. The Sender's ring contains noToken for packets in the bitmap "early".
+	early []uint64
+	// The bitmap "aside" has the packets that the profile adaptive has declared lost, and the packets
+	// on the retransmission list.
+	aside []uint64
+}
 
-// The function sized returns empty bitmaps for a ring whose number of entries, places, is a power
-// of two.
-func sized(places int) marks { return make(marks, 2*((places+63)/64)) }
-
-// early returns the bitmap of the packets that arrived earlier than a packet with a lower number.
-// The Sender's ring of segments holds noToken for the packets in this bitmap.
-func (m marks) early() []uint64 { return m[:len(m)/2] }
-
-// aside returns the bitmap of the packets that the profile adaptive has declared lost, or that are
-// on the retransmission list.
-func (m marks) aside() []uint64 { return m[len(m)/2:] }
-
-// needMarks allocates the two bitmaps (marks) of the Sender if it has none.
+// needMarks allocates the Sender's bitmaps "early" and "aside" if the Sender has none.
 func (s *Sender) needMarks() {
-	if len(s.marks) == 0 {
-		s.marks = sized(len(s.ring))
+	if s.marks == nil {
+		words := (len(s.ring) + 63) / 64
+		s.marks = &marks{early: make([]uint64, words), aside: make([]uint64, words)}
 	}
 }
 
@@ -37,43 +33,43 @@ func (s *Sender) place(n seq.Num) (word uint32, bit uint64) {
 func (s *Sender) markEarly(n seq.Num) {
 	s.needMarks()
 	word, bit := s.place(n)
-	s.marks.early()[word] |= bit
+	s.marks.early[word] |= bit
 }
 
 func (s *Sender) unmarkEarly(n seq.Num) {
 	word, bit := s.place(n)
-	s.marks.early()[word] &^= bit
+	s.marks.early[word] &^= bit
 }
 
 func (s *Sender) setAside(n seq.Num) {
 	s.needMarks()
 	word, bit := s.place(n)
-	s.marks.aside()[word] |= bit
+	s.marks.aside[word] |= bit
 }
 
 func (s *Sender) takeBack(n seq.Num) {
 	word, bit := s.place(n)
-	s.marks.aside()[word] &^= bit
+	s.marks.aside[word] &^= bit
 }
 
-// The method marked returns the bits of a sequence number in flight in the two bitmaps early
-// (arrived out of order) and aside (lost or to be retransmitted).
+// The method marked reports whether packet n is marked in the bitmap "early" (arrived out of
+// order), and whether it is marked in the bitmap "aside" (lost or to be retransmitted).
 func (s *Sender) marked(n seq.Num) (early, aside bool) {
-	if len(s.marks) == 0 {
+	if s.marks == nil {
 		return false, false
 	}
 	word, bit := s.place(n)
-	return s.marks.early()[word]&bit != 0, s.marks.aside()[word]&bit != 0
+	return s.marks.early[word]&bit != 0, s.marks.aside[word]&bit != 0
 }
 
-// nextOpen returns the first sequence number, from n on, whose bit is set neither in the bitmap
-// early nor in the bitmap aside. If the bits of all sequence numbers from n on are set in one of
-// the bitmaps, nextOpen returns s.next.
+// nextOpen returns the first sequence number, not before n, of a packet that is marked neither in
+// the bitmap "early" nor in the bitmap "aside". If all packets from n on are marked, nextOpen
+// returns s.next.
 func (s *Sender) nextOpen(n seq.Num) seq.Num {
-	if len(s.marks) == 0 {
+	if s.marks == nil {
 		return n
 	}
-	early, aside := s.marks.early(), s.marks.aside()
+	early, aside := s.marks.early, s.marks.aside
 	for n.Before(s.next) {
 		word, shift, left := s.from(n)
 		open := ^(early[word] | aside[word]) >> shift
@@ -88,13 +84,13 @@ func (s *Sender) nextOpen(n seq.Num) seq.Num {
 	return s.next
 }
 
-// nextAside returns the first sequence number, from n on, whose bit in the bitmap aside is set, or
-// s.next if there is none.
+// nextAside returns the first sequence number, not before n, of a packet that is marked in the
+// bitmap "aside", or s.next if there is none.
 func (s *Sender) nextAside(n seq.Num) seq.Num {
-	if len(s.marks) == 0 {
+	if s.marks == nil {
 		return s.next
 	}
-	aside := s.marks.aside()
+	aside := s.marks.aside
 	for n.Before(s.next) {
 		word, shift, left := s.from(n)
 		if k := uint32(bits.TrailingZeros64(aside[word] >> shift)); k < left {
@@ -105,24 +101,25 @@ func (s *Sender) nextAside(n seq.Num) seq.Num {
 	return s.next
 }
 
-// The method named from returns the position of the bit of sequence number n in a bitmap. Its
-// results are the index of the word, the bit of n in the word, and the number of bits from this bit
-// to the end of the word.
+// The method named from returns where a bitmap of the Sender has the bit for sequence number n. The
+// results of the method named from are the index of a 64-bit word, the position of n's bit in this
+// word, and the number of bits from n's bit to the end of the word.
 func (s *Sender) from(n seq.Num) (word, shift, left uint32) {
 	i := uint32(n) & uint32(len(s.ring)-1)
 	shift = i & 63
 	return i >> 6, shift, min(64-shift, uint32(len(s.ring))-i)
 }
 
-// earlyFrom returns the bits of the 64 sequence numbers from n on in the bitmap early, as one word.
-// A set bit means that the packet arrived earlier than a packet with a lower number. For a ring of
-// fewer than 64 entries the result of earlyFrom is 0, and the caller must search bit by bit.
+// earlyFrom returns 64 bits of the bitmap "early", for the packets with the sequence numbers n to
+// n+63. A set bit in the result of earlyFrom means that a packet is known to have arrived out of
+// order. For a ring of fewer than 64 entries, the result of earlyFrom is 0, and the caller must
+// examine the packets one by one.
 func (s *Sender) earlyFrom(n seq.Num) uint64 {
-	if len(s.ring) < 64 || len(s.marks) == 0 {
+	if len(s.ring) < 64 || s.marks == nil {
 		return 0
 	}
 	word, shift, _ := s.from(n)
-	early := s.marks.early()
+	early := s.marks.early
 	behind := (word + 1) & uint32(len(early)-1)
 	return early[word]>>shift | early[behind]<<(64-shift)
 }

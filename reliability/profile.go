@@ -6,20 +6,20 @@ import (
 	"gobtl/internal/mono"
 )
 
-// Recovery is the state that the Senders of a module share.
+// Recovery is the state of loss recovery that all Senders of a module share.
 type Recovery struct {
 	Segments
 	rules   Rules
 	profile profile
 }
 
-// profile is the interface between a recovery profile and its module, for work that is done once
-// per progress call or per expired timer.
+// The interface profile has the methods of a recovery profile that concern all Senders of a module,
+// such as the expiry of timers.
 type profile interface {
 	join(s *Sender, peerDelay time.Duration, selective bool)
 	expire(now mono.Time) *Sender
 	deadline() mono.Time
-	// The method running returns the number of timers that are running.
+	// The method running returns the number of running timers.
 	running() int
 	counts() Counts
 	checkTimers() error
@@ -27,10 +27,9 @@ type profile interface {
 	stopIdle()
 }
 
-// NewRecovery allocates the state of the send segments (count, from 1 to SegmentsMax) and of the
-// timers of the Senders (at most peers). At first all segments are free. The methods of a Recovery
-// allocate no further memory, except Join. The error of NewRecovery wraps ErrRules or
-// hotel.ErrConfig.
+// NewRecovery allocates the state of a number of send segments (the argument count, 1 to
+// SegmentsMax), and of the timers for at most the given number of peers. At first all segments are
+// free. The error of NewRecovery wraps ErrRules or hotel.ErrConfig.
 func NewRecovery(count, peers int, rules Rules) (*Recovery, error) {
 	if err := rules.Validate(); err != nil {
 		return nil, err
@@ -51,39 +50,40 @@ func NewRecovery(count, peers int, rules Rules) (*Recovery, error) {
 	return r, nil
 }
 
-// Join gives a fresh Sender the loss recovery of the profile. The Sender must not have been used
-// after its Init. The argument peerDelay of Join is the longest ACK delay of the peer. The argument
-// selective of Join says whether the peer sends selective ACKs. Without Join, a Sender can do no
-// more than count packets (Sender.Count).
+// Join gives a Sender the loss recovery of the profile. The Sender given to Join must not have been
+// used after its Init. The argument peerDelay of Join is the longest ACK delay of the peer. The
+// argument selective of Join says whether the peer sends selective ACKs. A Sender for which Join
+// was not called can only count packets (Sender.Count).
 func (r *Recovery) Join(s *Sender, peerDelay time.Duration, selective bool) {
 	s.segs = &r.Segments
 	r.profile.join(s, peerDelay, selective)
 	s.updateSendLimit()
 }
 
-// Expire puts the segments whose time-out has passed on the retransmission list. Expire returns a
-// Sender that may again be allowed to send, or nil if there is none. If Expire returned a Sender,
-// the caller must call Expire again.
+// Expire queues segments whose time-out has expired for retransmission. The result of Expire is a
+// Sender that may be able to send again, or nil if there is none. If Expire returned a Sender, the
+// caller must call Expire again.
 func (r *Recovery) Expire(now mono.Time) *Sender { return r.profile.expire(now) }
 
-// StopIdle makes a Sender stop its timer when nothing is in flight, for an owner that sleeps until
-// Deadline. Without StopIdle the timer keeps running, because reusing a running timer is cheaper
-// than a restart.
+// StopIdle makes each Sender stop its timer when nothing is in flight, for a program that sleeps
+// until Deadline. Without StopIdle, the timer of an idle Sender keeps running, because the next
+// packet can use it without the cost of a restart.
 func (r *Recovery) StopIdle() { r.profile.stopIdle() }
 
-// Deadline returns the time at which Expire has work next. Deadline is mono.Never if no timer
+// Deadline returns the time at which Expire must be called next. Deadline is mono.Never if no timer
 // runs.
 func (r *Recovery) Deadline() mono.Time { return r.profile.deadline() }
 
-// Timers returns the number of running timers. In the profiles usnic and lossless there is a
-// timer for each posted segment. In the profile adaptive there is at most one timer for each
-// Sender, which may run for a while after all packets are acknowledged.
+// Timers returns the number of running timers. In the profiles usnic and lossless, each posted
+// segment has a timer. In the profile adaptive, each Sender has at most one timer, which may still
+// run for a while after all packets have been acknowledged.
 func (r *Recovery) Timers() int { return r.profile.running() }
 
 // Counts returns the counters of the profile.
 func (r *Recovery) Counts() Counts { return r.profile.counts() }
 
-// Check walks all state and reports the first broken invariant. Check is for tests and simulators.
+// Check returns an error for the first invariant that the segments or timers violate. Check is for
+// tests and simulators.
 func (r *Recovery) Check() error {
 	if err := r.check(); err != nil {
 		return err

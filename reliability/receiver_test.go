@@ -277,8 +277,8 @@ func TestReceiverCheckState(t *testing.T) {
 		"one too many counted": func(r *Receiver) { r.held++ },
 		"one too few counted":  func(r *Receiver) { r.held-- },
 		"held and missing":     func(r *Receiver) { r.next += 2 },
-		"all of the window":    func(r *Receiver) { r.outOfOrder[0], r.held = 1<<8-1, 8 },
-		"a stray bit":          func(r *Receiver) { r.outOfOrder[0] |= 1 << 40 },
+		"all of the window":    func(r *Receiver) { r.rare.outOfOrder[0], r.held = 1<<8-1, 8 },
+		"a stray bit":          func(r *Receiver) { r.rare.outOfOrder[0] |= 1 << 40 },
 	}
 	for name, breakIt := range breaks {
 		r := received(t, 0, 8, 2, 3)
@@ -288,7 +288,7 @@ func TestReceiverCheckState(t *testing.T) {
 		}
 	}
 	one := received(t, 0, 1, 0)
-	one.outOfOrder, one.held = []uint64{1}, 1
+	one.rare, one.held = &rare{outOfOrder: []uint64{1}}, 1
 	if one.CheckState() == nil {
 		t.Error("a window of one holds a packet, CheckState found nothing")
 	}

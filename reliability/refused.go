@@ -2,18 +2,17 @@ package reliability
 
 import (
 	"fmt"
-	"math/bits"
 	"time"
 
 	"gobtl/internal/mono"
 	"gobtl/internal/seq"
 )
 
-// A receiver that has no memory for a packet when the packet arrives refuses the packet. A refused
-// packet is neither lost nor in transit. A refused packet takes no part of the congestion window
-// and no credit, because the receiver has already read and discarded it. While one packet is
-// refused, packets that need no memory at the receiver can be sent. The sender retransmits the
-// oldest refused packet from time to time, until the receiver has memory and accepts the packet.
+// A receiver that has no memory for an arriving packet refuses the packet. A refused packet is
+// neither lost nor in transit. A refused packet takes no credit and no part of the congestion
+// window, because the receiver has already discarded it. While a packet is refused, the sender can
+// still send packets for which the receiver needs no memory. The sender retransmits the oldest
+// refused packet from time to time, until the receiver has memory for it and accepts it.
 //
 //	on its way --no memory--> refused --the oldest, by a timer--> asked --taken--> the others, too
 //	                             ^--------------no memory------------'
@@ -28,14 +27,14 @@ type refusals struct {
 	wait   time.Duration // the next interval between retries
 }
 
-// askShare is the divisor that gives the longest interval between retransmissions of refused
-// packets as a fraction of the initial time-out.
+// askShare is a divisor. The interval between retransmissions of a refused packet grows up to
+// Rules.ResendTimeout/askShare.
 const askShare = 4
 
-// NoMemory records that the peer has no memory for segment t in flight, a packet of
-// sizeBytes. The refused segment is retransmitted, for the first time after the duration limit at
-// the latest. In a profile without a congestion window NoMemory changes nothing, because the
-// segment's own timer retransmits the segment.
+// NoMemory records that the peer has refused segment t, a packet of sizeBytes, for lack of memory.
+// The argument limit of NoMemory is the longest time until the first retransmission of the refused
+// segment. In the profiles usnic and lossless, NoMemory changes nothing, because the segment's own
+// timer causes the retransmission.
 func (s *Sender) NoMemory(now mono.Time, t Token, sizeBytes int, limit time.Duration) {
 	a, p := s.policy.adaptive, s.segment(t)
 	if a == nil || p.state != Posted || p.refusedBytes != 0 {
@@ -69,8 +68,9 @@ func (s *Sender) NoMemory(now mono.Time, t Token, sizeBytes int, limit time.Dura
 	s.updateSendLimit()
 }
 
-// NeedsMemory reports whether the peer has refused a packet in flight for lack of memory. While
-// NeedsMemory returns true, the caller should send no further packets that need memory at the peer.
+// NeedsMemory reports whether the peer has refused an unacknowledged packet for lack of memory.
+// While NeedsMemory returns true, the caller should send no further packets for which the peer
+// needs memory.
 func (s *Sender) NeedsMemory() bool {
 	a := s.policy.adaptive
 	return a != nil && a.refused.some()
@@ -78,14 +78,14 @@ func (s *Sender) NeedsMemory() bool {
 
 func (r *refusals) some() bool { return r.count > 0 || r.asking }
 
-// restsRefused reports whether the peer has refused all packets in flight for lack of memory, so
-// that the sender expects no ACK.
+// restsRefused reports whether all packets in flight are refused for lack of memory, so that no ACK
+// is expected.
 func (a *adaptive) restsRefused(s *Sender) bool {
 	return a.refused.some() && a.lostWaiting == 0 && a.onTheWay(s) == 0
 }
 
-// The method ask queues the oldest packet that the peer has refused for retransmission, at growing
-// intervals.
+// The method "ask" queues the oldest packet that the peer has refused for retransmission, if the
+// time r.at has been reached. The intervals between retransmissions of refused packets grow.
 func (a *adaptive) ask(s *Sender, now mono.Time) {
 	r := &a.refused
 	if r.count == 0 {
@@ -106,8 +106,8 @@ func (a *adaptive) ask(s *Sender, now mono.Time) {
 	}
 }
 
-// The method answered queues all other refused packets for retransmission, when the peer has
-// accepted one packet that it had refused.
+// The method answered makes all refused packets ready for retransmission, when the peer has
+// accepted one packet that it had refused before.
 func (a *adaptive) answered(s *Sender) {
 	r := &a.refused
 	if _, waits := s.Token(r.asked); waits {
@@ -122,7 +122,8 @@ func (a *adaptive) answered(s *Sender) {
 	r.asking = false
 }
 
-// The method forgive makes a refused packet an ordinary packet in flight again.
+// The method forgive ends the refused state of a packet, which from then on counts as an ordinary
+// packet in flight.
 func (a *adaptive) forgive(s *Sender, p *segment) {
 	s.bytes += int(p.refusedBytes)
 	a.refused.bytes -= int(p.refusedBytes)
@@ -130,11 +131,12 @@ func (a *adaptive) forgive(s *Sender, p *segment) {
 	a.refused.count--
 }
 
-// refused reports whether a segment in flight waits until the peer has memory.
+// The method refused reports whether the segment's packet is refused, and waits until the peer has
+// memory for it.
 func (p *segment) refused() bool { return p.refusedBytes != 0 && p.state == Posted }
 
-// checkRefused reports the first broken invariant of the refused packets. The argument count of
-// checkRefused is the number of refused packets that the caller has found.
+// checkRefused returns an error if an invariant of the refused packets is violated. The argument
+// count of checkRefused is the number of refused packets in the send window.
 func (a *adaptive) checkRefused(count int32) error {
 	r := &a.refused
 	if count != r.count || count > 0 && (a.timer == 0 || a.timerAt > r.at.Add(time.Microsecond)) {
@@ -144,53 +146,38 @@ func (a *adaptive) checkRefused(count int32) error {
 	return nil
 }
 
-// refusedPackets is a bitmap of the packets in a Receiver's window that were refused for lack of
-// memory. The index of a packet's bit in refusedPackets is the packet's sequence number modulo
-// the window.
-type refusedPackets struct {
-	words []uint64
-	count uint32
-}
+// refusedPackets is a bitmap of those packets in the receive window that were refused for lack of
+// memory. The bit of a packet in refusedPackets is at its sequence number modulo the length of the
+// bitmap.
+type refusedPackets []uint64
 
-// Refused records a packet that Check found acceptable but the caller cannot accept now. A refused
-// packet takes no credit, and its retransmission needs no credit.
+// Refused records that the caller has refused packet n for lack of memory, although the packet is
+// in the receive window and new. A refused packet takes none of the peer's credits, and the peer
+// may retransmit it without a credit.
 func (r *Receiver) Refused(n seq.Num) {
 	if !r.Selective {
 		return // see ahead
 	}
-	f := &r.refused
-	if f.words == nil {
-		f.words = make([]uint64, (r.window+63)/64)
+	rare := r.needRare()
+	if rare.refused == nil {
+		rare.refused = make(refusedPackets, (r.window+63)/64)
 	}
-	if w, bit := f.place(n); f.words[w]&bit == 0 {
-		f.words[w] |= bit
-		f.count++
-	}
-}
-
-// The method taken removes accepted packets from the bitmap of refused packets. The argument count
-// of taken is the number of the packets, and n is the number of the last one.
-func (f *refusedPackets) taken(n seq.Num, count uint32) {
-	for i := range count {
-		if w, bit := f.place(n - seq.Num(i)); f.words[w]&bit != 0 {
-			f.words[w] &^= bit
-			f.count--
-		}
+	if w, bit := rare.refused.place(n); rare.refused[w]&bit == 0 {
+		rare.refused[w] |= bit
+		r.refused++
 	}
 }
 
-func (f *refusedPackets) place(n seq.Num) (word uint32, bit uint64) {
-	i := uint32(n) & uint32(64*len(f.words)-1)
+// The method taken removes packet n, which the receiver has accepted now, from the bitmap of
+// refused packets, and reports whether the packet was in the bitmap.
+func (f refusedPackets) taken(n seq.Num) bool {
+	w, bit := f.place(n)
+	was := f[w]&bit != 0
+	f[w] &^= bit
+	return was
+}
+
+func (f refusedPackets) place(n seq.Num) (word uint32, bit uint64) {
+	i := uint32(n) & uint32(64*len(f)-1)
 	return i / 64, 1 << (i % 64)
-}
-
-func (f *refusedPackets) check(window uint32) error {
-	n := uint32(0)
-	for _, w := range f.words {
-		n += uint32(bits.OnesCount64(w))
-	}
-	if n != f.count || n > window {
-		return fmt.Errorf("reliability: %d packets refused, %d bits set", f.count, n)
-	}
-	return nil
 }

@@ -185,8 +185,8 @@ func TestRefusedTakesNoCredit(t *testing.T) {
 			t.Fatalf("%d credits with %d of them taken, before %d", got, i+1, had)
 		}
 	}
-	if p.rcv.refused.count != 0 || p.rcv.Held() != 0 {
-		t.Errorf("%d refused, %d held at the end", p.rcv.refused.count, p.rcv.Held())
+	if p.rcv.refused != 0 || p.rcv.Held() != 0 {
+		t.Errorf("%d refused, %d held at the end", p.rcv.refused, p.rcv.Held())
 	}
 	plain := m.join(5, 64) // its limit shows that there is a gap
 	plain.rcv.Refused(5)

@@ -7,7 +7,7 @@ import (
 )
 
 // WindowMax is the largest send window in packets. WindowDefault is the send window of all profiles
-// in packets, equal to WINDOW_SIZE of usnic.
+// in packets, the same as WINDOW_SIZE in Open MPI's usnic BTL.
 const (
 	WindowMax     = 1 << 16
 	WindowDefault = 4096
@@ -15,7 +15,7 @@ const (
 
 const windowLeast = 2
 
-// ackDelayMax is the longest ACK delay that the protocol lets a peer announce.
+// ackDelayMax is the longest ACK delay that a peer may announce in the protocol.
 const ackDelayMax = time.Second
 
 // ErrProfile means that no recovery profile has the given name.
@@ -24,59 +24,64 @@ var ErrProfile = errors.New("reliability: unknown recovery profile")
 // ErrRules means that a field of Rules is out of its range.
 var ErrRules = errors.New("reliability: rule out of range")
 
-// Rules are the parameters of a recovery profile. WithDefaults replaces zero fields by the
-// profile's values.
+// Rules are the parameters of a recovery profile. The method WithDefaults replaces zero fields by
+// the values of a profile.
 type Rules struct {
-	// WindowPackets bounds the packets in flight to one peer. WindowPackets is a power of two
-	// from 1 to WindowMax. A send window takes memory for the packets that are in flight, and not
-	// for WindowPackets packets.
+	// WindowPackets is the size of the send window to one peer, in packets. WindowPackets is a power
+	// of two from 1 to WindowMax. The memory of a send window grows with the packets in flight, and a
+	// large WindowPackets by itself takes no memory.
 	WindowPackets int
-	// ResendTimeout is how long a sent segment waits for an ACK before the first
-	// retransmission. Each further time-out of a packet doubles the time until its next
-	// time-out, up to ResendTimeoutMax.
+	// ResendTimeout is the time after the first transmission of a segment at which it is retransmitted
+	// if no ACK has arrived. Each retransmission of a segment doubles the segment's time-out, up to
+	// ResendTimeoutMax.
 	ResendTimeout, ResendTimeoutMax time.Duration
 	// After a retransmission of a segment, duplicate ACKs cause no further retransmission of the
-	// segment for the time DupAckHold.
+	// segment during the time DupAckHold.
 	DupAckHold time.Duration
-	// ResendsPerPass bounds the segments retransmitted in one progress call
-	// (max_resends_per_iteration of usnic). Thanks to ResendsPerPass, the module also receives
-	// packets while many time-outs expire.
+	// ResendsPerPass limits the segments that are retransmitted in one progress call
+	// (max_resends_per_iteration of usnic), so that many simultaneous time-outs do not keep the module
+	// from receiving packets.
 	ResendsPerPass int
-	// AckDelay is how long an ACK may wait for a packet that can contain the ACK.
+	// AckDelay is the longest time for which an ACK waits for a packet with data that can carry the
+	// ACK.
 	AckDelay time.Duration
-	// AckEvery is the number of received packets after which an ACK is sent at once. While the
-	// receive queue is empty, an ACK becomes due after a quarter of AckEvery packets. For a sender
-	// that waits for each ACK, an ACK becomes due after half of AckEvery packets (Receiver.Pace).
+	// AckEvery is the number of packets without an ACK after which the receiver sends an ACK
+	// immediately. If the receive queue is empty, an ACK may be sent after a quarter of AckEvery
+	// packets. If the sender seems to wait for each ACK, an ACK is sent after half of AckEvery
+	// packets (see Receiver.Pace).
 	AckEvery int
 
-	// Adaptive selects loss detection by time and selective ACKs, and time-outs that follow the
-	// measured round trip. With Adaptive, ResendTimeout is the time-out until the first round trip
-	// has been measured, and DupAckHold is not used. The fields after Adaptive apply only if
-	// Adaptive is true.
+	// If Adaptive is true, losses are detected by time and selective ACKs, and time-outs follow the
+	// measured round trip. If Adaptive is true, ResendTimeout applies only until the first round trip
+	// has been measured, and DupAckHold has no effect. The fields of Rules after Adaptive apply
+	// only if Adaptive is true.
 	Adaptive bool
-	// ProbeTimeoutMin is the least time without an ACK before the oldest packet is retransmitted
-	// once, as a probe. ResendTimeoutMin is the least time without an ACK before each further
-	// retransmission of the oldest packet. ResendTimeoutMin is also the least time before a probe
-	// for the first packets after a pause.
+	// ProbeTimeoutMin is the least time without an ACK before the sender retransmits the oldest packet
+	// in flight as a probe. ResendTimeoutMin is the least time without an ACK before each further
+	// retransmission of the oldest packet, after the probe. For the first packets after a pause, the
+	// probe also waits for at least ResendTimeoutMin.
 	ProbeTimeoutMin, ResendTimeoutMin time.Duration
 	// Congestion selects the congestion control. CongestionFixed means no congestion window.
 	Congestion string
 	// InitialWindow is the initial congestion window in packets, at least 2.
 	InitialWindow int
-	// TargetDelay is the round trip above which the congestion window is reduced. On a path with a
-	// long round trip, the window is reduced above a delay somewhat larger than the round trip
-	// without queues. On a path whose least round trips rise and fall from round to round, the
-	// window is reduced above a delay of up to five times TargetDelay.
+	// TargetDelay is the round trip above which the congestion window is reduced, with two exceptions.
+	// On a path whose round trip without queues is long, the congestion window is reduced only
+	// above a round trip that is somewhat longer than TargetDelay. On a path whose round trips rise
+	// and fall from round to round without a queue, the congestion window is reduced only above a
+	// longer round trip, up to five times TargetDelay.
 	TargetDelay time.Duration
-	// On average, one of WithholdEvery packets is held back, as a test for optimistic ACKs.
-	// WithholdEvery is from 16 to 1<<20. A packet that is held back has a sequence number but is
-	// sent later than its successors, at most once in a hundred round trips. A peer that
-	// acknowledges a packet that was not sent yet violates the protocol.
+	// On average, the sender holds back one of WithholdEvery packets, to detect a peer that
+	// acknowledges packets which it has not received (optimistic ACKs). WithholdEvery is from 16 to
+	// 1<<20. A packet that is held back (gets a number but is not sent) is sent later, after
+	// packets with higher sequence numbers. In a hundred round trips, at most one packet is held
+	// back (gets a number but is not sent). A peer that acknowledges a packet before it was sent
+	// violates the protocol.
 	WithholdEvery int
 }
 
-// The values of Rules.Congestion select a congestion window controlled by delay and loss, or no
-// congestion window.
+// The constants below are the values of Rules.Congestion. CongestionDelay means a congestion window
+// that follows delay and loss, and CongestionFixed means no congestion window.
 const (
 	CongestionDelay = "delay"
 	CongestionFixed = "fixed"
@@ -95,10 +100,10 @@ func Usnic() Rules {
 	}
 }
 
-// Lossless returns the rules for a network that delivers every packet, and in order. With the rules
-// of the lossless profile, timers expire only for packets that the peer refused for lack of memory.
-// ACKs are sent rarely, because they serve no other purpose than to complete sends and to open the
-// window.
+// Lossless returns the rules for a network that loses and reorders no packets. In the lossless
+// profile, a timer expires only if the peer has refused a packet for lack of memory. In the
+// lossless profile, ACKs are rare, because they are needed only to complete sends and to advance
+// the send window.
 func Lossless() Rules {
 	r := Usnic()
 	r.ResendTimeout, r.ResendTimeoutMax = 2*time.Second, 4*time.Second
@@ -107,11 +112,11 @@ func Lossless() Rules {
 	return r
 }
 
-// Adaptive returns the rules of the adaptive profile. The adaptive profile has the window and the
-// ACK rules of usnic, and its time-outs follow the measured path.
+// Adaptive returns the rules of the adaptive profile. The adaptive profile has the same send window
+// and the same ACK rules as the usnic profile, but its time-outs follow the measured round trip.
 //
-// ProbeTimeoutMin and ResendTimeoutMin are far above the round trip of a fast network, because
-// the scheduling of the peer's process takes longer than the network.
+// ProbeTimeoutMin and ResendTimeoutMin are much longer than the round trip of a fast network,
+// because the peer's process may run late by more than a round trip.
 func Adaptive() Rules {
 	r := Usnic()
 	r.Adaptive = true
@@ -125,7 +130,7 @@ func Adaptive() Rules {
 // Profiles lists the names that Profile accepts.
 func Profiles() []string { return []string{"usnic", "adaptive", "lossless"} }
 
-// Profile returns the rules of the profile with the given name. The error of Profile wraps
+// Profile returns the rules of the recovery profile with the given name. The error of Profile wraps
 // ErrProfile.
 func Profile(name string) (Rules, error) {
 	switch name {
@@ -139,7 +144,7 @@ func Profile(name string) (Rules, error) {
 	return Rules{}, fmt.Errorf("%w: %q (known: %v)", ErrProfile, name, Profiles())
 }
 
-// WithDefaults returns a copy of r in which each zero field has the value of the same field of d.
+// WithDefaults returns a copy of r in which each zero field is replaced by the same field of d.
 func (r Rules) WithDefaults(d Rules) Rules {
 	r.WindowPackets = or(r.WindowPackets, d.WindowPackets)
 	r.ResendTimeout = or(r.ResendTimeout, d.ResendTimeout)
@@ -213,7 +218,7 @@ const (
 	withholdMost  = 1 << 20
 )
 
-// LoneAckDelay is the longest delay of the ACK of a reply that is the only packet in flight (see
-// lone.go). A peer that sends at least 25 requests per second sends the ACK of every lone reply in
-// a request.
+// LoneAckDelay is the longest time for which an ACK may be delayed if it acknowledges a reply that
+// was the only packet in flight (see lone.go). If a peer sends at least 25 requests per second, a
+// request can carry the ACK of each lone reply.
 const LoneAckDelay = 40 * time.Millisecond

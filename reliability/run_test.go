@@ -99,72 +99,8 @@ func (b acceptedBefore) receive(first seq.Num, window int, now mono.Time, rules 
 	return r, c
 }
 
-// TestAcceptRun checks that a run has the same effects as its packets one by one, and that the ACK
-// is the same.
-func TestAcceptRun(t *testing.T) {
-	const now = mono.Time(100_000)
-	cases := []acceptedBefore{
-		{},
-		{credits: 20},
-		{credits: 40, inOrder: 3},
-		{credits: 400, inOrder: 10},
-		{credits: 1},
-		{credits: 5000, inOrder: 7, gap: true},
-		{credits: 64, repeated: true},
-		{credits: 4000, asked: 10 * time.Microsecond},
-		{credits: 4000, asked: time.Second},
-		{credits: 4000, selective: true},
-		{credits: 4000, inOrder: 2, gap: true, selective: true},
-	}
-	check := func(t *testing.T, b acceptedBefore, first seq.Num, count uint32, window, every int) {
-		t.Helper()
-		rules := quick()
-		rules.AckEvery = every
-		single, cs := b.receive(first, window, now, &rules)
-		run, cr := b.receive(first, window, now, &rules)
-		n := run.Next()
-		for i := range count {
-			if single.Check(n.Add(i)) != Accept {
-				t.Fatalf("packet %d of the run is not acceptable", i)
-			}
-			single.Accept(now, n.Add(i), &rules)
-		}
-		run.AcceptRun(now, n, count, &rules)
-		if !reflect.DeepEqual(run, single) {
-			t.Errorf("%+v, window %d, every %d, %d packets from %#x on:\none by one %+v\nat once    %+v",
-				b, window, every, count, uint32(n), *single, *run)
-		}
-		if run.Next() != n.Add(count) {
-			t.Errorf("next is %d, want %d", run.Next(), n.Add(count))
-		}
-		ack, credit, dup := single.TakeAck(cs)
-		if a, c, d := run.TakeAck(cr); a != ack || c != credit || d != dup ||
-			cr.Granted() != cs.Granted() {
-			t.Errorf("ACK %d, %d, %v; one by one %d, %d, %v", a, c, d, ack, credit, dup)
-		}
-		if err := run.CheckState(); err != nil {
-			t.Error(err)
-		}
-	}
-	for _, window := range []int{64, 4096} {
-		for _, first := range []seq.Num{1000, 1<<31 - 9, 1<<32 - 1, 1<<32 - 50, 1<<32 - 100} {
-			for _, every := range []int{1, 2, 8, 50, 1000} {
-				for count := range uint32(100) {
-					b := cases[(int(count)+every+window)%len(cases)]
-					check(t, b, first, count+1, window, every)
-				}
-			}
-		}
-		for _, b := range cases {
-			for count := range uint32(100) {
-				check(t, b, wrapsSoon, count+1, window, 32)
-			}
-		}
-	}
-}
-
-// TestAcceptRunAckDue checks the reasons for which an ACK becomes due in the middle of a run.
-func TestAcceptRunAckDue(t *testing.T) {
+// TestAcceptAckDue checks the reasons for which an ACK is due immediately after several packets.
+func TestAcceptAckDue(t *testing.T) {
 	const now = mono.Time(100_000)
 	for _, c := range []struct {
 		about   string
@@ -186,7 +122,9 @@ func TestAcceptRunAckDue(t *testing.T) {
 			rules := quick()
 			rules.AckEvery = c.every
 			r, _ := acceptedBefore{credits: c.credits}.receive(wrapsSoon, 64, now, &rules)
-			r.AcceptRun(now, r.Next(), c.count, &rules)
+			for range c.count {
+				r.Accept(now, r.Next(), &rules)
+			}
 			want := now.Add(rules.AckDelay)
 			if c.atOnce {
 				want = now
@@ -338,7 +276,10 @@ func TestRunsAllocateNothing(t *testing.T) {
 	r.Init(wrapsSoon, 64)
 	run := make([]Token, 64)
 	op := func() {
-		r.AcceptRun(1, s.AdmitRun(run), 64, &rules)
+		s.AdmitRun(run)
+		for range run {
+			r.Accept(1, r.Next(), &rules)
+		}
 		s.oldest = s.next // as OnAck does
 		s.Grant(64)
 	}

@@ -8,8 +8,9 @@ import (
 	"gobtl/internal/seq"
 )
 
-// Token identifies a send segment. A Token is a number below the count given to NewRecovery. The
-// caller stores the bytes of each segment in its own table, under the segment's Token.
+// Token identifies a send segment of a module, and is a number below the count given to
+// NewRecovery. The caller of this package stores the bytes of a segment itself, in a table with the
+// Token as index.
 type Token uint32
 
 // State is the state of a send segment. The package comment has a diagram of the states.
@@ -35,23 +36,22 @@ const (
 	CauseTimeout Cause = iota // the segment's timer ended
 	CauseDupAck               // a duplicate ACK
 	CauseRefused              // the peer refused the segment; another packet has its number
-	// The retransmission causes below occur in the adaptive profile only.
+	// The retransmission causes below occur only in the adaptive profile.
 	CauseLost  // a later packet has arrived; or the peer was not ready for it
 	CauseProbe // the first time-out since the latest ACK
-	// CauseMemory means that the peer refused the segment for lack of memory, and may have memory
-	// now.
+	// CauseMemory means that the peer has refused the segment for lack of memory, and that the sender
+	// tries again.
 	CauseMemory
 )
 
 // SegmentsMax is the largest number of send segments of a module. SegmentsMax equals
-// hotel.MaxRooms, because each segment may need a timer in the hotel.
+// hotel.MaxRooms, because each segment may need a timer, which is a room of a hotel.
 const SegmentsMax = hotel.MaxRooms
 
 const none = ^uint32(0)
 
-// Channel is the network channel that carried a packet. Packets of different channels may
-// overtake each other. An older packet is declared lost only if a later packet on the same
-// channel has arrived.
+// Channel is the channel of a packet, command or data. Packets on different channels may overtake
+// each other, so that the order of arrival shows losses only within a channel.
 type Channel uint8
 
 // The channels.
@@ -70,17 +70,17 @@ type segment struct {
 	state    State
 	resends  uint8
 	cause    Cause // why the segment is on the resend list
-	// The fields below are used only by the adaptive profile.
+	// Only the adaptive profile uses the fields below.
 	channel Channel // the channel of the latest copy
 	lost    bool    // declared lost; posted while waiting for the resend budget or for memory
 	lone    bool    // sent as a lone reply: see lone.go
-	// refusedBytes is the size of a packet that waits until the peer has memory, and 0 for any
+	// refusedBytes is the size of a packet that the peer has refused for lack of memory, and 0 for any
 	// other packet.
 	refusedBytes uint16
 }
 
-// Segments is the state of all send segments of a module, and the list of the segments to be
-// retransmitted, oldest first.
+// Segments holds the state of all send segments of a module, and the retransmission list, whose
+// oldest entry comes first.
 type Segments struct {
 	segs   []segment
 	posted int
@@ -91,12 +91,12 @@ type Segments struct {
 
 // Counts are the counters of the profile adaptive.
 type Counts struct {
-	// Spurious is the number of spurious retransmissions, as reported by peers with
-	// selective ACKs. Duplicates that the network makes during retransmissions count as
+	// Spurious counts spurious retransmissions, of which peers with selective ACKs inform the sender.
+	// If the network duplicates packets while packets are retransmitted, the duplicates count as
 	// spurious retransmissions.
 	Spurious uint64
-	// Throttled is the number of lost packets that were not retransmitted at once because the
-	// retransmission budget was used up.
+	// Throttled counts lost packets whose retransmission was delayed because the retransmission budget
+	// was used up.
 	Throttled uint64
 }
 
@@ -110,24 +110,24 @@ func newSegments(count int) (Segments, error) {
 // State returns a segment's state.
 func (s *Segments) State(t Token) State { return s.segs[t].state }
 
-// Owner returns the number of the Sender that sent the segment, and the segment's sequence number.
-// The results of Owner are valid only while the segment is in the state Posted or Resend.
+// Owner returns the number of the Sender that has sent the segment, and the sequence number of the
+// segment. Owner must be called only for a segment in the state Posted or Resend.
 func (s *Segments) Owner(t Token) (sender uint32, n seq.Num) {
 	return s.segs[t].owner, s.segs[t].seq
 }
 
-// Resends returns how many times the segment has been retransmitted.
+// Resends returns how often the segment has been retransmitted.
 func (s *Segments) Resends(t Token) int { return int(s.segs[t].resends) }
 
-// PostedAt returns the time of the latest transmission of a segment. The result of PostedAt is
-// valid even when the segment was freed.
+// PostedAt returns the time of the latest transmission of a segment, also if the segment has been
+// freed already.
 func (s *Segments) PostedAt(t Token) mono.Time { return s.segs[t].postedAt }
 
-// Queue marks a free segment as queued. The caller puts a queued segment on its endpoint's
-// list of segments to send.
+// Queue marks a free segment as queued. The caller of Queue keeps its own list of queued segments
+// to send.
 func (s *Segments) Queue(t Token) { s.move(t, Free, Queued) }
 
-// Unqueue marks a queued segment as free, although the segment was not sent.
+// Unqueue marks a queued segment as free when it will not be sent.
 func (s *Segments) Unqueue(t Token) { s.move(t, Queued, Free) }
 
 func (s *Segments) move(t Token, from, to State) {
@@ -203,9 +203,9 @@ func (s *Segments) InFlight() int { return s.posted + s.count }
 // ResendsWaiting is the length of the retransmission list.
 func (s *Segments) ResendsWaiting() int { return s.count }
 
-// PopResend removes and returns the oldest segment of the retransmission list. The caller
-// retransmits the lost segment and calls Sender.Repost, or calls Defer if the segment
-// cannot be sent now.
+// PopResend removes and returns the oldest segment of the retransmission list. After PopResend, the
+// caller retransmits the segment and calls Sender.Repost, or calls Defer if it cannot send the
+// segment now.
 func (s *Segments) PopResend() (t Token, cause Cause, ok bool) {
 	if s.head == none {
 		return 0, 0, false
@@ -217,7 +217,7 @@ func (s *Segments) PopResend() (t Token, cause Cause, ok bool) {
 	return t, g.cause, true
 }
 
-// Defer puts a segment that PopResend has returned at the end of the retransmission list.
+// Defer puts a segment, which PopResend has returned, back at the end of the retransmission list.
 func (s *Segments) Defer(t Token) {
 	g := &s.segs[t]
 	if g.state != Resend || g.next != uint32(t) {

@@ -16,8 +16,8 @@ type AckVerdict uint8
 // Verdicts of Sender.OnAck.
 const (
 	AckNew AckVerdict = iota // acknowledged new packets
-	// AckDuplicate means that the ACK repeats the previous ACK while packets are in flight, which
-	// signals a gap at the peer.
+	// AckDuplicate means that the ACK repeats the previous ACK while packets are in flight, so that
+	// the peer seems to miss a packet.
 	AckDuplicate
 	AckIdle  // repeats the previous ACK without signalling a gap
 	AckOld   // an older ACK, overtaken by a later one
@@ -25,14 +25,14 @@ const (
 	AckLie   // acknowledges a packet that was held back: see Sender.Withhold
 )
 
-// Sender is the send side of one peer, with the packets in flight and their limits. A zero Sender
-// must be initialised by Init before use. The fields oldest and next are called n_a (acknowledged)
-// and n_t (to transmit) in usnic.
+// Sender is the sending side of the connection to one peer, with the packets in flight and their
+// limits. A zero Sender must be initialised by Init before use. In Open MPI's usnic BTL, the fields
+// oldest and next have the names n_a (acknowledged) and n_t (to transmit).
 type Sender struct {
 	segs      *Segments
 	policy    policy
 	ring      []Token // the segment of each number in flight; a power of two, grown on demand
-	marks     marks   // marks of the same numbers; empty, or as long as the ring
+	marks     *marks  // marks of the same numbers; nil before a packet is lost or overtaken
 	oldest    seq.Num // oldest unacknowledged; next if there is none
 	next      seq.Num // next to send
 	limit     seq.Num // first number beyond the credits
@@ -45,15 +45,14 @@ type Sender struct {
 	bytesMax  int     // limit of bytes in flight: see BoundBytes
 	raisedAt  mono.Time
 	rested    bool // half of the credits were given up since raisedAt, or none was raised yet
-	// blocked says that a packet had to wait for the send window to open. The policy sets the field
-	// blocked to false again.
+	// The field blocked of a Sender says whether NoteBlocked was called in the present round trip.
 	blocked   bool
 	patient   bool // a lone reply is in flight, whose ACK may be delayed: see lone.go
 	withholds bool // the packet numbered withheld was not sent
 	selective bool // the peer sends selective ACKs; only with the profile adaptive
 }
 
-// unlimited is the number of packets or bytes that means "no limit".
+// The constant unlimited stands for "no limit" where a number of packets or bytes is expected.
 const unlimited = math.MaxInt32
 
 // Sack is the selective part of an acknowledgement.
@@ -65,35 +64,36 @@ type Sack struct {
 	Copies uint32        // duplicates that the peer has received, modulo 2^32
 }
 
-// sackAhead is the distance from the cumulative ACK to the number of the first bit of a selective
-// acknowledgement.
+// sackAhead is the difference between the first sequence number in a selective acknowledgement and
+// the number of its cumulative ACK.
 const sackAhead = 2
 
-// PathState describes the path from a sender to its peer. The profiles usnic and lossless measure
-// no times. Of the fields of a PathState, the profiles usnic and lossless set none but the numbers
-// of packets.
+// PathState describes the network path from a sender to its peer. The profiles usnic and lossless
+// measure no times, and set only the fields WindowPackets and InFlightPackets.
 type PathState struct {
-	// RoundTrip is the smoothed round trip, and Deviation is the smoothed mean deviation.
-	// Least is the least round trip in the past ten to twenty seconds. The fields RoundTrip,
-	// Deviation and Least describe the channel that was measured most recently, without the peer's
-	// ACK delay. A RoundTrip of 0 means that there is no round-trip sample.
+	// RoundTrip is the smoothed round trip, and Deviation is its smoothed mean deviation (as in RFC
+	// 6298). Least is the lowest round trip that was measured in the past ten to twenty seconds.
+	// The fields RoundTrip, Deviation and Least of a PathState concern the channel that was
+	// measured last, and do not include the peer's ACK delay. If no round trip was measured yet,
+	// the field RoundTrip of a PathState is 0.
 	RoundTrip, Deviation, Least time.Duration
-	// WindowPackets is the congestion window in packets. Without a congestion window,
-	// WindowPackets is the size of the send window to the peer, or the number of credits if there
-	// is no send window. InFlightPackets is the number of packets in transit. Packets that are
-	// known to have arrived or were declared lost are not in transit.
+	// WindowPackets is the congestion window in packets. Without a congestion window, WindowPackets is
+	// the size of the send window or, without a send window, the number of credits. InFlightPackets is
+	// the number of sent packets, except those that are known to have arrived and those that were
+	// declared lost.
 	WindowPackets, InFlightPackets int
-	// SlowStart says that the congestion window doubles in each round trip.
+	// SlowStart says whether the sender is in slow start, in which the congestion window doubles in
+	// each round trip.
 	SlowStart bool
 }
 
-// In the ring of a Sender, noToken stands for a packet that arrived earlier than a packet with a
-// lower number.
+// In the ring of a Sender, noToken stands for a packet that has arrived out of order, while a
+// packet with a lower number is missing.
 const noToken = ^Token(0)
 
 // Init sets the first sequence number, the send window in packets (a power of two up to WindowMax),
-// and the number that Segments.Owner returns for this Sender. After Init, the sender has neither
-// credits (see Grant) nor loss recovery (see Recovery.Join).
+// and the Sender's own number, which Segments.Owner returns. After Init, the sender needs credits
+// (see Grant) and loss recovery (see Recovery.Join).
 func (s *Sender) Init(number uint32, first seq.Num, window int) {
 	*s = Sender{
 		oldest: first, next: first, limit: first, sendLimit: first, window: uint32(window),
@@ -101,15 +101,15 @@ func (s *Sender) Init(number uint32, first seq.Num, window int) {
 	}
 }
 
-// Grant sets the credits of a new connection, which is the number of packets that the peer can
-// receive. Grant never lowers the limit of the sender.
+// Grant gives the sender of a new connection the credits from the handshake, which are the number
+// of packets that the peer can receive. Grant never lowers the sender's credit limit.
 func (s *Sender) Grant(credit uint16) {
 	s.limit = s.limit.Max(s.oldest.Add(uint32(credit)))
 	s.updateSendLimit()
 }
 
-// The method raise sets a credit limit announced by the peer, and reports whether the limit is
-// higher than all earlier limits.
+// The method raise sets the credit limit to the given limit, unless the credit limit is already as
+// high, and reports whether the credit limit has changed.
 func (s *Sender) raise(now mono.Time, limit seq.Num) bool {
 	if !s.limit.Before(limit) {
 		return false
@@ -118,18 +118,18 @@ func (s *Sender) raise(now mono.Time, limit seq.Num) bool {
 	return true
 }
 
-// Rest gives up expired credits, and must be called before each send. The credits expire if the
-// credit limit was not raised for the time creditLease and no packet is in flight, other than a
-// lone reply (a packet whose ACK may be delayed). A sender whose credits have expired keeps the few
-// credits that restingCredits returns, because the peer may have granted the other credits to other
-// senders.
+// Rest gives up credits that have expired, and must be called before each transmission of new
+// packets. Credits expire if the credit limit was not raised for the time creditLease, and no
+// packet except a lone reply (a packet whose ACK may be delayed) is in flight. When the credits of
+// a sender expire, it keeps only a few of them (see restingCredits), because the peer may have
+// granted the others to other senders.
 func (s *Sender) Rest(now mono.Time) {
 	if (s.oldest == s.next || s.patient) && now.Sub(s.raisedAt) >= creditLease {
 		s.rest() // seldom: Rest is small enough to be inlined
 	}
 }
 
-// The method rest is the part of Rest that runs only if credits have expired.
+// The method rest does the work of Rest if the credits have expired.
 func (s *Sender) rest() {
 	keep := s.limit.Sub(s.next)
 	if keep <= 0 {
@@ -142,11 +142,17 @@ func (s *Sender) rest() {
 	s.updateSendLimit()
 }
 
-// updateSendLimit computes the number of packets that may be sent until the next event of the
-// Sender.
+// updateSendLimit computes up to which sequence number packets may be sent, from the send window,
+// the credits and the policy.
 func (s *Sender) updateSendLimit() {
 	room := min(max(s.limit.Sub(s.next), 0), int32(s.window)-s.next.Sub(s.oldest))
-	most := s.policy.allows(s)
+	most := int32(unlimited) // packets that the policy permits
+	switch a, shared := s.policy.adaptive, s.policy.joined.shared; {
+	case a != nil && !a.fixed:
+		most = min(a.room(s), a.pacer.room(s.next))
+	case a == nil && shared != nil:
+		most = shared.first
+	}
 	if s.next.Before(s.sendLimit) {
 		most = max(most, 1)
 	}
@@ -154,11 +160,12 @@ func (s *Sender) updateSendLimit() {
 	s.sendLimit = s.next.Add(uint32(room))
 }
 
-// Open reports whether the windows and the credits allow another packet.
+// Open reports whether the send window, the congestion window and the credits permit another packet
+// now.
 func (s *Sender) Open() bool { return s.next.Before(s.sendLimit) && s.bytes < s.bytesMax }
 
-// Room is the number of packets that may be sent now. The caller must check that the sizes of the
-// packets (Carry) do not exceed the byte limit.
+// Room returns how many packets may be sent now, without regard to their sizes. The caller must
+// also observe the byte limit (see BoundBytes).
 func (s *Sender) Room() int {
 	if s.bytes >= s.bytesMax {
 		return 0
@@ -166,7 +173,7 @@ func (s *Sender) Room() int {
 	return int(max(s.sendLimit.Sub(s.next), 0))
 }
 
-// RoomOf works like Room, for packets of packetBytes bytes each.
+// RoomOf returns how many packets of packetBytes bytes each may be sent now.
 func (s *Sender) RoomOf(packetBytes int) int {
 	room := s.Room()
 	if s.bytesMax == unlimited || room == 0 {
@@ -175,9 +182,9 @@ func (s *Sender) RoomOf(packetBytes int) int {
 	return min(room, (s.bytesMax-s.bytes+packetBytes-1)/packetBytes)
 }
 
-// NoteBlocked records that a packet has to wait for the send window to open. While the pacer keeps
-// the congestion window from being full, the congestion window grows only if NoteBlocked was
-// called.
+// NoteBlocked records that a packet has to wait until the send window permits it. If nothing but
+// the pacer has limited the sender in a round trip, the congestion window grows only if NoteBlocked
+// was called.
 func (s *Sender) NoteBlocked() { s.blocked = true }
 
 // InFlight is the number of unacknowledged packets.
@@ -185,19 +192,19 @@ func (s *Sender) InFlight() int { return int(s.next-s.oldest) - int(s.sacked) }
 
 func (s *Sender) segment(t Token) *segment { return &s.segs.segs[t] }
 
-// The method named at returns the segment of a sequence number in the send window. The result of at
-// is noToken for a packet that arrived earlier than a packet with a lower number.
+// The method named at returns the Token of the packet with sequence number n in the send window.
+// For a packet that has arrived out of order, the result of the method named at is noToken.
 func (s *Sender) at(n seq.Num) Token { return s.ring[uint32(n)&uint32(len(s.ring)-1)] }
 
 // Size is the window in packets.
 func (s *Sender) Size() int { return int(s.window) }
 
-// Window returns the oldest unacknowledged sequence number and the next number to send. The two
-// numbers are equal if nothing is in flight.
+// Window returns the oldest unacknowledged sequence number and the next number to send, which are
+// equal if nothing is in flight.
 func (s *Sender) Window() (oldest, next seq.Num) { return s.oldest, s.next }
 
-// Admit gives a segment the next sequence number. The caller may call Admit only if Open returns
-// true. After sending the segment, the caller calls Post.
+// Admit gives a segment the next sequence number. Admit may be called only while Open returns true.
+// After sending the segment, the caller calls Post.
 func (s *Sender) Admit(t Token) seq.Num {
 	if !s.Open() {
 		panic("reliability: packet admitted to a closed window")
@@ -211,8 +218,8 @@ func (s *Sender) Admit(t Token) seq.Num {
 	return n
 }
 
-// AdmitRun works like Admit, for several segments, and returns the sequence number of the first
-// segment. The number of segments passed to AdmitRun must not exceed the result of Room.
+// AdmitRun gives several segments consecutive sequence numbers, and returns the first of them. The
+// number of segments given to AdmitRun must not exceed the result of Room.
 func (s *Sender) AdmitRun(run []Token) seq.Num {
 	if len(run) > s.Room() {
 		panic("reliability: packets admitted to a closed window")
@@ -228,7 +235,8 @@ func (s *Sender) AdmitRun(run []Token) seq.Num {
 	return first
 }
 
-// grow doubles the ring of segments in flight.
+// grow doubles the ring of segments in flight. For the first packet, grow also allocates the
+// Sender's state of the profile.
 func (s *Sender) grow() {
 	s.policy.begin(s)
 	bigger := Sender{ring: make([]Token, max(8, 2*len(s.ring)))}
@@ -248,27 +256,28 @@ func (s *Sender) grow() {
 // Number returns the number of the Sender, which the caller passed to Init.
 func (s *Sender) Number() uint32 { return s.number }
 
-// Hasten ends the extended time-out of a lone reply, which is a packet whose ACK the peer may
-// delay. After Hasten, the timer of the lone reply runs as if the reply were an ordinary packet
-// sent at the time now. The caller calls Hasten when another packet is sent, because the peer's
-// ACK of that packet also covers the lone reply.
+// Hasten ends the longer time-out of a lone reply (a packet whose ACK the peer may delay). After
+// Hasten, the lone reply has the same time-out as an ordinary packet sent at the time "now". When
+// another packet is sent, the caller must call Hasten, because the peer's ACK of the other packet
+// also covers the lone reply.
 func (s *Sender) Hasten(now mono.Time) {
 	if s.patient {
 		s.patient = false
-		s.policy.hasten(s, now)
+		s.policy.adaptive.hasten(s, now)
 	}
 }
 
-// Post records that a free or queued segment was sent with number n on a channel. The time-out for
-// the ACK of the segment is at most the argument limit, even if the rules allow a longer time-out.
-// A negative time-out limit counts as zero.
+// Post records that a free or queued segment was sent with the sequence number n on channel c. The
+// argument limit of Post is an upper bound for the segment's time-out, even if the rules allow a
+// longer time-out. A negative time-out limit counts as zero.
 func (s *Sender) Post(now mono.Time, t Token, n seq.Num, c Channel, limit time.Duration) {
 	s.Hasten(now)
 	s.segs.post(now, t, s.number, n, c)
 	s.policy.posted(s, now, n, 1, c, limit)
 }
 
-// PostRun works like Post, for segments that were sent together with consecutive numbers from n on.
+// PostRun works like Post, for several segments with consecutive sequence numbers, beginning with
+// n, that were sent together.
 func (s *Sender) PostRun(now mono.Time, run []Token, n seq.Num, c Channel, limit time.Duration) {
 	s.Hasten(now)
 	for i, t := range run {
@@ -277,23 +286,26 @@ func (s *Sender) PostRun(now mono.Time, run []Token, n seq.Num, c Channel, limit
 	s.policy.posted(s, now, n, len(run), c, limit)
 }
 
-// Repost records the retransmission, on the data channel, of a segment that PopResend
-// returned, with a time-out of at most limit.
+// Repost records that a segment, which PopResend has returned, was retransmitted on the data
+// channel. The argument limit of Repost is an upper bound for the segment's next time-out.
 func (s *Sender) Repost(now mono.Time, t Token, limit time.Duration) {
 	if s.withholds && s.segment(t).seq == s.withheld {
 		s.withholds = false
 	}
 	s.segs.repost(now, t)
-	s.policy.reposted(s, now, t, limit)
+	if a := s.policy.adaptive; a != nil {
+		a.reposted(s, now, t, limit)
+	} else {
+		s.policy.usnic.checkin(now, t, limit)
+	}
 	s.updateSendLimit()
 }
 
-// OnAck processes a cumulative ACK. The argument upTo of OnAck is the last sequence number that
+// OnAck processes a cumulative ACK. The argument upTo of OnAck is the highest sequence number that
 // the peer has received in order. The argument credit of OnAck is the number of packets after
-// upTo that the peer can receive. The argument dup of OnAck is true if the ACK merely answers a
-// duplicate packet. OnAck appends the freed segments to done. The freed segments have no running
-// timer, and are not on the retransmission list. OnAck may move other segments to the
-// retransmission list.
+// packet upTo that the peer can receive. The argument dup of OnAck says whether the ACK merely
+// answers a duplicate packet. OnAck frees the segments of acknowledged packets, stops their timers,
+// and appends their Tokens to done. OnAck may queue segments of lost packets for retransmission.
 func (s *Sender) OnAck(now mono.Time, upTo seq.Num, credit uint16, dup bool,
 	done []Token,
 ) ([]Token, AckVerdict) {
@@ -319,9 +331,11 @@ func (s *Sender) OnSack(now mono.Time, upTo seq.Num, credit uint16, sack *Sack,
 	return s.onAck(now, upTo, credit, true, sack, done)
 }
 
-// onAck processes an ACK, which may be older than an ACK that was already processed. If the
-// argument quiet of onAck is true, the ACK does not signal a gap, even if it repeats the previous
-// ACK.
+// onAck processes a plausible ACK, which may be older than an ACK that was already processed. If
+// the argument quiet of onAck is true, the ACK does not count as a sign of a lost packet, even if
+// it repeats the previous ACK. The argument sack of onAck is the selective part of the ACK, or nil
+// if the ACK has none. onAck frees the segments of acknowledged packets, appends their Tokens to
+// done, and queues lost packets for retransmission.
 func (s *Sender) onAck(now mono.Time, upTo seq.Num, credit uint16, quiet bool, sack *Sack,
 	done []Token,
 ) ([]Token, AckVerdict) {
@@ -330,14 +344,21 @@ func (s *Sender) onAck(now mono.Time, upTo seq.Num, credit uint16, quiet bool, s
 	}
 	limit := upTo.Add(1 + max(1, uint32(credit)))
 	quiet = s.raise(now, limit) || quiet
-	if !s.policy.some() {
+	if s.policy.none() {
 		s.updateSendLimit()
 		return done, AckIdle
 	}
-	return s.policy.onAck(s, now, upTo, quiet, sack, done)
+	switch a := s.policy.adaptive; {
+	case a == nil: // usnic ignores the selective part
+		return s.policy.usnic.onAck(s, now, upTo, quiet, done)
+	case sack != nil:
+		return a.onSack(s, now, upTo, sack, done)
+	default:
+		return a.onPlainAck(s, now, upTo, quiet, done)
+	}
 }
 
-// sackOK reports whether a selective acknowledgement covers only packets that were sent.
+// sackOK reports whether the selective part of an ACK covers only packets that were sent.
 func (s *Sender) sackOK(ack seq.Num, sack *Sack) bool {
 	if !sack.Last.Before(s.next) {
 		return false
@@ -350,17 +371,18 @@ func (s *Sender) sackOK(ack seq.Num, sack *Sack) bool {
 	return ack.Before(s.oldest-1) || top.Before(s.next)
 }
 
-// Refuse queues a packet in flight for retransmission, because the peer has refused the packet.
+// Refuse queues a packet in flight for retransmission when the peer has refused the packet by a
+// Nack.
 func (s *Sender) Refuse(t Token) {
 	s.policy.sendAgain(s, t, CauseRefused)
 	s.updateSendLimit()
 }
 
-// Unheard queues all packets in flight for immediate retransmission, because the peer did not know
-// the connection when the packets arrived, and has dropped them. Unheard does not change the
-// congestion window, because the path has not lost the packets.
+// Unheard queues all packets in flight for immediate retransmission, when the peer has dropped them
+// because it did not know the connection yet. Unheard does not reduce the congestion window,
+// because the packets were not lost by congestion.
 func (s *Sender) Unheard() {
-	if !s.policy.some() {
+	if s.policy.none() {
 		return
 	}
 	for n := s.oldest; n != s.next; n++ {
@@ -371,12 +393,12 @@ func (s *Sender) Unheard() {
 	s.updateSendLimit()
 }
 
-// Plausible reports whether an ACK can belong to this connection. A plausible ACK covers no packets
-// that were not sent, and may be older than other ACKs.
+// Plausible reports whether a received ACK can belong to this connection. A plausible ACK covers
+// only packets that were sent. A plausible ACK may be older than an ACK that was already processed.
 func (s *Sender) Plausible(ack seq.Num) bool { return ack.Before(s.next) }
 
-// Token returns the Token of the packet in flight with the sequence number n. Token returns false
-// if no packet with this number is in flight.
+// Token returns the Token of the packet with sequence number n, or false if this packet
+// is not in flight.
 func (s *Sender) Token(n seq.Num) (Token, bool) {
 	if n.Before(s.oldest) || !n.Before(s.next) {
 		return 0, false
@@ -385,8 +407,8 @@ func (s *Sender) Token(n seq.Num) (Token, bool) {
 	return t, t != noToken
 }
 
-// Abort frees all segments in flight because the peer is gone, and appends the freed segments to
-// done.
+// Abort frees all segments in flight when the connection to the peer has ended, and appends their
+// Tokens to done.
 func (s *Sender) Abort(done []Token) []Token {
 	s.policy.abandon(s)
 	for ; s.oldest != s.next; s.oldest++ {
@@ -403,12 +425,18 @@ func (s *Sender) Abort(done []Token) []Token {
 	return done
 }
 
-// Path returns the estimates of the path to the peer.
+// Path returns the measured state of the path to the peer.
 func (s *Sender) Path() PathState {
-	return s.policy.path(s)
+	switch p := &s.policy; {
+	case p.adaptive != nil:
+		return p.adaptive.path(s)
+	case p.joined.shared != nil:
+		return p.joined.begin(s).path(s)
+	}
+	return s.windowState()
 }
 
-// windowState returns the PathState of a profile that does not measure the path.
+// windowState returns the PathState for a profile that measures no round trips.
 func (s *Sender) windowState() PathState {
 	window := int(s.window)
 	if s.window == unlimited {
@@ -417,7 +445,7 @@ func (s *Sender) windowState() PathState {
 	return PathState{WindowPackets: window, InFlightPackets: s.InFlight()}
 }
 
-// Check reports the first broken invariant of the send window.
+// Check returns an error for the first invariant of the send window that does not hold.
 func (s *Sender) Check() error {
 	if n := s.next.Sub(s.oldest); n < 0 || uint32(n) > s.window {
 		return fmt.Errorf("reliability: window [%d, %d) of at most %d", s.oldest, s.next, s.window)
@@ -436,13 +464,14 @@ func (s *Sender) Check() error {
 	return s.CheckRecovery()
 }
 
-// CheckRecovery returns an error for the first invariant that does not hold. CheckRecovery checks
-// the records of arrived packets and the profile's state for this Sender.
+// CheckRecovery returns an error for the first invariant of the Sender's loss recovery that does
+// not hold. CheckRecovery checks the marks of packets that arrived out of order, and the profile's
+// state.
 func (s *Sender) CheckRecovery() error {
 	if s.bytes < 0 {
 		return fmt.Errorf("reliability: %d bytes in flight", s.bytes)
 	}
-	if !s.policy.some() {
+	if s.policy.none() {
 		return nil
 	}
 	sacked := int32(0)

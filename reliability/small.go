@@ -1,100 +1,100 @@
 package reliability
 
-// small gives a peer that sends small packets more credits than the receive buffer holds full
-// packets. In the receive buffer, a datagram takes about its length plus a constant. A slot of the
-// receive buffer is the memory that one full packet takes. Half of the memory of a peer's slots is
-// granted as a number of packets, as if packets had no length. The other half of the memory of a
-// peer's slots is granted as a number of bytes, as if packets had no constant cost. One slot stays
-// reserved for the packet that reaches the byte limit, because this packet may have the full size.
+import "time"
+
+// The type small gives a peer that sends small packets more credits than the receive buffer has
+// slots for full-sized packets. In a socket's receive buffer, a datagram takes about its length
+// plus a constant cost. A slot is the part of the receive buffer that one full-sized packet takes.
+// Half of the memory of a peer's slots is granted as a number of packets, as if datagrams had only
+// the constant cost. The other half of the memory of a peer's slots is granted as a number of
+// bytes, as if datagrams had no constant cost. One slot stays reserved for the packet by which a
+// peer reaches its byte limit, because this packet may be full-sized.
 //
 //	places   |  one  |            the others             |
+//	         |=======|===================================|
 //	packets      1      perPlace each, whatever they are
 //	bytes      any one  bytesPerPlace each
 //
-// A peer with large packets is granted one packet per slot, without a byte limit. The mean size
-// of the peer's recent packets decides whether the peer's credits have a byte limit.
+// A peer with large packets is granted one packet per slot, without a byte limit. Whether a peer's
+// credits have a byte limit depends on the mean size of the peer's recent packets.
 type small struct {
 	perPlace      int // packets; 0: the fabric does not report the cost of datagrams
 	bytesPerPlace int
 }
 
-// load is a Receiver's statistics of the sizes of its peer's packets.
+// The type load has statistics on the sizes of the packets that a peer sends.
 type load struct {
 	bytes   int    // since the latest Grant
-	mean    int    // mean bytes of a recent packet; 0: not known
 	granted int    // bytes, by the latest Grant
 	packets uint32 // received since the latest Grant
-	small   bool   // the mean is so small that more packets and a byte limit are granted
-	bounded bool   // the peer has a byte limit, or unused credits from a grant with a limit
+	mean    int32  // mean bytes of a recent packet; 0: not known
 }
 
-// Small gives peers that send small packets more credits than the receive buffer has slots for
-// full packets. After a call of Small, a slot of the receive buffer has room for perPlace
-// small packets with together bytesPerPlace bytes, instead of one full packet. Small does nothing
-// if perPlace is less than two.
+// Small makes the pool give peers that send small packets more credits than the receive buffer has
+// slots for full-sized packets. One slot of the receive buffer must have room for perPlace packets
+// with at most bytesPerPlace bytes together. Small does nothing if perPlace is less than two.
 func (c *Credits) Small(perPlace, bytesPerPlace int) {
 	if perPlace >= 2 && bytesPerPlace > 0 {
 		c.small = small{perPlace, bytesPerPlace}
 	}
 }
 
-// Weigh reports the sizes of packets that the caller has passed to Accept or AcceptRun.
-func (r *Receiver) Weigh(packets uint32, sizeBytes int) {
-	r.load.packets += packets
+// Weigh tells the Receiver the size of a packet for which Accept was called.
+func (r *Receiver) Weigh(sizeBytes int) {
+	r.load.packets++
 	r.load.bytes += sizeBytes
 }
 
-// GrantedBytes is the byte limit that belongs to the latest result of Grant or TakeAck.
-// GrantedBytes is NoBytesBound if there is no byte limit.
+// GrantedBytes returns the byte limit that the peer must be told together with the latest credits
+// from Grant or TakeAck. If the peer has no byte limit, the result of GrantedBytes is NoBytesBound.
 func (r *Receiver) GrantedBytes() int { return r.load.granted }
 
-// The method weigh decides whether a peer's packets count as small.
-func (c *Credits) weigh(l *load) {
+// The method weigh decides from the mean packet size whether a peer's packets count as small.
+func (c *Credits) weigh(r *Receiver) {
+	l := &r.load
 	if l.packets == 0 || c.perPlace == 0 {
 		return
 	}
 	mean := l.bytes / int(l.packets)
 	if l.mean != 0 {
-		mean = (3*l.mean + mean) / 4
+		mean = (3*int(l.mean) + mean) / 4
 	}
-	l.mean, l.bytes, l.packets = mean, 0, 0
-	if l.small {
-		l.small = mean <= c.bytesPerPlace
+	l.mean, l.bytes, l.packets = int32(mean), 0, 0
+	if r.small {
+		r.small = mean <= c.bytesPerPlace
 	} else {
-		l.small = mean <= c.bytesPerPlace/2
+		r.small = mean <= c.bytesPerPlace/2
 	}
 }
 
-// boundBytes returns the byte limit of a peer that is granted the given number of packets. The byte
-// limit depends on the buffer slots that the peer's credits take.
+// boundBytes returns the byte limit for a peer with credits for the given number of packets. The
+// byte limit is computed from the number of buffer slots that the peer's credits take.
 func (c *Credits) boundBytes(r *Receiver, packets uint32) int {
 	full := c.fullPackets(r, int(r.booked))
-	l := &r.load
-	l.bounded = (l.small || l.bounded) && packets > full
-	if !l.bounded {
+	r.bounded = (r.small || r.bounded) && packets > full
+	if !r.bounded {
 		return NoBytesBound
 	}
 	return max((int(full)-1)*c.bytesPerPlace, 1)
 }
 
-// The method spread converts a number of the peer's packets to the number of full packets that take
-// the same memory.
-func (c *Credits) spread(r *Receiver, packets uint32) uint32 {
-	if !r.load.small || packets == 0 {
-		return packets
-	}
-	return 1 + (packets-1+uint32(c.perPlace)-1)/uint32(c.perPlace)
-}
-
-// places is the number of buffer slots that the given number of the peer's packets takes.
+// The method places returns how many buffer slots the given number of this peer's packets takes.
 func (c *Credits) places(r *Receiver, packets uint32) int {
-	return c.fullPlaces(r, c.spread(r, packets))
+	if r.small && packets > 0 { // as full packets that take the same memory
+		packets = 1 + (packets-1+uint32(c.perPlace)-1)/uint32(c.perPlace)
+	}
+	path, yes := c.longer(r)
+	if !yes {
+		return int(packets)
+	}
+	return int((time.Duration(packets)*c.drain + path - 1) / path)
 }
 
-// packets is the number of the peer's packets that fit in the given number of buffer slots.
+// The method packets returns how many of this peer's packets fit in the given number of buffer
+// slots.
 func (c *Credits) packets(r *Receiver, places int) uint32 {
 	full := c.fullPackets(r, places)
-	if !r.load.small || full == 0 {
+	if !r.small || full == 0 {
 		return full
 	}
 	return 1 + min(full-1, 1<<16)*uint32(c.perPlace)

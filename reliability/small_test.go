@@ -98,7 +98,7 @@ func (p *smallPeer) read(t *testing.T, dice *rand.Rand, pool *Credits) {
 	n := dice.IntN(len(p.sizes) + 1)
 	for _, size := range p.sizes[:n] {
 		p.rcv.Accept(0, p.rcv.Next(), &rules)
-		p.rcv.Weigh(1, size)
+		p.rcv.Weigh(size)
 		p.snd.Carry(-size)
 	}
 	p.sizes = p.sizes[n:]

@@ -101,7 +101,9 @@ func TestStretchModel(t *testing.T) {
 				r := pick(t)
 				for range rapid.IntRange(1, 12).Draw(t, "times") {
 					if held := r.holds(); held > 0 {
-						r.AcceptRun(now, r.Next(), rapid.Uint32Range(1, held).Draw(t, "packets"), &rules)
+						for range rapid.Uint32Range(1, held).Draw(t, "packets") {
+							r.Accept(now, r.Next(), &rules)
+						}
 					}
 					before := r.limit
 					lapsed := r.lapsed || now.Sub(r.raisedAt) >= creditLapse

@@ -1,18 +1,19 @@
 package reliability
 
-// A sender with slightly more than AckEvery packets in flight may alternate with its receiver, so
-// that each of the two always waits for the other. If the receiver sends an ACK after half of the
-// packets, sender and receiver can work at the same time.
+// If a sender's window is slightly larger than AckEvery packets, sender and receiver may work in
+// turns, each waiting for the other. If the receiver sends an ACK after half of AckEvery packets,
+// sender and receiver can work at the same time.
 //
 //	takes turns   sender    |84>........|84>........     receiver   ......|84 A|.......|84 A|
 //	does not      sender    |44>|40>|44>|40>|44>|40>     receiver   ...|44 A|40 A|44 A|40 A|
 //
-// A lull is a moment when the receiver finds its receive queue empty. The receiver assumes that the
-// two alternate if each ACK covers at least AckEvery packets, which are all packets between two
-// lulls, and no further packet arrives until the ACK has been sent.
+// A lull is a moment when the receiver finds its receive queue empty. The receiver assumes that
+// sender and receiver work in turns if, for several consecutive ACKs, at least AckEvery packets
+// arrive between two moments with an empty receive queue, and the next packet arrives only after
+// their ACK was sent.
 
-// The type turns holds the observations from which a receiver concludes that the sender and the
-// receiver alternate.
+// The type turns holds the observations from which a receiver concludes that sender and receiver
+// work in turns.
 type turns struct {
 	lulls  uint32 // the count of lulls at the latest ACK
 	waited uint8  // ACKs in a row for which the sender seems to have waited
@@ -20,16 +21,17 @@ type turns struct {
 }
 
 const (
-	// When a sender has waited for waitedMin consecutive ACKs, the receiver begins to send early
-	// ACKs. After soonerAcks early ACKs, the receiver checks again whether the sender and the
-	// receiver alternate.
+	// When the sender seems to have waited for waitedMin consecutive ACKs, the receiver sends the
+	// following ACKs early, after half of AckEvery packets. After soonerAcks ACKs that were sent
+	// early (after half of AckEvery packets), the receiver checks again whether sender and receiver
+	// work in turns.
 	waitedMin  = 6
 	soonerAcks = 128
 )
 
-// Pace finds out whether the sender waits for ACKs, and must be called before each call of TakeAck.
-// The argument lulls counts, modulo 2^32, how often the receive queue became empty after packets
-// had been received.
+// Pace checks whether the sender seems to wait for ACKs, and must be called before each call of
+// TakeAck. The argument lulls of Pace counts, modulo 2^32, how often the receiver has found its
+// receive queue empty after it had received packets.
 func (r *Receiver) Pace(lulls uint32, rules *Rules) {
 	t := &r.turns
 	switch {
@@ -45,8 +47,9 @@ func (r *Receiver) Pace(lulls uint32, rules *Rules) {
 	t.lulls = lulls
 }
 
-// ackEvery returns the number of received packets after which an ACK is sent at once. The ACK of a
-// single packet is always delayed, because another packet may carry the ACK.
+// ackEvery returns after how many received packets an ACK is sent immediately. The result of
+// ackEvery is at least two (unless Rules.AckEvery is one), because another packet may carry the ACK
+// of a single packet.
 func (t *turns) ackEvery(rules *Rules) int {
 	if t.sooner > 0 {
 		return max(rules.AckEvery/2, min(rules.AckEvery, 2))

@@ -9,10 +9,10 @@ import (
 	"gobtl/internal/seq"
 )
 
-// usnic is the recovery policy of the profiles usnic and lossless for all Senders of a module.
-// Every sent segment has its own retransmission timer, of 100 ms in the profile usnic. The first
-// duplicate ACK retransmits the oldest segment at once. Only the send window and the credits
-// limit the packets in flight.
+// The type usnic is the loss recovery in the profiles usnic and lossless, for all Senders of a
+// module. Every sent segment has its own retransmission timer, of 100 ms in the profile usnic. The
+// first duplicate ACK causes a retransmission of the oldest segment in flight. The packets in
+// flight are limited only by the send window and the credits.
 type usnic struct {
 	segs  *Segments
 	rules *Rules
@@ -42,8 +42,8 @@ func (u *usnic) checkin(now mono.Time, t Token, limit time.Duration) {
 	u.room[t] = room
 }
 
-// The method stay returns the retransmission time-out of a segment. The time-out doubles with every
-// retransmission of the segment, up to ResendTimeoutMax.
+// The method stay returns the retransmission time-out of a segment. Each retransmission of a
+// segment doubles its time-out, up to ResendTimeoutMax.
 func (u *usnic) stay(p *segment) time.Duration {
 	if u.rules.ResendTimeout > u.rules.ResendTimeoutMax>>p.resends {
 		return u.rules.ResendTimeoutMax
@@ -51,7 +51,8 @@ func (u *usnic) stay(p *segment) time.Duration {
 	return u.rules.ResendTimeout << p.resends
 }
 
-// onAck retransmits the oldest segment at once on the first duplicate ACK.
+// onAck processes an ACK. If the ACK is a duplicate ACK that signals a gap, onAck immediately
+// queues the oldest segment in flight for retransmission.
 func (u *usnic) onAck(s *Sender, now mono.Time, upTo seq.Num, quiet bool,
 	done []Token,
 ) ([]Token, AckVerdict) {
@@ -85,7 +86,7 @@ func (u *usnic) fastRetransmit(now mono.Time, t Token) {
 	}
 }
 
-// sendAgain queues a posted segment for retransmission before its time-out.
+// sendAgain queues a posted segment for retransmission, and stops its timer.
 func (u *usnic) sendAgain(t Token, cause Cause) {
 	if u.segs.segs[t].state == Posted { // else the segment is queued already
 		u.rooms.Checkout(u.room[t])

@@ -8,8 +8,8 @@ package stream
 //	----------------|--- open ----|---------------------
 //
 // The first open region is passed to the reader when all its messages have arrived, or when a
-// message more than horizon messages after the region has arrived. The assembler fills missing
-// messages with zeros.
+// message has arrived that is more than horizonMessages after the end of the region. The assembler
+// fills missing messages with zeros.
 type assembler struct {
 	ring    *Ring
 	track   tracker
@@ -19,34 +19,35 @@ type assembler struct {
 	horizon uint64
 	closeAt uint64 // value of high at which region lo is given to the reader
 	ended   bool
-	// limit is the first ordinal (message number) that the sender cannot have sent yet. Datagrams
-	// with the ordinal limit or a higher ordinal count as foreign.
+	// The field "limit" is the first ordinal (message number) that the sender cannot have sent yet. A
+	// datagram whose ordinal is the field "limit" or higher is counted as foreign, and dropped.
 	limit uint64
-	// cost is the work for one region from its opening to its end, measured in bytes of accessed
-	// memory. budget is the work, measured like cost, that may be spent on regions now, at most
-	// budgetMax.
+	// The field "cost" is the work for one region from its opening to its end, measured in bytes of
+	// accessed memory. The field "budget" is the work that the assembler may still do for regions, in
+	// bytes of accessed memory. The budget never exceeds budgetMax.
 	cost, budget, budgetMax uint64
 	// overwrite is true if no reader releases regions, so that each region is free as soon as it was
 	// passed to the program.
 	overwrite bool
-	// done is called with each region that is passed to the reader, and must not block.
+	// The function "done" is called with each region that is passed to the reader, and must not block.
 	done func(Region)
-	// gap is called with each range of missing ordinals [first, last], in ascending order, unless
-	// gap is nil.
+	// The function "gap" is called with each range of missing ordinals [first, last], in ascending
+	// order. The function "gap" may be nil.
 	gap  func(first, last uint64)
 	told uint64 // missing ordinals below told have been reported
 
-	// lastOrdinal and lastDatagram identify the latest stored datagram, if stored is true.
+	// If the field "stored" is true, lastOrdinal and lastDatagram identify the latest stored datagram.
 	lastOrdinal  uint64
 	lastDatagram uint32
 	stored       bool
 	straight     bool // the message's datagrams arrived in order and without a gap
 
-	// The region of the latest datagram has number curRegion and the ordinals [curFirst, curEnd).
+	// curRegion is the number of the region to which the latest datagram belongs, and the messages of
+	// this region have the ordinals from curFirst to curEnd-1.
 	curFirst, curEnd, curRegion uint64
 }
 
-// result describes what the assembler has done with a datagram.
+// The type "result" describes what the assembler has done with a datagram.
 type result uint8
 
 const (
@@ -55,14 +56,14 @@ const (
 	resultBlocked        // no free region: the caller must offer the datagram again
 )
 
-// A datagram with an ordinal (message number) far ahead opens many regions, which are passed to
-// the reader filled with zeros. The budget of an assembler limits the work for regions that are
-// only filled with zeros. Each received datagram adds workBytes to the budget of the assembler,
-// and workFactor bytes for each of its payload bytes.
+// A datagram with an ordinal (message number) far ahead of earlier datagrams opens many regions.
+// The budget of an assembler limits the work for regions for which little or no data arrives. Each
+// received datagram increases the assembler's budget by workBytes plus workFactor times the payload
+// size.
 const (
 	workFactor = 20
 	workBytes  = 4 << 10
-	// workRegion is the work for a region in addition to the region's bytes.
+	// workRegion is the work that is counted for a region in addition to the region's bytes.
 	workRegion = 512
 )
 
@@ -71,8 +72,8 @@ const (
 const horizonMessages = 1024
 
 // newFiller returns an assembler for complete messages that arrive in the order of their ordinals,
-// as in the reliable mode. The caller may call fill, skip and grant on the returned assembler, but
-// must not call take.
+// as in the reliable mode. The caller may call the methods "fill", "skip" and "grant" of the
+// returned assembler, but not the method "take".
 func newFiller(ring *Ring, first uint64) *assembler {
 	return assemblerOf(ring, newCounter(first), ring.geo.MessageBytes)
 }
@@ -125,16 +126,18 @@ func (a *assembler) payloadBytes(i uint32) int {
 	return min(a.perMsg, a.ring.geo.MessageBytes-int(i)*a.perMsg)
 }
 
-// place returns the memory of a region from datagram i of a message to the end of the region.
+// The method "place" returns the part of a region's memory from the position of datagram i of a
+// message to the end of the region.
 func (a *assembler) place(ordinal uint64, i uint32) []byte {
 	n := a.regionOf(ordinal)
 	at := int(ordinal-a.curFirst)*a.ring.geo.MessageBytes + int(i)*a.perMsg
 	return a.ring.Region(a.slot(n))[at:]
 }
 
-// take records a datagram and stores its payload. If landed is true, the fabric has already written
-// the payload to its final position. If block is true and there is no free region, take returns
-// resultBlocked. After resultBlocked, the caller must call take again for the same datagram.
+// take records a datagram and stores its payload. If the argument "landed" is true, the fabric has
+// already written the payload to its final position. If the argument "block" is true and there is
+// no free region, the method "take" returns resultBlocked. After resultBlocked, the caller must
+// call "take" again for the same datagram.
 func (a *assembler) take(
 	ordinal uint64, datagram uint32, payload []byte, block, landed bool,
 ) result {
@@ -191,13 +194,14 @@ func (a *assembler) take(
 }
 
 func (a *assembler) whole(slot int) bool {
-	return a.ring.get(slot, wordReceived) == a.ring.get(slot, wordMessages)
+	c := &a.ring.counts[slot]
+	return c.received == c.messages
 }
 
-// If a datagram of region n is far ahead of the open regions, leap skips regions without opening
-// them. The skipped regions are those beyond the horizon, or those for which the assembler's budget
-// of work does not suffice. If the assembler's budget of work does not suffice for region n, leap
-// returns false.
+// leap prepares the opening of the regions up to number n. leap returns false if the assembler's
+// budget of work does not suffice for one region. If region n is too far ahead of the open regions
+// (horizonMessages), or if the budget does not suffice for all regions up to n, the method "leap"
+// passes all open regions to the reader and skips the oldest unopened regions.
 func (a *assembler) leap(n uint64) bool {
 	back := min(uint64(a.ring.geo.Regions-1), a.horizon/uint64(a.ring.geo.RegionMessages)+1)
 	pays := a.budget / a.cost
@@ -237,8 +241,8 @@ func (a *assembler) open(n uint64) bool {
 	return true
 }
 
-// advance passes each region that is complete or beyond the horizon to the reader, in the order of
-// the region numbers.
+// advance passes open regions to the reader, in the order of their numbers, up to the first region
+// that is incomplete and has not waited long enough (horizonMessages).
 func (a *assembler) advance() {
 	for a.lo < a.hi && (a.whole(a.slot(a.lo)) || a.high >= a.closeAt) {
 		a.handOver()
@@ -247,15 +251,16 @@ func (a *assembler) advance() {
 
 func (a *assembler) setCloseAt() { a.closeAt = a.regionEnd(a.lo) + a.horizon + 1 }
 
-// handOver passes region lo to the reader, unless no message of the region was received.
+// handOver ends the first open region. If a message of the region was received, handOver passes the
+// region to the reader.
 func (a *assembler) handOver() {
 	slot := a.slot(a.lo)
 	r := a.ring
-	first, count := r.get(slot, wordFirst), int(r.get(slot, wordMessages))
-	received := r.get(slot, wordReceived)
-	switch received {
+	c := r.counts[slot]
+	first, count := c.first, int(c.messages)
+	switch c.received {
 	case 0: // memory unchanged: the reader may have kept earlier data there
-	case uint64(count):
+	case c.messages:
 		a.tellGap(first)
 		a.told = first + uint64(count)
 	default:
@@ -264,19 +269,19 @@ func (a *assembler) handOver() {
 	a.lo++
 	a.setCloseAt()
 	switch {
-	case received == 0:
+	case c.received == 0:
 		r.set(slot, wordState, regionFree)
 	case a.overwrite:
-		a.done(r.view(slot))
+		a.done(r.region(slot, c))
 		r.set(slot, wordState, regionFree)
 	default:
 		r.set(slot, wordState, regionPopulated)
-		a.done(r.view(slot))
+		a.done(r.region(slot, c))
 	}
 }
 
 // tellGaps fills the missing messages of a region with zeros, and reports their ordinals to the
-// function gap.
+// function "gap".
 func (a *assembler) tellGaps(slot int, first uint64, count int) {
 	for k := range count {
 		if _, ok := a.ring.Transferred(slot, k); ok {
@@ -288,8 +293,8 @@ func (a *assembler) tellGaps(slot int, first uint64, count int) {
 	}
 }
 
-// tellGap calls the function gap with the missing ordinals from told on, up to the ordinal
-// before the argument to.
+// tellGap reports to the function "gap" that the messages from the ordinal a.told to the ordinal
+// to-1 are missing.
 func (a *assembler) tellGap(to uint64) {
 	if a.told < to && a.gap != nil {
 		a.gap(a.told, to-1)
@@ -297,27 +302,26 @@ func (a *assembler) tellGap(to uint64) {
 	a.told = max(a.told, to)
 }
 
-// end records that the stream has ended. The argument total of end is the first ordinal that the
-// sender never sends.
+// end records that the stream has ended. The argument "total" of the method "end" is the first
+// ordinal that the sender never sends.
 func (a *assembler) end(total uint64) {
 	a.track.end(total)
 	for n := a.lo; n < a.hi; n++ {
 		slot := a.slot(n)
-		first := a.ring.get(slot, wordFirst)
-		if first < a.track.total {
-			a.ring.set(slot, wordMessages, min(a.ring.get(slot, wordMessages), a.track.total-first))
+		if first := a.ring.counts[slot].first; first < a.track.total {
+			a.ring.shorten(slot, a.track.total-first)
 		}
 	}
 	a.advance()
 }
 
-// complete reports whether the stream has ended and all its messages have arrived.
+// The method "complete" reports whether the stream has ended and all its messages have arrived.
 func (a *assembler) complete() bool {
 	return a.track.total != unknownTotal && a.track.missing() == 0
 }
 
-// finish passes the remaining regions to the reader. Datagrams that arrive after finish count as
-// late.
+// finish passes the remaining regions to the reader. Datagrams that arrive after a call of "finish"
+// count as late.
 func (a *assembler) finish() {
 	if a.ended {
 		return
@@ -329,9 +333,10 @@ func (a *assembler) finish() {
 	a.tellGap(a.track.edge)
 }
 
-// fill records that all messages below an ordinal have been written to granted regions.
-// fill is for the reliable mode, in which messages arrive in the order of their ordinals. If all
-// messages below the given ordinal were already recorded, fill returns false.
+// fill records that the sender has written all messages with ordinals below the argument "to" into
+// open regions. fill is called only in the reliable mode, in which messages arrive in the order of
+// their ordinals. If all messages below the given ordinal were already recorded, the method "fill"
+// returns false.
 func (a *assembler) fill(to uint64) bool {
 	from := a.track.edge
 	if to = min(to, a.track.total); to <= from || to > a.regionFirst(a.hi) {
@@ -351,13 +356,14 @@ func (a *assembler) fill(to uint64) bool {
 	return true
 }
 
-// full reports whether all messages of region n have ordinals below upto.
+// The method "full" reports whether all messages of region n have ordinals below the argument
+// "upto".
 func (a *assembler) full(n, upto uint64) bool {
-	slot := a.slot(n)
-	return upto >= a.ring.get(slot, wordFirst)+a.ring.get(slot, wordMessages)
+	return upto >= a.ring.counts[a.slot(n)].end()
 }
 
-// skip records that the sender has dropped the missing messages below an ordinal.
+// skip records that the sender has dropped the missing messages with ordinals below the argument
+// "to".
 func (a *assembler) skip(to uint64) {
 	if to = min(to, a.track.total); to <= a.track.edge {
 		return

@@ -20,11 +20,13 @@ type caster struct {
 	perMsg    int // payload per datagram except the last; 0: not known yet
 	datagrams uint32
 	regions   []fabric.Region // registered memory of the ring, if the fabric gathers
-	group     fabric.Addr
-	inGroup   bool
-	dataKey   uint64 // key in the datagrams to the group
+	// If the field "each" is true, the fabric has a flow control for each receiver (see each.go).
+	each    bool
+	group   fabric.Addr
+	inGroup bool
+	dataKey uint64 // key in the datagrams to the group
 
-	// The fields below are the position of the next datagram.
+	// The fields below are the position of the next datagram to be sent.
 	seq      uint64 // number of the region
 	message  uint64
 	datagram uint32
@@ -68,7 +70,8 @@ func newCaster(s *Sender) (*caster, error) {
 		}
 		c.group, c.inGroup, c.dataKey = addr, true, s.e.random()
 	}
-	if c.caps.Gather {
+	c.each = !c.inGroup && c.port.reliable
+	if c.caps.Gather && !c.each {
 		for _, block := range s.ring.blocks {
 			region, err := c.port.dom.RegisterRegion(block)
 			if err != nil {
@@ -81,10 +84,10 @@ func newCaster(s *Sender) (*caster, error) {
 	return c, nil
 }
 
-// cut chooses the size of datagrams. The argument datagramBytes of cut is an upper limit, where 0
-// means no limit. cut splits messages into as few datagrams as possible. All datagrams of a
-// message except perhaps the last have the same size, so that the kernel can send several
-// datagrams in one call.
+// cut chooses the size of datagrams. The argument datagramBytes of "cut" is an upper limit, where 0
+// means no limit. cut splits messages into as few datagrams as possible. All datagrams of a message
+// except perhaps the last have the same size, so that the kernel can send several datagrams in one
+// call.
 func (c *caster) cut(datagramBytes int) error {
 	room := c.mtu - headerBytes
 	if datagramBytes > 0 {
@@ -105,9 +108,10 @@ func (c *caster) cut(datagramBytes int) error {
 // bytes (RFC 8200).
 const floorBytes = 1200
 
-// floor returns the smallest datagram size that a receiver may request. floor exists because a
-// receiver with smaller datagrams would slow down all other receivers. If the sender's own
-// configuration requires smaller datagrams, floor returns the size from the configuration.
+// The method "floor" returns the smallest datagram size that a receiver may request. The datagram
+// size needs a lower limit, because a receiver with very small datagrams would slow down all other
+// receivers. If the sender's own configuration requires smaller datagrams, the method "floor"
+// returns the configured size.
 func (c *caster) floor() int {
 	most := (c.s.ring.geo.MessageBytes + datagramsMax - 1) / datagramsMax
 	return min(c.mtu, max(floorBytes, most+headerBytes))
@@ -115,11 +119,11 @@ func (c *caster) floor() int {
 
 const datagramsMax = 1 << 16
 
-// idle reports whether all messages in the sender's regions have been sent.
+// The method "idle" reports whether all messages in the sender's regions have been sent.
 func (c *caster) idle() bool { return len(c.batch) == 0 && c.s.seqLo == c.s.seqHi }
 
-// progress sends the datagrams that the rate permits, up to a limit per call. progress returns
-// the number of datagrams in the posted batches.
+// The method "progress" sends the datagrams that the rate permits, up to a limit per call. The
+// method "progress" returns the number of datagrams in the posted batches.
 func (c *caster) progress(now mono.Time) int {
 	sent := 0
 	for sent < 4*castBatch {
@@ -150,7 +154,7 @@ func (c *caster) fill(budget int) {
 	if len(c.targets) > 0 && c.targets[0] != nil {
 		key = c.targets[0].dataKey
 	}
-	for c.seq < s.seqHi && len(c.batch) < castBatch && len(c.port.txBuf) > 0 {
+	for most := c.batchMax(); c.seq < s.seqHi && len(c.batch) < most; {
 		slot := int(c.seq % uint64(g.Regions))
 		off := int(c.datagram) * c.perMsg
 		size := min(c.perMsg, g.MessageBytes-off)
@@ -160,9 +164,9 @@ func (c *caster) fill(budget int) {
 		last := len(c.port.txBuf) - 1
 		buf := c.port.txBuf[last]
 		c.port.txBuf = c.port.txBuf[:last]
-		c.port.owner[buf], c.port.holds[buf] = sentFrom{caster: c, slot: slot}, 1
+		c.port.owner[buf], c.port.holds[buf] = c.source(slot), 1
 		h := header{
-			key: key, ordinal: s.ring.get(slot, wordFirst) + c.message, datagram: c.datagram,
+			key: key, ordinal: s.ring.counts[slot].first + c.message, datagram: c.datagram,
 		}
 		mem := c.port.arena.Bytes(buf)
 		h.put(mem)
@@ -181,12 +185,31 @@ func (c *caster) fill(budget int) {
 	}
 }
 
+// batchMax returns the largest number of datagrams of the next batch.
+func (c *caster) batchMax() int {
+	free := len(c.port.txBuf)
+	if c.each {
+		free = min(free, max(1, free/eachPart))
+	}
+	return min(castBatch, free)
+}
+
+// The method "source" describes the payload of a datagram from the region in a slot of the ring. If
+// the payload is copied to the send buffer, the ring does not wait for the completion of the send.
+func (c *caster) source(slot int) sentFrom {
+	if c.each {
+		return sentFrom{}
+	}
+	return sentFrom{caster: c, slot: slot}
+}
+
 // choose sets the destinations of the next batch.
 func (c *caster) choose() {
 	c.bytes, c.at, c.posted = 0, 0, 0
 	c.targets = c.targets[:0]
 	for _, k := range c.s.links {
 		if k.state == linkReady && k.hasAddr {
+			k.posted = 0
 			c.targets = append(c.targets, k)
 		}
 	}
@@ -195,14 +218,14 @@ func (c *caster) choose() {
 	}
 }
 
-// step advances the position of the next datagram by one datagram.
+// The method "step" advances the position of the next datagram by one datagram.
 func (c *caster) step(slot int, ordinal uint64) {
 	if c.datagram++; c.datagram < c.datagrams {
 		return
 	}
 	c.datagram = 0
 	c.behind = ordinal + 1
-	if c.message++; c.message == c.s.ring.get(slot, wordMessages) {
+	if c.message++; c.message == c.s.ring.counts[slot].messages {
 		c.seq, c.message = c.seq+1, 0
 	}
 }
@@ -210,18 +233,18 @@ func (c *caster) step(slot int, ordinal uint64) {
 // post posts the batch to each destination. post returns true when the fabric has accepted the
 // whole batch, or when no destination is left for the rest of the batch.
 func (c *caster) post() bool {
+	if c.each {
+		return c.postEach()
+	}
 	for ; c.at < len(c.targets); c.at, c.posted = c.at+1, 0 {
 		k := c.targets[c.at]
 		for c.posted < len(c.batch) && (k == nil || k.state == linkReady) {
-			if !c.aim(k) {
+			rest := c.batch[c.posted:]
+			if c.aim(k, rest) < len(rest) {
 				return false
 			}
-			n, err := c.ep.Post(c.batch[c.posted:])
-			for i := range c.batch[c.posted : c.posted+n] {
-				c.await(&c.batch[c.posted+i], k)
-			}
+			n, err := c.postAimed(k, rest)
 			c.posted += n
-			c.s.stats.Datagrams += uint64(n)
 			switch {
 			case err == nil:
 			case errors.Is(err, fabric.ErrAgain):
@@ -237,18 +260,30 @@ func (c *caster) post() bool {
 	return true
 }
 
-// aim prepares the rest of the batch for the destination k, whose data key aim writes into the
-// headers. aim copies a buffer that has a send without a completion to a free buffer, because such
-// a buffer must not be changed or posted again. If no buffer is free, aim returns false, and the
-// caller must call aim again after a completion.
-func (c *caster) aim(k *link) bool {
+// postAimed posts datagrams that the method "aim" has prepared for the destination k, and returns
+// the number of accepted datagrams.
+func (c *caster) postAimed(k *link, sends []fabric.Send) (int, error) {
+	n, err := c.ep.Post(sends)
+	for i := range sends[:n] {
+		c.await(&sends[i], k)
+	}
+	c.s.stats.Datagrams += uint64(n)
+	return n, err
+}
+
+// aim prepares datagrams of the batch for the destination k, and writes the data key of k into
+// their headers. If a buffer still belongs to a send that the fabric has not completed, the method
+// "aim" copies the buffer to a free buffer, because the fabric may still read the original buffer.
+// The method "aim" returns the number of prepared datagrams. If no buffer is free, this number is
+// lower than the number of sends, and the caller must call "aim" again after a completion.
+func (c *caster) aim(k *link, sends []fabric.Send) int {
 	to, key := c.group, c.dataKey
 	if k != nil {
 		to, key = k.addr, k.dataKey
 	}
 	d := c.port
-	for i := range c.batch[c.posted:] {
-		send := &c.batch[c.posted+i]
+	for i := range sends {
+		send := &sends[i]
 		send.To = to
 		if d.holds[send.Buf] == 1 { // only the batch holds the buffer
 			setKey(d.arena.Bytes(send.Buf), key)
@@ -256,24 +291,24 @@ func (c *caster) aim(k *link) bool {
 		}
 		last := len(d.txBuf) - 1
 		if last < 0 {
-			return false
+			return i
 		}
 		buf := d.txBuf[last]
 		d.txBuf = d.txBuf[:last]
 		mem := d.arena.Bytes(buf)
 		copy(mem, d.arena.Bytes(send.Buf)[:send.Len])
 		setKey(mem, key)
-		d.owner[buf], d.holds[buf] = sentFrom{caster: c, slot: d.owner[send.Buf].slot}, 1
+		d.owner[buf], d.holds[buf] = c.source(d.owner[send.Buf].slot), 1
 		d.drop(send.Buf)
 		send.Buf = buf
 	}
-	return true
+	return len(sends)
 }
 
-// refused handles an error of a send to the destination k, where nil stands for the group. If the
-// path to a receiver does not carry the datagrams of the stream, the receiver leaves the stream,
-// and the sender continues with its other receivers. If the error ends the stream, refused
-// returns true.
+// The method "refused" handles an error of a send to the destination k. A nil k stands for the
+// multicast group. If the path to a receiver does not carry the datagrams of the stream, the
+// receiver leaves the stream, and the sender continues with its other receivers. If the error ends
+// the stream, the method "refused" returns true.
 func (c *caster) refused(err error, k *link) bool {
 	switch {
 	case errors.Is(err, fabric.ErrClosed):
@@ -293,17 +328,21 @@ func (c *caster) refused(err error, k *link) bool {
 	return false
 }
 
-// await counts a send to the destination k that will have a completion, which small sends do not
-// have.
+// await counts a send to the destination k, if the fabric will report the completion of this send.
+// The fabric reports no completion for small sends.
 func (c *caster) await(s *fabric.Send, k *link) {
 	if int(s.Len+s.RegionLen) > c.caps.InjectBytes {
-		c.open[c.port.owner[s.Buf].slot]++
 		c.port.await(s.Buf, k)
+		if c.each {
+			return // the fabric does not read the ring
+		}
+		c.open[c.port.owner[s.Buf].slot]++
 		c.s.underWay++
 	}
 }
 
-// booked counts the datagrams of a sent batch, and releases the batch's buffers and regions.
+// The method "booked" counts the datagrams of a sent batch, and releases the batch's buffers and
+// regions.
 func (c *caster) booked(now mono.Time) {
 	s := c.s
 	c.giveBack()
@@ -328,13 +367,12 @@ func (c *caster) booked(now mono.Time) {
 func (c *caster) release() {
 	s := c.s
 	for s.seqLo < c.seq && c.open[s.seqLo%uint64(len(c.open))] == 0 {
-		slot := int(s.seqLo % uint64(len(c.open)))
-		s.release(s.ring.get(slot, wordFirst) + s.ring.get(slot, wordMessages))
+		s.release(s.ring.counts[s.seqLo%uint64(len(c.open))].end())
 	}
 }
 
-// sentFrom is the source of a send's payload. A sentFrom with a nil caster belongs to a probe
-// without payload.
+// sentFrom is the source of a send's payload. If the caster is nil, the fabric does not read the
+// ring for the send, because the whole datagram is in the send buffer.
 type sentFrom struct {
 	caster *caster
 	slot   int
@@ -362,7 +400,7 @@ func (d *dataPort) drop(b fabric.Buf) {
 	}
 }
 
-// completed handles the completion of a send.
+// The method "completed" handles the completion of a send.
 func (d *dataPort) completed(b fabric.Buf) {
 	o := d.owner[b]
 	d.owner[b].link = nil
@@ -372,7 +410,7 @@ func (d *dataPort) completed(b fabric.Buf) {
 		o.link.forget()
 	}
 	if o.caster == nil {
-		return // the send was a probe
+		return
 	}
 	o.caster.open[o.slot]--
 	o.caster.s.underWay--

@@ -14,8 +14,9 @@ const (
 	// only to regions of the receiver's ring that the reader has released. In the reliable mode,
 	// the sender waits if no region is free.
 	Reliable Mode = iota
-	// Unreliable means that the sender does not wait for receivers. In the unreliable mode, lost
-	// messages are counted.
+	// Unreliable means that the sender does not wait for a slow receiver. In the unreliable mode, lost
+	// messages are counted. Over a network with a flow control for each receiver, such as shared
+	// memory, the sender goes at the speed of its fastest receiver.
 	Unreliable
 )
 
@@ -49,16 +50,19 @@ type Overrun uint8
 const (
 	// Block means that the message waits until a region is free. In the unreliable mode, Block leaves
 	// the message in the receiver's socket buffer, which may overflow. The kernel counts the packets
-	// that a full socket buffer drops (Stats.SocketDrops). Stats.SocketDrops counts several datagrams
-	// that the kernel has coalesced as one packet.
+	// that a full socket buffer drops (Stats.SocketDrops). If the kernel has coalesced several
+	// datagrams, Stats.SocketDrops counts these datagrams as one packet. A waiting message delays all
+	// streams of the port. If the port has other streams, a message waits at most 50 ms, and one
+	// receiver may delay other streams for at most a quarter of the time. A message that has waited
+	// for the permitted time is dropped and counted, as with Drop.
 	Block Overrun = iota
 	// Drop means that the message is dropped and counted.
 	Drop
 )
 
-// Config has the settings of a sender or a receiver. MessageBytes of the rings, Messages, First
-// and Mode must be equal on both sides. If Messages of a receiver is 0, the receiver accepts the
-// sender's value.
+// Config has the settings of a sender or a receiver. Both sides must have rings with the same
+// MessageBytes, and the same values of Messages, First and Mode. If Messages of a receiver is 0,
+// the receiver accepts the sender's value.
 type Config struct {
 	Mode Mode
 	// Messages is the total number of messages. A Messages of 0 means that the stream lasts until
@@ -81,11 +85,12 @@ type Config struct {
 	// Meet of 0 means 1 minute.
 	Meet time.Duration
 
-	// Only restricts the peers of a stream. With Only, a sender accepts only the receivers of
-	// Connect, and a receiver accepts only the first sender that connects. Only is for identities
-	// that are exchanged by hand. With Only, a peer with incompatible parameters ends the stream.
-	// Without Only, a peer with incompatible parameters is refused, and the stream waits for
-	// other peers until Meet is over.
+	// If the field Only is true, no peers other than those that the program has chosen can take part
+	// in the stream. If the field Only is true, a sender accepts only the receivers that were passed
+	// to Connect, and a receiver accepts only the first sender that connects. The field Only is meant
+	// for programs whose users exchange the identities by hand. If the field Only is true, a peer with
+	// incompatible parameters ends the stream. If the field Only is false, a peer with incompatible
+	// parameters is refused, and the stream waits for other peers until the time limit Meet is over.
 	Only bool
 	// Refused is called for each peer that this side refuses, and for each peer that refuses this
 	// side. Refused runs on the engine's goroutine, and must not block or call the Port. Refused
@@ -95,52 +100,54 @@ type Config struct {
 	// Begin is called when the peers are ready, before the first message can arrive. Begin runs on
 	// the engine's goroutine, and must not block or call the Port. Begin may be nil.
 	Begin func()
-	// Sample is called with the counters each time when the number of messages known to be sent
-	// has reached a multiple of Every. Sample is called at most once per Progress of the engine.
-	// Sample runs on the engine's goroutine, and must not block or call the Port. If Every is 0
-	// or Sample is nil, no function is called.
+	// Sample is called with the counters each time the number of messages known to be sent reaches a
+	// multiple of the field Every. Sample is called at most once per Progress of the engine. Sample
+	// runs on the engine's goroutine, and must not block or call the Port. If Every is 0, Sample is
+	// not called. Sample may be nil.
 	Every  uint64
 	Sample func(Stats)
 
 	// The fields below are for senders only.
 
-	// Receivers is the number of receivers for which the sender waits before the stream starts.
-	// With Only, the sender waits for all receivers of Connect. A Receivers of 0 means 1. With a
-	// negative Receivers, the sender does not wait for receivers. In the unreliable mode, a
-	// receiver that joins later gets the messages that are sent after it has joined. A reliable
-	// stream in progress refuses further receivers.
+	// Receivers is the number of receivers for which the sender waits before the stream starts. If the
+	// field Only is true, the sender waits for all receivers that were passed to Connect. A Receivers
+	// of 0 means 1. With a negative Receivers, the sender does not wait for receivers. In the
+	// unreliable mode, a receiver that joins later gets the messages that are sent after it has
+	// joined. A reliable stream in progress refuses further receivers.
 	Receivers int
-	// JoinersMax is the largest number of receivers that receive a stream after they have joined it
-	// in progress. Each receiver gets a copy of the stream of its own, unless there is a Group. The
-	// receivers of one host have at most a quarter of JoinersMax, but at least one. A further
-	// receiver is refused with ErrTaken. A JoinersMax of 0 means 32. With a negative JoinersMax, no
-	// receiver may join later. With a Group, JoinersMax has no effect.
+	// JoinersMax limits the number of receivers that have joined the stream after its start. Unless
+	// the field Group is set, the sender sends a separate copy of the stream to each receiver. The
+	// receivers of one host may take at most a quarter of the JoinersMax places, but always at least
+	// one place. A receiver beyond JoinersMax is refused with ErrTaken. A JoinersMax of 0 means 32.
+	// With a negative JoinersMax, no receiver may join after the start of the stream. If the field
+	// Group is set, JoinersMax has no effect.
 	JoinersMax int
-	// BitsPerSecond limits the rate of payload bits for each receiver. All receivers together get up
-	// to this rate times their number, unless there is a Group. A BitsPerSecond of 0 means no limit.
+	// BitsPerSecond limits the rate of payload bits for each receiver. Unless the field Group is set,
+	// all receivers together get up to BitsPerSecond times the number of receivers. A BitsPerSecond of
+	// 0 means no limit.
 	BitsPerSecond float64
-	// Delay is the minimum time between the beginnings of two messages. With a Delay, messages
-	// are never sent together, and the sender does not catch up after a stall. A Delay of 0 means
-	// no delay.
+	// Delay is the minimum time between the beginnings of two messages. If Delay is set, messages are
+	// never sent together, and the sender does not catch up after a stall. A Delay of 0 means no
+	// delay.
 	Delay time.Duration
-	// DatagramBytes is the largest size of datagrams in the unreliable mode, including 24 bytes
-	// of headers. If DatagramBytes is 0, the sender uses the largest size that all receivers at
-	// the start accept. A receiver whose own largest size is below 1200 bytes and below
-	// DatagramBytes is refused, because it would slow down all receivers. A receiver refuses a
-	// DatagramBytes below 1200 and below its own largest size, if messages do not fit into one
-	// datagram.
+	// DatagramBytes is the largest size of datagrams in the unreliable mode, including 24 bytes of
+	// headers. If DatagramBytes is 0, the sender uses the largest size that is accepted by all
+	// receivers that are ready at the start. The sender refuses a receiver whose largest datagram size
+	// is below 1200 bytes and below DatagramBytes, because this receiver would slow down all other
+	// receivers. If messages do not fit into one datagram, a receiver refuses a sender whose
+	// DatagramBytes is below 1200 and below the receiver's own largest size.
 	DatagramBytes int
-	// Group is a multicast address with port, for example "239.1.2.3:5000". With a Group, the
-	// sender sends each datagram once, and all receivers listen to the Group. Group requires the
-	// unreliable mode and a provider that implements fabric.Grouper.
+	// Group is a multicast address with port, for example "239.1.2.3:5000". If the field Group is set,
+	// the sender sends each datagram once, and all receivers listen to the multicast address. Group
+	// requires the unreliable mode and a provider that implements fabric.Grouper.
 	Group string
 
 	// The fields below are for receivers only, except that a sender also uses Grace.
 
-	// Grace is how long a receiver waits for late datagrams after the end message of the sender
-	// and after the latest new datagram. In total a receiver waits at most Grace plus Timeout,
-	// unless its own reader delays the datagrams. A Grace of 0 means 200 ms. The Grace of a
-	// sender is the largest permitted Grace of a receiver, and 0 means Timeout.
+	// Grace is how long a receiver, after the end message of the sender, waits for the next late
+	// datagram. A receiver waits for late datagrams for at most Grace plus Timeout in total, unless
+	// the receiver's own reader delays the datagrams. A Grace of 0 means 200 ms. For a sender, Grace
+	// is the largest Grace that a receiver may have, and a Grace of 0 means Timeout.
 	Grace time.Duration
 	// Gap is called with each range of missing ordinals, from first to last, in ascending order.
 	// Arrival is called for each datagram that arrives. Gap and Arrival run on the engine's

@@ -18,11 +18,14 @@ type dataPort struct {
 	all   []*dataEndpoint
 	free  []fabric.Buf // receive buffers that are not posted
 	txBuf []fabric.Buf // free send buffers
-	// The fields owner and holds are indexed by send buffer, and contain the source of the
-	// payload and the number of references to the buffer.
+	// For each send buffer, the slice "owner" has the source of the payload, and the slice "holds" has
+	// the number of references to the buffer.
 	owner []sentFrom
 	holds []uint16
 	drops dropCount
+	// If the field "reliable" is true, the fabric reports ErrAgain for the receiver whose queue is
+	// full, and still accepts datagrams to other receivers.
+	reliable bool
 }
 
 // dataEndpoint is an endpoint with the polled datagrams that have not been processed yet.
@@ -46,7 +49,7 @@ const (
 	groupsMax = 4
 )
 
-// DataConfig returns the size of the domain for the unreliable mode.
+// DataConfig returns the number and the size of the buffers of the domain for the unreliable mode.
 func DataConfig(info fabric.Info) fabric.DomainConfig {
 	return fabric.DomainConfig{
 		Buffers: txBuffers + (1+groupsMax)*rxBuffers, BufferBytes: info.MTUBytes,
@@ -56,7 +59,7 @@ func DataConfig(info fabric.Info) fabric.DomainConfig {
 func newDataPort(dom fabric.Domain) (*dataPort, error) {
 	d := &dataPort{
 		dom: dom, arena: dom.Arena(), owner: make([]sentFrom, txBuffers),
-		holds: make([]uint16, txBuffers),
+		holds: make([]uint16, txBuffers), reliable: dom.Info().Reliable,
 	}
 	if n := d.arena.Len(); n < txBuffers+rxBuffers {
 		return nil, fmt.Errorf("%w: the domain has %d buffers, needs %d", ErrConfig, n,
@@ -98,12 +101,14 @@ func (d *dataPort) add(ep fabric.Endpoint, group string) (*dataEndpoint, error) 
 	return de, de.refill()
 }
 
-// most returns the size of the largest datagram that the port's own endpoint can receive.
+// The method "most" returns the size of the largest datagram that the port's own endpoint can
+// receive.
 func (d *dataPort) most() int { return min(d.main.caps.MTUBytes, d.arena.Size()) }
 
-// floor returns the smallest size to which a sender may limit its datagrams. floor exists because
-// the memory and the work of a receiver grow with the number of datagrams. If the port's own
-// configuration permits only smaller datagrams, floor returns the size from the configuration.
+// The method "floor" returns the smallest size to which a sender may limit its datagrams. The
+// datagram size needs a lower limit, because the memory and the work of a receiver grow with the
+// number of datagrams. If the port's own configuration permits only smaller datagrams, the method
+// "floor" returns the configured size.
 func (d *dataPort) floor() int { return min(floorBytes, d.most()) }
 
 // refill posts the receive buffers of processed datagrams again.
@@ -116,8 +121,8 @@ func (de *dataEndpoint) refill() error {
 	return err
 }
 
-// poll processes the received datagrams and returns their number. If a receiver without a free
-// region must not drop a datagram, poll leaves the datagram in the queue.
+// poll processes the received datagrams and returns their number. If a receiver has no free region
+// for a datagram and must not drop it, the method "poll" leaves the datagram in the queue.
 func (d *dataPort) poll(e *Engine) (int, error) {
 	total := 0
 	for i := 0; i < len(d.all); i++ {
@@ -152,7 +157,7 @@ func (d *dataPort) poll(e *Engine) (int, error) {
 	return total, nil
 }
 
-// waiting reports whether a polled datagram has not been processed yet.
+// The method "waiting" reports whether any polled datagram has not been processed yet.
 func (d *dataPort) waiting() bool {
 	for _, de := range d.all {
 		if de.at < de.n {
@@ -233,8 +238,8 @@ func (c *dropCount) look(value uint64) uint64 {
 	return c.total
 }
 
-// dropped returns the number of packets that the kernel has dropped at the port's sockets since the
-// port was opened.
+// The method "dropped" returns the number of packets that the kernel has dropped at the port's
+// sockets since the port was opened.
 func (d *dataPort) dropped() uint64 { return d.drops.look(d.socketDrops()) }
 
 // socketDrops returns the kernel's present counter of packets dropped at the sockets.
@@ -248,10 +253,10 @@ func (d *dataPort) socketDrops() uint64 {
 	return 0
 }
 
-// rescue copies payload that the fabric has written directly to a wrong position to the memory
-// after the datagram's header. rescue must run before the payload at the wrong position is
-// overwritten. rescue sets the completion's Landed to 0, which tells later code that the payload is
-// behind the header.
+// rescue handles payload that the fabric has written directly to a wrong position, and copies this
+// payload to the memory after the datagram's header. rescue must run before the payload at the
+// wrong position is overwritten. rescue sets the completion's Landed to 0, which tells later code
+// that the payload follows the header.
 func (d *dataPort) rescue(e *Engine, de *dataEndpoint) {
 	for i := de.at; i < de.n; i++ {
 		c := &de.out[i]
@@ -268,9 +273,10 @@ func (d *dataPort) rescue(e *Engine, de *dataEndpoint) {
 	}
 }
 
-// parseDatagram decodes the header of the received datagram of c, whose buffer is buf. Behind the
-// datagram, buf has bytes of earlier datagrams. If ok is true, the datagram is whole, and its
-// payload is buf[headerBytes:c.Len].
+// parseDatagram decodes the header of a received datagram, which the completion c describes and the
+// receive buffer buf contains. After the end of the datagram, the receive buffer still contains
+// bytes of earlier datagrams. If the result "ok" of parseDatagram is true, the datagram is whole,
+// and its payload is buf[headerBytes:c.Len].
 func parseDatagram(c *fabric.Completion, buf []byte) (h header, ok bool) {
 	if c.Errno != 0 || int(c.Len) > len(buf) {
 		return h, false
@@ -290,8 +296,8 @@ func (de *dataEndpoint) inPlace(
 	return r != nil && r.asm.isPlace(h, landed)
 }
 
-// datagram processes one datagram. datagram returns false if the datagram must wait for a free
-// region.
+// The method "datagram" processes one datagram. The method "datagram" returns false if the datagram
+// must wait for a free region.
 func (de *dataEndpoint) datagram(e *Engine, c *fabric.Completion, buf []byte) bool {
 	h, ok := parseDatagram(c, buf)
 	if ok && h.datagram == probeDatagram {
@@ -309,9 +315,9 @@ func (de *dataEndpoint) datagram(e *Engine, c *fabric.Completion, buf []byte) bo
 	return r.datagram(h, buf[headerBytes:c.Len], c.Landed > 0)
 }
 
-// dataSource identifies the datagrams of one stream: the data key in their headers and, in a
-// multicast group, the address of the endpoint from which they come. For datagrams that do not
-// come through a group, from is AddrUnknown, because only the sender knows the data key.
+// dataSource identifies the datagrams of one stream. A stream's datagrams have the same data key
+// and, in a multicast group, come from the same endpoint. For a stream without a multicast group,
+// the field "from" is AddrUnknown, because only the sender of the stream knows the data key.
 type dataSource struct {
 	key  uint64
 	from fabric.Addr
@@ -333,8 +339,8 @@ func (de *dataEndpoint) receiverOf(e *Engine, c *fabric.Completion, h header) *R
 	return nil
 }
 
-// foreign counts a datagram that belongs to no stream. If the engine has only one receiver, the
-// datagram is counted in the Stats of this receiver.
+// The method "foreign" counts a datagram that belongs to no stream. If the engine has only one
+// receiver, the foreign datagram is counted in the Stats of this receiver.
 func (e *Engine) foreign() {
 	if len(e.receiving) == 1 && e.receiving[0].asm != nil {
 		e.receiving[0].asm.track.foreign++

@@ -22,12 +22,12 @@
 // determines the position of the message in the receiver's ring. A missing message is filled with
 // zeros and marked as missing (Ring.Transferred).
 //
-// A Ring is memory of the caller with the states of its regions. A ring that CreateRing has made
-// is a file, which other processes can map. A Port is the endpoint of a process in the network.
-// Senders and receivers find each other by their identities. An identity is a line of text,
-// exchanged by standard input and output, by files, by a callback, or over TCP (ExchangeStdIO,
-// ExchangeFiles, Meeting). In both modes, control messages (parameters, credits, the end and the
-// reports) use the reliable transport.
+// A Ring is memory of the caller that is divided into regions, and has a state for each region. A
+// ring that CreateRing has made is a file, which other processes can map. A Port is the endpoint of
+// a process in the network. Senders and receivers find each other by their identities. An identity
+// is a line of text, exchanged by standard input and output, by files, by a callback, or over TCP
+// (ExchangeStdIO, ExchangeFiles, Meeting). In both modes, control messages (parameters, credits,
+// the end and the reports) use the reliable transport.
 //
 //	ring.go       regions and their states       sender.go    sending side of a stream
 //	engine.go     progress of all streams        cast.go      datagrams of a sender

@@ -32,10 +32,8 @@ func TestIdleBesideBlocked(t *testing.T) {
 	w.nw.RunUntil(w.nw.Now().Add(5 * time.Second))
 	read := w.rx[0].after
 	w.rx[0].after = nil
+	w.until(500*time.Millisecond, w.rx[0].Engine.data.waiting)
 	w.nw.RunUntil(w.nw.Now().Add(500 * time.Millisecond))
-	if !w.rx[0].Engine.data.waiting() {
-		t.Fatal("nothing waits for the reader")
-	}
 	w.rx[0].after = read
 	w.nw.RunUntil(w.nw.Now().Add(5 * time.Second))
 	for _, r := range []*Receiver{rx, busy.rx} {

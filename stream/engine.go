@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"gobtl/btl"
 	"gobtl/fabric"
 	"gobtl/internal/mono"
-	"gobtl/internal/plain"
 )
 
 // Engine sends and receives streams over a btl module. For the unreliable mode, an Engine also has
@@ -22,27 +22,27 @@ type Engine struct {
 	now   mono.Time
 	polls mono.Time // time of the module's latest Progress
 
-	senders   map[uint64]*Sender   // by key
-	receivers map[uint64]*Receiver // by the receiver's own key
-	sending   []*Sender
-	receiving []*Receiver               // all receivers of this engine; few
-	bySource  map[dataSource]*Receiver  // receivers of streams in the unreliable mode
-	latest    *Receiver                 // receiver of the latest datagram
-	outboxes  map[*btl.Endpoint]*outbox // peers' outboxes with queued messages
-	suitors   map[uint64]*suitor        // by their data key
-	refused   Refusals                  // refusals of peers that belong to no stream
-	links     []*link                   // by link.number, which put fragments carry
-	onDone    func(*btl.Fragment, error)
-	random    func() uint64 // random numbers that must not be guessable
-	hearsays  hearsays
-	closed    bool
-	// lingering holds ended senders whose rings the fabric may still read.
+	senders    map[uint64]*Sender   // by key
+	receivers  map[uint64]*Receiver // by the receiver's own key
+	sending    []*Sender
+	receiving  []*Receiver               // all receivers of this engine; few
+	bySource   map[dataSource]*Receiver  // receivers of streams in the unreliable mode
+	latest     *Receiver                 // receiver of the latest datagram
+	outboxes   map[*btl.Endpoint]*outbox // peers' outboxes with queued messages
+	candidates map[uint64]*candidate     // by their data key
+	refused    Refusals                  // refusals of peers that belong to no stream
+	links      []*link                   // by link.number, which put fragments carry
+	onDone     func(*btl.Fragment, error)
+	random     func() uint64 // random numbers that must not be guessable
+	otherHosts otherHosts
+	closed     bool
+	// The slice "lingering" has the ended senders whose rings the fabric may still read.
 	lingering []*Sender
 }
 
 const (
-	// moduleEvery is the interval between calls of the module's Progress while each poll returns
-	// datagrams.
+	// moduleEvery is the interval between calls of the module's Progress while every poll of the data
+	// endpoint returns datagrams.
 	moduleEvery = 100 * time.Microsecond
 	// ringEvery is the interval between checks of a ring whose states another process may change.
 	ringEvery = time.Millisecond
@@ -51,15 +51,15 @@ const (
 	streamsMax  = 1024 // senders and receivers of an engine
 )
 
-// NewEngine starts an engine on a module. The argument data of NewEngine is a domain for
-// the unreliable mode, opened with DataConfig, or nil. The engine owns m and data, even if
-// NewEngine returns an error. The engine uses tags 1 and 2, OnEndpoint and OnRoom of the
-// module, which the caller must not use.
+// NewEngine starts an engine on a module. The argument "data" of NewEngine is a domain for the
+// unreliable mode, opened with DataConfig, or nil. The engine owns the module and the domain, even
+// if NewEngine returns an error. The engine uses tags 1 and 2, OnEndpoint and OnRoom of the module,
+// which the caller must not use.
 func NewEngine(m *btl.Module, data fabric.Domain) (*Engine, error) {
 	e := &Engine{
 		m: m, senders: make(map[uint64]*Sender), receivers: make(map[uint64]*Receiver),
 		bySource: make(map[dataSource]*Receiver), random: randomKey,
-		outboxes: make(map[*btl.Endpoint]*outbox), suitors: make(map[uint64]*suitor),
+		outboxes: make(map[*btl.Endpoint]*outbox), candidates: make(map[uint64]*candidate),
 	}
 	e.onDone = e.putDone
 	err := errors.Join(m.HandleUpTo(tagLetter, letterBytesMax, e.onLetter),
@@ -79,7 +79,8 @@ func NewEngine(m *btl.Module, data fabric.Domain) (*Engine, error) {
 	return e, nil
 }
 
-// Module returns the engine's btl module, for its counters and for the use of other tags.
+// Module returns the engine's btl module, so that the caller can read the module's counters and use
+// other tags.
 func (e *Engine) Module() *btl.Module { return e.m }
 
 // Progress does all work that is due, and returns the number of received packets. An error of
@@ -178,7 +179,8 @@ func (e *Engine) Close() error {
 }
 
 // letGo returns the rings of ended senders to the program after the fabric's last read of each
-// ring. If all is true, the fabric is closed and letGo returns all rings at once.
+// ring. If the argument "all" is true, letGo returns all rings at once, because the fabric is
+// closed.
 func (e *Engine) letGo(all bool) {
 	if len(e.lingering) == 0 {
 		return
@@ -226,11 +228,13 @@ func (e *Engine) onLetter(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 	case letterHello:
 		e.onHello(ep, l)
 	case letterStart:
-		if s := e.suitorOf(ep, l.Key); s != nil {
+		if s := e.candidateOf(ep, l.Key); s != nil {
 			s.start(l.Start)
-		} else if e.receiverOf(ep, l.Key) == nil {
-			e.refused.Strangers++
-			e.abort(ep, l.Key, "", "start of a stream that is not received here")
+		} else if r := e.receiverOf(ep, l.Key); r == nil {
+			e.refused.Strangers++ // the receiver may have refused this sender in the meantime
+			e.abort(ep, l.Key, codeTaken, "start of a stream that is not received here")
+		} else if r.state == stateRunning {
+			r.startAgain(l.Start)
 		}
 	case letterEnd:
 		if r := e.receiverOf(ep, l.Key); r != nil {
@@ -251,7 +255,7 @@ func (e *Engine) onAbort(ep *btl.Endpoint, l *letter) {
 	err := failedError(l)
 	if r := e.receiverOf(ep, l.Key); r != nil {
 		r.fail(err)
-	} else if s := e.suitorOf(ep, l.Key); s != nil {
+	} else if s := e.candidateOf(ep, l.Key); s != nil {
 		s.left(err)
 	} else if k := e.linkOf(ep, l.Key); k != nil {
 		k.refusedThere(err)
@@ -260,9 +264,11 @@ func (e *Engine) onAbort(ep *btl.Endpoint, l *letter) {
 
 func failedError(l *letter) error {
 	if l.Code == codeTaken {
-		return fmt.Errorf("%w: %w: %s", ErrPeerFailed, ErrTaken, plain.Line(l.Reason))
+		taken := inner(ErrTaken)
+		return fmt.Errorf("%w: %w: %s", ErrPeerFailed, taken,
+			strings.TrimPrefix(reasonOf(l.Reason), taken.Error()+": "))
 	}
-	return fmt.Errorf("%w: %s", ErrPeerFailed, plain.Line(l.Reason))
+	return fmt.Errorf("%w: %s", ErrPeerFailed, reasonOf(l.Reason))
 }
 
 func (e *Engine) onNotice(ep *btl.Endpoint, _ btl.Tag, data []byte) {
@@ -292,7 +298,9 @@ func (e *Engine) onHello(ep *btl.Endpoint, l *letter) {
 	case r.ep != nil:
 		if r.ep != ep || r.key != l.Key {
 			r.refuse(ep, l.Key, RefusedTaken, errTaken)
+			return
 		}
+		r.meetAgain(l)
 	case e.receiverOf(ep, l.Key) != nil:
 		r.refuse(ep, l.Key, RefusedMismatch,
 			fmt.Errorf("%w: the stream is received here already", ErrMismatch))
@@ -338,7 +346,7 @@ func (e *Engine) uses(ep *btl.Endpoint) bool {
 		}
 	}
 	for _, r := range e.receiving {
-		if r.ep == ep || r.suitorOf(ep) != nil {
+		if r.ep == ep || r.candidateOf(ep) != nil {
 			return true
 		}
 	}
@@ -362,17 +370,17 @@ func (e *Engine) onEndpoint(ep *btl.Endpoint, ev btl.Event, err error) {
 		if r.ep == ep {
 			r.fail(lostError(err))
 		}
-		if s := r.suitorOf(ep); s != nil {
+		if s := r.candidateOf(ep); s != nil {
 			s.drop() // a different sender may connect
 		}
 	}
 }
 
-// lostError returns the error of this package for the end of a connection. The argument err of
+// lostError returns the error of package stream for the end of a connection. The argument "err" of
 // lostError is the reason for which the connection has ended, or nil.
 func lostError(err error) error {
 	if err == nil {
 		return ErrPeerLost
 	}
-	return fmt.Errorf("%w: %w", ErrPeerLost, err)
+	return fmt.Errorf("%w: %w", ErrPeerLost, inner(err))
 }

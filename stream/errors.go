@@ -1,6 +1,11 @@
 package stream
 
-import "errors"
+import (
+	"errors"
+	"strings"
+
+	"gobtl/internal/plain"
+)
 
 // The errors of package stream can be tested with errors.Is.
 var (
@@ -9,8 +14,8 @@ var (
 	ErrConfig = errors.New("stream: invalid configuration")
 	// ErrMismatch means that the parameters of the two sides are incompatible.
 	ErrMismatch = errors.New("stream: parameters do not fit")
-	// ErrIdentity means that bytes or text are not an identity, or that an identity has the wrong
-	// role.
+	// ErrIdentity means that bytes or a text do not encode an identity, or that an identity has the
+	// wrong role.
 	ErrIdentity = errors.New("stream: malformed identity")
 	// ErrExchange means that identities could not be exchanged, because of a file, the peer's
 	// address, or invalid text.
@@ -18,8 +23,8 @@ var (
 	// ErrTimeout means that the peer did not connect or made no progress within the configured
 	// time.
 	ErrTimeout = errors.New("stream: time is over")
-	// ErrStalled means that a reader has released no region for Config.Timeout, and that messages
-	// must not be dropped.
+	// ErrStalled means that a reader has released no region for Config.Timeout, although the stream
+	// must not drop messages.
 	ErrStalled = errors.New("stream: the receiver's reader stands still")
 	// ErrPeerLost means that the peer does not respond any more, or was restarted.
 	ErrPeerLost = errors.New("stream: peer lost")
@@ -37,3 +42,12 @@ var (
 	// ErrOverrun means that no region is free, and that the configuration forbids waiting.
 	ErrOverrun = errors.New("stream: no region is free")
 )
+
+const prefix = "stream: " // of the text of each error
+
+// inner returns err without the prefix of package stream, for use in an error whose text already
+// has the prefix.
+func inner(err error) error { return plain.Inner(prefix, err) }
+
+// reasonOf returns the text of a peer's error without the prefix of package stream.
+func reasonOf(text string) string { return strings.TrimPrefix(plain.Line(text), prefix) }

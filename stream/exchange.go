@@ -18,7 +18,7 @@ import (
 // identity. An Exchange returns an error when ctx ends.
 type Exchange func(ctx context.Context, mine Identity) (Identity, error)
 
-// other returns the role of the peer, which is the opposite role.
+// The method "other" returns the role of the peer, which is the opposite role.
 func (r Role) other() Role {
 	if r == RoleSender {
 		return RoleReceiver
@@ -35,13 +35,14 @@ func expect(text string, mine Identity) (Identity, error) {
 	return id, err
 }
 
-// ExchangeStdIO exchanges identities by standard input and output, through a person or pipes.
-// ExchangeStdIO writes this side's identity to out and reads the peer's identity from in, one
-// line each. ExchangeStdIO of a sender first writes and then reads. ExchangeStdIO of a receiver
-// first reads and then writes, so that two programs that are joined by two pipes can exchange
-// identities. If a line is not an identity, ExchangeStdIO reads another line. Another goroutine
-// reads the lines from in. If ctx ends, the goroutine that reads the lines remains until the next
-// line or the end of in.
+// ExchangeStdIO exchanges identities by standard input and output, which a person or pipes connect
+// to the peer. ExchangeStdIO writes this side's identity as one line to the argument "out", and
+// reads the peer's identity as one line from the argument "in". A sender's ExchangeStdIO first
+// writes and then reads. A receiver's ExchangeStdIO first reads and then writes, so that two
+// programs that are joined by two pipes can exchange identities. If a line is not an identity,
+// ExchangeStdIO reads another line. ExchangeStdIO reads the lines in a separate goroutine. If ctx
+// ends, the goroutine that reads the lines keeps running until the next line or the end of the
+// input.
 func ExchangeStdIO(in io.Reader, out io.Writer) Exchange {
 	return func(ctx context.Context, mine Identity) (Identity, error) {
 		tell := func() error {
@@ -50,13 +51,13 @@ func ExchangeStdIO(in io.Reader, out io.Writer) Exchange {
 		}
 		if mine.Role == RoleSender {
 			if err := tell(); err != nil {
-				return Identity{}, fmt.Errorf("%w: %w", ErrExchange, err)
+				return Identity{}, fmt.Errorf("%w: %w", ErrExchange, inner(err))
 			}
 		}
 		lines := bufio.NewScanner(io.LimitReader(in, 1<<20))
 		for {
 			if _, err := fmt.Fprintf(out, "identity of the %v? ", mine.Role.other()); err != nil {
-				return Identity{}, fmt.Errorf("%w: %w", ErrExchange, err)
+				return Identity{}, fmt.Errorf("%w: %w", ErrExchange, inner(err))
 			}
 			line, err := readLine(ctx, lines)
 			if err != nil {
@@ -68,14 +69,14 @@ func ExchangeStdIO(in io.Reader, out io.Writer) Exchange {
 			id, err := expect(line, mine)
 			if err == nil && mine.Role == RoleReceiver {
 				if err := tell(); err != nil {
-					return Identity{}, fmt.Errorf("%w: %w", ErrExchange, err)
+					return Identity{}, fmt.Errorf("%w: %w", ErrExchange, inner(err))
 				}
 			}
 			if err == nil {
 				return id, nil
 			}
 			if _, err := fmt.Fprintf(out, "%v\n", err); err != nil {
-				return Identity{}, fmt.Errorf("%w: %w", ErrExchange, err)
+				return Identity{}, fmt.Errorf("%w: %w", ErrExchange, inner(err))
 			}
 		}
 	}
@@ -97,7 +98,7 @@ func readLine(ctx context.Context, lines *bufio.Scanner) (string, error) {
 		if err == nil {
 			err = io.EOF
 		}
-		got <- result{err: fmt.Errorf("%w: no identity of the peer: %w", ErrExchange, err)}
+		got <- result{err: fmt.Errorf("%w: no identity of the peer: %w", ErrExchange, inner(err))}
 	})
 	select {
 	case r := <-got:
@@ -113,13 +114,13 @@ const (
 	recvSuffix = ".recv"
 )
 
-// ExchangeFiles exchanges identities by two files on a file system that both sides can
-// access. The sender writes the file name + ".send", and the receiver writes the file name
-// + ".recv". ExchangeFiles writes each file under a temporary name, and renames the file. A
-// file contains the identity of its writer. After the writer of a file has read the peer's
-// file, the writer's file contains the peer's identity. A side accepts a file only if the
-// file contains the side's own identity, so that files of earlier runs are not accepted.
-// ExchangeFiles does not remove the files, and the next run replaces them.
+// ExchangeFiles exchanges identities by two files on a file system that both sides can access. If
+// the argument of ExchangeFiles is "run", the sender writes the file "run.send", and the receiver
+// writes the file "run.recv". ExchangeFiles writes each file under a temporary name, and renames
+// the file. A file contains the identity of its writer. After the writer of a file has read the
+// peer's file, the writer's file also contains the peer's identity. Each side accepts the peer's
+// file only if the file also contains this side's own identity, so that files of earlier runs are
+// not accepted. ExchangeFiles does not remove the files, and the next run replaces them.
 func ExchangeFiles(name string) Exchange {
 	return func(ctx context.Context, mine Identity) (Identity, error) {
 		own, other := name+sendSuffix, name+recvSuffix
@@ -129,7 +130,7 @@ func ExchangeFiles(name string) Exchange {
 		stale, wrong := false, error(nil)
 		for echo := ""; ; {
 			if err := WriteFileWhole(own, []byte(mine.String()+"\n"+echo+"\n")); err != nil {
-				return Identity{}, fmt.Errorf("%w: %w", ErrExchange, err)
+				return Identity{}, fmt.Errorf("%w: %w", ErrExchange, inner(err))
 			}
 			for {
 				peer, theirs, e := readExchange(other)
@@ -140,7 +141,7 @@ func ExchangeFiles(name string) Exchange {
 				if ok && theirs == mine.String() {
 					id, err := expect(peer, mine)
 					if err != nil {
-						return Identity{}, fmt.Errorf("%w: %s: %w", ErrExchange, other, err)
+						return Identity{}, fmt.Errorf("%w: %s: %w", ErrExchange, other, inner(err))
 					}
 					return id, WriteFileWhole(own, []byte(mine.String()+"\n"+peer+"\n"))
 				}
@@ -155,7 +156,7 @@ func ExchangeFiles(name string) Exchange {
 						why = "is of another run, or its writer has gone"
 					}
 					if wrong != nil {
-						return Identity{}, fmt.Errorf("%w: %w: %w", ErrTimeout, wrong, err)
+						return Identity{}, fmt.Errorf("%w: %w: %w", ErrTimeout, inner(wrong), err)
 					}
 					return Identity{}, fmt.Errorf("%w: %s %s: %w", ErrTimeout, other, why, err)
 				}
@@ -166,7 +167,7 @@ func ExchangeFiles(name string) Exchange {
 
 // readExchange reads a file of ExchangeFiles. The results of readExchange are the identity of the
 // file's writer, and the identity that the writer has read from the peer's file. readExchange
-// returns an error if the file has another format.
+// returns an error if the file has a wrong format.
 func readExchange(name string) (writer, seen string, err error) {
 	b, err := bounded.ReadFile(name, 4*identityTextMax)
 	if err != nil {
@@ -179,9 +180,8 @@ func readExchange(name string) (writer, seen string, err error) {
 	return lines[0], lines[1], nil
 }
 
-// WriteFileWhole writes a file under a temporary name, and renames the file. Other
-// processes never see a partial file, and a crash or a full disk leaves no partial file
-// under name.
+// WriteFileWhole writes a file under a temporary name, and renames the file. Other processes never
+// see a partial file, and a crash or a full disk leaves no partial file under the final name.
 func WriteFileWhole(name string, data []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".part-*")
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 // FileName returns the name of the file for region i.
 func FileName(name string, i int) string { return fmt.Sprintf("%s.%d", name, i) }
 
-// Load reads region i of the ring from the file name.i, for all regions. Each file must have
-// exactly the size of a region.
+// Load reads each region of the ring from its own file, whose name consists of the argument "name",
+// a dot and the index of the region. Each file must have exactly the size of a region.
 func (r *Ring) Load(name string) error {
 	for i := range r.geo.Regions {
 		if err := r.loadRegion(FileName(name, i), i); err != nil {

@@ -369,9 +369,9 @@ func TestMisfitsAtSender(t *testing.T) {
 	}
 }
 
-// TestSilentSuitor: a sender that says a fitting hello and no more, or many of them, keeps nobody
-// away.
-func TestSilentSuitor(t *testing.T) {
+// TestSilentCandidate: a sender that says a fitting hello and no more, or many of them, keeps
+// nobody away.
+func TestSilentCandidate(t *testing.T) {
 	w := newSimWorld(t, 35, 1)
 	cfg := Config{Messages: 100}
 	s := w.receiver(w.rx[0], cfg, 77)
@@ -485,39 +485,4 @@ func aside(fn func() error) <-chan error {
 	ended := make(chan error, 1)
 	go func() { ended <- fn() }()
 	return ended
-}
-
-// TestJumps: a datagram costs about the same however far it is ahead of those before, in rings of
-// any shape.
-func TestJumps(t *testing.T) {
-	const datagrams = 500
-	for _, g := range []Geometry{{1000, 4, 16}, {16, 4096, 1}, {1000, 4, 2048}} {
-		cost := func(jump uint64) time.Duration {
-			best := time.Hour
-			for range 5 {
-				ring, err := NewRing(g, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
-				a := newAssembler(ring, 0, 1, g.MessageBytes)
-				a.overwrite = true
-				payload := make([]byte, g.MessageBytes)
-				for i := range uint64(100) { // the first ones may spend what is saved
-					a.take(i*jump, 0, payload, false, false)
-				}
-				began := time.Now()
-				for i := range uint64(datagrams) {
-					a.take((100+i)*jump, 0, payload, false, false)
-				}
-				best = min(best, time.Since(began)/datagrams)
-			}
-			return best
-		}
-		order := cost(1)
-		for _, jump := range []uint64{100, 5000, 1 << 17} {
-			if c := cost(jump); c > 60*order+2*time.Microsecond {
-				t.Errorf("%+v: a datagram costs %v, with jumps of %d %v", g, order, jump, c)
-			}
-		}
-	}
 }

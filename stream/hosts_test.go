@@ -107,7 +107,7 @@ func TestProbesOfMany(t *testing.T) {
 	w.tx.ctl.Kick()
 	w.nw.RunUntil(w.nw.Now().Add(seconds * time.Second))
 	const probes = 20 // of one handshake
-	const most = (hearsayBurst + seconds*int(time.Second/hearsayEvery)) * probes
+	const most = (otherHostBurst + seconds*int(time.Second/otherHostEvery)) * probes
 	if n := w.aimed[victim.data.Index()]; n == 0 || n > most {
 		t.Errorf("%d probes to the victim in %d s; want 1 to %d", n, seconds, most)
 	}
@@ -123,7 +123,8 @@ func TestProbesOfMany(t *testing.T) {
 	}
 }
 
-// A receiver whose data address is at another of its networks gets the stream by hearsay.
+// A receiver whose data address is at another of its networks gets the stream, although the address
+// seems to be of another host.
 func TestDataOfAnotherHost(t *testing.T) {
 	w := newSimWorld(t, 12, 1)
 	w.teller()
@@ -135,9 +136,10 @@ func TestDataOfAnotherHost(t *testing.T) {
 	id.from = honestHost
 	s.send(w.tx, cfg, 99, id)
 	w.until(time.Minute, s.ended)
-	if s.tx.err != nil || s.rx.err != nil || s.rx.stats.Datagrams != 100 || w.tx.hearsays.spent != 1 {
-		t.Errorf("sender %v, receiver %v, %d datagrams, %d by hearsay", s.tx.err, s.rx.err,
-			s.rx.stats.Datagrams, w.tx.hearsays.spent)
+	if s.tx.err != nil || s.rx.err != nil || s.rx.stats.Datagrams != 100 ||
+		w.tx.otherHosts.spent != 1 {
+		t.Errorf("sender %v, receiver %v, %d datagrams, %d of other hosts", s.tx.err, s.rx.err,
+			s.rx.stats.Datagrams, w.tx.otherHosts.spent)
 	}
 }
 

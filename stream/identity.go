@@ -30,8 +30,8 @@ type Identity struct {
 	Key  uint64 // random
 	Name []byte // name of the btl module
 
-	// from is the host from which the identity came to a Meeting, without a port. If the program
-	// has chosen the peer, from is empty.
+	// The field "from" is the host from which the identity came to a Meeting, without a port. If the
+	// program has chosen the peer, "from" is empty.
 	from string
 }
 

@@ -2,15 +2,15 @@ package stream
 
 import "unsafe"
 
-// Some fabrics can write received payload directly to its final position (fabric.Lander).
-// The receiver passes the memory from the next expected datagram to the end of the region
-// to the fabric. Datagrams that arrive in the order of sending are copied only once, by the kernel.
-// Payload that was written to a wrong position is copied to the memory behind its header before any
-// payload is processed (dataPort.rescue).
+// Some fabrics can write received payload directly to its final position (fabric.Lander). The
+// receiver gives the fabric the memory of a region from the position of the next expected datagram
+// to the end of the region. Datagrams that arrive in the order of sending are copied only once, by
+// the kernel. Payload that was written to a wrong position is copied to the memory after its header
+// before any payload is processed (dataPort.rescue).
 
-// The method landing returns the memory in which the next datagrams belong if they arrive in order.
-// If the next datagram cannot be predicted, landing returns nil. The returned memory contains no
-// received data.
+// The method "landing" returns the memory for the payload of the next datagrams, if they arrive in
+// order. If the next datagram cannot be predicted, "landing" returns nil. The returned memory
+// contains no received data.
 func (a *assembler) landing() []byte {
 	if !a.stored || a.ended || a.lastOrdinal+1 != a.high {
 		return nil
@@ -31,7 +31,7 @@ func (a *assembler) landing() []byte {
 	return a.place(ordinal, datagram)
 }
 
-// isPlace reports whether payload is at the final position of a datagram, in an open region.
+// isPlace reports whether the payload of a datagram is at its final position, in an open region.
 func (a *assembler) isPlace(h header, payload []byte) bool {
 	if a.ended || h.ordinal < a.track.first || h.ordinal >= a.track.total ||
 		len(payload) == 0 || len(payload) != a.payloadBytes(h.datagram) {

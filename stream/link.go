@@ -38,27 +38,30 @@ type link struct {
 	taken  uint64    // new datagrams that the receiver has reported after the end
 	grace  time.Duration
 	late   bool // joined a running stream; its loss is not a failure
-	// hearsay is true if an address of the receiver was named by a host that may not own it (see
-	// hearsay.go).
-	hearsay bool
-	from    string // host of the receiver's connection to a Meeting, or empty
+	// The field otherHost is true if an address of the receiver was named by a host that may not own
+	// it (see other_host.go).
+	otherHost bool
+	from      string // host of the receiver's connection to a Meeting, or empty
 
 	// The fields below are for the unreliable mode.
 	addr          fabric.Addr
 	hasAddr       bool
 	underWay      int    // sends to addr without a completion yet
+	posted        int    // number of datagrams of the batch posted to addr (caster.each)
+	stuck         int    // tries in series in which the fabric accepted no datagram to addr
 	dataKey       uint64 // key in the datagrams to addr
 	datagramBytes int
 	nonce         uint64 // random number of the probes
 	probes        int
 	probeAt       mono.Time
 
-	// The fields below are for the reliable mode. next is the ordinal of the next message to put.
-	// Puts of messages with ordinals below placed have been acknowledged. The sender has reported the
-	// messages with ordinals below told to the receiver.
+	// The fields below are for the reliable mode. The field "next" is the ordinal of the next message
+	// that the sender puts into the receiver's ring. The receiver has acknowledged the puts of all
+	// messages with ordinals below the field "placed". The sender has reported to the receiver all
+	// messages with ordinals below the field "told".
 	ringMessages uint64
-	// handles are the memory regions of the receiver's ring (blocks), each of which has
-	// blockMessages messages.
+	// The slice "handles" identifies the memory regions (blocks) of the receiver's ring. Each block
+	// has blockMessages messages.
 	handles       []btl.Handle
 	blockMessages uint64
 	credit        uint64
@@ -72,7 +75,7 @@ type link struct {
 	flushed       bool
 }
 
-// endpoint handles the events of the connection to the receiver.
+// The method "endpoint" handles the events of the connection to the receiver.
 func (k *link) endpoint(ev btl.Event, err error) {
 	if ev != btl.EventConnected {
 		k.fail(lostError(err))
@@ -93,7 +96,7 @@ func (k *link) endpoint(ev btl.Event, err error) {
 // enter changes the state of the link.
 func (k *link) enter(state linkState) { k.state, k.since = state, k.s.e.now }
 
-// letter handles a control message from the receiver.
+// The method "letter" handles a control message from the receiver.
 func (k *link) letter(l *letter) {
 	switch {
 	case l.Kind == letterWelcome && k.state == linkGreeted:
@@ -116,8 +119,8 @@ func (k *link) letter(l *letter) {
 	}
 }
 
-// ready handles the receiver's ready message. In the reliable mode, the receiver's ready message
-// contains the handles for puts.
+// The method "ready" handles the receiver's ready message. In the reliable mode, the receiver's
+// ready message contains the handles for puts.
 func (k *link) ready(r *ready) error {
 	n := uint64(len(r.Blocks))
 	if k.s.cast == nil && (n == 0 || n > BlocksMax || k.ringMessages%n != 0) {
@@ -132,8 +135,8 @@ func (k *link) ready(r *ready) error {
 	return nil
 }
 
-// welcomed handles the message with which the receiver accepts this sender. In the unreliable mode,
-// this message contains the address for datagrams.
+// The method "welcomed" handles the welcome message, with which the receiver accepts this sender.
+// In the unreliable mode, the receiver's welcome message contains its address for datagrams.
 func (k *link) welcomed(w *welcome) error {
 	s := k.s
 	k.grace = time.Duration(min(w.GraceNs, uint64(time.Hour)))
@@ -154,7 +157,7 @@ func (k *link) welcomed(w *welcome) error {
 			ErrMismatch, w.DatagramBytes, s.cast.floor())
 	case s.cfg.Group == "":
 		if !k.allowData(w.Data) {
-			return errHearsays
+			return errOtherHosts
 		}
 		addr, err := s.e.data.dom.Insert(w.Data)
 		if err != nil {
@@ -170,8 +173,8 @@ func (k *link) welcomed(w *welcome) error {
 	return nil
 }
 
-// welcome makes the receiver eligible for the stream. If the stream is in progress, the receiver
-// joins the stream.
+// The method "welcome" makes the receiver eligible for the stream. If the stream is in progress,
+// the receiver joins the stream.
 func (k *link) welcome() {
 	k.enter(linkWelcomed)
 	if k.s.state == stateRunning {
@@ -205,8 +208,8 @@ func (k *link) start() {
 	k.s.e.sendLetter(k.ep, &letter{Kind: letterStart, Key: k.s.key, Start: st})
 }
 
-// finished reports whether the receiver knows of all sent messages. When finished is true, the
-// sender sends its end message.
+// The method "finished" reports whether the sender may send its end message. In the reliable mode,
+// the sender sends its end message only after the receiver knows of all sent messages.
 func (k *link) finished() bool {
 	if k.s.cast != nil {
 		return k.s.cast.idle()
@@ -217,9 +220,9 @@ func (k *link) finished() bool {
 	return k.settled()
 }
 
-// settled reports whether all earlier control messages have reached the receiver. Control messages
-// may arrive out of order, so the caller sends a message that must arrive last only when settled is
-// true.
+// The method "settled" reports whether all earlier control messages have reached the receiver.
+// Control messages may arrive out of order, so before a message that must arrive last, the caller
+// waits until "settled" returns true.
 func (k *link) settled() bool {
 	if k.flushed {
 		return true
@@ -274,7 +277,7 @@ func (k *link) refusedThere(err error) {
 	k.unmet(RefusedThere, err)
 }
 
-// unmet ends the link to a receiver to which no stream has begun yet.
+// The method "unmet" ends the link to a receiver before the stream to this receiver has begun.
 func (k *link) unmet(why Reason, err error) {
 	s := k.s
 	k.close(err)
@@ -299,10 +302,15 @@ func (k *link) close(err error) {
 }
 
 // forget removes the data address of an ended link, after the completion of the last send to this
-// address.
+// address. If the removal cancels the sends to a full receiver, forget does not wait for them,
+// because a receiver that has left the stream must not hold send buffers.
 func (k *link) forget() {
-	if k.hasAddr && k.state == linkDone && k.underWay == 0 {
-		_ = k.s.e.data.dom.Remove(k.addr)
+	if !k.hasAddr || k.state != linkDone {
+		return
+	}
+	d := k.s.e.data
+	if k.underWay == 0 || d.reliable && d.main.caps.RemoveCancels {
 		k.hasAddr = false
+		_ = d.dom.Remove(k.addr)
 	}
 }

@@ -19,10 +19,10 @@ import (
 //	4096   descriptors of the regions
 //	next multiple of 4096   memory of the regions
 //
-// All numbers are u64 in the machine's byte order. The descriptor of a region occupies whole
-// cache lines. The words of a region's descriptor are the state (0 free, 1 busy, 2 populated),
-// the first ordinal, and the numbers of messages, received messages and skipped ordinals. Behind
-// the words of a region's descriptor there is a bitmap with one bit per message.
+// All numbers are u64 in the machine's byte order. The descriptor of a region occupies whole cache
+// lines. The words of a region's descriptor are the state (0 free, 1 busy, 2 populated), the first
+// ordinal, and the numbers of messages, received messages and skipped ordinals. After the words of
+// a region's descriptor there is a bitmap with one bit per message.
 const (
 	mapMagic   = "gobtlrng"
 	mapVersion = 1
@@ -38,9 +38,9 @@ func mapLayout(g Geometry) (mem, size int) {
 }
 
 // CreateRing makes a ring in a new file, for instance in /dev/shm. Other processes can open the
-// ring with OpenRing. A process that opens the ring may be the producer for a sender in this
-// process, or the reader for a receiver in this process. CreateRing replaces an existing file.
-// Ring.Close does not remove the file.
+// ring with OpenRing. A process that opens the ring can fill regions for a sender, or read regions
+// of a receiver, if the sender or receiver runs in the process that created the ring. CreateRing
+// replaces an existing file. Ring.Close does not remove the file.
 func CreateRing(file string, g Geometry) (*Ring, error) {
 	g = g.WithDefaults()
 	if err := g.Validate(); err != nil {
@@ -110,6 +110,7 @@ func mapRing(f *os.File, g Geometry, memAt, size int) (*Ring, []byte, error) {
 		geo: g, blocks: [][]byte{whole[memAt:size:size]}, stride: descriptorWords(g), polled: true,
 	}
 	r.words = unsafe.Slice((*uint64)(unsafe.Pointer(&whole[mapPage])), r.stride*g.Regions)
+	r.counts = make([]regionCounts, g.Regions)
 	r.end = unsafe.Slice((*uint64)(unsafe.Pointer(&whole[mapEnd])), endWords)
 	r.unmap = func() error { return unix.Munmap(whole) }
 	return r, whole, nil

@@ -7,10 +7,10 @@ import (
 	"gobtl/btl"
 )
 
-// A control message that the transport cannot accept yet waits in its peer's queue
-// (outbox). If the queue of a peer's control messages is full, the connection to the peer
-// is closed, because the peer is not receiving messages. Each peer uses a limited amount of
-// memory, and does not delay messages to other peers.
+// A control message that the transport cannot accept yet waits in its peer's queue (outbox). If the
+// queue of a peer's control messages is full, the connection to the peer is closed, because the
+// peer is not receiving messages. The control messages to one peer use a limited amount of memory,
+// and do not delay messages to other peers.
 
 // outboxMax and outboxBytesMax limit the queued control messages to a peer. Of the control messages
 // with a cumulative number, the queue contains only the latest of each kind and stream.

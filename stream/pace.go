@@ -8,8 +8,9 @@ import (
 )
 
 // pacer spreads sends over time. A burst is a datagram, or several datagrams that are sent
-// together. Each burst is due when the time that the previous burst takes at the rate is over. A
-// sender that has sent less than its rate permits may catch up at 1.25 times the rate.
+// together. The time between two bursts is the time that the first of the two bursts takes at the
+// configured rate. A sender that has sent less than its rate permits may catch up at 1.25 times the
+// rate.
 type pacer struct {
 	nsPerByte  float64   // 0 means no rate limit
 	leastNs    float64   // minimum time per byte, from Config.Delay
@@ -24,7 +25,7 @@ const (
 	// If the sender has fallen behind its rate by at most lagMax, it sends faster until it has caught
 	// up.
 	lagMax = 20 * time.Millisecond
-	// burstTime is the longest time that a burst may take at the rate.
+	// burstTime is the longest time that a burst may take at the configured rate.
 	burstTime = 50 * time.Microsecond
 )
 
@@ -51,8 +52,8 @@ func newPacer(
 
 func (p *pacer) active() bool { return p.nsPerByte > 0 }
 
-// budget returns the number of bytes that may be sent now, which is 0 or the largest size of a
-// burst.
+// The method "budget" returns the number of bytes that may be sent now, which is 0 or the largest
+// size of a burst.
 func (p *pacer) budget(now mono.Time) int {
 	if p.active() && now < p.next() {
 		return 0
@@ -60,10 +61,10 @@ func (p *pacer) budget(now mono.Time) int {
 	return p.burstBytes
 }
 
-// next returns the earliest time of the next burst.
+// The method "next" returns the earliest time of the next burst.
 func (p *pacer) next() mono.Time { return max(p.due, p.gate) }
 
-// sent records a burst of the given number of bytes.
+// The method "sent" records a burst of the given number of bytes.
 func (p *pacer) sent(now mono.Time, bytes int) {
 	if !p.active() {
 		return

@@ -11,11 +11,11 @@ import (
 	"gobtl/internal/mono"
 )
 
-// A sender validates the data address that a receiver reports, because a receiver could report
-// the address of a victim. Without the validation of the address, the sender would send the whole
-// stream to the victim. The sender posts a probe to the receiver's data address. A probe is a
-// header with the receiver's data key and a random number, and without payload. The receiver
-// returns a hash of the random number and of the receiver's own name, on the connection for
+// A sender validates the data address that a receiver reports, because a receiver could report the
+// address of a victim. Without the validation, a malicious receiver could direct the whole stream
+// to a victim's address. The sender posts a probe to the receiver's data address. A probe is a
+// header without payload, which contains the receiver's data key and a random number. The receiver
+// returns a hash of the probe's random number and of the receiver's own name, on the connection for
 // control messages. The hash includes the receiver's name, so that a malicious receiver cannot use
 // the answer of another receiver.
 //
@@ -31,9 +31,9 @@ const (
 	probeDatagram = 1<<32 - 1
 	probeEvery    = 50 * time.Millisecond
 	probesMax     = 100
-	// hearsayProbesMax is the largest number of probes to an address that was named by a host other
-	// than its owner (hearsay).
-	hearsayProbesMax = int(hearsayTime / probeEvery)
+	// otherHostProbesMax is the largest number of probes to an address that was named by a host other
+	// than its owner.
+	otherHostProbesMax = int(otherHostTime / probeEvery)
 )
 
 // prove posts a probe to the receiver's data address, if a probe is due.
@@ -41,7 +41,7 @@ func (k *link) prove(now mono.Time) {
 	if k.state != linkProving || now < k.probeAt {
 		return
 	}
-	if k.probes == probesMax || k.hearsay && k.probes == hearsayProbesMax {
+	if k.probes == probesMax || k.otherHost && k.probes == otherHostProbesMax {
 		k.refuse(RefusedAddress,
 			fmt.Errorf("%w: no datagram has come to the address that the receiver gives", ErrTimeout))
 		return
@@ -52,7 +52,7 @@ func (k *link) prove(now mono.Time) {
 	}
 }
 
-// proved handles the receiver's answer to a probe.
+// The method "proved" handles the receiver's answer to a probe.
 func (k *link) proved(p *proof) {
 	if k.state == linkProving && p.Nonce == proofOf(k.nonce, k.name) {
 		k.welcome()
@@ -69,8 +69,8 @@ func (s *Sender) proveAll(now mono.Time) {
 	}
 }
 
-// probe posts a header without payload to a receiver's data address. If no buffer is free or the
-// fabric is busy, probe returns false.
+// The method "probe" posts a header without payload to a receiver's data address. If no buffer is
+// free or the fabric is busy, "probe" returns false.
 func (c *caster) probe(k *link, h header) bool {
 	d := c.port
 	last := len(d.txBuf) - 1
@@ -92,7 +92,11 @@ func (c *caster) probe(k *link, h header) bool {
 // onProbe answers a sender's probe of a receiver's data address. The key in the probe identifies
 // the sender.
 func (e *Engine) onProbe(h header) {
-	if s := e.suitors[h.key]; s != nil && s.r.cfg.Mode == Unreliable {
+	s := e.candidates[h.key]
+	if r := e.bySource[dataSource{h.key, fabric.AddrUnknown}]; s == nil && r != nil {
+		s = r.sender // it has added this receiver again
+	}
+	if s != nil && s.r.cfg.Mode == Unreliable {
 		p := &proof{Nonce: proofOf(h.ordinal, e.m.Name())}
 		e.sendLetter(s.ep, &letter{Kind: letterProof, Key: s.key, Proof: p})
 	}

@@ -48,7 +48,7 @@ func (e *Engine) addLink(k *link) {
 	e.links = append(e.links, k)
 }
 
-// dropLink frees the number of an ended link when none of the link's puts is in flight.
+// dropLink frees the number of an ended link when no put of the link is in flight any more.
 func (e *Engine) dropLink(k *link) {
 	if k.state == linkDone && k.putLo == k.putHi && e.links[k.number] == k {
 		e.links[k.number] = nil
@@ -98,8 +98,9 @@ func (s *Sender) putAll(now mono.Time) (n int) {
 	return n
 }
 
-// The method notice handles a control message of the receiver with a cumulative number, which is
-// either new credit, or a sign of progress after the end of the stream.
+// The method "notice" handles a control message of the receiver with a cumulative number. The
+// number in the control message is either new credit, or shows the receiver's progress after the
+// end of the stream.
 func (k *link) notice(n notice) {
 	switch {
 	case n.kind == noticeTaken && n.ordinal > k.taken:
@@ -110,8 +111,8 @@ func (k *link) notice(n notice) {
 	}
 }
 
-// find sets the fields seq and message of the link to the position of the next message to put. find
-// returns false if there is no message to put.
+// find sets the fields "seq" and "message" of the link to the position of the next message to put.
+// find returns false if there is no message to put.
 func (k *link) find() bool {
 	s := k.s
 	if k.seq < s.seqLo {
@@ -119,7 +120,7 @@ func (k *link) find() bool {
 	}
 	for k.seq < s.seqHi {
 		slot := int(k.seq % uint64(s.ring.geo.Regions))
-		if k.message < s.ring.get(slot, wordMessages) {
+		if k.message < s.ring.counts[slot].messages {
 			return true
 		}
 		k.seq, k.message = k.seq+1, 0
@@ -128,10 +129,10 @@ func (k *link) find() bool {
 }
 
 func (k *link) ordinal() uint64 {
-	return k.s.ring.get(int(k.seq%uint64(k.s.ring.geo.Regions)), wordFirst) + k.message
+	return k.s.ring.counts[k.seq%uint64(k.s.ring.geo.Regions)].first + k.message
 }
 
-// mayPut reports whether the link has a message to put that waits only because of the rate limit.
+// mayPut reports whether the link could put a message now if there were no rate limit.
 func (k *link) mayPut() bool {
 	if k.state != linkReady || k.putHi-k.putLo == putsMax || !k.find() {
 		return false
@@ -140,7 +141,7 @@ func (k *link) mayPut() bool {
 	return n < k.credit && n == k.next && min(k.room(), k.putBytes()) > 0
 }
 
-// room returns how many more bytes of puts may be in flight to the receiver.
+// The method "room" returns how many more bytes of puts may be in flight to the receiver.
 func (k *link) room() int {
 	left := putsBytesMax
 	for i := k.putLo; i < k.putHi; i++ {
@@ -188,9 +189,9 @@ func (k *link) putBytes() int {
 	return int(min(putBytesMax, messages*uint64(k.s.ring.geo.MessageBytes)))
 }
 
-// run returns the messages, starting with an ordinal, that one put can contain. The messages of a
-// run are contiguous in the rings of both sides. If bytes is positive, run returns at least one
-// message.
+// run returns the number and the memory of the messages that one put can contain, beginning with
+// the message that has the ordinal "from". The messages of a run are contiguous in the rings of
+// both sides. If the argument "bytes" is positive, the method "run" returns at least one message.
 func (k *link) run(from uint64, bytes int) (messages int, mem []byte) {
 	s := k.s
 	g := &s.ring.geo
@@ -203,21 +204,22 @@ func (k *link) run(from uint64, bytes int) (messages int, mem []byte) {
 	slot := int(k.seq % uint64(g.Regions))
 	block, lo := s.ring.where(slot)
 	lo += int(k.message) * g.MessageBytes
-	have := s.ring.get(slot, wordMessages) - k.message
+	counts := s.ring.counts
+	have := counts[slot].messages - k.message
 	for seq := k.seq + 1; have < most && seq < s.seqHi && len(s.ring.blocks) == 1; seq++ {
 		next := int(seq % uint64(g.Regions))
-		if next == 0 || s.ring.get(next-1, wordMessages) != uint64(g.RegionMessages) ||
-			s.ring.get(next, wordFirst) != from+have {
+		if next == 0 || counts[next-1].messages != uint64(g.RegionMessages) ||
+			counts[next].first != from+have {
 			break
 		}
-		have += s.ring.get(next, wordMessages)
+		have += counts[next].messages
 	}
 	messages = int(min(most, have))
 	return messages, s.ring.blocks[block][lo : lo+messages*g.MessageBytes]
 }
 
-// put starts a put, and advances the link's position. If the transport cannot accept the put now,
-// or if the link has failed, put returns false.
+// put starts a put, and advances the link's position in the stream. If the transport cannot accept
+// the put now, or if the link has failed, the method "put" returns false.
 func (k *link) put(from uint64, messages int, mem []byte) bool {
 	s := k.s
 	at := (from - s.cfg.First) % k.ringMessages
@@ -245,7 +247,7 @@ func (k *link) put(from uint64, messages int, mem []byte) bool {
 	k.next = from + uint64(messages)
 	for n := uint64(messages); n > 0; {
 		slot := int(k.seq % uint64(s.ring.geo.Regions))
-		m := min(n, s.ring.get(slot, wordMessages)-k.message)
+		m := min(n, s.ring.counts[slot].messages-k.message)
 		k.message += m
 		if n -= m; n > 0 {
 			k.seq, k.message = k.seq+1, 0
@@ -269,11 +271,13 @@ func (k *link) tell() {
 	}
 }
 
-// seqEmpty reports whether no message is left to put to the receiver.
+// seqEmpty reports whether the sender has no message that is ready to be put into the receiver's
+// ring.
 func (k *link) seqEmpty() bool { return !k.find() }
 
-// skipTo tells the receiver that the messages from next to ordinal-1 are dropped. If the receiver
-// was not yet told of all messages before next, skipTo sends nothing and returns false.
+// skipTo tells the receiver that the messages with the ordinals from k.next to ordinal-1 are
+// dropped. If the sender has not yet reported all messages before the ordinal k.next to the
+// receiver, skipTo sends nothing and returns false.
 func (k *link) skipTo(ordinal uint64) bool {
 	if k.placed != k.next || k.told != k.next || !k.settled() {
 		return false
@@ -285,8 +289,9 @@ func (k *link) skipTo(ordinal uint64) bool {
 }
 
 // watch ends the link to a receiver for which no put has begun within Config.Timeout, in most cases
-// because the receiver has not released a region. Delays by the rate or by the transport do not
-// count. While puts are in flight, the transport checks that the receiver acknowledges packets.
+// because the receiver has not released a region. The time during which the rate limit or the
+// transport delays the puts does not count towards Config.Timeout. While puts are in flight, the
+// transport checks that the receiver acknowledges packets.
 func (k *link) watch(now mono.Time) {
 	inFlight := k.putLo < k.putHi
 	if !k.find() || k.ordinal() < k.credit && (inFlight || k.busy || k.pace.budget(now) == 0) {

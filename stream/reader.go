@@ -6,11 +6,13 @@ package stream
 type Reader struct {
 	ring *Ring
 	next int
-	// behind is the ordinal that follows the latest released region, if moved is true.
+	// If the field "moved" is true, the field "behind" is the first ordinal after the latest released
+	// region.
 	behind uint64
 	moved  bool
 	held   bool
-	first  uint64 // first ordinal of the held region
+	// If the field "held" is true, the program reads the region with the ordinals from first to end-1.
+	first, end uint64
 }
 
 // NewReader returns a Reader that begins with the earliest messages in the ring. The Reader starts
@@ -28,8 +30,9 @@ func (d *Reader) Next() (Region, bool) {
 		}
 		d.next = d.earliest(i)
 	}
-	d.held, d.first = true, r.get(d.next, wordFirst)
-	return r.view(d.next), true
+	region := r.view(d.next)
+	d.held, d.first, d.end = true, region.First, region.First+uint64(region.Messages)
+	return region, true
 }
 
 func (d *Reader) any() (int, bool) {
@@ -41,9 +44,9 @@ func (d *Reader) any() (int, bool) {
 	return 0, false
 }
 
-// earliest returns the populated region with the earliest messages. The argument i of earliest is
-// the index of any populated region. All regions with earlier messages were populated before
-// region i, so that their states are visible now.
+// The method "earliest" returns the populated region with the earliest messages. The argument i of
+// the method "earliest" is the index of any populated region. All regions with earlier messages
+// were populated before region i, so that the states of the earlier regions are already visible.
 func (d *Reader) earliest(i int) int {
 	for k := range d.ring.geo.Regions {
 		if d.ring.Populated(k) && d.ring.get(k, wordFirst) < d.ring.get(i, wordFirst) {
@@ -69,7 +72,7 @@ func (d *Reader) Release() {
 		return
 	}
 	d.held = false
-	d.behind, d.moved = d.first+d.ring.get(d.next, wordMessages), true
+	d.behind, d.moved = d.end, true
 	d.ring.release(d.next, d.first)
 	d.next = (d.next + 1) % d.ring.geo.Regions
 }

@@ -17,25 +17,31 @@ type Receiver struct {
 	cfg  Config
 	own  uint64 // key of this receiver, by which senders find it
 	key  uint64 // key of the stream (the sender's); 0: none yet
-	// messages is the sender's total number of messages, or 0 if the sender has no fixed total.
+	// The field "messages" is the sender's total number of messages, or 0 if the sender has no fixed
+	// total.
 	messages uint64
 	ep       *btl.Endpoint
 	state    state
 	begun    mono.Time
 
-	suitors []*suitor // possible senders, in order of their hellos
-	latest  error     // reason of the latest refusal of a sender
-	asm     *assembler
-	group   *dataEndpoint
-	source  dataSource    // of the stream's datagrams
-	exposed []*btl.Region // blocks of the ring, exposed to the sender only
-	credit  uint64        // credit that was sent to the sender
-	end     *ending
-	endAt   mono.Time // time of the sender's end; moved while datagrams wait
-	heard   mono.Time // time of the latest new or waiting datagram
-	// blockedAt is the time from which a datagram of this stream has waited for a region. A
+	candidates []*candidate // possible senders, in order of their hellos
+	// The field "sender" is the candidate sender that has begun the stream with the start message
+	// startedBy. Before the stream begins, sender and startedBy are nil.
+	sender    *candidate
+	startedBy *start
+	latest    error // reason of the latest refusal of a sender
+	asm       *assembler
+	group     *dataEndpoint
+	source    dataSource    // of the stream's datagrams
+	exposed   []*btl.Region // blocks of the ring, exposed to the sender only
+	credit    uint64        // credit that was sent to the sender
+	end       *ending
+	endAt     mono.Time // time of the sender's end; moved while datagrams wait
+	heard     mono.Time // time of the latest new or waiting datagram
+	// blockedAt is the time at which a datagram of this stream began to wait for a free region. A
 	// blockedAt of 0 means that no datagram waits for a region.
 	blockedAt mono.Time
+	stall     stall
 	takenAt   mono.Time // time of the latest noticeTaken
 	fresh     uint64    // number of new datagrams
 	doneAt    mono.Time // time when the report was sent
@@ -117,7 +123,7 @@ func (r *Receiver) judge(h *hello) error {
 	return nil
 }
 
-// ending handles the end message of the sender.
+// The method "ending" handles the end message of the sender.
 func (r *Receiver) ending(l *ending) {
 	if r.asm == nil || r.end != nil {
 		return
@@ -128,9 +134,9 @@ func (r *Receiver) ending(l *ending) {
 	r.heard, r.endAt = r.e.now, r.e.now
 }
 
-// start prepares the receiver for the first message of the sender s. If start returns an
-// error, the receiver is unchanged.
-func (r *Receiver) start(s *suitor, st *start) error {
+// start begins the stream with the parameters of a sender's start message. If the method "start"
+// returns an error, the receiver is unchanged.
+func (r *Receiver) start(s *candidate, st *start) error {
 	size := r.ring.geo.MessageBytes
 	n, perMsg := 1, size
 	if r.cfg.Mode == Unreliable {
@@ -181,9 +187,10 @@ func (r *Receiver) start(s *suitor, st *start) error {
 // leapPerSecond is an upper limit for the number of messages that a sender sends per second.
 const leapPerSecond = 1 << 26
 
-// sent records that the sender has sent all messages with ordinals below the argument. A sender
-// reports its progress every noticeEvery, or is considered lost after Config.Timeout. A datagram
-// is foreign if its ordinal is further ahead than a sender can get within Config.Timeout.
+// The method "sent" records that the sender has sent all messages with ordinals lower than the
+// argument "below". A sender reports its progress every noticeEvery, and is considered lost if it
+// has reported nothing for Config.Timeout. A datagram is foreign if its ordinal is further ahead of
+// the sender's latest progress report than a sender can get within Config.Timeout.
 func (r *Receiver) sent(below uint64) {
 	below = min(below, ordinalsMax)
 	r.asm.track.extend(below)
@@ -200,8 +207,8 @@ func (r *Receiver) handOver(region Region) {
 	}
 }
 
-// datagram processes a datagram. datagram returns false if the datagram must wait for a free
-// region.
+// The method "datagram" processes a datagram. The method "datagram" returns false if the datagram
+// must wait for a free region.
 func (r *Receiver) datagram(h header, payload []byte, landed bool) bool {
 	if r.state != stateRunning {
 		return true
@@ -213,19 +220,20 @@ func (r *Receiver) datagram(h header, payload []byte, landed bool) bool {
 		if r.blockedAt == 0 {
 			r.blockedAt = now
 		}
-		return false
+		if r.e.alone() || r.stall.may(now) {
+			return false
+		}
+		r.asm.take(h.ordinal, h.datagram, payload, false, landed)
+	} else {
+		r.blockedAt = 0
+		r.stall.end(now)
 	}
-	r.blockedAt = 0
 	news := old == t.duplicates+t.stale+t.foreign
 	if news {
 		r.fresh++
 		r.heard = now
 	}
-	r.stats.Datagrams++
-	if r.stats.FirstNs == 0 {
-		r.stats.FirstNs = int64(now)
-	}
-	r.stats.LastNs = int64(now)
+	r.count(now)
 	if r.cfg.Arrival != nil {
 		r.cfg.Arrival(Arrival{
 			Key: r.key, Ordinal: h.ordinal, Messages: 1, Datagram: h.datagram, Bytes: len(payload),
@@ -235,7 +243,16 @@ func (r *Receiver) datagram(h header, payload []byte, landed bool) bool {
 	return true
 }
 
-// The method notice handles a control message of the sender with a cumulative number, such as the
+// The method "count" counts an arrived datagram, or an arrived notice of messages that were put.
+func (r *Receiver) count(now mono.Time) {
+	r.stats.Datagrams++
+	if r.stats.FirstNs == 0 {
+		r.stats.FirstNs = int64(now)
+	}
+	r.stats.LastNs = int64(now)
+}
+
+// The method "notice" handles a control message of the sender with a cumulative number, such as the
 // number of messages sent so far.
 func (r *Receiver) notice(n notice) {
 	if r.asm == nil || r.state != stateRunning {
@@ -249,11 +266,7 @@ func (r *Receiver) notice(n notice) {
 		now := r.e.now
 		from := r.asm.track.edge
 		if r.asm.fill(n.ordinal) {
-			r.stats.Datagrams++
-			if r.stats.FirstNs == 0 {
-				r.stats.FirstNs = int64(now)
-			}
-			r.stats.LastNs = int64(now)
+			r.count(now)
 			if r.cfg.Arrival != nil {
 				r.cfg.Arrival(Arrival{
 					Key: r.key, Ordinal: from, Messages: n.ordinal - from, New: true,
@@ -266,8 +279,8 @@ func (r *Receiver) notice(n notice) {
 	}
 }
 
-// progress does the receiver's work that is due, such as sending credit and checking time
-// limits.
+// The method "progress" does the receiver's work that is due, such as sending credit and checking
+// time limits.
 func (r *Receiver) progress(now mono.Time) {
 	if r.begun == 0 {
 		r.begun = now
@@ -292,8 +305,8 @@ func (r *Receiver) progress(now mono.Time) {
 	r.publish(now)
 }
 
-// running sends credit for the regions that the reader has released, and checks the time limits of
-// the stream.
+// The method "running" sends credit for the regions that the reader has released, and checks the
+// time limits of the stream.
 func (r *Receiver) running(now mono.Time) {
 	if r.cfg.Mode == Reliable {
 		r.grant()
@@ -332,7 +345,7 @@ func (r *Receiver) grant() {
 	}
 }
 
-// report ends the stream, and sends the receiver's counters to the sender.
+// The method "report" ends the stream, and sends the receiver's counters to the sender.
 func (r *Receiver) report(now mono.Time) {
 	r.asm.finish()
 	r.state, r.doneAt = stateEnding, now
@@ -358,15 +371,15 @@ func (r *Receiver) fail(err error) {
 	if r.ep != nil {
 		r.e.abort(r.ep, r.key, "", err.Error())
 	}
-	for _, s := range r.suitors {
-		delete(r.e.suitors, s.dataKey)
+	for _, s := range r.candidates {
+		delete(r.e.candidates, s.dataKey)
 		r.e.abort(s.ep, s.key, "", err.Error())
 	}
-	r.suitors = nil
+	r.candidates = nil
 	r.over(err)
 }
 
-// over ends the stream and frees its resources.
+// The method "over" ends the stream and frees its resources.
 func (r *Receiver) over(err error) {
 	if r.asm == nil {
 		close(r.started)
@@ -436,7 +449,8 @@ func (r *Receiver) publish(now mono.Time) {
 	}
 }
 
-// populatedMax is the largest number of regions for which publish counts the populated regions.
+// populatedMax is the largest number of regions of a ring whose populated regions the method
+// "publish" counts one by one.
 const populatedMax = 256
 
 func (r *Receiver) deadline(now mono.Time) mono.Time {

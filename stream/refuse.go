@@ -60,7 +60,8 @@ func (r *Refusals) Total() (sum uint64) {
 	return sum
 }
 
-// refusals returns the refusals of a stream, and Strangers and Unread of the port.
+// The method "refusals" returns the refusals of a stream, together with the counters Strangers and
+// Unread of the port.
 func (e *Engine) refusals(st *Stats) Refusals {
 	r := st.Refused
 	r.Strangers, r.Unread = e.refused.Strangers, e.refused.Unread
@@ -109,35 +110,43 @@ func withLatest(err, latest error) error {
 	if latest == nil {
 		return err
 	}
-	return fmt.Errorf("%w; the latest that came: %w", err, latest)
+	return fmt.Errorf("%w; the latest that came: %w", err, inner(latest))
 }
 
-// makeRoom refuses a receiver if pendingMax receivers have no validated address. To choose the
-// receiver, makeRoom takes the host with the most such receivers, and refuses the oldest of them,
-// so that one host does not displace the receivers of other hosts.
+// makeRoom refuses one receiver if the number of receivers without a validated address has reached
+// pendingMax.
 func (s *Sender) makeRoom() {
-	pending, count := 0, make(map[string]int)
+	var pending []*link
 	for _, k := range s.links {
 		if k.state < linkWelcomed {
-			pending++
-			count[k.ep.PeerHost()]++
+			pending = append(pending, k)
 		}
 	}
-	if pending < pendingMax {
-		return
+	if len(pending) >= pendingMax {
+		k := oldestOfLargestHost(pending, func(k *link) *btl.Endpoint { return k.ep })
+		k.abandon(RefusedTaken, errTaken)
 	}
-	var first *link
-	most := 0
-	for _, k := range s.links {
-		if n := count[k.ep.PeerHost()]; k.state < linkWelcomed && n > most {
-			first, most = k, n
-		}
-	}
-	first.abandon(RefusedTaken, errTaken)
 }
 
-// abandon refuses a receiver. If the receiver has not answered yet, no more handshake packets are
-// sent to its address.
+// oldestOfLargestHost returns the peer that a new peer replaces, which is the oldest peer of the
+// host with the most peers. One host cannot displace the peers of other hosts. The argument "peers"
+// of oldestOfLargestHost is in the order of arrival, and not empty.
+func oldestOfLargestHost[T any](peers []T, ep func(T) *btl.Endpoint) T {
+	count := make(map[string]int)
+	for _, p := range peers {
+		count[ep(p).PeerHost()]++
+	}
+	oldest, most := peers[0], 0
+	for _, p := range peers {
+		if n := count[ep(p).PeerHost()]; n > most {
+			oldest, most = p, n
+		}
+	}
+	return oldest
+}
+
+// abandon refuses a receiver. If the refused receiver has not answered yet, no more handshake
+// packets are sent to its address.
 func (k *link) abandon(why Reason, err error) {
 	connecting := k.state == linkConnecting
 	k.refuse(why, err)
@@ -149,7 +158,8 @@ func (k *link) abandon(why Reason, err error) {
 // errJoiners is sent to a receiver that is refused because of Config.JoinersMax.
 var errJoiners = fmt.Errorf("%w: too many receivers have joined the stream", ErrTaken)
 
-// crowded reports whether Config.JoinersMax forbids that the receiver joins a stream in progress.
+// The method "crowded" reports whether Config.JoinersMax forbids that the receiver joins a stream
+// in progress.
 func (k *link) crowded() bool {
 	c := &k.s.cfg
 	if !k.late || c.Group != "" {

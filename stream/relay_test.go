@@ -9,7 +9,7 @@ import (
 	"gobtl/btl"
 )
 
-// TestRelayedProof: a receiver that names the address of another receiver, whose suitor it is
+// TestRelayedProof: a receiver that names the address of another receiver, whose candidate it is
 // itself, and hands on the proof that it gets there, has nobody flooded.
 func TestRelayedProof(t *testing.T) {
 	w := newSimWorld(t, 51, 1)

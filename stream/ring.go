@@ -75,16 +75,16 @@ func (g Geometry) Bytes() int { return g.RegionBytes() * g.Regions }
 // The constants below are the states of a region. A populated region contains data for its
 // consumer, the transport of a sender or the reader of a receiver.
 //
-//	sending     free -> populated (by the producer) -> busy (being sent) -> free
-//	receiving   free -> busy (being filled) -> populated -> free (by the reader)
+//	sending     free --> populated (by the producer) --> busy (being sent) --> free
+//	receiving   free --> busy (being filled) --> populated --> free (by the reader)
 const (
 	regionFree uint64 = iota
 	regionBusy
 	regionPopulated
 )
 
-// The constants below are the indices of the words of a region's descriptor. Behind the words of
-// a region's descriptor there is a bitmap, in which bit i says that message i is in the region.
+// The constants below are the indices of the words of a region's descriptor. After the words of a
+// region's descriptor there is a bitmap, in which bit i says that message i is in the region.
 const (
 	wordState    = iota
 	wordFirst    // ordinal of the region's first message
@@ -101,29 +101,44 @@ const (
 	endWords
 )
 
-// Ring is the memory of a stream's messages, with the states of its regions. Any goroutine may
-// read and set the states of the regions. Any process that maps the ring may read and set the
-// states of its regions. All words of a ring are read and written atomically. The state of a
-// region determines who owns the region's words.
+// Ring is the memory of a stream's messages, with the states of its regions. Any goroutine may read
+// and set the states of the regions. Any process that maps the ring may read and set the states of
+// its regions. All words of a ring are read and written atomically. The state of a region
+// determines whether the program or the transport owns the other words of the region's descriptor.
 type Ring struct {
 	geo    Geometry
 	blocks [][]byte // one block, or one block per region
 	words  []uint64 // descriptors, stride words each
 	stride int
+	counts []regionCounts
 	end    []uint64    // the words endFinished and endOver
 	used   atomic.Bool // a stream uses the ring
 	wake   atomic.Pointer[func()]
 	unmap  func() error
-	// polled is true if another process may change the states of the regions without calling wake.
+	// The field "polled" is true if another process may change the states of the regions without
+	// calling "wake".
 	polled bool
 }
 
-// NewRing returns a ring over the caller's memory. The argument mem of NewRing is one slice of
-// Geometry.Bytes, or one slice of Geometry.RegionBytes per region for up to BlocksMax regions.
-// While the ring is in use, the caller may access the memory only as the states of the regions
-// permit. If mem is empty, NewRing allocates contiguous page-aligned memory. The memory of a ring
-// may be a mapping of a file or of a device. A slice per region makes a reliable stream with
-// small regions slower, because no put is longer than a region.
+// regionCounts is the transport's own copy of some words of a region's descriptor. The transport
+// writes the words of its copy to the ring for the program, but never reads them back, because
+// another process that maps the ring may write anything there.
+type regionCounts struct {
+	first    uint64 // ordinal of the region's first message
+	messages uint64 // messages of the region, at most RegionMessages
+	received uint64 // messages that have been transferred
+}
+
+// end returns the ordinal after the last message of the region.
+func (c *regionCounts) end() uint64 { return c.first + c.messages }
+
+// NewRing returns a ring over the caller's memory. The argument "mem" of NewRing is either one
+// slice of Geometry.Bytes bytes, or one slice of Geometry.RegionBytes bytes for each of at most
+// BlocksMax regions. While the ring is in use, the caller may access the memory only as the states
+// of the regions permit. If the argument "mem" is empty, NewRing allocates contiguous page-aligned
+// memory. The memory of a ring may be a mapping of a file or of a device. If the memory has a
+// separate slice for each region, a reliable stream with small regions is slower, because no put is
+// longer than a region.
 func NewRing(g Geometry, mem ...[]byte) (*Ring, error) {
 	g = g.WithDefaults()
 	if err := g.Validate(); err != nil {
@@ -147,6 +162,7 @@ func NewRing(g Geometry, mem ...[]byte) (*Ring, error) {
 	}
 	r := &Ring{geo: g, blocks: slices.Clone(mem), stride: descriptorWords(g)}
 	r.words = make([]uint64, r.stride*g.Regions)
+	r.counts = make([]regionCounts, g.Regions)
 	r.end = make([]uint64, endWords)
 	return r, nil
 }
@@ -170,7 +186,8 @@ func descriptorWords(g Geometry) int {
 // Geometry returns the geometry of the ring.
 func (r *Ring) Geometry() Geometry { return r.geo }
 
-// Bytes returns the contiguous memory of all regions, or nil if the ring has a slice per region.
+// Bytes returns the contiguous memory of all regions, or nil if the ring has a separate slice for
+// each region.
 func (r *Ring) Bytes() []byte {
 	if len(r.blocks) != 1 {
 		return nil
@@ -185,7 +202,8 @@ func (r *Ring) Region(i int) []byte {
 	return r.blocks[block][lo:hi:hi]
 }
 
-// where returns the memory slice (block) of region i, and the offset of the region in this slice.
+// The method "where" returns the memory slice (block) of region i, and the offset of the region in
+// this slice.
 func (r *Ring) where(i int) (block, offset int) {
 	if len(r.blocks) == 1 {
 		return 0, i * r.geo.RegionBytes()
@@ -230,17 +248,17 @@ func (r *Ring) SetPopulated(i int, populated bool) {
 	}
 }
 
-// release frees a region that a reader owns. The argument first of release is the first
-// ordinal of the region, which makes a repeated release of the same region harmless.
+// release frees a region that a reader owns. The argument "first" of the method "release" is the
+// first ordinal of the region, which makes a repeated release of the same region harmless.
 func (r *Ring) release(i int, first uint64) {
 	if i >= 0 && i < r.geo.Regions && r.get(i, wordFirst) == first {
 		r.SetPopulated(i, false)
 	}
 }
 
-// Finish records that the producer populates no more regions. A producer in another process than
-// the sender calls Ring.Finish instead of Sender.Finish. After Finish, the stream ends when the
-// populated regions are sent.
+// Finish records that the producer populates no more regions. A producer in a different process
+// from the sender calls Ring.Finish instead of Sender.Finish. After Finish, the stream ends when
+// the populated regions are sent.
 func (r *Ring) Finish() {
 	r.setEnd(endFinished, true)
 	r.wakeUp()
@@ -275,11 +293,10 @@ func (r *Ring) SetAllPopulated(populated bool) {
 	}
 }
 
-// Transferred returns the ordinal of message k of region i, and whether the message has
-// been transferred. For a receiver's ring, the result ok of Transferred says that the
-// message has arrived completely. For a sender's ring, the result ok of Transferred says
-// that the message has been sent. The result of Transferred is valid until the region is
-// filled again.
+// Transferred returns the ordinal of message k of region i, and whether the message has been
+// transferred. For a receiver's ring, the result "ok" of Transferred is true if the message has
+// arrived completely. For a sender's ring, the result "ok" of Transferred is true if the message
+// has been sent. The result of Transferred is valid until the region is filled again.
 func (r *Ring) Transferred(i, k int) (ordinal uint64, ok bool) {
 	if i < 0 || i >= r.geo.Regions || k < 0 || k >= r.geo.RegionMessages {
 		return 0, false
@@ -288,9 +305,10 @@ func (r *Ring) Transferred(i, k int) (ordinal uint64, ok bool) {
 	return r.get(i, wordFirst) + uint64(k), ok
 }
 
-// open begins to fill region i with count messages. The argument first of open is the ordinal of
-// the region's first message.
+// open begins to fill region i with "count" messages. The argument "first" of open is the ordinal
+// of the region's first message.
 func (r *Ring) open(i int, first uint64, count int) {
+	r.counts[i] = regionCounts{first: first, messages: uint64(count)}
 	r.set(i, wordFirst, first)
 	r.set(i, wordMessages, uint64(count))
 	r.set(i, wordReceived, 0)
@@ -300,10 +318,19 @@ func (r *Ring) open(i int, first uint64, count int) {
 	r.set(i, wordState, regionBusy)
 }
 
+// shorten reduces the number of messages in region i to the argument "count".
+func (r *Ring) shorten(i int, count uint64) {
+	c := &r.counts[i]
+	c.messages = min(c.messages, count)
+	r.set(i, wordMessages, c.messages)
+}
+
 // mark records that messages [k, k+n) of a region have been transferred. The caller must not mark a
 // message twice.
 func (r *Ring) mark(i, k, n int) {
-	r.set(i, wordReceived, r.get(i, wordReceived)+uint64(n))
+	c := &r.counts[i]
+	c.received += uint64(n)
+	r.set(i, wordReceived, c.received)
 	for n > 0 {
 		bit := k % 64
 		m := min(n, 64-bit)
@@ -314,15 +341,21 @@ func (r *Ring) mark(i, k, n int) {
 	}
 }
 
-// view returns the Region that describes region i.
+// view returns the Region that describes region i, from the words of the ring. The transport may be
+// in another process. view limits the numbers of messages to their valid ranges, because any
+// process that maps the ring may write anything there.
 func (r *Ring) view(i int) Region {
-	n := int(min(r.get(i, wordMessages), uint64(r.geo.RegionMessages)))
+	n := min(r.get(i, wordMessages), uint64(r.geo.RegionMessages))
+	return r.region(i, regionCounts{
+		first: r.get(i, wordFirst), messages: n, received: min(r.get(i, wordReceived), n),
+	})
+}
+
+// region returns the Region that describes region i, from the transport's counts of the region.
+func (r *Ring) region(i int, c regionCounts) Region {
 	return Region{
-		Index:    i,
-		First:    r.get(i, wordFirst),
-		Messages: n,
-		Received: int(r.get(i, wordReceived)),
-		Bytes:    r.Region(i)[:n*r.geo.MessageBytes],
+		Index: i, First: c.first, Messages: int(c.messages), Received: int(c.received),
+		Bytes: r.Region(i)[:int(c.messages)*r.geo.MessageBytes],
 	}
 }
 
@@ -335,7 +368,8 @@ type Region struct {
 	Bytes    []byte // memory of the messages, part of the ring
 }
 
-// claim begins a stream's use of the ring, and returns false if another stream uses the ring.
+// The method "claim" begins a stream's use of the ring, and returns false if another stream uses
+// the ring.
 func (r *Ring) claim() bool { return r.used.CompareAndSwap(false, true) }
 
 // unclaim ends a stream's use of the ring.
@@ -370,6 +404,6 @@ func (r *Ring) Close() error {
 		return errRingUsed
 	}
 	unmap := r.unmap
-	r.unmap, r.blocks, r.words, r.end = nil, nil, nil, nil
+	r.unmap, r.blocks, r.words, r.counts, r.end = nil, nil, nil, nil, nil
 	return unmap()
 }

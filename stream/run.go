@@ -31,8 +31,8 @@ type PortConfig struct {
 	// DatagramBytes is the largest size of the data endpoint's datagrams. A DatagramBytes of 0
 	// means the largest size that the network permits.
 	DatagramBytes int
-	// OpenData opens the domain of the unreliable mode. If OpenData is nil, fabric.Open is used.
-	// OpenData is for programs that wrap the domain of the unreliable mode.
+	// OpenData opens the domain of the unreliable mode. If OpenData is nil, fabric.Open is used. A
+	// program can set OpenData to wrap the domain of the unreliable mode in its own domain.
 	OpenData func(fabric.Info, fabric.DomainConfig) (fabric.Domain, error)
 	// Spin is how long the port's loop polls after the latest event before it sleeps. A Spin of 0
 	// means 50 us. If Spin is negative, the loop sleeps without polling.
@@ -51,9 +51,10 @@ type Port struct {
 	dom   fabric.Domain // domain of the data endpoint; nil if there is none
 	start time.Time
 	done  chan struct{}
-	// policy decides whether the loop yields the CPU to other threads. Only the loop uses policy.
+	// The field "policy" decides whether the loop yields the CPU to other threads. Only the loop uses
+	// policy.
 	policy *waiting.Policy
-	// parked is true while the loop sleeps or is about to sleep.
+	// The field "parked" is true while the loop sleeps or is about to sleep.
 	parked atomic.Bool
 
 	lock    sync.Mutex // guards the fields below
@@ -185,8 +186,8 @@ func (p *Port) loop() {
 	close(p.done)
 }
 
-// parkMax is the longest duration of a sleep of the loop, because the loop can wait for only one
-// of the two domains.
+// parkMax limits each sleep of the loop, because a sleeping loop waits for packets of only one of
+// the two domains (module and data endpoint).
 const parkMax = time.Millisecond
 
 // park sleeps until a packet may have arrived, or until the next deadline.
@@ -218,13 +219,13 @@ func (p *Port) park(now mono.Time) error {
 	return w.Wait(d)
 }
 
-// wakeEarly is slightly longer than the delay of a kernel timer (50 us by default) and of a
-// wake-up.
+// wakeEarly is slightly longer than the usual delay of a kernel timer (50 us by default) plus the
+// time of a wake-up.
 const wakeEarly = 60 * time.Microsecond
 
-// sleepFor returns how long the loop may sleep, limited by the argument most. The loop
-// wakes up slightly before the deadline, because at a fixed rate a late wake-up would delay
-// every message.
+// sleepFor returns how long the loop may sleep, which is at most the argument "most". The loop
+// wakes up slightly before the deadline, because at a fixed rate a late wake-up would delay every
+// message.
 func sleepFor(most time.Duration, now, deadline mono.Time) time.Duration {
 	if deadline == mono.Never {
 		return most
@@ -232,7 +233,8 @@ func sleepFor(most time.Duration, now, deadline mono.Time) time.Duration {
 	return min(most, deadline.Sub(now)-wakeEarly)
 }
 
-// listensToModule reports whether no receiver expects datagrams at the data endpoint.
+// listensToModule reports whether no receiver expects datagrams at the data endpoint, so that the
+// loop can sleep on the module's sockets.
 func (p *Port) listensToModule() bool {
 	for _, r := range p.e.receiving {
 		if r.cfg.Mode == Unreliable && r.state == stateRunning {
@@ -242,8 +244,8 @@ func (p *Port) listensToModule() bool {
 	return true
 }
 
-// nudge wakes the loop if the loop is asleep. If the loop is about to sleep when nudge is called,
-// the work of the caller may wait for up to parkMax.
+// nudge wakes the loop if the loop is asleep. If the loop is about to sleep when the method "nudge"
+// is called, the caller's work may wait for up to parkMax.
 func (p *Port) nudge() {
 	if p.parked.Load() {
 		p.wake()
@@ -269,8 +271,8 @@ func (p *Port) takeInbox() bool {
 	return len(in) > 0
 }
 
-// over reports whether the loop must end, because all connections are closed or the time for
-// closing them has passed.
+// The method "over" reports whether the loop must end, because all connections are closed or the
+// time for closing them has passed.
 func (p *Port) over() bool {
 	p.lock.Lock()
 	defer p.lock.Unlock()
@@ -278,7 +280,7 @@ func (p *Port) over() bool {
 }
 
 // do runs fn on the goroutine of the port's loop, and returns fn's error. After the end of the
-// loop, do returns ErrClosed.
+// loop, the method "do" returns ErrClosed.
 func (p *Port) do(fn func() error) error {
 	ended := make(chan error, 1)
 	p.lock.Lock()
@@ -293,7 +295,7 @@ func (p *Port) do(fn func() error) error {
 }
 
 // Send creates a sender for the populated regions of the ring. No other stream may use the ring
-// of Send. The program adds receivers with Connect.
+// that is passed to Send. The program adds receivers with Connect.
 func (p *Port) Send(ring *Ring, cfg Config) (s *Sender, err error) {
 	if cfg.Timeout == 0 {
 		cfg.Timeout = p.cfg.Timeout
@@ -308,8 +310,8 @@ func (p *Port) Send(ring *Ring, cfg Config) (s *Sender, err error) {
 	return s, err
 }
 
-// Receive creates a receiver that fills the ring. No other stream may use the ring of Receive,
-// and no region of the ring may be populated.
+// Receive creates a receiver that fills the ring. No other stream may use the ring that is passed
+// to Receive, and no region of the ring may be populated.
 func (p *Port) Receive(ring *Ring, cfg Config) (r *Receiver, err error) {
 	if cfg.Timeout == 0 {
 		cfg.Timeout = p.cfg.Timeout
@@ -351,8 +353,8 @@ func (p *Port) AbortReceiver(r *Receiver, err error) error {
 func (p *Port) Transport() btl.Stats { return p.e.m.Stats() }
 
 // Close closes the connection to each peer, after the messages that are queued for the peer were
-// sent, and then ends the port. Close waits for the connections to close for at most one second, or
-// until the deadline of ctx. Streams that have not ended end with ErrClosed. The program may close
+// sent, and then ends the port. Close waits at most one second, or until the deadline of ctx, for
+// the connections to close. Streams that have not ended end with ErrClosed. The program may close
 // the rings after Close has returned. If ctx is nil, Close returns btl.ErrContext and does nothing.
 func (p *Port) Close(ctx context.Context) error {
 	if ctx == nil {

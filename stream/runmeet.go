@@ -44,12 +44,12 @@ type guest struct {
 }
 
 const (
-	// meetLine is the longest time until a peer sends its line, and the longest time that a peer
-	// waits for an Exchange.
+	// meetLine is the time limit for a new peer to send its line, and the time limit for a peer that
+	// waits for a call of Exchange.
 	meetLine = 5 * time.Second
-	// guestsMax is the largest number of peers that are connected to a Meeting. A further peer
-	// replaces the peer that has been connected for the longest time without sending its line. If
-	// all connected peers have sent their lines, a further peer is refused.
+	// guestsMax is the largest number of peers that are connected to a Meeting. Beyond guestsMax
+	// peers, a new peer replaces the peer that has been connected for the longest time without sending
+	// its line. If guestsMax peers are connected and have sent their lines, a new peer is refused.
 	guestsMax = 64
 )
 
@@ -58,7 +58,7 @@ const (
 func Listen(address string) (*Meeting, error) {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrExchange, err)
+		return nil, fmt.Errorf("%w: %w", ErrExchange, inner(err))
 	}
 	m := &Meeting{
 		listener: bounded.NewListener(l, guestsMax, busyLine+"\n"), guests: make(chan guest),
@@ -114,9 +114,8 @@ func (m *Meeting) hear(g *bounded.Guest) {
 	}
 }
 
-// The constants below are answers of a Meeting that contain no identity. A peer that gets an
-// answer with the prefix refusal must not try again. A peer that gets busyLine may try again
-// later.
+// The constants below are answers of a Meeting that contain no identity. A peer whose answer begins
+// with the constant "refusal" must not try again. A peer that gets busyLine may try again later.
 const (
 	refusal  = "no: "
 	busyLine = "later"
@@ -139,11 +138,11 @@ func (m *Meeting) Exchange(ctx context.Context, mine Identity) (id Identity, err
 	return Identity{}, err
 }
 
-// Serve answers each new peer immediately with the identity that the function answer returns, until
-// ctx ends. With Serve, no peer waits for another peer. One goroutine at a time calls the function
-// answer, and only for peers of the opposite role. If answer returns an error that wraps ErrTaken,
-// the peer may try again later. If answer returns any other error, the peer is refused with the
-// text of the error as the reason.
+// Serve answers each new peer immediately with the identity that the function "answer" returns,
+// until ctx ends. With Serve, no peer waits for another peer. One goroutine at a time calls the
+// function "answer", and only for peers of the opposite role. If the function "answer" returns an
+// error that wraps ErrTaken, the peer may try again later. If the function "answer" returns an
+// error of another kind, the peer is refused with the text of the error as the reason.
 func (m *Meeting) Serve(ctx context.Context, role Role, answer func(Identity) (Identity, error),
 ) error {
 	return m.each(ctx, func(g guest) bool {
@@ -157,7 +156,7 @@ func (m *Meeting) Serve(ctx context.Context, role Role, answer func(Identity) (I
 	})
 }
 
-// each passes one connected peer after another to fn until fn returns true.
+// The method "each" passes one connected peer after another to fn until fn returns true.
 func (m *Meeting) each(ctx context.Context, fn func(guest) bool) error {
 	for {
 		select {
@@ -175,7 +174,8 @@ func (m *Meeting) each(ctx context.Context, fn func(guest) bool) error {
 	}
 }
 
-// expect returns the identity of a peer, which must have the opposite role of mine.
+// expect returns the identity of a peer, or an error if the peer has the same role as the identity
+// "mine".
 func (g *guest) expect(mine Identity) (Identity, error) {
 	id, err := expect(g.line, mine)
 	if host, _, e := net.SplitHostPort(g.conn.RemoteAddr().String()); e == nil {
@@ -184,8 +184,8 @@ func (g *guest) expect(mine Identity) (Identity, error) {
 	return id, err
 }
 
-// answer sends this side's identity to a peer, or the reason of a refusal. answer returns true if
-// the line was sent.
+// The method "answer" sends this side's identity to a peer, or the reason of a refusal. The method
+// "answer" returns true if the line was sent.
 func (g *guest) answer(mine Identity, err error) bool {
 	text := mine.String()
 	switch {
@@ -209,13 +209,13 @@ func ExchangeAt(address string) Exchange {
 				return id, err
 			}
 			if e := pause(ctx); e != nil {
-				return Identity{}, fmt.Errorf("%w: %w", ErrTimeout, err)
+				return Identity{}, fmt.Errorf("%w: %w", ErrTimeout, inner(err))
 			}
 		}
 	}
 }
 
-// visit makes one attempt to exchange identities. The result again of visit says that a later
+// visit makes one attempt to exchange identities. The result "again" of visit is true if a later
 // attempt may succeed.
 func visit(
 	ctx context.Context, address string, mine Identity,
@@ -224,12 +224,12 @@ func visit(
 	conn, err := d.DialContext(ctx, "tcp", address)
 	if err != nil {
 		var wrong *net.AddrError
-		return id, !errors.As(err, &wrong), fmt.Errorf("%w: %w", ErrExchange, err)
+		return id, !errors.As(err, &wrong), fmt.Errorf("%w: %w", ErrExchange, inner(err))
 	}
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(meetLine)) // without a deadline the read could block forever
 	if _, err = fmt.Fprintf(conn, "%v\n", mine); err != nil {
-		return id, true, fmt.Errorf("%w: %w", ErrExchange, err)
+		return id, true, fmt.Errorf("%w: %w", ErrExchange, inner(err))
 	}
 	heard, err := bounded.NewLines(conn, identityTextMax).Next()
 	line := string(heard)
@@ -237,7 +237,7 @@ func visit(
 		return id, true, fmt.Errorf("%w: %s closes the connection: %w", ErrExchange, address, err)
 	}
 	if reason, refused := strings.CutPrefix(line, refusal); refused {
-		return id, false, fmt.Errorf("%w: %s says no: %s", ErrExchange, address, plain.Line(reason))
+		return id, false, fmt.Errorf("%w: %s says no: %s", ErrExchange, address, reasonOf(reason))
 	}
 	if strings.TrimSpace(line) == busyLine {
 		return id, true, fmt.Errorf("%w: nobody at %s waits for a %v now", ErrExchange, address,
@@ -245,7 +245,7 @@ func visit(
 	}
 	if id, err = expect(line, mine); err != nil {
 		return id, false, fmt.Errorf("%w: %s is not a meeting of a stream: %w", ErrExchange, address,
-			err)
+			inner(err))
 	}
 	return id, false, nil
 }

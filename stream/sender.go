@@ -37,8 +37,8 @@ type Sender struct {
 	next   uint64 // ordinal of the next message to take from a region
 	total  uint64 // ordinal after the last message, or unknownTotal
 	ended  mono.Time
-	// awaited is the latest time at which the sender still waited for the report of a receiver that
-	// was ready at the start.
+	// The field "awaited" is the latest time at which the sender still waited for the report of a
+	// receiver that was ready at the start.
 	awaited mono.Time
 	seqLo   uint64 // numbers of the regions being sent: [seqLo, seqHi)
 	seqHi   uint64
@@ -123,9 +123,9 @@ func (s *Sender) addReceiver(id Identity) error {
 	case id.Role != RoleReceiver:
 		return fmt.Errorf("%w: of a %s, not of a receiver", ErrIdentity, id.Role)
 	case s.state == stateRunning && s.cfg.Mode == Reliable:
-		return fmt.Errorf("%w: the stream has begun: %w", ErrMismatch, ErrTaken)
+		return fmt.Errorf("%w: the stream has begun: %w", ErrMismatch, inner(ErrTaken))
 	}
-	hearsay, err := s.e.allowHearsay(id)
+	otherHost, err := s.e.allowOtherHost(id)
 	if err != nil {
 		if isTaken(err) {
 			address, _, _ := s.e.m.AddressesOf(id.Name) // the name was parsed already
@@ -145,7 +145,7 @@ func (s *Sender) addReceiver(id Identity) error {
 	s.makeRoom()
 	k := &link{
 		s: s, ep: ep, to: id.Key, name: id.Name, late: s.state == stateRunning, since: s.e.now,
-		hearsay: hearsay, from: id.from,
+		otherHost: otherHost, from: id.from,
 	}
 	s.e.addLink(k)
 	s.links = append(s.links, k)
@@ -155,8 +155,8 @@ func (s *Sender) addReceiver(id Identity) error {
 	return nil
 }
 
-// progress does the work of the sender that is due, and returns the number of sent datagrams or
-// puts.
+// The method "progress" does the work of the sender that is due, and returns the number of sent
+// datagrams or puts.
 func (s *Sender) progress(now mono.Time) (n int) {
 	if s.begun == 0 {
 		s.begun = now
@@ -166,22 +166,31 @@ func (s *Sender) progress(now mono.Time) (n int) {
 		s.proveAll(now)
 		s.meeting(now)
 	case stateRunning:
-		s.expire(now)
-		s.prune()
-		s.proveAll(now)
-		s.takeRegions()
-		if s.cast != nil {
-			n = s.cast.progress(now)
-		} else {
-			n = s.putAll(now)
-		}
-		s.tell(now)
-		s.checkEnd(now)
+		n = s.running(now)
 	case stateEnding:
 		s.awaitReports(now)
 	case stateDone:
 	}
 	s.publish(now)
+	return n
+}
+
+// running does the work of a stream in progress.
+func (s *Sender) running(now mono.Time) (n int) {
+	s.expire(now)
+	s.prune()
+	s.proveAll(now)
+	if err := s.takeRegions(); err != nil {
+		s.fail(err)
+		return 0
+	}
+	if s.cast != nil {
+		n = s.cast.progress(now)
+	} else {
+		n = s.putAll(now)
+	}
+	s.tell(now)
+	s.checkEnd(now)
 	return n
 }
 
@@ -200,8 +209,9 @@ func (s *Sender) alive() (ready, meeting int) {
 	return ready, meeting
 }
 
-// The method meeting does the sender's work before the start of the stream. It starts the stream
-// when the required receivers are ready, and checks the time limits for the start.
+// The method "meeting" does the sender's work before the start of the stream. The method "meeting"
+// starts the stream when the required receivers are ready, and checks the time limits for the
+// start.
 func (s *Sender) meeting(now mono.Time) {
 	s.expire(now)
 	s.prune()
@@ -227,9 +237,9 @@ func (s *Sender) meeting(now mono.Time) {
 }
 
 // choose selects the receivers for the start of the stream. choose waits until enough receivers
-// have validated addresses (Config.Receivers). With Config.Only, choose waits for all receivers
-// of Connect. choose sends a start message to the selected receivers, with the same datagram size
-// for all.
+// have validated addresses (Config.Receivers). With Config.Only, the method "choose" waits for all
+// receivers that were passed to Connect. choose sends a start message to the selected receivers,
+// with the same datagram size for all.
 func (s *Sender) choose(there int) {
 	wanted := s.cfg.Receivers
 	if s.cfg.Only {
@@ -265,12 +275,12 @@ func (s *Sender) choose(there int) {
 const (
 	// pendingMax is the largest number of receivers without a validated address.
 	pendingMax = 64
-	// startTime is the time in which a selected receiver must become ready if a different receiver
-	// waits for the start.
+	// startTime is the time limit within which a selected receiver must become ready while a different
+	// receiver waits for the start message.
 	startTime = time.Second
 )
 
-// expire refuses the receivers that make no progress before the start of the stream.
+// expire refuses the receivers that make no progress before the stream to them has begun.
 func (s *Sender) expire(now mono.Time) {
 	waits := false
 	for _, k := range s.links {
@@ -279,8 +289,8 @@ func (s *Sender) expire(now mono.Time) {
 	for _, k := range s.links {
 		took := now.Sub(k.since)
 		switch {
-		case k.hearsay && k.state == linkConnecting && took > hearsayTime:
-			k.abandon(RefusedUnreachable, errHearsay)
+		case k.otherHost && k.state == linkConnecting && took > otherHostTime:
+			k.abandon(RefusedUnreachable, errOtherHost)
 		case k.state != linkGreeted && k.state != linkStarted:
 		case took > s.cfg.Timeout:
 			k.refuse(RefusedSilent, fmt.Errorf("%w: the receiver has not gone on for %v", ErrTimeout, took))
@@ -321,53 +331,6 @@ func (s *Sender) begin(now mono.Time) {
 	close(s.started)
 	for _, k := range s.links {
 		k.start()
-	}
-}
-
-// takeRegions adds the populated regions, in the order of their ordinals, to the regions that are
-// being sent.
-func (s *Sender) takeRegions() {
-	g := &s.ring.geo
-	for s.seqHi-s.seqLo < uint64(g.Regions) && s.next < s.total {
-		slot := int(s.seqHi % uint64(g.Regions))
-		if !s.cfg.Unmonitored && s.ring.get(slot, wordState) != regionPopulated {
-			break
-		}
-		if skip := s.ring.get(slot, wordSkip); skip > 0 {
-			skip = min(skip, s.total-s.next)
-			s.ring.set(slot, wordSkip, 0)
-			s.next += skip
-			s.drops += skip
-			if s.next == s.total {
-				break
-			}
-		}
-		count := g.RegionMessages
-		if !s.cfg.Unmonitored {
-			count = int(min(uint64(count), max(s.ring.get(slot, wordMessages), 1)))
-		}
-		count = int(min(uint64(count), s.total-s.next))
-		s.ring.open(slot, s.next, count)
-		s.next += uint64(count)
-		s.seqHi++
-	}
-}
-
-// release releases the regions whose messages all have ordinals below done.
-func (s *Sender) release(done uint64) {
-	for s.seqLo < s.seqHi {
-		slot := int(s.seqLo % uint64(s.ring.geo.Regions))
-		if s.ring.get(slot, wordFirst)+s.ring.get(slot, wordMessages) > done {
-			return
-		}
-		s.ring.mark(slot, 0, int(s.ring.get(slot, wordMessages)))
-		s.seqLo++
-		s.stats.Regions++
-		s.ring.set(slot, wordState, regionFree)
-		select {
-		case s.freed <- struct{}{}:
-		default: // the channel already has a signal
-		}
 	}
 }
 
@@ -471,7 +434,7 @@ func (s *Sender) deadline(now mono.Time) mono.Time {
 	return mono.Never
 }
 
-// paced returns the time at which the rate permits the next message.
+// The method "paced" returns the time at which the rate permits the next message.
 func (s *Sender) paced() mono.Time {
 	if s.cast != nil {
 		return s.pace.next()
@@ -485,7 +448,7 @@ func (s *Sender) paced() mono.Time {
 	return next
 }
 
-// mayGo reports whether the sender has messages that wait only because of the rate limit.
+// mayGo reports whether the sender could send a message now if there were no rate limit.
 func (s *Sender) mayGo() bool {
 	if s.cast != nil {
 		return true

@@ -47,9 +47,9 @@ func (s *Sender) Next(ctx context.Context) (Region, error) {
 	}
 }
 
-// Populate passes to the transport the region that the latest Next has returned. The
-// argument messages of Populate is the number of filled messages at the beginning of the
-// region, from 1 to RegionMessages.
+// Populate passes to the transport the region that the latest Next has returned. The argument
+// "messages" of Populate is the number of filled messages at the beginning of the region, from 1 to
+// RegionMessages.
 func (s *Sender) Populate(messages int) error {
 	if messages < 1 || messages > s.ring.geo.RegionMessages {
 		return fmt.Errorf("%w: %d messages of a region of %d", ErrConfig, messages,
@@ -78,8 +78,8 @@ func (s *Sender) Drop(messages uint64) {
 	s.dropped += messages
 }
 
-// Finish ends a stream without a fixed number of messages. After Finish, the stream ends when the
-// populated regions are sent.
+// Finish ends a stream whose number of messages was not fixed at its start (Config.Messages). After
+// Finish, the stream ends when the populated regions are sent.
 func (s *Sender) Finish() {
 	s.lock.Lock()
 	s.finish = true

@@ -37,10 +37,10 @@ func (s *Sender) awaitReports(now mono.Time) {
 // after the end of sending.
 const endTimeouts = 30
 
-// overdue returns an error if the time for the receiver's report is over. For a receiver that has
-// joined late, the sender waits for at most Config.Timeout after the reports of the receivers that
-// were ready at the start. If the stream has started without waiting for receivers, no receiver
-// counts as late.
+// The method "overdue" returns an error if the time for the receiver's report is over. For a
+// receiver that has joined late, the sender waits for at most Config.Timeout after the reports of
+// the receivers that were ready at the start. If the stream has started without waiting for
+// receivers, no receiver counts as late.
 func (k *link) overdue(now mono.Time) error {
 	s := k.s
 	switch {
@@ -76,7 +76,7 @@ func (s *Sender) dismiss(err error) {
 // errOver is sent to receivers that connect too late to join the stream.
 var errOver = fmt.Errorf("%w: the stream is over", ErrClosed)
 
-// over ends the stream.
+// The method "over" ends the stream.
 func (s *Sender) over(err error) {
 	if s.state == stateDone {
 		return
@@ -102,7 +102,8 @@ func (s *Sender) over(err error) {
 }
 
 // expirePuts closes the connections to the receivers that have not acknowledged all puts of an
-// ended stream within Config.Timeout. The ring is in use until these puts have ended.
+// ended stream within Config.Timeout. The ring of the stream stays in use until all puts have
+// ended.
 func (s *Sender) expirePuts(now mono.Time) {
 	if now < s.expiresAt() {
 		return

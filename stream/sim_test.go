@@ -55,8 +55,13 @@ type simWorld struct {
 
 func newSimWorld(t testing.TB, seed uint64, receivers int) *simWorld {
 	t.Helper()
+	return newSimWorldOf(t, sim.Config{Seed: seed, FreeRegions: true}, receivers)
+}
+
+func newSimWorldOf(t testing.TB, cfg sim.Config, receivers int) *simWorld {
+	t.Helper()
 	w := &simWorld{t: t, aimed: map[int]int{}}
-	nw, err := sim.New(sim.Config{Seed: seed, FreeRegions: true, Observe: func(ev *sim.Event) {
+	cfg.Observe = func(ev *sim.Event) {
 		if w.tx == nil || ev.From.Node != w.tx.data.Index() {
 			return
 		}
@@ -74,7 +79,8 @@ func newSimWorld(t testing.TB, seed uint64, receivers int) *simWorld {
 		case ev.Kind == sim.KindDelivered:
 			w.delivered++
 		}
-	}})
+	}
+	nw, err := sim.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,6 +38,10 @@ type Stats struct {
 	SocketDrops uint64 `json:"socket_drops"`
 	// SendErrors is the number of datagrams that the fabric has refused to send.
 	SendErrors uint64 `json:"send_errors"`
+	// FullDrops is the number of datagrams that a sender of the unreliable mode has dropped, because
+	// the queue of their receiver was full and another receiver took all datagrams. A network without
+	// a flow control for each receiver, such as UDP, has no FullDrops.
+	FullDrops uint64 `json:"full_drops"`
 
 	// Regions is the number of regions passed to the reader, or sent. Populated is the number of
 	// regions that the reader, or the sender, has not released.

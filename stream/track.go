@@ -8,10 +8,13 @@ import "math/bits"
 // access payload, clocks or the ring.
 //
 //	first                          edge-len(state)                 edge
+//	  |=============================|=============================|===========================
 //	  |  not in the history           |  history                     |  not known to have been sent
 //
 // Every sent message is in exactly one of the counts received, late, overrun and missing.
 //
+//	count      meaning
+//	=====      =======
 //	received   all datagrams arrived and were stored
 //	late       all datagrams arrived, one after its region was handed over
 //	overrun    all datagrams arrived, one without a free region
@@ -31,9 +34,9 @@ type tracker struct {
 	foreign                 uint64 // datagrams with invalid ordinals or numbers
 }
 
-// messageState is the history entry of a message. The field mark identifies the message to which
-// the history entry belongs. A history entry is initialized when a datagram of its message
-// arrives, so that the cost of a datagram does not depend on how far it is ahead.
+// messageState is the history entry of a message. The field "mark" identifies the message to which
+// the history entry belongs. A history entry is initialized when a datagram of its message arrives.
+// The time to process a datagram therefore does not grow with the number of skipped messages.
 type messageState struct {
 	mark   uint64 // ordinal + 1 of the message; 0: unused
 	left   uint32 // datagrams that have not arrived yet
@@ -59,7 +62,7 @@ const (
 	arrivalForeign           // not a datagram of this stream
 )
 
-// unknownTotal is the value of total for a stream whose end is not known yet.
+// unknownTotal is the value of the field "total" for a stream whose end is not known yet.
 const unknownTotal = ^uint64(0)
 
 const (
@@ -89,13 +92,13 @@ func newTracker(first uint64, datagrams uint32, window int) tracker {
 	return t
 }
 
-// extend records that all messages with ordinals below the argument have been sent.
+// extend records that all messages with ordinals lower than the argument "to" have been sent.
 func (t *tracker) extend(to uint64) {
 	to = min(to, t.total)
 	t.edge = max(t.edge, to)
 }
 
-// of returns the history entry of a message. The message must be in the history.
+// The method named "of" returns the history entry of a message. The message must be in the history.
 func (t *tracker) of(ordinal uint64) *messageState {
 	i := ordinal & t.mask
 	s := &t.state[i]
@@ -108,8 +111,9 @@ func (t *tracker) of(ordinal uint64) *messageState {
 	return s
 }
 
-// end records the end of the stream. If more messages than total are known to have been sent, end
-// raises total to their number.
+// end records the end of the stream. The argument "total" of the method "end" is the first ordinal
+// that is never sent. If messages with the ordinal "total" or higher are known to have been sent,
+// "end" uses the field "edge" instead of the argument.
 func (t *tracker) end(total uint64) {
 	t.total = max(total, t.edge)
 	t.extend(t.total)
@@ -119,8 +123,8 @@ func (t *tracker) remembers(ordinal uint64) bool {
 	return t.edge-ordinal <= min(uint64(len(t.state)), t.edge-t.first) && ordinal < t.edge
 }
 
-// arrive records a received datagram. After arrivalNew, the caller must call settle, which
-// records whether the caller has stored the payload.
+// arrive records a received datagram. After arrivalNew, the caller must call the method "settle",
+// which records whether the caller has stored the payload.
 func (t *tracker) arrive(ordinal uint64, datagram uint32) arrival {
 	if ordinal < t.first || ordinal >= t.total || datagram >= t.datagrams {
 		t.foreign++
@@ -154,8 +158,8 @@ func (t *tracker) arrive(ordinal uint64, datagram uint32) arrival {
 }
 
 // settle records whether the payload of a new datagram was stored. If the payload was stored, the
-// argument why of settle is spoiltNot. If the message is complete with this datagram, settle
-// counts the message. settle returns true if the message is complete and in the ring.
+// argument "why" is spoiltNot. If the datagram completes its message, the method "settle" counts
+// the message. settle returns true if the message is complete and in the ring.
 func (t *tracker) settle(ordinal uint64, why spoil) (received bool) {
 	s := t.of(ordinal)
 	s.spoilt = max(s.spoilt, why)
@@ -174,7 +178,7 @@ func (t *tracker) settle(ordinal uint64, why spoil) (received bool) {
 	return false
 }
 
-// sent returns the number of messages that are known to have been sent.
+// The method "sent" returns the number of messages that are known to have been sent.
 func (t *tracker) sent() uint64 { return t.edge - t.first }
 
 func (t *tracker) missing() uint64 { return t.sent() - t.received - t.late - t.overrun }

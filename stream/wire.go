@@ -14,11 +14,12 @@ import (
 //	16  ordinal    8  ordinal of the message
 //	24  payload       part of the message
 //
-// The data key shows a receiver that a datagram comes from the receiver's sender. A receiver
-// chooses a random data key for each sender, and tells the key only to this sender, in the message
-// with which it accepts the sender. All receivers of a multicast group know the data key of the
-// group, which the sender chooses (start). A receiver of a group therefore also checks from which
-// endpoint a datagram comes.
+// The data key shows a receiver that a datagram comes from the sender that the receiver has
+// accepted. A receiver chooses a random data key for each sender, and tells the key only to this
+// sender, in the message with which it accepts the sender. All receivers of a multicast group know
+// the data key of the group, which the sender chooses and sends in its start message. A receiver of
+// a group also checks from which endpoint a datagram comes, because other receivers know the data
+// key, too.
 const headerBytes = 24
 
 type header struct {
@@ -46,7 +47,7 @@ func setKey(b []byte, key uint64) {
 }
 
 // parseHeader decodes the header of a datagram. If the header of a datagram is too short or has a
-// wrong check, ok is false.
+// wrong check field, the result "ok" is false.
 func parseHeader(b []byte) (h header, ok bool) {
 	if len(b) < headerBytes {
 		return h, false
@@ -57,8 +58,8 @@ func parseHeader(b []byte) (h header, ok bool) {
 	return h, binary.LittleEndian.Uint32(b) == h.check()
 }
 
-// check returns the check field of a header. The check field is computed with the finalizer of
-// MurmurHash3 from the other header fields and the format's version.
+// check returns the check field of a header. The check field is a hash of the other header fields
+// and of the format's version, computed with the finalizer of MurmurHash3.
 func (h *header) check() uint32 {
 	const version = 1
 	x := h.key ^ version
@@ -85,8 +86,8 @@ const (
 	letterBytesMax  = 16 << 10
 )
 
-// The constants below are the kinds of letters (control messages in JSON). The arrow shows the
-// destination of a letter (control message in JSON).
+// The constants below are the kinds of letters (control messages in JSON). The mark "-> receiver"
+// stands for a letter to the receiver, and "<- sender" stands for a letter to the sender.
 const (
 	letterHello   = "hello"   // -> receiver: parameters of the stream
 	letterWelcome = "welcome" // <- sender: data address, or size of the ring
@@ -131,20 +132,21 @@ type hello struct {
 
 type welcome struct {
 	GraceNs uint64 `json:"grace_ns,string"` // maximum delay of the report after the end
-	// Data, DataKey and DatagramBytes are for the unreliable mode. Data is the name of the data
-	// endpoint. DataKey is the key in the datagrams to the data endpoint, and in the probes that
+	// Data, DataKey and DatagramBytes are set only in the unreliable mode. Data is the name of the
+	// data endpoint. DataKey is the key in the datagrams to the data endpoint, and in the probes that
 	// validate the data endpoint. DatagramBytes is the largest datagram that the data endpoint
 	// accepts.
 	Data          []byte `json:"data,omitempty"`
 	DataKey       uint64 `json:"data_key,string,omitempty"`
 	DatagramBytes int    `json:"datagram_bytes,omitempty"`
-	// RingMessages is for the reliable mode, and is the number of messages in the receiver's ring.
+	// RingMessages is set only in the reliable mode, and is the number of messages in the receiver's
+	// ring.
 	RingMessages uint64 `json:"ring_messages,string,omitempty"`
 }
 
-// ready contains the handles of the memory regions (blocks) of the receiver's ring in the
-// reliable mode. All blocks of a ring have the same number of messages. At most BlocksMax handles
-// fit in a letter (control message in JSON).
+// The type "ready" contains the handles of the memory regions (blocks) of the receiver's ring in
+// the reliable mode. All blocks of a ring have the same number of messages. At most BlocksMax
+// handles fit in a letter (control message in JSON).
 type ready struct {
 	Blocks []uint64 `json:"blocks,omitempty"`
 }
@@ -156,8 +158,8 @@ type proof struct {
 type start struct {
 	DatagramBytes int    `json:"datagram_bytes,omitempty"` // largest datagram, including its header
 	Sent          uint64 `json:"sent,string"`              // lower ordinals have been sent already
-	// DataKey and Data are for a stream to a multicast group. DataKey is the key in the datagrams.
-	// Data is the name of the sender's data endpoint, from which all datagrams come.
+	// DataKey and Data are set only for a stream to a multicast group. DataKey is the key in the
+	// datagrams. Data is the fabric name of the sender's data endpoint, which sends all datagrams.
 	DataKey uint64 `json:"data_key,string,omitempty"`
 	Data    []byte `json:"data,omitempty"`
 }
@@ -169,8 +171,8 @@ type ending struct {
 
 func (l *letter) encode() ([]byte, error) { return json.Marshal(l) }
 
-// parseLetter decodes a letter. parseLetter checks only that the part for the letter's kind is
-// present.
+// parseLetter decodes a letter. parseLetter checks only that the letter contains the struct for its
+// kind.
 func parseLetter(b []byte) (*letter, error) {
 	if len(b) > letterBytesMax {
 		return nil, fmt.Errorf("letter of %d bytes", len(b))

@@ -25,7 +25,7 @@ var reasonWords = [...]string{
 	RefusedThere:       "there",
 }
 
-// String returns the name of the reason, as in the JSON names of Refusals.
+// String returns the name of the reason, which is also its JSON name in Refusals.
 func (r Reason) String() string {
 	if int(r) < len(reasonWords) {
 		return reasonWords[r]

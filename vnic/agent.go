@@ -18,11 +18,12 @@ type AgentConfig struct {
 	Counts func(vport uint8) Counts
 }
 
-// Change reports that a port has changed, or with vport 0 that the table of LIDs has changed.
+// Change reports that a port has changed. A Change with Vport 0 reports that the table of LIDs has
+// changed.
 type Change struct {
 	Vport uint8
-	// Moved is true if the port has left its switch, and is now on a different switch or on no switch.
-	// After a move, the addresses that the port has learned are invalid.
+	// Moved is true if the port has left its switch, and is now on a different switch or on no
+	// switch. If Moved is true, the addresses that the port has learned are invalid.
 	Moved bool
 }
 
@@ -46,8 +47,8 @@ type PortState struct {
 }
 
 // Agent is the host side of the management (the VEMA of Omni-Path). An Agent connects only to
-// managers of the configured name. An Agent accepts configuration only from the connection that has
-// the lease.
+// managers with the configured name. An Agent accepts its configuration only from the manager that
+// holds the lease.
 type Agent struct {
 	cfg     AgentConfig
 	ports   [VportMax + 1]*PortState
@@ -117,7 +118,7 @@ func (a *Agent) Ports() []*PortState {
 	return all
 }
 
-// Lease returns the latest lease, and whether the lease is valid at the time now.
+// Lease returns the latest lease, and whether the lease is valid at the time "now".
 func (a *Agent) Lease(now mono.Time) (Lease, bool) {
 	return a.lease, a.holder != 0 && now < a.until
 }
@@ -142,15 +143,16 @@ func (a *Agent) Outbox() []Outgoing {
 	return out
 }
 
-// Changes returns the changes after the previous call of Changes.
+// Changes returns the changes of the agent's ports and table of LIDs since the previous call of
+// Changes.
 func (a *Agent) Changes() []Change {
 	c := a.changes
 	a.changes = nil
 	return c
 }
 
-// Connect reports a new connection to a manager. The argument conn of Connect is the number of the
-// connection, and is not 0.
+// Connect reports a new connection to a manager. The argument "conn" of Connect is the number of
+// the connection, and is not 0.
 func (a *Agent) Connect(conn int) {
 	a.conns = append(a.conns, conn)
 	r := Registration{
@@ -165,7 +167,8 @@ func (a *Agent) Connect(conn int) {
 }
 
 // Disconnect reports that a connection is gone. A disconnection does not change the ports. The
-// lease stays valid until it expires, so that a manager that reconnects has the lease.
+// manager's lease stays valid until it expires, so that the manager still has the lease if it
+// reconnects in time.
 func (a *Agent) Disconnect(conn int) {
 	delete(a.keys, conn)
 	a.conns = slices.DeleteFunc(a.conns, func(c int) bool { return c == conn })
@@ -182,7 +185,7 @@ func (a *Agent) send(conn int, m Message) {
 	a.out = append(a.out, Outgoing{conn, m.Append(nil)})
 }
 
-// Receive handles a message that arrived on the connection conn.
+// Receive handles a message that arrived on the connection with the number "conn".
 func (a *Agent) Receive(now mono.Time, conn int, b []byte) {
 	m, err := ParseMessage(b)
 	if err != nil {
@@ -294,7 +297,7 @@ func (a *Agent) SetLink(now mono.Time, vport uint8, up bool) {
 // listMax is the largest number of addresses in each list that a device may report.
 const listMax = 4096
 
-// SetMACs tells the agent which addresses, in addition to the port's base MAC, a port's device has.
+// SetMACs tells the agent which addresses a port's device has in addition to the port's base MAC.
 // The agent sends a trap for each of the two address lists that has changed.
 func (a *Agent) SetMACs(now mono.Time, vport uint8, unicast, multicast []MAC) {
 	p := a.ports[vport]
@@ -326,7 +329,8 @@ func (a *Agent) SetMACs(now mono.Time, vport uint8, unicast, multicast []MAC) {
 	}
 }
 
-// trap sends a trap to all managers, unless trapsMax traps were already sent in this trapWindow.
+// trap sends a trap to all managers, unless trapsMax traps were already sent in the present
+// trapWindow.
 func (a *Agent) trap(now mono.Time, p *PortState, opcode uint8) {
 	if a.window == 0 || now.Sub(a.window) >= trapWindow {
 		a.window, a.traps = now, 0

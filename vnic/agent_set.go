@@ -94,9 +94,9 @@ func (a *Agent) setLIDs(m *Message) Status {
 	return StatusOK
 }
 
-// keepLIDs fills in the entries of list that have no addresses. For a host without addresses in
-// list, keepLIDs keeps the addresses in old, unless another host in list has one of these
-// addresses.
+// keepLIDs merges the new table of LIDs, "list", with the old table. If the new table has no
+// addresses for a host, keepLIDs takes the host's addresses from the old table, unless another host
+// in the new table has one of these addresses.
 func keepLIDs(list, old []LIDEntry) []LIDEntry {
 	kept := make([]LIDEntry, 0, len(list))
 	for _, e := range list {
@@ -169,8 +169,8 @@ func (a *Agent) delete(p *PortState) {
 	a.refresh(p, true)
 }
 
-// setMACs stores rows of a port's MAC table until the table is complete. The last message of a
-// MAC table makes the stored rows the port's table.
+// setMACs stores rows of a port's MAC table until the table is complete. After the last message of
+// a MAC table, the stored rows become the port's MAC table.
 func (a *Agent) setMACs(p *PortState, m *Message) Status {
 	rows, err := ParseMACEntries(m.Data)
 	if err != nil || int(rows.Num) != len(rows.Rows) {

@@ -3,7 +3,7 @@ package vnic
 import "fmt"
 
 // The constants below are sizes in bytes. MACEntriesPerMsg, MACsPerMsg and MembersPerMsg are the
-// numbers of table rows per message.
+// largest numbers of table rows in one message.
 const (
 	macHeaderBytes    = 8
 	macEntryBytes     = 16
@@ -26,8 +26,8 @@ func malformed(what string, n int) error {
 	return fmt.Errorf("%w: %s of %d bytes", ErrAttribute, what, n)
 }
 
-// AppendClassPortInfo appends the capabilities of an agent, which are the support of traps, the
-// largest number of ports, and the response time code (4.096 us * 2^18).
+// AppendClassPortInfo appends the capabilities of an agent. The capabilities are the support of
+// traps, the largest number of ports, and the response time code (4.096 us * 2^18).
 func AppendClassPortInfo(b []byte) []byte {
 	b = append(b, mgmtBaseVersion, mgmtClassVersion)
 	b = be.AppendUint16(b, classPortMaskBits)
@@ -43,7 +43,8 @@ type MACEntries struct {
 	Rows   []MACEntry
 }
 
-// Append appends the attribute's bytes. Rows must have at most MACEntriesPerMsg rows.
+// Append appends the encoded bytes of the attribute to b. The field Rows must have at most
+// MACEntriesPerMsg elements.
 func (a *MACEntries) Append(b []byte) []byte {
 	b = be.AppendUint16(b, a.Offset)
 	b = be.AppendUint16(b, a.Num)
@@ -84,7 +85,8 @@ type MACList struct {
 	MACs                          []MAC // empty in a Get
 }
 
-// Append appends the attribute's bytes. MACs must have at most MACsPerMsg addresses.
+// Append appends the encoded bytes of the attribute to b. The field MACs must have at most
+// MACsPerMsg elements.
 func (a *MACList) Append(b []byte) []byte {
 	b = be.AppendUint16(b, a.Start)
 	b = be.AppendUint16(b, a.Num)
@@ -160,7 +162,7 @@ const (
 	optAll = optCut | optLearning | optFlood | optSuppress
 )
 
-// Append appends the attribute's bytes.
+// Append appends the encoded bytes of the attribute to b.
 func (o *Options) Append(b []byte) []byte {
 	var flags byte
 	for _, f := range []struct {
@@ -218,7 +220,7 @@ func ParseMembers(b []byte) (lids []uint32, err error) {
 	return lids, nil
 }
 
-// reserved stands for eight reserved bytes in summaryCounters and errorCounters.
+// The constant "reserved" stands for eight reserved bytes in summaryCounters and errorCounters.
 const reserved = numCounters
 
 var summaryCounters = func() []Counter {

@@ -24,14 +24,15 @@ type Ways struct {
 // Equal reports whether two hosts have the same endpoint names.
 func (w *Ways) Equal(o *Ways) bool { return string(w.append(nil)) == string(o.append(nil)) }
 
-// complete reports whether the endpoint names suffice to reach a host.
+// The method "complete" reports whether the endpoint names suffice to reach a host.
 func (w *Ways) complete() bool { return len(w.Receive) > 0 && len(w.Send) > 0 && len(w.Module) > 0 }
 
-// none reports whether w has no endpoint names. In a table of LIDs, an entry without names means
-// that the agent must keep the names that it has for the host.
+// The method "none" reports whether a host has no endpoint names. In a table of LIDs, an entry
+// without endpoint names tells the agent to keep the endpoint names that the agent already has for
+// the host.
 func (w *Ways) none() bool { return len(w.Receive) == 0 && len(w.Send) == 0 && len(w.Module) == 0 }
 
-// shares reports whether two hosts have an endpoint name in common.
+// The method "shares" reports whether two hosts have an endpoint name in common.
 func (w *Ways) shares(o *Ways) bool {
 	common := func(a, b [][]byte) bool {
 		return slices.ContainsFunc(a, func(x []byte) bool {
@@ -55,7 +56,8 @@ func (w *Ways) append(b []byte) []byte {
 
 func appendName(b, name []byte) []byte { return append(append(b, byte(len(name))), name...) }
 
-// cursor reads a list of endpoint names. The field bad is set at the first missing name.
+// The type "cursor" reads a list of endpoint names. The field "bad" is set at the first missing
+// name.
 type cursor struct {
 	b   []byte
 	bad bool
@@ -107,8 +109,8 @@ type Registration struct {
 
 const portMapBytes = 32
 
-// Append appends the attribute's bytes. Append truncates Host and Manager to HostNameBytesMax
-// bytes.
+// Append appends the encoded bytes of the attribute to b. Append truncates the fields Host and
+// Manager to HostNameBytesMax bytes.
 func (r *Registration) Append(b []byte) []byte {
 	b = be.AppendUint64(b, r.Instance)
 	b = append(b, r.Ports[:]...)
@@ -157,7 +159,7 @@ type Lease struct {
 	LID      uint32 // LID of the host that receives the lease
 }
 
-// Append appends the attribute's bytes.
+// Append appends the encoded bytes of the attribute to b.
 func (l *Lease) Append(b []byte) []byte {
 	b = be.AppendUint64(b, l.Instance)
 	b = be.AppendUint32(b, l.Ms)

@@ -3,9 +3,8 @@ package vnic
 // Counter identifies one counter of a port.
 type Counter uint8
 
-// The counters of a port. The summary and error counters of section "Counters" of docs/vnic.md
-// come first, in the order of the attributes. The counters from RxFIFO on are specific to this
-// implementation.
+// The counters of a port. The counters of Omni-Path's summary and error attributes come first, in
+// the order of the attributes. The counters from RxFIFO on are specific to this implementation.
 const (
 	TxErrors Counter = iota
 	RxErrors
@@ -69,8 +68,8 @@ const (
 	numCounters
 )
 
-// counterNames are the names that "ethtool -S" shows for Omni-Path, for counters that Omni-Path
-// has.
+// counterNames are the names of the counters. A counter that Omni-Path has, too, has the name that
+// "ethtool -S" shows for Omni-Path.
 var counterNames = [numCounters]string{
 	TxErrors: "tx_errors", RxErrors: "rx_errors",
 	TxPackets: "tx_packets", RxPackets: "rx_packets", TxBytes: "tx_bytes", RxBytes: "rx_bytes",
@@ -129,7 +128,7 @@ func (c *Counts) Add(o *Counts) {
 const fcsBytes = 4
 
 // sizeClass returns the index of a frame's size class, from 0 (64 bytes) to 6. The argument
-// wireBytes includes the FCS.
+// "wireBytes" of sizeClass includes the FCS.
 func sizeClass(wireBytes int) Counter {
 	switch {
 	case wireBytes <= 64:
@@ -158,9 +157,10 @@ func (c *Counts) CountRx(i *FrameInfo, frameBytes, n int) {
 	c.count(i, frameBytes, n, RxPackets, RxBytes, RxUnicast, Rx64)
 }
 
-// count adds n frames to the counters of one direction. The argument cast of count is the first
-// of the counters by kind of address and tag. The argument size of count is the first of the
-// counters by frame size.
+// The method "count" counts n frames that were sent, or n frames that were received. The argument
+// "cast" of the method "count" is the first of four consecutive counters, for unicast, group,
+// untagged and tagged frames. The argument "size" of the method "count" is the first of several
+// consecutive counters, one for each class of frame sizes.
 func (c *Counts) count(i *FrameInfo, frameBytes, n int, packets, bytes, cast, size Counter) {
 	wire := max(frameBytes, FrameBytesMin) + fcsBytes
 	c[packets] += uint64(n)
@@ -178,13 +178,13 @@ func (c *Counts) count(i *FrameInfo, frameBytes, n int, packets, bytes, cast, si
 	c[size+sizeClass(wire)] += uint64(n)
 }
 
-// DropTx counts a dropped frame of the device under the given reason and in TxErrors.
+// DropTx counts a dropped frame from the device, both in the counter of the reason and in TxErrors.
 func (c *Counts) DropTx(reason Counter) {
 	c[reason]++
 	c[TxErrors]++
 }
 
-// DropRx counts a dropped frame of the fabric under the given reason and in RxErrors.
+// DropRx counts a dropped frame from the fabric, both in the counter of the reason and in RxErrors.
 func (c *Counts) DropRx(reason Counter) {
 	c[reason]++
 	c[RxErrors]++

@@ -17,7 +17,7 @@
 // host's port on a switch is a vport, with a number from 1 to 255. A Tables value determines the
 // destinations of the frames of a port. A Tables value is immutable, and is replaced as a whole.
 //
-// The package reads no clock, starts no goroutine and has no lock of its own. Only one goroutine
-// at a time may use a value of this package, except that all goroutines may share Tables. The
-// file docs/vnic.md has the packet formats and diagrams.
+// Package vnic reads no clock, starts no goroutine and has no lock of its own. Only one goroutine
+// at a time may use a value of package vnic, except that all goroutines may share Tables. The
+// packet formats and diagrams are in docs/vnic.md.
 package vnic

@@ -2,7 +2,7 @@ package vnic
 
 import "gobtl/internal/mono"
 
-// Verdict is the forwarding decision about a frame from the device.
+// Verdict is the forwarding decision about a frame from the port's device.
 type Verdict uint8
 
 // The verdicts.
@@ -42,10 +42,11 @@ type Locker interface {
 	Unlock()
 }
 
-// NewEgress returns an Egress that drops all frames until SetTables is called. All Egresses and
-// the Ingress of a port share fdb and near. The lock guard is held while fdb or near is used. If
-// only one goroutine uses fdb and near, guard may be nil. The argument queues of NewEgress is the
-// number of Egresses that share the port's rate limit for group frames.
+// NewEgress returns an Egress that drops all frames until SetTables is called. All Egresses and the
+// Ingress of a port share the learned addresses in "fdb" and "near". The lock "guard" is held
+// during every use of "fdb" and "near". If only one goroutine uses "fdb" and "near", "guard" may be
+// nil. The argument "queues" of NewEgress is the number of Egresses that share the port's rate
+// limit for group frames.
 func NewEgress(fdb *FDB, near *Neighbours, guard Locker, queues int) *Egress {
 	return &Egress{fdb: fdb, near: near, guard: guard, queues: uint32(max(queues, 1))}
 }
@@ -61,16 +62,16 @@ func (e *Egress) SetTables(t *Tables) {
 // Tables returns the tables in use, or nil before SetTables.
 func (e *Egress) Tables() *Tables { return e.tables }
 
-// Forward decides what to do with a frame from the port's device. The slice frame needs to
-// contain only the headers. Forward counts dropped frames. The caller of an Egress must
-// count sent frames (Counts.CountTx).
+// Forward decides what to do with a frame from the port's device. The slice "frame" needs to
+// contain only the headers of the frame. Forward counts dropped frames. The caller of an Egress
+// must count sent frames by Counts.CountTx.
 func (e *Egress) Forward(now mono.Time, frame []byte, frameBytes int) (d Decision) {
 	return e.ForwardLarge(now, frame, frameBytes, 1)
 }
 
 // ForwardLarge works like Forward, for a large frame that will be split into the given number of
-// frames. The argument frameBytes of ForwardLarge is the size of the largest of these frames. A
-// dropped large frame counts as one frame.
+// frames. The argument "frameBytes" of ForwardLarge is the size of the largest frame after the
+// split. A dropped large frame counts as one frame.
 func (e *Egress) ForwardLarge(now mono.Time, frame []byte, frameBytes, frames int) (d Decision) {
 	info, ok := Inspect(frame)
 	t := e.tables
@@ -112,7 +113,8 @@ func (e *Egress) ForwardLarge(now mono.Time, frame []byte, frameBytes, frames in
 	return d
 }
 
-// route returns the LID of the destination, by the first forwarding rule that matches.
+// The method "route" applies the first forwarding rule that matches a frame, and returns the LID of
+// the destination.
 func (e *Egress) route(now mono.Time, t *Tables, i *FrameInfo) (dlid uint32, v Verdict) {
 	dlid, found := t.MACs.Lookup(i.Dst)
 	if !found && t.Options.Learning && !i.Dst.Group() {
@@ -150,7 +152,7 @@ func (e *Egress) route(now mono.Time, t *Tables, i *FrameInfo) (dlid uint32, v V
 	return 0, Dropped
 }
 
-// header fills the header of a frame's packets.
+// The method "header" fills in the header for a frame's packets.
 func (e *Egress) header(d *Decision, t *Tables, dlid uint32) {
 	p := &t.Info
 	d.Header = Header{

@@ -26,9 +26,9 @@ type fdbValue struct {
 
 func (v fdbValue) owner() uint32 { return v.lid }
 
-// FDB maps the addresses that a port has learned from frames to the hosts of these addresses.
-// Entries of an FDB expire, and the number of entries is limited. In a full FDB each host has an
-// equal share of the entries.
+// FDB (forwarding database) maps the source addresses of received frames to the hosts that sent the
+// frames. Entries of an FDB expire, and the number of entries is limited. In a full FDB each host
+// has an equal share of the entries.
 type FDB struct {
 	ageing  time.Duration
 	max     int
@@ -84,7 +84,7 @@ func (t *FDB) Sweep(now mono.Time) {
 	t.entries.drop(func(_ fdbKey, v fdbValue) bool { return now.Sub(v.seen) <= t.ageing })
 }
 
-// Forget removes the entries of all hosts for which keep returns false.
+// Forget removes the entries of all hosts for which the function "keep" returns false.
 func (t *FDB) Forget(keep func(lid uint32) bool) {
 	t.entries.drop(func(_ fdbKey, v fdbValue) bool { return keep(v.lid) })
 }
@@ -105,7 +105,7 @@ func (t *FDB) Entries(now mono.Time) []FDBEntry {
 // Len is the number of entries.
 func (t *FDB) Len() int { return len(t.entries.rows) }
 
-// bucket is a token bucket with a capacity of one second's tokens.
+// The type "bucket" is a token bucket, whose capacity is the number of tokens for one second.
 type bucket struct {
 	perSecond uint32
 	tokens    int64 // in billionths, so that no rate is rounded away
@@ -120,8 +120,9 @@ func (b *bucket) configure(perSecond uint32) {
 	}
 }
 
-// take reports whether n more frames may be sent, and removes n tokens if so. If n exceeds the
-// capacity of the bucket, n counts as the capacity.
+// take reports whether n more frames may be sent now. If "take" returns true, it removes n tokens
+// from the bucket. If n exceeds the capacity of the bucket, the method "take" uses the capacity
+// instead of n.
 func (b *bucket) take(now mono.Time, n int) bool {
 	if b.at == 0 {
 		b.at = now

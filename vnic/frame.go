@@ -9,10 +9,10 @@ import (
 
 var be = binary.BigEndian
 
-// MAC is an Ethernet address. The first octet of the address is in bits 40 to 47.
+// MAC is an Ethernet address. The first octet of a MAC address is in bits 40 to 47.
 type MAC uint64
 
-// The constants below are flag bits in the first octet of an address.
+// The constants below are flag bits in the first octet of a MAC address.
 const (
 	macGroupBit = MAC(1) << 40
 	macLocalBit = MAC(2) << 40
@@ -78,7 +78,8 @@ func (m MAC) Local() bool { return m&macLocalBit != 0 }
 func (m MAC) LID() uint32 { return uint32(m&0xFF<<16 | m&0xFF00 | m>>16&0xFF) }
 
 // MACFor makes the address of a port from the number of its switch and the LID of its host. The
-// address of a port is 02:0v:vv:ll:ll:ll, with the lowest octet of the LID first.
+// address of a port is 02:0v:vv:ll:ll:ll, with the switch's number in vvv, and the LID in ll:ll:ll,
+// lowest octet first.
 func MACFor(vesw uint16, lid uint32) MAC {
 	return macLocalBit | MAC(vesw&VESWMax)<<24 |
 		MAC(lid&0xFF)<<16 | MAC(lid&0xFF00) | MAC(lid>>16&0xFF)
@@ -127,8 +128,8 @@ type FrameInfo struct {
 	Hash     uint32 // hash of the flow
 }
 
-// Inspect parses the headers of a frame. If the frame is shorter than 14 bytes, ok is false.
-// Inspect treats a truncated IP or VLAN header as absent.
+// Inspect parses the headers of a frame. If the frame is shorter than 14 bytes, the result "ok" of
+// Inspect is false. Inspect treats a truncated IP or VLAN header as absent.
 func Inspect(f []byte) (i FrameInfo, ok bool) {
 	if len(f) < ethBytes {
 		return i, false

@@ -39,8 +39,8 @@ const (
 	quadword = 8
 )
 
-// The errors of decoding and encoding. If encoding or decoding returns an error from
-// ErrShort to ErrRange, the caller drops the packet.
+// The errors of decoding and encoding. If Parse or Append returns one of the errors from ErrShort
+// to ErrRange, the caller drops the packet.
 var (
 	ErrShort     = errors.New("vnic: packet shorter than an empty encapsulation")
 	ErrLength    = errors.New("vnic: LEN is not the packet's length")
@@ -78,9 +78,9 @@ func PacketBytes(frameBytes int) int {
 	return frameBytes + PadBytes(frameBytes) + HeaderBytes + TrailerBytes
 }
 
-// Put writes the header of a packet to b, which must have at least HeaderBytes bytes. The
-// argument packetBytes of Put is the size of the packet, a multiple of 8 up to PacketBytesMax.
-// The fields of the header must be in range (see Validate).
+// Put writes the header of a packet to b, which must have at least HeaderBytes bytes. The argument
+// "packetBytes" of Put is the size of the packet, which must be a multiple of 8 up to
+// PacketBytesMax. The fields of the header must be in range (see Validate).
 func (h *Header) Put(b []byte, packetBytes int) {
 	_ = b[HeaderBytes-1]
 	h0 := h.SLID&lid20 | uint32(packetBytes/quadword)<<20
@@ -106,10 +106,10 @@ func (h *Header) Validate() error {
 	return nil
 }
 
-// Seal completes a packet in b around a frame of frameBytes bytes at offset HeaderBytes. Seal
-// writes header, padding and trailer, and returns the packet. The argument frameBytes of Seal is
-// from 60 to FrameBytesMax. The slice b must have PacketBytes(frameBytes) bytes or more. Seal
-// overwrites up to 12 bytes after the frame.
+// Seal completes a packet in b, which already contains a frame of frameBytes bytes at offset
+// HeaderBytes. Seal writes the header, the padding and the trailer, and returns the whole packet.
+// The argument "frameBytes" of Seal must be from 60 to FrameBytesMax. The slice b must have
+// PacketBytes(frameBytes) bytes or more. Seal overwrites up to 12 bytes after the frame.
 func (h *Header) Seal(b []byte, frameBytes int) []byte {
 	n := PacketBytes(frameBytes)
 	h.Put(b, n)
@@ -140,8 +140,9 @@ func (h *Header) Append(b, frame []byte) ([]byte, error) {
 // Parse decodes a packet with a frame of 60 bytes or more. The frame that Parse returns is a part
 // of b. Parse accepts any values of padding and ICRC, because the checksum of the underlying
 // transport protects these bytes. Parse accepts any value of the bit for the last flit. Parse
-// returns an error for a packet that differs from the output of Append in any other way. Parse does
-// not panic for any input. The number of the switch (VESW) may exceed VESWMax.
+// returns an error for a packet that differs from the output of Append, except in the padding, the
+// ICRC and the bit for the last flit. Parse does not panic for any input. The returned number of
+// the switch (VESW) may exceed VESWMax.
 func Parse(b []byte) (h Header, frame []byte, err error) {
 	if len(b) < HeaderBytes+TrailerBytes {
 		return h, nil, ErrShort

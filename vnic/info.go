@@ -16,7 +16,7 @@ const (
 	LinkDown = 2
 )
 
-// VportInfo is the attribute VeswportInfo, which is the configuration of a port on its switch.
+// VportInfo is Omni-Path's attribute VeswportInfo, the configuration of a port on its switch.
 // Reserved fields are zero.
 type VportInfo struct {
 	FabricID    uint16               `json:"fabric_id"` // 10 bits
@@ -65,7 +65,7 @@ const (
 	MTUMax = FrameBytesMax - ethBytes - vlanBytes
 )
 
-// Append appends the attribute's bytes.
+// Append appends the encoded bytes of the attribute to the slice "out".
 func (p *VportInfo) Append(out []byte) []byte {
 	start := len(out)
 	out = append(out, make([]byte, VportInfoBytes)...)
@@ -131,7 +131,7 @@ func ParseVportInfo(b []byte) (p VportInfo, err error) {
 	return p, nil
 }
 
-// Validate returns an error that wraps ErrTable for the first field out of its range.
+// Validate returns an error that wraps ErrTable if a field is out of its range.
 func (p *VportInfo) Validate() error {
 	for _, v := range []struct {
 		name      string

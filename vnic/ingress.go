@@ -8,8 +8,8 @@ import (
 
 // Ingress is the part of a port that receives frames from the fabric.
 type Ingress struct {
-	// Counts are the counters of delivered and dropped frames. The caller of Accept must
-	// count delivered frames (Counts.CountRx), because the device may refuse a frame.
+	// Counts are the counters of delivered and dropped frames. The caller of Accept must count
+	// delivered frames by Counts.CountRx, because the device may refuse a frame.
 	Counts Counts
 	tables *Tables
 	fdb    *FDB
@@ -28,20 +28,20 @@ func NewIngress(fdb *FDB, near *Neighbours, guard Locker) *Ingress {
 // Tables returns the tables in use, or nil before Host.SetTables.
 func (in *Ingress) Tables() *Tables { return in.tables }
 
-// Host decodes the packets that arrive at a host and finds the port of each packet. The
-// field ports of a Host is indexed by the number of the switch.
+// Host decodes the packets that arrive at a host and finds the port of each packet. The field
+// "ports" is indexed by the number of the virtual switch.
 type Host struct {
-	// Strangers counts the received packets that belong to no port of this host. Strangers
-	// includes invalid packets, packets from unknown senders, and packets for a switch without a
-	// port on this host. As in Omni-Path, the port with the lowest number reports the packets
-	// that belong to no port.
+	// Strangers counts the received packets that belong to no port of this host. Strangers includes
+	// invalid packets, packets from unknown senders, and packets for a switch without a port on this
+	// host. As in Omni-Path, packets that belong to no port are reported in the counters of the port
+	// with the lowest number.
 	Strangers Counts
 	ports     [VESWMax + 1]*Ingress
 }
 
-// SetTables replaces a port's tables, and registers the port under its switch. If t is nil,
-// SetTables removes the port. If a different port is now registered under this port's previous
-// switch, the registration of that port stays.
+// SetTables replaces a port's tables, and registers the port under the number of its switch. If t
+// is nil, SetTables removes the port. If another port is now registered under the previous switch
+// of this port, SetTables does not remove the registration of the other port.
 func (h *Host) SetTables(in *Ingress, t *Tables) {
 	if old := in.tables; old != nil && h.ports[old.Info.VESW&VESWMax] == in {
 		h.ports[old.Info.VESW&VESWMax] = nil
@@ -60,9 +60,10 @@ type Arrival struct {
 	Frame  []byte // part of the packet
 }
 
-// Accept checks a packet that arrived from the host whose LID is from. If from is 0, the host is
-// unknown. If ok is true, the caller must deliver the frame. If ok is false, Accept has counted the
-// packet under the reason of the drop.
+// Accept checks a packet that arrived from the host with the LID "from". If "from" is 0, the
+// sending host is unknown. If the result "ok" of Accept is true, the caller must deliver the frame.
+// If the result "ok" is false, the packet is dropped, and Accept has counted the packet under the
+// reason.
 func (h *Host) Accept(now mono.Time, from uint32, packet []byte) (a Arrival, ok bool) {
 	hdr, frame, err := Parse(packet)
 	switch {

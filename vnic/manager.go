@@ -28,6 +28,7 @@ type Manager struct {
 	sessions   map[int]*session
 	byHost     map[string]*session
 	hosts      map[string]*HostState
+	names      map[endpointName]*HostState // by the names of the hosts that are known
 	out        []Outgoing
 	failed     []int
 	traps      []TrapSeen
@@ -36,12 +37,12 @@ type Manager struct {
 	waysMade   uint64          // number of changes of the hosts' endpoint names
 	tables     []*switchTables // by the switch's index in the plan; nil: not made yet
 	changed    []*HostState    // hosts with changes that the tables do not contain yet
-	// proves reports whether all names that a host registers belong to the validated source
-	// address of the host's connection. If proves is nil, the manager does not check whether
-	// registered names belong to the host's connection.
+	// The function "proves" reports whether all endpoint names that a host registers belong to the
+	// validated source address of the host's connection. If "proves" is nil, the manager does not
+	// check whether registered names belong to the host's connection.
 	proves func(conn int, w *Ways) bool
-	// prover verifies registered addresses by datagrams. If prover is nil, addresses are not
-	// verified by datagrams.
+	// The field "prover" verifies registered addresses by datagrams. If "prover" is nil, addresses
+	// are not verified by datagrams.
 	prover   *Prover
 	provings map[int]*proving // by connection
 	// Stats are counters for the operator.
@@ -58,9 +59,9 @@ type ManagerStats struct {
 	Unproven  uint64 `json:"unproven"`  // registrations refused: an address could not be verified
 	Older     uint64 `json:"older"`     // registrations refused: the agent cannot prove addresses
 	Traps     uint64 `json:"traps"`
-	// TrapsIgnored counts the traps of hosts that exceed trapsHeard.
+	// TrapsIgnored counts the traps that are ignored because their host exceeds the limit trapsHeard.
 	TrapsIgnored uint64 `json:"traps_ignored"`
-	// TablesMade counts how often the tables of a switch were made.
+	// TablesMade counts how often the manager has made the tables of a switch.
 	TablesMade uint64 `json:"tables_made"`
 }
 
@@ -87,21 +88,22 @@ type HostState struct {
 	changes int       // changes put into tables in the present window
 }
 
-// report has the addresses that a port's device reports.
+// The type "report" has the addresses that a port's device reports.
 type report struct {
 	macs []MAC // ascending
-	// told is true if the host has reported its addresses after the start of this manager. While told
-	// is false, macs has the addresses that the host reported to an earlier manager.
+	// The field "told" is true if the host has reported its addresses since this manager was started.
+	// While "told" is false, the field "macs" has the addresses that the host reported to an earlier
+	// manager.
 	told       bool
 	generation uint16
-	// since has, for each address, the position of the address's report in the order of all
-	// reports. An address of a host that is not connected has no number in since.
+	// The field "since" has a number for each address, which tells the order in which the hosts have
+	// reported their addresses. An address of a host that is not connected has no entry in "since".
 	since map[MAC]uint64
 }
 
-// problem records the text as the fault of a host's port and attribute. If text is empty,
-// problem removes the fault. HostState.Problem becomes the fault with the lowest port and
-// attribute.
+// The method "problem" records the fault "text" for an attribute of a host's port. If "text" is
+// empty, the method "problem" removes the fault. HostState.Problem is the remaining fault with the
+// lowest port and attribute.
 func (h *HostState) problem(k wantKey, text string) {
 	if text == "" {
 		delete(h.problems, k)
@@ -149,8 +151,8 @@ type session struct {
 	looked  uint8     // last port that review has checked
 	window  mono.Time // start of the present window of traps
 	traps   int       // traps received in the present window
-	// compared is the number of comparisons with the plan after the latest renewal of the lease.
-	// A change of the plan, or of a host other than the session's host, sets compared to 0.
+	// The field "compared" is the number of comparisons with the plan after the latest renewal of the
+	// lease. A change of the plan, or of a host other than the session's host, sets "compared" to 0.
 	compared int
 	leased   bool
 	dirty    bool
@@ -181,6 +183,7 @@ func NewManager(cfg ManagerConfig) *Manager {
 	return &Manager{
 		cfg: cfg, plan: &Plan{}, sessions: make(map[int]*session),
 		byHost: make(map[string]*session), hosts: make(map[string]*HostState),
+		names:    make(map[endpointName]*HostState),
 		provings: make(map[int]*proving),
 	}
 }
@@ -196,6 +199,7 @@ func (m *Manager) SetPlan(p *Plan) {
 	m.waysMade++
 	for name, h := range m.hosts {
 		if p.lidOf(name) != h.LID {
+			m.forgetNames(h)
 			delete(m.hosts, name)
 		}
 	}
@@ -225,11 +229,11 @@ func (m *Manager) hostState(name string, lid uint32) *HostState {
 // lease.
 const comparedMax = 256
 
-// differs reports whether the manager must now compare the state of the session's host with the
-// plan.
+// The method "differs" reports whether the manager must now compare the state of the session's host
+// with the plan.
 func (s *session) differs() bool { return s.dirty && s.compared < comparedMax }
 
-// touch requests a comparison of the state of the session's host with the plan.
+// touch requests a later comparison of the session's host with the plan.
 func (s *session) touch() { s.dirty, s.host.Synced = true, false }
 
 // Hosts lists the hosts of the plan by LID.
@@ -281,8 +285,8 @@ func (m *Manager) Disconnect(conn int) {
 	}
 }
 
-// Receive handles a message that arrived on the connection conn. The number of a connection is not
-// 0.
+// Receive handles a message that arrived on the connection with the number "conn". The number of a
+// connection is not 0.
 func (m *Manager) Receive(now mono.Time, conn int, b []byte) {
 	msg, err := ParseMessage(b)
 	if err != nil {
@@ -307,8 +311,8 @@ func (m *Manager) Receive(now mono.Time, conn int, b []byte) {
 	}
 }
 
-// register handles a registration. register accepts a host of the plan that is not connected,
-// after the verification of the host's addresses.
+// register handles a registration. register accepts a host if the host is in the plan, is not
+// connected yet, and has proven its addresses.
 func (m *Manager) register(now mono.Time, conn int, msg *Message) {
 	r, err := ParseRegistration(msg.Data)
 	status := StatusInvalid
@@ -339,7 +343,8 @@ func (m *Manager) admits(r *Registration) Status {
 	return StatusOK
 }
 
-// answer sends the response to a registration, and accepts the host if status is StatusOK.
+// The method "answer" sends the response to a registration, and accepts the host if "status" is
+// StatusOK.
 func (m *Manager) answer(now mono.Time, conn int, msg *Message, r *Registration, status Status) {
 	answer := msg.Response(status, nil)
 	m.out = append(m.out, Outgoing{conn, answer.Append(nil)})
@@ -351,7 +356,9 @@ func (m *Manager) answer(now mono.Time, conn int, msg *Message, r *Registration,
 	m.unclaim(r)
 	h := m.hostState(r.Host, m.plan.lidOf(r.Host))
 	changed, first := !h.known || !h.ways.Equal(&r.Ways), len(h.ways.Module) == 0
+	m.forgetNames(h)
 	h.ways, h.known, h.Connected = r.Ways, true, true
+	m.keepNames(h)
 	clear(h.problems)
 	h.problem(wantKey{}, "")
 	clear(h.Digests)
@@ -396,11 +403,12 @@ func (s *session) askOnce(vport uint8, attr Attribute, data []byte) {
 }
 
 // reviewPorts is the number of ports that are checked at each renewal of the lease. Ports are
-// checked regularly because a trap may be lost, and because an agent drops each trap above its
-// limit for a window.
+// checked regularly because traps may be lost, and because an agent drops traps above its limit of
+// trapsMax in each trapWindow.
 const reviewPorts = 4
 
-// review requests the state of the next reviewPorts ports in turn.
+// review requests the state of reviewPorts ports. Successive calls of the method "review" cover all
+// ports in turn.
 func (s *session) review() {
 	asked := 0
 	for range VportMax {
@@ -410,33 +418,6 @@ func (s *session) review() {
 			if asked++; asked == reviewPorts {
 				return
 			}
-		}
-	}
-}
-
-// sharesName reports whether h, a host other than the registering host, has an endpoint name of
-// the registering host.
-func (h *HostState) sharesName(r *Registration) bool {
-	return h.Name != r.Host && h.known && h.ways.shares(&r.Ways)
-}
-
-// claimed reports whether another connected host has an endpoint name of the registering host.
-func (m *Manager) claimed(r *Registration) bool {
-	for _, h := range m.hosts {
-		if h.Connected && h.sharesName(r) {
-			return true
-		}
-	}
-	return false
-}
-
-// unclaim removes the endpoint names of an accepted host from the hosts that are not connected.
-func (m *Manager) unclaim(r *Registration) {
-	for _, h := range m.hosts {
-		if !h.Connected && h.sharesName(r) {
-			h.known = false
-			m.waysMade++
-			m.change(h, false)
 		}
 	}
 }

@@ -11,14 +11,13 @@ import (
 const (
 	proveEvery  = 100 * time.Millisecond
 	proveRounds = 20
-	// proveLook is the interval at which a Station polls for datagrams during the verification of
-	// addresses.
+	// proveLook is the interval at which a Station polls for proof datagrams while addresses are
+	// being verified.
 	proveLook = 2 * time.Millisecond
 )
 
 // proving is a registration whose addresses are being verified. Several registrations of one host
-// may be in progress at the same time. The manager accepts the first verified registration of a
-// host.
+// may be verified at the same time. The manager accepts the first verified registration of a host.
 type proving struct {
 	conn          int
 	reg           Registration
@@ -39,8 +38,8 @@ type unprovenName struct {
 
 func (n *unprovenName) missing() bool { return !n.proven }
 
-// prove begins to verify the addresses of a registration. If the provider rejects an address, prove
-// returns StatusInvalid.
+// prove begins to verify the addresses of a registration. If the provider rejects an address, the
+// method "prove" returns StatusInvalid.
 func (m *Manager) prove(now mono.Time, conn int, msg *Message, r *Registration) Status {
 	p := &proving{conn: conn, reg: *r, asked: *msg, key: m.prover.random(), at: now}
 	p.asked.Data = nil
@@ -71,8 +70,8 @@ func (m *Manager) release(p *proving) {
 	}
 }
 
-// decided ends the verification of a registration's addresses, and sends the response to the
-// registration.
+// The method "decided" ends the verification of a registration's addresses, and sends the response
+// to the registration.
 func (m *Manager) decided(now mono.Time, p *proving, status Status) {
 	delete(m.provings, p.conn)
 	m.release(p)
@@ -82,8 +81,8 @@ func (m *Manager) decided(now mono.Time, p *proving, status Status) {
 	m.answer(now, p.conn, &p.asked, &p.reg, status)
 }
 
-// proveAll reads the received datagrams of the Prover, and sends the due requests and datagrams.
-// proveAll returns the number of completions that the Prover has read.
+// proveAll reads the received proof datagrams of the Prover, and sends the due requests and proof
+// datagrams. proveAll returns the number of completions that the Prover has read.
 func (m *Manager) proveAll(now mono.Time) (int, error) {
 	if m.prover == nil {
 		return 0, nil
@@ -106,8 +105,8 @@ func (m *Manager) proveAll(now mono.Time) (int, error) {
 	return n, err
 }
 
-// heard marks an address in list as verified if here returns true for the address and proof is
-// the expected hash.
+// The method "heard" marks an address in "list" as verified, if the function "here" returns true
+// for the address and "proof" is the hash that the manager expects.
 func (p *proving) heard(list []unprovenName, proof uint64, here func(*unprovenName) bool) {
 	for i := range list {
 		n := &list[i]
@@ -117,9 +116,9 @@ func (p *proving) heard(list []unprovenName, proof uint64, here func(*unprovenNa
 	}
 }
 
-// proveOne ends the verification of a registration if all addresses are verified, or if
-// proveRounds requests had no success. While addresses are not verified, proveOne repeats its
-// request every proveEvery.
+// proveOne ends the verification of a registration if all addresses are verified, or if an address
+// is still not verified after proveRounds requests. While addresses are not verified, proveOne
+// repeats its request every proveEvery.
 func (m *Manager) proveOne(now mono.Time, p *proving) {
 	lacks := func(list []unprovenName) bool {
 		return slices.ContainsFunc(list, func(n unprovenName) bool { return n.missing() })
@@ -150,8 +149,8 @@ func (m *Manager) proveOne(now mono.Time, p *proving) {
 	m.challenge(p)
 }
 
-// challenge sends a datagram to each receiving address that is not verified yet. Before the agent
-// knows the key, challenge sends nothing.
+// challenge sends a datagram to each receiving address that is not verified yet. Until the agent
+// has acknowledged the key of the verification, the method "challenge" sends nothing.
 func (m *Manager) challenge(p *proving) {
 	for _, n := range p.receive {
 		if p.told && n.missing() {

@@ -6,8 +6,8 @@ import (
 	"gobtl/internal/mono"
 )
 
-// Progress sends the due messages to the agents. The messages of Progress renew leases,
-// contain queued requests, and change hosts that differ from the plan.
+// Progress sends the due messages to the agents. Progress renews leases, sends queued requests, and
+// changes the configuration of hosts that differ from the plan.
 func (m *Manager) Progress(now mono.Time) {
 	m.applyChanges(now)
 	for _, conn := range m.conns() {
@@ -46,7 +46,7 @@ func (m *Manager) Deadline() mono.Time {
 	return at
 }
 
-// next sends the next request of a session, if no request is pending.
+// The method "next" sends the next request of a session, if no request is pending.
 func (m *Manager) next(now mono.Time, s *session) {
 	if s.pending != nil {
 		return
@@ -139,8 +139,8 @@ func (m *Manager) compare(s *session) {
 	}
 }
 
-// table queues the messages of a table unless the agent already has the same table. A table of
-// several messages takes effect with the last message.
+// The method "table" queues the messages of a table, unless the agent already has the same table. A
+// table that consists of several messages takes effect when the last message arrives.
 func (m *Manager) table(s *session, vport uint8, attr Attribute, t table) {
 	if was, ok := s.acked[wantKey{vport, attr}]; ok && was == t.content {
 		return
@@ -160,8 +160,8 @@ func (m *Manager) table(s *session, vport uint8, attr Attribute, t table) {
 	}
 }
 
-// macs queues the messages of a port's MAC table, and a Get of VportInfo that checks whether the
-// table has arrived.
+// The method "macs" queues the messages of a port's MAC table, and a Get of VportInfo that checks
+// whether the table has arrived.
 func (m *Manager) macs(s *session, w *wanted) {
 	t, key := w.tables, wantKey{w.vport, AttrMACEntries}
 	_, ok := s.acked[key]
@@ -194,8 +194,8 @@ func (m *Manager) wantedPort(host string, vport uint8) (wanted, bool) {
 	return wanted{}, false
 }
 
-// lidsFor returns messages with the endpoint names of all hosts that share a switch with the
-// given host. A host that has not registered after the start of the manager has an entry without
+// lidsFor returns messages with the endpoint names of all hosts that share a switch with the given
+// host. A host that has not registered since the manager was started has an entry without endpoint
 // names.
 func (m *Manager) lidsFor(host string) [][]byte {
 	var list []LIDEntry

@@ -7,14 +7,15 @@ import (
 	"gobtl/internal/mono"
 )
 
-// table is a table of an agent, as the messages that make it. The content is compared with the
-// content of the table that the agent has.
+// The type "table" is a table for an agent, in the form of the messages that transfer the table.
+// The manager compares the content of a table with the content of the table that the agent already
+// has.
 type table struct {
 	messages [][]byte
 	content  string
 }
 
-// tableOf returns the table that the messages make.
+// tableOf returns the table that the given messages transfer.
 func tableOf(messages [][]byte) table {
 	var content []byte
 	for _, data := range messages {
@@ -77,14 +78,15 @@ func memberMessages(lids []uint32) [][]byte {
 	return all
 }
 
-// changesMax is the largest number of times per host and trapWindow that repeated changes of a host
-// are put into the tables of other hosts. When the limit is reached, changes of the host wait for
-// the next window, and are then put into the tables together.
+// changesMax is the maximum number of times per trapWindow that changes of one host are put into
+// the tables of other hosts. When a host has reached changesMax, its further changes wait for the
+// next trapWindow, and are then put into the tables together.
 const changesMax = trapsMax
 
-// change requests that the changed addresses or endpoint names of a host are put into the tables
-// of all hosts that share a switch with the host. If first is true, the manager did not know these
-// addresses or names before. Such a change never waits, because each port has only one such change.
+// The method "change" requests that the changed addresses or endpoint names of a host are put into
+// the tables of all hosts that share a switch with the host. If "first" is true, the manager knew
+// no addresses or endpoint names before. The limit changesMax does not delay the first addresses or
+// endpoint names, because they can occur only once.
 func (m *Manager) change(h *HostState, first bool) {
 	h.first = h.first || first
 	if !h.changed {
@@ -106,7 +108,7 @@ func (m *Manager) changesAt() mono.Time {
 }
 
 // applyChanges makes new tables for the hosts that share a switch with a changed host, unless the
-// changed host has already used its share of the manager's work.
+// changed host has already reached changesMax.
 func (m *Manager) applyChanges(now mono.Time) {
 	waiting := m.changed[:0]
 	apply := make([]*HostState, 0, len(m.changed))
@@ -152,9 +154,10 @@ func (m *Manager) touchNear(host string) {
 	}
 }
 
-// reported returns, for each address that a device on a switch has reported, the LID of the host
-// that gets the address. If two hosts report the same address, beats decides which host gets the
-// address. If the MAC table is too small for all addresses, the hosts get rows in turn.
+// The method "reported" returns, for each address that a device on a switch has reported, the LID
+// of the host that gets the address. If two hosts report the same address, reportClaims.beats
+// decides which host gets the address. If the MAC table is too small for all addresses, the hosts
+// get one row each in turn.
 func (m *Manager) reported(s *PlanSwitch) map[MAC]uint32 {
 	if !s.Reported {
 		return nil
@@ -203,19 +206,18 @@ func (m *Manager) reported(s *PlanSwitch) map[MAC]uint32 {
 	return all
 }
 
-// reportClaims holds the addresses of a port's report that the function reported has not examined
-// yet.
+// reportClaims holds the addresses reported by a port that Manager.reported has not examined yet.
 type reportClaims struct {
 	*report
 	lid  uint32
 	left []MAC
 }
 
-// beats reports whether this host's claim to an address has precedence over the claim of another
-// host. Of the connected hosts, the host that has reported the address first has precedence.
-// Claims of connected hosts have precedence over claims of hosts that have left, which have
-// precedence over claims of hosts that have not reported to this manager. The smaller LID decides
-// between equal claims.
+// The method "beats" reports whether one host's claim to an address has precedence over the claim
+// of another host. Of the connected hosts, the host that has reported the address first has
+// precedence. Claims of connected hosts have precedence over claims of hosts that have
+// disconnected. Claims of hosts that have not reported to this manager have the lowest precedence.
+// If two claims have the same precedence, the host with the smaller LID gets the address.
 func (c *reportClaims) beats(other *reportClaims, mac MAC) bool {
 	mine, theirs := c.since[mac], other.since[mac]
 	switch {
@@ -227,14 +229,15 @@ func (c *reportClaims) beats(other *reportClaims, mac MAC) bool {
 	return c.lid < other.lid
 }
 
-// contested reports whether two hosts report the same address on a switch of the host.
+// The method "contested" reports whether two hosts report the same address on a switch on which the
+// given host has a port.
 func (m *Manager) contested(h *HostState) bool {
 	return slices.ContainsFunc(m.plan.ports[h.Name], func(ref portRef) bool {
 		return m.tablesOf(ref.of).contested
 	})
 }
 
-// claimsAttr is no attribute on the wire, but the key under which noteClaims records problems.
+// claimsAttr is the key under which noteClaims records problems, and is never sent in a message.
 const claimsAttr Attribute = 0xFFFE
 
 // noteClaims records a problem for each host on a switch whose device reports an address that

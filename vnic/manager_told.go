@@ -6,7 +6,7 @@ import (
 	"gobtl/internal/mono"
 )
 
-// told handles the response to a Get request.
+// The method "told" handles the response to a Get request.
 func (m *Manager) told(s *session, r *request, msg *Message) {
 	if msg.Status != StatusOK {
 		return
@@ -55,7 +55,8 @@ func (m *Manager) toldInfo(s *session, vport uint8, data []byte) bool {
 	return true
 }
 
-// untold reports whether a host on the switch has not yet reported its addresses to this manager.
+// The method "untold" reports whether a host on the switch has not yet reported its addresses to
+// this manager.
 func (m *Manager) untold(vesw uint16) bool {
 	for i := range m.plan.Switches {
 		sw := &m.plan.Switches[i]
@@ -69,7 +70,7 @@ func (m *Manager) untold(vesw uint16) bool {
 	return false
 }
 
-// pages is a list of addresses that the agent sends in several messages (pages).
+// The type "pages" is a list of addresses that the agent sends in several messages (pages).
 type pages struct {
 	report
 	again int // number of restarts of the list
@@ -113,8 +114,8 @@ func (m *Manager) toldAddresses(s *session, vport uint8, asked, data []byte) boo
 	return true
 }
 
-// toldRows handles one message with a part of a host's MAC table. toldRows treats an address in a
-// row that is not in the plan as reported by the row's host to an earlier manager.
+// toldRows handles one message with a part of a host's MAC table. If the address of a row is not in
+// the plan, toldRows assumes that the row's host reported this address to an earlier manager.
 func (m *Manager) toldRows(s *session, vport uint8, asked, data []byte) bool {
 	ask, _ := ParseMACEntries(asked) // request of this manager
 	a, err := ParseMACEntries(data)
@@ -145,8 +146,8 @@ func (m *Manager) toldRows(s *session, vport uint8, asked, data []byte) bool {
 	return true
 }
 
-// takeReport records the addresses that a port's device has reported. If the addresses have
-// changed, the tables of the hosts on the same switches change.
+// takeReport records the addresses that a port's device has reported. If the reported addresses
+// have changed, takeReport requests new tables for all hosts on the same switches.
 func (m *Manager) takeReport(s *session, vport uint8, r report) {
 	slices.Sort(r.macs)
 	was := s.host.reportOf(vport)
@@ -159,8 +160,8 @@ func (m *Manager) takeReport(s *session, vport uint8, r report) {
 	}
 }
 
-// claim gives each new address in a connected host's report the next number in the order of all
-// reported addresses.
+// The method "claim" numbers the new addresses in a connected host's report, in the order of the
+// reports of all hosts.
 func (m *Manager) claim(r *report) {
 	was := r.since
 	r.since = make(map[MAC]uint64, len(r.macs))
@@ -174,8 +175,9 @@ func (m *Manager) claim(r *report) {
 	}
 }
 
-// claimAll gives claim numbers to the addresses that a host reported before it connected again. The
-// claim number of an address tells which of several hosts has reported the address first.
+// claimAll gives numbers to the addresses that a host reported on an earlier connection, when the
+// host connects again. The claim number of an address tells which of several hosts has reported the
+// address first.
 func (m *Manager) claimAll(h *HostState) {
 	for _, r := range h.unicast {
 		if r.told {
@@ -185,8 +187,8 @@ func (m *Manager) claimAll(h *HostState) {
 	m.claimsChanged(h)
 }
 
-// unclaimAll deletes the claim numbers of the addresses of a host that has left. When a host has
-// left, another connected host that reports the same address gets the address.
+// unclaimAll deletes the claim numbers of the addresses of a host that has disconnected. When a
+// host has disconnected, another connected host that reports the same address gets the address.
 func (m *Manager) unclaimAll(h *HostState) {
 	for _, r := range h.unicast {
 		r.since = nil
@@ -194,7 +196,7 @@ func (m *Manager) unclaimAll(h *HostState) {
 	m.claimsChanged(h)
 }
 
-// claimsChanged updates the hosts' MAC tables if two hosts report the same address.
+// claimsChanged updates the MAC tables of hosts, if two hosts report the same address.
 func (m *Manager) claimsChanged(h *HostState) {
 	if m.contested(h) {
 		m.change(h, false)

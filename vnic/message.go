@@ -91,9 +91,9 @@ const (
 	mgmtBaseVersion  = 0x80
 	mgmtClass        = 0x34
 	mgmtClassVersion = 0x80
-	// The bytes from protectionAt on are reserved for a later protection of messages. The
-	// reserved bytes will hold the kind of protection, the key and the packet number. In a
-	// message without protection all reserved bytes are 0.
+	// The bytes from protectionAt on are reserved for encryption and authentication of messages in a
+	// later version. The reserved bytes will hold the kind of protection, the key and the packet
+	// number. In a message without protection all reserved bytes are 0.
 	protectionAt, protectionBytes = 24, 12
 	mgmtOUI                       = 0x00066A
 )

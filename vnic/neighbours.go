@@ -8,7 +8,7 @@ import (
 
 // Neighbours maps IP addresses to MAC addresses. A port learns the pairs of addresses from ARP
 // messages and neighbour advertisements. With Neighbours, a port answers the ARP and neighbour
-// requests of its own device, so that these requests need not go to all members.
+// requests of its own device, so that these requests need not go to all members of the switch.
 type Neighbours struct {
 	byIP  shares[nearKey, nearValue]
 	swept mono.Time
@@ -24,15 +24,16 @@ type nearValue struct {
 	lid    uint32 // LID of the host that sent the message
 	router bool   // the neighbour is a router
 	seen   mono.Time
-	// told lists the devices that know the neighbour's MAC address. A device is in told if the
-	// port has answered its request, or if the device has asked the neighbour directly. A
-	// repeated broadcast request from a device in told goes to all members, because the neighbour
-	// did not reply to the device. The next message of the neighbour empties the list told.
+	// The field "told" lists the devices that know the neighbour's MAC address. The port adds a
+	// device to "told" when the port answers the device's request, or when the device asks the
+	// neighbour directly. A repeated broadcast request from a device in "told" goes to all members of
+	// the switch, because the neighbour did not reply to the device. The next message of the
+	// neighbour clears "told".
 	told [toldMax]MAC
 }
 
-// tell adds a device to the list told. tell returns false if the device is already in the list
-// told, or if this list is full.
+// tell adds a device to the list "told". tell returns false if the device is already in the list
+// "told", or if the list is full.
 func (v *nearValue) tell(asker MAC) bool {
 	i := slices.IndexFunc(v.told[:], func(mac MAC) bool { return mac == asker || mac == 0 })
 	if i < 0 || v.told[i] == asker {
@@ -68,8 +69,8 @@ const (
 	replyBytesMax = ethBytes + vlanBytes + ip6Bytes + neighbourLen
 )
 
-// The function claims returns the IP address that the sender of an ARP or neighbour message
-// is about to use. The result of claims is the target of an ARP probe or announcement, of a
+// The function "claims" returns the IP address that the sender of an ARP or neighbour message is
+// about to use. The result of "claims" is the target of an ARP probe or announcement, of a
 // duplicate address detection, or of a neighbour advertisement.
 func claims(p []byte, i *FrameInfo) (ip [16]byte, ok bool) {
 	switch {
@@ -84,10 +85,10 @@ func claims(p []byte, i *FrameInfo) (ip [16]byte, ok bool) {
 	return ip, false
 }
 
-// Owner returns the IP address and the MAC address of the sender of an ARP message or a neighbour
-// advertisement. The IP address that Owner returns has 4 or 16 bytes and is a part of f. For any
-// other frame than an ARP message or a neighbour advertisement, ok is false. If the MAC address
-// in the message differs from the source address of the frame, ok is also false.
+// Owner returns the IP address and the MAC address of the sender of an ARP message or of a
+// neighbour advertisement. The IP address that Owner returns has 4 or 16 bytes and is a part of f.
+// For any other frame, the result "ok" of Owner is false. The result "ok" of Owner is also false if
+// the MAC address in the message differs from the source address of the frame.
 func Owner(f []byte, i *FrameInfo) (ip []byte, mac MAC, ok bool) {
 	p := f[i.L3:]
 	switch {
@@ -112,7 +113,8 @@ func (n *Neighbours) forget(p []byte, i *FrameInfo) {
 	}
 }
 
-// learn records the addresses in a frame that arrived from a host of the fabric.
+// learn records the IP and MAC addresses in an ARP message or neighbour advertisement that arrived
+// from another host.
 func (n *Neighbours) learn(now mono.Time, from uint32, f []byte, i *FrameInfo) {
 	p := f[i.L3:]
 	n.forget(p, i)
@@ -148,9 +150,9 @@ func (n *Neighbours) note(key nearKey, v nearValue, src MAC) {
 	n.byIP.put(key, v)
 }
 
-// answer handles an ARP or neighbour request of the port's own device. If the requested address
-// is known, answer writes the reply to out and returns the size of the reply. If there is no
-// reply, answer returns 0.
+// The method "answer" handles an ARP or neighbour request of the port's own device. If the
+// requested address is known, the reply is written to the slice "out", and the result is the size
+// of the reply. If the requested address is unknown, the result of the method "answer" is 0.
 func (n *Neighbours) answer(now mono.Time, f []byte, i *FrameInfo, out []byte) int {
 	p := f[i.L3:]
 	n.forget(p, i)
@@ -198,8 +200,8 @@ func isARP(p []byte) bool {
 		p[7] <= arpReply && p[6] == 0
 }
 
-// isNeighbour reports whether p is a neighbour message of the given ICMPv6 type. An advertisement
-// must contain the option with the link-layer address.
+// isNeighbour reports whether p is a neighbour message of the given ICMPv6 type. For an
+// advertisement, isNeighbour requires the option with the link-layer address.
 func isNeighbour(p []byte, kind byte) bool {
 	least := ip6Bytes + 24
 	if kind == neighbourTell {
@@ -218,9 +220,9 @@ func answerARP(out, ask []byte, mac MAC) int {
 	return arpBytes
 }
 
-// answerNeighbour writes a neighbour advertisement to out. The advertisement of a router has the
-// router flag, because a device that gets an advertisement without the flag would drop its
-// routes.
+// answerNeighbour writes a neighbour advertisement to the slice "out". The advertisement of a
+// router has the router flag, because a device that gets an advertisement without the router flag
+// drops its routes through the router.
 func answerNeighbour(out, ask []byte, v *nearValue) int {
 	copy(out, ask[:ip6Bytes])
 	be.PutUint16(out[4:], neighbourLen)

@@ -31,7 +31,7 @@ type PlanHost struct {
 // HostLIDMax is the largest LID of a host. LIDs above HostLIDMax are group LIDs.
 const HostLIDMax = 0xEFFFFF
 
-// GroupLID returns the LID for all members of the switch vesw.
+// GroupLID returns the group LID, which stands for all members of a switch.
 func GroupLID(vesw uint16) uint32 { return 0xF00000 | uint32(vesw) }
 
 // PlanSwitch is a virtual switch.
@@ -67,8 +67,8 @@ type PlanMAC struct {
 	Host string
 }
 
-// Complete fills in the unset values of the plan, and returns an error that wraps ErrPlan for the
-// first fault.
+// Complete fills in the unset values of the plan, and returns an error that wraps ErrPlan if the
+// plan has a fault.
 func (p *Plan) Complete() error {
 	hosts := make(map[string]uint32)
 	lids := make(map[uint32]string)
@@ -176,8 +176,8 @@ func (s *PlanSwitch) complete(hosts map[string]uint32, vports map[string][]uint8
 	return nil
 }
 
-// checkRows checks the rows in MACs, and the routing control. The argument on of checkRows is the
-// set of hosts that have a port on the switch.
+// checkRows checks the rows in PlanSwitch.MACs, and the routing control. The argument "on" of
+// checkRows is the set of hosts that have a port on the switch.
 func (s *PlanSwitch) checkRows(hosts map[string]uint32, on map[string]bool) error {
 	seen := make(map[MAC]bool)
 	for _, m := range s.MACs {
@@ -197,7 +197,7 @@ func (s *PlanSwitch) checkRows(hosts map[string]uint32, on map[string]bool) erro
 	return nil
 }
 
-// rcBits are the defined bits of the routing control.
+// rcBits are the bits of the routing control that have a meaning.
 const rcBits = 0x7777777
 
 // wanted is the planned configuration of a port.
@@ -212,8 +212,8 @@ func (p *Plan) lidOf(host string) uint32 {
 	return p.lids[host]
 }
 
-// near returns the set of hosts that share a switch with the given host. The given host itself is
-// included in the result of near.
+// The method "near" returns the set of hosts that share a switch with the given host, including the
+// given host itself.
 func (p *Plan) near(host string) map[string]bool {
 	all := make(map[string]bool)
 	for _, ref := range p.ports[host] {
@@ -244,7 +244,7 @@ func (p *Plan) portOf(vesw uint16, lid uint32) *PlanPort {
 	return nil
 }
 
-// port returns the planned configuration of a port of a switch, without tables.
+// The method "port" returns the planned configuration of a port of a switch, without tables.
 func (p *Plan) port(s *PlanSwitch, port *PlanPort) wanted {
 	lid := p.lidOf(port.Host)
 	w := wanted{vport: port.Vport, options: s.Options}
@@ -265,8 +265,9 @@ func (p *Plan) port(s *PlanSwitch, port *PlanPort) wanted {
 	return w
 }
 
-// rows returns the rows of the MAC table that all ports of a switch have. The argument reported of
-// rows maps the addresses that devices have reported to the LIDs of their hosts.
+// The method "rows" returns the rows of the MAC table that all ports of a switch have. The argument
+// "reported" of the method "rows" maps the addresses that devices have reported to the LIDs of
+// their hosts.
 func (p *Plan) rows(s *PlanSwitch, reported map[MAC]uint32) []MACEntry {
 	var rows []MACEntry
 	taken := make(map[MAC]bool)
@@ -298,7 +299,7 @@ func (p *Plan) rows(s *PlanSwitch, reported map[MAC]uint32) []MACEntry {
 	return rows
 }
 
-// members returns the LIDs of the hosts with a port on a switch, ascending.
+// The method "members" returns the LIDs of all hosts with a port on a switch, in ascending order.
 func (p *Plan) members(s *PlanSwitch) []uint32 {
 	lids := make([]uint32, 0, len(s.Ports))
 	for i := range s.Ports {

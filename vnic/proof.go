@@ -5,20 +5,20 @@ import (
 	"encoding/binary"
 )
 
-// A manager verifies the addresses of a registered host before it gives these addresses to
-// other hosts. The manager sends a datagram with a random number to each receiving address
-// of the host. For each datagram, the agent returns the hash of the random number on its
-// connection to the manager. The manager sends one random number on the connection for each
-// sending address of the host. From each sending address the agent sends a datagram with
-// the hash of the address's number. The hash includes the name of the agent's btl module,
-// so that one agent cannot use the answer of another agent.
+// A manager verifies the addresses of a registered host before it gives these addresses to other
+// hosts. The manager sends a datagram with a random number to each receiving address of the host.
+// The agent returns the hash of each random number on its connection to the manager. For each
+// sending address of the host, the manager sends a random number on its connection to the agent.
+// From each sending address, the agent sends a datagram with the hash of the number for this
+// address. The hash includes the name of the agent's btl module, so that one agent cannot use the
+// answer of another agent.
 //
 //	manager                                     agent
 //	   <------ Set registration ------------------
-//	   ------- Set proof: key, name, numbers ---->   again each proveEvery while one is missing
-//	   ======= datagram: key, number ============>   to each address that receives
-//	   <------ Set proof: key, hash --------------
-//	   <====== datagram: key, hash ===============   from each address that sends
+//	   ------- Set proof, key, name, numbers ---->   again each proveEvery while one is missing
+//	   ======= datagram, key, number ============>   to each address that receives
+//	   <------ Set proof, key, hash --------------
+//	   <====== datagram, key, hash ===============   from each address that sends
 //	   ------- registration is answered --------->
 
 // ProofBytes is the size of a proof datagram. A proof datagram is shorter than any encapsulated
@@ -33,7 +33,7 @@ func AppendProof(b []byte, key, number uint64) []byte {
 	return be.AppendUint64(be.AppendUint64(append(b, proofMagic...), key), number)
 }
 
-// ParseProof decodes a proof datagram. For any other bytes, ok is false.
+// ParseProof decodes a proof datagram. For any other bytes, the result "ok" is false.
 func ParseProof(b []byte) (key, number uint64, ok bool) {
 	if len(b) != ProofBytes || string(b[:len(proofMagic)]) != proofMagic {
 		return 0, 0, false
@@ -96,7 +96,7 @@ type Proof struct {
 	Data []byte
 }
 
-// proofsMax is the largest number of datagrams that wait for a call of Proofs. The manager
+// proofsMax is the largest number of proof datagrams that wait for a call of Proofs. The manager
 // repeats its request for proof if a datagram is missing.
 const proofsMax = 4 * LanesMax
 
@@ -120,7 +120,7 @@ func (a *Agent) setProof(conn int, m *Message) Status {
 	return StatusOK
 }
 
-// Proofs returns the datagrams that the caller must send, and removes the datagrams from the agent.
+// Proofs returns the proof datagrams that the caller must send, and removes them from the agent.
 func (a *Agent) Proofs() []Proof {
 	p := a.proofs
 	a.proofs = nil
@@ -128,11 +128,12 @@ func (a *Agent) Proofs() []Proof {
 }
 
 // Proving reports whether a manager is verifying the addresses of this host. While Proving returns
-// true, datagrams for Challenged may arrive.
+// true, proof datagrams may arrive, which the caller must pass to Challenged.
 func (a *Agent) Proving() bool { return len(a.keys) > 0 }
 
-// Challenged handles a proof datagram that arrived at an address in Ways.Receive. The arguments key
-// and number are the results of ParseProof. Challenged ignores a datagram with an unknown key.
+// Challenged handles a proof datagram that arrived at an address in Ways.Receive. The arguments
+// "key" and "number" are the results of ParseProof. Challenged ignores a proof datagram with an
+// unknown key.
 func (a *Agent) Challenged(key, number uint64) {
 	for _, conn := range a.conns {
 		if k, ok := a.keys[conn]; ok && k == key {

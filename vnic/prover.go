@@ -24,8 +24,8 @@ type Prover struct {
 // proofsPerPass is the largest number of completions that one call of poll reads.
 const proofsPerPass = 64
 
-// NewProver returns a Prover on the domain dom. The domain dom must have ProverBuffers buffers of
-// ProofBytes or more. Closing the Prover also closes dom. The function random must return
+// NewProver returns a Prover on the domain "dom". The domain must have ProverBuffers buffers of
+// ProofBytes or more. Closing the Prover also closes the domain. The function "random" must return
 // unpredictable numbers.
 func NewProver(dom fabric.Domain, random func() uint64) (*Prover, error) {
 	ep, err := dom.OpenEndpoint(fabric.EndpointConfig{RxDepth: ProverBuffers / 2, Source: true})
@@ -52,7 +52,8 @@ func NewProver(dom fabric.Domain, random func() uint64) (*Prover, error) {
 // Close closes the Prover's domain.
 func (p *Prover) Close() error { return p.dom.Close() }
 
-// send sends a proof datagram. If no buffer is free or the endpoint is full, the datagram is lost.
+// send sends a proof datagram. If no buffer is free or the endpoint accepts no more sends, the
+// datagram is lost.
 func (p *Prover) send(to fabric.Addr, key, number uint64) {
 	last := len(p.free) - 1
 	if last < 0 {
@@ -66,8 +67,8 @@ func (p *Prover) send(to fabric.Addr, key, number uint64) {
 	}
 }
 
-// poll reads completions, and calls take for each received proof datagram. poll returns the number
-// of completions.
+// poll reads completions, and calls the function "take" for each received proof datagram. poll
+// returns the number of completions.
 func (p *Prover) poll(take func(from fabric.Addr, key, proof uint64)) (int, error) {
 	n, err := p.ep.Poll(p.out[:])
 	for i := range p.out[:n] {

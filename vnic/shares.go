@@ -1,8 +1,8 @@
 package vnic
 
-// shares is a table of rows that hosts report, with a limit on the number of rows. In a full
-// table each host may have an equal share of the rows. In a full table, a new row of a host with
-// less than its share replaces a row of a host with more than its share.
+// The type "shares" is a table of rows that hosts report, with a limit on the number of rows. In a
+// full table, every host may have an equal share of the rows. In a full table, a new row of a host
+// with less than its share replaces a row of a host with more than its share.
 type shares[K comparable, V interface{ owner() uint32 }] struct {
 	rows map[K]V
 	held map[uint32]int // rows by host
@@ -25,7 +25,7 @@ func (s *shares[K, V]) release(lid uint32) {
 	}
 }
 
-// drop removes the rows of the table for which keep returns false.
+// drop removes the rows of the table for which the function "keep" returns false.
 func (s *shares[K, V]) drop(keep func(K, V) bool) {
 	for k, v := range s.rows {
 		if !keep(k, v) {
@@ -35,8 +35,8 @@ func (s *shares[K, V]) drop(keep func(K, V) bool) {
 	}
 }
 
-// room reports whether a host may add a row to a table of at most limit rows. In a full table,
-// room may remove a row of another host.
+// The method "room" reports whether a host may add a row to a table of at most "limit" rows. In a
+// full table, the method "room" may remove a row of another host to make room.
 func (s *shares[K, V]) room(lid uint32, limit int) bool {
 	if len(s.rows) < limit {
 		return true

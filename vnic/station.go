@@ -40,14 +40,14 @@ type Station struct {
 	watch   func(ep *btl.Endpoint, ev btl.Event, err error)
 }
 
-// waitingMax is the largest number of messages of one connection that wait until the module
-// accepts them. If more than waitingMax messages of a connection wait, the Station closes the
+// waitingMax is the largest number of messages on one connection that may wait until the module
+// accepts them. If more than waitingMax messages on a connection wait, the Station closes the
 // connection.
 const waitingMax = 256
 
-// NewAgentStation makes a Station for an agent on the module. The function watch may be nil. The
-// Station calls watch for the events of the module's endpoints, after the Station has handled the
-// event.
+// NewAgentStation makes a Station for an agent on the module. The function "watch" may be nil. The
+// Station calls "watch" for each event of the module's endpoints, after the Station itself has
+// handled the event.
 func NewAgentStation(
 	m *btl.Module, a *Agent, watch func(*btl.Endpoint, btl.Event, error),
 ) (*Station, error) {
@@ -55,18 +55,19 @@ func NewAgentStation(
 }
 
 // NewManagerStation makes a Station for a manager on the module. Any host that connects may
-// register. The manager accepts a host after prover has verified the host's addresses. A nil
-// prover is for simulations. With a nil prover, the manager checks only that the registered names
-// have the host address of the connection.
+// register. The manager accepts a host after the Prover has verified the host's addresses. A nil
+// Prover is for simulations. With a nil Prover, the manager only checks that the registered
+// endpoint names have the host address of the connection.
 func NewManagerStation(m *btl.Module, manager *Manager, prover *Prover) (*Station, error) {
 	s := &Station{m: m, manager: manager, party: manager}
 	manager.proves, manager.prover = s.proves, prover
 	return newStation(s)
 }
 
-// proves reports whether all names in w belong to the peer of the connection conn. The names of
-// endpoints must be at the peer's host, and w.Module must be the peer's module. The names must be
-// checked because all hosts of a switch send frames to these names without a handshake.
+// The method "proves" reports whether all endpoint names in w belong to the peer of a connection.
+// The endpoint names must be on the peer's host, and w.Module must be the name of the peer's
+// module. The endpoint names of a host must be checked, because all hosts of a switch send frames
+// to these names without a handshake.
 func (s *Station) proves(conn int, w *Ways) bool {
 	ep := s.eps[conn]
 	elsewhere := func(name []byte) bool { return !ep.AtHost(name) }
@@ -81,8 +82,8 @@ func newStation(s *Station) (*Station, error) {
 }
 
 // Dial connects an agent to the manager's module with the given name, and sends the registration.
-// The argument now of Dial is the current time. The result conn of Dial is the number of the
-// connection, for Alive.
+// The argument "now" of Dial is the current time. The result "conn" of Dial is the number of the
+// connection, which Alive takes as its argument.
 func (s *Station) Dial(now mono.Time, name []byte) (conn int, err error) {
 	ep, err := s.m.Connect(now, name)
 	if err != nil {
@@ -95,7 +96,7 @@ func (s *Station) Dial(now mono.Time, name []byte) (conn int, err error) {
 	return s.conns[ep], nil
 }
 
-// Alive reports whether the connection conn is open or being opened.
+// Alive reports whether the connection with the number "conn" is open or being opened.
 func (s *Station) Alive(conn int) bool { return s.eps[conn] != nil }
 
 // Connected returns the number of connections to managers or agents, including connections that are
@@ -171,8 +172,8 @@ func (s *Station) flush() {
 			continue
 		case stuck[o.Conn] == 0 &&
 			!errors.Is(sendCopy(s.now, ep, TagManagement, o.Data), btl.ErrAgain):
-			// If sendCopy returns an error other than ErrAgain, the endpoint is ending, and the
-			// module calls event.
+			// If sendCopy returns an error other than ErrAgain, the endpoint is ending, and the module
+			// will call Station.event.
 			continue
 		}
 		if stuck[o.Conn]++; stuck[o.Conn] > waitingMax {

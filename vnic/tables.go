@@ -43,7 +43,7 @@ type MACTable struct {
 	dlid    map[MAC]uint32
 }
 
-// NewMACTable makes a table of rows. The table keeps the slice entries. NewMACTable returns
+// NewMACTable makes a table of rows. The table keeps the slice "entries". NewMACTable returns
 // ErrTable for more than MACEntriesMax rows.
 func NewMACTable(digest uint32, entries []MACEntry) (*MACTable, error) {
 	if len(entries) > MACEntriesMax {
@@ -69,7 +69,7 @@ func (t *MACTable) Entries() []MACEntry {
 	return t.entries
 }
 
-// Lookup returns the LID of the destination of frames to the address m.
+// Lookup returns the LID of the host that gets the frames to the address m.
 func (t *MACTable) Lookup(m MAC) (dlid uint32, ok bool) {
 	if t == nil {
 		return 0, false
@@ -78,9 +78,9 @@ func (t *MACTable) Lookup(m MAC) (dlid uint32, ok bool) {
 	return dlid, ok
 }
 
-// Replace returns a copy of the table with new rows, beginning at the row with index offset. A
-// row with a MAC of 0 is empty. Replace returns ErrTable if the index of a row is not below
-// MACEntriesMax.
+// Replace returns a copy of the table with new rows, from the row with the index "offset" on. A row
+// with a MAC of 0 is empty. Replace returns ErrTable if a row would have an index of MACEntriesMax
+// or more.
 func (t *MACTable) Replace(digest uint32, offset int, rows []MACEntry) (*MACTable, error) {
 	if offset < 0 || offset+len(rows) > MACEntriesMax {
 		return nil, fmt.Errorf("%w: rows %d to %d of %d", ErrTable, offset, offset+len(rows),
@@ -140,7 +140,7 @@ const (
 	groupRateDefault  = 10000
 )
 
-// WithDefaults returns a copy of o in which the default values replace zero numbers.
+// WithDefaults returns a copy of the Options in which default values replace zero numbers.
 func (o Options) WithDefaults() Options {
 	if o.AgeingSeconds == 0 {
 		o.AgeingSeconds = ageingDefault
@@ -176,9 +176,10 @@ func (t *Tables) Member(lid uint32) bool {
 // Forwarding reports whether the port forwards frames.
 func (t *Tables) Forwarding() bool { return t.Info.OperState == StateForwarding }
 
-// router returns the LID of the default port of a flow. If no bit of the default port mask is
-// set, ok is false. As in Omni-Path, a table of 32 entries repeats the ports of the set bits, and
-// the entropy selects an entry.
+// The method "router" returns the LID of the default port, which gets the frames of a flow to an
+// unknown address. If no bit of the default port mask is set, the result "ok" of the method
+// "router" is false. As in Omni-Path, the flow's entropy selects one of 32 table entries, which
+// repeat the default ports whose mask bit is set.
 func (t *Tables) router(entropy uint8) (dlid uint32, ok bool) {
 	mask := t.Info.DefPortMask
 	n := 0

@@ -77,7 +77,7 @@ type Order struct {
 	max   int
 }
 
-// The constants below are the limits of the waiting packet trains of one peer.
+// The constants below limit the packet trains of one peer that wait for an earlier train.
 const (
 	orderWaitDefault = 20 * time.Millisecond
 	orderBytesMax    = 8 << 20
@@ -110,8 +110,8 @@ type gap struct {
 
 func (g gap) over() bool { return g.flow.gap != g.number }
 
-// NewOrder returns an Order without flows. The argument wait of NewOrder is the time after which
-// a gap in the train numbers is skipped. A wait of 0 means 20 ms.
+// NewOrder returns an Order without flows. The argument "wait" of NewOrder is the time after which
+// a gap in the train numbers is skipped. If "wait" is 0, the time is 20 ms.
 func NewOrder(wait time.Duration) *Order {
 	if wait == 0 {
 		wait = orderWaitDefault
@@ -119,9 +119,10 @@ func NewOrder(wait time.Duration) *Order {
 	return &Order{flows: make(map[orderKey]*orderFlow), wait: wait, max: orderBytesMax}
 }
 
-// Take calls deliver for the packets of a packet train. If a packet train arrives before an
-// earlier one of its flow, Take keeps a copy and a later call delivers its packets. On each
-// connection, the numbers of the packet trains in a flow begin with 0.
+// Take passes the packets of a packet train to the function "deliver". If a packet train arrives
+// before an earlier train of its flow, Take keeps a copy of the train, and delivers the copied
+// packets in a later call. On each connection, the numbers of the packet trains in a flow begin
+// with 0.
 func (o *Order) Take(now mono.Time, t Train, packets []byte, deliver func([]byte)) {
 	key := orderKey{t.VESW, t.Entropy}
 	f := o.flows[key]
@@ -162,8 +163,8 @@ func (o *Order) Take(now mono.Time, t Train, packets []byte, deliver func([]byte
 	o.watch(now, f)
 }
 
-// watch records a new gap in the train numbers of a flow in which packet trains wait, unless the
-// flow already has a gap.
+// watch records a gap in the train numbers of a flow if packet trains of the flow wait, unless a
+// gap of the flow is already recorded.
 func (o *Order) watch(now mono.Time, f *orderFlow) {
 	if len(f.wait) == 0 || f.gap != 0 {
 		return
@@ -176,12 +177,13 @@ func (o *Order) watch(now mono.Time, f *orderFlow) {
 	o.gaps = append(o.gaps, gap{f, f.gap, now.Add(o.wait)})
 }
 
-// gapsMax is the length of the list of gaps in train numbers at which filled gaps are removed
+// gapsMax is the maximum length of the list of gaps in train numbers before filled gaps are removed
 // from the list.
 const gapsMax = 4 * orderFlowsMax
 
-// earlier reports whether element i of the heap has a smaller train number than element j. The
-// train numbers in a heap may wrap around, but span at most half of the number range.
+// The method "earlier" reports whether element i of the heap has a smaller train number than
+// element j. The train numbers in a heap may wrap around, but span at most half of the number
+// range.
 func (f *orderFlow) earlier(i, j int) bool { return int32(f.seqs[i]-f.seqs[j]) < 0 }
 
 func (f *orderFlow) push(seq uint32) {
@@ -233,8 +235,8 @@ func (o *Order) giveUp(f *orderFlow, deliver func([]byte)) {
 	o.follow(f, deliver)
 }
 
-// Expire skips the gaps in train numbers whose waiting time is over, and calls deliver for the
-// packet trains after these gaps.
+// Expire skips the gaps in train numbers whose waiting time is over, and delivers the packet trains
+// after these gaps.
 func (o *Order) Expire(now mono.Time, deliver func([]byte)) {
 	for o.Deadline() <= now {
 		f := o.gaps[0].flow

@@ -25,7 +25,8 @@ var verdictWords = [...]string{
 // String returns the name of the verdict.
 func (v Verdict) String() string { return word(verdictWords[:], int(v), "Verdict") }
 
-// word returns the name of a value. If the value has no name, word returns the type and the number.
+// The function "word" returns the name of a value. If the value has no name, the function "word"
+// returns the type and the number.
 func word(words []string, value int, of string) string {
 	if value >= 0 && value < len(words) && words[value] != "" {
 		return words[value]

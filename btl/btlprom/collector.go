@@ -32,8 +32,8 @@ type gaugeDesc struct {
 	value func(*btl.Stats) uint64
 }
 
-// NewCollector returns a collector that calls snapshot at every scrape, on the goroutine of
-// the scrape. The argument labels, which may be nil, is added to every exported metric.
+// NewCollector returns a collector that calls the function "snapshot" at every scrape, on the
+// goroutine of the scrape. Every exported metric also has the given labels, which may be nil.
 // LabelValue converts a text to a valid label value.
 func NewCollector(snapshot func() btl.Stats, labels prometheus.Labels) *Collector {
 	return newCollector(&Collector{
@@ -41,16 +41,16 @@ func NewCollector(snapshot func() btl.Stats, labels prometheus.Labels) *Collecto
 	}, labels)
 }
 
-// NewNodeCollector returns a collector for all links of a Node of package gobtl, also for links
-// that the Node opens later. The argument snapshots is the method Stats of the Node. Every metric
-// has the label "link", the address of the link, and labels as in NewCollector.
+// NewNodeCollector returns a collector for all links of a Node of package gobtl, including links
+// that the Node opens later. The argument "snapshots" must be the Node's method Stats. In addition
+// to the given labels, every metric has the label "link", whose value is the address of the link.
 func NewNodeCollector(
 	snapshots func() map[string]btl.Stats, labels prometheus.Labels,
 ) *Collector {
 	return newCollector(&Collector{snapshots: snapshots, links: true}, labels)
 }
 
-// newCollector makes the descriptions of all metrics of a Collector.
+// newCollector creates the Prometheus descriptions of all metrics of a Collector.
 func newCollector(c *Collector, labels prometheus.Labels) *Collector {
 	labels = maps.Clone(labels)
 	for name, value := range labels {

@@ -8,8 +8,9 @@ import (
 	"gobtl/internal/waiting"
 )
 
-// Waits is a prometheus.Collector for counters of how a polling goroutine waits. The methods
-// Runner.Waits and World.Waits (package mpi) return such counters.
+// Waits is a prometheus.Collector for the counters that describe how polling goroutines have
+// waited. The methods Runner.Waits and World.Waits (package mpi) return the counters that a Waits
+// exports.
 type Waits struct {
 	snapshot func() waiting.Counts
 	counters []waitsDesc
@@ -23,9 +24,9 @@ type waitsDesc struct {
 	value func(*waiting.Counts) uint64
 }
 
-// NewWaits returns a collector that calls snapshot at every scrape, on the goroutine of the
-// scrape. The argument labels, which may be nil, is added to every exported metric.
-// LabelValue converts a text to a valid label value.
+// NewWaits returns a collector that calls the function "snapshot" at every scrape, on the goroutine
+// of the scrape. Every exported metric also has the given labels, which may be nil. LabelValue
+// converts a text to a valid label value.
 func NewWaits(snapshot func() waiting.Counts, labels prometheus.Labels) *Waits {
 	labels = maps.Clone(labels)
 	for name, value := range labels {
@@ -41,10 +42,6 @@ func NewWaits(snapshot func() waiting.Counts, labels prometheus.Labels) *Waits {
 		{
 			"gobtl_wait_sleeps_total", "Sleeps of the polling loop.",
 			func(c *waiting.Counts) uint64 { return c.Sleeps },
-		},
-		{
-			"gobtl_wait_vain_sleeps_total", "Sleeps that ended early, and after which there was no work.",
-			func(c *waiting.Counts) uint64 { return c.Vain },
 		},
 		{
 			"gobtl_wait_yields_total", "Yields of the CPU to other threads.",
@@ -83,7 +80,7 @@ func (w *Waits) Collect(ch chan<- prometheus.Metric) {
 	for _, c := range w.counters {
 		ch <- prometheus.MustNewConstMetric(c.desc, prometheus.CounterValue, float64(c.value(&counts)))
 	}
-	for _, s := range waiting.States {
+	for s := range waiting.States {
 		value := 0.0
 		if s == counts.State {
 			value = 1

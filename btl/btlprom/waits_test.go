@@ -13,7 +13,7 @@ import (
 
 func TestWaits(t *testing.T) {
 	counts := waiting.Counts{
-		Sleeps: 5, Vain: 1, Yields: 40, Crowded: 3, Apart: 2, Stolen: 4, State: waiting.Beside,
+		Sleeps: 5, Yields: 40, Crowded: 3, Apart: 2, Stolen: 4, State: waiting.Beside,
 	}
 	w := btlprom.NewWaits(func() waiting.Counts { return counts }, prometheus.Labels{"rank": "1"})
 	if problems, err := testutil.CollectAndLint(w); err != nil || len(problems) > 0 {
@@ -38,9 +38,6 @@ gobtl_wait_state{rank="1",state="stolen"} 0
 # HELP gobtl_wait_stolen_total Times that the host of this virtual machine took the CPU away.
 # TYPE gobtl_wait_stolen_total counter
 gobtl_wait_stolen_total{rank="1"} 4
-# HELP gobtl_wait_vain_sleeps_total Sleeps that ended early, and after which there was no work.
-# TYPE gobtl_wait_vain_sleeps_total counter
-gobtl_wait_vain_sleeps_total{rank="1"} 1
 # HELP gobtl_wait_yields_total Yields of the CPU to other threads.
 # TYPE gobtl_wait_yields_total counter
 gobtl_wait_yields_total{rank="1"} 40

@@ -15,10 +15,10 @@ import (
 var questions = sync.Pool{New: func() any { return new(question) }}
 
 // Call sends a request to the peer and returns the body of the answer, which the caller may keep.
-// Call copies the request, and the caller may change its memory after Call has returned. The
-// handler's context has the deadline of ctx. Call returns ErrMethod, ErrBusy, ErrRequestSize,
-// ErrAnswerSize, ErrAnswerRoom, ErrClosing, a RemoteError, the error of the endpoint, or the
-// error of ctx.
+// Call copies the request, and the caller may change the request's memory after Call has returned.
+// The handler's context has the deadline of ctx. Call returns ErrMethod, ErrBusy, ErrRequestSize,
+// ErrAnswerSize, ErrAnswerRoom, ErrClosing, a RemoteError, the error of the endpoint, or the error
+// of ctx.
 //
 //   - Call returns btl.ErrTooLarge if the request exceeds the size limit of a message.
 //   - Call returns btl.ErrNoHandler if the peer has no Node with the same tag.
@@ -38,11 +38,11 @@ func (n *Node) CallName(ctx context.Context, peer *btl.Endpoint, name string, re
 	return n.call(ctx, peer, head{name: name}, request, nil)
 }
 
-// The method call performs a Call or CallName of the method in the header h. The function gone is
-// called after a cancellation of ctx, at the moment when the peer has acknowledged the request or
-// the request has failed. From this moment on, the request cannot arrive after a message that is
-// sent later. The function gone may be nil. The function gone may run on the goroutine that drives
-// the module, and must not block.
+// The method named call does the work of Call and CallName, for the called method that the header h
+// names. If ctx is cancelled, the function "gone" is called when the peer has acknowledged the
+// request or the request has failed. After the call of "gone", the request has either arrived or
+// will never arrive. The function "gone" may be nil. The function "gone" may run on the goroutine
+// that drives the module, and must not block.
 func (n *Node) call(ctx context.Context, peer *btl.Endpoint, h head, request []byte,
 	gone func(),
 ) ([]byte, error) {
@@ -104,11 +104,11 @@ func leftMs(left time.Duration) uint32 {
 	return uint32(min(max(left, 0)/time.Millisecond+1, math.MaxUint32))
 }
 
-// withdraw removes a call whose caller has stopped waiting. If cancel is true, withdraw sends a
-// cancel message to the server. withdraw returns false if the Runner has ended.
+// withdraw removes a call whose caller has stopped waiting. If the argument "cancel" is true,
+// withdraw sends a cancel message to the server. withdraw returns false if the Runner has ended.
 //
-// The cancel message is sent after the server has acknowledged the request, because a cancel
-// message that precedes its request has no effect.
+// The cancel message is sent only after the server has acknowledged the request, because a cancel
+// message that arrives before its request has no effect.
 func (n *Node) withdraw(id uint64, peer *btl.Endpoint, cancel bool, gone func()) bool {
 	err := n.r.Do(context.Background(), func(*btl.Module) error {
 		q, waits := n.asked[peer][id]
@@ -156,7 +156,7 @@ type sentRequest struct {
 	done  func(*btl.Fragment, error)
 }
 
-// spareMax is the maximum number of sentRequests that are kept for reuse.
+// spareMax is the maximum number of unused sentRequest objects that a Node keeps for reuse.
 const spareMax = 1024
 
 // ask sends a request. If the peer's module refuses the request, Call returns the error of the
@@ -170,8 +170,7 @@ func (n *Node) ask(peer *btl.Endpoint, h head, request []byte) (*sentRequest, er
 		s.done = func(_ *btl.Fragment, err error) {
 			if q := n.asked[s.peer][s.id]; q != nil && err != nil {
 				if errors.Is(err, btl.ErrUnwanted) {
-					err = fmt.Errorf("%w: %d bytes, more than Config.MessageBytes of the server: %w",
-						ErrRequestSize, s.bytes, err)
+					err = &tooLargeError{s.bytes, err}
 				}
 				delete(n.asked[s.peer], s.id)
 				q.waker.Wake(err)
@@ -189,7 +188,7 @@ func (n *Node) ask(peer *btl.Endpoint, h head, request []byte) (*sentRequest, er
 		n.keep(s)
 	}
 	if errors.Is(err, btl.ErrTooLarge) {
-		err = fmt.Errorf("%w (FragmentBytesMax of either side's btl.Config)", err)
+		err = fmt.Errorf("%w (%s)", err, fragmentLimit)
 	}
 	return s, err
 }
@@ -206,30 +205,39 @@ func send(peer *btl.Endpoint, tag btl.Tag, h head, body []byte) error {
 	return sendSignalled(peer, tag, h, body, nil)
 }
 
-// sendSignalled sends a message, and calls done when the peer has acknowledged or refused the
-// message. The function done may be nil.
+// sendSignalled sends a message, and calls the function "done" when the peer has acknowledged or
+// refused the message. The function "done" may be nil.
 func sendSignalled(peer *btl.Endpoint, tag btl.Tag, h head, body []byte,
 	done func(*btl.Fragment, error),
 ) error {
+	_, err := sendFragment(peer, tag, h, body, done != nil, done)
+	return err
+}
+
+// sendFragment sends a message, and returns btl.Queued if the function "done" will be called at the
+// end of the message. If the argument "signal" is true, sendFragment never returns btl.Done.
+func sendFragment(peer *btl.Endpoint, tag btl.Tag, h head, body []byte, signal bool,
+	done func(*btl.Fragment, error),
+) (btl.Status, error) {
 	if peer == nil {
-		return btl.ErrEndpoint
+		return 0, btl.ErrEndpoint
 	}
 	f, err := peer.Alloc(tag, h.bytes()+len(body))
 	if err != nil {
-		return err
+		return 0, err
 	}
 	h.put(f.Bytes())
 	copy(f.Bytes()[h.bytes():], body)
-	f.Signal, f.OnDone = done != nil, done
-	if _, err := peer.Send(peer.Now(), f); err != nil {
+	f.Signal, f.OnDone = signal, done
+	st, err := peer.Send(peer.Now(), f)
+	if err != nil {
 		_ = peer.Free(f) // Send has failed, so the fragment is the caller's
-		return err
 	}
-	return nil
+	return st, err
 }
 
-// err returns the error of a Call for the status of its answer. The argument text of err is the
-// text of a RemoteError, or of a limit that was exceeded.
+// err converts the status of a call's answer to the error that Call returns. The argument "text"
+// comes from the server, and is the text of a handler's error or of an exceeded limit.
 func (s status) err(text []byte) error {
 	switch s {
 	case statusOK:
@@ -255,7 +263,7 @@ func (s status) err(text []byte) error {
 	}
 }
 
-// limitError adds the server's text, which may be empty, to the error of a limit.
+// limitError adds the server's text, which may be empty, to an error about an exceeded limit.
 func limitError(err error, text []byte) error {
 	if len(text) == 0 {
 		return err
@@ -279,8 +287,8 @@ func (n *Node) receive(peer *btl.Endpoint, _ btl.Tag, data []byte) {
 	}
 }
 
-// answered wakes the Call that waits for the received answer. An answer that does not come
-// from the called peer is ignored.
+// The method named answered wakes the Call that waits for the received answer. An answer that does
+// not come from the called peer is ignored.
 func (n *Node) answered(peer *btl.Endpoint, h head, body []byte) {
 	q := n.asked[peer][h.id]
 	if q == nil {
@@ -291,8 +299,8 @@ func (n *Node) answered(peer *btl.Endpoint, h head, body []byte) {
 	q.waker.Wake(nil)
 }
 
-// lost ends the calls to and from an endpoint that has ended. The work of lost depends only on the
-// number of these calls.
+// The method named lost ends the calls to and from an endpoint that has ended. The running time of
+// the method named lost depends only on the number of calls to and from the endpoint.
 func (n *Node) lost(ep *btl.Endpoint) {
 	err := ep.Err()
 	if err == nil {

@@ -1,6 +1,6 @@
-// Package call implements remote procedure calls over a runner.Runner. Methods have numbers
-// or names, and deadlines and cancellation reach the server. The package is an example of a
-// layer on top of the transport, and uses only public API.
+// Package call implements remote procedure calls over a runner.Runner. Methods have numbers or
+// names. The client sends its deadline and its cancellation of a call to the server. Package call
+// is an example of a layer on top of the transport, and uses only public API.
 //
 //	client                                          server
 //	Call -- Await ------------------- request -> Inline, or a Handler on its own goroutine
@@ -18,16 +18,17 @@
 //
 // CallStream sends and receives bodies that may be larger than memory, as chunks (see stream.go).
 //
-// Fragments may arrive in another order than sent, and small ones mostly arrive before
-// large ones. A message that cancels a call or ends a stream is sent only after the peer
-// has acknowledged the request of that call or stream.
+// Fragments may arrive in a different order than they were sent, and small fragments mostly
+// overtake large fragments. A message that cancels a call or ends a stream is sent only after the
+// peer has acknowledged the request of that call or stream.
 //
-// All resources of a Node that a peer can use are limited. Config limits the calls
-// (Concurrent, Total), the bytes of requests (RequestBytes), and the bytes of answers that
-// the peer has not accepted (AnswerBytes). The answers that a peer does not accept are limited to
-// 1024 answers of handlers with goroutines, and 32,768 answers without such a handler.
+// The resources of a Node that each peer can use are limited. Config limits the calls (Concurrent,
+// Total), the bytes of requests (RequestBytes), and the bytes of answers that the peer has not
+// acknowledged (AnswerBytes). An open stream holds at most 2 MiB of its answer, of which 1 MiB is
+// sent and not acknowledged. A peer can have at most 1024 unaccepted answers of handlers with their
+// own goroutines, and 32,768 other unaccepted answers.
 //
 // Any goroutine may use a Node after its Runner was created. Start creates a Runner for the Node
-// alone. If several layers (Node, queue.Queue, conn.Node) share a module, pass the Layer of each of
+// alone. If a Node shares its module with a queue.Queue or a conn.Node, pass the Layer of each of
 // them to runner.New.
 package call

@@ -63,8 +63,8 @@ func TestIdleCaller(t *testing.T) {
 			}
 		}
 		for id := range calls {
-			n.leave(served{peer, id}, place{}, 5, 7)
-			n.sent(peer, place{}, 7)
+			of, _ := n.leave(served{peer, id}, place{}, 5, 7)
+			n.sent(peer, of, false)
 		}
 		if c := n.callers[peer]; c != nil && c.most > callsKept {
 			t.Errorf("a table for %d calls is kept", c.most)
@@ -77,8 +77,8 @@ func TestIdleCaller(t *testing.T) {
 	allocated := testing.AllocsPerRun(100, func() {
 		id++
 		n.enter(served{peer, id}, end, 5, place{})
-		n.leave(served{peer, id}, place{}, 5, 7)
-		n.sent(peer, place{}, 7)
+		of, _ := n.leave(served{peer, id}, place{}, 5, 7)
+		n.sent(peer, of, false)
 	})
 	if allocated != 0 {
 		t.Errorf("the books of a call of an idle peer allocate %v times", allocated)
@@ -150,6 +150,43 @@ func TestSharesByHost(t *testing.T) {
 		}
 		if want := 8; most != want {
 			t.Errorf("%s: one host has %d, want %d", name, most, want)
+		}
+	}
+}
+
+// Peers of one host that open further streams leave a further stream to a peer of another host.
+func TestFurtherStreamsByHost(t *testing.T) {
+	at := map[*btl.Endpoint]string{}
+	n := &Node{
+		cfg:     Config{Concurrent: 64, Total: 256},
+		callers: map[*btl.Endpoint]*caller{}, hosts: map[string]*callerHost{},
+		hostOf: func(ep *btl.Endpoint) string { return at[ep] }, ended: t.Context(),
+	}
+	if err := n.cfg.fill(); err != nil {
+		t.Fatal(err)
+	}
+	id := uint64(0)
+	open := func(ep *btl.Endpoint) bool {
+		id++
+		_, kept := n.enter(served{ep, id}, func() {}, 0, place{})
+		defer n.leave(served{ep, id}, kept, 0, 0)
+		return n.reserve(ep, new(stream))
+	}
+	for range 100 {
+		ep := new(btl.Endpoint)
+		at[ep] = "bad"
+		if open(ep) {
+			open(ep)
+		}
+	}
+	if all := n.load.running; all > n.cfg.Total {
+		t.Errorf("one host has %d calls of streams, at most %d", all, n.cfg.Total)
+	}
+	ep := new(btl.Endpoint)
+	at[ep] = "good"
+	for i := range 3 {
+		if !open(ep) {
+			t.Errorf("stream %d of another host is refused", i+1)
 		}
 	}
 }

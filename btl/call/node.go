@@ -17,8 +17,8 @@ import (
 var (
 	// ErrMethod means that the server has no handler for the method's number or name.
 	ErrMethod = errors.New("call: no such method")
-	// ErrBusy means that the server has reached its limit of running calls, or of answers that
-	// the caller has not accepted. The handler has not run.
+	// ErrBusy means that the server has reached its limit on running calls, or its limit on answers
+	// that the caller has not accepted. The handler has not run.
 	ErrBusy = errors.New("call: server is busy")
 	// ErrAnswerSize means that the handler has run, but that its answer exceeds the size limit of
 	// the caller's messages.
@@ -29,14 +29,14 @@ var (
 	// ErrRequestSize means that the request is larger than the server accepts. The handler has
 	// not run.
 	ErrRequestSize = errors.New("call: request is too large for the server")
-	// ErrClosing means that the server closed its Node while the handler was running, and that the
-	// handler ended for that reason.
+	// ErrClosing means that the server has closed its Node during the call, and that the handler
+	// has returned the error of its cancelled context.
 	ErrClosing = errors.New("call: server is closing")
 	// ErrConfig means that a configuration value is out of its range.
 	ErrConfig = errors.New("call: invalid configuration")
 )
 
-// RemoteError is the text of an error that a handler has returned.
+// RemoteError is the text of an error that the handler at the server has returned.
 type RemoteError string
 
 func (e RemoteError) Error() string { return "call: remote: " + string(e) }
@@ -46,43 +46,45 @@ func (e RemoteError) Error() string { return "call: remote: " + string(e) }
 type Config struct {
 	// Tag is the module's tag for the Node, 0 to btl.TagMax. Both sides must use the same tag.
 	Tag btl.Tag
-	// Concurrent is the maximum number of calls of one peer whose handlers run on
-	// goroutines, 1 to 1<<20. A Concurrent of 0 means 1024. Further calls are answered with
-	// ErrBusy. An open stream counts as 16 calls, and its request counts as 1 MiB of
-	// RequestBytes. An open stream has 1 MiB for its answer, which does not count as
-	// AnswerBytes.
+	// Concurrent is the maximum number of calls of one peer whose handlers run on goroutines, 1 to
+	// 1<<20. A Concurrent of 0 means 1024. Further calls fail with ErrBusy. An open stream counts
+	// as 16 calls, and its request counts as 1 MiB of RequestBytes. The answer of an open stream
+	// may use 2 MiB, which do not count towards AnswerBytes.
 	Concurrent int
-	// Total is the maximum number of calls of all peers together whose handlers run on goroutines, 1
-	// to 1<<23. A Total of 0 means eight times Concurrent. When Total is reached, a host may have at
-	// most as many running calls as are missing to twice Total, and any peer may have one running
-	// call. Streams may use seven eighths of Total. Beyond that limit, a peer without a stream may
-	// open one if its host may have the calls of a stream.
+	// Total is the maximum number of calls of all peers together whose handlers run on goroutines,
+	// 1 to 1<<23. A Total of 0 means eight times Concurrent. When the running calls of all peers
+	// reach Total, a host may have at most 2*Total minus that number, and any peer may have one
+	// running call. For the second and each further stream of a peer, the limit on the calls of all
+	// peers is seven eighths of Total instead of Total.
 	Total int
-	// RequestBytes is the maximum size of the requests of one peer whose handlers run on
-	// goroutines, 1 to 1<<40 bytes in total. A RequestBytes of 0 means 64 MiB. A call that
-	// exceeds RequestBytes is answered with ErrBusy. A single request that is larger than
-	// RequestBytes is answered with ErrRequestSize. The requests of all peers together may
-	// use eight times RequestBytes. Beyond that limit, a host may use at most as many bytes as are
-	// missing to twice the limit, and each peer without a running request may send a request of up to
-	// 64 KiB.
+	// RequestBytes is the maximum size, in total, of the requests of one peer whose handlers run on
+	// goroutines, 1 to 1<<40. A RequestBytes of 0 means 64 MiB. A call fails with ErrBusy if its
+	// request and the peer's running requests together exceed RequestBytes. A call fails with
+	// ErrRequestSize if its request alone exceeds RequestBytes. The requests of all peers together
+	// may use 8*RequestBytes. When the requests of all peers exceed 8*RequestBytes, the requests of
+	// one host may take at most 16*RequestBytes minus this sum. A peer without a running request
+	// may always send one request of up to 64 KiB.
 	RequestBytes int64
-	// AnswerBytes is the maximum size of the answers to one peer that wait for send buffers
-	// of the transport, 1 to 1<<40 bytes in total. An AnswerBytes of 0 means 64 MiB. When
-	// AnswerBytes is reached, further calls are answered with ErrBusy, and an answer is
-	// sent without its body (ErrAnswerRoom) if other answers already wait. The answers to
-	// all peers together may use eight times AnswerBytes. Beyond that limit, a host may use at most as
-	// many bytes as are missing to twice the limit, and each peer without a waiting answer may have an
-	// answer of up to 64 KiB.
+	// AnswerBytes is the maximum size, in total, of the answers to one peer that the peer has not
+	// acknowledged, 1 to 1<<40. An AnswerBytes of 0 means 64 MiB. When AnswerBytes is reached,
+	// further calls fail with ErrBusy, and the server replaces the answers of running calls by
+	// ErrAnswerRoom. Of the answers that were sent, one answer of any size or 1 MiB of answers does
+	// not count, because acknowledgements arrive late. Answers of up to 1 KiB count only until
+	// they are sent. The answers to all peers together may use
+	// 8*AnswerBytes. When the answers to all peers exceed 8*AnswerBytes, the answers to one host
+	// may take at most 16*AnswerBytes minus this sum. A peer with at most
+	// 64 KiB of unacknowledged answers may always have one more answer of up to 64 KiB.
 	AnswerBytes int64
-	// MessageBytes is the maximum size of a request or answer that this Node accepts, 1<<18
-	// to 1<<31 bytes. A MessageBytes of 0 means the largest of RequestBytes, AnswerBytes
-	// and 64 MiB, but at most 1<<31. A message above MessageBytes is refused when its first
-	// packet arrives, and uses no memory of this Node. For a message above MessageBytes,
-	// the sender's Call returns ErrRequestSize (a request) or ErrAnswerSize (an answer).
+	// MessageBytes is the maximum size of a request or answer that this Node accepts, 1<<18 to
+	// 1<<31 bytes. A MessageBytes of 0 means the largest of RequestBytes, AnswerBytes and 64 MiB,
+	// but at most 1<<31. A message above MessageBytes is refused when its first packet arrives, and
+	// uses no memory of this Node. The peer's Call returns ErrRequestSize for a refused request,
+	// and the local Call returns ErrAnswerSize for a refused answer.
 	MessageBytes int64
 }
 
-// fill sets the defaults, and returns an error for a value that is out of range.
+// fill replaces zero fields of a Config by their defaults, and returns an error for a value that is
+// out of range.
 func (c *Config) fill() error {
 	if c.Concurrent == 0 {
 		c.Concurrent = defaultConcurrent
@@ -117,16 +119,17 @@ func (c *Config) fill() error {
 }
 
 // Handler answers a request. Each call of a Handler runs on its own goroutine, and may block. The
-// context of a Handler is cancelled at the caller's deadline, when the caller cancels, when the
-// caller's endpoint ends, or when the Node closes. The Handler may keep and change request.
+// context of a Handler is cancelled at the caller's deadline, when the caller's context is
+// cancelled, when the caller's endpoint ends, or when the Node closes. The Handler may keep and
+// change request.
 type Handler func(ctx context.Context, peer *btl.Endpoint, request []byte) ([]byte, error)
 
 // Inline answers a request without a goroutine of its own. An Inline runs on the goroutine that
-// drives the module, and must not block. An Inline appends its answer to the empty slice answer,
-// and returns the extended slice. The slice request is valid only during the call.
+// drives the module, and must not block. An Inline appends its answer to the argument "answer", an
+// empty slice, and returns the extended slice. The slice request is valid only during the call.
 type Inline func(peer *btl.Endpoint, request, answer []byte) ([]byte, error)
 
-// Node sends calls to peers and serves their calls, over one module.
+// Node sends calls to peers and serves the calls of peers, over one module.
 type Node struct {
 	cfg Config
 	m   *btl.Module
@@ -137,12 +140,14 @@ type Node struct {
 	inline  map[uint16]Inline
 	named   map[string]Handler
 
-	// The fields of a Node from lastID to scratch belong to the goroutine that drives the
+	// The fields from "lastID" to "idleUnacked" of a Node belong to the goroutine that drives the
 	// module.
 	lastID  uint64
 	asked   map[*btl.Endpoint]map[uint64]*question // by the number of the call
 	spare   []*sentRequest
 	scratch []byte
+
+	idleUnacked []*unacked // for answers
 
 	runMu   sync.Mutex // guards the next four fields
 	load    load       // sum over all callers
@@ -160,7 +165,7 @@ type Node struct {
 	work   sync.WaitGroup
 }
 
-// served identifies a running call at the server.
+// The type served identifies a running call at the server by its endpoint and its number.
 type served struct {
 	peer *btl.Endpoint
 	id   uint64
@@ -228,7 +233,8 @@ func (h head) put(b []byte) {
 	copy(b[headBytes:], h.name)
 }
 
-// bytes is the length of a message's header, including the name of the method.
+// The method named bytes returns the length of a message's header, including the name of the called
+// method.
 func (h *head) bytes() int { return headBytes + len(h.name) }
 
 // getHead parses the header of a message. The returned name and body are parts of b.
@@ -248,10 +254,10 @@ func getHead(b []byte) (h head, name, body []byte, ok bool) {
 	return h, rest[:nameBytes], rest[nameBytes:], true
 }
 
-// New makes a Node that uses one tag of a module. After New, the caller registers the methods,
-// and calls Start. Before Start, the Node belongs to the goroutine that owns the module. New
-// returns btl.ErrTag for an invalid tag, and ErrConfig for an invalid configuration or if the tag
-// already has a handler.
+// New makes a Node that uses one tag of a module. After New, the caller registers the methods, and
+// calls Start. Before Start, only the goroutine that owns the module may use the Node. New returns
+// ErrConfig for an invalid configuration, an invalid tag, or a tag that already has a handler. For
+// an invalid tag, the error of New also matches btl.ErrTag.
 func New(m *btl.Module, cfg Config) (*Node, error) {
 	if err := cfg.fill(); err != nil {
 		return nil, err
@@ -275,15 +281,16 @@ func New(m *btl.Module, cfg Config) (*Node, error) {
 
 // Start starts a Runner for the module, with the Node as its only layer, and returns the Runner.
 // The caller of Start uses the Runner to connect, and must close the Runner after the Node. The
-// function onEvent may be nil. The Runner of a second Start returns runner.ErrTaken from all calls.
+// function onEvent may be nil. After a second Start, all calls of the returned Runner fail with
+// runner.ErrTaken.
 func (n *Node) Start(cfg runner.Config, onEvent func(*btl.Endpoint, btl.Event, error),
 ) *runner.Runner {
 	return runner.New(n.m, cfg, onEvent, n.Layer())
 }
 
-// Layer returns the Node's layer for runner.New, which is used instead of Start if several
-// layers share a module. Before the Runner has started, all methods of a Node that wait
-// return runner.ErrNotStarted.
+// Layer returns the Node's Layer. If several layers share a module, the caller passes the Layer to
+// runner.New instead of calling Start. Before the Runner has started, all blocking methods of a
+// Node return runner.ErrNotStarted.
 func (n *Node) Layer() runner.Layer {
 	return runner.Layer{
 		Attach: func(r *runner.Runner) { n.r = r },
@@ -295,7 +302,7 @@ func (n *Node) Layer() runner.Layer {
 	}
 }
 
-// Handle registers the handler of a method, or removes the handler if it is nil. Any goroutine
+// Handle registers the handler of a method, and a nil h removes the present handler. Any goroutine
 // may call Handle at any time.
 func (n *Node) Handle(method uint16, h Handler) {
 	n.mu.Lock()
@@ -306,10 +313,10 @@ func (n *Node) Handle(method uint16, h Handler) {
 	}
 }
 
-// HandleName registers the handler of a method that has a name instead of a number, or
-// removes the handler if it is nil. Any goroutine may call HandleName at any time. The name
-// of a method has 1 to 255 bytes, and is sent with each request. HandleName returns
-// ErrMethod if the name is empty or too long.
+// HandleName registers the handler of a method that has a name instead of a number, and a nil h
+// removes the present handler. Any goroutine may call HandleName at any time. The name of a method
+// has 1 to 255 bytes, and is sent with each request. HandleName returns ErrMethod if the name is
+// empty or too long.
 func (n *Node) HandleName(name string, h Handler) error {
 	if len(name) < 1 || len(name) > nameBytesMax {
 		return fmt.Errorf("%w: its name has %d bytes, want 1 to %d", ErrMethod, len(name), nameBytesMax)
@@ -322,8 +329,8 @@ func (n *Node) HandleName(name string, h Handler) error {
 	return nil
 }
 
-// HandleInline registers the inline handler of a method, or removes the handler if it is nil. Any
-// goroutine may call HandleInline at any time.
+// HandleInline registers the inline handler of a method, and a nil h removes the present handler.
+// Any goroutine may call HandleInline at any time.
 func (n *Node) HandleInline(method uint16, h Inline) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -334,12 +341,12 @@ func (n *Node) HandleInline(method uint16, h Inline) {
 }
 
 // Close cancels the contexts of running handlers, and waits until all handlers have returned or
-// until ctx is cancelled. After the handlers have returned, Close waits at most a second until
-// their answers are sent, and ends the endpoint of each peer that has not accepted its answers.
-// Calls that arrive later are answered with ErrBusy. If a handler ignores its context, Close
-// returns an error, and the handler's answer is dropped and the endpoint of its peer ends. In a
-// Handler or a StreamHandler (InHandler), and in an Inline, Close returns runner.ErrInHandler
-// without any effect, because Close would wait for its caller. Close does not close the Runner.
+// until ctx is cancelled. Close waits for at most a second until all answers are sent, and then
+// ends the endpoint of each peer that has not accepted its answers. Calls that arrive after Close
+// fail with ErrBusy. If a handler has not returned when ctx is cancelled, Close returns an error,
+// the handler's later answer is dropped, and the endpoint of its peer ends. A call of Close inside
+// a Handler, a StreamHandler or an Inline has no effect and returns runner.ErrInHandler, because
+// Close would wait for its own caller. Close does not close the Runner.
 func (n *Node) Close(ctx context.Context) error {
 	switch {
 	case ctx == nil:
@@ -372,5 +379,5 @@ func (n *Node) Close(ctx context.Context) error {
 	}
 }
 
-// answersGrace is the time for which Close waits for peers that accept no answers.
+// answersGrace is the time for which Close waits until the peers have accepted their answers.
 const answersGrace = time.Second

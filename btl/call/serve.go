@@ -9,7 +9,7 @@ import (
 	"gobtl/btl"
 )
 
-// serve runs the inline handler of a request, or starts a goroutine for its handler.
+// serve runs the handler of a request, an inline handler directly and any other on a new goroutine.
 func (n *Node) serve(peer *btl.Endpoint, h head, name, body []byte) {
 	inline, handler := n.handlerOf(h.code, name)
 	switch {
@@ -39,18 +39,19 @@ func (n *Node) handlerOf(number uint16, name []byte) (Inline, Handler) {
 	return n.inline[number], n.methods[number]
 }
 
-// scratchBytesMax is the maximum size of the memory that a Node keeps for the next inline answer.
+// scratchBytesMax is the maximum size of the buffer that a Node keeps for the next inline answer.
 const scratchBytesMax = 2 << 20
 
-// keepRoom allocates memory for the next inline answer, of the size of the latest answer.
+// keepRoom allocates a buffer for the next inline answer if the latest answer has needed a larger
+// one.
 func (n *Node) keepRoom(sizeBytes int) {
 	if sizeBytes > cap(n.scratch) && sizeBytes <= scratchBytesMax {
 		n.scratch = make([]byte, 0, sizeBytes)
 	}
 }
 
-// begin runs a handler on a new goroutine. If the call belongs to a stream, the argument lent of
-// begin is the call's part of the stream's reservation.
+// begin runs a handler on a new goroutine. If the call belongs to a stream, the argument "lent" of
+// the method "begin" is the call's place in the stream's reservation.
 func (n *Node) begin(peer *btl.Endpoint, h head, handler Handler, body []byte, lent place) {
 	ctx, cancel := n.ended, context.CancelFunc(nil)
 	if h.leftMs > 0 {
@@ -64,8 +65,8 @@ func (n *Node) begin(peer *btl.Endpoint, h head, handler Handler, body []byte, l
 		cancel()
 		var why []byte
 		if st == statusRequest {
-			why = fmt.Appendf(nil, "%d bytes, at most %d, Config.RequestBytes of the server", len(body),
-				n.cfg.RequestBytes)
+			why = fmt.Appendf(nil, "%d bytes, at most %d, call.Config.RequestBytes of the server "+
+				"(gobtl: Calls.RequestBytes)", len(body), n.cfg.RequestBytes)
 		}
 		n.reply(peer, head{id: h.id, kind: kindAnswer, code: uint16(st)}, why)
 		return
@@ -79,23 +80,25 @@ func (n *Node) begin(peer *btl.Endpoint, h head, handler Handler, body []byte, l
 		if st == statusError || st == statusClosing {
 			answer = []byte(err.Error())
 		}
-		if !n.leave(s, kept, int64(len(request)), int64(len(answer))) {
+		slot := n.takeSlot(kept, len(answer))
+		of, room := n.leave(s, kept, int64(len(request)), int64(len(answer)))
+		of.slot = slot
+		if !room {
 			st, answer = statusRoom, nil
 		}
-		bytes := int64(len(answer))
-		n.send(peer, head{id: h.id, kind: kindAnswer, code: uint16(st)}, answer, kept.stream != nil,
-			func() { n.sent(peer, kept, bytes) })
+		n.send(peer, head{id: h.id, kind: kindAnswer, code: uint16(st)}, answer, kept.stream != nil, of)
 	}()
 	n.r.Yield()
 }
 
-// endError wraps the error of a handler whose own context was cancelled.
+// endError marks a handler's error that only reports the cancellation of the handler's own context.
 type endError struct{ error }
 
 func (e endError) Unwrap() error { return e.error }
 
 // ownEnd wraps err in an endError if err only reports that the handler's context ctx was cancelled.
-// An error of another context, such as that of a database query, is not wrapped.
+// An error from the cancellation of any other context, such as that of a database query, is not
+// wrapped.
 func ownEnd(ctx context.Context, err error) error {
 	isEnd := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 	if isEnd && ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))) {
@@ -121,8 +124,8 @@ func (n *Node) statusOf(err error) status {
 	return statusEnded
 }
 
-// enter counts a call that begins. If the call is refused, enter returns the status of the answer
-// instead. A call is refused if its peer has reached a limit, if a call with the same number is
+// enter counts a call that begins, or refuses the call and returns the status for the refusing
+// answer. A call is refused if its peer has reached a limit, if a call with the same number is
 // running, or if the Node is closing.
 func (n *Node) enter(
 	s served, cancel context.CancelFunc, bytes int64, of place,
@@ -156,7 +159,7 @@ func (n *Node) enter(
 func (n *Node) mayEnter(c *caller, bytes int64) bool {
 	all, host := &n.load, &c.host.load
 	return c.running < n.cfg.Concurrent && c.sending < sendingMax &&
-		c.answerBytes < n.cfg.AnswerBytes &&
+		c.against() < n.cfg.AnswerBytes &&
 		c.requestBytes+bytes <= n.cfg.RequestBytes &&
 		(c.requestBytes == 0 && bytes <= smallBytes ||
 			mayShare(all.requestBytes, host.requestBytes, bytes, totalFactor*n.cfg.RequestBytes)) &&
@@ -165,10 +168,11 @@ func (n *Node) mayEnter(c *caller, bytes int64) bool {
 			mayShare(all.sending, host.sending, 1, totalFactor*sendingMax))
 }
 
-// leave records that the handler of a call has returned, and reports whether the limits on
-// unaccepted answers allow sending the answer. The answer of a call with a reservation is always
-// allowed.
-func (n *Node) leave(s served, kept place, requestBytes, answerBytes int64) (room bool) {
+// leave records that the handler of a call has returned. leave returns the account of the answer,
+// and reports whether the limits on unaccepted answers allow sending the answer. The answer to a
+// call from a stream's reservation is always allowed, up to the size of a chunk.
+func (n *Node) leave(s served, kept place, requestBytes, answerBytes int64,
+) (of account, room bool) {
 	n.runMu.Lock()
 	defer n.runMu.Unlock()
 	c := n.callers[s.peer]
@@ -182,26 +186,9 @@ func (n *Node) leave(s served, kept place, requestBytes, answerBytes int64) (roo
 	if !room {
 		answerBytes = 0
 	}
-	if kept.lives() {
-		kept.stream.answered(1, answerBytes)
-	} else {
-		n.add(c, load{sending: 1, answerBytes: answerBytes})
-	}
-	return room
-}
-
-// The method sent records that the transport has accepted an answer, or that the answer can
-// no longer be sent.
-func (n *Node) sent(peer *btl.Endpoint, kept place, answerBytes int64) {
-	n.runMu.Lock()
-	defer n.runMu.Unlock()
-	if kept.lives() {
-		kept.stream.answered(-1, -answerBytes)
-		kept.giveBack()
-		return
-	}
-	n.add(n.callers[peer], load{sending: -1, answerBytes: -answerBytes})
-	n.forget(peer)
+	of = account{c: c, kept: kept, sending: 1, bytes: answerBytes}
+	n.count(&of, load{sending: 1, answerBytes: answerBytes})
+	return of, room
 }
 
 func (n *Node) cancel(s served) {
@@ -212,7 +199,7 @@ func (n *Node) cancel(s served) {
 	}
 }
 
-// answer sends the result of an inline handler.
+// The method named answer sends the answer or the error of an inline handler to the peer.
 func (n *Node) answer(peer *btl.Endpoint, id uint64, answer []byte, err error) {
 	h := head{id: id, kind: kindAnswer, code: uint16(n.statusOf(err))}
 	if h.code == uint16(statusError) {

@@ -11,22 +11,22 @@ import (
 	"gobtl/btl"
 )
 
-// A body that may be larger than memory is sent in chunks. Each chunk is sent by a call of the
-// method, so that deadlines, cancellation, limits and lost peers are handled as for calls without
-// a stream.
+// A body that may be larger than memory is sent in chunks. Each chunk is sent by an ordinary call
+// of the method, so that deadlines, cancellation, limits and dead peers are handled as for calls
+// without a stream.
 //
 //	client                                   server
 //	open ----------------------------------> the handler starts, on a goroutine of its own
-//	push 0, 1, 2 ... streamWindow at once -> wait for their turns, then for the handler to read
+//	push 0, 1, 2, streamWindow at once ----> wait for their turns, then for the handler to read
 //	       <------- answered when it has
-//	pull 0, 1, 2 ... streamWindow at once -> wait for their turns, then for the handler to write
+//	pull 0, 1, 2, streamWindow at once ----> wait for their turns, then for the handler to write
 //	       <------- the chunk, which may be the last one, or the handler's error
 //	end, if it has not come to that -------> the handler's context ends
 //
 // A slow reader delays the writer, and neither side stores more than a window of chunks.
 //
-// Each row of the table gives the offset, the size in bytes, and the meaning of a field in the
-// request of a stream's call.
+// Each row of the table gives the offset, the size in bytes, and the meaning of a field in a
+// request that belongs to a stream.
 //
 //	0  1  kind (open 1, push 2, pull 3, end 4)
 //	1  1  1 in the last push, or 0
@@ -40,10 +40,10 @@ import (
 
 // StreamHandler reads a request and writes an answer, both as streams at the same time. Each call
 // of a StreamHandler runs on its own goroutine, and ctx is cancelled like the context of a Handler.
-// The bytes of each Write are sent without waiting for further Writes. Write blocks while the
-// caller does not read, and Read blocks while the caller does not write. When the StreamHandler
-// returns, the rest of the request is dropped, and the caller receives the written bytes and then
-// the error.
+// The bytes of each Write are sent without waiting for further Writes. A Write of the handler
+// blocks while the client does not read, and a Read of the handler blocks while the client sends
+// nothing. When the StreamHandler returns, the unread part of the request is dropped, and the
+// client receives the written bytes and then the returned error.
 type StreamHandler func(ctx context.Context, peer *btl.Endpoint,
 	request io.Reader, answer io.Writer) error
 
@@ -52,13 +52,14 @@ const (
 	streamChunk     = 128 << 10
 	streamWindow    = 8   // chunks in flight in one direction
 	streamsMax      = 256 // streams that one peer may have open
-	// streamCalls is the number of calls that an open stream reserves.
+	// streamCalls is the number of concurrent calls that the server reserves for an open stream.
 	streamCalls = 2 * streamWindow
 	streamBytes = streamWindow * streamMsgBytes
-	// streamMsgBytes is the size of the largest request of a stream's calls.
+	// streamMsgBytes is the size of the largest request of a call that belongs to a stream.
 	streamMsgBytes    = streamHeadBytes + streamChunk
 	streamAnswerBytes = 1 + streamChunk
-	// streamIdleMax is the time after which a stream ends if its client has no pending call.
+	// streamIdleMax is the time without a pending call of the client after which the server ends a
+	// stream.
 	streamIdleMax = 30 * time.Second
 )
 
@@ -119,6 +120,8 @@ type stream struct {
 	pulls    turns
 	requests chan chunk
 	answers  chan chunk
+	// unackedSlots contains a value for each large answer that the peer has not acknowledged.
+	unackedSlots chan struct{}
 
 	mu    sync.Mutex
 	calls int // pending calls of the client
@@ -131,47 +134,63 @@ type chunk struct {
 	err  error
 }
 
-// turns lets the calls of a stream proceed in the order of their numbers, although the
-// calls may arrive in another order.
+// turns lets the calls of a stream proceed in the order of their numbers, although the calls may
+// arrive in another order. Waiting calls have different numbers, and each number is less than
+// streamWindow ahead of the number whose turn it is. The end of a turn wakes at most one call.
 type turns struct {
-	mu    sync.Mutex
-	next  uint32
-	moved chan struct{} // closed when next increases
+	mu   sync.Mutex
+	next uint32
+	// The field "calls" has a channel for each call that waits or that has its turn, at the index
+	// of the call's number modulo streamWindow. The channel of a waiting call gets a value when the
+	// call's turn begins.
+	calls [streamWindow]chan struct{}
 }
 
-// wait waits until all calls before number seq have ended their turn.
+// wait waits until all calls with numbers before seq have ended their turns. wait returns
+// errStreamHead if seq was used before, or is streamWindow or more ahead of the number in turn.
 func (t *turns) wait(ctx context.Context, s *stream, seq uint32) error {
-	for {
-		t.mu.Lock()
-		next, moved := t.next, t.moved
-		t.mu.Unlock()
-		if next == seq {
-			return nil
-		}
-		if int32(seq-next) < 0 {
-			return errStreamHead
-		}
-		select {
-		case <-moved:
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-s.ctx.Done():
-			return context.Cause(s.ctx)
-		}
+	turn, err := t.enter(seq)
+	if err != nil {
+		return err
 	}
+	select {
+	case <-turn:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-s.ctx.Done():
+		return context.Cause(s.ctx)
+	}
+}
+
+// enter returns the channel of call number seq.
+func (t *turns) enter(seq uint32) (turn chan struct{}, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	at := &t.calls[seq%streamWindow]
+	if seq-t.next >= streamWindow || *at != nil { // also if seq is smaller than next
+		return nil, errStreamHead
+	}
+	*at = make(chan struct{}, 1)
+	if seq == t.next {
+		*at <- struct{}{}
+	}
+	return *at, nil
 }
 
 // pass ends the turn of a call.
 func (t *turns) pass() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.calls[t.next%streamWindow] = nil
 	t.next++
-	close(t.moved)
-	t.moved = make(chan struct{})
+	if turn := t.calls[t.next%streamWindow]; turn != nil {
+		turn <- struct{}{}
+	}
 }
 
-// HandleStream registers the handler of a method for CallStream, or removes the handler if it is
-// nil. Any goroutine may call HandleStream at any time.
+// HandleStream registers the handler of a method for CallStream, and a nil h removes the present
+// handler. Any goroutine may call HandleStream at any time.
 func (n *Node) HandleStream(method uint16, h StreamHandler) {
 	if h == nil {
 		n.Handle(method, nil)
@@ -263,9 +282,8 @@ func (n *Node) openStream(ctx context.Context, key served, method uint16, h Stre
 		return context.Canceled
 	}
 	s := &stream{
-		method: method,
-		pushes: turns{moved: make(chan struct{})}, pulls: turns{moved: make(chan struct{})},
-		requests: make(chan chunk), answers: make(chan chunk),
+		method: method, requests: make(chan chunk), answers: make(chan chunk),
+		unackedSlots: make(chan struct{}, streamWindow),
 	}
 	limited, cancel := n.ended, context.CancelFunc(func() {})
 	if at, ok := ctx.Deadline(); ok {
@@ -301,8 +319,8 @@ func (n *Node) openStream(ctx context.Context, key served, method uint16, h Stre
 	return nil
 }
 
-// begins adds one to the number of running goroutines, for which Close waits. begins
-// returns false if the Node has closed.
+// The method named begins counts one more goroutine for whose end Close waits, or returns false if
+// the Node is closed.
 func (n *Node) begins() bool {
 	n.runMu.Lock()
 	defer n.runMu.Unlock()
@@ -328,8 +346,9 @@ func (s *stream) leave() {
 	}
 }
 
-// push passes a chunk to the handler, and returns when the handler has read the chunk. If the
-// client's call is cancelled before the handler has read the chunk, push ends the stream.
+// push passes a chunk of the request to the handler, and returns when the handler has taken the
+// chunk. If the client cancels its call before the handler has taken the chunk, push ends the
+// stream.
 func (s *stream) push(ctx context.Context, h streamHead, data []byte) error {
 	err := s.pushes.wait(ctx, s, h.seq)
 	if err == nil {
@@ -349,7 +368,7 @@ func (s *stream) push(ctx context.Context, h streamHead, data []byte) error {
 	return err
 }
 
-// pull returns the next chunk that the handler of the stream writes.
+// pull waits for the next chunk that the handler of the stream writes, and returns the chunk.
 func (s *stream) pull(ctx context.Context, h streamHead) ([]byte, error) {
 	err := s.pulls.wait(ctx, s, h.seq)
 	if err == nil {

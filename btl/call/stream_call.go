@@ -10,16 +10,18 @@ import (
 	"gobtl/btl"
 )
 
-// CallStream sends all bytes of request to a method registered with HandleStream, and writes the
-// method's answer to answer, both at the same time. Request and answer may be larger than memory,
-// and a side that reads slowly delays the side that writes. A nil request is empty, and a nil
-// answer drops the bytes of the answer. CallStream returns nil when the whole answer is written.
-// Otherwise it returns the error of a Read of request, of a Write of answer, or of Call.
+// CallStream sends all bytes that it reads from the argument "request" to a method registered with
+// HandleStream, and at the same time writes the method's answer to the argument "answer". Request
+// and answer may be larger than memory, and a side that reads slowly delays the side that writes. A
+// nil "request" is an empty request, and with a nil "answer" the bytes of the answer are dropped.
+// CallStream returns nil when the whole answer is written. If CallStream fails, it returns the
+// first error of a Read from the argument "request", of a Write to the argument "answer", or of a
+// Call.
 //
-// Before it reads from request, CallStream returns ErrBusy if the server cannot reserve all calls
-// of the stream. By default, a caller without other calls may have 63 open streams. If the handler
-// returns early, the rest of request is not read. A Read of request may end after CallStream has
-// returned.
+// If the server cannot reserve all calls of the stream, CallStream returns ErrBusy before it reads
+// from the argument "request". By default, a caller without other calls may have 63 open streams.
+// If the handler returns early, CallStream stops reading from the argument "request". A Read from
+// the argument "request" may still be in progress when CallStream returns.
 func (n *Node) CallStream(ctx context.Context, peer *btl.Endpoint, method uint16,
 	request io.Reader, answer io.Writer,
 ) error {
@@ -39,8 +41,8 @@ func (n *Node) CallStream(ctx context.Context, peer *btl.Endpoint, method uint16
 	c.calls.Wait()
 	if err != nil {
 		c.giveUp()
-		// The cause with which c.ctx is cancelled is the first of three events, which are the end
-		// of the answer, the end of the request, and the cancellation of ctx.
+		// The cause of c.ctx is the first of three events, which are the end of the answer, a
+		// failure of sending the request, and the cancellation of ctx.
 		if cause := context.Cause(c.ctx); !errors.Is(cause, errStreamOver) {
 			return cause
 		}
@@ -51,10 +53,12 @@ func (n *Node) CallStream(ctx context.Context, peer *btl.Endpoint, method uint16
 	return err
 }
 
-// isGone reports whether an error means that the server does not know the stream, or has ended it.
+// isGone reports whether an error means that the server does not know the stream, or has ended the
+// stream.
 func isGone(err error) bool { return errors.Is(err, RemoteError(errStreamGone.Error())) }
 
-// errStreamOver is the cause with which the remaining calls of a completed stream are cancelled.
+// errStreamOver is the context.Cause when the client cancels the remaining calls of a completed
+// stream.
 var errStreamOver = errors.New("the stream is over")
 
 // streamCall is a stream at its client.
@@ -85,7 +89,7 @@ func (c *streamCall) giveUp() {
 	}()
 }
 
-// push sends the request in chunks. If the handler does not read the whole request, push returns no
+// push sends the request in chunks. If the handler has stopped reading the request, push reports no
 // error, because the answer of the stream has the reason.
 func (c *streamCall) push(request io.Reader, end context.CancelCauseFunc) {
 	free := make(chan struct{}, streamWindow)
@@ -133,7 +137,7 @@ func readChunk(from io.Reader, p []byte) (n int, err error) {
 	return 0, io.ErrNoProgress
 }
 
-// begin runs a call on its own goroutine, unless the stream has ended.
+// begin runs a call of the stream on a new goroutine, or returns false if the stream has ended.
 func (c *streamCall) begin(call func()) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -144,7 +148,8 @@ func (c *streamCall) begin(call func()) bool {
 	return true
 }
 
-// pull reads and writes the answer, with streamWindow calls in progress at the same time.
+// pull receives the chunks of the answer, with streamWindow calls in progress at the same time, and
+// writes them in order.
 func (c *streamCall) pull(answer io.Writer) error {
 	defer c.stop()
 	var window [streamWindow]chan pulled

@@ -3,11 +3,12 @@ package call
 import "gobtl/btl"
 
 // reserve reserves calls for a stream that a client opens. reserve returns false if the limits do
-// not allow the stream. The call that opens the stream is counted outside of the reservation, and
-// ends before any reserved call begins. The only stream of a Node is accepted regardless of the
-// limits. All streams together leave an eighth of Total to other calls. When streams use seven
-// eighths of Total, a peer without a stream may still open a stream if its host may have more calls
-// and bytes (mayShare), so that unused streams of one host do not exclude other hosts.
+// not allow the stream. The call that opens the stream does not use the reservation, and ends
+// before the client makes any other call of the stream. A stream is accepted regardless of the
+// limits if the Node has no other calls. Streams leave an eighth of Total to other calls and to
+// peers without a stream. When the streams of all peers reach their limit, mayShare decides whether
+// the host of the peer may have another stream, so that the streams of one host do not exclude
+// other hosts.
 func (n *Node) reserve(peer *btl.Endpoint, s *stream) bool {
 	n.runMu.Lock()
 	defer n.runMu.Unlock()
@@ -24,14 +25,13 @@ func (n *Node) reserve(peer *btl.Endpoint, s *stream) bool {
 
 // mayReserve reports whether the limits for all peers together allow one more stream of a peer.
 func (n *Node) mayReserve(c *caller) bool {
-	all, host, cfg := &n.load, &c.host.load, &n.cfg
-	totalBytes := totalFactor * max(cfg.RequestBytes, streamBytes)
+	all, host, calls := &n.load, &c.host.load, n.cfg.Total
 	if c.reserved > 0 {
-		return all.running-1+streamCalls <= max(cfg.Total-cfg.Total/8, streamCalls) &&
-			all.requestBytes+streamBytes <= totalBytes
+		calls -= calls / 8
 	}
-	return mayShare(all.running-1, host.running-1, streamCalls, max(cfg.Total, streamCalls)) &&
-		mayShare(all.requestBytes, host.requestBytes, streamBytes, totalBytes)
+	return mayShare(all.running-1, host.running-1, streamCalls, max(calls, streamCalls)) &&
+		mayShare(all.requestBytes, host.requestBytes, streamBytes,
+			totalFactor*max(n.cfg.RequestBytes, streamBytes))
 }
 
 // unreserve ends the reservation of a completed stream.
@@ -41,35 +41,27 @@ func (n *Node) unreserve(peer *btl.Endpoint, s *stream) {
 	s.free, s.over = [3]int{}, true
 	c := n.callers[peer]
 	n.hold(c, -1)
-	n.add(c, load{sending: s.sending, answerBytes: s.answerBytes})
+	n.add(c, s.load)
 	n.forget(peer)
 }
 
-// streamRoom is a stream's reservation of calls, which do not count towards the limits of the
-// peer. Node.runMu guards all fields.
+// streamRoom is the server's reservation of calls for a stream, which is checked against the limits
+// when the stream opens. Node.runMu guards all fields.
 type streamRoom struct {
-	free        [3]int // free places for pushes, pulls and ends
-	sending     int    // answers of handlers, not accepted yet
-	answerBytes int64  // bytes of these answers
-	over        bool
+	load        // the stream's answers
+	free [3]int // free places for pushes, pulls and ends
+	over bool
 }
 
-// The method answered adds to the number and the bytes of answers that the transport has
-// not accepted.
-func (r *streamRoom) answered(answers int, bytes int64) {
-	r.sending += answers
-	r.answerBytes += bytes
-}
-
-// place is one call in the reservation of a stream. The zero value stands for a call without a
-// reservation.
+// place is one call in the reservation of a stream. The zero value of place means that a call uses
+// no reservation.
 type place struct {
 	stream *stream
 	of     int // index of streamRoom.free
 }
 
-// lives reports whether p belongs to a stream that has not ended. The callers of the methods
-// lives, take and giveBack hold runMu.
+// The method named lives reports whether a place belongs to a stream that has not ended. The
+// callers of place.lives, place.take and place.giveBack hold Node.runMu.
 func (p place) lives() bool { return p.stream != nil && !p.stream.over }
 
 // take starts to use a reserved call.
@@ -83,15 +75,15 @@ func (p place) take() bool {
 
 func (p place) giveBack() { p.stream.free[p.of]++ }
 
-// hold adds the reservations of the given number of streams to the counts of all peers, or
-// removes reservations if the number is negative. The caller holds runMu.
+// hold adds the reservations of the given number of streams to the counts of running calls and
+// request bytes, or subtracts them if the number is negative. The caller holds runMu.
 func (n *Node) hold(c *caller, streams int) {
 	c.reserved += streams * streamCalls
 	n.add(c, load{running: streams * streamCalls, requestBytes: int64(streams) * streamBytes})
 }
 
-// The method lends returns the reserved call for a request of a stream, or the zero value
-// for a request of no stream.
+// The method named lends returns the reserved place of a request that belongs to a stream, and the
+// zero place for any other request.
 func (n *Node) lends(peer *btl.Endpoint, method uint16, request []byte) place {
 	h, ok := getStreamHead(request)
 	if !ok || h.op < streamPush || h.op > streamEnd || len(request) > streamMsgBytes ||

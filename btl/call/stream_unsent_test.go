@@ -20,47 +20,51 @@ func TestStreamAnswersNotTaken(t *testing.T) {
 	if err := n.cfg.fill(); err != nil {
 		t.Fatal(err)
 	}
-	peer, id, untaken := new(btl.Endpoint), uint64(0), []place(nil)
+	peer, id, untaken := new(btl.Endpoint), uint64(0), []account(nil)
 	// ends has a call begin and end, with an answer of so many bytes that nobody takes.
-	ends := func(of place, bytes int64) (kept place, st status) {
+	ends := func(of place, bytes int64) (left account, st status) {
 		id++
-		st, kept = n.enter(served{peer, id}, func() {}, streamHeadBytes, of)
-		if st == statusOK && !n.leave(served{peer, id}, kept, streamHeadBytes, bytes) {
+		st, kept := n.enter(served{peer, id}, func() {}, streamHeadBytes, of)
+		if st != statusOK {
+			return account{}, st
+		}
+		left, room := n.leave(served{peer, id}, kept, streamHeadBytes, bytes)
+		if !room {
 			st = statusRoom
 		}
-		return kept, st
+		return left, st
 	}
 	streams := 0
 	for ; streams <= streamsMost; streams++ {
-		kept, st := ends(place{}, 0)
+		of, st := ends(place{}, 0)
 		if st == statusBusy {
 			break
 		}
-		n.sent(peer, kept, 0)
+		n.sent(peer, of, false)
 		s := new(stream)
 		if !n.reserve(peer, s) {
 			t.Fatalf("no room for the calls of stream %d", streams)
 		}
 		pulls := place{s, int(streamPull - streamPush)}
 		for range streamWindow {
-			kept, st := ends(pulls, streamAnswerBytes)
-			if st != statusOK || kept.stream != s {
+			of, st := ends(pulls, streamAnswerBytes)
+			if st != statusOK || of.kept.stream != s {
 				t.Fatalf("a pull of stream %d: status %d", streams, st)
 			}
-			untaken = append(untaken, kept)
+			untaken = append(untaken, of)
 		}
-		if kept, _ := ends(pulls, 0); kept.stream != nil {
+		if of, _ := ends(pulls, 0); of.kept.stream != nil {
 			t.Fatal("pulls beyond the window, none of which is answered")
 		} else {
-			n.sent(peer, kept, 0)
+			n.sent(peer, of, false)
 		}
 		n.unreserve(peer, s)
 	}
 	if streams != streamsMost {
 		t.Errorf("%d streams of which nothing is taken, want %d", streams, streamsMost)
 	}
-	for _, kept := range untaken {
-		n.sent(peer, kept, streamAnswerBytes)
+	for _, of := range untaken {
+		n.sent(peer, of, false)
 	}
 	n.loseCalls(peer)
 	if len(n.callers) != 0 || len(n.hosts) != 0 || n.load != (load{}) {

@@ -9,9 +9,9 @@ import (
 	"gobtl/btl"
 )
 
-// handlerEntries lists the functions that call all handlers on goroutines of their own, for which
-// InHandler searches the stack. These functions must not be inlined, because an inlined function
-// does not appear on the stack.
+// handlerEntries lists the two functions that call all handlers on new goroutines. InHandler
+// searches the caller's stack for the functions in handlerEntries. Functions in handlerEntries must
+// not be inlined, because the stack does not show inlined functions.
 var handlerEntries = [...]uintptr{
 	reflect.ValueOf(handle).Pointer(),
 	reflect.ValueOf(handleStream).Pointer(),
@@ -28,8 +28,8 @@ func handleStream(s *stream, h StreamHandler, peer *btl.Endpoint) error {
 }
 
 // InHandler reports whether the caller runs inside a Handler or a StreamHandler of this Node, for
-// which Close would wait. InHandler also returns true inside a handler of another Node while a
-// handler of this Node runs. Any goroutine may call InHandler.
+// which Close would wait. While a handler of this Node runs, InHandler also returns true inside a
+// handler of another Node. Any goroutine may call InHandler.
 func (n *Node) InHandler() bool {
 	n.runMu.Lock()
 	running := n.load.running

@@ -15,7 +15,8 @@ var (
 	// ErrService means that the peer has no Listener for the service, or that the service's name is
 	// longer than 255 bytes.
 	ErrService = errors.New("conn: no such service")
-	// ErrBacklog means that the peer's Listener has too many Conns that wait for Accept.
+	// ErrBacklog means that the peer's Listener had too many Conns that wait for Accept, at all
+	// attempts of Dial. The text of the error says how often and how long Dial has tried.
 	ErrBacklog = errors.New("conn: backlog is full")
 	// ErrConns means that the number of Conns with the peer has reached ConnsMax.
 	ErrConns = errors.New("conn: too many connections with the peer")
@@ -28,7 +29,7 @@ var (
 	ErrInUse = errors.New("conn: service in use")
 )
 
-// err returns the error of Dial for the status with which the peer refuses the Conn.
+// err converts the status with which the peer refuses a Conn to the error of Dial.
 func (s status) err() error {
 	switch s {
 	case statusBacklog:
@@ -48,40 +49,45 @@ type Config struct {
 	// WindowBytes is the initial window (the maximum number of unread bytes) of a Conn, 1 KiB to 16
 	// MiB. A WindowBytes of 0 means 256 KiB. The two sides may use different values.
 	WindowBytes int
-	// WindowBytesMax is the maximum size to which the window of a Conn grows, WindowBytes
-	// to 64 MiB. A WindowBytesMax of 0 means 16 times WindowBytes, or TotalBytes if that is
-	// set and smaller. The window of a Conn grows if the path needs a larger one, and if the
-	// application reads all bytes in time. While more than eight Conns of the Node transfer
-	// data, no window grows, and grown windows shrink. For the Conns of one host, all Conns of another
-	// host count as at most four of these eight Conns.
+	// WindowBytesMax is the maximum size to which the window of a Conn grows, WindowBytes to 64
+	// MiB. A WindowBytesMax of 0 means 16 times WindowBytes, or TotalBytes if that is set and
+	// smaller. The window of a Conn grows if the sender has filled it and the application has read
+	// all received bytes. While more than eight Conns of the Node transfer data, no window grows,
+	// and grown windows shrink. When the Node decides whether the windows of one host may grow, it
+	// counts at most four transferring Conns of each other host.
 	WindowBytesMax int
 	// GrowthBytes is the maximum growth of the windows of all Conns together, up to 1<<40 bytes. A
-	// GrowthBytes of 0 means 512 times WindowBytes. A single growth of a window uses at most a
-	// quarter of the bytes of GrowthBytes that are left. The windows of the Conns with the peers
-	// of one host use at most half of GrowthBytes.
+	// GrowthBytes of 0 means 512 times WindowBytes. In one step, a window may grow by at most a
+	// quarter of the unused part of GrowthBytes. The windows of all Conns with one host together
+	// may grow by at most half of GrowthBytes.
 	GrowthBytes int64
 	// ConnsMax limits the Conns that one peer opens, and also the Conns that this side opens to one
-	// peer. The range of ConnsMax is 1 to 1<<20. A ConnsMax of 0 means 1024. A Conn counts until all
-	// its received bytes are read or dropped.
+	// peer. The range of ConnsMax is 1 to 1<<20. A ConnsMax of 0 means 1024. An ended Conn with
+	// unread bytes still counts towards ConnsMax.
 	ConnsMax int
+	// TotalConns is the maximum number of Conns that all peers together open, ConnsMax to 1<<26. A
+	// TotalConns of 0 means 64 times ConnsMax. The peers of one host may open at most half of the
+	// part of TotalConns that other hosts leave free.
+	TotalConns int
 	// Backlog is the maximum number of Conns of a Listener that wait for Accept, 1 to 1<<16. A
-	// Backlog of 0 means 128. The Conns of the peers of one host may use at most half of
-	// the backlog that is not used by other hosts.
+	// Backlog of 0 means 128. The Conns of one host may use at most half of the places in the
+	// backlog that other hosts leave free.
 	Backlog int
 	// GoneBytes is the maximum amount of memory for ended Conns with unread bytes, up to 1<<40
-	// bytes. A GoneBytes of 0 means 64 times WindowBytes. Each ended Conn with unread bytes counts
-	// as 4096 bytes plus its buffer. When GoneBytes is exceeded, the oldest ended Conn of the host
-	// that uses most of the memory loses its bytes, and its Reads fail. Closed Conns whose written
-	// bytes are not sent yet count in the same way. If such a Conn loses its bytes, the Reads of its
-	// peer return ErrReset.
+	// bytes. A GoneBytes of 0 means 64 times WindowBytes. An ended Conn with unread bytes counts
+	// towards GoneBytes with 4096 bytes plus its buffer. When GoneBytes is exceeded, the oldest
+	// ended Conn of the host that uses most of the memory loses its bytes, and its Reads fail.
+	// GoneBytes also limits closed Conns with unsent bytes, and Conns whose Dial has failed before
+	// the peer has answered. If a closed Conn loses its unsent bytes, the Reads of its peer return
+	// ErrReset.
 	GoneBytes int64
 	// TotalBytes bounds the buffers of received bytes of all Conns that have not ended,
 	// WindowBytesMax to 1<<40 bytes. A TotalBytes of 0 means 1024 times WindowBytes, but not less
-	// than WindowBytesMax. Each buffer is allocated up to the window of its Conn as bytes arrive.
-	// When TotalBytes is exceeded, the Node frees the buffers without unread bytes. If more than
-	// seven eighths of TotalBytes remain in use, the Node aborts the endpoint that uses the most
-	// memory among the endpoints of the host that uses the most memory, and repeats this. The bytes
-	// that an aborted Conn has received without a gap can still be read, within GoneBytes.
+	// than WindowBytesMax. The buffer of a Conn grows up to the window of the Conn as bytes arrive.
+	// When TotalBytes is exceeded, the Node frees the buffers without unread bytes. While more than
+	// seven eighths of TotalBytes are in use, the Node aborts endpoints, beginning with the host
+	// and the peer that use the most memory. The application can still read the bytes that an
+	// aborted Conn has received without a gap, as far as GoneBytes allows.
 	TotalBytes int64
 }
 
@@ -93,6 +99,7 @@ const (
 	growthFactor   = 512
 	growthBytesMax = 1 << 40
 	connsMax       = 1 << 20
+	connsFactor    = 64
 	backlogMax     = 1 << 16
 	goneBytesMax   = 1 << 40
 	goneFactor     = 64
@@ -119,6 +126,9 @@ func (c Config) withDefaults() Config {
 	if c.ConnsMax == 0 {
 		c.ConnsMax = 1024
 	}
+	if c.TotalConns == 0 {
+		c.TotalConns = connsFactor * min(c.ConnsMax, connsMax)
+	}
 	if c.Backlog == 0 {
 		c.Backlog = 128
 	}
@@ -141,6 +151,7 @@ func (c Config) Validate() error {
 		{"WindowBytes", c.WindowBytes, windowBytesMin, windowBytesMax},
 		{"WindowBytesMax", c.WindowBytesMax, c.WindowBytes, grownBytesMax},
 		{"ConnsMax", c.ConnsMax, 1, connsMax},
+		{"TotalConns", c.TotalConns, c.ConnsMax, connsFactor * connsMax},
 		{"Backlog", c.Backlog, 1, backlogMax},
 	} {
 		if f.value < f.min || f.value > f.max {

@@ -20,8 +20,8 @@ type Conn struct {
 	local, remote Addr
 	host          *host
 
-	// The field dialing of a Conn and all fields after it belong to the goroutine that
-	// drives the module.
+	// The field "dialing" of a Conn and all fields after it belong to the goroutine that drives the
+	// module.
 	dialing  *request
 	backlog  *Listener // the Listener whose backlog holds the Conn
 	accepted bool
@@ -36,7 +36,7 @@ type Conn struct {
 	outgoing
 }
 
-// request is a pending call of a method of a Conn or a Listener.
+// request is a pending call of Dial, Read, Write or Accept.
 type request struct {
 	w    runner.Waker
 	buf  []byte
@@ -55,14 +55,14 @@ var requests = sync.Pool{New: func() any {
 	return q
 }}
 
-// request makes the request of a Read or Write.
+// The method request creates the request object of a Read or Write.
 func (c *Conn) request(b []byte) *request {
 	q := requests.Get().(*request)
 	q.conn, q.buf, q.n = c, b, 0
 	return q
 }
 
-// end returns a request to the pool, and returns the results of its call.
+// end returns the results of a Read or Write, and puts a successful request back into the pool.
 func (q *request) end(op string, err error) (int, error) {
 	n, c := q.n, q.conn
 	if err != nil {
@@ -73,10 +73,10 @@ func (q *request) end(op string, err error) (int, error) {
 	return n, nil
 }
 
-// Read reads received bytes, and waits until at least one byte has arrived. Read returns
-// io.EOF at the end of the stream, and after CloseRead. Besides io.EOF, the errors of Read
-// are os.ErrDeadlineExceeded, net.ErrClosed, and the error that ended the Conn, wrapped in
-// a net.OpError. The error that ended the Conn is returned only after all bytes that were received
+// Read reads received bytes, and waits until at least one byte has arrived. Read returns io.EOF at
+// the end of the stream, and after CloseRead. Besides io.EOF, the errors of Read are
+// os.ErrDeadlineExceeded, net.ErrClosed, and the error that ended the Conn, wrapped in a
+// net.OpError. Read returns the error that ended the Conn only after all bytes that were received
 // without a gap.
 func (c *Conn) Read(b []byte) (int, error) {
 	q := c.request(b)
@@ -96,19 +96,18 @@ func (q *request) read(_ *btl.Module, w runner.Waker) error {
 
 // Write writes all of b, and the caller may change b after Write has returned. Write waits while
 // the peer's window has no room for more bytes. Over a network with datagrams of about 64 KiB, a
-// Write of more than 320 KiB sends its first bytes without a copy, and waits until the peer's
-// transport has acknowledged these bytes, unless the Conn has a write deadline. If Close or a new
-// deadline ends a Write whose bytes are sent without a copy, the Write returns only when these
-// bytes are acknowledged, or when the peer is given up (btl.Config.PeerTimeout).
+// Write of more than 320 KiB copies only its last 256 to 320 KiB if the Conn has no write deadline.
+// Such a Write waits until the peer's transport has acknowledged the bytes that were not copied. If
+// Close or a new deadline ends a Write whose bytes are sent without a copy, the Write returns only
+// when these bytes are acknowledged, or when the peer counts as dead (btl.Config.PeerTimeout).
 //
-// A single Write sends its bytes before it returns. A Write of up to 4 KiB within 10 us
-// after the previous one belongs to a burst, and its bytes are buffered. The buffered bytes
-// are sent when the writing goroutine blocks, when another CPU is idle, when 64 KiB are
-// buffered, or at a Write more than 50 us after the first buffered one. Buffered bytes never wait
-// for a timer or an acknowledgement. After SetNoDelay(true), each Write sends its bytes before it
-// returns.
+// A single Write sends its bytes before it returns. A Write of up to 4 KiB that begins within 10 us
+// after the previous Write belongs to a burst, and its bytes are buffered. The buffered bytes are
+// sent when the writing goroutine blocks, when another CPU is idle, when 64 KiB are buffered, or at
+// a Write more than 50 us after the first buffered Write. Buffered bytes never wait for a timer or
+// an acknowledgement. After SetNoDelay(true), each Write sends its bytes before it returns.
 //
-// Write returns the number of bytes written, also with an error. The errors of Write are
+// Write returns the number of bytes written, also if it returns an error. The errors of Write are
 // os.ErrDeadlineExceeded, net.ErrClosed, ErrStopped, and the error that ended the Conn, wrapped in
 // a net.OpError.
 func (c *Conn) Write(b []byte) (int, error) {
@@ -125,9 +124,9 @@ func (c *Conn) Write(b []byte) (int, error) {
 	return q.end("write", c.n.r.Await(context.Background(), q.beginWrite))
 }
 
-// SetNoDelay with true makes every Write send its bytes before it returns, even in a burst.
-// With the default, SetNoDelay(false), no Write is delayed until a timer expires, unlike
-// with TCP's default (see Write). SetNoDelay immediately sends the bytes that are buffered.
+// SetNoDelay with true makes every Write send its bytes before it returns, even in a burst. Even
+// with the default, SetNoDelay(false), no byte waits for a timer or an acknowledgement, unlike with
+// Nagle's algorithm in TCP (see Write). SetNoDelay immediately sends the bytes that are buffered.
 func (c *Conn) SetNoDelay(noDelay bool) error {
 	return c.do("set", func() {
 		c.buffer.mu.Lock()
@@ -149,13 +148,13 @@ func (q *request) write(_ *btl.Module, w runner.Waker) error {
 	return nil
 }
 
-// Close closes both directions. Bytes that were written before Close are still sent, and all
-// bytes that were not read are dropped. Pending and later calls of the Conn return net.ErrClosed.
+// Close closes both directions. Close still sends the bytes of all earlier Writes, and drops all
+// unread bytes. Pending and later calls of the Conn return net.ErrClosed.
 //
-// The written bytes that are not sent yet are dropped if the peer's window has no room for them
-// for a minute, or for btl.Config.PeerTimeout if that is longer. They are also dropped if too many
-// closed Conns have such bytes (see Config.GoneBytes). The peer's Reads then return ErrReset
-// instead of io.EOF, after the bytes that have arrived.
+// After Close, unsent bytes are dropped if the peer's window stays full for a minute, or for
+// btl.Config.PeerTimeout if that is longer. Unsent bytes are also dropped if too many closed Conns
+// have unsent bytes (see Config.GoneBytes). After unsent bytes were dropped, the peer's Reads
+// return the bytes that have arrived, and then ErrReset instead of io.EOF.
 func (c *Conn) Close() error { return c.do("close", c.close) }
 
 // CloseWrite ends the stream to the peer. The peer reads all bytes written before CloseWrite, and
@@ -183,7 +182,7 @@ func (c *Conn) LocalAddr() net.Addr { return c.local }
 // RemoteAddr returns the peer's address, whose type is Addr.
 func (c *Conn) RemoteAddr() net.Addr { return c.remote }
 
-// SetDeadline sets the deadlines of SetReadDeadline and SetWriteDeadline.
+// SetDeadline sets both the read deadline and the write deadline of a Conn.
 func (c *Conn) SetDeadline(t time.Time) error {
 	return c.do("set", func() {
 		c.rd.set(c, t)

@@ -343,6 +343,7 @@ func TestDeath(t *testing.T) {
 // Dial is told why there is no Conn, and a Listener is one for its service.
 func TestRefused(t *testing.T) {
 	p := overNetwork(t, conn.Config{Backlog: 2, ConnsMax: 3})
+	p.client.SetDialMost(0)
 	dial := func(service string) (*conn.Conn, error) {
 		return p.client.Dial(t.Context(), p.ep, service)
 	}

@@ -22,7 +22,7 @@ func (c *Conn) WriteTo(w io.Writer) (sum int64, err error) {
 	return move(c.Read, w.Write)
 }
 
-// move copies bytes from the function read to the function write until io.EOF.
+// move copies bytes from the function "read" to the function "write" until io.EOF.
 func move(read, write func([]byte) (int, error)) (sum int64, err error) {
 	b := copies.Get().(*[copyBytes]byte)
 	defer copies.Put(b)

@@ -64,6 +64,40 @@ func (n *Node) SetOrphanTime(d time.Duration) {
 	})
 }
 
+// SetCloseMost sets the time for which Close waits for peers that accept few bytes at a time.
+func (n *Node) SetCloseMost(d time.Duration) {
+	_ = n.r.Do(context.Background(), func(*btl.Module) error {
+		n.closeMost = d
+		return nil
+	})
+}
+
+// SetDialMost sets the time for which Dial tries again if its context has no deadline.
+func (n *Node) SetDialMost(d time.Duration) { n.dialMost = d }
+
+// Dialed is how many Conns this side has begun to dial.
+func (n *Node) Dialed() (count uint32) {
+	_ = n.r.Do(context.Background(), func(*btl.Module) error {
+		count = n.lastID
+		return nil
+	})
+	return count
+}
+
+// DialPause is the pause after a number of attempts of Dial.
+func DialPause(tries int, random uint64) time.Duration { return dialPause(tries, random) }
+
+// SetUnsentMost sets the maximum memory of all write buffers.
+func (n *Node) SetUnsentMost(bytes int64) {
+	_ = n.r.Do(context.Background(), func(*btl.Module) error {
+		n.unsent.most = bytes
+		return nil
+	})
+}
+
+// UnsentMemory returns the memory of all write buffers, as the Node counts it.
+func (n *Node) UnsentMemory() int64 { return n.unsent.bytes.Load() }
+
 // Sweep looks once at the closed Conns, and returns how many are left.
 func (n *Node) Sweep() (left int) {
 	_ = n.r.Do(context.Background(), func(*btl.Module) error {

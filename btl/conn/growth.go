@@ -1,15 +1,19 @@
 package conn
 
-import "slices"
+import (
+	"slices"
+	"sync/atomic"
+)
 
-// growth is the state of the receive window of a Conn. The window doubles when the sender has used
-// up a window limit while the reader waits for more bytes, because the path needs a larger window.
+// growth is the state of the receive window of a Conn. The window doubles if the sender has filled
+// it and the reader has read all received bytes, because the window then limits the throughput.
 //
-// Neither a slow reader nor a peer that sends less than its window limit makes the window grow.
-// At least a window of bytes must be read between two doublings. No window grows, and grown
-// windows shrink back, while more than busyConnsMax Conns transfer data, because these Conns
-// together already fill the path. A single growth of a window uses at most a quarter of the bytes
-// of GrowthBytes that are left, and the windows of one host use at most half of GrowthBytes.
+// The window does not grow if the reader is slow, or if the sender does not fill the window.
+// Between two doublings of a window, the application must read at least one window of bytes. No
+// window grows, and grown windows shrink back, while more than busyConnsMax Conns transfer data,
+// because these Conns together already fill the path. In one step, a window may grow by at most a
+// quarter of the unused part of GrowthBytes. The growth of all windows of one host together uses at
+// most half of GrowthBytes.
 type growth struct {
 	window uint64             // bytes that the Conn may hold unread
 	since  uint64             // bytes read when the window last grew
@@ -19,9 +23,9 @@ type growth struct {
 	came   int                // bytes received in that epoch
 }
 
-// busyConnsMax is the maximum number of busy Conns of a Node at which windows still grow. For the
-// Conns of other hosts, a host counts as at most busyOfHostMax busy Conns, because a host that
-// opens many Conns must not keep the windows of others small.
+// busyConnsMax is the largest number of transferring Conns of a Node with which windows still grow.
+// For the windows of one host, each other host counts with at most busyOfHostMax busy Conns. One
+// host with many Conns therefore does not keep the windows of all other hosts small.
 const (
 	busyConnsMax  = 8
 	busyOfHostMax = busyConnsMax / 2
@@ -35,9 +39,13 @@ type host struct {
 	epoch  uint64 // number of the epoch of busy
 	busy   int    // busy Conns in the epoch
 	before int    // busy Conns in the previous epoch
+	opened int    // Conns that these peers have opened
+
+	unsent atomic.Int64 // memory of the write buffers of the Conns, in bytes
 }
 
-// enterHost counts a Conn with a peer of a host, and returns the host.
+// enterHost adds one to the number of Conns with peers of the named host, and returns the host's
+// state.
 func (n *Node) enterHost(name string) *host {
 	h := n.hosts[name]
 	if h == nil {
@@ -48,16 +56,17 @@ func (n *Node) enterHost(name string) *host {
 	return h
 }
 
-// leaveHost stops counting a Conn with a peer of a host.
+// leaveHost subtracts one from the number of Conns with peers of a host.
 func (n *Node) leaveHost(h *host) {
 	if h.conns--; h.conns == 0 {
 		delete(n.hosts, h.name)
 	}
 }
 
-// company counts the busy Conns of a Node in epochs. An epoch ends when all Conns together have
-// received epochWindows windows of bytes. A Conn is busy in an epoch if it receives 1/busyParts of
-// a window in that epoch.
+// The type company counts the busy Conns of a Node, which are the Conns that transfer data in the
+// present epoch. An epoch ends when all Conns together have received epochWindows times the initial
+// window. An epoch is a period in which all Conns receive a certain number of bytes. A Conn is busy
+// in an epoch if it receives at least 1/busyParts of its initial window.
 type company struct {
 	window int    // Config.WindowBytes
 	epoch  uint64 // number of the epoch
@@ -90,7 +99,8 @@ func (p *company) note(h *host, g *growth, bytes int) {
 	g.came += bytes
 }
 
-// enter starts an epoch of a host, unless the host is in that epoch already.
+// enter begins to count the busy Conns of a host in the given epoch (a period of counting), unless
+// the count has begun already.
 func (h *host) enter(epoch uint64) {
 	if h.epoch == epoch {
 		return
@@ -102,14 +112,15 @@ func (h *host) enter(epoch uint64) {
 	h.busy, h.epoch = 0, epoch
 }
 
-// many reports whether so many Conns are busy that no window of a host's Conns may grow.
+// The method named many reports whether so many Conns are busy that the windows of a host must not
+// grow.
 func (p *company) many(h *host) bool {
 	h.enter(p.epoch)
 	return max(p.busy, p.before, h.busy, h.before) > busyConnsMax
 }
 
-// limitsKept is the usual maximum number of window limits in flight, which differ by a quarter of
-// a window each.
+// limitsKept is the number of recent window limits that a Conn remembers, usually enough for all
+// limits that the sender may still use.
 const limitsKept = 6
 
 // tell records a window limit that is sent to the peer.
@@ -118,11 +129,12 @@ func (c *Conn) tell(limit uint64) {
 	c.limits[0], c.told = limit, limit
 }
 
-// mayGrow records whether the received bytes, which end at offset end, have used up a window
-// limit.
+// mayGrow records that the sender has filled the window, if the received bytes end exactly at a
+// window limit.
 func (g *growth) mayGrow(end uint64) { g.usedUp = g.usedUp || slices.Contains(g.limits[:], end) }
 
-// grow doubles the receive window of a Conn if the condition for growth is fulfilled.
+// grow doubles the receive window of a Conn if the conditions for growth (see the type growth)
+// hold.
 func (c *Conn) grow() {
 	cfg := &c.n.cfg
 	if !c.usedUp || c.read != c.next || c.read-c.since < c.window {
@@ -152,7 +164,8 @@ func (c *Conn) shrink() bool {
 	return true
 }
 
-// ungrow returns the window's growth to the Node's budget.
+// ungrow resets the window to its initial size, and subtracts the former growth from the growth of
+// all windows.
 func (c *Conn) ungrow() {
 	grown := int64(c.window) - int64(c.n.cfg.WindowBytes)
 	c.n.grown -= grown

@@ -6,13 +6,13 @@ import (
 	"gobtl/btl"
 )
 
-// The messages of a large Write are sent directly from the caller's memory, without a copy.
-// Write returns only when the peer has acknowledged the messages that were sent without a
-// copy, so that the caller may change the memory after Write. The last lendTail messages of a
-// Write are copied. These messages are in flight when Write returns, so that the peer has bytes to
-// receive until the next Write sends more.
+// The messages of a large Write are sent directly from the caller's memory, without a copy. Write
+// returns only when the peer has acknowledged the messages that were sent without a copy, so that
+// the caller may change the memory after Write. The last lendTail messages of a Write are copied.
+// The copied last messages of a large Write are in flight when Write returns, so that the peer has
+// bytes to receive until the next Write sends more.
 //
-//	one Write:  |------------- lent -------------|--- copied ---|
+//	one Write   |============= lent =============|=== copied ===|
 //	                                             in flight when Write returns
 //
 // A message in several packets is always copied, because the copy costs less than a second memory
@@ -21,24 +21,24 @@ import (
 // lendTail is the number of messages at the end of a Write that are copied.
 const lendTail = 4
 
-// lent is a message in flight whose bytes lie in the caller's memory.
+// The type lent describes a message in flight whose bytes are in the memory of Write's caller.
 type lent struct {
 	head [headBytes]byte
 	q    *request
 	done func(*btl.Fragment, error) // the method onDone, as a value made once
 }
 
-// The method lends reports whether the next message of a Write is sent from the caller's
-// memory. The argument rest of lends is the part of the Write that is not sent yet. For a
-// Write with a deadline lends returns false, because such a Write must end even if the peer
-// acknowledges nothing.
+// The method named lends reports whether the next message of a Write is sent from the caller's
+// memory. The argument "rest" of the method "lends" is the part of the Write that is not sent yet.
+// For a Write with a deadline, the method named lends returns false, because such a Write must end
+// even if the peer acknowledges nothing.
 func (c *Conn) lends(rest []byte) bool {
 	return c.chunk > 0 && len(rest) > (lendTail+1)*c.chunk && c.wd.timer == nil &&
 		c.limit-c.off >= uint64(c.chunk) && c.ep.MTUBytes() > headBytes+c.chunk
 }
 
-// lend sends the bytes b, which are a part of the memory of a Write, as a message. The results of
-// lend are those of sendSome.
+// lend sends the bytes b, a part of the slice given to Write, as one message without a copy. The
+// results of lend are those of sendSome.
 func (c *Conn) lend(q *request, b []byte) (int, error) {
 	n := c.n
 	l := n.takeLent()
@@ -92,8 +92,8 @@ func (l *lent) onDone(_ *btl.Fragment, err error) {
 	c.onSent(nil, err)
 }
 
-// endWrite ends a Write with an error, as soon as the transport no longer reads its bytes. After
-// endWrite, another call may use the request.
+// endWrite ends a Write with the given error or nil, as soon as the transport no longer reads its
+// bytes. After endWrite, another call may use the request.
 func (q *request) endWrite(err error) {
 	q.over, q.err = true, err
 	if q.lent == 0 {

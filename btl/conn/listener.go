@@ -22,8 +22,8 @@ type Addr struct {
 	Service string
 }
 
-// localAddress returns the Address of a local module. If the module has no textual address,
-// localAddress returns the name by which peers connect.
+// localAddress returns the address of a module in the form of Addr.Address. If the module has no
+// textual address, localAddress returns the module's name in hexadecimal with the port 0.
 func localAddress(m *btl.Module) string {
 	if a := m.Address(); a != "" {
 		return hostPort(a)
@@ -55,8 +55,8 @@ type Listener struct {
 	n       *Node
 	service string
 
-	// The field backlog of a Listener and all fields after it belong to the goroutine that
-	// drives the module.
+	// The field "backlog" of a Listener and all fields after it belong to the goroutine that drives
+	// the module.
 	backlog []*Conn
 	of      map[string]int // number of Conns in the backlog, by peer host
 	accepts []*request
@@ -64,7 +64,7 @@ type Listener struct {
 }
 
 // Listen begins to accept Conns of a service. The service's name has at most 255 bytes, and may be
-// empty. Listen returns ErrInUse, ErrService, or net.ErrClosed.
+// empty. The error of Listen is ErrInUse, ErrService, or net.ErrClosed.
 func (n *Node) Listen(service string) (*Listener, error) {
 	l := &Listener{n: n, service: service, of: map[string]int{}}
 	err := n.r.Do(context.Background(), func(*btl.Module) error {
@@ -86,8 +86,8 @@ func (n *Node) Listen(service string) (*Listener, error) {
 	return l, nil
 }
 
-// Accept waits for a Conn that a peer has opened. Accept returns net.ErrClosed, or the error that
-// ended the Runner.
+// Accept waits for a Conn that a peer has opened. The error of Accept is net.ErrClosed, or the
+// error that ended the Runner.
 func (l *Listener) Accept() (net.Conn, error) {
 	var q request
 	err := l.n.r.Await(context.Background(), func(_ *btl.Module, w runner.Waker) error {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"time"
 
@@ -20,8 +19,7 @@ type Node struct {
 	r     *runner.Runner
 	local string // the module's address
 
-	// The fields of a Node from conns to closed belong to the goroutine that drives the
-	// module.
+	// The fields from "conns" to "closed" of a Node belong to the goroutine that drives the module.
 	conns     map[name]*Conn
 	peers     map[*btl.Endpoint]*peer
 	listeners map[string]*Listener
@@ -33,6 +31,10 @@ type Node struct {
 	company   company
 	lastID    uint32
 	closed    bool
+	opened    int           // number of Conns that peers have opened
+	closeMost time.Duration // maximum time for which Close waits
+	dialMost  time.Duration // maximum time for which Dial tries if its context has no deadline
+	unsent    unsentBytes   // memory of the write buffers of conns; any goroutine may use it
 
 	orphans    map[*Conn]orphan // closed Conns of conns
 	orphanTime time.Duration    // time without new credit after which an orphan is dropped
@@ -44,15 +46,16 @@ type Node struct {
 	lents    []*lent                 // unused, for messages sent from the caller's memory
 }
 
-// flushSoon starts a goroutine that sends a Conn's buffered bytes, unless such a goroutine already
-// runs.
+// flushSoon starts a goroutine that sends a Conn's buffered bytes, unless the Node already has such
+// a goroutine.
 func (n *Node) flushSoon(c *Conn) {
 	if n.dirty.add(c) {
 		go n.flush()
 	}
 }
 
-// The method flushes sends buffered bytes, on a goroutine of its own.
+// The method named flushes runs on its own goroutine, and sends buffered bytes until no Conn has
+// any.
 func (n *Node) flushes() {
 	for !n.dirty.done() {
 		if n.r.Do(context.Background(), n.flushAll) != nil {
@@ -70,7 +73,7 @@ func (n *Node) flushConns(*btl.Module) error {
 	return nil
 }
 
-// name identifies a Conn on the wire.
+// The type name identifies a Conn on the wire.
 type name struct {
 	ep   *btl.Endpoint
 	mine bool // this side has dialed
@@ -86,13 +89,14 @@ type peer struct {
 }
 
 // refusedMax is the maximum number of refusals and resets to one peer that wait for send buffers.
-// If more than refusedMax of them wait when the peer opens a Conn, the peer's endpoint is ended.
+// If more than refusedMax refusals and resets to a peer wait for send buffers when the peer opens a
+// Conn, the Node aborts the peer's endpoint.
 const refusedMax = 1024
 
-// New makes a Node that uses one tag of a module. After New, the caller calls Start, or passes
-// the Node's Layer to a Runner. Before the Runner starts, the Node belongs to the goroutine that
-// owns the module. New returns ErrConfig for an invalid configuration, and also if the tag
-// already has a handler.
+// New makes a Node that uses one tag of a module. After New, the caller calls Start, or passes the
+// Node's Layer to runner.New. Before the Runner starts, the Node belongs to the goroutine that owns
+// the module. New returns ErrConfig for an invalid configuration, and also if the tag already has a
+// handler.
 func New(m *btl.Module, cfg Config) (*Node, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.Validate(); err != nil {
@@ -104,7 +108,9 @@ func New(m *btl.Module, cfg Config) (*Node, error) {
 		gone: kept.New[*Conn](cfg.GoneBytes), goneOf: map[string]int{},
 		company: company{window: cfg.WindowBytes}, hosts: map[string]*host{},
 		orphans: map[*Conn]orphan{}, orphanTime: max(orphanTimeMin, m.Config().PeerTimeout),
+		closeMost: closeMostDefault, dialMost: m.Config().HandshakeTimeout,
 	}
+	n.unsent.most = unsentBytesMost
 	n.flush, n.flushAll = n.flushes, n.flushConns
 	if err := m.Hooks().ClaimTag(cfg.Tag, headBytes+chunkBytesMax, n.arrive); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
@@ -114,15 +120,16 @@ func New(m *btl.Module, cfg Config) (*Node, error) {
 
 // Start starts a Runner for the module, with the Node as its only layer, and returns the Runner.
 // The caller of Start uses the Runner to connect, and must close the Runner after the Node. The
-// function onEvent may be nil. The Runner of a second Start returns runner.ErrTaken from all calls.
+// function onEvent may be nil. After a second Start, all calls of the returned Runner fail with
+// runner.ErrTaken.
 func (n *Node) Start(cfg runner.Config, onEvent func(*btl.Endpoint, btl.Event, error),
 ) *runner.Runner {
 	return runner.New(n.m, cfg, onEvent, n.Layer())
 }
 
-// Layer returns the Node's layer for runner.New, which is used instead of Start if several
-// layers share a module. Before the Runner has started, all methods of a Node that wait
-// return runner.ErrNotStarted.
+// Layer returns the Node's Layer. If several layers share a module, the caller passes the Layer to
+// runner.New instead of calling Start. Before the Runner has started, all blocking methods of a
+// Node return runner.ErrNotStarted.
 func (n *Node) Layer() runner.Layer {
 	return runner.Layer{
 		Attach: func(r *runner.Runner) { n.r = r },
@@ -135,11 +142,11 @@ func (n *Node) Layer() runner.Layer {
 	}
 }
 
-// Close closes all Listeners and Conns, and no new ones can be made. Close waits until all written
-// bytes are sent, until ctx is cancelled, or until no peer has accepted bytes for a second. Bytes
-// that a peer has not accepted when Close returns are lost, and the peer's Reads return an error.
-// The Runner's Close waits until the sent bytes have arrived. Close returns the error of ctx, or
-// btl.ErrClosed if the Runner has ended.
+// Close closes all Listeners and Conns, and prevents new ones. Close waits until all written bytes
+// are sent. The wait of Close also ends when ctx is cancelled, when no peer has accepted bytes for
+// a second, or after ten seconds. Bytes that a peer has not accepted when Close returns are lost,
+// and the peer's Reads return an error. The Runner's Close waits until the sent bytes have arrived.
+// Close returns the error of ctx, or btl.ErrClosed if the Runner has ended.
 func (n *Node) Close(ctx context.Context) error {
 	err := n.r.Do(ctx, func(*btl.Module) error {
 		n.closed = true
@@ -155,24 +162,29 @@ func (n *Node) Close(ctx context.Context) error {
 		return err
 	}
 	left, since := 0, sinceStart()
+	last := since + int64(n.closeMost)
 	return n.r.Do(ctx, func(*btl.Module) error {
-		unsent, now := n.unsent(), sinceStart()
+		unsent, now := n.countUnsent(), sinceStart()
 		if unsent != left {
 			left, since = unsent, now
 		}
-		if unsent == 0 || now-since > int64(closeGrace) {
+		if unsent == 0 || now-since > int64(closeGrace) || now > last {
 			return nil
 		}
 		return btl.ErrAgain
 	})
 }
 
-// closeGrace is the time for which Close waits for peers that accept no bytes.
-const closeGrace = time.Second
+const (
+	// closeGrace is the time after which Close stops waiting if no further byte could be sent.
+	closeGrace = time.Second
+	// closeMostDefault is the maximum time for which Close waits while peers accept some bytes.
+	closeMostDefault = 10 * closeGrace
+)
 
-// unsent returns the number of unsent bytes, plus the number of Conns with unsent control
+// countUnsent returns the number of unsent bytes, plus the number of Conns with unsent control
 // messages.
-func (n *Node) unsent() (count int) {
+func (n *Node) countUnsent() (count int) {
 	for _, c := range n.conns {
 		count += len(c.buffer.unsent())
 		if c.due != 0 {
@@ -182,8 +194,8 @@ func (n *Node) unsent() (count int) {
 	return count
 }
 
-// Conns returns the number of Conns that have not ended, dialed by either side. Closed Conns with
-// data in flight are also counted. Conns returns 0 when the Runner has ended.
+// Conns returns the number of Conns that have not ended, dialed by either side. The result of Conns
+// includes closed Conns with data in flight. Conns returns 0 when the Runner has ended.
 func (n *Node) Conns() (count int) {
 	_ = n.r.Do(context.Background(), func(*btl.Module) error {
 		count = len(n.conns)
@@ -192,58 +204,16 @@ func (n *Node) Conns() (count int) {
 	return count
 }
 
-// Dial opens a Conn to a service of the peer. Dial returns when the peer has agreed, which may be
-// before the peer's Accept returns the Conn. Dial returns ErrService, ErrBacklog, ErrConns,
-// btl.ErrNoHandler if the peer has no Node with the same tag, the error of the endpoint, or the
-// error of ctx.
-func (n *Node) Dial(ctx context.Context, ep *btl.Endpoint, service string) (*Conn, error) {
-	var c *Conn
-	err := n.r.Await(ctx, func(_ *btl.Module, w runner.Waker) (err error) {
-		c, err = n.open(ep, service)
-		if err == nil {
-			c.dialing = &request{w: w}
-			c.advance()
-		}
-		return err
-	})
-	if err == nil {
-		return c, nil
-	}
-	if c != nil && ctx.Err() != nil {
-		_ = c.Close() // Close tells the peer, once the peer has answered.
-	}
-	return nil, &net.OpError{Op: "dial", Net: network, Addr: Addr{Service: service}, Err: err}
-}
-
-// open makes a Conn that this side dials.
-func (n *Node) open(ep *btl.Endpoint, service string) (*Conn, error) {
-	switch {
-	case n.closed:
-		return nil, net.ErrClosed
-	case !n.r.Owns(ep):
-		return nil, btl.ErrEndpoint
-	case ep.Err() != nil:
-		return nil, ep.Err()
-	case len(service) > serviceBytes:
-		return nil, fmt.Errorf("%w: its name has %d bytes, at most %d", ErrService, len(service),
-			serviceBytes)
-	case n.peer(ep).opened[1] >= n.cfg.ConnsMax:
-		return nil, ErrConns
-	}
-	n.lastID++
-	for n.conns[name{ep, true, n.lastID}] != nil {
-		n.lastID++
-	}
-	c := n.add(name{ep, true, n.lastID}, service)
-	c.due |= dueOpen
-	return c, nil
-}
-
 // add makes a Conn and counts it.
 func (n *Node) add(id name, service string) *Conn {
 	c := &Conn{n: n, name: id}
 	c.window = uint64(n.cfg.WindowBytes)
 	c.host = n.enterHost(id.ep.PeerHost())
+	c.buffer.budget = budget{&c.host.unsent, &n.unsent}
+	if !id.mine {
+		n.opened++
+		c.host.opened++
+	}
 	c.tell(c.window)
 	c.local = Addr{Address: n.local, Service: service}
 	c.remote = Addr{Address: hostPort(id.ep.PeerAddress()), Service: service}
@@ -256,8 +226,8 @@ func (n *Node) add(id name, service string) *Conn {
 	return c
 }
 
-// side is the index in peer.opened for Conns that this side has opened, and for Conns that the peer
-// has opened.
+// The function named side returns the index in peer.opened for Conns that this side has opened (if
+// "mine" is true) or that the peer has opened.
 func side(mine bool) int {
 	if mine {
 		return 1
@@ -272,6 +242,10 @@ func (n *Node) remove(c *Conn) {
 		n.disown(c)
 		c.count(0)
 		c.ungrow()
+		if !c.mine {
+			n.opened--
+			c.host.opened--
+		}
 		n.leaveHost(c.host)
 		c.peer.opened[side(c.mine)]--
 		c.peer.remove(c)
@@ -301,7 +275,8 @@ func (n *Node) leave(c *Conn) {
 	n.keep(c, len(c.ring))
 }
 
-// keep counts the memory of a Conn with unread or unsent bytes, and drops bytes above GoneBytes.
+// keep counts the memory of a Conn with unread or unsent bytes, and drops the bytes of the oldest
+// such Conns when GoneBytes is exceeded.
 func (n *Node) keep(c *Conn, bytes int) {
 	for _, d := range n.gone.Add(c.ep.PeerHost(), c, goneBytes+int64(bytes)) {
 		if d.err == nil {
@@ -326,7 +301,7 @@ func (c *Conn) forget() {
 	}
 }
 
-// countGone subtracts a Conn from the number of ended Conns with unread bytes of its peer
+// countGone subtracts one from the number of ended Conns with unread bytes for the Conn's peer
 // address.
 func (n *Node) countGone(c *Conn) {
 	if n.goneOf[c.remote.Address]--; n.goneOf[c.remote.Address] == 0 {
@@ -350,7 +325,7 @@ func (n *Node) forget(ep *btl.Endpoint) {
 	}
 }
 
-// lost ends the Conns of an endpoint that has ended.
+// The method named lost ends the Conns of an endpoint that has ended.
 func (n *Node) lost(ep *btl.Endpoint, err error) {
 	if err == nil {
 		err = btl.ErrClosed
@@ -398,7 +373,8 @@ func (n *Node) onOpen(ep *btl.Endpoint, id uint32, limit uint64, service string)
 	switch {
 	case l == nil:
 		h.status = statusService
-	case n.peer(ep).opened[0]+n.goneOf[hostPort(ep.PeerAddress())] >= n.cfg.ConnsMax:
+	case n.peer(ep).opened[0]+n.goneOf[hostPort(ep.PeerAddress())] >= n.cfg.ConnsMax,
+		!n.mayOpen(ep.PeerHost()):
 		h.status = statusConns
 	case !l.mayOffer(ep.PeerHost()):
 		h.status = statusBacklog
@@ -416,6 +392,17 @@ func (n *Node) onOpen(ep *btl.Endpoint, id uint32, limit uint64, service string)
 	return len(p.refused) <= refusedMax
 }
 
+// mayOpen reports whether the peers of a host may open another Conn. The peers of a host may open
+// at most half of the part of TotalConns that other hosts leave free.
+func (n *Node) mayOpen(name string) bool {
+	ofHost := 0
+	if h := n.hosts[name]; h != nil {
+		ofHost = h.opened
+	}
+	free := n.cfg.TotalConns - n.opened
+	return free > 0 && ofHost <= free
+}
+
 // tellLater sends a refusal or a reset, now or when a send buffer is free.
 func (n *Node) tellLater(ep *btl.Endpoint, h head) {
 	p := n.peer(ep)
@@ -424,7 +411,7 @@ func (n *Node) tellLater(ep *btl.Endpoint, h head) {
 	}
 }
 
-// send sends a message. The function done, which may be nil, is called when the peer has
+// send sends a message. The function "done", which may be nil, is called when the peer has
 // acknowledged or refused the message. The calling goroutine must own the module.
 func send(ep *btl.Endpoint, tag btl.Tag, h *head, body []byte, done func(*btl.Fragment, error),
 ) error {

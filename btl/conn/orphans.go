@@ -8,35 +8,40 @@ import (
 	"gobtl/btl"
 )
 
-// An orphan is a Conn that is closed and still has something to send. A peer that grants no credit
-// would keep an orphan forever. For this reason, the memory and the time of orphans are limited, as
-// those of TCP's orphans are. The peer of an orphan that is dropped gets a reset message.
+// An orphan is a closed Conn that still has something to send, or whose Dial the peer has not
+// answered. Without a limit, a peer that grants no credit would keep an orphan alive forever. The
+// memory and the lifetime of orphans are limited, like those of TCP's orphaned sockets. When an
+// orphan is dropped, its peer gets a reset message.
 //
 //	Close --+-- everything is sent --------------------------------> removed
 //	        +-- no credit in orphanSweeps sweeps, or GoneBytes ----> dropped, reset
 
-// orphan is what the latest sweep has seen of an orphan.
+// orphan is the state of an orphan (a closed Conn with unsent bytes) at the latest check of all
+// orphans.
 type orphan struct {
 	limit uint64 // limit of the Conn
 	idle  int    // sweeps since the limit has changed, or since a message was in flight
 }
 
 const (
-	// orphanTimeMin is the minimum time without new credit after which an orphan is dropped. A peer
-	// that reads slowly has this time to read more. The value is that of Linux for TCP's state
-	// FIN-WAIT-2.
+	// orphanTimeMin is the minimum time without new credit after which an orphan (a closed Conn
+	// with unsent bytes) is dropped. A peer that reads slowly must grant new credit at least once
+	// in orphanTimeMin, or the Conn is dropped. orphanTimeMin is one minute, like the time that
+	// Linux uses for TCP's state FIN-WAIT-2.
 	orphanTimeMin = time.Minute
-	// orphanSweeps is the number of sweeps in that time. The sweeps are counted instead of the time,
-	// so that a suspended process that continues does not drop orphans whose new credit it has not
-	// read yet.
+	// orphanSweeps is the number of sweeps (checks of all orphans) that an orphan may stay without
+	// new credit. The age of an orphan is counted in sweeps (checks of all orphans) instead of
+	// time, so that a process that was suspended reads the credits that have arrived before it
+	// drops orphans.
 	orphanSweeps = 4
 )
 
-// errOrphan is the error of an orphan that was dropped.
+// errOrphan is the error of a closed Conn whose unsent bytes were dropped.
 var errOrphan = errors.New("conn: the peer has not let this side send the last bytes")
 
-// adopt limits the memory and the time of a Conn that was closed. While the Node closes, Node.Close
-// limits the time, and no bytes are dropped to save memory.
+// adopt makes a closed Conn an orphan, whose memory and lifetime are limited. A closing Node does
+// not limit the memory of orphans (closed Conns with unsent bytes), because Node.Close waits only a
+// limited time for their bytes.
 func (n *Node) adopt(c *Conn) {
 	if _, known := n.orphans[c]; known || c.gone() {
 		return
@@ -46,12 +51,13 @@ func (n *Node) adopt(c *Conn) {
 		n.sweeping = true
 		n.sweepLater()
 	}
-	if rest := c.buffer.shrink(); rest > 0 && !n.closed {
+	unanswered := c.mine && !c.accepted
+	if rest := c.buffer.shrink(); (rest > 0 || unanswered) && !n.closed {
 		n.keep(c, rest)
 	}
 }
 
-// disown stops the limits of a Conn that is removed.
+// disown removes a Conn from the Node's orphans (closed Conns with unsent bytes).
 func (n *Node) disown(c *Conn) {
 	if _, known := n.orphans[c]; known {
 		delete(n.orphans, c)
@@ -73,7 +79,7 @@ func (n *Node) sweepLater() {
 	})
 }
 
-// sweep drops the orphans that have got no credit in orphanSweeps sweeps.
+// sweep drops the orphans (closed Conns) that got no credit during more than orphanSweeps sweeps.
 func (n *Node) sweep() {
 	for c, o := range n.orphans {
 		o.idle++
@@ -87,7 +93,8 @@ func (n *Node) sweep() {
 	}
 }
 
-// reset drops an orphan, and tells the peer, unless the peer does not know the Conn yet.
+// reset drops an orphan (a closed Conn), and sends a reset message if the peer already knows the
+// Conn.
 func (c *Conn) reset() {
 	if c.due&dueOpen == 0 {
 		c.n.tellLater(c.ep, head{kind: kindReset, mine: c.mine, id: c.id})
@@ -95,13 +102,14 @@ func (c *Conn) reset() {
 	c.fail(errOrphan)
 }
 
-// shrink frees the memory behind the unsent bytes of a buffer that takes no more Writes, and
-// returns the number of these bytes.
+// shrink moves the unsent bytes of a closed Conn to a block of exactly their size, and returns
+// their number.
 func (w *writeBuffer) shrink() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	rest := append([]byte(nil), w.buf[w.sent:]...)
 	w.drop()
 	w.buf = rest
+	w.count()
 	return len(rest)
 }

@@ -11,13 +11,13 @@ import (
 	"gobtl/btl"
 )
 
-// DialContext dials the service with the empty name of the module at an address. DialContext has
-// the signature of net.Dialer.DialContext, for http.Transport and similar types. The argument
-// network of DialContext is ignored. The host of the address may be a DNS name. The addresses of a
-// DNS name are tried in turn until one answers. Each address except the last is given up shortly
-// after btl.Config.HandshakeTimeout, even if the module at the address keeps the request
-// (btl.Keep). If a module answers after its address was given up, the endpoint to this module stays
-// connected. The last address may take as long as ctx allows.
+// DialContext dials the service with the empty name at the module with the given address.
+// DialContext has the signature of net.Dialer.DialContext, for http.Transport and similar types.
+// The argument network of DialContext is ignored. The host of the address may be a DNS name. The
+// addresses of a DNS name are tried in turn until one answers. Each address except the last is
+// given up shortly after btl.Config.HandshakeTimeout, even if the module at the address keeps the
+// request (btl.Keep). If a module answers after DialContext has given up its address, the module's
+// endpoint stays connected. The last address may take as long as ctx allows.
 func (n *Node) DialContext(ctx context.Context, _, address string) (net.Conn, error) {
 	fail := func(err error) (net.Conn, error) {
 		return nil, &net.OpError{Op: "dial", Net: network, Addr: Addr{Address: address}, Err: err}
@@ -60,8 +60,8 @@ func (n *Node) reach(ctx context.Context, addresses []string) (*btl.Endpoint, er
 	return nil, errors.Join(errs...)
 }
 
-// reachSoon connects to an address within little more than the module's HandshakeTimeout. Unless
-// the peer keeps the request, the handshake times out before the limit of reachSoon, and reachSoon
+// reachSoon connects to an address, or gives up when reachGrace has passed after the module's
+// HandshakeTimeout. The handshake usually times out before reachSoon gives up, and reachSoon then
 // returns the more detailed error of the handshake.
 func (n *Node) reachSoon(ctx context.Context, address string) (*btl.Endpoint, error) {
 	timeout := n.m.Config().HandshakeTimeout
@@ -75,7 +75,8 @@ func (n *Node) reachSoon(ctx context.Context, address string) (*btl.Endpoint, er
 	return ep, err
 }
 
-// reachGrace is the time for the end of a handshake whose HandshakeTimeout is over.
+// reachGrace is the time after the HandshakeTimeout for which reachSoon waits for the handshake's
+// error.
 const reachGrace = 100 * time.Millisecond
 
 // lookUp resolves the host name of an address, and returns at least one address or an error.

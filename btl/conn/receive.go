@@ -11,7 +11,7 @@ import (
 // bytes are stored in a ring buffer:
 //
 //	read            next               early[0]                 told
-//	 |--- unread ----|       gap       |---------|     gap       |
+//	 |=== unread ====|       gap       |=========|     gap       |
 type incoming struct {
 	ring  []byte // byte i of the stream is at i modulo len(ring)
 	read  uint64 // number of bytes read
@@ -33,7 +33,7 @@ type span struct{ from, to uint64 }
 const (
 	// inFlightMax is the maximum number of data fragments of a Conn that one side has in flight.
 	inFlightMax = 64
-	// earlyMax is the maximum number of received ranges after gaps.
+	// earlyMax is the maximum number of separate byte ranges that a Conn stores behind gaps.
 	earlyMax = 2 * inFlightMax
 	// ringBytesMin is the minimum size of the ring buffer.
 	ringBytesMin = 4 << 10
@@ -176,8 +176,8 @@ func (c *Conn) mayRead() error {
 	return c.err
 }
 
-// onFin handles the peer's message that the stream ends at offset end. onFin returns false
-// if the given end of the stream contradicts earlier messages.
+// onFin handles the peer's message that the stream ends at the offset "end". onFin returns false if
+// the given end of the stream contradicts earlier messages.
 func (c *Conn) onFin(end uint64) bool {
 	last := c.next
 	if len(c.early) > 0 {
@@ -204,10 +204,11 @@ func (c *Conn) closeRead() {
 	c.serveReaders()
 }
 
-// whole reports whether all bytes of the stream have been received.
+// The method named whole reports whether all bytes of the stream have been received.
 func (c *Conn) whole() bool { return c.ended && c.next == c.end }
 
-// credit returns the present window limit for the peer, and whether the limit must be sent now.
+// The method named credit returns the present window limit for the peer, and whether the limit must
+// be sent now.
 func (c *Conn) credit() (limit uint64, due bool) {
 	if c.deaf || c.ended {
 		return 0, false

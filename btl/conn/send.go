@@ -36,8 +36,8 @@ const (
 	dueStop
 )
 
-// on handles a message for a Conn. The method on returns false if the message violates the
-// protocol.
+// The method named on handles a message for a Conn. The method named on returns false if the
+// message violates the protocol.
 func (c *Conn) on(h *head, rest []byte) bool {
 	switch h.kind {
 	case kindAccept:
@@ -69,7 +69,7 @@ func (c *Conn) on(h *head, rest []byte) bool {
 	return true
 }
 
-// answered ends the pending Dial of a Conn.
+// The method named answered ends the pending Dial of a Conn.
 func (c *Conn) answered(err error) {
 	if c.dialing != nil {
 		c.dialing.w.Wake(err)
@@ -77,9 +77,10 @@ func (c *Conn) answered(err error) {
 	}
 }
 
-// advance sends a Conn's pending messages as far as send buffers are free. While other Conns wait
-// for send buffers, bytes of the stream wait behind these Conns. advance removes the Conn if both
-// directions have ended. A Conn that has unread bytes, or that waits for Accept, is not removed.
+// advance sends a Conn's pending messages as far as send buffers are free. If other Conns of the
+// peer already wait for send buffers, the Conn waits behind them before it sends bytes of its
+// stream. advance removes the Conn if both directions have ended. A Conn that has unread bytes, or
+// that waits for Accept, is not removed.
 func (c *Conn) advance() {
 	if c.waits || c.gone() {
 		return
@@ -93,11 +94,12 @@ func (c *Conn) advance() {
 	}
 }
 
-// gone reports whether the Conn is not in the Node's tables any more.
+// The method named gone reports whether the Conn was removed from the Node's tables.
 func (c *Conn) gone() bool { return c.err != nil || c.n.conns[c.name] != c }
 
-// send sends a Conn's pending messages, at most the given number of them with bytes of the stream.
-// The result more is true if more bytes may be sent, and again is true if send buffers are missing.
+// send sends a Conn's pending control messages, and at most the given number of data messages. The
+// result "more" of the method "send" is true if the Conn may send more data messages, and the
+// result "again" is true if no send buffer was free.
 func (c *Conn) send(messages int) (more, again bool) {
 	err := c.sendDue(dueOpen, head{kind: kindOpen, value: c.told})
 	if err == nil && c.accepted {
@@ -117,7 +119,7 @@ func (c *Conn) send(messages int) (more, again bool) {
 	return more, false
 }
 
-// sendAll sends the pending messages of an established Conn, as send does.
+// sendAll does the work of the method named send for an established Conn.
 func (c *Conn) sendAll(messages int) (more bool, err error) {
 	if err := c.sendDue(dueAccept, head{kind: kindAccept, value: c.told}); err != nil {
 		return false, err
@@ -152,8 +154,8 @@ func (c *Conn) sendAll(messages int) (more bool, err error) {
 	return false, c.sendDue(dueStop, head{kind: kindStop})
 }
 
-// sendNext sends a message with the first bytes of the buffer, or of the first pending Write if
-// nothing is buffered.
+// sendNext sends one message with the first buffered bytes, or with bytes of the first pending
+// Write if no bytes are buffered.
 func (c *Conn) sendNext(buffered []byte) error {
 	if len(buffered) == 0 {
 		return c.sendData(c.writers[0])
@@ -165,7 +167,8 @@ func (c *Conn) sendNext(buffered []byte) error {
 	return err
 }
 
-// sendDue sends the control message with the header h if d is due.
+// sendDue sends a control message with the header h if the flag d in c.due is set, and then clears
+// the flag.
 func (c *Conn) sendDue(d due, h head) error {
 	if c.due&d == 0 {
 		return nil
@@ -182,8 +185,8 @@ func (c *Conn) sendDue(d due, h head) error {
 	return nil
 }
 
-// sendSome sends the first part of b, and returns the length of this part. If sendSome returns 0
-// without an error, the caller must call sendSome again.
+// sendSome sends one message with the first bytes of b, and returns their number. If sendSome
+// returns 0 without an error, the caller must call sendSome again.
 func (c *Conn) sendSome(b []byte) (int, error) {
 	if c.chunk == 0 {
 		c.chunk = chunkBytes(c.n.m.Limits())
@@ -201,16 +204,17 @@ func (c *Conn) sendSome(b []byte) (int, error) {
 	return n, nil
 }
 
-// nextBytes returns the size of the next message, which begins with the first bytes of b. The
-// messages that b needs have nearly equal sizes, because a short last message would cost nearly as
-// much as a long one.
+// nextBytes returns how many of the first bytes of b the next message carries. The messages into
+// which b is divided have nearly equal sizes, because a short last message would cost nearly as
+// much as a long message.
 func (c *Conn) nextBytes(b []byte) int {
 	total := int(min(uint64(len(b)), c.limit-c.off))
 	messages := (total + c.chunk - 1) / c.chunk
 	return min(((total+messages-1)/messages+evenBytes-1)&^(evenBytes-1), c.chunk, total)
 }
 
-// evenBytes is the size of a cache line. Messages of a divided Write are multiples of evenBytes.
+// evenBytes is the size of a cache line. The sizes of the messages of a divided Write are rounded
+// up to multiples of evenBytes, within the maximum size of a message.
 const evenBytes = 64
 
 // chunkBytes returns the maximum number of the stream's bytes in one message.
@@ -251,8 +255,7 @@ func (c *Conn) say(h head, body []byte) error {
 	return err
 }
 
-// onSent is called when the peer has acknowledged a message, or when the message has
-// failed.
+// onSent is called when the peer has acknowledged a message, or when the message has failed.
 func (c *Conn) onSent(_ *btl.Fragment, err error) {
 	c.inFlight--
 	if err != nil {
@@ -277,8 +280,8 @@ func (c *Conn) mayWrite() error {
 	return nil
 }
 
-// shutWrites tells the write buffer whether bytes may be written. If the peer reads no more, the
-// buffered bytes are dropped.
+// shutWrites tells the write buffer whether bytes may be written. If the peer has closed its
+// reading side or the Conn has failed, the buffered bytes are dropped.
 func (c *Conn) shutWrites() { c.buffer.setShut(c.mayWrite() != nil, c.stopped || c.err != nil) }
 
 // endWriters ends the pending Writes.
@@ -301,7 +304,8 @@ func (c *Conn) closeWrite() {
 	c.endWriters(net.ErrClosed)
 }
 
-// fail ends a Conn with an error. Bytes that were received without a gap can still be read.
+// fail ends a Conn with an error. A failed Conn can still be read up to the first gap in the
+// received bytes.
 func (c *Conn) fail(err error) {
 	if c.err != nil {
 		return

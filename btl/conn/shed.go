@@ -8,14 +8,15 @@ import (
 
 var errTotal = errors.New("conn: unread bytes exceed TotalBytes")
 
-// count records the size of the Conn's ring buffer, which Config.TotalBytes bounds.
+// The method named count records a new size of the Conn's ring buffer in the sum that
+// Config.TotalBytes limits.
 func (c *Conn) count(bytes int) {
 	c.n.held += int64(bytes - c.held)
 	c.held = bytes
 }
 
-// shed frees memory after the buffers of all Conns have exceeded TotalBytes. An additional
-// eighth of TotalBytes is freed, so that the search through all Conns is rare.
+// The method named shed frees memory after the buffers of all Conns have exceeded TotalBytes. An
+// additional eighth of TotalBytes is freed, so that the search through all Conns is rare.
 func (n *Node) shed() {
 	for _, c := range n.conns {
 		if c.read == c.next && len(c.early) == 0 {
@@ -30,8 +31,8 @@ func (n *Node) shed() {
 	}
 }
 
-// most returns the endpoint whose Conns hold the most bytes, among the endpoints of the host that
-// holds the most bytes.
+// The method named most returns the endpoint whose Conns hold the most bytes, among the endpoints
+// of the host that holds the most bytes.
 func (n *Node) most() (most *btl.Endpoint) {
 	held := make(map[*btl.Endpoint]int64)
 	for id, c := range n.conns {

@@ -3,10 +3,10 @@ package conn
 import "gobtl/btl"
 
 // turns is the queue of a peer's Conns that wait for send buffers. When send buffers are free, the
-// first Conn sends one message with bytes of its stream, and goes to the end of the queue if it has
-// more bytes. A Conn without a free send buffer stays first. A Conn that is not in the queue sends
-// short messages such as credits without waiting. If the queue is not empty, its stream bytes wait
-// in the queue.
+// first Conn in the queue sends one message with bytes of its stream, and goes to the end of the
+// queue if it has more bytes. A Conn without a free send buffer stays first. A Conn that is not in
+// the queue sends short messages such as credits without waiting. While the queue is not empty, a
+// Conn that has stream bytes to send enters the queue.
 type turns struct{ first, last *Conn }
 
 func (t *turns) push(c *Conn) {
@@ -28,8 +28,8 @@ func (t *turns) pop() {
 	}
 }
 
-// The method room sends the pending messages of an endpoint when send buffers have become
-// free.
+// The method named room sends the pending messages of all Conns of an endpoint when send buffers
+// have become free.
 func (n *Node) room(ep *btl.Endpoint) {
 	p := n.peers[ep]
 	if p == nil {

@@ -171,6 +171,7 @@ func TestBacklogShared(t *testing.T) {
 	const backlog = 8
 	with := within(mem.New(mem.Config{}))
 	p := newPair(t, with, conn.Config{Backlog: backlog}, btl.Config{})
+	p.client.SetDialMost(0)
 	for range 3 { // it comes again
 		n := 0
 		var err error

@@ -49,8 +49,8 @@ func (h *head) put(b []byte) {
 	binary.LittleEndian.PutUint64(b[8:], h.value)
 }
 
-// read parses the header of a message, and returns the bytes after the header. read returns an
-// error for a header that package conn never sends.
+// read parses the header of a message, and returns the bytes after the header. The result "ok" of
+// the method "read" is false for a header that package conn never sends.
 func (h *head) read(b []byte) (rest []byte, ok bool) {
 	if len(b) < headBytes || b[1] > 1 {
 		return nil, false

@@ -2,12 +2,13 @@ package conn
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// writeBuffer holds the bytes of small Writes that are not sent yet. The buffered bytes are sent
-// when a call of any Conn of the Node owns the module, when the peer grants credit, or when the
-// goroutine that the first buffered Write has started runs.
+// writeBuffer holds the bytes of small Writes that are not sent yet. The buffered bytes are sent by
+// the goroutine that the first buffered Write has started, or earlier by a Read of any Conn of the
+// Node or another unbuffered call of the same Conn.
 type writeBuffer struct {
 	mu      sync.Mutex
 	shut    bool  // no Write is buffered: writing fails, or may fail
@@ -19,18 +20,20 @@ type writeBuffer struct {
 	sent    int   // bytes of buf that were sent
 	buf     []byte
 	storage *[bufferBytes]byte // of buf; nil if buf is empty or packed
+	budget  budget             // limits the memory of buf
+	counted int                // memory of buf that budget counts
 }
 
 const (
-	// bufferBytes is the maximum number of bytes that are written and not sent.
+	// bufferBytes is the maximum number of bytes in the write buffer of a Conn.
 	bufferBytes = 64 << 10
 	// smallBytesMax is the size of the largest Write that is buffered.
 	smallBytesMax = 4 << 10
 	// burstGapNs is the largest time between two Writes of one burst, in nanoseconds, and is about
 	// the time of one send.
 	burstGapNs = 10_000
-	// bufferAgeNs is the age of buffered bytes, in nanoseconds, up to which another Write may be
-	// buffered.
+	// bufferAgeNs is the maximum age, in nanoseconds, of the first buffered byte when another Write
+	// is buffered.
 	bufferAgeNs = 50_000
 )
 
@@ -41,16 +44,17 @@ var started = time.Now()
 
 func sinceStart() int64 { return int64(time.Since(started)) }
 
-// take tries to buffer a Write. The result taken of take reports whether the Write was buffered.
-// The result first of take is true if the caller must add the Conn to the Node's list of Conns with
-// buffered bytes. If the Write was not buffered, the caller must call ended when the Write has
-// ended.
+// take tries to buffer a Write. The result "taken" reports whether the Write was buffered. The
+// result "first" of the method "take" is true if the caller must add the Conn to the Node's list of
+// Conns with buffered bytes. If the Write was not buffered, the caller must call the method named
+// ended at the end of the Write.
 func (w *writeBuffer) take(b []byte, now int64) (taken, first bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.shut || w.direct || w.slow > 0 || len(b) > smallBytesMax || len(b) == 0 ||
 		now-w.latest > burstGapNs || len(w.buf)+len(b) > bufferBytes ||
-		len(w.buf) > 0 && now-w.oldest > bufferAgeNs {
+		len(w.buf) > 0 && now-w.oldest > bufferAgeNs ||
+		cap(w.buf)-len(w.buf) < len(b) && !w.budget.allows(bufferBytes) {
 		w.slow++
 		return false, false
 	}
@@ -59,14 +63,16 @@ func (w *writeBuffer) take(b []byte, now int64) (taken, first bool) {
 		w.buf = w.storage[:0]
 		w.oldest = now
 	}
-	w.buf = append(w.buf, b...)
+	if w.buf = append(w.buf, b...); cap(w.buf) != w.counted {
+		w.count()
+	}
 	w.latest = now
 	first = !w.listed
 	w.listed = true
 	return true, first
 }
 
-// ended records that a Write that was not buffered has ended.
+// The method named ended records the end of a Write that was not buffered.
 func (w *writeBuffer) ended() {
 	w.endedAt(sinceStart())
 }
@@ -78,8 +84,8 @@ func (w *writeBuffer) endedAt(now int64) {
 	w.latest = now
 }
 
-// unsent returns the buffered bytes to send next. The bytes that take returns stay in the
-// buffer until advance is called.
+// The method named unsent returns the buffered bytes to send next. The bytes that unsent returns
+// stay in the buffer until advance is called.
 func (w *writeBuffer) unsent() []byte {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -95,9 +101,9 @@ func (w *writeBuffer) advance(n int) {
 	}
 }
 
-// pack copies the unsent bytes to a smaller block of exactly their size, unless they need most of
-// the present block. Therefore, if a peer grants no credit on many Conns, these Conns keep little
-// more memory than their unsent bytes.
+// The method named pack copies the unsent bytes to a smaller block of exactly their size, unless
+// they need most of the present block. If a peer grants no credit on many Conns, these Conns keep
+// little more memory than their unsent bytes.
 func (w *writeBuffer) pack() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -105,6 +111,7 @@ func (w *writeBuffer) pack() {
 		rest = append([]byte(nil), rest...)
 		w.drop()
 		w.buf = rest
+		w.count()
 	}
 }
 
@@ -114,6 +121,45 @@ func (w *writeBuffer) drop() {
 		storages.Put(w.storage)
 	}
 	w.storage, w.buf, w.sent = nil, nil, 0
+	w.count()
+}
+
+// count adds a change of the buffer's memory to the memory that the budget counts. The caller holds
+// w.mu.
+func (w *writeBuffer) count() {
+	w.budget.add(cap(w.buf) - w.counted)
+	w.counted = cap(w.buf)
+}
+
+// unsentBytesMost is the maximum memory, in bytes, of all write buffers of a Node together. A Write
+// is not buffered, and waits for the peer's credit, if the write buffers of the Node would exceed
+// unsentBytesMost.
+const unsentBytesMost = 64 << 20
+
+// unsentBytes counts the memory of the write buffers of a Node.
+type unsentBytes struct {
+	bytes atomic.Int64
+	most  int64
+}
+
+// budget limits the memory of the write buffers of the Conns with one host. The write buffers for
+// one host use at most half of the memory that the buffers for other hosts leave free. The zero
+// value has no limit.
+type budget struct {
+	host *atomic.Int64
+	all  *unsentBytes
+}
+
+func (b *budget) add(bytes int) {
+	if b.all != nil {
+		b.host.Add(int64(bytes))
+		b.all.bytes.Add(int64(bytes))
+	}
+}
+
+// allows reports whether a write buffer may use the given number of additional bytes.
+func (b *budget) allows(bytes int64) bool {
+	return b.all == nil || b.host.Load()+bytes <= b.all.most-b.all.bytes.Load()
 }
 
 // unlist records that the Conn was removed from the Node's list of Conns with buffered bytes.
@@ -123,8 +169,8 @@ func (w *writeBuffer) unlist() {
 	w.listed = false
 }
 
-// setShut sets whether Writes must not be buffered. If unwanted is true, setShut drops the buffered
-// bytes.
+// setShut sets whether Writes must not be buffered. If the argument "unwanted" is true, setShut
+// drops the buffered bytes.
 func (w *writeBuffer) setShut(shut, unwanted bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -151,9 +197,9 @@ func (d *dirty) add(c *Conn) (start bool) {
 	return start
 }
 
-// take returns the list, and replaces it by an empty one. The returned list is valid until the next
-// call of take. Only the goroutine that drives the module may call take, or any goroutine after the
-// Runner has ended.
+// take returns the list of Conns with buffered bytes, and replaces the list by an empty list. The
+// list that take returns is valid until the next call of take. Only the goroutine that drives the
+// module may call take, or any goroutine once the Runner has ended.
 func (d *dirty) take() []*Conn {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -162,8 +208,8 @@ func (d *dirty) take() []*Conn {
 	return d.taken
 }
 
-// done returns true if no Conn has buffered bytes, and in this case records that the goroutine
-// that sends buffered bytes ends.
+// done returns true if no Conn has buffered bytes, so that the goroutine that sends buffered bytes
+// must end.
 func (d *dirty) done() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

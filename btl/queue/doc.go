@@ -1,7 +1,7 @@
-// Package queue implements messaging over a runner.Runner with a bounded queue of received
-// messages for each peer. If the queue for one peer is full, only the Sends of this peer
-// wait. The receiver takes messages from a Queue at any speed, unlike a message handler.
-// The package uses only public API.
+// Package queue implements messaging over a runner.Runner with a bounded queue of received messages
+// for each peer. If the receiver's queue for one sender is full, only this sender's calls of Send
+// wait. A program may call Take at any speed, whereas a message handler must not block. The package
+// uses only public API.
 //
 //	Send -- hello, once -------------------->|
 //	  |<------------------------------ limit |
@@ -15,16 +15,19 @@
 // is the kind (data 1, hello 2, limit 3), and the other bytes are 0. The header is followed by one
 // of the following contents, with little-endian numbers of 8 bytes:
 //   - A data message contains the message of Send.
-//   - A message of kind limit contains two numbers. The first number is the total of bytes that the
-//     peer may send on this connection, earlier bytes included. The second number is the maximum
-//     number of bytes that the queue holds.
-//   - A hello is empty, or contains the number of bytes sent so far if a message of more than
-//     three quarters of the window waits.
+//   - A message of kind limit contains two numbers. The first number of a limit message is the
+//     total of bytes that the peer may send on this connection, earlier bytes included. The second
+//     number of a limit message is the maximum number of bytes that the queue holds.
+//   - A hello is empty, or contains the number of bytes sent so far. A hello with a number means
+//     that a message of more than three quarters of the window waits at the sender.
 //
-// A message counts as its length plus overheadBytes. Messages may arrive in another order than
-// sent, and a limit on bytes that arrives late does no harm, because such limits only grow. If a
-// peer exceeds its limit on bytes, which Send never does, the message is dropped and the peer's
-// endpoint is ended. Malformed messages are dropped silently.
+// A message counts as its length plus overheadBytes. Messages may arrive out of order. A limit
+// message that arrives late does no harm, because limits on bytes only grow. If a peer exceeds its
+// limit on bytes, the Queue drops the message and ends the peer's endpoint. Malformed messages are
+// dropped silently.
+//
+// The peer's limit alone does not decide how much memory the sender uses. The messages to one peer
+// that it has not acknowledged use at most Config.Bytes of the sender, or are one larger message.
 //
 // The received messages of one peer use at most Config.Bytes, those of all connected peers use at
 // most Config.TotalBytes, and those of all ended endpoints use at most Config.GoneBytes. A peer

@@ -28,20 +28,21 @@ var (
 type Config struct {
 	// Tag is the module's tag for the Queue, 0 to btl.TagMax. Both sides must use the same tag.
 	Tag btl.Tag
-	// Bytes is the maximum size of the messages of one peer that wait for Take, 1024 to 1<<40
-	// bytes. A Bytes of 0 means 4 MiB. Each message counts as its length plus 64 bytes. Bytes
-	// limits the messages that this Queue receives.
+	// Bytes is the maximum size of the messages of one peer that wait for Take, from 1024 to 1<<40
+	// bytes. A Bytes of 0 means 4 MiB. Each message counts as its length plus 64 bytes. Bytes also
+	// limits the sent messages that one peer has not acknowledged, except that one message of any
+	// size may be sent alone. The Bytes of the peer limits the sent messages that wait there.
 	Bytes int64
-	// TotalBytes bounds the messages of all connected peers together that wait for Take, Bytes to
-	// 1<<40 bytes. A TotalBytes of 0 means 64 times Bytes. Each message counts 64 bytes more than
-	// its length. When TotalBytes is exceeded, the Queue aborts the endpoint that holds the most
-	// bytes among the endpoints of the host that holds the most bytes. The messages of the
-	// aborted endpoint can still be taken, within GoneBytes.
+	// TotalBytes is the maximum size of the messages of all connected peers that wait for Take, from
+	// Bytes to 1<<40 bytes. A TotalBytes of 0 means 64 times Bytes. Each message counts 64 bytes more
+	// than its length. When TotalBytes is exceeded, the Queue finds the host whose messages use the
+	// most bytes, and aborts the endpoint of this host whose messages use the most bytes. Take still
+	// returns the messages of an aborted endpoint, up to GoneBytes.
 	TotalBytes int64
-	// GoneBytes is the maximum size of the messages of ended endpoints that wait for Take, up to
-	// 1<<40 bytes. A GoneBytes of 0 means eight times Bytes. Each ended endpoint counts as 4096
-	// bytes plus its messages. When GoneBytes is exceeded, the oldest ended endpoint of the peer
-	// address that uses the most bytes loses its messages.
+	// GoneBytes is the maximum size of the messages of ended endpoints that wait for Take, up to 1<<40
+	// bytes. A GoneBytes of 0 means eight times Bytes. Each ended endpoint counts as 4096 bytes plus
+	// its messages. When GoneBytes is exceeded, the Queue finds the peer address whose messages use
+	// the most bytes, and drops the messages of its oldest endpoint.
 	GoneBytes int64
 }
 
@@ -80,7 +81,9 @@ type Queue struct {
 	m   *btl.Module
 	r   *runner.Runner
 
-	// The fields to, telling and asking of a Queue belong to the goroutine that drives the
+	onDone func(*btl.Fragment, error) // the OnDone of all data messages
+
+	// The fields "to", "telling" and "asking" of a Queue belong to the goroutine that drives the
 	// module.
 	to      map[*btl.Endpoint]*sender
 	telling map[*btl.Endpoint]bool // peers whose limit waits for resources to be sent
@@ -114,7 +117,8 @@ type inbox struct {
 	listed     bool   // the inbox is in Queue.ready
 }
 
-// readyInboxes is a list of inboxes, from which an inbox is removed in constant time.
+// readyInboxes is a list of inboxes (queues of received messages), from which an inbox is removed
+// in constant time.
 type readyInboxes struct {
 	first, last *inbox
 	count       int
@@ -151,9 +155,9 @@ func (l *readyInboxes) remove(in *inbox) {
 	l.count--
 }
 
-// New makes a Queue that uses one tag of a module. The Queue belongs to the goroutine that owns the
-// module until Start is called. New returns btl.ErrTag for an invalid tag, and ErrConfig for an
-// invalid configuration or if the tag already has a handler.
+// New makes a Queue that uses one tag of a module. Until Start is called, only the goroutine that
+// owns the module may use the Queue. New returns btl.ErrTag for an invalid tag, and ErrConfig for
+// an invalid configuration or if the tag already has a handler.
 func New(m *btl.Module, cfg Config) (*Queue, error) {
 	if cfg.Bytes == 0 {
 		cfg.Bytes = bytesDefault
@@ -182,6 +186,7 @@ func New(m *btl.Module, cfg Config) (*Queue, error) {
 		more: make(chan struct{}),
 		gone: kept.New[*inbox](cfg.GoneBytes), left: map[*btl.Endpoint]*inbox{},
 	}
+	q.onDone = func(f *btl.Fragment, _ error) { q.acknowledged(f.Endpoint(), int64(f.Context)) }
 	q.open, q.end = context.WithCancel(context.Background())
 	most := uint32(min(cfg.Bytes+headBytes, math.MaxUint32))
 	if err := m.Hooks().ClaimTag(cfg.Tag, most, q.receive); err != nil {
@@ -192,15 +197,16 @@ func New(m *btl.Module, cfg Config) (*Queue, error) {
 
 // Start starts a Runner for the module, with the Queue as its only layer, and returns the Runner.
 // The caller of Start uses the Runner to connect, and must close the Runner after the Queue. The
-// function onEvent may be nil. The Runner of a second Start returns runner.ErrTaken from all calls.
+// function onEvent may be nil. If Start is called twice, all calls of the second Runner return
+// runner.ErrTaken.
 func (q *Queue) Start(cfg runner.Config, onEvent func(*btl.Endpoint, btl.Event, error),
 ) *runner.Runner {
 	return runner.New(q.m, cfg, onEvent, q.Layer())
 }
 
-// Layer returns the Queue's layer for runner.New, which is used instead of Start if several
-// layers share a module. Before the Runner has started, all methods of a Queue that wait
-// return runner.ErrNotStarted.
+// Layer returns the Queue's layer, for programs that call runner.New instead of Start because
+// several layers share a module. Before the Runner has started, all methods of a Queue that can
+// wait return runner.ErrNotStarted.
 func (q *Queue) Layer() runner.Layer {
 	return runner.Layer{
 		Attach: func(r *runner.Runner) { q.r = r },
@@ -212,7 +218,7 @@ func (q *Queue) Layer() runner.Layer {
 	}
 }
 
-// receive is the message handler of the Queue's tag, which drops malformed messages.
+// receive handles the messages with the Queue's tag, and drops malformed messages.
 func (q *Queue) receive(peer *btl.Endpoint, _ btl.Tag, data []byte) {
 	if len(data) < headBytes || binary.LittleEndian.Uint64(data)>>8 != 0 {
 		return
@@ -232,8 +238,8 @@ func (q *Queue) receive(peer *btl.Endpoint, _ btl.Tag, data []byte) {
 	}
 }
 
-// noteWaits records that a peer waits until Take has returned all bytes that the peer has sent. The
-// argument is the total number of these bytes.
+// noteWaits records that a Send of the peer waits until Take has returned all earlier messages of
+// the peer. The argument "sent" of noteWaits is the total number of bytes that the peer has sent.
 func (q *Queue) noteWaits(peer *btl.Endpoint, sent uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -243,16 +249,17 @@ func (q *Queue) noteWaits(peer *btl.Endpoint, sent uint64) {
 	}
 }
 
-// due reports whether a new limit on the peer's total bytes must be sent to the peer. A new limit
-// is due if Take has returned a part of the window, or if the peer waits and Take has returned all
-// received messages.
+// The method "due" reports whether a new limit on the peer's total bytes must be sent to the peer.
+// A new limit is due if Take has returned a quarter of the window since the latest limit, or if a
+// Send of the peer waits and Take has returned all received messages.
 func (in *inbox) due(window int64) bool {
 	untold := in.taken - in.told
 	return !in.ended && (untold >= window/limitParts ||
 		untold > 0 && in.waits > in.told && len(in.messages) == 0)
 }
 
-// inbox returns the inbox of a peer, and makes the inbox if there is none. The caller holds q.mu.
+// The method inbox returns the inbox (queue of received messages) of a peer, and makes it if there
+// is none. The caller holds q.mu.
 func (q *Queue) inbox(peer *btl.Endpoint) *inbox {
 	in := q.from[peer]
 	if in == nil {
@@ -263,7 +270,8 @@ func (q *Queue) inbox(peer *btl.Endpoint) *inbox {
 }
 
 // keep appends a message to its peer's queue. A message above the peer's limit ends the endpoint of
-// the peer. A message beyond TotalBytes ends an endpoint of the host that holds the most bytes.
+// the peer. A message that exceeds TotalBytes ends an endpoint of the host whose messages use the
+// most bytes.
 func (q *Queue) keep(peer *btl.Endpoint, body []byte) {
 	for _, ep := range q.tryKeep(peer, body) {
 		ep.Abort()
@@ -296,8 +304,8 @@ func (q *Queue) tryKeep(peer *btl.Endpoint, body []byte) (ended []*btl.Endpoint)
 	return ended
 }
 
-// most returns the inbox with the most bytes among the peers of the host that holds the most bytes.
-// The caller holds q.mu.
+// The method "most" finds the host whose inboxes (queues of received messages) hold the most bytes,
+// and returns the largest inbox of this host. The caller holds q.mu.
 func (q *Queue) most() (most *inbox) {
 	atHost := make(map[string]int64)
 	for peer, in := range q.from {
@@ -314,7 +322,7 @@ func (q *Queue) most() (most *inbox) {
 	return most
 }
 
-// held returns the number of received bytes that wait for Take.
+// The method "held" returns the number of received bytes that wait for Take.
 func (in *inbox) held() int64 { return in.received - in.taken }
 
 // wake makes all waiting calls of Take check whether a message has arrived. The caller holds q.mu.
@@ -325,8 +333,8 @@ func (q *Queue) wake() {
 
 func cost(bytes int) int64 { return int64(bytes) + overheadBytes }
 
-// lost ends the Sends to an ended endpoint. Messages received from an ended endpoint are kept, up
-// to GoneBytes.
+// The method "lost" ends the waiting Sends to an ended endpoint. The Queue keeps the messages that
+// were received from an ended endpoint, up to GoneBytes.
 func (q *Queue) lost(ep *btl.Endpoint) {
 	if s := q.to[ep]; s != nil {
 		delete(q.to, ep)
@@ -344,8 +352,8 @@ func (q *Queue) lost(ep *btl.Endpoint) {
 	}
 }
 
-// leave moves the messages of an ending endpoint to the inboxes of ended endpoints, which GoneBytes
-// limits. The caller holds q.mu.
+// leave moves the received messages of an ending endpoint to the inboxes of ended endpoints, whose
+// memory GoneBytes limits. The caller holds q.mu.
 func (q *Queue) leave(in *inbox) {
 	delete(q.from, in.peer)
 	q.held -= in.held()

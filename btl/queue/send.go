@@ -10,14 +10,15 @@ import (
 	"gobtl/btl/runner"
 )
 
-// sender is this side's state of a peer's queue, and belongs to the goroutine that drives the
-// module.
+// sender is the sending side's record of a peer's queue (its limit, and waiting Sends), and belongs
+// to the goroutine that drives the module.
 type sender struct {
 	asked   bool
 	known   bool // the peer has sent its limit
 	window  int64
 	limit   int64 // total number of bytes, like the next field
 	sent    int64
+	unacked int64     // bytes of messages that the peer has not acknowledged
 	said    int64     // value of sent in the latest hello that asks for a larger limit
 	waiting []*waiter // Sends that wait for a larger limit, first come first
 }
@@ -38,9 +39,10 @@ func (s *sender) end(err error) {
 
 // Send puts a copy of data into the peer's queue, and returns when the transport has accepted the
 // message. If the queue is full, Send waits until the peer has taken enough messages. If ctx is
-// cancelled while Send waits, the message is not sent. Send returns ErrTooLarge, btl.ErrTooLarge
-// if data exceeds the size limit of a fragment, ErrClosed, the error of the endpoint, or the
-// error of ctx. If the peer has no Queue with the same tag, Send waits until ctx is cancelled.
+// cancelled while Send waits, the message is not sent. Send returns ErrTooLarge if data is larger
+// than the peer's queue, and btl.ErrTooLarge if data is larger than a fragment may be. Send also
+// returns ErrClosed, the error of the endpoint, or the error of ctx. If the peer has no Queue with
+// the same tag, Send waits until ctx is cancelled.
 func (q *Queue) Send(ctx context.Context, peer *btl.Endpoint, data []byte) error {
 	if ctx == nil {
 		return btl.ErrContext
@@ -50,7 +52,7 @@ func (q *Queue) Send(ctx context.Context, peer *btl.Endpoint, data []byte) error
 		return q.begin(peer, w, waker)
 	})
 	if err == nil {
-		err = q.r.DoFor(ctx, peer, func(*btl.Module) error { return q.send(peer, kindData, data) })
+		err = q.r.DoFor(ctx, peer, func(*btl.Module) error { return q.sendData(peer, w, data) })
 	}
 	if err != nil && !errors.Is(err, btl.ErrEndpoint) {
 		_ = q.r.Do(context.Background(), func(*btl.Module) error { // the Runner may have ended
@@ -88,19 +90,18 @@ func (q *Queue) begin(peer *btl.Endpoint, w *waiter, waker runner.Waker) error {
 }
 
 // goOn wakes the Sends that the peer's limit on bytes allows. The peer raises its limit only after
-// Take has returned a quarter of its window, and the next Send may need a raise before that. For a
-// Send that needs nearly the whole window, goOn sends a hello message, which asks the peer for its
-// present limit.
+// Take has returned a quarter of the window. Without another rule, a Send of more than three
+// quarters of the window could wait for ever, so goOn requests an earlier limit by a hello message.
 func (q *Queue) goOn(peer *btl.Endpoint, s *sender) {
-	s.goOn()
+	s.goOn(q.cfg.Bytes)
 	if len(s.waiting) > 0 && s.known && s.said != s.sent &&
 		s.waiting[0].cost > s.window-s.window/limitParts {
 		q.say(q.asking, peer, func() error { return q.sendWaits(peer) })
 	}
 }
 
-// sendWaits sends the hello that tells a peer that a Send of this side waits until the peer has
-// taken all earlier messages.
+// sendWaits sends a hello with a number, which tells the peer that a Send of this side waits until
+// the peer has taken all earlier messages.
 func (q *Queue) sendWaits(peer *btl.Endpoint) error {
 	s := q.to[peer]
 	if s == nil { // the endpoint has ended meanwhile
@@ -115,17 +116,20 @@ func (q *Queue) sendWaits(peer *btl.Endpoint) error {
 	return err
 }
 
-func (s *sender) goOn() {
+// goOn wakes the Sends that may proceed. The messages that the peer has not acknowledged use at
+// most ownBytes, the limit of this side. A message larger than ownBytes is sent alone.
+func (s *sender) goOn(ownBytes int64) {
 	for s.known && len(s.waiting) > 0 {
 		w := s.waiting[0]
 		switch {
 		case w.cost > s.window:
-			w.waker.Wake(fmt.Errorf("%w: %d bytes, at most %d, Config.Bytes of the receiver", ErrTooLarge,
-				w.cost-overheadBytes, s.window-overheadBytes))
-		case s.sent+w.cost > s.limit:
+			w.waker.Wake(fmt.Errorf("%w: %d bytes, at most %d, queue.Config.Bytes of the receiver "+
+				"(gobtl: Queue.Bytes)", ErrTooLarge, w.cost-overheadBytes, s.window-overheadBytes))
+		case s.sent+w.cost > s.limit, s.unacked > 0 && s.unacked+w.cost > ownBytes:
 			return
 		default:
 			s.sent += w.cost
+			s.unacked += w.cost
 			w.may = true
 			w.waker.Wake(nil)
 		}
@@ -142,7 +146,7 @@ func (q *Queue) allow(peer *btl.Endpoint, limit, window uint64) {
 	}
 }
 
-// takeBack removes a waiting Send, whose message was not sent.
+// takeBack removes a waiting Send whose message was not sent yet.
 func (q *Queue) takeBack(peer *btl.Endpoint, w *waiter) {
 	s := q.to[peer]
 	if s == nil {
@@ -150,6 +154,7 @@ func (q *Queue) takeBack(peer *btl.Endpoint, w *waiter) {
 	}
 	if w.may {
 		s.sent -= w.cost
+		s.unacked -= w.cost
 	}
 	for i := range s.waiting {
 		if s.waiting[i] == w {
@@ -166,18 +171,47 @@ func (q *Queue) isClosed() bool {
 	return q.closed
 }
 
+// sendData sends the message of a Send. The bytes of the message count as unacknowledged until the
+// peer has acknowledged the message, or until a send buffer, whose memory is bounded, contains it.
+func (q *Queue) sendData(peer *btl.Endpoint, w *waiter, data []byte) error {
+	st, err := q.sendWith(peer, kindData, data, q.onDone, uint64(w.cost))
+	if st == btl.Done {
+		q.acknowledged(peer, w.cost)
+	}
+	return err
+}
+
+// acknowledged subtracts the bytes of a message from the unacknowledged bytes of its peer.
+func (q *Queue) acknowledged(peer *btl.Endpoint, cost int64) {
+	if s := q.to[peer]; s != nil { // nil if the endpoint has ended
+		s.unacked -= cost
+		q.goOn(peer, s)
+	}
+}
+
 // send sends a message, or returns an error. The calling goroutine must own the module.
 func (q *Queue) send(peer *btl.Endpoint, k kind, body []byte) error {
+	_, err := q.sendWith(peer, k, body, nil, 0)
+	return err
+}
+
+// sendWith works like the method named send. If the result is btl.Queued, the function "done" is
+// called when the message has ended, with the number "context" in Fragment.Context.
+func (q *Queue) sendWith(peer *btl.Endpoint, k kind, body []byte,
+	done func(*btl.Fragment, error), context uint64,
+) (btl.Status, error) {
 	f, err := peer.Alloc(q.cfg.Tag, headBytes+len(body))
 	if err != nil {
-		return err
+		return 0, err
 	}
 	b := f.Bytes()
 	clear(b[:headBytes])
 	b[0] = byte(k)
 	copy(b[headBytes:], body)
-	if _, err := peer.Send(peer.Now(), f); err != nil {
-		return errors.Join(err, peer.Free(f))
+	f.OnDone, f.Context = done, context
+	st, err := peer.Send(peer.Now(), f)
+	if err != nil {
+		return 0, errors.Join(err, peer.Free(f))
 	}
-	return nil
+	return st, nil
 }

@@ -10,10 +10,10 @@ import (
 	"gobtl/btl/runner"
 )
 
-// Take returns the next message of a peer. If peer is nil, Take serves all peers in turn. Take
-// waits for a message until ctx is cancelled. Messages of an ended endpoint are also returned.
-// After the last message of an ended endpoint, Take returns the error of the endpoint if peer is
-// not nil.
+// Take returns the next message of a peer. If the argument "peer" is nil, Take returns messages of
+// all peers in turn. Take waits for a message until ctx is cancelled. Messages of an ended endpoint
+// are also returned. After the last message of an ended endpoint, Take returns the error of the
+// endpoint if the argument "peer" is not nil.
 func (q *Queue) Take(ctx context.Context, peer *btl.Endpoint) (Message, error) {
 	if ctx == nil {
 		return Message{}, btl.ErrContext
@@ -49,8 +49,8 @@ func (q *Queue) Take(ctx context.Context, peer *btl.Endpoint) (Message, error) {
 	}
 }
 
-// over returns the reason why no more messages will arrive. If messages may still arrive, over
-// returns nil.
+// The method "over" returns the reason why no more messages will arrive. If messages may still
+// arrive, over returns nil.
 func (q *Queue) over(ctx context.Context, peer *btl.Endpoint) error {
 	if q.isClosed() {
 		return ErrClosed
@@ -61,9 +61,10 @@ func (q *Queue) over(ctx context.Context, peer *btl.Endpoint) error {
 	return q.r.Do(ctx, func(*btl.Module) error { return peer.Err() })
 }
 
-// next removes and returns a message, if there is one. The result tell of next reports whether a
-// new limit on bytes must be sent to the message's peer. If next finds no message, it returns the
-// channel more, which is closed when a message may have arrived.
+// The method "next" removes and returns a message, if there is one. The result "tell" of the method
+// next reports whether a new limit on bytes must be sent to the message's peer. If there is no
+// message, the result "more" of the method next is a channel that is closed when a message may have
+// arrived.
 func (q *Queue) next(peer *btl.Endpoint) (msg Message, tell bool, more chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -89,8 +90,9 @@ func (q *Queue) next(peer *btl.Endpoint) (msg Message, tell bool, more chan stru
 	return msg, in.due(q.cfg.Bytes), nil
 }
 
-// readyOf returns the inbox with messages from which Take takes next, or nil if there is none. If
-// peer is not nil, only an inbox of this peer is returned. The caller holds q.mu.
+// readyOf returns the inbox (queue of received messages) from which Take takes the next message, or
+// nil if all inboxes are empty. If the argument "peer" is not nil, readyOf returns only an inbox of
+// this peer. The caller holds q.mu.
 func (q *Queue) readyOf(peer *btl.Endpoint) *inbox {
 	if peer == nil {
 		return q.ready.first
@@ -110,9 +112,10 @@ func (q *Queue) tell(peer *btl.Endpoint) {
 	q.say(q.telling, peer, func() error { return q.sendLimit(peer) })
 }
 
-// say calls send, which sends a control message. If no send buffer is free, say starts a goroutine
-// that waits for a buffer and calls send again. For each peer, each map allows only one such
-// goroutine. Only the goroutine that drives the module may call say.
+// say calls the argument "send", a function that sends a control message. If no send buffer is
+// free, say starts a goroutine that waits for a buffer and calls "send" again. The map "waits"
+// contains the peers for which a goroutine already waits for a send buffer. Only the goroutine that
+// drives the module may call say.
 func (q *Queue) say(waits map[*btl.Endpoint]bool, peer *btl.Endpoint, send func() error) {
 	if waits[peer] || !errors.Is(send(), btl.ErrAgain) || q.open.Err() != nil {
 		return
@@ -164,8 +167,8 @@ func (q *Queue) takenOf(peer *btl.Endpoint) int64 {
 // Close ends waiting Sends and Takes with ErrClosed. Messages that were received before Close can
 // be taken after Close, and later messages are dropped. Close waits until the Queue's own
 // goroutines have ended, or until ctx is cancelled. If ctx is cancelled while Close waits, Close
-// returns the error of ctx, and the goroutines end with the Runner. Close does not close the
-// Runner.
+// returns the error of ctx, and the Queue's goroutines end when the Runner ends. Close does not
+// close the Runner.
 func (q *Queue) Close(ctx context.Context) error {
 	if ctx == nil {
 		return btl.ErrContext

@@ -55,8 +55,8 @@ func (r *Runner) reach(ctx context.Context, c *call) (*btl.Endpoint, error) {
 }
 
 // Send delivers data to the peer's handler of the tag, and returns when the peer has acknowledged
-// data or the send has failed. Send waits for free send buffers until ctx is cancelled, but the
-// message may still be delivered after the cancellation. If errors.Is(err, ErrInUse) is true, the
+// data or the send has failed. Send also waits for free send buffers. If ctx is cancelled while
+// Send waits, the message may still be delivered. If the error of Send matches ErrInUse, the
 // transport may still read data. ErrInUse occurs only if data does not fit into one packet
 // (Limits.SegmentBytes).
 func (r *Runner) Send(ctx context.Context, ep *btl.Endpoint, tag btl.Tag, data []byte) error {
@@ -88,8 +88,8 @@ func (r *Runner) runLent(ctx context.Context, c *call, lent bool) error {
 }
 
 // nudge ensures that the inbox (the queue of calls for the goroutine that drives the module) is
-// processed. nudge processes the inbox itself, or wakes a sleeping goroutine that drives the
-// module.
+// processed. nudge begins the calls in the inbox itself, or wakes a sleeping goroutine that drives
+// the module.
 func (r *Runner) nudge() {
 	if r.token.TryLock() {
 		r.takeInbox()
@@ -110,10 +110,11 @@ func (r *Runner) Flush(ctx context.Context, ep *btl.Endpoint) error {
 	return r.run(ctx, c)
 }
 
-// Await runs begin with the module, as Do does, and waits until a callback calls Wake on the
-// Waker that begin has received. Await returns the error passed to Wake, or the error of begin.
-// For example, begin sends a request and stores the Waker, and the message handler for the answer
-// calls Wake. If ctx is cancelled while Await waits, later calls of Wake have no effect.
+// Await runs the function "begin" with exclusive use of the module, and waits until a callback
+// calls Wake on the Waker given to "begin". Await returns the error passed to Wake, or the error of
+// "begin". For example, the function "begin" given to Await sends a request and stores the Waker,
+// and the message handler for the answer calls Wake. If ctx is cancelled while Await waits, later
+// calls of Wake have no effect.
 func (r *Runner) Await(ctx context.Context, begin func(m *btl.Module, w Waker) error) error {
 	c := r.newCall(callAwait)
 	c.await = begin
@@ -154,9 +155,8 @@ type Pending struct {
 	use uint64 // of the call, which is reused after Wait
 }
 
-// Start sends data to the peer's handler of the tag without waiting. The caller must not
-// change the bytes to send until Wait has returned nil, or an error other than the error of
-// its context.
+// Start sends data to the peer's handler of the tag without waiting. The caller must not change the
+// bytes to send until Wait has returned nil, or an error other than the error of its context.
 func (r *Runner) Start(ctx context.Context, ep *btl.Endpoint, tag btl.Tag, data []byte,
 ) (Pending, error) {
 	if err := r.mine(ep); err != nil {
@@ -197,16 +197,16 @@ func (r *Runner) launch(ctx context.Context, c *call) (Pending, error) {
 	return p, nil
 }
 
-// Done reports whether the operation has ended, so that Wait would return at once.
+// Done reports whether the operation has ended, so that Wait would return immediately.
 func (p Pending) Done() bool { return p.over() || p.c.ended() }
 
-// over reports whether Wait has already returned the result of the operation, or p is the zero
-// value.
+// The method named over reports whether an earlier Wait has returned the result of the operation,
+// or whether p is the zero value.
 func (p Pending) over() bool { return p.c == nil || p.c.uses.Load() != p.use }
 
 // Wait waits until the operation has ended, and returns its error. If ctx is cancelled while Wait
 // waits, Wait returns the error of ctx, the transport may still use the caller's memory, and Wait
-// must be called again. Only one goroutine at a time may call Wait. If Wait has already returned
+// must be called again. Only one goroutine at a time may call Wait. If an earlier Wait has returned
 // the result, Wait returns ErrState.
 func (p Pending) Wait(ctx context.Context) error {
 	if p.over() {
@@ -224,8 +224,8 @@ func (p Pending) Wait(ctx context.Context) error {
 
 // Yield makes the goroutine that drives the module yield its CPU after the present poll. A callback
 // calls Yield when it has started or woken a goroutine that should run immediately. After Yield,
-// the woken goroutine runs on the same thread, and the next poll serves the calls of that
-// goroutine. Yield may be called only in callbacks and in functions given to Do.
+// the started or woken goroutine runs on the same thread, and the next poll serves the calls of
+// that goroutine. Yield may be called only in callbacks and in functions given to Do.
 func (r *Runner) Yield() { r.woken++ }
 
 // InCallback reports whether the caller runs inside a callback of this Runner. Methods that wait
@@ -236,7 +236,8 @@ func (r *Runner) InCallback() bool { return r.fromHandler() }
 // Owns reports whether ep is an endpoint of this Runner's module. Any goroutine may call Owns.
 func (r *Runner) Owns(ep *btl.Endpoint) bool { return r.mine(ep) == nil }
 
-// mine returns nil if the Runner may be used for the given endpoint, and otherwise an error.
+// The method named mine returns nil if the Runner may be used for the given endpoint, and otherwise
+// an error.
 func (r *Runner) mine(ep *btl.Endpoint) error {
 	if err := usable(r); err != nil {
 		return err
@@ -247,7 +248,7 @@ func (r *Runner) mine(ep *btl.Endpoint) error {
 	return nil
 }
 
-// usable returns nil if the Runner drives its module, and otherwise an error.
+// The function named usable returns nil if the Runner drives its module, and otherwise an error.
 func usable(r *Runner) error {
 	switch {
 	case r == nil:
@@ -258,8 +259,7 @@ func usable(r *Runner) error {
 	return nil
 }
 
-// fromHandler reports whether the caller runs inside a callback, where waiting would be a
-// deadlock.
+// fromHandler reports whether the caller runs inside a callback, where waiting would be a deadlock.
 func (r *Runner) fromHandler() bool {
 	if !r.inside.Load() {
 		return false

@@ -28,7 +28,8 @@ type call struct {
 	kept  bool // belongs to a Pending, whose Wait may be called again
 	left  bool // a post in the inbox, with copied data, for which no goroutine waits
 	lent  bool // it uses memory of the caller
-	// free is closed when the transport no longer uses the memory of an abandoned call.
+	// The channel "free" is closed when the transport no longer uses the memory of an abandoned
+	// call.
 	free chan struct{}
 
 	state  atomic.Uint32
@@ -37,8 +38,8 @@ type call struct {
 	onDone func(*btl.Fragment, error)
 	onEnd  func(error)
 
-	// target is the call that a callCancel ends, and is valid only while its life field equals
-	// targetLife.
+	// The field "target" of a call of the kind callCancel is the call to end, and is valid only
+	// while target.life equals targetLife.
 	target     *call
 	targetLife uint64
 
@@ -54,7 +55,7 @@ type callUses struct {
 }
 
 // callPlace holds the call's links in the Runner's lists. Only the goroutine that owns the module
-// may use the links.
+// may use the links of a call.
 type callPlace struct {
 	prev, next *call      // links in the list of open calls
 	queue      *callQueue // queue of refused calls that contains the call
@@ -62,8 +63,9 @@ type callPlace struct {
 	after      *call
 	begun      bool // the call is in the list of open calls
 	pending    bool // the operation has begun and has not ended
-	// since is the time when the call began to poll for the end of its operation, or 0. The field
-	// since is set only if another goroutine sleeps in the kernel until a packet arrives.
+	// The field "since" of a call is the time when the call began to poll for the end of its
+	// operation, or 0. The field "since" of a call is set only if another goroutine sleeps in the
+	// kernel until a packet arrives.
 	since btl.Time
 }
 
@@ -101,8 +103,8 @@ const (
 )
 
 // The constants below are the states of a call. Only the goroutine that owns the module sets
-// callEnded. The call's goroutine, or the goroutine that wakes it, sets all states except
-// callEnded.
+// callEnded. All states except callEnded are set by the goroutine that waits for the call, or by a
+// goroutine that wakes the waiting goroutine.
 //
 //	running --> blocked --> (poked) running     in the channel: woken by the end, or to drive
 //	   |  <---> asleep                          in the kernel, as the one that sleeps there
@@ -110,8 +112,8 @@ const (
 //	 all --> ended
 //
 // The bit callBeginning is also set while the goroutine that owns the module begins the call. A
-// call with the bit callBeginning may end, but its goroutine cannot stop waiting, because the
-// caller's memory is in use.
+// call with the bit callBeginning may end, but its goroutine cannot stop waiting before the end,
+// because the caller's memory is in use.
 const (
 	callRunning uint32 = iota
 	callBlocked
@@ -159,8 +161,9 @@ const keepCallBytes = 64 << 10
 
 func (c *call) ended() bool { return c.state.Load() == callEnded }
 
-// turn changes the state of a call from one value to another, and keeps the bit callBeginning.
-// turn returns false if the call was in a state other than from.
+// The method named turn changes the state of a call from one value to another, and keeps the bit
+// callBeginning. The method named turn returns false if the state of the call differs from the
+// argument "from".
 func (c *call) turn(from, to uint32) bool {
 	for {
 		s := c.state.Load()
@@ -174,7 +177,7 @@ func (c *call) turn(from, to uint32) bool {
 }
 
 // abandon marks a call whose goroutine stops waiting, and may be called only by that goroutine.
-// abandon waits while the call begins, and returns false if the call has ended.
+// abandon waits while another goroutine begins the call, and returns false if the call has ended.
 func (c *call) abandon() bool {
 	const tries = 100
 	for i := 0; ; i++ {
@@ -226,7 +229,7 @@ func (c *call) end(err error) {
 	}
 }
 
-// link adds a call to the list of open calls.
+// The method named link adds a call to the list of open calls.
 func (r *Runner) link(c *call) {
 	c.begun, c.prev, c.next = true, nil, r.open
 	if r.open != nil {
@@ -251,8 +254,8 @@ func (r *Runner) unlink(c *call) {
 	c.prev, c.next = nil, nil
 }
 
-// begin performs a call, or starts the operation of the call. begin returns false if no send
-// buffers are free for the call.
+// begin performs a call, or starts the operation of a call that ends later. begin returns false if
+// no send buffers are free for the call.
 //
 //go:noinline
 func (r *Runner) begin(c *call) bool {
@@ -281,7 +284,8 @@ func (r *Runner) begin(c *call) bool {
 	return true
 }
 
-// try performs the work of a call. The result pending of try is true if the call ends later.
+// try performs the work of a call. The result "pending" of the method "try" is true if the call
+// ends later.
 func (r *Runner) try(c *call) (pending bool, err error) {
 	switch c.kind {
 	case callDo:
@@ -324,7 +328,7 @@ func (r *Runner) find(c *call) (*btl.Endpoint, error) {
 	return r.m.Connect(r.m.Now(), c.name)
 }
 
-// connected ends the calls of Connect and Dial that wait for an endpoint.
+// The method named connected ends the calls of Connect and Dial that wait for the given endpoint.
 func (r *Runner) connected(ep *btl.Endpoint, err error) {
 	waiting, ok := r.connects[ep]
 	if !ok {
@@ -387,8 +391,8 @@ type inbox struct {
 	count atomic.Int32
 }
 
-// push adds a call, if the inbox holds fewer than limit calls. push returns true if the call was
-// added.
+// push adds a call to the inbox, if the inbox holds fewer calls than the argument "limit". push
+// returns true if the call was added.
 func (b *inbox) push(c *call, limit int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -400,8 +404,8 @@ func (b *inbox) push(c *call, limit int) bool {
 	return true
 }
 
-// take removes and returns all queued calls, the oldest first. The slice empty becomes the new
-// queue of the inbox.
+// take removes and returns all queued calls, the oldest first. The argument "empty" of the method
+// take becomes the new queue of the inbox.
 func (b *inbox) take(empty []*call) []*call {
 	b.mu.Lock()
 	defer b.mu.Unlock()

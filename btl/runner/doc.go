@@ -1,26 +1,32 @@
-// Package runner drives a module of package btl, so that any goroutine can use the module. Each
-// call of a Runner has a context, and returns when its operation has ended.
+// Package runner drives a module of package btl (calls its Progress), so that any goroutine can use
+// the module. Each call of a Runner has a context, and returns when its operation has ended.
 //
 // Three things to know:
 //
-//   - The goroutine that holds a lock, called the token, owns the module. A call that finds
-//     the token free takes the token, performs its operation, and drives the module until
-//     the operation has ended.
+//   - The goroutine that holds a lock, called the token, owns the module. A call that finds the
+//     token (the lock whose holder owns the module) free takes it, performs its operation, and
+//     drives the module until the operation has ended.
 //
 //   - Message handlers and all other callbacks run on the goroutine that drives the module. In a
 //     callback, the methods of the Runner that wait return ErrInHandler.
 //
-//   - A call with a nil context returns btl.ErrContext at once. If the context is cancelled while
-//     the transport may still use the caller's memory, the error is an InUse. The method InUse.Free
-//     tells when the transport no longer uses the memory.
+//   - A call with a nil context returns btl.ErrContext immediately. If the context is cancelled
+//     while the transport may still use the caller's memory, the error is an InUse. The method
+//     InUse.Free tells when the transport no longer uses the memory.
 //
-//     runner.go     Runner, New, Close: from the start to the end
-//     layer.go the functions that a protocol on a Runner provides api.go Do, Connect, Send, Put,
-//     Flush, Await, Start remote.go PutNotice, Get, Atomic post.go SendBuffered: messages that
-//     nobody waits for call.go the request of one goroutine, and its states refused.go calls for
-//     which there was no resource yet wake.go a call drives, sleeps, is woken, hands the token over
-//     watch.go the watcher drives while nobody calls nap_linux.go a sleep of less than a
-//     millisecond waitmode.go how a loop waits, for users
+// The files are:
+//
+//	runner.go      Runner, New, Close, from the start to the end
+//	layer.go       the functions that a protocol on a Runner provides
+//	api.go         Do, Connect, Send, Put, Flush, Await, Start
+//	remote.go      PutNotice, Get, Atomic
+//	post.go        SendBuffered, messages for which no goroutine waits
+//	call.go        the request of one goroutine, and its states
+//	refused.go     calls for which there was no resource yet
+//	wake.go        a call drives, sleeps, is woken, hands the token over
+//	watch.go       the watcher drives while no goroutine calls
+//	nap_linux.go   a sleep of less than a millisecond
+//	waitmode.go    the ways in which a loop waits
 //
 // A Runner uses only the public API of package btl, and btl.Hooks.
 package runner

@@ -9,7 +9,7 @@ var (
 	ErrInHandler = errors.New("runner: a callback must not wait")
 	// ErrNotStarted means that a layer, such as call.Node, was used before its Runner was started.
 	ErrNotStarted = errors.New("runner: not started")
-	// ErrTaken means that the module of a Runner is driven by an earlier Runner (see New).
+	// ErrTaken means that an earlier Runner drives, or has driven, the module (see New).
 	ErrTaken = errors.New("runner: the module has a Runner already")
 	// ErrInUse means that the context was cancelled while the transport may still read or
 	// write the caller's memory. The error that wraps ErrInUse is an InUse, whose method

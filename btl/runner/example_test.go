@@ -47,7 +47,7 @@ func ExampleInUse() {
 	testnet.Check(err)
 
 	network.SetFilter(func(_, _, _ []byte) mem.Verdict { return mem.Drop }) // The cable is cut.
-	short, cancel := context.WithTimeout(ctx, 5*time.Millisecond)
+	short, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
 	defer cancel()
 	message := make([]byte, 1<<18)
 	err = sending.Send(short, peer, 1, message)

@@ -47,21 +47,22 @@ func (r *Runner) SendBuffered(ctx context.Context, ep *btl.Endpoint, tag btl.Tag
 	return err
 }
 
-// A post is a copied message for which no goroutine waits. The constants below limit the posts
-// for one endpoint, and postsMax also limits the posts in the inbox. If a limit is reached,
-// SendBuffered waits.
+// A post is a copied message for which no goroutine waits. The constants postsMax and postsBytesMax
+// limit the posts for one endpoint, and postsMax also limits the posts in the inbox (the queue of
+// calls). If a limit is reached, SendBuffered waits.
 const (
 	postsMax      = 1024
 	postsBytesMax = 4 << 20 // a single post may be larger
 )
 
-// posts counts the posts of each endpoint.
+// The type posts counts the posts (copied messages for which no goroutine waits) of each endpoint.
 type posts struct {
 	mu sync.Mutex
 	of map[*btl.Endpoint]postCount // under mu
 }
 
-// postCount is the number of an endpoint's posts, and the sum of their bytes.
+// postCount is the number of an endpoint's posts (copied messages for which no goroutine waits),
+// and the sum of their bytes.
 type postCount struct{ count, bytes int }
 
 // add counts a new post of an endpoint. If a limit is reached, add counts nothing and returns
@@ -91,8 +92,8 @@ func (p *posts) done(ep *btl.Endpoint, bytes int) {
 	p.of[ep] = postCount{n.count - 1, n.bytes - bytes}
 }
 
-// leaveBehind puts a post with a copy of its data into the inbox. leaveBehind returns false if a
-// limit for posts is reached.
+// leaveBehind copies the data of a post, and puts the post into the inbox (the queue of calls).
+// leaveBehind returns false if a limit for posts is reached.
 func (r *Runner) leaveBehind(c *call) bool {
 	data := c.data
 	if !r.posts.add(c.ep, len(data)) {

@@ -21,11 +21,11 @@ type refusedQueue struct {
 	next  *refusedQueue
 }
 
-// refusedMax is the maximum number of failed attempts in one poll.
+// refusedMax is the maximum number of failed attempts to begin queued calls in one poll.
 const refusedMax = 16
 
-// offer begins a call. If send buffers are missing, or if earlier calls for the same endpoint
-// wait, offer queues the call.
+// offer begins a call. If no send buffer is free, or if earlier calls for the same endpoint wait,
+// offer queues the call.
 func (f *refusedCalls) offer(r *Runner, c *call) {
 	ep := c.ep
 	if ep == nil {

@@ -9,7 +9,7 @@ import (
 // PutNotice writes like Put, and then delivers a notification to the peer (see
 // btl.Endpoint.PreparePutNotice). PutNotice returns when the peer has all bytes and the
 // notification, whose handler may run a little later. If ctx is cancelled while PutNotice waits,
-// PutNotice returns ErrInUse, and the transport may still read data and says.
+// PutNotice returns ErrInUse, and the transport may still read the slices "data" and "says".
 func (r *Runner) PutNotice(ctx context.Context, ep *btl.Endpoint, data []byte, target btl.Handle,
 	offset uint64, tag btl.Tag, says []byte,
 ) error {

@@ -39,15 +39,15 @@ type Config struct {
 }
 
 // Runner lets any goroutine use a Module. The goroutine that holds a lock, called the token, owns
-// the module. A call that finds the token free performs its operation, and drives the module
-// until the operation has ended. While no call drives the module, the watcher (a goroutine of the
-// Runner) drives it. A call that finds the token taken puts its request into the inbox (a queue
-// of calls), which is emptied after every poll. A waiting call is woken when its operation has
-// ended, or when it is the call's turn to drive the module.
+// the module. A call that finds the token (the lock) free performs its operation, and drives the
+// module until the operation has ended. While no call drives the module, the watcher (a goroutine
+// of the Runner) drives it. A call that finds the token (the lock) taken puts its request into the
+// inbox (a queue of calls), which is emptied after every poll. A waiting call is woken when its
+// operation has ended, or when it is the call's turn to drive the module.
 //
 // A goroutine that drives the module and receives nothing for some time sleeps in the kernel. If
-// the fabric is a fabric.Sleeper, the goroutine sleeps without the token, so that a new call need
-// not wake the goroutine.
+// the fabric implements fabric.Sleeper, the sleeping goroutine does not hold the token (the
+// module's lock), so that a new call need not wake this goroutine.
 //
 // Handlers, OnDone and OnEndpoint functions, and the functions given to Do and Await, run on the
 // goroutine that drives the module, one at a time. A callback may use the Module directly. The
@@ -77,11 +77,14 @@ type turn struct {
 	holding  atomic.Bool  // a goroutine sleeps in the kernel with the token
 	wanted   atomic.Int32 // number of calls that try to get the token
 	drives   uint64       // number of calls that have driven the module
-	woken    int          // calls woken since the last yield of the driver
+	// watcherWaits is set while the watcher (the Runner's own goroutine) waits for the release of
+	// the token.
+	watcherWaits atomic.Bool
+	woken        int // calls woken since the last yield of the driver
 }
 
-// requests holds the calls that have not ended. Only the goroutine that owns the module may use
-// the fields of requests other than inbox and posts.
+// The type requests holds the calls that have not ended. Only the goroutine that owns the module
+// may use the fields of the type requests, except for "inbox" and "posts".
 type requests struct {
 	inbox    inbox
 	posts    posts
@@ -91,15 +94,16 @@ type requests struct {
 	spare    []*call // reused slice of takeInbox
 }
 
-// pauses is the state of a Runner's waiting for packets.
+// pauses is the part of a Runner's state that is needed to wait for packets and to sleep.
 type pauses struct {
 	sleeper    fabric.Sleeper // nil if the fabric can only sleep with the token
 	hastener   fabric.Hastener
 	sleepUntil btl.Time // end of the current sleep; guarded by the token
 	policies   [2]*waiting.Policy
 	slack      time.Duration
-	relief     chan struct{} // tells the watcher that no call sleeps
+	relief     chan struct{} // tells the watcher that no call sleeps, or that the token is free
 	napper     napper        // of the watcher
+	naps       atomic.Uint64 // of the watcher, while calls drive the module
 
 	mu    sync.Mutex
 	waits waiting.Counts // guarded by mu
@@ -144,21 +148,21 @@ type runnerEnd struct {
 	err     error // valid when done is closed
 }
 
-// callbackEntries lists the functions that call all callbacks, for which fromHandler searches the
-// stack. The functions in callbackEntries must not be inlined, because an inlined function does
-// not appear on the stack.
+// callbackEntries lists the functions that call all callbacks. fromHandler searches the caller's
+// stack for the functions in callbackEntries. Functions in callbackEntries must not be inlined,
+// because the stack does not show inlined functions.
 var callbackEntries = [...]uintptr{
 	reflect.ValueOf((*Runner).pass).Pointer(),
 	reflect.ValueOf((*Runner).begin).Pointer(),
 	reflect.ValueOf((*Runner).shutdown).Pointer(),
 }
 
-// New starts a Runner that drives module m, and the Runner owns m from then on. The caller
-// of New must register message handlers before New, and may later use m only in functions
-// given to Do and in callbacks. The Runner sets the callbacks OnEndpoint and, if a layer
-// has Room, OnRoom of the module. The function onEvent given to New, which may be nil, is
-// called for each event of an endpoint after the layers. While the Runner sleeps, the
-// timers of endpoints without packets in flight stop.
+// New starts a Runner that drives module m, and the Runner owns m from then on. The caller of New
+// must register message handlers before New, and may later use m only in functions given to Do and
+// in callbacks. The Runner sets the module's callback OnEndpoint, and also OnRoom if a layer has a
+// function Room. The function onEvent given to New, which may be nil, is called for each event of
+// an endpoint after the layers. While the Runner sleeps, the timers of endpoints without packets in
+// flight stop.
 //
 // A module has one Runner. If the module has or had an earlier Runner, the Runner that New returns
 // has already ended, and its Err and all its calls return ErrTaken. The earlier Runner is not
@@ -195,7 +199,7 @@ func New(m *btl.Module, cfg Config, onEvent func(*btl.Endpoint, btl.Event, error
 	return r
 }
 
-// now is the time of the Runner's clock.
+// The method named now is the time of the Runner's clock.
 func (r *Runner) now() btl.Time { return btl.Time(time.Since(r.start)) + 1 }
 
 // Stats returns the module's counters.
@@ -212,7 +216,8 @@ func (r *Runner) Waits() Waits {
 func (r *Runner) Done() <-chan struct{} { return r.done }
 
 // Err returns the error that has ended the Runner. Err returns nil while the Runner runs, and after
-// an end by Close. Err does not wait; Done tells when the Runner has ended.
+// an end by Close. Err does not wait for the end of the Runner, and Done tells when the Runner has
+// ended.
 func (r *Runner) Err() error {
 	select {
 	case <-r.done:
@@ -257,12 +262,12 @@ func (r *Runner) Close(ctx context.Context) error {
 	}
 }
 
-// closeGrace is the time for which Close waits for the Runner's end after its context was
-// cancelled.
+// closeGrace is the time for which Close still waits for the Runner's end after the cancellation of
+// ctx.
 const closeGrace = time.Second
 
-// over reports whether the Runner must end. After a call of Close, the first call of over begins
-// to close the endpoints. The caller must own the module.
+// The method named over reports whether the Runner must end. After a call of Close, the first call
+// of the method named over begins to close the endpoints. The caller must own the module.
 func (r *Runner) over() bool {
 	if !r.asked.Load() {
 		return false
@@ -281,8 +286,8 @@ func (r *Runner) over() bool {
 	return r.m.Drained()
 }
 
-// shutdown closes the module and ends all calls. The caller must own the module, and no goroutine
-// may sleep in the kernel.
+// The method shutdown closes the module and ends all calls. The caller of shutdown must own the
+// module, and no goroutine may be asleep in the kernel.
 //
 //go:noinline
 func (r *Runner) shutdown(err error) {

@@ -21,8 +21,8 @@ const (
 // returns an error for any other name.
 func ParseWaiting(name string) (Waiting, error) { return waiting.ParseMode(name) }
 
-// Waits counts how goroutines that drive the module have waited. Crowded counts how often a
-// polling goroutine had a reason to yield, and Yields counts its yields. Apart counts yields that
-// gave the CPU to another program that computes, and Stolen counts how often the host of a virtual
-// machine took the CPU away.
+// Waits counts how goroutines that drive the module have waited. The field Yields counts yields of
+// polling goroutines, and the field Crowded counts how often another thread was found to use the
+// processor. The field Apart counts how often yielding stopped because another thread computes, and
+// the field Stolen counts how often the host of a virtual machine took the CPU away.
 type Waits = waiting.Counts

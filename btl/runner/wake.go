@@ -67,8 +67,8 @@ func (r *Runner) wantToken() bool {
 	return false
 }
 
-// await waits for the end of a call. If holding is true, the caller of await owns the module, and
-// drives the module.
+// await waits for the end of a call. If the argument "holding" is true, the caller of await owns
+// the module, and drives the module.
 func (r *Runner) await(ctx context.Context, c *call, holding bool) error {
 	slept, searches, left, drives := false, false, false, uint64(1)
 	for !c.ended() && ctx.Err() == nil {
@@ -124,14 +124,15 @@ func (r *Runner) await(ctx context.Context, c *call, holding bool) error {
 }
 
 // leaveToWatcher passes the token of an ending Runner to the watcher (the Runner's own goroutine)
-// and wakes it. The watcher drives the module after leaveToWatcher, and ends all calls.
+// and wakes it. After leaveToWatcher, the watcher (the Runner's own goroutine) drives the module
+// and ends all calls.
 func (r *Runner) leaveToWatcher() {
 	r.release()
 	r.m.Wake()
 	r.relieve()
 }
 
-// offer begins a call. If send buffers are missing, offer queues the call.
+// offer begins a call. If no send buffer is free for the call, offer queues the call.
 func (r *Runner) offer(c *call) {
 	if !c.begun {
 		r.link(c)
@@ -149,8 +150,8 @@ func (r *Runner) forget(c *call, life uint64) {
 	r.nudge()
 }
 
-// takeInbox begins the calls of the inbox and the refused calls for which send buffers are free
-// now, and returns their number.
+// takeInbox begins the calls of the inbox (the queue of new calls), and the earlier refused calls
+// for which send buffers are free now, and returns the number of all these calls.
 func (r *Runner) takeInbox() int {
 	n := 0
 	if !r.inbox.empty() {
@@ -168,7 +169,7 @@ func (r *Runner) takeInbox() int {
 	return n
 }
 
-// pass polls the module once, and begins the calls of the inbox.
+// pass polls the module once, and begins the calls of the inbox (the queue of new calls).
 //
 //go:noinline
 func (r *Runner) pass() (events int) {
@@ -196,13 +197,18 @@ func (r *Runner) policy(c *call) *waiting.Policy {
 }
 
 // drive polls until call c has ended, or until the caller should sleep. drive returns true if the
-// caller should sleep. If c is nil, drive also returns when a call wants to own the module. The
-// argument goesOn of drive is true if polling continues after a sleep. The caller must own the
-// module.
+// caller should sleep. If the argument c of drive is nil, drive also returns when a call wants to
+// own the module. The argument "goesOn" of the method drive is true if the caller continues to poll
+// after a sleep. The caller must own the module.
+//
+// A pass may send or receive many packets, or call a handler for long. Therefore, a wait for the
+// next event begins after the pass with the latest event, and after the first pass, which sends the
+// message of a new call.
 func (r *Runner) drive(ctx context.Context, c *call, goesOn bool) (sleepy bool) {
 	const checkEvery = 16
 	p, last := r.policy(c), r.m.Now()
-	if !goesOn {
+	worked := !goesOn // the latest pass, or the caller before the first pass, has worked
+	if worked {
 		p.Begin(last)
 	}
 	for i := 1; ; i++ {
@@ -215,27 +221,27 @@ func (r *Runner) drive(ctx context.Context, c *call, goesOn bool) (sleepy bool) 
 			i%checkEvery == 0 && ctx.Err() != nil {
 			return false
 		}
-		r.letRun()
-		now := r.m.Now()
+		if r.woken > 0 {
+			r.woken = 0
+			runtime.Gosched()
+		}
+		now := r.m.Now() // when the latest pass began, and the pass before had ended
 		if n > 0 {
 			p.Found(now)
-			last = now
-		} else if !r.lookOn(p, now, now.Sub(last)) {
+			last, worked = now, true
+			continue
+		}
+		if worked {
+			p.Begin(now)
+			last, worked = now, i == 1
+		}
+		if !r.lookOn(p, now, now.Sub(last)) {
 			return true
 		}
 	}
 }
 
-// letRun yields to the goroutines that were just woken, because they may have new calls for the
-// Runner.
-func (r *Runner) letRun() {
-	if r.woken > 0 {
-		r.woken = 0
-		runtime.Gosched()
-	}
-}
-
-// lookOn reports whether to poll again after polls without an event. The argument vain of lookOn
+// lookOn reports whether to poll again after polls without an event. The argument "vain" of lookOn
 // is the time since the latest event.
 func (r *Runner) lookOn(p *waiting.Policy, now btl.Time, vain time.Duration) bool {
 	const alone = 5 * time.Microsecond
@@ -252,8 +258,10 @@ func (r *Runner) lookOn(p *waiting.Policy, now btl.Time, vain time.Duration) boo
 	return true
 }
 
-// release performs the due work of the module, and then gives up the token. If no goroutine sleeps
-// in the kernel, release wakes a waiting call to drive the module.
+// release performs the due work of the module, and then gives up the token (the lock whose holder
+// owns the module). If no goroutine sleeps in the kernel, release wakes a waiting call to drive the
+// module. If the watcher (the Runner's own goroutine) waits for the token, release wakes the
+// watcher.
 func (r *Runner) release() {
 	for first := true; ; first = false {
 		due := r.due()
@@ -268,6 +276,9 @@ func (r *Runner) release() {
 		r.token.Unlock()
 		if wake {
 			r.m.Wake()
+		}
+		if r.watcherWaits.Load() {
+			r.relieve()
 		}
 		for {
 			wait := r.blocked.Load() > 0 && !r.poked.Load() && !r.sleeping.Load() && !r.asked.Load()
@@ -284,8 +295,8 @@ func (r *Runner) release() {
 }
 
 // hastenSleep sends the acknowledgements that are due, and shortens the sleep of the sleeping
-// goroutine to the new deadline. hastenSleep returns true if the sleeping goroutine must be woken
-// in spite of the shorter sleep. The caller must own the module.
+// goroutine to the new deadline. hastenSleep returns true if the sleep could not be shortened
+// enough, so that the sleeping goroutine must be woken. The caller must own the module.
 func (r *Runner) hastenSleep() (wake bool) {
 	r.hooks.AcknowledgeAll()
 	due := r.due()
@@ -301,7 +312,8 @@ func (r *Runner) hastenSleep() (wake bool) {
 	return false
 }
 
-// poke wakes a blocked call so that it drives the module. The caller must own the module.
+// poke wakes the goroutine of a blocked call, which then drives the module. The caller must own the
+// module.
 func (r *Runner) poke() bool {
 	for c := r.open; c != nil; c = c.next {
 		if c.turn(callBlocked, callPoked) {
@@ -350,8 +362,9 @@ func (r *Runner) block(ctx context.Context, c *call, searched, left bool) (holdi
 	return r.woke(c) && r.token.TryLock()
 }
 
-// woke is called by a call that was woken, and reports whether the call must drive the module. If
-// the call has already ended, woke wakes the next call to drive the module.
+// The method named woke is called by a call that was woken, and reports whether the call must drive
+// the module. A woken call that has already ended takes and releases the token (the module's lock),
+// so that release wakes the next call.
 func (r *Runner) woke(c *call) bool {
 	if !c.poked {
 		return false
@@ -362,8 +375,9 @@ func (r *Runner) woke(c *call) bool {
 	return true
 }
 
-// due returns the time at which the Runner must poll even without an event. While calls wait for
-// send buffers, or while the Runner ends, due returns a time at most a millisecond from now.
+// The method named due returns the time at which the Runner must poll even without an event. While
+// calls wait for send buffers, or while the Runner ends, due returns a time at most a millisecond
+// from now.
 func (r *Runner) due() btl.Time {
 	const again = time.Millisecond
 	if r.refused.count > 0 || r.closing {
@@ -372,7 +386,8 @@ func (r *Runner) due() btl.Time {
 	return r.m.Deadline()
 }
 
-// timeout returns the time until the Runner must poll even without an event, at most Config.Park.
+// The method named timeout returns the time until the Runner must poll even without an event, at
+// most Config.Park.
 func (r *Runner) timeout() time.Duration {
 	if due := r.due(); due != btl.Never {
 		return min(r.cfg.Park, due.Sub(r.m.Now()))
@@ -380,10 +395,10 @@ func (r *Runner) timeout() time.Duration {
 	return r.cfg.Park
 }
 
-// sleep lets its caller sleep in the kernel until a packet may have arrived. The argument c of
-// sleep is the call that sleeps, or nil for the watcher. The caller must own the module. The
-// result holding of sleep reports whether the caller owns the module after the sleep, and the
-// result slept reports whether the caller has slept.
+// sleep lets its caller sleep in the kernel until a packet may have arrived. The argument c of the
+// method sleep is the call whose goroutine sleeps, or nil for the watcher (the Runner's own
+// goroutine). The caller must own the module. The result "holding" reports whether the caller owns
+// the module after the sleep, and the result "slept" reports whether the caller has slept.
 func (r *Runner) sleep(ctx context.Context, c *call) (holding, slept bool) {
 	if r.inbox.empty() && r.broken == nil {
 		r.hooks.AcknowledgeAll()

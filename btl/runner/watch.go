@@ -9,9 +9,14 @@ import (
 )
 
 // napping is the time for which the watcher (the Runner's own goroutine) sleeps while successive
-// calls drive the module. While the watcher sleeps for the time napping, packets do not wake it,
-// and it does not compete with the calls for the token.
+// calls drive the module. While the watcher (the Runner's own goroutine) sleeps for the time
+// napping, packets do not wake it, and it does not compete with the calls for the module.
 const napping = 100 * time.Microsecond
+
+// missesMost is the number of failed tries to get the token (the module's lock) after which the
+// watcher waits for its release. A large missesMost keeps wake-ups of the watcher (the Runner's own
+// goroutine) rare while short calls follow one another.
+const missesMost = 100
 
 // watch drives the module while no call does, and closes the module at the end. watch runs on the
 // Runner's own goroutine, the watcher.
@@ -26,10 +31,10 @@ func (r *Runner) watch() {
 	defer waiting.Enter()()
 	defer r.napper.close()
 	var seen uint64
+	misses := 0
 	rested := false // the latest iteration was a sleep and a poll
 	for !r.asked.Load() {
-		if !r.token.TryLock() {
-			r.nap()
+		if !r.seek(&misses) {
 			continue
 		}
 		if r.sleeping.Load() { // a call sleeps in the kernel
@@ -60,7 +65,10 @@ func (r *Runner) watch() {
 		r.woken = 0
 		r.release()
 		if !sleepy {
-			r.giveWay()
+			runtime.Gosched()
+			if r.wanted.Load() > 0 {
+				r.nap()
+			}
 		} else if wakes {
 			runtime.Gosched()
 		}
@@ -68,33 +76,54 @@ func (r *Runner) watch() {
 	r.finish()
 }
 
-// atRest reports whether the watcher may sleep without another poll, because the fabric wakes it
-// for packets that have arrived after the latest poll.
+// seek tries to get the token (the lock whose holder owns the module), and waits if the token is
+// taken. A call may keep the token (the module's lock) for a long time, during a long callback or a
+// sleep in the kernel. After missesMost consecutive failed tries, seek waits until the token (the
+// module's lock) is released. The argument "misses" of the method seek counts the consecutive
+// failed tries.
+func (r *Runner) seek(misses *int) (holding bool) {
+	if r.token.TryLock() {
+		*misses = 0
+		return true
+	}
+	if *misses++; *misses < missesMost || r.cfg.Wait == WaitBusy {
+		r.nap()
+		return false
+	}
+	*misses = 0
+	r.watcherWaits.Store(true)
+	defer r.watcherWaits.Store(false)
+	if r.token.TryLock() { // released before watcherWaits was set
+		return true
+	}
+	select {
+	case <-r.relief:
+	case <-time.After(r.cfg.Park):
+	}
+	return false
+}
+
+// atRest reports whether the watcher (the Runner's own goroutine) may sleep without another poll,
+// because the fabric wakes it for packets that have arrived after the latest poll.
 func (r *Runner) atRest() bool {
 	p := r.policies[1]
 	return r.sleeper != nil && p.Calm() && r.due().Sub(r.m.Now()) > p.SleepMin() &&
 		r.wanted.Load() == 0 && !r.asked.Load() && r.now().Sub(r.m.Now()) < napping
 }
 
-// giveWay gives the token (the lock whose holder owns the module) to a waiting call.
-func (r *Runner) giveWay() {
-	runtime.Gosched()
-	if r.wanted.Load() > 0 {
-		r.nap()
-	}
-}
-
-// nap lets the watcher sleep for a short time while calls drive the module.
+// nap lets the watcher (the Runner's own goroutine) sleep for a short time while calls drive the
+// module.
 func (r *Runner) nap() {
 	if r.cfg.Wait == WaitBusy {
 		waiting.Cede()
 		runtime.Gosched()
 		return
 	}
+	r.naps.Add(1)
 	r.rest()
 }
 
-// rest lets the watcher sleep for a short time.
+// The method named rest lets the watcher (the Runner's own goroutine) sleep for a short time.
 func (r *Runner) rest() {
 	if r.cfg.Setup != nil {
 		nap(napping)
@@ -103,7 +132,8 @@ func (r *Runner) rest() {
 	}
 }
 
-// waitRelief waits until no goroutine that calls the Runner is blocked in a system call.
+// waitRelief lets the watcher (the Runner's own goroutine) wait until no call of the Runner sleeps
+// in the kernel.
 func (r *Runner) waitRelief() {
 	for r.sleeping.Load() && !r.asked.Load() {
 		select {
@@ -113,7 +143,8 @@ func (r *Runner) waitRelief() {
 	}
 }
 
-// relieve tells the watcher that no call sleeps in the kernel any more.
+// relieve tells the watcher (the Runner's own goroutine) that no call sleeps in the kernel any
+// more.
 func (r *Runner) relieve() {
 	select {
 	case r.relief <- struct{}{}:

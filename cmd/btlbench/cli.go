@@ -16,7 +16,7 @@ import (
 )
 
 // cli is the command line, with one field for each command, which has its own file cmd_*.go. The
-// values that a command sets are the defaults of its flags.
+// values that a command sets in the cli are the defaults of the command's flags.
 //
 //nolint:lll // A struct tag cannot be broken.
 type cli struct {
@@ -44,7 +44,7 @@ type reportFlags struct {
 	Format  string        `help:"text, json (one document), csv or gobench (for benchstat). Default: ${default}." placeholder:"NAME" enum:"text,json,csv,gobench" default:"text"`
 	Stream  bool          `name:"json-stream" help:"Write one JSON object on each line: the start, each interval, and the end with the whole report. The default of --interval is then 1s."`
 	HDR     string        `name:"hdr" help:"Write half round trips in ns to FILE, as an HdrHistogram log: one histogram for each interval, or for each round without --interval." placeholder:"FILE"`
-	Verbose bool          `short:"v" help:"In the text, also print each side's view of the path and the provider, and all counters. json always has them."`
+	Verbose bool          `short:"v" help:"In the text, also print each side's view of the path and the provider, all counters, and a line for each stream of --parallel. json always has them."`
 	Metrics string        `help:"Serve Prometheus metrics of this side on HOST:PORT/metrics while running." placeholder:"ADDR"`
 	Timeout time.Duration `help:"Time for the connection and the agreement with the peer." default:"5s"`
 }
@@ -76,7 +76,7 @@ func checkAddress(what, addr string) error {
 // newParser returns the parser of the command line. The flag --help calls the function exit, which
 // must not return.
 func newParser(c *cli, env *environment, exit func(int)) (*kong.Kong, error) {
-	return kong.New(c, usage.Bytes(),
+	return kong.New(c, usage.Bytes(), usage.Help(),
 		kong.Name("btlbench"),
 		kong.Description(cliDescription),
 		kong.Writers(env.stdout, env.stderr),
@@ -87,7 +87,6 @@ func newParser(c *cli, env *environment, exit func(int)) (*kong.Kong, error) {
 			"all_tests": strings.Join(plan.AllTests, ", "),
 		},
 		kong.NamedMapper("nonzero", kong.MapperFunc(decodeNonzero)),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.Bind(env),
 	)
 }

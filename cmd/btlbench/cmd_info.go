@@ -97,8 +97,8 @@ func (c *infoCmd) nothing() error {
 	return fmt.Errorf("no provider matches%s; see \"btlbench info\"", flags)
 }
 
-// markDefault finds the provider that --provider auto selects among all providers. If that provider
-// is in the list, it is marked and put first.
+// markDefault finds the provider that --provider auto selects among all providers. If the list has
+// the provider of --provider auto, markDefault marks the provider and puts it first.
 func (c *infoCmd) markDefault(d *infoDocument) {
 	chosen, err := layers.ChooseProvider(fabric.Hints{Domain: c.Domain, Node: c.Node}, false)
 	if err != nil {

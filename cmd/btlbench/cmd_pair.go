@@ -207,7 +207,7 @@ type prefixWriter struct {
 	partial []byte
 }
 
-// Write must be called only by the goroutine of exec.Cmd.
+// The method Write of a prefixWriter must be called only by the goroutine of exec.Cmd.
 func (p *prefixWriter) Write(b []byte) (int, error) {
 	p.partial = append(p.partial, b...)
 	for {

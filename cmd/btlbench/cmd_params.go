@@ -104,8 +104,8 @@ func (c *paramsCmd) records() ([]paramRecord, error) {
 	if err := layers.ApplySettings(&config, c.Set); err != nil {
 		return nil, err
 	}
-	// The check uses the largest datagram of UDP, because an invalid value is invalid with any
-	// provider.
+	// The check of a setting uses the largest datagram of UDP, because an invalid value is invalid
+	// with any provider.
 	if _, err := config.WithDefaults(fabric.Info{MTUBytes: udpMTUBytes}); err != nil {
 		return nil, err
 	}

@@ -166,14 +166,17 @@ func (l *hdrLog) close() error {
 	return nil
 }
 
-// report writes the intervals of a run while they are measured, and returns a function that writes
-// the rest with the error of a failed run.
+// The method report writes the intervals of a run while they are measured, and returns a function
+// that writes the rest with the error of a failed run.
 func (f *runFlags) report(env *environment, b *measure.Bench) (write func(error) error) {
 	if f.Stream {
 		stream := measure.NewStream(env.stdout)
 		stream.Start(b.Doc)
 		b.Live = stream.Add
 		return func(failed error) error { return stream.End(b.Doc, failed) }
+	}
+	if f.Format == "text" {
+		b.Begin = func(e measure.Extent) { _, _ = fmt.Fprintln(env.stdout, e) } // write reports errors
 	}
 	if f.Interval == 0 || f.Format != "text" {
 		return func(error) error { return measure.Write(env.stdout, f.Format, b.Doc) }
@@ -186,8 +189,12 @@ func (f *runFlags) report(env *environment, b *measure.Bench) (write func(error)
 	}
 }
 
-// resolveProvider replaces the name "auto" by the selected provider, and records the reason.
+// resolveProvider replaces the name "auto" by the selected provider, and records the reason. It
+// returns an error if --node is not of this host.
 func (f *runFlags) resolveProvider(pair bool) error {
+	if err := layers.CheckNode(f.Node); err != nil {
+		return err
+	}
 	if f.Offload { // Validate has made sure that it fits.
 		f.Provider, f.Offload = plan.ProviderOffload, false
 	}

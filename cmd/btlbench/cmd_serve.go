@@ -8,6 +8,7 @@ import (
 	"net"
 	"time"
 
+	"gobtl/cmd/btlbench/layers"
 	"gobtl/cmd/btlbench/plan"
 	"gobtl/cmd/btlbench/session"
 )
@@ -30,7 +31,7 @@ type serveCmd struct {
 
 	Patience time.Duration `help:"Longest time-out that a client may ask for." default:"1m"`
 
-	// The flag is for the command pair, which starts this command as its server.
+	// The flag --quiet is for the command pair, which starts the command serve as its server.
 	Quiet bool         `help:"Say nothing about clients." hidden:""`
 	Avoid plan.CPUList `help:"CPUs of hot loops: other threads keep off them." hidden:""`
 }
@@ -64,6 +65,9 @@ func (c *serveCmd) options() session.Options {
 
 // Run is called by kong.
 func (c *serveCmd) Run(env *environment) error {
+	if err := layers.CheckNode(c.Node); err != nil {
+		return err
+	}
 	keepRuntimeOff(append(c.Avoid, c.CPUs...))
 	metrics, err := serveMetrics(env, c.Metrics)
 	if err != nil {

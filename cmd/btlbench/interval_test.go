@@ -110,8 +110,9 @@ func TestIntervalsAsText(t *testing.T) {
 	status, stdout, stderr := runCLI("run", addr, "--provider", "mem/local", "--test", "bw",
 		"--size", "64", "-i", "100ms", "-t", "0.15")
 	lines := strings.Split(stdout, "\n")
-	if status != exitOK || lines[0] != "bw 64 (btl), window 64" ||
-		!strings.Contains(lines[2], "0.00-0.1") || !strings.Contains(stdout, "\nBandwidth:") {
+	const extent = "measuring 1 line of 150ms, in 1 round: about 200ms in all"
+	if status != exitOK || lines[0] != extent || lines[1] != "bw 64 (btl), window 64" ||
+		!strings.Contains(lines[3], "0.00-0.1") || !strings.Contains(stdout, "\nBandwidth:") {
 		t.Errorf("status %d, %q\n%s", status, stderr, stdout)
 	}
 	// A run that fails before its first message says so in the stream as well.

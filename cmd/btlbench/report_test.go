@@ -28,7 +28,7 @@ func TestReport(t *testing.T) {
 	if status != exitOK || err != nil || !strings.HasSuffix(stdout, "page.html: 2 runs\n") {
 		t.Fatalf("status %d, %v, %q, %q", status, err, stdout, stderr)
 	}
-	for _, want := range []string{"run--format=json", "run--json-stream", "2 btl p50", "</html>"} {
+	for _, want := range []string{"run--format=json", "run--json-stream btl p50", "</html>"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("no %q in the page", want)
 		}

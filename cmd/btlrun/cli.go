@@ -61,6 +61,6 @@ func (c *cli) Validate() error {
 const perHostMax = 4096
 
 func newParser(c *cli, stdout, stderr io.Writer, exit func(int)) (*kong.Kong, error) {
-	return kong.New(c, usage.Bytes(), kong.Name("btlrun"), kong.Description(cliDescription),
-		kong.Writers(stdout, stderr), kong.Exit(exit))
+	return kong.New(c, usage.Bytes(), usage.Help(), kong.Name("btlrun"),
+		kong.Description(cliDescription), kong.Writers(stdout, stderr), kong.Exit(exit))
 }

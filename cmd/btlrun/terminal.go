@@ -35,8 +35,8 @@ func forwarded() []os.Signal {
 	return append(all, syscall.SIGINT, syscall.SIGQUIT)
 }
 
-// ignored reports whether this process was started with signal s ignored. The result is valid only
-// for signals that the Go runtime does not handle itself.
+// The function ignored reports whether this process was started with signal s ignored. The result
+// of ignored is valid only for signals that the Go runtime does not handle itself.
 func ignored(s syscall.Signal) bool {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {

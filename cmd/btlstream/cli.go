@@ -49,6 +49,7 @@ type cli struct {
 	Connect  []string      `placeholder:"HOST:PORT" help:"Connect to a peer that was started with --listen. A sender may name several receivers." sep:"none"`
 	Listen   string        `placeholder:"HOST:PORT" help:"Accept peers at this address; port 0 picks a free port."`
 	Peers    int           `name:"receivers" default:"1" placeholder:"N" help:"Sender with --listen: number of receivers to wait for before the stream starts. In the unreliable mode 0 starts at once, and further receivers may join later. Default: ${default}."`
+	Joiners  int           `default:"${joiners}" placeholder:"N" help:"Sender of an unreliable stream without --group: largest number of receivers that receive a stream in progress after they have joined it, a quarter of them from one host. 0: none. Default: ${default}."`
 	Streams  int           `default:"1" placeholder:"N" help:"Receiver with --listen: number of senders, each with a ring of its own. Default: ${default}."`
 	Group    string        `placeholder:"ADDR:PORT" help:"Sender: send to this multicast group instead of to each receiver (unreliable)."`
 	Node     string        `placeholder:"ADDR" help:"Local address. Default: the address that leads to --connect, or the address of --listen, or the first device's."`
@@ -139,6 +140,10 @@ func (c *cli) config() stream.Config {
 	if c.Send {
 		cfg.Receivers, cfg.Group = c.Peers, c.Group
 		cfg.BitsPerSecond, cfg.Delay = c.Rate*1e9, time.Duration(c.Delay)
+		cfg.JoinersMax = c.Joiners
+		if c.Joiners == 0 {
+			cfg.JoinersMax = -1
+		}
 		if c.Peers == 0 {
 			cfg.Receivers = -1
 		}
@@ -224,6 +229,8 @@ func (c *cli) validateMeeting() error {
 		return fmt.Errorf("--receivers: 0 to %d", peersMax)
 	case c.Streams < 1 || c.Streams > peersMax:
 		return fmt.Errorf("--streams: 1 to %d", peersMax)
+	case c.Joiners < 0 || c.Joiners > peersMax:
+		return fmt.Errorf("--joiners: 0 to %d", peersMax)
 	case c.Peers != 1 && c.Listen == "":
 		return errors.New("--receivers needs --listen")
 	case c.Streams != 1 && c.Listen == "":
@@ -232,8 +239,12 @@ func (c *cli) validateMeeting() error {
 	return checkAddress("--listen", c.Listen)
 }
 
-// peersMax is the largest value of --receivers and --streams.
-const peersMax = 256
+const (
+	// peersMax is the largest value of --receivers, --streams and --joiners.
+	peersMax = 256
+	// joinersDefault is the default of --joiners, and of stream.Config.JoinersMax.
+	joinersDefault = 32
+)
 
 // validateRole checks the options that only one side, or one mode, can have.
 func (c *cli) validateRole() error {
@@ -244,6 +255,10 @@ func (c *cli) validateRole() error {
 		ok         bool
 	}{
 		{c.Peers != 1, "--receivers", "--send", c.Send},
+		{
+			c.Joiners != joinersDefault, "--joiners", "--send --mode unreliable, without --group",
+			c.Send && unreliable && c.Group == "",
+		},
 		{c.Streams != 1, "--streams", "the receiver", !c.Send},
 		{c.Rate != 0, "--rate", "--send", c.Send},
 		{c.Group != "", "--group", "--send --mode unreliable", c.Send && unreliable},
@@ -323,12 +338,11 @@ func influxURL(addr string) (string, error) {
 // newParser returns the parser of the command line. The options --help and --version call exit,
 // which must not return.
 func newParser(c *cli, out, errs io.Writer, exit func(int)) (*kong.Kong, error) {
-	return kong.New(c, usage.Bytes(),
+	return kong.New(c, usage.Bytes(), usage.Help(),
 		kong.Name("btlstream"),
 		kong.Description(cliDescription),
 		kong.Writers(out, errs),
 		kong.Exit(exit),
-		kong.Vars{"influx_port": influxPort},
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.Vars{"influx_port": influxPort, "joiners": strconv.Itoa(joinersDefault)},
 	)
 }

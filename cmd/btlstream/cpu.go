@@ -18,7 +18,8 @@ type cpuMeter struct {
 
 func (m *cpuMeter) begin() { m.at, m.cpu = time.Now(), processCPU() }
 
-// end stops the measurement. If begin was never called, end does nothing.
+// The method end stops the measurement of the CPU time. If begin was never called, end does
+// nothing.
 func (m *cpuMeter) end() {
 	if !m.at.IsZero() {
 		m.wall, m.used = time.Since(m.at), processCPU()-m.cpu

@@ -56,7 +56,8 @@ func (l *logger) put(b []byte) {
 	l.tryPut(b)
 }
 
-// tryPut queues bytes, and returns false if that is not possible. The caller holds the lock.
+// tryPut queues bytes, and returns false if that is not possible. The caller of tryPut holds the
+// lock of the logger.
 func (l *logger) tryPut(b []byte) bool {
 	if l.closed {
 		return false
@@ -90,8 +91,8 @@ func (l *logger) tellDropped() {
 	}
 }
 
-// close waits until all lines are written, but no longer than lastLines. Lines after close are
-// dropped.
+// close waits until all lines are written, but no longer than lastLines. Lines that are written
+// after close are dropped.
 func (l *logger) close() {
 	l.lock.Lock()
 	if !l.closed {

@@ -7,6 +7,8 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"slices"
+	"sync"
 	"time"
 
 	"gobtl/internal/bounded"
@@ -27,8 +29,8 @@ const (
 	// guestLineMost is the maximum length in bytes of a peer's line, which holds the peer's
 	// identity.
 	guestLineMost = 1024
-	// later is the line that makes a peer connect again. wrongSide is the line that tells a peer of
-	// this side's role why it is refused.
+	// The constant later is the line that makes a peer connect again. wrongSide is the line that tells
+	// a peer of this side's role why it is refused.
 	later     = "later\n"
 	wrongSide = "no: that is a %[1]v's, want the other side of a stream: this is a %[1]v, too\n"
 )
@@ -77,8 +79,10 @@ func (s *session) findPeer(ctx context.Context, i int, address string) error {
 	}
 }
 
-// findGuest waits for the first peer of the opposite role that sends its identity. findGuest keeps
-// the local address of the peer's connection, and tells the peer to connect again.
+// findGuest waits for a peer of the opposite role that sends its identity, and that connects again
+// with the same identity as it was told. findGuest keeps the local address of the peer's
+// connection. A single line of a stranger chooses no address, because a peer of another network
+// could then not find this side.
 func (s *session) findGuest(ctx context.Context) error {
 	l, err := net.Listen("tcp", s.c.Listen)
 	if err != nil {
@@ -89,6 +93,7 @@ func (s *session) findGuest(ctx context.Context) error {
 	s.c.Listen = l.Addr().String()
 	s.env.logf(logNotice, "listening on %v", l.Addr())
 	come := make(chan net.Addr, 1)
+	var known visits
 	go listener.Serve(func(g *bounded.Guest) {
 		_ = g.SetDeadline(time.Now().Add(guestTime))
 		line, err := bounded.NewLines(g, guestLineMost).Next()
@@ -105,6 +110,9 @@ func (s *session) findGuest(ctx context.Context) error {
 		}
 		g.Proven()
 		_, _ = io.WriteString(g, later)
+		if !known.again(g.RemoteAddr(), g.LocalAddr(), string(line)) {
+			return
+		}
 		select {
 		case come <- g.LocalAddr():
 		default: // Another peer was first.
@@ -120,6 +128,30 @@ func (s *session) findGuest(ctx context.Context) error {
 		return cause
 	}
 	return fmt.Errorf("%w: nobody came to %v", stream.ErrTimeout, l.Addr())
+}
+
+// visits are the latest peers that were told to connect again.
+type visits struct {
+	lock sync.Mutex // guards the field below
+	list []visitor  // the first to come first, at most guestsMost
+}
+
+// visitor is a peer that has connected to an address of this host.
+type visitor struct{ from, to, line string }
+
+// again reports whether a peer was here before, and keeps the peer in mind.
+func (v *visits) again(from, to net.Addr, line string) bool {
+	v.lock.Lock()
+	defer v.lock.Unlock()
+	peer := visitor{bounded.HostOf(from), bounded.HostOf(to), line}
+	if slices.Contains(v.list, peer) {
+		return true
+	}
+	if len(v.list) == guestsMost {
+		v.list = slices.Delete(v.list, 0, 1)
+	}
+	v.list = append(v.list, peer)
+	return false
 }
 
 // role returns the role of this side.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -171,7 +172,7 @@ func (r *reader) meet(ctx context.Context) error {
 	}
 }
 
-// begun reports whether the stream has begun, even if it has already ended.
+// The method begun reports whether the stream has begun, even if it has already ended.
 func (r *reader) begun() bool {
 	select {
 	case <-r.rx.Started():
@@ -262,5 +263,8 @@ func (s *session) received(readers []*reader, record *recorder) error {
 		})
 		err = errors.Join(err, own)
 	}
-	return s.finish(outcomes, errors.Join(err, s.showRings()))
+	if err == nil || slices.ContainsFunc(outcomes, func(o outcome) bool { return o.begun() }) {
+		err = errors.Join(err, s.showRings())
+	}
+	return s.finish(outcomes, err)
 }

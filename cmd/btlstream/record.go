@@ -52,7 +52,7 @@ func newRecorder(name string) (*recorder, error) {
 	return r, nil
 }
 
-// arrival returns the function that records arrivals, or nil if r is nil.
+// The method arrival returns the function that records arrivals, or nil if r is nil.
 func (r *recorder) arrival() func(stream.Arrival) {
 	if r == nil {
 		return nil

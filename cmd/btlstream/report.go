@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"math"
 	"strings"
 	"time"
@@ -26,6 +27,9 @@ type outcome struct {
 	err     error
 }
 
+// begun reports whether a message of the stream was sent or received.
+func (o *outcome) begun() bool { return o.stats.FirstNs != 0 }
+
 // record is the JSON form of an outcome.
 type record struct {
 	Schema     string  `json:"schema"`
@@ -45,6 +49,7 @@ type record struct {
 	SenderDropped uint64          `json:"sender_dropped"`
 	SocketDrops   uint64          `json:"socket_drops"`
 	SendErrors    uint64          `json:"send_errors"`
+	FullDrops     uint64          `json:"full_drops"`
 	Foreign       uint64          `json:"foreign"`
 	Stale         uint64          `json:"stale"`
 	Datagrams     uint64          `json:"datagrams"`
@@ -70,6 +75,7 @@ func (s *session) record(o *outcome) *record {
 		Sent: st.Sent, MissingGrams: st.MissingDatagrams, Overrun: st.Overrun,
 		SenderDropped: st.SenderDropped,
 		SocketDrops:   st.SocketDrops, SendErrors: st.SendErrors, Foreign: st.Foreign, Stale: st.Stale,
+		FullDrops: st.FullDrops,
 		Datagrams: st.Datagrams, Regions: st.Regions, PeersLost: st.PeersLost,
 		Refused: st.Refused, BurstBytes: st.BurstBytes,
 		ForfeitedS: float64(st.ForfeitedNs) / 1e9, CPUPercent: o.cpu.percent(),
@@ -94,7 +100,7 @@ func (s *session) record(o *outcome) *record {
 	return r
 }
 
-// report writes the closing report of each stream.
+// The method report writes the closing report of each stream.
 func (s *session) report(outcomes []outcome) error {
 	if s.c.Format == formatJSON {
 		enc := json.NewEncoder(s.env.stdout)
@@ -113,25 +119,31 @@ func (s *session) report(outcomes []outcome) error {
 	return nil
 }
 
-// text writes the closing report of a stream as text.
+// The method text writes the closing report of a stream as text.
 func (s *session) text(o *outcome) error {
 	st := &o.stats
 	out := s.env.stdout
 	if s.c.Streams > 1 {
 		fmt.Fprintf(out, "Stream %d:\n", o.stream)
 	}
+	if o.err != nil && !o.begun() {
+		return refusedLine(out, st) // the error says the rest
+	}
 	wall := time.Duration(st.LastNs - st.FirstNs)
 	fmt.Fprintf(out, "Wall time since first message: %.3f ms; CPU time: %.3f ms (%.1f %%)\n",
 		float64(wall)/1e6, float64(o.cpu.used)/1e6, o.cpu.percent())
 	fmt.Fprintf(out, "Bandwidth: %.2f Gbps\n", st.MegabytesPerSecond()*8/1e3)
-	if n := st.Refused.Total(); n > 0 {
-		fmt.Fprintf(out, "%d peers refused: %s\n", n, refusedText(&st.Refused))
+	if err := refusedLine(out, st); err != nil {
+		return err
 	}
 	if o.role == "sender" {
 		fmt.Fprintf(out, "Sent %d messages; queue at %.1f %% of capacity\n", st.Sent,
 			100*float64(st.Populated)/float64(max(st.Capacity, 1)))
 		if st.SenderDropped > 0 {
 			fmt.Fprintf(out, "%d messages dropped here: no region was free\n", st.SenderDropped)
+		}
+		if st.FullDrops > 0 {
+			fmt.Fprintf(out, "%d datagrams dropped here for full receivers\n", st.FullDrops)
 		}
 		if st.PeersLost > 0 {
 			fmt.Fprintf(out, "%d receivers lost on the way\n", st.PeersLost)
@@ -145,6 +157,16 @@ func (s *session) text(o *outcome) error {
 		return nil
 	}
 	_, err := fmt.Fprintln(out, lossText(st))
+	return err
+}
+
+// refusedLine writes how many peers were refused, if there are any.
+func refusedLine(out io.Writer, st *stream.Stats) error {
+	n := st.Refused.Total()
+	if n == 0 {
+		return nil
+	}
+	_, err := fmt.Fprintf(out, "%d peers refused: %s\n", n, refusedText(&st.Refused))
 	return err
 }
 
@@ -203,8 +225,8 @@ func lossText(st *stream.Stats) string {
 	return text
 }
 
-// since returns the number of faults that --impair has injected after the earlier counters were
-// read.
+// The function since returns the number of faults that --impair has injected after the earlier
+// counters were read.
 func since(now, before impair.Counts) impair.Counts {
 	return impair.Counts{
 		Arrived:    now.Arrived - before.Arrived,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/signal"
 	"strings"
@@ -96,8 +97,19 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) (status int) 
 		env.logf(logError, "%v", sig)
 		return 128 + int(sig.sig)
 	}
-	env.logf(logError, "%v", err)
+	env.logf(logError, "%s", errorText(err))
 	return exitFailure
+}
+
+// errorText returns the text of the error that ends the program. If nobody listens at the peer's
+// address, the text says only that.
+func errorText(err error) string {
+	var dial *net.OpError
+	if errors.As(err, &dial) && dial.Op == "dial" && dial.Addr != nil &&
+		errors.Is(dial, syscall.ECONNREFUSED) {
+		return fmt.Sprintf("nobody listens at %v", dial.Addr)
+	}
+	return err.Error()
 }
 
 // notifyContext returns a context that is cancelled by the first signal that ends the program, such

@@ -28,7 +28,8 @@ type measured struct {
 	stats  stream.Stats
 }
 
-// sample holds the counters of a stream at one instant, and the rates since the previous sample.
+// The type sample holds the counters of a stream at one instant, and the rates since the previous
+// sample.
 type sample struct {
 	stream int
 	at     time.Time
@@ -81,6 +82,7 @@ func newSample(i int, now time.Time, st, before *stream.Stats, wall, cpu time.Du
 			float64(st.SocketDrops), true,
 		},
 		{"send_errors", "Datagrams that the fabric refused.", float64(st.SendErrors), true},
+		{"full_drops", "Datagrams dropped for full receivers.", float64(st.FullDrops), true},
 	}}
 	for _, f := range refusedFields(&st.Refused) {
 		s.fields = append(s.fields, field{
@@ -223,8 +225,8 @@ func (s *sampler) measure(i int, now time.Time) measured {
 	return measured{i, now, processCPU(), s.sources[i].stats()}
 }
 
-// take makes a sample from measured counters, and shows the sample. If post is set, the sample is
-// also sent to InfluxDB and to the log.
+// take makes a sample from measured counters, and shows the sample. If the argument post is set,
+// the sample is also sent to InfluxDB and to the log.
 func (s *sampler) take(m measured, post bool) {
 	i, last := m.stream, &s.last[m.stream]
 	sm := newSample(i, m.at, &m.stats, &last.stats, m.at.Sub(last.at), m.cpu-last.cpu)

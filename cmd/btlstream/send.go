@@ -21,9 +21,6 @@ func (s *session) send() error {
 	default:
 		ring.Fill()
 	}
-	if err := s.showRings(); err != nil {
-		return err
-	}
 	cfg := c.config()
 	// The ring's memory is sent repeatedly without changes, unless another process fills the
 	// regions.
@@ -47,7 +44,9 @@ func (s *session) send() error {
 	}
 	ctx, cancel := context.WithCancel(s.env.ctx)
 	defer cancel()
-	err = s.meetReceivers(ctx, tx)
+	if err = s.meetReceivers(ctx, tx); err == nil {
+		err = s.showRings()
+	}
 	if err == nil && producer {
 		go s.produce(ctx, tx)
 	}
@@ -128,9 +127,9 @@ func (s *session) serveReceivers(ctx context.Context, tx *stream.Sender) {
 		err := s.port.Connect(tx, id)
 		switch {
 		case err == nil && started(tx):
-			s.env.logf(logInfo, "a receiver has come late")
+			s.stranger(logInfo, "a receiver has come late")
 		case err != nil && !errors.Is(err, stream.ErrTaken):
-			s.env.logf(logWarning, "a receiver that cannot be: %v", err)
+			s.stranger(logWarning, "a receiver that cannot be: %v", err)
 		}
 		return tx.Identity(), err
 	}) // ends with the stream

@@ -17,6 +17,7 @@ import (
 
 	"gobtl/fabric"
 	"gobtl/fabric/impair"
+	"gobtl/internal/bounded"
 	"gobtl/stream"
 )
 
@@ -33,6 +34,7 @@ type session struct {
 	samples  chan measured // samples from the port's goroutine
 	unseen   atomic.Uint64 // samples that found no room in the channel
 	taken    takenPeers
+	strange  bounded.Rate // limits the lines about refused peers
 	// meant holds the counters of --impair when the streams began, so that earlier faults are not
 	// reported.
 	meant impair.Counts
@@ -83,6 +85,9 @@ func (s *session) note() {
 
 // makeRings makes a ring for each stream.
 func (s *session) makeRings() error {
+	if err := s.checkMemory(); err != nil {
+		return err
+	}
 	for range s.c.Streams {
 		r, err := s.makeRing(s.c.geometry())
 		if err != nil {
@@ -175,8 +180,8 @@ func (s *session) findNetwork() (fabric.Info, error) {
 	return infos[0], nil
 }
 
-// node returns the local address of the stream. Without --node, the local address follows from the
-// address at which the peers connect.
+// The method node returns the local address of the stream. Without --node, the local address
+// follows from the address at which the peers connect.
 func (s *session) node() string {
 	if s.c.Node != "" {
 		return s.c.Node
@@ -201,8 +206,8 @@ func (s *session) node() string {
 	return ""
 }
 
-// exchange returns the way by which this side exchanges identities with one peer. The result is not
-// used if this side listens, or if it connects to several peers.
+// exchange returns the way by which this side exchanges identities with one peer. The result of
+// exchange is not used if this side listens, or if it connects to several peers.
 func (s *session) exchange() stream.Exchange {
 	switch {
 	case s.c.Exchange != "":
@@ -211,6 +216,9 @@ func (s *session) exchange() stream.Exchange {
 		return s.meeting.Exchange
 	case len(s.c.Connect) > 0:
 		return stream.ExchangeAt(s.c.Connect[0])
+	}
+	if f, ok := s.env.stdin.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		s.env.logf(logNotice, "identities are exchanged by hand here; see btlstream --help")
 	}
 	return stream.ExchangeStdIO(s.env.stdin, s.env.stdout)
 }
@@ -225,14 +233,25 @@ func (s *session) meetingContext() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(s.env.ctx, s.c.Wait)
 }
 
-// refused logs a refused peer. The goroutine of the port calls refused.
+// The method refused logs a refused peer. The goroutine of the port calls refused.
 func (s *session) refused(r stream.Refusal) {
 	if errors.Is(r.Err, stream.ErrTaken) {
 		s.taken.tell(r.Key)
-		s.env.logf(logInfo, "%s: %v", r.Peer, r.Err)
+		s.stranger(logInfo, "%s: %v", r.Peer, r.Err)
 		return
 	}
-	s.env.logf(logWarning, "refused, %s: %v", r.Peer, r.Err)
+	s.stranger(logWarning, "refused, %s: %v", r.Peer, r.Err)
+}
+
+// stranger logs a line that any host can cause as often as it likes. The number of such lines in a
+// second is bounded.
+func (s *session) stranger(level int, format string, args ...any) {
+	if level > s.env.level {
+		return
+	}
+	if before, ok := s.strange.Allow(); ok {
+		s.env.logf(level, "%s%s", before, fmt.Sprintf(format, args...))
+	}
 }
 
 // takenPeers informs waiting senders that a receiver has accepted another sender.
@@ -310,7 +329,7 @@ func (s *session) showRings() error {
 }
 
 // displayBytes returns how many bytes of the beginning, and of the end, of a region fit into one
-// line. The result is 10, or less on a narrow terminal.
+// line. The result of displayBytes is 10, or less on a narrow terminal.
 func displayBytes(out io.Writer) int {
 	const most, least, beside, each = 10, 1, len("Memory region 0000:  ..."), 2 * len(" 00")
 	f, ok := out.(*os.File)
@@ -334,6 +353,9 @@ func (s *session) close() error {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		err = errors.Join(err, s.port.Close(ctx))
+	}
+	if rest := s.strange.Rest(); rest != "" {
+		s.env.logf(logWarning, "refused: %s", rest)
 	}
 	for _, r := range s.rings {
 		err = errors.Join(err, r.Close())

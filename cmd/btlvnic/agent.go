@@ -48,8 +48,8 @@ func (c *agentCmd) Run(env *environment) error {
 	}
 }
 
-// await returns the network to use. If wait is set and no network is available, await waits for a
-// network.
+// await returns the network to use. If the argument wait is set and no network is available, await
+// waits for a network.
 func (c *agentCmd) await(env *environment, wait bool) (fabric.Info, error) {
 	for told := false; ; told = true {
 		info, err := c.network()
@@ -67,7 +67,7 @@ func (c *agentCmd) await(env *environment, wait bool) (fabric.Info, error) {
 	}
 }
 
-// host returns --node without its port.
+// The method host returns --node without its port.
 func (c *agentCmd) host() string {
 	if host, _, err := net.SplitHostPort(c.Node); err == nil {
 		return host

@@ -23,8 +23,8 @@ import (
 	"gobtl/vnic"
 )
 
-// serve answers HTTP requests on a unix socket, and serves metrics on a TCP address if metrics is
-// not empty. The returned function stop ends both servers.
+// serve answers HTTP requests on a unix socket, and serves metrics on a TCP address if the argument
+// metrics is not empty. The returned function stop ends both servers.
 func serve(
 	env *environment, socket string, mux *http.ServeMux, metrics string, c prometheus.Collector,
 ) (stop func(), err error) {
@@ -32,7 +32,7 @@ func serve(
 	registry.MustRegister(c, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	handler := promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
-	mux.Handle("GET /metrics", handler)
+	mux.Handle("GET /metrics", bounded.InTurns(handler))
 	local, err := listenUnix(socket)
 	if err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func listenUnix(path string) (net.Listener, error) {
 	return l, nil
 }
 
-// reply answers a request with a JSON document, or with the text of err.
+// The function reply answers a request with a JSON document, or with the text of err.
 func reply(w http.ResponseWriter, v any, err error) {
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)

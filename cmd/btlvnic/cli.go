@@ -264,13 +264,12 @@ func (c *dumpCmd) Validate() error {
 // newParser returns the parser of the command line. The option --help calls exit, which must not
 // return.
 func newParser(c *cli, env *environment, exit func(int)) (*kong.Kong, error) {
-	return kong.New(c, usage.Bytes(),
+	return kong.New(c, usage.Bytes(), usage.Help(),
 		kong.Name("btlvnic"),
 		kong.Description(cliDescription),
 		kong.Writers(env.stdout, env.stderr),
 		kong.Exit(exit),
 		kong.Vars{"agentSocket": agentSocket, "emSocket": emSocket},
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.Bind(env),
 	)
 }

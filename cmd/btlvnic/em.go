@@ -62,8 +62,8 @@ func parseFile(name string, text []byte) (*emfile.File, error) {
 	return f, nil
 }
 
-// manager is the state of the command em while it runs. The goroutine of loop owns module, station
-// and core.
+// manager is the state of the command em while it runs. The goroutine of the method loop owns the
+// module, the station and the core of the manager.
 type manager struct {
 	env     *environment
 	name    string
@@ -73,7 +73,7 @@ type manager struct {
 	ops     chan func()
 	ended   chan struct{}
 	start   time.Time
-	logged  map[string]string
+	logged  map[string]*hostLog
 	text    []byte // content of the file as read last, owned by watch
 }
 
@@ -97,7 +97,7 @@ func (c *emCmd) Run(env *environment) error {
 	}
 	m := &manager{
 		env: env, name: f.Name, text: text, module: module, ops: make(chan func(), 64),
-		ended: make(chan struct{}), start: time.Now(), logged: make(map[string]string),
+		ended: make(chan struct{}), start: time.Now(), logged: make(map[string]*hostLog),
 		core: vnic.NewManager(vnic.ManagerConfig{
 			Name: f.Name, Instance: agent.Random(), Lease: f.Lease,
 		}),
@@ -168,6 +168,13 @@ func (m *manager) loop(ctx context.Context) error {
 	return nil
 }
 
+// hostLog is what the log says about a host. A host can change its state as often as it likes, and
+// the number of lines about one host in a second is bounded.
+type hostLog struct {
+	state string
+	lines bounded.Rate
+}
+
 // tell logs the changes of the hosts' states.
 func (m *manager) tell() {
 	for _, h := range m.core.Hosts() {
@@ -180,11 +187,24 @@ func (m *manager) tell() {
 		case h.Connected:
 			state = "is connected"
 		}
-		if was, known := m.logged[h.Name]; was != state && (known || h.Connected) {
-			m.env.notef("host %s: %s", h.Name, state)
-		}
-		m.logged[h.Name] = state
+		m.note(h.Name, state, h.Connected)
 	}
+}
+
+// note logs the state of a host if it has changed.
+func (m *manager) note(host, state string, connected bool) {
+	was := m.logged[host]
+	known := was != nil
+	if !known {
+		was = new(hostLog)
+		m.logged[host] = was
+	}
+	if was.state != state && (known || connected) {
+		if before, ok := was.lines.Allow(); ok {
+			m.env.notef("host %s: %s%s", host, before, state)
+		}
+	}
+	was.state = state
 }
 
 // do runs fn on the goroutine of loop, and returns after fn has returned.

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -76,4 +78,61 @@ func TestMetricsGuests(t *testing.T) {
 		}
 	}
 	answered(guests[99])
+}
+
+// busy is a collector that notes whether several requests are answered at once. Each answer waits a
+// little for another one.
+type busy struct {
+	prometheus.Gauge
+	now, most atomic.Int32
+}
+
+func (b *busy) Collect(c chan<- prometheus.Metric) {
+	defer b.now.Add(-1)
+	if n := b.now.Add(1); n > b.most.Load() {
+		b.most.Store(n)
+	}
+	time.Sleep(20 * time.Millisecond)
+	b.Gauge.Collect(c)
+}
+
+// TestSocketTurns: clients of the unix socket that ask for metrics without a pause are answered one
+// after the other.
+func TestSocketTurns(t *testing.T) {
+	const clients = 4
+	socket := filepath.Join(t.TempDir(), "s")
+	env := &environment{stderr: &noted{}, stdout: io.Discard, ctx: t.Context()}
+	b := &busy{Gauge: prometheus.NewGauge(prometheus.GaugeOpts{Name: "one"})}
+	stop, err := serve(env, socket, http.NewServeMux(), "", b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	var all sync.WaitGroup
+	for range clients {
+		all.Go(func() {
+			client := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{
+				DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+					return new(net.Dialer).DialContext(ctx, "unix", socket)
+				},
+			}}
+			defer client.CloseIdleConnections()
+			for range 3 {
+				r, err := client.Get("http://socket/metrics")
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				text, err := io.ReadAll(r.Body)
+				_ = r.Body.Close()
+				if err != nil || !strings.Contains(string(text), "one 0") {
+					t.Errorf("%q, %v", text, err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if n := b.most.Load(); n != 1 {
+		t.Errorf("%d requests were answered at once, want 1", n)
+	}
 }

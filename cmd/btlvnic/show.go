@@ -103,7 +103,7 @@ func writeJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// table converts an answer to a table.
+// The method table converts an answer to a table.
 func (c *showCmd) table(raw json.RawMessage) (*listing, error) {
 	switch c.What {
 	case "agent":

@@ -107,13 +107,12 @@ func (c *measureCmd) Validate() error {
 // newParser returns the parser of the command line. The option --help calls exit, which must not
 // return to the parser.
 func newParser(c *cli, env *environment, exit func(int)) (*kong.Kong, error) {
-	return kong.New(c, usage.Bytes(),
+	return kong.New(c, usage.Bytes(), usage.Help(),
 		kong.Name("mpibench"),
 		kong.Description(cliDescription),
 		kong.Writers(env.stdout, env.stderr),
 		kong.Exit(exit),
 		kong.Vars{"all_tests": strings.Join(bench.Tests(), ", ")},
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.Bind(env),
 	)
 }

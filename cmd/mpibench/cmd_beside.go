@@ -77,8 +77,8 @@ func (c *neighbourCmd) Run() error {
 	return <-failed
 }
 
-// place moves the calling thread to the session, the priority and the CPU that the kind of
-// neighbour requires.
+// The method place moves the calling thread to the session, the priority and the CPU that the kind
+// of neighbour requires.
 func (c *neighbourCmd) place() error {
 	var err error
 	switch c.Kind {

@@ -76,7 +76,7 @@ func (c *compareCmd) Run(ctx context.Context, env *environment) error {
 	if r == nil {
 		return err
 	}
-	fmt.Fprint(env.stdout, r.Text())
+	fmt.Fprint(env.stdout, r.Text(), r.Goals())
 	if err != nil { // An incomplete report does not go into a document.
 		document = nil
 	}

@@ -13,7 +13,7 @@ import (
 	"gobtl/mpi"
 )
 
-// waits maps the values of --wait to the ways of waiting.
+// The variable waits maps the values of --wait to the ways of waiting.
 var waits = map[string]runner.Waiting{
 	"adaptive": runner.WaitAdaptive, "busy": runner.WaitBusy, "event": runner.WaitEvent,
 }

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// Bench measures the cost of a provider's calls, in Go's benchmark format. One goroutine acts as
-// both the sender and the receiver. The benchmarks of exchanges measure the time for a send and its
-// receipt, and not a round trip.
+// Bench measures the time of a provider's calls with Go benchmarks. One goroutine acts as both the
+// sender and the receiver. The benchmarks Exchange and ExchangeBatch measure the time from a send
+// to its receipt, and not a round trip.
 func Bench(b *testing.B, f Fixture) {
 	f.Patience = cmp.Or(f.Patience, defaultPatience)
 	b.Run("PollEmpty", func(b *testing.B) {

@@ -53,8 +53,8 @@ func burstSizes(c fabric.Caps) []int {
 	return slices.Compact(sizes)
 }
 
-// testEqualBursts posts batches of datagrams of equal size, except that the last datagram of a
-// batch is shorter.
+// testEqualBursts posts batches of datagrams of equal size in which only the last datagram is
+// shorter.
 func testEqualBursts(t *testing.T, f *Fixture) {
 	a, b := newPort(t, f), newPort(t, f)
 	to := a.insert(b)
@@ -121,8 +121,8 @@ func testMixedBursts(t *testing.T, f *Fixture) {
 	}
 }
 
-// The method scatter posts one batch of sends to several ports and the receives for this batch, and
-// returns the datagrams that each port will receive.
+// The method "scatter" posts one batch of sends to several ports, and posts a receive for each
+// send. The method "scatter" returns the datagrams that each port will receive.
 func (q *port) scatter(rng *rand.Rand, to []*port, key uint64, count int) [][][]byte {
 	q.tb.Helper()
 	want := make([][][]byte, len(to))
@@ -171,7 +171,8 @@ func (q *port) expectFrom(room int, want []datagram) {
 	}
 }
 
-// testSizesChange sends bursts of different datagram sizes, and then receives them together.
+// testSizesChange sends bursts with different datagram sizes, and receives the bursts one by one or
+// all together.
 func testSizesChange(t *testing.T, f *Fixture) {
 	a, b := newPort(t, f), newPort(t, f)
 	to := a.insert(b)
@@ -206,8 +207,8 @@ func testSizesChange(t *testing.T, f *Fixture) {
 	}
 }
 
-// testSurplusWaits sends more datagrams than there are posted receives, and checks that the rest
-// waits for further receives.
+// testSurplusWaits sends more datagrams than the receiver has posted buffers, and checks that the
+// surplus datagrams wait until the receiver posts further buffers.
 func testSurplusWaits(t *testing.T, f *Fixture) {
 	a, b := newPort(t, f), newPort(t, f)
 	to := a.insert(b)
@@ -235,8 +236,8 @@ func testSurplusWaits(t *testing.T, f *Fixture) {
 	}
 }
 
-// testGatherLengths sends bursts of datagrams of all lengths from buffers and regions at all
-// offsets.
+// testGatherLengths sends bursts of datagrams that are gathered from a packet buffer and a
+// registered region, with many lengths and region offsets.
 func testGatherLengths(t *testing.T, f *Fixture) {
 	a, b := gatherPorts(t, f)
 	to := a.insert(b)
@@ -286,8 +287,8 @@ func testGatherLengths(t *testing.T, f *Fixture) {
 	a.deregister(region)
 }
 
-// testRecvCapacityBursts sends as many datagrams to one endpoint as Caps.RecvCapacity promises to
-// hold, and only then receives them.
+// testRecvCapacityBursts sends Caps.RecvCapacity datagrams to one endpoint in bursts, and receives
+// them only after the last burst.
 func testRecvCapacityBursts(t *testing.T, f *Fixture) {
 	mtu := newPort(t, f).caps.MTUBytes
 	sizes := append(burstSizes(newPort(t, f).caps), mtu/2+1, mtu/4+1)

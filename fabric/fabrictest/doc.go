@@ -1,5 +1,5 @@
 // Package fabrictest tests that a provider of package fabric fulfils its contract. The tests of
-// each provider call the suite as in the example.
+// each provider run the conformance suite as in the following example.
 //
 //	func TestConformance(t *testing.T) {
 //		nw := mem.New(mem.Config{})
@@ -15,15 +15,15 @@
 //		})
 //	}
 //
-// The suite requires a network on which each datagram arrives exactly once, and the datagrams of
-// one sender arrive in the order in which they were sent. Datagrams beyond Caps.RecvCapacity at one
-// receiver may be lost. Suitable networks are the loopback interface and a fault injector without
-// faults. No tests other than those of Wait and Sleep sleep. If an expected datagram does not
-// arrive within Fixture.Patience, the test fails with a description of the failure.
+// The suite requires a network that delivers each datagram exactly once, and the datagrams of each
+// sender in order. The network may lose datagrams if more than Caps.RecvCapacity datagrams wait at
+// a receiver. For example, the loopback interface fulfils the suite's requirements. Only the tests
+// of Wait and Sleep spend time sleeping. If an expected datagram does not arrive within
+// Fixture.Patience, the test fails with a description of the failure.
 //
-// Every subtest records which endpoint each buffer is posted to. A completion for a buffer that was
+// Every subtest records to which endpoint each buffer is posted. A completion for a buffer that was
 // not posted, or a second completion for a posted buffer, fails the current test.
 //
-// A Fixture lists the tests that do not apply to a provider, each with a reason that the skipped
-// test shows.
+// A Fixture lists the tests that do not apply to a provider, each with a reason that the test
+// prints when it is skipped.
 package fabrictest

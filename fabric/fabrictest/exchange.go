@@ -76,7 +76,7 @@ func testArenaBuffersAreApart(t *testing.T, f *Fixture) {
 	}
 }
 
-// testExchangeBothWays does the same as the test dgram of libfabric's fabtests.
+// testExchangeBothWays does the same as the test "dgram" in fabtests, libfabric's test suite.
 func testExchangeBothWays(t *testing.T, f *Fixture) {
 	client, server := newPort(t, f), newPort(t, f)
 	client.stock(4)
@@ -101,7 +101,7 @@ func testExchangeBothWays(t *testing.T, f *Fixture) {
 	}
 }
 
-// edgeSizes are the datagram sizes at which a provider may behave differently, near word sizes,
+// edgeSizes returns datagram sizes at which a provider may change its behaviour, near word sizes,
 // cache lines, the inject limit and the MTU.
 func edgeSizes(f *Fixture, c fabric.Caps) []int {
 	sizes := []int{
@@ -134,8 +134,8 @@ func testSizes(t *testing.T, f *Fixture) {
 	a.settle()
 }
 
-// testEndpointsDoNotMix sends from two endpoints of different domains to each of three endpoints in
-// the same domains.
+// testEndpointsDoNotMix sends datagrams between endpoints of two domains, and checks that each
+// datagram arrives at the endpoint to which it was sent.
 func testEndpointsDoNotMix(t *testing.T, f *Fixture) {
 	left, right := newParty(t, f, fabric.DomainConfig{}), newParty(t, f, fabric.DomainConfig{})
 	from := []*port{left.open(f.Endpoint), left.open(f.Endpoint)}
@@ -186,7 +186,8 @@ func testSendToSelf(t *testing.T, f *Fixture) {
 	q.settle()
 }
 
-// testBatchOrder posts batches of sends and polls for completions, with every batch size.
+// testBatchOrder posts batches of sends of every batch size, and checks the order of the received
+// datagrams.
 func testBatchOrder(t *testing.T, f *Fixture) {
 	a, b := newPort(t, f), newPort(t, f)
 	to := a.insert(b)
@@ -216,8 +217,8 @@ func testBatchOrder(t *testing.T, f *Fixture) {
 }
 
 // testBatchStopsAtBadSend posts a batch with an invalid send in the middle. Post must accept the
-// sends in front of the invalid send and return the index of the invalid send, and must accept the
-// sends behind it in the next call.
+// sends before the invalid send, and must return the index of the invalid send. The next Post must
+// accept the sends that follow the invalid send.
 func testBatchStopsAtBadSend(t *testing.T, f *Fixture) {
 	a, b := newPort(t, f), newPort(t, f)
 	to := a.insert(b)

@@ -12,27 +12,29 @@ import (
 type Fixture struct {
 	// Name is the name of the provider in failure messages.
 	Name string
-	// Open opens a new Domain on each call, or fails tb. All Domains of one Fixture reach
-	// each other. The suite closes the Domains of a Fixture, some of them more than once.
+	// Open opens a new Domain on each call, or fails the test "tb". All Domains of one Fixture reach
+	// each other. The suite closes every Domain that the Fixture has opened, and closes some Domains
+	// twice.
 	Open func(tb testing.TB, cfg fabric.DomainConfig) fabric.Domain
-	// Endpoint is the configuration of the suite's endpoints. A subtest changes only the fields of
-	// Endpoint that it tests.
+	// Endpoint is the configuration with which the suite opens endpoints. A subtest changes only the
+	// fields of Endpoint that it tests.
 	Endpoint fabric.EndpointConfig
 	// Patience is how long the suite waits for an event that must happen. A Patience of 0 means
 	// 30 s.
 	Patience time.Duration
-	// Seed is the seed of the random traffic. A failed test prints its seed, and the same Seed
-	// repeats the traffic. A Seed of 0 means a new seed for each run.
+	// Seed is the seed of the random traffic. A failed test prints its seed, and a run with the
+	// printed Seed repeats the random traffic. A Seed of 0 means a new seed for each run.
 	Seed uint64
 
-	// If empty datagrams do not arrive with this provider, NoZeroLength is the reason, and
-	// otherwise an empty string.
+	// NoZeroLength is the reason why this provider does not deliver empty datagrams. NoZeroLength is
+	// an empty string if the provider delivers empty datagrams.
 	NoZeroLength string
-	// If the provider does not report that a datagram was larger than its buffer, NoTruncation is
-	// the reason, and otherwise an empty string.
+	// NoTruncation is the reason why the provider does not report that a datagram was larger than its
+	// buffer. NoTruncation is an empty string if the provider reports datagrams that were larger than
+	// their buffers.
 	NoTruncation string
-	// Skip has the names of the subtests that are not run, each with the reason. A name in Skip
-	// that no subtest has is a failure.
+	// Skip maps the name of each subtest that must not run to the reason. Run fails if Skip contains a
+	// name that no subtest has.
 	Skip map[string]string
 }
 

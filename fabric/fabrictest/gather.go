@@ -93,7 +93,7 @@ func testGather(t *testing.T, f *Fixture) {
 	a.deregister(second)
 }
 
-// testGatherBounds posts sends from invalid regions, and sends of bytes that are outside of their
+// testGatherBounds posts sends that name an invalid region, and sends of bytes outside of their
 // region.
 func testGatherBounds(t *testing.T, f *Fixture) {
 	a, b := gatherPorts(t, f)

@@ -41,8 +41,8 @@ func (q *port) lander() fabric.Lander {
 	return l
 }
 
-// The method land calls Land with sizeBytes of memory, which receives the bytes after the first
-// headBytes of each datagram.
+// The method "land" calls Lander.Land with sizeBytes bytes of direct-receive memory. A provider
+// writes the bytes after the first headBytes bytes of each datagram to the direct-receive memory.
 func (q *port) land(sizeBytes, headBytes int) {
 	q.tb.Helper()
 	l := q.lander()
@@ -65,8 +65,8 @@ func (q *port) land(sizeBytes, headBytes int) {
 	q.landing = landing{whole: whole, mem: mem, headBytes: headBytes, count: q.landing.count}
 }
 
-// The method landed returns the bytes of a datagram that Poll has written partly to its buffer and
-// partly to the direct-receive memory.
+// The method "landed" joins the two parts of a datagram that Poll has written partly to its buffer
+// and partly to the direct-receive memory.
 func (q *port) landed(c fabric.Completion) []byte {
 	q.tb.Helper()
 	l := &q.landing
@@ -88,8 +88,8 @@ func (q *port) landed(c fabric.Completion) []byte {
 	return slices.Concat(q.arena.Bytes(c.Buf)[:l.headBytes], data)
 }
 
-// checkLanding checks that the bytes that completions have reported, and the memory around the
-// direct-receive memory, have not changed.
+// checkLanding checks that the provider has not changed bytes that a Completion has already
+// reported, and has not written outside the direct-receive memory.
 func (q *port) checkLanding() {
 	q.tb.Helper()
 	l := &q.landing
@@ -105,8 +105,8 @@ func (q *port) checkLanding() {
 	}
 }
 
-// testLanding receives bursts of datagrams into direct-receive memory that has room for all of the
-// payloads, for some, or for none.
+// testLanding receives bursts of datagrams into direct-receive memory that can hold all, some or
+// none of the payloads.
 func testLanding(t *testing.T, f *Fixture) {
 	a, b := newPort(t, f), newPort(t, f)
 	b.lander()
@@ -155,8 +155,8 @@ func testLanding(t *testing.T, f *Fixture) {
 	}
 }
 
-// testLandingsChange calls Land with new memory or with nil after each Poll, while datagrams of
-// different sizes arrive.
+// testLandingsChange calls Lander.Land with new memory or with nil after each Poll, while datagrams
+// of different sizes arrive.
 func testLandingsChange(t *testing.T, f *Fixture) {
 	a, b := newPort(t, f), newPort(t, f)
 	b.lander()

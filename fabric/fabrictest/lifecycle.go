@@ -135,8 +135,8 @@ func testCloseDomainHeld(t *testing.T, f *Fixture) {
 	arena.Drop()
 }
 
-// testCloseWithPostedBuffers closes an endpoint with posted receives and with sends whose
-// completions were not polled.
+// testCloseWithPostedBuffers closes an endpoint while receive buffers are posted and completions of
+// sends have not been polled.
 func testCloseWithPostedBuffers(t *testing.T, f *Fixture) {
 	p, other := newParty(t, f, fabric.DomainConfig{Buffers: 12}), newPort(t, f)
 	other.tolerant = true // one send in each round goes to an endpoint that closes
@@ -215,8 +215,9 @@ func testReopenEndpoint(t *testing.T, f *Fixture) {
 	}
 }
 
-// testReopenDomain does the same as the test rdm_multi_client of libfabric's fabtests. While one
-// server keeps running, its client is closed and opened again many times.
+// testReopenDomain does the same as the test "rdm_multi_client" in fabtests, libfabric's test
+// suite. testReopenDomain closes and opens a client domain many times, while one server domain
+// stays open.
 func testReopenDomain(t *testing.T, f *Fixture) {
 	server := newPort(t, f)
 	for i := range uint64(10) {

@@ -32,7 +32,8 @@ func testNoAllocations(t *testing.T, f *Fixture) {
 	}
 }
 
-// loop is a sender and a receiver that make only calls of package fabric.
+// The type "loop" is a sender and a receiver that call only functions of package fabric, so that a
+// test can count the allocations in these functions.
 type loop struct {
 	tb      testing.TB
 	tx, rx  *port
@@ -88,7 +89,7 @@ func (l *loop) poll(q *port, want int) (received int) {
 	}
 }
 
-// The method post posts datagrams, whose number and size are the arguments count and size.
+// The method "post" posts "count" datagrams of "size" bytes each.
 func (l *loop) post(count, size int) {
 	for i := range count {
 		l.sends[i].Len = uint32(size)
@@ -107,8 +108,8 @@ func (l *loop) post(count, size int) {
 	}
 }
 
-// The method exchange sends count datagrams from the endpoint tx, and receives them at the endpoint
-// rx.
+// The method "exchange" sends "count" datagrams from the endpoint tx, and receives them at the
+// endpoint rx.
 func (l *loop) exchange(count, size int) {
 	l.post(count, size)
 	l.poll(l.rx, count)
@@ -119,7 +120,8 @@ func (l *loop) exchange(count, size int) {
 	}
 }
 
-// stream is the traffic from one port to another, with numbered datagrams of random sizes.
+// The type "stream" is the traffic from one endpoint to another, with numbered datagrams of random
+// sizes.
 type stream struct {
 	id       uint64
 	tx, rx   *port
@@ -128,7 +130,7 @@ type stream struct {
 	received uint64
 }
 
-// The method message returns datagram number i of the stream.
+// The method "message" returns the content of datagram number i of the stream.
 func (s *stream) message(i uint64) []byte {
 	rng := rand.New(rand.NewPCG(s.id, i))
 	size := 16 + rng.IntN(s.tx.caps.MTUBytes-15)

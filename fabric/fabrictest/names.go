@@ -91,7 +91,7 @@ func testInsertIsCounted(t *testing.T, f *Fixture) {
 	c.expect([]byte("the other peer"))
 }
 
-// testRemoveAndInsertAgain does the same as the test av_xfer of libfabric's fabtests.
+// testRemoveAndInsertAgain does the same as the test "av_xfer" in fabtests, libfabric's test suite.
 func testRemoveAndInsertAgain(t *testing.T, f *Fixture) {
 	a, b := newPort(t, f), newPort(t, f)
 	for i := range uint64(10) {

@@ -15,16 +15,17 @@ import (
 
 const defaultBuffers = 256
 
-// batchMax is the size of the batches that the suite posts and polls.
+// batchMax is the largest number of datagrams that the suite posts or polls with one call.
 const batchMax = 32
 
-// The type owner says to which port a buffer is posted.
+// An "owner" records the port to which a packet buffer is posted.
 type owner struct {
 	port *port
 	op   fabric.Op
 }
 
-// party is a Domain under test with the suite's record of the owners of its buffers.
+// The type "party" is a Domain under test, with a record of the port to which each packet buffer is
+// posted.
 type party struct {
 	tb    testing.TB
 	f     *Fixture
@@ -32,15 +33,15 @@ type party struct {
 	arena fabric.Arena
 	owner []owner // by Buf
 	free  []fabric.Buf
-	// The field guest is true if another goroutine than that of the test uses the party. FailNow of
-	// package testing may be called only by the goroutine of the test.
+	// The field "guest" is true if the Domain is used by another goroutine than the goroutine of the
+	// test. FailNow of package testing may be called only by the goroutine of the test.
 	guest bool
-	// The field stuck is true if a call of Wait has not returned. While a call of Wait is in
+	// The field "stuck" is true if a call of Wait has not returned. While a call of Wait is in
 	// progress, the Domain is in use and cannot be closed.
 	stuck bool
 }
 
-// port is an Endpoint under test with a record of its sends and receives.
+// The type "port" is an Endpoint under test, with a record of its sends and receives.
 type port struct {
 	*party
 	ep      fabric.Endpoint
@@ -52,11 +53,12 @@ type port struct {
 	out     [batchMax]fabric.Completion
 	landing landing
 	filled  bool // the last Poll used all its room
-	// If the field sourcer is not nil, the port asks it for the source of each datagram.
+	// If the field "sourcer" is not nil, the port checks the source of each datagram with
+	// AppendSource.
 	sourcer fabric.Sourcer
 	sources [][]byte
-	// If tolerant is true, failed and truncated completions do not fail the test, and are stored in
-	// the field spoiled.
+	// If the field "tolerant" is true, a failed Completion or a truncated datagram does not fail the
+	// test, and its Completion is stored in the field "spoiled".
 	tolerant bool
 }
 
@@ -136,8 +138,8 @@ func (p *party) take() fabric.Buf {
 
 func (p *party) give(b fabric.Buf) { p.free = append(p.free, b) }
 
-// The method await calls the function step until it returns true. If step does not return true
-// within Fixture.Patience, the test fails with the description in the argument what.
+// The method "await" calls the function "step" repeatedly, until "step" returns true. If "step"
+// does not return true within Fixture.Patience, the test fails with the description "what".
 func (p *party) await(what string, step func() bool) {
 	p.tb.Helper()
 	deadline := time.Now().Add(p.f.Patience)
@@ -149,7 +151,7 @@ func (p *party) await(what string, step func() bool) {
 	}
 }
 
-// The method stock posts n further receive buffers to the port.
+// The method "stock" posts n further receive buffers to the port.
 func (q *port) stock(n int) {
 	q.tb.Helper()
 	bufs := make([]fabric.Buf, n)
@@ -294,7 +296,7 @@ func (q *port) complete(c fabric.Completion) {
 	q.give(c.Buf)
 }
 
-// The method settle polls until every send of the port has completed.
+// The method "settle" polls until every send of the port has completed.
 func (q *port) settle() {
 	q.tb.Helper()
 	q.await("the completions of sends", func() bool {
@@ -303,8 +305,8 @@ func (q *port) settle() {
 	})
 }
 
-// The method collect polls until n datagrams have arrived that no earlier call of collect has
-// returned, and returns them.
+// The method "collect" polls until n datagrams have arrived that no earlier call of "collect" has
+// returned, and returns these n datagrams.
 func (q *port) collect(n int) []datagram {
 	q.tb.Helper()
 	deadline := time.Now().Add(q.f.Patience)
@@ -322,8 +324,8 @@ func (q *port) collect(n int) []datagram {
 	return got
 }
 
-// The method hush polls for a while, and fails the test if more than n datagrams have arrived that
-// no call of collect has returned.
+// The method "hush" polls for a while, and fails the test if more than n datagrams have arrived
+// that the method "collect" has not returned.
 func (q *port) hush(n int) {
 	q.tb.Helper()
 	for range 50 {
@@ -360,15 +362,15 @@ func (q *port) expectAnyOrder(want ...[]byte) {
 
 func head(b []byte) []byte { return b[:min(len(b), 16)] }
 
-// The function pattern returns test data of the given size, which depend on the argument key.
+// The function "pattern" returns "size" bytes of test data, which depend on the argument "key".
 func pattern(key uint64, size int) []byte {
 	b := make([]byte, size)
 	fill(b, key)
 	return b
 }
 
-// The function fill writes test data to b: first eight bytes made from the argument key, and then
-// random bytes whose positions depend on key.
+// The function "fill" writes test data to the slice "b". The first eight bytes of the test data are
+// derived from the argument "key", and the other bytes are random bytes that depend on "key".
 func fill(b []byte, key uint64) {
 	x := next(key*0x9e3779b97f4a7c15 + 0x6a09e667f3bcc909)
 	var word [8]byte

@@ -9,8 +9,8 @@ import (
 	"gobtl/fabric"
 )
 
-// bigSend returns the size of a send that is too large to be injected and therefore makes a
-// completion. The result of bigSend is 0 if the provider injects all sends.
+// bigSend returns a datagram size that is too large for an injected send, so that the send yields a
+// Completion. The result of bigSend is 0 if the provider injects all sends.
 func bigSend(c fabric.Caps) int {
 	if c.InjectBytes >= c.MTUBytes {
 		return 0
@@ -198,8 +198,8 @@ func (q *port) checkSequence(d datagram) int {
 
 const maxCapacityTested = 8192
 
-// testRecvCapacity sends as many full-size datagrams to one endpoint as Caps.RecvCapacity promises
-// to hold, and only then receives them.
+// testRecvCapacity sends Caps.RecvCapacity full-size datagrams to one endpoint, and receives them
+// only after the last send.
 func testRecvCapacity(t *testing.T, f *Fixture) {
 	tx, rx, to := capacityRun(t, f)
 	count := min(rx.caps.RecvCapacity, maxCapacityTested)
@@ -223,8 +223,9 @@ func testRecvCapacity(t *testing.T, f *Fixture) {
 	rx.hush(0)
 }
 
-// testOverflow sends far more datagrams than the receiver promises to hold (Caps.RecvCapacity).
-// Datagrams beyond this promise may be lost, but no datagram may be altered or arrive twice.
+// testOverflow sends far more datagrams than the receiver promises to hold (Caps.RecvCapacity). The
+// network may lose datagrams beyond the receiver's RecvCapacity, but must not alter or duplicate a
+// datagram.
 func testOverflow(t *testing.T, f *Fixture) {
 	const again = 10_000
 	tx, rx, to := capacityRun(t, f)

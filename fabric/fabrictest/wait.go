@@ -18,9 +18,9 @@ func (p *party) waiter() fabric.Waiter {
 	return w
 }
 
-// The method asleep calls Wait on another goroutine, so that the test can detect a Wait that never
-// returns. The test must not use the Domain until the returned channel has delivered the result of
-// Wait.
+// The method "asleep" calls Wait on a new goroutine, so that the test can detect a Wait that never
+// returns. The test must not use the Domain until the channel that "asleep" returns has delivered
+// the result of Wait.
 func (p *party) asleep(w fabric.Waiter, timeout time.Duration) <-chan error {
 	ended := make(chan error, 1)
 	go func() { ended <- w.Wait(timeout) }()

@@ -3,8 +3,8 @@ package impair
 import "sync/atomic"
 
 // Counts are the numbers of faults that a Domain has injected into arriving datagrams. A datagram
-// with several faults is counted in several of the fields after Passed. If a datagram is
-// duplicated, the faults of its two copies are counted separately.
+// with several faults is counted once for each fault. If a datagram is duplicated, the faults of
+// its two copies are counted separately.
 type Counts struct {
 	Arrived    uint64 // taken from the inner domain
 	Passed     uint64 // of these, datagrams without any fault

@@ -12,14 +12,15 @@ import (
 
 const (
 	defaultBuffers = 4096
-	// Reserve adds spareBuffers hidden buffers, and one more hidden buffer for each visible buffer.
+	// The function Reserve adds spareBuffers hidden buffers, and one more hidden buffer for each
+	// visible buffer.
 	spareBuffers = 2048
-	// spareMin is the least number of hidden buffers that Wrap accepts.
+	// spareMin is the smallest number of hidden buffers with which Wrap accepts a Domain.
 	spareMin = 16
 )
 
-// Domain injects faults into the datagrams that arrive at the endpoints of another Domain, which
-// the wrapping Domain owns. Domain implements fabric.Domain and fabric.Waiter.
+// Domain wraps another fabric.Domain, and injects faults into the datagrams that arrive at its
+// endpoints. Domain implements fabric.Domain and fabric.Waiter.
 type Domain struct {
 	inner     fabric.Domain
 	waiter    fabric.Waiter // nil if inner is no Waiter
@@ -43,8 +44,9 @@ var errBadBuf error = &fabric.Error{
 	Provider: "impair", Op: "post", Errno: int(syscall.EINVAL), Text: "buffer outside the arena",
 }
 
-// Reserve returns cfg with the additional hidden buffers that Wrap needs. The caller opens the
-// inner Domain with the returned configuration, and passes the original number of buffers to Wrap.
+// Reserve returns the configuration "cfg" with a larger number of buffers, which includes the
+// hidden buffers. The caller opens the inner Domain with the configuration that Reserve returns,
+// and passes the original number of buffers to Wrap.
 func Reserve(cfg fabric.DomainConfig) fabric.DomainConfig {
 	if cfg.Buffers == 0 {
 		cfg.Buffers = defaultBuffers
@@ -55,8 +57,8 @@ func Reserve(cfg fabric.DomainConfig) fabric.DomainConfig {
 	return cfg
 }
 
-// Open opens the Domain that info describes, with the hidden buffers that Reserve adds, and wraps
-// this Domain.
+// Open opens and wraps the Domain that the argument "info" describes, with the hidden buffers that
+// Reserve adds.
 func Open(info fabric.Info, cfg fabric.DomainConfig, f Faults) (*Domain, error) {
 	if err := f.Validate(); err != nil {
 		return nil, err
@@ -77,10 +79,11 @@ func Open(info fabric.Info, cfg fabric.DomainConfig, f Faults) (*Domain, error) 
 	return d, nil
 }
 
-// Wrap injects faults into the datagrams of an open Domain. The arena of the wrapped Domain shows
-// only the first visibleBuffers buffers, and the wrapper uses the other buffers. After Wrap, the
-// caller uses and closes the returned Domain instead of the argument inner. Errors of Wrap wrap
-// fabric.ErrBadConfig, and after an error the inner Domain is unchanged.
+// Wrap returns a Domain that injects faults into the arriving datagrams of an open Domain. The
+// arena of the returned Domain shows only the first visibleBuffers buffers, and the other buffers
+// are hidden buffers. After Wrap, the caller must use and close the returned Domain instead of the
+// argument "inner". Errors of Wrap wrap fabric.ErrBadConfig, and after an error of Wrap the Domain
+// "inner" is unchanged.
 func Wrap(inner fabric.Domain, visibleBuffers int, f Faults) (*Domain, error) {
 	if err := f.Validate(); err != nil {
 		return nil, err
@@ -115,8 +118,8 @@ func (d *Domain) Info() fabric.Info {
 // Arena returns the arena with the visible buffers, without the hidden ones.
 func (d *Domain) Arena() fabric.Arena { return d.all.Shrink(d.visible) }
 
-// OpenEndpoint opens an endpoint that injects faults into arriving datagrams. The endpoint uses
-// up to twice its RxDepth of the hidden buffers, but at most half of the unused hidden buffers.
+// OpenEndpoint opens an endpoint that injects faults into arriving datagrams. An endpoint takes up
+// to 2*RxDepth hidden buffers, but at most half of the unused hidden buffers.
 func (d *Domain) OpenEndpoint(cfg fabric.EndpointConfig) (fabric.Endpoint, error) {
 	if d.closed {
 		return nil, fabric.ErrClosed
@@ -154,9 +157,8 @@ func (d *Domain) RegisterRegion(mem []byte) (fabric.Region, error) {
 // DeregisterRegion implements fabric.Domain.
 func (d *Domain) DeregisterRegion(r fabric.Region) error { return d.inner.DeregisterRegion(r) }
 
-// Close closes the endpoints and the inner Domain. When the Domain closes, reordered and
-// delayed datagrams that were not delivered are lost. A second Close does nothing and
-// returns nil.
+// Close closes the endpoints and the inner Domain. Close drops the reordered and delayed datagrams
+// that were not delivered. A second Close does nothing and returns nil.
 func (d *Domain) Close() error {
 	if d.closed {
 		return nil

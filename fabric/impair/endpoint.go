@@ -16,12 +16,12 @@ const (
 	holdMax     = 64                   // most datagrams held at once
 	holdTimeout = 1 * time.Millisecond // longest hold, even if too few datagrams have passed
 	pollBatch   = 32                   // completions taken from the inner endpoint at a time
-	// pollRounds is the largest number of batches that one Poll receives. One batch may not be
-	// enough, because all its datagrams may be dropped.
+	// pollRounds is the largest number of batches that one Poll takes from the inner endpoint. One
+	// batch may not be enough, because the faults may drop all datagrams of the batch.
 	pollRounds = 16
 )
 
-// arrival is a copy of a datagram on its way to the caller.
+// An "arrival" is a received copy of a datagram that Poll has not delivered to the caller yet.
 type arrival struct {
 	from      fabric.Addr
 	due       mono.Time // when its delay is over
@@ -31,7 +31,7 @@ type arrival struct {
 	flipBit   int32 // the bit to invert, or -1
 }
 
-// A hold is a datagram that is kept back until later datagrams have overtaken it.
+// A "hold" is a reordered datagram, which is held until later datagrams have overtaken it.
 type hold struct {
 	arrival
 	until     mono.Time
@@ -39,9 +39,9 @@ type hold struct {
 	overtaken bool
 }
 
-// endpoint implements fabric.Endpoint. Each hidden buffer of an endpoint is posted to the inner
-// endpoint, or idle, or referenced by one or two copies of datagrams in the fields holds, line
-// and ready.
+// The type "endpoint" implements fabric.Endpoint. Each hidden buffer of an endpoint is either
+// posted to the inner endpoint, or unused, or referenced by one or two copies of a datagram in the
+// queues "holds", "line" and "ready".
 type endpoint struct {
 	domain *Domain
 	inner  fabric.Endpoint
@@ -102,7 +102,7 @@ func newEndpoint(d *Domain, inner fabric.Endpoint, quota []fabric.Buf) *endpoint
 func (e *endpoint) Caps() fabric.Caps { return e.caps }
 func (e *endpoint) Name() []byte      { return e.inner.Name() }
 
-// Post passes the sends to the inner endpoint, but refuses sends whose buffer is a hidden one.
+// Post passes the sends to the inner endpoint, but refuses a send from a hidden buffer.
 func (e *endpoint) Post(sends []fabric.Send) (int, error) {
 	if e.closed {
 		return 0, fabric.ErrClosed
@@ -219,8 +219,8 @@ func (e *endpoint) arrive(c *fabric.Completion, now mono.Time) {
 	}
 }
 
-// The method damage truncates and corrupts a copy of a datagram with the configured probabilities,
-// and reports whether it has changed the copy.
+// The method "damage" truncates and corrupts a copy of a datagram with the configured
+// probabilities, and reports whether the copy was changed.
 func (e *endpoint) damage(a *arrival) bool {
 	count := &e.domain.counters
 	damaged := false
@@ -239,8 +239,8 @@ func (e *endpoint) damage(a *arrival) bool {
 	return damaged
 }
 
-// The method enqueue puts a datagram into the queue of delayed datagrams or into the queue of
-// datagrams to deliver, and reports whether the datagram is delayed.
+// The method "enqueue" puts a datagram into the queue of delayed datagrams or into the queue of
+// deliverable datagrams, and reports whether the datagram is delayed.
 func (e *endpoint) enqueue(a arrival, now mono.Time) bool {
 	if !e.dice.hit(e.delayed) {
 		e.ready.Push(a)
@@ -277,8 +277,8 @@ func (e *endpoint) letGo(h *hold, now mono.Time) {
 	e.enqueue(h.arrival, now)
 }
 
-// The method release moves the datagrams that need no longer be kept back or delayed to the queue
-// of datagrams to deliver.
+// The method "release" moves the reordered and delayed datagrams that are due at the time "now" to
+// the queue of deliverable datagrams.
 func (e *endpoint) release(now mono.Time) {
 	if len(e.holds) > 0 {
 		left := 0
@@ -335,8 +335,8 @@ func (e *endpoint) refill() error {
 	return err
 }
 
-// nextDue returns the earliest time at which a datagram that is now kept back or delayed can be
-// polled, or mono.Never if there is no such datagram.
+// nextDue returns the earliest time at which a reordered or delayed datagram can be polled, or
+// mono.Never if there is no such datagram.
 func (e *endpoint) nextDue() mono.Time {
 	if e.posted.Len() == 0 {
 		return mono.Never // nothing can be polled before the caller posts a buffer
@@ -351,8 +351,8 @@ func (e *endpoint) nextDue() mono.Time {
 	return due
 }
 
-// Close closes the inner endpoint. When the endpoint closes, reordered and delayed
-// datagrams that were not delivered are lost. A second Close does nothing and returns nil.
+// Close closes the inner endpoint. Close drops the reordered and delayed datagrams that were not
+// delivered. A second Close does nothing and returns nil.
 func (e *endpoint) Close() error {
 	if e.closed {
 		return nil

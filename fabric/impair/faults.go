@@ -14,24 +14,25 @@ import (
 const DelayMax = 10 * time.Second
 
 // Faults describe the faults that are injected into arriving datagrams. Loss, Dup, Reorder, Corrupt
-// and Truncate are the probabilities of a fault, 0 to 1. The zero value injects no faults.
+// and Truncate are the probabilities, from 0 to 1, that a datagram has this fault. The zero value
+// injects no faults.
 type Faults struct {
 	Loss    float64 // the datagram does not arrive
 	Dup     float64 // the datagram arrives twice
 	Reorder float64 // 1 to 16 later datagrams overtake, if they come within 1 ms
 	// Delay is the additional delay of a delayed datagram, 0 to DelayMax. DelayP is the probability
-	// that a datagram is delayed. If DelayP is 0, all datagrams are delayed. A datagram that is not
-	// delayed overtakes delayed datagrams.
+	// that a datagram is delayed. If DelayP is 0, every datagram is delayed by Delay. A datagram that
+	// is not delayed overtakes delayed datagrams.
 	Delay    time.Duration
 	DelayP   float64
 	Corrupt  float64 // one bit is inverted, unless the datagram is empty
 	Truncate float64 // one to all bytes at the end are missing, unless empty
-	// Seed selects the sequence of random faults. Two ends with the same seed get the same sequence
-	// of faults.
+	// Seed selects the sequence of random faults. Two Domains with the same Seed get the same sequence
+	// of random faults.
 	Seed uint64
 }
 
-// probability is a field of Faults that Parse and String treat in the same way.
+// probability describes a field of Faults whose value is a probability, for Parse and String.
 type probability struct {
 	key   string
 	value *float64
@@ -68,10 +69,10 @@ func (f Faults) Validate() error {
 }
 
 // Parse parses faults such as
-// "loss=1%,dup=0.5%,reorder=5%,delay=200us,corrupt=1e-4,truncate=0.1%,seed=7". The fields
-// of the text may be in any order, each field at most once. Probabilities are percentages
-// or fractions, and the field delay has the format of time.ParseDuration. The texts "" and
-// "none" mean no faults. The errors of Parse wrap fabric.ErrBadConfig and name the invalid
+// "loss=1%,dup=0.5%,reorder=5%,delay=200us,corrupt=1e-4,truncate=0.1%,seed=7". The text that Parse
+// accepts may contain the fields in any order, each field at most once. Probabilities are
+// percentages or fractions, and the field "delay" has the format of time.ParseDuration. The texts
+// "" and "none" mean no faults. The errors of Parse wrap fabric.ErrBadConfig and name the invalid
 // part of the text.
 func Parse(s string) (Faults, error) {
 	var f Faults
@@ -139,7 +140,8 @@ func parseProbability(s string) (float64, error) {
 	return math.Abs(v), nil // no negative zero
 }
 
-// String formats faults in the syntax of Parse. For every valid f, Parse(f.String()) returns f.
+// String formats the faults in the syntax that Parse accepts. For every valid f, Parse(f.String())
+// returns f.
 func (f Faults) String() string {
 	var parts []string
 	for _, p := range f.probabilities() {
@@ -159,8 +161,8 @@ func (f Faults) String() string {
 	return strings.Join(parts, ",")
 }
 
-// formatProbability returns the shortest percentage that Parse converts back to the same number,
-// if there is one.
+// formatProbability formats a probability as the shortest percentage that Parse converts back to
+// the same number, if such a percentage exists.
 func formatProbability(p float64) string {
 	for _, digits := range []int{15, -1} {
 		s := strconv.FormatFloat(p*100, 'g', digits, 64) + "%"

@@ -7,7 +7,7 @@ import (
 	"gobtl/internal/mono"
 )
 
-// napMax is the longest sleep in Wait if the inner Domain does not implement fabric.Waiter.
+// napMax is the longest time that Wait sleeps if the inner Domain does not implement fabric.Waiter.
 const napMax = 100 * time.Microsecond
 
 // realClock returns the default clock of a Domain.
@@ -16,12 +16,12 @@ func realClock() func() mono.Time {
 	return func() mono.Time { return mono.Time(time.Since(start)) }
 }
 
-// SetClock replaces the clock for Delay and Reorder. SetClock must be called before the first
-// endpoint is opened.
+// SetClock replaces the clock that determines the ends of delays. SetClock must be called before
+// the first endpoint is opened.
 func (d *Domain) SetClock(now func() mono.Time) { d.now = now }
 
-// Wait implements fabric.Waiter. Wait returns at the latest when a datagram that is kept back or
-// delayed must be delivered. If the inner Domain is no Waiter, Wait returns after 100 us at most.
+// Wait implements fabric.Waiter. Wait returns at the latest when a reordered or delayed datagram
+// must be delivered. If the inner Domain is no fabric.Waiter, Wait returns after 100 us at most.
 func (d *Domain) Wait(timeout time.Duration) error {
 	if d.closed {
 		return fabric.ErrClosed
@@ -59,8 +59,8 @@ func (d *Domain) Tend() {
 	}
 }
 
-// Wake implements fabric.Waiter. If the inner Domain is no Waiter, Wake does nothing, because Wait
-// returns after at most 100 us.
+// Wake implements fabric.Waiter. If the inner Domain is no fabric.Waiter, Wake does nothing,
+// because Wait then returns after 100 us at most.
 func (d *Domain) Wake() {
 	if d.waiter != nil {
 		d.waiter.Wake()

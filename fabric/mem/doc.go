@@ -1,22 +1,22 @@
 // Package mem is a datagram network inside one process, with the provider name "mem/local". The
-// network drops only datagrams for which the receiver's queue has no room, and keeps the order of
-// each sender. The network needs no sockets, so that tests and benchmarks of higher layers run
-// almost no code of the operating system. Package mem is also an example of a small complete
-// provider.
+// network of package mem drops a datagram only if the receiver's queue is full, and delivers each
+// sender's datagrams in order. The network of package mem uses no sockets, so that tests and
+// benchmarks of higher layers run almost no code of the operating system. Package mem is also an
+// example of a small complete provider.
 //
 //	Post                                              Poll
 //	buffer --copy--> [filter] --> inbox of receiver --copy--> buffer posted with Recv
 //	                    |           (bounded; tail drop)
 //	                    +--> held until Release
 //
-// A Network is a set of endpoints that reach each other. New makes a private network for a test.
-// The package registers a default network, which fabric.GetInfo finds as "mem/local". Endpoint
-// names are assigned in the order in which endpoints open, so that a single-threaded test gets
-// the same names in every run.
+// A Network is a set of endpoints that can send datagrams to each other. New makes a private
+// network for a test. The package registers a default network, which fabric.GetInfo finds as
+// "mem/local". Endpoint names are assigned in the order in which endpoints open, so that a
+// single-threaded test gets the same names in every run.
 //
-// The provider reports errors of its caller that network hardware may not detect. Examples are a
-// buffer that is posted for two operations at the same time, a send to a removed peer, and the use
-// of an Addr of another domain.
+// Package mem reports errors of its caller that network hardware may not detect. For example,
+// package mem reports a buffer that is posted for two operations at the same time, a send to a
+// removed peer, and an Addr of another domain.
 //
 // The methods of Network may be called from any goroutine. A Domain and its Endpoints belong to one
 // goroutine at a time, as package fabric requires. Different Domains of one Network may run

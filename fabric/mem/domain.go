@@ -33,8 +33,8 @@ func failure(op string, errno syscall.Errno, text string) error {
 	return &fabric.Error{Provider: ProviderName, Op: op, Errno: int(errno), Text: text}
 }
 
-// domain implements fabric.Domain and fabric.Waiter. All fields of a domain except bell belong to
-// the goroutine that uses the domain.
+// The type "domain" implements fabric.Domain and fabric.Waiter. Only the goroutine that uses the
+// domain may access its fields, except the field "bell".
 type domain struct {
 	nw        *Network
 	info      fabric.Info
@@ -50,8 +50,8 @@ type domain struct {
 
 const inUseByRecv = -1
 
-// A peer is an entry of the address vector. If the field inserts of an entry is 0, the entry is
-// unused.
+// A peer is an entry of the address vector. An entry of the address vector is unused if its field
+// "inserts" is 0.
 type peer struct {
 	inbox   *inbox
 	inserts int

@@ -5,8 +5,8 @@ import (
 	"gobtl/internal/fifo"
 )
 
-// endpoint implements fabric.Endpoint. All fields of an endpoint except inbox belong to the
-// goroutine that uses the domain.
+// The type "endpoint" implements fabric.Endpoint. Only the goroutine that uses the domain may
+// access the fields of an endpoint, except the field "inbox".
 type endpoint struct {
 	domain *domain
 	inbox  *inbox
@@ -18,7 +18,7 @@ type endpoint struct {
 
 	sent    fifo.Queue[fabric.Buf] // sends whose completion was not polled yet
 	posted  fifo.Queue[fabric.Buf] // posted receive buffers, filled in the order of posting
-	landing fabric.Landing
+	landing fabric.HeaderSplit
 	scratch []byte   // a filter's private copy of a datagram
 	origins []uint32 // senders of the datagrams of the latest Poll
 }
@@ -29,7 +29,8 @@ var (
 	_ fabric.Sourcer  = (*endpoint)(nil)
 )
 
-// maxOrigins is the maximum number of completions of one Poll whose senders AppendSource knows.
+// maxOrigins is the largest number of completions of one Poll whose senders the endpoint records
+// (see AppendSource).
 const maxOrigins = 1 << 16
 
 func newEndpoint(d *domain, cfg fabric.EndpointConfig) (*endpoint, error) {
@@ -134,8 +135,8 @@ func (d *domain) gather(s *fabric.Send) ([]byte, error) {
 	return region[s.RegionOff : s.RegionOff+uint64(s.RegionLen)], nil
 }
 
-// The method transmit puts one datagram into the receiver's queue. If the network has a filter, the
-// filter decides about the datagram.
+// The method "transmit" puts one datagram into the receiver's queue. If the network has a Filter,
+// the Filter decides whether the datagram is delivered.
 func (e *endpoint) transmit(to *peer, head, tail []byte) {
 	nw := e.domain.nw
 	filter := nw.filter.Load()
@@ -178,7 +179,7 @@ func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 	return n, nil
 }
 
-// The method receive copies datagrams that wait in the queue into posted buffers.
+// The method "receive" copies datagrams from the endpoint's receive queue into posted buffers.
 func (e *endpoint) receive(out []fabric.Completion) int {
 	in := e.inbox
 	in.mu.Lock()
@@ -233,22 +234,22 @@ func (e *endpoint) Recv(bufs []fabric.Buf) (int, error) {
 }
 
 // Land implements fabric.Lander. If Caps.Landing is true, Land always succeeds, because a datagram
-// stays in the queue until Poll reports it.
+// stays in the receive queue until Poll reports the datagram.
 func (e *endpoint) Land(mem []byte, headBytes int) bool {
 	if !e.caps.Landing {
 		return false
 	}
-	e.landing = fabric.NewLanding(mem, headBytes)
+	e.landing = fabric.NewHeaderSplit(mem, headBytes)
 	return true
 }
 
-// pollable reports whether Poll would return a completion now.
+// The method "pollable" reports whether Poll would return a completion now.
 func (e *endpoint) pollable() bool {
 	return e.sent.Len() > 0 || e.posted.Len() > 0 && e.inbox.waiting()
 }
 
-// Close closes the endpoint. Datagrams in the receive queue are lost. A second Close does nothing
-// and returns nil.
+// Close closes the endpoint, and drops the datagrams in its receive queue. A second Close does
+// nothing and returns nil.
 func (e *endpoint) Close() error {
 	if e.closed {
 		return nil

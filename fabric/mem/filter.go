@@ -5,7 +5,7 @@ import "fmt"
 // Verdict is the decision of a Filter about one datagram.
 type Verdict uint8
 
-// Any value of Verdict other than the constants below counts as Drop.
+// An unknown value of Verdict counts as Drop.
 const (
 	Deliver   Verdict = iota // deliver the datagram
 	Drop                     // lose it
@@ -27,11 +27,11 @@ func (v Verdict) String() string {
 	return fmt.Sprintf("Verdict(%d)", uint8(v))
 }
 
-// Filter decides what happens to a datagram in transit. A Filter runs inside the sender's Post,
-// and must be safe for concurrent use if domains run on several goroutines. The arguments from
-// and to of a Filter are endpoint names, which the filter must not change. The argument pkt of a
-// Filter is a copy of the datagram that the filter may corrupt in place but must not keep. A
-// Filter may call the Network's methods.
+// Filter decides what happens to a datagram in transit. A Filter runs inside the sender's Post, and
+// must be safe for concurrent use if domains run on several goroutines. The arguments "from" and
+// "to" of a Filter are endpoint names, which the Filter must not change. The argument "pkt" of a
+// Filter is a copy of the datagram, which the Filter may change but must not keep. A Filter may
+// call the Network's methods.
 type Filter func(from, to []byte, pkt []byte) Verdict
 
 type heldDatagram struct {
@@ -40,9 +40,9 @@ type heldDatagram struct {
 	bytes []byte
 }
 
-// SetFilter sets the filter for the datagrams that are posted after the call. Without a filter
-// (nil), all datagrams are delivered. A datagram whose delivery the previous filter has postponed
-// (Hold) is delivered by Release.
+// SetFilter sets the Filter for the datagrams that are posted after the call. If the Filter is nil,
+// all datagrams are delivered. A datagram that the previous Filter has held (Hold) remains held
+// until Release is called.
 func (nw *Network) SetFilter(f Filter) {
 	if f == nil {
 		nw.filter.Store(nil)
@@ -51,15 +51,16 @@ func (nw *Network) SetFilter(f Filter) {
 	nw.filter.Store(&f)
 }
 
-// Held returns the number of datagrams that a filter has held and Release has not delivered yet.
+// Held returns the number of datagrams for which a Filter has returned Hold and that Release has
+// not delivered yet.
 func (nw *Network) Held() int {
 	nw.mu.Lock()
 	defer nw.mu.Unlock()
 	return len(nw.held)
 }
 
-// Release delivers all datagrams that filters have held, the oldest first, and does not call the
-// filter for them. Release returns the number of delivered datagrams.
+// Release delivers all held datagrams, the oldest first. Release does not call the Filter again for
+// the held datagrams. Release returns the number of delivered datagrams.
 func (nw *Network) Release() int {
 	nw.mu.Lock()
 	held := nw.held

@@ -6,8 +6,8 @@ import (
 	"gobtl/fabric/internal/doorbell"
 )
 
-// inbox is the bounded queue of datagrams that wait at an endpoint, like a UDP socket's receive
-// buffer.
+// The type "inbox" is the bounded receive queue of an endpoint, and corresponds to the receive
+// buffer of a UDP socket.
 type inbox struct {
 	bell *doorbell.Bell // of the domain that owns the endpoint
 
@@ -42,8 +42,9 @@ func newInbox(datagrams, slotBytes int, bell *doorbell.Bell) *inbox {
 	}
 }
 
-// The method put appends a datagram, which consists of head and tail, to the receive queue. The
-// datagram must not be larger than slotBytes. Any goroutine may call put.
+// The method "put" appends a datagram to the receive queue. The datagram is the concatenation of
+// the arguments "head" and "tail", and must not be larger than slotBytes. Any goroutine may call
+// put.
 func (in *inbox) put(from uint32, head, tail []byte) putResult {
 	in.mu.Lock()
 	switch {
@@ -68,8 +69,9 @@ func (in *inbox) put(from uint32, head, tail []byte) putResult {
 	return putDone
 }
 
-// The method first returns the oldest datagram, which is valid until drop removes it. The caller
-// must hold the lock of the inbox, and the queue must not be empty.
+// The method "first" returns the oldest datagram of the queue, which is valid until the next call
+// of the method "drop". The caller of "first" must hold the lock of the inbox, and the queue must
+// not be empty.
 func (in *inbox) first() (from uint32, pkt []byte) {
 	s := in.slots[in.head]
 	lo := in.head * in.slotBytes
@@ -91,7 +93,8 @@ func (in *inbox) waiting() bool {
 	return in.count > 0
 }
 
-// The method shut releases the memory of the receive queue. Every later call of put fails.
+// The method "shut" releases the memory of the receive queue. After a call of "shut", every call of
+// the method "put" fails.
 func (in *inbox) shut() {
 	in.mu.Lock()
 	defer in.mu.Unlock()

@@ -36,22 +36,24 @@ type Config struct {
 	// MTUBytes is the size of the largest datagram, 1 to 1 MiB. The default of MTUBytes is 1472,
 	// which is the largest UDP datagram on Ethernet.
 	MTUBytes int
-	// InjectBytes is the largest send without a Completion, at most MTUBytes. The default of
-	// InjectBytes is 1024, but at most MTUBytes. With a negative InjectBytes every send with data
-	// yields a Completion.
+	// InjectBytes is the size of the largest send that has no Completion, at most MTUBytes. The
+	// default of InjectBytes is 1024 or MTUBytes, whichever is lower. If InjectBytes is negative,
+	// every non-empty send yields a Completion.
 	InjectBytes int
-	// TxDepth and RxDepth are the queue depths of an endpoint whose EndpointConfig does not set
-	// them, from 1 to 2^20. The default of both depths is 1024.
+	// TxDepth and RxDepth, from 1 to 2^20, are the queue depths of an endpoint whose EndpointConfig
+	// does not set them. The default of TxDepth and RxDepth is 1024.
 	TxDepth, RxDepth int
-	// QueueDatagrams is the largest number of datagrams that can wait at an endpoint, from 1 to
-	// 2^20, with at most 1 GiB in total. Further datagrams are dropped. The default of
-	// QueueDatagrams is 1024.
+	// QueueDatagrams, from 1 to 2^20, is the number of datagrams that an endpoint's receive queue can
+	// hold. The receive queue may have at most 1 GiB, and drops datagrams when it is full. The default
+	// of QueueDatagrams is 1024.
 	QueueDatagrams int
-	// With NoGather, Caps.Gather is false, for tests of callers that must work without Caps.Gather.
+	// If NoGather is true, Caps.Gather is false, so that a test can check that a caller works without
+	// Caps.Gather.
 	NoGather bool
-	// With FreeRegions, Caps.FreeRegions is true. If NoGather is true, FreeRegions has no effect.
+	// If FreeRegions is true and NoGather is false, Caps.FreeRegions is true.
 	FreeRegions bool
-	// With NoLanding, Caps.Landing is false, for tests of callers that must work without Lander.
+	// If NoLanding is true, Caps.Landing is false, so that a test can check that a caller works
+	// without fabric.Lander.
 	NoLanding bool
 }
 
@@ -106,9 +108,8 @@ func badConfig(format string, args ...any) error {
 	return fmt.Errorf("%w: mem: %s", fabric.ErrBadConfig, fmt.Sprintf(format, args...))
 }
 
-// Counts are the counters of the datagrams of a Network. While no Post is running, Sent +
-// Duplicated equals Delivered + Overflowed + Unreachable + Filtered + the number of held
-// datagrams.
+// Counts are the counters of the datagrams of a Network. While no call of Post is in progress, Sent
+// + Duplicated equals Delivered + Overflowed + Unreachable + Filtered + the result of Held.
 type Counts struct {
 	Sent        uint64 // datagrams taken by Post
 	Delivered   uint64 // put into a receiver's queue
@@ -118,8 +119,8 @@ type Counts struct {
 	Duplicated  uint64 // additional copies made by the filter
 }
 
-// Network is a set of endpoints that reach each other. Any goroutine may call the methods of
-// Network.
+// Network is a set of endpoints that can send datagrams to each other. Any goroutine may call the
+// methods of Network.
 type Network struct {
 	cfg    Config
 	cfgErr error
@@ -134,8 +135,8 @@ type Network struct {
 	held       []heldDatagram
 }
 
-// New returns a separate network. If Validate of the Config fails, every call of Open returns the
-// error of Validate.
+// New returns a new network. If the argument "cfg" is invalid, every call of Network.Open returns
+// the error of Config.Validate.
 func New(cfg Config) *Network {
 	return &Network{
 		cfg:     cfg.withDefaults(),
@@ -145,7 +146,7 @@ func New(cfg Config) *Network {
 }
 
 // Counts returns the network's counters. Each counter is exact, but the counters are consistent
-// with each other only if no Domain posts datagrams during the call.
+// with each other only if no Domain posts datagrams during the call of Counts.
 func (nw *Network) Counts() Counts {
 	return Counts{
 		Sent:        nw.sent.Load(),
@@ -169,8 +170,8 @@ func (nw *Network) Open(cfg fabric.DomainConfig) (fabric.Domain, error) {
 	return newDomain(nw, id, cfg)
 }
 
-// The method attach adds the receive queue of a new endpoint to the network, and returns the number
-// of the endpoint.
+// The method "attach" adds the receive queue of a new endpoint to the network, and returns the
+// number of the endpoint.
 func (nw *Network) attach(in *inbox) (uint32, error) {
 	nw.mu.Lock()
 	defer nw.mu.Unlock()
@@ -188,9 +189,9 @@ func (nw *Network) detach(number uint32) {
 	delete(nw.inboxes, number)
 }
 
-// The method resolve returns the number and the receive queue of the endpoint with the given name.
-// The queue is nil if the endpoint has been closed. A datagram to a closed endpoint is lost, like a
-// datagram to a host that is down.
+// The method "resolve" returns the number and the receive queue of the endpoint with the given
+// name. If the endpoint has been closed, the method "resolve" returns a nil queue. A datagram to a
+// closed endpoint is lost, like a datagram to a host that is down.
 func (nw *Network) resolve(name []byte) (number uint32, in *inbox, err error) {
 	if len(name) != nameBytes || string(name[:len(namePrefix)]) != namePrefix {
 		return 0, nil, fmt.Errorf("%w: mem: %d bytes, want %d starting with %q",

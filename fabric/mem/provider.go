@@ -6,8 +6,8 @@ import (
 	"gobtl/fabric"
 )
 
-// The default network is reached through the registry of providers alone. A test that needs a
-// private network calls New.
+// The network that init registers can be opened only through the registry of providers. A test that
+// needs a private network calls New.
 func init() { fabric.Register(New(Config{}).Provider()) }
 
 type provider struct{ nw *Network }
@@ -17,9 +17,9 @@ func (nw *Network) Provider() fabric.Provider { return provider{nw} }
 
 func (provider) Family() string { return family }
 
-// GetInfo returns an Info if the hints have the name of this provider or no provider name. The
-// network has no local addresses, and therefore GetInfo returns nothing if Hints.Node is neither
-// empty nor the domain's name.
+// GetInfo returns an Info if Hints.Provider is empty or selects this provider. If Hints.Node is set
+// and is not the domain's name, GetInfo returns no Info, because the network has no local
+// addresses.
 func (p provider) GetInfo(h fabric.Hints) ([]fabric.Info, error) {
 	if p.nw.cfgErr != nil {
 		return nil, p.nw.cfgErr

@@ -1,25 +1,27 @@
-// Package net is the provider "net" of package fabric on the UDP sockets of Go's package net, for
-// macOS, the BSDs and Windows. On Linux the provider "udp" should be used, because it is several
-// times as fast as the provider "net".
+// Package net is the provider "net" of package fabric, which uses the UDP sockets of Go's package
+// net. The provider "net" is for macOS, the BSDs and Windows. On Linux the provider "udp" should be
+// used, because it is several times as fast as the provider "net".
 //
 //	Post                                   a goroutine for each endpoint         Poll
 //	one WriteToUDPAddrPort for each        waits for a posted buffer, then for   takes what the
 //	datagram, it waits while the           a datagram, and reads it into that    reader has put
 //	socket's buffer is full                buffer                                into the queue
 //
-// The endpoint names, addresses and datagrams are those of the provider "udp" (Info.Wire is "udp"),
-// and endpoints of the two providers can communicate. A send is complete when the operating system
-// has copied its bytes, and no send makes a Completion.
+// The provider "net" has the same endpoint names, addresses and datagrams as the provider "udp"
+// (Info.Wire is "udp"), so that endpoints of the two providers can communicate. A send is complete
+// when the operating system has copied its bytes, and no send yields a Completion.
 //
-// On Linux, macOS, FreeBSD and Windows, datagrams are never fragmented. On other systems, a
-// datagram that exceeds the path MTU arrives in fragments.
+// On Linux, macOS, FreeBSD and Windows, the provider "net" disables IP fragmentation. On other
+// systems, a datagram that exceeds the path MTU is sent in IP fragments.
 //
-// A Domain and its endpoints belong to one goroutine at a time, as package fabric requires. A
-// reader goroutine and the Domain's goroutine share the queue of the endpoint, under a lock, and
-// the memory of the posted buffers, but nothing else. After some polls without a completion, Poll
-// parks the calling goroutine for some microseconds, so that the reader goroutines get processor
-// time.
+// A Domain and its endpoints belong to one goroutine at a time, as package fabric requires. An
+// endpoint's reader goroutine and the goroutine that uses the Domain share only the queues of the
+// endpoint (under a lock) and the memory of the posted buffers. After some polls without a
+// completion, Poll parks the calling goroutine for some microseconds, so that the reader goroutines
+// get processor time.
 //
+//	file          content
+//	====          =======
 //	provider.go   GetInfo and Open
 //	domain.go     arena, addresses, sleeping
 //	peers.go      the address vector

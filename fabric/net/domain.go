@@ -32,8 +32,8 @@ func failure(op string, errno syscall.Errno, text string) error {
 	return sysError{op: op, errno: errno, text: text}
 }
 
-// domain implements fabric.Domain and fabric.Sleeper. All fields of a domain except bell belong
-// to the goroutine that uses the domain.
+// The type "domain" implements fabric.Domain and fabric.Sleeper. Only the goroutine that uses the
+// domain may access its fields, except the field "bell".
 type domain struct {
 	local     inet.Local
 	info      fabric.Info
@@ -56,22 +56,22 @@ var (
 	_ fabric.Addresser = (*domain)(nil)
 )
 
-// buffers is the arena in the form that the reader goroutines use. Behind the caller's part of a
-// buffer, there is at least one more byte. A datagram that is long enough to fill the byte behind
-// the caller's part is too large.
+// The type "buffers" is the arena as the reader goroutines use it. After the caller's part of a
+// buffer, there is at least one more byte. A datagram that fills the byte after the caller's part
+// is too large for the buffer.
 type buffers struct {
 	mem                []byte
 	count, stride, len int
 }
 
-// readInto returns the memory of a buffer into which a datagram is read, which is longer than the
-// caller's part of the buffer.
+// readInto returns the memory into which a reader goroutine reads a datagram, which is longer than
+// the caller's part of the buffer.
 func (a *buffers) readInto(b fabric.Buf) []byte {
 	lo := int(b) * a.stride
 	return a.mem[lo : lo+a.len+1]
 }
 
-// bytes returns the caller's part of a buffer.
+// The method "bytes" returns the caller's part of a buffer.
 func (a *buffers) bytes(b fabric.Buf) []byte {
 	lo := int(b) * a.stride
 	return a.mem[lo : lo+a.len]
@@ -143,8 +143,8 @@ func setAttr(attrs []fabric.Attr, name, value string) {
 
 func (d *domain) Arena() fabric.Arena { return d.arena }
 
-// Insert implements fabric.Domain. Insert assumes that an endpoint with a link-local address is on
-// this domain's own link.
+// Insert implements fabric.Domain. Insert assumes that an endpoint with a link-local IPv6 address
+// is on the link of this domain's network device.
 func (d *domain) Insert(name []byte) (fabric.Addr, error) {
 	if d.closed {
 		return fabric.AddrUnknown, fabric.ErrClosed
@@ -184,8 +184,8 @@ func (d *domain) DeregisterRegion(fabric.Region) error {
 	return fabric.ErrNotSupported
 }
 
-// OpenEndpoint implements fabric.Domain. Queue depths above the provider's limits are
-// reduced to these limits, as Caps shows.
+// OpenEndpoint implements fabric.Domain. OpenEndpoint reduces a queue depth that exceeds the
+// provider's limit to this limit, and Caps returns the reduced depth.
 func (d *domain) OpenEndpoint(cfg fabric.EndpointConfig) (fabric.Endpoint, error) {
 	if d.closed {
 		return nil, fabric.ErrClosed
@@ -255,8 +255,8 @@ func (d *domain) Sleep(timeout time.Duration) error {
 	return nil
 }
 
-// After a number of empty polls, giveWay parks the owner's goroutine for a short time, because
-// Go's scheduler may otherwise never run the reader goroutines.
+// After vainMost consecutive polls without a completion, giveWay parks the polling goroutine for a
+// short time, because Go's scheduler may otherwise never run the reader goroutines.
 func (d *domain) giveWay() {
 	if d.vain++; d.vain >= vainMost {
 		d.vain = 0
@@ -273,8 +273,8 @@ func (d *domain) somethingToPoll() bool {
 	return false
 }
 
-// ParseAddress implements fabric.Addresser. The host in the text must be an IP address of this
-// domain's version.
+// ParseAddress implements fabric.Addresser. The host part of the argument of ParseAddress must be
+// an IP address of this domain's IP version.
 func (d *domain) ParseAddress(text string) (first, second []byte, err error) {
 	return inet.ParseAddress(text, d.local.Version())
 }

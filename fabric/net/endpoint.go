@@ -11,8 +11,8 @@ import (
 	"gobtl/fabric/internal/inet"
 )
 
-// endpoint implements fabric.Endpoint. All fields of an endpoint except inbox belong to the
-// goroutine that uses the domain.
+// The type "endpoint" implements fabric.Endpoint. Only the goroutine that uses the domain may
+// access the fields of an endpoint, except the field "inbox".
 type endpoint struct {
 	domain *domain
 	conn   *net.UDPConn
@@ -68,8 +68,8 @@ func (e *endpoint) Caps() fabric.Caps { return e.caps }
 
 func (e *endpoint) Name() []byte { return inet.EncodeName(e.name) }
 
-// Post implements fabric.Endpoint. ErrAgain means that the socket's send buffer or the device's
-// queue is full. On Windows, Post waits while the send buffer is full.
+// Post implements fabric.Endpoint. The error ErrAgain of Post means that the socket's send buffer
+// or the device's send queue is full. On Windows, Post waits while the send buffer is full.
 func (e *endpoint) Post(sends []fabric.Send) (int, error) {
 	if e.closed {
 		return 0, fabric.ErrClosed
@@ -112,7 +112,8 @@ func sendError(err error) error {
 	return newError("send", err)
 }
 
-// Poll implements fabric.Endpoint. After many empty polls, Poll waits for parkTime at most.
+// Poll implements fabric.Endpoint. After vainMost polls without a completion, Poll waits for up to
+// parkTime.
 func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 	if e.closed {
 		return 0, fabric.ErrClosed
@@ -135,8 +136,8 @@ func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 	return n, nil // The next Poll reports the error.
 }
 
-// The method named from returns the Addr of the sender with the given name, and caches the result
-// for the next call.
+// The method "from" returns the Addr of the sender with the given name, and caches the Addr for the
+// next call.
 func (e *endpoint) from(name netip.AddrPort) fabric.Addr {
 	peers := &e.domain.peers
 	if name != e.lastFrom || e.lastSeq != peers.changes {
@@ -171,8 +172,8 @@ func (e *endpoint) Recv(bufs []fabric.Buf) (int, error) {
 	return e.inbox.post(bufs)
 }
 
-// Close closes the endpoint, and a second Close does nothing and returns nil. Datagrams that were
-// not polled are lost. When Close returns, the reader goroutine has ended.
+// Close closes the endpoint. A second Close does nothing and returns nil. Close drops received
+// datagrams that Poll has not returned. When Close returns, the reader goroutine has ended.
 func (e *endpoint) Close() error {
 	if e.closed {
 		return nil

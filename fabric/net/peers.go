@@ -11,8 +11,8 @@ import (
 // maxPeers is the largest number of entries of the address vector.
 const maxPeers = 1<<31 - 1
 
-// peerTable is a domain's address vector. An Addr consists of an index and a generation, by which
-// an Addr that was removed is detected.
+// peerTable is a domain's address vector. An Addr consists of an index into the address vector and
+// a generation number. If the generation number of an Addr is outdated, the Addr was removed.
 type peerTable struct {
 	peers   []peer
 	free    []uint32
@@ -20,8 +20,8 @@ type peerTable struct {
 	changes uint64 // value that changes when earlier results of find are invalid
 }
 
-// A peer is an entry of the address vector. If the field inserts of an entry is 0, the entry is
-// free.
+// A peer is an entry of the address vector. An entry of the address vector is unused if its field
+// "inserts" is 0.
 type peer struct {
 	to      netip.AddrPort // with the zone of a link-local address
 	name    netip.AddrPort // without
@@ -50,8 +50,9 @@ func (t *peerTable) find(name netip.AddrPort) fabric.Addr {
 	return fabric.AddrUnknown
 }
 
-// The method insert adds a name to the address vector, or counts another insert of the name. The
-// argument zone of insert is the zone of link-local addresses.
+// The method "insert" adds a name to the address vector, or increments the insert count of a name
+// that is already in the address vector. The argument "zone" is the IPv6 zone of link-local
+// addresses.
 func (t *peerTable) insert(name netip.AddrPort, zone string) (fabric.Addr, error) {
 	if i, ok := t.byName[name]; ok {
 		t.peers[i].inserts++

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// family is the name of the provider.
+	// The constant "family" is the name of the provider.
 	family = "net"
 	wire   = "udp"
 
@@ -21,13 +21,13 @@ const (
 
 func init() { fabric.Register(provider{}) }
 
-// provider implements fabric.Provider.
+// The type "provider" implements fabric.Provider.
 type provider struct{}
 
 func (provider) Family() string { return family }
 
-// GetInfo implements fabric.Provider. GetInfo leaves out addresses to which no socket can be bound,
-// such as tentative IPv6 addresses.
+// GetInfo implements fabric.Provider. GetInfo omits local addresses to which no socket can be
+// bound, such as tentative IPv6 addresses.
 func (provider) GetInfo(h fabric.Hints) ([]fabric.Info, error) {
 	if h.Provider != "" && h.Provider != family && h.Provider != family+"/" {
 		return nil, nil
@@ -58,7 +58,7 @@ func (provider) GetInfo(h fabric.Hints) ([]fabric.Info, error) {
 }
 
 // Open implements fabric.Provider. Open reads the host's addresses again, because the Info may be
-// outdated or written by hand.
+// outdated, or may not come from GetInfo.
 func (provider) Open(info fabric.Info, cfg fabric.DomainConfig) (fabric.Domain, error) {
 	if info.Provider != family {
 		return nil, fmt.Errorf("%w: %q is not %q", fabric.ErrNoProvider, info.Provider, family)

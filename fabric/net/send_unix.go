@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// A sender sends the datagrams of a socket and never waits. If the socket's send buffer is full,
-// sending fails with an error.
+// A sender sends the datagrams of a socket and never blocks. If the socket's send buffer is full,
+// the method "send" returns an error.
 type sender struct {
 	raw  syscall.RawConn
 	once func(fd uintptr) bool // sends b to to, made once because a closure is allocated
@@ -34,7 +34,7 @@ func newSender(conn *net.UDPConn) (*sender, error) {
 	return s, err
 }
 
-// send sends a datagram. send returns EAGAIN if the socket's send buffer is full.
+// The method "send" sends a datagram, or returns EAGAIN if the socket's send buffer is full.
 func (s *sender) send(b []byte, p *peer) error {
 	if p.sockaddr == nil {
 		p.sockaddr = sockaddrOf(p.to)

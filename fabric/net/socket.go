@@ -13,12 +13,13 @@ import (
 )
 
 const (
-	// wantRecvBytes is the requested size of the receive buffer if the caller names no size.
+	// wantRecvBytes is the size of the receive buffer that is requested if the caller has not set
+	// RecvBufferBytes.
 	wantRecvBytes = 4 << 20
-	// wantSendBytes is the requested size of the send buffer, which has room for several datagrams
-	// of the largest size.
+	// wantSendBytes is the requested size of a socket's send buffer, which has room for several
+	// datagrams of the largest size.
 	wantSendBytes = 1 << 20
-	// leastBytes is the smallest buffer size that is requested.
+	// leastBytes is the smallest socket buffer size that is requested.
 	leastBytes = 64 << 10
 )
 
@@ -69,8 +70,8 @@ func openSocket(l *inet.Local, port uint16, cfg fabric.EndpointConfig) (socket, 
 	return s, nil
 }
 
-// askFor requests a socket buffer of the given size. Each time the system refuses, askFor requests
-// half of the previous size.
+// askFor requests a socket buffer of the given size. Each time the system refuses the requested
+// size, askFor requests half of it.
 func askFor(sizeBytes int, set func(int) error) {
 	for set(sizeBytes) != nil && sizeBytes > leastBytes {
 		sizeBytes /= 2
@@ -114,5 +115,6 @@ type sysError struct {
 
 func (e sysError) Error() string { return family + ": " + e.op + ": " + e.text }
 
-// Unwrap makes errors.Is(err, syscall.EADDRINUSE) and similar tests work.
+// Unwrap returns the system's error number, so that tests such as errors.Is(err,
+// syscall.EADDRINUSE) work.
 func (e sysError) Unwrap() error { return e.errno }

@@ -2,7 +2,7 @@ package net
 
 import "syscall"
 
-// The constants below are error numbers of Windows sockets.
+// The constants in this block are error numbers of Windows sockets.
 const (
 	wsaMessageSize syscall.Errno = 10040
 	wsaInUse       syscall.Errno = 10048
@@ -17,7 +17,8 @@ func recvBuffer(fd uintptr) (int, error) {
 	return syscall.GetsockoptInt(syscall.Handle(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF)
 }
 
-// portable returns the error number of package syscall for an error number of Windows.
+// The function "portable" converts an error number of Windows sockets to the error number of
+// package syscall with the same meaning.
 func portable(errno syscall.Errno) syscall.Errno {
 	switch errno {
 	case wsaMessageSize:

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// A reader goroutine whose socket fails tries again after errorPause, and gives up after
-	// errorsMax consecutive failures.
+	// When a receive from the socket fails, the reader goroutine tries again after errorPause. After
+	// errorsMax consecutive failures, the reader goroutine ends.
 	errorPause = time.Millisecond
 	errorsMax  = 1000
 	// After vainMost consecutive polls without a completion, the next Poll parks its goroutine for
@@ -23,10 +23,9 @@ const (
 	parkTime = 50 * time.Microsecond
 )
 
-// An inbox is the state that an endpoint shares with its reader goroutine, and contains a queue of
-// posted buffers and a queue of received datagrams. Each buffer of an inbox is in one of the two
-// queues or in use by the reader goroutine, and the total number of these buffers is at most
-// RxDepth.
+// An "inbox" is the state that an endpoint shares with its reader goroutine, and contains a queue
+// of posted buffers and a queue of received datagrams. The two queues of an inbox and the reader
+// goroutine together hold at most RxDepth buffers.
 type inbox struct {
 	ended chan struct{} // closed when the reader has ended
 
@@ -56,7 +55,7 @@ func newInbox(depth int) *inbox {
 	return in
 }
 
-// post passes buffers to the reader goroutine.
+// The method "post" passes buffers to the reader goroutine.
 func (in *inbox) post(bufs []fabric.Buf) (int, error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -74,9 +73,9 @@ func (in *inbox) post(bufs []fabric.Buf) (int, error) {
 	return len(bufs), nil
 }
 
-// The method take writes completions for received datagrams to out, and appends the senders of the
-// datagrams to origins. If take returns an error, the reader goroutine has ended, and every later
-// take fails, too.
+// The method "take" writes completions for received datagrams to the argument "out", and appends
+// the senders of these datagrams to the argument "origins". If the method "take" returns an error,
+// the reader goroutine has ended, and every later call of "take" fails, too.
 func (in *inbox) take(out []fabric.Completion, origins []netip.AddrPort) ([]netip.AddrPort, error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -94,7 +93,7 @@ func (in *inbox) take(out []fabric.Completion, origins []netip.AddrPort) ([]neti
 	return origins, in.err
 }
 
-// waiting reports whether the queue of received datagrams is not empty.
+// The method "waiting" reports whether Poll would return a received datagram or an error.
 func (in *inbox) waiting() bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -108,7 +107,7 @@ func (in *inbox) shut() {
 	in.more.Signal()
 }
 
-// The method next waits for a posted buffer, and returns false if the endpoint is closing.
+// The method "next" waits for a posted buffer, and returns false if the endpoint is being closed.
 func (in *inbox) next() (fabric.Buf, bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -130,15 +129,15 @@ func (in *inbox) put(a arrival) {
 	in.arrived.Push(a)
 }
 
-// The method fail records the error that has made the reader goroutine end.
+// The method "fail" records the error that ends the reader goroutine.
 func (in *inbox) fail(err error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.err = err
 }
 
-// The method read is the function of the reader goroutine. It returns when the endpoint is closed,
-// or when the socket has failed errorsMax times in a row.
+// The reader goroutine of an endpoint runs the method "read". The method "read" returns when the
+// endpoint is closed, or when errorsMax consecutive receives have failed.
 func (in *inbox) read(conn *net.UDPConn, bufs buffers, bells ...*doorbell.Bell) {
 	defer close(in.ended)
 	for {
@@ -167,8 +166,8 @@ func ring(bells []*doorbell.Bell) {
 	}
 }
 
-// The function receive reads one datagram. It ignores errors unless they recur, because a system
-// may report the error of an earlier send.
+// The function "receive" reads one datagram. The function "receive" repeats a failed read up to
+// errorsMax times, because the system may report the error of an earlier send.
 func receive(conn *net.UDPConn, mem []byte) (n int, from netip.AddrPort, err error) {
 	for range errorsMax {
 		n, from, err = conn.ReadFromUDPAddrPort(mem)

@@ -66,7 +66,8 @@ func TestWithoutHeaders(t *testing.T) {
 	if err := os.WriteFile(main, []byte(askProgram), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	build := exec.Command("go", "build", "-tags=netgo,osusergo", "-o", filepath.Join(dir, "ask"), main)
+	build := exec.Command("go", "build", "-trimpath", "-tags=netgo,osusergo", "-o",
+		filepath.Join(dir, "ask"), main)
 	build.Env = append(os.Environ(), "CGO_ENABLED=1", "CGO_CFLAGS="+strings.Join(flags, " "))
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

@@ -1,13 +1,12 @@
-// Package ofi offers libfabric's endpoints as fabric providers. The providers of unconnected
-// datagram endpoints (FI_EP_DGRAM) are "ofi/udp", "ofi/sockets", "ofi/verbs", "ofi/efa",
-// "ofi/usnic", "ofi/psm3" and all others of the installed library. The providers of reliable
-// endpoints (FI_EP_RDM) are, for example, "ofi/shm", "ofi/tcp" and "ofi/udp;ofi_rxd". Importing
-// the package registers the family "ofi".
+// Package ofi offers libfabric's endpoints as fabric providers. Unconnected datagram endpoints
+// (FI_EP_DGRAM) have provider names such as "ofi/udp", "ofi/sockets", "ofi/verbs", "ofi/efa",
+// "ofi/usnic" and "ofi/psm3", depending on the installed library. Reliable endpoints (FI_EP_RDM)
+// have provider names such as "ofi/shm", "ofi/tcp" and "ofi/udp;ofi_rxd". Importing the package
+// registers the provider family "ofi".
 //
-// The provider's name alone decides whether an endpoint is reliable. If a libfabric provider has
-// both datagram endpoints and reliable endpoints, the reliable endpoints are selected by a name
-// that ends in "+rdm", as in "ofi/efa+rdm". The name "ofi/udp+offload" means "ofi/udp" with
-// segmentation offload.
+// If a libfabric provider has both datagram endpoints and reliable endpoints, a name that ends in
+// "+rdm", such as "ofi/efa+rdm", selects the reliable endpoints. The name "ofi/udp+offload" means
+// "ofi/udp" with segmentation offload.
 //
 // # Layout
 //
@@ -29,8 +28,8 @@
 //	ofi_stub.go      builds without cgo or Linux
 //	shim.h           the C half as Go sees it
 //
-// The C part of the package, called the shim, owns all libfabric objects. In the list below, each C
-// file calls only functions of files that stand below it.
+// The C part of the package, called the shim, owns all libfabric objects. In the following list of
+// C files, each file calls only functions of files that are further down in the list.
 //
 //	domain.c                          opens and closes a domain, and what has to outlive it
 //	  endpoint.c                      opens and closes an endpoint
@@ -44,91 +43,98 @@
 //	                  signals.c       the process's signal handlers, kept
 //	absent.c                          all of it but signals.c, in a build without headers
 //
-// The objects of a domain are closed in the following order, from left to right.
+// The diagram shows the order in which the objects of a domain are closed, from left to right.
 //
-//	endpoint (fid_ep) -> receive queue, send queue (fid_cq)     each endpoint
-//	  -> address vector (fid_av) -> regions, arena's fid_mr -> fid_domain -> fid_fabric -> arena
+//	endpoint (fid_ep) --> receive queue, send queue (fid_cq)     each endpoint
+//	  --> address vector (fid_av) --> regions, arena's fid_mr
+//	  --> fid_domain --> fid_fabric --> arena
 //
-// The diagram shows one slot of the arena, whose stride is a multiple of 64.
+// The diagram shows the layout of one slot of the arena. The size of a slot is a multiple of 64
+// bytes.
 //
-//	| headroom: 0 or 64 ..          | size: the caller's bytes, aligned to 64 | slack: 1 or more |
+//	| headroom, 0, 64 or more       | size, the caller's bytes, aligned to 64 | slack, 1 or more |
+//	|===============================|=========================================|==================|
 //	|   unused   | provider prefix  |                                         |                  |
 //
 // # What libfabric leaves to its user
 //
-// The package uses version 1.9 of the API. The package can be built with the headers of libfabric
-// 1.17 or any later version, and can run with the library of any of these versions.
+// The package uses version 1.9 of libfabric's API. The package can be built with the headers of
+// libfabric 1.17 or later, and can run with libfabric 1.17 or later.
 //
 // The package loads libfabric.so.1 when a program first requests a provider of the family ofi. A
 // program that requests no provider of the family ofi runs without libfabric. If libfabric is not
-// installed, or if its headers were missing when the program was built, a request for its
-// providers fails with fabric.ErrUnavailable. On Debian 12, loading libfabric takes some 200 ms,
-// because constructors of other libraries sleep.
+// installed, or if its headers were missing when the program was built, GetInfo for the family ofi
+// returns fabric.ErrUnavailable. On Debian 12, loading libfabric takes about 200 ms, because the
+// constructors of other shared libraries sleep.
 //
-// The process's signal handlers are restored after each call that loads libfabric, or opens or
-// closes a libfabric object. Descriptors that libfabric opens during a call that loads, opens or
-// closes something are not inherited by programs that the process starts. Connections that a
-// libfabric provider opens during a poll are inherited by programs that the process starts.
+// The package restores the process's signal handlers after each call that loads libfabric, or that
+// opens or closes a libfabric object. Child processes do not inherit descriptors that libfabric
+// opens while it is loaded, or while it opens or closes an object. Child processes inherit
+// connections that a libfabric provider opens during a poll.
 //
-// A batch costs one call from Go into C. A datagram of at most Caps.InjectBytes is sent with
-// fi_inject, which makes no completion, and a larger datagram is sent with fi_send. If a datagram
-// with bytes of a region has at most InjectBytes, it is first copied to a bounce buffer. If a
-// datagram with bytes of a region is larger, it is sent with fi_sendv.
+// A batch of datagrams costs one call from Go into C. A datagram of at most Caps.InjectBytes is
+// sent with fi_inject, which makes no completion, and a larger datagram is sent with fi_send. A
+// datagram of at most Caps.InjectBytes that contains bytes of a registered region is first copied
+// to a bounce buffer. A larger datagram that contains bytes of a registered region is sent with
+// fi_sendv.
 //
-// Providers over TCP and the layer rxd never complete sends that a peer does not accept, even if
-// the peer has ended. Therefore the shim (the C part of the package) passes copies of the sends to
-// providers over TCP and to the layer rxd (copies.c). With the copies, every send is complete when
-// Post returns, and a peer that accepts nothing delays no other peer. For each peer, the provider
-// holds at most 256 copies of sends, and the shim holds at most 4096 further copies.
+// The providers over TCP and the layer rxd (libfabric's reliability layer) never complete a send if
+// the peer has stopped accepting data or has ended. The shim copies the sends for providers over
+// TCP and for the layer rxd (copies.c), and passes the copies to the provider. If the shim copies
+// the sends, every send is complete when Post returns, and a peer that accepts nothing does not
+// delay the sends to other peers. For each peer, libfabric's provider holds at most 256 copies of
+// sends, and the shim holds at most 4096 further copies.
 //
-// An Addr of this package consists of an index and a generation. The type fi_addr_t of libfabric is
-// not used as an Addr, because with some providers its value is a pointer. The use of an outdated
-// or invalid Addr returns an error, and never causes a crash or sends to another peer. Before
-// removing a peer or a region, the caller must wait for the completion of the sends to the peer or
-// from the region.
+// An Addr of package ofi consists of an index and a generation number. An Addr of package ofi is
+// not the fi_addr_t of libfabric, because with some providers a fi_addr_t is a pointer. A call with
+// an outdated or invalid Addr returns an error, and neither crashes nor sends to another peer.
+// Before removing a peer or a region, the caller must wait for the completion of the sends to the
+// peer or from the region.
 //
-// The udp provider of libfabric receives one datagram per system call, and leaves the
-// socket's receive buffer at its default size. Package ofi finds the socket of the udp
-// provider and enlarges the socket's receive buffer. Caps.RecvCapacity is computed from the
-// size of the receive buffer. To sleep, package ofi waits directly for the socket of the udp
-// provider, and removes the socket from the epoll instance of libfabric's wait descriptor. An epoll
-// instance that watches the socket would cost time for every arriving datagram.
+// The udp provider of libfabric receives one datagram per system call, and leaves the socket's
+// receive buffer at its default size. Package ofi finds the socket of the udp provider and enlarges
+// the socket's receive buffer. Caps.RecvCapacity is computed from the size of the socket's receive
+// buffer. To sleep, package ofi waits directly for the socket of the udp provider, and removes the
+// socket from the epoll instance of libfabric's wait descriptor. If an epoll instance watched the
+// socket, it would cost time for every arriving datagram.
 //
-// With the sockets provider, a TCP connection hangs for ever if its receive window closes within a
-// message header. To keep the receive window open, an endpoint of the sockets provider injects no
-// datagrams, and has at most 31 KiB in flight, which is 31 datagrams of up to 1 KiB.
+// With the sockets provider of libfabric, a TCP connection hangs for ever if its receive window
+// closes within a message header. To keep the TCP receive window open, an endpoint of libfabric's
+// sockets provider injects no datagrams, and has at most 31 datagrams of up to 1 KiB in flight.
 //
-// Each receive is posted with one additional byte after its buffer. With providers that truncate a
-// datagram without an error, this additional byte is written if the datagram is too large.
+// Each receive is posted with one additional byte after its buffer. A datagram that also fills the
+// additional byte is too large for its buffer. The additional byte is needed because some providers
+// truncate a datagram without an error.
 //
 // # Segmentation offload
 //
 // With "ofi/udp+offload" the kernel splits and coalesces datagrams on libfabric's own socket.
-// Datagrams of equal size to one peer that are posted together go to the kernel as one message
-// (UDP_SEGMENT). The last datagram of a message with UDP_SEGMENT may be shorter. A received
-// message of coalesced datagrams (UDP_GRO) is split at the size that the kernel reports in a
-// control message. Package ofi reads the socket without libfabric, because libfabric does not
+// Datagrams of equal size that are posted together for one peer go to the kernel as one message
+// (UDP_SEGMENT). The last datagram of a message with UDP_SEGMENT may be shorter. Package ofi splits
+// a received message of coalesced datagrams (UDP_GRO) at the datagram size that the kernel reports
+// in a control message. Package ofi reads the socket without libfabric, because libfabric does not
 // request the control message with the size of coalesced datagrams. One recvmsg writes up to 64 KiB
-// to the datagrams' buffers and the direct-receive memory, so that no further copy is needed. The
-// packets on the network are the same with and without segmentation offload.
+// to the datagrams' buffers and the direct-receive memory, so that no further copy is needed.
+// Segmentation offload does not change the packets on the network.
 //
-// When an endpoint is opened, it tests the offload with datagrams to itself. Datagrams that arrive
-// from other senders during the test are dropped. If the offload test of an endpoint fails, the
-// endpoint works without offload. The offload of sends and the offload of receives can be turned
-// off independently of each other. Offload is turned off when the kernel refuses a message but
-// accepts its datagrams one by one, or when a control message is truncated. When a control message
-// is truncated, all datagrams that wait in the socket are dropped. For sends and for receives, the
-// Info.Attrs of the Domain tell whether offload is on, and if not, the reason.
+// OpenEndpoint tests the offload with datagrams that the endpoint sends to itself. Datagrams that
+// arrive from other senders during the offload test are dropped. If the offload test of an endpoint
+// fails, the endpoint works without offload. An endpoint turns off the offload of sends when the
+// kernel refuses a message but accepts its datagrams one by one. An endpoint turns off the offload
+// of receives when a control message is truncated, and then drops all datagrams in the socket's
+// receive buffer. The Info.Attrs of the Domain tell for sends and for receives whether offload is
+// on, or why it is off.
 //
 // # Reliable endpoints
 //
-// Info.Reliable and Info.Ordered identify reliable endpoints. A datagram of a reliable endpoint
-// is a message of at most 16 KiB. Messages of reliable endpoints make progress only while both the
-// sender and the receiver call Poll. The first send to a peer returns ErrAgain until the peer has
-// accepted the connection in a Poll, and a large send completes when the peer has received it.
-// The buffers for reliable endpoints are at least as large as the MTU, because providers stop
-// working after a message that does not fit in its buffer. With the shm provider a datagram has at
-// most 4 KiB, and with libfabric 2.0 and later a shm domain accepts at most 256 peers.
+// Info.Reliable and Info.Ordered are true for reliable endpoints. A datagram of a reliable endpoint
+// has at most 16 KiB. Datagrams of reliable endpoints make progress only while both the sender and
+// the receiver call Poll. With a reliable endpoint, the sends to a peer return ErrAgain until the
+// peer has accepted the connection during a Poll. A large send of a reliable endpoint completes
+// when the peer has received the data. The buffers for reliable endpoints are at least as large as
+// the MTU, because the providers stop working after a message that does not fit in its buffer. With
+// libfabric's shm provider a datagram has at most 4 KiB, and with libfabric 2.0 and later a domain
+// of the shm provider accepts at most 256 peers.
 //
 // # Concurrency
 //

@@ -19,7 +19,8 @@ import (
 )
 
 const (
-	// wantSocketBytes is the requested size of the receive buffer if the caller names no size.
+	// wantSocketBytes is the size of the receive buffer that is requested if the caller has not set
+	// RecvBufferBytes.
 	wantSocketBytes     = 4 << 20
 	fallbackSocketBytes = 64 << 10
 
@@ -27,8 +28,8 @@ const (
 	offloadName = udpName + optionOffload
 )
 
-// domain implements fabric.Domain and fabric.Waiter. All fields of a domain except bell belong to
-// the goroutine that uses the domain.
+// The type "domain" implements fabric.Domain and fabric.Waiter. Only the goroutine that uses the
+// domain may access its fields, except the field "bell".
 type domain struct {
 	c      *C.struct_gofi_domain // nil after Close
 	info   fabric.Info
@@ -50,8 +51,8 @@ var (
 	_ fabric.Waiter = (*domain)(nil)
 )
 
-// openDomain opens the domain that e describes. The argument sourced of openDomain is the entry
-// that a query with FI_SOURCE returns for the same domain, or nil if there is none.
+// openDomain opens the domain that the entry "e" describes. The argument "sourced" of openDomain is
+// the entry for the same domain in a query with FI_SOURCE, or nil if this query has no such entry.
 func openDomain(e, sourced *entry, cfg fabric.DomainConfig) (fabric.Domain, error) {
 	lay, err := newLayout(e.limits, cfg)
 	if err != nil {
@@ -105,9 +106,9 @@ func (d *domain) isUDP() bool {
 	return d.info.Provider == udpName || d.info.Provider == offloadName
 }
 
-// newRules derives the format of endpoint names from this host's own address. If libfabric does
-// not report this host's address before a domain is opened, the first endpoint's name gives the
-// length of names.
+// newRules derives the format of endpoint names from the local address that libfabric reports. If
+// libfabric reports no local address before a domain is opened, the name of the first endpoint
+// determines the length of names.
 func newRules(e *entry) nameRules {
 	r := nameRules{form: e.form, bytes: len(e.src), scope: e.form.scopeOf(e.src)}
 	switch e.form {
@@ -143,8 +144,8 @@ func (d *domain) invalid(op, text string) error {
 	}
 }
 
-// OpenEndpoint implements fabric.Domain. Queue depths above the provider's limits are
-// reduced to these limits, as Caps shows.
+// OpenEndpoint implements fabric.Domain. OpenEndpoint reduces a queue depth that exceeds the
+// provider's limit to this limit, and Caps returns the reduced depth.
 func (d *domain) OpenEndpoint(cfg fabric.EndpointConfig) (fabric.Endpoint, error) {
 	if d.c == nil {
 		return nil, fabric.ErrClosed
@@ -165,8 +166,7 @@ func (d *domain) OpenEndpoint(cfg fabric.EndpointConfig) (fabric.Endpoint, error
 	return e, nil
 }
 
-// newEndpoint opens the libfabric objects of an endpoint, and determines the capabilities of the
-// endpoint.
+// newEndpoint opens the libfabric objects of an endpoint, and determines the endpoint's Caps.
 func (d *domain) newEndpoint(cfg fabric.EndpointConfig, tx, rx int) (*endpoint, error) {
 	ccfg := C.struct_gofi_ep_cfg{tx_depth: C.uint32_t(tx), rx_depth: C.uint32_t(rx)}
 	if cfg.Source && d.info.Source {
@@ -207,9 +207,9 @@ func (d *domain) newEndpoint(cfg fabric.EndpointConfig, tx, rx int) (*endpoint, 
 	return e, nil
 }
 
-// tryBind binds a test socket in the same way as the udp provider. tryBind is called before the
-// endpoint is opened, because libfabric leaks the provider's socket if the provider fails to bind
-// it.
+// tryBind checks that a socket can be bound to the local address of the domain, before libfabric's
+// udp provider binds its socket. Without the check of tryBind, libfabric would leak the udp
+// provider's socket if the provider fails to bind the socket.
 func (d *domain) tryBind() error {
 	ap, ok := d.rules.form.addrPort(d.src)
 	if !ok {
@@ -262,8 +262,8 @@ func (e *endpoint) takeSocket() int {
 	return fd
 }
 
-// sizeReceiveBuffer enlarges the receive buffer of the udp provider's socket. If the receive buffer
-// cannot be enlarged, Caps.RecvCapacity is computed from the default size of a receive buffer.
+// sizeReceiveBuffer enlarges the receive buffer of the udp provider's socket. If sizeReceiveBuffer
+// fails, Caps.RecvCapacity is computed from the system's default size of a receive buffer.
 func (e *endpoint) sizeReceiveBuffer(fd, ask int) {
 	if ask == 0 {
 		ask = wantSocketBytes

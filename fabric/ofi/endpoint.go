@@ -28,8 +28,8 @@ import (
 )
 
 // The shim (the C part of the package) reads and writes slices of Send and Completion directly. If
-// a structure has different layouts in Go and C, one of the lines below does not compile, because
-// the index of its array is not 0.
+// Send or Completion has different layouts in Go and C, an array expression in this block does not
+// compile, because its index is not 0.
 var (
 	_ = [1]struct{}{}[unsafe.Sizeof(fabric.Send{})-C.sizeof_struct_gofi_send]
 	_ = [1]struct{}{}[unsafe.Offsetof(fabric.Send{}.To)-unsafe.Offsetof(C.struct_gofi_send{}.to)]
@@ -68,7 +68,7 @@ var (
 	_ = [1]struct{}{}[len(calls)-C.GOFI_CALL_END]
 )
 
-// endpoint implements fabric.Endpoint.
+// The type "endpoint" implements fabric.Endpoint.
 type endpoint struct {
 	c      *C.struct_gofi_ep // nil after Close
 	domain *domain
@@ -90,11 +90,11 @@ func (e *endpoint) Caps() fabric.Caps { return e.caps }
 
 func (e *endpoint) Name() []byte { return slices.Clone(e.name) }
 
-// The function batch limits the length of a slice to the range of a C int.
+// The function "batch" limits the length of a slice to the range of a C int.
 func batch(n int) C.int { return C.int(min(n, math.MaxInt32)) }
 
-// The method result translates the number that a batch call of the shim (the C part of the package)
-// has returned.
+// The method "result" splits the number that a batch call of the shim (the C part of the package)
+// has returned into a count and an error.
 func (e *endpoint) result(r int64) (int, error) {
 	code := resultCode(r)
 	switch code {
@@ -154,8 +154,8 @@ func (e *endpoint) Recv(bufs []fabric.Buf) (int, error) {
 	return e.result(r)
 }
 
-// Land implements fabric.Lander. The direct-receive memory is pinned, because the shim (the C
-// part of the package) keeps its address.
+// Land implements fabric.Lander. Land pins the direct-receive memory, because the shim (the C part
+// of the package) keeps the address of this memory.
 func (e *endpoint) Land(mem []byte, headBytes int) bool {
 	if e.c == nil || !e.caps.Landing {
 		return false
@@ -172,8 +172,8 @@ func (e *endpoint) Land(mem []byte, headBytes int) bool {
 	return true
 }
 
-// The method progress lets the provider do its work without returning completions. Tests call
-// progress when one thread acts for several processes.
+// The method "progress" lets the provider make progress without returning completions. Tests whose
+// single thread plays the roles of several processes call the method "progress".
 func (e *endpoint) progress() { C.gofi_progress(e.c) }
 
 // Close implements fabric.Endpoint. Close releases all resources even if it returns an error. A
@@ -200,15 +200,15 @@ func (e *endpoint) Close() error {
 	return nil
 }
 
-// shmFolder is the directory in which the shm provider has a file for each endpoint. The name of
-// an endpoint's file is the endpoint's name without shmMark.
+// shmFolder is the directory in which the shm provider has a file for each endpoint. The name of an
+// endpoint's file is the endpoint's name without the prefix shmMark.
 const (
 	shmFolder = "/dev/shm"
 	shmMark   = "fi_shm://"
 )
 
-// forgetName removes the file of an endpoint of the shm provider. Peers that have mapped the
-// endpoint's file keep the file's memory.
+// forgetName removes the file of an endpoint of the shm provider. A peer that has mapped the file
+// of the endpoint can still use the mapped memory.
 func (d *domain) forgetName(name []byte) {
 	file, ok := bytes.CutPrefix(name, []byte(shmMark))
 	file = bytes.TrimRight(file, "\x00")

@@ -8,13 +8,13 @@ import (
 	"gobtl/fabric"
 )
 
-// codeBase is the first of the error codes that the shim (the C part of the package) defines. The
-// error codes of the shim have the same order as in shim.h, beginning with GOFI_CODE_BASE. Codes
-// below codeBase are error codes of libfabric.
+// codeBase (GOFI_CODE_BASE in shim.h) is the lowest error code that the shim (the C part of the
+// package) defines. Error codes below codeBase are error codes of libfabric.
 const codeBase = 0x10000
 
-// refusals describes the error codes that the shim (the C part of the package) defines. Each entry
-// of refusals has the name of the call that failed, the errno, and the text of the error.
+// The variable "refusals" describes the error codes that the shim (the C part of the package)
+// defines, in the order of shim.h. Each entry of "refusals" has the name of the call that failed,
+// the errno, and the text of the error.
 var refusals = [...]struct {
 	op    string
 	errno syscall.Errno
@@ -30,15 +30,15 @@ var refusals = [...]struct {
 	{"fi_getname", syscall.ENAMETOOLONG, "the endpoint's name is longer than 64 bytes"},
 }
 
-// calls names the libfabric calls of the data path, in the order of GOFI_CALL_NONE and the
-// constants after it in shim.h.
+// The variable "calls" lists the names of libfabric's data-path calls, in the order of the
+// constants GOFI_CALL_* in shim.h.
 var calls = [...]string{
 	"post", "fi_inject", "fi_send", "fi_sendv", "fi_recv", "fi_cq_read", "fi_cq_readerr", "fi_trywait",
 	"fi_sendmsg", "recvmsg",
 }
 
-// newError makes a *fabric.Error from an error code. The argument text of newError is a function
-// that returns libfabric's description of one of libfabric's own error codes.
+// newError makes a *fabric.Error from an error code. The argument "text" of newError is a function
+// that returns libfabric's text for an error code of libfabric.
 func newError(provider, op string, code int, text func(code int) string) *fabric.Error {
 	if i := code - codeBase; i >= 0 && i < len(refusals) {
 		r := refusals[i]
@@ -47,7 +47,7 @@ func newError(provider, op string, code int, text func(code int) string) *fabric
 	return &fabric.Error{Provider: provider, Op: op, Errno: code, Text: text(code)}
 }
 
-// The constants below are the bit fields in the result of a batch call (gofi_result in
+// The constants in this block describe the bit fields in the result of a batch call (gofi_result in
 // internal.h).
 const (
 	codeShift = 32

@@ -1,4 +1,4 @@
 package ofi
 
-// family is the part of the provider names before the slash.
+// The constant "family" is the part of a provider name before the slash.
 const family = "ofi"

@@ -13,8 +13,8 @@ const (
 	// maxDatagramBytes is the largest UDP payload over IPv4. Providers that emulate datagrams over
 	// a stream report a limit near 2^64, which is too large for the size of a receive buffer.
 	maxDatagramBytes = 65507
-	// maxSegmentBytes is the largest datagram with reliable providers. The layer rxm of libfabric
-	// sends messages of up to maxSegmentBytes at once, and larger messages only after a rendezvous
+	// maxSegmentBytes is the size of the largest datagram on reliable endpoints. The layer rxm of
+	// libfabric sends messages of up to maxSegmentBytes eagerly, and larger messages by a rendezvous
 	// with the receiver.
 	maxSegmentBytes = 16 << 10
 
@@ -29,7 +29,7 @@ const (
 	minInfoMTUBytes = 1
 )
 
-// limits are the sizes that a provider reports.
+// The type "limits" holds the sizes that a provider reports.
 type limits struct {
 	maxMsgBytes, prefixBytes, injectBytes uint64
 	txPrefix, rxPrefix                    bool // FI_MSG_PREFIX in that direction
@@ -39,7 +39,7 @@ type limits struct {
 }
 
 // mtuBytes is the size of the largest payload. Some providers include their packet prefix in
-// max_msg_size and others do not, and mtuBytes subtracts the prefix if it is included.
+// max_msg_size, and mtuBytes then subtracts the size of the prefix.
 func (l limits) mtuBytes() int {
 	most := maxDatagramBytes
 	if l.reliable {
@@ -58,8 +58,9 @@ const (
 	plainBytes = 1500
 )
 
-// onDevice returns the limits of the udp provider on a device with the given MTU. The udp
-// provider always reports an MTU of 1472, but accepts every datagram that the device can carry.
+// onDevice returns the limits of the udp provider on a device with the given MTU. libfabric's udp
+// provider always reports a payload limit of 1472 bytes, but accepts every datagram that the device
+// can carry.
 func (l limits) onDevice(mtuBytes int, form nameForm) limits {
 	header := headerBytes4
 	if form == formSockIn6 {
@@ -79,12 +80,12 @@ func deviceMTU(name string) int {
 	return dev.MTU
 }
 
-// The method inject returns the size of the largest payload that the shim (the C part of the
+// The method "inject" returns the size of the largest payload that the shim (the C part of the
 // package) sends with fi_inject.
 func (l limits) inject() int { return clip(sub(l.injectBytes, l.tx()), l.mtuBytes()) }
 
-// The method done returns the size of the largest payload whose send is complete when Post returns,
-// because the payload was copied.
+// The method "done" returns the size of the largest payload that Post copies, so that the send is
+// complete when Post returns.
 func (l limits) done() int {
 	if l.quirks.copies {
 		return l.mtuBytes()
@@ -109,8 +110,8 @@ func sub(a, b uint64) uint64 { return a - min(a, b) }
 
 func clip(v uint64, most int) int { return int(min(v, uint64(most))) }
 
-// The function depth returns the depth of a queue: the requested depth, or the provider's limit if
-// this is lower.
+// The function "depth" returns the requested depth of a queue or the provider's limit, whichever is
+// lower.
 func depth(what string, asked int, provider uint64) (int, error) {
 	most := max(clip(provider, maxDepth), 1)
 	switch {
@@ -123,10 +124,9 @@ func depth(what string, asked int, provider uint64) (int, error) {
 	return min(asked, most), nil
 }
 
-// The type layout describes the slots of an arena. Each slot has strideBytes in total: first
-// headroomBytes, then sizeBytes for the caller, and at the end at least slackBytes. The caller's
-// bytes begin at a cache line. The prefix that the provider adds in front of a message is at the
-// end of the headroom.
+// The type "layout" describes the slots of an arena. Each slot of strideBytes consists of
+// headroomBytes, then sizeBytes for the caller, and then at least slackBytes. The caller's bytes
+// begin at a cache line. The provider's packet prefix is at the end of the headroom.
 type layout struct {
 	count, strideBytes, headroomBytes, sizeBytes int
 	txPrefixBytes, rxPrefixBytes                 int

@@ -22,12 +22,12 @@ import (
 	"gobtl/fabric"
 )
 
-// soname is the name of the library that is loaded. The dynamic linker searches for the library in
-// LD_LIBRARY_PATH, the program's run path, and the system's directories.
+// soname is the name of libfabric's shared library. The dynamic linker searches for libfabric in
+// LD_LIBRARY_PATH, in the program's run path, and in the system's directories.
 const soname = "libfabric.so.1"
 
-// The first call of the function load loads libfabric. If loading fails, this call and every later
-// call of load return the same error.
+// The first call of the function "load" loads libfabric. If loading fails, every call of the
+// function "load" returns the same error.
 var load = sync.OnceValue(func() error { return loadFrom(soname) })
 
 func loadFrom(file string) error {
@@ -48,15 +48,15 @@ func loadFrom(file string) error {
 	}
 }
 
-// guardLock is held during each guarded call of libfabric, because two concurrent calls
+// guardLock is held during each call of the function "guard", because two concurrent guarded calls
 // would undo each other's changes.
 var guardLock sync.Mutex
 
-// The function guard makes a call of libfabric that loads libraries, or opens or closes a libfabric
-// object. After the guarded call, guard restores the process's signal handlers, because Go's
-// runtime needs its own handlers. Programs that the process starts do not inherit descriptors that
-// the call opens. During the call, guard holds the fork lock of package syscall, and therefore the
-// process cannot start a program.
+// The function "guard" calls the argument "call", which loads libfabric, or opens or closes a
+// libfabric object. After the guarded call, the process's signal handlers are restored, because
+// Go's runtime needs its own signal handlers. Child processes do not inherit descriptors that the
+// guarded call opens. The process cannot start a child process during a guarded call, because the
+// function "guard" holds the fork lock of package syscall.
 func guard(call func()) {
 	guardLock.Lock()
 	defer guardLock.Unlock()
@@ -73,7 +73,7 @@ func guard(call func()) {
 	}
 }
 
-// inheritable lists the descriptors that programs started by this process would inherit.
+// The function "inheritable" lists the file descriptors that a child process would inherit.
 func inheritable() []int {
 	dir, err := os.Open("/proc/self/fd")
 	if err != nil {

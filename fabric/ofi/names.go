@@ -27,16 +27,16 @@ const (
 	sockIn6Bytes = 28
 )
 
-// The nameRules determine which bytes can be the name of a peer. Names must be checked by this
-// package, because they may come from the network and libfabric does not check them.
+// The nameRules determine which byte strings are valid endpoint names. This package must check
+// endpoint names, because they may come from the network and libfabric does not check them.
 type nameRules struct {
 	form  nameForm
 	bytes int    // exact length, 0 while unknown
 	scope uint32 // IPv6 scope of this host's link-local address, or 0
 }
 
-// The method check returns the canonical form of an endpoint name, which is the same for all names
-// of one peer.
+// The method "check" returns the canonical form of a valid endpoint name. All names of one endpoint
+// have the same canonical form.
 func (r nameRules) check(name []byte) (string, error) {
 	if len(name) == 0 || len(name) > fabric.MaxNameBytes || r.bytes != 0 && len(name) != r.bytes {
 		return "", badName("%d bytes long, want %s", len(name), r.want())
@@ -60,7 +60,8 @@ func (r nameRules) want() string {
 	return fmt.Sprintf("1 to %d", fabric.MaxNameBytes)
 }
 
-// checkSocket refuses a socket address that cannot be the address of one peer.
+// checkSocket refuses a socket address that cannot belong to a single peer, such as a multicast
+// address.
 func (r nameRules) checkSocket(name []byte) (string, error) {
 	want := uint16(syscall.AF_INET)
 	if r.form == formSockIn6 {
@@ -107,7 +108,7 @@ func (f nameForm) addrPort(name []byte) (netip.AddrPort, bool) {
 	return netip.AddrPort{}, false
 }
 
-// scopeOf returns the scope (interface number) in a socket address of this host.
+// scopeOf returns the IPv6 scope (interface number) in a socket address of this host.
 func (f nameForm) scopeOf(name []byte) uint32 {
 	if f == formSockIn6 && len(name) >= sockIn6Bytes {
 		return binary.NativeEndian.Uint32(name[24:])

@@ -14,9 +14,10 @@ import (
 
 const lookupPatience = 5 * time.Second
 
-// numeric returns the addresses of a node in numeric form, for libfabric. numeric resolves host
-// names itself, because libfabric would use the first address of any IP version. A numeric address
-// is returned unchanged. An empty node, which means any address, is also returned unchanged.
+// The function "numeric" returns the numeric addresses of a node, which may be a host name, for
+// libfabric. This package resolves host names itself, because libfabric would use only the first
+// address, whatever its IP version. A node that is empty or a numeric address is returned
+// unchanged.
 func numeric(node string) ([]string, error) {
 	if _, err := netip.ParseAddr(node); err == nil || node == "" {
 		return []string{node}, nil

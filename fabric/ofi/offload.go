@@ -12,16 +12,16 @@ import (
 	"fmt"
 )
 
-// The constants below are the sizes of the largest payloads of a datagram over IPv4 and over
-// IPv6. A message that consists of several datagrams must not be larger than the largest payload of
-// one datagram.
+// The constants in this block are the largest UDP payload sizes over IPv4 and over IPv6. A message
+// that the kernel splits into several datagrams must not be larger than the largest payload of one
+// datagram.
 const (
 	runBytes4 = 65535 - 20 - 8
 	runBytes6 = 65535 - 40 - 8
 )
 
-// startOffload turns on segmentation offload on the endpoint's socket. If offload cannot be
-// started, the endpoint works without offload, and Info.Attrs tells the reason.
+// startOffload turns on segmentation offload on the endpoint's socket. If startOffload fails, the
+// endpoint works without offload, and Info.Attrs tells the reason.
 func (e *endpoint) startOffload(fd int) {
 	if fd < 0 {
 		e.noOffload = "libfabric's socket was not found"
@@ -44,8 +44,8 @@ func (e *endpoint) startOffload(fd int) {
 	e.caps.FreeRegions, e.caps.Landing = e.caps.Gather, true
 }
 
-// offload describes the state of the endpoint's segmentation offload for display. If offload was
-// not requested, the result is empty.
+// The method "offload" describes the state of the endpoint's segmentation offload for display. If
+// offload was not requested, the method "offload" returns an empty string.
 func (e *endpoint) offload() string {
 	if e.domain.info.Provider != offloadName {
 		return ""

@@ -23,14 +23,15 @@ import (
 	"gobtl/fabric"
 )
 
-// errNoData is the error of fi_getinfo if no entry matches the hints. errNoSys means that
-// the requested API version is newer than the installed libfabric.
+// errNoData is the error of fi_getinfo if no entry matches the hints. The error errNoSys of
+// fi_getinfo means that the requested API version is newer than the installed libfabric.
 const (
 	errNoData = int(syscall.ENODATA)
 	errNoSys  = int(syscall.ENOSYS)
 )
 
-// An entry is one result of fi_getinfo, which is valid until the list that contains it is freed.
+// An "entry" is one result of fi_getinfo. An entry is valid until the list that contains it is
+// freed.
 type entry struct {
 	fi     *C.struct_fi_info
 	info   fabric.Info
@@ -47,7 +48,7 @@ type list struct {
 
 func (l *list) free() { C.gofi_freeinfo(l.head) }
 
-// request is the set of criteria for a call of fi_getinfo.
+// The type "request" holds the criteria for a call of fi_getinfo.
 type request struct {
 	hints   fabric.Hints
 	variant variant
@@ -109,8 +110,8 @@ func query(r request) (*list, error) {
 	return l, nil
 }
 
-// dropNeedless removes the entries of providers with a layer whose base provider is reliable
-// without the layer, unless the caller requests the layer by name.
+// dropNeedless removes the entries of layered providers whose base provider is in the list by
+// itself, unless the caller requests the layered provider by name.
 func (l *list) dropNeedless(v variant) {
 	bare := make(map[string]bool)
 	for _, e := range l.entries {
@@ -122,8 +123,8 @@ func (l *list) dropNeedless(v variant) {
 	})
 }
 
-// newEntry translates one result of fi_getinfo. If this result is of no use to callers of this
-// package, newEntry returns false.
+// newEntry converts one result of fi_getinfo to an entry. If the result of fi_getinfo does not
+// match the request or cannot be used, newEntry returns false.
 func newEntry(fi *C.struct_fi_info, r request) (entry, bool) {
 	var raw C.struct_gofi_info
 	C.gofi_describe(fi, &raw)
@@ -194,14 +195,14 @@ func newEntry(fi *C.struct_fi_info, r request) (entry, bool) {
 	return e, e.info.MTUBytes > 0
 }
 
-// isAt reports whether an entry has the requested local address.
+// isAt reports whether an entry may have the requested local address.
 func (e *entry) isAt(node string) bool {
 	want, err := netip.ParseAddr(node)
 	have, ok := e.form.addrPort(e.src)
 	return err != nil || !ok || have.Addr().Unmap() == want.WithZone("").Unmap()
 }
 
-// layeredBy reports whether the endpoints of the provider use the given layer of libfabric.
+// layeredBy reports whether the entry's provider uses the given layer of libfabric.
 func (e *entry) layeredBy(layer string) bool {
 	return strings.HasSuffix(providerOf(e.info.Provider), layer)
 }
@@ -261,8 +262,8 @@ func strerror(code int) string {
 	return C.GoString(C.gofi_strerror(C.int(code)))
 }
 
-// printable returns the usual text of an address, without port. If there is no printable text,
-// printable returns an empty string.
+// The method "printable" returns the usual text of an address, without the port. If the address has
+// no printable text, the method "printable" returns an empty string.
 func (f nameForm) printable(src []byte) string {
 	if ap, ok := f.addrPort(src); ok {
 		return ap.Addr().String()
@@ -273,10 +274,10 @@ func (f nameForm) printable(src []byte) string {
 	return ""
 }
 
-// rank orders providers by preference. In the order of rank, providers for hardware come first,
-// then unknown providers, and then the kernel's UDP and TCP. Providers that reach only this host
-// are near the end of the order of rank, and providers that emulate hardware for developers are at
-// the end.
+// The function "rank" returns a sort key that orders providers by preference. Providers for network
+// hardware come first, then unknown providers, and then the providers over the kernel's UDP and
+// TCP. The shm provider, which reaches only this host, and the slow providers "udp;ofi_rxd" and
+// "sockets" come last.
 func rank(info fabric.Info) int {
 	order := []string{
 		"usnic", "efa", "verbs", "psm3", "psm2", "", "udp", "net", "tcp", "tcp;ofi_rxm", "shm",
@@ -289,8 +290,8 @@ func rank(info fabric.Info) int {
 	return i
 }
 
-// reach orders addresses by reachability. In the order of reach, addresses that other hosts can
-// reach come first, and the address of the loopback device comes last.
+// The function "reach" returns a sort key that orders addresses. Addresses that other hosts can
+// reach come first, then link-local addresses, and then loopback addresses.
 func reach(info fabric.Info) int {
 	ip, err := netip.ParseAddr(info.Src)
 	switch {
@@ -348,7 +349,8 @@ func (provider) GetInfo(h fabric.Hints) ([]fabric.Info, error) {
 	return infos, nil
 }
 
-// listNode lists the Infos that hints with a numeric node select. Datagram endpoints come first.
+// listNode lists the Infos that hints with a numeric Hints.Node select. Infos of datagram endpoints
+// come first.
 func listNode(h fabric.Hints, v variant) ([]fabric.Info, error) {
 	var infos []fabric.Info
 	if !v.rdm {
@@ -411,14 +413,14 @@ func markSourced(infos []fabric.Info, r request) {
 	}
 }
 
-// same reports whether two infos describe the same provider on the same network.
+// The function "same" reports whether two infos describe the same provider on the same network.
 func same(a, b fabric.Info) bool {
 	return strings.EqualFold(a.Provider, b.Provider) && a.Fabric == b.Fabric &&
 		a.Domain == b.Domain && a.Src == b.Src && a.AddrFormat == b.AddrFormat
 }
 
-// matches reports whether an entry matches a caller's info. An empty field of the Info matches
-// every entry.
+// The method "matches" reports whether an entry matches the Info of a caller. An empty field of the
+// Info matches every entry.
 func (e *entry) matches(want fabric.Info) bool {
 	ok := func(want, have string) bool { return want == "" || want == have }
 	return ok(want.Fabric, e.info.Fabric) && ok(want.Domain, e.info.Domain) &&
@@ -434,7 +436,7 @@ func (l *list) find(want fabric.Info) *entry {
 	return nil
 }
 
-// Open queries libfabric again, and opens the entry that matches the names in the info.
+// Open queries libfabric again, and opens the result that has the same names as the Info.
 func (provider) Open(info fabric.Info, cfg fabric.DomainConfig) (fabric.Domain, error) {
 	v, ok := variantOf(info.Provider)
 	if !ok || v.prov == "" {
@@ -462,7 +464,7 @@ func (provider) Open(info fabric.Info, cfg fabric.DomainConfig) (fabric.Domain, 
 
 var errNotFound = fmt.Errorf("%w of libfabric", fabric.ErrNoProvider)
 
-// openFound opens the first result of a query that matches info.
+// openFound queries libfabric, and opens the first result that matches the argument "info".
 func openFound(r request, info fabric.Info, cfg fabric.DomainConfig) (fabric.Domain, error) {
 	plain, err := query(r)
 	defer plain.free()
@@ -484,7 +486,8 @@ func openFound(r request, info fabric.Info, cfg fabric.DomainConfig) (fabric.Dom
 	return openDomain(e, withSource, cfg)
 }
 
-// failed makes an error from the failure f that the shim (the C part of the package) reports.
+// The function "failed" converts a failure that the shim (the C part of the package) reports to an
+// error.
 func failed(provider string, f *C.struct_gofi_fail) error {
 	return newError(provider, C.GoString(f.op), int(f.code), strerror)
 }

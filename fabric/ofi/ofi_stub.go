@@ -8,8 +8,8 @@ import (
 	"gobtl/fabric"
 )
 
-// stub replaces the providers in a build without libfabric. All methods of stub return an error
-// that says that the build has no libfabric.
+// stub replaces the providers in a build without libfabric. All methods of the type "stub" return
+// an error that says that the program was built without libfabric.
 type stub struct{}
 
 func init() { fabric.Register(stub{}) }

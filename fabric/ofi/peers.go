@@ -23,17 +23,17 @@ type peers struct {
 	all    []peer            // by the index in an Addr
 	free   []uint32          // indices for reuse
 	byName map[string]uint32 // canonical name to index, so that equal names give one index
-	// The field kept has the indices of removed peers that the provider still knows. The keys are
-	// the canonical names of the peers. The provider still knows a removed peer if it cannot remove
-	// peers (quirks.keptPeers), or if it has pending sends to the peer. When a removed peer that
-	// the provider still knows is inserted again, it gets its previous index, to which the pending
-	// sends belong.
+	// The field "kept" maps canonical names to the indices of removed peers that are still in the
+	// provider's address vector. A removed peer stays in the provider's address vector if the provider
+	// cannot remove peers (quirks.keptPeers), or while sends to the peer are pending. If a removed
+	// peer in the provider's address vector is inserted again, it gets its previous index, to which
+	// the pending sends belong.
 	kept    map[string]uint32
 	forgets int // number of kept peers at which forget is called
 }
 
 const (
-	// At most keptMost removed peers are kept because of pending sends.
+	// The field "kept" has at most keptMost removed peers whose sends are pending.
 	keptMost     = 1 << 14
 	forgetsLeast = 16
 )
@@ -54,8 +54,8 @@ func (p *peer) addr(index uint32) fabric.Addr {
 	return fabric.Addr(p.gen)<<32 | fabric.Addr(index)
 }
 
-// The method take returns the index of an unused entry for a peer, and changes the generation of
-// the entry.
+// The method "take" returns the index of an unused entry for a peer, and changes the generation
+// number of the entry.
 func (p *peers) take() (uint32, error) {
 	n := len(p.free)
 	if n == 0 {
@@ -86,11 +86,11 @@ func (p *peers) find(a fabric.Addr) (uint32, bool) {
 	return i, ok
 }
 
-// Insert implements fabric.Domain. If libfabric's provider refuses a name, the error wraps the
-// provider's *fabric.Error. If the refused name may be malformed, the error also wraps
-// ErrBadName. The shm provider of libfabric 2 accepts 256 different names during the life of a
-// domain, including removed names. If the shm provider accepts no further names, the error of
-// Insert wraps ErrAgain.
+// Insert implements fabric.Domain. If libfabric's provider refuses a name, the error of Insert
+// wraps the *fabric.Error of the provider. If the refused name may be malformed, the error of
+// Insert also wraps ErrBadName. The shm provider of libfabric 2 accepts 256 different names during
+// the life of a domain, including removed names. If the shm provider accepts no further names, the
+// error of Insert wraps ErrAgain.
 func (d *domain) Insert(name []byte) (fabric.Addr, error) {
 	if d.c == nil {
 		return fabric.AddrUnknown, fabric.ErrClosed
@@ -151,8 +151,8 @@ func (d *domain) roomForPeer() error {
 	return nil
 }
 
-// The method forget removes from the provider those peers that were kept because of pending sends
-// and have no pending sends any more.
+// Some removed peers stay in the provider's address vector because sends to them are pending. The
+// method "forget" removes those peers whose pending sends have completed.
 func (d *domain) forget() {
 	p := &d.peers
 	for name, i := range p.kept {
@@ -164,10 +164,10 @@ func (d *domain) forget() {
 	p.forgets = min(max(2*len(p.kept), forgetsLeast), keptMost)
 }
 
-// The method copied returns the number of copies of sends that the provider has not completed.
+// The method "copied" returns the number of copied sends that the provider has not completed.
 func (d *domain) copied() int { return int(C.gofi_copied(d.c)) }
 
-// The method refused makes the error for a name that the provider did not accept.
+// The method "refused" makes the error of Insert for a name that the provider has refused.
 func (d *domain) refused(err error) error {
 	bad := errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.EADDRNOTAVAIL)
 	if bad && d.rules.form != formSockIn && d.rules.form != formSockIn6 {
@@ -176,8 +176,8 @@ func (d *domain) refused(err error) error {
 	return err
 }
 
-// Remove implements fabric.Domain. If the Addr is not inserted, the error of Remove is a
-// *fabric.Error with EINVAL.
+// Remove implements fabric.Domain. If the Addr is not valid, Remove returns a *fabric.Error with
+// the errno EINVAL.
 func (d *domain) Remove(a fabric.Addr) error {
 	if d.c == nil {
 		return fabric.ErrClosed

@@ -12,47 +12,49 @@ import (
 	"strings"
 )
 
-// The constants below describe deviations of providers from the properties that they report. If a
-// deviation has no version number, all versions deviate.
+// The constants in this block describe how providers deviate from the properties that they report.
+// If the description of a deviation gives no version, all versions of the provider have the
+// deviation.
 const (
 	socketsProvider = "sockets"
 
-	// The sockets provider hangs for ever if the TCP receive window closes within the
-	// header of a message. The bytes that an endpoint of the sockets provider has in flight are
-	// limited to half of the smallest initial TCP window of any system.
+	// libfabric's sockets provider hangs for ever if the TCP receive window closes within the header
+	// of a message. To keep the window open, an endpoint of the sockets provider has at most
+	// socketsUnderWayBytes in flight, which is half of the smallest initial TCP window of any system.
 	socketsHeaderBytes   = 24
 	socketsMTUBytes      = 1 << 10
 	socketsTxDepth       = 31
 	socketsUnderWayBytes = 32 << 10
 
-	// shmNoRemove is the first version of the shm provider with a defect in the removal of
-	// addresses (200 is the version in libfabric 2.0). With this defect, the provider confuses a
-	// new address with an address that was removed, and a send to the new address crashes.
+	// shmNoRemove is the first version of libfabric's shm provider that cannot safely remove addresses
+	// (200 is the version in libfabric 2.0). From version shmNoRemove on, the shm provider confuses a
+	// new address with a removed address, and a send to the new address crashes.
 	shmNoRemove = 200
-	// The names of datagram providers with libfabric's own reliability layer end in rxdLayer.
+	// A provider name that ends in rxdLayer means a datagram provider with libfabric's reliability
+	// layer rxd.
 	rxdLayer = layerMark + "ofi_rxd"
 
 	shmPeers = 256
 )
 
-// quirks are the workarounds that a provider needs in addition to limits on its sizes.
+// The type "quirks" describes the workarounds that a provider needs, except reduced size limits.
 type quirks struct {
-	// If privateSends is true, the provider sends its own control messages through the same queue
-	// as the sends of the caller.
+	// privateSends is true if the provider sends its own control messages through the send queue of
+	// the endpoint.
 	privateSends bool
-	// If removeComplains is true, fi_av_remove returns EINVAL for a peer without a connection,
-	// although it removes the peer (sockets provider of libfabric 2).
+	// removeComplains is true if fi_av_remove returns EINVAL for a peer without a connection, but
+	// nevertheless removes the peer (sockets provider of libfabric 2).
 	removeComplains bool
-	// If copies is true, the provider never completes sends that the peer does not accept. If
-	// copies is true, the shim (the C part of the package) passes copies of the sends to the
-	// provider.
+	// The field "copies" is true if the provider never completes a send to a peer that accepts no
+	// data. If "copies" is true, the shim (the C part of the package) passes copies of the sends to
+	// the provider.
 	copies bool
 	// If peers must not be removed from the provider, keptPeers is the size of the provider's table
 	// of peers. If keptPeers is 0, peers may be removed.
 	keptPeers int
 }
 
-// The method flags returns the quirks in the format of the shim (the C part of the package).
+// The method "flags" returns the quirks in the format of the shim (the C part of the package).
 func (q quirks) flags() C.uint32_t {
 	var flags C.uint32_t
 	if q.privateSends {
@@ -70,9 +72,9 @@ func (q quirks) flags() C.uint32_t {
 	return flags
 }
 
-// The method tamed returns the limits l, reduced to the sizes with which the provider works
-// correctly. The argument major of tamed is the first number of the provider's version, which is
-// 117 in libfabric 1.17 and 206 in libfabric 2.6.
+// The method "tamed" returns the limits "l", reduced to the sizes with which the provider works
+// correctly. The argument "major" is the first number of the provider's version, which is 117 in
+// libfabric 1.17 and 206 in libfabric 2.6.
 func (l limits) tamed(prov string, major uint32) limits {
 	switch prov {
 	case socketsProvider:
@@ -84,8 +86,8 @@ func (l limits) tamed(prov string, major uint32) limits {
 		if major >= shmNoRemove {
 			l.quirks.keptPeers = shmPeers
 		}
-		// With the shm provider, a message above injectBytes stays in the sender's memory until
-		// the peer accepts it, even if the peer has ended.
+		// With the shm provider, a message above injectBytes stays in the sender's memory until the peer
+		// accepts it, which never happens if the peer has ended.
 		l.maxMsgBytes = min(l.maxMsgBytes, l.injectBytes)
 	default:
 		l.quirks.copies = l.reliable && keepsUntaken(prov)
@@ -93,21 +95,21 @@ func (l limits) tamed(prov string, major uint32) limits {
 	return l
 }
 
-// keepsUntaken reports whether a reliable provider never completes sends that the peer does not
-// accept. Providers over TCP keep sends to a peer that has stalled, and the layer rxd even keeps
-// sends to a peer that has ended.
+// keepsUntaken reports whether a reliable provider never completes a send to a peer that accepts no
+// data. Providers over TCP keep sends to a stalled peer in their queue, and the layer rxd
+// (libfabric's reliability layer) even keeps sends to a peer that has ended.
 func keepsUntaken(prov string) bool {
 	core, _, _ := strings.Cut(prov, layerMark)
 	return slices.Contains([]string{"net", "tcp", udpProvider}, core)
 }
 
-// The list unfit has the providers that GetInfo does not return, because they have failed the
-// conformance tests. The provider sm2 (shared memory) crashes a process with two endpoints, and lnx
-// links other providers together.
+// The variable "unfit" lists the libfabric providers that GetInfo does not return, because they
+// have failed the conformance tests. The provider sm2 (shared memory) crashes a process with two
+// endpoints, and the provider lnx combines several other providers.
 var unfit = []string{"sm2", "lnx"}
 
-// The function fit reports whether GetInfo may return a provider. In a provider's name, the name of
-// a layer follows after ";" or ":".
+// The function "fit" reports whether GetInfo may return a provider. A provider's name may contain
+// the names of layers, each after ";" or ":".
 func fit(prov string) bool {
 	return !slices.ContainsFunc(unfit, func(name string) bool {
 		return prov == name || strings.HasPrefix(prov, name+layerMark) ||
@@ -115,16 +117,17 @@ func fit(prov string) bool {
 	})
 }
 
-// canWait reports whether a provider's queues have a wait descriptor. libfabric has no attribute
-// that tells this. The Info of an open Domain says whether its queues have a wait descriptor.
+// canWait guesses from a provider's name whether the provider's queues have a wait descriptor,
+// because fi_getinfo does not report wait descriptors. The Info of an open Domain tells whether the
+// Domain's queues actually have wait descriptors.
 func canWait(prov string) bool {
 	return !slices.Contains([]string{"verbs", "efa"}, prov) && !strings.HasSuffix(prov, rxdLayer)
 }
 
-// tellsSource reports whether a provider that announces FI_SOURCE reports the sources of
-// datagrams. The sockets provider reports sources only for FI_EP_RDM. Reliable endpoints are opened
-// without FI_SOURCE, because the shm provider reports removed peers as sources, and the net
-// provider does not report all sources.
+// tellsSource reports whether a provider that announces FI_SOURCE really reports the sources of
+// datagrams. The sockets provider of libfabric reports sources only for FI_EP_RDM. Reliable
+// endpoints are opened without FI_SOURCE, because libfabric's shm provider reports removed peers as
+// sources, and libfabric's net provider does not report all sources.
 func tellsSource(prov string) bool { return prov != socketsProvider }
 
 // loopsBack reports whether a provider's endpoints reach themselves. A network card with the usnic

@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The type ready holds an epoll descriptor, which watches all descriptors for which Wait waits. The
-// epoll descriptor is opened at the first call of ReadyFd, because an open epoll descriptor costs
-// time for every arriving datagram.
+// The type "ready" holds the epoll descriptor that ReadyFd returns, which watches the same
+// descriptors as Wait. The epoll descriptor is opened at the first call of ReadyFd, because an open
+// epoll descriptor costs time for every arriving datagram.
 type ready struct {
 	epoll int // 0: there is none
 	err   error
@@ -42,7 +42,7 @@ func (r *ready) add(fd int) {
 	r.err = os.NewSyscallError("epoll_ctl", unix.EpollCtl(r.epoll, unix.EPOLL_CTL_ADD, fd, &ev))
 }
 
-// The method remove undoes the method add: the epoll descriptor no longer watches fd.
+// The method "remove" makes the epoll descriptor stop watching the descriptor "fd".
 func (r *ready) remove(fd int) {
 	if r.epoll > 0 {
 		_ = unix.EpollCtl(r.epoll, unix.EPOLL_CTL_DEL, fd, nil)
@@ -57,8 +57,7 @@ func (r *ready) close() {
 }
 
 // ArmReady implements fabric.Readier. If Info.CanWait is false, the result of ArmReady is at most
-// 100 us. If sends are outstanding that the provider completes later than in Post, the result of
-// ArmReady is at most 1 ms.
+// 100 us. While libfabric has uncompleted sends, the result of ArmReady is at most 1 ms.
 func (d *domain) ArmReady() time.Duration {
 	if d.c == nil || d.bell.ready.err != nil {
 		return 0

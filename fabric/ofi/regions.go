@@ -25,8 +25,7 @@ const (
 	maxRegions      = 1<<regionIndexBits - 1
 )
 
-// The type regions holds the registered memory regions, from which sends may take a part of their
-// bytes.
+// The type "regions" holds the registered memory regions from which sends can gather bytes.
 type regions struct {
 	all  []region // by the index in a Region; entry 0 is none
 	free []uint32 // indices for reuse
@@ -38,8 +37,8 @@ type region struct {
 	used bool
 }
 
-// take returns the index of an unused entry for a region, and changes the generation of the
-// index.
+// The method "take" returns the index of an unused entry for a region, and changes the generation
+// number of the entry.
 func (r *regions) take() (uint32, error) {
 	n := len(r.free)
 	if n == 0 {
@@ -59,7 +58,7 @@ func (r *regions) take() (uint32, error) {
 	return i, nil
 }
 
-// The method release unpins the memory of all regions, and forgets the regions.
+// The method "release" unpins the memory of all regions, and removes all regions.
 func (r *regions) release() {
 	for i := range r.all {
 		r.all[i].pin.Unpin()
@@ -67,10 +66,12 @@ func (r *regions) release() {
 	*r = regions{}
 }
 
-// gathers reports whether the provider can send from two separate memory areas at once.
+// The method "gathers" reports whether the provider can send one datagram from two separate memory
+// areas.
 func (d *domain) gathers() bool { return d.limits.iovLimit >= 2 }
 
-// RegisterRegion implements fabric.Domain. If mem is empty, the error wraps ErrBadConfig.
+// RegisterRegion implements fabric.Domain. For empty memory, the error of RegisterRegion wraps
+// ErrBadConfig.
 func (d *domain) RegisterRegion(mem []byte) (fabric.Region, error) {
 	switch {
 	case d.c == nil:
@@ -87,7 +88,7 @@ func (d *domain) RegisterRegion(mem []byte) (fabric.Region, error) {
 	r := &d.regions.all[i]
 	id := fabric.Region(r.gen<<regionIndexBits | i)
 	base := unsafe.Pointer(unsafe.SliceData(mem))
-	// Pin does nothing if the memory is outside of the Go heap.
+	// runtime.Pinner.Pin does nothing for memory outside of the Go heap.
 	r.pin.Pin(base)
 	var fail C.struct_gofi_fail
 	if C.gofi_region_add(d.c, C.uint32_t(id), base, C.uint64_t(len(mem)), &fail) != 0 {

@@ -15,7 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The constants below give the cost of a datagram in a socket's receive buffer (skb->truesize).
+// A datagram's size in a socket's receive buffer (skb->truesize) is computed from the following
+// constants.
 const (
 	skbSharedBytes = 320
 	skbHeadBytes   = 28 + 64 // UDP and IP headers, and room for the link's
@@ -23,25 +24,25 @@ const (
 	minSkbBytes    = 1024
 )
 
-// truesizeBytes returns the cost of a datagram in the receive buffer. If kernels differ, the
-// highest cost is returned.
+// truesizeBytes returns the size that a datagram occupies in a socket's receive buffer. If the
+// occupied size differs between kernel versions, truesizeBytes returns the largest size.
 func truesizeBytes(payload int) int {
 	n := max(payload+skbHeadBytes+skbSharedBytes, minSkbBytes)
 	return 1<<bits.Len(uint(n-1)) + skbBytes
 }
 
-// socketCapacity returns how many datagrams, of mtu bytes each, a receive buffer is always able to
-// hold. The argument buffer of socketCapacity is the size that getsockopt returns for SO_RCVBUF.
-// socketCapacity counts three quarters of the buffer, because Linux may release the memory of read
-// datagrams late (udp_rmem_release).
+// socketCapacity returns how many datagrams of "mtu" bytes a socket's receive buffer can always
+// hold. The argument "buffer" of socketCapacity is the size that getsockopt returns for SO_RCVBUF.
+// socketCapacity uses only three quarters of the buffer size, because Linux may release the memory
+// of read datagrams late (udp_rmem_release).
 func socketCapacity(buffer, mtu int) int {
 	return max((buffer-buffer/4)/truesizeBytes(mtu), 1)
 }
 
-// findSocket returns the descriptor of the UDP socket that libfabric's provider has bound to the
-// local address want for an endpoint. The search begins with the descriptors that the endpoint's
-// wait descriptor watches, and goes on with all descriptors of the process. The argument waitFd of
-// findSocket is an epoll instance, or -1.
+// findSocket returns the descriptor of the UDP socket that libfabric's udp provider has bound to
+// the local address "want". findSocket first searches the descriptors that the endpoint's wait
+// descriptor watches, and then all descriptors of the process. The argument "waitFd" of findSocket
+// is the endpoint's wait descriptor (an epoll instance), or -1.
 func findSocket(waitFd int, want netip.AddrPort) (int, error) {
 	for _, fd := range watched(waitFd) {
 		if isSocket(fd, want) {
@@ -60,7 +61,7 @@ func findSocket(waitFd int, want netip.AddrPort) (int, error) {
 	return -1, fmt.Errorf("no UDP socket with local address %v in this process", want)
 }
 
-// watched lists the descriptors that an epoll instance watches (proc(5), fdinfo).
+// The function "watched" lists the descriptors that an epoll instance watches (proc(5), fdinfo).
 func watched(epollFd int) []int {
 	if epollFd < 0 {
 		return nil
@@ -110,10 +111,10 @@ func isSocket(fd int, want netip.AddrPort) bool {
 	return false
 }
 
-// sizeSocket requests a receive buffer of the size given by the argument ask, and returns the size
-// that the kernel has granted. If ask is 0 or negative, the receive buffer is not changed. The
-// granted size is twice the requested size and at most twice net.core.rmem_max, because Linux also
-// counts its own structures.
+// sizeSocket requests a receive buffer of "ask" bytes, and returns the size that the kernel has
+// granted. If the argument "ask" is 0 or negative, sizeSocket does not change the receive buffer.
+// The granted size is twice the requested size, but at most twice net.core.rmem_max, because Linux
+// also counts its own structures.
 func sizeSocket(fd, ask int) (int, error) {
 	if ask > 0 {
 		if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, ask); err != nil {

@@ -4,14 +4,13 @@ package ofi
 
 import "strings"
 
-// The constants below are the options of providers, which are suffixes of the names in the
-// registry.
+// The constants in this block are the special parts of provider names such as "ofi/udp+offload".
 const (
-	// optionOffload turns on segmentation offload on the udp provider's socket, as in
-	// "ofi/udp+offload".
+	// optionOffload at the end of a provider name turns on segmentation offload on the udp provider's
+	// socket, as in "ofi/udp+offload".
 	optionOffload = "+offload"
-	// optionRDM selects the reliable endpoints of a provider that also has datagram endpoints, as
-	// in "ofi/sockets+rdm".
+	// optionRDM at the end of a provider name selects the reliable endpoints of a provider that also
+	// has datagram endpoints, as in "ofi/sockets+rdm".
 	optionRDM = "+rdm"
 
 	udpProvider = "udp"
@@ -27,8 +26,8 @@ type variant struct {
 	rdm, offload bool   // the options
 }
 
-// variantOf parses a name of the registry. If the name has an option that no provider has, the
-// result ok of variantOf is false.
+// variantOf parses a provider name of the registry. If the name has an option that its provider
+// does not support, the result "ok" of variantOf is false.
 func variantOf(name string) (variant, bool) {
 	_, prov, _ := strings.Cut(name, "/")
 	v := variant{prov: prov}
@@ -48,9 +47,9 @@ func variantOf(name string) (variant, bool) {
 	return v, false
 }
 
-// The method named is reports whether the libfabric provider prov is the requested provider. A
-// layered provider also matches the name of its base provider, if the layer makes the base
-// provider's reliable endpoints. The name "udp" always means the provider without a layer.
+// The method "is" reports whether the libfabric provider "prov" is the requested provider. If the
+// request is for reliable endpoints, a layered provider (such as "tcp;ofi_rxm") also matches the
+// name of its base provider. The name "udp" without "+rdm" never matches a layered provider.
 func (v variant) is(prov string, rdm bool) bool {
 	if v.prov == "" || strings.EqualFold(v.prov, prov) {
 		return true
@@ -60,8 +59,8 @@ func (v variant) is(prov string, rdm bool) bool {
 		(v.rdm || !strings.EqualFold(base, udpProvider))
 }
 
-// The method option returns the option at the end of the registry name, or an empty string if there
-// is none.
+// The method "option" returns the option at the end of the provider name, or an empty string if the
+// name has no option.
 func (v variant) option() string {
 	switch {
 	case v.offload:
@@ -72,7 +71,7 @@ func (v variant) option() string {
 	return ""
 }
 
-// providerOf returns the libfabric provider's name that a name of the registry contains, or an
+// providerOf returns the name of the libfabric provider in a provider name of the registry, or an
 // empty string if the name stands for the whole family.
 func providerOf(name string) string {
 	v, _ := variantOf(name)

@@ -22,16 +22,16 @@ import (
 )
 
 const (
-	// shortSleep is the longest sleep while sends are outstanding, because the completion of a send
-	// does not wake a sleeping thread.
+	// shortSleep is the longest sleep while libfabric has uncompleted sends, because the completion of
+	// a send does not wake a sleeping thread.
 	shortSleep = time.Millisecond
 	// blindSleep is the longest sleep if an endpoint has no wait descriptor (Info.CanWait is
 	// false).
 	blindSleep = 100 * time.Microsecond
 )
 
-// Wait implements fabric.Waiter. If Info.CanWait is false, Wait sleeps for at most 100 us. If sends
-// are outstanding that the provider completes later than in Post, Wait sleeps for at most 1 ms.
+// Wait implements fabric.Waiter. If Info.CanWait is false, Wait sleeps for at most 100 us. While
+// libfabric has uncompleted sends, Wait sleeps for at most 1 ms.
 func (d *domain) Wait(timeout time.Duration) error {
 	if d.c == nil {
 		return fabric.ErrClosed
@@ -46,9 +46,9 @@ func (d *domain) Wait(timeout time.Duration) error {
 	return d.bell.wait(timeout)
 }
 
-// beforeSleep prepares the descriptors for a sleep. The result most of beforeSleep is the longest
-// permitted sleep (a negative time means no limit), and the result ready is true if there is a
-// completion to poll.
+// beforeSleep prepares the descriptors for a sleep. The result "most" of beforeSleep is the longest
+// permitted sleep (a negative time means no limit). The result "ready" of beforeSleep is true if a
+// completion is ready to be polled.
 func (d *domain) beforeSleep() (most time.Duration, ready bool, err error) {
 	r := int64(C.gofi_before_sleep(d.c))
 	if code := resultCode(r); code != 0 {
@@ -69,7 +69,7 @@ func (d *domain) beforeSleep() (most time.Duration, ready bool, err error) {
 // Wake implements fabric.Waiter.
 func (d *domain) Wake() { d.bell.Ring() }
 
-// atMost returns the shorter of timeout and most. A negative timeout means no limit.
+// atMost returns "timeout" or "most", whichever is lower. A negative "timeout" means no limit.
 func atMost(timeout, most time.Duration) time.Duration {
 	if timeout < 0 || timeout > most {
 		return most
@@ -77,9 +77,9 @@ func atMost(timeout, most time.Duration) time.Duration {
 	return timeout
 }
 
-// bell holds the descriptors for which a sleeping thread waits, including the descriptor that
-// Wake makes readable. The thread sleeps in ppoll, because an epoll instance would cost time for
-// every arriving datagram.
+// The type "bell" holds the descriptors for which a sleeping thread waits, including the descriptor
+// that Wake makes readable. A thread in Wait sleeps in ppoll, because an epoll instance would cost
+// time for every arriving datagram.
 type bell struct {
 	*park.Bell
 	fds   []unix.PollFd // of the waiting goroutine; the first is for Wake
@@ -107,8 +107,8 @@ func (b *bell) unwatch(fd int) {
 	b.ready.remove(fd)
 }
 
-// wait sleeps until a descriptor is readable, a signal arrives, or the timeout is over (a
-// negative timeout means no limit).
+// The method "wait" sleeps until a descriptor is readable, a signal arrives, or the timeout is over
+// (a negative timeout means no limit).
 func (b *bell) wait(timeout time.Duration) error {
 	var ts *unix.Timespec
 	if timeout >= 0 {

@@ -8,16 +8,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A peer can send file descriptors with every packet on a Unix socket. Closing such a descriptor
-// may block: a socket may linger until its data is sent, and the close of a FUSE file waits for the
-// file system. When an unread packet is dropped, the kernel closes the descriptors in it. Therefore
-// the domain's loop peeks at each packet before it receives the packet. The loop itself closes no
-// received descriptors other than the memory of rings. If a packet contains any other descriptor,
-// the loop passes the socket to another goroutine.
+// A peer can send file descriptors with every packet on a Unix socket. Closing a received
+// descriptor may block, because a socket may linger until its data is sent, and the close of a FUSE
+// file waits for the file system. When a process closes a socket, the kernel closes the descriptors
+// in the unread packets of the socket. To find packets with descriptors, the domain peeks at each
+// packet of a peer before it receives the packet. The domain's goroutine closes a received
+// descriptor only if the descriptor is the memory of a ring. If a peer's packet contains a
+// descriptor of anything other than a ring, another goroutine closes the socket and the descriptor.
 
-// The type closers closes, on another goroutine, descriptors whose close may block. Each domain has
-// one value of type closers. Each received descriptor counts against the process that sent it,
-// until the descriptor is closed.
+// The type "closers" closes, on another goroutine, descriptors whose close may block. Each domain
+// has one value of type "closers". A socket that waits to be closed counts towards the limits of
+// the process that sent its packets.
 type closers struct {
 	lock  sync.Mutex
 	queue []closing
@@ -26,13 +27,14 @@ type closers struct {
 	busy  bool // the goroutine is running
 }
 
-// closing is a socket of a peer with the descriptors that were received through the socket.
+// The type "closing" holds a socket of a peer and the descriptors that were received through this
+// socket, which wait to be closed.
 type closing struct {
 	pid int32
 	fds []int
 }
 
-// The constant nobody stands for the id of a process that is not known.
+// The constant "nobody" stands for an unknown process id.
 const nobody = -1
 
 func (c *closers) close(pid int32, fds ...int) {
@@ -69,16 +71,17 @@ func (c *closers) run() {
 	c.queue, c.busy = nil, false
 }
 
-// The method held returns how many sockets wait to be closed. The first result of held counts the
-// sockets of the process pid, and the second result counts the sockets of all processes.
+// The method "held" returns how many sockets wait to be closed. The result "its" counts the sockets
+// of the process "pid", and the result "all" counts the sockets of all processes.
 func (c *closers) held(pid int32) (its, all int) {
 	c.lock.Lock()
 	defer c.lock.Unlock()
 	return c.count[pid], c.total
 }
 
-// The method drop closes a socket of a peer. If an unread packet in the socket contains a
-// descriptor, another goroutine closes the socket, and otherwise drop closes it at once.
+// The method "drop" closes a socket of a peer. If an unread packet in the socket contains a
+// descriptor, another goroutine closes the socket, and otherwise the method "drop" closes the
+// socket itself.
 func (c *closers) drop(pid int32, fd int) {
 	_ = unix.Shutdown(fd, unix.SHUT_RDWR)
 	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PASSCRED, 1)
@@ -98,10 +101,11 @@ func (c *closers) drop(pid int32, fd int) {
 	}
 }
 
-// credentialsBytes is the size of control data that contains only the sender's credentials.
+// credentialsBytes is the size of the control data of a packet that contains only the sender's
+// credentials.
 const credentialsBytes = 32
 
-// The type packet is the kind of the first unread packet in a socket.
+// The type "packet" is the kind of the first unread packet in a socket.
 type packet int
 
 const (
@@ -110,8 +114,9 @@ const (
 	packetOther        // the packet has descriptors
 )
 
-// The function first peeks at the first packet in a socket. The argument oob, the buffer for
-// control data, must be too small for descriptors.
+// The function "first" peeks at the first unread packet in a socket. The argument "oob" is a buffer
+// for control data, which must be too small for descriptors, so that the kernel reports a
+// truncation if the packet contains descriptors.
 func first(fd int, oob []byte) packet {
 	var b [1]byte
 	n, oobn, flags, _, err := unix.Recvmsg(fd, b[:], oob, unix.MSG_DONTWAIT|unix.MSG_PEEK)

@@ -1,21 +1,21 @@
-// Package shm carries datagrams between processes of one host through shared memory. The name of
-// the provider is "shm". The shm provider is reliable and ordered, needs no privileges, and runs
-// only on Linux.
+// Package shm is the provider "shm", which carries datagrams between processes of one host through
+// shared memory. The shm provider is reliable and ordered, needs no privileges, and runs only on
+// Linux.
 //
 //	Post                                                        Poll
 //	buffer, region --copy--> ring (memfd of the sender) --copy--> buffer posted with Recv, landing
 //	     |                     ^            |
-//	     +-- waits here while  |            +-- head, flags: written by the receiver
+//	     +-- waits here while  |            +-- head, flags, written by the receiver
 //	         the ring is full -+
 //
-// Each pair of a sending and a receiving endpoint has its own ring buffer, which is created for
-// the first datagram. The sender creates the memory of the ring, seals the memory against
-// shrinking, and passes the memory to the receiver through a Unix socket. The Unix socket is also
-// used to wake a sleeping peer, and end-of-file on the socket shows that the peer is gone. The
-// memory of a ring belongs to no file, and the kernel frees the memory after both processes have
-// ended. A domain has one file, which is its socket in /dev/shm. If a process ends without removing
-// its socket, the socket is removed by a peer, or by a domain that is opened at least a minute
-// later.
+// Each pair of a sending and a receiving endpoint has its own ring buffer (ring), which is created
+// for the first datagram. The sender creates the memory of the ring (memfd), seals the memory
+// against shrinking, and passes the memory to the receiver through a Unix socket. The Unix socket
+// is also used to wake a sleeping peer, and end-of-file on the socket shows that the peer is gone.
+// The memory of a ring belongs to no file, and the kernel frees the memory after both processes
+// have ended. The only file of a domain is its Unix socket in /dev/shm. If a process ends without
+// removing its Unix socket, the socket is removed by a peer, or by a domain that is opened at least
+// a minute later.
 //
 // # What a ring looks like
 //
@@ -30,55 +30,60 @@
 //	        | size+1, or skip  |                     | multiple    |
 //	        +------------------+---------------------+-------------+
 //
-// A record in the ring is one datagram with its size. A word of zero behind the last record marks
-// the end of the records in a ring. For a batch of datagrams, the sender first writes all records
-// except the word of the first one, and the zero word behind them. At last, the sender writes the
-// word of the first record in place of the previous zero word. This last write makes the whole
-// batch visible, so that a single small datagram costs the receiver one cache line. A record does
-// not wrap around at the end of the ring's memory. If a record does not fit before the end of the
-// ring's memory, its word tells the receiver to continue at the beginning. Payloads are copied
-// twice, both times with package bulk.
+// A record in the ring consists of an 8-byte word, which contains the size of a datagram, and the
+// datagram. A zero word after the last record marks the end of the records in the ring. For a batch
+// of datagrams, the sender first writes all records except the size word of the first record, and
+// then a zero word after the last record. To publish a batch, the sender overwrites the zero word
+// before the batch with the size word of the first record. The write of the first record's size
+// word makes the whole batch visible, so that the receiver reads only one cache line for a single
+// small datagram. A record does not wrap around at the end of the ring's memory. If a record does
+// not fit before the end of the ring's memory, a word with the flag "skip" tells the receiver to
+// continue at the beginning of the memory. Each payload is copied twice, by the sender and by the
+// receiver, with package internal/bulk.
 //
-// The receiver and the sender sleep in futex calls on the sleep words of the ring, for at most 200
-// us. Such futex sleeps are used only as long as most wake-ups come within 200 us. A longer sleep
-// waits for the sockets (wait_nap.go).
+// A receiver or sender first sleeps for at most 200 us in a futex call on the sleep words of its
+// rings, if most of the latest wake-ups came within 200 us. A longer sleep waits for the Unix
+// sockets (wait_nap.go).
 //
 // # What is believed
 //
-// No content of shared memory is trusted. The size of a record is read once and checked
-// against the size of the ring. Payloads are copied to private memory before they are
-// examined. A ring with invalid contents is closed, without effect on other rings. A peer
-// cannot shrink the mapped memory, because the receiver checks that the memory is sealed.
-// All peers must belong to the same user. No other user has access to the directory with a user's
-// sockets, and the kernel tells each process which user the process at the other end of a socket
-// belongs to.
+// No content of shared memory is trusted. The receiver reads the size of a record once, and checks
+// it against the size of the ring. The receiver copies payloads to private memory before it
+// examines them. A ring with invalid contents is closed, without effect on other rings. A peer
+// cannot shrink the mapped memory, because the receiver checks that the memory is sealed. All peers
+// must belong to the same user. No other user can access the directory that contains a user's Unix
+// sockets. The kernel tells each process the user id of the process at the other end of a Unix
+// socket.
 //
 // # Limits
 //
-// A ring has 4 MiB or the size that fabric.DomainConfig gives, and is smaller if there are many
-// rings (see ringBudget). The rings of an endpoint to 256 peers have 268 MiB together. All 2048
-// rings that a domain may have take 716 MiB. A btl module has two endpoints, and therefore two
-// rings in each direction for each active peer. Parts of a ring that never held a datagram take no
-// memory, and a pair of endpoints that never communicates has no ring. The Info reports the memory
-// of the rings in the attribute "memory".
+// A ring has 4 MiB or the size that fabric.DomainConfig gives, and is smaller if the domain has
+// many rings (see ringBudget). The rings from one endpoint to 256 peers have 268 MiB together. If a
+// domain has the largest number of rings (2048), its rings take 716 MiB together. A btl module has
+// two endpoints, and therefore two rings in each direction for each active peer. The parts of a
+// ring that have never held a datagram use no memory, and a pair of endpoints that never
+// communicates has no ring. The Info of a domain reports the memory of the rings in the attribute
+// "memory".
 //
 // A domain accepts a limited number of rings in total, and a smaller number from each process (see
-// linksMax). If the rings of all peers have more than 1 GiB together, or the rings of one process
-// more than half of that, the domain accepts only rings of the smallest size. A sender whose ring
-// was refused next offers a ring of the smallest size. A receiver refuses a ring by closing the
-// socket. Datagrams in a refused ring are lost, although their sends completed, and the next sends
-// to that peer fail with ECONNREFUSED.
+// linksMax). If a domain has accepted more than 1 GiB of rings, or more than 512 MiB from one
+// process, further rings must have the smallest size. After the refusal of a ring, the sender
+// offers a ring of the smallest size. A receiver refuses a ring by closing the Unix socket.
+// Datagrams in a refused ring are lost, although their sends have completed, and the next sends to
+// the refusing peer fail with ECONNREFUSED.
 //
-// A datagram of at most injectBytes makes no completion. If the ring has no room, a datagram of
-// at most injectBytes is copied to the queue of waiting sends. If a datagram in the queue of
-// waiting sends is lost because the peer is gone, the next Post to that peer returns an error. The
-// waiting sends to one peer may use at most half of the free slots in the queue.
+// The send of a datagram of at most injectBytes yields no Completion. If the ring has no room for a
+// datagram of at most injectBytes, the sender copies the datagram to its queue of waiting sends. If
+// a datagram that was copied to the queue of waiting sends is lost because the peer is gone, the
+// next Post to the same peer returns an error. A further send to a peer waits in the queue only if
+// the queue has more free slots than waiting sends to the same peer.
 //
-// The domain leaves half of the process's file descriptors unused. This limit on file descriptors
-// applies to each domain separately, and several domains of a process together may use more than
-// half. If the sockets of a running domain in /dev/shm are removed, connected peers are not
-// affected, but no new peer can connect to the domain. Peers must see the same /dev/shm. Insert
-// refuses the name of an endpoint with another /dev/shm, with an error that states this reason.
+// A domain uses at most half of the process's file descriptors. Each domain counts only its own
+// file descriptors, so that several domains of a process together may use more than half of the
+// process's descriptors. If the Unix socket of a running domain in /dev/shm is removed, connected
+// peers are not affected, but no new peer can connect to the domain. Processes can communicate only
+// if they have the same /dev/shm. Insert refuses the name of an endpoint that has another /dev/shm,
+// and the error states the reason.
 //
-// A domain and its endpoints belong to one goroutine at a time. Any goroutine may call Wake.
+// Only one goroutine at a time may use a domain and its endpoints. Any goroutine may call Wake.
 package shm

@@ -22,8 +22,8 @@ const (
 	maxEndpoints   = 256
 )
 
-// domain implements fabric.Domain and fabric.Sleeper. All fields of a domain except bell, sleeper
-// and napper.bell belong to the goroutine that uses the domain.
+// The type "domain" implements fabric.Domain and fabric.Sleeper. Only the goroutine that uses the
+// domain may access its fields, except the fields "bell", "sleeper" and "napper.bell".
 type domain struct {
 	info    fabric.Info
 	name    name // without an endpoint number
@@ -132,8 +132,8 @@ func (d *domain) Insert(b []byte) (fabric.Addr, error) {
 	return d.peers.insert(n)
 }
 
-// Remove implements fabric.Domain. When the last Remove of an Addr closes the link to the peer, the
-// sends that wait for room in the ring to the peer end with ECANCELED.
+// Remove implements fabric.Domain. When the last Remove of an Addr makes the Addr invalid, the
+// sends to the Addr that wait for room in the ring complete with ECANCELED.
 func (d *domain) Remove(a fabric.Addr) error {
 	if d.closed {
 		return fabric.ErrClosed

@@ -13,27 +13,27 @@ import (
 )
 
 const (
-	// Only one of tendPolls polls checks for new and vanished peers, because each check is a system
-	// call. While an endpoint has no incoming rings, one of tendIdlePolls polls checks for new and
-	// vanished peers.
+	// Only one of every tendPolls polls checks for new and vanished peers, because the check is a
+	// system call. While an endpoint has no incoming rings, one of every tendIdlePolls polls checks
+	// for new and vanished peers.
 	tendPolls     = 512
 	tendIdlePolls = 8
-	// A poll first checks the ring that had the most recent datagram, and then scanRings other
-	// rings.
+	// A poll first looks for datagrams in the ring that had the most recent datagram, and then in
+	// scanRings other rings.
 	scanRings = 8
-	// If the previous poll found no datagram in the other rings, a poll checks scanIdle other rings
-	// instead of scanRings.
+	// If the latest scan of the other rings has found no datagram, a poll looks into only scanIdle of
+	// the other rings.
 	scanIdle = 2
-	// injectBytes is the size up to which a send makes no completion. If the ring has no room, a
-	// datagram of at most injectBytes is copied into the queue of waiting sends.
+	// injectBytes is the largest size of a send that yields no Completion. If the ring has no room for
+	// a datagram of at most injectBytes, the datagram is copied into the queue of waiting sends.
 	injectBytes = 256
-	// A part of the queue of waiting sends, the queue depth divided by readersShare, is reserved
-	// for sends to peers that read their rings. A peer that does not read its ring may have one
-	// waiting send in the reserved part of the queue.
+	// The last TxDepth/readersShare free slots of the queue of waiting sends are reserved for the
+	// first waiting send to each peer, so that peers that do not read their rings cannot fill the
+	// queue.
 	readersShare = 8
 )
 
-// endpoint implements fabric.Endpoint and fabric.Lander.
+// The type "endpoint" implements fabric.Endpoint and fabric.Lander.
 type endpoint struct {
 	domain *domain
 	slot   int
@@ -45,9 +45,9 @@ type endpoint struct {
 	unsent  int              // sends that wait for room
 	stalled []*outLink       // the links of the sends that wait for room
 
-	// The field posted holds the posted receive buffers.
+	// The field "posted" holds the posted receive buffers.
 	posted  []fabric.Buf
-	landing fabric.Landing
+	landing fabric.HeaderSplit
 	rings   []*inLink
 	scan    int     // where the next poll begins to scan
 	hot     *inLink // the ring that was the last to have a datagram
@@ -56,7 +56,7 @@ type endpoint struct {
 	polls   uint32
 }
 
-// The type sent is the result of a send that has completed or failed.
+// The type "sent" is the result of a send that has completed or failed.
 type sent struct {
 	buf   fabric.Buf
 	errno int32
@@ -97,8 +97,8 @@ func (e *endpoint) Name() []byte {
 	return n.append(nil)
 }
 
-// Post implements fabric.Endpoint. A send for which the ring has no room waits in a queue behind
-// earlier sends to the same peer.
+// Post implements fabric.Endpoint. If the ring has no room for a datagram, the send waits in a
+// queue, after earlier sends to the same peer.
 func (e *endpoint) Post(sends []fabric.Send) (n int, err error) {
 	if e.closed {
 		return 0, fabric.ErrClosed
@@ -166,8 +166,8 @@ func (e *endpoint) postOne(s *fabric.Send) (*outLink, error) {
 			return l, nil
 		}
 	}
-	// The sends that wait for one peer may take at most as many places of the queue as remain free.
-	// Peers that do not read their rings must leave a part of the queue to peers that do.
+	// A further send to a peer may wait only if the queue has more free slots, without the reserved
+	// slots, than waiting sends to this peer.
 	reserve := e.caps.TxDepth / readersShare
 	if l.waiting.Len() >= free-reserve && (l.waiting.Len() > 0 || free == 0) {
 		return nil, fabric.ErrAgain
@@ -175,8 +175,8 @@ func (e *endpoint) postOne(s *fabric.Send) (*outLink, error) {
 	return l, e.hold(l, s, inject)
 }
 
-// The method hold puts a send into the queue of waiting sends, where it waits until the ring has
-// room.
+// The method "hold" puts a send into the queue of waiting sends, where the send waits until the
+// ring has room.
 func (e *endpoint) hold(l *outLink, s *fabric.Send, inject bool) error {
 	l.waiting.Grow(e.caps.TxDepth)
 	h := held{Send: *s, injected: inject}
@@ -201,9 +201,9 @@ func (e *endpoint) hold(l *outLink, s *fabric.Send, inject bool) error {
 	return nil
 }
 
-// The method ended records the result of a send that had to wait. For an injected send, it makes no
-// completion. If an injected send fails after Post has returned, the next Post to its peer returns
-// the error.
+// The method "ended" records the result of a send that has waited for room in a ring. An injected
+// send yields no Completion. If an injected send fails after Post has returned, the next Post to
+// the same peer returns the error.
 func (e *endpoint) ended(l *outLink, h *held, errno syscall.Errno) {
 	switch {
 	case !h.injected:
@@ -266,8 +266,8 @@ func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 	return n, nil
 }
 
-// The method receive checks the ring that had the most recent datagram, and some of the endpoint's
-// other rings in turn.
+// The method "receive" receives datagrams from the ring that had the most recent datagram, and from
+// some of the endpoint's other rings in turn.
 func (e *endpoint) receive(out []fabric.Completion) (n int) {
 	if len(e.rings) == 1 {
 		q := e.rings[0]
@@ -304,8 +304,8 @@ func (e *endpoint) receive(out []fabric.Completion) (n int) {
 	return n
 }
 
-// The method drain receives the datagrams of a ring as long as there are posted buffers and there
-// is room in the argument out.
+// The method "drain" receives datagrams from a ring, until the ring is empty, the slice "out" is
+// full, or no posted buffer is left.
 func (e *endpoint) drain(q *inLink, out []fabric.Completion) (n int) {
 	for n < len(out) && len(e.posted) > 0 {
 		pkt, err := q.ring.next()
@@ -351,9 +351,9 @@ func (e *endpoint) Recv(bufs []fabric.Buf) (int, error) {
 }
 
 // Land implements fabric.Lander. Land always succeeds, because a datagram stays in its ring until
-// Poll reports it.
+// Poll reports the datagram.
 func (e *endpoint) Land(mem []byte, headBytes int) bool {
-	e.landing = fabric.NewLanding(mem, headBytes)
+	e.landing = fabric.NewHeaderSplit(mem, headBytes)
 	return true
 }
 
@@ -377,9 +377,9 @@ func (e *endpoint) pollable() bool {
 	return slices.ContainsFunc(e.rings, func(q *inLink) bool { return q.gone || q.ring.waiting() })
 }
 
-// Close closes the endpoint. A second Close does nothing and returns nil. Received datagrams that
-// were not polled are lost. Peers can still read the datagrams in their rings. Sends that wait for
-// room in a ring are lost.
+// Close closes the endpoint. A second Close does nothing and returns nil. Close drops the arrived
+// datagrams that Poll has not reported, and the sends that wait for room in a ring. After Close,
+// peers can still read the datagrams that were written to rings.
 func (e *endpoint) Close() error {
 	if e.closed {
 		return nil

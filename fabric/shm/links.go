@@ -14,37 +14,38 @@ import (
 )
 
 const (
-	// If the total size of a domain's rings exceeds ringsLarge, new rings have at most ringMiddle
-	// bytes. If the total size of a domain's rings exceeds ringBudget, new rings have
-	// ringBytesMin bytes.
+	// If the rings of a domain have more than ringsLarge bytes in total, new rings have at most
+	// ringMiddle bytes. If the rings of a domain have more than ringBudget bytes in total, new rings
+	// have ringBytesMin bytes.
 	ringsLarge = 64 << 20
 	ringMiddle = 1 << 20
 	ringBudget = 256 << 20
-	// takenBudget is the total size of accepted rings above which a domain accepts only rings of
-	// the smallest size.
+	// If the rings that a domain has accepted have more than takenBudget bytes in total, the domain
+	// accepts only rings of the smallest size.
 	takenBudget = 256 * ringBytesMax
 	// A domain creates at most linksMax rings for its own sends, and accepts at most linksMax rings
 	// from peers.
 	linksMax = 2048
-	// linksPerProcess bounds the rings accepted from one process. Processes of other PID namespaces
-	// are all seen with the process id 0, and share the limit of one process.
+	// linksPerProcess is the largest number of rings that a domain accepts from one process. All
+	// processes of other PID namespaces have the process id 0 for this domain, and together may have
+	// as many rings as one process.
 	linksPerProcess = 256
-	// silentMax is the largest number of connected sockets whose first packet, which contains the
-	// ring, has not arrived. If more than silentMax connected sockets have not sent their first
-	// packet, the domain closes the oldest of these sockets.
+	// silentMax is the largest number of connected sockets on which the first packet, which passes the
+	// memory of the ring, has not arrived. If more than silentMax connected sockets wait for their
+	// first packet, the domain closes the oldest of these sockets.
 	silentMax = 64
-	// After a failed attempt to connect to a busy peer, a number of attempts is skipped. This
-	// number doubles after each failed attempt, up to 2^skipsMaxLog2.
+	// After each failed attempt to connect to a busy peer, the domain skips some further attempts. The
+	// number of skipped attempts doubles after each failed attempt, up to 2^skipsMaxLog2.
 	skipsMaxLog2 = 10
-	// When a peer has refused a ring, the next refusedSends sends to the peer fail, and then a new
-	// ring is offered. After each further refusal by the same peer, twice as many sends fail before
-	// a new ring is offered.
+	// When a peer has refused a ring, the next refusedSends sends to this peer fail, and then the
+	// sender offers a new ring. After each further refusal by the same peer, the number of sends that
+	// fail before the next offer doubles.
 	refusedSends     = 4
 	refusedSendsLog2 = 6
 )
 
 // outLink is the outgoing link from an endpoint to a peer's endpoint, which consists of a ring and
-// its socket.
+// a Unix socket.
 type outLink struct {
 	ep       *endpoint
 	to       name
@@ -57,14 +58,15 @@ type outLink struct {
 	taken    bool // the peer has accepted the ring
 	refused  int  // sends that fail before the next attempt, after a refusal
 	refusals int  // refusals since the peer last accepted a ring
-	// waiting holds the sends for which the ring has no room, oldest first.
+	// The field "waiting" holds the sends for which the ring has no room, the oldest first.
 	waiting fifo.Queue[held]
 	listed  bool          // in the endpoint's list of links that wait
 	lost    syscall.Errno // error of lost sends that were complete with Post; 0: none
 }
 
-// held is a send that waits for room in a ring. The bytes of an injected send are copied to the
-// field data, because the buffer of the send belongs to the caller when Post returns.
+// The type "held" is a send that waits for room in a ring. The bytes of an injected send are copied
+// to the field "data", because the buffer of an injected send belongs to the caller when Post
+// returns.
 type held struct {
 	fabric.Send
 	injected bool
@@ -73,8 +75,7 @@ type held struct {
 
 const heldKept = 256
 
-// tellLost returns the error with which injected sends were lost, and clears it, so that the error
-// is returned once.
+// tellLost returns the error by which injected sends on this link were lost, and clears this error.
 func (l *outLink) tellLost() error {
 	errno := l.lost
 	l.lost = 0
@@ -86,7 +87,7 @@ func sendFailed(errno syscall.Errno) error {
 }
 
 // ringSize returns the size of the next ring that a domain creates, which is at most the argument
-// most. The argument ringBytes of ringSize is the total size of the domain's rings.
+// "most". The argument "ringBytes" of ringSize is the total size of the domain's rings.
 func ringSize(most, ringBytes int) int {
 	for _, c := range []struct{ size, budget int }{
 		{most, ringsLarge}, {min(most, ringMiddle), ringBudget},
@@ -98,8 +99,8 @@ func ringSize(most, ringBytes int) int {
 	return ringBytesMin
 }
 
-// takesBytes returns the size of the largest ring that the domain now accepts from the process pid.
-// The rings of one process may use at most half of takenBudget.
+// takesBytes returns the size of the largest ring that the domain now accepts from the process
+// "pid". The rings of one process may use at most half of takenBudget.
 func (d *domain) takesBytes(pid int32) int {
 	if d.takenBytes+ringBytesMax > takenBudget ||
 		d.loop.bytesOf[pid]+ringBytesMax > takenBudget/2 {
@@ -108,8 +109,8 @@ func (d *domain) takesBytes(pid int32) int {
 	return ringBytesMax
 }
 
-// ringsBytes returns the total size of a domain's rings. The argument count of ringsBytes is the
-// number of rings, and most is the largest size of a ring.
+// ringsBytes returns the total size of the first "count" rings that a domain creates. The argument
+// "most" of ringsBytes is the largest size of a ring.
 func ringsBytes(most, count int) (sum int) {
 	for range count {
 		sum += ringSize(most, sum)
@@ -117,9 +118,9 @@ func ringsBytes(most, count int) (sum int) {
 	return sum
 }
 
-// The method open connects to the peer, creates the ring, and passes the ring to the peer. The
-// error EAGAIN means that the peer is busy, and any other error means that the peer cannot be
-// reached at all.
+// The method "open" connects to the peer, creates the ring, and passes the ring to the peer. The
+// error EAGAIN of the method "open" means that the call should be tried again later, and any other
+// error means that the peer cannot be reached.
 func (l *outLink) open() error {
 	d := l.ep.domain
 	if _, held := d.loop.closers.held(nobody); d.loop.outLinks+held >= linksMax {
@@ -171,9 +172,8 @@ func (l *outLink) makeRing() error {
 	return nil
 }
 
-// The function named passes reports whether an error of connecting to a peer is temporary.
-// Temporary errors mean that the peer is busy, or that there are too few descriptors or too little
-// memory.
+// The function "passes" reports whether an error of connecting to a peer is temporary. An error is
+// temporary if the peer is busy, or if there are too few descriptors or too little memory.
 func passes(err error) bool {
 	return slices.ContainsFunc([]error{
 		unix.EAGAIN, unix.EINTR, unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.ENOBUFS, unix.ENOSPC,
@@ -181,8 +181,9 @@ func passes(err error) bool {
 	}, func(e error) bool { return errors.Is(err, e) })
 }
 
-// The method later schedules another attempt to connect and returns EAGAIN if err is
-// temporary. If err is not temporary, later returns err.
+// If the error "err" is temporary, the method "later" schedules another attempt to connect and
+// returns EAGAIN. If the error "err" is not temporary, the method "later" returns the error
+// unchanged.
 func (l *outLink) later(err error) error {
 	if !passes(err) {
 		return err
@@ -192,8 +193,8 @@ func (l *outLink) later(err error) error {
 	return unix.EAGAIN
 }
 
-// The method close releases the ring and the socket. After close, the peer can nevertheless read
-// the datagrams in the ring.
+// The method "close" releases the sender's mapping of the ring, and the socket. The peer can still
+// read the datagrams in a closed ring.
 func (l *outLink) close() {
 	if l.fd >= 0 {
 		o := &l.ep.domain.loop
@@ -217,7 +218,7 @@ func (l *outLink) dropRing() {
 	l.memfd, l.ring, l.tries, l.skips = -1, sendRing{}, 0, 0
 }
 
-// The method fail completes all waiting sends of the link with an error.
+// The method "fail" completes all waiting sends of the link with an error.
 func (l *outLink) fail(errno syscall.Errno) {
 	for l.waiting.Len() > 0 {
 		h := l.waiting.Pop()
@@ -226,8 +227,8 @@ func (l *outLink) fail(errno syscall.Errno) {
 	}
 }
 
-// The method flush makes the datagrams that were put into the ring visible to the peer, and wakes
-// the peer if it sleeps.
+// The method "flush" makes the datagrams that were put into the ring visible to the peer, and wakes
+// the peer if the peer sleeps.
 func (l *outLink) flush() {
 	if l.fd < 0 {
 		return
@@ -239,9 +240,10 @@ func (l *outLink) flush() {
 	}
 }
 
-// The method send copies a datagram into the ring, and creates the ring if necessary. The first
-// result of send is true if the send must be tried again, because the ring has no room or the peer
-// is too busy to accept the ring. An errno other than 0 means that the peer does not exist.
+// The method "send" copies a datagram into the ring, and creates the ring if necessary. The result
+// "again" is true if the send must be tried again, because the ring has no room or the peer is too
+// busy to accept the ring. The result "errno" is not 0 if the send has failed, for example because
+// the peer does not exist.
 func (l *outLink) send(s *fabric.Send) (again bool, errno syscall.Errno) {
 	if again, errno = l.reach(); again || errno != 0 {
 		return again, errno
@@ -257,7 +259,7 @@ func (l *outLink) send(s *fabric.Send) (again bool, errno syscall.Errno) {
 	return !l.ring.put(d.arena.Bytes(s.Buf)[:s.Len], tail), 0
 }
 
-// sendHeld works like the method send, for a send that has waited in the queue.
+// sendHeld works like the method "send", for a send from the queue of waiting sends.
 func (l *outLink) sendHeld(h *held) (again bool, errno syscall.Errno) {
 	if !h.injected {
 		return l.send(&h.Send)
@@ -268,7 +270,7 @@ func (l *outLink) sendHeld(h *held) (again bool, errno syscall.Errno) {
 	return !l.ring.put(h.data[:h.Len], nil), 0
 }
 
-// The method reach creates the ring of the link, unless the link has a ring.
+// The method "reach" creates the ring of the link, unless the link already has a ring.
 func (l *outLink) reach() (again bool, errno syscall.Errno) {
 	if l.fd < 0 {
 		if l.refused > 0 {
@@ -290,7 +292,7 @@ func (l *outLink) reach() (again bool, errno syscall.Errno) {
 	return false, 0
 }
 
-// goOn sends the waiting datagrams of a link. If the peer is gone, goOn ends the waiting sends
+// goOn sends the waiting datagrams of a link. If the peer is gone, goOn completes the waiting sends
 // with an error.
 func (l *outLink) goOn() {
 	for l.waiting.Len() > 0 {
@@ -308,8 +310,8 @@ func (l *outLink) goOn() {
 	l.flush()
 }
 
-// event is called when the peer signals room in the ring of an outgoing link, or when the peer is
-// gone.
+// The method "event" of an outgoing link is called when the receiver signals that the ring has room
+// again, or when the receiver is gone.
 func (l *outLink) event() {
 	knocks, alive := hush(l.fd, l.ep.domain.loop.scratch[:])
 	if knocks {
@@ -340,8 +342,8 @@ type inLink struct {
 	given  bool // fd belongs to the closers
 }
 
-// event is called when the peer of an incoming link sends its first packet, wakes this process,
-// or is gone.
+// The method "event" of an incoming link is called when the sender sends its first packet, wakes
+// this process, or is gone.
 func (q *inLink) event() {
 	if q.ep == nil {
 		if err := q.meet(); err != nil && !errors.Is(err, unix.EAGAIN) {
@@ -355,8 +357,8 @@ func (q *inLink) event() {
 	}
 }
 
-// The method meet receives the peer's first packet, and maps the ring whose descriptor is in the
-// packet.
+// The method "meet" receives the peer's first packet, which contains the descriptor of a ring, and
+// maps the ring.
 func (q *inLink) meet() error {
 	o := &q.domain.loop
 	number, memfd, err := readHello(q.fd, q.pid, &o.closers, o.oob[:])
@@ -388,7 +390,7 @@ func (q *inLink) meet() error {
 	return nil
 }
 
-// close releases the ring and the socket.
+// The method "close" releases the ring and the socket.
 func (q *inLink) close() {
 	o := &q.domain.loop
 	if q.ep != nil {

@@ -12,9 +12,10 @@ import (
 	"gobtl/internal/park"
 )
 
-// The type loop watches the descriptors of a domain, which are the listening socket, the sockets of
-// all rings, and the descriptor that Wake makes readable. Poll checks these descriptors from time
-// to time, and Wait and Sleep wait for them.
+// The type "loop" watches the descriptors of a domain with epoll. The descriptors of a domain are
+// the listening socket, the sockets of all rings, and the descriptor that Wake makes readable. Poll
+// checks the descriptors of a domain from time to time, and Wait and Sleep wait for events on the
+// descriptors.
 type loop struct {
 	domain   *domain
 	epoll    int
@@ -38,15 +39,16 @@ type loop struct {
 	pollTime unix.Timespec
 }
 
-// oobBytes is the size of the control data in a peer's first packet. The control data of a
-// first packet has room for the descriptor of the ring and one excess descriptor.
+// oobBytes is the size of the buffer for the control data of a peer's first packet. The buffer of
+// oobBytes has room for the descriptor of the ring and for one unexpected descriptor.
 const oobBytes = 24
 
-// The interface watched is the owner of a descriptor that the loop watches.
+// The interface "watched" is implemented by the links, each of which has a descriptor that the
+// domain's loop watches.
 type watched interface{ event() }
 
-// The first two elements of the field slots are for the listening socket and the descriptor of
-// Wake.
+// The first two entries of the table "slots" are for the listening socket and for the descriptor
+// that Wake makes readable.
 const (
 	slotListen = 0
 	slotBell   = 1
@@ -76,7 +78,7 @@ func (o *loop) watch(fd, slot int) error {
 
 func (o *loop) ignore(fd int) { _ = unix.EpollCtl(o.epoll, unix.EPOLL_CTL_DEL, fd, nil) }
 
-// The method add makes the loop watch the descriptor of a link.
+// The method "add" makes the loop watch the descriptor of a link.
 func (o *loop) add(fd int, w watched, slot *int) error {
 	n := len(o.slots)
 	if len(o.free) > 0 {
@@ -103,19 +105,21 @@ func (o *loop) remove(fd, slot int) {
 }
 
 // When the process has no free descriptor for a new peer, the loop stops watching the listening
-// socket. After deafTends calls of the method tend, the loop watches the listening socket again.
+// socket. After deafTends calls of the method "tend", the loop watches the listening socket again.
 const deafTends = 128
 
-// The method hear makes the loop watch the listening socket again, so that new peers are accepted.
+// The method "hear" makes the loop watch the listening socket again, so that new peers are
+// accepted.
 func (o *loop) hear() {
 	if o.deaf > 0 && o.watch(o.listen, slotListen) == nil {
 		o.deaf = 0
 	}
 }
 
-// The method tend handles pending events of the descriptors without waiting, and reports whether
-// Wake was called. It does not consume the event of Wake, because a Wait or a Sleep must see this
-// event, too. It consumes the events of all other descriptors, and ends a Sleep in progress.
+// The method "tend" handles pending events of the domain's descriptors without waiting, and reports
+// whether Wake was called. The method "tend" does not consume the event of Wake, because a Wait or
+// a Sleep must see this event, too. If the method "tend" has consumed other events, it ends a Sleep
+// in progress.
 func (o *loop) tend() (rung bool) {
 	if o.deaf > 1 {
 		o.deaf--
@@ -165,8 +169,8 @@ func (o *loop) accept() {
 	}
 }
 
-// acceptOne accepts one peer if the process has two free descriptors, one for the peer's socket and
-// one for the ring in the peer's first packet.
+// acceptOne accepts a connection of one peer if the process has two free descriptors. acceptOne
+// requires the second descriptor for the memory of the ring, which the peer's first packet passes.
 func (o *loop) acceptOne() (fd int, err error) {
 	spare, err := unix.FcntlInt(uintptr(o.listen), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
@@ -178,7 +182,7 @@ func (o *loop) acceptOne() (fd int, err error) {
 }
 
 // mostIn returns the largest number of incoming links that a domain accepts. Each accepted link
-// needs a descriptor, and half of the process's descriptors are left for other uses.
+// needs a file descriptor, and mostIn leaves half of the process's descriptors for other uses.
 func mostIn() int {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
@@ -187,8 +191,8 @@ func mostIn() int {
 	return int(min(linksMax, limit.Cur/2))
 }
 
-// The method admit makes an incoming link from an accepted socket, if the peer belongs to this user
-// and the peer's process does not have too many links.
+// The method "admit" makes an incoming link from an accepted socket, if the peer's process belongs
+// to the same user and does not have too many links.
 func (o *loop) admit(fd int) bool {
 	cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
 	if err != nil || cred.Uid != o.domain.name.uid || !o.mayTake(cred.Pid) {
@@ -226,7 +230,7 @@ func (o *loop) heard(q *inLink) {
 	}
 }
 
-// The method left records that a link of the process pid is gone.
+// The method "left" records that an incoming link from the process "pid" is gone.
 func (o *loop) left(pid int32) {
 	o.inLinks--
 	if o.perPID[pid]--; o.perPID[pid] == 0 {
@@ -254,7 +258,8 @@ func (o *loop) close() {
 	o.opened = false
 }
 
-// turnAway closes the connections that wait at the listening socket, instead of accepting them.
+// turnAway accepts and closes the connections that wait at the listening socket, and shuts down the
+// listening socket.
 func (o *loop) turnAway() {
 	_ = unix.Shutdown(o.listen, unix.SHUT_RDWR) // no peer can connect from now on
 	for {

@@ -26,8 +26,8 @@ const (
 	memoryDir = "/dev/shm"
 )
 
-// A place identifies a host, the current boot of the host, and a /dev/shm. Processes that see the
-// same /dev/shm have the same place.
+// A "place" is a hash that identifies a /dev/shm on one host, until the host reboots. Processes
+// that have the same /dev/shm compute the same hash.
 type place uint64
 
 // findPlace computes a hash of the kernel's boot id, and of the device and inode of /dev/shm.
@@ -64,8 +64,8 @@ func (n *name) append(b []byte) []byte {
 	return binary.LittleEndian.AppendUint16(b, n.endpoint)
 }
 
-// parseName decodes an endpoint name. A name from another host, another container or another user
-// is invalid.
+// parseName decodes an endpoint name. parseName returns an error for a name from another host,
+// another container or another user.
 func parseName(b []byte, own *name) (n name, err error) {
 	if len(b) != nameBytes || b[0] != nameVersion {
 		return n, fmt.Errorf("%w: %d bytes are no name of version %d", fabric.ErrBadName, len(b),
@@ -102,9 +102,9 @@ func newName() (name, error) {
 	return n, nil
 }
 
-// openDir opens the directory of the user's sockets, and creates it if it is missing. Only
-// the user may have access to the directory, because another user could otherwise pretend
-// to be a peer.
+// openDir opens the directory of the user's Unix sockets, and creates the directory if it is
+// missing. No other user may have access to the directory of a user's Unix sockets, because another
+// user could otherwise impersonate a peer.
 func openDir(uid uint32) (fd int, err error) {
 	dir := socketDir(uid)
 	if err := unix.Mkdir(dir, 0o700); err != nil && !errors.Is(err, unix.EEXIST) {
@@ -133,21 +133,21 @@ func openDir(uid uint32) (fd int, err error) {
 	return fd, nil
 }
 
-// notOurs returns the error for a directory that belongs to another user. As long as this directory
-// of another user exists, this user cannot use the provider. The directory can be removed only by
-// its owner or root.
+// notOurs returns the error for the case that another user owns the directory in which this user's
+// sockets should be. As long as another user owns this user's socket directory, this user cannot
+// use the provider. Only the owner of the socket directory or root can remove the directory.
 func notOurs(dir string, st *unix.Stat_t) error {
 	return fmt.Errorf("%w: %s belongs to user %d, mode %#o; it must be a directory of this user alone",
 		fabric.ErrUnavailable, dir, st.Uid, st.Mode)
 }
 
-// inDir returns the path of a file in a directory that is open as a descriptor.
+// inDir returns a path of the file "name" in the directory that is open as the descriptor "dir".
 func inDir(dir int, name string) string { return fmt.Sprintf("/proc/self/fd/%d/%s", dir, name) }
 
-// sweep removes sockets of processes that have ended. A call of sweep checks a few sockets,
-// starting at a random position, because there may be any number of sockets. Sockets that were
-// created or checked less than a minute ago are skipped, because a check wakes the process that
-// listens on the socket.
+// The function "sweep" removes Unix sockets of processes that have ended. The number of sockets has
+// no limit, and therefore one call of "sweep" checks only a few sockets, starting at a random
+// position. The function "sweep" skips a socket that was created or checked less than a minute ago,
+// because each check wakes the process that listens on the socket.
 func sweep(fd int, c *closers) {
 	const (
 		listed  = 256
@@ -176,8 +176,8 @@ func sweep(fd int, c *closers) {
 	}
 }
 
-// buryPeer removes the socket of a peer that is gone, because the peer may have ended without
-// removing its socket.
+// buryPeer removes the Unix socket of a peer that has ended, because the peer may not have removed
+// its socket.
 func buryPeer(n *name, c *closers) {
 	dir, err := openDir(n.uid)
 	if err != nil {
@@ -198,7 +198,7 @@ func removeIfDead(path string, c *closers) {
 		_ = unix.Unlink(path) // another process may have removed the socket
 		return
 	}
-	// The modification time of a socket's file records when the owner of the socket was last
-	// found alive.
+	// The modification time of a socket's file records the latest check that has found the owner of
+	// the socket alive.
 	_ = unix.UtimesNanoAt(unix.AT_FDCWD, path, nil, unix.AT_SYMLINK_NOFOLLOW)
 }

@@ -4,7 +4,8 @@ package shm
 
 import "time"
 
-// ReadyFd implements fabric.Readier. ReadyFd returns the epoll descriptor of the domain's loop.
+// ReadyFd implements fabric.Readier. ReadyFd returns the epoll descriptor that watches all
+// descriptors of the domain.
 func (d *domain) ReadyFd() (int, error) {
 	d.sleeper.still()
 	return d.loop.epoll, nil

@@ -30,21 +30,22 @@ const (
 	wordEnd  = 0
 	wordSkip = 1 << 32
 
-	// When more than publishBytes of a batch are in the ring and not visible to the receiver yet,
-	// the sender makes these bytes visible.
+	// Within a batch, the sender makes the written datagrams visible to the receiver whenever they
+	// have more than publishBytes together.
 	publishBytes = 16 << 10
 
-	// The memory of a ring is populated in parts of touchBytes, each when it is first used.
+	// The sender and the receiver populate the memory of a ring in parts of touchBytes, each when the
+	// part is first used.
 	touchBytes = 64 << 10
-	// The first firstBytes of a ring are populated by ordinary page faults.
+	// The first firstBytes bytes of a ring are populated by ordinary page faults.
 	firstBytes = 4 << 10
 )
 
-// errRing means that a ring has contents that no correct sender writes.
+// errRing means that a ring has contents that a correct sender never writes.
 var errRing = errors.New("shm: a ring has impossible contents")
 
-// ring is one process's view of the memory of a ring, which sender and receiver map. A position
-// in a ring is the number of bytes written before that position since the ring was created. The
+// The type "ring" is the mapping of a ring's memory in one process, the sender or the receiver. A
+// position in a ring counts the bytes that were written before it since the ring was created. The
 // low bits of a position are the offset in the memory of the ring.
 type ring struct {
 	mem  []byte // the whole mapping
@@ -66,8 +67,8 @@ func (r *ring) head() *uint64   { return (*uint64)(unsafe.Pointer(&r.mem[offHead
 func (r *ring) sleeps() *uint32 { return (*uint32)(unsafe.Pointer(&r.mem[offSleeps])) }
 func (r *ring) wants() *uint32  { return (*uint32)(unsafe.Pointer(&r.mem[offWants])) }
 
-// The method touch populates the next part of the ring's memory by one system call instead of one
-// page fault for each page.
+// The method "touch" populates the next part of the ring's memory by one system call, which
+// replaces a page fault for each page.
 func (r *ring) touch() {
 	at := headerBytes + r.touched
 	n := min(touchBytes, r.size-r.touched)
@@ -79,8 +80,8 @@ func (r *ring) word(pos uint64) *uint64 {
 	return (*uint64)(unsafe.Add(r.data, pos&(r.size-1)))
 }
 
-// The method bytes returns the n bytes of the ring's memory that follow the word at position pos.
-// The caller must have checked that the n bytes are within the ring.
+// The method "bytes" returns the n bytes of a record that follow the word at the position "pos".
+// The caller of the method "bytes" must check that the n bytes are within the ring.
 func (r *ring) bytes(pos, n uint64) []byte {
 	at := headerBytes + pos&(r.size-1) + wordBytes
 	return r.mem[at : at+n : at+n]
@@ -102,17 +103,17 @@ type sendRing struct {
 	wake  uint32 // how the receiver sleeps and must be woken
 }
 
-// The method format writes those values to the beginning of the ring's memory that the receiver
-// checks.
+// The method "format" writes a magic number and the size of the ring to the beginning of the ring's
+// memory. The receiver checks the magic number and the size.
 func (s *sendRing) format() {
 	*(*uint64)(unsafe.Pointer(&s.mem[offMagic])) = ringMagic
 	*(*uint64)(unsafe.Pointer(&s.mem[offSize])) = s.size
 }
 
-// The method room finds memory in the ring for a record of n bytes, and returns the number of bytes
-// to skip in front of the record. If the ring has no room for the record, the result ok of room is
-// false. The head position, which the receiver writes, is believed if it lies within the written
-// bytes, because a wrong head harms nothing but the receiver's own ring.
+// The method "room" finds memory in the ring for a record of n bytes, and returns the number of
+// bytes to skip before the record. If the ring has no room for the record, the result "ok" is
+// false. The sender accepts any head position that lies within the written bytes, because a
+// receiver that writes a wrong head harms only its own ring.
 func (s *sendRing) room(n uint64) (skip uint64, ok bool) {
 	left := s.size - s.tail&(s.size-1)
 	need := n + ringAlign // includes the end after the record
@@ -129,8 +130,8 @@ func (s *sendRing) room(n uint64) (skip uint64, ok bool) {
 	return skip, s.tail+need-s.taken <= s.size
 }
 
-// The method put copies a datagram into the ring, and the next call of publish makes the datagram
-// visible to the receiver. If the ring has no room, put returns false.
+// The method "put" copies a datagram into the ring, or returns false if the ring has no room. The
+// next call of the method "publish" makes the datagram visible to the receiver.
 func (s *sendRing) put(head, tail []byte) bool {
 	size := uint64(len(head) + len(tail))
 	n := recordBytes(size)
@@ -159,8 +160,9 @@ func (s *sendRing) put(head, tail []byte) bool {
 	return true
 }
 
-// The method begin writes the word (size) of the record at the tail of the ring. If the record is
-// the first of a batch, begin stores the word, and publish writes it later.
+// The method "begin" writes the word (with the size) of the record at the tail of the ring. If the
+// record is the first of a batch, the method "begin" only saves the word, and the method "publish"
+// writes the word later.
 func (s *sendRing) begin(word uint64) {
 	if !s.open {
 		s.first, s.word1, s.open = s.tail, word, true
@@ -169,10 +171,10 @@ func (s *sendRing) begin(word uint64) {
 	*s.word(s.tail) = word
 }
 
-// The method publish makes the records of the batch visible to the receiver. It first writes a zero
-// word behind the last record, and then writes the word of the first record in place of the
-// previous zero word. The write of the first record's word is a full memory barrier, because the
-// peer's sleep flag must be read after this write.
+// The method "publish" makes the records of the batch visible to the receiver. The method "publish"
+// first writes a zero word after the last record, and then overwrites the zero word before the
+// batch with the size word of the first record. The write of the first record's size word is also a
+// full memory barrier, because the sender must read the receiver's sleep flag after this write.
 func (s *sendRing) publish() {
 	if !s.open {
 		return
@@ -199,9 +201,9 @@ func (q *recvRing) check() bool {
 		*(*uint64)(unsafe.Pointer(&q.mem[offSize])) == q.size
 }
 
-// The method next returns the datagram at the head of the ring, or nil if the ring is empty. The
-// sender can change the returned bytes at any time, and therefore the caller must copy the bytes
-// before examining them.
+// The method "next" returns the datagram at the head of the ring, or nil if the ring is empty. The
+// sender can change the bytes in the ring at any time, and therefore the caller of "next" must copy
+// the returned bytes before examining them.
 func (q *recvRing) next() ([]byte, error) {
 	for skipped := false; ; skipped = true {
 		word := atomic.LoadUint64(q.word(q.at))
@@ -219,7 +221,7 @@ func (q *recvRing) next() ([]byte, error) {
 	}
 }
 
-// The method advance moves the head of the ring past a datagram of the given size.
+// The method "advance" moves the head of the ring past a datagram of the given size.
 func (q *recvRing) advance(size int) {
 	q.at += recordBytes(uint64(size))
 	if q.touched < q.size && q.at >= q.touched {
@@ -229,10 +231,10 @@ func (q *recvRing) advance(size int) {
 
 func (q *recvRing) waiting() bool { return atomic.LoadUint64(q.word(q.at)) != wordEnd }
 
-// Whenever an eighth of the ring has been read, giveBack publishes the new head to the sender. If
-// the sender sleeps until there is room, the result of giveBack says how to wake it. Any datagram
-// fits in seven eighths of the ring, and therefore a sender that waits for room always gets it from
-// a later call of giveBack.
+// giveBack publishes the head to the sender whenever another eighth of the ring has been read. If
+// the sender sleeps until the ring has room, the result of giveBack tells how to wake the sender.
+// Any datagram fits in seven eighths of the ring, and therefore a later call of giveBack always
+// provides the room for which a sender waits.
 func (q *recvRing) giveBack() (how uint32) {
 	if q.at-q.told < q.size/8 {
 		return awake
@@ -242,8 +244,7 @@ func (q *recvRing) giveBack() (how uint32) {
 	return takeBack(q.wants())
 }
 
-// takeBack clears the word by which the other process says that it sleeps, and returns the previous
-// value of the word.
+// takeBack clears the sleep flag of the other process, and returns the previous value of the flag.
 func takeBack(word *uint32) uint32 {
 	if atomic.LoadUint32(word) == awake {
 		return awake

@@ -11,22 +11,22 @@ import (
 )
 
 const (
-	// mtuBytes is the largest datagram. A datagram of mtuBytes fits at any position of the smallest
-	// ring, even if the receiver has read nearly an eighth of the ring without publishing its new
-	// head.
+	// mtuBytes is the size of the largest datagram. A datagram of mtuBytes fits at any position of the
+	// smallest ring, even if the receiver has read nearly an eighth of the ring without publishing its
+	// new head.
 	mtuBytes     = 96<<10 - ringAlign
 	defaultDepth = 4096
 	maxDepth     = 1 << 16
 	domainName   = "shm"
 )
 
-// If the smallest ring is too small for mtuBytes, the constant below is negative and does
-// not compile.
+// If the smallest ring is too small for a datagram of mtuBytes, the following constant is negative
+// and does not compile.
 const _ = uint(ringBytesMin/8*7 - 2*(mtuBytes+ringAlign) - ringAlign)
 
-// GetInfo returns an Info if the hints have the name of this provider or no provider name. The
-// provider has no local addresses, and therefore GetInfo returns nothing if Hints.Node is neither
-// empty nor the domain's name.
+// GetInfo returns an Info if Hints.Provider is empty or selects this provider. If Hints.Node is set
+// and is not the domain's name, GetInfo returns no Info, because the provider has no local
+// addresses.
 func (provider) GetInfo(h fabric.Hints) ([]fabric.Info, error) {
 	switch h.Provider {
 	case "", ProviderName, ProviderName + "/":
@@ -56,7 +56,8 @@ func (provider) Open(info fabric.Info, cfg fabric.DomainConfig) (fabric.Domain, 
 	return openDomain(info, cfg)
 }
 
-// fileLimit is the process's file size limit in bytes, which also limits the size of rings.
+// fileLimit returns the process's file size limit (RLIMIT_FSIZE), which also limits the size of
+// rings.
 func fileLimit() uint64 {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_FSIZE, &limit) != nil {
@@ -65,10 +66,12 @@ func fileLimit() uint64 {
 	return limit.Cur
 }
 
-// manyPeers is the number of peers for which the Info states the memory use.
+// manyPeers is the number of peers for which the attribute "memory" of the Info states the memory
+// use.
 const manyPeers = 256
 
-// newInfo describes the provider. Processes with the same Fabric can reach each other.
+// newInfo returns the Info of the provider. Processes whose Infos have the same Fabric can reach
+// each other.
 func newInfo(here place) fabric.Info {
 	host, err := os.Hostname()
 	if err != nil {
@@ -93,8 +96,8 @@ func newInfo(here place) fabric.Info {
 	}
 }
 
-// The function attrs returns attributes that state how much memory rings take if each has at most
-// ringMost bytes.
+// The function "attrs" returns attributes that state the memory use of rings with at most ringMost
+// bytes each.
 func attrs(ringMost int) []fabric.Attr {
 	return []fabric.Attr{
 		{Name: "reach", Value: "processes of this user that see the same " + memoryDir},

@@ -12,23 +12,23 @@ import (
 	"gobtl/internal/park"
 )
 
-// The type sleeper is the state of Sleep. Sleep waits for a duplicate of the loop's epoll
-// descriptor, which is registered with the network poller of Go's runtime. The first call of Arm
-// creates this duplicate.
+// The type "sleeper" is the state of the methods Arm and Sleep. Sleep waits for a duplicate of the
+// domain's epoll descriptor, which is registered with the network poller of Go's runtime. The first
+// call of Arm creates the duplicate of the epoll descriptor.
 //
 //	Arm    the owner       says in the rings that this side sleeps, and looks once more
 //	Sleep  any goroutine   parks until a peer knocks, one comes or goes, or the bell rings
 //
-// The sleep flag of a ring causes at most one wake-up, because the peer that wakes this process
-// clears the flag.
+// The sleep flag of a ring causes at most one wake-up, because the peer clears the flag when it
+// wakes this process.
 type sleeper struct {
 	made  bool
 	park  park.Parker
 	asked bool // the Sleep ends for a retry after a pause
 	most  time.Duration
-	// The field sleeping is true from Arm to the end of the Sleep. From Arm to the end of the
-	// Sleep, the owner of the domain must end the Sleep when it consumes an event, because the
-	// descriptor no longer shows the event to the Sleep.
+	// The field "sleeping" is true from Arm to the end of the Sleep. If the goroutine that uses the
+	// domain consumes an event while "sleeping" is true, it must end the Sleep, because the epoll
+	// descriptor no longer shows the event.
 	sleeping atomic.Bool
 }
 
@@ -89,15 +89,16 @@ func (s *sleeper) close() {
 	}
 }
 
-// The method still cancels the deadline that was set for a Sleep, when the Sleep is over.
+// The method "still" cancels the deadline that was set for a Sleep. The method "still" is called
+// when the Sleep is over.
 func (s *sleeper) still() {
 	if s.made {
 		s.park.Still()
 	}
 }
 
-// The method stalled is called when a link has found its ring full after Arm. It makes sure that
-// the Sleep in progress ends when the ring has room again.
+// The method "stalled" is called when a sender finds its ring full after Arm. The method "stalled"
+// makes sure that the Sleep in progress ends when the ring has room again.
 func (s *sleeper) stalled(l *outLink) {
 	if !s.sleeping.Load() {
 		return
@@ -111,8 +112,9 @@ func (s *sleeper) stalled(l *outLink) {
 	s.tell(l.ep.domain.bell) // room now, or a retry after a pause is necessary
 }
 
-// The method receives is called when an endpoint without posted receives posts some. It makes sure
-// that the Sleep in progress ends when a datagram arrives at this endpoint.
+// The method "receives" is called when receives are posted to an endpoint that had no posted
+// receives. The method "receives" makes sure that the Sleep in progress ends when a datagram
+// arrives at this endpoint.
 func (s *sleeper) receives(e *endpoint) {
 	if !s.sleeping.Load() || len(e.posted) == 0 {
 		return
@@ -125,7 +127,7 @@ func (s *sleeper) receives(e *endpoint) {
 	}
 }
 
-// The method tell ends a Sleep in progress, by ringing the Bell b.
+// The method "tell" ends a Sleep in progress, by ringing the park.Bell of the domain.
 func (s *sleeper) tell(b *park.Bell) {
 	if s.sleeping.Load() {
 		b.Ring()

@@ -21,12 +21,12 @@ const (
 	sealsOfRings = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 )
 
-// The first packet on the socket of a ring, called hello, comes from the sender and contains the
-// descriptor of the ring's memory. After the first packet, the socket carries wake-up packets of
-// one byte in both directions. The receiver's first wake-up packet says that the receiver has
-// accepted the ring.
+// The sender of a ring sends the first packet on the ring's socket, called hello, which contains
+// the descriptor of the ring's memory. After the hello, the socket carries wake-up packets of one
+// byte in both directions. The receiver's first wake-up packet says that the receiver has accepted
+// the ring.
 
-// listen creates a domain's socket and listens on it.
+// The function "listen" creates a domain's Unix socket and listens on it.
 func listen(n *name, c *closers) (fd int, err error) {
 	for range listenTries {
 		var dir int
@@ -47,13 +47,14 @@ func listen(n *name, c *closers) (fd int, err error) {
 	return fd, nil
 }
 
-// listenTries is the largest number of attempts to create a domain's socket. An attempt fails if
-// another process removes the directory of the sockets until the directory is open and the socket
-// is in it.
+// listenTries is the largest number of attempts to create a domain's Unix socket. An attempt fails
+// if another process removes the empty directory of the user's sockets before the new socket is in
+// the directory.
 const listenTries = 2000
 
-// listenIn creates a domain's socket in an open directory. Until the domain listens on the socket,
-// the socket has a temporary name. The error ENOENT means that the directory was removed.
+// listenIn creates a domain's Unix socket in an open directory. The socket has a temporary name
+// until the domain listens on it. The error ENOENT of listenIn means that the directory was
+// removed.
 func listenIn(dir int, n *name, c *closers) (fd int, err error) {
 	sweep(dir, c)
 	fd, err = unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
@@ -76,15 +77,15 @@ func listenIn(dir int, n *name, c *closers) (fd int, err error) {
 	return fd, nil
 }
 
-// unlisten removes the socket of a domain. If the directory of the user's sockets is then empty,
-// unlisten removes the directory, too.
+// unlisten removes the Unix socket of a domain. If no other socket is in the directory of the
+// user's sockets, unlisten also removes the directory.
 func unlisten(n *name) {
 	_ = unix.Unlink(n.socketPath())
 	_ = unix.Rmdir(socketDir(n.uid)) // fails unless the directory is empty
 }
 
-// The function call connects to a peer's domain. The error EAGAIN means that the peer is too busy
-// to accept the connection.
+// The function "call" connects to a peer's domain. The error EAGAIN of the function "call" means
+// that the peer is too busy to accept the connection.
 func call(to *name) (fd int, err error) {
 	fd, err = unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
@@ -97,8 +98,8 @@ func call(to *name) (fd int, err error) {
 	return fd, nil
 }
 
-// The function hello passes a new ring for an endpoint to the peer's domain. The error EAGAIN means
-// that the peer is too busy to receive the ring.
+// The function "hello" passes the memory of a new ring to the peer's domain. The error EAGAIN of
+// the function "hello" means that the peer is too busy to receive the ring.
 func hello(fd int, to *name, memfd int) error {
 	var b [helloBytes]byte
 	binary.LittleEndian.PutUint64(b[:], helloMagic)
@@ -113,14 +114,14 @@ func hello(fd int, to *name, memfd int) error {
 // errHello means that a peer's first packet is invalid.
 var errHello = errors.New("shm: not a hello")
 
-// errForeign means that a peer has passed a descriptor that is not the memory of a ring. After
-// errForeign, the peer's socket belongs to the type closers, which closes descriptors on another
-// goroutine.
+// errForeign means that a peer has passed a descriptor that is not the memory of a ring. If
+// readHello returns errForeign, another goroutine closes the peer's socket (see the type
+// "closers").
 var errForeign = fmt.Errorf("%w: a descriptor of no memory", errHello)
 
 // readHello receives a peer's first packet, with the number of the addressed endpoint and the
-// ring's memory. A descriptor that is not the memory of a ring is passed, together with the socket,
-// to the type closers, which closes both on another goroutine.
+// ring's memory. If the first packet contains a descriptor that is not the memory of a ring,
+// another goroutine closes the descriptor and the socket (see the type "closers").
 func readHello(fd int, pid int32, c *closers, oob []byte) (endpoint uint16, memfd int, err error) {
 	var hello [helloBytes]byte
 	const flags = unix.MSG_DONTWAIT | unix.MSG_CMSG_CLOEXEC | unix.MSG_PEEK
@@ -151,7 +152,7 @@ func readHello(fd int, pid int32, c *closers, oob []byte) (endpoint uint16, memf
 	return binary.LittleEndian.Uint16(hello[8:]), fds[0], nil
 }
 
-// The function rights returns the descriptors that were received with a packet.
+// The function "rights" returns the descriptors that were received with a packet.
 func rights(oob []byte) (fds []int) {
 	messages, err := unix.ParseSocketControlMessage(oob)
 	if err != nil {
@@ -166,23 +167,24 @@ func rights(oob []byte) (fds []int) {
 	return fds
 }
 
-// The function knock sends a wake-up packet to the peer at the other end of a socket. If the socket
-// is full and the packet cannot be sent, the peer has unread wake-up packets, which wake the peer
-// as well.
+// The function "knock" sends a wake-up packet to the peer at the other end of a socket. If the
+// socket is full, no further packet is necessary, because the unread wake-up packets in the socket
+// wake the peer as well.
 func knock(fd int) {
 	_ = unix.Send(fd, knockBytes[:], unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
 }
 
 var knockBytes = [1]byte{1}
 
-// knocksRead is the number of wake-up packets that are read at once. The number of wake-up
-// packets is limited because a peer that sends such packets without end must not delay other
+// knocksRead is the largest number of wake-up packets that one call of "hush" reads from a socket.
+// The limit knocksRead prevents a peer that continuously sends wake-up packets from delaying other
 // peers.
 const knocksRead = 4
 
-// The function hush reads pending wake-up packets. Its results say whether there were any unread
-// wake-up packets, and whether the connection to the peer exists. A peer that sends descriptors
-// instead of wake-up packets is treated as gone, and the descriptors stay in the socket.
+// The function "hush" reads pending wake-up packets from a socket. The result "knocks" is true if
+// there was a wake-up packet, and the result "alive" is true if the connection to the peer still
+// exists. A peer that sends descriptors instead of wake-up packets is treated as gone, and the
+// descriptors stay in the socket.
 func hush(fd int, scratch []byte) (knocks, alive bool) {
 	var oob [1]byte
 	for range knocksRead {
@@ -201,8 +203,9 @@ func hush(fd int, scratch []byte) (knocks, alive bool) {
 	return knocks, true // more packets will be read the next time
 }
 
-// makeRing creates the memory of a ring for sending. The memory is sealed against truncation,
-// because a read beyond the end of a truncated file would raise a signal in the receiver.
+// makeRing creates the memory of a ring in the sending process. makeRing seals the memory against
+// truncation, because a read beyond the end of a truncated file would raise a signal (SIGBUS) in
+// the receiver.
 func makeRing(sizeBytes int) (mem []byte, memfd int, err error) {
 	memfd, err = unix.MemfdCreate("gobtl-ring", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
@@ -223,8 +226,8 @@ func makeRing(sizeBytes int) (mem []byte, memfd int, err error) {
 	return mem, memfd, nil
 }
 
-// mapRing maps the memory that a peer has passed, and accepts only sealed memory of at most
-// mostBytes.
+// mapRing maps the memory of a ring that a peer has passed. mapRing accepts only memory that is
+// sealed and has at most mostBytes bytes.
 func mapRing(memfd, mostBytes int) ([]byte, error) {
 	seals, err := unix.FcntlInt(uintptr(memfd), unix.F_GET_SEALS, 0)
 	if err != nil || seals&sealsWanted != sealsWanted {

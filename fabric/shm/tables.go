@@ -26,8 +26,8 @@ func failure(op string, errno syscall.Errno, text string) error {
 	return &fabric.Error{Provider: ProviderName, Op: op, Errno: int(errno), Text: text}
 }
 
-// peerTable is a domain's address vector. An Addr consists of an index and a generation, by which
-// an Addr that was removed is detected.
+// peerTable is a domain's address vector. An Addr consists of an index into the address vector and
+// a generation number. If the generation number of an Addr is outdated, the Addr was removed.
 type peerTable struct {
 	peers  []peer
 	free   []uint32
@@ -69,8 +69,9 @@ func (t *peerTable) insert(n name) (fabric.Addr, error) {
 	return fabric.Addr(p.gen)<<32 | fabric.Addr(i), nil
 }
 
-// The method remove undoes one insert of an Addr. When all inserts of the Addr are undone, remove
-// closes the links to the peer and cancels the sends that wait for room in the peer's rings.
+// The method "remove" undoes one Insert of an Addr. When every Insert of an Addr has been undone,
+// the method "remove" closes the links to the peer, and cancels the sends that wait for room in the
+// rings to the peer.
 func (t *peerTable) remove(a fabric.Addr) error {
 	p := t.get(a)
 	if p == nil {
@@ -127,8 +128,8 @@ func (t *regionTable) remove(r fabric.Region) error {
 	return nil
 }
 
-// The method gather returns that part of a registered region whose bytes a send contains. If this
-// part is not within the region, the result ok is false.
+// The method "gather" returns the part of a registered region that a send refers to. If the bytes
+// of the send are not within the region, the result "ok" is false.
 func (t *regionTable) gather(s *fabric.Send) (mem []byte, ok bool) {
 	if uint64(s.Region) >= uint64(len(t.slots)) {
 		return nil, false

@@ -14,11 +14,11 @@ import (
 	"gobtl/fabric"
 )
 
-// Wait implements fabric.Waiter. Wait sets the sleep flag in each ring, checks all rings once
-// more, and sleeps. If most wake-ups come soon, Wait first sleeps for a short time in a futex call
-// on the sleep flags, and then waits for the sockets. A peer that finds a sleep flag set wakes this
-// process. Datagrams in the rings of an endpoint without posted receives do not end the Wait,
-// because they cannot be received.
+// Wait implements fabric.Waiter. Wait sets the sleep flag in each ring, checks all rings once more,
+// and sleeps. If most of the latest sleeps were short, Wait first sleeps for a short time in a
+// futex call on the sleep flags, and then waits for the sockets. A peer that finds the sleep flag
+// of a ring set wakes this process. A datagram for an endpoint without posted receives does not end
+// the Wait, because Poll could not receive the datagram.
 func (d *domain) Wait(timeout time.Duration) error {
 	if d.closed {
 		return fabric.ErrClosed
@@ -62,9 +62,9 @@ func (d *domain) somethingToPoll() bool {
 	return false
 }
 
-// Connecting to a busy peer, and accepting peers without a free descriptor, must be retried after a
-// pause, because no event will trigger these operations. retryPause returns the time until the next
-// retry, or a negative time if there is none.
+// If a peer is too busy for a connection, or if this process lacks a descriptor for a new peer, the
+// domain must try again after a pause, because no event announces the change. retryPause returns
+// the time until the next retry, or a negative time if no retry is pending.
 func (d *domain) retryPause() time.Duration {
 	pause := time.Duration(-1)
 	for _, e := range d.endpoints {
@@ -83,8 +83,8 @@ func (d *domain) retryPause() time.Duration {
 	return pause
 }
 
-// sayAsleep sets the sleep flags in the rings. The value of a sleep flag tells the peer whether and
-// how to wake this process.
+// sayAsleep sets the sleep flags in all rings of the domain. The value of a sleep flag tells the
+// peer whether and how to wake this process.
 func (d *domain) sayAsleep(how uint32) {
 	for _, e := range d.endpoints {
 		if e == nil {
@@ -103,8 +103,9 @@ func (d *domain) sayAsleep(how uint32) {
 	}
 }
 
-// When a connection to a busy peer has failed, the domain tries again after a pause, which is
-// retryPause at first. The pause doubles after each failure, but at most retryPausesLog2 times.
+// When a connection to a busy peer has failed, the domain tries again after a pause. The first
+// pause before a retry is retryPause, and the pause doubles after each failure, but at most
+// retryPausesLog2 times.
 const (
 	retryPause      = time.Millisecond
 	retryPausesLog2 = 6
@@ -117,7 +118,7 @@ func sooner(timeout, pause time.Duration) time.Duration {
 	return min(timeout, pause)
 }
 
-// tryAgain makes the next poll do the retries of connections whose pause is over.
+// tryAgain makes the next poll retry the failed connections whose pause is over.
 func (d *domain) tryAgain() {
 	for _, e := range d.endpoints {
 		if e == nil {
@@ -136,8 +137,8 @@ func (e *endpoint) hasRoom() bool {
 	return slices.ContainsFunc(e.stalled, (*outLink).hasRoom)
 }
 
-// hasRoom reports whether the ring has room for the first waiting datagram of the link. hasRoom may
-// be called only if the link has a waiting datagram.
+// hasRoom reports whether the ring has room for the oldest waiting datagram of the link. The caller
+// must check that the link has a waiting datagram.
 func (l *outLink) hasRoom() bool {
 	if l.fd < 0 {
 		return false
@@ -147,8 +148,8 @@ func (l *outLink) hasRoom() bool {
 	return ok
 }
 
-// The method sleep waits for an event on a descriptor, a signal, or the end of the timeout (a
-// negative timeout means no limit).
+// The method "sleep" waits for an event on a descriptor of the domain, a signal, or the end of the
+// timeout (a negative timeout means no limit).
 func (o *loop) sleep(timeout time.Duration) syscall.Errno {
 	o.pollFd = unix.PollFd{Fd: int32(o.epoll), Events: unix.POLLIN}
 	var ts *unix.Timespec

@@ -10,8 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The constants below are the values of the sleep flags of a ring. The sleep flag of a ring tells
-// the peer how to wake the sleeping process. The peer clears the flag when it does so.
+// The constants in this block are the values of the sleep flags of a ring. The sleep flag of a ring
+// tells the peer how to wake the sleeping process. The peer clears the sleep flag when it wakes the
+// process.
 const (
 	awake    = 0
 	onSocket = 1 // by a packet on the socket; also for any unknown value
@@ -19,26 +20,26 @@ const (
 )
 
 const (
-	// napMost is the longest futex sleep of a Wait. After napMost, the Wait continues by waiting
-	// for the descriptors.
+	// napMost is the longest futex sleep in a call of Wait. If nothing happens within napMost, Wait
+	// then sleeps until an event on the domain's descriptors.
 	napMost = 200 * time.Microsecond
-	// napWords is the largest number of sleep flags on which one futex sleep can wait. With more
-	// flags, waiting for the descriptors is as fast as a futex sleep, because each flag costs 0.1
-	// us.
+	// napWords is the largest number of sleep flags on which one futex sleep waits. With more than
+	// napWords sleep flags, a sleep on the descriptors is as fast as a futex sleep, because each sleep
+	// flag costs 0.1 us.
 	napWords = 8
-	// After every napTend futex sleeps, the descriptors are checked once.
+	// After every napTend futex sleeps, the domain's descriptors are checked for events once.
 	napTend = 16
 )
 
-// The constants below are the values of the field bell of napper.
+// The constants in this block are the values of the field "bell" of the type "napper".
 const (
 	bellSilent  = 0
 	bellListens = 1 // a futex sleep is in progress
 	bellRung    = 2
 )
 
-// The type napper makes Wait sleep in futex calls on the sleep flags of the rings, as long as most
-// wake-ups come soon. A wake-up through a socket costs twice as much as a futex wake-up.
+// The type "napper" makes Wait sleep in futex calls on the sleep flags of the rings, as long as
+// most wake-ups come soon. A wake-up through a socket takes twice as long as a futex wake-up.
 type napper struct {
 	pays bool // the latest sleep on the flags or descriptors ended before napMost
 	off  bool // the system has no futex_waitv
@@ -46,7 +47,8 @@ type napper struct {
 	bell atomic.Uint32 // Wake ends a futex sleep through bell
 	ends uint          // naps that peers or Wake have ended
 
-	// The fields begin and beginNs are the same instant by Go's clock and by the system's clock.
+	// The fields "begin" and "beginNs" are the same instant, read from Go's clock and from the
+	// system's monotonic clock.
 	begin   time.Time
 	beginNs int64
 	words   [napWords + 1]futexWait
@@ -73,9 +75,9 @@ func (p *napper) open() {
 	p.most, p.begin, p.beginNs = napMost, time.Now(), ts.Nano()
 }
 
-// The method nap sleeps for a short time in a futex call on the sleep flags of the rings. A
-// negative timeout means no limit other than napMost. The results of nap are the rest of the
-// timeout, and whether the Wait is over.
+// The method "nap" sleeps for a short time in a futex call on the sleep flags of the rings. A
+// negative timeout means no limit other than napMost. The result "left" is the remaining timeout,
+// and the result "over" is true if the caller's Wait must return now.
 func (d *domain) nap(now time.Time, timeout time.Duration) (left time.Duration, over bool) {
 	p := &d.napper
 	n := d.napOn()
@@ -103,14 +105,15 @@ func (d *domain) nap(now time.Time, timeout time.Duration) (left time.Duration, 
 	return timeout, true
 }
 
-// The method hush forgets an earlier call of Wake, so that it does not end the next sleep.
+// The method "hush" discards an earlier call of Wake, so that this call of Wake does not end the
+// next sleep.
 func (d *domain) hush() {
 	d.bell.Hush()
 	d.napper.bell.Store(bellSilent)
 }
 
-// napOn collects the sleep flags of the rings for a futex sleep, and returns the number of flags.
-// If a futex sleep is not possible now, the result of napOn is negative.
+// napOn collects the addresses of the sleep flags of the rings for a futex sleep, and returns the
+// number of sleep flags. If a futex sleep is not possible now, the result of napOn is negative.
 func (d *domain) napOn() (n int) {
 	if d.retryPause() >= 0 {
 		return -1
@@ -143,8 +146,8 @@ func (d *domain) napOn() (n int) {
 
 func address(word *uint32) uint64 { return uint64(uintptr(unsafe.Pointer(word))) }
 
-// The method sleep waits until a peer clears one of the sleep flags. If the duration most passes
-// and no flag is cleared, sleep returns false.
+// The method "sleep" waits until a peer clears one of the sleep flags. If no sleep flag is cleared
+// within the time "most", the method "sleep" returns false.
 func (p *napper) sleep(words int, now time.Time, most time.Duration) bool {
 	const second = int64(time.Second)
 	at := p.beginNs + int64(now.Sub(p.begin)) + int64(most)
@@ -161,15 +164,15 @@ func (p *napper) sleep(words int, now time.Time, most time.Duration) bool {
 	return false
 }
 
-// The method ring ends the futex sleep in progress.
+// The method "ring" ends the futex sleep in progress.
 func (p *napper) ring() {
 	if p.bell.Swap(bellRung) == bellListens {
 		wakeFutex((*uint32)(unsafe.Pointer(&p.bell)), futexInside)
 	}
 }
 
-// The function rouse wakes the peer at the other end of a ring, in the way that the value of the
-// peer's sleep flag says.
+// The function "rouse" wakes the peer at the other end of a ring, in the way that the value of the
+// peer's sleep flag requests.
 func rouse(fd int, word *uint32, how uint32) {
 	if how == onFutex {
 		wakeFutex(word, 0)
@@ -178,8 +181,9 @@ func rouse(fd int, word *uint32, how uint32) {
 	knock(fd)
 }
 
-// wakeFutex wakes a process that sleeps on a word. The system call of wakeFutex never blocks, and
-// is therefore made without telling Go's scheduler.
+// wakeFutex wakes a process that sleeps in a futex call on the given word. The system call of
+// wakeFutex never blocks, and therefore wakeFutex makes the system call without informing Go's
+// scheduler.
 func wakeFutex(word *uint32, flags uintptr) {
 	_, _, _ = unix.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWake|flags, 1,
 		0, 0, 0)

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// The constants below are the purposes of random numbers. Each purpose has a separate stream of
-// random numbers.
+// The constants in this block are the purposes of random numbers. Each purpose has a separate
+// stream of random numbers.
 const (
 	dicePath = 1 + iota
 	diceNode
@@ -16,8 +16,8 @@ const (
 // dice is one stream of random numbers.
 type dice struct{ pcg rand.PCG }
 
-// newDice derives the random numbers for one purpose, for example for the path from node a to
-// node b.
+// newDice returns the stream of random numbers for one purpose, for example for the path from node
+// "a" to node "b".
 func newDice(seed uint64, purpose, a, b int) dice {
 	h := mix(mix(mix(mix(0, seed), uint64(purpose)), uint64(a)), uint64(b))
 	var d dice
@@ -25,14 +25,14 @@ func newDice(seed uint64, purpose, a, b int) dice {
 	return d
 }
 
-// The method unit returns a random number with a uniform distribution in [0,1).
+// The method "unit" returns a random number with a uniform distribution in [0,1).
 func (d *dice) unit() float64 { return float64(d.pcg.Uint64()>>11) / (1 << 53) }
 
-// The method chance returns true with the probability p.
+// The method "chance" returns true with the probability p.
 func (d *dice) chance(p float64) bool { return p > 0 && d.unit() < p }
 
-// The method below returns a random number with a uniform distribution in [0,n), or 0 if n is less
-// than 2.
+// The method "below" returns a random number with a uniform distribution in [0,n), or 0 if n is
+// less than 2.
 func (d *dice) below(n int) int {
 	if n < 2 {
 		return 0
@@ -40,13 +40,13 @@ func (d *dice) below(n int) int {
 	return int(d.pcg.Uint64() % uint64(n))
 }
 
-// The method within returns a random duration with a uniform distribution in [0,limit).
+// The method "within" returns a random duration with a uniform distribution in [0,limit).
 func (d *dice) within(limit time.Duration) time.Duration {
 	return time.Duration(d.below(int(limit)))
 }
 
-// replayDelay returns a random delay between 1 us and 2 s. All orders of magnitude of the delay are
-// equally likely.
+// replayDelay returns a random delay between 1 us and 2 s. All orders of magnitude of the random
+// delay are equally likely.
 func (d *dice) replayDelay() time.Duration {
 	const loNs, hiNs = 1e3, 2e9
 	return time.Duration(loNs * math.Exp(d.unit()*math.Log(hiNs/loNs)))

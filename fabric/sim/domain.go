@@ -50,8 +50,8 @@ type domain struct {
 
 const inUseByRecv = -1
 
-// A peer is an entry of the address vector. If the field inserts of an entry is 0, the entry is
-// unused.
+// A peer is an entry of the address vector. An entry of the address vector is unused if its field
+// "inserts" is 0.
 type peer struct {
 	port    Port
 	inserts int
@@ -128,15 +128,15 @@ func (nw *Network) info(n *Node) fabric.Info {
 	}
 }
 
-// Info returns the Info that a domain of this node would have. Callers use it to choose the sizes
-// of the domain that they will open.
+// Info returns the Info that a domain of this node would have. From the returned Info, a caller can
+// choose the sizes of the domain before opening it.
 func (n *Node) Info() fabric.Info { return n.nw.info(n) }
 
 func (d *domain) Info() fabric.Info   { return d.info }
 func (d *domain) Arena() fabric.Arena { return d.arena }
 
-// Insert accepts the name of any Port, even if no endpoint is open at this Port. A datagram to a
-// Port without an open endpoint is lost, like a datagram to a host that is down.
+// Insert accepts the name of any Port, even if the Port has no open endpoint. A datagram to a Port
+// without an open endpoint is lost, like a datagram to a host that is down.
 func (d *domain) Insert(name []byte) (fabric.Addr, error) {
 	if d.closed {
 		return fabric.AddrUnknown, fabric.ErrClosed
@@ -187,8 +187,8 @@ func (d *domain) addrOf(p Port) fabric.Addr {
 	return d.addrBase | fabric.Addr(i)
 }
 
-// The method misuse records an error of the code under test, which a correct caller never causes,
-// and returns this error.
+// The method "misuse" records an incorrect use of the fabric interface by the code under test (see
+// Violations), and returns the argument "err".
 func (d *domain) misuse(err error) error {
 	d.node.nw.violate(Port{d.node.index, 0}, "%v", err)
 	return err
@@ -278,7 +278,7 @@ func (d *domain) Close() error {
 	return nil
 }
 
-// The method shut closes the domain but keeps the content of its memory, which a test may examine
+// The method "shut" closes the domain, but keeps the content of its arena, which a test may examine
 // after a crash of the process.
 func (d *domain) shut() {
 	for _, e := range d.ports {

@@ -7,7 +7,7 @@ import (
 	"gobtl/fabric"
 )
 
-// endpoint implements fabric.Endpoint.
+// The type "endpoint" implements fabric.Endpoint.
 type endpoint struct {
 	domain *domain
 	port   Port
@@ -19,13 +19,14 @@ type endpoint struct {
 	posted ring[fabric.Buf] // posted receive buffers, filled in the order of posting
 	sends  ring[sendOp]     // sends without a completion so far
 	missed uint64           // datagrams that found the queue full
-	// The field left is the number of sends, starting with the oldest, whose datagrams have left
-	// the endpoint and whose completions the next Poll reports.
+	// The field "left" is the number of sends at the front of the queue "sends" whose datagrams have
+	// left the endpoint. The next Poll reports the completions of the sends that the field "left"
+	// counts.
 	left  int
-	land  fabric.Landing
+	land  fabric.HeaderSplit
 	ahead ring[fabric.Completion] // completions of received datagrams, for the next Poll
-	// The field origins has the senders of the datagrams that the latest Poll has received,
-	// including those that the next Poll will report.
+	// The field "origins" holds the senders of the datagrams that the latest Poll has received,
+	// including the datagrams that only the next Poll will report.
 	origins []Port
 }
 
@@ -44,7 +45,8 @@ var (
 	_ fabric.Overrunner = (*endpoint)(nil)
 )
 
-// maxOrigins is the largest number of datagrams whose senders AppendSource knows.
+// maxOrigins is the largest number of received datagrams for which an endpoint records the sender
+// (see AppendSource).
 const maxOrigins = 1 << 16
 
 func newEndpoint(d *domain, cfg fabric.EndpointConfig) *endpoint {
@@ -96,8 +98,9 @@ func (e *endpoint) Post(sends []fabric.Send) (int, error) {
 	return limit, nil
 }
 
-// The method again decides whether a Post is to return ErrAgain, and sets *limit to the number of
-// sends that this Post accepts nevertheless.
+// The method "again" decides whether the fault PostAgain makes a Post return ErrAgain. If the Post
+// must return ErrAgain, the method "again" reduces *limit to the number of sends that the Post
+// still accepts.
 func (e *endpoint) again(limit *int) bool {
 	n := e.domain.node
 	if n.againPosts > 0 {
@@ -164,8 +167,9 @@ func (e *endpoint) postOne(s *fabric.Send) error {
 	return nil
 }
 
-// heldUp reports whether a reliable network cannot accept a datagram to the given Port now. The
-// receiver's queue may be full, or an injected send might overtake an earlier send.
+// heldUp reports whether a reliable network cannot accept a datagram to the given Port now. A
+// reliable network accepts no datagram if the receiver's queue is full, or if an injected send
+// would overtake an earlier send.
 func (e *endpoint) heldUp(port Port, sizeBytes int) bool {
 	to := e.domain.node.nw.endpoint(port)
 	return to != nil && to.queue.count >= to.domain.node.queueDatagrams() ||
@@ -198,7 +202,7 @@ func (e *endpoint) postOp(s *fabric.Send, to *peer, fails bool) error {
 	return nil
 }
 
-// The method crc returns the checksum of the bytes of a send.
+// The method "crc" returns the checksum of the bytes of a send.
 func (e *endpoint) crc(s *fabric.Send) uint32 {
 	sum := crc32.Checksum(e.domain.arena.Bytes(s.Buf)[:s.Len], castagnoli)
 	if s.Region != 0 {
@@ -219,8 +223,9 @@ func (e *endpoint) read(s *fabric.Send, p *packet) {
 	}
 }
 
-// The method leave transmits the oldest send whose datagram has not left the endpoint. The argument
-// crc of leave is the checksum of the send's bytes, or nil if it is not known.
+// The method "leave" transmits the datagram of the oldest send whose datagram has not left the
+// endpoint. The argument "crc" is the checksum of the send's bytes, or nil if the checksum is not
+// known.
 func (e *endpoint) leave(crc *uint32) {
 	op := e.sends.at(e.left)
 	e.left++
@@ -273,8 +278,9 @@ func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 	return n, nil
 }
 
-// completeSend completes a send and returns its buffer to the caller. If the caller has changed the
-// buffer of the send after Post, completeSend records a violation.
+// completeSend completes the oldest send, whose buffer then belongs to the caller again. If the
+// caller has changed the buffer of the send after Post, completeSend records a violation (see
+// Violations).
 func (e *endpoint) completeSend() fabric.Completion {
 	d := e.domain
 	op := e.sends.pop()
@@ -294,7 +300,8 @@ func (e *endpoint) completeSend() fabric.Completion {
 	}
 }
 
-// The method receive copies the oldest datagram of the receive queue into the oldest posted buffer.
+// The method "receive" copies the oldest datagram of the receive queue into the oldest posted
+// buffer.
 func (e *endpoint) receive() fabric.Completion {
 	d := e.domain
 	nw := d.node.nw
@@ -357,7 +364,7 @@ func (e *endpoint) Land(mem []byte, headBytes int) bool {
 	if !e.caps.Landing || e.ahead.count > 0 {
 		return false
 	}
-	e.land = fabric.NewLanding(mem, headBytes)
+	e.land = fabric.NewHeaderSplit(mem, headBytes)
 	return true
 }
 
@@ -365,8 +372,8 @@ func (e *endpoint) pollable() bool {
 	return e.left > 0 || e.ahead.count > 0 || e.posted.count > 0 && e.queue.count > 0
 }
 
-// Close closes the endpoint. A second Close does nothing and returns nil. Close discards the
-// datagrams in the receive queue, and the sends whose datagrams have not left the endpoint.
+// Close closes the endpoint. A second Close does nothing and returns nil. Close drops the datagrams
+// in the receive queue, and the sends whose datagrams have not left the endpoint.
 func (e *endpoint) Close() error {
 	e.shut()
 	return nil

@@ -10,8 +10,8 @@ import (
 // Kind is the kind of an event.
 type Kind uint8
 
-// An Event of a datagram contains the Data of the datagram. In an Event of a node, the fields From
-// and To are the Port with the number 0 of that node.
+// In an Event that concerns a datagram, the field Data holds the bytes of the datagram. In an Event
+// that concerns a node, the fields From and To are Port{node, 0}.
 const (
 	KindSent         Kind = iota // a datagram left its node
 	KindDelivered                // copied into a posted receive buffer, by Poll
@@ -58,7 +58,7 @@ func (k Kind) String() string {
 	return kindNames[k]
 }
 
-// Entry reports whether an event of this kind adds a datagram to the network.
+// Entry reports whether each event of this kind adds a datagram to the network.
 func (k Kind) Entry() bool {
 	switch k {
 	case KindSent, KindDuplicated, KindJunk, KindReplayed, KindInjected:
@@ -68,7 +68,8 @@ func (k Kind) Entry() bool {
 	}
 }
 
-// Drop reports whether an event of this kind ends a datagram without delivery.
+// Drop reports whether each event of this kind removes a datagram from the network without
+// delivery.
 func (k Kind) Drop() bool {
 	switch k {
 	case KindLost, KindBurstLost, KindChecksum, KindCut, KindTooLong, KindTailDrop, KindQueueFull,
@@ -79,14 +80,14 @@ func (k Kind) Drop() bool {
 	}
 }
 
-// Event describes something that has happened in the network. The Event and its Data are valid only
-// during the call of Config.Observe, and must not be altered.
+// Event describes an event in the network. An Event and its Data are valid only during the call of
+// Config.Observe, which must not alter them.
 type Event struct {
 	At       mono.Time
 	Kind     Kind
 	From, To Port
-	// ID is the number of a datagram, counted from 1 in the order in which the datagrams left
-	// their senders. Copies and replays of a datagram have the ID of the original datagram.
+	// ID is the number of a datagram, counted from 1 in the order in which the datagrams left their
+	// senders. Duplicates and replays of a datagram have the ID of the original datagram.
 	ID   uint64
 	Data []byte
 	Err  error
@@ -95,11 +96,11 @@ type Event struct {
 // Counts are the numbers of events by Kind.
 type Counts [NumKinds]uint64
 
-// Entered returns the number of datagrams that have entered the network, including duplicates and
+// Entered returns the number of datagrams that were added to the network, including duplicates and
 // replays.
 func (c *Counts) Entered() uint64 { return c.sum(Kind.Entry) }
 
-// Dropped is the number of datagrams that were dropped.
+// Dropped returns the number of datagrams that the network has dropped.
 func (c *Counts) Dropped() uint64 { return c.sum(Kind.Drop) }
 
 func (c *Counts) sum(of func(Kind) bool) (n uint64) {
@@ -111,8 +112,8 @@ func (c *Counts) sum(of func(Kind) bool) (n uint64) {
 	return n
 }
 
-// The method record counts the event e, adds it to the hash, and calls Config.Observe. The argument
-// crc of record is the checksum of e.Data.
+// The method "record" counts the event "e", adds the event to the hash of all events, and calls
+// Config.Observe. The argument "crc" is the checksum of e.Data.
 func (nw *Network) record(e Event, crc uint32) {
 	nw.counts[e.Kind]++
 	h := mix(nw.hash, uint64(nw.now))
@@ -127,14 +128,14 @@ func (nw *Network) record(e Event, crc uint32) {
 	}
 }
 
-// The method datagram records an event of a datagram.
+// The method "datagram" records an event of a datagram.
 func (nw *Network) datagram(kind Kind, p *packet) {
 	nw.record(Event{Kind: kind, From: p.from, To: p.to, ID: p.id, Data: p.data}, p.checksum())
 }
 
 func pack(p Port) uint64 { return uint64(p.Node)<<16 ^ uint64(p.Index) }
 
-// The function mix returns the hash h with a word added.
+// The function "mix" returns the hash "h" with a word added.
 func mix(h, word uint64) uint64 {
 	return bits.RotateLeft64((h^word)*0x9e3779b97f4a7c15, 29)
 }

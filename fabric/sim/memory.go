@@ -20,12 +20,13 @@ func (p *packet) checksum() uint32 {
 	return p.crc
 }
 
-// Memory keeps the memory of closed networks for later networks. With a Memory, a thousand short
-// runs need not allocate a thousand arenas. The networks whose Configs share a Memory must be
-// used by one goroutine, one after the other. The zero Memory is ready for use.
+// Memory keeps the memory of closed networks for later networks, so that a thousand short runs need
+// not allocate a thousand arenas. Networks that share a Memory must be used one after the other, by
+// one goroutine. The zero Memory is ready for use.
 //
-// Before memory is reused, all bytes that were posted for sending or receiving are set to zero.
-// Bytes that a caller wrote to a buffer and never posted may remain in a reused buffer.
+// Before memory is reused, all buffers that were posted for sending or receiving are set to zero.
+// Bytes that a caller has written to a buffer without posting the buffer may remain in the reused
+// memory.
 type Memory struct {
 	packets []*packet
 	arenas  [][]byte
@@ -33,7 +34,7 @@ type Memory struct {
 
 const packetChunk = 32
 
-// newPacket returns a packet structure that is not in use and contains no bytes.
+// newPacket returns an empty packet, which is reused or newly allocated.
 func (nw *Network) newPacket() *packet {
 	if len(nw.free) == 0 {
 		nw.morePackets()
@@ -81,7 +82,7 @@ func (p *packet) copyOf(o *packet) {
 }
 
 // arenaMemory returns memory for a domain's arena. If an earlier domain has used the memory,
-// arenaMemory sets the buffers that were posted to zero.
+// arenaMemory sets the buffers that the earlier domain had posted to zero.
 func (nw *Network) arenaMemory(sizeBytes int) []byte {
 	mem := nw.cfg.Memory
 	if mem == nil {
@@ -98,9 +99,9 @@ func (nw *Network) arenaMemory(sizeBytes int) []byte {
 	return make([]byte, sizeBytes)
 }
 
-// Close ends all processes and closes all domains without further events, and gives the network's
-// memory to Config.Memory. After Network.Close, the caller must not use any buffer of the network's
-// domains.
+// Close stops all processes and closes all domains without further events. Close gives the
+// network's memory to Config.Memory, and therefore the caller must no longer use buffers of the
+// network's domains.
 func (nw *Network) Close() {
 	if nw.closed {
 		return

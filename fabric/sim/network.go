@@ -9,7 +9,7 @@ import (
 	"gobtl/internal/mono"
 )
 
-// ProviderName is the Info.Provider of this package's domains.
+// ProviderName is the value of Info.Provider in the domains of this package.
 const ProviderName = "sim/net"
 
 const (
@@ -32,39 +32,43 @@ type Config struct {
 	Seed uint64
 	// MTUBytes is the size of the largest datagram, 1 to 1 MiB. The default of MTUBytes is 1472.
 	MTUBytes int
-	// InjectBytes is the size of the largest send without a Completion. The default of
-	// InjectBytes is 1024, but at most MTUBytes. A negative InjectBytes means 0.
+	// InjectBytes is the size of the largest send that has no Completion. The default of InjectBytes
+	// is 1024 or MTUBytes, whichever is lower. A negative InjectBytes means 0.
 	InjectBytes int
-	// TxDepth and RxDepth are the queue depths of an endpoint whose EndpointConfig does not set
-	// them. The default of both depths is 1024.
+	// TxDepth and RxDepth are the queue depths of an endpoint whose EndpointConfig does not set them.
+	// The default of TxDepth and RxDepth is 1024.
 	TxDepth, RxDepth int
-	// QueueDatagrams is the largest number of datagrams that can wait at an endpoint. Further
-	// datagrams are dropped. The default of QueueDatagrams is 1024.
+	// QueueDatagrams is the number of datagrams that an endpoint's receive queue can hold. A full
+	// receive queue drops further datagrams. The default of QueueDatagrams is 1024.
 	QueueDatagrams int
-	// Reliable makes the network reliable and ordered, which the Info of each domain shows. If
-	// Reliable is true, the fields of a Path other than Delay, Jitter, BytesPerSecond and Cut have
-	// no effect. Datagrams between two endpoints of a reliable network never overtake each other. A
-	// receiver whose queue is full blocks its senders (ErrAgain). Even with Reliable, datagrams to
-	// an endpoint that is not open, and datagrams that a Filter drops, are lost.
+	// If Reliable is true, the network is reliable and ordered, as the Info of each domain reports. A
+	// reliable network uses only the fields Delay, Jitter, BytesPerSecond and Cut of a Path. Datagrams
+	// between two endpoints of a reliable network never overtake each other. In a reliable network,
+	// Post returns ErrAgain if the receiver's queue is full. Even a reliable network loses datagrams
+	// to an endpoint that is not open, and datagrams that a Filter drops.
 	Reliable bool
-	// With NoGather, Caps.Gather is false, for tests of callers that must work without Caps.Gather.
+	// If NoGather is true, Caps.Gather is false, so that a test can check that a caller works without
+	// Caps.Gather.
 	NoGather bool
-	// With FreeRegions, Caps.FreeRegions is true. If NoGather is true, FreeRegions has no effect.
+	// If FreeRegions is true and NoGather is false, Caps.FreeRegions is true.
 	FreeRegions bool
-	// With NoLanding, Caps.Landing is false, for tests of callers that must work without Lander.
+	// If NoLanding is true, Caps.Landing is false, so that a test can check that a caller works
+	// without fabric.Lander.
 	NoLanding bool
-	// NoSource hides the source address of datagrams (fabric.Sourcer).
+	// If NoSource is true, AppendSource (fabric.Sourcer) does not report the source address of
+	// datagrams.
 	NoSource bool
-	// PollAhead is the number of datagrams that a Poll may receive in addition to those for which
-	// its argument out has room. The next Poll reports these datagrams.
+	// PollAhead is the number of additional datagrams that a Poll may receive when its argument "out"
+	// is full. The next Poll reports these additional datagrams.
 	PollAhead int
-	// PassCost is the virtual time after which a node can call Process.Progress again. The default
-	// of PassCost is 1 us.
+	// PassCost is the shortest virtual time between two calls of Process.Progress by a node. The
+	// default of PassCost is 1 us.
 	PassCost time.Duration
-	// Observe, unless it is nil, is called for every event, in the order of the events.
+	// The network calls the function Observe, if it is not nil, for every event, in the order of the
+	// events.
 	Observe func(*Event)
-	// Memory holds the memory of networks that have been closed, which this network reuses. If
-	// Memory is nil, the network allocates its memory.
+	// Memory holds the memory of closed networks, which the network reuses. If Memory is nil, the
+	// network allocates new memory.
 	Memory *Memory
 }
 
@@ -103,7 +107,8 @@ func badConfig(format string, args ...any) error {
 	return fmt.Errorf("%w: sim: %s", fabric.ErrBadConfig, fmt.Sprintf(format, args...))
 }
 
-// Network is a set of nodes that reach each other, with a virtual time of its own.
+// Network is a set of nodes that can send datagrams to each other. Each Network has a separate
+// virtual time.
 type Network struct {
 	cfg    Config
 	now    mono.Time
@@ -148,8 +153,8 @@ func New(cfg Config) (*Network, error) {
 // Now is the virtual time, which starts at 1.
 func (nw *Network) Now() mono.Time { return nw.now }
 
-// At schedules an event that calls the function fn at the virtual time t, or at the present time if
-// t is in the past.
+// At schedules an event that calls the function "fn" at the virtual time t, or at the present time
+// if t is in the past.
 func (nw *Network) At(t mono.Time, fn func()) {
 	var ref uint32
 	if n := len(nw.idle); n > 0 {
@@ -163,7 +168,7 @@ func (nw *Network) At(t mono.Time, fn func()) {
 	nw.timer(t, timerCall, ref)
 }
 
-// After schedules an event that calls the function fn when the virtual time d has passed.
+// After schedules an event that calls the function "fn" when the virtual time "d" has passed.
 func (nw *Network) After(d time.Duration, fn func()) { nw.At(nw.now.Add(d), fn) }
 
 func (nw *Network) timer(at mono.Time, what uint8, ref uint32) {
@@ -171,9 +176,9 @@ func (nw *Network) timer(at mono.Time, what uint8, ref uint32) {
 	nw.timers.push(timer{at: max(at, nw.now), seq: nw.seq, what: what, ref: ref})
 }
 
-// The method next returns the time of the next event, or Never if there is none. If several events
-// have the same time, the arrivals of datagrams and the functions of At come first and the calls of
-// Progress come last, so that Progress sees all datagrams that have arrived.
+// The method "next" returns the time of the next event, or Never if there is no event. If several
+// events have the same time, the calls of Progress come last, so that Progress sees all datagrams
+// that have arrived.
 func (nw *Network) next() (at mono.Time, pass bool) {
 	at = mono.Never
 	if len(nw.timers) > 0 {
@@ -230,11 +235,12 @@ func (nw *Network) run(at mono.Time, pass bool) {
 	}
 }
 
-// Filter is called for each datagram that leaves a node, before any fault is injected into the
+// A Filter is called for each datagram that leaves a node, before the path injects faults into the
 // datagram.
 type Filter func(d *Datagram) Verdict
 
-// A Datagram is valid only during the call of the Filter. The Filter must not alter Data.
+// A Datagram is the argument of a Filter, and is valid only during the call of the Filter. The
+// Filter must not alter Data.
 type Datagram struct {
 	ID       uint64
 	From, To Port
@@ -248,10 +254,12 @@ type Verdict struct {
 	Delay  time.Duration // in addition to the path's delay
 }
 
-// SetFilter sets the Filter of all paths. If the argument is nil, the paths have no Filter.
+// SetFilter sets the Filter for the datagrams of all paths. If the argument of SetFilter is nil,
+// the network has no Filter.
 func (nw *Network) SetFilter(f Filter) { nw.filter = f }
 
-// The method transmit sends a packet that leaves its node through the Filter and the path.
+// The method "transmit" handles a packet that leaves its node, by calling the Filter and then
+// passing the packet to the path.
 func (nw *Network) transmit(p *packet) {
 	nw.lastID++
 	p.id = nw.lastID
@@ -268,7 +276,7 @@ func (nw *Network) transmit(p *packet) {
 	nw.link(p.from.Node, p.to.Node).carry(p, v)
 }
 
-// The method drop removes a packet from the network without delivering it.
+// The method "drop" removes a packet from the network without delivering the packet.
 func (nw *Network) drop(kind Kind, p *packet) {
 	nw.datagram(kind, p)
 	nw.release(p)
@@ -305,8 +313,8 @@ func (nw *Network) endpoint(p Port) *endpoint {
 }
 
 // Inject sends a datagram that no endpoint has posted, such as the datagram of an attacker. An
-// injected datagram is delayed as on its path, but the faults of the path do not affect it. The
-// Filter is not called for an injected datagram.
+// injected datagram has the delay of its path, but the faults of the path do not affect the
+// datagram. The Filter is not called for an injected datagram.
 func (nw *Network) Inject(from, to Port, data []byte) {
 	p := nw.newPacket()
 	p.data = append(p.data, data...)
@@ -319,8 +327,8 @@ func (nw *Network) Inject(from, to Port, data []byte) {
 // Counts returns the number of events of each Kind.
 func (nw *Network) Counts() Counts { return nw.counts }
 
-// Hash is the hash of all events so far, with their times, kinds, ports, datagram numbers, lengths
-// and bytes. Two runs with the same hash had the same events.
+// Hash returns a hash of all events so far, including their times, kinds, ports, datagram numbers,
+// lengths and bytes. If two runs have the same Hash, they had the same events.
 func (nw *Network) Hash() uint64 { return nw.hash }
 
 // InFlight is the number of datagrams in transit.
@@ -329,9 +337,9 @@ func (nw *Network) InFlight() int { return nw.inFlight }
 // Queued is the number of datagrams in the receive queues.
 func (nw *Network) Queued() int { return nw.queued }
 
-// Violations lists the first 16 errors that the code under test has made in its use of the
-// fabric. Examples of violations are a buffer that was altered or posted again before its
-// completion, a send to a removed address, and memory that was deregistered during a send.
+// Violations lists the first 16 incorrect uses of the fabric interface by the code under test.
+// Examples of violations are a buffer that was altered or posted again before its completion, a
+// send to a removed address, and memory that was deregistered during a send.
 func (nw *Network) Violations() []error { return slices.Clone(nw.violations) }
 
 func (nw *Network) violate(p Port, format string, args ...any) {

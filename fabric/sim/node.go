@@ -11,32 +11,33 @@ import (
 
 // Process is the program that a node runs, for example a *btl.Module.
 type Process interface {
-	// Progress does the work of the process that is due at the time now.
+	// Progress does the work of the process that is due at the virtual time "now".
 	Progress(now mono.Time) (int, error)
-	// Deadline is the time at which Progress must be called even if no datagram arrives.
+	// Deadline returns the virtual time at which Progress must be called even if no datagram arrives.
 	Deadline() mono.Time
 }
 
 // NodeFaults are the faults of a host. The zero value has no faults.
 type NodeFaults struct {
-	// PostAgain is the probability that a Post returns ErrAgain and that some of the next Posts do
-	// so, too. At most AgainPosts Posts in a row, but at least 1, return ErrAgain because of
-	// PostAgain. The first Post of the series may accept some of its sends.
+	// PostAgain is the probability that a Post begins a series of consecutive Posts that return
+	// ErrAgain. A series of Posts that return ErrAgain has a random length of 1 to AgainPosts. The
+	// first Post of a series of Posts that return ErrAgain may accept some of its sends.
 	PostAgain  float64
 	AgainPosts int
 	// SendError is the probability that a send fails and its datagram is lost. A send that fails
-	// by SendError completes with an Errno. If the failing send makes no completion, Post returns
-	// the error.
+	// because of SendError completes with an Errno. If the failing send is an injected send, Post
+	// returns the error.
 	SendError float64
-	// RecvError is the probability that a datagram is lost and its receive completes with an Errno.
+	// RecvError is the probability that an arriving datagram is lost and the receive completes with an
+	// Errno.
 	RecvError float64
-	// LateSends is the longest time that a send can wait in the endpoint after Post until its
-	// datagram is sent and it completes. The bytes of a late send are read when its datagram is
-	// sent, as hardware does. With LateSends, a test detects a caller that reuses a buffer too
-	// early.
+	// LateSends is the longest time that a send can wait in the endpoint after Post, before its
+	// datagram is sent and the send completes. The endpoint reads the bytes of a waiting send only
+	// when it sends the datagram, as network hardware does. With LateSends, a test detects a caller
+	// that reuses a buffer too early.
 	LateSends time.Duration
-	// QueueDatagrams is the length of the node's receive queues from now on. A QueueDatagrams of 0
-	// means the length in the Config.
+	// QueueDatagrams replaces Config.QueueDatagrams for the receive queues of the node. If
+	// QueueDatagrams of the NodeFaults is 0, the value of the Config remains in effect.
 	QueueDatagrams int
 }
 
@@ -65,9 +66,9 @@ type Node struct {
 	againPosts  int  // rest of a series of ErrAgain
 }
 
-// Node returns the node with the given name, and creates it if there is none. Names of nodes have 1
-// to 32 printable bytes, and Node changes any other name to such a name. A network has at most
-// 65536 nodes. If the network has 65536 nodes, Node returns the last node instead of a new one.
+// Node returns the node with the given name, and creates the node if there is none. The name of a
+// node has 1 to 32 printable bytes, and Node changes an invalid name to a valid one. If the network
+// already has 65536 nodes, Node returns the last node instead of a new one.
 func (nw *Network) Node(name string) *Node {
 	name = nodeName(name)
 	if n := nw.byName[name]; n != nil {
@@ -96,18 +97,18 @@ func nodeName(name string) string {
 	}, name[:min(len(name), maxNodeNameBytes)])
 }
 
-// Nodes lists the nodes of the network in the order in which they were created.
+// Nodes lists the nodes of the network in the order of their creation.
 func (nw *Network) Nodes() []*Node { return slices.Clone(nw.nodes) }
 
 // Name is the node's name.
 func (n *Node) Name() string { return n.name }
 
-// Index is the number of the node, from 0, which is also Port.Node.
+// Index is the number of the node, counted from 0, which is also Port.Node.
 func (n *Node) Index() int { return n.index }
 
-// Open opens the node's domain. Open fails while another domain of the node is open. When a node
-// calls Open again after Close or Crash, the process restarts at the same address, and its
-// endpoints get the same names as before.
+// Open opens the node's domain. Open fails while another domain of the node is open. Calling Open
+// again after Close or Crash simulates a restart of the process, whose endpoints get the same names
+// as before.
 func (n *Node) Open(cfg fabric.DomainConfig) (fabric.Domain, error) {
 	if n.nw.closed {
 		return nil, fabric.ErrClosed
@@ -130,8 +131,8 @@ func (n *Node) Open(cfg fabric.DomainConfig) (fabric.Domain, error) {
 	return d, nil
 }
 
-// Run makes p the node's process, and the node begins to call its method Progress. If p is nil, the
-// node stops calling Progress.
+// Run makes "p" the process of the node, so that the node begins to call p.Progress. If "p" is nil,
+// the node stops calling Progress.
 func (n *Node) Run(p Process) {
 	n.proc = p
 	n.run++
@@ -142,15 +143,15 @@ func (n *Node) Run(p Process) {
 	}
 }
 
-// Kick makes the node call the method Progress of its process now.
+// Kick makes the node call Progress of its process now.
 func (n *Node) Kick() {
 	n.kicked = n.inPass
 	n.wake(n.nw.now)
 }
 
-// Crash ends the process as SIGKILL would. After Crash, Progress of the process is not
-// called, calls on its domain return ErrClosed, and datagrams in its queues are lost. Datagrams
-// that the process has sent earlier than the Crash are delivered nevertheless.
+// Crash ends the process of the node, as SIGKILL would. After Crash, the node no longer calls
+// Progress, calls on the domain return ErrClosed, and datagrams in the receive queues are lost.
+// Datagrams that the process has sent before the Crash are still delivered.
 func (n *Node) Crash() {
 	n.note(KindCrash, nil)
 	n.Run(nil)
@@ -159,7 +160,7 @@ func (n *Node) Crash() {
 	}
 }
 
-// Pause keeps the node from calling Progress for the time d, as if the process were busy or
+// Pause prevents the node from calling Progress for the time "d", as if the process were busy or
 // stopped.
 func (n *Node) Pause(d time.Duration) {
 	n.note(KindPause, nil)
@@ -169,8 +170,8 @@ func (n *Node) Pause(d time.Duration) {
 	}
 }
 
-// SetPace sets the least time between two calls of the method Progress of the node's process. If d
-// is 0, this time is Config.PassCost.
+// SetPace sets the shortest virtual time between two calls of Progress by the node. If the argument
+// "d" of SetPace is 0, Config.PassCost applies.
 func (n *Node) SetPace(d time.Duration) {
 	n.pace = d
 	if n.wanted != mono.Never {
@@ -199,7 +200,8 @@ func (n *Node) note(kind Kind, err error) {
 	n.nw.record(Event{Kind: kind, From: p, To: p, Err: err}, 0)
 }
 
-// The method wake makes the node call Progress at the time t, or as soon after t as the node can.
+// The method "wake" makes the node call Progress at the time t, or later if the node is paused or
+// the pace does not permit an earlier call.
 func (n *Node) wake(t mono.Time) {
 	if n.proc == nil || n.inPass || t == mono.Never {
 		return

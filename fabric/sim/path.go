@@ -9,49 +9,51 @@ import (
 	"gobtl/internal/mono"
 )
 
-// Path is the network between two nodes, in one direction. The zero value is a perfect network
-// without delay. Probabilities are per datagram.
+// Path describes the network between two nodes, in one direction. The zero Path is a perfect
+// network without delay. Each probability in a Path applies to each datagram separately.
 type Path struct {
-	// Delay is the delay of every datagram. Jitter is the upper bound of an additional random
-	// delay, uniform in [0,Jitter). With Jitter, later datagrams may overtake earlier datagrams.
+	// Delay is the constant part of every datagram's delay. Each datagram also has a random delay with
+	// a uniform distribution in [0,Jitter). With Jitter, later datagrams may overtake earlier
+	// datagrams.
 	Delay, Jitter time.Duration
 	// BytesPerSecond is the rate of the line. A BytesPerSecond of 0 means an infinite rate.
 	BytesPerSecond int
-	// QueueBytes is the largest number of bytes that can wait for the line or be on the line. A
-	// datagram with which QueueBytes would be exceeded is dropped, unless the line is idle. A
-	// QueueBytes of 0 means no limit.
+	// QueueBytes is the largest number of bytes that the line can have accepted and not yet sent. The
+	// path drops a datagram that would exceed QueueBytes, unless the line is idle. A QueueBytes of 0
+	// means no limit.
 	QueueBytes int
-	// All paths with the same Line share this line as their bottleneck. For each datagram on the
-	// Line, the rate BytesPerSecond and the queue limit QueueBytes of the datagram's own path
-	// apply. If Line is nil, the path has a separate line.
+	// All paths with the same Line share this line as their bottleneck. For each datagram on a shared
+	// Line, the values BytesPerSecond and QueueBytes of the datagram's own path apply. If Line is nil,
+	// the path has a separate line.
 	Line *Line
 
 	// Loss is the probability that a datagram is lost, independently of the loss of other
 	// datagrams.
 	Loss float64
-	// For each datagram, BurstStart is the probability that the path enters its bad state, and
-	// BurstEnd is the probability that the path leaves its bad state. In the bad state, a datagram
-	// is lost with the probability BurstLoss (the model of Gilbert and Elliott).
+	// Before each datagram, a path in the good state enters the bad state with the probability
+	// BurstStart, and a path in the bad state leaves it with the probability BurstEnd. In the bad
+	// state, a datagram is lost with the probability BurstLoss (the model of Gilbert and Elliott).
 	BurstStart, BurstEnd, BurstLoss float64
-	// Duplicate is the probability that a second copy of a datagram is sent. Reorder is the
-	// probability that a datagram is delayed by an additional time of up to ReorderDelay.
+	// Duplicate is the probability that the path delivers a second copy of a datagram. Reorder is the
+	// probability that the path delays a datagram by an additional random time of up to ReorderDelay.
 	Duplicate, Reorder float64
 	ReorderDelay       time.Duration
 	// BitFlip is the probability that one to three bits of a datagram are inverted. Truncate is the
-	// probability that a datagram is truncated. Junk is the probability that a datagram of random
-	// bytes is sent along with a datagram. Replay is the probability that one of the 64 most recent
-	// datagrams is sent again, up to two seconds later.
+	// probability that a datagram is truncated. Junk is the probability that the path delivers an
+	// additional datagram of random bytes. Replay is the probability that the path delivers one of the
+	// 64 most recent datagrams again, up to two seconds later.
 	BitFlip, Truncate, Junk, Replay float64
-	// Checksum makes the receiver drop datagrams that BitFlip has damaged, as UDP's checksum does.
+	// If Checksum is true, the receiver drops datagrams that BitFlip has damaged, as with UDP's
+	// checksum.
 	Checksum bool
-	// Cut makes the path lose all datagrams.
+	// If Cut is true, the path loses all datagrams.
 	Cut bool
-	// MTUBytes is the size of the largest datagram that the path carries. Larger datagrams are
-	// lost. An MTUBytes of 0 means no limit.
+	// MTUBytes is the size of the largest datagram that the path carries. The path loses datagrams of
+	// more than MTUBytes. An MTUBytes of 0 means no limit.
 	MTUBytes int
-	// If MTUTold is true, the sender of a datagram above MTUBytes is told the MTU, as by ICMP.
-	// After the first datagram above MTUBytes, Post refuses all datagrams above MTUBytes, until
-	// SetPath is called.
+	// If MTUTold is true, the path reports its MTU to the sender of the first datagram that is too
+	// large, as ICMP does. After the report of a path's MTU, Post refuses all larger datagrams to the
+	// same node, until SetPath is called.
 	MTUTold bool
 }
 
@@ -60,18 +62,19 @@ const (
 	nsPerS     = int(time.Second)
 )
 
-// Line is a transmission line, which sends one datagram after the other. The zero value is an idle
-// line. A Line belongs to one Network.
+// Line is a transmission line, which sends one datagram after the other. The zero Line is an idle
+// line. A Line must be used by only one Network.
 type Line struct {
 	free mono.Time // when the line has sent all accepted datagrams
 	rest int       // remaining fraction of a nanosecond, in 1/BytesPerSecond
 }
 
-// FreeAt returns the time at which the line will have sent all datagrams that it has accepted. If
-// no datagram waits for the line, FreeAt returns a time in the past.
+// FreeAt returns the virtual time at which the line will have sent all datagrams that it has
+// accepted. If the line is idle, FreeAt returns a time that is not in the future.
 func (line *Line) FreeAt() mono.Time { return line.free }
 
-// link is a Path with the state of its line and its random numbers.
+// The type "link" is a Path with its state, which includes the line and the random number
+// generator.
 type link struct {
 	nw   *Network
 	path Path
@@ -80,8 +83,8 @@ type link struct {
 	burst bool // in the bad state
 	own   Line
 
-	// On a reliable network, the field last has the latest arrival time of a datagram for each pair
-	// of endpoints.
+	// In a reliable network, the field "last" holds the arrival time of the last datagram that was
+	// sent between each pair of endpoints.
 	last map[[2]int]mono.Time
 
 	old     []*packet // the last datagrams, for Replay
@@ -108,18 +111,18 @@ func (nw *Network) link(from, to int) *link {
 	return n.out[to]
 }
 
-// SetPath sets the path from one node to another for datagrams that leave after the call. The
-// arguments from and to may be the same node.
+// SetPath sets the Path from one node to another, for datagrams that leave after the call of
+// SetPath. The arguments "from" and "to" may be the same node.
 func (nw *Network) SetPath(from, to *Node, p Path) {
 	l := nw.link(from.index, to.index)
 	l.path, l.told = p, 0
 }
 
-// Path returns the path from one node to another node.
+// Path returns the Path from one node to another node.
 func (nw *Network) Path(from, to *Node) Path { return nw.link(from.index, to.index).path }
 
-// The method carry injects the path's faults into a datagram that leaves its node, and then sends
-// the datagram.
+// The method "carry" injects the faults of the path into a datagram that leaves its node, and puts
+// the datagram in transit unless the path loses it.
 func (l *link) carry(p *packet, v Verdict) {
 	nw, path := l.nw, &l.path
 	if nw.cfg.Reliable {
@@ -193,15 +196,15 @@ func (l *link) carryReliably(p *packet, v Verdict) {
 	l.nw.timer(at, timerArrive, p.ref)
 }
 
-// The method send puts a datagram in transit, which leaves the line at the time given by the
-// argument at.
+// The method "send" puts a datagram in transit. The argument "at" is the time at which the datagram
+// leaves the line.
 func (l *link) send(p *packet, at mono.Time, late time.Duration) {
 	l.nw.inFlight++
 	l.nw.timer(at.Add(l.path.Delay).Add(late), timerArrive, p.ref)
 }
 
-// The method line puts a datagram on the path's line, and returns the time at which the datagram
-// leaves the line. If the queue of the line is full, the result ok of line is false.
+// The method "line" puts a datagram on the path's line, and returns the time at which the datagram
+// leaves the line. If the queue of the line is full, the result "ok" is false.
 func (l *link) line(sizeBytes int) (at mono.Time, ok bool) {
 	rate := l.path.BytesPerSecond
 	if rate <= 0 {
@@ -224,7 +227,7 @@ func (l *link) line(sizeBytes int) (at mono.Time, ok bool) {
 	return line.free, true
 }
 
-// The method waiting returns the number of bytes, rounded up, that the line has accepted and not
+// The method "waiting" returns the number of bytes, rounded up, that the line has accepted and not
 // sent yet.
 func (line *Line) waiting(now mono.Time, bytesPerSecond int) int {
 	hi, lo := bits.Mul64(uint64(line.free.Sub(now)), uint64(bytesPerSecond))
@@ -238,8 +241,8 @@ func (line *Line) waiting(now mono.Time, bytesPerSecond int) int {
 	return int(min(n, math.MaxInt/2))
 }
 
-// The method lost decides whether a datagram is lost. The result of lost is the Kind of the loss,
-// or KindSent if the datagram is not lost.
+// The method "lost" decides at random whether the path loses a datagram. The result of the method
+// "lost" is the Kind of the loss, or KindSent if the datagram is not lost.
 func (l *link) lost() Kind {
 	path := &l.path
 	if l.burst {
@@ -257,7 +260,7 @@ func (l *link) lost() Kind {
 	}
 }
 
-// The method damage alters a datagram, with the probabilities BitFlip and Truncate of the path.
+// The method "damage" alters a datagram, with the probabilities BitFlip and Truncate of the path.
 func (l *link) damage(p *packet) {
 	path := &l.path
 	if l.dice.chance(path.Truncate) && len(p.data) > 0 {
@@ -270,7 +273,7 @@ func (l *link) damage(p *packet) {
 	}
 }
 
-// The method flip inverts one to three different bits of a datagram.
+// The method "flip" inverts one to three different bits of a datagram.
 func (l *link) flip(p *packet) {
 	var done [3]int
 	for i := range 1 + l.dice.below(len(done)) {
@@ -285,8 +288,9 @@ func (l *link) flip(p *packet) {
 	p.spoilt = l.path.Checksum
 }
 
-// After the datagram p, the method extras sends a datagram of random bytes with the addresses of p,
-// and a replay of an earlier datagram, each with the probability that the path gives.
+// With the probability Junk, the method "extras" puts a datagram of random bytes in transit, with
+// the addresses of the datagram "p". With the probability Replay, the method "extras" puts one of
+// the latest datagrams in transit again.
 func (l *link) extras(p *packet) {
 	nw, path := l.nw, &l.path
 	if l.dice.chance(path.Junk) {
@@ -314,8 +318,8 @@ func (l *link) extras(p *packet) {
 	l.oldNext = (l.oldNext + 1) % replayRing
 }
 
-// The method junk fills a packet with random bytes. Half of the random packets begin like valid
-// packets, so that the receiver's first check accepts them.
+// The method "junk" fills a packet with random bytes. Half of the random packets begin like valid
+// packets, so that they pass the receiver's first check.
 func (l *link) junk(p *packet) {
 	const (
 		magic    = 0xB7

@@ -13,13 +13,14 @@ const (
 	maxPorts       = 1 << 16 // limit of the name format
 )
 
-// Port is the address of an endpoint. A Port consists of the number of the node and the number of
-// the endpoint. The endpoints of a node are numbered in the order in which its domain opens them.
-// The command channel of a btl.Module has the number 0, and the data channel has the number 1.
+// Port is the address of an endpoint, and consists of the number of a node and the number of an
+// endpoint. The endpoints of a node are numbered in the order in which the domain opens them. The
+// endpoint of a btl.Module's command channel has the number 0, and the endpoint of its data channel
+// has the number 1.
 type Port struct{ Node, Index int }
 
-// Name returns the name of the endpoint at this port, as Endpoint.Name does. When the node
-// restarts, the name of a Port does not change.
+// Name returns the name of the endpoint at this Port, which Endpoint.Name also returns. The name of
+// a Port does not change when the node restarts.
 func (p Port) Name() []byte {
 	return p.appendName(make([]byte, 0, portNameBytes))
 }
@@ -33,7 +34,8 @@ func (p Port) appendName(name []byte) []byte {
 // String returns "node/index".
 func (p Port) String() string { return fmt.Sprintf("%d/%d", p.Node, p.Index) }
 
-// ParsePort is the reverse of Port.Name. Errors wrap fabric.ErrBadName.
+// ParsePort converts a result of Port.Name back to the Port. Errors of ParsePort wrap
+// fabric.ErrBadName.
 func ParsePort(name []byte) (Port, error) {
 	if len(name) != portNameBytes || string(name[:len(portNamePrefix)]) != portNamePrefix {
 		return Port{}, fmt.Errorf("%w: sim: %d bytes, want %d starting with %q",

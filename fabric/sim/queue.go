@@ -25,7 +25,7 @@ func (r *ring[T]) grow() {
 	r.items, r.head = items, 0
 }
 
-// The method pop removes and returns the oldest item of the queue, which must not be empty.
+// The method "pop" removes and returns the oldest item of the queue, which must not be empty.
 func (r *ring[T]) pop() T {
 	v := r.items[r.head]
 	r.head = (r.head + 1) & (len(r.items) - 1)
@@ -35,7 +35,7 @@ func (r *ring[T]) pop() T {
 
 func (r *ring[T]) at(i int) *T { return &r.items[(r.head+i)&(len(r.items)-1)] }
 
-// The constants below are the actions of a timer.
+// The constants in this block are the actions of a timer.
 const (
 	timerArrive = 1 + iota // ref: a packet
 	timerLeave             // ref: an endpoint with a late send
@@ -101,8 +101,8 @@ func (h *timerHeap) pop() timer {
 	return first
 }
 
-// passHeap is a binary heap of the nodes by the time of their next call of Progress. passHeap
-// also contains the nodes without a next call of Progress, with the time Never.
+// passHeap is a binary heap of all nodes, ordered by the times of their next calls of Progress. A
+// node that has no next call of Progress has the time Never.
 type passHeap []*Node
 
 func (h passHeap) less(a, b *Node) bool {
@@ -115,7 +115,8 @@ func (h *passHeap) add(n *Node) {
 	h.up(n)
 }
 
-// The method moved restores the order of the heap when the time of node n, n.passAt, has changed.
+// The method "moved" restores the order of the heap after the time n.passAt of the node n has
+// changed.
 func (h passHeap) moved(n *Node) {
 	h.up(n)
 	h.down(n)

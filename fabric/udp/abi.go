@@ -10,10 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// In this file, the Go versions of the kernel's structures have numbers in place of pointers.
-// Because of the numbers, the garbage collector does not scan the structures, and writes to the
-// structures need no write barriers. Go aligns the fields of the kernel's structures in the same
-// way as C.
+// The Go declarations of the kernel's structures have integers in place of pointers. Without
+// pointers, the garbage collector does not scan the structures, and writes to the structures need
+// no write barriers. Go aligns the fields of the kernel's structures in the same way as C.
 
 type iovec struct {
 	base, len uintptr
@@ -34,8 +33,8 @@ type mmsghdr struct {
 	size uint32 // bytes sent or received
 }
 
-// A cmsg is a control message that contains a number, which has 16 bits for UDP_SEGMENT and 32 bits
-// for UDP_GRO.
+// A "cmsg" is a socket control message that contains one number, which has 16 bits for UDP_SEGMENT
+// and 32 bits for UDP_GRO.
 type cmsg struct {
 	len   uintptr
 	level int32
@@ -48,16 +47,17 @@ const (
 	cmsgBytes       = unsafe.Sizeof(cmsg{})
 )
 
-// If the size of a structure is wrong, an array length below is negative and does not
-// compile.
+// If a Go structure has another size than the kernel's structure, an array length in this block is
+// negative and does not compile.
 type (
 	_ [unsafe.Sizeof(msghdr{}) - unix.SizeofMsghdr]byte
 	_ [unix.SizeofMsghdr - unsafe.Sizeof(msghdr{})]byte
 	_ [unsafe.Sizeof(iovec{}) - unix.SizeofIovec]byte
 )
 
-// segmentControl returns the control message that makes the kernel split a message into datagrams.
-// The method setSegment sets the size of the datagrams into which the kernel splits the message.
+// segmentControl returns the control message (UDP_SEGMENT) that makes the kernel split a message
+// into datagrams. The method setSegment sets the size of the datagrams into which the kernel splits
+// a message.
 func segmentControl() cmsg {
 	return cmsg{len: cmsgHeaderBytes + 2, level: unix.SOL_UDP, kind: unix.UDP_SEGMENT}
 }
@@ -66,9 +66,9 @@ func (c *cmsg) setSegment(sizeBytes int) {
 	*(*uint16)(unsafe.Pointer(&c.value)) = uint16(sizeBytes)
 }
 
-// The method segment returns the size of the datagrams that the kernel has coalesced into a
-// message, or 0 if the message is a single datagram. The argument ctlLen of segment is the length
-// of the control data that the kernel has written.
+// The method "segment" returns the size of the datagrams that the kernel has coalesced into a
+// message, or 0 if the message is a single datagram. The argument "ctlLen" is the length of the
+// control data that the kernel has written.
 func (c *cmsg) segment(ctlLen uintptr) int {
 	if ctlLen < cmsgHeaderBytes+4 || c.level != unix.SOL_UDP || c.kind != unix.UDP_GRO {
 		return 0
@@ -79,7 +79,7 @@ func (c *cmsg) segment(ctlLen uintptr) int {
 // sockaddr holds a sockaddr_in or sockaddr_in6.
 type sockaddr [unix.SizeofSockaddrInet6]byte
 
-// makeSockaddr returns the socket address of an IP address and port.
+// makeSockaddr converts an IP address and port to the kernel's socket address.
 func makeSockaddr(ap netip.AddrPort, scope uint32) (sa sockaddr, lenBytes uint32) {
 	binary.BigEndian.PutUint16(sa[2:], ap.Port())
 	if ap.Addr().Is4() {

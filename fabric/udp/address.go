@@ -11,8 +11,8 @@ import (
 
 var _ fabric.Addresser = (*domain)(nil)
 
-// ParseAddress implements fabric.Addresser. The host in the text must be an IP address of this
-// domain's version.
+// ParseAddress implements fabric.Addresser. The host part of the argument of ParseAddress must be
+// an IP address of this domain's IP version.
 func (d *domain) ParseAddress(text string) (first, second []byte, err error) {
 	return inet.ParseAddress(text, d.local.Version())
 }

@@ -24,7 +24,6 @@ type bulk struct {
 	sends []fabric.Send
 	bufs  []fabric.Buf
 	out   []fabric.Completion
-	land  []byte
 }
 
 func newBulk(tb testing.TB, o Options, gather bool) *bulk {
@@ -38,11 +37,10 @@ func newBulkOf(tb testing.TB, o Options, gather bool, count, sizeBytes int) *bul
 	k := &bulk{pair: newPair(tb, o, cfg, fabric.EndpointConfig{}), count: count}
 	k.out = make([]fabric.Completion, 64)
 	k.bufs = make([]fabric.Buf, 0, 64)
-	k.land = make([]byte, 1<<20)
 	for i := range count {
 		s := fabric.Send{To: k.to, Buf: fabric.Buf(i), Len: uint32(sizeBytes)}
 		if gather {
-			region, err := k.d.RegisterRegion(k.land)
+			region, err := k.d.RegisterRegion(make([]byte, 1<<20))
 			if err != nil {
 				tb.Fatal(err)
 			}
@@ -125,23 +123,16 @@ func BenchmarkPost(b *testing.B) {
 }
 
 func BenchmarkPoll(b *testing.B) {
-	for _, landing := range []bool{false, true} {
-		b.Run(fmt.Sprintf("landing=%v", landing), func(b *testing.B) {
-			k := newBulk(b, Options{}, false)
-			b.SetBytes(runLength * wireBytes)
-			b.ReportAllocs()
-			for b.Loop() {
-				b.StopTimer()
-				k.post()
-				if landing {
-					k.b.Land(k.land, headBytes)
-				}
-				b.StartTimer()
-				k.drain()
-			}
-			perDatagram(b)
-		})
+	k := newBulk(b, Options{}, false)
+	b.SetBytes(runLength * wireBytes)
+	b.ReportAllocs()
+	for b.Loop() {
+		b.StopTimer()
+		k.post()
+		b.StartTimer()
+		k.drain()
 	}
+	perDatagram(b)
 }
 
 // BenchmarkStream sends and receives runs in one goroutine, with both copies and both system calls.
@@ -165,25 +156,23 @@ func perDatagram(b *testing.B) {
 }
 
 // BenchmarkHalfRoundTrip bounces a datagram between two threads that poll without a pause. One
-// thread acts for all peers. With one peer there may be a connected socket, and with three peers in
-// turn there is none.
+// thread acts for all peers, whose turns alternate.
 func BenchmarkHalfRoundTrip(b *testing.B) {
 	for _, size := range []uint32{8, wireBytes} {
 		for _, peers := range []int{1, 3} {
-			for _, opt := range []Options{{}, {NoConnect: true}} {
-				name := fmt.Sprintf("%dB/peers=%d/connect=%t", size, peers, !opt.NoConnect)
-				b.Run(name, func(b *testing.B) { halfRoundTrip(b, size, peers, opt) })
-			}
+			b.Run(fmt.Sprintf("%dB/peers=%d", size, peers), func(b *testing.B) {
+				halfRoundTrip(b, size, peers)
+			})
 		}
 	}
 }
 
-func halfRoundTrip(b *testing.B, size uint32, peers int, opt Options) {
-	near := newPair(b, opt, smallConfig, fabric.EndpointConfig{}).end()
+func halfRoundTrip(b *testing.B, size uint32, peers int) {
+	near := newPair(b, Options{}, smallConfig, fabric.EndpointConfig{}).end()
 	var far []*end
 	var to []fabric.Addr
 	for range peers {
-		f := newPair(b, opt, smallConfig, fabric.EndpointConfig{}).end()
+		f := newPair(b, Options{}, smallConfig, fabric.EndpointConfig{}).end()
 		near.meet(f)
 		f.meet(near)
 		far, to = append(far, f), append(to, near.send1[0].To)

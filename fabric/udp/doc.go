@@ -1,48 +1,44 @@
-// Package udp is a provider of package fabric on the kernel's UDP sockets, named "udp". The
-// provider is written in Go without cgo. The udp provider uses the kernel's segmentation and
-// coalescing of datagrams.
+// Package udp is the provider "udp" of package fabric, which uses the kernel's UDP sockets. The udp
+// provider is written in Go without cgo. The udp provider uses the kernel's segmentation offload
+// and coalescing of datagrams (UDP_SEGMENT, UDP_GRO).
 //
 //	Post                                             Poll
+//	====                                             ====
 //	consecutive sends to one peer, of one size       one message = a run of datagrams (UDP_GRO)
 //	  = one message with UDP_SEGMENT                   scattered into the posted buffers, one
-//	all messages of the batch = one sendmmsg           datagram each; several by one recvmmsg
+//	all messages of the batch = one sendmmsg           datagram each, several by one recvmmsg
 //
-// Each Endpoint is a socket outside of Go's network poller. No system call on the socket blocks,
-// and therefore the provider uses raw system calls. A send is complete when the kernel has copied
-// its bytes, and no send makes a Completion.
+// Each Endpoint has a socket that Go's network poller does not watch. No system call on the socket
+// blocks, and therefore the provider makes the system calls without informing Go's scheduler. A
+// send is complete when the kernel has copied its bytes, and no send yields a Completion.
 //
 // The provider passes the addresses of the arena and of the message headers to the kernel as
-// numbers. The arena is mapped outside the Go heap. The message headers are in heap memory without
+// integers. The arena is mapped outside the Go heap. The message headers are in heap memory without
 // pointers. The endpoint keeps a reference to the memory of the message headers, and Go's garbage
-// collector never moves this memory. The domain keeps a reference to a registered region until
-// DeregisterRegion, so that the region is neither freed nor moved.
+// collector never moves heap memory. The domain keeps a reference to a registered region until
+// DeregisterRegion, so that the garbage collector does not free the region.
 //
-// No datagram is fragmented, and no datagram is refused because of ICMP reports from
-// routers. To prevent fragmentation and refusals, the provider sets the socket option
-// IP_PMTUDISC_PROBE. A send of a datagram larger than the MTU of the network device fails
-// with EMSGSIZE. A datagram that exceeds the path MTU is lost. With the option IP_PMTUDISC_DO, a
-// forged ICMP report would make the kernel refuse datagrams that the path can carry, for minutes.
-// The sender must probe the path MTU, as package btl does (RFC 8899).
+// The provider sets the socket option IP_PMTUDISC_PROBE, so that the kernel neither fragments
+// datagrams nor refuses datagrams because of ICMP reports from routers. A send of a datagram larger
+// than the MTU of the network device fails with EMSGSIZE. A datagram that exceeds the path MTU is
+// lost. With the socket option IP_PMTUDISC_DO, a forged ICMP report would make the kernel refuse
+// datagrams that the path can carry, for minutes. The sender must probe the path MTU, as package
+// btl does (RFC 8899).
 //
-// The provider does not request ICMP errors (IP_RECVERR), because an ICMP error would be returned
-// by a call that has nothing to do with the failed datagram. A datagram that the queue of the
-// network device drops is lost without any error. The attributes of the Domain's Info show how many
-// datagrams were dropped because a receive buffer was full.
-//
-// An endpoint may have a second socket, which is connected to the peer to which most sends go,
-// because a connected socket is faster (see direct). The second socket shares the port with the
-// first socket, and no socket of another program can share this port.
+// The provider does not request ICMP errors (IP_RECVERR), because the kernel would report the ICMP
+// error of one datagram in a later call for another datagram. The provider reports no error if the
+// queue of the network device drops a datagram. The attributes of the Domain's Info show how many
+// datagrams the kernel dropped because a receive buffer was full.
 //
 // The provider detects missing features of the kernel by probes and by errors, and works without
-// these features. A provider name such as "udp;nogso;nogro;nommsg;noconnect" turns off single
-// features, for tests and for troubleshooting. For a Provider that New returns, the argument of
-// type Options turns off the same features.
+// the missing features. A provider name such as "udp;nogso;nogro;nommsg" turns off single features,
+// for tests and for troubleshooting. A program can turn off the same features with the argument
+// Options of New.
 //
 //	options.go   provider names and their options
 //	provider.go  GetInfo and Open
 //	domain.go    arena, peers (peers.go), regions (region.go), sleeping (wait.go)
-//	endpoint.go  sockets (socket.go, direct.go), sending (send.go), receiving (recv.go,
-//	             land.go)
+//	endpoint.go  the socket (socket.go), sending (send.go), receiving (recv.go)
 //	address.go   addresses (see package fabric/internal/inet)
 //	abi.go       the kernel's structures
 package udp

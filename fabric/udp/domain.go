@@ -24,8 +24,8 @@ const (
 	maxArenaBytes  = 1 << 36
 )
 
-// domain implements fabric.Domain and fabric.Sleeper. All fields of a domain except bell and
-// sleeper belong to the goroutine that uses the domain.
+// The type "domain" implements fabric.Domain and fabric.Sleeper. Only the goroutine that uses the
+// domain may access its fields, except the fields "bell" and "sleeper".
 type domain struct {
 	options  Options
 	local    inet.Local
@@ -48,14 +48,14 @@ type domain struct {
 	closed    bool
 }
 
-// buffers is the arena in the form that the endpoints use.
+// The type "buffers" is the arena in the form that the endpoints use.
 type buffers struct {
 	mem                []byte // mapped, not of the Go heap
 	base               uintptr
 	count, stride, len int
 }
 
-// bytes returns a buffer's memory.
+// The method "bytes" returns a buffer's memory.
 func (a *buffers) bytes(b fabric.Buf) []byte {
 	lo := int(b) * a.stride
 	return a.mem[lo : lo+a.len]
@@ -142,7 +142,7 @@ func mapMemory(sizeBytes int) ([]byte, error) {
 }
 
 // Info returns the Info with which the domain was opened. The attributes of the returned Info
-// describe the present state of the domain, and contain counters of events.
+// describe the present state of the domain, and include counters of events.
 func (d *domain) Info() fabric.Info {
 	info := d.info
 	info.Attrs = slices.Clone(info.Attrs)
@@ -156,9 +156,6 @@ func (d *domain) Info() fabric.Info {
 		if !e.sock.have.gso {
 			setAttr(info.Attrs, e.sock.have.attrs()[0])
 		}
-		if e.direct.off {
-			setAttr(info.Attrs, e.direct.attr())
-		}
 	}
 	for _, c := range total.list() {
 		if c.value > 0 {
@@ -171,8 +168,8 @@ func (d *domain) Info() fabric.Info {
 
 func (d *domain) Arena() fabric.Arena { return d.arena }
 
-// Insert implements fabric.Domain. Insert assumes that an endpoint with a link-local address is on
-// this domain's own link.
+// Insert implements fabric.Domain. Insert assumes that an endpoint with a link-local IPv6 address
+// is on the link of this domain's network device.
 func (d *domain) Insert(name []byte) (fabric.Addr, error) {
 	if d.closed {
 		return fabric.AddrUnknown, fabric.ErrClosed
@@ -191,11 +188,6 @@ func (d *domain) Remove(a fabric.Addr) error {
 	}
 	if !d.peers.remove(a) {
 		return errRemoveAddr
-	}
-	for _, e := range d.endpoints {
-		if e.direct.sock != nil && e.direct.to == a && d.peers.slot(a) == nil {
-			e.direct.leaving = true
-		}
 	}
 	return nil
 }
@@ -217,13 +209,13 @@ func (d *domain) DeregisterRegion(r fabric.Region) error {
 	return nil
 }
 
-// OpenEndpoint implements fabric.Domain. Queue depths above the provider's limits are
-// reduced to these limits, as Caps shows.
+// OpenEndpoint implements fabric.Domain. OpenEndpoint reduces a queue depth that exceeds the
+// provider's limit to this limit, and Caps returns the reduced depth.
 func (d *domain) OpenEndpoint(cfg fabric.EndpointConfig) (fabric.Endpoint, error) {
 	if d.closed {
 		return nil, fabric.ErrClosed
 	}
-	ep, err := d.openEndpoint(cfg, func() (*socket, error) {
+	return d.openEndpoint(cfg, func() (*socket, error) {
 		at := d.local
 		if d.opened < len(at.Ports) {
 			at.Port = at.Ports[d.opened]
@@ -231,15 +223,11 @@ func (d *domain) OpenEndpoint(cfg fabric.EndpointConfig) (fabric.Endpoint, error
 		d.opened++
 		return openSocket(&at, d.options, cfg.RecvBufferBytes, cfg.PathSize)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return ep, nil
 }
 
 func (d *domain) openEndpoint(
 	cfg fabric.EndpointConfig, open func() (*socket, error),
-) (*endpoint, error) {
+) (fabric.Endpoint, error) {
 	if cfg.TxDepth < 0 || cfg.RxDepth < 0 {
 		return nil, badConfig("TxDepth is %d, RxDepth %d, want 0 or more", cfg.TxDepth, cfg.RxDepth)
 	}

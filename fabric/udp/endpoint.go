@@ -24,7 +24,7 @@ func failure(op string, errno unix.Errno, text string) error {
 	return &fabric.Error{Provider: family, Op: op, Errno: int(errno), Text: text}
 }
 
-// The type counts has counters of events, which the attributes of the Domain's Info show.
+// The type "counts" holds counters of events, which the attributes of the Domain's Info show.
 type counts struct {
 	again     uint64 // Post found no room
 	refused   uint64 // sends that failed
@@ -33,8 +33,6 @@ type counts struct {
 	misfit    uint64 // coalesced messages that had to be copied into buffers
 	dropped   uint64 // coalesced datagrams without room
 	overflown uint64 // packets that the kernel dropped at closed sockets; see socket.drops
-	connects  uint64 // sockets connected to a peer
-	direct    uint64 // messages sent through connected sockets
 }
 
 type namedCount struct {
@@ -51,8 +49,6 @@ func (c *counts) list() []namedCount {
 		{"coalesced runs copied", c.misfit},
 		{"datagrams dropped", c.dropped},
 		{fabric.OverrunsAttr, c.overflown},
-		{"sockets connected to a peer", c.connects},
-		{"messages sent through them", c.direct},
 	}
 }
 
@@ -64,11 +60,10 @@ func (c *counts) add(o *counts) {
 	c.misfit += o.misfit
 	c.dropped += o.dropped
 	c.overflown += o.overflown
-	c.connects += o.connects
-	c.direct += o.direct
 }
 
-// endpoint implements fabric.Endpoint, and belongs to its domain's goroutine.
+// The type "endpoint" implements fabric.Endpoint. Only the goroutine that uses the domain may use
+// its endpoints.
 type endpoint struct {
 	domain *domain
 	sock   *socket
@@ -77,16 +72,14 @@ type endpoint struct {
 	counts counts
 	tx     sender
 	rx     receiver
-	direct direct
-	// recvAsked is the size in bytes that was requested for the receive buffer.
+	// recvAsked is the requested size of the socket's receive buffer in bytes.
 	recvAsked int
-	pathSize  bool // ICMP reports of the path MTU are believed
 }
 
 var _ fabric.Endpoint = (*endpoint)(nil)
 
-// newEndpoint makes an endpoint that owns the given socket. If newEndpoint returns an error, it has
-// closed the socket.
+// newEndpoint makes an endpoint that owns the given socket. If newEndpoint fails, it closes the
+// socket and returns an error.
 func newEndpoint(d *domain, s *socket, cfg fabric.EndpointConfig) (*endpoint, error) {
 	e := &endpoint{
 		domain: d,
@@ -102,12 +95,10 @@ func newEndpoint(d *domain, s *socket, cfg fabric.EndpointConfig) (*endpoint, er
 			RecvBufferBytes: s.recvBytes,
 			Gather:          true,
 			FreeRegions:     true,
-			Landing:         true,
 			Source:          cfg.Source,
 		},
 	}
-	e.recvAsked, e.pathSize = cfg.RecvBufferBytes, cfg.PathSize
-	e.direct = newDirect(d.options)
+	e.recvAsked = cfg.RecvBufferBytes
 	e.tx.init(e, s.have.gso)
 	if err := e.rx.init(e, cfg.RxDepth); err != nil {
 		_ = s.close()
@@ -123,9 +114,6 @@ func (e *endpoint) Name() []byte { return inet.EncodeName(e.sock.name) }
 func (e *endpoint) total() counts {
 	c := e.counts
 	c.overflown += e.sock.drops()
-	if e.direct.sock != nil {
-		c.overflown += e.direct.sock.drops()
-	}
 	return c
 }
 
@@ -137,10 +125,24 @@ func (e *endpoint) Overruns() uint64 {
 	return c.overflown
 }
 
+var _ fabric.Backlogger = (*endpoint)(nil)
+
+// Backlog implements fabric.Backlogger.
+func (e *endpoint) Backlog() (usedBytes, sizeBytes int) {
+	if e.closed {
+		return 0, 0
+	}
+	used, err := unix.IoctlGetInt(e.sock.fd, unix.SIOCOUTQ)
+	if err != nil {
+		return 0, 0
+	}
+	return used, e.sock.sendBytes
+}
+
 func (e *endpoint) pollable() bool { return e.rx.deliverable() }
 
-// Close closes the endpoint. Datagrams in the receive buffer are lost. A second Close does nothing
-// and returns nil.
+// Close closes the endpoint, and drops the datagrams in the receive buffer. A second Close does
+// nothing and returns nil.
 func (e *endpoint) Close() error {
 	if e.closed {
 		return nil
@@ -152,7 +154,6 @@ func (e *endpoint) Close() error {
 	if i := slices.Index(d.endpoints, e); i >= 0 {
 		d.endpoints = slices.Delete(d.endpoints, i, i+1)
 	}
-	e.closeDirect()
 	d.sleeper.forget(e.sock)
 	err := e.sock.close()
 	e.rx.release()

@@ -13,8 +13,8 @@ import (
 
 var _ fabric.Grouper = (*domain)(nil)
 
-// parseGroup reads the address of a multicast group of this domain's IP version. parseGroup
-// refuses link-local IPv6 groups, because their address is ambiguous without a zone.
+// parseGroup parses the address of a multicast group, which must have this domain's IP version.
+// parseGroup refuses link-local IPv6 groups, because their address is ambiguous without a zone.
 func (d *domain) parseGroup(group string) (netip.AddrPort, error) {
 	ap, err := netip.ParseAddrPort(group)
 	ip := ap.Addr()
@@ -31,9 +31,9 @@ func (d *domain) parseGroup(group string) (netip.AddrPort, error) {
 	return ap, nil
 }
 
-// InsertGroup implements fabric.Grouper. Datagrams to the group are sent through the domain's own
-// device, and no router forwards them, because their TTL is 1 (the kernel's default for multicast).
-// Members of the group on this host receive the datagrams, too.
+// InsertGroup implements fabric.Grouper. Datagrams to a group are sent through the network device
+// of the domain. No router forwards the datagrams to a group, because their TTL is 1 (the kernel's
+// default for multicast). Members of the group on this host receive the datagrams, too.
 func (d *domain) InsertGroup(group string) (fabric.Addr, error) {
 	if d.closed {
 		return fabric.AddrUnknown, fabric.ErrClosed
@@ -60,18 +60,13 @@ func (d *domain) OpenGroup(group string, cfg fabric.EndpointConfig) (fabric.Endp
 	if err != nil {
 		return nil, err
 	}
-	ep, err := d.openEndpoint(cfg, func() (*socket, error) {
+	return d.openEndpoint(cfg, func() (*socket, error) {
 		return openGroupSocket(&d.local, ap, d.options, cfg.RecvBufferBytes)
 	})
-	if err != nil {
-		return nil, err
-	}
-	ep.direct.off, ep.direct.why = true, "for a group"
-	return ep, nil
 }
 
-// openGroupSocket opens a socket that is bound to a group and is a member of the group on the
-// device of a local address.
+// openGroupSocket opens a socket that is bound to a multicast group, and joins the group on the
+// network device of a local address.
 func openGroupSocket(
 	l *inet.Local, group netip.AddrPort, o Options, recvBytes int,
 ) (*socket, error) {
@@ -103,9 +98,9 @@ func openGroupSocket(
 	return s, nil
 }
 
-// joinGroup makes the socket a member of a group on the device of a local address. The socket does
-// not receive datagrams to groups that it has not joined, even if other sockets of this host have
-// joined them.
+// joinGroup makes the socket a member of a multicast group on the network device of a local
+// address. The socket does not receive datagrams to groups that only other sockets of this host
+// have joined.
 func (s *socket) joinGroup(l *inet.Local, group netip.Addr) error {
 	if group.Is4() {
 		if err := unix.SetsockoptInt(s.fd, unix.IPPROTO_IP, unix.IP_MULTICAST_ALL, 0); err != nil {
@@ -118,7 +113,8 @@ func (s *socket) joinGroup(l *inet.Local, group netip.Addr) error {
 		unix.IPV6_JOIN_GROUP, &unix.IPv6Mreq{Multiaddr: group.As16(), Interface: uint32(l.Index)}))
 }
 
-// multicastBy makes the socket send its multicast datagrams through the device of a local address.
+// multicastBy makes the socket send multicast datagrams through the network device of a local
+// address.
 func (s *socket) multicastBy(l *inet.Local) error {
 	if l.Version() == 4 {
 		return sysError("setsockopt", unix.SetsockoptIPMreqn(s.fd, unix.IPPROTO_IP,

@@ -9,11 +9,10 @@ import (
 	"gobtl/fabric/internal/inet"
 )
 
-// recvAttr describes the receive buffer of a socket for datagrams of mtu bytes. If the receive
-// buffer is smaller than requested, the text of the Attr tells the user how to enlarge the
-// buffer. The argument got of recvAttr is the size of the buffer that the kernel reports, which is
-// twice the size that can be requested. The argument asked of recvAttr is negative if no size was
-// requested.
+// recvAttr returns an Attr that describes the receive buffer of a socket for datagrams of "mtu"
+// bytes. If the receive buffer is smaller than requested, the text of the Attr tells the user how
+// to enlarge the buffer. The argument "got" is the buffer size that the kernel reports, which is
+// twice the granted size. The argument "asked" of recvAttr is negative if no size was requested.
 func recvAttr(asked, got, mtu int) fabric.Attr {
 	const perSecond, mega = 1000, 1e6 // perSecond is the number of milliseconds in a second
 	datagrams := inet.Capacity(got, mtu)
@@ -36,9 +35,9 @@ func recvAttr(asked, got, mtu int) fabric.Attr {
 	return fabric.Attr{Name: "receive buffer", Value: value}
 }
 
-// sendAttr describes the send buffer of a socket. If the send buffer is smaller than requested,
-// the text of the Attr tells the user how to enlarge the buffer. The argument got of sendAttr is
-// the size of the buffer that the kernel reports, which is twice the size that can be requested.
+// sendAttr returns an Attr that describes the send buffer of a socket. If the send buffer is
+// smaller than requested, the text of the Attr tells the user how to enlarge the buffer. The
+// argument "got" is the buffer size that the kernel reports, which is twice the granted size.
 func sendAttr(got int) fabric.Attr {
 	value := fmt.Sprintf("%d bytes", got/2)
 	if got/2 < wantSendBytes {
@@ -48,7 +47,7 @@ func sendAttr(got int) fabric.Attr {
 	return fabric.Attr{Name: "send buffer", Value: value}
 }
 
-// setAttr replaces the value of the attribute that has the same name as a.
+// setAttr replaces the value of the attribute that has the same name as the argument "a".
 func setAttr(attrs []fabric.Attr, a fabric.Attr) {
 	for i := range attrs {
 		if attrs[i].Name == a.Name {
@@ -58,8 +57,9 @@ func setAttr(attrs []fabric.Attr, a fabric.Attr) {
 	}
 }
 
-// The method tightest returns the attribute that describes the smallest receive buffer of the
-// domain's endpoints. If the domain has no endpoint, the second result of tightest is false.
+// The method "tightest" returns the attribute that describes the smallest receive buffer among the
+// domain's endpoints. If the domain has no endpoint, the second result of the method "tightest" is
+// false.
 func (d *domain) tightest() (fabric.Attr, bool) {
 	least := -1
 	for i, e := range d.endpoints {

@@ -7,17 +7,15 @@ import (
 	"gobtl/fabric"
 )
 
-// family is the name of the provider, before any options.
+// The constant "family" is the name of the provider without options.
 const family = "udp"
 
-// Options turns off the use of features of the kernel. A feature that the kernel lacks is never
-// used.
+// Options turns off features of the kernel that the provider would otherwise use. The provider
+// never uses a feature that the kernel lacks.
 type Options struct {
 	NoGSO  bool // send each datagram as one message (no UDP_SEGMENT)
 	NoGRO  bool // receive each datagram as one message (no UDP_GRO)
 	NoMmsg bool // one system call per message (no sendmmsg and recvmmsg)
-	// With NoConnect, endpoints open no second socket for the peer to which most sends go.
-	NoConnect bool
 }
 
 func (o Options) name() string {
@@ -36,13 +34,12 @@ type optionFlag struct {
 }
 
 func (o *Options) flags() []optionFlag {
-	return []optionFlag{
-		{"nogso", &o.NoGSO}, {"nogro", &o.NoGRO}, {"nommsg", &o.NoMmsg}, {"noconnect", &o.NoConnect},
-	}
+	return []optionFlag{{"nogso", &o.NoGSO}, {"nogro", &o.NoGRO}, {"nommsg", &o.NoMmsg}}
 }
 
-// parseName parses a provider name, and returns the options o together with those in the name. If
-// the name does not belong to this family, the second result of parseName is false.
+// parseName parses a provider name, and returns the options "o" with the options in the name added.
+// If the name does not belong to the provider family "udp", the second result of parseName is
+// false.
 func (o Options) parseName(name string) (Options, bool) {
 	parts := strings.Split(strings.TrimSuffix(name, "/"), ";")
 	if parts[0] != family {
@@ -63,8 +60,8 @@ func (o Options) parseName(name string) (Options, bool) {
 	return o, true
 }
 
-// New returns a provider of the family "udp". The given options apply to all domains that this
-// provider opens.
+// New returns a provider of the family "udp". The options given to New apply to all domains that
+// the new provider opens.
 func New(o Options) fabric.Provider { return provider{options: o} }
 
 type provider struct{ options Options }

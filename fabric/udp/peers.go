@@ -14,15 +14,15 @@ const (
 	maxPeers  = 1<<31 - 1
 )
 
-// peerTable is a domain's address vector. An Addr consists of an index and a generation, by which
-// an Addr that was removed is detected.
+// peerTable is a domain's address vector. An Addr consists of an index into the address vector and
+// a generation number. If the generation number of an Addr is outdated, the Addr was removed.
 type peerTable struct {
 	chunks []*[peerChunk]peerSlot // blocks that never move: the kernel reads addresses in them
 	peers  []peer                 // by index
 	free   []uint32
 	byName map[netip.AddrPort]uint32
-	// The field changes counts the changes of the address vector. After each change, earlier
-	// results of the method find are invalid.
+	// The field "changes" counts the changes of the address vector. After each change of the address
+	// vector, earlier results of the method "find" are invalid.
 	changes uint64
 }
 
@@ -38,7 +38,7 @@ type peer struct {
 	inserts int
 }
 
-// The method slot returns the entry of an Addr. If the Addr is not inserted, slot returns nil.
+// The method "slot" returns the entry of an Addr, or nil if the Addr is not valid.
 func (t *peerTable) slot(a fabric.Addr) *peerSlot {
 	i, gen := uint32(a), uint32(a>>32)
 	if uint64(i/peerChunk) >= uint64(len(t.chunks)) {

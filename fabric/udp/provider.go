@@ -19,7 +19,7 @@ const (
 	maxDepth       = 1 << 16
 )
 
-// kernelRelease is the kernel's version, for display.
+// kernelRelease returns the kernel's version, for display.
 var kernelRelease = sync.OnceValue(func() string {
 	var u unix.Utsname
 	if unix.Uname(&u) != nil {
@@ -65,7 +65,6 @@ func newInfo(l *inet.Local, o Options, have features, nodeText string) fabric.In
 	if l.Version() == 6 {
 		format = "udp/ip6"
 	}
-	t := newDirect(o)
 	return fabric.Info{
 		Provider:    o.name(),
 		Wire:        family,
@@ -83,12 +82,13 @@ func newInfo(l *inet.Local, o Options, have features, nodeText string) fabric.In
 		Source:      true,
 		CanWait:     true,
 		Loopback:    true,
-		Attrs: append(have.attrs(), t.attr(),
+		Attrs: append(have.attrs(),
 			recvAttr(0, have.recvBytes, l.PayloadBytes()), sendAttr(have.sendBytes)),
 	}
 }
 
-// Open reads the host's addresses again, because the Info may be outdated or written by hand.
+// Open reads the host's addresses again, because the Info may be outdated, or may not come from
+// GetInfo.
 func (p provider) Open(info fabric.Info, cfg fabric.DomainConfig) (fabric.Domain, error) {
 	options, ok := p.options.parseName(info.Provider)
 	if !ok {

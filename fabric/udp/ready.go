@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ReadyFd implements fabric.Readier. ReadyFd returns the epoll descriptor for which a Sleep waits.
+// ReadyFd implements fabric.Readier. ReadyFd returns the epoll descriptor that Sleep also uses.
 func (d *domain) ReadyFd() (int, error) {
 	s := &d.sleeper
 	if !s.made && !s.open(d.bell.Fd()) {

@@ -14,28 +14,31 @@ const (
 	rxRows       = 16              // messages of one system call
 	rxSegments   = runSegmentsMost // datagrams that the kernel coalesces at most
 	messageBytes = 1 << 16
-	// The size of coming datagrams is predicted only from coalesced messages of at least
+	// The receiver predicts the size of the next datagrams only from coalesced messages of at least
 	// adaptBytes, because smaller messages are cheap to copy.
 	adaptBytes = 4 << 10
-	// After calmSingles consecutive single datagrams, the receiver expects no coalesced messages.
+	// After calmSingles consecutive single datagrams, the receiver prepares its I/O vectors for single
+	// datagrams instead of coalesced messages.
 	calmSingles = 16
-	// From learnRuns consecutive coalesced messages, the length of the next messages is predicted.
+	// After every learnRuns coalesced messages, the receiver adapts the length of its I/O vectors to
+	// the longest message of the learnRuns messages.
 	learnRuns = 16
-	// At the end of each I/O vector, there are messageBytes of scratch memory, for bytes that do
-	// not fit in the buffers.
+	// The last entry of each I/O vector is scratch memory of messageBytes, for bytes that do not fit
+	// in the buffers.
 	headroomBytes = 2 * messageBytes
 	scratchBytes  = headroomBytes + messageBytes
 
 	errorsInRow = 4 // socket errors that are ignored in one Poll
 )
 
-// receiver holds the posted buffers and the message headers for the kernel. A row of a receiver is
-// the I/O vector for one message. It consists of buffers, whose number is called wide and of which
-// stride bytes each are used, and of scratch memory at the end. If stride is the size of the
-// datagrams that the kernel has coalesced, each datagram is received into a separate buffer. If it
-// is not, the received datagrams are copied to separate buffers.
+// The type "receiver" holds the posted buffers and the message headers for the kernel. A row of a
+// receiver is the I/O vector for one message. A row consists of several buffers and, at the end,
+// scratch memory. The field "wide" is the number of buffers in a row, and the field "stride" is the
+// number of bytes used in each buffer. If "stride" equals the size of the datagrams that the kernel
+// has coalesced, the kernel writes each datagram into a separate buffer. If "stride" differs from
+// the size of the coalesced datagrams, the receiver copies the datagrams to separate buffers.
 //
-// While only single datagrams arrive, each I/O vector has one buffer, because the kernel handles
+// While only single datagrams arrive, each I/O vector has one buffer, because the kernel processes
 // short I/O vectors fastest.
 type receiver struct {
 	domain *domain
@@ -62,10 +65,9 @@ type receiver struct {
 	pending []pendingRecv // ring of datagrams that did not fit the caller's completions
 	head    int
 	waiting int
-	// inScratch is the number of pending datagrams whose bytes are in scratch memory. A pending
-	// datagram in a buffer never comes behind a pending datagram in scratch memory.
+	// inScratch is the number of pending datagrams whose bytes are in scratch memory. In the queue
+	// "pending", the datagrams in buffers are always before the datagrams in scratch memory.
 	inScratch int
-	land      landing
 
 	lastFrom sockaddr // sender of the last datagram
 	lastAddr fabric.Addr
@@ -107,26 +109,25 @@ func (r *receiver) init(e *endpoint, depth int) error {
 func (r *receiver) release() {
 	_ = unix.Munmap(r.scratch) // cannot fail for an address from mmap
 	r.scratch = nil
-	r.land = landing{}
 	r.top, r.waiting, r.inScratch = 0, 0, 0
 }
 
-// The method narrow prepares I/O vectors for single datagrams.
+// The method "narrow" sets the layout of the next I/O vectors for single datagrams.
 func (r *receiver) narrow() {
 	r.stride = min(r.domain.buffers.len, messageBytes)
 	r.wide = 1
 }
 
-// The method widen prepares I/O vectors for messages in which datagrams of the given size are
-// coalesced.
+// The method "widen" sets the layout of the next I/O vectors for messages that consist of coalesced
+// datagrams of the given size.
 func (r *receiver) widen(segment int) {
 	r.stride = segment
 	r.wide = r.widest()
 	r.runs, r.length = 0, 0
 }
 
-// The method widest returns the largest number of datagrams, of stride bytes each, that a message
-// can contain.
+// The method "widest" returns the largest number of datagrams of "stride" bytes that a coalesced
+// message can contain.
 func (r *receiver) widest() int { return min((messageBytes-1)/r.stride+1, rxSegments) }
 
 // Recv implements fabric.Endpoint.
@@ -149,8 +150,8 @@ func (e *endpoint) Recv(bufs []fabric.Buf) (int, error) {
 	return len(bufs), nil
 }
 
-// Poll implements fabric.Endpoint. When a system call has received a message, Poll makes no further
-// system call.
+// Poll implements fabric.Endpoint. When a system call has received a message, the same Poll makes
+// no further system call.
 func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 	if e.closed {
 		return 0, fabric.ErrClosed
@@ -158,10 +159,7 @@ func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 	r := &e.rx
 	n := 0
 	if r.waiting > 0 {
-		n = r.drain(out)
-		// New datagrams may be received directly only when the caller has seen all datagrams that
-		// were received earlier, whether they are pending or reported by this Poll.
-		if r.waiting > 0 || n > 0 && r.land.mem != nil {
+		if n = r.drain(out); r.waiting > 0 {
 			return n, nil
 		}
 	}
@@ -169,20 +167,8 @@ func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 		return n, nil
 	}
 	wide := min(r.wide, r.top)
-	landing := r.lands(wide)
-	rows := 1
-	if landing {
-		r.prepareLanding(wide)
-	} else {
-		rows = r.prepare(wide, len(out)-n)
-	}
-	var got int
-	var err error
-	if e.direct.sock == nil {
-		got, err = e.receiveFrom(e.sock, rows)
-	} else {
-		got, err = e.pollDirect(rows)
-	}
+	rows := r.prepare(wide, len(out)-n)
+	got, err := e.receive(rows)
 	if err != nil || got == 0 {
 		r.burst = 1
 		return n, err
@@ -191,9 +177,6 @@ func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 	if got == rows {
 		r.burst = min(4*rows, rxRows)
 	}
-	if landing {
-		return r.deliverLanded(out, n, wide), nil
-	}
 	return r.deliver(out, n, got, wide), nil
 }
 
@@ -201,9 +184,9 @@ func (r *receiver) deliverable() bool {
 	return r.waiting > 0 && (r.pending[r.head].off < 0 || r.top > 0)
 }
 
-// The method prepare fills the headers of several messages, whose I/O vectors have as many buffers
-// as the argument wide says, and returns the number of messages. The argument room of prepare is
-// the number of completions for which the caller has memory.
+// The method "prepare" fills the headers and I/O vectors for the next messages, and returns the
+// number of messages. The argument "wide" is the number of buffers in each I/O vector, and the
+// argument "room" is the number of completions that the caller can accept.
 func (r *receiver) prepare(wide, room int) int {
 	rows := 1
 	if r.burst > 1 && r.mmsg {
@@ -230,8 +213,9 @@ func (r *receiver) prepare(wide, room int) int {
 	return rows
 }
 
-// The method seal finishes the header of a message. The I/O vector of the message (a row) consists
-// of buffers, whose number is count, from the index first on, and of scratch memory.
+// The method "seal" finishes the header of the message with the index "row". The I/O vector of the
+// message consists of "count" entries for buffers, from the index "first" on, and of scratch
+// memory.
 func (r *receiver) seal(row, first, count int) {
 	r.iov[first+count] = iovec{uintptr(unsafe.Pointer(&r.scratch[r.tail(row)])), messageBytes}
 	h := &r.hdr[row]
@@ -240,10 +224,10 @@ func (r *receiver) seal(row, first, count int) {
 	h.nameLen = unix.SizeofSockaddrInet6
 }
 
-// The method arrived returns the size of the message that was received into an I/O vector (a row).
-// If the kernel has coalesced datagrams into the message, the result segment of arrived is the size
-// of these datagrams. The result done of arrived has the fields of the Completion that are the same
-// for all datagrams of the message.
+// The method "arrived" returns the size of the message that was received into the I/O vector with
+// the index "row". If the message consists of coalesced datagrams, the result "segment" is the size
+// of these datagrams, and otherwise 0. The result "done" contains those fields of the Completion
+// that are the same for all datagrams of the message.
 func (r *receiver) arrived(row int) (size, segment int, done fabric.Completion) {
 	h := &r.hdr[row]
 	done = fabric.Completion{From: fabric.AddrUnknown, Op: fabric.OpRecv, Origin: uint16(row)}
@@ -253,19 +237,20 @@ func (r *receiver) arrived(row int) (size, segment int, done fabric.Completion) 
 	return int(h.size), r.ctl[row].segment(h.ctlLen), done
 }
 
-// The method tail returns the offset at which the scratch memory of an I/O vector (row) begins.
+// The method "tail" returns the offset in the scratch memory to which the kernel writes the last
+// part of an I/O vector (row).
 func (r *receiver) tail(row int) int { return row*scratchBytes + headroomBytes }
 
-// receiveFrom receives messages from a socket. If it returns an error, the endpoint can receive
-// nothing more.
-func (e *endpoint) receiveFrom(s *socket, rows int) (int, error) {
+// The method "receive" receives messages from the socket. After an error of the method "receive",
+// the endpoint cannot receive any more.
+func (e *endpoint) receive(rows int) (int, error) {
 	for range errorsInRow {
 		var n int
 		var errno unix.Errno
 		if rows > 1 {
-			n, errno = recvMmsg(s.fd, e.rx.hdr[:rows])
+			n, errno = recvMmsg(e.sock.fd, e.rx.hdr[:rows])
 		} else {
-			n, errno = recvMsg(s.fd, &e.rx.hdr[0])
+			n, errno = recvMsg(e.sock.fd, &e.rx.hdr[0])
 		}
 		switch errno {
 		case 0:
@@ -284,10 +269,10 @@ func (e *endpoint) receiveFrom(s *socket, rows int) (int, error) {
 	return 0, nil
 }
 
-// The method deliver reports the messages in the first I/O vectors, whose number is the argument
-// rows. The argument n of deliver is the number of completions that out already contains, and the
-// result of deliver is the number of completions in out after the call. If out has no room for all
-// datagrams, the others are put into the field pending.
+// The method "deliver" writes completions for the messages in the first "rows" I/O vectors to the
+// slice "out". The argument n of the method "deliver" is the number of completions that the slice
+// "out" contains before the call, and the result is the number after the call. If the slice "out"
+// is full, the remaining datagrams are put into the queue "pending".
 func (r *receiver) deliver(out []fabric.Completion, n, rows, wide int) int {
 	stride := r.stride // the stride of these I/O vectors; adapt changes it for later ones
 	r.top -= rows * wide
@@ -309,7 +294,7 @@ func (r *receiver) deliver(out []fabric.Completion, n, rows, wide int) int {
 			lenBytes := min(segment, size)
 			size -= lenBytes
 			if n < len(out) && r.waiting == 0 {
-				complete(&out[n], done.From, list[i], lenBytes, 0, 0, row)
+				complete(&out[n], done.From, list[i], lenBytes, row)
 				n++
 				continue
 			}
@@ -324,15 +309,13 @@ func (r *receiver) deliver(out []fabric.Completion, n, rows, wide int) int {
 	return n
 }
 
-func complete(
-	c *fabric.Completion, from fabric.Addr, b fabric.Buf, lenBytes, landed, at, row int,
-) {
+func complete(c *fabric.Completion, from fabric.Addr, b fabric.Buf, lenBytes, row int) {
 	c.From, c.Buf, c.Len, c.Errno, c.Op = from, b, uint32(lenBytes), 0, fabric.OpRecv
-	c.Landed, c.LandedOff, c.Origin = uint32(landed), uint32(at), uint16(row)
+	c.Landed, c.LandedOff, c.Origin = 0, 0, uint16(row)
 }
 
-// The method placed returns how many datagrams of a coalesced message were received into separate
-// buffers, and the offset of the other datagrams in scratch memory.
+// The method "placed" returns how many datagrams of a coalesced message the kernel has written into
+// separate buffers, and the offset of the other datagrams in scratch memory.
 func (r *receiver) placed(row int, list []fabric.Buf, size, segment, stride int) (count, off int) {
 	r.adapt(size, segment)
 	if segment == stride {
@@ -342,8 +325,8 @@ func (r *receiver) placed(row int, list []fabric.Buf, size, segment, stride int)
 	return 0, r.gather(row, list, size, stride)
 }
 
-// The method gather copies the contents of all buffers of an I/O vector (row) to scratch memory,
-// and returns the offset of the copy.
+// The method "gather" copies all buffers of an I/O vector (row) to scratch memory, and returns the
+// offset of the copy.
 func (r *receiver) gather(row int, list []fabric.Buf, size, stride int) (off int) {
 	inside := min(size, len(list)*stride)
 	off = r.tail(row) - inside
@@ -354,9 +337,8 @@ func (r *receiver) gather(row int, list []fabric.Buf, size, stride int) (off int
 	return off
 }
 
-// The method join copies a single datagram that was received into several buffers to the first of
-// these buffers. The beginning of the datagram is in the first buffer, and the rest is in the next
-// buffers and in scratch memory. Bytes beyond the size of the first buffer are dropped.
+// The method "join" copies a single datagram that was received into several buffers to the first of
+// these buffers. The method "join" drops bytes that exceed the size of the first buffer.
 func (r *receiver) join(row int, list []fabric.Buf, size, stride int) {
 	bufs := &r.domain.buffers
 	whole := bufs.bytes(list[0])
@@ -368,7 +350,7 @@ func (r *receiver) join(row int, list []fabric.Buf, size, stride int) {
 	copy(to, r.scratch[r.tail(row):])
 }
 
-// The method spread reports those datagrams of a coalesced message whose bytes are in scratch
+// The method "spread" reports those datagrams of a coalesced message whose bytes are in scratch
 // memory.
 func (r *receiver) spread(
 	out []fabric.Completion, n int, done fabric.Completion, off, size, segment int,
@@ -387,15 +369,17 @@ func (r *receiver) spread(
 	return n
 }
 
-// The method fetch takes a posted buffer, and copies a datagram from scratch memory to it.
+// The method "fetch" takes a posted buffer, and copies a datagram from scratch memory to this
+// buffer.
 func (r *receiver) fetch(done *fabric.Completion, off int) {
 	r.top--
 	done.Buf = r.stack[r.top]
 	copy(r.domain.buffers.bytes(done.Buf), r.scratch[off:off+int(done.Len)])
 }
 
-// The method report reports a datagram that is in a buffer. The scratch memory of the I/O vector is
-// unused from the offset spare on.
+// The method "report" writes the completion of a datagram that is in a buffer to the slice "out",
+// or keeps the datagram for a later Poll if the slice is full. The scratch memory of the datagram's
+// I/O vector is unused from the offset "spare" on.
 func (r *receiver) report(out []fabric.Completion, n int, done fabric.Completion, spare int) int {
 	if n < len(out) && r.waiting == 0 {
 		out[n] = done
@@ -412,7 +396,7 @@ func (r *receiver) report(out []fabric.Completion, n int, done fabric.Completion
 	return n
 }
 
-// The method hold keeps a received datagram for a later Poll.
+// The method "hold" keeps a received datagram for a later Poll.
 func (r *receiver) hold(done fabric.Completion, off int) {
 	if r.waiting == len(r.pending) { // more datagrams than the kernel coalesces
 		r.counts.dropped++
@@ -430,12 +414,10 @@ func (r *receiver) hold(done fabric.Completion, off int) {
 	if off >= 0 {
 		r.inScratch++
 	}
-	if done.Landed > 0 {
-		r.land.waiting++
-	}
 }
 
-// The method drain reports the pending datagrams, which earlier system calls have received.
+// The method "drain" reports the pending datagrams, which earlier calls of Poll have received from
+// the kernel.
 func (r *receiver) drain(out []fabric.Completion) (n int) {
 	for n < len(out) && r.waiting > 0 {
 		p := &r.pending[r.head]
@@ -446,9 +428,6 @@ func (r *receiver) drain(out []fabric.Completion) (n int) {
 			r.fetch(&p.done, p.off)
 			r.inScratch--
 		}
-		if p.done.Landed > 0 {
-			r.land.waiting--
-		}
 		out[n] = p.done
 		n++
 		r.head = (r.head + 1) % len(r.pending)
@@ -457,8 +436,9 @@ func (r *receiver) drain(out []fabric.Completion) (n int) {
 	return n
 }
 
-// The methods single and adapt determine from a received message how to prepare the next I/O
-// vectors. The method single is called for a single datagram, and adapt for a coalesced message.
+// The methods "single" and "adapt" choose the layout of the next I/O vectors. The method "single"
+// is called for each received single datagram, and the method "adapt" for each received coalesced
+// message.
 
 func (r *receiver) single(size int) {
 	if r.wide == 1 {

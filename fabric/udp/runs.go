@@ -13,36 +13,37 @@ import (
 )
 
 const (
-	// runSegmentsMost is the largest number of datagrams in a message that the kernel splits. This
-	// is the value of UDP_MAX_SEGMENTS in Linux 6.9 and later, and in older kernels with long-term
-	// support.
+	// runSegmentsMost is the largest number of datagrams into which the kernel splits a message.
+	// UDP_MAX_SEGMENTS has the value of runSegmentsMost in Linux 6.9 and later, and in older kernels
+	// with long-term support.
 	runSegmentsMost = 128
 	// Every kernel with UDP_SEGMENT accepts messages of up to runSegmentsOld datagrams.
 	runSegmentsOld = 64
 
-	// gsoBytes is the size of the largest packet of a Linux device that reports no limit
-	// (GSO_LEGACY_MAX_SIZE).
+	// gsoBytes is the size limit of segmentation offload for a network device that reports no limit
+	// (GSO_LEGACY_MAX_SIZE in Linux).
 	gsoBytes = 1 << 16
-	// linkBytes is the length of the Ethernet header, which counts as a part of the packet in the
-	// limits of a device.
+	// linkBytes is the length of the Ethernet header, which the segmentation offload limits of a
+	// network device include.
 	linkBytes = 14
 )
 
-// runBounds are the limits of the messages that the kernel splits into datagrams. The kernel
-// accepts messages that are longer than the field bytes, up to the largest IP packet, but splits
-// them in software instead of in the device.
+// runBounds are the limits of the messages that the kernel splits into datagrams. The kernel also
+// accepts messages that exceed the limit "bytes", up to the largest IP packet, but splits them in
+// software instead of in the device.
 type runBounds struct {
 	bytes    uint64
 	segments int
 }
 
-// deviceBounds are the limits that a device reports for one packet.
+// deviceBounds are the segmentation offload limits that a network device reports.
 type deviceBounds struct {
 	bytes4, bytes6, segments uint64
 }
 
-// boundsOf returns the limits of messages from a local address. Messages to an address of this host
-// go through the loopback device, and therefore the limits of this device apply as well.
+// boundsOf returns the limits of the messages that are sent from a local address and that the
+// kernel splits. Messages to an address of this host go through the loopback device, and therefore
+// the limits of the loopback device apply as well.
 func boundsOf(l *inet.Local) runBounds {
 	least := deviceBounds{math.MaxUint64, math.MaxUint64, math.MaxUint64}
 	for index, d := range deviceBoundsAll() {
@@ -55,8 +56,8 @@ func boundsOf(l *inet.Local) runBounds {
 	return least.runs(l.Version())
 }
 
-// The method runs returns the limits for a version of IP. In place of limits that the device has
-// not reported, Linux's default values are used.
+// The method "runs" returns the limits of messages for an IP version. If the device has not
+// reported a limit, the method "runs" uses Linux's default value.
 func (d deviceBounds) runs(version int) runBounds {
 	bytes, headers, most := d.bytes4, uint64(inet.Headers4Bytes), uint64(inet.MaxPayload4Bytes)
 	if version == 6 {
@@ -78,8 +79,9 @@ type linkDevice struct {
 	loopback bool
 }
 
-// deviceBoundsAll requests the list of all devices from the kernel, and returns a map from the
-// index of a device to the device. If the query of the kernel fails, deviceBoundsAll returns nil.
+// deviceBoundsAll requests the list of all network devices from the kernel, and returns a map from
+// a device's index to its linkDevice. If the query of the kernel fails, deviceBoundsAll returns
+// nil.
 func deviceBoundsAll() map[int]linkDevice {
 	table, err := syscall.NetlinkRIB(syscall.RTM_GETLINK, syscall.AF_UNSPEC)
 	if err != nil {
@@ -106,8 +108,8 @@ func deviceBoundsAll() map[int]linkDevice {
 	return devices
 }
 
-// boundsIn reads the segmentation offload limits in the attributes of a device. Linux versions
-// below 6.3 have one limit of segmentation offload for both versions of IP.
+// boundsIn reads the segmentation offload limits from the attributes of a network device. Before
+// version 6.3, Linux has a common size limit of segmentation offload for IPv4 and IPv6.
 func boundsIn(attrs []syscall.NetlinkRouteAttr) deviceBounds {
 	d := deviceBounds{math.MaxUint64, math.MaxUint64, math.MaxUint64}
 	own4 := false

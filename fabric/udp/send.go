@@ -11,16 +11,15 @@ import (
 )
 
 const (
-	// The constants below limit the number of messages and datagrams that one system call sends,
-	// because the garbage collector may have to wait for a thread in a system call.
+	// The constants in this block limit the number of messages and datagrams that one system call
+	// sends, because the garbage collector may have to wait for a thread in a system call.
 	txMessages = 32
 	txIovecs   = 1024
 )
 
-// sender groups batches of sends into messages for the kernel.
+// The type "sender" groups the sends of a batch into messages for the kernel.
 type sender struct {
 	domain  *domain
-	direct  *direct
 	gso     bool
 	nameLen uint32    // length of a peer's address
 	runs    runBounds // limits of messages that the kernel splits
@@ -28,14 +27,13 @@ type sender struct {
 	msgs  []mmsghdr
 	iov   []iovec
 	ctl   []cmsg
-	via   []bool // by message: is sent through the connected socket
-	first []int  // by message: index of the first send; one extra entry at the end
-	count int    // messages planned
+	first []int // by message: index of the first send; one extra entry at the end
+	count int   // messages planned
 }
 
 func (t *sender) init(e *endpoint, gso bool) {
 	d := e.domain
-	t.domain, t.direct = d, &e.direct
+	t.domain = d
 	t.gso = gso
 	t.runs = d.runs
 	t.nameLen = unix.SizeofSockaddrInet4
@@ -45,15 +43,14 @@ func (t *sender) init(e *endpoint, gso bool) {
 	t.msgs = make([]mmsghdr, txMessages)
 	t.iov = make([]iovec, txIovecs)
 	t.ctl = make([]cmsg, txMessages)
-	t.via = make([]bool, txMessages)
 	t.first = make([]int, txMessages+1)
 	for i := range t.msgs {
 		t.ctl[i] = segmentControl()
 	}
 }
 
-// A run is the message to which the method plan adds sends. All datagrams of the message have the
-// size of the first datagram, and only the last datagram may be shorter.
+// A "run" is the message to which the method "plan" currently adds datagrams. All datagrams of a
+// run have the size of the first datagram, except that the last datagram may be shorter.
 type run struct {
 	to          fabric.Addr
 	segment     uint64 // size of the first datagram
@@ -63,10 +60,10 @@ type run struct {
 	firstIovecs int
 }
 
-// The method plan groups the sends at the beginning of a batch into messages, up to the number of
-// messages that one system call takes. The result taken of plan is the number of sends in the
-// messages that plan has made. If the first send that is in no message is invalid, plan returns an
-// error for this send.
+// The method "plan" groups the sends at the beginning of a batch into messages, up to the number of
+// messages that one system call sends. The result "taken" is the number of sends that the method
+// "plan" has put into messages. At an invalid send, the method "plan" stops and returns an error
+// for this send.
 func (t *sender) plan(sends []fabric.Send, gso bool) (taken int, err error) {
 	var r run
 	m, v := -1, 0
@@ -115,8 +112,9 @@ func (t *sender) plan(sends []fabric.Send, gso bool) (taken int, err error) {
 			t.seal(m, v, &r)
 			m++
 			t.first[m] = i
-			t.address(m, s.To, slot)
-			t.msgs[m].iov = uintptr(unsafe.Pointer(&t.iov[v]))
+			h := &t.msgs[m]
+			h.name, h.nameLen = uintptr(unsafe.Pointer(&slot.sock)), t.nameLen
+			h.iov = uintptr(unsafe.Pointer(&t.iov[v]))
 			r = run{to: s.To, segment: size, bytes: size, segs: 1, open: gso && size > 0, firstIovecs: v}
 		}
 		if s.Len > 0 || len(tail) == 0 {
@@ -135,15 +133,6 @@ func (t *sender) plan(sends []fabric.Send, gso bool) (taken int, err error) {
 	return taken, err
 }
 
-func (t *sender) address(m int, to fabric.Addr, slot *peerSlot) {
-	h := &t.msgs[m]
-	if t.via[m] = t.direct.sendsTo(to); t.via[m] {
-		h.name, h.nameLen = 0, 0
-		return
-	}
-	h.name, h.nameLen = uintptr(unsafe.Pointer(&slot.sock)), t.nameLen
-}
-
 func part(mem []byte, off, sizeBytes uint64) []byte {
 	if mem == nil || off > uint64(len(mem)) || sizeBytes > uint64(len(mem))-off {
 		return nil
@@ -151,8 +140,9 @@ func part(mem []byte, off, sizeBytes uint64) []byte {
 	return mem[off : off+sizeBytes]
 }
 
-// The method seal finishes the message with the index m, whose I/O vector ends in front of the
-// index v. If m is -1, seal does nothing.
+// The method "seal" finishes the header of the message with the index m. The I/O vector of the
+// message with the index m ends before the entry with the index v. If m is negative, the method
+// "seal" does nothing.
 func (t *sender) seal(m, v int, r *run) {
 	if m < 0 {
 		return
@@ -167,14 +157,11 @@ func (t *sender) seal(m, v int, r *run) {
 	}
 }
 
-// Post implements fabric.Endpoint. ErrAgain means that the socket's send buffer or the queue of the
-// device is full.
+// Post implements fabric.Endpoint. The error ErrAgain of Post means that the socket's send buffer
+// or the device's send queue is full.
 func (e *endpoint) Post(sends []fabric.Send) (int, error) {
 	if e.closed {
 		return 0, fabric.ErrClosed
-	}
-	if len(sends) > 0 {
-		e.vote(sends[0].To)
 	}
 	done := 0
 	for done < len(sends) {
@@ -190,12 +177,6 @@ func (e *endpoint) Post(sends []fabric.Send) (int, error) {
 		}
 		lo, hi := done+e.tx.first[sent], done+e.tx.first[sent+1]
 		done = lo
-		if e.tx.via[sent] && !isFull(errno) && !maybeOffload(errno) {
-			// If the connected socket fails, the endpoint's first socket may succeed, because the
-			// route of the connected socket may be outdated.
-			e.direct.leaving = true
-			continue
-		}
 		if hi-lo == 1 || !maybeOffload(errno) {
 			return done, e.sendError(errno)
 		}
@@ -212,17 +193,14 @@ func (e *endpoint) Post(sends []fabric.Send) (int, error) {
 	return done, nil
 }
 
-// The method flush passes the messages that the method plan has made to the kernel, and returns the
-// number of messages that the kernel has accepted. An errno other than 0 is the error of the first
-// message that was not accepted.
+// The method "flush" passes the messages that the method "plan" has made to the kernel, and returns
+// the number of messages that the kernel has accepted. If the kernel has not accepted all messages,
+// the result "errno" is the error of the first refused message.
 func (e *endpoint) flush() (sent int, errno unix.Errno) {
 	again := false
 	for sent < e.tx.count {
 		n := 0
 		if n, errno = e.push(sent); errno == 0 {
-			if e.tx.via[sent] {
-				e.counts.direct += uint64(n)
-			}
 			sent += n
 			if again {
 				e.counts.pending++
@@ -245,17 +223,6 @@ func (e *endpoint) flush() (sent int, errno unix.Errno) {
 
 func (e *endpoint) push(from int) (int, unix.Errno) {
 	msgs, fd := e.tx.msgs[from:e.tx.count], e.sock.fd
-	if t := &e.direct; t.sock != nil {
-		via := e.tx.via[from:e.tx.count]
-		n := 1
-		for n < len(via) && via[n] == via[0] {
-			n++
-		}
-		msgs = msgs[:n]
-		if via[0] {
-			fd = t.sock.fd
-		}
-	}
 	if len(msgs) > 1 && e.sock.have.mmsg {
 		return sendMmsg(fd, msgs)
 	}
@@ -266,7 +233,7 @@ func (e *endpoint) push(from int) (int, unix.Errno) {
 	return 1, sendMsg(fd, m)
 }
 
-// iovecAt returns the I/O vector entry at an address that the method plan has stored in a message
+// iovecAt returns the I/O vector entry at an address that the method "plan" has stored in a message
 // header.
 func (t *sender) iovecAt(addr uintptr) *iovec {
 	base := uintptr(unsafe.Pointer(&t.iov[0]))
@@ -277,10 +244,10 @@ func isFull(errno unix.Errno) bool {
 	return errno == unix.EAGAIN || errno == unix.ENOBUFS || errno == unix.ENOMEM
 }
 
-// maybeOffload reports whether the datagrams of a message may be accepted one by one although the
-// message has failed with the given error. The error EIO comes from a device that cannot compute
-// checksums. The errors EINVAL and EMSGSIZE come from kernels that refuse the message for other
-// reasons.
+// maybeOffload reports whether the kernel may accept the datagrams of a message one by one after
+// the whole message has failed with the given error. The kernel returns EIO if the device cannot
+// compute checksums. The kernel may return EINVAL or EMSGSIZE if it refuses segmentation offload of
+// a message for another reason.
 func maybeOffload(errno unix.Errno) bool {
 	return errno == unix.EIO || errno == unix.EINVAL || errno == unix.EMSGSIZE
 }
@@ -294,10 +261,10 @@ func (e *endpoint) sendError(errno unix.Errno) error {
 	return newError("send", errno)
 }
 
-// postSingly sends the datagrams of a message one by one, after the message has failed with the
-// error why. If the single datagrams are accepted, the endpoint stops using UDP_SEGMENT. After the
-// error EMSGSIZE, the endpoint continues to use UDP_SEGMENT, because the path to another peer may
-// accept such a message.
+// postSingly sends the datagrams of a message one by one, after the whole message has failed with
+// the error "why". If the kernel accepts the single datagrams and the error "why" is not EMSGSIZE,
+// the endpoint stops using UDP_SEGMENT. After EMSGSIZE, the endpoint continues to use UDP_SEGMENT,
+// because the path to another peer may carry datagrams of the refused size.
 func (e *endpoint) postSingly(sends []fabric.Send, why unix.Errno) (int, error) {
 	e.counts.gsoSingly++
 	done := 0

@@ -12,20 +12,21 @@ import (
 	"gobtl/internal/park"
 )
 
-// sleeper is the state of Sleep. Sleep waits for an epoll descriptor, which watches the domain's
-// sockets and the descriptor of Wake. The first Arm opens the epoll descriptor.
+// The type "sleeper" is the state of the methods Arm and Sleep. Sleep waits for an epoll
+// descriptor, which watches the domain's sockets and the descriptor that Wake makes readable. The
+// first call of Arm opens the epoll descriptor.
 //
 //	Arm    the owner       which sockets, those with receives posted
 //	Sleep  any goroutine   parks until the epoll descriptor is readable
 //
-// The events of the sockets are enabled in the epoll set only during a Sleep, because at other
-// times a datagram need not wake a thread. When many datagrams have been received without a Sleep,
-// the sockets are removed from the epoll set, because a socket in the set costs its senders about a
-// hundred nanoseconds per packet.
+// The sockets' events are enabled in the epoll set only during a Sleep, because at other times a
+// datagram need not wake a thread. When many polls have received datagrams without a Sleep, the
+// sockets are removed from the epoll set, because epoll costs the senders to a watched socket about
+// 100 ns per packet.
 //
-// If for some time few datagrams are received between two Sleeps, the events of the sockets remain
-// enabled after each Sleep. As soon as several datagrams are received between two Sleeps, the
-// events are disabled after each Sleep again.
+// While few datagrams arrive between two Sleeps, the sockets' events remain enabled after each
+// Sleep. As soon as several polls receive datagrams between two Sleeps, the sockets' events are
+// again disabled after each Sleep.
 type sleeper struct {
 	made    bool
 	epoll   int
@@ -40,12 +41,12 @@ type sleeper struct {
 }
 
 const (
-	// After lingersMax polls that have received datagrams without a Sleep between them, the sockets
-	// are removed from the epoll set.
+	// After lingersMax polls that have received datagrams since the latest Sleep, the sockets are
+	// removed from the epoll set.
 	lingersMax = 64
-	// The time between two Sleeps counts as an interval with little traffic if at most calmFinds
-	// polls in it find datagrams. After calmLeast consecutive intervals with little traffic, the
-	// events of the sockets remain enabled after each Sleep.
+	// The time between two Sleeps counts as an interval with little traffic if at most calmFinds polls
+	// receive datagrams during this time. After calmLeast consecutive intervals with little traffic,
+	// the sockets' events remain enabled after each Sleep.
 	calmFinds = 1
 	calmLeast = 4
 )
@@ -63,8 +64,8 @@ func (d *domain) Arm() bool {
 	return true
 }
 
-// armAll makes sure that a datagram that arrives at one of the endpoints ends the Sleep. armAll
-// returns false if there is a datagram to poll, or if a system call fails.
+// armAll makes sure that a datagram that arrives at one of the endpoints ends the next Sleep.
+// armAll returns false if Poll has a datagram to report, or if a system call fails.
 func (s *sleeper) armAll(endpoints []*endpoint) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,15 +79,11 @@ func (s *sleeper) armAll(endpoints []*endpoint) bool {
 		if e.pollable() {
 			return false
 		}
-		e.direct.both = true
-		for _, sock := range [...]*socket{e.sock, e.direct.sock} {
-			switch {
-			case sock == nil:
-			case e.rx.top == 0:
-				s.drop(sock) // Poll could receive nothing, and the Sleep would end at once.
-			case !s.arm(sock):
-				return false
-			}
+		switch {
+		case e.rx.top == 0:
+			s.drop(e.sock) // Poll could receive nothing, and the Sleep would end at once.
+		case !s.arm(e.sock):
+			return false
 		}
 	}
 	return true
@@ -109,17 +106,7 @@ func (s *sleeper) open(bell int) bool {
 	return true
 }
 
-// The method add makes sure that a datagram at a new socket ends the Sleep in progress. If add
-// fails, the next Arm adds the socket to the epoll set.
-func (s *sleeper) add(sock *socket) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.made && s.on {
-		_ = s.arm(sock)
-	}
-}
-
-// The method forget removes a socket from the epoll set, because the socket is about to be closed.
+// The method "forget" removes a socket that is about to be closed from the epoll set.
 func (s *sleeper) forget(sock *socket) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,8 +119,8 @@ func (s *sleeper) unlist(sock *socket) {
 	s.set = slices.DeleteFunc(s.set, is)
 }
 
-// The method received records that a poll has received a datagram. It may be called only by the
-// goroutine that uses the domain.
+// The method "received" records that a poll has received a datagram. Only the goroutine that uses
+// the domain may call the method "received".
 func (s *sleeper) received() {
 	if s.lingers == 0 {
 		return
@@ -147,8 +134,9 @@ func (s *sleeper) received() {
 	}
 }
 
-// The method still disables the events of the sockets. It is called when a caller that waits for
-// the epoll descriptor without Sleep has finished waiting.
+// The method "still" disables the events of the sockets. The method "still" is called when a caller
+// that has waited for the epoll descriptor without calling Sleep (see ReadyFd) has finished
+// waiting.
 func (s *sleeper) still() {
 	s.park.Still()
 	s.mu.Lock()
@@ -156,8 +144,8 @@ func (s *sleeper) still() {
 	s.quiet()
 }
 
-// The method stir is called when several datagrams are received between two Sleeps. From then on,
-// the events of the sockets are disabled after each Sleep again.
+// The method "stir" is called when several polls have received datagrams since the latest Sleep.
+// After a call of the method "stir", the sockets' events are again disabled after each Sleep.
 func (s *sleeper) stir() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -165,15 +153,16 @@ func (s *sleeper) stir() {
 	s.quiet()
 }
 
-// The method quiet disables the events of all sockets, unless a Sleep is armed or in progress. The
-// caller must hold the mutex mu.
+// The method "quiet" disables the events of all sockets, unless a Sleep is armed or in progress.
+// The caller must hold the mutex "mu".
 func (s *sleeper) quiet() {
 	if !s.on {
 		s.hushAll()
 	}
 }
 
-// The method leave removes all sockets from the epoll set, unless a Sleep is armed or in progress.
+// The method "leave" removes all sockets from the epoll set, unless a Sleep is armed or in
+// progress.
 func (s *sleeper) leave() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -194,8 +183,8 @@ func (s *sleeper) close() {
 	}
 }
 
-// The method arm enables the events of a socket, so that a datagram that arrives at the socket ends
-// the Sleep.
+// The method "arm" enables the events of a socket, so that a datagram that arrives at the socket
+// ends the Sleep.
 func (s *sleeper) arm(sock *socket) bool {
 	if slices.Contains(s.armed, sock) {
 		return true
@@ -215,7 +204,7 @@ func (s *sleeper) arm(sock *socket) bool {
 	return true
 }
 
-// The method hush disables the events of a socket, so that a datagram that arrives at the socket
+// The method "hush" disables the events of a socket, so that a datagram that arrives at the socket
 // does not end a Sleep.
 func (s *sleeper) hush(sock *socket) {
 	if i := slices.Index(s.armed, sock); i >= 0 {
@@ -224,8 +213,9 @@ func (s *sleeper) hush(sock *socket) {
 	}
 }
 
-// The method drop removes a socket from the epoll set. Disabling the events of the socket would not
-// be enough, because an error of the socket would end every Sleep until a poll reads the error.
+// The method "drop" removes a socket from the epoll set. Disabling the socket's events would not be
+// enough, because epoll always reports a socket error, which would end every Sleep until a poll
+// reads the error.
 func (s *sleeper) drop(sock *socket) {
 	if slices.Contains(s.set, sock) {
 		_ = unix.EpollCtl(s.epoll, unix.EPOLL_CTL_DEL, sock.fd, nil)
@@ -239,7 +229,7 @@ func (s *sleeper) hushAll() {
 	}
 }
 
-// The method disarm undoes Arm, so that arriving datagrams do not end a Sleep.
+// The method "disarm" undoes Arm, so that arriving datagrams do not end a Sleep.
 func (s *sleeper) disarm() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -247,7 +237,7 @@ func (s *sleeper) disarm() {
 	s.hushAll()
 }
 
-// The method slept records that the Sleep in progress is over.
+// The method "slept" records that the Sleep in progress is over.
 func (s *sleeper) slept() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -118,31 +118,7 @@ func TestSleepAfterReopen(t *testing.T) {
 	ends(t, ended, "a datagram has arrived")
 }
 
-// TestSleepAndDirectSocket checks that the connected socket may be opened during a Sleep.
-func TestSleepAndDirectSocket(t *testing.T) {
-	p := newPair(t, Options{}, fabric.DomainConfig{Buffers: 64}, fabric.EndpointConfig{})
-	back, err := p.d.Insert(p.a.Name())
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := asleep(t, p.d, -1)
-	p.b.openDirect(back)
-	if p.b.direct.sock == nil {
-		t.Fatalf("no connected socket: %s", p.b.direct.why)
-	}
-	p.post()
-	ends(t, ended, "a datagram has arrived at the connected socket")
-	p.stock(8, 1)
-	p.collect(1)
-	p.stock(8, 1)
-	ended = asleep(t, p.d, -1)
-	stays(t, ended, "nothing has arrived")
-	p.post()
-	ends(t, ended, "a datagram has arrived")
-}
-
-// TestNobodyAsleep checks that arrivals without a Sleep wake no thread of Go's poller, even at a
-// socket that was opened after the last Sleep.
+// TestNobodyAsleep checks that arrivals without a Sleep wake no thread of Go's poller.
 func TestNobodyAsleep(t *testing.T) {
 	p := newPair(t, Options{}, fabric.DomainConfig{Buffers: 64}, fabric.EndpointConfig{})
 	back, err := p.d.Insert(p.a.Name())
@@ -151,10 +127,6 @@ func TestNobodyAsleep(t *testing.T) {
 	}
 	p.stock(8, 8)
 	ends(t, asleep(t, p.d, 0), "its time is over")
-	p.b.openDirect(back)
-	if p.b.direct.sock == nil {
-		t.Fatalf("no connected socket: %s", p.b.direct.why)
-	}
 	p.post()
 	var events [4]unix.EpollEvent
 	if n, err := unix.EpollWait(p.d.sleeper.epoll, events[:], 0); n != 0 || err != nil {
@@ -196,10 +168,6 @@ func (p *pair) inSet() int {
 // is armed, and return for the next Sleep.
 func TestAwakeForLong(t *testing.T) {
 	p := newPair(t, Options{}, fabric.DomainConfig{Buffers: 64}, fabric.EndpointConfig{})
-	back, err := p.d.Insert(p.a.Name())
-	if err != nil {
-		t.Fatal(err)
-	}
 	receive := func(count int) {
 		for range count {
 			p.post()
@@ -207,10 +175,7 @@ func TestAwakeForLong(t *testing.T) {
 		}
 	}
 	p.stock(8, 8)
-	if p.b.openDirect(back); p.b.direct.sock == nil {
-		t.Fatalf("no connected socket: %s", p.b.direct.why)
-	}
-	const bell, all = 2, 4 // including the timer
+	const bell, all = 2, 3 // including the timer
 	for round := range 3 {
 		ends(t, asleep(t, p.d, 0), "its time is over")
 		receive(lingersMax - 1)
@@ -353,47 +318,18 @@ func TestHasten(t *testing.T) {
 	}
 }
 
-// newDirectPair is a pair in which b has a socket connected to a. The result back is a's address.
-func newDirectPair(t *testing.T) (p *pair, back fabric.Addr) {
-	t.Helper()
-	p = newPair(t, Options{}, fabric.DomainConfig{Buffers: 64}, fabric.EndpointConfig{})
+// TestSleepBesideError checks an error of a socket without posted receives. The error must not end
+// every Sleep, because no poll would read the error.
+func TestSleepBesideError(t *testing.T) {
+	p := newPair(t, Options{}, fabric.DomainConfig{Buffers: 64}, fabric.EndpointConfig{})
 	back, err := p.d.Insert(p.a.Name())
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := unix.SetsockoptInt(p.b.sock.fd, unix.IPPROTO_IP, unix.IP_RECVERR, 1); err != nil {
+		t.Fatal(err)
+	}
 	p.stock(8, 8)
-	if p.b.openDirect(back); p.b.direct.sock == nil {
-		t.Fatalf("no connected socket: %s", p.b.direct.why)
-	}
-	return p, back
-}
-
-// TestSleepSeesBothSockets checks that the first poll after a Sleep or a Wait finds the datagram
-// that ended the sleep, at either of the two sockets of an endpoint. A caller that sleeps again
-// after an empty poll would otherwise be woken again and again.
-func TestSleepSeesBothSockets(t *testing.T) {
-	p, _ := newDirectPair(t)
-	for round := range 4 {
-		p.b.direct.mainHot = true // the other socket was the last to receive
-		if round%2 == 0 {
-			ended := asleep(t, p.d, -1)
-			p.post()
-			ends(t, ended, "a datagram has arrived at the connected socket")
-		} else if p.post(); p.d.Wait(time.Minute) != nil {
-			t.Fatal("Wait fails")
-		}
-		comps := make([]fabric.Completion, 4)
-		if n, err := p.b.Poll(comps); n != 1 || err != nil {
-			t.Fatalf("round %d: the first poll behind the sleep finds %d, %v", round, n, err)
-		}
-		p.stock(int(comps[0].Buf), 1)
-	}
-}
-
-// TestSleepBesideError checks an error of a connected socket without posted receives. The error
-// must not end every Sleep, because no poll would read the error.
-func TestSleepBesideError(t *testing.T) {
-	p, back := newDirectPair(t)
 	ends(t, asleep(t, p.d, 0), "its time is over")
 	if err := p.a.Close(); err != nil {
 		t.Fatal(err)

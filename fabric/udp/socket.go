@@ -3,7 +3,6 @@
 package udp
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
 	"syscall"
@@ -16,23 +15,21 @@ import (
 )
 
 const (
-	// wantRecvBytes is the requested size of the receive buffer if the caller names no size.
+	// wantRecvBytes is the size of the receive buffer that is requested if the caller has not set
+	// RecvBufferBytes.
 	wantRecvBytes = 4 << 20
-	// wantSendBytes is the requested size of the send buffer. This size has room for several
-	// messages of 64 KiB, and limits the number of bytes that wait for a slow device.
+	// wantSendBytes is the requested size of a socket's send buffer. A send buffer of 1 MiB has room
+	// for several messages of 64 KiB, and limits the number of bytes that wait for a slow network
+	// device.
 	wantSendBytes = 1 << 20
-	// maxSocketBytes is the largest size of a socket buffer that can be requested, because the
-	// kernel stores twice this size in a number of 32 bits.
+	// maxSocketBytes is the largest size of a socket buffer that can be requested, because the kernel
+	// stores twice the requested size in a 32-bit integer.
 	maxSocketBytes = 1<<30 - 1
 )
 
-// openSocket opens a socket bound to a local address, and sets its options and the sizes of its
-// buffers.
+// openSocket opens a socket, sets its options and buffer sizes, and binds the socket to a local
+// address.
 func openSocket(l *inet.Local, o Options, recvBytes int, pathSize bool) (*socket, error) {
-	return newSocket(l, func(s *socket) error { return s.setUp(l, o, recvBytes, pathSize) })
-}
-
-func newSocket(l *inet.Local, setUp func(*socket) error) (*socket, error) {
 	family := unix.AF_INET
 	if l.Version() == 6 {
 		family = unix.AF_INET6
@@ -42,19 +39,21 @@ func newSocket(l *inet.Local, setUp func(*socket) error) (*socket, error) {
 		return nil, sysError("socket", err)
 	}
 	s := &socket{fd: fd}
-	if err := setUp(s); err != nil {
+	if err := s.setUp(l, o, recvBytes, pathSize); err != nil {
 		unix.Close(fd)
 		return nil, err
 	}
 	return s, nil
 }
 
-// socket is an open socket with its name, features and receive buffer.
+// The type "socket" is an open UDP socket with its name, the kernel features that it uses, and the
+// size of its receive buffer.
 type socket struct {
 	fd        int
 	name      netip.AddrPort
 	have      features
 	recvBytes int // the receive buffer as counted by the kernel
+	sendBytes int // the send buffer as counted by the kernel
 }
 
 func (s *socket) close() error { return sysError("close", unix.Close(s.fd)) }
@@ -84,12 +83,15 @@ func (s *socket) setUp(l *inet.Local, o Options, recvBytes int, pathSize bool) e
 	if recvBytes > 0 {
 		setBuffer(s.fd, unix.SO_RCVBUF, unix.SO_RCVBUFFORCE, min(recvBytes, maxSocketBytes))
 	}
+	if s.sendBytes, err = unix.GetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_SNDBUF); err != nil {
+		return sysError("getsockopt", err)
+	}
 	s.recvBytes, err = unix.GetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_RCVBUF)
 	return sysError("getsockopt", err)
 }
 
-// dontFragment disables fragmentation of datagrams. Unless pathSize is set, dontFragment also makes
-// the kernel ignore ICMP reports about the path MTU.
+// dontFragment disables IP fragmentation of datagrams. If "pathSize" is false, dontFragment also
+// makes the kernel ignore ICMP reports about the path MTU.
 func dontFragment(fd, version int, pathSize bool) error {
 	of4, of6 := unix.IP_PMTUDISC_PROBE, unix.IPV6_PMTUDISC_PROBE
 	if pathSize {
@@ -111,26 +113,26 @@ func dontFragment(fd, version int, pathSize bool) error {
 	return nil
 }
 
-// setBuffer requests a size for a socket buffer, even above the system's limit if the process has
-// the permission. setBuffer ignores errors, because the caller reads the granted size afterwards.
+// setBuffer requests a size for a socket buffer. The requested size of a privileged process may
+// exceed the system's limit for socket buffers. setBuffer ignores errors, because the caller reads
+// the granted size afterwards.
 func setBuffer(fd, option, force, sizeBytes int) {
 	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, force, sizeBytes) != nil {
 		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, option, sizeBytes)
 	}
 }
 
-// The type features says which features of the kernel a socket uses, and gives the reasons why
-// others are not used.
+// The type "features" records which features of the kernel a socket uses, and why the socket does
+// not use other features.
 type features struct {
 	gso, gro, mmsg          bool
 	noGSO, noGRO, noMmsgWhy string
-	// recvBytes and sendBytes are the default sizes of the socket's buffers, as the kernel reports
-	// them.
+	// recvBytes and sendBytes are the kernel's default sizes of a socket's receive and send buffers.
 	recvBytes, sendBytes int
 }
 
-// The function detect determines which features the kernel has, and turns on the coalescing of
-// received datagrams.
+// The function "detect" determines which features the kernel has, and turns on the coalescing of
+// received datagrams (UDP_GRO).
 func detect(fd int, o Options) features {
 	var f features
 	f.gso, f.noGSO = true, ""
@@ -180,20 +182,19 @@ func probe(l *inet.Local, o Options) (features, error) {
 	if err != nil {
 		return features{}, fmt.Errorf("%s: %w", l.Addr, err)
 	}
-	s.have.recvBytes = s.recvBytes
-	s.have.sendBytes, err = unix.GetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_SNDBUF)
-	return s.have, errors.Join(sysError("getsockopt", err), s.close())
+	s.have.recvBytes, s.have.sendBytes = s.recvBytes, s.sendBytes
+	return s.have, s.close()
 }
 
-// The constants below are the kernel's SK_MEMINFO_DROPS and SK_MEMINFO_VARS.
+// The constants in this block are the kernel's SK_MEMINFO_DROPS and SK_MEMINFO_VARS.
 const (
 	memInfoDrops = 8
 	memInfoWords = 9
 )
 
-// drops returns how many packets the kernel has dropped at the socket. If the kernel does not
-// report dropped packets (versions below Linux 4.12), drops returns 0. Several datagrams that
-// arrive as one packet, as with UDP_GRO, are counted once.
+// The method "drops" returns how many packets the kernel has dropped at the socket, or 0 if the
+// kernel does not report this number (before Linux 4.12). If the kernel has coalesced several
+// datagrams (UDP_GRO), it counts these datagrams as one packet.
 func (s *socket) drops() uint64 {
 	var words [memInfoWords]uint32
 	sizeBytes := uint32(unsafe.Sizeof(words))
@@ -212,8 +213,8 @@ func sysError(op string, err error) error {
 	return err
 }
 
-// The functions below make the system calls that send and receive datagrams. A call does not take
-// long, because the size of a batch is limited.
+// The functions recvMsg, recvMmsg and their counterparts for sending make raw system calls. A
+// system call for a batch of datagrams does not take long, because the size of a batch is limited.
 
 func sendTo(fd int, v *iovec, m *msghdr) unix.Errno {
 	_, _, errno := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), v.base, v.len, 0, m.name,

@@ -9,9 +9,9 @@ import (
 
 var _ fabric.Sourcer = (*endpoint)(nil)
 
-// AppendSource implements fabric.Sourcer. If an earlier Poll has received the datagram, its sender
-// is stored in the datagram's entry in the field pending. The entry of a reported datagram is not
-// reused until the next Poll.
+// AppendSource implements fabric.Sourcer. If an earlier Poll has received the datagram from the
+// kernel, the sender is stored in the datagram's entry in the queue "pending". The queue "pending"
+// does not reuse the entry of a reported datagram until the next Poll.
 func (e *endpoint) AppendSource(dst []byte, c *fabric.Completion) []byte {
 	r := &e.rx
 	var from *sockaddr
@@ -29,8 +29,8 @@ func (e *endpoint) AppendSource(dst []byte, c *fabric.Completion) []byte {
 	return dst
 }
 
-// The method named from returns the Addr of the sender of a message, and caches the result for the
-// next call.
+// The method "from" returns the Addr of the sender of a message, and caches the Addr for the next
+// call.
 func (r *receiver) from(row int) fabric.Addr {
 	name, peers := &r.names[row], &r.domain.peers
 	if *name != r.lastFrom || r.lastSeq != peers.changes {

@@ -42,7 +42,7 @@ var variants = []struct {
 	{"nogso", udp.Options{NoGSO: true}, "127.0.0.1"},
 	{"nogro", udp.Options{NoGRO: true}, "127.0.0.1"},
 	{"nommsg", udp.Options{NoMmsg: true}, "127.0.0.1"},
-	{"bare", udp.Options{NoGSO: true, NoGRO: true, NoMmsg: true, NoConnect: true}, "127.0.0.1"},
+	{"bare", udp.Options{NoGSO: true, NoGRO: true, NoMmsg: true}, "127.0.0.1"},
 	{"ip6", udp.Options{}, "::1"},
 }
 
@@ -56,10 +56,6 @@ func TestSuite(t *testing.T) {
 			fabrictest.Run(t, variant(v.options, v.node))
 		})
 	}
-	t.Run("connected at once", func(t *testing.T) {
-		defer udp.ConnectAt(1)()
-		fabrictest.Run(t, variant(udp.Options{}, "127.0.0.1"))
-	})
 	for name, cfg := range map[string]fabric.EndpointConfig{
 		"smallest receive buffer": {RecvBufferBytes: 1},
 		"small receive buffer":    {RecvBufferBytes: 208 << 10},

@@ -12,8 +12,8 @@ import (
 	"gobtl/fabric"
 )
 
-// Wait implements fabric.Waiter. A datagram at an endpoint without posted receives does not end the
-// Wait, because the endpoint could not receive it.
+// Wait implements fabric.Waiter. A datagram for an endpoint without posted receives does not end
+// the Wait, because Poll could not receive the datagram.
 func (d *domain) Wait(timeout time.Duration) error {
 	if d.closed {
 		return fabric.ErrClosed
@@ -25,11 +25,6 @@ func (d *domain) Wait(timeout time.Duration) error {
 		}
 		if e.rx.top > 0 {
 			d.pollFds = append(d.pollFds, unix.PollFd{Fd: int32(e.sock.fd), Events: unix.POLLIN})
-			if e.direct.sock != nil {
-				e.direct.both = true
-				d.pollFds = append(d.pollFds,
-					unix.PollFd{Fd: int32(e.direct.sock.fd), Events: unix.POLLIN})
-			}
 		}
 	}
 	return d.ppoll(timeout)
@@ -38,8 +33,8 @@ func (d *domain) Wait(timeout time.Duration) error {
 // Wake implements fabric.Waiter.
 func (d *domain) Wake() { d.bell.Ring() }
 
-// ppoll sleeps until a descriptor is readable, a signal arrives, or the timeout is over (a
-// negative timeout means no limit).
+// The method "ppoll" sleeps until a descriptor is readable, a signal arrives, or the timeout is
+// over (a negative timeout means no limit).
 func (d *domain) ppoll(timeout time.Duration) error {
 	var ts *unix.Timespec
 	if timeout >= 0 {

@@ -8,11 +8,12 @@ import (
 	"time"
 )
 
-// Refusals counts connections that the Listener refused or closed for lack of room.
+// Refusals counts connections that the Listener refused or closed because of the limit on open
+// connections.
 type Refusals struct {
-	// Full counts new connections that were refused because the limit was reached and every
-	// existing connection had been marked by Proven. Displaced counts connections not marked by
-	// Proven that were closed to make room for a new connection.
+	// Full counts new connections that were refused because the limit was reached, and Guest.Proven
+	// had been called for every open connection. Displaced counts open connections that were closed in
+	// favour of a new connection, because Guest.Proven had not been called for them.
 	Full, Displaced uint64
 }
 
@@ -40,18 +41,18 @@ type Guest struct {
 }
 
 const (
-	// toldTime is the time limit for writing the line with the reason to a connection that is about
-	// to be closed.
+	// toldTime is the time limit for writing the reason to a connection that the Listener is about to
+	// close.
 	toldTime = 20 * time.Millisecond
-	// When accepting a connection has failed, for example because the process has no free
-	// descriptor, the Listener tries again after retryTime.
+	// If accepting a connection fails, for example because the process has no free file descriptor,
+	// the Listener tries again after retryTime.
 	retryTime = 20 * time.Millisecond
 )
 
-// NewListener takes over a listener, which the caller must not use afterwards. The argument most of
-// NewListener is the largest number of open connections, and a value below 1 counts as 1. The
-// argument told of NewListener is the line that is written to a connection that is about to be
-// refused, or closed for lack of room.
+// NewListener returns a Listener that accepts connections from l. After NewListener, the caller
+// must not use l. The argument "most" is the largest number of open connections, and a value below
+// 1 counts as 1. The argument "told" is the line that the Listener writes to a connection before
+// refusing it, or closing it in favour of a new connection.
 func NewListener(l net.Listener, most int, told string) *Listener {
 	return &Listener{listener: l, most: max(most, 1), told: told, closed: make(chan struct{})}
 }
@@ -59,7 +60,7 @@ func NewListener(l net.Listener, most int, told string) *Listener {
 // Addr implements net.Listener.
 func (l *Listener) Addr() net.Addr { return l.listener.Addr() }
 
-// Close implements net.Listener. Close does not close the connections that were accepted.
+// Close implements net.Listener. Close does not close connections that Accept has returned.
 func (l *Listener) Close() error {
 	l.close.Do(func() { close(l.closed) })
 	return l.listener.Close()
@@ -76,8 +77,8 @@ func (l *Listener) CloseAll() error {
 	return err
 }
 
-// Accept implements net.Listener. Accept returns an error only if the listener is closed, and that
-// error wraps net.ErrClosed.
+// Accept implements net.Listener. Accept returns an error only if the listener is closed. The error
+// of Accept wraps net.ErrClosed.
 func (l *Listener) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.listener.Accept()
@@ -99,8 +100,8 @@ func (l *Listener) Accept() (net.Conn, error) {
 }
 
 // Serve accepts connections until the listener is closed. Serve runs fn for each connection on a
-// new goroutine, and closes the connection when fn returns. Serve returns when the goroutines of
-// all connections have ended.
+// new goroutine, and closes the connection when fn returns. After the listener is closed, Serve
+// waits for the goroutines of all connections, and returns.
 func (l *Listener) Serve(fn func(*Guest)) {
 	var group sync.WaitGroup
 	defer group.Wait()
@@ -116,15 +117,16 @@ func (l *Listener) Serve(fn func(*Guest)) {
 	}
 }
 
-// Refusals returns the counts of connections that were refused or closed for lack of room.
+// Refusals returns how many connections were refused or closed because of the limit on open
+// connections.
 func (l *Listener) Refusals() Refusals {
 	l.lock.Lock()
 	defer l.lock.Unlock()
 	return l.refusals
 }
 
-// The method enter registers a new connection. If there is no room, or if the Listener is closed,
-// enter returns nil.
+// The method "enter" registers a new connection as a Guest. If the Listener is closed, or is full
+// of proven connections, the method "enter" returns nil.
 func (l *Listener) enter(conn net.Conn) *Guest {
 	g := &Guest{Conn: conn, of: l, host: HostOf(conn.RemoteAddr())}
 	l.lock.Lock()
@@ -148,8 +150,8 @@ func (l *Listener) enter(conn net.Conn) *Guest {
 	return g
 }
 
-// The method silent returns the index of the connection that must be closed to make room for a new
-// one, or -1 if every connection was marked by Proven. The caller must hold the lock.
+// The method "silent" returns the index of the open connection that a new connection must replace,
+// or -1 if every open connection is proven (Guest.Proven). The caller must hold the lock.
 func (l *Listener) silent() int {
 	count := make(map[string]int)
 	for _, g := range l.guests {
@@ -174,8 +176,9 @@ func (l *Listener) remove(i int) {
 	l.guests = slices.Delete(l.guests, i, i+1)
 }
 
-// The function refuse writes the line told to a connection, and closes the connection. If the line
-// cannot be written within toldTime, refuse closes the connection without it.
+// The function "refuse" writes a line with the reason to a connection, and closes the connection.
+// If the line cannot be written within the time toldTime, the connection is closed without the
+// line.
 func refuse(conn net.Conn, told string) {
 	if told != "" && conn.SetWriteDeadline(time.Now().Add(toldTime)) == nil {
 		_, _ = conn.Write([]byte(told)) // the peer may be gone
@@ -183,16 +186,18 @@ func refuse(conn net.Conn, told string) {
 	_ = conn.Close() // nothing is lost by the close
 }
 
-// Proven marks the connection as one of a genuine client. After Proven, the Listener never closes
-// the connection to make room for another.
+// Proven marks the connection as proven, which means that its client has sent data that only a
+// genuine client can send. The Listener never closes a proven connection in favour of a new
+// connection.
 func (g *Guest) Proven() {
 	g.of.lock.Lock()
 	defer g.of.lock.Unlock()
 	g.proven = true
 }
 
-// onLeave has the listener call fn when the connection is closed or displaced. If that has
-// happened already, onLeave returns false. The function fn must not block.
+// onLeave makes the Listener call the function fn when the connection is closed, also if the
+// Listener closes it in favour of a new connection. If the connection was already closed, onLeave
+// returns false. The function fn must not block.
 func (g *Guest) onLeave(fn func()) bool {
 	g.of.lock.Lock()
 	defer g.of.lock.Unlock()
@@ -200,7 +205,7 @@ func (g *Guest) onLeave(fn func()) bool {
 	return slices.Contains(g.of.guests, g)
 }
 
-// Close implements net.Conn, and makes room for another connection.
+// Close implements net.Conn, and removes the connection from the Listener's open connections.
 func (g *Guest) Close() error {
 	g.of.lock.Lock()
 	if i := slices.Index(g.of.guests, g); i >= 0 {
@@ -210,7 +215,7 @@ func (g *Guest) Close() error {
 	return g.Conn.Close()
 }
 
-// HostOf returns the text of the address a without the port.
+// HostOf returns the network address "a" as text, without the port.
 func HostOf(a net.Addr) string {
 	if a == nil {
 		return ""

@@ -7,8 +7,9 @@ import (
 	"syscall"
 )
 
-// OpenRegular opens a file that another program may have made, for reading. The file must be a
-// regular file. For a pipe, a device or a directory, OpenRegular returns an error at once.
+// OpenRegular opens a file, which an untrusted program may have made, for reading. The file must be
+// a regular file. For a pipe, a device or a directory, OpenRegular returns an error without
+// blocking.
 func OpenRegular(name string) (*os.File, os.FileInfo, error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe may have no writer
 	if err != nil {
@@ -25,8 +26,9 @@ func OpenRegular(name string) (*os.File, os.FileInfo, error) {
 	return f, st, nil
 }
 
-// ReadFile reads a file that another program may write. The file must be a regular file of at most
-// bytesMax bytes. For any other file, ReadFile returns an error at once.
+// ReadFile reads the whole content of a file that an untrusted program may have made. The file must
+// be a regular file of at most bytesMax bytes. If the file is larger than bytesMax, or is not a
+// regular file, ReadFile returns an error without blocking.
 func ReadFile(name string, bytesMax int64) ([]byte, error) {
 	f, _, err := OpenRegular(name)
 	if err != nil {

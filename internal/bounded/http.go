@@ -16,12 +16,12 @@ const (
 		"Content-Length: 0\r\n\r\n"
 )
 
-// HTTPServer returns a server for short responses such as metrics, with time limits for requests
-// and responses and a limit for the size of headers. All clients together get one response in
-// 10 ms, in the order of their requests, so that clients that ask without a pause cannot take the
-// CPU of the program. The server calls the handler for one request at a time. A response is
-// written to the network from memory, and delays no other response. If responses of the server
-// take long, the caller must increase the field WriteTimeout.
+// HTTPServer returns a server for short responses, such as metrics. The server limits the duration
+// of requests and responses and the size of headers. All clients together get at most one response
+// in 10 ms, in the order of their requests, so that frequent requests cannot use much CPU time of
+// the program. The server calls the handler for one request at a time. The server writes each
+// response from memory to the network, so that a slow client delays no other response. If a
+// response may take long, the caller must increase the server's WriteTimeout.
 func HTTPServer(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler: newTurns(h), DisableGeneralOptionsHandler: true, // its answers would take no turn
@@ -30,7 +30,12 @@ func HTTPServer(h http.Handler) *http.Server {
 	}
 }
 
-// HTTPListener returns a Listener for the server that HTTPServer returns, and takes over the
-// listener l. When 64 clients are connected, the next client replaces the oldest connection of the
+// InTurns returns a handler that calls h for one request at a time, and answers at most one request
+// in 10 ms, as HTTPServer does. InTurns is meant for one URL path of an HTTP server whose other
+// paths may have long responses.
+func InTurns(h http.Handler) http.Handler { return newTurns(h) }
+
+// HTTPListener returns a Listener for use with HTTPServer. After HTTPListener, the caller must not
+// use l. When 64 clients are connected, the next client replaces the oldest connection of the
 // address with the most connections.
 func HTTPListener(l net.Listener) *Listener { return NewListener(l, httpGuests, httpBusy) }

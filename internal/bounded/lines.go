@@ -7,11 +7,11 @@ import (
 	"io"
 )
 
-// ErrLong means that a line is longer than the limit of its Lines.
+// ErrLong means that a line is longer than the limit that was passed to NewLines.
 var ErrLong = errors.New("line too long")
 
-// Lines reads lines of a limited length. The buffer of a Lines grows when data arrives, and not in
-// advance.
+// Lines reads lines of a limited length. The buffer for a long line grows as data arrives, and is
+// not allocated in advance.
 type Lines struct {
 	from *bufio.Reader
 	most int
@@ -20,16 +20,16 @@ type Lines struct {
 
 const linesBuffer = 4096
 
-// NewLines returns a reader of lines whose length is at most the argument most, in bytes. The end
-// of a line ("\n" or "\r\n") is not counted in the length of the line.
+// NewLines returns a reader of lines. The argument "most" is the largest length of a line in bytes.
+// The end of a line ("\n" or "\r\n") is not counted in the length of the line.
 func NewLines(r io.Reader, most int) *Lines {
 	return &Lines{from: bufio.NewReaderSize(r, min(linesBuffer, most+1)), most: most}
 }
 
-// Next returns the next line without its end ("\n" or "\r\n"). The line that Next returns is
-// valid until the next call of Next. Next returns the errors of the reader unchanged. If the
-// input ends in the middle of a line, Next returns io.ErrUnexpectedEOF. For a line that is too
-// long, the error of Next wraps ErrLong, and the rest of the line is not read.
+// Next returns the next line without its end ("\n" or "\r\n"). The line that Next returns is valid
+// until the next call of Next. Next returns the errors of the underlying reader unchanged. If the
+// input ends in the middle of a line, Next returns io.ErrUnexpectedEOF. If the line is too long,
+// Next returns an error that wraps ErrLong, and does not read the rest of the line.
 func (l *Lines) Next() ([]byte, error) {
 	l.line = l.line[:0]
 	for {

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// ErrUntaken means that a peer does not read the data that was sent to it.
+// ErrUntaken means that a peer does not read the data on its connection fast enough.
 var ErrUntaken = errors.New("peer does not read")
 
-// Outbox sends data to one connection without delaying its callers. The goroutine that calls Run
-// writes the data. If the peer does not read the data, Run returns, and other peers are not
-// affected. Any goroutine may call the methods of an Outbox, but Run may be called by one goroutine
-// only.
+// Outbox sends data over one connection from a queue, so that the caller of Put never waits for the
+// peer. The goroutine that calls Run writes the data. If the peer does not read the data, Run
+// returns. A slow peer does not delay the connections of other peers. Any goroutine may call the
+// methods of an Outbox, but Run may be called by one goroutine only.
 type Outbox struct {
 	conn  net.Conn
 	most  int
@@ -28,19 +28,19 @@ type Outbox struct {
 	err    error // why Run ends before Close
 }
 
-// NewOutbox returns an Outbox that writes to the given connection, to which the caller must not
-// write any more. The argument bytesMax of NewOutbox is the largest number of queued bytes. The
-// Write that is in progress may hold the same number of bytes in addition. The argument limit of
-// NewOutbox is the longest time for one Write.
+// NewOutbox returns an Outbox for the given connection. After NewOutbox, the caller must not write
+// to the connection itself. The argument bytesMax is the largest number of queued bytes, without
+// the bytes of the Write in progress. The argument "limit" is the time limit for one Write to the
+// connection.
 func NewOutbox(conn net.Conn, bytesMax int, limit time.Duration) *Outbox {
 	o := &Outbox{conn: conn, most: bytesMax, limit: limit}
 	o.more.L = &o.lock
 	return o
 }
 
-// Put queues a copy of data, and returns at once. If data does not fit in the queue, Put makes Run
-// return, and Err then returns ErrUntaken. When Run has returned, or Close was called, Put has no
-// effect.
+// Put queues a copy of the argument "data", and returns at once. If the data does not fit in the
+// queue, Put makes Run return, and the result of Err wraps ErrUntaken. After Close, or after Run
+// has ended by an error, Put has no effect.
 func (o *Outbox) Put(data []byte) {
 	o.lock.Lock()
 	defer o.lock.Unlock()
@@ -54,7 +54,8 @@ func (o *Outbox) Put(data []byte) {
 	}
 }
 
-// Close makes Run return when it has written the queued data, or when the time flush has passed.
+// Close makes Run return after Run has written the queued data, but at the latest after the
+// duration "flush".
 func (o *Outbox) Close(flush time.Duration) {
 	o.lock.Lock()
 	defer o.lock.Unlock()
@@ -66,16 +67,16 @@ func (o *Outbox) Close(flush time.Duration) {
 	o.more.Signal()
 }
 
-// Err returns the reason why Run has returned although Close was not called, or nil. If the peer
-// does not read, the error wraps ErrUntaken. All other errors are errors of the connection.
+// Err returns the error that has ended Run, or nil if only Close has ended Run. If the peer does
+// not read, the result of Err wraps ErrUntaken. All other errors are errors of the connection.
 func (o *Outbox) Err() error {
 	o.lock.Lock()
 	defer o.lock.Unlock()
 	return o.err
 }
 
-// Run writes queued data to the connection until Close is called, or until an error occurs. After
-// Run, the caller must close the connection, because nothing more can be written to it.
+// Run writes queued data to the connection until Close is called, or until an error occurs. When
+// Run has returned, the caller must close the connection, on which no further Write is possible.
 func (o *Outbox) Run() {
 	for data := o.next(); data != nil; data = o.next() {
 		if _, err := o.conn.Write(data); err != nil {
@@ -89,8 +90,8 @@ func (o *Outbox) Run() {
 	}
 }
 
-// The method next waits for queued data, and returns all of it. When Close was called and no data
-// is queued, next returns nil.
+// The method "next" waits for queued data, empties the queue, and returns the data. If Close was
+// called and no data is queued, the result of the method "next" is nil.
 func (o *Outbox) next() []byte {
 	o.lock.Lock()
 	defer o.lock.Unlock()
@@ -108,7 +109,7 @@ func (o *Outbox) next() []byte {
 	return data
 }
 
-// The method end makes Run return because of an error. The caller must hold the lock.
+// The method "end" makes Run return because of an error. The caller must hold the lock.
 func (o *Outbox) end(err error) {
 	if o.err == nil {
 		o.err = err

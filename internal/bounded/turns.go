@@ -9,12 +9,14 @@ import (
 	"time"
 )
 
-// turnPause is the shortest time from the end of one turn to the start of the next.
+// turnPause is the least time between the end of one handler call and the start of the next handler
+// call.
 const turnPause = 10 * time.Millisecond
 
-// turns is an http.Handler that answers requests in their order. An answer is made in a turn, and
-// is written to the network after its turn. Only one request has the turn, and between two turns
-// is a pause. A client that is gone takes no turn.
+// The type "turns" is an http.Handler that answers requests one after another, in the order of
+// their arrival. The handler runs during the request's turn, and the response is written to the
+// network after the turn. Only one request at a time has a turn, and there is a pause between two
+// turns. The request of a client that has disconnected gets no turn.
 type turns struct {
 	handler http.Handler
 	free    chan time.Time // holds the earliest start of the next turn, if no request has the turn
@@ -37,8 +39,8 @@ func (t *turns) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(a.body.Bytes()) // an error means that the client is gone
 }
 
-// answer waits for the turn of a request, and returns the answer. For a client that is gone, answer
-// returns nil.
+// The method "answer" waits until the request's turn, calls the handler, and returns the response.
+// For a client that is gone, the method "answer" returns nil.
 func (t *turns) answer(r *http.Request) *answer {
 	gone := r.Context().Done()
 	var next time.Time
@@ -64,7 +66,7 @@ func (t *turns) answer(r *http.Request) *answer {
 	return a
 }
 
-// answer is an http.ResponseWriter that keeps the response in memory.
+// The type "answer" is an http.ResponseWriter that stores the response in memory.
 type answer struct {
 	header http.Header
 	status int // 0 before the call of WriteHeader
@@ -87,8 +89,9 @@ func (a *answer) Write(b []byte) (int, error) {
 	return a.body.Write(b)
 }
 
-// whileGuest returns a context that ends when the connection of an HTTPListener is closed or
-// displaced. Package net/http alone does not notice that while a client has sent more data.
+// whileGuest returns a context that is cancelled when the connection, which an HTTPListener has
+// accepted, is closed. By itself, package net/http does not notice that a connection has ended
+// while data from the client is still unread.
 func whileGuest(ctx context.Context, conn net.Conn) context.Context {
 	g, ok := conn.(*Guest)
 	if !ok {

@@ -3,9 +3,9 @@
 // the number, the purpose and the address.
 //
 //	0        4                20
-//	+--------+----------------+
+//	+========+================+
 //	| when   | MAC            |
-//	+--------+----------------+
+//	+========+================+
 //
 // One goroutine at a time may use a Jar.
 package cookie
@@ -40,7 +40,7 @@ type Jar struct {
 	cookie [Bytes]byte
 }
 
-// New returns a Jar with a key from the function random.
+// New returns a Jar whose secret key consists of results of the function "random".
 func New(random func() uint64) *Jar {
 	var key [sha256.Size]byte
 	for i := 0; i < len(key); i += 8 {
@@ -49,8 +49,8 @@ func New(random func() uint64) *Jar {
 	return &Jar{mac: hmac.New(sha256.New, key[:])}
 }
 
-// Bake returns the cookie for an address in the time period with the number when. The next call of
-// Bake or Good overwrites the memory of the returned cookie.
+// Bake returns the cookie for an address and a purpose. The argument "when" is the number of the
+// present time period. The slice that Bake returns is valid until the next call of Bake or Good.
 func (j *Jar) Bake(when uint32, what For, addr []byte) []byte {
 	head := &j.head
 	binary.LittleEndian.PutUint32(head[0:], when)
@@ -65,8 +65,8 @@ func (j *Jar) Bake(when uint32, what For, addr []byte) []byte {
 	return j.cookie[:]
 }
 
-// Good reports whether the cookie was made for the purpose what and the address addr, in the time
-// period with the number now or in the previous one.
+// Good reports whether this Jar made the cookie for the given purpose and address, in the present
+// time period (the argument "now") or the previous one.
 func (j *Jar) Good(now uint32, what For, addr, cookie []byte) bool {
 	if len(cookie) != Bytes {
 		return false

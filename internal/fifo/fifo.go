@@ -10,7 +10,7 @@ type Queue[T any] struct {
 	count int
 }
 
-// New returns an empty queue with room for capacity items.
+// New returns an empty queue with room for the given number of items.
 func New[T any](capacity int) Queue[T] { return Queue[T]{items: make([]T, capacity)} }
 
 // Len is the number of items in the queue.
@@ -22,8 +22,8 @@ func (q *Queue[T]) Cap() int { return len(q.items) }
 // Full reports whether the queue has no room for another item.
 func (q *Queue[T]) Full() bool { return q.count == len(q.items) }
 
-// Grow doubles the memory of a full queue, up to the memory for limit items. If the queue already
-// has memory for limit items, Grow does nothing.
+// Grow doubles the capacity of a full queue, but not beyond the given limit. If the queue is not
+// full, or has reached the limit, Grow does nothing.
 func (q *Queue[T]) Grow(limit int) {
 	if !q.Full() || len(q.items) >= limit {
 		return
@@ -48,8 +48,8 @@ func (q *Queue[T]) Push(v T) {
 // item is popped or the queue grows. The queue must not be empty.
 func (q *Queue[T]) Front() *T { return &q.items[q.head] }
 
-// Pop removes and returns the oldest item of the queue, which must not be empty. The memory of a
-// popped item is not cleared, so that its pointers keep their targets alive until another item
+// Pop removes and returns the oldest item of the queue, which must not be empty. Pop does not clear
+// the item in the queue's memory, so that its pointers keep their targets alive until another item
 // overwrites it.
 func (q *Queue[T]) Pop() T {
 	v := q.items[q.head]

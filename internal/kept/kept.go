@@ -1,20 +1,21 @@
 // Package kept limits the memory for data of peers that have disconnected.
 //
-//	peer "a"  [ 5 KiB ][ 4 KiB ]          the most of all, its oldest goes first
+//	peer "a"  [ 5 KiB ][ 4 KiB ]      --> the most of all, its oldest goes first
 //	peer "b"  [ 6 KiB ]
 //
-// The data of a peer may be received after the peer has disconnected. A peer that
-// repeatedly connects, sends data and disconnects must not fill the memory, and must not
-// displace the data of other peers. A Keeper counts the bytes that each peer has left. A Keeper
-// knows a peer by name, because the name does not change when the peer connects again. When the
-// limit is exceeded, data of the peer with the most bytes is dropped first.
+// The data of a peer may be received after the peer has disconnected. A peer that repeatedly
+// connects, sends data and disconnects must neither fill the memory nor cause the data of other
+// peers to be dropped. A Keeper counts the bytes of each peer. A Keeper identifies a peer by its
+// name, because a peer that connects again has the same name. If the data exceeds the limit, the
+// Keeper first drops data of the peer with the most bytes.
 //
-// A Keeper belongs to one goroutine, or its owner must guard the Keeper with a lock.
+// If several goroutines use a Keeper, the caller must guard it with a lock.
 package kept
 
 import "container/list"
 
-// Keeper accounts for the data of disconnected peers.
+// Keeper counts the bytes of data that disconnected peers have sent and the program has not
+// received yet.
 type Keeper[T comparable] struct {
 	most, bytes int64
 	things      map[T]*thing[T]
@@ -22,7 +23,7 @@ type Keeper[T comparable] struct {
 	number      uint64 // number of the next peer
 }
 
-// A thing is the data that one connection of a peer has left.
+// A "thing" is one item of a peer, which is the unread data of one connection.
 type thing[T comparable] struct {
 	what  T
 	of    *peer[T]
@@ -30,7 +31,7 @@ type thing[T comparable] struct {
 	bytes int64
 }
 
-// peer holds all data that one peer has left.
+// A "peer" holds the items of one disconnected peer.
 type peer[T comparable] struct {
 	name   string
 	number uint64
@@ -38,17 +39,17 @@ type peer[T comparable] struct {
 	things list.List // of *thing[T], the oldest in front
 }
 
-// New returns a Keeper with a limit of mostBytes bytes.
+// New returns an empty Keeper with a limit of mostBytes bytes for all peers together.
 func New[T comparable](mostBytes int64) *Keeper[T] {
 	return &Keeper[T]{
 		most: mostBytes, things: map[T]*thing[T]{}, peers: map[string]*peer[T]{},
 	}
 }
 
-// Add adds an item of data, which the named peer has left, to the Keeper. The argument bytes of Add
-// is the size of the item in memory. To keep the limit, the caller must free the items that Add
-// returns, which may include the new item. The Keeper no longer counts the returned items. If the
-// item was already added to the Keeper, Add changes the size of the item.
+// Add records an item, which is data of the named peer that has disconnected. The argument "bytes"
+// is the size of the item in memory. The caller must free the items that Add returns, because they
+// exceed the limit. The returned items may include the new item. The Keeper no longer counts the
+// returned items. If the Keeper already has the item, Add changes the recorded size of the item.
 func (k *Keeper[T]) Add(name string, what T, bytes int64) (dropped []T) {
 	k.Remove(what)
 	p := k.peers[name]
@@ -70,8 +71,8 @@ func (k *Keeper[T]) Add(name string, what T, bytes int64) (dropped []T) {
 	return dropped
 }
 
-// largest returns the peer with the most bytes. Of several peers with the same number of bytes,
-// largest returns the peer that disconnected first.
+// The method "largest" returns the peer whose items have the most bytes. If several peers have the
+// same number of bytes, the method "largest" returns the peer whose data was added first.
 func (k *Keeper[T]) largest() (l *peer[T]) {
 	for _, p := range k.peers {
 		if l == nil || p.bytes > l.bytes || p.bytes == l.bytes && p.number < l.number {
@@ -81,8 +82,8 @@ func (k *Keeper[T]) largest() (l *peer[T]) {
 	return l
 }
 
-// Shrink reduces the size of an item by the given bytes. If the item is unknown, Shrink does
-// nothing.
+// Shrink reduces the recorded size of an item by the given number of bytes. If the item is unknown,
+// Shrink does nothing.
 func (k *Keeper[T]) Shrink(what T, bytes int64) {
 	if t := k.things[what]; t != nil {
 		bytes = min(bytes, t.bytes)

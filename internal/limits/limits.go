@@ -1,6 +1,6 @@
-// Package limits has those limits of a transport module that have the same values in every program,
-// and are therefore no options of btl.Config. Simulators and tests set small values, so that a few
-// packets or peers suffice to reach a limit.
+// Package limits has the limits of a transport module that programs cannot set, unlike the options
+// of btl.Config. Only simulators and tests change the limits to small values, so that a few packets
+// or peers suffice to reach a limit.
 //
 // The package has no functions, and values of Limits may be copied.
 package limits
@@ -10,38 +10,39 @@ import "time"
 // Limits are numbers for one module. If a field is zero, btl.Config.WithDefaults sets the default
 // value.
 type Limits struct {
-	// QuantumBytes is the number of bytes that an endpoint may send in one turn, for either its
-	// small or its large fragments. A value below one packet counts as one packet.
+	// QuantumBytes is the number of bytes that an endpoint may send in one turn of the round robin,
+	// from its queue of small or of large fragments. A value below one packet counts as one packet.
 	QuantumBytes int
 	// PassPackets is the maximum number of new packets posted in one call of Progress.
 	PassPackets int
 	// PollBatch is the maximum number of completions polled from a channel in one call of
 	// Progress.
 	PollBatch int
-	// IdlePollEvery is the number of calls of Progress between two polls of an idle channel
-	// while messages arrive on the other channel. An idle channel is polled at the latest 20 us
-	// after its previous poll. A poll of a socket is a system call even if it finds nothing, and
-	// delays messages on the other channel.
+	// IdlePollEvery is the number of calls of Progress between two polls of a channel that is idle
+	// while messages arrive on the module's other channel. Whatever IdlePollEvery is, Progress polls
+	// an idle channel if the previous poll was at least 20 us ago. A poll of an idle socket costs a
+	// system call, which delays messages on the module's other channel.
 	IdlePollEvery int
 
-	// HalfOpenMax is the maximum number of half-open endpoints. The peer of a half-open
-	// endpoint has proven its addresses, but the handshake is not complete. If the fabric can
-	// identify hosts, the half-open endpoints of one host may be a quarter of HalfOpenMax (a half
-	// if btl.Config.PeersPerHost sets no limit), but one is always permitted.
+	// HalfOpenMax is the maximum number of half-open endpoints. An endpoint is half-open if its peer
+	// has proven its addresses, but the handshake is not complete. If the fabric can identify hosts,
+	// one host may have at most a quarter of HalfOpenMax half-open endpoints, but always at least one.
+	// If btl.Config.PeersPerHost sets no limit, one host may have half of HalfOpenMax half-open
+	// endpoints. When HalfOpenMax is reached, the host with the most half-open endpoints loses its
+	// oldest one to a host that has fewer.
 	HalfOpenMax int
-	// PeersPerAddress is the maximum number of endpoints that a peer at one address may open
-	// here. Endpoints that are being closed are counted.
+	// PeersPerAddress is the maximum number of endpoints that this module accepts from one peer
+	// address, including endpoints that are being closed.
 	PeersPerAddress int
-	// AwayMax is the longest time by which btl.Config.PeerTimeout is extended for a peer that has
-	// announced, in its field Away, that it will not answer for some time. If AwayMax is negative,
-	// the time is not extended.
+	// AwayMax limits the extension of btl.Config.PeerTimeout for a peer that has announced, in its
+	// handshake, that it may not answer for some time. If AwayMax is negative, PeerTimeout is not
+	// extended.
 	AwayMax time.Duration
 
-	// KeptBytesMax is the maximum memory of fragments that consist of several packets and that
-	// handlers keep after they return. If KeptBytesMax is negative, handlers cannot keep fragments
-	// that consist of several packets.
+	// KeptBytesMax is the maximum memory for fragments of several packets that handlers keep after
+	// they return. If KeptBytesMax is negative, handlers cannot keep fragments of several packets.
 	KeptBytesMax int64
-	// ReassemblyKeepBytes is the maximum unused reassembly memory that is kept for later
-	// fragments.
+	// ReassemblyKeepBytes is the maximum size of unused reassembly buffers that a module keeps for
+	// later fragments.
 	ReassemblyKeepBytes int64
 }

@@ -1,17 +1,16 @@
-// Package mono has the type of an instant (a point in time) on a monotonic clock. An instant is a
-// number of nanoseconds on the caller's clock. Package mono never reads a clock. The packages of
-// the transport get the current instant as an argument, and return the instant at which they must
-// be called next.
+// Package mono defines the type Time, an instant (a point in time) on a monotonic clock. An instant
+// is a number of nanoseconds on a clock that the caller chooses. Package mono never reads a clock.
+// The packages of the transport get the current instant as an argument, and return the instant at
+// which they must be called next.
 package mono
 
 import "time"
 
-// Time is an instant in nanoseconds. The caller chooses to which point in time the value zero
-// belongs. Only the differences and the order of instants have a meaning.
+// Time is an instant in nanoseconds. The caller chooses which instant has the value zero. An
+// instant has a meaning only in comparison with other instants of the same clock.
 type Time int64
 
-// Never is later than every instant that a caller passes. As a deadline, Never means that there
-// is no deadline.
+// Never is later than every other instant. As a deadline, Never means that there is no deadline.
 const Never Time = 1<<63 - 1
 
 // Add returns the instant that is d after t. If the sum overflows, Add returns Never.

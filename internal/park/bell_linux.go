@@ -8,16 +8,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bell is a descriptor that any goroutine can make readable, to wake the goroutine that waits for
-// the descriptor. Ring and Close may be called at any time by any goroutine. Only the waiting
-// goroutine may use Fd and Hush.
+// Bell is a file descriptor (eventfd) that any goroutine can make readable, to wake a goroutine
+// that waits for the descriptor. Ring and Close may be called at any time by any goroutine. Only
+// the waiting goroutine may use Fd and Hush.
 type Bell struct {
 	mu    sync.Mutex // held while event is written or closed
 	event int        // -1 after Close
 }
 
-// NewBell returns a Bell whose descriptor is not readable, or the system's error if the process has
-// no free descriptor. The caller must close the Bell.
+// NewBell returns a Bell whose descriptor is not readable yet, or an error if the system cannot
+// create a descriptor. The caller must close the Bell.
 func NewBell() (*Bell, error) {
 	event, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err != nil {
@@ -26,8 +26,8 @@ func NewBell() (*Bell, error) {
 	return &Bell{event: event}, nil
 }
 
-// Fd returns the descriptor of the Bell. When Ring is called, the descriptor becomes readable, and
-// it is readable until Hush is called. The Bell owns the descriptor.
+// Fd returns the descriptor of the Bell. The descriptor becomes readable by a call of Ring, and
+// stays readable until Hush is called. The Bell owns the descriptor.
 func (b *Bell) Fd() int { return b.event }
 
 // Ring makes the descriptor readable. After Close, Ring does nothing.
@@ -42,8 +42,7 @@ func (b *Bell) Ring() {
 	_, _ = unix.Write(b.event, one[:])
 }
 
-// Hush makes the descriptor unreadable. One call of Hush suffices, however many times Ring was
-// called.
+// Hush makes the descriptor unreadable. After several calls of Ring, one call of Hush suffices.
 func (b *Bell) Hush() {
 	var count [8]byte
 	_, _ = unix.Read(b.event, count[:])

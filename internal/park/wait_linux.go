@@ -10,20 +10,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Timer is the value of the field Fd in the epoll events of a Parker's timer. A caller that polls
-// the epoll descriptor without the Parker recognises these events by this value.
+// Timer is the field Fd of an epoll event that comes from the kernel timer of a Parker. A caller
+// that polls the epoll descriptor itself recognises events of the Parker's timer by the value
+// Timer.
 const Timer = -1
 
 // Parker parks a goroutine until an epoll descriptor is readable. A Parker belongs to one goroutine
 // at a time.
 //
-// The epoll set contains a kernel timer, which ends a Wait at its deadline. A timer of Go's runtime
-// would end the Wait up to a millisecond late.
+// The Parker adds a kernel timer (timerfd) to the epoll set, which ends a Wait at its deadline. A
+// timer of Go's runtime would end a Wait up to a millisecond late.
 //
-// When a Wait returns earlier than at its deadline, the kernel timer keeps running, because the
-// next Wait sets the timer anyway. If no other Wait follows in time, the kernel timer expires once.
-// A caller that polls the descriptor without the Parker must first stop the kernel timer with
-// Still.
+// If a Wait returns before its deadline, the kernel timer keeps running, because the next Wait sets
+// the timer anyway. If the next Wait begins too late, the kernel timer expires once without need. A
+// caller that polls the epoll descriptor itself, without Wait, must first call Still to stop the
+// kernel timer.
 type Parker struct {
 	file *os.File
 	raw  syscall.RawConn
@@ -41,10 +42,10 @@ type Parker struct {
 	events [8]unix.EpollEvent
 }
 
-// Open sets the epoll descriptor for which the Parker waits, and which the Parker owns from now on.
-// If the network poller of Go's runtime does not accept the descriptor, Open closes the descriptor
-// and returns false. The argument bell of Open is the field Fd of the epoll event that Wait reports
-// by its result rung.
+// Open gives the Parker the epoll descriptor for which Wait waits. The Parker owns the descriptor,
+// and closes it. If the network poller of Go's runtime rejects the epoll descriptor, Open closes
+// the descriptor and returns false. The argument "bell" is the field Fd of the epoll event that
+// Wait reports by its result "rung".
 func (p *Parker) Open(epoll int, bell int32) bool {
 	if unix.SetNonblock(epoll, true) != nil { // the poller accepts only non-blocking files
 		unix.Close(epoll)
@@ -73,9 +74,9 @@ func (p *Parker) Open(epoll int, bell int32) bool {
 	return true
 }
 
-// Wait parks the goroutine until an event occurs or the timeout is over (a negative timeout means
-// no limit). The result rung of Wait is true if the event with the Fd that was passed to Open as
-// bell has occurred.
+// Wait parks the goroutine until the epoll descriptor has an event, or until the timeout expires. A
+// negative timeout means no limit. The result "rung" is true if one of the events came from the
+// bell, whose Fd was passed to Open.
 func (p *Parker) Wait(timeout time.Duration) (rung bool, err error) {
 	p.rung, p.over = false, false
 	err = p.begin(timeout)
@@ -91,7 +92,8 @@ func (p *Parker) Wait(timeout time.Duration) (rung bool, err error) {
 	return p.rung, err
 }
 
-// Still stops the timer of an earlier Wait, which would make the epoll descriptor readable.
+// Still stops the kernel timer of an earlier Wait, because its expiration would make the epoll
+// descriptor readable.
 func (p *Parker) Still() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -127,8 +129,8 @@ func newTimer(epoll int) (int, error) {
 	return timer, nil
 }
 
-// setTimer sets the kernel timer to the deadline in the field until, and clears an earlier
-// expiration of the timer. The caller must hold the mutex mu.
+// setTimer sets the kernel timer to the deadline in the field "until", or stops the timer if there
+// is no deadline, and clears an earlier expiration of the timer. The caller must hold the mutex mu.
 func (p *Parker) setTimer() error {
 	var at unix.ItimerSpec // zero: never
 	switch {
@@ -141,8 +143,8 @@ func (p *Parker) setTimer() error {
 	return unix.TimerfdSettime(p.timer, 0, &at, nil)
 }
 
-// Hasten makes the Wait in progress, or else the next Wait, return after the given time at the
-// latest. Any goroutine may call Hasten.
+// Hasten shortens the Wait in progress, or the next Wait if none is in progress, to the given time
+// at most. Any goroutine may call Hasten.
 func (p *Parker) Hasten(timeout time.Duration) {
 	at := time.Now().Add(timeout)
 	p.mu.Lock()
@@ -158,8 +160,8 @@ func (p *Parker) Hasten(timeout time.Duration) {
 	}
 }
 
-// Close closes the descriptors of the Parker. After Close, Wait must not be called, and Hasten does
-// nothing.
+// Close closes the descriptors of the Parker. After Close, Wait must not be called, and Hasten has
+// no effect.
 func (p *Parker) Close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

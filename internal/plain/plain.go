@@ -1,6 +1,6 @@
-// Package plain sanitizes untrusted text for a terminal or a log.
+// Package plain sanitizes untrusted text for a terminal or a log, and shortens texts of errors.
 //
-//	"no such\x1b[2J receiver\n"  ->  "no such [2J receiver"
+//	"no such\x1b[2J receiver\n"  -->  "no such [2J receiver"
 //
 // The functions have no state, and any goroutine may call them.
 package plain
@@ -10,12 +10,12 @@ import (
 	"unicode"
 )
 
-// LineMax is the largest length of a line that Line returns, in characters.
+// LineMax is the length limit of the result of the function Line, in characters.
 const LineMax = 300
 
-// Line converts an untrusted text to one line. In a line, each sequence of spaces and unprintable
-// characters becomes one space, and spaces at the ends are removed. The line is truncated to
-// LineMax characters.
+// Line converts an untrusted text to one line. In the result of Line, each sequence of spaces and
+// unprintable characters becomes one space, and spaces at both ends are removed. The result is
+// truncated to LineMax characters.
 func Line(text string) string {
 	var b strings.Builder
 	space, count := false, 0
@@ -37,11 +37,37 @@ func Line(text string) string {
 	return strings.TrimSpace(b.String())
 }
 
-// Text converts a text to one line without a limit of length. In the line, each sequence of
-// unprintable characters becomes one space, and unprintable characters at the ends are removed.
-// Text is for the program's own text that quotes untrusted text.
+// Text converts a text to one line of any length. In the result of Text, each sequence of
+// unprintable characters becomes one space, and unprintable characters at both ends are removed.
+// Text is meant for a program's own messages that quote untrusted text.
 func Text(text string) string {
 	return strings.Join(strings.FieldsFunc(strings.ToValidUTF8(text, "\ufffd"), func(r rune) bool {
 		return !unicode.IsPrint(r)
 	}), " ")
 }
+
+// Inner removes a prefix, such as the name of a package, from the text of an error, for use in a
+// longer text that already begins with this prefix. The text of Inner's error is the text of err
+// without the prefix, which is also removed from the texts of wrapped errors. Inner returns nil for
+// a nil error.
+func Inner(prefix string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return inner{prefix, err}
+}
+
+// inner is an error whose text has no prefix.
+type inner struct {
+	prefix string
+	err    error
+}
+
+// Error implements error.
+func (e inner) Error() string {
+	text := strings.TrimPrefix(e.err.Error(), e.prefix)
+	return strings.ReplaceAll(text, ": "+e.prefix, ": ")
+}
+
+// Unwrap returns the error with the whole text.
+func (e inner) Unwrap() error { return e.err }

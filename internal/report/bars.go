@@ -8,17 +8,17 @@ import (
 	"gonum.org/v1/plot/vg"
 )
 
-// Bar is a series of a Bars plot. The field Values has a value for each group of bars, or NaN if
-// the value is missing.
+// Bar is a series of a Bars plot. The field Values has one value for each group of bars, which is
+// NaN if the value is missing.
 type Bar struct {
 	Label  string
 	Color  color.Color
 	Values []float64
 }
 
-// Bars is a plot of groups of bars over a linear axis or, if Log is true, a logarithmic axis.
-// Bars that exceed the axis are cut off at the end of the axis. The value of a bar is written above
-// the bar. If the value is missing, a dash is written instead.
+// Bars is a plot of groups of bars, with a linear axis or (if Log is true) a logarithmic axis. A
+// bar whose value exceeds the axis ends at the end of the axis. The value of a bar is written above
+// the bar. For a missing value, a dash is written instead of a bar.
 type Bars struct {
 	Title, Unit string
 	Groups      []string
@@ -72,8 +72,8 @@ func (b *Bars) SVG() (string, error) {
 	p.Add(texts)
 	p.X.Min, p.X.Max = -0.5, float64(len(b.Groups))-0.5
 	p.Y.Min, p.Y.Max = 0, b.at(b.High)
-	// Each bar is drawn with the logarithm of its value as the height, because gonum cannot draw
-	// bars over a logarithmic axis.
+	// With Log, the height of a bar is the logarithm of its value, because gonum cannot draw bars over
+	// a logarithmic axis.
 	p.Y.Tick.Marker = ticks(func(_, _ float64) (at []float64) {
 		for v := b.Low; v <= b.High*1.001; v = b.next(v) {
 			at = append(at, b.at(v))
@@ -83,8 +83,8 @@ func (b *Bars) SVG() (string, error) {
 	return render(p, &legend)
 }
 
-// The method named at converts a value to the height of a bar, and the method value converts a
-// height to a value.
+// The method "at" converts a measured value to the height of its bar, and the method "value" does
+// the reverse.
 func (b *Bars) at(v float64) float64 {
 	v = min(max(v, b.Low), b.High)
 	if b.Log {

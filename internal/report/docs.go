@@ -11,7 +11,8 @@ import (
 )
 
 // Between returns a document in which content replaces the text between the lines "<!-- name:begin
-// -->" and "<!-- name:end -->". If a marker line is missing, Between returns an error.
+// -->" and "<!-- name:end -->". If the document lacks one of the two marker lines, Between returns
+// an error.
 func Between(doc []byte, name, content string) ([]byte, error) {
 	begin, end := "<!-- "+name+":begin -->\n", "<!-- "+name+":end -->"
 	before, rest, ok := bytes.Cut(doc, []byte(begin))
@@ -22,7 +23,7 @@ func Between(doc []byte, name, content string) ([]byte, error) {
 	return slices.Concat(before, []byte(begin+content+end), after), nil
 }
 
-// Links returns Markdown text that includes the plots as images. The paths of the plots must be
+// Links returns Markdown text that shows plots as images. The given paths of the plots must be
 // relative to the document.
 func Links(plots []string) string {
 	var b strings.Builder
@@ -35,11 +36,12 @@ func Links(plots []string) string {
 // PlotFolder returns the directory of a document's plots, which is next to the document.
 func PlotFolder(document string) string { return filepath.Join(filepath.Dir(document), "plots") }
 
-// PlotPath returns the path of a plot relative to the document, for the document's links.
+// PlotPath returns the path of a plot relative to the document that shows the plot.
 func PlotPath(name string) string { return "plots/" + name }
 
-// WriteFiles writes each file to the path that is its key, creates missing directories, and returns
-// the sorted paths. If WriteFiles returns an error, some of the files may have been written.
+// WriteFiles writes files, whose paths are the keys of the map, creates missing directories, and
+// returns the sorted paths. Even if WriteFiles returns an error, it may have written some of the
+// files.
 func WriteFiles(files map[string][]byte) (paths []string, err error) {
 	for name, data := range files {
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {

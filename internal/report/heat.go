@@ -11,19 +11,20 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// A Box is one value of a Heat. The shade of a Box is a number from 0 (bad) to 1 (good).
+// A Box is one value of a Heat. The field Shade of a Box selects its colour, from 0 (bad) to 1
+// (good).
 type Box struct {
 	Shade float64
 	Text  string
 }
 
-// Heat is a plot that shows values as colours. A Heat has one or more panels side by side, all with
-// the same rows and columns.
+// Heat is a plot that shows values as colours. A Heat has one or more panels side by side, and all
+// panels have the same rows and columns.
 type Heat struct {
 	Title                 string
 	Panels, Rows, Columns []string
-	// Box returns the value in a row and a column of a panel. If the plot has no value for the
-	// position, the result ok of Box is false.
+	// The function Box returns the value in the given row and column of a panel. If the panel has no
+	// value in this row and column, the result "ok" of the function Box is false.
 	Box func(panel, row, column int) (b Box, ok bool)
 }
 
@@ -99,7 +100,8 @@ func nominal(names []string, step float64) plot.ConstantTicks {
 	return list
 }
 
-// heatPanel presents a panel of a Heat to gonum's heat maps, in which row 0 is the lowest.
+// heatPanel adapts one panel of a Heat to the interface of gonum's heat maps, in which row 0 is the
+// lowest row.
 type heatPanel struct {
 	*Heat
 	n int
@@ -134,8 +136,8 @@ func (viridis) Colors() (list []color.Color) {
 	return list
 }
 
-// shadeColor returns the colour of a shade. A shade below 0 has the colour of 0, and a shade above
-// 1 has the colour of 1.
+// shadeColor returns the colour of a shade. A shade below 0 counts as 0, and a shade above 1 counts
+// as 1.
 func shadeColor(x float64) color.NRGBA {
 	x = min(max(x, 0), 1) * float64(len(viridisStops)-1)
 	i := min(int(x), len(viridisStops)-2)
@@ -147,7 +149,7 @@ func shadeColor(x float64) color.NRGBA {
 	return color.NRGBA{c[0], c[1], c[2], 0xFF}
 }
 
-// inkOn returns a text colour that is readable on the given shade.
+// inkOn returns a text colour that is readable on a background of the given shade.
 func inkOn(shade float64) color.Color {
 	if shade > 0.55 {
 		return color.Black

@@ -9,8 +9,8 @@ import (
 	"gobtl/internal/version"
 )
 
-// Machine describes the machine on which a program has measured. A field is "unknown" if the system
-// does not report its value.
+// Machine describes the machine on which a measurement was made. If the system does not report the
+// value of a field, the field is "unknown".
 type Machine struct {
 	CPUModel string `json:"cpu_model"`
 	CPUs     int    `json:"cpus"`
@@ -53,5 +53,6 @@ func kernelRelease() string {
 	return strings.TrimSpace(string(release))
 }
 
-// Version is the program's version, or the commit of the working copy.
+// Version returns the version of the running program, or the commit from which the program was
+// built.
 func Version() string { return version.String() }

@@ -12,8 +12,8 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// The colours of plots are from the palette of Okabe and Ito, whose colours can be distinguished in
-// print and by colour-blind readers.
+// The colours of plots are from the palette of Okabe and Ito, so that colour-blind readers can
+// distinguish them, also in print.
 var (
 	Blue      = color.NRGBA{0x00, 0x72, 0xB2, 0xFF}
 	SkyBlue   = color.NRGBA{0x56, 0xB4, 0xE9, 0xFF}
@@ -33,8 +33,8 @@ const (
 	margin                = 10
 )
 
-// The constant sans is the font of all texts in plots. If the viewer does not have this font, it
-// uses another font with the same character widths.
+// The constant "sans" is the font of all texts in plots. An SVG viewer without the font Liberation
+// Sans uses another font with the same character widths.
 const sans = "Liberation Sans"
 
 func newPlot(title, x, y string) *plot.Plot {
@@ -113,14 +113,14 @@ type Lines struct {
 	Linear                bool
 	Title, XTitle, YTitle string
 	Series                []Line // the first series is on top
-	// XFactor is the factor between the values at two adjacent marks of the horizontal axis. XText
-	// formats the value at a mark.
+	// XFactor is the ratio of the values at two adjacent marks of the horizontal axis. XText formats
+	// the value at a mark.
 	XFactor float64
 	XText   func(x float64) string
 }
 
-// SVG draws the plot. If there are no points, the plot contains a text that says that nothing was
-// measured.
+// SVG draws the plot. If there are no points, the plot contains only the text "nothing was
+// measured".
 func (l *Lines) SVG() (string, error) {
 	p, legend := newPlot(l.Title, l.XTitle, l.YTitle), newLegend()
 	low, high := math.Inf(1), math.Inf(-1)
@@ -181,7 +181,8 @@ func linearAxes(p *plot.Plot, high float64) {
 	})
 }
 
-// The function ticks returns a Ticker of gonum that omits values beyond the ends of the axis.
+// The function "ticks" returns a Ticker for a gonum axis, which omits marks beyond the ends of the
+// axis.
 func ticks(values func(from, to float64) []float64, text func(float64) string) plot.TickerFunc {
 	return func(from, to float64) (list []plot.Tick) {
 		for _, v := range values(from, to) {

@@ -14,8 +14,8 @@ type Progress struct {
 	bar *progressbar.ProgressBar // nil without a terminal
 }
 
-// NewProgress returns a progress bar with the given number of steps. If w is not a terminal, the
-// progress bar is not shown.
+// NewProgress returns a progress bar with the given number of steps. If the writer w is not a
+// terminal, the progress bar is invisible.
 func NewProgress(w io.Writer, steps int) *Progress {
 	f, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
@@ -37,7 +37,7 @@ func (p *Progress) Begin(what string) {
 	}
 }
 
-// Step records a completed step, and ignores errors of the terminal.
+// Step records that a step of the measurement is complete. Errors of the terminal are ignored.
 func (p *Progress) Step() {
 	if p.bar != nil {
 		_ = p.bar.Add(1)

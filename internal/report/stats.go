@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// Median returns the middle value of the sorted values, or the mean of the two middle values. If
-// there are no values, Median returns 0. Median does not change the slice.
+// Median returns the median of the values, which for an even number of values is the mean of the
+// two middle values. If there are no values, Median returns 0. Median does not change the slice.
 func Median(all []float64) float64 {
 	if len(all) == 0 {
 		return 0
@@ -31,8 +31,8 @@ func Significant(x float64) float64 {
 	return y
 }
 
-// Short formats a number for an axis or a bar. The text has two significant digits, or more if the
-// integer part has more, followed by k for thousands or M for millions.
+// Short formats a number for an axis or a bar. The result of Short has two significant digits, or
+// more if the integer part is longer, and the suffix k for thousands or M for millions.
 func Short(x float64) string {
 	for _, unit := range []struct {
 		from, size float64
@@ -52,8 +52,8 @@ func short(x float64) string {
 	return strconv.FormatFloat(x, 'g', 2, 64)
 }
 
-// InOrder calls the function key for each element of a list, and returns the different results in
-// the order of their first occurrence.
+// InOrder calls the function "key" for each element of a list, and returns the results without
+// duplicates, in the order of their first occurrence.
 func InOrder[T any, K comparable](list []T, key func(*T) K) []K {
 	var keys []K
 	for i := range list {

@@ -10,9 +10,9 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 )
 
-// NewWriter returns a table of go-pretty in the common style of all programs. In the common style,
-// a table has no frame, and the case of its headers is not changed. If w is not nil, the table is
-// written to w when it is rendered.
+// NewWriter returns a table of go-pretty in the common style of all programs. A table in the common
+// style has no frame, and its headers are not converted to capitals. If w is not nil, rendering the
+// table also writes it to w.
 func NewWriter(w io.Writer) table.Writer {
 	t := table.NewWriter()
 	if w != nil {
@@ -37,8 +37,8 @@ type Table struct {
 	Left  []int
 }
 
-// String formats the table. Each line of the table ends with a newline, and the rule below the
-// headers is as wide as the rows.
+// String formats the table. Each line of the result ends with a newline, and the horizontal line
+// below the headers is as wide as the rows.
 func (t *Table) String() string {
 	w := NewWriter(nil)
 	row := func(cells []string) (r table.Row) {
@@ -69,7 +69,7 @@ func (t *Table) String() string {
 
 const ruleMark = "─"
 
-// fitRule removes the excess length of the rule below the headers.
+// fitRule shortens the horizontal line below the table's headers to the width of the rows.
 func fitRule(rendered string) string {
 	columns := Columns(rendered)
 	var b strings.Builder
@@ -82,8 +82,8 @@ func fitRule(rendered string) string {
 	return b.String()
 }
 
-// Columns returns the width of a rendered table in characters. The rule below the headers is not
-// counted.
+// Columns returns the width of a rendered table in characters. Columns ignores the horizontal line
+// below the headers.
 func Columns(rendered string) (columns int) {
 	for line := range strings.Lines(rendered) {
 		if !strings.HasPrefix(line, ruleMark) {
@@ -93,11 +93,11 @@ func Columns(rendered string) (columns int) {
 	return columns
 }
 
-// WrapColumns is the width of the lines that Wrap returns.
+// WrapColumns is the largest width of the lines that Wrap returns.
 const WrapColumns = 100
 
-// Wrap breaks a line at blanks to fit WrapColumns, indents the following lines, and ends the text
-// with a newline.
+// Wrap breaks a long line at blanks into lines of at most WrapColumns, indents all lines but the
+// first, and appends a newline.
 func Wrap(line string) string {
 	const indent = "  "
 	line = text.WrapSoft(strings.Join(strings.Fields(line), " "), WrapColumns-len(indent))

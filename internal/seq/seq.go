@@ -1,4 +1,5 @@
-// Package seq does the arithmetic of 32-bit packet sequence numbers, which wrap around (RFC 1982).
+// Package seq defines 32-bit packet sequence numbers, which wrap around, and their arithmetic (RFC
+// 1982).
 package seq
 
 // Num is the sequence number of a packet. The order of two sequence numbers is defined if they are

@@ -1,13 +1,14 @@
-// Package slots stores values under handles that can be given to untrusted peers. The lower bits
-// of a handle are the index of its value, and the upper bits are random.
+// Package slots stores values in a table, and gives each value a handle that untrusted peers may
+// know. The lower bits of a handle are the index of its value, and the upper bits are random.
 //
 //	63                         bits          0
-//	+---------------------------+------------+
+//	+===========================+============+
 //	|          random           |    slot    |
-//	+---------------------------+------------+
+//	+===========================+============+
 //
-// To look up a handle takes an array access and a comparison. The handle of a removed value finds
-// no value, and peers cannot guess handles of other values. A Table belongs to one goroutine.
+// The look-up of a handle takes one array access and one comparison. The handle of a removed value
+// no longer matches any value, and peers cannot guess the handles of values. A Table belongs to one
+// goroutine.
 package slots
 
 import "fmt"
@@ -21,18 +22,20 @@ type Table[T any] struct {
 	max     int
 }
 
-// The function none returns the handle that is stored for a free slot. A lookup never finds the
-// handle that none returns, because the lower bits of the handle are not the index of the slot.
+// The function "none" returns the number that is stored as the handle of a free slot. The lower
+// bits of the handle of a free slot are not the slot's index, so that no lookup can match a free
+// slot.
 func none(slot uint32) uint64 { return ^uint64(slot) }
 
-// Init makes an empty table of at most placesMax values. The index of a value takes the given
-// number of bits of a handle, 1 to 31. The table never holds more than 1<<bits values.
+// Init makes t an empty table, with a limit of placesMax values. The argument "bits" is the number
+// of bits, 1 to 31, that a value's index takes in its handle. The table never holds more than
+// 1<<bits values.
 func (t *Table[T]) Init(bits uint, placesMax int) {
 	*t = Table[T]{bits: bits, max: min(placesMax, 1<<bits)}
 }
 
-// Add stores a value under a new handle. The upper bits of the handle are the lower bits of the
-// argument random. If the table is full, Add returns false.
+// Add stores a value under a new handle. The argument "random" supplies the random bits of the
+// handle. If the table is full, Add returns false.
 func (t *Table[T]) Add(random uint64, v T) (handle uint64, ok bool) {
 	var slot uint32
 	switch n := len(t.free); {
@@ -50,8 +53,8 @@ func (t *Table[T]) Add(random uint64, v T) (handle uint64, ok bool) {
 	return handle, true
 }
 
-// Get returns the value under a handle. The argument handle of Get may be any number, for example
-// one that a peer has sent.
+// Get returns the value with the given handle. The handle may be any number, for example a number
+// that an untrusted peer has sent.
 func (t *Table[T]) Get(handle uint64) (v T, ok bool) {
 	slot := handle & (1<<t.bits - 1)
 	if slot >= uint64(len(t.handles)) || t.handles[slot] != handle {
@@ -60,7 +63,7 @@ func (t *Table[T]) Get(handle uint64) (v T, ok bool) {
 	return t.values[slot], true
 }
 
-// Remove removes the value under a handle, and reports whether there was such a value.
+// Remove removes the value with the given handle, and returns false if no value has this handle.
 func (t *Table[T]) Remove(handle uint64) bool {
 	if _, ok := t.Get(handle); !ok {
 		return false
@@ -72,14 +75,16 @@ func (t *Table[T]) Remove(handle uint64) bool {
 	return true
 }
 
-// Replace replaces the value under a handle that is in use.
+// Replace replaces the value with the given handle. If no value has this handle, Replace does
+// nothing.
 func (t *Table[T]) Replace(handle uint64, v T) {
 	if _, ok := t.Get(handle); ok {
 		t.values[t.Slot(handle)] = v
 	}
 }
 
-// Rename gives a value a new handle with the same index, and returns the new handle.
+// Rename gives the value with the given handle a new handle, with the same index and new random
+// bits, and returns the new handle.
 func (t *Table[T]) Rename(handle, random uint64) uint64 {
 	if _, ok := t.Get(handle); !ok {
 		return handle
@@ -89,14 +94,14 @@ func (t *Table[T]) Rename(handle, random uint64) uint64 {
 	return t.handles[slot]
 }
 
-// Slot returns the index of the value to which a handle belongs.
+// Slot returns the table index that is part of the handle.
 func (t *Table[T]) Slot(handle uint64) uint32 { return uint32(handle & (1<<t.bits - 1)) }
 
-// At returns the value at an index of the table, or the zero value if the slot is free.
+// At returns the value at the given table index, or the zero value if this slot is free.
 func (t *Table[T]) At(slot uint32) T { return t.values[slot] }
 
-// Values returns the values by index, with the zero value for free slots. The table owns
-// the slice that Values returns, which is valid until the next Add.
+// Values returns a slice of all values, in which free slots have the zero value. The slice belongs
+// to the table, and is valid until the next Add.
 func (t *Table[T]) Values() []T { return t.values }
 
 // Len is the number of values in the table.

@@ -1,3 +1,3 @@
-// Package testenv tells tests whether the race detector is on, which random seed to use, and what
-// to do if a program or device is missing. Any goroutine may call any function.
+// Package testenv tells tests whether the race detector is on and which random seed to use, and
+// skips tests whose programs or devices are missing. Any goroutine may call any function.
 package testenv

@@ -2,5 +2,5 @@
 
 package testenv
 
-// Race is true if the race detector is on, which slows down tests.
+// Race says whether the race detector is on, which slows down tests.
 const Race = true

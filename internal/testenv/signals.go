@@ -6,11 +6,11 @@ import (
 	"syscall"
 )
 
-// HearSignals is for the TestMain of tests that send SIGINT or SIGHUP to programs that they start.
-// A program of this module ignores SIGINT and SIGHUP if they were ignored when it was started, as
-// with nohup or in the background of a shell. A test that is itself started with nohup or in the
-// background would pass the ignored signals on to the programs that it starts. After HearSignals,
-// the programs that the test starts have the default handling of both signals.
+// HearSignals is for the TestMain of tests that start programs of this module and send them SIGINT
+// or SIGHUP. The programs of this module ignore SIGINT or SIGHUP if the signal was ignored when the
+// program was started, as nohup and background jobs of a shell do. If a test itself runs under
+// nohup or in the background, the programs that the test starts inherit the ignored signals. After
+// a call of HearSignals, programs that the test starts ignore neither SIGINT nor SIGHUP.
 func HearSignals() {
 	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGHUP} {
 		if signal.Ignored(s) {

@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// TB is the part of testing.TB that this package needs.
+// TB has those methods of testing.TB that package testenv calls.
 type TB interface {
 	Helper()
 	Logf(format string, args ...any)
@@ -18,8 +18,8 @@ type TB interface {
 const seedVariable = "GOBTL_TEST_SEED"
 
 // Seed returns the seed for all random numbers of a test. The seed is the value of the environment
-// variable GOBTL_TEST_SEED. If GOBTL_TEST_SEED is not set, the seed is the argument fallback, or a
-// random number if fallback is 0. Seed logs the seed, so that a failed test can be repeated.
+// variable GOBTL_TEST_SEED. If GOBTL_TEST_SEED is not set, the seed is the argument "fallback", or
+// a random number if "fallback" is 0. Seed logs the seed, so that a failed test can be repeated.
 func Seed(tb TB, fallback uint64) uint64 {
 	tb.Helper()
 	seed := fallback
@@ -35,9 +35,9 @@ func Seed(tb TB, fallback uint64) uint64 {
 	return seed
 }
 
-// Missing skips a test because a program or device is missing, with a message that names it. If the
-// environment variable CI is set, Missing fails the test, because continuous integration must have
-// everything that the tests need.
+// Missing skips the test, with a message that names the missing program or device. If the
+// environment variable CI is set, Missing fails the test instead of skipping it, because a CI
+// machine must have everything that the tests need.
 func Missing(tb TB, format string, args ...any) {
 	tb.Helper()
 	if os.Getenv("CI") != "" {

@@ -9,8 +9,8 @@ import (
 	"gobtl/fabric/mem"
 )
 
-// Module opens a module with the default settings on a network. A real program opens a Domain of
-// the provider that it uses instead of calling Module (see fabric.GetInfo and fabric.Open).
+// Module opens a transport module with default settings on the given network. A real program does
+// not call Module, but opens a Domain of a provider by fabric.GetInfo and fabric.Open.
 func Module(network *mem.Network) *btl.Module {
 	infos, err := network.Provider().GetInfo(fabric.Hints{})
 	Check(err)
@@ -24,7 +24,7 @@ func Module(network *mem.Network) *btl.Module {
 	return module
 }
 
-// Check ends the program with a message if err is not nil.
+// Check prints err and ends the program, unless err is nil.
 func Check(err error) {
 	if err != nil {
 		log.Fatal(err)

@@ -9,8 +9,7 @@ import (
 	"strings"
 )
 
-// clockNames are the functions of the standard library and of x/sys that read or use the real
-// clock.
+// clockNames lists functions of the standard library and of x/sys that read or use the real clock.
 var clockNames = map[string][]string{
 	"time": {
 		"After", "AfterFunc", "NewTicker", "NewTimer", "Now", "Since", "Sleep", "Tick", "Until",
@@ -26,20 +25,20 @@ var yieldNames = map[string][]string{
 	"syscall":               {"SYS_SCHED_YIELD"},
 }
 
-// outputNames are the functions that print or end the process, and that the library therefore must
-// not call.
+// outputNames lists functions and variables of the standard library for terminal input and output,
+// which library code must not use.
 var outputNames = map[string][]string{
 	"fmt": {"Print", "Printf", "Println", "Scan", "Scanf", "Scanln"},
 	"os":  {"Stderr", "Stdin", "Stdout"},
 }
 
-// seededNames are the functions of math/rand/v2 that use a seed of the caller. All other functions
-// of math/rand/v2 use the global generator.
+// seededNames lists names of math/rand/v2 for generators with a seed that the caller chooses. All
+// other functions of math/rand/v2 use the global random generator.
 var seededNames = []string{
 	"ChaCha8", "New", "NewChaCha8", "NewPCG", "NewZipf", "PCG", "Rand", "Source", "Zipf",
 }
 
-// The method calls checks the function calls in a file.
+// The method "calls" checks which functions a Go file calls, and other uses of names.
 func (c *checker) calls(s *source) {
 	for _, decl := range s.ast.Decls {
 		fn, ok := decl.(*ast.FuncDecl)
@@ -76,7 +75,7 @@ func (c *checker) calls(s *source) {
 	}
 }
 
-// The method selector checks the use of a name that an imported package declares.
+// The method "selector" checks a use of a name from an imported package, such as time.Now.
 func (c *checker) selector(s *source, pos token.Pos, imported, name string) {
 	library := !isTest(s.Path) && !isProgram(s.Path)
 	switch {
@@ -116,9 +115,9 @@ func (c *checker) builtin(s *source, call *ast.CallExpr) {
 	}
 }
 
-// The function leading returns the string literal with which an expression begins. For "a" + b the
-// result is "a". For a call such as fmt.Sprintf, leading returns the literal at the beginning of
-// the first argument.
+// The function "leading" returns the string literal at the beginning of a Go expression. For "a" +
+// b the result is "a". For a call such as fmt.Sprintf, the result is the string literal at the
+// beginning of the first argument.
 func leading(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.BasicLit:

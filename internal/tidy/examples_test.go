@@ -155,8 +155,9 @@ var unshown = reasons(map[string][]string{
 		"frag.Reservation", "frag.Retry", "frag.Sack", "frag.SackRange",
 	},
 	"an ability of a provider, for authors of providers: fabric/fabrictest shows how each is used": {
-		"fabric.Addresser", "fabric.Attr", "fabric.Caps", "fabric.Grouper", "fabric.Hastener",
-		"fabric.Lander", "fabric.Landing", "fabric.Overrunner", "fabric.Readier",
+		"fabric.Addresser", "fabric.Attr", "fabric.Backlogger", "fabric.Caps", "fabric.Grouper",
+		"fabric.Hastener", "fabric.HeaderSplit",
+		"fabric.Lander", "fabric.Overrunner", "fabric.Readier",
 		"fabric.Region", "fabric.Sleeper", "fabric.Sourcer", "fabric.Tender", "fabric.Waiter",
 	},
 	"a message of the management: docs/vnic.md shows the layouts, Manager and Agent pass it": {

@@ -10,11 +10,11 @@ import (
 	"path/filepath"
 )
 
-// Files reads the files in the directory root that git tracks or would add. Symbolic links and
+// Files reads all files below the directory "root" that git tracks or would add. Symbolic links and
 // deleted files are left out.
 func Files(root string) ([]File, error) {
-	// The option safe.directory is needed because git refuses a working copy that belongs to
-	// another user, as is common in a container.
+	// Without the option safe.directory, git refuses a working copy of another user, as is common in a
+	// container.
 	cmd := exec.Command("git", "-c", "safe.directory=*", "ls-files", "-z",
 		"--cached", "--others", "--exclude-standard", "--deduplicate")
 	cmd.Dir = root

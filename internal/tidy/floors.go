@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// An arrow is a call from one file of package btl to a function or method that another file
-// declares.
+// The type "arrow" stands for calls from one file of package btl to functions or methods in another
+// file of package btl.
 type arrow struct{ from, to string }
 
-// floors checks that the calls between the files of package btl respect the layers in btlFloors.
-// A file of package btl may call functions of its own layer and of lower layers, but not of higher
-// layers.
+// The method "floors" checks the calls between files of package btl against the layers in
+// btlFloors. A file of package btl may call functions of its own layer and of lower layers, but not
+// of higher layers.
 func (c *checker) floors() {
 	found := c.arrows()
 	all := make([]arrow, 0, len(found))
@@ -41,9 +41,10 @@ func (c *checker) floors() {
 	}
 }
 
-// The method arrows lists the calls between the files of package btl, with the names of the called
-// functions. The method arrows ignores function names that several files declare (for example
-// check), and names that are also methods of a type of another package.
+// The method "arrows" returns the names of the functions that a file of package btl calls in
+// another file of package btl, for each pair of files. The method "arrows" ignores functions whose
+// names are ambiguous, because several files of package btl declare the name, or because types of
+// other packages have a method of this name.
 func (c *checker) arrows() map[arrow][]string {
 	home := map[string]string{}
 	files := c.btlFiles()
@@ -92,8 +93,8 @@ func (c *checker) btlFiles() []*source {
 	})
 }
 
-// calledInPackage returns the name of the called function, or "" if the function belongs to
-// another package.
+// calledInPackage returns the name of the function that a call expression calls, or "" if another
+// package declares this function.
 func (s *source) calledInPackage(call *ast.CallExpr) string {
 	switch fn := call.Fun.(type) {
 	case *ast.Ident:
@@ -107,8 +108,8 @@ func (s *source) calledInPackage(call *ast.CallExpr) string {
 	return ""
 }
 
-// floorOf returns the number of a file's layer, counted from the top, or -1 if the file has no
-// layer.
+// floorOf returns the number of a file's layer in btlFloors, counted from the top, or -1 if the
+// file is in no layer.
 func floorOf(file string) int {
 	return slices.IndexFunc(btlFloors, func(files []string) bool {
 		return slices.Contains(files, file)

@@ -6,10 +6,9 @@ import (
 	"strings"
 )
 
-// foldersFile is the document that describes each directory, and foldersHead is the beginning of
-// the first line of the table in this document. A cell of the first column contains names of
-// directories in backquotes, in the same format as in policies. A directory name that ends in
-// "/..." includes all directories below.
+// foldersFile is the document with the table of all directories, and foldersHead is the beginning
+// of this table's first line. The first column of the table contains names of directories in
+// backquotes. A directory name that ends in "/..." stands for all directories below it.
 const (
 	foldersFile = "docs/architecture.md"
 	foldersHead = "| folder |"
@@ -17,7 +16,8 @@ const (
 
 var quotedName = regexp.MustCompile("`([^`]+)`")
 
-// folders checks that each directory with Go code is in the table of folders.
+// folders checks that the table of directories in docs/architecture.md contains each directory with
+// Go code.
 func (c *checker) folders(files []File) {
 	at := slices.IndexFunc(files, func(f File) bool { return f.Path == foldersFile })
 	if at < 0 {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// The method imports checks whether the policies allow the imports of a file, and fills s.names.
+// The method "imports" checks the imports of a Go file against the policies, and sets s.names.
 func (c *checker) imports(s *source) {
 	s.names = map[string]string{}
 	rules, known := policyOf(s.dir)
@@ -41,7 +41,7 @@ func importName(imported string) string {
 	return base
 }
 
-// judge reports an import that the policy does not allow.
+// judge reports an import as a violation if the importing package's policy does not allow it.
 func (c *checker) judge(s *source, rules policy, imported string, line int) {
 	test := isTest(s.Path)
 	inner, house := strings.CutPrefix(imported, module+"/")
@@ -55,8 +55,8 @@ func (c *checker) judge(s *source, rules policy, imported string, line int) {
 	case house && covers("test/...", inner) && !covers("test/...", s.dir):
 		c.report(s.Path, line, "import", "nothing imports %s", imported)
 	case test:
-		// A test may import any package of the module. No rule against import cycles is needed,
-		// because the compiler prevents them.
+		// A test may import any package of the module. No rule forbids import cycles, because the
+		// compiler rejects them anyway.
 	case house && !coversAny(rules.imports, inner):
 		c.report(s.Path, line, "import", "%s must not import %s", s.dir, imported)
 	case !house && isModule(imported) && !anyPrefix(rules.libs, imported):
@@ -66,8 +66,8 @@ func (c *checker) judge(s *source, rules policy, imported string, line int) {
 	}
 }
 
-// isModule reports whether an import path is outside of the standard library, which means that
-// the first part of the path has a dot.
+// isModule reports whether the first part of an import path has a dot, which means that the package
+// does not belong to the standard library.
 func isModule(imported string) bool {
 	first, _, _ := strings.Cut(imported, "/")
 	return strings.Contains(first, ".")

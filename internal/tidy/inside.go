@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// headerCalls checks that only certain files of the packages in insideDirs write or decode packet
-// headers.
+// headerCalls checks that, in the packages of insideDirs, only the files of headerRooms write or
+// decode packet headers.
 func (c *checker) headerCalls(s *source) {
 	if !slices.Contains(insideDirs, s.dir) || isTest(s.Path) {
 		return
@@ -31,13 +31,13 @@ func (c *checker) headerCalls(s *source) {
 	})
 }
 
-// matches reports whether a file name matches a pattern of headerRooms.
+// The function "matches" reports whether a file name matches a pattern, as defined by path.Match.
 func matches(pattern, name string) bool {
 	ok, err := path.Match(pattern, name)
 	return ok && err == nil
 }
 
-// structSizes limits the number of fields of the structs of the packages in insideDirs. An embedded
+// structSizes reports structs with too many fields in the packages of insideDirs. An embedded
 // struct counts as one field.
 func (c *checker) structSizes(s *source) {
 	if !slices.Contains(insideDirs, s.dir) || isTest(s.Path) {

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// docNames checks the beginnings of the comments of functions. A comment that begins with a
-// lower-case letter must begin with the name of its function.
+// docNames checks the first word of the comment above each function. If a function's comment begins
+// with a lower-case letter, its first word must be the name of the function.
 func (c *checker) docNames(s *source) {
 	for _, decl := range s.ast.Decls {
 		fn, ok := decl.(*ast.FuncDecl)

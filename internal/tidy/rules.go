@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// module is the module path, with which imports of the module's own packages begin.
+// The constant "module" is the module path of this repository, with which the import paths of its
+// packages begin.
 const module = "gobtl"
 
 // The constants below limit the lengths of lines, functions and files.
@@ -17,9 +18,9 @@ const (
 	testFileLinesMax = 800
 )
 
-// policy lists the packages that a package may import, in addition to the standard library. The
-// directories in a policy are relative to the root of the module. A directory name that ends in
-// "/..." includes all directories below.
+// The type "policy" says what the packages in a directory may import, in addition to the standard
+// library. The directory names in a policy are relative to the module's root directory. A directory
+// name that ends in "/..." stands for all directories below it.
 type policy struct {
 	dir     string
 	imports []string // packages of the module
@@ -27,25 +28,25 @@ type policy struct {
 	deny    []string // forbidden packages of the standard library
 }
 
-// pureDeny lists the packages of the standard library that packages without I/O must not import.
-// The package time is not in the list, because packages without I/O use time.Duration.
+// pureDeny lists packages of the standard library that a package without I/O must not import. The
+// package "time" is not in pureDeny, because packages without I/O use time.Duration.
 var pureDeny = []string{
 	"context", "crypto/rand", "io", "log/...", "math/rand", "net/...", "os/...", "runtime/...",
 	"sync/...", "syscall", "testing/...", "unsafe",
 }
 
-// The list leaves has the packages at the bottom of the import graph, which import no other
-// packages of the module.
+// The variable "leaves" lists packages that import no other package of this module.
 var leaves = []string{
 	"internal/cookie", "internal/fifo", "internal/kept",
 	"internal/limits", "internal/mono", "internal/seq", "internal/slots",
 }
 
-// policies defines which packages a package may import. The first entry of policies that matches
-// a directory applies. If no entry matches a directory with code, this is a violation, and
-// therefore each new package needs an entry.
+// policies defines, for the packages in each directory, which packages they may import. If several
+// entries of policies match a directory, the first of them applies. A directory with Go code that
+// no entry of policies matches is a violation. Each new package needs an entry in the variable
+// "policies".
 var policies = []policy{
-	{dir: "internal/tidy"},
+	{dir: "internal/tidy", libs: []string{"golang.org/x/tools"}},
 	{dir: "internal/testenv"},
 	{dir: "internal/testnet", imports: []string{"btl", "fabric", "fabric/mem"}},
 	{dir: "internal/version"},
@@ -61,7 +62,7 @@ var policies = []policy{
 	{dir: "internal/bounded"},
 	{
 		dir: "internal/usage", imports: []string{"internal/version"},
-		libs: []string{"github.com/alecthomas/kong"},
+		libs: []string{"github.com/alecthomas/kong", "golang.org/x/term"},
 	},
 	{dir: "internal/bulk", libs: []string{"golang.org/x/sys"}},
 	{dir: "internal/...", imports: leaves, deny: pureDeny},
@@ -151,11 +152,12 @@ var policies = []policy{
 			"frag", "reliability"),
 	},
 	{
-		// The entry "." is for the root package, which is the simplified API.
+		// The directory "." is that of the root package gobtl, the simplified API.
 		dir: ".",
 		imports: []string{
 			"btl", "btl/call", "btl/conn", "btl/queue", "btl/runner", "fabric", "fabric/net",
-			"fabric/ofi", "fabric/shm", "fabric/udp", "internal/bounded", "internal/version",
+			"fabric/ofi", "fabric/shm", "fabric/udp", "internal/bounded", "internal/plain",
+			"internal/version",
 		},
 	},
 	{
@@ -256,7 +258,7 @@ var policies = []policy{
 	{dir: "test/...", imports: []string{"..."}, libs: []string{"..."}},
 }
 
-// testOnly are packages of the module that only tests may import.
+// testOnly lists packages of this module that only tests may import.
 var testOnly = []string{"test/...", "fabric/fabrictest", "internal/testenv", "internal/testnet"}
 
 func with(list []string, more ...string) []string { return append(slices.Clone(list), more...) }
@@ -265,7 +267,7 @@ func without(list []string, one string) []string {
 	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return s == one })
 }
 
-// policyOf returns the entry of policies that applies to a directory.
+// policyOf returns the entry of policies for a directory, or false if there is none.
 func policyOf(dir string) (policy, bool) {
 	for _, p := range policies {
 		if covers(p.dir, dir) {
@@ -275,7 +277,8 @@ func policyOf(dir string) (policy, bool) {
 	return policy{}, false
 }
 
-// covers reports whether a pattern matches a directory or an import path.
+// The function "covers" reports whether a pattern (which may end in "/...") matches a directory or
+// an import path.
 func covers(pattern, name string) bool {
 	if pattern == "..." {
 		return true
@@ -288,8 +291,8 @@ func coversAny(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { return covers(p, name) })
 }
 
-// isTest reports whether a file is test code. The rules for clocks, output and lengths of functions
-// do not apply to test code.
+// isTest reports whether a file is test code. The rules for clocks, output and function lengths do
+// not apply to test code.
 func isTest(name string) bool {
 	return strings.HasSuffix(name, "_test.go") || strings.Contains("/"+name, "/testdata/") ||
 		coversAny(testOnly, path.Dir(name))
@@ -302,8 +305,8 @@ func isProgram(name string) bool {
 
 func isProvider(dir string) bool { return dir != "fabric" && covers("fabric/...", dir) }
 
-// mayReadClock reports whether a file may read the real clock, or sleep. In the library, reading
-// the real clock and sleeping are permitted in a few packages and in files with certain names.
+// mayReadClock reports whether a file may read the real clock, or sleep. Library code may read the
+// real clock or sleep only in a few packages, and in files with certain names.
 func mayReadClock(name string) bool {
 	if isTest(name) || isProgram(name) {
 		return true
@@ -317,9 +320,9 @@ func mayReadClock(name string) bool {
 		isProvider(dir) && (strings.HasPrefix(base, "clock") || strings.HasPrefix(base, "wait"))
 }
 
-// mayStartGoroutines reports whether a file may use a go statement. The packages of the transport
-// must not start goroutines. The simulator must not either, because otherwise it would not be
-// deterministic.
+// mayStartGoroutines reports whether a file may contain a go statement. The transport (frag, hotel,
+// reliability, btl) must not start goroutines. The simulator fabric/sim must not start goroutines
+// either, because they would make it non-deterministic.
 func mayStartGoroutines(name string) bool {
 	if isTest(name) || isProgram(name) {
 		return true
@@ -332,24 +335,24 @@ func mayStartGoroutines(name string) bool {
 		dir != "fabric/sim" && isProvider(dir)
 }
 
-// mayYield reports whether a file may use a function that yields the CPU. A polling loop must not
-// yield by itself, but must use the functions of internal/waiting. Other code may call
-// runtime.Gosched to let another goroutine run.
+// mayYield reports whether a file may call the given function (how), which yields the CPU. A
+// polling loop must not yield the CPU by itself, but by the functions of internal/waiting. In
+// btl/runner, mpi and the examples, code may call runtime.Gosched to let another goroutine run.
 func mayYield(name, how string) bool {
 	dir := path.Dir(name)
 	return isTest(name) || dir == "internal/waiting" || how == "Gosched" &&
 		(dir == "btl/runner" || dir == "mpi" || covers("examples/...", dir))
 }
 
-// btlDir is the directory of package btl, for whose files there are additional rules.
+// btlDir is the directory of package btl. Additional rules apply to the files of package btl.
 const btlDir = "btl"
 
-// insideDirs are the directories to whose packages the rules for headers and for the sizes of
+// insideDirs lists the directories to which the rules for packet headers and for the sizes of
 // structs apply.
 var insideDirs = []string{btlDir, "btl/internal/peer", "btl/internal/receive"}
 
-// headerRooms are the files of the packages in insideDirs that may write or decode packet headers,
-// as patterns of path.Match.
+// headerRooms lists functions that write or decode packet headers. In the packages of insideDirs,
+// only files whose names match the given pattern may call the listed functions.
 var headerRooms = []struct {
 	file, does string
 	calls      []string
@@ -365,14 +368,14 @@ var headerRooms = []struct {
 }
 
 // methodsMax is the largest number of methods that a type of the library may have. packageLinesMax
-// is the largest number of lines that a package in the directory btl may have, without its tests.
+// is the largest number of lines (without tests) of a package in the directory btl or below.
 const (
 	methodsMax      = 60
 	packageLinesMax = 7000
 )
 
-// methodsToday and linesToday are the individual limits of those types and packages that exceed the
-// general limits.
+// methodsToday and linesToday are individual limits for types with more than methodsMax methods,
+// and for packages that need a limit of their own.
 var (
 	methodsToday = map[string]int{
 		"btl/runner.Runner": 75, "mpi.engine": 72,
@@ -383,12 +386,12 @@ var (
 
 const structFieldsMax = 25
 
-// tunables are structs of package btl that contain settings, to which structFieldsMax does not
-// apply.
+// tunables lists structs of settings in package btl. The limit structFieldsMax does not apply to
+// them.
 var tunables = []string{"Config"}
 
-// btlFloors lists the files of package btl in layers, from the API at the top to the basic types at
-// the bottom.
+// btlFloors divides the files of package btl into layers, from the API at the top to the basic
+// types at the bottom.
 var btlFloors = [][]string{
 	{"hooks.go", "module.go", "progress.go", "ready.go", "check.go"},
 	{
@@ -399,11 +402,11 @@ var btlFloors = [][]string{
 	{"config.go", "errors.go", "params.go", "stats.go", "strings.go"},
 }
 
-// arrowsUp are the permitted calls from a lower layer to a higher layer.
+// arrowsUp lists permitted exceptions, which are calls from a file in a lower layer to a file in a
+// higher layer.
 var arrowsUp = []arrow{}
 
-// commonNames are names of methods of package btl that are also names of methods of types in other
-// packages.
+// commonNames lists method names that exist both in package btl and in other packages.
 var commonNames = []string{
 	"Accept", "Admit", "All", "Check", "Close", "Defer", "End", "Enter", "Name", "Now", "Open",
 	"Random",

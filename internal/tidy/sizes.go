@@ -7,11 +7,11 @@ import (
 	"unicode/utf8"
 )
 
-// wideMarker is the text of a comment that permits long lines. The limit of line length then does
-// not apply to the syntax node that starts on the line of the comment or on the next line.
+// wideMarker is the text of a comment that permits long lines. A wideMarker comment exempts the
+// statement or declaration that starts on the comment's line, or on the next line.
 const wideMarker = "nolint:lll"
 
-// sizes checks the length of a Go file, of its functions and of its lines.
+// The method "sizes" checks the lengths of a Go file, of its functions and of its lines.
 func (c *checker) sizes(s *source) {
 	c.fileLength(s.File)
 	if !isTest(s.Path) {
@@ -51,7 +51,8 @@ func (c *checker) lineLength(f File, exempt map[int]bool) {
 	}
 }
 
-// wideLines returns the numbers of the lines that a marker exempts from the limit of line length.
+// wideLines returns the numbers of those lines that may exceed the limit of line length because of
+// a wideMarker comment.
 func (s *source) wideLines() map[int]bool {
 	starts := map[int]bool{}
 	for _, group := range s.ast.Comments {

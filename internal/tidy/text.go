@@ -7,21 +7,21 @@ import (
 	"strings"
 )
 
-// The patterns are composed of parts, because this file must not contain the words that the
-// patterns match.
+// The regular expressions below are composed of parts, because this file must not contain the words
+// that they match.
 var (
-	// unfinished matches the usual marks of unfinished work.
+	// The variable "unfinished" is a pattern for the usual marks of unfinished work.
 	unfinished = regexp.MustCompile(`\b(` + "TO" + "DO|FIX" + "ME|X" + "XX" + `)\b`)
 
-	// ownPath matches paths that exist on only one machine.
+	// ownPath matches file paths that exist only on one developer's machine.
 	ownPath = regexp.MustCompile(
 		`(^|[\s"'=:(\x60])/(` + "ho" + "me|ro" + "ot|Us" + "ers|wo" + "rk" + `)(/|\b)`)
 
-	// picture matches emoji and similar characters.
+	// The variable "picture" is a pattern for emoji and similar characters.
 	picture = regexp.MustCompile(`[\x{1F000}-\x{1FAFF}\x{2600}-\x{27BF}\x{FE0F}]`)
 )
 
-// text checks the words in a file of any kind.
+// The method "text" checks a text file of any kind for forbidden words, paths and characters.
 func (c *checker) text(f File) {
 	if path.Base(f.Path) == "go.sum" || strings.Contains("/"+f.Path, "/testdata/fuzz/") {
 		return // checksums and fuzzed bytes are not words

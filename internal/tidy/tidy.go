@@ -29,8 +29,8 @@ func (f Finding) String() string {
 	return fmt.Sprintf("%s:%d: %s: %s", f.Path, f.Line, f.Rule, f.Text)
 }
 
-// Check returns the violations in files, sorted by path and line. The argument files of Check must
-// contain all files of the repository.
+// Check returns the violations of the rules in the given files, sorted by path and line. The files
+// must be all files of the repository.
 func Check(files []File) []Finding {
 	var c checker
 	for _, f := range files {
@@ -57,8 +57,8 @@ func Check(files []File) []Finding {
 	return c.findings
 }
 
-// A checker collects findings, and the data for those rules that can be checked only when all files
-// have been read.
+// A checker collects the violations that it finds, and the parsed files for rules that concern
+// several files.
 type checker struct {
 	findings []Finding
 	sources  []*source
@@ -77,7 +77,7 @@ func (c *checker) report(name string, line int, rule, format string, args ...any
 	c.findings = append(c.findings, Finding{name, line, rule, fmt.Sprintf(format, args...)})
 }
 
-// The method named at reports a finding at a position of the source.
+// The method "at" records a violation at the given position of a Go file.
 func (c *checker) at(s *source, pos token.Pos, rule, format string, args ...any) {
 	c.report(s.Path, s.line(pos), rule, format, args...)
 }
@@ -102,8 +102,8 @@ func (c *checker) goFile(f File) {
 	c.docNames(s)
 }
 
-// packageDocs checks that each package has a package comment in doc.go. A package with a single
-// file may have the package comment in that file.
+// packageDocs checks that each package has its package comment in the file doc.go. If a package has
+// only one file, the package comment may be in this file.
 func (c *checker) packageDocs() {
 	byDir := map[string][]*source{}
 	for _, s := range c.sources {

@@ -8,9 +8,10 @@ import (
 	"strings"
 )
 
-// walls checks the sizes of types and packages of the library. A type may have methodsMax methods,
-// and a package in the directory btl may have packageLinesMax lines. Types and packages that exceed
-// the general limits have individual limits, which may only decrease.
+// walls limits the number of methods of each type and the number of lines of each package of the
+// library. A type may have at most methodsMax methods, and a package in the directory btl at most
+// packageLinesMax lines. Some types and packages have individual limits in place of methodsMax and
+// packageLinesMax, and these limits may be lowered but not raised.
 func (c *checker) walls() {
 	methods, lines := map[string]int{}, map[string]int{}
 	for _, s := range c.sources {
@@ -35,8 +36,8 @@ func (c *checker) walls() {
 	}
 }
 
-// The method bounded reports a count that exceeds its limit, and an individual limit that is much
-// higher than the count.
+// The method "bounded" records a violation if a count exceeds its limit, or if an individual limit
+// is much higher than the count.
 func (c *checker) bounded(place, name, what string, count, most int, today map[string]int) {
 	own, has := today[name]
 	switch {
@@ -52,11 +53,12 @@ func (c *checker) bounded(place, name, what string, count, most int, today map[s
 	}
 }
 
-// The function slack returns by how much an individual limit may exceed the present count.
+// The function "slack" returns by how much an individual limit may exceed the present number of
+// methods or lines.
 func slack(bound int) int { return max(3, bound/50) }
 
-// If there are more than wholeHouse files, they are the whole repository and not the example of a
-// test.
+// wholeHouse is the number of files above which a checker takes its files for the whole repository,
+// and not for an example in a test.
 const wholeHouse = 200
 
 // receiverOf returns the name of the type to which a method belongs.

@@ -7,9 +7,10 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Bytes is an option for kong that keeps the exact bytes of values. By default kong passes
-// strings through JSON, which replaces each byte that is not UTF-8 by U+FFFD. Without the option
-// Bytes, kong would change the names of files that are not valid UTF-8.
+// Bytes is an option for kong that keeps the exact bytes of command-line values. By default, kong
+// passes the values of flags through JSON, which replaces each byte that is not UTF-8 by U+FFFD.
+// Without the option Bytes, kong would change file names on the command line that are not valid
+// UTF-8.
 func Bytes() kong.Option {
 	return kong.KindMapper(reflect.String, kong.MapperFunc(
 		func(ctx *kong.DecodeContext, target reflect.Value) error {

@@ -8,9 +8,9 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Completion returns a script with which a shell (bash, zsh or fish) completes the commands,
-// flags and values of a program. At positions of the command line where a file name is possible,
-// the shell completes file names.
+// Completion returns a script for tab completion of a program's commands, flags and values in bash,
+// zsh or fish. In places of the command line where the script has no completion, the shell
+// completes file names.
 func Completion(app *kong.Application, shell string) (string, error) {
 	switch shell {
 	case "bash":
@@ -24,8 +24,8 @@ func Completion(app *kong.Application, shell string) (string, error) {
 	return "", fmt.Errorf("--completion %q: want bash, zsh or fish", shell)
 }
 
-// The function commands returns the commands of a program. The first one is the program itself,
-// without a command.
+// The function "commands" returns the program and its commands, except hidden ones. The first
+// element of the result of "commands" is the program itself.
 func commands(app *kong.Application) []*kong.Node {
 	list := []*kong.Node{app.Node}
 	for _, c := range app.Children {
@@ -62,7 +62,8 @@ func flagsOf(app *kong.Application, c *kong.Node) (list []*kong.Flag) {
 	return list
 }
 
-// valuesOf returns the possible values of a flag or an argument, or nil if any value is possible.
+// valuesOf returns the permitted values of a flag or an argument, or nil if there is no fixed set
+// of values.
 func valuesOf(v *kong.Value) []string {
 	switch {
 	case v.Enum != "":
@@ -73,7 +74,8 @@ func valuesOf(v *kong.Value) []string {
 	return nil
 }
 
-// The function words returns the words that may follow a command on the command line.
+// The function "words" returns all words (commands, values and flags) that may follow a command on
+// the command line.
 func words(app *kong.Application, c *kong.Node) (list []string) {
 	if c == app.Node {
 		for _, sub := range commands(app)[1:] {
@@ -99,10 +101,10 @@ func names(f *kong.Flag) []string {
 	return []string{"-" + string(f.Short), "--" + f.Name}
 }
 
-// bash returns the script for bash. The bash script determines the command from the words of the
-// command line, and checks whether the word in front of the cursor is a flag. If the possible
-// values of this flag are known, the script completes them, and otherwise the shell completes file
-// names.
+// bash returns the completion script for bash. The bash script finds the command among the words of
+// the command line, and checks whether the word before the cursor is a flag. After a flag with a
+// fixed set of values, the script completes these values, and after any other flag with a value,
+// the shell completes file names.
 func bash(app *kong.Application) string {
 	var b strings.Builder
 	all := commands(app)
@@ -143,7 +145,7 @@ func bash(app *kong.Application) string {
 	return b.String()
 }
 
-// fish returns the script for fish, with a line for each command and flag.
+// fish returns the completion script for fish, with one line for each command and each flag.
 func fish(app *kong.Application) string {
 	var b strings.Builder
 	all := commands(app)

@@ -8,7 +8,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Man returns the manual page of a program in the language of man(7).
+// Man returns a program's manual page in the macro language man(7).
 func Man(app *kong.Application) string {
 	var b strings.Builder
 	title := strings.ToUpper(app.Name)
@@ -35,7 +35,7 @@ func Man(app *kong.Application) string {
 	return b.String()
 }
 
-// Markdown returns the page of a program in the reference manual.
+// Markdown returns a program's page of the reference manual, as Markdown text.
 func Markdown(app *kong.Application) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n\nThis page lists the commands and flags of %s. "+
@@ -48,6 +48,11 @@ func Markdown(app *kong.Application) string {
 	for i, c := range all {
 		list := rows(c)
 		if c == app.Node {
+			fmt.Fprintf(&b, "\nLike every program, %s also takes `--help`, `--version`, "+
+				"`--completion SHELL` and `--man`.\n", app.Name)
+			if list = slices.DeleteFunc(list, ofAll); len(list) == 0 {
+				continue
+			}
 			b.WriteString("\n## Flags of the program\n")
 		} else {
 			fmt.Fprintf(&b, "\n## %s %s\n\n%s\n", app.Name, c.Name, c.Help)
@@ -72,12 +77,18 @@ func Markdown(app *kong.Application) string {
 	return b.String()
 }
 
-// If a command has at least sharedRowsMin flags in common with another command, its description
-// refers to the other command instead of listing the common flags.
+// ofAll reports whether a table row describes a flag that every program has.
+func ofAll(r row) bool {
+	return slices.Contains([]string{"-h, --help", "--version", "--completion SHELL", "--man"}, r.name)
+}
+
+// If two commands have at least sharedRowsMin flags in common, the description of one command
+// refers to the other command instead of repeating the common flags.
 const sharedRowsMin = 5
 
-// The function beyond returns the rows of list that are not in like. The result ok of beyond is
-// true if list has every flag of like, and most of these flags have the same help text in both.
+// The function "beyond" returns the rows of the argument "list" that are missing in the argument
+// "like". If the argument "list" has all flags of the argument "like", and most of them with the
+// same help text, the result "ok" is true.
 func beyond(list, like []row) (rest []row, ok bool) {
 	shared := 0
 	for _, r := range list {
@@ -98,7 +109,7 @@ func beyond(list, like []row) (rest []row, ok bool) {
 // row is a flag or an argument with its help text.
 type row struct{ name, help string }
 
-// The function rows returns the arguments and flags of a command.
+// The function "rows" returns a table row for each argument and each flag of a command.
 func rows(c *kong.Node) (list []row) {
 	for _, a := range c.Positional {
 		name := strings.ToUpper(a.Name)
@@ -115,7 +126,7 @@ func rows(c *kong.Node) (list []row) {
 	return list
 }
 
-// flagText returns the text of a flag with a placeholder for its value.
+// flagText returns the names of a flag with a placeholder for the flag's value.
 func flagText(f *kong.Flag) string {
 	text := strings.Join(names(f), ", ")
 	switch {
@@ -132,7 +143,8 @@ func flagText(f *kong.Flag) string {
 	return text
 }
 
-// The function leaves returns the commands that can be run, which have no subcommands.
+// The function "leaves" returns the program's commands or, if it has no commands, the program
+// itself.
 func leaves(app *kong.Application) []*kong.Node {
 	if all := commands(app); len(all) > 1 {
 		return all[1:]
@@ -140,7 +152,8 @@ func leaves(app *kong.Application) []*kong.Node {
 	return []*kong.Node{app.Node}
 }
 
-// The function synopsis returns the shortest description of a command line.
+// The function "synopsis" returns a usage line, which consists of the program's name, a command,
+// and the required flags and the arguments of the command.
 func synopsis(app *kong.Application, c *kong.Node) string {
 	text := app.Name
 	switch c {
@@ -174,8 +187,8 @@ func synopsis(app *kong.Application, c *kong.Node) string {
 
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// The function roff escapes a text for man(7), so that no part of the text is taken for a request
-// of the formatter.
+// The function "roff" escapes a text for man(7), so that the formatter takes no part of the text
+// for a formatting request.
 func roff(text string) string {
 	text = strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`).Replace(oneLine(text))
 	if strings.HasPrefix(text, ".") {

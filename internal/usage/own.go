@@ -9,8 +9,8 @@ import (
 	"gobtl/internal/version"
 )
 
-// Own has the flags that every program of this module has. A program embeds Own in the struct of
-// its command line.
+// Own defines the flags that all programs of this module have in common. Each program embeds Own in
+// the struct that describes its command line for kong.
 //
 //nolint:lll // A struct tag cannot be broken.
 type Own struct {
@@ -20,8 +20,8 @@ type Own struct {
 	Reference  printPage    `help:"Print this as a page of Markdown." hidden:""`
 }
 
-// Each of the flags in Own prints a text and ends the program, even if the other flags on the
-// command line are invalid, because the parser has not examined them yet.
+// Each flag in Own prints a text and ends the program before the parser checks other flags, which
+// may therefore be invalid.
 type (
 	printVersion bool
 	printMan     bool
@@ -56,7 +56,7 @@ func (shell) BeforeApply(app *kong.Kong, ctx *kong.Context) error {
 	return nil
 }
 
-// printed prints a text and ends the program.
+// The function "printed" writes a text to the standard output, and ends the program.
 func printed(app *kong.Kong, text string) error {
 	if _, err := io.WriteString(app.Stdout, text); err != nil {
 		return fmt.Errorf("standard output: %w", err)

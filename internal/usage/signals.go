@@ -7,7 +7,7 @@ import (
 )
 
 // Ends returns the signals that request an orderly end of a program, which are SIGTERM, SIGINT and
-// SIGHUP. If SIGINT or SIGHUP was ignored when the program was started, Ends omits this signal.
+// SIGHUP. Ends omits SIGINT or SIGHUP if the signal was ignored when the program was started.
 func Ends() []os.Signal {
 	ends := []os.Signal{syscall.SIGTERM}
 	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGHUP} {

@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// SizeBytesMax is the largest Size, 4 GiB - 1, which is the length of the longest message of the
-// transport.
+// SizeBytesMax is the largest Size, 4 GiB - 1, because no message of the transport is longer.
 const SizeBytesMax = min(1<<32-1, math.MaxInt)
 
 // Size is a number of bytes on a command line, 0 to SizeBytesMax.
@@ -42,8 +41,7 @@ func ParseSize(text string) (int, error) {
 	return int(n << shift), nil
 }
 
-// SizeText formats a size in the format of ParseSize, with the largest unit for which the number
-// has no fraction.
+// SizeText formats a size for ParseSize, in the largest unit of which the size is a multiple.
 func SizeText(sizeBytes int) string {
 	for _, unit := range []struct {
 		shift int

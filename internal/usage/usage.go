@@ -8,27 +8,29 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// The expression misread matches kong's error for a flag whose value is missing. The groups of
-// misread are the flag, the next word of the command line, and the kind of this word.
+// The variable "misread" is a pattern for kong's error text when the value of a flag is missing.
+// The three capture groups of "misread" are the flag, the next word of the command line, and the
+// kind of this word.
 var misread = regexp.MustCompile(
 	`^(-\S+): expected \w+ value but got ("(?:[^"\\]|\\.)*") \((.+?)\)`)
 
-// negative matches a negative number, which looks like a flag.
+// The variable "negative" is a pattern for negative numbers, which kong takes for flags.
 var negative = regexp.MustCompile(`^-[0-9.]`)
 
-// The expression unread matches kong's error for a value that is not a number. The groups of unread
-// are the flag, the expected kind of number, and the value.
+// The variable "unread" is a pattern for kong's error text when a value is not a number. The three
+// capture groups of "unread" are the flag, the expected kind of number, and the value.
 var unread = regexp.MustCompile(
 	`^(\S+): expected a (?:valid \d+ bit )?(int|uint|float) but got (".*")(?: \(string\))?$`)
 
-// bare matches kong's error for a program that is called without a command.
+// The variable "bare" is a pattern for kong's error text when the command line lacks a command.
 var bare = regexp.MustCompile(`^expected "<command> \.\.\."$`)
 
-// otherJSON matches kong's error for the names that other programs give to the flag --format json.
+// otherJSON matches kong's error text for --json and -J, which other programs have instead of
+// --format json.
 var otherJSON = regexp.MustCompile(`^unknown flag (--json|-J)(,|$)`)
 
-// Misuse is the text of an error that kong's Parse returned, with the command that shows the help
-// for the command of the error.
+// Misuse returns a clear text for an error of kong's Parse, followed by the --help command line
+// that applies.
 func Misuse(program string, err error) string {
 	var parse *kong.ParseError
 	if errors.As(err, &parse) && parse.Context != nil {
@@ -36,10 +38,10 @@ func Misuse(program string, err error) string {
 			program = command.FullPath()
 		}
 	}
-	return Text(err) + " (see " + program + " --help)"
+	return habit(program, Text(err)) + " (see " + program + " --help)"
 }
 
-// Text is the text of an error that kong's Parse returned.
+// Text returns a clear text for an error of kong's Parse.
 func Text(err error) string {
 	text := err.Error()
 	if bare.MatchString(text) {

@@ -1,15 +1,15 @@
-// Package version returns the version of gobtl with which a program was built.
+// Package version tells a program which version of gobtl it contains.
 package version
 
 import "runtime/debug"
 
-// module is the path of this module.
+// The constant "module" is the path of this module.
 const module = "gobtl"
 
-// String returns the version of the module, or the commit of the working copy from which the
-// program was built. Examples of the result are "v1.2.0", "1a2b3c4d5e6f" and
-// "1a2b3c4d5e6f+changes". If the build has not recorded a version, String returns "devel". Any
-// goroutine may call String.
+// String returns the version of gobtl in this program, or the commit from which the program was
+// built. Examples of the result are "v1.2.0", "1a2b3c4d5e6f" and "1a2b3c4d5e6f+changes". If the
+// program was built without version information, String returns "devel". Any goroutine may call
+// String.
 func String() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -18,9 +18,9 @@ func String() string {
 	return of(info)
 }
 
-// unknown is the version of a build that has recorded no version. A build outside of the repository
-// can set the variable unknown by -ldflags "-X gobtl/internal/version.unknown=...", as
-// tools/container does.
+// The variable "unknown" is the version to report if the build has recorded no version. A build
+// outside of the git repository can set the reported version by -ldflags "-X
+// gobtl/internal/version.unknown=...", as tools/container does.
 var unknown = "devel"
 
 func of(info *debug.BuildInfo) string {

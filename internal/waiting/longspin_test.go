@@ -18,9 +18,9 @@ type side struct {
 
 // hear delivers a message to a side at an instant, and returns when the side continues.
 func (s *side) hear(at mono.Time, wake time.Duration) mono.Time {
-	if pause := at.Sub(s.since); pause > s.Budget() {
-		s.spun += s.Budget()
-		s.Slept(-1, pause-s.Budget(), 0)
+	if pause := at.Sub(s.since); pause > s.budget {
+		s.spun += s.budget
+		s.Slept(-1, pause-s.budget, 0)
 		s.slept++
 		at = at.Add(wake)
 	} else {
@@ -39,9 +39,20 @@ func (s *side) parts(at mono.Time, count int) mono.Time {
 	return at
 }
 
+// beVain tells a side of waits in a row that were longer than all spinning times.
+func (s *side) beVain(waits int) {
+	s.vain = [len(s.vain)]uint{}
+	for range waits {
+		s.Late(silence)
+	}
+}
+
 func newSide() *side {
 	return &side{Policy: New(Adaptive, 0, &fakeThread{}, 1), since: 1}
 }
+
+// silence is a pause that is longer than any spinning time.
+const silence = time.Millisecond
 
 // TestLongSpinWakesBoth checks two threads that exchange questions and answers, and whose sleeps
 // take long to end. The threads must find out that they wait for each other's wake-ups. If
@@ -65,8 +76,8 @@ func TestLongSpinWakesBoth(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			now, asks, answers := mono.Time(1), newSide(), newSide()
 			// both sides have spun without success for long
-			asks.budget, answers.budget = spinLeast, spinLeast
-			asks.vain = rareEvery / 2 // the sides try long spinning at different times
+			asks.beVain(rareEvery / 2) // the sides try long spinning at different times
+			answers.beVain(rareEvery / 4)
 			for i := range exchanges {
 				if i == exchanges/2 {
 					asks.slept, answers.slept = 0, 0
@@ -122,7 +133,7 @@ func TestLongSpinEnds(t *testing.T) {
 		s.Begin(now)
 		now = s.hear(now.Add(pause), 20*us)
 	}
-	s.vain = 0
+	s.beVain(0)
 	for i := range 640 {
 		pause := 2 * wakeFirst
 		if i%10 == 0 {
@@ -133,14 +144,17 @@ func TestLongSpinEnds(t *testing.T) {
 	if s.slept != 64 {
 		t.Errorf("sleeps %d times in 640, of which 64 are long", s.slept)
 	}
-	for range 2*rareLeast + 1 {
+	for range rareLeast + 1 {
 		hear(10 * wakeFirst)
 	}
-	if s.Budget() > wakeFirst {
-		t.Errorf("spins for %v before each of the longer pauses", s.Budget())
+	if s.budget > wakeFirst {
+		t.Errorf("spins for %v before each of the longer pauses", s.budget)
 	}
 	fixed := New(Adaptive, 70*us, &fakeThread{}, now)
-	if fixed.vain = 0; fixed.Budget() != 70*us {
-		t.Errorf("a fixed time becomes %v", fixed.Budget())
+	for range 8 {
+		fixed.Late(silence)
+	}
+	if fixed.budget != 70*us {
+		t.Errorf("a fixed time becomes %v", fixed.budget)
 	}
 }

@@ -27,21 +27,19 @@ func preempted(t *testing.T, mode Mode, thread *fakeThread, now *mono.Time) *Pol
 }
 
 // TestNeighbourThatComputes checks a neighbour that keeps the processor for a time slice. The
-// thread stops yielding, spins, and sleeps. After some time the thread tries a yield again, and
-// each further long yield doubles that time.
+// thread stops yielding, spins, and sleeps. After some time the thread tries a yield again.
 func TestNeighbourThatComputes(t *testing.T) {
 	for _, mode := range []Mode{Adaptive, Busy} {
 		var now mono.Time = 1
 		thread := new(fakeThread)
 		p := preempted(t, mode, thread, &now)
 		p.Yielded(now, 3*ms) // a single long yield, which may have any cause
-		for want := apartLeast; want <= 2*apartMost; want *= 2 {
-			apart := min(want, apartMost)
+		for i := range 4 {
 			now = now.Add(3 * ms) // the neighbour's time slice
 			p.Yielded(now, 3*ms)
-			for end := now.Add(apart); now < end; now = now.Add(apart / 10) {
+			for end := now.Add(besideFor); now < end; now = now.Add(besideFor / 10) {
 				p.Begin(now)
-				if got := p.Empty(now.Add(us)); got != Poll {
+				if got := p.Empty(now.Add(us)); got == Yield || mode == Busy && got != Poll {
 					t.Fatalf("%v: %v, and %v are left", mode, got, end.Sub(now))
 				}
 				got := p.Empty(now.Add(ms))
@@ -50,26 +48,17 @@ func TestNeighbourThatComputes(t *testing.T) {
 				}
 			}
 			if now = now.Add(us); !yieldsAgain(p, &now) {
-				t.Fatalf("%v: no yield after %v", mode, apart)
+				t.Fatalf("%v: no yield after %v", mode, besideFor)
+			}
+			if got := p.Counts().Apart; got != uint64(i)+1 {
+				t.Errorf("%v: %d slices counted", mode, got)
 			}
 		}
-		if got := p.Counts().Apart; got != 7 {
-			t.Errorf("%v: %d slices counted", mode, got)
-		}
-		// The neighbour is gone. The thread yields again at once, and the next long yield has a
-		// shorter effect.
+		// The neighbour is gone. A single long yield after a short one may have any cause.
 		p.Yielded(now, 2*us)
 		p.Yielded(now, 3*ms)
-		if left := p.apart.Sub(now); left != apartMost {
-			t.Errorf("%v: apart for %v after a short yield and a long one", mode, left)
-		}
-		now = p.apart
-		for range 10 {
-			p.Yielded(now, 2*us)
-		}
-		p.Yielded(now, 3*ms)
-		if left := p.apart.Sub(now); left != apartLeast {
-			t.Errorf("%v: apart for %v after many short yields", mode, left)
+		if !p.MayYield(now) {
+			t.Errorf("%v: a short yield and a long one are taken for a neighbour", mode)
 		}
 	}
 }
@@ -108,7 +97,7 @@ func TestSpinsBrieflyBesideNeighbour(t *testing.T) {
 	if p.Begin(now); p.Empty(now.Add(wakeFirst)) != Sleep {
 		t.Error("beside a neighbour it spins for longer than a wake-up costs")
 	}
-	now = now.Add(apartLeast)
+	now = now.Add(besideFor)
 	if p.Begin(now); p.Empty(now.Add(told-us)) == Sleep {
 		t.Error("when the time is over it sleeps before its time")
 	}
@@ -161,6 +150,36 @@ func TestYieldsToFriends(t *testing.T) {
 	}
 }
 
+// TestFriendsYieldBeforeSleep checks that a thread of a crowded job yields for the time friendsFor
+// before it sleeps, and that the usual spinning time applies while it has the CPU for itself.
+func TestFriendsYieldBeforeSleep(t *testing.T) {
+	var now mono.Time = 1
+	thread := new(fakeThread)
+	p := New(Adaptive, 300*us, thread, now)
+	p.AmongFriends()
+	if got := p.Empty(now.Add(50 * us)); got != Poll {
+		t.Errorf("the action is %v at first", got)
+	}
+	if got := p.Empty(now.Add(301 * us)); got != Yield {
+		t.Errorf("the action is %v before the first sleep", got)
+	}
+	if got := p.Empty(now.Add(302 * us)); got != Sleep {
+		t.Errorf("the action is %v after the spinning time, without another thread", got)
+	}
+	thread.switches++
+	now = now.Add(ms)
+	p.Begin(now)
+	if got := p.Empty(now.Add(lookEvery)); got != Yield {
+		t.Fatalf("the action is %v after a preemption", got)
+	}
+	if got := p.Empty(now.Add(friendsFor - us)); got != Yield {
+		t.Errorf("the action is %v before friendsFor is over", got)
+	}
+	if got := p.Empty(now.Add(friendsFor)); got != Sleep {
+		t.Errorf("the action is %v after friendsFor", got)
+	}
+}
+
 // TestCedeBy checks that CedeBy reports the duration of yields to the policy, and does not yield
 // while a neighbour computes.
 func TestCedeBy(t *testing.T) {
@@ -183,7 +202,7 @@ func TestCedeBy(t *testing.T) {
 	if CedeBy(p, clock); reads != 1 {
 		t.Error("it yields to a neighbour that computes")
 	}
-	now, reads = now.Add(apartLeast), 0
+	now, reads = now.Add(besideFor), 0
 	if CedeBy(p, clock); reads != 2 {
 		t.Error("it does not yield when the time is over")
 	}
@@ -210,7 +229,7 @@ func TestCrowdedBesideNeighbour(t *testing.T) {
 	if yields.Load() == before {
 		t.Error("other goroutines do not run")
 	}
-	now = now.Add(apartLeast)
+	now = now.Add(besideFor)
 	if CedeBy(p, clock); thread.yields != 1 {
 		t.Error("a crowded process does not yield when the time is over")
 	}

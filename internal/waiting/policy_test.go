@@ -114,19 +114,19 @@ func TestLearnsPauses(t *testing.T) {
 	}{
 		{2 * us, wakeFirst, wakeFirst},
 		{15 * us, 2 * 15 * us, wakeFirst},
-		{50 * us, wakeFirst, wakeFirst}, // slightly longer than the first budget
-		{time.Millisecond, spinLeast, spinLeast},
-		{time.Second, spinLeast, spinLeast},
+		{50 * us, longSpin * wakeFirst, longSpin * wakeFirst}, // slightly longer than the first budget
+		{time.Millisecond, 0, 0},
+		{time.Second, 0, 0},
 	} {
 		now := mono.Time(1)
 		p := New(Adaptive, 0, &fakeThread{}, now)
-		for range 64 {
-			if tc.pause >= p.Budget() {
-				empty := now.Add(p.Budget())
+		for range rareEvery - 1 {
+			if tc.pause >= p.budget {
+				empty := now.Add(p.budget)
 				if action := p.Empty(empty); action != Sleep && (action != Yield || p.Empty(empty) != Sleep) {
 					t.Fatal("does not sleep after its budget, nor yield before that")
 				}
-				p.Slept(-1, tc.pause-p.Budget(), 0)
+				p.Slept(-1, tc.pause-p.budget, 0)
 			}
 			now = now.Add(tc.pause)
 			p.Found(now)
@@ -154,18 +154,18 @@ func TestLearnsLate(t *testing.T) {
 	if p.Begin(now.Add(us)); p.Since() != now.Add(us) {
 		t.Errorf("the search has begun at %v", p.Since())
 	}
-	for range 64 {
+	for range rareEvery - 1 {
 		p.Late(300 * us)
 	}
-	if b := p.budget; b != spinLeast {
+	if b := p.budget; b != 0 {
 		t.Errorf("always in vain, and it spins for %v", b)
 	}
-	if p.Late(50 * us); p.budget != wakeFirst {
+	if p.Late(50 * us); p.budget != longSpin*wakeFirst {
 		t.Errorf("a near thing, and it spins for %v", p.budget)
 	}
 	fixed := New(Adaptive, 70*us, &fakeThread{}, now)
-	if fixed.Late(time.Second); fixed.Budget() != 70*us {
-		t.Errorf("a fixed time becomes %v", fixed.Budget())
+	if fixed.Late(time.Second); fixed.budget != 70*us {
+		t.Errorf("a fixed time becomes %v", fixed.budget)
 	}
 }
 
@@ -206,6 +206,16 @@ func TestSharedProcessor(t *testing.T) {
 	}
 	if thread.asked > 1000/100+2 {
 		t.Errorf("asks the kernel %d times in a millisecond", thread.asked)
+	}
+	thread.asked = 0
+	for range 1000 {
+		if next(); next() != Poll {
+			t.Fatal("yields, though nobody wants the processor")
+		}
+		p.Found(now)
+	}
+	if thread.asked > 1 {
+		t.Errorf("asks the kernel %d times while it finds work", thread.asked)
 	}
 	thread.switches++
 	for i := 0; next() == Poll; i++ {
@@ -290,5 +300,8 @@ func TestNoAllocations(t *testing.T) {
 	})
 	if allocs > 0 {
 		t.Errorf("%.1f allocations", allocs)
+	}
+	if allocs := testing.AllocsPerRun(100, askNetpoller); allocs > 0 {
+		t.Errorf("%.1f allocations to ask the network poller", allocs)
 	}
 }

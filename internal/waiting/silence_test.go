@@ -7,7 +7,7 @@ import (
 	"gobtl/internal/mono"
 )
 
-// lone makes a policy search once after a silence, for an answer that comes after a pause. The
+// lone makes a policy wait once after other work, for an answer that comes after a pause. The
 // results are the spinning time and the number of yields.
 func lone(p *Policy, now *mono.Time, pause time.Duration) (spun time.Duration, yields int) {
 	*now = now.Add(20 * time.Millisecond)
@@ -28,50 +28,40 @@ func lone(p *Policy, now *mono.Time, pause time.Duration) (spun time.Duration, y
 	return spun, yields
 }
 
-// TestAfterSilence checks answers that come a wake-up later than spinning can bridge, after each
-// silence. The policy must spin for hardly any of these answers, but must spin for answers that
-// spinning catches.
-func TestAfterSilence(t *testing.T) {
-	now := mono.Time(1)
-	p := New(Adaptive, 0, &fakeThread{}, now)
-	spins := 0
-	for range 64 {
-		if spun, _ := lone(p, &now, wakeFirst+30*us); spun > spinLeast {
-			spins++
+// TestSpinningTimes checks waits of one length, each after other work. If a spinning time suffices,
+// the policy must find it and keep it. Otherwise the policy must try each spinning time rarely.
+func TestSpinningTimes(t *testing.T) {
+	for _, tc := range []struct {
+		pause time.Duration
+		spun  time.Duration // for a wait at the end
+	}{
+		{2 * us, 2 * us},
+		{30 * us, 30 * us},
+		{wakeFirst + 30*us, wakeFirst + 30*us},
+		{longSpin*wakeFirst + us, 0},
+		{silence, 0},
+	} {
+		now := mono.Time(1)
+		p := New(Adaptive, 0, &fakeThread{}, now)
+		for range 8 {
+			p.Late(silence) // at first no spinning time suffices
 		}
-	}
-	if spins < 1 || spins > rareLeast+2 {
-		t.Errorf("spins %d of 64 times in vain", spins)
-	}
-	if p.budget != wakeFirst {
-		t.Errorf("of what follows closely nothing is known, and the budget is %v", p.budget)
-	}
-	for i := range 2 * rareEvery {
-		if spun, _ := lone(p, &now, 30*us); spun == 30*us {
-			break
-		} else if i == 2*rareEvery-1 {
-			t.Error("never catches what a little of spinning would")
+		for range rareEvery {
+			lone(p, &now, tc.pause)
 		}
-	}
-	for range 10 {
-		if spun, _ := lone(p, &now, 30*us); spun != 30*us {
-			t.Error("catches it once, and no more")
+		most, tries := time.Duration(0), 0
+		for range rareEvery {
+			spun, _ := lone(p, &now, tc.pause)
+			if most = max(most, spun); spun > tc.spun {
+				tries++
+			}
+			if spun < tc.spun {
+				t.Errorf("waits of %v: spins for %v", tc.pause, spun)
+			}
 		}
-	}
-	for range 10 {
-		lone(p, &now, time.Millisecond)
-	}
-	if spun, _ := lone(p, &now, time.Millisecond); spun > spinLeast {
-		t.Errorf("spins for %v, always in vain", spun)
-	}
-	for range 64 {
-		p.Begin(now)
-		p.Late(time.Millisecond)
-	}
-	p.Begin(now.Add(silence))
-	if p.Late(50 * us); p.budget != spinLeast || p.first != wakeFirst {
-		t.Errorf("another thread finds the first after a silence, and the budgets are %v and %v",
-			p.budget, p.first)
+		if tc.spun == 0 && (tries < 1 || tries > len(p.vain) || most != longSpin*wakeFirst) {
+			t.Errorf("waits of %v: spins %d times, for at most %v", tc.pause, tries, most)
+		}
 	}
 }
 
@@ -87,13 +77,16 @@ func TestYieldsRarely(t *testing.T) {
 		}
 		return yields
 	}
-	if n := count(2 * rareEvery); n < 2*rareLeast || n > 2*rareLeast+2 {
+	if n := count(2 * rareEvery); n != rareLeast+2 {
 		t.Errorf("yields %d times in %d", n, 2*rareEvery)
 	}
-	for p.probed = false; !p.probed; { // until a yield comes and finds work
+	for i := 0; !p.probed; i++ { // until a yield comes and finds work
+		if i > rareEvery {
+			t.Fatal("never yields again")
+		}
 		now = now.Add(20 * time.Millisecond)
 		p.Begin(now)
-		now = now.Add(wakeMost)
+		now = now.Add(longSpin * wakeMost)
 		if p.Empty(now) != Yield {
 			p.Slept(-1, us, 0)
 			p.Found(now)
@@ -105,8 +98,8 @@ func TestYieldsRarely(t *testing.T) {
 	}
 }
 
-// TestCalm checks that a thread that has slept through nothing but silences sleeps at once, until a
-// pause is short.
+// TestCalm checks that a thread whose waits were longer than all spinning times sleeps at once,
+// until a wait is short.
 func TestCalm(t *testing.T) {
 	now := mono.Time(1)
 	p := New(Adaptive, 0, &fakeThread{}, now)
@@ -116,32 +109,25 @@ func TestCalm(t *testing.T) {
 		now = now.Add(pause)
 		p.Found(now)
 	}
-	for i := range calmLeast {
+	for i := range rareLeast + 1 {
 		if p.Calm() {
-			t.Fatalf("calm after %d silences", i)
+			t.Fatalf("calm after %d long waits", i)
 		}
 		quiet(silence)
 	}
-	if !p.Calm() {
-		t.Error("not calm after silences")
+	if !p.Calm() || p.Empty(now) == Poll {
+		t.Error("not calm after long waits")
 	}
-	if quiet(silence - 1); p.Calm() {
-		t.Error("calm after a short pause")
-	}
-	for range calmLeast {
-		quiet(silence)
-	}
-	p.Begin(now)
-	if p.Found(now.Add(silence)); p.Calm() {
-		t.Error("calm after a pause that was not slept through")
+	if quiet(longSpin * wakeFirst); p.Calm() {
+		t.Error("calm after a short wait")
 	}
 	for _, tc := range []struct {
 		mode Mode
 		spin time.Duration
 		want bool
-	}{{Adaptive, us, false}, {Busy, 0, false}, {Event, 0, true}} {
+	}{{Adaptive, us, false}, {Busy, 0, false}, {Event, 0, true}, {Event, us, true}} {
 		p = New(tc.mode, tc.spin, &fakeThread{}, now)
-		for range calmLeast {
+		for range 8 {
 			quiet(silence)
 		}
 		if p.Calm() != tc.want {

@@ -1,6 +1,7 @@
 package waiting
 
-// State says what other work uses the CPU of a waiting thread, as far as the thread's Policy knows.
+// State says what other work uses the CPU of a waiting thread, according to the observations of the
+// thread's Policy.
 type State uint8
 
 // The states.
@@ -9,10 +10,8 @@ const (
 	Shared              // threads that wait, too: the thread yields to them
 	Beside              // a thread that computes: the thread never yields to it
 	Stolen              // the host of this virtual machine: the thread spins briefly
+	States              // the number of states
 )
-
-// States lists all states.
-var States = []State{Alone, Shared, Beside, Stolen}
 
 var stateTexts = [...][2]string{
 	Alone:  {"alone", "nothing else wants the CPU"},
@@ -24,17 +23,5 @@ var stateTexts = [...][2]string{
 // String returns the name of the state, which is alone, shared, beside or stolen.
 func (s State) String() string { return stateTexts[s][0] }
 
-// Describe returns a description of the state, to be shown to users.
+// Describe returns a description of the state for users of a program.
 func (s State) Describe() string { return stateTexts[s][1] }
-
-func (p *Policy) state() State {
-	switch {
-	case p.apart > p.lookAt && p.taken:
-		return Stolen
-	case p.apart > p.lookAt:
-		return Beside
-	case p.shared:
-		return Shared
-	}
-	return Alone
-}

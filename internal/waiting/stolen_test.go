@@ -2,13 +2,14 @@ package waiting
 
 import (
 	"testing"
-	"time"
 
 	"gobtl/internal/mono"
 )
 
-// gap polls twice, with the time of two gaps between the polls, in which stolen time was added.
+// gap polls twice, with the time of two gaps between the polls, in which stolen time was added. The
+// time before that suffices for another query of the stolen time.
 func gap(p *Policy, now *mono.Time, thread *fakeThread, stolen uint64) Action {
+	*now = now.Add(stolenFor)
 	p.Begin(*now)
 	p.Empty(*now)
 	thread.stolen += stolen
@@ -35,7 +36,7 @@ func TestStolen(t *testing.T) {
 	if p.Begin(now); p.Empty(now.Add(wakeFirst-us)) != Poll || p.Empty(now.Add(wakeFirst)) != Sleep {
 		t.Error("it does not spin for as long as a wake-up costs")
 	}
-	now = now.Add(apartLeast)
+	now = now.Add(stolenFor)
 	if p.Begin(now); p.Empty(now.Add(told-us)) != Poll {
 		t.Error("when the time is over it sleeps before its time")
 	}
@@ -61,6 +62,7 @@ func TestNotStolen(t *testing.T) {
 	}
 	gap(p, &now, thread, 0)
 	gap(p, &now, thread, 0) // a pause of the garbage collector, or a long poll
+	now = now.Add(stolenFor)
 	p.Begin(now)
 	p.Empty(now)
 	thread.switches++ // a preemption, although other CPUs lose time
@@ -73,15 +75,36 @@ func TestNotStolen(t *testing.T) {
 	p = New(Adaptive, us, thread, now)
 	gap(p, &now, thread, 0)
 	asked := thread.stolenAsked
+	now = now.Add(stolenFor)
 	p.Begin(now)
-	for _, want := range []Action{Yield, Sleep} { // what they take is no gap
-		if got := p.Empty(now.Add(us)); got != want {
-			t.Errorf("%v, want %v", got, want)
-		}
-		now = now.Add(2 * gapLeast)
+	if got := p.Empty(now.Add(us)); got != Yield {
+		t.Errorf("%v, want a yield", got)
 	}
+	now = now.Add(2 * gapLeast)
+	p.Yielded(now, 2*gapLeast)
+	if p.Empty(now); thread.stolenAsked != asked {
+		t.Error("a yield is taken for a gap")
+	}
+	now = now.Add(2 * gapLeast)
+	p.Slept(-1, 2*gapLeast, 0)
 	if p.Empty(now); thread.stolenAsked != asked {
 		t.Error("a sleep is taken for a gap")
+	}
+}
+
+// TestSharedNoGap checks that the time of the state Shared is no gap.
+func TestSharedNoGap(t *testing.T) {
+	now, thread := mono.Time(1), &fakeThread{stolen: 7}
+	p := preempted(t, Busy, thread, &now)
+	for i := 0; p.Empty(now) == Yield; i++ {
+		if i > 2*yieldsLook {
+			t.Fatal("goes on yielding with nobody there")
+		}
+		now = now.Add(gapLeast / 2)
+		p.Yielded(now, us)
+	}
+	if p.Empty(now.Add(us)); thread.stolenAsked != 0 {
+		t.Error("the time of yields is taken for a gap")
 	}
 }
 
@@ -120,55 +143,19 @@ func TestBesideAfterStolen(t *testing.T) {
 	}
 }
 
-// slowThread is a thread whose look at the stolen time takes longer than a gap.
-type slowThread struct {
-	fakeThread
-	now mono.Time
-}
-
-func (t *slowThread) Stolen() uint64 {
-	t.now = t.now.Add(2 * gapLeast)
-	return t.fakeThread.Stolen()
-}
-
-// TestStolenSlow checks that the time of a look is no gap, which would cause another look.
-func TestStolenSlow(t *testing.T) {
-	thread := &slowThread{fakeThread{stolen: 7}, 1}
-	p := New(Busy, 0, thread, thread.now)
-	poll := func(pause time.Duration) {
-		thread.now = thread.now.Add(pause)
-		p.Empty(thread.now)
-	}
-	poll(us)
-	poll(2 * gapLeast)
-	for range 1000 {
-		poll(us)
-	}
-	if thread.stolenAsked != 1 {
-		t.Errorf("asked %d times after one gap", thread.stolenAsked)
-	}
-	thread.stolenAsked = 0
-	for range 1000 {
-		poll(gapLeast)
-	}
-	if n := thread.stolenAsked; n < 400 || n > 500 {
-		t.Errorf("asked %d times in 1000 gaps", n)
-	}
-}
-
-// TestStolenUnknown checks that a policy seldom looks at a stolen time that is always 0.
-func TestStolenUnknown(t *testing.T) {
+// TestStolenSeldom checks that a policy seldom asks for the stolen time, however often there is a
+// gap, because each query takes long.
+func TestStolenSeldom(t *testing.T) {
 	now, thread := mono.Time(1), &fakeThread{}
 	p := New(Busy, 0, thread, now)
 	for range 1000 {
 		now = now.Add(2 * gapLeast)
 		p.Empty(now)
 	}
-	if n := thread.stolenAsked; n != 2 {
-		t.Errorf("asked %d times in two seconds", n)
+	if n, want := thread.stolenAsked, int(1000*2*gapLeast/stolenFor); n < want-1 || n > want {
+		t.Errorf("asked %d times in two seconds, want %d", n, want)
 	}
 	thread.stolen = 7
-	now = now.Add(stolenEvery)
 	gap(p, &now, thread, 0)
 	if gap(p, &now, thread, 1); p.Counts().Stolen != 1 {
 		t.Errorf("later stolen time does not count: %+v", p.Counts())

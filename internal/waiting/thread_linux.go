@@ -1,46 +1,38 @@
 package waiting
 
 import (
-	"bytes"
+	"fmt"
 	"os"
-	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// OSThread stands for the thread that calls its methods. If the calling goroutine is not locked to
-// a thread, two calls may be made by different threads. If the calling thread has changed, the
-// context switches of the new thread up to its first call are not counted.
+// OSThread implements Thread for the operating system's thread that calls its methods. If the
+// calling goroutine is not locked to a thread, two calls of its methods may come from different
+// threads. When a different thread calls for the first time, the earlier context switches of this
+// thread are not counted.
 type OSThread struct {
-	usage unix.Rusage
-	count turns
-}
-
-// The type turns computes the sum of the context switches of several threads that use a Policy one
-// after another. If two consecutive calls are made by the same thread, the difference between its
-// two counter values is added.
-type turns struct {
+	usage  unix.Rusage
 	thread int
-	before uint64 // counter of that thread at its latest call
+	before uint64 // context switches of that thread that are not counted
 	total  uint64
-}
-
-// add records the present counter of a thread, and returns the sum.
-func (t *turns) add(thread int, count uint64) uint64 {
-	if thread == t.thread {
-		t.total += count - t.before
-	}
-	t.thread, t.before = thread, count
-	return t.total
 }
 
 // Switches implements Thread.
 func (t *OSThread) Switches() uint64 {
 	if unix.Getrusage(unix.RUSAGE_THREAD, &t.usage) != nil {
-		return t.count.total
+		return t.total
 	}
-	return t.count.add(unix.Gettid(), uint64(t.usage.Nivcsw))
+	return t.count(unix.Gettid(), uint64(t.usage.Nivcsw))
+}
+
+func (t *OSThread) count(thread int, switches uint64) uint64 {
+	if thread != t.thread {
+		t.thread, t.before = thread, switches-t.total
+	}
+	t.total = switches - t.before
+	return t.total
 }
 
 // Stolen implements Thread. The unit of the result is a clock tick.
@@ -50,36 +42,25 @@ func (*OSThread) Stolen() uint64 {
 		return 0
 	}
 	defer f.Close()
-	var head [256]byte // the first line is the sum of all CPUs
+	var head [256]byte
 	n, _ := f.Read(head[:])
-	return stolenOf(head[:n])
+	return stolenOf(string(head[:n]))
 }
 
-// stolenOf returns the stolen time in the first line of /proc/stat, or 0 if the line does not
-// contain it.
-func stolenOf(stat []byte) uint64 {
-	const stealField = 8
-	line, _, _ := bytes.Cut(stat, []byte("\n"))
-	fields := bytes.Fields(line)
-	if len(fields) <= stealField {
-		return 0
-	}
-	ticks, _ := strconv.ParseUint(string(fields[stealField]), 10, 64) // 0 if it is no number
-	return ticks
+// stolenOf returns the stolen CPU time of all CPUs together, which is in the first line of
+// /proc/stat. If the first line of /proc/stat does not contain the stolen time, the result is 0.
+func stolenOf(stat string) uint64 {
+	var cpu string
+	var t [8]uint64
+	_, _ = fmt.Sscanln(stat, &cpu, &t[0], &t[1], &t[2], &t[3], &t[4], &t[5], &t[6], &t[7])
+	return t[7]
 }
 
 // TimerSlack returns the time by which the kernel may lengthen a sleep of the calling thread.
 func TimerSlack() time.Duration {
-	slack, err := unix.PrctlRetInt(unix.PR_GET_TIMERSLACK, 0, 0, 0, 0)
-	if err != nil || slack < 0 {
-		return 0
-	}
-	return time.Duration(slack)
+	slack, _ := unix.PrctlRetInt(unix.PR_GET_TIMERSLACK, 0, 0, 0, 0) // 0 if it fails
+	return time.Duration(max(slack, 0))
 }
 
-// osYield lets another thread that waits for this CPU run. If no other thread waits for this CPU,
-// osYield returns at once.
-func osYield() { _, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
-
 // Yield implements Thread.
-func (*OSThread) Yield() { osYield() }
+func (*OSThread) Yield() { _, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }

@@ -11,7 +11,7 @@ func TestStolenOf(t *testing.T) {
 		"cpu  1 2 3 4 5 6 7 x\n":                                0,
 		"":                                                      0,
 	} {
-		if got := stolenOf([]byte(text)); got != want {
+		if got := stolenOf(text); got != want {
 			t.Errorf("%q: %d, want %d", text, got, want)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// OSThread on this system cannot count preemptions and stolen time.
+// OSThread implements Thread, but cannot count preemptions or stolen time on this system.
 type OSThread struct{}
 
 // Switches implements Thread.
@@ -16,12 +16,8 @@ func (*OSThread) Switches() uint64 { return 0 }
 // Stolen implements Thread.
 func (*OSThread) Stolen() uint64 { return 0 }
 
-func askNetpoller() { runtime.Gosched() }
-
-// TimerSlack returns 0, because the value is unknown on this system.
+// TimerSlack returns 0, because the kernel's timer slack is unknown on this system.
 func TimerSlack() time.Duration { return 0 }
 
-func osYield() { runtime.Gosched() }
-
 // Yield implements Thread.
-func (*OSThread) Yield() { osYield() }
+func (*OSThread) Yield() { runtime.Gosched() }

@@ -1,46 +1,47 @@
 package waiting
 
 import (
+	"os"
 	"runtime"
+	"sync"
 	"sync/atomic"
+	"syscall"
 
 	"gobtl/internal/mono"
 )
 
-// pollers is the number of threads of this process that wait by a Policy.
+// The variable "pollers" is the number of this process's threads that wait by a Policy at present.
 var pollers atomic.Int32
 
-// Enter adds one to the number of threads that wait by a Policy. When the thread has finished
-// waiting, it calls the returned function, which subtracts one.
+// Enter adds one to the number of this process's threads that wait by a Policy. After its wait, the
+// thread must call the returned function, which subtracts one.
 func Enter() (leave func()) {
 	pollers.Add(1)
 	return func() { pollers.Add(-1) }
 }
 
-// In a crowded process (see Thread.Crowded), Go's network poller is checked once in netpollEvery
-// yields.
+// A crowded process (see Thread.Crowded) checks Go's network poller once in netpollEvery yields.
 const netpollEvery = 512
 
-// The variable yields counts the yields that this process has made when it was crowded (see
+// The variable "yields" counts how often this process has yielded while it was crowded (see
 // Thread.Crowded).
 var yields atomic.Uint32
 
-func crowded() bool { return int(pollers.Load()) >= runtime.GOMAXPROCS(0) }
-
 // Crowded implements Thread.
-func (*OSThread) Crowded() bool { return crowded() }
+func (*OSThread) Crowded() bool { return int(pollers.Load()) >= runtime.GOMAXPROCS(0) }
 
-// Cede yields the CPU to other threads of the system. If the waiting threads hold all Ps of Go's
-// scheduler, Cede lets other goroutines run. From time to time, Cede also lets goroutines run that
-// wait for a socket.
+// Cede lets other goroutines run if the process is crowded (see Thread.Crowded). Cede also yields
+// the CPU to other threads of the system.
 func Cede() {
-	if crowded() {
+	var t OSThread
+	if t.Crowded() {
 		cedeGoroutine()
 	}
-	osYield()
+	t.Yield()
 }
 
-// cedeGoroutine lets other goroutines of this process run.
+// cedeGoroutine lets other goroutines of this process run. Once in netpollEvery calls,
+// cedeGoroutine also wakes goroutines whose sockets are ready.
 func cedeGoroutine() {
 	if yields.Add(1)%netpollEvery == 0 {
 		askNetpoller()
@@ -49,19 +50,57 @@ func cedeGoroutine() {
 	}
 }
 
-// CedeBy yields to other goroutines if the process is crowded (see Thread.Crowded). CedeBy also
-// yields the CPU to other threads of the system, except in the states Beside and Stolen, because a
-// computing thread would take a whole time slice. CedeBy tells the policy how long a yield of the
-// CPU took. The argument clock of CedeBy must be a function that returns the current time.
+// CedeBy works like Cede, and tells the policy how long the yield of the CPU took. In the states
+// Beside and Stolen, CedeBy does not yield the CPU to other threads. The function "clock" must
+// return the current time.
 func CedeBy(p *Policy, clock func() mono.Time) {
 	before := clock()
 	if p.thread.Crowded() {
 		cedeGoroutine()
 	}
-	if before < p.apart {
+	if before >= p.apart {
+		p.thread.Yield()
+		after := clock()
+		p.Yielded(after, after.Sub(before))
+	}
+}
+
+// netpoller holds a pipe with which a goroutine makes Go's scheduler check the network poller. By
+// itself, Go's scheduler checks the network poller when it finds no goroutine to run, and otherwise
+// every 10 ms.
+var netpoller struct {
+	mu          sync.Mutex // held while a goroutine asks
+	read, write *os.File   // a pipe, which is never closed
+	raw         syscall.RawConn
+	sent        int // bytes in the pipe
+	bytes       [1]byte
+}
+
+// The function askNetpoller parks the calling goroutine on a pipe, which becomes readable as soon
+// as the goroutine is parked. When Go's scheduler finds no other goroutine to run, it checks the
+// network poller, which wakes the calling goroutine and all goroutines whose descriptors are ready.
+// If another goroutine is in askNetpoller already, or the pipe cannot be created, askNetpoller does
+// nothing.
+func askNetpoller() {
+	p := &netpoller
+	if !p.mu.TryLock() {
 		return
 	}
-	p.thread.Yield()
-	after := clock()
-	p.Yielded(after, after.Sub(before))
+	defer p.mu.Unlock()
+	if p.raw == nil {
+		p.read, p.write, _ = os.Pipe()
+		p.raw, _ = p.read.SyscallConn()
+	}
+	if p.raw != nil && p.raw.Read(answerNetpoller) == nil {
+		_, _ = p.read.Read(p.bytes[:p.sent])
+		p.sent = 0
+	}
+}
+
+func answerNetpoller(uintptr) bool {
+	if netpoller.sent > 0 {
+		return true
+	}
+	netpoller.sent, _ = netpoller.write.Write(netpoller.bytes[:])
+	return netpoller.sent == 0
 }

@@ -1,6 +1,6 @@
 // Package pmi implements PMI-1, the protocol with which the processes of a parallel job exchange
-// data through their launcher. Package pmi has the line format, the mapping from ranks to nodes,
-// and a server without I/O.
+// data through their launcher. Package pmi implements the line format, the mapping from ranks to
+// nodes, and a server without I/O.
 //
 // Each line is a list of key=value pairs. The first pair of a line is the command. No value
 // contains a space.

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// The constants below are the largest sizes in the protocol, in bytes.
+// The constants below are the largest sizes of lines, names, keys and values in PMI-1, in bytes.
 const (
 	LineBytesMax  = 32 << 10 // received line, with its newline
 	SentBytesMax  = 1024     // line that every launcher accepts, with its newline
@@ -23,8 +23,8 @@ const pairsMax = 64
 // RanksMax is the maximum number of ranks of a job.
 const RanksMax = 1 << 20
 
-// ErrSyntax means that the bytes are not a line of PMI-1, or that a required pair is missing or
-// invalid.
+// ErrSyntax means that the bytes are not a line of PMI-1, or that a required key=value pair is
+// missing or invalid.
 var ErrSyntax = errors.New("pmi: malformed line")
 
 // Message is a parsed line.
@@ -74,7 +74,19 @@ func Parse(line []byte) (Message, error) {
 	return m, nil
 }
 
-// Get returns the value of a key. If the message does not have the key, ok is false.
+// BeginsSpawn reports whether a line is the first line of a spawn request. A spawn request is the
+// only request that consists of several lines. The server replies once, after the last line.
+func BeginsSpawn(line []byte) bool {
+	m, err := Parse(line)
+	return err == nil && m.Cmd == "spawn"
+}
+
+// EndsSpawn reports whether a line is the last line of a spawn request.
+func EndsSpawn(line []byte) bool {
+	return string(bytes.TrimSuffix(line, []byte("\n"))) == "endcmd"
+}
+
+// Get returns the value of a key. If the message does not have the key, the result "ok" is false.
 func (m Message) Get(key string) (value string, ok bool) {
 	for _, p := range m.pairs {
 		if p.key == key {
@@ -85,7 +97,7 @@ func (m Message) Get(key string) (value string, ok bool) {
 }
 
 // Int returns the value of a key as a number. The error of Int is ErrSyntax if the key is missing,
-// or if the value is not a number from least to most.
+// or if the value is not a number from "least" to "most".
 func (m Message) Int(key string, least, most int) (int, error) {
 	value, ok := m.Get(key)
 	n, err := strconv.Atoi(value)
@@ -96,8 +108,8 @@ func (m Message) Int(key string, least, most int) (int, error) {
 	return n, nil
 }
 
-// Good reports whether a string may be the value of a pair in a line. A valid value has 1 to
-// bytesMax printable ASCII characters without spaces.
+// Good reports whether a string is allowed as the value of a key=value pair in a line. A valid
+// value has 1 to bytesMax printable ASCII characters without spaces.
 func Good(value string, bytesMax int) bool {
 	return value != "" && len(value) <= bytesMax &&
 		strings.IndexFunc(value, func(r rune) bool { return r <= ' ' || r > '~' }) < 0

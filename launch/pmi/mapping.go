@@ -9,17 +9,18 @@ import (
 // MappingKey is the key under which a launcher publishes the nodes of the ranks.
 const MappingKey = "PMI_process_mapping"
 
-// ErrMapping means that the text is not a valid mapping from ranks to nodes.
+// ErrMapping means that a text is not a valid mapping from ranks to nodes.
 var ErrMapping = errors.New("pmi: malformed process mapping")
 
-// ParseMapping returns the node of each rank of a job, where the argument size is the number of
-// ranks. The argument text of ParseMapping is the value that the launcher has published under
-// MappingKey. The nodes that ParseMapping returns are numbered in the order of their lowest ranks.
+// ParseMapping returns the number of the node of each rank, for a job of "size" ranks. The argument
+// "text" is the value that the launcher has published under MappingKey. ParseMapping numbers the
+// nodes in the order of the lowest rank on each node.
 //
-//	(vector,(FIRST,NODES,RANKS),...)    RANKS ranks on each of NODES nodes from node FIRST on
+//	(vector,(FIRST,NODES,RANKS),...)    --> RANKS ranks on each of NODES nodes from node FIRST on
 //
 // Each triple in the list is a block of ranks. The blocks apply to the ranks in order. If a job has
-// more ranks than all blocks together, the blocks are applied again from the beginning.
+// more ranks than all blocks of the mapping together, the blocks are applied again from the
+// beginning.
 func ParseMapping(text string, size int) ([]int, error) {
 	bad := func(why string) error { return fmt.Errorf("%w: %s: %.80q", ErrMapping, why, text) }
 	if size < 1 || size > RanksMax {
@@ -50,9 +51,9 @@ func ParseMapping(text string, size int) ([]int, error) {
 	return spread(blocks, size), nil
 }
 
-// The function spread assigns the ranks of a job, whose number is the argument size, to the nodes
-// of the blocks. The three numbers of a block are the first node, the number of nodes, and the
-// number of ranks on each node.
+// The function "spread" assigns "size" ranks to the nodes that the blocks of a mapping describe.
+// The three numbers of a block are the first node, the number of nodes, and the number of ranks on
+// each node.
 func spread(blocks [][3]int, size int) []int {
 	nodes := make([]int, 0, size)
 	number := map[int]int{} // numbers of the nodes seen so far
@@ -75,7 +76,7 @@ func spread(blocks [][3]int, size int) []int {
 	}
 }
 
-// FormatMapping returns the mapping as text. The argument nodes of FormatMapping has the node of
+// FormatMapping returns the mapping as text. The argument "nodes" has the number of the node of
 // each rank.
 func FormatMapping(nodes []int) string {
 	var blocks [][3]int

@@ -15,8 +15,8 @@ var (
 	ErrConfig = errors.New("pmi: invalid configuration")
 	// ErrProtocol means that a client has violated the protocol, and that the job cannot continue.
 	ErrProtocol = errors.New("pmi: protocol violated")
-	// ErrGone means that a process or its connection has ended, although the process has not sent
-	// the command finalize.
+	// ErrGone means that a process or its connection has ended, before the process has sent the
+	// command "finalize".
 	ErrGone = errors.New("pmi: ended without finalize")
 )
 
@@ -66,7 +66,7 @@ type Server struct {
 	store   map[string]string
 	inside  int // number of ranks in the barrier
 	over    int // number of finished ranks
-	// The field spawning has the ranks that have sent the first line, but not the last line, of a
+	// The field "spawning" has the ranks that have sent the first line, but not the last line, of a
 	// spawn request.
 	spawning map[int]bool
 	replies  []Reply
@@ -92,11 +92,12 @@ func NewServer(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// Finished returns the number of ranks that have finished, and therefore send no more messages.
+// Finished returns the number of ranks that have finalized or ended, and therefore send no more
+// messages.
 func (s *Server) Finished() int { return s.over }
 
-// Ended reports whether a rank has finished or was lost. The connection of a rank that has finished
-// or was lost is not needed any more.
+// Ended reports whether a rank sends no more messages, because it has finalized or its process has
+// ended. The server no longer needs the connection of a rank for which Ended returns true.
 func (s *Server) Ended(rank int) bool { return s.ranks[rank] == finished }
 
 // Welcome returns the lines that the server sends to a client that has connected to a TCP port and
@@ -124,8 +125,8 @@ func (s *Server) Handle(rank int, line []byte) ([]Reply, error) {
 	return s.replies, err
 }
 
-// Leave tells the server that the connection of a rank has ended. If the rank has sent messages,
-// but not the command finalize, the error of Leave is ErrGone.
+// Leave tells the server that the connection of a rank has ended. Leave returns ErrGone if the rank
+// has sent messages, but not the command "finalize".
 func (s *Server) Leave(rank int) error {
 	switch s.ranks[rank] {
 	case finished:
@@ -159,15 +160,15 @@ func (s *Server) handle(rank int, line []byte) error {
 		return fmt.Errorf("%w: of %d ranks", ErrProtocol, s.cfg.Size)
 	}
 	if s.spawning[rank] {
-		return s.spawn(rank, string(line))
+		return s.spawn(rank, line)
 	}
 	m, err := Parse(line)
 	if err != nil {
 		return err
 	}
 	now := s.ranks[rank]
-	// A rank may send the command abort in one thread while another thread of the rank waits in the
-	// barrier.
+	// A rank may send the command "abort" in one thread while another thread of the rank waits in
+	// the barrier.
 	if m.Cmd != "abort" && ((now == fresh) != (m.Cmd == "init") || now == waiting || now == finished) {
 		return fmt.Errorf("%w: %s, which may not come now", ErrProtocol, m.Cmd)
 	}
@@ -204,7 +205,7 @@ func (s *Server) handle(rank int, line []byte) error {
 	return nil
 }
 
-// The method say appends a line for a rank to the list of replies.
+// The method "say" appends a line for a rank to the list of replies.
 func (s *Server) say(rank int, format string, args ...any) {
 	s.replies = append(s.replies, Reply{Rank: rank, Line: fmt.Sprintf(format, args...) + "\n"})
 }
@@ -223,8 +224,8 @@ func (s *Server) init(rank int, m Message) error {
 	return nil
 }
 
-// The method own returns the key in a message. If the message names a key-value store other than
-// that of this job, own returns an error. The key may be longer than KeyBytesMax.
+// The method "own" returns the key in a message. If the message names a key-value store other than
+// that of this job, the method "own" returns an error. The key may be longer than KeyBytesMax.
 func (s *Server) own(m Message) (key string, err error) {
 	if name, _ := m.Get("kvsname"); name != s.cfg.Name {
 		return "", fmt.Errorf("%w: %s of the store %.40q", ErrProtocol, m.Cmd, name)
@@ -278,9 +279,9 @@ func (s *Server) get(rank int, m Message) error {
 	return nil
 }
 
-// barrier adds a rank to the barrier. When all ranks are in the barrier, the method barrier sends
-// the replies that release the ranks. If a rank has already finished, barrier returns
-// ErrProtocol.
+// barrier adds a rank to the barrier. When all ranks are in the barrier, the method "barrier" sends
+// the replies that release the ranks. If some rank has already finished, the barrier cannot
+// complete, and the method "barrier" returns ErrProtocol.
 func (s *Server) barrier(rank int) error {
 	if s.over > 0 {
 		return fmt.Errorf("%w: a barrier in which %d ranks that have finished are missing", ErrProtocol,
@@ -298,8 +299,8 @@ func (s *Server) barrier(rank int) error {
 	return nil
 }
 
-// The method finish records that a rank has sent the command finalize. If other ranks wait in the
-// barrier, finish returns ErrProtocol.
+// The method "finish" records that a rank sends no more messages. If other ranks wait in the
+// barrier, the method "finish" returns ErrProtocol.
 func (s *Server) finish(rank int) error {
 	s.ranks[rank] = finished
 	s.over++
@@ -310,7 +311,7 @@ func (s *Server) finish(rank int) error {
 	return nil
 }
 
-// The method refuse replies to a request of PMI-1 that this server does not support.
+// The method "refuse" replies to a request of PMI-1 that this server does not support.
 func (s *Server) refuse(rank int, m Message) error {
 	switch m.Cmd {
 	case "publish_name", "lookup_name", "unpublish_name":
@@ -326,10 +327,10 @@ func (s *Server) refuse(rank int, m Message) error {
 	return nil
 }
 
-// The method spawn ignores the lines of a spawn request, and refuses the request when its last line
-// has arrived.
-func (s *Server) spawn(rank int, line string) error {
-	if line == "endcmd\n" || line == "endcmd" {
+// The method "spawn" ignores the lines of a spawn request, and refuses the request when its last
+// line has arrived.
+func (s *Server) spawn(rank int, line []byte) error {
+	if EndsSpawn(line) {
 		delete(s.spawning, rank)
 		s.say(rank, "cmd=spawn_result rc=-1 msg=unsupported")
 	}

@@ -1,8 +1,8 @@
 package coll
 
-// Allreduce combines the input slices (the arguments in) of all ranks, and stores the result in the
-// output slice (the argument out) of every rank. If commutes is true, the values of the ranks may
-// be combined in any order.
+// Allreduce combines the input slices of all ranks, and stores the result in the output slice of
+// every rank. If the argument "commutes" is true, Allreduce may combine the values of the ranks in
+// any order.
 func (s *Schedule) Allreduce(in, out []byte, valueBytes int, commutes bool) {
 	if !commutes || len(in) < allreduceLarge {
 		s.move(out, in)
@@ -22,15 +22,16 @@ func (s *Schedule) Allreduce(in, out []byte, valueBytes int, commutes bool) {
 	}
 }
 
-// The function same reports whether two slices begin at the same address. The two slices passed to
-// same must not be empty, and must not overlap partially.
+// The function "same" reports whether two slices begin at the same address. The slices a and b must
+// not be empty, and must be either identical or disjoint.
 func same(a, b []byte) bool { return &a[0] == &b[0] }
 
-// allreduceHalving is an Allreduce of 2^k ranks by recursive halving and doubling. The function
-// allreduceHalving combines the values of the argument from into the argument parts. In the first
-// phase, beginning with the highest bit of the rank number, each two ranks whose numbers differ in
-// one bit exchange halves of their range of values. In the second phase, beginning with the lowest
-// bit, the same pairs of ranks send each other the combined halves.
+// allreduceHalving is an Allreduce of 2^k ranks by recursive halving and doubling. The argument
+// "from" of allreduceHalving has the input of this rank, and the argument "parts" receives the
+// result. In the halving phase, for each bit of the rank number from the highest to the lowest,
+// ranks whose numbers differ only in this bit exchange halves of their range of values. In the
+// doubling phase, for each bit from the lowest to the highest, the pairs of ranks of the halving
+// phase send each other the combined halves.
 func (s *Schedule) allreduceHalving(from, parts even) {
 	if s.size == 1 {
 		s.move(parts.data, from.data)
@@ -72,10 +73,10 @@ func (s *Schedule) allreduceHalving(from, parts even) {
 	}
 }
 
-// allreduceDoubling is an Allreduce by recursive doubling, which combines the slices acc of all
-// ranks in place. In round k, two ranks that differ in bit k of their numbers exchange their
-// values. If the number of ranks is not a power of two, the first ranks form pairs, and only one
-// rank of each pair takes part in the rounds.
+// allreduceDoubling is an Allreduce by recursive doubling, which combines the slices "acc" of all
+// ranks in place. In round k of recursive doubling, ranks whose numbers differ only in bit k
+// exchange their values. If the number of ranks is not a power of two, the first ranks form pairs,
+// and only one rank of each pair takes part in the rounds.
 func (s *Schedule) allreduceDoubling(acc []byte) {
 	whole := 1
 	for 2*whole <= s.size {
@@ -114,13 +115,14 @@ func (s *Schedule) allreduceDoubling(acc []byte) {
 	}
 }
 
-// reduceRing combines the parts that the argument in returns, of all ranks in a ring, into the
-// parts that the argument acc returns. The argument most of reduceRing is the size in bytes of the
-// longest part. At the end of reduceRing, each rank has its own part of the result, in which the
-// values of all ranks are combined. The operation of reduceRing must be commutative, because the
-// values are combined in the order of the ring. If the argument inPlace of reduceRing is true, in
-// and acc return the same memory. If inPlace is false, received data overwrites the previous
-// content of acc.
+// reduceRing combines the parts of all ranks along a ring of the ranks. The function "in" returns
+// the input parts of this rank, and the function "acc" returns the memory for the combined parts.
+// The argument "most" of reduceRing is the size in bytes of the longest part. At the end of
+// reduceRing, each rank has its own part of the result, in which the values of all ranks are
+// combined. The operation of reduceRing must be commutative, because the values are combined in the
+// order of the ring. If the argument "inPlace" of reduceRing is true, the functions "in" and "acc"
+// return the same memory. If the argument "inPlace" is false, received data overwrites the previous
+// content of the memory that the function "acc" returns.
 func (s *Schedule) reduceRing(in, acc func(int) []byte, most int, inPlace bool) {
 	var x []byte
 	if inPlace {
@@ -145,8 +147,8 @@ func (s *Schedule) reduceRing(in, acc func(int) []byte, most int, inPlace bool) 
 	}
 }
 
-// ReduceScatter combines the input slices (the arguments in) of all ranks, and sends to each rank
-// that rank's part of the result.
+// ReduceScatter combines the input slices of all ranks, and sends to each rank that rank's part of
+// the result.
 func (s *Schedule) ReduceScatter(in, out []byte, parts Parts, commutes bool) {
 	acc := s.memory(len(in))
 	if !commutes || len(in) < scatterLarge || s.size == 1 {
@@ -159,8 +161,8 @@ func (s *Schedule) ReduceScatter(in, out []byte, parts Parts, commutes bool) {
 	s.move(out, all.of(s.rank))
 }
 
-// Allgather copies the input slice (the argument in) of each rank to every rank. There, the input
-// of rank i is stored in part i of the output slice (the argument out).
+// Allgather copies the input slice of each rank to every rank. At every rank, the input of rank i
+// is stored in part i of the output slice.
 func (s *Schedule) Allgather(in, out []byte, parts Parts) {
 	same := true
 	for _, n := range parts {
@@ -180,8 +182,9 @@ func (s *Schedule) Allgather(in, out []byte, parts Parts) {
 }
 
 // allgatherBruck adds the steps of an Allgather by Bruck's algorithm. In round k of Bruck's
-// algorithm, each rank receives up to 2^k parts of the ranks that follow it. At the end of Bruck's
-// algorithm, each rank moves the parts to their positions in the output slice.
+// algorithm, each rank receives up to 2^k parts from the rank whose number is higher by 2^k, modulo
+// the number of ranks. At the end of Bruck's algorithm, each rank moves the parts to their
+// positions in the output slice.
 func (s *Schedule) allgatherBruck(in, out []byte) {
 	n := len(in)
 	all := s.memory(n * s.size)
@@ -197,9 +200,9 @@ func (s *Schedule) allgatherBruck(in, out []byte) {
 	s.move(out[:s.rank*n], all[head:])
 }
 
-// Alltoall sends part i of the input slice (the argument in) to rank i. Rank i stores it in that
-// part of its output slice (the argument out) that belongs to this rank. The two slices may be the
-// same slice if inParts and outParts are equal.
+// Alltoall sends part i of the input slice to rank i, and stores the data from rank i in part i of
+// the output slice. The input slice and the output slice of Alltoall may be the same slice if
+// inParts and outParts are equal.
 func (s *Schedule) Alltoall(in []byte, inParts Parts, out []byte, outParts Parts) {
 	if len(in) > 0 && len(out) > 0 && same(in, out) {
 		in = s.memory(len(in))
@@ -219,16 +222,15 @@ func (s *Schedule) Alltoall(in []byte, inParts Parts, out []byte, outParts Parts
 	s.fence()
 }
 
-// Scan combines the input slices (the arguments in) of the ranks from 0 to this rank, and stores
-// the result in the output slice (the argument out).
+// Scan combines the input slices of the ranks from 0 to this rank, and stores the result in the
+// output slice.
 func (s *Schedule) Scan(in, out []byte) {
 	s.move(out, in)
 	s.scanFrom(0, out)
 }
 
-// Exscan combines the input slices (the arguments in) of all ranks lower than this rank, and stores
-// the result in the output slice (the argument out). At rank 0, Exscan does not change the output
-// slice.
+// Exscan combines the input slices of all ranks lower than this rank, and stores the result in the
+// output slice. At rank 0, Exscan does not change the output slice.
 func (s *Schedule) Exscan(in, out []byte) {
 	own := s.memory(len(in)) // in and out may be the same
 	s.move(own, in)
@@ -244,8 +246,8 @@ func (s *Schedule) Exscan(in, out []byte) {
 	}
 }
 
-// scanFrom combines the slices acc of the ranks from the rank first to this rank. In round k, each
-// rank receives data from the rank whose number is lower by 2^k.
+// scanFrom combines the slices "acc" of all ranks from the rank "first" up to this rank. In round k
+// of a scan, each rank receives data from the rank whose number is lower by 2^k.
 func (s *Schedule) scanFrom(first int, acc []byte) {
 	x := s.memory(len(acc))
 	for d := 1; first+d < s.size; d *= 2 {

@@ -1,9 +1,9 @@
-// Package coll implements the collective operations of package mpi as schedules. A schedule
-// is a list of steps, which are carried out when messages arrive. A schedule uses neither
-// goroutines nor clocks, and exchanges messages with other ranks through a Port. Therefore a
-// simulator can run the same schedules as a real program.
+// Package coll implements the collective operations of package mpi as schedules. A schedule is a
+// list of steps, which are carried out when messages arrive. A schedule uses neither goroutines nor
+// clocks, and exchanges messages with other ranks through a Port. Because a schedule uses no clock,
+// a simulator can run the same schedules as a real program.
 //
-//	send to 3 | receive from 5 | --- all so far --- | fold | send to 6 | receive from 2 | --- ...
+//	send to 3 | receive from 5 | --- all so far --- | fold | send to 6 | receive from 2 | -->
 //	`------ under way at once ------'               `local'
 //
 // All ranks must call a collective operation with the same sizes, because the sizes determine the

@@ -1,7 +1,7 @@
 package coll
 
-// The constants below are the sizes, in bytes, from which on the algorithms for large data are
-// used.
+// The constants below are the smallest data sizes, in bytes, for which the algorithms for large
+// data are used.
 const (
 	bcastLarge     = 64 << 10
 	allreduceLarge = 32 << 10
@@ -10,8 +10,9 @@ const (
 	scatterLarge   = 32 << 10
 )
 
-// Barrier adds a barrier, which ends when all ranks have begun it. In round k of a barrier, each
-// rank sends a message to the rank whose number is higher by 2^k, modulo the number of ranks.
+// Barrier adds the steps of a barrier, which ends when all ranks have begun it. In round k of a
+// barrier, each rank sends a message to the rank whose number is higher by 2^k, modulo the number
+// of ranks.
 func (s *Schedule) Barrier() {
 	for d := 1; d < s.size; d *= 2 {
 		s.recv(s.ring(-d), nil)
@@ -28,8 +29,8 @@ func (s *Schedule) Bcast(data []byte, valueBytes, root int) {
 	}
 	parts := s.even(data, valueBytes)
 	s.scatterTree(parts, root)
-	// Each rank first sends its own part to the next rank, where the parts are counted from the
-	// root, and then forwards each part that it receives.
+	// After the scatter of a large Bcast, each rank sends its own part to the next rank, and then
+	// forwards each part that it receives.
 	v := s.from(root)
 	for i := range s.size - 1 {
 		s.recv(s.ring(-1), parts.of((v-i-1+2*s.size)%s.size))
@@ -38,11 +39,11 @@ func (s *Schedule) Bcast(data []byte, valueBytes, root int) {
 	}
 }
 
-// The method named from returns the number of this rank if the ranks are counted from the root.
+// The method "from" returns the number of this rank if the ranks are counted from the root.
 func (s *Schedule) from(root int) int { return (s.rank - root + s.size) % s.size }
 
-// bcastTree is a Bcast by a binomial tree. If a rank receives the data from the rank whose number
-// is lower by d, it sends the data to the ranks whose numbers are higher by d/2, d/4 and so on.
+// bcastTree is a Bcast by a binomial tree. A rank that receives the data from the rank whose number
+// is lower by d sends the data to the ranks whose numbers are higher by d/2, d/4 and so on.
 func (s *Schedule) bcastTree(data []byte, root int) {
 	v, d := s.from(root), 1
 	for ; d < s.size && v&d == 0; d *= 2 {
@@ -59,9 +60,9 @@ func (s *Schedule) bcastTree(data []byte, root int) {
 	s.fence()
 }
 
-// scatterTree sends each rank its part of the root's data, where the ranks are counted from
-// the root. A rank that has other ranks below it in the tree receives their parts together with its
-// own.
+// scatterTree sends part i of the root's data to the i-th rank after the root, along a binomial
+// tree. A rank that has other ranks below it in the binomial tree receives their parts together
+// with its own.
 func (s *Schedule) scatterTree(parts even, root int) {
 	v, d := s.from(root), 1
 	for ; d < s.size && v&d == 0; d *= 2 {
@@ -78,9 +79,8 @@ func (s *Schedule) scatterTree(parts even, root int) {
 	s.fence()
 }
 
-// Reduce combines the input slices (the arguments in) of all ranks, and stores the result in the
-// output slice (the argument out) of the root. At other ranks, Reduce does not change the output
-// slice.
+// Reduce combines the input slices of all ranks, and stores the result in the output slice of the
+// root. At other ranks, Reduce does not change the output slice.
 func (s *Schedule) Reduce(in, out []byte, root int) {
 	// The tree of Reduce has its root at rank 0, so that values are combined in the order of the
 	// ranks.
@@ -117,8 +117,8 @@ func (s *Schedule) Reduce(in, out []byte, root int) {
 	s.fence()
 }
 
-// Gather copies the input slice (the argument in) of each rank to the root, into that part of the
-// root's output slice (the argument out) that belongs to the rank.
+// Gather copies the input slice of each rank into the part of the root's output slice that belongs
+// to that rank.
 func (s *Schedule) Gather(in, out []byte, parts Parts, root int) {
 	if s.rank != root {
 		s.send(root, in)
@@ -134,8 +134,8 @@ func (s *Schedule) Gather(in, out []byte, parts Parts, root int) {
 	s.fence()
 }
 
-// Scatter divides the root's input slice (the argument in) into parts, and copies to each rank the
-// part that belongs to it, into the rank's output slice (the argument out).
+// Scatter divides the root's input slice into parts, and copies each part to the output slice of
+// the rank to which the part belongs.
 func (s *Schedule) Scatter(in, out []byte, parts Parts, root int) {
 	if s.rank != root {
 		s.recv(root, out)

@@ -8,8 +8,8 @@ import (
 	"gobtl/pml"
 )
 
-// Port is the interface through which a Schedule reaches the other ranks. The Schedule sets OnDone
-// of each request.
+// Port is the interface through which a Schedule exchanges messages with the other ranks. The
+// Schedule sets OnDone of each request.
 type Port interface {
 	// Send begins to send data to a rank, and Recv begins to receive data from a rank. Messages
 	// between two ranks match in the order of the calls of Send and Recv. If Send or Recv returns
@@ -20,7 +20,7 @@ type Port interface {
 	// false.
 	Cancel(r *pml.Request) bool
 	// Skip receives and drops the next message of a rank. A Schedule calls Skip instead of Recv
-	// when it no longer needs the data.
+	// when its operation has failed.
 	Skip(from int)
 }
 
@@ -84,8 +84,9 @@ func (s *Schedule) Reset(rank, size int, combine Fold) {
 }
 
 // Start begins to carry out the steps of the Schedule. When all steps have ended, which may be
-// during the call of Start, the Schedule calls the function done once. If the argument of done is
-// an error, other ranks may be waiting for messages of this rank.
+// during the call of Start, the Schedule calls the function "done" once. If the operation has
+// failed, the argument of "done" is the error, and other ranks may be waiting for messages of this
+// rank.
 func (s *Schedule) Start(port Port, done func(error)) {
 	s.port, s.done = port, done
 	s.advance()
@@ -126,15 +127,16 @@ func (s *Schedule) Peers() (peers, rounds int) {
 }
 
 // Memory returns the number of bytes that the Schedule has allocated for steps, requests and
-// values. Memory that the caller has provided is not counted. Memory is for tests.
+// values. The result of Memory does not include memory that the caller has provided. Memory is for
+// tests.
 func (s *Schedule) Memory() int {
 	return cap(s.steps)*int(reflect.TypeFor[step]().Size()) +
 		len(s.requests)*int(reflect.TypeFor[pml.Request]().Size()) +
 		(cap(s.places[0])+cap(s.places[1]))*int(reflect.TypeFor[int]().Size()) + s.kept
 }
 
-// Fail cancels all messages of an operation in progress that the Port can cancel, so that the
-// operation ends. If the operation has not failed earlier, the argument err becomes the error of
+// Fail cancels those messages of the operation in progress that the Port can cancel, so that the
+// operation ends. If the operation has not failed earlier, the argument "err" becomes the error of
 // the operation.
 func (s *Schedule) Fail(err error) {
 	if s.done == nil {
@@ -146,11 +148,12 @@ func (s *Schedule) Fail(err error) {
 	s.advance()
 }
 
-// Failed returns the message whose failure ended the operation, or nil if no message failed.
+// Failed returns the request of the message whose failure ended the operation, or nil if no message
+// failed.
 func (s *Schedule) Failed() *pml.Request { return s.failed }
 
-// The method advance carries out steps, until it reaches a fence (a step that waits for all earlier
-// steps) and some earlier message is not complete.
+// The method "advance" carries out steps, until it reaches a fence (a step that waits for all
+// earlier steps) and some earlier message is not complete.
 func (s *Schedule) advance() {
 	if s.running {
 		return
@@ -184,8 +187,8 @@ func (s *Schedule) advance() {
 
 // giveUp cancels all messages that can be cancelled. If a message had a wrong size, giveUp sends
 // empty messages to the ranks that wait for messages of this rank, so that the operation fails at
-// these ranks, too. The messages that other ranks will send to this rank for this operation are
-// dropped.
+// these ranks, too. After a failed operation, the messages that other ranks will send to this rank
+// for the operation are dropped.
 func (s *Schedule) giveUp() {
 	if s.told || !wrongSize(s.err) {
 		for _, r := range s.requests[:s.used] {
@@ -251,7 +254,7 @@ func (s *Schedule) onDone(r *pml.Request) {
 	}
 }
 
-// The method memory returns n bytes of scratch memory, which are valid until the next Reset.
+// The method "memory" returns n bytes of scratch memory, which are valid until the next Reset.
 func (s *Schedule) memory(n int) []byte {
 	if s.lent+n > len(s.scratch) {
 		s.scratch, s.lent = make([]byte, max(n, 2*len(s.scratch), 1024)), 0
@@ -275,8 +278,8 @@ func (s *Schedule) move(into, from []byte) {
 	s.steps = append(s.steps, step{kind: move, into: into, from: from})
 }
 
-// The method fold adds a step that combines the values of x with the values of acc. If x has the
-// values of lower ranks, xFirst must be true, so that they are the left operands.
+// The method "fold" adds a step that combines the values of x with the values of acc. If x has the
+// values of lower ranks, xFirst must be true, so that the values of x are the left operands.
 func (s *Schedule) fold(acc, x []byte, xFirst bool) {
 	k := fold
 	if xFirst {
@@ -288,23 +291,24 @@ func (s *Schedule) fold(acc, x []byte, xFirst bool) {
 // fence adds a step that waits for all earlier steps.
 func (s *Schedule) fence() { s.steps = append(s.steps, step{kind: fence}) }
 
-// The method ring returns the rank whose number is higher than that of this rank by the argument
-// places, modulo the number of ranks.
+// The method "ring" returns the rank whose number is higher than that of this rank by the argument
+// "places", modulo the number of ranks.
 func (s *Schedule) ring(places int) int { return ((s.rank+places)%s.size + s.size) % s.size }
 
 // Parts has the size in bytes of each rank's part of a slice. The parts follow each other without
 // gaps.
 type Parts []int
 
-// The type placed is a slice together with the offsets of its parts.
+// The type "placed" is a slice together with the offsets of its parts.
 type placed struct {
 	data []byte
 	at   []int // offsets of the parts, and the end of the last part
 }
 
-// The method place computes the offsets of the parts of data. A Schedule can store the offsets of
-// two slices at the same time, and the argument which (0 or 1) selects one of them. The offsets
-// that place returns are valid until the next call of place for the same one of the two slices.
+// The method "place" computes the offsets of the parts of the slice "data". A Schedule can store
+// the offsets of two slices at the same time, and the argument "which" (0 or 1) selects one of the
+// two. The offsets that the method "place" returns are valid until the next call of the method
+// "place" with the same argument "which".
 func (s *Schedule) place(which int, data []byte, parts Parts) placed {
 	at, end := append(s.places[which][:0], 0), 0
 	for _, n := range parts {
@@ -315,13 +319,13 @@ func (s *Schedule) place(which int, data []byte, parts Parts) placed {
 	return placed{data, at}
 }
 
-// The method named of returns the part of the slice that belongs to a rank.
+// The method named "of" returns the part of the slice that belongs to a rank.
 func (p placed) of(rank int) []byte {
 	return p.data[p.at[rank]:p.at[rank+1]:p.at[rank+1]]
 }
 
-// Of returns the part of data that belongs to a rank. The slice data must be as long as all parts
-// of p together.
+// Of returns the part of the slice "data" that belongs to a rank. The slice "data" must be as long
+// as all parts of p together.
 func (p Parts) Of(rank int, data []byte) []byte {
 	first := p[:rank].Sum()
 	return data[first : first+p[rank]]
@@ -335,11 +339,11 @@ func (p Parts) Sum() (sum int) {
 	return sum
 }
 
-// most is the size of the largest part.
+// The method "most" returns the size of the largest part.
 func (p Parts) most() int { return slices.Max(p) }
 
-// The type even is a slice that is divided evenly into one part for each rank. Each part of an even
-// slice is a whole number of values, and the last parts may be shorter or empty.
+// The type "even" is a slice that is divided evenly into one part for each rank. Each part of an
+// evenly divided slice is a whole number of values, and the last parts may be shorter or empty.
 type even struct {
 	data []byte
 	per  int // bytes of a full part
@@ -350,7 +354,8 @@ func (s *Schedule) even(data []byte, valueBytes int) even {
 	return even{data: data, per: (values + s.size - 1) / s.size * valueBytes}
 }
 
-// The method named of returns part i, and the method named to returns the parts from i to j-1.
+// The method named "of" returns part i of the slice, and the method named "to" returns the parts
+// from i to j-1.
 func (e even) of(i int) []byte { return e.to(i, i+1) }
 
 func (e even) to(i, j int) []byte {

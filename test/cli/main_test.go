@@ -217,7 +217,7 @@ func startServe(t *testing.T, args ...string) (p *process, addr string) {
 // all of the set-up does.
 func busy(t *testing.T, pid int) {
 	t.Helper()
-	const ticks = 25 // of 10 ms
+	const ticks = 50 // of 10 ms
 	eventually(t, "the run begins", func() bool {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		_, after, _ := strings.Cut(string(stat), ") ")

@@ -46,7 +46,7 @@ func buildAndRun(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	programs = dir
-	cmd := exec.Command("go", "build", "-o", dir, "gobtl/cmd/btlstream")
+	cmd := exec.Command("go", "build", "-trimpath", "-o", dir, "gobtl/cmd/btlstream")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // its provider is udp
 	if out, err := cmd.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "%v\n%s", err, out)

@@ -42,7 +42,7 @@ var streamKinds = map[string]kind{
 	"endless requests for metrics": func(t *testing.T, at place, stop <-chan struct{}) {
 		hold(stop, at.metrics, "GET /metrics HTTP/1.1\r\nX: ")
 	},
-	"suitors that stop": func(t *testing.T, at place, stop <-chan struct{}) {
+	"candidates that stop": func(t *testing.T, at place, stop <-chan struct{}) {
 		r := newRogue(t, at, stop)
 		r.run(stop, time.Millisecond, func(n int) { r.hello(at.receiver.Key, uint64(n)+1, 65536) })
 	},

@@ -40,7 +40,7 @@ case $host in
 down) echo "no route to host" >&2; exit 255 ;;
 mute) exit 3 ;;
 chatty) echo "Welcome to chatty" ;;
-late) echo "btlrun agent 3"; echo "bash: warning: no such locale"; exec cat >/dev/null ;;
+late) echo "btlrun agent 4"; echo "bash: warning: no such locale"; exec cat >/dev/null ;;
 old) echo "btlrun agent 1"; exec cat >/dev/null ;;
 esac
 echo "connected" >&2
@@ -129,7 +129,7 @@ func TestBtlrunHosts(t *testing.T) {
 		"mute":   "mute cannot be reached: " + shell + ": exit status 3",
 		"chatty": `chatty is lost: no agent: it says "Welcome to chatty"`,
 		"late":   `late is lost: no agent: it says "bash: warning: no such locale"`,
-		"old": `old is lost: no agent: btlrun there speaks version "1", this one 3: all hosts must ` +
+		"old": `old is lost: no agent: btlrun there speaks version "1", this one 4: all hosts must ` +
 			"have the same",
 	} {
 		r := run(t, roleOf(t, "abort", "-n", "2", "--rsh", shell, "--hosts", "a,"+hosts))

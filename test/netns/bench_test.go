@@ -3,7 +3,6 @@
 package netns
 
 import (
-	"fmt"
 	"runtime"
 	"sync/atomic"
 	"testing"
@@ -21,11 +20,11 @@ type bouncer struct {
 	buf  [1]fabric.Buf
 }
 
-func newBouncer(b *testing.B, p Port, o udp.Options) *bouncer {
+func newBouncer(b *testing.B, p Port) *bouncer {
 	x := new(bouncer)
 	var err error
 	p.Host.Do(func() {
-		provider := udp.New(o)
+		provider := udp.New(udp.Options{})
 		infos, e := provider.GetInfo(fabric.Hints{Node: p.V4.String()})
 		if e != nil || len(infos) == 0 {
 			b.Fatalf("GetInfo: %d infos, %v", len(infos), e)
@@ -56,16 +55,12 @@ func (x *bouncer) poll() bool {
 	return n > 0
 }
 
-// BenchmarkHalfRoundTrip bounces 8 bytes between two hosts on a cable, with and without a connected
-// socket for the peer; over the loopback interface it is in fabric/udp.
+// BenchmarkHalfRoundTrip bounces 8 bytes between two hosts on a cable; over the loopback interface
+// it is in fabric/udp.
 func BenchmarkHalfRoundTrip(b *testing.B) {
-	for _, o := range []udp.Options{{}, {NoConnect: true}} {
-		b.Run(fmt.Sprintf("veth/connect=%t", !o.NoConnect), func(b *testing.B) {
-			lab := New(b)
-			pa, pb := lab.Cable(lab.Host("a"), lab.Host("b"), 1500)
-			halfRoundTrip(b, newBouncer(b, pa, o), newBouncer(b, pb, o))
-		})
-	}
+	lab := New(b)
+	pa, pb := lab.Cable(lab.Host("a"), lab.Host("b"), 1500)
+	halfRoundTrip(b, newBouncer(b, pa), newBouncer(b, pb))
 }
 
 func halfRoundTrip(b *testing.B, near, far *bouncer) {

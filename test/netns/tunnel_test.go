@@ -51,7 +51,7 @@ func TestTunnelCompare(t *testing.T) {
 		lab.Need(program, debian)
 	}
 	program, floor := filepath.Join(t.TempDir(), "btlbench"), filepath.Join(t.TempDir(), "floor")
-	build(t, exec.Command("go", "build", "-o", program, "gobtl/cmd/btlbench"))
+	build(t, exec.Command("go", "build", "-trimpath", "-o", program, "gobtl/cmd/btlbench"))
 	build(t, exec.Command("cc", "-O2", "-Wall", "-Werror", "-o", floor, "testdata/floor.c"))
 	a, b := lab.Cable(lab.Host("a"), lab.Host("b"), 1500)
 	tunnel(t, a, b)

@@ -183,3 +183,27 @@ func (im *image) run(t *testing.T, command string) string {
 	}
 	return string(out)
 }
+
+// TestWithoutRepository makes the Debian package and the folder of the container in a copy of the
+// tree that has no repository, as README's "put this tree next to your module" makes one.
+func TestWithoutRepository(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("packages and containers are for Linux")
+	}
+	testenv.Need(t, "git", "git")
+	testenv.Need(t, "dpkg-deb", "dpkg")
+	tree := t.TempDir()
+	sh(t, root, "git -c safe.directory='*' ls-files -z --cached --others --exclude-standard |"+
+		" tar --null --files-from=- --create | tar --extract --directory "+tree)
+	sh(t, tree, "tools/container/context.sh bin/container")
+	sh(t, tree, "tools/debian/package.sh bin/package")
+	for _, name := range []string{
+		"container/VERSION", "container/cmd/btlbench/main.go", "container/go.mod",
+		"package/root/usr/share/doc/gobtl/docs/README.md",
+	} {
+		if _, err := os.Stat(filepath.Join(tree, "bin", name)); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -51,13 +51,24 @@ func TestGuideQuotes(t *testing.T) {
 	}
 }
 
-// storeLinesMax bounds the program at the end of the guide.
+// storeLinesMax is the maximum number of lines of a file of the program at the end of the guide.
 const storeLinesMax = 120
 
+// TestStoreIsShort: the guide names the numbers of lines of the store's two files, and the store is
+// short.
 func TestStoreIsShort(t *testing.T) {
 	t.Parallel()
-	if n := strings.Count(read(t, "examples/guide/store/main.go"), "\n"); n > storeLinesMax {
-		t.Errorf("the store has %d lines, want %d at most", n, storeLinesMax)
+	page := strings.Join(strings.Fields(read(t, guide)), " ")
+	for name, words := range map[string]string{
+		"main.go": "(../../examples/guide/store/main.go), which has %d lines",
+		"copy.go": "(../../examples/guide/store/copy.go), %d lines",
+	} {
+		text := read(t, "examples/guide/store/"+name)
+		n := strings.Count(text, "\n")
+		if words = fmt.Sprintf(words, n); n > storeLinesMax || !strings.Contains(page, words) {
+			t.Errorf("%s of the store has %d lines, want %d at most, and %q in the guide", name, n,
+				storeLinesMax, words)
+		}
 	}
 }
 

@@ -64,7 +64,7 @@ func (c *conn) sizeNow() (n int) {
 // TestTooNarrow has the path carry small datagrams alone: the real side ends the connection,
 // code 3.
 func TestTooNarrow(t *testing.T) {
-	r := realSide(t, btl.Config{PeerTimeout: 500 * time.Millisecond})
+	r := realSide(t, btl.Config{PeerTimeout: 2 * time.Second})
 	h := stranger(t, options{features: featSack})
 	h.do(func() { h.handlers[7] = func(*conn, []byte) {} })
 	c := h.to(t, r)

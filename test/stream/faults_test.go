@@ -261,7 +261,11 @@ func TestNobodyThere(t *testing.T) {
 		}
 	}
 	for _, p := range waiting {
-		if status := p.wait(); status != 1 || !strings.Contains(p.stderr.String(), "time is over") {
+		want := "time is over"
+		if slices.Contains(p.cmd.Args, "--connect") {
+			want = "nobody listens at 127.0.0.1:9"
+		}
+		if status := p.wait(); status != 1 || !strings.Contains(p.stderr.String(), want) {
 			t.Errorf("%v: status %d: %s", p.cmd.Args[1:], status, p.stderr.String())
 		}
 	}
@@ -293,7 +297,8 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// TestTooLarge: a ring for which there is no memory is an error, in one line.
+// TestTooLarge: a ring for which there is no memory is an error before the stream starts, in one
+// line that says how much memory the ring needs and how much the process can have.
 func TestTooLarge(t *testing.T) {
 	const limited = `ulimit -v 4000000; exec "$0" "$@"`
 	for _, role := range []string{"-s", "--verify"} {
@@ -301,7 +306,8 @@ func TestTooLarge(t *testing.T) {
 		out, err := cmd.CombinedOutput()
 		var exit *exec.ExitError
 		if !errors.As(err, &exit) || exit.ExitCode() != 1 || bytes.Count(out, []byte("\n")) != 1 ||
-			!bytes.Contains(out, []byte("cannot allocate memory")) {
+			!bytes.Contains(out, []byte("the ring needs 7630 MiB of memory, and the limit is")) ||
+			!bytes.Contains(out, []byte("MiB (")) {
 			t.Errorf("%s: %v\n%s", role, err, out)
 		}
 	}

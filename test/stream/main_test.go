@@ -41,7 +41,7 @@ func buildAndRun(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	program = filepath.Join(dir, "btlstream")
-	cmd := exec.Command("go", "build", "-o", program, "gobtl/cmd/btlstream")
+	cmd := exec.Command("go", "build", "-trimpath", "-o", program, "gobtl/cmd/btlstream")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // its provider is udp
 	if out, err := cmd.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "building btlstream: %v\n%s", err, out)

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gobtl"
+	"gobtl/btl/conn"
 )
 
 // system is a way to open streams to another process.
@@ -133,7 +134,8 @@ func (d kcpDialer) open(context.Context) (net.Conn, error) {
 func (kcpDialer) close() error { return nil }
 
 func listenGobtl(host string) (net.Listener, error) {
-	node, err := gobtl.Listen(net.JoinHostPort(host, "0"))
+	cfg := gobtl.Config{Streams: conn.Config{Backlog: 4096}} // as net.core.somaxconn for TCP
+	node, err := cfg.Listen(net.JoinHostPort(host, "0"))
 	if err != nil {
 		return nil, err
 	}

@@ -17,6 +17,7 @@ import (
 	"gobtl/btl"
 	"gobtl/btl/call"
 	"gobtl/btl/conn"
+	"gobtl/btl/runner"
 	"gobtl/fabric"
 	"gobtl/fabric/mem"
 	"gobtl/internal/testenv"
@@ -36,7 +37,7 @@ var cases = map[string]provoked{
 		return text(t, err)
 	},
 	"fabric: provider not available here": func(t *testing.T) string {
-		return run(t, build(t, "gobtl/cmd/btlbench"), "info", "--provider", "ofi/udp")
+		return run(t, btlbench, "info", "--provider", "ofi/udp")
 	},
 	"no address for domain": func(t *testing.T) string {
 		infos, err := fabric.GetInfo(fabric.Hints{Provider: "udp", Node: "127.0.0.1"})
@@ -71,13 +72,10 @@ var cases = map[string]provoked{
 		return text(t, err)
 	},
 	"a handler kept the network waiting": func(t *testing.T) string {
-		lines := make(chan string, 1)
-		n, p := pair(t, gobtl.Config{
-			Log: slog.New(slog.NewTextHandler(writer(lines), &slog.HandlerOptions{Level: slog.LevelWarn})),
-		}, gobtl.Config{})
-		must(t, n.HandleMessage(1, func(*gobtl.Peer, []byte) { time.Sleep(200 * time.Millisecond) }))
-		must(t, p.Send(within(t), 1, nil))
-		return <-lines
+		return blocked(t, "kept")
+	},
+	"a handler keeps the network waiting": func(t *testing.T) string {
+		return blocked(t, "keeps")
 	},
 	"answer, but the handshake was not finished within": unfinished,
 	"btl: address of an earlier incarnation of the peer": func(t *testing.T) string {
@@ -139,17 +137,16 @@ var cases = map[string]provoked{
 
 	// Connections end.
 	"btl: peer restarted": func(t *testing.T) string {
-		bin := build(t, "gobtl/examples/hello")
-		old, address := process(t, bin, "serve", "127.0.0.1:0")
+		old, address := process(t, hello, "serve", "127.0.0.1:0")
 		peer, err := open(t, gobtl.Config{}).Dial(within(t), address)
 		must(t, err)
 		kill(t, old)
-		process(t, bin, "serve", address)
+		process(t, hello, "serve", address)
 		_, err = peer.Call(within(t), "greet", nil)
 		return text(t, err)
 	},
 	"btl: peer does not answer": func(t *testing.T) string {
-		old, address := process(t, build(t, "gobtl/examples/hello"), "serve", "127.0.0.1:0")
+		old, address := process(t, hello, "serve", "127.0.0.1:0")
 		cfg := gobtl.Config{Transport: btl.Config{PeerTimeout: time.Second}}
 		peer, err := open(t, cfg).Dial(within(t), address)
 		must(t, err)
@@ -194,7 +191,7 @@ var cases = map[string]provoked{
 		return text(t, <-errs)
 	},
 	"runner: memory may still be in use": func(t *testing.T) string {
-		process, address := process(t, build(t, "gobtl/examples/hello"), "serve", "127.0.0.1:0")
+		process, address := process(t, hello, "serve", "127.0.0.1:0")
 		peer, err := open(t, gobtl.Config{}).Dial(within(t), address)
 		must(t, err)
 		kill(t, process)
@@ -231,7 +228,7 @@ var cases = map[string]provoked{
 	"conn: backlog is full": func(t *testing.T) string {
 		_, peer := pair(t, gobtl.Config{Streams: conn.Config{Backlog: 2}}, gobtl.Config{})
 		for {
-			c, err := peer.OpenStream(within(t))
+			c, err := peer.OpenStream(t.Context())
 			if err != nil {
 				return text(t, err)
 			}
@@ -286,22 +283,23 @@ func foreignDirectory(t *testing.T) string {
 	unshare := testenv.Need(t, "unshare", "util-linux")
 	return run(t, unshare, "--mount", "sh", "-c",
 		"mount -t tmpfs none /dev/shm && mkdir -m 777 /dev/shm/gobtl-0 && "+
-			"exec "+build(t, "gobtl/cmd/btlbench")+" pair --provider shm --test lat --duration 10ms")
+			"exec "+btlbench+" pair --provider shm --test lat --duration 10ms")
 }
 
 // busyServer has a server of measurements serve one client while another one comes.
 func busyServer(t *testing.T) string {
-	bin := build(t, "gobtl/cmd/btlbench")
 	probe, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	address := probe.Addr().String()
 	must(t, probe.Close())
-	server := exec.CommandContext(t.Context(), bin, "serve", "--listen", address, "--clients", "1")
+	server := exec.CommandContext(t.Context(), btlbench, "serve", "--listen", address,
+		"--clients", "1")
 	server.WaitDelay = time.Second
 	must(t, server.Start())
 	t.Cleanup(func() { _ = server.Wait() }) // killed
 	stay := func() <-chan struct{} {        // a client that stays for a minute
-		c := exec.CommandContext(t.Context(), bin, "run", address, "--test", "lat", "--duration", "1m")
+		c := exec.CommandContext(t.Context(), btlbench, "run", address, "--test", "lat",
+			"--duration", "1m")
 		c.WaitDelay = time.Second
 		must(t, c.Start())
 		ended := make(chan struct{})
@@ -319,11 +317,33 @@ func busyServer(t *testing.T) string {
 			first = stay()
 		case <-time.After(50 * time.Millisecond):
 		}
-		out := run(t, bin, "run", address, "--test", "lat", "--duration", "10ms")
+		out := run(t, btlbench, "run", address, "--test", "lat", "--duration", "10ms")
 		if strings.Contains(out, "busy: ") {
 			return out
 		}
 	}
 	t.Fatal(errors.New("the server serves two clients at once"))
 	return ""
+}
+
+// blocked returns the line with a word that the log has of a handler that blocks.
+func blocked(t *testing.T, word string) string {
+	lines := make(chan string, 8)
+	n, p := pair(t, gobtl.Config{
+		Log: slog.New(slog.NewTextHandler(writer(lines), &slog.HandlerOptions{Level: slog.LevelWarn})),
+		// A delay of more than ten times LongPass is reported even while others use the CPU.
+		Runner: runner.Config{LongPass: 20 * time.Millisecond},
+	}, gobtl.Config{})
+	must(t, n.HandleMessage(1, func(*gobtl.Peer, []byte) { time.Sleep(500 * time.Millisecond) }))
+	must(t, p.Send(within(t), 1, nil))
+	for ctx := within(t); ; {
+		select {
+		case line := <-lines:
+			if strings.Contains(line, word) {
+				return line
+			}
+		case <-ctx.Done():
+			t.Fatalf("no line with %q", word)
+		}
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -22,6 +23,29 @@ import (
 
 // patience bounds what must happen on any machine.
 const patience = time.Minute
+
+// btlbench and hello are the paths of two programs of the tree, built without cgo.
+var btlbench, hello string
+
+func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
+
+func buildAndRun(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "troubleshooting")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	btlbench, hello = filepath.Join(dir, "btlbench"), filepath.Join(dir, "hello")
+	cmd := exec.Command("go", "build", "-trimpath", "-o", dir, "gobtl/cmd/btlbench",
+		"gobtl/examples/hello")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "%v\n%s", err, out)
+		return 1
+	}
+	return m.Run()
+}
 
 func within(t *testing.T) context.Context {
 	t.Helper()
@@ -105,18 +129,6 @@ func (w writer) Write(p []byte) (int, error) {
 	default:
 	}
 	return len(p), nil
-}
-
-// build builds a program of the tree without cgo.
-func build(t *testing.T, path string) string {
-	t.Helper()
-	bin := filepath.Join(t.TempDir(), filepath.Base(path))
-	cmd := exec.Command("go", "build", "-o", bin, path)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	return bin
 }
 
 // run runs a program and returns all that it prints, whatever its status.

@@ -166,7 +166,7 @@ func chunkOf(n seq.Num, offset uint32) []byte {
 	}, payload)
 }
 
-// formatExample writes the exchange as the page has it: the way and the channel of each packet,
+// formatExample writes the exchange as the file has it: the way and the channel of each packet,
 // then its bytes; a byte that comes n times is written xx*n.
 func formatExample(list []step) string {
 	var s strings.Builder
@@ -250,35 +250,28 @@ func parseExample(t *testing.T, text string) (list []step) {
 	return list
 }
 
-// documentedExample reads the exchange from the page; with -rewrite it is written there first.
+// documentedExample reads the exchange from its file; with -rewrite it is written there first.
 func documentedExample(t *testing.T) string {
 	t.Helper()
-	doc, err := os.ReadFile(protocolDoc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	const begin, end = "<!-- example -->\n```\n", "```\n<!-- end of example -->\n"
-	i, j := bytes.Index(doc, []byte(begin)), bytes.Index(doc, []byte(end))
-	if i < 0 || j < i {
-		t.Fatalf("%s has no example", protocolDoc)
-	}
-	i += len(begin)
 	if *rewrite {
 		text := formatExample(example())
-		out := string(doc[:i]) + text + string(doc[j:])
-		if err := os.WriteFile(protocolDoc, []byte(out), 0o644); err != nil {
+		if err := os.WriteFile(exampleFile, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return text
 	}
-	return string(doc[i:j])
+	data, err := os.ReadFile(exampleFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
 }
 
-// TestExample: the page shows what package frag encodes.
+// TestExample: the file has what package frag encodes.
 func TestExample(t *testing.T) {
 	text := documentedExample(t)
 	if want := formatExample(example()); text != want {
-		t.Errorf("the page shows\n%s\nwant\n%s", text, want)
+		t.Errorf("the file has\n%s\nwant\n%s", text, want)
 	}
 }
 

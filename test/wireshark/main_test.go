@@ -24,7 +24,7 @@ var rewrite = flag.Bool("rewrite", false, "write the golden files instead of che
 
 const (
 	dissector   = "../../docs/wireshark/gobtl.lua"
-	protocolDoc = "../../docs/protocol.md"
+	exampleFile = "../../frag/testdata/example.txt"
 	goldenHex   = "../../frag/testdata/golden.hex"
 )
 

@@ -4,7 +4,9 @@
 set -euo pipefail
 folder=$1
 arch=$(dpkg --print-architecture)
-version=0~$(git -c safe.directory='*' log -1 --date=format:%Y%m%d%H%M%S --format=%cd.%h)
+# A tree that was copied without its repository has the time of the build as its version.
+version=0~$(git -c safe.directory='*' log -1 --date=format:%Y%m%d%H%M%S --format=%cd.%h 2>/dev/null ||
+  date -u +%Y%m%d%H%M%S)
 root=$folder/root
 rm -rf "$root"
 mkdir -p "$root"/{DEBIAN,usr/bin,usr/share/{man/man1,doc/gobtl,bash-completion/completions}} \
@@ -17,7 +19,7 @@ for program in "$root"/usr/bin/*; do
   "$program" --completion zsh > "$root/usr/share/zsh/vendor-completions/_$name"
   "$program" --completion fish > "$root/usr/share/fish/vendor_completions.d/$name.fish"
 done
-cp NOTICE README.md "$root/usr/share/doc/gobtl/"
+cp -r NOTICE README.md docs "$root/usr/share/doc/gobtl/"
 cp LICENSE "$root/usr/share/doc/gobtl/copyright"
 cat > "$root/DEBIAN/control" <<T
 Package: gobtl

@@ -1,10 +1,12 @@
-// Package emfile reads the configuration file of the Ethernet Manager. The file is in TOML and has
-// hosts, switches, ports and tables. Any goroutine may call this package. The file docs/vnic.md
-// describes the keys.
+// Package emfile parses the configuration file of the Ethernet Manager. The configuration file is
+// in TOML, and describes hosts and virtual switches with their ports and MAC tables. Any goroutine
+// may call this package. The file docs/vnic.md describes the keys.
 //
-//	name = "lab"
+//	table               keys
+//	=====               ====
+//	                    name
 //	[[host]]            name, lid
-//	[[switch]]          name, id, mtu, carrier, learning, ...
+//	[[switch]]          name, id, mtu, carrier, learning and others
 //	[[switch.port]]     host, port, mac, macs, drop
 //	[[switch.mac]]      mac, host
 package emfile
@@ -20,14 +22,14 @@ import (
 	"gobtl/vnic"
 )
 
-// ErrFile is wrapped by all errors about the content of a configuration file.
+// ErrFile means that the content of a configuration file is invalid.
 var ErrFile = errors.New("manager's file")
 
 // BytesMax is the largest size of a file.
 const BytesMax = 16 << 20
 
-// leaseMin is the shortest duration of a lease. leaseMin is several times the duration of a
-// message exchange, because a shorter lease could expire between two messages.
+// leaseMin is the shortest duration of a lease. leaseMin is several times as long as a message
+// exchange between host and manager, because a shorter lease could expire between two messages.
 const leaseMin = 100 * time.Millisecond
 
 // File is the content of a configuration file.
@@ -86,8 +88,8 @@ type mac struct {
 	Host string `toml:"host"`
 }
 
-// Parse decodes a file. The error of Parse wraps ErrFile, and names the fault and its place in
-// the file.
+// Parse decodes a file. An error of Parse wraps ErrFile, and its text says what is wrong in which
+// part of the file.
 func Parse(text []byte) (*File, error) {
 	if len(text) > BytesMax {
 		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrFile, len(text), BytesMax)
@@ -181,8 +183,8 @@ func (v *virtual) plan() (s vnic.PlanSwitch, err error) {
 	return s, nil
 }
 
-// eight returns a list with one value for each of eight priorities. If the list is empty, eight
-// returns the values of other.
+// The function "eight" converts a list with one value for each of the eight priorities to an array.
+// For an empty list, the result is the argument "other".
 func eight(name string, list []uint8, other [8]uint8) ([8]uint8, error) {
 	if len(list) == 0 {
 		return other, nil

@@ -7,9 +7,9 @@ import (
 
 var be = binary.BigEndian
 
-// sum adds the 16-bit words of b, in network order, to s. The result of sum is an Internet
-// checksum that is not reduced to 16 bits yet. An odd last byte counts as the upper half of a
-// word.
+// The function "sum" adds the 16-bit words of b, in network order, to s. The result of "sum" is an
+// Internet checksum that is not reduced to 16 bits yet. If b has an odd length, its last byte
+// counts as the upper half of a word.
 func sum(b []byte, s uint64) uint64 {
 	var acc, c uint64
 	for len(b) >= 64 {
@@ -49,8 +49,8 @@ func fold(s uint64) uint16 {
 	return uint16(s)
 }
 
-// pseudo returns the sum of the TCP or UDP pseudo header, which consists of the addresses, the
-// protocol and the length.
+// pseudo returns the sum of the words in the TCP or UDP pseudo header, which consists of the
+// addresses, the protocol and the length.
 func pseudo(addrs []byte, proto uint8, sizeBytes int) uint64 {
 	return sum(addrs, uint64(proto)+uint64(sizeBytes))
 }

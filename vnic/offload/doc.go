@@ -9,6 +9,6 @@
 // the original frames exactly. The headers of joined frames may differ only in lengths,
 // sequence numbers and checksums. The checksums of joined frames must be correct.
 //
-// The package reads no clock and starts no goroutine. Only one goroutine at a time may use a
+// Package offload reads no clock and starts no goroutine. Only one goroutine at a time may use a
 // Splitter or a Joiner. Splitter and Joiner allocate no memory.
 package offload

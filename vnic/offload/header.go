@@ -24,8 +24,8 @@ const (
 // ErrFrame means that a frame contradicts its Header.
 var ErrFrame = errors.New("offload: frame and its header do not fit")
 
-// Header is the kernel's struct virtio_net_hdr in little-endian byte order. Package tap selects
-// little-endian order for this struct when it opens a device.
+// Header is the kernel's struct virtio_net_hdr, with its fields in little-endian byte order. When
+// package tap opens a device, it selects little-endian byte order for the device's virtio_net_hdr.
 type Header struct {
 	Flags          uint8
 	Type           uint8
@@ -75,7 +75,7 @@ const (
 	flagACK, flagURG, flagECE, flagCWR = 16, 32, 64, 128
 )
 
-// layers has the offsets of the headers in a TCP or UDP frame.
+// The type "layers" has the offsets of the headers in a TCP or UDP frame.
 type layers struct {
 	l3, l4, payload int // offsets
 	end             int // end of the IP packet; padding may follow
@@ -83,9 +83,9 @@ type layers struct {
 	v6              bool
 }
 
-// dissect finds the headers of a frame. If the frame does not contain a complete IP packet
-// with a TCP or UDP header, ok is false. For IP fragments and for IPv6 extension headers,
-// ok is false.
+// dissect finds the headers of a frame. If the frame does not contain a complete IP packet with a
+// TCP or UDP header, the result "ok" of dissect is false. The result "ok" of dissect is also false
+// for IP fragments and for IPv6 extension headers.
 func dissect(f []byte) (l layers, ok bool) {
 	if len(f) < ethBytes {
 		return l, false

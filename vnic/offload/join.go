@@ -6,16 +6,16 @@ const (
 	groupsMax = 8 // maximum number of flows joined at the same time
 	headMax   = 160
 
-	// FramesMax is the largest number of frames that are joined into one. For UDP, the kernel's
-	// UDP_MAX_SEGMENTS is the limit. UDP_MAX_SEGMENTS is 128 in Linux 6.18 and in Debian's Linux
-	// 6.1, and FramesOld in older kernels.
+	// FramesMax is the largest number of frames that are joined into one. For UDP, the kernel limits
+	// the number of frames to UDP_MAX_SEGMENTS. UDP_MAX_SEGMENTS is 128 in Linux 6.18 and in Debian's
+	// Linux 6.1, and 64 (FramesOld) in older kernels.
 	FramesMax = 128
 	// FramesOld is the limit for UDP in older kernels.
 	FramesOld = 64
 )
 
-// Joined is a frame for the device. Joined consists of a header and of the frame's bytes in several
-// parts. A frame that was not joined has one part.
+// Joined is a frame for the device. Joined consists of a virtio_net_hdr and of the frame's bytes in
+// several parts. A frame that was not joined has one part.
 type Joined struct {
 	Header Header
 	Parts  [][]byte // parts of the added frames; a joined header comes first
@@ -42,7 +42,7 @@ type Joiner struct {
 	one    [1][]byte
 }
 
-// group is a large frame to which received frames are being added.
+// The type "group" is a large frame to which received frames are being added.
 type group struct {
 	out    Joined
 	first  []byte
@@ -157,8 +157,8 @@ func (g *group) begin(f []byte, l *layers) {
 	g.out = Joined{Parts: g.parts[:2], Bytes: l.end, Frames: 1}
 }
 
-// follows reports whether a frame continues the group. A frame continues a group if it has the
-// same headers and the next sequence numbers.
+// The method "follows" reports whether a frame continues the group. A frame continues a group if it
+// has the same headers and the next sequence number.
 func (g *group) follows(f []byte, l *layers) bool {
 	n := l.end - l.payload
 	k := g.out.Frames
@@ -202,8 +202,8 @@ func (g *group) append(f []byte, l *layers) {
 	}
 }
 
-// emit passes a group to Emit. emit writes a new header for a group of several frames, as
-// for one large packet.
+// emit passes a group to Emit. If the group has several frames, the method "emit" writes the
+// headers of one large packet for them.
 func (j *Joiner) emit(g *group) {
 	if g.out.Frames == 1 {
 		j.pass(g.first)

@@ -11,8 +11,8 @@ type Splitter struct {
 	head    int // size of the headers before the payload
 }
 
-// largestPacket is the largest value of the length field of IP. Large frames of package offload
-// do not exceed largestPacket, including the Ethernet header.
+// largestPacket is the largest value of the length field in an IP header. Large frames of package
+// offload do not exceed largestPacket, including the Ethernet header.
 const largestPacket = 1<<16 - 1
 
 // Begin starts to split a frame with the header h. A frame that is not large becomes one
@@ -76,8 +76,8 @@ func (s *Splitter) Last() int {
 	return s.head + len(s.payload) - (s.count-1)*s.size
 }
 
-// Write writes segment i, from 0 to Count()-1, to dst, and returns the size of the segment. The
-// slice dst must have Largest() bytes or more.
+// Write writes segment i, from 0 to Count()-1, to the slice "dst", and returns the size of the
+// segment. The slice "dst" must have Largest() bytes or more.
 func (s *Splitter) Write(dst []byte, i int) int {
 	if s.size == 0 {
 		return copy(dst, s.frame)

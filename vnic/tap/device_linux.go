@@ -30,10 +30,10 @@ type Config struct {
 	Queues int
 	// NoOffload disables large frames and checksum offload.
 	NoOffload bool
-	// FDs replaces Name. FDs has the file descriptors of a device that another process has
-	// opened, one for each queue. If Open succeeds, the Device owns all of FDs, and closes the
-	// descriptors beyond Queues, for which the kernel would queue frames. If Open fails, FDs stay
-	// open and belong to the caller.
+	// FDs replaces Name. FDs has the file descriptors of a device that another process has opened, one
+	// for each queue. If Open succeeds, the Device owns all descriptors in FDs. Open closes the
+	// descriptors beyond the first Queues descriptors, because otherwise the kernel would queue frames
+	// for them. If Open fails, FDs stay open and belong to the caller.
 	FDs []int
 }
 
@@ -43,9 +43,9 @@ const QueuesMax = 8
 // ErrDevice means that a device cannot be used.
 var ErrDevice = errors.New("tap: cannot use the device")
 
-// ErrGone means that the interface of a device has been removed. ErrMoved means that the
-// interface is in another network namespace. An interface in another network namespace carries
-// frames, but this process cannot read its state.
+// ErrGone means that the interface of a device has been removed. ErrMoved means that the interface
+// is in another network namespace. An interface in another network namespace still carries frames,
+// but this process cannot read the interface's state.
 var (
 	ErrGone  = errors.New("tap: the interface has been removed")
 	ErrMoved = errors.New("tap: the interface is in another network namespace")
@@ -149,7 +149,8 @@ func (d *Device) openAll(name string, flags uint16, queues int) error {
 	return nil
 }
 
-// adopt checks the descriptors fds, and uses the first of them if all are valid TAP devices.
+// adopt uses the first descriptors in the slice "fds", if all descriptors in the slice belong to
+// the same TAP device.
 func (d *Device) adopt(fds []int, queues int) error {
 	for i, fd := range fds {
 		ifr, err := unix.NewIfreq("")
@@ -178,7 +179,7 @@ func (d *Device) adopt(fds []int, queues int) error {
 }
 
 // Check asks the kernel whether the interface exists, and updates the name of a renamed interface.
-// The error of Check wraps ErrGone, or is os.ErrClosed after Close.
+// After Close, the error of Check is os.ErrClosed. Any other error of Check wraps ErrGone.
 func (d *Device) Check() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 // ErrDevice is the error of Open on this system, because TAP devices exist only on Linux.
 var ErrDevice = errors.New("tap: TAP devices need Linux")
 
-// ErrGone and ErrMoved are errors of devices on Linux, which no function on other systems returns.
+// ErrGone and ErrMoved are returned only on Linux.
 var (
 	ErrGone  = errors.New("tap: the interface has been removed")
 	ErrMoved = errors.New("tap: the interface is in another network namespace")

@@ -4,8 +4,8 @@
 //	kernel's network  <-- Queue.Write --  [Header | frame]  -- Queue.Read -->  the program
 //
 // If the device supports the kernel's virtio_net_hdr, each frame has such a header. With
-// virtio_net_hdr, one call passes a large TCP or UDP frame, and package offload splits and joins
-// the large frames. Open finds the supported features of the kernel by trying them. Queues share
+// virtio_net_hdr, one system call transfers a large TCP or UDP frame. Package offload splits and
+// joins large frames. Open finds the supported features of the kernel by trying them. Queues share
 // no state. Only one goroutine at a time may use a Queue. Any goroutine may call the other
 // functions.
 package tap

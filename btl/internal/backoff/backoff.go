@@ -1,12 +1,12 @@
 // Package backoff makes endpoints pause between attempts to send large fragments for which their
 // peers had no memory.
 //
-//	refused: Begin --> waits --> End, once the pause is over --> the next attempt
-//	arrived: Succeeded, so that the next pause is short again
+//	refused   Begin --> waits --> End, once the pause is over --> the next attempt
+//	arrived   Succeeded, so that the next pause is short again
 //
-// Each pause of an endpoint is twice as long as the one before, from Least to Most. Pauses holds
-// the endpoints that pause, and the time at which the first pause ends. All types of this package
-// belong to one goroutine.
+// Each pause of an endpoint is twice as long as the previous pause, from Least to Most. Pauses
+// holds the endpoints that pause, and the time at which the first pause ends. All types of this
+// package belong to one goroutine.
 package backoff
 
 import (
@@ -31,7 +31,7 @@ type Pause struct {
 // Waits reports whether the endpoint pauses now.
 func (p *Pause) Waits() bool { return p.until != 0 }
 
-// Succeeded makes the next pause as short as the first one.
+// Succeeded makes the next pause as short as the first one (Least).
 func (p *Pause) Succeeded() { p.length = 0 }
 
 // Pauses holds the endpoints of a module that pause. E is the type of an endpoint. In the zero
@@ -46,8 +46,8 @@ type waiting[E any] struct {
 	pause *Pause
 }
 
-// Begin starts a pause of endpoint ep, unless ep pauses already. The pause must be the same for
-// each call with ep.
+// Begin starts a pause of endpoint ep, unless ep is already in a pause. Every call of Begin for an
+// endpoint must pass the same Pause.
 func (s *Pauses[E]) Begin(ep E, pause *Pause, now mono.Time) {
 	if pause.until != 0 {
 		return
@@ -58,14 +58,14 @@ func (s *Pauses[E]) Begin(ep E, pause *Pause, now mono.Time) {
 	s.end(pause)
 }
 
-// end updates the earliest end of all pauses with the end of one pause.
+// end sets s.first to the end of pause p, if p ends before all other pauses.
 func (s *Pauses[E]) end(p *Pause) {
 	if s.first == 0 || p.until < s.first {
 		s.first = p.until
 	}
 }
 
-// Deadline is the time at which the first pause ends, or Never.
+// Deadline is the time at which the first pause ends, or Never if no endpoint pauses.
 func (s *Pauses[E]) Deadline() mono.Time {
 	if s.first == 0 {
 		return mono.Never
@@ -76,8 +76,8 @@ func (s *Pauses[E]) Deadline() mono.Time {
 // Due reports whether a pause is over.
 func (s *Pauses[E]) Due(now mono.Time) bool { return s.first != 0 && now >= s.first }
 
-// End ends the pauses that are over, and calls resume with the endpoint of each. The function
-// resume must not call methods of s.
+// End removes each pause whose time is over, and calls resume with the endpoint that paused. The
+// function "resume" must not call methods of s.
 func (s *Pauses[E]) End(now mono.Time, resume func(E)) {
 	s.first = 0
 	n := 0
@@ -95,8 +95,8 @@ func (s *Pauses[E]) End(now mono.Time, resume func(E)) {
 	s.waiting = s.waiting[:n]
 }
 
-// Check returns an error if the time of the first pause is wrong. The result count is the number
-// of pausing endpoints for which the function counts returns true.
+// Check returns an error if s.first is not the earliest end of all pauses. The result "count" of
+// Check is the number of pausing endpoints for which the function "counts" returns true.
 func (s *Pauses[E]) Check(counts func(E) bool) (count int, err error) {
 	for i, w := range s.waiting {
 		if until := w.pause.until; until == 0 || until < s.first || s.first == 0 {

@@ -1,6 +1,6 @@
-// Package clock holds the time of a module, on two axes. The first axis is the time that the module
-// is given. The second axis does not advance while the process is suspended, and is for peer
-// time-outs.
+// Package clock holds the time of a module, on two axes. The first time axis is the time that the
+// application passes to the module. The second time axis does not advance while the process is
+// suspended, and is for peer time-outs.
 //
 //	given:      ---+--------------+---------------------+--->
 //	            pass       Deadline      (stopped)    pass
@@ -24,22 +24,23 @@ type Clock struct {
 	Now      Time          // the latest time that the module was given
 	Unpaused Time          // time without the suspensions of the process, for peer time-outs
 	PassAt   Time          // beginning of the latest call of Progress
-	Gap      time.Duration // time between the latest two calls of Progress
+	Gap      time.Duration // time between the last two calls of Progress
 	Epoch    uint64        // counts the calls of Progress, and the times between them
-	pauseMin time.Duration // smallest such time that may be a suspension of the process
+	Pass     uint64        // counts the calls of Progress
+	// PauseMin is the smallest time since PassAt after which the process may have been suspended.
+	PauseMin time.Duration
 }
 
-// Init sets the minimum time between two calls of Progress from which on the process may have been
-// suspended between them.
-func (c *Clock) Init(pauseMin time.Duration) { c.pauseMin = pauseMin }
+// Init sets the minimum gap between two calls of Progress that counts as a possible suspension of
+// the process.
+func (c *Clock) Init(pauseMin time.Duration) { c.PauseMin = pauseMin }
 
-// MayPause reports whether the latest call of Progress was so long ago that the process may have
-// been suspended in the meantime.
-func (c *Clock) MayPause(now Time) bool { return now.Sub(c.PassAt) >= c.pauseMin }
+// Times returns the addresses of the two times, for packages that read the times later.
+func (c *Clock) Times() (unpaused, now *Time) { return &c.Unpaused, &c.Now }
 
-// SetNow sets the time to now, where asked is the previous Deadline of the module. Time after the
-// Deadline does not count for peer time-outs, because a process that missed its Deadline was
-// suspended.
+// SetNow sets the time to "now". The argument "asked" is the time at which the module had asked for
+// its next call of Progress (Module.Deadline). Time after the Deadline does not count for peer
+// time-outs, because a process that missed its Deadline was suspended.
 func (c *Clock) SetNow(now, asked Time) {
 	pause := max(0, now.Sub(max(c.Now, asked)))
 	c.Unpaused = c.Unpaused.Add(now.Sub(c.Now) - pause)
@@ -47,7 +48,7 @@ func (c *Clock) SetNow(now, asked Time) {
 }
 
 // BeginPass records the beginning of a call of Progress, and the time since the previous call. The
-// argument left of BeginPass is true if the previous call of Progress did not handle the timers.
+// argument "left" of BeginPass is true if the previous call of Progress did not handle the timers.
 func (c *Clock) BeginPass(left bool) {
 	if c.Now > c.PassAt {
 		gap := c.Now.Sub(c.PassAt)
@@ -57,12 +58,13 @@ func (c *Clock) BeginPass(left bool) {
 		c.Gap, c.PassAt = gap, c.Now
 	}
 	c.Epoch++
+	c.Pass++
 }
 
 // EndPass records the end of a call of Progress.
 func (c *Clock) EndPass() { c.Epoch++ }
 
-// Check returns an error if the unpaused time is ahead of the time.
+// Check returns an error if c.Unpaused is later than c.Now.
 func (c *Clock) Check() error {
 	if c.Unpaused > c.Now {
 		return fmt.Errorf("unpaused it is %d, but %d", c.Unpaused, c.Now)

@@ -11,7 +11,7 @@
 //   - A fence is a flush without a callback, and fragments queued after a fence are sent only when
 //     the fence is complete.
 //   - If the peer refuses a message after Send has reported the message as done, the next flush
-//     returns the error.
+//     returns the error of the message.
 //
-// A Queue handles no packets and uses no other package. A Queue belongs to one goroutine.
+// A Queue handles no packets, and belongs to one goroutine.
 package flush

@@ -6,7 +6,8 @@ import (
 	"gobtl/internal/seq"
 )
 
-// Flows is the number of flows of an endpoint, for small and for large fragments.
+// Flows is the number of send queues (flows) of an endpoint, one for small and one for large
+// fragments.
 const Flows = 2
 
 // Tails holds the last queued fragment of each flow, or the zero value for a flow without queued
@@ -25,7 +26,7 @@ type entry[F comparable] struct {
 	err    error    // the peer refused a message sent before the call
 }
 
-// waits reports whether the flush waits until queued fragments are sent.
+// The method "waits" reports whether the flush waits until queued fragments are sent.
 func (e *entry[F]) waits() bool {
 	var none F
 	return e.after[0] != none || e.after[1] != none
@@ -51,10 +52,10 @@ func (q *Queue[F]) Len() int {
 	return len(q.entries) - q.head
 }
 
-// all returns the pending calls, oldest first.
+// The method "all" returns the pending calls, oldest first.
 func (q *Queue[F]) all() []entry[F] { return q.entries[q.head:] }
 
-// Set is the number of calls of Fence so far. A fragment that is queued now waits until all these
+// Set is the number of calls of Fence so far. A fragment that is queued now waits until all pending
 // fences are complete.
 func (q *Queue[F]) Set() uint32 {
 	if q == nil {
@@ -74,13 +75,13 @@ func (q *Queue[F]) Met() uint32 {
 // Fenced reports whether the next queued fragment has to wait for a fence.
 func (q *Queue[F]) Fenced() bool { return q != nil && q.met != q.set }
 
-// Behind reports whether a fragment that was queued after the given number of fences has to wait
-// for a fence.
+// Behind reports whether a fragment that was queued after the given number of fences still waits
+// for one of these fences.
 func (q *Queue[F]) Behind(fences uint32) bool { return q != nil && int32(fences-q.met) > 0 }
 
-// Add adds a call of Flush, which waits for the fragments in after (the last queued fragment of
-// each flow). The argument sent of Add is the sequence number that follows the last sent packet.
-// The argument open of Add is true if the last sent packet is a Pack (several small messages) to
+// Add adds a call of Flush that waits for the fragments in the argument "after", the last queued
+// fragment of each flow. The argument "sent" of Add is the endpoint's next unused sequence number.
+// The argument "open" of Add is true if the last sent packet is a Pack (several small messages) to
 // which messages may still be added.
 func (q *Queue[F]) Add(fn func(error), after Tails[F], sent seq.Num, open bool) {
 	q.entries = append(q.entries, entry[F]{
@@ -98,7 +99,7 @@ func (q *Queue[F]) Fence(after Tails[F], sent seq.Num, open bool) {
 }
 
 // Last returns the sequence number before which all packets must be acknowledged to complete the
-// latest call of Flush or Fence. The result ok of Last is false if no call of Flush or Fence is
+// latest call of Flush or Fence. The result "ok" of Last is false if no call of Flush or Fence is
 // pending, or if the latest call waits until fragments are sent.
 func (q *Queue[F]) Last() (until seq.Num, ok bool) {
 	if q.Len() == 0 {
@@ -116,9 +117,9 @@ type Done struct {
 }
 
 // Next removes and returns the oldest call of Flush or Fence, if this call is complete. A call of
-// Flush or Fence is complete when all packets before its sequence number are acknowledged, and
-// oldest is the first unacknowledged number. A fence also waits until the peer has answered all
-// operations.
+// Flush is complete when the peer has acknowledged all packets that were sent or queued before the
+// call. The argument "oldest" of Next is the first unacknowledged sequence number. A fence also
+// waits until the peer has answered all memory operations.
 func (q *Queue[F]) Next(oldest seq.Num, answersAwaited bool) (d Done, ok bool) {
 	if q.Len() == 0 {
 		return d, false
@@ -154,10 +155,10 @@ func (q *Queue[F]) pop() Done {
 	return d
 }
 
-// Sent records that the last packet of fragment f was sent, and that until is the sequence number
-// after this packet. The calls of Flush and Fence that waited for f wait, from now on, until all
-// packets before the number until are acknowledged. Sent returns true if a call that waited for f
-// waits for no further fragment.
+// Sent records that the last packet of fragment f was sent. The argument "until" of Sent is the
+// sequence number after the last packet of f. A call of Flush or Fence that waited for fragment f
+// now waits until all packets with sequence numbers below "until" are acknowledged. Sent returns
+// true if f was the last unsent fragment for which some call of Flush or Fence waited.
 func (q *Queue[F]) Sent(f F, flow int, until seq.Num) (asks bool) {
 	if q == nil {
 		return false
@@ -176,8 +177,9 @@ func (q *Queue[F]) Sent(f F, flow int, until seq.Num) (asks bool) {
 	return asks
 }
 
-// Withdrawn records that fragment f leaves its queue without being sent. The calls of Flush and
-// Fence that waited for f wait, from now on, for the fragment before f in the queue.
+// Withdrawn records that fragment f leaves its queue without being sent. A call of Flush or Fence
+// that waited for fragment f now waits for the fragment before f in the queue, the argument
+// "before".
 func (q *Queue[F]) Withdrawn(f, before F) {
 	if q == nil {
 		return
@@ -192,9 +194,9 @@ func (q *Queue[F]) Withdrawn(f, before F) {
 	}
 }
 
-// Again records that fragment f, which was sent up to the number until, is queued for a
-// second time. The argument behind of Again is the fragment queued before f, or the zero
-// value if f is the first one of the queue.
+// Again records that fragment f is queued for a second time. The argument "until" of Again is the
+// sequence number of the last packet of f. The argument "behind" of Again is the fragment before f
+// in the queue, or the zero value if f is the first fragment.
 func (q *Queue[F]) Again(f F, flow int, until seq.Num, behind F) {
 	if q == nil {
 		return
@@ -209,9 +211,9 @@ func (q *Queue[F]) Again(f F, flow int, until seq.Num, behind F) {
 	}
 }
 
-// Requeued updates the fragments for which the calls wait, after some fragments have moved to the
-// other flow. The function last returns the last queued fragments that have at most the given
-// number of fences before them.
+// Requeued updates the fragments for which calls of Flush and Fence wait, after some fragments have
+// moved to the other send queue. The function "last" returns, for each flow, the last queued
+// fragment before which Fence was called at most "fences" times.
 func (q *Queue[F]) Requeued(last func(fences uint32) Tails[F]) {
 	if q == nil {
 		return
@@ -222,8 +224,8 @@ func (q *Queue[F]) Requeued(last func(fences uint32) Tails[F]) {
 	}
 }
 
-// Renumber sets the sequence numbers of all calls to the first number of the endpoint, which must
-// not have sent a packet.
+// Renumber sets the sequence numbers of all pending calls to "sent", the endpoint's first sequence
+// number. The endpoint must not have sent a packet.
 func (q *Queue[F]) Renumber(sent seq.Num) {
 	if q == nil {
 		return
@@ -234,12 +236,11 @@ func (q *Queue[F]) Renumber(sent seq.Num) {
 	}
 }
 
-// Refused records messages of packet n that the peer has refused after their sends were
-// reported as done. The oldest pending flush that was called after packet n was sent
-// returns the error of the refused messages in packet n. If no pending flush was called
-// after packet n was sent, the next call of Flush returns the error. If packet n was open
-// for more messages when a flush was called that returns the error, the next flush returns
-// the error too.
+// Refused records messages of packet n that the peer has refused after their sends were reported as
+// done. The oldest pending flush that was called after packet n was sent returns the error of the
+// refused messages in packet n. If no pending flush was called after packet n was sent, the next
+// call of Flush returns the error of the refused messages. A flush that was called while packet n
+// was still open for further messages returns the error, and the next flush returns the same error.
 func (q *Queue[F]) Refused(n seq.Num, messages int, err error) {
 	if messages <= 0 {
 		return
@@ -261,7 +262,7 @@ func (q *Queue[F]) Refused(n seq.Num, messages int, err error) {
 // Lost makes the next flush report err.
 func (q *Queue[F]) Lost(err error) { q.untold = err }
 
-// Refusals returns the number of messages passed to Refused, and the latest error.
+// Refusals returns the number of messages passed to Refused, and the error of the latest refusal.
 func (q *Queue[F]) Refusals() (messages uint64, last error) {
 	if q == nil {
 		return 0, nil

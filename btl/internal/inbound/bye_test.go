@@ -10,13 +10,13 @@ import (
 // numbers wrap.
 func TestBye(t *testing.T) {
 	var b Bye
-	if b.Seen() || b.Precedes(1) || b.Due(1<<31-1) {
+	if b.Seen || b.Precedes(1) || b.Due(1<<31-1) {
 		t.Error("a Bye that has not arrived has an effect")
 	}
 	n := ^seq.Num(0) // not a constant, because n + 1 wraps
 	b.Came(n, 7)
-	if !b.Seen() || b.Code() != 7 {
-		t.Errorf("seen %v, code %d", b.Seen(), b.Code())
+	if !b.Seen || b.Code != 7 {
+		t.Errorf("seen %v, code %d", b.Seen, b.Code)
 	}
 	for _, c := range []struct {
 		n    seq.Num

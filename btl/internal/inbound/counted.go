@@ -9,22 +9,31 @@ import (
 )
 
 // Counted is the receive state of a connection over a reliable and ordered fabric (counted link).
-// The chunks of one fragment arrive without chunks of other fragments between them. The peer gets a
-// Nack for each refused packet before the Ack that covers the packet. The zero value is the state
+// The chunks of one fragment arrive without chunks of other fragments between them. The peer gets
+// the Nack for a refused packet before the Ack that covers the packet. The zero value is the state
 // of a new connection.
 type Counted struct {
-	refusals []Refusal
-	reason   uint8  // why the chunks of the fragment refused are refused, or 0
+	refusals []refused
+	told     int    // number of the first elements of refusals that are told already
+	reason   uint8  // why the fragment's chunks are refused, or 0
 	refused  uint32 // id of the fragment whose later chunks are refused
 	arriving uint32 // id of the partly received fragment
 	arrived  uint32 // offset, in bytes, of its next chunk
 }
 
-// Refusal is a Nack to be sent to the peer, over a reliable fabric. The peer's credits limit the
-// number of pending refusals, because credits are renewed only after the Nacks are sent.
+// Refusal is a Nack to be sent to the peer, over a reliable fabric.
 type Refusal struct {
 	Seq         seq.Num
 	Reason, Tag uint8
+}
+
+// The type "refused" describes a refused packet, or a packet with refused records. The peer's
+// credits limit the number of such packets whose Nacks are pending, because credits are renewed
+// only after the Nacks are sent.
+type refused struct {
+	seq    seq.Num
+	reason uint8
+	tags   Tags // of the records whose refusal is not told yet; empty if the whole packet is refused
 }
 
 // WhyLost returns an error if a packet's header shows that the fabric has lost, repeated or
@@ -43,7 +52,7 @@ func WhyLost(h *frag.Header, rcv *reliability.Receiver, snd *reliability.Sender)
 }
 
 // Next returns an error if the chunk with header h is not the chunk that a reliable fabric must
-// deliver next. The argument active is true if a fragment is partly received.
+// deliver next. The argument "active" of Next is true if a fragment is partly received.
 func (c *Counted) Next(h *frag.Header, active bool) error {
 	if active && (h.FragID != c.arriving || h.OffsetBytes != c.arrived) ||
 		!active && h.OffsetBytes != 0 {
@@ -58,10 +67,11 @@ func (c *Counted) Came(h *frag.Header) {
 	c.arriving, c.arrived = h.FragID, h.OffsetBytes+uint32(h.PayloadLen)
 }
 
-// Refuses reports whether the later chunks of a fragment are refused.
+// Refuses reports whether further chunks of a refused fragment may still arrive.
 func (c *Counted) Refuses() bool { return c.reason != 0 }
 
-// WhyRefused returns the reason why the chunks of the fragment fragID are refused, or 0.
+// WhyRefused returns the reason why the chunks of the fragment fragID are refused, or 0 if they are
+// accepted.
 func (c *Counted) WhyRefused(fragID uint32) (reason uint8) {
 	if c.refused != fragID {
 		return 0
@@ -69,8 +79,9 @@ func (c *Counted) WhyRefused(fragID uint32) (reason uint8) {
 	return c.reason
 }
 
-// Refuse records that packet n, with the header h, is refused. If a chunk is refused, all later
-// chunks of the fragment are refused, and only the last one, which requests an ACK, gets a Nack.
+// Refuse records that packet n, with the header h, is refused. After a refused chunk, all later
+// chunks of its fragment are refused, too. Only the last chunk of a refused fragment, which
+// requests an ACK, gets a Nack.
 func (c *Counted) Refuse(n seq.Num, h *frag.Header, reason uint8) {
 	if h.Kind == frag.KindChunk {
 		c.reason, c.refused = reason, h.FragID
@@ -79,26 +90,33 @@ func (c *Counted) Refuse(n seq.Num, h *frag.Header, reason uint8) {
 		}
 	}
 	if h.Seq != 0 || h.Kind != frag.KindChunk {
-		c.refusals = append(c.refusals, Refusal{Seq: n, Reason: reason})
+		c.refusals = append(c.refusals, refused{seq: n, reason: reason})
 	}
 }
 
-// RefuseRecords records that the records of packet n with the given tag are refused, once for each
-// tag in refused.
-func (c *Counted) RefuseRecords(n seq.Num, tag uint8, refused *Tags) {
-	if !refused.Has(tag) {
-		refused.Add(tag)
-		c.refusals = append(c.refusals, Refusal{Seq: n, Reason: frag.NackRecord, Tag: tag})
+// RefuseRecords queues one Nack for each tag of the refused small fragments (records) in packet n.
+func (c *Counted) RefuseRecords(n seq.Num, tags *Tags) {
+	if *tags != (Tags{}) {
+		c.refusals = append(c.refusals, refused{seq: n, reason: frag.NackRecord, tags: *tags})
 	}
 }
 
-// Tell calls send for each pending refusal, the oldest first, until send returns false. Tell
-// returns true if no refusal is pending any more.
+// Tell calls send for each pending refusal, the oldest first, until a call of send returns false.
+// Tell returns true if all pending refusals were sent.
 func (c *Counted) Tell(send func(Refusal) bool) bool {
-	told := 0
-	for told < len(c.refusals) && send(c.refusals[told]) {
-		told++
+	for c.told < len(c.refusals) {
+		r := &c.refusals[c.told]
+		tag := r.tags.First()
+		if !send(Refusal{Seq: r.seq, Reason: r.reason, Tag: tag}) {
+			if 2*c.told >= len(c.refusals) { // half of the slice is unused
+				c.refusals, c.told = c.refusals[:copy(c.refusals, c.refusals[c.told:])], 0
+			}
+			return false
+		}
+		if r.tags.Remove(tag); r.tags == (Tags{}) {
+			c.told++
+		}
 	}
-	c.refusals = c.refusals[:copy(c.refusals, c.refusals[told:])]
-	return len(c.refusals) == 0
+	c.refusals, c.told = c.refusals[:0], 0
+	return true
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"gobtl/frag"
+	"gobtl/internal/seq"
 	"gobtl/reliability"
 )
 
@@ -51,9 +52,11 @@ func TestCountedRefusal(t *testing.T) {
 		t.Error("chunks are refused after the last one")
 	}
 	var refused Tags
-	for _, tag := range []uint8{5, 5, 6} {
-		c.RefuseRecords(10, tag, &refused)
+	c.RefuseRecords(10, &refused)
+	for _, tag := range []uint8{6, 5, 6} {
+		refused.Add(tag)
 	}
+	c.RefuseRecords(10, &refused)
 	want := []Refusal{
 		{Seq: 9, Reason: frag.NackMemory},
 		{Seq: 10, Reason: frag.NackRecord, Tag: 5},
@@ -76,6 +79,43 @@ func TestCountedRefusal(t *testing.T) {
 	}
 	if !slices.Equal(told, want) {
 		t.Errorf("told %v, want %v", told, want)
+	}
+}
+
+// The refusals of all records of a packet take the place of one packet, and Nacks for which the
+// channel has no room stay in their order.
+func TestCountedRefusalsOfPacks(t *testing.T) {
+	var c Counted
+	var all Tags
+	for tag := range uint8(frag.TagUserMax + 1) {
+		all.Add(tag)
+	}
+	const packets = 50
+	for n := range uint32(packets) {
+		c.RefuseRecords(seq.Num(n), &all)
+	}
+	if len(c.refusals) > packets {
+		t.Errorf("%d refusals are stored for %d packets", len(c.refusals), packets)
+	}
+	told := 0
+	for left := 0; !c.Tell(func(r Refusal) bool {
+		if left == 0 {
+			return false
+		}
+		left--
+		want := Refusal{Reason: frag.NackRecord, Tag: uint8(told % (frag.TagUserMax + 1))}
+		if want.Seq = seq.Num(told / (frag.TagUserMax + 1)); r != want {
+			t.Fatalf("Nack %d is %+v, want %+v", told, r, want)
+		}
+		told++
+		return true
+	}); left = 7 {
+		if len(c.refusals) > packets {
+			t.Fatalf("%d refusals are stored", len(c.refusals))
+		}
+	}
+	if told != packets*(frag.TagUserMax+1) || len(c.refusals) != 0 {
+		t.Errorf("%d Nacks, %d refusals are left", told, len(c.refusals))
 	}
 }
 

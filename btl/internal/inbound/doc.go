@@ -1,5 +1,6 @@
-// Package inbound holds the receive state of a connection other than the receive window: which
-// fragments were refused, and in which order chunks have to arrive.
+// Package inbound holds the receive state of a connection, except for the receive window. The
+// receive state in package inbound consists of the refused fragments and the order in which chunks
+// have to arrive.
 //
 //	link       refusals                                 order
 //	sequenced  Refusals, told by a Nack for each        any, Pieces of a Pack together

@@ -128,7 +128,7 @@ func TestCameWithout(t *testing.T) {
 	}
 	r.AddPieces(rcv, 1, shared(), 3)
 	if !r.Has(1, 1) || r.Has(1, 2) {
-		t.Fatalf("refused: %+v", r.list)
+		t.Fatalf("refused: %+v", r.all())
 	}
 	r.CameWithout(1, &p, asm) // the same packet again
 	if r.Ended(rcv, 1) || asm.Active() != 2 {

@@ -6,37 +6,54 @@ import (
 	"gobtl/reliability"
 )
 
-// Refusals records the packets of a peer that were refused for good because of one of their
+// Refusals records the packets of a peer that were permanently refused because of one of their
 // fragments. The sender ends a refused fragment with an error, and sends its packet again as a Void
 // (empty packet) or without the refused part. The zero value has no refusals.
 type Refusals struct {
-	list []refusal
+	list *[]refusal // nil before the first refusal, as with most peers
 }
 
-// refusal records a refused chunk, or a refused part of a fragment in a shared packet.
+func (r *Refusals) all() []refusal {
+	if r.list == nil {
+		return nil
+	}
+	return *r.list
+}
+
+// The type "refusal" records a fragment's first refused chunk, or a refused part of a fragment in a
+// shared packet. A fragment has at most three refusals, because at most two shared packets contain
+// parts of a fragment.
 type refusal struct {
 	seq    seq.Num
 	fragID uint32
 	ended  bool // the resent packet has arrived
 }
 
-// refusalsMax is the maximum number of refused chunks that are stored for a connection. If more
-// than refusalsMax chunks are refused, the oldest refusals are removed.
-const refusalsMax = 64
+// refusalsMax is the maximum number of refusals that are stored for a connection. Beyond
+// refusalsMax, the oldest refusals are removed.
+const refusalsMax = 1024
 
 // Any reports whether refusals of the peer's fragments are recorded.
-func (r *Refusals) Any() bool { return len(r.list) > 0 }
+func (r *Refusals) Any() bool { return r.list != nil && len(*r.list) > 0 }
 
-// Add records that packet n had a refused chunk or part of the fragment fragID.
+// Add records that packet n contained a refused chunk of the fragment fragID. Add does nothing if
+// the fragment already has a refusal.
 func (r *Refusals) Add(rcv *reliability.Receiver, n seq.Num, fragID uint32) {
+	if !r.HasFragment(fragID) {
+		r.add(rcv, n, fragID)
+	}
+}
+
+func (r *Refusals) add(rcv *reliability.Receiver, n seq.Num, fragID uint32) {
+	if r.list == nil {
+		r.list = new([]refusal)
+	}
 	r.prune(rcv)
-	if r.Has(n, fragID) {
-		return
+	list := *r.list
+	if len(list) == refusalsMax {
+		list = list[:copy(list, list[1:])]
 	}
-	if len(r.list) == refusalsMax {
-		r.list = r.list[:copy(r.list, r.list[1:])]
-	}
-	r.list = append(r.list, refusal{seq: n, fragID: fragID})
+	*r.list = append(list, refusal{seq: n, fragID: fragID})
 }
 
 // AddPieces records the fragments whose pieces in a refused shared packet have the given tag. The
@@ -49,28 +66,42 @@ func (r *Refusals) AddPieces(rcv *reliability.Receiver, n seq.Num, payload []byt
 		if got, data, rest = frag.NextRecord(rest); isPiece && got == tag {
 			var h frag.Header
 			frag.DecodePiece(got, data, &h)
-			r.Add(rcv, n, h.FragID)
+			if !r.Has(n, h.FragID) {
+				r.add(rcv, n, h.FragID)
+			}
 		}
 	}
 }
 
-// Has reports whether packet n was refused because of the fragment fragID. Copies of a refused
-// packet are also refused, even if the tag has a handler now.
-func (r *Refusals) Has(n seq.Num, fragID uint32) bool {
-	for i := range r.list {
-		if f := &r.list[i]; f.seq == n && f.fragID == fragID {
+// HasFragment reports whether a chunk or a part of the fragment fragID was refused. Its sender ends
+// the fragment, so all other chunks of the fragment can be refused, too.
+func (r *Refusals) HasFragment(fragID uint32) bool {
+	for _, f := range r.all() {
+		if f.fragID == fragID {
 			return true
 		}
 	}
 	return false
 }
 
-// CameWithout is called when packet n has arrived again, as a Void (empty packet) or as a Pack.
-// CameWithout drops the received data of the fragments that were refused because of packet n and
-// are not among the pieces of the Pack. The argument pieces is nil for a Void.
+// Has reports whether the shared packet n was refused because of the fragment fragID. Copies of a
+// refused packet are also refused, even if the application has added the missing handler.
+func (r *Refusals) Has(n seq.Num, fragID uint32) bool {
+	for _, f := range r.all() {
+		if f.seq == n && f.fragID == fragID {
+			return true
+		}
+	}
+	return false
+}
+
+// CameWithout is called when packet n has arrived again, as a Void (empty packet) or as a Pack
+// (shared packet). CameWithout drops the data of each fragment that was refused in packet n, unless
+// the resent packet contains a piece of the fragment. The argument "pieces" is nil for a Void.
 func (r *Refusals) CameWithout(n seq.Num, pieces *Pieces, asm *frag.Assembler) {
-	for i := range r.list {
-		if f := &r.list[i]; f.seq == n && !f.ended && !pieces.has(f.fragID) {
+	list := r.all()
+	for i := range list {
+		if f := &list[i]; f.seq == n && !f.ended && !pieces.has(f.fragID) {
 			f.ended = true
 			asm.Forget(f.fragID)
 		}
@@ -80,22 +111,24 @@ func (r *Refusals) CameWithout(n seq.Num, pieces *Pieces, asm *frag.Assembler) {
 // Ended reports whether the peer is known to have ended the fragment fragID with an error.
 func (r *Refusals) Ended(rcv *reliability.Receiver, fragID uint32) bool {
 	r.prune(rcv)
-	for i := range r.list {
-		if r.list[i].fragID == fragID && r.list[i].ended {
+	for _, f := range r.all() {
+		if f.fragID == fragID && f.ended {
 			return true
 		}
 	}
 	return false
 }
 
-// prune removes the refusals of packets whose numbers are more than a receive window behind.
+// prune removes the refusals of packets that are older than a whole receive window.
 func (r *Refusals) prune(rcv *reliability.Receiver) {
-	n := 0
-	for _, f := range r.list {
+	list := r.all()
+	kept := list[:0]
+	for _, f := range list {
 		if !f.seq.Add(rcv.Size()).Before(rcv.Next()) {
-			r.list[n] = f
-			n++
+			kept = append(kept, f)
 		}
 	}
-	r.list = r.list[:n]
+	if r.list != nil {
+		*r.list = kept
+	}
 }

@@ -30,24 +30,27 @@ func TestRefusalsAreBounded(t *testing.T) {
 	rcv, pass := received(t, first)
 	asm, _ := assembler(t)
 	var r Refusals
-	for i := range uint32(2 * refusalsMax) {
-		r.Add(rcv, first.Add(i), i/2)
-		r.Add(rcv, first.Add(i), i/2)
+	const last = 2*refusalsMax - 1
+	for i := range uint32(last + 1) {
+		r.Add(rcv, first.Add(i), i)
+		r.Add(rcv, first.Add(i), i)
+		r.Add(rcv, first.Add(i+1), i) // another chunk of the fragment
 	}
-	if n := len(r.list); n != refusalsMax || r.list[n-1].fragID != refusalsMax-1 {
-		t.Errorf("%d refusals are stored, the last is %+v", n, r.list[n-1])
+	if n := len(r.all()); n != refusalsMax || r.all()[n-1].fragID != last {
+		t.Errorf("%d refusals are stored, the last is %+v", n, r.all()[n-1])
 	}
-	r.CameWithout(first.Add(2*refusalsMax-1), nil, asm)
-	if !r.Ended(rcv, refusalsMax-1) || r.Ended(rcv, refusalsMax-2) {
+	r.CameWithout(first.Add(last), nil, asm)
+	if !r.Ended(rcv, last) || r.Ended(rcv, last-1) {
 		t.Error("the wrong fragment has ended")
 	}
 	pass(int(rcv.Size()) + 2*refusalsMax)
-	if r.Ended(rcv, refusalsMax-1) || r.Any() {
-		t.Errorf("%d refusals are stored for ever", len(r.list))
+	if r.Ended(rcv, last) || r.Any() {
+		t.Errorf("%d refusals are stored for ever", len(r.all()))
 	}
 }
 
-// A copy of a refused packet is refused again, and no other packet of the fragment.
+// A copy of a refused shared packet is refused again, and no other shared packet because of the
+// fragment. Of the fragment, all chunks are refused.
 func TestRefusalOfCopies(t *testing.T) {
 	rcv, _ := received(t, 1)
 	var r Refusals
@@ -60,5 +63,8 @@ func TestRefusalOfCopies(t *testing.T) {
 		if got := r.Has(c.seq, c.frag); got != c.want {
 			t.Errorf("packet %d of fragment %d is refused: %v", c.seq, c.frag, got)
 		}
+	}
+	if !r.HasFragment(7) || r.HasFragment(8) {
+		t.Error("the wrong fragment is refused")
 	}
 }

@@ -15,6 +15,8 @@ type Queue[E any] struct {
 	full    bool     // the queue has reached a bound
 	own     [][]byte // memory of released copies, for reuse
 	bounds  Bounds
+	// perPacket is the largest number of messages in a packet, or 0 if no messages are queued.
+	perPacket int
 }
 
 // Item is a message in a Queue.
@@ -24,7 +26,8 @@ type Item[E any] struct {
 	Data
 }
 
-// Bounds holds the number of messages, and of bytes of copied messages, at which a Queue is full.
+// Bounds holds the number of messages and the total size of copied messages at which a Queue is
+// full.
 type Bounds struct {
 	Messages    int
 	CopiedBytes int64
@@ -36,11 +39,11 @@ func BoundsMax() Bounds { return Bounds{Messages: 1 << 16, CopiedBytes: 256 << 2
 const (
 	// ownMax is the maximum number of released buffers that are kept for later copies.
 	ownMax = 64
-	// ownBytesMax is the maximum size in bytes of each of these buffers.
+	// ownBytesMax is the maximum size in bytes of each released buffer that is kept for later copies.
 	ownBytesMax = 256 << 10
 )
 
-// Init makes an empty queue of messages that are kept in s.
+// Init makes q an empty queue, whose messages are kept in the Store s.
 func (q *Queue[E]) Init(s *Store, b Bounds) { q.store, q.bounds = s, b }
 
 // Len returns the number of messages in the queue.
@@ -49,8 +52,20 @@ func (q *Queue[E]) Len() int { return q.waiting.Len() }
 // Full reports whether the queue has reached one of its bounds.
 func (q *Queue[E]) Full() bool { return q.full }
 
-// Push keeps the data of a message that is being delivered, and appends the message. Push returns
-// the place of the data.
+// Expect tells the queue that messages will be queued, of which one packet has at most perPacket.
+func (q *Queue[E]) Expect(perPacket int) { q.perPacket = perPacket }
+
+// Packets returns how many packets may be received at a time so that the queue exceeds its bound on
+// messages by at most the messages of one packet. The result of Packets is between 1 and "limit".
+func (q *Queue[E]) Packets(limit int) int {
+	if q.perPacket == 0 {
+		return limit
+	}
+	return max(min(limit, (q.bounds.Messages-q.waiting.Len())/q.perPacket), 1)
+}
+
+// Push keeps the data of a message that is being delivered, and appends the message to the queue.
+// Push returns the place of the data.
 func (q *Queue[E]) Push(from E, tag uint8, data []byte) Place {
 	it := Item[E]{From: from, Tag: tag}
 	if n := len(q.own); n > 0 {
@@ -65,7 +80,7 @@ func (q *Queue[E]) Push(from E, tag uint8, data []byte) Place {
 	return place
 }
 
-// Pop removes the oldest message. The result ok is false if the queue is empty.
+// Pop removes the oldest message. The result "ok" is false if the queue is empty.
 func (q *Queue[E]) Pop() (it Item[E], ok bool) {
 	if it, ok = q.waiting.Pop(); ok && it.place == Copy {
 		q.copied -= int64(len(it.data))
@@ -74,7 +89,8 @@ func (q *Queue[E]) Pop() (it Item[E], ok bool) {
 	return it, ok
 }
 
-// Recycle releases the data of a message that Pop has returned, and keeps its memory for copies.
+// Recycle releases the data of a message that Pop has returned. If the data was a copy, Recycle may
+// keep its memory for later copies.
 func (q *Queue[E]) Recycle(d *Data) {
 	d.Release()
 	if n := cap(d.own); n > 0 && n <= ownBytesMax && len(q.own) < ownMax {
@@ -83,8 +99,8 @@ func (q *Queue[E]) Recycle(d *Data) {
 	*d = Data{}
 }
 
-// CopyOut copies the messages in the queue from their receive buffers to other memory, before
-// Store.Close.
+// CopyOut must be called before Store.Close, and copies the messages in the queue from their
+// receive buffers to other memory.
 func (q *Queue[E]) CopyOut() {
 	all := q.waiting.All()
 	for i := range all {
@@ -92,7 +108,8 @@ func (q *Queue[E]) CopyOut() {
 	}
 }
 
-// reached reports whether the queue, with copied bytes of copies, has reached one of its bounds.
+// The method "reached" reports whether the queue has reached one of its bounds. The argument
+// "copied" of the method "reached" is the total size of the queue's copies.
 func (q *Queue[E]) reached(copied int64) bool {
 	return q.waiting.Len() >= q.bounds.Messages || copied >= q.bounds.CopiedBytes
 }

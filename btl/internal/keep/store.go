@@ -38,14 +38,14 @@ type Store struct {
 	closed     bool
 }
 
-// Init makes the Store of a port empty. The argument bytesMax is the maximum memory of kept large
-// messages, in bytes.
+// Init makes the Store of a port empty. The argument bytesMax of Init is the maximum memory of kept
+// large messages, in bytes.
 func (s *Store) Init(p *port.Port, bytesMax int64) {
 	s.packets, s.arena, s.bytesMax = &p.Keeper, &p.Arena, bytesMax
 }
 
-// Close is called before the fabric is closed. The memory of kept packets stays mapped until their
-// Data is released.
+// Close is called before the fabric is closed. The memory of kept packets stays mapped until the
+// program has released their Data.
 func (s *Store) Close() {
 	s.closed = true
 	s.packets.Outlive()
@@ -58,7 +58,8 @@ func (s *Store) Bytes() int64 { return s.bytes }
 // Delivered is called.
 func (s *Store) Deliver(msg *frag.Message) { s.delivering = msg }
 
-// Delivered ends the delivery of a large message, and frees its memory unless it is kept.
+// Delivered ends the delivery of a large message, and frees its memory unless the program keeps the
+// message.
 func (s *Store) Delivered() {
 	if msg := s.delivering; msg != nil {
 		s.delivering = nil
@@ -66,8 +67,8 @@ func (s *Store) Delivered() {
 	}
 }
 
-// Keep stores data in d, which must be empty. If data is not a part of the message that is being
-// delivered, Keep copies it. Keep returns the place of the data.
+// Keep stores data in d, which must be empty. Keep copies the data if it cannot stay in its receive
+// buffer or reassembly memory. Keep returns the place of the data.
 func (s *Store) Keep(d *Data, data []byte) Place {
 	d.store = s
 	if d.buf, d.place = s.keepPacket(data); d.place == Nowhere && s.keepMessage(d, data) {
@@ -81,8 +82,8 @@ func (s *Store) Keep(d *Data, data []byte) Place {
 	return d.place
 }
 
-// keepPacket keeps the receive buffer of the packet that is being delivered, if the buffer contains
-// data and a spare buffer is left.
+// keepPacket keeps the receive buffer of the packet that is being delivered, if "data" lies in the
+// buffer and a spare buffer is left.
 func (s *Store) keepPacket(data []byte) (fabric.Buf, Place) {
 	if b, ok := s.packets.Keep(data); ok {
 		return b, Packet
@@ -90,8 +91,8 @@ func (s *Store) keepPacket(data []byte) (fabric.Buf, Place) {
 	return 0, Nowhere
 }
 
-// keepMessage keeps the memory of the large message that is being delivered, if the memory contains
-// data and the limit allows it.
+// keepMessage keeps the memory of the large message that is being delivered, if "data" lies in this
+// memory and the limit for kept memory is not exceeded.
 func (s *Store) keepMessage(d *Data, data []byte) bool {
 	msg := s.delivering
 	if msg == nil || s.bytes+msg.CapBytes() > s.bytesMax || !port.Within(data, msg.Bytes) {
@@ -127,8 +128,8 @@ func (d *Data) Bytes() []byte { return d.data }
 // Place returns the kind of memory that holds the data.
 func (d *Data) Place() Place { return d.place }
 
-// Release returns the kept memory. Further calls do nothing. The Data can then be used again, and
-// reuses its memory for copies.
+// Release returns the kept memory. Further calls do nothing. After Release, the Data can hold other
+// data, and reuses the memory of its last copy.
 func (d *Data) Release() {
 	switch s := d.store; {
 	case d.place == Packet && s.closed:

@@ -10,14 +10,14 @@
 //	all other packets            --> Restore (copies to the receive buffers)
 //
 // Three things to know:
-//   - The memory for direct receive (landing) begins directly behind the latest chunk of a message
-//     or put, or is the buffer for the next fragment of the usual size.
-//   - Only the expected chunks stay in the memory for direct receive (landing) where the provider
-//     has written them. Before anything writes to the landing, begins a fragment, calls a handler
-//     or ends an endpoint, the payloads of all other packets of the poll must be copied back to
-//     their receive buffers.
-//   - Each peer has its own Expectation. A poll has memory for direct receive from only one peer,
-//     which is the peer whose chunks have lately followed the chunks of the latest sender.
+//   - The memory for direct receive (landing) is either the place of the next chunks of a message
+//     or put, or a buffer for the next message, if its size can be predicted.
+//   - Expected chunks stay where the provider has written them, which is the memory for direct
+//     receive (landing). The payloads of unexpected packets must be copied back to their receive
+//     buffers before the module writes to the landing, begins a fragment, calls a handler or ends
+//     an endpoint.
+//   - Each peer has its own Expectation. A poll can receive directly from only one peer, which is
+//     predicted from the order in which the peers have recently sent chunks.
 //
 // All types of this package belong to one goroutine.
 package landing

@@ -23,9 +23,9 @@ type Expectation[E any] struct {
 	chunk  uint16
 	put    Put
 	puts   progress // the peer's latest put
-	// next is the Expectation of the peer whose chunks usually arrive in the poll after this
-	// peer's chunks. rival is the Expectation of a peer, other than that of next, whose chunks have
-	// arrived in the poll after the latest chunks of this peer.
+	// The field "next" is the Expectation of the peer whose chunks usually arrive in the poll after
+	// this peer's chunks. The field "rival" is the Expectation of a different peer, whose chunks
+	// have followed this peer's chunks most recently.
 	next, rival *Expectation[E]
 }
 
@@ -38,8 +38,9 @@ type Put struct {
 	op     uint32
 }
 
-// New returns the Expectation for the peer of an endpoint, whose messages asm reassembles. The
-// argument counted of New is true if the fabric between the two sides is reliable and ordered.
+// New returns the Expectation for the peer of endpoint "of". The Assembler asm of New reassembles
+// the messages of the peer. The argument "counted" of New is true if the fabric between the two
+// sides is reliable and ordered.
 func New[E any](of E, asm *frag.Assembler, counted bool) *Expectation[E] {
 	return &Expectation[E]{Of: of, asm: asm, counted: counted}
 }
@@ -47,7 +48,7 @@ func New[E any](of E, asm *frag.Assembler, counted bool) *Expectation[E] {
 // End ends the Expectation of an endpoint that ends.
 func (x *Expectation[E]) End() { *x = Expectation[E]{ended: true} }
 
-// living returns the Expectation x itself, or nil if its endpoint has ended.
+// The method "living" returns the Expectation x, or nil if the endpoint of x has ended.
 func (x *Expectation[E]) living() *Expectation[E] {
 	if x == nil || x.ended {
 		return nil
@@ -59,10 +60,10 @@ func (x *Expectation[E]) living() *Expectation[E] {
 func (x *Expectation[E]) close() { x.open, x.begins = false, false }
 
 // Message returns the memory for the direct receive of the next chunks of the peer's message, or
-// nil. The memory that Message returns ends at the end of a chunk, and is valid for one poll.
+// nil. The memory that Message returns ends at a chunk boundary, and is valid for one poll.
 func (x *Expectation[E]) Message() (mem []byte) {
 	if !x.begins {
-		return x.asm.Landing(x.fragID, x.offset, bytesMax)
+		return x.asm.ChunkMemory(x.fragID, x.offset, bytesMax)
 	}
 	if mem = x.asm.Anticipate(x.bytes, x.first, x.chunk, bytesMax); mem == nil {
 		x.close()
@@ -71,8 +72,8 @@ func (x *Expectation[E]) Message() (mem []byte) {
 }
 
 // Put returns the memory for the direct receive of the next chunks of the peer's put. The result
-// ok of Put is false if the expected chunk is part of a message. Put.Bytes is a multiple of the
-// chunk size, or the rest of the put.
+// "ok" of Put is false if the expected chunk is part of a message. The field Bytes of the returned
+// Put is a multiple of the chunk size, or the number of bytes to the end of the put.
 func (x *Expectation[E]) Put() (p Put, ok bool) {
 	p = x.put
 	if n := min(p.Bytes, bytesMax); n < p.Bytes {
@@ -81,7 +82,7 @@ func (x *Expectation[E]) Put() (p Put, ok bool) {
 	return p, p.Flags != 0
 }
 
-// Check verifies an endpoint's Expectation between two polls. The argument lands of Check is true
+// Check verifies an endpoint's Expectation between two polls. The argument "lands" of Check is true
 // if the endpoint's chunks can be received directly.
 func (x *Expectation[E]) Check(lands bool) error {
 	if x.ended || x.begins && !x.open || x.open && !lands || x.missed >= MissedMax && x.open {
@@ -91,16 +92,17 @@ func (x *Expectation[E]) Check(lands bool) error {
 	return nil
 }
 
-// progress records which bytes of a peer's latest chunked put have arrived, and must not be
-// overwritten.
+// The type "progress" records which bytes of a peer's latest chunked put have arrived, and must not
+// be overwritten.
 type progress struct {
 	fragID uint32
 	high   uint32 // no byte from this offset on has arrived
 	known  bool   // fragID and high are valid
 }
 
-// reached records an accepted chunk whose bytes end before the offset end. reached returns false if
-// the chunk is part of an earlier put, or if later bytes of the put have already arrived.
+// The method "reached" records an accepted chunk of a put, where "end" is the offset of the first
+// byte after the chunk. The method "reached" returns false if the chunk is part of an earlier put,
+// or if later bytes of the put have already arrived.
 func (p *progress) reached(fragID, end uint32) bool {
 	switch ahead := int32(fragID - p.fragID); {
 	case p.known && ahead == 0:

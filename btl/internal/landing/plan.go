@@ -11,9 +11,9 @@ import (
 // Plan is the state of direct receive on one channel. The zero Plan uses no direct receive.
 type Plan[E any] struct {
 	lander    fabric.Lander // nil: the channel has no direct receive
-	on        *port.Channel // the channel with direct receive; nil if lander is nil
+	Channel   *port.Channel // the channel with direct receive; nil if lander is nil
 	arena     *fabric.Arena
-	armed     bool // the provider has memory for direct receive
+	Armed     bool // the provider has memory for direct receive
 	pause     int  // number of following polls without direct receive
 	justWhole bool // a fragment of large packets was completed since the latest poll
 	learned   bool // learn has run for this poll
@@ -25,55 +25,51 @@ type Plan[E any] struct {
 	aim     *Expectation[E] // Expectation whose memory this poll uses, until Done
 	base    uint32          // offset of mem in the fragment of aim
 	to      Put             // put whose target is mem
-	mem     []byte          // memory for direct receive, from the expected chunk on
+	Memory  []byte          // memory for direct receive, from the expected chunk on
 	claimed uint32          // accepted bytes of a put in mem
 
 	guessMin uint32 // least fragment size for which a first chunk is expected
 }
 
-// GuessBytesMin is the fragment size, in bytes, from which on the first chunks of an expected
-// fragment are received directly.
+// GuessBytesMin is the minimum size, in bytes, of an expected fragment whose first chunks are
+// received directly.
 const GuessBytesMin = 32 << 10
 
 // bytesMax is the maximum size of the memory for direct receive, in bytes.
 const bytesMax = 1 << 20
 
-// MissedMax is the number of consecutive polls without the expected chunk after which no chunk is
-// expected. The next chunk that arrives in a receive buffer makes its successors expected.
+// MissedMax is the number of consecutive polls without the expected chunk after which the Plan
+// expects no chunk from the peer. The Plan expects chunks again after a chunk of the peer has
+// arrived in a receive buffer.
 const MissedMax = 2
 
 // PausePolls is the number of polls without direct receive after unexpected packets, such as
-// those of two peers that send large fragments at the same time.
+// packets of two peers that send large fragments at the same time.
 const PausePolls = 2
 
-// AloneBytesMin is the packet size, in bytes, from which on packets arrive one by one. With smaller
-// packets, one poll may return all packets of a coalesced message, even more than the poll's limit.
+// AloneBytesMin is the minimum packet size, in bytes, at which a poll can be limited to one packet.
+// A poll for packets smaller than AloneBytesMin may return more packets than its limit, because the
+// kernel coalesces small packets.
 const AloneBytesMin = 16 << 10
 
 // Init prepares a Plan for channel c, whose provider supports direct receive by the interface
-// lander. The argument arena of Init holds the receive buffers of c. The first chunk of a
-// fragment is expected if the fragment has at least guessMin bytes, usually GuessBytesMin.
+// fabric.Lander. The argument "arena" of Init holds the receive buffers of c. The first chunk of a
+// fragment is received directly only if the fragment has at least guessMin bytes (usually
+// GuessBytesMin).
 func (p *Plan[E]) Init(c *port.Channel, lander fabric.Lander, arena *fabric.Arena,
 	guessMin uint32,
 ) {
-	*p = Plan[E]{on: c, lander: lander, arena: arena, guessMin: guessMin}
+	*p = Plan[E]{Channel: c, lander: lander, arena: arena, guessMin: guessMin}
 }
-
-// On reports whether channel c uses direct receive.
-func (p *Plan[E]) On(c *port.Channel) bool { return p.on == c }
 
 // Due reports whether the next poll of channel c needs memory for direct receive, or has to
 // withdraw the memory of an earlier poll.
-func (p *Plan[E]) Due(c *port.Channel) bool { return p.on == c && (p.armed || p.next != nil) }
+func (p *Plan[E]) Due(c *port.Channel) bool { return p.Channel == c && (p.Armed || p.next != nil) }
 
-// Armed reports whether the provider has memory for direct receive, which the next poll replaces or
-// withdraws.
-func (p *Plan[E]) Armed() bool { return p.armed }
-
-// OneByOne reports whether the next poll should ask for a single packet. OneByOne returns true if
-// no direct receive is planned, and if the channel was idle or a fragment of large packets was
-// just completed. If the first chunk of a large fragment is polled alone, the following chunks
-// can be received directly.
+// OneByOne reports whether the next poll should ask for a single packet. OneByOne returns false if
+// direct receive is planned. Without planned direct receive, OneByOne returns true if the channel
+// was idle, or if a fragment of large packets was just completed. If the first chunk of a large
+// fragment is polled alone, the following chunks can be received directly.
 func (p *Plan[E]) OneByOne(idle bool) bool {
 	one := p.next == nil && (idle || p.justWhole)
 	if one {
@@ -85,10 +81,10 @@ func (p *Plan[E]) OneByOne(idle bool) bool {
 // Worth reports whether a fragment of sizeBytes is large enough for direct receive.
 func (p *Plan[E]) Worth(sizeBytes uint32) bool { return sizeBytes >= p.guessMin }
 
-// ChunkCame updates the Expectation of a peer after a chunk of a message with the header h. The
-// argument whole of ChunkCame is true if the fragment is complete. After two fragments of equal
-// size from a peer, a third fragment of this size is expected. The chunks of the expected
-// fragment are received directly to the buffer that the fragment will get.
+// ChunkCame updates the Expectation of a peer after a message chunk, whose header is h, has
+// arrived. The argument "whole" of ChunkCame is true if the fragment is complete. After two
+// fragments of equal size from a peer, a third fragment of this size is expected. The chunks of an
+// expected fragment are received directly into the buffer that the fragment will get.
 func (p *Plan[E]) ChunkCame(x *Expectation[E], h *frag.Header, whole bool) {
 	x.missed, x.put = 0, Put{}
 	if whole {
@@ -103,10 +99,10 @@ func (p *Plan[E]) ChunkCame(x *Expectation[E], h *frag.Header, whole bool) {
 	p.plan(x)
 }
 
-// PutCame updates the Expectation of a peer after an accepted chunk of a put with the
-// header h. The bytes behind a received chunk of a put are expected next, unless some of
-// these bytes have already arrived. The first chunk of a put is never received directly,
-// because the memory of a region belongs to the application.
+// PutCame updates the Expectation of a peer after a put chunk, whose header is h, was accepted. The
+// bytes behind a received chunk of a put are expected next, unless some of these bytes have already
+// arrived. The first chunk of a put is never received directly, because the memory of a region
+// belongs to the application.
 func (p *Plan[E]) PutCame(x *Expectation[E], h *frag.Header) {
 	end := h.OffsetBytes + uint32(h.PayloadLen)
 	if !x.puts.reached(h.FragID, end) {
@@ -141,8 +137,8 @@ func (p *Plan[E]) expectNothing(x *Expectation[E]) {
 	}
 }
 
-// plan chooses the Expectation whose memory is used for direct receive in the next poll.
-// The argument x of plan is the Expectation of the peer whose chunks came last.
+// The method "plan" chooses the Expectation whose memory is used for direct receive in the next
+// poll. The argument x of "plan" is the Expectation of the peer whose chunks came last.
 func (p *Plan[E]) plan(x *Expectation[E]) {
 	p.learn(x)
 	p.next = nil
@@ -153,8 +149,8 @@ func (p *Plan[E]) plan(x *Expectation[E]) {
 	}
 }
 
-// learn records that chunks of the peer of x have followed the chunks of the latest sender of
-// earlier polls.
+// learn records that chunks of the peer of x have followed chunks of the peer of p.before, the
+// sender of the previous chunks.
 func (p *Plan[E]) learn(x *Expectation[E]) {
 	p.latest = x
 	if p.learned {
@@ -175,7 +171,7 @@ func (p *Plan[E]) learn(x *Expectation[E]) {
 	}
 }
 
-// Check verifies that no memory for direct receive of an earlier poll is left.
+// Check returns an error if memory for direct receive is still in use after its poll.
 func (p *Plan[E]) Check() error {
 	if p.aim != nil {
 		return errors.New("a landing outlives its poll")

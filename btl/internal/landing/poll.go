@@ -11,11 +11,11 @@ import (
 // ErrSurplus is the error for a provider that reports more completions than operations were posted.
 var ErrSurplus = errors.New("more completions than were posted")
 
-// Next begins a poll, and returns the Expectation whose memory should be used for direct receive
-// in the poll, or nil. The argument bulk of Next is false if the poll must not use direct
-// receive. The caller of Next passes the memory of x to Poll, or nil if x has no memory.
+// Next begins a poll, and returns the Expectation whose memory should be used for direct receive in
+// the poll, or nil. The argument "bulk" of Next is false if the poll must not use direct receive.
+// After Next, the caller must call Poll with the memory of the returned Expectation, or with nil.
 func (p *Plan[E]) Next(bulk bool) (x *Expectation[E]) {
-	p.mem, p.aim, p.to, p.claimed = nil, nil, Put{}, 0
+	p.Memory, p.aim, p.to, p.claimed = nil, nil, Put{}, 0
 	p.before, p.learned = p.latest, false
 	if p.pause > 0 {
 		p.pause--
@@ -30,43 +30,43 @@ func (p *Plan[E]) Next(bulk bool) (x *Expectation[E]) {
 	return p.aim
 }
 
-// Poll polls the channel after a call of Next. The argument mem of Poll is the memory for direct
-// receive, where nil means none. Poll may return fewer completions than limit allows. If the poll
-// used direct receive, Landed returns true, and the caller must call Done after it has processed
-// the completions.
+// Poll polls the channel after a call of Next. The argument "mem" of Poll is the memory for direct
+// receive, or nil. Poll may return fewer completions than "limit" allows. If the poll used direct
+// receive, the field Memory is set, and the caller must call Done after it has processed the
+// completions.
 func (p *Plan[E]) Poll(now mono.Time, limit int, mem []byte) (got int, err error) {
 	if err = p.land(mem); err != nil {
 		return 0, err
 	}
-	if p.mem == nil {
-		return p.on.Poll(now, limit)
+	if p.Memory == nil {
+		return p.Channel.Poll(now, limit)
 	}
 	if p.inOrder() {
-		// A poll with direct receive returns at most as many packets as there are chunks of memory for
-		// direct receive.
+		// A poll with direct receive returns at most as many packets as chunks fit into the memory
+		// for direct receive.
 		chunk := int(p.aim.chunk)
-		limit = min(limit, max(1, (len(p.mem)+chunk-1)/chunk))
+		limit = min(limit, max(1, (len(p.Memory)+chunk-1)/chunk))
 	}
-	if got, err = p.on.PollBehind(0, limit); err != nil {
+	if got, err = p.Channel.PollBehind(0, limit); err != nil {
 		return got, err
 	}
 	p.justWhole = false
-	// The provider may also have written unreported packets to the memory for direct receive. The
-	// loop polls all remaining completions before the memory for direct receive is used.
+	// The provider may also have written the payloads of packets that it has not reported yet. The
+	// loop below polls all remaining completions before the memory for direct receive is used.
 	for n := got; n == limit; got += n {
 		if p.lander.Land(nil, 0) {
-			p.armed = false
-			p.on.NotePolled(now, got, true)
+			p.Armed = false
+			p.Channel.NotePolled(now, got, true)
 			return got, nil
 		}
-		if limit = 1; got == p.on.PollsMost() {
+		if limit = 1; got == p.Channel.PollsMost() {
 			return got, ErrSurplus
 		}
-		if n, err = p.on.PollBehind(got, limit); err != nil {
+		if n, err = p.Channel.PollBehind(got, limit); err != nil {
 			return got, err
 		}
 	}
-	p.on.NotePolled(now, got, false)
+	p.Channel.NotePolled(now, got, false)
 	return got, nil
 }
 
@@ -78,35 +78,32 @@ func (p *Plan[E]) inOrder() bool {
 	return x.counted && x.chunk > 0 || p.to.Flags != 0 && x.chunk >= AloneBytesMin
 }
 
-// land tells the provider which memory the next poll may receive into directly, or that there is
-// no such memory.
+// land gives the provider the memory for direct receive in the next poll, or withdraws the memory
+// of an earlier poll.
 func (p *Plan[E]) land(mem []byte) error {
 	head := frag.ChunkHeaderBytes
 	switch {
 	case mem != nil:
-		p.mem, p.to, p.base = mem, p.aim.put, p.aim.offset
+		p.Memory, p.to, p.base = mem, p.aim.put, p.aim.offset
 		head = frag.HeaderBytes(frag.KindChunk, p.to.Flags)
 	case p.aim != nil:
 		p.next, p.aim = nil, nil
 	}
-	if p.mem == nil && !p.armed {
+	if p.Memory == nil && !p.Armed {
 		return nil
 	}
-	if p.lander.Land(p.mem, head) {
-		p.armed = p.mem != nil
+	if p.lander.Land(p.Memory, head) {
+		p.Armed = p.Memory != nil
 		return nil
 	}
 	// The provider refuses memory for direct receive while it has unreported datagrams of an
 	// earlier poll.
-	p.mem, p.aim = nil, nil
-	if p.armed {
+	p.Memory, p.aim = nil, nil
+	if p.Armed {
 		return ErrSurplus
 	}
 	return nil
 }
-
-// Landed reports whether the latest poll had memory for direct receive.
-func (p *Plan[E]) Landed() bool { return p.mem != nil }
 
 // Aim returns the Expectation whose memory is used for direct receive in this poll, and whether
 // this memory is the target of a put.
@@ -115,9 +112,9 @@ func (p *Plan[E]) Aim() (x *Expectation[E], put bool) { return p.aim, p.to.Flags
 // Done ends the processing of a poll with direct receive.
 func (p *Plan[E]) Done() { p.aim = nil }
 
-// Match parses the header of a packet into h, and reports whether the packet is the expected
-// chunk and its payload is in its final memory. The header h is valid only if Match returns true.
-// The caller of Match must compare h.Conn with the tag of the endpoint.
+// Match parses the header of a packet into h, and reports whether the packet is the expected chunk
+// and its payload is in its final memory. The header h is valid only if Match returns true. The
+// caller of Match must compare h.Conn with the connection tag of the endpoint.
 func (p *Plan[E]) Match(comp *fabric.Completion, h *frag.Header) bool {
 	x := p.aim
 	if !x.open || x.put.Flags != p.to.Flags || !p.decode(comp, h) || h.FragID != x.fragID ||
@@ -142,48 +139,23 @@ func (p *Plan[E]) decode(comp *fabric.Completion, h *frag.Header) bool {
 		h.Flags&(frag.FlagPut|frag.FlagOp) == p.to.Flags
 }
 
-// Run returns how many packets at the beginning of comps are adjacent chunks, where h is the header
-// of the first packet. The headers of adjacent chunks differ only in their numbers and offsets.
-// Only the first chunk of a run needs all checks.
-func (p *Plan[E]) Run(h *frag.Header, comps []fabric.Completion) (count int) {
-	if len(comps) == 1 {
-		return 0
-	}
-	var next frag.Followers
-	next.After(h)
-	at, size := comps[0].LandedOff, uint32(h.PayloadLen)
-	head := frag.HeaderBytes(h.Kind, h.Flags)
-	for i := range comps[1:] {
-		comp := &comps[1+i]
-		at += size
-		if comp.Op != fabric.OpRecv || comp.Errno != 0 || comp.Landed != size ||
-			comp.LandedOff != at || comp.Len != size+uint32(head) ||
-			!next.Match(p.arena.Bytes(comp.Buf)[:head]) {
-			break
-		}
-		count++
-	}
-	return count
-}
-
-// Accept adds to their message a number of chunks (count) whose payloads are already in
-// their final memory. The argument h of Accept is the header of the first chunk. The
-// argument inOrder of Accept is true if no earlier packet is missing. Accept returns the
-// message if it is complete, or nil.
-func (p *Plan[E]) Accept(h *frag.Header, count int, inOrder bool) (*frag.Message, error) {
+// Accept adds a chunk whose payload is already in its final memory to its message. The argument h
+// of Accept is the header of the chunk. The argument inOrder of Accept is true if no earlier packet
+// is missing. Accept returns the message if the message is complete, and otherwise nil.
+func (p *Plan[E]) Accept(h *frag.Header, inOrder bool) (*frag.Message, error) {
 	x := p.aim
 	if !x.begins {
-		return x.asm.AddLanded(h, int(h.PayloadLen), count-1)
+		return x.asm.AddLanded(h, int(h.PayloadLen))
 	}
-	msg, err := x.asm.BeginLanded(h, int(h.PayloadLen), count-1, inOrder, p.mem)
+	msg, err := x.asm.BeginLanded(h, int(h.PayloadLen), inOrder, p.Memory)
 	x.begins = err != nil
 	return msg, err
 }
 
-// Claim reports whether the payload of a put's chunk was written to the right memory, which is the
-// beginning of target. Restore does not zero the claimed bytes.
+// Claim reports whether the provider has written the payload of a put's chunk to the memory
+// "target", where the payload belongs. Restore does not zero the claimed bytes.
 func (p *Plan[E]) Claim(comp *fabric.Completion, target []byte) bool {
-	if len(target) == 0 || &target[0] != &p.mem[comp.LandedOff] {
+	if len(target) == 0 || &target[0] != &p.Memory[comp.LandedOff] {
 		return false
 	}
 	p.claimed += uint32(len(target))
@@ -208,7 +180,7 @@ func (p *Plan[E]) Restore(comps []fabric.Completion) {
 		landed := comp.Landed
 		comp.Landed = 0
 		if b := p.arena.Bytes(comp.Buf); int(comp.Len) <= len(b) { // a longer datagram is dropped
-			copy(b[comp.Len-landed:comp.Len], p.mem[comp.LandedOff:])
+			copy(b[comp.Len-landed:comp.Len], p.Memory[comp.LandedOff:])
 		}
 	}
 	p.scrub(comps)
@@ -232,7 +204,7 @@ func (p *Plan[E]) scrub(comps []fabric.Completion) {
 			arrived += uint64(comps[i].Len)
 		}
 	}
-	rest := p.mem[p.claimed:]
+	rest := p.Memory[p.claimed:]
 	clear(rest[:min(uint64(len(rest)), arrived)])
-	p.claimed = uint32(len(p.mem)) // a handler may end the region now
+	p.claimed = uint32(len(p.Memory)) // a handler may end the region now
 }

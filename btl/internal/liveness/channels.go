@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// A firewall or a NAT between two hosts has an entry for each pair of ports, and drops
-// entries that no packet has used for some time, which is 30 s on Linux. Each channel has
-// its own pair of ports, and a connection may use only one channel for a long time. Each
-// side sends a probe through a channel on which it has sent nothing for KeepAlive. Received packets
-// do not end this silence, because some NATs renew an entry only for outgoing packets.
+// A firewall or a NAT between two hosts has an entry for each pair of ports, and drops an entry
+// that no packet has used for some time (30 s on Linux). Each channel has its own pair of ports,
+// and a connection may use only one channel for a long time. Each side of a connection probes the
+// peer on every channel on which it has sent nothing for the time KeepAlive. Received packets do
+// not end the silence of a channel, because some NATs renew an entry only for outgoing packets.
 
 // Channels is the number of channels of a connection.
 const Channels = 2
@@ -23,12 +23,11 @@ type channels struct {
 	lookedAt Time
 	since    [Channels]Time // the channel may have been silent since then
 	sent     Sent           // as of lookedAt
-	asking   [Channels]bool // the latest probe of the channel has no answer
 }
 
-// BeginChannels starts to measure the silence of all channels.
+// BeginChannels starts to measure how long this side sends nothing on each channel.
 func (p *Peer) BeginChannels(now Time, sent Sent) {
-	p.channels = channels{lookedAt: now, sent: sent}
+	p.channels, p.asking = channels{lookedAt: now, sent: sent}, [Channels]bool{}
 	for i := range p.since {
 		p.since[i] = now
 	}
@@ -39,17 +38,17 @@ func (p *Peer) AskedBy(channel int, now Time, number uint32) {
 	p.since[channel], p.channels.sent[channel], p.asking[channel] = now, number, true
 }
 
-// AnsweredBy records that the peer has answered a probe of a channel.
+// AnsweredBy records that the peer has answered a probe that was sent through a channel.
 func (p *Peer) AnsweredBy(channel int, now Time) {
 	p.Answered(now)
 	p.asking[channel] = false
 }
 
-// SilentChannels checks how long each of the first count channels has been silent. The
-// result ask of SilentChannels has a bit for each channel through which a probe is due. A
-// probe is due after a silence of KeepAlive, or of a quarter of KeepAlive if the previous
-// probe was not answered. The result next of SilentChannels is the time until the next
-// check.
+// SilentChannels finds the channels, among the first "count" ones, on which this side has sent
+// nothing for too long. The result "ask" of SilentChannels is true for each channel on which a
+// probe is due. A probe is due if nothing was sent for KeepAlive, or for a quarter of KeepAlive if
+// the previous probe was not answered. The result "next" of SilentChannels is the time until
+// SilentChannels must be called again.
 func (p *Peer) SilentChannels(
 	now Time, r *Rules, sent Sent, count int,
 ) (ask [Channels]bool, next time.Duration) {

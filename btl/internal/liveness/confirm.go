@@ -8,24 +8,24 @@ import "time"
 // Watch starts the timer for an outstanding acknowledgement.
 func (s *Watches[E]) Watch(ep E, d time.Duration) {
 	s.Set(ep, d)
-	s.watchOf(ep).watched = true
+	s.watchOf(ep).Watched = true
 }
 
 // mayAsk reports whether a peer may be asked for an acknowledgement before the endpoint's timer
 // expires.
 func (w *Watch) mayAsk(v *View) bool {
-	return v.Counted && v.Connected && !v.Closing && !w.superseded && !w.broken
+	return v.Counted && v.Connected && !v.Closing && !w.Superseded && !w.broken
 }
 
-// Urge asks the peer without delay to acknowledge the packets in flight. Urge has an effect only
-// over a reliable fabric, and only if no packet waits to be sent.
+// Urge immediately asks the peer to acknowledge the packets in flight. Urge has an effect only over
+// a reliable fabric, and only if no packet waits to be sent.
 func (s *Watches[E]) Urge(ep E) {
 	if w, v := s.watchOf(ep), s.host.View(ep); w.mayAsk(&v) && v.InFlight && !v.Unsent {
 		s.Watch(ep, 0)
 	}
 }
 
-// Takes records that the peer has reported its side of the connection as established.
+// Takes is called when the peer has reported its side of the connection as established.
 func (s *Watches[E]) Takes(ep E) {
 	if w := s.watchOf(ep); !w.takes {
 		w.takes = true
@@ -33,7 +33,7 @@ func (s *Watches[E]) Takes(ep E) {
 	}
 }
 
-// AskMissed probes a peer without delay, if the peer's first ACKs arrived before the connection was
+// AskMissed immediately probes a peer whose first ACKs arrived before the connection was
 // established on this side. The peer's first ACKs contain its first credits, which the peer repeats
 // only when it is probed.
 func (s *Watches[E]) AskMissed(ep E) {
@@ -43,8 +43,8 @@ func (s *Watches[E]) AskMissed(ep E) {
 	}
 }
 
-// Break schedules the end of a connected endpoint, because the fabric could not carry a packet to
-// its peer.
+// Break schedules the end of a connected endpoint, because the reliable fabric could not carry a
+// packet to the peer.
 func (s *Watches[E]) Break(ep E) {
 	if w := s.watchOf(ep); !w.broken {
 		w.broken = true
@@ -55,7 +55,7 @@ func (s *Watches[E]) Break(ep E) {
 // onWatch asks for an acknowledgement, or ends the endpoint of a peer that has not answered for too
 // long.
 func (s *Watches[E]) onWatch(ep E, w *Watch, v *View) {
-	verdict := w.Verdict(s.host.Now(), &s.Rules, Confirm, 0)
+	verdict := w.Verdict(*s.now, &s.Rules, Confirm, 0)
 	if verdict.Owed < s.Rules.AskEvery() && !w.missed && s.mayAnswer(w, v) {
 		s.Watch(ep, s.Rules.AskEvery())
 		return
@@ -73,16 +73,17 @@ func (s *Watches[E]) onWatch(ep E, w *Watch, v *View) {
 }
 
 // mayAnswer reports whether the answer to the latest probe may still be in flight. mayAnswer
-// returns true if no packet was sent after the probe, and a packet of the peer has arrived since
-// the probe. A peer that ignores the probe is probed again after PeerTimeout, even if it sends
-// other packets.
+// returns true if the probe is younger than PeerTimeout, is the latest packet sent, and was
+// followed by a packet of the peer. A peer that ignores the probe is probed again after
+// PeerTimeout, even if it sends other packets.
 func (s *Watches[E]) mayAnswer(w *Watch, v *View) bool {
-	return w.asked == v.Next && w.HeardAfter(w.askedAt) &&
-		s.host.Now().Sub(w.askedAt) < s.Rules.PeerTimeout
+	d := w.doubts
+	return d != nil && d.confirmNext == v.Next && w.HeardAfter(d.confirmAt) &&
+		s.now.Sub(d.confirmAt) < s.Rules.PeerTimeout
 }
 
-// ask sends a packet that requests an acknowledgement. If no buffer is free, ask sends the probe
-// at the next expiry of the timer.
+// ask sends a packet that requests an acknowledgement. If no send buffer is free, ask sends
+// nothing, and is called again when the endpoint's timer expires.
 func (s *Watches[E]) ask(ep E, w *Watch) {
 	if !w.takes {
 		s.host.Ask(ep, 0)
@@ -91,13 +92,14 @@ func (s *Watches[E]) ask(ep E, w *Watch) {
 	} else {
 		return
 	}
-	w.asked, w.askedAt = s.host.View(ep).Next, s.host.Now()
+	d := w.doubted()
+	d.confirmNext, d.confirmAt = s.host.View(ep).Next, *s.now
 }
 
-// onUnconfirmed probes a peer until the peer has reported the connection as established. Before
-// this report, no data may be sent to the peer.
+// onUnconfirmed probes a peer until the peer has reported the connection as established. Before the
+// peer has reported the connection as established, no data may be sent to the peer.
 func (s *Watches[E]) onUnconfirmed(ep E, w *Watch) {
-	verdict := w.Verdict(s.host.Now(), &s.Rules, Sign, 0)
+	verdict := w.Verdict(*s.now, &s.Rules, Sign, 0)
 	if !s.askAgain(ep, w, &verdict) {
 		s.host.End(ep, WhyDead, verdict)
 		return

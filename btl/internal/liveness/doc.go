@@ -1,5 +1,5 @@
-// Package liveness runs the timer of each endpoint, records when packets of its peer arrive, probes
-// silent peers, and decides that a peer is dead.
+// Package liveness runs the timer of each endpoint, records when packets of the peers arrive,
+// probes silent peers, and decides that a peer is dead.
 //
 //	events in                          questions
 //	  Heard, Acked, Answered    +------+  Verdict (is the peer dead, and when is it probed again)
@@ -12,13 +12,12 @@
 //
 // Three things to know:
 //   - A peer is dead if an answer has been outstanding for too long and several probes were not
-//     answered. An outstanding answer alone does not prove that a peer is dead, because the process
-//     of this side may have been suspended.
-//   - A peer that computes is silent but not dead. The outstanding answer of a peer may be an
-//     acknowledgement of the oldest packet, of a request for an acknowledgement, or of a probe,
-//     and the answer that is outstanding for the longest time decides.
+//     answered. An outstanding answer alone does not prove that a peer is dead, because the local
+//     process may have been suspended.
+//   - A peer that computes is silent but not dead. A peer may owe an ACK of the oldest packet in
+//     flight, a requested ACK, or the answer to a probe.
 //   - A Peer handles no packets and reads no clock. All times in package liveness are on a clock
-//     that does not advance while the process is suspended.
+//     that does not advance while the local process is suspended.
 //
 // A Peer belongs to one goroutine.
 package liveness

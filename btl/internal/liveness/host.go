@@ -60,10 +60,9 @@ func (w Why) String() string {
 
 // Host carries out the decisions of Watches. The methods of Host may call Watches.
 type Host[E any] interface {
-	// Now is the present time on a clock that does not advance while the process is suspended. Clock
-	// is the present time of the timers.
-	Now() Time
-	Clock() Time
+	// Clocks returns the addresses of two present times. The time "unpaused" is on a clock that does
+	// not advance while the process is suspended. The time "timers" is the clock of the timers.
+	Clocks() (unpaused, timers *Time)
 	View(ep E) View
 	// Sent returns the packet number of the latest packet sent to the peer on each channel.
 	Sent(ep E) Sent
@@ -73,21 +72,21 @@ type Host[E any] interface {
 	At(slot uint32) E
 	All() []E
 	Latest(ep E) E
-	// LeadTo registers ep for the address of its peer, if no endpoint is registered for this
-	// address.
+	// LeadTo registers an endpoint for its peer's address, unless an endpoint is already registered
+	// for this address.
 	LeadTo(ep E)
-	// Handshake continues the handshake of an endpoint whose timer has expired. SendRound repeats
-	// the Hellos that have no answer. ConfirmAgain repeats the Hellos that tell the peer that both
-	// channels work. SendRound and ConfirmAgain return the time until the next repetition of their
-	// Hellos.
+	// Handshake continues the handshake of an endpoint whose timer has expired. SendRound repeats the
+	// Hellos that have no answer. ConfirmAgain repeats the Hellos that tell the peer that both
+	// channels work. SendRound and ConfirmAgain return the time until they must be called again.
 	Handshake(ep E)
 	SendRound(ep E) time.Duration
 	ConfirmAgain(ep E) time.Duration
-	// Ask sends the peer a probe through a channel. Question requests an acknowledgement by a
-	// numbered packet, and returns false if no buffer is free for this packet.
+	// Ask sends the peer a probe through a channel. Question sends a numbered packet that requests an
+	// acknowledgement, and returns false if no buffer is free for it.
 	Ask(ep E, channel int)
 	Question(ep E) bool
-	// AskLife asks whether the peer has restarted, with a nonce. Random returns a random number.
+	// AskLife sends the peer a packet with a nonce, which asks whether the peer has restarted. Random
+	// returns a random number.
 	AskLife(ep E, nonce uint64)
 	Random() uint64
 	// End ends an endpoint with a reason.

@@ -17,16 +17,16 @@ const (
 	// TriesMin is the minimum number of unanswered retransmissions or probes before a silent peer
 	// is declared dead.
 	TriesMin = 3
-	// oldestTriesMin is the minimum number of retransmissions of the oldest packet before a peer
-	// that sends other packets is declared dead. The path to a peer that sends other packets may
-	// lose many packets.
+	// oldestTriesMin is the minimum number of retransmissions of the oldest packet in flight before a
+	// peer that sends other packets is declared dead. If a peer sends packets but does not
+	// acknowledge the oldest packet in flight, the path may merely lose many packets.
 	oldestTriesMin = 8
-	// lifeRound is the minimum silence of the peer before a probe asks whether the peer has
-	// restarted, and the minimum interval between two such probes.
+	// lifeRound is how long a peer must be silent before it is asked whether it has restarted, and
+	// the minimum interval between two such questions.
 	lifeRound = 40 * time.Millisecond
 )
 
-// Rules holds the parameters by which all peers are judged.
+// Rules holds the parameters that decide when a peer is probed, and when a peer is dead.
 type Rules struct {
 	PeerTimeout time.Duration // longest time for which an answer of the peer may be outstanding
 	// KeepAlive is the silence after which a peer is probed, and a negative KeepAlive disables the
@@ -38,8 +38,8 @@ type Rules struct {
 // interval between such probes.
 func (r *Rules) PressAfter() time.Duration { return r.PeerTimeout / 8 }
 
-// AskEvery is the interval between probes of a peer, over a reliable fabric, from which an
-// acknowledgement is outstanding.
+// AskEvery is the interval at which a peer is probed, over a reliable fabric, while it owes an
+// acknowledgement.
 func (r *Rules) AskEvery() time.Duration {
 	d := r.PeerTimeout / 4
 	if r.KeepAlive > 0 {
@@ -48,34 +48,39 @@ func (r *Rules) AskEvery() time.Duration {
 	return d
 }
 
-// sooner returns the interval between the remaining probes of a peer whose PeerTimeout has
-// passed.
+// sooner returns the interval between probes of a peer whose PeerTimeout has passed before enough
+// probes were sent.
 func (r *Rules) sooner() time.Duration { return r.PeerTimeout / 16 }
 
 // Peer records the signs of life of one peer. Begin initializes a Peer.
 type Peer struct {
 	heardAt    Time // latest packet of the peer
 	owesAt     Time // since when something has been in flight
-	ackedAt    Time // when something was acknowledged last
+	AckedAt    Time // when something was acknowledged last
 	oldestAt   Time // when the oldest packet in flight became it, or the peer had no memory for it
-	resentAt   Time // when the latest of the resends was that silentResends counts
 	answeredAt Time
-	away       time.Duration // by which it may be silent for longer
-	oldest     seq.Num
-	// oldestResends counts the retransmissions of the oldest packet after the time oldestAt.
-	oldestResends, silentResends uint32
-	questions                    uint32 // probes since heardAt
-	heardBy                      uint8  // the channel of the latest packet of the peer
-	pressed                      bool   // the peer is probed now, regardless of KeepAlive
+	doubts     *doubts // made on first use
 	channels
-	doubts *doubts // made on first use
+	oldest seq.Num
+	// oldestResends counts the retransmissions, after the time oldestAt, of the oldest packet in
+	// flight.
+	oldestResends, silentResends uint32
+	questions                    uint32         // probes since heardAt
+	asking                       [Channels]bool // the latest probe of the channel has no answer
+	heardBy                      uint8          // the channel of the latest packet of the peer
+	Pressed                      bool           // the peer is probed now, regardless of KeepAlive
 }
 
-// doubts holds the state of rarely needed probes.
+// The type "doubts" holds what is recorded only about a peer that was silent, or that may be silent
+// for longer than others.
 type doubts struct {
-	thereAskedAt Time   // latest probe whether the peer's endpoint exists, or 0
-	lifeAskedAt  Time   // latest question whether the peer has restarted
-	lifeNonce    uint64 // nonce of the latest restart question
+	away         time.Duration // by which it may be silent for longer
+	resentAt     Time          // when the latest of the resends was that silentResends counts
+	thereAskedAt Time          // latest probe whether the peer's endpoint exists, or 0
+	lifeAskedAt  Time          // latest question whether the peer has restarted
+	lifeNonce    uint64        // nonce of the latest restart question
+	confirmAt    Time          // when the latest question for a confirmation left, or 0
+	confirmNext  seq.Num       // number of the packet after that question
 }
 
 func (p *Peer) doubted() *doubts {
@@ -88,8 +93,12 @@ func (p *Peer) doubted() *doubts {
 // Begin starts the record of a peer.
 func (p *Peer) Begin(now Time) { p.heardAt, p.owesAt = now, now }
 
-// Grant allows the peer to be silent for the time away in addition to the usual time.
-func (p *Peer) Grant(away time.Duration) { p.away = away }
+// Grant allows the peer to be silent for longer than usual, by the time "away".
+func (p *Peer) Grant(away time.Duration) {
+	if away != 0 || p.doubts != nil {
+		p.doubted().away = away
+	}
+}
 
 // Heard records that a packet of the peer has arrived through a channel.
 func (p *Peer) Heard(now Time, channel int) {
@@ -101,10 +110,10 @@ func (p *Peer) Heard(now Time, channel int) {
 func (p *Peer) FirstInFlight(now Time) { p.owesAt, p.oldestResends = now, 0 }
 
 // Acked records that the peer has acknowledged a packet.
-func (p *Peer) Acked(now Time) { p.ackedAt = now }
+func (p *Peer) Acked(now Time) { p.AckedAt = now }
 
-// OldestIs records the number of the oldest packet in flight, after an acknowledgement was
-// processed.
+// OldestIs is called after each acknowledgement, with the number of the oldest packet still in
+// flight.
 func (p *Peer) OldestIs(now Time, oldest seq.Num) {
 	if oldest != p.oldest {
 		p.oldest = oldest
@@ -116,23 +125,28 @@ func (p *Peer) OldestIs(now Time, oldest seq.Num) {
 // reported that it has no memory for this packet.
 func (p *Peer) OldestAnswered(now Time) { p.oldestAt, p.oldestResends = now, 0 }
 
-// Resent records a retransmission. The arguments oldest, timedOut and unread say whether the
-// packet is the oldest in flight, whether a time-out caused the retransmission, and whether
+// Resent records a retransmission. The argument "oldest" of Resent says that the packet is the
+// oldest in flight, "timedOut" that a time-out caused the retransmission, and "unread" that
 // received packets may be unread. Resent returns true if the peer should be asked whether it has
 // restarted, because several retransmissions were not answered.
 //
-// If unread is true, Resent counts a retransmission only some time after the previous one, because
-// a suspended process that continues finds its timers expired before it reads the answers.
+// If the argument "unread" of Resent is true, Resent ignores a time-out shortly after the previous
+// one, because a process that resumes after a suspension handles expired timers before it reads
+// received packets.
 func (p *Peer) Resent(now Time, r *Rules, oldest, timedOut, unread bool) (askLife bool) {
 	if oldest {
 		p.oldestResends++
 	}
-	if !timedOut || p.silentResends > 0 && unread && now.Sub(p.resentAt) < r.sooner() {
+	if !timedOut {
+		return false
+	}
+	d := p.doubted()
+	if p.silentResends > 0 && unread && now.Sub(d.resentAt) < r.sooner() {
 		return false
 	}
 	p.silentResends++
-	askLife = p.silentResends >= TriesMin && p.resentAt != now
-	p.resentAt = now
+	askLife = p.silentResends >= TriesMin && d.resentAt != now
+	d.resentAt = now
 	return askLife
 }
 
@@ -174,8 +188,8 @@ func (p *Peer) MayAskLife(now Time) bool {
 }
 
 // LifeNonce returns the nonce for the next question whether the peer has restarted. If the answer
-// to the previous question may still arrive, LifeNonce returns the previous nonce. If LifeNonce
-// returns 0, the caller must draw a new nonce.
+// to the previous question about a restart may still arrive, LifeNonce returns the previous nonce.
+// If LifeNonce returns 0, the caller must draw a new nonce.
 func (p *Peer) LifeNonce() uint64 {
 	if d := p.doubts; d != nil && p.heardAt < d.lifeAskedAt {
 		return d.lifeNonce
@@ -189,8 +203,8 @@ func (p *Peer) AskedLife(now Time, nonce uint64) {
 	d.lifeAskedAt, d.lifeNonce = now, nonce
 }
 
-// AnswersLife reports whether a nonce is that of the latest question of AskedLife, and no packet
-// of the peer has arrived after that question.
+// AnswersLife returns true if the nonce belongs to the latest question whether the peer has
+// restarted, and if no packet of the peer has arrived after that question.
 func (p *Peer) AnswersLife(nonce uint64) bool {
 	d := p.doubts
 	return d != nil && d.lifeNonce != 0 && nonce == d.lifeNonce && p.heardAt < d.lifeAskedAt
@@ -202,23 +216,22 @@ func (p *Peer) Quiet(now Time) time.Duration { return now.Sub(p.heardAt) }
 // HeardAfter reports whether a packet of the peer has arrived after the given time.
 func (p *Peer) HeardAfter(t Time) bool { return p.heardAt > t }
 
-// AckedAt returns the time of the peer's latest acknowledgement.
-func (p *Peer) AckedAt() Time { return p.ackedAt }
-
-// Unanswered returns the time since the peer has last answered a probe or acknowledged a packet.
+// Unanswered returns the time since the peer last answered a probe or acknowledged a packet.
 func (p *Peer) Unanswered(now Time) time.Duration {
-	return now.Sub(max(p.answeredAt, p.ackedAt))
+	return now.Sub(max(p.answeredAt, p.AckedAt))
 }
 
 // DeadAfter returns how long an answer of the peer may be outstanding before the peer is dead.
-func (p *Peer) DeadAfter(r *Rules) time.Duration { return r.PeerTimeout + p.away }
+func (p *Peer) DeadAfter(r *Rules) time.Duration {
+	if d := p.doubts; d != nil {
+		return r.PeerTimeout + d.away
+	}
+	return r.PeerTimeout
+}
 
-// Press makes a probe of the peer due as soon as the peer is silent, even before KeepAlive has
-// passed.
-func (p *Peer) Press() { p.pressed = true }
-
-// Pressed reports whether a call of Press is in effect.
-func (p *Peer) Pressed() bool { return p.pressed }
+// Press makes a probe of the peer due as soon as the peer has been silent for PressAfter, even if
+// KeepAlive has not passed.
+func (p *Peer) Press() { p.Pressed = true }
 
 // Debt is the kind of answer that a peer owes.
 type Debt uint8
@@ -273,12 +286,11 @@ func (v *Verdict) Why() string {
 		channelNames[v.heardBy], v.quiet.Round(time.Millisecond))
 }
 
-// Verdict decides whether the peer is dead because of an outstanding answer. The argument grace
-// extends the peer's time to answer, because packets of the peer may have arrived and may be
-// unread.
+// Verdict decides whether the peer is dead because it has not sent an expected answer. The argument
+// "grace" of Verdict extends the peer's time to answer, because received packets may be unread.
 //
-// Other packets of the peer do not replace the acknowledgement of the oldest packet, because the
-// path may carry only small packets.
+// A peer that sends packets, but does not acknowledge the oldest packet in flight, is also declared
+// dead, because the path may carry only small packets.
 func (p *Peer) Verdict(now Time, r *Rules, debt Debt, grace time.Duration) Verdict {
 	v := Verdict{Tries: int(p.questions), debt: debt, quiet: p.Quiet(now), heardBy: p.heardBy}
 	after, enough, again := p.DeadAfter(r), TriesMin, r.sooner()
@@ -302,22 +314,22 @@ func (p *Peer) Verdict(now Time, r *Rules, debt Debt, grace time.Duration) Verdi
 	return v
 }
 
-// Next returns the time until the next probe, which is the minimum of d and the time that the
-// peer has left to answer. After the peer's time to answer has passed, the remaining probes are
-// sent at short intervals.
+// Next returns the time until the next probe, which is the minimum of "d" and the time that the
+// peer has left to answer. If the peer's time to answer passes before enough probes were sent, the
+// missing probes follow at short intervals.
 func (v *Verdict) Next(d time.Duration) time.Duration {
 	return max(min(d, v.Within), time.Millisecond)
 }
 
-// Forever is the result of SignDue if the peer need not be probed at any time.
+// Forever is the result of SignDue if the peer never needs to be probed.
 const Forever = time.Duration(math.MaxInt64)
 
 // SignDue returns the time until the peer must be probed, where 0 means now.
 func (p *Peer) SignDue(now Time, r *Rules) time.Duration {
 	quiet := p.Quiet(now)
-	p.pressed = p.pressed && quiet >= r.PressAfter()
+	p.Pressed = p.Pressed && quiet >= r.PressAfter()
 	switch {
-	case p.pressed:
+	case p.Pressed:
 		return 0
 	case r.KeepAlive < 0:
 		return Forever
@@ -327,9 +339,13 @@ func (p *Peer) SignDue(now Time, r *Rules) time.Duration {
 
 // Check verifies that no recorded time is later than now.
 func (p *Peer) Check(now Time) error {
-	if max(p.heardAt, p.owesAt, p.ackedAt, p.oldestAt, p.resentAt, p.answeredAt) > now {
+	resentAt := Time(0)
+	if p.doubts != nil {
+		resentAt = p.doubts.resentAt
+	}
+	if max(p.heardAt, p.owesAt, p.AckedAt, p.oldestAt, resentAt, p.answeredAt) > now {
 		return fmt.Errorf("heard %d, waits since %d, got on %d, its oldest packet is of %d and resent "+
-			"%d, it answered %d, and it is %d", p.heardAt, p.owesAt, p.ackedAt, p.oldestAt, p.resentAt,
+			"%d, it answered %d, and it is %d", p.heardAt, p.owesAt, p.AckedAt, p.oldestAt, resentAt,
 			p.answeredAt, now)
 	}
 	return p.channels.check(now)

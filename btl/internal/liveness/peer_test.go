@@ -212,11 +212,11 @@ func TestSignDue(t *testing.T) {
 		t.Errorf("without KeepAlive: %v", d)
 	}
 	p.Press()
-	if d := p.SignDue(3*second, &never); d != 0 || !p.Pressed() {
+	if d := p.SignDue(3*second, &never); d != 0 || !p.Pressed {
 		t.Errorf("pressed: %v", d)
 	}
 	p.Heard(3*second, 0)
-	if d := p.SignDue(3*second, &rules); d != rules.KeepAlive || p.Pressed() {
+	if d := p.SignDue(3*second, &rules); d != rules.KeepAlive || p.Pressed {
 		t.Errorf("pressed, and heard: %v", d)
 	}
 	if d := p.SignDue(99*second, &rules); d != 0 {

@@ -6,7 +6,7 @@ import "time"
 // connection and has probably closed or lost the old connection.
 func (s *Watches[E]) Supersede(old E) {
 	w, v := s.watchOf(old), s.host.View(old)
-	w.superseded = true
+	w.Superseded = true
 	w.ForgetThere()
 	if !v.Counted { // without a reliable fabric the peer was already asked
 		w.AskAnew()
@@ -18,9 +18,9 @@ func (s *Watches[E]) Supersede(old E) {
 // the old connection still exists. If the peer does not answer for PeerTimeout, the endpoint of
 // the old connection ends.
 func (s *Watches[E]) onSuperseded(ep E, w *Watch, v *View) {
-	now := s.host.Now()
+	now := *s.now
 	if w.IsThere() {
-		w.superseded = false
+		w.Superseded = false
 		w.ForgetThere()
 		s.host.LeadTo(ep)
 		s.Resume(ep)
@@ -41,12 +41,12 @@ func (s *Watches[E]) onSuperseded(ep E, w *Watch, v *View) {
 	s.Set(ep, max(again, time.Millisecond))
 }
 
-// supersededTimeout returns the time until the first probe of a superseded connection. The first
-// probe is sent soon if an answer of the peer is outstanding, because over a reliable fabric no
-// other timer would detect a dead peer.
+// supersededTimeout returns the time until the first probe on a connection that the peer has
+// replaced by a new one. On a replaced connection, the first probe is sent soon if the peer owes an
+// answer, because no other timer would detect that the peer is dead.
 func (s *Watches[E]) supersededTimeout(w *Watch, v *View) time.Duration {
 	if v.Counted {
-		left := w.DeadAfter(&s.Rules) - w.Quiet(s.host.Now())
+		left := w.DeadAfter(&s.Rules) - w.Quiet(*s.now)
 		return max(min(s.closeTimeout, s.Rules.AskEvery(), left), time.Millisecond)
 	}
 	if v.Asks {
@@ -59,7 +59,7 @@ func (s *Watches[E]) supersededTimeout(w *Watch, v *View) time.Duration {
 func (s *Watches[E]) askSuccessor(ep E) {
 	var none E
 	latest := s.host.Latest(ep)
-	if latest == none || s.watchOf(latest).superseded {
+	if latest == none || s.watchOf(latest).Superseded {
 		return
 	}
 	if v := s.host.View(latest); v.Connected && !v.Handshaking {
@@ -67,12 +67,13 @@ func (s *Watches[E]) askSuccessor(ep E) {
 	}
 }
 
-// whySuperseded returns the reason for the end of a superseded connection. If the peer has
-// answered a probe on the new connection, the peer's end of the old connection is gone.
+// whySuperseded returns the reason for the end of a connection that the peer has replaced by a new
+// one. If the peer has answered a probe on the new connection, the peer's end of the old connection
+// counts as gone.
 func (s *Watches[E]) whySuperseded(ep E, v *Verdict) Why {
 	var none E
 	latest := s.host.Latest(ep)
-	if latest != none && s.watchOf(latest).Unanswered(s.host.Now()) < v.Owed/2 {
+	if latest != none && s.watchOf(latest).Unanswered(*s.now) < v.Owed/2 {
 		return WhyReplaced
 	}
 	return WhyDead

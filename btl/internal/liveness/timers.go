@@ -5,20 +5,19 @@ import (
 	"time"
 
 	"gobtl/hotel"
-	"gobtl/internal/seq"
 )
 
 // An endpoint has one timer, whose meaning depends on the endpoint's state. When the timer of an
 // endpoint expires, onTimer takes the action of the first condition that is true.
 //   - If a reliable fabric could not carry a packet, the endpoint ends.
 //   - If the endpoint is half open, it ends, because the peer has not answered at its address.
-//   - If the peer has closed the connection, the endpoint stops repeating its last ACK.
+//   - If the peer has closed the connection, the endpoint ends, and no longer repeats its last ACK.
 //   - If the endpoint is closing and receives no new ACK for closeTimeout, it ends.
 //   - If the endpoint's handshake is in progress, the next round of Hellos is sent, or the
 //     handshake ends.
-//   - If the peer has opened a new connection in place of this connection, the peer is asked
-//     whether it still has this connection.
-//   - If an answer is outstanding over a reliable fabric, the peer is asked for the answer.
+//   - If the peer has replaced the endpoint's connection by a new one, the peer is asked whether it
+//     still has the old connection.
+//   - If the peer owes an ACK or credits over a reliable fabric, the peer is asked for them.
 //   - In any other state of the endpoint, a keep-alive probe is sent if it is due.
 
 // Watch holds an endpoint's timer, the purpose of the timer, and the arrival times of the peer's
@@ -26,46 +25,40 @@ import (
 type Watch struct {
 	Peer
 	room       hotel.Room // number of the timer, or 0 if it does not run
-	askedAt    Time       // when the latest question for a confirmation left
-	asked      seq.Num    // number of the packet after that question
-	superseded bool       // the peer has opened a new connection in place of this one
+	Superseded bool       // the peer has opened a new connection in place of this one
 	asks       bool       // the timer sends probes while answers of the peer are outstanding
-	watched    bool       // the timer is that of Watches.Watch
+	Watched    bool       // the timer is that of Watches.Watch
 	takes      bool       // an Ack or message of the peer has shown that it is established
 	missed     bool       // a packet, perhaps with credits, arrived too early
 	broken     bool       // the fabric could not carry a packet
 }
 
-// Superseded reports whether the peer has opened a new connection in place of this endpoint's
-// connection.
-func (w *Watch) Superseded() bool { return w.superseded }
-
 // Runs reports whether the timer runs.
 func (w *Watch) Runs() bool { return w.room != 0 }
 
-// Watched reports whether the timer waits for an outstanding acknowledgement.
-func (w *Watch) Watched() bool { return w.watched }
-
-// MayWatch reports whether Watches.Watch may set the timer for an acknowledgement that becomes due
-// now. MayWatch must not be called for an endpoint that is closing or has a handshake in progress.
-func (w *Watch) MayWatch() bool { return !w.watched && !w.superseded && !w.broken }
+// MayWatch reports whether Watches.Watch may set the timer when the peer begins to owe an
+// acknowledgement. MayWatch must not be called for an endpoint that is closing or has a handshake
+// in progress.
+func (w *Watch) MayWatch() bool { return !w.Watched && !w.Superseded && !w.broken }
 
 // Early records that a packet, which may have contained credits, arrived before the connection was
 // established on this side.
 func (w *Watch) Early() { w.missed = true }
 
-// Confirmed records that the connection is established at the peer, as an Ack of the peer has
-// shown.
+// Confirmed records that an Ack of the peer has shown that the peer's side of the connection is
+// established.
 func (w *Watch) Confirmed() { w.takes, w.missed = true, false }
 
-// BeginAgain deletes what the peer's endpoint has announced, because the handshake begins again
-// with a different endpoint of the peer.
+// BeginAgain forgets that the peer's side was established, because the handshake begins again with
+// a different endpoint of the peer.
 func (w *Watch) BeginAgain() { w.takes, w.missed = false, false }
 
 // Watches holds the timers of all endpoints, and probes silent peers.
 type Watches[E comparable] struct {
 	Rules  Rules
 	host   Host[E]
+	now    *Time // unpaused: see Host.Clocks
+	clock  *Time // of the timers
 	of     func(E) (w *Watch, slot uint32)
 	timers *hotel.Hotel[uint32]
 	// closeTimeout is the longest time for which a closing endpoint waits for a new ACK.
@@ -73,16 +66,18 @@ type Watches[E comparable] struct {
 	silentAt     Time // time at which silent peers may be probed again because of scarce resources
 }
 
-// helloIntervalMax is the maximum interval between probes of a peer that may not be established.
+// helloIntervalMax is the maximum interval between probes of a peer whose side of the connection is
+// perhaps not established yet.
 const helloIntervalMax = 500 * time.Millisecond
 
-// Init prepares Watches for at most endpointsMax endpoints. The function of returns an endpoint's
+// Init prepares Watches for at most endpointsMax endpoints. The function "of" returns an endpoint's
 // Watch and slot.
 func (s *Watches[E]) Init(
 	host Host[E], of func(E) (*Watch, uint32), endpointsMax int, rules Rules,
 	closeTimeout time.Duration,
 ) (err error) {
 	s.host, s.of, s.Rules, s.closeTimeout = host, of, rules, closeTimeout
+	s.now, s.clock = host.Clocks()
 	s.timers, err = hotel.New[uint32](hotel.Config{Rooms: endpointsMax})
 	return err
 }
@@ -111,7 +106,7 @@ func (s *Watches[E]) Check(ep E) error {
 func (s *Watches[E]) Set(ep E, d time.Duration) {
 	w, slot := s.of(ep)
 	s.clear(w)
-	room, err := s.timers.Checkin(s.host.Clock(), d, slot)
+	room, err := s.timers.Checkin(*s.clock, d, slot)
 	if err != nil {
 		panic("liveness: no room for an endpoint's timer: " + err.Error())
 	}
@@ -124,10 +119,11 @@ func (s *Watches[E]) Clear(ep E) { s.clear(s.watchOf(ep)) }
 func (s *Watches[E]) clear(w *Watch) {
 	s.timers.Checkout(w.room)
 	w.room = 0
-	w.watched = false
+	w.Watched = false
 }
 
-// Take gives the timer and the liveness state of half to ep, which replaces half.
+// Take moves the timer and the liveness state of the half-open endpoint "half" to the endpoint
+// "ep", which replaces it.
 func (s *Watches[E]) Take(ep, half E) {
 	w, h := s.watchOf(ep), s.watchOf(half)
 	s.clear(w)
@@ -141,8 +137,8 @@ func (s *Watches[E]) Resume(ep E) {
 	w.asks = false // the previous purpose of the timer is over
 	switch {
 	case v.Closing:
-		s.Set(ep, s.closeTimeout-s.host.Now().Sub(max(w.AckedAt(), v.CloseAt)))
-	case w.superseded:
+		s.Set(ep, s.closeTimeout-s.now.Sub(max(w.AckedAt, v.CloseAt)))
+	case w.Superseded:
 		s.Set(ep, s.supersededTimeout(w, &v))
 	case v.Owed():
 		s.Watch(ep, s.Rules.AskEvery())
@@ -158,13 +154,13 @@ func (s *Watches[E]) Resume(ep E) {
 // Expire handles the timers that have expired.
 func (s *Watches[E]) Expire() {
 	for {
-		slot, _, ok := s.timers.Evict(s.host.Clock())
+		slot, _, ok := s.timers.Evict(*s.clock)
 		if !ok {
 			return
 		}
 		ep := s.host.At(slot)
 		w := s.watchOf(ep)
-		w.room, w.watched = 0, false
+		w.room, w.Watched = 0, false
 		s.onTimer(ep, w)
 	}
 }
@@ -183,21 +179,21 @@ func (s *Watches[E]) onTimer(ep E, w *Watch) {
 		s.onUnconfirmed(ep, w)
 	case v.Handshaking:
 		s.host.Handshake(ep)
-	case w.superseded:
+	case w.Superseded:
 		s.onSuperseded(ep, w, &v)
 	case v.Owed():
 		s.onWatch(ep, w, &v)
-	case v.Counted && s.Rules.KeepAlive < 0 && !w.Pressed() && !v.Asks:
+	case v.Counted && s.Rules.KeepAlive < 0 && !w.Pressed && !v.Asks:
 	default:
 		s.onKeepAlive(ep, w, &v)
 	}
 }
 
-// onClose ends a closing endpoint that has received no new ACK for closeTimeout. Other packets of
-// the peer do not extend closeTimeout. If the peer may be half open, onClose also tells the peer
-// that the connection is established.
+// onClose ends a closing endpoint that has received no new ACK for closeTimeout. Packets of the
+// peer without a new ACK do not extend closeTimeout. If the peer may be half open, onClose also
+// tells the peer that the connection is established.
 func (s *Watches[E]) onClose(ep E, w *Watch, v *View) {
-	quiet := s.host.Now().Sub(max(w.AckedAt(), v.CloseAt))
+	quiet := s.now.Sub(max(w.AckedAt, v.CloseAt))
 	if quiet >= s.closeTimeout {
 		s.host.End(ep, WhyClosed, Verdict{})
 		return
@@ -209,8 +205,8 @@ func (s *Watches[E]) onClose(ep E, w *Watch, v *View) {
 	s.Set(ep, left)
 }
 
-// askAgain counts a probe of a silent peer, and returns false if the peer is dead. If the
-// previous probe was not answered, askAgain asks whether the peer has restarted.
+// askAgain returns false if the peer is dead, and otherwise counts one more probe. If the previous
+// probe was not answered, askAgain asks whether the peer has restarted.
 func (s *Watches[E]) askAgain(ep E, w *Watch, verdict *Verdict) bool {
 	if verdict.Dead {
 		return false
@@ -221,9 +217,10 @@ func (s *Watches[E]) askAgain(ep E, w *Watch, verdict *Verdict) bool {
 	return true
 }
 
-// AskLife asks whether a silent peer was restarted, so that a new incarnation has its address.
+// AskLife asks the process at a silent peer's address whether it is a new incarnation, which a
+// restart of the peer creates.
 func (s *Watches[E]) AskLife(ep E) {
-	w, v, now := s.watchOf(ep), s.host.View(ep), s.host.Now()
+	w, v, now := s.watchOf(ep), s.host.View(ep), *s.now
 	if !v.Connected || v.Handshaking || !w.MayAskLife(now) {
 		return
 	}
@@ -238,18 +235,18 @@ func (s *Watches[E]) AskLife(ep E) {
 // askSign probes the peer through a channel.
 func (s *Watches[E]) askSign(ep E, w *Watch, channel int) {
 	s.host.Ask(ep, channel)
-	w.AskedBy(channel, s.host.Now(), s.host.Sent(ep)[channel])
+	w.AskedBy(channel, *s.now, s.host.Sent(ep)[channel])
 }
 
-// keepChannels probes through the channels that were silent for too long, and returns the time
-// until its next call. Over a reliable fabric, which crosses no firewall, keepChannels probes only
-// the channel that carries all packets except ACKs.
+// keepChannels probes the peer on each channel on which this side has sent nothing for too long,
+// and returns the time until its next call. Over a reliable fabric, which crosses no firewall,
+// keepChannels probes only one of the channels.
 func (s *Watches[E]) keepChannels(ep E, w *Watch, v *View) time.Duration {
 	channels := Channels
 	if v.Counted {
 		channels = 1
 	}
-	ask, next := w.SilentChannels(s.host.Now(), &s.Rules, s.host.Sent(ep), channels)
+	ask, next := w.SilentChannels(*s.now, &s.Rules, s.host.Sent(ep), channels)
 	for channel := range Channels {
 		if ask[channel] {
 			s.askSign(ep, w, channel)
@@ -258,10 +255,10 @@ func (s *Watches[E]) keepChannels(ep E, w *Watch, v *View) time.Duration {
 	return next
 }
 
-// onKeepAlive probes a silent peer, and ends its endpoint if the peer has not answered for
+// onKeepAlive probes a silent peer, and ends the endpoint if the peer has not answered for
 // PeerTimeout.
 func (s *Watches[E]) onKeepAlive(ep E, w *Watch, v *View) {
-	now := s.host.Now()
+	now := *s.now
 	if s.pressForAnswer(ep, w, v, w.Quiet(now)) {
 		s.keepChannels(ep, w, v)
 		return
@@ -283,8 +280,8 @@ func (s *Watches[E]) onKeepAlive(ep E, w *Watch, v *View) {
 	s.Set(ep, verdict.Next(min(s.Rules.PressAfter(), s.keepChannels(ep, w, v))))
 }
 
-// pressForAnswer returns true if a probe for an outstanding answer is not due, because a packet
-// of the peer has arrived recently.
+// pressForAnswer returns true if the peer owes an answer, but has sent a packet too recently to be
+// probed.
 func (s *Watches[E]) pressForAnswer(ep E, w *Watch, v *View, quiet time.Duration) bool {
 	if w.asks = v.Asks; !w.asks {
 		return false
@@ -305,8 +302,8 @@ func (s *Watches[E]) WatchAsks(ep E) {
 	}
 	v := s.host.View(ep)
 	switch {
-	case v.Closing || v.Handshaking || v.Owed() && !w.superseded:
-	case w.superseded:
+	case v.Closing || v.Handshaking || v.Owed() && !w.Superseded:
+	case w.Superseded:
 		w.asks = true
 		s.Set(ep, s.supersededTimeout(w, &v))
 	default:
@@ -315,11 +312,11 @@ func (s *Watches[E]) WatchAsks(ep E) {
 	}
 }
 
-// AskSilent probes the silent endpoints for which holds returns true, before KeepAlive has
-// passed. The caller of AskSilent selects endpoints that hold a scarce resource. AskSilent scans
-// all endpoints, at most once in PressAfter.
+// AskSilent probes silent peers before KeepAlive has passed, if the function "holds" returns true
+// for their endpoints. The caller of AskSilent selects endpoints that hold a scarce resource.
+// AskSilent scans all endpoints, but at most once in each interval of the length PressAfter.
 func (s *Watches[E]) AskSilent(holds func(E) bool) {
-	now := s.host.Now()
+	now := *s.now
 	if now < s.silentAt {
 		return
 	}
@@ -331,7 +328,7 @@ func (s *Watches[E]) AskSilent(holds func(E) bool) {
 			continue
 		}
 		w, v := s.watchOf(ep), s.host.View(ep)
-		if !v.Connected || v.Closing || w.superseded || v.Handshaking || w.Pressed() || v.Owed() ||
+		if !v.Connected || v.Closing || w.Superseded || v.Handshaking || w.Pressed || v.Owed() ||
 			w.Quiet(now) < silence || !holds(ep) {
 			continue
 		}

@@ -26,8 +26,7 @@ type host struct {
 	why       Why
 }
 
-func (h *host) Now() Time                { return h.now }
-func (h *host) Clock() Time              { return h.now }
+func (h *host) Clocks() (_, _ *Time)     { return &h.now, &h.now }
 func (h *host) View(e *endpoint) View    { return e.view }
 func (h *host) Sent(*endpoint) Sent      { return Sent{} }
 func (h *host) At(slot uint32) *endpoint { return h.all[slot] }
@@ -216,7 +215,7 @@ func TestAskSilent(t *testing.T) {
 	h.now += 3 * second
 	h.s.AskSilent(func(*endpoint) bool { return false })
 	h.s.AskSilent(func(*endpoint) bool { return true })
-	if e.watch.Pressed() {
+	if e.watch.Pressed {
 		t.Error("asked though it holds nothing, or twice in an interval")
 	}
 	h.now += 3 * second

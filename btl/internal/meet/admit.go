@@ -2,10 +2,10 @@ package meet
 
 import "gobtl/frag"
 
-// OnHello answers a Hello on the channel of the Hello, with a HelloAck, or with a Retry or Reject
-// if the sender has not proven its address. The answer to an unproven address is not longer than
-// the Hello, which has helloBytes. The argument source of OnHello is the address of the sender,
-// which is empty if the fabric does not know it.
+// OnHello answers a Hello on the channel on which the Hello has arrived. The answer is a HelloAck,
+// a Retry or a Reject. An answer to an unproven address is not longer than the Hello, which has the
+// length "helloBytes". The argument "source" of OnHello is the sender's address, or empty if the
+// fabric does not report it.
 func (s *Handshakes[E]) OnHello(
 	by frag.Probe, h *frag.Header, hello *frag.Hello, helloBytes int, source []byte,
 ) bool {
@@ -30,7 +30,7 @@ func (s *Handshakes[E]) OnHello(
 			return false
 		}
 		ep = s.onProvenHello(ep, h, hello)
-	case !s.strangers.Proves(s.host.Now(), hello, source):
+	case !s.strangers.Proves(*s.now, hello, source):
 		return s.retry(by, hello, to, helloBytes)
 	default:
 		var answer Answer
@@ -41,8 +41,10 @@ func (s *Handshakes[E]) OnHello(
 	if ep == none {
 		return false
 	}
-	if hs := s.peers.end(ep).hs; hs != nil {
-		hs.Offer(hello.Tag, s.host.Now())
+	if hs := s.peers.end(ep).Handshake; hs != nil {
+		if hs.Offered != hello.Tag {
+			hs.Offered, hs.offeredAt = hello.Tag, *s.now
+		}
 	}
 	if h.Conn != 0 {
 		to = nil // it is the endpoint's peer
@@ -51,12 +53,13 @@ func (s *Handshakes[E]) OnHello(
 	return true
 }
 
-// onFirstHello finds or makes the endpoint for a Hello that contains no tag of this side, but has
-// valid cookies for both addresses of its sender. onFirstHello returns the half-open endpoint of an
-// earlier Hello, an endpoint that is connecting to the sender (simultaneous open) if no other
-// endpoint of the peer may use its tag, or a new endpoint. If onFirstHello finds or makes no
-// endpoint, answer is what to tell the sender. If answer has neither a Reason nor a module, no
-// packet is sent.
+// onFirstHello finds or makes the endpoint for a Hello that contains no connection tag of this
+// side, but valid cookies for both addresses of its sender. onFirstHello returns the half-open
+// endpoint of an earlier Hello, or an endpoint that is connecting to the sender (simultaneous
+// open), or a new endpoint. onFirstHello returns a connecting endpoint only if no other endpoint of
+// the peer may use the connecting endpoint's tag. If onFirstHello returns no endpoint, the caller
+// sends the result "answer" to the sender of the Hello. An answer that has no Reason and names no
+// module is not sent.
 func (s *Handshakes[E]) onFirstHello(
 	h *frag.Header, hello *frag.Hello,
 ) (ep E, answer Answer) {
@@ -64,7 +67,7 @@ func (s *Handshakes[E]) onFirstHello(
 	addr := string(hello.CommandName)
 	peer := PeerTag{Incarnation: hello.Incarnation, Tag: hello.Tag}
 	if ep = s.peers.ByPeer(peer, addr); ep != none {
-		if s.peers.end(ep).state == Accepting {
+		if s.peers.end(ep).State == Accepting {
 			if answer, ok := s.welcomeAgain(ep, hello); !ok {
 				return none, answer
 			}
@@ -73,8 +76,8 @@ func (s *Handshakes[E]) onFirstHello(
 		return ep, answer
 	}
 	if ep = s.peers.ByAddr(addr); ep != none {
-		if e := s.peers.end(ep); e.state == Connecting && e.IsLife(hello.Incarnation) &&
-			!e.hs.Bound() && s.peers.Free(ep, e.hs.Offered(), hello.Tag) {
+		if e := s.peers.end(ep); e.State == Connecting && e.IsLife(hello.Incarnation) &&
+			!e.Handshake.Bound && s.peers.Free(ep, e.Handshake.Offered, hello.Tag) {
 			return ep, answer
 		}
 	}
@@ -82,7 +85,7 @@ func (s *Handshakes[E]) onFirstHello(
 		return none, answer
 	}
 	key := peerKey{peer, addr}
-	kept := s.requests.find(key, hello.Label)
+	kept := s.Kept.find(key, hello.Label)
 	if kept != nil && !kept.accepted() {
 		return none, s.answerKept(kept, hello)
 	}
@@ -95,14 +98,18 @@ func (s *Handshakes[E]) onFirstHello(
 		}
 	}
 	ep, answer.Reject = s.accept(h, hello)
-	s.requests.remove(kept)
+	s.Kept.remove(kept)
 	return ep, answer
 }
 
-// accept makes a half-open endpoint for a Hello.
+// accept makes a half-open endpoint for a Hello. If the limit on half-open endpoints is reached,
+// the host with the most half-open endpoints loses its oldest. HalfOpenFull must be false.
 func (s *Handshakes[E]) accept(
 	h *frag.Header, hello *frag.Hello,
 ) (ep E, answer frag.Reject) {
+	if s.peers.HalfOpenSpent() {
+		s.host.End(s.peers.OldestHalfOpen(), WhyMadeRoom, frag.Reject{})
+	}
 	ep, err := s.host.Make(hello.CommandName, hello.DataName, int(hello.CommandBytes),
 		int(hello.MTUBytes))
 	if err != nil {
@@ -113,33 +120,33 @@ func (s *Handshakes[E]) accept(
 		return ep, answer
 	}
 	e := s.peers.end(ep)
-	e.state = Accepting
-	s.peers.AddHalfOpen(e.Addr)
+	e.State, e.PeerBegan = Accepting, true
+	s.peers.beginHalf(ep, e.Addr)
 	s.Bind(ep, h, hello)
-	e.hs.ProveAll()
+	e.Handshake.Proven = frag.ProvenAll
 	s.peers.LeadToIfFree(ep)
 	s.host.SetTimer(ep, s.timeout)
 	return ep, answer
 }
 
-// welcomeAgain calls the application's Admit function for the peer of a half-open endpoint whose
-// label has changed. The result ok of welcomeAgain is false if the Hello must change nothing,
-// because the application refuses the peer or has ended the endpoint or the module.
+// welcomeAgain asks the application again about the peer of a half-open endpoint, if a Hello gives
+// the peer another label. The result "ok" of welcomeAgain is false if the Hello must be ignored,
+// because the application refuses the peer, or has ended the endpoint or the module.
 func (s *Handshakes[E]) welcomeAgain(ep E, hello *frag.Hello) (answer Answer, ok bool) {
 	e := s.peers.end(ep)
-	if e.Label == string(hello.Label) {
+	if e.Label() == string(hello.Label) {
 		return answer, true
 	}
 	if answer = s.host.Ask(hello, 0); answer.Reason == frag.RejectKept {
 		answer = later
 	}
-	return answer, !answer.refuses() && e.state == Accepting && !s.host.Shut()
+	return answer, !answer.refuses() && e.State == Accepting && !s.host.Shut()
 }
 
-// roomFor returns the reason why no further endpoint for a peer's incarnation may connect
-// from an address, or 0 if a further endpoint may connect. roomFor ends a lingering
-// endpoint if the limit for the address is reached. roomFor probes silent endpoints that
-// use a slot.
+// roomFor returns the reason why no further endpoint for a peer's incarnation may connect from an
+// address, or 0 if a further endpoint may connect. If the limit for the address is reached, roomFor
+// ends an endpoint that its peer has already closed. If roomFor can allow no further endpoint, it
+// probes silent peers, because endpoints of dead peers may then end.
 func (s *Handshakes[E]) roomFor(addr string, life uint64) (reason uint8) {
 	var none E
 	others := 0

@@ -3,7 +3,7 @@ package meet
 import "gobtl/frag"
 
 // Agreement is the set of protocol features that both sides have agreed on in the handshake. The
-// zero value means that the two sides have no common feature.
+// zero Agreement means that the two sides have no common feature.
 type Agreement struct {
 	Counted   bool // packets are only counted, and otherwise they have sequence numbers
 	Operates  bool // operations go both ways
@@ -12,8 +12,7 @@ type Agreement struct {
 	MayWait   bool // on sequenced links, the ACK of a lone reply may be delayed
 }
 
-// Agree returns the Agreement of two sides, where common holds the feature bits that both sides
-// offer.
+// Agree returns the Agreement of two sides, given the feature bits that both sides offer.
 func Agree(common uint64) (a Agreement) {
 	has := func(bit uint64) bool { return common&bit != 0 }
 	a.Counted = has(frag.FeatureReliable)
@@ -24,7 +23,7 @@ func Agree(common uint64) (a Agreement) {
 	return a
 }
 
-// Allows reports whether the two sides have agreed on the features that a packet's flags need.
+// Allows reports whether the two sides have agreed on all features that a packet's flags require.
 func (a *Agreement) Allows(flags frag.Flags) bool {
 	return (flags&frag.FlagOp == 0 || a.Operates) && (flags&frag.FlagAsk == 0 || a.MayAskAck) &&
 		(flags&frag.FlagLater == 0 || a.MayWait)
@@ -33,17 +32,11 @@ func (a *Agreement) Allows(flags frag.Flags) bool {
 // Stage holds the state of a connection, and the features that its two sides have agreed on. Only
 // package meet changes a Stage.
 type Stage struct {
-	state State
-	hs    *Handshake // nil once it is over
+	Handshake *Handshake // nil once it is over
+	State     State
+	PeerBegan bool // the peer has begun the connection
 	Agreement
 }
 
-// State is the stage of the connection.
-func (s *Stage) State() State { return s.state }
-
-// Handshake returns the handshake in progress, or nil if there is none.
-func (s *Stage) Handshake() *Handshake { return s.hs }
-
-// Settled reports whether the connection is established, and this side knows that the peer knows
-// this.
-func (s *Stage) Settled() bool { return s.state == Connected && s.hs == nil }
+// Settled reports whether this side regards the connection as established at both sides.
+func (s *Stage) Settled() bool { return s.State == Connected && s.Handshake == nil }

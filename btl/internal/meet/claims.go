@@ -26,8 +26,8 @@ func word(words []string, value int) string {
 	return "unknown " + strconv.Itoa(value)
 }
 
-// Tagged describes an endpoint that has received a Hello or HelloAck with its tag from the
-// expected incarnation of the peer.
+// Tagged describes a local endpoint that has received a Hello or HelloAck with its connection tag
+// from the expected incarnation of the peer.
 type Tagged struct {
 	State   State
 	Settled bool // the handshake is over
@@ -38,7 +38,8 @@ type Tagged struct {
 	Lower   bool // this module's incarnation is not the higher one
 }
 
-// Claim is the decision about a peer's endpoint that knows a local endpoint's tag.
+// Claim is the decision whether a peer's endpoint that knows a local endpoint's connection tag is
+// bound to that local endpoint.
 type Claim uint8
 
 // The claims.
@@ -75,9 +76,8 @@ func (f *Tagged) Claim() Claim {
 	return ClaimContested
 }
 
-// Proof describes the situation when the peer of a half-open endpoint proves its address.
-// The fields of a Proof describe the endpoint that is already registered for the proven
-// address.
+// Proof describes the endpoint that is already registered for an address, when the peer of a
+// half-open endpoint proves that it receives at this address.
 type Proof struct {
 	Known    bool // such an endpoint exists
 	SameLife bool // of the same incarnation of the peer
@@ -108,12 +108,12 @@ func (o Outcome) String() string {
 	}, int(o))
 }
 
-// Outcome decides by the incarnations of the peer. If the endpoint registered for a peer is
-// connected to another incarnation, and was made after the half-open endpoint, the proof is
-// outdated. If the local application began to connect by name after the half-open endpoint was
-// made, the name may be of a later incarnation, and the endpoint that connects first decides. If
-// the name was given before the half-open endpoint got its tag, the name belongs to an earlier
-// incarnation than that of the peer, because the peer has returned this tag.
+// Outcome decides by the incarnations of the peer. If the registered endpoint is connected to
+// another incarnation, and was made after the half-open endpoint, the half-open endpoint's
+// incarnation is over. If the local application began to connect by name after the half-open
+// endpoint was made, the name may be of a later incarnation, so both endpoints continue until one
+// is connected. If the local application began to connect earlier, the name that it used is of an
+// earlier incarnation than the half-open endpoint's peer.
 func (p *Proof) Outcome() Outcome {
 	connected, connecting := p.State == Connected, p.State == Connecting
 	switch {

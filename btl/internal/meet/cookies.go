@@ -10,42 +10,41 @@ import (
 )
 
 // Strangers decides how to answer Hellos from senders that have not proven their addresses.
-// Nothing is stored about such a sender. The sender of a Hello receives a cookie with a message
-// authentication code of its address, and proves the address by returning the cookie in its next
-// Hello.
+// Strangers stores nothing about a sender whose address is not proven. The sender of a Hello
+// receives a cookie with a message authentication code of its address, and proves the address by
+// returning the cookie in its next Hello.
 type Strangers struct {
 	jar   *cookie.Jar
 	pass  uint64 // number of the latest poll with a Retry
 	spent int    // number of Retries sent in that poll
-	// retried holds the number of Retries in the present poll, by hash slot of the channel and
-	// address.
+	// The field "retried" counts the Retries of the present poll, by the hash of channel and address.
 	retried [retryPlaces]uint8
-	// refused holds, by channel and hash of the address, the number of the poll in which the latest
-	// Reject was sent.
+	// The field "refused" holds, by channel and by hash of the address, the number of the poll in
+	// which the latest Reject was sent.
 	refused [frag.ProbeCount][RejectPlaces]uint64
 }
 
 const (
-	// CookieSlot is the resolution of a cookie's time stamp, and a cookie is valid for one to two
-	// periods of this length.
+	// CookieSlot is the resolution of a cookie's time stamp. A cookie is valid for one to two times
+	// CookieSlot.
 	CookieSlot = 4 * time.Second
-	// retriesPerPass is the maximum number of Retries in one poll, because Retries use the same
-	// buffers as ACKs.
+	// retriesPerPass is the maximum number of Retries in one poll, which is limited because Retries
+	// use the same buffers as ACKs.
 	retriesPerPass = port.ControlBuffers / 2
-	// In one poll, all addresses with the same hash get at most retriesOfPlace Retries through
-	// each channel, and each poll uses another hash function.
+	// In one poll, at most retriesOfPlace Retries are sent for each hash of channel and address. Each
+	// poll uses another hash function.
 	retryPlaces    = 64
 	retriesOfPlace = 4
-	// RejectPlaces is the maximum number of Rejects in one poll, for each channel. An address is
-	// hashed to one of RejectPlaces slots, with another hash function in every poll.
+	// RejectPlaces is the maximum number of Rejects on each channel in one poll. Each address is
+	// hashed to one of RejectPlaces slots, and every poll uses another hash function.
 	RejectPlaces = port.ControlBuffers / 8
 )
 
 // Init creates the keys for the message authentication codes of cookies.
 func (s *Strangers) Init(random func() uint64) { s.jar = cookie.New(random) }
 
-// sealed returns the data that the cookie for a channel authenticates, given the Hello of its
-// sender.
+// The function "sealed" returns the data, except the address, that a cookie for the sender of a
+// Hello authenticates.
 func sealed(hello *frag.Hello, p frag.Probe) cookie.For {
 	return cookie.For{Channel: uint8(p), Incarnation: hello.Incarnation, Tag: hello.Tag}
 }
@@ -60,9 +59,9 @@ func Claimed(hello *frag.Hello, p frag.Probe) []byte {
 	return hello.CommandName
 }
 
-// Unfit reports whether a Hello cannot begin a connection, because it expects another
-// incarnation of this side or needs features that this side lacks. If answer has a reason,
-// answer is the Reject to send, and an answer without a reason sends no packet.
+// Unfit reports whether a Hello cannot begin a connection, because it expects another incarnation
+// of this side or needs features that this side lacks. If the result "answer" of Unfit has a
+// Reason, it is the Reject to send. An answer without a Reason is not sent.
 func Unfit(hello *frag.Hello, incarnation, features uint64) (answer frag.Reject, unfit bool) {
 	answer.Nonce = hello.Nonce
 	if hello.Expected != 0 && hello.Expected != incarnation {
@@ -79,7 +78,7 @@ func Unfit(hello *frag.Hello, incarnation, features uint64) (answer frag.Reject,
 }
 
 // Proves reports whether a Hello contains valid cookies for both addresses of its sender. The
-// argument source of Proves is the source address of the Hello, or empty if it is unknown.
+// argument "source" of Proves is the source address of the Hello, or empty if it is unknown.
 func (s *Strangers) Proves(now Time, hello *frag.Hello, source []byte) bool {
 	if len(source) > 0 && !bytes.Equal(source, Claimed(hello, hello.Probe)) {
 		return false // the claimed address is not the source address
@@ -89,9 +88,9 @@ func (s *Strangers) Proves(now Time, hello *frag.Hello, source []byte) bool {
 		jar.Good(at, sealed(hello, frag.ProbeData), hello.DataName, hello.DataCookie)
 }
 
-// MayRetry reports whether an unproven Hello of helloBytes may be answered by a Retry in
-// the given poll, and counts the Retry. The Retry must not be longer than the Hello. The
-// numbers of Retries in one poll, and in one poll to one address, are limited.
+// MayRetry reports whether a Hello from an unproven address may be answered by a Retry in the given
+// poll, and counts the Retry. The Retry must not be longer than the Hello. The number of Retries in
+// one poll is limited, in total and for each address.
 func (s *Strangers) MayRetry(pass uint64, by frag.Probe, to []byte, helloBytes int) bool {
 	if s.pass != pass {
 		s.pass, s.spent, s.retried = pass, 0, [retryPlaces]uint8{}
@@ -108,9 +107,8 @@ func (s *Strangers) MayRetry(pass uint64, by frag.Probe, to []byte, helloBytes i
 	return true
 }
 
-// Retry returns the answer to a Hello that proves nothing. The sender must repeat the Hello
-// with the cookie of the Retry. The cookie that Retry returns is valid until the next call
-// of Retry.
+// Retry returns the answer to a Hello without valid cookies. The sender must repeat the Hello with
+// the cookie of the Retry. The cookie that Retry returns is valid until the next call of Retry.
 func (s *Strangers) Retry(now Time, hello *frag.Hello, to []byte) *frag.Retry {
 	return &frag.Retry{
 		Nonce: hello.Nonce, Probe: hello.Probe, Addr: to,
@@ -119,7 +117,7 @@ func (s *Strangers) Retry(now Time, hello *frag.Hello, to []byte) *frag.Retry {
 }
 
 // MayReject reports whether a Reject may be sent to an address in the given poll, and counts the
-// Reject. Each channel and hash slot allows one Reject per poll.
+// Reject. On each channel, one Reject per poll is sent for all addresses with the same hash.
 func (s *Strangers) MayReject(pass uint64, by frag.Probe, to []byte) bool {
 	latest := &s.refused[by][s.place(by, to, pass)%RejectPlaces]
 	if *latest == pass {
@@ -129,7 +127,8 @@ func (s *Strangers) MayReject(pass uint64, by frag.Probe, to []byte) bool {
 	return true
 }
 
-// place returns the hash of an address and a channel in a poll.
+// The method "place" returns the hash of an address and a channel, by the hash function of the
+// given poll.
 func (s *Strangers) place(by frag.Probe, to []byte, pass uint64) uint8 {
 	sum := s.jar.Bake(uint32(pass), cookie.For{Channel: uint8(by)}, to)
 	return sum[len(sum)-1]

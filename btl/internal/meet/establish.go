@@ -6,40 +6,39 @@ import (
 	"gobtl/frag"
 )
 
-// OnPacket handles a data packet with the tag of an endpoint whose handshake is not complete. A
-// data packet shows that both channels work, because a peer sends only Hellos until it knows that
-// both channels work. A data packet does not prove the addresses to which this side sends. OnPacket
-// returns the endpoint that must handle the packet, or the zero value if the packet must be
-// dropped.
+// OnPacket handles a data packet for an endpoint whose handshake is not complete. A data packet
+// shows that both channels work, because a peer sends only Hellos until it knows that both channels
+// work. The arrival of a data packet does not prove that the peer receives at the addresses to
+// which this side sends. OnPacket returns the endpoint that must process the packet, or the zero
+// value if the packet must be dropped.
 //
-// A half-open endpoint drops data packets, because the Hello for which the endpoint was
-// made may be forged. An endpoint that accepts data after a forged Hello would use forged
-// sequence numbers, and then each side would drop the packets that it receives. The peer repeats
-// its genuine Hello until this side answers. This side probes the peer, which may have stopped
-// repeating its Hello because of a forged packet. Over a reliable fabric nobody can forge packets,
-// so OnPacket accepts the packet.
+// A half-open endpoint drops data packets, because the Hello for which the endpoint was made may be
+// forged. A forged Hello may contain wrong sequence numbers, with which each side would drop the
+// other side's packets. The peer repeats its genuine Hello until this side answers. A forged packet
+// may have made the peer stop repeating its Hello, so this side probes the peer when a data packet
+// arrives. Over a reliable fabric, no packet can be forged, so OnPacket accepts the data packet.
 func (s *Handshakes[E]) OnPacket(ep E) (goesOn E) {
 	var none E
 	e := s.peers.end(ep)
 	switch {
-	case e.state == Lingering:
+	case e.State == Lingering:
 		return ep
-	case !e.hs.Bound():
+	case !e.Handshake.Bound:
 		s.host.Early(ep)
 		return none
-	case e.state == Accepting && !e.Counted:
-		if e.hs.MayAsk(s.host.Now()) {
+	case e.State == Accepting && !e.Counted:
+		if e.Handshake.MayAsk(*s.now) {
 			s.AskHello(ep, frag.ProbeCommand)
 		}
 		return none
-	case e.state == Accepting:
+	case e.State == Accepting:
 		if ep = s.validate(ep); ep == none {
 			return none
 		}
 		e = s.peers.end(ep)
 	}
-	e.hs.OnPacket()
-	if e.hs.Proven() != frag.ProvenAll {
+	e.Handshake.confirmed, e.Handshake.ready = true, true
+	if e.Handshake.Proven != frag.ProvenAll {
 		s.host.Early(ep)
 		s.hurry(ep)
 		return none
@@ -48,24 +47,24 @@ func (s *Handshakes[E]) OnPacket(ep E) (goesOn E) {
 	return ep
 }
 
-// establish makes an endpoint connected after both channels are known to work. An endpoint that was
+// establish marks an endpoint as connected if both channels are known to work. An endpoint that was
 // made for a peer's Hello also waits until the peer knows that both channels work, because the
 // peer's handshake may fail.
 func (s *Handshakes[E]) establish(ep E) {
 	e := s.peers.end(ep)
-	hs := e.hs
-	if !hs.Works() {
+	hs := e.Handshake
+	if hs.Proven != frag.ProvenAll || !hs.wanted && !hs.ready {
 		return
 	}
-	news := e.state != Connected
+	news := e.State != Connected
 	if news {
-		e.state = Connected
+		e.State = Connected
 		s.host.Connected(ep, s.peers.EarlierLives(ep))
 	}
 	switch {
-	case hs.Confirmed():
-		e.hs = nil
-		s.host.Settled(ep, true, hs.Unheard())
+	case hs.confirmed:
+		e.Handshake = nil
+		s.host.Settled(ep, true, hs.unheard)
 	case news && !e.Counted:
 		hs.BeginConfirm(s.random())
 		s.sayHello(ep) // first of all, because a half-open endpoint drops what arrives before it
@@ -74,17 +73,18 @@ func (s *Handshakes[E]) establish(ep E) {
 	}
 }
 
-// matchesPeer reports whether a handshake packet with this endpoint's tag comes from the peer's
-// endpoint to which this endpoint is bound. If another endpoint of the peer has sent the
-// handshake packet, matchesPeer starts a contest or a new handshake, if necessary.
+// matchesPeer reports whether a handshake packet with a local endpoint's connection tag comes from
+// the peer's endpoint to which the local endpoint is bound, and binds an unbound local endpoint. If
+// another endpoint of the peer has sent the packet, matchesPeer begins a new handshake, immediately
+// or after a wait, or ignores the packet.
 func (s *Handshakes[E]) matchesPeer(ep E, h *frag.Header, hello *frag.Hello) bool {
 	e := s.peers.end(ep)
 	f := Tagged{
-		State: e.state, Settled: e.hs == nil, Same: e.Peer.Tag == hello.Tag,
+		State: e.State, Settled: e.Handshake == nil, Same: e.Peer.Tag == hello.Tag,
 		Lower: s.says.Incarnation <= e.Peer.Incarnation,
 	}
-	if hs := e.hs; hs != nil {
-		f.Bound, f.Free = hs.Bound(), s.peers.Free(ep, hs.Offered(), hello.Tag)
+	if hs := e.Handshake; hs != nil {
+		f.Bound, f.Free = hs.Bound, s.peers.Free(ep, hs.Offered, hello.Tag)
 		f.Stale = s.maybeStale(ep)
 	}
 	switch f.Claim() {
@@ -92,7 +92,7 @@ func (s *Handshakes[E]) matchesPeer(ep E, h *frag.Header, hello *frag.Hello) boo
 		return true
 	case ClaimBinds:
 		s.Bind(ep, h, hello)
-		e.hs.BindAnew()
+		e.Handshake.Bound, e.Handshake.Proven = true, 0
 		return true
 	case ClaimRestarts:
 		if f.Bound {
@@ -107,15 +107,15 @@ func (s *Handshakes[E]) matchesPeer(ep E, h *frag.Header, hello *frag.Hello) boo
 	return false
 }
 
-// contest restarts an endpoint's handshake under a new tag, unless the peer's endpoint to which the
-// present tag was sent proves its address within a round trip. The argument longer is added to that
-// time.
+// The method "contest" begins an endpoint's handshake again under a new connection tag, unless the
+// peer's endpoint to which the present tag was sent proves its address within a round trip. The
+// argument "longer" of the method "contest" extends the time for the proof of the address.
 func (s *Handshakes[E]) contest(ep E, longer time.Duration) {
-	hs := s.peers.end(ep).hs
-	if hs.Contested() {
+	hs := s.peers.end(ep).Handshake
+	if hs.contested {
 		return // it is waiting
 	}
-	after, waits := hs.Contest(s.host.Now(), longer)
+	after, waits := hs.Contest(*s.now, longer)
 	if !waits {
 		s.restart(ep)
 		return
@@ -123,32 +123,31 @@ func (s *Handshakes[E]) contest(ep E, longer time.Duration) {
 	s.host.SetTimer(ep, after)
 }
 
-// maybeStale reports whether the peer's endpoint may be gone or may have another tag,
-// because the peer was silent for more than a round of Hellos. While maybeStale is true,
-// this side sends Hellos without a tag, whose answers show whether the peer's endpoint
-// still exists.
+// maybeStale reports whether the peer's endpoint may be gone or may have another connection tag,
+// because the peer was silent for more than a round of Hellos. While maybeStale returns true, this
+// side also sends Hellos without a connection tag, which any endpoint of the peer may answer.
 func (s *Handshakes[E]) maybeStale(ep E) bool {
 	e := s.peers.end(ep)
-	return e.state == Connecting && e.hs.MaybeStale(s.host.Quiet(ep))
+	return e.State == Connecting && e.Handshake.Bound && e.Handshake.wanted &&
+		s.host.Quiet(ep) > 2*HelloIntervalMin
 }
 
-// restart makes an endpoint begin its handshake again under a new tag.
+// restart makes an endpoint begin its handshake again under a new connection tag.
 func (s *Handshakes[E]) restart(ep E) {
 	e := s.peers.end(ep)
-	if e.hs.Bound() {
+	if e.Handshake.Bound {
 		s.peers.ForgetPeer(ep)
 		e.Peer.Tag = 0
 	}
 	s.host.Restarted(ep)
 	s.peers.Rename(ep, s.random())
-	e.hs = e.hs.Again(s.host.Now(), s.nonces())
+	e.Handshake = e.Handshake.Again(*s.now, s.nonces())
 	s.host.SetTimer(ep, 0)
 }
 
-// validate records that the peer's address of a half-open endpoint is proven, because the peer
-// has returned a random tag that was sent to this address. validate returns the endpoint that
-// continues the handshake. validate returns the zero value for a late proof, which an old
-// incarnation of the peer has sent.
+// validate records that a half-open endpoint's peer has proven its address, by returning a random
+// connection tag that was sent to this address. validate returns the endpoint that continues the
+// handshake, or the zero value if the proof comes from an old incarnation of the peer.
 func (s *Handshakes[E]) validate(ep E) (goesOn E) {
 	var none E
 	e := s.peers.end(ep)
@@ -156,10 +155,10 @@ func (s *Handshakes[E]) validate(ep E) (goesOn E) {
 	p := Proof{Known: old != none && old != ep}
 	if p.Known {
 		o := s.peers.end(old)
-		p.SameLife, p.State = o.Peer.Incarnation == e.Peer.Incarnation, o.state
+		p.SameLife, p.State = o.Peer.Incarnation == e.Peer.Incarnation, o.State
 		p.Newer = o.Born > e.Born
-		if hs := o.hs; hs != nil {
-			p.Named, p.Told = hs.Wanted(), hs.Told()
+		if hs := o.Handshake; hs != nil {
+			p.Named, p.Told = hs.wanted, hs.Bound || hs.Offered != 0
 		}
 	}
 	outcome := p.Outcome()
@@ -167,8 +166,8 @@ func (s *Handshakes[E]) validate(ep E) (goesOn E) {
 		s.host.End(ep, WhyRestarted, frag.Reject{})
 		return none
 	}
-	s.peers.RemoveHalfOpen(e.Addr)
-	e.state = Connecting
+	s.peers.endHalf(ep, e.Addr)
+	e.State = Connecting
 	switch outcome {
 	case OutcomeAlone, OutcomeLate:
 	case OutcomeUndecided:
@@ -187,51 +186,51 @@ func (s *Handshakes[E]) validate(ep E) (goesOn E) {
 	return ep
 }
 
-// merge removes the half-open endpoint half, which was not reported to the application, and makes
-// ep replace half for the peer. The endpoint ep continues the handshake of half, but keeps its own
-// goal (the connection that the application has asked for).
+// merge replaces the half-open endpoint "half", which was not reported to the application, by the
+// endpoint "ep". The endpoint "ep" continues the handshake of the half-open endpoint, but keeps its
+// own goal (the connection that the application has asked for).
 func (s *Handshakes[E]) merge(ep, half E) {
 	s.peers.Merge(ep, half)
 	e, h := s.peers.end(ep), s.peers.end(half)
-	h.hs.TakeGoal(e.hs)
-	e.hs, e.Agreement = h.hs, h.Agreement
+	h.Handshake.goal = e.Handshake.goal
+	e.Handshake, e.Agreement = h.Handshake, h.Agreement
 	s.host.Merge(ep, half)
-	h.state, h.hs = Ended, nil
+	h.State, h.Handshake = Ended, nil
 }
 
 // OnTimer handles the timer of an endpoint with a handshake in progress, and sends the next round
-// of Hellos or ends the handshake. OnTimer must not be called for endpoints that are connected over
-// a reliable fabric.
+// of Hellos or ends the handshake. OnTimer must not be called for connected endpoints over a
+// reliable fabric.
 func (s *Handshakes[E]) OnTimer(ep E) {
 	e := s.peers.end(ep)
-	hs := e.hs
-	if hs.ContestLost() {
+	hs := e.Handshake
+	if hs.contested && !hs.Bound {
 		s.restart(ep)
 		return // OnTimer is called again at once
 	}
-	if hs.Left(s.host.Now()) <= 0 {
-		if e.state == Connected { // both channels work; only the confirmation is missing
-			e.hs = nil
+	if hs.Left(*s.now) <= 0 {
+		if e.State == Connected { // both channels work; only the confirmation is missing
+			e.Handshake = nil
 			s.host.Settled(ep, false, false)
 			return
 		}
 		s.host.End(ep, WhyUnanswered, frag.Reject{})
 		return
 	}
-	if e.state == Connected {
-		hs.ConfirmAgain(s.random())
+	if e.State == Connected {
+		hs.Nonces[frag.ProbeCommand] = s.random()
 	}
-	if hs.Kept() {
+	if hs.Kept {
 		s.askAnew(ep)
 	}
 	s.sayHello(ep)
 }
 
-// ConfirmAgain repeats the Hellos that tell the peer, which may be half open, that both channels
-// work. ConfirmAgain returns the time until the next repetition of the Hellos.
+// ConfirmAgain repeats the Hellos that tell the peer that both channels work. ConfirmAgain returns
+// the time after which it must be called again.
 func (s *Handshakes[E]) ConfirmAgain(ep E) time.Duration {
-	hs := s.peers.end(ep).hs
-	hs.ConfirmAgain(s.random())
+	hs := s.peers.end(ep).Handshake
+	hs.Nonces[frag.ProbeCommand] = s.random()
 	s.SendRound(ep)
 	return hs.NextRound()
 }

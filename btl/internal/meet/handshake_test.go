@@ -15,7 +15,7 @@ func newTest() *Handshake { return New(ms, Nonces{11, 12}) }
 
 func retry(hs *Handshake, p frag.Probe, now Time) (ok, hurry bool) {
 	return hs.OnRetry(&frag.Retry{
-		Nonce: hs.Nonce(p), Probe: p, Addr: []byte{byte(p), 1}, Cookie: []byte{byte(p), 2},
+		Nonce: hs.Nonces[p], Probe: p, Addr: []byte{byte(p), 1}, Cookie: []byte{byte(p), 2},
 	}, now)
 }
 
@@ -56,27 +56,28 @@ func TestRetry(t *testing.T) {
 func TestWorks(t *testing.T) {
 	for _, wanted := range []bool{true, false} {
 		hs := newTest()
+		works := func() bool { return hs.Proven == frag.ProvenAll && (hs.wanted || hs.ready) }
 		if wanted {
 			hs.Want(5, []byte("data"), ms)
 		}
-		hs.Prove(frag.ProbeCommand)
-		if hs.Works() || hs.ReachesPeer() {
+		hs.Proven |= frag.ProbeCommand.Bit()
+		if works() || hs.ReachesPeer() {
 			t.Error("by one channel, to nobody")
 		}
-		hs.Bind()
-		hs.Prove(frag.ProbeData)
-		if hs.Works() != wanted || hs.Confirmed() || !hs.ReachesPeer() {
-			t.Errorf("wanted %v: works %v, confirmed %v", wanted, hs.Works(), hs.Confirmed())
+		hs.Bound = true
+		hs.Proven |= frag.ProbeData.Bit()
+		if works() != wanted || hs.confirmed || !hs.ReachesPeer() {
+			t.Errorf("wanted %v: works %v, confirmed %v", wanted, works(), hs.confirmed)
 		}
 		hs.OnProvenHello(&frag.Hello{})
-		if hs.Works() != wanted || !hs.Confirmed() || !hs.Unheard() {
+		if works() != wanted || !hs.confirmed || !hs.unheard {
 			t.Error("the peer knows this side's tag, and not that all is proven")
 		}
 		hs.OnProvenHello(&frag.Hello{Proven: frag.ProvenAll})
-		if !hs.Works() || hs.Check() != nil {
+		if !works() || hs.Check() != nil {
 			t.Errorf("the peer knows that all is proven: %v", hs.Check())
 		}
-		if hs.BindAnew(); hs.Works() || !hs.Bound() {
+		if hs.Bound, hs.Proven = true, 0; works() || !hs.Bound {
 			t.Error("another end has proven nothing")
 		}
 	}
@@ -98,10 +99,10 @@ func TestUnheard(t *testing.T) {
 	} {
 		hs := newTest()
 		hs.BeginConfirm(21)
-		hs.ConfirmAgain(22)
+		hs.Nonces[frag.ProbeCommand] = 22
 		hs.OnHelloAck(&frag.Hello{Nonce: c.nonce, Proven: c.proven})
-		if hs.Unheard() != c.want || hs.Confirmed() != (c.proven == frag.ProvenAll) {
-			t.Errorf("%s: unheard %v, confirmed %v", c.name, hs.Unheard(), hs.Confirmed())
+		if hs.unheard != c.want || hs.confirmed != (c.proven == frag.ProvenAll) {
+			t.Errorf("%s: unheard %v, confirmed %v", c.name, hs.unheard, hs.confirmed)
 		}
 	}
 }
@@ -121,7 +122,7 @@ func TestHurry(t *testing.T) {
 		t.Errorf("hurried %d times", sent)
 	}
 	hs = newTest()
-	hs.ProveAll()
+	hs.Proven = frag.ProvenAll
 	if hs.MayHurry(1) {
 		t.Error("hurries without need")
 	}
@@ -137,8 +138,8 @@ func TestRounds(t *testing.T) {
 		if d := hs.NextRound(); d != want {
 			t.Errorf("a round of %v, want %v", d, want)
 		}
-		if want = min(2*want, HelloIntervalMax); hs.Interval() != want {
-			t.Errorf("the next one of %v, want %v", hs.Interval(), want)
+		if want = min(2*want, HelloIntervalMax); hs.Interval != want {
+			t.Errorf("the next one of %v, want %v", hs.Interval, want)
 		}
 	}
 	hs.BeginConfirm(1)
@@ -154,20 +155,24 @@ func TestContest(t *testing.T) {
 	hs.Want(0, nil, 1000*ms)
 	retry(hs, frag.ProbeCommand, 31*ms) // a trip of 30 ms
 	retry(hs, frag.ProbeCommand, 90*ms) // which a later one does not change
-	hs.Offer(7, 100*ms)
-	hs.Offer(7, 120*ms) // was told before
+	if hs.Offered != 7 {
+		hs.Offered, hs.offeredAt = 7, 100*ms
+	}
+	if hs.Offered != 7 {
+		hs.Offered, hs.offeredAt = 7, 120*ms
+	} // was told before
 	if after, waits := hs.Contest(130*ms, 0); waits {
 		t.Errorf("waits for %v, though the round trip is over", after)
 	}
 	after, waits := hs.Contest(110*ms, 5*time.Millisecond)
-	if !waits || after != 25*time.Millisecond || !hs.Contested() || !hs.ContestLost() {
+	if !waits || after != 25*time.Millisecond || !hs.contested || hs.Bound {
 		t.Errorf("waits for %v: %v", after, waits)
 	}
-	if hs.Bind(); hs.ContestLost() {
+	if hs.Bound = true; hs.contested && !hs.Bound {
 		t.Error("the end that was told the tag has proven itself")
 	}
 	again := hs.Again(200*ms, Nonces{})
-	if again.Contested() || again.Left(200*ms) != 800*time.Millisecond {
+	if again.contested || again.Left(200*ms) != 800*time.Millisecond {
 		t.Errorf("begins again with %+v", again)
 	}
 }
@@ -178,7 +183,7 @@ func TestReject(t *testing.T) {
 	if !hs.OnReject(12, 0) || hs.OnReject(13, time.Hour) {
 		t.Error("a Reject is known by its nonce")
 	}
-	hs.Bind()
+	hs.Bound = true
 	if hs.OnReject(12, HelloIntervalMax-1) || !hs.OnReject(12, HelloIntervalMax) {
 		t.Error("a peer that was heard refuses nothing")
 	}
@@ -207,11 +212,11 @@ func TestCheck(t *testing.T) {
 			case 1:
 				hs.Offer(rnd.Uint64N(3)+1, now)
 			case 2:
-				hs.Bind()
+				hs.Bound = true
 			case 3:
-				hs.BindAnew()
+				hs.Bound, hs.Proven = true, 0
 			case 4:
-				hs.Prove(p)
+				hs.Proven |= p.Bit()
 			case 5:
 				hs.OnHelloAck(&hello)
 			case 6:
@@ -233,8 +238,8 @@ func TestCheck(t *testing.T) {
 		}
 	}
 	for name, breaks := range map[string]func(hs *Handshake){
-		"interval": func(hs *Handshake) { hs.interval = 0 },
-		"proven":   func(hs *Handshake) { hs.proven = 8 },
+		"interval": func(hs *Handshake) { hs.Interval = 0 },
+		"proven":   func(hs *Handshake) { hs.Proven = 8 },
 		"offered":  func(hs *Handshake) { hs.offeredAt = 1 },
 		"goal":     func(hs *Handshake) { hs.until = 1 },
 	} {

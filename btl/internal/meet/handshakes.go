@@ -17,40 +17,43 @@ import (
 type Handshakes[E comparable] struct {
 	peers     *Table[E]
 	host      Host[E]
+	now       *Time // unpaused: see clock.Clock
 	strangers Strangers
-	requests  requests
+	Kept      requests
 	random    func() uint64
 	timeout   time.Duration
-	// says holds the parameters of this side that every Hello contains.
+	// The field "says" of Handshakes holds the parameters that every Hello of this side contains.
 	says frag.Hello
-	// drafted is the Hello that is sent next.
+	// The field "drafted" of Handshakes is the Hello that is sent next.
 	drafted frag.Hello
 }
 
-// Init prepares Handshakes for the endpoints of a table. The argument says of Init holds the
-// parameters for Hellos, except the incarnation, which Init draws at random. The argument timeout
-// of Init is the maximum duration of each handshake that this side begins.
+// Init prepares Handshakes for the endpoints of a table. The argument "says" of Init holds the
+// parameters that every Hello of this side contains, except the incarnation, which Init draws at
+// random. The argument "timeout" of Init is the maximum duration of each handshake that this side
+// begins.
 func (s *Handshakes[E]) Init(
 	peers *Table[E], host Host[E], says *frag.Hello, random func() uint64, timeout time.Duration,
 ) {
 	s.peers, s.host, s.says, s.random, s.timeout = peers, host, *says, random, timeout
+	s.now = host.Clock()
 	s.strangers.Init(random)
-	s.requests.init()
+	s.Kept.init()
 	s.says.Incarnation = random()
 }
 
-// Says returns the parameters of this side that every Hello contains.
+// Says returns the parameters that every Hello of this side contains.
 func (s *Handshakes[E]) Says() *frag.Hello { return &s.says }
 
-// Enter gives an endpoint a slot in the table, a tag and a handshake. The argument addr of Enter is
-// the address of the peer's command channel.
+// Enter gives an endpoint a slot in the table, a connection tag and a new handshake. The argument
+// "addr" of Enter is the address of the peer's command channel.
 func (s *Handshakes[E]) Enter(ep E, addr string) {
 	e := s.peers.end(ep)
-	e.Addr, e.hs = addr, New(s.host.Now(), s.nonces())
+	e.Addr, e.Handshake = addr, New(*s.now, s.nonces())
 	s.peers.Add(ep, s.random())
 }
 
-// nonces draws random nonces for the Hellos of a handshake.
+// The method "nonces" draws random nonces for the Hellos of a handshake.
 func (s *Handshakes[E]) nonces() (n Nonces) {
 	for i := range n {
 		n[i] = s.random()
@@ -73,15 +76,15 @@ func (s *Handshakes[E]) Connect(n *frag.Name) (ep E, err error) {
 	return s.reach(old, n)
 }
 
-// giveUp cancels the sends that wait for the addresses of a module.
+// giveUp cancels the sends to a module's addresses that the fabric has not completed.
 func (s *Handshakes[E]) giveUp(n *frag.Name) {
 	s.host.GiveUp(n.Command)
 	s.host.GiveUp(n.Data)
 }
 
-// Dial connects like Connect, but to the names of the peer's two channels, with any incarnation.
-// Datagrams to the peer have at most tinyBytes on the command channel and mtuBytes on the data
-// channel.
+// Dial connects like Connect, but to the addresses of a peer's two channels, whatever the peer's
+// incarnation is. Datagrams to the peer have at most tinyBytes on the command channel and mtuBytes
+// on the data channel.
 func (s *Handshakes[E]) Dial(cmd, data []byte, tinyBytes, mtuBytes int) (ep E, err error) {
 	var none E
 	old := s.peers.ByAddr(string(cmd))
@@ -98,7 +101,7 @@ func (s *Handshakes[E]) Dial(cmd, data []byte, tinyBytes, mtuBytes int) (ep E, e
 
 // goesOn reports whether Connect returns the existing endpoint ep instead of a new endpoint.
 func (s *Handshakes[E]) goesOn(ep E) bool {
-	return s.host.Usable(ep) && s.peers.end(ep).state != Accepting
+	return s.host.Usable(ep) && s.peers.end(ep).State != Accepting
 }
 
 // reach makes a new endpoint, which replaces an older endpoint for the same address, and begins
@@ -113,18 +116,18 @@ func (s *Handshakes[E]) reach(old E, n *frag.Name) (ep E, err error) {
 	return ep, nil
 }
 
-// begin starts this side's handshake with an incarnation of the peer. The argument data of begin is
-// the name of the peer's data channel.
+// begin starts this side's handshake with an incarnation of the peer. The argument "data" of the
+// method "begin" is the address of the peer's data channel.
 func (s *Handshakes[E]) begin(ep E, incarnation uint64, data []byte) {
 	e := s.peers.end(ep)
-	e.state = Connecting
+	e.State = Connecting
 	e.Peer = PeerTag{Incarnation: incarnation}
-	e.hs.Want(incarnation, data, s.host.Now().Add(s.timeout))
+	e.Handshake.Want(incarnation, data, s.now.Add(s.timeout))
 	s.sayHello(ep)
 }
 
-// adopt makes an existing half-open endpoint the result of Connect. adopt drops the contents of the
-// peer's Hello, because the Hello may be forged.
+// adopt turns a half-open endpoint into the endpoint that Connect or Dial returns. adopt drops the
+// contents of the peer's Hello, because the Hello may be forged.
 func (s *Handshakes[E]) adopt(
 	half, old E, data []byte, named *frag.Name, incarnation uint64,
 ) (ep E, err error) {
@@ -134,9 +137,9 @@ func (s *Handshakes[E]) adopt(
 	e := s.peers.end(half)
 	e.Agreement = Agreement{}
 	s.peers.ForgetPeer(half)
-	e.hs = New(s.host.Now(), s.nonces())
-	e.hs.OfferedBefore(e.Peer.Tag)
-	s.peers.RemoveHalfOpen(e.Addr)
+	e.Handshake = New(*s.now, s.nonces())
+	e.Handshake.Offered = e.Peer.Tag
+	s.peers.endHalf(half, e.Addr)
 	s.begin(half, incarnation, data)
 	s.peers.Displace(half, old)
 	return half, nil
@@ -151,18 +154,18 @@ func (s *Handshakes[E]) OnRetry(by frag.Probe, h *frag.Header, r *frag.Retry) bo
 		return false
 	}
 	e := s.peers.end(ep)
-	if e.state != Connecting {
+	if e.State != Connecting {
 		return false
 	}
-	ok, hurry := e.hs.OnRetry(r, s.host.Now())
+	ok, hurry := e.Handshake.OnRetry(r, *s.now)
 	if hurry {
 		s.hurry(ep)
 	}
 	return ok
 }
 
-// OnReject ends a handshake that the peer refuses. The random nonce of the Reject proves that it
-// answers a Hello of this side.
+// OnReject ends a handshake that the peer refuses. The random nonce of the Reject proves that the
+// Reject answers a Hello of this side.
 func (s *Handshakes[E]) OnReject(h *frag.Header, r frag.Reject) bool {
 	var none E
 	ep := s.peers.Lookup(h.Conn)
@@ -170,12 +173,12 @@ func (s *Handshakes[E]) OnReject(h *frag.Header, r frag.Reject) bool {
 		return false
 	}
 	e := s.peers.end(ep)
-	if e.state != Connecting || !e.hs.OnReject(r.Nonce, s.host.Quiet(ep)) {
+	if e.State != Connecting || !e.Handshake.OnReject(r.Nonce, s.host.Quiet(ep)) {
 		return false
 	}
 	switch r.Reason {
 	case frag.RejectLater:
-		e.hs.PutOff(r.Code)
+		e.Handshake.PutOff(r.Code)
 		return true
 	case frag.RejectKept:
 		return s.onKept(ep, time.Duration(r.Code)*time.Millisecond)
@@ -185,7 +188,7 @@ func (s *Handshakes[E]) OnReject(h *frag.Header, r frag.Reject) bool {
 }
 
 // OnHelloAck records that a channel works in both directions, because the HelloAck contains the
-// nonce of a Hello.
+// nonce of this side's Hello.
 func (s *Handshakes[E]) OnHelloAck(by frag.Probe, h *frag.Header, hello *frag.Hello) bool {
 	var none E
 	ep := s.peers.Lookup(h.Conn)
@@ -199,48 +202,44 @@ func (s *Handshakes[E]) OnHelloAck(by frag.Probe, h *frag.Header, hello *frag.He
 		return false
 	}
 	e := s.peers.end(ep)
-	hs := e.hs
+	hs := e.Handshake
 	s.host.Heard(ep, by, hs == nil)
-	s.noteTakes(ep, hello)
+	if hello.Proven == frag.ProvenAll {
+		s.host.Takes(ep)
+	}
 	if hs == nil {
 		return true
 	}
 	answers := hs.Answers(hello)
-	if e.state == Accepting { // there the peer repeats its Hello, but for askFromHalfOpen
+	if e.State == Accepting { // there the peer repeats its Hello, but for askFromHalfOpen
 		if !answers || hello.Proven != frag.ProvenAll {
 			return false
 		}
 		if ep = s.lastWord(ep, h, hello); ep == none {
 			return false
 		}
-		hs = s.peers.end(ep).hs
+		hs = s.peers.end(ep).Handshake
 	} else if answers {
-		if e.state != Connected {
+		if e.State != Connected {
 			s.Bind(ep, h, hello)
 		}
-		hs.Prove(hello.Probe)
+		hs.Proven |= hello.Probe.Bit()
 	}
 	hs.OnHelloAck(hello)
 	s.establish(ep)
 	return true
 }
 
-// noteTakes records whether the peer's Hello announces that the peer is established.
-func (s *Handshakes[E]) noteTakes(ep E, hello *frag.Hello) {
-	if hello.Proven == frag.ProvenAll {
-		s.host.Takes(ep)
-	}
-}
-
-// onProvenHello handles a Hello with the endpoint's tag, which only the peer can know.
-// onProvenHello returns the endpoint that answers the Hello, or the zero value for no answer.
+// onProvenHello handles a Hello with a local endpoint's connection tag, which only the peer can
+// know. onProvenHello returns the endpoint that must answer the Hello, or the zero value if no
+// answer is sent.
 func (s *Handshakes[E]) onProvenHello(ep E, h *frag.Header, hello *frag.Hello) (answers E) {
 	var none E
 	if !s.matchesPeer(ep, h, hello) {
 		return none
 	}
 	s.host.Heard(ep, hello.Probe, false)
-	if s.peers.end(ep).state == Accepting {
+	if s.peers.end(ep).State == Accepting {
 		if hello.Proven != frag.ProvenAll {
 			return ep // the peer may need the answer to become connected
 		}
@@ -248,21 +247,23 @@ func (s *Handshakes[E]) onProvenHello(ep E, h *frag.Header, hello *frag.Hello) (
 			return none
 		}
 	}
-	s.noteTakes(ep, hello)
+	if hello.Proven == frag.ProvenAll {
+		s.host.Takes(ep)
+	}
 	e := s.peers.end(ep)
-	if hs := e.hs; hs != nil {
+	if hs := e.Handshake; hs != nil {
 		hs.OnProvenHello(hello)
 		s.establish(ep)
 	}
-	if e.hs != nil {
+	if e.Handshake != nil {
 		s.hurry(ep)
 	}
 	return ep
 }
 
-// lastWord makes the latest Hello of a half-open endpoint's peer replace earlier Hellos, which
-// may be forged. lastWord returns the endpoint that continues the handshake, or the zero value if
-// there is none.
+// lastWord gives a half-open endpoint the parameters of the peer's latest Hello, because earlier
+// Hellos may be forged. lastWord returns the endpoint that continues the handshake, or the zero
+// value if the handshake does not continue.
 func (s *Handshakes[E]) lastWord(ep E, h *frag.Header, hello *frag.Hello) (goesOn E) {
 	if _, ok := s.welcomeAgain(ep, hello); !ok {
 		return goesOn
@@ -271,18 +272,18 @@ func (s *Handshakes[E]) lastWord(ep E, h *frag.Header, hello *frag.Hello) (goesO
 	return s.validate(ep)
 }
 
-// Bind stores the peer's parameters from a Hello that contains a secret of the connection
-// (cookies or a nonce). The endpoint must not be connected. Parameters that were stored earlier,
-// from another Hello, may be forged.
+// Bind stores the peer's parameters from a Hello that contains a secret of the connection (cookies
+// or a nonce). The endpoint must not be connected. Bind replaces the parameters of earlier Hellos,
+// which may be forged.
 func (s *Handshakes[E]) Bind(ep E, h *frag.Header, hello *frag.Hello) {
 	s.peers.SetPeer(ep, PeerTag{Incarnation: hello.Incarnation, Tag: hello.Tag})
 	e := s.peers.end(ep)
-	e.hs.Bind()
-	if e.hs.Kept() {
-		e.hs.Wake(s.host.Now(), s.timeout)
-		s.host.SetTimer(ep, e.hs.Interval())
+	e.Handshake.Bound = true
+	if e.Handshake.Kept {
+		e.Handshake.Wake(*s.now, s.timeout)
+		s.host.SetTimer(ep, e.Handshake.Interval)
 	}
-	e.Label = string(hello.Label)
+	e.setLabel(string(hello.Label))
 	e.Agreement = Agree(s.says.Features & hello.Features)
 	s.host.Bind(ep, h, hello)
 }

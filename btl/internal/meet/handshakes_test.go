@@ -36,7 +36,7 @@ type fakeHost struct {
 
 var errMake = errors.New("no such address")
 
-func (h *fakeHost) Now() Time    { return h.now }
+func (h *fakeHost) Clock() *Time { return &h.now }
 func (h *fakeHost) Pass() uint64 { return uint64(h.now) }
 
 func (h *fakeHost) Make(cmd, data []byte, _, _ int) (*node, error) {
@@ -156,14 +156,15 @@ func TestBeginsAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, hs := ep.id.Tag, ep.id.hs
-	ep.id.hs.Bind()
+	before, hs := ep.id.Tag, ep.id.Handshake
+	ep.id.Handshake.Bound = true
 	s.restart(ep)
-	if h.restarted != 1 || ep.id.Tag == before || ep.id.hs == hs || ep.id.hs.Bound() || h.timer != 0 {
+	if h.restarted != 1 || ep.id.Tag == before || ep.id.Handshake == hs ||
+		ep.id.Handshake.Bound || h.timer != 0 {
 		t.Errorf("restarted %d times, another tag: %v, timer %v", h.restarted, ep.id.Tag != before,
 			h.timer)
 	}
-	if !ep.id.hs.Wanted() {
+	if !ep.id.Handshake.wanted {
 		t.Error("the goal is lost")
 	}
 }
@@ -184,8 +185,9 @@ func TestMergeTakesTheAgreement(t *testing.T) {
 	if got := s.validate(other); got != ep || len(h.merged) != 1 || h.merged[0] != other {
 		t.Fatalf("went on with another endpoint, %d merged", len(h.merged))
 	}
-	if ep.id.Agreement != want || ep.id.Tag != tag || !ep.id.hs.Wanted() || other.id.hs != nil {
-		t.Errorf("settled %+v, tag %#x, wanted %v", ep.id.Agreement, ep.id.Tag, ep.id.hs.Wanted())
+	if ep.id.Agreement != want || ep.id.Tag != tag || !ep.id.Handshake.wanted ||
+		other.id.Handshake != nil {
+		t.Errorf("settled %+v, tag %#x, wanted %v", ep.id.Agreement, ep.id.Tag, ep.id.Handshake.wanted)
 	}
 	if err := s.peers.Check(); err != nil {
 		t.Error(err)
@@ -203,11 +205,11 @@ func TestPacketConfirms(t *testing.T) {
 		t.Error("confirmed before the peer has said anything")
 	}
 	s.Bind(ep, &frag.Header{}, &frag.Hello{Tag: 5})
-	ep.id.hs.Prove(frag.ProbeCommand)
+	ep.id.Handshake.Proven |= frag.ProbeCommand.Bit()
 	if s.OnPacket(ep) != nil || h.early != 2 || len(h.connected) != 0 {
 		t.Error("confirmed while one channel is silent")
 	}
-	ep.id.hs.Prove(frag.ProbeData)
+	ep.id.Handshake.Proven |= frag.ProbeData.Bit()
 	if s.OnPacket(ep) != ep || len(h.connected) != 1 || h.settled != 1 || !ep.id.Settled() {
 		t.Error("not confirmed")
 	}
@@ -276,8 +278,8 @@ func TestStrangerIsAnswered(t *testing.T) {
 	}
 	hello.CommandCookie, hello.DataCookie = h.retries[0].Cookie, h.retries[1].Cookie
 	if !s.OnHello(frag.ProbeData, &frag.Header{}, &hello, helloBytes, []byte("d")) ||
-		s.peers.HalfOpen() != 1 || len(h.kinds) != 1 || h.kinds[0] != frag.KindHelloAck {
-		t.Fatalf("%d half open, answers %v", s.peers.HalfOpen(), h.kinds)
+		s.peers.HalfOpen != 1 || len(h.kinds) != 1 || h.kinds[0] != frag.KindHelloAck {
+		t.Fatalf("%d half open, answers %v", s.peers.HalfOpen, h.kinds)
 	}
 	if h.hellos[0].Proven != 0 {
 		t.Error("a half-open endpoint says that the channels are proven")

@@ -4,44 +4,44 @@ import "gobtl/frag"
 
 // sayHello sends a round of Hellos, and sets the timer for the next round.
 func (s *Handshakes[E]) sayHello(ep E) {
-	hs := s.peers.end(ep).hs
+	hs := s.peers.end(ep).Handshake
 	s.SendRound(ep)
 	if s.maybeStale(ep) {
 		s.askHelloOf(ep, frag.ProbeCommand, 0)
 		s.askHelloOf(ep, frag.ProbeData, 0)
 	}
-	s.host.SetTimer(ep, min(hs.NextRound(), hs.Left(s.host.Now())))
+	s.host.SetTimer(ep, min(hs.NextRound(), hs.Left(*s.now)))
 }
 
-// SendRound sends a Hello through each channel that has no answer yet.
+// SendRound sends a Hello through each channel for which Handshake.Asks returns true.
 func (s *Handshakes[E]) SendRound(ep E) {
 	for p := range frag.Probe(frag.ProbeCount) {
-		if s.peers.end(ep).hs.Asks(p) {
+		if s.peers.end(ep).Handshake.Asks(p) {
 			s.AskHello(ep, p)
 		}
 	}
 }
 
-// hurry sends the unanswered Hellos before their timer expires, if Handshake.MayHurry allows
-// this.
+// The method "hurry" repeats the unanswered Hellos before their timer expires, if
+// Handshake.MayHurry returns true.
 func (s *Handshakes[E]) hurry(ep E) {
-	if e := s.peers.end(ep); e.state == Connecting && e.hs.MayHurry(s.host.Now()) {
+	if e := s.peers.end(ep); e.State == Connecting && e.Handshake.MayHurry(*s.now) {
 		s.SendRound(ep)
 	}
 }
 
-// AskHello sends a Hello through a channel, with the peer's tag if that tag is known.
+// AskHello sends a Hello through a channel, with the peer's connection tag if this tag is known.
 func (s *Handshakes[E]) AskHello(ep E, p frag.Probe) {
 	s.askHelloOf(ep, p, s.peers.end(ep).Peer.Tag)
 }
 
-// askHelloOf sends a Hello through a channel to the peer's endpoint with the tag conn. If conn is
-// 0, any endpoint of the peer may answer, and the Hello must prove that this side receives at its
-// addresses.
+// askHelloOf sends a Hello through a channel to the peer's endpoint with the connection tag "conn".
+// If the argument "conn" of askHelloOf is 0, any endpoint of the peer may answer, and the Hello
+// contains the cookies that prove the addresses of this side.
 func (s *Handshakes[E]) askHelloOf(ep E, p frag.Probe, conn uint64) {
 	hello := s.draft(ep, p)
-	if hs := s.peers.end(ep).hs; hs != nil {
-		hello.Nonce = hs.Nonce(p)
+	if hs := s.peers.end(ep).Handshake; hs != nil {
+		hello.Nonce = hs.Nonces[p]
 		if conn == 0 {
 			hs.Show(hello)
 		}
@@ -52,10 +52,11 @@ func (s *Handshakes[E]) askHelloOf(ep E, p frag.Probe, conn uint64) {
 	s.host.SendHello(ep, frag.KindHello, conn, hello, nil)
 }
 
-// AskLife asks whether a silent peer was restarted, so that a new incarnation has its address.
-// AskLife sends a Hello without a tag, which names the expected incarnation. An incarnation that is
-// not the expected one rejects the Hello, and returns the nonce of the Hello. The expected
-// incarnation stores nothing from the Hello.
+// AskLife asks the process at a silent peer's address whether it is a new incarnation, which a
+// restart of the peer creates. AskLife sends a Hello without a connection tag, but with the
+// expected incarnation of the peer. An incarnation that is not the expected one rejects the Hello,
+// and returns the nonce of the Hello. The expected incarnation stores nothing from a Hello of
+// AskLife.
 func (s *Handshakes[E]) AskLife(ep E, nonce uint64) {
 	hello := s.draft(ep, frag.ProbeCommand)
 	hello.Expected, hello.Nonce = s.peers.end(ep).Peer.Incarnation, nonce
@@ -63,12 +64,12 @@ func (s *Handshakes[E]) AskLife(ep E, nonce uint64) {
 }
 
 // answerHello answers the peer's Hello through the channel of the Hello. If the peer's address is
-// not proven, the answer is not longer than the Hello, which has askedBytes. The answer to a
-// Hello with cookies goes to shown, the address for which the cookies were made.
+// not proven, the answer goes to the address "shown", and is not longer than the Hello, which has
+// the length "askedBytes".
 func (s *Handshakes[E]) answerHello(ep E, asked *frag.Hello, askedBytes int, shown []byte) {
 	hello := s.draft(ep, asked.Probe)
 	hello.Nonce = asked.Nonce
-	if hs := s.peers.end(ep).hs; hs == nil || hs.Proven()&asked.Probe.Bit() != 0 {
+	if hs := s.peers.end(ep).Handshake; hs == nil || hs.Proven&asked.Probe.Bit() != 0 {
 		shown = nil
 	} else if hello.Bytes() > askedBytes {
 		return
@@ -76,24 +77,24 @@ func (s *Handshakes[E]) answerHello(ep E, asked *frag.Hello, askedBytes int, sho
 	s.host.SendHello(ep, frag.KindHelloAck, asked.Tag, hello, shown)
 }
 
-// draft returns a Hello to a peer, with the parameters of this side. The Hello is valid until the
-// next call of draft.
+// The method "draft" returns a Hello to a peer, with the parameters of this side. The Hello is
+// valid until the next call of draft.
 func (s *Handshakes[E]) draft(ep E, p frag.Probe) *frag.Hello {
 	e := s.peers.end(ep)
 	s.drafted = s.says
 	hello := &s.drafted
 	hello.Tag, hello.Probe, hello.Proven = e.Tag, p, frag.ProvenAll
-	if hs := e.hs; hs != nil {
-		hello.Expected, hello.Proven = hs.Expected(), hs.Proven()
+	if hs := e.Handshake; hs != nil {
+		hello.Expected, hello.Proven = hs.expected, hs.Proven
 	}
-	if e.state == Accepting { // with ProvenAll, this side would confirm an unproven peer
+	if e.State == Accepting { // with ProvenAll, this side would confirm an unproven peer
 		hello.Proven = 0
 	}
 	return hello
 }
 
-// Reject sends a Reject to an address, and returns false if the rate limit does not allow one. The
-// Reject is not longer than the Hello that it answers.
+// Reject sends a Reject to an address, and returns false if the limit on Rejects does not allow it.
+// The Reject is not longer than the Hello that it answers.
 func (s *Handshakes[E]) Reject(
 	by frag.Probe, to []byte, tag uint64, version uint8, r frag.Reject,
 ) bool {
@@ -105,7 +106,7 @@ func (s *Handshakes[E]) Reject(
 	return true
 }
 
-// retry sends a Retry to an unknown peer whose Hello proves no address, and returns true if the
+// retry sends a Retry to a peer whose Hello contains no valid cookies, and returns true if the
 // Retry was sent.
 func (s *Handshakes[E]) retry(
 	by frag.Probe, hello *frag.Hello, to []byte, helloBytes int,
@@ -114,6 +115,6 @@ func (s *Handshakes[E]) retry(
 		return false
 	}
 	return s.host.SendRetry(by, to, hello.Tag, func() *frag.Retry {
-		return s.strangers.Retry(s.host.Now(), hello, to)
+		return s.strangers.Retry(*s.now, hello, to)
 	})
 }

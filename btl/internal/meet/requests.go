@@ -12,36 +12,40 @@ import (
 
 // The bounds of kept connection requests.
 const (
-	// KeepMax is the longest time for which the application may keep a request. KeepMax also limits
-	// how much longer than its time-out a handshake lasts because a peer keeps the request.
+	// KeepMax is the longest time for which the application may delay its decision on a connection
+	// request. KeepMax also limits by how much a handshake may exceed its time-out while the peer's
+	// application delays its decision.
 	KeepMax = time.Minute
-	// requestsMax is the maximum number of kept requests, if Limits.HalfOpen is not lower.
+	// requestsMax is the maximum number of stored connection requests, unless Limits.HalfOpen is
+	// lower.
 	requestsMax = 1024
-	// undecidedMax is the maximum number of kept requests of an address without a decision. If a peer
-	// gives up and connects again, its first request stays in the table.
+	// undecidedMax is the maximum number of undecided connection requests that are stored for one
+	// address. If a peer gives up and connects again, its first request is still stored.
 	undecidedMax = 2
-	// askAgainMax is the longest time for which a peer whose request is kept does not ask again.
-	// NATs and firewalls drop the entry of two ports after 30 seconds or more without packets (30 in
-	// Linux). By asking again, a peer also learns whether this side was restarted.
+	// askAgainMax is the maximum interval at which a peer repeats a connection request until this
+	// side has decided on it. NATs and firewalls drop the entry for a pair of ports after 30 seconds
+	// or more without packets (30 in Linux). By repeating its request, a peer also learns whether
+	// this side was restarted.
 	askAgainMax = 15 * time.Second
 )
 
 // Answer is the answer of the application to a connection request.
 type Answer struct {
 	// Reject without a Reason accepts the peer. The Code of a Reject with the reason RejectKept is
-	// the time, in milliseconds, for which the application keeps the request.
+	// the time, in milliseconds, by which the application delays its decision.
 	frag.Reject
-	// Moved is the name of another module to which the peer must connect, and empty for none.
+	// Moved is the name of another module to which the peer must connect instead, or is empty.
 	Moved []byte
 }
 
-// later is the answer that makes the peer ask again at regular intervals.
+// The variable "later" is the answer that makes the peer ask again at regular intervals.
 var later = Answer{Reject: frag.Reject{Reason: frag.RejectLater}}
 
-// refuses reports whether the peer is not accepted.
+// The method "refuses" reports whether the answer rejects the peer, or sends the peer to another
+// module.
 func (a *Answer) refuses() bool { return a.Reason != 0 || len(a.Moved) > 0 }
 
-// request is a connection request that the application keeps, or has kept and answered.
+// request is a connection request on which the application did not decide immediately.
 //
 //	kept --> decided --> (gone)   the peer was accepted, or the time until is over
 //	     `-> (gone)               the application has not decided before the time until
@@ -70,29 +74,28 @@ type RequestCounts struct {
 	Lapsed  uint64 // kept or decided requests of peers that did not ask again in time
 }
 
-// accepted reports whether the application has accepted the peer.
+// The method "accepted" reports whether the application has accepted the peer.
 func (r *request) accepted() bool { return r.decided && !r.answer.refuses() }
 
-// requests holds the connection requests that the application keeps. The number of requests, and
-// the number for each host, have the same limits as half-open endpoints.
+// The type "requests" holds the connection requests on which the application did not decide
+// immediately. The number of stored requests is limited, in total and for each host.
 type requests struct {
 	list   []*request // by id
 	byPeer map[peerKey]*request
 	atHost map[string]int32
 	ids    uint64 // the latest id
-	counts RequestCounts
-	wakeAt Time // no request has work before, or Never
+	Counts RequestCounts
+	WakeAt Time // no request has work before, or Never
 }
 
 func (q *requests) init() {
 	*q = requests{
-		byPeer: make(map[peerKey]*request), atHost: make(map[string]int32), wakeAt: mono.Never,
+		byPeer: make(map[peerKey]*request), atHost: make(map[string]int32), WakeAt: mono.Never,
 	}
 }
 
-// find returns the request of a peer, or nil. If the request is decided, but was made with a label
-// that differs from the given label, find removes the request, because the application has decided
-// about the earlier label.
+// find returns the request of a peer, or nil. If the application has decided about another label of
+// the peer than the given label, find removes the request and returns nil.
 func (q *requests) find(key peerKey, label []byte) *request {
 	r := q.byPeer[key]
 	if r != nil && r.decided && r.label != string(label) {
@@ -116,7 +119,7 @@ func (q *requests) add(r *request) {
 	q.list = append(q.list, r)
 	q.byPeer[r.peerKey] = r
 	q.atHost[r.host]++
-	q.wakeAt = q.wakeAt.Min(r.until)
+	q.WakeAt = q.WakeAt.Min(r.until)
 }
 
 // remove removes a request, which may be nil.
@@ -129,8 +132,8 @@ func (q *requests) remove(r *request) {
 	addTo(q.atHost, r.host, -1)
 }
 
-// forgetStale makes room for a further request of an address. If too many requests of the address
-// wait for a decision, forgetStale drops the oldest of these requests.
+// forgetStale drops the oldest undecided request of an address, if undecidedMax requests of the
+// address are undecided.
 func (q *requests) forgetStale(addr string) {
 	var oldest *request
 	undecided := 0
@@ -144,61 +147,56 @@ func (q *requests) forgetStale(addr string) {
 	}
 	if undecided >= undecidedMax {
 		q.remove(oldest)
-		q.counts.Lapsed++
+		q.Counts.Lapsed++
 	}
 }
 
-// check verifies that the indexes are consistent and that the limits hold.
-func (q *requests) check(c *Census) error {
+// check verifies that the indexes of the stored requests are consistent, and that their limits
+// hold.
+func (q *requests) check(most int) error {
 	hosts := 0
 	for i, r := range q.list {
 		switch {
 		case q.byPeer[r.peerKey] != r || i > 0 && q.list[i-1].id >= r.id:
 			return fmt.Errorf("the kept request %d is not found", r.id)
-		case r.until < q.wakeAt || r.callAt != 0 && r.callAt < q.wakeAt:
+		case r.until < q.WakeAt || r.callAt != 0 && r.callAt < q.WakeAt:
 			return fmt.Errorf("the kept request %d has work before the requests wake", r.id)
 		}
 	}
 	for _, n := range q.atHost {
 		hosts += int(n)
 	}
-	if len(q.byPeer) != len(q.list) || hosts != len(q.list) || len(q.list) > c.keptMost() {
+	if len(q.byPeer) != len(q.list) || hosts != len(q.list) || len(q.list) > most {
 		return fmt.Errorf("%d kept requests, %d peers, %d by host, at most %d", len(q.list),
-			len(q.byPeer), hosts, c.keptMost())
+			len(q.byPeer), hosts, most)
 	}
 	return nil
 }
 
 // keptMost is the maximum number of kept requests.
-func (c *Census) keptMost() int { return min(c.limits.HalfOpen, requestsMax) }
+func (c *Census[E]) keptMost() int { return min(c.limits.HalfOpen, requestsMax) }
 
-// nextID returns the number of the next request of a host, or 0 if no request of this host may be
-// kept.
+// nextID returns a number for the next request of a host, or 0 if no further request of the host
+// may be stored.
 func (s *Handshakes[E]) nextID(host string) uint64 {
 	c := &s.peers.Census
-	if len(s.requests.list) >= c.keptMost() || c.hosts != nil &&
-		int(s.requests.atHost[host]) >= c.shareOf(c.keptMost()) {
+	if len(s.Kept.list) >= c.keptMost() || c.hosts != nil &&
+		int(s.Kept.atHost[host]) >= c.shareOf(c.keptMost()) {
 		return 0
 	}
-	s.requests.ids++
-	return s.requests.ids
+	s.Kept.ids++
+	return s.Kept.ids
 }
 
-// RequestCounts returns the counters of kept connection requests.
-func (s *Handshakes[E]) RequestCounts() RequestCounts { return s.requests.counts }
+// Requests is the number of stored connection requests.
+func (s *Handshakes[E]) Requests() int { return len(s.Kept.list) }
 
-// Requests is the number of kept requests that have not lapsed.
-func (s *Handshakes[E]) Requests() int { return len(s.requests.list) }
+// CheckRequests verifies that the indexes of the stored connection requests are consistent, and
+// that their limits hold.
+func (s *Handshakes[E]) CheckRequests() error { return s.Kept.check(s.peers.keptMost()) }
 
-// CheckRequests verifies that the indexes of the kept requests are consistent, and that the limits
-// hold.
-func (s *Handshakes[E]) CheckRequests() error { return s.requests.check(&s.peers.Census) }
-
-// RequestsDeadline returns the next time at which the caller must call OnRequestsTimer.
-func (s *Handshakes[E]) RequestsDeadline() Time { return s.requests.wakeAt }
-
-// ask asks the application whether to accept a new peer, and stores the request if the application
-// keeps it.
+// ask asks the application whether to accept a new peer, and stores the connection request if the
+// application delays its decision.
 func (s *Handshakes[E]) ask(hello *frag.Hello, key peerKey) Answer {
 	host := s.peers.HostOf(key.addr)
 	id := s.nextID(host)
@@ -209,17 +207,17 @@ func (s *Handshakes[E]) ask(hello *frag.Hello, key peerKey) Answer {
 	if id == 0 || s.host.Shut() {
 		return later
 	}
-	s.requests.forgetStale(key.addr)
+	s.Kept.forgetStale(key.addr)
 	wait := time.Duration(answer.Code) * time.Millisecond
 	r := &request{
 		peerKey: key, id: id, label: string(hello.Label), host: host,
-		until: s.host.Now().Add(wait), informed: hello.Features&frag.FeatureKept != 0,
+		until: s.now.Add(wait), informed: hello.Features&frag.FeatureKept != 0,
 		names: [frag.ProbeCount][]byte{
 			slices.Clone(hello.CommandName), slices.Clone(hello.DataName),
 		},
 	}
-	s.requests.add(r)
-	s.requests.counts.Kept++
+	s.Kept.add(r)
+	s.Kept.Counts.Kept++
 	return s.answerKept(r, hello)
 }
 
@@ -245,18 +243,18 @@ func (s *Handshakes[E]) tell(answer Answer, hello *frag.Hello, to []byte) {
 	}
 }
 
-// answerKept answers a Hello of a peer whose request is kept, or was refused or moved. If the label
-// in the Hello differs from the label of the request, the peer must wait until the request is
-// decided or has lapsed. Otherwise, a peer that changes its label with each Hello would make the
-// application keep any number of requests.
+// answerKept answers a Hello of a peer whose stored request is undecided, was refused, or was sent
+// to another module. If the label in the Hello differs from the label of the stored request, the
+// peer must wait until the request is decided or too old. If each new label caused a new request, a
+// peer could cause any number of requests by changing its label.
 func (s *Handshakes[E]) answerKept(r *request, hello *frag.Hello) Answer {
 	if r.label != string(hello.Label) {
 		return later
 	}
-	now := s.host.Now()
+	now := *s.now
 	if r.decided {
 		r.callAt, r.until = 0, r.until.Min(now.Add(s.timeout))
-		s.requests.wakeAt = s.requests.wakeAt.Min(r.until)
+		s.Kept.WakeAt = s.Kept.WakeAt.Min(r.until)
 		return r.answer
 	}
 	r.nonces[hello.Probe] = hello.Nonce
@@ -274,35 +272,35 @@ func waitMs(d time.Duration) uint16 {
 	return uint16(min(max((d+time.Millisecond-1)/time.Millisecond, 1), KeepMax/time.Millisecond))
 }
 
-// Decide answers a kept request, and tells the peer to ask again. The answer is stored until the
-// time at which the peer asks again even without a packet from this side. If the answer has the
-// reason RejectKept, the request stays undecided, and Decide changes the time for which it is kept.
-// The peer learns the new time when it asks again. Decide returns false if no request with this
-// number waits for an answer.
+// Decide stores the application's answer to a connection request, and tells the peer to ask again.
+// The application's answer to a request is stored until the peer should have asked again, even if
+// the packets that tell the peer to ask again are lost. If the answer has the reason RejectKept,
+// the request stays undecided, and only its deadline changes. The peer learns the new deadline when
+// it asks again. Decide returns false if no request with the number "id" waits for an answer.
 func (s *Handshakes[E]) Decide(id uint64, answer Answer) bool {
-	r, now := s.requests.byID(id), s.host.Now()
+	r, now := s.Kept.byID(id), *s.now
 	if r == nil || r.decided || now >= r.until {
 		return false
 	}
 	if answer.Reason == frag.RejectKept {
 		r.until = now.Add(time.Duration(answer.Code) * time.Millisecond)
-		s.requests.wakeAt = s.requests.wakeAt.Min(r.until)
+		s.Kept.WakeAt = s.Kept.WakeAt.Min(r.until)
 		return true
 	}
-	s.requests.counts.Decided++
+	s.Kept.Counts.Decided++
 	r.decided, r.answer, r.until = true, answer, max(now, r.asksAt).Add(s.timeout)
 	r.interval, r.callEnd = HelloIntervalMin, now.Add(s.timeout)
 	s.call(r, now)
-	s.requests.wakeAt = s.requests.wakeAt.Min(r.until)
+	s.Kept.WakeAt = s.Kept.WakeAt.Min(r.until)
 	return true
 }
 
-// callAgain is the time until call tries again, if the rate limit on Rejects prevented a packet to
-// the peer.
+// callAgain is the time until the next attempt to tell a peer to ask again, if the limit on Rejects
+// prevented the packet.
 const callAgain = time.Millisecond
 
-// call tells a peer, about whose request the application has decided, to ask again. call sets the
-// time of the next call.
+// The method "call" tells a peer to ask again, because the application has decided on the peer's
+// request. The method "call" also sets the time at which the packet is repeated.
 func (s *Handshakes[E]) call(r *request, now Time) {
 	if !r.informed {
 		return // the peer asks regularly
@@ -325,75 +323,76 @@ func (s *Handshakes[E]) call(r *request, now Time) {
 		r.callAt = 0
 		return // the peer is gone, or cannot be reached before it asks by itself
 	}
-	s.requests.wakeAt = s.requests.wakeAt.Min(r.callAt)
+	s.Kept.WakeAt = s.Kept.WakeAt.Min(r.callAt)
 }
 
-// OnRequestsTimer removes the kept requests that have lapsed, and repeats the packets that tell the
-// peers of decided requests to ask again. OnRequestsTimer returns true if it has changed a request
-// or sent a packet.
+// OnRequestsTimer removes stored requests whose deadline has passed, and repeats the packets that
+// tell peers to ask again. OnRequestsTimer returns true if it has changed a request or sent a
+// packet.
 func (s *Handshakes[E]) OnRequestsTimer() bool {
-	q, now := &s.requests, s.host.Now()
-	if now < q.wakeAt {
+	q, now := &s.Kept, *s.now
+	if now < q.WakeAt {
 		return false
 	}
 	shut := s.host.Shut()
-	q.wakeAt = mono.Never
+	q.WakeAt = mono.Never
 	for _, r := range slices.Clone(q.list) {
 		switch {
 		case shut || now >= r.until:
 			q.remove(r)
-			q.counts.Lapsed++
+			q.Counts.Lapsed++
 			continue
 		case r.callAt != 0 && now >= r.callAt:
 			s.call(r, now)
 		case r.callAt != 0:
-			q.wakeAt = q.wakeAt.Min(r.callAt)
+			q.WakeAt = q.WakeAt.Min(r.callAt)
 		}
-		q.wakeAt = q.wakeAt.Min(r.until)
+		q.WakeAt = q.WakeAt.Min(r.until)
 	}
 	return true
 }
 
-// onKept handles a Reject which reports that the peer's application keeps the request of ep, or has
-// decided on it.
+// onKept handles a Reject which reports that the peer's application delays its decision, or has now
+// decided.
 func (s *Handshakes[E]) onKept(ep E, wait time.Duration) bool {
 	e := s.peers.end(ep)
-	hs := e.hs
+	hs := e.Handshake
 	switch {
-	case hs.Bound() || hs.Contested() || !hs.Wanted():
+	case hs.Bound || hs.contested || !hs.wanted:
 		return false
 	case wait > 0:
-		s.host.SetTimer(ep, hs.Keep(s.host.Now(), wait, s.timeout))
-	case hs.Kept() && hs.WakeIn(s.host.Now()) > 0:
-		s.host.SetTimer(ep, hs.WakeIn(s.host.Now()))
-	case hs.Kept():
+		s.host.SetTimer(ep, hs.Keep(*s.now, wait, s.timeout))
+	case hs.Kept && hs.WakeIn(*s.now) > 0:
+		s.host.SetTimer(ep, hs.WakeIn(*s.now))
+	case hs.Kept:
 		s.askAnew(ep)
 		s.sayHello(ep)
 	}
 	return true
 }
 
-// askAnew ends the waiting of a handshake for the decision of the peer's application. New nonces
-// make late answers to earlier Hellos invalid.
+// askAnew prepares a handshake, which has waited for the decision of the peer's application, for
+// its next Hello. New nonces make late answers to earlier Hellos invalid.
 func (s *Handshakes[E]) askAnew(ep E) {
-	hs := s.peers.end(ep).hs
-	hs.Wake(s.host.Now(), s.timeout)
-	hs.nonces = s.nonces()
+	hs := s.peers.end(ep).Handshake
+	hs.Wake(*s.now, s.timeout)
+	hs.Nonces = s.nonces()
 }
 
 // errOtherHost means that the peer names a module on a host that is not the peer's host. A peer may
 // not make this side send Hellos to other hosts.
 var errOtherHost = errors.New("meet: the other module is on another host")
 
-// errMovedTwice means that a module to which the peer has moved this endpoint names yet another
-// module. An endpoint may be moved only once.
+// errMovedTwice means that the peer has redirected this endpoint to a module that redirects the
+// endpoint again. An endpoint may be redirected only once.
 var errMovedTwice = errors.New("meet: moved for the second time")
 
-// onMoved makes an endpoint connect to another module of the peer's process.
+// onMoved makes an endpoint connect to another module of the peer's process, which the peer's
+// HelloAck names.
 func (s *Handshakes[E]) onMoved(ep E, hello *frag.Hello) bool {
 	e := s.peers.end(ep)
-	hs := e.hs
-	if e.state != Connecting || hs.Bound() || !hs.Answers(hello) {
+	hs := e.Handshake
+	if e.State != Connecting || hs.Bound || !hs.Answers(hello) {
 		return false
 	}
 	n, err := frag.ParseName(hello.Moved)
@@ -415,9 +414,9 @@ func (s *Handshakes[E]) onMoved(ep E, hello *frag.Hello) bool {
 	s.peers.Move(ep, string(n.Command))
 	s.peers.Rename(ep, s.random()) // The module that has moved the endpoint knows the old tag.
 	e.Peer = PeerTag{Incarnation: n.Incarnation}
-	again := hs.Again(s.host.Now(), s.nonces())
-	again.moved, again.expected, again.data = true, n.Incarnation, string(n.Data)
-	e.hs = again
+	again := hs.Again(*s.now, s.nonces())
+	again.moved, again.expected, again.DataName = true, n.Incarnation, string(n.Data)
+	e.Handshake = again
 	s.sayHello(ep)
 	return true
 }

@@ -61,8 +61,8 @@ func TestHostsShareKeptRequests(t *testing.T) {
 		t.Errorf("kept %v", kept)
 	}
 	h.now = h.now.Add(6 * time.Second)
-	if !s.OnRequestsTimer() || s.Requests() != 0 || s.RequestsDeadline() != mono.Never {
-		t.Errorf("%d requests stay, the next deadline is %d", s.Requests(), s.RequestsDeadline())
+	if !s.OnRequestsTimer() || s.Requests() != 0 || s.Kept.WakeAt != mono.Never {
+		t.Errorf("%d requests stay, the next deadline is %d", s.Requests(), s.Kept.WakeAt)
 	}
 	if err := s.CheckRequests(); err != nil {
 		t.Error(err)
@@ -94,7 +94,7 @@ func TestDecisionIsToldUntilAsked(t *testing.T) {
 			if asks {
 				most = 3*time.Second + 1
 			}
-			if h.now = max(h.now+1, s.RequestsDeadline()); h.now.Sub(decided) > most {
+			if h.now = max(h.now+1, s.Kept.WakeAt); h.now.Sub(decided) > most {
 				t.Fatalf("kept for %v after the decision", h.now.Sub(decided))
 			}
 			s.OnRequestsTimer()
@@ -142,7 +142,7 @@ func TestMovedOnlyOnTheHost(t *testing.T) {
 		}
 		before := ep.id.Tag
 		s.OnHelloAck(0, &frag.Header{Conn: before}, &frag.Hello{
-			Incarnation: 3, Tag: 8, Nonce: ep.id.hs.Nonce(0) + test.nonce, Moved: name,
+			Incarnation: 3, Tag: 8, Nonce: ep.id.Handshake.Nonces[0] + test.nonce, Moved: name,
 		})
 		follows := ep.id.Addr == test.addr && ep.id.Peer.Incarnation == 4 && s.peers.Known(ep)
 		if follows != test.follow || len(h.ended) > 0 != test.ended || test.ended && h.why != WhyMisled {
@@ -158,7 +158,7 @@ func TestMovedOnlyOnTheHost(t *testing.T) {
 			t.Error("the module that has moved the endpoint can still send to it")
 		}
 		s.OnHelloAck(0, &frag.Header{Conn: ep.id.Tag}, &frag.Hello{
-			Incarnation: 4, Tag: 8, Nonce: ep.id.hs.Nonce(0), Moved: name,
+			Incarnation: 4, Tag: 8, Nonce: ep.id.Handshake.Nonces[0], Moved: name,
 		})
 		if len(h.ended) != 1 || h.why != WhyMisled {
 			t.Errorf("moved twice: %d ended, %v", len(h.ended), h.why)
@@ -178,7 +178,7 @@ func TestTableMove(t *testing.T) {
 	table.LeadTo(there)
 	table.Move(second, "b")
 	if table.ByAddr("a") != third || third.id.Displaced() != first || table.ByAddr("b") != there ||
-		there.id.Displaced() != second || table.Census.At("a") != 2 {
+		there.id.Displaced() != second || len(table.atAddr["a"]) != 2 {
 		t.Errorf("at a %p behind %p, at b %p behind %p", table.ByAddr("a"), third.id.Displaced(),
 			table.ByAddr("b"), second.id.Displaced())
 	}
@@ -222,21 +222,23 @@ func TestKeptPeerWaits(t *testing.T) {
 			Reason: frag.RejectKept, Code: waitMs, Nonce: nonce,
 		})
 	}
-	first, hellos := ep.id.hs.Nonce(0), len(h.hellos)
-	if keep(2000, first+1) || ep.id.hs.Kept() {
+	first, hellos := ep.id.Handshake.Nonces[0], len(h.hellos)
+	if keep(2000, first+1) || ep.id.Handshake.Kept {
 		t.Error("waits after a Reject without its nonce")
 	}
 	if !keep(2000, first) || h.timer != 2*time.Second || len(h.hellos) != hellos {
 		t.Fatalf("the timer is %v, %d Hellos were sent", h.timer, len(h.hellos)-hellos)
 	}
-	if !keep(0, first) || ep.id.hs.Kept() || len(h.hellos) != hellos+2 || h.timer != HelloIntervalMin {
+	if !keep(0, first) || ep.id.Handshake.Kept ||
+		len(h.hellos) != hellos+2 || h.timer != HelloIntervalMin {
 		t.Fatalf("decided: the timer is %v, %d Hellos were sent", h.timer, len(h.hellos)-hellos)
 	}
-	if keep(2000, first) || ep.id.hs.Kept() {
+	if keep(2000, first) || ep.id.Handshake.Kept {
 		t.Error("waits again after a late Reject")
 	}
 	for rounds := 0; len(h.ended) == 0; rounds++ {
-		if keep(20_000, ep.id.hs.Nonce(0)); h.now.Sub(began) > KeepMax+3*time.Second || rounds > 5 {
+		keep(20_000, ep.id.Handshake.Nonces[0])
+		if h.now.Sub(began) > KeepMax+3*time.Second || rounds > 5 {
 			t.Fatalf("still there after %v", h.now.Sub(began))
 		}
 		h.now = h.now.Add(h.timer)
@@ -267,16 +269,16 @@ func TestKeptUnderOneLabel(t *testing.T) {
 		t.Error("the request of the first label is not decided")
 	}
 	h.now++
-	if h.hello(hello); s.peers.HalfOpen() != 0 || len(h.asked) != 2 || s.Requests() != 1 {
-		t.Errorf("another label: %d half open, %d requests, asked %d times", s.peers.HalfOpen(),
+	if h.hello(hello); s.peers.HalfOpen != 0 || len(h.asked) != 2 || s.Requests() != 1 {
+		t.Errorf("another label: %d half open, %d requests, asked %d times", s.peers.HalfOpen,
 			s.Requests(), len(h.asked))
 	}
 	if !s.Decide(h.asked[1], Answer{}) {
 		t.Error("the request of the other label is not decided")
 	}
 	h.now++
-	if h.hello(hello); s.peers.HalfOpen() != 1 || s.Requests() != 0 || len(h.asked) != 2 {
-		t.Errorf("%d half open, %d requests, asked %d times", s.peers.HalfOpen(), s.Requests(),
+	if h.hello(hello); s.peers.HalfOpen != 1 || s.Requests() != 0 || len(h.asked) != 2 {
+		t.Errorf("%d half open, %d requests, asked %d times", s.peers.HalfOpen, s.Requests(),
 			len(h.asked))
 	}
 }
@@ -294,7 +296,7 @@ func TestKeptPeerSetsNoPace(t *testing.T) {
 		for _, waitMs := range []uint16{1, 0} {
 			h.timer = 0
 			s.OnReject(&frag.Header{Conn: ep.id.Tag}, frag.Reject{
-				Reason: frag.RejectKept, Code: waitMs, Nonce: ep.id.hs.Nonce(0),
+				Reason: frag.RejectKept, Code: waitMs, Nonce: ep.id.Handshake.Nonces[0],
 			})
 			if h.timer != 0 {
 				timer = h.now.Add(h.timer)
@@ -328,9 +330,9 @@ func TestDecisionsTogether(t *testing.T) {
 	for _, id := range h.asked {
 		s.Decide(id, Answer{})
 	}
-	for h.now = s.RequestsDeadline(); h.now.Sub(decided) < 60*time.Millisecond; {
+	for h.now = s.Kept.WakeAt; h.now.Sub(decided) < 60*time.Millisecond; {
 		s.OnRequestsTimer()
-		h.now = max(h.now+1, s.RequestsDeadline())
+		h.now = max(h.now+1, s.Kept.WakeAt)
 	}
 	told := map[uint64]bool{}
 	for _, tag := range h.rejected {
@@ -378,8 +380,8 @@ func TestStaleRequests(t *testing.T) {
 	}
 	other := peerKey{addr: "a:2", PeerTag: PeerTag{Tag: 1, Incarnation: 9}}
 	s.ask(keptHello(s, h.now, other.addr, other.Tag), other)
-	if s.Requests() != undecidedMax+1 || s.RequestCounts().Lapsed != 8-undecidedMax {
-		t.Errorf("%d requests, counts %+v", s.Requests(), s.RequestCounts())
+	if s.Requests() != undecidedMax+1 || s.Kept.Counts.Lapsed != 8-undecidedMax {
+		t.Errorf("%d requests, counts %+v", s.Requests(), s.Kept.Counts)
 	}
 	h.answer = Answer{} // the next one is accepted at once
 	last := peerKey{addr: "a:1", PeerTag: PeerTag{Tag: 9, Incarnation: 9}}

@@ -19,11 +19,11 @@ func newTable(places int) *Table[*node] {
 // put adds an endpoint to an address and a life of the peer.
 func put(t *Table[*node], addr string, life uint64, state State) *node {
 	n := new(node)
-	n.id.state = state
+	n.id.State = state
 	n.id.Addr, n.id.Peer = addr, PeerTag{Incarnation: life}
 	t.Add(n, 7*(t.births+1))
 	if state == Accepting {
-		t.AddHalfOpen(addr)
+		t.beginHalf(n, addr)
 	}
 	return n
 }
@@ -83,13 +83,13 @@ func compare(t *testing.T, table *Table[*node], all []*node, addr string, life u
 		if n.id.Addr != addr {
 			continue
 		}
-		if n.id.state == Accepting && n.id.Peer.Incarnation == life {
+		if n.id.State == Accepting && n.id.Peer.Incarnation == life {
 			half = n // the latest one
 		}
-		if n.id.state == Lingering && lingering == nil && n.id.Peer.Incarnation == life {
+		if n.id.State == Lingering && lingering == nil && n.id.Peer.Incarnation == life {
 			lingering = n
 		}
-		if (n.id.state == Connected || n.id.state == Lingering) && n.id.Peer.Incarnation != life {
+		if (n.id.State == Connected || n.id.State == Lingering) && n.id.Peer.Incarnation != life {
 			others++
 		}
 	}
@@ -117,7 +117,7 @@ func TestTableLeadsBack(t *testing.T) {
 	table.Displace(second, first)
 	third := put(table, "a", 3, Connecting)
 	table.Displace(third, second)
-	second.id.state = Lingering
+	second.id.State = Lingering
 	table.Remove(third)
 	if table.ByAddr("a") != first {
 		t.Errorf("the address leads to %+v", table.ByAddr("a"))
@@ -182,13 +182,13 @@ func TestTableMerge(t *testing.T) {
 	ep, half := put(table, "a", 1, Connecting), put(table, "a", 1, Accepting)
 	table.LeadTo(ep)
 	table.SetPeer(half, PeerTag{1, 5})
-	half.id.Label = "x"
+	half.id.setLabel("x")
 	tag, gone := half.id.Tag, ep.id.Tag
-	table.RemoveHalfOpen("a")
+	table.endHalf(half, "a")
 	table.Merge(ep, half)
-	half.id.state = Ended
+	half.id.State = Ended
 	if table.Lookup(tag) != ep || table.Lookup(gone) != nil ||
-		table.ByPeer(PeerTag{1, 5}, "a") != ep || ep.id.Label != "x" ||
+		table.ByPeer(PeerTag{1, 5}, "a") != ep || ep.id.Label() != "x" ||
 		table.Len() != 1 {
 		t.Errorf("merged into %+v", ep.id)
 	}
@@ -206,10 +206,10 @@ func TestTableCheck(t *testing.T) {
 		},
 		"addresses": func(t *Table[*node], n *node) { t.byAddr["x"] = n },
 		"displaced itself": func(_ *Table[*node], n *node) {
-			n.id.displaced = n
+			n.id.setDisplaced(n)
 		},
 		"not its own": func(_ *Table[*node], n *node) { n.id.Tag++ },
-		"half open":   func(_ *Table[*node], n *node) { n.id.state = Accepting },
+		"half open":   func(_ *Table[*node], n *node) { n.id.State = Accepting },
 	} {
 		table := newTable(4)
 		n := put(table, "a", 1, Connected)

@@ -3,7 +3,8 @@
 // numbers are skipped at random, which exposes a peer that acknowledges packets that it has not
 // received (optimistic ACKs).
 //
-//	taken     1 .. n     n+1       n+2 ..
+//	taken     1 to n     n+1       n+2 and later
+//	=======   ======     ===       =============
 //	on wire   sent       never     the next ones
 //
 // All types of this package belong to one goroutine.

@@ -6,8 +6,8 @@ import "gobtl/internal/seq"
 // assigned only while the ids of all incomplete fragments are close together, because the peer
 // finds an incomplete fragment by the lower bits of its id.
 //
-// The arguments oldest and next of its methods are the send window of the connection: the number of
-// the oldest packet in flight, and the number of the next packet.
+// The methods of Fragments take two packet numbers. The argument "oldest" is the number of the
+// oldest packet in flight, and "next" is the number of the next packet to be sent.
 type Fragments struct {
 	last     uint32  // the latest id assigned
 	finished uint32  // fragments before this id have ended
@@ -21,7 +21,8 @@ func (n *Fragments) Init(last uint32) { n.last, n.finished, n.markID = last, las
 // Last returns the latest id.
 func (n *Fragments) Last() uint32 { return n.last }
 
-// Take returns the id of the next fragment, whose first packet has the number next or a later one.
+// Take returns the id of the next fragment, whose first packet has the number "next" or a greater
+// number.
 func (n *Fragments) Take(oldest, next seq.Num) uint32 {
 	n.finish(oldest, next)
 	n.last++
@@ -31,15 +32,15 @@ func (n *Fragments) Take(oldest, next seq.Num) uint32 {
 	return n.last
 }
 
-// MayTake reports whether the latest id is less than most ahead of the oldest fragment that may be
-// incomplete.
+// MayTake reports whether the latest id is less than "most" ahead of the id of the oldest fragment
+// that may be incomplete.
 func (n *Fragments) MayTake(most uint32, oldest, next seq.Num) bool {
 	n.finish(oldest, next)
 	return n.last-n.finished < most
 }
 
-// finish records that the fragments before markID have ended, if the packet mark is no longer in
-// flight.
+// finish records that the fragments before markID have ended, if the packet with the number n.mark
+// is no longer in flight.
 func (n *Fragments) finish(oldest, next seq.Num) {
 	if uint32(n.mark-oldest) >= uint32(next-oldest) {
 		n.finished = n.markID

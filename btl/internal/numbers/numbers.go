@@ -11,19 +11,20 @@ type Numbers struct {
 	SeenBy port.Which
 }
 
-// way holds the packet numbers of one channel.
+// The type "way" holds the packet numbers of one channel.
 type way struct {
-	next    uint64 // the latest number taken or skipped
+	latest  uint32 // the latest number taken or skipped, modulo 2^32 as on the wire
+	skipped uint32 // the latest skipped number
 	left    int32  // numbers until the next skipped number
-	skipped uint64 // the latest skipped number
 }
 
 const (
 	// SkipEvery is the average number of used packet numbers for each skipped packet number. If
-	// packets are held back, numbers may be skipped more often.
+	// packets are held back (get a number but are not sent), numbers may be skipped more often than
+	// once in SkipEvery numbers.
 	SkipEvery = 512
-	// skipsLeast is the minimum average number of skipped packet numbers for each packet that is
-	// held back (gets a number and is not sent).
+	// skipsLeast is a lower bound of the average number of skipped packet numbers for each packet
+	// that is held back (gets a number and is not sent).
 	skipsLeast = 16
 )
 
@@ -35,36 +36,37 @@ type Source struct {
 	due    [2]withholding
 }
 
-// withholding is the decision whether a channel must hold back a packet of its present batch.
+// withholding is the decision whether one packet of a channel's present batch must get a number but
+// not be sent.
 type withholding struct {
 	due  bool
-	from uint32 // a random number, which chooses where in the batch to look for it
+	from uint32 // a random number, which selects where in the batch to look for the packet
 }
 
-// Init sets the source of random numbers. The argument every of Init is the average number of
-// packets for each packet that is held back, where 0 means that no packet is held back.
+// Init sets the source of random numbers. On average, one of "every" packets gets a number but is
+// not sent, or no packet if "every" is 0.
 func (s *Source) Init(random func() uint64, every int) { s.random, s.every = random, uint64(every) }
 
-// Due reports whether a packet of the channel's batch must be held back.
+// Due reports whether a packet of the channel's batch must be held back (must get a number, but
+// must not be sent).
 func (s *Source) Due(by port.Which) bool { return s.due[by].due }
 
-// Withhold records that the caller holds back a packet of the channel's batch. Withhold returns a
-// random number that selects the packet of the batch at which the search for a packet that
-// may be held back begins.
+// Withhold records that the caller does not send one packet of the channel's batch, although the
+// packet has a number. Withhold returns a random number, which selects where in the batch the
+// caller begins its search for a packet that it will not send.
 func (s *Source) Withhold(by port.Which) (from uint32) {
 	s.due[by].due = false
 	return s.due[by].from
 }
 
-// Take returns the first of count consecutive packet numbers of a channel, truncated to 32 bits as
-// on the wire.
+// Take reserves consecutive packet numbers of a channel, and returns the first one.
 func (n *Numbers) Take(s *Source, by port.Which, count uint32) uint32 {
 	w := &n.ways[by]
 	if w.left -= int32(count); w.left <= 0 {
 		s.skip(w, by)
 	}
-	first := uint32(w.next) + 1
-	w.next += uint64(count)
+	first := w.latest + 1
+	w.latest += count
 	return first
 }
 
@@ -73,21 +75,21 @@ func (n *Numbers) Saw(number uint32, by port.Which) { n.Seen, n.SeenBy = number,
 
 // Latest is the number of the latest packet on each channel.
 func (n *Numbers) Latest() [2]uint32 {
-	return [2]uint32{uint32(n.ways[port.Command].next), uint32(n.ways[port.Data].next)}
+	return [2]uint32{n.ways[port.Command].latest, n.ways[port.Data].latest}
 }
 
-// Sent reports whether the peer can have received a packet with this number on a channel. Sent
-// returns false for an unused packet number, and for the latest skipped packet number. A peer
-// that has received no packet reports number 0.
+// Sent reports whether the peer can have received a packet with the given number on the given
+// channel. Sent returns false for an unused packet number, and for the latest skipped packet
+// number. Sent accepts number 0, which a peer reports until it has received a packet.
 func (n *Numbers) Sent(number uint32, by port.Which) bool {
 	w := &n.ways[by]
-	return int32(uint32(w.next)-number) >= 0 && (number != uint32(w.skipped) || number == 0)
+	return int32(w.latest-number) >= 0 && (number != w.skipped || number == 0)
 }
 
 func (s *Source) skip(w *way, by port.Which) {
-	if w.next != 0 {
-		w.next++
-		w.skipped = w.next
+	if w.latest != 0 {
+		w.latest++
+		w.skipped = w.latest
 	}
 	r, every := s.random(), uint64(SkipEvery)
 	if s.every > 0 { // 0 without the profile adaptive, which alone holds packets back

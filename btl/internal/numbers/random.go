@@ -1,7 +1,7 @@
 package numbers
 
-// NonZero returns a source of random numbers that never yields zero, and draws its numbers from the
-// source random.
+// NonZero returns a source of random numbers that draws from the function "random" and leaves out
+// zeros.
 func NonZero(random func() uint64) func() uint64 {
 	return func() uint64 {
 		for {

@@ -53,7 +53,7 @@ func TestLedgerModel(t *testing.T) {
 			case 3:
 				l.Ripen(now, rules)
 			default:
-				if first := l.First(); first != nil {
+				if first := l.Soon.First; first != nil {
 					l.settleOf(first)
 				}
 			}
@@ -80,20 +80,20 @@ func TestDueNow(t *testing.T) {
 	}
 	all[2].AskAck(now, 0)
 	l.Owe(all[2], now)
-	if l.First().Of != 2 || l.First().Behind() == nil || l.Len() != 3 || l.Later() != nil {
-		t.Errorf("%d is first of %d", l.First().Of, l.Len())
+	if l.Soon.First.Of != 2 || l.Soon.First.Behind == nil || l.Len() != 3 || l.Later.First != nil {
+		t.Errorf("%d is first of %d", l.Soon.First.Of, l.Len())
 	}
 	for name, spoil := range map[string]func(){
-		"count":       func() { l.list.count++ },
-		"not owed":    func() { all[0].owed = false },
+		"count":       func() { l.Soon.count++ },
+		"not owed":    func() { all[0].Owed = false },
 		"held":        func() { all[1].held = true },
-		"another end": func() { l.list.last = all[1] },
+		"another end": func() { l.Soon.last = all[1] },
 	} {
-		list, zero, one := l.list, *all[0], *all[1]
+		list, zero, one := l.Soon, *all[0], *all[1]
 		if spoil(); check(l, all, now) == nil {
 			t.Errorf("%s: not found", name)
 		}
-		l.list, *all[0], *all[1] = list, zero, one
+		l.Soon, *all[0], *all[1] = list, zero, one
 	}
 	if err := check(l, all, now); err != nil {
 		t.Error(err)
@@ -106,7 +106,7 @@ func TestLulls(t *testing.T) {
 	for _, nothing := range []bool{true, true, false, false, true, true, true, false, true} {
 		l.NoteLull(nothing)
 	}
-	if l.Lulls() != 3 {
-		t.Errorf("%d lulls", l.Lulls())
+	if l.Lulls != 3 {
+		t.Errorf("%d lulls", l.Lulls)
 	}
 }

@@ -6,8 +6,8 @@
 //
 // The first fragment of a Pack has no record header while it is alone, so that a Pack of one
 // fragment is an ordinary packet (Frag). When the second fragment is added, the payload of the
-// first fragment is moved. The package defines the layout, and uses neither connections nor
-// buffers. A Pack belongs to one goroutine.
+// first fragment is moved to make room for its record header. The package defines the layout of a
+// Pack, and uses neither connections nor buffers. A Pack belongs to one goroutine.
 package pack
 
 import (
@@ -40,8 +40,8 @@ func (p *Pack) Header(h *frag.Header) {
 	}
 }
 
-// Fits reports whether a fragment of sizeBytes fits into the Pack, which may have up to mostBytes.
-// A Pack that is not open takes any fragment.
+// Fits reports whether a fragment of sizeBytes fits into the Pack, if the Pack's datagram may have
+// up to mostBytes. Any fragment fits into a Pack that is not open.
 func (p *Pack) Fits(sizeBytes, mostBytes int) bool {
 	if p.records > 1 {
 		return int(p.bytes)+frag.RecordHeaderBytes+sizeBytes <= mostBytes
@@ -49,8 +49,8 @@ func (p *Pack) Fits(sizeBytes, mostBytes int) bool {
 	return !p.Open() || int(p.bytes)+2*frag.RecordHeaderBytes+sizeBytes <= mostBytes
 }
 
-// Begin opens the Pack with a fragment of sizeBytes. The caller puts the payload behind the header
-// of the packet, at frag.FragHeaderBytes.
+// Begin opens the Pack with a fragment of sizeBytes. The caller copies the fragment's payload to
+// the packet, at the offset frag.FragHeaderBytes.
 func (p *Pack) Begin(tag uint8, sizeBytes int) {
 	*p = Pack{bytes: uint32(frag.FragHeaderBytes + sizeBytes), records: 1, tag: tag}
 }
@@ -67,8 +67,8 @@ func (p *Pack) Append(b []byte, tag uint8, payload []byte) {
 	p.records++
 }
 
-// Check returns an error if an open Pack has no records, more records than bytes for them, or more
-// than mostBytes, or if a Pack that is not open has records.
+// Check returns an error if the Pack is larger than mostBytes, or if its number of records
+// contradicts its size.
 func (p *Pack) Check(mostBytes int) error {
 	if !p.Open() {
 		if *p != (Pack{}) {
@@ -92,7 +92,7 @@ func Count(payload []byte) (count int) {
 	return count
 }
 
-// CountTag returns the number of records with a tag in the payload of a Pack.
+// CountTag returns the number of records with the given tag in the payload of a Pack.
 func CountTag(payload []byte, tag uint8) (count int) {
 	for rest := payload; len(rest) > 0; {
 		var got uint8

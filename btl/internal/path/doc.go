@@ -1,10 +1,11 @@
-// Package path runs the path MTU searches to a module's peers, measures round trips, and decides
-// whether credits beyond the receive buffer cause overruns.
+// Package path runs the path MTU searches to a module's peers, measures round trips, and detects
+// when credits beyond the receive buffer cause overruns.
 //
 //	Begin, Pong, Lost, Delivered,  +-------+   Host (send a Ping, use a size, end a narrow path)
 //	Refused, Expire -------------> | Paths |--> pmtu.Search, one for each endpoint
 //	                               +-------+
-//	Wants, Tend, Pong -----------> Trips (round trips by Pings, and overruns of the buffer)
+//	MayMeasure, Measure, Measured -----> Path.trip (round trips by Pings)
+//	Look ------------------------------> Overruns (overruns of the receive buffer)
 //
 // Three things to know:
 //   - A Search (package pmtu) decides which sizes to probe, and Paths runs the timer of the Search
@@ -14,5 +15,5 @@
 //   - A measured round trip is used only after several answers, because the first answers may be
 //     delayed by queues even on a short path.
 //
-// All types of this package belong to one goroutine.
+// Only one goroutine may use the values of package path.
 package path

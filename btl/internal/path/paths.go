@@ -23,25 +23,61 @@ const (
 
 // Path is the state of the path to one peer. The zero value has no search.
 type Path struct {
-	pmtu.Search
-	doubt doubt
-	room  hotel.Room // number of the search's timer, or 0 if no timer runs
+	*search // nil before Paths.Begin, and over a reliable fabric
+	trip    *trip
 	// pongs counts the Pings that were answered after the time pongsAt.
 	pongsAt Time
 	pongs   uint8
 	near    bool // the path is so short that round trips need not be measured
-	beganAt Time // when the search began
-	trip    *trip
+	// wants is a copy of the result of pmtu.Search.WantsDelivered, which is needed for each ACK.
+	wants bool
 }
 
-// doubt identifies a test of the size in use by the time when the test began, on the timers' clock
-// (since) and on the clock that does not advance while the process is suspended (unpaused).
+// The type "search" holds the path MTU search of a path.
+type search struct {
+	pmtu.Search
+	doubt   doubt
+	room    hotel.Room // number of the search's timer, or 0 if no timer runs
+	beganAt Time       // when the search began
+}
+
+// The type "doubt" holds the time when a test of the size in use began, both on the timers' clock
+// and on a clock that does not advance while the process is suspended.
 type doubt struct{ since, unpaused Time }
 
 // Searching reports whether the path MTU search has a next step.
-func (p *Path) Searching() bool { return p.room != 0 }
+func (p *Path) Searching() bool { return p.search != nil && p.room != 0 }
 
-// MayPong reports whether a Ping of the peer may be answered now.
+// Begun reports whether Paths.Begin has started a path MTU search.
+func (p *Path) Begun() bool { return p.search != nil }
+
+// FirstProbePending reports whether the first probe of a connection is not sent yet, or may still
+// be answered.
+func (p *Path) FirstProbePending() bool { return p.search == nil || p.Search.FirstProbePending() }
+
+// Holes is the number of times that the search had to give up the size in use.
+func (p *Path) Holes() int {
+	if p.search == nil {
+		return 0
+	}
+	return p.Search.Holes()
+}
+
+// WantsDelivered reports whether Delivered must be called for each packet that the peer
+// acknowledges now.
+func (p *Path) WantsDelivered() bool { return p.wants }
+
+// Delivered records the arrival of a packet (see pmtu.Search.Delivered). Delivered may be called
+// only while WantsDelivered returns true.
+func (p *Path) Delivered(now, sentAt Time, sizeBytes int, alone bool) {
+	p.Search.Delivered(now, sentAt, sizeBytes, alone)
+	p.changed()
+}
+
+// The method "changed" is called after each change of the search.
+func (p *Path) changed() { p.wants = p.Search.WantsDelivered() }
+
+// MayPong reports whether the limit on Pongs allows an answer to a Ping of the peer.
 func (p *Path) MayPong(now Time) bool {
 	if now.Sub(p.pongsAt) >= pongsEvery {
 		p.pongs, p.pongsAt = 0, now
@@ -61,19 +97,19 @@ type Silence struct {
 
 // Host carries out what Paths decides.
 type Host[E any] interface {
-	// Clock is the present time of the timers. Now is the present time on a clock that does not
-	// advance while the process is suspended.
-	Clock() Time
-	Now() Time
+	// Clocks returns the addresses of two present times. The time "unpaused" is on a clock that does
+	// not advance while the process is suspended. The time "timers" is the clock of the timers.
+	Clocks() (unpaused, timers *Time)
 	Random() uint64
 	At(slot uint32) E
 	Connected(ep E) bool
-	// RoundTrip returns the round trip to the peer, or 0 if it is unknown, and its deviation.
+	// RoundTrip returns the round trip to the peer and its mean deviation. A round trip of 0 means
+	// that it is unknown.
 	RoundTrip(ep E) (trip, deviation time.Duration)
 	Silence(ep E) Silence
 	// Ping sends a Ping of a size in bytes, if a buffer is free.
 	Ping(ep E, nonce uint64, sizeBytes int)
-	// Use sets the largest size of later datagrams to the peer.
+	// Use sets the maximum size of later datagrams to the peer.
 	Use(ep E, sizeBytes int)
 	// EndNarrow ends an endpoint whose path drops all packets of the base size, but carries smaller
 	// packets.
@@ -83,16 +119,19 @@ type Host[E any] interface {
 // Paths holds the path MTU searches of a module's endpoints.
 type Paths[E any] struct {
 	host   Host[E]
+	now    *Time // unpaused: see Host.Clocks
+	clock  *Time // of the timers
 	of     func(E) (p *Path, slot uint32)
 	timers *hotel.Hotel[uint32]
 }
 
-// Init prepares Paths for at most endpointsMax endpoints. The function of returns an endpoint's
+// Init prepares Paths for at most endpointsMax endpoints. The function "of" returns an endpoint's
 // Path and slot.
 func (s *Paths[E]) Init(
 	host Host[E], of func(E) (*Path, uint32), endpointsMax int,
 ) (err error) {
 	s.host, s.of = host, of
+	s.now, s.clock = host.Clocks()
 	s.timers, err = hotel.New[uint32](hotel.Config{Rooms: endpointsMax})
 	return err
 }
@@ -104,10 +143,13 @@ func (s *Paths[E]) Len() int { return s.timers.Len() }
 func (s *Paths[E]) Deadline() Time { return s.timers.Deadline() }
 
 // Begin starts the path MTU search of a connection that both sides have established. The argument
-// most of Begin is the largest size in bytes to search.
+// "most" of Begin is the largest datagram size, in bytes, that the search may reach.
 func (s *Paths[E]) Begin(ep E, most int) {
 	p, _ := s.of(ep)
-	now := s.host.Clock()
+	now := *s.clock
+	if p.search == nil {
+		p.search = new(search)
+	}
 	p.Search.Begin(now, most, s.host.Random())
 	p.beganAt = now
 	s.search(ep)
@@ -116,26 +158,30 @@ func (s *Paths[E]) Begin(ep E, most int) {
 // End stops the path MTU search when the connection ends.
 func (s *Paths[E]) End(ep E) {
 	p, _ := s.of(ep)
-	s.timers.Checkout(p.room)
-	p.room = 0
+	if p.search != nil {
+		s.timers.Checkout(p.room)
+		p.room = 0
+	}
 }
 
 // search takes the next step of an endpoint's path MTU search, if this step is due, and sets the
 // timer.
 func (s *Paths[E]) search(ep E) {
 	p, _ := s.of(ep)
-	if now := s.host.Clock(); p.Due() <= now {
+	if now := *s.clock; p.Due <= now {
 		var sizes [pmtu.ProbesMax + 2]int
-		for _, size := range p.Probes(now, s.wait(ep), s.host.Random(), sizes[:0]) {
+		probes := p.Probes(now, s.wait(ep), s.host.Random(), sizes[:0])
+		p.changed()
+		for _, size := range probes {
 			s.host.Ping(ep, p.Nonce(size), size)
 		}
 		if s.Narrow(ep, s.host.Silence(ep).DeadAfter) {
-			s.host.EndNarrow(ep, p.Base())
+			s.host.EndNarrow(ep, p.Base)
 			return
 		}
 	}
 	s.setTimer(ep)
-	s.host.Use(ep, p.Size())
+	s.host.Use(ep, p.Size)
 }
 
 // wait returns the longest time that an answer to a probe should take.
@@ -148,14 +194,16 @@ func (s *Paths[E]) wait(ep E) time.Duration {
 	return 2*trip + deviations*deviation
 }
 
-// Narrow reports whether the path has carried only small packets for longer than the duration
-// after. Time for which the process was suspended is not counted. A path is not narrow if the
-// peer was silent for as long as a live peer may be. A path on which the peer has recently
-// acknowledged a packet of at least the base size is not narrow. If a peer may be silent for
-// longer than usual, the duration after is extended by the additional time.
+// Narrow reports whether the path has carried only small packets for longer than the time "after".
+// Narrow does not count time during which the process was suspended. If the peer is silent, the
+// path is not regarded as narrow, because the peer may be dead. A path is not narrow if the peer
+// has acknowledged a packet within the time "after".
 func (s *Paths[E]) Narrow(ep E, after time.Duration) bool {
 	p, _ := s.of(ep)
-	now, since := s.host.Now(), p.DoubtSince()
+	if p.search == nil {
+		return false
+	}
+	now, since := *s.now, p.DoubtSince
 	if p.doubt.since != since { // it has just begun
 		p.doubt = doubt{since, now}
 	}
@@ -169,11 +217,11 @@ func (s *Paths[E]) setTimer(ep E) {
 	p, slot := s.of(ep)
 	s.timers.Checkout(p.room)
 	p.room = 0
-	if p.Due() == mono.Never || !s.host.Connected(ep) {
+	if p.Due == mono.Never || !s.host.Connected(ep) {
 		return
 	}
-	now := s.host.Clock()
-	room, err := s.timers.Checkin(now, p.Due().Sub(now), slot)
+	now := *s.clock
+	room, err := s.timers.Checkin(now, p.Due.Sub(now), slot)
 	if err != nil {
 		panic("path: no room for a timer: " + err.Error()) // as many as endpoints
 	}
@@ -183,7 +231,7 @@ func (s *Paths[E]) setTimer(ep E) {
 // Expire takes the next step of all path MTU searches whose timers have expired.
 func (s *Paths[E]) Expire() {
 	for {
-		slot, _, ok := s.timers.Evict(s.host.Clock())
+		slot, _, ok := s.timers.Evict(*s.clock)
 		if !ok {
 			return
 		}
@@ -198,21 +246,27 @@ func (s *Paths[E]) Expire() {
 // search.
 func (s *Paths[E]) Pong(ep E, nonce uint64) bool {
 	p, _ := s.of(ep)
-	now := s.host.Clock()
-	if !p.ProbeAcked(now, nonce) {
+	now := *s.clock
+	if p.search == nil || !p.ProbeAcked(now, nonce) {
 		return false
 	}
+	p.changed()
 	p.near = p.near || now.Sub(p.beganAt) <= tripNear
 	s.search(ep)
 	return true
 }
 
-// Lost records a lost packet. Several losses in succession start a new test of the path MTU. The
-// argument alone of Lost is true if the lost packet was sent by itself, not coalesced with other
+// Lost records a lost packet. Several losses in succession start a new test of the datagram size in
+// use. The argument "alone" of Lost is true if the lost packet was not coalesced with other
 // datagrams.
 func (s *Paths[E]) Lost(ep E, sizeBytes int, alone bool) {
 	p, _ := s.of(ep)
-	if s.host.Connected(ep) && p.PacketLost(s.host.Clock(), sizeBytes, alone, s.host.Random()) {
+	if p.search == nil || !s.host.Connected(ep) {
+		return
+	}
+	doubtful := p.PacketLost(*s.clock, sizeBytes, alone, s.host.Random())
+	p.changed()
+	if doubtful {
 		s.search(ep)
 	}
 }
@@ -224,7 +278,8 @@ func (s *Paths[E]) GoOn(ep E) { s.search(ep) }
 // continues in the next poll, because Refused may be called from within a send.
 func (s *Paths[E]) Refused(ep E, sizeBytes int) {
 	p, _ := s.of(ep)
-	if p.TooLarge(s.host.Clock(), sizeBytes, s.host.Random()) {
+	if p.search != nil && p.TooLarge(*s.clock, sizeBytes, s.host.Random()) {
+		p.changed()
 		s.setTimer(ep)
 	}
 }
@@ -236,10 +291,12 @@ func (s *Paths[E]) Check(ep E, sizeBytes int) error {
 	switch {
 	case p.Search.Check() != nil:
 		return p.Search.Check()
-	case p.Size() != sizeBytes:
-		return fmt.Errorf("packets of %d bytes, searched %d", sizeBytes, p.Size())
-	case (p.Due() == mono.Never) != (p.room == 0):
-		return fmt.Errorf("search of stage %d, due %d, room %d", p.Stage(), p.Due(), p.room)
+	case p.wants != p.Search.WantsDelivered():
+		return fmt.Errorf("search of stage %d: ACKs concern it: %v", p.Stage, p.wants)
+	case p.Size != sizeBytes:
+		return fmt.Errorf("packets of %d bytes, searched %d", sizeBytes, p.Size)
+	case (p.Due == mono.Never) != (p.room == 0):
+		return fmt.Errorf("search of stage %d, due %d, room %d", p.Stage, p.Due, p.room)
 	}
 	if guest, ok := s.timers.Knock(p.room); p.room != 0 && (!ok || guest != slot) {
 		return errors.New("the timer of its search is not its own")

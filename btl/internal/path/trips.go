@@ -7,11 +7,11 @@ import (
 )
 
 // Peers on long paths get credits beyond the receive buffer, because most of their packets are in
-// flight (reliability/stretch.go). The code in this file measures round trips and detects
-// overruns of the receive buffer. The round trip is the minimum over several Pings, because the
-// peer answers Pings without delay, but may delay ACKs.
+// flight (reliability/stretch.go). The code in this file measures round trips and detects overruns
+// of the receive buffer. The measured round trip is the minimum over several Pings, because the
+// peer answers Pings immediately, but may delay ACKs.
 
-// trip measures the round trip to a peer by Pings.
+// The type "trip" measures the round trip to a peer by Pings.
 type trip struct {
 	answers int32 // number of Pongs received, up to tripFirst
 	nonce   uint64
@@ -22,10 +22,10 @@ type trip struct {
 }
 
 const (
-	// tripNear is the round trip below which no credits beyond the buffer are granted.
+	// tripNear is the round trip below which a peer gets no credits beyond the receive buffer.
 	tripNear = time.Millisecond
 	// tripFirst is the number of answered Pings after which a measured round trip is used. Until
-	// tripFirst Pings are answered, a Ping is sent tripSoon after the previous answer.
+	// tripFirst Pings are answered, each Ping is sent tripSoon after the previous answer.
 	tripFirst = 4
 	tripSoon  = 200 * time.Millisecond
 	// tripEvery is the interval between two Pings after tripFirst answers. A round trip expires
@@ -52,8 +52,8 @@ func (p *Path) Measure(now Time, nonce uint64) {
 	p.trip.nonce, p.trip.askedAt, p.trip.nextAt = nonce, now, now.Add(tripEvery)
 }
 
-// Measured ends the measurement of a round trip when a Pong arrives. The result ok of Measured is
-// false if the Pong answers no Ping for a round-trip measurement. The result least of Measured is
+// Measured ends the measurement of a round trip when a Pong arrives. The result "ok" of Measured is
+// false if the Pong answers no Ping of a round-trip measurement. The result "least" of Measured is
 // the minimum round trip, or 0 until tripFirst Pings are answered.
 func (p *Path) Measured(now Time, nonce uint64) (least time.Duration, ok bool) {
 	t := p.trip
@@ -66,8 +66,8 @@ func (p *Path) Measured(now Time, nonce uint64) (least time.Duration, ok bool) {
 	return least, true
 }
 
-// answered records that a Ping was answered. answered returns the minimum round trip, or 0 until
-// tripFirst Pings are answered.
+// The method "answered" records that a Ping was answered, and returns the minimum round trip. The
+// result "known" of the method "answered" is false until tripFirst Pings are answered.
 func (t *trip) answered(now Time) (least time.Duration, known bool) {
 	d := max(now.Sub(t.askedAt), 1)
 	t.askedAt = 0
@@ -99,8 +99,9 @@ type Overruns struct {
 	fewest   uint64 // packets between two queries
 }
 
-// Init sets the two channels, each of which holds capacity packets. Init returns false if a
-// channel does not count overruns, so that credits beyond the receive buffer would be unsafe.
+// Init sets the two channels, each of which has receive buffers for "capacity" packets. Init
+// returns false if a channel does not count overruns, so that credits beyond the receive buffer
+// would be unsafe.
 func (o *Overruns) Init(command, data fabric.Endpoint, capacity int) bool {
 	cmd, ok := command.(fabric.Overrunner)
 	dat, both := data.(fabric.Overrunner)
@@ -112,13 +113,13 @@ func (o *Overruns) Init(command, data fabric.Endpoint, capacity int) bool {
 	return true
 }
 
-// Rest stops the detection of overruns until the next call of Look, because no credits exceed the
-// receive buffer.
+// Rest is called while no credits exceed the receive buffer, and stops the detection of overruns
+// until the next call of Look.
 func (o *Overruns) Rest() { o.looking = false }
 
-// Look queries the fabric's overrun counters, if a query is due. The argument received of Look is
-// the total number of received packets. The result known of Look is false if Look made no query,
-// or its first query.
+// Look queries the fabric's overrun counters, if a query is due. The argument "received" of Look is
+// the total number of received packets. The result "known" of Look is false if Look made no query,
+// or made its first query after Init or Rest.
 func (o *Overruns) Look(now Time, received uint64) (overrun, known bool) {
 	if o.channels[0] == nil || !o.due(now, received) {
 		return false, false
@@ -129,8 +130,8 @@ func (o *Overruns) Look(now Time, received uint64) (overrun, known bool) {
 	return overrun && known, known
 }
 
-// due reports whether to query the fabric's overrun counters, given the total number of received
-// packets.
+// The method "due" reports whether to query the fabric's overrun counters, given the total number
+// of received packets.
 func (o *Overruns) due(now Time, received uint64) bool {
 	return !o.looking || now.Sub(o.lookedAt) >= overrunsEvery && received-o.received >= o.fewest
 }

@@ -1,12 +1,12 @@
 package path
 
-// Why returns a text with the reason for the present datagram size. If reliable is true, the fabric
-// loses no datagrams, and there is no search.
+// Why returns a text with the reason for the present datagram size. If the argument "reliable" of
+// Why is true, the fabric loses no datagrams, and there is no path MTU search.
 func (p *Path) Why(reliable bool) string {
 	switch {
 	case reliable:
 		return "all that both devices take, of a fabric that loses nothing"
-	case p.Begun():
+	case p.search != nil:
 		return p.Reason()
 	default:
 		return "not connected"

@@ -7,12 +7,12 @@ import (
 	"gobtl/fabric"
 )
 
-// GatherBytesMin is the payload size, in bytes, from which on the payload is gathered instead of
-// copied.
+// GatherBytesMin is the minimum size, in bytes, of a payload that the fabric gathers from its
+// memory without a copy by the module.
 const GatherBytesMin = 4 << 10
 
-// gatherPieceMin is the size in bytes from which on a piece of a large payload is registered for
-// that payload alone.
+// gatherPieceMin is the minimum size, in bytes, of a piece of memory that is registered for the
+// send of one payload.
 const gatherPieceMin = 1 << 10
 
 // Memory registers the memory of a module's payloads with the fabric.
@@ -25,11 +25,11 @@ type Memory struct {
 	idle       []*pieces
 }
 
-// Init makes an empty Memory of a domain. The argument caps describes the channel that carries
-// large payloads. The argument keep is the number of unused registrations to keep.
-func (m *Memory) Init(dom fabric.Domain, caps *fabric.Caps, keep int) {
+// Init makes an empty Memory of a domain. The argument "caps" describes the channel that carries
+// large payloads.
+func (m *Memory) Init(dom fabric.Domain, caps *fabric.Caps) {
 	m.dom, m.gathers, m.registers = dom, caps.Gather, caps.FreeRegions
-	m.registered.Init(dom, keep)
+	m.registered.Init(dom)
 }
 
 // Close ends the use of the fabric.
@@ -38,8 +38,8 @@ func (m *Memory) Close() { m.dom = nil }
 // Own returns the number of payloads whose memory is registered only for the time of one send.
 func (m *Memory) Own() int { return m.own }
 
-// Check returns an error if the registrations are inconsistent. The argument own is the number of
-// payloads in use for which Registered returns true.
+// Check returns an error if the registrations are inconsistent. The argument "own" of Check is the
+// number of payloads in use for which Payload.Registered returns true.
 func (m *Memory) Check(own int) error {
 	if own != m.own {
 		return fmt.Errorf("%d regions of fragments under way, %d counted", own, m.own)
@@ -47,12 +47,13 @@ func (m *Memory) Check(own int) error {
 	return m.registered.Check()
 }
 
-// Register registers mem for the caller, see regcache.Cache.Register.
+// Register registers mem with the fabric for the caller, see regcache.Cache.Register.
 func (m *Memory) Register(mem []byte) (*regcache.Registration, error) {
 	return m.registered.Register(mem)
 }
 
-// Find finds the caller's registrations that cover the payload's memory, if the fabric gathers.
+// Find looks up the caller's registrations that cover the payload's memory, if the fabric gathers
+// payloads.
 func (m *Memory) Find(p *Payload) {
 	switch {
 	case !m.gathers:
@@ -68,8 +69,8 @@ func (m *Memory) Find(p *Payload) {
 
 // Gather reports whether the fabric reads any of the payload's bytes in place, without a copy. If
 // registration is cheap (Caps.FreeRegions), Gather registers the payload's memory for the time of
-// the send. In a payload of one packet, only the last piece can be gathered. The argument chunked
-// is true if the payload is sent in several packets.
+// the send. In a payload that fits into one packet, only the last piece can be gathered. The
+// argument "chunked" of Gather is true if the payload is sent in several packets.
 func (m *Memory) Gather(p *Payload, chunked bool) bool {
 	if p.pieces != nil {
 		return m.gatherPieces(p, chunked)
@@ -106,7 +107,7 @@ func (m *Memory) gatherPieces(p *Payload, chunked bool) (found bool) {
 	return found
 }
 
-// noteOwn counts a payload whose memory is registered for that payload alone.
+// noteOwn counts a payload whose memory is registered only for the send of this payload.
 func (m *Memory) noteOwn(p *Payload) {
 	if !p.own {
 		p.own = true
@@ -114,7 +115,7 @@ func (m *Memory) noteOwn(p *Payload) {
 	}
 }
 
-// Drop ends the registrations that Gather has made, if there are any.
+// Drop removes the memory registrations that Gather has made for the payload, if there are any.
 func (m *Memory) Drop(p *Payload) {
 	if p.own { // inlined
 		m.drop(p)
@@ -137,8 +138,8 @@ func (m *Memory) drop(p *Payload) {
 	m.own--
 }
 
-// Scatter makes p a payload in the given pieces of memory, of which there are at most PiecesMax.
-// Empty pieces are left out. Scatter returns the number of non-empty pieces.
+// Scatter makes p a payload that consists of the given pieces of memory, at most PiecesMax. Empty
+// pieces are left out. Scatter returns the number of non-empty pieces.
 func (m *Memory) Scatter(p *Payload, mems [][]byte) (count int) {
 	if n := len(m.idle); n > 0 {
 		p.pieces, m.idle = m.idle[n-1], m.idle[:n-1]
@@ -152,7 +153,7 @@ func (m *Memory) Scatter(p *Payload, mems [][]byte) (count int) {
 	return p.pieces.count
 }
 
-// Join frees the memory of Scatter, and the payload is empty afterwards.
+// Join undoes Scatter, and makes the payload empty.
 func (m *Memory) Join(p *Payload) {
 	if p.pieces != nil { // inlined
 		m.join(p)

@@ -15,7 +15,7 @@ type Payload struct {
 // Hold makes b the bytes of the payload.
 func (p *Payload) Hold(b []byte) { p.Bytes = b }
 
-// source is the registered memory (memory region) from which the fabric reads bytes.
+// source is the registered memory (memory region) from which the fabric gathers bytes.
 type source struct {
 	region fabric.Region // 0: the bytes are copied
 	off    uint64        // offset of the bytes in the region
@@ -28,7 +28,7 @@ type pieces struct {
 	count int
 }
 
-// piece is one piece of memory. The field at of a piece is the offset of its first byte in the
+// piece is one piece of memory. The field "at" of a piece is the offset of its first byte in the
 // payload.
 type piece struct {
 	mem []byte
@@ -38,8 +38,9 @@ type piece struct {
 
 func (v *pieces) all() []piece { return v.list[:v.count] }
 
-// add appends a non-empty piece of memory at the payload's offset at, and returns the offset
-// behind the piece.
+// add appends a piece of memory to the payload unless the piece is empty. The argument "at" of the
+// method "add" is the offset of the piece in the payload, and the result of add is the offset of
+// the next piece.
 func (v *pieces) add(mem []byte, at uint32) uint32 {
 	if len(mem) == 0 {
 		return at
@@ -49,7 +50,7 @@ func (v *pieces) add(mem []byte, at uint32) uint32 {
 	return at + uint32(len(mem))
 }
 
-// holding returns the piece that contains the payload's byte at offset at.
+// The method "holding" returns the piece that contains the payload's byte at the given offset.
 func (v *pieces) holding(at uint32) *piece {
 	p := &v.list[0]
 	for i := range v.all() {
@@ -74,10 +75,12 @@ func (v *pieces) copyTo(dst []byte, from uint32) (copied int) {
 // Scattered reports whether the payload lies in several pieces of memory.
 func (p *Payload) Scattered() bool { return p.pieces != nil }
 
-// Registered reports whether memory of the payload is registered for this fragment alone.
+// Registered reports whether memory of the payload is registered only for the send of this
+// fragment.
 func (p *Payload) Registered() bool { return p.own }
 
-// CopyTo copies the bytes from offset from on to dst, and returns the number of copied bytes.
+// CopyTo copies bytes of the payload to dst, and returns the number of copied bytes. CopyTo begins
+// to copy at the offset "from" of the payload.
 func (p *Payload) CopyTo(dst []byte, from uint32) int {
 	if p.pieces != nil {
 		return p.pieces.copyTo(dst, from)
@@ -85,9 +88,13 @@ func (p *Payload) CopyTo(dst []byte, from uint32) int {
 	return copy(dst, p.Bytes[from:])
 }
 
-// Load puts len(dst) bytes from offset from on into a packet, at dst. If the fabric gathers some of
-// the bytes, Load copies only the bytes before the gathered part. The results of Load are the
-// offset in the payload and the number of the bytes to gather, which are the packet's last ones.
+// InRegion reports whether the fabric gathers all bytes of the payload from one registered region.
+func (p *Payload) InRegion() bool { return p.region != 0 && p.pieces == nil }
+
+// Load puts the next len(dst) bytes of the payload into a packet, at dst. The argument "from" of
+// Load is the payload offset of the first byte to be put into the packet. If the fabric gathers
+// some of the bytes, Load copies only the bytes before the gathered part. Load returns the payload
+// offset and the size of the gathered part, which is the end of the packet.
 func (p *Payload) Load(dst []byte, from uint32) (gatherAt uint32, gatherBytes uint16) {
 	if p.pieces == nil {
 		if p.region == 0 {
@@ -107,8 +114,8 @@ func (p *Payload) Load(dst []byte, from uint32) (gatherAt uint32, gatherBytes ui
 	return at, uint16(end - at)
 }
 
-// Gathered returns the bytes that the fabric gathers for one packet, of which Load has returned
-// the offset and the number.
+// Gathered returns the bytes that the fabric gathers for one packet, where the arguments of
+// Gathered are the results of Load.
 func (p *Payload) Gathered(at uint32, sizeBytes uint16) []byte {
 	if p.pieces == nil {
 		return p.Bytes[at:][:sizeBytes]
@@ -117,8 +124,8 @@ func (p *Payload) Gathered(at uint32, sizeBytes uint16) []byte {
 	return piece.mem[at-piece.at:][:sizeBytes]
 }
 
-// Source returns the registered region that contains the byte at offset at, and the byte's offset
-// in the region.
+// Source returns the registered region that contains the payload's byte at the given offset, and
+// the offset of this byte in the region.
 func (p *Payload) Source(at uint32) (fabric.Region, uint64) {
 	if p.pieces == nil {
 		return p.region, p.off + uint64(at)

@@ -36,7 +36,7 @@ func (d *domain) DeregisterRegion(r fabric.Region) error {
 func open(registers bool) (*Memory, *domain) {
 	d := &domain{mem: map[fabric.Region][]byte{}}
 	m := new(Memory)
-	m.Init(d, &fabric.Caps{Gather: true, FreeRegions: registers}, 0)
+	m.Init(d, &fabric.Caps{Gather: true, FreeRegions: registers})
 	return m, d
 }
 

@@ -7,62 +7,64 @@ import (
 	"gobtl/internal/seq"
 )
 
-// Acks sends the outstanding ACKs. The Ledger lists the endpoints whose peers wait for an ACK.
+// Acks sends the outstanding ACKs. The Ledger lists the endpoints with outstanding ACKs.
 type Acks struct {
 	*Services
 	owed.Ledger[*Endpoint]
 }
 
-// ackDebt is an endpoint's Receiver and its entry in a list of endpoints with outstanding ACKs.
+// ackDebt is an endpoint's receive window (Receiver) and its entry in a list of endpoints with
+// outstanding ACKs.
 type ackDebt = owed.Debt[*Endpoint]
 
-// ackRides reports whether the outstanding ACK may be sent as a part of another packet. A selective
-// ACK that reports a gap needs its own packet, and so does an ACK that requests an ACK in return.
+// ackRides reports whether the endpoint's outstanding ACK may be sent as a part of a data packet. A
+// selective ACK that reports a gap needs its own packet, and so does an ACK that requests an ACK in
+// return.
 func (ep *Endpoint) ackRides() bool {
-	return ep.Rcv.Owes() && !ep.asking && (!ep.ID.Selective || ep.Rcv.Held() == 0)
+	return ep.Rcv.Owed && !ep.asking && (!ep.ID.Selective || ep.Rcv.Held() == 0)
 }
 
 // Acknowledge sends each due ACK that no data packet has carried, as a separate Ack packet.
 func (ak *Acks) Acknowledge() {
-	ak.acknowledgeUntil(ak.First(), ak.Clock.Now)
-	ak.acknowledgeUntil(ak.Later(), ak.Clock.Now)
+	ak.acknowledgeUntil(ak.Soon.First, ak.Clock.Now)
+	ak.acknowledgeUntil(ak.Later.First, ak.Clock.Now)
 }
 
-// acknowledgeUntil sends the ACKs that are due no later than until, for the endpoints of
-// the list that starts with first.
+// acknowledgeUntil sends the ACKs of a list that are due at the time "until" or earlier. The
+// argument "first" of acknowledgeUntil is the first entry of the list of outstanding ACKs.
 func (ak *Acks) acknowledgeUntil(first *ackDebt, until mono.Time) {
 	var next *ackDebt
 	for d := first; d != nil && d.AckDue() <= until; d = next {
-		next = d.Behind()
+		next = d.Behind
 		ep := d.Of
 		if ak.tellRefusals(ep) && ak.Writer.sendAck(ep) {
 			continue
 		}
-		if c, _ := ep.AckPath(); c.Room() <= 0 || ak.Port.FreeControl() == 0 {
+		if c, _ := ep.AckPath(); c.Room() <= 0 || len(ak.Port.FreeCtl) == 0 {
 			return
 		}
 	}
 }
 
-// AcknowledgeAll sends the outstanding ACKs of the list First before they are due, so that no
-// ACK timer soon wakes the goroutine that owns the module.
+// AcknowledgeAll sends the outstanding ACKs before they are due, except those for lone replies.
+// Without outstanding ACKs, the goroutine that drives the module can sleep longer.
 func (ak *Acks) AcknowledgeAll() {
-	if ak.First() != nil {
-		ak.acknowledgeUntil(ak.First(), mono.Never)
-		ak.Port.Post()
+	if ak.Soon.First != nil {
+		ak.acknowledgeUntil(ak.Soon.First, mono.Never)
+		ak.Port.Post(ak.Clock.Now)
 	}
 }
 
-// AckDeadline returns the earliest time at which an outstanding ACK is due. ACKs whose channels
-// have no room are not considered.
+// AckDeadline returns the earliest time at which an outstanding ACK is due. AckDeadline ignores an
+// ACK if its channel cannot take a further packet now.
 func (ak *Acks) AckDeadline() mono.Time {
-	return acksDue(&ak.Port, ak.First()).Min(acksDue(&ak.Port, ak.Later()))
+	return acksDue(&ak.Port, ak.Soon.First).Min(acksDue(&ak.Port, ak.Later.First))
 }
 
-// acksDue returns the time at which the first outstanding ACK of the list that starts with first is
-// due, if its channel has room.
+// acksDue returns the due time of the first ACK in a list that can be sent now, or Never. The
+// argument "first" of acksDue is the first entry of the list of outstanding ACKs.
 func acksDue(p *port.Port, first *ackDebt) mono.Time {
-	for d := first; d != nil && p.FreeControl() > 0; d = d.Behind() {
+	for d := first; d != nil && len(p.FreeCtl) > 0; d = d.Behind {
 		c, to := d.Of.AckPath()
 		if c.Room() <= 0 {
 			return mono.Never
@@ -77,7 +79,7 @@ func acksDue(p *port.Port, first *ackDebt) mono.Time {
 // askAck asks the peer to acknowledge all packets up to packet n, for a pending Flush.
 func (ak *Acks) askAck(ep *Endpoint, n seq.Num) {
 	oldest, _ := ep.Snd.Window()
-	if !ep.ID.MayAskAck || ep.ID.State() != StateConnected || n.Before(oldest) {
+	if !ep.ID.MayAskAck || ep.ID.State != StateConnected || n.Before(oldest) {
 		return
 	}
 	ep.asking, ep.asksFor = true, n
@@ -86,7 +88,7 @@ func (ak *Acks) askAck(ep *Endpoint, n seq.Num) {
 }
 
 // askFlush asks the peer for the ACK that a Flush waits for. Over a reliable fabric, askFlush sends
-// no separate packet if a data packet that is about to be sent will request the ACK.
+// no separate packet if a data packet that is sent soon will request the ACK.
 func (ak *Acks) askFlush(ep *Endpoint) {
 	if ep.Flushes.Len() > 0 && !ep.ID.Counted {
 		if until, ok := ep.Flushes.Last(); ok {

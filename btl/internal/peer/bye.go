@@ -5,26 +5,27 @@ import (
 	"gobtl/internal/seq"
 )
 
-// newBye makes the Bye of an endpoint, as a fragment that belongs to the transport and not to an
-// application.
+// newBye makes the Bye (last packet) of an endpoint, as a fragment that belongs to the transport
+// and not to an application.
 func (ep *Endpoint) newBye(code uint16) *Fragment {
-	bye := &Fragment{Ep: ep, tag: frag.TagBye}
+	bye := new(Fragment)
+	bye.Ep, bye.tag = ep, frag.TagBye
 	bye.own = make([]byte, frag.ByeCodeBytes)
 	bye.Data.Hold(bye.own[:frag.PutByeCode(bye.own, code)])
 	bye.size = uint32(len(bye.Data.Bytes))
 	return bye
 }
 
-// mayBeConnectedThere reports whether the peer's endpoint may already be connected, and has
-// answered from its address. After a simultaneous open, the peer may be connected while this side
-// is still connecting.
+// mayBeConnectedThere reports whether the peer may already regard the connection as established,
+// and has answered from its address. After a simultaneous open, the peer may be connected while
+// this side is still connecting.
 func (ep *Endpoint) mayBeConnectedThere() bool {
-	return ep.ID.State() == StateConnected ||
-		ep.ID.State() == stateConnecting && ep.ID.Handshake().ReachesPeer() && !ep.ID.Counted
+	return ep.ID.State == StateConnected ||
+		ep.ID.State == stateConnecting && ep.ID.Handshake.ReachesPeer() && !ep.ID.Counted
 }
 
-// MayBeNext reports whether n can be the peer's next sequence number, which is the sequence
-// number of an abort's Bye.
+// MayBeNext reports whether n can be the peer's next sequence number, which the Bye of an aborted
+// connection must have.
 func (ep *Endpoint) MayBeNext(n seq.Num) bool {
 	if ep.ID.Counted {
 		return n == 0

@@ -4,12 +4,13 @@ import (
 	"fmt"
 
 	"gobtl/btl/internal/stats"
+	"gobtl/fabric"
 	"gobtl/internal/mono"
 	"gobtl/reliability"
 )
 
-// Check verifies the whole state of the services and their endpoints, and returns an error for the
-// first inconsistency. The argument closed is true if the fabric is closed.
+// Check verifies the whole state of a module's services and endpoints, and returns an error for the
+// first inconsistency. The argument "closed" of Check is true if the fabric is closed.
 func (c *Checker) Check(all *Services, closed bool) error {
 	c.reset(all)
 	c.closed = closed
@@ -29,8 +30,8 @@ func (c *Checker) Check(all *Services, closed bool) error {
 		if ep == nil {
 			continue
 		}
-		if ep.all != all || int(ep.ID.Slot) != slot {
-			return fmt.Errorf("slot %d holds an endpoint of slot %d", slot, ep.ID.Slot)
+		if ep.All != all || int(ep.ID.Slot()) != slot {
+			return fmt.Errorf("slot %d holds an endpoint of slot %d", slot, ep.ID.Slot())
 		}
 		if err := c.checkEndpoint(all, ep); err != nil {
 			return fmt.Errorf("endpoint %d: %w", slot, err)
@@ -72,7 +73,7 @@ func (c *Checker) checkEndpoint(all *Services, ep *Endpoint) error {
 	if err := c.checkPack(all, ep); err != nil {
 		return err
 	}
-	for _, f := range [...]*flow{&ep.Small, &ep.Large} {
+	for _, f := range [...]*flow{&ep.small, &ep.large} {
 		if err := c.checkFlow(all, f); err != nil {
 			return err
 		}
@@ -88,7 +89,7 @@ func (c *Checker) checkEndpoint(all *Services, ep *Endpoint) error {
 	}
 	charged := ep.Rcv.Booked()
 	c.charged += charged
-	if ep.Joined {
+	if ep.joined {
 		c.joined++
 	} else if charged != 0 {
 		return fmt.Errorf("%d credits without a share", charged)
@@ -97,84 +98,84 @@ func (c *Checker) checkEndpoint(all *Services, ep *Endpoint) error {
 		return err
 	}
 	c.asmBytes += ep.Asm.ActiveBytes()
-	if ep.ID.State() != StateConnected && ep.Asm.Active() > 0 {
-		return fmt.Errorf("%d fragments arrive in state %d", ep.Asm.Active(), ep.ID.State())
+	if ep.ID.State != StateConnected && ep.Asm.Active() > 0 {
+		return fmt.Errorf("%d fragments arrive in state %d", ep.Asm.Active(), ep.ID.State)
 	}
 	return ep.checkFlushes()
 }
 
 func (c *Checker) checkState(all *Services, ep *Endpoint) error {
-	state, shakes := ep.ID.State(), ep.ID.Handshake() != nil
-	handshake := state == stateConnecting || state == StateAccepting
+	state, shakes := ep.ID.State, ep.ID.Handshake != nil
+	handshake := state == stateConnecting || state == stateAccepting
 	switch {
 	case all.Peers.Lookup(ep.ID.Tag) != ep:
 		return fmt.Errorf("its tag %#x is not its own", ep.ID.Tag)
-	case ep.Joined != (ep.ID.State() == StateConnected):
-		return fmt.Errorf("in state %d, has a share of the credits: %v", ep.ID.State(), ep.Joined)
-	case (ep.err != nil) != (ep.ID.State() == StateLingering):
-		return fmt.Errorf("in state %d, has ended: %v", ep.ID.State(), ep.err != nil)
+	case ep.joined != (ep.ID.State == StateConnected):
+		return fmt.Errorf("in state %d, has a share of the credits: %v", ep.ID.State, ep.joined)
+	case (ep.Err() != nil) != (ep.ID.State == StateLingering):
+		return fmt.Errorf("in state %d, has ended: %v", ep.ID.State, ep.Err() != nil)
 	case handshake && !shakes || state == StateLingering && shakes:
-		return fmt.Errorf("in state %d, has a handshake: %v", ep.ID.State(), ep.ID.Handshake() != nil)
-	case ep.ID.Handshake() != nil && ep.ID.Handshake().Check() != nil:
-		return ep.ID.Handshake().Check()
-	case ep.closeAt > all.Clock.Unpaused:
-		return fmt.Errorf("closes since %d, and it is %d", ep.closeAt, all.Clock.Unpaused)
+		return fmt.Errorf("in state %d, has a handshake: %v", ep.ID.State, ep.ID.Handshake != nil)
+	case ep.ID.Handshake != nil && ep.ID.Handshake.Check() != nil:
+		return ep.ID.Handshake.Check()
+	case ep.closeAt() > all.Clock.Unpaused:
+		return fmt.Errorf("closes since %d, and it is %d", ep.closeAt(), all.Clock.Unpaused)
 	case ep.Life.Check(all.Clock.Unpaused) != nil:
 		return ep.Life.Check(all.Clock.Unpaused)
-	case ep.Rcv.Owes() != (ep.Rcv.AckDue() != mono.Never):
-		return fmt.Errorf("owes an ACK: %v, due %d", ep.Rcv.Owes(), ep.Rcv.AckDue())
+	case ep.Rcv.Owed != (ep.Rcv.AckDue() != mono.Never):
+		return fmt.Errorf("owes an ACK: %v, due %d", ep.Rcv.Owed, ep.Rcv.AckDue())
 	}
 	if ep.Life.Runs() {
 		c.timers++
 		if err := all.Timers.Watches.Check(ep); err != nil {
 			return err
 		}
-	} else if shakes || ep.Closing || ep.Life.Superseded() || state != StateConnected ||
+	} else if shakes || ep.Closing || ep.Life.Superseded || state != StateConnected ||
 		all.Config.KeepAlive > 0 {
 		return fmt.Errorf("has no timer in state %d (closing %v, superseded %v)", state, ep.Closing,
-			ep.Life.Superseded())
+			ep.Life.Superseded)
 	}
 	return nil
 }
 
 func (*Checker) checkFlow(all *Services, f *flow) error {
-	ep := f.Owner()
+	ep := f.Owner
 	ahead := ep.balance.Bytes()
 	switch {
-	case f.Listed() != f.may():
+	case f.ListedIn != nil != f.may():
 		return fmt.Errorf("ready: %v, with %d fragments queued in state %d, window open: %v",
-			f.Listed(), f.Queue.Count, ep.ID.State(), ep.Snd.Open())
-	case max(f.Deficit(), ahead-all.Port.Data.MTUBytes()) > all.Sender.quantum() ||
-		min(f.Deficit(), ahead) < -2*all.Port.Data.MTUBytes():
+			f.ListedIn != nil, f.queue.count, ep.ID.State, ep.Snd.Open())
+	case max(f.Deficit, ahead-all.Port.Data.MTUBytes) > all.Sender.quantum() ||
+		min(f.Deficit, ahead) < -2*all.Port.Data.MTUBytes:
 		return fmt.Errorf("a deficit of %d bytes, a balance of %d, with a quantum of %d",
-			f.Deficit(), ahead, all.Sender.quantum())
+			f.Deficit, ahead, all.Sender.quantum())
 	}
 	return nil
 }
 
 func (c *Checker) checkQueue(all *Services, fl *flow) error {
 	count := 0
-	ep, q := fl.Owner(), &fl.Queue
-	for f := q.First; f != nil; f = f.Next {
+	ep, q := fl.Owner, &fl.queue
+	for f := q.first; f != nil; f = f.next {
 		count++
 		switch {
-		case f.State != FragQueued || f.Ep != ep || ep.flowOf(f) != fl:
-			return fmt.Errorf("fragment in state %d queued", f.State)
-		case f.cursor > f.size || f.Out > 0 && !ep.ID.Counted &&
-			(f != q.First || !f.large):
+		case f.state != fragQueued || f.Ep != ep || ep.flowOf(f) != fl:
+			return fmt.Errorf("fragment in state %d queued", f.state)
+		case f.cursor > f.size || f.out > 0 && !ep.ID.Counted &&
+			(f != q.first || !f.large):
 			return fmt.Errorf("fragment with %d of %d bytes sent stands at %d of the queue", f.cursor,
 				f.size, count)
-		case f.Next == nil && q.Last != f || count > q.Count:
-			return fmt.Errorf("queue of %d has another end", q.Count)
-		case f.hasSeg && (c.places[f.Seg] != placeNone ||
-			all.Recovery.State(f.Seg) != reliability.Queued ||
-			all.Buffers.Segs[f.Seg].Ep != nil || all.Port.State(SegBuf(f.Seg)) != 0):
-			return fmt.Errorf("queued fragment's segment %d is %v, %v, wire %d", f.Seg, c.places[f.Seg],
-				all.Recovery.State(f.Seg), all.Port.State(SegBuf(f.Seg)))
-		case f.Out > 0:
+		case f.next == nil && q.last != f || count > q.count:
+			return fmt.Errorf("queue of %d has another end", q.count)
+		case f.hasSeg && (c.places[f.seg] != placeNone ||
+			all.Recovery.State(f.seg) != reliability.Queued ||
+			all.Buffers.segs[f.seg].ep != nil || all.Port.State[fabric.Buf(f.seg)] != 0):
+			return fmt.Errorf("queued fragment's segment %d is %v, %v, wire %d", f.seg, c.places[f.seg],
+				all.Recovery.State(f.seg), all.Port.State[fabric.Buf(f.seg)])
+		case f.out > 0:
 			c.meet(f)
 		case !f.internal():
-			c.frags[FragQueued]++
+			c.frags[fragQueued]++
 			if f.Data.Registered() { // the packets sent so far are acknowledged
 				c.regions++
 			}
@@ -182,41 +183,41 @@ func (c *Checker) checkQueue(all *Services, fl *flow) error {
 			c.regions++
 		}
 		if f.hasSeg {
-			c.places[f.Seg] = placeQueued
-			c.held[ep.ID.Slot]++
+			c.places[f.seg] = placeQueued
+			c.held[ep.ID.Slot()]++
 		}
 	}
-	if count != q.Count {
-		return fmt.Errorf("queue of %d has %d members", q.Count, count)
+	if count != q.count {
+		return fmt.Errorf("queue of %d has %d members", q.count, count)
 	}
 	return nil
 }
 
 func (c *Checker) checkPack(all *Services, ep *Endpoint) error {
-	p := &ep.Pack
+	p := &ep.pack
 	if err := p.Check(all.Packs.packBytesMax(ep)); err != nil {
 		return err
 	}
 	if !p.Open() {
-		if *p != (OpenPack{}) {
-			return fmt.Errorf("no pack is open, and send buffer %d is its own", p.Seg)
+		if *p != (openPack{}) {
+			return fmt.Errorf("no pack is open, and send buffer %d is its own", p.seg)
 		}
 		return nil
 	}
-	s := &all.Buffers.Segs[p.Seg]
+	s := &all.Buffers.segs[p.seg]
 	switch {
-	case ep.ID.State() != StateConnected || !ep.Snd.Open():
-		return fmt.Errorf("a pack is open in state %d, window open: %v", ep.ID.State(), ep.Snd.Open())
-	case c.places[p.Seg] != placeNone || all.Recovery.State(p.Seg) != reliability.Queued ||
-		all.Port.State(SegBuf(p.Seg)) != 0 || s.Ep != ep || !s.pack || s.void || s.strip:
-		return fmt.Errorf("the open pack's segment %d is %v, %v, wire %d", p.Seg, c.places[p.Seg],
-			all.Recovery.State(p.Seg), all.Port.State(SegBuf(p.Seg)))
-	case (s.Frag == nil) != (p.Last == nil) || p.Last != nil && p.Last.Next != nil:
+	case ep.ID.State != StateConnected || !ep.Snd.Open():
+		return fmt.Errorf("a pack is open in state %d, window open: %v", ep.ID.State, ep.Snd.Open())
+	case c.places[p.seg] != placeNone || all.Recovery.State(p.seg) != reliability.Queued ||
+		all.Port.State[fabric.Buf(p.seg)] != 0 || s.ep != ep || !s.pack || s.void || s.strip:
+		return fmt.Errorf("the open pack's segment %d is %v, %v, wire %d", p.seg, c.places[p.seg],
+			all.Recovery.State(p.seg), all.Port.State[fabric.Buf(p.seg)])
+	case (s.frag == nil) != (p.last == nil) || p.last != nil && p.last.next != nil:
 		return fmt.Errorf("the chain of the open pack has another end")
 	}
-	c.places[p.Seg] = placePack
+	c.places[p.seg] = placePack
 	c.packs++
-	c.held[ep.ID.Slot]++
+	c.held[ep.ID.Slot()]++
 	return nil
 }
 
@@ -246,8 +247,8 @@ func (c *Checker) checkTables(all *Services) error {
 	return all.Pool.Check()
 }
 
-// CheckStats verifies the counters after Check. The argument deferred is true if one packet was
-// delivered early and is not counted yet.
+// CheckStats verifies the counters after Check. The argument "deferred" of CheckStats is true if
+// one packet has been delivered to its handler but is not counted as received yet.
 func (c *Checker) CheckStats(all *Services, deferred bool) error {
 	n := all.Count
 	waiting := int64(0) // delivered early, and not yet counted
@@ -255,7 +256,7 @@ func (c *Checker) CheckStats(all *Services, deferred bool) error {
 		waiting = 1
 	}
 	sends := n[stats.CntSendsFast] + n[stats.CntSendsPacked] + n[stats.CntSendsQueued]
-	under := uint64(c.frags[FragQueued] + c.frags[FragSent])
+	under := uint64(c.frags[fragQueued] + c.frags[fragSent])
 	switch u := n.Unaccounted(); {
 	case u != waiting:
 		return fmt.Errorf("%d packets received that no counter explains, %d deferred", u, waiting)

@@ -6,7 +6,7 @@ import (
 	"gobtl/btl/internal/port"
 )
 
-// CheckIdle returns an error for the first inconsistency of services without work (see
+// CheckIdle returns an error for the first service that still has work or holds resources (see
 // btl.Module.CheckIdle).
 func (all *Services) CheckIdle(closed bool) error {
 	if err := all.Pool.CheckIdle(); err != nil {
@@ -17,7 +17,7 @@ func (all *Services) CheckIdle(closed bool) error {
 			continue
 		}
 		if err := ep.checkIdle(); err != nil {
-			return fmt.Errorf("endpoint %d in state %d: %w", slot, ep.ID.State(), err)
+			return fmt.Errorf("endpoint %d in state %d: %w", slot, ep.ID.State, err)
 		}
 	}
 	for _, v := range all.idleValues(closed) {
@@ -28,8 +28,8 @@ func (all *Services) CheckIdle(closed bool) error {
 	if all.Peers.Len() > 0 || closed {
 		return nil
 	}
-	for t := range all.Buffers.Segs {
-		if all.Buffers.Segs[t] != (SendSegment{}) {
+	for t := range all.Buffers.segs {
+		if all.Buffers.segs[t] != (SendSegment{}) {
 			return fmt.Errorf("without peers, send buffer %d refers to one", t)
 		}
 	}
@@ -46,12 +46,13 @@ func (all *Services) idleValues(closed bool) []idleValue {
 		{"packets in flight", all.Recovery.InFlight(), 0},
 		{"endpoints ready", all.Sched.Waiting(), 0},
 		{"ACKs owed", all.Acks.Len(), 0},
-		{"fragments to be completed", all.Outbox.Ended.Count + all.Outbox.Byes.Count, 0},
-		{"events to be told", all.Outbox.Notices.Len(), 0},
-		{"fragments with the caller", all.Frags.Lent, 0},
-		{"free descriptors", len(all.Frags.Idle), all.Frags.Count},
+		{"fragments to be completed", all.Outbox.ended.count + all.Outbox.byes.count, 0},
+		{"events to be told", all.Outbox.notices.Len(), 0},
+		{"fragments with the caller", all.Frags.lent, 0},
+		{"free descriptors", len(all.Frags.idle), all.Frags.count},
 		{"regions of fragments", all.Frags.Payloads.Own(), 0},
-		{"half-open endpoints", all.Peers.HalfOpen(), 0},
+		{"half-open endpoints", all.Peers.HalfOpen, 0},
+		{"endpoints that wait for room", len(all.Outbox.wanting), 0},
 		{"kept connection requests", all.Handshakes.Requests(), 0},
 		{"reassembly bytes in use", int(all.Pool.ActiveBytes()), 0},
 	}
@@ -60,13 +61,13 @@ func (all *Services) idleValues(closed bool) []idleValue {
 	}
 	values = append(values,
 		idleValue{"free send buffers", len(all.Buffers.FreeSegs), all.Config.SendBuffers},
-		idleValue{"free control buffers", all.Port.FreeControl(), port.ControlBuffers},
-		idleValue{"sends posted", all.Port.Command.Posted() + all.Port.Data.Posted(), 0},
-		idleValue{"sends in batches", all.Port.Command.Batched() + all.Port.Data.Batched(), 0},
-		idleValue{"addresses to be removed", all.Port.Leaving(), 0},
+		idleValue{"free control buffers", len(all.Port.FreeCtl), port.ControlBuffers},
+		idleValue{"sends posted", all.Port.Command.Posted + all.Port.Data.Posted, 0},
+		idleValue{"sends in batches", len(all.Port.Command.Batch) + len(all.Port.Data.Batch), 0},
+		idleValue{"addresses to be removed", len(all.Port.Leaving), 0},
 		idleValue{
 			"receive buffers not posted",
-			all.Port.Command.ReceivesPending() + all.Port.Data.ReceivesPending(), 0,
+			len(all.Port.Command.Repost) + len(all.Port.Data.Repost), 0,
 		},
 	)
 	if all.Peers.Len() == 0 {
@@ -85,20 +86,24 @@ func (all *Services) idleValues(closed bool) []idleValue {
 
 func (ep *Endpoint) checkIdle() error {
 	switch {
-	case ep.ID.Handshake() != nil:
+	case ep.ID.Handshake != nil:
 		return fmt.Errorf("its handshake is under way")
-	case ep.Closing && ep.ID.State() == StateConnected:
+	case ep.Closing && ep.ID.State == StateConnected:
 		return fmt.Errorf("its close is under way")
-	case ep.Life.Superseded() && ep.ID.State() == StateConnected:
+	case ep.Life.Superseded && ep.ID.State == StateConnected:
 		return fmt.Errorf("it waits for the end of a connection that the peer has replaced")
-	case ep.Snd.InFlight() > 0 || ep.Waiting():
+	case ep.Snd.InFlight() > 0 || ep.waiting():
 		return fmt.Errorf("%d packets in flight, %d fragments queued, %d in a pack", ep.Snd.InFlight(),
-			ep.Small.Queue.Count+ep.Large.Queue.Count, ep.Pack.Records())
-	case ep.ID.State() == StateConnected && !ep.Snd.Open():
+			ep.small.queue.count+ep.large.queue.count, ep.pack.Records())
+	case ep.ID.State == StateConnected && !ep.Snd.Open():
 		return fmt.Errorf("it could send nothing: no credits")
-	case ep.Buffers != 0:
-		return fmt.Errorf("it holds %d send buffers", ep.Buffers)
-	case ep.Rcv.Held() > 0 && ep.ID.State() == StateConnected:
+	case ep.buffers != 0:
+		return fmt.Errorf("it holds %d send buffers", ep.buffers)
+	case ep.descriptors != 0:
+		return fmt.Errorf("it holds %d descriptors of fragments", ep.descriptors)
+	case ep.urgent.Len() != 0:
+		return fmt.Errorf("%d of its urgent fragments have not ended", ep.urgent.Len())
+	case ep.Rcv.Held() > 0 && ep.ID.State == StateConnected:
 		return fmt.Errorf("%d packets wait behind a gap", ep.Rcv.Held())
 	case ep.Asm.Active() > 0:
 		return fmt.Errorf("%d fragments are not whole", ep.Asm.Active())

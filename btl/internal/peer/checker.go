@@ -50,7 +50,7 @@ func (c *Checker) reset(all *Services) {
 	places, held := c.places, c.held
 	*c = Checker{round: c.round + 1, freeNext: c.freeNext}
 	if len(places) == 0 {
-		places = make([]place, len(all.Buffers.Segs))
+		places = make([]place, len(all.Buffers.segs))
 	}
 	for len(held) < len(all.Peers.All()) {
 		held = append(held, 0)
@@ -60,28 +60,29 @@ func (c *Checker) reset(all *Services) {
 	c.places, c.held = places, held
 }
 
-// meet counts a fragment with packets in flight, once for each call of Check.
+// meet counts a fragment with packets in flight, but each fragment only once in a call of Check.
 func (c *Checker) meet(f *Fragment) {
 	if f.checked == c.round {
 		return
 	}
-	f.checked, f.unmet = c.round, f.Out
-	c.out += int(f.Out)
+	f.checked, f.unmet = c.round, f.out
+	c.out += int(f.out)
 	if f.Data.Registered() {
 		c.regions++
 	}
 	if !f.internal() {
-		c.frags[f.State]++
+		c.frags[f.state]++
 	}
 }
 
-// ref returns an error if more packets of f were found than f counts as in flight.
+// ref records that Check has found a packet in flight of fragment f. ref returns an error if f
+// counts fewer packets in flight than Check has found.
 func (c *Checker) ref(i int, f *Fragment) error {
 	c.refs++
 	c.meet(f)
-	if f.unmet == 0 || f.State != FragQueued && f.State != FragSent {
+	if f.unmet == 0 || f.state != fragQueued && f.state != fragSent {
 		return fmt.Errorf("send buffer %d is one too many of a fragment in state %d with %d", i,
-			f.State, f.Out)
+			f.state, f.out)
 	}
 	f.unmet--
 	return nil

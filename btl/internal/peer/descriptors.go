@@ -16,65 +16,73 @@ import (
 type Descriptors struct {
 	*Services
 
-	Idle  []*Fragment
-	Count int // descriptors allocated so far
-	Lent  int // descriptors with the caller
+	idle  []*Fragment
+	count int // descriptors allocated so far
+	lent  int // descriptors with the caller
 
 	answers []*Fragment // idle descriptors for answers to peers
 
 	Payloads payload.Memory // where the bytes of fragments lie
 
-	large spare.Memory // idle memory for Allocs above ownBytesMax
+	spare spare.Memory // idle memory that belongs to no descriptor
 }
 
 // ownBytesMax is the maximum memory, in bytes, that an unused descriptor keeps for its next Alloc.
-const ownBytesMax = 256 << 10
+// The unused memory of all descriptors above ownBytesMax is in Descriptors.spare, which is bounded.
+const ownBytesMax = 4 << 10
 
-// takeLarge returns memory of sizeBytes for Alloc. Memory above ownBytesMax is used again.
-func (ds *Descriptors) takeLarge(sizeBytes int) []byte {
-	if sizeBytes > ownBytesMax {
-		return ds.large.Take(sizeBytes)
+// takeOwn gives fragment f memory of sizeBytes for Alloc. Used memory is used again.
+func (ds *Descriptors) takeOwn(f *Fragment, sizeBytes int) {
+	if cap(f.own) >= sizeBytes {
+		return
 	}
-	return make([]byte, sizeBytes)
+	before := f.own
+	f.own = ds.spare.Take(sizeBytes)
+	if cap(before) > 0 {
+		ds.spare.Give(before)
+	}
 }
 
-// lend takes a free descriptor for an endpoint, or allocates a descriptor if fewer than most
-// exist.
-func (ds *Descriptors) lend(ep *Endpoint, most int, alone bool) (*Fragment, bool) {
-	left := most - ds.Count + len(ds.Idle)
-	if !share.MayHave(int(ep.Descriptors), left, most, alone) {
-		return nil, false
+// lend takes a free descriptor for an endpoint, or allocates a descriptor if the module has fewer
+// than Config.FragmentsMax. lend returns nil if the endpoint may not have a further descriptor now.
+func (ds *Descriptors) lend(ep *Endpoint) (f *Fragment) {
+	most := ds.Config.FragmentsMax
+	left := most - ds.count + len(ds.idle)
+	if !share.MayHave(int(ep.descriptors), left, most, ds.Peers.Alone()) {
+		return nil
 	}
-	var f *Fragment
-	if n := len(ds.Idle); n > 0 {
-		f = ds.Idle[n-1]
-		ds.Idle = ds.Idle[:n-1]
+	if n := len(ds.idle); n > 0 {
+		f = ds.idle[n-1]
+		ds.idle = ds.idle[:n-1]
 	} else {
-		ds.Count++
+		ds.count++
 		f = ds.owner.NewFragment()
 	}
-	f.Ep, f.State = ep, FragLent
-	ep.Descriptors++
-	ds.Lent++
-	return f, true
+	f.Ep, f.state = ep, fragLent
+	ep.descriptors++
+	ds.lent++
+	return f
 }
 
-// giveBack frees a descriptor that no longer holds a send buffer. The descriptor keeps up to
+// giveBack frees a descriptor that no longer holds a send buffer. A free descriptor keeps up to
 // ownBytesMax of memory for its next use.
 func (ds *Descriptors) giveBack(f *Fragment) {
-	if f.State == FragLent {
-		ds.Lent--
+	if f.state == fragLent {
+		ds.lent--
 	}
-	f.Ep.Descriptors--
-	f.Ep.Urgent.Give(f.urgent)
-	owner, own := f.owner, f.own
-	if cap(own) > ownBytesMax {
-		ds.large.Give(own)
-		own = nil
+	f.Ep.descriptors--
+	f.Ep.urgent.Give(f.urgent)
+	ds.giveOwn(f)
+	f.message = message{}
+	ds.idle = append(ds.idle, f)
+}
+
+// giveOwn takes the memory above ownBytesMax from a fragment that becomes unused.
+func (ds *Descriptors) giveOwn(f *Fragment) {
+	if cap(f.own) > ownBytesMax {
+		ds.spare.Give(f.own)
+		f.own = nil
 	}
-	*f = Fragment{} // cheaper than a copy of a new one
-	f.owner, f.own = owner, own
-	ds.Idle = append(ds.Idle, f)
 }
 
 // LendAnswer returns a fragment for the answer to a peer's get or atomic operation.
@@ -86,51 +94,48 @@ func (ds *Descriptors) LendAnswer(ep *Endpoint) *Fragment {
 	} else {
 		f = new(Fragment)
 	}
-	f.Ep, f.Answer = ep, true
+	f.Ep, f.answer = ep, true
 	return f
 }
 
-// giveBackAnswer frees a fragment of lendAnswer.
+// giveBackAnswer frees a fragment of LendAnswer.
 func (ds *Descriptors) giveBackAnswer(f *Fragment) {
-	own := f.own
-	if cap(own) > ownBytesMax {
-		own = nil
-	}
-	*f = Fragment{own: own}
+	ds.giveOwn(f)
+	*f = Fragment{own: f.own}
 	ds.answers = append(ds.answers, f)
 }
 
-// FreeFrag frees a descriptor, and also the descriptor's send buffer if it was never sent.
+// FreeFrag frees a descriptor, and also the descriptor's send buffer if the buffer was never sent.
 func (ds *Descriptors) FreeFrag(f *Fragment) {
 	if f.Op != nil {
 		ds.Sent.endOp(f)
 		ds.Remote.Give(f.Op)
 	}
 	if f.hasSeg {
-		ds.Buffers.giveSeg(f.Ep, f.Seg)
+		ds.Buffers.giveSeg(f.Ep, f.seg)
 	}
 	ds.Payloads.Join(&f.Data)
 	ds.giveBack(f)
 }
 
-// IsBye reports whether f is a Bye, the transport's own fragment that ends a connection.
-func (f *Fragment) IsBye() bool { return f.tag == frag.TagBye && !f.put }
+// isBye reports whether f is a Bye, the transport's own fragment that ends a connection.
+func (f *Fragment) isBye() bool { return f.tag == frag.TagBye && !f.put }
 
 // internal reports whether f is a fragment of the transport itself, which is a Bye or an answer to
 // a peer's operation.
-func (f *Fragment) internal() bool { return f.Answer || f.IsBye() }
+func (f *Fragment) internal() bool { return f.answer || f.isBye() }
 
-// CheckFree verifies up to eight free descriptors in each call, so that several calls verify all
-// free descriptors.
+// checkFree verifies up to eight free descriptors, different ones in each call, so that several
+// calls verify all free descriptors.
 func (ds *Descriptors) checkFree(c *Checker) error {
 	const some = 8
-	for range min(some, len(ds.Idle)) {
-		if c.freeNext++; c.freeNext >= len(ds.Idle) {
+	for range min(some, len(ds.idle)) {
+		if c.freeNext++; c.freeNext >= len(ds.idle) {
 			c.freeNext = 0
 		}
-		if f := ds.Idle[c.freeNext]; f.State != fragFree || f.Ep != nil || f.hasSeg || f.Out != 0 ||
+		if f := ds.idle[c.freeNext]; f.state != fragFree || f.Ep != nil || f.hasSeg || f.out != 0 ||
 			f.Data.Registered() {
-			return fmt.Errorf("free descriptor %d is in state %d", c.freeNext, f.State)
+			return fmt.Errorf("free descriptor %d is in state %d", c.freeNext, f.state)
 		}
 	}
 	return nil
@@ -139,56 +144,65 @@ func (ds *Descriptors) checkFree(c *Checker) error {
 // check verifies that every descriptor is free, lent, queued, sent, or waiting for the call of its
 // OnDone.
 func (ds *Descriptors) check(c *Checker, most int) error {
-	found := len(ds.Idle) + ds.Lent + c.frags[FragQueued] + c.frags[FragSent] +
+	found := len(ds.idle) + ds.lent + c.frags[fragQueued] + c.frags[fragSent] +
 		c.frags[fragEnded]
-	if found != ds.Count || ds.Lent < 0 || ds.Count > most {
+	if found != ds.count || ds.lent < 0 || ds.count > most {
 		return fmt.Errorf("%d descriptors, at most %d: %d free, %d lent, %d queued, %d sent, %d ended",
-			ds.Count, most, len(ds.Idle), ds.Lent, c.frags[FragQueued],
-			c.frags[FragSent], c.frags[fragEnded])
+			ds.count, most, len(ds.idle), ds.lent, c.frags[fragQueued],
+			c.frags[fragSent], c.frags[fragEnded])
 	}
 	return nil
 }
 
-// FragmentList is a first-in-first-out list, linked through Fragment.Next.
-type FragmentList struct {
-	First, Last *Fragment
-	Count       int
+// fragmentList is a first-in-first-out list, linked through Fragment.next.
+type fragmentList struct {
+	first, last *Fragment
+	count       int
 }
 
-func (l *FragmentList) push(f *Fragment) { l.insert(f, l.Last) }
+func (l *fragmentList) push(f *Fragment) { l.insert(f, l.last) }
 
-// insert puts f after the fragment behind, or at the front of the list if behind is nil.
-func (l *FragmentList) insert(f, behind *Fragment) {
-	at := &l.First
+// insert puts f after the fragment "behind", or at the front of the list if "behind" is nil.
+func (l *fragmentList) insert(f, behind *Fragment) {
+	at := &l.first
 	if behind != nil {
-		at = &behind.Next
+		at = &behind.next
 	}
-	f.Next, *at = *at, f
-	if l.Last == behind {
-		l.Last = f
+	f.next, *at = *at, f
+	if l.last == behind {
+		l.last = f
 	}
-	l.Count++
+	l.count++
 }
 
-// Pop removes and returns the first fragment, or nil if the list is empty.
-func (l *FragmentList) Pop() *Fragment {
-	f := l.First
+// pop removes and returns the first fragment, or nil if the list is empty.
+func (l *fragmentList) pop() *Fragment {
+	f := l.first
 	if f != nil {
 		l.remove(f)
 	}
 	return f
 }
 
-// remove takes f, which is in the list, out of it. The result before is nil if f was the first.
-func (l *FragmentList) remove(f *Fragment) (before *Fragment) {
-	at := &l.First
-	for *at != f {
-		before, at = *at, &(*at).Next
+// remove takes f, which is in the list, out of it. The result "before" is nil if f was the first.
+func (l *fragmentList) remove(f *Fragment) (before *Fragment) {
+	for g := l.first; g != f; g = g.next {
+		before = g
 	}
-	*at, f.Next = f.Next, nil
-	if l.Last == f {
-		l.Last = before
-	}
-	l.Count--
+	l.removeBehind(before, f)
 	return before
+}
+
+// removeBehind takes f out of the list. The fragment "before" is in front of f, or nil if f is the
+// first.
+func (l *fragmentList) removeBehind(before, f *Fragment) {
+	at := &l.first
+	if before != nil {
+		at = &before.next
+	}
+	*at, f.next = f.next, nil
+	if l.last == f {
+		l.last = before
+	}
+	l.count--
 }

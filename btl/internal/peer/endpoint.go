@@ -8,57 +8,54 @@ import (
 	"gobtl/btl/internal/meet"
 	"gobtl/btl/internal/numbers"
 	"gobtl/btl/internal/path"
+	"gobtl/btl/internal/pmtu"
 	"gobtl/btl/internal/port"
 	"gobtl/btl/internal/remote"
+	"gobtl/btl/internal/sched"
 	"gobtl/fabric"
 	"gobtl/frag"
 	"gobtl/internal/mono"
 	"gobtl/reliability"
 )
 
-// EndpointState is the state of an endpoint.
-type EndpointState = meet.State
-
 // The states of an endpoint.
 const (
 	stateConnecting = meet.Connecting
-	StateAccepting  = meet.Accepting
+	stateAccepting  = meet.Accepting
 	StateConnected  = meet.Connected
 	StateLingering  = meet.Lingering
-	StateEnded      = meet.Ended
+	stateEnded      = meet.Ended
 )
 
 // Endpoint is the state of the connection to one peer. The owner's endpoint contains the Endpoint.
 type Endpoint struct {
-	all     *Services
-	owner   any // the owner's endpoint
+	All     *Services
+	Owner   any // the owner's endpoint
 	ID      meet.End[*Endpoint]
-	err     error // why it ended
-	Joined  bool  // has a share of the credits
-	Closing bool  // Close was called: a Bye is queued, sent, or acknowledged
-	route
 	Numbers numbers.Numbers // packet numbers
-	Snd     reliability.Sender
-	Rcv     ackDebt
+	route
+	Snd reliability.Sender
+	Rcv ackDebt
 	arriving
 	link
 	Path  path.Path
 	Parts *frag.Parts // received slices of packets; nil before the first one
 	sending
-	Life liveness.Watch
-	goodbye
+	Life    liveness.Watch
+	Bye     inbound.Bye             // of the peer
+	ending  *ending                 // nil before the first call of needEnding
 	Flushes *flush.Queue[*Fragment] // calls of Flush and Fence; nil before the first one
 	Remote  *remote.Peer[*Fragment] // operations and answers; nil before the first one
+	// The fields of a byte stand together, and take 8 bytes in all.
+	joined  bool  // has a share of the credits
+	Closing bool  // Close was called: a Bye is queued, sent, or acknowledged
+	bursts  bool  // the latest Pack had several messages
+	wants   wants // resources that a call has lacked
+	urgent  sched.Urgent
 }
 
-// Init makes a new endpoint a part of the owner's endpoint.
-func (ep *Endpoint) Init(owner any) { ep.owner = owner }
-
-// Owner returns the argument of Init.
-func (ep *Endpoint) Owner() any { return ep.owner }
-
-// All returns the services of the endpoint's module.
-func (ep *Endpoint) All() *Services { return ep.all }
+// Init records the public Endpoint (of package btl) to which ep belongs.
+func (ep *Endpoint) Init(owner any) { ep.Owner = owner }
 
 // peerTable is the table of connections.
 type peerTable = meet.Table[*Endpoint]
@@ -73,118 +70,139 @@ type arriving struct {
 	goesOnAt mono.Time                       // last progress, real or assumed (shed.go)
 }
 
-// route holds the peer's addresses and the packet sizes of the path to the peer.
+// The type "route" holds the peer's addresses and the packet sizes of the path to the peer.
 type route struct {
-	CmdAddr      fabric.Addr
-	DataAddr     fabric.Addr
-	MTU          int // largest datagram that is sent now
-	Tiny         int
-	MTUMost      int32 // largest datagram that both sides accept
-	tinyMost     int32
+	cmdAddr      fabric.Addr
+	dataAddr     fabric.Addr
+	MTU          int   // largest datagram that is sent now
+	mtuMost      int32 // largest datagram that both sides accept
+	tinyMost     int32 // the same on the command channel
 	FragBytesMax uint32
 }
 
-// fragBytesUnknown is the value of fragBytesMax, the peer's maximum size of a fragment, before the
-// peer has announced it.
+// fragBytesUnknown is the value of FragBytesMax until the peer has announced its maximum size of a
+// fragment.
 const fragBytesUnknown = 1<<32 - 1
 
-// agreeSizes sets the maximum sizes of packets and fragments to the peer, from this side's channels
-// and the sizes that the peer has announced.
+// agreeSizes sets the maximum sizes of packets and fragments that are sent to the peer, from the
+// limits of this side's channels and the limits that the peer has announced.
 func (r *route) agreeSizes(own *port.Port, tinyBytes, mtuBytes int, fragBytesMax uint32) {
-	r.tinyMost = int32(min(own.Command.MTUBytes(), tinyBytes))
-	r.MTUMost = int32(min(own.Data.MTUBytes(), mtuBytes))
+	r.tinyMost = int32(min(own.Command.MTUBytes, tinyBytes))
+	r.mtuMost = int32(min(own.Data.MTUBytes, mtuBytes))
 	r.FragBytesMax = fragBytesMax
-	r.UseSize(pathBase(int(r.MTUMost)))
-	if own.Reliable() { // unless the peer may not
-		r.UseSize(int(r.MTUMost))
+	r.UseSize(min(int(r.mtuMost), pmtu.BaseBytes))
+	if own.Reliable { // unless the peer may not
+		r.UseSize(int(r.mtuMost))
 	}
 }
 
 // addrOn returns the peer's fabric address on a channel.
 func (r *route) addrOn(by via) fabric.Addr {
 	if by == ViaData {
-		return r.DataAddr
+		return r.dataAddr
 	}
-	return r.CmdAddr
+	return r.cmdAddr
 }
 
-// UseSize sets the size of the largest datagram that is sent to the peer from now on.
-func (r *route) UseSize(mtuBytes int) { r.MTU, r.Tiny = mtuBytes, min(int(r.tinyMost), mtuBytes) }
+// UseSize sets the size of the largest datagram that may be sent to the peer.
+func (r *route) UseSize(mtuBytes int) { r.MTU = mtuBytes }
 
-// goodbye is the state of a connection that is being closed with a Bye, by this side, by the peer,
-// or by both.
-type goodbye struct {
-	Bye      inbound.Bye // of the peer
-	byeAhead *Fragment   // own Bye, acknowledged before older packets
-	closeAt  mono.Time   // when Close took effect, on the axis of Clock.Unpaused
+// Tiny is the size of the largest datagram that is now sent to the peer on the command channel.
+func (r *route) Tiny() int { return min(int(r.tinyMost), r.MTU) }
+
+// The type "ending" holds the state of an endpoint that is being closed by this side, or that has
+// ended.
+type ending struct {
+	err      error     // why it ended
+	byeAhead *Fragment // own Bye, acknowledged before older packets
+	closeAt  mono.Time // when Close took effect, on the axis of Clock.Unpaused
 }
 
-// Usable returns nil if messages can be sent to the peer, and otherwise an error with the reason.
-func (ep *Endpoint) Usable() error {
+// needEnding returns the state of an ending endpoint, which the first call of needEnding allocates.
+func (ep *Endpoint) needEnding() *ending {
+	if ep.ending == nil {
+		ep.ending = new(ending)
+	}
+	return ep.ending
+}
+
+// Err returns the reason why the endpoint ended, or nil before it has ended.
+func (ep *Endpoint) Err() error {
+	if ep.ending == nil {
+		return nil
+	}
+	return ep.ending.err
+}
+
+// closeAt returns when Close took effect, or 0.
+func (ep *Endpoint) closeAt() mono.Time {
+	if ep.ending == nil {
+		return 0
+	}
+	return ep.ending.closeAt
+}
+
+// usable returns nil if messages can be sent to the peer, and otherwise an error with the reason.
+func (ep *Endpoint) usable() error {
 	switch {
-	case ep.err != nil:
-		return ep.err
+	case ep.Err() != nil:
+		return ep.Err()
 	case ep.Closing:
 		return ErrClosed
 	}
 	return nil
 }
 
-// Err does the work of btl.Endpoint.Err.
-func (ep *Endpoint) Err() error { return ep.err }
-
-// SetErr lets a test set the error with which the endpoint has ended.
-func (ep *Endpoint) SetErr(err error) { ep.err = err }
-
 // Outstanding returns the number of unacknowledged packets and the number of fragments that wait to
 // be sent.
 func (ep *Endpoint) Outstanding() (packets, fragments int) {
 	return ep.Snd.InFlight(),
-		ep.Small.Queue.Count + ep.Large.Queue.Count + ep.Pack.Records()
+		ep.small.queue.count + ep.large.queue.count + ep.pack.Records()
 }
 
 // MaxTiny is the size, in bytes, of the largest fragment that is sent to this peer on the command
 // channel.
-func (ep *Endpoint) MaxTiny() int { return segmentRoom(ep.Tiny, frag.KindFrag) }
+func (ep *Endpoint) MaxTiny() int { return segmentRoom(ep.Tiny(), frag.KindFrag) }
 
-// Close queues a Bye with a code behind all fragments that wait to be sent.
-func (en *Endings) Close(ep *Endpoint, now mono.Time, code uint16) {
+// Close queues a Bye with the given code behind all fragments that wait to be sent.
+func (en Endings) Close(ep *Endpoint, now mono.Time, code uint16) {
 	en.At(now)
-	if ep.err != nil || ep.Closing {
+	if ep.Err() != nil || ep.Closing {
 		return
 	}
 	ep.Closing = true
-	if ep.ID.State() != StateConnected && !ep.Waiting() {
+	if ep.ID.State != StateConnected && !ep.waiting() {
 		en.End(ep, EventClosed, ErrClosed)
 		return
 	}
 	// The descriptor of a Bye does not come from the pool, which may be empty.
-	en.Sender.Enqueue(ep, ep.newBye(code))
-	if ep.ID.State() == StateConnected {
+	en.Sender.enqueue(ep, ep.newBye(code))
+	if ep.ID.State == StateConnected {
 		en.beginClose(ep)
 	}
 }
 
-// beginClose starts the timer that ends the closing if the peer stops answering.
-func (en *Endings) beginClose(ep *Endpoint) {
-	ep.closeAt = en.Clock.Unpaused
+// beginClose starts the timer that ends the endpoint if the peer stops answering during the close.
+func (en Endings) beginClose(ep *Endpoint) {
+	ep.needEnding().closeAt = en.Clock.Unpaused
 	wait := en.Config.CloseTimeout
-	if ep.ID.Handshake() != nil {
-		wait = min(wait, ep.ID.Handshake().Interval())
+	if ep.ID.Handshake != nil {
+		wait = min(wait, ep.ID.Handshake.Interval)
 	}
 	en.Timers.Watches.Set(ep, wait)
 }
 
 // Abort does the work of btl.Endpoint.Abort.
-func (en *Endings) Abort(ep *Endpoint) {
+func (en Endings) Abort(ep *Endpoint) {
 	en.Rest.Stir()
-	if ep.err == nil {
+	if ep.Err() == nil {
 		en.EndTelling(ep, frag.ByeAborted, EventClosed, ErrClosed)
 	}
 }
 
-// Expected returns the endpoint's expectation of the next chunk, which the first call allocates.
-// The result is nil if chunks of this endpoint cannot be received directly, so that lands is false.
+// Expected returns the endpoint's landing.Expectation (the next expected chunk), which the first
+// call allocates. If the argument "lands" is false, chunks of this endpoint cannot be received
+// directly, and Expected returns nil.
 func (ep *Endpoint) Expected(lands bool) *landing.Expectation[*Endpoint] {
 	if ep.Expects == nil && lands {
 		ep.Expects = landing.New(ep, &ep.Asm, ep.ID.Counted)

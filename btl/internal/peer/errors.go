@@ -7,7 +7,7 @@ import (
 	"gobtl/frag"
 )
 
-// The errors below are the errors of package btl with the same names.
+// Package btl exports the errors below under the same names.
 var (
 	ErrAgain         = errors.New("btl: out of resources for now, try again after progress")
 	ErrClosed        = errors.New("btl: closed")
@@ -68,7 +68,7 @@ func (e *EndedError) Error() string {
 // Is makes errors.Is(err, ErrPeerClosed) true for an EndedError.
 func (e *EndedError) Is(target error) bool { return target == ErrPeerClosed }
 
-// WhyEnded returns the error of an endpoint after a Bye with the given code.
+// WhyEnded returns the error of an endpoint whose peer has sent a Bye with the given code.
 func WhyEnded(code uint16) error {
 	switch {
 	case code == frag.ByeClosed:

@@ -11,9 +11,9 @@ import (
 // Flushes carries out the calls of Flush and Fence.
 type Flushes struct{ *Services }
 
-// FlushQueue returns the queue of the endpoint's pending calls of Flush and Fence, and makes the
+// flushQueue returns the queue of the endpoint's pending calls of Flush and Fence, and makes the
 // queue if necessary.
-func (ep *Endpoint) FlushQueue() *flush.Queue[*Fragment] {
+func (ep *Endpoint) flushQueue() *flush.Queue[*Fragment] {
 	if ep.Flushes == nil {
 		ep.Flushes = new(flush.Queue[*Fragment])
 	}
@@ -21,41 +21,41 @@ func (ep *Endpoint) FlushQueue() *flush.Queue[*Fragment] {
 }
 
 // Flush does the work of btl.Endpoint.Flush.
-func (fl *Flushes) Flush(ep *Endpoint, now mono.Time, fn func(error)) {
+func (fl Flushes) Flush(ep *Endpoint, now mono.Time, fn func(error)) {
 	fl.At(now)
-	if ep.err != nil {
+	if ep.Err() != nil {
 		if fl.Outbox.Pulled {
-			fl.Outbox.noteFlush(ep, fn, ep.err)
+			fl.Outbox.noteFlush(ep, fn, ep.Err())
 			return
 		}
 		if fn != nil {
-			fn(ep.err)
+			fn(ep.Err())
 		}
 		return
 	}
 	sent := fl.sealForFlush(ep)
-	ep.FlushQueue().Add(fn, ep.lastQueued(), sent, ep.Pack.Open())
+	ep.flushQueue().Add(fn, ep.lastQueued(), sent, ep.pack.Open())
 	fl.checkFlushed(ep)
 	fl.Acks.askFlush(ep)
 }
 
 // Fence does the work of btl.Endpoint.Fence.
-func (fl *Flushes) Fence(ep *Endpoint, now mono.Time) {
+func (fl Flushes) Fence(ep *Endpoint, now mono.Time) {
 	fl.At(now)
-	if ep.err != nil {
+	if ep.Err() != nil {
 		return
 	}
 	sent := fl.sealForFlush(ep)
-	ep.FlushQueue().Fence(ep.lastQueued(), sent, ep.Pack.Open())
+	ep.flushQueue().Fence(ep.lastQueued(), sent, ep.pack.Open())
 	fl.checkFlushed(ep)
 	fl.Acks.askFlush(ep)
 	fl.Sched.Rearm(ep)
 }
 
-// sealForFlush closes the open Pack, so that no later message is added to this packet. sealForFlush
-// returns the sequence number after all sent packets.
-func (fl *Flushes) sealForFlush(ep *Endpoint) seq.Num {
-	if ep.Pack.Open() && ep.ID.State() == StateConnected {
+// sealForFlush closes the open shared packet, so that no later message is added to it. sealForFlush
+// returns the endpoint's next unused sequence number.
+func (fl Flushes) sealForFlush(ep *Endpoint) seq.Num {
+	if ep.pack.Open() && ep.ID.State == StateConnected {
 		fl.Sched.overtook(ep, fl.Packs.sealPack(ep))
 	}
 	return ep.SentUntil()
@@ -64,19 +64,20 @@ func (fl *Flushes) sealForFlush(ep *Endpoint) seq.Num {
 // NoteUntold records that a message without an OnDone function was lost after Send had accepted it.
 // The function of the next Flush gets err.
 func (ep *Endpoint) NoteUntold(err error) {
-	if ep.err == nil {
-		ep.FlushQueue().Lost(err)
+	if ep.Err() == nil {
+		ep.flushQueue().Lost(err)
 	}
 }
 
 func (s *sending) lastQueued() flush.Tails[*Fragment] {
-	return flush.Tails[*Fragment]{s.Small.Queue.Last, s.Large.Queue.Last}
+	return flush.Tails[*Fragment]{s.small.queue.last, s.large.queue.last}
 }
 
-// SentUntil returns the sequence number after all sent packets and the open Pack, if there is one.
+// SentUntil returns the lowest unused sequence number. A shared packet that is still being filled
+// already has its sequence number.
 func (ep *Endpoint) SentUntil() seq.Num {
 	_, next := ep.Snd.Window()
-	if ep.Pack.Open() {
+	if ep.pack.Open() {
 		next++
 	}
 	return next
@@ -84,7 +85,7 @@ func (ep *Endpoint) SentUntil() seq.Num {
 
 // markFlush is called when the last packet of fragment f was sent. markFlush makes each Flush
 // that waits for f wait for the acknowledgement of all packets sent so far.
-func (fl *Flushes) markFlush(ep *Endpoint, f *Fragment) {
+func (fl Flushes) markFlush(ep *Endpoint, f *Fragment) {
 	if ep.Flushes.Len() == 0 {
 		return
 	}
@@ -99,7 +100,7 @@ func (fl *Flushes) markFlush(ep *Endpoint, f *Fragment) {
 }
 
 // checkFlushed completes the flushes and fences whose packets are all acknowledged.
-func (fl *Flushes) checkFlushed(ep *Endpoint) {
+func (fl Flushes) checkFlushed(ep *Endpoint) {
 	if ep.Flushes.Len() == 0 {
 		return
 	}
@@ -117,36 +118,34 @@ func (fl *Flushes) checkFlushed(ep *Endpoint) {
 	}
 }
 
-func (fl *Flushes) failFlushes(ep *Endpoint) {
+func (fl Flushes) failFlushes(ep *Endpoint) {
 	for d, ok := ep.Flushes.Fail(); ok; d, ok = ep.Flushes.Fail() {
 		if !d.Fence {
-			fl.Outbox.noteFlush(ep, d.Fn, ep.err)
+			fl.Outbox.noteFlush(ep, d.Fn, ep.Err())
 		}
 	}
 }
 
-func (ep *Endpoint) behindFence(f *Fragment) bool { return ep.Flushes.Behind(f.fence) }
-
-// ahead returns the fragment behind which f is queued. The answer to a peer's operation is queued
-// ahead of fragments that wait for a fence. An urgent fragment is queued ahead of all fragments
-// except earlier urgent fragments.
-func (ep *Endpoint) ahead(q *FragmentList, f *Fragment) (last *Fragment) {
-	if f.Answer {
-		if f.fence = ep.Flushes.Met(); q.Last == nil || !ep.behindFence(q.Last) {
-			return q.Last
+// ahead returns the fragment behind which f is to be queued. The answer to a peer's operation is
+// queued ahead of fragments that wait for a fence. An urgent fragment is queued ahead of all
+// fragments except earlier urgent fragments.
+func (ep *Endpoint) ahead(q *fragmentList, f *Fragment) (last *Fragment) {
+	if f.answer {
+		if f.fence = ep.Flushes.Met(); q.last == nil || !ep.Flushes.Behind(q.last.fence) {
+			return q.last
 		}
 	}
-	for l := q.First; l != nil && (l.urgent || f.Answer && !ep.behindFence(l)); l = l.Next {
+	for l := q.first; l != nil && (l.urgent || f.answer && !ep.Flushes.Behind(l.fence)); l = l.next {
 		last = l
 	}
 	return last
 }
 
-// lastBefore returns, for each of the endpoint's queues, the last fragment with at most fences
-// calls of Fence before it.
+// lastBefore returns, for each of the endpoint's queues, the last fragment that was queued after at
+// most "fences" calls of Fence.
 func (s *sending) lastBefore(fences uint32) (last flush.Tails[*Fragment]) {
-	for k, q := range [...]*FragmentList{&s.Small.Queue, &s.Large.Queue} {
-		for f := q.First; f != nil && int32(f.fence-fences) <= 0; f = f.Next {
+	for k, q := range [...]*fragmentList{&s.small.queue, &s.large.queue} {
+		for f := q.first; f != nil && int32(f.fence-fences) <= 0; f = f.next {
 			last[k] = f
 		}
 	}
@@ -154,10 +153,10 @@ func (s *sending) lastBefore(fences uint32) (last flush.Tails[*Fragment]) {
 }
 
 func (ep *Endpoint) checkFlushes() error {
-	if ep.err != nil && ep.Flushes.Len() > 0 {
+	if ep.Err() != nil && ep.Flushes.Len() > 0 {
 		return errors.New("flushes are due and will not be called")
 	}
 	oldest, _ := ep.Snd.Window()
 	return ep.Flushes.Check(oldest, ep.SentUntil(), ep.Remote.Waiting() > 0,
-		func(f *Fragment) bool { return f.State == FragQueued && f.Ep == ep })
+		func(f *Fragment) bool { return f.state == fragQueued && f.Ep == ep })
 }

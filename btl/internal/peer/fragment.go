@@ -5,6 +5,7 @@ import (
 
 	"gobtl/btl/internal/payload"
 	"gobtl/btl/internal/remote"
+	"gobtl/fabric"
 	"gobtl/frag"
 	"gobtl/internal/seq"
 	"gobtl/reliability"
@@ -15,21 +16,28 @@ type fragState uint8
 // The states of a fragment.
 const (
 	fragFree   fragState = iota
-	FragLent             // with the caller
-	FragQueued           // on its endpoint's to-send list
-	FragSent             // all packets posted, not all acknowledged
+	fragLent             // with the caller
+	fragQueued           // on its endpoint's to-send list
+	fragSent             // all packets posted, not all acknowledged
 	fragEnded            // waits for the call of OnDone
 )
 
 // Fragment is the state of one message or operation to be sent. Only this package changes a
-// Fragment. The owner's descriptor, if there is one, contains the Fragment.
+// Fragment. The Fragment of an application's message or operation is a field of a btl.Fragment, its
+// owner.
 type Fragment struct {
-	owner any // the owner's descriptor; nil for a fragment of the transport itself
+	Owner any    // the owner's descriptor; nil for a fragment of the transport itself
+	own   []byte // the descriptor's memory for large payloads, kept for reuse
+	message
 
+	checked, unmet uint32 // scratch of Checker
+}
+
+// message is the part of a Fragment that is cleared before the Fragment is lent again.
+type message struct {
 	Ep     *Endpoint
-	Next   *Fragment
+	next   *Fragment
 	Data   payload.Payload // in a send buffer, in own, or in the caller's memory
-	own    []byte          // the descriptor's memory for large payloads, kept for reuse
 	Err    error
 	offset uint64 // of a put
 	handle remote.Handle
@@ -37,62 +45,54 @@ type Fragment struct {
 	cursor uint32 // bytes handed to segments
 	cut
 	id  uint32
-	Out uint32 // unacknowledged packets (reliable fabric: reads by the fabric, and the ACK)
+	out uint32 // unacknowledged packets (reliable fabric: reads by the fabric, and the ACK)
 	confirmed
 	manner
-	Seg    reliability.Token
-	hasSeg bool // Seg holds the payload already
+	seg    reliability.Token
+	hasSeg bool // the send buffer seg already holds the payload
 	tag    uint8
-	State  fragState
+	state  fragState
 	signal bool // the owner waits for the end, so that Send never returns Done
 	told   bool // an error is reported to the owner
-
-	checked, unmet uint32 // scratch of Checker
 }
 
-// Init makes a new fragment a part of the owner's descriptor.
-func (f *Fragment) Init(owner any) { f.owner = owner }
+// Init records the public Fragment (of package btl) to which f belongs.
+func (f *Fragment) Init(owner any) { f.Owner = owner }
 
-// Owner returns the argument of Init.
-func (f *Fragment) Owner() any { return f.owner }
-
-// manner holds the properties of a fragment that a plain message does not need.
+// The type "manner" holds the properties of a fragment that a plain message does not need.
 type manner struct {
 	Op     *Operation
 	fence  uint32 // calls of Endpoint.Fence before it
 	large  bool   // in the queue of large fragments
 	put    bool
-	Answer bool // answer of this side to an operation of the peer
+	answer bool // answer of this side to an operation of the peer
 	urgent bool // counted in sending.urgent, and ahead of others
 }
 
-// confirmed describes the ACK that a fragment waits for over a reliable fabric.
+// The type "confirmed" describes the ACK that a fragment waits for over a reliable fabric.
 type confirmed struct {
-	until seq.Num // number of the last packet
-	mixed bool    // that packet also has messages without OnDone
+	until     seq.Num // number of the last packet
+	hasUntold bool    // that packet also has messages without OnDone
 }
 
-// cut holds the sizes of a fragment's chunks, in bytes, after the first chunk was sent.
+// cut holds the chunk sizes of a fragment, in bytes, which are fixed when the first chunk is sent.
 type cut struct {
 	first uint16 // size of the first chunk
 	chunk uint16 // size of the other chunks
 }
 
-// Bytes does the work of btl.Fragment.Bytes.
-func (f *Fragment) Bytes() []byte { return f.Data.Bytes }
-
-// takeFrag returns a descriptor for a fragment of size bytes. takeFrag returns ErrAgain,
-// ErrTooLarge, or the error of an ended endpoint.
+// takeFrag returns a descriptor for a fragment of the given size in bytes. takeFrag returns
+// ErrAgain, ErrTooLarge, or the error of an ended endpoint.
 func (ds *Descriptors) takeFrag(ep *Endpoint, size int) (*Fragment, error) {
-	if err := ep.Usable(); err != nil {
+	if err := ep.usable(); err != nil {
 		return nil, err
 	}
 	if size > int(min(ep.FragBytesMax, ds.Config.FragmentBytesMax)) {
 		return nil, fmt.Errorf("%w: %d bytes, at most %d to this peer", ErrTooLarge, size,
 			min(ep.FragBytesMax, ds.Config.FragmentBytesMax))
 	}
-	f, ok := ds.lend(ep, ds.Config.FragmentsMax, ds.Peers.Alone())
-	if !ok {
+	f := ds.lend(ep)
+	if f == nil {
 		return nil, ds.Outbox.again(ep, wantsFragment)
 	}
 	f.size = uint32(size)
@@ -110,17 +110,15 @@ func (ds *Descriptors) Alloc(ep *Endpoint, tag uint8, sizeBytes int) (*Fragment,
 	}
 	f.tag = tag
 	if sizeBytes <= segmentRoom(ep.MTU, frag.KindFrag) {
-		if !ds.Buffers.takeSeg(ep, &f.Seg) {
+		if !ds.Buffers.takeSeg(ep, &f.seg) {
 			ds.FreeFrag(f)
 			return nil, ds.Outbox.again(ep, wantsFragment)
 		}
 		f.hasSeg = true
-		f.Data.Hold(ds.Port.Arena.Bytes(SegBuf(f.Seg))[frag.FragHeaderBytes:][:sizeBytes])
+		f.Data.Hold(ds.Port.Arena.Bytes(fabric.Buf(f.seg))[frag.FragHeaderBytes:][:sizeBytes])
 		return f, nil
 	}
-	if cap(f.own) < sizeBytes {
-		f.own = ds.takeLarge(sizeBytes)
-	}
+	ds.takeOwn(f, sizeBytes)
 	f.Data.Hold(f.own[:sizeBytes])
 	return f, nil
 }
@@ -144,7 +142,8 @@ func (ds *Descriptors) Prepare(ep *Endpoint, tag uint8, mem []byte) (*Fragment, 
 func (ds *Descriptors) PreparePut(ep *Endpoint, mem []byte, target remote.Handle, offset uint64,
 ) (*Fragment, error) {
 	if offset+uint64(len(mem)) < offset {
-		// The peer would drop a packet whose range exceeds uint64 as malformed, without an answer.
+		// The peer would drop a put as malformed, without an answer, if its end exceeds the range
+		// of uint64.
 		return nil, fmt.Errorf("%w: %d bytes at offset %d", ErrRemoteAccess, len(mem), offset)
 	}
 	f, err := ds.takeFrag(ep, len(mem))
@@ -159,7 +158,7 @@ func (ds *Descriptors) PreparePut(ep *Endpoint, mem []byte, target remote.Handle
 
 // Free does the work of btl.Endpoint.Free.
 func (ds *Descriptors) Free(ep *Endpoint, f *Fragment) error {
-	if f.State != FragLent || f.Ep != ep {
+	if f.state != fragLent || f.Ep != ep {
 		return ErrState
 	}
 	ds.Rest.Stir()

@@ -14,16 +14,17 @@ import (
 	"gobtl/internal/seq"
 )
 
-// helloCredit is the number of credits in a Hello. Peers get most of their credits with the first
-// ACK, so that peers with unproven addresses have almost no credits.
+// helloCredit is the number of credits in a Hello. A peer gets most of its credits with the first
+// ACK, so that a peer without a validated address has almost no credits.
 const helloCredit = 1
 
-// handshakeHost is the module as package meet uses it, and carries out the decisions of the
-// handshakes.
+// handshakeHost gives package meet access to the module, and carries out the decisions that meet
+// makes in handshakes.
 type handshakeHost struct{ all *Services }
 
 // OpenHandshakes initializes the module's handshakes with the contents of this side's Hello
-// packets. The argument told has the addresses of the two channels that are announced to peers.
+// packets. The argument "told" of OpenHandshakes has the addresses of this side's two channels,
+// which are announced to peers.
 func (all *Services) OpenHandshakes(told [2][]byte) {
 	cfg := &all.Config
 	all.Handshakes.Init(&all.Peers, handshakeHost{all}, &frag.Hello{
@@ -31,13 +32,17 @@ func (all *Services) OpenHandshakes(told [2][]byte) {
 		Features:   all.Links.features(),
 		WindowPkts: uint32(all.Rules.WindowPackets), FragBytesMax: cfg.FragmentBytesMax,
 		AckDelayUs: uint32(all.Rules.AckDelay.Microseconds()), AwayMs: uint32(cfg.Away.Milliseconds()),
-		MTUBytes: uint16(all.Port.Data.MTUBytes()), CommandBytes: uint16(all.Port.Command.MTUBytes()),
+		MTUBytes: uint16(all.Port.Data.MTUBytes), CommandBytes: uint16(all.Port.Command.MTUBytes),
 		Credit: helloCredit, VersionMin: frag.Version, VersionMax: frag.Version,
 	}, all.Config.Random, all.Config.HandshakeTimeout)
 }
 
-func (h handshakeHost) Now() mono.Time { return h.all.Clock.Unpaused }
-func (h handshakeHost) Pass() uint64   { return h.all.Rest.pass }
+func (h handshakeHost) Clock() *mono.Time {
+	unpaused, _ := h.all.Clock.Times()
+	return unpaused
+}
+
+func (h handshakeHost) Pass() uint64 { return h.all.Clock.Pass }
 
 func (h handshakeHost) Make(cmd, data []byte, tinyBytes, mtuBytes int) (*Endpoint, error) {
 	return h.all.NewEndpoint(cmd, data, tinyBytes, mtuBytes)
@@ -62,15 +67,18 @@ func (all *Services) NewEndpoint(cmd, data []byte, tinyBytes, mtuBytes int) (*En
 		return nil, fmt.Errorf("%w: data channel: %w", ErrBadName, err)
 	}
 	ep := all.owner.NewEndpoint()
-	ep.all = all
-	ep.route = route{CmdAddr: cmdAddr, DataAddr: dataAddr}
+	ep.All = all
+	ep.route = route{cmdAddr: cmdAddr, dataAddr: dataAddr}
 	ep.agreeSizes(&all.Port, tinyBytes, mtuBytes, fragBytesUnknown)
 	ep.Life.Begin(all.Clock.Unpaused)
 	all.Handshakes.Enter(ep, string(cmd))
-	ep.initFlows()
+	quantum := ep.All.Sender.quantum()
+	ep.small.Init(ep, quantum)
+	ep.large.Init(ep, 0)
+	ep.balance.Init(quantum)
 	first := all.Config.Random()
-	ep.Snd.Init(ep.ID.Slot, seq.Num(first), all.Rules.WindowPackets)
-	ep.FragIDs.Init(uint32(first >> 32))
+	ep.Snd.Init(ep.ID.Slot(), seq.Num(first), all.Rules.WindowPackets)
+	ep.fragIDs.Init(uint32(first >> 32))
 	ep.Rcv.Begin(ep)
 	ep.Rcv.Init(0, all.Rules.WindowPackets)
 	return ep, nil
@@ -82,9 +90,9 @@ func (h handshakeHost) Adopt(ep *Endpoint, data []byte, named *frag.Name) error 
 	if err != nil {
 		return fmt.Errorf("%w: data channel: %w", ErrBadName, err)
 	}
-	h.leaveAddr(ep.DataAddr)
-	ep.DataAddr = dataAddr
-	tinyBytes, mtuBytes := ep.Tiny, ep.MTU
+	h.leaveAddr(ep.dataAddr)
+	ep.dataAddr = dataAddr
+	tinyBytes, mtuBytes := ep.Tiny(), ep.MTU
 	if named != nil {
 		tinyBytes, mtuBytes = int(named.CommandBytes), int(named.MTUBytes)
 	}
@@ -93,7 +101,8 @@ func (h handshakeHost) Adopt(ep *Endpoint, data []byte, named *frag.Name) error 
 	return nil
 }
 
-// Move inserts the addresses of another module, and removes the earlier addresses of the endpoint.
+// Move replaces the peer's addresses in an endpoint by the addresses of another module, the
+// argument "to".
 func (h handshakeHost) Move(ep *Endpoint, to *frag.Name) error {
 	all := h.all
 	if to.Provider != all.Port.WireName() {
@@ -103,8 +112,8 @@ func (h handshakeHost) Move(ep *Endpoint, to *frag.Name) error {
 	if err != nil {
 		return err
 	}
-	h.leaveAddr(ep.CmdAddr)
-	ep.CmdAddr = cmdAddr
+	h.leaveAddr(ep.cmdAddr)
+	ep.cmdAddr = cmdAddr
 	return h.Adopt(ep, to.Data, to)
 }
 
@@ -114,7 +123,7 @@ func (h handshakeHost) Bind(ep *Endpoint, head *frag.Header, hello *frag.Hello) 
 	ep.agreeSizes(&all.Port, int(hello.CommandBytes), int(hello.MTUBytes), hello.FragBytesMax)
 	_, first := ep.Snd.Window()
 	window := min(all.Rules.WindowPackets, 1<<(bits.Len32(hello.WindowPkts)-1))
-	ep.Snd.Init(ep.ID.Slot, first, window)
+	ep.Snd.Init(ep.ID.Slot(), first, window)
 	ep.Rcv.Init(head.Seq, all.Rules.WindowPackets)
 	ep.Asm.Init(all.Pool)
 	all.Links.beginLink(ep, hello)
@@ -125,7 +134,7 @@ func (h handshakeHost) Connected(ep *Endpoint, earlier []*Endpoint) {
 	ep.Life.Answered(all.Clock.Unpaused) // the peer has answered at its address
 	ep.Life.BeginChannels(all.Clock.Unpaused, ep.Numbers.Latest())
 	all.Credits.Join()
-	ep.Joined = true
+	ep.joined = true
 	all.Sender.sortQueues(ep)
 	for _, of := range earlier {
 		all.Endings.End(of, EventFailed, ErrPeerRestarted)
@@ -134,14 +143,14 @@ func (h handshakeHost) Connected(ep *Endpoint, earlier []*Endpoint) {
 	if ep.ID.Counted {
 		all.Count[stats.CntPeersReliable]++
 	}
-	all.Outbox.Note(ep, EventConnected, nil)
+	all.Outbox.note(ep, EventConnected, nil)
 	ep.Rcv.AskAck(all.Clock.Now, 0) // gives the peer its credits
 	all.Acks.Owe(&ep.Rcv, all.Clock.Now)
-	all.Sched.arm(ep)
+	all.Sched.Rearm(ep)
 	if ep.Closing {
 		all.Endings.beginClose(ep)
 	}
-	all.dirty = true
+	all.Dirty = true
 }
 
 func (h handshakeHost) Settled(ep *Endpoint, confirmed, unheard bool) {
@@ -151,8 +160,10 @@ func (h handshakeHost) Settled(ep *Endpoint, confirmed, unheard bool) {
 		all.Sched.Rearm(ep)
 	}
 	all.Timers.Watches.Resume(ep)
-	all.Timers.beginPath(ep)
-	if confirmed && ep.watches() { // an earlier ACK may have come too early
+	if !ep.ID.Counted {
+		all.Timers.Paths.Begin(ep, int(ep.mtuMost))
+	}
+	if confirmed && ep.ID.Counted { // an earlier ACK may have come too early
 		ep.Rcv.AskAck(all.Clock.Now, 0)
 		all.Acks.Owe(&ep.Rcv, all.Clock.Now)
 		all.Timers.Watches.AskMissed(ep)
@@ -165,12 +176,12 @@ func (h handshakeHost) Restarted(ep *Endpoint) {
 
 func (h handshakeHost) Supersede(old *Endpoint) { h.all.Timers.Watches.Supersede(old) }
 
-// Merge moves the connection state of half, another endpoint of the same peer, to ep. The endpoint
-// ep keeps its own queues of fragments to send.
+// Merge moves the connection state of the argument "half", another endpoint of the same peer, to
+// ep. Merge does not change ep's own queues of fragments to send.
 func (h handshakeHost) Merge(ep, half *Endpoint) {
 	h.all.Timers.Watches.Take(ep, half)
-	h.leaveAddr(ep.CmdAddr)
-	h.leaveAddr(ep.DataAddr)
+	h.leaveAddr(ep.cmdAddr)
+	h.leaveAddr(ep.dataAddr)
 	ep.Numbers = half.Numbers // a packet number must not repeat under one tag
 	ep.route = half.route
 	ep.Snd, ep.Asm = half.Snd, half.Asm
@@ -182,7 +193,7 @@ func (h handshakeHost) Merge(ep, half *Endpoint) {
 // leaveAddr makes the port remove a peer's address when the last sends to this address have
 // completed.
 func (h handshakeHost) leaveAddr(a fabric.Addr) {
-	h.all.Port.Leave(a, h.all.Clock.Now.Add(port.CancelAfter))
+	h.all.Port.RemoveLater(a, h.all.Clock.Now.Add(port.CancelAfter))
 }
 
 func (h handshakeHost) End(ep *Endpoint, why meet.Why, r frag.Reject) {
@@ -204,13 +215,16 @@ func (h handshakeHost) End(ep *Endpoint, why meet.Why, r frag.Reject) {
 func (h handshakeHost) SetTimer(ep *Endpoint, after time.Duration) {
 	h.all.Timers.Watches.Set(ep, after)
 }
-func (h handshakeHost) Usable(ep *Endpoint) bool         { return ep.Usable() == nil }
-func (h handshakeHost) Quiet(ep *Endpoint) time.Duration { return ep.Life.Quiet(h.Now()) }
+func (h handshakeHost) Usable(ep *Endpoint) bool { return ep.usable() == nil }
+
+func (h handshakeHost) Quiet(ep *Endpoint) time.Duration {
+	return ep.Life.Quiet(h.all.Clock.Unpaused)
+}
 
 func (h handshakeHost) Heard(ep *Endpoint, by frag.Probe, answers bool) {
-	ep.Life.Heard(h.Now(), int(by))
+	ep.Life.Heard(h.all.Clock.Unpaused, int(by))
 	if answers {
-		ep.Life.AnsweredBy(int(by), h.Now())
+		ep.Life.AnsweredBy(int(by), h.all.Clock.Unpaused)
 	}
 }
 
@@ -222,7 +236,7 @@ func (h handshakeHost) Ask(hello *frag.Hello, id uint64) meet.Answer {
 	return h.all.owner.Ask(hello, id)
 }
 
-func (h handshakeHost) Shut() bool { return h.all.draining }
+func (h handshakeHost) Shut() bool { return h.all.Draining }
 func (h handshakeHost) Full() bool { return h.all.Outbox.full(h.all.Config.PeersMax) }
 
 func (h handshakeHost) AskSilent(holds func(*Endpoint) bool) {
@@ -249,16 +263,16 @@ func whyRejected(r frag.Reject) error {
 	return fmt.Errorf("%w at the peer: its tables are full", ErrRefused)
 }
 
-// whyNot returns the endpoint's error after its handshake has timed out. The text of the error
-// names the channels with and without an answer, because a firewall on the path may pass only one
-// of the two ports.
+// whyNot returns the endpoint's error after its handshake has timed out. The error text of a
+// handshake time-out names the channels with and without an answer, because a firewall on the path
+// may pass only one of the two ports.
 func (h handshakeHost) whyNot(ep *Endpoint) error {
-	hs := ep.ID.Handshake()
+	hs := ep.ID.Handshake
 	if code, ok := hs.Later(); ok {
 		return &RefusedError{Code: code, Later: true}
 	}
 	command := h.all.Port.FormatName([]byte(ep.ID.Addr)) + " (command channel)"
-	data := h.all.Port.FormatName([]byte(hs.DataName())) + " (data channel)"
+	data := h.all.Port.FormatName([]byte(hs.DataName)) + " (data channel)"
 	const both = "both ports must pass"
 	byCommand, byData := hs.HeardBy(frag.ProbeCommand), hs.HeardBy(frag.ProbeData)
 	switch {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"gobtl/btl/internal/inbound"
+	"gobtl/btl/internal/pmtu"
 	"gobtl/btl/internal/port"
 	"gobtl/fabric"
 	"gobtl/frag"
@@ -20,11 +21,11 @@ type Links struct{ *Services }
 // and retransmissions. A counted link (link_counted.go) is for a reliable fabric, and only counts
 // packets.
 //
-// The code of fragments, chunks, Packs and puts is the same for both kinds of link. The functions
-// in this file are called for both kinds of link, and choose between the code of link_seq.go and
-// the code of link_counted.go.
+// The code of fragments, chunks, Packs and puts serves both kinds of link, and tests ID.Counted
+// where the two kinds differ. The functions in this file are called for both kinds of link, and
+// choose between the code of link_seq.go and the code of link_counted.go.
 
-// link is the part of an endpoint's state that belongs to the kind of link, sequenced or counted.
+// link is the part of an endpoint's state that depends on the kind of link (sequenced or counted).
 type link struct {
 	asking   bool    // the next ACK is a packet of its own and requests an ACK
 	asksFor  seq.Num // the requested ACK covers packets up to here
@@ -33,7 +34,7 @@ type link struct {
 }
 
 // features returns the optional protocol features of this side, as announced in a Hello.
-func (ln *Links) features() (bits uint64) {
+func (ln Links) features() (bits uint64) {
 	bits = frag.FeatureOps | frag.FeatureAsk | frag.FeatureKept
 	if ln.Rules.Adaptive {
 		bits |= frag.FeatureSack
@@ -41,7 +42,7 @@ func (ln *Links) features() (bits uint64) {
 			bits |= frag.FeatureLater
 		}
 	}
-	if ln.Port.Reliable() {
+	if ln.Port.Reliable {
 		bits |= frag.FeatureReliable
 	}
 	return bits
@@ -49,44 +50,36 @@ func (ln *Links) features() (bits uint64) {
 
 // beginLink initializes the kind of link on which both sides have agreed. Over a reliable fabric
 // (counted link), the first send credits arrive with the peer's first ACK.
-func (ln *Links) beginLink(ep *Endpoint, hello *frag.Hello) {
+func (ln Links) beginLink(ep *Endpoint, hello *frag.Hello) {
 	ep.asking, ep.Rcv.Selective = false, ep.ID.Selective
 	if ep.ID.Counted {
 		if ep.Counts == nil {
 			ep.Counts = new(countedState)
 		}
-		ep.UseSize(int(ep.MTUMost))
-		ep.Tiny = ep.MTU // all packets use one channel
+		ep.tinyMost = ep.mtuMost // all packets use one channel
+		ep.UseSize(int(ep.mtuMost))
 		ep.Snd.Unbind()
 		return
 	}
-	ep.UseSize(pathBase(int(ep.MTUMost)))
+	ep.UseSize(min(int(ep.mtuMost), pmtu.BaseBytes))
 	ep.Snd.Grant(hello.Credit)
 	ln.Recovery.Join(&ep.Snd, time.Duration(hello.AckDelayUs)*time.Microsecond, ep.ID.Selective)
 }
 
 // seal makes a packet ready to be posted. seal sets the packet number and the ACK fields, writes
 // the header and starts the timer. seal returns the datagram's length in bytes.
-func (ln *Links) seal(p *packet) int {
+func (ln Links) seal(p *packet) int {
 	if p.ep.ID.Counted {
 		return ln.sealCounted(p)
 	}
 	return ln.sealSequenced(p)
 }
 
-// sealRun performs the part of seal that several adjacent chunks have in common, before the headers
-// are written. Over a reliable fabric, sealRun does nothing.
-func (ln *Links) sealRun(r *chunkRun, run []reliability.Token) {
-	if !r.ep.ID.Counted { // each of which is sealed by itself
-		ln.sealRunSequenced(r, run)
-	}
-}
-
 func (ep *Endpoint) bulkPath() (*port.Channel, fabric.Addr) {
 	if ep.ID.Counted {
-		return &ep.all.Port.Command, ep.CmdAddr
+		return &ep.All.Port.Command, ep.cmdAddr
 	}
-	return &ep.all.Port.Data, ep.DataAddr
+	return &ep.All.Port.Data, ep.dataAddr
 }
 
 // AckPath returns the channel for ACKs and Nacks, and the peer's address on this channel. Over a
@@ -94,13 +87,13 @@ func (ep *Endpoint) bulkPath() (*port.Channel, fabric.Addr) {
 // channel.
 func (ep *Endpoint) AckPath() (*port.Channel, fabric.Addr) {
 	if ep.ID.Counted {
-		return &ep.all.Port.Data, ep.DataAddr
+		return &ep.All.Port.Data, ep.dataAddr
 	}
-	return &ep.all.Port.Command, ep.CmdAddr
+	return &ep.All.Port.Command, ep.cmdAddr
 }
 
-// awaitEnd makes fragment f, and the fragments chained to f, wait for the ACK of the last packet,
-// which was just made ready to be posted.
+// awaitEnd makes fragment f, and the fragments chained to f, wait for the ACK of the endpoint's
+// latest sealed packet.
 func (ep *Endpoint) awaitEnd(f *Fragment) {
 	if ep.ID.Counted {
 		ep.Counts.await(f, false)
@@ -111,15 +104,15 @@ func (ep *Endpoint) awaitEnd(f *Fragment) {
 // messages.
 func (ep *Endpoint) awaitEndOfPack(f *Fragment, records int) {
 	if ep.ID.Counted {
-		for told := f; told != nil; told = told.Next {
+		for told := f; told != nil; told = told.next {
 			records--
 		}
 		ep.Counts.await(f, records > 0)
 	}
 }
 
-// busy reports whether the endpoint has packets in flight whose send buffers become free without
-// further sends.
+// The method "busy" reports whether the endpoint has packets in flight whose send buffers become
+// free without further sends.
 func (ep *Endpoint) busy() bool {
 	if ep.ID.Counted {
 		return ep.Counts.Held > 0
@@ -127,19 +120,11 @@ func (ep *Endpoint) busy() bool {
 	return ep.Snd.InFlight() > 0
 }
 
-// idle reports whether a large fragment has no packet in flight whose completion would free a send
-// buffer.
-func (ep *Endpoint) idle(f *Fragment) bool { return f.Out == 0 && (!ep.ID.Counted || !ep.busy()) }
+// idle reports whether no packet in flight of fragment f will free a send buffer. Over a reliable
+// fabric, idle considers all packets in flight of the endpoint.
+func (ep *Endpoint) idle(f *Fragment) bool { return f.out == 0 && (!ep.ID.Counted || !ep.busy()) }
 
-// txReleased counts a completed send whose buffer only the fabric still used, because the packet
-// is acknowledged.
-func (ep *Endpoint) txReleased() {
-	if ep.ID.Counted {
-		ep.Counts.Held--
-	}
-}
-
-// abandon ends the sent but unacknowledged fragments of an ended endpoint with err.
+// abandon ends, with err, the sent but unacknowledged fragments of an ended endpoint.
 func (st *Sent) abandon(ep *Endpoint, err error) {
 	if ep.ID.Counted {
 		st.abandonCounted(ep, err)
@@ -152,21 +137,17 @@ func (st *Sent) abandon(ep *Endpoint, err error) {
 	}
 }
 
-// mayClose reports whether a Bye may be sent. Answers to all operations must have arrived before
-// the Bye. Over a reliable fabric, all earlier fragments must also be acknowledged before the Bye,
-// because a refused fragment may have to be sent again.
+// mayClose reports whether a Bye may be sent. A Bye may be sent only after the answers to all
+// memory operations have arrived. Over a reliable fabric, all earlier fragments must also be
+// acknowledged before a Bye is sent, because a refused fragment may have to be sent again.
 func (ep *Endpoint) mayClose() bool {
-	return (!ep.ID.Counted || ep.Counts.confirm.First == nil) && ep.Remote.Waiting() == 0
+	return (!ep.ID.Counted || ep.Counts.confirm.first == nil) && ep.Remote.Waiting() == 0
 }
 
-// watches reports whether the endpoint's timer probes a peer with an outstanding ACK. watches
-// returns true only over a reliable fabric, where packets have no retransmission timers.
-func (ep *Endpoint) watches() bool { return ep.ID.Counted }
-
-// owed reports whether, over a reliable fabric, the peer still has to send an ACK or the first
-// credits.
+// The method "owed" reports whether, over a reliable fabric, the peer still has to send an ACK or
+// the first credits.
 func (ep *Endpoint) owed() bool {
-	return ep.watches() && (ep.Snd.InFlight() > 0 || !ep.Snd.Open())
+	return ep.ID.Counted && (ep.Snd.InFlight() > 0 || !ep.Snd.Open())
 }
 
 func (c *Checker) checkLink(all *Services, ep *Endpoint) error {
@@ -183,8 +164,8 @@ func (c *Checker) checkWindow(all *Services, ep *Endpoint) error {
 	if count < 0 || count > min(ep.Snd.Size(), all.Rules.WindowPackets) {
 		return fmt.Errorf("window [%d, %d) of at most %d", oldest, next, ep.Snd.Size())
 	}
-	if count > 0 && ep.ID.State() != StateConnected {
-		return fmt.Errorf("%d packets in flight in state %d", count, ep.ID.State())
+	if count > 0 && ep.ID.State != StateConnected {
+		return fmt.Errorf("%d packets in flight in state %d", count, ep.ID.State)
 	}
 	for n := oldest; n != next; n++ {
 		t, ok := ep.Snd.Token(n)
@@ -192,18 +173,18 @@ func (c *Checker) checkWindow(all *Services, ep *Endpoint) error {
 			early++
 			continue
 		}
-		if !ok || int(t) >= len(all.Buffers.Segs) {
+		if !ok || int(t) >= len(all.Buffers.segs) {
 			return fmt.Errorf("number %d is no segment", n)
 		}
 		if err := c.checkInFlight(all, ep, t, n); err != nil {
 			return fmt.Errorf("number %d, segment %d: %w", n, t, err)
 		}
-		bytes += int(all.Buffers.Segs[t].Bytes)
+		bytes += int(all.Buffers.segs[t].bytes)
 	}
 	if bytes != ep.Snd.InFlightBytes() {
 		return fmt.Errorf("%d bytes in flight, %d counted", bytes, ep.Snd.InFlightBytes())
 	}
-	c.held[ep.ID.Slot] += count
+	c.held[ep.ID.Slot()] += count
 	if int(next-oldest) != count+early {
 		return fmt.Errorf("window [%d, %d) of %d packets, %d arrived early", oldest, next, count, early)
 	}
@@ -215,19 +196,19 @@ func (c *Checker) checkWindow(all *Services, ep *Endpoint) error {
 }
 
 func (c *Checker) checkInFlight(all *Services, ep *Endpoint, t reliability.Token, n seq.Num) error {
-	s := &all.Buffers.Segs[t]
+	s := &all.Buffers.segs[t]
 	switch owner, got := all.Recovery.Owner(t); {
 	case c.places[t] != placeNone:
 		return fmt.Errorf("is %v too", c.places[t])
-	case s.Ep != ep:
+	case s.ep != ep:
 		return fmt.Errorf("is not this endpoint's")
-	case all.Port.State(SegBuf(t))&port.Release != 0:
+	case all.Port.State[fabric.Buf(t)]&port.Release != 0:
 		return fmt.Errorf("is to be released")
 	case all.Buffers.seqOf(t) != n:
 		return fmt.Errorf("its packet has the number %d", all.Buffers.seqOf(t))
 	case all.Recovery.State(t) != reliability.Posted && all.Recovery.State(t) != reliability.Resend:
 		return fmt.Errorf("is %v", all.Recovery.State(t))
-	case owner != ep.ID.Slot || got != n:
+	case owner != ep.ID.Slot() || got != n:
 		return fmt.Errorf("belongs to number %d of endpoint %d", got, owner)
 	}
 	c.places[t] = placeWindow

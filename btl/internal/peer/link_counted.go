@@ -14,38 +14,91 @@ import (
 	"gobtl/internal/seq"
 )
 
-// A counted link is used if the fabric is reliable and ordered, and the peer has announced
-// a reliable and ordered fabric in its Hello (frag.FeatureReliable). Packets have no
-// sequence numbers and no retransmission timers, and a send buffer is free when the fabric
-// has completed the send.
+// A counted link is used if the fabric is reliable and ordered, and the peer has announced a
+// reliable and ordered fabric in its Hello (frag.FeatureReliable). The packets of a counted link
+// (over a reliable fabric) have no sequence numbers and no retransmission timers, and a send buffer
+// is free when the fabric has completed the send.
 //
-// All data packets use the command channel, because the fabric keeps the order only within
-// a channel. Both sides count the data packets. If the completion of a packet must be
-// confirmed, the packet contains its count in the sequence number field. The receiver
-// answers a packet that contains a count with an Ack packet, on the data channel, that
-// contains the receiver's own count. Acks that renew credits also use the data channel.
-// Credits prevent a slow peer from filling the fabric's queues, which all peers share. If
-// the packet count in a header differs from the receiver's own count, the fabric has lost
-// or reordered packets. In this case the connection ends with ErrLost.
+// All data packets of a counted link (over a reliable fabric) use the command channel, because the
+// fabric keeps the order only within a channel. Both sides count the data packets. A packet that
+// requests an Ack contains the sender's count in the sequence number field. The receiver answers on
+// the data channel with an Ack packet, which contains the receiver's own count. Acks that renew
+// credits also use the data channel. Credits prevent a slow peer from filling the fabric's queues,
+// which all peers share. If the packet count in a header differs from the receiver's own count, the
+// fabric has lost or reordered packets. In this case the connection ends with ErrLost.
 //
-// On a counted link, no data is sent before the peer's first Ack, which shows that the peer is
-// ready to receive. A refused packet is counted too, and its Nack is sent before the Ack that
-// covers the packet. A chunked fragment for which the peer had no memory is sent again as a whole.
+// On a counted link (over a reliable fabric), no data is sent before the peer's first Ack, which
+// shows that the peer is ready to receive. A refused packet is also counted, and the Nack for a
+// packet is sent before the Ack that covers the packet. A chunked fragment for which the peer had
+// no memory is sent again as a whole.
 
 type countedState struct {
-	confirm   FragmentList    // completely sent, not acknowledged, oldest first
+	confirm   fragmentList    // completely sent, not acknowledged, oldest first
 	Inbound   inbound.Counted // order of the peer's chunks, and refusals
+	nacks     nacks           // of the peer
 	pause     backoff.Pause   // before a fragment is sent again (chunk_backoff.go)
 	Held      int             // send buffers whose sends are not complete in the fabric
-	showSince seq.Num         // the peer's next packet at the time of the latest Pack
-	showAt    uint32          // number of messages at which a Pack is posted early until showSince
+	postSince seq.Num         // the peer's next packet at the time of the latest Pack
+	postAt    uint32          // number of messages at which a Pack is posted before it is full
 }
 
-func (ln *Links) sealCounted(p *packet) int {
-	ep, f, s := p.ep, p.frag, &ln.Buffers.Segs[p.seg]
+// The type "nacks" records how far the peer's Nacks have come. The peer sends Nacks in the order of
+// the refused packets, so that each Nack only needs a look at the fragments behind the previous
+// one.
+type nacks struct {
+	some   bool         // a Nack has arrived for a packet that is not acknowledged
+	latest seq.Num      // the packet of the latest Nack
+	told   inbound.Tags // the tags that the peer has refused in this packet
+	passed *Fragment    // the last of the fragments in "confirm" that end before this packet
+}
+
+// wholePacket stands for all messages of a packet in nacks.told. No message has this tag.
+const wholePacket = frag.TagBye
+
+// isNew records a Nack for packet n. The argument "tag" of isNew is the refused tag, or
+// wholePacket. isNew returns false for a repeated Nack, and for a Nack for an earlier packet than
+// the latest one.
+func (k *nacks) isNew(n seq.Num, tag uint8) bool {
+	if k.some && (n.Before(k.latest) || n == k.latest && k.told.Has(tag)) {
+		return false
+	}
+	if !k.some || n != k.latest {
+		k.some, k.latest, k.told = true, n, inbound.Tags{}
+	}
+	k.told.Add(tag)
+	return true
+}
+
+// The method "acked" forgets the latest Nack, if the peer has acknowledged its packet.
+func (k *nacks) acked(until seq.Num) { k.some = k.some && until.Before(k.latest) }
+
+// refused returns the first fragment that ends in packet n or later, and the fragment before it.
+func (c *countedState) refused(n seq.Num) (f, before *Fragment) {
+	f, before = c.confirm.first, c.nacks.passed
+	if before != nil {
+		f = before.next
+	}
+	for ; f != nil && f.until.Before(n); f = f.next {
+		before = f
+	}
+	c.nacks.passed = before
+	return f, before
+}
+
+// confirmed removes the first fragment that waits for an ACK, and returns the removed fragment.
+func (c *countedState) confirmed() *Fragment {
+	f := c.confirm.pop()
+	if f == c.nacks.passed {
+		c.nacks.passed = nil
+	}
+	return f
+}
+
+func (ln Links) sealCounted(p *packet) int {
+	ep, f, s := p.ep, p.frag, &ln.Buffers.segs[p.seg]
 	if ep.Snd.InFlight() == 0 {
 		ep.Life.FirstInFlight(ln.Clock.Unpaused)
-		if ep.Life.MayWatch() && !ep.Closing && ep.ID.Handshake() == nil {
+		if ep.Life.MayWatch() && !ep.Closing && ep.ID.Handshake == nil {
 			ln.Timers.Watches.Watch(ep, ln.Timers.Watches.Rules.AskEvery())
 		}
 	}
@@ -64,15 +117,15 @@ func (ln *Links) sealCounted(p *packet) int {
 	ep.sentIn = ln.Clock.Epoch
 	p.Number = ep.Numbers.Take(&ln.Buffers.Source, viaCommand, 1)
 	sizeBytes := ln.Writer.write(p, s)
-	s.Frag = nil
-	if s.GatherLen != 0 { // the fabric reads the caller's memory until completion
-		s.Frag = f
-		f.Out++
+	s.frag = nil
+	if s.gatherLen != 0 { // the fabric reads the caller's memory until completion
+		s.frag = f
+		f.out++
 	}
 	if p.Kind == frag.KindChunk && last { // counts the awaited ACK
-		f.Out++
+		f.out++
 	}
-	ln.Port.ReleaseWhenDone(SegBuf(p.seg))
+	ln.Port.ReleaseWhenDone(fabric.Buf(p.seg))
 	ep.Counts.Held++
 	ln.Count[sentCounter[p.Kind&0x0F]]++
 	return sizeBytes
@@ -80,16 +133,16 @@ func (ln *Links) sealCounted(p *packet) int {
 
 // express posts a message over a reliable fabric immediately, in a control buffer instead of a send
 // buffer. express returns false if the message cannot be sent now, for example because the fabric
-// has no room. If express returns false, nothing has changed, except that a packet number may be
-// skipped.
-func (tx *Sender) express(ep *Endpoint, tag uint8, data []byte) bool {
+// has no room. If express returns false, the endpoint's state is unchanged, except that a packet
+// number may be skipped.
+func (tx Sender) express(ep *Endpoint, tag uint8, data []byte) bool {
 	c := &tx.Port.Command
 	b, free := tx.Port.PeekControl()
-	if len(data)+frag.FragHeaderBytes > c.Caps().InjectBytes || !free || ep.Flushes.Len() > 0 ||
-		!tx.fastOpen(ep, c, nil, true) || ep.Large.Queue.First != nil || ep.Snd.InFlight() == 0 {
+	if len(data)+frag.FragHeaderBytes > c.Caps.InjectBytes || !free || ep.Flushes.Len() > 0 ||
+		!tx.fastOpen(ep, c, nil, true) || ep.large.queue.first != nil || ep.Snd.InFlight() == 0 {
 		return false
 	}
-	if err := c.Inject(b, writeWhole(ep, b, tag, data), ep.CmdAddr); err != nil {
+	if err := c.Inject(b, writeWhole(ep, b, tag, data), ep.cmdAddr); err != nil {
 		if errors.Is(err, fabric.ErrAgain) {
 			return false
 		}
@@ -109,31 +162,30 @@ func (tx *Sender) express(ep *Endpoint, tag uint8, data []byte) bool {
 }
 
 // roomOn returns the number of packets that the endpoint may put on channel c now. Over a reliable
-// fabric, roomOn also takes into account the packets that the fabric has not sent yet, because
-// other fabrics send packets immediately.
+// fabric, which queues packets, roomOn also limits the number of the endpoint's uncompleted sends.
 func (ep *Endpoint) roomOn(c *port.Channel) int {
 	room := c.Room()
 	if !ep.ID.Counted {
 		return room
 	}
-	depth := c.Caps().TxDepth
-	free := depth - c.Posted() - c.Batched()
-	return min(room, share.MayAdd(ep.Counts.Held, free, depth, ep.all.Peers.Alone()))
+	depth := c.Caps.TxDepth
+	free := depth - c.Posted - len(c.Batch)
+	return min(room, share.MayAdd(ep.Counts.Held, free, depth, ep.All.Peers.Alone()))
 }
 
 // await makes f, and the fragments chained to f, wait for the ACK of the last packet of f.
-func (c *countedState) await(f *Fragment, mixed bool) {
+func (c *countedState) await(f *Fragment, hasUntold bool) {
 	for first := f; f != nil; {
-		next := f.Next
-		f.mixed = mixed
+		next := f.next
+		f.hasUntold = hasUntold
 		f.until = first.until
 		c.confirm.push(f)
 		f = next
 	}
 }
 
-// tellRefusals sends the queued Nacks, which must be sent before an Ack. tellRefusals returns false
-// if the channel has no room for all Nacks.
+// tellRefusals sends the queued Nacks, which the peer must get before the next Ack. tellRefusals
+// returns false if the channel has no room for all Nacks.
 func (ak *Acks) tellRefusals(ep *Endpoint) bool {
 	if !ep.ID.Counted {
 		return true
@@ -148,50 +200,58 @@ func (st *Sent) OnConfirm(ep *Endpoint, h *frag.Header) {
 	ep.Life.Confirmed()
 	if ep.Snd.Confirm(st.Clock.Now, h.Ack, h.Credit) {
 		ep.Life.Acked(st.Clock.Unpaused)
-		for f := ep.Counts.confirm.First; f != nil && !h.Ack.Before(f.until); {
+		ep.Counts.nacks.acked(h.Ack)
+		for f := ep.Counts.confirm.first; f != nil && !h.Ack.Before(f.until); {
 			if f.large && !f.put {
 				ep.Counts.pause.Succeeded()
 			}
-			st.SegEnded(ep.Counts.confirm.Pop())
-			f = ep.Counts.confirm.First
+			st.chunksEnded(ep.Counts.confirmed(), 1)
+			f = ep.Counts.confirm.first
 		}
 		st.Flushes.checkFlushed(ep)
 	}
-	st.Sched.arm(ep)
+	st.Sched.Rearm(ep)
 }
 
 // OnNackCounted handles a Nack over a reliable fabric. If the peer had no memory for a fragment,
-// the fragment is sent again.
+// the whole fragment is sent again.
 func (st *Sent) OnNackCounted(ep *Endpoint, h *frag.Header, payload []byte) {
+	tag := uint8(wholePacket)
+	if h.Tag == frag.NackRecord {
+		tag = payload[0]
+	}
+	oldest, next := ep.Snd.Window()
+	if h.Seq.Before(oldest) || !h.Seq.Before(next) || !ep.Counts.nacks.isNew(h.Seq, tag) {
+		return
+	}
 	err, waits := ErrNoHandler, false
 	access := h.Tag == frag.NackAccess || h.Tag == frag.NackBounds || h.Tag == frag.NackRight
 	if access {
 		err = ErrRemoteAccess
 	}
-	for f := ep.Counts.confirm.First; f != nil && !h.Seq.Before(f.until); f = f.Next {
+	f, before := ep.Counts.refused(h.Seq)
+	for ; f != nil && f.until == h.Seq; f = f.next {
 		switch {
-		case h.Seq != f.until:
 		case h.Tag == frag.NackMemory:
-			st.resendWhole(ep, f)
+			st.resendWhole(ep, f, before)
 			return
-		case h.Tag != frag.NackRecord || f.tag == payload[0] && !f.put:
-			if f.Err, waits = err, !f.mixed; access {
+		case h.Tag != frag.NackRecord || f.tag == tag && !f.put:
+			if f.Err, waits = err, !f.hasUntold; access {
 				f.Err = f.accessError(h.Tag)
 			}
 			st.unanswered(f)
 		}
 	}
-	if oldest, next := ep.Snd.Window(); !waits && h.Tag != frag.NackMemory &&
-		!h.Seq.Before(oldest) && h.Seq.Before(next) {
-		ep.FlushQueue().Refused(h.Seq, 1, err)
+	if !waits && h.Tag != frag.NackMemory {
+		ep.flushQueue().Refused(h.Seq, 1, err)
 	}
 }
 
 func (st *Sent) abandonCounted(ep *Endpoint, err error) {
 	ep.Snd.Forget()
-	for f := ep.Counts.confirm.Pop(); f != nil; f = ep.Counts.confirm.Pop() {
+	for f := ep.Counts.confirmed(); f != nil; f = ep.Counts.confirmed() {
 		f.Err = err
-		st.SegEnded(f)
+		st.chunksEnded(f, 1)
 	}
 }
 
@@ -207,7 +267,7 @@ func (bu *Buffers) BreakOff(b fabric.Buf) {
 // breakOffTo is called when the fabric could not send a packet to the peer of ep. If ep is
 // connected over a reliable fabric, breakOffTo schedules the end of ep.
 func (tm *Timers) breakOffTo(ep *Endpoint) {
-	if ep.ID.Counted && ep.ID.State() == StateConnected {
+	if ep.ID.Counted && ep.ID.State == StateConnected {
 		tm.Watches.Break(ep)
 	}
 }
@@ -217,23 +277,23 @@ func (c *Checker) checkCounted(ep *Endpoint) error {
 	unconfirmed := ep.Snd.InFlight()
 	r := ep.Counts
 	switch {
-	case ep.ID.State() != StateConnected && (unconfirmed > 0 || r.confirm.Count > 0):
+	case ep.ID.State != StateConnected && (unconfirmed > 0 || r.confirm.count > 0):
 		return fmt.Errorf("%d packets, %d fragments not confirmed in state %d", unconfirmed,
-			r.confirm.Count, ep.ID.State())
-	case ep.ID.State() == StateConnected && ep.owed() && !ep.Life.Runs():
+			r.confirm.count, ep.ID.State)
+	case ep.ID.State == StateConnected && ep.owed() && !ep.Life.Runs():
 		return fmt.Errorf("%d packets not confirmed, or no credits, and no timer", unconfirmed)
-	case r.Held < 0 || r.Held > int(ep.Buffers):
-		return fmt.Errorf("the fabric holds %d send buffers of %d", r.Held, ep.Buffers)
-	case ep.Life.Watched() && !ep.Life.Runs():
+	case r.Held < 0 || r.Held > int(ep.buffers):
+		return fmt.Errorf("the fabric holds %d send buffers of %d", r.Held, ep.buffers)
+	case ep.Life.Watched && !ep.Life.Runs():
 		return fmt.Errorf("watched without a timer")
 	case ep.Asm.Active() > 1:
 		return fmt.Errorf("%d fragments arrive at a time", ep.Asm.Active())
 	}
 	count, before := 0, oldest
-	for f := r.confirm.First; f != nil && count <= r.confirm.Count; f = f.Next {
+	for f := r.confirm.first; f != nil && count <= r.confirm.count; f = f.next {
 		count++
-		if f.State != FragSent || f.Ep != ep || f.until.Before(before) || !f.until.Before(next) {
-			return fmt.Errorf("fragment in state %d waits for packet %d of [%d, %d)", f.State, f.until,
+		if f.state != fragSent || f.Ep != ep || f.until.Before(before) || !f.until.Before(next) {
+			return fmt.Errorf("fragment in state %d waits for packet %d of [%d, %d)", f.state, f.until,
 				before, next)
 		}
 		before = f.until
@@ -244,8 +304,8 @@ func (c *Checker) checkCounted(ep *Endpoint) error {
 		f.unmet--
 		c.refs++
 	}
-	if count != r.confirm.Count {
-		return fmt.Errorf("%d fragments not confirmed, %d counted", count, r.confirm.Count)
+	if count != r.confirm.count {
+		return fmt.Errorf("%d fragments not confirmed, %d counted", count, r.confirm.count)
 	}
 	return nil
 }

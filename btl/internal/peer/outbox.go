@@ -14,16 +14,16 @@ import (
 // method except Progress.
 //
 //	complete --> ended ----+--> btl: OnDone, OnEndpoint, functions of Flush
-//	fail, establish,       |    or
+//	fail, Connected,       |    or
 //	checkFlushed --> notices    Pull: Completions
 type Outbox struct {
 	*Services
 
-	Ended   FragmentList // sends whose OnDone was not called yet
-	Byes    FragmentList // ended Byes of the transport itself, if the application uses Pull
-	Notices fifo.List[Notice]
+	ended   fragmentList // sends whose OnDone was not called yet
+	byes    fragmentList // ended Byes of the transport itself, if the application uses Pull
+	notices fifo.List[Notice]
 
-	Wanting   []*Endpoint // endpoints whose caller got ErrAgain and waits for room
+	wanting   []*Endpoint // endpoints whose caller got ErrAgain and waits for room
 	tellsRoom bool        // a function waits for room
 
 	Pulled bool // the application polls with Pull, and no callback is called
@@ -32,7 +32,8 @@ type Outbox struct {
 // NoteKind is the kind of a Notice.
 type NoteKind uint8
 
-// The kinds of notices. The first kind is that of an ended send, which is no Notice.
+// The kinds of notices. NoteSend stands for an ended send, for which Outbox queues the fragment
+// instead of a Notice.
 const (
 	NoteSend NoteKind = iota
 	NoteFlush
@@ -74,89 +75,89 @@ var eventWords = [...]string{
 // String returns the name of the event.
 func (e Event) String() string { return setting.Word(eventWords[:], int(e), "Event") }
 
-// Push queues the notification that the send of fragment f has ended.
-func (ob *Outbox) Push(f *Fragment) {
-	if ob.Pulled && f.IsBye() {
-		ob.Byes.push(f)
+// push queues the notification that the send of fragment f has ended.
+func (ob *Outbox) push(f *Fragment) {
+	if ob.Pulled && f.isBye() {
+		ob.byes.push(f)
 		return
 	}
-	ob.Ended.push(f)
+	ob.ended.push(f)
 }
 
-// Note queues a notification of an endpoint event.
-func (ob *Outbox) Note(ep *Endpoint, ev Event, err error) {
-	ob.Notices.Push(Notice{Ep: ep, Kind: NoteEvent, Event: ev, Err: err})
+// note queues a notification of an endpoint event.
+func (ob *Outbox) note(ep *Endpoint, ev Event, err error) {
+	ob.notices.Push(Notice{Ep: ep, Kind: NoteEvent, Event: ev, Err: err})
 }
 
 // noteFlush queues the notification that a flush has completed, where fn is the function given to
 // Flush.
 func (ob *Outbox) noteFlush(ep *Endpoint, fn func(error), err error) {
-	ob.Notices.Push(Notice{Ep: ep, Kind: NoteFlush, Flushed: fn, Err: err})
+	ob.notices.Push(Notice{Ep: ep, Kind: NoteFlush, Flushed: fn, Err: err})
 }
 
-// TellRoom sets whether the owner has a function to be called when a call that returned ErrAgain
-// can be repeated.
+// TellRoom sets whether the owner is notified when a call that returned ErrAgain can be repeated.
 func (ob *Outbox) TellRoom(on bool) { ob.tellsRoom = on }
 
 // Pull sets whether the owner pulls notifications instead of getting callbacks.
 func (ob *Outbox) Pull(on bool) {
 	ob.Pulled = on
 	ob.Rest.Stir()
-	for _, l := range [...]*FragmentList{&ob.Ended, &ob.Byes} { // the mode decides the list of a Bye
-		for range l.Count {
-			ob.Push(l.Pop())
+	for _, l := range [...]*fragmentList{&ob.ended, &ob.byes} { // the mode decides the list of a Bye
+		for range l.count {
+			ob.push(l.pop())
 		}
 	}
 }
 
-// EndByes ends the endpoints whose Byes have ended, if the owner pulls notifications.
+// EndByes ends the endpoints whose Byes were acknowledged or could not be sent, if the owner pulls
+// notifications.
 func (ob *Outbox) EndByes() {
-	for f := ob.Byes.Pop(); f != nil; f = ob.Byes.Pop() {
-		ob.Endings.ByeDone(f.Ep)
+	for f := ob.byes.pop(); f != nil; f = ob.byes.pop() {
+		ob.Endings.byeDone(f.Ep)
 	}
 }
 
-// NextEnded removes the oldest ended fragment, or returns nil. The caller frees the fragment
-// (Descriptors.FreeFrag).
+// NextEnded removes and returns the oldest fragment whose send has ended, or nil. The caller frees
+// the returned fragment by Descriptors.FreeFrag.
 func (ob *Outbox) NextEnded() *Fragment {
-	for f := ob.Ended.Pop(); f != nil; f = ob.Ended.Pop() {
-		if !f.IsBye() {
+	for f := ob.ended.pop(); f != nil; f = ob.ended.pop() {
+		if !f.isBye() {
 			return f
 		}
-		ob.Endings.ByeDone(f.Ep) // the descriptor of a Bye is not from the pool
+		ob.Endings.byeDone(f.Ep) // the descriptor of a Bye is not from the pool
 	}
 	return nil
 }
 
 // NextNotice removes the oldest notice. NextNotice returns false if there is none.
-func (ob *Outbox) NextNotice() (Notice, bool) { return ob.Notices.Pop() }
+func (ob *Outbox) NextNotice() (Notice, bool) { return ob.notices.Pop() }
 
 // ToPull reports whether the owner has notifications to pull.
 func (ob *Outbox) ToPull() bool {
-	return ob.Pulled && (ob.Ended.First != nil || ob.Notices.Len() > 0)
+	return ob.Pulled && (ob.ended.first != nil || ob.notices.Len() > 0)
 }
 
 // Due reports whether Progress has callbacks to run.
 func (ob *Outbox) Due() bool {
 	if ob.Pulled {
-		return ob.Byes.First != nil
+		return ob.byes.first != nil
 	}
-	return ob.Ended.First != nil || ob.Notices.Len() > 0
+	return ob.ended.first != nil || ob.notices.Len() > 0
 }
 
-func (ob *Outbox) full(peersMax int) bool { return ob.Pulled && ob.Notices.Len() >= peersMax }
+func (ob *Outbox) full(peersMax int) bool { return ob.Pulled && ob.notices.Len() >= peersMax }
 
 func (c *Checker) checkOutbox(all *Services) error {
 	o := &all.Outbox
-	for _, l := range [...]*FragmentList{&o.Ended, &o.Byes} {
+	for _, l := range [...]*fragmentList{&o.ended, &o.byes} {
 		if err := c.checkEnded(all, l); err != nil {
 			return err
 		}
 	}
-	if o.Byes.Count > 0 && !o.Pulled {
-		return fmt.Errorf("%d goodbyes wait for an owner that does not pull", o.Byes.Count)
+	if o.byes.count > 0 && !o.Pulled {
+		return fmt.Errorf("%d goodbyes wait for an owner that does not pull", o.byes.count)
 	}
-	for i, n := range o.Notices.All() {
+	for i, n := range o.notices.All() {
 		if n.Ep == nil || n.Kind == NoteSend || !o.Pulled &&
 			(n.Kind == NoteFlush) != (n.Flushed != nil) {
 			return fmt.Errorf("notice %d without endpoint, or of nothing", i)
@@ -165,30 +166,30 @@ func (c *Checker) checkOutbox(all *Services) error {
 	return nil
 }
 
-func (c *Checker) checkEnded(all *Services, l *FragmentList) error {
+func (c *Checker) checkEnded(all *Services, l *fragmentList) error {
 	count := 0
-	for f := l.First; f != nil; f = f.Next {
-		if count++; f.State != fragEnded || f.Out != 0 || f.Data.Registered() ||
-			count > l.Count {
-			return fmt.Errorf("fragment in state %d with %d packets in flight has ended", f.State, f.Out)
+	for f := l.first; f != nil; f = f.next {
+		if count++; f.state != fragEnded || f.out != 0 || f.Data.Registered() ||
+			count > l.count {
+			return fmt.Errorf("fragment in state %d with %d packets in flight has ended", f.state, f.out)
 		}
-		if !f.IsBye() {
+		if !f.isBye() {
 			c.frags[fragEnded]++
 		}
 		if !f.hasSeg {
 			continue
 		}
-		if c.places[f.Seg] != placeNone || all.Recovery.State(f.Seg) != reliability.Free {
-			return fmt.Errorf("send buffer %d of a fragment that has ended is %v, %v", f.Seg,
-				c.places[f.Seg], all.Recovery.State(f.Seg))
+		if c.places[f.seg] != placeNone || all.Recovery.State(f.seg) != reliability.Free {
+			return fmt.Errorf("send buffer %d of a fragment that has ended is %v, %v", f.seg,
+				c.places[f.seg], all.Recovery.State(f.seg))
 		}
-		c.places[f.Seg] = placeEnded
+		c.places[f.seg] = placeEnded
 		if all.Peers.Holds(f.Ep) {
-			c.held[f.Ep.ID.Slot]++
+			c.held[f.Ep.ID.Slot()]++
 		}
 	}
-	if count != l.Count {
-		return fmt.Errorf("%d fragments have ended, %d counted", count, l.Count)
+	if count != l.count {
+		return fmt.Errorf("%d fragments have ended, %d counted", count, l.count)
 	}
 	return nil
 }

@@ -15,224 +15,232 @@ type Packs struct{ *Services }
 // Small fragments that are sent in quick succession share a packet. A shared packet is called a
 // Pack, and each fragment in it a record.
 //
-// The first small fragment to a peer is sent at once in its own packet, because a single
-// message must not wait for other messages. The small fragments after the first one are
-// copied to a send buffer of the endpoint, the open Pack, until the next call of Progress.
-// Sealing a Pack gives the packet its sequence number, acknowledgement and retransmission
-// timer. The Pack is sealed and sent when one of the following events occurs:
+// The first small fragment to a peer is sent immediately in its own packet, because a single
+// message must not wait for other messages. Until the next call of Progress, further small
+// fragments are copied to one send buffer, the open Pack. Sealing a shared packet gives the packet
+// its sequence number, acknowledgement and retransmission timer. The shared packet is sealed and
+// added to its channel's batch when one of the following events occurs:
 //
-//  - The Pack is full.
+//  - The Pack has no room for the next fragment.
 //  - The next call of Progress begins.
-//  - The scheduler serves the endpoint, if the Pack was opened during a call of Progress.
-//  - The Pack of a connection over a reliable fabric holds enough fragments (showPack).
+//  - The scheduler serves the endpoint of a shared packet that was opened during a call of
+//    Progress.
+//  - The shared packet of a connection over a reliable fabric holds enough fragments (postEarly).
 //
-// A burst of small messages costs one system call for the first message and one for all
-// other messages. If an earlier burst is in flight, a burst needs only one system call,
-// because its first message also joins the Pack. A message is sent at once if its endpoint
-// has no packet in flight.
+// The batch is posted to the fabric by postEarly, or otherwise by the next call of Progress.
 //
-// While a Pack is open, its endpoint stays in the scheduler's list. The endpoint's next sequence
-// number is reserved for the open Pack, so no other packet of the endpoint is sealed before the
-// Pack. A Pack is opened only while the send window is open, so an open Pack can always be sealed.
+// A burst of small messages costs one system call for the first message and one system call for all
+// other messages. If an earlier burst is in flight, a burst needs only one system call, because its
+// first message also joins the shared packet. A message is sent immediately if its endpoint has no
+// packet in flight.
+//
+// While a shared packet is open, its endpoint stays in the scheduler's list. The endpoint's next
+// sequence number is reserved for the open shared packet, so no other packet of the endpoint is
+// sealed before it. A shared packet is opened only while the send window is open, so it can always
+// be sealed.
 
-// OpenPack is a packet to which small fragments of an endpoint are still added.
-type OpenPack struct {
-	Last *Fragment         // last fragment that has an OnDone; segment.frag is the first
-	Seg  reliability.Token // the send buffer of the Pack
+// openPack is a packet to which small fragments of an endpoint are still added.
+type openPack struct {
+	last *Fragment         // last fragment that has an OnDone; segment.frag is the first
+	seg  reliability.Token // the send buffer of the Pack
 	pack.Pack
 }
 
-// alone reports whether a message that is sent now must be sent immediately, without waiting for
-// messages that could share its packet. alone returns true if the endpoint has no burst in flight,
-// and has sent no packet in the present call of Progress or after the latest call.
+// The method "alone" reports whether the next message must be sent immediately, without waiting for
+// messages that could share its packet. The method "alone" returns true if the endpoint has no
+// burst in flight, and has sent no packet in the present epoch (a call of Progress, or the time
+// between two calls).
 func (ep *Endpoint) alone() bool {
-	return ep.sentIn != ep.all.Clock.Epoch && (!ep.bursts || !ep.busy())
+	return ep.sentIn != ep.All.Clock.Epoch && (!ep.bursts || !ep.busy())
 }
 
-// packBytesMax is the maximum size of a Pack to this peer, as a datagram.
-func (pk *Packs) packBytesMax(ep *Endpoint) int { return min(ep.MTU, pk.Config.PackBytes) }
+// packBytesMax is the maximum datagram size of a shared packet to this peer, in bytes.
+func (pk Packs) packBytesMax(ep *Endpoint) int { return min(ep.MTU, pk.Config.PackBytes) }
 
-// Fits reports whether a fragment of sizeBytes is small enough to share a packet.
-func (pk *Packs) Fits(ep *Endpoint, sizeBytes int) bool {
+// fits reports whether a fragment of sizeBytes is small enough to share a packet.
+func (pk Packs) fits(ep *Endpoint, sizeBytes int) bool {
 	return 2*(sizeBytes+frag.RecordHeaderBytes) <= pk.packBytesMax(ep)-frag.FragHeaderBytes
 }
 
 // packable reports whether fragment f may share a packet. Fragments of the transport itself, memory
 // operations, and fragments in several memory segments may not share a packet.
-func (pk *Packs) packable(ep *Endpoint, f *Fragment) bool {
+func (pk Packs) packable(ep *Endpoint, f *Fragment) bool {
 	return !f.urgent && !f.put && f.Op == nil && !f.Data.Scattered() && f.tag <= frag.TagUserMax &&
-		pk.Fits(ep, int(f.size))
+		pk.fits(ep, int(f.size))
 }
 
-// packSend copies fragment f to the endpoint's open Pack. packSend returns false if f cannot share
-// a packet now, for example because other fragments are queued before f. The caller keeps the
-// descriptor of f unless f.Signal is set.
-func (pk *Packs) packSend(ep *Endpoint, f *Fragment) bool {
-	if !ep.overtakes(nil) || ep.ID.State() != StateConnected || !pk.packable(ep, f) {
+// packSend copies the packable fragment f to the endpoint's open shared packet. packSend returns
+// false if f cannot share a packet now, for example because other fragments are queued before f.
+// After packSend has returned true, the caller still owns the descriptor of f unless f.signal is
+// set.
+func (pk Packs) packSend(ep *Endpoint, f *Fragment) bool {
+	if !ep.overtakes(nil) || ep.ID.State != StateConnected {
 		return false
 	}
-	if !pk.packRoom(ep, int(f.size)) || !ep.Pack.Open() && !pk.openPack(ep, f) {
+	if !pk.packRoom(ep, int(f.size)) || !ep.pack.Open() && !pk.openPack(ep, f) {
 		return false
 	}
 	pk.addRecord(ep, f)
 	if f.signal {
-		pk.Buffers.chain(&ep.Pack, f)
+		pk.Buffers.chain(&ep.pack, f)
 	}
-	pk.Sched.armFlow(&ep.Small)
+	if f := &ep.small; f.ListedIn == nil && f.may() {
+		pk.Sched.Add(&f.Flow)
+	}
 	if ep.ID.Counted {
-		pk.showPack(ep)
+		pk.postEarly(ep)
 	}
 	return true
 }
 
-// packData copies data to the endpoint's open Pack, without a descriptor. packData returns false if
-// data cannot share a packet now.
-func (pk *Packs) packData(ep *Endpoint, tag uint8, data []byte) bool {
-	if !ep.overtakes(nil) || ep.ID.State() != StateConnected || !pk.Fits(ep, len(data)) {
+// packData copies a message to the endpoint's open shared packet, and needs no descriptor. packData
+// returns false if the message cannot share a packet now.
+func (pk Packs) packData(ep *Endpoint, tag uint8, data []byte) bool {
+	if !ep.overtakes(nil) || ep.ID.State != StateConnected || !pk.fits(ep, len(data)) {
 		return false
 	}
 	var t reliability.Token
 	if !pk.packRoom(ep, len(data)) ||
-		!ep.Pack.Open() && (!ep.Snd.Open() || !pk.Buffers.takeSeg(ep, &t)) {
+		!ep.pack.Open() && (!ep.Snd.Open() || !pk.Buffers.takeSeg(ep, &t)) {
 		return false
 	}
-	if p := &ep.Pack; !p.Open() {
+	if p := &ep.pack; !p.Open() {
 		pk.beginPack(ep, t, tag, len(data))
-		copy(pk.Port.Arena.Bytes(SegBuf(t))[frag.FragHeaderBytes:], data)
+		copy(pk.Port.Arena.Bytes(fabric.Buf(t))[frag.FragHeaderBytes:], data)
 	} else {
-		p.Append(pk.Port.Arena.Bytes(SegBuf(p.Seg)), tag, data)
+		p.Append(pk.Port.Arena.Bytes(fabric.Buf(p.seg)), tag, data)
 	}
-	pk.Sched.armFlow(&ep.Small)
+	if f := &ep.small; f.ListedIn == nil && f.may() {
+		pk.Sched.Add(&f.Flow)
+	}
 	if ep.ID.Counted {
-		pk.showPack(ep)
+		pk.postEarly(ep)
 	}
 	return true
 }
 
-// ShowFirst is the number of fragments at which the first Pack after a packet from the peer is
-// posted early, over a reliable fabric.
-const ShowFirst = 16
+// postFirst is the number of fragments at which, over a reliable fabric, the first shared packet
+// after a packet from the peer is sent before it is full.
+const postFirst = 16
 
-// showPack posts the open Pack of an endpoint over a reliable fabric when the Pack holds enough
-// fragments.
-func (pk *Packs) showPack(ep *Endpoint) {
+// postEarly posts the open shared packet of an endpoint over a reliable fabric before the packet is
+// full, if it holds enough fragments.
+func (pk Packs) postEarly(ep *Endpoint) {
 	s := ep.Counts
-	if next := ep.Rcv.Expected(); s.showSince != next || s.showAt == 0 {
-		s.showSince, s.showAt = next, ShowFirst
+	if next := ep.Rcv.Expected(); s.postSince != next || s.postAt == 0 {
+		s.postSince, s.postAt = next, postFirst
 	}
-	if uint32(ep.Pack.Records()) < s.showAt {
+	if uint32(ep.pack.Records()) < s.postAt {
 		return
 	}
-	if c, _ := ep.Pack.channel(ep); c.Room() > port.BatchMax/2 {
-		s.showAt *= 2
+	if c, _ := ep.way(ep.pack.Bytes()); c.Room() > port.BatchMax/2 {
+		s.postAt *= 2
 		pk.Sched.overtook(ep, pk.sealPack(ep))
 		pk.Buffers.post(c)
 	}
 }
 
-// packRoom makes room in the open Pack for a fragment of sizeBytes. A Pack without enough room is
-// sealed and added to the channel's batch.
-func (pk *Packs) packRoom(ep *Endpoint, sizeBytes int) bool {
-	if ep.Pack.Fits(sizeBytes, pk.packBytesMax(ep)) {
+// packRoom ensures that the open shared packet, if there is one, has room for a fragment of
+// sizeBytes. A shared packet with too little room is sealed and added to the channel's batch.
+// packRoom returns false if the batch is too full.
+func (pk Packs) packRoom(ep *Endpoint, sizeBytes int) bool {
+	if ep.pack.Fits(sizeBytes, pk.packBytesMax(ep)) {
 		return true
 	}
-	if c, _ := ep.Pack.channel(ep); c.Room() <= port.BatchMax/2 {
+	if c, _ := ep.way(ep.pack.Bytes()); c.Room() <= port.BatchMax/2 {
 		return false
 	}
 	pk.Sched.overtook(ep, pk.sealPack(ep))
 	return true
 }
 
-func (p *OpenPack) channel(ep *Endpoint) (*port.Channel, fabric.Addr) {
-	return ep.way(p.Bytes())
-}
-
-// openPack takes a send buffer for a new Pack that begins with fragment f, and copies f to the
-// buffer. If f already has a buffer, this buffer becomes the Pack without a copy, because a Pack
-// with one fragment has the layout of an ordinary packet. openPack returns false if the window is
-// closed or no buffer is free.
-func (pk *Packs) openPack(ep *Endpoint, f *Fragment) bool {
+// openPack takes a send buffer for a new shared packet that begins with fragment f, and copies f to
+// the buffer. If f already has a buffer, this buffer becomes the shared packet without a copy,
+// because a shared packet with only one fragment has the layout of an ordinary packet. openPack
+// returns false if the window is closed or no buffer is free.
+func (pk Packs) openPack(ep *Endpoint, f *Fragment) bool {
 	if !ep.Snd.Open() ||
-		!f.hasSeg && !pk.Buffers.takeSeg(ep, &f.Seg) && !pk.Buffers.borrowSeg(f, &f.Seg) {
+		!f.hasSeg && !pk.Buffers.takeSeg(ep, &f.seg) && !pk.Buffers.borrowSeg(f, &f.seg) {
 		return false
 	}
 	if !f.hasSeg {
 		f.hasSeg = true
-		copy(pk.Port.Arena.Bytes(SegBuf(f.Seg))[frag.FragHeaderBytes:], f.Data.Bytes)
+		copy(pk.Port.Arena.Bytes(fabric.Buf(f.seg))[frag.FragHeaderBytes:], f.Data.Bytes)
 	}
 	return true
 }
 
-func (pk *Packs) addRecord(ep *Endpoint, f *Fragment) {
-	p := &ep.Pack
+func (pk Packs) addRecord(ep *Endpoint, f *Fragment) {
+	p := &ep.pack
 	if !p.Open() {
-		if pk.Recovery.State(f.Seg) == reliability.Queued {
-			pk.Recovery.Unqueue(f.Seg)
+		if pk.Recovery.State(f.seg) == reliability.Queued {
+			pk.Recovery.Unqueue(f.seg)
 		}
 		f.hasSeg = false
-		pk.beginPack(ep, f.Seg, f.tag, int(f.size))
+		pk.beginPack(ep, f.seg, f.tag, int(f.size))
 		return
 	}
-	p.Append(pk.Port.Arena.Bytes(SegBuf(p.Seg)), f.tag, f.Data.Bytes)
+	p.Append(pk.Port.Arena.Bytes(fabric.Buf(p.seg)), f.tag, f.Data.Bytes)
 	if f.hasSeg {
 		f.hasSeg = false
-		if pk.Recovery.State(f.Seg) == reliability.Queued {
-			pk.Recovery.Unqueue(f.Seg)
+		if pk.Recovery.State(f.seg) == reliability.Queued {
+			pk.Recovery.Unqueue(f.seg)
 		}
-		pk.Buffers.giveSeg(ep, f.Seg)
+		pk.Buffers.giveSeg(ep, f.seg)
 	}
 }
 
-// beginPack opens a Pack in send buffer t with one fragment of sizeBytes.
-func (pk *Packs) beginPack(ep *Endpoint, t reliability.Token, tag uint8, sizeBytes int) {
+// beginPack opens a shared packet in send buffer t with one fragment of sizeBytes.
+func (pk Packs) beginPack(ep *Endpoint, t reliability.Token, tag uint8, sizeBytes int) {
 	pk.Sched.Packs++
 	pk.Recovery.Queue(t)
-	pk.Buffers.Segs[t].Ep, pk.Buffers.Segs[t].pack = ep, true
-	ep.Pack = OpenPack{Seg: t}
-	ep.Pack.Begin(tag, sizeBytes)
+	pk.Buffers.segs[t].ep, pk.Buffers.segs[t].pack = ep, true
+	ep.pack = openPack{seg: t}
+	ep.pack.Begin(tag, sizeBytes)
 }
 
-// chain adds a fragment of the open Pack to the list of fragments whose OnDone is called when the
-// Pack is acknowledged.
-func (bu *Buffers) chain(p *OpenPack, f *Fragment) {
-	f.State, f.Out, f.cursor, f.Next = FragSent, 1, f.size, nil
-	if p.Last == nil {
-		bu.Segs[p.Seg].Frag = f
+// chain adds a fragment of the open shared packet to the list of fragments whose OnDone is called
+// when this packet is acknowledged.
+func (bu *Buffers) chain(p *openPack, f *Fragment) {
+	f.state, f.out, f.cursor, f.next = fragSent, 1, f.size, nil
+	if p.last == nil {
+		bu.segs[p.seg].frag = f
 	} else {
-		p.Last.Next = f
+		p.last.next = f
 	}
-	p.Last = f
+	p.last = f
 }
 
-// sendPack fills the open Pack with fragments from the front of the endpoint's queue, and sends the
-// Pack. sendPack returns the packet's length in bytes, or 0 if the packet cannot be sent now.
-func (pk *Packs) sendPack(ep *Endpoint) int {
-	for f := ep.Small.Queue.First; f != nil && pk.packable(ep, f); f = ep.Small.Queue.First {
-		if ep.behindFence(f) ||
-			!ep.Pack.Fits(int(f.size), pk.packBytesMax(ep)) || !ep.Pack.Open() && !pk.openPack(ep, f) {
+// sendPack fills the open shared packet with fragments from the front of the endpoint's queue, and
+// sends the packet. sendPack returns the packet's length in bytes, or 0 if the packet cannot be
+// sent now.
+func (pk Packs) sendPack(ep *Endpoint) int {
+	for f := ep.small.queue.first; f != nil && pk.packable(ep, f); f = ep.small.queue.first {
+		if ep.Flushes.Behind(f.fence) ||
+			!ep.pack.Fits(int(f.size), pk.packBytesMax(ep)) || !ep.pack.Open() && !pk.openPack(ep, f) {
 			break
 		}
 		pk.addRecord(ep, f)
 		pk.Sender.unqueue(ep, f)
-		pk.Buffers.chain(&ep.Pack, f)
+		pk.Buffers.chain(&ep.pack, f)
 	}
-	if !ep.Pack.Open() {
+	if !ep.pack.Open() {
 		return 0
 	}
 	return pk.sealPack(ep)
 }
 
-// SendPacks sends the open Packs of flows whose turn it is, at the beginning of a call of
-// Progress and before the polls.
-func (pk *Packs) SendPacks() {
+// SendPacks sends the open shared packets of the queues whose turn it is, at the beginning of a
+// call of Progress and before the polls.
+func (pk Packs) SendPacks() {
 	for turn := pk.Sched.Fresh(); turn != nil && pk.Sched.Packs > 0; {
-		next, ep := turn.Next(), turn.Owner()
-		if f := &ep.Small; turn == &f.Flow && ep.Pack.Open() {
+		next, ep := turn.Next(), turn.Owner
+		if f := &ep.small; turn == &f.Flow && ep.pack.Open() {
 			n := pk.sealPack(ep)
 			f.Charge(n)
 			ep.sentSmall(n)
-			if f.Deficit() <= 0 || !f.may() {
-				pk.Sched.endTurn(f)
+			if f.Deficit <= 0 || !f.may() {
+				pk.Sched.EndTurn(&f.Flow, f.may())
 			}
 			pk.Sched.Rearm(ep)
 		}
@@ -242,75 +250,75 @@ func (pk *Packs) SendPacks() {
 	pk.Buffers.post(&pk.Port.Data)
 }
 
-// sealPack seals the open Pack and adds the packet to the batch of its channel. A Pack with only
-// one fragment becomes an ordinary packet (Frag). sealPack returns the packet's length in bytes, or
-// 0 if the batch has no room now.
-func (pk *Packs) sealPack(ep *Endpoint) int {
-	p := ep.Pack
-	c, to := p.channel(ep)
+// sealPack seals the open shared packet and adds the packet to the batch of its channel. A shared
+// packet with only one fragment becomes an ordinary packet (Frag). sealPack returns the packet's
+// length in bytes, or 0 if the batch has no room now.
+func (pk Packs) sealPack(ep *Endpoint) int {
+	p := ep.pack
+	c, to := ep.way(p.Bytes())
 	if ep.roomOn(c) <= 0 {
 		return 0
 	}
-	f := pk.Buffers.Segs[p.Seg].Frag
-	pkt := packet{ep: ep, frag: f, seg: p.Seg}
+	f := pk.Buffers.segs[p.seg].frag
+	pkt := packet{ep: ep, frag: f, seg: p.seg}
 	p.Header(&pkt.Header)
 	ep.bursts = p.Records() > 1
 	if !ep.bursts {
-		pk.Buffers.Segs[p.Seg].pack = false
+		pk.Buffers.segs[p.seg].pack = false
 	} else {
 		pk.Count[stats.CntPacked] += uint64(p.Records())
 	}
-	pk.Recovery.Unqueue(p.Seg)
+	pk.Recovery.Unqueue(p.seg)
 	pk.Sched.Packs--
-	ep.Pack = OpenPack{}
+	ep.pack = openPack{}
 	n := pk.Links.seal(&pkt)
 	ep.awaitEndOfPack(f, p.Records())
-	pk.Buffers.PutSegment(c, p.Seg, to)
+	pk.Buffers.putSegment(c, p.seg, to)
 	return n
 }
 
-func (pk *Packs) failPack(ep *Endpoint, err error) {
-	p := ep.Pack
+func (pk Packs) failPack(ep *Endpoint, err error) {
+	p := ep.pack
 	if !p.Open() {
 		return
 	}
 	pk.Sched.Packs--
-	ep.Pack = OpenPack{}
-	f := pk.Buffers.Segs[p.Seg].Frag
-	pk.Recovery.Unqueue(p.Seg)
-	pk.Buffers.Segs[p.Seg] = SendSegment{}
-	pk.Buffers.giveSeg(ep, p.Seg)
+	ep.pack = openPack{}
+	f := pk.Buffers.segs[p.seg].frag
+	pk.Recovery.Unqueue(p.seg)
+	pk.Buffers.segs[p.seg] = SendSegment{}
+	pk.Buffers.giveSeg(ep, p.seg)
 	pk.Sent.chainEnded(f, err)
 }
 
-// chainEnded ends the send of fragment f and of the other fragments linked by next, which have
-// shared its packet. A non-nil err becomes the error of each fragment.
+// chainEnded ends the sends of fragment f and of the fragments linked behind f by the field "next",
+// which were in the same packet. A non-nil err becomes the error of each fragment.
 func (st *Sent) chainEnded(f *Fragment, err error) {
 	for f != nil {
-		next := f.Next
+		next := f.next
 		if err != nil {
 			f.Err = err
 		}
-		st.SegEnded(f)
+		st.chunksEnded(f, 1)
 		f = next
 	}
 }
 
-// onNackRecord ends the fragments in packet t whose tag has no handler at the peer with an error,
-// and retransmits the packet without them. onNackRecord returns false for a repeated or invalid
+// onNackRecord ends with an error the fragments in packet t whose tag has no handler at the peer,
+// and retransmits the packet without these fragments. onNackRecord ignores a repeated or invalid
 // Nack.
-func (st *Sent) onNackRecord(ep *Endpoint, t reliability.Token, tag uint8) bool {
-	s := &st.Buffers.Segs[t]
+func (st *Sent) onNackRecord(ep *Endpoint, t reliability.Token, tag uint8) {
+	s := &st.Buffers.segs[t]
 	if !s.pack || s.void || s.strip {
-		return false
+		return
 	}
 	done := pack.CountTag(st.Buffers.recordsOf(t), tag)
 	if done == 0 {
-		return false
+		return
 	}
 	s.strip, s.stripTag = true, tag
 	st.answeredBy(ep, t)
-	for f := s.Frag; f != nil; f = f.Next {
+	for f := s.frag; f != nil; f = f.next {
 		if f.tag == tag && f.Err == nil {
 			f.Err = ErrNoHandler
 			done--
@@ -320,33 +328,32 @@ func (st *Sent) onNackRecord(ep *Endpoint, t reliability.Token, tag uint8) bool 
 		done = 0
 		st.failBegun(s.begins, tag)
 	}
-	ep.FlushQueue().Refused(st.Buffers.seqOf(t), done, ErrNoHandler)
+	ep.flushQueue().Refused(st.Buffers.seqOf(t), done, ErrNoHandler)
 	ep.Snd.Refuse(t)
 	st.Sched.Rearm(ep)
-	return true
 }
 
 // toldDone returns the number of messages in packet t for which Send has already returned Done.
 func (st *Sent) toldDone(t reliability.Token) (count int) {
-	s := &st.Buffers.Segs[t]
+	s := &st.Buffers.segs[t]
 	if s.mixed {
 		return 0
 	}
 	if !s.pack {
-		if s.Frag == nil {
+		if s.frag == nil {
 			count = 1
 		}
 		return count
 	}
 	count = pack.Count(st.Buffers.recordsOf(t))
-	for f := s.Frag; f != nil; f = f.Next {
+	for f := s.frag; f != nil; f = f.next {
 		count--
 	}
 	return count
 }
 
-// recordsOf returns the payload of a sealed Pack, which consists of records (fragments with short
-// headers).
+// recordsOf returns the payload of a sealed shared packet, which consists of records (fragments
+// with short headers).
 func (bu *Buffers) recordsOf(t reliability.Token) []byte {
-	return bu.Port.Arena.Bytes(SegBuf(t))[frag.FragHeaderBytes:bu.Segs[t].Bytes]
+	return bu.Port.Arena.Bytes(fabric.Buf(t))[frag.FragHeaderBytes:bu.segs[t].bytes]
 }

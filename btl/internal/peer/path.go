@@ -26,29 +26,30 @@ type Path struct {
 
 // PathState returns the measured properties of the path to the peer.
 func (ep *Endpoint) PathState() Path {
-	p := Path{
-		PathState: ep.Snd.Path(), MTUBytes: ep.MTU, MTUBytesMost: int(ep.MTUMost),
+	return Path{
+		PathState: ep.Snd.Path(), MTUBytes: ep.MTU, MTUBytesMost: int(ep.mtuMost),
 		Holes: ep.Path.Holes(), MTUWhy: ep.Path.Why(ep.ID.Counted),
 	}
-	return p
 }
 
-// holds reports whether a large fragment has to wait for the reply to the first path MTU probe.
+// The method "holds" reports whether a large fragment has to wait for the reply to the first path
+// MTU probe.
 func (ep *Endpoint) holds(f *Fragment) bool {
-	return f.size > heldBytes && f.cursor == 0 && !f.IsBye() && !ep.ID.Counted &&
+	return f.size > heldBytes && f.cursor == 0 && !f.isBye() && !ep.ID.Counted &&
 		ep.Path.FirstProbePending()
 }
 
-// pathCarried passes newly acknowledged packets to the path MTU search. Retransmitted packets are
-// not passed, because their ACK does not tell which transmission arrived.
+// pathCarried passes newly acknowledged packets to the path MTU search. pathCarried ignores
+// retransmitted packets, because their ACK does not tell which transmission arrived.
 func (st *Sent) pathCarried(ep *Endpoint, done []reliability.Token) {
-	stage := ep.Path.Stage()
+	stage := ep.Path.Stage
 	for _, t := range done {
-		if s := &st.Buffers.Segs[t]; !s.parted && st.Recovery.Resends(t) == 0 {
-			ep.Path.Delivered(st.Clock.Now, st.Recovery.PostedAt(t), int(s.Bytes), st.Port.Alone(SegBuf(t)))
+		if s := &st.Buffers.segs[t]; !s.parted && st.Recovery.Resends(t) == 0 {
+			ep.Path.Delivered(st.Clock.Now, st.Recovery.PostedAt(t), int(s.bytes),
+				st.Port.Alone[fabric.Buf(t)])
 		}
 	}
-	if ep.Path.Stage() != stage {
+	if ep.Path.Stage != stage {
 		st.Timers.Paths.GoOn(ep)
 	}
 }
@@ -56,27 +57,30 @@ func (st *Sent) pathCarried(ep *Endpoint, done []reliability.Token) {
 // pathRefused tells the path MTU search that the local system has refused a packet as too large
 // (EMSGSIZE).
 func (bu *Buffers) pathRefused(s *fabric.Send, err error) {
-	if int(s.Buf) >= len(bu.Segs) || !errors.Is(err, syscall.EMSGSIZE) {
+	if int(s.Buf) >= len(bu.segs) || !errors.Is(err, syscall.EMSGSIZE) {
 		return
 	}
-	ep := bu.Segs[s.Buf].Ep
-	if ep == nil || ep.ID.Counted || ep.ID.State() != StateConnected {
+	ep := bu.segs[s.Buf].ep
+	if ep == nil || ep.ID.Counted || ep.ID.State != StateConnected {
 		return
 	}
 	bu.Timers.Paths.Refused(ep, int(s.Len+s.RegionLen))
 }
 
-// tooLarge reports whether a packet of sizeBytes has to be sent in several Parts.
+// tooLarge reports whether a packet of sizeBytes has to be sent in several Parts (slices that fit
+// into datagrams).
 func (ep *Endpoint) tooLarge(sizeBytes int) bool { return sizeBytes > ep.MTU && !ep.ID.Counted }
 
-// partsRoom returns the number of packets of sizeBytes that can now be sent in Parts.
+// partsRoom returns the number of packets of sizeBytes that can now be sent in Parts (slices that
+// fit into datagrams).
 func (wr *Writer) partsRoom(ep *Endpoint, sizeBytes int) int {
 	count, _ := frag.PartsOf(sizeBytes, ep.MTU)
 	return min(wr.Port.FreeParts(), wr.Port.Data.Room()) / count
 }
 
-// PartsIn returns the endpoint's incomplete packets, which the first call makes with memory of a
-// pool.
+// PartsIn returns the received Parts (slices) of the endpoint's incomplete packets. The first call
+// of PartsIn makes an empty frag.Parts, which reassembles sliced packets and takes its memory from
+// the pool.
 func (ep *Endpoint) PartsIn(pool *frag.PartPool) *frag.Parts {
 	if ep.Parts == nil {
 		ep.Parts = new(frag.Parts)
@@ -85,12 +89,11 @@ func (ep *Endpoint) PartsIn(pool *frag.PartPool) *frag.Parts {
 	return ep.Parts
 }
 
-// SweepParts drops the Parts of packets that have already been received as a whole.
+// SweepParts drops the Parts (slices) of packets that have already been received as a whole.
 func (ep *Endpoint) SweepParts() {
 	if ep.Parts != nil && ep.Parts.Active() > 0 {
 		ep.Parts.Sweep(func(n seq.Num) bool {
-			place := ep.Rcv.Check(n)
-			return place == reliability.Accept
+			return ep.Rcv.Check(n) == reliability.Accept
 		})
 	}
 }

@@ -5,24 +5,23 @@ import (
 	"time"
 
 	"gobtl/btl/internal/path"
-	"gobtl/btl/internal/pmtu"
 	"gobtl/btl/internal/stats"
 	"gobtl/frag"
 	"gobtl/internal/mono"
 )
 
-// pathHost is the module as package path uses it.
+// pathHost gives package path access to the module.
 type pathHost struct{ all *Services }
 
 // pathOf returns the state that package path keeps for an endpoint, and the index of the endpoint
 // in the table of peers.
-func pathOf(ep *Endpoint) (*path.Path, uint32) { return &ep.Path, ep.ID.Slot }
+func pathOf(ep *Endpoint) (*path.Path, uint32) { return &ep.Path, ep.ID.Slot() }
 
-func (h pathHost) Clock() mono.Time            { return h.all.Clock.Now }
-func (h pathHost) Now() mono.Time              { return h.all.Clock.Unpaused }
+func (h pathHost) Clocks() (unpaused, timers *mono.Time) { return h.all.Clock.Times() }
+
 func (h pathHost) Random() uint64              { return h.all.Config.Random() }
 func (h pathHost) At(slot uint32) *Endpoint    { return h.all.Peers.At(slot) }
-func (h pathHost) Connected(ep *Endpoint) bool { return ep.ID.State() == StateConnected }
+func (h pathHost) Connected(ep *Endpoint) bool { return ep.ID.State == StateConnected }
 
 func (h pathHost) RoundTrip(ep *Endpoint) (trip, deviation time.Duration) {
 	p := ep.Snd.Path()
@@ -32,7 +31,7 @@ func (h pathHost) RoundTrip(ep *Endpoint) (trip, deviation time.Duration) {
 func (h pathHost) Silence(ep *Endpoint) path.Silence {
 	now := h.all.Clock.Unpaused
 	return path.Silence{
-		Quiet: ep.Life.Quiet(now), Acked: now.Sub(ep.Life.AckedAt()),
+		Quiet: ep.Life.Quiet(now), Acked: now.Sub(ep.Life.AckedAt),
 		DeadAfter: ep.Life.DeadAfter(&h.all.Timers.Watches.Rules),
 	}
 }
@@ -49,14 +48,8 @@ func (h pathHost) EndNarrow(ep *Endpoint, baseBytes int) {
 		fmt.Errorf("%w: none of %d bytes, small ones do", ErrNarrow, baseBytes))
 }
 
-// beginPath starts the search for the path MTU of a new connection.
-func (tm *Timers) beginPath(ep *Endpoint) {
-	if !ep.ID.Counted {
-		tm.Paths.Begin(ep, int(ep.MTUMost))
-	}
-}
-
-// Overcommit is the module's state for granting peers more receive credits than the buffers hold.
+// Overcommit is the module's state for granting peers more receive credits than there are receive
+// buffers.
 type Overcommit struct {
 	*Services
 
@@ -68,19 +61,13 @@ type Overcommit struct {
 // receive buffers.
 func (ov *Overcommit) Open() {
 	cmd, data := &ov.Port.Command, &ov.Port.Data
-	capacity := min(cmd.Caps().RecvCapacity, data.Caps().RecvCapacity)
-	if !ov.Port.Reliable() && ov.overruns.Init(cmd.Endpoint(), data.Endpoint(), capacity) {
+	capacity := min(cmd.Caps.RecvCapacity, data.Caps.RecvCapacity)
+	if !ov.Port.Reliable && ov.overruns.Init(cmd.Endpoint, data.Endpoint, capacity) {
 		ov.Credits.Stretch()
 	}
 }
 
-func (ov *Overcommit) wantsTrip(ep *Endpoint) {
-	if !ep.ID.Counted && ep.Path.MayMeasure(ov.Clock.Now) && ov.Credits.Stretches() {
-		ov.measure = ep
-	}
-}
-
-// TendOvercommit sends the probe of a requested round-trip measurement, and checks whether the
+// TendOvercommit sends a probe if a round-trip measurement was requested, and checks whether the
 // receive buffer was overrun.
 func (ov *Overcommit) TendOvercommit() {
 	if ep := ov.measure; ep != nil {
@@ -99,7 +86,3 @@ func (ov *Overcommit) TendOvercommit() {
 		ov.Credits.Overrun(ov.Clock.Now, overrun)
 	}
 }
-
-// pathBase returns the initial datagram size of a connection in bytes, where mostBytes is the
-// largest datagram size that the search tries.
-func pathBase(mostBytes int) int { return min(mostBytes, pmtu.BaseBytes) }

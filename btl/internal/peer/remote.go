@@ -8,18 +8,19 @@ import (
 	"gobtl/frag"
 )
 
-// An operation on a peer's memory is sent as a fragment, with the same queues, sequence
-// numbers, retransmissions and OnDone as a message. The additional state of an operation is
-// Fragment.Op, which package remote manages. An operation that waits for a reply counts the
-// reply in Fragment.Out, like an unacknowledged packet. The code for the requester of an
-// operation is in remote_ask.go, and the code for its target is in package receive (remote.go).
+// An operation on a peer's memory is sent as a fragment, and uses the same queues, sequence
+// numbers, retransmissions and OnDone functions as a message. The additional state of a memory
+// operation is the field Op of its Fragment, which package remote manages. An operation that waits
+// for a reply counts the reply in the field "out" of its Fragment, like an unacknowledged packet.
+// The code for the requester of an operation is in remote_ask.go, and the code for its target is in
+// package receive (remote.go).
 
-// Operation is the additional state of a fragment that is neither a message nor a put without a
-// completion notification.
+// Operation is the additional state of a fragment for a get, an atomic operation, a reply, or a put
+// with a completion notification.
 type Operation = remote.Operation[*Fragment]
 
-// Memory returns the endpoint's state of memory operations in both directions, which the first call
-// makes. For a nil endpoint, Memory returns nil.
+// Memory returns the state of the memory operations of an endpoint and of its peer, which the first
+// call allocates. For a nil endpoint, Memory returns nil.
 func (ep *Endpoint) Memory() *remote.Peer[*Fragment] {
 	if ep == nil {
 		return nil
@@ -39,8 +40,8 @@ const (
 	// peer could not perform the operation at all. Peers of older versions report only
 	// ReasonRegion.
 	ReasonRegion AccessReason = frag.NackAccess
-	// ReasonBounds means that some bytes are outside of the region, or that the number for an
-	// atomic operation is not aligned.
+	// ReasonBounds means that some bytes are outside of the region, or that the target of an atomic
+	// operation is not aligned.
 	ReasonBounds AccessReason = frag.NackBounds
 	// ReasonRight means that the region's rights do not allow the operation.
 	ReasonRight AccessReason = frag.NackRight
@@ -152,7 +153,7 @@ func (ds *Descriptors) PrepareGet(ep *Endpoint, mem []byte, target remote.Handle
 	return f, nil
 }
 
-// Atomic describes an atomic operation, as btl.Atomic does.
+// Atomic describes an atomic operation, and has the fields of btl.Atomic.
 type Atomic struct {
 	Target     remote.Handle
 	Offset     uint64
@@ -193,7 +194,7 @@ func (f *Fragment) Value() uint64 {
 
 // mayAsk returns ErrUnsupported if the peer is known not to support memory operations.
 func (ep *Endpoint) mayAsk() error {
-	if ep.ID.State() == StateConnected && !ep.ID.Operates {
+	if ep.ID.State == StateConnected && !ep.ID.Operates {
 		return ErrUnsupported
 	}
 	return nil

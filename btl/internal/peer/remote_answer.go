@@ -5,8 +5,8 @@ import (
 	"gobtl/frag"
 )
 
-// AnswerGet sends or queues the bytes that a get of the peer requests.
-func (tx *Sender) AnswerGet(
+// SendGetReply sends or queues the bytes that a get of the peer requests.
+func (tx Sender) SendGetReply(
 	ep *Endpoint, from *remote.Region[*Fragment], number uint32, g *frag.Get,
 ) {
 	f := tx.Frags.LendAnswer(ep)
@@ -17,28 +17,29 @@ func (tx *Sender) AnswerGet(
 	tx.answerNow(ep, f)
 }
 
-// AnswerWith queues the fragment as the answer o to an operation of the peer.
+// AnswerWith makes fragment f the reply to a memory operation of the peer, where o is the state of
+// the reply, and queues f.
 func (f *Fragment) AnswerWith(o *Operation) {
 	f.Op = o
 	f.Data.Hold(o.Body())
 	f.size = uint32(len(f.Data.Bytes))
-	f.Ep.all.Sender.Enqueue(f.Ep, f)
+	f.Ep.All.Sender.enqueue(f.Ep, f)
 }
 
-// answerNow sends the reply to a memory request at once if the fast path is open, and otherwise
+// answerNow sends the reply to a memory request immediately if fastSend allows it, and otherwise
 // queues the reply.
-func (tx *Sender) answerNow(ep *Endpoint, f *Fragment) {
+func (tx Sender) answerNow(ep *Endpoint, f *Fragment) {
 	ep.Snd.Rest(tx.Clock.Now)
 	switch {
-	case !tx.fastSend(ep, f):
-		tx.Enqueue(ep, f)
-	case f.Out != 0: // the fabric may still read the region
+	case !tx.fastSend(ep, f, ep.alone()):
+		tx.enqueue(ep, f)
+	case f.out != 0: // the fabric may still read the region
 		ep.Remote.Left(f.Op, f.Data.Registered())
-		f.State = FragSent
-		tx.dirty = true
+		f.state = fragSent
+		tx.Dirty = true
 	default:
 		tx.Frags.giveAnswer(f)
-		tx.dirty = true
+		tx.Dirty = true
 	}
 }
 

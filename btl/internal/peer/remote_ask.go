@@ -6,10 +6,10 @@ import (
 	"gobtl/btl/internal/remote"
 )
 
-// prepareAsk returns a fragment for a memory request of one packet. The argument answered of
-// prepareAsk is true if the request waits for a reply, and needs a slot in the table of waiting
-// operations. The argument full of prepareAsk is true if a resource other than the slot is missing,
-// which makes prepareAsk return ErrAgain.
+// prepareAsk returns a fragment for a memory request, which fits into one packet. The argument
+// "answered" of prepareAsk is true if the request waits for a reply, and needs a slot in the table
+// of waiting operations. The argument "full" of prepareAsk is true if a resource other than the
+// slot is used up, so that prepareAsk returns ErrAgain.
 func (ds *Descriptors) prepareAsk(ep *Endpoint, sizeBytes int, target remote.Handle,
 	offset uint64, answered, full bool,
 ) (*Fragment, error) {
@@ -27,41 +27,42 @@ func (ds *Descriptors) prepareAsk(ep *Endpoint, sizeBytes int, target remote.Han
 	return f, nil
 }
 
-// endOp removes the references to the operation of a fragment that has ended or is withdrawn.
+// endOp is called when a fragment is complete or cancelled. It removes the references to the memory
+// operation that the fragment carried.
 func (st *Sent) endOp(f *Fragment) {
-	if ep := f.Ep; st.Remote.End(ep.Remote, f.Op) && ep.err == nil {
+	if ep := f.Ep; st.Remote.End(ep.Remote, f.Op) && ep.Err() == nil {
 		st.Sched.Rearm(ep)
 	}
 }
 
-// asked records that the only packet of a memory request was sent.
+// The method "asked" records that the only packet of a memory request was sent.
 func (tm *Timers) asked(f *Fragment) {
 	if f.Op == nil || !f.Ep.Remote.Asked(f.Op) {
 		return
 	}
-	f.Out++
+	f.out++
 	tm.Watches.WatchAsks(f.Ep)
 }
 
-// unanswered ends an operation's wait for its reply.
+// The method "unanswered" ends the wait of a memory operation for its reply.
 func (st *Sent) unanswered(f *Fragment) {
 	if f.Op == nil || !f.Ep.Remote.Answered(f.Op) {
 		return
 	}
-	st.Rest.askEnded = true
+	st.Rest.AskEnded = true
 	ep := f.Ep
-	st.SegEnded(f)
-	if ep.err == nil {
+	st.chunksEnded(f, 1)
+	if ep.Err() == nil {
 		st.Flushes.checkFlushed(ep)
 		st.Sched.Rearm(ep) // a Bye may have waited for the reply
 	}
 }
 
-// failAsks ends the operations of an ended endpoint that wait for a reply with an error.
-func (en *Endings) failAsks(ep *Endpoint, err error) {
+// failAsks ends, with an error, the memory operations of an ended endpoint that wait for a reply.
+func (en Endings) failAsks(ep *Endpoint, err error) {
 	for _, o := range ep.Remote.All() {
 		if o != nil && o.Waits() {
-			f := o.Fragment()
+			f := o.Fragment
 			if f.Err == nil {
 				f.Err = err
 			}
@@ -70,11 +71,11 @@ func (en *Endings) failAsks(ep *Endpoint, err error) {
 	}
 }
 
-// GotAnswer ends the wait of an operation whose reply has arrived. The argument whole of
+// GotAnswer records that the reply to a memory operation has arrived. The argument "whole" of
 // GotAnswer is true if the reply contains all bytes of a get, which then ends without an
 // acknowledgement of the request.
 func (st *Sent) GotAnswer(o *Operation, whole bool) {
-	f := o.Fragment()
+	f := o.Fragment
 	if whole {
 		st.needsNoAck(f)
 	}
@@ -86,18 +87,18 @@ func (c *Checker) checkAsks(ep *Endpoint) error {
 		if o == nil {
 			continue
 		}
-		f := o.Fragment()
+		f := o.Fragment
 		if f.Op != o || f.Ep != ep {
 			return fmt.Errorf("operation %#x is of a fragment in state %d, which has another",
-				o.Number(), f.State)
+				o.Number, f.state)
 		}
 		if !o.Waits() {
 			continue
 		}
 		c.meet(f)
-		if f.unmet == 0 || f.State != FragSent {
+		if f.unmet == 0 || f.state != fragSent {
 			return fmt.Errorf("operation %#x waits for an answer, its fragment, in state %d, for %d",
-				o.Number(), f.State, f.Out)
+				o.Number, f.state, f.out)
 		}
 		f.unmet--
 		c.refs++
@@ -105,14 +106,14 @@ func (c *Checker) checkAsks(ep *Endpoint) error {
 	return ep.Remote.Check()
 }
 
-// needsNoAck makes the end of a get independent of the acknowledgement of its request, because
-// the reply has arrived. The request of a get never shares its packet.
+// needsNoAck lets a get end before the acknowledgement of its request, because the reply has
+// arrived. The request of a get never shares its packet.
 func (st *Sent) needsNoAck(f *Fragment) {
-	if f.Ep.ID.Counted || f.State != FragSent {
+	if f.Ep.ID.Counted || f.state != fragSent {
 		return
 	}
-	if s := &st.Buffers.Segs[f.Seg]; s.Frag == f {
-		s.Frag = nil
-		st.SegEnded(f)
+	if s := &st.Buffers.segs[f.seg]; s.frag == f {
+		s.frag = nil
+		st.chunksEnded(f, 1)
 	}
 }

@@ -1,17 +1,18 @@
 package peer
 
 import (
+	"gobtl/fabric"
 	"gobtl/frag"
 	"gobtl/reliability"
 )
 
-// placeless reports whether a put with a completion notification must wait before its first chunk,
-// because an earlier such put uses the slot in which the receiver would track the put.
+// The method "placeless" reports whether a put with a completion notification must wait before its
+// first chunk, because an earlier such put uses the slot in which the receiver would track the put.
 func (f *Fragment) placeless() bool { return f.Op != nil && f.Ep.Remote.HasNoPlace(f.Op) }
 
-// begun reports whether a fragment is partly sent, so that no chunk of another fragment may be sent
-// before the rest. begun returns false if only the completion notification of a put is unsent,
-// because the notification may wait for a fence.
+// The method "begun" reports whether a fragment is partly sent, so that its remaining chunks must
+// be sent before any chunk of another fragment. The method "begun" returns false if only the
+// completion notification of a put is unsent, because the notification may wait for a fence.
 func (f *Fragment) begun() bool { return f.cursor > 0 && !f.noticeDue() }
 
 // noticeDue reports whether only the completion notification of a put is unsent.
@@ -21,8 +22,8 @@ func (f *Fragment) noticeDue() bool {
 
 // sendNotice sends the completion notification of a put whose chunks have been sent. sendNotice
 // returns the packet's length in bytes, or 0 if the packet cannot be sent now.
-func (tx *Sender) sendNotice(ep *Endpoint, f *Fragment) int {
-	c, to := &tx.Port.Command, ep.CmdAddr // tiny, so the notice may overtake the chunks of the put
+func (tx Sender) sendNotice(ep *Endpoint, f *Fragment) int {
+	c, to := &tx.Port.Command, ep.cmdAddr // tiny, so the notice may overtake the chunks of the put
 	var tokens [1]reliability.Token
 	if ep.roomOn(c) <= 0 {
 		return 0
@@ -35,12 +36,12 @@ func (tx *Sender) sendNotice(ep *Endpoint, f *Fragment) int {
 	var p packet
 	p.ep, p.frag, p.seg = ep, f, run[0]
 	p.Kind, p.Flags, p.Tag = frag.KindFrag, frag.FlagOp, o.Tag()
-	p.Op, p.OpCode = o.Number(), frag.OpNotice
-	at := tx.Port.Arena.Bytes(SegBuf(p.seg))[frag.HeaderBytes(p.Kind, p.Flags):]
+	p.Op, p.OpCode = o.Number, frag.OpNotice
+	at := tx.Port.Arena.Bytes(fabric.Buf(p.seg))[frag.HeaderBytes(p.Kind, p.Flags):]
 	p.PayloadLen = uint16(frag.PutNotice(at, f.size, o.Notice()))
-	f.Out++
+	f.out++
 	n := tx.Links.seal(&p)
-	tx.Buffers.PutSegment(c, p.seg, to)
+	tx.Buffers.putSegment(c, p.seg, to)
 	tx.unqueue(ep, f)
 	ep.awaitEnd(f)
 	return n

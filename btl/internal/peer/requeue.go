@@ -6,23 +6,23 @@ import (
 	"gobtl/btl/internal/stats"
 )
 
-// sortQueues moves or ends fragments that were queued before the peer's limits were known.
-// Fragments that do not fit into one packet to the peer move to the queue of large fragments.
-// Fragments whose size or kind the peer does not accept end with an error.
-func (tx *Sender) sortQueues(ep *Endpoint) {
+// sortQueues checks fragments that were queued before the peer's limits were known. Fragments that
+// do not fit into one packet to the peer move to the queue of large fragments. Fragments whose size
+// or kind the peer does not accept end with an error.
+func (tx Sender) sortQueues(ep *Endpoint) {
 	tx.moveLarge(ep)
-	tx.failTooLarge(ep, &ep.Small.Queue)
-	tx.failTooLarge(ep, &ep.Large.Queue)
+	tx.failTooLarge(ep, &ep.small.queue)
+	tx.failTooLarge(ep, &ep.large.queue)
 	tx.Flushes.checkFlushed(ep)
 }
 
 // moveLarge moves queued small fragments that no longer fit into one packet to the queue of large
 // fragments.
-func (tx *Sender) moveLarge(ep *Endpoint) {
+func (tx Sender) moveLarge(ep *Endpoint) {
 	moved := false
-	for f := ep.Small.Queue.First; f != nil; {
-		next := f.Next
-		if !ep.fitsPacket(f) {
+	for f := ep.small.queue.first; f != nil; {
+		next := f.next
+		if f.packetBytes() > ep.MTU {
 			tx.moveToLarge(ep, f)
 			moved = true
 		}
@@ -33,31 +33,31 @@ func (tx *Sender) moveLarge(ep *Endpoint) {
 	}
 }
 
-// moveToLarge moves a fragment to the front of the queue of large fragments, because the last
-// fragment of the queue may be a Bye.
-func (tx *Sender) moveToLarge(ep *Endpoint, f *Fragment) {
+// moveToLarge moves a fragment to the front of the queue of large fragments, and not to the end,
+// because no fragment may follow a Bye.
+func (tx Sender) moveToLarge(ep *Endpoint, f *Fragment) {
 	if f.hasSeg {
 		tx.Buffers.unfill(f)
 	}
-	ep.Small.Queue.remove(f)
+	ep.small.queue.remove(f)
 	f.large = true
 	var behind *Fragment
-	for l := ep.Large.Queue.First; l != nil; l = l.Next {
+	for l := ep.large.queue.first; l != nil; l = l.next {
 		if l.begun() || l.fence != f.fence && int32(l.fence-f.fence) < 0 {
 			behind = l
 		}
 	}
-	ep.Large.Queue.insert(f, behind)
+	ep.large.queue.insert(f, behind)
 }
 
 // failTooLarge removes from the queue each fragment that the peer does not accept, and ends
 // the fragment with an error.
-func (tx *Sender) failTooLarge(ep *Endpoint, q *FragmentList) {
-	for f := q.First; f != nil; {
-		next := f.Next
+func (tx Sender) failTooLarge(ep *Endpoint, q *fragmentList) {
+	for f := q.first; f != nil; {
+		next := f.next
 		if err := ep.cannotTake(f); err != nil {
 			if f.hasSeg {
-				tx.Recovery.Unqueue(f.Seg)
+				tx.Recovery.Unqueue(f.seg)
 			}
 			if !f.told {
 				ep.NoteUntold(err)
@@ -73,14 +73,14 @@ func (ep *Endpoint) cannotTake(f *Fragment) error {
 	switch {
 	case f.Op != nil && !ep.ID.Operates:
 		return ErrUnsupported
-	case f.size > ep.FragBytesMax && !f.IsBye():
+	case f.size > ep.FragBytesMax && !f.isBye():
 		return fmt.Errorf("%w: %d bytes, at most %d to this peer", ErrTooLarge, f.size, ep.FragBytesMax)
 	}
 	return nil
 }
 
-// Resize sets the size of the largest datagram that is sent to the peer from now on.
-func (tx *Sender) Resize(ep *Endpoint, sizeBytes int) {
+// Resize sets the size of the largest datagram that may be sent to the peer.
+func (tx Sender) Resize(ep *Endpoint, sizeBytes int) {
 	if was := ep.MTU; was != sizeBytes {
 		ep.UseSize(sizeBytes)
 		if ep.MTU < was {
@@ -91,5 +91,5 @@ func (tx *Sender) Resize(ep *Endpoint, sizeBytes int) {
 		}
 	}
 	tx.Sched.Rearm(ep)
-	tx.dirty = true
+	tx.Dirty = true
 }

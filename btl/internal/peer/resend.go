@@ -5,7 +5,9 @@ import (
 	"time"
 
 	"gobtl/btl/internal/liveness"
+	"gobtl/btl/internal/port"
 	"gobtl/btl/internal/stats"
+	"gobtl/fabric"
 	"gobtl/reliability"
 )
 
@@ -17,31 +19,31 @@ func (st *Sent) SendAgain() {
 			return
 		}
 		t, cause, _ := st.Recovery.PopResend()
-		s := &st.Buffers.Segs[t]
-		ep := s.Ep
+		s := &st.Buffers.segs[t]
+		ep := s.ep
 		v := ep.Life.Verdict(st.Clock.Unpaused, &st.Timers.Watches.Rules, liveness.Ack, st.unreadGrace())
 		if v.Dead && cause != reliability.CauseRefused {
 			st.Recovery.Defer(t)
 			st.Endings.endDead(ep, &v)
 			continue
 		}
-		lostBytes, alone := 0, st.Port.Alone(SegBuf(t))
-		if !st.Port.Busy(SegBuf(t)) { // otherwise the previous transmission was not sent yet
-			if ep.tooLarge(int(s.Bytes)) && st.Writer.partsRoom(ep, int(s.Bytes)) == 0 {
+		lostBytes, alone := 0, st.Port.Alone[fabric.Buf(t)]
+		if st.Port.State[fabric.Buf(t)]&port.Busy == 0 { // the previous transmission was sent
+			if ep.tooLarge(int(s.bytes)) && st.Writer.partsRoom(ep, int(s.bytes)) == 0 {
 				st.Recovery.Defer(t)
 				return
 			}
 			if withheld := ep.Snd.Withheld(st.Buffers.seqOf(t)); !withheld {
 				if cause != reliability.CauseRefused && cause != reliability.CauseMemory && !s.parted {
-					lostBytes = int(s.Bytes)
+					lostBytes = int(s.bytes)
 				}
 				st.countResend(ep, t, cause)
 			}
 			st.Writer.refresh(ep, t, s)
-			if ep.tooLarge(int(s.Bytes)) {
+			if ep.tooLarge(int(s.bytes)) {
 				st.Writer.putParts(ep, t)
 			} else {
-				st.Buffers.PutSegment(&st.Port.Data, t, ep.DataAddr)
+				st.Buffers.putSegment(&st.Port.Data, t, ep.dataAddr)
 			}
 		}
 		ep.Snd.Repost(st.Clock.Now, t, v.Within)
@@ -52,10 +54,10 @@ func (st *Sent) SendAgain() {
 
 func dead(v *liveness.Verdict) error { return fmt.Errorf("%w: %s", ErrPeerDead, v.Why()) }
 
-// unreadGrace is the additional time before a peer is declared dead, for packets of the peer that
-// this side has not read.
+// unreadGrace returns an additional time before a peer is declared dead, because this side may not
+// have read the latest packets of the peer.
 func (st *Sent) unreadGrace() time.Duration {
-	if st.Port.Command.Left() || st.Port.Data.Left() {
+	if st.Port.Command.Left || st.Port.Data.Left {
 		return st.Config.PeerTimeout / 4
 	}
 	return 0
@@ -83,7 +85,7 @@ func timedOut(cause reliability.Cause) bool {
 }
 
 func (st *Sent) countResend(ep *Endpoint, t reliability.Token, cause reliability.Cause) {
-	unread := st.Port.Command.Left() || st.Port.Data.Left()
+	unread := st.Port.Command.Left || st.Port.Data.Left
 	if ep.Life.Resent(st.Clock.Unpaused, &st.Timers.Watches.Rules, isOldest(&ep.Snd, t),
 		timedOut(cause), unread) {
 		st.Timers.Watches.AskLife(ep)
@@ -100,5 +102,5 @@ func (st *Sent) countResend(ep *Endpoint, t reliability.Token, cause reliability
 	default:
 		st.Count[stats.CntRetransmitNack]++
 	}
-	st.dirty = true
+	st.Dirty = true
 }

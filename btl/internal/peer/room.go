@@ -15,15 +15,14 @@ const (
 	wantsAsk                         // PrepareGet and PrepareAtomic
 )
 
-// again returns ErrAgain, and records that the application must be notified when a call of the
-// given kind can succeed.
+// The method "again" returns ErrAgain, and records that the application must be notified when a
+// call of the given kind can succeed.
 func (ob *Outbox) again(ep *Endpoint, what wants) error {
-	o := ob
-	if !o.tellsRoom && !o.Pulled || ep.err != nil {
+	if !ob.tellsRoom && !ob.Pulled || ep.Err() != nil {
 		return ErrAgain
 	}
 	if ep.wants == 0 {
-		o.Wanting = append(o.Wanting, ep)
+		ob.wanting = append(ob.wanting, ep)
 		ob.Rest.Stir()
 	}
 	ep.wants |= what
@@ -33,60 +32,60 @@ func (ob *Outbox) again(ep *Endpoint, what wants) error {
 // FindRoom queues notifications for the endpoints on which a call that returned ErrAgain can
 // succeed now.
 func (ob *Outbox) FindRoom() {
-	o, n := ob, 0
-	if len(o.Wanting) == 0 { // the usual case
+	if len(ob.wanting) == 0 { // the usual case
 		return
 	}
-	for _, ep := range o.Wanting {
+	n := 0
+	for _, ep := range ob.wanting {
 		switch {
-		case ep.err != nil || ep.wants == 0:
+		case ep.Err() != nil || ep.wants == 0:
 			ep.wants = 0
-		case ob.HasRoom(ep):
+		case ob.hasRoom(ep):
 			ep.wants = 0
-			o.Notices.Push(Notice{Ep: ep, Kind: NoteRoom})
+			ob.notices.Push(Notice{Ep: ep, Kind: NoteRoom})
 		default:
-			o.Wanting[n] = ep
+			ob.wanting[n] = ep
 			n++
 		}
 	}
-	clear(o.Wanting[n:])
-	o.Wanting = o.Wanting[:n]
+	clear(ob.wanting[n:])
+	ob.wanting = ob.wanting[:n]
 }
 
-// RoomDue reports whether FindRoom would queue a notification.
-func (ob *Outbox) RoomDue() bool {
-	for _, ep := range ob.Wanting {
-		if ep.err == nil && ob.HasRoom(ep) {
+// roomDue reports whether FindRoom would queue a notification.
+func (ob *Outbox) roomDue() bool {
+	for _, ep := range ob.wanting {
+		if ep.Err() == nil && ob.hasRoom(ep) {
 			return true
 		}
 	}
 	return false
 }
 
-// HasRoom reports whether a call on the endpoint, of a kind that has returned ErrAgain, can succeed
-// now.
-func (ob *Outbox) HasRoom(ep *Endpoint) bool {
-	d, alone := &ob.Frags, ob.Peers.Alone()
-	if !ob.Buffers.mayTake(ep, len(ob.Buffers.FreeSegs), alone) {
+// hasRoom reports whether a call that has returned ErrAgain would succeed if the application
+// repeated the call now.
+func (ob *Outbox) hasRoom(ep *Endpoint) bool {
+	alone := ob.Peers.Alone()
+	if !share.MayHave(int(ep.buffers), len(ob.Buffers.FreeSegs), len(ob.Buffers.segs), alone) {
 		return false
 	}
-	if ep.wants&wantsImmediate != 0 && ep.ID.State() == StateConnected && ep.overtakes(nil) &&
+	if ep.wants&wantsImmediate != 0 && ep.ID.State == StateConnected && ep.overtakes(nil) &&
 		ep.Snd.Open() && ob.Port.Command.Room() > 0 {
 		return true
 	}
 	most := ob.Config.FragmentsMax
 	asks := ep.wants&wantsAsk != 0 && ob.Remote.MayGet(ep.Remote, alone)
 	return (asks || ep.wants&wantsFragment != 0) &&
-		share.MayHave(int(ep.Descriptors), most-d.Count+len(d.Idle), most, alone)
+		share.MayHave(int(ep.descriptors), most-ob.Frags.count+len(ob.Frags.idle), most, alone)
 }
 
 func (*Checker) checkWanting(all *Services) error {
-	for i, ep := range all.Outbox.Wanting {
-		if ep.wants == 0 || ep.all != all {
+	for i, ep := range all.Outbox.wanting {
+		if ep.wants == 0 || ep.All != all {
 			return fmt.Errorf("endpoint %d of those that want room wants none", i)
 		}
 	}
-	listed := len(all.Outbox.Wanting)
+	listed := len(all.Outbox.wanting)
 	for _, ep := range all.Peers.All() {
 		if ep != nil && ep.wants != 0 {
 			listed--

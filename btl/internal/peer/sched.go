@@ -7,53 +7,34 @@ import (
 	"gobtl/btl/internal/sched"
 )
 
-// Scheduler holds the flows that have packets to send and are allowed to send, in the order of
-// their turns.
+// Scheduler holds the flows (send queues) that have packets to send and are allowed to send, in the
+// order of their turns.
 type Scheduler struct {
 	sched.RoundRobin[*Endpoint]
 	Pauses backoff.Pauses[*Endpoint] // endpoints with pausing large fragments (chunk_backoff.go)
 	Packs  int                       // endpoints with an open Pack
 }
 
-// arm lists the flows of an endpoint that may send.
-func (s *Scheduler) arm(ep *Endpoint) {
-	s.armFlow(&ep.Small)
-	s.armFlow(&ep.Large)
-}
-
-func (s *Scheduler) armFlow(f *flow) {
-	if !f.Listed() { // inlined: during a burst the flow is already listed
-		s.enlist(f)
-	}
-}
-
-func (s *Scheduler) enlist(f *flow) {
-	if f.may() {
-		s.Add(&f.Flow)
-	}
-}
-
-// Rearm lists the flows of an endpoint that may send, and removes the other flows of the endpoint
-// from the lists.
+// Rearm adds each send queue of an endpoint to the scheduler's lists if the queue may send, and
+// otherwise removes it from the lists.
 func (s *Scheduler) Rearm(ep *Endpoint) {
-	for _, f := range [...]*flow{&ep.Small, &ep.Large} {
-		if f.Listed() && !f.may() {
+	for _, f := range [...]*flow{&ep.small, &ep.large} {
+		switch may := f.may(); {
+		case may && f.ListedIn == nil:
+			s.Add(&f.Flow)
+		case !may && f.ListedIn != nil:
 			s.Remove(&f.Flow)
 		}
-		s.armFlow(f)
 	}
 }
 
 func (s *Scheduler) disarm(ep *Endpoint) {
-	for _, f := range [...]*flow{&ep.Small, &ep.Large} {
-		if f.Listed() {
+	for _, f := range [...]*flow{&ep.small, &ep.large} {
+		if f.ListedIn != nil {
 			s.Remove(&f.Flow)
 		}
 	}
 }
-
-// endTurn moves a flow behind all others, or removes the flow if it may not send any more.
-func (s *Scheduler) endTurn(f *flow) { s.EndTurn(&f.Flow, f.may()) }
 
 // The argument c has counted the open Packs.
 func (s *Scheduler) check(c *Checker, p *peerTable) error {
@@ -65,8 +46,8 @@ func (s *Scheduler) check(c *Checker, p *peerTable) error {
 		if ep == nil {
 			continue
 		}
-		for _, f := range [...]*flow{&ep.Small, &ep.Large} {
-			if f.Listed() {
+		for _, f := range [...]*flow{&ep.small, &ep.large} {
+			if f.ListedIn != nil {
 				listed++
 			}
 		}

@@ -16,14 +16,14 @@ import (
 	"gobtl/reliability"
 )
 
-// Config has the settings of a module that its endpoints use.
+// Config has the settings of a module that its endpoints use. Services.Rules has the settings of
+// loss recovery.
 type Config struct {
-	Rules  reliability.Rules
 	Limits limits.Limits
 
 	SendBuffers, PackBytes, FragmentsMax int
 	PeersMax, PeersPerHost               int
-	RegionsMax, RegistrationsKept        int
+	RegionsMax                           int
 	FragmentBytesMax                     uint32
 	ReassemblyBytesMax                   int64
 	PeerTimeout, KeepAlive, Away         time.Duration
@@ -32,9 +32,8 @@ type Config struct {
 	Random                               func() uint64 // never 0
 }
 
-// Owner is what the module above does for its endpoints.
+// Owner has those functions of the module (package btl) that package peer calls.
 type Owner struct {
-	Count       *stats.Values    // the counters
 	Module      any              // the module
 	NewEndpoint func() *Endpoint // makes an endpoint, as a part of the owner's endpoint
 	NewFragment func() *Fragment // makes a fragment, as a part of the owner's fragment
@@ -44,78 +43,85 @@ type Owner struct {
 	Deadline func() mono.Time
 }
 
-// Services is what all endpoints of a module share. Each part has its own state and methods:
+// Services is what all endpoints of a module share. The list has the files of each part, without
+// ".go":
 //
-//	Sender       which endpoint sends next, and what                    send.go flow.go
-//	Packs        small fragments, and ends of large ones, in one packet  pack.go stream.go
-//	Links        numbers and timers of outgoing packets                  link.go link_seq.go
-//	Writer       headers and control packets                             write_headers.go
-//	Buffers      send buffers, from the free list to the fabric          buffers.go
-//	Sent         packets in flight: acknowledged, refused, lost          on_ack.go resend.go
-//	Acks         owed ACKs                                               acks_send.go
-//	Flushes      calls of Flush and Fence                                flush.go
-//	Frags        descriptors of fragments, and their memory              fragment.go
-//	Endings      how endpoints end                                       end.go
-//	Outbox       what the owner is told                                  outbox.go
-//	Timers       timers of the endpoints                                 timers.go
-//	Overcommit   further credits for long paths                          path_host.go
-//	Rest         when a pass may only poll                               rest.go
+//	Sender      which endpoint sends what next   send flow requeue remote_answer remote_notice
+//	Packs       several fragments in one packet  pack mix
+//	Links       packets get numbers and timers   link link_seq link_counted
+//	Writer      headers and control packets      write_headers write_path
+//	Buffers     send buffers                     buffers post settle withhold path
+//	Sent        packets in flight                on_ack resend chunk_backoff remote_ask
+//	Acks        owed ACKs                        acks_send
+//	Flushes     calls of Flush and Fence         flush
+//	Frags       fragments, and their memory      descriptors fragment vector gather remote
+//	Endings     how endpoints end                end bye shed region
+//	Outbox      what the owner is told           outbox room
+//	Timers      timers of the endpoints          expire
+//	Overcommit  further credits for long paths   path_host
+//	Rest        when a pass may only poll        rest
+//	Sched       turns of the endpoints           sched
+//	(hosts)     access of meet, liveness, path   handshake_host write_hello watch_host path_host
+//	(checks)    checks of the whole state        checker check check_idle
 //
-// A part embeds a pointer to Services, by which it reaches the other parts.
+// Most parts embed a pointer to Services, by which a part reaches the other parts. The fields that
+// each message uses are within the first 4 KiB of Services. A processor may delay a read until an
+// earlier write is complete, if the two addresses differ by a multiple of 4 KiB.
 type Services struct {
-	Config Config
-	Rules  reliability.Rules
-	Port   port.Port
-	Clock  clock.Clock
-	owner  Owner
-
-	Recovery   *reliability.Recovery // packets in flight and lost
-	Credits    *reliability.Credits  // what peers may send
-	Peers      peerTable             // the table of connections
-	Handshakes meet.Handshakes[*Endpoint]
-	Sched      Scheduler // turns of the endpoints to send
-	Remote     remote.Service[*Fragment]
-	Pool       *frag.Pool // memory for chunked fragments
-
-	parts
+	Clock clock.Clock
 	counting
+	parts
+	Recovery *reliability.Recovery // packets in flight and lost
+	Credits  *reliability.Credits  // what peers may send
+	Sched    Scheduler             // turns of the endpoints to send
+	Peers    peerTable             // the table of connections
+	Port     port.Port
+
+	Config     Config
+	Rules      reliability.Rules // of the resending of packets, and of their acknowledgement
+	owner      Owner
+	Pool       *frag.Pool // memory for chunked fragments
+	Remote     remote.Service[*Fragment]
+	Handshakes meet.Handshakes[*Endpoint]
+	Writer     Writer
 	closing
 }
 
-// parts holds the parts of Services, each with its own state.
+// The type "parts" holds the parts of Services, each with its own state.
 type parts struct {
+	Rest       Rest
 	Sender     Sender
 	Packs      Packs
 	Links      Links
-	Writer     Writer
-	Buffers    Buffers
+	Frags      Descriptors
 	Sent       Sent
 	Acks       Acks
 	Flushes    Flushes
-	Frags      Descriptors
 	Endings    Endings
 	Outbox     Outbox
 	Timers     Timers
 	Overcommit Overcommit
-	Rest       Rest
+	Buffers    Buffers
 }
 
 // counting is the state of the counters.
 type counting struct {
-	Count       *stats.Values
-	dirty       bool      // Count has changed since the latest publication
-	publishedAt mono.Time // time of the latest publication of Count
+	Count       stats.Values
+	Dirty       bool      // Count has changed since the latest publication
+	PublishedAt mono.Time // time of the latest publication of Count
 }
 
 // closing is the state of a module that closes or drains.
 type closing struct {
-	draining   bool      // no new endpoints are accepted
+	Draining   bool      // no new endpoints are accepted
 	drainUntil mono.Time // then all endpoints end
 }
 
 // Open prepares the services on a Domain. On an error, the caller closes the Domain.
-func (all *Services) Open(dom fabric.Domain, cfg *Config, ports port.Config, owner Owner) error {
-	all.Config, all.Rules, all.owner, all.Count = *cfg, cfg.Rules, owner, owner.Count
+func (all *Services) Open(
+	dom fabric.Domain, cfg *Config, rules *reliability.Rules, ports port.Config, owner Owner,
+) error {
+	all.Config, all.Rules, all.owner = *cfg, *rules, owner
 	const share = 8
 	all.Clock.Init(min(cfg.PeerTimeout, cfg.HandshakeTimeout, cfg.CloseTimeout) / share)
 	all.join()
@@ -125,8 +131,8 @@ func (all *Services) Open(dom fabric.Domain, cfg *Config, ports port.Config, own
 	if err := all.Port.Open(dom, ports); err != nil {
 		return err
 	}
-	all.Frags.Payloads.Init(dom, all.Port.Data.Caps(), cfg.RegistrationsKept)
-	room := min(all.Port.Command.Caps().RecvCapacity, all.Port.Data.Caps().RecvCapacity)
+	all.Frags.Payloads.Init(dom, &all.Port.Data.Caps)
+	room := min(all.Port.Command.Caps.RecvCapacity, all.Port.Data.Caps.RecvCapacity)
 	all.Credits = reliability.NewCredits(room - room/8)
 	all.openSmall()
 	all.Overcommit.Open()
@@ -178,49 +184,43 @@ func (all *Services) openTables(dom fabric.Domain) (err error) {
 	return nil
 }
 
-// openSmall tells the credits how many small datagrams use as much of the kernel's receive buffer
-// as a datagram of full size.
+// openSmall tells the credit accounting how many small datagrams use as much of the kernel's
+// receive buffer as one datagram of full size.
 func (all *Services) openSmall() {
-	cmd, data := all.Port.Command.Caps(), all.Port.Data.Caps()
+	cmd, data := &all.Port.Command.Caps, &all.Port.Data.Caps
 	fixed := max(cmd.RecvFixedBytes, data.RecvFixedBytes)
 	full := min(cmd.RecvFullBytes, data.RecvFullBytes)
-	if min(cmd.RecvFixedBytes, data.RecvFixedBytes) > 0 && !all.Port.Reliable() {
+	if min(cmd.RecvFixedBytes, data.RecvFixedBytes) > 0 && !all.Port.Reliable {
 		all.Credits.Small(full/2/fixed, full/2/2)
 	}
 }
 
-// MarkDirty records that the counters have changed.
-func (all *Services) MarkDirty() { all.dirty = true }
+// Counters returns the module's counters, which other packages increment, too.
+func (all *Services) Counters() *stats.Values { return &all.Count }
 
-// Unpublished reports whether counters have changed since the latest publication, and the time of
-// that publication.
-func (all *Services) Unpublished() (dirty bool, publishedAt mono.Time) {
-	return all.dirty, all.publishedAt
-}
+// MarkDirty records that the counters have changed.
+func (all *Services) MarkDirty() { all.Dirty = true }
 
 // Published records that the counters are published now.
-func (all *Services) Published() { all.dirty, all.publishedAt = false, all.Clock.Now }
+func (all *Services) Published() { all.Dirty, all.PublishedAt = false, all.Clock.Now }
 
 // PublishIdle is the maximum age of the published counters while no packet arrives.
 const PublishIdle = 10 * time.Microsecond
 
-// touch records that the counters have changed. touch limits the time in which Progress
-// only polls, so that the counters are published in time.
+// touch records that the counters have changed. touch shortens the time in which Progress only
+// polls, so that the counters are published after at most PublishIdle.
 func (all *Services) touch() {
-	if !all.dirty {
-		all.dirty = true
-		all.Rest.until = all.Rest.until.Min(all.publishedAt.Add(PublishIdle))
+	if !all.Dirty {
+		all.Dirty = true
+		all.Rest.Until = all.Rest.Until.Min(all.PublishedAt.Add(PublishIdle))
 	}
 }
 
-// Drain makes the services accept no new endpoints, and end all endpoints at the time until.
-func (all *Services) Drain(until mono.Time) { all.draining, all.drainUntil = true, until }
+// Drain makes the services accept no new endpoints, and end all endpoints at the time "until".
+func (all *Services) Drain(until mono.Time) { all.Draining, all.drainUntil = true, until }
 
 // Shut makes the services accept no new endpoints.
-func (all *Services) Shut() { all.draining = true }
-
-// Draining reports whether no new endpoints are accepted.
-func (all *Services) Draining() bool { return all.draining }
+func (all *Services) Shut() { all.Draining = true }
 
 // segmentRoom returns the largest payload, in bytes, of a packet of the given kind in a datagram of
 // sizeBytes.
@@ -228,25 +228,28 @@ func segmentRoom(sizeBytes int, kind frag.Kind) int {
 	return sizeBytes - frag.HeaderBytes(kind, 0)
 }
 
-// MayRest reports whether the following calls of Progress may only poll until the next deadline.
+// MayRest reports whether, until the next deadline, calls of Progress need to do no more than poll.
 func (all *Services) MayRest() bool {
 	return all.Sched.Waiting() == 0 && all.Sched.Packs == 0 && !all.Credits.Stretched() &&
-		all.Overcommit.measure == nil && all.Port.Leaving() == 0 && !all.Port.ReceivesPending() &&
-		len(all.Outbox.Wanting) == 0
+		all.Overcommit.measure == nil && len(all.Port.Leaving) == 0 &&
+		!all.Port.ReceivesPending() && len(all.Outbox.wanting) == 0
 }
 
 // Deadline returns the time by which the endpoints need the next call of Progress, even if no
 // packet arrives, or mono.Never.
 func (all *Services) Deadline() mono.Time {
-	if all.Port.Pending() || all.Sched.Ready() || all.Outbox.Due() || all.Outbox.RoomDue() ||
+	if all.Sched.Waiting() > 0 && !all.Sched.Blocked || all.Outbox.Due() || all.Outbox.roomDue() ||
 		all.Recovery.ResendsWaiting() > 0 && all.Port.Data.Room() > 0 {
 		return all.Clock.Now
 	}
 	d := all.Recovery.Deadline().Min(all.Timers.Watches.Deadline())
+	if all.Port.Pending() {
+		d = d.Min(all.Port.RetryAt(all.Clock.Now))
+	}
 	d = d.Min(all.Timers.Paths.Deadline())
-	d = d.Min(all.Clock.Now.Add(all.Handshakes.RequestsDeadline().Sub(all.Clock.Unpaused)))
+	d = d.Min(all.Clock.Now.Add(all.Handshakes.Kept.WakeAt.Sub(all.Clock.Unpaused)))
 	d = d.Min(all.Sched.Pauses.Deadline())
-	if all.draining && all.Peers.Len() > 0 {
+	if all.Draining && all.Peers.Len() > 0 {
 		d = d.Min(all.drainUntil)
 	}
 	return d.Min(all.Acks.AckDeadline())
@@ -259,7 +262,7 @@ func (all *Services) Drained() bool {
 		return false
 	}
 	for _, ep := range all.Peers.All() {
-		if ep != nil && (ep.ID.State() != StateLingering || ep.Rcv.Owes()) {
+		if ep != nil && (ep.ID.State != StateLingering || ep.Rcv.Owed) {
 			return false
 		}
 	}
@@ -275,12 +278,12 @@ func (all *Services) EndAll() {
 	}
 }
 
-// Closed ends the sends that the fabric had not completed when it was closed.
+// Closed ends the sends that the fabric did not complete before the fabric was closed.
 func (all *Services) Closed() {
-	for t := range all.Buffers.Segs {
-		if f := all.Buffers.Segs[t].Frag; f != nil {
-			all.Buffers.Segs[t] = SendSegment{}
-			all.Sent.SegEnded(f)
+	for t := range all.Buffers.segs {
+		if f := all.Buffers.segs[t].frag; f != nil {
+			all.Buffers.segs[t] = SendSegment{}
+			all.Sent.chunksEnded(f, 1)
 		}
 	}
 }

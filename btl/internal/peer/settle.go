@@ -4,10 +4,11 @@ import (
 	"gobtl/btl/internal/port"
 	"gobtl/btl/internal/stats"
 	"gobtl/fabric"
+	"gobtl/reliability"
 )
 
 // SettleSends handles the sends that the fabric has refused, and frees the buffers that the fabric
-// no longer uses.
+// no longer uses. If the fabric accepts packets again, SettleSends lets the flows send.
 func (bu *Buffers) SettleSends() {
 	if !bu.Port.Settled() { // inlined: nearly always true
 		bu.settleSome()
@@ -25,6 +26,9 @@ func (bu *Buffers) settleSome() {
 	for _, b := range bu.Port.Done() {
 		bu.letGo(b)
 	}
+	if bu.Port.Unstuck() {
+		bu.Sched.SetBlocked(false)
+	}
 }
 
 // letGo frees the buffer of a completed send.
@@ -34,10 +38,12 @@ func (bu *Buffers) letGo(b fabric.Buf) {
 		bu.Sched.SetBlocked(false) // a chunk may wait to be sent in several Part packets
 		return
 	}
-	bu.Segs[b].Ep.txReleased()
-	f := bu.Segs[b].Frag // set only if the fragment waits for the send completion
-	bu.release(SegToken(b))
-	bu.Sent.SegEnded(f)
+	if bu.segs[b].ep.ID.Counted {
+		bu.segs[b].ep.Counts.Held--
+	}
+	f := bu.segs[b].frag // set only if the fragment waits for the send completion
+	bu.release(reliability.Token(b))
+	bu.Sent.chunksEnded(f, 1)
 }
 
 // LeaveLate posts the packets of a burst before Progress polls the channels, and restarts the
@@ -45,13 +51,13 @@ func (bu *Buffers) letGo(b fabric.Buf) {
 // call of Progress are not restarted, so that an unreachable peer is eventually declared dead.
 func (bu *Buffers) LeaveLate() {
 	c, some := &bu.Port.Data, false
-	for i := range c.Batch() {
-		b := c.Batch()[i].Buf
-		if c.Stuck() || int(b) >= len(bu.Segs) || bu.Port.State(b) != port.Busy {
+	for i := range c.Batch {
+		b := c.Batch[i].Buf
+		if c.Stuck || int(b) >= len(bu.segs) || bu.Port.State[b] != port.Busy {
 			continue
 		}
-		if ep := bu.Segs[b].Ep; ep != nil && !ep.ID.Counted {
-			ep.Snd.Leaves(bu.Clock.Now, SegToken(b))
+		if ep := bu.segs[b].ep; ep != nil && !ep.ID.Counted {
+			ep.Snd.Leaves(bu.Clock.Now, reliability.Token(b))
 			some = true
 		}
 	}

@@ -5,6 +5,7 @@ import (
 
 	"gobtl/btl/internal/payload"
 	"gobtl/btl/internal/remote"
+	"gobtl/fabric"
 	"gobtl/frag"
 )
 
@@ -25,16 +26,17 @@ func (ds *Descriptors) takeVector(ep *Endpoint, pieces [][]byte) (*Fragment, err
 	return f, nil
 }
 
-// settleVector finds the registrations of the memory segments of a fragment.
+// settleVector copies a small fragment to a send buffer, and otherwise looks up which memory
+// segments of the fragment are registered with the fabric.
 func (ds *Descriptors) settleVector(f *Fragment) (*Fragment, error) {
 	if f.size == 0 || int(f.size) < payload.GatherBytesMin && !f.put &&
 		int(f.size) <= segmentRoom(f.Ep.MTU, frag.KindFrag) {
-		if ep := f.Ep; !ds.Buffers.takeSeg(ep, &f.Seg) {
+		if ep := f.Ep; !ds.Buffers.takeSeg(ep, &f.seg) {
 			ds.FreeFrag(f)
 			return nil, ds.Outbox.again(ep, wantsFragment)
 		}
 		f.hasSeg = true
-		packet := ds.Port.Arena.Bytes(SegBuf(f.Seg))[frag.FragHeaderBytes:][:f.size]
+		packet := ds.Port.Arena.Bytes(fabric.Buf(f.seg))[frag.FragHeaderBytes:][:f.size]
 		f.Data.CopyTo(packet, 0)
 		ds.Payloads.Join(&f.Data)
 		f.Data.Hold(packet)

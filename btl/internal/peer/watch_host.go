@@ -10,25 +10,24 @@ import (
 	"gobtl/internal/mono"
 )
 
-// watchHost is the module as package liveness uses it, to probe silent peers and to end the
-// endpoints of dead ones.
+// watchHost gives package liveness access to the module, to probe silent peers and to end the
+// endpoints of dead peers.
 type watchHost struct{ all *Services }
 
 // watchOf returns the state that package liveness keeps for an endpoint, and the endpoint's index
 // in the table of peers.
-func watchOf(ep *Endpoint) (*liveness.Watch, uint32) { return &ep.Life, ep.ID.Slot }
+func watchOf(ep *Endpoint) (*liveness.Watch, uint32) { return &ep.Life, ep.ID.Slot() }
 
-func (h watchHost) Now() mono.Time   { return h.all.Clock.Unpaused }
-func (h watchHost) Clock() mono.Time { return h.all.Clock.Now }
+func (h watchHost) Clocks() (unpaused, timers *mono.Time) { return h.all.Clock.Times() }
 
 func (h watchHost) View(ep *Endpoint) liveness.View {
-	state := ep.ID.State()
+	state := ep.ID.State
 	_, next := ep.Snd.Window()
 	return liveness.View{
-		Accepting: state == StateAccepting, Connected: state == StateConnected,
-		Lingering: state == StateLingering, Handshaking: ep.ID.Handshake() != nil,
-		Closing: ep.Closing, CloseAt: ep.closeAt, Counted: ep.ID.Counted,
-		InFlight: ep.Snd.InFlight() > 0, Open: ep.Snd.Open(), Unsent: ep.Waiting(),
+		Accepting: state == stateAccepting, Connected: state == StateConnected,
+		Lingering: state == StateLingering, Handshaking: ep.ID.Handshake != nil,
+		Closing: ep.Closing, CloseAt: ep.closeAt(), Counted: ep.ID.Counted,
+		InFlight: ep.Snd.InFlight() > 0, Open: ep.Snd.Open(), Unsent: ep.waiting(),
 		Asks: ep.Remote.Waiting() > 0, Next: next,
 	}
 }
@@ -44,7 +43,7 @@ func (h watchHost) Random() uint64                     { return h.all.Config.Ran
 
 func (h watchHost) SendRound(ep *Endpoint) time.Duration {
 	h.all.Handshakes.SendRound(ep)
-	return ep.ID.Handshake().NextRound()
+	return ep.ID.Handshake.NextRound()
 }
 
 func (h watchHost) ConfirmAgain(ep *Endpoint) time.Duration {
@@ -58,7 +57,7 @@ func (h watchHost) Ask(ep *Endpoint, channel int) {
 // Question sends a Void, an empty packet that requests an acknowledgement from the peer. Question
 // returns false if the packet cannot be sent now.
 func (h watchHost) Question(ep *Endpoint) bool {
-	if ep.Pack.Open() { // the next sequence number is reserved for the open Pack
+	if ep.pack.Open() { // the next sequence number is reserved for the open Pack
 		sizeBytes := h.all.Packs.sealPack(ep)
 		if sizeBytes == 0 {
 			return false

@@ -32,9 +32,9 @@ const (
 	ViaData    = port.Data
 )
 
-// packet is an outgoing packet, with its header fields and the module's state of the packet. A
-// packet is a local variable of the sending function, and is passed only by pointer to functions
-// that do not keep it.
+// packet is an outgoing packet, with its header fields and with state that is not sent. A packet is
+// a local variable of the sending function, and is passed only by pointer to functions that do not
+// keep it.
 type packet struct {
 	frag.Header
 	ep   *Endpoint
@@ -47,7 +47,7 @@ type packet struct {
 func (p *packet) setFrag(f *Fragment, flags frag.Flags) {
 	p.Kind, p.Flags, p.Tag, p.PayloadLen = frag.KindFrag, flags, f.tag, uint16(f.size)
 	p.Handle, p.PutOffset = uint64(f.handle), f.offset
-	p.ep, p.frag, p.seg = f.Ep, f, f.Seg
+	p.ep, p.frag, p.seg = f.Ep, f, f.seg
 	if f.Op != nil {
 		p.setOp(f.Op)
 	}
@@ -55,7 +55,7 @@ func (p *packet) setFrag(f *Fragment, flags frag.Flags) {
 
 // setOp adds to p the header fields of an operation that fits into one packet.
 func (p *packet) setOp(o *Operation) {
-	p.Op, p.OpCode = o.Number(), o.Code()
+	p.Op, p.OpCode = o.Number, o.Code
 	if o.Notifies() { // a put with its notification
 		says := len(o.Notice())
 		p.OpCode, p.OpBytes, p.Tag = frag.OpPlaced, uint8(says), o.Tag()
@@ -69,19 +69,19 @@ func (p *packet) datagramBytes() int {
 	return frag.HeaderBytes(p.Kind, p.Flags) + int(p.PayloadLen)
 }
 
-// write writes a packet's header before the payload in the send buffer. write returns the
+// write writes a packet's header to the send buffer, in front of the payload. write returns the
 // datagram's length in bytes.
 func (wr *Writer) write(p *packet, s *SendSegment) int {
-	sizeBytes := p.Encode(wr.Port.Arena.Bytes(SegBuf(p.seg))) + int(p.PayloadLen)
-	s.Ep, s.Bytes = p.ep, uint32(sizeBytes)
+	sizeBytes := p.Encode(wr.Port.Arena.Bytes(fabric.Buf(p.seg))) + int(p.PayloadLen)
+	s.ep, s.bytes = p.ep, uint32(sizeBytes)
 	return sizeBytes
 }
 
 // writeWhole writes the header and the payload of a fragment to the buffer b, which has no
 // SendSegment. writeWhole returns the datagram's length in bytes.
 func writeWhole(ep *Endpoint, b fabric.Buf, tag uint8, data []byte) int {
-	pkt := ep.all.Port.Arena.Bytes(b)
-	number := ep.Numbers.Take(&ep.all.Buffers.Source, viaCommand, 1)
+	pkt := ep.All.Port.Arena.Bytes(b)
+	number := ep.Numbers.Take(&ep.All.Buffers.Source, viaCommand, 1)
 	n := frag.PutFrag(pkt, ep.ID.Peer.Tag, number, tag, len(data))
 	return n + copy(pkt[n:], data)
 }
@@ -104,38 +104,43 @@ type chunkRun struct {
 	sizeBytes uint32 // of the latest chunk's datagram
 }
 
-// beginRun initializes the empty r for chunks of the fragment f in the send buffers of run.
+// beginRun initializes the empty chunkRun r for chunks of fragment f. The argument "run" lists the
+// send buffers of the chunks.
 func (wr *Writer) beginRun(r *chunkRun, f *Fragment, flags frag.Flags, run []reliability.Token) {
 	r.Kind, r.Flags, r.Tag, r.Handle = frag.KindChunk, flags, f.tag, uint64(f.handle)
 	r.FragID, r.SizeBytes = f.id, f.size
 	r.FirstBytes, r.ChunkBytes = f.first, f.chunk
 	r.ep, r.frag = f.Ep, f
 	if f.Op != nil && flags&frag.FlagOp != 0 {
-		r.Op, r.OpCode = f.Op.Number(), frag.OpPart
+		r.Op, r.OpCode = f.Op.Number, frag.OpPart
 	}
-	wr.Links.sealRun(r, run)
+	if !r.ep.ID.Counted { // each of which is sealed by itself
+		wr.Links.sealRunSequenced(r, run)
+	}
 }
 
-func (wr *Writer) writeChunk(r *chunkRun, t reliability.Token, offset, sizeBytes uint32) {
+// writeChunk writes the header of the fragment's next chunk to b, the memory of send buffer t. The
+// argument sizeBytes of writeChunk is the payload size of the chunk.
+func (wr *Writer) writeChunk(r *chunkRun, t reliability.Token, b []byte, sizeBytes uint32) {
 	if r.written > 0 && sizeBytes == uint32(r.PayloadLen) {
-		r.next.Write(wr.Port.Arena.Bytes(SegBuf(t)))
-		s := &wr.Buffers.Segs[t]
-		s.Frag, s.Ep, s.Bytes, s.data = r.frag, r.ep, r.sizeBytes, true
+		r.next.Write(b)
+		s := &wr.Buffers.segs[t]
+		s.frag, s.ep, s.bytes = r.frag, r.ep, r.sizeBytes
 		r.ep.Snd.Carry(int(r.sizeBytes))
 		r.written++
 		return
 	}
-	r.seg, r.PayloadLen, r.OffsetBytes = t, uint16(sizeBytes), offset
-	r.PutOffset = r.frag.offset + uint64(offset)
+	r.seg, r.PayloadLen, r.OffsetBytes = t, uint16(sizeBytes), r.frag.cursor
+	r.PutOffset = r.frag.offset + uint64(r.frag.cursor)
 	if r.packets == 0 {
 		wr.Links.seal(&r.packet)
 		return
 	}
 	r.Seq, r.Number = r.first.Add(r.written), r.number+r.written
-	s := &wr.Buffers.Segs[t]
+	s := &wr.Buffers.segs[t]
 	r.sizeBytes = uint32(wr.write(&r.packet, s))
 	r.ep.Snd.Carry(int(r.sizeBytes))
-	s.Frag, s.data = r.frag, true
+	s.frag = r.frag
 	r.Flags &^= frag.FlagAck | frag.FlagDup
 	if r.written == 0 && r.packets > 1 {
 		r.next.After(&r.Header)
@@ -158,9 +163,9 @@ func (wr *Writer) refresh(ep *Endpoint, t reliability.Token, s *SendSegment) {
 			ep: ep, seg: t,
 		}
 		wr.rewrite(&void, s)
-		s.GatherLen = 0
+		s.gatherLen = 0
 	}
-	b := wr.Port.Arena.Bytes(SegBuf(t))
+	b := wr.Port.Arena.Bytes(fabric.Buf(t))
 	frag.SetNumber(b, ep.Numbers.Take(&wr.Buffers.Source, ViaData, 1))
 	if !ep.ackRides() {
 		frag.ClearAck(b)
@@ -172,8 +177,8 @@ func (wr *Writer) refresh(ep *Endpoint, t reliability.Token, s *SendSegment) {
 	frag.SetAck(b, ack.Ack, ack.Credit, ack.CreditBytes, ack.Flags&frag.FlagDup != 0)
 }
 
-// stripPack removes the refused records from a Pack before its retransmission. A Pack without
-// records becomes a Void, an empty packet.
+// stripPack removes the refused records from a shared packet before its retransmission. A shared
+// packet without records becomes a Void, an empty packet.
 func (wr *Writer) stripPack(ep *Endpoint, t reliability.Token, s *SendSegment) {
 	s.strip = false
 	all := wr.Buffers.recordsOf(t)
@@ -199,16 +204,16 @@ func (wr *Writer) stripPack(ep *Endpoint, t reliability.Token, s *SendSegment) {
 }
 
 // rewrite writes a packet that replaces a refused packet, and corrects the number of bytes in
-// flight.
+// flight by the difference of their sizes.
 func (wr *Writer) rewrite(p *packet, s *SendSegment) {
-	before := int(s.Bytes)
+	before := int(s.bytes)
 	p.ep.Snd.Carry(wr.write(p, s) - before)
 }
 
 // takeAck writes the outstanding ACK and the current credits to the header h.
 func (wr *Writer) takeAck(ep *Endpoint, h *frag.Header) {
 	wr.Credits.At(wr.Clock.Now)
-	ep.Rcv.Pace(wr.Acks.Lulls(), &wr.Rules)
+	ep.Rcv.Pace(wr.Acks.Lulls, &wr.Rules)
 	ack, credit, dup := ep.Rcv.TakeAck(wr.Credits)
 	h.Ack, h.Credit, h.CreditBytes = ack, credit, unitsOf(ep.Rcv.GrantedBytes())
 	h.Flags |= frag.FlagAck
@@ -216,8 +221,9 @@ func (wr *Writer) takeAck(ep *Endpoint, h *frag.Header) {
 		h.Flags |= frag.FlagDup
 	}
 	wr.Acks.Settle(&ep.Rcv)
-	if ep.Rcv.Wants() {
-		wr.Overcommit.wantsTrip(ep)
+	if ep.Rcv.Wants() && !ep.ID.Counted && ep.Path.MayMeasure(wr.Clock.Now) &&
+		wr.Credits.Stretches() {
+		wr.Overcommit.measure = ep
 	}
 }
 
@@ -231,7 +237,7 @@ func (wr *Writer) sendAck(ep *Endpoint) bool {
 	}
 	pkt := wr.Port.Arena.Bytes(b)
 	h := frag.Header{Kind: frag.KindAck, Conn: ep.ID.Peer.Tag}
-	h.Number = ep.Numbers.Take(&wr.Buffers.Source, c.Which(), 1)
+	h.Number = ep.Numbers.Take(&wr.Buffers.Source, c.Which, 1)
 	ep.Snd.Hasten(wr.Clock.Now) // this ACK may replace the one in a lost reply
 	wr.takeAck(ep, &h)
 	if ep.asking {
@@ -265,7 +271,7 @@ func (wr *Writer) writeSack(ep *Endpoint, h *frag.Header, pkt []byte) int {
 	s.Count = 0
 	if ep.Rcv.Held() > 0 {
 		n := ep.Rcv.OutOfOrder(words[:max(1, ep.Rcv.Size()/64)])
-		s.SetWords(words[:n], rangesRoom(ep.Tiny))
+		s.SetWords(words[:n], rangesRoom(ep.Tiny()))
 	}
 	s.LastNumber, s.LastData = ep.Numbers.Seen, ep.Numbers.SeenBy == ViaData
 	last, ago, unread, copies := ep.Rcv.Latest(wr.Clock.Now)
@@ -277,9 +283,10 @@ func (wr *Writer) writeSack(ep *Endpoint, h *frag.Header, pkt []byte) int {
 	return s.Encode(pkt[frag.AckBytes:])
 }
 
-// SendNack tells the peer that the packet with sequence number n is refused, and why. If reason is
-// NackRecord, the argument tag is the tag of the refused messages in a Pack. SendNack returns false
-// if the channel has no room for the Nack now.
+// SendNack sends the peer a Nack, which refuses the packet with sequence number n for the given
+// reason. If the argument "reason" of SendNack is NackRecord, the argument "tag" is the tag of the
+// refused messages in a shared packet. SendNack returns false if the channel has no room for the
+// Nack now.
 func (wr *Writer) SendNack(ep *Endpoint, n seq.Num, reason, tag uint8) bool {
 	c, to := ep.AckPath()
 	b, ok := wr.Buffers.TakeControl(c, to)
@@ -289,7 +296,7 @@ func (wr *Writer) SendNack(ep *Endpoint, n seq.Num, reason, tag uint8) bool {
 	pkt := wr.Port.Arena.Bytes(b)
 	h := frag.Header{
 		Kind: frag.KindNack, Conn: ep.ID.Peer.Tag, Seq: n, Tag: reason,
-		Number: ep.Numbers.Take(&wr.Buffers.Source, c.Which(), 1),
+		Number: ep.Numbers.Take(&wr.Buffers.Source, c.Which, 1),
 	}
 	if reason == frag.NackRecord {
 		h.PayloadLen = frag.NackRecordBytes - frag.NackBytes
@@ -305,7 +312,7 @@ func (wr *Writer) SendNack(ep *Endpoint, n seq.Num, reason, tag uint8) bool {
 // fabric. The Void counts as a data packet. SendQuestion returns false if the command channel has
 // no room for the Void now.
 func (wr *Writer) SendQuestion(ep *Endpoint) bool {
-	b, ok := wr.Buffers.TakeControl(&wr.Port.Command, ep.CmdAddr)
+	b, ok := wr.Buffers.TakeControl(&wr.Port.Command, ep.cmdAddr)
 	if !ok {
 		return false
 	}
@@ -315,13 +322,14 @@ func (wr *Writer) SendQuestion(ep *Endpoint) bool {
 	}
 	wr.Count[stats.CntAsked]++
 	wr.Count[stats.CntSentFrag]++
-	wr.putControl(ep, &wr.Port.Command, b, h.Encode(wr.Port.Arena.Bytes(b)), ep.CmdAddr)
+	wr.putControl(ep, &wr.Port.Command, b, h.Encode(wr.Port.Arena.Bytes(b)), ep.cmdAddr)
 	return true
 }
 
-// sendLastWord sends the peer one Bye with an abort code, if the command channel has room.
+// sendLastWord sends the peer one Bye with an abort code, if the command channel can take a packet
+// now.
 func (wr *Writer) sendLastWord(ep *Endpoint, code uint16) {
-	b, ok := wr.Buffers.TakeControl(&wr.Port.Command, ep.CmdAddr)
+	b, ok := wr.Buffers.TakeControl(&wr.Port.Command, ep.cmdAddr)
 	if !ok {
 		return
 	}
@@ -335,10 +343,10 @@ func (wr *Writer) sendLastWord(ep *Endpoint, code uint16) {
 		_, h.Seq = ep.Snd.Window()
 	}
 	wr.Count[stats.CntSentFrag]++
-	wr.Port.Command.Put(b, h.Encode(pkt)+int(h.PayloadLen), ep.CmdAddr)
+	wr.Port.Command.Put(b, h.Encode(pkt)+int(h.PayloadLen), ep.cmdAddr)
 }
 
-// putControl adds the packet in control buffer b, to a connected peer, to a channel's batch.
+// putControl adds a packet for a connected peer, in control buffer b, to a channel's batch.
 func (wr *Writer) putControl(ep *Endpoint, c *port.Channel, b fabric.Buf, sizeBytes int,
 	to fabric.Addr,
 ) {

@@ -7,82 +7,80 @@ import (
 	"gobtl/frag"
 )
 
-// SendHello sends a Hello or HelloAck on the channel that hello.Probe names, if there is
-// room. The Hello is sent to the address to, or to the endpoint's peer if to is nil.
+// SendHello sends a Hello or HelloAck on the channel that hello.Probe names, if this channel can
+// take a packet now. SendHello sends the packet to the address "to", or to the endpoint's peer if
+// "to" is nil.
 func (h handshakeHost) SendHello(
 	ep *Endpoint, kind frag.Kind, conn uint64, hello *frag.Hello, to []byte,
 ) {
 	all := h.all
 	c := h.channel(hello.Probe)
-	addr := ep.addrOn(c.Which())
-	if to != nil {
-		var err error
-		if addr, err = all.Port.InsertForAnswer(all.Clock.Now, to); err != nil {
-			return
-		}
+	addr := ep.addrOn(c.Which)
+	var b fabric.Buf
+	var ok bool
+	if to == nil {
+		b, ok = all.Buffers.TakeControl(c, addr)
+	} else {
+		b, addr, ok = all.Port.TakeForAnswer(all.Clock.Now, c, to)
 	}
-	b, ok := all.Buffers.TakeControl(c, addr)
 	if !ok {
 		return
 	}
-	// If the peer has not received any Hello of this side, it has acknowledged no packet, so the
-	// oldest number in flight is the first number of the connection.
+	// If the peer has not received a Hello of this side, the peer has acknowledged no packet.
+	// Without acknowledged packets, the oldest sequence number in flight is the first number of the
+	// connection.
 	first, _ := ep.Snd.Window()
 	head := frag.Header{Kind: kind, Conn: conn, Seq: first}
 	if conn != 0 {
-		head.Number = ep.Numbers.Take(&all.Buffers.Source, c.Which(), 1)
+		head.Number = ep.Numbers.Take(&all.Buffers.Source, c.Which, 1)
 	}
 	h.put(c, b, hello.Encode(all.Port.Arena.Bytes(b), &head), addr)
 }
 
-// SendReject sends a Reject to an address (to) through a channel (by), if there is room.
+// SendReject sends a Reject to the address "to" on the channel "by", if the channel can take a
+// packet now, and if Channel.MayAnswer returns true.
 func (h handshakeHost) SendReject(
 	by frag.Probe, to []byte, tag uint64, version uint8, r frag.Reject,
 ) {
-	addr, err := h.all.Port.InsertForAnswer(h.all.Clock.Now, to)
-	if err != nil {
+	c, now := h.channel(by), h.all.Clock.Now
+	if !c.MayAnswer(now) {
 		return
 	}
-	c := h.channel(by)
-	if b, ok := h.all.Buffers.TakeControl(c, addr); ok {
+	if b, addr, ok := h.all.Port.TakeForAnswer(now, c, to); ok {
 		h.put(c, b, frag.EncodeReject(h.all.Port.Arena.Bytes(b), tag, version, r), addr)
 	}
 }
 
-// SendMoved sends a HelloAck, which names another module, to an address (to), if there is room. The
-// argument tag is the receiver's connection tag.
+// SendMoved sends a HelloAck, which names another module, to the address "to", if the channel can
+// take a packet now. The argument "tag" of SendMoved is the receiver's connection tag.
 func (h handshakeHost) SendMoved(to []byte, tag uint64, hello *frag.Hello) {
-	addr, err := h.all.Port.InsertForAnswer(h.all.Clock.Now, to)
-	if err != nil {
-		return
-	}
 	c := h.channel(hello.Probe)
-	if b, ok := h.all.Buffers.TakeControl(c, addr); ok {
+	if b, addr, ok := h.all.Port.TakeForAnswer(h.all.Clock.Now, c, to); ok {
 		head := frag.Header{Kind: frag.KindHelloAck, Conn: tag, Number: 1} // the tag in it is new
 		h.put(c, b, hello.Encode(h.all.Port.Arena.Bytes(b), &head), addr)
 	}
 }
 
-// SendRetry sends a Retry to an address (to) through a channel (by). SendRetry returns
-// false if the channel has no room, or if nothing can be sent to the address.
+// SendRetry sends a Retry to the address "to" on the channel "by". SendRetry returns false if the
+// channel has no room, if nothing can be sent to the address, or if Channel.MayAnswer returns
+// false.
 func (h handshakeHost) SendRetry(
 	by frag.Probe, to []byte, tag uint64, retry func() *frag.Retry,
 ) bool {
-	addr, err := h.all.Port.InsertForAnswer(h.all.Clock.Now, to)
-	if err != nil {
+	c, now := h.channel(by), h.all.Clock.Now
+	if !c.MayAnswer(now) {
 		return false
 	}
-	r, c := retry(), h.channel(by)
-	b, ok := h.all.Buffers.TakeControl(c, addr)
+	b, addr, ok := h.all.Port.TakeForAnswer(now, c, to)
 	if ok {
-		h.put(c, b, r.Encode(h.all.Port.Arena.Bytes(b), tag), addr)
+		h.put(c, b, retry().Encode(h.all.Port.Arena.Bytes(b), tag), addr)
 	}
 	return ok
 }
 
-// GiveUp cancels the sends queued in the fabric for a removed address that is about to be
-// inserted again. The next Hello to this address contains the first sequence number that the peer
-// must expect.
+// GiveUp cancels the sends queued in the fabric for a removed address that is about to be inserted
+// again. After GiveUp, the next Hello to this address contains the first sequence number that the
+// peer must expect.
 func (h handshakeHost) GiveUp(name []byte) {
 	h.all.Port.GiveUp(h.all.Clock.Now, name)
 	h.all.Buffers.SettleSends()
@@ -98,5 +96,6 @@ func (h handshakeHost) channel(p frag.Probe) *port.Channel {
 // put adds a handshake packet to a channel's batch.
 func (h handshakeHost) put(c *port.Channel, b fabric.Buf, sizeBytes int, to fabric.Addr) {
 	h.all.Count[stats.CntSentControl]++
+	h.all.Dirty = true
 	c.Put(b, sizeBytes, to)
 }

@@ -3,6 +3,7 @@ package peer
 import (
 	"gobtl/btl/internal/port"
 	"gobtl/btl/internal/stats"
+	"gobtl/fabric"
 	"gobtl/frag"
 	"gobtl/reliability"
 )
@@ -12,13 +13,13 @@ import (
 func (wr *Writer) SendPing(
 	ep *Endpoint, kind frag.Kind, c *port.Channel, nonce uint64, sizeBytes int,
 ) bool {
-	to := ep.addrOn(c.Which())
+	to := ep.addrOn(c.Which)
 	b, ok := wr.Buffers.TakeControl(c, to)
 	if !ok {
 		return false
 	}
 	h := frag.Header{
-		Kind: kind, Conn: ep.ID.Peer.Tag, Number: ep.Numbers.Take(&wr.Buffers.Source, c.Which(), 1),
+		Kind: kind, Conn: ep.ID.Peer.Tag, Number: ep.Numbers.Take(&wr.Buffers.Source, c.Which, 1),
 	}
 	n := frag.EncodePing(wr.Port.Arena.Bytes(b), &h, nonce, sizeBytes)
 	wr.Count[sentCounter[kind]]++
@@ -32,17 +33,17 @@ func (wr *Writer) SendPing(
 // putParts splits the packet of a send buffer into Parts (slices) and adds the Parts to the data
 // channel's batch.
 func (wr *Writer) putParts(ep *Endpoint, t reliability.Token) {
-	s := &wr.Buffers.Segs[t]
-	total := int(s.Bytes)
-	head := wr.Port.Arena.Bytes(SegBuf(t))[:total-int(s.GatherLen)]
+	s := &wr.Buffers.segs[t]
+	total := int(s.bytes)
+	head := wr.Port.Arena.Bytes(fabric.Buf(t))[:total-int(s.gatherLen)]
 	var tail []byte
-	if s.GatherLen > 0 {
-		tail = s.Frag.Data.Gathered(s.GatherAt, s.GatherLen)
+	if s.gatherLen > 0 {
+		tail = s.frag.Data.Gathered(s.gatherAt, s.gatherLen)
 	}
-	n, slice := wr.Buffers.seqOf(t), 0
-	_, slice = frag.PartsOf(total, ep.MTU)
+	n := wr.Buffers.seqOf(t)
+	_, slice := frag.PartsOf(total, ep.MTU)
 	for at := 0; at < total; at += slice {
-		b := wr.Port.TakePart(ep.DataAddr)
+		b := wr.Port.TakePart(ep.dataAddr)
 		number := ep.Numbers.Take(&wr.Buffers.Source, ViaData, 1)
 		h := frag.Header{Conn: ep.ID.Peer.Tag, Seq: n, Number: number}
 		k := min(slice, total-at)
@@ -54,7 +55,7 @@ func (wr *Writer) putParts(ep *Endpoint, t reliability.Token) {
 		}
 		copy(pkt[from:][copied:k], tail[max(0, at-len(head)):])
 		wr.Count[stats.CntSentPart]++
-		wr.putControl(ep, &wr.Port.Data, b, from+k, ep.DataAddr)
+		wr.putControl(ep, &wr.Port.Data, b, from+k, ep.dataAddr)
 	}
 	s.parted = true
 }

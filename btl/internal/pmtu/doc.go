@@ -15,12 +15,12 @@
 //	               passes                      for a while
 //
 // Three things to know:
-//   - A single answered probe proves a datagram size, but only several rounds of unanswered
-//     probes exclude it. The answer to a probe contains the size of the probe and a secret. A new
-//     secret is drawn when answers to older probes must not be accepted any more.
-//   - Only the arrival of a datagram that was sent by itself proves that the path carries this
-//     size. Datagrams that are sent together may travel as one coalesced message, which a device
-//     may forward although it would drop a single datagram of that size.
+//   - A single answered probe proves a datagram size, but only several rounds of unanswered probes
+//     exclude a datagram size. The answer to a probe contains the size of the probe and a secret. A
+//     new secret is drawn when answers to older probes must not be accepted any more.
+//   - Only the arrival of a datagram that was sent by itself proves that the path carries datagrams
+//     of its size. Datagrams that are sent together may travel as one coalesced message, which a
+//     device may forward although it would drop a single datagram of the same size.
 //   - A Search handles no packets and reads no clock, and package path sends its probes.
 //
 // A Search belongs to one goroutine.

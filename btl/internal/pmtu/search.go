@@ -24,8 +24,8 @@ const (
 	BaseBytes = 1200
 	// GrainBytes is the precision of the search, in bytes.
 	GrainBytes = 8
-	// ProbesMax is the maximum number of probes in a round, without probes of the base size and of
-	// the smallest size.
+	// ProbesMax is the maximum number of probes in a round, not counting probes of the base size and
+	// of the smallest size.
 	ProbesMax = 4
 )
 
@@ -36,8 +36,8 @@ const (
 	roundsMaxRuns = 6   // the same in a test of the size in use, while packets arrive coalesced
 	lostMax       = 3   // number of packets lost in succession that start a doubt
 
-	// baseProbes is the number of probes of the base size in each round after a round without an
-	// answer, because single probes are easily lost.
+	// baseProbes is the number of probes of the base size in each later round of a test of the size
+	// in use, because single probes are easily lost.
 	baseProbes = 3
 
 	waitMin = 10 * time.Millisecond // minimum wait for an answer, because a process may be late
@@ -71,40 +71,40 @@ var usualSizes = [...]int{
 
 // Search is the path MTU search of one endpoint. Begin initializes a Search.
 type Search struct {
-	size   int // largest size in use: a probe of it was answered, or it is the base
-	base   int
-	most   int // largest size that the devices of both sides support
+	Size   int // largest size in use: a probe of it was answered, or it is the base
+	Base   int
+	Most   int // largest size that the devices of both sides support
 	below  int // smallest size that the path does not carry, as far as is known
 	secret uint64
-	due    mono.Time // when next must be called
+	Due    mono.Time // when next must be called
 
-	askedAt mono.Time // the latest round
-	since   mono.Time // when the doubt began
-	stage   Stage
-	tries   uint8 // number of rounds since the latest answer
-	tops    uint8 // number of rounds that have probed the devices' size
-	raises  uint8
-	proven  bool // a probe of the base size was answered since the secret was drawn
-	small   bool // a probe of the smallest size was also answered
-	holes   uint32
-	ran     int // largest packet that left in a run after the doubt began, and has arrived
-	// The field lost counts the packets lost in succession, and lostAlone counts only lost
-	// packets that were sent by themselves. The arrival of a packet that was coalesced with
-	// other packets does not reset lostAlone.
+	askedAt    mono.Time // the latest round
+	DoubtSince mono.Time // when the doubt began
+	Stage      Stage
+	tries      uint8 // number of rounds since the latest answer
+	tops       uint8 // number of rounds that have probed the devices' size
+	raises     uint8
+	proven     bool // a probe of the base size was answered since the secret was drawn
+	small      bool // a probe of the smallest size was also answered
+	holes      uint32
+	ran        int32 // largest packet that left in a run after the doubt began, and has arrived
+	// The field "lost" of a Search counts the packets lost in succession, and "lostAlone" counts
+	// only lost packets that were not coalesced with others. The arrival of a packet that was
+	// coalesced with others does not reset lostAlone.
 	lost, lostAlone losses
 }
 
-// losses counts packets lost in a row.
+// The type losses counts packets lost in a row.
 type losses struct {
+	least int32 // bytes of the smallest of them
 	count uint8
-	least int // the smallest of them
 }
 
 // add counts a lost packet, and reports whether enough packets were lost to test the size in use
 // again.
 func (l *losses) add(sizeBytes int) bool {
-	if l.count == 0 || sizeBytes < l.least {
-		l.least = sizeBytes
+	if l.count == 0 || sizeBytes < int(l.least) {
+		l.least = int32(sizeBytes)
 	}
 	l.count++
 	return l.count >= lostMax
@@ -112,20 +112,20 @@ func (l *losses) add(sizeBytes int) bool {
 
 // end records that a packet has arrived.
 func (l *losses) end(sizeBytes int) {
-	if sizeBytes >= l.least {
+	if sizeBytes >= int(l.least) {
 		l.count = 0
 	}
 }
 
-// Begin starts the search between the base size and most, the largest datagram that both devices
+// Begin starts the search between the base size and "most", the largest datagram that both devices
 // support.
 func (p *Search) Begin(now mono.Time, most int, secret uint64) {
 	*p = Search{
-		size: min(BaseBytes, most), base: min(BaseBytes, most), most: most, below: most + 1,
-		secret: secret, due: mono.Never, stage: Fixed,
+		Size: min(BaseBytes, most), Base: min(BaseBytes, most), Most: most, below: most + 1,
+		secret: secret, Due: mono.Never, Stage: Fixed,
 	}
-	if p.size < most {
-		p.stage, p.due = Searching, now
+	if p.Size < most {
+		p.Stage, p.Due = Searching, now
 	}
 }
 
@@ -134,14 +134,14 @@ func (p *Search) Begin(now mono.Time, most int, secret uint64) {
 func nonceOf(secret uint64, sizeBytes int) uint64 { return secret<<16 | uint64(sizeBytes) }
 
 // Probes is called when a step of the search is due. Probes appends the sizes of the probes to send
-// now, where size 0 stands for the smallest probe. The argument wait of Probes is the expected
-// longest time until an answer, and secret is a new random number.
+// now, where size 0 stands for the smallest probe. The argument "wait" of Probes is the longest
+// time that an answer should take, and "secret" is a new random number.
 func (p *Search) Probes(now mono.Time, wait time.Duration, secret uint64, sizes []int) []int {
-	switch p.stage {
+	switch p.Stage {
 	case Complete:
-		p.stage, p.below, p.tries, p.tops = Searching, p.most+1, 0, 0
+		p.Stage, p.below, p.tries, p.tops = Searching, p.Most+1, 0, 0
 	case Searching:
-		if p.tries >= roundsMax || p.below > p.most && p.tops >= roundsMax {
+		if p.tries >= roundsMax || p.below > p.Most && p.tops >= roundsMax {
 			p.giveUp(now)
 		}
 	case Doubting:
@@ -149,7 +149,7 @@ func (p *Search) Probes(now mono.Time, wait time.Duration, secret uint64, sizes 
 		if p.runs() {
 			tries = roundsMaxRuns
 		}
-		if p.tries >= tries && p.proven && p.size > p.base {
+		if p.tries >= tries && p.proven && p.Size > p.Base {
 			p.fallBack(secret)
 		}
 	case Fixed:
@@ -157,60 +157,61 @@ func (p *Search) Probes(now mono.Time, wait time.Duration, secret uint64, sizes 
 	return p.ask(now, wait, sizes)
 }
 
-// ask appends the probe sizes of a round to sizes, and sets the end time of the round.
+// ask appends the probe sizes of the next round to the slice "sizes", and sets the time at which
+// the round ends.
 func (p *Search) ask(now mono.Time, wait time.Duration, sizes []int) []int {
 	wait = max(min(max(wait, waitMin)<<min(p.tries, roundsMax), waitMax),
 		waitMin<<p.tries)
-	switch p.stage {
+	switch p.Stage {
 	case Searching:
-		if p.below-p.size <= GrainBytes || p.size == p.most {
+		if p.below-p.Size <= GrainBytes || p.Size == p.Most {
 			p.settle(now)
 			return sizes
 		}
 		sizes = p.between(sizes)
 		p.tops++
 	case Doubting:
-		if p.size > p.base {
-			sizes = append(sizes, p.size)
+		if p.Size > p.Base {
+			sizes = append(sizes, p.Size)
 			if p.tries > 0 && p.runs() { // perhaps it is only a path that loses much
-				sizes = append(sizes, p.size)
+				sizes = append(sizes, p.Size)
 			}
 		}
 	case Fixed, Complete:
-		p.due = mono.Never
+		p.Due = mono.Never
 		return sizes
 	}
-	if !p.proven && (p.tries > 0 || p.stage == Doubting) {
+	if !p.proven && (p.tries > 0 || p.Stage == Doubting) {
 		again := 1
-		if p.stage == Doubting && p.tries+1 >= roundsMax {
+		if p.Stage == Doubting && p.tries+1 >= roundsMax {
 			again = baseProbes
 		}
 		for range again {
-			sizes = append(sizes, p.base)
+			sizes = append(sizes, p.Base)
 		}
 	}
-	if !p.small && p.tries > 0 || !p.proven && p.stage == Doubting {
+	if !p.small && p.tries > 0 || !p.proven && p.Stage == Doubting {
 		sizes = append(sizes, 0)
 	}
 	slices.Sort(sizes)
-	p.askedAt, p.due = now, now.Add(wait)
+	p.askedAt, p.Due = now, now.Add(wait)
 	p.tries = min(p.tries+1, triesMax)
 	return sizes
 }
 
-// between appends the sizes to probe. The probed sizes begin with the largest size of the
-// devices, continue with the usual sizes of paths, and end with sizes at equal distances in the
+// The method "between" appends the sizes to probe in the next round. The search first probes the
+// devices' largest size, then the usual sizes of paths, and then sizes at equal distances in the
 // remaining interval.
 func (p *Search) between(sizes []int) []int {
 	from, room := len(sizes), ProbesMax
-	if p.below > p.most {
-		sizes = append(sizes, p.most)
+	if p.below > p.Most {
+		sizes = append(sizes, p.Most)
 		if p.tops == 0 {
 			return sizes
 		}
 		room--
 	}
-	lo, hi := p.size+1, min(p.below, p.most)
+	lo, hi := p.Size+1, min(p.below, p.Most)
 	first, count := 0, 0
 	for i, s := range usualSizes {
 		if s < lo {
@@ -228,8 +229,8 @@ func (p *Search) between(sizes []int) []int {
 		sizes = append(sizes, usualSizes[first:first+count]...)
 	default:
 		for i := range room {
-			s := p.size + (hi-p.size)*(i+1)/(room+1)
-			if s > p.size && s < hi && (len(sizes) == from || sizes[len(sizes)-1] != s) {
+			s := p.Size + (hi-p.Size)*(i+1)/(room+1)
+			if s > p.Size && s < hi && (len(sizes) == from || sizes[len(sizes)-1] != s) {
 				sizes = append(sizes, s)
 			}
 		}
@@ -237,15 +238,15 @@ func (p *Search) between(sizes []int) []int {
 	return sizes
 }
 
-// giveUp records that the smallest probed size is too large for the path, and ends the round of
-// probes.
+// giveUp records that the path does not carry the smallest size of the unanswered probes, and ends
+// the round of probes.
 func (p *Search) giveUp(now mono.Time) {
-	if !p.proven && p.size == p.base {
+	if !p.proven && p.Size == p.Base {
 		p.doubt(now) // perhaps the path carries no packets at all
 		return
 	}
-	if p.below > p.most {
-		p.below = p.most
+	if p.below > p.Most {
+		p.below = p.Most
 	} else {
 		var asked [ProbesMax]int
 		for _, s := range p.between(asked[:0]) {
@@ -257,9 +258,9 @@ func (p *Search) giveUp(now mono.Time) {
 
 // settle ends the search, and sets the time when larger datagram sizes are probed again.
 func (p *Search) settle(now mono.Time) {
-	p.stage, p.tries, p.due = Complete, 0, mono.Never
-	if p.size < p.most {
-		p.due = now.Add(raiseAfter[p.raises])
+	p.Stage, p.tries, p.Due = Complete, 0, mono.Never
+	if p.Size < p.Most {
+		p.Due = now.Add(raiseAfter[p.raises])
 		p.raises = min(p.raises+1, uint8(len(raiseAfter)-1))
 	}
 }
@@ -269,54 +270,55 @@ func (p *Search) settle(now mono.Time) {
 // search had given up this size before.
 func (p *Search) ProbeAcked(now mono.Time, nonce uint64) bool {
 	sizeBytes := int(nonce & 0xFFFF)
-	if nonce != nonceOf(p.secret, sizeBytes) || sizeBytes > p.most {
+	if nonce != nonceOf(p.secret, sizeBytes) || sizeBytes > p.Most {
 		return false
 	}
 	p.small = true
-	p.proven = p.proven || sizeBytes >= p.base
+	p.proven = p.proven || sizeBytes >= p.Base
 	switch {
-	case p.stage == Doubting:
-		if sizeBytes >= p.size {
+	case p.Stage == Doubting:
+		if sizeBytes >= p.Size {
 			p.trust(now)
 		}
-	case sizeBytes > p.size:
+	case sizeBytes > p.Size:
 		p.raise(now, sizeBytes)
 	}
 	return true
 }
 
-// raise records that a probe with a larger size than the size in use was answered.
+// raise records that a probe that is larger than the size in use was answered.
 func (p *Search) raise(now mono.Time, sizeBytes int) {
 	const settleShare = 4
-	due := min(p.due, now.Add(max(now.Sub(p.askedAt)/settleShare, time.Millisecond)))
-	p.size, p.tries, p.raises = sizeBytes, 0, 0
+	due := min(p.Due, now.Add(max(now.Sub(p.askedAt)/settleShare, time.Millisecond)))
+	p.Size, p.tries, p.raises = sizeBytes, 0, 0
 	if sizeBytes >= p.below {
-		p.below, p.tops = p.most+1, 1
+		p.below, p.tops = p.Most+1, 1
 	}
-	p.stage, p.due = Searching, due
-	if sizeBytes == p.most {
-		p.stage, p.due = Complete, mono.Never
+	p.Stage, p.Due = Searching, due
+	if sizeBytes == p.Most {
+		p.Stage, p.Due = Complete, mono.Never
 	}
 }
 
-// trust ends the test of the size in use, because a probe of this size was answered again.
+// The method "trust" ends the test of the size in use, because the path has again carried a
+// datagram of this size.
 func (p *Search) trust(now mono.Time) {
 	p.lost, p.lostAlone, p.tries = losses{}, losses{}, 0
 	switch {
-	case p.most == p.base:
-		p.stage, p.due = Fixed, mono.Never
-	case p.size == p.most:
-		p.stage, p.due = Complete, mono.Never
+	case p.Most == p.Base:
+		p.Stage, p.Due = Fixed, mono.Never
+	case p.Size == p.Most:
+		p.Stage, p.Due = Complete, mono.Never
 	default:
-		p.stage, p.due = Searching, now
+		p.Stage, p.Due = Searching, now
 	}
 }
 
-// PacketLost records that a packet, or its ACK, was lost and that the packet is retransmitted. The
-// argument alone of PacketLost is true if the lost packet was sent by itself. PacketLost returns
-// true if the loss starts a test whether the path carries the size in use.
+// PacketLost is called when a packet is retransmitted, because the packet or its ACK was lost. The
+// argument "alone" of PacketLost is true if the lost packet was not coalesced with others.
+// PacketLost returns true if the loss starts a test whether the path still carries the size in use.
 func (p *Search) PacketLost(now mono.Time, sizeBytes int, alone bool, secret uint64) bool {
-	if sizeBytes <= p.floor() || sizeBytes > p.size || p.stage == Doubting {
+	if sizeBytes <= p.floor() || sizeBytes > p.Size || p.Stage == Doubting {
 		return false
 	}
 	doubtful := p.lost.add(sizeBytes)
@@ -331,11 +333,10 @@ func (p *Search) PacketLost(now mono.Time, sizeBytes int, alone bool, secret uin
 	return true
 }
 
-// TooLarge records that the local system has refused a packet because of its size. The refusal
-// only starts a test of the size in use, because an attacker can cause a refusal by forged ICMP
-// messages.
+// TooLarge records that the local system has refused a packet because of its size. A refusal only
+// starts a test of the size in use, because an attacker can cause refusals by forged ICMP messages.
 func (p *Search) TooLarge(now mono.Time, sizeBytes int, secret uint64) bool {
-	if sizeBytes <= p.floor() || p.stage == Doubting || !p.Begun() {
+	if sizeBytes <= p.floor() || p.Stage == Doubting || p.Most == 0 {
 		return false
 	}
 	p.secret = secret
@@ -343,32 +344,33 @@ func (p *Search) TooLarge(now mono.Time, sizeBytes int, secret uint64) bool {
 	return true
 }
 
-// floor returns the size in bytes up to which a lost packet is no evidence about the path MTU.
+// The method "floor" returns the size in bytes up to which the loss of a packet says nothing about
+// the path MTU.
 func (p *Search) floor() int {
-	if p.size > p.base {
-		return p.base
+	if p.Size > p.Base {
+		return p.Base
 	}
 	return smallBytes
 }
 
 func (p *Search) doubt(now mono.Time) {
-	p.stage, p.tries, p.since, p.due = Doubting, 0, now, now
+	p.Stage, p.tries, p.DoubtSince, p.Due = Doubting, 0, now, now
 	p.lost, p.lostAlone, p.ran = losses{}, losses{}, 0
 	p.proven, p.small = false, false
 }
 
-// WantsDelivered reports whether the search needs calls of Delivered now.
+// WantsDelivered reports whether Delivered must be called for each packet that the peer
+// acknowledges now.
 func (p *Search) WantsDelivered() bool {
-	return p.lost.count > 0 || p.lostAlone.count > 0 || p.stage == Doubting
+	return p.lost.count > 0 || p.lostAlone.count > 0 || p.Stage == Doubting
 }
 
-// Delivered records that a packet that was sent at the time sentAt has arrived, which ends
-// a series of losses. If a packet was sent by itself after a test of its size began, the
-// arrival of the packet proves as much as the answer to a probe. The arrival of a packet
-// that was coalesced with others shows that the path is not interrupted, but proves no
-// size.
+// Delivered records the arrival of a packet that was sent at the time "sentAt". The arrival ends a
+// series of losses. If a packet was sent by itself after a test of its size began, the arrival of
+// the packet proves as much as the answer to a probe. The arrival of a packet that was coalesced
+// with others shows that the path is not interrupted, but proves no size.
 func (p *Search) Delivered(now, sentAt mono.Time, sizeBytes int, alone bool) {
-	if p.stage != Doubting {
+	if p.Stage != Doubting {
 		p.lost.end(sizeBytes)
 		if alone {
 			p.lostAlone.end(sizeBytes)
@@ -376,77 +378,55 @@ func (p *Search) Delivered(now, sentAt mono.Time, sizeBytes int, alone bool) {
 		return
 	}
 	switch {
-	case sentAt <= p.since:
+	case sentAt <= p.DoubtSince:
 	case !alone:
-		p.ran = max(p.ran, sizeBytes)
-	case sizeBytes >= p.base:
+		p.ran = max(p.ran, int32(sizeBytes))
+	case sizeBytes >= p.Base:
 		p.proven = true
-		if sizeBytes >= p.size {
+		if sizeBytes >= p.Size {
 			p.trust(now)
 		}
 	}
 }
 
-func (p *Search) runs() bool { return p.ran >= p.size }
+func (p *Search) runs() bool { return int(p.ran) >= p.Size }
 
 // fallBack gives up the size in use, and returns to the base size.
 func (p *Search) fallBack(secret uint64) {
 	p.holes++
-	p.below, p.size, p.secret = p.size, p.base, secret
-	p.stage, p.tries, p.tops, p.raises = Searching, 0, roundsMax, 0
+	p.below, p.Size, p.secret = p.Size, p.Base, secret
+	p.Stage, p.tries, p.tops, p.raises = Searching, 0, roundsMax, 0
 }
-
-// Begun reports whether Begin was called.
-func (p *Search) Begun() bool { return p.most != 0 }
 
 // FirstProbePending reports whether the first probe of a connection is not sent yet, or may still
 // be answered.
 func (p *Search) FirstProbePending() bool {
-	return !p.Begun() || p.stage == Searching && p.tops == 1 && p.tries == 1 && p.size == p.base
+	return p.Most == 0 || p.Stage == Searching && p.tops == 1 && p.tries == 1 && p.Size == p.Base
 }
 
 // Narrow reports whether the path has carried only packets below the base size for longer than the
-// duration after.
+// time "after".
 func (p *Search) Narrow(now mono.Time, after time.Duration) bool {
-	return p.stage == Doubting && p.small && !p.proven && p.ran < p.base && p.tries >= roundsMax &&
-		now.Sub(p.since) >= after
+	return p.Stage == Doubting && p.small && !p.proven && int(p.ran) < p.Base &&
+		p.tries >= roundsMax && now.Sub(p.DoubtSince) >= after
 }
 
 // Reason returns a text with the reason for the size in use.
 func (p *Search) Reason() string {
 	switch {
-	case p.stage == Doubting:
+	case p.Stage == Doubting:
 		return "in doubt: packets of that size were lost"
-	case p.size == p.most:
+	case p.Size == p.Most:
 		return "all that both devices take"
-	case p.stage == Searching && p.size == p.base:
+	case p.Stage == Searching && p.Size == p.Base:
 		return "to begin with: larger ones are being tried"
-	case p.stage == Searching:
+	case p.Stage == Searching:
 		return "so far: larger ones are being tried"
 	case p.holes > 0:
 		return "larger ones stopped passing"
 	}
 	return "larger ones do not pass"
 }
-
-// Size is the largest size of datagrams that are sent now, in bytes.
-func (p *Search) Size() int { return p.size }
-
-// Base is the base size of the search in bytes, which is BaseBytes, or less if a device supports
-// less.
-func (p *Search) Base() int { return p.base }
-
-// Most is the largest datagram in bytes that the devices of both sides support.
-func (p *Search) Most() int { return p.most }
-
-// Due is the time when Probes must be called next, or mono.Never if no probe is planned.
-func (p *Search) Due() mono.Time { return p.due }
-
-// DoubtSince is the time when the latest test of the size in use began.
-func (p *Search) DoubtSince() mono.Time { return p.since }
-
-// Stage is the stage of the search.
-func (p *Search) Stage() Stage { return p.stage }
 
 // Holes is the number of times that the search had to give up the size in use (black holes).
 func (p *Search) Holes() int { return int(p.holes) }
@@ -456,9 +436,9 @@ func (p *Search) Nonce(sizeBytes int) uint64 { return nonceOf(p.secret, sizeByte
 
 // Check verifies that the size in use lies between the base size and the devices' largest size.
 func (p *Search) Check() error {
-	if p.size > p.most || p.size < p.base {
-		return fmt.Errorf("pmtu: datagrams of %d bytes, at least %d and at most %d", p.size, p.base,
-			p.most)
+	if p.Size > p.Most || p.Size < p.Base {
+		return fmt.Errorf("pmtu: datagrams of %d bytes, at least %d and at most %d", p.Size, p.Base,
+			p.Most)
 	}
 	return nil
 }

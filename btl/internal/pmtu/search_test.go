@@ -40,12 +40,12 @@ func (l *pathLab) until(t *testing.T, limit time.Duration, cond func() bool) tim
 	t.Helper()
 	begin := l.now
 	for !cond() {
-		next := l.p.due
+		next := l.p.Due
 		for _, p := range l.pongs {
 			next = min(next, p.at)
 		}
 		if next == mono.Never || next.Sub(begin) > limit {
-			t.Fatalf("size %d, below %d, stage %d after %v", l.p.size, l.p.below, l.p.stage,
+			t.Fatalf("size %d, below %d, stage %d after %v", l.p.Size, l.p.below, l.p.Stage,
 				l.now.Sub(begin))
 		}
 		l.now = max(l.now, next)
@@ -58,7 +58,7 @@ func (l *pathLab) until(t *testing.T, limit time.Duration, cond func() bool) tim
 			}
 		}
 		l.pongs = rest
-		if l.p.due <= l.now {
+		if l.p.Due <= l.now {
 			l.ask()
 		}
 	}
@@ -77,7 +77,7 @@ func (l *pathLab) ask() {
 	}
 }
 
-func (l *pathLab) found() bool { return l.p.stage == Complete || l.p.stage == Fixed }
+func (l *pathLab) found() bool { return l.p.Stage == Complete || l.p.Stage == Fixed }
 
 // TestPathSearch finds what paths carry, to within the grain, in a few round trips.
 func TestPathSearch(t *testing.T) {
@@ -107,15 +107,15 @@ func TestPathSearch(t *testing.T) {
 		took := l.until(t, time.Minute, l.found)
 		want := tc.want
 		if want == 0 {
-			want = max(l.p.size, tc.limit-GrainBytes)
+			want = max(l.p.Size, tc.limit-GrainBytes)
 		}
-		if l.p.size != want || l.p.size > tc.limit {
-			t.Errorf("%+v: found %d", tc, l.p.size)
+		if l.p.Size != want || l.p.Size > tc.limit {
+			t.Errorf("%+v: found %d", tc, l.p.Size)
 		}
 		if took > tc.within || l.pings > tc.pings {
 			t.Errorf("%+v: took %v and %d Pings", tc, took, l.pings)
 		}
-		t.Logf("%d on %d: %d in %v, %d Pings, %d bytes", tc.most, tc.limit, l.p.size, took, l.pings,
+		t.Logf("%d on %d: %d in %v, %d Pings, %d bytes", tc.most, tc.limit, l.p.Size, took, l.pings,
 			l.bytes)
 	}
 }
@@ -127,9 +127,9 @@ func TestPathSearchLossy(t *testing.T) {
 	for i := range uint64(200) {
 		l := newPathLab(8972, 1472, 300*time.Microsecond, seed+i)
 		l.loss = 0.25
-		l.until(t, 20*time.Second, func() bool { return l.found() && l.p.size >= 1472-GrainBytes })
-		if l.p.size > l.limit {
-			t.Fatalf("seed %d: found %d", seed+i, l.p.size)
+		l.until(t, 20*time.Second, func() bool { return l.found() && l.p.Size >= 1472-GrainBytes })
+		if l.p.Size > l.limit {
+			t.Fatalf("seed %d: found %d", seed+i, l.p.Size)
 		}
 	}
 }
@@ -144,19 +144,19 @@ func TestPathHole(t *testing.T) {
 		for range lostMax {
 			l.p.PacketLost(l.now, 8972, true, l.rng.Uint64())
 		}
-		if l.p.stage != Doubting {
+		if l.p.Stage != Doubting {
 			t.Fatal("no doubt")
 		}
-		took := l.until(t, 2*time.Second, func() bool { return l.p.size < 8972 })
-		if l.p.size != BaseBytes || l.p.holes != 1 {
-			t.Errorf("left for %d, %d holes", l.p.size, l.p.holes)
+		took := l.until(t, 2*time.Second, func() bool { return l.p.Size < 8972 })
+		if l.p.Size != BaseBytes || l.p.holes != 1 {
+			t.Errorf("left for %d, %d holes", l.p.Size, l.p.holes)
 		}
 		l.until(t, 10*time.Second, l.found)
-		if l.p.size != 1472 {
-			t.Errorf("found %d after the hole", l.p.size)
+		if l.p.Size != 1472 {
+			t.Errorf("found %d after the hole", l.p.Size)
 		}
 		l.limit = 8972
-		again := l.until(t, time.Hour, func() bool { return l.p.size == 8972 })
+		again := l.until(t, time.Hour, func() bool { return l.p.Size == 8972 })
 		if again < raiseAfter[0] || again > 2*raiseAfter[0] {
 			t.Errorf("raised after %v", again)
 		}
@@ -182,15 +182,15 @@ func TestPathDoubt(t *testing.T) {
 		l.p.PacketLost(l.now, 5000, true, 5)
 		l.p.Delivered(l.now, l.now, 5000, true)
 	}
-	if l.p.stage != Complete {
+	if l.p.Stage != Complete {
 		t.Fatal("losses that are not in a row raise a doubt")
 	}
 	if !l.p.TooLarge(l.now, 8972, l.rng.Uint64()) || l.p.TooLarge(l.now, 8972, 5) {
 		t.Fatal("a refusal raises one doubt")
 	}
 	l.until(t, time.Second, l.found)
-	if l.p.size != 8972 || l.p.holes != 0 {
-		t.Errorf("size %d, %d holes after a doubt", l.p.size, l.p.holes)
+	if l.p.Size != 8972 || l.p.holes != 0 {
+		t.Errorf("size %d, %d holes after a doubt", l.p.Size, l.p.holes)
 	}
 	if l.p.TooLarge(l.now, BaseBytes, 5) {
 		t.Error("a refusal of the base is believed")
@@ -202,7 +202,7 @@ func TestPathStale(t *testing.T) {
 	l := newPathLab(8972, 8972, time.Millisecond, 6)
 	old := nonceOf(l.p.secret, 8972)
 	for _, nonce := range []uint64{0, old ^ 1<<16, old ^ 1<<63, nonceOf(l.p.secret, 9000)} {
-		if l.p.ProbeAcked(l.now, nonce) || l.p.size != BaseBytes {
+		if l.p.ProbeAcked(l.now, nonce) || l.p.Size != BaseBytes {
 			t.Fatalf("believes %x", nonce)
 		}
 	}
@@ -210,7 +210,7 @@ func TestPathStale(t *testing.T) {
 	for range lostMax {
 		l.p.PacketLost(l.now, 8972, true, l.rng.Uint64())
 	}
-	if l.p.ProbeAcked(l.now, old) || l.p.stage != Doubting {
+	if l.p.ProbeAcked(l.now, old) || l.p.Stage != Doubting {
 		t.Fatal("believes a Pong of before the doubt")
 	}
 }
@@ -250,8 +250,8 @@ func TestPathNarrow(t *testing.T) {
 	l.until(t, time.Minute, func() bool { return l.p.Narrow(l.now, after) })
 	l.limit = 1000
 	l.until(t, time.Minute, l.found)
-	if l.p.stage != Fixed || l.p.size != 1000 {
-		t.Errorf("stage %d, size %d after it passes again", l.p.stage, l.p.size)
+	if l.p.Stage != Fixed || l.p.Size != 1000 {
+		t.Errorf("stage %d, size %d after it passes again", l.p.Stage, l.p.Size)
 	}
 }
 
@@ -266,7 +266,7 @@ func TestPathDoubtEnded(t *testing.T) {
 				l.p.PacketLost(l.now, BaseBytes, true, 1)
 			}
 		}
-		if l.p.stage != Doubting {
+		if l.p.Stage != Doubting {
 			t.Fatal("no doubt")
 		}
 		began := l.now
@@ -303,7 +303,7 @@ func TestPathDoubtAsksMore(t *testing.T) {
 		}
 		l.now = l.now.Add(time.Second)
 		for _, size := range l.p.Probes(l.now, time.Millisecond, 1, nil) {
-			if size == l.p.base {
+			if size == l.p.Base {
 				asked++
 			}
 		}
@@ -322,32 +322,32 @@ func TestPathRuns(t *testing.T) {
 	l.limit = 1272
 	for i := range lostMax {
 		l.p.PacketLost(l.now, 1472, true, l.rng.Uint64())
-		if last := i == lostMax-1; last != (l.p.stage == Doubting) {
+		if last := i == lostMax-1; last != (l.p.Stage == Doubting) {
 			t.Fatalf("%d packets that left alone are lost; a doubt: %t", i+1, !last)
 		}
 		l.p.Delivered(l.now, l.now.Add(time.Microsecond), 1472, false)
 	}
-	if l.p.stage != Doubting || l.p.Narrow(l.now, 0) {
+	if l.p.Stage != Doubting || l.p.Narrow(l.now, 0) {
 		t.Fatal("a run has ended the doubt, or the path is narrow")
 	}
 	rounds := 0
 	l.until(t, 5*time.Second, func() bool {
 		rounds = max(rounds, int(l.p.tries))
-		return l.p.size < 1472
+		return l.p.Size < 1472
 	})
 	if rounds < roundsMaxRuns {
 		t.Errorf("the size is left after %d rounds, though runs arrive", rounds)
 	}
 	l.until(t, 10*time.Second, l.found)
-	if l.p.size != 1272 {
-		t.Errorf("found %d", l.p.size)
+	if l.p.Size != 1272 {
+		t.Errorf("found %d", l.p.Size)
 	}
 	// Of packets that left in runs those that arrive between the losses say enough.
 	for range 10 * lostMax {
 		l.p.PacketLost(l.now, 1272, false, 5)
 		l.p.Delivered(l.now, l.now, 1272, false)
 	}
-	if l.p.stage != Complete {
+	if l.p.Stage != Complete {
 		t.Error("losses that are not in a row raise a doubt")
 	}
 }
@@ -366,7 +366,7 @@ func TestPathRunsNarrow(t *testing.T) {
 		}
 	}
 	l.p.Delivered(l.now, l.now, BaseBytes, true)
-	if !l.p.proven || l.p.stage == Doubting {
+	if !l.p.proven || l.p.Stage == Doubting {
 		t.Error("a packet that crossed alone proves nothing")
 	}
 }

@@ -7,12 +7,12 @@ import (
 	"gobtl/fabric"
 )
 
-// addresses holds the peer addresses that are inserted in the Domain. An unused address is
-// removed only after the last sends to it have completed, because the hardware may read the
-// address until then (see fabric.Caps.RemoveCancels).
+// The type "addresses" holds the peer addresses that are inserted in the Domain. An unused address
+// is removed only after the last sends to this address have completed, because the hardware may
+// read the address until then (see fabric.Caps.RemoveCancels).
 type addresses struct {
 	inserted int // addresses inserted and not removed
-	leaving  []leavingAddr
+	Leaving  []leavingAddr
 	answers  []fabric.Addr // inserted for a single answer each, oldest first
 }
 
@@ -49,24 +49,21 @@ func (p *Port) Remove(a fabric.Addr) {
 	_ = p.Dom.Remove(a)
 }
 
-// Leave removes an address as soon as its last sends have completed. From the time cancelAt on, the
-// fabric may cancel the remaining sends to the address.
-func (p *Port) Leave(a fabric.Addr, cancelAt Time) {
-	p.leaving = append(p.leaving, leavingAddr{a, p.Command.lastSend(a), p.Data.lastSend(a), cancelAt})
+// RemoveLater removes an address as soon as the last sends to this address have completed. From the
+// time "cancelAt" on, the fabric may cancel the remaining sends to the address.
+func (p *Port) RemoveLater(a fabric.Addr, cancelAt Time) {
+	p.Leaving = append(p.Leaving, leavingAddr{a, p.Command.lastSend(a), p.Data.lastSend(a), cancelAt})
 }
 
-// Leaving is the number of addresses that wait for their removal.
-func (p *Port) Leaving() int { return len(p.leaving) }
-
-// RemoveLeft removes the addresses to which the last sends have completed. RemoveLeft counts
-// completions, which is exact if the sends of a queue complete in the order in which they were
-// posted. If they complete in any other order, as in fabric/shm, an address may be removed too
+// RemoveLeft removes the addresses to which the last sends have completed. RemoveLeft detects the
+// last completion by counting, which is exact if sends complete in the order in which they were
+// posted. If the sends complete in any other order, as in fabric/shm, an address may be removed too
 // early or too late, but all buffers are returned.
 func (p *Port) RemoveLeft(now Time) {
-	cancels := p.Command.caps.RemoveCancels && p.Data.caps.RemoveCancels
+	cancels := p.Command.Caps.RemoveCancels && p.Data.Caps.RemoveCancels
 	n := 0
-	for i := range p.leaving {
-		l := &p.leaving[i]
+	for i := range p.Leaving {
+		l := &p.Leaving[i]
 		cmd, data := p.Command.hasGone(&l.cmd, l.addr), p.Data.hasGone(&l.data, l.addr)
 		if cmd && data || cancels && now >= l.cancelAt {
 			p.Remove(l.addr)
@@ -74,29 +71,29 @@ func (p *Port) RemoveLeft(now Time) {
 				p.forgetAnswers(l.addr)
 			}
 		} else {
-			p.leaving[n] = *l
+			p.Leaving[n] = *l
 			n++
 		}
 	}
-	p.leaving = p.leaving[:n]
+	p.Leaving = p.Leaving[:n]
 }
 
-// GiveUp cancels the sends that wait in the fabric for an address on which Leave was called. GiveUp
-// must be called before the same address is inserted again, because only the last Remove of an
-// address cancels sends. After GiveUp, the caller must call Refused and Done.
+// GiveUp cancels the uncompleted sends to an address that waits for its removal. GiveUp must be
+// called before the same address is inserted again, because only the last Remove of an address
+// cancels sends. After GiveUp, the caller must call Refused and Done.
 func (p *Port) GiveUp(now Time, name []byte) {
-	if len(p.leaving) == 0 || p.Command.posted+p.Data.posted == 0 ||
-		!p.Command.caps.RemoveCancels || !p.Data.caps.RemoveCancels {
+	if len(p.Leaving) == 0 || p.Command.Posted+p.Data.Posted == 0 ||
+		!p.Command.Caps.RemoveCancels || !p.Data.Caps.RemoveCancels {
 		return
 	}
-	p.Post() // a peer that still reads gets the last packets
+	p.Post(now) // a peer that still reads gets the last packets
 	a, err := p.Insert(name)
 	if err != nil {
 		return
 	}
-	for i := range p.leaving {
-		if p.leaving[i].addr == a {
-			p.leaving[i].cancelAt = 0
+	for i := range p.Leaving {
+		if p.Leaving[i].addr == a {
+			p.Leaving[i].cancelAt = 0
 		}
 	}
 	p.RemoveLeft(now)
@@ -115,33 +112,49 @@ func (p *Port) forgetAnswers(to fabric.Addr) {
 	p.answers = kept
 }
 
-// InsertForAnswer inserts the address of an unknown peer for a single answer. If AnswersMax
-// addresses are already inserted for single answers, InsertForAnswer removes the oldest of these
-// addresses. The errors of InsertForAnswer are the errors of the provider.
-func (p *Port) InsertForAnswer(now Time, name []byte) (fabric.Addr, error) {
+// TakeForAnswer takes a control buffer for a single answer to an unknown peer, and inserts the
+// address of the peer, the argument "name". If AnswersMax addresses are already inserted for single
+// answers, TakeForAnswer removes the oldest of these addresses. TakeForAnswer returns false and
+// inserts nothing if TakeControl would return false, or if the provider rejects the address.
+func (p *Port) TakeForAnswer(
+	now Time, c *Channel, name []byte,
+) (b fabric.Buf, to fabric.Addr, ok bool) {
+	if c.Room() <= 0 || len(p.FreeCtl) == 0 {
+		return 0, 0, false
+	}
 	to, err := p.Insert(name)
 	if err != nil {
-		return 0, err
+		return 0, 0, false
 	}
+	if b, ok = p.TakeControl(c, to); !ok {
+		p.Remove(to)
+		return 0, 0, false
+	}
+	p.keepForAnswer(now, to)
+	return b, to, true
+}
+
+// keepForAnswer keeps an address inserted until AnswersMax further addresses are inserted for
+// single answers.
+func (p *Port) keepForAnswer(now Time, to fabric.Addr) {
 	if len(p.answers) == cap(p.answers) {
-		p.Leave(p.answers[0], now.Add(CancelAfter))
+		p.RemoveLater(p.answers[0], now.Add(CancelAfter))
 		p.answers = p.answers[:copy(p.answers, p.answers[1:])]
 	}
 	p.answers = append(p.answers, to)
-	return to, nil
 }
 
 // Inserted returns the number of inserted addresses, and how many of them are for single answers.
 func (p *Port) Inserted() (all, answers int) { return p.inserted, len(p.answers) }
 
 // CheckAddresses verifies that the number of inserted addresses is twice the number of endpoints,
-// plus the addresses for single answers and those that wait for their removal. CheckAddresses may
-// be called after the Domain is closed.
+// plus the addresses for single answers and the addresses that wait for their removal.
+// CheckAddresses may be called after the Domain is closed.
 func (a *addresses) CheckAddresses(endpoints int) error {
 	switch {
-	case a.inserted != 2*endpoints+len(a.leaving)+len(a.answers):
+	case a.inserted != 2*endpoints+len(a.Leaving)+len(a.answers):
 		return fmt.Errorf("%d addresses inserted by %d endpoints, %d leaving, %d for answers",
-			a.inserted, endpoints, len(a.leaving), len(a.answers))
+			a.inserted, endpoints, len(a.Leaving), len(a.answers))
 	case len(a.answers) > AnswersMax:
 		return fmt.Errorf("%d addresses for answers, at most %d", len(a.answers), AnswersMax)
 	}

@@ -8,17 +8,17 @@
 //	+------------------------------------------------------------+
 //
 // Three things to know:
-//   - A Port does not use peers, sequence numbers or clocks.
-//   - The caller gets the buffers that the fabric has released from Done, and the rejected sends
-//     from Refused.
+//   - A Port has no knowledge of connections and sequence numbers, and reads no clock.
+//   - Done returns the buffers that the fabric has released, and Refused returns the sends that the
+//     fabric has rejected.
 //   - The caller frees its send buffers. The Port frees a control buffer as soon as the fabric has
 //     released it.
 //
 // All packets pass through a Port. Every outgoing packet passes through Put, Next or Inject of a
-// Channel, with a complete header. Every incoming packet passes through Poll, before its header
-// is parsed. Encryption would belong into package port, where a packet can be encrypted before
-// Post and decrypted after Poll. Encryption would need a copy of each payload that the fabric
-// reads from, or writes to, the application's memory.
+// Channel, with a complete header. Every incoming packet passes through Poll, before its header is
+// parsed. Encryption would belong in package port, where a packet can be encrypted before Post and
+// decrypted after Poll. Encryption would need a copy of each payload that the fabric reads from, or
+// writes to, the application's memory.
 //
 // A Port belongs to one goroutine.
 package port

@@ -25,7 +25,7 @@ type Keeper struct {
 	isKept bool       // taken is valid
 }
 
-// init makes the last receive buffers of the arena the spare buffers.
+// init reserves the last receive buffers of the arena as spare buffers.
 func (k *Keeper) init(arena *fabric.Arena, first fabric.Buf, receives, spare int) {
 	k.arena, k.first = arena, first
 	k.refs = make([]uint32, receives+spare)
@@ -45,9 +45,10 @@ func (k *Keeper) Held() fabric.Buf {
 	return k.inHand
 }
 
-// Keep keeps the buffer of the packet that is being received. The result ok of Keep is false if
-// data does not lie in the packet's buffer, or if no spare buffer is left. A buffer stays kept
-// until LetGo was called as often as Keep.
+// Keep keeps the buffer of the packet that is being received, so that the buffer is not posted
+// again. The result "ok" of Keep is false if the argument "data" does not lie in the packet's
+// buffer, or if no spare buffer is left. A buffer stays kept until LetGo was called as often as
+// Keep.
 func (k *Keeper) Keep(data []byte) (b fabric.Buf, ok bool) {
 	if !k.hasBuf {
 		return 0, false
@@ -65,9 +66,9 @@ func (k *Keeper) Keep(data []byte) (b fabric.Buf, ok bool) {
 	return k.taken, true
 }
 
-// LetGo undoes one call of Keep. A buffer that is no longer kept becomes spare. If LetGo is
-// called while the packet of the buffer is being received, Held returns this buffer, and the
-// spare buffer in its place becomes spare again.
+// LetGo undoes one call of Keep. A buffer that is no longer kept becomes spare. If LetGo is called
+// while the buffer's packet is still being received, Held returns the packet's own buffer instead
+// of a spare buffer.
 func (k *Keeper) LetGo(b fabric.Buf) {
 	r := &k.refs[b-k.first]
 	if *r--; *r > 0 {
@@ -83,9 +84,9 @@ func (k *Keeper) LetGo(b fabric.Buf) {
 // Kept is the number of buffers that are kept.
 func (k *Keeper) Kept() int { return k.kept }
 
-// Outlive calls Hold on the arena once for each Keep in effect, so that the arena's memory stays
-// mapped after the Domain is closed. Each call of the arena's Hold must be undone by
-// fabric.Arena.Drop.
+// Outlive calls Hold on the arena once for each call of Keep that LetGo has not undone, so that the
+// arena's memory stays mapped after the Domain is closed. Each call of the arena's Hold must be
+// undone by fabric.Arena.Drop.
 func (k *Keeper) Outlive() {
 	for _, n := range k.refs {
 		for range n {
@@ -100,8 +101,8 @@ func (k *Keeper) keeps(b fabric.Buf) bool {
 	return n >= len(k.refs) || k.refs[n] != 0
 }
 
-// check verifies the counts of kept buffers. check also verifies that no spare buffer is in use,
-// where the slice seen marks the buffers in use.
+// check verifies the counts of kept buffers. check also verifies that no spare buffer is in use.
+// The slice "seen" marks the buffers in use.
 func (k *Keeper) check(seen []bool) error {
 	kept := 0
 	for _, n := range k.refs {
@@ -125,7 +126,7 @@ func (k *Keeper) check(seen []bool) error {
 	return nil
 }
 
-// Within reports whether the memory of part lies completely in the memory of whole.
+// Within reports whether the slice "part" lies completely in the memory of the slice "whole".
 func Within(part, whole []byte) bool {
 	if len(part) == 0 || len(whole) == 0 {
 		return false

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"time"
 
 	"gobtl/fabric"
 	"gobtl/internal/mono"
@@ -33,7 +34,7 @@ type Config struct {
 // Port is an open Domain with its two channels.
 type Port struct {
 	// Dom is the open Domain. Info is a copy of the Domain's description, and Arena is the
-	// Domain's packet memory. The fields Dom, Info and Arena do not change after Open.
+	// Domain's packet memory. The fields Dom, Info and Arena of a Port do not change after Open.
 	Dom   fabric.Domain
 	Info  fabric.Info
 	Arena fabric.Arena
@@ -42,7 +43,7 @@ type Port struct {
 	Keeper        Keeper
 
 	cfg      Config
-	reliable bool
+	Reliable bool
 	tender   fabric.Tender // nil if the provider needs no extra calls
 	tendedAt Time
 	buffers
@@ -51,11 +52,11 @@ type Port struct {
 }
 
 // Open opens the two channels on a Domain. The Domain's arena must have SendBuffers +
-// ControlBuffers + CommandDepth + RecvDepth + Spare buffers. The caller closes the Domain,
-// also if Open fails. The errors of Open are ErrConfig and the errors of the provider.
+// ControlBuffers + CommandDepth + RecvDepth + Spare buffers. The caller closes the Domain, even if
+// Open fails. The errors of Open are ErrConfig and the errors of the provider.
 func (p *Port) Open(dom fabric.Domain, cfg Config) error {
 	p.Dom, p.Info, p.Arena, p.cfg = dom, dom.Info(), dom.Arena(), cfg
-	p.reliable = p.Info.Reliable && p.Info.Ordered && cfg.Reliable
+	p.Reliable = p.Info.Reliable && p.Info.Ordered && cfg.Reliable
 	p.tender, _ = dom.(fabric.Tender)
 	p.buffers.init(cfg.SendBuffers, p.Arena.Len())
 	p.addresses.init()
@@ -79,19 +80,15 @@ func (p *Port) Open(dom fabric.Domain, cfg Config) error {
 }
 
 // FirstReceive is the index of the first receive buffer of the arena. All buffers of the arena
-// before FirstReceive are for sending.
+// before the first receive buffer are for sending.
 func (p *Port) FirstReceive() fabric.Buf { return fabric.Buf(p.cfg.SendBuffers + ControlBuffers) }
-
-// Reliable reports whether the fabric delivers every packet exactly once and in the order of
-// sending, and the module is configured to rely on this.
-func (p *Port) Reliable() bool { return p.reliable }
 
 // WireName is the name of the provider's wire format. Two modules can communicate only if their
 // WireNames are equal.
 func (p *Port) WireName() string { return cmp.Or(p.Info.Wire, p.Info.Provider) }
 
-// Tend makes the provider perform work that the provider usually performs once in many polls, and
-// is called when polls are rare.
+// Tend makes the provider do the work that it usually does once in many polls. Tend is called when
+// polls are rare.
 func (p *Port) Tend(now Time) {
 	if p.tender != nil && now > p.tendedAt {
 		p.tendedAt = now
@@ -101,30 +98,58 @@ func (p *Port) Tend(now Time) {
 
 // Post posts the batches of both channels, and all free receive buffers. After Post, the caller
 // must call Refused and Done.
-func (p *Port) Post() {
+func (p *Port) Post(now Time) {
 	for _, c := range [...]*Channel{&p.Command, &p.Data} {
-		if len(c.batch) > 0 {
+		if len(c.Batch) > 0 {
 			c.Post()
 		}
-		c.stuck = len(c.batch) > 0
-		if len(c.repost) > 0 {
+		if c.Stuck = len(c.Batch) > 0; c.Stuck && c.stuckAt == 0 {
+			c.stuckAt = now
+		}
+		if len(c.Repost) > 0 {
 			c.PostReceives()
 		}
 	}
 }
 
 // Pending reports whether packets wait to be posted.
-func (p *Port) Pending() bool { return len(p.Command.batch) > 0 || len(p.Data.batch) > 0 }
+func (p *Port) Pending() bool { return len(p.Command.Batch) > 0 || len(p.Data.Batch) > 0 }
+
+// RetryAt returns the time by which the waiting packets of both channels must be posted. RetryAt
+// returns "now" if a packet has not been offered to the fabric yet.
+func (p *Port) RetryAt(now Time) Time { return p.Command.retryAt(now).Min(p.Data.retryAt(now)) }
+
+// Paused reports whether all waiting packets wait for the time of RetryAt.
+func (p *Port) Paused(now Time) bool { return p.Pending() && p.RetryAt(now) > now }
+
+// The method "retryAt" returns the time by which the batch must be posted, or Never if the batch is
+// empty. While the fabric accepts nothing for longer than stuckPatience, the pause between two
+// attempts grows, so that the caller can sleep.
+func (c *Channel) retryAt(now Time) Time {
+	const (
+		stuckPatience = time.Millisecond
+		stuckShare    = 8
+		pauseMax      = time.Millisecond
+	)
+	stuck := now.Sub(c.stuckAt)
+	switch {
+	case len(c.Batch) == 0:
+		return mono.Never
+	case len(c.Batch) > c.tried || c.stuckAt == 0 || stuck < stuckPatience:
+		return now
+	}
+	return now.Add(min(stuck/stuckShare, pauseMax))
+}
 
 // ReceivesPending reports whether receive buffers wait to be posted.
 func (p *Port) ReceivesPending() bool {
-	return len(p.Command.repost) > 0 || len(p.Data.repost) > 0
+	return len(p.Command.Repost) > 0 || len(p.Data.Repost) > 0
 }
 
 // Check verifies the state of each buffer. A busy send buffer must be posted or in a batch. A
 // control buffer must be free or busy. A receive buffer must be posted, about to be posted, kept,
-// or spare. The argument lent of Check is the number of receive buffers of each channel that the
-// caller holds.
+// or spare. The argument "lent" is, for each channel, the number of receive buffers that the caller
+// holds.
 func (p *Port) Check(lent [2]int) error {
 	if p.seen == nil {
 		p.seen = make([]bool, p.Arena.Len())
@@ -140,20 +165,20 @@ func (p *Port) Check(lent [2]int) error {
 
 func (p *Port) checkPosted() error {
 	with, busy := 0, 0
-	for _, s := range p.state {
+	for _, s := range p.State {
 		if s&Busy != 0 {
 			busy++
 		}
 	}
 	for _, c := range [...]*Channel{&p.Command, &p.Data} {
-		if c.posted < 0 || c.posted+len(c.batch) > c.caps.TxDepth || len(c.batch) > BatchMax {
-			return fmt.Errorf("%s channel: %d sends posted, %d to be posted, at most %d", c.which,
-				c.posted, len(c.batch), c.caps.TxDepth)
+		if c.Posted < 0 || c.Posted+len(c.Batch) > c.Caps.TxDepth || len(c.Batch) > BatchMax {
+			return fmt.Errorf("%s channel: %d sends posted, %d to be posted, at most %d", c.Which,
+				c.Posted, len(c.Batch), c.Caps.TxDepth)
 		}
-		with += c.posted + len(c.batch)
-		for i := range c.batch {
-			if b := c.batch[i].Buf; int(b) >= len(p.state) || p.state[b]&Busy == 0 {
-				return fmt.Errorf("%s channel: buffer %d to be posted is not busy", c.which, b)
+		with += c.Posted + len(c.Batch)
+		for i := range c.Batch {
+			if b := c.Batch[i].Buf; int(b) >= len(p.State) || p.State[b]&Busy == 0 {
+				return fmt.Errorf("%s channel: buffer %d to be posted is not busy", c.Which, b)
 			}
 		}
 	}
@@ -167,15 +192,15 @@ func (p *Port) checkReceives(lent [2]int) error {
 	clear(p.seen)
 	first := p.FirstReceive()
 	for i, c := range [...]*Channel{&p.Command, &p.Data} {
-		depth := cap(c.repost)
-		if here := c.receiving + len(c.repost) + lent[i]; here != depth || c.receiving < 0 {
-			return fmt.Errorf("%s channel: %d receive buffers posted, %d to be posted, of %d", c.which,
-				c.receiving, len(c.repost), depth)
+		depth := cap(c.Repost)
+		if here := c.receiving + len(c.Repost) + lent[i]; here != depth || c.receiving < 0 {
+			return fmt.Errorf("%s channel: %d receive buffers posted, %d to be posted, of %d", c.Which,
+				c.receiving, len(c.Repost), depth)
 		}
-		for _, b := range c.repost {
+		for _, b := range c.Repost {
 			if b < first || int(b) >= p.Arena.Len() || p.seen[b] || p.Keeper.keeps(b) {
 				return fmt.Errorf("%s channel: buffer %d to be posted is none, kept, or there twice",
-					c.which, b)
+					c.Which, b)
 			}
 			p.seen[b] = true
 		}

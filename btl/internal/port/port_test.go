@@ -70,11 +70,11 @@ func fill(c *Channel, fake *fullFor, injects bool) {
 		fake.Endpoint = ep
 		return fake
 	})
-	c.caps.InjectBytes = 0
+	c.Caps.InjectBytes = 0
 	if injects {
-		c.caps.InjectBytes = 1 << 20
+		c.Caps.InjectBytes = 1 << 20
 	}
-	c.caps.TxDepth = 1 << 10
+	c.Caps.TxDepth = 1 << 10
 }
 
 // Behind a send that the fabric cannot take, all sends to others leave, in few calls whatever their
@@ -93,7 +93,7 @@ func TestPostOthers(t *testing.T) {
 		fill(ch, fake, true)
 		add := func(to fabric.Addr, n int) {
 			for range n {
-				ch.Put(fabric.Buf(ch.Batched()), 8, to)
+				ch.Put(fabric.Buf(len(ch.Batch)), 8, to)
 			}
 		}
 		add(1, 1)
@@ -102,11 +102,11 @@ func TestPostOthers(t *testing.T) {
 		add(1, 50)
 		add(4, 50)
 		ch.Post()
-		if fake.calls != c.calls || ch.Batched() != c.kept || len(fake.bufs) != 251-c.kept {
+		if fake.calls != c.calls || len(ch.Batch) != c.kept || len(fake.bufs) != 251-c.kept {
 			t.Errorf("no room for %v: %d calls, %d kept, %d sent; want %d, %d", c.full, fake.calls,
-				ch.Batched(), len(fake.bufs), c.calls, c.kept)
+				len(ch.Batch), len(fake.bufs), c.calls, c.kept)
 		}
-		if !slices.IsSortedFunc(ch.batch, func(a, b fabric.Send) int { return int(a.Buf) - int(b.Buf) }) {
+		if !slices.IsSortedFunc(ch.Batch, func(a, b fabric.Send) int { return int(a.Buf) - int(b.Buf) }) {
 			t.Errorf("no room for %v: what is kept is out of order", c.full)
 		}
 		if err := p.Check([2]int{}); err != nil {
@@ -126,9 +126,9 @@ func TestLastSend(t *testing.T) {
 		c.Put(fabric.Buf(i), 1, to)
 	}
 	c.Post()
-	if !slices.Equal(fake.bufs, []fabric.Buf{0, 2, 4}) || c.Batched() != 2 || c.Posted() != 3 ||
-		c.batch[0].Buf != 1 || c.batch[1].Buf != 3 {
-		t.Errorf("posted %v, %d counted, %+v wait", fake.bufs, c.Posted(), c.batch)
+	if !slices.Equal(fake.bufs, []fabric.Buf{0, 2, 4}) || len(c.Batch) != 2 || c.Posted != 3 ||
+		c.Batch[0].Buf != 1 || c.Batch[1].Buf != 3 {
+		t.Errorf("posted %v, %d counted, %+v wait", fake.bufs, c.Posted, c.Batch)
 	}
 	waits, gone := c.lastSend(1), c.lastSend(2)
 	if waits.mark != 5 || gone.mark != 5 {
@@ -140,8 +140,8 @@ func TestLastSend(t *testing.T) {
 			waits.mark, gone.mark)
 	}
 	fake.full[0] = 3
-	if c.Post(); !slices.Equal(fake.bufs[4:], []fabric.Buf{1, 3}) || c.Batched() != 0 {
-		t.Errorf("then posted %v, %+v wait", fake.bufs[4:], c.batch)
+	if c.Post(); !slices.Equal(fake.bufs[4:], []fabric.Buf{1, 3}) || len(c.Batch) != 0 {
+		t.Errorf("then posted %v, %+v wait", fake.bufs[4:], c.Batch)
 	}
 	done := func(bufs ...fabric.Buf) {
 		for _, b := range bufs {
@@ -203,8 +203,8 @@ func TestTakeControl(t *testing.T) {
 		t.Error("another one got none")
 	}
 	c.Post()
-	if done := p.Done(); len(done) != taken || p.FreeControl() != ControlBuffers-1 {
-		t.Errorf("%d done, %d free", len(done), p.FreeControl())
+	if done := p.Done(); len(done) != taken || len(p.FreeCtl) != ControlBuffers-1 {
+		t.Errorf("%d done, %d free", len(done), len(p.FreeCtl))
 	}
 }
 
@@ -212,17 +212,22 @@ func TestTakeControl(t *testing.T) {
 func TestAnswers(t *testing.T) {
 	p := open(t)
 	for i := range 3 * AnswersMax {
-		if _, err := p.InsertForAnswer(1, p.Command.Name()); err != nil {
-			t.Fatal(err)
+		b, to, ok := p.TakeForAnswer(1, &p.Command, p.Command.Name)
+		if !ok {
+			t.Fatal("no buffer for an answer")
 		}
+		p.Command.Put(b, 24, to)
+		p.Command.Post()
+		p.Done()
 		all, answers := p.Inserted()
 		if want := min(i+1, AnswersMax); answers != want || all != i+1-p.inserted+all {
 			t.Errorf("%d inserted, %d for answers, want %d", all, answers, want)
 		}
 	}
 	p.RemoveLeft(1)
-	if all, answers := p.Inserted(); all != AnswersMax || answers != AnswersMax || p.Leaving() != 0 {
-		t.Errorf("%d inserted, %d for answers, %d leaving", all, answers, p.Leaving())
+	if all, answers := p.Inserted(); all != AnswersMax || answers != AnswersMax ||
+		len(p.Leaving) != 0 {
+		t.Errorf("%d inserted, %d for answers, %d leaving", all, answers, len(p.Leaving))
 	}
 	if err := p.CheckAddresses(0); err != nil {
 		t.Error(err)
@@ -268,27 +273,27 @@ func TestCheck(t *testing.T) {
 			p.answers = make([]fabric.Addr, AnswersMax+1)
 			p.inserted += len(p.answers)
 		}},
-		{"control buffer leaked", "control buffers", func(p *Port) { p.freeCtl = p.freeCtl[1:] }},
+		{"control buffer leaked", "control buffers", func(p *Port) { p.FreeCtl = p.FreeCtl[1:] }},
 		{"control buffer twice", "control buffer", func(p *Port) {
-			p.freeCtl = append(p.freeCtl, p.freeCtl[0])
+			p.FreeCtl = append(p.FreeCtl, p.FreeCtl[0])
 		}},
-		{"completion lost", "on the wire", func(p *Port) { p.Data.posted++ }},
-		{"queue depth", "at most", func(p *Port) { p.Data.posted = p.Data.caps.TxDepth + 1 }},
+		{"completion lost", "on the wire", func(p *Port) { p.Data.Posted++ }},
+		{"queue depth", "at most", func(p *Port) { p.Data.Posted = p.Data.Caps.TxDepth + 1 }},
 		{"batch", "is not busy", func(p *Port) {
-			p.Data.batch = append(p.Data.batch, fabric.Send{Buf: 0})
+			p.Data.Batch = append(p.Data.Batch, fabric.Send{Buf: 0})
 		}},
 		{"nobody looked", "nobody has looked at", func(p *Port) { p.done = append(p.done, 1) }},
 		{"receive buffer lost", "receive buffers", func(p *Port) { p.Command.receiving-- }},
 		{"receive buffer twice", "there twice", func(p *Port) {
-			p.Command.repost = append(p.Command.repost, p.FirstReceive(), p.FirstReceive())
+			p.Command.Repost = append(p.Command.Repost, p.FirstReceive(), p.FirstReceive())
 			p.Command.receiving -= 2
 		}},
 		{"receive buffer that is a send buffer", "is none", func(p *Port) {
-			p.Data.repost = append(p.Data.repost, p.FirstReceive()-1)
+			p.Data.Repost = append(p.Data.Repost, p.FirstReceive()-1)
 			p.Data.receiving--
 		}},
 		{"receive buffer that is kept", "kept", func(p *Port) {
-			p.Data.repost = append(p.Data.repost, p.FirstReceive())
+			p.Data.Repost = append(p.Data.Repost, p.FirstReceive())
 			p.Data.receiving--
 			p.Keeper.refs[0]++
 		}},
@@ -329,5 +334,22 @@ func TestPostAllocs(t *testing.T) {
 	})
 	if n != 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// TestHasGoneBehindLaterSends checks a send that the fabric has accepted after later sends of the
+// same batch. Its address must stay until this send has completed.
+func TestHasGoneBehindLaterSends(t *testing.T) {
+	p := open(t)
+	c := &p.Command
+	const to = fabric.Addr(7)
+	c.Batch = append(c.Batch, fabric.Send{To: to})
+	l := c.lastSend(to)
+	c.Batch, c.total, c.Posted = c.Batch[:0], c.total+3, 1
+	if c.hasGone(&l, to) {
+		t.Error("the last of three sends has not completed, and its address may be removed")
+	}
+	if c.Posted = 0; !c.hasGone(&l, to) {
+		t.Error("all sends have completed, and the address stays")
 	}
 }

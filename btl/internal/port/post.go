@@ -6,24 +6,26 @@ import (
 	"gobtl/fabric"
 )
 
-// All packets leave by the functions of this file, and arrive by those of poll.go. Post posts a
-// batch of packets, PostOne a single packet, and Inject a packet whose buffer is free at once.
+// The functions of this file send all packets, and the functions of poll.go receive all packets.
+// Post posts a batch of packets, PostOne posts a single packet, and Inject posts a packet whose
+// buffer is free when Inject returns.
 
-// Put adds a packet of sizeBytes in buffer b to the batch. Room must be positive.
+// Put adds the packet in buffer "b", which has the length "sizeBytes", to the batch. Room must be
+// positive.
 func (c *Channel) Put(b fabric.Buf, sizeBytes int, to fabric.Addr) {
 	s := c.Next(b)
 	s.To, s.Buf, s.Len = to, b, uint32(sizeBytes)
 	s.Region, s.RegionLen, s.RegionOff = 0, 0, 0
 }
 
-// Next adds a send of buffer b to the batch, and returns the entry of the batch, whose fields the
-// caller must all set. Room must be positive.
+// Next adds a send of buffer "b" to the batch, and returns the new entry of the batch. The caller
+// must set all fields of the new entry. Room must be positive.
 func (c *Channel) Next(b fabric.Buf) *fabric.Send {
-	c.p.state[b] |= Busy
-	c.p.alone[b] = false
-	n := len(c.batch)
-	c.batch = c.batch[:n+1]
-	return &c.batch[n]
+	c.p.State[b] |= Busy
+	c.p.Alone[b] = false
+	n := len(c.Batch)
+	c.Batch = c.Batch[:n+1]
+	return &c.Batch[n]
 }
 
 // Post posts the batch. Packets that the fabric cannot take now stay in the batch until the next
@@ -31,56 +33,69 @@ func (c *Channel) Next(b fabric.Buf) *fabric.Send {
 // and Done.
 func (c *Channel) Post() {
 	taken := 0
-	for taken < len(c.batch) {
-		end := len(c.batch)
+	for taken < len(c.Batch) {
+		end := len(c.Batch)
 		if c.apart {
 			end = c.beside(taken)
 		}
-		n, err := c.ep.Post(c.batch[taken:end])
-		c.noteAlone(c.batch[taken:end], n)
-		c.sentAll(c.batch[taken : taken+n])
+		n, err := c.Endpoint.Post(c.Batch[taken:end])
+		c.noteAlone(c.Batch[taken:end], n)
+		c.sentAll(c.Batch[taken : taken+n])
 		taken += n
 		if errors.Is(err, fabric.ErrAgain) {
+			before := len(c.Batch)
 			c.postOthers(taken)
+			if len(c.Batch) < before {
+				c.moves()
+			}
+			c.tried = len(c.Batch)
 			return
 		}
-		if err != nil && taken < len(c.batch) {
-			c.refuse(&c.batch[taken], err)
+		if err != nil && taken < len(c.Batch) {
+			c.refuse(&c.Batch[taken], err)
 			taken++
 		}
 	}
-	c.batch = c.batch[:copy(c.batch, c.batch[taken:])]
-	c.apart = false
+	c.Batch = c.Batch[:copy(c.Batch, c.Batch[taken:])]
+	c.apart, c.tried = false, 0
+	c.moves()
 }
 
-// SetApart makes Post use a separate call of the fabric for the latest packet of the batch, which
-// is in buffer b.
+// The method "moves" records that packets have left the batch.
+func (c *Channel) moves() {
+	if c.stuckAt != 0 {
+		c.stuckAt, c.p.unstuck = 0, true
+	}
+}
+
+// SetApart makes Post pass the latest packet of the batch, which is in buffer "b", to the fabric in
+// a separate call.
 func (c *Channel) SetApart(b fabric.Buf) {
-	c.p.state[b] |= apart
+	c.p.State[b] |= apart
 	c.apart = true
 }
 
-// TakeOut removes a packet from the batch without sending the packet. The buffer of a
-// removed packet is released as after a send, and is returned by Done.
+// TakeOut removes a packet from the batch without sending the packet. The buffer of a removed
+// packet is released as after the completion of a send.
 func (c *Channel) TakeOut(at int) {
-	b := c.batch[at].Buf
-	c.batch = append(c.batch[:at], c.batch[at+1:]...)
+	b := c.Batch[at].Buf
+	c.Batch = append(c.Batch[:at], c.Batch[at+1:]...)
 	c.p.letGo(b)
 }
 
-// Starting with the packet at index from, several packets of the batch may be posted in one call.
-// beside returns the index after the last of these packets.
+// The method "beside" returns the index after the last packet of the batch that may be posted in
+// one call with the packet at the index "from".
 func (c *Channel) beside(from int) int {
-	for i := from; i < len(c.batch); i++ {
-		if c.p.state[c.batch[i].Buf]&apart != 0 {
+	for i := from; i < len(c.Batch); i++ {
+		if c.p.State[c.Batch[i].Buf]&apart != 0 {
 			return max(i, from+1)
 		}
 	}
-	return len(c.batch)
+	return len(c.Batch)
 }
 
-// noteAlone marks the packets that were posted without an adjacent packet to the same address.
-// The fabric has taken the first n of the sends.
+// noteAlone marks the packets that were posted without an adjacent packet to the same address. The
+// fabric has taken the first "n" sends.
 func (c *Channel) noteAlone(sends []fabric.Send, n int) {
 	if n == 0 || c.p.Info.Reliable {
 		return
@@ -90,16 +105,17 @@ func (c *Channel) noteAlone(sends []fabric.Send, n int) {
 	for i := range sends[:n] {
 		s := &sends[i]
 		if s.To != before && (i == last || sends[i+1].To != s.To) {
-			c.p.alone[s.Buf] = true
+			c.p.Alone[s.Buf] = true
 		}
 		before = s.To
 	}
 }
 
-// postOthers posts the sends after batch[at], a send that the fabric cannot take now. The sends to
-// each peer stay in the order of the batch.
+// postOthers is called when the fabric cannot take the send batch[at] now. If the fabric is
+// reliable, postOthers posts the later sends that go to other addresses. The sends to each peer
+// stay in the order of the batch.
 func (c *Channel) postOthers(at int) {
-	batch, kept := c.batch, 0
+	batch, kept := c.Batch, 0
 	for i := at; i < len(batch); {
 		end := i
 		for c.p.Info.Reliable && i > at && end < len(batch) && !GoesTo(batch[:kept], batch[end].To) {
@@ -107,7 +123,7 @@ func (c *Channel) postOthers(at int) {
 		}
 		n, err := 0, fabric.ErrAgain
 		if end > i {
-			n, err = c.ep.Post(batch[i:end])
+			n, err = c.Endpoint.Post(batch[i:end])
 			c.sentAll(batch[i : i+n])
 		}
 		if i += n; n > 0 && (i == end || err == nil) {
@@ -121,35 +137,35 @@ func (c *Channel) postOthers(at int) {
 		}
 		i++
 	}
-	c.batch = batch[:kept]
+	c.Batch = batch[:kept]
 }
 
 // PostOne posts a batch that has exactly one send.
 func (c *Channel) PostOne() {
-	taken, err := c.ep.Post(c.batch)
+	taken, err := c.Endpoint.Post(c.Batch)
 	switch {
 	case taken == 1:
-		c.noteAlone(c.batch, 1)
-		c.sent(&c.batch[0])
+		c.noteAlone(c.Batch, 1)
+		c.sent(&c.Batch[0])
 	case errors.Is(err, fabric.ErrAgain):
 		return
 	default:
-		c.refuse(&c.batch[0], err)
+		c.refuse(&c.Batch[0], err)
 	}
-	c.batch = c.batch[:0]
+	c.Batch = c.Batch[:0]
 }
 
-// Inject posts a packet of at most Caps.InjectBytes at once. Buffer b is free again when Inject
-// returns. The batch must be empty. The errors of Inject are those of the provider.
+// Inject immediately posts a packet of at most Caps.InjectBytes. The buffer "b" is free again when
+// Inject returns. The batch must be empty. The errors of Inject are those of the provider.
 func (c *Channel) Inject(b fabric.Buf, sizeBytes int, to fabric.Addr) error {
-	s := &c.batch[:1][0]
+	s := &c.Batch[:1][0]
 	s.To, s.Buf, s.Len = to, b, uint32(sizeBytes)
 	s.Region, s.RegionLen, s.RegionOff = 0, 0, 0
-	_, err := c.ep.Post(c.batch[:1])
+	_, err := c.Endpoint.Post(c.Batch[:1])
 	return err
 }
 
-// refuse records a send that the fabric has rejected for good.
+// refuse records a send that the fabric has permanently rejected.
 func (c *Channel) refuse(s *fabric.Send, err error) {
 	c.p.refused = append(c.p.refused, Refusal{*s, err})
 	c.p.letGo(s.Buf)
@@ -157,10 +173,10 @@ func (c *Channel) refuse(s *fabric.Send, err error) {
 
 // sentAll records several posted sends.
 func (c *Channel) sentAll(sends []fabric.Send) {
-	p, inject := c.p, c.caps.InjectBytes
+	p, inject := c.p, c.Caps.InjectBytes
 	for i := range sends {
 		s := &sends[i]
-		if w := &p.state[s.Buf]; *w == Busy && int(s.Len+s.RegionLen) <= inject &&
+		if w := &p.State[s.Buf]; *w == Busy && int(s.Len+s.RegionLen) <= inject &&
 			int(s.Buf) < p.sends {
 			*w = 0
 			continue
@@ -169,40 +185,38 @@ func (c *Channel) sentAll(sends []fabric.Send) {
 	}
 }
 
-// sent records a send that the fabric has accepted.
+// The method "sent" records a send that the fabric has accepted.
 func (c *Channel) sent(s *fabric.Send) {
-	if int(s.Len+s.RegionLen) <= c.caps.InjectBytes {
+	if int(s.Len+s.RegionLen) <= c.Caps.InjectBytes {
 		c.p.letGo(s.Buf)
 	} else {
-		c.posted++
+		c.Posted++
 		c.total++
 	}
 }
 
-// SendDone records the completion of a send from buffer b. After SendDone, the caller must call
+// SendDone records the completion of a send from buffer "b". After SendDone, the caller must call
 // Done.
 func (c *Channel) SendDone(b fabric.Buf) {
-	c.posted--
+	c.Posted--
 	c.p.letGo(b)
 }
 
-// lastSend marks the last send to an address to which nothing more will be sent.
+// lastSend identifies the last send to an address that is no longer used.
 type lastSend struct {
 	mark  uint64 // count of sends (Channel.taken) up to the last one
 	waits bool   // such a send was in the batch when last checked
 }
 
 func (c *Channel) lastSend(to fabric.Addr) lastSend {
-	return lastSend{c.taken(), GoesTo(c.batch, to)}
+	return lastSend{c.taken(), GoesTo(c.Batch, to)}
 }
 
 func (c *Channel) hasGone(l *lastSend, to fabric.Addr) bool {
-	if l.waits {
-		if l.waits = GoesTo(c.batch, to); l.waits {
-			l.mark = c.taken()
-		}
+	if l.waits { // the send may have been posted behind later ones since the previous check
+		l.mark, l.waits = c.taken(), GoesTo(c.Batch, to)
 	}
-	return c.posted == 0 && len(c.batch) == 0 || c.total-uint64(c.posted) >= l.mark
+	return c.Posted == 0 && len(c.Batch) == 0 || c.total-uint64(c.Posted) >= l.mark
 }
 
 // GoesTo reports whether any of the sends goes to an address.
@@ -215,6 +229,6 @@ func GoesTo(sends []fabric.Send, to fabric.Addr) bool {
 	return false
 }
 
-// taken returns the number of sends posted so far that complete later, plus the sends in the
-// batch.
-func (c *Channel) taken() uint64 { return c.total + uint64(len(c.batch)) }
+// The method "taken" counts the sends ever posted that did not complete within Post, plus the sends
+// in the batch.
+func (c *Channel) taken() uint64 { return c.total + uint64(len(c.Batch)) }

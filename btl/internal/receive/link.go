@@ -10,7 +10,7 @@ import (
 )
 
 // admit handles the ACK and the sequence number of a received packet. admit returns false if the
-// packet's payload must be ignored.
+// packet's payload must be ignored. A change of its conditions also concerns admissible.
 func (rx *Receiver) admit(in *arrival) bool {
 	ep := in.ep
 	if ep.ID.Counted {
@@ -30,13 +30,14 @@ func (rx *Receiver) admit(in *arrival) bool {
 	}
 	ep.Life.Heard(rx.Clock.Unpaused, int(rx.via))
 	if place != reliability.Accept {
-		rx.noNews(ep, place)
+		rx.notAccepted(ep, place)
 		return false
 	}
 	return true
 }
 
-// admissible reports whether admit would accept a packet.
+// The function "admissible" reports whether admit would accept a packet, and changes nothing. A
+// change of its conditions also concerns admit.
 func admissible(ep *peer.Endpoint, h *frag.Header) bool {
 	if ep.ID.Counted {
 		return h.Flags&frag.FlagAck == 0 && inbound.WhyLost(h, &ep.Rcv.Receiver, &ep.Snd) == nil
@@ -45,8 +46,9 @@ func admissible(ep *peer.Endpoint, h *frag.Header) bool {
 		(h.Flags&frag.FlagAck == 0 || ep.Snd.Plausible(h.Ack) && ep.Snd.Honest(h.Ack))
 }
 
-// numberOf returns the sequence number of the packet that was just accepted, or the count of the
-// packet, over a reliable fabric without sequence numbers.
+// numberOf returns the sequence number of the packet that was just accepted. Over a reliable
+// fabric, where few packets contain their sequence number, numberOf derives it from the count of
+// received packets.
 func numberOf(ep *peer.Endpoint, h *frag.Header) seq.Num {
 	if ep.ID.Counted { // not every packet carries its count
 		return ep.Rcv.Next() - 1
@@ -54,7 +56,7 @@ func numberOf(ep *peer.Endpoint, h *frag.Header) seq.Num {
 	return h.Seq
 }
 
-// accepted updates the receive state for an accepted packet, which later ACKs cover.
+// The method "accepted" updates the receive state for an accepted packet, which later ACKs cover.
 func (rx *Receiver) accepted(ep *peer.Endpoint, h *frag.Header) {
 	if ep.ID.Counted {
 		rx.count(ep, h, true)
@@ -67,7 +69,7 @@ func (rx *Receiver) accepted(ep *peer.Endpoint, h *frag.Header) {
 		} else {
 			ep.Rcv.Accept(rx.Clock.Now, h.Seq, &rx.Rules)
 		}
-		ep.Rcv.Weigh(1, frag.HeaderBytes(h.Kind, h.Flags)+int(h.PayloadLen))
+		ep.Rcv.Weigh(frag.HeaderBytes(h.Kind, h.Flags) + int(h.PayloadLen))
 		ep.Rcv.Unread(rx.queuedMost)
 		ep.Numbers.Saw(h.Number, rx.via)
 		rx.Acks.Owe(&ep.Rcv, rx.Clock.Now)
@@ -86,14 +88,14 @@ func (rx *Receiver) refuse(in *arrival, reason uint8) {
 	}
 }
 
-// refuses reports whether a fragment of the peer was refused lately. If refuses returns true, the
-// caller must call refusedBefore.
+// The function "refuses" reports whether a fragment of the peer was refused recently. If the
+// function "refuses" returns true, the caller must call refusedBefore.
 func refuses(ep *peer.Endpoint) bool {
 	return ep.Refusals.Any() || ep.ID.Counted && ep.Counts.Inbound.Refuses()
 }
 
-// refusedBefore reports whether a chunk belongs to a refused fragment, and in this case handles the
-// chunk.
+// refusedBefore reports whether a chunk belongs to a refused fragment, and handles a chunk that
+// does.
 func (rx *Receiver) refusedBefore(in *arrival) bool {
 	if in.ep.ID.Counted {
 		return rx.refusedBeforeCounted(in)
@@ -101,8 +103,8 @@ func (rx *Receiver) refusedBefore(in *arrival) bool {
 	return rx.refusedBeforeSequenced(in)
 }
 
-// assemble adds a chunk to its fragment. assemble returns the fragment if the chunk completes it,
-// or else nil. The second result of assemble is false if the chunk is not accepted.
+// assemble adds a chunk to its fragment. assemble returns the fragment if the chunk completes the
+// fragment, and otherwise nil. The second result of assemble is false if the chunk is not accepted.
 func (rx *Receiver) assemble(in *arrival) (*frag.Message, bool) {
 	if in.ep.ID.Counted {
 		return rx.assembleCounted(in)
@@ -125,19 +127,19 @@ func (rx *Receiver) nacked(in *arrival) {
 
 // lands reports whether chunks from this endpoint's peer can be received directly to their final
 // memory. Direct receive exists on only one channel.
-func (ld *Landings) lands(ep *peer.Endpoint) bool {
+func (ld *DirectChunks) lands(ep *peer.Endpoint) bool {
 	on := &ld.Port.Data
 	if ep.ID.Counted {
 		on = &ld.Port.Command
 	}
-	return ld.Plan.On(on)
+	return ld.Plan.Channel == on
 }
 
 // askedForAck handles a received Ack packet with the flag that requests an ACK in return.
 func (rx *Receiver) askedForAck(in *arrival) {
 	ep := in.ep
 	ep.Rcv.AskAckOf(rx.Clock.Now, in.Seq)
-	if ep.Rcv.Owes() {
+	if ep.Rcv.Owed {
 		rx.Acks.Owe(&ep.Rcv, rx.Clock.Now)
 	}
 }

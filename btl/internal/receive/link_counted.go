@@ -14,7 +14,7 @@ import (
 
 func (rx *Receiver) admitCounted(in *arrival) bool {
 	ep := in.ep
-	if ep.ID.State() == peer.StateLingering {
+	if ep.ID.State == peer.StateLingering {
 		return rx.drop(stats.CntDropState) // no packet may follow the peer's Bye
 	}
 	if why := inbound.WhyLost(&in.Header, &ep.Rcv.Receiver, &ep.Snd); why != nil {
@@ -28,7 +28,7 @@ func (rx *Receiver) admitCounted(in *arrival) bool {
 	return true
 }
 
-// lost ends an endpoint with ErrLost after the fabric has lost or reordered a packet.
+// The method "lost" ends an endpoint with ErrLost after the fabric has lost or reordered a packet.
 func (rx *Receiver) lost(ep *peer.Endpoint, why error) {
 	rx.drop(stats.CntDropLost)
 	rx.Endings.EndTelling(ep, frag.ByeBroken, peer.EventFailed,
@@ -45,7 +45,7 @@ func (rx *Receiver) refusedBeforeCounted(in *arrival) bool {
 	return true
 }
 
-// assembleCounted performs the function assemble over a reliable fabric, where chunks arrive in the
+// assembleCounted adds a chunk to its fragment over a reliable fabric, where chunks arrive in the
 // order of sending.
 func (rx *Receiver) assembleCounted(in *arrival) (*frag.Message, bool) {
 	ep, h := in.ep, &in.Header
@@ -58,7 +58,9 @@ func (rx *Receiver) assembleCounted(in *arrival) (*frag.Message, bool) {
 	case errors.Is(err, frag.ErrBudget):
 		rx.drop(stats.CntDropReassembly)
 		rx.refuseCounted(ep, h, frag.NackMemory)
-		rx.Endings.WantsMemory(ep)
+		if frag.Scarce(err) {
+			rx.Endings.WantsMemory(ep)
+		}
 		return nil, false
 	case err != nil: // an error that no correct sender causes
 		rx.lost(ep, err)
@@ -68,9 +70,10 @@ func (rx *Receiver) assembleCounted(in *arrival) (*frag.Message, bool) {
 	return msg, true
 }
 
-// count counts a received data packet, where taken is true if the packet was accepted. A requested
-// ACK is sent after Rules.AckDelay. For accepted chunks and accepted large packets, a requested ACK
-// is due at once, because the sender's memory is in use until the ACK arrives.
+// The method "count" counts a received data packet, where the argument "taken" is true if the
+// packet was accepted. A requested ACK is sent after Rules.AckDelay. For accepted chunks and
+// accepted large packets, a requested ACK is due immediately, because the sender's memory is in use
+// until the ACK arrives.
 func (rx *Receiver) count(ep *peer.Endpoint, h *frag.Header, taken bool) {
 	ep.Rcv.Count(rx.Clock.Now)
 	switch {

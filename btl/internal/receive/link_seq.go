@@ -9,9 +9,9 @@ import (
 	"gobtl/reliability"
 )
 
-// noNews counts a packet that is a duplicate or is outside of the receive window. If the peer seems
-// to have missed an ACK, noNews schedules an ACK.
-func (rx *Receiver) noNews(ep *peer.Endpoint, place reliability.Verdict) {
+// notAccepted counts a packet that is a duplicate or is outside of the receive window. If the peer
+// seems to have missed an ACK, notAccepted schedules an ACK.
+func (rx *Receiver) notAccepted(ep *peer.Endpoint, place reliability.Verdict) {
 	switch place {
 	case reliability.Duplicate:
 		rx.Count[stats.CntDuplicate]++
@@ -30,7 +30,10 @@ func (rx *Receiver) noNews(ep *peer.Endpoint, place reliability.Verdict) {
 }
 
 // notAdded handles a chunk that could not be added to its fragment. If memory or a slot for
-// fragments was lacking, a Nack tells the peer to send the chunk again later.
+// fragments was lacking, a Nack tells the peer to send the chunk again later. Other peers are asked
+// for their memory only if the chunk is the next in sequence, because the last part of the memory
+// is reserved for such chunks, and only if the peer itself has not caused the lack. If a slot was
+// lacking, the fragment in the slot has ended, and the next copy of the chunk gets the slot.
 func (rx *Receiver) notAdded(in *arrival, err error) {
 	rx.drop(stats.CntDropReassembly)
 	in.ep.Rcv.AskAck(rx.Clock.Now, 0)
@@ -40,7 +43,12 @@ func (rx *Receiver) notAdded(in *arrival, err error) {
 	}
 	in.ep.Rcv.Refused(in.Seq)
 	rx.Writer.SendNack(in.ep, in.Seq, frag.NackMemory, 0)
-	rx.Endings.WantsMemory(in.ep)
+	if in.Kind == frag.KindChunk && errors.Is(err, frag.ErrSlot) {
+		in.ep.Asm.Supersede(in.FragID)
+	}
+	if frag.Scarce(err) && in.Seq == in.ep.Rcv.Next() {
+		rx.Endings.WantsMemory(in.ep)
+	}
 }
 
 // refuseSequenced sends the peer a Nack for a refused packet.
@@ -60,18 +68,15 @@ func (rx *Receiver) refusedBeforeSequenced(in *arrival) bool {
 	if in.Flags&frag.FlagPut != 0 || rx.handlers[in.Tag] == nil {
 		return false
 	}
-	if ep.Refusals.Has(in.Seq, in.FragID) {
-		if rx.tooLong(&in.Header) {
-			return false // the caller refuses the chunk for its length
-		}
-		rx.drop(stats.CntDropNoHandler)
-		rx.refuseSequenced(in, frag.NackNoHandler, 0)
+	if ep.Refusals.Ended(&ep.Rcv.Receiver, in.FragID) {
+		rx.accepted(ep, &in.Header)
+		rx.checkBye(ep)
 		return true
 	}
-	if !ep.Refusals.Ended(&ep.Rcv.Receiver, in.FragID) {
-		return false
+	if !ep.Refusals.HasFragment(in.FragID) || rx.tooLong(&in.Header) {
+		return false // the caller refuses a chunk for its length
 	}
-	rx.accepted(ep, &in.Header)
-	rx.checkBye(ep)
+	rx.drop(stats.CntDropNoHandler)
+	rx.refuseSequenced(in, frag.NackNoHandler, 0)
 	return true
 }

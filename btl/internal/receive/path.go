@@ -7,6 +7,7 @@ import (
 	"gobtl/btl/internal/port"
 	"gobtl/btl/internal/stats"
 	"gobtl/frag"
+	"gobtl/internal/mono"
 	"gobtl/reliability"
 )
 
@@ -21,15 +22,19 @@ type Asides struct {
 	*Receiver
 	pool  *frag.PartPool
 	whole []byte // scratch of onPart
+	// The field expireAt of Asides is the time at which expire must be called, or Never if no packet
+	// is incomplete.
+	expireAt mono.Time
 }
 
-// isAside reports whether a packet is of a kind that receive handles, which carry no ACK.
+// isAside is true for each kind of packet that the method Asides.receive handles. Packets of these
+// kinds carry no ACK.
 var isAside = [16]bool{frag.KindPart: true, frag.KindPing: true, frag.KindPong: true}
 
 // receive handles a received Ping, Pong or Part.
 func (as *Asides) receive(c *port.Channel, in *arrival) {
 	ep := in.ep
-	if ep.ID.State() != peer.StateConnected {
+	if ep.ID.State != peer.StateConnected {
 		as.drop(stats.CntDropState)
 		return
 	}
@@ -43,8 +48,8 @@ func (as *Asides) receive(c *port.Channel, in *arrival) {
 	}
 }
 
-// onPing replies to a Ping with a Pong on the same channel. The Ping is dropped if the peer sends
-// too many of them, or if there is no buffer for the Pong.
+// onPing replies to a Ping with a Pong on the same channel. onPing drops the Ping if the peer sends
+// too many Pings, or if there is no buffer for the Pong.
 func (as *Asides) onPing(c *port.Channel, in *arrival) {
 	ep := in.ep
 	ep.Life.Heard(as.Clock.Unpaused, int(as.via))
@@ -74,8 +79,8 @@ func (as *Asides) onPong(in *arrival) {
 	as.Count[stats.CntRecvPong]++
 }
 
-// partRefused drops a Part for lack of memory, and schedules an ACK to the peer. The peer
-// retransmits the packet later.
+// partRefused drops a Part (slice of a packet) for lack of memory, and schedules an ACK to the
+// peer. The peer retransmits the packet later.
 func (as *Asides) partRefused(in *arrival) {
 	as.drop(stats.CntDropReassembly)
 	as.Acks.Owe(&in.ep.Rcv, as.Clock.Now) // shows the peer that this side is alive
@@ -91,19 +96,44 @@ func (as *Asides) onPart(in *arrival) {
 	}
 	ep.Life.Heard(as.Clock.Unpaused, int(as.via))
 	if place := ep.Rcv.Check(in.Seq); place != reliability.Accept {
-		as.noNews(ep, place)
+		as.notAccepted(ep, place)
+		return
+	}
+	if as.Arrivals.Full() { // the packet may have many messages, and the peer sends the Part again
+		as.partRefused(in)
 		return
 	}
 	whole, err := ep.PartsIn(as.pool).Add(&in.Header, in.payload, in.Seq == ep.Rcv.Next(),
-		as.whole[:0])
+		int64(as.Clock.Now), as.whole[:0])
 	switch {
 	case err != nil:
 		as.partRefused(in)
 	case whole == nil:
 		as.Count[stats.CntRecvPart]++
+		as.expireAt = as.expireAt.Min(as.Clock.Now.Add(as.Config.PeerTimeout))
 	default:
 		as.whole = whole
 		as.receiveWhole(in, whole)
+	}
+}
+
+// expire discards each packet that is still incomplete although its first Part arrived more than
+// PeerTimeout ago. A peer that never sends the other Parts would otherwise keep their memory until
+// its endpoint ends. While incomplete packets are left, expire is called again after PressAfter,
+// and not for each of the packets, because a call of expire scans all endpoints.
+func (as *Asides) expire() {
+	now := as.Clock.Now
+	if now < as.expireAt {
+		return
+	}
+	since := int64(now.Add(-as.Config.PeerTimeout))
+	for _, ep := range as.Peers.All() {
+		if ep != nil && ep.Parts != nil {
+			ep.Parts.Expire(since)
+		}
+	}
+	if as.expireAt = mono.Never; as.pool.Bytes() > 0 {
+		as.expireAt = now.Add(as.Timers.Watches.Rules.PressAfter())
 	}
 }
 
@@ -121,16 +151,18 @@ func (as *Asides) check() error {
 			}
 		}
 		kept += n
-		if ep.ID.State() != peer.StateConnected || ep.ID.Counted || !ep.Path.Begun() {
+		if ep.ID.State != peer.StateConnected || ep.ID.Counted || !ep.Path.Begun() {
 			if ep.Path.Searching() || n > 0 {
-				return fmt.Errorf("endpoint %d in state %d searches its path", ep.ID.Slot, ep.ID.State())
+				return fmt.Errorf("endpoint %d in state %d searches its path", ep.ID.Slot(), ep.ID.State)
 			}
 			continue
 		}
-		if err := as.Timers.Paths.Check(ep, ep.MTU); err != nil || ep.Tiny > ep.MTU {
-			return fmt.Errorf("endpoint %d: tiny packets of %d, others of %d bytes: %w", ep.ID.Slot,
-				ep.Tiny, ep.MTU, err)
+		if err := as.Timers.Paths.Check(ep, ep.MTU); err != nil {
+			return fmt.Errorf("endpoint %d: packets of %d bytes: %w", ep.ID.Slot(), ep.MTU, err)
 		}
+	}
+	if kept > 0 && as.expireAt == mono.Never {
+		return fmt.Errorf("%d bytes in Parts have no time-out", kept)
 	}
 	if kept != as.pool.Bytes() {
 		return fmt.Errorf("%d bytes in Parts, %d counted", kept, as.pool.Bytes())
@@ -138,6 +170,6 @@ func (as *Asides) check() error {
 	return nil
 }
 
-// partsBytesMax is the maximum memory, in bytes for all peers, for incomplete packets that arrive
-// in Parts.
+// partsBytesMax is the maximum memory, in bytes, for the incomplete packets of all peers that
+// arrive in Parts (slices).
 const partsBytesMax = 8 << 20

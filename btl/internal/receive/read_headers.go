@@ -15,8 +15,8 @@ import (
 // The code below parses the headers of received packets, looks up their endpoints and handles their
 // ACKs, and recv.go handles their payloads.
 
-// arrival is a received packet. An arrival is a local variable of the receiving function, and is
-// passed only by pointer to functions that do not keep it.
+// arrival is a received packet. An arrival (received packet) is a local variable of the receiving
+// function, and is passed only by pointer to functions that do not keep it.
 type arrival struct {
 	frag.Header
 	ep      *peer.Endpoint
@@ -30,11 +30,12 @@ type deferredReceive struct {
 	tag     uint64 // of the endpoint, which may have ended meanwhile
 	hdr     frag.Header
 	buf     fabric.Buf
-	pending bool
+	Pending bool
 }
 
-// decode parses a packet's header into in and looks up the endpoint. decode returns false if the
-// packet was dropped and counted, or was a handshake packet and is handled.
+// decode parses a packet's header into the arrival "in", and looks up the endpoint. decode returns
+// false if it has dropped and counted the packet, or has handled the packet as a part of a
+// handshake.
 func (rx *Receiver) decode(c *port.Channel, comp *fabric.Completion, in *arrival) bool {
 	rx.Count[stats.CntReceived]++
 	if comp.Errno != 0 {
@@ -74,21 +75,15 @@ func (rx *Receiver) decode(c *port.Channel, comp *fabric.Completion, in *arrival
 	return true
 }
 
-// isHandshake reports whether a packet is of a kind that belongs to handshakes.
+// isHandshake is true for each kind of packet that belongs to handshakes.
 var isHandshake = [16]bool{
 	frag.KindHello: true, frag.KindHelloAck: true, frag.KindReject: true, frag.KindRetry: true,
 }
 
-// drop counts a dropped packet in the counter reason, and always returns false.
+// drop counts a dropped packet in the counter "reason", and always returns false.
 func (rx *Receiver) drop(reason stats.Counter) bool {
 	rx.Count[reason]++
 	return false
-}
-
-// sourceOf returns the source address of a datagram, which is empty if the fabric does not know it.
-// The returned slice is valid until the next call of sourceOf.
-func (rx *Receiver) sourceOf(c *port.Channel, comp *fabric.Completion) []byte {
-	return c.AppendSource(rx.seen[:0], comp)
 }
 
 // OnHandshake handles a received Hello, HelloAck, Retry or Reject, with its header and
@@ -98,18 +93,19 @@ func (rx *Receiver) OnHandshake(c *port.Channel, comp *fabric.Completion, h *fra
 ) {
 	head, hello := &rx.shaking.head, &rx.shaking.hello
 	*head, *hello = *h, frag.Hello{}
-	ok, by := false, frag.Probe(c.Which())
+	ok, by := false, frag.Probe(c.Which)
 	switch h.Kind {
 	case frag.KindReject:
 		r := frag.DecodeReject(head, payload)
-		ok = rx.Endings.EndRestarted(h.Conn, r, rx.sourceOf(c, comp)) || rx.Handshakes.OnReject(head, r)
+		ok = rx.Endings.EndRestarted(h.Conn, r, c.AppendSource(rx.seen[:0], comp)) ||
+			rx.Handshakes.OnReject(head, r)
 	case frag.KindRetry:
 		var retry frag.Retry
 		ok = frag.DecodeRetry(payload, &retry) == nil && rx.Handshakes.OnRetry(by, head, &retry)
 	case frag.KindHello:
 		ok = frag.DecodeHello(payload, hello) == nil &&
 			rx.Handshakes.OnHello(by, head, hello, frag.FragHeaderBytes+len(payload),
-				rx.sourceOf(c, comp))
+				c.AppendSource(rx.seen[:0], comp))
 	default:
 		ok = frag.DecodeHello(payload, hello) == nil &&
 			rx.Handshakes.OnHelloAck(by, head, hello)
@@ -128,19 +124,19 @@ func (rx *Receiver) onForeign(c *port.Channel, comp *fabric.Completion, pkt []by
 		return
 	}
 	to := f.CommandName
-	if source := rx.sourceOf(c, comp); len(source) > 0 {
+	if source := c.AppendSource(rx.seen[:0], comp); len(source) > 0 {
 		to = source
 	} else {
 		c = &rx.Port.Command // the Hello has the address of this channel
 	}
-	rx.Handshakes.Reject(frag.Probe(c.Which()), to, f.Tag, f.Version,
+	rx.Handshakes.Reject(frag.Probe(c.Which), to, f.Tag, f.Version,
 		frag.Reject{Reason: frag.RejectVersion, Nonce: f.Nonce})
 }
 
 // receive handles a received packet and delivers the fragment that the packet completes.
 func (rx *Receiver) receive(c *port.Channel, comp *fabric.Completion) {
 	var in arrival
-	rx.via = c.Which()
+	rx.via = c.Which
 	if !rx.decode(c, comp, &in) {
 		return
 	}
@@ -199,13 +195,14 @@ func (rx *Receiver) onSack(in *arrival) bool {
 	})
 }
 
-// ReceiveFast delivers a fragment of one packet, or a put with its notification, before the receive
-// state is updated. If the packet does not qualify, ReceiveFast returns false and changes nothing.
+// ReceiveFast delivers a fragment that arrived in one packet, or a put with its notification,
+// before the receive state is updated. If the packet cannot be delivered before the receive state
+// is updated, ReceiveFast returns false and changes nothing.
 func (rx *Receiver) ReceiveFast(c *port.Channel, comp *fabric.Completion) bool {
 	if comp.Errno != 0 || int(comp.Len) > rx.Port.Arena.Size() || rx.booksFirst {
 		return false
 	}
-	d := &rx.deferred // nothing is deferred now, so the header is decoded in place
+	d := &rx.Deferred // nothing is deferred now, so the header is decoded in place
 	h := &d.hdr
 	payload, err := frag.Decode(rx.Port.Arena.Bytes(comp.Buf)[:comp.Len], h)
 	if err != nil || h.Kind != frag.KindFrag {
@@ -213,7 +210,7 @@ func (rx *Receiver) ReceiveFast(c *port.Channel, comp *fabric.Completion) bool {
 	}
 	placed := h.Flags&(frag.FlagPut|frag.FlagOp) != 0
 	ep := rx.Peers.Lookup(h.Conn)
-	if ep == nil || ep.ID.State() != peer.StateConnected || ep.Bye.Seen() || !admissible(ep, h) {
+	if ep == nil || ep.ID.State != peer.StateConnected || ep.Bye.Seen || !admissible(ep, h) {
 		return false
 	}
 	if placed && h.OpCode != frag.OpPlaced {
@@ -241,12 +238,12 @@ func (rx *Receiver) ReceiveFast(c *port.Channel, comp *fabric.Completion) bool {
 	return true
 }
 
-// putOff leaves the update of the receive state, for the packet whose header is in rx.deferred, to
-// the next call of Progress.
+// putOff leaves the update of the receive state for the packet in rx.Deferred to the next call of
+// Progress.
 func (rx *Receiver) putOff(c *port.Channel) {
-	d := &rx.deferred
+	d := &rx.Deferred
 	c.Received(1)
-	d.on, d.tag, d.pending = c, d.hdr.Conn, true
+	d.on, d.tag, d.Pending = c, d.hdr.Conn, true
 	rx.Count[stats.CntReceived]++
 	rx.MarkDirty()
 }
@@ -254,19 +251,19 @@ func (rx *Receiver) putOff(c *port.Channel) {
 // FinishDeferred updates the receive state for the packet that ReceiveFast has delivered in the
 // previous call of Progress.
 func (rx *Receiver) FinishDeferred() {
-	d := &rx.deferred
-	if !d.pending {
+	d := &rx.Deferred
+	if !d.Pending {
 		return
 	}
-	d.pending = false
-	rx.via = d.on.Which()
+	d.Pending = false
+	rx.via = d.on.Which
 	d.on.Return(d.buf)
 	ep := rx.Peers.Lookup(d.tag)
-	if ep == nil || ep.ID.State() != peer.StateConnected {
+	if ep == nil || ep.ID.State != peer.StateConnected {
 		rx.Count[stats.CntRecvFrag]++
 		return
 	}
-	if ep.ID.Handshake() != nil {
+	if ep.ID.Handshake != nil {
 		rx.Handshakes.OnPacket(ep)
 	}
 	if d.hdr.Flags&frag.FlagAck != 0 && !rx.Sent.OnAck(ep, &d.hdr, false) {

@@ -12,6 +12,7 @@ import (
 	"gobtl/btl/internal/stats"
 	"gobtl/fabric"
 	"gobtl/frag"
+	"gobtl/internal/mono"
 )
 
 // Handler is called with a received fragment. The data is valid only during the call.
@@ -26,11 +27,11 @@ type Receiver struct {
 	mostBytes  [256]uint32 // largest fragment in chunks; 0: no limit
 	Keeping    keep.Store  // received data that handlers have kept
 	Arrivals   keep.Queue[*peer.Endpoint]
-	Landings   Landings
+	Direct     DirectChunks
 	booksFirst bool // no early delivery: a reply carries the ACK of its request
 	records    Records
 	asides     Asides
-	deferred   deferredReceive
+	Deferred   deferredReceive
 
 	via        port.Which                // channel of the packet that is being received
 	queuedMost time.Duration             // longest time that the packets being handled waited unread
@@ -43,38 +44,45 @@ type Receiver struct {
 	}
 }
 
-// Landings lets the provider write the payloads of expected chunks of large fragments directly to
-// their final memory (package landing), and accepts the packets of these payloads. Chunks use the
-// data channel, or the command channel on a reliable fabric.
+// DirectChunks lets the provider write the payloads of expected chunks of large fragments directly
+// to their final memory (package landing), and accepts the packets of these payloads. Chunks use
+// the data channel, or the command channel on a reliable fabric.
 //
-// A region is closed only in a handler or between two calls of Progress, when all received packets
-// were handled, so nothing is written to a closed region.
-type Landings struct {
+// Nothing is written to a closed region. A region can be closed only in a handler or between two
+// calls of Progress, when the module has handled all payloads that the provider has written
+// directly.
+type DirectChunks struct {
 	*Receiver
 	Plan landing.Plan[*peer.Endpoint]
 }
 
-// Init prepares a Receiver for the endpoints of all, whose port is open. Handlers may keep
-// fragments of several packets with up to keptBytesMax bytes.
+// Init prepares a Receiver for the endpoints of the Services "all", whose port must be open. The
+// kept fragments that arrived in several packets may have up to keptBytesMax bytes in total.
 func (rx *Receiver) Init(all *peer.Services, keptBytesMax int64) {
-	rx.Services, rx.Count = all, all.Count
-	rx.Landings.Receiver, rx.records.Receiver, rx.asides.Receiver = rx, rx, rx
-	rx.asides.pool = frag.NewPartPool(partsBytesMax)
+	rx.Services, rx.Count = all, all.Counters()
+	rx.Direct.Receiver, rx.records.Receiver, rx.asides.Receiver = rx, rx, rx
+	rx.asides.pool, rx.asides.expireAt = frag.NewPartPool(partsBytesMax), mono.Never
 	rx.Arrivals.Init(&rx.Keeping, keep.BoundsMax())
 	rx.Keeping.Init(&all.Port, keptBytesMax)
 	bulk := &all.Port.Data
-	if all.Port.Reliable() { // a reliable fabric has chunks on the command channel
+	if all.Port.Reliable { // a reliable fabric has chunks on the command channel
 		bulk = &all.Port.Command
 	}
-	if lander, ok := bulk.Endpoint().(fabric.Lander); ok && bulk.Caps().Landing {
-		rx.Landings.Plan.Init(bulk, lander, &all.Port.Arena, landing.GuessBytesMin)
+	if lander, ok := bulk.Endpoint.(fabric.Lander); ok && bulk.Caps.Landing {
+		rx.Direct.Plan.Init(bulk, lander, &all.Port.Arena, landing.GuessBytesMin)
 	}
 }
 
 // SetHandler sets the handler of a tag, for fragments of any length.
 func (rx *Receiver) SetHandler(tag uint8, h Handler) { rx.handlers[tag], rx.mostBytes[tag] = h, 0 }
 
-// Limit sets the largest fragment in chunks that the handler of a tag accepts.
+// SetPulled sets the handler of a tag whose messages the handler puts into the queue Arrivals.
+func (rx *Receiver) SetPulled(tag uint8, h Handler) {
+	rx.SetHandler(tag, h)
+	rx.Arrivals.Expect(rx.Port.Arena.Size() / frag.RecordHeaderBytes)
+}
+
+// Limit sets the maximum size of a chunked fragment that the handler of a tag accepts.
 func (rx *Receiver) Limit(tag uint8, mostBytes uint32) { rx.mostBytes[tag] = mostBytes }
 
 // Handles reports whether a tag has a handler.
@@ -83,33 +91,37 @@ func (rx *Receiver) Handles(tag uint8) bool { return rx.handlers[tag] != nil }
 // BookFirst sets whether the Receiver updates the receive state before each call of a handler.
 func (rx *Receiver) BookFirst(on bool) { rx.booksFirst = on }
 
-// Waited sets the longest time that the packets which are handled next have waited unread.
+// Waited sets the longest time for which any of the packets to be handled next has waited before it
+// was read.
 func (rx *Receiver) Waited(queuedMost time.Duration) { rx.queuedMost = queuedMost }
-
-// Pending reports whether the receive state still has to be updated for a packet that was delivered
-// early.
-func (rx *Receiver) Pending() bool { return rx.deferred.pending }
 
 // DeferredAlone reports whether ReceiveFast has delivered a packet that arrived on the command
 // channel of a reliable fabric from a peer whose handshake is complete.
 func (rx *Receiver) DeferredAlone() bool {
-	d := &rx.deferred
-	if !d.pending || d.on != &rx.Port.Command {
+	d := &rx.Deferred
+	if !d.Pending || d.on != &rx.Port.Command {
 		return false
 	}
 	ep := rx.Peers.Lookup(d.tag)
-	return ep != nil && ep.ID.Counted && ep.ID.Handshake() == nil
+	return ep != nil && ep.ID.Counted && ep.ID.Handshake == nil
 }
 
-// PartsBytes is the memory of incomplete packets that arrive in Parts.
+// PartsDeadline is the time at which ExpireParts must be called, or Never.
+func (rx *Receiver) PartsDeadline() mono.Time { return rx.asides.expireAt }
+
+// ExpireParts discards the Parts (slices) of packets that have been incomplete for too long.
+func (rx *Receiver) ExpireParts() { rx.asides.expire() }
+
+// PartsBytes is the memory of incomplete packets that arrive in Parts (slices).
 func (rx *Receiver) PartsBytes() int { return rx.asides.pool.Bytes() }
 
-// Check verifies the state of the Receiver. The argument closed is true if the fabric is closed.
+// Check verifies the state of the Receiver. The argument "closed" of Check is true if the fabric is
+// closed.
 func (rx *Receiver) Check(closed bool) error {
 	if err := rx.checkPort(closed); err != nil {
 		return err
 	}
-	if err := rx.checkLanding(); err != nil {
+	if err := rx.checkDirect(); err != nil {
 		return err
 	}
 	return rx.asides.check()
@@ -120,16 +132,16 @@ func (rx *Receiver) checkPort(closed bool) error {
 		return err // a closed module has no fabric any more
 	}
 	var lent [2]int
-	if rx.deferred.pending {
-		lent[rx.deferred.on.Which()]++
+	if rx.Deferred.Pending {
+		lent[rx.Deferred.on.Which]++
 	}
 	return errors.Join(rx.Keeping.Check(), rx.Port.Check(lent), rx.Arrivals.Check())
 }
 
 // CheckIdle returns an error if the receive state must still be updated for a packet, or if a
-// packet in Parts is incomplete.
+// packet that arrives in slices (Parts) is incomplete.
 func (rx *Receiver) CheckIdle() error {
-	if rx.deferred.pending {
+	if rx.Deferred.Pending {
 		return errors.New("a packet is not booked")
 	}
 	if n := rx.PartsBytes(); n != 0 {

@@ -6,13 +6,13 @@ import (
 	"gobtl/frag"
 )
 
-// accept accepts a new packet, unless a layer above the receive window refuses or cannot store it.
-// Any other packet must not be acknowledged. The function accept delivers the fragments that the
-// packet completes.
+// accept accepts a new packet, unless the packet must be refused or its data cannot be stored. Any
+// other packet must not be acknowledged. The method "accept" delivers the fragments that the packet
+// completes.
 func (rx *Receiver) accept(in *arrival) {
 	ep, h := in.ep, &in.Header
 	switch {
-	case ep.ID.State() == peer.StateLingering:
+	case ep.ID.State == peer.StateLingering:
 		rx.drop(stats.CntDropState) // no packet may follow the peer's Bye
 	case ep.Bye.Precedes(numberOf(ep, h)):
 		rx.drop(stats.CntDropState) // no packet may follow the peer's Bye
@@ -94,7 +94,7 @@ func (rx *Receiver) acceptChunk(in *arrival) {
 		return
 	}
 	rx.accepted(ep, h)
-	rx.Landings.chunkCame(ep, h, msg != nil)
+	rx.Direct.chunkCame(ep, h, msg != nil)
 	if msg != nil {
 		rx.deliverWhole(ep, msg)
 	}
@@ -103,7 +103,7 @@ func (rx *Receiver) acceptChunk(in *arrival) {
 
 // checkBye ends an endpoint whose peer has sent a Bye, when all packets up to the Bye have arrived.
 func (rx *Receiver) checkBye(ep *peer.Endpoint) {
-	if ep.Bye.Due(ep.Rcv.Next()) && ep.ID.State() == peer.StateConnected {
+	if ep.Bye.Due(ep.Rcv.Next()) && ep.ID.State == peer.StateConnected {
 		rx.Endings.PeerClosed(ep)
 	}
 }
@@ -114,7 +114,7 @@ func (rx *Receiver) checkBye(ep *peer.Endpoint) {
 func (rx *Receiver) onLastWord(in *arrival) bool {
 	ep := in.ep
 	if in.Kind != frag.KindFrag || in.Tag != frag.TagBye || in.Flags&frag.FlagPut != 0 ||
-		ep.ID.State() != peer.StateConnected {
+		ep.ID.State != peer.StateConnected {
 		return false
 	}
 	code := frag.ByeCode(in.payload)

@@ -10,13 +10,15 @@ import (
 )
 
 // acceptRemote accepts a packet of a memory operation if the peer has the right to the operation,
-// and performs the operation before it returns. Only the bytes that a get requests may be sent
-// after acceptRemote has returned, when send buffers are free.
+// and performs the operation before it returns. If no send buffer is free, the bytes that a get
+// requests are sent later, after acceptRemote has returned. A change of its conditions for gets
+// also concerns getFast.
 func (rx *Receiver) acceptRemote(in *arrival) {
 	ep, h := in.ep, &in.Header
 	p := ep.Remote
 	if h.Flags&frag.FlagOp != 0 {
-		if p = ep.Memory(); notifies(h.OpCode) && rx.handlers[h.Tag] == nil {
+		notifies := h.OpCode == frag.OpNotice || h.OpCode == frag.OpPlaced
+		if p = ep.Memory(); notifies && rx.handlers[h.Tag] == nil {
 			rx.drop(stats.CntDropNoHandler)
 			rx.refuse(in, frag.NackNoHandler)
 			return
@@ -34,13 +36,13 @@ func (rx *Receiver) acceptRemote(in *arrival) {
 	rx.Count[stats.CntRecvPayloadBytes] += uint64(did.Written)
 	if did.Ended != nil {
 		if did.Failed {
-			did.Ended.Fragment().Refuse(did.Reason)
+			did.Ended.Fragment.Refuse(did.Reason)
 		}
 		rx.Sent.GotAnswer(did.Ended, h.Flags&frag.FlagPut != 0)
 	}
 	rx.accepted(ep, h)
 	if h.Flags&frag.FlagPut != 0 {
-		rx.Landings.putCame(ep, h)
+		rx.Direct.putCame(ep, h)
 	}
 	switch {
 	case did.Notice != nil:
@@ -49,16 +51,13 @@ func (rx *Receiver) acceptRemote(in *arrival) {
 		rx.deliver(ep, h.Tag, did.Says)
 	case ep.Closing: // no reply may be sent any more, which the Bye tells the peer
 	case did.Read != nil:
-		rx.Sender.AnswerGet(ep, did.Read, h.Op, &did.Get)
+		rx.Sender.SendGetReply(ep, did.Read, h.Op, &did.Get)
 	case did.Fetched:
 		f := rx.Frags.LendAnswer(ep)
 		f.AnswerWith(rx.Remote.AnswerResult(p, f, h.Op, did.Old))
 	}
 	rx.checkBye(ep)
 }
-
-// notifies reports whether a packet of an operation contains the completion notification of a put.
-func notifies(code frag.OpCode) bool { return code == frag.OpNotice || code == frag.OpPlaced }
 
 func grants(ep *peer.Endpoint) remote.Link {
 	return remote.Link{FragBytesMax: ep.FragBytesMax, InOrder: ep.ID.Counted}
@@ -77,19 +76,18 @@ func (rx *Receiver) notify(ep *peer.Endpoint, n *remote.Notice) {
 	rx.deliver(ep, tag, says)
 }
 
-// A small get consists of a request packet and a reply packet. The request and the reply of
-// a small get are handled before the receive state is updated, like a single message
-// (ReceiveFast). The reply to a small get does not acknowledge the request. No
-// acknowledgement is needed, because the arrival of all bytes proves that the peer has
-// accepted the request.
+// A small get consists of a request packet and a reply packet. The request and the reply of a small
+// get are handled before the receive state is updated, like a single message (ReceiveFast). The
+// reply to a small get does not acknowledge the request, because the arrival of all bytes proves
+// that the peer has accepted the request.
 
-// getFast handles the received packet in rx.deferred, if it is the request of a get or contains all
-// bytes of a get. If the packet must be received in the ordinary way, getFast returns false and
-// changes nothing.
+// getFast handles the received packet in rx.Deferred, if it is a request for a get or the reply
+// with all bytes of a get. If the packet must be received in the ordinary way, getFast returns
+// false and changes nothing. A change of its conditions also concerns acceptRemote.
 func (rx *Receiver) getFast(
 	c *port.Channel, comp *fabric.Completion, ep *peer.Endpoint, payload []byte,
 ) bool {
-	h := &rx.deferred.hdr
+	h := &rx.Deferred.hdr
 	switch {
 	case h.Flags&(frag.FlagPut|frag.FlagOp) == frag.FlagPut:
 		o := rx.Remote.WriteAnswer(ep.Remote, h, payload)
@@ -97,7 +95,7 @@ func (rx *Receiver) getFast(
 			return false
 		}
 		rx.putOff(c)
-		rx.deferred.buf = comp.Buf
+		rx.Deferred.buf = comp.Buf
 		rx.Count[stats.CntRecvPayloadBytes] += uint64(len(payload))
 		rx.Sent.GotAnswer(o, true)
 		return true
@@ -108,8 +106,8 @@ func (rx *Receiver) getFast(
 			return false
 		}
 		rx.putOff(c)
-		rx.deferred.buf = comp.Buf
-		rx.Sender.AnswerGet(ep, from, h.Op, &g)
+		rx.Deferred.buf = comp.Buf
+		rx.Sender.SendGetReply(ep, from, h.Op, &g)
 		return true
 	}
 	return false

@@ -33,10 +33,10 @@ func (r *registrar) DeregisterRegion(region fabric.Region) error {
 	return nil
 }
 
-func open(keep int) (*Cache, *registrar) {
+func open() (*Cache, *registrar) {
 	dom := &registrar{mem: map[fabric.Region][]byte{}}
 	c := new(Cache)
-	c.Init(dom, keep)
+	c.Init(dom)
 	return c, dom
 }
 
@@ -54,7 +54,7 @@ func register(t *testing.T, c *Cache, mem []byte) *Registration {
 
 // Memory inside of a range shares its region, and is found where it lies there.
 func TestFind(t *testing.T) {
-	c, dom := open(1)
+	c, dom := open()
 	block := make([]byte, 10_000)
 	whole := register(t, c, block[1000:5000])
 	inner := register(t, c, block[2000:3000])
@@ -82,35 +82,15 @@ func TestFind(t *testing.T) {
 		t.Error("a range with one user left is not found")
 	}
 	inner.Close()
-	if region, _ := c.Find(block[2000:3000]); region != 0 || len(dom.mem) != 1 {
-		t.Errorf("an idle range is found as %d; %d are registered", region, len(dom.mem))
-	}
-}
-
-// Ranges without users are kept, at most as many as are to be; the oldest goes first.
-func TestIdle(t *testing.T) {
-	c, dom := open(2)
-	block := make([]byte, 10_000)
-	for i := range 4 {
-		register(t, c, block[i*100:][:50]).Close()
-	}
-	if dom.mem[1] != nil || dom.mem[2] != nil || len(dom.mem) != 2 {
-		t.Errorf("%d ranges are kept", len(dom.mem))
-	}
-	again := register(t, c, block[300:350])
-	if dom.next != 4 {
-		t.Error("a range that is kept is registered again")
-	}
-	again.Close()
-	if err := c.Check(); err != nil {
-		t.Error(err)
+	if region, _ := c.Find(block[2000:3000]); region != 0 || len(dom.mem) != 0 {
+		t.Errorf("a range without users is found as %d; %d are registered", region, len(dom.mem))
 	}
 }
 
 // A longer range from the same start takes the place of the shorter one, which is deregistered with
 // its last user.
 func TestLonger(t *testing.T) {
-	c, dom := open(1)
+	c, dom := open()
 	block := make([]byte, 1000)
 	short := register(t, c, block[:100])
 	long := register(t, c, block[:1000])
@@ -122,44 +102,25 @@ func TestLonger(t *testing.T) {
 		t.Errorf("%d regions are left", len(dom.mem))
 	}
 	long.Close()
-	longest := register(t, c, block[:1000:1000])
-	if dom.next != 2 {
-		t.Error("the same range is registered again")
-	}
-	longest.Close()
-}
-
-// A longer range takes the place of an idle one at once.
-func TestLongerThanIdle(t *testing.T) {
-	c, dom := open(1)
-	block := make([]byte, 1000)
-	register(t, c, block[:100]).Close()
-	defer register(t, c, block[:1000]).Close()
-	if len(dom.mem) != 1 || dom.mem[2] == nil {
+	if len(dom.mem) != 0 {
 		t.Errorf("%d regions are left", len(dom.mem))
 	}
 }
 
 func TestRefused(t *testing.T) {
-	c, dom := open(1)
+	c, dom := open()
 	dom.err = fabric.ErrNotSupported
 	if r, err := c.Register(make([]byte, 8)); r != nil || !errors.Is(err, fabric.ErrNotSupported) {
 		t.Errorf("%v, %v", r, err)
 	}
 }
 
-// Check notices what is wrong.
+// TestCheck: a range without a user is found.
 func TestCheck(t *testing.T) {
-	c, _ := open(1)
-	register(t, c, make([]byte, 8)).Close()
-	c.idle.idleNext.users++
-	if err := c.Check(); err == nil || !strings.Contains(err.Error(), "users is idle") {
-		t.Error(err)
-	}
-	c.idle.idleNext.users--
-	c.idleLen++
-	const counted = "1 idle registrations, 2 counted"
-	if err := c.Check(); err == nil || !strings.Contains(err.Error(), counted) {
+	c, _ := open()
+	r := register(t, c, make([]byte, 8))
+	r.entry.users--
+	if err := c.Check(); err == nil || !strings.Contains(err.Error(), "0 users") {
 		t.Error(err)
 	}
 }

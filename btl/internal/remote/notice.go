@@ -20,9 +20,9 @@ type Notice struct {
 // Here reports whether the notification of the put has arrived.
 func (n *Notice) Here() bool { return n.here }
 
-// Take returns the notification of a put, if all bytes of the put are written. The slice says is
-// valid until the next packet of the peer. The result ok of Take is false while the put is
-// incomplete.
+// Take returns the notification of a put, if all bytes of the put are written. The result "says" of
+// Take is the content of the notification, and is valid until the next packet of the peer. The
+// result "ok" of Take is false while the put is incomplete.
 func (n *Notice) Take() (tag uint8, says []byte, ok bool) {
 	if !n.here || n.placed < n.total {
 		return 0, nil, false
@@ -31,9 +31,8 @@ func (n *Notice) Take() (tag uint8, says []byte, ok bool) {
 	return n.tag, n.says[:n.length], true
 }
 
-// notice returns the state of the peer's put with the given number. The state that notice
-// returns replaces the state of the put that was 64 numbers earlier, because that put has
-// ended.
+// The method "notice" returns the state of the peer's put with the given number. The state of a new
+// put replaces the state of the put whose number is lower by 64, because the earlier put has ended.
 func (p *Peer[F]) notice(number uint32) *Notice {
 	if p.notices == nil {
 		p.notices = new([noticePlaces]Notice)
@@ -45,7 +44,7 @@ func (p *Peer[F]) notice(number uint32) *Notice {
 	return n
 }
 
-// Placed counts bytes of a peer's put that were written to their memory.
+// Placed counts bytes of a peer's put that were written to the target region.
 func (p *Peer[F]) Placed(number uint32, sizeBytes int) *Notice {
 	n := p.notice(number)
 	n.placed += uint64(sizeBytes)

@@ -2,18 +2,18 @@ package remote
 
 import "gobtl/frag"
 
-// Operation is the state of a send that is neither a message nor a plain put.
+// Operation is the state of a put with a notification, a get, an atomic operation, or an answer.
 //   - A put with a notification is one packet, or chunks followed by a packet with the
-//     notification. The target counts the bytes of the chunks (notice.go).
+//     notification. The target of the put counts the bytes of the received chunks (notice.go).
 //   - A get is one request packet. The answer to a get is a put of the peer to the application's
 //     memory, which is exposed only for this answer and only to this peer.
-//   - An atomic operation is one request packet, with an answer of one packet if the old value is
+//   - An atomic operation is one request packet, with an answer in one packet if the old value is
 //     requested.
 //   - An answer is the reply to a get or to an atomic operation of the peer.
 type Operation[F any] struct {
-	fragment F
-	code     frag.OpCode // OpPart: a put with a notice; OpGet, OpAtomic; OpResult, OpFailed; 0: bytes
-	number   uint32      // 0 until it is numbered, which for a put in chunks is its first send
+	Fragment F
+	Code     frag.OpCode // OpPart: a put with a notice; OpGet, OpAtomic; OpResult, OpFailed; 0: bytes
+	Number   uint32      // 0 until it is numbered, which for a put in chunks is its first send
 	body     [frag.NoticeBytesMax]byte
 	size     uint8 // bytes of body
 	tag      uint8 // of a notice
@@ -30,28 +30,20 @@ type Operation[F any] struct {
 	ask  uint32     // number of the operation to which this operation is the answer
 }
 
-// Fragment returns the module's send of the operation.
-func (o *Operation[F]) Fragment() F { return o.fragment }
-
-// Code is the operation's code on the wire.
-func (o *Operation[F]) Code() frag.OpCode { return o.code }
-
-// Number is the operation's number on the wire.
-func (o *Operation[F]) Number() uint32 { return o.number }
-
-// Body is the payload of the operation's packet, which is a request or an answer of one packet.
+// Body is the payload of the operation's packet, which is a request, or an answer that fits into
+// one packet.
 func (o *Operation[F]) Body() []byte { return o.body[:o.size] }
 
 // Notice returns the content of a put's notification, or nil if there is none.
 func (o *Operation[F]) Notice() []byte {
-	if o.code != frag.OpPart {
+	if o.Code != frag.OpPart {
 		return nil
 	}
 	return o.body[:o.size]
 }
 
 // Notifies reports whether the operation is a put with a notification.
-func (o *Operation[F]) Notifies() bool { return o.code == frag.OpPart }
+func (o *Operation[F]) Notifies() bool { return o.Code == frag.OpPart }
 
 // Tag is the tag of the operation's notification.
 func (o *Operation[F]) Tag() uint8 { return o.tag }
@@ -62,7 +54,7 @@ func (o *Operation[F]) Value() uint64 { return o.value }
 // Waits reports whether the operation was sent and waits for its answer.
 func (o *Operation[F]) Waits() bool { return o.waits }
 
-// Asks returns the number of the peer's operation to which this operation is the answer.
+// Asks returns, for an answer, the number of the answered operation of the peer.
 func (o *Operation[F]) Asks() uint32 { return o.ask }
 
 // Into is the region of the application's memory that receives the answer to a get.
@@ -71,14 +63,14 @@ func (o *Operation[F]) Into() *Region[F] { return &o.into }
 // Reads reports whether the operation is an answer that reads region r.
 func (o *Operation[F]) Reads(r *Region[F]) bool { return o.from == r }
 
-// Needs returns the rights that the target region must grant, and the number of bytes accessed.
-// For a put with a notification, Needs returns 0 as the number of bytes, because the module's
-// send has the size.
+// Needs returns the rights that the target region must grant, and the number of bytes accessed. For
+// a put with a notification, Needs returns 0 as the number of bytes, because the module's fragment
+// has the size.
 func (o *Operation[F]) Needs() (Rights, int) {
-	if o.code == frag.OpPart {
+	if o.Code == frag.OpPart {
 		return Write | Notify, 0
 	}
-	if o.code == frag.OpAtomic {
+	if o.Code == frag.OpAtomic {
 		var a frag.Atomic
 		frag.DecodeAtomic(o.Body(), &a)
 		return Atomic, int(a.WidthBytes)

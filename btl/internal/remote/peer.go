@@ -11,7 +11,8 @@ import (
 // peer.
 const AsksMax = 256
 
-// The number of an operation has 32 bits, of which the lower eight are the slot of the operation.
+// The number of an operation has 32 bits. The lower eight bits of an operation's number are its
+// slot in the table of unanswered operations.
 const (
 	askSlotBits   = 8
 	askRandomBits = 32 - askSlotBits
@@ -21,7 +22,7 @@ const (
 // progress to one peer.
 const noticePlaces = 64
 
-// Peer is the state of the operations between this side and one peer.
+// Peer is the state of the memory operations between this side and one peer.
 type Peer[F any] struct {
 	asks    slots.Table[*Operation[F]] // operations that get an answer, by number
 	waiting int                        // number of operations in asks that wait for their answers
@@ -41,7 +42,7 @@ func NewPeer[F any]() *Peer[F] {
 	return p
 }
 
-// Full reports whether no further operation can wait for an answer of the peer.
+// Full reports whether the maximum number of operations are waiting for an answer of the peer.
 func (p *Peer[F]) Full() bool { return p != nil && p.asks.Full() }
 
 // Waiting is the number of operations that wait for an answer of the peer.
@@ -52,9 +53,9 @@ func (p *Peer[F]) Waiting() int {
 	return p.waiting
 }
 
-// All returns the operations that have a number for their answer, by slot, with nil for
-// free slots. The caller may call Answered and Service.End while it iterates over the slice
-// that All returns.
+// All returns the operations to which answers refer by number. In the slice that All returns, the
+// index of an operation is its slot, and free slots contain nil. The caller may call Answered and
+// Service.End while it iterates over the slice that All returns.
 func (p *Peer[F]) All() []*Operation[F] {
 	if p == nil {
 		return nil
@@ -62,19 +63,20 @@ func (p *Peer[F]) All() []*Operation[F] {
 	return p.asks.Values()
 }
 
-// number assigns the number by which the answer to an operation will identify the operation.
+// The method "number" assigns a number to an operation, by which the answer will identify the
+// operation.
 func (p *Peer[F]) number(o *Operation[F], random uint64) {
 	number, ok := p.asks.Add(random&(1<<askRandomBits-1), o)
 	if !ok {
 		panic("remote: a number for one operation too many")
 	}
-	o.number, o.numbered = uint32(number), true
+	o.Number, o.numbered = uint32(number), true
 }
 
 // Asked records that the only packet of an operation was sent. Asked returns true if the operation
-// waits for an answer from now on.
+// begins to wait for an answer.
 func (p *Peer[F]) Asked(o *Operation[F]) bool {
-	if !o.numbered || o.code == frag.OpPart {
+	if !o.numbered || o.Code == frag.OpPart {
 		return false
 	}
 	o.waits = true
@@ -93,27 +95,28 @@ func (p *Peer[F]) Answered(o *Operation[F]) bool {
 	return true
 }
 
-// HasNoPlace reports whether an operation must wait for the end of an earlier operation. Only a
-// put with a notification that is sent in chunks may have to wait for an earlier operation.
+// HasNoPlace reports whether an operation must wait for the end of an earlier operation. Only a put
+// with a notification that is sent in chunks may have to wait, for the end of an earlier put of the
+// same kind.
 func (p *Peer[F]) HasNoPlace(o *Operation[F]) bool {
-	return o.code == frag.OpPart && !o.numbered && p.places&place(p.lastPut+1) != 0
+	return o.Code == frag.OpPart && !o.numbered && p.places&place(p.lastPut+1) != 0
 }
 
-// TakePlace assigns the next number to a put with a notification, when the first packet of the
-// put is sent. TakePlace does nothing for any other operation, and for an operation that has a
-// number.
+// TakePlace assigns the next number to a put with a notification, when the first packet of the put
+// is sent. TakePlace does nothing for an operation of another kind, and for an operation that
+// already has a number.
 func (p *Peer[F]) TakePlace(o *Operation[F]) {
-	if o.code != frag.OpPart || o.numbered {
+	if o.Code != frag.OpPart || o.numbered {
 		return
 	}
 	p.lastPut++
-	o.number, o.numbered = p.lastPut, true
+	o.Number, o.numbered = p.lastPut, true
 	p.places |= place(p.lastPut)
 }
 
 func place(number uint32) uint64 { return 1 << (number % noticePlaces) }
 
-// crowded reports whether the peer has reached the limit of unsent answers, AsksMax.
+// The method "crowded" reports whether the peer has reached the limit of unsent answers, AsksMax.
 func (p *Peer[F]) crowded() bool { return p.answering >= AsksMax }
 
 // Owed is the number of unsent answers to the peer.
@@ -124,8 +127,8 @@ func (p *Peer[F]) Owed() int {
 	return p.answering
 }
 
-// Left records that the last packet of an answer was sent, or that it will never be sent. The
-// argument reading of Left is true if the answer may read its region again.
+// Left records that the last packet of an answer was sent, or that the last packet will never be
+// sent. The argument "reading" of Left is true if the answer may read its region again.
 func (p *Peer[F]) Left(o *Operation[F], reading bool) {
 	if !o.owed {
 		return
@@ -147,14 +150,14 @@ func (p *Peer[F]) Check() error {
 		if o == nil {
 			continue
 		}
-		if got, _ := p.asks.Get(uint64(o.number)); got != o || !o.numbered ||
-			p.asks.Slot(uint64(o.number)) != uint32(slot) || o.code == frag.OpPart {
-			return fmt.Errorf("remote: operation %#x, code %d, is not in its place", o.number, o.code)
+		if got, _ := p.asks.Get(uint64(o.Number)); got != o || !o.numbered ||
+			p.asks.Slot(uint64(o.Number)) != uint32(slot) || o.Code == frag.OpPart {
+			return fmt.Errorf("remote: operation %#x, code %d, is not in its place", o.Number, o.Code)
 		}
 		if o.waits {
 			waiting++
 		}
-		if o.code == frag.OpGet {
+		if o.Code == frag.OpGet {
 			gets++
 		}
 	}

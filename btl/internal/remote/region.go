@@ -71,8 +71,8 @@ func (r *Region[F]) Reader() *Operation[F] {
 	return r.readers[len(r.readers)-1]
 }
 
-// Came counts bytes that a peer has written to the region. Came returns the get that the bytes
-// complete, or nil.
+// Came counts bytes that a peer has written to the region. Came returns the get that is completed
+// by the counted bytes, or nil.
 func (r *Region[F]) Came(sizeBytes int) *Operation[F] {
 	o := r.get
 	if o == nil || !o.waits { // ended or not sent yet, so the handle is unknown

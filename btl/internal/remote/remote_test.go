@@ -233,7 +233,7 @@ func TestGet(t *testing.T) {
 	o := b.service.AskGet(b.peer, f, mem, 0x1234, 16, 1<<63|5)
 	var g frag.Get
 	if !frag.DecodeGet(o.Body(), &g) || g.Handle != 0x1234 || g.Offset != 16 || g.SizeBytes != 8 ||
-		g.Answer != uint64(o.Into().Handle()) || o.Fragment() != f || o.Code() != frag.OpGet {
+		g.Answer != uint64(o.Into().Handle()) || o.Fragment != f || o.Code != frag.OpGet {
 		t.Fatalf("asks for %+v", g)
 	}
 	answer := &frag.Header{Flags: frag.FlagPut, Handle: g.Answer}
@@ -402,27 +402,27 @@ func TestAnswers(t *testing.T) {
 	if b.peer.Asked(add) || b.peer.Waiting() != 2 || len(b.peer.All()) != 2 {
 		t.Errorf("%d wait, of %d", b.peer.Waiting(), len(b.peer.All()))
 	}
-	result := b.service.AnswerResult(theirs, &send{}, fetch.Number(), 99)
-	failed := b.service.AnswerFailed(theirs, &send{}, get.Number(), frag.NackRight)
+	result := b.service.AnswerResult(theirs, &send{}, fetch.Number, 99)
+	failed := b.service.AnswerFailed(theirs, &send{}, get.Number, frag.NackRight)
 	for _, wrong := range []struct {
 		code   frag.OpCode
 		number uint32
-	}{{frag.OpResult, get.Number()}, {frag.OpFailed, fetch.Number()}, {frag.OpResult, 12345}} {
+	}{{frag.OpResult, get.Number}, {frag.OpFailed, fetch.Number}, {frag.OpResult, 12345}} {
 		did, _ := b.accept(ask(wrong.code, wrong.number, nil), make([]byte, 8), usual)
 		if did.Ended != nil {
-			t.Errorf("%+v has ended %s", wrong, did.Ended.Fragment().name)
+			t.Errorf("%+v has ended %s", wrong, did.Ended.Fragment.name)
 		}
 	}
-	did, _ := b.accept(ask(result.Code(), result.Number(), nil), result.Body(), usual)
+	did, _ := b.accept(ask(result.Code, result.Number, nil), result.Body(), usual)
 	if did.Ended != fetch || fetch.Value() != 99 || did.Failed {
 		t.Errorf("%+v, value %d", did, fetch.Value())
 	}
-	did, _ = b.accept(ask(failed.Code(), failed.Number(), nil), failed.Body(), usual)
+	did, _ = b.accept(ask(failed.Code, failed.Number, nil), failed.Body(), usual)
 	if did.Ended != get || !did.Failed || did.Reason != frag.NackRight {
 		t.Errorf("%+v", did)
 	}
 	b.peer.Answered(fetch)
-	did, _ = b.accept(ask(result.Code(), result.Number(), nil), result.Body(), usual)
+	did, _ = b.accept(ask(result.Code, result.Number, nil), result.Body(), usual)
 	if did.Ended != nil {
 		t.Error("ended twice")
 	}
@@ -460,9 +460,9 @@ func TestPlaces(t *testing.T) {
 			b.peer.TakePlace(puts[i]) // which does nothing
 		}
 	}
-	if o := puts[63]; o.Number() != 64 || b.peer.HasNoPlace(o) || string(o.Notice()) != "hi" ||
+	if o := puts[63]; o.Number != 64 || b.peer.HasNoPlace(o) || string(o.Notice()) != "hi" ||
 		o.Tag() != 3 {
-		t.Errorf("the last one has the number %d", o.Number())
+		t.Errorf("the last one has the number %d", o.Number)
 	}
 	b.service.End(b.peer, puts[5])
 	if !b.peer.HasNoPlace(puts[64]) {
@@ -514,7 +514,7 @@ func TestGive(t *testing.T) {
 	b.service.End(b.peer, o)
 	b.service.Give(o)
 	again := b.service.AskAtomic(b.peer, nil, &frag.Atomic{}, 0)
-	if again != o || again.Number() != 0 || again.Waits() || again.Into().Bytes() != nil {
+	if again != o || again.Number != 0 || again.Waits() || again.Into().Bytes() != nil {
 		t.Errorf("%+v", *again)
 	}
 	allocs := testing.AllocsPerRun(100, func() {
@@ -535,10 +535,10 @@ func TestCheck(t *testing.T) {
 		{"handle", "has the handle", func(b *two, _ *operation) { b.handle++ }},
 		{"users", "regions are exposed", func(b *two, _ *operation) { b.users++ }},
 		{"reader", "answer to another", func(b *two, o *operation) { b.readers = []*operation{o} }},
-		{"number", "is not in its place", func(_ *two, o *operation) { o.number++ }},
+		{"number", "is not in its place", func(_ *two, o *operation) { o.Number++ }},
 		{"waiting", "wait for an answer", func(b *two, _ *operation) { b.waiting++ }},
 		{"owed", "are owed", func(b *two, _ *operation) { b.answering-- }},
-		{"put", "is not in its place", func(_ *two, o *operation) { o.code = frag.OpPart }},
+		{"put", "is not in its place", func(_ *two, o *operation) { o.Code = frag.OpPart }},
 	} {
 		b := &two{peer: NewPeer[*send](), t: t}
 		b.service.Init(4)

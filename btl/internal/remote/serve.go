@@ -28,9 +28,10 @@ type Link struct {
 	InOrder      bool   // packets arrive in order, and none is lost
 }
 
-// Accept executes a peer's put or operation, if the peer has the rights. Accept sends no answer,
-// but returns the answer that the module must send in the Outcome. Accept returns 0, or the
-// reason for a Nack if it refuses the packet for good. The peer p may be nil only for plain puts.
+// Accept executes a put or another memory operation of a peer, if the peer has the rights. Accept
+// does not send the answer to the peer, but describes the answer in the Outcome. Accept returns 0,
+// or the reason for a Nack if it permanently refuses the packet. The peer p may be nil only for
+// plain puts.
 func (s *Service[F]) Accept(p *Peer[F], h *frag.Header, payload []byte, link Link,
 	did *Outcome[F],
 ) (reason uint8) {
@@ -69,7 +70,7 @@ func (s *Service[F]) ReachGet(p *Peer[F], payload []byte, link Link, g *frag.Get
 	return s.Reach(p, Handle(g.Handle), g.Offset, int(g.SizeBytes), Read)
 }
 
-// change executes a peer's atomic operation.
+// The method "change" executes a peer's atomic operation.
 func (s *Service[F]) change(p *Peer[F], payload []byte, did *Outcome[F]) (reason uint8) {
 	var a frag.Atomic
 	if !frag.DecodeAtomic(payload, &a) || a.Fetch && p.crowded() {
@@ -87,7 +88,8 @@ func (s *Service[F]) change(p *Peer[F], payload []byte, did *Outcome[F]) (reason
 	return 0
 }
 
-// change applies an atomic operation to the number in mem, and returns the old number.
+// The function "change" applies an atomic operation to the integer in mem, and returns the old
+// value.
 func change(mem []byte, a *frag.Atomic) (old uint64) {
 	if len(mem) == 4 {
 		old = uint64(binary.NativeEndian.Uint32(mem))
@@ -99,20 +101,21 @@ func change(mem []byte, a *frag.Atomic) (old uint64) {
 	return old
 }
 
-// answer finds the operation that an answer of one packet completes. An answer without a waiting
-// operation is ignored.
+// The method "answer" finds the operation that is completed by a received answer in one packet. An
+// answer without a waiting operation is ignored.
 func (p *Peer[F]) answer(h *frag.Header, payload []byte, did *Outcome[F]) {
 	o, ok := p.asks.Get(uint64(h.Op))
 	switch {
 	case !ok || !o.waits:
-	case h.OpCode == frag.OpResult && o.code == frag.OpAtomic:
+	case h.OpCode == frag.OpResult && o.Code == frag.OpAtomic:
 		o.value, did.Ended = frag.DecodeResult(payload), o
-	case h.OpCode == frag.OpFailed && o.code == frag.OpGet:
+	case h.OpCode == frag.OpFailed && o.Code == frag.OpGet:
 		did.Ended, did.Failed, did.Reason = o, true, payload[0]
 	}
 }
 
-// AnswerGet makes send f the answer to the peer's get of the given number, which reads region from.
+// AnswerGet makes fragment f the answer to the peer's get with the given number. The answer reads
+// the region "from".
 func (s *Service[F]) AnswerGet(p *Peer[F], f F, number uint32, from *Region[F]) *Operation[F] {
 	o := s.owe(p, f, 0)
 	o.from, o.ask = from, number
@@ -120,21 +123,21 @@ func (s *Service[F]) AnswerGet(p *Peer[F], f F, number uint32, from *Region[F]) 
 	return o
 }
 
-// AnswerResult makes send f the answer, with the old value, to the peer's atomic operation of the
-// given number.
+// AnswerResult makes fragment f the answer to the peer's atomic operation with the given number.
+// The answer contains the old value.
 func (s *Service[F]) AnswerResult(p *Peer[F], f F, number uint32, old uint64) *Operation[F] {
 	o := s.owe(p, f, frag.OpResult)
 	frag.PutResult(o.body[:], old)
-	o.number, o.size = number, frag.ResultBytes
+	o.Number, o.size = number, frag.ResultBytes
 	return o
 }
 
-// AnswerFailed makes send f the answer that the peer's get of the given number has failed for the
-// given reason.
+// AnswerFailed makes fragment f the answer which reports that the peer's get with the given number
+// has failed, and the reason.
 func (s *Service[F]) AnswerFailed(p *Peer[F], f F, number uint32, reason uint8) *Operation[F] {
 	o := s.owe(p, f, frag.OpFailed)
 	o.body[0] = reason
-	o.number, o.size = number, frag.FailedBytes
+	o.Number, o.size = number, frag.FailedBytes
 	return o
 }
 

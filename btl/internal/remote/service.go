@@ -10,10 +10,10 @@ import (
 
 const regionSlotBits = 17
 
-// getRegionsMax is the maximum number of regions that are exposed only for answers to gets.
-// Regions that the application has exposed are not counted in getRegionsMax. Package share
-// divides the regions for gets among the peers, because the regions of a peer that does not
-// answer are in use until its endpoint ends.
+// getRegionsMax is the maximum number of regions that are exposed only for answers to gets. Regions
+// that the application has exposed do not count towards getRegionsMax. Package share divides the
+// regions for gets among the peers, because a peer that answers no get could otherwise keep all of
+// them in use until its endpoint ends.
 const getRegionsMax = 4096
 
 // Service holds the exposed regions of one module, and its operations. Init must be called before
@@ -26,7 +26,7 @@ type Service[F any] struct {
 	free    []*Operation[F]
 }
 
-// Init prepares a service for up to exposedMax regions, without the regions of gets.
+// Init prepares a service in which the application can expose up to exposedMax regions.
 func (s *Service[F]) Init(exposedMax int) {
 	s.regions.Init(regionSlotBits, exposedMax+getRegionsMax)
 	s.most = exposedMax
@@ -35,8 +35,8 @@ func (s *Service[F]) Init(exposedMax int) {
 // Exposed is the number of regions that the application has exposed.
 func (s *Service[F]) Exposed() int { return s.users }
 
-// MayGet reports whether the limits allow another get from peer p. The argument alone of MayGet
-// is true if the module has no other peer. The peer may be nil.
+// MayGet reports whether the limits allow another get of memory of peer p. The argument "alone" of
+// MayGet is true if the module has no other peer. The peer may be nil.
 func (s *Service[F]) MayGet(p *Peer[F], alone bool) bool {
 	held := 0
 	if p != nil {
@@ -48,8 +48,9 @@ func (s *Service[F]) MayGet(p *Peer[F], alone bool) bool {
 // MayExpose reports whether another region can be exposed by Expose.
 func (s *Service[F]) MayExpose() bool { return s.users < s.most }
 
-// Expose exposes mem as region r, under a new handle. MayExpose must be true, and r must not be
-// exposed already. If the argument only is not nil, only that peer may access the region.
+// Expose exposes mem as region r, under a new handle. Expose must be called only if MayExpose
+// returns true and r is not exposed. If the argument "only" is not nil, it is the only peer that
+// may access the region.
 func (s *Service[F]) Expose(r *Region[F], mem []byte, rights Rights, only *Peer[F], random uint64) {
 	r.mem, r.rights, r.exposed, r.only = mem, rights, true, only
 	handle, _ := s.regions.Add(random, r)
@@ -66,8 +67,8 @@ func (s *Service[F]) Withdraw(r *Region[F]) {
 	s.regions.Remove(uint64(r.handle))
 }
 
-// Reach returns the region that handle h names, if peer p has the rights in need for n bytes at
-// an offset. If the access is not allowed, Reach returns nil and the reason for a Nack.
+// Reach returns the region with handle h, if peer p has the rights "need" for the n bytes at the
+// given offset. If the access is not allowed, Reach returns nil and the reason for a Nack.
 func (s *Service[F]) Reach(p *Peer[F], h Handle, offset uint64, n int, need Rights) (
 	*Region[F], uint8,
 ) {
@@ -83,7 +84,7 @@ func (s *Service[F]) Reach(p *Peer[F], h Handle, offset uint64, n int, need Righ
 	return to, 0
 }
 
-// take returns an operation for send f, which is a free Operation if there is one.
+// take returns an Operation for fragment f, and reuses a free Operation if there is one.
 func (s *Service[F]) take(f F, code frag.OpCode) *Operation[F] {
 	var o *Operation[F]
 	if n := len(s.free); n > 0 {
@@ -92,7 +93,7 @@ func (s *Service[F]) take(f F, code frag.OpCode) *Operation[F] {
 	} else {
 		o = new(Operation[F])
 	}
-	o.fragment, o.code = f, code
+	o.Fragment, o.Code = f, code
 	return o
 }
 
@@ -111,8 +112,9 @@ func (s *Service[F]) NotifyPut(f F, tag uint8, says []byte) *Operation[F] {
 }
 
 // AskGet makes a get that reads bytes of a peer's region into mem. MayGet must be true for the
-// peer. The get's number and the handle of mem contain the same random number. A second random
-// number would not protect them better, because both are in the same packet.
+// peer. The get's number and the handle of mem contain the same random number. A different random
+// number for each would not be safer, because an attacker reads both the number and the handle in
+// the packet of the get.
 func (s *Service[F]) AskGet(p *Peer[F], f F, mem []byte, target Handle, offset, random uint64) (
 	o *Operation[F],
 ) {
@@ -131,8 +133,8 @@ func (s *Service[F]) AskGet(p *Peer[F], f F, mem []byte, target Handle, offset, 
 	return o
 }
 
-// AskAtomic makes an atomic operation on a peer's region. If the operation fetches the old value,
-// Peer.Full must be false.
+// AskAtomic makes an atomic operation on a peer's region. AskAtomic must not be called for an
+// operation that fetches the old value if Peer.Full returns true.
 func (s *Service[F]) AskAtomic(p *Peer[F], f F, ask *frag.Atomic, random uint64) *Operation[F] {
 	o := s.take(f, frag.OpAtomic)
 	if ask.Fetch {
@@ -143,8 +145,8 @@ func (s *Service[F]) AskAtomic(p *Peer[F], f F, ask *frag.Atomic, random uint64)
 	return o
 }
 
-// End ends an operation whose send has ended or was given up. After End, no packet writes to the
-// operation's memory, and no answer finds the operation. End returns true if the number of the
+// End ends an operation whose fragment has ended or was given up. After End, no packet writes to
+// the operation's memory, and no answer finds the operation. End returns true if the number of the
 // ended operation can be used for another operation.
 func (s *Service[F]) End(p *Peer[F], o *Operation[F]) (room bool) {
 	if o.into.get != nil {
@@ -157,10 +159,10 @@ func (s *Service[F]) End(p *Peer[F], o *Operation[F]) (room bool) {
 		return false
 	}
 	o.numbered = false
-	if o.code == frag.OpPart {
-		p.places &^= place(o.number)
+	if o.Code == frag.OpPart {
+		p.places &^= place(o.Number)
 	} else {
-		p.asks.Remove(uint64(o.number))
+		p.asks.Remove(uint64(o.Number))
 	}
 	return true
 }

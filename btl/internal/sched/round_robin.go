@@ -5,61 +5,50 @@ import (
 	"fmt"
 )
 
-// Flow is the place of one send queue in the order of a RoundRobin. E is the type of the queue's
-// owner.
+// Flow is the entry of one send queue in a RoundRobin. E is the type of the queue's owner.
 type Flow[E any] struct {
-	owner      E
-	list       *list[E] // nil if the flow is not listed
+	Owner      E
+	ListedIn   *list[E] // nil if the flow is not listed
 	prev, next *Flow[E]
-	deficit    int // bytes that the flow may still send in this turn
+	Deficit    int // bytes that the flow may still send in this turn
 }
 
 // Init makes f an unlisted flow of owner, which may send deficitBytes in its first turn.
 func (f *Flow[E]) Init(owner E, deficitBytes int) {
-	*f = Flow[E]{owner: owner, deficit: deficitBytes}
+	*f = Flow[E]{Owner: owner, Deficit: deficitBytes}
 }
-
-// Owner returns the owner of the flow's queue.
-func (f *Flow[E]) Owner() E { return f.owner }
-
-// Listed reports whether the flow waits for a turn.
-func (f *Flow[E]) Listed() bool { return f.list != nil }
 
 // Next returns the flow behind f in the list of f, or nil.
 func (f *Flow[E]) Next() *Flow[E] { return f.next }
 
-// Deficit is the number of bytes that the flow may still send in this turn. A negative number is
-// charged to the next turn.
-func (f *Flow[E]) Deficit() int { return f.deficit }
+// Charge subtracts sizeBytes, which a flow (send queue) has sent, from the flow's deficit.
+func (f *Flow[E]) Charge(sizeBytes int) { f.Deficit -= sizeBytes }
 
-// Charge subtracts sizeBytes, which the flow has sent, from the flow's deficit.
-func (f *Flow[E]) Charge(sizeBytes int) { f.deficit -= sizeBytes }
-
-// BeginTurn adds a quantum of bytes to the deficit of a flow that has used up its previous turn.
+// BeginTurn adds a quantum of bytes to the deficit of a flow (send queue) that has used up its
+// previous turn.
 func (f *Flow[E]) BeginTurn(quantumBytes int) {
-	if f.deficit <= 0 {
-		f.deficit += quantumBytes
+	if f.Deficit <= 0 {
+		f.Deficit += quantumBytes
 	}
 }
 
-// RoundRobin lists the flows that have something to send and are allowed to send. The zero
-// RoundRobin lists no flow.
+// RoundRobin lists the flows (send queues) that have something to send and are allowed to send. The
+// zero RoundRobin lists no flow.
 type RoundRobin[E any] struct {
 	fresh   list[E] // flows that are served first
 	old     list[E] // other flows, in the order of their turns
-	blocked bool    // no listed flow could get a buffer, or room in its channel
+	Blocked bool    // no listed flow could get a buffer, or room in its channel
 }
 
 // Waiting is the number of listed flows.
 func (r *RoundRobin[E]) Waiting() int { return r.fresh.count + r.old.count }
 
-// Ready reports whether a listed flow may find a free buffer and room in its channel.
-func (r *RoundRobin[E]) Ready() bool { return r.Waiting() > 0 && !r.blocked }
+// SetBlocked records whether the listed flows cannot send for lack of buffers or of room in their
+// channels.
+func (r *RoundRobin[E]) SetBlocked(blocked bool) { r.Blocked = blocked }
 
-// SetBlocked records whether the listed flows lack a buffer, or room in their channels.
-func (r *RoundRobin[E]) SetBlocked(blocked bool) { r.blocked = blocked }
-
-// Fresh returns the first of the flows that are served before the others, or nil.
+// Fresh returns the first of the flows (send queues) that are served before all other flows, or
+// nil.
 func (r *RoundRobin[E]) Fresh() *Flow[E] { return r.fresh.first }
 
 // Next returns the flow to be served next, or nil if no flow is listed.
@@ -72,8 +61,8 @@ func (r *RoundRobin[E]) Next() *Flow[E] {
 
 // Add lists a flow that is not listed and may send.
 func (r *RoundRobin[E]) Add(f *Flow[E]) {
-	r.blocked = false
-	if f.deficit > 0 {
+	r.Blocked = false
+	if f.Deficit > 0 {
 		r.fresh.pushBack(f)
 	} else {
 		r.old.pushBack(f)
@@ -81,19 +70,20 @@ func (r *RoundRobin[E]) Add(f *Flow[E]) {
 }
 
 // Remove takes a listed flow off its list.
-func (r *RoundRobin[E]) Remove(f *Flow[E]) { f.list.remove(f) }
+func (r *RoundRobin[E]) Remove(f *Flow[E]) { f.ListedIn.remove(f) }
 
-// EndTurn ends the turn of a listed flow. If more is true, the flow has more to send, and EndTurn
-// moves it behind all other flows. Otherwise EndTurn removes the flow from its list.
+// EndTurn ends the turn of a listed flow. If the argument "more" is true, the flow has more to
+// send, and EndTurn moves it behind all other flows. Otherwise EndTurn removes the flow from its
+// list.
 func (r *RoundRobin[E]) EndTurn(f *Flow[E], more bool) {
-	f.list.remove(f)
+	f.ListedIn.remove(f)
 	if more {
 		r.old.pushBack(f)
 	}
 }
 
-// Check returns an error if the lists do not consist of listed flows. The argument listed is the
-// number of all flows for which Listed returns true.
+// Check returns an error if the lists are inconsistent, or do not contain all listed flows. The
+// argument "listed" of Check is the number of all flows whose field ListedIn is set.
 func (r *RoundRobin[E]) Check(listed int) error {
 	if err := r.fresh.check(); err != nil {
 		return fmt.Errorf("fresh flows: %w", err)
@@ -114,7 +104,7 @@ type list[E any] struct {
 }
 
 func (l *list[E]) pushBack(f *Flow[E]) {
-	f.list, f.prev, f.next = l, l.last, nil
+	f.ListedIn, f.prev, f.next = l, l.last, nil
 	if l.last == nil {
 		l.first = f
 	} else {
@@ -135,7 +125,7 @@ func (l *list[E]) remove(f *Flow[E]) {
 	} else {
 		f.next.prev = f.prev
 	}
-	f.list, f.prev, f.next = nil, nil, nil
+	f.ListedIn, f.prev, f.next = nil, nil, nil
 	l.count--
 }
 
@@ -146,7 +136,7 @@ func (l *list[E]) check() error {
 	var last *Flow[E]
 	for f := l.first; f != nil && n <= l.count; f = f.next {
 		n++
-		if f.list != l {
+		if f.ListedIn != l {
 			return errors.New("a flow that does not belong there")
 		}
 		if f.prev != last {

@@ -7,9 +7,10 @@ const UrgentMax = 8
 // that they delay the endpoint's other fragments and ACKs only briefly.
 type Urgent struct{ count uint8 }
 
-// Take reports whether another urgent fragment may be sent now, and counts it. The arguments used
-// and depth are the number of packets in the queue of the channel, and the length of the queue. At
-// most half of the queue is for urgent fragments.
+// Take reports whether another urgent fragment may be sent now, and counts a fragment that may be
+// sent. The argument "used" of Take is the number of packets in the channel's send queue, and
+// "depth" is the capacity of this queue. Urgent fragments may fill at most half of the channel's
+// send queue.
 func (u *Urgent) Take(used, depth int) bool {
 	if u.count >= UrgentMax || 2*used >= depth {
 		return false
@@ -18,8 +19,8 @@ func (u *Urgent) Take(used, depth int) bool {
 	return true
 }
 
-// Give is called when a fragment has ended. If Take has counted the fragment, Give subtracts it
-// from the count.
+// Give is called when a fragment has ended. Give decrements the count if Take has counted the
+// fragment.
 func (u *Urgent) Give(counted bool) {
 	if counted {
 		u.count--

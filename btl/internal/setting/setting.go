@@ -1,8 +1,10 @@
 // Package setting reads and writes the values of settings as text. A setting is a pointer to a
 // field of a struct: a string, a time.Duration, or a whole number.
 //
+//	value                type
+//	=====                ====
 //	"50us", "1.5s"       time.Duration
-//	"100", "8K", "1G"    int, int64, uint32; the suffixes are powers of 1024
+//	"100", "8K", "1G"    int, int64, uint32, where the suffixes are powers of 1024
 //
 // The package has no state.
 package setting
@@ -14,8 +16,8 @@ import (
 	"time"
 )
 
-// Assign sets the field to the value of a text. Assign returns an error if the text has another
-// notation, or if the number is too large for a uint32.
+// Assign sets the field to the value of a text. Assign returns an error if the text is not valid
+// for the field's type, or if the number is too large for a uint32 field.
 func Assign(field any, value string) error {
 	switch f := field.(type) {
 	case *string:
@@ -67,7 +69,8 @@ func parseSize(s string) (int64, error) {
 	return n << shift, nil
 }
 
-// Text returns the value of a field in the notation of Assign, or "" for a field of another type.
+// Text returns the value of a field in the notation of Assign, or "" for a field of a type that
+// Assign does not support.
 func Text(field any) string {
 	switch f := field.(type) {
 	case *string:

@@ -1,15 +1,17 @@
-// Package snapshot publishes numbers that one goroutine counts to other goroutines, without a lock.
+// Package snapshot lets other goroutines read the numbers that one goroutine counts, without a
+// lock.
 //
-//	owner:    version 4 --Store: 5, values, 6--> version 6
-//	reader:   Load reads the version, the values and the version, until both versions are 6
+//	owner     version 4 --Store 5, values, 6--> version 6
+//	          ========= ======================= =========
+//	reader    Load reads the version, the values and the version, until both versions are 6
 //
 // One goroutine calls Store. Any goroutine may call Load.
 package snapshot
 
 import "sync/atomic"
 
-// Values is a published list of numbers. The version is odd while Store writes the values, so that
-// a concurrent reader repeats its reading.
+// Values is a published list of numbers. The version of a snapshot is odd while Store writes the
+// values, so that a concurrent reader repeats its reading.
 type Values struct {
 	version atomic.Uint64
 	values  []atomic.Uint64
@@ -18,24 +20,22 @@ type Values struct {
 // Init makes a list of count zeros. Init must be called before the other methods.
 func (v *Values) Init(count int) { v.values = make([]atomic.Uint64, count) }
 
-// Store publishes the numbers of both lists, the first list before the second.
+// Store publishes the numbers of both lists, as one list that begins with the numbers of "first".
 func (v *Values) Store(first, second []uint64) {
 	v.version.Add(1)
-	v.set(v.values, first)
-	v.set(v.values[len(first):], second)
+	to := v.values
+	for _, from := range [...][]uint64{first, second} {
+		for i, n := range from {
+			if to[i].Load() != n { // a store is more expensive
+				to[i].Store(n)
+			}
+		}
+		to = to[len(from):]
+	}
 	v.version.Add(1)
 }
 
-// set stores the numbers that have changed.
-func (*Values) set(to []atomic.Uint64, from []uint64) {
-	for i, n := range from {
-		if to[i].Load() != n {
-			to[i].Store(n)
-		}
-	}
-}
-
-// Load reads the numbers of one call of Store into the two lists.
+// Load copies the numbers that one call of Store has published to the two lists.
 func (v *Values) Load(first, second []uint64) {
 	for {
 		before := v.version.Load()

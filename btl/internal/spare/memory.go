@@ -18,10 +18,15 @@ type Memory struct {
 	bytes int // total size of idle
 }
 
-// Take returns sizeBytes of the most recently used memory that is large enough, or of new memory.
+// wasteFactor is the maximum ratio of the size of idle memory to the size that Take asks for.
+// Without this limit, many small messages could hold much more memory than their own size.
+const wasteFactor = 2
+
+// Take returns a slice of sizeBytes, from the most recently used idle memory that is large enough
+// and at most wasteFactor times as large, or from new memory.
 func (m *Memory) Take(sizeBytes int) []byte {
 	for i := len(m.idle) - 1; i >= 0; i-- {
-		if mem := m.idle[i]; cap(mem) >= sizeBytes {
+		if mem := m.idle[i]; sizeBytes <= cap(mem) && cap(mem) <= wasteFactor*sizeBytes {
 			m.idle = slices.Delete(m.idle, i, i+1)
 			m.bytes -= cap(mem)
 			return mem[:sizeBytes]

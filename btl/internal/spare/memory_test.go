@@ -49,3 +49,15 @@ func TestLatestIsTaken(t *testing.T) {
 		}
 	}
 }
+
+// A small message does not hold memory that is much larger than itself.
+func TestMuchLargerMemoryStays(t *testing.T) {
+	var m Memory
+	m.Give(make([]byte, 1<<20))
+	if got := m.Take(5000); cap(got) > wasteFactor*5000 {
+		t.Errorf("memory of %d bytes for a message of 5000 bytes", cap(got))
+	}
+	if got := m.Take(1 << 19); cap(got) != 1<<20 {
+		t.Errorf("memory of %d bytes, want the idle memory of 1 MiB", cap(got))
+	}
+}

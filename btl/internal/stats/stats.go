@@ -1,4 +1,4 @@
-// Package stats has the names of a module's counters, and the memory in which one goroutine counts.
+// Package stats has the names of a module's counters, and the type of their values.
 //
 // Values has no lock. Package snapshot publishes the values to other goroutines.
 package stats

@@ -32,7 +32,8 @@ type Config struct {
 	Self    string
 	Present func(provider string) error
 	Machine report.Machine
-	// Progress, if not nil, is called before each of the steps, whose number is total.
+	// The function Progress, if not nil, is called before each of the steps, where the argument total
+	// is the number of steps.
 	Progress func(step, total int, what string)
 }
 
@@ -102,8 +103,8 @@ func selected(cfg *Config) ([]systems.System, error) {
 }
 
 // Run makes the measurements, and returns the report, which after an error covers the time until
-// the error. The error is ctx's cause if ctx ended the run, or the reason why the run could not
-// start, and a failed system is recorded in the report.
+// the error. The error of Run is ctx's cause if ctx ended the run, or the reason why the run could
+// not start, and a failed system is recorded in the report.
 func Run(ctx context.Context, cfg *Config) (*Report, error) {
 	dir, err := os.MkdirTemp("", "btlbench-compare-")
 	if err != nil {
@@ -124,7 +125,7 @@ func Run(ctx context.Context, cfg *Config) (*Report, error) {
 	return c.report, err
 }
 
-// complete makes the rounds and completes the report.
+// The method complete makes the rounds and completes the report.
 func (c *comparison) complete(ctx context.Context) error {
 	err := c.run(ctx)
 	c.report.Interrupted = err != nil
@@ -132,7 +133,7 @@ func (c *comparison) complete(ctx context.Context) error {
 	return err
 }
 
-// probe finds out which systems are installed, and prepares them.
+// The method probe finds out which systems are installed, and prepares them.
 func (c *comparison) probe(ctx context.Context) error {
 	all, err := selected(c.cfg)
 	if err != nil {

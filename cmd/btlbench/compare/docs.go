@@ -22,8 +22,8 @@ func (r *Report) command() string {
 	return "make compare"
 }
 
-// UpdateDocs returns a document in which the report replaces the text between its markers, with
-// links to the plots.
+// UpdateDocs returns a document in which the summary of the report, with links to the plots,
+// replaces the text between the report's markers.
 func (r *Report) UpdateDocs(doc []byte) ([]byte, error) {
 	var plots []string
 	for _, name := range PlotNames(r.Table) {
@@ -32,5 +32,5 @@ func (r *Report) UpdateDocs(doc []byte) ([]byte, error) {
 	return report.Between(doc, r.Name(), fmt.Sprintf(
 		"Measured %s on %s (%d CPUs), %s %s, with `%s`.\n\n```text\n%s```\n\n%s",
 		r.StartedAt.Format("2006-01-02"), r.Machine.CPUModel, r.Machine.CPUs, r.Machine.OS,
-		r.Machine.Kernel, r.command(), r.Text(), report.Links(plots)))
+		r.Machine.Kernel, r.command(), r.brief(), report.Links(plots)))
 }

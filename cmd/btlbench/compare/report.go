@@ -45,9 +45,10 @@ type Result struct {
 	Median float64 `json:"median"`
 	// P50Us is the median over the rounds of the median half round trip, or 0 if it is unknown.
 	P50Us float64 `json:"p50_us,omitempty"`
-	// ToBest is the median, over the rounds that both systems have, of the value divided by the
-	// value of the best other system, which is the one with the best median. ToRaw is the
-	// corresponding ratio to the bare fabric. ToRaw is null if the bare fabric was not measured.
+	// ToBest is the median, over the rounds that both systems have, of the value divided by the value
+	// of the best other system, which is the one with the best median. ToRaw is the ratio of the value
+	// to that of the bare fabric, computed like ToBest. ToRaw is null if the bare fabric was not
+	// measured.
 	ToBest *float64 `json:"ratio_to_best_peer"`
 	ToRaw  *float64 `json:"ratio_to_raw"`
 	Rounds []Value  `json:"rounds"`
@@ -150,7 +151,7 @@ func (r *Report) finish() {
 	}
 }
 
-// place returns the position of a workload in the report.
+// The function place returns the position of a workload in the report.
 func place(w systems.Workload) int { return slices.Index(systems.Workloads, w) }
 
 // sign excludes the window of a stream from the order, because the window follows from the size.

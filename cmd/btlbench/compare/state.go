@@ -7,9 +7,9 @@ import (
 )
 
 // On a virtual machine, two CPUs may be threads of one core at one time, and far apart at another
-// time, and measurements in different states cannot be compared. The distance of the CPUs is
-// therefore measured before and after each measurement, and measurements in an unusual state are
-// repeated, for every system alike.
+// time, and measurements in different states cannot be compared. Before and after each measurement,
+// the distance of the CPUs is measured, and measurements in an unusual state are repeated, for
+// every system alike.
 const (
 	stateSamples  = 40                    // taken to find the usual state
 	stateEvery    = 25 * time.Millisecond // between two of them
@@ -48,13 +48,13 @@ func newMachineState(ctx context.Context, ping func() float64,
 	return m
 }
 
-// usual reports whether the distance ns belongs to the usual state.
+// The method usual reports whether the distance ns belongs to the usual state of the machine.
 func (m *machineState) usual(ns float64) bool {
 	return ns >= stateLowRatio*m.usualNs && ns <= stateHighRatio*m.usualNs
 }
 
-// await waits a limited time for the usual state, and returns the last measured distance of the
-// CPUs.
+// The method await waits a limited time for the usual state of the machine, and returns the last
+// measured distance of the CPUs.
 func (m *machineState) await(ctx context.Context) float64 {
 	ns, waited := m.ping(), time.Duration(0)
 	for ; !m.usual(ns) && waited < statePatience && ctx.Err() == nil; waited += stateEvery {
@@ -64,9 +64,9 @@ func (m *machineState) await(ctx context.Context) float64 {
 	return ns
 }
 
-// measured calls measure until the state was usual before and after it, at most a limited number of
-// times. The result is the larger of the two distances around the last call, or 0 if they are
-// unknown.
+// The method measured calls the function measure until the distance of the CPUs was usual before
+// and after the call, at most a limited number of times. The result of measured is the larger of
+// the two distances around the last call, or 0 if the distances are unknown.
 func (m *machineState) measured(ctx context.Context, measure func() error) (float64, error) {
 	if m.ping == nil {
 		return 0, measure()

@@ -23,6 +23,16 @@ func (r *Report) Text() string {
 		r.writeWorkload(&b, w)
 	}
 	r.writeNotes(&b)
+	r.writeLeftOut(&b)
+	return b.String()
+}
+
+// brief formats the report for a document, whose plots show what Text has for each size.
+func (r *Report) brief() string {
+	var b strings.Builder
+	r.writeSummary(&b)
+	r.writePings(&b)
+	r.writeNotes(&b)
 	return b.String()
 }
 
@@ -219,10 +229,10 @@ func (n *notes) write(b *strings.Builder, prefix string) {
 	}
 }
 
-// writeNotes writes the versions of the systems, missing systems, unsupported points and failures.
+// writeNotes writes the versions of the systems, missing systems and failures.
 func (r *Report) writeNotes(b *strings.Builder) {
 	b.WriteString("\n")
-	var versions, missing, left notes
+	var versions, missing notes
 	for i := range r.Systems {
 		about := &r.Systems[i]
 		switch {
@@ -237,16 +247,24 @@ func (r *Report) writeNotes(b *strings.Builder) {
 		default:
 			missing.add(about.Label, about.Missing)
 		}
+	}
+	versions.write(b, "")
+	missing.write(b, "not measured: ")
+	for i := range r.Failures {
+		b.WriteString(report.Wrap("failed: " + r.Failures[i].describe(r)))
+	}
+}
+
+// writeLeftOut writes the points that systems do not support.
+func (r *Report) writeLeftOut(b *strings.Builder) {
+	var left notes
+	for i := range r.Systems {
+		about := &r.Systems[i]
 		for _, text := range r.leftOut(about.ID) {
 			left.add(about.Label, text)
 		}
 	}
-	versions.write(b, "")
-	missing.write(b, "not measured: ")
 	left.write(b, "left out: ")
-	for i := range r.Failures {
-		b.WriteString(report.Wrap("failed: " + r.Failures[i].describe(r)))
-	}
 }
 
 // leftOut returns the points that a system does not support, with a text for each reason.

@@ -34,7 +34,7 @@ func PinThread(cpu int) error {
 }
 
 // KeepOff moves the existing threads, and threads that they start later, away from the given CPUs,
-// if other CPUs remain. A thread that ends in the meantime is no error.
+// if other CPUs remain. If a thread ends while KeepOff runs, this is no error.
 func KeepOff(hot []int) {
 	var rest unix.CPUSet
 	for _, cpu := range AllowedCPUs() {

@@ -32,15 +32,20 @@ func localPair(t testing.TB) (client, server *Side) {
 	client = open(cfg)
 	cfg.Server = true
 	server = open(cfg)
-	connected := make(chan error)
-	go func() { connected <- server.Connect(client.Offers()) }()
-	if err := client.Connect(server.Offers()); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-connected; err != nil {
+	if err := join(client, server); err != nil {
 		t.Fatal(err)
 	}
 	return client, server
+}
+
+// join connects two sides of this process.
+func join(client, server *Side) error {
+	// A side that connects does not answer a call of Offers.
+	offers, answers := client.Offers(), server.Offers()
+	connected := make(chan error)
+	go func() { connected <- server.Connect(offers) }()
+	err := client.Connect(answers)
+	return errors.Join(err, <-connected)
 }
 
 // localRound runs one round between two local sides and returns the client's and the server's view.

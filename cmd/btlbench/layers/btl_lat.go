@@ -29,7 +29,7 @@ func (p *btlPort) latClient(r *Round) error {
 	if err == nil {
 		err = p.checkSum(r)
 	}
-	// Each round trip is two messages.
+	// Each round trip of a latency test is two messages.
 	r.Meter.Messages, r.Meter.Bytes = 2*done, 2*done*int64(r.SizeBytes)
 	return err
 }
@@ -38,9 +38,10 @@ func (p *btlPort) latClient(r *Round) error {
 // memory costs hardly more than a reading.
 const passesPerClock = 4
 
-// pingPong is the hot loop of the client. A round trip begins at the end of the previous one, and
-// is recorded while the next one is in progress, as in the raw layer. The clock is read after each
-// poll that has received something, and after every few empty polls.
+// The method pingPong is the hot loop of the client of a latency test. A round trip of pingPong
+// begins at the end of the previous one, and is recorded while the next one is in progress, as in
+// the raw layer. The client's hot loop reads the clock after each poll that has received something,
+// and after every few empty polls.
 func (p *btlPort) pingPong(r *Round, l limit) (done int64, err error) {
 	now := clock()
 	last := int64(-1)
@@ -87,8 +88,8 @@ func (p *btlPort) pingPong(r *Round, l limit) (done int64, err error) {
 	return done, nil
 }
 
-// between does the work between two round trips, which does not count, and returns the time at
-// which the next round trip may begin.
+// The method between does the work between two round trips, which does not count, and returns the
+// time at which the next round trip may begin.
 func (p *btlPort) between(r *Round, now mono.Time) (mono.Time, error) {
 	if r.reportDue(now) {
 		r.report(now)

@@ -42,7 +42,7 @@ func (s *loadStream) start(bytesPerNs float64, now mono.Time) {
 	s.pace.start(bytesPerNs, now)
 }
 
-// due reports whether the stream may send a message now.
+// The method due reports whether the stream may send a message now.
 func (s *loadStream) due(now mono.Time) bool {
 	return s.inFlight < s.window && s.pace.due(now, s.size) > 0
 }
@@ -92,7 +92,7 @@ func (p *btlPort) calibrate(r *Round) (bytesPerNs float64, err error) {
 		return 0, err
 	}
 	reached := float64(s.acked-acked) * float64(r.LoadBytes) / float64(clock().Sub(begin))
-	// A stream that has sent nothing in that time also gets a rate.
+	// A stream that has sent nothing during the calibration also gets a rate.
 	reached = max(reached, float64(r.LoadBytes)/float64(loadCalibration))
 	return reached, p.drainLoad()
 }

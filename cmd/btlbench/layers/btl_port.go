@@ -132,7 +132,8 @@ func (p *btlPort) nap() {
 	}
 }
 
-// idle keeps the connection alive between rounds, and returns within about a millisecond.
+// The method idle keeps the connection alive between rounds, and returns within about a
+// millisecond.
 func (p *btlPort) idle() error {
 	if err := p.pass(clock()); err != nil {
 		return err
@@ -211,7 +212,7 @@ func (p *btlPort) Prepare(r *Round) (handle uint64, err error) {
 }
 
 // settle waits until all messages of the previous round are acknowledged, because their buffers are
-// used again. The peer makes progress during that time.
+// used again. The peer makes progress while settle waits.
 func (p *btlPort) settle() error {
 	p.watchdog = watchdog{since: clock()}
 	for p.inFlight+p.stream.inFlight > 0 {
@@ -324,13 +325,15 @@ type messages struct {
 func (s *messages) resetFor(r *Round) {
 	slots := r.Window
 	if plan.IsLatency(r.Test) {
-		slots = 4 // The latest, those whose acknowledgement is still on its way, and one to spare.
+		// The latest, those whose acknowledgement is still on its way, and one to spare.
+		slots = plan.WindowFor(4, r.SizeBytes)
 	}
 	apart := r.Verify || r.Test == plan.TestPutLat || r.Test == plan.TestGetBW
 	s.reset(slots, r.SizeBytes, apart)
 }
 
-// reset makes slots for messages of a size. If apart is false, all slots share their memory.
+// reset makes slots for messages of a size. If the argument apart is false, all slots share their
+// memory.
 func (s *messages) reset(slots, size int, apart bool) {
 	s.size, s.apart, s.inFlight, s.acked, s.sendErr = size, apart, 0, 0, nil
 	need := s.size
@@ -384,8 +387,8 @@ func (s *messages) onDone(f *btl.Fragment, err error) {
 // memory of a larger one is lent to the transport.
 const immediateBytesMax = 16 << 10
 
-// send sends the message in a slot, and frees the slot when the transport no longer uses it. The
-// result false means that nothing was sent because of back-pressure, and that the slot is free.
+// send sends the message in a slot, and frees the slot when the transport no longer uses it. If the
+// result of send is false, nothing was sent because of back-pressure, and the slot is free.
 func (s *messages) send(ep *btl.Endpoint, tag btl.Tag, slot uint32) (bool, error) {
 	data := s.slot(slot)
 	if len(data) <= min(ep.MaxTiny(), immediateBytesMax) {
@@ -423,7 +426,7 @@ func (s *messages) give(ep *btl.Endpoint, f *btl.Fragment, slot uint32) (bool, e
 	return true, nil
 }
 
-// again returns nil for an error that means back-pressure.
+// The function again returns nil for an error that means back-pressure.
 func again(err error) error {
 	if errors.Is(err, btl.ErrAgain) {
 		return nil
@@ -460,7 +463,7 @@ func (p *btlPort) tell(tag btl.Tag, a, b uint64) error {
 	return err
 }
 
-// noteDue is a control message that could not be sent yet.
+// A noteDue is a control message that could not be sent yet.
 type noteDue struct {
 	tag  btl.Tag
 	a, b uint64

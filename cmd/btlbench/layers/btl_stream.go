@@ -114,8 +114,8 @@ func (p *btlPort) peerFinished() bool {
 	return p.finPhase == p.phase && p.received >= p.finSent
 }
 
-// streamPass sends as many messages as there is room for, and then calls Progress once. A pass that
-// finds nothing to do waits, until the instant until at most.
+// streamPass sends as many messages as there is room for, and then calls Progress once. A call of
+// streamPass that finds nothing to do waits, at most until the instant that is the argument until.
 func (p *btlPort) streamPass(r *Round, most int64, now, until mono.Time) (mono.Time, error) {
 	sent := r.Sent
 	room := int64(r.Window - p.inFlight)
@@ -145,7 +145,8 @@ func (p *btlPort) streamPass(r *Round, most int64, now, until mono.Time) (mono.T
 		p.waiter.until = p.pace.next(until)
 		looks := p.waiter.idle()
 		p.waiter.until = mono.Never
-		// A sender with a rate, or whose peer lives and takes nothing, may have to wait for long.
+		// If a sender has a rate, or a peer that lives and receives nothing, the sender may have to wait
+		// for long.
 		if looks && r.Test == plan.TestReverse && p.stuck(clock()) {
 			return clock(), errStuck
 		}
@@ -231,8 +232,8 @@ func (p *btlPort) onFin(_ *btl.Endpoint, _ btl.Tag, data []byte) {
 	if !ok || phase <= p.finPhase {
 		return
 	}
-	// A message go that arrives after its fin starts nothing, but the peer waits for this side's
-	// fin.
+	// If the message go arrives after its message fin, no stream starts, but the peer waits for this
+	// side's fin.
 	if p.r.Server {
 		p.goPhase, p.finDone = phase, false
 	}

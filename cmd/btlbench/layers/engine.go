@@ -15,8 +15,8 @@ import (
 type engine struct {
 	jobs chan func()
 	done chan struct{}
-	// The function idle is called repeatedly between jobs, and must return within about a
-	// millisecond. Jobs set idle, and nil means that the engine sleeps until the next job.
+	// The function idle is called repeatedly between jobs, and must return within about a millisecond.
+	// Jobs set the function idle, and nil means that the engine sleeps until the next job.
 	idle func()
 }
 

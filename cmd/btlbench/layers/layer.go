@@ -9,8 +9,9 @@ import (
 )
 
 // Layer is one side's endpoint of the measured system, which is the bare fabric or the transport.
-// Only the engine's thread may call the methods of a Layer. The methods are called once per round,
-// so that the dynamic dispatch adds no time per message. Each layer has its own hot loops.
+// Only the engine's thread may call the methods of a Layer. The methods of a Layer are called once
+// per round, so that the dynamic dispatch adds no time per message. Each layer has its own hot
+// loops.
 type Layer interface {
 	// offer returns the information that the peer needs to connect.
 	offer() Offer
@@ -99,7 +100,8 @@ func (c *Counters) addAll(counts, earlier map[string]uint64) {
 func SkipReason(offer *Offer, test string, sizeBytes int) string {
 	switch {
 	case offer.Layer != plan.LayerRaw && sizeBytes > offer.MessageBytesMax:
-		return fmt.Sprintf("larger than the transport's limit of %d bytes", offer.MessageBytesMax)
+		return fmt.Sprintf("a message has 0 to %s bytes; --set fragment_bytes_max=SIZE allows more, "+
+			"up to %d", plan.SizeText(offer.MessageBytesMax), plan.SizeBytesMax)
 	case plan.IsRemote(test) && sizeBytes == 0:
 		return "of no bytes nothing can be seen"
 	case plan.IsAtomic(test) && sizeBytes != plan.AtomicBytes:

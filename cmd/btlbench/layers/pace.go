@@ -17,7 +17,7 @@ type pace struct {
 // start begins to count.
 func (p *pace) start(bytesPerNs float64, now mono.Time) { *p = pace{bytesPerNs, now, 0} }
 
-// due is the number of messages of a size that may be sent now.
+// The method due is the number of messages of a size that may be sent now.
 func (p *pace) due(now mono.Time, sizeBytes int) int64 {
 	if p.bytesPerNs == 0 || sizeBytes == 0 {
 		return math.MaxInt64
@@ -29,8 +29,8 @@ func (p *pace) due(now mono.Time, sizeBytes int) int64 {
 	return int64(ahead/float64(sizeBytes)) + 1
 }
 
-// next is the earlier of the instant until and the instant at which the rate allows the next
-// message. Without a rate next is until.
+// The method next is the earlier of the instant until and the instant at which the rate allows the
+// next message. Without a rate next is until.
 func (p *pace) next(until mono.Time) mono.Time {
 	if p.bytesPerNs == 0 {
 		return until

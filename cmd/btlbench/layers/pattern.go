@@ -105,7 +105,7 @@ type Tally struct {
 	seen seenSet
 }
 
-// Add adds the counts of another one.
+// Add adds the counts of another Tally.
 func (t *Tally) Add(o *Tally) {
 	t.Messages += o.Messages
 	t.Bytes += o.Bytes
@@ -125,7 +125,7 @@ func (t *Tally) check(b []byte, size int) {
 	}
 	t.VerifiedBytes += int64(len(b)) - min(wrong, int64(len(b)))
 	t.CorruptBytes += wrong
-	// If most bytes of a message are wrong, its number was altered.
+	// If most bytes of a message are wrong, the number in the message was altered.
 	if len(b) > 2*stampBytes && wrong > int64(len(b)/2) {
 		return
 	}
@@ -158,8 +158,8 @@ func (s *seenSet) bit(n uint64) (word *uint64, mask uint64) {
 	return &s.bits[n%seenBits/64], uint64(1) << (n % 64)
 }
 
-// mark adds n to the set, and reports whether it was new. A number too far ahead of the highest one
-// is invalid and counts as delivered before.
+// mark adds n to the set, and reports whether it was new. If a number is too far ahead of the
+// highest number so far, mark treats the number as invalid and returns false.
 func (s *seenSet) mark(n uint64) bool {
 	if s.bits == nil {
 		s.bits = make([]uint64, seenBits/64)

@@ -76,6 +76,57 @@ func FindInfo(cfg *Config, node NodeHint) (fabric.Info, error) {
 		cfg.Provider, plan.Suggestion(cfg.Provider, names))
 }
 
+// CheckNode returns an error if the address or device of the flag --node is not of this host. The
+// error lists the addresses of this host.
+func CheckNode(node string) error {
+	if node == "" {
+		return nil
+	}
+	infos, err := fabric.GetInfo(fabric.Hints{Provider: fabric.Sockets(), Node: node})
+	switch {
+	case len(infos) > 0:
+		return nil
+	case errors.Is(err, fabric.ErrBadName):
+		return fmt.Errorf("--node: %w", err)
+	case !isNumeric(node): // The name may be one of another provider, such as libfabric's.
+		if infos, _ = fabric.GetInfo(fabric.Hints{Node: node}); len(infos) > 0 {
+			return nil
+		}
+	}
+	return fmt.Errorf("--node %s is not of this host, which has %s", node, hereText())
+}
+
+// isNumeric reports whether a text is an IP address, with ports or without.
+func isNumeric(node string) bool {
+	first, _, _ := strings.Cut(node, ",")
+	if host, _, err := net.SplitHostPort(first); err == nil {
+		first = host
+	}
+	_, err := netip.ParseAddr(first)
+	return err == nil
+}
+
+// hereMax is the maximum number of addresses that an error lists.
+const hereMax = 16
+
+// hereText lists the addresses of this host with their devices, such as "127.0.0.1 (lo)".
+func hereText() string {
+	infos, err := fabric.GetInfo(fabric.Hints{Provider: fabric.Sockets()})
+	if err != nil {
+		return "no address"
+	}
+	var list []string
+	for i := range infos {
+		if text := infos[i].Src + " (" + infos[i].Domain + ")"; !slices.Contains(list, text) {
+			list = append(list, text)
+		}
+	}
+	if more := len(list) - hereMax; more > 0 {
+		list = append(list[:hereMax], fmt.Sprintf("%d others (\"btlbench info\")", more))
+	}
+	return strings.Join(list, ", ")
+}
+
 // ProviderNames lists the providers that can be used on this host, each once.
 func ProviderNames() []string {
 	infos, err := fabric.GetInfo(fabric.Hints{})
@@ -107,7 +158,38 @@ func datagramBytes(info *fabric.Info, mtuBytes int) int {
 	if isIPv6(info) {
 		headerBytes = udp6HeaderBytes
 	}
-	return max(1, mtuBytes-headerBytes) // Too small for anything, and reported as that.
+	return max(1, mtuBytes-headerBytes) // checkMTU reports a datagram that is too small.
+}
+
+// The constants are the bounds of a datagram: those of btl.Config.MTUBytes, and the smallest one of
+// the raw layer.
+const (
+	mtuBytesMin = 512
+	mtuBytesMax = 65507
+	rawBytesMin = rawControlBytes + 8
+)
+
+// checkMTU returns an error that names the range if the flag --mtu is out of range for the layers
+// of a side.
+func checkMTU(info *fabric.Info, cfg *Config) error {
+	low, over := mtuBytesMin, info.Provider
+	if len(cfg.Layers) == 1 && cfg.Layers[0] == plan.LayerRaw {
+		low = rawBytesMin
+	}
+	high := max(mtuBytesMax, info.MTUBytes)
+	if isUDP(info.Provider) {
+		high = mtuBytesMax + udp4HeaderBytes
+		if isIPv6(info) {
+			low, over = low+udp6HeaderBytes, over+" over IPv6"
+		} else {
+			low, over = low+udp4HeaderBytes, over+" over IPv4"
+		}
+	}
+	if cfg.MTUBytes == 0 || cfg.MTUBytes >= low && cfg.MTUBytes <= high {
+		return nil
+	}
+	return fmt.Errorf("--mtu %d is out of range: %d to %d bytes with %s", cfg.MTUBytes, low, high,
+		over)
 }
 
 // isUDP reports whether the datagrams of a provider are UDP datagrams.

@@ -8,7 +8,6 @@ import (
 	"gobtl/cmd/btlbench/plan"
 	"gobtl/fabric"
 	"gobtl/internal/mono"
-	"gobtl/internal/waiting"
 )
 
 const (
@@ -24,6 +23,12 @@ const (
 	// rawBatchBytes is the largest number of bytes in one call, so that the buffers stay in the
 	// cache.
 	rawBatchBytes = 256 << 10
+	// rawFlightMax is the largest number of datagrams on the way to a peer. A peer can offer any
+	// number as its capacity.
+	rawFlightMax = 1 << 14
+	// rawStartTime is the time that a client has before the first datagram of a round, in addition to
+	// its time-outs. In that time the other streams of the client prepare the round.
+	rawStartTime = time.Second
 )
 
 // rawPort is an endpoint of the bare fabric, with which the transport is compared. rawPort handles
@@ -34,10 +39,14 @@ type rawPort struct {
 	arena fabric.Arena
 	caps  fabric.Caps
 	mtu   int
+	// The field server says that the peer speaks first.
+	server bool
 
 	r            *Round // the one that runs
 	peer         fabric.Addr
 	peerCapacity int
+	heard        uint64   // datagrams that the round has received
+	dog          watchdog // of heard, at the server
 
 	free  []fabric.Buf        // send buffers that may be written
 	out   []fabric.Completion // scratch of Poll
@@ -56,10 +65,9 @@ type rawPort struct {
 
 var _ Layer = (*rawPort)(nil)
 
-// openRaw opens an endpoint of the bare fabric, with datagrams of at most mtuBytes, where 0 means
-// the provider's MTU.
-func openRaw(open openDomainFunc, info *fabric.Info, mtuBytes int, wait waiting.Mode,
-) (_ *rawPort, err error) {
+// openRaw opens an endpoint of the bare fabric, with datagrams of at most cfg.MTUBytes, where 0
+// means the provider's MTU.
+func openRaw(open openDomainFunc, info *fabric.Info, cfg *Config) (_ *rawPort, err error) {
 	depth := func(offered, most int) int {
 		if offered > 0 {
 			return min(offered, most)
@@ -68,11 +76,11 @@ func openRaw(open openDomainFunc, info *fabric.Info, mtuBytes int, wait waiting.
 	}
 	tx, rx := depth(info.TxDepth, rawTxBuffers), depth(info.RxDepth, rawRxBuffers)
 	bufferBytes := info.MTUBytes
-	if mtuBytes > 0 {
-		bufferBytes = min(bufferBytes, mtuBytes)
+	if cfg.MTUBytes > 0 {
+		bufferBytes = min(bufferBytes, cfg.MTUBytes)
 	}
-	if bufferBytes < rawControlBytes+8 {
-		return nil, fmt.Errorf("MTU of %d bytes is too small to measure with", bufferBytes)
+	if err := checkRawMTU(bufferBytes); err != nil {
+		return nil, err
 	}
 	rx = min(rx, max(64, rawRxBytes/bufferBytes))
 	dom, err := open(fabric.DomainConfig{Buffers: tx + rx, BufferBytes: bufferBytes})
@@ -89,22 +97,30 @@ func openRaw(open openDomainFunc, info *fabric.Info, mtuBytes int, wait waiting.
 		return nil, err
 	}
 	p := &rawPort{
-		dom: dom, ep: ep, arena: dom.Arena(), caps: ep.Caps(),
+		dom: dom, ep: ep, arena: dom.Arena(), caps: ep.Caps(), server: cfg.Server,
 		free:   bufRange(0, tx),
 		out:    make([]fabric.Completion, rawBatch),
 		spare:  make([]fabric.Completion, rawBatch),
 		sends:  make([]fabric.Send, rawBatch),
 		repost: make([]fabric.Buf, 0, rawBatch),
-		waiter: newWaiter(wait, sleepOn(dom)),
+		waiter: newWaiter(cfg.wait(), sleepOn(dom)),
 	}
 	p.mtu = min(p.caps.MTUBytes, p.arena.Size(), bufferBytes)
-	if p.mtu < rawControlBytes+8 {
-		return nil, fmt.Errorf("MTU of %d bytes is too small to measure with", p.mtu)
+	if err := checkRawMTU(p.mtu); err != nil {
+		return nil, err
 	}
 	if n, err := ep.Recv(bufRange(tx, rx)); err != nil {
 		return nil, fmt.Errorf("posting receive %d of %d: %w", n, rx, err)
 	}
 	return p, nil
+}
+
+// checkRawMTU returns an error if a datagram has no room for two lengths, of data and of control.
+func checkRawMTU(mtuBytes int) error {
+	if mtuBytes < rawBytesMin {
+		return fmt.Errorf("MTU of %d bytes is too small to measure with", mtuBytes)
+	}
+	return nil
 }
 
 func (p *rawPort) offer() Offer {
@@ -114,16 +130,23 @@ func (p *rawPort) offer() Offer {
 	}
 }
 
-func (p *rawPort) connect(peer Offer, _ time.Duration) (err error) {
-	p.peer, err = p.dom.Insert(peer.Name)
-	p.peerCapacity = max(1, peer.RecvCapacity)
+// connect takes the peer's offer. The peer may have offered the address of a third party, and
+// therefore connect waits for the proof that the peer receives there.
+func (p *rawPort) connect(peer Offer, timeout time.Duration) (err error) {
+	if p.peer, err = p.dom.Insert(peer.Name); err != nil {
+		return err
+	}
+	p.peerCapacity = min(max(1, peer.RecvCapacity), rawFlightMax)
 	p.mtu = min(p.mtu, peer.MTUBytes)
-	return err
+	if err := checkRawMTU(p.mtu); err != nil {
+		return err
+	}
+	return p.meet(timeout)
 }
 
 // Prepare removes the datagrams of an earlier round from the endpoint.
 func (p *rawPort) Prepare(r *Round) (uint64, error) {
-	p.r = r
+	p.r, p.heard, p.dog = r, 0, watchdog{since: clock()}
 	for {
 		n, err := p.poll(p.out)
 		if err != nil || n == 0 {
@@ -168,7 +191,8 @@ func (p *rawPort) facts() Facts {
 func (p *rawPort) close() error { return p.dom.Close() }
 
 // poll returns received datagrams, at most len(out), and frees the buffers of completed sends. The
-// result may be smaller than the number of completions, and 0 means that there was none.
+// result of poll may be smaller than the number of completions, and 0 means that no datagram was
+// received.
 func (p *rawPort) poll(out []fabric.Completion) (received int, err error) {
 	if len(p.pending) > 0 {
 		received = copy(out, p.pending)
@@ -257,6 +281,15 @@ func (p *rawPort) lookAround() {
 	if p.passes++; p.passes%4096 == 0 && p.background != nil {
 		p.background()
 	}
+}
+
+// checkClient ends the round of a server whose client sends no datagram.
+func (p *rawPort) checkClient(now mono.Time) error {
+	if p.dog.stuck(p.heard, now, 2*time.Duration(p.r.PeerTimeoutNs)+
+		time.Duration(p.r.GapNs)+rawStartTime) {
+		return errSilent
+	}
+	return nil
 }
 
 // deadlineFrom returns the time at which a peer that sends nothing from now on counts as dead.

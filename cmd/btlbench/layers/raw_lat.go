@@ -193,6 +193,9 @@ func (p *rawPort) latServer(r *Round) error {
 		if n == 0 {
 			if p.waiter.idle() {
 				p.lookAround()
+				if err := p.checkClient(clock()); err != nil {
+					return err
+				}
 			}
 			continue
 		}
@@ -208,6 +211,7 @@ func (p *rawPort) latServer(r *Round) error {
 // pong replies to one ping, and then posts its buffer again.
 func (p *rawPort) pong(r *Round, c *fabric.Completion) error {
 	if c.Errno == 0 && int(c.Len) == r.SizeBytes {
+		p.heard++
 		buf, err := p.takeFree()
 		if err != nil {
 			return err

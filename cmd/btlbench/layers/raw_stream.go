@@ -11,9 +11,10 @@ import (
 )
 
 // The stream of the raw layer sends datagrams in batches, with at most as many in flight as the
-// peer's endpoint can hold. The receiver reports a count after every quarter of that number, and at
-// the end of a phase it answers the sender's flush with its final count. A sender whose window
-// stays full sends a probe after the data, and datagrams that the answer does not count are lost.
+// peer's endpoint can hold. The receiver of a raw stream reports a count after every quarter of the
+// endpoint's capacity, and at the end of a phase it answers the sender's flush with its final
+// count. If the window of a sender stays full, the sender sends a probe after the data, and the
+// datagrams that the answer does not count are lost.
 //
 // Data datagrams have no header and one common length, and control datagrams have another length.
 
@@ -34,6 +35,7 @@ const (
 	rawFlush   = 2 // the sender asks for the final count
 	rawFlushed = 3 // the answer
 	rawProbe   = 4 // the sender asks for a count, which is the answer
+	rawMeet    = 5 // before the rounds: the numbers of a meeting
 )
 
 // A control datagram has five words, which are a magic number, the kind, the received and the sent
@@ -124,7 +126,7 @@ func (p *rawPort) streamClient(r *Round) error {
 	return err
 }
 
-// messages is the number of messages and bytes in the given number of datagrams.
+// The method messages is the number of messages and bytes in the given number of datagrams.
 func (s *rawStream) messages(datagrams int64) (messages, bytes int64) {
 	bytes = datagrams * int64(s.dataLen)
 	if s.r.SizeBytes <= s.dataLen {
@@ -147,7 +149,7 @@ func (s *rawStream) datagrams(messages int64) int64 {
 	return (messages*int64(s.r.SizeBytes) + int64(s.dataLen) - 1) / int64(s.dataLen)
 }
 
-// streamServer receives, and in bibw also sends, until the client stops the round.
+// streamServer receives, and in bibw also sends, until the client stops the round or is silent.
 func (p *rawPort) streamServer(r *Round) error {
 	s := p.newStream(r, true)
 	watch := startWatch(&p.waiter)
@@ -202,8 +204,10 @@ func (s *rawStream) pass() error {
 	}
 	if n == 0 {
 		p.lookAround()
-		if s.server || s.room() <= 0 {
-			p.waiter.idle()
+		if (s.server || s.room() <= 0) && p.waiter.idle() && s.server {
+			if err := p.checkClient(clock()); err != nil {
+				return err
+			}
 		}
 	} else {
 		p.waiter.busy()
@@ -235,6 +239,7 @@ func (s *rawStream) arrived(c *fabric.Completion) error {
 	}
 	if int(c.Len) == s.dataLen {
 		s.received++
+		s.p.heard++
 		if s.r.Verify {
 			s.r.Tally.check(s.p.arena.Bytes(c.Buf)[:c.Len], s.dataLen)
 		}
@@ -257,6 +262,7 @@ func (s *rawStream) arrived(c *fabric.Completion) error {
 	if echo := int64(binary.LittleEndian.Uint64(b[rawEchoAt:])); echo > 0 {
 		s.lost = max(s.lost, echo-s.peerReceived)
 	}
+	s.p.heard++
 	s.movedAt = clock()
 	s.heardAt = s.movedAt
 	switch binary.LittleEndian.Uint64(b[rawKindAt:]) {
@@ -288,7 +294,7 @@ func (s *rawStream) control(kind uint64, echo int64) error {
 	return s.p.send(buf, s.controlLen)
 }
 
-// room returns how many datagrams may be sent now.
+// The method room returns how many datagrams may be sent now.
 func (s *rawStream) room() int64 {
 	onTheWay := s.sent - s.lost - s.peerReceived
 	if onTheWay < 0 { // What was given up has arrived after all.
@@ -340,9 +346,9 @@ func (s *rawStream) push(now mono.Time, most int64) error {
 	return nil
 }
 
-// flush requests the receiver's final count until it arrives, and repeats the request while
-// datagrams are missing and some still arrive. In bibw, flush also waits for the datagrams of the
-// peer.
+// The method flush requests the receiver's final count until the count arrives, and repeats the
+// request while datagrams are missing and some still arrive. In bibw, flush also waits for the
+// datagrams of the peer.
 func (s *rawStream) flush() error {
 	begin := clock()
 	for tries, moved := 0, int64(-1); ; tries++ {

@@ -19,7 +19,7 @@ type Counts struct {
 	Resent          uint64 // packets that this side sent again
 }
 
-// since returns the difference from earlier totals.
+// The method since returns the difference from earlier totals.
 func (c Counts) since(earlier Counts) Counts {
 	return Counts{
 		c.Messages - earlier.Messages, c.Bytes - earlier.Bytes, c.Resent - earlier.Resent,
@@ -93,7 +93,7 @@ func (r *Round) beginReports(now mono.Time, total func() Counts) {
 // reportDue reports whether the present interval has ended.
 func (r *Round) reportDue(now mono.Time) bool { return r.Reports != nil && now >= r.Reports.next }
 
-// report passes an interval that ends now to the reader, if there is room.
+// The method report passes an interval that ends now to the reader, if there is room.
 func (r *Round) report(now mono.Time) {
 	p := r.Reports
 	for p.next <= now {

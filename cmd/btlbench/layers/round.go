@@ -14,7 +14,8 @@ import (
 	"gobtl/internal/waiting"
 )
 
-// limit ends a phase of a round after a number of messages or at an instant, whichever is first.
+// The type limit ends a phase of a round after a number of messages or at an instant, whichever is
+// first.
 type limit struct {
 	messages int64
 	until    mono.Time
@@ -65,7 +66,7 @@ func (r *Round) Finish(sent, loadSent uint64) {
 	r.Tally.Add(&r.loadTally)
 }
 
-// over reports whether the hot loop should end, by two loads of rarely changed flags.
+// The method over reports whether the hot loop should end, by two loads of rarely changed flags.
 func (r *Round) over() bool { return r.Halted.Load() || r.Stopped.Load() }
 
 // Meter has the client's measurements of a round.

@@ -1,6 +1,7 @@
 package layers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,6 +23,7 @@ type runnerPort struct {
 	cfg   *Config
 	known Facts
 	up    chan *btl.Endpoint // the server's connection
+	down  chan error         // why that connection has ended
 
 	waiter waiter // of the engine's thread, which never waits by it
 
@@ -38,18 +40,20 @@ var _ Layer = (*runnerPort)(nil)
 func openRunner(p *btlPort, cpu int) *runnerPort {
 	q := &runnerPort{
 		m: p.m, cfg: p.cfg, known: p.facts(), waiter: p.waiter,
-		up: make(chan *btl.Endpoint, 1), owed: make(chan struct{}, 1),
+		up: make(chan *btl.Endpoint, 1), down: make(chan error, 1), owed: make(chan struct{}, 1),
 	}
 	rc := runner.Config{Wait: q.cfg.wait()}
 	if cpu >= 0 {
 		rc.Setup = func() error { return PinThread(cpu) }
 	}
-	q.run = runner.New(q.m, rc, func(ep *btl.Endpoint, ev btl.Event, _ error) {
-		if ev == btl.EventConnected {
-			select {
-			case q.up <- ep:
-			default: // a connection that is not the first
-			}
+	var first *btl.Endpoint
+	q.run = runner.New(q.m, rc, func(ep *btl.Endpoint, ev btl.Event, err error) {
+		switch {
+		case ev == btl.EventConnected && first == nil:
+			first = ep
+			q.up <- ep
+		case ev != btl.EventConnected && first == ep:
+			q.down <- cmp.Or(err, btl.ErrClosed)
 		}
 	})
 	return q
@@ -145,6 +149,8 @@ func (q *runnerPort) Server(r *Round) error {
 			if err != nil && !r.over() {
 				return err
 			}
+		case err := <-q.down:
+			return err
 		case <-q.run.Done():
 			return errors.Join(btl.ErrClosed, q.run.Err())
 		case <-ticks.C:
@@ -241,8 +247,8 @@ func (q *runnerPort) pingPong(ctx context.Context, r *Round, l limit) (done int6
 	return done, nil
 }
 
-// stream keeps a window of sends in flight, each with its own memory, and in the test rate a whole
-// window at a time.
+// The method stream keeps a window of sends in flight, each with its own memory, and in the test
+// rate a whole window at a time.
 func (q *runnerPort) stream(ctx context.Context, r *Round, l limit) (done int64, err error) {
 	memory := make([]byte, r.Window*r.SizeBytes)
 	pending := make([]runner.Pending, r.Window)

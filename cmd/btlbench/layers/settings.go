@@ -3,6 +3,7 @@ package layers
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -46,33 +47,74 @@ func ApplySettings(c *btl.Config, settings []string) error {
 	return nil
 }
 
+// grantedAny are the settings of which a client may have every valid value at a server.
+var grantedAny = []string{
+	"profile", "reliability", "resend_timeout", "ack_delay", "ack_every", "congestion",
+	"target_delay", "mtu_bytes", "tiny_bytes", "pack_bytes",
+}
+
+// granted are the settings that cost memory, with the largest value that a client may have at a
+// server. The largest values are the defaults, or a few times the defaults.
+var granted = []struct {
+	name  string
+	asked func(*btl.Config) int64
+	most  int64
+}{
+	{"window_packets", func(c *btl.Config) int64 { return int64(c.Rules.WindowPackets) }, 16 << 10},
+	{"send_buffers", func(c *btl.Config) int64 { return int64(c.SendBuffers) }, 16 << 10},
+	{"recv_depth", func(c *btl.Config) int64 { return int64(c.RecvDepth) }, 4 << 10},
+	{"command_depth", func(c *btl.Config) int64 { return int64(c.CommandDepth) }, 4 << 10},
+	{"tx_depth", func(c *btl.Config) int64 { return int64(c.TxDepth) }, 4 << 10},
+	{"recv_buffer_bytes", func(c *btl.Config) int64 { return int64(c.RecvBufferBytes) }, 64 << 20},
+	{"fragments_max", func(c *btl.Config) int64 { return int64(c.FragmentsMax) }, 16 << 10},
+	{"fragment_bytes_max", func(c *btl.Config) int64 { return int64(c.FragmentBytesMax) }, 1 << 30},
+	{"reassembly_bytes_max", func(c *btl.Config) int64 { return c.ReassemblyBytesMax }, 2 << 30},
+	{"kept_packets", func(c *btl.Config) int64 { return int64(c.KeptPackets) }, 1 << 10},
+	{"peers_max", func(c *btl.Config) int64 { return int64(c.PeersMax) }, 4 << 10},
+	{"peers_per_host", func(c *btl.Config) int64 { return int64(c.PeersPerHost) }, 4 << 10},
+	{"regions_max", func(c *btl.Config) int64 { return int64(c.RegionsMax) }, 4 << 10},
+}
+
+// grantedTimes are the settings that are time-outs. A negative time is endless.
+var grantedTimes = []struct {
+	name  string
+	asked func(*btl.Config) time.Duration
+}{
+	{"peer_timeout", func(c *btl.Config) time.Duration { return c.PeerTimeout }},
+	{"handshake_timeout", func(c *btl.Config) time.Duration { return c.HandshakeTimeout }},
+	{"close_timeout", func(c *btl.Config) time.Duration { return c.CloseTimeout }},
+	{"away", func(c *btl.Config) time.Duration { return c.Away }},
+	{"keep_alive", func(c *btl.Config) time.Duration { return c.KeepAlive }},
+}
+
 // GrantSettings reports whether a client may have the NAME=VALUE pairs that it asks a server for. A
 // client cannot make a server allocate memory for more than a few times the default numbers. The
-// function wait decides about each time-out.
+// function wait decides about each time-out. A setting that no list names is refused.
 func GrantSettings(settings []string, wait func(time.Duration) error) error {
 	var c btl.Config
 	if err := ApplySettings(&c, settings); err != nil {
 		return err
 	}
-	for _, asked := range []time.Duration{
-		c.PeerTimeout, c.HandshakeTimeout, c.CloseTimeout, c.Away,
-	} {
+	listed := slices.Clone(grantedAny)
+	for _, g := range grantedTimes {
+		listed = append(listed, g.name)
+		asked := g.asked(&c)
+		if asked < 0 {
+			return fmt.Errorf("%s=%v: this server grants no endless time (serve --set)", g.name, asked)
+		}
 		if err := wait(asked); err != nil {
-			return err
+			return fmt.Errorf("%s: %w", g.name, err)
 		}
 	}
-	for _, n := range []struct {
-		name        string
-		asked, most int64
-	}{
-		{"window_packets", int64(c.Rules.WindowPackets), 16 << 10},
-		{"send_buffers", int64(c.SendBuffers), 16 << 10},
-		{"recv_depth", int64(c.RecvDepth), 4 << 10},
-		{"fragments_max", int64(c.FragmentsMax), 16 << 10},
-		{"peers_max", int64(c.PeersMax), 4 << 10},
-	} {
-		if n.asked > n.most {
-			return fmt.Errorf("%s=%d: this server grants up to %d (serve --set)", n.name, n.asked, n.most)
+	for _, g := range granted {
+		listed = append(listed, g.name)
+		if n := g.asked(&c); n > g.most {
+			return fmt.Errorf("%s=%d: this server grants up to %d (serve --set)", g.name, n, g.most)
+		}
+	}
+	for _, s := range settings {
+		if name, _, _ := strings.Cut(s, "="); !slices.Contains(listed, name) {
+			return fmt.Errorf("%s: this server does not grant that to clients (serve --set)", s)
 		}
 	}
 	return nil

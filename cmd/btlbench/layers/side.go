@@ -114,6 +114,9 @@ func Open(cfg Config, node NodeHint, cpu int) (*Side, error) {
 		return nil, err
 	}
 	if !cfg.Server { // The server is told the datagrams of the client.
+		if err := checkMTU(&info, &cfg); err != nil {
+			return nil, err
+		}
 		cfg.MTUBytes = datagramBytes(&info, cfg.MTUBytes)
 	}
 	s := &Side{Cfg: cfg, cpu: cpu, Info: info}
@@ -151,7 +154,7 @@ func (s *Side) open() error {
 		var err error
 		switch name {
 		case plan.LayerRaw:
-			l, err = openRaw(open, &s.Info, s.Cfg.MTUBytes, s.Cfg.wait())
+			l, err = openRaw(open, &s.Info, &s.Cfg)
 		case plan.LayerRunner:
 			var p *btlPort
 			if p, err = openBTL(open, &s.Info, &s.Cfg); err == nil {
@@ -175,7 +178,7 @@ func (s *Side) open() error {
 	return nil
 }
 
-// idle keeps the layers alive between rounds, and the next round reports its errors.
+// The method idle keeps the layers alive between rounds, and the next round reports its errors.
 func (s *Side) idle() {
 	if s.btl == nil || s.btl.idle() != nil {
 		time.Sleep(idleNap)
@@ -191,6 +194,16 @@ func (s *Side) Offers() (offers []Offer) {
 		return nil
 	})
 	return offers
+}
+
+// SkipReason returns the reason why this side cannot run a round, or "" if it can.
+func (s *Side) SkipReason(spec *plan.Spec) (reason string) {
+	for _, o := range s.Offers() {
+		if o.Layer == spec.Layer {
+			reason = SkipReason(&o, spec.Test, spec.SizeBytes)
+		}
+	}
+	return reason
 }
 
 // Connect connects each layer with the peer's endpoint of that layer.

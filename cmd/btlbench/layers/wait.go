@@ -14,9 +14,9 @@ const (
 	clockEvery = 16
 	// lookEvery is the number of clock readings between two calls of lookAround.
 	lookEvery = 64
-	// sleepMost is the longest sleep, because the end of a round wakes no sleeping thread. With
-	// sleeps of 20 ms, Go's monitor thread, which wakes up every 20 us after each sleep, would take
-	// 2 % of a processor.
+	// sleepMost is the longest sleep, because the end of a round wakes no sleeping thread. With sleeps
+	// of 20 ms, Go's monitor thread, which wakes up every 20 us after each sleep, would take 2 % of a
+	// CPU.
 	sleepMost = 200 * time.Millisecond
 )
 
@@ -31,7 +31,6 @@ type waiter struct {
 	empty uint      // polls since the latest that found something
 	looks uint
 	fresh bool // something was found that the policy does not know of
-	early bool // a sleep has ended before its time
 	// yields says that the latest look has yielded the processor, and that the following looks also
 	// yield it.
 	yields bool
@@ -46,10 +45,10 @@ func newWaiter(mode waiting.Mode, sleep func(time.Duration) error) waiter {
 }
 
 // busy records that a poll has found something.
-func (w *waiter) busy() { w.empty, w.fresh, w.early = 0, true, false }
+func (w *waiter) busy() { w.empty, w.fresh = 0, true }
 
-// idle records an empty poll, and spins, yields or sleeps. idle reports whether it is time to call
-// lookAround.
+// The method idle records an empty poll, and spins, yields or sleeps. The method idle reports
+// whether it is time to call lookAround.
 func (w *waiter) idle() bool {
 	w.empty++
 	if w.mode != waiting.Event && w.empty%clockEvery != 0 && !w.yields {
@@ -59,10 +58,6 @@ func (w *waiter) idle() bool {
 	if w.fresh {
 		w.policy.Found(now)
 		w.fresh = false
-	}
-	if w.early {
-		w.policy.InVain()
-		w.early = false
 	}
 	action := w.policy.Empty(now)
 	w.yields = action == waiting.Yield
@@ -88,9 +83,7 @@ func (w *waiter) sleepFrom(now mono.Time) {
 		d = min(d, idleNap)
 		time.Sleep(d)
 	}
-	took := clock().Sub(now)
-	w.early = took < d
-	w.policy.Slept(d, took, w.slack)
+	w.policy.Slept(d, clock().Sub(now), w.slack)
 }
 
 // sleepOn sleeps on the descriptors of a domain.

@@ -14,8 +14,8 @@ type watchdog struct {
 
 const (
 	// pauseShare is the divisor of the limit that gives the longest counted time between two calls,
-	// because after a longer time this process has not run. The transport judges its peer in the
-	// same way.
+	// because after a longer time this process has not run. The transport judges a silent peer in the
+	// same way as watchdog judges a round.
 	pauseShare = 32
 	// pauseLeast is the shortest time that counts as a pause, and is longer than a sleep.
 	pauseLeast = sleepMost * 3 / 2

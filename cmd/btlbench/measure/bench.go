@@ -24,6 +24,8 @@ type Bench struct {
 	// Live, if not nil, is called for each interval while it is measured, on another goroutine than
 	// that of Run.
 	Live func(*IntervalRecord)
+	// Begin, if not nil, is called with the extent of all measurements before the first one.
+	Begin func(Extent)
 	// Log, if not nil, receives the round trips of each interval, or of each round without
 	// --interval.
 	Log *layers.HistLog
@@ -78,6 +80,9 @@ func (b *Bench) Run(ctx context.Context) error {
 	for i := range todo {
 		total += len(todo[i].variants) * b.Flags.RoundCount()
 	}
+	if b.Begin != nil && len(todo) > 0 {
+		b.Begin(b.extent(todo))
+	}
 	bar := b.Stderr
 	if b.Live != nil {
 		bar = io.Discard // Its place on the terminal is the intervals'.
@@ -111,7 +116,7 @@ func (b *Bench) measureAll(ctx context.Context, todo []combination) (err error) 
 	return err
 }
 
-// plan lists the measurements, and records those that are not possible.
+// The method plan lists the measurements, and records those that are not possible.
 func (b *Bench) plan() []combination {
 	var list []combination
 	offers := b.Session.Offers()
@@ -260,7 +265,7 @@ func (b *Bench) watchRound(s *plan.Spec, m *measurement, round int, scratch []*l
 	return all, err
 }
 
-// logTrips writes the round trips of a round to the log.
+// logTrips writes the round trips of a round to the histogram log.
 func (b *Bench) logTrips(m *measurement, streams []*session.Outcome) {
 	if b.Log == nil || m.merged == nil {
 		return
@@ -351,7 +356,7 @@ func (b *Bench) spec(c *combination, v variant, i, rounds int) *plan.Spec {
 	return s
 }
 
-// report makes the records of a combination's measurements, if there are any.
+// The method report makes the records of a combination's measurements, if there are any.
 func (b *Bench) report(c *combination) {
 	for _, v := range c.variants {
 		m := c.measured[v]

@@ -60,7 +60,7 @@ func windowText(p *layers.PathRecord) string {
 	return strconv.Itoa(p.WindowPackets)
 }
 
-// attrOf is the value of an attribute, which only one of the sides may have.
+// attrOf returns the value of an attribute, which only one of the sides may have.
 func attrOf(list []layers.AttrRecord, name string) string {
 	i := slices.IndexFunc(list, func(a layers.AttrRecord) bool { return a.Name == name })
 	if i < 0 {
@@ -76,7 +76,8 @@ func countText(n uint64) string {
 	return strconv.FormatUint(n, 10)
 }
 
-// writeDetails writes a block for each run, with the state and the counters of both sides.
+// writeDetails writes a block for each run, with the state and the counters of both sides, and the
+// measurements of each stream if there are several.
 func writeDetails(w io.Writer, runs []RunRecord) error {
 	for i := range runs {
 		r := &runs[i]
@@ -91,9 +92,51 @@ func writeDetails(w io.Writer, runs []RunRecord) error {
 		for _, d := range details(r) {
 			t.Rows = append(t.Rows, []string{d.name, d.client, d.server})
 		}
-		if _, err := fmt.Fprintf(w, "\n%s", t.String()); err != nil {
+		if _, err := fmt.Fprintf(w, "\n%s%s", t.String(), streamsText(title, r)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// streamsText returns a table with a line for each stream of a run, or nothing if the run has a
+// single stream. Each figure is the median over the rounds.
+func streamsText(title string, r *RunRecord) string {
+	if r.Streams < 2 {
+		return ""
+	}
+	heads := []string{title + ", stream", "MB/s", "Gbit/s", "messages/s"}
+	if r.Latency != nil {
+		heads = []string{title + ", stream", "p50 us", "p99 us", "max us"}
+	}
+	t := report.Table{Heads: [][]string{heads}, Left: []int{0}}
+	for i := range r.Streams {
+		t.Rows = append(t.Rows, append([]string{strconv.Itoa(i + 1)}, streamCells(r, i)...))
+	}
+	return "\n" + t.String()
+}
+
+// streamCells returns the figures of stream i of a run, from 0 on.
+func streamCells(r *RunRecord, i int) []string {
+	of := func(figure func(*streamRecord) float64) float64 {
+		return median(r.Rounds, func(round *roundRecord) float64 {
+			if i >= len(round.Streams) || r.Latency != nil && round.Streams[i].Latency == nil {
+				return 0
+			}
+			return figure(&round.Streams[i])
+		})
+	}
+	if r.Latency != nil {
+		return []string{
+			microseconds(of(func(s *streamRecord) float64 { return s.Latency.P50 })),
+			microseconds(of(func(s *streamRecord) float64 { return s.Latency.P99 })),
+			microseconds(of(func(s *streamRecord) float64 { return s.Latency.Max })),
+		}
+	}
+	bandwidth := of(func(s *streamRecord) float64 { return s.Bandwidth })
+	rate := of(func(s *streamRecord) float64 { return s.Rate })
+	return []string{
+		fmt.Sprintf("%.1f", bandwidth), fmt.Sprintf("%.2f", bandwidth*8/1000),
+		fmt.Sprintf("%.0f", rate),
+	}
 }

@@ -75,8 +75,15 @@ type LiveTable struct {
 	err   error
 }
 
+// shortestS is the duration of the shortest interval that LiveTable shows, in seconds. The two
+// instants of a shorter interval can have the same text. Such an interval ends many rounds.
+const shortestS = .01
+
 // Add writes a line, and before it a new heading if another measurement begins.
 func (t *LiveTable) Add(r *IntervalRecord) {
+	if r.StartS > 0 && r.EndS-r.StartS < shortestS {
+		return
+	}
 	title := fmt.Sprintf("%s %s (%s)", r.Test, plan.SizeText(r.SizeBytes), r.Layer)
 	if r.Latency == nil {
 		title += fmt.Sprintf(", window %d", r.Window)
@@ -101,7 +108,7 @@ func (t *LiveTable) Add(r *IntervalRecord) {
 	}
 }
 
-// Err returns the first error of writing a line, or nil.
+// Err returns the first error of writing a line of the table, or nil.
 func (t *LiveTable) Err() error { return t.err }
 
 func liveHead(r *IntervalRecord) string {

@@ -26,7 +26,9 @@ func TestLiveTable(t *testing.T) {
 	}
 	later := ping
 	later.Round = 1
-	for _, r := range []*IntervalRecord{&flow, &flow, &ping, &later} {
+	rest := flow // of a round
+	rest.StartS, rest.EndS = 3599, 3599.004
+	for _, r := range []*IntervalRecord{&flow, &flow, &rest, &ping, &later} {
 		live.Add(r)
 	}
 	lines := strings.Split(out.String(), "\n")

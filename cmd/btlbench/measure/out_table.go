@@ -19,10 +19,10 @@ import (
 func writeTable(w io.Writer, d *Document) error {
 	client, server := &d.Sides.Client, &d.Sides.Server
 	p := &client.Provider
-	head := fmt.Sprintf("%s (%s), domain %s; pinned to CPU %s and %s\n", p.Provider, p.Version,
-		p.Domain, cpuText(client.Host.PinnedCPU), cpuText(server.Host.PinnedCPU))
+	head := fmt.Sprintf("%s (%s), domain %s; %s\n", p.Provider, p.Version, p.Domain,
+		pinText(client.Host.PinnedCPU, server.Host.PinnedCPU))
 	if reason := d.Config.ProviderReason; reason != "" {
-		head += "chosen: " + reason + "\n"
+		head += "network: " + p.Provider + " (" + reason + ")\n"
 	}
 	head += fmt.Sprintf("%s, Linux %s, %s\n", client.Host.CPUModel, client.Host.Kernel,
 		client.Host.Go)
@@ -52,7 +52,21 @@ func writeTable(w io.Writer, d *Document) error {
 			}
 		}
 	}
+	if _, err := io.WriteString(w, crowdedText(d)); err != nil {
+		return err
+	}
 	return writeSkipped(w, d.Skipped)
+}
+
+// crowdedText says what to try if other programs have used the CPUs of a side that never sleeps.
+func crowdedText(d *Document) string {
+	crowded := slices.ContainsFunc(d.Runs, func(r RunRecord) bool {
+		return r.Waits.Client.Crowded+r.Waits.Server.Crowded > 0
+	})
+	if !crowded || d.Config.Wait != "busy" {
+		return ""
+	}
+	return "\nOther threads used these CPUs. --wait adaptive or other --cpus may be much faster.\n"
 }
 
 // legend explains the columns, in lines of at most 80 columns.
@@ -100,6 +114,14 @@ func writeSkipped(w io.Writer, skipped []skipRecord) error {
 	return nil
 }
 
+// pinText says to which CPUs the client and the server are pinned.
+func pinText(client, server int) string {
+	if client < 0 && server < 0 {
+		return "not pinned"
+	}
+	return fmt.Sprintf("pinned to CPU %s and %s", cpuText(client), cpuText(server))
+}
+
 func cpuText(cpu int) string {
 	if cpu < 0 {
 		return "none"
@@ -108,8 +130,8 @@ func cpuText(cpu int) string {
 }
 
 func layerLine(name string, f *layers.Facts) string {
-	line := fmt.Sprintf("%s: datagrams of %d B, receiver surely holds %d", name, f.MTUBytes,
-		f.RecvCapacity)
+	line := fmt.Sprintf("%s: datagrams of %d B, receive buffer: at least %d datagrams", name,
+		f.MTUBytes, f.RecvCapacity)
 	if f.RecvBufferBytes > 0 {
 		line += fmt.Sprintf(" (%d KiB)", f.RecvBufferBytes>>10)
 	}

@@ -86,8 +86,8 @@ type RunRecord struct {
 		Server WaitsRecord `json:"server"`
 	} `json:"waits"`
 	// Load is the load during lat_load, and LoadBandwidth is the bandwidth of the load's stream.
-	// RatioToIdle is the ratio of p50 to p50 of the idle rounds. In all other tests, the three
-	// fields are empty and null.
+	// RatioToIdle is the ratio of the p50 under load to the p50 of the idle rounds. In all tests
+	// except lat_load, the fields Load, LoadBandwidth and RatioToIdle are empty or null.
 	Load          string   `json:"load"`
 	LoadBandwidth float64  `json:"load_mb_per_s"`
 	RatioToIdle   *float64 `json:"ratio_to_idle"`

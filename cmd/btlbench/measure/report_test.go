@@ -23,7 +23,7 @@ import (
 func sample() *Document {
 	f := &plan.Flags{
 		Test: plan.TestList{plan.TestLat, plan.TestBW}, Size: plan.SizeList{8}, Layer: plan.LayerBoth,
-		Rounds: 3,
+		Rounds: 3, ProviderReason: "no RDMA hardware",
 	}
 	d := NewDocument("pair", f)
 	d.Sides.Client.Provider.Provider = "ofi/udp"
@@ -32,7 +32,10 @@ func sample() *Document {
 	}
 	d.Sides.Server.Host.PinnedCPU = 1
 	d.Sides.Client.Layers = map[string]layers.Facts{
-		plan.LayerRaw: {MTUBytes: 1472}, plan.LayerBTL: {MTUBytes: 1472, Profile: "usnic"},
+		plan.LayerRaw: {MTUBytes: 1472},
+		plan.LayerBTL: {
+			MTUBytes: 1472, Profile: "usnic", RecvCapacity: 83, RecvBufferBytes: 8 << 20,
+		},
 	}
 	b := &Bench{Flags: f, Doc: d}
 	for _, test := range f.Test {
@@ -216,6 +219,29 @@ func TestGobench(t *testing.T) {
 	}
 }
 
+// TestCrowded: a report of sides that poll all the time on CPUs of others says what to try.
+func TestCrowded(t *testing.T) {
+	const hint = "--wait adaptive"
+	for _, tc := range []struct {
+		wait    string
+		crowded uint64
+		want    bool
+	}{{"busy", 1, true}, {"busy", 0, false}, {"adaptive", 1, false}} {
+		d := sample()
+		d.Config.Wait, d.Runs[0].Waits.Server.Crowded = tc.wait, tc.crowded
+		var b strings.Builder
+		if err := writeTable(&b, d); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(b.String(), hint) != tc.want {
+			t.Errorf("%+v: %s", tc, b.String())
+		}
+	}
+	if got := pinText(-1, -1); got != "not pinned" {
+		t.Error(got)
+	}
+}
+
 func TestTable(t *testing.T) {
 	d := sample()
 	d.Skipped = []skipRecord{
@@ -232,6 +258,8 @@ func TestTable(t *testing.T) {
 		"Latency: ", "Bandwidth: ", "p99.9", "btl/raw", "2.00", "0.50",
 		"left out: lat (raw) of 4K, 8K: too large\n",
 		"pinned to CPU 0 and 1",
+		"network: ofi/udp (no RDMA hardware)\n",
+		"btl: datagrams of 1472 B, receive buffer: at least 83 datagrams (8192 KiB), profile usnic\n",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
@@ -286,6 +314,72 @@ func TestDetails(t *testing.T) {
 				t.Errorf("verbose %v, line %q\n%s", verbose, line, out.String())
 			}
 		}
+	}
+}
+
+// TestStreams has the verbose report show each of several streams, and not a single one.
+func TestStreams(t *testing.T) {
+	d := sample()
+	d.Verbose = true
+	flow, ping := &d.Runs[3], &d.Runs[1]
+	for i := range 3 {
+		flow.Rounds[i].Streams = []streamRecord{
+			{Bandwidth: float64(1000 * (i + 1)), Rate: 500}, {Bandwidth: 125, Rate: 70},
+		}
+		ping.Rounds[i].Streams = []streamRecord{
+			{Latency: &layers.LatencyStats{P50: 1.5, P99: 2.5, Max: float64(10 * i)}}, {},
+		}
+	}
+	for _, streams := range []int{1, 2} {
+		flow.Streams, ping.Streams = streams, streams
+		var out strings.Builder
+		if err := Write(&out, formatText, d); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for line := range strings.Lines(out.String()) {
+			got = append(got, strings.Join(strings.Fields(line), " "))
+		}
+		for _, want := range []string{
+			"bw 8 (btl), stream MB/s Gbit/s messages/s", "1 2000.0 16.00 500", "2 125.0 1.00 70",
+			"lat 8 (btl), stream p50 us p99 us max us", "1 1.50 2.50 10.00", "2 0.00 0.00 0.00",
+		} {
+			if slices.Contains(got, want) != (streams > 1) {
+				t.Errorf("%d streams: %q in\n%s", streams, want, out.String())
+			}
+		}
+	}
+}
+
+// TestExtent: the time of a run is that of all its lines, with the warm-up of each round.
+func TestExtent(t *testing.T) {
+	f := &plan.Flags{
+		Test: plan.TestList{plan.TestLat, plan.TestLatLoad}, Rounds: 5,
+		Warmup: plan.Amount{Time: 20 * time.Millisecond},
+	}
+	b := &Bench{Flags: f}
+	todo := []combination{
+		{variants: []variant{{}, {}}}, {variants: []variant{{}, {}, {}}}, // two layers, three loads
+	}
+	for _, tc := range []struct {
+		duration   time.Duration
+		iterations int64
+		want       string
+	}{
+		{0, 0, "measuring 5 lines of 1s, in 5 rounds: about 5.5s in all"},
+		{time.Minute, 0, "measuring 5 lines of 1m0s, in 5 rounds: about 5m1s in all"},
+		{0, 100, "measuring 5 lines of 100 messages, in 5 rounds"},
+	} {
+		f.Duration, f.Iterations = plan.Span(tc.duration), tc.iterations
+		if got := b.extent(todo).String(); got != tc.want {
+			t.Errorf("%q, want %q", got, tc.want)
+		}
+	}
+	f.Rounds, f.Warmup = 1, plan.Amount{Messages: 9}
+	f.Duration, f.Iterations = plan.Span(90*time.Second), 0
+	want := "measuring 2 lines of 1m30s, in 1 round: about 3m0s in all"
+	if got := b.extent(todo[:1]).String(); got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 

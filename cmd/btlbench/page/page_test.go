@@ -50,7 +50,7 @@ func TestPage(t *testing.T) {
 			"<td>12</td><td>0</td><td>0.50</td>",
 		"<td>64</td><td>1</td><td>btl</td><td>2</td><td>64</td><td>1000</td><td>8</td><td>77</td>" +
 			"<td>5</td><td></td>",
-		"by time", "1 btl p99", "2 btl",
+		"by time", "1 one btl p99", "two btl", "ratio to the first", "<td>no</td>",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page has no %q", want)

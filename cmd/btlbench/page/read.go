@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"gobtl/cmd/btlbench/layers"
@@ -19,11 +21,30 @@ type Run struct {
 	Name      string
 	Schema    string    `json:"schema"`
 	Version   string    `json:"version"`
+	Command   string    `json:"command"`
 	StartedAt time.Time `json:"started_at"`
 	Sides     struct {
 		Client layers.SideFacts `json:"client"`
 	} `json:"sides"`
 	Runs []measure.RunRecord `json:"runs"`
+}
+
+// Shared reports whether other threads used the CPUs of a side during the run.
+func (r *Run) Shared() bool {
+	return slices.ContainsFunc(r.Runs, func(one measure.RunRecord) bool {
+		return one.Waits.Client.Crowded+one.Waits.Server.Crowded > 0
+	})
+}
+
+// short returns the name of the run in legends: the name of its file without the ending, and in any
+// case short.
+func (r *Run) short() string {
+	const most = 16
+	name := []rune(strings.TrimSuffix(r.Name, filepath.Ext(r.Name)))
+	if len(name) > most {
+		name = append(name[:most-3], []rune("...")...)
+	}
+	return fmt.Sprintf("%d %s", r.Number, string(name))
 }
 
 // fileBytesMax is the maximum size of a report file.

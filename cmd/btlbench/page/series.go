@@ -18,7 +18,7 @@ type row struct {
 	*measure.RunRecord
 }
 
-// value returns the main value of a test.
+// The method value returns the main value of a test.
 func (r row) value() float64 {
 	switch {
 	case r.Latency != nil:
@@ -40,7 +40,7 @@ func unit(test string) string {
 	return "MB/s"
 }
 
-// same reports whether two rows have the same test, size, window and layer, in any runs.
+// The method same reports whether two rows have the same test, size, window and layer, in any runs.
 func (r row) same(o row) bool {
 	return r.Test == o.Test && r.Layer == o.Layer && r.SizeBytes == o.SizeBytes &&
 		r.Window == o.Window && r.Load == o.Load && r.Streams == o.Streams
@@ -118,7 +118,7 @@ func title(test string) string {
 }
 
 // seriesName returns the name of a row's run and layer.
-func seriesName(r row) string { return fmt.Sprintf("%d %s", r.run.Number, r.Layer) }
+func seriesName(r row) string { return r.run.short() + " " + r.Layer }
 
 // windowKey is the name of a series of sizes, with windows, loads and streams if a test has several
 // of them.

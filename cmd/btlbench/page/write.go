@@ -54,8 +54,8 @@ func Write(w io.Writer, runs []*Run) error {
 	}{report.Version(), runs, sections})
 }
 
-// table fills the table of a test. Rows of the same measurement stand together, and each is
-// compared with that of the first run that has it.
+// The method table fills the table of a test. Rows of the same measurement stand together, and each
+// row is compared with the row of the first run that has the measurement.
 func (s *section) table(rows []row, compared bool) {
 	s.Heads = []string{"size", "run", "layer", "streams"}
 	switch test := rows[0].Test; {
@@ -68,7 +68,7 @@ func (s *section) table(rows []row, compared bool) {
 	}
 	s.Heads = append(s.Heads, "resent")
 	if compared {
-		s.Heads = append(s.Heads, "by the first")
+		s.Heads = append(s.Heads, "ratio to the first")
 	}
 	var ordered []row
 	for _, r := range rows {

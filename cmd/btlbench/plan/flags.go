@@ -30,7 +30,7 @@ type Flags struct {
 	Warmup     Amount        `help:"Unmeasured messages, or time, before each round. Default: ${default}." default:"20ms" placeholder:"N|TIME" json:"warmup"`
 	Rounds     int           `type:"nonzero" help:"Number of rounds of each measurement. Tests, layers and loads take turns in each round; the report has medians. Default: 5, with --interval 1." placeholder:"N" json:"rounds"`
 	Window     windowList    `help:"Messages in flight, for all tests of bandwidth and rate and for the stream of lat_load; several with commas. Default: 64; rate and atomics 1,8,64,512; lat_load 2." placeholder:"LIST" json:"window"`
-	Parallel   int           `short:"P" type:"nonzero" help:"Number of equal streams at the same time, each with its own connection and thread. The report has their sum. Default: 1." placeholder:"N" json:"parallel,omitempty"`
+	Parallel   int           `short:"P" type:"nonzero" help:"Number of equal streams at the same time, each with its own connection and thread. The report has their sum, and with -v a line for each stream. Default: 1." placeholder:"N" json:"parallel,omitempty"`
 	Reverse    bool          `short:"R" help:"Run the test bw from the server to the client, like the test bw_reverse." json:"-"`
 	Bidir      bool          `help:"Run the test bw in both directions at once, like the test bibw." json:"-"`
 	Rate       BitRate       `short:"b" type:"nonzero" aliases:"bitrate" help:"Largest rate of each stream and direction in bw, bibw and bw_reverse, in bits a second: 1G is 125 MB/s. K, M, G and T are decimal." placeholder:"RATE" json:"rate_bits_per_s,omitempty"`
@@ -45,7 +45,7 @@ type Flags struct {
 
 	PeerTimeout time.Duration `help:"Time after which a silent peer counts as dead." default:"5s" json:"peer_timeout_ns"`
 
-	// ProviderReason is the reason for the choice of the provider, if the user has named none.
+	// ProviderReason is the reason why the provider was chosen, if the user has named none.
 	ProviderReason string `kong:"-" json:"provider_reason,omitempty"`
 }
 

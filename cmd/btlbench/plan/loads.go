@@ -73,7 +73,7 @@ func (f *Flags) Windows(test string, sizeBytes int) []int {
 	}
 	var windows []int
 	for _, window := range list {
-		if n := windowFor(window, sizeBytes); !slices.Contains(windows, n) {
+		if n := WindowFor(window, sizeBytes); !slices.Contains(windows, n) {
 			windows = append(windows, n)
 		}
 	}

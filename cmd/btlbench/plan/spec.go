@@ -57,16 +57,21 @@ func (s *Spec) windowBytes() int {
 	return s.SizeBytes
 }
 
-// inFlightBytesMax limits the memory of a window, which is smaller for large messages, but at least
-// two messages.
-const inFlightBytesMax = 64 << 20
+const (
+	// inFlightBytesMax limits the memory of a window, which is smaller for large messages, but at
+	// least two messages within roundBytesMax.
+	inFlightBytesMax = 64 << 20
+	// roundBytesMax limits the memory of a window of several messages.
+	roundBytesMax = 1 << 30
+)
 
-// windowFor is the window that is used for a size if the given window is requested.
-func windowFor(window, sizeBytes int) int {
+// WindowFor is the window that is used for a size if the given window is requested.
+func WindowFor(window, sizeBytes int) int {
 	if sizeBytes == 0 {
 		return window
 	}
-	return min(window, max(2, inFlightBytesMax/sizeBytes))
+	least := max(1, min(2, roundBytesMax/sizeBytes))
+	return min(window, max(least, inFlightBytesMax/sizeBytes))
 }
 
 // Validate returns an error for a spec that this side cannot run. The spec may come from the
@@ -82,8 +87,9 @@ func (s *Spec) Validate() error {
 		return fmt.Errorf("size %d out of range", s.SizeBytes)
 	case s.Load < 0 || s.Load > LoadMax || s.LoadBytes < 0 || s.LoadBytes > int(loadSizeMax):
 		return fmt.Errorf("load %d of %d bytes out of range", s.Load, s.LoadBytes)
-	case s.Window < 1 || s.Window > windowMax || s.Window > windowFor(windowMax, s.windowBytes()):
-		return fmt.Errorf("window %d out of range for messages of %d bytes", s.Window, s.windowBytes())
+	case s.Window < 1 || s.Window > WindowFor(windowMax, s.windowBytes()):
+		return fmt.Errorf("window %d out of range for messages of %d bytes (1 to %d)", s.Window,
+			s.windowBytes(), WindowFor(windowMax, s.windowBytes()))
 	case s.GapNs < 0 || s.GapNs > int64(gapMax):
 		return errors.New("gap out of range")
 	case s.Places < 0 || s.Places > s.Window || s.Places > 0 && s.Verify:

@@ -21,6 +21,7 @@ func TestRoundSpecValidate(t *testing.T) {
 		"window":       func(s *Spec) { s.Window = 0 },
 		"large window": func(s *Spec) { s.Window = windowMax + 1 },
 		"memory":       func(s *Spec) { s.SizeBytes, s.Window = 1<<30, 64 },
+		"large memory": func(s *Spec) { s.SizeBytes, s.Window = SizeBytesMax, 2 },
 		"timeout":      func(s *Spec) { s.PeerTimeoutNs = 0 },
 		"places":       func(s *Spec) { s.Places = -1 },
 		"many places":  func(s *Spec) { s.Places = 65 },
@@ -32,6 +33,13 @@ func TestRoundSpecValidate(t *testing.T) {
 		change(&bad)
 		if bad.Validate() == nil {
 			t.Errorf("%s: taken", name)
+		}
+	}
+	for sizeBytes, window := range map[int]int{
+		32 << 20: 2, 512 << 20: 2, 512<<20 + 1: 1, SizeBytesMax: 1,
+	} {
+		if got := WindowFor(64, sizeBytes); got != window {
+			t.Errorf("a window of %d for %d bytes, want %d", got, sizeBytes, window)
 		}
 	}
 }

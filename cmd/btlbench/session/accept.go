@@ -18,7 +18,7 @@ type Server struct {
 	ServerConfig
 	options Options
 
-	// ended receives the result of the first run that was served.
+	// The field ended receives the result of the first run that was served.
 	ended chan error
 
 	lock    sync.Mutex     // guards what follows
@@ -28,6 +28,16 @@ type Server struct {
 	run     string         // the run that is served, with Once
 	clients int            // clients of that run, connected now
 	verdict error          // the first error of that run
+
+	lines bounded.Rate // limits the lines about clients
+}
+
+// log writes a line about a client. Any host can cause such a line as often as it likes, and the
+// number of such lines in a second is bounded.
+func (s *Server) log(format string, args ...any) {
+	if before, ok := s.lines.Allow(); ok {
+		s.Log("%s%s", before, fmt.Sprintf(format, args...))
+	}
 }
 
 // ServerConfig has the settings of a Server. The functions in a ServerConfig are called from
@@ -61,8 +71,8 @@ func NewServer(o Options, c ServerConfig) *Server {
 	return s
 }
 
-// Serve accepts clients until ctx is done, and returns the cause of ctx, or with once until one run
-// has been served. Serve closes the listener.
+// Serve accepts clients until ctx is done, and returns the cause of ctx. With ServerConfig.Once,
+// Serve ends after one run. Serve closes the listener.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) (err error) {
 	guests := bounded.NewListener(listener, guestsMax+s.Clients, fullLine)
 	var group sync.WaitGroup
@@ -99,11 +109,11 @@ func (s *Server) serveConn(ctx context.Context, conn *bounded.Guest) {
 	}
 	if err != nil {
 		c.sendError(err)
-		s.Log("client %v refused: %v", from, err)
+		s.log("client %v refused: %v", from, err)
 		return
 	}
 	conn.Proven() // not before it has a place: those that wait must not fill the listener
-	s.Log("client %v", from)
+	s.log("client %v", from)
 	if err = c.send(newHello(""), s.options.Timeout); err == nil {
 		var list servedList
 		list, err = serveClient(ctx, c, s.options, slot, s.Opened)
@@ -112,10 +122,10 @@ func (s *Server) serveConn(ctx context.Context, conn *bounded.Guest) {
 	if err != nil {
 		err = fmt.Errorf("client %v: %w", from, err)
 	} else {
-		s.Log("client %v is done", from)
+		s.log("client %v is done", from)
 	}
 	if !s.Once && err != nil && ctx.Err() == nil {
-		s.Log("%v", err)
+		s.log("%v", err)
 	}
 	s.leave(slot, host, err)
 }
@@ -149,7 +159,8 @@ var errOnce = errors.New("busy with another client, and ends after it (serve --o
 // hostShare is the part of the places, as a divisor, that no single host can take.
 const hostShare = 4
 
-// admits returns the reason why a client cannot have a place now, or nil. The lock is held.
+// admits returns the reason why a client cannot have a place now, or nil. The caller of admits
+// holds the lock of the Server.
 func (s *Server) admits(run, host string) error {
 	kept := s.Clients / hostShare
 	switch {
@@ -165,8 +176,8 @@ func (s *Server) admits(run, host string) error {
 	return nil
 }
 
-// leave undoes enter. All clients of a run connect before the first one leaves, so that the last
-// one to leave ends the run.
+// The method leave undoes the method enter. All clients of a run connect before the first one
+// leaves, so that the last one to leave ends the run.
 func (s *Server) leave(slot int, host string, err error) {
 	s.lock.Lock()
 	defer s.lock.Unlock()

@@ -49,7 +49,8 @@ func (c *Client) setup(f *plan.Flags, o Options, i int) (err error) {
 		return c.because(err)
 	}
 	c.Peer, c.Remote = m.Opened.Layers, m.Opened.Side
-	// Both sides connect at the same time, and the answer arrives when the server has connected.
+	// Both sides of a session connect at the same time, and the answer arrives when the server has
+	// connected.
 	if err := c.conn.send(&message{Type: msgMeet}, o.Timeout); err != nil {
 		return c.because(err)
 	}

@@ -21,7 +21,7 @@ import (
 // side is a hello with a magic word and the version of this protocol, which every version can read.
 const (
 	controlMagic   = "gobtl-bench-control"
-	ControlVersion = 2
+	ControlVersion = 3
 	// controlLineMax is the largest length of a line, which limits the memory that a peer can make
 	// this side use.
 	controlLineMax = 256 << 10
@@ -42,8 +42,8 @@ type message struct {
 	Error  string       `json:"error,omitempty"`
 }
 
-// whole reports whether a message has the part of its type, so that the receiver need not check
-// that.
+// The method whole reports whether a message has the part of its type, so that the receiver need
+// not check that.
 func (m *message) whole() bool {
 	switch m.Type {
 	case msgHello:

@@ -2,13 +2,18 @@ package session
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"io"
+	"math"
 	"net"
 	"testing"
 	"time"
 
 	"gobtl/cmd/btlbench/layers"
+	"gobtl/cmd/btlbench/plan"
+
+	_ "gobtl/fabric/udp"
 )
 
 // dialFrom connects to a server from an address of its own, and says hello.
@@ -75,5 +80,53 @@ func TestPlacesOfOneHost(t *testing.T) {
 	}
 	if got != places-places/hostShare {
 		t.Errorf("one host has %d of %d places", got, places)
+	}
+}
+
+// A client offers the address of a third party. The server does not begin to measure, and the third
+// party gets nothing, although somebody sends a datagram to the server.
+func TestThirdPartyOfRaw(t *testing.T) {
+	listen := func() *net.UDPConn {
+		c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		return c
+	}
+	victim, stranger := listen(), listen()
+	at, _ := victim.LocalAddr().(*net.UDPAddr)
+	c := dialIdle(t, serveHere(t))
+	defer c.close()
+	name := append(binary.BigEndian.AppendUint16([]byte{4}, uint16(at.Port)), at.IP.To4()...)
+	ask := func(m *message) (*message, error) {
+		if err := c.send(m, time.Second); err != nil {
+			t.Fatal(err)
+		}
+		return c.receive(20 * time.Second)
+	}
+	opened, err := ask(&message{Type: msgSetup, Setup: &setupMsg{
+		Config: layers.Config{
+			Provider: "udp", Layers: []string{plan.LayerRaw}, PeerTimeoutNs: 1e9, TimeoutNs: 1e9,
+		},
+		Layers: []layers.Offer{{
+			Layer: plan.LayerRaw, Name: name, RecvCapacity: math.MaxInt, MTUBytes: 1472,
+		}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	name = opened.Opened.Layers[0].Name
+	to := &net.UDPAddr{IP: net.IP(name[3:7]), Port: int(binary.BigEndian.Uint16(name[1:]))}
+	if _, err := stranger.WriteToUDP(make([]byte, 1000), to); err != nil {
+		t.Fatal(err)
+	}
+	var remote *remoteError
+	if m, err := ask(&message{Type: msgMeet}); !errors.As(err, &remote) {
+		t.Errorf("the address of a third party is used: %+v, %v", m, err)
+	}
+	_ = victim.SetReadDeadline(time.Now())
+	if n, err := victim.Read(make([]byte, 2000)); err == nil {
+		t.Errorf("the third party got a datagram of %d bytes", n)
 	}
 }

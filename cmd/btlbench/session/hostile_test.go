@@ -174,7 +174,11 @@ func TestGrantedSet(t *testing.T) {
 		"recv_depth=65536": "serve --set", "window_packets=65536": "serve --set",
 		"peers_max=1048576": "serve --set", "peer_timeout=24h": "--patience",
 		"handshake_timeout=24h": "--patience", "away=24h": "--patience",
-		"window_packets=16384": "",
+		"reassembly_bytes_max=1099511627776": "serve --set", "kept_packets=1048576": "serve --set",
+		"recv_buffer_bytes=1073741823": "serve --set", "tx_depth=65536": "serve --set",
+		"fragment_bytes_max=4294967295": "serve --set", "regions_max=65536": "serve --set",
+		"keep_alive=24h": "--patience", "keep_alive=-1ns": "serve --set",
+		"advertise=127.0.0.1:1": "serve --set", "window_packets=16384": "",
 	} {
 		cfg := layers.Config{
 			Provider: "mem/local", Layers: []string{plan.LayerBTL}, PeerTimeoutNs: 1e9, TimeoutNs: 1e9,
@@ -191,6 +195,63 @@ func TestGrantedSet(t *testing.T) {
 			t.Errorf("%s: %v", set, err)
 		}
 		c.close()
+	}
+}
+
+// startRound starts a round at a server of this process and then says nothing more.
+func startRound(t *testing.T, spec *plan.Spec, set ...string) (*Client, error) {
+	t.Helper()
+	f := &plan.Flags{
+		Provider: "mem/local", Layer: spec.Layer, Set: set,
+		PeerTimeout: time.Duration(spec.PeerTimeoutNs), Wait: "event",
+	}
+	c, err := open(t.Context(), serveHere(t), "", f, Options{Timeout: 5 * time.Second}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	_, err = c.ask(&message{Type: msgRound, Round: spec}, msgReady, 5*time.Second, 20*time.Second)
+	return c, err
+}
+
+// A server refuses a round of messages larger than its transport carries, before it allocates
+// memory for them, and tells its limit.
+func TestRoundBeyondTransport(t *testing.T) {
+	for _, test := range []string{plan.TestPutBW, plan.TestPutLat, plan.TestGetBW, plan.TestBW} {
+		spec := &plan.Spec{
+			Test: test, Layer: plan.LayerBTL, SizeBytes: 16 << 20, Window: 2,
+			PeerTimeoutNs: int64(5 * time.Second),
+		}
+		_, err := startRound(t, spec, "fragment_bytes_max=65536")
+		if err == nil || !strings.Contains(err.Error(), "a message has 0 to 64K bytes") {
+			t.Errorf("%s: %v", test, err)
+		}
+	}
+}
+
+// A client that sends no datagram of a round of the layer raw loses its place, as does a client
+// whose connection of the layer runner has ended.
+func TestSilentRound(t *testing.T) {
+	for _, spec := range []*plan.Spec{
+		{Test: plan.TestLat, Layer: plan.LayerRaw},
+		{Test: plan.TestBW, Layer: plan.LayerRaw},
+		{Test: plan.TestBiBW, Layer: plan.LayerRaw},
+		{Test: plan.TestBW, Layer: plan.LayerRunner},
+	} {
+		spec.SizeBytes, spec.Window, spec.PeerTimeoutNs = 8, 1, int64(200*time.Millisecond)
+		c, err := startRound(t, spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if spec.Layer == plan.LayerRunner {
+			c.Side.Close()
+			c.Side = nil
+		}
+		_, err = c.await(msgResult, 20*time.Second)
+		var remote *remoteError
+		if !errors.As(err, &remote) {
+			t.Errorf("%v: the round of a silent client goes on: %v", spec, err)
+		}
 	}
 }
 

@@ -39,7 +39,7 @@ func (l *servedList) add(spec *plan.Spec, result *RoundResult) {
 	}
 }
 
-// later adds the measurements of the same side in a later round.
+// The method later adds the measurements of the same side in a later round.
 func (r *RoundResult) later(o *RoundResult) {
 	r.Tally.Add(&o.Tally)
 	r.Usage.Add(o.Usage)

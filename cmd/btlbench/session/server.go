@@ -141,6 +141,9 @@ func (s *serverSession) serveRound(spec *plan.Spec) error {
 	if l == nil {
 		return fmt.Errorf("layer %q is not open", spec.Layer)
 	}
+	if reason := s.side.SkipReason(spec); reason != "" {
+		return fmt.Errorf("this server cannot run %s: %s", spec, reason)
+	}
 	r := &layers.Round{Spec: *spec, Server: true}
 	s.begin(r)
 	var handle uint64

@@ -39,7 +39,7 @@ func (o *Options) cpu(i int) int {
 type session struct {
 	conn  *controlConn
 	inbox chan *message
-	// failed is closed when the session ends early, and failure is the reason.
+	// The field failed is closed when the session ends early, and failure is the reason.
 	failed   chan struct{}
 	failure  error
 	failOnce sync.Once

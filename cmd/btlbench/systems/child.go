@@ -26,7 +26,7 @@ type Host struct {
 }
 
 // InParts makes the results of this project medians over the given number of parts of the time. The
-// other systems also report medians over windows, and a mean would contain every pause of the
+// other systems report medians over windows, too, and a mean would contain every pause of the
 // machine.
 func (h *Host) InParts(parts int) { h.parts = parts }
 

@@ -204,7 +204,7 @@ type costs struct {
 	bytesPerSec float64
 }
 
-// count is the number of messages of a size that take about the given time.
+// The method count is the number of messages of a size that take about the given time.
 func (c costs) count(sizeBytes int, d time.Duration) int {
 	each := c.perMessage.Seconds() + float64(sizeBytes)/c.bytesPerSec
 	return max(10, int(d.Seconds()/each))

@@ -21,8 +21,9 @@ type agent struct {
 }
 
 // Serve runs an agent, which starts the ranks of one host and carries their input and output. Serve
-// carries out the frames from in until in ends, and then kills all ranks that are left. Serve
-// returns after all ranks have ended. Serve returns the error of in, or nil if in ended in order.
+// carries out the frames from the argument in until it ends, and then kills all ranks that are
+// left. Serve returns after all ranks have ended. Serve returns the error of the argument in, or
+// nil if the input ended in order.
 func Serve(in io.Reader, out io.Writer) error {
 	if _, err := io.WriteString(out, Greeting); err != nil {
 		return err
@@ -49,7 +50,7 @@ func (a *agent) loop(in io.Reader) error {
 		switch f.Kind {
 		case KindStart:
 			err = a.start(f.Body)
-		case KindPMI, KindStdin:
+		case KindPMI, KindStdin, KindKill:
 			p := a.ranks[f.Rank]
 			if p == nil {
 				return fmt.Errorf("%w: for rank %d", ErrFrame, f.Rank)
@@ -72,7 +73,7 @@ func (a *agent) loop(in io.Reader) error {
 	}
 }
 
-// credit allows a rank to write further bytes of output.
+// The method credit allows a rank to write further bytes of output.
 func (a *agent) credit(f Frame) error {
 	of, count, err := credit(f.Body)
 	p := a.ranks[f.Rank]

@@ -15,15 +15,15 @@ import (
 // agent.
 const (
 	GreetingPrefix = "btlrun agent "
-	Version        = "3"
+	Version        = "4"
 	Greeting       = GreetingPrefix + Version + "\n"
 )
 
 // Kind is the kind of a frame.
 type Kind uint8
 
-// btlrun sends the kinds Start, PMI, Stdin, Signal and Credit to an agent. An agent sends the kinds
-// PMI, Stdout, Stderr, Taken, Signalled and Exit to btlrun.
+// btlrun sends the kinds Start, PMI, Stdin, Signal, Credit and Kill to an agent. An agent sends the
+// kinds PMI, Stdout, Stderr, Taken, Signalled and Exit to btlrun.
 const (
 	KindStart  Kind = iota + 1 // body: Start, as JSON
 	KindPMI                    // body: a PMI line with its newline
@@ -35,6 +35,7 @@ const (
 	KindExit      // body: Exit, as JSON
 	KindCredit    // body: kind and number of written bytes of output
 	KindSignalled // body: a byte, the signal that the ranks were sent
+	KindKill      // SIGKILL for one rank
 )
 
 // The constants below are the maximum sizes of a frame's body, in bytes.
@@ -89,7 +90,7 @@ func Read(in io.Reader) (Frame, error) {
 	if f.Kind == KindStart {
 		most = StartBytesMax
 	}
-	if f.Kind < KindStart || f.Kind > KindSignalled || size > most {
+	if f.Kind < KindStart || f.Kind > KindKill || size > most {
 		return Frame{}, &NoFrame{Head: head[:]}
 	}
 	f.Body = make([]byte, size)
@@ -163,13 +164,13 @@ func asStrings(list [][]byte) []string {
 const creditBytes = 5
 
 // CreditFrame returns a frame that grants an agent credit for count bytes of a rank's output. The
-// argument of is either KindStdout or KindStderr.
+// argument named of is either KindStdout or KindStderr.
 func CreditFrame(rank int, of Kind, count int) Frame {
 	body := binary.BigEndian.AppendUint32([]byte{byte(of)}, uint32(count))
 	return Frame{Kind: KindCredit, Rank: rank, Body: body}
 }
 
-// credit decodes the body of a KindCredit frame.
+// The function credit decodes the body of a KindCredit frame.
 func credit(body []byte) (of Kind, count int, err error) {
 	if len(body) != creditBytes {
 		return 0, 0, fmt.Errorf("%w: a credit of %d bytes", ErrFrame, len(body))

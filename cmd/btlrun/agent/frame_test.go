@@ -22,7 +22,7 @@ func TestFrames(t *testing.T) {
 		var want []Frame
 		for range rapid.IntRange(1, 4).Draw(t, "frames") {
 			f := Frame{
-				Kind: Kind(rapid.IntRange(int(KindStart), int(KindSignalled)).Draw(t, "kind")),
+				Kind: Kind(rapid.IntRange(int(KindStart), int(KindKill)).Draw(t, "kind")),
 				Rank: rapid.IntRange(0, 1<<20).Draw(t, "rank"),
 				Body: rapid.SliceOfN(rapid.Byte(), 0, 40).Draw(t, "body"),
 			}
@@ -50,7 +50,7 @@ func TestFrames(t *testing.T) {
 		}
 	})
 	for _, bad := range []string{
-		"\x00\x00\x00\x00\x00\x00\x00\x00\x00", "\x0b\x00\x00\x00\x00\x00\x00\x00\x00",
+		"\x00\x00\x00\x00\x00\x00\x00\x00\x00", "\x0c\x00\x00\x00\x00\x00\x00\x00\x00",
 		"\x02\x00\x00\x00\x00\x00\x01\x00\x01", "\x01\x00\x00\x00\x00\x01\x00\x00\x01",
 	} {
 		if f, err := Read(strings.NewReader(bad)); !errors.Is(err, ErrFrame) {

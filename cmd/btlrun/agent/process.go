@@ -25,8 +25,8 @@ import (
 // pmiFD is the descriptor of a rank's PMI socket, which follows the three standard descriptors.
 const pmiFD = 3
 
-// lingering is the longest wait for further output after a rank has ended, because a child of the
-// rank may keep the pipes open.
+// The constant lingering is the longest wait for further output after a rank has ended, because a
+// child of the rank may keep the pipes open.
 const lingering = time.Second
 
 // The constants below limit the PMI lines that a rank has not read. A rank waits for one line
@@ -35,7 +35,7 @@ const (
 	pmiBytesMax = 64 << 10
 	pmiTime     = 30 * time.Second // longest time for one write
 	// requestsMax is the largest number of PMI requests of a rank that have no reply yet. btlrun has
-	// room for that many replies.
+	// room for requestsMax replies to a rank.
 	requestsMax = 3
 )
 
@@ -51,11 +51,14 @@ type process struct {
 	pmi   *bounded.Outbox // writes to conn
 	asked chan struct{}   // has a value for each PMI request without a reply
 	stop  chan struct{}   // closed when no more requests are forwarded
-	once  sync.Once       // closes stop
-	child *os.File        // the rank's end of conn, until the start
-	input io.WriteCloser
-	lines sync.WaitGroup // the goroutine that reads lines from conn
-	wrote sync.WaitGroup // the goroutine that writes lines to conn
+	// The field spawning is true within the lines of a spawn request. The goroutine that reads the
+	// lines uses it.
+	spawning bool
+	once     sync.Once // closes stop
+	child    *os.File  // the rank's end of conn, until the start
+	input    io.WriteCloser
+	lines    sync.WaitGroup // the goroutine that reads lines from conn
+	wrote    sync.WaitGroup // the goroutine that writes lines to conn
 
 	outputs [2]stream // standard output and error
 	copies  sync.WaitGroup
@@ -70,7 +73,8 @@ type command struct {
 	dir       string
 }
 
-// newProcess prepares a rank. local is the number of the rank on its host.
+// newProcess prepares a rank. The argument local of newProcess is the number of the rank on its
+// host.
 func newProcess(out *Writer, s *Start, c *command, rank, local int) (*process, error) {
 	p := &process{
 		out: out, rank: rank, asked: make(chan struct{}, requestsMax), stop: make(chan struct{}),
@@ -233,11 +237,13 @@ func (p *process) readLines() {
 }
 
 // mayAsk waits until the rank may send another request. mayAsk returns false when no more requests
-// are forwarded. The lines within a spawn request have no replies of their own.
+// are forwarded. A spawn request has several lines, and one reply: mayAsk counts its first line.
 func (p *process) mayAsk(line []byte) bool {
-	if !bytes.HasPrefix(line, []byte("cmd=")) {
+	if p.spawning {
+		p.spawning = !pmi.EndsSpawn(line)
 		return true
 	}
+	p.spawning = pmi.BeginsSpawn(line)
 	select {
 	case p.asked <- struct{}{}:
 		return true
@@ -246,7 +252,7 @@ func (p *process) mayAsk(line []byte) bool {
 	}
 }
 
-// writeLines writes PMI lines to the rank. A rank that does not read its lines is killed.
+// writeLines writes PMI lines to the rank. A rank that does not read its PMI lines is killed.
 func (p *process) writeLines() {
 	p.pmi.Run()
 	if errors.Is(p.pmi.Err(), bounded.ErrUntaken) {
@@ -289,10 +295,12 @@ func (p *process) wait() {
 	_ = p.out.Write(exitFrame(p.rank, e)) // An error means that btlrun is gone.
 }
 
-// take passes a PMI line, or a chunk of standard input, to the rank.
+// take passes a PMI line, or a chunk of standard input, to the rank, or kills the rank.
 func (p *process) take(f Frame) {
 	switch {
 	case p.cmd == nil: // The rank was never started.
+	case f.Kind == KindKill:
+		p.signal(syscall.SIGKILL)
 	case f.Kind == KindPMI:
 		p.pmi.Put(f.Body)
 		select {

@@ -83,8 +83,8 @@ func (s *stream) copy(out *Writer, rank int) {
 	}
 }
 
-// last allows the bytes that an ended rank has left in the pipe to be sent without credit. Output
-// that the pipe receives after the time over is not read.
+// The method last allows the bytes that an ended rank has left in the pipe to be sent without
+// credit. Output that the pipe receives after the time over is not read.
 func (s *stream) last(over time.Time) {
 	_ = s.mine.SetReadDeadline(over) // A pipe has deadlines.
 	s.window.grow(LastBytes)

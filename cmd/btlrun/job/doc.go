@@ -7,7 +7,7 @@
 //	standard output <-- lines with labels <------ readers, one a host
 //
 // One goroutine owns the state of the job. The events of the job are frames of agents, signals and
-// timers. Output of ranks does not pass through this goroutine, but through queues whose size is
-// limited by credit. If the reader of btlrun's output is slow, only the ranks that write output are
-// delayed.
+// timers. Output of ranks does not pass through the goroutine of the job, but through queues whose
+// size is limited by credit. If the reader of btlrun's output is slow, only the ranks that write
+// output are delayed.
 package job

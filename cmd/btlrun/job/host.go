@@ -137,8 +137,8 @@ func (j *job) read(h *host) {
 }
 
 // why returns the reason why no further frames arrive from a host, or nil after an orderly end. The
-// returned error is either a read error, or the exit status of the remote shell with the last line
-// that the shell has written.
+// error that why returns is either a read error, or the exit status of the remote shell with the
+// last line that the shell has written.
 func (h *host) why(found, ended error) error {
 	last := h.remarks.last()
 	if found == nil {

@@ -49,6 +49,7 @@ type job struct {
 	hosts          []*host
 	at             []*host // the host of each rank
 	ended          []bool  // whether each rank has ended
+	expelled       []bool  // whether each rank was killed for a violation of the protocol
 	left           int     // ranks that have not ended
 	stdout, stderr *outlet
 	remarks        *output
@@ -75,7 +76,8 @@ type job struct {
 func Run(o Options) (status int, err error) {
 	j := &job{
 		Options: o, env: cleanEnv(o.Env), ended: make([]bool, o.Size), left: o.Size,
-		events: make(chan event), done: make(chan struct{}), input: make(chan []byte),
+		expelled: make([]bool, o.Size),
+		events:   make(chan event), done: make(chan struct{}), input: make(chan []byte),
 		taken: make(chan struct{}, 1), deadline: time.NewTimer(time.Hour),
 		unwritable: make(chan error, 2), halt: time.NewTimer(time.Hour),
 	}
@@ -250,7 +252,7 @@ func (j *job) happen(e event) {
 
 // onLine passes a PMI line of a rank to the PMI server.
 func (j *job) onLine(rank int, line []byte) {
-	if j.failed || j.ended[rank] {
+	if j.failed || j.ended[rank] || j.expelled[rank] {
 		return
 	}
 	replies, err := j.server.Handle(rank, line)
@@ -266,7 +268,17 @@ func (j *job) onLine(rank int, line []byte) {
 		}
 		j.fail(status, "rank %d aborts the job with %d", rank, abort.Code)
 	case err != nil:
-		j.fail(1, "%v", err)
+		j.expel(rank, err)
+	}
+}
+
+// expel ends a rank that has violated the PMI protocol. With KeepGoing, the rank is killed, and the
+// other ranks go on as after its death.
+func (j *job) expel(rank int, why error) {
+	j.died([]int{rank}, 1, "%v", why)
+	if !j.failed {
+		j.expelled[rank] = true
+		j.send(j.at[rank], agent.Frame{Kind: agent.KindKill, Rank: rank})
 	}
 }
 
@@ -280,6 +292,7 @@ func (j *job) onExit(f agent.Frame) {
 	j.over(f.Rank)
 	one, where := []int{f.Rank}, fmt.Sprintf("rank %d on %s", f.Rank, j.at[f.Rank].name)
 	switch {
+	case j.expelled[f.Rank]: // The reason was told before.
 	case len(e.Error) > 0 && e.Signal == 0:
 		j.fail(max(e.Status, 1), "%s: %s", where, firstLine(e.Error))
 	case len(e.Error) > 0:
@@ -317,7 +330,7 @@ func (j *job) died(ranks []int, status int, format string, args ...any) {
 	}
 }
 
-// over counts a rank as ended, because no further frames about the rank can arrive.
+// The method over counts a rank as ended, because no further frames about the rank can arrive.
 func (j *job) over(rank int) {
 	if j.ended[rank] {
 		return

@@ -69,7 +69,7 @@ func (o *outlet) say(line string) {
 	o.put(said{text: []byte(line)})
 }
 
-// put appends an entry to the queue. The lock is held.
+// put appends an entry to the queue. The caller of put holds the lock of the outlet.
 func (o *outlet) put(s said) {
 	o.queue = append(o.queue, s)
 	o.more.Signal()
@@ -83,8 +83,8 @@ func (o *outlet) close() {
 	o.more.Signal()
 }
 
-// next waits for queued output and returns all of it. After close, next returns nil as soon as the
-// queue is empty.
+// The method next waits for queued output and returns all of it. After close, next returns nil as
+// soon as the queue is empty.
 func (o *outlet) next() []said {
 	o.lock.Lock()
 	defer o.lock.Unlock()

@@ -21,7 +21,7 @@ type output struct {
 	raw   bool                  // only one rank writes: output is not buffered
 	parts map[int][]byte        // unfinished lines, by rank
 	err   error                 // error of a write to to
-	// failed is called with the first write error, unless failed is nil.
+	// The field failed is called with the first write error, unless the field failed is nil.
 	failed func(error)
 }
 
@@ -73,7 +73,7 @@ func (o *output) own(line []byte) {
 	o.put(line)
 }
 
-// line writes a line. The lock is held.
+// line writes a line. The caller of line holds the lock of the output.
 func (o *output) line(rank int, line []byte) {
 	if o.label != nil {
 		line = append([]byte(o.label(rank)), line...)

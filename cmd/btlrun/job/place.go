@@ -72,8 +72,8 @@ func cutHost(item string) (name, slots string, counted bool) {
 	return strings.Cut(item, ":")
 }
 
-// place returns, for each of size ranks, the index of the host that runs the rank. Each host in
-// turn gets as many ranks as it has slots, and the first host follows the last one.
+// The function place returns, for each of size ranks, the index of the host that runs the rank.
+// Each host in turn gets as many ranks as it has slots, and the first host follows the last one.
 func place(hosts []Host, size int) []int {
 	var at []int
 	for {

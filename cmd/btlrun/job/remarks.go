@@ -47,7 +47,7 @@ func (r *remarks) pass() {
 	r.add(r.last())
 }
 
-// last returns the line that was held back. After last, no line is held back.
+// The method last returns the line that was held back. After last, no line is held back.
 func (r *remarks) last() []byte {
 	r.lock.Lock()
 	defer r.lock.Unlock()
@@ -56,7 +56,7 @@ func (r *remarks) last() []byte {
 	return last
 }
 
-// add writes a line that last has returned.
+// The method add writes a line that the method last has returned.
 func (r *remarks) add(text []byte) {
 	if len(text) > 0 {
 		r.lines.write(r.host, text)

@@ -101,7 +101,8 @@ func moduleConfig() btl.Config {
 }
 
 // OpenModule opens a module on a fabric, for management messages and for messages with all packets
-// of one frame. faults are injected into received packets, where nil means no faults.
+// of one frame. The argument faults of OpenModule injects faults into received packets, where nil
+// means no faults.
 func OpenModule(info fabric.Info, faults *impair.Faults) (*btl.Module, error) {
 	cfg := moduleConfig()
 	dc, err := cfg.DomainConfig(info)
@@ -195,7 +196,8 @@ func (a *Agent) open() error {
 	return err
 }
 
-// close releases the resources of open and Run. All threads must have ended.
+// close releases the resources of open and Run. When close is called, all threads of the agent must
+// have ended.
 func (a *Agent) close() {
 	for _, p := range a.ports {
 		if p != nil && p.dev != nil {
@@ -285,7 +287,7 @@ func (a *Agent) checkAddress() error {
 // releaseDevices returns the devices of all ports, and those of an earlier Agent that no port has
 // used. The devices no longer belong to the Agent. The interfaces and their addresses remain while
 // the devices are open. The kernel removes an interface when the last descriptor of its device is
-// closed, as at the end of the process. The interfaces have no carrier, so the kernel queues no
+// closed, as at the end of the process. Without a carrier on the interfaces, the kernel queues no
 // frames in them.
 func (a *Agent) releaseDevices() map[uint8]*tap.Device {
 	kept := make(map[uint8]*tap.Device)
@@ -315,7 +317,7 @@ func CloseDevices(devices map[uint8]*tap.Device) {
 	}
 }
 
-// control is the main loop of the control thread.
+// The method control is the main loop of the control thread.
 func (a *Agent) control(ctx context.Context) error {
 	for ctx.Err() == nil {
 		select {
@@ -403,8 +405,8 @@ func (a *Agent) do(ctx context.Context, fn func()) error {
 	}
 }
 
-// later queues fn for the control thread, and drops fn if the queue is full. Any thread may call
-// later.
+// The method later queues fn for the control thread, and drops fn if the queue is full. Any thread
+// may call later.
 func (a *Agent) later(fn func()) {
 	select {
 	case a.ops <- fn:
@@ -437,8 +439,8 @@ func (a *Agent) tellRefusal() {
 	a.refused = text
 }
 
-// refusal returns the reason why the manager does not accept this host, or an empty string if the
-// manager accepts the host.
+// The method refusal returns the reason why the manager does not accept this host, or an empty
+// string if the manager accepts the host.
 func (a *Agent) refusal() string {
 	switch status := a.core.Refused(); status {
 	case vnic.StatusOK:

@@ -32,7 +32,8 @@ func newIdling() idling {
 // reduce the rate of a stream of frames by a quarter.
 const spin = 80 * time.Microsecond
 
-// over reports whether the thread should sleep, after a poll that has returned n packets or frames.
+// The method over reports whether the thread should sleep, after a poll that has returned n packets
+// or frames.
 func (i *idling) over(n int) bool {
 	if i.at(clock(), n) {
 		return true
@@ -43,7 +44,7 @@ func (i *idling) over(n int) bool {
 	return false
 }
 
-// at works like over, with the time now.
+// The method at works like the method over, at the time given by the argument now.
 func (i *idling) at(now mono.Time, n int) bool {
 	if n > 0 {
 		i.dense = i.last != 0 && now.Sub(i.last) < spin

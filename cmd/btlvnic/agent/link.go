@@ -14,7 +14,7 @@ import (
 	"gobtl/vnic"
 )
 
-// peers holds the addresses of the other hosts.
+// The type peers holds the addresses of the other hosts.
 type peers struct {
 	lids []vnic.LIDEntry
 }
@@ -30,8 +30,8 @@ type endpoint struct {
 	addrs []fabric.Addr
 }
 
-// openDomain opens a domain, which injects the given faults into received packets. nil means no
-// faults.
+// openDomain opens a domain, which injects the given faults into received packets. If the argument
+// faults of openDomain is nil, no faults are injected.
 func openDomain(
 	info fabric.Info, cfg fabric.DomainConfig, faults *impair.Faults,
 ) (fabric.Domain, error) {
@@ -50,7 +50,8 @@ func anyPort(info fabric.Info) fabric.Info {
 	return info
 }
 
-// at adds the local address to an error of a network. at returns nil for a nil error.
+// The function at adds the local address to an error of a network. The function at returns nil for
+// a nil error.
 func at(info fabric.Info, err error) error {
 	if err == nil {
 		return nil
@@ -100,7 +101,7 @@ func (e *endpoint) insert(
 	return byEntry
 }
 
-// bell wakes a thread that sleeps on file descriptors.
+// The type bell wakes a thread that sleeps on file descriptors.
 type bell struct{ fd int }
 
 func newBell() (*bell, error) {

@@ -77,8 +77,8 @@ func pathLimit(t *vnic.Tables, packetBytes int) int {
 	return max(packetBytes, pathFloorBytes)
 }
 
-// narrow records that the path to a host carries packets of at most packetBytes bytes. narrow
-// returns true if the limit was not known before.
+// narrow records that the path to a host carries packets of at most packetBytes bytes. If the limit
+// was not known before, narrow returns true.
 func (p *port) narrow(packetBytes int) bool {
 	for {
 		was := p.pathMTU.Load()

@@ -50,9 +50,9 @@ func probeFrame(dst, src vnic.MAC, kind byte, id uint64) []byte {
 	return f
 }
 
-// probe handles a probe that a receiving thread has received. A probe to the address of the port is
-// answered, and no probe is written to the device. A probe from a group address gets no answer,
-// because the answer would go to all members of the switch.
+// The method probe handles a probe that a receiving thread has received. A probe to the address of
+// the port is answered, and no probe is written to the device. A probe from a group address gets no
+// answer, because the answer would go to all members of the switch.
 func (a *Agent) probe(p *port, ar *vnic.Arrival) {
 	id := binary.BigEndian.Uint64(ar.Frame[probeIDAt:])
 	own := ar.Port.Tables().Info.BaseMAC

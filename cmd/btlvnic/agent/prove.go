@@ -11,8 +11,8 @@ import (
 )
 
 // A manager verifies the addresses of this host by challenge datagrams. The manager sends
-// challenges to the receivers of the host, and the senders of the host send the replies. The
-// control thread handles the challenges and makes the replies.
+// challenges to the receiver threads of the host, and the sender threads of the host send the
+// replies. The control thread handles the challenges and makes the replies.
 
 // challenge is a received datagram that claims to be a challenge of the manager.
 type challenge struct{ key, number uint64 }

@@ -30,11 +30,11 @@ type inlet struct {
 	joiner offload.Joiner
 	taken  bool // frames wait in the joiner
 	buf    []byte
-	// lanes holds the inlets of a thread that receives the frames of all flows. There is one inlet
-	// for each queue of the device, and lanes[0] is this inlet. If lanes is empty, this inlet
+	// lanes holds the inlets of a thread that receives the frames of all flows. There is one inlet for
+	// each queue of the device, and lanes[0] is this inlet. If the field lanes is empty, this inlet
 	// receives the frames of all flows.
 	lanes []*inlet
-	// refused counts the large TCP and UDP frames that the device has refused in succession.
+	// The field refused counts the large TCP and UDP frames that the device has refused in succession.
 	refused [2]int
 }
 
@@ -150,8 +150,8 @@ func (k *intake) init(a *Agent) {
 	k.agent, k.ports = a, make(map[*vnic.Ingress]*inlet)
 }
 
-// packet handles a packet from the host with the LID from. The memory of the packet must stay valid
-// until flush is called.
+// The method packet handles a packet from the host with the LID from. The memory of the packet must
+// stay valid until the method flush is called.
 func (k *intake) packet(from uint32, b []byte) {
 	a, ok := k.host.Accept(k.now, from, b)
 	if !ok {

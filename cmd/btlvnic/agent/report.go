@@ -142,8 +142,8 @@ func (p *port) report() PortReport {
 	return r
 }
 
-// Entries lists the address tables of all ports. If learned is set, Entries lists the learned
-// addresses, and otherwise the addresses that the manager has sent.
+// Entries lists the address tables of all ports. If the argument learned is set, Entries lists the
+// learned addresses, and otherwise the addresses that the manager has sent.
 func (a *Agent) Entries(ctx context.Context, learned bool) (list []Entry, err error) {
 	list = []Entry{}
 	err = a.do(ctx, func() {
@@ -181,7 +181,7 @@ func (a *Agent) Entries(ctx context.Context, learned bool) (list []Entry, err er
 }
 
 // counts returns the sum of the counters of all parts of a port. Only the control thread may call
-// counts.
+// the method counts.
 func (a *Agent) counts(vport uint8) (c vnic.Counts) {
 	p := a.ports[vport]
 	if p == nil || p.dev == nil {

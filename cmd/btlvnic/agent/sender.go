@@ -39,8 +39,8 @@ type sender struct {
 	mu    sync.Mutex // guards the fields below
 	agent *Agent
 	link  *endpoint
-	// byLID holds the addresses of the endpoints of each host, by LID. All packets of a flow go to
-	// the same address.
+	// byLID holds the addresses of the endpoints of each host, by LID. All packets of a flow go to the
+	// same address of a host.
 	byLID   map[uint32][]fabric.Addr
 	outlets []*outlet
 	inject  []injected
@@ -55,8 +55,8 @@ type sender struct {
 	made   []*train  // memory for the trains of a frame; nil while a thread uses it
 	owner  []*outlet // the outlet of each send in batch
 	done   [pollBatch]fabric.Completion
-	// prover is the address of the manager's endpoint for address checks, and proverName is its
-	// name.
+	// The field prover is the address of the manager's endpoint for address checks, and proverName is
+	// its name.
 	prover     fabric.Addr
 	proverName []byte
 	fds        []unix.PollFd
@@ -125,8 +125,9 @@ func (s *sender) pass() (frames int, stop bool, err error) {
 	return frames, false, err
 }
 
-// turn does the work of pass on the thread of a receiver. turn avoids the time to wake the sender's
-// thread for a reply, which a device mostly has at once after a frame was delivered.
+// The method turn does the work of pass on the thread of a receiver. The method turn avoids the
+// time to wake the sender's thread for a reply, which a device mostly has at once after a frame was
+// delivered.
 func (s *sender) turn() {
 	if !s.mu.TryLock() {
 		return // the sender's thread is awake
@@ -185,8 +186,8 @@ func (s *sender) serve(o *outlet) (frames int) {
 // the device.
 const readFailuresMax = 16
 
-// failed handles a failed read from a device. A single failure counts as a lost frame. If the
-// device is gone, or if reads fail repeatedly, the control thread checks the device.
+// The method failed handles a failed read from a device. A single failure counts as a lost frame.
+// If the device is gone, or if reads fail repeatedly, the control thread checks the device.
 func (s *sender) failed(o *outlet, err error) {
 	o.out.Counts.DropTx(vnic.TxFIFO)
 	o.failures++
@@ -236,7 +237,7 @@ func (s *sender) send(o *outlet, frame []byte, h offload.Header) {
 	o.out.Counts.CountTx(&d.Info, last, 1)
 }
 
-// packet writes packet i of the frame that is split.
+// The method packet writes packet i of the frame that is split.
 func (s *sender) packet(dst []byte, h *vnic.Header, i int) []byte {
 	n := s.splits.Write(dst[vnic.HeaderBytes:], i)
 	if n < vnic.FrameBytesMin {
@@ -318,8 +319,8 @@ func (s *sender) post() {
 	s.batch, s.owner = s.batch[:0], s.owner[:0]
 }
 
-// lost counts a packet that could not be sent. If the packet was too large for the path, the port's
-// MTU is reduced.
+// The method lost counts a packet that could not be sent. If the packet was too large for the path,
+// the port's MTU is reduced.
 func (s *sender) lost(o *outlet, f fabric.Send, err error) {
 	if int(f.Len) > s.link.caps.InjectBytes { // no completion will come
 		s.release(f.Buf)

@@ -246,9 +246,9 @@ func (a *Agent) loseQueue(p *peer) {
 // waiting trains, and separately the trains in flight.
 type share struct{ trains, bytes int }
 
-// shares returns the share of each peer that acknowledges trains, and the share of each other peer.
-// The number of the other peers, which may be silent, does not reduce the share of the peers that
-// acknowledge trains.
+// The method shares returns the share of each peer that acknowledges trains, and the share of each
+// other peer. The number of the other peers, which may be silent, does not reduce the share of the
+// peers that acknowledge trains.
 func (a *Agent) shares(now mono.Time) (working, quiet share) {
 	works, others := 0, 0
 	for _, p := range a.mates {
@@ -402,8 +402,8 @@ func (a *Agent) deliver(from uint32, packets []byte) {
 	a.local.flush()
 }
 
-// expire drops trains that have waited too long for earlier trains. expire returns the time of the
-// next call.
+// expire drops trains that have waited too long for earlier trains. The method expire returns the
+// time of its next call.
 func (a *Agent) expire(now mono.Time) (next mono.Time) {
 	next = mono.Never
 	a.local.mu.Lock()

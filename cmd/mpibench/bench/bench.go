@@ -67,7 +67,7 @@ const histMaxNs = 600e9
 
 func newHist() *hdrhistogram.Histogram { return hdrhistogram.New(1, histMaxNs, 3) }
 
-// now returns the nanoseconds since the beginning of the trial.
+// The method now returns the nanoseconds since the beginning of the trial.
 func (t *trial) now() int64 { return int64(time.Since(t.clock)) }
 
 // record adds a sample in nanoseconds to a histogram. Negative samples are ignored.
@@ -132,7 +132,7 @@ func Run(ctx context.Context, w *mpi.World, o Options) error {
 	return nil
 }
 
-// first returns the communicator of the first n ranks, or nil at the other ranks.
+// The function first returns the communicator of the first n ranks, or nil at the other ranks.
 func first(ctx context.Context, c *mpi.Comm, n int) (*mpi.Comm, error) {
 	colour := 0
 	if c.Rank() >= n {
@@ -141,9 +141,10 @@ func first(ctx context.Context, c *mpi.Comm, n int) (*mpi.Comm, error) {
 	return c.Split(ctx, colour, c.Rank())
 }
 
-// one measures one test, message size and number of ranks, with the ranks of c. At ranks that do
-// not take part, c is nil, and one waits for the other ranks. All ranks return together, with an
-// error if a rank has received wrong data.
+// The function one measures one test, message size and number of ranks, with the ranks of the
+// communicator c. At ranks that do not take part, c is nil, and the function one waits for the
+// other ranks. The function one returns at all ranks together, with an error if a rank has received
+// wrong data.
 func one(ctx context.Context, w *mpi.World, c *mpi.Comm, x *test, size int, o Options) error {
 	t := &trial{Options: o, c: c, size: size, hist: newHist(), clock: time.Now()}
 	if c != nil {
@@ -176,7 +177,7 @@ func one(ctx context.Context, w *mpi.World, c *mpi.Comm, x *test, size int, o Op
 	return nil
 }
 
-// warmUp is the number of iterations before the timed ones.
+// warmUp is the number of iterations before the timed iterations.
 const warmUp = 16
 
 // calibrated runs as many iterations as fit into the requested time. The number of iterations is
@@ -204,8 +205,8 @@ func (t *trial) calibrated(ctx context.Context, run func(context.Context, int) e
 	}
 }
 
-// agree combines the measured values of all ranks at rank 0. The result is the time of the slowest
-// rank, or the sum of the rates of all ranks.
+// agree combines the measured values of all ranks at rank 0. The result of agree is the time of the
+// slowest rank, or the sum of the rates of all ranks.
 func (x *test) agree(ctx context.Context, t *trial) error {
 	mine, op := make([]float64, 3), mpi.Max[float64]()
 	at := func(percentile float64) float64 {

@@ -14,8 +14,9 @@ type operation struct {
 	check func(iteration int) error
 }
 
-// collective prepares a test of a collective operation. All ranks synchronize before each
-// operation, so that no rank is ahead of the other ranks. A barrier needs no such synchronization.
+// The function collective prepares a test of a collective operation. All ranks synchronize before
+// each operation, so that no rank is ahead of the other ranks. A test of a barrier needs no
+// synchronization before each operation.
 func collective(of func(t *trial) operation) func(t *trial) func(context.Context, int) error {
 	return func(t *trial) func(context.Context, int) error {
 		op, iteration := of(t), 0
@@ -130,9 +131,9 @@ func reduceScatter(t *trial) operation {
 	return t.sums(counts[t.c.Rank()], first, n, do)
 }
 
-// parts returns an operation that moves blocks of t.size bytes between ranks. Each rank sends the
-// number of blocks in given, and receives the number of blocks in got. givenSeed and gotSeed return
-// the seeds of the content of sent and received blocks.
+// The method parts returns an operation that moves blocks of t.size bytes between ranks. Each rank
+// sends the number of blocks in given, and receives the number of blocks in got. givenSeed and
+// gotSeed return the seeds of the content of sent and received blocks.
 func (t *trial) parts(given, got int, givenSeed, gotSeed func(i int) int,
 	do func(ctx context.Context, in, out []byte) error,
 ) operation {
@@ -159,7 +160,7 @@ func (t *trial) parts(given, got int, givenSeed, gotSeed func(i int) int,
 // seed returns the seed of the block that one rank sends to another rank.
 func (t *trial) seed(from, to int) int { return from*t.c.Size() + to }
 
-// same returns the element counts for blocks of equal size.
+// The method same returns the element counts for blocks of equal size.
 func (t *trial) same() []int {
 	counts := make([]int, t.c.Size())
 	for i := range counts {

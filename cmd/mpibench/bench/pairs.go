@@ -88,8 +88,8 @@ func (t *trial) newPingPong(tag int, hist *hdrhistogram.Histogram) *pingPong {
 	}
 }
 
-// run does n round trips. A round trip begins as soon as the previous one has ended. The time of a
-// round trip is recorded during the next one, so that recording is not measured.
+// run does n round trips. A round trip of a ping-pong begins as soon as the previous one has ended.
+// The time of a round trip is recorded during the next one, so that recording is not measured.
 func (p *pingPong) run(ctx context.Context, n int) error {
 	t := p.t
 	me, other := t.c.Rank(), 1-t.c.Rank()
@@ -153,8 +153,8 @@ func latencyThreads(t *trial) func(context.Context, int) error {
 	}
 }
 
-// flow sends messages between two ranks in windows, which are groups of messages in flight at the
-// same time.
+// The type flow sends messages between two ranks in windows, which are groups of messages in flight
+// at the same time.
 type flow struct {
 	t         *trial
 	peer      int

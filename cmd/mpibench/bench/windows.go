@@ -19,8 +19,8 @@ type oneSided[T any] struct {
 	data  []T // data of all operations; without verification of one
 	// begin begins operation i of an iteration.
 	begin func(ctx context.Context, s *oneSided[T], i int) error
-	// ready fills the memory of both ranks for an iteration, and check verifies the memory after
-	// the iteration.
+	// The field ready fills the memory of both ranks for an iteration, and check verifies the memory
+	// after the iteration.
 	ready func(s *oneSided[T], iteration int)
 	check func(s *oneSided[T], iteration int) error
 
@@ -36,7 +36,7 @@ func operations[T any](t *trial, count, many int,
 	return s
 }
 
-// places returns how many operations have memory of their own.
+// The method places returns how many operations have memory of their own.
 func (s *oneSided[T]) places() int {
 	if s.t.Verify {
 		return s.many
@@ -48,7 +48,7 @@ func (s *oneSided[T]) places() int {
 func (s *oneSided[T]) at(i int) int   { return i % s.places() * s.count }
 func (s *oneSided[T]) part(i int) []T { return s.data[s.at(i):][:s.count] }
 
-// other returns the rank on whose memory this rank operates.
+// The method other returns the rank on whose memory this rank operates.
 func (s *oneSided[T]) other() int { return 1 - s.t.c.Rank() }
 
 // run runs n iterations.

@@ -39,8 +39,8 @@ func (b Beside) Description() string {
 	return "none"
 }
 
-// named returns the name of the report's section in a document, which is also the name of its
-// files.
+// The method named returns the name of the report's section in a document, which is also the name
+// of its files.
 func (b Beside) named() string {
 	if b == Alone || b == "" {
 		return Name

@@ -128,10 +128,10 @@ func Run(ctx context.Context, cfg *Config) (*Report, error) {
 	return r, nil
 }
 
-// busy reports whether neighbours used the CPUs during the measurement.
+// The method busy reports whether neighbours used the CPUs during the measurement.
 func (r *Report) busy() bool { return r.Beside.named() != Name }
 
-// systems returns what is measured.
+// The method systems returns the systems that are measured.
 func (c *Config) systems() []*system {
 	if c.Layers {
 		return layerSystems(c.Programs)
@@ -187,7 +187,7 @@ func (r *Report) find(system string, p Point) *Figure {
 	return nil
 }
 
-// value returns the value of a system at a point, or 0 if there is none.
+// The method value returns the value of a system at a point, or 0 if there is none.
 func (r *Report) value(system string, p Point) float64 {
 	if f := r.find(system, p); f != nil {
 		return f.Median

@@ -16,9 +16,12 @@ var layerWaits = []string{"adaptive", "event", "busy"}
 
 // layerMTUs are the network MTUs with which the layers are measured, where 0 is the MTU of
 // loopback. headBytes is the size of the headers of IP and UDP.
-var layerMTUs = []int{0, 1500}
+var layerMTUs = []int{0, ethernetMTU}
 
-const headBytes = 28
+const (
+	ethernetMTU = 1500
+	headBytes   = 28
+)
 
 // mtuName returns the name of a system with a network MTU.
 func mtuName(system string, mtu int) string {
@@ -46,7 +49,7 @@ func layerSystems(programs Programs) (list []*system) {
 	return list
 }
 
-// floors returns the bare TCP connections.
+// The function floors returns the bare TCP connections.
 func floors(mtu int) (list []*system) {
 	for _, wait := range []string{"block", "poll"} {
 		list = append(list, &system{
@@ -70,7 +73,7 @@ func layerJobs(quick bool) []job {
 	return list
 }
 
-// layerLine returns the arguments of mpibench that measure a layer.
+// The method layerLine returns the arguments of mpibench that measure a layer.
 func (s *system) layerLine(tests, sizes string, cfg *Config) []string {
 	args := []string{
 		"layer", s.layer, "--wait", s.wait, "--test", tests, "--size", sizes,
@@ -82,16 +85,16 @@ func (s *system) layerLine(tests, sizes string, cfg *Config) []string {
 	return args
 }
 
-// layersText returns the report of the layers.
-func (r *Report) layersText() string {
+// layersText returns the report of the layers, with the rows of some MTUs.
+func (r *Report) layersText(mtus []int) string {
 	return fmt.Sprintf("Medians of %d rounds of %s; the processes are pinned round-robin to "+
 		"CPUs %s.\n"+
 		"x: adaptive relative to TCP block. Units: latency us, bw MB/s, datagrams messages/s.\n"+
 		"Competing load: %s.\n\n%s%s", r.Rounds, r.Each, r.CPUs, r.Beside.Description(),
-		r.layerTable(), r.failures())
+		r.layerTable(mtus), r.failures())
 }
 
-func (r *Report) layerTable() *report.Table {
+func (r *Report) layerTable(mtus []int) *report.Table {
 	t := &report.Table{
 		Heads: [][]string{append(append([]string{"layer", "test", "size", "MTU"}, layerWaits...),
 			tcpWait, tcpPoll, "x")},
@@ -100,7 +103,7 @@ func (r *Report) layerTable() *report.Table {
 	points := report.InOrder(r.Figures, func(f *Figure) Point { return f.Point })
 	for _, layer := range pair.Layers() {
 		for _, p := range points {
-			for _, mtu := range layerMTUs {
+			for _, mtu := range mtus {
 				row, known := []string{layer, p.Test, plan.SizeText(p.Size), mtuText(mtu)}, false
 				for _, wait := range layerWaits {
 					v := r.value(layerName(layer, wait, mtu), p)
@@ -125,7 +128,7 @@ func mtuText(mtu int) string {
 	return strconv.Itoa(mtu)
 }
 
-// failures returns what has failed, a paragraph for each failure.
+// The method failures returns a text with a paragraph for each failure.
 func (r *Report) failures() string {
 	var b strings.Builder
 	for _, f := range r.Failures {

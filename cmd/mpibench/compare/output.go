@@ -35,10 +35,10 @@ var goals = []goal{
 	{Point{"allreduce", m, 8}, false, false, 1.2},
 }
 
-// Text returns the report as tables.
+// Text returns the report as tables, without the goals.
 func (r *Report) Text() string {
 	if r.Layers {
-		return r.layersText()
+		return r.layersText(layerMTUs)
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "Medians of %d rounds of %s; the ranks are pinned round-robin to CPUs %s.\n"+
@@ -47,12 +47,16 @@ func (r *Report) Text() string {
 	if r.busy() {
 		fmt.Fprintf(&b, "Competing load: %s.\n", r.Beside.Description())
 	}
-	b.WriteString("\n" + r.figures().String())
-	if !r.busy() {
-		b.WriteString("\n" + r.goals().String())
-	}
-	b.WriteString(r.failures())
+	b.WriteString("\n" + r.figures().String() + r.failures())
 	return b.String()
+}
+
+// Goals returns the table of the goals, or an empty string if the report has neighbours.
+func (r *Report) Goals() string {
+	if r.busy() {
+		return ""
+	}
+	return "\n" + r.goals().String()
 }
 
 func (r *Report) versions() string {
@@ -120,7 +124,7 @@ func (r *Report) goals() *report.Table {
 	return t
 }
 
-// text formats a value, where 0 means that there is none.
+// The function text formats a value, where 0 means that there is none.
 func text(x float64) string {
 	switch {
 	case x == 0:
@@ -194,10 +198,14 @@ func (r *Report) Plots() (map[string]string, error) {
 	return plots, nil
 }
 
-// UpdateDocs returns a document in which the report replaces the text between its markers.
+// UpdateDocs returns a document in which the report replaces the text between its markers. Of the
+// layers, the document has only the rows with the MTU of Ethernet.
 func (r *Report) UpdateDocs(doc []byte) ([]byte, error) {
 	var plots []string
-	target := "busy"
+	target, text := "busy", r.Text()
+	if r.Layers {
+		text = r.layersText([]int{ethernetMTU})
+	}
 	if !r.busy() {
 		target = Name
 		for _, name := range PlotNames {
@@ -207,5 +215,5 @@ func (r *Report) UpdateDocs(doc []byte) ([]byte, error) {
 	return report.Between(doc, r.Named(), fmt.Sprintf(
 		"Measured %s on %s (%d CPUs), %s %s, with `make %s`.\n\n```text\n%s```\n\n%s",
 		r.StartedAt.Format("2006-01-02"), r.Machine.CPUModel, r.Machine.CPUs, r.Machine.OS,
-		r.Machine.Kernel, target, r.Text(), report.Links(plots)))
+		r.Machine.Kernel, target, text, report.Links(plots)))
 }

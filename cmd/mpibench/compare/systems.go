@@ -123,7 +123,7 @@ func all(programs Programs, beside Beside) []*system {
 // errMissing means that an MPI library is not installed.
 var errMissing = errors.New("not installed")
 
-// probe finds the version of a system, and builds the C program.
+// The method probe finds the version of a system, and builds the C program.
 func (s *system) probe(ctx context.Context, h *systems.Host, dir string) error {
 	if s.compiler == "" {
 		return nil
@@ -229,8 +229,8 @@ func (s *system) measure(ctx context.Context, h *systems.Host, j job, cfg *Confi
 	return figures, err
 }
 
-// ownParts is the number of windows into which btlbench divides its time. A window is then about as
-// long as a window of mpibench with the largest messages.
+// ownParts is the number of windows into which btlbench divides its time. A window of btlbench is
+// then about as long as a window of mpibench with the largest messages.
 const ownParts = 7
 
 // measureOwn measures the transport without package mpi by btlbench. The values have the form of

@@ -87,7 +87,7 @@ func (c *callNode) measure(ctx context.Context, o Options, test string, size int
 	return 0, 0, errTest
 }
 
-// parallel returns the rate of requests of Window goroutines, in MB/s.
+// The method parallel returns the rate of requests of Window goroutines, in MB/s.
 func (c *callNode) parallel(ctx context.Context, o Options, request []byte) (float64, error) {
 	var (
 		calls   atomic.Int64

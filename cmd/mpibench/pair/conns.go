@@ -65,7 +65,7 @@ func serveConns(ctx context.Context, o Options, to io.Writer) error {
 	return errors.Join(serving(ctx, to, name), c.close(ctx))
 }
 
-// answer answers the messages of one Conn until the client closes the Conn.
+// The function answer answers the messages of one Conn until the client closes the Conn.
 func answer(c net.Conn) error {
 	defer c.Close()
 	var head [headBytes]byte

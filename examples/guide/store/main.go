@@ -1,5 +1,3 @@
-// Command store keeps values in three processes, its members, and works while one of them is gone:
-// store serve METRICS OWN OTHER OTHER, store put A B C KEY VALUE, store get A B C KEY.
 package main
 
 import (
@@ -39,14 +37,11 @@ func (s *store) merge(data []byte) error {
 	return err
 }
 
-// list answers with the value of a key, or with all values.
-func (s *store) list(_ context.Context, req *gobtl.Request) ([]byte, error) {
+// get answers with the value of a key.
+func (s *store) get(_ context.Context, req *gobtl.Request) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if key := string(req.Body); key != "" {
-		return json.Marshal(map[string]string{key: s.values[key]})
-	}
-	return json.Marshal(s.values)
+	return json.Marshal(map[string]string{string(req.Body): s.values[string(req.Body)]})
 }
 
 // ask sends a request to all members at once, and merges the answers until enough have come.
@@ -82,12 +77,15 @@ func serve(s *store, own string, others []string, metrics string) {
 		return []byte("{}"), s.merge(req.Body)
 	}
 	node, err := gobtl.Config{Setup: func(n *gobtl.Node) error { // before the copy: no put is missed
-		return errors.Join(n.Handle("put", put), n.Handle("all", s.list))
+		return n.Handle("put", put)
 	}}.Listen(own)
 	check(err)
-	err = s.ask(node, others, len(others), "all", nil)
-	check(node.Handle("get", s.list)) // after the copy: until then a get finds no such method
-	fmt.Println("copied from all others:", err == nil)
+	go s.feed(node)
+	for _, other := range others {
+		s.copyFrom(node, other)
+	}
+	check(node.Handle("get", s.get)) // after the copy: until then a get finds no such method
+	fmt.Println("copied from all others")
 	prometheus.MustRegister(btlprom.NewNodeCollector(node.Stats, nil))
 	check(http.ListenAndServe(metrics, promhttp.Handler()))
 }

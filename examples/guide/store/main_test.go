@@ -9,10 +9,14 @@ import (
 	"net/http"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 )
+
+// copied is what a member prints when it has copied the values of the others.
+const copied = "copied from all others\n"
 
 // cluster is three members, each a process.
 type cluster struct {
@@ -99,18 +103,27 @@ func (c *cluster) kill(t *testing.T, i int) {
 	_ = c.procs[i].Wait() // killed, so never nil
 }
 
-// client runs a client and returns what it prints.
+// client runs a client, which must succeed, and returns what it prints.
 func (c *cluster) client(t *testing.T, command string, words ...string) string {
 	t.Helper()
+	out, err := c.run(command, words...)
+	if err != nil {
+		t.Fatalf("%s %v: %v", command, words, err)
+	}
+	return out
+}
+
+// run runs a client, and returns what it prints. The error has what it prints on standard error.
+func (c *cluster) run(command string, words ...string) (string, error) {
 	args := append(append([]string{command}, c.members...), words...)
 	var stderr bytes.Buffer
 	cmd := exec.Command(c.bin, args...)
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("%s %v: %v\n%s", command, words, err, stderr.Bytes())
+		return "", fmt.Errorf("%w\n%s", err, stderr.Bytes())
 	}
-	return strings.TrimSuffix(string(out), "\n")
+	return strings.TrimSuffix(string(out), "\n"), nil
 }
 
 // TestMerge: of two values the newer one stays, in whatever order they come.
@@ -162,7 +175,7 @@ func TestStore(t *testing.T) {
 		c.kill(t, i)
 		put(i + 1)
 		compare(fmt.Sprintf("without member %d", i))
-		if line := c.start(t, i)(); line != "copied from all others: true\n" {
+		if line := c.start(t, i)(); line != copied {
 			t.Errorf("member %d: %q", i, line)
 		}
 	}
@@ -178,5 +191,75 @@ func TestStore(t *testing.T) {
 	}
 	if got := c.client(t, "get", "never put"); got != "" {
 		t.Errorf("a key without a value: %q", got)
+	}
+}
+
+// TestLargerThanAMessage kills each of the members in turn, and starts it again. All values
+// together are larger than a message may be, and none is put again, so each member must copy them.
+func TestLargerThanAMessage(t *testing.T) {
+	const messageBytes, valueBytes, keys = 2048, 1000, 8
+	t.Setenv("GOBTL_FRAGMENT_BYTES_MAX", strconv.Itoa(messageBytes))
+	c := newCluster(t)
+	var ready []func() string
+	for i := range c.procs {
+		ready = append(ready, c.start(t, i))
+	}
+	for _, await := range ready {
+		await()
+	}
+	value := func(key int) string { return strings.Repeat(strconv.Itoa(key), valueBytes) }
+	for key := range keys {
+		c.client(t, "put", strconv.Itoa(key), value(key))
+	}
+	for i := range c.procs {
+		c.kill(t, i)
+		for key := range keys {
+			if got := c.client(t, "get", strconv.Itoa(key)); got != value(key) {
+				t.Errorf("without member %d: key %d has %d bytes, want %d", i, key, len(got), valueBytes)
+			}
+		}
+		if line := c.start(t, i)(); line != copied {
+			t.Errorf("member %d: %q", i, line)
+		}
+	}
+}
+
+// TestCopyFails: a member that cannot copy from all others answers no get, and tries again until it
+// has copied the values.
+func TestCopyFails(t *testing.T) {
+	c := newCluster(t)
+	var ready []func() string
+	for i := range c.procs {
+		ready = append(ready, c.start(t, i))
+	}
+	for _, await := range ready {
+		await()
+	}
+	c.kill(t, 0)
+	c.client(t, "put", "colour", "blue") // at members 1 and 2
+	c.kill(t, 1)
+	first := c.start(t, 0)
+	const missing = `call "get" of `
+	for bound := time.Now().Add(time.Minute); ; { // until member 0 listens
+		out, err := c.run("get", "colour")
+		if err == nil {
+			t.Fatalf("one member with the values and one without: %q", out)
+		}
+		if strings.Contains(err.Error(), missing+c.members[0]+": call: no such method") {
+			break
+		}
+		if time.Now().After(bound) {
+			t.Fatal(err)
+		}
+	}
+	second := c.start(t, 1)
+	for i, await := range []func() string{first, second} {
+		if line := await(); line != copied {
+			t.Errorf("member %d: %q", i, line)
+		}
+	}
+	c.kill(t, 2)
+	if got := c.client(t, "get", "colour"); got != "blue" {
+		t.Errorf("%q after all members were killed, one after the other", got)
 	}
 }

@@ -1,13 +1,13 @@
-// Package doorbell lets the goroutine of a Domain sleep until other goroutines of the process
-// have datagrams for the Domain. While the Domain's goroutine is awake, RingIfAsleep costs one
+// Package doorbell lets the goroutine that uses a Domain (the owner) sleep until other goroutines
+// of the process have datagrams for the Domain. While the owner is awake, RingIfAsleep costs one
 // atomic load.
 //
-//	owner    says that it sleeps, then looks at its queues
-//	sender   fills a queue, then looks whether the owner sleeps
+//	owner    says that it sleeps --> looks at its queues
+//	sender   fills a queue       --> looks whether the owner sleeps
 //
-// No ring of the Bell is lost, because each of the two goroutines first writes its own state and
-// then reads the state of the other. Any goroutine may call RingIfAsleep and Wake, the goroutine
-// that uses the Domain may call Wait and Arm, and one goroutine at a time may call Sleep.
+// No wake-up is lost, because the owner and the sender each first write their own state and then
+// read the state of the other goroutine. Any goroutine may call RingIfAsleep and Wake. Only the
+// goroutine that uses the Domain may call Wait and Arm, and one goroutine at a time may call Sleep.
 package doorbell
 
 import (
@@ -15,7 +15,8 @@ import (
 	"time"
 )
 
-// Bell wakes the goroutine that sleeps on the Bell. New makes a Bell.
+// Bell is the object on which a goroutine sleeps, and through which other goroutines wake it. New
+// makes a Bell.
 type Bell struct {
 	asleep atomic.Bool
 	woken  atomic.Bool // a Wake that no sleep has answered yet
@@ -30,15 +31,15 @@ func New() *Bell {
 	return &Bell{ring: make(chan struct{}, 1), timer: timer}
 }
 
-// RingIfAsleep ends the owner's sleep in progress, if there is one. A sender calls RingIfAsleep
-// when it has added an entry to a queue.
+// RingIfAsleep ends the sleep in progress, if there is one. A sender calls RingIfAsleep when it has
+// added an entry to the receiver's queue.
 func (b *Bell) RingIfAsleep() {
 	if b.asleep.Load() {
 		b.pull()
 	}
 }
 
-// Wake ends the sleep in progress, or else the next sleep.
+// Wake ends the sleep in progress, or the next sleep if none is in progress.
 func (b *Bell) Wake() {
 	b.woken.Store(true)
 	b.pull()
@@ -51,8 +52,8 @@ func (b *Bell) pull() {
 	}
 }
 
-// Wait returns when the function pollable returns true, when the Bell rings, or after timeout (a
-// negative timeout means no limit).
+// Wait returns when the function "pollable" returns true, when RingIfAsleep or Wake is called, or
+// after the timeout (a negative timeout means no limit).
 func (b *Bell) Wait(timeout time.Duration, pollable func() bool) {
 	if b.Arm(pollable) && timeout != 0 {
 		b.Sleep(timeout)
@@ -60,8 +61,8 @@ func (b *Bell) Wait(timeout time.Duration, pollable func() bool) {
 	b.asleep.Store(false)
 }
 
-// Arm prepares a Sleep. If the caller should poll instead of sleeping, because pollable returns
-// true or because Wake was called, Arm returns false.
+// Arm prepares a call of Sleep. If the function "pollable" returns true or if Wake was called, Arm
+// returns false, and the caller should poll instead of sleeping.
 func (b *Bell) Arm(pollable func() bool) bool {
 	select {
 	case <-b.ring: // left over from an earlier sleep, whose cause is checked below
@@ -75,8 +76,8 @@ func (b *Bell) Arm(pollable func() bool) bool {
 	return true
 }
 
-// Sleep returns when the Bell has rung after Arm, or after timeout (a negative timeout means no
-// limit).
+// Sleep returns when RingIfAsleep or Wake has been called after Arm, or after the timeout (a
+// negative timeout means no limit).
 func (b *Bell) Sleep(timeout time.Duration) {
 	if timeout < 0 {
 		<-b.ring

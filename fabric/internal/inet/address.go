@@ -11,8 +11,8 @@ import (
 	"gobtl/fabric"
 )
 
-// If a text has only one port, the second port is the next higher port number. A text without a
-// port consists of a host alone.
+// splitPorts splits a text such as "192.0.2.1:4000,4711" into a host and two ports. If a text has
+// only one port, the second port is the next higher port number.
 func splitPorts(text string) (host string, ports [2]uint16, err error) {
 	if addr, err := netip.ParseAddr(text); err == nil {
 		return addr.String(), ports, nil
@@ -58,8 +58,8 @@ func parsePort(text, port string) (uint16, error) {
 	return uint16(n), nil
 }
 
-// ParseAddress parses the address of a module on UDP sockets, which is an IP address of the given
-// version with one or two ports (see fabric.Addresser).
+// ParseAddress parses the textual address of a pair of UDP endpoints, which is an IP address of the
+// given version with one or two ports (see fabric.Addresser).
 func ParseAddress(text string, version int) (first, second []byte, err error) {
 	host, ports, err := splitPorts(text)
 	if err != nil {
@@ -88,9 +88,9 @@ func FormatName(name []byte, version int) string {
 	return ap.String()
 }
 
-// Host returns the part of a name that identifies its host, which is an IPv4 address or the first
-// half of an IPv6 address. The second half of an IPv6 address does not identify a host, because
-// the owner of an IPv6 network can choose it freely.
+// Host returns the part of an endpoint name that identifies its host, which is the IPv4 address or
+// the first half of the IPv6 address. The second half of an IPv6 address does not identify a host,
+// because the owner of an IPv6 network can choose the second half freely.
 func Host(name []byte) []byte {
 	const at, network6Bytes = 1 + 2, 8
 	switch len(name) {

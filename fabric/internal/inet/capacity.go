@@ -2,24 +2,26 @@ package inet
 
 import "math/bits"
 
-// The constants below give the cost of a datagram in a socket's receive buffer (skb->truesize).
+// A datagram's size in a socket's receive buffer (skb->truesize) is computed from the following
+// constants.
 const (
 	skbSharedBytes = 320
 	skbHeadBytes   = 28 + 64 // UDP and IP headers, and room for the link's
 	skbBytes       = 256
 	minSkbBytes    = 1024
-	// The payload bytes above skbLinearMax are in pages of their own.
+	// The kernel stores the payload bytes after the first skbLinearMax bytes in separate memory pages.
 	skbLinearMax = 16 << 10
 	pageBytes    = 4 << 10
 )
 
-// FixedBytes is the value of fabric.Caps.RecvFixedBytes for UDP sockets. FixedBytes is computed for
-// drivers with which a small datagram takes half a page.
+// FixedBytes is the value of fabric.Caps.RecvFixedBytes for UDP sockets. FixedBytes assumes a
+// network driver that uses half a memory page for a small datagram.
 const FixedBytes = pageBytes/2 + skbBytes
 
-// TruesizeBytes returns the cost of a datagram from this host in the receive buffer. If kernels
-// differ, the highest cost is returned. With drivers that give each datagram a whole page, small
-// datagrams cost up to twice as much as TruesizeBytes returns.
+// TruesizeBytes returns the size that a datagram sent by this host occupies in a socket's receive
+// buffer. If the occupied size differs between kernel versions, TruesizeBytes returns the largest
+// size. With network drivers that use a whole page for each datagram, small datagrams occupy up to
+// twice the size that TruesizeBytes returns.
 func TruesizeBytes(payload int) int {
 	n := max(payload+skbHeadBytes+skbSharedBytes, minSkbBytes)
 	if n <= skbLinearMax {
@@ -28,10 +30,10 @@ func TruesizeBytes(payload int) int {
 	return (payload+pageBytes-1)/pageBytes*pageBytes + minSkbBytes + skbBytes
 }
 
-// Capacity returns how many datagrams, of mtu bytes each, a receive buffer is always able to hold.
-// The argument buffer of Capacity is the size that getsockopt returns for SO_RCVBUF. Capacity
-// counts three quarters of the buffer, because Linux may release the memory of read datagrams late
-// (udp_rmem_release).
+// Capacity returns how many datagrams of "mtu" bytes a socket's receive buffer can always hold. The
+// argument "buffer" of Capacity is the size that getsockopt returns for SO_RCVBUF. Capacity uses
+// only three quarters of the buffer size, because Linux may release the memory of read datagrams
+// late (udp_rmem_release).
 func Capacity(buffer, mtu int) int {
 	return max((buffer-buffer/4)/TruesizeBytes(mtu), 1)
 }

@@ -13,9 +13,9 @@ import (
 	"gobtl/fabric"
 )
 
-// Headers4Bytes and Headers6Bytes are the sizes of the IP and UDP headers together, over IPv4 and
-// over IPv6. MaxPayload4Bytes and MaxPayload6Bytes are the largest UDP payloads. MaxPayload6Bytes
-// is also the limit for a message that Linux splits into datagrams.
+// Headers4Bytes and Headers6Bytes are the sums of the IP and UDP header sizes over IPv4 and over
+// IPv6. MaxPayload4Bytes and MaxPayload6Bytes are the largest UDP payloads. MaxPayload6Bytes is
+// also the size limit of a message that Linux splits into datagrams (segmentation offload).
 const (
 	Headers4Bytes    = 20 + 8
 	Headers6Bytes    = 40 + 8
@@ -44,7 +44,7 @@ func (l *Local) Version() int {
 	return 6
 }
 
-// PayloadBytes is the largest datagram that leaves the device without fragmentation.
+// PayloadBytes is the size of the largest datagram that leaves the device without fragmentation.
 func (l *Local) PayloadBytes() int {
 	if l.Addr.Is4() {
 		return min(l.MTUBytes-Headers4Bytes, MaxPayload4Bytes)
@@ -52,8 +52,8 @@ func (l *Local) PayloadBytes() int {
 	return min(l.MTUBytes-Headers6Bytes, MaxPayload6Bytes)
 }
 
-// node is a parsed Hints.Node, which selects addresses of this host. An address must match all
-// fields of the node that are set.
+// The type "node" is a parsed Hints.Node, which selects addresses of this host. A zero field of a
+// node matches every address, and a selected address must match all fields.
 type node struct {
 	device   string     // name of the device, or empty
 	addr     netip.Addr // the address, if valid; an unspecified address means any
@@ -61,9 +61,10 @@ type node struct {
 	ports    [2]uint16
 }
 
-// parseNode parses an address ("192.0.2.1", "fe80::1%eth0"), a device ("eth0"), "localhost", or
-// "" for any address. Ports for the first and the second endpoint may follow the node, as in
-// "192.0.2.1:4000", "[::1]:4000", ":4000", "0.0.0.0:4000", "eth0:4000" and "192.0.2.1:4000,4711".
+// parseNode parses an address ("192.0.2.1", "fe80::1%eth0"), a device ("eth0"), "localhost", or ""
+// for any address. The argument "text" of parseNode may end with a port for the first endpoint, or
+// with ports for two endpoints, as in "[::1]:4000", ":4000", "0.0.0.0:4000", "eth0:4000" and
+// "192.0.2.1:4000,4711".
 func parseNode(text string) (node, error) {
 	host, ports, err := splitPorts(text)
 	n := node{ports: ports}
@@ -81,9 +82,9 @@ func parseNode(text string) (node, error) {
 	return n, nil
 }
 
-// If the node selects the address l, the method match returns l with the ports and the address that
-// the node names. The loopback device has all addresses of 127.0.0.0/8, although it reports only
-// one of them.
+// The method "match" reports whether the node selects the address "l", and returns "l" with the
+// node's ports and IP address. The loopback device has all addresses of 127.0.0.0/8, although the
+// system reports only 127.0.0.1.
 func (n node) match(l Local) (Local, bool) {
 	l.Ports = n.ports
 	switch {
@@ -102,8 +103,8 @@ func (n node) match(l Local) (Local, bool) {
 }
 
 // Locals lists the addresses that a Hints.Node selects, beginning with addresses that other hosts
-// can reach and ending with the loopback device. If the text is not a valid Node, the error wraps
-// ErrNoProvider.
+// can reach and ending with the loopback device. If the argument is not a valid Node, the error of
+// Locals wraps ErrNoProvider.
 func Locals(nodeText string) ([]Local, error) {
 	want, err := parseNode(nodeText)
 	if err != nil {
@@ -159,8 +160,8 @@ func newLocal(dev net.Interface, a net.Addr) (Local, bool) {
 	return l, l.PayloadBytes() > 0
 }
 
-// A network bridge without hardware ports connects nothing but containers or virtual machines of
-// this host.
+// bridgesNoHardware reports whether a device is a network bridge without hardware ports, which
+// connects only containers or virtual machines of this host.
 func bridgesNoHardware(device string) bool {
 	ports, err := os.ReadDir("/sys/class/net/" + device + "/brif")
 	if err != nil {
@@ -172,8 +173,8 @@ func bridgesNoHardware(device string) bool {
 	})
 }
 
-// The method reach returns a sort key. Devices without a carrier and bridges between containers are
-// sorted after all other devices, except that the loopback device is the last.
+// The method "reach" returns a sort key for the addresses of this host. Devices without a carrier
+// and bridges between containers come after the other devices, and the loopback device comes last.
 func (l *Local) reach() int {
 	if l.Addr.IsLoopback() {
 		return 6

@@ -5,9 +5,9 @@ import (
 	"net/netip"
 )
 
-// An endpoint's name is a byte with the IP version, followed by the port in network order and the
-// address. The zone of a link-local address is not part of an endpoint's name, because the zone
-// is a number that is valid only on one host.
+// An endpoint's name consists of a byte with the IP version, the port in network byte order, and
+// the IP address. The zone of a link-local address is not part of an endpoint's name, because the
+// zone is a number that is valid only on one host.
 const (
 	nameBytes4 = 1 + 2 + 4
 	nameBytes6 = 1 + 2 + 16
@@ -16,7 +16,7 @@ const (
 // EncodeName returns the name of an endpoint with the given address.
 func EncodeName(ap netip.AddrPort) []byte { return AppendName(nil, ap) }
 
-// AppendName appends the name of an endpoint with the given address to name.
+// AppendName appends the name of the endpoint with the address "ap" to the slice "name".
 func AppendName(name []byte, ap netip.AddrPort) []byte {
 	if ip := ap.Addr(); ip.Is6() {
 		name = binary.BigEndian.AppendUint16(append(name, 6), ap.Port())
@@ -28,9 +28,9 @@ func AppendName(name []byte, ap netip.AddrPort) []byte {
 	return append(name, bytes[:]...)
 }
 
-// DecodeName decodes an endpoint name from an untrusted source. DecodeName refuses names that
-// cannot be one peer's address of the given IP version, such as port 0 and unspecified, broadcast
-// and multicast addresses. The error of DecodeName wraps fabric.ErrBadName.
+// DecodeName decodes an endpoint name from an untrusted source. DecodeName refuses a name of
+// another IP version, a name with port 0, and a name with an unspecified, broadcast or multicast
+// address. The error of DecodeName wraps fabric.ErrBadName.
 func DecodeName(name []byte, version int) (netip.AddrPort, error) {
 	want := nameBytes4
 	if version == 6 {

@@ -6,8 +6,9 @@ import (
 	"gobtl/internal/seq"
 )
 
-// link holds what is known about one side of a connection, including the side's tag. The
-// information suffices to send valid packets to that side in the name of the peer.
+// The type link holds what is known about one side of a connection, including the side's tag. With
+// the information in a link, an attacker can send valid packets to that side in the name of the
+// peer.
 type link struct {
 	conn     uint64  // the target's tag
 	from, to int     // nodes
@@ -23,7 +24,8 @@ type link struct {
 	fragID   uint32
 }
 
-// header returns a packet header for the connection, mostly with a valid acknowledgement.
+// The method header returns a packet header for the connection, mostly with a valid
+// acknowledgement.
 func (l *link) header(kind frag.Kind, n seq.Num) frag.Header {
 	h := frag.Header{Kind: kind, Conn: l.conn, Seq: n, Tag: 1}
 	h.Flags, h.Ack, h.Credit = frag.FlagAck, l.acked, 64
@@ -31,7 +33,7 @@ func (l *link) header(kind frag.Kind, n seq.Num) frag.Header {
 	return h
 }
 
-// number draws a packet number, which is mostly the next one or the oldest missing one.
+// The method number draws a packet number, which is mostly the next one or the oldest missing one.
 func (a *Attacker) number(l *link) seq.Num {
 	switch a.rng.IntN(16) {
 	case 0, 1, 2, 3, 4:

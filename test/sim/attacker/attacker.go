@@ -198,7 +198,8 @@ func Kinds() []string { return slices.Clone(actNames[:]) }
 func (a *Attacker) Mode() Mode { return a.cfg.Mode }
 
 // Victim returns the two nodes whose connections the attack may harm: the attacker's node and its
-// present target, or the pair whose tags the attacker knows. ok is false if there is no such pair.
+// present target, or the pair whose tags the attacker knows. The result ok of Victim is false if
+// there is no such pair.
 func (a *Attacker) Victim() (from, to int, ok bool) {
 	switch {
 	case a.cfg.Mode == Insider && a.self.target != nil:
@@ -272,7 +273,7 @@ func (a *Attacker) send(what act, from, to sim.Port, n int) {
 	a.cfg.Net.Inject(from, to, a.buf[:n])
 }
 
-// packet sends a packet with header h and n bytes of filler.
+// The method packet sends a packet with header h and n bytes of filler.
 func (a *Attacker) packet(what act, from, to sim.Port, h frag.Header, n int) {
 	head := frag.HeaderBytes(h.Kind, h.Flags)
 	n = max(0, min(n, packetBytesMax-head))
@@ -311,10 +312,10 @@ func (a *Attacker) chance(n int) bool { return a.rng.IntN(n) == 0 }
 
 func (a *Attacker) num() seq.Num { return seq.Num(a.rng.Uint32()) }
 
-// near draws a number that is slightly smaller or larger than n.
+// The method near draws a number that is slightly smaller or larger than n.
 func (a *Attacker) near(n seq.Num) seq.Num { return n + seq.Num(a.rng.IntN(64)) - 32 }
 
-// grid gives a chunk a valid grid, if there is one for its offset and length.
+// The method grid gives a chunk a valid grid, if there is one for its offset and length.
 func (a *Attacker) grid(h *frag.Header) {
 	n := uint32(max(h.PayloadLen, frag.ChunkBytesMin))
 	h.ChunkBytes = uint16(n)

@@ -33,7 +33,7 @@ func (a *Attacker) guess() uint64 {
 	return max(1, a.rng.Uint64())
 }
 
-// header draws the header of a well-formed packet of any kind except the handshake.
+// The method header draws the header of a well-formed packet of any kind except the handshake.
 func (a *Attacker) header(conn uint64) frag.Header {
 	h := frag.Header{Conn: conn, Seq: a.num(), Tag: uint8(a.rng.IntN(4))}
 	switch a.rng.IntN(4) {

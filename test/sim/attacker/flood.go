@@ -21,8 +21,8 @@ func (a *Attacker) flood() {
 	}
 }
 
-// helloOf sends a Hello of another node or of a node that does not exist. Most Hellos are well
-// formed, some have another version, and some have an invalid field.
+// helloOf sends a Hello of another node or of a node that does not exist. Most Hellos of helloOf
+// are well formed, some have another version, and some have an invalid field.
 func (a *Attacker) helloOf(from, to sim.Port) {
 	a.fillHello()
 	if !a.chance(8) {
@@ -123,7 +123,7 @@ func (a *Attacker) fillHello() {
 }
 
 // namesOf draws the addresses that a Hello claims, where each channel may have the attacker's
-// address, an honest node's address, an unused one, or none.
+// address, an honest node's address, an unused address, or none.
 func (a *Attacker) namesOf() (cmd, data []byte) {
 	port := sim.Port{Node: int(a.own)}
 	switch a.rng.IntN(8) {

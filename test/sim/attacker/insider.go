@@ -98,7 +98,7 @@ func (a *Attacker) connect() {
 	}
 }
 
-// answer handles a packet that the target has sent to this node.
+// The method answer handles a packet that the target has sent to this node.
 func (a *Attacker) answer(e *sim.Event) {
 	s := &a.self
 	payload, err := frag.Decode(e.Data, &a.hdr)
@@ -134,7 +134,7 @@ func (a *Attacker) learn(h *frag.Header, payload []byte) {
 // hear stores the numbers of a packet that the target has sent.
 func (l *link) hear(h *frag.Header) {
 	if h.Flags&frag.FlagAck != 0 {
-		// A jump means that base was wrong.
+		// A jump of the acknowledged numbers means that the field base was wrong.
 		if d := (h.Ack + 1).Sub(l.base); d > 0 || d < -1<<16 {
 			l.base = h.Ack + 1
 			if l.next = l.next.Max(l.base); d < 0 {

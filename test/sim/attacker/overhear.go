@@ -15,7 +15,7 @@ var le = binary.LittleEndian
 // heardMax is the maximum number of packets that a Replayer stores.
 const heardMax = 256
 
-// heard holds the packets that a Replayer has overheard.
+// The type heard holds the packets that a Replayer has overheard.
 type heard struct {
 	packets []overheard
 	total   uint64

@@ -44,7 +44,8 @@ func (a *Attacker) inner(l *link, bad bool) []byte {
 	b := make([]byte, frag.FragHeaderBytes+int(h.PayloadLen))
 	fill(b, Filler)
 	if bad {
-		// The bytes agree with those of valid packets, because slices of both may be combined.
+		// The bytes of an invalid packet agree with those of valid packets, because slices of both may be
+		// combined.
 		switch a.rng.IntN(4) {
 		case 0:
 			h.Conn ^= 1 << a.rng.IntN(64)
@@ -60,7 +61,7 @@ func (a *Attacker) inner(l *link, bad bool) []byte {
 	return b
 }
 
-// parts sends a datagram in Parts.
+// The method parts sends a datagram in Parts.
 func (a *Attacker) parts(l *link, datagram []byte) {
 	h := frag.Header{Conn: l.conn, Seq: frag.SeqOf(datagram)}
 	slice := frag.PartGrain * (1 + a.rng.IntN(10))

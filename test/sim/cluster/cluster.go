@@ -1,7 +1,7 @@
 // Package cluster is a simulated network with a module on each node, for programs that run the
 // transport in virtual time and add applications and a judge.
 //
-// One goroutine owns everything.
+// One goroutine owns a Cluster and everything in it.
 package cluster
 
 import (
@@ -68,7 +68,7 @@ func (c *Cluster) Step() error {
 	return nil
 }
 
-// Until runs events until cond is true, and fails at the time end.
+// Until runs events until the argument cond is true, and fails at the time end.
 func (c *Cluster) Until(end mono.Time, cond func() bool) error {
 	for !cond() {
 		if c.Now() >= end {
@@ -84,7 +84,7 @@ func (c *Cluster) Until(end mono.Time, cond func() bool) error {
 // Advance lets the time d pass.
 func (c *Cluster) Advance(d time.Duration) { c.RunUntil(c.Now().Add(d)) }
 
-// each calls a function for all modules, up to the first error.
+// The method each calls a function for all modules, up to the first error.
 func (c *Cluster) each(ask func(*btl.Module) error) error {
 	for _, h := range c.Hosts {
 		if h.Mod == nil {

@@ -110,8 +110,8 @@ func (c Cell) bdpBytes() int {
 	return int(float64(c.bytesPerSecond()) * c.RTT.Seconds())
 }
 
-// path returns one direction of the cell's path, and all paths with the same line share the
-// bottleneck.
+// The method path returns one direction of the cell's path, and all paths with the same line share
+// the bottleneck.
 func (c Cell) path(line *sim.Line) sim.Path {
 	return sim.Path{
 		Delay:          c.RTT / 2,

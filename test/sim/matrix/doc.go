@@ -8,6 +8,7 @@
 //	matrix.go   all cells on all processors
 //	report.go   the table, CSV, JSON, and the part of docs/recovery.md
 //	heat.go     the maps
+//	situations*.go  scenes for which single mechanisms of the transport were made
 //
 // A cell always gives the same Result, on every machine. To measure another path, add a value to an
 // axis in cell.go, or call Measure with a new Cell. The table floors of the tests holds the

@@ -1,7 +1,6 @@
 package matrix
 
 import (
-	"math"
 	"testing"
 	"time"
 
@@ -9,9 +8,6 @@ import (
 	"gobtl/fabric/sim"
 	"gobtl/reliability"
 )
-
-// noEnd is more bytes than a stream delivers in any time of these tests.
-const noEnd = math.MaxInt / 2
 
 // TestLongPath has one stream on a path of 300 ms and 1 Gbit/s, which holds 25475 packets: the
 // largest window fills it, the usual one as far as it goes.

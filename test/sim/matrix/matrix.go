@@ -7,8 +7,8 @@ import (
 )
 
 // Run measures every cell with every profile, on the given number of goroutines. The results are
-// ordered by cell, and within a cell by profile. tell, which may be nil, is called after each
-// measurement.
+// ordered by cell, and within a cell by profile. The function tell, which may be nil, is called
+// after each measurement.
 func Run(cells []Cell, profiles []string, e Effort, workers int, tell func(done, of int),
 ) ([]Result, error) {
 	results := make([]Result, len(cells)*len(profiles))

@@ -27,8 +27,8 @@ type Result struct {
 	// received, each divided by the number of sent packets.
 	Resent   float64 `json:"resent"`
 	Spurious float64 `json:"spurious"`
-	// Jain is the fairness between two streams at one bottleneck, from 0.5 if one gets everything
-	// to 1 if both get the same. PairShare is the ratio of the payload of both streams to the
+	// Jain is the fairness between two streams at one bottleneck, from 0.5 if one gets everything to 1
+	// if both get the same. PairShare is the ratio of the payload of both streams to the cell's
 	// ceiling.
 	Jain      float64 `json:"jain"`
 	PairShare float64 `json:"pairShare"`
@@ -120,7 +120,7 @@ func (c Cell) pairs(count int, profile string, memory *sim.Memory) (*world, []pa
 	return w, all, nil
 }
 
-// stream starts an endless stream of messages of one size.
+// The method stream starts an endless stream of messages of one size.
 func (p *pair) stream(messageBytes int) {
 	// With two windows of messages, there is always a message to send.
 	depth := 2 * reliability.WindowDefault / packetsOf(messageBytes)

@@ -20,11 +20,6 @@ func skipRace(t *testing.T) {
 	}
 }
 
-// clean is a path that loses nothing by itself.
-func clean(rtt time.Duration, bitsPerSecond int64, queueBDP float64) Cell {
-	return Cell{RTT: rtt, BitsPerSecond: bitsPerSecond, QueueBDP: queueBDP}
-}
-
 // begin makes so many pairs of hosts.
 func begin(t *testing.T, c Cell, profile string, count int) (*world, []pair) {
 	t.Helper()

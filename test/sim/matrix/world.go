@@ -109,7 +109,7 @@ func (w *world) check() error {
 	return w.Check()
 }
 
-// stream sends messages of one size, and always has more to send than the window allows.
+// The type stream sends messages of one size, and always has more to send than the window allows.
 type stream struct {
 	ep    *btl.Endpoint
 	mem   []byte

@@ -16,6 +16,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"gobtl/internal/report"
+	"gobtl/test/patch"
 )
 
 func main() {
@@ -78,11 +79,11 @@ func choose(names []string) ([]mutation, error) {
 
 // prove tries every fault and reports.
 func prove(o *options, all []mutation) error {
-	root, err := sourceRoot()
+	root, err := patch.Root()
 	if err != nil {
 		return err
 	}
-	src := newSources(root)
+	src := patch.NewSources(root)
 	faults := make([]fault, len(all))
 	for i := range all {
 		e, err := all[i].edit(src)
@@ -108,7 +109,9 @@ func prove(o *options, all []mutation) error {
 	workers := make(chan error, o.Jobs)
 	for i := range o.Jobs {
 		go func() {
-			w := worker{o, ctx, root, filepath.Join(temp, fmt.Sprint(i)), i == 0}
+			w := worker{
+				o: o, ctx: ctx, root: root, dir: filepath.Join(temp, fmt.Sprint(i)), first: i == 0,
+			}
 			workers <- w.work(work, faults, results)
 		}()
 	}

@@ -10,16 +10,17 @@ import (
 	"testing"
 
 	"gobtl/internal/report"
+	"gobtl/test/patch"
 )
 
 // Every fault of the table must still have its place in the sources, exactly one, and compile.
 func TestMutationsApply(t *testing.T) {
-	root, err := sourceRoot()
+	root, err := patch.Root()
 	if err != nil {
 		t.Fatal(err)
 	}
-	src := newSources(root)
-	edits := map[string][]fault{}
+	src := patch.NewSources(root)
+	edits := map[string][][]*patch.Edit{}
 	names := map[string]bool{}
 	name := regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`)
 	for _, m := range mutations() {
@@ -38,10 +39,12 @@ func TestMutationsApply(t *testing.T) {
 			t.Error(err)
 			continue
 		}
-		edits[m.in] = append(edits[m.in], fault{m, e})
+		edits[m.in] = append(edits[m.in], []*patch.Edit{e})
 	}
 	for dir, faults := range edits {
-		checkTypes(t, filepath.Join(root, dir), faults)
+		if err := src.Compile(dir, faults...); err != nil {
+			t.Error(err)
+		}
 	}
 	if len(names) < 20 {
 		t.Errorf("only %d faults", len(names))
@@ -50,7 +53,7 @@ func TestMutationsApply(t *testing.T) {
 
 // The table in the README is of these faults.
 func TestReadmeNamesAll(t *testing.T) {
-	root, err := sourceRoot()
+	root, err := patch.Root()
 	if err != nil {
 		t.Fatal(err)
 	}

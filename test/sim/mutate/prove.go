@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -13,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"gobtl/test/patch"
 )
 
 // result is the outcome of a fault.
@@ -32,6 +33,8 @@ type worker struct {
 	root  string          // of the sources
 	dir   string          // of its own
 	first bool            // looks whether there is a failure without any fault
+
+	described string // file with the description of the changed sources
 }
 
 func (w *worker) work(work <-chan int, faults []fault, results []result) error {
@@ -45,7 +48,7 @@ func (w *worker) work(work <-chan int, faults []fault, results []result) error {
 		}
 		begin := time.Now()
 		results[i].mutation = faults[i].mutation
-		if err = w.try(&results[i], faults[i].edit); err == nil {
+		if err = w.try(&results[i], faults[i].Edit); err == nil {
 			r := &results[i]
 			r.took = time.Since(begin)
 			fmt.Printf("%-26s %-8s %5d seeds %6.1fs  %s\n", r.name, short(r.by), r.seeds,
@@ -70,11 +73,11 @@ const bySwarm = "swarm"
 // fault is a mutation with its changes of the sources.
 type fault struct {
 	mutation
-	*edit
+	*patch.Edit
 }
 
 // try builds the sources with one fault, and finds the test that detects the fault.
-func (w *worker) try(r *result, e *edit) (err error) {
+func (w *worker) try(r *result, e *patch.Edit) (err error) {
 	if err := w.overlay(e); err != nil {
 		return err
 	}
@@ -96,25 +99,11 @@ func (w *worker) try(r *result, e *edit) (err error) {
 	return nil
 }
 
-// overlay writes the changed file and the overlay description for the go command, which without a
-// fault replaces nothing.
-func (w *worker) overlay(e *edit) error {
-	replace := map[string]string{}
-	if e != nil {
-		path := filepath.Join(w.dir, "fault.go")
-		replace[e.src.path] = path
-		if err := os.WriteFile(path, e.apply(), 0o644); err != nil {
-			return err
-		}
-	}
-	text, err := json.Marshal(map[string]any{"Replace": replace})
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(w.overlayPath(), text, 0o644)
+// The method overlay describes the sources with a fault for the go command, or without any fault.
+func (w *worker) overlay(edits ...*patch.Edit) (err error) {
+	w.described, err = patch.Overlay(w.dir, edits...)
+	return err
 }
-
-func (w *worker) overlayPath() string { return filepath.Join(w.dir, "overlay.json") }
 
 // trySwarm runs the swarm with a fault.
 func (w *worker) trySwarm(r *result) error {
@@ -137,7 +126,7 @@ func (w *worker) trySwarm(r *result) error {
 // baseline returns an error if the sources without a fault fail.
 func (w *worker) baseline() error {
 	r := result{mutation: mutation{name: "no fault"}}
-	if err := w.overlay(nil); err != nil {
+	if err := w.overlay(); err != nil {
 		return err
 	}
 	if err := w.trySwarm(&r); err != nil {
@@ -178,7 +167,7 @@ func (w *worker) run(limit time.Duration, name string, args ...string) (string, 
 	c.Dir = w.root
 	c.WaitDelay = time.Second
 	c.Env = append(os.Environ(), "GOBTL_TEST_SEEDS=",
-		"GOFLAGS=-buildvcs=false -overlay="+w.overlayPath())
+		"GOFLAGS=-buildvcs=false -overlay="+w.described)
 	out, err := c.CombinedOutput()
 	if ctx.Err() != nil {
 		err = errLimit

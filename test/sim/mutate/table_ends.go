@@ -153,7 +153,7 @@ var endMutations = []mutation{
 		name:  "connecting-silent-abort",
 		fault: "who gives up while it is connecting tells nothing to a peer that is connected to it",
 		in:    "btl/internal/peer",
-		old:   "$ep.ID.Handshake().ReachesPeer()",
+		old:   "$ep.ID.Handshake.ReachesPeer()",
 		new:   "false",
 		test:  "./btl -run TestAbortWhileConnecting",
 	},

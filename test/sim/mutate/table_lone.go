@@ -22,7 +22,7 @@ var loneMutations = []mutation{
 		name:  "lone-patient-for-ever",
 		fault: "a lone answer is waited for as one though something else was sent since",
 		in:    "reliability",
-		old:   "if $s.patient {\n\t$s.patient = false\n\t$s.policy.hasten($*_)\n}",
+		old:   "if $s.patient {\n\t$s.patient = false\n\t$s.policy.adaptive.hasten($*_)\n}",
 		new:   "",
 		test:  "./reliability -run TestPatience",
 	},
@@ -70,9 +70,9 @@ var loneMutations = []mutation{
 		name:  "lone-held-in-vain",
 		fault: "the ACKs of lone answers leave before a sleep, as others do",
 		in:    "btl/internal/peer",
-		old:   "if $a.First() != nil { $*_ }",
-		new: `$a.acknowledgeUntil($a.First(), mono.Never)
-$a.acknowledgeUntil($a.Later(), mono.Never)
+		old:   "if $a.Soon.First != nil { $*_ }",
+		new: `$a.acknowledgeUntil($a.Soon.First, mono.Never)
+$a.acknowledgeUntil($a.Later.First, mono.Never)
 $a.Buffers.PostAll()`,
 		test: "./btl -run TestLoneAnswer",
 	},
@@ -80,8 +80,8 @@ $a.Buffers.PostAll()`,
 		name:  "lone-held-for-ever",
 		fault: "the deadline forgets the ACKs that are held back",
 		in:    "btl/internal/peer",
-		old:   "acksDue($p, $a.First()).Min(acksDue($p, $a.Later()))",
-		new:   "acksDue($p, $a.First())",
+		old:   "acksDue($p, $a.Soon.First).Min(acksDue($p, $a.Later.First))",
+		new:   "acksDue($p, $a.Soon.First)",
 		test:  "./test/sim/scenario -run TestScenarios/lone-answer",
 	},
 	{

@@ -6,10 +6,14 @@ var packMutations = []mutation{
 		name:  "pack-delivered-untested",
 		fault: "only the first record of a pack is tested for a handler before all are delivered",
 		in:    "btl/internal/receive",
-		old:   "$tag, _, $rest = $next($rest)",
-		with:  "drop(CntDropNoHandler)",
-		new: `$tag, _, _ = $next($rest)
-$rest = nil`,
+		old: `if isPiece || $rx.handlers[tag] == nil {
+	break
+}
+at = end`,
+		new: `if isPiece || $rx.handlers[tag] == nil {
+	break
+}
+at = max(end, len(payload))`,
 		test: "./test/sim/scenario -run TestScenarios/pack-nack",
 	},
 	{
@@ -64,7 +68,7 @@ $rest = nil`,
 		name:  "pack-forgotten-by-flush",
 		fault: "a flush does not wait for the open pack",
 		in:    "btl/internal/peer",
-		old: `if Pack.Open() {
+		old: `if pack.Open() {
 	$next++
 }`,
 		new:  "",
@@ -116,14 +120,9 @@ $rest = nil`,
 		name:  "pack-acknowledged-early",
 		fault: "a pack is acknowledged by the answer to its first record",
 		in:    "btl/internal/receive",
-		old: `if len($rest) == 0 && $c {
-	$*a
-	$taken = true
-}`,
-		new: `if !$taken && $c {
-	$*a
-	$taken = true
-}`,
+		old:   "$rc.piecesTaken = 0",
+		new: `$rc.piecesTaken = 0
+$rc.accepted(in.ep, &in.Header)`,
 		test: "./btl -run TestPackAnswers",
 	},
 	{
@@ -157,7 +156,7 @@ $end += uint32(PutRecord($c, $tag, $data))`,
 		fault: "of the messages in an acknowledged pack only the first one ends",
 		in:    "btl/internal/peer",
 		old:   "$m.chainEnded($f, nil)",
-		new:   "$m.SegEnded($f)",
+		new:   "$m.chunksEnded($f, 1)",
 		test:  "./test/sim/scenario -run TestScenarios/pack-burst",
 	},
 	{
@@ -172,8 +171,8 @@ $end += uint32(PutRecord($c, $tag, $data))`,
 		name:  "train-waits-for-more",
 		fault: "packets of a burst that would make a train wait in the batch for the next pass",
 		in:    "btl/internal/peer",
-		old:   "$c.Batched() == $tx.companyOn($p.ep, $c)",
-		new:   "$c.Batched() == port.BatchMax",
+		old:   "len($c.Batch) == $tx.companyOn($p.ep, $c)",
+		new:   "len($c.Batch) == port.BatchMax",
 		test:  "./btl -run TestBurstOfWholePackets",
 	},
 	{
@@ -196,7 +195,7 @@ $end += uint32(PutRecord($c, $tag, $data))`,
 		name:  "burst-behind-fast-receive",
 		fault: "a burst stands in the batch for another pass if that finds a message",
 		in:    "btl",
-		old:   "!$m.fastLast && $m.all.Port.Data.Batched() == 0",
+		old:   "!$m.fastLast && len($m.all.Port.Data.Batch) == 0",
 		new:   "!$m.fastLast",
 		test:  "./btl -run TestBurstOfWholePacketsStands",
 	},

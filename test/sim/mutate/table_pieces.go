@@ -71,7 +71,7 @@ var pieceMutations = []mutation{
 		name:  "piece-refused-goes-on",
 		fault: "the rest of a fragment whose beginning was refused is sent",
 		in:    "btl/internal/peer",
-		old:   "if $f.State == FragQueued { $m.unqueue($f.Ep, $f) }",
+		old:   "if $f.state == fragQueued { $m.unqueue($f.Ep, $f) }",
 		new:   "",
 		test:  "./btl -run TestStreamBeginningRefused",
 	},

@@ -53,13 +53,11 @@ var recoveryMutations = []mutation{
 		name:  "timers-before-reading",
 		fault: "a pass handles the timers, and sends what they ask for, before it reads what has come",
 		in:    "btl",
-		old: `$m.all.Rest.BeginPass()
-$m.all.Count[CntPasses]++`,
+		old:   `$m.counters[CntPasses]++`,
 		new: `$m.all.Expire()
 $m.all.Sent.SendAgain()
 $m.all.Buffers.PostAll()
-$m.all.Rest.BeginPass()
-$m.all.Count[CntPasses]++`,
+$m.counters[CntPasses]++`,
 		test: "./test/sim -run TestSlicesAway",
 	},
 	{
@@ -183,8 +181,8 @@ return`,
 		name:  "backlog-is-queue",
 		fault: "what a process that is behind has not read is taken for a queue on the way",
 		in:    "btl",
-		old:   "$m.rx.Waited($_.Queued())",
-		with:  "$_ := $_.Completions($_)",
+		old:   "$m.rx.Waited($_.Queued)",
+		with:  "$_ := $_.Completions[:$_]",
 		new:   "$m.rx.Waited($m.all.Clock.Gap)",
 		test:  "./btl -run TestUnreadSinceNothingWasLeft",
 	},
@@ -201,7 +199,7 @@ return`,
 		fault: "the congestion window is computed, and bounds nothing",
 		in:    "reliability",
 		old:   "$room = min($room, $most)",
-		with:  "policy.allows($_)",
+		with:  "pacer.room($_)",
 		new:   "$room = max($room, 0)",
 		test:  "./reliability -run TestRecoveryModel",
 	},

@@ -241,7 +241,7 @@ func (m *message) describe() string {
 	return what
 }
 
-// ended is the OnDone of a send.
+// The method ended is the OnDone of a send.
 func (w *world) ended(m *message, err error) {
 	if m.state != statePending {
 		w.fail("%s ended twice: it was %v", m.name(), m.state)
@@ -264,8 +264,8 @@ func (w *world) ended(m *message, err error) {
 	}
 }
 
-// arrivedAsAnother reports whether receive took a message for another message that is too short to
-// hold its number, so that the two look alike.
+// arrivedAsAnother reports whether the method receive took a message for another message, because
+// the message is too short to hold its number and both look alike.
 func (w *world) arrivedAsAnother(m *message) bool {
 	for _, o := range w.msgs {
 		if o.arrived && o.state == statePending && !o.put && o.to == m.to && o.life == m.life &&

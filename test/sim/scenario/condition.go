@@ -13,7 +13,7 @@ import (
 // condition reports whether it is fulfilled, and describes the actual state.
 type condition func() (holds bool, is string)
 
-// watches returns new counters for the conditions that count packets.
+// The method watches returns new counters for the conditions that count packets.
 func (s *Script) watches() []*watch {
 	all := make([]*watch, len(s.watched))
 	for i := range all {

@@ -43,8 +43,8 @@
 //
 // PACKETS has the form "a>b [cmd|data] KIND [seq=] [probe=] [tag=] [N | N..M | all]", and selects
 // the Nth matching packet from now on, by default the first one. KIND is a kind of the trace,
-// "foreign" (another protocol version), or "any". Numbers are relative to the connection's first
-// number.
+// "foreign" (another protocol version), or "any". In a packet of a script, numbers are relative to
+// the connection's first number.
 //
 // # Time, and what must be
 //
@@ -63,6 +63,6 @@
 //	NODE COUNTER =|>=|<= N                        a counter of btl.Stats: retransmits/timeout
 //	NODE gauge endpoints|inflight|buffers|credits =|>=|<= N
 //
-// After every poll of a module its Check must succeed. At the end no operation or packet may be
-// pending.
+// After every poll of a module its Check must succeed. At the end of a script, no operation or
+// packet may be pending.
 package scenario

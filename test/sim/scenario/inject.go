@@ -183,8 +183,8 @@ func (p *parser) injectPacket(r route, kind string) func(*world) ([]byte, error)
 	}
 }
 
-// payload makes the payload of a packet, which is zeros or the content of the keys records and
-// record.
+// The method payload makes the payload of a packet, which is zeros or the content of the keys
+// records and record.
 func (p *parser) payload(sizeBytes int) []byte {
 	b := make([]byte, sizeBytes)
 	if s, ok := p.w.key("record"); ok {

@@ -18,7 +18,8 @@ var kinds = []string{
 // probes holds the values of the key probe.
 var probes = []string{"cmd", "data"}
 
-// packets describes the packets of a command, which are the lo-th to the hi-th matching ones.
+// The type packets describes the packets of a command, which are the lo-th to the hi-th matching
+// ones.
 type packets struct {
 	route   route
 	channel int // -1: both
@@ -31,10 +32,10 @@ type packets struct {
 	lo, hi  int
 }
 
-// all is larger than the number of packets of any script.
+// The constant all is larger than the number of packets of any script.
 const all = 1<<31 - 1
 
-// packets parses a description of packets.
+// The method packets parses a description of packets.
 func (p *parser) packets() packets {
 	m := packets{route: p.route(), channel: -1, lo: 1, hi: 1}
 	switch p.w.peek() {
@@ -75,7 +76,7 @@ func (p *parser) packets() packets {
 	return m
 }
 
-// match reports whether a datagram matches the description.
+// match reports whether a datagram matches the description of packets.
 func (m *packets) match(w *world, from, to sim.Port, data []byte) bool {
 	if w.nodeAt(from.Node) != m.route.from || w.nodeAt(to.Node) != m.route.to ||
 		m.channel >= 0 && from.Index != m.channel {
@@ -178,7 +179,7 @@ type watch struct {
 	seen int
 }
 
-// event is the network's observer.
+// The method event is the network's observer.
 func (w *world) event(e *sim.Event) {
 	w.trace.Event(w.net.Network, e)
 	if e.Kind == sim.KindDelivered {

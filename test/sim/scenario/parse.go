@@ -103,7 +103,7 @@ func Parse(script string) (*Script, error) {
 	return p.script, nil
 }
 
-// node parses the name of a declared node.
+// The method node parses the name of a declared node.
 func (p *parser) node() string {
 	s := p.w.next("a node")
 	p.knownNode(s)
@@ -121,7 +121,7 @@ type route struct{ from, to string }
 
 func (r route) String() string { return r.from + ">" + r.to }
 
-// route parses "a>b".
+// The method route parses "a>b".
 func (p *parser) route() route {
 	s := p.w.next("a route a>b")
 	from, to, ok := strings.Cut(s, ">")

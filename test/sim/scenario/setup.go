@@ -144,9 +144,9 @@ func (p *parser) parseNode() func(*world) error {
 	change := p.config()
 	return func(w *world) error {
 		n := w.node(name)
-		// Each script names its recovery profile, so that traces do not depend on the default.
-		// Small numbers make limits easy to reach, and Check fast. The limits for one poll are set
-		// here, so that traces do not depend on the defaults.
+		// Each script names its recovery profile, so that traces do not depend on the default profile.
+		// Small numbers make limits easy to reach, and Check fast. The limits for one poll are set here,
+		// so that traces do not depend on the defaults.
 		n.cfg = nodeConfig{
 			first: uint32(0x1000 * (n.index + 1)),
 			btl: btl.Config{

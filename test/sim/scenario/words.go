@@ -65,7 +65,7 @@ func (w *words) peek() string {
 	return w.pos[0]
 }
 
-// next returns the next word, and the argument what describes a missing one.
+// The method next returns the next word, and the argument what describes a missing one.
 func (w *words) next(what string) string {
 	s := w.peek()
 	if s == "" {
@@ -94,7 +94,7 @@ func (w *words) oneOf(what string, list ...string) string {
 	return s
 }
 
-// key returns the value of a pair, where ok is false if the pair is missing.
+// key returns the value of a pair, where the result ok is false if the pair is missing.
 func (w *words) key(key string) (val string, ok bool) {
 	val, ok = w.vals[key]
 	if ok {
@@ -104,7 +104,7 @@ func (w *words) key(key string) (val string, ok bool) {
 	return val, ok
 }
 
-// number parses an integer within limits, decimal or with the prefix 0x.
+// The method number parses an integer within limits, decimal or with the prefix 0x.
 func (w *words) number(what, s string, lo, hi int64) int64 {
 	n, err := strconv.ParseInt(s, 0, 64)
 	if err != nil || n < lo || n > hi {

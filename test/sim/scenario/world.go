@@ -36,7 +36,7 @@ const stepsMax = 2_000_000
 // bytesMax limits the bytes that a scenario sends.
 const bytesMax = 64 << 20
 
-// Run runs the script and writes its trace to out. The error names the line that failed.
+// Run runs the script and writes its trace to out. The error of Run names the line that failed.
 func (s *Script) Run(out io.Writer) error {
 	w := &world{
 		script: s, nodes: map[string]*node{}, sides: map[route]*side{},
@@ -100,7 +100,7 @@ func (w *world) fail(format string, args ...any) {
 	}
 }
 
-// step runs one event of the network.
+// The method step runs one event of the network.
 func (w *world) step() error {
 	if err := w.net.Step(); err != nil {
 		return err
@@ -138,7 +138,8 @@ func (w *world) runUntil(cond condition, limit time.Duration) error {
 	}
 }
 
-// idle reports whether no packet is in flight, and no acknowledgement or retransmission is to come.
+// The method idle reports whether no packet is in flight, and no acknowledgement or retransmission
+// is to come.
 func (w *world) idle() (bool, string) {
 	if n := w.net.InFlight() + w.net.Queued(); n > 0 {
 		return false, fmt.Sprintf("%d datagrams are on their way", n)
@@ -164,7 +165,8 @@ func (w *world) idle() (bool, string) {
 	return true, "idle"
 }
 
-// finish runs the network until all modules are idle, and returns an error for what is left.
+// The method finish runs the network until all modules are idle, and returns an error for resources
+// that are still in use.
 func (w *world) finish() error {
 	if err := w.runUntil(w.quiet, finishMax); err != nil {
 		return err
@@ -184,7 +186,8 @@ func (w *world) finish() error {
 // finishMax is longer in virtual time than all timers of a script.
 const finishMax = 5 * time.Minute
 
-// quiet reports whether idle is true and no timer of a module runs, except for keep-alives.
+// The method quiet reports whether idle is true and no timer of a module runs, except for
+// keep-alives.
 func (w *world) quiet() (bool, string) {
 	if ok, is := w.idle(); !ok {
 		return ok, is

@@ -295,7 +295,7 @@ func (e *end) accepted(m *message, st btl.Status) {
 	}
 }
 
-// refused checks the reason why a send was not accepted.
+// The method refused checks the reason why a send was not accepted.
 func (e *end) refused(m *message, err error) bool {
 	w := e.w
 	w.ledger.cancel(m)
@@ -381,7 +381,7 @@ func (l *life) onSent(m *message) {
 	}
 }
 
-// idle reports whether the callbacks of a module do nothing any more.
+// The method idle reports whether the callbacks of a module do nothing any more.
 func (w *world) idle(l *life) bool {
 	return w.phase != phaseFaults || l.closing || l.closed || w.spent()
 }

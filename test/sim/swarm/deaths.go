@@ -11,8 +11,8 @@ import (
 // awayMax is the longest time that a node announces by Away.
 const awayMax = 3 * time.Second
 
-// drawAways draws how long each node's process may be without polls, and how much of such a time it
-// grants to others.
+// drawAways draws how long each node's process may be without polls, and how long a silence of this
+// kind the node grants to others.
 func (p *Plan) drawAways() {
 	d := newDraw(p.Seed, 0xA3A1)
 	for i := range p.Nodes {
@@ -47,8 +47,8 @@ func (e *end) granted() time.Duration {
 	return min(peer.cfg.Away.Truncate(time.Millisecond), most)
 }
 
-// quiet returns the time since a packet of the connection has arrived, and how long the peer may be
-// silent.
+// The method quiet returns the time since a packet of the connection has arrived, and how long the
+// peer may be silent.
 func (e *end) quiet() (since, timeout time.Duration) {
 	w, node := e.w, e.life.host.index
 	heard := max(w.heard[heardKey{node, e.tag}], w.heard[heardKey{node, helloKey(e.tag, e.peerTag)}],
@@ -98,8 +98,8 @@ func (e *end) judgeDead() string {
 
 // judgeNarrow judges ErrNarrow. No path of a run is too narrow for the smallest packets. A module
 // may suspect a narrow path when loss, or a replayed Pong on an interrupted path, hits only its
-// larger packets for PeerTimeout. ErrNarrow is therefore right where ErrPeerDead would be, except
-// on a reliable network, and except if no packet at all has arrived for PeerTimeout.
+// larger packets for PeerTimeout. ErrNarrow is right where ErrPeerDead would be right, except on a
+// reliable network, and except if no packet at all has arrived for PeerTimeout.
 func (e *end) judgeNarrow() string {
 	w := e.w
 	if w.plan.Net.Reliable && !e.life.host.limps() {

@@ -68,11 +68,12 @@ func (l *life) endOf(ep *btl.Endpoint) *end {
 	return e
 }
 
-// shown reports whether the application knows the endpoint, so that its end must be reported.
+// The method shown reports whether the application knows the endpoint, so that its end must be
+// reported.
 func (e *end) shown() bool { return e.ours || e.connected }
 
-// learn reads the identity of the peer as soon as it is known, and the endpoint's own tag, which
-// may change until then.
+// The method learn reads the identity of the peer as soon as it is known, and the endpoint's own
+// tag, which may change until then.
 func (e *end) learn() {
 	if e.known || !e.ep.Connected() && !e.connected {
 		return
@@ -308,7 +309,7 @@ func (e *end) unjustified(err error) string {
 			return "nothing kept the peer from answering"
 		}
 	case errors.Is(err, btl.ErrRefused):
-		// A delayed refusal may arrive when the peer has room again.
+		// A delayed refusal of a connection may arrive when the peer has room again.
 		switch {
 		case e.connected:
 			return "it was connected"
@@ -370,7 +371,7 @@ const (
 	halfOpenEnough = 48
 )
 
-// crowded reports whether a module has, or recently had, no room for another endpoint.
+// The method crowded reports whether a module has, or recently had, no room for another endpoint.
 func (w *world) crowded(l *life) bool {
 	for _, a := range w.attackers {
 		if a.Mode().StopsConnecting() {
@@ -380,7 +381,7 @@ func (w *world) crowded(l *life) bool {
 	if l == nil || l.closed || l.cfg.PeersMax < peersEnough || endpointsOf(l.mod) >= peersEnough/4 {
 		return true
 	}
-	// A refusal may arrive late, and is remembered.
+	// A refusal for lack of room may arrive late, and is remembered.
 	return l.fullAt != 0 && w.net.Now().Sub(l.fullAt) < 3*l.cfg.HandshakeTimeout
 }
 

@@ -170,7 +170,7 @@ func (l *life) crash() {
 	l.w.note(l.host, "crash")
 }
 
-// shut closes the module, and all incomplete operations must end with ErrClosed.
+// The method shut closes the module, and all incomplete operations must end with ErrClosed.
 func (l *life) shut() {
 	if l.closed {
 		return

@@ -104,7 +104,7 @@ func (w *world) reopenLater(h *host) {
 	w.reopen(h, w.d.dur(10*time.Microsecond, 100*time.Millisecond))
 }
 
-// change changes a path for a limited time.
+// The method change changes a path for a limited time.
 func (w *world) change(in *Incident, from, to int) {
 	path := w.plan.Paths[from][to]
 	if in.Kind == Turn {

@@ -96,7 +96,7 @@ func write(p []byte, id uint64) {
 	copy(p[smallBytes:], body(id, len(p)-smallBytes))
 }
 
-// enter makes the record of a message before it is sent.
+// The method enter makes the record of a message before the message is sent.
 func (g *ledger) enter(e *end, tag btl.Tag, size int) *message {
 	if len(g.slab) == 0 {
 		g.slab = make([]message, 512)
@@ -235,7 +235,7 @@ func (m *message) cutOff() bool {
 	return o != nil && (o.cutOff || m.tag == tagFlicker && o.life.deafIn)
 }
 
-// judge checks the result of a send.
+// The method judge checks the result of a send.
 func (g *ledger) judge(w *world, m *message) {
 	e, err := m.from, m.err
 	if m.put != nil && m.put.judge(w, m) {
@@ -353,7 +353,7 @@ func (g *ledger) deliver(w *world, e *end, tag btl.Tag, data []byte) {
 	case !bytes.Equal(data[smallBytes:], body(m.id, m.size-smallBytes)):
 		w.fail("%s was delivered altered", m)
 	case m.err != nil && !errors.Is(m.err, btl.ErrNoHandler):
-		// A message may arrive after its sender has given up.
+		// A message may arrive after its sender has given up the send.
 	}
 }
 

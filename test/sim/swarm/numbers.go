@@ -11,10 +11,10 @@ import (
 	"gobtl/internal/mono"
 )
 
-// numbers checks packet numbers and Pongs. The rules apply even to tainted connections: an endpoint
-// uses each packet number of a channel once, and each Pong answers one Ping of the connection's
-// peer on the same channel, with the Ping's nonce and at most its size, up to pongsAtMost in
-// pongsEvery.
+// numbers checks packet numbers and Pongs. The following rules apply even to tainted connections:
+// an endpoint uses each packet number of a channel once, and each Pong answers one Ping of the
+// connection's peer on the same channel, with the Ping's nonce and at most its size, up to
+// pongsAtMost in pongsEvery.
 type numbers struct {
 	used  map[numberKey][]numberSet
 	ends  map[numberKey]map[uint64]bool // of a node that have said Hello to a peer's end
@@ -43,7 +43,7 @@ type ping struct {
 	sizeBytes int
 }
 
-// pongCount counts the Pongs of an endpoint on both channels since the time of the first one.
+// pongCount counts the Pongs of an endpoint on both channels since the time of the first Pong.
 type pongCount struct {
 	since mono.Time
 	count int
@@ -75,8 +75,8 @@ func (s *numberSet) add(n uint32) bool {
 	return true
 }
 
-// sent checks a packet that a module sends. peerOf returns the peer's tag of the endpoint with the
-// given tag.
+// The method sent checks a packet that a module sends. peerOf returns the peer's tag of the
+// endpoint with the given tag.
 func (c *numbers) sent(e *sim.Event, peerOf func(tag uint64) (uint64, bool)) error {
 	b := e.Data
 	if len(b) < frag.FragHeaderBytes {

@@ -7,9 +7,10 @@ import (
 )
 
 // The judge needs the tags and numbers by which packets name connections, and reads them from
-// private fields of the module. If a field is renamed, the first run fails.
+// private fields of the module. If one of the private fields is renamed, the first run fails.
 
-// The indices of these fields are looked up once, because the judge reads them at each message.
+// The indices of the private fields are looked up once, because the judge reads the fields at each
+// message.
 var (
 	endpointTag     = placeOf(reflect.TypeFor[btl.Endpoint](), "c", "ID", "Tag")
 	endpointPeerTag = placeOf(reflect.TypeFor[btl.Endpoint](), "c", "ID", "Peer", "Tag")

@@ -103,10 +103,10 @@ func newDraw(seed, stream uint64) draw { return draw{rand.New(rand.NewPCG(seed, 
 // chance returns true with probability p.
 func (d draw) chance(p float64) bool { return d.Float64() < p }
 
-// between returns a number from lo to hi.
+// The method between returns a number from lo to hi.
 func (d draw) between(lo, hi int) int { return lo + d.IntN(hi-lo+1) }
 
-// size returns a number from lo to hi, where each power of two is equally likely.
+// The method size returns a number from lo to hi, where each power of two is equally likely.
 func (d draw) size(lo, hi int) int {
 	return min(hi, int(math.Round(d.scale(float64(lo), float64(hi)))))
 }
@@ -219,7 +219,8 @@ func (p *Plan) drawNode(d draw, opts Options) NodePlan {
 	maybe(0.1, func() { c.SendBuffers = d.size(64, 1024) })
 	c.RecvDepth = d.size(16, 200)
 	maybe(0.1, func() { c.RecvDepth = d.size(16, 1024) })
-	// The values are derived from other draws, so that the later draws of old seeds do not change.
+	// The values for kept messages are derived from other draws, so that the later draws of old seeds
+	// do not change.
 	c.KeptPackets, l.KeptBytesMax = c.RecvDepth%7-1, 1<<(c.SendBuffers%20)
 	maybe(0.3, func() { c.TxDepth = d.size(4, 256) })
 	c.FragmentsMax = d.size(16, 512)
@@ -230,7 +231,7 @@ func (p *Plan) drawNode(d draw, opts Options) NodePlan {
 	maybe(0.2, func() { l.HalfOpenMax = d.size(4, 64) })
 	maybe(0.1, func() { c.PeersMax = d.between(2, 8) })
 	c.RegionsMax = 32
-	maybe(0.5, func() { c.RegistrationsKept = d.between(1, 8) })
+	maybe(0.5, func() { d.between(1, 8) }) // so that the later draws of known seeds stay
 	c.HandshakeTimeout = d.dur(200*time.Millisecond, 3*time.Second)
 	c.PeerTimeout = d.dur(150*time.Millisecond, 5*time.Second)
 	maybe(0.3, func() { c.KeepAlive = d.dur(30*time.Millisecond, time.Second) })

@@ -15,8 +15,9 @@ import (
 //	Retry delivered at X    -- cookie -->   Hello delivered with that cookie, for X     X is proven
 //	Hello delivered at X    -- nonce  -->   HelloAck delivered with that nonce          X is proven
 //
-// Where somebody has overheard the cookies, X need not have been told them. But it is X that then
-// says, with the tag of its peer, what it has got back itself: a Hello of its own is believed.
+// If an attacker has overheard the cookies of X, X need not have received the cookies itself. A
+// Hello that X itself has sent, with the tag of its peer, is believed when the Hello says on which
+// channels X has received answers.
 type proofs struct {
 	paths   map[pathKey]*pathProof
 	cookies map[string]nonce
@@ -56,7 +57,7 @@ func (p *proofs) path(k pathKey) *pathProof {
 	return path
 }
 
-// sent checks a packet of a module.
+// The method sent checks a packet of a module.
 func (p *proofs) sent(e *sim.Event) error {
 	path := p.path(pathKey{e.From, e.To})
 	if len(e.Data) < 2 {
@@ -92,7 +93,7 @@ func (p *proofs) sent(e *sim.Event) error {
 	return nil
 }
 
-// asked records the nonce of a sent Hello.
+// The method asked records the nonce of a sent Hello.
 func (p *proofs) asked(way pathKey, value uint64) {
 	for _, n := range p.nonces[value] {
 		if n.pathKey == way {
@@ -139,7 +140,7 @@ func (p *proofs) delivered(e *sim.Event, noSource bool) {
 	}
 }
 
-// claimed returns the address that a Hello claims, as the receiver must understand it.
+// The method claimed returns the address that a Hello claims, as the receiver must understand it.
 func (p *proofs) claimed(e *sim.Event, payload []byte, err error) (port sim.Port) {
 	var name []byte
 	if err == nil && frag.DecodeHello(payload, &p.hello) == nil {

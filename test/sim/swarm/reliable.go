@@ -8,8 +8,9 @@ import (
 
 // On a reliable network (sim.Config.Reliable), modules leave the recovery to the network. A
 // reliable network has no faults except delays, slow, paused, killed and restarted nodes, and
-// fabrics that are busy for a while. Its attackers do not replay packets, because modules rely on a
-// network without copies. Some modules use their own recovery, and each pair of modules must agree.
+// fabrics that are busy for a while. The attackers of a reliable network do not replay packets,
+// because modules rely on a network without copies. Some modules use their own recovery, and each
+// pair of modules must agree.
 
 // reliableOdds is the probability of a reliable network, mixedOdds that of some modules with their
 // own recovery, and ownOdds that of each of these modules.

@@ -68,8 +68,8 @@ func (l *life) openLibrary() {
 	l.library = b
 }
 
-// closeLibrary withdraws the library, and opens another one. Earlier reads must have succeeded, and
-// later ones must fail.
+// closeLibrary withdraws the library, and opens another one. Reads that began before the library
+// was withdrawn must have succeeded, and later reads must fail.
 func (l *life) closeLibrary() {
 	b := l.library
 	if b == nil || l.closed {

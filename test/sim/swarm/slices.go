@@ -3,8 +3,8 @@ package swarm
 import "time"
 
 // SlicePlan says how a node's process shares its CPU with a program that computes. The process runs
-// for up to Run, and the other program for up to Away, alternately. The zero value means that the
-// process has its own CPU.
+// for up to Run, and the other program for up to Away, alternately. The zero SlicePlan means that
+// the process has its own CPU.
 type SlicePlan struct {
 	Run, Away time.Duration
 }

@@ -60,8 +60,8 @@ func (w *world) peerOf(tag uint64) (uint64, bool) {
 }
 
 // hear records when the latest complete packet of a connection was delivered, which the receiver
-// must take for a sign of life. Handshake packets count only for the very endpoint that they name,
-// because several endpoints of a peer may have learnt the same tag.
+// must take for a sign of life. A handshake packet counts only for the endpoint that the packet
+// names, because several endpoints of a peer may have learnt the same tag.
 func (w *world) hear(e *sim.Event) {
 	b := e.Data
 	if len(b) < frag.FragHeaderBytes || !whole(b) {
@@ -112,7 +112,7 @@ type heardKey struct {
 // helloKey replaces the connection in the key of handshake packets.
 func helloKey(to, from uint64) uint64 { return to ^ from*idFactor }
 
-// whole reports whether a datagram has the length that follows from its header.
+// The function whole reports whether a datagram has the length that follows from its header.
 func whole(b []byte) bool {
 	kind, flags := frag.Kind(b[1]&15), frag.Flags(b[2])
 	n := frag.FragHeaderBytes
@@ -172,7 +172,7 @@ func (c *wraps) see(b []byte, delivered bool) {
 	}
 }
 
-// behind is the highest number after the overflow that counts.
+// The function behind is the highest number after the overflow that counts.
 func behind(n uint32, delivered bool) uint32 {
 	if !delivered {
 		n++

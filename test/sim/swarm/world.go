@@ -293,8 +293,8 @@ func (w *world) heal() {
 }
 
 // lastWords makes every connected endpoint send one more message, because an endpoint without sends
-// would not detect that its peer has gone, and returns an endpoint that has yet to send. Tainted
-// endpoints are aborted, because after a forged ACK the two sides may never agree.
+// would not detect that its peer has gone, and returns an endpoint that has yet to send. The method
+// lastWords aborts tainted endpoints, because after a forged ACK the two sides may never agree.
 func (w *world) lastWords(since time.Duration) (err error) {
 	for _, h := range w.hosts {
 		if h.life == nil || h.life.closing {
@@ -322,7 +322,7 @@ func (w *world) lastWords(since time.Duration) (err error) {
 	return err
 }
 
-// busy returns the reason why phase 2 has not ended.
+// The method busy returns the reason why phase 2 has not ended.
 func (w *world) busy() error {
 	if w.ledger.open > 0 {
 		return fmt.Errorf("%d accepted sends have not ended", w.ledger.open)
@@ -455,7 +455,7 @@ func (w *world) finish() {
 
 var counters = btl.Counters()
 
-// state describes the cluster for a report.
+// The method state describes the cluster for a report.
 func (w *world) state() string {
 	s := ""
 	if w.ledger.open > 0 {

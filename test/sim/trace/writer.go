@@ -63,7 +63,7 @@ func (w *Writer) Err() error { return w.err }
 func (w *Writer) Life(incarnation uint64, name string) { w.d.lives[incarnation] = name }
 
 // Mute stops the output until the next Unmute, which also restarts the numbering of datagrams.
-// Information about connections is kept.
+// While the output is muted, the Writer keeps its information about connections.
 func (w *Writer) Mute() { w.muted = true }
 
 // Unmute ends a Mute.
@@ -97,7 +97,7 @@ func (w *Writer) Event(nw *sim.Network, e *sim.Event) {
 		w.begin(e.At, path, channel, e.Kind.String())
 		w.pad(w.number(e.ID), idColumns)
 		if e.Data == nil && e.Kind == sim.KindSendError {
-			// A datagram of this event does not exist.
+			// A send error without data has no datagram.
 		} else if w.brief && repeats(e.Kind) {
 			w.line = w.d.appendBrief(w.line, e.Data)
 		} else {
@@ -111,7 +111,7 @@ func (w *Writer) Event(nw *sim.Network, e *sim.Event) {
 	w.end()
 }
 
-// number formats a datagram's number, with a minus if it is from before an Unmute.
+// The method number formats a datagram's number, with a minus if it is from before an Unmute.
 func (w *Writer) number(id uint64) string {
 	if id == 0 {
 		return ""

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"gobtl/btl"
@@ -25,9 +26,12 @@ type told struct {
 	Tag                btl.Tag
 }
 
-// children returns the kinds of malicious peers, each in a process of its own.
-func children() []layers.Bad {
-	bads := layers.Bads()
+// children returns the kinds of malicious peers whose name contains only, each in a process of its
+// own.
+func children(only string) []layers.Bad {
+	bads := slices.DeleteFunc(layers.Bads(), func(b layers.Bad) bool {
+		return !strings.Contains(b.Name, only)
+	})
 	for i, b := range bads {
 		share := 0.0
 		bads[i].Run = func(ctx context.Context, to layers.Target) error {

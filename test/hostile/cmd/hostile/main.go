@@ -19,6 +19,7 @@ func main() { os.Exit(run()) }
 func run() int {
 	total := flag.Duration("time", 10*time.Minute, "for about how long")
 	only := flag.String("load", "", "only loads whose name contains this")
+	peer := flag.String("peer", "", "only malicious peers whose name contains this")
 	bad := flag.String("be", "", "for the command itself: be this malicious peer")
 	share := flag.Float64("compute", -1, "for the command itself: use this share of a core")
 	flag.Parse()
@@ -35,7 +36,7 @@ func run() int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	all, err := layers.All(ctx, *total, *only, children())
+	all, err := layers.All(ctx, *total, *only, children(*peer))
 	fmt.Print(layers.Table(all))
 	failed := 0
 	for i := range all {

@@ -1,3 +1,3 @@
 // Command swarm runs simulated clusters under faults, one per seed, and reports the incidents of
-// the runs. It can also repeat one seed and log all events.
+// the runs. Command swarm can also repeat one seed and log all events.
 package main

@@ -13,7 +13,7 @@ import (
 	"gobtl/test/sim/swarm"
 )
 
-// report writes what has occurred in the runs.
+// The function report writes what has occurred in the runs.
 func report(out io.Writer, r *swarm.Result, took, slow time.Duration, worst uint64) {
 	t := table.NewWriter()
 	t.SetOutputMirror(out)

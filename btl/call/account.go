@@ -1,0 +1,146 @@
+package call
+
+import (
+	"errors"
+
+	"gobtl/btl"
+)
+
+// account records by how much an answer has raised the counters that limit the answers to a peer.
+// The zero value of account belongs to an answer that these counters do not include.
+//
+//	in progress --sent--> unacknowledged --OnDone--> not counted
+//	     \--sent, if no memory of the transport is held --/
+type account struct {
+	c        *caller
+	kept     place // the answer's place in the reservation of a stream
+	sending  int   // 1 if the answer counts in load.sending
+	bytes    int64
+	overhead int64 // bytes that count until the transport has accepted the answer
+	slot     chan struct{}
+}
+
+// count adds d to the counters that include an answer: those of a stream, or those of a peer. The
+// caller holds runMu.
+func (n *Node) count(of *account, d load) {
+	if of.kept.lives() {
+		of.kept.stream.add(d)
+	} else {
+		n.add(of.c, d)
+	}
+}
+
+// admit counts an answer of an Inline, and returns an account without bytes if the limits do not
+// allow the answer.
+func (n *Node) admit(peer *btl.Endpoint, bytes int64) account {
+	n.runMu.Lock()
+	defer n.runMu.Unlock()
+	c := n.caller(peer)
+	if !n.mayAnswer(c, bytes) {
+		n.forget(peer)
+		return account{}
+	}
+	n.add(c, load{answerBytes: bytes})
+	return account{c: c, bytes: bytes}
+}
+
+// The method named sent removes an answer from the counts of answers in progress, after the
+// transport has accepted the answer or the sending has failed. If the argument "held" is true, the
+// answer uses memory of the transport, and its bytes count until its end.
+func (n *Node) sent(peer *btl.Endpoint, of account, held bool) {
+	if of.c == nil {
+		return
+	}
+	n.runMu.Lock()
+	defer n.runMu.Unlock()
+	d := load{sending: -of.sending, answerBytes: -of.overhead}
+	if held {
+		d.unacked, d.unackedBytes = 1, of.bytes
+	} else {
+		d.answerBytes -= of.bytes
+		of.leaveSlot()
+	}
+	n.count(&of, d)
+	if of.kept.lives() {
+		of.kept.giveBack()
+	}
+	n.forget(peer)
+}
+
+// unacked is an answer that the transport has accepted, until the peer has acknowledged or refused
+// the answer, or the endpoint has ended.
+type unacked struct {
+	peer *btl.Endpoint
+	of   account
+	h    head
+	size int
+	done func(*btl.Fragment, error)
+}
+
+// unackedOf returns an unacked for an answer that is about to be sent. The calling goroutine must
+// own the module.
+func (n *Node) unackedOf(peer *btl.Endpoint, h head, size int, of account) *unacked {
+	last := len(n.idleUnacked) - 1
+	if last < 0 {
+		n.keepUnacked(new(unacked))
+		last = 0
+	}
+	u := n.idleUnacked[last]
+	n.idleUnacked = n.idleUnacked[:last]
+	u.peer, u.of, u.h, u.size = peer, of, h, size
+	return u
+}
+
+// keepUnacked keeps an unused unacked, which may be nil, for a later answer.
+func (n *Node) keepUnacked(u *unacked) {
+	if u == nil {
+		return
+	}
+	if u.done == nil {
+		u.done = func(_ *btl.Fragment, err error) { n.answerEnded(u, err) }
+	}
+	*u = unacked{done: u.done}
+	if len(n.idleUnacked) < spareMax {
+		n.idleUnacked = append(n.idleUnacked, u)
+	}
+}
+
+// answerEnded ends the account of an answer that has ended. The peer gets the status statusSize if
+// it has refused the answer.
+func (n *Node) answerEnded(u *unacked, err error) {
+	peer, h, size, of := u.peer, u.h, u.size, u.of
+	n.keepUnacked(u)
+	if of.c != nil {
+		n.runMu.Lock()
+		n.count(&of, load{answerBytes: -of.bytes, unacked: -1, unackedBytes: -of.bytes})
+		n.forget(peer)
+		n.runMu.Unlock()
+		of.leaveSlot()
+	}
+	if errors.Is(err, btl.ErrUnwanted) {
+		n.reply(peer, head{id: h.id, kind: h.kind, code: uint16(statusSize)},
+			[]byte(moreThanMessageBytes(size, "caller")))
+	}
+}
+
+// takeSlot delays a large answer of a stream while the peer has not acknowledged streamWindow
+// earlier answers of this stream. takeSlot returns early when the Node becomes silent. Therefore, a
+// client that acknowledges nothing makes a stream hold a bounded number of chunks.
+func (n *Node) takeSlot(kept place, bytes int) (slot chan struct{}) {
+	if kept.stream == nil || bytes <= packetBytesMin {
+		return nil
+	}
+	select {
+	case kept.stream.unackedSlots <- struct{}{}:
+		return kept.stream.unackedSlots
+	case <-n.silent.Done():
+		return nil
+	}
+}
+
+// leaveSlot lets a further answer of the same stream be sent.
+func (a *account) leaveSlot() {
+	if a.slot != nil {
+		<-a.slot
+	}
+}

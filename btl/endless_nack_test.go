@@ -1,0 +1,42 @@
+package btl
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"gobtl/frag"
+)
+
+// If a peer answers each copy of a packet by a Nack that no peer has a reason to send, the packet
+// is not acknowledged, and the peer is dead after the dead time-out.
+func TestEndlessNacks(t *testing.T) {
+	for name, c := range map[string]struct{ first, then uint8 }{
+		"no memory for a message of one packet": {frag.NackMemory, frag.NackMemory},
+		"no handler for a Void":                 {frag.NackNoHandler, frag.NackNoHandler},
+		"no memory for a Void":                  {frag.NackNoHandler, frag.NackMemory},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, s := newStranger(t, apart())
+			ep := s.connect()
+			sendOrFail(t, ep, 1, []byte("x"))
+			reason, nacks := c.first, 0
+			for end := l.now.Add(6 * s.m.Config().PeerTimeout); l.now < end && ep.Err() == nil; {
+				l.step(5 * time.Millisecond)
+				for _, p := range s.take() {
+					if !p.hdr.Kind.HasSeq() {
+						continue
+					}
+					s.raw(0, encode(frag.Header{
+						Kind: frag.KindNack, Conn: s.conn, Seq: p.hdr.Seq, Tag: reason,
+					}, nil))
+					reason = c.then
+					nacks++
+				}
+			}
+			if !errors.Is(ep.Err(), ErrPeerDead) || nacks < 3 {
+				t.Errorf("after %d Nacks the endpoint has ended with %v", nacks, ep.Err())
+			}
+		})
+	}
+}

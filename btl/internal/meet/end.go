@@ -1,0 +1,76 @@
+package meet
+
+// PeerTag identifies one connection of one incarnation of a peer.
+type PeerTag struct{ Incarnation, Tag uint64 }
+
+// peerKey is a PeerTag with the address of the peer's command channel. Because a peerKey contains
+// the address, a host that knows only a peer's tag cannot impersonate the peer.
+type peerKey struct {
+	PeerTag
+	addr string
+}
+
+// End identifies an endpoint's connection on both sides. E is the type of an endpoint, which
+// contains its End by value.
+type End[E comparable] struct {
+	Tag  uint64   // tag in the packets of the peer, with the slot in its low bits
+	Born uint64   // the number among all endpoints ever made, from 1 on
+	Peer PeerTag  // incarnation and tag of the peer, for packets to the peer
+	Addr string   // name of the peer's command channel
+	rare *rare[E] // nil if nothing in it is set
+	Stage
+}
+
+// The type rare holds the part of an End that few endpoints need.
+type rare[E comparable] struct {
+	label     string // of the peer
+	displaced E      // the endpoint that was registered for the peer's address before this endpoint
+}
+
+// needRare returns the rare part of an End, which the first call of needRare allocates.
+func (e *End[E]) needRare() *rare[E] {
+	if e.rare == nil {
+		e.rare = new(rare[E])
+	}
+	return e.rare
+}
+
+// Label returns the label of the peer.
+func (e *End[E]) Label() string {
+	if e.rare == nil {
+		return ""
+	}
+	return e.rare.label
+}
+
+func (e *End[E]) setLabel(label string) {
+	if label != e.Label() {
+		e.needRare().label = label
+	}
+}
+
+// Displaced returns the endpoint that was registered for the peer's address before endpoint e, or
+// the zero value.
+func (e *End[E]) Displaced() (d E) {
+	if e.rare != nil {
+		d = e.rare.displaced
+	}
+	return d
+}
+
+func (e *End[E]) setDisplaced(d E) {
+	if d != e.Displaced() {
+		e.needRare().displaced = d
+	}
+}
+
+// Slot is the place of the endpoint in the Table, as a part of the tag.
+func (e *End[E]) Slot() uint32 { return uint32(e.Tag & (1<<slotBits - 1)) }
+
+func (e *End[E]) key() peerKey { return peerKey{e.Peer, e.Addr} }
+
+// IsLife reports whether the peer may have the given incarnation. If an endpoint was made from an
+// address alone, the peer's incarnation is unknown until the peer answers.
+func (e *End[E]) IsLife(incarnation uint64) bool {
+	return e.Peer.Incarnation == incarnation || e.Peer.Incarnation == 0
+}

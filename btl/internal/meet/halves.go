@@ -1,0 +1,106 @@
+package meet
+
+import (
+	"container/list"
+	"fmt"
+	"slices"
+)
+
+// The type "halves" holds the half-open endpoints by host. The work of each method does not depend
+// on the number of hosts. The hosts with the same number of half-open endpoints are in the same
+// rank.
+//
+//	ranks[0]   hosts with one half-open endpoint    host, host, host
+//	ranks[1]   hosts with two                       (none)
+//	ranks[2]   hosts with three                     host
+type halves[E comparable] struct {
+	byHost map[string]*crowd[E]
+	// The elements of each rank are of the type *crowd. In each rank, the host that entered the rank
+	// first is at the front. The last rank is not empty.
+	ranks []*list.List
+}
+
+// The type "crowd" holds the half-open endpoints of one host.
+type crowd[E comparable] struct {
+	host string
+	open []E           // the oldest first
+	at   *list.Element // in the rank of the host
+}
+
+func (s *halves[E]) add(host string, ep E) {
+	c := s.byHost[host]
+	if c == nil {
+		c = &crowd[E]{host: host}
+		s.byHost[host] = c
+	}
+	c.open = append(c.open, ep)
+	s.move(c, len(c.open)-1)
+}
+
+// The method "remove" removes a half-open endpoint of a host. The method "add" must have added this
+// endpoint before.
+func (s *halves[E]) remove(host string, ep E) {
+	c := s.byHost[host]
+	i := slices.Index(c.open, ep)
+	c.open = slices.Delete(c.open, i, i+1)
+	s.move(c, len(c.open)+1)
+}
+
+// The method "move" puts a host into the rank of its present number of half-open endpoints. The
+// argument "before" of "move" is the previous number.
+func (s *halves[E]) move(c *crowd[E], before int) {
+	if before > 0 {
+		s.ranks[before-1].Remove(c.at)
+	}
+	if n := len(c.open); n == 0 {
+		delete(s.byHost, c.host)
+	} else {
+		if n > len(s.ranks) {
+			s.ranks = append(s.ranks, list.New())
+		}
+		c.at = s.ranks[n-1].PushBack(c)
+	}
+	for len(s.ranks) > 0 && s.ranks[len(s.ranks)-1].Len() == 0 {
+		s.ranks = s.ranks[:len(s.ranks)-1]
+	}
+}
+
+// The method "of" returns the number of half-open endpoints of a host.
+func (s *halves[E]) of(host string) int {
+	if c := s.byHost[host]; c != nil {
+		return len(c.open)
+	}
+	return 0
+}
+
+// The method "most" returns the number of half-open endpoints of the host that has the most of
+// them.
+func (s *halves[E]) most() int { return len(s.ranks) }
+
+// The method "oldest" returns the oldest half-open endpoint of a host that has the most of them. Of
+// several such hosts, the method "oldest" takes the host that reached this number first. A
+// half-open endpoint must exist.
+func (s *halves[E]) oldest() E {
+	c, _ := s.ranks[len(s.ranks)-1].Front().Value.(*crowd[E])
+	return c.open[0]
+}
+
+// check verifies the ranks, and returns the number of half-open endpoints.
+func (s *halves[E]) check() (count int, err error) {
+	hosts := 0
+	for i, rank := range s.ranks {
+		for at := rank.Front(); at != nil; at = at.Next() {
+			c, _ := at.Value.(*crowd[E])
+			if len(c.open) != i+1 || c.at != at || s.byHost[c.host] != c {
+				return 0, fmt.Errorf("a host with %d half-open endpoints is in the rank of %d",
+					len(c.open), i+1)
+			}
+			hosts++
+			count += len(c.open)
+		}
+	}
+	if hosts != len(s.byHost) {
+		return 0, fmt.Errorf("%d hosts have half-open endpoints, %d counted", hosts, len(s.byHost))
+	}
+	return count, nil
+}

@@ -1,0 +1,65 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"gobtl/btl"
+	"gobtl/fabric/mem"
+)
+
+// While a callback takes long, the watcher sleeps until the callback has ended, and then drives the
+// module again. Config.Park is too long for a wake-up that is missing.
+func TestWatcherSleepsDuringLongCallback(t *testing.T) {
+	const long, most = 100 * time.Millisecond, 2 * missesMost
+	b := &bench{tb: t, net: mem.New(mem.Config{})}
+	var rs [2]*Runner
+	came := make(chan struct{}, 1)
+	for i := range rs {
+		m := b.open(btl.Config{})
+		mustHandleTag(t, m, 1, func(*btl.Endpoint, btl.Tag, []byte) { came <- struct{}{} })
+		rs[i] = New(m, Config{Park: time.Hour}, nil)
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		for _, r := range rs {
+			if err := r.Close(ctx); err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	ep, err := rs[0].Connect(t.Context(), rs[1].m.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		err = rs[1].Do(t.Context(), func(*btl.Module) error {
+			before := rs[1].naps.Load()
+			time.Sleep(long)
+			if n := rs[1].naps.Load() - before; n > most {
+				t.Errorf("the watcher has slept %d times in one callback, want at most %d", n, most)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := rs[0].SendBuffered(t.Context(), ep, 1, nil); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-came:
+		case <-time.After(10 * time.Second):
+			t.Fatal("no goroutine drives the module after a long callback")
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), long)
+	defer cancel()
+	err = rs[1].Await(ctx, func(*btl.Module, Waker) error { return nil })
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Await returns %v", err)
+	}
+}

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"gobtl/stream"
+)
+
+// dialWithin connects to an address where somebody will listen soon.
+func dialWithin(ctx context.Context, t *testing.T, address string) net.Conn {
+	t.Helper()
+	for {
+		conn, err := net.Dial("tcp", address)
+		if err == nil {
+			return conn
+		}
+		if !sleepUntil(ctx, time.Now().Add(10*time.Millisecond)) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A stranger that sends one line to one address of this host, and goes, does not choose the address
+// of this side. The sender of another network connects again as it was told, and chooses it.
+func TestPlaceOfStranger(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	probe, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(probe.Addr().String())
+	_ = probe.Close()
+	s := &session{
+		env: &environment{log: newLogger(io.Discard), ctx: ctx}, c: &cli{Listen: "0.0.0.0:" + port},
+	}
+	found := make(chan error, 1)
+	go func() { found <- s.findGuest(ctx) }()
+	id := stream.Identity{Role: stream.RoleSender, Key: 1, Name: []byte("nobody")}
+	stranger := dialWithin(ctx, t, "127.0.0.2:"+port)
+	fmt.Fprintln(stranger, id)
+	_, _ = io.ReadAll(stranger)
+	_ = stranger.Close()
+	visit, end := context.WithCancel(ctx)
+	defer end()
+	go func() { _, _ = stream.ExchangeAt("127.0.0.1:"+port)(visit, id) }() // comes again and again
+	if err := <-found; err != nil {
+		t.Fatal(err)
+	}
+	if got := hostOf(s.met); got != "127.0.0.1" {
+		t.Errorf("this side is at %s, where only the stranger came", got)
+	}
+}
+
+// The peers that are kept in mind are bounded.
+func TestVisits(t *testing.T) {
+	var v visits
+	at := func(i int) net.Addr {
+		return &net.TCPAddr{IP: net.IPv4(192, 0, 2, byte(i)), Port: 1000 + i}
+	}
+	for i := range 3 * guestsMost {
+		if v.again(at(i), at(0), "line") {
+			t.Errorf("visitor %d was not here before", i)
+		}
+	}
+	latest := 3*guestsMost - 1
+	switch {
+	case len(v.list) != guestsMost:
+		t.Errorf("%d visitors are kept", len(v.list))
+	case !v.again(at(latest), at(0), "line"):
+		t.Error("the latest visitor is forgotten")
+	case v.again(at(latest), at(1), "line") || v.again(at(latest), at(0), "another line"):
+		t.Error("another visit counts as the same")
+	}
+}

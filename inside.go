@@ -1,0 +1,108 @@
+package gobtl
+
+import (
+	"fmt"
+	"sync/atomic"
+	"time"
+)
+
+// inside records which callback of a link is running, for warnings about callbacks that block. The
+// goroutine that drives the link enters and leaves; any goroutine may read the field running. All
+// methods of a nil inside do nothing.
+type inside struct {
+	running atomic.Uint64 // number of the callback that is running << callbackBits | its kind, or 0
+	entered uint64        // number of the latest callback
+	latest  int           // kind of the latest callback
+}
+
+// The kind of a callback is the tag of a MessageHandler, or inOnPeer.
+const (
+	inOnPeer     = int(TagMax) + 1
+	callbackBits = 8
+)
+
+// enter records that a callback begins.
+func (i *inside) enter(kind int) {
+	if i == nil {
+		return
+	}
+	i.entered++
+	i.latest = kind
+	i.running.Store(i.entered<<callbackBits | uint64(kind))
+}
+
+// leave records that the callback has returned.
+func (i *inside) leave() {
+	if i != nil {
+		i.running.Store(0)
+	}
+}
+
+// callbackName returns the name of a kind of callback for the log.
+func callbackName(kind int) string {
+	if kind == inOnPeer {
+		return "OnPeer"
+	}
+	return fmt.Sprintf("MessageHandler of tag %d", kind)
+}
+
+// longPassOf is the default of runner.Config.LongPass.
+const longPassOf = 100 * time.Millisecond
+
+// longPassTime returns the acceptable duration of one poll.
+func (c *Config) longPassTime() time.Duration {
+	if c.Runner.LongPass <= 0 {
+		return longPassOf
+	}
+	return c.Runner.LongPass
+}
+
+// watchCallbacks writes a line to the log while a callback of the link blocks, once for each
+// callback, until the link ends. It looks once in each LongPass. A callback that may only wait for
+// a CPU is not reported.
+func (l *Link) watchCallbacks() {
+	every := l.node.cfg.longPassTime()
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	var seen, told uint64
+	var since time.Time // when the callback was seen for the first time
+	for {
+		use := useOfCPU()
+		l.uses.add(use)
+		now := l.inside.running.Load()
+		if now != seen {
+			seen, since = now, use.at
+		} else if now != 0 && now != told && !l.uses.lostCPU(since.Add(-every), use, every) {
+			told = now
+			l.node.cfg.Log.Warn("gobtl: a handler keeps the network waiting: it must not block", "handler",
+				callbackName(int(now&(1<<callbackBits-1))), "longer_than", every,
+				"link", l.Address())
+		}
+		select {
+		case <-l.run.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// longPass reports to the log that handlers have delayed the network, or that other processes have
+// used the CPU.
+func (l *Link) longPass(took time.Duration) {
+	cfg := &l.node.cfg
+	if cfg.Log != nil {
+		about := []any{"took", took, "link", l.Address()}
+		if l.inside.entered > 0 {
+			about = append(about, "latest_handler", callbackName(l.inside.latest))
+		}
+		use := useOfCPU()
+		if l.uses.lostCPU(use.at.Add(-took), use, cfg.longPassTime()) {
+			cfg.Log.Info("gobtl: the network waited while other processes used the CPU", about...)
+		} else {
+			cfg.Log.Warn("gobtl: a handler kept the network waiting: it must not block", about...)
+		}
+	}
+	if cfg.Runner.OnLongPass != nil {
+		cfg.Runner.OnLongPass(took)
+	}
+}

@@ -1,0 +1,62 @@
+package mpi
+
+import "fmt"
+
+// usedWindow is the number of contexts that a rank remembers as used or unused, for each rank that
+// makes contexts. An older context is refused. Communicators whose contexts come from the same rank
+// are created nearly in the order in which the contexts were made.
+const usedWindow = 1024
+
+// usedContexts records which contexts made by one rank are or were contexts of communicators of
+// this rank. The algorithm is the sliding window of RFC 4303, section 3.4.3, against repeated
+// packets.
+type usedContexts struct {
+	newest uint64 // the largest number; 0: none
+	bits   [usedWindow / 64]uint64
+}
+
+// The method "take" records a number as used. The method "take" returns false if the number was
+// used before, or is too old.
+func (u *usedContexts) take(n uint64) bool {
+	for ; u.newest < n && u.newest+usedWindow >= n; u.newest++ {
+		u.set(u.newest+1, false)
+	}
+	if u.newest < n { // all known numbers are older than the window
+		u.newest, u.bits = n, [usedWindow / 64]uint64{}
+	}
+	at, bit := n%usedWindow/64, uint64(1)<<(n%64)
+	if n == 0 || n+usedWindow <= u.newest || u.bits[at]&bit != 0 {
+		return false
+	}
+	u.set(n, true)
+	return true
+}
+
+func (u *usedContexts) set(n uint64, used bool) {
+	at, bit := n%usedWindow/64, uint64(1)<<(n%64)
+	if u.bits[at] &^= bit; used {
+		u.bits[at] |= bit
+	}
+}
+
+// contextUse records, for each rank that has made contexts, which of these contexts this rank has
+// used.
+type contextUse map[int]*usedContexts
+
+// The method "check" checks the context of a new communicator, and records that it is used. The
+// argument "maker" is the world rank that has made the context. Without the check, two
+// communicators with the same context could receive each other's messages. The caller must hold mu.
+func (by contextUse) check(context uint64, maker int) error {
+	if int(context>>makerShift) != maker || context&(1<<countShift-1) != 0 {
+		return fmt.Errorf("%w: %#x from rank %d of the world", ErrWrongContext, context, maker)
+	}
+	u := by[maker]
+	if u == nil {
+		u = new(usedContexts)
+		by[maker] = u
+	}
+	if !u.take(context >> countShift & (1<<countBits - 1)) {
+		return fmt.Errorf("%w: %#x again, from rank %d of the world", ErrWrongContext, context, maker)
+	}
+	return nil
+}

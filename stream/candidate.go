@@ -1,0 +1,261 @@
+package stream
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"gobtl/btl"
+	"gobtl/fabric"
+)
+
+// A sender whose hello is compatible with a receiver is a candidate for this receiver. The
+// candidate sender whose start message comes first begins the stream, and gets the right to put
+// into the receiver's ring. After the start of the stream, the receiver refuses further candidate
+// senders with the code "taken". A candidate sender that stops responding does not block other
+// senders.
+//
+//	candidate                             receiver
+//	   -------- hello --------------------->    one of candidatesMax
+//	   <------- welcome --------------------    no right yet
+//	   -------- start --------------------->    the first one wins
+//	   <------- ready (right to the ring) --    the others: abort, taken
+
+// candidatesMax is the largest number of candidate senders of a receiver. If there are
+// candidatesMax candidate senders, a further candidate replaces the oldest candidate of the host
+// that has the most candidates.
+const candidatesMax = 16
+
+type candidate struct {
+	r     *Receiver
+	ep    *btl.Endpoint
+	key   uint64 // key of the stream
+	hello *hello
+	// dataKey is the key in the candidate's datagrams to this port, and in its probes.
+	dataKey uint64
+}
+
+// meet handles a sender's hello.
+func (r *Receiver) meet(ep *btl.Endpoint, l *letter) {
+	if err := r.judge(l.Hello); err != nil {
+		r.refuse(ep, l.Key, RefusedMismatch, err)
+		return
+	}
+	if s := r.candidateOf(ep); s != nil { // a peer is at most one candidate sender of a receiver
+		if s.key == l.Key {
+			s.hello = l.Hello
+			s.welcome()
+			return
+		}
+		s.drop()
+	}
+	if len(r.candidates) == candidatesMax {
+		s := oldestOfLargestHost(r.candidates, func(s *candidate) *btl.Endpoint { return s.ep })
+		s.refuse(RefusedTaken, errTaken)
+	}
+	s := &candidate{r: r, ep: ep, key: l.Key, hello: l.Hello, dataKey: r.e.random()}
+	r.candidates = append(r.candidates, s)
+	r.e.candidates[s.dataKey] = s
+	r.showMet()
+	s.welcome()
+}
+
+// meetAgain handles a repeated hello of the sender whose stream this receiver has begun. A sender
+// may repeat its hello because it has dropped this receiver, for example after a late refusal, and
+// has added this receiver again. The stream continues if the sender repeats the start message with
+// which the stream has begun.
+func (r *Receiver) meetAgain(l *letter) {
+	if err := r.judge(l.Hello); err != nil {
+		r.refuse(r.ep, l.Key, RefusedMismatch, err)
+		return
+	}
+	r.sender.welcome()
+}
+
+// welcome sends the receiver's parameters to a candidate sender. The receiver answers a repeated
+// hello message again, because the sender may have ignored the first answer.
+func (s *candidate) welcome() {
+	r := s.r
+	w := &welcome{GraceNs: uint64(r.cfg.Grace), DataKey: s.dataKey}
+	if r.cfg.Mode == Reliable {
+		w.RingMessages = uint64(r.ring.geo.Messages())
+	} else {
+		w.Data = r.e.data.main.ep.Name()
+		w.DatagramBytes = r.e.data.most()
+	}
+	r.e.sendLetter(s.ep, &letter{Kind: letterWelcome, Key: s.key, Welcome: w})
+}
+
+func (r *Receiver) candidateOf(ep *btl.Endpoint) *candidate {
+	for _, s := range r.candidates {
+		if s.ep == ep {
+			return s
+		}
+	}
+	return nil
+}
+
+func (e *Engine) candidateOf(ep *btl.Endpoint, key uint64) *candidate {
+	for _, r := range e.receiving {
+		if s := r.candidateOf(ep); s != nil && s.key == key {
+			return s
+		}
+	}
+	return nil
+}
+
+// drop removes a candidate sender.
+func (s *candidate) drop() {
+	s.r.candidates = slices.DeleteFunc(s.r.candidates, func(o *candidate) bool { return o == s })
+	delete(s.r.e.candidates, s.dataKey)
+	s.r.showMet()
+}
+
+// refuse removes a candidate sender, and sends the candidate the reason.
+func (s *candidate) refuse(why Reason, err error) {
+	s.drop()
+	s.r.refuse(s.ep, s.key, why, err)
+}
+
+// The method "left" handles the message with which a candidate sender reports its end, or refuses
+// this receiver.
+func (s *candidate) left(err error) {
+	s.drop()
+	s.r.refused(s.ep, RefusedThere, err)
+}
+
+// refuse sends a sender the reason of its refusal. After the end of a candidate sender, the
+// receiver continues unless Config.Only restricts it to one sender.
+func (r *Receiver) refuse(ep *btl.Endpoint, key uint64, why Reason, err error) {
+	r.e.abort(ep, key, codeOf(why), err.Error())
+	r.refused(ep, why, err)
+}
+
+// The method "refused" records a refusal by this receiver or by the sender.
+func (r *Receiver) refused(ep *btl.Endpoint, why Reason, err error) {
+	r.cfg.note(&r.stats, why, ep, r.own, err)
+	if r.state != stateMeeting {
+		return
+	}
+	r.latest = err
+	if r.cfg.Only && why != RefusedTaken && !isTaken(err) {
+		r.fail(err)
+	}
+}
+
+// showMet updates the result of Receiver.Met.
+func (r *Receiver) showMet() {
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	r.met = len(r.candidates) > 0 || r.ep != nil
+}
+
+// start begins the stream with a candidate sender if the parameters in its start message are valid.
+func (s *candidate) start(st *start) {
+	r := s.r
+	if err := r.start(s, st); err != nil {
+		s.refuse(RefusedMismatch, err)
+		return
+	}
+	r.sender, r.startedBy = s, st
+	s.drop()
+	for len(r.candidates) > 0 {
+		r.candidates[0].refuse(RefusedTaken, errTaken)
+	}
+	r.ready()
+}
+
+// startAgain handles a repeated start message of the sender whose stream this receiver has begun.
+func (r *Receiver) startAgain(st *start) {
+	if st.DatagramBytes != r.startedBy.DatagramBytes || st.DataKey != r.startedBy.DataKey {
+		r.fail(fmt.Errorf("%w: the sender starts its stream again in another way", ErrMismatch))
+		return
+	}
+	if r.asm.track.sent() == 0 {
+		r.credit = r.cfg.First // the sender may not have been ready for the credit
+	}
+	r.ready()
+}
+
+// ready tells the sender that this receiver has begun the stream.
+func (r *Receiver) ready() {
+	w := &ready{}
+	for _, block := range r.exposed {
+		w.Blocks = append(w.Blocks, uint64(block.Handle()))
+	}
+	r.e.sendLetter(r.ep, &letter{Kind: letterReady, Key: r.key, Ready: w})
+}
+
+// prepare allocates the resources of a stream. In the reliable mode, the method "prepare" registers
+// the ring for puts of the sender. In the unreliable mode, the method "prepare" joins the multicast
+// group, if there is one.
+func (s *candidate) prepare(st *start) error {
+	r := s.r
+	if r.e.receiverOf(s.ep, s.key) != nil {
+		return fmt.Errorf("%w: the stream is received here already", ErrMismatch)
+	}
+	if r.cfg.Mode == Reliable {
+		return s.expose()
+	}
+	if s.hello.Group == "" {
+		r.source = dataSource{s.dataKey, fabric.AddrUnknown}
+		return nil
+	}
+	group, err := r.e.data.join(s.hello.Group)
+	if err != nil {
+		return fmt.Errorf("%w: group %s: %w", ErrMismatch, s.hello.Group, err)
+	}
+	if err := s.joined(group, st); err != nil {
+		r.e.data.leave(group)
+		return err
+	}
+	r.group = group
+	return nil
+}
+
+// The method "joined" returns ErrMismatch if the multicast group cannot receive the datagrams that
+// the sender's start message describes. If there is no mismatch, the method "joined" inserts the
+// address of the sender's data endpoint into the fabric.
+func (s *candidate) joined(group *dataEndpoint, st *start) error {
+	d := s.r.e.data
+	if room := min(group.caps.MTUBytes, d.arena.Size()); st.DatagramBytes > room {
+		return fmt.Errorf("%w: datagrams of %d bytes, the group takes %d", ErrMismatch, st.DatagramBytes,
+			room)
+	}
+	if !s.ep.AtHost(st.Data) {
+		return fmt.Errorf("%w: the sender's datagrams come from another host", ErrMismatch)
+	}
+	from, err := d.dom.Insert(st.Data)
+	if err != nil {
+		return fmt.Errorf("%w: address of the sender's data: %w", ErrMismatch, err)
+	}
+	source := dataSource{st.DataKey, from}
+	if s.r.e.bySource[source] != nil {
+		return errors.Join(d.dom.Remove(from),
+			fmt.Errorf("%w: the stream is received here already", ErrMismatch))
+	}
+	s.r.source = source
+	return nil
+}
+
+// expose gives the sender the exclusive right to put into the memory of the ring.
+func (s *candidate) expose() error {
+	r := s.r
+	for _, mem := range r.ring.blocks {
+		block := new(btl.Region)
+		if err := r.e.m.ExposeAs(block, mem, btl.RemoteWrite, s.ep); err != nil {
+			r.withdraw()
+			return fmt.Errorf("stream: ring: %w", err)
+		}
+		r.exposed = append(r.exposed, block)
+	}
+	return nil
+}
+
+// withdraw ends the sender's right to put into the ring.
+func (r *Receiver) withdraw() {
+	for _, block := range r.exposed {
+		block.Close()
+	}
+	r.exposed = nil
+}

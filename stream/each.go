@@ -1,0 +1,112 @@
+package stream
+
+import (
+	"errors"
+
+	"gobtl/fabric"
+)
+
+// The methods of this file send over a fabric with a flow control for each receiver, such as shared
+// memory (Info.Reliable). On such a fabric, a receiver that does not read has a full queue, and
+// Post returns ErrAgain for datagrams to this receiver only. A full receiver does not delay the
+// other receivers:
+//
+//   - The sender goes at the speed of its fastest receiver. When one receiver has taken the whole
+//     batch, the sender drops the rest of the batch for each receiver that takes nothing more.
+//   - The fabric may hold sends to a full receiver. Each receiver can hold only a part of the send
+//     buffers (method "share").
+//   - The payload is copied to the send buffers, so that held sends do not use regions of the ring.
+
+const (
+	// A receiver may use at most one of eachPart parts of the free send buffers, and the same holds
+	// for a batch.
+	eachPart = 4
+	// All receivers of one stream together may use at most eachMax send buffers.
+	eachMax = txBuffers / 2
+	// A receiver is full after stuckTries tries in series in which the fabric accepted nothing. Each
+	// try is in a separate pass. In the passes between the tries, the endpoint is polled often enough
+	// for the completions of all send buffers.
+	stuckTries = 1 + (txBuffers+pollBatch-1)/pollBatch
+)
+
+// postEach posts the batch to each receiver. postEach returns true when the batch is done, and
+// returns false when a later pass must post the rest of the batch.
+func (c *caster) postEach() bool {
+	whole, behind, full := c.joined(), false, true
+	for _, k := range c.targets {
+		if k.state == linkReady && k.posted < len(c.batch) {
+			if c.postTo(k); c.s.state == stateDone {
+				return false
+			}
+		}
+		switch {
+		case k.state != linkReady:
+		case k.posted >= len(c.batch):
+			whole = true
+		default:
+			behind, full = true, full && k.stuck >= stuckTries
+		}
+	}
+	if behind && (!whole || !full) {
+		return false
+	}
+	for _, k := range c.targets {
+		if k.state == linkReady {
+			c.s.stats.FullDrops += uint64(len(c.batch) - k.posted)
+		}
+	}
+	return true
+}
+
+// The method "joined" reports whether a receiver has joined the stream after the choice of the
+// batch's destinations.
+func (c *caster) joined() bool {
+	n := 0
+	for _, k := range c.s.links {
+		if k.state == linkReady && k.hasAddr {
+			n++
+		}
+	}
+	for _, k := range c.targets {
+		if k.state == linkReady {
+			n--
+		}
+	}
+	return n > 0
+}
+
+// postTo posts datagrams of the batch to the receiver k, until the fabric accepts no more.
+func (c *caster) postTo(k *link) {
+	before := k.posted
+	end := min(len(c.batch), k.posted+c.share(k))
+	for k.posted < end && k.state == linkReady {
+		n := c.aim(k, c.batch[k.posted:end])
+		if n == 0 {
+			break
+		}
+		n, err := c.postAimed(k, c.batch[k.posted:k.posted+n])
+		k.posted += n
+		if errors.Is(err, fabric.ErrAgain) {
+			break
+		}
+		if err != nil {
+			k.posted++
+			if c.s.stats.SendErrors++; c.refused(err, k) {
+				return
+			}
+		}
+	}
+	if k.stuck++; k.posted > before {
+		k.stuck = 0
+	}
+}
+
+// The method "share" returns the number of datagrams that may be posted to the receiver k now. A
+// receiver without sends under way may always get a datagram.
+func (c *caster) share(k *link) int {
+	most := min(len(c.port.txBuf)/eachPart, eachMax/len(c.targets))
+	if k.underWay == 0 {
+		most = max(most, 1)
+	}
+	return max(0, most-k.underWay)
+}

@@ -1,0 +1,158 @@
+package stream
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"time"
+
+	"gobtl/internal/mono"
+)
+
+// A receiver sends one identity line to a Meeting, a TCP address at which peers exchange
+// identities. The receiver's identity line names the two addresses of the receiver's module, and
+// the sender begins a handshake with both addresses. The handshake sends packets to addresses that
+// are not validated yet. An address that belongs to a host other than the sender of the line may be
+// the address of a victim. All senders of an Engine together begin at most two handshakes a second
+// with addresses that may belong to a host other than the one that named them (otherHostEvery). A
+// handshake with an address of another host has a short time limit (otherHostTime). One host may
+// cause only a part of the permitted handshakes with addresses that it may not own, so that other
+// hosts can cause handshakes, too. The sender checks the data address in a receiver's acceptance in
+// the same way as the addresses in the receiver's identity line.
+//
+// A receiver on a host with several networks may name an address that is not the source address of
+// its connection to the Meeting. If the rate limit does not allow a handshake with a receiver now,
+// the sender asks the receiver to try again later. A process of the sender's own host may name any
+// address, because the process could send packets to this address itself. Identity lines that a
+// forwarder on this host (such as "ssh -R") passes on count as lines of this host.
+
+const (
+	// otherHostEvery is the average time between two handshakes with addresses that may belong to a
+	// host other than the one that named them. otherHostBurst is the largest number of handshakes
+	// with such addresses that may begin at once.
+	otherHostEvery = 500 * time.Millisecond
+	otherHostBurst = 4
+	// otherHostAgain is the minimum time between two handshakes with addresses that the same host has
+	// named but may not own.
+	otherHostAgain = otherHostBurst * otherHostEvery
+	// If an address was named by a host that may not own it, otherHostTime is the longest wait for
+	// the answer to a handshake with this address. Within otherHostTime, a handshake sends its Hello
+	// packets six times.
+	otherHostTime = time.Second
+)
+
+var (
+	errOtherHost = fmt.Errorf(
+		"%w: no answer within %v from the address that another host gives", ErrTimeout, otherHostTime)
+	errOtherHosts = fmt.Errorf("%w: too many receivers with an address of another host than their own",
+		ErrTaken)
+)
+
+// otherHosts limits the rate of handshakes with addresses that may belong to a host other than the
+// one that named them. The zero otherHosts is ready for use.
+type otherHosts struct {
+	spent int       // handshakes that count towards otherHostBurst
+	since mono.Time // time from which spent decreases
+	// The field "last" contains the newest handshakes. The next handshake replaces last[oldest].
+	last   [otherHostBurst]otherHostLine
+	oldest int
+}
+
+// otherHostLine records a receiver's identity line that has caused a handshake with an address that
+// may belong to a different host.
+type otherHostLine struct {
+	from netip.Prefix
+	at   mono.Time
+}
+
+// take counts one handshake that an identity line from the given host causes, and returns false if
+// the rate limit does not allow a handshake now.
+func (h *otherHosts) take(from netip.Prefix, now mono.Time) bool {
+	for h.spent > 0 && now.Sub(h.since) >= otherHostEvery {
+		h.since = h.since.Add(otherHostEvery)
+		h.spent--
+	}
+	if h.spent >= otherHostBurst {
+		return false
+	}
+	for _, l := range h.last {
+		if l.from.IsValid() && l.from == from && now.Sub(l.at) < otherHostAgain {
+			return false
+		}
+	}
+	if h.spent == 0 {
+		h.since = now
+	}
+	h.spent++
+	h.last[h.oldest] = otherHostLine{from: from, at: now}
+	h.oldest = (h.oldest + 1) % otherHostBurst
+	return true
+}
+
+// allowOtherHost reports whether an identity names an address that may belong to a different host,
+// and then counts a handshake with this address. If the rate limit does not allow the handshake
+// now, allowOtherHost returns an error that wraps ErrTaken.
+func (e *Engine) allowOtherHost(id Identity) (otherHost bool, err error) {
+	if id.from == "" {
+		return false, nil
+	}
+	command, data, err := e.m.AddressesOf(id.Name)
+	if err != nil {
+		return false, lostError(err)
+	}
+	if !namesOtherHost(id.from, command, data) {
+		return false, nil
+	}
+	if !e.otherHosts.take(networkOf(id.from), e.now) {
+		return true, errOtherHosts
+	}
+	return true, nil
+}
+
+// allowData reports whether the sender may send probes to the data address that the receiver has
+// sent. If the data address may belong to a host other than the receiver's host, allowData sets the
+// field otherHost of the link.
+func (k *link) allowData(data []byte) bool {
+	if k.otherHost || k.from == "" || parseHost(k.from).IsLoopback() || k.ep.AtHost(data) {
+		return true
+	}
+	k.otherHost = k.s.e.otherHosts.take(networkOf(k.from), k.s.e.now)
+	return k.otherHost
+}
+
+// namesOtherHost reports whether an identity line from the given host names an address that may
+// belong to a different host. The arguments "command" and "data" of namesOtherHost are the two
+// addresses in the line.
+func namesOtherHost(from, command, data string) bool {
+	return !parseHost(from).IsLoopback() && (!isAt(command, from) || !isAt(data, from))
+}
+
+// isAt reports whether an address with a port belongs to a host.
+func isAt(address, host string) bool {
+	h, _, err := net.SplitHostPort(address)
+	return err == nil && sameHost(h, host)
+}
+
+// sameHost reports whether two IP addresses in text form are equal, apart from their zones.
+func sameHost(a, b string) bool {
+	x := parseHost(a)
+	return x.IsValid() && x == parseHost(b)
+}
+
+// parseHost returns an IP address without its zone, or the zero Addr if the argument "text" is no
+// IP address.
+func parseHost(text string) netip.Addr {
+	a, err := netip.ParseAddr(text)
+	if err != nil {
+		return netip.Addr{}
+	}
+	return a.Unmap().WithZone("")
+}
+
+// networkOf returns the IPv4 address of a host, or the first half of its IPv6 address. The owner of
+// an IPv6 network can choose the second half of an address freely.
+func networkOf(host string) netip.Prefix {
+	a := parseHost(host)
+	p, _ := a.Prefix(min(a.BitLen(), 64)) // the zero Prefix for the zero Addr
+	return p
+}

@@ -1,0 +1,66 @@
+package vnic
+
+// endpointName is an endpoint name of a host, with the kind of the endpoint. Names of different
+// kinds are independent.
+type endpointName struct {
+	kind nameKind
+	name string
+}
+
+type nameKind uint8
+
+const (
+	nameReceive nameKind = iota
+	nameSend
+	nameModule
+)
+
+// each calls fn for each endpoint name.
+func (w *Ways) each(fn func(endpointName)) {
+	for _, n := range w.Receive {
+		fn(endpointName{nameReceive, string(n)})
+	}
+	for _, n := range w.Send {
+		fn(endpointName{nameSend, string(n)})
+	}
+	if len(w.Module) > 0 {
+		fn(endpointName{nameModule, string(w.Module)})
+	}
+}
+
+// keepNames enters the endpoint names of a known host into Manager.names. No two known hosts have a
+// name in common, because Manager.answer first removes the names of the earlier host.
+func (m *Manager) keepNames(h *HostState) {
+	h.ways.each(func(n endpointName) { m.names[n] = h })
+}
+
+// forgetNames removes the endpoint names of a host from Manager.names.
+func (m *Manager) forgetNames(h *HostState) {
+	if h.known {
+		h.ways.each(func(n endpointName) { delete(m.names, n) })
+	}
+}
+
+// claimed reports whether another connected host has one of the endpoint names of the registering
+// host. The cost of a call of the method "claimed" must not depend on the number of hosts, because
+// the addresses of the registering host are not verified yet.
+func (m *Manager) claimed(r *Registration) (yes bool) {
+	r.Ways.each(func(n endpointName) {
+		h := m.names[n]
+		yes = yes || h != nil && h.Connected && h.Name != r.Host
+	})
+	return yes
+}
+
+// unclaim deletes the endpoint names of disconnected hosts that have a name in common with an
+// accepted host.
+func (m *Manager) unclaim(r *Registration) {
+	r.Ways.each(func(n endpointName) {
+		if h := m.names[n]; h != nil && !h.Connected && h.Name != r.Host {
+			m.forgetNames(h)
+			h.known = false
+			m.waysMade++
+			m.change(h, false)
+		}
+	})
+}

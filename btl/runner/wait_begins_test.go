@@ -48,8 +48,14 @@ func (d *worksDomain) begins() bool {
 }
 
 func (d *worksDomain) Arm() bool {
-	if d.ended != 0 && (d.by == byOther || d.by == whoWorks()) {
-		d.armed <- d.begins()
+	if d.ended != 0 {
+		switch waits := whoWorks(); {
+		case d.by == byOther || d.by == waits:
+			d.armed <- d.begins()
+		case d.by == byWatcher: // a call sleeps, and the watcher waits for the call without polling
+			d.ended = 0
+			d.armed <- true
+		}
 	}
 	return d.sleeping.Arm()
 }

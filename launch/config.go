@@ -12,12 +12,13 @@ const (
 	ValueBytesMax = 64 << 10
 )
 
-// The constants below name the environment variables that users can set. The names of the
-// environment variables of package launch do not begin with the prefix of the variables of
-// btl.Config, because btl.Config rejects unknown variables with its prefix.
+// The constants below name the environment variables that users can set. Names of environment
+// variables of package launch must not begin with the prefix for btl.Config, because btl.Config
+// rejects unknown variables with its own prefix.
 const (
-	// LauncherVariable names the environment variable that selects the launcher if several
-	// launchers have set variables. Its values are "pmi", "ompi" and "none".
+	// LauncherVariable names the environment variable that selects the launcher if the environment has
+	// variables of several launchers. The values of the environment variable are "pmi", "ompi" and
+	// "none".
 	LauncherVariable = "BTL_LAUNCHER"
 	// RendezvousVariable names the environment variable with the address "HOST:PORT" at which rank
 	// 0 listens for the other ranks. RendezvousVariable must be set if a launcher without PMI-1
@@ -33,17 +34,17 @@ type Config struct {
 	// Environ has the environment variables that Join reads, in the format of os.Environ. If
 	// Environ is nil, Join uses the environment of this process.
 	Environ []string
-	// Timeout is the maximum time that a call waits for a reply of the launcher. If the launcher
-	// does not support PMI-1, Timeout is also the time in which this rank must reach rank 0. The
-	// range of Timeout is 1 ms to 24 h, and a Timeout of 0 means 30 s.
+	// Timeout is the maximum time that a call waits for a reply of the launcher. If the launcher does
+	// not support PMI-1, Timeout is also the time limit for connecting this rank to rank 0. The range
+	// of Timeout is 1 ms to 24 h, and a Timeout of 0 means 30 s.
 	Timeout time.Duration
 	// FenceTimeout is the maximum time that Fence waits for all other ranks. The range of
 	// FenceTimeout is 1 ms to 24 h, and a FenceTimeout of 0 means 5 min.
 	FenceTimeout time.Duration
 }
 
-// Validate returns an error that wraps ErrConfig for the first field out of its range. A field with
-// the value zero is out of its range.
+// Validate returns an error that wraps ErrConfig for the first field that is out of its range, or
+// nil if there is none. For Validate, a field with the value zero is out of its range.
 func (c Config) Validate() error {
 	for _, d := range []struct {
 		name  string

@@ -7,8 +7,8 @@
 //	mpirun of Open MPI                          OMPI_COMM_WORLD_RANK  PMI-1 with rank 0
 //	none                                        no such variable      nothing, for a job of one rank
 //
-// At the start of a job, each rank publishes one or more values of up to ValueBytesMax bytes
-// (business cards), and reads the values of the other ranks.
+// At the start of a job, each rank publishes one or more values (business cards) of at most
+// ValueBytesMax bytes, and reads the values of the other ranks.
 //
 //	Join --> Put my cards --> Fence: all have --> Get the others' --> ... --> Finalize
 //

@@ -18,8 +18,8 @@ var (
 	// ErrGone means that the launcher has closed the connection, usually because another rank has
 	// failed.
 	ErrGone = errors.New("launch: launcher is gone")
-	// ErrTimeout means that the launcher has not replied in time, or that other ranks have not called
-	// Fence or Join in time.
+	// ErrTimeout means that the launcher has not replied before the timeout, or that other ranks have
+	// not called Fence or Join before the timeout.
 	ErrTimeout = errors.New("launch: timeout")
 	// ErrRendezvous occurs only with a launcher that does not support PMI-1. ErrRendezvous means
 	// that this rank cannot reach rank 0 of its job, or has reached rank 0 of another job.

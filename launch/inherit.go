@@ -11,7 +11,8 @@ import (
 )
 
 // The function "inherited" returns a connection over a socket that this process has inherited from
-// the launcher. The child processes that this process starts do not inherit the socket.
+// the launcher. The function "inherited" also makes sure that the child processes of this process
+// do not inherit the socket.
 func inherited(fd int) (net.Conn, error) {
 	twin, err := syscall.Dup(fd)
 	if err != nil {

@@ -29,9 +29,9 @@ type Job struct {
 }
 
 // Join connects to the launcher and gets this process's rank in the job. Join waits for replies of
-// the launcher. If the launcher does not tell on which nodes the ranks are, Join also waits until
-// all other ranks have called Join. A process may call Join only once, because a launcher has one
-// connection per process.
+// the launcher. If the launcher does not tell on which nodes the ranks run, Join also waits until
+// all other ranks have called Join. A process may call Join only once, because the launcher accepts
+// one connection per process.
 //
 // The errors of Join are ErrConfig, ErrEnvironment, ErrNoPMI, ErrRendezvous, ErrProtocol,
 // ErrRefused, ErrGone, ErrTimeout, ErrContext, and the cause of ctx.
@@ -109,7 +109,7 @@ func (j *Job) ID() string { return j.name }
 func (j *Job) Nodes() int { return slices.Max(j.nodes) + 1 }
 
 // NodeOf returns the node of a rank, from 0 to Nodes()-1. Nodes are numbered in the order of the
-// lowest rank on each node. If the job has no such rank, NodeOf returns -1.
+// lowest rank on each node. If the argument "rank" is not a rank of the job, NodeOf returns -1.
 func (j *Job) NodeOf(rank int) int {
 	if rank < 0 || rank >= j.size {
 		return -1
@@ -134,9 +134,9 @@ func (j *Job) LocalRank() int {
 func (j *Job) LocalSize() int { return len(j.locals) }
 
 // Put publishes a copy of the argument "value" under a key of this rank. The other ranks can read
-// the value with Get after the next Fence. Each key may be put only once. The errors of Put are
-// ErrKey, ErrTooLarge, ErrFinalized, ErrRefused if the launcher's store is full, and the errors of
-// Join that concern the launcher.
+// the value with Get after the next Fence. A rank may call Put only once for each key. The errors
+// of Put are ErrKey, ErrTooLarge, ErrFinalized, ErrRefused (if the launcher's store is full), and
+// the errors of Join that concern the launcher.
 func (j *Job) Put(ctx context.Context, key string, value []byte) error {
 	if err := checkKey(key); err != nil {
 		return err
@@ -178,9 +178,9 @@ func (j *Job) put(ctx context.Context, key string, value []byte) error {
 
 // Fence waits until all ranks have called Fence. After Fence, this rank can use Get to read all
 // values that other ranks have published with Put before they called Fence. If Fence returns an
-// error, even if only because ctx has ended, the connection to the launcher is closed, and this
-// rank can no longer use the job. The errors of Fence are ErrFinalized, ErrTimeout after
-// Config.FenceTimeout, the cause of ctx, and the errors of Join that concern the launcher.
+// error, the connection to the launcher is closed, and this rank can no longer use the job. This
+// also applies if ctx ends during Fence. The errors of Fence are ErrFinalized, ErrTimeout (after
+// Config.FenceTimeout), the cause of ctx, and the errors of Join that concern the launcher.
 func (j *Job) Fence(ctx context.Context) error {
 	if ctx == nil {
 		return ErrContext
@@ -255,8 +255,8 @@ func (j *Job) get(ctx context.Context, rank int, key string) ([]byte, error) {
 	return value, nil
 }
 
-// lookUp returns the text that the launcher's store has under a key. If the launcher's store does
-// not have the key, lookUp returns ErrRefused.
+// lookUp returns the text that the launcher's key-value store has for a key. If the launcher's
+// store does not have the key, lookUp returns ErrRefused.
 func (j *Job) lookUp(ctx context.Context, key string) (string, error) {
 	line := "cmd=get kvsname=" + j.name + " key=" + key
 	m, err := j.link.ask(ctx, j.cfg.Timeout, line, "get_result")
@@ -303,9 +303,9 @@ func (j *Job) exchange(ctx context.Context, key string, value []byte) ([][]byte,
 }
 
 // Abort tells the launcher that the job has failed. After Abort, the launcher ends all ranks,
-// including this one, and exits with the given status, which must be 1 to 255. A launcher that does
-// not support PMI-1 ends the other ranks only when this process exits with a nonzero status. With a
-// launcher that does not support PMI-1, the program must exit with a nonzero status after Abort.
+// including this one, and exits with the given status, which must be 1 to 255. A launcher without
+// PMI-1 ends the other ranks only when this process exits with a nonzero status. With a launcher
+// without PMI-1, the program must therefore exit with a nonzero status after Abort.
 func (j *Job) Abort(ctx context.Context, status int) error {
 	if ctx == nil {
 		return ErrContext
@@ -386,7 +386,7 @@ func (j *Job) closeAll(err error) {
 }
 
 // hostKey is the key under which ranks publish their host names if the launcher does not tell on
-// which nodes the ranks are. Users cannot publish a value under hostKey, because the keys of users
+// which nodes the ranks run. Users cannot publish a value under hostKey, because the keys of users
 // must not contain a dot.
 const hostKey = "launch.host"
 

@@ -13,7 +13,7 @@ import (
 	"gobtl/launch/pmi"
 )
 
-// longAgo is a time in the past. If longAgo is the deadline of a connection, reads and writes in
+// longAgo is a time in the past. As the deadline of a connection, longAgo makes reads and writes in
 // progress fail at once.
 var longAgo = time.Unix(1, 0)
 
@@ -31,7 +31,7 @@ func newLink(conn net.Conn) *link {
 
 // The method "ask" sends a line unless the line is empty, and returns the next reply of the server.
 // The reply must have the command that the argument "want" names. If the reply does not arrive
-// within the duration "limit" or before ctx ends, the method "ask" returns an error.
+// before the duration "limit" has passed or ctx ends, the method "ask" returns an error.
 func (l *link) ask(ctx context.Context, limit time.Duration, line, want string) (
 	pmi.Message, error,
 ) {
@@ -53,10 +53,10 @@ func (l *link) ask(ctx context.Context, limit time.Duration, line, want string) 
 	return m, err
 }
 
-// The method "until" makes reads and writes of the connection fail when ctx ends. The returned
-// function "release" ends the effect of ctx on the connection. If ctx ends when the reply has just
-// been read, the function "release" removes the deadline of the connection, so that the next
-// request is not affected.
+// The method "until" makes reads and writes of the connection fail when ctx ends. After a call of
+// the returned function "release", the end of ctx has no effect on the connection. If ctx has ended
+// just after the reply was read, the function "release" removes the deadline that was set because
+// of ctx, so that the next request does not fail.
 func (l *link) until(ctx context.Context) (release func()) {
 	ended := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -72,10 +72,9 @@ func (l *link) until(ctx context.Context) (release func()) {
 }
 
 // interrupt sends a line while another goroutine waits for a reply. After the send, the method
-// "interrupt" calls the function "wait", which returns when the other goroutine has ended its wait
-// for the reply. If "wait" has not returned within the duration "limit" or before ctx ends, the
-// reads and writes of the other goroutine fail. The method "interrupt" reports whether the line was
-// sent.
+// "interrupt" calls the function "wait", which returns when the other goroutine has stopped waiting
+// for the reply. If the duration "limit" passes or ctx ends while "wait" still runs, the reads and
+// writes of the other goroutine fail. The method "interrupt" reports whether the line was sent.
 func (l *link) interrupt(ctx context.Context, limit time.Duration, line string, wait func()) bool {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -122,8 +121,8 @@ func (l *link) close(err error) {
 	}
 }
 
-// The type "maxes" has the largest sizes of keys and values that the launcher allows, in bytes. If
-// the launcher allows larger sizes than PMI-1, the type "maxes" has the sizes of PMI-1.
+// The type "maxes" has the largest sizes of keys and values that this process uses, in bytes. These
+// sizes are the limits of the launcher or the limits of PMI-1, whichever are smaller.
 type maxes struct{ key, value int }
 
 // The method "begin" negotiates the protocol version with the server, and requests the size limits
@@ -166,7 +165,7 @@ func (l *link) begin(ctx context.Context, limit time.Duration) (
 }
 
 // The method "accepted" returns an error that wraps ErrRefused if the result code in a reply is not
-// 0.
+// 0. A reply without a result code counts as accepted.
 func (l *link) accepted(m pmi.Message) error {
 	if _, ok := m.Get("rc"); !ok {
 		return nil

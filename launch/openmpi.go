@@ -91,7 +91,7 @@ func (e environment) meeting(size int) (meeting, error) {
 	if checkOwn(base) != nil {
 		base = os.TempDir()
 	}
-	// No other user has access to the directory of the socket, and therefore the ranks can
-	// authenticate each other by a key that is not secret.
+	// The ranks may authenticate each other by a key that is not secret, because no other user has
+	// access to the directory of the socket.
 	return meeting{"unix", filepath.Join(base, name, "pmi"), []byte(job + "/" + secret), name}, nil
 }

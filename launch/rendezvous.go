@@ -29,11 +29,12 @@ const (
 	// Even if other clients are waiting, a client has at least the time proofLeast to authenticate
 	// itself.
 	proofLeast = 100 * time.Millisecond
-	// outboxBytesMax is the largest total size of the unread replies to a rank, in bytes. A rank
-	// that follows the protocol reads the reply to each request before it sends the next request.
+	// outboxBytesMax is the largest total size of the queued replies that a rank has not read yet, in
+	// bytes. A rank that follows the protocol reads the reply to each request before it sends the next
+	// request.
 	outboxBytesMax = 64 << 10
-	// flushTime is the time in which a rank must read its last replies before its connection is
-	// closed.
+	// flushTime is the time that a rank has to read its last replies before the server closes the
+	// rank's connection.
 	flushTime = time.Second
 )
 
@@ -124,13 +125,12 @@ func (r *rendezvous) accept() {
 	}
 }
 
-// makeRoom reports whether the server can take another unauthenticated connection, from the given
-// host. If the limit on unauthenticated connections is reached, makeRoom closes an older
-// connection. If the given host has more unauthenticated connections than the job has ranks,
-// makeRoom closes the oldest unauthenticated connection of this host. If the given host has no more
-// unauthenticated connections than the job has ranks, makeRoom closes the oldest connection of the
-// host with the most unauthenticated connections, provided that this connection is older than
-// proofLeast.
+// makeRoom reports whether the server can accept another unauthenticated connection from the given
+// host. If the limit on unauthenticated connections is reached, makeRoom must close an older one.
+// If the given host has more unauthenticated connections than the job has ranks, makeRoom closes
+// the oldest unauthenticated connection of the given host. Otherwise makeRoom chooses the oldest
+// connection of the host with the most unauthenticated connections, but closes it only if it is
+// older than proofLeast.
 func (r *rendezvous) makeRoom(host string) bool {
 	r.lock.Lock()
 	defer r.lock.Unlock()
@@ -227,8 +227,8 @@ func (r *rendezvous) serve(conn net.Conn) {
 }
 
 // The method "gone" is called when the connection of a rank has ended. If the connection was closed
-// because the rank did not read its replies, the job continues without the rank, unless other ranks
-// wait for it in a barrier. The caller must hold the lock.
+// because the rank did not read its replies, the job continues without the rank. If other ranks
+// wait for this rank in a barrier, however, the job fails. The caller must hold the lock.
 func (r *rendezvous) gone(rank int, out *bounded.Outbox, err error) {
 	r.outs[rank] = nil
 	cut := out.Err()
@@ -337,8 +337,8 @@ func (r *rendezvous) fail(why error) {
 	r.closeAll() // tells the other ranks about the failure
 }
 
-// closeAll closes unauthenticated connections at once, and the connection of each rank when its
-// last replies are written. The caller must hold the lock.
+// closeAll closes unauthenticated connections at once. The connection of a rank is closed after the
+// rank's last replies have been written. The caller must hold the lock.
 func (r *rendezvous) closeAll() {
 	for _, s := range r.strangers {
 		_ = s.conn.Close() // nothing was promised to it
@@ -398,10 +398,10 @@ func (at *meeting) proof(who, server, client string) string {
 const proofsMax = 8
 
 // The method "reach" connects to rank 0, and authenticates both sides. The method "reach" repeats
-// the attempt to connect until rank 0 is listening. Rank 0 may close the connection during the
-// authentication, to make room for another connection, and then the method "reach" connects again.
-// Rank 0 also closes the connection after a wrong proof, and therefore "reach" sends at most
-// proofsMax proofs.
+// the attempt to connect until rank 0 is listening. If rank 0 closes the connection during the
+// authentication, for example in favour of another connection, the method "reach" connects again.
+// Rank 0 also closes the connection after a wrong proof. The method "reach" therefore gives up
+// after proofsMax proofs.
 func (j *Job) reach(ctx context.Context, at meeting) error {
 	proofs := 0
 	return again(ctx, j.cfg.Timeout, func(dialing context.Context) (bool, error) {
@@ -419,8 +419,8 @@ func (j *Job) reach(ctx context.Context, at meeting) error {
 }
 
 // proveMyself authenticates this rank to the server, and verifies that the server knows the secret
-// of the job. The result "sent" of proveMyself is true if this rank's proof may have reached the
-// server.
+// of the job. The result "sent" of proveMyself is false only if this rank's proof has certainly not
+// reached the server.
 func (j *Job) proveMyself(ctx context.Context, at meeting) (sent bool, err error) {
 	m, err := j.link.ask(ctx, j.cfg.Timeout, "", "challenge")
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// A vote of another rank may arrive before this rank has created the communicator to which the
+	// A vote of another rank can arrive before this rank has created the communicator to which the
 	// vote belongs. This rank stores at most earlyMax votes of each peer for communicators that this
 	// rank has not created yet.
 	earlyMax = 1024
@@ -21,8 +21,8 @@ const (
 	noticeMemory = 64
 	// revokedMax is the largest length of the list of revoked communicators.
 	revokedMax = 1 << 16
-	// For each of the freedMax communicators that were freed most recently, the latest agreement
-	// rounds are kept in memory.
+	// A rank keeps the latest agreement rounds of the freedMax communicators that were freed most
+	// recently.
 	freedMax = 64
 )
 
@@ -53,7 +53,7 @@ const noticeHeadBytes = 32
 //	32  4   world rank of each dead rank
 //
 // A control message that names more dead ranks than fit in one packet is sent in several parts,
-// which may arrive in any order. The receiver combines the dead ranks of all parts.
+// which can arrive in any order. The receiver combines the dead ranks of all parts.
 type notice struct {
 	kind    noticeKind
 	more    bool
@@ -125,9 +125,10 @@ type roundKey struct {
 // leader dies together with all ranks that have received its decision, the survivors make a new
 // decision.
 //
-// A rank ignores the decision of a leader that it considers dead, because the rank may already have
-// sent its vote to the next leader. A rank that has voted in a round knows the decisions of all
-// earlier rounds. When a rank joins round n, it forgets the decision of round n-2.
+// A rank ignores the decision of a leader that the rank considers dead, because the rank has
+// possibly sent its vote to the next leader already. A rank that has voted in a round knows the
+// decisions of all earlier rounds. When a rank votes in round n, it deletes the decision of round
+// n-2.
 type round struct {
 	joined, decided bool
 	make            bool // the round creates a communicator
@@ -137,13 +138,13 @@ type round struct {
 	votes           map[int]notice
 }
 
-// Agree returns the bitwise AND of the flags of all surviving ranks, and all survivors get
-// the same result. Agree ignores dead ranks, and works even if the communicator was revoked. All
-// surviving ranks must call Agree and Shrink in the same order. If ctx ends while the agreement is
-// in progress, the flags of this rank count in the agreement, but this rank does not learn the
-// result. Agree returns ErrFinalized, ErrExcluded, ErrFreed, the failure of the transport, or the
-// cause of ctx. If the communicator was revoked before it was freed, Agree returns ErrRevoked in
-// place of ErrFreed.
+// Agree returns the bitwise AND of the flags of all surviving ranks, and all survivors get the same
+// result. Agree ignores dead ranks, and works even if the communicator was revoked. All surviving
+// ranks must call Agree and Shrink in the same order. If ctx ends while the agreement is in
+// progress, the flags of this rank count in the agreement, but this rank does not learn the result.
+// The errors of Agree are ErrFinalized, ErrExcluded, ErrFreed, the failure of the transport, and
+// the cause of ctx. If the communicator was revoked before it was freed, the error is ErrRevoked
+// instead of ErrFreed.
 func (c *Comm) Agree(ctx context.Context, flags uint64) (uint64, error) {
 	d, err := c.round(ctx, flags, false)
 	return d.flags, err
@@ -151,10 +152,9 @@ func (c *Comm) Agree(ctx context.Context, flags uint64) (uint64, error) {
 
 // Shrink returns a communicator of the surviving ranks, in the order of this communicator. All
 // surviving ranks must call Shrink, and thereby agree on the set of dead ranks. Shrink works even
-// if the communicator was revoked. If another rank dies during the call, the new communicator may
-// contain this dead rank. If the new communicator contains a dead rank, Shrink must be called
-// again, for the new communicator. Shrink returns the errors of Agree, ErrContexts, or
-// ErrWrongContext.
+// if the communicator was revoked. If another rank dies during the call, the new communicator
+// possibly contains this dead rank. The program must then call Shrink again, for the new
+// communicator. The errors of Shrink are the errors of Agree, ErrContexts and ErrWrongContext.
 func (c *Comm) Shrink(ctx context.Context) (*Comm, error) {
 	d, err := c.round(ctx, ^uint64(0), true)
 	if err != nil {
@@ -362,8 +362,8 @@ type vote struct {
 	notice notice
 }
 
-// The method "waits" reports whether the queue of outgoing control messages already contains a part
-// of the message n to the given rank.
+// The method "waits" reports whether the queue of outgoing control messages already contains the
+// message n to the given rank, or a part of it.
 func (f *failures) waits(to int, n *notice) bool {
 	head := n.bytes()[:noticeHeadBytes]
 	return slices.ContainsFunc(f.outbox, func(l letter) bool {

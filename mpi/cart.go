@@ -42,9 +42,9 @@ func DimsCreate(ranks int, dims []int) error {
 	return nil
 }
 
-// The function "factorize" writes n as a product of non-increasing factors up to "most", and fills
-// the slice "factors" with these factors. If n is not a product of len(factors) factors up to
-// "most", factorize returns false.
+// The function "factorize" fills the slice "factors" with non-increasing factors whose product is
+// n, and none of which exceeds "most". If there are no such factors, the function "factorize"
+// returns false.
 func factorize(n, most int, factors []int) bool {
 	if len(factors) == 0 {
 		return n == 1
@@ -71,7 +71,7 @@ func reaches(d, k, n int) bool {
 // at each position of the grid (MPI_Cart_create). At the remaining ranks of c, NewCart returns nil.
 // In a periodic dimension, the last position is a neighbour of the first position. All ranks of c
 // must call NewCart with the same arguments. NewCart returns ErrGrid if c has fewer ranks than the
-// grid has positions. NewCart may also return the errors of Split.
+// grid has positions. The other errors of NewCart are those of Split.
 func NewCart(ctx context.Context, c *Comm, dims []int, periodic []bool) (*Cart, error) {
 	places := 1
 	for _, d := range dims {
@@ -169,8 +169,8 @@ func (g *Cart) Shift(dim, by int) (from, to int, err error) {
 // Sub returns a part of the grid, such as a row or a plane (MPI_Cart_sub). The part of the grid
 // consists of the ranks that have the same coordinate as this rank in each dimension for which the
 // slice "keep" has the value false. All ranks of the grid must call Sub with the same slice "keep".
-// Sub returns ErrGrid if "keep" does not have one value for each dimension. Sub may also return the
-// errors of Split.
+// Sub returns ErrGrid if "keep" does not have one value for each dimension. The other errors of Sub
+// are those of Split.
 func (g *Cart) Sub(ctx context.Context, keep []bool) (*Cart, error) {
 	if len(keep) != len(g.dims) {
 		return nil, g.refuse(fmt.Errorf("%w: %d dimensions, want %d", ErrGrid, len(keep), len(g.dims)))

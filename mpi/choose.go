@@ -15,7 +15,7 @@ import (
 // offersMax is the largest number of addresses that a rank offers to the other ranks.
 const offersMax = 32
 
-// offer is the message in which a rank tells the other ranks its addresses.
+// offer is the message with which a rank publishes its addresses to the other ranks.
 type offer struct {
 	Host  string // equal for ranks that share their networks, also loopback
 	Addrs []address

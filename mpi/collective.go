@@ -126,8 +126,8 @@ func (c *Comm) blame(p *pml.Peer, err error) error {
 	return err
 }
 
-// The method "fold" combines values by the reduction function of the operation. The method "fold"
-// is called on the goroutine that polls the transport, which may not be the goroutine that has
+// The method "fold" combines values by the reduction function of the operation. The goroutine that
+// polls the transport calls the method "fold". This goroutine is not necessarily the one that has
 // begun the operation. If the reduction function of the program panics, the panic becomes the error
 // of the operation. After a panic, the operation continues, so that no other rank waits for this
 // rank.
@@ -243,7 +243,7 @@ func (c *Comm) do(ctx context.Context, p plan, err error) error {
 }
 
 // planOf returns the plan of a collective operation whose input slice and output slice have the
-// same type.
+// same element type.
 func planOf[T any](in, out []T, root int, does func(*coll.Schedule, *plan)) (p plan, err error) {
 	p = plan{does: does, size: sizeOf[T](), root: root}
 	if p.in, err = bytesOf(in); err == nil {
@@ -253,8 +253,8 @@ func planOf[T any](in, out []T, root int, does func(*coll.Schedule, *plan)) (p p
 }
 
 // partsOf converts numbers of values to sizes in bytes. If the slice "counts" is nil, the number of
-// values of each rank is the argument "each". The sum of the numbers of values of all ranks must be
-// the argument "want", unless "want" is -1.
+// values of each rank is the argument "each". The sum of the numbers of values of all ranks must
+// equal the argument "want", except that a "want" of -1 allows any sum.
 func (p *plan) partsOf(counts []int, ranks, each, want int) (coll.Parts, error) {
 	if counts != nil && len(counts) != ranks {
 		return nil, fmt.Errorf("%w: %d counts for %d ranks", ErrCount, len(counts), ranks)

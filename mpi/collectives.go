@@ -5,8 +5,8 @@ import "context"
 // A collective operation involves all ranks of a communicator. All ranks must call the same
 // operations in the same order, with the same sizes and the same root. A blocking collective
 // operation returns when this rank's part of the operation is complete. When a Barrier has ended,
-// all other ranks have called Barrier. When a collective operation other than a Barrier has ended
-// at one rank, it is possible that other ranks have not called it yet.
+// all other ranks have called Barrier. Other collective operations can end at one rank before other
+// ranks have called them.
 //
 // A function whose name begins with I, such as Ibcast, starts the operation and returns at once.
 // The first argument of a function whose name begins with I is a Request, which ends when the
@@ -31,7 +31,7 @@ import "context"
 //
 // The errors of collective operations are ErrConfig, ErrRank, ErrType, ErrCount, ErrFinalized, a
 // RankError, the failure of the transport, and the cause of ctx. A function whose name begins with
-// I may also return ErrBusy.
+// I can also return ErrBusy.
 
 // Barrier returns when all ranks of c have called Barrier.
 func Barrier(ctx context.Context, c *Comm) error {

@@ -17,18 +17,18 @@ type Config struct {
 	// Launch selects how a process finds its launcher.
 	Launch launch.Config
 	// Fabric selects the local address and the network provider, whose package the program must
-	// import. If Fabric names no provider, the World chooses "shm" or "udp". The provider "shm" is
-	// chosen if all ranks are on one host and can open the same shared memory. World.Network
-	// returns the chosen provider. With the provider "udp", a job on one host uses a loopback
-	// address. In a job on several hosts, each rank uses the address by which most other hosts can
-	// reach it. A rank never uses an address that another host also has.
+	// import. If Fabric names no provider, the World chooses "shm" or "udp". The World chooses the
+	// provider "shm" if all ranks are on one host and can open the same shared memory, and otherwise
+	// the provider "udp". World.Network returns the chosen provider. With the provider "udp", a job on
+	// one host uses a loopback address. In a job on several hosts, each rank uses the address by which
+	// most other hosts can reach it. A rank never uses an address that another host also has.
 	Fabric fabric.Hints
-	// Transport contains the settings of the transport module. Environment variables whose names
-	// begin with GOBTL_ override Transport. Transport.PeerTimeout is the time after which a rank
-	// that does not answer counts as dead. A PeerTimeout of 0 means 30 s. A HandshakeTimeout of 0
-	// means the value of PeerTimeout. A KeepAlive of 0 means 5 s. If a rank waits for a dead rank
-	// and sends nothing to it, the rank learns of the death after the sum of KeepAlive and
-	// PeerTimeout. The library sets the field Transport.Label.
+	// Transport contains the settings of the transport module. Environment variables whose names begin
+	// with GOBTL_ override Transport. Transport.PeerTimeout is the time after which a rank that does
+	// not answer counts as dead. A PeerTimeout of 0 means 30 s. A HandshakeTimeout of 0 means the
+	// value of PeerTimeout. A KeepAlive of 0 means 5 s. A rank that waits for a dead rank without
+	// sending anything to it detects the death after the sum of KeepAlive and PeerTimeout. The library
+	// sets the field Transport.Label.
 	Transport btl.Config
 	// Layer contains the settings of the message matching.
 	Layer pml.Config
@@ -61,9 +61,9 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate returns an error for the first field that is out of its range. Before Validate is
-// called, the zero fields of the Config must have been replaced by their defaults. Validate does
-// not check Launch, Transport and Layer, which their own packages check.
+// Validate returns an error for the first field that is out of its range, or nil if there is none.
+// The caller of Validate must first replace the zero fields of the Config by their defaults.
+// Validate does not check Launch, Transport and Layer, which their own packages check.
 func (c Config) Validate() error {
 	if c.CloseTimeout < time.Millisecond || c.CloseTimeout > time.Hour {
 		return fmt.Errorf("%w: CloseTimeout is %v, want 1 ms to 1 h", ErrConfig, c.CloseTimeout)

@@ -35,8 +35,8 @@ func shared(a, b []byte) bool {
 }
 
 // The function "apart" returns ErrConfig if the memory a, which an operation reads, overlaps the
-// memory b, which the operation writes. If a and the argument inPlace are the same memory, a and b
-// may overlap.
+// memory b, which the operation writes. If a is the same memory as the argument inPlace, a and b
+// are allowed to overlap, and the result is nil.
 func apart(a, b, inPlace []byte) error {
 	if !shared(a, b) || len(a) == len(inPlace) && &a[0] == &inPlace[0] {
 		return nil

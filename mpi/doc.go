@@ -28,9 +28,9 @@
 //	(internal/waiting)
 //	  |  somebody drives already, sleep until it is done, or the driver leaves
 //
-// The waiting goroutine receives its message itself, without help from another goroutine. Even
-// while a rank computes for minutes, it answers its peers, provided that GOMAXPROCS exceeds the
-// number of computing threads.
+// A goroutine that waits for a message polls the transport itself, so that no other goroutine needs
+// to pass the message on. A rank that computes for minutes without a call of package mpi still
+// answers its peers, provided that GOMAXPROCS exceeds the number of its computing threads.
 //
 // On the wire, the tag of a message contains the context of the communicator in the bits above the
 // user's tag.

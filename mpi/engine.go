@@ -95,8 +95,8 @@ func newEngine(dom fabric.Domain, m *btl.Module, cfg Config, rank int) (*engine,
 	return e, e.handleNotices(cfg.Layer.Tag)
 }
 
-// The method "lock" locks the mutex mu. The call that polls the transport releases mu between two
-// polls if another call waits for mu.
+// The method "lock" locks the mutex mu. If another call waits for the mutex mu, the call that polls
+// the transport releases mu between two polls.
 func (e *engine) lock() {
 	if !e.mu.TryLock() {
 		e.wanted.Add(1)
@@ -116,8 +116,8 @@ func (e *engine) unlock() {
 	}
 }
 
-// The method "due" polls the transport once, if the module has work that is due now and no other
-// call polls.
+// The method "due" polls the transport once, if the deadline of the Layer has been reached and no
+// other call is polling.
 func (e *engine) due() {
 	if !e.driving && e.l.Deadline() <= e.m.Now() {
 		e.passAt(e.lately())
@@ -131,8 +131,8 @@ func (e *engine) pass() {
 	e.passAt(e.now())
 }
 
-// The method "rouse" wakes the helper goroutine if this goroutine sleeps on the fabric, because
-// another call polls the transport now.
+// If the helper goroutine sleeps on the fabric, the method "rouse" wakes the helper, because
+// another call is polling the transport.
 func (e *engine) rouse() {
 	if e.asleep && !e.roused {
 		e.roused = true
@@ -145,8 +145,8 @@ func (e *engine) rouse() {
 // goroutine sees that a call polls.
 func (e *engine) counted() { e.passes.Store(e.passes.Load() + 1) } // mu is held
 
-// passAt polls the transport once, where the argument "now" is the current time, and returns the
-// result of the Layer's Progress.
+// passAt polls the transport once by a call of the Layer's Progress, and returns the first result
+// of Progress. The argument "now" is the current time.
 func (e *engine) passAt(now mono.Time) int {
 	n, err := e.l.Progress(now)
 	if err != nil && e.broken == nil {
@@ -359,9 +359,9 @@ func (e *engine) peer(rank int) (*pml.Peer, error) {
 	return p, nil
 }
 
-// rankOf returns the world rank of a peer. If a peer has opened the connection, the label of the
-// peer's module names the peer's rank. The label is trusted only if the endpoint of the peer is
-// also the endpoint of this process's own connection to the named rank. For a peer that is not a
+// rankOf returns the world rank of a peer. If the peer has opened the connection, the label of the
+// peer's module names the peer's rank. rankOf trusts this label only if the peer's endpoint is the
+// same as the endpoint of this process's own connection to the named rank. For a peer that is not a
 // rank of this job, rankOf returns ErrStranger.
 func (e *engine) rankOf(p *pml.Peer) (int, error) {
 	if m, ok := p.Context.(*member); ok {

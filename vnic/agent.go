@@ -14,7 +14,8 @@ type AgentConfig struct {
 	Manager  string // the name of the only manager that is obeyed
 	Instance uint64 // random, for this start of the agent
 	Ways     Ways   // addresses of this host for other hosts
-	// Counts returns the counters of a port. If Counts is nil, all counters are reported as zero.
+	// The function Counts returns the counters of a port. If Counts is nil, the agent reports all
+	// counters as zero.
 	Counts func(vport uint8) Counts
 }
 
@@ -22,8 +23,8 @@ type AgentConfig struct {
 // changed.
 type Change struct {
 	Vport uint8
-	// Moved is true if the port has left its switch, and is now on a different switch or on no
-	// switch. If Moved is true, the addresses that the port has learned are invalid.
+	// Moved is true if the port has left its switch, and is now on a different switch or on no switch.
+	// If Moved is true, the addresses that the port has learned on its previous switch are invalid.
 	Moved bool
 }
 
@@ -48,7 +49,7 @@ type PortState struct {
 
 // Agent is the host side of the management (the VEMA of Omni-Path). An Agent connects only to
 // managers with the configured name. An Agent accepts its configuration only from the manager that
-// holds the lease.
+// holds the Agent's lease.
 type Agent struct {
 	cfg     AgentConfig
 	ports   [VportMax + 1]*PortState
@@ -95,13 +96,14 @@ const (
 // NewAgent returns an agent without ports.
 func NewAgent(cfg AgentConfig) *Agent { return &Agent{cfg: cfg} }
 
-// Config returns the configuration of the agent.
+// Config returns the configuration that was passed to NewAgent.
 func (a *Agent) Config() AgentConfig { return a.cfg }
 
 // LID returns this host's LID, or 0 until a manager has assigned one.
 func (a *Agent) LID() uint32 { return a.lid }
 
-// LIDs returns the addresses of the other hosts. The caller must not change the returned slice.
+// LIDs returns the table of LIDs, which has the addresses of the other hosts. The caller must not
+// change the returned slice.
 func (a *Agent) LIDs() []LIDEntry { return a.lids }
 
 // Port returns the port with number vport, or nil if the agent never had such a port.
@@ -123,12 +125,12 @@ func (a *Agent) Lease(now mono.Time) (Lease, bool) {
 	return a.lease, a.holder != 0 && now < a.until
 }
 
-// Refused returns the reason why the manager does not accept this host. StatusInvalid means that
-// the manager's file does not name the host. StatusBusy means that another host with the same
-// name or the same addresses is connected. StatusUnproven means that the manager could not verify
-// the addresses that this host has registered. StatusVersion means that the manager and this host
-// do not use the same method to verify addresses. StatusOK means that no manager has refused the
-// host.
+// Refused returns the reason why the manager does not accept this host, or StatusOK. StatusInvalid
+// means that the manager's file does not name the host. StatusBusy means that another host with the
+// same name or the same addresses is connected. StatusUnproven means that the manager could not
+// verify the addresses that this host has registered. StatusVersion means that the manager and this
+// host do not use the same method to verify addresses. StatusOK means that no manager has refused
+// the host.
 func (a *Agent) Refused() Status {
 	if a.holder > 0 {
 		return StatusOK
@@ -151,8 +153,8 @@ func (a *Agent) Changes() []Change {
 	return c
 }
 
-// Connect reports a new connection to a manager. The argument "conn" of Connect is the number of
-// the connection, and is not 0.
+// Connect tells the agent about a new connection to a manager. The argument "conn" of Connect is
+// the number of the connection, which must not be 0.
 func (a *Agent) Connect(conn int) {
 	a.conns = append(a.conns, conn)
 	r := Registration{
@@ -166,9 +168,9 @@ func (a *Agent) Connect(conn int) {
 	a.send(conn, Message{Method: MethodSet, Attr: AttrRegister, Data: r.Append(nil)})
 }
 
-// Disconnect reports that a connection is gone. A disconnection does not change the ports. The
-// manager's lease stays valid until it expires, so that the manager still has the lease if it
-// reconnects in time.
+// Disconnect tells the agent that the connection with the number "conn" has ended. A disconnection
+// does not change the ports. The manager's lease stays valid until it expires, so that the manager
+// still has the lease if it reconnects before that.
 func (a *Agent) Disconnect(conn int) {
 	delete(a.keys, conn)
 	a.conns = slices.DeleteFunc(a.conns, func(c int) bool { return c == conn })
@@ -185,7 +187,7 @@ func (a *Agent) send(conn int, m Message) {
 	a.out = append(a.out, Outgoing{conn, m.Append(nil)})
 }
 
-// Receive handles a message that arrived on the connection with the number "conn".
+// Receive handles a message that has arrived on the connection with the number "conn".
 func (a *Agent) Receive(now mono.Time, conn int, b []byte) {
 	m, err := ParseMessage(b)
 	if err != nil {
@@ -294,11 +296,13 @@ func (a *Agent) SetLink(now mono.Time, vport uint8, up bool) {
 	a.trap(now, p, TrapLink)
 }
 
-// listMax is the largest number of addresses in each list that a device may report.
+// listMax is the largest number of addresses in a device's list of unicast addresses, and in its
+// list of multicast addresses.
 const listMax = 4096
 
 // SetMACs tells the agent which addresses a port's device has in addition to the port's base MAC.
-// The agent sends a trap for each of the two address lists that has changed.
+// The agent sends a trap for the unicast list if it has changed, and for the multicast list if it
+// has changed.
 func (a *Agent) SetMACs(now mono.Time, vport uint8, unicast, multicast []MAC) {
 	p := a.ports[vport]
 	if p == nil {

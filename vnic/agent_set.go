@@ -52,9 +52,10 @@ func (a *Agent) set(now mono.Time, conn int, m *Message) (Status, []byte) {
 	return StatusOK, nil
 }
 
-// setLease gives the lease to the first manager that requests it, until the lease expires. A
-// manager that was restarted counts as a different manager, and does not have the lease of its
-// earlier run. A manager that has lost its connection keeps its lease for its next connection.
+// setLease grants the lease to a manager if no other manager holds an unexpired lease. A restarted
+// manager counts as a different manager, and does not hold the lease of its earlier run. A manager
+// that has lost its connection still holds its lease when it connects again before the lease
+// expires.
 func (a *Agent) setLease(now mono.Time, conn int, data []byte) (Status, []byte) {
 	l, err := ParseLease(data)
 	if err != nil || l.Manager != a.cfg.Manager {
@@ -95,8 +96,8 @@ func (a *Agent) setLIDs(m *Message) Status {
 }
 
 // keepLIDs merges the new table of LIDs, "list", with the old table. If the new table has no
-// addresses for a host, keepLIDs takes the host's addresses from the old table, unless another host
-// in the new table has one of these addresses.
+// addresses for a host, keepLIDs copies the host's addresses from the old table. The addresses from
+// the old table are not copied if another host in the new table has one of them.
 func keepLIDs(list, old []LIDEntry) []LIDEntry {
 	kept := make([]LIDEntry, 0, len(list))
 	for _, e := range list {
@@ -121,8 +122,8 @@ func keepLIDs(list, old []LIDEntry) []LIDEntry {
 	return kept
 }
 
-// setInfo creates or changes a port. setInfo does not change the values that the device or the
-// agent determines.
+// setInfo creates or changes a port. From the message, setInfo does not copy the values that the
+// device or the agent determines.
 func (a *Agent) setInfo(m *Message) (Status, []byte) {
 	info, err := ParseVportInfo(m.Data)
 	if err != nil || m.Vport() == 0 || info.Validate() != nil || info.EncapSLID != a.lid {
@@ -154,7 +155,7 @@ func (a *Agent) setInfo(m *Message) (Status, []byte) {
 	return StatusOK, p.Info.Append(nil)
 }
 
-// clear removes the part of a port's state that belongs to the port's present switch.
+// clear deletes those parts of a port's state that depend on the port's present switch.
 func (p *PortState) clear() {
 	p.MACs, p.Members, p.Options = nil, nil, Options{}
 	p.stagedMACs, p.stagedMembers, p.staging = nil, nil, false
@@ -169,8 +170,8 @@ func (a *Agent) delete(p *PortState) {
 	a.refresh(p, true)
 }
 
-// setMACs stores rows of a port's MAC table until the table is complete. After the last message of
-// a MAC table, the stored rows become the port's MAC table.
+// setMACs collects the rows of a port's new MAC table from several messages. After the last message
+// of the new table, the collected rows replace the port's MAC table.
 func (a *Agent) setMACs(p *PortState, m *Message) Status {
 	rows, err := ParseMACEntries(m.Data)
 	if err != nil || int(rows.Num) != len(rows.Rows) {

@@ -35,7 +35,7 @@ func AppendClassPortInfo(b []byte) []byte {
 	return append(b, make([]byte, classPortBytes-8)...)
 }
 
-// MACEntries is the attribute that carries some rows of a port's MAC table.
+// MACEntries is the attribute with consecutive rows of a port's MAC table.
 type MACEntries struct {
 	Offset uint16
 	Num    uint16 // length of Rows; in a Get the number of requested rows
@@ -79,7 +79,8 @@ func ParseMACEntries(b []byte) (a MACEntries, err error) {
 	return a, nil
 }
 
-// MACList is the attribute with a device's unicast or multicast addresses, from index Start on.
+// MACList is the attribute with a part of a device's list of unicast or multicast addresses. The
+// part begins at the index Start.
 type MACList struct {
 	Start, Num, Total, Generation uint16
 	MACs                          []MAC // empty in a Get

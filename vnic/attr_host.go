@@ -24,7 +24,8 @@ type Ways struct {
 // Equal reports whether two hosts have the same endpoint names.
 func (w *Ways) Equal(o *Ways) bool { return string(w.append(nil)) == string(o.append(nil)) }
 
-// The method "complete" reports whether the endpoint names suffice to reach a host.
+// The method "complete" reports whether there is at least one endpoint name of each kind, so that
+// other hosts can reach the host.
 func (w *Ways) complete() bool { return len(w.Receive) > 0 && len(w.Send) > 0 && len(w.Module) > 0 }
 
 // The method "none" reports whether a host has no endpoint names. In a table of LIDs, an entry
@@ -102,7 +103,7 @@ type Registration struct {
 	Host     string // the host's name in the manager's file
 	Manager  string // name of the only manager that the host accepts
 	Instance uint64 // random number of this run of the agent
-	// Ports is a bitmap of the ports that are on a switch. Port n is bit n%8 of byte n/8.
+	// Ports is a bitmap of the ports that are connected to a switch. Port n is bit n%8 of byte n/8.
 	Ports [portMapBytes]byte
 	Ways  Ways
 }

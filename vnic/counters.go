@@ -68,8 +68,8 @@ const (
 	numCounters
 )
 
-// counterNames are the names of the counters. A counter that Omni-Path has, too, has the name that
-// "ethtool -S" shows for Omni-Path.
+// counterNames are the names of the counters. A counter that also exists in Omni-Path has the name
+// that "ethtool -S" shows for it there.
 var counterNames = [numCounters]string{
 	TxErrors: "tx_errors", RxErrors: "rx_errors",
 	TxPackets: "tx_packets", RxPackets: "rx_packets", TxBytes: "tx_bytes", RxBytes: "rx_bytes",
@@ -178,13 +178,13 @@ func (c *Counts) count(i *FrameInfo, frameBytes, n int, packets, bytes, cast, si
 	c[size+sizeClass(wire)] += uint64(n)
 }
 
-// DropTx counts a dropped frame from the device, both in the counter of the reason and in TxErrors.
+// DropTx counts a dropped frame from the device, both in the counter "reason" and in TxErrors.
 func (c *Counts) DropTx(reason Counter) {
 	c[reason]++
 	c[TxErrors]++
 }
 
-// DropRx counts a dropped frame from the fabric, both in the counter of the reason and in RxErrors.
+// DropRx counts a dropped frame from the fabric, both in the counter "reason" and in RxErrors.
 func (c *Counts) DropRx(reason Counter) {
 	c[reason]++
 	c[RxErrors]++

@@ -13,7 +13,7 @@ const (
 	Answered                // answered locally: Decision.Reply goes back to the device
 )
 
-// Decision is the verdict on a frame, with the header for the frame's packets.
+// Decision has the verdict on a frame, and the encapsulation header for the frame's packets.
 type Decision struct {
 	Verdict Verdict
 	VL      uint8 // virtual lane, for callers with a queue per lane
@@ -152,7 +152,7 @@ func (e *Egress) route(now mono.Time, t *Tables, i *FrameInfo) (dlid uint32, v V
 	return 0, Dropped
 }
 
-// The method "header" fills in the header for a frame's packets.
+// The method "header" fills in the encapsulation header for a frame's packets.
 func (e *Egress) header(d *Decision, t *Tables, dlid uint32) {
 	p := &t.Info
 	d.Header = Header{

@@ -27,8 +27,8 @@ type fdbValue struct {
 func (v fdbValue) owner() uint32 { return v.lid }
 
 // FDB (forwarding database) maps the source addresses of received frames to the hosts that sent the
-// frames. Entries of an FDB expire, and the number of entries is limited. In a full FDB each host
-// has an equal share of the entries.
+// frames. Entries of an FDB expire, and the number of entries is limited. In a full FDB, each host
+// is entitled to an equal share of the entries.
 type FDB struct {
 	ageing  time.Duration
 	max     int
@@ -49,8 +49,8 @@ func (t *FDB) Configure(o Options) {
 	}
 }
 
-// Learn records the host (lid) of a source address. If the table has no free entry for the host,
-// Learn returns false.
+// Learn records the host (lid) of a source address. If the table has no room for another entry of
+// this host, Learn returns false.
 func (t *FDB) Learn(now mono.Time, m MAC, vlan uint16, lid uint32) bool {
 	key := keyOf(m, vlan)
 	old, known := t.entries.rows[key]
@@ -69,7 +69,8 @@ func (t *FDB) Learn(now mono.Time, m MAC, vlan uint16, lid uint32) bool {
 	return true
 }
 
-// Lookup returns the LID of the host of an address.
+// Lookup returns the LID of the host whose address m on the VLAN was learned. If the entry does not
+// exist or has expired, the result "ok" of Lookup is false.
 func (t *FDB) Lookup(now mono.Time, m MAC, vlan uint16) (lid uint32, ok bool) {
 	v, ok := t.entries.rows[keyOf(m, vlan)]
 	if !ok || now.Sub(v.seen) > t.ageing {
@@ -120,9 +121,9 @@ func (b *bucket) configure(perSecond uint32) {
 	}
 }
 
-// take reports whether n more frames may be sent now. If "take" returns true, it removes n tokens
-// from the bucket. If n exceeds the capacity of the bucket, the method "take" uses the capacity
-// instead of n.
+// take reports whether the limit allows n more frames at the time "now". If so, the method "take"
+// removes n tokens from the bucket. If n exceeds the capacity of the bucket, the method "take" uses
+// the capacity instead of n.
 func (b *bucket) take(now mono.Time, n int) bool {
 	if b.at == 0 {
 		b.at = now

@@ -61,7 +61,7 @@ func PowerOn() VportInfo {
 const (
 	MTUDefault = 1500
 	MTUMin     = 68
-	// MTUMax leaves space for the Ethernet header and a VLAN tag.
+	// MTUMax is FrameBytesMax without the Ethernet header and a VLAN tag.
 	MTUMax = FrameBytesMax - ethBytes - vlanBytes
 )
 

@@ -8,8 +8,9 @@ import (
 
 // Ingress is the part of a port that receives frames from the fabric.
 type Ingress struct {
-	// Counts are the counters of delivered and dropped frames. The caller of Accept must count
-	// delivered frames by Counts.CountRx, because the device may refuse a frame.
+	// Counts are the counters of delivered and dropped frames. Accept does not count delivered frames,
+	// because the device could still refuse a frame. The caller of Accept must count each frame that
+	// the device has taken, by Counts.CountRx.
 	Counts Counts
 	tables *Tables
 	fdb    *FDB

@@ -96,14 +96,15 @@ type report struct {
 	// manager.
 	told       bool
 	generation uint16
-	// The field "since" has a number for each address, which tells the order in which the hosts have
-	// reported their addresses. An address of a host that is not connected has no entry in "since".
+	// The field "since" has a number for each address. These numbers ascend in the order in which all
+	// hosts have reported their addresses. An address of a host that is not connected has no entry in
+	// "since".
 	since map[MAC]uint64
 }
 
 // The method "problem" records the fault "text" for an attribute of a host's port. If "text" is
-// empty, the method "problem" removes the fault. HostState.Problem is the remaining fault with the
-// lowest port and attribute.
+// empty, the method "problem" removes the fault. HostState.Problem is the recorded fault with the
+// lowest port number and, for this port, the lowest attribute.
 func (h *HostState) problem(k wantKey, text string) {
 	if text == "" {
 		delete(h.problems, k)
@@ -188,7 +189,7 @@ func NewManager(cfg ManagerConfig) *Manager {
 	}
 }
 
-// Config returns the configuration of the manager.
+// Config returns the configuration that was passed to NewManager.
 func (m *Manager) Config() ManagerConfig { return m.cfg }
 
 // SetPlan replaces the planned configuration of all hosts. The caller must have called Complete on
@@ -229,11 +230,11 @@ func (m *Manager) hostState(name string, lid uint32) *HostState {
 // lease.
 const comparedMax = 256
 
-// The method "differs" reports whether the manager must now compare the state of the session's host
-// with the plan.
+// The method "differs" reports whether the manager must compare the state of the session's host
+// with the plan before it sends further requests.
 func (s *session) differs() bool { return s.dirty && s.compared < comparedMax }
 
-// touch requests a later comparison of the session's host with the plan.
+// touch makes the manager compare the state of the session's host with the plan at a later time.
 func (s *session) touch() { s.dirty, s.host.Synced = true, false }
 
 // Hosts lists the hosts of the plan by LID.
@@ -267,7 +268,7 @@ func (m *Manager) Failed() []int {
 	return f
 }
 
-// Disconnect reports that a connection is gone.
+// Disconnect tells the manager that the connection with the number "conn" has ended.
 func (m *Manager) Disconnect(conn int) {
 	if p := m.provings[conn]; p != nil {
 		delete(m.provings, conn)
@@ -285,8 +286,8 @@ func (m *Manager) Disconnect(conn int) {
 	}
 }
 
-// Receive handles a message that arrived on the connection with the number "conn". The number of a
-// connection is not 0.
+// Receive handles a message that has arrived on the connection with the number "conn". The number
+// of a connection must not be 0.
 func (m *Manager) Receive(now mono.Time, conn int, b []byte) {
 	msg, err := ParseMessage(b)
 	if err != nil {
@@ -331,8 +332,8 @@ func (m *Manager) register(now mono.Time, conn int, msg *Message) {
 	m.answer(now, conn, msg, &r, status)
 }
 
-// admits checks a registration before the verification of addresses. admits returns StatusOK, or
-// the reason why the manager must refuse the registration.
+// admits checks a registration before the verification of addresses. The result of admits is
+// StatusOK, or the reason why the manager must refuse the registration.
 func (m *Manager) admits(r *Registration) Status {
 	switch {
 	case r.Manager != m.cfg.Name || m.plan.lidOf(r.Host) == 0 || !r.Ways.complete():

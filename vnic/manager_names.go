@@ -28,8 +28,9 @@ func (w *Ways) each(fn func(endpointName)) {
 	}
 }
 
-// keepNames enters the endpoint names of a known host into Manager.names. No two known hosts have a
-// name in common, because Manager.answer first removes the names of the earlier host.
+// keepNames enters the endpoint names of a known host into Manager.names. No two known hosts have
+// an endpoint name in common. When another host registers with a name of a disconnected host,
+// Manager.answer first removes the names of the disconnected host.
 func (m *Manager) keepNames(h *HostState) {
 	h.ways.each(func(n endpointName) { m.names[n] = h })
 }
@@ -43,7 +44,7 @@ func (m *Manager) forgetNames(h *HostState) {
 
 // claimed reports whether another connected host has one of the endpoint names of the registering
 // host. The cost of a call of the method "claimed" must not depend on the number of hosts, because
-// the addresses of the registering host are not verified yet.
+// any client can cause a call before its addresses are verified.
 func (m *Manager) claimed(r *Registration) (yes bool) {
 	r.Ways.each(func(n endpointName) {
 		h := m.names[n]

@@ -39,7 +39,7 @@ type unprovenName struct {
 func (n *unprovenName) missing() bool { return !n.proven }
 
 // prove begins to verify the addresses of a registration. If the provider rejects an address, the
-// method "prove" returns StatusInvalid.
+// method "prove" returns StatusInvalid, and otherwise StatusOK.
 func (m *Manager) prove(now mono.Time, conn int, msg *Message, r *Registration) Status {
 	p := &proving{conn: conn, reg: *r, asked: *msg, key: m.prover.random(), at: now}
 	p.asked.Data = nil

@@ -7,9 +7,9 @@ import (
 	"gobtl/internal/mono"
 )
 
-// The type "table" is a table for an agent, in the form of the messages that transfer the table.
-// The manager compares the content of a table with the content of the table that the agent already
-// has.
+// The type "table" holds a table for an agent as a list of encoded messages that transfer the
+// table. The manager compares the content of a table with the content of the table that the agent
+// already has.
 type table struct {
 	messages [][]byte
 	content  string
@@ -24,7 +24,7 @@ func tableOf(messages [][]byte) table {
 	return table{messages, string(content)}
 }
 
-// switchTables are the tables that all ports of a switch have in common.
+// switchTables holds the tables that are the same for all ports of a switch.
 type switchTables struct {
 	members, macs table
 	digest        uint32
@@ -85,8 +85,8 @@ const changesMax = trapsMax
 
 // The method "change" requests that the changed addresses or endpoint names of a host are put into
 // the tables of all hosts that share a switch with the host. If "first" is true, the manager knew
-// no addresses or endpoint names before. The limit changesMax does not delay the first addresses or
-// endpoint names, because they can occur only once.
+// no addresses or endpoint names of this host before. The limit changesMax does not delay the first
+// addresses or endpoint names of a host, because each host has them only once.
 func (m *Manager) change(h *HostState, first bool) {
 	h.first = h.first || first
 	if !h.changed {
@@ -95,7 +95,7 @@ func (m *Manager) change(h *HostState, first bool) {
 	}
 }
 
-// changesAt returns the next time at which applyChanges must be called.
+// changesAt returns the time at which applyChanges must be called next, or mono.Never.
 func (m *Manager) changesAt() mono.Time {
 	at := mono.Never
 	for _, h := range m.changed {
@@ -156,8 +156,8 @@ func (m *Manager) touchNear(host string) {
 
 // The method "reported" returns, for each address that a device on a switch has reported, the LID
 // of the host that gets the address. If two hosts report the same address, reportClaims.beats
-// decides which host gets the address. If the MAC table is too small for all addresses, the hosts
-// get one row each in turn.
+// decides which host gets the address. If the MAC table is too small for all addresses, its rows
+// are distributed among the hosts one by one (round robin).
 func (m *Manager) reported(s *PlanSwitch) map[MAC]uint32 {
 	if !s.Reported {
 		return nil
@@ -213,8 +213,8 @@ type reportClaims struct {
 	left []MAC
 }
 
-// The method "beats" reports whether one host's claim to an address has precedence over the claim
-// of another host. Of the connected hosts, the host that has reported the address first has
+// The method "beats" reports whether the claim c of a host to an address has precedence over the
+// claim of another host. Of the connected hosts, the host that has reported the address first has
 // precedence. Claims of connected hosts have precedence over claims of hosts that have
 // disconnected. Claims of hosts that have not reported to this manager have the lowest precedence.
 // If two claims have the same precedence, the host with the smaller LID gets the address.
@@ -240,9 +240,9 @@ func (m *Manager) contested(h *HostState) bool {
 // claimsAttr is the key under which noteClaims records problems, and is never sent in a message.
 const claimsAttr Attribute = 0xFFFE
 
-// noteClaims records a problem for each host on a switch whose device reports an address that
-// belongs to another host. An address in the manager's file belongs to the host named in the file.
-// An address that is not in the manager's file belongs to the host that reportClaims.beats selects.
+// noteClaims records a problem for each host on the switch that reports an address of another host.
+// An address in the manager's file belongs to the host named in the file. An address that is not in
+// the manager's file belongs to the host that reportClaims.beats selects.
 func (m *Manager) noteClaims(sw *PlanSwitch, t *switchTables) {
 	for _, p := range sw.Ports {
 		h := m.hosts[p.Host]

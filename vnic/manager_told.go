@@ -160,8 +160,8 @@ func (m *Manager) takeReport(s *session, vport uint8, r report) {
 	}
 }
 
-// The method "claim" numbers the new addresses in a connected host's report, in the order of the
-// reports of all hosts.
+// The method "claim" gives a claim number to each new address in the report of a connected host.
+// The claim numbers ascend in the order in which all hosts report addresses.
 func (m *Manager) claim(r *report) {
 	was := r.since
 	r.since = make(map[MAC]uint64, len(r.macs))
@@ -175,9 +175,9 @@ func (m *Manager) claim(r *report) {
 	}
 }
 
-// claimAll gives numbers to the addresses that a host reported on an earlier connection, when the
-// host connects again. The claim number of an address tells which of several hosts has reported the
-// address first.
+// When a host connects again, claimAll gives new claim numbers to the addresses that the host
+// reported on an earlier connection. The claim number of an address tells which of several hosts
+// has reported the address first.
 func (m *Manager) claimAll(h *HostState) {
 	for _, r := range h.unicast {
 		if r.told {
@@ -196,7 +196,8 @@ func (m *Manager) unclaimAll(h *HostState) {
 	m.claimsChanged(h)
 }
 
-// claimsChanged updates the MAC tables of hosts, if two hosts report the same address.
+// claimsChanged updates the MAC tables on the switches of a host, if another host reports the same
+// address as this host.
 func (m *Manager) claimsChanged(h *HostState) {
 	if m.contested(h) {
 		m.change(h, false)
@@ -208,7 +209,8 @@ func (m *Manager) claimsChanged(h *HostState) {
 // manager.
 const trapsHeard = 2 * trapsMax
 
-// trap records a received trap, and requests the changed state from the host.
+// trap records a received trap, and requests from the host the state that has changed according to
+// the trap.
 func (m *Manager) trap(now mono.Time, s *session, msg *Message) {
 	t, err := ParseTrap(msg.Data)
 	if err != nil {

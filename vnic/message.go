@@ -127,7 +127,7 @@ func (m *Message) Append(b []byte) []byte {
 }
 
 // ParseMessage decodes the output of Message.Append. For any other bytes, the error is ErrMessage.
-// The returned Data is a part of b.
+// The field Data of the message that ParseMessage returns is a part of b.
 func ParseMessage(b []byte) (m Message, err error) {
 	if len(b) < MessageHeaderBytes || len(b) > MessageBytesMax {
 		return m, fmt.Errorf("%w: %d bytes", ErrMessage, len(b))

@@ -24,11 +24,11 @@ type nearValue struct {
 	lid    uint32 // LID of the host that sent the message
 	router bool   // the neighbour is a router
 	seen   mono.Time
-	// The field "told" lists the devices that know the neighbour's MAC address. The port adds a
-	// device to "told" when the port answers the device's request, or when the device asks the
-	// neighbour directly. A repeated broadcast request from a device in "told" goes to all members of
-	// the switch, because the neighbour did not reply to the device. The next message of the
-	// neighbour clears "told".
+	// The field "told" lists the devices that know the neighbour's MAC address. The port adds a device
+	// to "told" when the port answers the device's request, or when the device asks the neighbour
+	// directly. If a device in "told" repeats its broadcast request, the port sends this request to
+	// all members of the switch, because the repetition suggests that the device could not reach the
+	// neighbour. The next message of the neighbour clears "told".
 	told [toldMax]MAC
 }
 
@@ -50,8 +50,8 @@ const (
 	// toldMax is the maximum number of devices whose requests for a neighbour's address a port answers
 	// between two messages of this neighbour.
 	toldMax = 8
-	// nearSeconds is how long a port may answer for a neighbour after the neighbour's latest
-	// message.
+	// nearSeconds is the time after a neighbour's latest message during which a port may answer in
+	// place of the neighbour.
 	nearSeconds = 30
 
 	arpBytes      = 28
@@ -102,8 +102,8 @@ func Owner(f []byte, i *FrameInfo) (ip []byte, mac MAC, ok bool) {
 	return nil, 0, false
 }
 
-// forget removes the entry of an IP address that a host is about to use, because the owner of the
-// IP address may change.
+// forget removes the entry of an IP address that a host is about to use, because this host could be
+// a new owner of the IP address.
 func (n *Neighbours) forget(p []byte, i *FrameInfo) {
 	ip, ok := claims(p, i)
 	key := nearKey{ip, i.VLAN}

@@ -197,7 +197,7 @@ func (s *PlanSwitch) checkRows(hosts map[string]uint32, on map[string]bool) erro
 	return nil
 }
 
-// rcBits are the bits of the routing control that have a meaning.
+// rcBits are the bits of the routing control that are not reserved.
 const rcBits = 0x7777777
 
 // wanted is the planned configuration of a port.
@@ -309,8 +309,8 @@ func (p *Plan) members(s *PlanSwitch) []uint32 {
 	return lids
 }
 
-// digestOf returns the CRC-32 of the rows, or 1 if the CRC-32 is 0, because a digest of 0 means
-// that there is no table.
+// digestOf returns the CRC-32 of the rows. If the CRC-32 is 0, digestOf returns 1, because a digest
+// of 0 means that there is no table.
 func digestOf(rows []MACEntry) uint32 {
 	m := MACEntries{Rows: rows}
 	d := crc32.ChecksumIEEE(m.Append(nil))

@@ -9,9 +9,9 @@ import (
 // hosts. The manager sends a datagram with a random number to each receiving address of the host.
 // The agent returns the hash of each random number on its connection to the manager. For each
 // sending address of the host, the manager sends a random number on its connection to the agent.
-// From each sending address, the agent sends a datagram with the hash of the number for this
-// address. The hash includes the name of the agent's btl module, so that one agent cannot use the
-// answer of another agent.
+// From each of its sending addresses, the agent sends a datagram with the hash of the random number
+// for this address to the manager. The hash includes the name of the agent's btl module, so that
+// one agent cannot use the answer of another agent.
 //
 //	manager                                     agent
 //	   <------ Set registration ------------------
@@ -128,7 +128,7 @@ func (a *Agent) Proofs() []Proof {
 }
 
 // Proving reports whether a manager is verifying the addresses of this host. While Proving returns
-// true, proof datagrams may arrive, which the caller must pass to Challenged.
+// true, the caller must pass each proof datagram that arrives to Challenged.
 func (a *Agent) Proving() bool { return len(a.keys) > 0 }
 
 // Challenged handles a proof datagram that arrived at an address in Ways.Receive. The arguments

@@ -132,7 +132,7 @@ func (s *Station) receive(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 	s.party.Receive(s.now, conn, data)
 }
 
-// Progress calls the module's Progress, and sends the messages of the agent or manager.
+// Station.Progress calls the module's Progress, and sends the messages of the agent or manager.
 func (s *Station) Progress(now mono.Time) (int, error) {
 	s.now = now
 	n, err := s.m.Progress(now)
@@ -161,7 +161,8 @@ func (s *Station) Progress(now mono.Time) (int, error) {
 	return n, nil
 }
 
-// flush offers the waiting messages to the module, the oldest message of each connection first.
+// flush tries to pass the waiting messages to the module, the oldest message of each connection
+// first.
 func (s *Station) flush() {
 	kept := s.waiting[:0]
 	stuck := make(map[int]int) // by connection: messages that must keep waiting
@@ -172,8 +173,8 @@ func (s *Station) flush() {
 			continue
 		case stuck[o.Conn] == 0 &&
 			!errors.Is(sendCopy(s.now, ep, TagManagement, o.Data), btl.ErrAgain):
-			// If sendCopy returns an error other than ErrAgain, the endpoint is ending, and the module
-			// will call Station.event.
+			// An error other than ErrAgain means that the endpoint is being closed. The module will then
+			// call Station.event.
 			continue
 		}
 		if stuck[o.Conn]++; stuck[o.Conn] > waitingMax {

@@ -43,8 +43,8 @@ type MACTable struct {
 	dlid    map[MAC]uint32
 }
 
-// NewMACTable makes a table of rows. The table keeps the slice "entries". NewMACTable returns
-// ErrTable for more than MACEntriesMax rows.
+// NewMACTable makes a table of rows. The table uses the slice "entries" itself and not a copy.
+// NewMACTable returns ErrTable for more than MACEntriesMax rows.
 func NewMACTable(digest uint32, entries []MACEntry) (*MACTable, error) {
 	if len(entries) > MACEntriesMax {
 		return nil, fmt.Errorf("%w: %d MAC entries, at most %d", ErrTable, len(entries), MACEntriesMax)
@@ -69,7 +69,8 @@ func (t *MACTable) Entries() []MACEntry {
 	return t.entries
 }
 
-// Lookup returns the LID of the host that gets the frames to the address m.
+// Lookup returns the LID of the host that gets the frames to the address m. If the table has no row
+// for m, the result "ok" of Lookup is false.
 func (t *MACTable) Lookup(m MAC) (dlid uint32, ok bool) {
 	if t == nil {
 		return 0, false
@@ -178,8 +179,8 @@ func (t *Tables) Forwarding() bool { return t.Info.OperState == StateForwarding 
 
 // The method "router" returns the LID of the default port, which gets the frames of a flow to an
 // unknown address. If no bit of the default port mask is set, the result "ok" of the method
-// "router" is false. As in Omni-Path, the flow's entropy selects one of 32 table entries, which
-// repeat the default ports whose mask bit is set.
+// "router" is false. As in Omni-Path, the flow's entropy selects one of 32 table entries. The table
+// entries are the default ports whose mask bit is set, repeated cyclically.
 func (t *Tables) router(entropy uint8) (dlid uint32, ok bool) {
 	mask := t.Info.DefPortMask
 	n := 0

@@ -64,8 +64,9 @@ func NextPacket(b []byte) (packet, rest []byte) {
 // exceeded, Order delivers packet trains out of order and counts the skipped gaps in their
 // numbers.
 type Order struct {
-	// Early counts packet trains that waited for an earlier train, Late counts packet trains that
-	// arrived after their gap was skipped, and Skipped counts the skipped gaps.
+	// Early counts packet trains that waited for an earlier train. Late counts packet trains that
+	// arrived after the gap in the train numbers to which they belong was skipped. Skipped counts the
+	// skipped gaps.
 	Early, Late, Skipped uint64
 
 	flows map[orderKey]*orderFlow
@@ -177,8 +178,8 @@ func (o *Order) watch(now mono.Time, f *orderFlow) {
 	o.gaps = append(o.gaps, gap{f, f.gap, now.Add(o.wait)})
 }
 
-// gapsMax is the maximum length of the list of gaps in train numbers before filled gaps are removed
-// from the list.
+// When the list of gaps in train numbers has gapsMax elements, the filled gaps are removed from the
+// list.
 const gapsMax = 4 * orderFlowsMax
 
 // The method "earlier" reports whether element i of the heap has a smaller train number than

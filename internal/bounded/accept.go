@@ -11,9 +11,10 @@ import (
 // Refusals counts connections that the Listener refused or closed because of the limit on open
 // connections.
 type Refusals struct {
-	// Full counts new connections that were refused because the limit was reached, and Guest.Proven
-	// had been called for every open connection. Displaced counts open connections that were closed in
-	// favour of a new connection, because Guest.Proven had not been called for them.
+	// Full counts new connections that the Listener refused. The Listener refuses a new connection
+	// if the limit on open connections is reached and all open connections are proven
+	// (Guest.Proven). Displaced counts unproven open connections that the Listener closed in favour
+	// of a new connection.
 	Full, Displaced uint64
 }
 
@@ -41,8 +42,8 @@ type Guest struct {
 }
 
 const (
-	// toldTime is the time limit for writing the reason to a connection that the Listener is about to
-	// close.
+	// toldTime is the time limit for writing the text "told" to a connection that the Listener is
+	// about to close.
 	toldTime = 20 * time.Millisecond
 	// If accepting a connection fails, for example because the process has no free file descriptor,
 	// the Listener tries again after retryTime.
@@ -50,9 +51,9 @@ const (
 )
 
 // NewListener returns a Listener that accepts connections from l. After NewListener, the caller
-// must not use l. The argument "most" is the largest number of open connections, and a value below
-// 1 counts as 1. The argument "told" is the line that the Listener writes to a connection before
-// refusing it, or closing it in favour of a new connection.
+// must not use l. The argument "most" is the largest number of open connections. A value of "most"
+// below 1 counts as 1. The argument "told" is a line with the reason, which the Listener writes to
+// a connection before it refuses or replaces this connection.
 func NewListener(l net.Listener, most int, told string) *Listener {
 	return &Listener{listener: l, most: max(most, 1), told: told, closed: make(chan struct{})}
 }
@@ -66,7 +67,7 @@ func (l *Listener) Close() error {
 	return l.listener.Close()
 }
 
-// CloseAll closes the listener and all accepted connections.
+// CloseAll closes the Listener and all connections that Accept has returned.
 func (l *Listener) CloseAll() error {
 	err := l.Close()
 	l.lock.Lock()
@@ -150,8 +151,9 @@ func (l *Listener) enter(conn net.Conn) *Guest {
 	return g
 }
 
-// The method "silent" returns the index of the open connection that a new connection must replace,
-// or -1 if every open connection is proven (Guest.Proven). The caller must hold the lock.
+// The method "silent" returns the index in l.guests of the unproven connection that a new
+// connection must replace, or -1 if every open connection is proven (Guest.Proven). The caller must
+// hold the lock.
 func (l *Listener) silent() int {
 	count := make(map[string]int)
 	for _, g := range l.guests {
@@ -168,7 +170,7 @@ func (l *Listener) silent() int {
 	return found
 }
 
-// remove makes the place of a guest free. The caller must hold the lock.
+// remove deletes the guest with index i from the open connections. The caller must hold the lock.
 func (l *Listener) remove(i int) {
 	if left := l.guests[i].left; left != nil {
 		left()
@@ -176,9 +178,9 @@ func (l *Listener) remove(i int) {
 	l.guests = slices.Delete(l.guests, i, i+1)
 }
 
-// The function "refuse" writes a line with the reason to a connection, and closes the connection.
-// If the line cannot be written within the time toldTime, the connection is closed without the
-// line.
+// The function "refuse" writes the line "told" to a connection, and closes the connection. If the
+// line cannot be written within the time limit toldTime, the function "refuse" closes the
+// connection without writing the line.
 func refuse(conn net.Conn, told string) {
 	if told != "" && conn.SetWriteDeadline(time.Now().Add(toldTime)) == nil {
 		_, _ = conn.Write([]byte(told)) // the peer may be gone
@@ -195,9 +197,9 @@ func (g *Guest) Proven() {
 	g.proven = true
 }
 
-// onLeave makes the Listener call the function fn when the connection is closed, also if the
-// Listener closes it in favour of a new connection. If the connection was already closed, onLeave
-// returns false. The function fn must not block.
+// onLeave registers the function fn, which the Listener calls when the connection is closed,
+// whether by the program or by the Listener. If the connection was already closed, onLeave returns
+// false and does not register fn. The function fn must not block.
 func (g *Guest) onLeave(fn func()) bool {
 	g.of.lock.Lock()
 	defer g.of.lock.Unlock()

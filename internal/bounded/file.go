@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// OpenRegular opens a file, which an untrusted program may have made, for reading. The file must be
-// a regular file. For a pipe, a device or a directory, OpenRegular returns an error without
+// OpenRegular opens a file for reading. An untrusted program may have created the file. The file
+// must be a regular file. For a pipe, a device or a directory, OpenRegular returns an error without
 // blocking.
 func OpenRegular(name string) (*os.File, os.FileInfo, error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe may have no writer
@@ -26,9 +26,9 @@ func OpenRegular(name string) (*os.File, os.FileInfo, error) {
 	return f, st, nil
 }
 
-// ReadFile reads the whole content of a file that an untrusted program may have made. The file must
-// be a regular file of at most bytesMax bytes. If the file is larger than bytesMax, or is not a
-// regular file, ReadFile returns an error without blocking.
+// ReadFile reads the whole content of a file. An untrusted program may have created the file. The
+// file must be a regular file of at most bytesMax bytes. If the file is larger than bytesMax, or is
+// not a regular file, ReadFile returns an error without blocking.
 func ReadFile(name string, bytesMax int64) ([]byte, error) {
 	f, _, err := OpenRegular(name)
 	if err != nil {

@@ -18,10 +18,11 @@ const (
 
 // HTTPServer returns a server for short responses, such as metrics. The server limits the duration
 // of requests and responses and the size of headers. All clients together get at most one response
-// in 10 ms, in the order of their requests, so that frequent requests cannot use much CPU time of
-// the program. The server calls the handler for one request at a time. The server writes each
-// response from memory to the network, so that a slow client delays no other response. If a
-// response may take long, the caller must increase the server's WriteTimeout.
+// in 10 ms, so that frequent requests cannot use much CPU time of the program. Requests are
+// answered in the order of their arrival. The server calls the handler for one request at a time.
+// The server stores each response in memory before writing it to the network, so that a slow client
+// does not delay the responses to other clients. A caller with slow handlers must increase the
+// server's WriteTimeout.
 func HTTPServer(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler: newTurns(h), DisableGeneralOptionsHandler: true, // its answers would take no turn

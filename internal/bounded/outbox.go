@@ -39,8 +39,8 @@ func NewOutbox(conn net.Conn, bytesMax int, limit time.Duration) *Outbox {
 }
 
 // Put queues a copy of the argument "data", and returns at once. If the data does not fit in the
-// queue, Put makes Run return, and the result of Err wraps ErrUntaken. After Close, or after Run
-// has ended by an error, Put has no effect.
+// queue, Put makes Run return, and from then on the result of Err wraps ErrUntaken. After Close, or
+// after Run has ended by an error, Put has no effect.
 func (o *Outbox) Put(data []byte) {
 	o.lock.Lock()
 	defer o.lock.Unlock()
@@ -54,8 +54,8 @@ func (o *Outbox) Put(data []byte) {
 	}
 }
 
-// Close makes Run return after Run has written the queued data, but at the latest after the
-// duration "flush".
+// Close makes Run write the queued data and then return. Run returns at the latest after the
+// duration "flush", even if data is still queued.
 func (o *Outbox) Close(flush time.Duration) {
 	o.lock.Lock()
 	defer o.lock.Unlock()
@@ -67,8 +67,8 @@ func (o *Outbox) Close(flush time.Duration) {
 	o.more.Signal()
 }
 
-// Err returns the error that has ended Run, or nil if only Close has ended Run. If the peer does
-// not read, the result of Err wraps ErrUntaken. All other errors are errors of the connection.
+// Err returns the error that has ended Run, or nil if no error has occurred. If the peer does not
+// read, the result of Err wraps ErrUntaken. All other results of Err are errors of the connection.
 func (o *Outbox) Err() error {
 	o.lock.Lock()
 	defer o.lock.Unlock()
@@ -76,7 +76,8 @@ func (o *Outbox) Err() error {
 }
 
 // Run writes queued data to the connection until Close is called, or until an error occurs. When
-// Run has returned, the caller must close the connection, on which no further Write is possible.
+// Run has returned, the caller must close the connection, because Run has made further writes on
+// the connection impossible.
 func (o *Outbox) Run() {
 	for data := o.next(); data != nil; data = o.next() {
 		if _, err := o.conn.Write(data); err != nil {

@@ -14,9 +14,9 @@ import (
 const turnPause = 10 * time.Millisecond
 
 // The type "turns" is an http.Handler that answers requests one after another, in the order of
-// their arrival. The handler runs during the request's turn, and the response is written to the
-// network after the turn. Only one request at a time has a turn, and there is a pause between two
-// turns. The request of a client that has disconnected gets no turn.
+// their arrival. The wrapped handler runs during the request's turn, and the response is written to
+// the network after the turn. Only one request at a time has a turn, and the time turnPause lies
+// between two turns. The request of a client that has disconnected gets no turn.
 type turns struct {
 	handler http.Handler
 	free    chan time.Time // holds the earliest start of the next turn, if no request has the turn
@@ -39,8 +39,8 @@ func (t *turns) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(a.body.Bytes()) // an error means that the client is gone
 }
 
-// The method "answer" waits until the request's turn, calls the handler, and returns the response.
-// For a client that is gone, the method "answer" returns nil.
+// The method "answer" waits until the request's turn, calls the wrapped handler, and returns the
+// response. If the client has disconnected, the method "answer" returns nil.
 func (t *turns) answer(r *http.Request) *answer {
 	gone := r.Context().Done()
 	var next time.Time
@@ -89,9 +89,9 @@ func (a *answer) Write(b []byte) (int, error) {
 	return a.body.Write(b)
 }
 
-// whileGuest returns a context that is cancelled when the connection, which an HTTPListener has
-// accepted, is closed. By itself, package net/http does not notice that a connection has ended
-// while data from the client is still unread.
+// whileGuest returns a context that is cancelled when the argument "conn" is closed, if an
+// HTTPListener has accepted this connection. By itself, package net/http does not notice that a
+// connection has ended while data from the client is still unread.
 func whileGuest(ctx context.Context, conn net.Conn) context.Context {
 	g, ok := conn.(*Guest)
 	if !ok {

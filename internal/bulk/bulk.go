@@ -1,8 +1,8 @@
 package bulk
 
 // Min is the least size in bytes for which Copy uses the CPU's string instruction instead of the
-// builtin copy. For smaller blocks, if the CPUs share a cache, the start of the string instruction
-// takes longer than the instruction saves.
+// builtin copy. For blocks smaller than Min, if the two CPUs share a cache, the start-up cost of
+// the string instruction exceeds the time that the instruction saves.
 const Min = 2 << 10
 
 // lineBytes is the size of a cache line.

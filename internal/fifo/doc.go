@@ -1,7 +1,7 @@
 // Package fifo has two kinds of queues, a Queue of limited length (a ring buffer), and a List of
 // unlimited length. The fabric providers use a Queue for posted receive buffers, and for sends
-// whose completions were not polled yet. Package btl uses a List for notifications that wait for
-// the module's caller.
+// whose completions were not polled yet. Package btl uses a List for notifications that the caller
+// of the module has not fetched yet.
 //
 //	items   | 7 | 8 |   |   | 4 | 5 | 6 |      pushed behind 8 --> popped at 4
 //	                          ^ head

@@ -49,8 +49,8 @@ func (q *Queue[T]) Push(v T) {
 func (q *Queue[T]) Front() *T { return &q.items[q.head] }
 
 // Pop removes and returns the oldest item of the queue, which must not be empty. Pop does not clear
-// the item in the queue's memory, so that its pointers keep their targets alive until another item
-// overwrites it.
+// the item in the queue's memory. Until another item overwrites the popped item, the garbage
+// collector therefore does not free the targets of the item's pointers.
 func (q *Queue[T]) Pop() T {
 	v := q.items[q.head]
 	q.head++

@@ -3,11 +3,11 @@
 //	peer "a"  [ 5 KiB ][ 4 KiB ]      --> the most of all, its oldest goes first
 //	peer "b"  [ 6 KiB ]
 //
-// The data of a peer may be received after the peer has disconnected. A peer that repeatedly
-// connects, sends data and disconnects must neither fill the memory nor cause the data of other
-// peers to be dropped. A Keeper counts the bytes of each peer. A Keeper identifies a peer by its
-// name, because a peer that connects again has the same name. If the data exceeds the limit, the
-// Keeper first drops data of the peer with the most bytes.
+// A program may receive the data of a peer even after the peer has disconnected. A peer that
+// repeatedly connects, sends data and disconnects must neither fill the memory nor cause the data
+// of other peers to be dropped. A Keeper counts the bytes of each peer. A Keeper identifies a peer
+// by its name, because the name stays the same when the peer connects again. If the data of all
+// peers exceeds the limit, the Keeper drops the oldest data of the peer with the most bytes.
 //
 // If several goroutines use a Keeper, the caller must guard it with a lock.
 package kept
@@ -46,10 +46,11 @@ func New[T comparable](mostBytes int64) *Keeper[T] {
 	}
 }
 
-// Add records an item, which is data of the named peer that has disconnected. The argument "bytes"
-// is the size of the item in memory. The caller must free the items that Add returns, because they
-// exceed the limit. The returned items may include the new item. The Keeper no longer counts the
-// returned items. If the Keeper already has the item, Add changes the recorded size of the item.
+// Add records an item, which is unread data of the named peer. The peer has disconnected. The
+// argument "bytes" is the size of the item in memory. The caller must free the items that Add
+// returns, because with them the data would exceed the limit. The items that Add returns can
+// include the new item. The Keeper no longer counts the items that Add has returned. If the Keeper
+// already has the item, Add changes the recorded size of the item.
 func (k *Keeper[T]) Add(name string, what T, bytes int64) (dropped []T) {
 	k.Remove(what)
 	p := k.peers[name]

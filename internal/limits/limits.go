@@ -24,23 +24,24 @@ type Limits struct {
 	// system call, which delays messages on the module's other channel.
 	IdlePollEvery int
 
-	// HalfOpenMax is the maximum number of half-open endpoints. An endpoint is half-open if its peer
-	// has proven its addresses, but the handshake is not complete. If the fabric can identify hosts,
-	// one host may have at most a quarter of HalfOpenMax half-open endpoints, but always at least one.
-	// If btl.Config.PeersPerHost sets no limit, one host may have half of HalfOpenMax half-open
-	// endpoints. When HalfOpenMax is reached, the host with the most half-open endpoints loses its
-	// oldest one to a host that has fewer.
+	// HalfOpenMax is the maximum number of half-open endpoints. An endpoint is half-open if its
+	// peer has proven its addresses, but the handshake is not complete. If the fabric can identify
+	// hosts, the limit for one host is a quarter of HalfOpenMax, but at least one half-open
+	// endpoint. If btl.Config.PeersPerHost sets no limit, the limit for one host is half of
+	// HalfOpenMax. When HalfOpenMax is reached, a new half-open endpoint replaces the oldest
+	// half-open endpoint of the host with the most half-open endpoints, if the new endpoint's host
+	// has fewer.
 	HalfOpenMax int
 	// PeersPerAddress is the maximum number of endpoints that this module accepts from one peer
 	// address, including endpoints that are being closed.
 	PeersPerAddress int
-	// AwayMax limits the extension of btl.Config.PeerTimeout for a peer that has announced, in its
-	// handshake, that it may not answer for some time. If AwayMax is negative, PeerTimeout is not
-	// extended.
+	// A peer can announce in its handshake that it will sometimes not answer for a given time. For
+	// this peer, the module extends btl.Config.PeerTimeout by the announced time, but at most by
+	// AwayMax. If AwayMax is negative, PeerTimeout is not extended.
 	AwayMax time.Duration
 
-	// KeptBytesMax is the maximum memory for fragments of several packets that handlers keep after
-	// they return. If KeptBytesMax is negative, handlers cannot keep fragments of several packets.
+	// KeptBytesMax is the maximum memory for multi-packet fragments that handlers keep after they
+	// return. If KeptBytesMax is negative, handlers cannot keep multi-packet fragments.
 	KeptBytesMax int64
 	// ReassemblyKeepBytes is the maximum size of unused reassembly buffers that a module keeps for
 	// later fragments.

@@ -1,7 +1,7 @@
 // Package mono defines the type Time, an instant (a point in time) on a monotonic clock. An instant
 // is a number of nanoseconds on a clock that the caller chooses. Package mono never reads a clock.
-// The packages of the transport get the current instant as an argument, and return the instant at
-// which they must be called next.
+// The functions of the transport's packages get the current instant as an argument, and return the
+// instant at which they must be called next.
 package mono
 
 import "time"

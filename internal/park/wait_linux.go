@@ -22,9 +22,9 @@ const Timer = -1
 // timer of Go's runtime would end a Wait up to a millisecond late.
 //
 // If a Wait returns before its deadline, the kernel timer keeps running, because the next Wait sets
-// the timer anyway. If the next Wait begins too late, the kernel timer expires once without need. A
-// caller that polls the epoll descriptor itself, without Wait, must first call Still to stop the
-// kernel timer.
+// the timer anyway. If the next Wait begins after the earlier deadline, the kernel timer has
+// expired once without need. A caller that polls the epoll descriptor itself, without Wait, must
+// first call Still to stop the kernel timer.
 type Parker struct {
 	file *os.File
 	raw  syscall.RawConn
@@ -42,10 +42,10 @@ type Parker struct {
 	events [8]unix.EpollEvent
 }
 
-// Open gives the Parker the epoll descriptor for which Wait waits. The Parker owns the descriptor,
-// and closes it. If the network poller of Go's runtime rejects the epoll descriptor, Open closes
-// the descriptor and returns false. The argument "bell" is the field Fd of the epoll event that
-// Wait reports by its result "rung".
+// Open gives the Parker the epoll descriptor on whose events Wait waits. The Parker owns the
+// descriptor, and closes it. If the network poller of Go's runtime rejects the epoll descriptor,
+// Open closes the descriptor and returns false. The argument "bell" is the field Fd of the epoll
+// event that Wait reports by its result "rung".
 func (p *Parker) Open(epoll int, bell int32) bool {
 	if unix.SetNonblock(epoll, true) != nil { // the poller accepts only non-blocking files
 		unix.Close(epoll)
@@ -143,8 +143,8 @@ func (p *Parker) setTimer() error {
 	return unix.TimerfdSettime(p.timer, 0, &at, nil)
 }
 
-// Hasten shortens the Wait in progress, or the next Wait if none is in progress, to the given time
-// at most. Any goroutine may call Hasten.
+// Hasten makes the Wait in progress return at the latest when the given timeout has expired. If no
+// Wait is in progress, Hasten does the same for the next Wait. Any goroutine may call Hasten.
 func (p *Parker) Hasten(timeout time.Duration) {
 	at := time.Now().Add(timeout)
 	p.mu.Lock()

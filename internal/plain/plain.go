@@ -46,10 +46,9 @@ func Text(text string) string {
 	}), " ")
 }
 
-// Inner removes a prefix, such as the name of a package, from the text of an error, for use in a
-// longer text that already begins with this prefix. The text of Inner's error is the text of err
-// without the prefix, which is also removed from the texts of wrapped errors. Inner returns nil for
-// a nil error.
+// Inner returns an error that wraps err, and whose text lacks the given prefix, such as the name of
+// a package. The prefix is also removed from the texts of wrapped errors. The result of Inner is
+// meant for a longer text that already begins with the prefix. Inner returns nil for a nil error.
 func Inner(prefix string, err error) error {
 	if err == nil {
 		return nil

@@ -17,8 +17,8 @@ type Bar struct {
 }
 
 // Bars is a plot of groups of bars, with a linear axis or (if Log is true) a logarithmic axis. A
-// bar whose value exceeds the axis ends at the end of the axis. The value of a bar is written above
-// the bar. For a missing value, a dash is written instead of a bar.
+// bar whose value lies beyond the end of the axis is cut off at the end of the axis. The value of a
+// bar is written above the bar. For a missing value, a dash is written instead of a bar.
 type Bars struct {
 	Title, Unit string
 	Groups      []string
@@ -83,8 +83,8 @@ func (b *Bars) SVG() (string, error) {
 	return render(p, &legend)
 }
 
-// The method "at" converts a measured value to the height of its bar, and the method "value" does
-// the reverse.
+// The method "at" converts a measured value to the height of its bar, and the method "value"
+// converts the height of a bar to its value.
 func (b *Bars) at(v float64) float64 {
 	v = min(max(v, b.Low), b.High)
 	if b.Log {

@@ -39,9 +39,9 @@ func PlotFolder(document string) string { return filepath.Join(filepath.Dir(docu
 // PlotPath returns the path of a plot relative to the document that shows the plot.
 func PlotPath(name string) string { return "plots/" + name }
 
-// WriteFiles writes files, whose paths are the keys of the map, creates missing directories, and
-// returns the sorted paths. Even if WriteFiles returns an error, it may have written some of the
-// files.
+// WriteFiles writes the files in the map, whose keys are paths, creates missing directories, and
+// returns the sorted paths. If WriteFiles returns an error, some of the files may already be
+// written.
 func WriteFiles(files map[string][]byte) (paths []string, err error) {
 	for name, data := range files {
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {

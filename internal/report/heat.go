@@ -149,7 +149,7 @@ func shadeColor(x float64) color.NRGBA {
 	return color.NRGBA{c[0], c[1], c[2], 0xFF}
 }
 
-// inkOn returns a text colour that is readable on a background of the given shade.
+// inkOn returns a text colour that is readable on a background whose colour is shadeColor(shade).
 func inkOn(shade float64) color.Color {
 	if shade > 0.55 {
 		return color.Black

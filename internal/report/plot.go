@@ -181,8 +181,8 @@ func linearAxes(p *plot.Plot, high float64) {
 	})
 }
 
-// The function "ticks" returns a Ticker for a gonum axis, which omits marks beyond the ends of the
-// axis.
+// The function "ticks" returns a Ticker for a gonum axis. The Ticker omits marks beyond the ends of
+// the axis.
 func ticks(values func(from, to float64) []float64, text func(float64) string) plot.TickerFunc {
 	return func(from, to float64) (list []plot.Tick) {
 		for _, v := range values(from, to) {

@@ -32,7 +32,8 @@ func Significant(x float64) float64 {
 }
 
 // Short formats a number for an axis or a bar. The result of Short has two significant digits, or
-// more if the integer part is longer, and the suffix k for thousands or M for millions.
+// the whole integer part if this is longer. The result of Short ends in k for thousands, or in M
+// for millions.
 func Short(x float64) string {
 	for _, unit := range []struct {
 		from, size float64

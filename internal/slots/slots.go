@@ -53,8 +53,9 @@ func (t *Table[T]) Add(random uint64, v T) (handle uint64, ok bool) {
 	return handle, true
 }
 
-// Get returns the value with the given handle. The handle may be any number, for example a number
-// that an untrusted peer has sent.
+// Get returns the value with the given handle. If no value has this handle, the result "ok" of Get
+// is false. The argument of Get may be any number, for example a number that an untrusted peer has
+// sent.
 func (t *Table[T]) Get(handle uint64) (v T, ok bool) {
 	slot := handle & (1<<t.bits - 1)
 	if slot >= uint64(len(t.handles)) || t.handles[slot] != handle {
@@ -83,8 +84,8 @@ func (t *Table[T]) Replace(handle uint64, v T) {
 	}
 }
 
-// Rename gives the value with the given handle a new handle, with the same index and new random
-// bits, and returns the new handle.
+// Rename replaces a value's handle by a new one with the same index and new random bits, and
+// returns the new handle.
 func (t *Table[T]) Rename(handle, random uint64) uint64 {
 	if _, ok := t.Get(handle); !ok {
 		return handle
@@ -100,8 +101,8 @@ func (t *Table[T]) Slot(handle uint64) uint32 { return uint32(handle & (1<<t.bit
 // At returns the value at the given table index, or the zero value if this slot is free.
 func (t *Table[T]) At(slot uint32) T { return t.values[slot] }
 
-// Values returns a slice of all values, in which free slots have the zero value. The slice belongs
-// to the table, and is valid until the next Add.
+// Values returns a slice of all values, in which free slots have the zero value. The slice that
+// Values returns belongs to the table, and is valid until the next Add.
 func (t *Table[T]) Values() []T { return t.values }
 
 // Len is the number of values in the table.
@@ -111,7 +112,7 @@ func (t *Table[T]) Len() int { return len(t.values) - len(t.free) }
 func (t *Table[T]) Full() bool { return len(t.free) == 0 && len(t.values) >= t.max }
 
 // Check returns an error if an invariant of the table is violated. If all invariants hold, Check
-// allocates nothing.
+// returns nil and allocates no memory.
 func (t *Table[T]) Check() error {
 	if len(t.handles) != len(t.values) || len(t.values) > t.max {
 		return fmt.Errorf("slots: %d handles, %d values, at most %d", len(t.handles), len(t.values),

@@ -1,3 +1,4 @@
-// Package testenv tells tests whether the race detector is on and which random seed to use, and
-// skips tests whose programs or devices are missing. Any goroutine may call any function.
+// Package testenv tells tests whether the race detector is on, and which random seed to use.
+// Package testenv skips tests that need a program or a device that is missing. Any goroutine may
+// call any function.
 package testenv

@@ -7,10 +7,11 @@ import (
 )
 
 // HearSignals is for the TestMain of tests that start programs of this module and send them SIGINT
-// or SIGHUP. The programs of this module ignore SIGINT or SIGHUP if the signal was ignored when the
-// program was started, as nohup and background jobs of a shell do. If a test itself runs under
-// nohup or in the background, the programs that the test starts inherit the ignored signals. After
-// a call of HearSignals, programs that the test starts ignore neither SIGINT nor SIGHUP.
+// or SIGHUP. A program of this module ignores SIGINT or SIGHUP if the process that started it
+// already ignored the signal, as with nohup or a shell's background job. If a test itself runs
+// under nohup or in the background, the programs that the test starts inherit the ignored signals.
+// Programs that the test starts after a call of HearSignals do not inherit an ignored SIGINT or
+// SIGHUP.
 func HearSignals() {
 	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGHUP} {
 		if signal.Ignored(s) {

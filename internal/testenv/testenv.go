@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// TB has those methods of testing.TB that package testenv calls.
+// TB is the subset of the methods of testing.TB that package testenv calls.
 type TB interface {
 	Helper()
 	Logf(format string, args ...any)

@@ -1,4 +1,5 @@
-// Package testnet opens transport modules on a network inside the process, for examples and tests.
+// Package testnet opens transport modules on an in-process network (fabric/mem), for examples and
+// tests.
 package testnet
 
 import (

@@ -38,7 +38,8 @@ var seededNames = []string{
 	"ChaCha8", "New", "NewChaCha8", "NewPCG", "NewZipf", "PCG", "Rand", "Source", "Zipf",
 }
 
-// The method "calls" checks which functions a Go file calls, and other uses of names.
+// The method "calls" checks the function calls in a Go file, and other uses of names from imported
+// packages.
 func (c *checker) calls(s *source) {
 	for _, decl := range s.ast.Decls {
 		fn, ok := decl.(*ast.FuncDecl)

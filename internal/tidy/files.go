@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 )
 
-// Files reads all files below the directory "root" that git tracks or would add. Symbolic links and
-// deleted files are left out.
+// Files reads all files below the directory "root" that git tracks or would add. Files omits
+// symbolic links and deleted files.
 func Files(root string) ([]File, error) {
 	// Without the option safe.directory, git refuses a working copy of another user, as is common in a
 	// container.

@@ -41,10 +41,10 @@ func (c *checker) floors() {
 	}
 }
 
-// The method "arrows" returns the names of the functions that a file of package btl calls in
-// another file of package btl, for each pair of files. The method "arrows" ignores functions whose
-// names are ambiguous, because several files of package btl declare the name, or because types of
-// other packages have a method of this name.
+// For each pair of files of package btl, the method "arrows" returns the names of the functions
+// that the first file calls and the second file declares. The method "arrows" ignores ambiguous
+// names. A name is ambiguous if several files of package btl declare it, or if types of other
+// packages have a method of this name.
 func (c *checker) arrows() map[arrow][]string {
 	home := map[string]string{}
 	files := c.btlFiles()

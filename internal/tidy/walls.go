@@ -11,7 +11,7 @@ import (
 // walls limits the number of methods of each type and the number of lines of each package of the
 // library. A type may have at most methodsMax methods, and a package in the directory btl at most
 // packageLinesMax lines. Some types and packages have individual limits in place of methodsMax and
-// packageLinesMax, and these limits may be lowered but not raised.
+// packageLinesMax. An individual limit may be lowered but not raised.
 func (c *checker) walls() {
 	methods, lines := map[string]int{}, map[string]int{}
 	for _, s := range c.sources {
@@ -53,8 +53,8 @@ func (c *checker) bounded(place, name, what string, count, most int, today map[s
 	}
 }
 
-// The function "slack" returns by how much an individual limit may exceed the present number of
-// methods or lines.
+// The function "slack" returns how much higher an individual limit is allowed to be than the
+// present number of methods or lines.
 func slack(bound int) int { return max(3, bound/50) }
 
 // wholeHouse is the number of files above which a checker takes its files for the whole repository,

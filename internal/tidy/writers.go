@@ -13,17 +13,18 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// ownedPrefix is the import path of package btl. A struct of package btl, or of a package in a
-// directory below, may be written only by its own package.
+// ownedPrefix is the import path of package btl. Only the package that declares a struct may write
+// the fields of the struct. This rule applies to package btl and to the packages in directories
+// below btl.
 const ownedPrefix = module + "/" + btlDir
 
 // settable lists structs of package btl that callers fill in. All packages may write the exported
 // fields of the structs in the list "settable".
 var settable = []string{"gobtl/btl.Config", "gobtl/btl.Fragment"}
 
-// Writers checks all packages in the directory btl, without tests. Writers returns the places where
-// a package in the directory btl writes a field of a struct that another package there declares.
-// The argument "dir" is the module's root directory.
+// Writers checks all packages in the directory btl, without tests. Writers returns each place where
+// a package in the directory btl writes a field of a struct that another package in the directory
+// btl declares. The argument "dir" is the module's root directory.
 func Writers(dir string) ([]Finding, error) {
 	const mode = packages.LoadSyntax
 	loaded, err := packages.Load(&packages.Config{Mode: mode, Dir: dir}, "./"+btlDir+"/...")
@@ -102,8 +103,9 @@ func (w *writes) builtin(call *ast.CallExpr) {
 }
 
 // target records a violation for each field of another package's struct that an assignment to the
-// expression e changes. A write of "x.f.g[i]", for example, changes the fields f and g. If a field
-// is a pointer, an assignment through it does not change the struct that contains the pointer.
+// expression e changes. A write of "x.f.g[i]", for example, changes the fields f and g. An
+// assignment through a field that is a pointer does not change the struct that contains the
+// pointer.
 func (w *writes) target(e ast.Expr) {
 	var foreign []*ast.SelectorExpr
 	for {
@@ -142,8 +144,8 @@ func (w *writes) target(e ast.Expr) {
 	}
 }
 
-// pointed records a violation if an assignment through a pointer writes the given foreign fields,
-// or a whole struct of another package.
+// pointed records a violation if an assignment through the pointer x writes the given fields of
+// other packages' structs, or overwrites a whole struct of another package.
 func (w *writes) pointed(x *ast.StarExpr, fields []*ast.SelectorExpr) {
 	w.found(fields)
 	name, ok := types.Unalias(w.info.TypeOf(x)).(*types.Named)
@@ -161,7 +163,7 @@ func (w *writes) found(fields []*ast.SelectorExpr) {
 }
 
 // foreignField reports whether x is a struct field that another package in the directory btl
-// declares, except in structs that callers fill in (settable).
+// declares. For fields of the structs in the list "settable", foreignField returns false.
 func (w *writes) foreignField(x *ast.SelectorExpr) bool {
 	field, ok := w.info.Uses[x.Sel].(*types.Var)
 	if !ok || !field.IsField() || !w.foreign(field) {

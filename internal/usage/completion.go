@@ -9,7 +9,7 @@ import (
 )
 
 // Completion returns a script for tab completion of a program's commands, flags and values in bash,
-// zsh or fish. In places of the command line where the script has no completion, the shell
+// zsh or fish. Where the script has no completion for a word of the command line, the shell
 // completes file names.
 func Completion(app *kong.Application, shell string) (string, error) {
 	switch shell {
@@ -103,7 +103,7 @@ func names(f *kong.Flag) []string {
 
 // bash returns the completion script for bash. The bash script finds the command among the words of
 // the command line, and checks whether the word before the cursor is a flag. After a flag with a
-// fixed set of values, the script completes these values, and after any other flag with a value,
+// fixed set of values, the script completes these values. After any other flag that takes a value,
 // the shell completes file names.
 func bash(app *kong.Application) string {
 	var b strings.Builder

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// habits maps, for each of our programs, flags that users know from other programs to hints at our
-// flags.
+// For each program of this module, "habits" maps flags that users know from other programs to hints
+// at the program's own flags.
 var habits = map[string]map[string]string{
 	"btlbench": { // iperf3, ucx_perftest, the OSU benchmarks
 		"-s": `write "btlbench serve"`,
@@ -33,9 +33,9 @@ var unknownFlag = regexp.MustCompile(`^unknown flag (-[^,\s]+)`)
 // value "p".
 const mpirunRanks = `--np: "p" is not a whole number`
 
-// habit replaces the error text for an unknown flag by a hint, if users know the flag from another
-// program. The argument "program" is the program's name, which may be followed by the name of a
-// command.
+// habit replaces the error text for an unknown flag by a hint, if the flag is listed in the map
+// "habits". For any other flag, habit returns the error text unchanged. The argument "program" is
+// the program's name, which may be followed by the name of a command.
 func habit(program, text string) string {
 	name, _, _ := strings.Cut(program, " ")
 	if name == "btlrun" && text == mpirunRanks {

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/term"
 )
 
-// Help is an option for kong that prints the help of a command, like kong, but also wraps the usage
-// line and the hint at further help, which kong does not wrap.
+// Help is an option for kong that changes how the help of a command is printed. Unlike kong's own
+// help, this help also wraps long usage lines and the hint at further help.
 func Help() kong.Option {
 	return kong.OptionFunc(func(k *kong.Kong) error {
 		if err := kong.ConfigureHelp(kong.HelpOptions{Compact: true}).Apply(k); err != nil {
@@ -47,8 +47,8 @@ func printHelp(options kong.HelpOptions, ctx *kong.Context) error {
 	return err
 }
 
-// wrapped breaks a text between words into lines of at most the given number of columns. Longer
-// words are not broken.
+// wrapped breaks a text between words into lines of at most the given number of columns. Words that
+// are longer than a line are not broken.
 func wrapped(line string, columns int) string {
 	var b strings.Builder
 	used := 0
@@ -72,8 +72,8 @@ func wrapped(line string, columns int) string {
 // columnsDefault is the width of the help text if the output is not a terminal.
 const columnsDefault = 80
 
-// width returns the width of the help text, which is the value of the environment variable COLUMNS
-// or else the width of the terminal, as in kong.
+// width returns the width of the help text in columns. As in kong, this width is the value of the
+// environment variable COLUMNS or, if COLUMNS is not set, the width of the terminal.
 func width(w io.Writer) int {
 	if columns, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil {
 		return columns

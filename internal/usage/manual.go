@@ -86,9 +86,9 @@ func ofAll(r row) bool {
 // refers to the other command instead of repeating the common flags.
 const sharedRowsMin = 5
 
-// The function "beyond" returns the rows of the argument "list" that are missing in the argument
-// "like". If the argument "list" has all flags of the argument "like", and most of them with the
-// same help text, the result "ok" is true.
+// The function "beyond" returns the rows of the argument "list" that the argument "like" does not
+// contain. The result "ok" is true if the argument "list" has all flags of the argument "like", and
+// most of these flags have the same help text in both arguments.
 func beyond(list, like []row) (rest []row, ok bool) {
 	shared := 0
 	for _, r := range list {
@@ -152,8 +152,8 @@ func leaves(app *kong.Application) []*kong.Node {
 	return []*kong.Node{app.Node}
 }
 
-// The function "synopsis" returns a usage line, which consists of the program's name, a command,
-// and the required flags and the arguments of the command.
+// The function "synopsis" returns a usage line. The usage line consists of the program's name, the
+// command, the command's required flags and the command's arguments.
 func synopsis(app *kong.Application, c *kong.Node) string {
 	text := app.Name
 	switch c {
@@ -187,8 +187,8 @@ func synopsis(app *kong.Application, c *kong.Node) string {
 
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// The function "roff" escapes a text for man(7), so that the formatter takes no part of the text
-// for a formatting request.
+// The function "roff" escapes a text for man(7), so that the formatter does not interpret any part
+// of the text as a formatting request.
 func roff(text string) string {
 	text = strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`).Replace(oneLine(text))
 	if strings.HasPrefix(text, ".") {

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// SizeBytesMax is the largest Size, 4 GiB - 1, because no message of the transport is longer.
+// SizeBytesMax is the largest Size, which is 4 GiB - 1, the length of the longest message of the
+// transport.
 const SizeBytesMax = min(1<<32-1, math.MaxInt)
 
 // Size is a number of bytes on a command line, 0 to SizeBytesMax.
@@ -41,7 +42,8 @@ func ParseSize(text string) (int, error) {
 	return int(n << shift), nil
 }
 
-// SizeText formats a size for ParseSize, in the largest unit of which the size is a multiple.
+// SizeText formats a size in a form that ParseSize accepts. The unit is the largest one of which
+// the size is a whole multiple.
 func SizeText(sizeBytes int) string {
 	for _, unit := range []struct {
 		shift int

@@ -14,7 +14,7 @@ import (
 var misread = regexp.MustCompile(
 	`^(-\S+): expected \w+ value but got ("(?:[^"\\]|\\.)*") \((.+?)\)`)
 
-// The variable "negative" is a pattern for negative numbers, which kong takes for flags.
+// The variable "negative" is a pattern for negative numbers, which kong mistakes for flags.
 var negative = regexp.MustCompile(`^-[0-9.]`)
 
 // The variable "unread" is a pattern for kong's error text when a value is not a number. The three
@@ -29,8 +29,8 @@ var bare = regexp.MustCompile(`^expected "<command> \.\.\."$`)
 // --format json.
 var otherJSON = regexp.MustCompile(`^unknown flag (--json|-J)(,|$)`)
 
-// Misuse returns a clear text for an error of kong's Parse, followed by the --help command line
-// that applies.
+// Misuse returns a clear text for an error of kong's Parse. The text ends with the command line
+// that prints the relevant help.
 func Misuse(program string, err error) string {
 	var parse *kong.ParseError
 	if errors.As(err, &parse) && parse.Context != nil {

@@ -18,9 +18,9 @@ func String() string {
 	return of(info)
 }
 
-// The variable "unknown" is the version to report if the build has recorded no version. A build
-// outside of the git repository can set the reported version by -ldflags "-X
-// gobtl/internal/version.unknown=...", as tools/container does.
+// The variable "unknown" is the version that String returns if the program was built without
+// version information. A build outside of the git repository can set the reported version by
+// -ldflags "-X gobtl/internal/version.unknown=...", as tools/container does.
 var unknown = "devel"
 
 func of(info *debug.BuildInfo) string {

@@ -19,19 +19,20 @@
 // one wake-up, or the time of four wake-ups. The policy chooses the longest spinning time that was
 // long enough for at least one of the latest three waits. A spinning time that was too short is
 // tried again in one of 64 waits. The spinning time of four wake-ups is meant for two threads that
-// wait for each other, because each wait then contains the wake-up of the other thread. In the
-// states "beside" and "stolen", the spinning time is at most as long as one wake-up takes.
+// wait for each other, because one thread's wait then includes the wake-up of the other thread. In
+// the states "beside" and "stolen", the spinning time is at most as long as one wake-up takes.
 //
 // A thread in state "beside" shares its CPU with a thread that computes. On Linux, a yield gives
 // the computing thread a whole time slice if both threads are in the same scheduling group, which
 // is a session, a container or a job step. In the state stolen, the host of the virtual machine has
 // used the CPU for other work, and a yield does not help. If a job has more waiting threads than
-// there are CPUs, its threads yield in every state, and for 3 ms before a sleep (see AmongFriends).
-// A thread in the state alone yields once before each sleep, because it could otherwise go to sleep
-// before a preemption shows that another thread wants the CPU. If the yields before a sleep never
-// let another thread run, the thread makes such yields only rarely.
+// there are CPUs, the job's threads yield in every state, and yield for 3 ms before a sleep (see
+// AmongFriends). A thread in the state alone yields once before each sleep, because otherwise it
+// could go to sleep before it is preempted, and would not notice that another thread wants the CPU.
+// If these yields before a sleep never let another thread run, the thread yields only before one of
+// 64 sleeps.
 //
 // One thread uses a Policy at a time. Several threads may use a Policy in turn under a lock, if
-// each thread calls Begin first. A Policy allocates memory only in New, and when it reads the CPU
-// time that the host of a virtual machine has stolen.
+// each thread calls Begin first. A Policy allocates memory in only two cases, in New and for
+// reading the stolen CPU time of a virtual machine.
 package waiting

@@ -47,8 +47,7 @@ const (
 	Sleep               // sleep until something happens, then call Slept
 )
 
-// Thread is the waiting thread as its Policy sees it, with information from the kernel and the
-// process.
+// Thread gives a Policy information from the kernel and the process about the waiting thread.
 type Thread interface {
 	// Switches returns the number of involuntary context switches of the thread. A yield that lets
 	// another thread run counts as an involuntary context switch, too.
@@ -56,8 +55,8 @@ type Thread interface {
 	// Stolen returns the CPU time, in any unit, that the host has taken from all CPUs of this virtual
 	// machine, or 0 if this time is unknown.
 	Stolen() uint64
-	// Crowded reports whether this process has at least as many threads that wait by a Policy as it
-	// has CPUs to use.
+	// Crowded reports whether the number of this process's threads that wait by a Policy is at least
+	// the number of CPUs that the process may use.
 	Crowded() bool
 	// Yield lets another thread run, if one waits for this CPU.
 	Yield()
@@ -69,17 +68,17 @@ const (
 	wakeFirst = 40 * time.Microsecond
 	wakeLeast = 20 * time.Microsecond
 	wakeMost  = 60 * time.Microsecond
-	// The time spinLeast suffices for the arrival of the next packets of a message. In the time of
-	// longSpin wake-ups, the peer's thread can wake up and do its work.
+	// The duration spinLeast is long enough for the next packets of the same message to arrive. The
+	// duration of longSpin wake-ups is long enough for the peer's thread to wake up and do its work.
 	spinLeast = 4 * time.Microsecond
 	longSpin  = 4
-	// After more than rareLeast consecutive failures, an action is tried only once in rareEvery
-	// opportunities.
+	// After more than rareLeast consecutive failures of an action, such as a yield that lets no thread
+	// run, the policy tries the action only in one of rareEvery cases.
 	rareLeast = 2
 	rareEvery = 64
 	// While a thread polls, its policy checks the number of preemptions once in each interval
-	// lookEvery. If a check is late by gapLeast, or a yield takes gapLeast, another thread or the host
-	// has used the CPU.
+	// lookEvery. If a check is late by at least gapLeast, or a yield takes at least gapLeast, the
+	// policy concludes that another thread or the host has used the CPU.
 	lookEvery = 100 * time.Microsecond
 	gapLeast  = time.Millisecond
 	// After each yieldsLook yields, the policy checks whether at least yieldsTaken of these yields let
@@ -87,15 +86,16 @@ const (
 	yieldsLook  = 64
 	yieldsTaken = 4
 	// After yieldsLong consecutive long yields, the policy assumes that another thread computes on
-	// this CPU. A single long yield may have other causes, such as a time slice of another scheduling
+	// this CPU. A single long yield can have other causes, such as a time slice of another scheduling
 	// group.
 	yieldsLong = 2
-	// The state Beside ends after the time besideFor, and the state Stolen ends after the time
+	// The state Beside ends after the duration besideFor, and the state Stolen ends after the duration
 	// stolenFor. The policy reads the stolen CPU time at most once in each interval stolenFor.
 	besideFor = time.Second
 	stolenFor = 100 * time.Millisecond
-	// A thread of a crowded job (see AmongFriends) yields for friendsFor before it sleeps. Each yield
-	// lets another thread of the job run, and that thread may do the awaited work.
+	// A thread of a job with more waiting threads than CPUs (see AmongFriends) yields for the duration
+	// friendsFor before it sleeps. Each yield lets another thread of the job run, which possibly does
+	// the work for which this thread waits.
 	friendsFor = 3 * time.Millisecond
 )
 
@@ -134,8 +134,8 @@ type Counts struct {
 	State   State  // the present state
 }
 
-// Add adds the counts of another policy. The sum of two Counts has the State with the higher
-// number.
+// Add adds the counts of another policy to c. The field State of c becomes the higher of the two
+// States.
 func (c *Counts) Add(o Counts) {
 	c.State = max(c.State, o.State)
 	c.Sleeps += o.Sleeps
@@ -189,8 +189,9 @@ func (p *Policy) Found(now mono.Time) {
 
 // Late records that another thread has found the work for which this thread polls. The argument
 // "wait" is the time from the beginning of this thread's wait until the work was found. For each
-// possible spinning time, Late counts how many consecutive waits were longer. If a shorter spinning
-// time would have sufficed for a wait, the wait does not reset the count of a longer spinning time.
+// possible spinning time, Late counts the consecutive waits that were longer than this spinning
+// time. A wait resets only the count of the shortest spinning time that would have sufficed for the
+// wait.
 func (p *Policy) Late(wait time.Duration) {
 	if p.fixed {
 		return
@@ -210,13 +211,13 @@ func (p *Policy) Late(wait time.Duration) {
 	}
 }
 
-// The function "rare" reports whether an attempt should be skipped after the given number of
+// The function "rare" reports whether the policy should skip an attempt after the given number of
 // consecutive failures.
 func rare(number uint) bool { return number > rareLeast && number%rareEvery != 0 }
 
-// Calm reports whether a thread that has just found work may sleep at once, because every spinning
-// time was too short for the latest waits. The caller must make sure that work which arrives before
-// the sleep wakes the thread.
+// Calm reports whether a thread that has just found work should sleep at once without spinning.
+// Calm returns true if every spinning time was too short for the latest waits. The caller must make
+// sure that work which arrives before the sleep wakes the thread.
 func (p *Policy) Calm() bool {
 	return p.mode == Event || p.mode == Adaptive && p.budget == 0
 }
@@ -278,14 +279,15 @@ func (p *Policy) look(now mono.Time) {
 	}
 }
 
-// MayYield reports whether the policy expects a yield to return soon, because it knows of no other
-// thread that computes on this CPU. In a crowded process (see Thread.Crowded), MayYield always
-// returns true, because other goroutines of the process need the CPU.
+// MayYield reports whether the policy expects a yield to return soon. MayYield returns true if the
+// policy knows of no other thread that computes on this CPU. In a crowded process (see
+// Thread.Crowded), MayYield always returns true, because other goroutines of the process need the
+// CPU.
 func (p *Policy) MayYield(now mono.Time) bool { return now >= p.apart || p.thread.Crowded() }
 
 // AmongFriends tells the policy that this thread's job has more waiting threads than there are
-// CPUs. In a job with more threads than CPUs, a long yield usually lets a thread of the same job
-// run, so that threads must yield in order not to delay the job.
+// CPUs. In a job with more waiting threads than CPUs, a long yield usually means that a thread of
+// the same job runs. Without yields, the threads of this job would delay each other.
 func (p *Policy) AmongFriends() { p.friend = true }
 
 // Yielded records a yield that ended at the time "now" and had the duration "took". If several
@@ -303,8 +305,8 @@ func (p *Policy) Yielded(now mono.Time, took time.Duration) {
 	}
 }
 
-// SleepMin returns the shortest useful sleep. Instead of sleeping for a shorter time than SleepMin,
-// a polling loop should poll again.
+// SleepMin returns the shortest useful duration of a sleep. A polling loop that could sleep only
+// for a shorter duration than SleepMin should poll again instead.
 func (p *Policy) SleepMin() time.Duration {
 	if p.mode == Event {
 		return 0
@@ -314,7 +316,8 @@ func (p *Policy) SleepMin() time.Duration {
 
 // Slept records a sleep. The argument "took" is the actual duration of the sleep. The argument
 // "asked" is the requested duration, or a negative value if no limit was requested. The argument
-// "slack" is the time by which the kernel may lengthen a sleep (timer slack).
+// "slack" is the kernel's timer slack, which is the largest time by which the kernel lengthens a
+// sleep.
 func (p *Policy) Slept(asked, took, slack time.Duration) {
 	p.counts.Sleeps++
 	p.slept = true

@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OSThread implements Thread for the operating system's thread that calls its methods. If the
-// calling goroutine is not locked to a thread, two calls of its methods may come from different
-// threads. When a different thread calls for the first time, the earlier context switches of this
+// OSThread implements Thread for the operating system's thread that calls its methods. If a
+// goroutine is not locked to a thread, its calls of an OSThread can come from different threads.
+// When a different thread calls Switches for the first time, the earlier context switches of this
 // thread are not counted.
 type OSThread struct {
 	usage  unix.Rusage
@@ -56,7 +56,8 @@ func stolenOf(stat string) uint64 {
 	return t[7]
 }
 
-// TimerSlack returns the time by which the kernel may lengthen a sleep of the calling thread.
+// TimerSlack returns the timer slack of the calling thread, which is the largest time by which the
+// kernel lengthens a sleep.
 func TimerSlack() time.Duration {
 	slack, _ := unix.PrctlRetInt(unix.PR_GET_TIMERSLACK, 0, 0, 0, 0) // 0 if it fails
 	return time.Duration(max(slack, 0))

@@ -14,7 +14,7 @@ import (
 var pollers atomic.Int32
 
 // Enter adds one to the number of this process's threads that wait by a Policy. After its wait, the
-// thread must call the returned function, which subtracts one.
+// thread must call the function that Enter has returned, which subtracts one from this number.
 func Enter() (leave func()) {
 	pollers.Add(1)
 	return func() { pollers.Add(-1) }
@@ -65,9 +65,9 @@ func CedeBy(p *Policy, clock func() mono.Time) {
 	}
 }
 
-// netpoller holds a pipe with which a goroutine makes Go's scheduler check the network poller. By
-// itself, Go's scheduler checks the network poller when it finds no goroutine to run, and otherwise
-// every 10 ms.
+// The variable "netpoller" holds a pipe with which a goroutine makes Go's scheduler check the
+// network poller. Without this pipe, Go's scheduler checks the network poller when it finds no
+// goroutine to run, and otherwise every 10 ms.
 var netpoller struct {
 	mu          sync.Mutex // held while a goroutine asks
 	read, write *os.File   // a pipe, which is never closed
@@ -76,11 +76,11 @@ var netpoller struct {
 	bytes       [1]byte
 }
 
-// The function askNetpoller parks the calling goroutine on a pipe, which becomes readable as soon
-// as the goroutine is parked. When Go's scheduler finds no other goroutine to run, it checks the
+// askNetpoller writes a byte to a pipe, and parks the calling goroutine until the network poller
+// reports the pipe as readable. When Go's scheduler finds no other goroutine to run, it checks the
 // network poller, which wakes the calling goroutine and all goroutines whose descriptors are ready.
-// If another goroutine is in askNetpoller already, or the pipe cannot be created, askNetpoller does
-// nothing.
+// If another goroutine is already in a call of askNetpoller, or the pipe cannot be created,
+// askNetpoller does nothing.
 func askNetpoller() {
 	p := &netpoller
 	if !p.mu.TryLock() {

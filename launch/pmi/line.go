@@ -36,7 +36,7 @@ type Message struct {
 type pair struct{ key, value string }
 
 // Parse parses a line, with or without the newline. The error of Parse is ErrSyntax. Parse does not
-// panic for any bytes.
+// panic, whatever bytes the line contains.
 func Parse(line []byte) (Message, error) {
 	line = bytes.TrimSuffix(line, []byte("\n"))
 	if len(line) >= LineBytesMax {
@@ -75,7 +75,8 @@ func Parse(line []byte) (Message, error) {
 }
 
 // BeginsSpawn reports whether a line is the first line of a spawn request. A spawn request is the
-// only request that consists of several lines. The server replies once, after the last line.
+// only request that consists of several lines. The server replies to a spawn request once, after
+// its last line.
 func BeginsSpawn(line []byte) bool {
 	m, err := Parse(line)
 	return err == nil && m.Cmd == "spawn"

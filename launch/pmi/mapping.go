@@ -18,9 +18,8 @@ var ErrMapping = errors.New("pmi: malformed process mapping")
 //
 //	(vector,(FIRST,NODES,RANKS),...)    --> RANKS ranks on each of NODES nodes from node FIRST on
 //
-// Each triple in the list is a block of ranks. The blocks apply to the ranks in order. If a job has
-// more ranks than all blocks of the mapping together, the blocks are applied again from the
-// beginning.
+// Each triple in the list is a block of consecutive ranks, in ascending order. If a job has more
+// ranks than all blocks of the mapping together, the blocks are applied again from the beginning.
 func ParseMapping(text string, size int) ([]int, error) {
 	bad := func(why string) error { return fmt.Errorf("%w: %s: %.80q", ErrMapping, why, text) }
 	if size < 1 || size > RanksMax {

@@ -96,8 +96,8 @@ func NewServer(cfg Config) (*Server, error) {
 // messages.
 func (s *Server) Finished() int { return s.over }
 
-// Ended reports whether a rank sends no more messages, because it has finalized or its process has
-// ended. The server no longer needs the connection of a rank for which Ended returns true.
+// Ended reports whether a rank has finalized or its process has ended, so that the rank sends no
+// more messages. The server no longer needs the connection of a rank for which Ended returns true.
 func (s *Server) Ended(rank int) bool { return s.ranks[rank] == finished }
 
 // Welcome returns the lines that the server sends to a client that has connected to a TCP port and
@@ -126,7 +126,7 @@ func (s *Server) Handle(rank int, line []byte) ([]Reply, error) {
 }
 
 // Leave tells the server that the connection of a rank has ended. Leave returns ErrGone if the rank
-// has sent messages, but not the command "finalize".
+// has sent messages, but not the command "finalize". Otherwise Leave treats the rank as finished.
 func (s *Server) Leave(rank int) error {
 	switch s.ranks[rank] {
 	case finished:
@@ -138,9 +138,9 @@ func (s *Server) Leave(rank int) error {
 	return fmt.Errorf("rank %d: %w", rank, ErrGone)
 }
 
-// Lose tells the server that a process has died and that the other processes continue. After
-// Lose, no later barrier of the job can complete. If other ranks wait in a barrier, Lose returns
-// an error, because the job cannot continue.
+// Lose tells the server that a process has died and that the other processes continue. After Lose,
+// no barrier of the job can complete any more. If other ranks wait in a barrier, Lose returns an
+// error, because the job cannot continue.
 func (s *Server) Lose(rank int) error {
 	switch s.ranks[rank] {
 	case finished:

@@ -28,10 +28,10 @@ func same(a, b []byte) bool { return &a[0] == &b[0] }
 
 // allreduceHalving is an Allreduce of 2^k ranks by recursive halving and doubling. The argument
 // "from" of allreduceHalving has the input of this rank, and the argument "parts" receives the
-// result. In the halving phase, for each bit of the rank number from the highest to the lowest,
-// ranks whose numbers differ only in this bit exchange halves of their range of values. In the
-// doubling phase, for each bit from the lowest to the highest, the pairs of ranks of the halving
-// phase send each other the combined halves.
+// result. The halving phase has one round for each bit of the rank number, from the highest to the
+// lowest bit. In each round, two ranks whose numbers differ only in this bit exchange halves of
+// their range of values, and each combines one half. The doubling phase has the same rounds in the
+// opposite order, in which the same two ranks send each other the combined values.
 func (s *Schedule) allreduceHalving(from, parts even) {
 	if s.size == 1 {
 		s.move(parts.data, from.data)
@@ -118,11 +118,11 @@ func (s *Schedule) allreduceDoubling(acc []byte) {
 // reduceRing combines the parts of all ranks along a ring of the ranks. The function "in" returns
 // the input parts of this rank, and the function "acc" returns the memory for the combined parts.
 // The argument "most" of reduceRing is the size in bytes of the longest part. At the end of
-// reduceRing, each rank has its own part of the result, in which the values of all ranks are
-// combined. The operation of reduceRing must be commutative, because the values are combined in the
-// order of the ring. If the argument "inPlace" of reduceRing is true, the functions "in" and "acc"
-// return the same memory. If the argument "inPlace" is false, received data overwrites the previous
-// content of the memory that the function "acc" returns.
+// reduceRing, each rank has the part of the result that belongs to it, in which the values of all
+// ranks are combined. The operation of reduceRing must be commutative, because the values are
+// combined in the order of the ring. If the argument "inPlace" of reduceRing is true, the functions
+// "in" and "acc" return the same memory. If the argument "inPlace" is false, received data
+// overwrites the previous content of the memory that the function "acc" returns.
 func (s *Schedule) reduceRing(in, acc func(int) []byte, most int, inPlace bool) {
 	var x []byte
 	if inPlace {

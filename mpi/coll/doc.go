@@ -1,7 +1,7 @@
 // Package coll implements the collective operations of package mpi as schedules. A schedule is a
-// list of steps, which are carried out when messages arrive. A schedule uses neither goroutines nor
-// clocks, and exchanges messages with other ranks through a Port. Because a schedule uses no clock,
-// a simulator can run the same schedules as a real program.
+// list of steps. The arrival of a message makes the schedule carry out further steps. A schedule
+// uses neither goroutines nor clocks, and exchanges messages with other ranks through a Port.
+// Because a schedule uses no clock, a simulator can run the same schedules as a real program.
 //
 //	send to 3 | receive from 5 | --- all so far --- | fold | send to 6 | receive from 2 | -->
 //	`------ under way at once ------'               `local'

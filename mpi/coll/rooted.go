@@ -1,7 +1,7 @@
 package coll
 
-// The constants below are the smallest data sizes, in bytes, for which the algorithms for large
-// data are used.
+// The constants below are the smallest data sizes, in bytes, for which collective operations use
+// the algorithms for large data.
 const (
 	bcastLarge     = 64 << 10
 	allreduceLarge = 32 << 10

@@ -16,8 +16,8 @@ type Port interface {
 	// an error, nothing is sent or received.
 	Send(r *pml.Request, to int, data []byte) error
 	Recv(r *pml.Request, from int, data []byte) error
-	// Cancel cancels a receive or abandons a send. If it is too late for this, Cancel returns
-	// false.
+	// Cancel cancels a receive or abandons a send. If the message can no longer be cancelled or
+	// abandoned, Cancel returns false.
 	Cancel(r *pml.Request) bool
 	// Skip receives and drops the next message of a rank. A Schedule calls Skip instead of Recv
 	// when its operation has failed.
@@ -47,8 +47,8 @@ type step struct {
 	from []byte
 }
 
-// Schedule is the part of one rank in a collective operation. A zero Schedule is ready for Reset.
-// A Schedule whose operation has ended can be used for another operation, without further
+// Schedule holds the steps of one rank in a collective operation. A zero Schedule is ready for
+// Reset. A Schedule whose operation has ended can be used for another operation, without further
 // allocations.
 type Schedule struct {
 	rank, size int
@@ -85,8 +85,8 @@ func (s *Schedule) Reset(rank, size int, combine Fold) {
 
 // Start begins to carry out the steps of the Schedule. When all steps have ended, which may be
 // during the call of Start, the Schedule calls the function "done" once. If the operation has
-// failed, the argument of "done" is the error, and other ranks may be waiting for messages of this
-// rank.
+// failed, the argument of "done" is the error, and it is possible that other ranks still wait for
+// messages of this rank.
 func (s *Schedule) Start(port Port, done func(error)) {
 	s.port, s.done = port, done
 	s.advance()
@@ -187,8 +187,8 @@ func (s *Schedule) advance() {
 
 // giveUp cancels all messages that can be cancelled. If a message had a wrong size, giveUp sends
 // empty messages to the ranks that wait for messages of this rank, so that the operation fails at
-// these ranks, too. After a failed operation, the messages that other ranks will send to this rank
-// for the operation are dropped.
+// these ranks, too. Messages that other ranks later send to this rank for the failed operation are
+// dropped.
 func (s *Schedule) giveUp() {
 	if s.told || !wrongSize(s.err) {
 		for _, r := range s.requests[:s.used] {

@@ -29,7 +29,8 @@ var ErrFile = errors.New("manager's file")
 const BytesMax = 16 << 20
 
 // leaseMin is the shortest duration of a lease. leaseMin is several times as long as a message
-// exchange between host and manager, because a shorter lease could expire between two messages.
+// exchange between a host and the manager. A much shorter lease could expire before the manager has
+// renewed it.
 const leaseMin = 100 * time.Millisecond
 
 // File is the content of a configuration file.
@@ -88,8 +89,8 @@ type mac struct {
 	Host string `toml:"host"`
 }
 
-// Parse decodes a file. An error of Parse wraps ErrFile, and its text says what is wrong in which
-// part of the file.
+// Parse decodes a file. An error of Parse wraps ErrFile, and its text describes the fault and names
+// the part of the file.
 func Parse(text []byte) (*File, error) {
 	if len(text) > BytesMax {
 		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrFile, len(text), BytesMax)

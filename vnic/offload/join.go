@@ -10,7 +10,7 @@ const (
 	// the number of frames to UDP_MAX_SEGMENTS. UDP_MAX_SEGMENTS is 128 in Linux 6.18 and in Debian's
 	// Linux 6.1, and 64 (FramesOld) in older kernels.
 	FramesMax = 128
-	// FramesOld is the limit for UDP in older kernels.
+	// FramesOld is the value of UDP_MAX_SEGMENTS in older kernels.
 	FramesOld = 64
 )
 
@@ -26,8 +26,8 @@ type Joined struct {
 // Joiner joins frames of the same flow. The caller of Add must not change or reuse the
 // memory of an added frame until Flush has returned.
 type Joiner struct {
-	// Emit is called for each finished frame. The frames of a flow are emitted in the order of their
-	// arrival. The argument of Emit is valid only during the call.
+	// The Joiner calls Emit for each frame that is ready for the device. The frames of a flow are
+	// emitted in the order of their arrival. The argument of Emit is valid only during the call.
 	Emit func(*Joined)
 	// NoTCP and NoUDP disable the joining of TCP and UDP frames, for a device that does not accept
 	// large frames.
@@ -54,7 +54,8 @@ type group struct {
 	head   [headMax]byte
 }
 
-// Add adds the next received frame, and may emit finished frames.
+// Add adds the next received frame. During Add, the Joiner can call Emit for this frame and for
+// frames that were added earlier.
 func (j *Joiner) Add(f []byte) {
 	l, ok := dissect(f)
 	if !ok || l.payload > headMax || l.proto == protoTCP && j.NoTCP || l.proto == protoUDP && j.NoUDP {

@@ -11,8 +11,8 @@ type Splitter struct {
 	head    int // size of the headers before the payload
 }
 
-// largestPacket is the largest value of the length field in an IP header. Large frames of package
-// offload do not exceed largestPacket, including the Ethernet header.
+// largestPacket is the largest value of the length field in an IP header. In package offload, the
+// size of a large frame, including its Ethernet header, is at most largestPacket.
 const largestPacket = 1<<16 - 1
 
 // Begin starts to split a frame with the header h. A frame that is not large becomes one

@@ -44,8 +44,8 @@ const QueuesMax = 8
 var ErrDevice = errors.New("tap: cannot use the device")
 
 // ErrGone means that the interface of a device has been removed. ErrMoved means that the interface
-// is in another network namespace. An interface in another network namespace still carries frames,
-// but this process cannot read the interface's state.
+// of a device has been moved to another network namespace. An interface in another network
+// namespace still carries frames, but this process cannot read the interface's state.
 var (
 	ErrGone  = errors.New("tap: the interface has been removed")
 	ErrMoved = errors.New("tap: the interface is in another network namespace")
@@ -149,8 +149,8 @@ func (d *Device) openAll(name string, flags uint16, queues int) error {
 	return nil
 }
 
-// adopt uses the first descriptors in the slice "fds", if all descriptors in the slice belong to
-// the same TAP device.
+// adopt makes the first descriptors in the slice "fds" the queues of the device. If the descriptors
+// in the slice do not all belong to the same TAP device, adopt returns an error.
 func (d *Device) adopt(fds []int, queues int) error {
 	for i, fd := range fds {
 		ifr, err := unix.NewIfreq("")
@@ -305,9 +305,9 @@ func newQueue(fd int) *Queue { return &Queue{fd: fd} }
 // FD returns the queue's file descriptor, for poll or epoll.
 func (q *Queue) FD() int { return q.fd }
 
-// Read reads the next frame into b. If no frame is available, n is 0. Most errors of Read mean
-// that the device is gone. After a temporary error a later Read succeeds. Read never blocks, and
-// therefore uses a raw system call that Go's scheduler does not track.
+// Read reads the next frame into b. If no frame is available, n is 0. Most errors of Read mean that
+// the device no longer exists. Other errors of Read are temporary, and a later Read succeeds. Read
+// never blocks, and therefore uses a raw system call that Go's scheduler does not track.
 func (q *Queue) Read(b []byte) (h offload.Header, n int, err error) {
 	q.iov[0] = unix.Iovec{Base: &q.hdr[0]}
 	q.iov[0].SetLen(q.head)
@@ -333,7 +333,7 @@ func (q *Queue) Read(b []byte) (h offload.Header, n int, err error) {
 }
 
 // Write writes one frame that consists of f.Parts. An error of Write means that the kernel has
-// refused the frame. After an error of Write, the kernel may accept other frames.
+// refused the frame. The kernel does not necessarily refuse the next frame.
 func (q *Queue) Write(f *offload.Joined) error {
 	if len(f.Parts) > writeParts || q.head == 0 && f.Header != (offload.Header{}) {
 		return unix.EINVAL

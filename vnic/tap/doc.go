@@ -5,7 +5,7 @@
 //
 // If the device supports the kernel's virtio_net_hdr, each frame has such a header. With
 // virtio_net_hdr, one system call transfers a large TCP or UDP frame. Package offload splits and
-// joins large frames. Open finds the supported features of the kernel by trying them. Queues share
-// no state. Only one goroutine at a time may use a Queue. Any goroutine may call the other
-// functions.
+// joins large frames. Open finds the supported features of the kernel by trying them. The queues of
+// a device share no state. Only one goroutine at a time may use a Queue. Any goroutine may call the
+// functions and methods of package tap that do not belong to a Queue.
 package tap

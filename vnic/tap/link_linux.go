@@ -63,7 +63,7 @@ func (d *Device) Link() (Link, error) {
 type Addr struct {
 	IP netip.Addr
 	// Refused is true if another host already uses the address (IPv6 duplicate address detection). The
-	// kernel does not use an address with Refused.
+	// kernel does not use an address whose field Refused is true.
 	Refused bool
 }
 

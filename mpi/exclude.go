@@ -17,8 +17,8 @@ const (
 	refusedExcluded                   // a rank that is considered dead
 )
 
-// A rank that has become silent is asked whether it considers this rank dead. For the answer of a
-// silent rank, this rank waits at most askMost, or PeerTimeout if that is shorter.
+// This rank asks a rank that has become silent whether it considers this rank dead. This rank waits
+// for the answer at most for the time askMost, or for PeerTimeout if PeerTimeout is shorter.
 const askMost = 5 * time.Second
 
 // A silent rank, which does not answer any more, possibly considers this rank dead, because it
@@ -33,8 +33,8 @@ type question struct {
 	why   error // why the rank is considered dead
 }
 
-// The method "admit" decides whether a process may connect to this rank. A process may connect if
-// it is a rank of this job that this rank does not consider dead.
+// The method "admit" decides whether a process is allowed to connect to this rank. Only ranks of
+// this job that this rank does not consider dead are allowed to connect.
 func (e *engine) admit(r btl.Request) btl.Verdict {
 	rank, ok := e.rankCalled(string(r.Label))
 	switch {
@@ -87,8 +87,9 @@ func (e *engine) memberGone(p *pml.Peer, m *member) {
 	}
 }
 
-// The method "lost" reports whether no further message can arrive from a rank. No further message
-// can arrive from a rank that is dead, or that was asked whether it considers this rank dead.
+// The method "lost" reports whether no further message can arrive from a rank. The method "lost"
+// returns true for a rank that is dead, and for a silent rank that was asked whether it considers
+// this rank dead.
 func (f *failures) lost(rank int) bool {
 	asked := func(q question) bool { return q.rank == rank }
 	return f.dead[rank] != nil || slices.ContainsFunc(f.asked, asked)

@@ -225,9 +225,9 @@ func (c *Comm) Free() {
 	}
 }
 
-// The method "free" works like Free, for a caller that holds mu. For the communicators that were
-// freed most recently, the decided agreement rounds are kept, because this rank may have to send a
-// decision to another rank.
+// The method "free" works like Free, for a caller that holds mu. The engine keeps the decided
+// agreement rounds of the communicators that were freed most recently, because this rank could
+// still have to send a decision to another rank.
 func (c *Comm) free() {
 	f := &c.e.failures
 	delete(f.comms, c.context)
@@ -295,8 +295,7 @@ func (e *engine) revoke(context uint64) {
 	f.untold, f.news = true, true
 }
 
-// tellRevoked forwards revocations to other ranks, until the transport can take no further
-// messages.
+// tellRevoked forwards revocations to other ranks, until the transport accepts no further messages.
 func (e *engine) tellRevoked() {
 	f := &e.failures
 	if f.untold = false; f.told == nil {
@@ -338,8 +337,8 @@ func (c *Comm) usable() error {
 }
 
 // Failed returns the ranks of the communicator that this rank knows to be dead, in ascending order.
-// At any given time, different ranks may know of different dead ranks. In Shrink and Agree, all
-// surviving ranks agree on the same set of dead ranks.
+// At any given time, different ranks can know of different dead ranks. In Shrink and Agree,
+// however, all surviving ranks agree on the same set of dead ranks.
 func (c *Comm) Failed() []int {
 	c.e.lock()
 	defer c.e.unlock()
@@ -352,8 +351,8 @@ func (c *Comm) Failed() []int {
 	return ranks
 }
 
-// The method "spread" sends a control message to all other ranks, or in a large job to the
-// neighbours that forward it.
+// The method "spread" sends a control message to all other ranks or, in a job of more than
+// noticeAllRanks ranks, to those ranks that forward the message.
 func (e *engine) spread(n *notice) {
 	e.eachNeighbour(func(rank int) { e.tell(rank, n) })
 }
@@ -395,8 +394,8 @@ func (e *engine) tell(rank int, n *notice) {
 	}
 }
 
-// The method "post" sends control messages from the queue, until the transport can take no further
-// messages.
+// The method "post" sends control messages from the queue, until the queue is empty or the
+// transport accepts no further messages.
 func (e *engine) post() {
 	f := &e.failures
 	if e.broken != nil {
@@ -416,8 +415,8 @@ func (e *engine) post() {
 	f.news = f.news || len(left) > 0
 }
 
-// postOne sends a control message. If the transport cannot take the message now, postOne returns
-// false. A message to a rank that has ended is dropped.
+// postOne sends a control message. If the transport cannot accept the message at present, postOne
+// returns false. If the receiving rank has ended, postOne drops the message and returns true.
 func (e *engine) postOne(letter letter) bool {
 	p, err := e.peer(letter.to)
 	if err != nil {

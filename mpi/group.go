@@ -17,8 +17,8 @@ type Group struct {
 	own   int   // this process's rank in the world
 }
 
-// Span describes the ranks First, First+Stride and so on, up to Last, of a group. If Stride is
-// negative, Last may be below First. A Stride of 0 counts as 1.
+// Span describes the ranks First, First+Stride and so on of a group, up to and possibly including
+// Last. With a negative Stride, Last is at most First. A Stride of 0 counts as 1.
 type Span struct{ First, Last, Stride int }
 
 // Comparison is the result of comparing two groups or communicators.
@@ -85,9 +85,9 @@ func (g Group) index() map[int]int {
 }
 
 // Translate converts ranks of this group to ranks of another group (MPI_Group_translate_ranks). If
-// a process does not belong to the other group, Translate returns Undefined for this process. The
-// value NoRank is returned unchanged. If this group does not have one of the given ranks, Translate
-// returns ErrRank.
+// a process does not belong to the other group, Translate returns Undefined for this process.
+// Translate does not convert the value NoRank. If one of the given ranks does not exist in this
+// group, Translate returns ErrRank.
 func (g Group) Translate(ranks []int, to Group) ([]int, error) {
 	index, there := to.index(), make([]int, len(ranks))
 	for i, rank := range ranks {

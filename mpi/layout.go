@@ -8,13 +8,13 @@ import (
 	"gobtl/pml"
 )
 
-// Layout describes, as a sequence of blocks, values that need not be adjacent in a slice, like a
-// derived datatype of MPI. The methods of a Layout work like the functions of the same names, but
-// send and receive the values of the blocks. A message that is sent from a Layout can be received
-// into a slice or into another Layout. A Layout can be used many times, by any goroutine. A Layout
-// refers to the slice from which it was made. Sends of a Layout read the slice from which the
-// Layout was made, and receives of the Layout write to this slice. If a Layout is used for a
-// receive, its blocks should not overlap.
+// Layout describes a sequence of blocks of values in a slice, like a derived datatype of MPI. The
+// blocks need not be adjacent. Each method of a Layout works like the function of the same name,
+// but sends or receives the values of the Layout's blocks. A message that is sent from a Layout can
+// be received into a slice or into another Layout. A Layout can be used many times, by any
+// goroutine. A Layout refers to the slice from which it was made. Sends of a Layout read the slice
+// from which the Layout was made, and receives of the Layout write to this slice. If a Layout is
+// used for a receive, its blocks should not overlap.
 type Layout[T any] struct {
 	shape
 
@@ -22,7 +22,8 @@ type Layout[T any] struct {
 	unit int // bytes of a value
 }
 
-// The type "shape" is a Layout whose sizes and offsets are in bytes. It implements pml.Layout.
+// The type "shape" is a Layout whose sizes and offsets are in bytes. The type "shape" implements
+// pml.Layout.
 type shape struct {
 	mem           []byte
 	bytes         int
@@ -33,13 +34,13 @@ type shape struct {
 }
 
 // Strided returns a layout of equal blocks at equal distances (MPI_Type_vector). The argument
-// "count" is the number of blocks, "block" is the number of values in each block, and "stride" is
-// the number of values from the beginning of one block to the beginning of the next. The first
-// block is at the beginning of the slice "data". For example, a column of a matrix is a Strided
-// layout whose stride is the length of a row. If the argument "stride" is negative, the first block
-// is at the end of the slice "data", and each further block begins before the previous block.
-// Strided returns ErrType for values that cannot be sent. Strided returns ErrBounds if the slice
-// "data" is too short, or if the argument "count" or "block" is negative.
+// "count" is the number of blocks, and "block" is the number of values in each block. The argument
+// "stride" is the number of values from the beginning of one block to the beginning of the next
+// block. The first block is at the beginning of the slice "data". For example, a column of a matrix
+// is a Strided layout whose stride is the length of a row. If the argument "stride" is negative,
+// the first block is at the end of the slice "data", and each further block begins before the
+// previous block. Strided returns ErrType for values that cannot be sent. Strided returns ErrBounds
+// if the slice "data" is too short, or if the argument "count" or "block" is negative.
 func Strided[T any](data []T, count, block, stride int) (*Layout[T], error) {
 	b, err := bytesOf(data)
 	if err != nil {
@@ -158,8 +159,8 @@ func Subarray[T any](data []T, shape, part, start []int) (*Layout[T], error) {
 // Len returns the number of values of the layout.
 func (l *Layout[T]) Len() int { return l.bytes / l.unit }
 
-// Pack copies the values of the layout to the destination slice, as many as fit in it, and returns
-// the number of copied values (MPI_Pack).
+// Pack copies the values of the layout to the slice "to", but not more than the length of this
+// slice, and returns the number of copied values (MPI_Pack).
 func (l *Layout[T]) Pack(to []T) int {
 	n := min(len(to), l.Len())
 	b, _ := bytesOf(to[:n]) // the type was already checked
@@ -167,8 +168,8 @@ func (l *Layout[T]) Pack(to []T) int {
 	return n
 }
 
-// Unpack copies the values of the source slice to the positions that the layout describes, as many
-// as there are positions, and returns the number of copied values (MPI_Unpack).
+// Unpack copies the values of the slice "from" to the positions that the layout describes, but not
+// more than there are positions, and returns the number of copied values (MPI_Unpack).
 func (l *Layout[T]) Unpack(from []T) int {
 	n := min(len(from), l.Len())
 	b, _ := bytesOf(from[:n])

@@ -52,9 +52,9 @@ func (l *Layout[T]) RecvInit(r *Request, c *Comm, from, tag int) error {
 	return c.readyRecv(r, nil, l.unit, from, tag, &l.shape)
 }
 
-// Bcast copies the values of the root's layout to the layouts of all ranks, which must have the
-// same number of values. A collective operation with layouts makes one more copy of the values than
-// the same operation with slices.
+// Bcast copies the values of the root's layout to the layouts of all ranks, and all these layouts
+// must have the same number of values. A collective operation with layouts makes one more copy of
+// the values than the same operation with slices.
 func (l *Layout[T]) Bcast(ctx context.Context, c *Comm, root int) error {
 	data := l.packed() // receivers, too: values that do not arrive stay the same
 	err := Bcast(ctx, c, data, root)
@@ -94,10 +94,9 @@ func (l *Layout[T]) packed() []T {
 	return values
 }
 
-// Put begins to write the layout's values to a rank's memory in a window, with the distances that
-// the values have in the layout. The value at index i of the layout's slice is written to index
-// at+i of the rank's memory. Each block of the layout is a separate put. Put returns the errors of
-// Window.Put.
+// Put begins to write the layout's values to a rank's memory in a window, and keeps the distances
+// between the values. The value at index i of the layout's slice is written to index at+i of the
+// rank's memory. Each block of the layout is a separate put. Put returns the errors of Window.Put.
 func (l *Layout[T]) Put(ctx context.Context, w *Window[T], to, at int) error {
 	return l.eachBlock(func(data []T, offset int) error { return w.Put(ctx, data, to, at+offset) })
 }
@@ -108,8 +107,9 @@ func (l *Layout[T]) Get(ctx context.Context, w *Window[T], from, at int) error {
 	return l.eachBlock(func(data []T, offset int) error { return w.Get(ctx, data, from, at+offset) })
 }
 
-// Accumulate begins to combine the layout's values with the values of a rank's memory in a window,
-// at the same indexes as Put. Accumulate returns the errors of Window.Accumulate.
+// Accumulate begins to combine the layout's values with values of a rank's memory in a window. The
+// indexes in the rank's memory are the same as in Put. Accumulate returns the errors of
+// Window.Accumulate.
 func (l *Layout[T]) Accumulate(ctx context.Context, w *Window[T], to, at int, op Op[T]) error {
 	return l.eachBlock(func(data []T, offset int) error {
 		return w.Accumulate(ctx, data, to, at+offset, op)

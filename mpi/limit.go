@@ -11,8 +11,8 @@ import (
 )
 
 // filesForPeer is the number of file descriptors that a rank needs for a shared-memory connection
-// to another rank. In each direction, a shared-memory connection has a socket and a ring, with one
-// descriptor each.
+// to another rank. A shared-memory connection has a socket and a ring in each direction, and each
+// of these has one file descriptor.
 const filesForPeer = 4
 
 // filesAfter is how long a rank without free file descriptors tries to connect to another rank over

@@ -9,15 +9,15 @@ import (
 )
 
 // Message is a message that Mprobe has found. A Message can be received by Mrecv and Imrecv, and by
-// no other call. A Message belongs to one goroutine at a time. A Message is for programs with
-// several receiving goroutines, because after a Probe, another goroutine could receive the message
-// that Probe has found.
+// no other call. A Message belongs to one goroutine at a time. Message and Mprobe are meant for
+// programs with several receiving goroutines. After a Probe, by contrast, another goroutine could
+// receive the message that Probe has found.
 type Message struct {
 	c *Comm
 	m *pml.Message // nil: from NoRank
 }
 
-// Mprobe works like Probe, but no other receive or probe can match the found message any more
+// Mprobe works like Probe, but afterwards no other receive or probe can match the found message
 // (MPI_Mprobe). The caller of Mprobe must receive the found message with Mrecv or Imrecv. Mprobe
 // returns the errors of Probe.
 func Mprobe(ctx context.Context, c *Comm, from, tag int) (*Message, Status, error) {

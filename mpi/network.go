@@ -21,8 +21,8 @@ type Network struct {
 const memoryProvider = "shm"
 
 // sharingRanksMax is the largest number of ranks on one host that use shared memory by default. A
-// process needs filesForPeer file descriptors for each peer, and the usual limit is 1024
-// descriptors.
+// process needs filesForPeer file descriptors for each peer, and the usual limit for a process is
+// 1024 descriptors.
 const sharingRanksMax = 128
 
 // A wish is the message in which a rank tells all other ranks which provider its Config names and
@@ -116,11 +116,11 @@ func localNode(provider string) string {
 }
 
 // sharedMemory returns a text that identifies the shared memory that this process sees. Processes
-// of other hosts, containers and users see another shared memory, with another identity. If the
-// program cannot use shared memory, sharedMemory returns an empty identity. If the given number of
-// ranks cannot use shared memory, the result "lack" is the reason, and otherwise an empty string.
-// sharedMemory opens the provider as a test, because the open fails if another user has created the
-// directory of the provider's sockets.
+// on other hosts, in other containers or of other users see a different shared memory, with a
+// different identity. If the program cannot use shared memory, sharedMemory returns an empty
+// identity. If the given number of ranks cannot use shared memory, the result "lack" is the reason,
+// and otherwise an empty string. sharedMemory opens the provider as a test, because the open fails
+// if another user has created the directory of the provider's sockets.
 func sharedMemory(ranks int) (memory, lack string) {
 	infos, err := fabric.GetInfo(fabric.Hints{Provider: memoryProvider})
 	if err != nil {
@@ -139,12 +139,12 @@ func sharedMemory(ranks int) (memory, lack string) {
 	return infos[0].Fabric, lack
 }
 
-// Waits has counters of the sleeps, the yields and other events while a rank waits for messages.
-// The field State says which other threads use the CPU of the rank.
+// Waits counts the sleeps, the yields and other events of a rank that waits for messages. The field
+// State says which other threads use the CPU of the rank.
 type Waits = waiting.Counts
 
-// Waits returns counters of the sleeps, the yields and other events while calls of this rank wait.
-// Any goroutine may call Waits.
+// Waits returns the numbers of sleeps, yields and other events of the calls in which this rank
+// waited for messages. Any goroutine may call Waits.
 func (w *World) Waits() Waits {
 	w.e.lock()
 	defer w.e.unlock()

@@ -25,8 +25,9 @@ const (
 // Send sends the slice "data" to a rank, and returns as soon as the program may change this slice
 // again. A small message is copied, and Send returns at once. For a large message, Send returns
 // when the receiver has received the data. If ctx ends while the send is in progress, the error
-// includes ErrInUse, and the library may continue to read the slice "data". Send returns ErrRank,
-// ErrTag, ErrType, a RankError, ErrFinalized, the failure of the transport, or the cause of ctx.
+// includes ErrInUse, and the library may continue to read the slice "data". The errors of Send are
+// ErrRank, ErrTag, ErrType, a RankError, ErrFinalized, the failure of the transport, and the cause
+// of ctx.
 func Send[T any](ctx context.Context, c *Comm, data []T, to, tag int) error {
 	return sendMode(ctx, c, data, to, tag, pml.Standard)
 }
@@ -73,8 +74,8 @@ func (c *Comm) send(ctx context.Context, b []byte, l *shape, to, tag int, mode p
 // slice "data". A message shorter than the slice fills the beginning of the slice, and Status.Count
 // is the number of values in the message. If ctx ends and no message has arrived, Recv cancels the
 // receive. If a part of a message has arrived when ctx ends, the error includes ErrInUse, and the
-// library may continue to write to the slice "data". Recv returns ErrRank, ErrTag, ErrType, or the
-// errors of Request.Wait.
+// library may continue to write to the slice "data". The errors of Recv are ErrRank, ErrTag,
+// ErrType, and the errors of Request.Wait.
 func Recv[T any](ctx context.Context, c *Comm, data []T, from, tag int) (Status, error) {
 	b, err := bytesOf(data)
 	if err != nil {
@@ -101,7 +102,8 @@ func (c *Comm) recv(ctx context.Context, b []byte, l *shape, size, from, tag int
 }
 
 // Isend begins to send data to a rank. Until the request r has ended, the program must not change
-// the slice "data". Isend returns ErrBusy, ErrRank, ErrTag, ErrType, a RankError, or ErrFinalized.
+// the slice "data". The errors of Isend are ErrBusy, ErrRank, ErrTag, ErrType, a RankError, and
+// ErrFinalized.
 func Isend[T any](r *Request, c *Comm, data []T, to, tag int) error {
 	return isendMode(r, c, data, to, tag, pml.Standard)
 }
@@ -123,8 +125,8 @@ func isendMode[T any](r *Request, c *Comm, data []T, to, tag int, mode pml.Mode)
 }
 
 // Irecv begins to receive a message into the slice "data", in the same way as Recv. Until the
-// request r has ended, the program must not access the slice "data". Irecv returns ErrBusy,
-// ErrRank, ErrTag, ErrType, a RankError, or ErrFinalized.
+// request r has ended, the program must not access the slice "data". The errors of Irecv are
+// ErrBusy, ErrRank, ErrTag, ErrType, a RankError, and ErrFinalized.
 func Irecv[T any](r *Request, c *Comm, data []T, from, tag int) error {
 	b, err := bytesOf(data)
 	if err != nil {
@@ -136,12 +138,12 @@ func Irecv[T any](r *Request, c *Comm, data []T, from, tag int) error {
 }
 
 // Sendrecv sends the slice "data" to one rank, and receives a message from another rank into the
-// slice "room". The send and the receive may happen in any order. The slices "data" and "room" must
-// not overlap (ErrConfig). If ctx ends while the send or the receive of a Sendrecv is in progress,
-// the error includes ErrInUse, and the library may continue to use both slices. If the send cannot
-// begin, nothing is received. If the send begins and then fails, a message that has already arrived
-// is received nevertheless, and the Status describes the received message. Sendrecv returns the
-// errors of Send and Recv.
+// slice "room". The send and the receive can complete in any order. The slices "data" and "room"
+// must not overlap (ErrConfig). If ctx ends while the send or the receive of a Sendrecv is in
+// progress, the error includes ErrInUse, and the library may continue to use both slices. If the
+// send cannot begin, nothing is received. If the send begins and then fails, Sendrecv still
+// receives a message that has already arrived, and returns the Status of this message with the
+// error. Sendrecv returns the errors of Send and Recv.
 func Sendrecv[S, R any](ctx context.Context, c *Comm, data []S, to, tag int, room []R,
 	from, fromTag int,
 ) (Status, error) {
@@ -265,8 +267,8 @@ func (c *Comm) beginSend(r *Request, b []byte, to, tag int, mode pml.Mode, l *sh
 	return err
 }
 
-// trySend sends a message if it is small and can be sent at once. If trySend has not sent the
-// message, for whatever reason, it returns false. The caller must hold mu.
+// trySend sends a message if the message is small and can be sent at once. If trySend has not sent
+// the message, for whatever reason, trySend returns false. The caller must hold mu.
 func (c *Comm) trySend(b []byte, to, tag int) bool {
 	e := c.e
 	if uint(tag) > TagMax || uint(to) >= uint(len(c.ranks)) || c.usable() != nil {

@@ -28,8 +28,8 @@ const (
 // SendInit prepares the request r for repeated sends of the slice "data" to a rank (MPI_Send_init).
 // Each send begins with a call of Start. The program may change the slice "data" whenever the
 // request r is not active. If r is later used in a call of Isend or a similar function, Start
-// returns ErrNotInit until SendInit has prepared r again. The caller need not free r. SendInit
-// returns ErrBusy, ErrRank, ErrTag, ErrType, a RankError, or ErrFinalized.
+// returns ErrNotInit until SendInit has prepared r again. The caller need not free r. The errors of
+// SendInit are ErrBusy, ErrRank, ErrTag, ErrType, a RankError, and ErrFinalized.
 func SendInit[T any](r *Request, c *Comm, data []T, to, tag int) error {
 	return sendInit(r, c, data, to, tag, pml.Standard)
 }
@@ -64,8 +64,8 @@ func RecvInit[T any](r *Request, c *Comm, data []T, from, tag int) error {
 }
 
 // Start begins the operation for which SendInit, RecvInit, BcastInit or a similar function has
-// prepared r (MPI_Start). Start allocates no memory. Start returns ErrBusy, ErrNotInit, a
-// RankError, ErrRevoked, ErrFinalized, or the failure of the transport.
+// prepared r (MPI_Start). Start allocates no memory. The errors of Start are ErrBusy, ErrNotInit, a
+// RankError, ErrRevoked, ErrFinalized, and the failure of the transport.
 func (r *Request) Start() error {
 	if r.active {
 		return ErrBusy

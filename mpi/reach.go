@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	// Ranks try to connect in at most reachRounds rounds, and each round takes at most the time
-	// reachRound. A rank that is not connected after all rounds counts as unreachable. After each
-	// round, all ranks wait for each other in a fence of the launcher, so that even a slow rank
-	// polls its sockets at least once in each round. A handshake with another rank takes four
+	// At the start of a job, ranks try to connect in at most reachRounds rounds. Each round takes at
+	// most the time reachRound. A rank that is not connected after all rounds counts as unreachable.
+	// After each round, all ranks wait for each other in a fence of the launcher, so that even a slow
+	// rank polls its sockets at least once in each round. A handshake with another rank takes four
 	// polls.
 	reachRounds = 5
 	reachRound  = 200 * time.Millisecond
@@ -35,8 +35,8 @@ type missed struct {
 }
 
 // reachHosts connects to a rank of each other host, and returns the failed connections of all ranks
-// of the job. The result of reachHosts is the same at all ranks. The argument "try" of reachHosts
-// is the number of earlier calls of reachHosts in this job.
+// of the job. The result of reachHosts is the same at all ranks. The argument "try" is the number
+// of times that this rank has called reachHosts before.
 func (w *World) reachHosts(ctx context.Context, try int) ([]missed, error) {
 	if w.job.Nodes() < 2 || w.cfg.SkipReach {
 		return nil, nil

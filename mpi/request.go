@@ -86,8 +86,8 @@ func (r *Request) result() (Status, error) {
 
 // Wait waits for the end of the request. If ctx ends earlier than the request, Wait returns the
 // cause of ctx. If Wait returns the cause of ctx, the request is still in progress and uses the
-// memory of the message, and the caller must call Wait again. Wait returns ErrInactive,
-// ErrTruncated, ErrCancelled, a RankError, the failure of the transport, or the cause of ctx. If
+// memory of the message, and the caller must call Wait again. The errors of Wait are ErrInactive,
+// ErrTruncated, ErrCancelled, a RankError, the failure of the transport, and the cause of ctx. If
 // the size of the message is not a whole number of values, Wait returns ErrCount.
 func (r *Request) Wait(ctx context.Context) (Status, error) {
 	if ctx == nil {
@@ -124,9 +124,8 @@ func (r *Request) Test() (ended bool, s Status, err error) {
 	return true, s, err
 }
 
-// Cancel cancels a receive that no message has matched yet, and the Wait of the receive then
-// returns ErrCancelled. If the request cannot be cancelled, Cancel returns false, and the request
-// continues.
+// Cancel cancels a receive that no message has matched yet. Wait then returns ErrCancelled for this
+// receive. If the request cannot be cancelled, Cancel returns false, and the request continues.
 func (r *Request) Cancel() bool {
 	if !r.Active() {
 		return false
@@ -289,8 +288,8 @@ func TestSome(indices []int, requests ...*Request) ([]int, error) {
 func hasEnded(r *Request) bool { return r.Active() && r.done }
 
 // engineOf returns the engine of the active requests, or nil if no request is active. If the
-// requests belong to several Worlds, engineOf returns ErrWorlds, because a call can wait for the
-// requests of one World only.
+// requests belong to several Worlds, engineOf returns ErrWorlds, because one call can wait only for
+// requests of the same World.
 func engineOf(requests []*Request) (e *engine, err error) {
 	for _, r := range requests {
 		switch {
@@ -304,9 +303,8 @@ func engineOf(requests []*Request) (e *engine, err error) {
 	return e, nil
 }
 
-// The method waitFor waits until the number of requests that have ended is at least the argument
-// "enough", or until all active requests have ended. A request that is listed twice is counted
-// once. The caller must hold mu.
+// waitFor waits until at least "enough" requests have ended, or until all active requests have
+// ended. A request that is listed twice is counted once. The caller must hold mu.
 func (e *engine) waitFor(ctx context.Context, requests []*Request, enough int) error {
 	w := e.newWaiter(0)
 	running, done := 0, 0

@@ -15,8 +15,8 @@ const NoColour = -1
 type place struct{ Colour, Key int64 }
 
 // Dup returns a new communicator of the same ranks. Messages of the new communicator do not match
-// receives of the communicator c. All ranks must call Dup. Dup returns the errors of collective
-// operations, ErrContexts, and ErrWrongContext.
+// receives of the communicator c. All ranks must call Dup. The errors of Dup are the errors of
+// collective operations, ErrContexts, and ErrWrongContext.
 func (c *Comm) Dup(ctx context.Context) (*Comm, error) { return c.Split(ctx, 0, c.rank) }
 
 // SplitByNode returns a communicator of those ranks of this communicator that run on the same host
@@ -29,8 +29,8 @@ func (c *Comm) SplitByNode(ctx context.Context) (*Comm, error) {
 // Split returns a communicator of the ranks that have passed the same colour as this rank. A colour
 // must be 0 or more. The ranks of the new communicator are ordered by their keys. Ranks that have
 // passed the same key keep the order that they have in this communicator. If a rank has passed
-// NoColour, the result of Split at this rank is nil. All ranks must call Split. Split returns the
-// errors of collective operations, ErrContexts, and ErrWrongContext.
+// NoColour, the result of Split at this rank is nil. All ranks must call Split. The errors of Split
+// are the errors of collective operations, ErrContexts, and ErrWrongContext.
 func (c *Comm) Split(ctx context.Context, colour, key int) (*Comm, error) {
 	all := make([]place, len(c.ranks))
 	mine := []place{{int64(colour), int64(key)}}
@@ -65,7 +65,7 @@ func (c *Comm) Split(ctx context.Context, colour, key int) (*Comm, error) {
 }
 
 // The method "with" makes a communicator of the given ranks of this communicator, which must
-// include this process. The first of the given ranks has made the context of the new communicator.
+// include this process. The argument "context" must have been made by the first of the given ranks.
 func (c *Comm) with(members []int, context uint64) (*Comm, error) {
 	if context == 0 {
 		return nil, ErrContexts
@@ -91,8 +91,9 @@ func (c *Comm) with(members []int, context uint64) (*Comm, error) {
 // Create returns a communicator of the ranks of a group, in the order of the group
 // (MPI_Comm_create). If a rank does not belong to the group, the result of Create at this rank is
 // nil. All ranks of this communicator must call Create, and all ranks that belong to one group must
-// pass the same group. In the same call of Create, different ranks may pass different groups that
-// have no common ranks. Create returns ErrGroup, and the errors of Split.
+// pass the same group. In the same collective call of Create, different ranks may pass different
+// groups, if these groups have no ranks in common. The errors of Create are ErrGroup and the errors
+// of Split.
 func (c *Comm) Create(ctx context.Context, g Group) (*Comm, error) {
 	members, wrong := c.members(g)
 	colour, key := NoColour, g.find(c.ranks[c.rank])
@@ -116,9 +117,10 @@ func (c *Comm) Create(ctx context.Context, g Group) (*Comm, error) {
 // (MPI_Comm_create_group). CreateGroup works even if other ranks of this communicator are dead.
 // CreateGroup sends messages with the given tag in this communicator, between ranks of the group.
 // During a call of CreateGroup, no other receive may use the same tag. If ctx ends at one rank
-// during CreateGroup, some of the other ranks may get the new communicator, and others ErrGroup.
-// The errors of CreateGroup are ErrGroup, ErrContexts, ErrWrongContext, and the errors of Send and
-// Recv. If the caller does not belong to the group, CreateGroup returns ErrGroup.
+// during CreateGroup, it is possible that some of the other ranks get the new communicator and
+// others get ErrGroup. The errors of CreateGroup are ErrGroup, ErrContexts, ErrWrongContext, and
+// the errors of Send and Recv. If the caller does not belong to the group, CreateGroup returns
+// ErrGroup.
 func (c *Comm) CreateGroup(ctx context.Context, g Group, tag int) (*Comm, error) {
 	if ctx == nil {
 		return nil, ErrContext
@@ -157,9 +159,9 @@ func (c *Comm) CreateGroup(ctx context.Context, g Group, tag int) (*Comm, error)
 	return c.with(members, context[0])
 }
 
-// withoutContext returns the value that CreateGroup sends along its tree of ranks if there is no
-// context. The two lowest bits of the result of withoutContext say whether a rank is dead (3) or
-// this rank has stopped waiting (1). In a valid context, the two lowest bits are 0.
+// withoutContext returns the value that CreateGroup sends to other ranks of the group in place of a
+// context, if it has failed. The two lowest bits of the result of withoutContext say whether a rank
+// is dead (3) or this rank has stopped waiting (1). In a valid context, the two lowest bits are 0.
 func (c *Comm) withoutContext(err error) uint64 {
 	var gone *RankError
 	if errors.As(err, &gone) {
@@ -194,7 +196,8 @@ func (c *Comm) members(g Group) ([]int, error) {
 }
 
 // newContext makes the context of a new communicator. If this rank has made the largest possible
-// number of contexts, the result "full" of newContext is true. The context of the world is 0.
+// number of contexts, the result "full" of newContext is true. The communicator of the World has
+// the context 0.
 func (e *engine) newContext() (context uint64, full bool) {
 	e.lock()
 	defer e.unlock()

@@ -3,20 +3,20 @@ package mpi
 import "fmt"
 
 // usedWindow is the number of contexts that a rank remembers as used or unused, for each rank that
-// makes contexts. An older context is refused. Communicators whose contexts come from the same rank
-// are created nearly in the order in which the contexts were made.
+// makes contexts. A context that is older than these is refused. Communicators whose contexts come
+// from the same rank are created nearly in the order in which the contexts were made.
 const usedWindow = 1024
 
-// usedContexts records which contexts made by one rank are or were contexts of communicators of
-// this rank. The algorithm is the sliding window of RFC 4303, section 3.4.3, against repeated
-// packets.
+// For the contexts that one rank has made, usedContexts records which of them this rank has already
+// used for a communicator. The algorithm is the sliding window of RFC 4303, section 3.4.3, against
+// repeated packets.
 type usedContexts struct {
 	newest uint64 // the largest number; 0: none
 	bits   [usedWindow / 64]uint64
 }
 
-// The method "take" records a number as used. The method "take" returns false if the number was
-// used before, or is too old.
+// The method "take" records a context number as used. If the number was used before, or is older
+// than the window, the method "take" returns false.
 func (u *usedContexts) take(n uint64) bool {
 	for ; u.newest < n && u.newest+usedWindow >= n; u.newest++ {
 		u.set(u.newest+1, false)

@@ -35,9 +35,10 @@ func (e *engine) now() mono.Time {
 // The function "later" calls the function fn, on another goroutine, when the given time has passed.
 func later(after time.Duration, fn func()) { time.AfterFunc(after, fn) }
 
-// The method "lately" returns the latest clock reading after mu was locked, and reads the clock
-// only if there is no such reading. The method "lately" may be called only if the goroutine has
-// neither computed nor waited for long after it locked mu. The caller must hold mu.
+// The method "lately" returns the latest reading of the clock since mu was locked. If the clock has
+// not been read since then, the method "lately" reads it. The method "lately" may be called only if
+// the goroutine has neither computed nor waited for long after it locked mu. The caller must hold
+// mu.
 func (e *engine) lately() mono.Time {
 	if e.latest == 0 {
 		return e.now()
@@ -45,10 +46,10 @@ func (e *engine) lately() mono.Time {
 	return e.latest
 }
 
-// The method "sleep" sleeps until data may have arrived, or until the module has work to do. The
-// argument "most" of "sleep" is the longest permitted sleep. If there is work to do now, or if the
-// sleep would be too short to be useful, the method "sleep" returns false at once. The caller must
-// hold mu, which the method "sleep" releases during the sleep.
+// The method "sleep" sleeps until data has possibly arrived, or until the module has work to do.
+// The argument "most" of "sleep" is the longest permitted sleep. If the module already has work to
+// do, or if the sleep would be too short to be useful, the method "sleep" returns false at once.
+// The caller must hold mu, which the method "sleep" releases during the sleep.
 func (e *engine) sleep(ctx context.Context, most time.Duration) bool {
 	begin := e.now()
 	d := most
@@ -112,8 +113,8 @@ func (e *engine) unwatch() {
 // startHelper starts the helper goroutine, which ends when the channel "quit" is closed.
 func (e *engine) startHelper() { go e.help() }
 
-// Until the channel "quit" is closed, the method "help" polls the transport whenever no call polls
-// it.
+// The method "help" polls the transport whenever no call polls it, and returns when the channel
+// "quit" is closed.
 func (e *engine) help() {
 	defer close(e.ended)
 	tick := time.NewTicker(helpEvery)
@@ -133,7 +134,7 @@ func (e *engine) help() {
 }
 
 // helpOut polls the transport until another call polls it or waits for mu. The result of helpOut is
-// the number of polls.
+// the engine's count of polls.
 func (e *engine) helpOut(seen uint64) uint64 {
 	e.lock()
 	defer e.unlock()

@@ -231,7 +231,7 @@ func (m *Manager) hostState(name string, lid uint32) *HostState {
 const comparedMax = 256
 
 // The method "differs" reports whether the manager must compare the state of the session's host
-// with the plan before it sends further requests.
+// with the plan at the next opportunity.
 func (s *session) differs() bool { return s.dirty && s.compared < comparedMax }
 
 // touch makes the manager compare the state of the session's host with the plan at a later time.

@@ -132,7 +132,7 @@ func (s *Station) receive(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 	s.party.Receive(s.now, conn, data)
 }
 
-// Station.Progress calls the module's Progress, and sends the messages of the agent or manager.
+// Progress calls the Progress of the module, and sends the messages of the agent or manager.
 func (s *Station) Progress(now mono.Time) (int, error) {
 	s.now = now
 	n, err := s.m.Progress(now)

@@ -49,8 +49,8 @@ func (a *Arena) Retire(free func() error) error {
 }
 
 // Hold keeps the memory of the arena valid after the Domain is closed, until Drop has been called
-// as many times as Hold. Hold may be called only by the goroutine that uses the Domain, and only
-// until the Domain is closed.
+// as many times as Hold. Only the goroutine that uses the Domain may call Hold, and only before the
+// Domain is closed.
 func (a *Arena) Hold() { a.lease.holders.Add(1) }
 
 // Drop undoes one call of Hold. Any goroutine may call Drop.

@@ -41,8 +41,8 @@ const (
 // Completion reports one finished operation. When Poll has returned the Completion of an operation,
 // the buffer of the operation belongs to the caller again.
 type Completion struct {
-	// From is the Addr of the sender of a received datagram, or AddrUnknown. If Caps.Source is false
-	// or if the operation is not OpRecv, From is AddrUnknown.
+	// From is the Addr of the sender of a received datagram, or AddrUnknown. If Caps.Source is false,
+	// or if the Completion is not that of a receive (OpRecv), From is AddrUnknown.
 	From Addr
 	Buf  Buf
 	// Len is the number of bytes received, not counting the provider's packet prefix. If a datagram
@@ -76,9 +76,9 @@ type Caps struct {
 	RecvCapacity int
 	// In the socket's receive buffer, a datagram occupies at most RecvFixedBytes plus twice its
 	// length, and a full-size datagram occupies RecvFullBytes. From RecvFixedBytes and RecvFullBytes,
-	// a caller can compute how many small datagrams fit in place of a full-size datagram.
-	// RecvFixedBytes and RecvFullBytes are 0 if the provider does not know them, or if something
-	// besides the receive buffer limits the number of waiting datagrams.
+	// a caller can compute how many small datagrams need as much of the receive buffer as one
+	// full-size datagram. RecvFixedBytes and RecvFullBytes are 0 if the provider does not know them,
+	// or if something besides the receive buffer limits the number of waiting datagrams.
 	RecvFixedBytes, RecvFullBytes int
 	// RecvBufferBytes is the size of the socket's receive buffer that the kernel has granted, or 0 for
 	// a provider without sockets.
@@ -135,8 +135,8 @@ type Endpoint interface {
 // retransmitted through another endpoint.
 type Domain interface {
 	// Info returns the Info with which the Domain was opened, updated to the values that the open
-	// Domain uses. In the Info of an open Domain, the Attrs may include counters of events in the
-	// domain.
+	// Domain uses. In the Info of an open Domain, the field Attrs can include counters of events in
+	// the Domain.
 	Info() Info
 	// Arena returns the packet buffers.
 	Arena() Arena
@@ -144,7 +144,7 @@ type Domain interface {
 	OpenEndpoint(cfg EndpointConfig) (Endpoint, error)
 	// Insert converts the name of a peer's endpoint to an Addr, which can be the destination Send.To.
 	// Equal names give the same Addr. The Domain counts the calls of Insert for each name, and each
-	// Remove undoes one call of Insert. For a malformed name, the error wraps ErrBadName.
+	// call of Remove undoes one call of Insert. For a malformed name, the error wraps ErrBadName.
 	Insert(name []byte) (Addr, error)
 	Remove(a Addr) error
 	// RegisterRegion registers the memory "mem", so that Send.Region can refer to it. Go memory stays
@@ -164,16 +164,17 @@ type Lander interface {
 	// of a received datagram in its buffer, and writes the remaining bytes to the direct-receive
 	// memory. Poll writes the payloads to the direct-receive memory one after the other, in the order
 	// of arrival. Poll writes a whole datagram to its buffer if the datagram has at most headBytes
-	// bytes, or if the unused part of the direct-receive memory is too small. The provider may also
-	// write any other datagram wholly to its buffer, and the Completion tells where the bytes of the
-	// datagram are. Land with a nil "mem" ends the direct receive.
+	// bytes, or if the unused part of the direct-receive memory is too small. The provider is also
+	// free to write any other datagram wholly to its buffer. The Completion tells which bytes of a
+	// datagram are in the buffer and which are in the direct-receive memory. Land with a nil "mem"
+	// ends the direct receive.
 	//
-	// The provider writes to the direct-receive memory only during calls of Poll, and at most as many
-	// bytes as have arrived after the call of Land. Bytes of the direct-receive memory that no
-	// Completion has reported are undefined. Land returns false and changes nothing if an earlier
-	// direct-receive memory contains datagrams that Poll has not reported. A Poll that reports
-	// datagrams in the memory of an earlier call of Land receives no new datagrams. If Caps.Landing is
-	// false, Land does nothing and returns false.
+	// The provider writes to the direct-receive memory only during calls of Poll. The provider never
+	// writes more bytes to it than have arrived since the call of Land. Bytes of the direct-receive
+	// memory that no Completion has reported are undefined. Land returns false and changes nothing if
+	// an earlier direct-receive memory contains datagrams that Poll has not reported. A Poll that
+	// reports datagrams in the memory of an earlier call of Land receives no new datagrams. If
+	// Caps.Landing is false, Land does nothing and returns false.
 	Land(mem []byte, headBytes int) bool
 }
 
@@ -183,9 +184,9 @@ const OverrunsAttr = "packets lost to a full receive buffer (a run of datagrams 
 // Overrunner is implemented by an Endpoint that counts datagrams dropped because its receive buffer
 // was full.
 type Overrunner interface {
-	// Overruns returns the number of datagrams that were dropped because the receive buffer
-	// was full. If the kernel drops a run of coalesced datagrams, the run may count as one dropped
-	// datagram. Overruns may make a system call.
+	// Overruns returns the number of datagrams that were dropped because the receive buffer was full.
+	// If the kernel drops several coalesced datagrams, it is possible that Overruns counts them as one
+	// dropped datagram. A call of Overruns can make a system call.
 	Overruns() uint64
 }
 
@@ -195,8 +196,8 @@ type Overrunner interface {
 // no datagram to any address.
 type Backlogger interface {
 	// Backlog returns how many bytes of the send buffer are in use, and the size of the send buffer.
-	// Both results of Backlog include the kernel's overhead for each datagram. If the endpoint cannot
-	// tell, Backlog returns 0 and 0. Backlog may make a system call.
+	// Both results of Backlog include the kernel's overhead for each datagram. If the endpoint does
+	// not know these sizes, Backlog returns 0 and 0. A call of Backlog can make a system call.
 	Backlog() (usedBytes, sizeBytes int)
 }
 
@@ -217,7 +218,7 @@ type Addresser interface {
 	// ParseAddress parses the textual address of a btl module (a pair of endpoints), such as
 	// "192.0.2.1:4000". ParseAddress returns the names of the two endpoints of the module. The first
 	// endpoint has the given port. The second endpoint of the module has the next port, or the port
-	// after a comma, as in "192.0.2.1:4000,4711". Errors wrap ErrBadName.
+	// after a comma, as in "192.0.2.1:4000,4711". The errors of ParseAddress wrap ErrBadName.
 	ParseAddress(text string) (first, second []byte, err error)
 	// FormatName returns the textual form of one endpoint name, such as "192.0.2.1:4000". If the
 	// endpoint name is malformed, FormatName returns its bytes in hexadecimal.
@@ -230,9 +231,10 @@ type Addresser interface {
 // Waiter is implemented by a Domain that can put the calling thread to sleep until there is an
 // event at any of the Domain's endpoints.
 type Waiter interface {
-	// Wait returns when a completion may be ready at any endpoint of the domain, when Wake is called,
-	// when a signal arrives, or after timeout (a negative timeout means no limit). Wait may also
-	// return earlier. If a completion was ready when Wait was called, Wait returns at once.
+	// Wait returns when a completion is possibly ready at any endpoint of the domain, when Wake is
+	// called, when a signal arrives, or when the timeout expires (a negative timeout means no limit).
+	// Wait can also return without any of these reasons. If a completion was ready when Wait was
+	// called, Wait returns at once.
 	Wait(timeout time.Duration) error
 	// Wake ends the call of Wait in progress, or the next call of Wait if none is in progress. Any
 	// goroutine may call Wake at any time, even after the Domain was closed.
@@ -243,7 +245,7 @@ type Waiter interface {
 // peers, only once in many calls.
 type Tender interface {
 	// Tend looks immediately for rare events, such as new and vanished peers. A caller that polls
-	// rarely should call Tend before every Poll. Tend may make a system call.
+	// rarely should call Tend before every Poll. A call of Tend can make a system call.
 	Tend()
 }
 
@@ -252,21 +254,21 @@ type Tender interface {
 type Sleeper interface {
 	Waiter
 	// Arm prepares the Domain for a call of Sleep, and returns true if Poll has nothing to report. If
-	// Arm returns false, the caller must call Poll and then Arm again. Arm may be called only by the
-	// goroutine that uses the Domain.
+	// Arm returns false, the caller must call Poll and then Arm again. Only the goroutine that uses
+	// the Domain may call Arm.
 	Arm() bool
-	// Sleep returns when a completion may have arrived after Arm, when Wake is called, when a
-	// signal arrives, or after timeout (a negative timeout means no limit). One goroutine at a time
-	// may call Sleep, while other goroutines use the Domain. The Domain must not be closed during
-	// Sleep.
+	// Sleep returns when a completion has possibly arrived since the call of Arm, when Wake is called,
+	// when a signal arrives, or when the timeout expires (a negative timeout means no limit). One
+	// goroutine at a time may call Sleep, while other goroutines use the Domain. The Domain must not
+	// be closed during Sleep.
 	Sleep(timeout time.Duration) error
 }
 
 // Hastener is a Sleeper with a method that shortens a Sleep in progress.
 type Hastener interface {
-	// Hasten makes the call of Sleep in progress return within the given timeout, or the next call of
-	// Sleep if none is in progress. Any goroutine may call Hasten, except while the Domain is being
-	// closed.
+	// Hasten makes the call of Sleep in progress return within the given timeout. If no call of Sleep
+	// is in progress, Hasten does the same for the next call of Sleep. Any goroutine may call Hasten,
+	// except while the Domain is being closed.
 	Hasten(timeout time.Duration)
 }
 
@@ -281,18 +283,18 @@ type Hastener interface {
 // DisarmReady, no other method of the Domain may be called.
 type Readier interface {
 	Waiter
-	// ReadyFd returns a descriptor that becomes readable when a completion may have arrived after
-	// ArmReady, or when Wake is called. The descriptor stays readable until DisarmReady. Before
-	// ArmReady and after DisarmReady, the readiness of the descriptor has no meaning. The Domain owns
-	// the descriptor of ReadyFd, and the caller must neither read from this descriptor nor close it.
-	// ReadyFd returns the same descriptor until the Domain is closed.
+	// ReadyFd returns a descriptor that becomes readable when a completion has possibly arrived since
+	// the call of ArmReady, or when Wake is called. The descriptor stays readable until DisarmReady.
+	// Before ArmReady and after DisarmReady, the readiness of the descriptor has no meaning. The
+	// Domain owns the descriptor of ReadyFd, and the caller must neither read from this descriptor nor
+	// close it. ReadyFd returns the same descriptor until the Domain is closed.
 	ReadyFd() (fd int, err error)
 	// ArmReady prepares the descriptor of ReadyFd, and returns the longest time that the caller may
 	// sleep. A negative result of ArmReady means no limit. If ArmReady returns 0, the caller must not
 	// sleep, and must call DisarmReady and then Poll.
 	ArmReady() (most time.Duration)
-	// DisarmReady undoes ArmReady. The caller must call DisarmReady after each call of ArmReady, and a
-	// repeated call of DisarmReady does nothing.
+	// DisarmReady undoes ArmReady. The caller must call DisarmReady after each call of ArmReady. A
+	// second call of DisarmReady does nothing.
 	DisarmReady()
 }
 

@@ -1,7 +1,7 @@
 package fabric
 
-// Grouper is implemented by a Domain whose network has multicast groups. The name of a group has
-// the network's notation, such as "239.1.2.3:5000" or "[ff08::1234]:5000" with UDP.
+// Grouper is implemented by a Domain whose network has multicast groups. The notation for the name
+// of a group depends on the network. Examples for UDP are "239.1.2.3:5000" and "[ff08::1234]:5000".
 type Grouper interface {
 	// InsertGroup converts the name of a multicast group to an Addr, which can be the destination
 	// Send.To. Remove undoes InsertGroup. For a malformed group name, the error wraps ErrBadName.

@@ -10,7 +10,8 @@ type HeaderSplit struct {
 	off       int // where the next datagram goes
 }
 
-// NewHeaderSplit returns a HeaderSplit, and has the same arguments as Lander.Land.
+// NewHeaderSplit returns a HeaderSplit. The arguments of NewHeaderSplit have the same meaning as
+// those of Lander.Land.
 func NewHeaderSplit(mem []byte, headBytes int) HeaderSplit {
 	return HeaderSplit{mem: mem, headBytes: max(headBytes, 0)}
 }

@@ -29,7 +29,7 @@ var registry struct {
 }
 
 // Register adds a provider to the registry. Providers call Register in the init functions of their
-// packages. Register replaces a registered provider of the same family.
+// packages. If a provider of the same family is already registered, Register replaces it.
 func Register(p Provider) {
 	registry.Lock()
 	defer registry.Unlock()

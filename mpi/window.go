@@ -21,18 +21,18 @@ import (
 //
 // Put, Get, Accumulate and GetAccumulate begin an operation. The program must not use the slices of
 // an operation before a Flush or Unlock of the target rank, or a Fence, has returned. Accumulate
-// copies its slice, so that the caller may change the slice at once. An error of a window operation
-// is returned by the next Flush, Unlock or Fence. FetchAndOp and CompareAndSwap wait until the
-// target rank has sent the old value.
+// copies its slice, so that the caller may change the slice at once. The next Flush or Unlock of
+// the target rank, or the next Fence, returns the error of a failed window operation. FetchAndOp
+// and CompareAndSwap wait until the target rank has sent the old value.
 //
 // Concurrent operations on the same values of a rank take effect in any order. Accumulate,
-// GetAccumulate, FetchAndOp and CompareAndSwap are atomic for each value. The atomic operations
-// of one rank take effect in the order of their calls. A rank may access its own memory as a slice
-// between two Fences, or as long as it holds the Lock of its own memory. Other ranks must not
-// access the memory of a rank at a time when the rank may access it as a slice.
+// GetAccumulate, FetchAndOp and CompareAndSwap are atomic for each value. The atomic operations of
+// one rank take effect in the order of their calls. A rank is allowed to access its own memory as a
+// slice between two Fences, or as long as it holds the Lock of its own memory. During this time,
+// other ranks must not access the memory of this rank.
 //
-// An operation with NoRank as the target, as at the edge of a grid, does nothing. If an operation
-// with NoRank as the target returns old values, the old values are zero.
+// An operation with NoRank as the target, for example at the edge of a grid, does nothing. The old
+// values that an operation with NoRank as the target returns are zero.
 //
 // Any goroutine may use a Window. Fence and Free are collective operations.
 type Window[T any] struct {
@@ -70,7 +70,7 @@ type target struct {
 	done    func(*btl.Fragment, error)
 }
 
-// windowPart is the message in which a rank describes its memory in a window to the other ranks.
+// windowPart is the message with which a rank describes its memory in a window to the other ranks.
 type windowPart struct {
 	Handle uint64
 	Count  int64
@@ -79,10 +79,10 @@ type windowPart struct {
 
 // NewWindow makes a window of the memory of all ranks of a communicator. Each rank passes its own
 // memory, of any length, and all ranks must call NewWindow. The memory belongs to the window until
-// Free. NewWindow returns the errors of Dup, ErrType, or ErrCount if the ranks differ in the size
-// of a value. If the number of this rank's windows with memory has reached seven eighths of
-// Transport.RegionsMax, NewWindow returns btl.ErrAgain. If the memory cannot be registered for
-// remote access, NewWindow returns the error of the registration.
+// Free. The errors of NewWindow are the errors of Dup, ErrType, and ErrCount (if the ranks differ
+// in the size of a value). If the number of this rank's windows with memory has reached seven
+// eighths of Transport.RegionsMax, NewWindow returns btl.ErrAgain. If the memory cannot be
+// registered for remote access, NewWindow returns the error of the registration.
 func NewWindow[T any](ctx context.Context, c *Comm, mem []T) (*Window[T], error) {
 	b, err := bytesOf(mem)
 	if err != nil {
@@ -165,8 +165,8 @@ func (t *target) ended(err error) {
 }
 
 // Free waits until all ranks have called Free and all their operations are complete, and then ends
-// the window. Free returns the errors of Fence. Free ends the window even if it returns an error,
-// unless ctx has ended and not all ranks have called Free.
+// the window. Free returns the errors of Fence. The window ends even if Free returns an error,
+// except if ctx has ended.
 func (w *Window[T]) Free(ctx context.Context) error {
 	if ctx == nil {
 		return ErrContext
@@ -211,9 +211,9 @@ func (w *Window[T]) Len(rank int) int {
 }
 
 // Put begins to write the slice "data" to the memory of a rank, from the index "at" on. Put waits
-// until the transport can take the data, and may return before the data is written. Put returns
-// ErrRank, ErrBounds, a RankError, ErrFinalized, or the cause of ctx. If Put returns the cause of
-// ctx, it is possible that a part of the data is written later.
+// until the transport can take the data, and usually returns before the data is written. The errors
+// of Put are ErrRank, ErrBounds, a RankError, ErrFinalized, and the cause of ctx. If Put returns
+// the cause of ctx, it is possible that a part of the data is written later.
 func (w *Window[T]) Put(ctx context.Context, data []T, to, at int) error {
 	b, _ := bytesOf(data) // the window's type was already checked
 	return w.w.move(ctx, b, to, at, false)
@@ -226,9 +226,9 @@ func (w *Window[T]) Get(ctx context.Context, data []T, from, at int) error {
 	return w.w.move(ctx, b, from, at, true)
 }
 
-// Flush waits until all operations of this process with a rank are complete, both at this process
-// and at that rank. If operations with the rank have failed after the previous Flush, Flush returns
-// the error of the first failed operation. Flush may return the errors of Put, too.
+// Flush waits until all operations of this process with a target rank are complete, both here and
+// at the target rank. If operations have failed since the previous Flush, Flush returns the error
+// of the first of them. The other errors of Flush are those of Put.
 func (w *Window[T]) Flush(ctx context.Context, rank int) error { return w.w.flush(ctx, rank) }
 
 // FlushAll calls Flush for all ranks.
@@ -254,9 +254,9 @@ func (w *Window[T]) Lock(ctx context.Context, rank int, alone bool) error {
 	return w.w.lock(ctx, rank, kind)
 }
 
-// Unlock calls Flush for the rank, and then releases the lock. Unlock returns ErrInactive if this
-// process does not hold the lock, or the errors of Flush. Unlock releases the lock even if it
-// returns an error, unless ctx has ended.
+// Unlock calls Flush for the rank, and then releases the lock. If this process does not hold the
+// lock, Unlock returns ErrInactive. The other errors of Unlock are those of Flush. Unlock releases
+// the lock even if it returns an error, unless ctx has ended.
 func (w *Window[T]) Unlock(ctx context.Context, rank int) error { return w.w.unlock(ctx, rank) }
 
 // LockAll takes a shared Lock of each rank, one rank after the other.
@@ -466,8 +466,8 @@ func (w *window) hasten(rank int) {
 	t.put = false
 }
 
-// flushAll waits until all operations with all ranks are complete. If the operations with a rank
-// have failed, flushAll continues with the other ranks, unless ctx has ended.
+// flushAll waits until all operations with all ranks are complete. If operations with a rank have
+// failed, flushAll still waits for the operations with the other ranks, unless ctx has ended.
 func (w *window) flushAll(ctx context.Context) (err error) {
 	if ctx == nil {
 		return ErrContext

@@ -30,12 +30,12 @@ func (s *windowServer) waits(rank int) bool {
 }
 
 // A window starts with windowPlaces receive buffers for requests. When fewer than windowReserve
-// buffers are free, the window adds buffers. A request that was announced occupies a buffer until
-// its sender has delivered the data. A rank that runs this library announces at most windowSendsMax
-// requests at the same time, apart from a few Unlocks. If a rank occupies more than windowHeldMax
-// receive buffers, the window ends the rank's connection, because the rank blocks other ranks. If
-// more than windowRepliesMax replies to a rank are not delivered yet, the window ends the rank's
-// connection.
+// buffers are free, the window adds buffers. A request that is sent by rendezvous occupies a buffer
+// from its announcement until its sender has delivered the data. A rank that runs this library has
+// at most windowSendsMax announced requests at the same time, apart from a few Unlocks. If a rank
+// occupies more than windowHeldMax receive buffers, the window ends the rank's connection, because
+// the rank blocks other ranks. If more than windowRepliesMax replies to a rank are not delivered
+// yet, the window ends the rank's connection.
 const (
 	windowPlaces     = 16
 	windowReserve    = 4
@@ -120,7 +120,7 @@ func (s *windowServer) free() (count int) {
 	return count
 }
 
-// stopServing stops receiving requests of other ranks. The caller must hold mu.
+// stopServing cancels the receives for requests of other ranks. The caller must hold mu.
 func (w *window) stopServing() {
 	e := w.c.e
 	for _, q := range slices.Clone(w.server.posted) {

@@ -17,7 +17,7 @@ import (
 )
 
 // Job is the interface through which a World uses the job that the launcher has started. The type
-// launch.Job implements it.
+// launch.Job implements the interface Job.
 type Job interface {
 	// Rank returns this process's number, and Size returns the number of processes of the job.
 	Rank() int
@@ -45,9 +45,9 @@ type World struct {
 
 // Init joins the job for which a launcher has started this process, and returns the World of the
 // job. If no launcher has started the process, the World has one rank. A process must call Init
-// once, and must call Finalize before it ends. Init returns ErrConfig, ErrAddress, the errors of
-// launch.Join, or the error with which the transport could not be opened. If hosts of the job
-// cannot reach each other, Init returns btl.ErrUnreachable.
+// once, and must call Finalize before it ends. The errors of Init are ErrConfig, ErrAddress, the
+// errors of launch.Join, and the error of opening the transport. If hosts of the job cannot reach
+// each other, Init returns btl.ErrUnreachable.
 func Init(ctx context.Context, cfg Config) (*World, error) {
 	if ctx == nil {
 		return nil, ErrContext
@@ -92,7 +92,7 @@ func Open(ctx context.Context, job Job, cfg Config) (*World, error) {
 	return w, nil
 }
 
-// openWorld tries one network after another, and opens the transport on the first network on which
+// openWorld tries the networks one after another, and returns a World on the first network on which
 // the ranks can reach each other.
 func openWorld(ctx context.Context, job Job, cfg Config) (*World, error) {
 	infos, err := fabric.GetInfo(cfg.Fabric)
@@ -212,10 +212,10 @@ func (w *World) Job() Job { return w.job }
 const leaveTimeout = time.Second
 
 // Finalize waits until all ranks have called Finalize and all messages that this rank has sent have
-// arrived, and then ends the membership in the job. It does not wait for dead ranks. The membership
-// in the job ends even if Finalize returns an error. After Finalize, every use of the World returns
-// ErrFinalized. The error of Finalize is the reason why a rank did not call Finalize, or why a sent
-// message did not arrive.
+// arrived, and then ends the membership in the job. Finalize does not wait for dead ranks. The
+// membership in the job ends even if Finalize returns an error. After Finalize, every use of the
+// World returns ErrFinalized. The error of Finalize is the reason why a rank did not call Finalize,
+// or why a sent message did not arrive.
 func (w *World) Finalize(ctx context.Context) error {
 	if ctx == nil {
 		return ErrContext
@@ -331,8 +331,8 @@ func endHelper(e *engine) {
 	<-e.ended
 }
 
-// The method "close" ends the helper goroutine, waits until the messages in transit have arrived,
-// and closes the transport.
+// The method "close" ends the helper goroutine, waits until this rank's messages in transit have
+// arrived, and closes the transport.
 func (e *engine) close(cfg Config) error {
 	endHelper(e)
 	e.lock()

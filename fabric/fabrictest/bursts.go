@@ -9,9 +9,9 @@ import (
 	"gobtl/fabric"
 )
 
-// A provider may pass several datagrams of equal size to the kernel as one message, and may
-// receive them as one message. The tests in bursts.go check that callers see no difference
-// between single and coalesced datagrams.
+// Providers are allowed to pass several datagrams of equal size to the kernel as one message, and
+// to receive several datagrams as one message. The tests in bursts.go check that callers see no
+// difference between single and coalesced datagrams.
 
 // burstMax is the largest number of datagrams in a burst of the tests, and is larger than the 64
 // segments that older Linux kernels accept in one message.
@@ -86,7 +86,8 @@ func testMixedBursts(t *testing.T, f *Fixture) {
 	left, right := newParty(t, f, fabric.DomainConfig{}), newParty(t, f, fabric.DomainConfig{})
 	to := []*port{left.open(cfg), right.open(cfg), right.open(cfg)}
 	from := []*port{newPort(t, f), newPort(t, f)}
-	// All datagrams of a batch may go to one receiver.
+	// Each receiver needs room for a whole batch, because all datagrams of a batch can go to the same
+	// receiver.
 	room := min(to[0].burstRoom(), to[1].burstRoom(), to[2].burstRoom()) / len(from)
 	if room == 0 {
 		t.Skipf("%s: holds %d datagrams unread", f.Name, to[0].caps.RecvCapacity)
@@ -171,8 +172,8 @@ func (q *port) expectFrom(room int, want []datagram) {
 	}
 }
 
-// testSizesChange sends bursts with different datagram sizes, and receives the bursts one by one or
-// all together.
+// testSizesChange sends bursts with different datagram sizes. The test receives the bursts either
+// one by one or after all bursts were sent.
 func testSizesChange(t *testing.T, f *Fixture) {
 	a, b := newPort(t, f), newPort(t, f)
 	to := a.insert(b)
@@ -287,8 +288,8 @@ func testGatherLengths(t *testing.T, f *Fixture) {
 	a.deregister(region)
 }
 
-// testRecvCapacityBursts sends Caps.RecvCapacity datagrams to one endpoint in bursts, and receives
-// them only after the last burst.
+// testRecvCapacityBursts sends Caps.RecvCapacity datagrams to one endpoint in bursts. The receiver
+// polls only after the last burst.
 func testRecvCapacityBursts(t *testing.T, f *Fixture) {
 	mtu := newPort(t, f).caps.MTUBytes
 	sizes := append(burstSizes(newPort(t, f).caps), mtu/2+1, mtu/4+1)

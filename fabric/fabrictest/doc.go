@@ -21,8 +21,8 @@
 // of Wait and Sleep spend time sleeping. If an expected datagram does not arrive within
 // Fixture.Patience, the test fails with a description of the failure.
 //
-// Every subtest records to which endpoint each buffer is posted. A completion for a buffer that was
-// not posted, or a second completion for a posted buffer, fails the current test.
+// Every subtest keeps a record of the endpoint to which each buffer is posted. A completion for a
+// buffer that was not posted, or a second completion for a posted buffer, fails the current test.
 //
 // A Fixture lists the tests that do not apply to a provider, each with a reason that the test
 // prints when it is skipped.

@@ -12,15 +12,15 @@ import (
 type Fixture struct {
 	// Name is the name of the provider in failure messages.
 	Name string
-	// Open opens a new Domain on each call, or fails the test "tb". All Domains of one Fixture reach
-	// each other. The suite closes every Domain that the Fixture has opened, and closes some Domains
-	// twice.
+	// Open opens a new Domain on each call, or fails the test "tb". The endpoints of all Domains of
+	// one Fixture must be able to reach each other. The suite closes every Domain that the Fixture has
+	// opened, and closes some Domains twice.
 	Open func(tb testing.TB, cfg fabric.DomainConfig) fabric.Domain
 	// Endpoint is the configuration with which the suite opens endpoints. A subtest changes only the
 	// fields of Endpoint that it tests.
 	Endpoint fabric.EndpointConfig
-	// Patience is how long the suite waits for an event that must happen. A Patience of 0 means
-	// 30 s.
+	// Patience is the time that the suite waits for an event that must happen, before the test fails.
+	// A Patience of 0 means 30 s.
 	Patience time.Duration
 	// Seed is the seed of the random traffic. A failed test prints its seed, and a run with the
 	// printed Seed repeats the random traffic. A Seed of 0 means a new seed for each run.

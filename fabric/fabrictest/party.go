@@ -33,8 +33,8 @@ type party struct {
 	arena fabric.Arena
 	owner []owner // by Buf
 	free  []fabric.Buf
-	// The field "guest" is true if the Domain is used by another goroutine than the goroutine of the
-	// test. FailNow of package testing may be called only by the goroutine of the test.
+	// The field "guest" is true if a goroutine other than the goroutine of the test uses the Domain.
+	// Only the goroutine of the test may call FailNow of package testing.
 	guest bool
 	// The field "stuck" is true if a call of Wait has not returned. While a call of Wait is in
 	// progress, the Domain is in use and cannot be closed.

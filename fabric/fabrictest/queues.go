@@ -198,8 +198,8 @@ func (q *port) checkSequence(d datagram) int {
 
 const maxCapacityTested = 8192
 
-// testRecvCapacity sends Caps.RecvCapacity full-size datagrams to one endpoint, and receives them
-// only after the last send.
+// testRecvCapacity sends Caps.RecvCapacity full-size datagrams to one endpoint, which polls only
+// after the last send.
 func testRecvCapacity(t *testing.T, f *Fixture) {
 	tx, rx, to := capacityRun(t, f)
 	count := min(rx.caps.RecvCapacity, maxCapacityTested)
@@ -268,7 +268,8 @@ func testOverflow(t *testing.T, f *Fixture) {
 	}
 }
 
-// testOversize sends datagrams larger than the MTU, and larger than a buffer.
+// testOversize tries to send datagrams that are larger than the MTU, and datagrams that are larger
+// than a buffer.
 func testOversize(t *testing.T, f *Fixture) {
 	mtu := newPort(t, f).caps.MTUBytes
 	a := newParty(t, f, fabric.DomainConfig{BufferBytes: mtu + 64}).open(f.Endpoint)

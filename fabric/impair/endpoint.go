@@ -16,12 +16,12 @@ const (
 	holdMax     = 64                   // most datagrams held at once
 	holdTimeout = 1 * time.Millisecond // longest hold, even if too few datagrams have passed
 	pollBatch   = 32                   // completions taken from the inner endpoint at a time
-	// pollRounds is the largest number of batches that one Poll takes from the inner endpoint. One
-	// batch may not be enough, because the faults may drop all datagrams of the batch.
+	// pollRounds is the largest number of batches that one Poll takes from the inner endpoint. A
+	// single batch does not suffice, because the faults can drop all datagrams of the batch.
 	pollRounds = 16
 )
 
-// An "arrival" is a received copy of a datagram that Poll has not delivered to the caller yet.
+// An "arrival" is a copy of a received datagram that Poll has not delivered to the caller yet.
 type arrival struct {
 	from      fabric.Addr
 	due       mono.Time // when its delay is over

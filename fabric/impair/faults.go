@@ -162,7 +162,8 @@ func (f Faults) String() string {
 }
 
 // formatProbability formats a probability as the shortest percentage that Parse converts back to
-// the same number, if such a percentage exists.
+// the same number. If no percentage has this property, formatProbability formats the probability as
+// a fraction.
 func formatProbability(p float64) string {
 	for _, digits := range []int{15, -1} {
 		s := strconv.FormatFloat(p*100, 'g', digits, 64) + "%"

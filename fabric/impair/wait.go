@@ -20,8 +20,8 @@ func realClock() func() mono.Time {
 // the first endpoint is opened.
 func (d *Domain) SetClock(now func() mono.Time) { d.now = now }
 
-// Wait implements fabric.Waiter. Wait returns at the latest when a reordered or delayed datagram
-// must be delivered. If the inner Domain is no fabric.Waiter, Wait returns after 100 us at most.
+// Wait implements fabric.Waiter. Wait returns at the latest when the next reordered or delayed
+// datagram is due. If the inner Domain is no fabric.Waiter, Wait returns after 100 us at most.
 func (d *Domain) Wait(timeout time.Duration) error {
 	if d.closed {
 		return fabric.ErrClosed

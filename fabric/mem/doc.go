@@ -14,11 +14,11 @@
 // "mem/local". Endpoint names are assigned in the order in which endpoints open, so that a
 // single-threaded test gets the same names in every run.
 //
-// Package mem reports errors of its caller that network hardware may not detect. For example,
-// package mem reports a buffer that is posted for two operations at the same time, a send to a
-// removed peer, and an Addr of another domain.
+// Package mem reports some errors of its caller that network hardware would not necessarily detect.
+// Examples are a buffer that is posted for two operations at the same time, a send to a removed
+// peer, and an Addr of another domain.
 //
 // The methods of Network may be called from any goroutine. A Domain and its Endpoints belong to one
-// goroutine at a time, as package fabric requires. Different Domains of one Network may run
-// concurrently, because every receive queue has its own lock.
+// goroutine at a time, as package fabric requires. Different goroutines may use different Domains
+// of one Network concurrently, because every receive queue has its own lock.
 package mem

@@ -233,8 +233,8 @@ func (e *endpoint) Recv(bufs []fabric.Buf) (int, error) {
 	return len(bufs), nil
 }
 
-// Land implements fabric.Lander. If Caps.Landing is true, Land always succeeds, because a datagram
-// stays in the receive queue until Poll reports the datagram.
+// Land implements fabric.Lander. If Caps.Landing is true, Land always returns true, because a
+// datagram stays in the receive queue until Poll reports it.
 func (e *endpoint) Land(mem []byte, headBytes int) bool {
 	if !e.caps.Landing {
 		return false
@@ -243,7 +243,7 @@ func (e *endpoint) Land(mem []byte, headBytes int) bool {
 	return true
 }
 
-// The method "pollable" reports whether Poll would return a completion now.
+// The method "pollable" reports whether a call of Poll would return a completion.
 func (e *endpoint) pollable() bool {
 	return e.sent.Len() > 0 || e.posted.Len() > 0 && e.inbox.waiting()
 }

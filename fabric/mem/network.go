@@ -44,8 +44,8 @@ type Config struct {
 	// does not set them. The default of TxDepth and RxDepth is 1024.
 	TxDepth, RxDepth int
 	// QueueDatagrams, from 1 to 2^20, is the number of datagrams that an endpoint's receive queue can
-	// hold. The receive queue may have at most 1 GiB, and drops datagrams when it is full. The default
-	// of QueueDatagrams is 1024.
+	// hold. The memory of a receive queue must not exceed 1 GiB. A full receive queue drops datagrams.
+	// The default of QueueDatagrams is 1024.
 	QueueDatagrams int
 	// If NoGather is true, Caps.Gather is false, so that a test can check that a caller works without
 	// Caps.Gather.
@@ -145,8 +145,8 @@ func New(cfg Config) *Network {
 	}
 }
 
-// Counts returns the network's counters. Each counter is exact, but the counters are consistent
-// with each other only if no Domain posts datagrams during the call of Counts.
+// Counts returns the network's counters. Each counter by itself is exact. The counters are
+// consistent with each other only if no Domain posts datagrams during the call of Counts.
 func (nw *Network) Counts() Counts {
 	return Counts{
 		Sent:        nw.sent.Load(),
@@ -158,7 +158,7 @@ func (nw *Network) Counts() Counts {
 	}
 }
 
-// Open opens a Domain on the network. Errors wrap fabric.ErrBadConfig.
+// Open opens a Domain on the network. The errors of Open wrap fabric.ErrBadConfig.
 func (nw *Network) Open(cfg fabric.DomainConfig) (fabric.Domain, error) {
 	if nw.cfgErr != nil {
 		return nil, nw.cfgErr
@@ -190,8 +190,8 @@ func (nw *Network) detach(number uint32) {
 }
 
 // The method "resolve" returns the number and the receive queue of the endpoint with the given
-// name. If the endpoint has been closed, the method "resolve" returns a nil queue. A datagram to a
-// closed endpoint is lost, like a datagram to a host that is down.
+// name. If the endpoint has been closed, the method "resolve" returns a nil queue and no error. A
+// datagram to a closed endpoint is lost, like a datagram to a host that is down.
 func (nw *Network) resolve(name []byte) (number uint32, in *inbox, err error) {
 	if len(name) != nameBytes || string(name[:len(namePrefix)]) != namePrefix {
 		return 0, nil, fmt.Errorf("%w: mem: %d bytes, want %d starting with %q",

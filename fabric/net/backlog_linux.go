@@ -8,7 +8,8 @@ import (
 
 var _ fabric.Backlogger = (*endpoint)(nil)
 
-// Backlog implements fabric.Backlogger. On other systems, an endpoint is no fabric.Backlogger.
+// Backlog implements fabric.Backlogger. On systems other than Linux, an endpoint does not implement
+// fabric.Backlogger.
 func (e *endpoint) Backlog() (usedBytes, sizeBytes int) {
 	if e.closed {
 		return 0, 0

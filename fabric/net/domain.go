@@ -56,9 +56,9 @@ var (
 	_ fabric.Addresser = (*domain)(nil)
 )
 
-// The type "buffers" is the arena as the reader goroutines use it. After the caller's part of a
-// buffer, there is at least one more byte. A datagram that fills the byte after the caller's part
-// is too large for the buffer.
+// The type "buffers" describes the memory of the arena for the reader goroutines. After the
+// caller's part of each buffer, there is at least one additional byte. A datagram that also fills
+// the additional byte is too large for the buffer.
 type buffers struct {
 	mem                []byte
 	count, stride, len int
@@ -256,7 +256,8 @@ func (d *domain) Sleep(timeout time.Duration) error {
 }
 
 // After vainMost consecutive polls without a completion, giveWay parks the polling goroutine for a
-// short time, because Go's scheduler may otherwise never run the reader goroutines.
+// short time, because otherwise it is possible that Go's scheduler never runs the reader
+// goroutines.
 func (d *domain) giveWay() {
 	if d.vain++; d.vain >= vainMost {
 		d.vain = 0

@@ -23,8 +23,8 @@ const (
 	parkTime = 50 * time.Microsecond
 )
 
-// An "inbox" is the state that an endpoint shares with its reader goroutine, and contains a queue
-// of posted buffers and a queue of received datagrams. The two queues of an inbox and the reader
+// An "inbox" is the state that an endpoint shares with its reader goroutine. It contains a queue of
+// posted buffers and a queue of received datagrams. The two queues of an inbox and the reader
 // goroutine together hold at most RxDepth buffers.
 type inbox struct {
 	ended chan struct{} // closed when the reader has ended
@@ -167,7 +167,7 @@ func ring(bells []*doorbell.Bell) {
 }
 
 // The function "receive" reads one datagram. The function "receive" repeats a failed read up to
-// errorsMax times, because the system may report the error of an earlier send.
+// errorsMax times, because a read can fail with the error of an earlier send.
 func receive(conn *net.UDPConn, mem []byte) (n int, from netip.AddrPort, err error) {
 	for range errorsMax {
 		n, from, err = conn.ReadFromUDPAddrPort(mem)

@@ -73,7 +73,7 @@
 // connections that a libfabric provider opens during a poll.
 //
 // A batch of datagrams costs one call from Go into C. A datagram of at most Caps.InjectBytes is
-// sent with fi_inject, which makes no completion, and a larger datagram is sent with fi_send. A
+// sent with fi_inject, which yields no completion. A larger datagram is sent with fi_send. A
 // datagram of at most Caps.InjectBytes that contains bytes of a registered region is first copied
 // to a bounce buffer. A larger datagram that contains bytes of a registered region is sent with
 // fi_sendv.
@@ -94,9 +94,9 @@
 // The udp provider of libfabric receives one datagram per system call, and leaves the socket's
 // receive buffer at its default size. Package ofi finds the socket of the udp provider and enlarges
 // the socket's receive buffer. Caps.RecvCapacity is computed from the size of the socket's receive
-// buffer. To sleep, package ofi waits directly for the socket of the udp provider, and removes the
-// socket from the epoll instance of libfabric's wait descriptor. If an epoll instance watched the
-// socket, it would cost time for every arriving datagram.
+// buffer. A sleep of package ofi waits directly for the socket of the udp provider. Package ofi
+// removes this socket from the epoll instance of libfabric's wait descriptor, because an epoll
+// instance that watches the socket costs time for every arriving datagram.
 //
 // With the sockets provider of libfabric, a TCP connection hangs for ever if its receive window
 // closes within a message header. To keep the TCP receive window open, an endpoint of libfabric's

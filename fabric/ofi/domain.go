@@ -52,7 +52,7 @@ var (
 )
 
 // openDomain opens the domain that the entry "e" describes. The argument "sourced" of openDomain is
-// the entry for the same domain in a query with FI_SOURCE, or nil if this query has no such entry.
+// the entry that a query with FI_SOURCE has returned for the same domain, or nil if there is none.
 func openDomain(e, sourced *entry, cfg fabric.DomainConfig) (fabric.Domain, error) {
 	lay, err := newLayout(e.limits, cfg)
 	if err != nil {

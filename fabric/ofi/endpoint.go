@@ -28,8 +28,8 @@ import (
 )
 
 // The shim (the C part of the package) reads and writes slices of Send and Completion directly. If
-// Send or Completion has different layouts in Go and C, an array expression in this block does not
-// compile, because its index is not 0.
+// Send or Completion had different layouts in Go and C, an array expression in this block would not
+// compile, because its index would not be 0.
 var (
 	_ = [1]struct{}{}[unsafe.Sizeof(fabric.Send{})-C.sizeof_struct_gofi_send]
 	_ = [1]struct{}{}[unsafe.Offsetof(fabric.Send{}.To)-unsafe.Offsetof(C.struct_gofi_send{}.to)]
@@ -93,8 +93,8 @@ func (e *endpoint) Name() []byte { return slices.Clone(e.name) }
 // The function "batch" limits the length of a slice to the range of a C int.
 func batch(n int) C.int { return C.int(min(n, math.MaxInt32)) }
 
-// The method "result" splits the number that a batch call of the shim (the C part of the package)
-// has returned into a count and an error.
+// A batch call of the shim (the C part of the package) returns one number for a count and an error
+// code. The method "result" converts this number to the count and an error.
 func (e *endpoint) result(r int64) (int, error) {
 	code := resultCode(r)
 	switch code {

@@ -38,8 +38,8 @@ type limits struct {
 	quirks                                quirks
 }
 
-// mtuBytes is the size of the largest payload. Some providers include their packet prefix in
-// max_msg_size, and mtuBytes then subtracts the size of the prefix.
+// mtuBytes is the size of the largest payload. If the provider includes its packet prefix in
+// max_msg_size, mtuBytes subtracts the size of the prefix.
 func (l limits) mtuBytes() int {
 	most := maxDatagramBytes
 	if l.reliable {

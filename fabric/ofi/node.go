@@ -14,10 +14,9 @@ import (
 
 const lookupPatience = 5 * time.Second
 
-// The function "numeric" returns the numeric addresses of a node, which may be a host name, for
-// libfabric. This package resolves host names itself, because libfabric would use only the first
-// address, whatever its IP version. A node that is empty or a numeric address is returned
-// unchanged.
+// For libfabric, the function "numeric" converts a node, such as a host name, to numeric addresses.
+// This package resolves host names itself, because libfabric would use only the first address,
+// whatever its IP version. A node that is empty or a numeric address is returned unchanged.
 func numeric(node string) ([]string, error) {
 	if _, err := netip.ParseAddr(node); err == nil || node == "" {
 		return []string{node}, nil

@@ -123,8 +123,8 @@ func (l *list) dropNeedless(v variant) {
 	})
 }
 
-// newEntry converts one result of fi_getinfo to an entry. If the result of fi_getinfo does not
-// match the request or cannot be used, newEntry returns false.
+// newEntry converts one result of fi_getinfo to an entry. If this result does not match the
+// request, or cannot be used, the second result of newEntry is false.
 func newEntry(fi *C.struct_fi_info, r request) (entry, bool) {
 	var raw C.struct_gofi_info
 	C.gofi_describe(fi, &raw)
@@ -195,7 +195,8 @@ func newEntry(fi *C.struct_fi_info, r request) (entry, bool) {
 	return e, e.info.MTUBytes > 0
 }
 
-// isAt reports whether an entry may have the requested local address.
+// isAt returns false if an entry has a local address other than the requested one, and otherwise
+// true.
 func (e *entry) isAt(node string) bool {
 	want, err := netip.ParseAddr(node)
 	have, ok := e.form.addrPort(e.src)

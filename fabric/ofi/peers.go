@@ -25,9 +25,8 @@ type peers struct {
 	byName map[string]uint32 // canonical name to index, so that equal names give one index
 	// The field "kept" maps canonical names to the indices of removed peers that are still in the
 	// provider's address vector. A removed peer stays in the provider's address vector if the provider
-	// cannot remove peers (quirks.keptPeers), or while sends to the peer are pending. If a removed
-	// peer in the provider's address vector is inserted again, it gets its previous index, to which
-	// the pending sends belong.
+	// cannot remove peers (quirks.keptPeers), or while sends to the peer are pending. If a peer in
+	// "kept" is inserted again, the peer gets its previous index, to which the pending sends belong.
 	kept    map[string]uint32
 	forgets int // number of kept peers at which forget is called
 }
@@ -87,10 +86,10 @@ func (p *peers) find(a fabric.Addr) (uint32, bool) {
 }
 
 // Insert implements fabric.Domain. If libfabric's provider refuses a name, the error of Insert
-// wraps the *fabric.Error of the provider. If the refused name may be malformed, the error of
-// Insert also wraps ErrBadName. The shm provider of libfabric 2 accepts 256 different names during
-// the life of a domain, including removed names. If the shm provider accepts no further names, the
-// error of Insert wraps ErrAgain.
+// wraps the *fabric.Error of the provider. If the provider's error suggests that the name is
+// malformed, the error of Insert also wraps ErrBadName. The shm provider of libfabric 2 accepts 256
+// different names during the life of a domain, including removed names. If the shm provider accepts
+// no further names, the error of Insert wraps ErrAgain.
 func (d *domain) Insert(name []byte) (fabric.Addr, error) {
 	if d.c == nil {
 		return fabric.AddrUnknown, fabric.ErrClosed

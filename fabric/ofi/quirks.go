@@ -30,14 +30,15 @@ const (
 	// (200 is the version in libfabric 2.0). From version shmNoRemove on, the shm provider confuses a
 	// new address with a removed address, and a send to the new address crashes.
 	shmNoRemove = 200
-	// A provider name that ends in rxdLayer means a datagram provider with libfabric's reliability
-	// layer rxd.
+	// A provider whose name ends in rxdLayer is a datagram provider with libfabric's reliability layer
+	// rxd.
 	rxdLayer = layerMark + "ofi_rxd"
 
 	shmPeers = 256
 )
 
-// The type "quirks" describes the workarounds that a provider needs, except reduced size limits.
+// The type "quirks" describes the workarounds that a provider needs. For reduced size limits, see
+// the method "tamed".
 type quirks struct {
 	// privateSends is true if the provider sends its own control messages through the send queue of
 	// the endpoint.
@@ -49,8 +50,8 @@ type quirks struct {
 	// data. If "copies" is true, the shim (the C part of the package) passes copies of the sends to
 	// the provider.
 	copies bool
-	// If peers must not be removed from the provider, keptPeers is the size of the provider's table
-	// of peers. If keptPeers is 0, peers may be removed.
+	// If the provider cannot remove peers, keptPeers is the size of the provider's table of peers. A
+	// value of 0 means that the provider can remove peers.
 	keptPeers int
 }
 
@@ -86,8 +87,8 @@ func (l limits) tamed(prov string, major uint32) limits {
 		if major >= shmNoRemove {
 			l.quirks.keptPeers = shmPeers
 		}
-		// With the shm provider, a message above injectBytes stays in the sender's memory until the peer
-		// accepts it, which never happens if the peer has ended.
+		// With the shm provider, a message of more than injectBytes stays in the sender's memory until
+		// the peer accepts it. A peer that has ended never accepts the message.
 		l.maxMsgBytes = min(l.maxMsgBytes, l.injectBytes)
 	default:
 		l.quirks.copies = l.reliable && keepsUntaken(prov)
@@ -108,8 +109,8 @@ func keepsUntaken(prov string) bool {
 // endpoints, and the provider lnx combines several other providers.
 var unfit = []string{"sm2", "lnx"}
 
-// The function "fit" reports whether GetInfo may return a provider. A provider's name may contain
-// the names of layers, each after ";" or ":".
+// The function "fit" reports whether GetInfo is allowed to return a provider. A provider's name can
+// contain the names of layers, each after ";" or ":".
 func fit(prov string) bool {
 	return !slices.ContainsFunc(unfit, func(name string) bool {
 		return prov == name || strings.HasPrefix(prov, name+layerMark) ||

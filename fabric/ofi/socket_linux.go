@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A datagram's size in a socket's receive buffer (skb->truesize) is computed from the following
-// constants.
+// The following constants determine the size that a datagram occupies in a socket's receive buffer
+// (skb->truesize).
 const (
 	skbSharedBytes = 320
 	skbHeadBytes   = 28 + 64 // UDP and IP headers, and room for the link's
@@ -33,8 +33,8 @@ func truesizeBytes(payload int) int {
 
 // socketCapacity returns how many datagrams of "mtu" bytes a socket's receive buffer can always
 // hold. The argument "buffer" of socketCapacity is the size that getsockopt returns for SO_RCVBUF.
-// socketCapacity uses only three quarters of the buffer size, because Linux may release the memory
-// of read datagrams late (udp_rmem_release).
+// socketCapacity counts on only three quarters of the buffer size, because Linux can delay the
+// release of the memory of read datagrams (udp_rmem_release).
 func socketCapacity(buffer, mtu int) int {
 	return max((buffer-buffer/4)/truesizeBytes(mtu), 1)
 }
@@ -113,8 +113,8 @@ func isSocket(fd int, want netip.AddrPort) bool {
 
 // sizeSocket requests a receive buffer of "ask" bytes, and returns the size that the kernel has
 // granted. If the argument "ask" is 0 or negative, sizeSocket does not change the receive buffer.
-// The granted size is twice the requested size, but at most twice net.core.rmem_max, because Linux
-// also counts its own structures.
+// Linux grants twice the requested size, but at most twice net.core.rmem_max, because it also
+// counts its own structures in the buffer.
 func sizeSocket(fd, ask int) (int, error) {
 	if ask > 0 {
 		if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, ask); err != nil {

@@ -78,8 +78,8 @@ func atMost(timeout, most time.Duration) time.Duration {
 }
 
 // The type "bell" holds the descriptors for which a sleeping thread waits, including the descriptor
-// that Wake makes readable. A thread in Wait sleeps in ppoll, because an epoll instance would cost
-// time for every arriving datagram.
+// that Wake makes readable. A thread in Wait sleeps in the system call ppoll and not in epoll,
+// because an epoll instance would cost time for every arriving datagram.
 type bell struct {
 	*park.Bell
 	fds   []unix.PollFd // of the waiting goroutine; the first is for Wake

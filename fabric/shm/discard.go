@@ -9,16 +9,17 @@ import (
 )
 
 // A peer can send file descriptors with every packet on a Unix socket. Closing a received
-// descriptor may block, because a socket may linger until its data is sent, and the close of a FUSE
-// file waits for the file system. When a process closes a socket, the kernel closes the descriptors
-// in the unread packets of the socket. To find packets with descriptors, the domain peeks at each
-// packet of a peer before it receives the packet. The domain's goroutine closes a received
-// descriptor only if the descriptor is the memory of a ring. If a peer's packet contains a
-// descriptor of anything other than a ring, another goroutine closes the socket and the descriptor.
+// descriptor can block. For example, the close of a socket can wait until the data of the socket is
+// sent, and the close of a FUSE file waits for the file system. When a process closes a socket, the
+// kernel closes the descriptors in the unread packets of the socket. To find packets with
+// descriptors, the domain peeks at each packet of a peer before it receives the packet. The
+// domain's goroutine closes a received descriptor only if the descriptor is the memory of a ring.
+// If a peer's packet contains a descriptor of anything other than a ring, another goroutine closes
+// the socket and the descriptor.
 
-// The type "closers" closes, on another goroutine, descriptors whose close may block. Each domain
-// has one value of type "closers". A socket that waits to be closed counts towards the limits of
-// the process that sent its packets.
+// The type "closers" has a goroutine that closes descriptors whose close can block. Each domain has
+// one value of type "closers". While a socket waits to be closed, it still counts towards the
+// limits of the process that has sent packets to it.
 type closers struct {
 	lock  sync.Mutex
 	queue []closing
@@ -27,8 +28,8 @@ type closers struct {
 	busy  bool // the goroutine is running
 }
 
-// The type "closing" holds a socket of a peer and the descriptors that were received through this
-// socket, which wait to be closed.
+// The type "closing" holds descriptors that wait to be closed, which are a socket of a peer and the
+// descriptors that were received through this socket.
 type closing struct {
 	pid int32
 	fds []int

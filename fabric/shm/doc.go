@@ -75,11 +75,11 @@
 // The send of a datagram of at most injectBytes yields no Completion. If the ring has no room for a
 // datagram of at most injectBytes, the sender copies the datagram to its queue of waiting sends. If
 // a datagram that was copied to the queue of waiting sends is lost because the peer is gone, the
-// next Post to the same peer returns an error. A further send to a peer waits in the queue only if
-// the queue has more free slots than waiting sends to the same peer.
+// next Post to the same peer returns an error. The queue accepts a further send to a peer only if
+// the number of free slots is higher than the number of waiting sends to the same peer.
 //
 // A domain uses at most half of the process's file descriptors. Each domain counts only its own
-// file descriptors, so that several domains of a process together may use more than half of the
+// file descriptors, so that several domains of a process together can use more than half of the
 // process's descriptors. If the Unix socket of a running domain in /dev/shm is removed, connected
 // peers are not affected, but no new peer can connect to the domain. Processes can communicate only
 // if they have the same /dev/shm. Insert refuses the name of an endpoint that has another /dev/shm,

@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// Only one of every tendPolls polls checks for new and vanished peers, because the check is a
-	// system call. While an endpoint has no incoming rings, one of every tendIdlePolls polls checks
-	// for new and vanished peers.
+	// Only one of every tendPolls polls checks for new and vanished peers, because the check needs a
+	// system call. For an endpoint without incoming rings, one of every tendIdlePolls polls makes this
+	// check.
 	tendPolls     = 512
 	tendIdlePolls = 8
 	// A poll first looks for datagrams in the ring that had the most recent datagram, and then in
@@ -166,8 +166,8 @@ func (e *endpoint) postOne(s *fabric.Send) (*outLink, error) {
 			return l, nil
 		}
 	}
-	// A further send to a peer may wait only if the queue has more free slots, without the reserved
-	// slots, than waiting sends to this peer.
+	// The queue accepts a further send to a peer only if the number of free slots, without the
+	// reserved slots, is higher than the number of waiting sends to this peer.
 	reserve := e.caps.TxDepth / readersShare
 	if l.waiting.Len() >= free-reserve && (l.waiting.Len() > 0 || free == 0) {
 		return nil, fabric.ErrAgain
@@ -266,8 +266,8 @@ func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 	return n, nil
 }
 
-// The method "receive" receives datagrams from the ring that had the most recent datagram, and from
-// some of the endpoint's other rings in turn.
+// The method "receive" receives datagrams from the ring that had the most recent datagram, and then
+// from some of the endpoint's other rings (round robin).
 func (e *endpoint) receive(out []fabric.Completion) (n int) {
 	if len(e.rings) == 1 {
 		q := e.rings[0]
@@ -350,8 +350,8 @@ func (e *endpoint) Recv(bufs []fabric.Buf) (int, error) {
 	return len(bufs), nil
 }
 
-// Land implements fabric.Lander. Land always succeeds, because a datagram stays in its ring until
-// Poll reports the datagram.
+// Land implements fabric.Lander. Land always returns true, because a datagram stays in its ring
+// until Poll reports it.
 func (e *endpoint) Land(mem []byte, headBytes int) bool {
 	e.landing = fabric.NewHeaderSplit(mem, headBytes)
 	return true

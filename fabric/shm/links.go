@@ -27,8 +27,8 @@ const (
 	// from peers.
 	linksMax = 2048
 	// linksPerProcess is the largest number of rings that a domain accepts from one process. All
-	// processes of other PID namespaces have the process id 0 for this domain, and together may have
-	// as many rings as one process.
+	// processes of other PID namespaces have the process id 0 for this domain. Together, these
+	// processes are allowed as many rings as one process.
 	linksPerProcess = 256
 	// silentMax is the largest number of connected sockets on which the first packet, which passes the
 	// memory of the ring, has not arrived. If more than silentMax connected sockets wait for their
@@ -75,7 +75,8 @@ type held struct {
 
 const heldKept = 256
 
-// tellLost returns the error by which injected sends on this link were lost, and clears this error.
+// tellLost returns the error with which injected sends on this link have failed after Post had
+// returned, and clears this error.
 func (l *outLink) tellLost() error {
 	errno := l.lost
 	l.lost = 0
@@ -99,8 +100,8 @@ func ringSize(most, ringBytes int) int {
 	return ringBytesMin
 }
 
-// takesBytes returns the size of the largest ring that the domain now accepts from the process
-// "pid". The rings of one process may use at most half of takenBudget.
+// takesBytes returns the size of the largest ring that the domain accepts from the process "pid" at
+// present. The rings of one process are allowed at most half of takenBudget.
 func (d *domain) takesBytes(pid int32) int {
 	if d.takenBytes+ringBytesMax > takenBudget ||
 		d.loop.bytesOf[pid]+ringBytesMax > takenBudget/2 {
@@ -119,8 +120,8 @@ func ringsBytes(most, count int) (sum int) {
 }
 
 // The method "open" connects to the peer, creates the ring, and passes the ring to the peer. The
-// error EAGAIN of the method "open" means that the call should be tried again later, and any other
-// error means that the peer cannot be reached.
+// error EAGAIN of the method "open" means that the caller should try again later. Any other error
+// means that the peer cannot be reached.
 func (l *outLink) open() error {
 	d := l.ep.domain
 	if _, held := d.loop.closers.held(nobody); d.loop.outLinks+held >= linksMax {
@@ -193,8 +194,8 @@ func (l *outLink) later(err error) error {
 	return unix.EAGAIN
 }
 
-// The method "close" releases the sender's mapping of the ring, and the socket. The peer can still
-// read the datagrams in a closed ring.
+// The method "close" of an outgoing link unmaps the ring in the sending process, and closes the
+// socket. The peer can still read the datagrams in a closed ring.
 func (l *outLink) close() {
 	if l.fd >= 0 {
 		o := &l.ep.domain.loop
@@ -310,8 +311,8 @@ func (l *outLink) goOn() {
 	l.flush()
 }
 
-// The method "event" of an outgoing link is called when the receiver signals that the ring has room
-// again, or when the receiver is gone.
+// The domain's loop calls the method "event" of an outgoing link when the receiver signals that the
+// ring has room again, or when the receiver has ended.
 func (l *outLink) event() {
 	knocks, alive := hush(l.fd, l.ep.domain.loop.scratch[:])
 	if knocks {
@@ -342,8 +343,8 @@ type inLink struct {
 	given  bool // fd belongs to the closers
 }
 
-// The method "event" of an incoming link is called when the sender sends its first packet, wakes
-// this process, or is gone.
+// The domain's loop calls the method "event" of an incoming link when the sender has sent its first
+// packet or a wake-up packet, or when the sender has ended.
 func (q *inLink) event() {
 	if q.ep == nil {
 		if err := q.meet(); err != nil && !errors.Is(err, unix.EAGAIN) {

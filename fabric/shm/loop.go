@@ -14,8 +14,8 @@ import (
 
 // The type "loop" watches the descriptors of a domain with epoll. The descriptors of a domain are
 // the listening socket, the sockets of all rings, and the descriptor that Wake makes readable. Poll
-// checks the descriptors of a domain from time to time, and Wait and Sleep wait for events on the
-// descriptors.
+// checks the descriptors of a domain once in several polls (see tendPolls). Wait and Sleep wait for
+// events on the descriptors.
 type loop struct {
 	domain   *domain
 	epoll    int
@@ -43,8 +43,8 @@ type loop struct {
 // oobBytes has room for the descriptor of the ring and for one unexpected descriptor.
 const oobBytes = 24
 
-// The interface "watched" is implemented by the links, each of which has a descriptor that the
-// domain's loop watches.
+// Incoming and outgoing links implement the interface "watched". Each link has a descriptor that
+// the domain's loop watches.
 type watched interface{ event() }
 
 // The first two entries of the table "slots" are for the listening socket and for the descriptor
@@ -192,7 +192,7 @@ func mostIn() int {
 }
 
 // The method "admit" makes an incoming link from an accepted socket, if the peer's process belongs
-// to the same user and does not have too many links.
+// to the same user and does not have too many incoming links already.
 func (o *loop) admit(fd int) bool {
 	cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
 	if err != nil || cred.Uid != o.domain.name.uid || !o.mayTake(cred.Pid) {
@@ -230,7 +230,7 @@ func (o *loop) heard(q *inLink) {
 	}
 }
 
-// The method "left" records that an incoming link from the process "pid" is gone.
+// The method "left" records that an incoming link from the process "pid" no longer exists.
 func (o *loop) left(pid int32) {
 	o.inLinks--
 	if o.perPID[pid]--; o.perPID[pid] == 0 {

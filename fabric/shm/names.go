@@ -103,8 +103,8 @@ func newName() (name, error) {
 }
 
 // openDir opens the directory of the user's Unix sockets, and creates the directory if it is
-// missing. No other user may have access to the directory of a user's Unix sockets, because another
-// user could otherwise impersonate a peer.
+// missing. No other user is allowed access to the directory of a user's Unix sockets, because
+// another user could otherwise impersonate a peer.
 func openDir(uid uint32) (fd int, err error) {
 	dir := socketDir(uid)
 	if err := unix.Mkdir(dir, 0o700); err != nil && !errors.Is(err, unix.EEXIST) {
@@ -144,10 +144,10 @@ func notOurs(dir string, st *unix.Stat_t) error {
 // inDir returns a path of the file "name" in the directory that is open as the descriptor "dir".
 func inDir(dir int, name string) string { return fmt.Sprintf("/proc/self/fd/%d/%s", dir, name) }
 
-// The function "sweep" removes Unix sockets of processes that have ended. The number of sockets has
-// no limit, and therefore one call of "sweep" checks only a few sockets, starting at a random
-// position. The function "sweep" skips a socket that was created or checked less than a minute ago,
-// because each check wakes the process that listens on the socket.
+// The function "sweep" removes Unix sockets of processes that have ended. The number of sockets in
+// the directory has no limit. One call of "sweep" therefore checks only a few sockets, starting at
+// a random position. The function "sweep" skips a socket that was created or checked less than a
+// minute ago, because each check wakes the process that listens on the socket.
 func sweep(fd int, c *closers) {
 	const (
 		listed  = 256
@@ -176,8 +176,8 @@ func sweep(fd int, c *closers) {
 	}
 }
 
-// buryPeer removes the Unix socket of a peer that has ended, because the peer may not have removed
-// its socket.
+// buryPeer removes the Unix socket of a peer that has ended, if the peer has not removed this
+// socket itself.
 func buryPeer(n *name, c *closers) {
 	dir, err := openDir(n.uid)
 	if err != nil {

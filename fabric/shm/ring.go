@@ -34,8 +34,8 @@ const (
 	// have more than publishBytes together.
 	publishBytes = 16 << 10
 
-	// The sender and the receiver populate the memory of a ring in parts of touchBytes, each when the
-	// part is first used.
+	// The sender and the receiver populate the memory of a ring in parts of touchBytes. Each part is
+	// populated when it is first used.
 	touchBytes = 64 << 10
 	// The first firstBytes bytes of a ring are populated by ordinary page faults.
 	firstBytes = 4 << 10
@@ -45,8 +45,8 @@ const (
 var errRing = errors.New("shm: a ring has impossible contents")
 
 // The type "ring" is the mapping of a ring's memory in one process, the sender or the receiver. A
-// position in a ring counts the bytes that were written before it since the ring was created. The
-// low bits of a position are the offset in the memory of the ring.
+// position in a ring is the number of bytes that were written before this position since the ring
+// was created. The low bits of a position are the offset in the memory of the ring.
 type ring struct {
 	mem  []byte // the whole mapping
 	data unsafe.Pointer
@@ -232,9 +232,9 @@ func (q *recvRing) advance(size int) {
 func (q *recvRing) waiting() bool { return atomic.LoadUint64(q.word(q.at)) != wordEnd }
 
 // giveBack publishes the head to the sender whenever another eighth of the ring has been read. If
-// the sender sleeps until the ring has room, the result of giveBack tells how to wake the sender.
-// Any datagram fits in seven eighths of the ring, and therefore a later call of giveBack always
-// provides the room for which a sender waits.
+// the sender sleeps until the ring has room, the result of giveBack tells how to wake the sender. A
+// sender that waits for room never waits in vain, because any datagram fits in seven eighths of the
+// ring.
 func (q *recvRing) giveBack() (how uint32) {
 	if q.at-q.told < q.size/8 {
 		return awake

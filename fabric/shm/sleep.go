@@ -12,9 +12,9 @@ import (
 	"gobtl/internal/park"
 )
 
-// The type "sleeper" is the state of the methods Arm and Sleep. Sleep waits for a duplicate of the
-// domain's epoll descriptor, which is registered with the network poller of Go's runtime. The first
-// call of Arm creates the duplicate of the epoll descriptor.
+// The type "sleeper" is the state of the methods Arm and Sleep. Sleep waits for events on a
+// duplicate of the domain's epoll descriptor, which is registered with the network poller of Go's
+// runtime. The first call of Arm creates the duplicate of the epoll descriptor.
 //
 //	Arm    the owner       says in the rings that this side sleeps, and looks once more
 //	Sleep  any goroutine   parks until a peer knocks, one comes or goes, or the bell rings
@@ -26,9 +26,9 @@ type sleeper struct {
 	park  park.Parker
 	asked bool // the Sleep ends for a retry after a pause
 	most  time.Duration
-	// The field "sleeping" is true from Arm to the end of the Sleep. If the goroutine that uses the
-	// domain consumes an event while "sleeping" is true, it must end the Sleep, because the epoll
-	// descriptor no longer shows the event.
+	// The field "sleeping" is true from Arm to the end of the Sleep. A goroutine that consumes an
+	// event of the epoll descriptor while "sleeping" is true must end the Sleep, because the epoll
+	// descriptor no longer shows the consumed event.
 	sleeping atomic.Bool
 }
 
@@ -89,16 +89,15 @@ func (s *sleeper) close() {
 	}
 }
 
-// The method "still" cancels the deadline that was set for a Sleep. The method "still" is called
-// when the Sleep is over.
+// The method "still" cancels the deadline that was set for a Sleep that has ended.
 func (s *sleeper) still() {
 	if s.made {
 		s.park.Still()
 	}
 }
 
-// The method "stalled" is called when a sender finds its ring full after Arm. The method "stalled"
-// makes sure that the Sleep in progress ends when the ring has room again.
+// A sender that finds its ring full after Arm calls the method "stalled". This call makes sure that
+// the Sleep in progress ends when the ring has room again.
 func (s *sleeper) stalled(l *outLink) {
 	if !s.sleeping.Load() {
 		return
@@ -112,9 +111,8 @@ func (s *sleeper) stalled(l *outLink) {
 	s.tell(l.ep.domain.bell) // room now, or a retry after a pause is necessary
 }
 
-// The method "receives" is called when receives are posted to an endpoint that had no posted
-// receives. The method "receives" makes sure that the Sleep in progress ends when a datagram
-// arrives at this endpoint.
+// An endpoint calls the method "receives" when it had no posted receives and a receive is posted.
+// This call makes sure that the Sleep in progress ends when a datagram arrives at the endpoint.
 func (s *sleeper) receives(e *endpoint) {
 	if !s.sleeping.Load() || len(e.posted) == 0 {
 		return

@@ -27,7 +27,7 @@ func failure(op string, errno syscall.Errno, text string) error {
 }
 
 // peerTable is a domain's address vector. An Addr consists of an index into the address vector and
-// a generation number. If the generation number of an Addr is outdated, the Addr was removed.
+// a generation number. An outdated generation number means that the Addr was removed.
 type peerTable struct {
 	peers  []peer
 	free   []uint32

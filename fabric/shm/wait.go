@@ -63,8 +63,8 @@ func (d *domain) somethingToPoll() bool {
 }
 
 // If a peer is too busy for a connection, or if this process lacks a descriptor for a new peer, the
-// domain must try again after a pause, because no event announces the change. retryPause returns
-// the time until the next retry, or a negative time if no retry is pending.
+// domain must try again after a pause, because no event tells when a connection becomes possible.
+// retryPause returns the time until the next retry, or a negative time if no retry is pending.
 func (d *domain) retryPause() time.Duration {
 	pause := time.Duration(-1)
 	for _, e := range d.endpoints {
@@ -104,7 +104,7 @@ func (d *domain) sayAsleep(how uint32) {
 }
 
 // When a connection to a busy peer has failed, the domain tries again after a pause. The first
-// pause before a retry is retryPause, and the pause doubles after each failure, but at most
+// pause before a retry is retryPause. The pause doubles after each failure, but at most
 // retryPausesLog2 times.
 const (
 	retryPause      = time.Millisecond

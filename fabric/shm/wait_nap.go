@@ -27,7 +27,7 @@ const (
 	// napWords sleep flags, a sleep on the descriptors is as fast as a futex sleep, because each sleep
 	// flag costs 0.1 us.
 	napWords = 8
-	// After every napTend futex sleeps, the domain's descriptors are checked for events once.
+	// After every napTend futex sleeps, Wait checks the domain's descriptors for events once.
 	napTend = 16
 )
 
@@ -39,7 +39,8 @@ const (
 )
 
 // The type "napper" makes Wait sleep in futex calls on the sleep flags of the rings, as long as
-// most wake-ups come soon. A wake-up through a socket takes twice as long as a futex wake-up.
+// most wake-ups come soon. A wake-up by a packet on a socket takes twice as long as a wake-up by a
+// futex.
 type napper struct {
 	pays bool // the latest sleep on the flags or descriptors ended before napMost
 	off  bool // the system has no futex_waitv
@@ -113,7 +114,8 @@ func (d *domain) hush() {
 }
 
 // napOn collects the addresses of the sleep flags of the rings for a futex sleep, and returns the
-// number of sleep flags. If a futex sleep is not possible now, the result of napOn is negative.
+// number of sleep flags. If a futex sleep is not possible at present, the result of napOn is
+// negative.
 func (d *domain) napOn() (n int) {
 	if d.retryPause() >= 0 {
 		return -1

@@ -20,8 +20,7 @@ type endpoint struct {
 	sends  ring[sendOp]     // sends without a completion so far
 	missed uint64           // datagrams that found the queue full
 	// The field "left" is the number of sends at the front of the queue "sends" whose datagrams have
-	// left the endpoint. The next Poll reports the completions of the sends that the field "left"
-	// counts.
+	// left the endpoint. The next Poll reports the completions of these "left" sends.
 	left  int
 	land  fabric.HeaderSplit
 	ahead ring[fabric.Completion] // completions of received datagrams, for the next Poll
@@ -167,8 +166,8 @@ func (e *endpoint) postOne(s *fabric.Send) error {
 	return nil
 }
 
-// heldUp reports whether a reliable network cannot accept a datagram to the given Port now. A
-// reliable network accepts no datagram if the receiver's queue is full, or if an injected send
+// heldUp reports whether a reliable network cannot accept a datagram to the given Port at present.
+// A reliable network refuses a datagram if the receiver's queue is full, or if an injected send
 // would overtake an earlier send.
 func (e *endpoint) heldUp(port Port, sizeBytes int) bool {
 	to := e.domain.node.nw.endpoint(port)

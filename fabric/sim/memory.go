@@ -25,7 +25,7 @@ func (p *packet) checksum() uint32 {
 // one goroutine. The zero Memory is ready for use.
 //
 // Before memory is reused, all buffers that were posted for sending or receiving are set to zero.
-// Bytes that a caller has written to a buffer without posting the buffer may remain in the reused
+// Bytes that a caller has written to a buffer without posting the buffer can remain in the reused
 // memory.
 type Memory struct {
 	packets []*packet

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// Bell is the object on which a goroutine sleeps, and through which other goroutines wake it. New
-// makes a Bell.
+// Bell is an object on which the owner of a Domain sleeps, and through which other goroutines wake
+// the owner. New makes a Bell.
 type Bell struct {
 	asleep atomic.Bool
 	woken  atomic.Bool // a Wake that no sleep has answered yet

@@ -2,8 +2,8 @@ package inet
 
 import "math/bits"
 
-// A datagram's size in a socket's receive buffer (skb->truesize) is computed from the following
-// constants.
+// The following constants determine the size that a datagram occupies in a socket's receive buffer
+// (skb->truesize).
 const (
 	skbSharedBytes = 320
 	skbHeadBytes   = 28 + 64 // UDP and IP headers, and room for the link's
@@ -31,9 +31,9 @@ func TruesizeBytes(payload int) int {
 }
 
 // Capacity returns how many datagrams of "mtu" bytes a socket's receive buffer can always hold. The
-// argument "buffer" of Capacity is the size that getsockopt returns for SO_RCVBUF. Capacity uses
-// only three quarters of the buffer size, because Linux may release the memory of read datagrams
-// late (udp_rmem_release).
+// argument "buffer" of Capacity is the size that getsockopt returns for SO_RCVBUF. Capacity counts
+// on only three quarters of the buffer size, because Linux can delay the release of the memory of
+// read datagrams (udp_rmem_release).
 func Capacity(buffer, mtu int) int {
 	return max((buffer-buffer/4)/TruesizeBytes(mtu), 1)
 }

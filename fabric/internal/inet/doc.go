@@ -1,6 +1,6 @@
 // Package inet contains code that the providers on UDP sockets share. Package inet handles endpoint
 // names, textual addresses, addresses of this host, and the capacity of receive buffers. Endpoints
-// of different providers that use package inet can communicate.
+// of two different providers can communicate if both providers use package inet.
 //
 //	+=========+==============+===================+
 //	| 4 or 6  | port         | IP address        |   a name

@@ -52,8 +52,9 @@ func (l *Local) PayloadBytes() int {
 	return min(l.MTUBytes-Headers6Bytes, MaxPayload6Bytes)
 }
 
-// The type "node" is a parsed Hints.Node, which selects addresses of this host. A zero field of a
-// node matches every address, and a selected address must match all fields.
+// The type "node" is a parsed Hints.Node, which selects addresses of this host. A node selects an
+// address if the address matches all fields of the node. A zero field of a node matches every
+// address.
 type node struct {
 	device   string     // name of the device, or empty
 	addr     netip.Addr // the address, if valid; an unspecified address means any
@@ -83,8 +84,8 @@ func parseNode(text string) (node, error) {
 }
 
 // The method "match" reports whether the node selects the address "l", and returns "l" with the
-// node's ports and IP address. The loopback device has all addresses of 127.0.0.0/8, although the
-// system reports only 127.0.0.1.
+// ports of the node and, if the node has an IP address, with this IP address. The loopback device
+// has all addresses of 127.0.0.0/8, although the system reports only 127.0.0.1.
 func (n node) match(l Local) (Local, bool) {
 	l.Ports = n.ports
 	switch {

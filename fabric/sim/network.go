@@ -58,7 +58,7 @@ type Config struct {
 	// If NoSource is true, AppendSource (fabric.Sourcer) does not report the source address of
 	// datagrams.
 	NoSource bool
-	// PollAhead is the number of additional datagrams that a Poll may receive when its argument "out"
+	// PollAhead is the number of additional datagrams that a Poll can receive when its argument "out"
 	// is full. The next Poll reports these additional datagrams.
 	PollAhead int
 	// PassCost is the shortest virtual time between two calls of Process.Progress by a node. The
@@ -139,7 +139,7 @@ type Network struct {
 	closed     bool
 }
 
-// New returns a network without nodes. Errors wrap fabric.ErrBadConfig.
+// New returns a network without nodes. The errors of New wrap fabric.ErrBadConfig.
 func New(cfg Config) (*Network, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -235,8 +235,8 @@ func (nw *Network) run(at mono.Time, pass bool) {
 	}
 }
 
-// A Filter is called for each datagram that leaves a node, before the path injects faults into the
-// datagram.
+// The network calls the Filter for each datagram that leaves a node, before the path injects faults
+// into the datagram.
 type Filter func(d *Datagram) Verdict
 
 // A Datagram is the argument of a Filter, and is valid only during the call of the Filter. The
@@ -314,7 +314,7 @@ func (nw *Network) endpoint(p Port) *endpoint {
 
 // Inject sends a datagram that no endpoint has posted, such as the datagram of an attacker. An
 // injected datagram has the delay of its path, but the faults of the path do not affect the
-// datagram. The Filter is not called for an injected datagram.
+// datagram. The network does not call the Filter for an injected datagram.
 func (nw *Network) Inject(from, to Port, data []byte) {
 	p := nw.newPacket()
 	p.data = append(p.data, data...)

@@ -20,13 +20,12 @@ type Process interface {
 // NodeFaults are the faults of a host. The zero value has no faults.
 type NodeFaults struct {
 	// PostAgain is the probability that a Post begins a series of consecutive Posts that return
-	// ErrAgain. A series of Posts that return ErrAgain has a random length of 1 to AgainPosts. The
-	// first Post of a series of Posts that return ErrAgain may accept some of its sends.
+	// ErrAgain. The length of this series is a random number from 1 to AgainPosts. The first Post of
+	// the series can accept some of its sends.
 	PostAgain  float64
 	AgainPosts int
-	// SendError is the probability that a send fails and its datagram is lost. A send that fails
-	// because of SendError completes with an Errno. If the failing send is an injected send, Post
-	// returns the error.
+	// SendError is the probability that a send fails and its datagram is lost. The failing send
+	// completes with an Errno. If the failing send is an injected send, Post returns the error.
 	SendError float64
 	// RecvError is the probability that an arriving datagram is lost and the receive completes with an
 	// Errno.
@@ -36,8 +35,8 @@ type NodeFaults struct {
 	// when it sends the datagram, as network hardware does. With LateSends, a test detects a caller
 	// that reuses a buffer too early.
 	LateSends time.Duration
-	// QueueDatagrams replaces Config.QueueDatagrams for the receive queues of the node. If
-	// QueueDatagrams of the NodeFaults is 0, the value of the Config remains in effect.
+	// QueueDatagrams replaces Config.QueueDatagrams for the receive queues of the node. A
+	// QueueDatagrams of 0 in the NodeFaults leaves Config.QueueDatagrams in effect.
 	QueueDatagrams int
 }
 
@@ -143,7 +142,7 @@ func (n *Node) Run(p Process) {
 	}
 }
 
-// Kick makes the node call Progress of its process now.
+// Kick makes the node call Progress of its process at the present virtual time.
 func (n *Node) Kick() {
 	n.kicked = n.inPass
 	n.wake(n.nw.now)

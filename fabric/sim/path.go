@@ -13,7 +13,7 @@ import (
 // network without delay. Each probability in a Path applies to each datagram separately.
 type Path struct {
 	// Delay is the constant part of every datagram's delay. Each datagram also has a random delay with
-	// a uniform distribution in [0,Jitter). With Jitter, later datagrams may overtake earlier
+	// a uniform distribution in [0,Jitter). With Jitter, later datagrams can overtake earlier
 	// datagrams.
 	Delay, Jitter time.Duration
 	// BytesPerSecond is the rate of the line. A BytesPerSecond of 0 means an infinite rate.
@@ -22,9 +22,9 @@ type Path struct {
 	// path drops a datagram that would exceed QueueBytes, unless the line is idle. A QueueBytes of 0
 	// means no limit.
 	QueueBytes int
-	// All paths with the same Line share this line as their bottleneck. For each datagram on a shared
-	// Line, the values BytesPerSecond and QueueBytes of the datagram's own path apply. If Line is nil,
-	// the path has a separate line.
+	// All paths with the same Line share this line as their bottleneck. BytesPerSecond and QueueBytes
+	// of a datagram's own path apply to the datagram, even on a shared Line. If Line is nil, the path
+	// has a separate line.
 	Line *Line
 
 	// Loss is the probability that a datagram is lost, independently of the loss of other

@@ -35,7 +35,7 @@ func (r *ring[T]) pop() T {
 
 func (r *ring[T]) at(i int) *T { return &r.items[(r.head+i)&(len(r.items)-1)] }
 
-// The constants in this block are the actions of a timer.
+// The constants in this block are the actions that a timer can cause.
 const (
 	timerArrive = 1 + iota // ref: a packet
 	timerLeave             // ref: an endpoint with a late send

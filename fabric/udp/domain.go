@@ -48,7 +48,7 @@ type domain struct {
 	closed    bool
 }
 
-// The type "buffers" is the arena in the form that the endpoints use.
+// The type "buffers" describes the memory of the arena for the endpoints.
 type buffers struct {
 	mem                []byte // mapped, not of the Go heap
 	base               uintptr

@@ -32,8 +32,8 @@ func (d *domain) parseGroup(group string) (netip.AddrPort, error) {
 }
 
 // InsertGroup implements fabric.Grouper. Datagrams to a group are sent through the network device
-// of the domain. No router forwards the datagrams to a group, because their TTL is 1 (the kernel's
-// default for multicast). Members of the group on this host receive the datagrams, too.
+// of the domain. Datagrams to a group have a TTL of 1 (the kernel's default for multicast), and
+// therefore no router forwards them. Members of the group on this host receive the datagrams, too.
 func (d *domain) InsertGroup(group string) (fabric.Addr, error) {
 	if d.closed {
 		return fabric.AddrUnknown, fabric.ErrClosed

@@ -87,8 +87,8 @@ func newInfo(l *inet.Local, o Options, have features, nodeText string) fabric.In
 	}
 }
 
-// Open reads the host's addresses again, because the Info may be outdated, or may not come from
-// GetInfo.
+// Open reads the host's addresses again, because it is possible that the Info is outdated or does
+// not come from GetInfo.
 func (p provider) Open(info fabric.Info, cfg fabric.DomainConfig) (fabric.Domain, error) {
 	options, ok := p.options.parseName(info.Provider)
 	if !ok {

@@ -23,8 +23,8 @@ const (
 	// After every learnRuns coalesced messages, the receiver adapts the length of its I/O vectors to
 	// the longest message of the learnRuns messages.
 	learnRuns = 16
-	// The last entry of each I/O vector is scratch memory of messageBytes, for bytes that do not fit
-	// in the buffers.
+	// The last entry of each I/O vector refers to messageBytes of scratch memory, which receive the
+	// bytes that do not fit in the buffers.
 	headroomBytes = 2 * messageBytes
 	scratchBytes  = headroomBytes + messageBytes
 
@@ -150,8 +150,8 @@ func (e *endpoint) Recv(bufs []fabric.Buf) (int, error) {
 	return len(bufs), nil
 }
 
-// Poll implements fabric.Endpoint. When a system call has received a message, the same Poll makes
-// no further system call.
+// Poll implements fabric.Endpoint. Poll makes no further system call after a system call that has
+// received a message.
 func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 	if e.closed {
 		return 0, fabric.ErrClosed
@@ -416,8 +416,8 @@ func (r *receiver) hold(done fabric.Completion, off int) {
 	}
 }
 
-// The method "drain" reports the pending datagrams, which earlier calls of Poll have received from
-// the kernel.
+// The method "drain" writes completions for the pending datagrams, which earlier calls of Poll have
+// received from the kernel, to the slice "out".
 func (r *receiver) drain(out []fabric.Completion) (n int) {
 	for n < len(out) && r.waiting > 0 {
 		p := &r.pending[r.head]
@@ -436,9 +436,9 @@ func (r *receiver) drain(out []fabric.Completion) (n int) {
 	return n
 }
 
-// The methods "single" and "adapt" choose the layout of the next I/O vectors. The method "single"
-// is called for each received single datagram, and the method "adapt" for each received coalesced
-// message.
+// The methods "single" and "adapt" choose the layout of the next I/O vectors. The receiver calls
+// the method "single" for each received single datagram, and the method "adapt" for each received
+// coalesced message.
 
 func (r *receiver) single(size int) {
 	if r.wide == 1 {

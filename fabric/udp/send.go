@@ -12,7 +12,8 @@ import (
 
 const (
 	// The constants in this block limit the number of messages and datagrams that one system call
-	// sends, because the garbage collector may have to wait for a thread in a system call.
+	// sends, because the garbage collector sometimes has to wait until a thread returns from its
+	// system call.
 	txMessages = 32
 	txIovecs   = 1024
 )
@@ -244,10 +245,10 @@ func isFull(errno unix.Errno) bool {
 	return errno == unix.EAGAIN || errno == unix.ENOBUFS || errno == unix.ENOMEM
 }
 
-// maybeOffload reports whether the kernel may accept the datagrams of a message one by one after
+// maybeOffload reports whether the kernel could accept the datagrams of a message one by one after
 // the whole message has failed with the given error. The kernel returns EIO if the device cannot
-// compute checksums. The kernel may return EINVAL or EMSGSIZE if it refuses segmentation offload of
-// a message for another reason.
+// compute checksums. EINVAL or EMSGSIZE can mean that the kernel refuses segmentation offload of
+// the message for another reason.
 func maybeOffload(errno unix.Errno) bool {
 	return errno == unix.EIO || errno == unix.EINVAL || errno == unix.EMSGSIZE
 }
@@ -264,7 +265,7 @@ func (e *endpoint) sendError(errno unix.Errno) error {
 // postSingly sends the datagrams of a message one by one, after the whole message has failed with
 // the error "why". If the kernel accepts the single datagrams and the error "why" is not EMSGSIZE,
 // the endpoint stops using UDP_SEGMENT. After EMSGSIZE, the endpoint continues to use UDP_SEGMENT,
-// because the path to another peer may carry datagrams of the refused size.
+// because the path to another peer could carry datagrams of the refused size.
 func (e *endpoint) postSingly(sends []fabric.Send, why unix.Errno) (int, error) {
 	e.counts.gsoSingly++
 	done := 0

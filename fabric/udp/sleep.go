@@ -12,15 +12,15 @@ import (
 	"gobtl/internal/park"
 )
 
-// The type "sleeper" is the state of the methods Arm and Sleep. Sleep waits for an epoll
+// The type "sleeper" is the state of the methods Arm and Sleep. Sleep waits for events on an epoll
 // descriptor, which watches the domain's sockets and the descriptor that Wake makes readable. The
 // first call of Arm opens the epoll descriptor.
 //
 //	Arm    the owner       which sockets, those with receives posted
 //	Sleep  any goroutine   parks until the epoll descriptor is readable
 //
-// The sockets' events are enabled in the epoll set only during a Sleep, because at other times a
-// datagram need not wake a thread. When many polls have received datagrams without a Sleep, the
+// The sockets' events are enabled in the epoll set only during a Sleep, because a datagram need not
+// wake a thread at other times. When many polls have received datagrams without a Sleep, the
 // sockets are removed from the epoll set, because epoll costs the senders to a watched socket about
 // 100 ns per packet.
 //
@@ -134,9 +134,8 @@ func (s *sleeper) received() {
 	}
 }
 
-// The method "still" disables the events of the sockets. The method "still" is called when a caller
-// that has waited for the epoll descriptor without calling Sleep (see ReadyFd) has finished
-// waiting.
+// The method "still" disables the events of the sockets. A caller that has waited for the epoll
+// descriptor of ReadyFd without a Sleep calls the method "still" after the wait.
 func (s *sleeper) still() {
 	s.park.Still()
 	s.mu.Lock()
@@ -144,8 +143,8 @@ func (s *sleeper) still() {
 	s.quiet()
 }
 
-// The method "stir" is called when several polls have received datagrams since the latest Sleep.
-// After a call of the method "stir", the sockets' events are again disabled after each Sleep.
+// When several polls have received datagrams since the latest Sleep, the method "stir" ends the
+// mode with little traffic, so that the sockets' events are again disabled after each Sleep.
 func (s *sleeper) stir() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -113,7 +113,7 @@ func dontFragment(fd, version int, pathSize bool) error {
 	return nil
 }
 
-// setBuffer requests a size for a socket buffer. The requested size of a privileged process may
+// setBuffer requests a size for a socket buffer. For a privileged process, the requested size can
 // exceed the system's limit for socket buffers. setBuffer ignores errors, because the caller reads
 // the granted size afterwards.
 func setBuffer(fd, option, force, sizeBytes int) {
@@ -213,8 +213,8 @@ func sysError(op string, err error) error {
 	return err
 }
 
-// The functions recvMsg, recvMmsg and their counterparts for sending make raw system calls. A
-// system call for a batch of datagrams does not take long, because the size of a batch is limited.
+// The functions recvMsg, recvMmsg and their counterparts for sending make raw system calls. The
+// size of a batch is limited, so that one such system call does not take long.
 
 func sendTo(fd int, v *iovec, m *msghdr) unix.Errno {
 	_, _, errno := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), v.base, v.len, 0, m.name,

@@ -40,8 +40,8 @@ func (j *Job) joinOpenMPI(ctx context.Context, env environment) (err error) {
 			at.address = j.meet.listener.Addr().String()
 		}
 	} else if at.network == "unix" {
-		// The directory of the socket at which rank 0 listens must belong to this user, because
-		// another user may have created a directory of the same name.
+		// The directory of the socket at which rank 0 listens must belong to this user, because another
+		// user could have created a directory of the same name.
 		if err := awaitOwn(ctx, filepath.Dir(at.address), j.cfg.Timeout); err != nil {
 			return err
 		}

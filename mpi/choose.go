@@ -264,7 +264,7 @@ func clash(offers []offer, chosen []int, rank int) error {
 
 // The method "way" adds details about the connection to an error that reports an unreachable rank.
 // The details that the method "way" adds are the local and the remote address of the connection,
-// and a limit on open files that may have caused the failure.
+// and the limit on open files if it is a possible cause of the failure.
 func (e *engine) way(rank int, err error) error {
 	if !errors.Is(err, btl.ErrUnreachable) {
 		return err

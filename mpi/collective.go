@@ -78,7 +78,8 @@ func (o *operation) Skip(from int) {
 }
 
 // Cancel implements coll.Port. If the communicator was revoked or has failed, Cancel abandons sends
-// that no receive has matched, because the destination rank may never create the communicator.
+// that no receive has matched, because the destination rank possibly never creates the
+// communicator.
 func (o *operation) Cancel(r *pml.Request) bool {
 	l := o.c.e.l
 	return l.Cancel(r) || o.c.failed != nil && l.Abandon(r, o.c.failed)

@@ -12,7 +12,7 @@ import "context"
 // The first argument of a function whose name begins with I is a Request, which ends when the
 // operation ends. Until the end of the operation, the program must not use the input and output
 // slices. If ctx ends or the transport fails before a blocking operation is complete, the returned
-// error includes ErrInUse, and the operation may continue to use the slices.
+// error includes ErrInUse, which means that the operation possibly still uses the slices.
 //
 // If a rank receives data of an unexpected size, the operation returns ErrCount at this rank, and
 // its results are undefined. If a rank has received data of an unexpected size, the operation also

@@ -13,8 +13,8 @@
 //
 // A message is a slice of values without pointers, such as numbers, or arrays and structs of
 // numbers. Functions have type parameters instead of arguments for MPI datatypes. The functions of
-// package mpi return errors as values. A call that may wait has a context as an argument, and
-// returns ErrContext if the context is nil.
+// package mpi return errors as values. Each call that can wait has a context as an argument. If the
+// context is nil, the call returns ErrContext.
 //
 // Any goroutine may call any function at any time, but a Request may be used by only one goroutine
 // at a time. A call that waits polls the transport and handles the messages that have arrived,

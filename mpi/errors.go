@@ -44,8 +44,8 @@ var (
 	// ErrNotInit means that no Init function, such as SendInit, has prepared the Request for Start.
 	ErrNotInit = errors.New("mpi: request not initialized")
 	// ErrInUse means that the context of a call has ended while the operation of the call was in
-	// progress. After ErrInUse, the operation may continue to read or write the memory of the
-	// message.
+	// progress. After ErrInUse, it is possible that the operation still reads or writes the memory of
+	// the message.
 	ErrInUse = errors.New("mpi: memory may still be in use")
 	// ErrFinalized means that this process has finalized the job.
 	ErrFinalized = errors.New("mpi: finalized")

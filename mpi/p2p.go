@@ -25,9 +25,9 @@ const (
 // Send sends the slice "data" to a rank, and returns as soon as the program may change this slice
 // again. A small message is copied, and Send returns at once. For a large message, Send returns
 // when the receiver has received the data. If ctx ends while the send is in progress, the error
-// includes ErrInUse, and the library may continue to read the slice "data". The errors of Send are
-// ErrRank, ErrTag, ErrType, a RankError, ErrFinalized, the failure of the transport, and the cause
-// of ctx.
+// includes ErrInUse, which means that the library possibly still reads the slice "data". The errors
+// of Send are ErrRank, ErrTag, ErrType, a RankError, ErrFinalized, the failure of the transport,
+// and the cause of ctx.
 func Send[T any](ctx context.Context, c *Comm, data []T, to, tag int) error {
 	return sendMode(ctx, c, data, to, tag, pml.Standard)
 }
@@ -73,9 +73,9 @@ func (c *Comm) send(ctx context.Context, b []byte, l *shape, to, tag int, mode p
 // Recv receives the earliest message from a rank (or AnySource) with a tag (or AnyTag) into the
 // slice "data". A message shorter than the slice fills the beginning of the slice, and Status.Count
 // is the number of values in the message. If ctx ends and no message has arrived, Recv cancels the
-// receive. If a part of a message has arrived when ctx ends, the error includes ErrInUse, and the
-// library may continue to write to the slice "data". The errors of Recv are ErrRank, ErrTag,
-// ErrType, and the errors of Request.Wait.
+// receive. If a part of a message has arrived when ctx ends, the error includes ErrInUse, which
+// means that the library possibly still writes to the slice "data". The errors of Recv are ErrRank,
+// ErrTag, ErrType, and the errors of Request.Wait.
 func Recv[T any](ctx context.Context, c *Comm, data []T, from, tag int) (Status, error) {
 	b, err := bytesOf(data)
 	if err != nil {
@@ -140,10 +140,10 @@ func Irecv[T any](r *Request, c *Comm, data []T, from, tag int) error {
 // Sendrecv sends the slice "data" to one rank, and receives a message from another rank into the
 // slice "room". The send and the receive can complete in any order. The slices "data" and "room"
 // must not overlap (ErrConfig). If ctx ends while the send or the receive of a Sendrecv is in
-// progress, the error includes ErrInUse, and the library may continue to use both slices. If the
-// send cannot begin, nothing is received. If the send begins and then fails, Sendrecv still
-// receives a message that has already arrived, and returns the Status of this message with the
-// error. Sendrecv returns the errors of Send and Recv.
+// progress, the error includes ErrInUse, which means that the library possibly still uses both
+// slices. If the send cannot begin, nothing is received. If the send begins and then fails,
+// Sendrecv still receives a message that has already arrived, and returns the Status of this
+// message with the error. Sendrecv returns the errors of Send and Recv.
 func Sendrecv[S, R any](ctx context.Context, c *Comm, data []S, to, tag int, room []R,
 	from, fromTag int,
 ) (Status, error) {

@@ -23,8 +23,8 @@ type AgentConfig struct {
 // changed.
 type Change struct {
 	Vport uint8
-	// Moved is true if the port has left its switch, and is now on a different switch or on no switch.
-	// If Moved is true, the addresses that the port has learned on its previous switch are invalid.
+	// Moved is true if the port has left its switch, for a different switch or for no switch. If Moved
+	// is true, the addresses that the port has learned on its previous switch are invalid.
 	Moved bool
 }
 

@@ -403,9 +403,9 @@ func (s *session) askOnce(vport uint8, attr Attribute, data []byte) {
 	}
 }
 
-// reviewPorts is the number of ports that are checked at each renewal of the lease. Ports are
-// checked regularly because traps may be lost, and because an agent drops traps above its limit of
-// trapsMax in each trapWindow.
+// reviewPorts is the number of ports that are checked at each renewal of the lease. The manager
+// checks ports regularly because it does not receive all traps. Traps can be lost, and an agent
+// drops traps above its limit of trapsMax in each trapWindow.
 const reviewPorts = 4
 
 // review requests the state of reviewPorts ports. Successive calls of the method "review" cover all

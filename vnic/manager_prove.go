@@ -16,8 +16,9 @@ const (
 	proveLook = 2 * time.Millisecond
 )
 
-// proving is a registration whose addresses are being verified. Several registrations of one host
-// may be verified at the same time. The manager accepts the first verified registration of a host.
+// proving is a registration whose addresses are being verified. The verifications of several
+// registrations of one host can be in progress at the same time. The manager accepts the first
+// verified registration of a host.
 type proving struct {
 	conn          int
 	reg           Registration

@@ -43,9 +43,9 @@ func (m *Manager) toldInfo(s *session, vport uint8, data []byte) bool {
 	case m.plan.hasPort(s.host.Name, vport): // reports of other hosts are not used
 		s.askOnce(vport, AttrUnicastMACs, (&MACList{}).Append(nil))
 	}
-	// The host's MAC table may contain addresses that other hosts reported to an earlier manager.
-	// The manager reads the host's MAC table if a host on the switch has not yet reported its
-	// addresses to this manager, and if this manager has not sent the table itself.
+	// The host's MAC table can contain addresses that other hosts reported to an earlier manager. The
+	// manager reads the host's MAC table if a host on the switch has not yet reported its addresses to
+	// this manager, and if this manager has not sent the table itself.
 	_, sent := s.acked[wantKey{vport, AttrMACEntries}]
 	w, ok := m.wantedPort(s.host.Name, vport)
 	if ok && !sent && w.info.VESW == info.VESW && info.MACDigest != 0 &&
@@ -205,7 +205,7 @@ func (m *Manager) claimsChanged(h *HostState) {
 }
 
 // trapsHeard is the largest number of traps per host and trapWindow that the manager handles.
-// trapsHeard is twice trapsMax, because two windows of the agent may overlap one window of the
+// trapsHeard is twice trapsMax, because two windows of the agent can overlap one window of the
 // manager.
 const trapsHeard = 2 * trapsMax
 

@@ -183,7 +183,7 @@ func (o *Order) watch(now mono.Time, f *orderFlow) {
 const gapsMax = 4 * orderFlowsMax
 
 // The method "earlier" reports whether element i of the heap has a smaller train number than
-// element j. The train numbers in a heap may wrap around, but span at most half of the number
+// element j. The train numbers in a heap can wrap around, but span at most half of the number
 // range.
 func (f *orderFlow) earlier(i, j int) bool { return int32(f.seqs[i]-f.seqs[j]) < 0 }
 

@@ -101,8 +101,8 @@ func testExchangeBothWays(t *testing.T, f *Fixture) {
 	}
 }
 
-// edgeSizes returns datagram sizes at which a provider may change its behaviour, near word sizes,
-// cache lines, the inject limit and the MTU.
+// edgeSizes returns datagram sizes near which the behaviour of a provider could change, such as
+// word sizes, cache lines, the inject limit and the MTU.
 func edgeSizes(f *Fixture, c fabric.Caps) []int {
 	sizes := []int{
 		1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 63, 64, 65, 127, 128, 129, 255, 256, 257, 511, 512, 513,

@@ -9,8 +9,9 @@ import (
 	"gobtl/fabric"
 )
 
-// testMalformedNames inserts malformed names. A provider may accept random bytes that happen to be
-// a valid name, but no name may make the provider crash, and the domain must work afterwards.
+// testMalformedNames inserts malformed names. A provider is allowed to accept random bytes that
+// happen to be a valid name. No name must make the provider crash, and the domain must still work
+// after the test.
 func testMalformedNames(t *testing.T, f *Fixture) {
 	a, b := newPort(t, f), newPort(t, f)
 	name := b.ep.Name()

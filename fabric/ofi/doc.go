@@ -110,12 +110,12 @@
 //
 // With "ofi/udp+offload" the kernel splits and coalesces datagrams on libfabric's own socket.
 // Datagrams of equal size that are posted together for one peer go to the kernel as one message
-// (UDP_SEGMENT). The last datagram of a message with UDP_SEGMENT may be shorter. Package ofi splits
-// a received message of coalesced datagrams (UDP_GRO) at the datagram size that the kernel reports
-// in a control message. Package ofi reads the socket without libfabric, because libfabric does not
-// request the control message with the size of coalesced datagrams. One recvmsg writes up to 64 KiB
-// to the datagrams' buffers and the direct-receive memory, so that no further copy is needed.
-// Segmentation offload does not change the packets on the network.
+// (UDP_SEGMENT). The last datagram of a message with UDP_SEGMENT can be shorter than the others.
+// Package ofi splits a received message of coalesced datagrams (UDP_GRO) at the datagram size that
+// the kernel reports in a control message. Package ofi reads the socket without libfabric, because
+// libfabric does not request the control message with the size of coalesced datagrams. One recvmsg
+// writes up to 64 KiB to the datagrams' buffers and the direct-receive memory, so that no further
+// copy is needed. Segmentation offload does not change the packets on the network.
 //
 // OpenEndpoint tests the offload with datagrams that the endpoint sends to itself. Datagrams that
 // arrive from other senders during the offload test are dropped. If the offload test of an endpoint

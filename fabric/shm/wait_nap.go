@@ -78,7 +78,7 @@ func (p *napper) open() {
 
 // The method "nap" sleeps for a short time in a futex call on the sleep flags of the rings. A
 // negative timeout means no limit other than napMost. The result "left" is the remaining timeout,
-// and the result "over" is true if the caller's Wait must return now.
+// and the result "over" is true if the caller's Wait must return without a further sleep.
 func (d *domain) nap(now time.Time, timeout time.Duration) (left time.Duration, over bool) {
 	p := &d.napper
 	n := d.napOn()

@@ -33,8 +33,8 @@
 //
 // One goroutine at a time may use a Network and all its parts. The callbacks Observe and Filter,
 // and the functions given to At and After, may call the methods of the Network. The callbacks
-// Observe and Filter must not crash a node or close a domain, because an operation of the domain
-// may be in progress. Observe and a Filter can call After(0, f) with a function f that crashes the
-// node or closes the domain. After(0, f) calls the function f when the operation in progress has
-// ended.
+// Observe and Filter must not crash a node or close a domain, because an operation of the domain is
+// possibly in progress. Observe and a Filter can call After(0, f) with a function f that crashes
+// the node or closes the domain. After(0, f) calls the function f when the operation in progress
+// has ended.
 package sim

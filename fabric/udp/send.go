@@ -51,7 +51,7 @@ func (t *sender) init(e *endpoint, gso bool) {
 }
 
 // A "run" is the message to which the method "plan" currently adds datagrams. All datagrams of a
-// run have the size of the first datagram, except that the last datagram may be shorter.
+// run have the size of the first datagram, except that the last datagram can be shorter.
 type run struct {
 	to          fabric.Addr
 	segment     uint64 // size of the first datagram

@@ -33,7 +33,7 @@ func HTTPServer(h http.Handler) *http.Server {
 
 // InTurns returns a handler that calls h for one request at a time, and answers at most one request
 // in 10 ms, as HTTPServer does. InTurns is meant for one URL path of an HTTP server whose other
-// paths may have long responses.
+// paths are allowed to have long responses.
 func InTurns(h http.Handler) http.Handler { return newTurns(h) }
 
 // HTTPListener returns a Listener for use with HTTPServer. After HTTPListener, the caller must not

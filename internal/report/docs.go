@@ -40,8 +40,8 @@ func PlotFolder(document string) string { return filepath.Join(filepath.Dir(docu
 func PlotPath(name string) string { return "plots/" + name }
 
 // WriteFiles writes the files in the map, whose keys are paths, creates missing directories, and
-// returns the sorted paths. If WriteFiles returns an error, some of the files may already be
-// written.
+// returns the sorted paths. If WriteFiles returns an error, it is possible that some of the files
+// are already written.
 func WriteFiles(files map[string][]byte) (paths []string, err error) {
 	for name, data := range files {
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {

@@ -1,5 +1,6 @@
-// Package slots stores values in a table, and gives each value a handle that untrusted peers may
-// know. The lower bits of a handle are the index of its value, and the upper bits are random.
+// Package slots stores values in a table, and gives each value a handle that is safe to tell to
+// untrusted peers. The lower bits of a handle are the index of its value, and the upper bits are
+// random.
 //
 //	63                         bits          0
 //	+===========================+============+

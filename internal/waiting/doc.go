@@ -32,7 +32,7 @@
 // If these yields before a sleep never let another thread run, the thread yields only before one of
 // 64 sleeps.
 //
-// One thread uses a Policy at a time. Several threads may use a Policy in turn under a lock, if
-// each thread calls Begin first. A Policy allocates memory in only two cases, in New and for
-// reading the stolen CPU time of a virtual machine.
+// One thread uses a Policy at a time. Several threads may use a Policy one after another under a
+// lock, if each thread calls Begin first. A Policy allocates memory in only two cases, in New and
+// for reading the stolen CPU time of a virtual machine.
 package waiting

@@ -261,7 +261,7 @@ func (p *Policy) Empty(now mono.Time) Action {
 // The method "look" checks whether the thread was preempted between the previous call of the method
 // "look" and this call. If the thread did not run for a while although it was not preempted, the
 // method "look" checks whether the host of the virtual machine has used the CPU. The first reading
-// of the stolen CPU time has no effect, because the time may have been stolen long ago.
+// of the stolen CPU time has no effect, because the CPU time was possibly stolen long ago.
 func (p *Policy) look(now mono.Time) {
 	gap := now.Sub(p.lookAt) >= gapLeast
 	p.lookAt = now.Add(lookEvery)

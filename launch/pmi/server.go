@@ -167,8 +167,8 @@ func (s *Server) handle(rank int, line []byte) error {
 		return err
 	}
 	now := s.ranks[rank]
-	// A rank may send the command "abort" in one thread while another thread of the rank waits in
-	// the barrier.
+	// The command "abort" is allowed while the rank waits in the barrier, because another thread of
+	// the rank can send this command.
 	if m.Cmd != "abort" && ((now == fresh) != (m.Cmd == "init") || now == waiting || now == finished) {
 		return fmt.Errorf("%w: %s, which may not come now", ErrProtocol, m.Cmd)
 	}

@@ -83,10 +83,10 @@ func (s *Schedule) Reset(rank, size int, combine Fold) {
 	}
 }
 
-// Start begins to carry out the steps of the Schedule. When all steps have ended, which may be
-// during the call of Start, the Schedule calls the function "done" once. If the operation has
-// failed, the argument of "done" is the error, and it is possible that other ranks still wait for
-// messages of this rank.
+// Start begins to carry out the steps of the Schedule. When all steps have ended, the Schedule
+// calls the function "done" once. This call can occur during the call of Start. If the operation
+// has failed, the argument of "done" is the error, and it is possible that other ranks still wait
+// for messages of this rank.
 func (s *Schedule) Start(port Port, done func(error)) {
 	s.port, s.done = port, done
 	s.advance()
@@ -343,7 +343,8 @@ func (p Parts) Sum() (sum int) {
 func (p Parts) most() int { return slices.Max(p) }
 
 // The type "even" is a slice that is divided evenly into one part for each rank. Each part of an
-// evenly divided slice is a whole number of values, and the last parts may be shorter or empty.
+// evenly divided slice is a whole number of values, and the last parts can be shorter than the
+// others or empty.
 type even struct {
 	data []byte
 	per  int // bytes of a full part

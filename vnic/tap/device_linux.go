@@ -245,10 +245,10 @@ func (d *Device) Queues() []*Queue { return d.queues }
 // Headed reports whether each frame has an offload.Header.
 func (d *Device) Headed() bool { return d.headed }
 
-// LargeTCP reports whether TCP frames may be larger than the MTU in both directions.
+// LargeTCP reports whether the device supports TCP frames larger than the MTU in both directions.
 func (d *Device) LargeTCP() bool { return d.offload&unix.TUN_F_TSO4 != 0 }
 
-// LargeUDP reports whether UDP frames may be larger than the MTU in both directions.
+// LargeUDP reports whether the device supports UDP frames larger than the MTU in both directions.
 func (d *Device) LargeUDP() bool { return d.offload&tunUSO4 != 0 }
 
 // Given reports whether the device was opened from descriptors of another process.

@@ -20,7 +20,8 @@
 //	b3.btl.1            w41cR2sV      second piece
 //
 // The package validates the sizes, numbers, keys and line syntax of all input from a launcher. If a
-// reply of the launcher is invalid or does not arrive in time, the waiting call returns an error.
+// reply of the launcher is invalid, or does not arrive before the timeout, the waiting call returns
+// an error.
 //
 // Any goroutine may use a Job. Concurrent calls are serialized.
 package launch

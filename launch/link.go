@@ -121,8 +121,8 @@ func (l *link) close(err error) {
 	}
 }
 
-// The type "maxes" has the largest sizes of keys and values that this process uses, in bytes. These
-// sizes are the limits of the launcher or the limits of PMI-1, whichever are smaller.
+// The type "maxes" has the largest sizes of keys and values that this process uses, in bytes. Each
+// size in "maxes" is the limit of the launcher or the limit of PMI-1, whichever is smaller.
 type maxes struct{ key, value int }
 
 // The method "begin" negotiates the protocol version with the server, and requests the size limits

@@ -128,9 +128,9 @@ func (r *rendezvous) accept() {
 // makeRoom reports whether the server can accept another unauthenticated connection from the given
 // host. If the limit on unauthenticated connections is reached, makeRoom must close an older one.
 // If the given host has more unauthenticated connections than the job has ranks, makeRoom closes
-// the oldest unauthenticated connection of the given host. Otherwise makeRoom chooses the oldest
-// connection of the host with the most unauthenticated connections, but closes it only if it is
-// older than proofLeast.
+// the oldest unauthenticated connection of the given host. For any other host, makeRoom chooses the
+// oldest connection of the host with the most unauthenticated connections, but closes this
+// connection only if it is older than proofLeast.
 func (r *rendezvous) makeRoom(host string) bool {
 	r.lock.Lock()
 	defer r.lock.Unlock()
@@ -226,9 +226,9 @@ func (r *rendezvous) serve(conn net.Conn) {
 	r.gone(rank, out, err)
 }
 
-// The method "gone" is called when the connection of a rank has ended. If the connection was closed
-// because the rank did not read its replies, the job continues without the rank. If other ranks
-// wait for this rank in a barrier, however, the job fails. The caller must hold the lock.
+// The method "gone" handles the end of a rank's connection. If the connection was closed because
+// the rank did not read its replies, the job continues without the rank. If other ranks wait for
+// this rank in a barrier, however, the job fails. The caller must hold the lock.
 func (r *rendezvous) gone(rank int, out *bounded.Outbox, err error) {
 	r.outs[rank] = nil
 	cut := out.Err()
@@ -337,8 +337,8 @@ func (r *rendezvous) fail(why error) {
 	r.closeAll() // tells the other ranks about the failure
 }
 
-// closeAll closes unauthenticated connections at once. The connection of a rank is closed after the
-// rank's last replies have been written. The caller must hold the lock.
+// closeAll closes unauthenticated connections at once, and closes the connection of a rank after
+// writing the rank's last replies. The caller must hold the lock.
 func (r *rendezvous) closeAll() {
 	for _, s := range r.strangers {
 		_ = s.conn.Close() // nothing was promised to it

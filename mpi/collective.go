@@ -128,10 +128,10 @@ func (c *Comm) blame(p *pml.Peer, err error) error {
 }
 
 // The method "fold" combines values by the reduction function of the operation. The goroutine that
-// polls the transport calls the method "fold". This goroutine is not necessarily the one that has
-// begun the operation. If the reduction function of the program panics, the panic becomes the error
-// of the operation. After a panic, the operation continues, so that no other rank waits for this
-// rank.
+// polls the transport calls the method "fold". The goroutine that polls is not necessarily the one
+// that has begun the operation. If the reduction function of the program panics, the panic becomes
+// the error of the operation. After a panic, the operation continues, so that no other rank waits
+// for this rank.
 func (o *operation) fold(acc, x []byte, xFirst bool) {
 	returned := false
 	defer func() {

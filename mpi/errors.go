@@ -64,8 +64,9 @@ var (
 	ErrExcluded = errors.New("mpi: the others take this rank for dead")
 	// ErrAddress means that a rank has no address by which ranks of other hosts can reach the rank.
 	ErrAddress = errors.New("mpi: no address for the other hosts")
-	// ErrWrongContext means that another rank has violated the protocol. This rank has sent a context
-	// for a new communicator that it did not make itself, or that was used before.
+	// ErrWrongContext means that another rank has violated the protocol. The rank that violates the
+	// protocol has sent a context for a new communicator that this rank did not make itself, or that
+	// was used before.
 	ErrWrongContext = errors.New("mpi: another rank named a wrong context")
 	// ErrContexts means that no further communicator can be made, because one rank has already made
 	// 2^19 communicators.

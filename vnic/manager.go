@@ -96,9 +96,9 @@ type report struct {
 	// manager.
 	told       bool
 	generation uint16
-	// The field "since" has a number for each address. These numbers ascend in the order in which all
-	// hosts have reported their addresses. An address of a host that is not connected has no entry in
-	// "since".
+	// The field "since" has a number for each address. The numbers in "since" ascend in the order in
+	// which all hosts have reported their addresses. An address of a host that is not connected has no
+	// entry in "since".
 	since map[MAC]uint64
 }
 
@@ -409,7 +409,7 @@ func (s *session) askOnce(vport uint8, attr Attribute, data []byte) {
 const reviewPorts = 4
 
 // review requests the state of reviewPorts ports. Successive calls of the method "review" cover all
-// ports in turn.
+// ports in rotation.
 func (s *session) review() {
 	asked := 0
 	for range VportMax {

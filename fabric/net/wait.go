@@ -23,9 +23,9 @@ const (
 	parkTime = 50 * time.Microsecond
 )
 
-// An "inbox" is the state that an endpoint shares with its reader goroutine. It contains a queue of
-// posted buffers and a queue of received datagrams. The two queues of an inbox and the reader
-// goroutine together hold at most RxDepth buffers.
+// An "inbox" is the state that an endpoint shares with its reader goroutine. An inbox contains a
+// queue of posted buffers and a queue of received datagrams. The two queues of an inbox and the
+// reader goroutine together hold at most RxDepth buffers.
 type inbox struct {
 	ended chan struct{} // closed when the reader has ended
 

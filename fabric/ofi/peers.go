@@ -87,9 +87,9 @@ func (p *peers) find(a fabric.Addr) (uint32, bool) {
 
 // Insert implements fabric.Domain. If libfabric's provider refuses a name, the error of Insert
 // wraps the *fabric.Error of the provider. If the provider's error suggests that the name is
-// malformed, the error of Insert also wraps ErrBadName. The shm provider of libfabric 2 accepts 256
-// different names during the life of a domain, including removed names. If the shm provider accepts
-// no further names, the error of Insert wraps ErrAgain.
+// malformed, the error of Insert also wraps ErrBadName. The shm provider of libfabric 2 accepts at
+// most 256 different names, including removed names, from the opening of a domain to its close. If
+// the shm provider accepts no further names, the error of Insert wraps ErrAgain.
 func (d *domain) Insert(name []byte) (fabric.Addr, error) {
 	if d.c == nil {
 		return fabric.AddrUnknown, fabric.ErrClosed

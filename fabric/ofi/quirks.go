@@ -127,8 +127,9 @@ func canWait(prov string) bool {
 
 // tellsSource reports whether a provider that announces FI_SOURCE really reports the sources of
 // datagrams. The sockets provider of libfabric reports sources only for FI_EP_RDM. Reliable
-// endpoints are opened without FI_SOURCE, because libfabric's shm provider reports removed peers as
-// sources, and libfabric's net provider does not report all sources.
+// endpoints are opened without FI_SOURCE, because some providers report sources incorrectly. For
+// example, libfabric's shm provider reports removed peers as sources, and libfabric's net provider
+// does not report all sources.
 func tellsSource(prov string) bool { return prov != socketsProvider }
 
 // loopsBack reports whether a provider's endpoints reach themselves. A network card with the usnic

@@ -11,11 +11,11 @@
 // Each pair of a sending and a receiving endpoint has its own ring buffer (ring), which is created
 // for the first datagram. The sender creates the memory of the ring (memfd), seals the memory
 // against shrinking, and passes the memory to the receiver through a Unix socket. The Unix socket
-// is also used to wake a sleeping peer, and end-of-file on the socket shows that the peer is gone.
-// The memory of a ring belongs to no file, and the kernel frees the memory after both processes
-// have ended. The only file of a domain is its Unix socket in /dev/shm. If a process ends without
-// removing its Unix socket, the socket is removed by a peer, or by a domain that is opened at least
-// a minute later.
+// is also used to wake a sleeping peer, and end-of-file on the socket shows that the peer has
+// ended. The memory of a ring belongs to no file, and the kernel frees the memory after both
+// processes have ended. The only file of a domain is its Unix socket in /dev/shm. If a process ends
+// without removing its Unix socket, the socket is removed by a peer, or by a domain that is opened
+// at least a minute later.
 //
 // # What a ring looks like
 //
@@ -74,7 +74,7 @@
 //
 // The send of a datagram of at most injectBytes yields no Completion. If the ring has no room for a
 // datagram of at most injectBytes, the sender copies the datagram to its queue of waiting sends. If
-// a datagram that was copied to the queue of waiting sends is lost because the peer is gone, the
+// a datagram that was copied to the queue of waiting sends is lost because the peer has ended, the
 // next Post to the same peer returns an error. The queue accepts a further send to a peer only if
 // the number of free slots is higher than the number of waiting sends to the same peer.
 //

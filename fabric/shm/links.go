@@ -293,8 +293,8 @@ func (l *outLink) reach() (again bool, errno syscall.Errno) {
 	return false, 0
 }
 
-// goOn sends the waiting datagrams of a link. If the peer is gone, goOn completes the waiting sends
-// with an error.
+// goOn sends the waiting datagrams of a link. If the peer has ended, goOn completes the waiting
+// sends with an error.
 func (l *outLink) goOn() {
 	for l.waiting.Len() > 0 {
 		h := l.waiting.Front()

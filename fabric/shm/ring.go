@@ -232,9 +232,9 @@ func (q *recvRing) advance(size int) {
 func (q *recvRing) waiting() bool { return atomic.LoadUint64(q.word(q.at)) != wordEnd }
 
 // giveBack publishes the head to the sender whenever another eighth of the ring has been read. If
-// the sender sleeps until the ring has room, the result of giveBack tells how to wake the sender. A
-// sender that waits for room never waits in vain, because any datagram fits in seven eighths of the
-// ring.
+// the sender sleeps until the ring has room, the result of giveBack tells how to wake the sender.
+// Any datagram fits in seven eighths of the ring, and therefore a later call of giveBack always
+// publishes enough free space for a sender that waits.
 func (q *recvRing) giveBack() (how uint32) {
 	if q.at-q.told < q.size/8 {
 		return awake

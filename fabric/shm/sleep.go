@@ -96,8 +96,8 @@ func (s *sleeper) still() {
 	}
 }
 
-// A sender that finds its ring full after Arm calls the method "stalled". This call makes sure that
-// the Sleep in progress ends when the ring has room again.
+// A sender that finds its ring full after Arm calls the method "stalled". The call of "stalled"
+// makes sure that the Sleep in progress ends when the ring has room again.
 func (s *sleeper) stalled(l *outLink) {
 	if !s.sleeping.Load() {
 		return
@@ -112,7 +112,8 @@ func (s *sleeper) stalled(l *outLink) {
 }
 
 // An endpoint calls the method "receives" when it had no posted receives and a receive is posted.
-// This call makes sure that the Sleep in progress ends when a datagram arrives at the endpoint.
+// The call of "receives" makes sure that the Sleep in progress ends when a datagram arrives at the
+// endpoint.
 func (s *sleeper) receives(e *endpoint) {
 	if !s.sleeping.Load() || len(e.posted) == 0 {
 		return

@@ -183,8 +183,8 @@ const knocksRead = 4
 
 // The function "hush" reads pending wake-up packets from a socket. The result "knocks" is true if
 // there was a wake-up packet, and the result "alive" is true if the connection to the peer still
-// exists. A peer that sends descriptors instead of wake-up packets is treated as gone, and the
-// descriptors stay in the socket.
+// exists. For a peer that sends descriptors instead of wake-up packets, the result "alive" is
+// false, and the descriptors stay in the socket.
 func hush(fd int, scratch []byte) (knocks, alive bool) {
 	var oob [1]byte
 	for range knocksRead {

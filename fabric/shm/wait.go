@@ -63,8 +63,9 @@ func (d *domain) somethingToPoll() bool {
 }
 
 // If a peer is too busy for a connection, or if this process lacks a descriptor for a new peer, the
-// domain must try again after a pause, because no event tells when a connection becomes possible.
-// retryPause returns the time until the next retry, or a negative time if no retry is pending.
+// domain must try again after a pause. No event tells the domain when a connection becomes
+// possible. retryPause returns the time until the next retry, or a negative time if no retry is
+// pending.
 func (d *domain) retryPause() time.Duration {
 	pause := time.Duration(-1)
 	for _, e := range d.endpoints {
@@ -118,7 +119,7 @@ func sooner(timeout, pause time.Duration) time.Duration {
 	return min(timeout, pause)
 }
 
-// tryAgain makes the next poll retry the failed connections whose pause is over.
+// tryAgain makes the next poll retry the failed connections whose pause has passed.
 func (d *domain) tryAgain() {
 	for _, e := range d.endpoints {
 		if e == nil {

@@ -15,8 +15,8 @@
 //	text.go     words and paths that no file may contain
 //	files.go    the files of the repository
 //
-// The rule of writers.go needs type information. This rule therefore examines only the files that
-// are compiled for the operating system on which the test runs, without test files. All rules
-// except the rule of writers.go examine only the syntax of a file, and ignore its build tags. The
-// package has no state, and any goroutine may call its functions.
+// The rule of writers.go needs type information. The rule of writers.go therefore examines only the
+// files that are compiled for the operating system on which the test runs, without test files. All
+// rules except the rule of writers.go examine only the syntax of a file, and ignore its build tags.
+// The package has no state, and any goroutine may call its functions.
 package tidy

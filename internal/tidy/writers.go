@@ -13,9 +13,8 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// ownedPrefix is the import path of package btl. Only the package that declares a struct may write
-// the fields of the struct. This rule applies to package btl and to the packages in directories
-// below btl.
+// ownedPrefix is the import path of package btl. In package btl and the packages in directories
+// below btl, only the package that declares a struct may write the fields of the struct.
 const ownedPrefix = module + "/" + btlDir
 
 // settable lists structs of package btl that callers fill in. All packages may write the exported

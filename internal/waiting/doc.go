@@ -4,8 +4,8 @@
 // an Action.
 //
 // The mode Busy never sleeps, and the mode Event never spins. In the mode Adaptive, the thread
-// first spins for a limited time (the spinning time), and then sleeps. The State of a Policy says
-// what other work wants the CPU, according to the following table.
+// first spins for a limited time (the spinning time), and then sleeps. The State of a Policy tells
+// which other work wants the CPU, according to the following table.
 //
 //	state   evidence                                  waits by                    until
 //	alone   none of the below                         spinning, sleep             -
@@ -28,9 +28,8 @@
 // used the CPU for other work, and a yield does not help. If a job has more waiting threads than
 // there are CPUs, the job's threads yield in every state, and yield for 3 ms before a sleep (see
 // AmongFriends). A thread in the state alone yields once before each sleep, because otherwise it
-// could go to sleep before it is preempted, and would not notice that another thread wants the CPU.
-// If these yields before a sleep never let another thread run, the thread yields only before one of
-// 64 sleeps.
+// could go to sleep without noticing that another thread wants the CPU. If these yields before a
+// sleep never let another thread run, the thread yields only before one of 64 sleeps.
 //
 // One thread uses a Policy at a time. Several threads may use a Policy one after another under a
 // lock, if each thread calls Begin first. A Policy allocates memory in only two cases, in New and

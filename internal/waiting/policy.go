@@ -124,7 +124,8 @@ type Policy struct {
 	counts   Counts
 }
 
-// Counts says how many decisions of each kind a policy has made, and what its present state is.
+// Counts has the numbers of decisions of each kind that a policy has made, and the present state of
+// the policy.
 type Counts struct {
 	Sleeps  uint64 // sleeps
 	Yields  uint64 // yields reported by Yielded

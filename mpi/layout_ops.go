@@ -96,7 +96,8 @@ func (l *Layout[T]) packed() []T {
 
 // Put begins to write the layout's values to a rank's memory in a window, and keeps the distances
 // between the values. The value at index i of the layout's slice is written to index at+i of the
-// rank's memory. Each block of the layout is a separate put. Put returns the errors of Window.Put.
+// rank's memory. Each block of the layout is a separate put. The errors of Put are those of
+// Window.Put.
 func (l *Layout[T]) Put(ctx context.Context, w *Window[T], to, at int) error {
 	return l.eachBlock(func(data []T, offset int) error { return w.Put(ctx, data, to, at+offset) })
 }
@@ -108,7 +109,7 @@ func (l *Layout[T]) Get(ctx context.Context, w *Window[T], from, at int) error {
 }
 
 // Accumulate begins to combine the layout's values with values of a rank's memory in a window. The
-// indexes in the rank's memory are the same as in Put. Accumulate returns the errors of
+// indexes in the rank's memory are the same as in Put. The errors of Accumulate are those of
 // Window.Accumulate.
 func (l *Layout[T]) Accumulate(ctx context.Context, w *Window[T], to, at int, op Op[T]) error {
 	return l.eachBlock(func(data []T, offset int) error {

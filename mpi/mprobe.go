@@ -18,8 +18,8 @@ type Message struct {
 }
 
 // Mprobe works like Probe, but afterwards no other receive or probe can match the found message
-// (MPI_Mprobe). The caller of Mprobe must receive the found message with Mrecv or Imrecv. Mprobe
-// returns the errors of Probe.
+// (MPI_Mprobe). The caller of Mprobe must receive the found message with Mrecv or Imrecv. The
+// errors of Mprobe are those of Probe.
 func Mprobe(ctx context.Context, c *Comm, from, tag int) (*Message, Status, error) {
 	if ctx == nil {
 		return nil, Status{}, ErrContext
@@ -144,7 +144,7 @@ func (m *Message) begin(r *Request, b []byte, size int) error {
 
 // SendrecvReplace sends the slice "data" to one rank, and receives a message from another rank into
 // the same slice (MPI_Sendrecv_replace). SendrecvReplace copies the slice "data" before the send.
-// SendrecvReplace returns the errors of Sendrecv.
+// The errors of SendrecvReplace are those of Sendrecv.
 func SendrecvReplace[T any](ctx context.Context, c *Comm, data []T, to, tag, from, fromTag int,
 ) (Status, error) {
 	return Sendrecv(ctx, c, append([]T(nil), data...), to, tag, data, from, fromTag)

@@ -143,7 +143,7 @@ func Irecv[T any](r *Request, c *Comm, data []T, from, tag int) error {
 // progress, the error includes ErrInUse, which means that the library possibly still uses both
 // slices. If the send cannot begin, nothing is received. If the send begins and then fails,
 // Sendrecv still receives a message that has already arrived, and returns the Status of this
-// message with the error. Sendrecv returns the errors of Send and Recv.
+// message with the error. The errors of Sendrecv are those of Send and Recv.
 func Sendrecv[S, R any](ctx context.Context, c *Comm, data []S, to, tag int, room []R,
 	from, fromTag int,
 ) (Status, error) {
@@ -183,7 +183,7 @@ func Sendrecv[S, R any](ctx context.Context, c *Comm, data []S, to, tag int, roo
 }
 
 // Probe waits for a message that a Recv with the same arguments would receive. Probe returns the
-// Status of this message, but does not receive it. Probe returns the errors of Recv.
+// Status of this message, but does not receive it. The errors of Probe are those of Recv.
 func Probe(ctx context.Context, c *Comm, from, tag int) (Status, error) {
 	if ctx == nil {
 		return Status{}, ErrContext

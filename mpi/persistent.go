@@ -51,7 +51,7 @@ func sendInit[T any](r *Request, c *Comm, data []T, to, tag int, mode pml.Mode) 
 }
 
 // RecvInit prepares r for repeated receives into the slice "data" (MPI_Recv_init). Each prepared
-// receive begins with a call of Start, and works like Recv. RecvInit returns the errors of
+// receive begins with a call of Start, and works like Recv. The errors of RecvInit are those of
 // SendInit.
 func RecvInit[T any](r *Request, c *Comm, data []T, from, tag int) error {
 	b, err := bytesOf(data)
@@ -80,9 +80,9 @@ func (r *Request) Start() error {
 }
 
 // StartAll starts the given requests in order, up to the first request that cannot start
-// (MPI_Startall). The error of StartAll contains the index of the request that cannot
-// start. If StartAll returns an error, the requests with lower indices than the index in the error
-// are active. StartAll returns the errors of Start.
+// (MPI_Startall). The error of StartAll contains the index of the request that cannot start. If
+// StartAll returns an error, the requests with lower indices than the index in the error are
+// active. The errors of StartAll are those of Start.
 func StartAll(requests ...*Request) error {
 	for i, r := range requests {
 		if err := r.Start(); err != nil {

@@ -165,7 +165,7 @@ func (t *target) ended(err error) {
 }
 
 // Free waits until all ranks have called Free and all their operations are complete, and then ends
-// the window. Free returns the errors of Fence. The window ends even if Free returns an error,
+// the window. The errors of Free are those of Fence. The window ends even if Free returns an error,
 // except if ctx has ended.
 func (w *Window[T]) Free(ctx context.Context) error {
 	if ctx == nil {
@@ -234,18 +234,18 @@ func (w *Window[T]) Flush(ctx context.Context, rank int) error { return w.w.flus
 // FlushAll calls Flush for all ranks.
 func (w *Window[T]) FlushAll(ctx context.Context) error { return w.w.flushAll(ctx) }
 
-// Fence waits until the window operations of all ranks are complete. All ranks must call Fence.
-// Fence returns the errors of Flush and of collective operations.
+// Fence waits until the window operations of all ranks are complete. All ranks must call Fence. The
+// errors of Fence are those of Flush and of collective operations.
 func (w *Window[T]) Fence(ctx context.Context) error {
 	err := w.w.flushAll(ctx)
 	return errors.Join(err, Barrier(ctx, w.w.c))
 }
 
-// Lock waits until this rank has the lock of a rank's memory. If the argument "alone" is true, the
-// lock is exclusive, and otherwise the lock is shared. Lock requests are served in the order of
-// their arrival. A process can hold at most one lock of each target rank, and a second Lock of the
-// same target rank returns ErrBusy. Locks are advisory. The locks of dead ranks are released. Lock
-// returns the errors of Put.
+// Lock waits until this rank holds the lock of a target rank's memory. If the argument "alone" is
+// true, the lock is exclusive, and otherwise the lock is shared. Lock requests are served in the
+// order of their arrival. A process can hold at most one lock of each target rank, and a second
+// Lock of the same target rank returns ErrBusy. Locks are advisory. The locks of dead ranks are
+// released. The errors of Lock are those of Put.
 func (w *Window[T]) Lock(ctx context.Context, rank int, alone bool) error {
 	kind := lockShared
 	if alone {

@@ -110,7 +110,7 @@ func (w *Window[T]) GetAccumulate(ctx context.Context, data, old []T, to, at int
 }
 
 // FetchAndOp combines a value with the value at the index "at" of a rank's memory, and returns the
-// previous value. FetchAndOp returns the errors of Accumulate.
+// previous value. The errors of FetchAndOp are those of Accumulate.
 func (w *Window[T]) FetchAndOp(ctx context.Context, value T, to, at int, op Op[T],
 ) (old T, err error) {
 	h := windowHead{kind: windowFetch, op: op.code}

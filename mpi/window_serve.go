@@ -235,7 +235,8 @@ func (w *window) combine(q *servedRequest, h windowHead, there, data []byte) {
 	}
 }
 
-// The method "reply" sends a reply to a rank, and returns memory for the next reply.
+// The method "reply" sends a reply to a rank, and returns a buffer in which the caller can make the
+// next reply.
 func (w *window) reply(rank int, to *pml.Peer, tag uint32, data []byte) []byte {
 	s := &w.server
 	if s.replied[rank] >= windowRepliesMax {
@@ -308,8 +309,8 @@ func (w *window) dropLock(rank int, answer *pml.Peer) {
 	w.grant()
 }
 
-// peerGone is called when the connection to a peer has ended. peerGone releases the locks that the
-// peer's rank holds.
+// peerGone handles the end of the connection to a peer, and releases the locks that the peer's rank
+// holds.
 func (e *engine) peerGone(p *pml.Peer, err error) {
 	if err == nil || len(e.windows) == 0 {
 		return

@@ -164,8 +164,8 @@ func (o *Order) Take(now mono.Time, t Train, packets []byte, deliver func([]byte
 	o.watch(now, f)
 }
 
-// watch records a gap in the train numbers of a flow if packet trains of the flow wait, unless a
-// gap of the flow is already recorded.
+// watch records the first gap in the train numbers of a flow, if packet trains of the flow wait and
+// no gap of the flow is recorded yet.
 func (o *Order) watch(now mono.Time, f *orderFlow) {
 	if len(f.wait) == 0 || f.gap != 0 {
 		return

@@ -30,8 +30,8 @@ const (
 	errNoSys  = int(syscall.ENOSYS)
 )
 
-// An "entry" is one result of fi_getinfo. An entry is valid until the list that contains it is
-// freed.
+// An "entry" is one result of fi_getinfo. An entry is valid until the list of results that contains
+// the entry is freed.
 type entry struct {
 	fi     *C.struct_fi_info
 	info   fabric.Info

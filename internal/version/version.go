@@ -7,9 +7,9 @@ import "runtime/debug"
 const module = "gobtl"
 
 // String returns the version of gobtl in this program, or the commit from which the program was
-// built. Examples of the result are "v1.2.0", "1a2b3c4d5e6f" and "1a2b3c4d5e6f+changes". If the
-// program was built without version information, String returns "devel". Any goroutine may call
-// String.
+// built. Examples of the result of String are "v1.2.0", "1a2b3c4d5e6f" and "1a2b3c4d5e6f+changes".
+// If the program was built without version information, String returns "devel". Any goroutine may
+// call String.
 func String() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -7,7 +7,7 @@ import (
 
 // The variable "hardware" lists the names of libfabric's providers for network hardware, without
 // the family name and the slash at the beginning. The list of hardware providers does not contain
-// psm and psm3, because these two providers can also run over kernel sockets.
+// psm and psm3, because psm and psm3 can also run over kernel sockets.
 var hardware = []string{"cxi", "efa", "opx", "psm2", "verbs", "usnic", "gni", "bgq"}
 
 // softwareDevices lists the name prefixes of verbs devices that are implemented in software. The

@@ -8,9 +8,10 @@
 //	Arena     the packet buffers outside the Go heap, with a Buf as the index of a buffer
 //	Region    memory of the caller, registered so that a send can gather from it
 //
-// The arguments and results of an endpoint's calls are plain numbers without Go pointers. A
-// provider can therefore pass the arguments to C unchanged, the garbage collector does not scan
-// them, and a packet needs no allocation.
+// The arguments and results of an endpoint's calls are plain numbers without Go pointers. Because
+// the arguments of an endpoint's calls contain no Go pointers, a provider can pass them to C
+// unchanged. For the same reason, the garbage collector does not scan the arguments, and a packet
+// needs no allocation.
 //
 // A provider registers itself under a name (Register) in the init function of its package, like a
 // database driver. A program selects fabric providers by importing their packages. GetInfo asks all

@@ -197,7 +197,8 @@ type Overrunner interface {
 type Backlogger interface {
 	// Backlog returns how many bytes of the send buffer are in use, and the size of the send buffer.
 	// Both results of Backlog include the kernel's overhead for each datagram. If the endpoint does
-	// not know these sizes, Backlog returns 0 and 0. A call of Backlog can make a system call.
+	// not know the use of its send buffer, Backlog returns 0 and 0. A call of Backlog can make a
+	// system call.
 	Backlog() (usedBytes, sizeBytes int)
 }
 
@@ -324,11 +325,11 @@ type EndpointConfig struct {
 	// If Source is true, providers that know the sender of a datagram set Completion.From, which
 	// costs time for each packet.
 	Source bool
-	// If PathSize is true and the provider supports this option, Post refuses datagrams that are
-	// larger than the path MTU that the operating system knows. With UDP, the kernel learns the path
-	// MTU from routes and from ICMP reports. A caller that probes the path MTU with its own datagrams
-	// should leave PathSize false. If PathSize is true, an attacker who can send forged ICMP packets
-	// can make Post refuse datagrams that the path would carry.
+	// If PathSize is true and the provider supports PathSize, Post refuses datagrams that are larger
+	// than the path MTU that the operating system knows. With UDP, the kernel learns the path MTU from
+	// routes and from ICMP reports. A caller that probes the path MTU with its own datagrams should
+	// leave PathSize false. If PathSize is true, an attacker who can send forged ICMP packets can make
+	// Post refuse datagrams that the path would carry.
 	PathSize bool
 }
 

@@ -153,8 +153,9 @@ func (c *Comm) Agree(ctx context.Context, flags uint64) (uint64, error) {
 // Shrink returns a communicator of the surviving ranks, in the order of this communicator. All
 // surviving ranks must call Shrink, and thereby agree on the set of dead ranks. Shrink works even
 // if the communicator was revoked. If another rank dies during the call, the new communicator
-// possibly contains this dead rank. The program must then call Shrink again, for the new
-// communicator. The errors of Shrink are the errors of Agree, ErrContexts and ErrWrongContext.
+// possibly contains the dead rank. If the new communicator contains a dead rank, the program must
+// call Shrink again, for the new communicator. The errors of Shrink are the errors of Agree,
+// ErrContexts and ErrWrongContext.
 func (c *Comm) Shrink(ctx context.Context) (*Comm, error) {
 	d, err := c.round(ctx, ^uint64(0), true)
 	if err != nil {

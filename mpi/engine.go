@@ -360,9 +360,9 @@ func (e *engine) peer(rank int) (*pml.Peer, error) {
 }
 
 // rankOf returns the world rank of a peer. If the peer has opened the connection, the label of the
-// peer's module names the peer's rank. rankOf trusts this label only if the peer's endpoint is the
-// same as the endpoint of this process's own connection to the named rank. For a peer that is not a
-// rank of this job, rankOf returns ErrStranger.
+// peer's module names the peer's rank. rankOf trusts the label of a peer's module only if the
+// peer's endpoint is the same as the endpoint of this process's own connection to the named rank.
+// For a peer that is not a rank of this job, rankOf returns ErrStranger.
 func (e *engine) rankOf(p *pml.Peer) (int, error) {
 	if m, ok := p.Context.(*member); ok {
 		if m.second {

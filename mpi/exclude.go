@@ -18,7 +18,8 @@ const (
 )
 
 // This rank asks a rank that has become silent whether it considers this rank dead. This rank waits
-// for the answer at most for the time askMost, or for PeerTimeout if PeerTimeout is shorter.
+// for the answer of a silent rank at most for the time askMost, or for PeerTimeout if PeerTimeout
+// is shorter.
 const askMost = 5 * time.Second
 
 // A silent rank, which does not answer any more, possibly considers this rank dead, because it
@@ -46,8 +47,8 @@ func (e *engine) admit(r btl.Request) btl.Verdict {
 	return btl.Accept()
 }
 
-// rankCalled returns the rank whose module has the given label. If no rank has this label, the
-// second result of rankCalled is false.
+// rankCalled returns the rank whose module has the given label. If no rank's module has the given
+// label, the second result of rankCalled is false.
 func (e *engine) rankCalled(label string) (int, bool) {
 	number, ok := strings.CutPrefix(label, labelPrefix)
 	rank, err := strconv.Atoi(number)

@@ -37,10 +37,10 @@ type Op[T any] struct {
 // not call package mpi.
 //
 // If f panics, the operation ends with an OpError, which holds the value and the stack of the
-// panic. Ranks at which f has not panicked get no error from this operation, but their results are
-// undefined. A rank at which f has panicked can inform the other ranks by Revoke. If f ends its
-// goroutine by runtime.Goexit, as FailNow of a test does, all present and later operations of this
-// rank's World fail with ErrOp.
+// panic. If f panics only at other ranks, the operation returns no error at this rank, but the
+// result at this rank is undefined. A rank at which f has panicked can inform the other ranks by
+// Revoke. If f ends its goroutine by runtime.Goexit, as FailNow of a test does, all present and
+// later operations of this rank's World fail with ErrOp.
 func NewOp[T any](f func(low, high T) T, commutes bool) Op[T] {
 	return Op[T]{commutes: commutes, fold: func(acc, x []byte, xFirst bool) {
 		a, b := valuesOf[T](acc), valuesOf[T](x)

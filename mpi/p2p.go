@@ -183,7 +183,8 @@ func Sendrecv[S, R any](ctx context.Context, c *Comm, data []S, to, tag int, roo
 }
 
 // Probe waits for a message that a Recv with the same arguments would receive. Probe returns the
-// Status of this message, but does not receive it. The errors of Probe are those of Recv.
+// Status of the message that it has found, but does not receive the message. The errors of Probe
+// are those of Recv.
 func Probe(ctx context.Context, c *Comm, from, tag int) (Status, error) {
 	if ctx == nil {
 		return Status{}, ErrContext

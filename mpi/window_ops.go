@@ -120,8 +120,9 @@ func (w *Window[T]) FetchAndOp(ctx context.Context, value T, to, at int, op Op[T
 
 // CompareAndSwap compares the value at the index "at" of a rank's memory with the argument
 // "expected". If the bits of the compared values are equal, CompareAndSwap writes the argument
-// "value" to the index "at". CompareAndSwap returns the previous value. CompareAndSwap returns the
-// errors of Put, and ErrType for structs with padding, because the bytes of padding are undefined.
+// "value" to the index "at". CompareAndSwap returns the previous value. The errors of
+// CompareAndSwap are those of Put, and ErrType for structs with padding, because the bytes of
+// padding are undefined.
 func (w *Window[T]) CompareAndSwap(ctx context.Context, expected, value T, to, at int,
 ) (old T, err error) {
 	if t := reflect.TypeFor[T](); fieldBytes(t) != t.Size() {

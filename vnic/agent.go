@@ -47,9 +47,9 @@ type PortState struct {
 	multiCRC      uint32
 }
 
-// Agent is the host side of the management (the VEMA of Omni-Path). An Agent connects only to
-// managers with the configured name. An Agent accepts its configuration only from the manager that
-// holds the Agent's lease.
+// Agent is the host side of the management of virtual switches (the VEMA of Omni-Path). An Agent
+// connects only to managers with the configured name. An Agent accepts its configuration only from
+// the manager that holds the Agent's lease.
 type Agent struct {
 	cfg     AgentConfig
 	ports   [VportMax + 1]*PortState

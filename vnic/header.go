@@ -139,10 +139,10 @@ func (h *Header) Append(b, frame []byte) ([]byte, error) {
 
 // Parse decodes a packet with a frame of 60 bytes or more. The frame that Parse returns is a part
 // of b. Parse accepts any values of padding and ICRC, because the checksum of the underlying
-// transport protects these bytes. Parse accepts any value of the bit for the last flit. Apart from
-// the padding, the ICRC and the bit for the last flit, Parse accepts only packets that Append could
-// have produced, and returns an error for all other packets. Parse does not panic for any input.
-// The number of the switch (VESW) that Parse returns can exceed VESWMax.
+// transport protects the whole packet. Parse accepts any value of the bit for the last flit. Apart
+// from the padding, the ICRC and the bit for the last flit, Parse accepts only packets that Append
+// could have produced, and returns an error for all other packets. Parse does not panic for any
+// input. The number of the switch (VESW) that Parse returns can exceed VESWMax.
 func Parse(b []byte) (h Header, frame []byte, err error) {
 	if len(b) < HeaderBytes+TrailerBytes {
 		return h, nil, ErrShort

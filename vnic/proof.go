@@ -96,8 +96,8 @@ type Proof struct {
 	Data []byte
 }
 
-// proofsMax is the largest number of proof datagrams that wait for a call of Proofs. The manager
-// repeats its request for proof if a datagram is missing.
+// proofsMax is the largest number of proof datagrams that wait for a call of Proofs. If a proof
+// datagram is lost, the manager repeats its request for proof.
 const proofsMax = 4 * LanesMax
 
 // setProof handles a manager's request to prove the sending addresses.

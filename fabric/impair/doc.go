@@ -20,8 +20,8 @@
 // datagram costs one copy.
 //
 // The same seed and the same sequence of arrivals give the same faults. Each endpoint has its own
-// random number generator (PCG). The seed of this generator consists of Faults.Seed and the number
-// of endpoints that were opened before.
+// random number generator (PCG). The seed of an endpoint's generator consists of Faults.Seed and
+// the number of endpoints that were opened before.
 //
 // A Domain belongs to one goroutine at a time, as package fabric requires. Counts and Wake may be
 // called from any goroutine.

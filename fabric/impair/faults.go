@@ -14,8 +14,8 @@ import (
 const DelayMax = 10 * time.Second
 
 // Faults describe the faults that are injected into arriving datagrams. Loss, Dup, Reorder, Corrupt
-// and Truncate are the probabilities, from 0 to 1, that a datagram has this fault. The zero value
-// injects no faults.
+// and Truncate are the probabilities, from 0 to 1, that a datagram has the named fault. The zero
+// value injects no faults.
 type Faults struct {
 	Loss    float64 // the datagram does not arrive
 	Dup     float64 // the datagram arrives twice
@@ -162,8 +162,8 @@ func (f Faults) String() string {
 }
 
 // formatProbability formats a probability as the shortest percentage that Parse converts back to
-// the same number. If no percentage has this property, formatProbability formats the probability as
-// a fraction.
+// the same number. If Parse converts no percentage back to the same number, formatProbability
+// formats the probability as a fraction.
 func formatProbability(p float64) string {
 	for _, digits := range []int{15, -1} {
 		s := strconv.FormatFloat(p*100, 'g', digits, 64) + "%"

@@ -16,8 +16,8 @@ const (
 	// wantRecvBytes is the size of the receive buffer that is requested if the caller has not set
 	// RecvBufferBytes.
 	wantRecvBytes = 4 << 20
-	// wantSendBytes is the requested size of a socket's send buffer. A send buffer of this size has
-	// room for several datagrams of the largest size.
+	// wantSendBytes is the requested size of a socket's send buffer. A send buffer of wantSendBytes
+	// has room for several datagrams of the largest size.
 	wantSendBytes = 1 << 20
 	// leastBytes is the smallest socket buffer size that is requested.
 	leastBytes = 64 << 10

@@ -95,8 +95,8 @@
 // receive buffer at its default size. Package ofi finds the socket of the udp provider and enlarges
 // the socket's receive buffer. Caps.RecvCapacity is computed from the size of the socket's receive
 // buffer. A sleep of package ofi waits directly for the socket of the udp provider. Package ofi
-// removes this socket from the epoll instance of libfabric's wait descriptor, because an epoll
-// instance that watches the socket costs time for every arriving datagram.
+// removes the udp provider's socket from the epoll instance of libfabric's wait descriptor, because
+// an epoll instance that watches the socket costs time for every arriving datagram.
 //
 // With the sockets provider of libfabric, a TCP connection hangs for ever if its receive window
 // closes within a message header. To keep the TCP receive window open, an endpoint of libfabric's

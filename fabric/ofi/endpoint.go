@@ -94,7 +94,8 @@ func (e *endpoint) Name() []byte { return slices.Clone(e.name) }
 func batch(n int) C.int { return C.int(min(n, math.MaxInt32)) }
 
 // A batch call of the shim (the C part of the package) returns one number for a count and an error
-// code. The method "result" converts this number to the count and an error.
+// code. The method "result" converts the number that a batch call has returned to the count and an
+// error.
 func (e *endpoint) result(r int64) (int, error) {
 	code := resultCode(r)
 	switch code {

@@ -123,8 +123,8 @@ func (l *list) dropNeedless(v variant) {
 	})
 }
 
-// newEntry converts one result of fi_getinfo to an entry. If this result does not match the
-// request, or cannot be used, the second result of newEntry is false.
+// newEntry converts one result of fi_getinfo to an entry. If the result of fi_getinfo does not
+// match the request, or cannot be used, the second result of newEntry is false.
 func newEntry(fi *C.struct_fi_info, r request) (entry, bool) {
 	var raw C.struct_gofi_info
 	C.gofi_describe(fi, &raw)

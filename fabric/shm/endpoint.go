@@ -14,8 +14,8 @@ import (
 
 const (
 	// Only one of every tendPolls polls checks for new and vanished peers, because the check needs a
-	// system call. For an endpoint without incoming rings, one of every tendIdlePolls polls makes this
-	// check.
+	// system call. For an endpoint without incoming rings, one of every tendIdlePolls polls checks for
+	// new and vanished peers.
 	tendPolls     = 512
 	tendIdlePolls = 8
 	// A poll first looks for datagrams in the ring that had the most recent datagram, and then in

@@ -27,8 +27,8 @@ const (
 	// from peers.
 	linksMax = 2048
 	// linksPerProcess is the largest number of rings that a domain accepts from one process. All
-	// processes of other PID namespaces have the process id 0 for this domain. Together, these
-	// processes are allowed as many rings as one process.
+	// processes of other PID namespaces have the process id 0 for this domain. All processes of other
+	// PID namespaces together are therefore allowed only as many rings as one process.
 	linksPerProcess = 256
 	// silentMax is the largest number of connected sockets on which the first packet, which passes the
 	// memory of the ring, has not arrived. If more than silentMax connected sockets wait for their

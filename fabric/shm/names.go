@@ -145,9 +145,9 @@ func notOurs(dir string, st *unix.Stat_t) error {
 func inDir(dir int, name string) string { return fmt.Sprintf("/proc/self/fd/%d/%s", dir, name) }
 
 // The function "sweep" removes Unix sockets of processes that have ended. The number of sockets in
-// the directory has no limit. One call of "sweep" therefore checks only a few sockets, starting at
-// a random position. The function "sweep" skips a socket that was created or checked less than a
-// minute ago, because each check wakes the process that listens on the socket.
+// the directory has no limit. One call of "sweep" checks only a few sockets, starting at a random
+// position in the directory. The function "sweep" skips a socket that was created or checked less
+// than a minute ago, because each check wakes the process that listens on the socket.
 func sweep(fd int, c *closers) {
 	const (
 		listed  = 256

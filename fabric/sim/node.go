@@ -20,8 +20,8 @@ type Process interface {
 // NodeFaults are the faults of a host. The zero value has no faults.
 type NodeFaults struct {
 	// PostAgain is the probability that a Post begins a series of consecutive Posts that return
-	// ErrAgain. The length of this series is a random number from 1 to AgainPosts. The first Post of
-	// the series can accept some of its sends.
+	// ErrAgain. The length of a series of ErrAgain is a random number from 1 to AgainPosts. The first
+	// Post of a series of ErrAgain can accept some of its sends.
 	PostAgain  float64
 	AgainPosts int
 	// SendError is the probability that a send fails and its datagram is lost. The failing send

@@ -143,8 +143,8 @@ func (s *sleeper) still() {
 	s.quiet()
 }
 
-// When several polls have received datagrams since the latest Sleep, the method "stir" ends the
-// mode with little traffic, so that the sockets' events are again disabled after each Sleep.
+// When several polls have received datagrams since the latest Sleep, the method "stir" makes sure
+// that the sockets' events are again disabled after each Sleep.
 func (s *sleeper) stir() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

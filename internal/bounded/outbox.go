@@ -68,7 +68,8 @@ func (o *Outbox) Close(flush time.Duration) {
 }
 
 // Err returns the error that has ended Run, or nil if no error has occurred. If the peer does not
-// read, the result of Err wraps ErrUntaken. All other results of Err are errors of the connection.
+// read, the result of Err wraps ErrUntaken. All other errors that Err returns are errors of the
+// connection.
 func (o *Outbox) Err() error {
 	o.lock.Lock()
 	defer o.lock.Unlock()

@@ -35,9 +35,9 @@ type Limits struct {
 	// PeersPerAddress is the maximum number of endpoints that this module accepts from one peer
 	// address, including endpoints that are being closed.
 	PeersPerAddress int
-	// A peer can announce in its handshake that it will sometimes not answer for a given time. For
-	// this peer, the module extends btl.Config.PeerTimeout by the announced time, but at most by
-	// AwayMax. If AwayMax is negative, PeerTimeout is not extended.
+	// A peer can announce in its handshake that it will sometimes not answer for a given time. For a
+	// peer that has announced such times, the module extends btl.Config.PeerTimeout by the announced
+	// time, but at most by AwayMax. If AwayMax is negative, PeerTimeout is not extended.
 	AwayMax time.Duration
 
 	// KeptBytesMax is the maximum memory for multi-packet fragments that handlers keep after they

@@ -24,7 +24,7 @@ type Heat struct {
 	Title                 string
 	Panels, Rows, Columns []string
 	// The function Box returns the value in the given row and column of a panel. If the panel has no
-	// value in this row and column, the result "ok" of the function Box is false.
+	// value in the given row and column, the result "ok" of the function Box is false.
 	Box func(panel, row, column int) (b Box, ok bool)
 }
 

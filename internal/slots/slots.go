@@ -54,9 +54,9 @@ func (t *Table[T]) Add(random uint64, v T) (handle uint64, ok bool) {
 	return handle, true
 }
 
-// Get returns the value with the given handle. If no value has this handle, the result "ok" of Get
-// is false. The argument of Get may be any number, for example a number that an untrusted peer has
-// sent.
+// Get returns the value with the given handle. If no value has the given handle, the result "ok" of
+// Get is false. The argument of Get may be any number, for example a number that an untrusted peer
+// has sent.
 func (t *Table[T]) Get(handle uint64) (v T, ok bool) {
 	slot := handle & (1<<t.bits - 1)
 	if slot >= uint64(len(t.handles)) || t.handles[slot] != handle {
@@ -99,7 +99,8 @@ func (t *Table[T]) Rename(handle, random uint64) uint64 {
 // Slot returns the table index that is part of the handle.
 func (t *Table[T]) Slot(handle uint64) uint32 { return uint32(handle & (1<<t.bits - 1)) }
 
-// At returns the value at the given table index, or the zero value if this slot is free.
+// At returns the value at the given table index, or the zero value if the slot at this index is
+// free.
 func (t *Table[T]) At(slot uint32) T { return t.values[slot] }
 
 // Values returns a slice of all values, in which free slots have the zero value. The slice that

@@ -72,8 +72,9 @@ func wrapped(line string, columns int) string {
 // columnsDefault is the width of the help text if the output is not a terminal.
 const columnsDefault = 80
 
-// width returns the width of the help text in columns. As in kong, this width is the value of the
-// environment variable COLUMNS or, if COLUMNS is not set, the width of the terminal.
+// width returns the width of the help text in columns. As in kong, the width of the help text is
+// the value of the environment variable COLUMNS or, if COLUMNS is not set, the width of the
+// terminal.
 func width(w io.Writer) int {
 	if columns, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil {
 		return columns

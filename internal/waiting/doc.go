@@ -28,8 +28,8 @@
 // used the CPU for other work, and a yield does not help. If a job has more waiting threads than
 // there are CPUs, the job's threads yield in every state, and yield for 3 ms before a sleep (see
 // AmongFriends). A thread in the state alone yields once before each sleep, because otherwise it
-// could go to sleep without noticing that another thread wants the CPU. If these yields before a
-// sleep never let another thread run, the thread yields only before one of 64 sleeps.
+// could go to sleep without noticing that another thread wants the CPU. If the yields of a thread
+// before its sleeps never let another thread run, the thread yields only before one of 64 sleeps.
 //
 // One thread uses a Policy at a time. Several threads may use a Policy one after another under a
 // lock, if each thread calls Begin first. A Policy allocates memory in only two cases, in New and

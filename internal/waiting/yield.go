@@ -14,7 +14,8 @@ import (
 var pollers atomic.Int32
 
 // Enter adds one to the number of this process's threads that wait by a Policy. After its wait, the
-// thread must call the function that Enter has returned, which subtracts one from this number.
+// thread must call the function that Enter has returned, which subtracts one from the number of
+// waiting threads.
 func Enter() (leave func()) {
 	pollers.Add(1)
 	return func() { pollers.Add(-1) }
@@ -66,8 +67,8 @@ func CedeBy(p *Policy, clock func() mono.Time) {
 }
 
 // The variable "netpoller" holds a pipe with which a goroutine makes Go's scheduler check the
-// network poller. Without this pipe, Go's scheduler checks the network poller when it finds no
-// goroutine to run, and otherwise every 10 ms.
+// network poller. By itself, Go's scheduler checks the network poller when it finds no goroutine to
+// run, and otherwise every 10 ms.
 var netpoller struct {
 	mu          sync.Mutex // held while a goroutine asks
 	read, write *os.File   // a pipe, which is never closed

@@ -29,9 +29,9 @@ func same(a, b []byte) bool { return &a[0] == &b[0] }
 // allreduceHalving is an Allreduce of 2^k ranks by recursive halving and doubling. The argument
 // "from" of allreduceHalving has the input of this rank, and the argument "parts" receives the
 // result. The halving phase has one round for each bit of the rank number, from the highest to the
-// lowest bit. In each round, two ranks whose numbers differ only in this bit exchange halves of
-// their range of values, and each combines one half. The doubling phase has the same rounds in the
-// opposite order, in which the same two ranks send each other the combined values.
+// lowest bit. In the round of a bit, two ranks whose numbers differ only in this bit exchange
+// halves of their range of values, and each combines one half. The doubling phase has the same
+// rounds in the opposite order, in which the same two ranks send each other the combined values.
 func (s *Schedule) allreduceHalving(from, parts even) {
 	if s.size == 1 {
 		s.move(parts.data, from.data)

@@ -22,9 +22,9 @@ const (
 
 // Config selects the device to open.
 type Config struct {
-	// Name is the name of the interface, with up to 15 bytes. The kernel replaces "%d" in Name
-	// with a number. If an interface with this name already exists, Open uses the existing
-	// interface, and Close does not remove it.
+	// Name is the name of the interface, with up to 15 bytes. The kernel replaces "%d" in Name with a
+	// number. If an interface with the given Name already exists, Open uses the existing interface,
+	// and Close does not remove this interface.
 	Name string
 	// Queues is the number of queues, 1 to 8. A Queues of 0 means 1.
 	Queues int

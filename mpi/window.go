@@ -28,8 +28,8 @@ import (
 // Concurrent operations on the same values of a rank take effect in any order. Accumulate,
 // GetAccumulate, FetchAndOp and CompareAndSwap are atomic for each value. The atomic operations of
 // one rank take effect in the order of their calls. A rank is allowed to access its own memory as a
-// slice between two Fences, or as long as it holds the Lock of its own memory. Other ranks must not
-// access the memory of a rank while this is allowed.
+// slice between two Fences, or as long as it holds the Lock of its own memory. While a rank is
+// allowed to access its memory as a slice, other ranks must not access this memory.
 //
 // An operation with NoRank as the target, for example at the edge of a grid, does nothing. The old
 // values that an operation with NoRank as the target returns are zero.

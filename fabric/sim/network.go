@@ -235,8 +235,8 @@ func (nw *Network) run(at mono.Time, pass bool) {
 	}
 }
 
-// The network calls the Filter for each datagram that leaves a node, before the path injects faults
-// into the datagram.
+// Filter is a function that the network calls for each datagram that leaves a node, before the path
+// injects faults into the datagram.
 type Filter func(d *Datagram) Verdict
 
 // A Datagram is the argument of a Filter, and is valid only during the call of the Filter. The

@@ -173,8 +173,8 @@ func (s *Station) flush() {
 			continue
 		case stuck[o.Conn] == 0 &&
 			!errors.Is(sendCopy(s.now, ep, TagManagement, o.Data), btl.ErrAgain):
-			// An error other than ErrAgain means that the endpoint is being closed. The module will then
-			// call Station.event.
+			// An error of sendCopy other than ErrAgain means that the endpoint is being closed. The module
+			// will then call Station.event.
 			continue
 		}
 		if stuck[o.Conn]++; stuck[o.Conn] > waitingMax {

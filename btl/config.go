@@ -133,8 +133,8 @@ type Config struct {
 	// turns the probes off. If the module runs short of memory or endpoints, it probes silent peers
 	// before KeepAlive has passed.
 	KeepAlive time.Duration
-	// CloseTimeout is the maximum time for which a closing endpoint waits for the next ACK of new
-	// data. Each ACK of new data restarts the CloseTimeout. A CloseTimeout of 0 means 1 s.
+	// CloseTimeout is the maximum time for which a closing endpoint waits without any newly
+	// acknowledged packet. A CloseTimeout of 0 means 1 s.
 	CloseTimeout time.Duration
 
 	// Random returns random numbers for the incarnation, connection tags and first sequence numbers.

@@ -26,9 +26,9 @@ type Param struct {
 // Env returns the name of the parameter's environment variable.
 func (p Param) Env() string { return EnvPrefix + strings.ToUpper(p.Name) }
 
-// The variable "params" is the only list of parameters; command-line flags, environment variables
-// and documentation are derived from this list. The list does not contain those fields of Rules
-// whose values belong to the recovery profile.
+// The variable "params" is the only list of parameters, from which their environment variables,
+// their documentation and the method Set are derived. The list does not contain those fields of
+// Rules whose values belong to the recovery profile.
 var params = []Param{
 	{
 		"profile", "lossless over a reliable network; else adaptive",

@@ -13,10 +13,10 @@ import (
 	"gobtl/btl/runner"
 )
 
-// Dial opens a Conn to a service of the peer. Dial returns when the peer's Node has put the Conn
-// into the backlog of its Listener, which can be before the peer's Accept returns the Conn. The
-// error of Dial is ErrService, ErrBacklog, ErrConns, the error of the endpoint, or the error of
-// ctx. If the peer has no Node with the same tag, Dial returns btl.ErrNoHandler.
+// Dial opens a Conn to a service of the peer. Dial returns when the peer's Node has accepted the
+// Conn, which can be before the peer's Accept returns the Conn. The error of Dial is ErrService,
+// ErrBacklog, ErrConns, the error of the endpoint, or the error of ctx. If the peer has no Node
+// with the same tag, Dial returns btl.ErrNoHandler.
 //
 // If the backlog of the peer's Listener is full, Dial repeats its attempt until ctx ends. If ctx
 // has no deadline, Dial repeats its attempt for at most btl.Config.HandshakeTimeout. The pauses

@@ -93,8 +93,8 @@ func (l *lent) onDone(_ *btl.Fragment, err error) {
 }
 
 // endWrite makes a Write return the given error or nil, as soon as the transport no longer reads
-// the Write's bytes. The caller must not use the request after endWrite, because another Write
-// might have reused it.
+// the Write's bytes. The caller must not use the request after endWrite, because another Read or
+// Write might have reused it.
 func (q *request) endWrite(err error) {
 	q.over, q.err = true, err
 	if q.lent == 0 {

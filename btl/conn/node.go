@@ -277,7 +277,7 @@ func (n *Node) leave(c *Conn) {
 }
 
 // The method "keep" counts the memory of an ended or closed Conn with unread or unsent bytes
-// towards GoneBytes. If GoneBytes is exceeded, the bytes of older ended or closed Conns are
+// towards GoneBytes. If GoneBytes is exceeded, the bytes of the oldest ended or closed Conns are
 // dropped.
 func (n *Node) keep(c *Conn, bytes int) {
 	for _, d := range n.gone.Add(c.ep.PeerHost(), c, goneBytes+int64(bytes)) {

@@ -17,7 +17,7 @@ const (
 	// usesKept is the number of recent samples of CPU usage that a link stores, one sample for each
 	// interval of LongPass.
 	usesKept = 16
-	// lostMost times LongPass is the longest delay that may be attributed to a lack of CPU time.
+	// lostMost times LongPass is the longest delay that lostCPU attributes to a lack of CPU time.
 	lostMost = 10
 )
 
@@ -40,9 +40,9 @@ func (u *cpuUses) add(use cpuUse) {
 }
 
 // lostCPU reports whether the delay from the instant "begin" to "now" might have been a lack of CPU
-// time. That is so if the kernel has preempted this process during the delay, and if this process
-// has used less than half of one CPU. For a delay of more than lostMost times "every", lostCPU
-// returns false.
+// time. lostCPU returns true if, during the delay, the kernel has preempted this process, and this
+// process has used less than half of one CPU. For a delay of more than lostMost times "every",
+// lostCPU returns false.
 func (u *cpuUses) lostCPU(begin time.Time, now cpuUse, every time.Duration) bool {
 	if now.at.Sub(begin) > lostMost*every {
 		return false

@@ -24,7 +24,7 @@ const attemptDelay = 250 * time.Millisecond
 // the Peer of the first address that answers. If the Node is already connected to an address, Dial
 // returns the Peer of the existing connection.
 //
-// A host name may resolve to several IPv4 and IPv6 addresses. Dial tries the addresses in turn, and
+// A host name can have several IPv4 and IPv6 addresses. Dial tries the addresses in turn, and
 // starts the next attempt when the previous one has failed, or has had no answer for 250 ms. A peer
 // that answers later, or after ctx was cancelled, stays connected. For a late peer, OnPeer is
 // called, and the next Dial of the peer's address returns its Peer.
@@ -62,7 +62,7 @@ func (n *Node) Dial(ctx context.Context, address string) (*Peer, error) {
 	return p, nil
 }
 
-// target is one of the addresses that Dial tries.
+// The type "target" is one of the addresses that Dial tries.
 type target struct {
 	host    netip.Addr // invalid if the provider does not use UDP
 	first   string     // address with the first port only; "" if host is invalid
@@ -103,7 +103,7 @@ func (n *Node) targets(ctx context.Context, address string) ([]target, error) {
 	return targets, nil
 }
 
-// attempt is the result of dialling one target.
+// The type "attempt" is the result of dialling one target.
 type attempt struct {
 	peer *Peer
 	err  error
@@ -147,7 +147,7 @@ func (n *Node) race(ctx context.Context, targets []target) (*Peer, error) {
 	return nil, errors.Join(errs...)
 }
 
-// dial connects to one target.
+// The method "dial" connects to one target.
 func (n *Node) dial(ctx context.Context, t target) (*Peer, error) {
 	l, err := n.linkTo(t.host)
 	if err != nil {

@@ -43,8 +43,8 @@ const methodBytesMax = 255
 
 // Handle registers a handler for the calls of a method, or removes the handler if h is nil. The
 // name of a method has 1 to 255 bytes. Any goroutine may call Handle at any time. A peer that calls
-// a method before Handle has registered it gets call.ErrMethod; to avoid this, register handlers in
-// Config.Setup, which runs before any peer connects. Handle returns call.ErrMethod for an empty or
+// a method before Handle has registered it gets call.ErrMethod. Handlers that are registered in
+// Config.Setup are in place before any peer connects. Handle returns call.ErrMethod for an empty or
 // too long name, and ErrClosed after Close.
 func (n *Node) Handle(method string, h Handler) error {
 	if len(method) < 1 || len(method) > methodBytesMax {
@@ -81,8 +81,8 @@ func (l *Link) handle(method string, h Handler) error {
 
 // HandleMessage registers a handler for messages with a tag from 0 to TagMax, or removes the
 // handler if h is nil. HandleMessage must not be called in a MessageHandler or in OnPeer. If a tag
-// has no handler, a peer's Send with this tag fails with btl.ErrNoHandler; to avoid this, register
-// handlers in Config.Setup, which runs before any peer connects. The error of HandleMessage is
+// has no handler, a peer's Send with this tag fails with btl.ErrNoHandler. Handlers that are
+// registered in Config.Setup are in place before any peer connects. The error of HandleMessage is
 // ErrTag, ErrClosed, or runner.ErrInHandler.
 func (n *Node) HandleMessage(tag btl.Tag, h MessageHandler) error {
 	if tag > TagMax {
@@ -192,7 +192,7 @@ type Message struct {
 }
 
 // Take returns a message that a peer has sent to this Node's queue with Enqueue. Messages of one
-// peer might come in a different order than the peer has sent them: even without packet loss, a
+// peer might come in a different order than the peer has sent them. Even without packet loss, a
 // small message can overtake a large message. A program that needs the order can use a stream
 // (Peer.OpenStream), or can begin each call after the answer to the previous call. If no message is
 // queued, Take waits until ctx is cancelled. The error of Take is ErrClosed or the error of ctx.

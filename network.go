@@ -101,7 +101,7 @@ func (n *Node) openLink(hints fabric.Hints, advertised string) (*Link, error) {
 	return l, n.add(l)
 }
 
-// start creates the layers of the module, and starts a Runner that drives the module.
+// The method "start" creates the layers of the module, and starts a Runner that drives the module.
 func (l *Link) start() (err error) {
 	cfg := &l.node.cfg
 	calls, streams, messages := cfg.Calls, cfg.Streams, cfg.Queue
@@ -169,7 +169,7 @@ func (n *Node) abandon(l *Link) {
 	_ = l.close(over) // The Runner has already reported why it ended.
 }
 
-// ended reports whether the Runner of the link has ended.
+// The method "ended" reports whether the Runner of the link has ended.
 func (l *Link) ended() bool {
 	select {
 	case <-l.run.Done():
@@ -179,8 +179,8 @@ func (l *Link) ended() bool {
 	}
 }
 
-// enlist adds a link to the Node's list, and returns the tags whose messages the link must accept.
-// The result "ready" reports whether the link may accept connections of peers.
+// The method "enlist" adds a link to the Node's list, and returns the tags whose messages the link
+// must accept. The result "ready" reports whether the link may accept connections of peers.
 func (n *Node) enlist(l *Link) (tags []btl.Tag, ready bool, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -204,7 +204,7 @@ func (n *Node) enlist(l *Link) (tags []btl.Tag, ready bool, err error) {
 	return tags, n.ready, err
 }
 
-// accept passes the streams that peers open to Node.Accept.
+// The method "accept" passes the streams that peers open to Node.Accept.
 func (l *Link) accept() {
 	for {
 		c, err := l.listener.Accept()
@@ -220,7 +220,7 @@ func (l *Link) accept() {
 	}
 }
 
-// take passes the messages that peers have queued to Node.Take.
+// The method "take" passes the messages that peers have queued to Node.Take.
 func (l *Link) take() {
 	for {
 		msg, err := l.queue.Take(context.Background(), nil)
@@ -235,7 +235,8 @@ func (l *Link) take() {
 	}
 }
 
-// event handles the events of the link's endpoints, on the goroutine that drives the link.
+// The method "event" handles the events of the link's endpoints, on the goroutine that drives the
+// link.
 func (l *Link) event(ep *btl.Endpoint, ev btl.Event, err error) {
 	p := l.peer(ep)
 	if ev == btl.EventConnected {
@@ -252,8 +253,8 @@ func (l *Link) event(ep *btl.Endpoint, ev btl.Event, err error) {
 	}
 }
 
-// logEvent writes a line about a peer to Config.Log. The number of lines about peers is limited per
-// second, because any host can connect as often as it likes.
+// logEvent writes a line about a peer to Config.Log. The number of lines about peers is limited for
+// each second, because any host can connect as often as it likes.
 func (l *Link) logEvent(p *Peer, ev btl.Event, err error) {
 	log := l.node.cfg.Log
 	if log == nil || !p.connected {
@@ -304,7 +305,7 @@ func (l *Link) peerOf(ep *btl.Endpoint) *Peer {
 	return p
 }
 
-// close closes the layers, and then the connections.
+// The method "close" closes the layers, and then the connections.
 func (l *Link) close(ctx context.Context) error {
 	if l.door != nil {
 		_ = l.door.CloseAll()

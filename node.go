@@ -50,8 +50,8 @@ const (
 // TagMax is the largest tag of a message. A Node uses larger tags itself.
 const TagMax = btl.TagMax - 3
 
-// Config configures Listen and Open. The zero value is a good default. A Config may be used
-// several times.
+// Config configures Listen and Open. The zero value is a good default. A Config can be used for
+// several Nodes.
 type Config struct {
 	// Provider is the name of the network provider in the registry of package fabric. An empty
 	// Provider means "udp" on Linux, and "net" on other systems. Nodes with "udp" and Nodes with
@@ -94,7 +94,7 @@ type Config struct {
 	OnPeer func(p *Peer, event btl.Event, err error)
 }
 
-// Node connects this program to the network. Only Listen and Open make a usable Node; methods of a
+// Node connects this program to the network. Only Listen and Open make a usable Node. Methods of a
 // nil Node or of the zero Node return ErrNode, or zero values if they return no error. Any
 // goroutine may call the methods of a Node.
 type Node struct {
@@ -286,7 +286,7 @@ func (n *Node) none() bool { return n == nil || n.done == nil }
 // MessageHandler or for OnPeer ends only when this function has returned. Further calls of Close do
 // nothing. If ctx is cancelled, Close returns the error of ctx. Inside a Handler, a MessageHandler
 // or OnPeer, Close returns runner.ErrInHandler and has no effect, because Close would wait for its
-// own caller; a new goroutine may call Close instead. While a Handler of this Node runs, Close also
+// own caller. A new goroutine may call Close instead. While a Handler of this Node runs, Close also
 // returns runner.ErrInHandler to a Handler of another Node.
 func (n *Node) Close(ctx context.Context) error {
 	if ctx == nil {

@@ -59,8 +59,8 @@ func (p *Peer) Send(ctx context.Context, tag btl.Tag, data []byte) error {
 	return p.wrap("send to", p.link.run.Send(ctx, p.ep, tag, data))
 }
 
-// The function "inner" removes the prefix "gobtl: " from the text of err, for a longer text that
-// already begins with this prefix.
+// The function "inner" removes the package's prefix from the text of err, for a longer text that
+// already begins with the prefix.
 func inner(err error) error { return plain.Inner("gobtl: ", err) }
 
 // The method "wrap" adds the peer's address to the text of an error, and returns nil for a nil
@@ -73,11 +73,11 @@ func (p *Peer) wrap(what string, err error) error {
 }
 
 // Enqueue sends data to the queue of the peer, whose Take then returns the message. The queue is
-// not a FIFO: even without packet loss, a small message can overtake a large message. If the order
-// matters, use a stream (OpenStream) or number the messages. Enqueue returns when the transport has
-// a copy of data. While the peer's queue is full, Enqueue waits, at most until ctx is cancelled.
-// The error of Enqueue is queue.ErrTooLarge, the reason why the connection ended, or the error of
-// ctx.
+// not a FIFO, because even without packet loss, a small message can overtake a large message. If
+// the order matters, use a stream (OpenStream) or number the messages. Enqueue returns when the
+// transport has a copy of data. While the peer's queue is full, Enqueue waits, at most until ctx is
+// cancelled. The error of Enqueue is queue.ErrTooLarge, the reason why the connection ended, or the
+// error of ctx.
 func (p *Peer) Enqueue(ctx context.Context, data []byte) error {
 	return p.wrap("enqueue to", p.link.queue.Send(ctx, p.ep, data))
 }

@@ -32,8 +32,8 @@ import (
 
 const (
 	memoryProvider = "shm"
-	// cardTime is the maximum duration of the exchange of cards. The limit is needed because a stopped
-	// process does not answer.
+	// cardTime is the maximum duration of the exchange of cards. The limit cardTime is needed because
+	// a stopped process does not answer.
 	cardTime = time.Second
 	// cardBytesMax is the maximum size of a card, in bytes.
 	cardBytesMax = 4 << 10
@@ -44,13 +44,14 @@ const (
 	visitorsMax = 64
 )
 
-// card introduces a Node to another Node on the same host.
+// The type "card" introduces a Node to another Node on the same host.
 type card struct {
 	Module  string // the name of the module over shared memory, in hexadecimal
 	Address string // the Node's own address over UDP
 }
 
-// cards holds the latest cards that a Node has received.
+// The type "cards" contains the latest cards (introductions of other Nodes) that a Node has
+// received.
 type cards struct {
 	mu   sync.Mutex
 	list []card

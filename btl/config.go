@@ -25,8 +25,8 @@ type Config struct {
 	// always recovers from losses.
 	Reliability string
 	// Rules overrides single values of the profile. A zero field of Rules keeps the profile's value.
-	// Programs need only those fields of Rules that Params lists; all other fields are for simulations
-	// and experiments.
+	// Programs need only those fields of Rules that Params lists. All other fields of Rules are for
+	// simulations and experiments.
 	Rules reliability.Rules
 
 	// MTUBytes is the size of the largest datagram of the data channel, 512 to 65507. An MTUBytes
@@ -37,12 +37,12 @@ type Config struct {
 	// fragments. A TinyBytes of 0 means 768, or MTUBytes if that is smaller.
 	TinyBytes int
 
-	// PackBytes is the size of the largest packet that several small fragments may share, at most
-	// 65507 and at most the peer's MTU. Fragments share a packet if at least two of them fit into
-	// PackBytes. At an MTU of up to 9000, one packet may also hold the end of a large fragment and
-	// the beginning of the next large fragment. A PackBytes of 0 means 8 KiB. With a PackBytes of
-	// 1, this module sends each fragment in packets of its own. Shared packets from a peer are
-	// always accepted.
+	// PackBytes is the maximum size of a packet that several small fragments share, at most 65507 and
+	// at most the peer's MTU. Small fragments share a packet if at least two of them fit into
+	// PackBytes. At an MTU of at most 9000, a packet can also contain the end of a large fragment and
+	// the beginning of the next large fragment. A PackBytes of 0 means 8 KiB. With a PackBytes of 1,
+	// this module sends each fragment in packets of its own. Shared packets from a peer are always
+	// accepted.
 	PackBytes int
 
 	// SendBuffers is the number of packets that can be in flight or lent to the application, for all
@@ -57,8 +57,8 @@ type Config struct {
 	// CommandDepth is the number of receive buffers posted on the command channel, 16 to RecvDepth.
 	// CommandDepth also limits the number of sends on the command channel that wait for their
 	// completions. A CommandDepth of 0 means RecvDepth for receives and TxDepth for sends, because all
-	// small fragments use the command channel. A provider without a socket buffer of its own holds at
-	// most CommandDepth unread packets, so that CommandDepth also limits the credits of all peers.
+	// small fragments use the command channel. A provider without a socket buffer of its own can store
+	// at most CommandDepth unread packets, so CommandDepth also limits the credits of all peers.
 	CommandDepth int
 	// TxDepth is the maximum number of sends that wait for their completions on each channel. A
 	// TxDepth of 0 means the provider's queue depth.
@@ -83,7 +83,7 @@ type Config struct {
 	ReassemblyBytesMax int64
 	// KeptPackets is the maximum number of receive buffers that handlers can keep with Module.Keep, at
 	// most 1<<20. The module allocates KeptPackets additional packet buffers. Handlers can also keep
-	// fragments that needed several packets, in total up to KeptPackets MiB. Kept fragments do not
+	// fragments that needed several packets, in total at most KeptPackets MiB. Kept fragments do not
 	// count towards ReassemblyBytesMax. A KeptPackets of 0 means 256, and a negative value means that
 	// Module.Keep always copies.
 	KeptPackets int

@@ -62,7 +62,7 @@
 // the ACKs. If the first completion of a poll is a fragment in a single packet, the fragment's
 // handler is called before the receive state is updated (fast receive).
 //
-// The folder internal/port holds the channels and their buffers. Package internal/meet decides how
+// Package internal/port contains the channels and their buffers. Package internal/meet decides how
 // handshakes proceed, and package internal/peer sends their packets. Package reliability defines
 // the states of a segment, and docs/protocol.md defines the wire format.
 package btl

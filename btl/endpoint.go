@@ -47,8 +47,8 @@ func (ep *Endpoint) Outstanding() (packets, fragments int) { return ep.c.Outstan
 // command channel.
 func (ep *Endpoint) MaxTiny() int { return ep.c.MaxTiny() }
 
-// MTUBytes returns the current path MTU to this peer: the size of the largest datagram that this
-// side sends to the peer (see also Path).
+// MTUBytes returns the current path MTU, which is the size of the largest datagram that this side
+// sends to the peer (see also Path).
 func (ep *Endpoint) MTUBytes() int { return ep.c.MTU }
 
 // Close closes the endpoint without loss, and does not block. After Close, all accepted fragments
@@ -80,9 +80,9 @@ func (ep *Endpoint) Abort() { ep.c.All.Endings.Abort(&ep.c) }
 // Path describes the path to a peer.
 type Path struct {
 	reliability.PathState
-	// MTUBytes is the current path MTU: the size of the largest datagram that this side sends to the
-	// peer. MTUBytesMost is the largest datagram size that the network devices of both sides allow.
-	// MTUWhy is a text with the reason for the current value of MTUBytes.
+	// MTUBytes is the current path MTU, which is the size of the largest datagram that this side sends
+	// to the peer. MTUBytesMost is the largest datagram size that the network devices of both sides
+	// allow. MTUWhy is a text with the reason for the current value of MTUBytes.
 	MTUBytes, MTUBytesMost int
 	MTUWhy                 string
 	// Holes counts how often the path stopped carrying datagrams of MTUBytes.

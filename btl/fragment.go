@@ -5,8 +5,8 @@ import (
 	"gobtl/btl/internal/peer"
 )
 
-// Status is the result of a successful Send: either the send is complete (Done), or its completion
-// will be reported later (Queued).
+// Status is the result of a successful Send, and tells whether the send is complete (Done) or will
+// be reported later (Queued).
 type Status uint8
 
 // The values of Status are the results of a Send that returns no error.

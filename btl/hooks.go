@@ -21,7 +21,7 @@ func (m *Module) Hooks() Hooks { return Hooks{m} }
 // a reply of the handler also acknowledges the message. After TakeOver, Progress reports
 // completions with OnDone (see Module.PullCompletions). TakeOver must be called before the first
 // peer connects. Only the first call of TakeOver has an effect and returns true, because a module
-// has only one driver; later calls return false. Any goroutine may call TakeOver.
+// has one driver. Later calls of TakeOver return false. Any goroutine may call TakeOver.
 func (h Hooks) TakeOver() bool {
 	if !h.m.driven.CompareAndSwap(false, true) {
 		return false

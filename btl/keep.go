@@ -22,7 +22,7 @@ var keptCounters = [...]Counter{
 // to the calling handler, or a part of this message. The result of k.Bytes does not change until
 // k.Release. Keep does not copy a message of one packet while fewer than Config.KeptPackets packets
 // are kept. Keep does not copy a larger message while at most Config.KeptPackets MiB of larger
-// messages are kept. Beyond these limits, or if data does not belong to the handler's message, Keep
+// messages are kept. If too much is kept, or if data does not belong to the handler's message, Keep
 // copies data to memory of k, which later copies reuse. Keep returns ErrState if k already holds
 // data.
 func (m *Module) Keep(k *Kept, data []byte) error {
@@ -53,7 +53,7 @@ type Arrival struct {
 // HandlePulled makes the module queue the messages of a tag for PullArrivals, instead of calling a
 // handler. A later call of Handle for the same tag replaces the queueing by a handler. At most
 // Config.KeptPackets packets, and at most Config.KeptPackets MiB of larger fragments, are queued
-// without a copy; further messages are copied. While 65536 messages, or 256 MiB of copies, are
+// without a copy. Further messages are copied. While 65536 messages, or 256 MiB of copies, are
 // queued, Progress does nothing and Deadline returns Never. While the queue for PullArrivals is
 // full, the module reads no packets, so peers stop sending when their credits are used up. A
 // program that uses HandlePulled must call PullArrivals even while it waits for other events of the

@@ -209,9 +209,9 @@ func (m *Module) Handle(tag Tag, h Handler) error {
 // HandleUpTo registers a handler like Handle, for fragments of at most mostBytes, where 0 means no
 // limit. A fragment that needs several packets and exceeds mostBytes is refused at its first
 // packet, before memory is allocated for the fragment. The sender of a fragment that exceeds
-// mostBytes gets ErrUnwanted. The limit mostBytes is not exact: if the sender has put the end of a
-// fragment into a shared packet (Config.PackBytes), a fragment of at most twice Limits.SegmentBytes
-// might be delivered although it exceeds mostBytes.
+// mostBytes gets ErrUnwanted. If the sender has put the end of a fragment into a shared packet
+// (Config.PackBytes), a fragment of at most twice Limits.SegmentBytes might be delivered although
+// it exceeds mostBytes.
 func (m *Module) HandleUpTo(tag Tag, mostBytes uint32, h Handler) error {
 	if err := m.Handle(tag, h); err != nil {
 		return err

@@ -41,7 +41,7 @@ func (m *Module) receiveFirst(mayFast bool) (n int, fast bool, err error) {
 
 // takeFirst polls channel c for one completion, and handles the completion. If the completion is a
 // fragment in one packet, its handler is called at once, and the next call of Progress updates the
-// receive state. This fast receive is modelled on the usnic BTL of Open MPI
+// receive state. The fast receive is modelled on the usnic BTL of Open MPI
 // (btl_usnic_component_progress, btl_usnic_recv_fast). The result "more" of takeFirst is true if
 // further completions might be available. The result "fast" is true if this call of Progress should
 // end, and leave all other work to the next call.

@@ -60,8 +60,8 @@ func (m *Module) Progress(now Time) (int, error) {
 //     receive).
 //  3. Step 3 calls the OnDone functions of ended sends and other callbacks (callOut). Messages that
 //     these callbacks send are sent by step 5.
-//  4. Step 4 handles expired timers (Expire). It comes after step 2, because step 2 might have
-//     received the awaited packets.
+//  4. Step 4 handles expired timers (Expire), but only after step 2, which might have received the
+//     awaited packets.
 //  5. Step 5 retransmits lost packets (SendAgain), and then sends new packets (Serve), which also
 //     contain ACKs.
 //  6. Step 6 sends the ACKs that were not sent as a part of another packet (Acknowledge).

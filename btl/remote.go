@@ -48,7 +48,7 @@ func (ep *Endpoint) PreparePutPieces(target Handle, offset uint64, pieces ...[]b
 // PreparePutNotice lends the caller a put like PreparePut, with a message that notifies the peer of
 // the completed put. When all bytes are written, the peer calls its handler of the tag with a copy
 // of the argument "says", at most 64 bytes. If the error argument of OnDone is nil, the peer has
-// called this handler, or will call it. The region needs RemoteWrite and RemoteNotify.
+// called the handler of the tag, or will call it. The region needs RemoteWrite and RemoteNotify.
 //
 // PreparePutNotice returns the errors of PreparePut, ErrTag for an invalid tag, ErrTooLarge if the
 // argument "says" is too long, and ErrUnsupported if the peer does not support notifications.

@@ -49,8 +49,8 @@ func (ep *Endpoint) SendImmediate(now Time, tag Tag, data []byte) error {
 // Refused returns the number of messages that the peer has refused after Send or SendImmediate had
 // returned Done. The result "last" of Refused is the reason of the latest refusal, ErrNoHandler or
 // ErrRemoteAccess. The function given to the next Flush gets the reason of the latest refusal as
-// its argument. Over a reliable fabric, the peer might report refusals late: only at a flush, or
-// when it renews this side's credits.
+// its argument. Over a reliable fabric, the peer might report refusals only at a flush, or when the
+// peer renews the credits.
 func (ep *Endpoint) Refused() (messages uint64, last error) { return ep.c.Flushes.Refusals() }
 
 // Flush makes Progress call fn, if fn is not nil, when the peer has acknowledged everything that

@@ -133,8 +133,8 @@ func Counters() []Counter { return stats.Counters() }
 // Stats is a snapshot of a module's counters and gauges.
 type Stats struct {
 	counters stats.Values
-	// The fields Endpoints, InFlight (in packets), SendBuffersFree and CreditsGranted are gauges:
-	// their values at the time of the snapshot.
+	// The fields Endpoints, InFlight (in packets), SendBuffersFree and CreditsGranted are gauges at
+	// the time of the snapshot.
 	Endpoints, InFlight, SendBuffersFree, CreditsGranted uint64
 }
 
@@ -190,7 +190,7 @@ func (m *Module) untilPublished(t Time) Time {
 	return t
 }
 
-// publish copies the counters to the memory from which other goroutines read them.
+// The method "publish" copies the counters to the memory from which other goroutines read them.
 func (m *Module) publish() {
 	n := m.counters
 	again := m.all.Recovery.Counts()
@@ -208,7 +208,7 @@ func (m *Module) publish() {
 
 const gaugesLen = 4
 
-// load reads the counters that the module's goroutine has published.
+// The function "load" reads the counters that the module's goroutine has published.
 func load(published *snapshot.Values) (s Stats) {
 	var gauges [gaugesLen]uint64
 	published.Load(s.counters[:], gauges[:])

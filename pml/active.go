@@ -30,8 +30,8 @@ func (l *Layer) HandleActive(id uint16, fn Handler) {
 }
 
 // HeaderMax returns the maximum length of a header for SendActive, in bytes. The result of
-// HeaderMax is the smallest of three sizes: 4 KiB, half of Config.UnexpectedBytes, and the length
-// that fits into the module's largest fragment.
+// HeaderMax is the smallest of 4 KiB, half of Config.UnexpectedBytes, and the length that fits into
+// the module's largest fragment.
 func (l *Layer) HeaderMax() int {
 	return max(0, min(headerMost, l.cfg.UnexpectedBytes/2, l.m.Limits().FragmentBytesMax-headMostSize))
 }

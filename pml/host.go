@@ -106,7 +106,7 @@ const (
 	earlyMemory = 8
 )
 
-// growControl makes room for one more control message in a peer's queue, unless the queue has
+// growControl allocates memory for one more control message in a peer's queue, unless the queue has
 // reached its maximum length.
 func (p *Peer) growControl() {
 	before := p.control.Cap()
@@ -178,8 +178,9 @@ const regionsPart = 16
 // mayExpose reports whether the limits allow a peer one more memory region. The surplus of a host
 // is the number of free regions minus twice the number of regions that the host's peers use. A host
 // without a surplus gets no further region. A peer can use one region, or an eighth of its host's
-// surplus if that is more. Because these limits shrink with the number of free regions (the dynamic
-// thresholds of Choudhury and Hahne, 1998), regions stay free for other hosts and peers.
+// surplus if that is more. The limits on regions shrink with the number of free regions (the
+// dynamic thresholds of Choudhury and Hahne, 1998), so that regions stay free for other hosts and
+// peers.
 func (p *Peer) mayExpose() bool {
 	s, h := &p.l.hosts, p.host
 	left := s.regionsMax - s.regions - h.regions - h.regions
@@ -272,9 +273,9 @@ const (
 )
 
 // The method "press" ends the connections to stalled peers while receives wait for a memory region.
-// A peer is stalled if it uses regions, and has completed no message for too long. This time is the
-// longest allowed silence of a peer, plus the time in which a slow path transfers all bytes of the
-// peer's regions.
+// A peer is stalled if it uses regions, and has completed no message for too long. A peer counts as
+// stalled after its longest allowed silence, plus the time in which a slow path transfers all bytes
+// of the peer's regions.
 func (s *hosts) press(now btl.Time) {
 	s.awake += min(now.Sub(s.pressedAt), s.timeout/16) // without the time of a long pause
 	s.pressedAt = now

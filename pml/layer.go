@@ -156,9 +156,9 @@ func (l *Layer) Stats() Stats {
 	return s
 }
 
-// Observe makes the Layer call the function fn for each message, in the order in which messages are
-// matched. A nil fn ends these calls. Observe is for tests and simulators, which compare the
-// matching of messages with a model.
+// Observe makes the Layer call the function fn, unless it is nil, for each message, in the order in
+// which messages are matched. Observe is for tests and simulators, which compare the matching of
+// messages with a model.
 func (l *Layer) Observe(fn func(from *Peer, tag, size uint64, eager bool)) { l.observe = fn }
 
 // CheckIdle returns an error if the Layer still uses resources after all sends and receives have
@@ -286,9 +286,9 @@ func (l *Layer) give(now btl.Time, p *Peer, f *btl.Fragment) {
 
 // The method "answer" sends a message that consists only of a header, or queues the header for
 // later. If too many headers are queued for the peer, the method "answer" ends the connection and
-// all requests that depend on the peer. Therefore, a function must finish its own request before it
-// calls the method "answer". For a peer whose connection has ended, the method "answer" does
-// nothing.
+// all requests that depend on the peer. Because the method "answer" can end requests, a function
+// must finish its own request before it calls the method "answer". For a peer whose connection has
+// ended, the method "answer" does nothing.
 func (l *Layer) answer(now btl.Time, p *Peer, h head) {
 	if p.err != nil {
 		return

@@ -23,7 +23,7 @@ type Layout interface {
 	Scatter(from []byte, at int)
 	// Run returns a contiguous piece of the message's memory, which begins at the byte offset "at" of
 	// the message. The offset "at" is less than the result of Bytes. A nil result of Run means that
-	// the process cannot access the memory directly, as for device memory; the Layer then uses only
+	// the process cannot access the memory directly, as for device memory, so that the Layer uses only
 	// Gather and Scatter.
 	Run(at int) []byte
 }

@@ -100,9 +100,9 @@ func (r *Request) wants(p *Peer, tag uint64) bool {
 const anyMasks = 4
 
 // The type "unexpected" contains the arrived messages that no receive has matched yet. Each
-// unexpected message is in three lists, in the order of arrival: a list of all messages, a list of
-// the messages of one peer, and a list of the messages of one peer with one tag. A receive from one
-// peer searches only messages from this peer.
+// unexpected message is in three lists, which contain all messages, the messages of its peer, and
+// the messages of its peer with its tag, in the order of arrival. A receive from one peer searches
+// only messages from this peer.
 //
 // Each of the first anyMasks masks that receives from any peer use has a hash table, in which
 // messages with equal masked tags are in the order of arrival. A receive from any peer searches

@@ -26,8 +26,9 @@ const (
 	// The data size of each packet except the last is a multiple of dataAlign, so that no number in
 	// the data is split between two packets.
 	dataAlign = 64
-	// underBytesMax is the maximum number of unacknowledged bytes in packets to one peer. The limit is
-	// small, because a small message to the peer is sent after the packets that were sent before it.
+	// underBytesMax is the maximum number of unacknowledged bytes in packets to one peer. The limit
+	// underBytesMax is small, because a small message to the peer waits until all earlier packets are
+	// sent.
 	underBytesMax = 1 << 20
 	// underShare limits the packets in flight to one peer to 1/underShare of the module's send
 	// buffers, because small messages also need send buffers.

@@ -23,9 +23,9 @@ func (l *Layer) Recv(now btl.Time, r *Request, from *Peer, tag, mask uint64, mem
 	return l.recv(now, r, from, tag, mask, mem)
 }
 
-// If no matching message has arrived yet, Post begins a receive like Recv, and returns true.
-// Otherwise, and after an error, Post returns false, and the caller must call Recv, which receives
-// the message or returns the error.
+// If no matching message has arrived yet, Post begins a receive like Recv, and returns true. If
+// Post returns false, it has begun no receive, and the caller must call Recv, which receives the
+// message or returns the error.
 func (l *Layer) Post(r *Request, from *Peer, tag, mask uint64, mem []byte) bool {
 	if r.state != idle || from != nil && from.err != nil || l.unexpected.find(from, tag, mask) != nil {
 		return false
@@ -179,8 +179,8 @@ func (l *Layer) arrive(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 }
 
 // arriveEager is a fast path of onEnvelope. If an eager message is the next in its peer's sequence
-// and a receive waits for this message, arriveEager delivers the message and returns true.
-// Otherwise arriveEager returns false, and the caller passes the message to onEnvelope.
+// and a receive waits for this message, arriveEager delivers the message and returns true. If
+// arriveEager returns false, it has done nothing, and the caller passes the message to onEnvelope.
 func (l *Layer) arriveEager(now btl.Time, p *Peer, data []byte) bool {
 	number, tag, ok := readEager(data)
 	if !ok || number != p.expect || len(data)-headBytes > l.cfg.EagerBytes {

@@ -91,8 +91,9 @@ type Request struct {
 // Done reports whether the request is not in use.
 func (r *Request) Done() bool { return r.state == idle }
 
-// Err returns the error with which the latest send or receive of the request ended, or nil. The
-// error wraps ErrTruncated, ErrShort, ErrCancelled, ErrTransfer, ErrNoHandler or ErrPeer.
+// Err returns the error with which the latest send or receive of the request ended, or nil. An
+// error that Err returns wraps ErrTruncated, ErrShort, ErrCancelled, ErrTransfer, ErrNoHandler or
+// ErrPeer.
 func (r *Request) Err() error { return r.err }
 
 // Peer returns the sender of a received message, or the destination of a send.

@@ -24,8 +24,8 @@ func (l *Layer) Send(now btl.Time, r *Request, to *Peer, tag uint64, data []byte
 }
 
 // If a small message can be sent immediately, TrySend sends the message without a request, and
-// returns true. Otherwise TrySend sends nothing and returns false, and the caller must call Send,
-// which queues the message or returns the error.
+// returns true. If TrySend returns false, it has sent nothing, and the caller must call Send, which
+// queues the message or returns the error.
 func (l *Layer) TrySend(now btl.Time, to *Peer, tag uint64, data []byte) bool {
 	cost := uint64(len(data)) + messageOverhead
 	if len(data) > min(tinyMost, l.cfg.EagerBytes) || to.err != nil || to.sends.first != nil ||
@@ -45,7 +45,7 @@ func (l *Layer) TrySend(now btl.Time, to *Peer, tag uint64, data []byte) bool {
 }
 
 // The method "quick" sends a message like Send, but only if TrySend can send the message
-// immediately. Otherwise the method "quick" sends nothing and returns false.
+// immediately. If the method "quick" returns false, it has sent nothing.
 func (l *Layer) quick(now btl.Time, r *Request, to *Peer, tag uint64, data []byte) bool {
 	if r.Layout != nil || !l.TrySend(now, to, tag, data) {
 		return false

@@ -119,8 +119,8 @@ func (h *head) fits(rest uint64) bool {
 	return rest == 0
 }
 
-// read decodes a header and returns the bytes after the header. The result "ok" of the method
-// "read" is false for a header that the method "put" cannot have written.
+// The method "read" decodes a header and returns the bytes after the header. The result "ok" of the
+// method "read" is false for a header that the method "put" cannot have written.
 func (h *head) read(b []byte) (rest []byte, ok bool) {
 	if len(b) < headBytes {
 		return nil, false

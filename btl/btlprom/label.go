@@ -7,9 +7,9 @@ import (
 )
 
 // LabelValue converts a text to a valid value of a Prometheus label. LabelValue replaces each byte
-// that is not valid UTF-8 by \x and two hexadecimal digits. The conversion is needed because
-// Prometheus rejects a whole scrape if one label value, such as the name of a network interface, is
-// not valid UTF-8.
+// that is not valid UTF-8 by \x and two hexadecimal digits. Without LabelValue, one label value
+// that is not valid UTF-8, such as the name of a network interface, would make Prometheus reject a
+// whole scrape.
 func LabelValue(text string) string {
 	if utf8.ValidString(text) {
 		return text

@@ -7,7 +7,8 @@ import (
 )
 
 // The type "account" records how much one answer contributes to the counters that limit the answers
-// to a peer. The zero value belongs to an answer that does not count towards these limits.
+// to a peer. The zero value of the type "account" belongs to an answer that does not count towards
+// any limit.
 //
 //	in progress --sent--> unacknowledged --OnDone--> not counted
 //	     \--sent, if no memory of the transport is held --/
@@ -20,8 +21,8 @@ type account struct {
 	slot     chan struct{}
 }
 
-// The method "count" adds d to the counters to which an answer contributes: the counters of its
-// stream if the stream is open, or else the counters of the peer. The caller holds runMu.
+// If an answer belongs to an open stream, the method "count" adds d to the counters of the stream,
+// and otherwise to the counters of the peer. The caller holds runMu.
 func (n *Node) count(of *account, d load) {
 	if of.kept.lives() {
 		of.kept.stream.add(d)
@@ -125,8 +126,9 @@ func (n *Node) answerEnded(u *unacked, err error) {
 }
 
 // takeSlot delays a large answer of a stream while streamWindow earlier answers of the stream are
-// unacknowledged. This delay bounds the number of chunks that a stream stores for a client that
-// acknowledges nothing. takeSlot returns nil when the Node stops sending answers (Node.silent).
+// unacknowledged. The delay in takeSlot bounds the number of chunks that a stream stores for a
+// client that acknowledges nothing. takeSlot returns nil when the Node stops sending answers
+// (Node.silent).
 func (n *Node) takeSlot(kept place, bytes int) (slot chan struct{}) {
 	if kept.stream == nil || bytes <= packetBytesMin {
 		return nil

@@ -80,13 +80,13 @@ const (
 )
 
 // Even if other peers have used up the common limits, a peer without running requests can send one
-// request of at most smallBytes. Likewise, a peer without other answers can get one answer of at
-// most smallBytes.
+// request of at most smallBytes. Even then, a peer without other answers can also get one answer of
+// at most smallBytes.
 const smallBytes = 64 << 10
 
 // Sent answers do not count towards AnswerBytes while they are at most unackedFree bytes together,
-// or at most unackedFreeCount answers. This allowance lets a peer begin its next call before its
-// acknowledgement of the latest answer has arrived.
+// or at most unackedFreeCount answers. Because some sent answers do not count, a peer can begin its
+// next call before its acknowledgement of the latest answer has arrived.
 const (
 	unackedFree      = 1 << 20
 	unackedFreeCount = 1
@@ -243,8 +243,8 @@ func (n *Node) reply(peer *btl.Endpoint, h head, body []byte) {
 }
 
 // leaveBehind passes an answer without a body to the Runner, which sends the answer when a send
-// buffer is free. Only a closed Node, whose own goroutines have ended, sends answers in this way;
-// if the Node is open, leaveBehind returns btl.ErrAgain.
+// buffer is free. Only a closed Node, whose own goroutines have ended, sends answers with
+// leaveBehind. If the Node is open, leaveBehind returns btl.ErrAgain and sends nothing.
 func (n *Node) leaveBehind(peer *btl.Endpoint, h head) error {
 	if n.ended.Err() == nil {
 		return btl.ErrAgain

@@ -38,7 +38,7 @@ func (n *Node) CallName(ctx context.Context, peer *btl.Endpoint, name string, re
 	return n.call(ctx, peer, head{name: name}, request, nil)
 }
 
-// The method "call" performs Call and CallName; the header h identifies the called method. If ctx
+// The method "call" performs Call and CallName for the method that the header h identifies. If ctx
 // is cancelled, the method "call" arranges that the function "gone" is called as soon as the peer
 // has acknowledged the request or the request has failed. After the call of "gone", the request has
 // either arrived or will never arrive. The function "gone" can be nil, and must not block, because
@@ -301,8 +301,9 @@ func (n *Node) answered(peer *btl.Endpoint, h head, body []byte) {
 	q.waker.Wake(nil)
 }
 
-// The method "lost" ends the calls to and from an endpoint that has ended. Its running time depends
-// only on the number of calls to and from this endpoint, and not on the number of endpoints.
+// The method "lost" ends the calls to and from an endpoint that has ended. The running time of the
+// method "lost" depends only on the number of calls to and from the ended endpoint, and not on the
+// number of endpoints.
 func (n *Node) lost(ep *btl.Endpoint) {
 	err := ep.Err()
 	if err == nil {

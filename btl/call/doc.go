@@ -19,9 +19,9 @@
 // CallStream sends and receives bodies in chunks, so the bodies can be larger than memory (see
 // stream.go).
 //
-// Fragments can arrive in a different order than they were sent; in particular, small fragments
-// mostly overtake large fragments. A message that cancels a call or ends a stream is sent only
-// after the peer has acknowledged the request of that call or stream.
+// Fragments can arrive in a different order than they were sent, and small fragments mostly
+// overtake large fragments. A message that cancels a call or ends a stream is sent only after the
+// peer has acknowledged the request of that call or stream.
 //
 // The resources of a Node that each peer can use are limited. Config limits the calls (Concurrent,
 // Total), the bytes of requests (RequestBytes), and the bytes of answers that the peer has not

@@ -53,27 +53,28 @@ type Config struct {
 	Concurrent int
 	// Total is the maximum number of calls of all peers together whose handlers run on goroutines, 1
 	// to 1<<23. A Total of 0 means eight times Concurrent. When the number of running calls of all
-	// peers reaches Total, one host can have at most 2*Total minus this number. Independently of
-	// Total, every peer can have one running call. For the second and each further stream of a peer,
-	// the limit on the calls of all peers is seven eighths of Total instead of Total.
+	// peers reaches Total, the peers of one host can have at most 2*Total minus this number of running
+	// calls. Independently of Total, every peer can have one running call. For the second and each
+	// further stream of a peer, the limit on the calls of all peers is seven eighths of Total instead
+	// of Total.
 	Total int
 	// RequestBytes is the maximum size, in total, of the requests of one peer whose handlers run on
 	// goroutines, 1 to 1<<40. A RequestBytes of 0 means 64 MiB. A call fails with ErrBusy if its
 	// request and the peer's running requests together exceed RequestBytes. A call fails with
 	// ErrRequestSize if its request alone exceeds RequestBytes. The limit for the requests of all
-	// peers together is 8*RequestBytes. When the sum of all requests exceeds 8*RequestBytes, the
-	// requests of one host can take at most 16*RequestBytes minus this sum. A peer without a running
-	// request can always send one request of at most 64 KiB.
+	// peers together is 8*RequestBytes. When the requests of all peers exceed 8*RequestBytes, the
+	// requests of one host can take at most 16*RequestBytes minus the requests of all peers. A peer
+	// without a running request can always send one request of at most 64 KiB.
 	RequestBytes int64
 	// AnswerBytes is the maximum size, in total, of the answers to one peer that the peer has not
 	// acknowledged, 1 to 1<<40. An AnswerBytes of 0 means 64 MiB. When AnswerBytes is reached, further
 	// calls fail with ErrBusy, and the server replaces the answers of running calls by ErrAnswerRoom.
 	// Because acknowledgements arrive late, sent answers do not count if they are a single answer of
 	// any size, or at most 1 MiB together. Answers of at most 1 KiB count only until they are sent.
-	// The limit for the answers to all peers together is 8*AnswerBytes. When the sum of all answers
-	// exceeds 8*AnswerBytes, the answers to one host can take at most 16*AnswerBytes minus this sum. A
-	// peer with at most 64 KiB of unacknowledged answers can always get one more answer of at most 64
-	// KiB.
+	// The limit for the answers to all peers together is 8*AnswerBytes. When the answers to all peers
+	// exceed 8*AnswerBytes, the answers to one host can take at most 16*AnswerBytes minus the answers
+	// to all peers. A peer with at most 64 KiB of unacknowledged answers can always get one more
+	// answer of at most 64 KiB.
 	AnswerBytes int64
 	// MessageBytes is the maximum size of a request or answer that this Node accepts, 1<<18 to 1<<31
 	// bytes. A MessageBytes of 0 means the largest of RequestBytes, AnswerBytes and 64 MiB, but at
@@ -130,8 +131,8 @@ type Handler func(ctx context.Context, peer *btl.Endpoint, request []byte) ([]by
 // returns.
 type Inline func(peer *btl.Endpoint, request, answer []byte) ([]byte, error)
 
-// Node is client and server: it sends calls to peers and serves the calls of peers, over one
-// module.
+// Node is both a client and a server, which sends calls to peers and serves the calls of peers,
+// over one module.
 type Node struct {
 	cfg Config
 	m   *btl.Module
@@ -347,11 +348,11 @@ func (n *Node) HandleInline(method uint16, h Inline) {
 // Close cancels the contexts of running handlers, and waits until all handlers have returned or
 // until ctx is cancelled. Close waits for at most one second until all answers are sent, and then
 // aborts the endpoints of peers whose answers could not be sent. Calls that arrive after Close fail
-// with ErrBusy. If a handler has not returned when ctx is cancelled, Close returns an error. The
-// later answer of such a handler is dropped, and the endpoint of the handler's peer is aborted. A
-// call of Close inside a Handler, a StreamHandler or an Inline has no effect and returns
-// runner.ErrInHandler, because Close would wait for its own caller. Close does not close the
-// Runner.
+// with ErrBusy. If a handler has not returned when ctx is cancelled, Close returns an error. If a
+// handler returns only after Close has returned an error, its answer is dropped, and the endpoint
+// of its peer is aborted. A call of Close inside a Handler, a StreamHandler or an Inline has no
+// effect and returns runner.ErrInHandler, because Close would wait for its own caller. Close does
+// not close the Runner.
 func (n *Node) Close(ctx context.Context) error {
 	switch {
 	case ctx == nil:

@@ -12,10 +12,11 @@ import (
 
 // CallStream sends all bytes that it reads from the argument "request" to a method registered with
 // HandleStream, and at the same time writes the method's answer to the argument "answer". Request
-// and answer can be larger than memory; a slow reader delays the writer. A nil "request" means an
-// empty request, and a nil "answer" means that the bytes of the answer are dropped. CallStream
-// returns nil when the whole answer is written. If CallStream fails, it returns the first error of
-// a Read from the argument "request", of a Write to the argument "answer", or of a Call.
+// and answer can be larger than memory, because a slow reader delays the writer. A nil "request"
+// means an empty request, and a nil "answer" means that the bytes of the answer are dropped.
+// CallStream returns nil when the whole answer is written. If CallStream fails, it returns the
+// first error of a Read from the argument "request", of a Write to the argument "answer", or of a
+// Call.
 //
 // If the server cannot reserve all calls of the stream, CallStream returns ErrBusy before it reads
 // from the argument "request". With the server's default limits, a caller without other calls can
@@ -41,8 +42,8 @@ func (n *Node) CallStream(ctx context.Context, peer *btl.Endpoint, method uint16
 	c.calls.Wait()
 	if err != nil {
 		c.giveUp()
-		// The cause of c.ctx tells which of three events came first: the end of the answer, a failure to
-		// send the request, or the cancellation of ctx.
+		// The cause of c.ctx tells whether the end of the answer, a failure to send the request, or the
+		// cancellation of ctx came first.
 		if cause := context.Cause(c.ctx); !errors.Is(cause, errStreamOver) {
 			return cause
 		}

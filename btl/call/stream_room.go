@@ -34,7 +34,7 @@ func (n *Node) mayReserve(c *caller) bool {
 			totalFactor*max(n.cfg.RequestBytes, streamBytes))
 }
 
-// unreserve ends the reservation of a completed stream.
+// The method "unreserve" ends the reservation of a completed stream.
 func (n *Node) unreserve(peer *btl.Endpoint, s *stream) {
 	n.runMu.Lock()
 	defer n.runMu.Unlock()

@@ -54,8 +54,8 @@ type Config struct {
 	// WindowBytesMax of 0 means 16 times WindowBytes, or TotalBytes if that is set and smaller. The
 	// window of a Conn grows if the sender has filled it and the application has read all received
 	// bytes. While more than eight Conns of the Node transfer data, no window grows, and grown windows
-	// shrink. In this count, for the windows of one host, each other host counts as at most four
-	// Conns.
+	// shrink. For the windows of one host, at most four transferring Conns of each other host are
+	// counted.
 	WindowBytesMax int
 	// GrowthBytes is the maximum growth of the windows of all Conns together, at most 1<<40 bytes. A
 	// GrowthBytes of 0 means 512 times WindowBytes. In one step, a window can grow by at most a
@@ -85,10 +85,10 @@ type Config struct {
 	// WindowBytesMax to 1<<40 bytes. A TotalBytes of 0 means 1024 times WindowBytes, but not less than
 	// WindowBytesMax. The receive buffer of a Conn grows as bytes arrive, up to the size of the
 	// window. When TotalBytes is exceeded, the Node first frees the receive buffers without unread
-	// bytes. If more than seven eighths of TotalBytes are then still in use, the Node aborts endpoints
-	// until this is no longer the case, beginning with the host and the peer that use the most memory.
-	// The application can still read the bytes that an aborted Conn has received without a gap, as far
-	// as GoneBytes allows.
+	// bytes. If that does not suffice, the Node aborts endpoints until at most seven eighths of
+	// TotalBytes are in use, beginning with the host and the peer that use the most memory. The
+	// application can still read the bytes that an aborted Conn has received without a gap, as far as
+	// GoneBytes allows.
 	TotalBytes int64
 }
 

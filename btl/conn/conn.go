@@ -75,7 +75,7 @@ func (q *request) end(op string, err error) (int, error) {
 }
 
 // Read reads received bytes, and waits until at least one byte has arrived. Read returns io.EOF at
-// the end of the stream, and after CloseRead. Other errors of Read are wrapped in a net.OpError:
+// the end of the stream, and after CloseRead. Other errors of Read, wrapped in a net.OpError, are
 // os.ErrDeadlineExceeded, net.ErrClosed, and the error that ended the Conn. Read returns the error
 // that ended the Conn only when all bytes that were received without a gap have been read.
 func (c *Conn) Read(b []byte) (int, error) {
@@ -98,9 +98,9 @@ func (q *request) read(_ *btl.Module, w runner.Waker) error {
 // while the peer's window has no room for more bytes. Over a network with datagrams of about 64
 // KiB, if the Conn has no write deadline, a Write of more than 320 KiB copies only its last 256 to
 // 320 KiB. A Write that does not copy all bytes waits until the peer's transport has acknowledged
-// the bytes that were not copied. This also holds if Close or a new deadline ends the Write early:
-// Write returns only when the bytes that were not copied are acknowledged, or when the peer counts
-// as dead (btl.Config.PeerTimeout).
+// the bytes that were not copied. Even if Close or a new deadline ends a Write early, the Write
+// returns only when the bytes that were not copied are acknowledged, or when the peer counts as
+// dead (btl.Config.PeerTimeout).
 //
 // A Write that is not part of a burst sends its bytes before it returns. A Write of at most 4 KiB
 // that begins within 10 us after the end of the previous Write is part of a burst, and its bytes

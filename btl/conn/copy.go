@@ -10,14 +10,14 @@ const copyBytes = 64 << 10
 
 var copies = sync.Pool{New: func() any { return new([copyBytes]byte) }}
 
-// ReadFrom implements io.ReaderFrom: it writes all bytes that it reads from r, and returns the
-// number of bytes written. When a Read of r returns io.EOF, the error of ReadFrom is nil.
+// ReadFrom (io.ReaderFrom) writes all bytes that it reads from r, and returns the number of bytes
+// written. When a Read of r returns io.EOF, the error of ReadFrom is nil.
 func (c *Conn) ReadFrom(r io.Reader) (sum int64, err error) {
 	return move(r.Read, c.Write)
 }
 
-// WriteTo implements io.WriterTo: it writes all received bytes to w until the end of the stream,
-// and returns the number of bytes written. At the end of the stream, the error of WriteTo is nil.
+// WriteTo (io.WriterTo) writes all received bytes to w until the end of the stream, and returns the
+// number of bytes written. At the end of the stream, the error of WriteTo is nil.
 func (c *Conn) WriteTo(w io.Writer) (sum int64, err error) {
 	return move(c.Read, w.Write)
 }

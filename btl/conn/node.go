@@ -263,8 +263,8 @@ func (p *peer) remove(c *Conn) {
 	p.conns = p.conns[:last]
 }
 
-// The method "leave" removes an ended Conn from the Node's tables. If the application has not read
-// all bytes that were received without a gap, these bytes are kept.
+// The method "leave" removes an ended Conn from the Node's tables. Unread bytes that were received
+// without a gap are kept for the application.
 func (n *Node) leave(c *Conn) {
 	n.remove(c)
 	c.early = nil

@@ -27,7 +27,7 @@ type incoming struct {
 	rd      deadline
 }
 
-// span is a range of a stream's bytes.
+// A span is a range of a stream's bytes.
 type span struct{ from, to uint64 }
 
 const (

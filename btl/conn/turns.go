@@ -28,7 +28,7 @@ func (t *turns) pop() {
 	}
 }
 
-// When send buffers have become free, the method "room" sends the pending messages of all Conns of
+// When send buffers have become free, the method "room" sends the pending messages of the Conns of
 // an endpoint.
 func (n *Node) room(ep *btl.Endpoint) {
 	p := n.peers[ep]

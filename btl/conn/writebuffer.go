@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// writeBuffer holds the bytes of small Writes that are not sent yet. The first buffered Write
+// writeBuffer contains the bytes of small Writes that are not sent yet. The first buffered Write
 // starts a goroutine that sends the buffered bytes. A Read of any Conn of the Node, or an
-// unbuffered call of the same Conn, sends them earlier.
+// unbuffered call of the same Conn, sends the buffered bytes earlier.
 type writeBuffer struct {
 	mu      sync.Mutex
 	shut    bool  // no Write is buffered: writing fails, or may fail
@@ -84,8 +84,8 @@ func (w *writeBuffer) endedAt(now int64) {
 	w.latest = now
 }
 
-// The method "unsent" returns the buffered bytes that are not sent yet. These bytes stay in the
-// buffer until the method "advance" removes them.
+// The method "unsent" returns the buffered bytes that are not sent yet. The unsent bytes stay in
+// the buffer until the method "advance" removes them.
 func (w *writeBuffer) unsent() []byte {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -102,8 +102,8 @@ func (w *writeBuffer) advance(n int) {
 }
 
 // The method "pack" copies the unsent bytes to a smaller block of exactly their size, unless they
-// need more than half of the present block. Therefore, many Conns without credit need little more
-// memory than their unsent bytes.
+// need more than half of the present block. Because of the method "pack", many Conns without credit
+// need little more memory than their unsent bytes.
 func (w *writeBuffer) pack() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -199,9 +199,8 @@ func (d *dirty) add(c *Conn) (start bool) {
 }
 
 // The method "take" returns the list of Conns with buffered bytes, and replaces the list by an
-// empty list. The result of the method "take" is valid until the next call of "take". Only the
-// goroutine that drives the module may call the method "take"; after the end of the Runner, any
-// goroutine may call it.
+// empty list. The result of the method "take" is valid until the next call of "take". Before the
+// end of the Runner, only the goroutine that drives the module may call the method "take".
 func (d *dirty) take() []*Conn {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -184,7 +184,8 @@ func (q *Queue) sendData(peer *btl.Endpoint, w *waiter, data []byte) error {
 	return err
 }
 
-// acknowledged subtracts the bytes of a message from the unacknowledged bytes of its peer.
+// The method "acknowledged" subtracts the bytes of a message from the unacknowledged bytes of its
+// peer.
 func (q *Queue) acknowledged(peer *btl.Endpoint, cost int64) {
 	if s := q.to[peer]; s != nil { // nil if the endpoint has ended
 		s.unacked -= cost

@@ -90,7 +90,7 @@ func (r *Runner) runLent(ctx context.Context, c *call, lent bool) error {
 
 // The method "nudge" ensures that the calls in the inbox (the queue of calls for the goroutine that
 // drives the module) are begun soon. If no goroutine drives the module, the method "nudge" begins
-// the calls itself; otherwise it wakes the driving goroutine if that sleeps.
+// the calls itself. If the goroutine that drives the module sleeps, the method "nudge" wakes it.
 func (r *Runner) nudge() {
 	if r.token.TryLock() {
 		r.takeInbox()
@@ -207,9 +207,9 @@ func (p Pending) Done() bool { return p.over() || p.c.ended() }
 func (p Pending) over() bool { return p.c == nil || p.c.uses.Load() != p.use }
 
 // Wait waits until the operation has ended, and returns its error. If ctx is cancelled while Wait
-// waits, Wait returns the error of ctx. In this case the transport might still use the caller's
-// memory, and Wait must be called again. Only one goroutine at a time may call Wait. If an earlier
-// Wait has returned the result, Wait returns ErrState.
+// waits, Wait returns the error of ctx. After the error of ctx, the transport might still use the
+// caller's memory, and Wait must be called again. Only one goroutine at a time may call Wait. If an
+// earlier Wait has returned the result, Wait returns ErrState.
 func (p Pending) Wait(ctx context.Context) error {
 	if p.over() {
 		return btl.ErrState

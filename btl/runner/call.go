@@ -39,8 +39,8 @@ type call struct {
 	onDone func(*btl.Fragment, error)
 	onEnd  func(error)
 
-	// In a call of the kind callCancel, the field "target" is the call that must end. It is valid only
-	// while target.life equals targetLife.
+	// In a call of the kind callCancel, the field "target" is the call that must end. The field
+	// "target" is valid only while target.life equals targetLife.
 	target     *call
 	targetLife uint64
 
@@ -64,9 +64,9 @@ type callPlace struct {
 	after      *call
 	begun      bool // the call is in the list of open calls
 	pending    bool // the operation has begun and has not ended
-	// The field "since" of a call is the time when its goroutine began to poll, or 0. It is set only
-	// if the goroutine has stopped polling because another goroutine sleeps in the kernel until a
-	// packet arrives.
+	// The field "since" of a call is the time when its goroutine began to poll, or 0. The field
+	// "since" is set only if the goroutine has stopped polling because another goroutine sleeps in the
+	// kernel until a packet arrives.
 	since btl.Time
 }
 
@@ -113,8 +113,8 @@ const (
 //	 all --> ended
 //
 // The bit callBeginning is set in addition to the state while the goroutine that owns the module
-// begins the call. While this bit is set, the call can end, but the goroutine of the call cannot
-// abandon the call, because its memory is in use.
+// begins the call. While the bit callBeginning is set, the call can end, but its goroutine cannot
+// abandon the call, because the memory of the goroutine is in use.
 const (
 	callRunning uint32 = iota
 	callBlocked
@@ -179,7 +179,7 @@ func (c *call) turn(from, to uint32) bool {
 
 // The method "abandon" sets the state callAbandoned for a call whose goroutine stops waiting, and
 // returns true, or returns false if the call has ended. While another goroutine begins the call,
-// the method "abandon" waits. Only the goroutine of the call may call it.
+// the method "abandon" waits. Only the goroutine of the call may call the method "abandon".
 func (c *call) abandon() bool {
 	const tries = 100
 	for i := 0; ; i++ {

@@ -15,9 +15,9 @@ func nap(d time.Duration) {
 	_ = unix.Nanosleep(&ts, nil) // an interrupted sleep is good enough
 }
 
-// napper lets a goroutine sleep for less than a millisecond. A napper waits for a timer descriptor
-// (timerfd) in the Go runtime's poller, so that the sleep occupies no thread. A napper belongs to
-// one goroutine. The zero value of a napper is ready for use.
+// A napper lets a goroutine sleep for less than a millisecond. A napper waits for a timer
+// descriptor (timerfd) in the Go runtime's poller, so that the sleep occupies no thread. A napper
+// belongs to one goroutine. The zero value of a napper is ready for use.
 type napper struct {
 	file *os.File
 	raw  syscall.RawConn

@@ -49,13 +49,14 @@ func (r *Runner) SendBuffered(ctx context.Context, ep *btl.Endpoint, tag btl.Tag
 
 // A post is a copied message for which no goroutine waits. The constants postsMax and postsBytesMax
 // limit the posts of one endpoint, and postsMax also limits the length of the inbox (the queue of
-// calls). If one of these limits is reached, SendBuffered waits.
+// calls). If postsMax or postsBytesMax is reached, SendBuffered waits.
 const (
 	postsMax      = 1024
 	postsBytesMax = 4 << 20 // a single post may be larger
 )
 
-// The type posts counts the posts (copied messages for which no goroutine waits) of each endpoint.
+// The type "posts" counts the posts (copied messages for which no goroutine waits) of each
+// endpoint.
 type posts struct {
 	mu sync.Mutex
 	of map[*btl.Endpoint]postCount // under mu

@@ -18,9 +18,9 @@ import (
 type Config struct {
 	// Wait selects how the goroutine that drives the module waits for packets (see Waiting).
 	Wait Waiting
-	// Spin is used only if Wait is WaitAdaptive: it is the time after the latest event for which the
-	// goroutine that drives the module polls before it sleeps. If Spin is 0, the Runner uses the
-	// measured cost of a wake-up, usually 20 to 60 us. A negative Spin means WaitEvent.
+	// If Wait is WaitAdaptive, the goroutine that drives the module polls for the time Spin after the
+	// latest event, and then sleeps. If Spin is 0, the Runner uses the measured cost of a wake-up,
+	// usually 20 to 60 us. A negative Spin means WaitEvent.
 	Spin time.Duration
 	// Park is the maximum duration of one sleep of the Runner. A Park of 0 means 100 ms.
 	Park time.Duration
@@ -84,8 +84,8 @@ type turn struct {
 	woken        int // calls woken since the last yield of the driver
 }
 
-// The type requests holds the calls that have not ended. Only the goroutine that owns the module
-// may use the fields of the type requests, except for "inbox" and "posts".
+// The type "requests" contains the calls that have not ended. Only the goroutine that owns the
+// module may use the fields of the type "requests", except for "inbox" and "posts".
 type requests struct {
 	inbox    inbox
 	posts    posts

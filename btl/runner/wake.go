@@ -68,8 +68,8 @@ func (r *Runner) wantToken() bool {
 	return false
 }
 
-// The method "await" waits for the end of a call. The argument "holding" must be true if the caller
-// owns the module; the method "await" then drives the module while it waits.
+// The method "await" waits for the end of a call. If the argument "holding" is true, the caller
+// owns the module, and the method "await" drives the module while it waits.
 func (r *Runner) await(ctx context.Context, c *call, holding bool) error {
 	slept, searches, left, drives := false, false, false, uint64(1)
 	for !c.ended() && ctx.Err() == nil {
@@ -151,7 +151,8 @@ func (r *Runner) forget(c *call, life uint64) {
 }
 
 // takeInbox begins the calls in the inbox (the queue of new calls), and those refused calls for
-// which send buffers have become free. The result of takeInbox is the number of these calls.
+// which send buffers have become free. The result of takeInbox is the number of all calls that it
+// has begun or queued.
 func (r *Runner) takeInbox() int {
 	n := 0
 	if !r.inbox.empty() {
@@ -205,8 +206,8 @@ func (r *Runner) policy(c *call) *waiting.Policy {
 //
 // One call of the method "pass" can take long, because it can send or receive many packets, or call
 // a slow handler. Therefore, the time without an event is counted from the end of the latest call
-// of "pass" with an event. After a new call, this time is counted from the end of the first call of
-// "pass", which sends the message of the call.
+// of "pass" with an event. After a new call, the time without an event is counted from the end of
+// the first call of "pass", which sends the message of the new call.
 func (r *Runner) drive(ctx context.Context, c *call, goesOn bool) (sleepy bool) {
 	const checkEvery = 16
 	p, last := r.policy(c), r.m.Now()
@@ -383,8 +384,8 @@ func (r *Runner) woke(c *call) bool {
 }
 
 // The method "due" returns the time at which the Runner must poll even if no packet has arrived.
-// While calls wait for send buffers, or while the Runner is closing, this time is at most one
-// millisecond in the future.
+// While calls wait for send buffers, or while the Runner is closing, the result of the method "due"
+// is at most one millisecond in the future.
 func (r *Runner) due() btl.Time {
 	const again = time.Millisecond
 	if r.refused.count > 0 || r.closing {

@@ -9,8 +9,8 @@ import (
 )
 
 // While successive calls drive the module, the watcher (the Runner's own goroutine) sleeps for
-// periods of the length "napping". During these periods, packets do not wake the watcher, and the
-// watcher does not compete with the calls for the module.
+// periods of the length "napping". While the watcher sleeps for the time "napping", packets do not
+// wake the watcher, and it does not compete with the calls for the module.
 const napping = 100 * time.Microsecond
 
 // After missesMost failed attempts to lock the token (the module's lock), the watcher (the Runner's
@@ -104,7 +104,7 @@ func (r *Runner) seek(misses *int) (holding bool) {
 }
 
 // atRest reports whether the watcher (the Runner's own goroutine) can sleep without another poll.
-// That is possible because the fabric ends the sleep if a packet has arrived since the latest poll.
+// If a packet has arrived since the latest poll, the fabric ends the sleep.
 func (r *Runner) atRest() bool {
 	p := r.policies[1]
 	return r.sleeper != nil && p.Calm() && r.due().Sub(r.m.Now()) > p.SleepMin() &&

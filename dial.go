@@ -26,8 +26,8 @@ const attemptDelay = 250 * time.Millisecond
 //
 // A host name can have several IPv4 and IPv6 addresses. Dial tries the addresses in turn, and
 // starts the next attempt when the previous one has failed, or has had no answer for 250 ms. A peer
-// that answers later, or after ctx was cancelled, stays connected. For a late peer, OnPeer is
-// called, and the next Dial of the peer's address returns its Peer.
+// that answers later, or after ctx was cancelled, stays connected. If a peer answers late, OnPeer
+// is called, and the next Dial of the peer's address returns its Peer.
 //
 // If no address answers within Config.Transport.HandshakeTimeout (3 s by default), Dial returns
 // btl.ErrUnreachable. If a peer keeps the connection request undecided (btl.Keep), Dial waits up to
@@ -214,8 +214,8 @@ func askRefusal(ctx context.Context, address string, refuse context.CancelCauseF
 }
 
 // linkTo returns the link for packets to another host, which is the link at the source address that
-// the kernel would choose. If no link has this source address, or if the link has failed, linkTo
-// opens a new link.
+// the kernel would choose. If no link has the chosen source address, or if the link has failed,
+// linkTo opens a new link.
 func (n *Node) linkTo(host netip.Addr) (*Link, error) {
 	hints := fabric.Hints{Provider: n.cfg.Provider}
 	var source netip.Addr

@@ -114,7 +114,7 @@ type Node struct {
 	accepted chan net.Conn // streams that peers have opened
 	taken    chan Message  // queued messages of all links, for Take
 	done     chan struct{} // closed by Close
-	// peerLines limits the lines of Config.Log about peers.
+	// peerLines limits the number of lines about peers in Config.Log per second.
 	peerLines bounded.Rate
 	work      sync.WaitGroup // goroutines that accept and take at the links
 }
@@ -268,7 +268,7 @@ func (n *Node) Links() []*Link {
 }
 
 // Stats returns the counters of each link of the Node, by the address of the link. The package
-// btl/btlprom exports these counters to Prometheus.
+// btl/btlprom exports the counters of Stats to Prometheus.
 func (n *Node) Stats() map[string]btl.Stats {
 	stats := map[string]btl.Stats{}
 	for _, l := range n.Links() {
@@ -282,7 +282,7 @@ func (n *Node) none() bool { return n == nil || n.done == nil }
 
 // Close cancels the contexts of the running handlers, waits for the handlers' answers, and then
 // waits until all sent data is acknowledged. If ctx is cancelled, Close does not wait any longer.
-// All waiting method calls of the Node end with an error. A method call that waits for a
+// Close makes all waiting method calls of the Node return an error. A method call that waits for a
 // MessageHandler or for OnPeer ends only when this function has returned. Further calls of Close do
 // nothing. If ctx is cancelled, Close returns the error of ctx. Inside a Handler, a MessageHandler
 // or OnPeer, Close returns runner.ErrInHandler and has no effect, because Close would wait for its

@@ -34,11 +34,11 @@ type Peer struct {
 	regions   map[*Region]struct{} // exposed regions that the peer may access
 }
 
-// Call sends a copy of request to the peer's handler of the method, and returns the body of the
-// answer, which the caller may keep. The context of the peer's handler has the deadline of ctx, and
-// is cancelled when ctx is cancelled. The error of Call names the method and the peer, and wraps
-// call.ErrMethod, call.ErrBusy, a call.RemoteError with the text of the handler's error, the reason
-// why the connection ended, or the error of ctx.
+// Call sends a copy of the slice "request" to the peer's handler of the method, and returns the
+// body of the answer, which the caller may keep. The context of the peer's handler has the deadline
+// of ctx, and is cancelled when ctx is cancelled. The error of Call names the method and the peer,
+// and wraps call.ErrMethod, call.ErrBusy, a call.RemoteError with the text of the handler's error,
+// the reason why the connection ended, or the error of ctx.
 func (p *Peer) Call(ctx context.Context, method string, request []byte) ([]byte, error) {
 	answer, err := p.link.calls.CallName(ctx, p.ep, method, request)
 	if err != nil {

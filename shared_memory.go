@@ -39,8 +39,9 @@ const (
 	cardBytesMax = 4 << 10
 	// cardsMax is the maximum number of stored cards of other Nodes.
 	cardsMax = 64
-	// visitorsMax is the maximum number of processes that exchange cards with a Node at the same
-	// time. One more process replaces the process that has been connected for the longest time.
+	// visitorsMax is the maximum number of processes that exchange cards with a Node at the same time.
+	// If one more process connects, it replaces the process that has been connected for the longest
+	// time.
 	visitorsMax = 64
 )
 
@@ -95,8 +96,8 @@ func (n *Node) checkMemory(address string) error {
 		"and set Config.SharedMemory", ErrAddress, address, memoryProvider)
 }
 
-// memoryLink returns the Node's link over shared memory. If the Node has no such link, or if the
-// link has failed, memoryLink opens a new link over shared memory.
+// memoryLink returns the Node's link over shared memory. If the Node has no link over shared
+// memory, or if the link has failed, memoryLink opens a new link.
 func (n *Node) memoryLink() (*Link, error) {
 	n.opening.Lock()
 	defer n.opening.Unlock()

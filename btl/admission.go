@@ -24,8 +24,8 @@ type Request struct {
 }
 
 // Is reports whether the argument "name", a result of Module.Name, is the name of the requesting
-// peer. If the method "Is" returns true, the peer has proved that it receives packets at the
-// address in the name.
+// peer. If "Is" returns true, the peer has proved that it receives packets at the address in the
+// name.
 func (r *Request) Is(name []byte) bool {
 	n, err := frag.ParseName(name)
 	return err == nil && r.Incarnation == n.Incarnation && bytes.Equal(r.Command, n.Command)
@@ -100,8 +100,7 @@ func (r *Request) MayKeep() bool { return r.id != 0 }
 // the request stays undecided for the duration of this Keep. Decide returns ErrNoRequest if the
 // request was not kept, was already decided, has expired, or was replaced by newer requests from
 // the same address. Decide returns ErrBadName for a MoveTo with a name of another provider, and
-// ErrClosed after Close or Drain of the module. Only the goroutine that owns the module may call
-// Decide.
+// ErrClosed after Close or Drain of the module. Only the module's goroutine may call Decide.
 func (r *Request) Decide(now Time, v Verdict) error {
 	m := r.m
 	if m == nil {
@@ -147,8 +146,7 @@ func (m *Module) ask(hello *frag.Hello, id uint64) (answer meet.Answer) {
 	return meet.Answer{Reject: frag.Reject{Reason: frag.RejectOwner}}
 }
 
-// PeerLabel returns the label that the peer claims (Config.Label), or "" if the peer has sent no
-// label.
+// PeerLabel returns the label that the peer claims (Config.Label), or "" if there is no label.
 func (ep *Endpoint) PeerLabel() string { return ep.c.ID.Label() }
 
 // RemoteName returns the peer's address as text. If the peer has a label, the quoted label stands

@@ -56,7 +56,7 @@ const (
 	CompletionRoom                        // room after ErrAgain, as for OnRoom
 )
 
-// Completion is a notification that Pull returns if the application has chosen polling instead of
+// Completion is a notification that Pull returns if the application polls instead of using
 // callbacks.
 type Completion struct {
 	Endpoint *Endpoint
@@ -112,8 +112,8 @@ func (m *Module) Pull(buf []Completion) int {
 // is called once for the endpoint, as soon as a repeated call might succeed. If the repeated call
 // also returns ErrAgain, because too few resources are free, the function given to OnRoom is called
 // again later. An application that uses Pull (PullCompletions) gets a CompletionRoom instead of a
-// call of a function given to OnRoom. The function given to OnRoom is not called for ended
-// endpoints.
+// call of a function given to OnRoom. For ended endpoints, the function given to OnRoom is not
+// called.
 func (m *Module) OnRoom(fn func(ep *Endpoint)) {
 	m.onRoom = fn
 	m.all.Outbox.TellRoom(fn != nil)

@@ -65,8 +65,7 @@ type Config struct {
 	TxDepth int
 	// RecvBufferBytes is the requested size of the kernel's receive buffer for each channel, if the
 	// provider has such a buffer. A RecvBufferBytes of 0 requests 4 MiB, and a negative value keeps
-	// the system's default. The credits for peers are limited by the buffer size that the kernel has
-	// granted.
+	// the system's default. The buffer size that the kernel grants limits the credits for peers.
 	RecvBufferBytes int
 
 	// FragmentsMax is the number of fragment descriptors, 16 to 1<<20. Each queued or unacknowledged
@@ -118,9 +117,8 @@ type Config struct {
 	// oldest packet in flight, or has not answered a probe. Only acknowledgements and answers to
 	// probes restart the PeerTimeout. A PeerTimeout of 0 means 5 s. A process that does not call
 	// Progress for longer than PeerTimeout is declared dead by its peers. A process that computes for
-	// longer than PeerTimeout must announce the duration with Away, or use package runner. If
-	// PeerTimeout is less than four retransmission time-outs, the retransmission time-outs are
-	// shortened.
+	// longer than PeerTimeout must announce the duration with Away, or use package runner. A
+	// PeerTimeout of less than four retransmission time-outs shortens the retransmission time-outs.
 	PeerTimeout time.Duration
 	// Away is the longest time for which this module's process computes without a call of Progress, at
 	// most one hour. Peers learn the value of Away in the handshake, and extend their PeerTimeout for
@@ -205,8 +203,7 @@ func (c Config) WithDefaults(info fabric.Info) (Config, error) {
 	return c, c.Validate()
 }
 
-// keptBytesEach times Config.KeptPackets is the memory limit for kept fragments that needed several
-// packets.
+// keptBytesEach times Config.KeptPackets is the memory limit for kept fragments of several packets.
 const keptBytesEach = 1 << 20
 
 // setDefaultLimits replaces the zero fields of c.limits by their defaults.
@@ -294,8 +291,7 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// DomainConfig returns the settings with which the application must open the fabric's Domain for a
-// module.
+// DomainConfig returns the settings with which the application must open the Domain for a module.
 func (c Config) DomainConfig(info fabric.Info) (fabric.DomainConfig, error) {
 	c, err := c.WithDefaults(info)
 	if err != nil {

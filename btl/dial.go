@@ -55,8 +55,7 @@ func (m *Module) Dial(now Time, address string) (*Endpoint, error) {
 		m.all.Port.Data.MTUBytes))
 }
 
-// The function "connected" returns the public Endpoint for the internal endpoint c, or the given
-// error.
+// The function "connected" returns the public Endpoint for the internal endpoint c, or err.
 func connected(c *peer.Endpoint, err error) (*Endpoint, error) {
 	if err != nil {
 		return nil, err

@@ -10,8 +10,7 @@
 // Only methods whose documentation allows it, such as Stats and Wake, may be called by any
 // goroutine. A module has no goroutine, lock or clock of its own, and does nothing between two
 // calls of Progress. Package runner drives a module, so that any goroutine may send and receive,
-// with a context for each call. A driver, such as package runner, controls its module through
-// Hooks.
+// with a context for each call. A driver, such as package runner, also uses the methods of Hooks.
 //
 // # The life of a packet
 //

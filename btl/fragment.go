@@ -27,11 +27,9 @@ type Fragment struct {
 	// OnDone is called when a queued fragment ends, and may be nil. After OnDone has returned, the
 	// caller must not use the Fragment any more.
 	OnDone func(f *Fragment, err error)
-	// Context is a value of the application, which the module returns in a Completion but does not
-	// use.
+	// Context is a value of the application, which the module only copies to the Completion.
 	Context uint64
-	// If Signal is set, Send never returns Done, so that the module always reports the completion with
-	// OnDone.
+	// If Signal is set, Send never returns Done, and the module always reports the completion.
 	Signal bool
 	// Urgent makes Send put a message that fits into one packet ahead of the endpoint's queued
 	// fragments. At most 8 unfinished fragments of an endpoint are treated as urgent at a time. Urgent

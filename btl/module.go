@@ -122,8 +122,7 @@ func (m *Module) open(dom fabric.Domain, cfg Config) error {
 	return m.openName()
 }
 
-// openName chooses the module's random incarnation, and composes the name that the module announces
-// to peers.
+// openName chooses the module's random incarnation, and composes the module's name for peers.
 func (m *Module) openName() error {
 	m.told = [2][]byte{m.all.Port.Command.Name, m.all.Port.Data.Name}
 	if m.cfg.Advertise != "" {
@@ -155,8 +154,7 @@ func (m *Module) Name() []byte { return append([]byte(nil), m.name...) }
 func (m *Module) Config() Config { return m.cfg }
 
 // Info returns the fabric's description of the Domain. The attributes in the Info include the
-// present counters of the provider, such as the number of datagrams dropped because a buffer was
-// full.
+// present values of the provider's counters, such as datagrams dropped because a buffer was full.
 func (m *Module) Info() fabric.Info { return m.all.Port.Dom.Info() }
 
 // Limits holds the size limits of a module.

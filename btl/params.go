@@ -8,8 +8,7 @@ import (
 	"gobtl/btl/internal/setting"
 )
 
-// ErrParam means that no parameter has the given name, or that the given value is invalid for the
-// parameter.
+// ErrParam means that no parameter has the given name, or that the given value is invalid.
 var ErrParam = errors.New("btl: invalid tunable")
 
 // EnvPrefix is the prefix of the environment variables that set parameters.
@@ -27,8 +26,8 @@ type Param struct {
 func (p Param) Env() string { return EnvPrefix + strings.ToUpper(p.Name) }
 
 // The variable "params" is the only list of parameters, from which their environment variables,
-// their documentation and the method Set are derived. The list does not contain those fields of
-// Rules whose values belong to the recovery profile.
+// their documentation and the method Set are derived. The list "params" does not contain those
+// fields of Rules whose values belong to the profile.
 var params = []Param{
 	{
 		"profile", "lossless over a reliable network; else adaptive",

@@ -7,7 +7,7 @@ import (
 	"gobtl/fabric"
 )
 
-// The type "polling" is the state of a module's polls that lasts from one call of Progress to the
+// The type "polling" is the state of a module's polls that one call of Progress leaves for the
 // next.
 type polling struct {
 	fastLast      bool           // the latest call delivered a fragment early

@@ -7,9 +7,8 @@ import (
 	"gobtl/btl/internal/peer"
 )
 
-// tendGap is the time since the previous call of Progress from which on Progress calls the port's
-// method Tend. Tend performs work at once that the provider otherwise performs only once in many
-// polls.
+// If the previous call of Progress was at least tendGap ago, Progress calls the port's method Tend,
+// which performs work that the provider otherwise performs only once in many polls.
 const tendGap = time.Millisecond
 
 // Progress performs all pending work of the module. Progress receives packets and calls their
@@ -22,8 +21,7 @@ const tendGap = time.Millisecond
 // Progress does nothing.
 //
 // Progress returns ErrReentrant inside a handler or callback, and ErrClosed after Close. Any other
-// error of Progress means that the fabric has failed, and that the program can only close the
-// module.
+// error of Progress means that the fabric has failed; the program must close the module.
 func (m *Module) Progress(now Time) (int, error) {
 	if m.inProgress {
 		return 0, ErrReentrant
@@ -58,15 +56,14 @@ func (m *Module) Progress(now Time) (int, error) {
 //  2. Step 2 polls the command channel and the data channel, and handles the received packets. If
 //     the first packet is a single fragment, step 2 only calls the fragment's handler (fast
 //     receive).
-//  3. Step 3 calls the OnDone functions of ended sends and other callbacks (callOut). Messages that
-//     these callbacks send are sent by step 5.
+//  3. Step 3 calls the OnDone functions of ended sends and other callbacks (callOut). Step 5 sends
+//     the messages that callbacks have given to Send.
 //  4. Step 4 handles expired timers (Expire), but only after step 2, which might have received the
 //     awaited packets.
 //  5. Step 5 retransmits lost packets (SendAgain), and then sends new packets (Serve), which also
 //     contain ACKs.
 //  6. Step 6 sends the ACKs that were not sent as a part of another packet (Acknowledge).
-//  7. Step 7 sends a requested round-trip probe, and checks for receive buffer overruns
-//     (TendOvercommit).
+//  7. Step 7 sends a requested round-trip probe, and checks for receive overruns (TendOvercommit).
 //  8. Step 8 posts the batches of both channels, and the receive buffers.
 //  9. Step 9 removes unused peer addresses from the fabric, calls further callbacks, and publishes
 //     the counters.
@@ -93,8 +90,8 @@ func (m *Module) progress() (int, error) {
 	return m.goOn(n, mayFast)
 }
 
-// stoodLeast is the time since the previous call of Progress from which on LeaveLate restarts the
-// timers of packets that are still waiting in a batch.
+// If the previous call of Progress was at least stoodLeast ago, LeaveLate restarts the timers of
+// packets that still wait in a batch.
 const stoodLeast = 100 * time.Microsecond
 
 // goOn performs the rest of a call of Progress, beginning with the poll of the data channel. The

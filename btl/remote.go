@@ -28,7 +28,7 @@ type AccessError = peer.AccessError
 
 // PreparePut lends the caller a fragment that writes mem to a memory region of the peer, beginning
 // at the given offset. A put calls no handler of the peer. If the error argument of OnDone is nil,
-// all bytes are written. If the error is ErrRemoteAccess, the peer does not have the target region
+// all bytes are written. If that error is ErrRemoteAccess, the peer does not have the target region
 // or does not allow the put. If the peer closes the region during a put, some bytes of the put
 // might have been written. Until OnDone is called, and after a failed put, the contents of the
 // target bytes are undefined. PreparePut returns the same errors as Alloc, and ErrRemoteAccess if

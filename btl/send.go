@@ -57,8 +57,7 @@ func (ep *Endpoint) Refused() (messages uint64, last error) { return ep.c.Flushe
 // was given to Send before the call of Flush. The function fn gets ErrNoHandler or ErrRemoteAccess
 // if the peer has refused messages after Send had returned Done (see Refused). If the endpoint ends
 // before the flush is complete, the function given to Flush gets the error of Endpoint.Err. On an
-// ended endpoint, Flush itself might call fn before it returns. The argument "now" of Flush is the
-// present time.
+// ended endpoint, Flush might call fn at once. The argument "now" of Flush is the present time.
 func (ep *Endpoint) Flush(now Time, fn func(error)) {
 	ep.c.All.Flushes.Flush(&ep.c, now, fn)
 }

@@ -64,8 +64,7 @@ const (
 	CntRecvHandshake = stats.CntRecvHandshake
 	CntRecvPing      = stats.CntRecvPing
 	CntRecvPong      = stats.CntRecvPong
-	// CntRecvPart counts received parts of a large packet, except for the part that completed the
-	// packet.
+	// CntRecvPart counts received parts of large packets, except for parts that completed a packet.
 	CntRecvPart       = stats.CntRecvPart
 	CntDuplicate      = stats.CntDuplicate
 	CntBelowWindow    = stats.CntBelowWindow
@@ -118,11 +117,9 @@ const (
 	CntPathRaised      = stats.CntPathRaised // increases of the datagram size
 	// CntPathLowered counts decreases of the datagram size after losses of datagrams.
 	CntPathLowered = stats.CntPathLowered
-	// CntLoneAnswers counts sent packets whose ACK the peer is allowed to delay until its next
-	// message.
+	// CntLoneAnswers counts sent packets whose ACK the peer can delay until its next message.
 	CntLoneAnswers = stats.CntLoneAnswers
-	// CntAsked counts sent packets that request an immediate ACK, or, over a reliable fabric, a
-	// confirmation.
+	// CntAsked counts packets that request an immediate ACK, or a confirmation (reliable fabric).
 	CntAsked  = stats.CntAsked
 	CntPasses = stats.CntPasses
 )
@@ -141,8 +138,7 @@ type Stats struct {
 // Get returns the value of counter c.
 func (s *Stats) Get(c Counter) uint64 { return s.counters[c] }
 
-// SegmentsSent returns the number of packets sent with a sequence number, not counting
-// retransmissions.
+// SegmentsSent returns the number of packets sent with a sequence number, except retransmissions.
 func (s *Stats) SegmentsSent() uint64 {
 	return s.counters[CntSentFrag] + s.counters[CntSentChunk] + s.counters[CntSentPack]
 }

@@ -248,9 +248,9 @@ func (s *hosts) houseAll() {
 
 // The method "house" gives memory regions to the matched receives from a peer, in the order of
 // matching. The method "house" returns false if the peer has to wait until regions of other peers
-// are closed, and true otherwise. If the peer has reached its limit of regions, the result is true,
-// because Progress calls the method "house" again after one of the peer's regions was closed. If
-// the connection to the peer has ended, the result is also true.
+// are closed, and true otherwise. If the peer has reached its limit of regions, the method "house"
+// returns true, because Progress calls it again after one of the peer's regions was closed. If the
+// connection to the peer has ended, the method "house" also returns true.
 func (p *Peer) house() bool {
 	for p.ep.Err() == nil && p.landing.first != nil {
 		r := p.landing.first

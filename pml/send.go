@@ -292,9 +292,9 @@ func (p *Peer) failPut(now btl.Time, r *Request, err error) bool {
 	return true
 }
 
-// preparePut prepares a put of the next contiguous runs of a send, which have n bytes. The put of
-// a message's last bytes carries a notification, which tells the receiver that all bytes were
-// written.
+// preparePut prepares a put of the next contiguous runs of a send, which have n bytes in total. The
+// put of a message's last bytes carries a notification, which tells the receiver that all bytes
+// were written.
 func (l *Layer) preparePut(r *Request, runs [][]byte, n uint64) (*btl.Fragment, error) {
 	ep := r.peer.ep
 	switch {

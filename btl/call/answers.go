@@ -69,7 +69,7 @@ const (
 	sendingMax = 1024    // answers of goroutines; a further call gets ErrBusy
 	owedMax    = 1 << 15 // other answers; a further one ends the endpoint
 	// Even if the limit for the answers to all peers is reached, a peer with at most sendingFree
-	// answers in progress is allowed to begin one call at a time. The constant is not 0 because an
+	// answers in progress is allowed to begin one call at a time. sendingFree is not 0 because an
 	// answer still counts as in progress for a short time after the transport has accepted it.
 	sendingFree = 1
 	// owedFree is the number of queued answers that every peer is allowed to have, regardless of the
@@ -80,8 +80,8 @@ const (
 )
 
 // Even if other peers have used up the common limits, a peer without running requests can send one
-// request of at most smallBytes. Even then, a peer without other answers can also get one answer of
-// at most smallBytes.
+// request of at most smallBytes. Regardless of other peers, a peer without other answers can get
+// one answer of at most smallBytes.
 const smallBytes = 64 << 10
 
 // Sent answers do not count towards AnswerBytes while they are at most unackedFree bytes together,
@@ -163,9 +163,9 @@ func (n *Node) forget(peer *btl.Endpoint) {
 }
 
 // The method "send" sends an answer from one of the Node's goroutines. If no send buffer is free,
-// the method "send" waits until the Node closes. The argument "of" of the method "send" is the
-// answer's account. If the argument "early" is true, the counters of answers are updated before the
-// peer can receive the answer.
+// the method "send" waits until the Node closes. The argument "of" of the method "send" describes
+// how the answer counts towards the limits. If the argument "early" is true, the counters of
+// answers are updated before the peer can receive the answer.
 func (n *Node) send(peer *btl.Endpoint, h head, body []byte, early bool, of account) {
 	var err error
 	if len(body) <= bufferedBytesMax && !early {

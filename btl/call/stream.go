@@ -324,8 +324,8 @@ func (n *Node) openStream(ctx context.Context, key served, method uint16, h Stre
 }
 
 // The method "begins" must be called before a goroutine of the Node is started, so that Close waits
-// for the goroutine's end. The method "begins" returns false if the Node is closed, and no
-// goroutine must be started then.
+// for the goroutine's end. If the Node is closed, the method "begins" returns false, and the caller
+// must not start the goroutine.
 func (n *Node) begins() bool {
 	n.runMu.Lock()
 	defer n.runMu.Unlock()

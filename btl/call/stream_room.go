@@ -53,8 +53,8 @@ type streamRoom struct {
 	over bool
 }
 
-// The type "place" is the place of one call in the reservation of a stream. The zero value means
-// that a call uses no reservation.
+// The type "place" is the place of one call in the reservation of a stream. The zero value of the
+// type "place" means that a call uses no reservation.
 type place struct {
 	stream *stream
 	of     int // index of streamRoom.free

@@ -67,12 +67,12 @@ type Config struct {
 	// ended Conn with unread bytes still counts towards ConnsMax.
 	ConnsMax int
 	// TotalConns is the maximum number of Conns that all peers together open, ConnsMax to 1<<26. A
-	// TotalConns of 0 means 64 times ConnsMax. The peers of one host can open at most half of those
-	// Conns that other hosts have not opened.
+	// TotalConns of 0 means 64 times ConnsMax. If other hosts have opened n Conns, the peers of one
+	// host can open at most (TotalConns-n)/2 Conns.
 	TotalConns int
 	// Backlog is the maximum number of Conns of a Listener that wait for Accept, 1 to 1<<16. A Backlog
-	// of 0 means 128. The Conns of one host can use at most half of those places in the backlog that
-	// other hosts do not use.
+	// of 0 means 128. If n Conns of other hosts are in the backlog, it accepts at most (Backlog-n)/2
+	// Conns of one host.
 	Backlog int
 	// GoneBytes is the maximum amount of memory for ended Conns with unread bytes, at most 1<<40
 	// bytes. A GoneBytes of 0 means 64 times WindowBytes. An ended Conn with unread bytes counts

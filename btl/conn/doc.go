@@ -42,6 +42,6 @@
 // ends when its endpoint ends. Calls that wait for a dead peer fail after btl.Config.PeerTimeout,
 // plus btl.Config.KeepAlive if no packets are in flight to the peer.
 //
-// Any goroutine may call all methods of this package. The state of a Conn belongs to the goroutine
-// that drives the Runner.
+// Any goroutine may call all methods of this package. Only the goroutine that drives the module
+// accesses the state of a Conn.
 package conn

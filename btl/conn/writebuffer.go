@@ -29,11 +29,10 @@ const (
 	bufferBytes = 64 << 10
 	// smallBytesMax is the size of the largest Write that is buffered.
 	smallBytesMax = 4 << 10
-	// burstGapNs is the largest time between two Writes of one burst, in nanoseconds, and is about
-	// the time of one send.
+	// burstGapNs is the largest time between two Writes of one burst, in nanoseconds, and is about the
+	// time that one send takes.
 	burstGapNs = 10_000
-	// bufferAgeNs is the maximum age, in nanoseconds, of the first buffered byte when another Write
-	// is buffered.
+	// A Write is not buffered if the first buffered byte is older than bufferAgeNs, in nanoseconds.
 	bufferAgeNs = 50_000
 )
 
@@ -141,9 +140,9 @@ type unsentBytes struct {
 	most  int64
 }
 
-// The type "budget" limits the memory of the write buffers of the Conns with one host. The write
-// buffers for one host use at most half of the memory that the write buffers for other hosts do not
-// use. The zero value of the type "budget" has no limit.
+// The type "budget" limits the memory of the write buffers of the Conns with one host. If the write
+// buffers for other hosts use n bytes, those for one host use at most (unsentBytesMost-n)/2 bytes.
+// The zero value of the type "budget" has no limit.
 type budget struct {
 	host *atomic.Int64
 	all  *unsentBytes

@@ -31,8 +31,8 @@ type Config struct {
 	// Bytes is the maximum size of the messages of one peer that wait for Take, from 1024 to 1<<40
 	// bytes. A Bytes of 0 means 4 MiB. Each message counts as its length plus 64 bytes. Bytes also
 	// limits the size of the sent messages that one peer has not acknowledged, except that a single
-	// message of any size can be sent alone. How many sent messages can wait for Take at the peer is
-	// limited by the peer's Bytes.
+	// message of any size can be sent alone. The peer's Bytes limits the size of the sent messages
+	// that wait for Take at the peer.
 	Bytes int64
 	// TotalBytes is the maximum size of the messages of all connected peers that wait for Take, from
 	// Bytes to 1<<40 bytes. A TotalBytes of 0 means 64 times Bytes. Each message counts as its length
@@ -43,7 +43,7 @@ type Config struct {
 	// GoneBytes is the maximum size of the messages of ended endpoints that wait for Take, at most
 	// 1<<40 bytes. A GoneBytes of 0 means eight times Bytes. Each ended endpoint counts as 4096 bytes
 	// plus its messages. When GoneBytes is exceeded, the Queue finds the peer address whose messages
-	// use the most bytes, and drops the messages of its oldest endpoint.
+	// use the most bytes, and drops the messages of the oldest endpoint of this address.
 	GoneBytes int64
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 // The type "sender" is the state of the sending side for one peer's queue, with the peer's limit
-// and the waiting Sends. Only the goroutine that drives the module may use it.
+// and the waiting Sends. Only the goroutine that drives the module may use the type "sender".
 type sender struct {
 	asked   bool
 	known   bool // the peer has sent its limit
@@ -91,8 +91,8 @@ func (q *Queue) begin(peer *btl.Endpoint, w *waiter, waker runner.Waker) error {
 
 // goOn wakes the Sends that the peer's limit on bytes allows. The peer normally raises its limit
 // only after Take has returned a quarter of the window, so a message of more than three quarters of
-// the window could wait forever. If such a large message waits, goOn therefore sends a hello
-// message, which requests an earlier limit.
+// the window could wait forever. If a message of more than three quarters of the window waits, goOn
+// sends a hello message, which requests an earlier limit.
 func (q *Queue) goOn(peer *btl.Endpoint, s *sender) {
 	s.goOn(q.cfg.Bytes)
 	if len(s.waiting) > 0 && s.known && s.said != s.sent &&
@@ -118,7 +118,8 @@ func (q *Queue) sendWaits(peer *btl.Endpoint) error {
 }
 
 // The method "goOn" of a sender wakes the Sends that the limits allow. The unacknowledged messages
-// use at most ownBytes, the limit of this side. A message larger than ownBytes is sent alone.
+// to one peer use at most ownBytes, the limit of the sending side. A message larger than ownBytes
+// is sent alone.
 func (s *sender) goOn(ownBytes int64) {
 	for s.known && len(s.waiting) > 0 {
 		w := s.waiting[0]

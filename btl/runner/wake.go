@@ -11,8 +11,8 @@ import (
 	"gobtl/internal/waiting"
 )
 
-// The method "run" executes a call and waits until the call has ended or ctx is cancelled. If the
-// method "run" returns the error of ctx, the operation of the call might still be in progress.
+// The method "run" executes a call and waits until the call has ended or ctx is cancelled. If "run"
+// returns the error of ctx, the operation of the call might still be in progress.
 func (r *Runner) run(ctx context.Context, c *call) error {
 	if err := usable(r); err != nil {
 		c.recycle()
@@ -125,7 +125,8 @@ func (r *Runner) await(ctx context.Context, c *call, holding bool) error {
 }
 
 // When the Runner must end, leaveToWatcher releases the token and wakes the watcher (the Runner's
-// own goroutine). The watcher then drives the module until it is closed, and ends all calls.
+// own goroutine). Then the Runner's own goroutine drives the module until the module is closed, and
+// ends all calls.
 func (r *Runner) leaveToWatcher() {
 	r.release()
 	r.m.Wake()
@@ -141,7 +142,7 @@ func (r *Runner) offer(c *call) {
 }
 
 // The method "forget" requests the end of a call whose goroutine has stopped waiting. The request
-// has an effect only if the call waits for send buffers or is an Await.
+// has an effect only on a call that waits for send buffers, and on an Await.
 func (r *Runner) forget(c *call, life uint64) {
 	f := r.newCall(callCancel)
 	f.target, f.targetLife, f.left = c, life, true
@@ -198,16 +199,15 @@ func (r *Runner) policy(c *call) *waiting.Policy {
 	return r.policies[0]
 }
 
-// The method "drive" polls until the call c has ended, or until the caller should sleep. The method
-// "drive" returns true if the caller should sleep, and false otherwise. If the argument c is nil,
-// the method "drive" also returns when a call wants to own the module. The argument "goesOn" is
-// true if the caller continues an earlier period of polling after a sleep. The caller must own the
-// module.
+// The method "drive" polls until the call c has ended, or until the caller should sleep. The result
+// "sleepy" is true if the caller should sleep. If the argument c is nil, the method "drive" also
+// returns when a call wants to own the module. The argument "goesOn" is true if the caller
+// continues to poll after a sleep. The caller must own the module.
 //
 // One call of the method "pass" can take long, because it can send or receive many packets, or call
-// a slow handler. Therefore, the time without an event is counted from the end of the latest call
-// of "pass" with an event. After a new call, the time without an event is counted from the end of
-// the first call of "pass", which sends the message of the new call.
+// a slow handler. The time without an event is therefore counted from the end of the latest call of
+// "pass" with an event. After a new call, the time without an event is counted from the end of the
+// first call of "pass", which sends the message of the new call.
 func (r *Runner) drive(ctx context.Context, c *call, goesOn bool) (sleepy bool) {
 	const checkEvery = 16
 	p, last := r.policy(c), r.m.Now()
@@ -335,9 +335,8 @@ func (r *Runner) poke() bool {
 }
 
 // The method "block" waits until a call has ended, or until the call must drive the module. The
-// method "block" returns true if the caller owns the module after the wait, and false otherwise. A
-// call that has already polled in vain does not drive the module while another goroutine sleeps in
-// the kernel.
+// result "holding" is true if the caller owns the module after the wait. A call that has already
+// polled in vain does not drive the module while another goroutine sleeps in the kernel.
 func (r *Runner) block(ctx context.Context, c *call, searched, left bool) (holding bool) {
 	r.blocked.Add(1)
 	if !c.turn(callRunning, callBlocked) {

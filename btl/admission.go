@@ -100,7 +100,8 @@ func (r *Request) MayKeep() bool { return r.id != 0 }
 // the request stays undecided for the duration of this Keep. Decide returns ErrNoRequest if the
 // request was not kept, was already decided, has expired, or was replaced by newer requests from
 // the same address. Decide returns ErrBadName for a MoveTo with a name of another provider, and
-// ErrClosed after Close or Drain of the module. Only the module's goroutine may call Decide.
+// ErrClosed after Close or Drain of the module. Only the goroutine that owns the module may call
+// Decide.
 func (r *Request) Decide(now Time, v Verdict) error {
 	m := r.m
 	if m == nil {

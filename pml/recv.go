@@ -23,9 +23,9 @@ func (l *Layer) Recv(now btl.Time, r *Request, from *Peer, tag, mask uint64, mem
 	return l.recv(now, r, from, tag, mask, mem)
 }
 
-// If no matching message has arrived yet, Post begins a receive like Recv, and returns true. If
-// Post returns false, it has begun no receive, and the caller must call Recv, which receives the
-// message or returns the error.
+// Post begins a receive like Recv and returns true, but only if no matching message has arrived
+// yet. If Post returns false, it has begun no receive, and the caller must call Recv, which
+// receives the message or returns the error.
 func (l *Layer) Post(r *Request, from *Peer, tag, mask uint64, mem []byte) bool {
 	if r.state != idle || from != nil && from.err != nil || l.unexpected.find(from, tag, mask) != nil {
 		return false

@@ -2,7 +2,8 @@ package pml
 
 import "gobtl/btl"
 
-// The bits of a tag above the lower GroupBits bits are the tag's group, to which Refuse applies.
+// GroupBits is the number of lower bits of a tag that do not belong to the tag's group (see
+// Refuse). All higher bits of a tag are the tag's group.
 const GroupBits = 24
 
 // The function "group" returns the group of a tag.

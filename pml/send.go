@@ -23,9 +23,9 @@ func (l *Layer) Send(now btl.Time, r *Request, to *Peer, tag uint64, data []byte
 	return l.send(now, r, to, tag, data, mode)
 }
 
-// If a small message can be sent immediately, TrySend sends the message without a request, and
-// returns true. If TrySend returns false, it has sent nothing, and the caller must call Send, which
-// queues the message or returns the error.
+// TrySend sends a small message without a request and returns true, but only if the message can be
+// sent immediately. If TrySend returns false, it has sent nothing, and the caller must call Send,
+// which queues the message or returns the error.
 func (l *Layer) TrySend(now btl.Time, to *Peer, tag uint64, data []byte) bool {
 	cost := uint64(len(data)) + messageOverhead
 	if len(data) > min(tinyMost, l.cfg.EagerBytes) || to.err != nil || to.sends.first != nil ||

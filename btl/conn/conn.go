@@ -126,10 +126,10 @@ func (c *Conn) Write(b []byte) (int, error) {
 	return q.end("write", c.n.r.Await(context.Background(), q.beginWrite))
 }
 
-// SetNoDelay(true) makes every Write send its bytes before it returns, even in a burst. The default
-// is SetNoDelay(false), which buffers the Writes of a burst, but unlike Nagle's algorithm never
-// waits for a timer or an acknowledgement (see Write). SetNoDelay immediately sends the bytes that
-// are buffered.
+// SetNoDelay selects whether every Write sends its bytes before it returns, even in a burst. The
+// default is SetNoDelay(false), which buffers the Writes of a burst, but unlike Nagle's algorithm
+// never waits for a timer or an acknowledgement (see Write). SetNoDelay immediately sends the bytes
+// that are buffered.
 func (c *Conn) SetNoDelay(noDelay bool) error {
 	return c.do("set", func() {
 		c.buffer.mu.Lock()

@@ -68,10 +68,10 @@ type Config struct {
 	ConnsMax int
 	// TotalConns is the maximum number of Conns that all peers together open, ConnsMax to 1<<26. A
 	// TotalConns of 0 means 64 times ConnsMax. If other hosts have opened n Conns, the peers of one
-	// host can open at most (TotalConns-n)/2 Conns.
+	// host can open about (TotalConns-n)/2 Conns.
 	TotalConns int
 	// Backlog is the maximum number of Conns of a Listener that wait for Accept, 1 to 1<<16. A Backlog
-	// of 0 means 128. If n Conns of other hosts are in the backlog, it accepts at most (Backlog-n)/2
+	// of 0 means 128. If n Conns of other hosts are in the backlog, it accepts about (Backlog-n)/2
 	// Conns of one host.
 	Backlog int
 	// GoneBytes is the maximum amount of memory for ended Conns with unread bytes, at most 1<<40

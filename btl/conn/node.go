@@ -395,7 +395,7 @@ func (n *Node) onOpen(ep *btl.Endpoint, id uint32, limit uint64, service string)
 }
 
 // mayOpen reports whether the peers on the host with the given name can open another Conn. If other
-// hosts have opened n Conns, the peers on one host can open at most (TotalConns-n)/2 Conns.
+// hosts have opened n Conns, the peers on one host can open about (TotalConns-n)/2 Conns.
 func (n *Node) mayOpen(name string) bool {
 	ofHost := 0
 	if h := n.hosts[name]; h != nil {

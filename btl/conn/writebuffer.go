@@ -141,8 +141,8 @@ type unsentBytes struct {
 }
 
 // The type "budget" limits the memory of the write buffers of the Conns with one host. If the write
-// buffers for other hosts use n bytes, those for one host use at most (unsentBytesMost-n)/2 bytes.
-// The zero value of the type "budget" has no limit.
+// buffers for other hosts use n bytes, those for one host can use about (unsentBytesMost-n)/2
+// bytes. The zero value of the type "budget" has no limit.
 type budget struct {
 	host *atomic.Int64
 	all  *unsentBytes

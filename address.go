@@ -15,15 +15,15 @@ import (
 // module with its own buffers and sockets.
 const hostsMax = 32
 
-// localHosts holds the local addresses for which an address without a host, such as ":4000",
-// stands.
+// localHosts holds all local addresses that are meant by an address without a host, such as
+// ":4000".
 type localHosts struct {
 	hosts []string // numeric, with zones; those that other hosts reach first
 	port  uint16   // 0 means that the system chooses
 }
 
-// splitPort splits "host:port" into host and port. splitPort returns ErrAddress for an invalid
-// text.
+// splitPort splits "host:port" into host and port. For an invalid text, splitPort returns
+// ErrAddress.
 func splitPort(text string) (host string, port uint16, err error) {
 	if _, rest, ok := strings.Cut(text, "://"); ok {
 		return "", 0, fmt.Errorf("%w: %q: an address has no scheme: write %q", ErrAddress, text,
@@ -91,8 +91,8 @@ func localAddresses(provider, text string) (localHosts, error) {
 	return local, nil
 }
 
-// isName reports whether a host is a DNS name. Numeric addresses, devices and the word localhost
-// are not DNS names.
+// isName reports whether the text "host" is a DNS name. An IP address, the name of a network
+// device, and the word "localhost" do not count as DNS names.
 func isName(host string) bool {
 	if host == "" || host == "localhost" {
 		return false
@@ -104,7 +104,7 @@ func isName(host string) bool {
 	return err != nil
 }
 
-// freePort returns a port p of a host such that p and p+1 are both free now.
+// freePort returns a number p for which the UDP ports p and p+1 of a host are both free at present.
 func freePort(host string) (uint16, error) {
 	var last error
 	for range portTries {

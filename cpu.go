@@ -5,29 +5,31 @@ import (
 	"time"
 )
 
-// cpuUse is the use of CPUs by all threads of this process, from the start of the process to an
+// cpuUse is the CPU usage of all threads of this process, from the start of the process to an
 // instant.
 type cpuUse struct {
 	at    time.Time
 	time  time.Duration // CPU time
-	taken int64         // number of times that the kernel took a CPU from a thread that could run
+	taken int64         // involuntary context switches of all threads
 }
 
 const (
-	// usesKept is the number of recent uses that a link keeps, one for each LongPass.
+	// usesKept is the number of recent samples of CPU usage that a link stores, one sample for each
+	// interval of LongPass.
 	usesKept = 16
-	// lostMost times LongPass is the longest delay that the loss of a CPU explains.
+	// lostMost times LongPass is the longest delay that lostCPU attributes to a lack of CPU time.
 	lostMost = 10
 )
 
-// cpuUses holds the recent uses of CPUs, by which a handler that blocks is distinguished from a
-// handler that has no CPU. Any goroutine may call the methods.
+// cpuUses holds recent samples of CPU usage, which distinguish a handler that blocks from a handler
+// that gets no CPU time. Any goroutine may call the methods of cpuUses.
 type cpuUses struct {
 	mu   sync.Mutex
 	list []cpuUse // the oldest first
 }
 
-// add adds a use, and removes the oldest one if there are more than usesKept.
+// The method "add" appends a sample of CPU usage, and removes the oldest sample if there are more
+// than usesKept samples.
 func (u *cpuUses) add(use cpuUse) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -37,9 +39,10 @@ func (u *cpuUses) add(use cpuUse) {
 	u.list = append(u.list, use)
 }
 
-// lostCPU reports whether a delay from the instant "begin" to "now" may have been a loss of the
-// CPU. During such a delay the kernel has taken a CPU from this process, and this process has used
-// less than half of one CPU. A delay of more than lostMost times "every" is no loss of the CPU.
+// lostCPU reports whether the delay from the instant "begin" to "now" might have been a lack of CPU
+// time. lostCPU returns true if, during the delay, the kernel has preempted this process, and this
+// process has used less than half of one CPU. For a delay of more than lostMost times "every",
+// lostCPU returns false.
 func (u *cpuUses) lostCPU(begin time.Time, now cpuUse, every time.Duration) bool {
 	if now.at.Sub(begin) > lostMost*every {
 		return false

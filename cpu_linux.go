@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// useOfCPU returns the use of CPUs by this process until now.
+// useOfCPU returns the CPU usage of this process from its start to the present time.
 func useOfCPU() cpuUse {
 	use := cpuUse{at: time.Now()}
 	var r syscall.Rusage

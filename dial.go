@@ -21,20 +21,21 @@ import (
 const attemptDelay = 250 * time.Millisecond
 
 // Dial connects to the Node at an address, such as "server:4000" or "192.0.2.1:4000", and returns
-// the Peer of the first address that answers. If there is a connection to an address, Dial returns
-// the Peer of that connection.
+// the Peer of the first address that answers. If the Node is already connected to an address, Dial
+// returns the Peer of the existing connection.
 //
-// A host name may resolve to several IPv4 and IPv6 addresses. Dial tries the addresses in turn, and
+// A host name can have several IPv4 and IPv6 addresses. Dial tries the addresses in turn, and
 // starts the next attempt when the previous one has failed, or has had no answer for 250 ms. A peer
-// that answers later, or after ctx was cancelled, stays connected, OnPeer is called, and the next
-// Dial of its address returns the Peer.
+// that answers later, or after ctx was cancelled, stays connected. If a peer answers late, OnPeer
+// is called, and the next Dial of the peer's address returns its Peer.
 //
 // If no address answers within Config.Transport.HandshakeTimeout (3 s by default), Dial returns
-// btl.ErrUnreachable. While a peer keeps the request (btl.Keep), Dial waits up to a minute more. If
-// the peer's host reports that no socket has the port, Dial returns at once, the error is also
-// syscall.ECONNREFUSED, and a program should wait before it dials again. On Windows such a report
-// is not available. The other errors of Dial are ErrAddress, the error of the name look-up,
-// ErrClosed, and the error of ctx.
+// btl.ErrUnreachable. If a peer keeps the connection request undecided (btl.Keep), Dial waits up to
+// one minute longer. If the peer's host reports by ICMP that no socket is bound to the port, Dial
+// returns at once, with an error that also matches syscall.ECONNREFUSED. After ECONNREFUSED a
+// program should wait before it dials again. On Windows, Dial does not learn of an unused port. The
+// other errors of Dial are ErrAddress, ErrClosed, the error of the name look-up, and the error of
+// ctx.
 //
 // In a MessageHandler or in OnPeer, Dial returns runner.ErrInHandler, because it would have to
 // wait.
@@ -61,15 +62,15 @@ func (n *Node) Dial(ctx context.Context, address string) (*Peer, error) {
 	return p, nil
 }
 
-// target is one of the addresses that Dial tries.
+// The type "target" is one of the addresses that Dial tries.
 type target struct {
 	host    netip.Addr // invalid if the provider does not use UDP
 	first   string     // address with the first port only; "" if host is invalid
 	address string     // in the notation of btl.Module.Dial
 }
 
-// targets returns at least one target for an address. targets returns ErrAddress or the error of
-// the name look-up.
+// The method "targets" returns at least one target for an address, or an error, which is ErrAddress
+// or the error of the name look-up.
 func (n *Node) targets(ctx context.Context, address string) ([]target, error) {
 	if !n.overUDP() {
 		return []target{{address: address}}, n.checkMemory(address)
@@ -102,14 +103,14 @@ func (n *Node) targets(ctx context.Context, address string) ([]target, error) {
 	return targets, nil
 }
 
-// attempt is the result of dialling one target.
+// The type "attempt" is the result of dialling one target.
 type attempt struct {
 	peer *Peer
 	err  error
 }
 
-// race dials the targets one after the other, attemptDelay apart, and returns the peer that
-// answers first. A peer that answers later stays connected for the next Dial.
+// The method "race" dials the targets at intervals of at most attemptDelay, and returns the peer
+// that answers first. A peer that answers later stays connected for the next Dial.
 func (n *Node) race(ctx context.Context, targets []target) (*Peer, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -146,7 +147,7 @@ func (n *Node) race(ctx context.Context, targets []target) (*Peer, error) {
 	return nil, errors.Join(errs...)
 }
 
-// dial connects to one target.
+// The method "dial" connects to one target.
 func (n *Node) dial(ctx context.Context, t target) (*Peer, error) {
 	l, err := n.linkTo(t.host)
 	if err != nil {
@@ -182,14 +183,15 @@ func (n *Node) dial(ctx context.Context, t target) (*Peer, error) {
 	return nil, fmt.Errorf("%s: %w", t.address, err)
 }
 
-// refusalDelay is the time for which Dial waits for the peer's answer before it asks the peer's
-// host whether any socket has the port.
+// refusalDelay is the time for which Dial waits for the peer's answer before it tests whether any
+// socket of the peer's host is bound to the port.
 const refusalDelay = 10 * time.Millisecond
 
 // askRefusal sends one byte, which no module accepts as a packet, to the port of a peer. If the
-// peer's host answers that no socket has the port, askRefusal calls refuse. The kernel reports the
-// answer of the peer's host only to a connected socket, and the transport's sockets are not
-// connected. askRefusal returns after an answer, or when ctx is cancelled.
+// peer's host reports by ICMP that no socket is bound to the port, askRefusal calls the function
+// "refuse". askRefusal uses a connected socket of its own, because the kernel reports ICMP errors
+// only to connected sockets, and the transport's sockets are not connected. askRefusal returns
+// after an answer, or when ctx is cancelled.
 func askRefusal(ctx context.Context, address string, refuse context.CancelCauseFunc) {
 	select {
 	case <-time.After(refusalDelay):
@@ -211,9 +213,9 @@ func askRefusal(ctx context.Context, address string, refuse context.CancelCauseF
 	}
 }
 
-// linkTo returns the link through which this host reaches another host. The link uses the source
-// address that the kernel would choose. If no link has the source address, or if the link has
-// failed, linkTo opens a new link.
+// linkTo returns the link for packets to another host, which is the link at the source address that
+// the kernel would choose. If no link has the chosen source address, or if the link has failed,
+// linkTo opens a new link.
 func (n *Node) linkTo(host netip.Addr) (*Link, error) {
 	hints := fabric.Hints{Provider: n.cfg.Provider}
 	var source netip.Addr
@@ -244,8 +246,8 @@ func (n *Node) linkTo(host netip.Addr) (*Link, error) {
 	return n.openLink(hints, "")
 }
 
-// sourceFor returns the source address that the kernel chooses for packets to another host. No
-// packet is sent.
+// sourceFor returns the source address that the kernel chooses for packets to another host.
+// sourceFor sends no packet.
 func sourceFor(host netip.Addr) (netip.Addr, error) {
 	probe, err := net.Dial("udp", joinHostPort(host.String(), 9))
 	if err != nil {

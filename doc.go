@@ -9,13 +9,13 @@
 // Three things to know:
 //
 //   - Both sides of a connection have the same abilities, and a Node that listens may also dial. A
-//     peer that has dialled can be called while its connection lasts, because handlers receive the
-//     Peer.
+//     Node can call a peer that has dialled it, because handlers receive the Peer, which works in
+//     both directions.
 //   - A Peer is one connection. If the other program ends or stops answering, all pending calls of
 //     the Peer return an error, and Peer.Done is closed. After that, Node.Dial makes a new
 //     connection.
-//   - Messages may arrive in another order than they were sent. Packets are neither encrypted nor
-//     authenticated.
+//   - Messages might arrive in a different order than they were sent. Packets are neither encrypted
+//     nor authenticated.
 //
 // What a Peer can do:
 //
@@ -27,8 +27,8 @@
 //
 // Listen and Dial accept addresses in the form of package net, such as "server:4000",
 // "192.0.2.1:4000" or "[::1]:4000". Listen accepts ":4000" for all addresses of this host. A Node
-// uses two UDP ports, which are the given port and the next one. A firewall must allow packets to
-// both ports.
+// uses two UDP ports: the given port and the port after it. A firewall must allow packets to both
+// ports.
 //
 // Two Nodes of the same user on one host can use shared memory instead (Config.SharedMemory).
 //

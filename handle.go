@@ -12,7 +12,7 @@ import (
 	"gobtl/btl/conn"
 )
 
-// Request is a call of a peer that a Handler receives.
+// Request is a remote procedure call of a peer, for a Handler to answer.
 type Request struct {
 	// Peer is the sender of the request. The handler may call methods of Peer.
 	Peer *Peer
@@ -24,26 +24,28 @@ type Request struct {
 
 // Handler answers a request. Each call of a Handler runs on its own goroutine, and may block. The
 // context of a Handler is cancelled at the caller's deadline, when the caller gives up or
-// disconnects, and when the Node closes. The caller receives an error of the Handler as a
-// call.RemoteError with the error's text. A panic of a Handler ends the process, as in any other
-// goroutine: the Node does not recover it.
+// disconnects, and when the Node closes. If a Handler returns an error, the caller receives a
+// call.RemoteError with the text of this error. The Node does not recover a panic of a Handler, so
+// a panic ends the process, as in any other goroutine.
 type Handler func(ctx context.Context, req *Request) ([]byte, error)
 
-// MessageHandler handles the messages of a tag. A MessageHandler runs on the goroutine that drives
-// the network, and must not block. While a MessageHandler runs, nothing is received or
+// MessageHandler handles received messages with a given tag. A MessageHandler runs on the goroutine
+// that drives the network, and must not block. While a MessageHandler runs, nothing is received or
 // acknowledged, and a peer that waits longer than its Config.Transport.PeerTimeout declares this
 // Node dead. If handlers delay the network for longer than Config.Runner.LongPass (100 ms by
-// default), a line is written to Config.Log, and Runner.LongPasses counts the delay. The slice data
-// is valid only during the call. A panic of a MessageHandler ends the process.
+// default), the Node writes a line to Config.Log, and Runner.LongPasses counts the delay. The slice
+// "data" is valid only until the MessageHandler returns. A panic of a MessageHandler ends the
+// process.
 type MessageHandler func(peer *Peer, data []byte)
 
 // methodBytesMax is the maximum length of a method's name, in bytes.
 const methodBytesMax = 255
 
-// Handle registers the handler of a method, whose name has 1 to 255 bytes, or removes the handler
-// if it is nil. Any goroutine may call Handle at any time. A peer that calls before its method is
-// registered gets call.ErrMethod; Config.Setup registers handlers before any peer connects. Handle
-// returns call.ErrMethod for a name of another length, or ErrClosed.
+// Handle registers a handler for the calls of a method, or removes the handler if h is nil. The
+// name of a method has 1 to 255 bytes. Any goroutine may call Handle at any time. A peer that calls
+// a method before Handle has registered it gets call.ErrMethod. Handlers that are registered in
+// Config.Setup are in place before any peer connects. Handle returns call.ErrMethod for an empty or
+// too long name, and ErrClosed after Close.
 func (n *Node) Handle(method string, h Handler) error {
 	if len(method) < 1 || len(method) > methodBytesMax {
 		return fmt.Errorf("%w: its name has %d bytes, want 1 to %d", call.ErrMethod, len(method),
@@ -77,10 +79,11 @@ func (l *Link) handle(method string, h Handler) error {
 		})
 }
 
-// HandleMessage registers the handler of the messages of a tag, 0 to TagMax, or removes the handler
-// if it is nil. HandleMessage must not be called in a MessageHandler or in OnPeer. If a tag has no
-// handler, a peer's Send fails with btl.ErrNoHandler; Config.Setup registers handlers before any
-// peer connects. HandleMessage returns ErrTag, ErrClosed, or runner.ErrInHandler.
+// HandleMessage registers a handler for messages with a tag from 0 to TagMax, or removes the
+// handler if h is nil. HandleMessage must not be called in a MessageHandler or in OnPeer. If a tag
+// has no handler, a peer's Send with this tag fails with btl.ErrNoHandler. Handlers that are
+// registered in Config.Setup are in place before any peer connects. The error of HandleMessage is
+// ErrTag, ErrClosed, or runner.ErrInHandler.
 func (n *Node) HandleMessage(tag btl.Tag, h MessageHandler) error {
 	if tag > TagMax {
 		return tagError(tag)
@@ -107,11 +110,11 @@ func (n *Node) HandleMessage(tag btl.Tag, h MessageHandler) error {
 	return err
 }
 
-// tagError returns ErrTag for a tag.
+// tagError returns an ErrTag whose text contains the invalid tag.
 func tagError(tag btl.Tag) error { return fmt.Errorf("%w: %d, at most %d", ErrTag, tag, TagMax) }
 
-// handleMessages makes the link's module accept the messages of a tag if the tag has a handler,
-// and refuse the messages if not.
+// handleMessages makes the link's module accept messages with the given tag if the tag has a
+// MessageHandler, and otherwise makes the module refuse these messages.
 func (l *Link) handleMessages(tag btl.Tag) error {
 	handler := &l.node.messages[tag]
 	return l.run.Do(context.Background(), func(m *btl.Module) error {
@@ -128,7 +131,8 @@ func (l *Link) handleMessages(tag btl.Tag) error {
 	})
 }
 
-// Accept waits for a stream that a peer opens. The error of Accept is ErrClosed.
+// Accept waits until a peer opens a stream, and returns the stream. After Close of the Node, Accept
+// returns ErrClosed.
 func (n *Node) Accept() (net.Conn, error) {
 	if n.none() {
 		return nil, ErrNode
@@ -142,7 +146,8 @@ func (n *Node) Accept() (net.Conn, error) {
 }
 
 // Listener returns a net.Listener whose Accept is the Node's Accept, for net/http and similar
-// packages. If the listener is closed, its Accept returns an error, but the Node is not closed.
+// packages. Close of the listener makes the listener's Accept return an error, but does not close
+// the Node.
 func (n *Node) Listener() net.Listener { return &listener{n: n, closed: make(chan struct{})} }
 
 // listener implements net.Listener for a Node.
@@ -178,19 +183,19 @@ func (l *listener) Close() error {
 
 func (l *listener) Addr() net.Addr { return conn.Addr{Address: l.n.Address()} }
 
-// Message is a message that Take has returned from the queue.
+// Message is a message that Take has removed from the Node's queue.
 type Message struct {
-	// Peer is the sender of the message. The Peer's connection may have ended.
+	// Peer is the sender of the message. The connection of the Peer might have ended already.
 	Peer *Peer
 	// Data is the content of the message, which the caller may keep and change.
 	Data []byte
 }
 
 // Take returns a message that a peer has sent to this Node's queue with Enqueue. Messages of one
-// peer may come in another order than the peer sent them, also without any loss: a small message
-// may overtake a large one. A stream (Peer.OpenStream) keeps the order, and so do calls of which
-// each begins after the answer of the one before. Take waits for a message until ctx is cancelled.
-// Take returns ErrClosed or the error of ctx.
+// peer might come in a different order than the peer has sent them. Even without packet loss, a
+// small message can overtake a large message. A program that needs the order can use a stream
+// (Peer.OpenStream), or can begin each call after the answer to the previous call. If no message is
+// queued, Take waits until ctx is cancelled. The error of Take is ErrClosed or the error of ctx.
 func (n *Node) Take(ctx context.Context) (Message, error) {
 	if ctx == nil {
 		return Message{}, btl.ErrContext
@@ -209,8 +214,8 @@ func (n *Node) Take(ctx context.Context) (Message, error) {
 	}
 }
 
-// startTaking makes each link pass the queued messages of its peers to Node.Take. startTaking is
-// called by the first Take, and until then all messages stay in the queues.
+// startTaking makes each link pass the queued messages of its peers to Node.Take. Before the first
+// Take calls startTaking, all messages stay in the queues of the links.
 func (n *Node) startTaking() {
 	n.mu.Lock()
 	defer n.mu.Unlock()

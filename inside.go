@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// inside records which callback of a link is running, for warnings about callbacks that block. The
-// goroutine that drives the link enters and leaves; any goroutine may read the field running. All
-// methods of a nil inside do nothing.
+// The type "inside" records which callback of a link is running, for warnings about callbacks that
+// block. Only the goroutine that drives the link may call "enter" and "leave", but any goroutine
+// may read the field "running". For a nil receiver, all methods of the type "inside" do nothing.
 type inside struct {
-	running atomic.Uint64 // number of the callback that is running << callbackBits | its kind, or 0
+	running atomic.Uint64 // number of the running callback << callbackBits | its kind; 0: none
 	entered uint64        // number of the latest callback
 	latest  int           // kind of the latest callback
 }
@@ -21,7 +21,7 @@ const (
 	callbackBits = 8
 )
 
-// enter records that a callback begins.
+// The method "enter" records that a callback begins.
 func (i *inside) enter(kind int) {
 	if i == nil {
 		return
@@ -31,14 +31,14 @@ func (i *inside) enter(kind int) {
 	i.running.Store(i.entered<<callbackBits | uint64(kind))
 }
 
-// leave records that the callback has returned.
+// The method "leave" records that the callback has returned.
 func (i *inside) leave() {
 	if i != nil {
 		i.running.Store(0)
 	}
 }
 
-// callbackName returns the name of a kind of callback for the log.
+// callbackName returns the text that names a kind of callback in the log.
 func callbackName(kind int) string {
 	if kind == inOnPeer {
 		return "OnPeer"
@@ -49,7 +49,7 @@ func callbackName(kind int) string {
 // longPassOf is the default of runner.Config.LongPass.
 const longPassOf = 100 * time.Millisecond
 
-// longPassTime returns the acceptable duration of one poll.
+// longPassTime returns the duration of one call of Progress beyond which the Node writes a warning.
 func (c *Config) longPassTime() time.Duration {
 	if c.Runner.LongPass <= 0 {
 		return longPassOf
@@ -57,9 +57,9 @@ func (c *Config) longPassTime() time.Duration {
 	return c.Runner.LongPass
 }
 
-// watchCallbacks writes a line to the log while a callback of the link blocks, once for each
-// callback, until the link ends. It looks once in each LongPass. A callback that may only wait for
-// a CPU is not reported.
+// watchCallbacks checks at intervals of LongPass, until the link ends, whether a callback of the
+// link blocks, and writes one line to the log for each callback that blocks. A callback that might
+// only be waiting for CPU time is not reported.
 func (l *Link) watchCallbacks() {
 	every := l.node.cfg.longPassTime()
 	ticker := time.NewTicker(every)

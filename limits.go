@@ -7,8 +7,9 @@ import (
 	"gobtl/btl"
 )
 
-// checkTimes returns btl.ErrConfig for a time of the transport that is out of its range, as a time
-// of 20 without a unit is, which means 20 ns. A value of 0 is the default.
+// checkTimes returns btl.ErrConfig if a duration in the transport's Config is out of range, and nil
+// otherwise. A typical error is a duration of 20 without a unit, which means 20 ns. A value of 0
+// means the default.
 func checkTimes(c *btl.Config) error {
 	for _, t := range []struct {
 		name  string

@@ -17,9 +17,9 @@ import (
 	"gobtl/internal/bounded"
 )
 
-// Link is one address of this host that a Node uses. A Link has a module of the transport with its
-// Runner, and the layers for calls, streams and queued messages. Through a Link, a program can use
-// all features of the transport that package gobtl itself does not offer.
+// Link is the part of a Node that uses one address of this host. A Link has a module of the
+// transport with its Runner, and the layers for calls, streams and queued messages. Through a Link,
+// a program can use the features of the transport that package gobtl itself does not offer.
 //
 //	Peer.Call   Peer.Send   Peer.Enqueue   Peer.OpenStream
 //	    |           |            |               |
@@ -31,7 +31,7 @@ type Link struct {
 	node     *Node
 	host     netip.Addr // address of this side; invalid if the provider has none
 	provider string     // provider that carries the Link's packets
-	memory   bool       // the Link uses shared memory, for Nodes that use UDP
+	memory   bool       // the Link uses shared memory, beside UDP links
 	module   *btl.Module
 	run      *runner.Runner
 	calls    *call.Node
@@ -39,14 +39,14 @@ type Link struct {
 	queue    *queue.Queue
 	listener *conn.Listener
 	door     *bounded.Listener // Unix socket that announces shared memory; may be nil
-	cards    cards             // of other Nodes, if the Link uses shared memory
+	cards    cards             // addresses of other Nodes, for shared memory
 	gate     gate              // decides which peers may connect
 	inside   *inside           // the callback that is running; nil without a Config.Log
 	uses     cpuUses           // by this process; empty without a Config.Log
-	peers    sync.Map          // *btl.Endpoint to *Peer, for connections not ended
+	peers    sync.Map          // map from *btl.Endpoint to *Peer, for open connections
 }
 
-// Runner drives the module of the Link.
+// Runner returns the Runner that drives the module of the Link.
 func (l *Link) Runner() *runner.Runner { return l.run }
 
 // Calls returns the layer for calls.
@@ -69,8 +69,8 @@ func (l *Link) Address() string {
 	return address
 }
 
-// openLink opens a link at the first local address that matches the hints. Peers are told the
-// address advertised, or the address of the link if advertised is empty.
+// openLink opens a link at the first local address that matches the hints. The link announces the
+// address "advertised" to peers, or its own address if "advertised" is empty.
 func (n *Node) openLink(hints fabric.Hints, advertised string) (*Link, error) {
 	transport := n.cfg.Transport
 	transport.Advertise = advertised
@@ -101,7 +101,7 @@ func (n *Node) openLink(hints fabric.Hints, advertised string) (*Link, error) {
 	return l, n.add(l)
 }
 
-// start creates the layers of the module, and starts a Runner that drives the module.
+// The method "start" creates the layers of the module, and starts a Runner that drives the module.
 func (l *Link) start() (err error) {
 	cfg := &l.node.cfg
 	calls, streams, messages := cfg.Calls, cfg.Streams, cfg.Queue
@@ -126,8 +126,8 @@ func (l *Link) start() (err error) {
 	return nil
 }
 
-// add adds a link to the Node. The link then uses the Node's handlers, and passes its streams to
-// the Node.
+// The method "add" adds a link to the Node, so that the link uses the Node's handlers and passes
+// accepted streams to the Node.
 func (n *Node) add(l *Link) error {
 	listener, err := l.streams.Listen("")
 	if err != nil {
@@ -148,7 +148,7 @@ func (n *Node) add(l *Link) error {
 	return nil
 }
 
-// drop removes a link from the Node's list.
+// The method "drop" removes a link from the Node's list of links.
 func (n *Node) drop(l *Link) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -161,15 +161,15 @@ func (n *Node) drop(l *Link) {
 	n.links = links
 }
 
-// abandon removes a link whose Runner has ended from the Node's list, without waiting.
+// The method "abandon" removes and closes a link whose Runner has ended, without waiting.
 func (n *Node) abandon(l *Link) {
 	n.drop(l)
 	over, cancel := context.WithCancel(context.Background())
 	cancel()
-	_ = l.close(over) // The Runner has already told its users why it ended.
+	_ = l.close(over) // The Runner has already reported why it ended.
 }
 
-// ended reports whether the Runner of the link has ended.
+// The method "ended" reports whether the Runner of the link has ended.
 func (l *Link) ended() bool {
 	select {
 	case <-l.run.Done():
@@ -179,8 +179,8 @@ func (l *Link) ended() bool {
 	}
 }
 
-// enlist adds a link to the Node's list, and returns the tags whose messages the link must
-// accept. The result ready reports whether peers may connect to the link.
+// The method "enlist" adds a link to the Node's list, and returns the tags whose messages the link
+// must accept. The result "ready" reports whether the link may accept connections of peers.
 func (n *Node) enlist(l *Link) (tags []btl.Tag, ready bool, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -204,7 +204,7 @@ func (n *Node) enlist(l *Link) (tags []btl.Tag, ready bool, err error) {
 	return tags, n.ready, err
 }
 
-// accept passes the streams that peers open to Node.Accept.
+// The method "accept" passes the streams that peers open to Node.Accept.
 func (l *Link) accept() {
 	for {
 		c, err := l.listener.Accept()
@@ -214,13 +214,13 @@ func (l *Link) accept() {
 		select {
 		case l.node.accepted <- c:
 		case <-l.node.done:
-			_ = c.Close() // No Accept can return the stream any more.
+			_ = c.Close() // Accept no longer returns streams.
 			return
 		}
 	}
 }
 
-// take passes the messages that peers have queued to Node.Take.
+// The method "take" passes the messages that peers have queued to Node.Take.
 func (l *Link) take() {
 	for {
 		msg, err := l.queue.Take(context.Background(), nil)
@@ -235,7 +235,8 @@ func (l *Link) take() {
 	}
 }
 
-// event handles the events of the link's endpoints, on the goroutine that drives the link.
+// The method "event" handles the events of the link's endpoints, on the goroutine that drives the
+// link.
 func (l *Link) event(ep *btl.Endpoint, ev btl.Event, err error) {
 	p := l.peer(ep)
 	if ev == btl.EventConnected {
@@ -252,8 +253,8 @@ func (l *Link) event(ep *btl.Endpoint, ev btl.Event, err error) {
 	}
 }
 
-// logEvent writes a line about a peer to Config.Log. Any host can connect as often as it likes, and
-// the number of such lines in a second is bounded.
+// logEvent writes a line about a peer to Config.Log. The number of lines about peers is limited for
+// each second, because any host can connect as often as it likes.
 func (l *Link) logEvent(p *Peer, ev btl.Event, err error) {
 	log := l.node.cfg.Log
 	if log == nil || !p.connected {
@@ -268,8 +269,8 @@ func (l *Link) logEvent(p *Peer, ev btl.Event, err error) {
 	}
 }
 
-// peer returns the Peer of an endpoint, and makes a new Peer if the endpoint has none. Only the
-// goroutine that drives the link may call peer.
+// The method "peer" returns the Peer of an endpoint, and makes a new Peer if the endpoint has none.
+// Only the goroutine that drives the link may call the method "peer".
 func (l *Link) peer(ep *btl.Endpoint) *Peer {
 	if p, ok := ep.Context.(*Peer); ok {
 		return p
@@ -284,9 +285,10 @@ func (l *Link) peer(ep *btl.Endpoint) *Peer {
 	return p
 }
 
-// peerOf returns the Peer of an endpoint like peer, and may be called by any other goroutine. A
-// message may be handled before OnPeer was called for its peer, or after the connection has ended.
-// In both cases peerOf runs peer on the goroutine that drives the link.
+// peerOf returns the Peer of an endpoint, and may be called by any goroutine except the one that
+// drives the link. If the endpoint has no stored Peer, peerOf runs the method "peer" on the
+// goroutine that drives the link. A Peer is not stored if its message is handled before OnPeer is
+// called for the peer, or after the connection has ended.
 func (l *Link) peerOf(ep *btl.Endpoint) *Peer {
 	if p, ok := l.peers.Load(ep); ok {
 		return p.(*Peer) //nolint:forcetypeassert // nothing else is in it
@@ -303,7 +305,7 @@ func (l *Link) peerOf(ep *btl.Endpoint) *Peer {
 	return p
 }
 
-// close closes the layers, and then the connections.
+// The method "close" closes the layers, and then the connections.
 func (l *Link) close(ctx context.Context) error {
 	if l.door != nil {
 		_ = l.door.CloseAll()

@@ -28,15 +28,15 @@ import (
 // The errors below can be tested with errors.Is. The errors of peers and of the transport are
 // defined in the packages btl, call, conn and queue.
 var (
-	// ErrAddress means that an address is malformed, is not an address of this host, or stands for
-	// too many addresses.
+	// ErrAddress means that an address is malformed, that an address to listen at does not belong to
+	// this host, or that a text matches too many local addresses.
 	ErrAddress = errors.New("gobtl: bad address")
 	// ErrClosed means that the Node was closed.
 	ErrClosed = errors.New("gobtl: node is closed")
 	// ErrTag means that a tag is larger than TagMax.
 	ErrTag = errors.New("gobtl: no such tag")
-	// ErrNode means that a Node is nil or the zero Node. Listen and Open make a Node, and return nil
-	// together with an error.
+	// ErrNode means that a Node is nil or the zero value, as after a call of Listen or Open that
+	// returned nil and an error.
 	ErrNode = errors.New("gobtl: no Node: was the error of Listen or Open checked?")
 )
 
@@ -50,26 +50,26 @@ const (
 // TagMax is the largest tag of a message. A Node uses larger tags itself.
 const TagMax = btl.TagMax - 3
 
-// Config configures Listen and Open. The zero value is a good default. A Config may be used
-// several times.
+// Config configures Listen and Open. The zero value is a good default. A Config can be used for
+// several Nodes.
 type Config struct {
 	// Provider is the name of the network provider in the registry of package fabric. An empty
 	// Provider means "udp" on Linux, and "net" on other systems. Nodes with "udp" and Nodes with
 	// "net" can communicate. With providers other than "udp" and "net", a Node uses the provider's
 	// first device.
 	Provider string
-	// SharedMemory makes a Node use shared memory (provider "shm") for peers on its own host that
-	// have the same setting. The two Nodes must belong to the same user and see the same /dev/shm.
-	// If shared memory is not possible, the Nodes use UDP. Peer.Network returns the provider in
-	// use. The limits of Transport, such as PeersMax, apply to UDP and to shared memory separately.
-	// Over shared memory, a killed process is noticed when Transport.PeerTimeout has passed, even if
-	// the process was started again.
+	// SharedMemory makes a Node use shared memory (provider "shm") for peers on its own host that have
+	// the same setting. The two Nodes must belong to the same user and see the same /dev/shm. If
+	// shared memory is not possible, the Nodes use UDP. Peer.Network returns the provider in use. The
+	// limits of Transport, such as PeersMax, apply to UDP and to shared memory separately. Over shared
+	// memory, the end of a killed process is detected after Transport.PeerTimeout, even if the process
+	// was restarted in the meantime.
 	SharedMemory bool
 	// Transport is the configuration of the transport. Environment variables (GOBTL_..., see
 	// btl.Param) override its values. Transport.Advertise is for a Node that listens at a single
 	// address, for example behind a NAT.
 	Transport btl.Config
-	// Runner says how the goroutines of the Node wait for the network.
+	// Runner configures how the goroutines of the Node wait for the network.
 	Runner runner.Config
 	// Calls limits the calls that peers may make at the same time. The field Calls.Tag is not used.
 	Calls call.Config
@@ -77,27 +77,26 @@ type Config struct {
 	Streams conn.Config
 	// Queue limits the messages that wait for Take. The field Queue.Tag is not used.
 	Queue queue.Config
-	// Log receives a line when a handler has delayed the network for longer than Runner.LongPass,
-	// and a line for each peer that connects or disconnects. On Linux the line about a handler has
-	// the level Info instead of Warn if other processes seem to have used the CPU meanwhile. A nil
-	// Logger logs nothing.
+	// Log receives a line when a handler has delayed the network for longer than Runner.LongPass, and
+	// a line for each peer that connects or disconnects. On Linux the line about a slow handler has
+	// the level Info instead of Warn if other processes seem to have used the CPU during the delay. If
+	// Log is nil, nothing is logged.
 	Log *slog.Logger
 	// Setup, which may be nil, registers the handlers of a new Node. Listen and Open call Setup once,
-	// when the addresses of the Node are known and before the first peer connects, so that no peer is
-	// told that a method or tag has no handler. Peers that dial meanwhile wait. Setup must not wait
-	// for peers that may be waiting for this Node. If Setup returns an error, Listen or Open closes
-	// the Node and returns the error.
+	// when the addresses of the Node are known and before the first peer connects, so that no peer
+	// gets the error of a missing handler. Peers that dial while Setup runs wait until Setup has
+	// returned. Setup must not wait for a peer that might itself be waiting for this Node. If Setup
+	// returns an error, Listen or Open closes the Node and returns the error.
 	Setup func(n *Node) error
-	// OnPeer, which may be nil, is called when a peer has connected, no matter which side has
-	// dialled. OnPeer is called again, with the reason, when the connection has ended. A Dial that
-	// fails does not call OnPeer. OnPeer runs on the goroutine that drives the network, and must
-	// not wait.
+	// OnPeer, which may be nil, is called when a peer has connected, no matter which side has dialled,
+	// and is called a second time, with the reason, when the connection has ended. A Dial that fails
+	// does not call OnPeer. OnPeer runs on the goroutine that drives the network, and must not wait.
 	OnPeer func(p *Peer, event btl.Event, err error)
 }
 
-// Node is the endpoint of this program in the network. Listen and Open make a Node; methods of a
-// nil Node or of the zero Node return ErrNode or nothing. Any goroutine may call the methods of a
-// Node.
+// Node connects this program to the network. Only Listen and Open make a usable Node. Methods of a
+// nil Node or of the zero Node return ErrNode, or zero values if they return no error. Any
+// goroutine may call the methods of a Node.
 type Node struct {
 	cfg Config
 
@@ -105,7 +104,7 @@ type Node struct {
 	mu       sync.Mutex // guards the following fields up to taking
 	links    []*Link
 	listens  bool
-	ready    bool // setUp has called Config.Setup: links let peers connect
+	ready    bool // Config.Setup has returned: links accept peers
 	closed   bool
 	handlers map[string]Handler
 	tags     map[btl.Tag]bool // tags that have, or had, a MessageHandler
@@ -115,7 +114,7 @@ type Node struct {
 	accepted chan net.Conn // streams that peers have opened
 	taken    chan Message  // queued messages of all links, for Take
 	done     chan struct{} // closed by Close
-	// peerLines limits the lines of Config.Log about peers.
+	// peerLines limits the number of lines about peers in Config.Log per second.
 	peerLines bounded.Rate
 	work      sync.WaitGroup // goroutines that accept and take at the links
 }
@@ -123,10 +122,10 @@ type Node struct {
 // Listen makes a Node that peers can reach at an address of this host. Examples are
 // "192.0.2.1:4000", "name:4000", ":4000" for all present addresses of this host, and "eth0:4000"
 // for the addresses of a device. For port 0, Listen chooses two free ports, which Address returns.
-// The Node uses the given port and the next one.
+// The Node uses the given port and the port after it.
 func Listen(address string) (*Node, error) { return Config{}.Listen(address) }
 
-// Open makes a Node for a program that only dials. The Node chooses its ports when it dials.
+// Open makes a Node for a program that only dials. The ports of the Node are chosen when it dials.
 func Open() (*Node, error) { return Config{}.Open() }
 
 // Open makes a Node like the function Open, with this configuration.
@@ -158,7 +157,7 @@ func (c Config) newNode() (*Node, error) {
 	}, nil
 }
 
-// overUDP reports whether the Node's addresses are those of UDP sockets.
+// overUDP reports whether the Node's provider uses UDP sockets.
 func (n *Node) overUDP() bool { return fabric.OverSockets(n.cfg.Provider) }
 
 // Listen makes a Node like the function Listen, with this configuration.
@@ -181,7 +180,7 @@ func (c Config) Listen(address string) (*Node, error) {
 // portTries is the maximum number of pairs of ports that Listen tries for port 0.
 const portTries = 32
 
-// listen opens a link for each address of this host for which the text stands.
+// The method "listen" opens a link for each address of this host that the text denotes.
 func (n *Node) listen(text string) error {
 	if !n.overUDP() {
 		if err := n.checkMemory(text); err != nil {
@@ -209,7 +208,8 @@ func (n *Node) listen(text string) error {
 	}
 }
 
-// listenAt opens a link at a port of each host. If one link fails, listenAt closes all of them.
+// listenAt opens a link at the given port of each local address. If a link cannot be opened,
+// listenAt closes all links and returns the error.
 func (n *Node) listenAt(hosts []string, port uint16) error {
 	advertised := n.cfg.Transport.Advertise
 	if advertised != "" && len(hosts) > 1 {
@@ -228,8 +228,7 @@ func (n *Node) listenAt(hosts []string, port uint16) error {
 	return nil
 }
 
-// Address returns the first of Addresses, at which peers reach this Node, or "" if the Node does
-// not listen.
+// Address returns the first element of Addresses, or "" if the Node does not listen.
 func (n *Node) Address() string {
 	if all := n.Addresses(); len(all) > 0 {
 		return all[0]
@@ -257,8 +256,8 @@ func (n *Node) Addresses() []string {
 	return all
 }
 
-// Links returns the links of the Node, one for each local address in use. A Node of Open has none
-// until it dials.
+// Links returns the links of the Node, one for each local address in use. A Node that Open has made
+// has no link before its first Dial.
 func (n *Node) Links() []*Link {
 	if n.none() {
 		return nil
@@ -269,7 +268,7 @@ func (n *Node) Links() []*Link {
 }
 
 // Stats returns the counters of each link of the Node, by the address of the link. The package
-// btl/btlprom serves them to Prometheus.
+// btl/btlprom exports the counters of Stats to Prometheus.
 func (n *Node) Stats() map[string]btl.Stats {
 	stats := map[string]btl.Stats{}
 	for _, l := range n.Links() {
@@ -278,16 +277,17 @@ func (n *Node) Stats() map[string]btl.Stats {
 	return stats
 }
 
-// none reports whether the Node is nil or the zero Node.
+// The method "none" reports whether the Node is nil or the zero Node.
 func (n *Node) none() bool { return n == nil || n.done == nil }
 
 // Close cancels the contexts of the running handlers, waits for the handlers' answers, and then
 // waits until all sent data is acknowledged. If ctx is cancelled, Close does not wait any longer.
-// All waiting calls of the Node end with an error. A call that waits for a MessageHandler or OnPeer
-// ends only when that function has returned. Further calls of Close do nothing. Close returns the
-// error of ctx, or, in a Handler, in a MessageHandler or in OnPeer, runner.ErrInHandler without any
-// effect, because Close would wait for that function. Another goroutine may call Close instead. A
-// Handler of another Node also gets runner.ErrInHandler while a Handler of this Node runs.
+// Close makes all waiting method calls of the Node return an error. A method call that waits for a
+// MessageHandler or for OnPeer ends only when this function has returned. Further calls of Close do
+// nothing. If ctx is cancelled, Close returns the error of ctx. Inside a Handler, a MessageHandler
+// or OnPeer, Close returns runner.ErrInHandler and has no effect, because Close would wait for its
+// own caller. A new goroutine may call Close instead. While a Handler of this Node runs, Close also
+// returns runner.ErrInHandler to a Handler of another Node.
 func (n *Node) Close(ctx context.Context) error {
 	if ctx == nil {
 		return btl.ErrContext
@@ -340,7 +340,7 @@ func (n *Node) closeLinks(ctx context.Context) error {
 	}
 	wait.Wait()
 	for _, l := range links {
-		if !l.ended() { // A callback does not return, and calls that wait at the link wait for it.
+		if !l.ended() { // A callback has not returned, and goroutines of the link wait for it.
 			return errors.Join(errs...)
 		}
 	}

@@ -13,15 +13,15 @@ import (
 // Peer is a connection to another Node. Any goroutine may call all methods. In a MessageHandler or
 // in OnPeer, methods that would wait return runner.ErrInHandler.
 //
-// After the connection has ended, all methods return the reason, and Node.Dial makes a new
-// connection. The reason is
+// After the connection has ended, all methods of the Peer return the reason, and Node.Dial makes a
+// new connection. The reason is
 //
-//   - btl.ErrPeerRestarted if a new process at the peer's address has sent something;
+//   - btl.ErrPeerRestarted if a packet of a new process has arrived from the peer's address;
 //   - btl.ErrPeerClosed if the peer has closed the connection;
-//   - btl.ErrPeerDead if the peer did not answer. Whatever is sent to a dead peer ends after
-//     Config.Transport.PeerTimeout. A Call or an OpenStream that only waits for an answer, because
-//     the peer died after it had received the request, ends after KeepAlive and PeerTimeout
-//     together, 25 s by default.
+//   - btl.ErrPeerDead if the peer did not answer. Sends to a dead peer fail after
+//     Config.Transport.PeerTimeout. If the peer dies after it has received a request, the waiting
+//     Call or OpenStream fails after the sum of KeepAlive and PeerTimeout, which is 25 s by
+//     default.
 type Peer struct {
 	link    *Link
 	ep      *btl.Endpoint
@@ -34,11 +34,11 @@ type Peer struct {
 	regions   map[*Region]struct{} // exposed regions that the peer may access
 }
 
-// Call sends a copy of request to the peer's handler of the method, and returns the body of the
-// answer, which the caller may keep. The handler's context has the deadline of ctx, and is
-// cancelled with ctx. The error of Call names the method and the peer, and wraps call.ErrMethod,
-// call.ErrBusy, a call.RemoteError with the text of the handler's error, the reason why the
-// connection ended, or the error of ctx.
+// Call sends a copy of the slice "request" to the peer's handler of the method, and returns the
+// body of the answer, which the caller may keep. The context of the peer's handler has the deadline
+// of ctx, and is cancelled when ctx is cancelled. The error of Call names the method and the peer,
+// and wraps call.ErrMethod, call.ErrBusy, a call.RemoteError with the text of the handler's error,
+// the reason why the connection ended, or the error of ctx.
 func (p *Peer) Call(ctx context.Context, method string, request []byte) ([]byte, error) {
 	answer, err := p.link.calls.CallName(ctx, p.ep, method, request)
 	if err != nil {
@@ -48,10 +48,10 @@ func (p *Peer) Call(ctx context.Context, method string, request []byte) ([]byte,
 }
 
 // Send sends data to the peer's MessageHandler of the tag, and returns when the peer has
-// acknowledged the message. After Send has returned, the caller may reuse data, unless ctx was
-// cancelled and the error is runner.ErrInUse. Send returns btl.ErrNoHandler if the peer has no
-// handler of the tag, ErrTag, btl.ErrTooLarge, the reason why the connection ended, or the error of
-// ctx.
+// acknowledged the message. After Send has returned, the caller may reuse data, unless the error is
+// runner.ErrInUse, which can happen if ctx was cancelled. Send returns btl.ErrNoHandler if the peer
+// has no handler for the tag. The other errors of Send are ErrTag, btl.ErrTooLarge, the reason why
+// the connection ended, and the error of ctx.
 func (p *Peer) Send(ctx context.Context, tag btl.Tag, data []byte) error {
 	if tag > TagMax {
 		return tagError(tag)
@@ -59,10 +59,12 @@ func (p *Peer) Send(ctx context.Context, tag btl.Tag, data []byte) error {
 	return p.wrap("send to", p.link.run.Send(ctx, p.ep, tag, data))
 }
 
-// inner is err for the end of a text that begins with "gobtl: ".
+// The function "inner" removes the package's prefix from the text of err, for a longer text that
+// already begins with the prefix.
 func inner(err error) error { return plain.Inner("gobtl: ", err) }
 
-// wrap adds the peer's address to an error. wrap returns nil for a nil error.
+// The method "wrap" adds the peer's address to the text of an error, and returns nil for a nil
+// error.
 func (p *Peer) wrap(what string, err error) error {
 	if err == nil {
 		return nil
@@ -70,19 +72,20 @@ func (p *Peer) wrap(what string, err error) error {
 	return fmt.Errorf("gobtl: %s %s: %w", what, p.address, inner(err))
 }
 
-// Enqueue sends data to the peer's queue, from which the peer's Take returns the message. The queue
-// is no FIFO: a small message may overtake a large one, also without any loss. Use a stream
-// (OpenStream) where the order matters, or number the messages. Enqueue returns when the transport
-// has a copy of data. While the queue is full, Enqueue waits until ctx is cancelled. Enqueue
-// returns queue.ErrTooLarge, the reason why the connection ended, or the error of ctx.
+// Enqueue sends data to the queue of the peer, whose Take then returns the message. The queue is
+// not a FIFO, because even without packet loss, a small message can overtake a large message. If
+// the order matters, use a stream (OpenStream) or number the messages. Enqueue returns when the
+// transport has a copy of data. While the peer's queue is full, Enqueue waits, at most until ctx is
+// cancelled. The error of Enqueue is queue.ErrTooLarge, the reason why the connection ended, or the
+// error of ctx.
 func (p *Peer) Enqueue(ctx context.Context, data []byte) error {
 	return p.wrap("enqueue to", p.link.queue.Send(ctx, p.ep, data))
 }
 
-// OpenStream opens a byte stream, which the peer's Accept returns. OpenStream may return before the
-// peer has called Accept. If too many streams wait for the peer's Accept, OpenStream tries again
-// until ctx ends, or for Config.Transport.HandshakeTimeout if ctx has no deadline. OpenStream
-// returns the errors of conn.Node.Dial.
+// OpenStream opens a byte stream, which the peer gets from its Accept. OpenStream might return
+// before the peer has called Accept. If too many streams wait for the peer's Accept, OpenStream
+// tries again until ctx ends, or for Config.Transport.HandshakeTimeout if ctx has no deadline.
+// OpenStream returns the errors of conn.Node.Dial.
 func (p *Peer) OpenStream(ctx context.Context) (net.Conn, error) {
 	c, err := p.link.streams.Dial(ctx, p.ep, "")
 	if err != nil {
@@ -91,19 +94,20 @@ func (p *Peer) OpenStream(ctx context.Context) (net.Conn, error) {
 	return c, nil
 }
 
-// Region is memory of this side that one peer may access.
+// Region is local memory that one peer is allowed to access.
 type Region struct {
 	peer   *Peer
 	region *btl.Region
 }
 
-// Expose lets only this peer access mem, with the given rights, until the Region is closed or the
-// connection ends. The program must send the Handle to the peer. Expose returns btl.ErrAgain if
-// Config.Transport.RegionsMax regions are exposed, btl.ErrConfig for unknown rights, the reason why
-// the connection ended, or the error of ctx.
+// Expose lets this peer, but no other peer, access mem with the given rights, until the Region is
+// closed or the connection ends. The program must send the Region's Handle to the peer. Expose
+// returns btl.ErrAgain if Config.Transport.RegionsMax regions are already exposed, and
+// btl.ErrConfig for unknown rights. The other errors of Expose are the reason why the connection
+// ended and the error of ctx.
 func (p *Peer) Expose(ctx context.Context, mem []byte, rights btl.Rights) (*Region, error) {
 	r := &Region{peer: p, region: new(btl.Region)}
-	var exposed error // Do would retry a function that returns ErrAgain.
+	var exposed error // Do retries a function that returns ErrAgain.
 	err := p.link.run.Do(ctx, func(m *btl.Module) error {
 		exposed = p.expose(m, r, mem, rights)
 		return nil
@@ -114,7 +118,7 @@ func (p *Peer) Expose(ctx context.Context, mem []byte, rights btl.Rights) (*Regi
 	return r, nil
 }
 
-// expose performs Expose on the goroutine that drives the link.
+// The method "expose" performs Expose on the goroutine that drives the link.
 func (p *Peer) expose(m *btl.Module, r *Region, mem []byte, rights btl.Rights) error {
 	if err := p.ep.Err(); err != nil {
 		return err
@@ -129,11 +133,11 @@ func (p *Peer) expose(m *btl.Module, r *Region, mem []byte, rights btl.Rights) e
 	return nil
 }
 
-// Handle returns the number by which the peer names the Region in Put and Get.
+// Handle returns the number that identifies the Region in the peer's calls of Put and Get.
 func (r *Region) Handle() btl.Handle { return r.region.Handle() }
 
-// Close ends the peer's access to the Region, so that the peer can no longer read or write the
-// memory after Close has returned.
+// Close ends the peer's access to the Region. After Close has returned, the peer can no longer read
+// or write the memory.
 func (r *Region) Close(ctx context.Context) error {
 	return r.peer.link.run.Do(ctx, func(*btl.Module) error {
 		r.close()
@@ -141,27 +145,27 @@ func (r *Region) Close(ctx context.Context) error {
 	})
 }
 
-// close performs Close on the goroutine that drives the link.
+// The method "close" performs Close on the goroutine that drives the link.
 func (r *Region) close() {
 	r.region.Close()
 	delete(r.peer.regions, r)
 }
 
 // Put writes data into memory that the peer has exposed, at an offset, and returns when all bytes
-// are written. Put returns btl.ErrRemoteAccess, the reason why the connection ended, or the error
-// of ctx together with runner.ErrInUse.
+// are written. The error of Put is btl.ErrRemoteAccess, the reason why the connection ended, or the
+// error of ctx joined with runner.ErrInUse.
 func (p *Peer) Put(ctx context.Context, target btl.Handle, offset uint64, data []byte) error {
 	return p.wrap("put to", p.link.run.Put(ctx, p.ep, data, target, offset))
 }
 
 // Get reads memory that the peer has exposed, from an offset on, into mem. Get returns the same
-// errors as Put. After an error, mem may contain a part of the data.
+// errors as Put. After an error of Get, some bytes of mem might have changed.
 func (p *Peer) Get(ctx context.Context, target btl.Handle, offset uint64, mem []byte) error {
 	return p.wrap("get from", p.link.run.Get(ctx, p.ep, mem, target, offset))
 }
 
-// Address returns the peer's address, such as "192.0.2.1:4000". The address of a peer that has
-// dialled contains a port that the peer has chosen.
+// Address returns the peer's address, such as "192.0.2.1:4000". If the peer has dialled this Node,
+// the port in the address was chosen on the peer's side.
 func (p *Peer) Address() string { return p.address }
 
 // Network returns the name of the provider that carries the connection, such as "udp", "net" or
@@ -171,7 +175,7 @@ func (p *Peer) Network() string { return p.link.provider }
 // Done returns a channel that is closed when the connection has ended.
 func (p *Peer) Done() <-chan struct{} { return p.done }
 
-// Err returns the reason why the connection has ended, or nil before its end.
+// Err returns the reason why the connection has ended, or nil if the connection has not ended.
 func (p *Peer) Err() error {
 	select {
 	case <-p.done:
@@ -182,7 +186,7 @@ func (p *Peer) Err() error {
 }
 
 // Close delivers all sent data, tells the peer that the connection ends, and ends the connection.
-// Close waits for the delivery until ctx is cancelled.
+// Close waits until the connection has ended, or until ctx is cancelled.
 func (p *Peer) Close(ctx context.Context) error {
 	err := p.link.run.Do(ctx, func(*btl.Module) error {
 		p.ep.Close(p.ep.Now())
@@ -211,8 +215,8 @@ func (p *Peer) Endpoint() *btl.Endpoint { return p.ep }
 // String returns the peer's address.
 func (p *Peer) String() string { return p.address }
 
-// end records the end of the connection, on the goroutine that drives the link. Later calls of end
-// do not change the reason.
+// The method "end" records why the connection has ended, on the goroutine that drives the link.
+// Only the first call of "end" has an effect.
 func (p *Peer) end(err error) {
 	if p.Err() != nil {
 		return

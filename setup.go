@@ -6,17 +6,19 @@ import (
 	"gobtl/btl"
 )
 
-// gate keeps the connection requests of a link until the Node is ready: until the link has the
-// Node's handlers, and Config.Setup has returned. The goroutine that drives the link owns the gate.
+// A gate defers the connection requests of a link until the link has the Node's handlers and
+// Config.Setup has returned. The goroutine that drives the link owns the gate.
 type gate struct {
 	open  bool
 	asked []btl.Request
 }
 
-// gateAsksMax is the maximum number of requests that a gate keeps. Peers beyond it ask again.
+// gateAsksMax is the maximum number of connection requests that a gate stores. Further peers must
+// repeat their requests.
 const gateAsksMax = 1 << 12
 
-// admit decides on a connection request of a peer.
+// The method "admit" accepts a connection request if the gate is open, and otherwise keeps or
+// defers the request.
 func (g *gate) admit(r btl.Request) btl.Verdict {
 	switch {
 	case g.open:
@@ -30,12 +32,12 @@ func (g *gate) admit(r btl.Request) btl.Verdict {
 	return btl.Keep(btl.KeepMax)
 }
 
-// openGate lets peers connect to the link.
+// openGate accepts the stored connection requests of the link, and all later requests.
 func (l *Link) openGate() error {
 	return l.run.Do(context.Background(), func(m *btl.Module) error {
 		l.gate.open = true
 		for i := range l.gate.asked {
-			_ = l.gate.asked[i].Decide(m.Now(), btl.Accept()) // A request that is gone is asked again.
+			_ = l.gate.asked[i].Decide(m.Now(), btl.Accept()) // The peer repeats a request that has expired.
 		}
 		l.gate.asked = nil
 		return nil

@@ -17,9 +17,9 @@ import (
 	"gobtl/internal/bounded"
 )
 
-// Two Nodes of one host find each other's shared memory through a Unix socket, whose name contains
-// the UDP address at which one of them listens. The name is abstract (not a file), belongs to the
-// network namespace, and vanishes with its process.
+// Two Nodes of one host find each other's shared memory through a Unix socket. The name of the
+// socket contains the UDP address at which the listening Node listens. The name is abstract (not a
+// file), belongs to the network namespace, and vanishes when its process ends.
 //
 //	listens at 127.0.0.1:4000                          dials 127.0.0.1:4000
 //	"@gobtl/USER/127.0.0.1:4000"    <---- card -----   Unix socket, if the address is of this host
@@ -27,30 +27,32 @@ import (
 //	module over shm                 <-- handshake --   module over shm, by the name in the card
 //
 // Each side accepts a card (an introduction of a Node to another Node) only from a process of its
-// own user. The handshake uses /dev/shm, and thereby proves that both sides see the same /dev/shm.
-// If any step fails, Dial uses UDP.
+// own user. Because the handshake itself uses /dev/shm, a completed handshake proves that both
+// sides see the same /dev/shm. If any step of this exchange fails, Dial uses UDP.
 
 const (
 	memoryProvider = "shm"
-	// cardTime is the maximum duration of the exchange of cards, because a stopped process does not
-	// answer.
+	// cardTime is the maximum duration of the exchange of cards. The limit cardTime is needed because
+	// a stopped process does not answer.
 	cardTime = time.Second
 	// cardBytesMax is the maximum size of a card, in bytes.
 	cardBytesMax = 4 << 10
 	// cardsMax is the maximum number of stored cards of other Nodes.
 	cardsMax = 64
-	// visitorsMax is the maximum number of processes that exchange cards with a Node at the same
-	// time. One more process replaces the process that has been connected for the longest time.
+	// visitorsMax is the maximum number of processes that exchange cards with a Node at the same time.
+	// If one more process connects, it replaces the process that has been connected for the longest
+	// time.
 	visitorsMax = 64
 )
 
-// card introduces a Node to another Node on the same host.
+// The type "card" introduces a Node to another Node on the same host.
 type card struct {
 	Module  string // the name of the module over shared memory, in hexadecimal
 	Address string // the Node's own address over UDP
 }
 
-// cards holds the latest cards that a Node has received.
+// The type "cards" contains the latest cards (introductions of other Nodes) that a Node has
+// received.
 type cards struct {
 	mu   sync.Mutex
 	list []card
@@ -65,8 +67,8 @@ func (c *cards) add(one card) {
 	c.list = append(c.list, one)
 }
 
-// addressOf returns the UDP address of the Node whose module has the given address, or the given
-// address if no card contains it.
+// addressOf returns the UDP address of the Node whose module has the given shared-memory address,
+// or the argument itself if no stored card contains it.
 func (c *cards) addressOf(module string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -78,10 +80,11 @@ func (c *cards) addressOf(module string) string {
 	return module
 }
 
-// sharesMemory reports whether the Node may use shared memory in addition to UDP.
+// sharesMemory reports whether the Node's Config allows shared memory in addition to UDP.
 func (n *Node) sharesMemory() bool { return n.overUDP() && n.cfg.SharedMemory }
 
-// checkMemory returns ErrAddress if a Node over shared memory alone is given an address of UDP.
+// checkMemory returns ErrAddress if a Node that uses only shared memory is given a UDP address, and
+// nil otherwise.
 func (n *Node) checkMemory(address string) error {
 	if n.cfg.Provider != memoryProvider {
 		return nil
@@ -93,8 +96,8 @@ func (n *Node) checkMemory(address string) error {
 		"and set Config.SharedMemory", ErrAddress, address, memoryProvider)
 }
 
-// memoryLink returns the Node's link over shared memory. If no link uses shared memory, or if the
-// link has failed, memoryLink opens a new link.
+// memoryLink returns the Node's link over shared memory. If the Node has no link over shared
+// memory, or if the link has failed, memoryLink opens a new link.
 func (n *Node) memoryLink() (*Link, error) {
 	n.opening.Lock()
 	defer n.opening.Unlock()
@@ -136,18 +139,20 @@ func (n *Node) offerMemory() {
 	}
 }
 
-// noMemory logs why shared memory is not used.
+// noMemory writes to the log why shared memory is not used.
 func (n *Node) noMemory(where string, err error) {
 	if n.cfg.Log != nil {
 		n.cfg.Log.Info("gobtl: no shared memory", "where", where, "reason", err)
 	}
 }
 
-// doorName is the name of the Unix socket that belongs to a UDP address.
+// doorName returns the name of the Unix socket for exchanging cards with the Node that listens at a
+// UDP address.
 func doorName(address string) string { return fmt.Sprintf("@gobtl/%d/%s", userID(), address) }
 
-// introduce exchanges cards with a Node that has connected to the Unix socket of an address. The
-// other Node's card is stored before that Node can connect over shared memory.
+// The method "introduce" exchanges cards with another Node that has connected to the Unix socket
+// for the given address. The other Node's card is stored before the other Node can connect over
+// shared memory.
 func (n *Node) introduce(visitor net.Conn, address string) {
 	theirs, err := readCard(visitor)
 	if err != nil {
@@ -159,12 +164,13 @@ func (n *Node) introduce(visitor net.Conn, address string) {
 		return
 	}
 	memory.cards.add(theirs)
-	_ = memory.writeCard(visitor, address) // A visitor that is gone does not read it.
+	_ = memory.writeCard(visitor, address) // The visitor might be gone.
 }
 
 var errForeign = errors.New("gobtl: the Unix socket is of another user")
 
-// readCard reads the card of another process. A process of another user is an error.
+// readCard reads the card of another process, and returns an error if the process belongs to
+// another user.
 func readCard(c net.Conn) (theirs card, err error) {
 	if err := c.SetDeadline(time.Now().Add(cardTime)); err != nil {
 		return card{}, err
@@ -176,14 +182,14 @@ func readCard(c net.Conn) (theirs card, err error) {
 	return theirs, err
 }
 
-// writeCard writes the Node's own card, with the UDP address by which the peer knows the Node.
+// writeCard writes the Node's own card, with the Node's UDP address in the given form.
 func (l *Link) writeCard(c net.Conn, address string) error {
 	own := card{Module: hex.EncodeToString(l.module.Name()), Address: address}
 	return json.NewEncoder(c).Encode(own)
 }
 
-// dialMemory connects to a target through shared memory, or returns the reason why that is not
-// possible. The argument from of dialMemory is the link over UDP to the same target.
+// dialMemory connects to a target through shared memory, or returns an error that says why shared
+// memory cannot be used. The argument "from" of dialMemory is the UDP link to the same target.
 func (n *Node) dialMemory(ctx context.Context, t target, from *Link) (*Peer, error) {
 	c, err := new(net.Dialer).DialContext(ctx, "unix", doorName(t.first))
 	if err != nil {
@@ -217,13 +223,14 @@ func (n *Node) dialMemory(ctx context.Context, t target, from *Link) (*Peer, err
 	return memory.peerOf(ep), nil
 }
 
-// isHere reports whether a target is the link's own address or a loopback address, which both are
-// addresses of this host.
+// isHere reports whether a target is on this host. A target is on this host if its IP address is
+// that of the link or a loopback address.
 func (l *Link) isHere(t target) bool {
 	return t.first != "" && (t.host == l.host || t.host.IsLoopback())
 }
 
-// peerAddress returns the address of an endpoint's peer, as a UDP address if possible.
+// peerAddress returns the address of an endpoint's peer. For a peer over shared memory, peerAddress
+// returns the peer's UDP address if a card with this address was received.
 func (l *Link) peerAddress(ep *btl.Endpoint) string {
 	if l.memory {
 		return l.cards.addressOf(ep.PeerAddress())

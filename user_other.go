@@ -4,8 +4,8 @@ package gobtl
 
 import "net"
 
-// Shared memory is available only on Linux, so on other systems no process counts as a process of
-// the same user.
+// Shared memory is available only on Linux, so on other systems sameUser returns false for every
+// process.
 
 func userID() int { return -1 }
 

@@ -11,20 +11,21 @@ import (
 )
 
 // Request describes a peer that wants to connect. The slices of a Request are valid only until the
-// function given to Admit returns, but Decide may be called later.
+// function given to Admit returns, but Decide can also be called after that function has returned.
 type Request struct {
 	Address     string // address of the peer's command channel, such as "192.0.2.1:4000"
-	Command     []byte // that address in the fabric's format
+	Command     []byte // the same address in the fabric's format
 	Data        []byte // address of the peer's data channel
 	Label       []byte // the peer's Config.Label; not authenticated
 	Incarnation uint64 // incarnation of the peer's module
 
 	m  *Module
-	id uint64 // number of the request in package meet; 0: it cannot be kept
+	id uint64 // number of the request in package meet; 0: cannot be kept
 }
 
-// Is reports whether the given name, a result of Module.Name, is the name of the requesting peer.
-// If Is returns true, the peer has proved that it receives packets at the address in the name.
+// Is reports whether the argument "name", a result of Module.Name, is the name of the requesting
+// peer. If "Is" returns true, the peer has proved that it receives packets at the address in the
+// name.
 func (r *Request) Is(name []byte) bool {
 	n, err := frag.ParseName(name)
 	return err == nil && r.Incarnation == n.Incarnation && bytes.Equal(r.Command, n.Command)
@@ -41,41 +42,41 @@ type Verdict struct {
 // Accept is the Verdict that lets the peer connect.
 func Accept() Verdict { return Verdict{} }
 
-// Refuse is the Verdict that permanently rejects a peer. If this side refuses a peer, the peer's
-// Connect fails with a RefusedError that contains the code of the refusal.
+// Refuse is the Verdict that permanently rejects a peer. The endpoint of a refused peer fails with
+// a RefusedError that contains the code given to Refuse.
 func Refuse(code uint16) Verdict { return Verdict{reason: frag.RejectOwner, code: code} }
 
-// Defer is the Verdict that rejects a peer for now. A connecting peer repeats its request
-// at least twice a second until its handshake times out. Each repeated connection request
-// of a peer causes another call of the function given to Admit.
+// Defer is the Verdict that rejects a connection request, but lets the peer repeat the request. A
+// deferred peer repeats its request at least twice a second until its handshake times out. Each
+// repeated connection request causes another call of the function given to Admit.
 func Defer(code uint16) Verdict { return Verdict{reason: frag.RejectLater, code: code} }
 
 // KeepMax is the longest time for which a connection request is kept.
 const KeepMax = meet.KeepMax
 
-// Keep is the Verdict that keeps a connection request until a later call of Request.Decide, but at
-// most for the duration "wait", 1 ms to KeepMax. A wait of less than 1 ms becomes 1 ms, and a wait
-// of more than KeepMax becomes KeepMax. The peer repeats a kept request only every 15 s, and its
-// HandshakeTimeout begins again when the wait of Keep is over. If the application has not decided
-// when the wait of Keep ends, the request is forgotten, and a peer that asks again causes a new
+// Keep is the Verdict that stores a connection request until a call of Request.Decide, but at most
+// for the duration "wait". A wait of less than 1 ms becomes 1 ms, and a wait of more than KeepMax
+// becomes KeepMax. The peer repeats a kept request only every 15 s, and the peer's HandshakeTimeout
+// restarts after the duration "wait". If the application has not called Decide within the duration
+// "wait", the module drops the kept request, and a repeated request of the peer becomes a new
 // Request. A peer whose version does not support Keep repeats its request at least twice a second
-// until its handshake times out, as after Defer. If the module has no room to keep the request
+// until its handshake times out, as after Defer. If the module has no room to store the request
 // (Request.MayKeep), Keep acts like Defer(0).
 func Keep(wait time.Duration) Verdict {
 	wait = max(time.Millisecond, min(wait, KeepMax))
 	return Verdict{reason: frag.RejectKept, code: uint16(wait / time.Millisecond)}
 }
 
-// MoveTo is the Verdict that sends a peer to another module of this process. The argument "name" of
-// MoveTo is the result of Module.Name of the module to which the peer is sent, which must use the
-// same provider and host address as this module. The peer's endpoint then connects to the named
-// module, whose own Admit function decides on the request. A peer follows only one MoveTo. A peer
-// whose version does not support MoveTo is refused with code 0. A MoveTo with a malformed name
-// refuses the peer with code 0.
+// MoveTo is the Verdict that redirects a peer to another module of this process. The argument
+// "name" of MoveTo is the result of Module.Name of the target module, which must use the same
+// provider and host address as this module. The peer's endpoint then connects to the target module,
+// whose own Admit function decides on the request. A peer follows only the first MoveTo of a
+// handshake. A peer whose version does not support MoveTo is refused with code 0. A MoveTo with a
+// malformed name refuses the peer with code 0.
 func MoveTo(name []byte) Verdict { return Verdict{moves: true, moved: string(name)} }
 
-// The method named answer converts a Verdict to an Answer of package meet. The error is ErrBadName
-// for a MoveTo whose name does not belong to the given provider.
+// The method "answer" converts a Verdict to an Answer of package meet. If the Verdict is a MoveTo
+// with a malformed name or a name of another provider, the method "answer" returns ErrBadName.
 func (v Verdict) answer(provider string) (meet.Answer, error) {
 	if v.moves {
 		n, err := frag.ParseName([]byte(v.moved))
@@ -88,18 +89,19 @@ func (v Verdict) answer(provider string) (meet.Answer, error) {
 	}, nil
 }
 
-// MayKeep reports whether the module has room to keep the request. Without such room, Keep acts
-// like Defer(0).
+// MayKeep reports whether the module has room to store the request. If MayKeep returns false, Keep
+// acts like Defer(0).
 func (r *Request) MayKeep() bool { return r.id != 0 }
 
-// Decide answers a request that Keep has kept. The argument now of Decide is the present time.
-// Decide tells the peer to ask again, and the peer then gets the answer v without another call of
-// the function given to Admit. A peer that does not receive the packet of Decide repeats its
-// request every 15 s. If the argument v of Decide is a Keep, the request stays undecided for the
-// wait of this Keep. Decide returns ErrNoRequest if Keep did not keep the request, or if the
-// request was already decided, has expired, or was replaced by newer requests from the same
-// address. Decide returns ErrBadName for a MoveTo with a name of another provider, and ErrClosed
-// after Close or Drain of the module. The caller owns the module.
+// Decide answers a kept request with the Verdict v. The argument "now" of Decide is the present
+// time. Decide sends the peer a packet that asks it to repeat its request, and the repeated request
+// gets the Verdict v without another call of the function given to Admit. If the packet of Decide
+// is lost, the peer still repeats its request every 15 s. If the argument v of Decide is a Keep,
+// the request stays undecided for the duration of this Keep. Decide returns ErrNoRequest if the
+// request was not kept, was already decided, has expired, or was replaced by newer requests from
+// the same address. Decide returns ErrBadName for a MoveTo with a name of another provider, and
+// ErrClosed after Close or Drain of the module. Only the goroutine that owns the module may call
+// Decide.
 func (r *Request) Decide(now Time, v Verdict) error {
 	m := r.m
 	if m == nil {
@@ -120,16 +122,16 @@ func (r *Request) Decide(now Time, v Verdict) error {
 	return nil
 }
 
-// Admit sets the function fn that decides on each connecting peer, except on peers to which this
-// side itself connects. If the argument fn of Admit is nil, which is the initial setting, every
-// peer is accepted. Before the module calls the function given to Admit, the peer has proved that
-// it receives packets at the addresses of both its channels. The handshake may fail even after the
-// function given to Admit has accepted the peer. The function given to Admit may call the same
-// methods as a message handler. Each repeated connection request of a peer, and a change of the
-// peer's label, may cause another call of the function.
+// Admit sets the function fn, which decides on each peer that asks to connect, but not on peers to
+// which this side itself connects. If fn is nil, which is the initial setting, every peer is
+// accepted. Before the module calls the function given to Admit, the peer has proved that it
+// receives packets at the addresses of both its channels. The handshake can still fail after the
+// function given to Admit has accepted the peer. The function given to Admit is allowed to call the
+// same methods as a message handler. A repeated connection request, or a change of the peer's
+// label, can cause another call of the function given to Admit for the same peer.
 func (m *Module) Admit(fn func(Request) Verdict) { m.admission = fn }
 
-// ask returns the decision of the function given to Admit on a connection request.
+// The method "ask" returns the decision of the function given to Admit on a connection request.
 func (m *Module) ask(hello *frag.Hello, id uint64) (answer meet.Answer) {
 	if m.admission == nil {
 		return answer
@@ -145,11 +147,11 @@ func (m *Module) ask(hello *frag.Hello, id uint64) (answer meet.Answer) {
 	return meet.Answer{Reject: frag.Reject{Reason: frag.RejectOwner}}
 }
 
-// PeerLabel is the label that the peer claims (Config.Label), or empty if the peer has not sent a
-// label.
+// PeerLabel returns the label that the peer claims (Config.Label), or "" if there is no label.
 func (ep *Endpoint) PeerLabel() string { return ep.c.ID.Label() }
 
-// RemoteName returns the peer's address as text, after its quoted label if the peer has one.
+// RemoteName returns the peer's address as text. If the peer has a label, the quoted label stands
+// before the address.
 func (ep *Endpoint) RemoteName() string {
 	if ep.c.ID.Label() == "" {
 		return ep.PeerAddress()

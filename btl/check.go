@@ -8,9 +8,9 @@ import (
 )
 
 // Check verifies the whole state of the module, and returns an error for the first inconsistency.
-// Check is for tests and simulators, which call it after each call of Progress. The time of Check
-// is proportional to the number of send buffers and endpoints. Only the first call of Check
-// allocates memory.
+// Check is for tests and simulators, which call it after each call of Progress. The CPU time of a
+// call of Check is proportional to the number of send buffers and endpoints. Only the first call of
+// Check allocates memory.
 func (m *Module) Check() error {
 	if m.checker == nil {
 		m.checker = new(peer.Checker)
@@ -35,10 +35,10 @@ func (m *Module) check() error {
 }
 
 // CheckIdle returns an error for the first inconsistency of an idle module. A module is idle if no
-// send, handshake or close is in progress and no packet is in flight. In an idle module every
-// buffer, timer and descriptor is free, and all lists are empty. In an idle module only connected
-// endpoints hold credits, and nothing refers to an ended endpoint. CheckIdle includes Check, and is
-// for tests and simulators.
+// send, handshake or close is in progress and no packet is in flight. CheckIdle verifies that every
+// buffer, timer and descriptor is free, and that all lists are empty. CheckIdle also verifies that
+// only connected endpoints have credits, and that nothing refers to an ended endpoint. CheckIdle
+// includes Check, and is for tests and simulators.
 func (m *Module) CheckIdle() error {
 	if err := m.Check(); err != nil {
 		return err

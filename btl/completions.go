@@ -4,8 +4,8 @@ import (
 	"gobtl/btl/internal/peer"
 )
 
-// callOut passes all queued notifications to the application's callbacks OnDone, OnEndpoint and
-// OnRoom, and to the functions given to Flush.
+// callOut delivers all queued notifications, by calls of OnDone and of the functions given to
+// OnEndpoint, OnRoom and Flush.
 func (m *Module) callOut() {
 	o := &m.all.Outbox
 	if !o.Due() { // the usual case; popping from an empty list would copy a whole notice
@@ -35,7 +35,7 @@ func (m *Module) callOut() {
 	}
 }
 
-// finish calls the fragment's OnDone and frees the descriptor.
+// The method "finish" calls the fragment's OnDone and frees the descriptor.
 func (m *Module) finish(c *peer.Fragment) {
 	f, _ := c.Owner.(*Fragment)
 	if f.OnDone != nil {
@@ -56,7 +56,8 @@ const (
 	CompletionRoom                        // room after ErrAgain, as for OnRoom
 )
 
-// Completion is a notification that Pull returns in place of a callback.
+// Completion is a notification that Pull returns if the application polls instead of using
+// callbacks.
 type Completion struct {
 	Endpoint *Endpoint
 	Err      error          // nil if a send or flush is acknowledged; of an event as for OnEndpoint
@@ -65,21 +66,22 @@ type Completion struct {
 	Event    Event          // of CompletionEvent
 }
 
-// PullCompletions selects how the module reports ended sends, endpoint events and flushes. After
-// PullCompletions(true) the application polls for notifications with Pull. After
+// PullCompletions selects whether Pull or callbacks report ended sends, endpoint events and
+// flushes. After PullCompletions(true) the application polls for notifications with Pull. After
 // PullCompletions(false), the default, Progress calls OnDone, OnEndpoint and the functions given to
 // Flush. PullCompletions does not affect message handlers, which Progress always calls.
-// PullCompletions must be called before the first Connect. A Runner needs callbacks.
+// PullCompletions must be called before the first Connect. A module that a Runner drives must use
+// callbacks.
 //
-// The descriptor of a send is freed only when Pull has returned its completion, so FragmentsMax
-// limits the number of unread completions of sends. No further peer can connect while PeersMax
-// endpoint events wait for Pull.
+// The descriptor of a send is freed only when Pull has returned the send's completion, so
+// FragmentsMax limits the number of sends whose completions are unread. No further peer can connect
+// while PeersMax endpoint events wait for Pull.
 func (m *Module) PullCompletions(on bool) { m.all.Outbox.Pull(on) }
 
 // Pull fills buf with completions that no earlier call of Pull has returned. Pull returns
-// completions of sends before those of events and flushes. Pull returns the number of completions,
-// which is below len(buf) if no further completion is queued. Pull may be called from a handler,
-// and after Close.
+// completions of sends before those of events and flushes. Pull returns the number of completions
+// in buf, which is less than len(buf) only if no further completion is queued. Pull can also be
+// called in a handler, and after Close.
 func (m *Module) Pull(buf []Completion) int {
 	o := &m.all.Outbox
 	if !o.Pulled {
@@ -107,10 +109,10 @@ func (m *Module) Pull(buf []Completion) int {
 
 // OnRoom registers the function fn, which Progress calls when a call that has returned ErrAgain
 // should be repeated. If calls for an endpoint have returned ErrAgain, the function given to OnRoom
-// is called once for the endpoint, as soon as a repeated call can succeed. A call that the function
-// given to OnRoom repeats may return ErrAgain again, if too few resources are free. After each
-// further ErrAgain, fn is called again. An application that uses Pull (PullCompletions) gets a
-// CompletionRoom instead of a call of a function given to OnRoom. For ended endpoints, fn is not
+// is called once for the endpoint, as soon as a repeated call might succeed. If the repeated call
+// also returns ErrAgain, because too few resources are free, the function given to OnRoom is called
+// again later. An application that uses Pull (PullCompletions) gets a CompletionRoom instead of a
+// call of a function given to OnRoom. For ended endpoints, the function given to OnRoom is not
 // called.
 func (m *Module) OnRoom(fn func(ep *Endpoint)) {
 	m.onRoom = fn

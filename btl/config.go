@@ -15,8 +15,8 @@ import (
 // Config configures a module. WithDefaults replaces each zero field by its default, and Validate
 // checks the result.
 type Config struct {
-	// Profile is the name of the rules for loss recovery, which is "adaptive", "usnic" or
-	// "lossless". "usnic" has the rules of Open MPI's usnic BTL. The default Profile is "lossless"
+	// Profile is the name of the set of rules for loss recovery: "adaptive", "usnic" or "lossless".
+	// The profile "usnic" has the rules of Open MPI's usnic BTL. The default Profile is "lossless"
 	// over a reliable and ordered provider, and "adaptive" over any other provider.
 	Profile string
 	// Reliability selects whether the provider or the module recovers from losses. With
@@ -24,8 +24,8 @@ type Config struct {
 	// and ordered, and the module recovers from losses in all other cases. With "own" the module
 	// always recovers from losses.
 	Reliability string
-	// Rules replaces single numbers of the profile. A zero field keeps the profile's number.
-	// Programs need only those fields of Rules that Params lists, and the other fields are for
+	// Rules overrides single values of the profile. A zero field of Rules keeps the profile's value.
+	// Programs need only those fields of Rules that Params lists. All other fields of Rules are for
 	// simulations and experiments.
 	Rules reliability.Rules
 
@@ -37,115 +37,113 @@ type Config struct {
 	// fragments. A TinyBytes of 0 means 768, or MTUBytes if that is smaller.
 	TinyBytes int
 
-	// PackBytes is the size of the largest packet that several small fragments may share, at most
-	// 65507 and at most the peer's MTU. Fragments share a packet if at least two of them fit into
-	// PackBytes. At an MTU of up to 9000, one packet may also hold the end of a large fragment and
-	// the beginning of the next large fragment. A PackBytes of 0 means 8 KiB. With a PackBytes of
-	// 1, this module sends each fragment in packets of its own. Shared packets from a peer are
-	// always accepted.
+	// PackBytes is the maximum size of a packet that several small fragments share, at most 65507 and
+	// at most the peer's MTU. Small fragments share a packet if at least two of them fit into
+	// PackBytes. At an MTU of at most 9000, a packet can also contain the end of a large fragment and
+	// the beginning of the next large fragment. A PackBytes of 0 means 8 KiB. With a PackBytes of 1,
+	// this module sends each fragment in packets of its own. Shared packets from a peer are always
+	// accepted.
 	PackBytes int
 
-	// SendBuffers is the number of packets that can be in flight or lent to the application, for
-	// all peers together, 64 to 1<<20. A SendBuffers of 0 means one full window
-	// (Rules.WindowPackets), but at least 4096. Each send buffer takes MTUBytes of memory, on most
-	// providers only after its first use. One peer alone may use seven eighths of the send buffers.
-	// With several peers, each peer may use at most as many send buffers as are still free.
+	// SendBuffers is the number of packets that can be in flight or lent to the application, for all
+	// peers together, 64 to 1<<20. A SendBuffers of 0 means the larger of Rules.WindowPackets and
+	// 4096. Each send buffer takes MTUBytes of memory, which most providers allocate only at its first
+	// use. If only one peer uses send buffers, it can use at most seven eighths of them. If several
+	// peers use send buffers, each peer can use at most as many as are still free.
 	SendBuffers int
 	// RecvDepth is the number of receive buffers posted on each channel, 16 to 1<<16. A RecvDepth
 	// of 0 means 1024.
 	RecvDepth int
 	// CommandDepth is the number of receive buffers posted on the command channel, 16 to RecvDepth.
-	// CommandDepth also limits the sends on the command channel that may wait for completion. A
-	// CommandDepth of 0 means RecvDepth for receives and TxDepth for sends, because all small
-	// fragments use the command channel. A provider without a socket buffer of its own holds at
-	// most CommandDepth unread packets, so that CommandDepth also limits the credits of all peers.
+	// CommandDepth also limits the number of sends on the command channel that wait for their
+	// completions. A CommandDepth of 0 means RecvDepth for receives and TxDepth for sends, because all
+	// small fragments use the command channel. A provider without a socket buffer of its own can store
+	// at most CommandDepth unread packets, so CommandDepth also limits the credits of all peers.
 	CommandDepth int
-	// TxDepth is the number of sends that may wait for completion on each channel. TxDepth = 0
-	// means the provider's depth.
+	// TxDepth is the maximum number of sends that wait for their completions on each channel. A
+	// TxDepth of 0 means the provider's queue depth.
 	TxDepth int
 	// RecvBufferBytes is the requested size of the kernel's receive buffer for each channel, if the
 	// provider has such a buffer. A RecvBufferBytes of 0 requests 4 MiB, and a negative value keeps
-	// the system's default. The size of the receive buffer that the kernel grants limits the
-	// credits given to peers.
+	// the system's default. The buffer size that the kernel grants limits the credits for peers.
 	RecvBufferBytes int
 
-	// FragmentsMax is the number of fragment descriptors, 16 to 1<<20. Each queued or
-	// unacknowledged send uses a descriptor. A FragmentsMax of 0 means 4096. One peer alone may use
-	// seven eighths of the descriptors. With several peers, each peer may use at most as many
-	// descriptors as are still free.
+	// FragmentsMax is the number of fragment descriptors, 16 to 1<<20. Each queued or unacknowledged
+	// send uses a descriptor. A FragmentsMax of 0 means 4096. If only one peer uses descriptors, it
+	// can use at most seven eighths of them. If several peers use descriptors, each peer can use at
+	// most as many as are still free.
 	FragmentsMax int
 	// FragmentBytesMax is the size of the largest fragment that is sent or received, 1 KiB to less
 	// than 4 GiB. A FragmentBytesMax of 0 means 1 GiB.
 	FragmentBytesMax uint32
-	// ReassemblyBytesMax is the maximum memory of all partly received fragments. Chunks beyond
-	// ReassemblyBytesMax are dropped, and the sender retransmits them later. A ReassemblyBytesMax
-	// of 0 means 2 GiB, or FragmentBytesMax if that is larger.
+	// ReassemblyBytesMax is the maximum memory for all partly received fragments together. Chunks that
+	// would exceed ReassemblyBytesMax are dropped, and the sender retransmits them later. A
+	// ReassemblyBytesMax of 0 means 2 GiB, or FragmentBytesMax if that is larger.
 	ReassemblyBytesMax int64
-	// KeptPackets is the maximum number of receive buffers that handlers may keep with Module.Keep,
-	// up to 1<<20. The module allocates one additional packet buffer for each of the KeptPackets.
-	// Handlers may also keep fragments that needed several packets, in total up to KeptPackets MiB,
-	// which do not count towards ReassemblyBytesMax. A KeptPackets of 0 means 256, and a negative
-	// value means that Module.Keep always copies.
+	// KeptPackets is the maximum number of receive buffers that handlers can keep with Module.Keep, at
+	// most 1<<20. The module allocates KeptPackets additional packet buffers. Handlers can also keep
+	// fragments that needed several packets, in total at most KeptPackets MiB. Kept fragments do not
+	// count towards ReassemblyBytesMax. A KeptPackets of 0 means 256, and a negative value means that
+	// Module.Keep always copies.
 	KeptPackets int
 
 	// PeersMax is the maximum number of endpoints, 1 to 1<<20. A PeersMax of 0 means 4096.
 	PeersMax int
-	// PeersPerHost is the maximum number of endpoints that peers on one host may open to this
-	// module, up to 1<<20. Peers on one address of a host may open at most 16 endpoints. Hosts that
-	// share an address behind a router count as one host. PeersPerHost has an effect only if the
-	// fabric tells hosts apart, and does not limit the endpoints that this side opens. A
-	// PeersPerHost of 0 means a quarter of PeersMax, but at least 256, and at most seven eighths of
-	// PeersMax. A negative PeersPerHost means no limit.
+	// PeersPerHost is the maximum number of endpoints that peers on one host can open to this module,
+	// at most 1<<20. Peers at one address of a host can open at most 16 endpoints. Hosts behind a NAT
+	// that share one address count as one host. PeersPerHost has an effect only if the fabric tells
+	// hosts apart, and does not limit the endpoints that this side opens. A PeersPerHost of 0 means a
+	// quarter of PeersMax, raised to 256 if less, but never more than seven eighths of PeersMax. A
+	// negative PeersPerHost means no limit.
 	PeersPerHost int
 	// Advertise is the address that is announced to peers instead of the bound address, in the
-	// notation of Module.Dial. Advertise is needed, for example, if a router maps another address
-	// to this host. An empty Advertise means the bound address. Peers use the advertised address to
-	// connect. If the fabric reports the source address of datagrams, as udp does, replies go to
-	// the source address.
+	// notation of Module.Dial. Advertise is needed, for example, if a NAT maps another address to this
+	// host. An empty Advertise means the bound address. Peers use the advertised address to connect.
+	// If the peer's fabric reports source addresses of datagrams, as udp does, the peer sends its
+	// replies to the source address instead.
 	Advertise string
-	// Label is a name of this module that is announced to peers, up to 32 bytes (see Request). The
-	// label is not authenticated.
+	// Label is a name of this module, at most 32 bytes long, that peers get with the connection
+	// request (see Request). The label is not authenticated.
 	Label string
 	// RegionsMax is the maximum number of memory regions exposed to peers, 1 to 1<<16. A RegionsMax
 	// of 0 means 1024.
 	RegionsMax int
 
-	// HandshakeTimeout is the maximum time from Connect until the handshake is complete. A peer
-	// that keeps the connection request (see Keep) may extend the HandshakeTimeout by a minute. A
+	// HandshakeTimeout is the maximum time from Connect until the handshake is complete. A peer that
+	// keeps the connection request (see Keep) can extend the HandshakeTimeout by up to one minute. A
 	// HandshakeTimeout of 0 means 3 s.
 	HandshakeTimeout time.Duration
-	// PeerTimeout is the time after which a peer is declared dead if the peer has not acknowledged
-	// the oldest packet in flight, or has not answered a probe. Only acknowledgements and answers
-	// to probes restart the PeerTimeout. A PeerTimeout of 0 means 5 s. A process that does not call
-	// Progress for longer than PeerTimeout is declared dead by its peers. A process that computes
-	// for a long time must announce the time with Away, or use package runner. A PeerTimeout of
-	// less than four retransmission time-outs shortens the retransmission time-outs.
+	// PeerTimeout is the time after which a peer is declared dead if the peer has not acknowledged the
+	// oldest packet in flight, or has not answered a probe. Only acknowledgements and answers to
+	// probes restart the PeerTimeout. A PeerTimeout of 0 means 5 s. A process that does not call
+	// Progress for longer than PeerTimeout is declared dead by its peers. A process that computes for
+	// longer than PeerTimeout must announce the duration with Away, or use package runner. A
+	// PeerTimeout of less than four retransmission time-outs shortens the retransmission time-outs.
 	PeerTimeout time.Duration
-	// Away is the longest time for which this module's process computes without a call of Progress,
-	// up to an hour. Peers learn the value of Away in the handshake, and extend their PeerTimeout for
-	// this module by Away, but at most by a minute. An Away of 0 requests no extension. Away does not
-	// extend CloseTimeout.
+	// Away is the longest time for which this module's process computes without a call of Progress, at
+	// most one hour. Peers learn the value of Away in the handshake, and extend their PeerTimeout for
+	// this module by Away, but by no more than one minute. An Away of 0 requests no extension. Away
+	// does not extend CloseTimeout.
 	Away time.Duration
-	// KeepAlive is the time without packets on a channel, in either direction, after which this
-	// side probes the peer on that channel. The probes detect a dead peer without other traffic,
-	// and keep the port mappings of firewalls and NATs alive. A KeepAlive of 0 means 20 s, and a
-	// negative value turns the probes off. When memory or endpoints run short, silent peers are probed
+	// KeepAlive is the time without packets on a channel, in either direction, after which this side
+	// probes the peer on that channel. The probes detect a dead peer without other traffic, and keep
+	// the port mappings of firewalls and NATs alive. A KeepAlive of 0 means 20 s, and a negative value
+	// turns the probes off. If the module runs short of memory or endpoints, it probes silent peers
 	// before KeepAlive has passed.
 	KeepAlive time.Duration
-	// CloseTimeout is the maximum time for which Endpoint.Close waits for acknowledgements after
-	// the peer's last new ACK. A CloseTimeout of 0 means 1 s.
+	// CloseTimeout is the maximum time for which a closing endpoint waits without any newly
+	// acknowledged packet. A CloseTimeout of 0 means 1 s.
 	CloseTimeout time.Duration
 
-	// Random returns random numbers for the incarnation, connection tags and first sequence
-	// numbers. The value nil means crypto/rand. Simulators set a function of their own.
+	// Random returns random numbers for the incarnation, connection tags and first sequence numbers.
+	// If Random is nil, the module uses crypto/rand. Simulators set a function of their own.
 	Random func() uint64
 
 	limits limits.Limits
 }
 
-// SetLimits changes internal limits, which keep their default values outside of tests and the
-// simulator. Only the simulator and tests call SetLimits, because other Go modules cannot import
-// the type of its argument.
+// SetLimits changes internal limits for tests and the simulator. Other Go modules cannot call
+// SetLimits, because they cannot import the type of its argument.
 func (c *Config) SetLimits(l limits.Limits) { c.limits = l }
 
 // These are the values of Config.Reliability.
@@ -205,8 +203,7 @@ func (c Config) WithDefaults(info fabric.Info) (Config, error) {
 	return c, c.Validate()
 }
 
-// keptBytesEach times Config.KeptPackets is the memory limit for fragments of several packets that
-// a program keeps after their delivery.
+// keptBytesEach times Config.KeptPackets is the memory limit for kept fragments of several packets.
 const keptBytesEach = 1 << 20
 
 // setDefaultLimits replaces the zero fields of c.limits by their defaults.
@@ -230,7 +227,7 @@ func set[T comparable](p *T, v T) {
 	}
 }
 
-// providersMTU returns the datagram size for a provider with an MTU of the given number of bytes.
+// providersMTU returns the default datagram size for a provider whose MTU is the argument "bytes".
 // An MTU above 65507 is reduced to the largest multiple of 64 (a cache line) below 65507, so that
 // chunks are aligned.
 func providersMTU(bytes int) int {
@@ -247,8 +244,9 @@ const (
 	tinyBytesMin = 256
 )
 
-// Validate returns ErrConfig for the first value that is out of range. Before Validate is called,
-// WithDefaults must have replaced the zero fields of the Config.
+// Validate returns ErrConfig, with the name of the first value that is out of range, or nil if all
+// values are in range. Before Validate is called, WithDefaults must have replaced the zero fields
+// of the Config.
 func (c Config) Validate() error {
 	if err := c.Rules.Validate(); err != nil {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
@@ -293,8 +291,7 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// DomainConfig returns the settings with which an application opens the fabric's Domain for a
-// module.
+// DomainConfig returns the settings with which the application must open the Domain for a module.
 func (c Config) DomainConfig(info fabric.Info) (fabric.DomainConfig, error) {
 	c, err := c.WithDefaults(info)
 	if err != nil {
@@ -305,7 +302,7 @@ func (c Config) DomainConfig(info fabric.Info) (fabric.DomainConfig, error) {
 	}, nil
 }
 
-// arenaBuffers is the number of packet buffers that a module needs.
+// arenaBuffers returns the number of packet buffers that a module needs in the Domain's arena.
 func (c Config) arenaBuffers(info fabric.Info) int {
 	command, data := c.recvDepths(info)
 	return c.SendBuffers + port.ControlBuffers + command + data + max(c.KeptPackets, 0)
@@ -319,8 +316,8 @@ func (c Config) recvDepths(info fabric.Info) (command, data int) {
 	return c.CommandDepth, c.RecvDepth
 }
 
-// segmentRoom returns the largest payload, in bytes, of a packet of the given kind in a datagram of
-// sizeBytes.
+// segmentRoom returns the maximum number of payload bytes of a packet of the given kind in a
+// datagram of sizeBytes.
 func segmentRoom(sizeBytes int, kind frag.Kind) int {
 	return sizeBytes - frag.HeaderBytes(kind, 0)
 }

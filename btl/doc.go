@@ -10,13 +10,13 @@
 // Only methods whose documentation allows it, such as Stats and Wake, may be called by any
 // goroutine. A module has no goroutine, lock or clock of its own, and does nothing between two
 // calls of Progress. Package runner drives a module, so that any goroutine may send and receive,
-// with a context for each call. Drivers such as package runner also use Hooks.
+// with a context for each call. A driver, such as package runner, also uses the methods of Hooks.
 //
 // # The life of a packet
 //
 // Package btl contains the API for applications, and determines the order of the steps in a call of
-// Progress. The packages internal/peer (P in the figure) and internal/receive (R) perform the steps
-// of Progress.
+// Progress. In the figure, P marks steps in package internal/peer, and R marks steps in package
+// internal/receive.
 //
 //	Send, SendImmediate          P send.go          at once, into a Pack, or into a queue
 //	     |         |
@@ -51,17 +51,17 @@
 //	    |
 //	  deliver       R recv.go           the handler of its tag, when the fragment is whole
 //
-// The files link_seq.go are for fabrics that may lose packets, and the files link_counted.go for
-// fabrics that are reliable.
+// The files named link_seq.go contain the code for fabrics that can lose packets, and the files
+// named link_counted.go contain the code for reliable fabrics.
 //
 // A module has two channels, each with its own fabric endpoint and queues. The command channel is
 // polled first, and carries ACKs and fragments that fit into a datagram of Config.TinyBytes. The
 // data channel carries all other packets, and all retransmissions. Handshakes use both channels.
 // Over a reliable fabric, the command channel carries all fragments, and the data channel carries
-// the ACKs. If the first completion of a poll is a fragment in a single packet, the handler is
-// called before the receive state is updated (fast receive).
+// the ACKs. If the first completion of a poll is a fragment in a single packet, the fragment's
+// handler is called before the receive state is updated (fast receive).
 //
-// The folder internal/port holds the channels and their buffers. Handshakes are decided in
-// internal/meet and carried out in internal/peer. Package reliability defines the states of a
-// segment, and docs/protocol.md defines the wire format.
+// Package internal/port contains the channels and their buffers. Package internal/meet decides how
+// handshakes proceed, and package internal/peer sends their packets. Package reliability defines
+// the states of a segment, and docs/protocol.md defines the wire format.
 package btl

@@ -10,7 +10,7 @@ import (
 
 // Endpoint is the connection to one peer.
 type Endpoint struct {
-	// Context is a value for the use of the caller, which the module does not read or change.
+	// Context is a value of the application, which the module does not read or change.
 	Context any
 
 	c peer.Endpoint // the state of the connection
@@ -43,25 +43,27 @@ func (ep *Endpoint) Connected() bool { return ep.c.ID.State == peer.StateConnect
 // be sent.
 func (ep *Endpoint) Outstanding() (packets, fragments int) { return ep.c.Outstanding() }
 
-// MaxTiny is the size, in bytes, of the largest fragment that is sent to this peer on the command
-// channel.
+// MaxTiny returns the size, in bytes, of the largest fragment that is sent to this peer on the
+// command channel.
 func (ep *Endpoint) MaxTiny() int { return ep.c.MaxTiny() }
 
-// MTUBytes is the size of the largest datagram that is now sent to this peer (see also Path).
+// MTUBytes returns the current path MTU, which is the size of the largest datagram that this side
+// sends to the peer (see also Path).
 func (ep *Endpoint) MTUBytes() int { return ep.c.MTU }
 
-// Close closes the endpoint without loss. After Close, all accepted fragments are delivered, then
-// the peer is informed, and then this side gets EventClosed. Close ends at most Config.CloseTimeout
-// after the peer's last new ACK. Sends after Close return ErrClosed. The argument now of Close is
-// the present time.
+// Close closes the endpoint without loss, and does not block. After Close, all accepted fragments
+// are delivered, then the peer is informed, and then this side gets EventClosed. If no further
+// packet is acknowledged for Config.CloseTimeout, the endpoint ends although fragments are
+// unacknowledged. Sends after Close return ErrClosed. The argument "now" of Close is the present
+// time.
 func (ep *Endpoint) Close(now Time) { ep.c.All.Endings.Close(&ep.c, now, frag.ByeClosed) }
 
 // CloseCodeMax is the largest code that CloseWith accepts.
 const CloseCodeMax = frag.ByeOwnerMax
 
-// CloseWith closes the endpoint like Close, and sends the peer a code from 0 to CloseCodeMax. The
-// peer's last event has an EndedError with the code given to CloseWith. The applications define the
-// meaning of the codes. CloseWith returns ErrConfig if the code exceeds CloseCodeMax.
+// CloseWith closes the endpoint like Close, and sends the peer a code from 0 to CloseCodeMax, whose
+// meaning the application defines. The last event of the peer's endpoint has an EndedError with the
+// code given to CloseWith. CloseWith returns ErrConfig if the code exceeds CloseCodeMax.
 func (ep *Endpoint) CloseWith(now Time, code uint16) error {
 	if code > CloseCodeMax {
 		return fmt.Errorf("%w: close code %d, at most %d", ErrConfig, code, CloseCodeMax)
@@ -70,17 +72,17 @@ func (ep *Endpoint) CloseWith(now Time, code uint16) error {
 	return nil
 }
 
-// Abort ends the endpoint immediately, and incomplete sends end with ErrClosed. Abort informs the
-// peer with one packet, after which the peer's endpoint fails with an EndedError. If the packet of
-// Abort is lost, the peer's timers detect the end of the connection.
+// Abort ends the endpoint immediately, so that incomplete sends end with ErrClosed. Abort sends one
+// packet to the peer, whose endpoint then fails with an EndedError. If the packet of Abort is lost,
+// the peer's timers detect the end of the connection.
 func (ep *Endpoint) Abort() { ep.c.All.Endings.Abort(&ep.c) }
 
 // Path describes the path to a peer.
 type Path struct {
 	reliability.PathState
-	// MTUBytes is the size of the largest datagram that is now sent to the peer. MTUBytesMost is
-	// the largest datagram size that the devices of both sides allow. MTUWhy is a text with the
-	// reason for MTUBytes.
+	// MTUBytes is the current path MTU, which is the size of the largest datagram that this side sends
+	// to the peer. MTUBytesMost is the largest datagram size that the network devices of both sides
+	// allow. MTUWhy is a text with the reason for the current value of MTUBytes.
 	MTUBytes, MTUBytesMost int
 	MTUWhy                 string
 	// Holes counts how often the path stopped carrying datagrams of MTUBytes.

@@ -24,8 +24,9 @@ type Tag uint8
 // TagMax is the highest tag that applications may use. Higher tags are reserved for the transport.
 const TagMax Tag = frag.TagUserMax
 
-// Handler is called with a received fragment. The slice data is valid only during the call. A
-// handler may send, connect, close and free, but must not call Progress.
+// Handler is a function that Progress calls with a received fragment. The slice "data" is valid
+// only until the Handler returns. A Handler is allowed to send messages, connect to peers, close
+// endpoints and free fragments, but must not call Progress.
 type Handler func(ep *Endpoint, tag Tag, data []byte)
 
 // Event is a change of an endpoint's connection.
@@ -34,7 +35,7 @@ type Event uint8
 // The constants below are the events of an endpoint. Each endpoint gets either EventClosed or
 // EventFailed exactly once, as its last event.
 const (
-	// EventConnected means that the handshake is done.
+	// EventConnected means that the handshake is complete.
 	EventConnected = Event(peer.EventConnected)
 	// EventClosed means that the connection was closed without an error, by this side (err is nil) or
 	// by the peer (ErrPeerClosed).
@@ -43,10 +44,10 @@ const (
 	EventFailed = Event(peer.EventFailed)
 )
 
-// Module is an open transport, with a port of a fabric and the endpoints of its peers. A Module
-// determines the order of the steps in a call of Progress, and calls the application's callbacks.
-// Two packages perform the steps of Progress, and call the Module only through functions that the
-// Module has given to them:
+// Module is an open instance of the transport, with two channels of a fabric and the endpoints of
+// its peers. A Module determines the order of the steps in a call of Progress, and calls the
+// application's callbacks. Two packages perform the steps of Progress, and call the Module only
+// through functions that the Module has given to them:
 //
 //	rx  --> received packets, until a handler gets the fragment       internal/receive
 //	all --> endpoints, and what they share, what is sent, timers,     internal/peer
@@ -71,16 +72,16 @@ type Module struct {
 	checker   *peer.Checker   // scratch of Check
 }
 
-// lifetime is the stage of a module between Open and Close.
+// The type "lifetime" contains the flags that say whether the module is open, running or closed.
 type lifetime struct {
 	inProgress bool // Progress or Close is running
-	closeAsked bool // by a callback, for the end of this call of Progress
+	closeAsked bool // a callback has called Close; Progress closes the module at its end
 	closed     bool
 	driven     atomic.Bool // a driver has called Hooks.TakeOver
 }
 
-// Open starts a module on a Domain that was opened with cfg.DomainConfig. The module owns the
-// Domain after a successful call of Open. If Open returns an error, Open has closed the Domain.
+// Open starts a module on a Domain that was opened with cfg.DomainConfig. After a successful Open,
+// the module owns the Domain. If Open returns an error, it has closed the Domain.
 func Open(dom fabric.Domain, cfg Config) (*Module, error) {
 	m := new(Module)
 	if err := m.open(dom, cfg); err != nil {
@@ -121,8 +122,7 @@ func (m *Module) open(dom fabric.Domain, cfg Config) error {
 	return m.openName()
 }
 
-// openName initializes the handshakes, which choose the module's incarnation at random, and
-// composes the module's name for peers.
+// openName chooses the module's random incarnation, and composes the module's name for peers.
 func (m *Module) openName() error {
 	m.told = [2][]byte{m.all.Port.Command.Name, m.all.Port.Data.Name}
 	if m.cfg.Advertise != "" {
@@ -146,16 +146,15 @@ func (m *Module) openName() error {
 	return err
 }
 
-// Name returns the module's address as opaque bytes, which other modules pass to Connect. The name
-// is different after every Open.
+// Name returns the module's address as opaque bytes, which other modules pass to Connect. Each Open
+// of a module results in a different name.
 func (m *Module) Name() []byte { return append([]byte(nil), m.name...) }
 
-// Config returns the configuration in use, with all defaults.
+// Config returns the configuration in use, in which zero fields are replaced by their defaults.
 func (m *Module) Config() Config { return m.cfg }
 
 // Info returns the fabric's description of the Domain. The attributes in the Info include the
-// present counters of the provider, such as the number of datagrams dropped because a buffer was
-// full.
+// present values of the provider's counters, such as datagrams dropped because a buffer was full.
 func (m *Module) Info() fabric.Info { return m.all.Port.Dom.Info() }
 
 // Limits holds the size limits of a module.
@@ -169,8 +168,8 @@ type Limits struct {
 	MTUBytes         int // datagram size of the data channel
 }
 
-// Limits returns the module's size limits. For a peer whose MTU is smaller than this module's MTU,
-// some limits are smaller.
+// Limits returns the module's size limits. Some of the limits are smaller for a peer whose MTU is
+// smaller than this module's MTU.
 func (m *Module) Limits() Limits {
 	return Limits{
 		FragmentBytesMax: int(m.cfg.FragmentBytesMax),
@@ -183,12 +182,13 @@ func (m *Module) Limits() Limits {
 	}
 }
 
-// Handle registers the handler of a tag, and nil removes the handler. A fragment whose tag
-// has no handler is refused. The sender of a refused fragment gets ErrNoHandler from
-// OnDone, or from Flush if Send returned Done. Handlers should be registered before peers
-// connect. If the handler of a tag changes while the packets of a fragment arrive, a part of the
-// fragment may be refused. Handle replaces an earlier handler of the tag. Handle returns ErrTag for
-// a tag above TagMax, and ErrTagTaken for the tag of a layer (Hooks.ClaimTag).
+// Handle registers the handler h for a tag, or removes the tag's handler if h is nil. A fragment
+// whose tag has no handler is refused. The sender of a refused fragment gets ErrNoHandler as the
+// argument of OnDone. If Send had returned Done, the function given to Flush gets ErrNoHandler
+// instead. Handlers should be registered before peers connect. If the handler of a tag changes
+// while the packets of a fragment arrive, the later packets might be refused. Handle replaces an
+// earlier handler of the tag. Handle returns ErrTag for a tag above TagMax, and ErrTagTaken for the
+// tag of a layer (Hooks.ClaimTag).
 func (m *Module) Handle(tag Tag, h Handler) error {
 	if tag > TagMax {
 		return fmt.Errorf("%w: %d (the last is %d)", ErrTag, tag, TagMax)
@@ -204,11 +204,12 @@ func (m *Module) Handle(tag Tag, h Handler) error {
 	return nil
 }
 
-// HandleUpTo registers a handler like Handle, for fragments of up to mostBytes, where 0 means no
+// HandleUpTo registers a handler like Handle, for fragments of at most mostBytes, where 0 means no
 // limit. A fragment that needs several packets and exceeds mostBytes is refused at its first
-// packet, before memory is allocated for the fragment. The sender gets ErrUnwanted. A fragment of
-// up to twice Limits.SegmentBytes may be delivered although it exceeds mostBytes, if the sender has
-// put the end of the fragment into a shared packet (Config.PackBytes).
+// packet, before memory is allocated for the fragment. The sender of a fragment that exceeds
+// mostBytes gets ErrUnwanted. If the sender has put the end of a fragment into a shared packet
+// (Config.PackBytes), a fragment of at most twice Limits.SegmentBytes might be delivered although
+// it exceeds mostBytes.
 func (m *Module) HandleUpTo(tag Tag, mostBytes uint32, h Handler) error {
 	if err := m.Handle(tag, h); err != nil {
 		return err
@@ -225,10 +226,10 @@ func (m *Module) OnEndpoint(fn func(ep *Endpoint, ev Event, err error)) { m.onEv
 // goroutine may call Stats.
 func (m *Module) Stats() Stats { return load(&m.published) }
 
-// Wait sleeps until a packet may have arrived, Wake is called, or the timeout has passed. A
-// negative timeout means no limit. Wait may return early. Progress should be called before and
-// after Wait. If Wait ends after the module's Deadline, the module's timers run late. Wait returns
-// fabric.ErrNotSupported if the fabric does not implement fabric.Waiter.
+// Wait sleeps until a packet arrives, Wake is called, or the timeout has passed. A negative timeout
+// means no limit. Wait can return before any of these events. Progress should be called before and
+// after Wait. If Wait returns after the module's Deadline, timers of the module expire late. Wait
+// returns fabric.ErrNotSupported if the fabric does not implement fabric.Waiter.
 func (m *Module) Wait(timeout time.Duration) error {
 	w, ok := m.all.Port.Dom.(fabric.Waiter)
 	if !ok {
@@ -238,7 +239,8 @@ func (m *Module) Wait(timeout time.Duration) error {
 	return w.Wait(timeout)
 }
 
-// Wake ends a Wait in progress, or else the next Wait. Any goroutine may call Wake.
+// Wake makes a Wait in progress return. If no Wait is in progress, the next Wait returns at once.
+// Any goroutine may call Wake.
 func (m *Module) Wake() {
 	if w, ok := m.all.Port.Dom.(fabric.Waiter); ok {
 		w.Wake()
@@ -246,9 +248,9 @@ func (m *Module) Wake() {
 }
 
 // Drain begins to close every endpoint, as Endpoint.Close does. After Drain, the module opens and
-// accepts no new endpoints. After Drain, Progress must be called until Drained returns true. A
-// fragment that is not delivered before the time "until" ends with ErrClosed. The argument now of
-// Drain is the present time.
+// accepts no new endpoints. The program must call Progress until Drained returns true. A fragment
+// that is not delivered before the time "until" ends with ErrClosed. The argument "now" of Drain is
+// the present time.
 func (m *Module) Drain(now, until Time) {
 	m.all.At(now)
 	m.all.Drain(until)
@@ -263,9 +265,9 @@ func (m *Module) Drain(now, until Time) {
 // Endpoints that linger after the peer's close, to repeat an ACK, count as ended.
 func (m *Module) Drained() bool { return m.all.Drained() }
 
-// Close ends the module at once. On Close, every incomplete send ends with ErrClosed, every
-// open endpoint gets EventClosed, and the Domain is closed. In a callback, Close takes
-// effect when the present call of Progress ends. Further calls of Close do nothing.
+// Close ends the module at once. During Close, every incomplete send ends with ErrClosed, every
+// open endpoint gets EventClosed, and the Domain is closed. If a callback calls Close, the module
+// is closed at the end of the current call of Progress. Further calls of Close do nothing.
 func (m *Module) Close() error {
 	if m.closed {
 		return nil

@@ -8,8 +8,7 @@ import (
 	"gobtl/btl/internal/setting"
 )
 
-// ErrParam means that no parameter has the given name, or that the parameter cannot have the given
-// value.
+// ErrParam means that no parameter has the given name, or that the given value is invalid.
 var ErrParam = errors.New("btl: invalid tunable")
 
 // EnvPrefix is the prefix of the environment variables that set parameters.
@@ -26,9 +25,9 @@ type Param struct {
 // Env returns the name of the parameter's environment variable.
 func (p Param) Env() string { return EnvPrefix + strings.ToUpper(p.Name) }
 
-// params is the only list of parameters, from which names, environment variables, documentation and
-// the method Set are derived. The list params leaves out some fields of Rules, because their values
-// belong to the recovery profile.
+// The variable "params" is the only list of parameters, from which their environment variables,
+// their documentation and the method Set are derived. The list "params" does not contain those
+// fields of Rules whose values belong to the profile.
 var params = []Param{
 	{
 		"profile", "lossless over a reliable network; else adaptive",
@@ -223,9 +222,9 @@ func param(name string) (Param, error) {
 	return Param{}, fmt.Errorf("%w: there is no %q", ErrParam, name)
 }
 
-// Set sets the parameter with the given name. Durations have Go's notation (50us, 1.5s). Sizes may
-// end with K, M or G for powers of 1024. Set returns ErrParam for an unknown name or an invalid
-// notation, and Validate checks the ranges.
+// Set sets the parameter with the given name. Durations have Go's notation (50us, 1.5s). Sizes can
+// have a suffix K, M or G, for powers of 1024. Set returns ErrParam for an unknown name or an
+// invalid notation, but does not check ranges, which Validate does.
 func (c *Config) Set(name, value string) error {
 	p, err := param(name)
 	if err != nil {
@@ -248,9 +247,9 @@ func (c *Config) Get(name string) string {
 }
 
 // LoadEnv sets every parameter that has an environment variable in environ, which has the form of
-// os.Environ. LoadEnv returns the names of these parameters. A variable that begins with EnvPrefix
-// and names no parameter is an error, to detect misspelt names. Variables that begin with
-// GOBTL_TEST_ are ignored.
+// os.Environ. The result "names" of LoadEnv contains the names of the parameters that were set. If
+// a variable begins with EnvPrefix but names no parameter, LoadEnv returns an error, in order to
+// detect misspelt names. Variables that begin with GOBTL_TEST_ are ignored.
 func (c *Config) LoadEnv(environ []string) (names []string, err error) {
 	for _, kv := range environ {
 		key, value, _ := strings.Cut(kv, "=")

@@ -7,7 +7,8 @@ import (
 	"gobtl/fabric"
 )
 
-// polling is the state that a module's polls keep from one call of Progress to the next.
+// The type "polling" is the state of a module's polls that one call of Progress leaves for the
+// next.
 type polling struct {
 	fastLast      bool           // the latest call delivered a fragment early
 	dataLast      bool           // the latest message came on the data channel
@@ -16,7 +17,8 @@ type polling struct {
 	readier       fabric.Readier // set by ReadyFd
 }
 
-// receiveFirst polls the command channel, unless this call of Progress may skip the channel.
+// receiveFirst polls the command channel, but skips some polls if the channel is idle and the
+// latest message came on the data channel.
 func (m *Module) receiveFirst(mayFast bool) (n int, fast bool, err error) {
 	c := &m.all.Port.Command
 	if mayFast && m.dataLast && m.all.Port.Data.Idle > 0 && c.Rests(m.all.Clock.Now) {
@@ -37,12 +39,12 @@ func (m *Module) receiveFirst(mayFast bool) (n int, fast bool, err error) {
 	return n, fast, err
 }
 
-// takeFirst polls channel c for one completion, and handles it. A fragment that arrived in one
-// packet is delivered to its handler first, and the receive state is updated by the next call of
-// Progress. The delivery before the update of the receive state is modelled on the fast receive
-// path of Open MPI's usnic (btl_usnic_component_progress, btl_usnic_recv_fast). The result "more"
-// of takeFirst is true if completions may follow, and the result "fast" is true if all other work
-// of Progress is left to the next call.
+// takeFirst polls channel c for one completion, and handles the completion. If the completion is a
+// fragment in one packet, its handler is called at once, and the next call of Progress updates the
+// receive state. The fast receive is modelled on the usnic BTL of Open MPI
+// (btl_usnic_component_progress, btl_usnic_recv_fast). The result "more" of takeFirst is true if
+// further completions might be available. The result "fast" is true if this call of Progress should
+// end, and leave all other work to the next call.
 func (m *Module) takeFirst(c *port.Channel, n *int) (more, fast bool, _ error) {
 	got, err := c.Poll(m.all.Clock.Now, 1)
 	if got == 0 && err == nil {
@@ -73,7 +75,7 @@ func (m *Module) takeFirst(c *port.Channel, n *int) (more, fast bool, _ error) {
 	return true, m.fastLast, nil
 }
 
-// receiveAll polls the data channel, unless this call of Progress may skip the channel.
+// receiveAll polls the data channel, but skips some polls while the channel is idle.
 func (m *Module) receiveAll(mayFast bool) (n int, fast bool, err error) {
 	c := &m.all.Port.Data
 	delivered := m.all.Count[CntDelivered]
@@ -106,8 +108,9 @@ func (m *Module) receiveAll(mayFast bool) (n int, fast bool, err error) {
 	return n, fast, err
 }
 
-// poll polls at most "limit" completions of a channel, handles them, and adds the number of
-// received packets to *n. The result "more" of poll is true if completions may follow.
+// The method "poll" polls a channel for at most "limit" completions, handles them, and adds the
+// number of received packets to *n. The result "more" of the method "poll" is true if further
+// completions might be available.
 func (m *Module) poll(c *port.Channel, limit int, n *int) (more bool, err error) {
 	var got int
 	limit = m.rx.Arrivals.Packets(limit)

@@ -7,20 +7,21 @@ import (
 	"gobtl/btl/internal/peer"
 )
 
-// tendGap is the minimum time between two calls of Progress after which Progress calls the port's
-// Tend, which performs work that the provider otherwise performs once in many polls.
+// If the previous call of Progress was at least tendGap ago, Progress calls the port's method Tend,
+// which performs work that the provider otherwise performs only once in many polls.
 const tendGap = time.Millisecond
 
 // Progress performs all pending work of the module. Progress receives packets and calls their
 // handlers, handles expired timers, retransmits lost packets, sends new packets, acknowledges
-// received packets, and calls the OnDone functions of ended sends. If the argument "now" is before
-// the module's time, Progress uses the module's time. Progress never blocks, and returns the number
-// of packets received. If the first received packet is a whole fragment, a call may deliver just
-// this fragment (fast receive), and leave all other work to the next call. Progress does nothing
-// while the queue of messages for PullArrivals is full (HandlePulled).
+// received packets, and calls the OnDone functions of ended sends. If the argument "now" of
+// Progress is before the module's time, Progress uses the module's time instead. Progress never
+// blocks, and returns the number of packets received. If the first received packet is a whole
+// fragment, a call of Progress can deliver just this fragment (fast receive), and leave all other
+// work to the next call. While the queue of messages for PullArrivals is full (see HandlePulled),
+// Progress does nothing.
 //
-// An error of Progress means that the fabric has failed, and that the module can only be closed.
-// Progress returns ErrReentrant inside a handler or callback, and ErrClosed after Close.
+// Progress returns ErrReentrant inside a handler or callback, and ErrClosed after Close. Any other
+// error of Progress means that the fabric has failed; the program must close the module.
 func (m *Module) Progress(now Time) (int, error) {
 	if m.inProgress {
 		return 0, ErrReentrant
@@ -49,20 +50,23 @@ func (m *Module) Progress(now Time) (int, error) {
 	return n, err
 }
 
-// The method progress performs the steps of one call of Progress in the following order:
-//  1. Step 1 completes a fast receive of the previous call, and sends the shared packets of small
-//     fragments that are still open (Packs).
+// The method "progress" performs the steps of one call of Progress in the following order:
+//  1. Step 1 completes a fast receive of the previous call, and sends the shared packets (Packs) to
+//     which small fragments could still be added.
 //  2. Step 2 polls the command channel and the data channel, and handles the received packets. If
 //     the first packet is a single fragment, step 2 only calls the fragment's handler (fast
 //     receive).
-//  3. Step 3 calls the functions for ended sends (callOut), and step 5 sends the messages of these
-//     functions.
-//  4. Step 4 handles expired timers (Expire), after step 2 may have received the awaited packets.
-//  5. Step 5 sends lost packets (SendAgain), and then new packets (Serve), which also contain ACKs.
+//  3. Step 3 calls the OnDone functions of ended sends and other callbacks (callOut). Step 5 sends
+//     the messages that callbacks have given to Send.
+//  4. Step 4 handles expired timers (Expire), but only after step 2, which might have received the
+//     awaited packets.
+//  5. Step 5 retransmits lost packets (SendAgain), and then sends new packets (Serve), which also
+//     contain ACKs.
 //  6. Step 6 sends the ACKs that were not sent as a part of another packet (Acknowledge).
-//  7. Step 7 measures round trips, and checks for receive buffer overruns (TendOvercommit).
+//  7. Step 7 sends a requested round-trip probe, and checks for receive overruns (TendOvercommit).
 //  8. Step 8 posts the batches of both channels, and the receive buffers.
-//  9. Step 9 removes unused addresses, calls functions for ended sends, and publishes the counters.
+//  9. Step 9 removes unused peer addresses from the fabric, calls further callbacks, and publishes
+//     the counters.
 func (m *Module) progress() (int, error) {
 	m.counters[CntPasses]++
 	if m.fastLast && m.restsOn() {
@@ -86,13 +90,12 @@ func (m *Module) progress() (int, error) {
 	return m.goOn(n, mayFast)
 }
 
-// stoodLeast is the minimum time between two calls of Progress after which LeaveLate restarts the
-// timers of packets that still wait in a batch.
+// If the previous call of Progress was at least stoodLeast ago, LeaveLate restarts the timers of
+// packets that still wait in a batch.
 const stoodLeast = 100 * time.Microsecond
 
 // goOn performs the rest of a call of Progress, beginning with the poll of the data channel. The
-// argument n of the method goOn is the number of packets that the same call of Progress has already
-// received.
+// argument n of goOn is the number of packets that the same call of Progress has already received.
 func (m *Module) goOn(n int, mayFast bool) (int, error) {
 	resting := m.all.Clock.Now < m.all.Rest.Until
 	got, fast, err := m.receiveAll(mayFast && !m.all.Outbox.Due())
@@ -130,16 +133,16 @@ func (m *Module) goOn(n int, mayFast bool) (int, error) {
 	}
 	m.all.Rest.Set(0)
 	if !m.found && m.all.MayRest() {
-		// The following calls of Progress only poll, until a packet arrives, the application calls a
-		// method, or a deadline of the module passes.
+		// Until a packet arrives, the application calls a method, or a deadline of the module passes, the
+		// following calls of Progress only poll.
 		m.all.Rest.Set(m.untilPublished(m.deadline()))
 	}
 	return n, nil
 }
 
-// restsOn completes a fast receive over a reliable fabric. If no other work is due, restsOn also
-// lets the following calls of Progress do nothing but poll, as they did before the fast receive.
-// restsOn returns false if a full call of Progress is needed.
+// restsOn completes a fast receive over a reliable fabric. If no other work is due, restsOn returns
+// true, and the following calls of Progress only poll, as before the fast receive. If a full call
+// of Progress is needed, restsOn returns false.
 func (m *Module) restsOn() bool {
 	until := m.all.Rest.ResumeUntil()
 	if m.all.Clock.Now >= until || !m.all.Port.Data.MayRest(m.all.Clock.Now) || !m.rx.DeferredAlone() {
@@ -166,9 +169,10 @@ func (m *Module) checkRest() error {
 }
 
 // Deadline returns the time by which Progress must be called again even if no packet arrives. A
-// Deadline at or before the present time means that work is due, for example after a call of
-// Progress that ended early. Deadline returns Never if no work is scheduled. Work that waits for a
-// buffer or for room in a channel has no deadline, because a packet or completion ends the wait.
+// result of Deadline at or before the present time means that work is due, for example after a call
+// of Progress that has ended early. Deadline returns Never if no work is scheduled. Work that waits
+// for a buffer or for room in a channel has no deadline, because a packet or completion ends the
+// wait.
 func (m *Module) Deadline() Time {
 	if m.rx.Arrivals.Full() { // until PullArrivals has emptied the queue
 		return Never

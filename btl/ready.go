@@ -14,9 +14,10 @@ import (
 //  2. Sleep until a descriptor is readable, at most for the shortest time that Arm has returned.
 //  3. Call Disarm of each module.
 //
-// An event loop with these steps misses no event. The module owns the descriptor of ReadyFd, reads
-// from it and closes it. The state of the descriptor of ReadyFd is meaningful only between Arm and
-// Disarm. ReadyFd returns fabric.ErrNotSupported if the provider does not implement fabric.Readier.
+// An event loop with these steps misses no event. The module owns the descriptor of ReadyFd, so the
+// program must neither read from it nor close it. The descriptor's readiness is meaningful only
+// between Arm and Disarm. ReadyFd returns fabric.ErrNotSupported if the provider does not implement
+// fabric.Readier.
 func (m *Module) ReadyFd() (fd int, err error) {
 	if m.closed {
 		return -1, ErrClosed
@@ -33,8 +34,9 @@ func (m *Module) ReadyFd() (fd int, err error) {
 
 // Arm prepares the descriptor of ReadyFd for a sleep, and returns the maximum duration of the
 // sleep. A negative result means that there is no limit. If Arm returns 0, the caller must not
-// sleep, and must call Progress, Pull or PullArrivals instead. Between Arm and Disarm only Wake
-// may be called, which makes the descriptor readable.
+// sleep, but must call Progress and, if it uses them, Pull and PullArrivals. Between Arm and
+// Disarm, the program may call no method of the module except Wake, which makes the descriptor
+// readable.
 func (m *Module) Arm(now Time) (most time.Duration) {
 	if m.readier == nil || m.closed || m.inProgress || m.toPull() {
 		return 0

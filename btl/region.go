@@ -9,8 +9,8 @@ import (
 	"gobtl/btl/internal/remote"
 )
 
-// Handle identifies an exposed memory region in packets. A Handle is opaque, with random upper
-// bits. The application sends the Handle to the peers that may access the region.
+// Handle identifies an exposed memory region in packets. A Handle is an opaque number with random
+// upper bits. The application sends the Handle to the peers that may access the region.
 type Handle = remote.Handle
 
 // Rights is the set of operations that peers may perform on an exposed memory region.
@@ -26,17 +26,17 @@ const (
 	RemoteAll    = remote.All
 )
 
-// Region is local memory that peers may access by its Handle.
+// Region is local memory that peers are allowed to access by its Handle.
 type Region struct {
 	m  *Module
 	is peer.Region
 }
 
-// Expose makes mem a region that all peers may access according to rights, such as RemoteWrite.
-// Peers can access a region during calls of Progress, until the region is closed. No callback
-// reports an access, except for the completion notification of a put. During a put in several
-// packets, and after a failed put, its target may hold a mixture of old bytes, new bytes, and
-// zeros. Expose returns ErrAgain if RegionsMax regions are exposed.
+// Expose makes mem a region that all peers are allowed to access, with the given rights, such as
+// RemoteWrite. Accesses of peers take place during calls of Progress, until the region is closed.
+// Accesses are not reported to the application, except by the notification of a completed put.
+// During a put in several packets, and after a failed put, the target bytes can be a mixture of old
+// bytes, new bytes, and zeros. Expose returns ErrAgain if RegionsMax regions are already exposed.
 func (m *Module) Expose(mem []byte, rights Rights) (*Region, error) {
 	r := new(Region)
 	if err := m.ExposeAs(r, mem, rights, nil); err != nil {
@@ -45,11 +45,11 @@ func (m *Module) Expose(mem []byte, rights Rights) (*Region, error) {
 	return r, nil
 }
 
-// ExposeAs works like Expose, with a new or closed Region of the caller, and allocates nothing. If
-// the argument "only" of ExposeAs is not nil, access is limited to the peer of that endpoint.
-// ExposeAs returns the errors of Expose, ErrState if r is already exposed, ErrEndpoint if the
-// argument "only" belongs to another module, the error of an endpoint that has ended, and ErrConfig
-// for undefined rights.
+// ExposeAs works like Expose, but uses the caller's Region r, which must be new or closed, and
+// allocates nothing. If the argument "only" of ExposeAs is not nil, only the peer of the endpoint
+// "only" is allowed to access the region. ExposeAs returns the errors of Expose, ErrState if r is
+// already exposed, and ErrConfig for undefined rights. ExposeAs returns ErrEndpoint if the argument
+// "only" belongs to another module, and the error of the endpoint if it has ended.
 func (m *Module) ExposeAs(r *Region, mem []byte, rights Rights, only *Endpoint) error {
 	switch {
 	case m.closed:
@@ -74,16 +74,16 @@ func (m *Module) ExposeAs(r *Region, mem []byte, rights Rights, only *Endpoint) 
 	return nil
 }
 
-// Handle returns the handle by which peers access the region. Each exposure of a Region has a new
-// handle.
+// Handle returns the handle by which peers access the region. Each new exposure of a Region has a
+// different handle.
 func (r *Region) Handle() Handle { return r.is.Handle() }
 
 // Bytes returns the exposed memory.
 func (r *Region) Bytes() []byte { return r.is.Bytes() }
 
 // Close ends the access of peers to the region. After Close no operation reads or writes the
-// region's memory. Later requests for a closed region are refused, and operations in progress
-// fail with ErrRemoteAccess at the peers. Further calls of Close do nothing.
+// region's memory. Operations that are in progress during Close, and later operations on the
+// region, fail with ErrRemoteAccess at the peers. Further calls of Close do nothing.
 func (r *Region) Close() {
 	if !r.is.Exposed() {
 		return
@@ -91,9 +91,10 @@ func (r *Region) Close() {
 	r.m.all.Endings.Withdraw(&r.is)
 }
 
-// Registration keeps memory registered with the fabric. A provider that supports gathering reads
-// the payload of large fragments directly from registered memory, without a copy.
-// Registration.Close must not be called while a fragment in the memory is being sent.
+// Registration keeps memory registered with the fabric. A provider that supports gathering
+// (scatter-gather sends) reads the payload of large fragments directly from registered memory,
+// without a copy. Registration.Close must not be called while a fragment from the registered memory
+// is being sent.
 type Registration = regcache.Registration
 
 // RegisterMemory registers mem with the fabric, or shares an existing registration that covers mem.

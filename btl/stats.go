@@ -9,9 +9,9 @@ import (
 )
 
 // Counter identifies one of a module's counters. The method Metric of a Counter returns the
-// Prometheus name, and the method Label returns the label that distinguishes counters of the same
-// Metric. The method Help returns a sentence that says what the Metric counts, and the method
-// String returns the metric with its label.
+// Prometheus metric name, and the method Label returns the label that distinguishes counters of the
+// same metric. The method Help of a Counter returns a sentence that says what the metric counts,
+// and the method String returns the metric name with the label.
 type Counter = stats.Counter
 
 // The constants below are the counters. Each packet that arrives is counted in CntReceived and in
@@ -64,7 +64,7 @@ const (
 	CntRecvHandshake = stats.CntRecvHandshake
 	CntRecvPing      = stats.CntRecvPing
 	CntRecvPong      = stats.CntRecvPong
-	// CntRecvPart counts received parts of a large packet that did not complete the packet.
+	// CntRecvPart counts received parts of large packets, except for parts that completed a packet.
 	CntRecvPart       = stats.CntRecvPart
 	CntDuplicate      = stats.CntDuplicate
 	CntBelowWindow    = stats.CntBelowWindow
@@ -91,17 +91,18 @@ const (
 	CntSentPieces = stats.CntSentPieces
 	// CntRecvPieces counts parts of large fragments that were received in shared packets.
 	CntRecvPieces = stats.CntRecvPieces
-	// CntRecordsDropped counts dropped fragments of accepted shared packets.
+	// CntRecordsDropped counts fragments that were dropped although the shared packet that contained
+	// them was accepted.
 	CntRecordsDropped = stats.CntRecordsDropped
 	// CntLanded counts chunks that the provider received directly into their final memory.
 	CntLanded = stats.CntLanded
 	// CntLandedPut counts chunks of puts that the provider received directly into their target.
 	CntLandedPut = stats.CntLandedPut
-	// CntKeptPackets counts fragments that handlers keep in the packet buffer.
+	// CntKeptPackets counts fragments that handlers have kept in the packet buffer, without a copy.
 	CntKeptPackets = stats.CntKeptPackets
-	// CntKeptMessages counts fragments that handlers keep in reassembly memory.
+	// CntKeptMessages counts fragments that handlers have kept in reassembly memory, without a copy.
 	CntKeptMessages = stats.CntKeptMessages
-	// CntKeptCopies counts fragments that handlers keep as copies.
+	// CntKeptCopies counts fragments of which handlers have kept a copy.
 	CntKeptCopies      = stats.CntKeptCopies
 	CntDelivered       = stats.CntDelivered
 	CntFastReceives    = stats.CntFastReceives
@@ -116,10 +117,9 @@ const (
 	CntPathRaised      = stats.CntPathRaised // increases of the datagram size
 	// CntPathLowered counts decreases of the datagram size after losses of datagrams.
 	CntPathLowered = stats.CntPathLowered
-	// CntLoneAnswers counts packets whose ACK the peer may delay until its next message.
+	// CntLoneAnswers counts sent packets whose ACK the peer can delay until its next message.
 	CntLoneAnswers = stats.CntLoneAnswers
-	// CntAsked counts packets that request an immediate ACK, or a confirmation over a reliable
-	// fabric.
+	// CntAsked counts packets that request an immediate ACK, or a confirmation (reliable fabric).
 	CntAsked  = stats.CntAsked
 	CntPasses = stats.CntPasses
 )
@@ -130,32 +130,32 @@ func Counters() []Counter { return stats.Counters() }
 // Stats is a snapshot of a module's counters and gauges.
 type Stats struct {
 	counters stats.Values
-	// The gauges Endpoints, InFlight (packets), SendBuffersFree and CreditsGranted have their
-	// values at the time of the snapshot.
+	// The fields Endpoints, InFlight (in packets), SendBuffersFree and CreditsGranted are gauges at
+	// the time of the snapshot.
 	Endpoints, InFlight, SendBuffersFree, CreditsGranted uint64
 }
 
 // Get returns the value of counter c.
 func (s *Stats) Get(c Counter) uint64 { return s.counters[c] }
 
-// SegmentsSent is the number of packets sent with a sequence number, without retransmissions.
+// SegmentsSent returns the number of packets sent with a sequence number, except retransmissions.
 func (s *Stats) SegmentsSent() uint64 {
 	return s.counters[CntSentFrag] + s.counters[CntSentChunk] + s.counters[CntSentPack]
 }
 
-// Retransmits is the number of retransmitted packets, for all causes.
+// Retransmits returns the number of retransmissions, for all causes together.
 func (s *Stats) Retransmits() uint64 {
 	return s.counters[CntRetransmitTimeout] + s.counters[CntRetransmitDupAck] +
 		s.counters[CntRetransmitNack] + s.counters[CntRetransmitLost] +
 		s.counters[CntRetransmitProbe]
 }
 
-// Duplicates is the number of received packets that had already been received before.
+// Duplicates returns the number of received packets that had already been received before.
 func (s *Stats) Duplicates() uint64 {
 	return s.counters[CntDuplicate] + s.counters[CntBelowWindow]
 }
 
-// Drops is the number of packets that were received and dropped, for all reasons.
+// Drops returns the number of packets that were received and dropped, for all reasons together.
 func (s *Stats) Drops() uint64 {
 	var n uint64
 	for c := CntDropTruncated; c <= CntDropState; c++ {
@@ -164,8 +164,8 @@ func (s *Stats) Drops() uint64 {
 	return n
 }
 
-// Unaccounted is the number of received packets that no counter from CntRecvFrag to CntRecvErrors
-// has counted, which should always be zero.
+// Unaccounted returns the number of received packets that no counter from CntRecvFrag to
+// CntRecvErrors has counted. A result other than zero is a bug.
 func (s *Stats) Unaccounted() int64 { return s.counters.Unaccounted() }
 
 // publishEvery is the maximum age of the published counters while the module is busy.
@@ -186,7 +186,7 @@ func (m *Module) untilPublished(t Time) Time {
 	return t
 }
 
-// publish copies the counters to the memory from which other goroutines read them.
+// The method "publish" copies the counters to the memory from which other goroutines read them.
 func (m *Module) publish() {
 	n := m.counters
 	again := m.all.Recovery.Counts()
@@ -204,7 +204,7 @@ func (m *Module) publish() {
 
 const gaugesLen = 4
 
-// load reads the counters that the module's goroutine has published.
+// The function "load" reads the counters that the module's goroutine has published.
 func load(published *snapshot.Values) (s Stats) {
 	var gauges [gaugesLen]uint64
 	published.Load(s.counters[:], gauges[:])

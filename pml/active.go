@@ -11,16 +11,16 @@ const headerMost = 4 << 10
 
 // Handler is a function that handles the active messages with one id (see HandleActive). Progress
 // calls the Handler for each message, in the order of sending. A Handler can send a reply to
-// m.Peer. A Handler may send and receive, but must not call Progress. The message m of a Handler is
-// valid until the Handler returns, or longer if the Handler calls Keep for m. An announced message
-// (see Announced) stays valid until the caller receives it by RecvMessage or drops it by Drop. The
-// send of an announced message ends only when the message is received or dropped.
+// m.Peer. A Handler is allowed to send and receive, but must not call Progress. The message m of a
+// Handler is valid until the Handler returns, or longer if the Handler calls Keep for m. An
+// announced message (see Announced) stays valid until it is received with RecvMessage or dropped
+// with Drop. The send of an announced message ends only when the message is received or dropped.
 type Handler func(now btl.Time, m *Message)
 
-// HandleActive sets the handler of the active messages with an id. If fn is nil, HandleActive
-// removes the handler. Active messages without a handler are dropped. If an announced message is
-// dropped for lack of a handler, its send ends with ErrNoHandler. If an eager message is dropped
-// for lack of a handler, its send ends without an error.
+// HandleActive sets the handler fn of the active messages with the given id, or removes the handler
+// if fn is nil. Active messages without a handler are dropped. If an announced message is dropped
+// for lack of a handler, its send ends with ErrNoHandler. If an eager message is dropped for lack
+// of a handler, its send ends without an error.
 func (l *Layer) HandleActive(id uint16, fn Handler) {
 	half := &l.actives[id>>8]
 	if *half == nil {
@@ -29,24 +29,25 @@ func (l *Layer) HandleActive(id uint16, fn Handler) {
 	(*half)[id&0xff] = fn
 }
 
-// HeaderMax returns the maximum length of a header for SendActive, in bytes. HeaderMax returns the
-// smallest of three sizes, which are 4 KiB, half of Config.UnexpectedBytes, and the largest
-// fragment of the module.
+// HeaderMax returns the maximum length of a header for SendActive, in bytes. The result of
+// HeaderMax is the smallest of 4 KiB, half of Config.UnexpectedBytes, and the length that fits into
+// the module's largest fragment.
 func (l *Layer) HeaderMax() int {
 	return max(0, min(headerMost, l.cfg.UnexpectedBytes/2, l.m.Limits().FragmentBytesMax-headMostSize))
 }
 
 // SendActive begins to send an active message with a header and data to the handler that the peer
 // has set for the id. The caller must not change the header or the data until the request r is
-// Done. The request r may be Done before SendActive returns. If the request r has a Layout, data
-// must be nil. Active messages and other messages to a peer arrive in one common order, the order
-// of sending, and count towards the same limits of the peer. If a message is longer than
+// Done. The request r might be Done before SendActive returns. If the request r has a Layout, the
+// argument "data" must be nil. Active messages and other messages to a peer share one order, the
+// order of sending, and count towards the same limits of the peer. If a message is longer than
 // Config.EagerBytes, or would exceed the peer's limits, SendActive first sends only the message's
 // header (announcement). In the modes Synchronous and Announce, SendActive always announces the
 // message. A synchronous or announced send is Done when the peer has received or dropped the
 // message. For active messages, the mode Ready has the same effect as the mode Standard. The
-// argument "now" is the current time. The errors of SendActive are ErrBusy, ErrHeader, ErrEager,
-// and ErrPeer if the peer is gone. The method r.Err returns later errors, such as ErrNoHandler.
+// argument "now" of SendActive is the current time. The error of SendActive is ErrBusy, ErrHeader,
+// ErrEager, or ErrPeer if the peer is gone. The method r.Err returns errors that occur later, such
+// as ErrNoHandler.
 func (l *Layer) SendActive(
 	now btl.Time, r *Request, to *Peer, id uint16, header, data []byte, mode Mode,
 ) error {
@@ -71,12 +72,12 @@ func (l *Layer) SendActive(
 	return nil
 }
 
-// Header returns the header of an active message. The slice that Header returns is valid as long as
-// the message is valid.
+// Header returns the header of an active message. The result of Header is valid as long as the
+// message is valid.
 func (m *Message) Header() []byte { return m.data[:m.head:m.head] }
 
 // Data returns the data of an active message that has arrived completely. For an announced message,
-// Data returns nil. The slice that Data returns is valid as long as the message is valid.
+// Data returns nil. The result of Data is valid as long as the message is valid.
 func (m *Message) Data() []byte {
 	if !m.eager {
 		return nil
@@ -88,10 +89,11 @@ func (m *Message) Data() []byte {
 // the sender.
 func (m *Message) Announced() bool { return !m.eager }
 
-// Keep makes an active message stay valid after its handler returns, until the message is received
-// or dropped. While a message is kept, it counts towards the limits on unreceived messages from its
-// sender. Only the message's handler may call Keep. Keep copies the data of a message that has
-// arrived completely. An announced message stays valid without Keep.
+// Keep extends the validity of an active message beyond the return of its handler, until the
+// message is received or dropped. While a message is kept, it counts towards the limits on
+// unreceived messages from its sender. Keep must be called only in the handler of the message. Keep
+// copies the data of a message that has arrived completely. For an announced message, Keep is not
+// needed.
 func (l *Layer) Keep(m *Message) {
 	if !m.eager || m.kept || m.gone {
 		return
@@ -111,8 +113,8 @@ func (l *Layer) Keep(m *Message) {
 
 // Drop ends a message that was passed to a Handler, or that MProbe has returned. After Drop, the
 // caller must not use the data of the message. The send of a dropped message ends as if the message
-// had been received. The argument "now" is the current time. The error of Drop is ErrMessage if the
-// message was already received or dropped.
+// had been received. The argument "now" of Drop is the current time. If the message was already
+// received or dropped, Drop returns ErrMessage.
 func (l *Layer) Drop(now btl.Time, m *Message) error {
 	if m.gone {
 		return ErrMessage

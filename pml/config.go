@@ -20,18 +20,19 @@ var (
 	ErrShort = errors.New("pml: message too short")
 	// ErrCancelled means that a receive was cancelled before a message matched the receive.
 	ErrCancelled = errors.New("pml: cancelled")
-	// ErrPeer means that the peer is gone, or that the local endpoint was closed. An ErrPeer wraps the
-	// reason for which the peer is gone. If a send ends with ErrPeer, its error also wraps
-	// ErrUndelivered or ErrUnknown.
+	// ErrPeer means that the connection to the peer has ended, by either side (the peer is "gone"). An
+	// ErrPeer wraps the reason why the connection has ended. If a send ends with ErrPeer, its error
+	// also wraps ErrUndelivered or ErrUnknown.
 	ErrPeer = errors.New("pml: peer is gone")
-	// ErrUndelivered means that the peer has not received the data of the message, and will
-	// not receive it. After ErrUndelivered, the peer may have received the announcement of
-	// the message, including the header of an active message.
+	// ErrUndelivered means that the peer has not received the data of the message, and will not
+	// receive it. Despite ErrUndelivered, the peer might have received the announcement of the
+	// message, including the header of an active message.
 	ErrUndelivered = errors.New("pml: message not delivered")
-	// ErrUnknown means that data of the message was sent, but it is not known whether the peer
-	// has received all data.
+	// ErrUnknown means that data of the message was sent, but that it is not known whether the peer
+	// has received all of the data.
 	ErrUnknown = errors.New("pml: unknown whether the message was delivered")
-	// ErrEager means that a message in mode Eager is longer than Config permits for an eager message.
+	// ErrEager means that a message in mode Eager exceeds the size limit for eager messages
+	// (Config.EagerBytes, Config.UnexpectedBytes).
 	ErrEager = errors.New("pml: message too long to leave at once")
 	// ErrProtocol means that the peer has violated the protocol of package pml. After
 	// ErrProtocol, the connection to the peer is closed.
@@ -55,31 +56,32 @@ var (
 type Config struct {
 	// Tag is the btl tag that the Layer uses, from 0 to btl.TagMax.
 	Tag btl.Tag
-	// EagerBytes is the largest size of an eager message, which is sent before a receive has matched
-	// the message. EagerBytes is at most 1 MiB, and 0 means 64 KiB. A negative value of EagerBytes
-	// disables eager messages. An eager message must also fit into the largest fragment of the module.
+	// EagerBytes is the maximum size of an eager message, whose data is sent before a receive has
+	// matched the message. EagerBytes is at most 1 MiB, and 0 means 64 KiB. A negative value of
+	// EagerBytes disables eager messages. An eager message must also fit into the largest fragment of
+	// the module.
 	EagerBytes int
-	// UnexpectedBytes limits the unreceived data from one peer, up to 1 GiB. Each unreceived
-	// message counts as its size plus 64 bytes. An UnexpectedBytes of 0 means 1 MiB.
+	// UnexpectedBytes is the maximum size of the unreceived data from one peer, at most 1 GiB. Each
+	// unreceived message counts as its size plus 64 bytes. An UnexpectedBytes of 0 means 1 MiB.
 	UnexpectedBytes int
-	// GoneBytes limits the memory of unreceived messages from peers that are gone, up to 1<<40 bytes.
-	// Each peer that is gone counts as 4096 bytes, and each of its messages counts as 256 bytes plus
-	// its data. A GoneBytes of 0 means eight times UnexpectedBytes. If GoneBytes is exceeded, the
-	// Layer finds the peer address whose messages use the most bytes, and drops the messages of the
-	// oldest connection of this address.
+	// GoneBytes is the maximum memory for unreceived messages from peers whose connections have ended,
+	// at most 1<<40 bytes. Each ended connection with unreceived messages counts as 4096 bytes, and
+	// each of its messages counts as 256 bytes plus its data. A GoneBytes of 0 means eight times
+	// UnexpectedBytes. If GoneBytes is exceeded, the Layer finds the peer address whose messages use
+	// the most bytes, and drops the messages of the oldest connection of this address.
 	GoneBytes int64
-	// TotalBytes limits the memory for all connected peers together, from eight times UnexpectedBytes
-	// to 1<<40 bytes. TotalBytes counts unsent control messages and unreceived messages, and each
-	// unreceived message counts as 256 bytes plus its data. A TotalBytes of 0 means 1024 times
-	// UnexpectedBytes. When TotalBytes is exceeded, the Layer finds the host whose peers use the most
-	// memory, and ends the connection to that peer of the host for which the Layer holds the most
+	// TotalBytes is the maximum memory for all connected peers together, from eight times
+	// UnexpectedBytes to 1<<40 bytes. Unsent control messages and unreceived messages count towards
+	// TotalBytes, and each unreceived message counts as 256 bytes plus its data. A TotalBytes of 0
+	// means 1024 times UnexpectedBytes. When TotalBytes is exceeded, the Layer finds the host whose
+	// peers use the most memory, and ends the connection to the peer of this host that uses the most
 	// memory.
 	TotalBytes int64
 	// EnvelopesMax limits the number of unreceived messages from one peer, including announced
 	// messages. EnvelopesMax is a power of two, from 4 to 1<<20. An EnvelopesMax of 0 means 4096.
 	EnvelopesMax int
 	// Random returns random numbers for the request ids in the protocol. If Random is nil, the request
-	// ids are consecutive, and a peer can easily guess an id. A peer that guesses a request id can
+	// ids are consecutive, so that a peer can easily guess an id. A peer that guesses a request id can
 	// only make its own transfers fail.
 	Random func() uint64
 }
@@ -94,8 +96,8 @@ const (
 	totalFactor   = 1024
 	totalLeast    = 8
 	totalBytesMax = 1 << 40
-	// goneBytes is the memory of a peer that is gone, without the peer's messages. messageBytes is
-	// the memory of a Message, without its data.
+	// goneBytes is the memory that counts for a peer whose connection has ended, in addition to its
+	// messages. messageBytes is the memory that counts for a Message, in addition to its data.
 	goneBytes    = 4096
 	messageBytes = 256
 )
@@ -123,8 +125,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate returns an error that wraps ErrConfig for the first field out of its range. Validate
-// expects a Config whose zero fields were already replaced by their defaults.
+// Validate returns an error that wraps ErrConfig if a field is out of its range, and nil otherwise.
+// Before Validate is called, all zero fields must have been replaced by their defaults.
 func (c Config) Validate() error {
 	switch {
 	case c.Tag > btl.TagMax:
@@ -146,9 +148,10 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// mayLeave returns ErrEager for a message in mode Eager that is too long to be sent eagerly. The
-// limit for messages in mode Eager is three quarters of UnexpectedBytes, because up to a quarter of
-// UnexpectedBytes may be received but not yet reported by the peer (see Layer.took).
+// mayLeave returns ErrEager if a message in mode Eager is too long to be sent eagerly, and nil
+// otherwise. A message in mode Eager has at most three quarters of UnexpectedBytes, because the
+// peer might have received up to a quarter of UnexpectedBytes without having reported it (see
+// Layer.took).
 func (c *Config) mayLeave(bytes int, mode Mode) error {
 	most := min(c.EagerBytes, c.UnexpectedBytes-c.UnexpectedBytes/4-messageOverhead)
 	if mode == Eager && bytes > most {

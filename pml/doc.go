@@ -1,7 +1,7 @@
 // Package pml is the point-to-point layer of an MPI-like library over package btl. A receive
-// matches a message by a 64-bit tag with a mask, from one peer or from any peer. Messages from
-// one peer match in the order of sending. The package also has active messages. Each active
-// message is passed to the handler of its id, in the order of sending.
+// matches a message by a 64-bit tag with a mask, from one peer or from any peer. Messages from one
+// peer are matched in the order of sending. The package also has active messages, which Progress
+// passes to the handlers of their ids in the order of sending.
 //
 //	Send                                                               Recv
 //	  |  small, and the peer has room       eager, envelope and bytes    |
@@ -18,7 +18,9 @@
 //	  |                                     credit, and the transport's  |
 //	done <-------------------------------------------- acknowledgement --+
 //
-// A message of this layer is a btl fragment with a header of 16 bytes, in little-endian order.
+// A message of package pml is a btl fragment that begins with a header of at least 16 bytes, in
+// little-endian order. The columns of the table below are the offset, the size in bytes, and the
+// meaning of a field.
 //
 //	0   1   kind
 //	1   1   flags (1 synchronous, 2 ready, 4 data in packets)
@@ -28,8 +30,8 @@
 //	16  8   id of the send (in announce, and in synchronous eager)
 //	24  8   size of the message (in announce)
 //
-// If the memory of the sender or the receiver is not contiguous, the data is sent in packets and
-// not by puts (packets.go).
+// If the memory of the sender or the receiver is not contiguous, the data is sent in packets
+// instead of puts (packets.go).
 //
 //	|                                     clear, in packets            |
 //	+-<---------------------------------------------------------------+
@@ -40,13 +42,13 @@
 //
 // An active message has the kind "active" or "active announce", which correspond to the kinds
 // "eager" and "announce" of other messages. The tag field of an active message contains the length
-// of the caller's header. In an active message, the caller's header is between the 16-byte protocol
-// header and the data.
+// of the caller's header. The caller's header stands between the protocol header and the data of an
+// active message.
 //
-// Fragments may arrive out of order. The receiver sorts the envelopes (message headers that take
-// part in matching) by number before matching. Message data may arrive in any order. Messages of
-// the kinds "clear", "fin", "data", "matched" and "credit" have up to 24 more header bytes, such as
-// the ids of requests.
+// Fragments can arrive out of order. The receiver sorts the envelopes (message headers that take
+// part in matching) by number before matching. Message data can arrive in any order. Messages of
+// the kinds "clear", "fin", "data", "matched" and "credit" have other header fields, such as ids of
+// requests, in headers of at most 40 bytes:
 //
 //	kind     number             at 8               at 16              at 24         at 32
 //	clear    status             send id            receive id         region        size
@@ -56,13 +58,13 @@
 //	credit   received messages  received bytes
 //
 // The unreceived messages from a peer are limited to EnvelopesMax envelopes and UnexpectedBytes of
-// eager data. Messages above the limit for unreceived data are only announced. Each receiver
-// reports to each sender how many messages and bytes it has received (credit). While the limits do
-// not allow a further message to a peer, the sender queues the messages to this peer. Both peers
-// must have equal Configs. A message that is dropped because its group of tags is refused (see
-// Refuse) counts as received. An active message counts as received when its handler has returned,
-// and a message for which Keep was called counts as received when it is dropped or received. An
-// announced active message counts towards the limits only with its header.
+// eager data. A message that would exceed the limit on unreceived data is only announced. Each
+// receiver reports to each sender how many messages and bytes it has received (credit). While the
+// limits do not allow a further message to a peer, the sender queues its messages to this peer.
+// Both peers must have equal Configs. A message that is dropped because its group of tags is
+// refused (see Refuse) counts as received. An active message counts as received when its handler
+// has returned. If the handler has called Keep, the message counts as received only when it is
+// received or dropped. Of an announced active message, only the header counts towards the limits.
 //
 // Only the goroutine that calls Progress may use a Layer. A Layer has no lock, no goroutine and no
 // clock, so that a simulator can run the same code as production.

@@ -9,14 +9,14 @@ import (
 	"gobtl/internal/fifo"
 )
 
-// The connected peers of one host share the memory and the memory regions that a host may take from
-// the Layer. A host with many peers cannot use up the memory regions of the Layer. When the memory
-// for all peers is used up, the Layer first ends the connection to a peer of the host whose peers
-// use the most memory.
+// Memory and memory regions of a Layer are divided between hosts, so all connected peers on one
+// host share the part of their host. A host with many peers therefore cannot use up the memory
+// regions of the Layer. When the memory for all peers is used up, the Layer ends the connection to
+// a peer on the host whose peers use the most memory.
 
 var errTotal = errors.New("pml: unreceived messages exceed TotalBytes")
 
-// host is the state of all connected peers of one host.
+// The type "host" is the common state of all connected peers on one host.
 type host struct {
 	name     string
 	peers    list[Peer]
@@ -27,8 +27,8 @@ type host struct {
 	waits    links[host] // entry in Layer.homeless
 }
 
-// The type "hosts" holds the hosts with connected peers, and divides the memory and the regions
-// between these hosts.
+// The type "hosts" contains the hosts with connected peers, and divides the Layer's memory and
+// memory regions between these hosts.
 type hosts struct {
 	byName map[string]*host
 	all    list[host]
@@ -57,7 +57,7 @@ func newHosts(cfg *btl.Config) hosts {
 	}
 }
 
-// enter adds a connected peer to the number of connected peers of its host.
+// The method "enter" adds a peer to the list of connected peers on its host.
 func (s *hosts) enter(p *Peer) {
 	name := p.ep.PeerHost()
 	h := s.byName[name]
@@ -73,8 +73,8 @@ func (s *hosts) enter(p *Peer) {
 	p.host = h
 }
 
-// leave removes a peer, which must hold no memory and no regions, from its host's count of
-// connected peers.
+// The method "leave" removes a peer from the list of connected peers on its host. The peer must no
+// longer use memory or regions.
 func (s *hosts) leave(p *Peer) {
 	h := p.host
 	if h == nil {
@@ -88,8 +88,9 @@ func (s *hosts) leave(p *Peer) {
 	}
 }
 
-// The method "charge" adds bytes, which may be negative, to the memory that the Layer holds for a
-// peer. The messages of a peer that is gone are counted in gone.go, not by the method "charge".
+// The method "charge" adds a number of bytes, which can be negative, to the memory that the Layer
+// uses for a connected peer. For a peer whose connection has ended, the method "charge" does
+// nothing (see gone.go).
 func (p *Peer) charge(bytes int64) {
 	if p.err == nil && p.host != nil {
 		p.held += bytes
@@ -98,14 +99,14 @@ func (p *Peer) charge(bytes int64) {
 	}
 }
 
-// headMemory is the memory of a queued control message, and earlyMemory that of an entry of
-// Peer.early, in bytes.
+// headMemory is the memory of a queued control message, in bytes. earlyMemory is the memory of an
+// entry of Peer.early, in bytes.
 const (
 	headMemory  = 40
 	earlyMemory = 8
 )
 
-// growControl makes room for one more control message in a peer's queue, unless the queue has
+// growControl allocates memory for one more control message in a peer's queue, unless the queue has
 // reached its maximum length.
 func (p *Peer) growControl() {
 	before := p.control.Cap()
@@ -121,10 +122,12 @@ func (p *Peer) shrinkControl() {
 	}
 }
 
-// controlKept is the number of control messages for which an empty queue keeps its memory.
+// An empty queue of control messages keeps its memory if that suffices for at most controlKept
+// messages.
 const controlKept = 1024
 
-// check returns an error if the counters of memory and regions are wrong for an idle Layer.
+// The method "check" returns an error if the counters of memory and regions are wrong for an idle
+// Layer, and nil otherwise.
 func (s *hosts) check() error {
 	held, regions := int64(0), 0
 	for h := s.all.first; h != nil; h = h.all.next {
@@ -140,9 +143,10 @@ func (s *hosts) check() error {
 	return nil
 }
 
-// The method "shed" ends connections to peers until the memory for all peers is an eighth below
-// mostBytes, so that Progress seldom has to call "shed". In each step, the method "shed" finds the
-// host with the most memory, and ends the connection to the peer of this host with the most memory.
+// The method "shed" ends connections to peers until the memory for all peers is at most seven
+// eighths of mostBytes, so that Progress rarely has to call the method "shed". In each step, the
+// method "shed" finds the host that uses the most memory, and ends the connection to the peer of
+// this host that uses the most memory.
 func (s *hosts) shed(mostBytes int64) {
 	for s.held > mostBytes-mostBytes/8 {
 		h := s.all.first
@@ -162,7 +166,7 @@ func (s *hosts) shed(mostBytes int64) {
 	}
 }
 
-// drive ends the connection to a peer.
+// The method "drive" ends the connection to a peer with the error "why".
 func (p *Peer) drive(why error) {
 	p.l.end(p, why)
 	p.ep.Abort()
@@ -171,19 +175,20 @@ func (p *Peer) drive(why error) {
 // regionsPart limits the receives from one peer to 1/regionsPart of the module's memory regions.
 const regionsPart = 16
 
-// mayExpose reports whether a peer may have one more memory region. The surplus of a host is the
-// number of free regions minus twice the number of regions that the host's peers hold. A host
-// without a surplus gets no further region. A peer may hold an eighth of its host's surplus of
-// regions, but at least one region. Because the limits on regions shrink with the number of free
-// regions, as in Choudhury and Hahne (1998), regions stay free for other hosts and peers.
+// mayExpose reports whether the limits allow a peer one more memory region. The surplus of a host
+// is the number of free regions minus twice the number of regions that the host's peers use. A host
+// without a surplus gets no further region. A peer can use one region, or an eighth of its host's
+// surplus if that is more. The limits on regions shrink with the number of free regions (the
+// dynamic thresholds of Choudhury and Hahne, 1998), so that regions stay free for other hosts and
+// peers.
 func (p *Peer) mayExpose() bool {
 	s, h := &p.l.hosts, p.host
 	left := s.regionsMax - s.regions - h.regions - h.regions
 	return left > 0 && (p.regions == 0 || p.regions < min(s.peerRegions, left/8))
 }
 
-// The method "exposes" records that a peer has a further region of the given size, and the method
-// "concedes" records the end of a region.
+// The method "exposes" records that a peer uses a further region of the given size. The method
+// "concedes" records that a region of the given size was closed.
 func (p *Peer) exposes(sizeBytes int) {
 	s := &p.l.hosts
 	s.regions++
@@ -243,10 +248,9 @@ func (s *hosts) houseAll() {
 
 // The method "house" gives memory regions to the matched receives from a peer, in the order of
 // matching. The method "house" returns false if the peer has to wait until regions of other peers
-// are closed. If the peer has reached its limit of regions, the method "house" returns true,
-// because Progress calls "house" again after one of the peer's regions was closed. The method
-// "house" also returns true if the peer is gone, or if "house" has ended the connection to the peer
-// because of an error.
+// are closed, and true otherwise. If the peer has reached its limit of regions, the method "house"
+// returns true, because Progress calls it again after one of the peer's regions was closed. If the
+// connection to the peer has ended, the method "house" also returns true.
 func (p *Peer) house() bool {
 	for p.ep.Err() == nil && p.landing.first != nil {
 		r := p.landing.first
@@ -263,15 +267,15 @@ func (p *Peer) house() bool {
 const (
 	// slowestBytesPerSecond is the transfer rate below which a peer counts as stalled.
 	slowestBytesPerSecond = 64 << 10
-	// stalledAfter is added to the module's PeerTimeout, because a peer may announce that it does
-	// nothing for a while (btl.Config.Away).
+	// stalledAfter is added to the module's PeerTimeout, because a peer that computes is allowed to be
+	// silent for up to a minute longer (btl.Config.Away).
 	stalledAfter = time.Minute
 )
 
-// press ends stalled peers while receives wait for a memory region. A peer is stalled if it has
-// regions, and has completed no message for too long. The time after which a peer counts as stalled
-// is the longest silence that a peer may have, plus the time in which a slow path transfers all
-// bytes of the peer's regions.
+// The method "press" ends the connections to stalled peers while receives wait for a memory region.
+// A peer is stalled if it uses regions, and has completed no message for too long. A peer counts as
+// stalled after its longest allowed silence, plus the time in which a slow path transfers all bytes
+// of the peer's regions.
 func (s *hosts) press(now btl.Time) {
 	s.awake += min(now.Sub(s.pressedAt), s.timeout/16) // without the time of a long pause
 	s.pressedAt = now

@@ -11,8 +11,8 @@ import (
 	"gobtl/internal/slots"
 )
 
-// requestsBits is the number of request-id bits that are an index into the table of requests. All
-// other bits of a request id are random.
+// The lower requestsBits bits of a request id are an index into the table of requests. All other
+// bits of a request id are random.
 const requestsBits = 24
 
 // Stats are the counters of a Layer.
@@ -116,10 +116,10 @@ func (p *Peer) Endpoint() *btl.Endpoint { return p.ep }
 // Err returns the reason why the peer is gone, or nil if the peer is not gone.
 func (p *Peer) Err() error { return p.err }
 
-// New makes a Layer over a module, for fragments with the tag cfg.Tag. New sets OnEndpoint of the
-// module. The function onPeer may be nil. The Layer calls onPeer with a nil error when a peer
-// connects, and with the reason when a peer is gone. The errors of New are ErrConfig and
-// btl.ErrTag.
+// New makes a Layer over a module, for fragments with the tag cfg.Tag. New sets the function
+// OnEndpoint of the module. The Layer calls the function onPeer, unless it is nil, when a peer
+// connects, and again when the connection ends, then with the reason as an error. The error of New
+// is ErrConfig or btl.ErrTag.
 func New(m *btl.Module, cfg Config, onPeer func(*Peer, error)) (*Layer, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.Validate(); err != nil {
@@ -156,13 +156,14 @@ func (l *Layer) Stats() Stats {
 	return s
 }
 
-// Observe makes the Layer call fn for each message, in the order in which messages are matched.
-// If fn is nil, the Layer calls no function. Observe is for tests and simulators, which compare
-// the matching of messages with a model.
+// Observe makes the Layer call the function fn, unless it is nil, for each message, in the order in
+// which messages are matched. Observe is for tests and simulators, which compare the matching of
+// messages with a model.
 func (l *Layer) Observe(fn func(from *Peer, tag, size uint64, eager bool)) { l.observe = fn }
 
-// CheckIdle returns an error if the Layer still holds resources after all sends and receives have
-// ended. Before CheckIdle, the caller must end all sends and receives, and receive all messages.
+// CheckIdle returns an error if the Layer still uses resources after all sends and receives have
+// ended, and nil otherwise. Before CheckIdle, the caller must end all sends and receives, and
+// receive all messages.
 func (l *Layer) CheckIdle() error {
 	s := l.Stats()
 	switch {
@@ -179,8 +180,7 @@ func (l *Layer) CheckIdle() error {
 	return l.hosts.check()
 }
 
-// Peer returns the Peer of an endpoint of this module. The endpoint need not be connected when Peer
-// is called.
+// Peer returns the Peer for an endpoint of the Layer's module. The endpoint need not be connected.
 func (l *Layer) Peer(ep *btl.Endpoint) *Peer {
 	if p, ok := ep.Context.(*Peer); ok && p.l == l {
 		return p
@@ -209,8 +209,8 @@ func newPeer(index uint32) *Peer {
 	}
 }
 
-// Progress calls the module's Progress, and then sends queued messages and data. The
-// argument and the results of Layer.Progress are those of the module's Progress.
+// Progress calls the module's Progress, and then sends queued messages and data. Layer.Progress has
+// the same argument and results as the module's Progress.
 func (l *Layer) Progress(now btl.Time) (int, error) {
 	n, err := l.m.Progress(now)
 	if l.hosts.homeless.first != nil {
@@ -231,12 +231,12 @@ func (l *Layer) Progress(now btl.Time) (int, error) {
 	return n, err
 }
 
-// Deadline returns the module's deadline. Messages that wait for a free buffer or for the peer
-// need no deadline, because a received packet ends the wait.
+// Deadline returns the result of the module's Deadline. Messages that wait for a free buffer or for
+// the peer need no deadline, because a received packet ends their wait.
 func (l *Layer) Deadline() btl.Time { return l.m.Deadline() }
 
-// advance sends the queued messages and data for a peer, until the module or the peer accepts no
-// more messages.
+// The method "advance" sends the queued messages and data for a peer, until no buffer is free or
+// the peer's limits are reached.
 func (l *Layer) advance(now btl.Time, p *Peer) {
 	for p.err == nil && p.control.Len() > 0 && l.sendHead(now, p, p.control.Front()) {
 		p.control.Pop()
@@ -264,8 +264,8 @@ func (l *Layer) soon(p *Peer) {
 	}
 }
 
-// sendHead sends a message that consists only of a header. sendHead returns false if the module
-// has no free buffer now.
+// sendHead sends a message that consists only of a header, and returns true. If the module has no
+// free buffer, sendHead returns false.
 func (l *Layer) sendHead(now btl.Time, p *Peer, h *head) bool {
 	f, err := p.ep.Alloc(l.cfg.Tag, h.bytes())
 	if err != nil {
@@ -276,7 +276,8 @@ func (l *Layer) sendHead(now btl.Time, p *Peer, h *head) bool {
 	return true
 }
 
-// give passes a fragment to the btl module, which refuses it only if the endpoint has ended.
+// The method "give" passes a fragment to Send of package btl, which fails only if the endpoint has
+// ended.
 func (l *Layer) give(now btl.Time, p *Peer, f *btl.Fragment) {
 	if _, err := p.ep.Send(now, f); err != nil {
 		_ = p.ep.Free(f) // the caller still owns f after an error
@@ -285,9 +286,9 @@ func (l *Layer) give(now btl.Time, p *Peer, f *btl.Fragment) {
 
 // The method "answer" sends a message that consists only of a header, or queues the header for
 // later. If too many headers are queued for the peer, the method "answer" ends the connection and
-// all requests that depend on the peer. A function finishes its own request before it calls the
-// method "answer", because "answer" may end the peer and its requests. For a peer that is gone, the
-// method "answer" does nothing.
+// all requests that depend on the peer. Because the method "answer" can end requests, a function
+// must finish its own request before it calls the method "answer". For a peer whose connection has
+// ended, the method "answer" does nothing.
 func (l *Layer) answer(now btl.Time, p *Peer, h head) {
 	if p.err != nil {
 		return
@@ -305,10 +306,10 @@ func (l *Layer) answer(now btl.Time, p *Peer, h head) {
 }
 
 // The method "took" records that a message from a peer has been received. The argument "cost" of
-// "took" is the number of bytes for which the message counts towards Config.UnexpectedBytes. When
-// messages for a quarter of one of the peer's limits were received after the latest report to the
-// peer, the method "took" sends a new report. The method "took" may end the connection to the peer,
-// because "took" calls the method "answer".
+// "took" is the number of bytes for which the message counts towards Config.UnexpectedBytes. When a
+// quarter of one of the peer's limits was received since the latest report to the peer, the method
+// "took" sends a new report. The method "took" can end the connection to the peer, because it calls
+// the method "answer".
 func (l *Layer) took(now btl.Time, p *Peer, cost uint64) {
 	p.taken++
 	p.takenBytes += cost
@@ -318,7 +319,7 @@ func (l *Layer) took(now btl.Time, p *Peer, cost uint64) {
 	}
 }
 
-// tellTaken reports to a peer how many messages and bytes from the peer have been received.
+// tellTaken reports to a peer how many messages and bytes of the peer this side has received.
 func (l *Layer) tellTaken(now btl.Time, p *Peer) {
 	p.told, p.toldBytes = p.taken, p.takenBytes
 	l.answer(now, p, head{kind: kindCredit, number: p.taken, a: p.takenBytes})
@@ -342,9 +343,9 @@ func (l *Layer) onEndpoint(ep *btl.Endpoint, ev btl.Event, err error) {
 	l.settle()
 }
 
-// end ends all requests that depend on a peer that is gone. Messages of a peer that is gone can be
-// received if they have arrived completely. The running time of the method "end" does not depend on
-// the number of requests and messages of other peers.
+// The method "end" ends all requests that depend on a peer whose connection has ended. Messages of
+// the peer that have arrived completely can still be received. The running time of the method "end"
+// does not depend on the number of requests and messages of other peers.
 func (l *Layer) end(p *Peer, why error) {
 	if p.err != nil {
 		return
@@ -373,8 +374,8 @@ func (l *Layer) end(p *Peer, why error) {
 	}
 }
 
-// finish ends a request. The OnDone of the ended request is called later, by the method "settle".
-// For a request that has ended, the method "finish" does nothing.
+// The method "finish" ends a request, whose OnDone the method "settle" calls later. For a request
+// that has already ended, the method "finish" does nothing.
 func (l *Layer) finish(r *Request, err error) {
 	switch r.state {
 	case idle, over:
@@ -405,8 +406,8 @@ func (l *Layer) finish(r *Request, err error) {
 	l.ended.add(r)
 }
 
-// tell ends a request that is in no list. The request's OnDone is called later, after the OnDone of
-// the requests that ended earlier.
+// The method "tell" ends a request that is in no list. If other ended requests still wait for their
+// calls of OnDone, the OnDone of the request is called after them, and otherwise at once.
 func (l *Layer) tell(r *Request) {
 	if l.settling || l.ended.first != nil {
 		r.state = over
@@ -419,7 +420,7 @@ func (l *Layer) tell(r *Request) {
 	l.settle()
 }
 
-// settle calls OnDone of all ended requests.
+// The method "settle" calls OnDone of all ended requests.
 func (l *Layer) settle() {
 	if l.settling {
 		return
@@ -435,7 +436,8 @@ func (l *Layer) settle() {
 	l.settling = false
 }
 
-// The method "name" gives a request an id for the protocol, or returns false if all ids are in use.
+// The method "name" gives a request an id for the protocol and returns true, or returns false if
+// all ids are in use.
 func (l *Layer) name(r *Request) (ok bool) {
 	for r.id == 0 { // 0 means no id
 		if r.id, ok = l.requests.Add(l.cfg.Random(), r); !ok {
@@ -448,8 +450,8 @@ func (l *Layer) name(r *Request) (ok bool) {
 	return true
 }
 
-// The method "named" returns the request with the given id, if the request belongs to peer p and
-// has state s, or else nil.
+// The method "named" returns the request with the given id if the request belongs to the peer p and
+// has the state s, and nil otherwise.
 func (l *Layer) named(p *Peer, id uint64, s state) *Request {
 	r, ok := l.requests.Get(id)
 	if !ok || id == 0 || r.peer != p || r.state != s {

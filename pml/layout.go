@@ -7,28 +7,29 @@ import (
 )
 
 // Layout describes the memory of a non-contiguous message, like a derived datatype of MPI (see
-// Request.Layout). Until the request is Done, Progress and the method that began the request may
-// call the methods of the Layout. A Layout must not change while a request with the Layout is in
-// progress. Several requests may share one Layout.
+// Request.Layout). The methods of a Layout are called by Progress and by the method that begins the
+// request, until the request is Done. A Layout must not change while a request with the Layout is
+// in progress. Several requests can share one Layout.
 type Layout interface {
 	// Bytes returns the size of the message in bytes.
 	Bytes() int
-	// Gather fills the slice "to" with bytes of the message, from the byte offset "at" of the message
-	// on. The message has at least at+len(to) bytes. The Layer calls Gather for each packet to be
+	// Gather fills the slice "to" with bytes of the message, beginning at the byte offset "at" of the
+	// message. The message has at least at+len(to) bytes. The Layer calls Gather for each packet to be
 	// sent.
 	Gather(to []byte, at int)
-	// Scatter copies the slice "from" into the message's memory, from the byte offset "at" of the
-	// message on. The message has at least at+len(from) bytes. The Layer calls Scatter for each packet
-	// that arrives.
+	// Scatter copies the slice "from" into the message's memory, beginning at the byte offset "at" of
+	// the message. The message has at least at+len(from) bytes. The Layer calls Scatter for each
+	// packet that arrives.
 	Scatter(from []byte, at int)
 	// Run returns a contiguous piece of the message's memory, which begins at the byte offset "at" of
-	// the message. The offset "at" is less than Bytes. If Run returns nil, the process cannot access
-	// the memory directly, as for device memory, and the Layer uses only Gather and Scatter.
+	// the message. The offset "at" is less than the result of Bytes. A nil result of Run means that
+	// the process cannot access the memory directly, as for device memory, so that the Layer uses only
+	// Gather and Scatter.
 	Run(at int) []byte
 }
 
-// runBytesMin is the least size of a contiguous run that is sent by a put directly from its memory.
-// One put may carry several runs. Runs shorter than runBytesMin are copied into packets
+// runBytesMin is the minimum size of a contiguous run that is sent by a put directly from its
+// memory. One put can carry several runs. Runs shorter than runBytesMin are copied into packets
 // (packets.go).
 const runBytesMin = 4 << 10
 
@@ -44,7 +45,8 @@ func (r *Request) room() int {
 	return len(r.mem)
 }
 
-// gather fills the slice "to" with the data of a send, from the byte offset "at" of the message on.
+// The method "gather" fills the slice "to" with the data of a send, beginning at the byte offset
+// "at" of the message.
 func (r *Request) gather(to []byte, at int) {
 	if r.Layout == nil {
 		copy(to, r.mem[at:])
@@ -53,8 +55,8 @@ func (r *Request) gather(to []byte, at int) {
 	r.Layout.Gather(to, at)
 }
 
-// scatter copies received data into the memory of a request, from the byte offset "at" of the
-// message on. Data beyond the end of the request's memory is discarded.
+// The method "scatter" copies received data into the memory of a request, beginning at the byte
+// offset "at" of the message. Data beyond the end of the request's memory is discarded.
 func (r *Request) scatter(from []byte, at int) {
 	if r.Layout == nil {
 		copy(r.mem[at:], from)

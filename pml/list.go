@@ -1,18 +1,18 @@
 package pml
 
-// The type "links" holds the list links of a value, and is stored in the value itself.
+// The type "links" contains the list pointers of a value, and is a field of the value itself.
 type links[T any] struct {
 	next, prev *T
 	in         bool
 }
 
-// list is an intrusive doubly linked list.
+// The type "list" is an intrusive doubly linked list.
 type list[T any] struct {
 	first, last *T
 	at          func(*T) *links[T]
 }
 
-// add appends v to the list.
+// The method "add" appends v to the list.
 func (l *list[T]) add(v *T) {
 	a := l.at(v)
 	*a = links[T]{prev: l.last, in: true}
@@ -36,7 +36,7 @@ func (l *list[T]) putBack(v *T) {
 	l.first = v
 }
 
-// remove removes v if it is in the list.
+// The method "remove" removes v from the list, if the list contains v.
 func (l *list[T]) remove(v *T) {
 	a := l.at(v)
 	if !a.in {
@@ -61,8 +61,8 @@ const (
 	bucketsMax = 1 << 20
 )
 
-// table is a hash table of lists. The values in a list of the table keep the order of insertion.
-// The function "key" returns the hash of a value.
+// The type "table" is a hash table whose buckets are lists. The values in a bucket are in the order
+// of insertion. The function "key" returns the hash of a value.
 type table[T any] struct {
 	buckets []list[T]
 	count   int
@@ -84,7 +84,7 @@ func (t *table[T]) empty(n int) []list[T] {
 	return buckets
 }
 
-// The method "bucket" returns the list for a hash.
+// The method "bucket" returns the list that contains the values with the given hash.
 func (t *table[T]) bucket(hash uint64) *list[T] {
 	return &t.buckets[hash>>32&uint64(len(t.buckets)-1)]
 }
@@ -112,8 +112,8 @@ func (t *table[T]) remove(v *T) {
 	}
 }
 
-// hash returns the hash of a peer and a tag. The seed of the hash is random, so that a peer
-// cannot choose tags that share a bucket with another peer's tags.
+// The function "hash" returns the hash of a peer and a tag. The seed of the hash is random, so that
+// a peer cannot choose tags that share a bucket with another peer's tags.
 func hash(seed uint64, peer uint32, tag uint64) uint64 {
 	h := (tag ^ uint64(peer)<<40 ^ uint64(peer) ^ seed) * 0x9e3779b97f4a7c15
 	return (h ^ h>>29) * 0xbf58476d1ce4e5b9

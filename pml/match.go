@@ -3,9 +3,9 @@ package pml
 // The constant "exactly" is the mask of a receive that matches only one tag.
 const exactly = ^uint64(0)
 
-// The type "posted" holds the receives that wait for a message. Receives for one peer and one tag
-// are in a hash table, and all other receives are in a list. The field "order" counts the posted
-// receives.
+// The type "posted" contains the receives that wait for a message. Receives for a single peer and a
+// single tag are in a hash table, and all other receives are in a list. The field "order" counts
+// the posted receives.
 type posted struct {
 	exact table[Request]
 	wild  list[Request]
@@ -43,7 +43,8 @@ func (q *posted) remove(r *Request) {
 	}
 }
 
-// leave removes a receive from the list of its peer, if the receive accepts only one peer.
+// The method "leave" removes a receive from the list of its peer, if the receive accepts only
+// messages from one peer.
 func (q *posted) leave(r *Request) {
 	if r.from != nil {
 		r.from.active.remove(r)
@@ -71,8 +72,8 @@ func (q *posted) take(p *Peer, tag uint64) *Request {
 	return r
 }
 
-// The method "each" calls fn for all receives that wait for a message. The function fn may remove
-// the receive that it was called with.
+// The method "each" calls the function fn for all receives that wait for a message. The function fn
+// is allowed to remove its argument.
 func (q *posted) each(fn func(*Request)) {
 	all := func(l *list[Request]) {
 		for r := l.first; r != nil; {
@@ -94,19 +95,20 @@ func (r *Request) wants(p *Peer, tag uint64) bool {
 	return (r.from == nil || r.from == p) && (tag^r.tag)&r.mask == 0
 }
 
-// anyMasks is the number of masks that receives from any peer can use without a search in all
-// unexpected messages.
+// anyMasks is the number of different masks that receives from any peer can use without searching
+// all unexpected messages.
 const anyMasks = 4
 
-// The type "unexpected" holds the received messages that wait for a receive. Each unexpected
-// message is in three lists in the order of arrival, which contain all unexpected messages, those
-// of one peer, and those of one peer and one tag. A receive from one peer searches only messages
-// from that peer.
+// The type "unexpected" contains the arrived messages that no receive has matched yet. Each
+// unexpected message is in three lists, which contain all messages, the messages of its peer, and
+// the messages of its peer with its tag, in the order of arrival. A receive from one peer searches
+// only messages from this peer.
 //
-// Each of the first anyMasks masks of receives from any peer has a hash table, in which messages
-// with equal masked tags are in the order of arrival. A receive from any peer searches only the
-// hash table of its mask, so that the time of the search does not depend on the number of messages
-// that do not match. A receive from any peer whose mask has no hash table searches all messages.
+// Each of the first anyMasks masks that receives from any peer use has a hash table, in which
+// messages with equal masked tags are in the order of arrival. A receive from any peer searches
+// only the hash table of its mask, so the time of the search does not depend on the number of
+// messages that do not match. A receive from any peer whose mask has no hash table searches all
+// messages.
 type unexpected struct {
 	all   list[Message]
 	exact table[Message]
@@ -142,8 +144,8 @@ func (q *unexpected) remove(m *Message) {
 	}
 }
 
-// tableFor returns the index of the table for receives from any peer with the given mask. tableFor
-// returns -1 if the mask has no table yet and anyMasks other masks have tables.
+// tableFor returns the index of the hash table for receives from any peer with the given mask. If
+// the mask has no table, and anyMasks other masks already have tables, tableFor returns -1.
 func (q *unexpected) tableFor(mask uint64) int {
 	for i, known := range q.masks {
 		if known == mask {
@@ -163,12 +165,12 @@ func (q *unexpected) tableFor(mask uint64) int {
 	return i
 }
 
-// anyPeer replaces the peer's index in the hashes for receives from any peer. The index of a peer
-// is at least 1.
+// anyPeer replaces the peer's index in the hashes for receives from any peer. The index of a real
+// peer is at least 1.
 const anyPeer = 0
 
 // findAny returns the earliest message that matches a receive from any peer with the given tag and
-// mask.
+// mask, or nil if there is none.
 func (q *unexpected) findAny(tag, mask uint64) *Message {
 	i := q.tableFor(mask)
 	if i < 0 {

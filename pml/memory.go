@@ -1,12 +1,15 @@
 package pml
 
-// keptMax is the largest number of free buffers of each size, and of free Messages.
+// keptMax is the maximum number of free buffers in each size class of the pool, and of free
+// Messages.
 const keptMax = 256
 
-// keptBytesMax is the largest total size of the free buffers of each size class.
+// keptBytesMax is the maximum total size, in bytes, of the free buffers in each size class of the
+// pool.
 const keptBytesMax = 8 << 20
 
-// memory is a pool of Messages and of data buffers, whose capacities are powers of two.
+// The type "memory" is a pool of Messages and of data buffers. The capacity of each buffer is a
+// power of two.
 type memory struct {
 	buffers  [22][][]byte
 	messages []*Message

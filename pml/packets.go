@@ -8,24 +8,27 @@ import (
 )
 
 // The data of an announced message is sent in packets instead of puts if the memory of the sender
-// or the receiver is not contiguous. The sender's Layout fills each packet, and the receiver's
-// Layout empties each packet. A packet is a fragment of the kind data.
+// or the receiver is not contiguous. The sender's Layout fills each packet (Gather), and the
+// receiver's Layout copies the data out of each packet (Scatter). A packet is a fragment of the
+// kind "data".
 //
 //	sender:     run run run ...  --Gather--> packet  --->  packet --Scatter-->  run run run ...
 //
 // The receiver requests packets instead of puts (flagPackets) if its memory has a Layout. If the
 // contiguous runs of the sender's memory are short, the sender uses packets even for a receiver
-// with contiguous memory. The sender may send the beginning of a message by puts, and the rest in
-// packets. Packets may arrive in any order, because each packet contains its offset in the message.
+// with contiguous memory. The sender can also send the beginning of a message by puts, and the rest
+// in packets. Packets can arrive in any order, because each packet contains its offset in the
+// message.
 
 const (
 	// dataHeadBytes is the header size of a packet.
 	dataHeadBytes = headBytes + 16
-	// dataAlign is a divisor of the data size of each packet except the last, so that no number in the
-	// data is split between two packets.
+	// The data size of each packet except the last is a multiple of dataAlign, so that no number in
+	// the data is split between two packets.
 	dataAlign = 64
-	// underBytesMax is the largest number of bytes in flight in packets to one peer. A small
-	// message to a peer waits until the earlier packets to this peer are sent.
+	// underBytesMax is the maximum number of unacknowledged bytes in packets to one peer. The limit
+	// underBytesMax is small, because a small message to the peer waits until all earlier packets are
+	// sent.
 	underBytesMax = 1 << 20
 	// underShare limits the packets in flight to one peer to 1/underShare of the module's send
 	// buffers, because small messages also need send buffers.
@@ -33,7 +36,7 @@ const (
 )
 
 // askForPackets asks the sender of a matched message to send the data in packets instead of puts.
-// askForPackets returns false if all request ids are in use.
+// If all request ids are in use, askForPackets returns false and sends nothing.
 func (p *Peer) askForPackets(r *Request) bool {
 	if !p.l.name(r) {
 		return false
@@ -45,14 +48,15 @@ func (p *Peer) askForPackets(r *Request) bool {
 	return true
 }
 
-// packetRoom returns the largest number of data bytes in a packet to the peer.
+// packetRoom returns the maximum number of data bytes in one packet to the peer.
 func (p *Peer) packetRoom() uint64 {
 	room := p.ep.MTUBytes() - p.l.overhead - dataHeadBytes
 	return uint64(max(room&^(dataAlign-1), dataAlign))
 }
 
-// sendPackets sends packets with the data of a send. sendPackets returns false if the limit of
-// packets in flight is reached, or if the module has no free buffer now.
+// sendPackets sends packets with the data of a send, and returns true when all data is sent. If the
+// limit on packets in flight is reached, or if the module has no free buffer, sendPackets returns
+// false, and must be called again.
 func (l *Layer) sendPackets(now btl.Time, r *Request) bool {
 	p := r.peer
 	room := p.packetRoom()
@@ -84,7 +88,7 @@ func (l *Layer) sendPackets(now btl.Time, r *Request) bool {
 	return true
 }
 
-// packetDone handles the completion of a packet.
+// packetDone handles the completion of a packet at the sender.
 func (l *Layer) packetDone(f *btl.Fragment, err error) {
 	p := l.Peer(f.Endpoint())
 	p.packets--
@@ -104,7 +108,8 @@ func (l *Layer) packetDone(f *btl.Fragment, err error) {
 	l.settle()
 }
 
-// onData handles a packet of a matched message.
+// onData handles a received packet of a matched message, and returns true. If the packet violates
+// the protocol, onData returns false.
 func (l *Layer) onData(now btl.Time, p *Peer, h *head, data []byte) bool {
 	r := l.named(p, h.a, landing)
 	if r == nil || h.c != 0 && r.region == nil {
@@ -127,8 +132,8 @@ func (l *Layer) onData(now btl.Time, p *Peer, h *head, data []byte) bool {
 	return true
 }
 
-// The method "lost" returns the error of a request whose peer is gone. The argument "why" of the
-// method "lost" is the reason for which the peer is gone.
+// The method "lost" returns the error of a request that ends because the connection to the peer has
+// ended. The argument "why" of the method "lost" is the reason why the connection has ended.
 func (r *Request) lost(why error) error {
 	switch {
 	case r.state == queued, r.state == announced && r.announced && r.size > 0:

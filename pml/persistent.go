@@ -2,7 +2,7 @@ package pml
 
 import "gobtl/btl"
 
-// repeat is the kind of operation that Start begins.
+// The type "repeat" is the kind of operation that Start begins.
 type repeat uint8
 
 const (
@@ -12,10 +12,10 @@ const (
 )
 
 // SendInit prepares r for repeated sends of the same memory to the same peer (MPI_Send_init,
-// MPI_Ssend_init or MPI_Rsend_init, according to the argument "mode"). Start begins each send. The
-// caller may change the slice "data" whenever r is Done. After a call of Send, Recv or RecvMessage
-// with r, the caller must call SendInit or RecvInit again before Start. The error of SendInit is
-// ErrBusy.
+// MPI_Ssend_init or MPI_Rsend_init, according to the argument "mode"). Each call of Start begins
+// one send. While r is Done, the caller is free to change the bytes of the slice "data". After a
+// call of Send, Recv or RecvMessage with r, the caller must call SendInit or RecvInit again before
+// Start. If r is in use, SendInit returns ErrBusy.
 func (l *Layer) SendInit(r *Request, to *Peer, tag uint64, data []byte, mode Mode) error {
 	if r.state != idle {
 		return ErrBusy
@@ -25,10 +25,10 @@ func (l *Layer) SendInit(r *Request, to *Peer, tag uint64, data []byte, mode Mod
 	return nil
 }
 
-// RecvInit prepares r for repeated receives into the same memory with the same arguments as for
-// Recv (MPI_Recv_init). Start begins each receive. After a call of Send, Recv or RecvMessage with
-// r, the caller must call SendInit or RecvInit again before Start. The error of RecvInit is
-// ErrBusy.
+// RecvInit prepares r for repeated receives into the same memory (MPI_Recv_init). The arguments of
+// RecvInit have the same meaning as those of Recv. Each call of Start begins one receive. After a
+// call of Send, Recv or RecvMessage with r, the caller must call SendInit or RecvInit again before
+// Start. If r is in use, RecvInit returns ErrBusy.
 func (l *Layer) RecvInit(r *Request, from *Peer, tag, mask uint64, mem []byte) error {
 	if r.state != idle {
 		return ErrBusy
@@ -38,9 +38,9 @@ func (l *Layer) RecvInit(r *Request, from *Peer, tag, mask uint64, mem []byte) e
 	return nil
 }
 
-// Start begins the prepared send or receive of r (MPI_Start). Start allocates no memory, and OnDone
-// may call Start. The argument "now" is the current time. The errors of Start are ErrBusy,
-// ErrNotInit, ErrEager, and ErrPeer.
+// Start begins the send or receive for which r was prepared (MPI_Start). Start allocates no memory,
+// and can be called in OnDone. The argument "now" of Start is the current time. The error of Start
+// is ErrBusy, ErrNotInit, ErrEager, or ErrPeer.
 func (l *Layer) Start(now btl.Time, r *Request) error {
 	switch {
 	case r.state != idle:
@@ -53,9 +53,9 @@ func (l *Layer) Start(now btl.Time, r *Request) error {
 	return ErrNotInit
 }
 
-// StartAll starts the requests one after another, up to the first request that cannot be started
-// (MPI_Startall). The result "begun" of StartAll is the number of started requests. The errors of
-// StartAll are the errors of Start.
+// StartAll starts the requests one after another, and stops before the first request that cannot be
+// started (MPI_Startall). The result "begun" of StartAll is the number of started requests. The
+// errors of StartAll are the errors of Start.
 func (l *Layer) StartAll(now btl.Time, requests []*Request) (begun int, err error) {
 	for i, r := range requests {
 		if err := l.Start(now, r); err != nil {

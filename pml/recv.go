@@ -10,10 +10,11 @@ import (
 // peer "from", and if its tag equals the argument "tag" in all bits that are set in the argument
 // "mask". If the argument "from" is nil, messages from any peer match. Recv receives the earliest
 // matching message. If several receives match a message, the receive that was posted first gets the
-// message. Receives from any peer should use at most four different masks in a Layer. A receive
-// from any peer with a fifth mask searches all unreceived messages. The caller must not access the
-// slice "mem" until r is Done. The argument "now" is the current time. The errors of Recv are
-// ErrBusy, and ErrPeer if the peer is gone and has left no matching message.
+// message. Receives from any peer should use at most four different masks in a Layer, because a
+// receive from any peer with a further mask searches all unreceived messages. The caller must not
+// access the slice "mem" until r is Done. The argument "now" of Recv is the current time. Recv
+// returns ErrBusy if r is in use. Recv returns ErrPeer if the connection to the peer has ended and
+// no unreceived message of the peer matches.
 func (l *Layer) Recv(now btl.Time, r *Request, from *Peer, tag, mask uint64, mem []byte) error {
 	if r.state != idle {
 		return ErrBusy
@@ -22,9 +23,9 @@ func (l *Layer) Recv(now btl.Time, r *Request, from *Peer, tag, mask uint64, mem
 	return l.recv(now, r, from, tag, mask, mem)
 }
 
-// Post works like Recv, for the case that no matching message has arrived yet. Post returns false
-// if no receive was begun. If Post returns false, the caller must call Recv, which receives the
-// message or returns the error.
+// Post begins a receive like Recv and returns true, but only if no matching message has arrived
+// yet. If Post returns false, it has begun no receive, and the caller must call Recv, which
+// receives the message or returns the error.
 func (l *Layer) Post(r *Request, from *Peer, tag, mask uint64, mem []byte) bool {
 	if r.state != idle || from != nil && from.err != nil || l.unexpected.find(from, tag, mask) != nil {
 		return false
@@ -36,7 +37,7 @@ func (l *Layer) Post(r *Request, from *Peer, tag, mask uint64, mem []byte) bool 
 	return true
 }
 
-// recv works like Recv, for a request that is not in use.
+// The method "recv" performs Recv for a request that is not in use.
 func (l *Layer) recv(now btl.Time, r *Request, from *Peer, tag, mask uint64, mem []byte) error {
 	m := l.unexpected.find(from, tag, mask)
 	if m == nil && from != nil && from.err != nil {
@@ -55,13 +56,13 @@ func (l *Layer) recv(now btl.Time, r *Request, from *Peer, tag, mask uint64, mem
 	return nil
 }
 
-// begin sets the fields of a request for a receive.
+// The method "begin" of a Request sets the fields for a receive.
 func (r *Request) begin(from *Peer, tag, mask uint64, mem []byte) {
 	r.peer, r.from, r.tag, r.mask, r.mem = from, from, tag, mask, mem
 	r.size, r.err, r.id, r.mode, r.moved, r.base = 0, nil, 0, Standard, 0, 0
 }
 
-// Cancel cancels an unmatched receive, which ends with ErrCancelled. If the request is not an
+// Cancel ends an unmatched receive with ErrCancelled, and returns true. If the request is not an
 // unmatched receive, Cancel returns false and does nothing.
 func (l *Layer) Cancel(r *Request) bool {
 	if r.state != waiting {
@@ -72,8 +73,8 @@ func (l *Layer) Cancel(r *Request) bool {
 	return true
 }
 
-// Probe describes the message that a Recv with the same arguments would receive now. Probe
-// returns false if no message matches.
+// Probe describes the message that a Recv with the same arguments would receive at once. If no
+// arrived message matches, Probe returns false.
 func (l *Layer) Probe(from *Peer, tag, mask uint64) (Info, bool) {
 	m := l.unexpected.find(from, tag, mask)
 	if m == nil {
@@ -82,9 +83,10 @@ func (l *Layer) Probe(from *Peer, tag, mask uint64) (Info, bool) {
 	return Info{Peer: m.peer, Tag: m.tag, Size: m.size}, true
 }
 
-// MProbe returns the message that a Recv with the same arguments would receive now, or nil if no
-// message matches. Only RecvMessage can receive a message that MProbe has returned. A message that
-// MProbe has returned counts towards its sender's limits until it is received, dropped or refused.
+// MProbe removes and returns the message that a Recv with the same arguments would receive at once,
+// or returns nil if no arrived message matches. Only RecvMessage can receive a message that MProbe
+// has returned. A message that MProbe has returned counts towards its sender's limits until it is
+// received, dropped or refused.
 func (l *Layer) MProbe(from *Peer, tag, mask uint64) *Message {
 	m := l.unexpected.find(from, tag, mask)
 	if m != nil {
@@ -94,8 +96,8 @@ func (l *Layer) MProbe(from *Peer, tag, mask uint64) *Message {
 	return m
 }
 
-// The type "probed" holds the messages that MProbe has returned or that a handler keeps. The
-// announced ones are also in Peer.probed.
+// The type "probed" contains the messages that MProbe has returned, or that a handler keeps. The
+// announced messages among them are also in Peer.probed.
 type probed struct{ all list[Message] }
 
 func (q *probed) add(m *Message) {
@@ -110,9 +112,10 @@ func (q *probed) remove(m *Message) {
 	m.peer.probed.remove(m)
 }
 
-// RecvMessage receives, in the same way as Recv, a message that MProbe has returned or that was
-// passed to a Handler. The errors of RecvMessage are ErrBusy, ErrMessage if the message was
-// already received or dropped, and ErrPeer if the sender is gone and the data is lost.
+// RecvMessage begins to receive the message m, which MProbe has returned or which was passed to a
+// Handler, and works like Recv in other respects. RecvMessage returns ErrBusy if r is in use, and
+// ErrMessage if m was already received or dropped. RecvMessage returns ErrPeer if the connection to
+// the sender ended before the data of m arrived.
 func (l *Layer) RecvMessage(now btl.Time, r *Request, m *Message, mem []byte) error {
 	switch {
 	case r.state != idle:
@@ -132,8 +135,8 @@ func (l *Layer) RecvMessage(now btl.Time, r *Request, m *Message, mem []byte) er
 	return nil
 }
 
-// spend frees the data of a message that MProbe has returned, or of an active message that is
-// received or dropped. The Message itself belongs to the caller.
+// The method "spend" frees the data of a message that MProbe has returned, or of an active message,
+// when the message is received or dropped. The Message itself belongs to the caller.
 func (l *Layer) spend(m *Message) {
 	if !m.lent && !m.gone {
 		m.peer.charge(-m.held())
@@ -176,8 +179,8 @@ func (l *Layer) arrive(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 }
 
 // arriveEager is a fast path of onEnvelope. If an eager message is the next in its peer's sequence
-// and a receive waits for this message, arriveEager delivers the message. If arriveEager cannot
-// deliver a message, it returns false, and the caller passes the message to onEnvelope.
+// and a receive waits for this message, arriveEager delivers the message and returns true. If
+// arriveEager returns false, it has done nothing, and the caller passes the message to onEnvelope.
 func (l *Layer) arriveEager(now btl.Time, p *Peer, data []byte) bool {
 	number, tag, ok := readEager(data)
 	if !ok || number != p.expect || len(data)-headBytes > l.cfg.EagerBytes {
@@ -207,8 +210,9 @@ func (l *Layer) arriveEager(now btl.Time, p *Peer, data []byte) bool {
 	return true
 }
 
-// onEnvelope handles an eager message or an announcement. If a message arrives before a message
-// that was sent earlier, onEnvelope keeps it until all earlier messages have arrived.
+// onEnvelope handles an eager message or an announcement. A message that overtakes earlier messages
+// is kept until all earlier messages have arrived. If the message violates the protocol or the
+// limits, onEnvelope returns false.
 func (l *Layer) onEnvelope(now btl.Time, p *Peer, h *head, data []byte) bool {
 	ahead, most := h.number-p.expect, uint32(l.cfg.EnvelopesMax)
 	m := Message{
@@ -255,7 +259,8 @@ func (l *Layer) onEnvelope(now btl.Time, p *Peer, h *head, data []byte) bool {
 	return true
 }
 
-// match passes a message that has just arrived to a matching receive, or keeps the message.
+// The method "match" passes a message that has just arrived to a matching receive. If no receive
+// matches, the message is kept.
 func (l *Layer) match(now btl.Time, m *Message, data []byte, ready bool) {
 	if m.active {
 		l.deliverNew(now, m, data)
@@ -280,8 +285,8 @@ func (l *Layer) match(now btl.Time, m *Message, data []byte, ready bool) {
 	l.unexpected.add(l.keep(m, data))
 }
 
-// matchKept works like match, for a message that was kept because it had arrived before a message
-// that was sent earlier.
+// matchKept works like the method "match", for a message that was kept because it had overtaken
+// earlier messages.
 func (l *Layer) matchKept(now btl.Time, m *Message) {
 	if m.active {
 		l.deliver(now, m)
@@ -304,8 +309,8 @@ func (l *Layer) matchKept(now btl.Time, m *Message) {
 	l.unexpected.add(m)
 }
 
-// receive passes a message to a matching receive. The caller must have removed the message and
-// the receive from all queues.
+// The method "receive" passes a message to a matching receive. The caller must have removed the
+// message and the receive from all queues.
 func (l *Layer) receive(now btl.Time, r *Request, m *Message) {
 	p := m.peer
 	r.state, r.peer, r.tag, r.size, r.announced = landing, p, m.tag, m.size, !m.eager
@@ -330,8 +335,9 @@ func (l *Layer) receive(now btl.Time, r *Request, m *Message) {
 	l.took(now, p, m.cost())
 }
 
-// The method "misfit" returns ErrTruncated if the message is longer than the receive's memory. The
-// method "misfit" returns ErrShort if the message is shorter than the memory of an Exact receive.
+// The method "misfit" returns ErrTruncated if the message is longer than the receive's memory, and
+// ErrShort if the message is shorter than the memory of an Exact receive. If the message fits, the
+// method "misfit" returns nil.
 func (r *Request) misfit() error {
 	room := uint64(r.room())
 	switch {
@@ -343,9 +349,10 @@ func (r *Request) misfit() error {
 	return nil
 }
 
-// expose registers the memory of a receive as a region, and sends the region's handle to the
-// sender. For a receive with a Layout, the method "expose" registers no region, and asks the sender
-// for packets instead of puts. expose returns false if no memory region is free now.
+// The method "expose" registers the memory of a receive as a region, and sends the region's handle
+// to the sender. For a receive with a Layout, the method "expose" registers no region, and asks the
+// sender for packets instead of puts. If no memory region or no request id is free, the method
+// "expose" returns false.
 func (l *Layer) expose(r *Request) bool {
 	if r.Layout != nil {
 		return r.peer.askForPackets(r)
@@ -367,8 +374,10 @@ func (l *Layer) expose(r *Request) bool {
 	return true
 }
 
-// onFin ends a receive after all bytes were written. onFin reports the receipt to the sender at
-// once, in the same packet as the transport's acknowledgement.
+// onFin ends a receive after all bytes were written, or after the sender has reported a failure.
+// After success, onFin reports the received message to the sender at once (credit), in the same
+// packet as the transport's acknowledgement. If the message of kind "fin" violates the protocol,
+// onFin returns false.
 func (l *Layer) onFin(now btl.Time, p *Peer, h *head) bool {
 	r := l.named(p, h.a, landing)
 	if r == nil || h.number == 0 && r.region == nil {
@@ -402,7 +411,7 @@ func (l *Layer) keep(m *Message, data []byte) *Message {
 	return kept
 }
 
-// release frees a Message that keep has returned.
+// The method "release" frees a Message that the method "keep" has returned.
 func (l *Layer) release(m *Message) {
 	m.peer.charge(-m.held())
 	l.stats.UnexpectedBytes -= len(m.data)

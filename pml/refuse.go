@@ -2,8 +2,8 @@ package pml
 
 import "gobtl/btl"
 
-// GroupBits is the number of lower bits of a tag that do not belong to the tag's group. The upper
-// bits of a tag are the tag's group, to which Refuse applies.
+// GroupBits is the number of lower bits of a tag that do not belong to the tag's group (see
+// Refuse). All higher bits of a tag are the tag's group.
 const GroupBits = 24
 
 // The function "group" returns the group of a tag.
@@ -12,9 +12,9 @@ func group(tag uint64) uint64 { return tag >> GroupBits }
 // Refuse permanently drops all messages whose tags are in the same group as the argument "tag".
 // Refuse applies to messages that have arrived, to messages that MProbe has returned, and to
 // messages that arrive later. The send of a dropped message ends as if the message had been
-// received, so that the sender does not wait for ever. A posted receive that can match only tags of
+// received, so that the sender does not wait forever. A posted receive that can match only tags of
 // the refused group ends with the error "why". The caller must not begin further receives for the
-// refused group. The argument "now" is the current time.
+// refused group. The argument "now" of Refuse is the current time.
 func (l *Layer) Refuse(now btl.Time, tag uint64, why error) {
 	if l.refused == nil {
 		l.refused = make(map[uint64]bool)
@@ -26,8 +26,8 @@ func (l *Layer) Refuse(now btl.Time, tag uint64, why error) {
 			l.finish(r, why)
 		}
 	})
-	// Refuse first removes all messages of the group from the lists, because the method "drop" may end
-	// the connection to a peer and thereby release other unreceived messages.
+	// Refuse first removes all messages of the group from the lists, because the method "drop" can end
+	// the connection to a peer, which frees other unreceived messages.
 	var come, probed []*Message
 	for m := l.unexpected.all.first; m != nil; m = m.order.next {
 		if group(m.tag) == g {
@@ -56,7 +56,8 @@ func (l *Layer) Refuse(now btl.Time, tag uint64, why error) {
 	l.settle()
 }
 
-// drop discards a message, and replies to the sender as if the message had been received.
+// The method "drop" discards a message, and replies to the sender as if the message had been
+// received.
 func (l *Layer) drop(now btl.Time, m *Message) {
 	l.stats.Refused++
 	switch {

@@ -7,10 +7,11 @@ type Mode uint8
 
 // The modes of sends, as in MPI.
 const (
-	// Standard means that the send is Done when the caller may change the memory of the message.
+	// Standard means that the send is Done as soon as the transport no longer needs the memory of the
+	// message, so that the caller is free to change it.
 	Standard Mode = iota
-	// Synchronous means that the send is Done when the caller may change the memory and a receive
-	// has matched the message.
+	// Synchronous means that the send is Done when the transport no longer needs the memory of the
+	// message and a receive has matched the message.
 	Synchronous
 	// Ready is like Standard, for a program that has made sure that the receive is posted. If the
 	// receive of a Ready message is not posted, the Layer treats the message like a Standard message,
@@ -18,7 +19,7 @@ const (
 	Ready
 	// Eager is like Standard, but the message is never announced. If an Eager message would exceed the
 	// peer's limits, this message and later messages to the peer wait at the sender. If an Eager
-	// message is longer than Config permits, the send fails with ErrEager.
+	// message exceeds the size limit for eager messages, the send fails with ErrEager.
 	Eager
 	// Announce is like Standard, but the message is always announced, even if it is short. An
 	// announced send is Done when the receiver has all data, or when the peer has refused the message.
@@ -28,7 +29,7 @@ const (
 	abandoned Mode = 1 << 6 // marks an abandoned send
 )
 
-// state is the state of a Request.
+// The type "state" is the state of a Request.
 type state uint8
 
 const (
@@ -41,23 +42,22 @@ const (
 	over                   // ended, but OnDone was not called yet
 )
 
-// Request is a send or a receive. The caller owns the memory of a Request. The caller may reuse a
-// Request that is Done, and must not copy or move a Request in use. The zero Request is ready for
-// use.
+// Request is a send or a receive. The caller allocates a Request, can reuse it when it is Done, and
+// must not copy it while it is in use. The zero Request is ready for use.
 type Request struct {
-	// OnDone is called when the request ends, by Progress or by the call that begins the
-	// request. The function OnDone of a Request may begin requests, including the request
-	// that has ended. OnDone may be nil.
+	// OnDone, which can be nil, is called when the request ends, by Progress or by the method that
+	// begins the request. OnDone is allowed to begin requests, including the request that has just
+	// ended.
 	OnDone func(*Request)
-	// Context belongs to the caller.
+	// Context is a value of the caller, which the Layer does not use.
 	Context any
 	// Layout describes the memory of a non-contiguous message. If Layout is not nil, the memory
-	// argument of Send or Recv must be nil. The caller may change Layout only while the request is
-	// Done, and not between SendInit or RecvInit and Start.
+	// argument of Send or Recv must be nil. Layout must be changed only while the request is Done, and
+	// not between SendInit or RecvInit and Start.
 	Layout Layout
 	// Exact makes a receive end with ErrShort if the message does not fill the memory. A caller that
-	// knows the length of the message sets Exact to detect a message of another length. The caller may
-	// change Exact only while the request is Done.
+	// knows the length of the message sets Exact in order to detect a message of another length. Exact
+	// must be changed only while the request is Done.
 	Exact bool
 
 	state  state
@@ -91,8 +91,9 @@ type Request struct {
 // Done reports whether the request is not in use.
 func (r *Request) Done() bool { return r.state == idle }
 
-// Err returns the error of the last use of the request. Err returns nil, or an error that wraps
-// ErrTruncated, ErrShort, ErrCancelled, ErrTransfer, ErrNoHandler or ErrPeer.
+// Err returns the error with which the latest send or receive of the request ended, or nil. An
+// error that Err returns wraps ErrTruncated, ErrShort, ErrCancelled, ErrTransfer, ErrNoHandler or
+// ErrPeer.
 func (r *Request) Err() error { return r.err }
 
 // Peer returns the sender of a received message, or the destination of a send.
@@ -107,8 +108,8 @@ func (r *Request) Len() int { return int(min(r.size, uint64(r.room()))) }
 // Size returns the size of the message in bytes. If the message was truncated, Size exceeds Len.
 func (r *Request) Size() uint64 { return r.size }
 
-// Announced reports whether the latest message of the request was announced, which means that the
-// data was sent after a receive had matched the message. The result of Announced is valid when the
+// Announced reports whether the latest message of the request was announced, so that its data was
+// sent only after a receive had matched the message. The result of Announced is valid when the
 // request is Done without an error.
 func (r *Request) Announced() bool { return r.announced }
 

@@ -8,9 +8,10 @@ import (
 )
 
 // Send begins to send a message to a peer. The caller must not change the slice "data" until r is
-// Done. The request r may be Done before Send returns. Messages to a peer are matched in the order
-// of the Send calls. The argument "now" is the current time. The errors of Send are ErrBusy,
-// ErrEager, and ErrPeer if the peer is gone. The method r.Err returns later errors.
+// Done. The request r might be Done before Send returns. Messages to a peer are matched in the
+// order of the calls of Send. The argument "now" of Send is the current time. The error of Send is
+// ErrBusy, ErrEager, or ErrPeer if the connection to the peer has ended. The method r.Err returns
+// errors that occur later.
 func (l *Layer) Send(now btl.Time, r *Request, to *Peer, tag uint64, data []byte, mode Mode) error {
 	if r.state != idle {
 		return ErrBusy
@@ -22,9 +23,9 @@ func (l *Layer) Send(now btl.Time, r *Request, to *Peer, tag uint64, data []byte
 	return l.send(now, r, to, tag, data, mode)
 }
 
-// TrySend sends a small message without a request if the message can be sent immediately. TrySend
-// returns false if nothing was sent. If TrySend returns false, the caller must call Send, which
-// queues the message or returns the error.
+// TrySend sends a small message without a request and returns true, but only if the message can be
+// sent immediately. If TrySend returns false, it has sent nothing, and the caller must call Send,
+// which queues the message or returns the error.
 func (l *Layer) TrySend(now btl.Time, to *Peer, tag uint64, data []byte) bool {
 	cost := uint64(len(data)) + messageOverhead
 	if len(data) > min(tinyMost, l.cfg.EagerBytes) || to.err != nil || to.sends.first != nil ||
@@ -43,8 +44,8 @@ func (l *Layer) TrySend(now btl.Time, to *Peer, tag uint64, data []byte) bool {
 	return true
 }
 
-// The method "quick" works like Send, with the fast path of TrySend. The result of "quick" is false
-// if nothing was sent.
+// The method "quick" sends a message like Send, but only if TrySend can send the message
+// immediately. If the method "quick" returns false, it has sent nothing.
 func (l *Layer) quick(now btl.Time, r *Request, to *Peer, tag uint64, data []byte) bool {
 	if r.Layout != nil || !l.TrySend(now, to, tag, data) {
 		return false
@@ -55,7 +56,7 @@ func (l *Layer) quick(now btl.Time, r *Request, to *Peer, tag uint64, data []byt
 	return true
 }
 
-// mayName reports whether the peer's limit on unreceived messages allows another envelope
+// mayName reports whether the peer's limit on unreceived messages allows a further envelope
 // (message header). mayKeep reports whether the peer's limit on unreceived bytes allows an eager
 // message with the given cost in bytes.
 func (l *Layer) mayName(p *Peer) bool { return p.next-p.theirTaken < uint32(l.cfg.EnvelopesMax) }
@@ -64,7 +65,7 @@ func (l *Layer) mayKeep(p *Peer, cost uint64) bool {
 	return p.bytes-p.theirBytes+cost <= uint64(l.cfg.UnexpectedBytes)
 }
 
-// send works like Send, for a request that is not in use.
+// The method "send" performs Send for a request that is not in use.
 func (l *Layer) send(now btl.Time, r *Request, to *Peer, tag uint64, data []byte, mode Mode) error {
 	if to.err != nil {
 		return to.err
@@ -79,7 +80,8 @@ func (l *Layer) send(now btl.Time, r *Request, to *Peer, tag uint64, data []byte
 	return nil
 }
 
-// begin sends a message, or queues the message after earlier messages to the peer.
+// The method "begin" of a Layer sends a message, or queues the message behind earlier messages to
+// the peer.
 func (l *Layer) begin(now btl.Time, r *Request, to *Peer) {
 	r.size, r.moved, r.under, r.base, r.id = uint64(r.room()), 0, 0, 0, 0
 	r.packets = false
@@ -93,9 +95,9 @@ func (l *Layer) begin(now btl.Time, r *Request, to *Peer) {
 	l.settle()
 }
 
-// sendEnvelope sends the first fragment of a message. An eager message has only one fragment.
-// sendEnvelope returns false if the module has no free buffer now, or if the peer's limits on
-// unreceived messages are reached.
+// sendEnvelope sends the first fragment of a message, and returns true. An eager message has only
+// one fragment. If the module has no free buffer, or if the peer's limits on unreceived messages
+// are reached, sendEnvelope sends nothing and returns false.
 func (l *Layer) sendEnvelope(now btl.Time, r *Request) bool {
 	p := r.peer
 	if !l.mayName(p) {
@@ -167,12 +169,11 @@ func (r *Request) envelope(eager bool) head {
 	return h
 }
 
-// tinyMost is the largest size, in bytes, of a message that may be sent without a fragment
-// descriptor.
+// tinyMost is the maximum size, in bytes, of a message that is sent without a fragment descriptor.
 const tinyMost = 256
 
-// sendTiny sends an eager message without a fragment descriptor. sendTiny returns false if the
-// transport cannot send the message immediately.
+// sendTiny sends an eager message without a fragment descriptor, and returns true. If the transport
+// cannot send the message immediately, sendTiny returns false.
 func (l *Layer) sendTiny(now btl.Time, r *Request, h *head) bool {
 	b := l.tiny[:headBytes+len(r.header)+len(r.mem)]
 	h.put(b)
@@ -191,13 +192,14 @@ func (l *Layer) sent(r *Request, eager bool, cost uint64) {
 	}
 }
 
-// Abandon ends an unmatched send with the error "why", after which the caller may change the memory
-// of the send. A receive that later matches an abandoned message ends with ErrTransfer. If the
-// request is not an unmatched send, Abandon returns false and does nothing.
+// Abandon ends an unmatched send with the error "why", and returns true. After Abandon, the caller
+// is free to change the memory of the send. A receive that later matches the message of an
+// abandoned send ends with ErrTransfer. If the request is not an unmatched send, Abandon returns
+// false and does nothing.
 func (l *Layer) Abandon(r *Request, why error) bool {
 	switch {
 	case r.state == announced:
-		// The request "rest" takes over the id of the abandoned send, so that a reply of the peer still
+		// The request "rest" gets the id of the abandoned send, so that a later reply of the peer still
 		// finds a request.
 		rest := &Request{
 			state: announced, mode: r.mode | abandoned, peer: r.peer, tag: r.tag, size: r.size, id: r.id,
@@ -213,7 +215,8 @@ func (l *Layer) Abandon(r *Request, why error) bool {
 	return true
 }
 
-// onMatched ends a synchronous eager send, because a receive has matched the message.
+// onMatched handles the peer's message that a receive has matched a synchronous eager send, and
+// ends the send.
 func (l *Layer) onMatched(p *Peer, h *head) bool {
 	r := l.named(p, h.a, announced)
 	if r == nil {
@@ -223,8 +226,9 @@ func (l *Layer) onMatched(p *Peer, h *head) bool {
 	return true
 }
 
-// onClear handles the peer's reply to an announced send (clear to send). onClear begins to
-// transfer the data of the send to the receiver's memory.
+// onClear handles the peer's reply to an announced send (clear to send), and begins to transfer the
+// data of the send to the receiver's memory. If the reply violates the protocol, onClear returns
+// false.
 func (l *Layer) onClear(now btl.Time, p *Peer, h *head) bool {
 	r := l.named(p, h.a, announced)
 	if r == nil || h.d > r.size || h.number != 0 && (r.mode&active == 0 || h.number > 1 || h.d != 0) {
@@ -250,8 +254,9 @@ func (l *Layer) onClear(now btl.Time, p *Peer, h *head) bool {
 	return true
 }
 
-// putNext sends the next bytes of a matched send, either by a put or in packets. putNext returns
-// false if the module has no free buffer now.
+// putNext sends the next bytes of a matched send, either by a put or in packets, and returns true.
+// If the module has no free buffer, or if the limit on packets in flight is reached, putNext
+// returns false.
 func (l *Layer) putNext(now btl.Time, r *Request) bool {
 	if r.packets {
 		return l.sendPackets(now, r)
@@ -276,7 +281,8 @@ func (l *Layer) putNext(now btl.Time, r *Request) bool {
 	return true
 }
 
-// failPut ends a send whose next bytes cannot be sent. failPut always returns true.
+// failPut ends a send with ErrTransfer because its next bytes cannot be sent. failPut always
+// returns true.
 func (p *Peer) failPut(now btl.Time, r *Request, err error) bool {
 	p.puts.remove(r)
 	if p.ep.Err() == nil { // otherwise the endpoint's event ends r
@@ -286,9 +292,9 @@ func (p *Peer) failPut(now btl.Time, r *Request, err error) bool {
 	return true
 }
 
-// preparePut prepares a put of the next contiguous runs of a send, which have n bytes. The put of
-// a message's last bytes carries a notification, which tells the receiver that all bytes were
-// written.
+// preparePut prepares a put of the next contiguous runs of a send, which have n bytes in total. The
+// put of a message's last bytes carries a notification, which tells the receiver that all bytes
+// were written.
 func (l *Layer) preparePut(r *Request, runs [][]byte, n uint64) (*btl.Fragment, error) {
 	ep := r.peer.ep
 	switch {
@@ -303,7 +309,7 @@ func (l *Layer) preparePut(r *Request, runs [][]byte, n uint64) (*btl.Fragment, 
 	}
 }
 
-// putDone handles the completion of a put.
+// putDone handles the completion of a put at the sender.
 func (l *Layer) putDone(f *btl.Fragment, err error) {
 	r, ok := l.requests.Get(f.Context)
 	if !ok || r.state != moving {
@@ -326,7 +332,8 @@ func (l *Layer) putDone(f *btl.Fragment, err error) {
 	l.settle()
 }
 
-// onCredit handles a peer's report of the messages and bytes that it has received.
+// onCredit handles a peer's report about the messages and bytes of this side that the peer has
+// received. If the peer reports more than was sent, onCredit returns false.
 func (l *Layer) onCredit(p *Peer, h *head) bool {
 	news := h.number - p.theirTaken
 	if news > 1<<31 { // an old report, overtaken by a newer one

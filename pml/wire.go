@@ -32,8 +32,8 @@ const (
 	headMostSize = 40
 )
 
-// head is the header of a protocol message. The file doc.go describes the header fields of each
-// kind of message.
+// The type "head" is the header of a protocol message. The file doc.go describes the header fields
+// of each kind of message.
 type head struct {
 	kind    kind
 	flags   uint8
@@ -59,7 +59,7 @@ func (h *head) bytes() int {
 	return headBytes
 }
 
-// put writes the header into b. The slice b must have at least h.bytes() bytes.
+// The method "put" writes the header into the slice b, which must have at least h.bytes() bytes.
 func (h *head) put(b []byte) {
 	b[0], b[1] = byte(h.kind), h.flags
 	binary.LittleEndian.PutUint16(b[2:], h.id)
@@ -83,7 +83,7 @@ func putEager(b []byte, number uint32, tag uint64) {
 }
 
 // readEager decodes the header of an eager message without flags. The result "ok" of readEager is
-// false for a header of another kind or with flags.
+// false for a header of another kind, and for a header with flags.
 func readEager(b []byte) (number uint32, tag uint64, ok bool) {
 	if len(b) < headBytes || binary.LittleEndian.Uint32(b) != uint32(kindEager) {
 		return 0, 0, false
@@ -119,8 +119,8 @@ func (h *head) fits(rest uint64) bool {
 	return rest == 0
 }
 
-// read decodes a header and returns the bytes after the header. The result "ok" of the method
-// "read" is false for a header that the method "put" cannot have written.
+// The method "read" decodes a header and returns the bytes after the header. The result "ok" of the
+// method "read" is false for a header that the method "put" cannot have written.
 func (h *head) read(b []byte) (rest []byte, ok bool) {
 	if len(b) < headBytes {
 		return nil, false

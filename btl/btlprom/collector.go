@@ -10,8 +10,8 @@ import (
 )
 
 // Collector is a prometheus.Collector for the counters of one module, or of all links of a Node. A
-// Collector must be registered only once with each registry. Collectors of several modules in one
-// registry must have different labels.
+// Collector must be registered only once with each registry. If one registry has Collectors of
+// several modules, their labels must differ.
 type Collector struct {
 	snapshots func() map[string]btl.Stats // by the value of the label "link"
 	links     bool                        // the metrics have the label "link"
@@ -42,8 +42,9 @@ func NewCollector(snapshot func() btl.Stats, labels prometheus.Labels) *Collecto
 }
 
 // NewNodeCollector returns a collector for all links of a Node of package gobtl, including links
-// that the Node opens later. The argument "snapshots" must be the Node's method Stats. In addition
-// to the given labels, every metric has the label "link", whose value is the address of the link.
+// that the Node opens later. The argument "snapshots" must be the Node's method Stats. Every
+// exported metric has the label "link", whose value is the address of the link, in addition to the
+// given labels.
 func NewNodeCollector(
 	snapshots func() map[string]btl.Stats, labels prometheus.Labels,
 ) *Collector {

@@ -6,7 +6,7 @@
 // Every scrape takes one snapshot of all counters, so that the values of a scrape are consistent.
 // In each scrape, for example, the numbers of received packets of all kinds add up to the number of
 // all received packets. Each metric has the name and the help text of its btl.Counter. A scrape
-// does not use the goroutine that owns the module.
+// runs no code on the goroutine that owns the module.
 //
 // A Collector is safe for concurrent use if its snapshot function is safe for concurrent use, like
 // Module.Stats and Runner.Stats.

@@ -6,9 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// LabelValue converts a text to a valid value of a Prometheus label. Prometheus rejects a whole
-// scrape because of one label value that is not valid UTF-8, such as the name of a network
-// interface. Each byte that is not valid UTF-8 is replaced by \x and two hexadecimal digits.
+// LabelValue converts a text to a valid value of a Prometheus label. LabelValue replaces each byte
+// that is not valid UTF-8 by \x and two hexadecimal digits. Without LabelValue, one label value
+// that is not valid UTF-8, such as the name of a network interface, would make Prometheus reject a
+// whole scrape.
 func LabelValue(text string) string {
 	if utf8.ValidString(text) {
 		return text

@@ -8,9 +8,8 @@ import (
 	"gobtl/internal/waiting"
 )
 
-// Waits is a prometheus.Collector for the counters that describe how polling goroutines have
-// waited. The methods Runner.Waits and World.Waits (package mpi) return the counters that a Waits
-// exports.
+// Waits is a prometheus.Collector for the counters of sleeps and yields of polling goroutines. A
+// Waits exports the counters that the method Runner.Waits, or World.Waits of package mpi, returns.
 type Waits struct {
 	snapshot func() waiting.Counts
 	counters []waitsDesc

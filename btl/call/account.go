@@ -6,8 +6,9 @@ import (
 	"gobtl/btl"
 )
 
-// account records by how much an answer has raised the counters that limit the answers to a peer.
-// The zero value of account belongs to an answer that these counters do not include.
+// The type "account" records how much one answer contributes to the counters that limit the answers
+// to a peer. The zero value of the type "account" belongs to an answer that does not count towards
+// any limit.
 //
 //	in progress --sent--> unacknowledged --OnDone--> not counted
 //	     \--sent, if no memory of the transport is held --/
@@ -20,8 +21,8 @@ type account struct {
 	slot     chan struct{}
 }
 
-// count adds d to the counters that include an answer: those of a stream, or those of a peer. The
-// caller holds runMu.
+// If an answer belongs to an open stream, the method "count" adds d to the counters of the stream,
+// and otherwise to the counters of the peer. The caller holds runMu.
 func (n *Node) count(of *account, d load) {
 	if of.kept.lives() {
 		of.kept.stream.add(d)
@@ -30,8 +31,8 @@ func (n *Node) count(of *account, d load) {
 	}
 }
 
-// admit counts an answer of an Inline, and returns an account without bytes if the limits do not
-// allow the answer.
+// The method "admit" counts an answer of an Inline, and returns the answer's account. If the limits
+// do not allow the answer, the method "admit" returns the zero account.
 func (n *Node) admit(peer *btl.Endpoint, bytes int64) account {
 	n.runMu.Lock()
 	defer n.runMu.Unlock()
@@ -44,9 +45,9 @@ func (n *Node) admit(peer *btl.Endpoint, bytes int64) account {
 	return account{c: c, bytes: bytes}
 }
 
-// The method named sent removes an answer from the counts of answers in progress, after the
-// transport has accepted the answer or the sending has failed. If the argument "held" is true, the
-// answer uses memory of the transport, and its bytes count until its end.
+// The method "sent" removes an answer from the count of answers in progress, after the transport
+// has accepted the answer or the sending has failed. If the argument "held" is true, the answer
+// occupies memory of the transport, and its bytes still count until the peer has acknowledged it.
 func (n *Node) sent(peer *btl.Endpoint, of account, held bool) {
 	if of.c == nil {
 		return
@@ -67,8 +68,8 @@ func (n *Node) sent(peer *btl.Endpoint, of account, held bool) {
 	n.forget(peer)
 }
 
-// unacked is an answer that the transport has accepted, until the peer has acknowledged or refused
-// the answer, or the endpoint has ended.
+// The type "unacked" is an answer that the transport has accepted, and that the peer has neither
+// acknowledged nor refused.
 type unacked struct {
 	peer *btl.Endpoint
 	of   account
@@ -77,8 +78,8 @@ type unacked struct {
 	done func(*btl.Fragment, error)
 }
 
-// unackedOf returns an unacked for an answer that is about to be sent. The calling goroutine must
-// own the module.
+// unackedOf returns an object of the type "unacked" for an answer that is about to be sent. The
+// calling goroutine must own the module.
 func (n *Node) unackedOf(peer *btl.Endpoint, h head, size int, of account) *unacked {
 	last := len(n.idleUnacked) - 1
 	if last < 0 {
@@ -91,7 +92,7 @@ func (n *Node) unackedOf(peer *btl.Endpoint, h head, size int, of account) *unac
 	return u
 }
 
-// keepUnacked keeps an unused unacked, which may be nil, for a later answer.
+// keepUnacked stores an unused object u for reuse by a later answer, and ignores a nil u.
 func (n *Node) keepUnacked(u *unacked) {
 	if u == nil {
 		return
@@ -105,8 +106,9 @@ func (n *Node) keepUnacked(u *unacked) {
 	}
 }
 
-// answerEnded ends the account of an answer that has ended. The peer gets the status statusSize if
-// it has refused the answer.
+// answerEnded removes an answer from the counters when the peer has acknowledged or refused the
+// answer, or the endpoint has ended. If the peer has refused the answer as too large, answerEnded
+// sends the peer the status statusSize.
 func (n *Node) answerEnded(u *unacked, err error) {
 	peer, h, size, of := u.peer, u.h, u.size, u.of
 	n.keepUnacked(u)
@@ -123,9 +125,10 @@ func (n *Node) answerEnded(u *unacked, err error) {
 	}
 }
 
-// takeSlot delays a large answer of a stream while the peer has not acknowledged streamWindow
-// earlier answers of this stream. takeSlot returns early when the Node becomes silent. Therefore, a
-// client that acknowledges nothing makes a stream hold a bounded number of chunks.
+// takeSlot delays a large answer of a stream while streamWindow earlier answers of the stream are
+// unacknowledged. The delay in takeSlot bounds the number of chunks that a stream stores for a
+// client that acknowledges nothing. takeSlot returns nil when the Node stops sending answers
+// (Node.silent).
 func (n *Node) takeSlot(kept place, bytes int) (slot chan struct{}) {
 	if kept.stream == nil || bytes <= packetBytesMin {
 		return nil
@@ -138,7 +141,7 @@ func (n *Node) takeSlot(kept place, bytes int) (slot chan struct{}) {
 	}
 }
 
-// leaveSlot lets a further answer of the same stream be sent.
+// leaveSlot frees the answer's slot, so that a further large answer of the same stream can be sent.
 func (a *account) leaveSlot() {
 	if a.slot != nil {
 		<-a.slot

@@ -8,9 +8,9 @@ import (
 	"gobtl/btl"
 )
 
-// caller is the state that a server keeps for one calling peer, guarded by Node.runMu. The state of
-// a calling peer exists from the first call of the peer's endpoint until the endpoint has ended and
-// no call or answer is pending.
+// The type "caller" is the state of one calling peer at a server, guarded by Node.runMu. The state
+// of a calling peer exists from the first call until the peer's endpoint has ended and none of its
+// calls or answers is pending.
 type caller struct {
 	load
 	host     *callerHost
@@ -22,8 +22,8 @@ type caller struct {
 	gone     bool                          // the endpoint has ended
 }
 
-// load counts the calls and answers that a server has in progress for one peer, one host or all
-// peers.
+// The type "load" counts the calls and answers that a server has in progress, either for one peer,
+// for the peers of one host, or for all peers.
 type load struct {
 	running      int   // calls with a running handler, and calls reserved
 	requestBytes int64 // bytes of the requests of these calls
@@ -42,24 +42,24 @@ func (l *load) add(d load) {
 	l.unackedBytes += d.unackedBytes
 }
 
-// add adds the argument d, whose fields may be negative, to the counts of a peer, of its host and
-// of all peers. The caller of add holds runMu.
+// The method "add" adds the argument d, whose fields can be negative, to the counts of a peer, of
+// the peer's host and of all peers. The caller holds runMu.
 func (n *Node) add(c *caller, d load) {
 	c.load.add(d)
 	c.host.load.add(d)
 	n.load.add(d)
 }
 
-// mayShare reports whether a host may take more of a resource, such as running calls, for which all
-// peers together have a limit. The argument "all" is the amount that all peers together use, and
-// the argument "host" is the amount that the peers of the host use. If all peers together use more
-// than the limit, a host may use at most 2*limit-all, so that one host with many peers leaves a
-// part to other hosts.
+// mayShare reports whether a host is allowed to use "more" of a resource, such as running calls,
+// that has a limit for all peers together. The argument "all" is the amount that all peers use, and
+// the argument "host" is the amount that the peers of the host use. If the sum of all peers would
+// exceed the limit, the host is allowed to use at most 2*limit-all, so that one host with many
+// peers cannot exclude other hosts.
 func mayShare[T int | int64](all, host, more, limit T) bool {
 	return all+more <= limit || host+more <= 2*limit-all
 }
 
-// owed is an answer that waits for free send buffers of the transport.
+// The type "owed" is an answer that waits for free send buffers of the transport.
 type owed struct {
 	h    head
 	body []byte
@@ -68,31 +68,32 @@ type owed struct {
 const (
 	sendingMax = 1024    // answers of goroutines; a further call gets ErrBusy
 	owedMax    = 1 << 15 // other answers; a further one ends the endpoint
-	// A peer with at most sendingFree answers in progress may begin one call at a time, even if the
-	// limit for the answers of all peers is reached. An answer still counts as in progress for a
-	// short time after the transport has accepted it.
+	// Even if the limit for the answers to all peers is reached, a peer with at most sendingFree
+	// answers in progress is allowed to begin one call at a time. sendingFree is not 0 because an
+	// answer still counts as in progress for a short time after the transport has accepted it.
 	sendingFree = 1
-	// owedFree is the number of queued answers that every peer may have regardless of the other
-	// peers. owedOverheadBytes is the memory of a queued answer without its body.
+	// owedFree is the number of queued answers that every peer is allowed to have, regardless of the
+	// answers to other peers. owedOverheadBytes is the memory that a queued answer needs in addition
+	// to its body.
 	owedFree          = 64
 	owedOverheadBytes = 64
 )
 
-// smallBytes is the size of the largest request that is accepted from a peer without running
-// requests, and of the largest answer that is kept for a peer without other answers, whatever other
-// peers use.
+// Even if other peers have used up the common limits, a peer without running requests can send one
+// request of at most smallBytes. Regardless of other peers, a peer without other answers can get
+// one answer of at most smallBytes.
 const smallBytes = 64 << 10
 
-// unackedFree is the number of bytes of unacknowledged answers, and unackedFreeCount is the number
-// of such answers of any size, that do not count towards AnswerBytes. A peer that has received an
-// answer may call again before its acknowledgement has arrived.
+// Sent answers do not count towards AnswerBytes while they are at most unackedFree bytes together,
+// or at most unackedFreeCount answers. Because some sent answers do not count, a peer can begin its
+// next call before its acknowledgement of the latest answer has arrived.
 const (
 	unackedFree      = 1 << 20
 	unackedFreeCount = 1
 )
 
-// The method named against returns the number of bytes of answers that count towards AnswerBytes
-// for one peer.
+// The method "against" returns the number of answer bytes of one peer that count towards the limit
+// AnswerBytes.
 func (l *load) against() int64 {
 	if l.unacked <= unackedFreeCount || l.unackedBytes <= unackedFree {
 		return l.answerBytes - l.unackedBytes
@@ -100,15 +101,15 @@ func (l *load) against() int64 {
 	return l.answerBytes
 }
 
-// packetBytesMin is the size of the largest answer that is always sent from a packet buffer of the
-// transport. The memory of packet buffers is bounded by the transport.
+// An answer of at most packetBytesMin bytes is always sent from a packet buffer, and the transport
+// itself limits the memory of packet buffers.
 const packetBytesMin = 1 << 10
 
 // bufferedBytesMax is the size of the largest answer that is sent with Runner.SendBuffered.
 const bufferedBytesMax = 512
 
-// The method named caller returns the state of a peer, and creates the state if there is none. The
-// caller holds runMu.
+// The method "caller" returns the state of a calling peer, and creates the state if there is none.
+// The calling function holds runMu.
 func (n *Node) caller(peer *btl.Endpoint) *caller {
 	c := n.callers[peer]
 	if c == nil {
@@ -118,15 +119,15 @@ func (n *Node) caller(peer *btl.Endpoint) *caller {
 	return c
 }
 
-// callerHost is the server-side state of all calling peers of one host, guarded by Node.runMu.
+// callerHost is the server's common state of all calling peers on one host, guarded by Node.runMu.
 type callerHost struct {
 	load
 	name    string
-	callers int // number of these peers
+	callers int // number of calling peers on the host
 }
 
-// The method named host returns the state of a host, and counts one more calling peer of that host.
-// The caller of host holds runMu.
+// The method "host" returns the state of a host, and counts one more calling peer on that host. The
+// calling function holds runMu.
 func (n *Node) host(name string) *callerHost {
 	h := n.hosts[name]
 	if h == nil {
@@ -137,12 +138,13 @@ func (n *Node) host(name string) *callerHost {
 	return h
 }
 
-// callsKept is the largest number of calls for which the call table of an idle peer is kept. The
-// table of an idle peer is freed if it once held more than callsKept calls.
+// When a peer becomes idle, its table of calls is freed if the table once held more than callsKept
+// calls.
 const callsKept = 16
 
-// forget frees memory of a peer if no call or answer of the peer is pending. If the peer's endpoint
-// has ended, forget deletes the whole state of the peer. The caller of forget holds runMu.
+// If no call or answer of a peer is pending, the method "forget" frees unneeded memory of the
+// peer's state. If the peer's endpoint has also ended, the method "forget" deletes the whole state.
+// The calling function holds runMu.
 func (n *Node) forget(peer *btl.Endpoint) {
 	c := n.callers[peer]
 	if c == nil || len(c.calls) > 0 || c.running > 0 || c.sending > 0 || len(c.owed) > 0 || c.paying ||
@@ -160,10 +162,10 @@ func (n *Node) forget(peer *btl.Endpoint) {
 	}
 }
 
-// The method named send sends an answer from one of the Node's goroutines, and waits for free send
-// buffers until the Node closes. The argument "of" of the method named send is the answer's part in
-// the counts of answers. If the argument "early" is true, the answer counts as accepted before the
-// peer can receive the answer.
+// The method "send" sends an answer from one of the Node's goroutines. If no send buffer is free,
+// the method "send" waits until the Node closes. The argument "of" of the method "send" describes
+// how the answer counts towards the limits. If the argument "early" is true, the counters of
+// answers are updated before the peer can receive the answer.
 func (n *Node) send(peer *btl.Endpoint, h head, body []byte, early bool, of account) {
 	var err error
 	if len(body) <= bufferedBytesMax && !early {
@@ -179,7 +181,7 @@ func (n *Node) send(peer *btl.Endpoint, h head, body []byte, early bool, of acco
 	}
 }
 
-// sendLarge sends an answer like the method named send, but copies a large answer only once.
+// sendLarge sends an answer like the method "send", but copies a large answer only once.
 func (n *Node) sendLarge(peer *btl.Endpoint, h head, body []byte, of account) error {
 	told := false
 	err := n.r.DoFor(n.silent, peer, func(*btl.Module) (err error) {
@@ -195,7 +197,7 @@ func (n *Node) sendLarge(peer *btl.Endpoint, h head, body []byte, of account) er
 
 // sendAnswer sends an answer, or the status statusSize without the answer if the answer is larger
 // than the transport or the peer allows. sendAnswer returns the header and the body that were sent.
-// If sendAnswer returns no error, sendAnswer has also updated the counters of answers.
+// If sendAnswer succeeds, it also updates the counters of answers.
 func (n *Node) sendAnswer(peer *btl.Endpoint, h head, body []byte, of account,
 ) (head, []byte, error) {
 	var u *unacked
@@ -221,9 +223,9 @@ func (n *Node) sendAnswer(peer *btl.Endpoint, h head, body []byte, of account,
 	return h, body, err
 }
 
-// The method named reply sends an answer from the goroutine that drives the module. If no send
-// buffer is free, another goroutine of the Node sends the answer later. If the limits on answers do
-// not allow the answer, reply sends the status statusRoom in its place.
+// The method "reply" sends an answer from the goroutine that drives the module. If no send buffer
+// is free, another goroutine of the Node sends the answer later. If the limits do not allow the
+// answer, the method "reply" sends the status statusRoom instead.
 func (n *Node) reply(peer *btl.Endpoint, h head, body []byte) {
 	var of account
 	if len(body) > packetBytesMin {
@@ -241,8 +243,8 @@ func (n *Node) reply(peer *btl.Endpoint, h head, body []byte) {
 }
 
 // leaveBehind passes an answer without a body to the Runner, which sends the answer when a send
-// buffer is free. A closed Node sends its answers by leaveBehind, because its own goroutines have
-// ended.
+// buffer is free. Only a closed Node, whose own goroutines have ended, sends answers with
+// leaveBehind. If the Node is open, leaveBehind returns btl.ErrAgain and sends nothing.
 func (n *Node) leaveBehind(peer *btl.Endpoint, h head) error {
 	if n.ended.Err() == nil {
 		return btl.ErrAgain
@@ -268,8 +270,9 @@ func (n *Node) mayOwe(c *caller) bool {
 	return mayShare(n.load.answerBytes, c.host.answerBytes, owedOverheadBytes, most)
 }
 
-// owe queues an answer until send buffers are free. owe returns false if the answers queued for the
-// peer or for all peers have reached their limit, or if the Node is closed.
+// The method "owe" queues an answer until a send buffer is free, and returns true. If the queued
+// answers of the peer or of all peers have reached their limit, or if the Node is closed, the
+// method "owe" returns false.
 func (n *Node) owe(peer *btl.Endpoint, h head, body []byte) bool {
 	n.runMu.Lock()
 	defer n.runMu.Unlock()
@@ -293,7 +296,8 @@ func (n *Node) owe(peer *btl.Endpoint, h head, body []byte) bool {
 	return true
 }
 
-// pay sends all queued answers of a peer, and waits for a free send buffer before each answer.
+// The method "pay" sends all queued answers of a peer, and waits for a free send buffer before each
+// answer.
 func (n *Node) pay(peer *btl.Endpoint, c *caller) {
 	defer n.work.Done()
 	for {

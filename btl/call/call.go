@@ -15,10 +15,10 @@ import (
 var questions = sync.Pool{New: func() any { return new(question) }}
 
 // Call sends a request to the peer and returns the body of the answer, which the caller may keep.
-// Call copies the request, and the caller may change the request's memory after Call has returned.
-// The handler's context has the deadline of ctx. Call returns ErrMethod, ErrBusy, ErrRequestSize,
-// ErrAnswerSize, ErrAnswerRoom, ErrClosing, a RemoteError, the error of the endpoint, or the error
-// of ctx.
+// Call copies the request, so the caller is free to change the request's memory after Call has
+// returned. The handler's context has the deadline of ctx. The error of Call is ErrMethod, ErrBusy,
+// ErrRequestSize, ErrAnswerSize, ErrAnswerRoom, ErrClosing, a RemoteError, the error of the
+// endpoint, the error of ctx, or one of the following:
 //
 //   - Call returns btl.ErrTooLarge if the request exceeds the size limit of a message.
 //   - Call returns btl.ErrNoHandler if the peer has no Node with the same tag.
@@ -38,11 +38,11 @@ func (n *Node) CallName(ctx context.Context, peer *btl.Endpoint, name string, re
 	return n.call(ctx, peer, head{name: name}, request, nil)
 }
 
-// The method named call does the work of Call and CallName, for the called method that the header h
-// names. If ctx is cancelled, the function "gone" is called when the peer has acknowledged the
-// request or the request has failed. After the call of "gone", the request has either arrived or
-// will never arrive. The function "gone" may be nil. The function "gone" may run on the goroutine
-// that drives the module, and must not block.
+// The method "call" performs Call and CallName for the method that the header h identifies. If ctx
+// is cancelled, the method "call" arranges that the function "gone" is called as soon as the peer
+// has acknowledged the request or the request has failed. After the call of "gone", the request has
+// either arrived or will never arrive. The function "gone" can be nil, and must not block, because
+// it might run on the goroutine that drives the module.
 func (n *Node) call(ctx context.Context, peer *btl.Endpoint, h head, request []byte,
 	gone func(),
 ) ([]byte, error) {
@@ -80,7 +80,7 @@ func (n *Node) call(ctx context.Context, peer *btl.Endpoint, h head, request []b
 	return answer, st.err(answer)
 }
 
-// note adds a call that waits for its answer.
+// The method "note" adds a call to the table of calls that wait for their answers.
 func (n *Node) note(id uint64, q *question) {
 	asked := n.asked[q.peer]
 	if asked == nil {
@@ -90,7 +90,7 @@ func (n *Node) note(id uint64, q *question) {
 	asked[id] = q
 }
 
-// drop removes a call whose request was not sent.
+// The method "drop" removes a call whose request was not sent from the table of waiting calls.
 func (n *Node) drop(id uint64, q *question) {
 	asked := n.asked[q.peer]
 	if delete(asked, id); len(asked) == 0 {
@@ -98,14 +98,15 @@ func (n *Node) drop(id uint64, q *question) {
 	}
 }
 
-// leftMs returns the time left for the handler in milliseconds, rounded up so that the caller
-// times out before the handler.
+// leftMs converts the time until the caller's deadline to milliseconds, rounded up, so that the
+// caller times out before the handler.
 func leftMs(left time.Duration) uint32 {
 	return uint32(min(max(left, 0)/time.Millisecond+1, math.MaxUint32))
 }
 
-// withdraw removes a call whose caller has stopped waiting. If the argument "cancel" is true,
-// withdraw sends a cancel message to the server. withdraw returns false if the Runner has ended.
+// The method "withdraw" removes a call whose caller has stopped waiting from the table of waiting
+// calls. If the argument "cancel" is true, a cancel message is sent to the server. The method
+// "withdraw" returns false if the Runner has ended, and true otherwise.
 //
 // The cancel message is sent only after the server has acknowledged the request, because a cancel
 // message that arrives before its request has no effect.
@@ -159,8 +160,8 @@ type sentRequest struct {
 // spareMax is the maximum number of unused sentRequest objects that a Node keeps for reuse.
 const spareMax = 1024
 
-// ask sends a request. If the peer's module refuses the request, Call returns the error of the
-// refusal.
+// The method "ask" sends a request. If the peer's module refuses the request, the waiting Call
+// returns the error of the refusal.
 func (n *Node) ask(peer *btl.Endpoint, h head, request []byte) (*sentRequest, error) {
 	var s *sentRequest
 	if last := len(n.spare) - 1; last >= 0 {
@@ -200,13 +201,13 @@ func (n *Node) keep(s *sentRequest) {
 	}
 }
 
-// send sends a message, or returns an error. The calling goroutine must own the module.
+// The function "send" sends a message. The calling goroutine must own the module.
 func send(peer *btl.Endpoint, tag btl.Tag, h head, body []byte) error {
 	return sendSignalled(peer, tag, h, body, nil)
 }
 
-// sendSignalled sends a message, and calls the function "done" when the peer has acknowledged or
-// refused the message. The function "done" may be nil.
+// sendSignalled sends a message. If the function "done" is not nil, it is called when the peer has
+// acknowledged or refused the message, or the endpoint has ended.
 func sendSignalled(peer *btl.Endpoint, tag btl.Tag, h head, body []byte,
 	done func(*btl.Fragment, error),
 ) error {
@@ -214,8 +215,9 @@ func sendSignalled(peer *btl.Endpoint, tag btl.Tag, h head, body []byte,
 	return err
 }
 
-// sendFragment sends a message, and returns btl.Queued if the function "done" will be called at the
-// end of the message. If the argument "signal" is true, sendFragment never returns btl.Done.
+// sendFragment sends a message, and returns the status of btl.Endpoint.Send. If the status is
+// btl.Queued, the function "done" will be called when the message is acknowledged or has failed. If
+// the argument "signal" is true, sendFragment never returns btl.Done.
 func sendFragment(peer *btl.Endpoint, tag btl.Tag, h head, body []byte, signal bool,
 	done func(*btl.Fragment, error),
 ) (btl.Status, error) {
@@ -236,8 +238,8 @@ func sendFragment(peer *btl.Endpoint, tag btl.Tag, h head, body []byte, signal b
 	return st, err
 }
 
-// err converts the status of a call's answer to the error that Call returns. The argument "text"
-// comes from the server, and is the text of a handler's error or of an exceeded limit.
+// The method "err" converts the status of a call's answer to the error that Call returns. The
+// argument "text" comes from the server, and describes the handler's error or the exceeded limit.
 func (s status) err(text []byte) error {
 	switch s {
 	case statusOK:
@@ -263,7 +265,7 @@ func (s status) err(text []byte) error {
 	}
 }
 
-// limitError adds the server's text, which may be empty, to an error about an exceeded limit.
+// limitError adds the server's text to an error about an exceeded limit, unless the text is empty.
 func limitError(err error, text []byte) error {
 	if len(text) == 0 {
 		return err
@@ -271,7 +273,7 @@ func limitError(err error, text []byte) error {
 	return fmt.Errorf("%w: %s", err, text)
 }
 
-// receive is the message handler of the Node's tag, which drops malformed messages.
+// The method "receive" is the message handler of the Node's tag. Malformed messages are dropped.
 func (n *Node) receive(peer *btl.Endpoint, _ btl.Tag, data []byte) {
 	h, name, body, ok := getHead(data)
 	if !ok {
@@ -287,8 +289,8 @@ func (n *Node) receive(peer *btl.Endpoint, _ btl.Tag, data []byte) {
 	}
 }
 
-// The method named answered wakes the Call that waits for the received answer. An answer that does
-// not come from the called peer is ignored.
+// The method "answered" wakes the Call that waits for the received answer. An answer that does not
+// come from the called peer is ignored.
 func (n *Node) answered(peer *btl.Endpoint, h head, body []byte) {
 	q := n.asked[peer][h.id]
 	if q == nil {
@@ -299,8 +301,9 @@ func (n *Node) answered(peer *btl.Endpoint, h head, body []byte) {
 	q.waker.Wake(nil)
 }
 
-// The method named lost ends the calls to and from an endpoint that has ended. The running time of
-// the method named lost depends only on the number of calls to and from the endpoint.
+// The method "lost" ends the calls to and from an endpoint that has ended. The running time of the
+// method "lost" depends only on the number of calls to and from the ended endpoint, and not on the
+// number of endpoints.
 func (n *Node) lost(ep *btl.Endpoint) {
 	err := ep.Err()
 	if err == nil {
@@ -315,7 +318,7 @@ func (n *Node) lost(ep *btl.Endpoint) {
 	n.streams.endOf(ep) // after the calls, which may open a stream
 }
 
-// loseCalls ends the contexts of the handlers that serve an ended endpoint.
+// loseCalls cancels the contexts of the handlers that serve an ended endpoint.
 func (n *Node) loseCalls(ep *btl.Endpoint) {
 	n.runMu.Lock()
 	defer n.runMu.Unlock()

@@ -7,8 +7,8 @@
 //	  |  ctx is cancelled ----------- cancel --> the handler's context is cancelled
 //	  +-- Wake, by the Node's handler <- answer - SendBuffered, Do
 //
-// A message is one fragment, with a header of 16 bytes and the body. Each row of the table gives
-// the offset, the size in bytes, and the meaning of a field of the header.
+// A message is one fragment, with a header of 16 bytes and the body. The columns of the table below
+// are the offset, the size in bytes, and the meaning of a header field.
 //
 //	0  8  id of the call, chosen by the client
 //	8  4  milliseconds until the deadline of a request, or 0 if there is none
@@ -16,19 +16,21 @@
 //	14 1  kind (request 1, answer 2, cancel 3)
 //	15 1  length of the method's name, which precedes the body of a request, or 0
 //
-// CallStream sends and receives bodies that may be larger than memory, as chunks (see stream.go).
+// CallStream sends and receives bodies in chunks, so the bodies can be larger than memory (see
+// stream.go).
 //
-// Fragments may arrive in a different order than they were sent, and small fragments mostly
+// Fragments can arrive in a different order than they were sent, and small fragments mostly
 // overtake large fragments. A message that cancels a call or ends a stream is sent only after the
 // peer has acknowledged the request of that call or stream.
 //
 // The resources of a Node that each peer can use are limited. Config limits the calls (Concurrent,
 // Total), the bytes of requests (RequestBytes), and the bytes of answers that the peer has not
-// acknowledged (AnswerBytes). An open stream holds at most 2 MiB of its answer, of which 1 MiB is
-// sent and not acknowledged. A peer can have at most 1024 unaccepted answers of handlers with their
-// own goroutines, and 32,768 other unaccepted answers.
+// acknowledged (AnswerBytes). For an open stream, a server stores at most 2 MiB of the answer, of
+// which 1 MiB is sent but not acknowledged. For each peer, at most 1024 answers of handlers with
+// their own goroutines, and at most 32,768 other answers, can wait until the transport accepts
+// them.
 //
-// Any goroutine may use a Node after its Runner was created. Start creates a Runner for the Node
-// alone. If a Node shares its module with a queue.Queue or a conn.Node, pass the Layer of each of
-// them to runner.New.
+// Any goroutine may use a Node after its Runner was created. Start creates a Runner for a Node that
+// is the only layer of its module. If a Node shares its module with other layers, such as a
+// queue.Queue or a conn.Node, pass the Layer of each of them to runner.New.
 package call

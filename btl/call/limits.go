@@ -2,12 +2,13 @@ package call
 
 import "fmt"
 
-// fragmentLimit is the part of an error text that names the setting for the largest message.
+// fragmentLimit is the part of an error text that names the setting for the maximum message size.
 const fragmentLimit = "btl.Config.FragmentBytesMax of either side, gobtl: " +
 	"Transport.FragmentBytesMax"
 
-// moreThanMessageBytes returns the error text for a message that exceeds MessageBytes of its
-// receiver, which is the server or the caller. The sender does not know the receiver's value.
+// moreThanMessageBytes returns the error text for a message that exceeds MessageBytes of the
+// argument "receiver", which is "server" or "caller". The text contains the default limit, because
+// the sender does not know the receiver's limit.
 func moreThanMessageBytes(bytes int, receiver string) string {
 	return fmt.Sprintf("%d bytes, more than call.Config.MessageBytes of the %s (gobtl: "+
 		"Calls.MessageBytes), which is %d by default", bytes, receiver, defaultBytes)

@@ -17,74 +17,75 @@ import (
 var (
 	// ErrMethod means that the server has no handler for the method's number or name.
 	ErrMethod = errors.New("call: no such method")
-	// ErrBusy means that the server has reached its limit on running calls, or its limit on answers
-	// that the caller has not accepted. The handler has not run.
+	// ErrBusy means that the handler has not run, because the server has reached its limit on running
+	// calls, or its limit on answers that the caller has not acknowledged.
 	ErrBusy = errors.New("call: server is busy")
 	// ErrAnswerSize means that the handler has run, but that its answer exceeds the size limit of
 	// the caller's messages.
 	ErrAnswerSize = errors.New("call: answer is too large")
-	// ErrAnswerRoom means that the handler has run, but that the server has dropped its answer,
-	// because the caller accepts answers too slowly.
+	// ErrAnswerRoom means that the handler has run, but that the server has dropped the answer,
+	// because the caller acknowledges answers too slowly.
 	ErrAnswerRoom = errors.New("call: no room for the answer")
 	// ErrRequestSize means that the request is larger than the server accepts. The handler has
 	// not run.
 	ErrRequestSize = errors.New("call: request is too large for the server")
-	// ErrClosing means that the server has closed its Node during the call, and that the handler
-	// has returned the error of its cancelled context.
+	// ErrClosing means that the server has closed its Node during the call, and that the handler has
+	// therefore returned the error of its cancelled context.
 	ErrClosing = errors.New("call: server is closing")
 	// ErrConfig means that a configuration value is out of its range.
 	ErrConfig = errors.New("call: invalid configuration")
 )
 
-// RemoteError is the text of an error that the handler at the server has returned.
+// RemoteError is an error that the handler at the server has returned, as its text.
 type RemoteError string
 
 func (e RemoteError) Error() string { return "call: remote: " + string(e) }
 
-// Config configures a Node. All fields of this Config except Tag may be zero, which selects
-// their defaults.
+// Config configures a Node. A field of this Config that is zero has its default value, except for
+// Tag, whose value 0 means the tag 0.
 type Config struct {
 	// Tag is the module's tag for the Node, 0 to btl.TagMax. Both sides must use the same tag.
 	Tag btl.Tag
 	// Concurrent is the maximum number of calls of one peer whose handlers run on goroutines, 1 to
-	// 1<<20. A Concurrent of 0 means 1024. Further calls fail with ErrBusy. An open stream counts
-	// as 16 calls, and its request counts as 1 MiB of RequestBytes. The answer of an open stream
-	// may use 2 MiB, which do not count towards AnswerBytes.
+	// 1<<20. A Concurrent of 0 means 1024. Further calls fail with ErrBusy. An open stream counts as
+	// 16 calls, and its request counts as 1 MiB of RequestBytes. The answer of an open stream can use
+	// 2 MiB of memory, which do not count towards AnswerBytes.
 	Concurrent int
-	// Total is the maximum number of calls of all peers together whose handlers run on goroutines,
-	// 1 to 1<<23. A Total of 0 means eight times Concurrent. When the running calls of all peers
-	// reach Total, a host may have at most 2*Total minus that number, and any peer may have one
-	// running call. For the second and each further stream of a peer, the limit on the calls of all
-	// peers is seven eighths of Total instead of Total.
+	// Total is the maximum number of calls of all peers together whose handlers run on goroutines, 1
+	// to 1<<23. A Total of 0 means eight times Concurrent. When the number of running calls of all
+	// peers reaches Total, the peers of one host can have at most 2*Total minus this number of running
+	// calls. Independently of Total, every peer can have one running call. For the second and each
+	// further stream of a peer, the limit on the calls of all peers is seven eighths of Total instead
+	// of Total.
 	Total int
 	// RequestBytes is the maximum size, in total, of the requests of one peer whose handlers run on
 	// goroutines, 1 to 1<<40. A RequestBytes of 0 means 64 MiB. A call fails with ErrBusy if its
 	// request and the peer's running requests together exceed RequestBytes. A call fails with
-	// ErrRequestSize if its request alone exceeds RequestBytes. The requests of all peers together
-	// may use 8*RequestBytes. When the requests of all peers exceed 8*RequestBytes, the requests of
-	// one host may take at most 16*RequestBytes minus this sum. A peer without a running request
-	// may always send one request of up to 64 KiB.
+	// ErrRequestSize if its request alone exceeds RequestBytes. The limit for the requests of all
+	// peers together is 8*RequestBytes. When the requests of all peers exceed 8*RequestBytes, the
+	// requests of one host can take at most 16*RequestBytes minus the requests of all peers. A peer
+	// without a running request can always send one request of at most 64 KiB.
 	RequestBytes int64
 	// AnswerBytes is the maximum size, in total, of the answers to one peer that the peer has not
-	// acknowledged, 1 to 1<<40. An AnswerBytes of 0 means 64 MiB. When AnswerBytes is reached,
-	// further calls fail with ErrBusy, and the server replaces the answers of running calls by
-	// ErrAnswerRoom. Of the answers that were sent, one answer of any size or 1 MiB of answers does
-	// not count, because acknowledgements arrive late. Answers of up to 1 KiB count only until
-	// they are sent. The answers to all peers together may use
-	// 8*AnswerBytes. When the answers to all peers exceed 8*AnswerBytes, the answers to one host
-	// may take at most 16*AnswerBytes minus this sum. A peer with at most
-	// 64 KiB of unacknowledged answers may always have one more answer of up to 64 KiB.
+	// acknowledged, 1 to 1<<40. An AnswerBytes of 0 means 64 MiB. When AnswerBytes is reached, further
+	// calls fail with ErrBusy, and the server replaces the answers of running calls by ErrAnswerRoom.
+	// Because acknowledgements arrive late, sent answers do not count if they are a single answer of
+	// any size, or at most 1 MiB together. Answers of at most 1 KiB count only until they are sent.
+	// The limit for the answers to all peers together is 8*AnswerBytes. When the answers to all peers
+	// exceed 8*AnswerBytes, the answers to one host can take at most 16*AnswerBytes minus the answers
+	// to all peers. A peer with at most 64 KiB of unacknowledged answers can always get one more
+	// answer of at most 64 KiB.
 	AnswerBytes int64
-	// MessageBytes is the maximum size of a request or answer that this Node accepts, 1<<18 to
-	// 1<<31 bytes. A MessageBytes of 0 means the largest of RequestBytes, AnswerBytes and 64 MiB,
-	// but at most 1<<31. A message above MessageBytes is refused when its first packet arrives, and
-	// uses no memory of this Node. The peer's Call returns ErrRequestSize for a refused request,
-	// and the local Call returns ErrAnswerSize for a refused answer.
+	// MessageBytes is the maximum size of a request or answer that this Node accepts, 1<<18 to 1<<31
+	// bytes. A MessageBytes of 0 means the largest of RequestBytes, AnswerBytes and 64 MiB, but at
+	// most 1<<31. A message that exceeds MessageBytes is refused when its first packet arrives, and
+	// uses no memory of this Node. If a request is refused, the peer's Call returns ErrRequestSize. If
+	// an answer is refused, the local Call returns ErrAnswerSize.
 	MessageBytes int64
 }
 
-// fill replaces zero fields of a Config by their defaults, and returns an error for a value that is
-// out of range.
+// The method "fill" replaces zero fields of a Config by their defaults, and returns ErrConfig for a
+// value that is out of range.
 func (c *Config) fill() error {
 	if c.Concurrent == 0 {
 		c.Concurrent = defaultConcurrent
@@ -120,16 +121,18 @@ func (c *Config) fill() error {
 
 // Handler answers a request. Each call of a Handler runs on its own goroutine, and may block. The
 // context of a Handler is cancelled at the caller's deadline, when the caller's context is
-// cancelled, when the caller's endpoint ends, or when the Node closes. The Handler may keep and
-// change request.
+// cancelled, when the caller's endpoint ends, or when the Node closes. The Handler owns the slice
+// "request", and may keep and change it.
 type Handler func(ctx context.Context, peer *btl.Endpoint, request []byte) ([]byte, error)
 
 // Inline answers a request without a goroutine of its own. An Inline runs on the goroutine that
 // drives the module, and must not block. An Inline appends its answer to the argument "answer", an
-// empty slice, and returns the extended slice. The slice request is valid only during the call.
+// empty slice, and returns the extended slice. The slice "request" is valid only until the Inline
+// returns.
 type Inline func(peer *btl.Endpoint, request, answer []byte) ([]byte, error)
 
-// Node sends calls to peers and serves the calls of peers, over one module.
+// Node is both a client and a server, which sends calls to peers and serves the calls of peers,
+// over one module.
 type Node struct {
 	cfg Config
 	m   *btl.Module
@@ -165,13 +168,14 @@ type Node struct {
 	work   sync.WaitGroup
 }
 
-// The type served identifies a running call at the server by its endpoint and its number.
+// The type "served" identifies a running call at the server by the caller's endpoint and the number
+// of the call.
 type served struct {
 	peer *btl.Endpoint
 	id   uint64
 }
 
-// question is a call that waits for its answer.
+// The type "question" is a call that waits for its answer.
 type question struct {
 	peer   *btl.Endpoint
 	sent   *sentRequest // may be another call's by now
@@ -216,7 +220,7 @@ const (
 	statusClosing status = 9 // the Node has closed while the handler was running; with a text
 )
 
-// head is the header of a message.
+// The type "head" is the header of a message.
 type head struct {
 	id     uint64
 	leftMs uint32
@@ -233,11 +237,12 @@ func (h head) put(b []byte) {
 	copy(b[headBytes:], h.name)
 }
 
-// The method named bytes returns the length of a message's header, including the name of the called
+// The method "bytes" returns the length of a message's header, including the name of the called
 // method.
 func (h *head) bytes() int { return headBytes + len(h.name) }
 
-// getHead parses the header of a message. The returned name and body are parts of b.
+// getHead parses the header of a message, and returns false for a malformed message. The results
+// "name" and "body" are subslices of b.
 func getHead(b []byte) (h head, name, body []byte, ok bool) {
 	if len(b) < headBytes {
 		return head{}, nil, nil, false
@@ -281,8 +286,8 @@ func New(m *btl.Module, cfg Config) (*Node, error) {
 
 // Start starts a Runner for the module, with the Node as its only layer, and returns the Runner.
 // The caller of Start uses the Runner to connect, and must close the Runner after the Node. The
-// function onEvent may be nil. After a second Start, all calls of the returned Runner fail with
-// runner.ErrTaken.
+// function onEvent, which can be nil, gets the events of the endpoints. All methods of a Runner
+// that a second Start returns fail with runner.ErrTaken.
 func (n *Node) Start(cfg runner.Config, onEvent func(*btl.Endpoint, btl.Event, error),
 ) *runner.Runner {
 	return runner.New(n.m, cfg, onEvent, n.Layer())
@@ -302,8 +307,8 @@ func (n *Node) Layer() runner.Layer {
 	}
 }
 
-// Handle registers the handler of a method, and a nil h removes the present handler. Any goroutine
-// may call Handle at any time.
+// Handle registers the handler h for a method with a number, or removes the method's handler if h
+// is nil. Any goroutine may call Handle at any time.
 func (n *Node) Handle(method uint16, h Handler) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -313,10 +318,10 @@ func (n *Node) Handle(method uint16, h Handler) {
 	}
 }
 
-// HandleName registers the handler of a method that has a name instead of a number, and a nil h
-// removes the present handler. Any goroutine may call HandleName at any time. The name of a method
-// has 1 to 255 bytes, and is sent with each request. HandleName returns ErrMethod if the name is
-// empty or too long.
+// HandleName registers the handler h for a method that has a name instead of a number, or removes
+// the method's handler if h is nil. Any goroutine may call HandleName at any time. The name of a
+// method has 1 to 255 bytes, and is part of each request. HandleName returns ErrMethod if the name
+// is empty or too long.
 func (n *Node) HandleName(name string, h Handler) error {
 	if len(name) < 1 || len(name) > nameBytesMax {
 		return fmt.Errorf("%w: its name has %d bytes, want 1 to %d", ErrMethod, len(name), nameBytesMax)
@@ -329,8 +334,8 @@ func (n *Node) HandleName(name string, h Handler) error {
 	return nil
 }
 
-// HandleInline registers the inline handler of a method, and a nil h removes the present handler.
-// Any goroutine may call HandleInline at any time.
+// HandleInline registers the inline handler h for a method with a number, or removes the method's
+// handler if h is nil. Any goroutine may call HandleInline at any time.
 func (n *Node) HandleInline(method uint16, h Inline) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -341,12 +346,13 @@ func (n *Node) HandleInline(method uint16, h Inline) {
 }
 
 // Close cancels the contexts of running handlers, and waits until all handlers have returned or
-// until ctx is cancelled. Close waits for at most a second until all answers are sent, and then
-// ends the endpoint of each peer that has not accepted its answers. Calls that arrive after Close
-// fail with ErrBusy. If a handler has not returned when ctx is cancelled, Close returns an error,
-// the handler's later answer is dropped, and the endpoint of its peer ends. A call of Close inside
-// a Handler, a StreamHandler or an Inline has no effect and returns runner.ErrInHandler, because
-// Close would wait for its own caller. Close does not close the Runner.
+// until ctx is cancelled. Close waits for at most one second until all answers are sent, and then
+// aborts the endpoints of peers whose answers could not be sent. Calls that arrive after Close fail
+// with ErrBusy. If a handler has not returned when ctx is cancelled, Close returns an error. If a
+// handler returns only after Close has returned an error, its answer is dropped, and the endpoint
+// of its peer is aborted. A call of Close inside a Handler, a StreamHandler or an Inline has no
+// effect and returns runner.ErrInHandler, because Close would wait for its own caller. Close does
+// not close the Runner.
 func (n *Node) Close(ctx context.Context) error {
 	switch {
 	case ctx == nil:
@@ -379,5 +385,5 @@ func (n *Node) Close(ctx context.Context) error {
 	}
 }
 
-// answersGrace is the time for which Close waits until the peers have accepted their answers.
+// answersGrace is the time for which Close waits until all answers are sent.
 const answersGrace = time.Second

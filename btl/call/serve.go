@@ -9,7 +9,8 @@ import (
 	"gobtl/btl"
 )
 
-// serve runs the handler of a request, an inline handler directly and any other on a new goroutine.
+// The method "serve" runs the handler of a request. An inline handler is called directly, and any
+// other handler runs on a new goroutine.
 func (n *Node) serve(peer *btl.Endpoint, h head, name, body []byte) {
 	inline, handler := n.handlerOf(h.code, name)
 	switch {
@@ -39,19 +40,19 @@ func (n *Node) handlerOf(number uint16, name []byte) (Inline, Handler) {
 	return n.inline[number], n.methods[number]
 }
 
-// scratchBytesMax is the maximum size of the buffer that a Node keeps for the next inline answer.
+// scratchBytesMax is the maximum size of the buffer that a Node reuses for inline answers.
 const scratchBytesMax = 2 << 20
 
-// keepRoom allocates a buffer for the next inline answer if the latest answer has needed a larger
-// one.
+// keepRoom allocates a larger buffer for the next inline answer if the latest answer did not fit
+// into the present buffer.
 func (n *Node) keepRoom(sizeBytes int) {
 	if sizeBytes > cap(n.scratch) && sizeBytes <= scratchBytesMax {
 		n.scratch = make([]byte, 0, sizeBytes)
 	}
 }
 
-// begin runs a handler on a new goroutine. If the call belongs to a stream, the argument "lent" of
-// the method "begin" is the call's place in the stream's reservation.
+// The method "begin" runs a handler on a new goroutine. If the call belongs to a stream, the
+// argument "lent" of the method "begin" is the call's place in the stream's reservation.
 func (n *Node) begin(peer *btl.Endpoint, h head, handler Handler, body []byte, lent place) {
 	ctx, cancel := n.ended, context.CancelFunc(nil)
 	if h.leftMs > 0 {
@@ -124,9 +125,9 @@ func (n *Node) statusOf(err error) status {
 	return statusEnded
 }
 
-// enter counts a call that begins, or refuses the call and returns the status for the refusing
-// answer. A call is refused if its peer has reached a limit, if a call with the same number is
-// running, or if the Node is closing.
+// The method "enter" counts a call that begins, and returns statusOK. If the peer has reached a
+// limit, if a call with the same number is running, or if the Node is closing, the call is refused.
+// For a refused call, the method "enter" returns the status of the answer.
 func (n *Node) enter(
 	s served, cancel context.CancelFunc, bytes int64, of place,
 ) (st status, kept place) {
@@ -155,7 +156,8 @@ func (n *Node) enter(
 	return statusOK, kept
 }
 
-// mayEnter reports whether a call of a peer may begin. The caller holds runMu.
+// mayEnter reports whether the limits allow a further call of a peer. The calling function holds
+// runMu.
 func (n *Node) mayEnter(c *caller, bytes int64) bool {
 	all, host := &n.load, &c.host.load
 	return c.running < n.cfg.Concurrent && c.sending < sendingMax &&
@@ -168,9 +170,9 @@ func (n *Node) mayEnter(c *caller, bytes int64) bool {
 			mayShare(all.sending, host.sending, 1, totalFactor*sendingMax))
 }
 
-// leave records that the handler of a call has returned. leave returns the account of the answer,
-// and reports whether the limits on unaccepted answers allow sending the answer. The answer to a
-// call from a stream's reservation is always allowed, up to the size of a chunk.
+// The method "leave" records that the handler of a call has returned. The results of the method
+// "leave" are the account of the answer, and whether the limits on answers allow the server to send
+// it. If the call belongs to a stream, an answer of at most one chunk is always allowed.
 func (n *Node) leave(s served, kept place, requestBytes, answerBytes int64,
 ) (of account, room bool) {
 	n.runMu.Lock()
@@ -199,7 +201,7 @@ func (n *Node) cancel(s served) {
 	}
 }
 
-// The method named answer sends the answer or the error of an inline handler to the peer.
+// The method "answer" sends the answer or the error of an inline handler to the peer.
 func (n *Node) answer(peer *btl.Endpoint, id uint64, answer []byte, err error) {
 	h := head{id: id, kind: kindAnswer, code: uint16(n.statusOf(err))}
 	if h.code == uint16(statusError) {

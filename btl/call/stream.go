@@ -11,9 +11,9 @@ import (
 	"gobtl/btl"
 )
 
-// A body that may be larger than memory is sent in chunks. Each chunk is sent by an ordinary call
-// of the method, so that deadlines, cancellation, limits and dead peers are handled as for calls
-// without a stream.
+// The bodies of a stream are sent in chunks, so that they can be larger than memory. Each chunk is
+// sent by an ordinary call of the method, so that deadlines, cancellation, limits and dead peers
+// are handled as for calls without a stream.
 //
 //	client                                   server
 //	open ----------------------------------> the handler starts, on a goroutine of its own
@@ -23,9 +23,9 @@ import (
 //	       <------- the chunk, which may be the last one, or the handler's error
 //	end, if it has not come to that -------> the handler's context ends
 //
-// A slow reader delays the writer, and neither side stores more than a window of chunks.
+// A slow reader delays the writer, and neither side stores more than streamWindow chunks.
 //
-// Each row of the table gives the offset, the size in bytes, and the meaning of a field in a
+// The columns of the table below are the offset, the size in bytes, and the meaning of a field in a
 // request that belongs to a stream.
 //
 //	0  1  kind (open 1, push 2, pull 3, end 4)
@@ -35,15 +35,15 @@ import (
 //	8  8  id of the stream, chosen by the client
 //	16    the chunk of a push
 //
-// The answer to a call that reads a chunk has one byte, which is 1 for the last chunk and 0 for any
-// other, followed by the chunk.
+// The answer to a pull has one byte, which is 1 for the last chunk and 0 for any other chunk,
+// followed by the bytes of the chunk.
 
 // StreamHandler reads a request and writes an answer, both as streams at the same time. Each call
-// of a StreamHandler runs on its own goroutine, and ctx is cancelled like the context of a Handler.
-// The bytes of each Write are sent without waiting for further Writes. A Write of the handler
-// blocks while the client does not read, and a Read of the handler blocks while the client sends
-// nothing. When the StreamHandler returns, the unread part of the request is dropped, and the
-// client receives the written bytes and then the returned error.
+// of a StreamHandler runs on its own goroutine, and the argument ctx is cancelled like the context
+// of a Handler. The bytes of each Write to the argument "answer" are sent without waiting for
+// further Writes. A Write of the handler blocks while the client does not read, and a Read of the
+// handler blocks while the client sends nothing. When the StreamHandler returns, the unread part of
+// the request is dropped, and the client receives the written bytes and then the returned error.
 type StreamHandler func(ctx context.Context, peer *btl.Endpoint,
 	request io.Reader, answer io.Writer) error
 
@@ -52,14 +52,14 @@ const (
 	streamChunk     = 128 << 10
 	streamWindow    = 8   // chunks in flight in one direction
 	streamsMax      = 256 // streams that one peer may have open
-	// streamCalls is the number of concurrent calls that the server reserves for an open stream.
+	// streamCalls is the number of concurrent calls for which the server reserves resources when a
+	// stream is opened.
 	streamCalls = 2 * streamWindow
 	streamBytes = streamWindow * streamMsgBytes
 	// streamMsgBytes is the size of the largest request of a call that belongs to a stream.
 	streamMsgBytes    = streamHeadBytes + streamChunk
 	streamAnswerBytes = 1 + streamChunk
-	// streamIdleMax is the time without a pending call of the client after which the server ends a
-	// stream.
+	// If a stream has no pending call of the client for streamIdleMax, the server ends the stream.
 	streamIdleMax = 30 * time.Second
 )
 
@@ -72,7 +72,7 @@ const (
 	streamEnd  streamOp = 4
 )
 
-// streamHead is the header of a stream's call.
+// streamHead is the header of a call that belongs to a stream.
 type streamHead struct {
 	op   streamOp
 	last bool
@@ -110,7 +110,7 @@ type streams struct {
 	open map[*btl.Endpoint]map[uint64]*stream // by the id of the stream
 }
 
-// stream is an open stream at its server.
+// The type "stream" is the server's state of an open stream.
 type stream struct {
 	streamRoom
 	method   uint16
@@ -134,20 +134,22 @@ type chunk struct {
 	err  error
 }
 
-// turns lets the calls of a stream proceed in the order of their numbers, although the calls may
-// arrive in another order. Waiting calls have different numbers, and each number is less than
-// streamWindow ahead of the number whose turn it is. The end of a turn wakes at most one call.
+// The type "turns" makes the calls of a stream proceed one after the other in the order of their
+// numbers, even if the calls arrive in another order. Each waiting call has a different number,
+// which is less than streamWindow ahead of the number of the call that may proceed. When a call has
+// finished, at most one waiting call is woken.
 type turns struct {
 	mu   sync.Mutex
 	next uint32
-	// The field "calls" has a channel for each call that waits or that has its turn, at the index
-	// of the call's number modulo streamWindow. The channel of a waiting call gets a value when the
-	// call's turn begins.
+	// The field "calls" has a channel for each waiting call and for the call that may proceed, at the
+	// index of the call's number modulo streamWindow. The channel gets a value when its call may
+	// proceed.
 	calls [streamWindow]chan struct{}
 }
 
-// wait waits until all calls with numbers before seq have ended their turns. wait returns
-// errStreamHead if seq was used before, or is streamWindow or more ahead of the number in turn.
+// The method "wait" waits until all calls with smaller numbers than seq have finished, and returns
+// nil. If the number seq was used before, or if seq is streamWindow or more ahead of the field
+// "next", the method "wait" returns errStreamHead.
 func (t *turns) wait(ctx context.Context, s *stream, seq uint32) error {
 	turn, err := t.enter(seq)
 	if err != nil {
@@ -163,7 +165,7 @@ func (t *turns) wait(ctx context.Context, s *stream, seq uint32) error {
 	}
 }
 
-// enter returns the channel of call number seq.
+// The method "enter" makes and returns the channel of the call with the number seq.
 func (t *turns) enter(seq uint32) (turn chan struct{}, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -178,7 +180,8 @@ func (t *turns) enter(seq uint32) (turn chan struct{}, err error) {
 	return *at, nil
 }
 
-// pass ends the turn of a call.
+// The method "pass" records that the call with the number "next" has finished, and wakes the call
+// with the following number.
 func (t *turns) pass() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -189,8 +192,8 @@ func (t *turns) pass() {
 	}
 }
 
-// HandleStream registers the handler of a method for CallStream, and a nil h removes the present
-// handler. Any goroutine may call HandleStream at any time.
+// HandleStream registers the handler h for calls of a method with CallStream, or removes the
+// method's handler if h is nil. Any goroutine may call HandleStream at any time.
 func (n *Node) HandleStream(method uint16, h StreamHandler) {
 	if h == nil {
 		n.Handle(method, nil)
@@ -201,7 +204,7 @@ func (n *Node) HandleStream(method uint16, h StreamHandler) {
 	})
 }
 
-// serveStream processes one call of a stream.
+// serveStream handles one call that belongs to a stream.
 func (n *Node) serveStream(ctx context.Context, peer *btl.Endpoint, method uint16,
 	h StreamHandler, request []byte,
 ) ([]byte, error) {
@@ -276,7 +279,8 @@ func (t *streams) remove(key served) {
 	}
 }
 
-// openStream starts a stream's handler.
+// openStream reserves the calls of a new stream, and starts the stream's handler on a new
+// goroutine.
 func (n *Node) openStream(ctx context.Context, key served, method uint16, h StreamHandler) error {
 	if !n.begins() {
 		return context.Canceled
@@ -296,7 +300,7 @@ func (n *Node) openStream(ctx context.Context, key served, method uint16, h Stre
 		n.streams.remove(key)
 		err = errStreams
 	}
-	if err == nil && ctx.Err() != nil { // lost may have run before the stream was added
+	if err == nil && ctx.Err() != nil { // the method "lost" might have run before the stream was added
 		s.end(ctx.Err())
 	}
 	if err != nil {
@@ -319,8 +323,9 @@ func (n *Node) openStream(ctx context.Context, key served, method uint16, h Stre
 	return nil
 }
 
-// The method named begins counts one more goroutine for whose end Close waits, or returns false if
-// the Node is closed.
+// The method "begins" must be called before a goroutine of the Node is started, so that Close waits
+// for the goroutine's end. If the Node is closed, the method "begins" returns false, and the caller
+// must not start the goroutine.
 func (n *Node) begins() bool {
 	n.runMu.Lock()
 	defer n.runMu.Unlock()
@@ -346,9 +351,8 @@ func (s *stream) leave() {
 	}
 }
 
-// push passes a chunk of the request to the handler, and returns when the handler has taken the
-// chunk. If the client cancels its call before the handler has taken the chunk, push ends the
-// stream.
+// The method "push" passes a chunk of the request to the handler, and returns when the handler has
+// read from the chunk. If the client cancels the call earlier, the method "push" ends the stream.
 func (s *stream) push(ctx context.Context, h streamHead, data []byte) error {
 	err := s.pushes.wait(ctx, s, h.seq)
 	if err == nil {
@@ -368,7 +372,8 @@ func (s *stream) push(ctx context.Context, h streamHead, data []byte) error {
 	return err
 }
 
-// pull waits for the next chunk that the handler of the stream writes, and returns the chunk.
+// The method "pull" waits for the next chunk that the handler of the stream writes, and returns the
+// chunk.
 func (s *stream) pull(ctx context.Context, h streamHead) ([]byte, error) {
 	err := s.pulls.wait(ctx, s, h.seq)
 	if err == nil {

@@ -12,16 +12,17 @@ import (
 
 // CallStream sends all bytes that it reads from the argument "request" to a method registered with
 // HandleStream, and at the same time writes the method's answer to the argument "answer". Request
-// and answer may be larger than memory, and a side that reads slowly delays the side that writes. A
-// nil "request" is an empty request, and with a nil "answer" the bytes of the answer are dropped.
+// and answer can be larger than memory, because a slow reader delays the writer. A nil "request"
+// means an empty request, and a nil "answer" means that the bytes of the answer are dropped.
 // CallStream returns nil when the whole answer is written. If CallStream fails, it returns the
 // first error of a Read from the argument "request", of a Write to the argument "answer", or of a
 // Call.
 //
 // If the server cannot reserve all calls of the stream, CallStream returns ErrBusy before it reads
-// from the argument "request". By default, a caller without other calls may have 63 open streams.
-// If the handler returns early, CallStream stops reading from the argument "request". A Read from
-// the argument "request" may still be in progress when CallStream returns.
+// from the argument "request". With the server's default limits, a caller without other calls can
+// have 63 open streams. If the handler returns before it has read the whole request, CallStream
+// stops reading from the argument "request". A Read from the argument "request" might still be in
+// progress when CallStream returns.
 func (n *Node) CallStream(ctx context.Context, peer *btl.Endpoint, method uint16,
 	request io.Reader, answer io.Writer,
 ) error {
@@ -41,8 +42,8 @@ func (n *Node) CallStream(ctx context.Context, peer *btl.Endpoint, method uint16
 	c.calls.Wait()
 	if err != nil {
 		c.giveUp()
-		// The cause of c.ctx is the first of three events, which are the end of the answer, a
-		// failure of sending the request, and the cancellation of ctx.
+		// The cause of c.ctx tells whether the end of the answer, a failure to send the request, or the
+		// cancellation of ctx came first.
 		if cause := context.Cause(c.ctx); !errors.Is(cause, errStreamOver) {
 			return cause
 		}
@@ -53,15 +54,15 @@ func (n *Node) CallStream(ctx context.Context, peer *btl.Endpoint, method uint16
 	return err
 }
 
-// isGone reports whether an error means that the server does not know the stream, or has ended the
-// stream.
+// isGone reports whether an error of the server means that the server does not know the stream, or
+// has ended the stream.
 func isGone(err error) bool { return errors.Is(err, RemoteError(errStreamGone.Error())) }
 
 // errStreamOver is the context.Cause when the client cancels the remaining calls of a completed
 // stream.
 var errStreamOver = errors.New("the stream is over")
 
-// streamCall is a stream at its client.
+// streamCall is the client's state of an open stream.
 type streamCall struct {
 	n      *Node
 	ctx    context.Context // of its calls
@@ -74,8 +75,8 @@ type streamCall struct {
 	calls sync.WaitGroup
 }
 
-// giveUp tells the server that the client has abandoned the stream. giveUp does not wait until
-// the message is sent.
+// giveUp starts a goroutine that tells the server that the client has abandoned the stream, and
+// does not wait for this goroutine.
 func (c *streamCall) giveUp() {
 	n := c.n
 	if !n.begins() {
@@ -89,8 +90,8 @@ func (c *streamCall) giveUp() {
 	}()
 }
 
-// push sends the request in chunks. If the handler has stopped reading the request, push reports no
-// error, because the answer of the stream has the reason.
+// The method "push" sends the request in chunks. If the handler has stopped reading the request,
+// the method "push" reports no error, because the answer of the stream contains the reason.
 func (c *streamCall) push(request io.Reader, end context.CancelCauseFunc) {
 	free := make(chan struct{}, streamWindow)
 	for seq, last := uint32(0), request == nil; c.ctx.Err() == nil; seq++ {
@@ -137,7 +138,8 @@ func readChunk(from io.Reader, p []byte) (n int, err error) {
 	return 0, io.ErrNoProgress
 }
 
-// begin runs a call of the stream on a new goroutine, or returns false if the stream has ended.
+// The method "begin" runs a call of the stream on a new goroutine and returns true, or returns
+// false if the stream has ended.
 func (c *streamCall) begin(call func()) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -148,8 +150,8 @@ func (c *streamCall) begin(call func()) bool {
 	return true
 }
 
-// pull receives the chunks of the answer, with streamWindow calls in progress at the same time, and
-// writes them in order.
+// The method "pull" receives the chunks of the answer, with streamWindow calls in progress at the
+// same time, and writes the chunks in order.
 func (c *streamCall) pull(answer io.Writer) error {
 	defer c.stop()
 	var window [streamWindow]chan pulled
@@ -184,14 +186,14 @@ func (c *streamCall) pull(answer io.Writer) error {
 	}
 }
 
-// stop prevents new calls of the stream.
+// The method "stop" prevents new calls of the stream.
 func (c *streamCall) stop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.over = true
 }
 
-// pulled is the answer of a pull.
+// The type "pulled" is the result of a call that requests a chunk of the answer.
 type pulled struct {
 	data []byte
 	err  error

@@ -2,13 +2,13 @@ package call
 
 import "gobtl/btl"
 
-// reserve reserves calls for a stream that a client opens. reserve returns false if the limits do
-// not allow the stream. The call that opens the stream does not use the reservation, and ends
-// before the client makes any other call of the stream. A stream is accepted regardless of the
-// limits if the Node has no other calls. Streams leave an eighth of Total to other calls and to
-// peers without a stream. When the streams of all peers reach their limit, mayShare decides whether
-// the host of the peer may have another stream, so that the streams of one host do not exclude
-// other hosts.
+// The method "reserve" reserves calls for a stream that a client opens, and returns true, or
+// returns false if the limits do not allow the stream. The call that opens the stream does not use
+// the reservation, and ends before the client makes any other call of the stream. If the Node has
+// no other calls, the stream is accepted regardless of the limits. A peer's second and further
+// streams leave one eighth of Total to other calls and to peers without a stream. When the limit
+// for all peers is reached, mayShare decides whether the host of the peer can have another stream,
+// so that the streams of one host do not exclude other hosts.
 func (n *Node) reserve(peer *btl.Endpoint, s *stream) bool {
 	n.runMu.Lock()
 	defer n.runMu.Unlock()
@@ -23,7 +23,7 @@ func (n *Node) reserve(peer *btl.Endpoint, s *stream) bool {
 	return true
 }
 
-// mayReserve reports whether the limits for all peers together allow one more stream of a peer.
+// mayReserve reports whether the limits for all peers together allow a further stream of a peer.
 func (n *Node) mayReserve(c *caller) bool {
 	all, host, calls := &n.load, &c.host.load, n.cfg.Total
 	if c.reserved > 0 {
@@ -34,7 +34,7 @@ func (n *Node) mayReserve(c *caller) bool {
 			totalFactor*max(n.cfg.RequestBytes, streamBytes))
 }
 
-// unreserve ends the reservation of a completed stream.
+// The method "unreserve" ends the reservation of a completed stream.
 func (n *Node) unreserve(peer *btl.Endpoint, s *stream) {
 	n.runMu.Lock()
 	defer n.runMu.Unlock()
@@ -45,26 +45,27 @@ func (n *Node) unreserve(peer *btl.Endpoint, s *stream) {
 	n.forget(peer)
 }
 
-// streamRoom is the server's reservation of calls for a stream, which is checked against the limits
-// when the stream opens. Node.runMu guards all fields.
+// streamRoom is the server's reservation of calls for a stream. A reservation is checked against
+// the limits only when the stream is opened. Node.runMu guards all fields of streamRoom.
 type streamRoom struct {
 	load        // the stream's answers
 	free [3]int // free places for pushes, pulls and ends
 	over bool
 }
 
-// place is one call in the reservation of a stream. The zero value of place means that a call uses
-// no reservation.
+// The type "place" is the place of one call in the reservation of a stream. The zero value of the
+// type "place" means that a call uses no reservation.
 type place struct {
 	stream *stream
 	of     int // index of streamRoom.free
 }
 
-// The method named lives reports whether a place belongs to a stream that has not ended. The
-// callers of place.lives, place.take and place.giveBack hold Node.runMu.
+// The method "lives" reports whether a place belongs to a stream that has not ended. The callers of
+// the methods of the type "place" hold Node.runMu.
 func (p place) lives() bool { return p.stream != nil && !p.stream.over }
 
-// take starts to use a reserved call.
+// The method "take" occupies a place in a stream's reservation, or returns false if no place is
+// free.
 func (p place) take() bool {
 	if p.stream == nil || p.stream.free[p.of] == 0 {
 		return false
@@ -75,15 +76,16 @@ func (p place) take() bool {
 
 func (p place) giveBack() { p.stream.free[p.of]++ }
 
-// hold adds the reservations of the given number of streams to the counts of running calls and
-// request bytes, or subtracts them if the number is negative. The caller holds runMu.
+// The method "hold" adds the reservations of the given number of streams to the counts of running
+// calls and request bytes, or subtracts them if the number is negative. The calling function holds
+// runMu.
 func (n *Node) hold(c *caller, streams int) {
 	c.reserved += streams * streamCalls
 	n.add(c, load{running: streams * streamCalls, requestBytes: int64(streams) * streamBytes})
 }
 
-// The method named lends returns the reserved place of a request that belongs to a stream, and the
-// zero place for any other request.
+// The method "lends" returns the reserved place of a request that belongs to an open stream, and
+// the zero place for any other request.
 func (n *Node) lends(peer *btl.Endpoint, method uint16, request []byte) place {
 	h, ok := getStreamHead(request)
 	if !ok || h.op < streamPush || h.op > streamEnd || len(request) > streamMsgBytes ||

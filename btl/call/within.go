@@ -9,9 +9,10 @@ import (
 	"gobtl/btl"
 )
 
-// handlerEntries lists the two functions that call all handlers on new goroutines. InHandler
-// searches the caller's stack for the functions in handlerEntries. Functions in handlerEntries must
-// not be inlined, because the stack does not show inlined functions.
+// handlerEntries contains the entry points of the two functions through which all handlers are
+// called on new goroutines. InHandler searches the caller's stack for the functions in
+// handlerEntries. The functions in handlerEntries must not be inlined, because runtime.Callers
+// would not find their entry points.
 var handlerEntries = [...]uintptr{
 	reflect.ValueOf(handle).Pointer(),
 	reflect.ValueOf(handleStream).Pointer(),
@@ -27,9 +28,9 @@ func handleStream(s *stream, h StreamHandler, peer *btl.Endpoint) error {
 	return h(s.ctx, peer, &streamReader{s: s}, streamWriter{s})
 }
 
-// InHandler reports whether the caller runs inside a Handler or a StreamHandler of this Node, for
-// which Close would wait. While a handler of this Node runs, InHandler also returns true inside a
-// handler of another Node. Any goroutine may call InHandler.
+// InHandler reports whether the caller runs inside a Handler or a StreamHandler of this Node, so
+// that Close would wait for its own caller. While a handler of this Node runs, InHandler also
+// returns true inside a handler of another Node. Any goroutine may call InHandler.
 func (n *Node) InHandler() bool {
 	n.runMu.Lock()
 	running := n.load.running

@@ -7,7 +7,7 @@ import (
 	"gobtl/btl"
 )
 
-// The errors below can be tested with errors.Is. The methods of a Conn wrap errors in a
+// The errors below can be tested with errors.Is. The methods of a Conn wrap these errors in a
 // net.OpError.
 var (
 	// ErrConfig means that a configuration value is out of its range.
@@ -15,21 +15,22 @@ var (
 	// ErrService means that the peer has no Listener for the service, or that the service's name is
 	// longer than 255 bytes.
 	ErrService = errors.New("conn: no such service")
-	// ErrBacklog means that the peer's Listener had too many Conns that wait for Accept, at all
-	// attempts of Dial. The text of the error says how often and how long Dial has tried.
+	// ErrBacklog means that, at every attempt of Dial, too many Conns were waiting for Accept at the
+	// peer's Listener. The text of an ErrBacklog says how often and how long Dial has tried.
 	ErrBacklog = errors.New("conn: backlog is full")
 	// ErrConns means that the number of Conns with the peer has reached ConnsMax.
 	ErrConns = errors.New("conn: too many connections with the peer")
-	// ErrStopped means that the peer has closed its reading side.
+	// ErrStopped means that the peer has closed the Conn or its reading side (CloseRead), so that
+	// further Writes are useless.
 	ErrStopped = errors.New("conn: the peer reads no more")
-	// ErrReset means that the peer has closed the Conn, and has dropped bytes that it could not send
-	// because this side did not read in time. See Conn.Close.
+	// ErrReset means that the peer has closed the Conn, and has dropped unsent bytes because this side
+	// did not read in time (see Conn.Close).
 	ErrReset = errors.New("conn: the peer has dropped the end of the stream")
 	// ErrInUse means that the service already has a Listener.
 	ErrInUse = errors.New("conn: service in use")
 )
 
-// err converts the status with which the peer refuses a Conn to the error of Dial.
+// The method "err" converts the status with which the peer refuses a Conn to the error of Dial.
 func (s status) err() error {
 	switch s {
 	case statusBacklog:
@@ -41,53 +42,53 @@ func (s status) err() error {
 	return ErrService
 }
 
-// Config configures a Node. All fields of this Config except Tag may be zero, which selects
-// their defaults.
+// Config configures a Node. A field of this Config that is zero has its default value, except for
+// Tag, whose value 0 means the tag 0.
 type Config struct {
 	// Tag is the module's tag for the Node, 0 to btl.TagMax. Both sides must use the same tag.
 	Tag btl.Tag
 	// WindowBytes is the initial window (the maximum number of unread bytes) of a Conn, 1 KiB to 16
-	// MiB. A WindowBytes of 0 means 256 KiB. The two sides may use different values.
+	// MiB. A WindowBytes of 0 means 256 KiB. The two sides can use different values of WindowBytes.
 	WindowBytes int
-	// WindowBytesMax is the maximum size to which the window of a Conn grows, WindowBytes to 64
-	// MiB. A WindowBytesMax of 0 means 16 times WindowBytes, or TotalBytes if that is set and
-	// smaller. The window of a Conn grows if the sender has filled it and the application has read
-	// all received bytes. While more than eight Conns of the Node transfer data, no window grows,
-	// and grown windows shrink. When the Node decides whether the windows of one host may grow, it
-	// counts at most four transferring Conns of each other host.
+	// WindowBytesMax is the maximum size to which the window of a Conn grows, WindowBytes to 64 MiB. A
+	// WindowBytesMax of 0 means 16 times WindowBytes, or TotalBytes if that is set and smaller. The
+	// window of a Conn grows if the sender has filled it and the application has read all received
+	// bytes. While more than eight Conns of the Node transfer data, no window grows, and grown windows
+	// shrink. For the windows of one host, at most four transferring Conns of each other host are
+	// counted.
 	WindowBytesMax int
-	// GrowthBytes is the maximum growth of the windows of all Conns together, up to 1<<40 bytes. A
-	// GrowthBytes of 0 means 512 times WindowBytes. In one step, a window may grow by at most a
-	// quarter of the unused part of GrowthBytes. The windows of all Conns with one host together
-	// may grow by at most half of GrowthBytes.
+	// GrowthBytes is the maximum growth of the windows of all Conns together, at most 1<<40 bytes. A
+	// GrowthBytes of 0 means 512 times WindowBytes. In one step, a window can grow by at most a
+	// quarter of the unused part of GrowthBytes. The windows of all Conns with one host together can
+	// grow by at most half of GrowthBytes.
 	GrowthBytes int64
-	// ConnsMax limits the Conns that one peer opens, and also the Conns that this side opens to one
-	// peer. The range of ConnsMax is 1 to 1<<20. A ConnsMax of 0 means 1024. An ended Conn with
-	// unread bytes still counts towards ConnsMax.
+	// ConnsMax limits the number of Conns that one peer opens, and also the number of Conns that this
+	// side opens to one peer. The range of ConnsMax is 1 to 1<<20. A ConnsMax of 0 means 1024. An
+	// ended Conn with unread bytes still counts towards ConnsMax.
 	ConnsMax int
 	// TotalConns is the maximum number of Conns that all peers together open, ConnsMax to 1<<26. A
-	// TotalConns of 0 means 64 times ConnsMax. The peers of one host may open at most half of the
-	// part of TotalConns that other hosts leave free.
+	// TotalConns of 0 means 64 times ConnsMax. If other hosts have opened n Conns, the peers of one
+	// host can open about (TotalConns-n)/2 Conns.
 	TotalConns int
-	// Backlog is the maximum number of Conns of a Listener that wait for Accept, 1 to 1<<16. A
-	// Backlog of 0 means 128. The Conns of one host may use at most half of the places in the
-	// backlog that other hosts leave free.
+	// Backlog is the maximum number of Conns of a Listener that wait for Accept, 1 to 1<<16. A Backlog
+	// of 0 means 128. If n Conns of other hosts are in the backlog, it accepts about (Backlog-n)/2
+	// Conns of one host.
 	Backlog int
-	// GoneBytes is the maximum amount of memory for ended Conns with unread bytes, up to 1<<40
+	// GoneBytes is the maximum amount of memory for ended Conns with unread bytes, at most 1<<40
 	// bytes. A GoneBytes of 0 means 64 times WindowBytes. An ended Conn with unread bytes counts
-	// towards GoneBytes with 4096 bytes plus its buffer. When GoneBytes is exceeded, the oldest
-	// ended Conn of the host that uses most of the memory loses its bytes, and its Reads fail.
-	// GoneBytes also limits closed Conns with unsent bytes, and Conns whose Dial has failed before
-	// the peer has answered. If a closed Conn loses its unsent bytes, the Reads of its peer return
-	// ErrReset.
+	// towards GoneBytes with 4096 bytes plus its buffer. When GoneBytes is exceeded, the oldest ended
+	// Conn of the host that uses most of the memory loses its bytes, and its Reads fail. GoneBytes
+	// also includes closed Conns with unsent bytes, and Conns whose Dial failed before the peer
+	// answered. If a closed Conn loses its unsent bytes, the Reads of its peer return ErrReset.
 	GoneBytes int64
-	// TotalBytes bounds the buffers of received bytes of all Conns that have not ended,
-	// WindowBytesMax to 1<<40 bytes. A TotalBytes of 0 means 1024 times WindowBytes, but not less
-	// than WindowBytesMax. The buffer of a Conn grows up to the window of the Conn as bytes arrive.
-	// When TotalBytes is exceeded, the Node frees the buffers without unread bytes. While more than
-	// seven eighths of TotalBytes are in use, the Node aborts endpoints, beginning with the host
-	// and the peer that use the most memory. The application can still read the bytes that an
-	// aborted Conn has received without a gap, as far as GoneBytes allows.
+	// TotalBytes is the maximum size of the receive buffers of all Conns that have not ended,
+	// WindowBytesMax to 1<<40 bytes. A TotalBytes of 0 means 1024 times WindowBytes, but not less than
+	// WindowBytesMax. The receive buffer of a Conn grows as bytes arrive, up to the size of the
+	// window. When TotalBytes is exceeded, the Node first frees the receive buffers without unread
+	// bytes. If that does not suffice, the Node aborts endpoints until at most seven eighths of
+	// TotalBytes are in use, beginning with the host and the peer that use the most memory. The
+	// application can still read the bytes that an aborted Conn has received without a gap, as far as
+	// GoneBytes allows.
 	TotalBytes int64
 }
 
@@ -105,7 +106,7 @@ const (
 	goneFactor     = 64
 	totalFactor    = 1024
 	totalBytesMax  = 1 << 40
-	// goneBytes is the memory counted for an ended Conn, in addition to its buffer.
+	// goneBytes is the memory that counts for an ended Conn, in addition to its buffer.
 	goneBytes = 4096
 )
 
@@ -141,7 +142,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate returns an error for the first value that is out of range. The fields must not be zero.
+// Validate returns ErrConfig for the first value that is out of range. Before Validate is called,
+// all zero fields must have been replaced by their defaults.
 func (c Config) Validate() error {
 	for _, f := range [...]struct {
 		name            string

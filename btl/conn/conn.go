@@ -20,8 +20,8 @@ type Conn struct {
 	local, remote Addr
 	host          *host
 
-	// The field "dialing" of a Conn and all fields after it belong to the goroutine that drives the
-	// module.
+	// Only the goroutine that drives the module may use the field "dialing" of a Conn and the fields
+	// after it.
 	dialing  *request
 	backlog  *Listener // the Listener whose backlog holds the Conn
 	accepted bool
@@ -36,7 +36,7 @@ type Conn struct {
 	outgoing
 }
 
-// request is a pending call of Dial, Read, Write or Accept.
+// The type "request" is a pending call of Dial, Read, Write or Accept.
 type request struct {
 	w    runner.Waker
 	buf  []byte
@@ -55,14 +55,15 @@ var requests = sync.Pool{New: func() any {
 	return q
 }}
 
-// The method request creates the request object of a Read or Write.
+// The method "request" creates the request object of a Read or Write.
 func (c *Conn) request(b []byte) *request {
 	q := requests.Get().(*request)
 	q.conn, q.buf, q.n = c, b, 0
 	return q
 }
 
-// end returns the results of a Read or Write, and puts a successful request back into the pool.
+// The method "end" returns the results of a Read or Write, and puts a successful request back into
+// the pool.
 func (q *request) end(op string, err error) (int, error) {
 	n, c := q.n, q.conn
 	if err != nil {
@@ -74,16 +75,15 @@ func (q *request) end(op string, err error) (int, error) {
 }
 
 // Read reads received bytes, and waits until at least one byte has arrived. Read returns io.EOF at
-// the end of the stream, and after CloseRead. Besides io.EOF, the errors of Read are
-// os.ErrDeadlineExceeded, net.ErrClosed, and the error that ended the Conn, wrapped in a
-// net.OpError. Read returns the error that ended the Conn only after all bytes that were received
-// without a gap.
+// the end of the stream, and after CloseRead. Other errors of Read, wrapped in a net.OpError, are
+// os.ErrDeadlineExceeded, net.ErrClosed, and the error that ended the Conn. Read returns the error
+// that ended the Conn only when all bytes that were received without a gap have been read.
 func (c *Conn) Read(b []byte) (int, error) {
 	q := c.request(b)
 	return q.end("read", c.n.r.Await(context.Background(), q.beginRead))
 }
 
-// read begins the request of a Read.
+// The method "read" begins a Read on the goroutine that drives the module.
 func (q *request) read(_ *btl.Module, w runner.Waker) error {
 	c := q.conn
 	q.w = w
@@ -94,22 +94,24 @@ func (q *request) read(_ *btl.Module, w runner.Waker) error {
 	return nil
 }
 
-// Write writes all of b, and the caller may change b after Write has returned. Write waits while
-// the peer's window has no room for more bytes. Over a network with datagrams of about 64 KiB, a
-// Write of more than 320 KiB copies only its last 256 to 320 KiB if the Conn has no write deadline.
-// Such a Write waits until the peer's transport has acknowledged the bytes that were not copied. If
-// Close or a new deadline ends a Write whose bytes are sent without a copy, the Write returns only
-// when these bytes are acknowledged, or when the peer counts as dead (btl.Config.PeerTimeout).
+// Write writes all of b, and the caller is free to change b after Write has returned. Write waits
+// while the peer's window has no room for more bytes. Over a network with datagrams of about 64
+// KiB, if the Conn has no write deadline, a Write of more than 320 KiB copies only its last 256 to
+// 320 KiB. A Write that does not copy all bytes waits until the peer's transport has acknowledged
+// the bytes that were not copied. Even if Close or a new deadline ends a Write early, the Write
+// returns only when the bytes that were not copied are acknowledged, or when the peer counts as
+// dead (btl.Config.PeerTimeout).
 //
-// A single Write sends its bytes before it returns. A Write of up to 4 KiB that begins within 10 us
-// after the previous Write belongs to a burst, and its bytes are buffered. The buffered bytes are
-// sent when the writing goroutine blocks, when another CPU is idle, when 64 KiB are buffered, or at
-// a Write more than 50 us after the first buffered Write. Buffered bytes never wait for a timer or
-// an acknowledgement. After SetNoDelay(true), each Write sends its bytes before it returns.
+// A Write that is not part of a burst sends its bytes before it returns. A Write of at most 4 KiB
+// that begins within 10 us after the end of the previous Write is part of a burst, and its bytes
+// are buffered. The buffered bytes are sent when the writing goroutine blocks, when another CPU is
+// idle, when 64 KiB are buffered, or at a Write more than 50 us after the first buffered Write.
+// Buffered bytes never wait for a timer or an acknowledgement. After SetNoDelay(true), each Write
+// sends its bytes before it returns.
 //
-// Write returns the number of bytes written, also if it returns an error. The errors of Write are
-// os.ErrDeadlineExceeded, net.ErrClosed, ErrStopped, and the error that ended the Conn, wrapped in
-// a net.OpError.
+// Even if Write returns an error, it returns the number of bytes written. The errors of Write,
+// wrapped in a net.OpError, are os.ErrDeadlineExceeded, net.ErrClosed, ErrStopped, and the error
+// that ended the Conn.
 func (c *Conn) Write(b []byte) (int, error) {
 	if c.n.r != nil {
 		if taken, first := c.buffer.take(b, sinceStart()); taken {
@@ -124,9 +126,10 @@ func (c *Conn) Write(b []byte) (int, error) {
 	return q.end("write", c.n.r.Await(context.Background(), q.beginWrite))
 }
 
-// SetNoDelay with true makes every Write send its bytes before it returns, even in a burst. Even
-// with the default, SetNoDelay(false), no byte waits for a timer or an acknowledgement, unlike with
-// Nagle's algorithm in TCP (see Write). SetNoDelay immediately sends the bytes that are buffered.
+// SetNoDelay selects whether every Write sends its bytes before it returns, even in a burst. The
+// default is SetNoDelay(false), which buffers the Writes of a burst, but unlike Nagle's algorithm
+// never waits for a timer or an acknowledgement (see Write). SetNoDelay immediately sends the bytes
+// that are buffered.
 func (c *Conn) SetNoDelay(noDelay bool) error {
 	return c.do("set", func() {
 		c.buffer.mu.Lock()
@@ -135,7 +138,7 @@ func (c *Conn) SetNoDelay(noDelay bool) error {
 	})
 }
 
-// write begins the request of a Write.
+// The method "write" begins a Write on the goroutine that drives the module.
 func (q *request) write(_ *btl.Module, w runner.Waker) error {
 	c := q.conn
 	q.w = w
@@ -148,23 +151,26 @@ func (q *request) write(_ *btl.Module, w runner.Waker) error {
 	return nil
 }
 
-// Close closes both directions. Close still sends the bytes of all earlier Writes, and drops all
-// unread bytes. Pending and later calls of the Conn return net.ErrClosed.
+// Close closes both directions, but does not wait. After Close, the bytes of all earlier Writes are
+// still sent, and all unread bytes are dropped. Pending and later calls of the Conn return
+// net.ErrClosed.
 //
-// After Close, unsent bytes are dropped if the peer's window stays full for a minute, or for
-// btl.Config.PeerTimeout if that is longer. Unsent bytes are also dropped if too many closed Conns
-// have unsent bytes (see Config.GoneBytes). After unsent bytes were dropped, the peer's Reads
-// return the bytes that have arrived, and then ErrReset instead of io.EOF.
+// After Close, unsent bytes are dropped if the peer's window stays full for one minute, or for
+// btl.Config.PeerTimeout if that is longer. Unsent bytes are also dropped if closed Conns with
+// unsent bytes need too much memory (see Config.GoneBytes). If unsent bytes were dropped, the
+// peer's Reads return the bytes that have arrived, and then ErrReset instead of io.EOF.
 func (c *Conn) Close() error { return c.do("close", c.close) }
 
-// CloseWrite ends the stream to the peer. The peer reads all bytes written before CloseWrite, and
-// then io.EOF.
+// CloseWrite ends the stream to the peer. The peer's Reads return all bytes written before
+// CloseWrite, and then io.EOF.
 func (c *Conn) CloseWrite() error { return c.do("close", c.closeWrite) }
 
-// CloseRead drops unread and later bytes. The peer's Writes end with ErrStopped.
+// CloseRead drops the unread bytes and all bytes that arrive later. After CloseRead, the peer's
+// Writes return ErrStopped.
 func (c *Conn) CloseRead() error { return c.do("close", c.closeRead) }
 
-// do runs fn with exclusive use of the module, unless the Conn is closed.
+// The method "do" runs the function fn with exclusive use of the module, or returns net.ErrClosed
+// if the Conn is closed.
 func (c *Conn) do(op string, fn func()) error {
 	return c.wrap(op, c.n.r.Do(context.Background(), func(*btl.Module) error {
 		if c.closed {
@@ -197,7 +203,7 @@ func (c *Conn) SetReadDeadline(t time.Time) error {
 }
 
 // SetWriteDeadline makes pending and later Writes return os.ErrDeadlineExceeded at time t. A Write
-// that times out may have written some of its bytes. The zero time means no deadline.
+// that times out might have written some of its bytes. The zero time means no deadline.
 func (c *Conn) SetWriteDeadline(t time.Time) error {
 	return c.do("set", func() { c.wd.set(c, t) })
 }
@@ -209,7 +215,7 @@ func (c *Conn) wrap(op string, err error) error {
 	return &net.OpError{Op: op, Net: network, Source: c.local, Addr: c.remote, Err: err}
 }
 
-// close performs Close on the goroutine that drives the module.
+// The method "close" performs Close on the goroutine that drives the module.
 func (c *Conn) close() {
 	c.closed = true
 	c.answered(net.ErrClosed)
@@ -227,7 +233,7 @@ type deadline struct {
 	passed bool
 }
 
-// set sets the deadline. Pending calls end if it has passed.
+// The method "set" sets the deadline. If the deadline has already passed, pending calls end.
 func (d *deadline) set(c *Conn, t time.Time) {
 	defer c.shutWrites()
 	d.stop()
@@ -259,7 +265,7 @@ func (d *deadline) stop() {
 	}
 }
 
-// pass ends the pending Reads or Writes of a Conn when their deadline has passed.
+// The method "pass" ends the pending Reads or Writes of a Conn when their deadline has passed.
 func (d *deadline) pass(c *Conn) {
 	d.passed = true
 	c.shutWrites()

@@ -10,19 +10,20 @@ const copyBytes = 64 << 10
 
 var copies = sync.Pool{New: func() any { return new([copyBytes]byte) }}
 
-// ReadFrom implements io.ReaderFrom, writes all bytes of r to the peer until io.EOF, and returns
-// the number of bytes written. ReadFrom returns nil at io.EOF.
+// ReadFrom (io.ReaderFrom) writes all bytes that it reads from r, and returns the number of bytes
+// written. When a Read of r returns io.EOF, the error of ReadFrom is nil.
 func (c *Conn) ReadFrom(r io.Reader) (sum int64, err error) {
 	return move(r.Read, c.Write)
 }
 
-// WriteTo implements io.WriterTo, writes all received bytes to w until the end of the stream, and
-// returns the number of bytes written. WriteTo returns nil at the end of the stream.
+// WriteTo (io.WriterTo) writes all received bytes to w until the end of the stream, and returns the
+// number of bytes written. At the end of the stream, the error of WriteTo is nil.
 func (c *Conn) WriteTo(w io.Writer) (sum int64, err error) {
 	return move(c.Read, w.Write)
 }
 
-// move copies bytes from the function "read" to the function "write" until io.EOF.
+// The function "move" copies bytes from the function "read" to the function "write" until the
+// function "read" returns io.EOF.
 func move(read, write func([]byte) (int, error)) (sum int64, err error) {
 	b := copies.Get().(*[copyBytes]byte)
 	defer copies.Put(b)

@@ -14,14 +14,14 @@ import (
 )
 
 // Dial opens a Conn to a service of the peer. Dial returns when the peer's Node has accepted the
-// Conn, which may be before the peer's Accept returns the Conn. The error of Dial is ErrService,
+// Conn, which can be before the peer's Accept returns the Conn. The error of Dial is ErrService,
 // ErrBacklog, ErrConns, the error of the endpoint, or the error of ctx. If the peer has no Node
 // with the same tag, Dial returns btl.ErrNoHandler.
 //
-// If the backlog of the peer's Listener is full, Dial tries again until ctx ends. If ctx has no
-// deadline, Dial tries again for btl.Config.HandshakeTimeout. The pauses between the attempts grow
-// from a few milliseconds to a second. After the last attempt Dial returns ErrBacklog, together
-// with the error of ctx if ctx has ended.
+// If the backlog of the peer's Listener is full, Dial repeats its attempt until ctx ends. If ctx
+// has no deadline, Dial repeats its attempt for at most btl.Config.HandshakeTimeout. The pauses
+// between the attempts grow from a few milliseconds to one second. After the last attempt Dial
+// returns ErrBacklog, joined with the error of ctx if ctx has ended.
 func (n *Node) Dial(ctx context.Context, ep *btl.Endpoint, service string) (*Conn, error) {
 	began, full := sinceStart(), false
 	for tries := 1; ; tries++ {
@@ -66,13 +66,14 @@ func (n *Node) dialOnce(ctx context.Context, ep *btl.Endpoint, service string) (
 		return err
 	})
 	if err != nil && c != nil && ctx.Err() != nil {
-		_ = c.Close() // Close tells the peer, once the peer has answered.
+		_ = c.Close() // Close informs the peer after the peer has answered.
 	}
 	return c, err
 }
 
-// pauseDial waits before another attempt of Dial. The argument "began" is the time at which Dial
-// began, as of sinceStart. pauseDial returns false if Dial must give up.
+// pauseDial waits before another attempt of Dial, and returns true. The argument "began" of
+// pauseDial is the time at which Dial began, on the clock of sinceStart. If Dial must give up,
+// pauseDial returns false.
 func (n *Node) pauseDial(ctx context.Context, tries int, began int64) bool {
 	var random [8]byte
 	rand.Read(random[:]) // never fails (crypto/rand)
@@ -91,15 +92,17 @@ func (n *Node) pauseDial(ctx context.Context, tries int, began int64) bool {
 	return true
 }
 
-// The constants below are the bounds of the longest possible pause between two attempts of Dial.
+// The longest possible pause between two attempts of Dial is at first dialPauseFirst, and never
+// more than dialPauseMost.
 const (
 	dialPauseFirst = 4 * time.Millisecond
 	dialPauseMost  = time.Second
 )
 
 // dialPause returns the pause after the given number of attempts. The longest possible pause
-// doubles with each attempt, up to dialPauseMost. The argument "random" selects a pause from half
-// of the longest possible pause on, so that many dialers do not try at the same instants.
+// doubles with each attempt, up to dialPauseMost. The argument "random" selects a pause between
+// half of the longest possible pause and the longest possible pause, so that many dialers do not
+// make their attempts at the same instants.
 func dialPause(tries int, random uint64) time.Duration {
 	longest := dialPauseFirst
 	for i := 1; i < tries && longest < dialPauseMost; i++ {
@@ -109,7 +112,7 @@ func dialPause(tries int, random uint64) time.Duration {
 	return half + time.Duration(random%uint64(half))
 }
 
-// open makes a Conn that this side dials.
+// The method "open" makes a Conn that this side dials.
 func (n *Node) open(ep *btl.Endpoint, service string) (*Conn, error) {
 	switch {
 	case n.closed:

@@ -12,8 +12,8 @@
 //
 // Close sends both a fin and a stop message. A side that drops unsent bytes after Close sends a
 // reset message, which ends the Conn (see orphans.go). A message is one fragment, and begins with a
-// header of 16 bytes in little-endian order. Each row of the table gives the offset, the size in
-// bytes, and the meaning of a field in the header of a message.
+// header of 16 bytes in little-endian order. The columns of the table below are the offset, the
+// size in bytes, and the meaning of a field in the header.
 //
 //	0  1  kind (open 1, accept 2, refuse 3, data 4, credit 5, fin 6, stop 7,
 //	      reset 8)
@@ -23,11 +23,12 @@
 //	8  8  offset or limit, in bytes since the beginning of the direction, or 0
 //	16    bytes of a data message, or name of the service of an open message
 //
-// Fragments may arrive in another order than sent, and the receiver sorts the bytes of the stream
-// by the offsets in the data messages. A window limit that arrives late does no harm, because
-// window limits only grow. A side has at most inFlightMax data fragments of a Conn in flight, so
-// the number of gaps in the received bytes is limited too. Messages for a Conn that has ended are
-// dropped. A message that violates the protocol of package conn ends the endpoint.
+// Fragments can arrive in another order than they were sent, so the receiver sorts the bytes of the
+// stream by the offsets in the data messages. The receiver of window limits uses the largest one,
+// so a window limit that arrives late has no effect. A side has at most inFlightMax data fragments
+// of a Conn in flight, which also limits the number of gaps in the received bytes. Messages for a
+// Conn that has ended are dropped. A message that violates the protocol of package conn ends the
+// endpoint.
 //
 // Small Writes in a burst are buffered and sent together (see writebuffer.go). The first buffered
 // Write starts a goroutine that sends the buffered bytes when the writing goroutine blocks. A Read
@@ -35,12 +36,12 @@
 //
 // A Write of a Conn blocks while the number of unread bytes at the peer equals the window. The
 // window of a Conn is WindowBytes, or more if the path needs a larger one (see growth.go). The
-// window limits the memory of a Conn, which is allocated only when bytes arrive. Config.TotalBytes
-// limits the memory of all Conns together. Bytes that were written before Close are delivered, if
-// the peer reads them in time (see Conn.Close). A Conn ends when its endpoint ends. Calls that wait
-// for a dead peer fail after btl.Config.PeerTimeout, plus btl.Config.KeepAlive if no packets are in
-// flight to the peer.
+// window limits the receive buffer of a Conn, which is allocated only when bytes arrive.
+// Config.TotalBytes limits the memory of all Conns together. Bytes that were written before Close
+// are delivered after Close, provided that the peer reads them in time (see Conn.Close). A Conn
+// ends when its endpoint ends. Calls that wait for a dead peer fail after btl.Config.PeerTimeout,
+// plus btl.Config.KeepAlive if no packets are in flight to the peer.
 //
-// Any goroutine may call all methods of this package. The state of a Conn belongs to the goroutine
-// that drives the Runner.
+// Any goroutine may call all methods of this package. Only the goroutine that drives the module
+// accesses the state of a Conn.
 package conn

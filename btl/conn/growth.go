@@ -5,47 +5,48 @@ import (
 	"sync/atomic"
 )
 
-// growth is the state of the receive window of a Conn. The window doubles if the sender has filled
-// it and the reader has read all received bytes, because the window then limits the throughput.
+// The type "growth" is the state of the receive window of a Conn. If the sender has filled the
+// window and the reader has read all received bytes, the window limits the throughput, and is
+// therefore doubled.
 //
 // The window does not grow if the reader is slow, or if the sender does not fill the window.
-// Between two doublings of a window, the application must read at least one window of bytes. No
-// window grows, and grown windows shrink back, while more than busyConnsMax Conns transfer data,
-// because these Conns together already fill the path. In one step, a window may grow by at most a
-// quarter of the unused part of GrowthBytes. The growth of all windows of one host together uses at
-// most half of GrowthBytes.
+// Between two doublings of a window, the application must read at least one window of bytes. While
+// more than busyConnsMax Conns transfer data, no window grows, and grown windows shrink to their
+// initial size, because these Conns together already fill the path. In one step, a window can grow
+// by at most a quarter of the unused part of GrowthBytes. The growth of all windows of one host
+// together uses at most half of GrowthBytes.
 type growth struct {
-	window uint64             // bytes that the Conn may hold unread
+	window uint64             // maximum number of unread bytes
 	since  uint64             // bytes read when the window last grew
 	limits [limitsKept]uint64 // latest limits sent to the peer
 	usedUp bool               // the sender has used up a limit since the last growth
-	epoch  uint64             // number of the epoch of the latest bytes
-	came   int                // bytes received in that epoch
+	epoch  uint64             // number of the epoch in which bytes last arrived
+	came   int                // bytes received in the epoch of the latest bytes
 }
 
-// busyConnsMax is the largest number of transferring Conns of a Node with which windows still grow.
-// For the windows of one host, each other host counts with at most busyOfHostMax busy Conns. One
-// host with many Conns therefore does not keep the windows of all other hosts small.
+// Windows grow only while at most busyConnsMax Conns of the Node are busy (transfer data). For the
+// windows of one host, at most busyOfHostMax busy Conns of each other host are counted. One host
+// with many busy Conns therefore does not prevent the growth of the windows of all other hosts.
 const (
 	busyConnsMax  = 8
 	busyOfHostMax = busyConnsMax / 2
 )
 
-// host is the state that the Conns with the peers of one host share.
+// The type "host" is the common state of all Conns with the peers on one host.
 type host struct {
-	name   string // Endpoint.PeerHost when the first of these Conns was made
-	conns  int    // number of these Conns
+	name   string // Endpoint.PeerHost when the first Conn was made
+	conns  int    // number of Conns with peers on the host
 	grown  int64  // total growth of their windows, in bytes
 	epoch  uint64 // number of the epoch of busy
 	busy   int    // busy Conns in the epoch
 	before int    // busy Conns in the previous epoch
-	opened int    // Conns that these peers have opened
+	opened int    // Conns that the peers on the host have opened
 
 	unsent atomic.Int64 // memory of the write buffers of the Conns, in bytes
 }
 
-// enterHost adds one to the number of Conns with peers of the named host, and returns the host's
-// state.
+// enterHost adds one to the number of Conns with peers on the host with the given name, and returns
+// the host's state.
 func (n *Node) enterHost(name string) *host {
 	h := n.hosts[name]
 	if h == nil {
@@ -56,17 +57,18 @@ func (n *Node) enterHost(name string) *host {
 	return h
 }
 
-// leaveHost subtracts one from the number of Conns with peers of a host.
+// leaveHost subtracts one from the number of Conns with peers on a host, and forgets the host if no
+// Conn is left.
 func (n *Node) leaveHost(h *host) {
 	if h.conns--; h.conns == 0 {
 		delete(n.hosts, h.name)
 	}
 }
 
-// The type company counts the busy Conns of a Node, which are the Conns that transfer data in the
-// present epoch. An epoch ends when all Conns together have received epochWindows times the initial
-// window. An epoch is a period in which all Conns receive a certain number of bytes. A Conn is busy
-// in an epoch if it receives at least 1/busyParts of its initial window.
+// The type "company" counts the busy Conns of a Node, which are the Conns that transfer data in the
+// current epoch. An epoch is the period in which all Conns together receive epochWindows times the
+// initial window. A Conn is busy in an epoch if it receives at least 1/busyParts of its initial
+// window.
 type company struct {
 	window int    // Config.WindowBytes
 	epoch  uint64 // number of the epoch
@@ -80,7 +82,7 @@ const (
 	busyParts    = 64 // a busy Conn gets 1/64 of a window in an epoch
 )
 
-// note counts bytes that a Conn has received from a peer on host h.
+// The method "note" counts bytes that a Conn has received from a peer on the host h.
 func (p *company) note(h *host, g *growth, bytes int) {
 	if p.came += bytes; p.came >= epochWindows*p.window {
 		p.came, p.before, p.busy = 0, p.busy, 0
@@ -99,8 +101,8 @@ func (p *company) note(h *host, g *growth, bytes int) {
 	g.came += bytes
 }
 
-// enter begins to count the busy Conns of a host in the given epoch (a period of counting), unless
-// the count has begun already.
+// The method "enter" begins to count the busy Conns of a host in the given epoch (a period of
+// counting), unless the count of this epoch has already begun.
 func (h *host) enter(epoch uint64) {
 	if h.epoch == epoch {
 		return
@@ -112,29 +114,29 @@ func (h *host) enter(epoch uint64) {
 	h.busy, h.epoch = 0, epoch
 }
 
-// The method named many reports whether so many Conns are busy that the windows of a host must not
+// The method "many" reports whether so many Conns are busy that the windows of the host h must not
 // grow.
 func (p *company) many(h *host) bool {
 	h.enter(p.epoch)
 	return max(p.busy, p.before, h.busy, h.before) > busyConnsMax
 }
 
-// limitsKept is the number of recent window limits that a Conn remembers, usually enough for all
-// limits that the sender may still use.
+// limitsKept is the number of recent window limits that a Conn stores, usually enough for all
+// limits that the sender might still be using.
 const limitsKept = 6
 
-// tell records a window limit that is sent to the peer.
+// The method "tell" records a window limit that was sent to the peer.
 func (c *Conn) tell(limit uint64) {
 	copy(c.limits[1:], c.limits[:])
 	c.limits[0], c.told = limit, limit
 }
 
-// mayGrow records that the sender has filled the window, if the received bytes end exactly at a
-// window limit.
+// If the received bytes end exactly at a window limit, mayGrow records that the sender has filled
+// the window.
 func (g *growth) mayGrow(end uint64) { g.usedUp = g.usedUp || slices.Contains(g.limits[:], end) }
 
-// grow doubles the receive window of a Conn if the conditions for growth (see the type growth)
-// hold.
+// The method "grow" doubles the receive window of a Conn if the sender has filled it and the reader
+// has read all bytes (see the type "growth").
 func (c *Conn) grow() {
 	cfg := &c.n.cfg
 	if !c.usedUp || c.read != c.next || c.read-c.since < c.window {
@@ -149,8 +151,9 @@ func (c *Conn) grow() {
 	}
 }
 
-// shrink resets the window to its initial size, if the initial size suffices for the unread bytes
-// and for the bytes that the peer may still send. shrink returns true if the window was reset.
+// The method "shrink" resets the window to its initial size and returns true. If the initial size
+// does not suffice for the unread bytes and the bytes that the peer is still allowed to send, the
+// method "shrink" only returns false.
 func (c *Conn) shrink() bool {
 	least := c.n.cfg.WindowBytes
 	if c.told-c.read > uint64(least) {
@@ -164,8 +167,8 @@ func (c *Conn) shrink() bool {
 	return true
 }
 
-// ungrow resets the window to its initial size, and subtracts the former growth from the growth of
-// all windows.
+// The method "ungrow" resets the window to its initial size, and subtracts its growth from the
+// total growth of all windows.
 func (c *Conn) ungrow() {
 	grown := int64(c.window) - int64(c.n.cfg.WindowBytes)
 	c.n.grown -= grown

@@ -7,38 +7,38 @@ import (
 )
 
 // The messages of a large Write are sent directly from the caller's memory, without a copy. Write
-// returns only when the peer has acknowledged the messages that were sent without a copy, so that
-// the caller may change the memory after Write. The last lendTail messages of a Write are copied.
-// The copied last messages of a large Write are in flight when Write returns, so that the peer has
-// bytes to receive until the next Write sends more.
+// returns only when the peer has acknowledged the messages that were sent without a copy, because
+// the caller is then free to change its memory. The last lendTail messages of a large Write are
+// copied, so that Write need not wait for their acknowledgement. The copied messages are still in
+// flight when Write returns, so that the path is not idle until the next Write.
 //
 //	one Write   |============= lent =============|=== copied ===|
 //	                                             in flight when Write returns
 //
-// A message in several packets is always copied, because the copy costs less than a second memory
-// segment in each packet.
+// A message that needs several packets is always copied, because the copy costs less than a second
+// memory segment (gather entry) in each packet.
 
-// lendTail is the number of messages at the end of a Write that are copied.
+// lendTail is the number of messages at the end of a large Write that are copied.
 const lendTail = 4
 
-// The type lent describes a message in flight whose bytes are in the memory of Write's caller.
+// The type "lent" describes a message in flight whose bytes are in the memory of Write's caller.
 type lent struct {
 	head [headBytes]byte
 	q    *request
 	done func(*btl.Fragment, error) // the method onDone, as a value made once
 }
 
-// The method named lends reports whether the next message of a Write is sent from the caller's
-// memory. The argument "rest" of the method "lends" is the part of the Write that is not sent yet.
-// For a Write with a deadline, the method named lends returns false, because such a Write must end
-// even if the peer acknowledges nothing.
+// The method "lends" reports whether the next message of a Write is sent from the caller's memory,
+// without a copy. The argument "rest" of the method "lends" is the part of the Write that is not
+// sent yet. For a Write with a deadline, the method "lends" returns false, because a Write with a
+// deadline must end even if the peer acknowledges nothing.
 func (c *Conn) lends(rest []byte) bool {
 	return c.chunk > 0 && len(rest) > (lendTail+1)*c.chunk && c.wd.timer == nil &&
 		c.limit-c.off >= uint64(c.chunk) && c.ep.MTUBytes() > headBytes+c.chunk
 }
 
-// lend sends the bytes b, a part of the slice given to Write, as one message without a copy. The
-// results of lend are those of sendSome.
+// The method "lend" sends the bytes b, a part of the slice given to Write, as one message without a
+// copy. The method "lend" has the same results as sendSome.
 func (c *Conn) lend(q *request, b []byte) (int, error) {
 	n := c.n
 	l := n.takeLent()
@@ -66,7 +66,7 @@ func (c *Conn) lend(q *request, b []byte) (int, error) {
 	return len(b), nil
 }
 
-// takeLent returns an unused lent from the pool.
+// takeLent returns an unused object of the type "lent".
 func (n *Node) takeLent() *lent {
 	if last := len(n.lents) - 1; last >= 0 {
 		l := n.lents[last]
@@ -92,8 +92,9 @@ func (l *lent) onDone(_ *btl.Fragment, err error) {
 	c.onSent(nil, err)
 }
 
-// endWrite ends a Write with the given error or nil, as soon as the transport no longer reads its
-// bytes. After endWrite, another call may use the request.
+// endWrite makes a Write return the given error or nil, as soon as the transport no longer reads
+// the Write's bytes. The caller must not use the request after endWrite, because another Read or
+// Write might have reused it.
 func (q *request) endWrite(err error) {
 	q.over, q.err = true, err
 	if q.lent == 0 {

@@ -23,7 +23,7 @@ type Addr struct {
 }
 
 // localAddress returns the address of a module in the form of Addr.Address. If the module has no
-// textual address, localAddress returns the module's name in hexadecimal with the port 0.
+// textual address, localAddress returns the module's name in hexadecimal, with the port 0.
 func localAddress(m *btl.Module) string {
 	if a := m.Address(); a != "" {
 		return hostPort(a)
@@ -41,8 +41,8 @@ func hostPort(address string) string {
 // Network returns "btl".
 func (Addr) Network() string { return network }
 
-// String returns the module's address, followed by a slash and the service's name if the name is
-// not empty.
+// String returns the module's address. If the service has a name that is not empty, a slash and the
+// name follow.
 func (a Addr) String() string {
 	if a.Service == "" {
 		return a.Address
@@ -55,16 +55,16 @@ type Listener struct {
 	n       *Node
 	service string
 
-	// The field "backlog" of a Listener and all fields after it belong to the goroutine that drives
-	// the module.
+	// Only the goroutine that drives the module may use the field "backlog" of a Listener and the
+	// fields after it.
 	backlog []*Conn
 	of      map[string]int // number of Conns in the backlog, by peer host
 	accepts []*request
 	closed  bool
 }
 
-// Listen begins to accept Conns of a service. The service's name has at most 255 bytes, and may be
-// empty. The error of Listen is ErrInUse, ErrService, or net.ErrClosed.
+// Listen makes a Listener that accepts the Conns of a service. The service's name has at most 255
+// bytes, and can be empty. The error of Listen is ErrInUse, ErrService, or net.ErrClosed.
 func (n *Node) Listen(service string) (*Listener, error) {
 	l := &Listener{n: n, service: service, of: map[string]int{}}
 	err := n.r.Do(context.Background(), func(*btl.Module) error {
@@ -86,8 +86,8 @@ func (n *Node) Listen(service string) (*Listener, error) {
 	return l, nil
 }
 
-// Accept waits for a Conn that a peer has opened. The error of Accept is net.ErrClosed, or the
-// error that ended the Runner.
+// Accept waits until a peer opens a Conn, and returns the Conn. The error of Accept is
+// net.ErrClosed, or the error that ended the Runner.
 func (l *Listener) Accept() (net.Conn, error) {
 	var q request
 	err := l.n.r.Await(context.Background(), func(_ *btl.Module, w runner.Waker) error {
@@ -97,7 +97,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 			return net.ErrClosed
 		case len(l.backlog) > 0:
 			q.conn = l.take(0)
-			q.conn.advance() // The Conn may be over.
+			q.conn.advance() // The Conn might have ended.
 			w.Wake(nil)
 		default:
 			l.accepts = append(l.accepts, &q)
@@ -147,14 +147,15 @@ func (l *Listener) take(i int) *Conn {
 	return c
 }
 
-// mayOffer reports whether a new Conn from the given host can be given to a waiting Accept or added
-// to the backlog.
+// mayOffer reports whether an Accept waits for a new Conn, or the backlog has room for a new Conn
+// from the given host.
 func (l *Listener) mayOffer(host string) bool {
 	free := l.n.cfg.Backlog - len(l.backlog)
 	return len(l.accepts) > 0 || free > 0 && l.of[host] <= free
 }
 
-// offer gives a Conn to a waiting Accept, or adds the Conn to the backlog.
+// The method "offer" passes a Conn to a waiting Accept, or adds the Conn to the backlog if no
+// Accept waits.
 func (l *Listener) offer(c *Conn) {
 	if len(l.accepts) == 0 {
 		l.backlog = append(l.backlog, c)

@@ -19,12 +19,12 @@ type Node struct {
 	r     *runner.Runner
 	local string // the module's address
 
-	// The fields from "conns" to "closed" of a Node belong to the goroutine that drives the module.
+	// Only the goroutine that drives the module may use the fields from "conns" to "closed" of a Node.
 	conns     map[name]*Conn
 	peers     map[*btl.Endpoint]*peer
 	listeners map[string]*Listener
 	gone      *kept.Keeper[*Conn] // ended Conns with unread bytes, and orphans with unsent bytes
-	goneOf    map[string]int      // number of Conns in gone, by peer address
+	goneOf    map[string]int      // number of Conns in "gone", by peer address
 	held      int64               // bytes of the ring buffers of conns
 	hosts     map[string]*host    // the hosts of conns, by Endpoint.PeerHost
 	grown     int64               // total growth of the windows of conns, in bytes
@@ -46,16 +46,16 @@ type Node struct {
 	lents    []*lent                 // unused, for messages sent from the caller's memory
 }
 
-// flushSoon starts a goroutine that sends a Conn's buffered bytes, unless the Node already has such
-// a goroutine.
+// flushSoon puts a Conn with buffered bytes on the Node's list, and starts the goroutine that sends
+// the buffered bytes of listed Conns, unless this goroutine already runs.
 func (n *Node) flushSoon(c *Conn) {
 	if n.dirty.add(c) {
 		go n.flush()
 	}
 }
 
-// The method named flushes runs on its own goroutine, and sends buffered bytes until no Conn has
-// any.
+// The method "flushes" runs on its own goroutine, and sends buffered bytes until no Conn has
+// buffered bytes.
 func (n *Node) flushes() {
 	for !n.dirty.done() {
 		if n.r.Do(context.Background(), n.flushAll) != nil {
@@ -64,7 +64,7 @@ func (n *Node) flushes() {
 	}
 }
 
-// flushConns sends the buffered bytes of all Conns, as far as send buffers are free.
+// flushConns sends the buffered bytes of all listed Conns, as far as send buffers are free.
 func (n *Node) flushConns(*btl.Module) error {
 	for _, c := range n.dirty.take() {
 		c.buffer.unlist()
@@ -73,14 +73,14 @@ func (n *Node) flushConns(*btl.Module) error {
 	return nil
 }
 
-// The type name identifies a Conn on the wire.
+// The type "name" identifies a Conn on the wire.
 type name struct {
 	ep   *btl.Endpoint
 	mine bool // this side has dialed
 	id   uint32
 }
 
-// peer is the Node's state for one endpoint.
+// The type "peer" is the Node's state for one endpoint.
 type peer struct {
 	conns   []*Conn // all Conns, in any order
 	opened  [2]int  // number of Conns opened by the peer, and by this side
@@ -88,15 +88,14 @@ type peer struct {
 	waiting turns   // Conns with messages that wait for resources
 }
 
-// refusedMax is the maximum number of refusals and resets to one peer that wait for send buffers.
-// If more than refusedMax refusals and resets to a peer wait for send buffers when the peer opens a
-// Conn, the Node aborts the peer's endpoint.
+// When a peer opens a Conn while more than refusedMax refusals and resets to this peer wait for
+// send buffers, the Node aborts the peer's endpoint.
 const refusedMax = 1024
 
 // New makes a Node that uses one tag of a module. After New, the caller calls Start, or passes the
-// Node's Layer to runner.New. Before the Runner starts, the Node belongs to the goroutine that owns
-// the module. New returns ErrConfig for an invalid configuration, and also if the tag already has a
-// handler.
+// Node's Layer to runner.New. Before the Runner starts, only the goroutine that owns the module may
+// use the Node. New returns ErrConfig for an invalid configuration, and also if the tag already has
+// a handler.
 func New(m *btl.Module, cfg Config) (*Node, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.Validate(); err != nil {
@@ -120,8 +119,8 @@ func New(m *btl.Module, cfg Config) (*Node, error) {
 
 // Start starts a Runner for the module, with the Node as its only layer, and returns the Runner.
 // The caller of Start uses the Runner to connect, and must close the Runner after the Node. The
-// function onEvent may be nil. After a second Start, all calls of the returned Runner fail with
-// runner.ErrTaken.
+// function onEvent, which can be nil, gets the events of the endpoints. All methods of a Runner
+// that a second Start returns fail with runner.ErrTaken.
 func (n *Node) Start(cfg runner.Config, onEvent func(*btl.Endpoint, btl.Event, error),
 ) *runner.Runner {
 	return runner.New(n.m, cfg, onEvent, n.Layer())
@@ -143,10 +142,11 @@ func (n *Node) Layer() runner.Layer {
 }
 
 // Close closes all Listeners and Conns, and prevents new ones. Close waits until all written bytes
-// are sent. The wait of Close also ends when ctx is cancelled, when no peer has accepted bytes for
-// a second, or after ten seconds. Bytes that a peer has not accepted when Close returns are lost,
-// and the peer's Reads return an error. The Runner's Close waits until the sent bytes have arrived.
-// Close returns the error of ctx, or btl.ErrClosed if the Runner has ended.
+// are sent, but at most until ctx is cancelled. Close also stops waiting if no bytes could be sent
+// for one second, or after ten seconds in total. Bytes that are unsent when Close returns are lost,
+// and the peer's Reads return an error. Close does not wait until sent bytes have arrived, but
+// Close of the Runner does. Close returns the error of ctx, or btl.ErrClosed if the Runner has
+// ended.
 func (n *Node) Close(ctx context.Context) error {
 	err := n.r.Do(ctx, func(*btl.Module) error {
 		n.closed = true
@@ -176,9 +176,9 @@ func (n *Node) Close(ctx context.Context) error {
 }
 
 const (
-	// closeGrace is the time after which Close stops waiting if no further byte could be sent.
+	// Close of a Node stops waiting if no byte could be sent for the time closeGrace.
 	closeGrace = time.Second
-	// closeMostDefault is the maximum time for which Close waits while peers accept some bytes.
+	// closeMostDefault is the maximum time for which Close waits even if some bytes can still be sent.
 	closeMostDefault = 10 * closeGrace
 )
 
@@ -194,8 +194,9 @@ func (n *Node) countUnsent() (count int) {
 	return count
 }
 
-// Conns returns the number of Conns that have not ended, dialed by either side. The result of Conns
-// includes closed Conns with data in flight. Conns returns 0 when the Runner has ended.
+// Conns returns the number of Conns that have not ended, no matter which side has dialed. The
+// result of Conns includes closed Conns with unsent data or data in flight. Conns returns 0 when
+// the Runner has ended.
 func (n *Node) Conns() (count int) {
 	_ = n.r.Do(context.Background(), func(*btl.Module) error {
 		count = len(n.conns)
@@ -204,7 +205,7 @@ func (n *Node) Conns() (count int) {
 	return count
 }
 
-// add makes a Conn and counts it.
+// The method "add" makes a Conn, and adds it to the Node's tables and counts.
 func (n *Node) add(id name, service string) *Conn {
 	c := &Conn{n: n, name: id}
 	c.window = uint64(n.cfg.WindowBytes)
@@ -226,8 +227,8 @@ func (n *Node) add(id name, service string) *Conn {
 	return c
 }
 
-// The function named side returns the index in peer.opened for Conns that this side has opened (if
-// "mine" is true) or that the peer has opened.
+// The function "side" returns the index of a Conn's count in peer.opened. The argument "mine" tells
+// whether this side or the peer has opened the Conn.
 func side(mine bool) int {
 	if mine {
 		return 1
@@ -235,7 +236,7 @@ func side(mine bool) int {
 	return 0
 }
 
-// remove removes a Conn from the Node's tables.
+// The method "remove" removes a Conn from the Node's tables.
 func (n *Node) remove(c *Conn) {
 	if n.conns[c.name] == c {
 		delete(n.conns, c.name)
@@ -253,7 +254,7 @@ func (n *Node) remove(c *Conn) {
 	}
 }
 
-// remove removes a Conn from the peer's Conns.
+// The method "remove" removes a Conn from the list of the peer's Conns.
 func (p *peer) remove(c *Conn) {
 	last := len(p.conns) - 1
 	p.conns[c.at] = p.conns[last]
@@ -262,8 +263,8 @@ func (p *peer) remove(c *Conn) {
 	p.conns = p.conns[:last]
 }
 
-// leave removes an ended Conn from the Node's tables, and keeps the bytes that were received
-// without a gap until the application has read them.
+// The method "leave" removes an ended Conn from the Node's tables. Unread bytes that were received
+// without a gap are kept for the application.
 func (n *Node) leave(c *Conn) {
 	n.remove(c)
 	c.early = nil
@@ -275,8 +276,9 @@ func (n *Node) leave(c *Conn) {
 	n.keep(c, len(c.ring))
 }
 
-// keep counts the memory of a Conn with unread or unsent bytes, and drops the bytes of the oldest
-// such Conns when GoneBytes is exceeded.
+// The method "keep" counts the memory of an ended or closed Conn with unread or unsent bytes
+// towards GoneBytes. If GoneBytes is exceeded, the bytes of the oldest ended or closed Conns are
+// dropped.
 func (n *Node) keep(c *Conn, bytes int) {
 	for _, d := range n.gone.Add(c.ep.PeerHost(), c, goneBytes+int64(bytes)) {
 		if d.err == nil {
@@ -289,7 +291,7 @@ func (n *Node) keep(c *Conn, bytes int) {
 	}
 }
 
-// forget frees the memory of an ended Conn that has no bytes left to read.
+// The method "forget" frees the memory of an ended Conn without unread bytes.
 func (c *Conn) forget() {
 	c.ring = nil
 	if c.n.gone.Has(c) {
@@ -301,8 +303,8 @@ func (c *Conn) forget() {
 	}
 }
 
-// countGone subtracts one from the number of ended Conns with unread bytes for the Conn's peer
-// address.
+// countGone subtracts one from the number of ended Conns with unread bytes that came from the peer
+// address of the Conn c.
 func (n *Node) countGone(c *Conn) {
 	if n.goneOf[c.remote.Address]--; n.goneOf[c.remote.Address] == 0 {
 		delete(n.goneOf, c.remote.Address)
@@ -325,7 +327,7 @@ func (n *Node) forget(ep *btl.Endpoint) {
 	}
 }
 
-// The method named lost ends the Conns of an endpoint that has ended.
+// The method "lost" ends the Conns of an endpoint that has ended.
 func (n *Node) lost(ep *btl.Endpoint, err error) {
 	if err == nil {
 		err = btl.ErrClosed
@@ -340,7 +342,7 @@ func (n *Node) lost(ep *btl.Endpoint, err error) {
 	delete(n.peers, ep)
 }
 
-// arrive is the message handler of the Node's tag.
+// The method "arrive" is the message handler of the Node's tag.
 func (n *Node) arrive(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 	var h head
 	rest, ok := h.read(data)
@@ -362,8 +364,8 @@ func (n *Node) arrive(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 // errProtocol means that the peer has sent a message that package conn never sends.
 var errProtocol = errors.New("conn: protocol violated")
 
-// onOpen accepts or refuses a Conn that a peer opens. onOpen returns false if the peer violates the
-// protocol, or if too many refusals wait.
+// onOpen accepts or refuses a Conn that a peer opens, and returns true. If the peer violates the
+// protocol, or if too many refusals to the peer wait for send buffers, onOpen returns false.
 func (n *Node) onOpen(ep *btl.Endpoint, id uint32, limit uint64, service string) bool {
 	named := name{ep, false, id}
 	if n.conns[named] != nil {
@@ -392,8 +394,8 @@ func (n *Node) onOpen(ep *btl.Endpoint, id uint32, limit uint64, service string)
 	return len(p.refused) <= refusedMax
 }
 
-// mayOpen reports whether the peers of a host may open another Conn. The peers of a host may open
-// at most half of the part of TotalConns that other hosts leave free.
+// mayOpen reports whether the peers on the host with the given name can open another Conn. If other
+// hosts have opened n Conns, the peers on one host can open about (TotalConns-n)/2 Conns.
 func (n *Node) mayOpen(name string) bool {
 	ofHost := 0
 	if h := n.hosts[name]; h != nil {
@@ -403,7 +405,7 @@ func (n *Node) mayOpen(name string) bool {
 	return free > 0 && ofHost <= free
 }
 
-// tellLater sends a refusal or a reset, now or when a send buffer is free.
+// tellLater sends a refusal or a reset at once, or, if no send buffer is free, later.
 func (n *Node) tellLater(ep *btl.Endpoint, h head) {
 	p := n.peer(ep)
 	if len(p.refused) > 0 || errors.Is(send(ep, n.cfg.Tag, &h, nil, nil), btl.ErrAgain) {
@@ -411,8 +413,9 @@ func (n *Node) tellLater(ep *btl.Endpoint, h head) {
 	}
 }
 
-// send sends a message. The function "done", which may be nil, is called when the peer has
-// acknowledged or refused the message. The calling goroutine must own the module.
+// The function "send" sends a message. The function "done", which can be nil, is called when the
+// peer has acknowledged or refused the message, or the endpoint has ended. The calling goroutine
+// must own the module.
 func send(ep *btl.Endpoint, tag btl.Tag, h *head, body []byte, done func(*btl.Fragment, error),
 ) error {
 	f, err := ep.Alloc(tag, headBytes+len(body))

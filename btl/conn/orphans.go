@@ -9,39 +9,37 @@ import (
 )
 
 // An orphan is a closed Conn that still has something to send, or whose Dial the peer has not
-// answered. Without a limit, a peer that grants no credit would keep an orphan alive forever. The
+// answered. Without a time limit, an orphan would exist forever if its peer grants no credit. The
 // memory and the lifetime of orphans are limited, like those of TCP's orphaned sockets. When an
 // orphan is dropped, its peer gets a reset message.
 //
 //	Close --+-- everything is sent --------------------------------> removed
 //	        +-- no credit in orphanSweeps sweeps, or GoneBytes ----> dropped, reset
 
-// orphan is the state of an orphan (a closed Conn with unsent bytes) at the latest check of all
-// orphans.
+// The type "orphan" is the state of an orphan (a closed Conn with unsent bytes) at the latest sweep
+// (check of all orphans).
 type orphan struct {
 	limit uint64 // limit of the Conn
 	idle  int    // sweeps since the limit has changed, or since a message was in flight
 }
 
 const (
-	// orphanTimeMin is the minimum time without new credit after which an orphan (a closed Conn
-	// with unsent bytes) is dropped. A peer that reads slowly must grant new credit at least once
-	// in orphanTimeMin, or the Conn is dropped. orphanTimeMin is one minute, like the time that
-	// Linux uses for TCP's state FIN-WAIT-2.
+	// If an orphan (a closed Conn with unsent bytes) gets no new credit for orphanTimeMin, or for
+	// PeerTimeout if that is longer, it is dropped. orphanTimeMin is one minute, like the time-out
+	// that Linux uses for TCP's state FIN-WAIT-2.
 	orphanTimeMin = time.Minute
-	// orphanSweeps is the number of sweeps (checks of all orphans) that an orphan may stay without
-	// new credit. The age of an orphan is counted in sweeps (checks of all orphans) instead of
-	// time, so that a process that was suspended reads the credits that have arrived before it
-	// drops orphans.
+	// orphanSweeps is the number of sweeps (checks of all orphans) that an orphan can survive without
+	// new credit. The age of an orphan is counted in sweeps instead of time. A process that was
+	// suspended therefore reads the credits that have arrived in the meantime before it drops orphans.
 	orphanSweeps = 4
 )
 
 // errOrphan is the error of a closed Conn whose unsent bytes were dropped.
 var errOrphan = errors.New("conn: the peer has not let this side send the last bytes")
 
-// adopt makes a closed Conn an orphan, whose memory and lifetime are limited. A closing Node does
-// not limit the memory of orphans (closed Conns with unsent bytes), because Node.Close waits only a
-// limited time for their bytes.
+// The method "adopt" makes a closed Conn an orphan, whose memory and lifetime are limited. A
+// closing Node does not limit the memory of orphans (closed Conns with unsent bytes), because
+// Node.Close waits only a limited time until their bytes are sent.
 func (n *Node) adopt(c *Conn) {
 	if _, known := n.orphans[c]; known || c.gone() {
 		return
@@ -57,7 +55,7 @@ func (n *Node) adopt(c *Conn) {
 	}
 }
 
-// disown removes a Conn from the Node's orphans (closed Conns with unsent bytes).
+// The method "disown" removes a Conn from the Node's orphans (closed Conns with unsent bytes).
 func (n *Node) disown(c *Conn) {
 	if _, known := n.orphans[c]; known {
 		delete(n.orphans, c)
@@ -65,7 +63,7 @@ func (n *Node) disown(c *Conn) {
 	}
 }
 
-// sweepLater starts the timer of the next sweep.
+// sweepLater starts the timer for the next sweep (check of all orphans).
 func (n *Node) sweepLater() {
 	time.AfterFunc(n.orphanTime/orphanSweeps, func() {
 		// Do fails if the Runner and all Conns have ended.
@@ -79,7 +77,8 @@ func (n *Node) sweepLater() {
 	})
 }
 
-// sweep drops the orphans (closed Conns) that got no credit during more than orphanSweeps sweeps.
+// The method "sweep" drops the orphans (closed Conns with unsent bytes) that have got no credit
+// during more than orphanSweeps sweeps.
 func (n *Node) sweep() {
 	for c, o := range n.orphans {
 		o.idle++
@@ -93,8 +92,8 @@ func (n *Node) sweep() {
 	}
 }
 
-// reset drops an orphan (a closed Conn), and sends a reset message if the peer already knows the
-// Conn.
+// The method "reset" drops an orphan (a closed Conn with unsent bytes), and sends a reset message
+// if the open message of the Conn was sent.
 func (c *Conn) reset() {
 	if c.due&dueOpen == 0 {
 		c.n.tellLater(c.ep, head{kind: kindReset, mine: c.mine, id: c.id})
@@ -102,8 +101,8 @@ func (c *Conn) reset() {
 	c.fail(errOrphan)
 }
 
-// shrink moves the unsent bytes of a closed Conn to a block of exactly their size, and returns
-// their number.
+// The method "shrink" moves the unsent bytes of a closed Conn to a block of exactly their size, and
+// returns their number.
 func (w *writeBuffer) shrink() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -11,13 +11,14 @@ import (
 	"gobtl/btl"
 )
 
-// DialContext dials the service with the empty name at the module with the given address.
+// DialContext opens a Conn to the service with the empty name at the module with the given address.
 // DialContext has the signature of net.Dialer.DialContext, for http.Transport and similar types.
-// The argument network of DialContext is ignored. The host of the address may be a DNS name. The
-// addresses of a DNS name are tried in turn until one answers. Each address except the last is
-// given up shortly after btl.Config.HandshakeTimeout, even if the module at the address keeps the
-// request (btl.Keep). If a module answers after DialContext has given up its address, the module's
-// endpoint stays connected. The last address may take as long as ctx allows.
+// The second argument of DialContext, the network, is ignored. The host of the address can be a DNS
+// name. If a DNS name has several addresses, DialContext tries them one after the other until a
+// module answers. DialContext gives up each address except the last shortly after
+// btl.Config.HandshakeTimeout, even if the module at the address keeps the request (btl.Keep). The
+// attempt at the last address can take as long as ctx allows. If a module answers after DialContext
+// has given up its address, the module's endpoint stays connected.
 func (n *Node) DialContext(ctx context.Context, _, address string) (net.Conn, error) {
 	fail := func(err error) (net.Conn, error) {
 		return nil, &net.OpError{Op: "dial", Net: network, Addr: Addr{Address: address}, Err: err}
@@ -40,7 +41,8 @@ func (n *Node) DialContext(ctx context.Context, _, address string) (net.Conn, er
 	return c, nil
 }
 
-// reach connects to the first of the addresses that answers.
+// The method "reach" tries the addresses one after the other, and returns the endpoint of the first
+// module that answers.
 func (n *Node) reach(ctx context.Context, addresses []string) (*btl.Endpoint, error) {
 	var errs []error
 	for i, a := range addresses {
@@ -60,9 +62,9 @@ func (n *Node) reach(ctx context.Context, addresses []string) (*btl.Endpoint, er
 	return nil, errors.Join(errs...)
 }
 
-// reachSoon connects to an address, or gives up when reachGrace has passed after the module's
-// HandshakeTimeout. The handshake usually times out before reachSoon gives up, and reachSoon then
-// returns the more detailed error of the handshake.
+// reachSoon connects to an address, but gives up when reachGrace has passed after the module's
+// HandshakeTimeout. The handshake usually times out earlier, and reachSoon then returns the more
+// detailed error of the handshake.
 func (n *Node) reachSoon(ctx context.Context, address string) (*btl.Endpoint, error) {
 	timeout := n.m.Config().HandshakeTimeout
 	limited, cancel := context.WithTimeout(ctx, timeout+reachGrace)
@@ -75,8 +77,8 @@ func (n *Node) reachSoon(ctx context.Context, address string) (*btl.Endpoint, er
 	return ep, err
 }
 
-// reachGrace is the time after the HandshakeTimeout for which reachSoon waits for the handshake's
-// error.
+// reachGrace is the time for which reachSoon waits for the handshake's error after the
+// HandshakeTimeout.
 const reachGrace = 100 * time.Millisecond
 
 // lookUp resolves the host name of an address, and returns at least one address or an error.

@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// incoming is the state of a Conn for the direction from the peer to this side. The received
-// bytes are stored in a ring buffer:
+// The type "incoming" is the state of a Conn for the direction from the peer to this side. The
+// received bytes are stored in a ring buffer:
 //
 //	read            next               early[0]                 told
 //	 |=== unread ====|       gap       |=========|     gap       |
@@ -27,7 +27,7 @@ type incoming struct {
 	rd      deadline
 }
 
-// span is a range of a stream's bytes.
+// A span is a range of a stream's bytes.
 type span struct{ from, to uint64 }
 
 const (
@@ -39,8 +39,8 @@ const (
 	ringBytesMin = 4 << 10
 )
 
-// onData stores received bytes of the stream. onData returns false if the bytes exceed the window,
-// or were received before.
+// onData stores received bytes of the stream, and returns true. If some bytes exceed the window, or
+// were received before, onData returns false.
 func (c *Conn) onData(at uint64, data []byte) bool {
 	to := at + uint64(len(data))
 	if to > c.told || at < c.next || c.ended && to > c.end {
@@ -76,8 +76,9 @@ func (c *Conn) onData(at uint64, data []byte) bool {
 	return true
 }
 
-// addEarly records a range of bytes after a gap. addEarly returns false if some of the bytes were
-// received before, or if there are more than earlyMax ranges after gaps.
+// addEarly records a range of bytes that was received after a gap, and returns true. If some of the
+// bytes were received before, or if there are already earlyMax ranges after gaps, addEarly returns
+// false.
 func (c *Conn) addEarly(s span) bool {
 	i, _ := slices.BinarySearchFunc(c.early, s.from, func(e span, from uint64) int {
 		if e.to <= from {
@@ -119,7 +120,8 @@ func (c *Conn) store(at uint64, data []byte) {
 	}
 }
 
-// resize changes the size of the ring buffer. The new size must hold all stored bytes.
+// The method "resize" changes the size of the ring buffer. The new size must suffice for all stored
+// bytes.
 func (c *Conn) resize(bytes int) {
 	other := make([]byte, bytes)
 	end := c.read + uint64(min(len(c.ring), bytes)) // includes the bytes after gaps
@@ -159,7 +161,8 @@ func (c *Conn) serveReaders() {
 	}
 }
 
-// mayRead returns nil if a Read may still get bytes, or else the error that the Read returns.
+// mayRead returns nil if a Read can get bytes, at once or later, and otherwise the error that the
+// Read must return.
 func (c *Conn) mayRead() error {
 	switch {
 	case c.closed:
@@ -176,8 +179,8 @@ func (c *Conn) mayRead() error {
 	return c.err
 }
 
-// onFin handles the peer's message that the stream ends at the offset "end". onFin returns false if
-// the given end of the stream contradicts earlier messages.
+// onFin handles the peer's message that the stream ends at the offset "end", and returns true. If
+// this offset contradicts earlier messages, onFin returns false.
 func (c *Conn) onFin(end uint64) bool {
 	last := c.next
 	if len(c.early) > 0 {
@@ -204,11 +207,11 @@ func (c *Conn) closeRead() {
 	c.serveReaders()
 }
 
-// The method named whole reports whether all bytes of the stream have been received.
+// The method "whole" reports whether all bytes of the stream have been received.
 func (c *Conn) whole() bool { return c.ended && c.next == c.end }
 
-// The method named credit returns the present window limit for the peer, and whether the limit must
-// be sent now.
+// The method "credit" returns the new window limit for the peer, and reports whether the limit must
+// be sent to the peer.
 func (c *Conn) credit() (limit uint64, due bool) {
 	if c.deaf || c.ended {
 		return 0, false

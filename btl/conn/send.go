@@ -9,10 +9,10 @@ import (
 	"gobtl/btl"
 )
 
-// outgoing is the state of a Conn for the direction from this side to the peer.
+// The type "outgoing" is the state of a Conn for the direction from this side to the peer.
 type outgoing struct {
 	off      uint64 // number of bytes sent
-	limit    uint64 // number of bytes that may be sent
+	limit    uint64 // number of bytes that the peer's window allows
 	inFlight int    // messages not acknowledged yet
 	chunk    int    // maximum bytes of a message; 0: not known yet
 	finished bool   // CloseWrite was called
@@ -24,7 +24,7 @@ type outgoing struct {
 	wd       deadline
 }
 
-// chunkBytesMax is the maximum number of the stream's bytes in one message.
+// chunkBytesMax is the maximum number of stream bytes in one message.
 const chunkBytesMax = 64 << 10
 
 type due uint8
@@ -36,7 +36,7 @@ const (
 	dueStop
 )
 
-// The method named on handles a message for a Conn. The method named on returns false if the
+// The method "on" handles a received message for a Conn, and returns true, or returns false if the
 // message violates the protocol.
 func (c *Conn) on(h *head, rest []byte) bool {
 	switch h.kind {
@@ -69,7 +69,7 @@ func (c *Conn) on(h *head, rest []byte) bool {
 	return true
 }
 
-// The method named answered ends the pending Dial of a Conn.
+// The method "answered" ends the pending Dial of a Conn.
 func (c *Conn) answered(err error) {
 	if c.dialing != nil {
 		c.dialing.w.Wake(err)
@@ -77,10 +77,10 @@ func (c *Conn) answered(err error) {
 	}
 }
 
-// advance sends a Conn's pending messages as far as send buffers are free. If other Conns of the
-// peer already wait for send buffers, the Conn waits behind them before it sends bytes of its
-// stream. advance removes the Conn if both directions have ended. A Conn that has unread bytes, or
-// that waits for Accept, is not removed.
+// The method "advance" sends a Conn's pending messages as far as send buffers are free. If other
+// Conns of the peer already wait for send buffers, the Conn joins the end of their queue before it
+// sends bytes of its stream. If both directions have ended, the method "advance" removes the Conn.
+// A Conn that has unread bytes, or that waits for Accept, is not removed.
 func (c *Conn) advance() {
 	if c.waits || c.gone() {
 		return
@@ -94,12 +94,12 @@ func (c *Conn) advance() {
 	}
 }
 
-// The method named gone reports whether the Conn was removed from the Node's tables.
+// The method "gone" reports whether the Conn was removed from the Node's tables.
 func (c *Conn) gone() bool { return c.err != nil || c.n.conns[c.name] != c }
 
-// send sends a Conn's pending control messages, and at most the given number of data messages. The
-// result "more" of the method "send" is true if the Conn may send more data messages, and the
-// result "again" is true if no send buffer was free.
+// The method "send" sends a Conn's pending control messages, and at most the given number of data
+// messages. The result "more" of the method "send" is true if the Conn has more data messages to
+// send, and the result "again" is true if no send buffer was free.
 func (c *Conn) send(messages int) (more, again bool) {
 	err := c.sendDue(dueOpen, head{kind: kindOpen, value: c.told})
 	if err == nil && c.accepted {
@@ -119,7 +119,7 @@ func (c *Conn) send(messages int) (more, again bool) {
 	return more, false
 }
 
-// sendAll does the work of the method named send for an established Conn.
+// sendAll performs the method "send" for an established Conn.
 func (c *Conn) sendAll(messages int) (more bool, err error) {
 	if err := c.sendDue(dueAccept, head{kind: kindAccept, value: c.told}); err != nil {
 		return false, err
@@ -167,7 +167,7 @@ func (c *Conn) sendNext(buffered []byte) error {
 	return err
 }
 
-// sendDue sends a control message with the header h if the flag d in c.due is set, and then clears
+// If the flag d in c.due is set, sendDue sends a control message with the header h, and then clears
 // the flag.
 func (c *Conn) sendDue(d due, h head) error {
 	if c.due&d == 0 {
@@ -185,8 +185,9 @@ func (c *Conn) sendDue(d due, h head) error {
 	return nil
 }
 
-// sendSome sends one message with the first bytes of b, and returns their number. If sendSome
-// returns 0 without an error, the caller must call sendSome again.
+// sendSome sends one message with the first bytes of b, and returns the number of sent bytes. If
+// sendSome returns 0 without an error, the caller must call sendSome again, which then sends a
+// smaller message.
 func (c *Conn) sendSome(b []byte) (int, error) {
 	if c.chunk == 0 {
 		c.chunk = chunkBytes(c.n.m.Limits())
@@ -204,9 +205,8 @@ func (c *Conn) sendSome(b []byte) (int, error) {
 	return n, nil
 }
 
-// nextBytes returns how many of the first bytes of b the next message carries. The messages into
-// which b is divided have nearly equal sizes, because a short last message would cost nearly as
-// much as a long message.
+// nextBytes returns the number of bytes of b in the next message. nextBytes divides b into messages
+// of nearly equal sizes, because a short last message would cost nearly as much as a long one.
 func (c *Conn) nextBytes(b []byte) int {
 	total := int(min(uint64(len(b)), c.limit-c.off))
 	messages := (total + c.chunk - 1) / c.chunk
@@ -217,7 +217,8 @@ func (c *Conn) nextBytes(b []byte) int {
 // up to multiples of evenBytes, within the maximum size of a message.
 const evenBytes = 64
 
-// chunkBytes returns the maximum number of the stream's bytes in one message.
+// chunkBytes returns the maximum number of stream bytes in one message, for a module with the given
+// limits.
 func chunkBytes(limits btl.Limits) int {
 	if packet := limits.SegmentBytes - headBytes; packet >= chunkBytesMax/2 {
 		return min(packet, chunkBytesMax)
@@ -245,7 +246,7 @@ func (c *Conn) sendData(q *request) error {
 	return nil
 }
 
-// say sends a message for this Conn.
+// The method "say" sends a message that belongs to this Conn.
 func (c *Conn) say(h head, body []byte) error {
 	h.mine, h.id = c.mine, c.id
 	err := send(c.ep, c.n.cfg.Tag, &h, body, c.sent)
@@ -265,7 +266,8 @@ func (c *Conn) onSent(_ *btl.Fragment, err error) {
 	c.advance()
 }
 
-// mayWrite returns nil if bytes may be written, or else the error that a Write returns.
+// mayWrite returns nil if the application can write bytes, and otherwise the error that a Write
+// must return.
 func (c *Conn) mayWrite() error {
 	switch {
 	case c.closed || c.finished:
@@ -280,11 +282,11 @@ func (c *Conn) mayWrite() error {
 	return nil
 }
 
-// shutWrites tells the write buffer whether bytes may be written. If the peer has closed its
-// reading side or the Conn has failed, the buffered bytes are dropped.
+// shutWrites informs the write buffer whether the application can write bytes. If the peer has
+// closed its reading side, or if the Conn has failed, the buffered bytes are dropped.
 func (c *Conn) shutWrites() { c.buffer.setShut(c.mayWrite() != nil, c.stopped || c.err != nil) }
 
-// endWriters ends the pending Writes.
+// endWriters makes the pending Writes return the given error.
 func (c *Conn) endWriters(err error) {
 	for _, q := range c.writers {
 		q.endWrite(err)
@@ -304,8 +306,8 @@ func (c *Conn) closeWrite() {
 	c.endWriters(net.ErrClosed)
 }
 
-// fail ends a Conn with an error. A failed Conn can still be read up to the first gap in the
-// received bytes.
+// The method "fail" ends a Conn with an error. The application can still read the bytes of a failed
+// Conn up to the first gap in the received bytes.
 func (c *Conn) fail(err error) {
 	if c.err != nil {
 		return

@@ -8,15 +8,16 @@ import (
 
 var errTotal = errors.New("conn: unread bytes exceed TotalBytes")
 
-// The method named count records a new size of the Conn's ring buffer in the sum that
-// Config.TotalBytes limits.
+// The method "count" records a new size of the Conn's ring buffer in the sum that Config.TotalBytes
+// limits.
 func (c *Conn) count(bytes int) {
 	c.n.held += int64(bytes - c.held)
 	c.held = bytes
 }
 
-// The method named shed frees memory after the buffers of all Conns have exceeded TotalBytes. An
-// additional eighth of TotalBytes is freed, so that the search through all Conns is rare.
+// When the receive buffers of all Conns exceed TotalBytes, the method "shed" frees memory until at
+// most seven eighths of TotalBytes are in use. Freeing more than necessary makes the calls of
+// "shed", which searches through all Conns, rare.
 func (n *Node) shed() {
 	for _, c := range n.conns {
 		if c.read == c.next && len(c.early) == 0 {
@@ -31,8 +32,8 @@ func (n *Node) shed() {
 	}
 }
 
-// The method named most returns the endpoint whose Conns hold the most bytes, among the endpoints
-// of the host that holds the most bytes.
+// The method "most" finds the host whose Conns have the largest receive buffers, and returns the
+// endpoint of this host whose Conns have the largest receive buffers.
 func (n *Node) most() (most *btl.Endpoint) {
 	held := make(map[*btl.Endpoint]int64)
 	for id, c := range n.conns {

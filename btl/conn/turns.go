@@ -2,11 +2,12 @@ package conn
 
 import "gobtl/btl"
 
-// turns is the queue of a peer's Conns that wait for send buffers. When send buffers are free, the
-// first Conn in the queue sends one message with bytes of its stream, and goes to the end of the
-// queue if it has more bytes. A Conn without a free send buffer stays first. A Conn that is not in
-// the queue sends short messages such as credits without waiting. While the queue is not empty, a
-// Conn that has stream bytes to send enters the queue.
+// The type "turns" is the queue of a peer's Conns that wait for send buffers. When a send buffer is
+// free, the first Conn in the queue sends one message with bytes of its stream, and moves to the
+// end of the queue if it has more bytes. If no send buffer is free, the first Conn stays first in
+// the queue. A Conn that is not in the queue sends control messages, such as credits, without
+// waiting. While the queue is not empty, each further Conn with stream bytes to send joins the
+// queue.
 type turns struct{ first, last *Conn }
 
 func (t *turns) push(c *Conn) {
@@ -19,7 +20,7 @@ func (t *turns) push(c *Conn) {
 	t.last = c
 }
 
-// pop removes the first Conn.
+// The method "pop" removes the first Conn of the queue.
 func (t *turns) pop() {
 	c := t.first
 	t.first, c.behind, c.waits = c.behind, nil, false
@@ -28,8 +29,8 @@ func (t *turns) pop() {
 	}
 }
 
-// The method named room sends the pending messages of all Conns of an endpoint when send buffers
-// have become free.
+// When send buffers have become free, the method "room" sends the pending messages of the Conns of
+// an endpoint.
 func (n *Node) room(ep *btl.Endpoint) {
 	p := n.peers[ep]
 	if p == nil {

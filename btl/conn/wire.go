@@ -2,7 +2,7 @@ package conn
 
 import "encoding/binary"
 
-// kind is the kind of a message.
+// The type "kind" is the kind of a message.
 type kind uint8
 
 const (
@@ -16,7 +16,7 @@ const (
 	kindReset
 )
 
-// status is the reason with which a Conn is refused.
+// The type "status" is the reason with which a Conn is refused.
 type status uint16
 
 const (
@@ -30,7 +30,7 @@ const (
 	serviceBytes = 255 // at most
 )
 
-// head is the header of a message, whose bytes are described in doc.go.
+// The type "head" is the header of a message; doc.go describes the bytes of the header.
 type head struct {
 	kind   kind
 	mine   bool // the sender of the message has chosen the id
@@ -49,8 +49,9 @@ func (h *head) put(b []byte) {
 	binary.LittleEndian.PutUint64(b[8:], h.value)
 }
 
-// read parses the header of a message, and returns the bytes after the header. The result "ok" of
-// the method "read" is false for a header that package conn never sends.
+// The method "read" parses the header of a message, and returns the bytes after the header. The
+// result "ok" of the method "read" is false for a header that package conn never sends, and true
+// otherwise.
 func (h *head) read(b []byte) (rest []byte, ok bool) {
 	if len(b) < headBytes || b[1] > 1 {
 		return nil, false

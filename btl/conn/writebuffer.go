@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// writeBuffer holds the bytes of small Writes that are not sent yet. The buffered bytes are sent by
-// the goroutine that the first buffered Write has started, or earlier by a Read of any Conn of the
-// Node or another unbuffered call of the same Conn.
+// writeBuffer contains the bytes of small Writes that are not sent yet. The first buffered Write
+// starts a goroutine that sends the buffered bytes. A Read of any Conn of the Node, or an
+// unbuffered call of the same Conn, sends the buffered bytes earlier.
 type writeBuffer struct {
 	mu      sync.Mutex
 	shut    bool  // no Write is buffered: writing fails, or may fail
@@ -29,25 +29,24 @@ const (
 	bufferBytes = 64 << 10
 	// smallBytesMax is the size of the largest Write that is buffered.
 	smallBytesMax = 4 << 10
-	// burstGapNs is the largest time between two Writes of one burst, in nanoseconds, and is about
-	// the time of one send.
+	// burstGapNs is the largest time between two Writes of one burst, in nanoseconds, and is about the
+	// time that one send takes.
 	burstGapNs = 10_000
-	// bufferAgeNs is the maximum age, in nanoseconds, of the first buffered byte when another Write
-	// is buffered.
+	// A Write is not buffered if the first buffered byte is older than bufferAgeNs, in nanoseconds.
 	bufferAgeNs = 50_000
 )
 
 var storages = sync.Pool{New: func() any { return new([bufferBytes]byte) }}
 
-// started is the zero of the times of sinceStart.
+// The variable "started" is the instant from which sinceStart counts.
 var started = time.Now()
 
 func sinceStart() int64 { return int64(time.Since(started)) }
 
-// take tries to buffer a Write. The result "taken" reports whether the Write was buffered. The
-// result "first" of the method "take" is true if the caller must add the Conn to the Node's list of
-// Conns with buffered bytes. If the Write was not buffered, the caller must call the method named
-// ended at the end of the Write.
+// The method "take" tries to buffer a Write. The result "taken" reports whether the Write was
+// buffered. The result "first" of the method "take" is true if the caller must add the Conn to the
+// Node's list of Conns with buffered bytes. If the Write was not buffered, the caller must call the
+// method "ended" at the end of the Write.
 func (w *writeBuffer) take(b []byte, now int64) (taken, first bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -72,7 +71,7 @@ func (w *writeBuffer) take(b []byte, now int64) (taken, first bool) {
 	return true, first
 }
 
-// The method named ended records the end of a Write that was not buffered.
+// The method "ended" records the end of a Write that was not buffered.
 func (w *writeBuffer) ended() {
 	w.endedAt(sinceStart())
 }
@@ -84,15 +83,15 @@ func (w *writeBuffer) endedAt(now int64) {
 	w.latest = now
 }
 
-// The method named unsent returns the buffered bytes to send next. The bytes that unsent returns
-// stay in the buffer until advance is called.
+// The method "unsent" returns the buffered bytes that are not sent yet. The unsent bytes stay in
+// the buffer until the method "advance" removes them.
 func (w *writeBuffer) unsent() []byte {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.buf[w.sent:]
 }
 
-// advance removes n sent bytes from the buffer.
+// The method "advance" removes n sent bytes from the buffer.
 func (w *writeBuffer) advance(n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -101,9 +100,9 @@ func (w *writeBuffer) advance(n int) {
 	}
 }
 
-// The method named pack copies the unsent bytes to a smaller block of exactly their size, unless
-// they need most of the present block. If a peer grants no credit on many Conns, these Conns keep
-// little more memory than their unsent bytes.
+// The method "pack" copies the unsent bytes to a smaller block of exactly their size, unless they
+// need more than half of the present block. Because of the method "pack", many Conns without credit
+// need little more memory than their unsent bytes.
 func (w *writeBuffer) pack() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -115,7 +114,7 @@ func (w *writeBuffer) pack() {
 	}
 }
 
-// drop discards all buffered bytes. The caller holds w.mu.
+// The method "drop" discards all buffered bytes. The caller holds w.mu.
 func (w *writeBuffer) drop() {
 	if w.storage != nil {
 		storages.Put(w.storage)
@@ -124,16 +123,15 @@ func (w *writeBuffer) drop() {
 	w.count()
 }
 
-// count adds a change of the buffer's memory to the memory that the budget counts. The caller holds
-// w.mu.
+// The method "count" adds the latest change of the buffer's size to the memory that the budget
+// counts. The caller holds w.mu.
 func (w *writeBuffer) count() {
 	w.budget.add(cap(w.buf) - w.counted)
 	w.counted = cap(w.buf)
 }
 
 // unsentBytesMost is the maximum memory, in bytes, of all write buffers of a Node together. A Write
-// is not buffered, and waits for the peer's credit, if the write buffers of the Node would exceed
-// unsentBytesMost.
+// that would exceed unsentBytesMost is not buffered, and waits for the peer's credit instead.
 const unsentBytesMost = 64 << 20
 
 // unsentBytes counts the memory of the write buffers of a Node.
@@ -142,9 +140,9 @@ type unsentBytes struct {
 	most  int64
 }
 
-// budget limits the memory of the write buffers of the Conns with one host. The write buffers for
-// one host use at most half of the memory that the buffers for other hosts leave free. The zero
-// value has no limit.
+// The type "budget" limits the memory of the write buffers of the Conns with one host. If the write
+// buffers for other hosts use n bytes, those for one host can use about (unsentBytesMost-n)/2
+// bytes. The zero value of the type "budget" has no limit.
 type budget struct {
 	host *atomic.Int64
 	all  *unsentBytes
@@ -157,20 +155,22 @@ func (b *budget) add(bytes int) {
 	}
 }
 
-// allows reports whether a write buffer may use the given number of additional bytes.
+// The method "allows" reports whether the limits allow a write buffer the given number of
+// additional bytes.
 func (b *budget) allows(bytes int64) bool {
 	return b.all == nil || b.host.Load()+bytes <= b.all.most-b.all.bytes.Load()
 }
 
-// unlist records that the Conn was removed from the Node's list of Conns with buffered bytes.
+// The method "unlist" records that the Conn was removed from the Node's list of Conns with buffered
+// bytes.
 func (w *writeBuffer) unlist() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.listed = false
 }
 
-// setShut sets whether Writes must not be buffered. If the argument "unwanted" is true, setShut
-// drops the buffered bytes.
+// After setShut with a true argument "shut", further Writes are not buffered. If the argument
+// "unwanted" is true, setShut drops the buffered bytes.
 func (w *writeBuffer) setShut(shut, unwanted bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -180,7 +180,7 @@ func (w *writeBuffer) setShut(shut, unwanted bool) {
 	}
 }
 
-// dirty is the list of a Node's Conns with buffered bytes.
+// The type "dirty" is the list of a Node's Conns with buffered bytes.
 type dirty struct {
 	mu       sync.Mutex
 	conns    []*Conn
@@ -197,9 +197,9 @@ func (d *dirty) add(c *Conn) (start bool) {
 	return start
 }
 
-// take returns the list of Conns with buffered bytes, and replaces the list by an empty list. The
-// list that take returns is valid until the next call of take. Only the goroutine that drives the
-// module may call take, or any goroutine once the Runner has ended.
+// The method "take" returns the list of Conns with buffered bytes, and replaces the list by an
+// empty list. The result of the method "take" is valid until the next call of "take". Before the
+// end of the Runner, only the goroutine that drives the module may call the method "take".
 func (d *dirty) take() []*Conn {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -208,8 +208,8 @@ func (d *dirty) take() []*Conn {
 	return d.taken
 }
 
-// done returns true if no Conn has buffered bytes, so that the goroutine that sends buffered bytes
-// must end.
+// The method "done" returns true if no Conn has buffered bytes. The goroutine that sends buffered
+// bytes must then end.
 func (d *dirty) done() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -1,6 +1,6 @@
 // Package queue implements messaging over a runner.Runner with a bounded queue of received messages
 // for each peer. If the receiver's queue for one sender is full, only this sender's calls of Send
-// wait. A program may call Take at any speed, whereas a message handler must not block. The package
+// wait. A program can call Take at any rate, whereas a message handler must not block. The package
 // uses only public API.
 //
 //	Send -- hello, once -------------------->|
@@ -16,25 +16,28 @@
 // of the following contents, with little-endian numbers of 8 bytes:
 //   - A data message contains the message of Send.
 //   - A message of kind limit contains two numbers. The first number of a limit message is the
-//     total of bytes that the peer may send on this connection, earlier bytes included. The second
-//     number of a limit message is the maximum number of bytes that the queue holds.
-//   - A hello is empty, or contains the number of bytes sent so far. A hello with a number means
-//     that a message of more than three quarters of the window waits at the sender.
+//     total number of bytes that the peer is allowed to send on this connection, including the
+//     bytes already sent. The second number of a limit message is the maximum number of bytes in
+//     the queue (the window).
+//   - A hello is empty, or contains the total number of bytes sent on this connection. A hello with
+//     a number means that a message of more than three quarters of the window waits at the sender
+//     of the hello.
 //
-// A message counts as its length plus overheadBytes. Messages may arrive out of order. A limit
-// message that arrives late does no harm, because limits on bytes only grow. If a peer exceeds its
-// limit on bytes, the Queue drops the message and ends the peer's endpoint. Malformed messages are
-// dropped silently.
+// A message counts as its length plus overheadBytes. Messages can arrive out of order. A sender
+// uses the largest limit that it has received, so a limit message that arrives late has no effect.
+// If a peer exceeds its limit on bytes, the Queue drops the message and ends the peer's endpoint.
+// Malformed messages are dropped silently.
 //
-// The peer's limit alone does not decide how much memory the sender uses. The messages to one peer
-// that it has not acknowledged use at most Config.Bytes of the sender, or are one larger message.
+// The memory of a sender is limited by its own Config.Bytes, and not by the peer's limit. The
+// unacknowledged messages to one peer use at most Config.Bytes of the sender, but a single larger
+// message can be sent alone.
 //
-// The received messages of one peer use at most Config.Bytes, those of all connected peers use at
-// most Config.TotalBytes, and those of all ended endpoints use at most Config.GoneBytes. A peer
-// that reconnects repeatedly may fill GoneBytes, so take the messages of ended endpoints in time,
-// or refuse such peers with btl.Module.Admit.
+// The received messages of one peer use at most Config.Bytes, and the received messages of all
+// connected peers use at most Config.TotalBytes. The received messages of all ended endpoints use
+// at most Config.GoneBytes. A peer that reconnects repeatedly can exhaust GoneBytes, so take the
+// messages of ended endpoints in time, or refuse repeated connections with btl.Module.Admit.
 //
-// Any goroutine may use a Queue after its Runner was created. Start creates a Runner for the Queue
-// alone. If several layers (Queue, call.Node, conn.Node) share a module, pass the Layer of each of
-// them to runner.New.
+// Any goroutine may use a Queue after its Runner was created. Start creates a Runner for a Queue
+// that is the only layer of its module. If several layers (Queue, call.Node, conn.Node) share a
+// module, pass the Layer of each of them to runner.New.
 package queue

@@ -23,26 +23,27 @@ var (
 	ErrConfig = errors.New("queue: invalid configuration")
 )
 
-// Config configures a Queue. All fields of this Config except Tag may be zero, which
-// selects their defaults.
+// Config configures a Queue. A field of this Config that is zero has its default value, except for
+// Tag, whose value 0 means the tag 0.
 type Config struct {
 	// Tag is the module's tag for the Queue, 0 to btl.TagMax. Both sides must use the same tag.
 	Tag btl.Tag
 	// Bytes is the maximum size of the messages of one peer that wait for Take, from 1024 to 1<<40
 	// bytes. A Bytes of 0 means 4 MiB. Each message counts as its length plus 64 bytes. Bytes also
-	// limits the sent messages that one peer has not acknowledged, except that one message of any
-	// size may be sent alone. The Bytes of the peer limits the sent messages that wait there.
+	// limits the size of the sent messages that one peer has not acknowledged, except that a single
+	// message of any size can be sent alone. The peer's Bytes limits the size of the sent messages
+	// that wait for Take at the peer.
 	Bytes int64
 	// TotalBytes is the maximum size of the messages of all connected peers that wait for Take, from
-	// Bytes to 1<<40 bytes. A TotalBytes of 0 means 64 times Bytes. Each message counts 64 bytes more
-	// than its length. When TotalBytes is exceeded, the Queue finds the host whose messages use the
-	// most bytes, and aborts the endpoint of this host whose messages use the most bytes. Take still
-	// returns the messages of an aborted endpoint, up to GoneBytes.
+	// Bytes to 1<<40 bytes. A TotalBytes of 0 means 64 times Bytes. Each message counts as its length
+	// plus 64 bytes. When TotalBytes is exceeded, the Queue finds the host whose messages use the most
+	// bytes, and aborts the endpoint of this host whose messages use the most bytes. Take still
+	// returns the messages of an aborted endpoint, as far as GoneBytes allows.
 	TotalBytes int64
-	// GoneBytes is the maximum size of the messages of ended endpoints that wait for Take, up to 1<<40
-	// bytes. A GoneBytes of 0 means eight times Bytes. Each ended endpoint counts as 4096 bytes plus
-	// its messages. When GoneBytes is exceeded, the Queue finds the peer address whose messages use
-	// the most bytes, and drops the messages of its oldest endpoint.
+	// GoneBytes is the maximum size of the messages of ended endpoints that wait for Take, at most
+	// 1<<40 bytes. A GoneBytes of 0 means eight times Bytes. Each ended endpoint counts as 4096 bytes
+	// plus its messages. When GoneBytes is exceeded, the Queue finds the peer address whose messages
+	// use the most bytes, and drops the messages of the oldest endpoint of this address.
 	GoneBytes int64
 }
 
@@ -53,7 +54,7 @@ const (
 	goneFactor    = 8
 	totalFactor   = 64
 	overheadBytes = 64
-	// goneBytes is the number of bytes counted for an ended endpoint, in addition to its messages.
+	// goneBytes is the number of bytes that count for an ended endpoint, in addition to its messages.
 	goneBytes  = 4096
 	headBytes  = 8
 	limitBytes = 16
@@ -83,8 +84,8 @@ type Queue struct {
 
 	onDone func(*btl.Fragment, error) // the OnDone of all data messages
 
-	// The fields "to", "telling" and "asking" of a Queue belong to the goroutine that drives the
-	// module.
+	// Only the goroutine that drives the module may use the fields "to", "telling" and "asking" of a
+	// Queue.
 	to      map[*btl.Endpoint]*sender
 	telling map[*btl.Endpoint]bool // peers whose limit waits for resources to be sent
 	asking  map[*btl.Endpoint]bool // peers whose hello waits for resources to be sent
@@ -95,7 +96,7 @@ type Queue struct {
 
 	mu     sync.Mutex // guards the following fields
 	from   map[*btl.Endpoint]*inbox
-	held   int64                    // bytes that wait in the inboxes of from
+	held   int64                    // bytes that wait in the inboxes of the map "from"
 	ready  readyInboxes             // inboxes with messages; the first is the next to take from
 	gone   *kept.Keeper[*inbox]     // inboxes of ended endpoints
 	left   map[*btl.Endpoint]*inbox // inboxes of ended endpoints, with messages
@@ -103,7 +104,7 @@ type Queue struct {
 	more   chan struct{} // closed when a message has arrived
 }
 
-// inbox is the queue of messages received from one peer.
+// The type "inbox" is the queue of messages received from one peer.
 type inbox struct {
 	peer     *btl.Endpoint
 	messages [][]byte
@@ -124,7 +125,7 @@ type readyInboxes struct {
 	count       int
 }
 
-// add appends an inbox.
+// The method "add" appends an inbox to the list.
 func (l *readyInboxes) add(in *inbox) {
 	in.prev, in.next, in.listed = l.last, nil, true
 	if l.last == nil {
@@ -136,7 +137,7 @@ func (l *readyInboxes) add(in *inbox) {
 	l.count++
 }
 
-// remove removes an inbox, if the list contains it.
+// The method "remove" removes an inbox from the list, if the list contains it.
 func (l *readyInboxes) remove(in *inbox) {
 	if !in.listed {
 		return
@@ -197,8 +198,8 @@ func New(m *btl.Module, cfg Config) (*Queue, error) {
 
 // Start starts a Runner for the module, with the Queue as its only layer, and returns the Runner.
 // The caller of Start uses the Runner to connect, and must close the Runner after the Queue. The
-// function onEvent may be nil. If Start is called twice, all calls of the second Runner return
-// runner.ErrTaken.
+// function onEvent, which can be nil, gets the events of the endpoints. All methods of a Runner
+// that a second Start returns fail with runner.ErrTaken.
 func (q *Queue) Start(cfg runner.Config, onEvent func(*btl.Endpoint, btl.Event, error),
 ) *runner.Runner {
 	return runner.New(q.m, cfg, onEvent, q.Layer())
@@ -218,7 +219,7 @@ func (q *Queue) Layer() runner.Layer {
 	}
 }
 
-// receive handles the messages with the Queue's tag, and drops malformed messages.
+// The method "receive" handles the messages with the Queue's tag, and drops malformed messages.
 func (q *Queue) receive(peer *btl.Endpoint, _ btl.Tag, data []byte) {
 	if len(data) < headBytes || binary.LittleEndian.Uint64(data)>>8 != 0 {
 		return
@@ -238,8 +239,9 @@ func (q *Queue) receive(peer *btl.Endpoint, _ btl.Tag, data []byte) {
 	}
 }
 
-// noteWaits records that a Send of the peer waits until Take has returned all earlier messages of
-// the peer. The argument "sent" of noteWaits is the total number of bytes that the peer has sent.
+// noteWaits records that a Send at the peer waits until Take has returned all messages that the
+// peer has sent. The argument "sent" of noteWaits is the total number of bytes that the peer has
+// sent.
 func (q *Queue) noteWaits(peer *btl.Endpoint, sent uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -250,16 +252,16 @@ func (q *Queue) noteWaits(peer *btl.Endpoint, sent uint64) {
 }
 
 // The method "due" reports whether a new limit on the peer's total bytes must be sent to the peer.
-// A new limit is due if Take has returned a quarter of the window since the latest limit, or if a
-// Send of the peer waits and Take has returned all received messages.
+// A new limit is due if Take has returned a quarter of the window since the latest limit was sent.
+// A new limit is also due if a Send at the peer waits and Take has returned all received messages.
 func (in *inbox) due(window int64) bool {
 	untold := in.taken - in.told
 	return !in.ended && (untold >= window/limitParts ||
 		untold > 0 && in.waits > in.told && len(in.messages) == 0)
 }
 
-// The method inbox returns the inbox (queue of received messages) of a peer, and makes it if there
-// is none. The caller holds q.mu.
+// The method "inbox" returns the inbox (queue of received messages) of a peer, and makes the inbox
+// if there is none. The caller holds q.mu.
 func (q *Queue) inbox(peer *btl.Endpoint) *inbox {
 	in := q.from[peer]
 	if in == nil {
@@ -269,16 +271,17 @@ func (q *Queue) inbox(peer *btl.Endpoint) *inbox {
 	return in
 }
 
-// keep appends a message to its peer's queue. A message above the peer's limit ends the endpoint of
-// the peer. A message that exceeds TotalBytes ends an endpoint of the host whose messages use the
-// most bytes.
+// The method "keep" appends a received message to the inbox of its peer. If the message exceeds the
+// peer's limit, the endpoint of the peer is aborted. If the message exceeds TotalBytes, an endpoint
+// of the host whose messages use the most bytes is aborted.
 func (q *Queue) keep(peer *btl.Endpoint, body []byte) {
 	for _, ep := range q.tryKeep(peer, body) {
 		ep.Abort()
 	}
 }
 
-// tryKeep appends a message, and returns the endpoints that must be ended.
+// tryKeep appends a received message to the inbox of its peer, and returns the endpoints that the
+// caller must abort.
 func (q *Queue) tryKeep(peer *btl.Endpoint, body []byte) (ended []*btl.Endpoint) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -304,8 +307,8 @@ func (q *Queue) tryKeep(peer *btl.Endpoint, body []byte) (ended []*btl.Endpoint)
 	return ended
 }
 
-// The method "most" finds the host whose inboxes (queues of received messages) hold the most bytes,
-// and returns the largest inbox of this host. The caller holds q.mu.
+// The method "most" finds the host whose inboxes (queues of received messages) contain the most
+// bytes, and returns the largest inbox of this host. The caller holds q.mu.
 func (q *Queue) most() (most *inbox) {
 	atHost := make(map[string]int64)
 	for peer, in := range q.from {
@@ -325,7 +328,8 @@ func (q *Queue) most() (most *inbox) {
 // The method "held" returns the number of received bytes that wait for Take.
 func (in *inbox) held() int64 { return in.received - in.taken }
 
-// wake makes all waiting calls of Take check whether a message has arrived. The caller holds q.mu.
+// The method "wake" makes all waiting calls of Take check whether a message has arrived. The caller
+// holds q.mu.
 func (q *Queue) wake() {
 	close(q.more)
 	q.more = make(chan struct{})
@@ -334,7 +338,7 @@ func (q *Queue) wake() {
 func cost(bytes int) int64 { return int64(bytes) + overheadBytes }
 
 // The method "lost" ends the waiting Sends to an ended endpoint. The Queue keeps the messages that
-// were received from an ended endpoint, up to GoneBytes.
+// were received from an ended endpoint, as far as GoneBytes allows.
 func (q *Queue) lost(ep *btl.Endpoint) {
 	if s := q.to[ep]; s != nil {
 		delete(q.to, ep)
@@ -352,7 +356,7 @@ func (q *Queue) lost(ep *btl.Endpoint) {
 	}
 }
 
-// leave moves the received messages of an ending endpoint to the inboxes of ended endpoints, whose
+// The method "leave" moves the inbox of an ending endpoint to the inboxes of ended endpoints, whose
 // memory GoneBytes limits. The caller holds q.mu.
 func (q *Queue) leave(in *inbox) {
 	delete(q.from, in.peer)

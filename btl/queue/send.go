@@ -10,8 +10,8 @@ import (
 	"gobtl/btl/runner"
 )
 
-// sender is the sending side's record of a peer's queue (its limit, and waiting Sends), and belongs
-// to the goroutine that drives the module.
+// The type "sender" is the state of the sending side for one peer's queue, with the peer's limit
+// and the waiting Sends. Only the goroutine that drives the module may use the type "sender".
 type sender struct {
 	asked   bool
 	known   bool // the peer has sent its limit
@@ -23,7 +23,7 @@ type sender struct {
 	waiting []*waiter // Sends that wait for a larger limit, first come first
 }
 
-// waiter is a Send that waits until the peer raises its limit on bytes.
+// The type "waiter" is a Send that waits until the peer raises its limit on bytes.
 type waiter struct {
 	cost  int64
 	waker runner.Waker
@@ -38,11 +38,11 @@ func (s *sender) end(err error) {
 }
 
 // Send puts a copy of data into the peer's queue, and returns when the transport has accepted the
-// message. If the queue is full, Send waits until the peer has taken enough messages. If ctx is
-// cancelled while Send waits, the message is not sent. Send returns ErrTooLarge if data is larger
-// than the peer's queue, and btl.ErrTooLarge if data is larger than a fragment may be. Send also
-// returns ErrClosed, the error of the endpoint, or the error of ctx. If the peer has no Queue with
-// the same tag, Send waits until ctx is cancelled.
+// message. If the peer's queue is full, Send waits until the peer has taken enough messages with
+// Take. If ctx is cancelled while Send waits, the message is not sent. Send returns ErrTooLarge if
+// data is larger than the peer's queue, and btl.ErrTooLarge if data exceeds the maximum size of a
+// fragment. The other errors of Send are ErrClosed, the error of the endpoint, and the error of
+// ctx. If the peer has no Queue with the same tag, Send waits until ctx is cancelled.
 func (q *Queue) Send(ctx context.Context, peer *btl.Endpoint, data []byte) error {
 	if ctx == nil {
 		return btl.ErrContext
@@ -63,8 +63,8 @@ func (q *Queue) Send(ctx context.Context, peer *btl.Endpoint, data []byte) error
 	return err
 }
 
-// begin starts a Send, which proceeds immediately, or waits until the peer raises its limit on
-// bytes.
+// The method "begin" starts a Send, which proceeds immediately, or waits until the peer raises its
+// limit on bytes.
 func (q *Queue) begin(peer *btl.Endpoint, w *waiter, waker runner.Waker) error {
 	if q.isClosed() {
 		return ErrClosed
@@ -89,9 +89,10 @@ func (q *Queue) begin(peer *btl.Endpoint, w *waiter, waker runner.Waker) error {
 	return nil
 }
 
-// goOn wakes the Sends that the peer's limit on bytes allows. The peer raises its limit only after
-// Take has returned a quarter of the window. Without another rule, a Send of more than three
-// quarters of the window could wait for ever, so goOn requests an earlier limit by a hello message.
+// goOn wakes the Sends that the peer's limit on bytes allows. The peer normally raises its limit
+// only after Take has returned a quarter of the window, so a message of more than three quarters of
+// the window could wait forever. If a message of more than three quarters of the window waits, goOn
+// sends a hello message, which requests an earlier limit.
 func (q *Queue) goOn(peer *btl.Endpoint, s *sender) {
 	s.goOn(q.cfg.Bytes)
 	if len(s.waiting) > 0 && s.known && s.said != s.sent &&
@@ -116,8 +117,9 @@ func (q *Queue) sendWaits(peer *btl.Endpoint) error {
 	return err
 }
 
-// goOn wakes the Sends that may proceed. The messages that the peer has not acknowledged use at
-// most ownBytes, the limit of this side. A message larger than ownBytes is sent alone.
+// The method "goOn" of a sender wakes the Sends that the limits allow. The unacknowledged messages
+// to one peer use at most ownBytes, the limit of the sending side. A message larger than ownBytes
+// is sent alone.
 func (s *sender) goOn(ownBytes int64) {
 	for s.known && len(s.waiting) > 0 {
 		w := s.waiting[0]
@@ -137,7 +139,8 @@ func (s *sender) goOn(ownBytes int64) {
 	}
 }
 
-// allow records a limit that was received from the peer.
+// The method "allow" records a limit that was received from the peer, and wakes the Sends that the
+// new limit allows.
 func (q *Queue) allow(peer *btl.Endpoint, limit, window uint64) {
 	if s := q.to[peer]; s != nil && limit < 1<<62 && window < 1<<62 {
 		s.known, s.window = true, int64(window)
@@ -172,7 +175,8 @@ func (q *Queue) isClosed() bool {
 }
 
 // sendData sends the message of a Send. The bytes of the message count as unacknowledged until the
-// peer has acknowledged the message, or until a send buffer, whose memory is bounded, contains it.
+// peer has acknowledged the message. A message that the transport has copied into a send buffer no
+// longer counts, because the memory of send buffers is limited.
 func (q *Queue) sendData(peer *btl.Endpoint, w *waiter, data []byte) error {
 	st, err := q.sendWith(peer, kindData, data, q.onDone, uint64(w.cost))
 	if st == btl.Done {
@@ -181,7 +185,8 @@ func (q *Queue) sendData(peer *btl.Endpoint, w *waiter, data []byte) error {
 	return err
 }
 
-// acknowledged subtracts the bytes of a message from the unacknowledged bytes of its peer.
+// The method "acknowledged" subtracts the bytes of a message from the unacknowledged bytes of its
+// peer.
 func (q *Queue) acknowledged(peer *btl.Endpoint, cost int64) {
 	if s := q.to[peer]; s != nil { // nil if the endpoint has ended
 		s.unacked -= cost
@@ -189,14 +194,14 @@ func (q *Queue) acknowledged(peer *btl.Endpoint, cost int64) {
 	}
 }
 
-// send sends a message, or returns an error. The calling goroutine must own the module.
+// The method "send" sends a message. The calling goroutine must own the module.
 func (q *Queue) send(peer *btl.Endpoint, k kind, body []byte) error {
 	_, err := q.sendWith(peer, k, body, nil, 0)
 	return err
 }
 
-// sendWith works like the method named send. If the result is btl.Queued, the function "done" is
-// called when the message has ended, with the number "context" in Fragment.Context.
+// sendWith works like the method "send". If the result is btl.Queued, the function "done" is called
+// when the message is acknowledged or has failed, with the number "context" in Fragment.Context.
 func (q *Queue) sendWith(peer *btl.Endpoint, k kind, body []byte,
 	done func(*btl.Fragment, error), context uint64,
 ) (btl.Status, error) {

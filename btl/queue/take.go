@@ -10,10 +10,10 @@ import (
 	"gobtl/btl/runner"
 )
 
-// Take returns the next message of a peer. If the argument "peer" is nil, Take returns messages of
-// all peers in turn. Take waits for a message until ctx is cancelled. Messages of an ended endpoint
-// are also returned. After the last message of an ended endpoint, Take returns the error of the
-// endpoint if the argument "peer" is not nil.
+// Take returns the next received message of a peer. If the argument "peer" is nil, Take returns the
+// messages of all peers, one message of each peer in turn. If no message has arrived, Take waits
+// until ctx is cancelled. Take also returns the messages of an ended endpoint. If the argument
+// "peer" is an ended endpoint without further messages, Take returns the error of the endpoint.
 func (q *Queue) Take(ctx context.Context, peer *btl.Endpoint) (Message, error) {
 	if ctx == nil {
 		return Message{}, btl.ErrContext
@@ -49,8 +49,8 @@ func (q *Queue) Take(ctx context.Context, peer *btl.Endpoint) (Message, error) {
 	}
 }
 
-// The method "over" returns the reason why no more messages will arrive. If messages may still
-// arrive, over returns nil.
+// The method "over" returns the reason why no more messages will arrive, or nil if messages can
+// still arrive.
 func (q *Queue) over(ctx context.Context, peer *btl.Endpoint) error {
 	if q.isClosed() {
 		return ErrClosed
@@ -62,9 +62,9 @@ func (q *Queue) over(ctx context.Context, peer *btl.Endpoint) error {
 }
 
 // The method "next" removes and returns a message, if there is one. The result "tell" of the method
-// next reports whether a new limit on bytes must be sent to the message's peer. If there is no
-// message, the result "more" of the method next is a channel that is closed when a message may have
-// arrived.
+// "next" reports whether a new limit on bytes must be sent to the message's peer. If there is no
+// message, the result "more" of the method "next" is a channel that is closed when a message
+// arrives.
 func (q *Queue) next(peer *btl.Endpoint) (msg Message, tell bool, more chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -107,15 +107,16 @@ func (q *Queue) readyOf(peer *btl.Endpoint) *inbox {
 	return in
 }
 
-// tell sends a peer its limit on bytes. Only the driving goroutine may call tell.
+// The method "tell" sends a peer its limit on bytes, at once or when a send buffer is free. Only
+// the goroutine that drives the module may call the method "tell".
 func (q *Queue) tell(peer *btl.Endpoint) {
 	q.say(q.telling, peer, func() error { return q.sendLimit(peer) })
 }
 
-// say calls the argument "send", a function that sends a control message. If no send buffer is
-// free, say starts a goroutine that waits for a buffer and calls "send" again. The map "waits"
-// contains the peers for which a goroutine already waits for a send buffer. Only the goroutine that
-// drives the module may call say.
+// The method "say" calls the argument "send", a function that sends a control message. If no send
+// buffer is free, the method "say" starts a goroutine that waits for a send buffer and calls the
+// function "send" again. The map "waits" contains the peers for which a goroutine already waits for
+// a send buffer. Only the goroutine that drives the module may call the method "say".
 func (q *Queue) say(waits map[*btl.Endpoint]bool, peer *btl.Endpoint, send func() error) {
 	if waits[peer] || !errors.Is(send(), btl.ErrAgain) || q.open.Err() != nil {
 		return
@@ -164,11 +165,11 @@ func (q *Queue) takenOf(peer *btl.Endpoint) int64 {
 	return 0
 }
 
-// Close ends waiting Sends and Takes with ErrClosed. Messages that were received before Close can
-// be taken after Close, and later messages are dropped. Close waits until the Queue's own
-// goroutines have ended, or until ctx is cancelled. If ctx is cancelled while Close waits, Close
-// returns the error of ctx, and the Queue's goroutines end when the Runner ends. Close does not
-// close the Runner.
+// Close ends waiting Sends and Takes with ErrClosed. After Close, Take still returns the messages
+// that were received before Close, but later messages are dropped. Close waits until the Queue's
+// own goroutines have ended, or until ctx is cancelled. If ctx is cancelled while Close waits,
+// Close returns the error of ctx, and the Queue's goroutines end when the Runner ends. Close does
+// not close the Runner.
 func (q *Queue) Close(ctx context.Context) error {
 	if ctx == nil {
 		return btl.ErrContext

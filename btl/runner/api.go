@@ -8,17 +8,17 @@ import (
 	"gobtl/btl"
 )
 
-// Do runs fn with exclusive use of the module, and returns the error of fn. If fn returns
-// ErrAgain, Do runs fn again later. The function given to Do runs on the calling goroutine
-// or on the goroutine that drives the module, and must not block.
+// Do runs the function fn with exclusive use of the module, and returns the error of fn. If fn
+// returns ErrAgain, Do waits until resources are free, and runs fn again. The function given to Do
+// runs on the calling goroutine or on the goroutine that drives the module, and must not block.
 func (r *Runner) Do(ctx context.Context, fn func(m *btl.Module) error) error {
 	c := r.newCall(callDo)
 	c.fn = fn
 	return r.run(ctx, c)
 }
 
-// DoFor works like Do, for a function that uses only one endpoint. If fn returns ErrAgain, only
-// calls for the same endpoint wait until fn has succeeded.
+// DoFor works like Do, for a function fn that uses only the endpoint ep. If fn returns ErrAgain,
+// only later calls for the endpoint ep wait until fn has succeeded.
 func (r *Runner) DoFor(ctx context.Context, ep *btl.Endpoint, fn func(m *btl.Module) error) error {
 	if err := r.mine(ep); err != nil {
 		return err
@@ -28,9 +28,9 @@ func (r *Runner) DoFor(ctx context.Context, ep *btl.Endpoint, fn func(m *btl.Mod
 	return r.run(ctx, c)
 }
 
-// Connect returns the endpoint for a module's name after the endpoint is connected, or the error
-// of the attempt. If ctx is cancelled while Connect waits, the attempt continues, and a later
-// Connect returns the same endpoint.
+// Connect connects to the module with the given name (see btl.Module.Connect), and returns the
+// connected endpoint, or the error of the handshake. If ctx is cancelled while Connect waits, the
+// handshake continues, and a later Connect returns the same endpoint.
 func (r *Runner) Connect(ctx context.Context, name []byte) (*btl.Endpoint, error) {
 	c := r.newCall(callConnect)
 	c.name = append([]byte(nil), name...)
@@ -44,7 +44,8 @@ func (r *Runner) Dial(ctx context.Context, address string) (*btl.Endpoint, error
 	return r.reach(ctx, c)
 }
 
-// reach performs a Connect or Dial, waits for the connection, and returns the endpoint.
+// The method "reach" performs Connect or Dial, waits until the endpoint is connected, and returns
+// the endpoint.
 func (r *Runner) reach(ctx context.Context, c *call) (*btl.Endpoint, error) {
 	var ep *btl.Endpoint
 	c.found = &ep
@@ -56,8 +57,8 @@ func (r *Runner) reach(ctx context.Context, c *call) (*btl.Endpoint, error) {
 
 // Send delivers data to the peer's handler of the tag, and returns when the peer has acknowledged
 // data or the send has failed. Send also waits for free send buffers. If ctx is cancelled while
-// Send waits, the message may still be delivered. If the error of Send matches ErrInUse, the
-// transport may still read data. ErrInUse occurs only if data does not fit into one packet
+// Send waits, the message might still be delivered. If the error of Send matches ErrInUse, the
+// transport might still read data. ErrInUse occurs only if data does not fit into one packet
 // (Limits.SegmentBytes).
 func (r *Runner) Send(ctx context.Context, ep *btl.Endpoint, tag btl.Tag, data []byte) error {
 	if err := r.mine(ep); err != nil {
@@ -69,8 +70,8 @@ func (r *Runner) Send(ctx context.Context, ep *btl.Endpoint, tag btl.Tag, data [
 }
 
 // Put writes data into the peer's memory region at an offset, and returns when the bytes are
-// written. If ctx is cancelled while Put waits, Put returns ErrInUse, and the transport may still
-// read data.
+// written. If ctx is cancelled while Put waits, Put returns an error that matches ErrInUse, and the
+// transport might still read data.
 func (r *Runner) Put(ctx context.Context, ep *btl.Endpoint, data []byte, target btl.Handle,
 	offset uint64,
 ) error {
@@ -87,9 +88,9 @@ func (r *Runner) runLent(ctx context.Context, c *call, lent bool) error {
 	return r.run(ctx, c)
 }
 
-// nudge ensures that the inbox (the queue of calls for the goroutine that drives the module) is
-// processed. nudge begins the calls in the inbox itself, or wakes a sleeping goroutine that drives
-// the module.
+// The method "nudge" ensures that the calls in the inbox (the queue of calls for the goroutine that
+// drives the module) are begun soon. If no goroutine drives the module, the method "nudge" begins
+// the calls itself. If the goroutine that drives the module sleeps, the method "nudge" wakes it.
 func (r *Runner) nudge() {
 	if r.token.TryLock() {
 		r.takeInbox()
@@ -99,8 +100,8 @@ func (r *Runner) nudge() {
 	r.wakeHolder()
 }
 
-// Flush returns when the peer has acknowledged everything that was sent to the endpoint before the
-// call.
+// Flush waits until the peer has acknowledged everything that was sent through the endpoint before
+// the call of Flush.
 func (r *Runner) Flush(ctx context.Context, ep *btl.Endpoint) error {
 	if err := r.mine(ep); err != nil {
 		return err
@@ -110,11 +111,11 @@ func (r *Runner) Flush(ctx context.Context, ep *btl.Endpoint) error {
 	return r.run(ctx, c)
 }
 
-// Await runs the function "begin" with exclusive use of the module, and waits until a callback
-// calls Wake on the Waker given to "begin". Await returns the error passed to Wake, or the error of
-// "begin". For example, the function "begin" given to Await sends a request and stores the Waker,
-// and the message handler for the answer calls Wake. If ctx is cancelled while Await waits, later
-// calls of Wake have no effect.
+// Await runs the function "begin" with exclusive use of the module, and then waits until a callback
+// calls Wake of the Waker that was passed to the function "begin". The result of Await is the error
+// passed to Wake, or the error of the function "begin". For example, the function "begin" given to
+// Await sends a request and stores the Waker, and the message handler for the answer calls Wake. If
+// ctx is cancelled while Await waits, later calls of Wake have no effect.
 func (r *Runner) Await(ctx context.Context, begin func(m *btl.Module, w Waker) error) error {
 	c := r.newCall(callAwait)
 	c.await = begin
@@ -139,8 +140,8 @@ type Waker struct {
 	life uint64
 }
 
-// Wake makes Await return err. Wake may be called only in callbacks and in functions given to Do.
-// Only the first call of Wake has an effect.
+// Wake makes the waiting Await return err. Wake must be called only in callbacks and in functions
+// given to Do. Only the first call of Wake has an effect.
 func (w Waker) Wake(err error) {
 	if c := w.c; c != nil && c.life.Load() == w.life &&
 		(c.pending || c.state.Load()&callBeginning != 0) {
@@ -148,7 +149,7 @@ func (w Waker) Wake(err error) {
 	}
 }
 
-// Pending is a send or put that runs asynchronously.
+// Pending is a handle for a send or put that runs asynchronously.
 type Pending struct {
 	r   *Runner
 	c   *call
@@ -156,7 +157,8 @@ type Pending struct {
 }
 
 // Start sends data to the peer's handler of the tag without waiting. The caller must not change the
-// bytes to send until Wait has returned nil, or an error other than the error of its context.
+// bytes of data until Wait has returned the result of the send, and not only the error of Wait's
+// context.
 func (r *Runner) Start(ctx context.Context, ep *btl.Endpoint, tag btl.Tag, data []byte,
 ) (Pending, error) {
 	if err := r.mine(ep); err != nil {
@@ -167,7 +169,7 @@ func (r *Runner) Start(ctx context.Context, ep *btl.Endpoint, tag btl.Tag, data 
 	return r.launch(ctx, c)
 }
 
-// StartPut begins a Put without waiting, as Start begins a Send.
+// StartPut begins a Put without waiting, and works like Start in other respects.
 func (r *Runner) StartPut(ctx context.Context, ep *btl.Endpoint, data []byte, target btl.Handle,
 	offset uint64,
 ) (Pending, error) {
@@ -200,14 +202,14 @@ func (r *Runner) launch(ctx context.Context, c *call) (Pending, error) {
 // Done reports whether the operation has ended, so that Wait would return immediately.
 func (p Pending) Done() bool { return p.over() || p.c.ended() }
 
-// The method named over reports whether an earlier Wait has returned the result of the operation,
-// or whether p is the zero value.
+// The method "over" reports whether an earlier Wait has returned the result of the operation, or
+// whether p is the zero value.
 func (p Pending) over() bool { return p.c == nil || p.c.uses.Load() != p.use }
 
 // Wait waits until the operation has ended, and returns its error. If ctx is cancelled while Wait
-// waits, Wait returns the error of ctx, the transport may still use the caller's memory, and Wait
-// must be called again. Only one goroutine at a time may call Wait. If an earlier Wait has returned
-// the result, Wait returns ErrState.
+// waits, Wait returns the error of ctx. After the error of ctx, the transport might still use the
+// caller's memory, and Wait must be called again. Only one goroutine at a time may call Wait. If an
+// earlier Wait has returned the result, Wait returns ErrState.
 func (p Pending) Wait(ctx context.Context) error {
 	if p.over() {
 		return btl.ErrState
@@ -222,22 +224,22 @@ func (p Pending) Wait(ctx context.Context) error {
 	return r.await(ctx, c, !c.ended() && r.wantToken())
 }
 
-// Yield makes the goroutine that drives the module yield its CPU after the present poll. A callback
-// calls Yield when it has started or woken a goroutine that should run immediately. After Yield,
-// the started or woken goroutine runs on the same thread, and the next poll serves the calls of
-// that goroutine. Yield may be called only in callbacks and in functions given to Do.
+// Yield makes the goroutine that drives the module call runtime.Gosched after the current poll. A
+// callback calls Yield when it has started or woken a goroutine that should run immediately. After
+// Yield, the started or woken goroutine runs on the same thread, so that the next poll can begin
+// this goroutine's calls. Yield must be called only in callbacks and in functions given to Do.
 func (r *Runner) Yield() { r.woken++ }
 
-// InCallback reports whether the caller runs inside a callback of this Runner. Methods that wait
-// return ErrInHandler inside a callback. InCallback also returns true inside a callback of another
-// Runner while a callback of this Runner runs. Any goroutine may call InCallback.
+// InCallback reports whether the caller runs inside a callback of this Runner, where methods that
+// wait return ErrInHandler. While a callback of this Runner runs, InCallback also returns true
+// inside a callback of another Runner. Any goroutine may call InCallback.
 func (r *Runner) InCallback() bool { return r.fromHandler() }
 
 // Owns reports whether ep is an endpoint of this Runner's module. Any goroutine may call Owns.
 func (r *Runner) Owns(ep *btl.Endpoint) bool { return r.mine(ep) == nil }
 
-// The method named mine returns nil if the Runner may be used for the given endpoint, and otherwise
-// an error.
+// The method "mine" returns nil if the endpoint belongs to the Runner's module and the Runner can
+// be used, and otherwise an error.
 func (r *Runner) mine(ep *btl.Endpoint) error {
 	if err := usable(r); err != nil {
 		return err
@@ -248,7 +250,8 @@ func (r *Runner) mine(ep *btl.Endpoint) error {
 	return nil
 }
 
-// The function named usable returns nil if the Runner drives its module, and otherwise an error.
+// The function "usable" returns nil if the Runner drives or has driven its module, and otherwise
+// ErrNotStarted or ErrTaken.
 func usable(r *Runner) error {
 	switch {
 	case r == nil:

@@ -11,7 +11,8 @@ import (
 	"gobtl/btl"
 )
 
-// call is one request of a goroutine to a Runner. A call is returned to a pool after its end.
+// The type "call" is one request of a goroutine to a Runner. When a call has ended, its object is
+// returned to a pool.
 type call struct {
 	memoryCall
 	callUses
@@ -28,18 +29,18 @@ type call struct {
 	kept  bool // belongs to a Pending, whose Wait may be called again
 	left  bool // a post in the inbox, with copied data, for which no goroutine waits
 	lent  bool // it uses memory of the caller
-	// The channel "free" is closed when the transport no longer uses the memory of an abandoned
-	// call.
+	// If a goroutine abandons a call, the channel "free" is closed when the transport no longer uses
+	// the goroutine's memory.
 	free chan struct{}
 
 	state  atomic.Uint32
 	wake   chan struct{} // capacity one: the call has ended, or must drive the module
-	err    error         // valid when it has ended
+	err    error         // result; valid when the call has ended
 	onDone func(*btl.Fragment, error)
 	onEnd  func(error)
 
-	// The field "target" of a call of the kind callCancel is the call to end, and is valid only
-	// while target.life equals targetLife.
+	// In a call of the kind callCancel, the field "target" is the call that must end. The field
+	// "target" is valid only while target.life equals targetLife.
 	target     *call
 	targetLife uint64
 
@@ -47,15 +48,15 @@ type call struct {
 	poked bool // woken in order to drive the module
 }
 
-// callUses counts the uses of a pooled call, so that Wakers and Pendings detect a later use of
-// the call.
+// callUses counts the uses of a pooled call, so that a Waker or Pending detects that the call has
+// been reused.
 type callUses struct {
 	life atomic.Uint64 // number of ends, compared by Wakers
 	uses atomic.Uint64 // number of reported ends, compared by Pendings
 }
 
-// callPlace holds the call's links in the Runner's lists. Only the goroutine that owns the module
-// may use the links of a call.
+// callPlace contains the pointers that link a call into the Runner's lists. Only the goroutine that
+// owns the module may use the fields of callPlace.
 type callPlace struct {
 	prev, next *call      // links in the list of open calls
 	queue      *callQueue // queue of refused calls that contains the call
@@ -63,13 +64,13 @@ type callPlace struct {
 	after      *call
 	begun      bool // the call is in the list of open calls
 	pending    bool // the operation has begun and has not ended
-	// The field "since" of a call is the time when the call began to poll for the end of its
-	// operation, or 0. The field "since" of a call is set only if another goroutine sleeps in the
+	// The field "since" of a call is the time when its goroutine began to poll, or 0. The field
+	// "since" is set only if the goroutine has stopped polling because another goroutine sleeps in the
 	// kernel until a packet arrives.
 	since btl.Time
 }
 
-// memoryCall describes a call's operation on the peer's memory.
+// memoryCall describes the operation of a call on the peer's memory.
 type memoryCall struct {
 	does   memoryOp
 	to     btl.Handle
@@ -102,8 +103,8 @@ const (
 	callCancel // of a call that nobody waits for
 )
 
-// The constants below are the states of a call. Only the goroutine that owns the module sets
-// callEnded. All states except callEnded are set by the goroutine that waits for the call, or by a
+// The constants below are the states of a call. Only the goroutine that owns the module sets the
+// state callEnded. All other states are set by the goroutine that waits for the call, or by a
 // goroutine that wakes the waiting goroutine.
 //
 //	running --> blocked --> (poked) running     in the channel: woken by the end, or to drive
@@ -111,9 +112,9 @@ const (
 //	   +--> abandoned                           nobody waits any more: pooled at its end
 //	 all --> ended
 //
-// The bit callBeginning is also set while the goroutine that owns the module begins the call. A
-// call with the bit callBeginning may end, but its goroutine cannot stop waiting before the end,
-// because the caller's memory is in use.
+// The bit callBeginning is set in addition to the state while the goroutine that owns the module
+// begins the call. While the bit callBeginning is set, the call can end, but its goroutine cannot
+// abandon the call, because the memory of the goroutine is in use.
 const (
 	callRunning uint32 = iota
 	callBlocked
@@ -141,7 +142,7 @@ func (r *Runner) newCall(kind callKind) *call {
 	return c
 }
 
-// recycle returns an ended call to the pool. No goroutine may use the call after recycle.
+// The method "recycle" returns an ended call to the pool. No goroutine may use the call afterwards.
 func (c *call) recycle() {
 	c.ep, c.fn, c.data, c.name, c.found, c.err, c.r = nil, nil, nil, nil, nil, nil, nil
 	c.kept, c.left, c.begun, c.pending = false, false, false, false
@@ -155,15 +156,15 @@ func (c *call) recycle() {
 	callPool.Put(c)
 }
 
-// keepCallBytes is the maximum size of the memory that a pooled call keeps for the next copy of a
-// message.
+// keepCallBytes is the maximum size of the buffer that a call in the pool keeps for copies of
+// messages.
 const keepCallBytes = 64 << 10
 
 func (c *call) ended() bool { return c.state.Load() == callEnded }
 
-// The method named turn changes the state of a call from one value to another, and keeps the bit
-// callBeginning. The method named turn returns false if the state of the call differs from the
-// argument "from".
+// The method "turn" changes the state of a call from one value to another, does not change the bit
+// callBeginning, and returns true. If the state of the call differs from the argument "from", the
+// method "turn" only returns false.
 func (c *call) turn(from, to uint32) bool {
 	for {
 		s := c.state.Load()
@@ -176,8 +177,9 @@ func (c *call) turn(from, to uint32) bool {
 	}
 }
 
-// abandon marks a call whose goroutine stops waiting, and may be called only by that goroutine.
-// abandon waits while another goroutine begins the call, and returns false if the call has ended.
+// The method "abandon" sets the state callAbandoned for a call whose goroutine stops waiting, and
+// returns true, or returns false if the call has ended. While another goroutine begins the call,
+// the method "abandon" waits. Only the goroutine of the call may call the method "abandon".
 func (c *call) abandon() bool {
 	const tries = 100
 	for i := 0; ; i++ {
@@ -197,8 +199,8 @@ func (c *call) abandon() bool {
 	}
 }
 
-// end sets the call's result and wakes the goroutine of the call. Only the goroutine that owns
-// the module may call the method end.
+// The method "end" sets the call's result and wakes the goroutine of the call. Only the goroutine
+// that owns the module may call the method "end".
 func (c *call) end(err error) {
 	c.err = err
 	c.life.Add(1)
@@ -229,7 +231,7 @@ func (c *call) end(err error) {
 	}
 }
 
-// The method named link adds a call to the list of open calls.
+// The method "link" adds a call to the list of open calls.
 func (r *Runner) link(c *call) {
 	c.begun, c.prev, c.next = true, nil, r.open
 	if r.open != nil {
@@ -254,8 +256,8 @@ func (r *Runner) unlink(c *call) {
 	c.prev, c.next = nil, nil
 }
 
-// begin performs a call, or starts the operation of a call that ends later. begin returns false if
-// no send buffers are free for the call.
+// The method "begin" performs a call, or starts the operation of a call that ends later, and
+// returns true. If no send buffers are free for the call, the method "begin" returns false.
 //
 //go:noinline
 func (r *Runner) begin(c *call) bool {
@@ -284,8 +286,8 @@ func (r *Runner) begin(c *call) bool {
 	return true
 }
 
-// try performs the work of a call. The result "pending" of the method "try" is true if the call
-// ends later.
+// The method "try" performs the work of a call. The result "pending" of the method "try" is true if
+// the call ends later.
 func (r *Runner) try(c *call) (pending bool, err error) {
 	switch c.kind {
 	case callDo:
@@ -320,7 +322,8 @@ func (r *Runner) tryConnect(c *call) (pending bool, err error) {
 	return true, nil
 }
 
-// find returns the endpoint for a Connect or Dial, and makes the endpoint if there is none.
+// The method "find" returns the endpoint for a call of Connect or Dial, and makes the endpoint if
+// there is none.
 func (r *Runner) find(c *call) (*btl.Endpoint, error) {
 	if c.kind == callDial {
 		return r.m.Dial(r.m.Now(), string(c.name))
@@ -328,7 +331,7 @@ func (r *Runner) find(c *call) (*btl.Endpoint, error) {
 	return r.m.Connect(r.m.Now(), c.name)
 }
 
-// The method named connected ends the calls of Connect and Dial that wait for the given endpoint.
+// The method "connected" ends the calls of Connect and Dial that wait for the given endpoint.
 func (r *Runner) connected(ep *btl.Endpoint, err error) {
 	waiting, ok := r.connects[ep]
 	if !ok {
@@ -343,9 +346,9 @@ func (r *Runner) connected(ep *btl.Endpoint, err error) {
 	}
 }
 
-// trySend sends the message of a call. A message that fits into one packet is copied into the
-// packet. A message that needs several packets is read from the caller's memory until the call
-// ends, or is copied if no goroutine waits for the call.
+// trySend sends the message of a call. A message that fits into one packet, or for which no
+// goroutine waits, is copied. Any other message is read from the caller's memory until the call
+// ends.
 func (r *Runner) trySend(c *call) (pending bool, err error) {
 	ep := c.ep
 	var f *btl.Fragment
@@ -384,15 +387,15 @@ func (c *call) prepare() (*btl.Fragment, error) {
 	return c.ep.PreparePut(c.data, c.to, c.off)
 }
 
-// inbox is the queue of calls for the goroutine that drives the module.
+// The type "inbox" is the queue of calls for the goroutine that drives the module.
 type inbox struct {
 	mu    sync.Mutex
 	calls []*call
 	count atomic.Int32
 }
 
-// push adds a call to the inbox, if the inbox holds fewer calls than the argument "limit". push
-// returns true if the call was added.
+// The method "push" adds a call to the inbox and returns true, or returns false if the inbox
+// already contains as many calls as the argument "limit" allows.
 func (b *inbox) push(c *call, limit int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -404,8 +407,8 @@ func (b *inbox) push(c *call, limit int) bool {
 	return true
 }
 
-// take removes and returns all queued calls, the oldest first. The argument "empty" of the method
-// take becomes the new queue of the inbox.
+// The method "take" removes and returns all queued calls, the oldest first. The argument "empty" of
+// the method "take" is the memory for the new queue.
 func (b *inbox) take(empty []*call) []*call {
 	b.mu.Lock()
 	defer b.mu.Unlock()

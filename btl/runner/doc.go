@@ -3,16 +3,16 @@
 //
 // Three things to know:
 //
-//   - The goroutine that holds a lock, called the token, owns the module. A call that finds the
-//     token (the lock whose holder owns the module) free takes it, performs its operation, and
-//     drives the module until the operation has ended.
+//   - The goroutine that holds a lock, called the token, owns the module. If the token is free, a
+//     call locks it, performs the call's operation, and drives the module until the operation has
+//     ended.
 //
 //   - Message handlers and all other callbacks run on the goroutine that drives the module. In a
-//     callback, the methods of the Runner that wait return ErrInHandler.
+//     callback, those methods of the Runner that would wait return ErrInHandler.
 //
 //   - A call with a nil context returns btl.ErrContext immediately. If the context is cancelled
-//     while the transport may still use the caller's memory, the error is an InUse. The method
-//     InUse.Free tells when the transport no longer uses the memory.
+//     while the transport might still use the caller's memory, the error is an InUse. The channel
+//     of the method InUse.Free is closed when the transport no longer uses the memory.
 //
 // The files are:
 //

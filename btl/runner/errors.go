@@ -11,13 +11,13 @@ var (
 	ErrNotStarted = errors.New("runner: not started")
 	// ErrTaken means that an earlier Runner drives, or has driven, the module (see New).
 	ErrTaken = errors.New("runner: the module has a Runner already")
-	// ErrInUse means that the context was cancelled while the transport may still read or
-	// write the caller's memory. The error that wraps ErrInUse is an InUse, whose method
-	// Free tells when the transport no longer uses the memory.
+	// ErrInUse means that the context was cancelled, and that the transport might still read or write
+	// the caller's memory. The error that wraps ErrInUse is an InUse, whose method Free tells when the
+	// transport no longer uses the memory.
 	ErrInUse = errors.New("runner: memory may still be in use")
 )
 
-// InUse is the error of a call whose context was cancelled while the transport may still use the
+// InUse is the error of a call whose context was cancelled while the transport might still use the
 // caller's memory. InUse wraps ErrInUse and the context's error.
 type InUse struct {
 	err  error

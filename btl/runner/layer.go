@@ -3,8 +3,9 @@ package runner
 import "gobtl/btl"
 
 // Layer is a protocol on top of a Runner, such as those of the packages call, conn and queue.
-// Several layers may share a module, each with its own tag. All functions of a Layer except Attach
-// run on the goroutine that drives the module, and must not block. Each function may be nil.
+// Several layers can share a module, each with its own tag. All functions of a Layer except Attach
+// run on the goroutine that drives the module, and must not block. Any function of a Layer can be
+// nil.
 type Layer struct {
 	// Attach receives the Runner. Attach is called before any other function of the Layer, and
 	// before any message handler of the module.

@@ -9,15 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nap sleeps for about d, in the kernel.
+// The function "nap" sleeps for about d in a system call.
 func nap(d time.Duration) {
 	ts := unix.NsecToTimespec(d.Nanoseconds())
 	_ = unix.Nanosleep(&ts, nil) // an interrupted sleep is good enough
 }
 
-// napper lets a goroutine sleep for less than a millisecond. A kernel timer makes a file
-// descriptor readable, so that the sleep occupies no thread. A napper belongs to one goroutine.
-// The zero value is ready for use.
+// A napper lets a goroutine sleep for less than a millisecond. A napper waits for a timer
+// descriptor (timerfd) in the Go runtime's poller, so that the sleep occupies no thread. A napper
+// belongs to one goroutine. The zero value of a napper is ready for use.
 type napper struct {
 	file *os.File
 	raw  syscall.RawConn
@@ -27,7 +27,7 @@ type napper struct {
 	none bool // no timer descriptor could be opened
 }
 
-// nap sleeps for about d, which must be positive.
+// The method "nap" sleeps for about d, which must be positive.
 func (n *napper) nap(d time.Duration) {
 	if n.file == nil && !n.none {
 		n.none = !n.open()

@@ -10,10 +10,10 @@ import (
 )
 
 // SendBuffered sends a copy of data without waiting for the peer, like MPI's buffered send.
-// SendBuffered returns when the transport has accepted the message, and Flush tells whether the
-// message has arrived. SendBuffered waits if no send buffers are free, or if too many earlier
-// messages to the peer are queued. Inside a handler, SendBuffered returns ErrAgain instead of
-// waiting.
+// SendBuffered returns when the Runner or the transport has accepted the message, and a later Flush
+// reports whether the message has arrived. SendBuffered waits if no send buffers are free, or if
+// too many earlier messages to the peer are queued. Inside a callback, SendBuffered returns
+// ErrAgain instead of waiting.
 func (r *Runner) SendBuffered(ctx context.Context, ep *btl.Endpoint, tag btl.Tag,
 	data []byte,
 ) error {
@@ -48,14 +48,15 @@ func (r *Runner) SendBuffered(ctx context.Context, ep *btl.Endpoint, tag btl.Tag
 }
 
 // A post is a copied message for which no goroutine waits. The constants postsMax and postsBytesMax
-// limit the posts for one endpoint, and postsMax also limits the posts in the inbox (the queue of
-// calls). If a limit is reached, SendBuffered waits.
+// limit the posts of one endpoint, and postsMax also limits the length of the inbox (the queue of
+// calls). If postsMax or postsBytesMax is reached, SendBuffered waits.
 const (
 	postsMax      = 1024
 	postsBytesMax = 4 << 20 // a single post may be larger
 )
 
-// The type posts counts the posts (copied messages for which no goroutine waits) of each endpoint.
+// The type "posts" counts the posts (copied messages for which no goroutine waits) of each
+// endpoint.
 type posts struct {
 	mu sync.Mutex
 	of map[*btl.Endpoint]postCount // under mu
@@ -65,8 +66,8 @@ type posts struct {
 // and the sum of their bytes.
 type postCount struct{ count, bytes int }
 
-// add counts a new post of an endpoint. If a limit is reached, add counts nothing and returns
-// false. Any goroutine may call add.
+// The method "add" counts a new post of an endpoint and returns true. If a limit is reached, the
+// method "add" counts nothing and returns false. Any goroutine may call the method "add".
 func (p *posts) add(ep *btl.Endpoint, bytes int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -92,8 +93,8 @@ func (p *posts) done(ep *btl.Endpoint, bytes int) {
 	p.of[ep] = postCount{n.count - 1, n.bytes - bytes}
 }
 
-// leaveBehind copies the data of a post, and puts the post into the inbox (the queue of calls).
-// leaveBehind returns false if a limit for posts is reached.
+// leaveBehind copies the data of a post, puts the post into the inbox (the queue of calls), and
+// returns true. If a limit for posts is reached, leaveBehind returns false.
 func (r *Runner) leaveBehind(c *call) bool {
 	data := c.data
 	if !r.posts.add(c.ep, len(data)) {

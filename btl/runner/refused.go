@@ -2,10 +2,10 @@ package runner
 
 import "gobtl/btl"
 
-// refusedCalls holds the calls that found no free send buffers (ErrAgain) and wait to be tried
-// again. Calls for one endpoint are begun in the order in which they were made, and calls for
-// different endpoints do not wait for each other. Only the goroutine that owns the module may use
-// the fields of refusedCalls.
+// refusedCalls contains the calls that got ErrAgain, because no send buffers were free, and that
+// must be begun again later. Calls for one endpoint are begun in the order in which they were made,
+// and calls for different endpoints do not wait for each other. Only the goroutine that owns the
+// module may use the fields of refusedCalls.
 type refusedCalls struct {
 	count  int
 	by     map[*btl.Endpoint]*refusedQueue
@@ -21,11 +21,11 @@ type refusedQueue struct {
 	next  *refusedQueue
 }
 
-// refusedMax is the maximum number of failed attempts to begin queued calls in one poll.
+// In one poll, the Runner stops beginning queued calls after refusedMax failed attempts.
 const refusedMax = 16
 
-// offer begins a call. If no send buffer is free, or if earlier calls for the same endpoint wait,
-// offer queues the call.
+// The method "offer" begins a call. If no send buffer is free, or if earlier calls for the same
+// endpoint are queued, the method "offer" queues the call.
 func (f *refusedCalls) offer(r *Runner, c *call) {
 	ep := c.ep
 	if ep == nil {
@@ -65,8 +65,8 @@ func (f *refusedCalls) queue(ep *btl.Endpoint) *refusedQueue {
 	return q
 }
 
-// tryAgain begins the queued calls for which send buffers are free now, and returns the number of
-// begun calls.
+// tryAgain begins those queued calls for which send buffers have become free, and returns the
+// number of begun calls.
 func (f *refusedCalls) tryAgain(r *Runner) (begun int) {
 	refused := 0
 	for range f.free.count {
@@ -108,7 +108,7 @@ func (q *refusedQueue) advance(r *Runner) (n int, empty bool) {
 	return n, true
 }
 
-// drop removes an empty queue.
+// The method "drop" removes the empty queue with the index i.
 func (f *refusedCalls) drop(i int) {
 	q := f.queues[i]
 	last := len(f.queues) - 1
@@ -137,14 +137,14 @@ func (q *callQueue) push(c *call) {
 	q.count++
 }
 
-// pop removes and returns the first call.
+// The method "pop" removes and returns the first call of the queue.
 func (q *callQueue) pop() *call {
 	c := q.first
 	q.remove(c)
 	return c
 }
 
-// remove removes a call from the queue.
+// The method "remove" removes a call from the queue.
 func (q *callQueue) remove(c *call) {
 	if c.before != nil {
 		c.before.after = c.after
@@ -172,7 +172,8 @@ func (q *callQueue) putBack(c *call) {
 	q.count++
 }
 
-// remove removes an abandoned call. remove returns false if the call is not queued.
+// The method "remove" removes an abandoned call from its queue and returns true, or returns false
+// if the call is not queued.
 func (f *refusedCalls) remove(c *call) bool {
 	if c.queue == nil {
 		return false

@@ -8,8 +8,9 @@ import (
 
 // PutNotice writes like Put, and then delivers a notification to the peer (see
 // btl.Endpoint.PreparePutNotice). PutNotice returns when the peer has all bytes and the
-// notification, whose handler may run a little later. If ctx is cancelled while PutNotice waits,
-// PutNotice returns ErrInUse, and the transport may still read the slices "data" and "says".
+// notification, but the peer's handler for the notification might run a little later. If ctx is
+// cancelled while PutNotice waits, PutNotice returns an error that matches ErrInUse, and the
+// transport might still read the slices "data" and "says".
 func (r *Runner) PutNotice(ctx context.Context, ep *btl.Endpoint, data []byte, target btl.Handle,
 	offset uint64, tag btl.Tag, says []byte,
 ) error {
@@ -23,8 +24,8 @@ func (r *Runner) PutNotice(ctx context.Context, ep *btl.Endpoint, data []byte, t
 }
 
 // Get reads len(mem) bytes of a peer's region, from an offset on, into mem. Get returns when all
-// bytes have arrived. If ctx is cancelled while Get waits, Get returns ErrInUse, and the
-// transport may still write to mem.
+// bytes have arrived. If ctx is cancelled while Get waits, Get returns an error that matches
+// ErrInUse, and the transport might still write to mem.
 func (r *Runner) Get(ctx context.Context, ep *btl.Endpoint, mem []byte, target btl.Handle,
 	offset uint64,
 ) error {
@@ -36,9 +37,9 @@ func (r *Runner) Get(ctx context.Context, ep *btl.Endpoint, mem []byte, target b
 	return r.runLent(ctx, c, true)
 }
 
-// Atomic changes a number in a region of the peer exactly once, and returns the old value if
-// a.Fetch is set. If ctx is cancelled before the answer, Atomic returns ErrInUse, and the peer may
-// still perform the operation.
+// Atomic performs the atomic operation a on a number in a region of the peer, exactly once, and
+// returns the old value if a.Fetch is set. If ctx is cancelled before the peer has answered, Atomic
+// returns an error that matches ErrInUse, and the peer might still perform the operation.
 func (r *Runner) Atomic(ctx context.Context, ep *btl.Endpoint,
 	a btl.Atomic,
 ) (old uint64, err error) {

@@ -18,40 +18,41 @@ import (
 type Config struct {
 	// Wait selects how the goroutine that drives the module waits for packets (see Waiting).
 	Wait Waiting
-	// Spin is the time for which the goroutine that drives the module polls after the latest event
-	// before it sleeps, if Wait is WaitAdaptive. If Spin is 0, the Runner uses the measured cost of
-	// a wake-up, usually 20 to 60 us. A negative Spin means WaitEvent.
+	// If Wait is WaitAdaptive, the goroutine that drives the module polls for the time Spin after the
+	// latest event, and then sleeps. If Spin is 0, the Runner uses the measured cost of a wake-up,
+	// usually 20 to 60 us. A negative Spin means WaitEvent.
 	Spin time.Duration
 	// Park is the maximum duration of one sleep of the Runner. A Park of 0 means 100 ms.
 	Park time.Duration
-	// LongPass is the longest acceptable duration of one poll, including the callbacks that the
-	// poll calls. During a long callback nothing is received, retransmitted or acknowledged, so
-	// peers may declare this side dead. A poll that takes longer than LongPass is counted
-	// (Runner.LongPasses) and reported to OnLongPass. A LongPass of 0 means 100 ms.
+	// LongPass is the longest acceptable duration of one poll, including the callbacks that the poll
+	// calls. During a long callback nothing is received, retransmitted or acknowledged, so that peers
+	// might declare this side dead. The Runner counts each poll that takes longer than LongPass (see
+	// Runner.LongPasses), and calls OnLongPass for it. A LongPass of 0 means 100 ms.
 	LongPass time.Duration
-	// OnLongPass, which may be nil, is called with the duration after each poll longer than
-	// LongPass. OnLongPass runs on the goroutine that drives the module, and must not block.
+	// OnLongPass, which can be nil, is called after each poll that took longer than LongPass, with the
+	// duration of the poll. OnLongPass runs on the goroutine that drives the module, and must not
+	// block.
 	OnLongPass func(took time.Duration)
-	// Setup runs before the first poll on the OS thread of the Runner's own goroutine, for example
-	// to pin the thread to a CPU. A call that waits drives the module on its own thread, for which
-	// Setup was not run.
+	// Setup, which can be nil, runs on the OS thread of the Runner's own goroutine before this
+	// goroutine's first poll, for example to pin the thread to a CPU. A goroutine that waits in a
+	// method of the Runner drives the module on its own thread, on which Setup does not run.
 	Setup func() error
 }
 
 // Runner lets any goroutine use a Module. The goroutine that holds a lock, called the token, owns
-// the module. A call that finds the token (the lock) free performs its operation, and drives the
+// the module. If the token is free, a call locks it, performs the call's operation, and drives the
 // module until the operation has ended. While no call drives the module, the watcher (a goroutine
-// of the Runner) drives it. A call that finds the token (the lock) taken puts its request into the
-// inbox (a queue of calls), which is emptied after every poll. A waiting call is woken when its
-// operation has ended, or when it is the call's turn to drive the module.
+// of the Runner) drives it. If the token is locked, a call puts its request into the inbox (a queue
+// of calls), which the goroutine that drives the module processes before every poll. A waiting call
+// is woken when its operation has ended, or when the call must drive the module itself.
 //
 // A goroutine that drives the module and receives nothing for some time sleeps in the kernel. If
-// the fabric implements fabric.Sleeper, the sleeping goroutine does not hold the token (the
-// module's lock), so that a new call need not wake this goroutine.
+// the fabric implements fabric.Sleeper, the sleeping goroutine releases the token (the module's
+// lock), so that a new call can drive the module without waking the sleeping goroutine.
 //
 // Handlers, OnDone and OnEndpoint functions, and the functions given to Do and Await, run on the
-// goroutine that drives the module, one at a time. A callback may use the Module directly. The
-// Runner's waiting methods return ErrInHandler in a callback.
+// goroutine that drives the module, one at a time. A callback is allowed to call methods of the
+// Module directly. In a callback, those methods of the Runner that would wait return ErrInHandler.
 type Runner struct {
 	m      *btl.Module
 	hooks  btl.Hooks
@@ -66,8 +67,8 @@ type Runner struct {
 	runnerEnd
 }
 
-// turn is the state of the token (the lock whose holder owns the module), and of the goroutines
-// that wait for the token.
+// The type "turn" is the state of the token (the lock whose holder owns the module), and of the
+// goroutines that wait for the token.
 type turn struct {
 	token    sync.Mutex
 	inside   atomic.Bool  // the token's holder may be in a callback: see fromHandler
@@ -77,14 +78,14 @@ type turn struct {
 	holding  atomic.Bool  // a goroutine sleeps in the kernel with the token
 	wanted   atomic.Int32 // number of calls that try to get the token
 	drives   uint64       // number of calls that have driven the module
-	// watcherWaits is set while the watcher (the Runner's own goroutine) waits for the release of
-	// the token.
+	// watcherWaits is set while the watcher (the Runner's own goroutine) waits until the token is
+	// released.
 	watcherWaits atomic.Bool
 	woken        int // calls woken since the last yield of the driver
 }
 
-// The type requests holds the calls that have not ended. Only the goroutine that owns the module
-// may use the fields of the type requests, except for "inbox" and "posts".
+// The type "requests" contains the calls that have not ended. Only the goroutine that owns the
+// module may use the fields of the type "requests", except for "inbox" and "posts".
 type requests struct {
 	inbox    inbox
 	posts    posts
@@ -94,7 +95,7 @@ type requests struct {
 	spare    []*call // reused slice of takeInbox
 }
 
-// pauses is the part of a Runner's state that is needed to wait for packets and to sleep.
+// The type "pauses" is the part of a Runner's state that is needed for waiting and sleeping.
 type pauses struct {
 	sleeper    fabric.Sleeper // nil if the fabric can only sleep with the token
 	hastener   fabric.Hastener
@@ -116,9 +117,9 @@ type longPasses struct {
 }
 
 // LongPasses returns the number of polls that took longer than Config.LongPass, and the duration of
-// the longest one. The usual cause of a long poll is a message handler that blocks or computes.
-// Another cause of a long poll is a busy machine that gives this process no CPU. Any goroutine may
-// call LongPasses.
+// the longest poll. The usual cause of a long poll is a message handler that blocks or computes for
+// a long time. Another cause of a long poll is a busy machine, on which this process gets no CPU
+// time. Any goroutine may call LongPasses.
 func (l *longPasses) LongPasses() (count uint64, longest time.Duration) {
 	return l.count.Load(), time.Duration(l.longestNs.Load())
 }
@@ -148,25 +149,26 @@ type runnerEnd struct {
 	err     error // valid when done is closed
 }
 
-// callbackEntries lists the functions that call all callbacks. fromHandler searches the caller's
-// stack for the functions in callbackEntries. Functions in callbackEntries must not be inlined,
-// because the stack does not show inlined functions.
+// callbackEntries contains the entry points of the functions through which all callbacks are
+// called. fromHandler searches the caller's stack for the functions in callbackEntries. The
+// functions in callbackEntries must not be inlined, because runtime.Callers would not find their
+// entry points.
 var callbackEntries = [...]uintptr{
 	reflect.ValueOf((*Runner).pass).Pointer(),
 	reflect.ValueOf((*Runner).begin).Pointer(),
 	reflect.ValueOf((*Runner).shutdown).Pointer(),
 }
 
-// New starts a Runner that drives module m, and the Runner owns m from then on. The caller of New
-// must register message handlers before New, and may later use m only in functions given to Do and
-// in callbacks. The Runner sets the module's callback OnEndpoint, and also OnRoom if a layer has a
-// function Room. The function onEvent given to New, which may be nil, is called for each event of
-// an endpoint after the layers. While the Runner sleeps, the timers of endpoints without packets in
-// flight stop.
+// New starts a Runner that drives the module m, and that owns m from then on. The caller must
+// register its message handlers before New, and must afterwards use m only in functions given to Do
+// and in callbacks. The Runner sets the module's callback OnEndpoint, and also OnRoom if a layer
+// has a function Room. For each event of an endpoint, the Event functions of the layers are called
+// first, and then the function onEvent, unless it is nil. Endpoints without packets in flight have
+// no running retransmission timers, so that their timers do not wake the Runner.
 //
-// A module has one Runner. If the module has or had an earlier Runner, the Runner that New returns
-// has already ended, and its Err and all its calls return ErrTaken. The earlier Runner is not
-// affected.
+// A module can have only one Runner. If an earlier Runner drives or has driven the module, New
+// returns a Runner that has already ended, and whose methods return ErrTaken. The earlier Runner is
+// not affected.
 func New(m *btl.Module, cfg Config, onEvent func(*btl.Endpoint, btl.Event, error), layers ...Layer,
 ) *Runner {
 	if !m.Hooks().TakeOver() {
@@ -199,13 +201,14 @@ func New(m *btl.Module, cfg Config, onEvent func(*btl.Endpoint, btl.Event, error
 	return r
 }
 
-// The method named now is the time of the Runner's clock.
+// The method "now" returns the present time of the Runner's clock.
 func (r *Runner) now() btl.Time { return btl.Time(time.Since(r.start)) + 1 }
 
 // Stats returns the module's counters.
 func (r *Runner) Stats() btl.Stats { return r.m.Stats() }
 
-// Waits returns counters of how the Runner has waited, which are updated at each sleep.
+// Waits returns counters that describe how the Runner has waited. The counters are updated at each
+// sleep.
 func (r *Runner) Waits() Waits {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -215,9 +218,8 @@ func (r *Runner) Waits() Waits {
 // Done returns a channel that is closed when the Runner has ended.
 func (r *Runner) Done() <-chan struct{} { return r.done }
 
-// Err returns the error that has ended the Runner. Err returns nil while the Runner runs, and after
-// an end by Close. Err does not wait for the end of the Runner, and Done tells when the Runner has
-// ended.
+// Err returns the error that has ended the Runner. While the Runner runs, and after an orderly end
+// by Close, Err returns nil. Err does not wait for the end of the Runner; see Done.
 func (r *Runner) Err() error {
 	select {
 	case <-r.done:
@@ -228,9 +230,9 @@ func (r *Runner) Err() error {
 }
 
 // Close lets each endpoint deliver its accepted fragments before the endpoint closes. When all
-// endpoints have closed, or ctx is cancelled, Close closes the module. Incomplete operations end
-// with ErrClosed. Close returns when the Runner has ended. If a handler does not return, Close
-// returns about a second after ctx was cancelled.
+// endpoints have closed, or when ctx is cancelled, Close closes the module. Incomplete operations
+// then end with ErrClosed. Close returns when the Runner has ended. If a callback does not return,
+// Close returns about one second after ctx was cancelled.
 func (r *Runner) Close(ctx context.Context) error {
 	if ctx == nil {
 		return btl.ErrContext
@@ -266,8 +268,8 @@ func (r *Runner) Close(ctx context.Context) error {
 // ctx.
 const closeGrace = time.Second
 
-// The method named over reports whether the Runner must end. After a call of Close, the first call
-// of the method named over begins to close the endpoints. The caller must own the module.
+// The method "over" reports whether the Runner must end. After a call of Close, the first call of
+// the method "over" begins to close the endpoints. The caller must own the module.
 func (r *Runner) over() bool {
 	if !r.asked.Load() {
 		return false
@@ -286,8 +288,8 @@ func (r *Runner) over() bool {
 	return r.m.Drained()
 }
 
-// The method shutdown closes the module and ends all calls. The caller of shutdown must own the
-// module, and no goroutine may be asleep in the kernel.
+// The method "shutdown" closes the module and ends all calls. The caller must own the module, and
+// must ensure that no goroutine of the Runner sleeps in the kernel.
 //
 //go:noinline
 func (r *Runner) shutdown(err error) {

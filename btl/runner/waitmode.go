@@ -7,22 +7,23 @@ type Waiting = waiting.Mode
 
 // The ways to wait.
 const (
-	// WaitAdaptive polls for about the time that a wake-up costs, and then sleeps. After several
-	// polling times without a packet, WaitAdaptive reduces the polling time.
+	// WaitAdaptive polls for about as long as a wake-up takes, and then sleeps. If several polling
+	// periods in succession have ended without a packet, WaitAdaptive polls for a shorter time.
 	WaitAdaptive = waiting.Adaptive
-	// WaitBusy always polls, which gives the lowest latency and occupies a CPU.
+	// WaitBusy always polls and never sleeps, which gives the lowest latency but occupies one CPU.
 	WaitBusy = waiting.Busy
-	// WaitEvent sleeps without polling first, which uses the least CPU time. Each wake-up takes about
-	// 30 us.
+	// WaitEvent sleeps at once, without polling first, which uses the least CPU time. Each wake-up
+	// takes about 30 us.
 	WaitEvent = waiting.Event
 )
 
-// ParseWaiting returns the Waiting with the name "adaptive", "busy" or "event". ParseWaiting
-// returns an error for any other name.
+// ParseWaiting returns the Waiting with the name "adaptive", "busy" or "event". For any other name,
+// ParseWaiting returns an error.
 func ParseWaiting(name string) (Waiting, error) { return waiting.ParseMode(name) }
 
-// Waits counts how goroutines that drive the module have waited. The field Yields counts yields of
-// polling goroutines, and the field Crowded counts how often another thread was found to use the
-// processor. The field Apart counts how often yielding stopped because another thread computes, and
-// the field Stolen counts how often the host of a virtual machine took the CPU away.
+// Waits contains counters that describe how goroutines that drive the module have waited. The field
+// Yields counts yields of polling goroutines, and the field Crowded counts how often the polling
+// goroutine noticed that another thread uses its CPU. The field Apart counts how often yielding was
+// stopped because another thread computes, and the field Stolen counts how often the host of this
+// virtual machine took the CPU away.
 type Waits = waiting.Counts

@@ -11,8 +11,8 @@ import (
 	"gobtl/internal/waiting"
 )
 
-// run executes a call and waits until the call has ended or ctx is cancelled. When run returns
-// the error of ctx, the operation of the call may still be in progress.
+// The method "run" executes a call and waits until the call has ended or ctx is cancelled. If "run"
+// returns the error of ctx, the operation of the call might still be in progress.
 func (r *Runner) run(ctx context.Context, c *call) error {
 	if err := usable(r); err != nil {
 		c.recycle()
@@ -45,7 +45,8 @@ func endOf(ctx context.Context) error {
 
 const maxInt = int(^uint(0) >> 1)
 
-// wantToken tries to get the token, the lock whose holder owns the module.
+// wantToken tries for a short time to lock the token (the lock whose holder owns the module), and
+// reports whether it has succeeded.
 func (r *Runner) wantToken() bool {
 	if r.token.TryLock() {
 		return true
@@ -67,8 +68,8 @@ func (r *Runner) wantToken() bool {
 	return false
 }
 
-// await waits for the end of a call. If the argument "holding" is true, the caller of await owns
-// the module, and drives the module.
+// The method "await" waits for the end of a call. If the argument "holding" is true, the caller
+// owns the module, and the method "await" drives the module while it waits.
 func (r *Runner) await(ctx context.Context, c *call, holding bool) error {
 	slept, searches, left, drives := false, false, false, uint64(1)
 	for !c.ended() && ctx.Err() == nil {
@@ -94,7 +95,7 @@ func (r *Runner) await(ctx context.Context, c *call, holding bool) error {
 	}
 	if holding && !c.kept && !c.ended() &&
 		(c.kind == callAwait && c.pending || r.refused.remove(c)) {
-		c.end(ctx.Err()) // without a driver, nothing else would end the call
+		c.end(ctx.Err()) // nothing else would end the call while no goroutine drives
 	}
 	if holding {
 		r.release()
@@ -123,16 +124,16 @@ func (r *Runner) await(ctx context.Context, c *call, holding bool) error {
 	return err
 }
 
-// leaveToWatcher passes the token of an ending Runner to the watcher (the Runner's own goroutine)
-// and wakes it. After leaveToWatcher, the watcher (the Runner's own goroutine) drives the module
-// and ends all calls.
+// When the Runner must end, leaveToWatcher releases the token and wakes the watcher (the Runner's
+// own goroutine). Then the Runner's own goroutine drives the module until the module is closed, and
+// ends all calls.
 func (r *Runner) leaveToWatcher() {
 	r.release()
 	r.m.Wake()
 	r.relieve()
 }
 
-// offer begins a call. If no send buffer is free for the call, offer queues the call.
+// The method "offer" begins a call, or queues the call if no send buffer is free for it.
 func (r *Runner) offer(c *call) {
 	if !c.begun {
 		r.link(c)
@@ -140,8 +141,8 @@ func (r *Runner) offer(c *call) {
 	r.refused.offer(r, c)
 }
 
-// forget ends a call whose goroutine has stopped waiting, if the call waits for send buffers or is
-// an Await.
+// The method "forget" requests the end of a call whose goroutine has stopped waiting. The request
+// has an effect only on a call that waits for send buffers, and on an Await.
 func (r *Runner) forget(c *call, life uint64) {
 	f := r.newCall(callCancel)
 	f.target, f.targetLife, f.left = c, life, true
@@ -150,8 +151,9 @@ func (r *Runner) forget(c *call, life uint64) {
 	r.nudge()
 }
 
-// takeInbox begins the calls of the inbox (the queue of new calls), and the earlier refused calls
-// for which send buffers are free now, and returns the number of all these calls.
+// takeInbox begins the calls in the inbox (the queue of new calls), and those refused calls for
+// which send buffers have become free. The result of takeInbox is the number of all calls that it
+// has begun or queued.
 func (r *Runner) takeInbox() int {
 	n := 0
 	if !r.inbox.empty() {
@@ -169,7 +171,8 @@ func (r *Runner) takeInbox() int {
 	return n
 }
 
-// pass polls the module once, and begins the calls of the inbox (the queue of new calls).
+// The method "pass" begins the calls in the inbox (the queue of new calls), calls Progress of the
+// module once, and returns the number of events.
 //
 //go:noinline
 func (r *Runner) pass() (events int) {
@@ -196,14 +199,15 @@ func (r *Runner) policy(c *call) *waiting.Policy {
 	return r.policies[0]
 }
 
-// drive polls until call c has ended, or until the caller should sleep. drive returns true if the
-// caller should sleep. If the argument c of drive is nil, drive also returns when a call wants to
-// own the module. The argument "goesOn" of the method drive is true if the caller continues to poll
-// after a sleep. The caller must own the module.
+// The method "drive" polls until the call c has ended, or until the caller should sleep. The result
+// "sleepy" is true if the caller should sleep. If the argument c is nil, the method "drive" also
+// returns when a call wants to own the module. The argument "goesOn" is true if the caller
+// continues to poll after a sleep. The caller must own the module.
 //
-// A pass may send or receive many packets, or call a handler for long. Therefore, a wait for the
-// next event begins after the pass with the latest event, and after the first pass, which sends the
-// message of a new call.
+// One call of the method "pass" can take long, because it can send or receive many packets, or call
+// a slow handler. The time without an event is therefore counted from the end of the latest call of
+// "pass" with an event. After a new call, the time without an event is counted from the end of the
+// first call of "pass", which sends the message of the new call.
 func (r *Runner) drive(ctx context.Context, c *call, goesOn bool) (sleepy bool) {
 	const checkEvery = 16
 	p, last := r.policy(c), r.m.Now()
@@ -241,8 +245,9 @@ func (r *Runner) drive(ctx context.Context, c *call, goesOn bool) (sleepy bool) 
 	}
 }
 
-// lookOn reports whether to poll again after polls without an event. The argument "vain" of lookOn
-// is the time since the latest event.
+// After a poll without an event, lookOn yields the CPU if needed, and returns true if the caller
+// should poll again, or false if the caller should sleep. The argument "vain" of lookOn is the time
+// since the latest event.
 func (r *Runner) lookOn(p *waiting.Policy, now btl.Time, vain time.Duration) bool {
 	const alone = 5 * time.Microsecond
 	switch p.Empty(now) {
@@ -258,10 +263,10 @@ func (r *Runner) lookOn(p *waiting.Policy, now btl.Time, vain time.Duration) boo
 	return true
 }
 
-// release performs the due work of the module, and then gives up the token (the lock whose holder
-// owns the module). If no goroutine sleeps in the kernel, release wakes a waiting call to drive the
-// module. If the watcher (the Runner's own goroutine) waits for the token, release wakes the
-// watcher.
+// The method "release" performs the due work of the module, and then unlocks the token (the lock
+// whose holder owns the module). If no goroutine sleeps in the kernel, the method "release" wakes a
+// waiting call, which then drives the module. If the watcher (the Runner's own goroutine) waits for
+// the token, the method "release" wakes the watcher.
 func (r *Runner) release() {
 	for first := true; ; first = false {
 		due := r.due()
@@ -294,9 +299,10 @@ func (r *Runner) release() {
 	}
 }
 
-// hastenSleep sends the acknowledgements that are due, and shortens the sleep of the sleeping
-// goroutine to the new deadline. hastenSleep returns true if the sleep could not be shortened
-// enough, so that the sleeping goroutine must be woken. The caller must own the module.
+// hastenSleep sends the outstanding acknowledgements, and shortens the sleep of the sleeping
+// goroutine to the new deadline. If the sleep cannot be shortened without waking the sleeping
+// goroutine, hastenSleep returns true, and the caller must wake that goroutine. The caller must own
+// the module.
 func (r *Runner) hastenSleep() (wake bool) {
 	r.hooks.AcknowledgeAll()
 	due := r.due()
@@ -312,7 +318,8 @@ func (r *Runner) hastenSleep() (wake bool) {
 	return false
 }
 
-// poke wakes the goroutine of a blocked call, which then drives the module. The caller must own the
+// The method "poke" wakes the goroutine of a blocked call, which then drives the module, and
+// returns true. If no call is blocked, the method "poke" returns false. The caller must own the
 // module.
 func (r *Runner) poke() bool {
 	for c := r.open; c != nil; c = c.next {
@@ -327,9 +334,9 @@ func (r *Runner) poke() bool {
 	return false
 }
 
-// block waits until a call has ended, or until the call must drive the module. block returns true
-// if the caller owns the module after the wait. A call that has polled without success does not
-// drive the module while another goroutine sleeps in the kernel.
+// The method "block" waits until a call has ended, or until the call must drive the module. The
+// result "holding" is true if the caller owns the module after the wait. A call that has already
+// polled in vain does not drive the module while another goroutine sleeps in the kernel.
 func (r *Runner) block(ctx context.Context, c *call, searched, left bool) (holding bool) {
 	r.blocked.Add(1)
 	if !c.turn(callRunning, callBlocked) {
@@ -362,9 +369,9 @@ func (r *Runner) block(ctx context.Context, c *call, searched, left bool) (holdi
 	return r.woke(c) && r.token.TryLock()
 }
 
-// The method named woke is called by a call that was woken, and reports whether the call must drive
-// the module. A woken call that has already ended takes and releases the token (the module's lock),
-// so that release wakes the next call.
+// The goroutine of a woken call calls the method "woke", which reports whether this goroutine must
+// drive the module. If the woken call has already ended, its goroutine only locks and releases the
+// token (the module's lock), so that the method "release" wakes the next call.
 func (r *Runner) woke(c *call) bool {
 	if !c.poked {
 		return false
@@ -375,9 +382,9 @@ func (r *Runner) woke(c *call) bool {
 	return true
 }
 
-// The method named due returns the time at which the Runner must poll even without an event. While
-// calls wait for send buffers, or while the Runner ends, due returns a time at most a millisecond
-// from now.
+// The method "due" returns the time at which the Runner must poll even if no packet has arrived.
+// While calls wait for send buffers, or while the Runner is closing, the result of the method "due"
+// is at most one millisecond in the future.
 func (r *Runner) due() btl.Time {
 	const again = time.Millisecond
 	if r.refused.count > 0 || r.closing {
@@ -386,8 +393,8 @@ func (r *Runner) due() btl.Time {
 	return r.m.Deadline()
 }
 
-// The method named timeout returns the time until the Runner must poll even without an event, at
-// most Config.Park.
+// The method "timeout" returns the duration until the Runner must poll even if no packet has
+// arrived, but at most Config.Park.
 func (r *Runner) timeout() time.Duration {
 	if due := r.due(); due != btl.Never {
 		return min(r.cfg.Park, due.Sub(r.m.Now()))
@@ -395,10 +402,11 @@ func (r *Runner) timeout() time.Duration {
 	return r.cfg.Park
 }
 
-// sleep lets its caller sleep in the kernel until a packet may have arrived. The argument c of the
-// method sleep is the call whose goroutine sleeps, or nil for the watcher (the Runner's own
-// goroutine). The caller must own the module. The result "holding" reports whether the caller owns
-// the module after the sleep, and the result "slept" reports whether the caller has slept.
+// The method "sleep" lets its caller sleep in the kernel until a packet arrives or the module's
+// deadline has passed. The argument c of the method "sleep" is the call whose goroutine sleeps, or
+// nil for the watcher (the Runner's own goroutine). The caller must own the module. The result
+// "holding" reports whether the caller owns the module after the sleep, and the result "slept"
+// reports whether the caller has slept.
 func (r *Runner) sleep(ctx context.Context, c *call) (holding, slept bool) {
 	if r.inbox.empty() && r.broken == nil {
 		r.hooks.AcknowledgeAll()
@@ -460,8 +468,9 @@ func (r *Runner) noteWaits() {
 	r.mu.Unlock()
 }
 
-// sleepHolding sleeps while the caller owns the module, so a goroutine with a new call must wake
-// the caller. sleepHolding returns true if it has slept.
+// sleepHolding sleeps without releasing the module, so a goroutine with a new call must wake the
+// sleeping goroutine. The result of sleepHolding is true if it has slept, and false if new work was
+// found first.
 func (r *Runner) sleepHolding(d time.Duration, p *waiting.Policy) bool {
 	r.noteWaits()
 	r.holding.Store(true)
@@ -482,7 +491,7 @@ func (r *Runner) sleepHolding(d time.Duration, p *waiting.Policy) bool {
 	return true
 }
 
-// wakeHolder ends the sleep of a goroutine that sleeps while it owns the module.
+// If a goroutine sleeps while it owns the module (sleepHolding), wakeHolder wakes this goroutine.
 func (r *Runner) wakeHolder() {
 	if r.holding.CompareAndSwap(true, false) {
 		r.m.Wake()

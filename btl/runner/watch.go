@@ -8,18 +8,18 @@ import (
 	"gobtl/internal/waiting"
 )
 
-// napping is the time for which the watcher (the Runner's own goroutine) sleeps while successive
-// calls drive the module. While the watcher (the Runner's own goroutine) sleeps for the time
-// napping, packets do not wake it, and it does not compete with the calls for the module.
+// While successive calls drive the module, the watcher (the Runner's own goroutine) sleeps for
+// periods of the length "napping". While the watcher sleeps for the time "napping", packets do not
+// wake the watcher, and it does not compete with the calls for the module.
 const napping = 100 * time.Microsecond
 
-// missesMost is the number of failed tries to get the token (the module's lock) after which the
-// watcher waits for its release. A large missesMost keeps wake-ups of the watcher (the Runner's own
-// goroutine) rare while short calls follow one another.
+// After missesMost failed attempts to lock the token (the module's lock), the watcher (the Runner's
+// own goroutine) waits until the token is released. The value of missesMost is large, so that the
+// watcher is rarely woken while short calls follow one another.
 const missesMost = 100
 
-// watch drives the module while no call does, and closes the module at the end. watch runs on the
-// Runner's own goroutine, the watcher.
+// The method "watch" is the main function of the Runner's own goroutine, called the watcher. The
+// watcher drives the module while no call drives it, and finally closes the module.
 func (r *Runner) watch() {
 	if r.cfg.Setup != nil {
 		runtime.LockOSThread() // ends with the goroutine: its affinity may have been changed
@@ -76,11 +76,11 @@ func (r *Runner) watch() {
 	r.finish()
 }
 
-// seek tries to get the token (the lock whose holder owns the module), and waits if the token is
-// taken. A call may keep the token (the module's lock) for a long time, during a long callback or a
-// sleep in the kernel. After missesMost consecutive failed tries, seek waits until the token (the
-// module's lock) is released. The argument "misses" of the method seek counts the consecutive
-// failed tries.
+// The method "seek" tries to lock the token (the lock whose holder owns the module), and returns
+// true if it has succeeded. If the token is locked, the method "seek" waits for a short time and
+// returns false. After missesMost failed attempts in succession, the method "seek" waits until the
+// token is released, because a long callback or a sleep in the kernel can keep the token locked for
+// a long time. The argument "misses" counts the failed attempts in succession.
 func (r *Runner) seek(misses *int) (holding bool) {
 	if r.token.TryLock() {
 		*misses = 0
@@ -103,16 +103,16 @@ func (r *Runner) seek(misses *int) (holding bool) {
 	return false
 }
 
-// atRest reports whether the watcher (the Runner's own goroutine) may sleep without another poll,
-// because the fabric wakes it for packets that have arrived after the latest poll.
+// atRest reports whether the watcher (the Runner's own goroutine) can sleep without another poll.
+// If a packet has arrived since the latest poll, the fabric ends the sleep.
 func (r *Runner) atRest() bool {
 	p := r.policies[1]
 	return r.sleeper != nil && p.Calm() && r.due().Sub(r.m.Now()) > p.SleepMin() &&
 		r.wanted.Load() == 0 && !r.asked.Load() && r.now().Sub(r.m.Now()) < napping
 }
 
-// nap lets the watcher (the Runner's own goroutine) sleep for a short time while calls drive the
-// module.
+// The method "nap" lets the watcher (the Runner's own goroutine) sleep for a short time while calls
+// drive the module.
 func (r *Runner) nap() {
 	if r.cfg.Wait == WaitBusy {
 		waiting.Cede()
@@ -123,7 +123,7 @@ func (r *Runner) nap() {
 	r.rest()
 }
 
-// The method named rest lets the watcher (the Runner's own goroutine) sleep for a short time.
+// The method "rest" lets the watcher (the Runner's own goroutine) sleep for a short time.
 func (r *Runner) rest() {
 	if r.cfg.Setup != nil {
 		nap(napping)
@@ -143,8 +143,8 @@ func (r *Runner) waitRelief() {
 	}
 }
 
-// relieve tells the watcher (the Runner's own goroutine) that no call sleeps in the kernel any
-// more.
+// The method "relieve" wakes the watcher (the Runner's own goroutine) if it waits until no call
+// sleeps in the kernel or until the token is released.
 func (r *Runner) relieve() {
 	select {
 	case r.relief <- struct{}{}:
@@ -152,7 +152,7 @@ func (r *Runner) relieve() {
 	}
 }
 
-// finish closes all endpoints, closes the module, and ends all calls.
+// The method "finish" closes all endpoints, closes the module, and ends all calls.
 func (r *Runner) finish() {
 	for {
 		r.token.Lock()

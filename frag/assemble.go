@@ -105,9 +105,9 @@ func (a *Assembler) add(m *Message, h *Header, chunk uint32, payload []byte) (*M
 	return nil, nil
 }
 
-// The method place finds the fragment of a received chunk or begins a new fragment, and enlarges
+// The method "place" finds the fragment of a received chunk or begins a new fragment, and enlarges
 // the fragment's buffer if the chunk (n bytes) does not fit. The argument "leaving" of the method
-// place is nil, or a fragment whose memory will be free before the chunk is added.
+// "place" is nil, or a fragment whose memory will be free before the chunk is added.
 func (a *Assembler) place(h *Header, n int, inOrder bool, leaving *Message) (
 	m *Message, chunk uint32, begun bool, err error,
 ) {
@@ -159,7 +159,7 @@ func (a *Assembler) AddLanded(h *Header, payloadBytes int) (*Message, error) {
 }
 
 // BeginLanded works like AddLanded, for a fragment of which no chunk has been added yet. The
-// argument mem of BeginLanded is memory that Anticipate returned, to which the fabric must have
+// argument "mem" of BeginLanded is memory that Anticipate returned, to which the fabric must have
 // written the fragment's first chunk. BeginLanded returns ErrNotBegun if mem is not the buffer that
 // the new fragment would get. The argument inOrder of BeginLanded, and errors other than
 // ErrNotBegun, have the same meaning as in Add.
@@ -206,9 +206,9 @@ func (a *Assembler) Anticipate(sizeBytes uint32, firstBytes, chunkBytes uint16,
 	return m.mem[:n:n]
 }
 
-// The method whole rounds maxBytes down to a number of whole chunks, starting with the chunk at the
-// given offset. If the remainder of the fragment fits in maxBytes, the method whole returns the
-// remainder's length.
+// The method "whole" rounds maxBytes down to a number of whole chunks, starting with the chunk at
+// the given offset. If the remainder of the fragment fits in maxBytes, the method "whole" returns
+// the remainder's length.
 func (g grid) whole(sizeBytes, offset uint32, maxBytes int) uint64 {
 	rest, limit := uint64(sizeBytes-offset), uint64(max(maxBytes, 0))
 	if rest <= limit {
@@ -269,13 +269,13 @@ func locate(h *Header, n int) (chunk uint32, err error) {
 	return chunk, nil
 }
 
-// The method contradicts reports whether the fragment size, the tag or the chunk sizes in h differ
-// from earlier chunks of the same fragment.
+// The method "contradicts" reports whether the fragment size, the tag or the chunk sizes in h
+// differ from earlier chunks of the same fragment.
 func (m *Message) contradicts(h *Header) bool {
 	return m.sizeBytes != h.SizeBytes || m.Tag != h.Tag || m.grid != gridOf(h)
 }
 
-// The method mark records the arrival of the chunk with the given index.
+// The method "mark" records the arrival of the chunk with the given index.
 func (m *Message) mark(h *Header, chunk uint32) error {
 	if m.contradicts(h) {
 		return ErrMismatch
@@ -289,7 +289,7 @@ func (m *Message) mark(h *Header, chunk uint32) error {
 	return nil
 }
 
-// The method gap returns how many consecutive chunks are missing, starting with the chunk of the
+// The method "gap" returns how many consecutive chunks are missing, starting with the chunk of the
 // given index. The result is at most limit.
 func (m *Message) gap(chunk, limit uint32) uint32 {
 	word := chunk >> 6
@@ -327,8 +327,8 @@ func (a *Assembler) find(fragID uint32) *Message {
 	return m
 }
 
-// The method enter puts a new fragment into the Assembler's table of unfinished fragments. If the
-// table has less than 2^slotBits entries, the method enter enlarges the table to 2^slotBits
+// The method "enter" puts a new fragment into the Assembler's table of unfinished fragments. If the
+// table has less than 2^slotBits entries, the method "enter" enlarges the table to 2^slotBits
 // entries.
 func (a *Assembler) enter(m *Message, h *Header, slotBits int) {
 	if len(a.slots) < 1<<slotBits {

@@ -24,8 +24,8 @@ func (g grid) index(offset uint32) uint32 {
 	return 1 + (offset-g.first)/g.chunk
 }
 
-// The method size returns the length of the chunk with the given index, which must not be the last
-// chunk.
+// The method "size" returns the length of the chunk with the given index, which must not be the
+// last chunk.
 func (g grid) size(index uint32) uint32 {
 	if index == 0 {
 		return g.first
@@ -34,7 +34,7 @@ func (g grid) size(index uint32) uint32 {
 }
 
 // start returns the offset of the chunk with the given index in its fragment. For an index beyond
-// the last chunk, the offset that the method start returns may exceed 32 bits.
+// the last chunk, the offset that the method "start" returns may exceed 32 bits.
 func (g grid) start(index uint32) uint64 {
 	if index == 0 {
 		return 0

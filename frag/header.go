@@ -254,7 +254,7 @@ func DecodeOver(pkt []byte, overheadBytes int, h *Header) (payload []byte, err e
 }
 
 // DecodeSplit works like Decode, for a datagram of sizeBytes whose first bytes are in the slice
-// head and whose other bytes are in other memory. The slice head must contain the whole header.
+// "head" and whose other bytes are in other memory. The slice "head" must contain the whole header.
 // DecodeSplit returns the length of the header, after which the payload begins. DecodeSplit returns
 // ErrKind for an undefined kind, and for a packet whose payload must be checked by Decode. Decode
 // checks the payload of a Pack, Hello, HelloAck, Reject, Retry, Part, Ping or Pong, of a Nack with

@@ -108,8 +108,8 @@ type Hello struct {
 	Critical uint8
 }
 
-// The method valid reports whether all fields of the Hello are in their ranges. The sender's range
-// of protocol versions must include Version, because the packet itself has this version.
+// The method "valid" reports whether all fields of the Hello are in their ranges. The sender's
+// range of protocol versions must include Version, because the packet itself has this version.
 func (m *Hello) valid() bool {
 	return m.Incarnation != 0 && m.Tag != 0 && m.Required&^m.Features == 0 &&
 		m.WindowPkts >= 1 && m.WindowPkts <= WindowMax && m.FragBytesMax != 0 &&
@@ -120,14 +120,14 @@ func (m *Hello) valid() bool {
 		m.Probe < ProbeCount && m.Proven <= ProvenAll && m.Overhead <= OverheadBytesMax
 }
 
-// The type extension describes a known extension of a Hello by its type, its largest length and the
-// field for its value.
+// The type "extension" describes a known extension of a Hello by its type, its largest length and
+// the field for its value.
 type extension struct {
 	kind, most int
 	value      *[]byte
 }
 
-// The method extensions returns the Hello's extensions whose values are byte slices, in the order
+// The method "extensions" returns the Hello's extensions whose values are byte slices, in the order
 // in which they are sent.
 func (m *Hello) extensions() [5]extension {
 	return [...]extension{
@@ -300,7 +300,7 @@ func (m *Hello) decodeExtensions(p []byte) error {
 	return nil
 }
 
-// The method extend stores the value of a known extension in the Hello, and reports whether the
+// The method "extend" stores the value of a known extension in the Hello, and reports whether the
 // value is well-formed.
 func (m *Hello) extend(kind int, value []byte) bool {
 	switch kind {
@@ -322,8 +322,8 @@ func (m *Hello) extend(kind int, value []byte) bool {
 	return len(value) > 0 && len(value) <= e.most
 }
 
-// The function named away decodes the value of the extension extAway, a number of milliseconds. For
-// a malformed value, the result is 0.
+// The function "away" decodes the value of the extension extAway, a number of milliseconds. For a
+// malformed value, the result is 0.
 func away(value []byte) uint32 {
 	if len(value) != awayBytes {
 		return 0

@@ -22,8 +22,8 @@ type Retry struct {
 }
 
 // Encode writes a whole Retry at the start of b, and returns the length of the packet. The argument
-// tag of Retry.Encode is the connection tag that the Hello contains (Hello.Tag). Encode panics if a
-// field is too long.
+// "tag" of Retry.Encode is the connection tag that the Hello contains (Hello.Tag). Encode panics if
+// a field is too long.
 func (r *Retry) Encode(b []byte, tag uint64) int {
 	if len(r.Addr) > AddrBytesMax || len(r.Cookie) < 1 || len(r.Cookie) > CookieBytesMax ||
 		r.Probe >= ProbeCount {
@@ -85,8 +85,8 @@ const (
 )
 
 // ForeignHello examines a packet for which Decode returned ErrVersion. If the packet is a Hello of
-// another protocol version, the result ok is true, and the result f has the fields that a Reject of
-// the Hello needs. ForeignHello reads only fields that are the same in all versions above 1.
+// another protocol version, the result "ok" is true, and the result f has the fields that a Reject
+// of the Hello needs. ForeignHello reads only fields that are the same in all versions above 1.
 func ForeignHello(pkt []byte) (f Foreign, ok bool) {
 	if len(pkt) < 2 || pkt[0] != Magic || Kind(pkt[1]&0x0F) != KindHello {
 		return Foreign{}, false
@@ -138,8 +138,8 @@ type Reject struct {
 }
 
 // EncodeReject writes a Reject at the start of b, and returns the length of the packet, which is
-// less than the length of any Hello. The argument tag of EncodeReject is the connection tag that
-// the Hello contains (Hello.Tag or Foreign.Tag). The argument version of EncodeReject is the
+// less than the length of any Hello. The argument "tag" of EncodeReject is the connection tag that
+// the Hello contains (Hello.Tag or Foreign.Tag). The argument "version" of EncodeReject is the
 // protocol version of the refused Hello (Version or Foreign.Version).
 func EncodeReject(b []byte, tag uint64, version uint8, r Reject) int {
 	if version == 1 { // a header of 24 bytes, and the versions

@@ -81,8 +81,8 @@ func NextRecord(payload []byte) (tag uint8, data, rest []byte) {
 }
 
 // RecordAt reads the header of one record in the payload of a Pack that Decode has accepted. The
-// argument "at" is the record's offset. The result piece of RecordAt is true if the record is a
-// chunk (see IsPiece). The result end of RecordAt is the offset at which the next record begins.
+// argument "at" is the record's offset. The result "piece" of RecordAt is true if the record is a
+// chunk (see IsPiece). The result "end" of RecordAt is the offset at which the next record begins.
 // The content of a record begins RecordHeaderBytes after the start of the record.
 func RecordAt(payload []byte, at int) (tag uint8, piece bool, end int) {
 	head := le.Uint32(payload[at : at+RecordHeaderBytes])

@@ -118,7 +118,7 @@ type partial struct {
 	pieces []piece
 }
 
-// The type piece holds consecutive received bytes of a datagram, starting at the given offset.
+// The type "piece" holds consecutive received bytes of a datagram, starting at the given offset.
 type piece struct {
 	offset int
 	data   []byte
@@ -164,7 +164,7 @@ func (a *Parts) Add(h *Header, payload []byte, inOrder bool, now int64, dst []by
 	return dst, nil
 }
 
-// The method add stores those blocks (of PartGrain bytes) of a slice that had not arrived before.
+// The method "add" stores those blocks (of PartGrain bytes) of a slice that had not arrived before.
 func (p *partial) add(pool *PartPool, offset int, slice []byte) {
 	first, last := offset/PartGrain, (offset+len(slice)+PartGrain-1)/PartGrain
 	for b := first; b < last; {
@@ -194,16 +194,16 @@ func (a *Parts) find(n seq.Num) *partial {
 	return nil
 }
 
-// The method place makes sure that the list of incomplete datagrams has a free entry for datagram
-// n. If the list of incomplete datagrams is full, the method place discards the datagram with the
+// The method "place" makes sure that the list of incomplete datagrams has a free entry for datagram
+// n. If the list of incomplete datagrams is full, the method "place" discards the datagram with the
 // highest sequence number above n, because datagrams with lower numbers are needed first.
 func (a *Parts) place(n seq.Num) bool {
 	return len(a.list) < partsMax || a.evict(n)
 }
 
-// The method room makes sure that the pool has memory for sizeBytes of the datagram with the
+// The method "room" makes sure that the pool has memory for sizeBytes of the datagram with the
 // sequence number n, and returns false if it has not. If there is too little memory, the method
-// room discards incomplete datagrams with sequence numbers above n.
+// "room" discards incomplete datagrams with sequence numbers above n.
 func (a *Parts) room(n seq.Num, sizeBytes int) bool {
 	for a.pool.bytes+sizeBytes > a.pool.bytesMax {
 		if !a.evict(n) {
@@ -213,7 +213,7 @@ func (a *Parts) room(n seq.Num, sizeBytes int) bool {
 	return true
 }
 
-// The method evict discards the incomplete datagram with the highest sequence number, if this
+// The method "evict" discards the incomplete datagram with the highest sequence number, if this
 // number is above n. If no incomplete datagram has a sequence number above n, evict returns false.
 func (a *Parts) evict(n seq.Num) bool {
 	var last *partial
@@ -229,9 +229,9 @@ func (a *Parts) evict(n seq.Num) bool {
 	return true
 }
 
-// Sweep calls the function keep with the sequence number of each incomplete datagram. If the
-// function keep returns false, for example because the whole packet has arrived, Sweep discards the
-// datagram's slices.
+// Sweep calls the function "keep" with the sequence number of each incomplete datagram. If the
+// function "keep" returns false, for example because the whole packet has arrived, Sweep discards
+// the datagram's slices.
 func (a *Parts) Sweep(keep func(seq.Num) bool) {
 	a.discard(func(p *partial) bool { return !keep(p.seq) })
 }

@@ -191,7 +191,7 @@ type Pool struct {
 	cfg         PoolConfig
 	activeBytes int64 // buffers of unfinished fragments and of unreleased messages
 	emptyBytes  int64 // of activeBytes, memory that no chunk has filled
-	// The field favourite of a Pool is nil, or the only fragment whose buffer may grow into the
+	// The field "favourite" of a Pool is nil, or the only fragment whose buffer may grow into the
 	// memory reserve (the last FragBytesMax bytes of each memory limit).
 	favourite *Message
 	idleBytes int64
@@ -219,15 +219,15 @@ func (p *Pool) ActiveBytes() int64 { return p.activeBytes }
 // IdleBytes returns the total capacity of the idle buffers that the pool keeps for reuse.
 func (p *Pool) IdleBytes() int64 { return p.idleBytes }
 
-// The method capacity returns the size of the buffers of a size class, which is at most
+// The method "capacity" returns the size of the buffers of a size class, which is at most
 // FragBytesMax.
 func (p *Pool) capacity(class int) int64 {
 	return min(classBytes(class), int64(p.cfg.FragBytesMax))
 }
 
-// The method get returns a Message with a buffer of the given size class, for the fragment of the
+// The method "get" returns a Message with a buffer of the given size class, for the fragment of the
 // chunk with the header h. If the new buffer would raise the memory in use above limitBytes, the
-// method get returns nil.
+// method "get" returns nil.
 func (p *Pool) get(h *Header, class int, limitBytes int64) *Message {
 	capBytes := p.capacity(class)
 	if p.activeBytes+capBytes > limitBytes {
@@ -247,7 +247,7 @@ func (p *Pool) get(h *Header, class int, limitBytes int64) *Message {
 	return m
 }
 
-// The method expect prepares a Message, which already has a buffer, for the fragment of the chunk
+// The method "expect" prepares a Message, which already has a buffer, for the fragment of the chunk
 // with the header h.
 func (m *Message) expect(h *Header) {
 	m.Tag, m.fragID, m.grid, m.sizeBytes = h.Tag, h.FragID, gridOf(h), h.SizeBytes
@@ -264,7 +264,7 @@ func (m *Message) wordsOfRoom() int {
 	return int(m.grid.index(uint32(end-1))>>6) + 1
 }
 
-// The method cover extends the bitmap of received chunks to all chunks that fit in the fragment's
+// The method "cover" extends the bitmap of received chunks to all chunks that fit in the fragment's
 // present buffer.
 func (m *Message) cover() {
 	words := m.wordsOfRoom()
@@ -298,8 +298,8 @@ func (m *Message) grownClass(end uint32, n int) int {
 	return classOf(uint32(min(max(bytes, int64(end)), int64(m.sizeBytes))))
 }
 
-// The method grow gives a fragment a larger buffer of the given size class, and reports whether
-// this succeeded. The method grow fails if the larger buffer would raise the memory in use above
+// The method "grow" gives a fragment a larger buffer of the given size class, and reports whether
+// this succeeded. The method "grow" fails if the larger buffer would raise the memory in use above
 // limitBytes.
 func (p *Pool) grow(m *Message, class int, limitBytes int64) bool {
 	more := p.capacity(class) - m.capBytes()
@@ -341,7 +341,7 @@ func (p *Pool) put(m *Message) {
 	p.evict(p.cfg.BytesMax - p.activeBytes)
 }
 
-// The method evict frees idle buffers, the largest ones first, until at most roomBytes of idle
+// The method "evict" frees idle buffers, the largest ones first, until at most roomBytes of idle
 // buffers remain.
 func (p *Pool) evict(roomBytes int64) {
 	for class := classCount - 1; class >= 0 && p.idleBytes > roomBytes; class-- {

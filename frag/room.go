@@ -21,7 +21,7 @@ func (m *Message) emptyBytes() int64 {
 	return m.capBytes() - m.arrivedBytes
 }
 
-// The method fill adds a number of bytes to the count of the fragment's arrived bytes.
+// The method "fill" adds a number of bytes to the count of the fragment's arrived bytes.
 func (a *Assembler) fill(m *Message, bytes int64) {
 	before := m.emptyBytes()
 	m.arrivedBytes += bytes
@@ -40,7 +40,7 @@ const (
 	allowanceMin    = -1 << 30
 )
 
-// The method allow changes the peer's allowance by a number of bytes, which may be negative.
+// The method "allow" changes the peer's allowance by a number of bytes, which may be negative.
 func (a *Assembler) allow(bytes int64) {
 	a.allowanceBytes = int32(min(max(int64(a.allowanceBytes)+bytes, allowanceMin), allowanceMax))
 }
@@ -52,15 +52,15 @@ const (
 	aheadMost  = 16 << 20
 )
 
-// The method far reports whether a chunk of n bytes, which ends at the offset "end", is refused
+// The method "far" reports whether a chunk of n bytes, which ends at the offset "end", is refused
 // because the chunk is too far ahead of the bytes of its fragment that have arrived.
 func (a *Assembler) far(arrivedBytes int64, end uint32, n int) bool {
 	ahead := aheadLeast + int64(min(max(a.allowanceBytes, 0), aheadMost))
 	return int64(end) > growFactor*(arrivedBytes+int64(n))+ahead
 }
 
-// The method discard drops an unfinished fragment, and lowers the peer's allowance by the memory of
-// the fragment that no chunk has filled.
+// The method "discard" drops an unfinished fragment, and lowers the peer's allowance by the memory
+// of the fragment that no chunk has filled.
 func (a *Assembler) discard(m *Message) {
 	a.allow(-m.emptyBytes())
 	a.remove(m)
@@ -74,7 +74,7 @@ func (a *Assembler) addEmpty(bytes int64) {
 	a.pool.emptyBytes += bytes
 }
 
-// The method hoards reports whether the peer exceeds the limit on allocated memory that no chunk
+// The method "hoards" reports whether the peer exceeds the limit on allocated memory that no chunk
 // has filled. Without the limit on unfilled memory, a peer could take all reassembly memory by
 // sending only the first packets of many large fragments. If the unfilled memory of all other peers
 // exceeds half of the pool's memory without the reserve, the peer counts as over its limit. The
@@ -97,8 +97,8 @@ func (a *Assembler) beginClass(sizeBytes uint32, n int) int {
 	return class
 }
 
-// The method begin starts a new fragment, of which a first chunk of n bytes has arrived. The memory
-// of the fragment "leaving" (an argument that may be nil) counts as free.
+// The method "begin" starts a new fragment, of which a first chunk of n bytes has arrived. The
+// memory of the fragment "leaving" (an argument that may be nil) counts as free.
 func (a *Assembler) begin(h *Header, n int, inOrder bool, leaving *Message) (*Message, error) {
 	p := a.pool
 	if h.SizeBytes > p.cfg.FragBytesMax {
@@ -139,8 +139,8 @@ func (a *Assembler) Supersede(fragID uint32) {
 	}
 }
 
-// The method lack returns the error for a fragment that would exceed one of the memory limits with
-// a number of bytes more, if reserveBytes of each limit must stay free.
+// The method "lack" returns the error for a fragment that would exceed one of the memory limits
+// with a number of bytes more, if reserveBytes of each limit must stay free.
 func (a *Assembler) lack(bytes, reserveBytes int64) error {
 	if a.pool.activeBytes+bytes > a.pool.cfg.BytesMax-reserveBytes {
 		return ErrBudget
@@ -172,7 +172,7 @@ func (a *Assembler) reserveBytes(
 }
 
 // If a new fragment has taken its first buffer from the memory reserve and will need a larger
-// buffer, the method favour makes it the only fragment that may grow into the reserve.
+// buffer, the method "favour" makes it the only fragment that may grow into the reserve.
 func (p *Pool) favour(m *Message) {
 	inReserve := p.activeBytes > p.cfg.BytesMax-int64(p.cfg.FragBytesMax)
 	if inReserve && int(m.class) < classOf(m.sizeBytes) {
@@ -227,8 +227,8 @@ func (a *Assembler) beginStarter(h *Header, n int) *Message {
 	return m
 }
 
-// The method settle gives a fragment that beginStarter has begun a larger buffer of the pool, which
-// reaches at least to the offset "end". The larger buffer of a fragment must respect the same
+// The method "settle" gives a fragment that beginStarter has begun a larger buffer of the pool,
+// which reaches at least to the offset "end". The larger buffer of a fragment must respect the same
 // memory limits as the first buffer of a new fragment.
 func (a *Assembler) settle(m *Message, end uint32, n int, inOrder bool) error {
 	p := a.pool

@@ -35,7 +35,7 @@ const (
 // begins with the sequence number Header.Ack+SackAhead+Start, and has More+1 sequence numbers.
 type SackRange struct{ Start, More uint16 }
 
-// The method end returns the number of the first packet after the range, in the same numbering as
+// The method "end" returns the number of the first packet after the range, in the same numbering as
 // the field Start.
 func (r SackRange) end() uint32 { return uint32(r.Start) + uint32(r.More) + 1 }
 

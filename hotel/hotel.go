@@ -163,7 +163,7 @@ func (h *Hotel[T]) Len() int { return h.wheel.near + h.wheel.far }
 // Rooms is the total number of rooms of the hotel.
 func (h *Hotel[T]) Rooms() int { return len(h.guests) }
 
-// The method leave clears the value in a vacated table entry, so that the garbage collector can
+// The method "leave" clears the value in a vacated table entry, so that the garbage collector can
 // free the value, and returns the value.
 func (h *Hotel[T]) leave(index uint32) T {
 	guest := h.guests[index]

@@ -6,8 +6,8 @@ import (
 	"gobtl/internal/mono"
 )
 
-// The method instant returns the time at which a tick begins. For a tick that begins later than any
-// mono.Time, the method instant returns mono.Never.
+// The method "instant" returns the time at which a tick begins. For a tick that begins later than
+// any mono.Time, the method "instant" returns mono.Never.
 func (w *wheel) instant(tick int64) mono.Time {
 	if tick > w.lastTick {
 		return mono.Never
@@ -39,7 +39,7 @@ func (w *wheel) count(slot uint32, n int) {
 	}
 }
 
-// The method link appends a room, which is an entry of the timer table, to a list.
+// The method "link" appends a room, which is an entry of the timer table, to a list.
 func (w *wheel) link(slot uint32, r *room, index uint32) {
 	l := &w.lists[slot]
 	r.slot = slot
@@ -55,7 +55,7 @@ func (w *wheel) link(slot uint32, r *room, index uint32) {
 	w.count(slot, 1)
 }
 
-// The method unlink removes a room, which is an entry of the timer table, from its list.
+// The method "unlink" removes a room, which is an entry of the timer table, from its list.
 func (w *wheel) unlink(r *room) {
 	l := &w.lists[r.slot]
 	switch {
@@ -83,9 +83,9 @@ func (w *wheel) seekFar(revolution int64) int64 {
 	return revolution + int64(found-slot)&(w.farSize-1)
 }
 
-// The method seek returns the index of the first list that is not empty, starting the search at the
-// index "slot". The method seek searches the given number of bitmap words, beginning with the word
-// "first", and wraps around after the last word. At least one of the bitmap words that seek
+// The method "seek" returns the index of the first list that is not empty, starting the search at
+// the index "slot". The method "seek" searches the given number of bitmap words, beginning with the
+// word "first", and wraps around after the last word. At least one of the bitmap words that seek
 // searches must be other than zero, and the number of words must be a power of two.
 func (w *wheel) seek(slot, first, words uint32) uint32 {
 	at := slot >> 6

@@ -9,7 +9,7 @@ import (
 
 // The code in this file decides when a Receiver acknowledges received packets.
 
-// The method accepted decides when an ACK is due after packet n has been accepted. If the
+// The method "accepted" decides when an ACK is due after packet n has been accepted. If the
 // argument "gap" is true, the packet has opened or closed a gap in the received sequence numbers.
 func (r *Receiver) accepted(now mono.Time, n seq.Num, gap bool, delay time.Duration, rules *Rules) {
 	if r.refused > 0 && r.rare.refused.taken(n) {

@@ -8,7 +8,7 @@ import (
 	"gobtl/internal/seq"
 )
 
-// The type adaptive is the state of the loss recovery of one Sender in the profile adaptive.
+// The type "adaptive" is the state of the loss recovery of one Sender in the profile adaptive.
 //
 // The profile adaptive detects lost packets by time, as RACK-TLP (RFC 8985) does. A packet is
 // declared lost if a packet that was sent later on the same channel has arrived, and the older
@@ -79,7 +79,7 @@ type adaptive struct {
 	roundAt       mono.Time // when this round began
 }
 
-// The type arrival describes a packet of which an ACK has told the sender that it has arrived.
+// The type "arrival" describes a packet of which an ACK has told the sender that it has arrived.
 type arrival struct {
 	at     mono.Time // when it was sent
 	seq    seq.Num
@@ -127,8 +127,8 @@ const adaptiveTickNs = 1 << 13
 // lack of memory.
 func (a *adaptive) onTheWay(s *Sender) int32 { return s.next.Sub(s.oldest) - s.sacked - a.lost }
 
-// The method room returns how many packets, including retransmissions, the congestion window allows
-// the sender to send now.
+// The method "room" returns how many packets, including retransmissions, the congestion window
+// allows the sender to send now.
 func (a *adaptive) room(s *Sender) int32 {
 	if a.fixed {
 		return int32(s.window)

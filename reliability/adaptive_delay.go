@@ -10,11 +10,11 @@ import (
 // The functions in this file adjust the congestion window to the measured delay, and find out the
 // delay of the path with empty queues.
 
-// The method sample processes a new round-trip sample of packet n. The arguments "least" and "most"
-// are bounds for the round trip without the packet's time in the peer's receive queue. The argument
-// "next" of the method sample is the next sequence number to be sent. If the peer's process was
-// asleep, the bounds "least" and "most" may be far apart, because the peer cannot tell how long the
-// packet waited in its receive queue.
+// The method "sample" processes a new round-trip sample of packet n. The arguments "least" and
+// "most" are bounds for the round trip without the packet's time in the peer's receive queue. The
+// argument "next" of the method "sample" is the next sequence number to be sent. If the peer's
+// process was asleep, the bounds "least" and "most" may be far apart, because the peer cannot tell
+// how long the packet waited in its receive queue.
 func (c *congestion) sample(now mono.Time, least, most time.Duration, p *path, n, next seq.Num,
 	rules *Rules,
 ) {
@@ -60,8 +60,8 @@ func (c *congestion) sample(now mono.Time, least, most time.Duration, p *path, n
 	}
 }
 
-// The method named holds estimates how many packets the path can have in transit without a queue
-// (the bandwidth-delay product). The argument "over" of the method holds is the present round trip
+// The method "holds" estimates how many packets the path can have in transit without a queue (the
+// bandwidth-delay product). The argument "over" of the method "holds" is the present round trip
 // minus the round trip with empty queues.
 func (c *congestion) holds(p *path, over, room time.Duration) int32 {
 	own := p.base + p.jitter
@@ -69,7 +69,7 @@ func (c *congestion) holds(p *path, over, room time.Duration) int32 {
 	return max(int32(int64(c.window)*int64(own+room)/int64(own+over)), windowLeast)
 }
 
-// The method dip begins and ends dips. In a dip, the sender reduces its congestion window to a
+// The method "dip" begins and ends dips. In a dip, the sender reduces its congestion window to a
 // fraction for two round trips, if the full window has limited the sender after the previous dip.
 // In the first round trip of a dip, the queue at the bottleneck drains, and in the second, the
 // sender measures the round trip with an empty queue. If a dip (a short reduction of the congestion
@@ -101,9 +101,9 @@ func (c *congestion) dip(p *path, took time.Duration) bool {
 	return true
 }
 
-// The method drains detects by the measured round trip that the queue at the bottleneck empties,
+// The method "drains" detects by the measured round trip that the queue at the bottleneck empties,
 // for example because another sender has reduced its window or stopped. The argument "most" of the
-// method drains is an upper bound for the measured round trip without the time in the peer's
+// method "drains" is an upper bound for the measured round trip without the time in the peer's
 // receive queue. The result of drains is true if all recent round trips showed a queue, and this
 // round trip is clearly shorter.
 func (c *congestion) drains(most time.Duration, p *path) bool {
@@ -129,7 +129,7 @@ func (c *congestion) beginDip(p *path) {
 
 // fit estimates the path's capacity from the packets delivered in the last round trip of slow
 // start, which had the duration "took". The estimated capacity becomes the congestion window when
-// the present dip (a short reduction of the window) ends. The method fit is not called for small
+// the present dip (a short reduction of the window) ends. The method "fit" is not called for small
 // congestion windows.
 func (c *congestion) fit(p *path, took time.Duration) {
 	c.overshot = false
@@ -138,15 +138,15 @@ func (c *congestion) fit(p *path, took time.Duration) {
 	c.peak = c.unhalved
 }
 
-// The method blame records, before a reduction of the congestion window, how many lost packets have
-// caused it.
+// The method "blame" records, before a reduction of the congestion window, how many lost packets
+// have caused it.
 func (c *congestion) blame(lost int32) {
 	c.blamed, c.excused, c.undo, c.undoSlow = lost, 0, c.window, c.slow
 }
 
-// The method excuse corrects the loss counts when packets that were declared lost turn out to have
-// arrived. If more than half of the losses that the method blame has recorded turn out to be wrong,
-// the method excuse restores the congestion window.
+// The method "excuse" corrects the loss counts when packets that were declared lost turn out to
+// have arrived. If more than half of the losses that the method "blame" has recorded turn out to be
+// wrong, the method "excuse" restores the congestion window.
 func (c *congestion) excuse(packets int32) {
 	c.lost = max(c.lost-packets, 0)
 	c.counted[1] = max(c.counted[1]-packets, 0)

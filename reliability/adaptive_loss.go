@@ -8,7 +8,7 @@ import (
 
 // The functions in this file decide which packets in flight are lost.
 
-// The method arrived processes the arrival of the packet of segment t at the peer, and frees the
+// The method "arrived" processes the arrival of the packet of segment t at the peer, and frees the
 // segment.
 func (a *adaptive) arrived(s *Sender, now mono.Time, t Token) {
 	p := s.segment(t)
@@ -60,17 +60,17 @@ func (a *adaptive) onResentArrived(d arrival) {
 	a.arrivedOutOfTurn = true
 }
 
-// The method proves reports whether the arrived packet d was sent later than packet p, so that p
+// The method "proves" reports whether the arrived packet d was sent later than packet p, so that p
 // may be lost.
 func (d *arrival) proves(p *segment) bool {
 	return d.at > p.postedAt || d.at == p.postedAt && p.seq.Before(d.seq) && d.rtt != 0
 }
 
-// The method named least estimates the shortest possible time between the transmission of a packet
-// on a channel and the receipt of its ACK. If the given channel was measured, the result of the
-// method named least is the lowest round trip of this channel. If the given channel was not
-// measured, the result of the method named least is the lowest round trip of the other channel or,
-// if neither was measured, ResendTimeoutMin.
+// The method "least" estimates the shortest possible time between the transmission of a packet on a
+// channel and the receipt of its ACK. If the given channel was measured, the result of the method
+// "least" is the lowest round trip of this channel. If the given channel was not measured, the
+// result of the method "least" is the lowest round trip of the other channel or, if neither was
+// measured, ResendTimeoutMin.
 func (a *adaptive) least(c Channel) time.Duration {
 	if base := a.paths[c].base; base != 0 {
 		return base

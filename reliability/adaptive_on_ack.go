@@ -8,8 +8,8 @@ import (
 	"gobtl/internal/seq"
 )
 
-// processAck processes an acknowledgement. The argument sack of processAck is the selective part of
-// the ACK, or nil if there is none. processAck appends the freed segments to done.
+// processAck processes an acknowledgement. The argument "sack" of processAck is the selective part
+// of the ACK, or nil if there is none. processAck appends the freed segments to done.
 func (a *adaptive) processAck(s *Sender, now mono.Time, ack seq.Num, sack *Sack,
 	done []Token,
 ) []Token {
@@ -100,11 +100,12 @@ func (a *adaptive) heardAgain(s *Sender, now mono.Time) {
 	}
 }
 
-// The method measure takes a round-trip sample from the packet that arrived last, if no earlier ACK
-// has acknowledged the packet, and it was never retransmitted (Karn's algorithm). An ACK without a
-// selective part gives no round-trip sample if it covers a retransmitted packet, because it does
-// not say which packet has caused the ACK. An ACK without a selective part gives no round-trip
-// sample for a lone reply, because the peer may have delayed this ACK by an unknown time.
+// The method "measure" takes a round-trip sample from the packet that arrived last, if no earlier
+// ACK has acknowledged the packet, and it was never retransmitted (Karn's algorithm). An ACK
+// without a selective part gives no round-trip sample if it covers a retransmitted packet, because
+// it does not say which packet has caused the ACK. An ACK without a selective part gives no
+// round-trip sample for a lone reply, because the peer may have delayed this ACK by an unknown
+// time.
 func (a *adaptive) measure(s *Sender, now mono.Time, ack seq.Num, sack *Sack) {
 	n, delay := ack, time.Duration(0)
 	if sack != nil {

@@ -28,8 +28,8 @@ const (
 	paceSpare   = 9  // packets that may stay unused, reserved for small messages
 )
 
-// The method refill computes how many new packets may be sent now. The argument "next" of the
-// method refill is the next sequence number to be sent. The pacer permits one packet for each
+// The method "refill" computes how many new packets may be sent now. The argument "next" of the
+// method "refill" is the next sequence number to be sent. The pacer permits one packet for each
 // elapsed interval of the given length (the argument "every"), but never more than "burst" packets
 // together. If no packet is in flight, the pacer permits a burst of packets, whose number is the
 // argument "burst". If the pacer's timer must expire at the time p.due, when more packets may be
@@ -48,8 +48,8 @@ func (p *pacer) refill(now mono.Time, next seq.Num, idle bool, every, burst time
 	return have < burst
 }
 
-// The method room returns how many new packets the pacer permits now. The argument "next" of the
-// method room is the next sequence number to be sent.
+// The method "room" returns how many new packets the pacer permits now. The argument "next" of the
+// method "room" is the next sequence number to be sent.
 func (p *pacer) room(next seq.Num) int32 {
 	if !p.on {
 		return WindowMax
@@ -57,7 +57,7 @@ func (p *pacer) room(next seq.Num) int32 {
 	return p.end.Sub(next)
 }
 
-// The method short reports whether the sender has used up nearly all packets that the pacer
+// The method "short" reports whether the sender has used up nearly all packets that the pacer
 // permits.
 func (p *pacer) short(next seq.Num) bool {
 	return p.on && !next.Before(p.mark)

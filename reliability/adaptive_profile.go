@@ -56,7 +56,7 @@ func (shared *adaptiveShared) expire(now mono.Time) *Sender {
 	return s
 }
 
-// The method expired does what is due when the timer of a Sender has expired.
+// The method "expired" does what is due when the timer of a Sender has expired.
 func (a *adaptive) expired(s *Sender, now mono.Time) {
 	a.timer, a.timerAt = 0, mono.Never
 	if s.oldest == s.next {

@@ -6,8 +6,8 @@ import (
 	"gobtl/internal/mono"
 )
 
-// The method posted records when a packet was sent, and starts the Sender's retransmission timer if
-// it does not run. A running retransmission timer is not changed, because a further packet only
+// The method "posted" records when a packet was sent, and starts the Sender's retransmission timer
+// if it does not run. A running retransmission timer is not changed, because a further packet only
 // postpones the time-out.
 func (a *adaptive) posted(s *Sender, now mono.Time, c Channel, limit time.Duration) {
 	a.sentAt[c] = now
@@ -45,8 +45,8 @@ func (s *Sender) Leaves(now mono.Time, t Token) {
 	}
 }
 
-// The method hasten ends the extended time-out of a lone reply, which is a packet whose ACK the
-// peer may delay. After a call of the method hasten, the time-out is the same as for an ordinary
+// The method "hasten" ends the extended time-out of a lone reply, which is a packet whose ACK the
+// peer may delay. After a call of the method "hasten", the time-out is the same as for an ordinary
 // packet sent at the time "now".
 func (a *adaptive) hasten(s *Sender, now mono.Time) {
 	a.sentAt[s.segment(s.at(s.oldest)).channel], a.progressAt = now, now
@@ -66,10 +66,10 @@ func (a *adaptive) run(s *Sender, now mono.Time) {
 	}
 }
 
-// The method due returns the time at which the next retransmission time-out occurs if no ACK
+// The method "due" returns the time at which the next retransmission time-out occurs if no ACK
 // arrives. The first retransmission time-out is counted from the packet sent last, because the ACK
 // of that packet covers all packets in flight. After an ACK of new packets, the first
-// retransmission time-out occurs after at most four times the field wait. Each further
+// retransmission time-out occurs after at most four times the field "wait". Each further
 // retransmission time-out is counted from the previous one.
 func (a *adaptive) due(s *Sender) mono.Time {
 	at := a.ackedAt.Add(a.paths[a.lastMeasured].srtt/2 + a.peerDelay)
@@ -129,7 +129,7 @@ func (a *adaptive) setWait() {
 	}
 }
 
-// The method wake makes the Sender's timer expire at the given time, unless it expires earlier
+// The method "wake" makes the Sender's timer expire at the given time, unless it expires earlier
 // anyway.
 func (a *adaptive) wake(s *Sender, now, at mono.Time) {
 	if a.timer != 0 {
@@ -145,8 +145,8 @@ func (a *adaptive) wake(s *Sender, now, at mono.Time) {
 	a.timer, a.timerAt = room, at
 }
 
-// The method timeout queues the oldest packet in flight (except packets that the peer has refused)
-// for retransmission after a time-out.
+// The method "timeout" queues the oldest packet in flight (except packets that the peer has
+// refused) for retransmission after a time-out.
 func (a *adaptive) timeout(s *Sender, now mono.Time) {
 	cause := CauseTimeout
 	a.progressAt = now

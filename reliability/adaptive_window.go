@@ -8,9 +8,9 @@ import (
 	"gobtl/internal/seq"
 )
 
-// The type congestion is the congestion control for one peer, which limits the packets in flight by
-// a congestion window. Except in slow start, the congestion window changes at most once per round
-// trip.
+// The type "congestion" is the congestion control for one peer, which limits the packets in flight
+// by a congestion window. Except in slow start, the congestion window changes at most once per
+// round trip.
 //
 // The first congestion signal is delay. The congestion window is reduced if several consecutive
 // round-trip samples, taken over more than half of the lowest round trip, exceed the target delay.
@@ -63,7 +63,7 @@ type congestion struct {
 	low    [2]time.Duration
 	lowFor uint8 // elapsed rounds of the present lowRounds
 	skip   uint8 // rounds with losses caused by the previous window
-	// The field pressed counts consecutive round trips far above the target delay during which this
+	// The field "pressed" counts consecutive round trips far above the target delay during which this
 	// sender had a tiny congestion window.
 	pressed  uint16
 	acked    int32         // packets delivered in this round
@@ -123,12 +123,12 @@ func (c *congestion) init(rules *Rules) {
 	*c = congestion{window: int32(rules.InitialWindow), slow: true, dipAfter: dipNext}
 }
 
-// The method target is the round trip above which the congestion window is reduced.
+// The method "target" is the round trip above which the congestion window is reduced.
 func (c *congestion) target(base, jitter time.Duration, rules *Rules) time.Duration {
 	return max(rules.TargetDelay+c.wobble.room(rules), base+base/4+delayNoise+jitter)
 }
 
-// The method grow counts delivered packets. In slow start, the method grow also increases the
+// The method "grow" counts delivered packets. In slow start, the method "grow" also increases the
 // congestion window by the number of delivered packets, up to the argument "most".
 func (c *congestion) grow(packets int32, most uint32) {
 	c.acked += packets
@@ -137,7 +137,7 @@ func (c *congestion) grow(packets int32, most uint32) {
 	}
 }
 
-// The method flooded reports whether so many packets were lost in this round trip of slow start
+// The method "flooded" reports whether so many packets were lost in this round trip of slow start
 // that the congestion window must be too large.
 func (c *congestion) flooded() bool { return c.skip == 0 && c.lost > floodLeast+c.acked/8 }
 
@@ -212,7 +212,7 @@ func (c *congestion) endRound(rules *Rules, p *path, most int32, took time.Durat
 	c.acked, c.lost, c.least, c.limited = 0, 0, 0, false
 }
 
-// The method hasten makes the next dip (a short reduction of the window) earlier after unusual
+// The method "hasten" makes the next dip (a short reduction of the window) earlier after unusual
 // loss, because many senders may share the queue.
 func (c *congestion) hasten(slow bool) {
 	if c.easy == 0 && !slow && c.share >= shareMost && c.vain < vainMost {
@@ -220,7 +220,7 @@ func (c *congestion) hasten(slow bool) {
 	}
 }
 
-// The method step returns the increase of the congestion window per round trip, in packets. The
+// The method "step" returns the increase of the congestion window per round trip, in packets. The
 // increase per round trip depends on the round trip and on the square root of the window, so that
 // small windows grow relatively faster. After many round trips without a reduction, the congestion
 // window grows faster, because the path may have much more capacity than before. The congestion
@@ -251,11 +251,11 @@ func (c *congestion) step() int32 {
 	return max(step, 1)
 }
 
-// The method press detects a competing sender that fills the queue because it reacts only to loss,
-// as many TCP senders do. If the delay is far above the target although this sender has almost no
-// packets in flight, there must be a competing sender. While a competing sender fills the queue,
-// this sender also reacts only to loss and not to delay, for competeTime round trips or until the
-// queue empties.
+// The method "press" detects a competing sender that fills the queue because it reacts only to
+// loss, as many TCP senders do. If the delay is far above the target although this sender has
+// almost no packets in flight, there must be a competing sender. While a competing sender fills the
+// queue, this sender also reacts only to loss and not to delay, for competeTime round trips or
+// until the queue empties.
 func (c *congestion) press(goal time.Duration) {
 	switch {
 	case c.compete:
@@ -271,8 +271,8 @@ func (c *congestion) press(goal time.Duration) {
 	}
 }
 
-// The method drain reduces the congestion window to the number of packets that the path can have in
-// transit without a queue, but not below the argument "least".
+// The method "drain" reduces the congestion window to the number of packets that the path can have
+// in transit without a queue, but not below the argument "least".
 func (c *congestion) drain(least int32) {
 	c.shrink(max(int32(int64(c.window)*int64(c.base+delayNoise)/int64(c.least)), least))
 	c.peak = c.window // as much as the path holds
@@ -286,11 +286,11 @@ func (c *congestion) shrink(window int32) {
 	c.window, c.slow, c.easy = min(window, c.window), false, 0
 }
 
-// The method judge reduces the congestion window if the loss rate is above the usual loss rate of
+// The method "judge" reduces the congestion window if the loss rate is above the usual loss rate of
 // the path, and later checks whether the reduction has lowered the loss rate. As long as the loss
-// rate falls clearly but is still too high, the method judge reduces the window further. If the
-// loss rate does not fall although the window is smaller, the method judge concludes that no queue
-// causes the loss, and restores the window.
+// rate falls clearly but is still too high, the method "judge" reduces the window further. If the
+// loss rate does not fall although the window is smaller, the method "judge" concludes that no
+// queue causes the loss, and restores the window.
 func (c *congestion) judge() bool {
 	total := c.counted[0] + c.counted[1]
 	expected := int32(int64(total) * int64(c.usual) / shareUnits)
@@ -340,8 +340,8 @@ func (c *congestion) judge() bool {
 	return true
 }
 
-// The method held estimates, from the delay in the past round trip, how many packets the path can
-// have in transit without a queue. The result of the method held is at most seven ninths of the
+// The method "held" estimates, from the delay in the past round trip, how many packets the path can
+// have in transit without a queue. The result of the method "held" is at most seven ninths of the
 // congestion window, or 0 if the delay shows no queue.
 func (c *congestion) held() int32 {
 	if c.base < delayNoise || c.least <= c.base {
@@ -351,7 +351,7 @@ func (c *congestion) held() int32 {
 	return min(int32(int64(underWay)*int64(c.base)/int64(c.least)), c.window*7/9)
 }
 
-// The method restart sets the congestion window back to its initial size and begins slow start,
+// The method "restart" sets the congestion window back to its initial size and begins slow start,
 // after several consecutive time-outs without an ACK.
 func (c *congestion) restart(rules *Rules) {
 	c.window, c.unhalved, c.slow = min(c.window, int32(rules.InitialWindow)), 0, true

@@ -24,11 +24,11 @@ const (
 	wobbleMost  = 4 // target delays
 )
 
-// The method round processes the least round trip of the past round, or 0 if no round trip was
-// measured. The argument "packet" of the method round is the time that the path takes to carry one
-// packet. Changes of the least round trip by at most wobbleTurn plus the time of two packets are
-// ignored. The argument steady of the method round is false if the congestion window has become
-// smaller, which changes the round trip by itself.
+// The method "round" processes the least round trip of the past round, or 0 if no round trip was
+// measured. The argument "packet" of the method "round" is the time that the path takes to carry
+// one packet. Changes of the least round trip by at most wobbleTurn plus the time of two packets
+// are ignored. The argument "steady" of the method "round" is false if the congestion window has
+// become smaller, which changes the round trip by itself.
 func (w *wobble) round(least, packet time.Duration, steady bool) {
 	if least == 0 || !steady {
 		w.latest, w.change = 0, 0
@@ -47,7 +47,7 @@ func (w *wobble) round(least, packet time.Duration, steady bool) {
 	w.share += (turn - w.share) / wobbleRounds
 }
 
-// The method room returns by how much the target delay is raised because part of the delay comes
+// The method "room" returns by how much the target delay is raised because part of the delay comes
 // from a program on the path, and not from a queue.
 func (w *wobble) room(rules *Rules) time.Duration {
 	part := min(max(w.share-wobbleLeast, 0), wobbleLeast)

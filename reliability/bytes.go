@@ -27,7 +27,7 @@ func (s *Sender) InFlightBytes() int {
 // ACK that is not outdated, the caller must call OnAck, then Carry for the freed packets, and then
 // BoundBytes. A credit of less than one byte counts as one byte. If a newer ACK has already raised
 // the packet limit, BoundBytes has no effect. A packet with a reserved sequence number may be sent
-// even if the byte limit is reached. The argument promised of BoundBytes says whether a sequence
+// even if the byte limit is reached. The argument "promised" of BoundBytes says whether a sequence
 // number is reserved for a packet that is not sent yet.
 func (s *Sender) BoundBytes(ack seq.Num, credit uint16, grantedBytes int, promised bool) {
 	if grantedBytes == s.bytesMax || ack.Add(1+max(1, uint32(credit))).Before(s.limit) {

@@ -118,10 +118,10 @@ func (c *Credits) Share() int {
 }
 
 // renew replaces a peer's unused credits by a new number of credits, and returns this number. The
-// argument held of the method renew is the number of old credits that the peer has not used. The
-// argument want of the method renew is the largest number of credits to grant. The pool must count
-// exactly the credits that the caller announces to the peer, because a difference would never be
-// corrected.
+// argument "held" of the method "renew" is the number of old credits that the peer has not used.
+// The argument "want" of the method "renew" is the largest number of credits to grant. The pool
+// must count exactly the credits that the caller announces to the peer, because a difference would
+// never be corrected.
 func (c *Credits) renew(r *Receiver, held, want uint32) uint32 {
 	before := r.booked
 	c.lapse()
@@ -150,7 +150,7 @@ func (c *Credits) renew(r *Receiver, held, want uint32) uint32 {
 	return grant
 }
 
-// The method book records that a peer has been granted credits, and how many slots of the receive
+// The method "book" records that a peer has been granted credits, and how many slots of the receive
 // buffer these credits take.
 func (c *Credits) book(r *Receiver, grant uint32, places int) {
 	r.charged, r.booked = grant, uint32(places)
@@ -167,7 +167,7 @@ func (c *Credits) book(r *Receiver, grant uint32, places int) {
 	}
 }
 
-// The method unbook removes a peer's credits and buffer slots from the counts of the pool.
+// The method "unbook" removes a peer's credits and buffer slots from the counts of the pool.
 func (c *Credits) unbook(r *Receiver) {
 	c.granted -= int(r.booked)
 	if r.charged > r.booked {
@@ -183,8 +183,8 @@ func (c *Credits) unbook(r *Receiver) {
 	r.charged, r.booked, r.short = 0, 0, false
 }
 
-// The method raised records that a peer's credit limit has just been raised, and moves the peer to
-// the end of the pool's list.
+// The method "raised" records that a peer's credit limit has just been raised, and moves the peer
+// to the end of the pool's list.
 func (c *Credits) raised(r *Receiver) {
 	if c.last != r {
 		c.unlist(r)
@@ -216,8 +216,8 @@ func (c *Credits) unlist(r *Receiver) {
 	r.listed, r.earlier, r.later = false, nil, nil
 }
 
-// The method lapse reduces the credits of each peer whose credit limit was not raised for the time
-// creditLapse.
+// The method "lapse" reduces the credits of each peer whose credit limit was not raised for the
+// time creditLapse.
 func (c *Credits) lapse() {
 	for r := c.first; r != nil && c.now.Sub(r.raisedAt) >= creditLapse; r = c.first {
 		c.unlist(r)

@@ -6,7 +6,7 @@ import (
 	"gobtl/internal/seq"
 )
 
-// The type marks holds two bitmaps with one bit for each entry of the Sender's ring of packets in
+// The type "marks" holds two bitmaps with one bit for each entry of the Sender's ring of packets in
 // flight. With a bitmap, a search in a large send window examines 64 packets at a time.
 type marks struct {
 	// The bitmap "early" has the packets that have arrived out of order, while a packet with a lower
@@ -52,7 +52,7 @@ func (s *Sender) takeBack(n seq.Num) {
 	s.marks.aside[word] &^= bit
 }
 
-// The method marked reports whether packet n is marked in the bitmap "early" (arrived out of
+// The method "marked" reports whether packet n is marked in the bitmap "early" (arrived out of
 // order), and whether it is marked in the bitmap "aside" (lost or to be retransmitted).
 func (s *Sender) marked(n seq.Num) (early, aside bool) {
 	if s.marks == nil {
@@ -101,8 +101,8 @@ func (s *Sender) nextAside(n seq.Num) seq.Num {
 	return s.next
 }
 
-// The method named from returns where a bitmap of the Sender has the bit for sequence number n. The
-// results of the method named from are the index of a 64-bit word, the position of n's bit in this
+// The method "from" returns where a bitmap of the Sender has the bit for sequence number n. The
+// results of the method "from" are the index of a 64-bit word, the position of n's bit in this
 // word, and the number of bits from n's bit to the end of the word.
 func (s *Sender) from(n seq.Num) (word, shift, left uint32) {
 	i := uint32(n) & uint32(len(s.ring)-1)

@@ -7,8 +7,8 @@ import (
 	"gobtl/internal/seq"
 )
 
-// The type policy connects a Sender with the loss recovery of its profile. A policy decides when a
-// packet is retransmitted, and how many packets may be in flight within the limits of send window
+// The type "policy" connects a Sender with the loss recovery of its profile. A policy decides when
+// a packet is retransmitted, and how many packets may be in flight within the limits of send window
 // and credits. At most one of the two pointers of a policy is set. Both pointers are nil if the
 // Sender merely counts packets, and in the profile adaptive before the Sender's first packet.
 type policy struct {
@@ -17,17 +17,17 @@ type policy struct {
 	joined   joined
 }
 
-// The type joined holds the arguments of Recovery.Join, which the profile adaptive needs later for
-// a Sender's state. In the other profiles, the field shared is nil.
+// The type "joined" holds the arguments of Recovery.Join, which the profile adaptive needs later
+// for a Sender's state. In the other profiles, the field "shared" is nil.
 type joined struct {
 	shared    *adaptiveShared
 	peerDelay time.Duration
 }
 
-// The method none reports whether the Sender merely counts packets, or has not sent a packet yet.
+// The method "none" reports whether the Sender merely counts packets, or has not sent a packet yet.
 func (p *policy) none() bool { return p.usnic == nil && p.adaptive == nil }
 
-// The method begin allocates a Sender's state of the profile adaptive when the Sender is about to
+// The method "begin" allocates a Sender's state of the profile adaptive when the Sender is about to
 // send its first packet. A Sender that has sent nothing takes little memory, because the state of
 // the profile adaptive is not allocated yet.
 func (p *policy) begin(s *Sender) {
@@ -36,9 +36,9 @@ func (p *policy) begin(s *Sender) {
 	}
 }
 
-// The method posted records that one or more packets with consecutive numbers were sent together on
-// channel c. The argument n is the number of the first packet. The argument limit of the method
-// posted is an upper bound for the time-out of the sent packets.
+// The method "posted" records that one or more packets with consecutive numbers were sent together
+// on channel c. The argument n is the number of the first packet. The argument "limit" of the
+// method "posted" is an upper bound for the time-out of the sent packets.
 func (p *policy) posted(s *Sender, now mono.Time, n seq.Num, count int, c Channel,
 	limit time.Duration,
 ) {

@@ -13,13 +13,13 @@ type Recovery struct {
 	profile profile
 }
 
-// The interface profile has the methods of a recovery profile that concern all Senders of a module,
-// such as the expiry of timers.
+// The interface "profile" has the methods of a recovery profile that concern all Senders of a
+// module, such as the expiry of timers.
 type profile interface {
 	join(s *Sender, peerDelay time.Duration, selective bool)
 	expire(now mono.Time) *Sender
 	deadline() mono.Time
-	// The method running returns the number of running timers.
+	// The method "running" returns the number of running timers.
 	running() int
 	counts() Counts
 	checkTimers() error
@@ -27,7 +27,7 @@ type profile interface {
 	stopIdle()
 }
 
-// NewRecovery allocates the state of a number of send segments (the argument count, 1 to
+// NewRecovery allocates the state of a number of send segments (the argument "count", 1 to
 // SegmentsMax), and of the timers for at most the given number of peers. At first all segments are
 // free. The error of NewRecovery wraps ErrRules or hotel.ErrConfig.
 func NewRecovery(count, peers int, rules Rules) (*Recovery, error) {
@@ -52,7 +52,7 @@ func NewRecovery(count, peers int, rules Rules) (*Recovery, error) {
 
 // Join gives a Sender the loss recovery of the profile. The Sender given to Join must not have been
 // used after its Init. The argument peerDelay of Join is the longest ACK delay of the peer. The
-// argument selective of Join says whether the peer sends selective ACKs. A Sender for which Join
+// argument "selective" of Join says whether the peer sends selective ACKs. A Sender for which Join
 // was not called can only count packets (Sender.Count).
 func (r *Recovery) Join(s *Sender, peerDelay time.Duration, selective bool) {
 	s.segs = &r.Segments

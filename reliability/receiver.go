@@ -67,7 +67,7 @@ type Receiver struct {
 	load       load
 }
 
-// The type rare holds the state of a Receiver that is needed only if packets of the peer have
+// The type "rare" holds the state of a Receiver that is needed only if packets of the peer have
 // arrived out of order or repeatedly, or were refused.
 type rare struct {
 	// The ring outOfOrder is a bitmap of those packets in the receive window that have arrived out of
@@ -112,8 +112,8 @@ func (r *Receiver) Check(n seq.Num) Verdict {
 	return Accept
 }
 
-// The method bit reports whether packet n of the receive window has already arrived out of order.
-// The ring outOfOrder must be allocated when the method bit is called.
+// The method "bit" reports whether packet n of the receive window has already arrived out of order.
+// The ring outOfOrder must be allocated when the method "bit" is called.
 func (r *Receiver) bit(n seq.Num) bool {
 	if uint32(n-r.next) >= r.ringBits() {
 		return false
@@ -136,7 +136,7 @@ func (r *Receiver) Accept(now mono.Time, n seq.Num, rules *Rules) {
 	r.accept(now, n, rules.AckDelay, rules)
 }
 
-// The method accept works like Accept, with the given ACK delay instead of Rules.AckDelay.
+// The method "accept" works like Accept, with the given ACK delay instead of Rules.AckDelay.
 func (r *Receiver) accept(now mono.Time, n seq.Num, delay time.Duration, rules *Rules) {
 	gap := false
 	if n == r.next {
@@ -152,7 +152,7 @@ func (r *Receiver) accept(now mono.Time, n seq.Num, delay time.Duration, rules *
 	r.accepted(now, n, gap, delay, rules)
 }
 
-// The method hold records that packet n has arrived out of order.
+// The method "hold" records that packet n has arrived out of order.
 func (r *Receiver) hold(n seq.Num) {
 	rare := r.needRare()
 	if d := uint32(n - r.next); d >= r.ringBits() {
@@ -163,8 +163,8 @@ func (r *Receiver) hold(n seq.Num) {
 	r.held++
 }
 
-// The method widen enlarges the ring outOfOrder for a packet that is the given distance beyond the
-// next packet in order.
+// The method "widen" enlarges the ring outOfOrder for a packet that is the given distance beyond
+// the next packet in order.
 func (r *Receiver) widen(distance uint32) {
 	ringBits := max(64, min(r.window, WindowDefault))
 	for ringBits <= distance {
@@ -212,7 +212,7 @@ func (r *Receiver) Latest(now mono.Time) (last seq.Num, ago, unread time.Duratio
 func (r *Receiver) Unread(d time.Duration) { r.unread = d }
 
 // OutOfOrder writes a bitmap of the packets that have arrived after the first gap in the sequence
-// numbers to the slice words. Bit i of words[w] stands for the packet with the number
+// numbers to the slice "words". Bit i of words[w] stands for the packet with the number
 // Next()+1+64w+i. OutOfOrder returns the number of words up to the last one that is not zero. If
 // the slice given to OutOfOrder is too short, the packets with the highest numbers are left out.
 func (r *Receiver) OutOfOrder(words []uint64) int {
@@ -252,7 +252,7 @@ func (r *Receiver) Next() seq.Num { return r.next }
 // number is missing.
 func (r *Receiver) Held() int { return int(r.held) }
 
-// TakeAck returns the ACK that the caller sends now. After TakeAck, no ACK is due. The result dup
+// TakeAck returns the ACK that the caller sends now. After TakeAck, no ACK is due. The result "dup"
 // of TakeAck is true if only duplicates have arrived after the previous ACK.
 func (r *Receiver) TakeAck(c *Credits) (ack seq.Num, credit uint16, dup bool) {
 	dup = !r.ackNews
@@ -285,8 +285,8 @@ func (r *Receiver) Grant(c *Credits) uint16 {
 	return uint16(min(r.ahead()+grant, 1<<16-1))
 }
 
-// The method named holds returns how many credits the peer has not used yet. If the peer's credits
-// have expired, the method named holds returns at most the few credits that the peer keeps.
+// The method "holds" returns how many credits the peer has not used yet. If the peer's credits have
+// expired, the method "holds" returns at most the few credits that the peer keeps.
 func (r *Receiver) holds() uint32 {
 	held := uint32(max(r.limit.Sub(r.next)-int32(r.ahead()), 0))
 	if r.lapsed {
@@ -295,8 +295,8 @@ func (r *Receiver) holds() uint32 {
 	return held
 }
 
-// The method earn counts the credits that the peer has used, and adjusts the number of credits that
-// the peer may have at the same time (earned credits).
+// The method "earn" counts the credits that the peer has used, and adjusts the number of credits
+// that the peer may have at the same time (earned credits).
 func (r *Receiver) earn(now mono.Time, used uint32) {
 	r.usedLately += used
 	if now.Sub(r.usedAt) >= creditPeriod {
@@ -310,11 +310,11 @@ func (r *Receiver) earn(now mono.Time, used uint32) {
 	}
 }
 
-// The method named ahead returns how many packets after the first gap in the sequence numbers have
+// The method "ahead" returns how many packets after the first gap in the sequence numbers have
 // arrived, and therefore take no credit. If packets after a gap took credits, the peer could run
 // out of credits before its retransmission of a missing packet has arrived. If the peer does not
-// support selective ACKs, the method named ahead returns 0, because the peer then recognises a
-// missing packet by an unchanged credit limit.
+// support selective ACKs, the method "ahead" returns 0, because the peer then recognises a missing
+// packet by an unchanged credit limit.
 func (r *Receiver) ahead() uint32 {
 	if r.Selective {
 		return r.held + r.refused

@@ -32,9 +32,9 @@ type refusals struct {
 const askShare = 4
 
 // NoMemory records that the peer has refused segment t, a packet of sizeBytes, for lack of memory.
-// The argument limit of NoMemory is the longest time until the first retransmission of the refused
-// segment. In the profiles usnic and lossless, NoMemory changes nothing, because the segment's own
-// timer causes the retransmission.
+// The argument "limit" of NoMemory is the longest time until the first retransmission of the
+// refused segment. In the profiles usnic and lossless, NoMemory changes nothing, because the
+// segment's own timer causes the retransmission.
 func (s *Sender) NoMemory(now mono.Time, t Token, sizeBytes int, limit time.Duration) {
 	a, p := s.policy.adaptive, s.segment(t)
 	if a == nil || p.state != Posted || p.refusedBytes != 0 {
@@ -106,7 +106,7 @@ func (a *adaptive) ask(s *Sender, now mono.Time) {
 	}
 }
 
-// The method answered makes all refused packets ready for retransmission, when the peer has
+// The method "answered" makes all refused packets ready for retransmission, when the peer has
 // accepted one packet that it had refused before.
 func (a *adaptive) answered(s *Sender) {
 	r := &a.refused
@@ -122,7 +122,7 @@ func (a *adaptive) answered(s *Sender) {
 	r.asking = false
 }
 
-// The method forgive ends the refused state of a packet, which from then on counts as an ordinary
+// The method "forgive" ends the refused state of a packet, which from then on counts as an ordinary
 // packet in flight.
 func (a *adaptive) forgive(s *Sender, p *segment) {
 	s.bytes += int(p.refusedBytes)
@@ -131,12 +131,12 @@ func (a *adaptive) forgive(s *Sender, p *segment) {
 	a.refused.count--
 }
 
-// The method refused reports whether the segment's packet is refused, and waits until the peer has
-// memory for it.
+// The method "refused" reports whether the segment's packet is refused, and waits until the peer
+// has memory for it.
 func (p *segment) refused() bool { return p.refusedBytes != 0 && p.state == Posted }
 
 // checkRefused returns an error if an invariant of the refused packets is violated. The argument
-// count of checkRefused is the number of refused packets in the send window.
+// "count" of checkRefused is the number of refused packets in the send window.
 func (a *adaptive) checkRefused(count int32) error {
 	r := &a.refused
 	if count != r.count || count > 0 && (a.timer == 0 || a.timerAt > r.at.Add(time.Microsecond)) {
@@ -168,7 +168,7 @@ func (r *Receiver) Refused(n seq.Num) {
 	}
 }
 
-// The method taken removes packet n, which the receiver has accepted now, from the bitmap of
+// The method "taken" removes packet n, which the receiver has accepted now, from the bitmap of
 // refused packets, and reports whether the packet was in the bitmap.
 func (f refusedPackets) taken(n seq.Num) bool {
 	w, bit := f.place(n)

@@ -226,8 +226,8 @@ func (s *Segments) Defer(t Token) {
 	s.enlist(t, g.cause)
 }
 
-// The method release frees a segment in the state Posted or Resend. The caller stops the segment's
-// timer.
+// The method "release" frees a segment in the state Posted or Resend. The caller stops the
+// segment's timer.
 func (s *Segments) release(t Token, p *segment) {
 	switch p.state {
 	case Posted:

@@ -45,14 +45,14 @@ type Sender struct {
 	bytesMax  int     // limit of bytes in flight: see BoundBytes
 	raisedAt  mono.Time
 	rested    bool // half of the credits were given up since raisedAt, or none was raised yet
-	// The field blocked of a Sender says whether NoteBlocked was called in the present round trip.
+	// The field "blocked" of a Sender says whether NoteBlocked was called in the present round trip.
 	blocked   bool
 	patient   bool // a lone reply is in flight, whose ACK may be delayed: see lone.go
 	withholds bool // the packet numbered withheld was not sent
 	selective bool // the peer sends selective ACKs; only with the profile adaptive
 }
 
-// The constant unlimited stands for "no limit" where a number of packets or bytes is expected.
+// The constant "unlimited" stands for "no limit" where a number of packets or bytes is expected.
 const unlimited = math.MaxInt32
 
 // Sack is the selective part of an acknowledgement.
@@ -108,8 +108,8 @@ func (s *Sender) Grant(credit uint16) {
 	s.updateSendLimit()
 }
 
-// The method raise sets the credit limit to the given limit, unless the credit limit is already as
-// high, and reports whether the credit limit has changed.
+// The method "raise" sets the credit limit to the given limit, unless the credit limit is already
+// as high, and reports whether the credit limit has changed.
 func (s *Sender) raise(now mono.Time, limit seq.Num) bool {
 	if !s.limit.Before(limit) {
 		return false
@@ -129,7 +129,7 @@ func (s *Sender) Rest(now mono.Time) {
 	}
 }
 
-// The method rest does the work of Rest if the credits have expired.
+// The method "rest" does the work of Rest if the credits have expired.
 func (s *Sender) rest() {
 	keep := s.limit.Sub(s.next)
 	if keep <= 0 {
@@ -192,8 +192,8 @@ func (s *Sender) InFlight() int { return int(s.next-s.oldest) - int(s.sacked) }
 
 func (s *Sender) segment(t Token) *segment { return &s.segs.segs[t] }
 
-// The method named at returns the Token of the packet with sequence number n in the send window.
-// For a packet that has arrived out of order, the result of the method named at is noToken.
+// The method "at" returns the Token of the packet with sequence number n in the send window. For a
+// packet that has arrived out of order, the result of the method "at" is noToken.
 func (s *Sender) at(n seq.Num) Token { return s.ring[uint32(n)&uint32(len(s.ring)-1)] }
 
 // Size is the window in packets.
@@ -268,7 +268,7 @@ func (s *Sender) Hasten(now mono.Time) {
 }
 
 // Post records that a free or queued segment was sent with the sequence number n on channel c. The
-// argument limit of Post is an upper bound for the segment's time-out, even if the rules allow a
+// argument "limit" of Post is an upper bound for the segment's time-out, even if the rules allow a
 // longer time-out. A negative time-out limit counts as zero.
 func (s *Sender) Post(now mono.Time, t Token, n seq.Num, c Channel, limit time.Duration) {
 	s.Hasten(now)
@@ -287,7 +287,7 @@ func (s *Sender) PostRun(now mono.Time, run []Token, n seq.Num, c Channel, limit
 }
 
 // Repost records that a segment, which PopResend has returned, was retransmitted on the data
-// channel. The argument limit of Repost is an upper bound for the segment's next time-out.
+// channel. The argument "limit" of Repost is an upper bound for the segment's next time-out.
 func (s *Sender) Repost(now mono.Time, t Token, limit time.Duration) {
 	if s.withholds && s.segment(t).seq == s.withheld {
 		s.withholds = false
@@ -302,8 +302,8 @@ func (s *Sender) Repost(now mono.Time, t Token, limit time.Duration) {
 }
 
 // OnAck processes a cumulative ACK. The argument upTo of OnAck is the highest sequence number that
-// the peer has received in order. The argument credit of OnAck is the number of packets after
-// packet upTo that the peer can receive. The argument dup of OnAck says whether the ACK merely
+// the peer has received in order. The argument "credit" of OnAck is the number of packets after
+// packet upTo that the peer can receive. The argument "dup" of OnAck says whether the ACK merely
 // answers a duplicate packet. OnAck frees the segments of acknowledged packets, stops their timers,
 // and appends their Tokens to done. OnAck may queue segments of lost packets for retransmission.
 func (s *Sender) OnAck(now mono.Time, upTo seq.Num, credit uint16, dup bool,
@@ -332,10 +332,10 @@ func (s *Sender) OnSack(now mono.Time, upTo seq.Num, credit uint16, sack *Sack,
 }
 
 // onAck processes a plausible ACK, which may be older than an ACK that was already processed. If
-// the argument quiet of onAck is true, the ACK does not count as a sign of a lost packet, even if
-// it repeats the previous ACK. The argument sack of onAck is the selective part of the ACK, or nil
-// if the ACK has none. onAck frees the segments of acknowledged packets, appends their Tokens to
-// done, and queues lost packets for retransmission.
+// the argument "quiet" of onAck is true, the ACK does not count as a sign of a lost packet, even if
+// it repeats the previous ACK. The argument "sack" of onAck is the selective part of the ACK, or
+// nil if the ACK has none. onAck frees the segments of acknowledged packets, appends their Tokens
+// to done, and queues lost packets for retransmission.
 func (s *Sender) onAck(now mono.Time, upTo seq.Num, credit uint16, quiet bool, sack *Sack,
 	done []Token,
 ) ([]Token, AckVerdict) {

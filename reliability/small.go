@@ -2,7 +2,7 @@ package reliability
 
 import "time"
 
-// The type small gives a peer that sends small packets more credits than the receive buffer has
+// The type "small" gives a peer that sends small packets more credits than the receive buffer has
 // slots for full-sized packets. In a socket's receive buffer, a datagram takes about its length
 // plus a constant cost. A slot is the part of the receive buffer that one full-sized packet takes.
 // Half of the memory of a peer's slots is granted as a number of packets, as if datagrams had only
@@ -22,7 +22,7 @@ type small struct {
 	bytesPerPlace int
 }
 
-// The type load has statistics on the sizes of the packets that a peer sends.
+// The type "load" has statistics on the sizes of the packets that a peer sends.
 type load struct {
 	bytes   int    // since the latest Grant
 	granted int    // bytes, by the latest Grant
@@ -49,7 +49,7 @@ func (r *Receiver) Weigh(sizeBytes int) {
 // from Grant or TakeAck. If the peer has no byte limit, the result of GrantedBytes is NoBytesBound.
 func (r *Receiver) GrantedBytes() int { return r.load.granted }
 
-// The method weigh decides from the mean packet size whether a peer's packets count as small.
+// The method "weigh" decides from the mean packet size whether a peer's packets count as small.
 func (c *Credits) weigh(r *Receiver) {
 	l := &r.load
 	if l.packets == 0 || c.perPlace == 0 {
@@ -78,7 +78,7 @@ func (c *Credits) boundBytes(r *Receiver, packets uint32) int {
 	return max((int(full)-1)*c.bytesPerPlace, 1)
 }
 
-// The method places returns how many buffer slots the given number of this peer's packets takes.
+// The method "places" returns how many buffer slots the given number of this peer's packets takes.
 func (c *Credits) places(r *Receiver, packets uint32) int {
 	if r.small && packets > 0 { // as full packets that take the same memory
 		packets = 1 + (packets-1+uint32(c.perPlace)-1)/uint32(c.perPlace)
@@ -90,7 +90,7 @@ func (c *Credits) places(r *Receiver, packets uint32) int {
 	return int((time.Duration(packets)*c.drain + path - 1) / path)
 }
 
-// The method packets returns how many of this peer's packets fit in the given number of buffer
+// The method "packets" returns how many of this peer's packets fit in the given number of buffer
 // slots.
 func (c *Credits) packets(r *Receiver, places int) uint32 {
 	full := c.fullPackets(r, places)

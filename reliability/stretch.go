@@ -6,7 +6,7 @@ import (
 	"gobtl/internal/mono"
 )
 
-// The type stretch gives peers with long round trips more credits than the receive buffer has
+// The type "stretch" gives peers with long round trips more credits than the receive buffer has
 // slots, because most of their packets are in transit. If the receiver empties its buffer at least
 // once in each interval drain, at most the fraction drain / round trip of the packets that a peer
 // may send can be in the buffer. Only the fraction drain / round trip of a peer's credits counts as
@@ -18,9 +18,10 @@ import (
 // In each interval of the length drain, all peers together can send no more packets than the
 // receive buffer holds. The receive buffer may still overflow if a sender uses all its credits in
 // one burst, or if the process that reads the buffer does not run for a while. An overflow of the
-// receive buffer doubles the field drain, which lowers the credits of peers with long round trips.
-// If the receive buffer does not overflow for the time drainCalm, the field drain is halved. If the
-// fabric cannot count dropped datagrams, peers with long round trips get no additional credits.
+// receive buffer doubles the field "drain", which lowers the credits of peers with long round
+// trips. If the receive buffer does not overflow for the time drainCalm, the field "drain" is
+// halved. If the fabric cannot count dropped datagrams, peers with long round trips get no
+// additional credits.
 type stretch struct {
 	drain     time.Duration // 0: the fabric does not count overruns
 	stretched int           // peers that are granted more packets than slots are booked
@@ -28,16 +29,16 @@ type stretch struct {
 }
 
 const (
-	// drainLeast is the initial and the lowest value of the field drain. On a busy machine, the
+	// drainLeast is the initial and the lowest value of the field "drain". On a busy machine, the
 	// process that reads the receive buffer may be delayed by drainLeast.
 	drainLeast = time.Millisecond
-	// drainMost is the largest value of the field drain. Peers whose round trip is shorter than drain
-	// get no additional credits.
+	// drainMost is the largest value of the field "drain". Peers whose round trip is shorter than
+	// drain get no additional credits.
 	drainMost = time.Second
-	// The field drain is doubled at most once in each interval drainEvery, because peers may still use
-	// credits that they got before drain was doubled.
+	// The field "drain" is doubled at most once in each interval drainEvery, because peers may still
+	// use credits that they got before drain was doubled.
 	drainEvery = 100 * time.Millisecond
-	// drainCalm is the time without an overflow of the receive buffer after which the field drain is
+	// drainCalm is the time without an overflow of the receive buffer after which the field "drain" is
 	// halved.
 	drainCalm = 10 * time.Second
 	// packetsPerPlace limits the credits for each buffer slot, however long the measured round trip
@@ -81,9 +82,9 @@ func (r *Receiver) RoundTrip(d time.Duration) { r.path = d }
 // Wants reports whether the peer has earned more credits than the latest Grant gave it.
 func (r *Receiver) Wants() bool { return r.wants }
 
-// The method longer reports whether the peer's round trip is longer than the interval drain. If the
-// peer's round trip is longer than the interval drain, each of its credits counts as less than one
-// buffer slot. The result path of the method longer is the peer's round trip, but at most
+// The method "longer" reports whether the peer's round trip is longer than the interval drain. If
+// the peer's round trip is longer than the interval drain, each of its credits counts as less than
+// one buffer slot. The result "path" of the method "longer" is the peer's round trip, but at most
 // packetsPerPlace times drain.
 func (c *Credits) longer(r *Receiver) (path time.Duration, yes bool) {
 	return min(r.path, packetsPerPlace*c.drain), r.path > c.drain && c.drain > 0

@@ -12,7 +12,7 @@ package reliability
 // arrive between two moments with an empty receive queue, and the next packet arrives only after
 // their ACK was sent.
 
-// The type turns holds the observations from which a receiver concludes that sender and receiver
+// The type "turns" holds the observations from which a receiver concludes that sender and receiver
 // work in turns.
 type turns struct {
 	lulls  uint32 // the count of lulls at the latest ACK
@@ -30,7 +30,7 @@ const (
 )
 
 // Pace checks whether the sender seems to wait for ACKs, and must be called before each call of
-// TakeAck. The argument lulls of Pace counts, modulo 2^32, how often the receiver has found its
+// TakeAck. The argument "lulls" of Pace counts, modulo 2^32, how often the receiver has found its
 // receive queue empty after it had received packets.
 func (r *Receiver) Pace(lulls uint32, rules *Rules) {
 	t := &r.turns

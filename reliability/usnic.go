@@ -9,7 +9,7 @@ import (
 	"gobtl/internal/seq"
 )
 
-// The type usnic is the loss recovery in the profiles usnic and lossless, for all Senders of a
+// The type "usnic" is the loss recovery in the profiles usnic and lossless, for all Senders of a
 // module. Every sent segment has its own retransmission timer, of 100 ms in the profile usnic. The
 // first duplicate ACK causes a retransmission of the oldest segment in flight. The packets in
 // flight are limited only by the send window and the credits.
@@ -42,7 +42,7 @@ func (u *usnic) checkin(now mono.Time, t Token, limit time.Duration) {
 	u.room[t] = room
 }
 
-// The method stay returns the retransmission time-out of a segment. Each retransmission of a
+// The method "stay" returns the retransmission time-out of a segment. Each retransmission of a
 // segment doubles its time-out, up to ResendTimeoutMax.
 func (u *usnic) stay(p *segment) time.Duration {
 	if u.rules.ResendTimeout > u.rules.ResendTimeoutMax>>p.resends {

@@ -21,7 +21,7 @@ type End[E comparable] struct {
 	Stage
 }
 
-// The type rare holds the part of an End that few endpoints need.
+// The type "rare" holds the part of an End that few endpoints need.
 type rare[E comparable] struct {
 	label     string // of the peer
 	displaced E      // the endpoint that was registered for the peer's address before this endpoint

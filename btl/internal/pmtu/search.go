@@ -94,7 +94,7 @@ type Search struct {
 	lost, lostAlone losses
 }
 
-// The type losses counts packets lost in a row.
+// The type "losses" counts packets lost in a row.
 type losses struct {
 	least int32 // bytes of the smallest of them
 	count uint8

@@ -38,7 +38,7 @@ func (c *Cache) Init(dom fabric.Domain) {
 	c.tree = btree.NewG(16, func(a, b *entry) bool { return a.start < b.start })
 }
 
-// Register registers mem with the fabric, or shares a registration that covers mem. The slice mem
+// Register registers mem with the fabric, or shares a registration that covers mem. The slice "mem"
 // must not be empty. The errors of Register are those of the provider.
 func (c *Cache) Register(mem []byte) (*Registration, error) {
 	e := c.find(mem)

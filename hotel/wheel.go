@@ -10,8 +10,8 @@ import (
 
 // The type "wheel" is the part of a Hotel that does not depend on the type of the values.
 type wheel struct {
-	// The field "next" of a wheel is a time before which no time-out expires. A call of Evict before
-	// the time in the field "next" needs only one comparison. Only the method "take" may set the field
+	// The field "next" of a wheel is a lower bound for the end of the first time-out. A call of Evict
+	// before the time "next" needs only one comparison. Only the method "take" may set the field
 	// "next" to an earlier time.
 	next mono.Time
 	now  mono.Time // the latest instant seen

@@ -30,9 +30,9 @@ type adaptive struct {
 	// For each channel, latestArrived describes the packet with the latest transmission time among
 	// those that have arrived.
 	latestArrived [channels]arrival
-	// Among the retransmitted packets that have arrived, resentArrived describes the one with the
-	// latest transmission time. The arrival of a packet that was sent later and never retransmitted
-	// clears resentArrived.
+	// Among the retransmitted packets that have arrived on the data channel, resentArrived describes
+	// the one with the latest transmission time. The arrival of a packet that was sent later and never
+	// retransmitted clears resentArrived.
 	resentArrived arrival
 
 	timer       hotel.Room // 0: the timer does not run

@@ -177,8 +177,8 @@ func (a *adaptive) onWords(s *Sender, now mono.Time, ack seq.Num, words []uint64
 	return done
 }
 
-// onDuplicates takes the number of duplicates that the peer has received as the number of spurious
-// retransmissions.
+// onDuplicates processes the number of duplicates that the peer has received. Each new duplicate
+// shows that a retransmission of the last two round trips was spurious.
 func (a *adaptive) onDuplicates(copies uint32) {
 	d := int32(copies - a.copies)
 	if d <= 0 {

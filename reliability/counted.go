@@ -19,8 +19,8 @@ func skipZero(n seq.Num) seq.Num {
 	return n
 }
 
-// Count counts a packet that is about to be sent, and returns its number. The peer accepts a packet
-// that only requests an ACK even if the sender has no credit.
+// Count counts a packet that is about to be sent, and returns its number. A packet that only
+// requests an ACK needs no credit.
 func (s *Sender) Count() seq.Num {
 	n := skipZero(s.next)
 	s.next = n + 1

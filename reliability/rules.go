@@ -66,9 +66,10 @@ type Rules struct {
 	// InitialWindow is the initial congestion window in packets, at least 2.
 	InitialWindow int
 	// TargetDelay is the round trip above which the congestion window is reduced, with two exceptions.
-	// If the round trip of a path without queues is already long, the limit is somewhat above this
-	// round trip instead of TargetDelay. If the round trips of a path rise and fall irregularly
-	// without a queue, the limit is higher, up to five times TargetDelay.
+	// On a path with a long propagation delay, the congestion window is reduced only above a round
+	// trip that is somewhat longer than that of the path with empty queues. On a path whose round
+	// trips rise and fall irregularly without a queue, the congestion window is reduced only above a
+	// longer round trip, up to five times TargetDelay.
 	TargetDelay time.Duration
 	// To detect a peer that acknowledges packets which it has not received (optimistic ACKs), the
 	// sender holds back one of WithholdEvery packets on average. The range of WithholdEvery is 16 to

@@ -9,10 +9,10 @@ import (
 	"gobtl/internal/seq"
 )
 
-// The type "usnic" is the loss recovery in the profiles usnic and lossless, for all Senders of a
-// module. Every sent segment has its own retransmission timer, of 100 ms in the profile usnic. The
-// first duplicate ACK causes a retransmission of the oldest segment in flight. The packets in
-// flight are limited only by the send window and the credits.
+// The type "usnic" implements the loss recovery of the profiles usnic and lossless, for all Senders
+// of a module. Every sent segment has its own retransmission timer, which expires after 100 ms in
+// the profile usnic. The first duplicate ACK causes a retransmission of the oldest segment in
+// flight. The packets in flight are limited only by the send window and the credits.
 type usnic struct {
 	segs  *Segments
 	rules *Rules
@@ -86,7 +86,7 @@ func (u *usnic) fastRetransmit(now mono.Time, t Token) {
 	}
 }
 
-// sendAgain queues a posted segment for retransmission, and stops its timer.
+// sendAgain queues a segment in the state Posted for retransmission, and stops the segment's timer.
 func (u *usnic) sendAgain(t Token, cause Cause) {
 	if u.segs.segs[t].state == Posted { // else the segment is queued already
 		u.rooms.Checkout(u.room[t])

@@ -34,7 +34,7 @@ type Bounds struct {
 	CopiedBytes int64
 }
 
-// BoundsMax returns the default limits of a Queue.
+// BoundsMax returns the limits of a Queue that all programs use. Only tests use other limits.
 func BoundsMax() Bounds { return Bounds{Messages: 1 << 16, CopiedBytes: 256 << 20} }
 
 const (

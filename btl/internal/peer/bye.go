@@ -5,8 +5,8 @@ import (
 	"gobtl/internal/seq"
 )
 
-// newBye makes the Bye (last packet) of an endpoint, as a fragment that belongs to the transport
-// and not to an application.
+// newBye makes the Bye (last packet) of an endpoint. The Bye is a fragment that belongs to the
+// transport and not to an application.
 func (ep *Endpoint) newBye(code uint16) *Fragment {
 	bye := new(Fragment)
 	bye.Ep, bye.tag = ep, frag.TagBye
@@ -16,16 +16,16 @@ func (ep *Endpoint) newBye(code uint16) *Fragment {
 	return bye
 }
 
-// mayBeConnectedThere reports whether the peer may already regard the connection as established,
-// and has answered from its address. After a simultaneous open, the peer may be connected while
-// this side is still connecting.
+// mayBeConnectedThere reports whether the peer has answered from its address and possibly regards
+// the connection as established. After a simultaneous open, the peer can be connected while this
+// side is still connecting.
 func (ep *Endpoint) mayBeConnectedThere() bool {
 	return ep.ID.State == StateConnected ||
 		ep.ID.State == stateConnecting && ep.ID.Handshake.ReachesPeer() && !ep.ID.Counted
 }
 
-// MayBeNext reports whether n can be the peer's next sequence number, which the Bye of an aborted
-// connection must have.
+// MayBeNext reports whether n is a possible value of the peer's next sequence number. The Bye of an
+// aborted connection must have this sequence number.
 func (ep *Endpoint) MayBeNext(n seq.Num) bool {
 	if ep.ID.Counted {
 		return n == 0

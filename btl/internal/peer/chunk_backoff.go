@@ -6,9 +6,10 @@ import (
 	"gobtl/btl/internal/stats"
 )
 
-// Over a reliable fabric, a peer without memory for a chunked fragment sends a Nack, and this
-// side sends the whole fragment again. Before each new attempt to send a refused fragment, the
-// endpoint sends no large fragments for some time (package backoff). Small fragments do not pause.
+// Over a reliable fabric, a peer without memory for a chunked fragment sends a Nack, and this side
+// sends the whole fragment again. Before each new attempt to send a refused fragment, the endpoint
+// sends no large fragments for some time (package backoff). During this pause, small fragments are
+// still sent.
 
 // resendWhole puts a chunked fragment, for which the peer had no memory, back into its queue. The
 // refused fragment goes to the front of the queue, or behind a partly sent fragment, because the
@@ -32,13 +33,13 @@ func (st *Sent) resendWhole(ep *Endpoint, f, before *Fragment) {
 	st.Sched.Rearm(ep)
 }
 
-// The method "pauses" reports whether the next large fragment f has to wait for the end of a pause.
-// A partly sent fragment does not wait.
+// The method "pauses" reports whether the next large fragment f must wait for the end of a pause
+// (package backoff). A partly sent fragment never waits.
 func (ep *Endpoint) pauses(f *Fragment) bool {
 	return ep.ID.Counted && ep.Counts.pause.Waits() && f.cursor == 0
 }
 
-// resume puts the send queues of an endpoint back into the scheduler's list, because the endpoint's
+// resume puts the send queues of an endpoint back into the scheduler's list, when the endpoint's
 // pause before large fragments has ended.
 func (tx Sender) resume(ep *Endpoint) {
 	if ep.ID.State != StateConnected {

@@ -13,17 +13,18 @@ import (
 	"gobtl/reliability"
 )
 
-// Links adds packet numbers and ACKs to outgoing packets, and starts their timers.
+// Links adds packet numbers and ACKs to outgoing packets, and starts the retransmission timers of
+// the packets.
 type Links struct{ *Services }
 
-// A connection uses one of two kinds of link, on which both ends agree in the handshake. A
-// sequenced link (link_seq.go) is for any fabric, and has sequence numbers, a window, ACKs, timers
-// and retransmissions. A counted link (link_counted.go) is for a reliable fabric, and only counts
-// packets.
+// A connection uses one of two kinds of link. The two ends agree on the kind of link in the
+// handshake. A sequenced link (link_seq.go) is for any fabric, and has sequence numbers, a window,
+// ACKs, timers and retransmissions. A counted link (link_counted.go) is for a reliable fabric, and
+// only counts packets.
 //
-// The code of fragments, chunks, Packs and puts serves both kinds of link, and tests ID.Counted
-// where the two kinds differ. The functions in this file are called for both kinds of link, and
-// choose between the code of link_seq.go and the code of link_counted.go.
+// The code for fragments, chunks, Packs and puts is the same for both kinds of link. It tests
+// ID.Counted where the two kinds of link differ. The functions in this file are called for both
+// kinds of link, and choose between the code of link_seq.go and the code of link_counted.go.
 
 // link is the part of an endpoint's state that depends on the kind of link (sequenced or counted).
 type link struct {
@@ -66,8 +67,8 @@ func (ln Links) beginLink(ep *Endpoint, hello *frag.Hello) {
 	ln.Recovery.Join(&ep.Snd, time.Duration(hello.AckDelayUs)*time.Microsecond, ep.ID.Selective)
 }
 
-// seal makes a packet ready to be posted. seal sets the packet number and the ACK fields, writes
-// the header and starts the timer. seal returns the datagram's length in bytes.
+// seal makes a packet ready to be posted: it sets the packet number and the ACK fields, writes the
+// header and starts the retransmission timer. seal returns the datagram's length in bytes.
 func (ln Links) seal(p *packet) int {
 	if p.ep.ID.Counted {
 		return ln.sealCounted(p)
@@ -92,8 +93,8 @@ func (ep *Endpoint) AckPath() (*port.Channel, fabric.Addr) {
 	return &ep.All.Port.Command, ep.cmdAddr
 }
 
-// awaitEnd makes fragment f, and the fragments chained to f, wait for the ACK of the endpoint's
-// latest sealed packet.
+// awaitEnd makes fragment f, and the fragments linked to f by the field "next", wait for the ACK of
+// the endpoint's latest sealed packet.
 func (ep *Endpoint) awaitEnd(f *Fragment) {
 	if ep.ID.Counted {
 		ep.Counts.await(f, false)
@@ -111,8 +112,8 @@ func (ep *Endpoint) awaitEndOfPack(f *Fragment, records int) {
 	}
 }
 
-// The method "busy" reports whether the endpoint has packets in flight whose send buffers become
-// free without further sends.
+// The method "busy" reports whether the endpoint has packets in flight. Their send buffers become
+// free even if the endpoint sends nothing more.
 func (ep *Endpoint) busy() bool {
 	if ep.ID.Counted {
 		return ep.Counts.Held > 0
@@ -120,8 +121,8 @@ func (ep *Endpoint) busy() bool {
 	return ep.Snd.InFlight() > 0
 }
 
-// idle reports whether no packet in flight of fragment f will free a send buffer. Over a reliable
-// fabric, idle considers all packets in flight of the endpoint.
+// idle reports whether fragment f has no packet in flight whose end will free a send buffer. Over a
+// reliable fabric, idle considers all packets in flight of the endpoint.
 func (ep *Endpoint) idle(f *Fragment) bool { return f.out == 0 && (!ep.ID.Counted || !ep.busy()) }
 
 // abandon ends, with err, the sent but unacknowledged fragments of an ended endpoint.
@@ -137,15 +138,15 @@ func (st *Sent) abandon(ep *Endpoint, err error) {
 	}
 }
 
-// mayClose reports whether a Bye may be sent. A Bye may be sent only after the answers to all
-// memory operations have arrived. Over a reliable fabric, all earlier fragments must also be
-// acknowledged before a Bye is sent, because a refused fragment may have to be sent again.
+// mayClose reports whether a Bye may be sent. A Bye must wait until the answers to all memory
+// operations have arrived. Over a reliable fabric, a Bye must also wait until all earlier fragments
+// are acknowledged, because a refused fragment is sent again.
 func (ep *Endpoint) mayClose() bool {
 	return (!ep.ID.Counted || ep.Counts.confirm.first == nil) && ep.Remote.Waiting() == 0
 }
 
-// The method "owed" reports whether, over a reliable fabric, the peer still has to send an ACK or
-// the first credits.
+// The method "owed" reports whether an ACK or the first credits of the peer are outstanding, over a
+// reliable fabric.
 func (ep *Endpoint) owed() bool {
 	return ep.ID.Counted && (ep.Snd.InFlight() > 0 || !ep.Snd.Open())
 }

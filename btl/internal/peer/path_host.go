@@ -67,7 +67,7 @@ func (ov *Overcommit) Open() {
 	}
 }
 
-// TendOvercommit sends a probe if a round-trip measurement was requested, and checks whether the
+// TendOvercommit sends a Ping if a round-trip measurement was requested. It also checks whether the
 // receive buffer was overrun.
 func (ov *Overcommit) TendOvercommit() {
 	if ep := ov.measure; ep != nil {

@@ -8,7 +8,7 @@ import (
 	"gobtl/reliability"
 )
 
-// Region is memory that peers may access.
+// Region is memory that peers are allowed to access.
 type Region = remote.Region[*Fragment]
 
 // Withdraw ends the access of peers to an exposed region, and ends the replies to gets that read
@@ -19,8 +19,8 @@ func (en Endings) Withdraw(r *Region) {
 	en.endReads(r)
 }
 
-// endReads ends the replies to gets that read from a closed region. endReads drops the unsent part
-// of each reply, and informs the peer of the failed get.
+// endReads ends the replies to gets that read from a closed region. It drops the unsent part of
+// each reply, and reports to the peer that the get has failed.
 func (en Endings) endReads(r *Region) {
 	if r.Reader() != nil {
 		en.Buffers.takeAlong(r)

@@ -129,7 +129,7 @@ func (a *Assembler) begin(h *Header, n int, inOrder bool, leaving *Message) (*Me
 	return m, nil
 }
 
-// The caller calls Supersede after a chunk of the fragment fragID has caused ErrSlot. Supersede
+// Supersede must be called after a chunk of the fragment fragID has caused ErrSlot. Supersede
 // discards the unfinished fragment in the same table entry, if its id is lower than fragID. The
 // sender has ended the fragment with the lower id, because the protocol forbids to begin a fragment
 // before the fragments whose ids are lower by ActiveMax or more have ended.

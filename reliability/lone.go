@@ -69,9 +69,9 @@ func (s *Sender) PostLone(now mono.Time, t Token, n seq.Num, c Channel, limit ti
 	s.policy.posted(s, now, n, 1, c, limit)
 }
 
-// The caller calls Missed when a duplicate of a packet arrives, which the peer has retransmitted.
-// If a lone reply is in flight and was sent more than a round trip ago, the duplicate shows that
-// the reply is lost. Missed then queues the reply for retransmission, and returns true. If the lone
+// Missed must be called when a duplicate of a packet arrives, which the peer has retransmitted. If
+// a lone reply is in flight and was sent more than a round trip ago, the duplicate shows that the
+// reply is lost. Missed then queues the reply for retransmission, and returns true. If the lone
 // reply was sent less than a round trip ago, Missed only ends the longer time-out of the reply, and
 // returns false. If no lone reply is in flight, Missed returns false.
 func (s *Sender) Missed(now mono.Time) (lost bool) {

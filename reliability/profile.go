@@ -65,9 +65,9 @@ func (r *Recovery) Join(s *Sender, peerDelay time.Duration, selective bool) {
 // Sender, the caller must call Expire again.
 func (r *Recovery) Expire(now mono.Time) *Sender { return r.profile.expire(now) }
 
-// After StopIdle, each Sender stops its timer when no packet is in flight. StopIdle is for a
-// program that sleeps until Deadline. Without StopIdle, the timer of an idle Sender keeps running,
-// because the next packet can use it without the cost of a restart.
+// StopIdle makes each Sender stop its timer when no packet is in flight. StopIdle is for a program
+// that sleeps until Deadline. Without StopIdle, the timer of an idle Sender keeps running, because
+// the next packet can use it without the cost of a restart.
 func (r *Recovery) StopIdle() { r.profile.stopIdle() }
 
 // Deadline returns the time at which Expire must be called next. Deadline is mono.Never if no timer

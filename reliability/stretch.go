@@ -58,8 +58,8 @@ func (c *Credits) Stretches() bool { return c.drain > 0 }
 // returns true, the caller must watch for overflows of the receive buffer.
 func (c *Credits) Stretched() bool { return c.stretched > 0 }
 
-// With Overrun, the caller reports whether the receive buffer has overflowed and dropped datagrams
-// since the previous call of Overrun.
+// Overrun reports to the pool whether the receive buffer has overflowed and dropped datagrams since
+// the previous call of Overrun. The argument "lost" of Overrun is true if it has.
 func (c *Credits) Overrun(now mono.Time, lost bool) {
 	since := now.Sub(c.changedAt)
 	switch {

@@ -94,10 +94,10 @@ func (r *Refusals) Has(n seq.Num, fragID uint32) bool {
 	return false
 }
 
-// The caller calls CameWithout when the refused packet n has arrived again, as a Void (empty
-// packet) or as a Pack (shared packet). CameWithout drops the data of each fragment that was
-// refused in packet n, unless the resent packet contains a piece of the fragment. The argument
-// "pieces" of CameWithout is nil for a Void.
+// CameWithout must be called when the refused packet n has arrived again, as a Void (empty packet)
+// or as a Pack (shared packet). CameWithout drops the data of each fragment that was refused in
+// packet n, unless the resent packet contains a piece of the fragment. The argument "pieces" of
+// CameWithout is nil for a Void.
 func (r *Refusals) CameWithout(n seq.Num, pieces *Pieces, asm *frag.Assembler) {
 	list := r.all()
 	for i := range list {

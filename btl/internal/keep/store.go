@@ -44,8 +44,8 @@ func (s *Store) Init(p *port.Port, bytesMax int64) {
 	s.packets, s.arena, s.bytesMax = &p.Keeper, &p.Arena, bytesMax
 }
 
-// The caller must call Close before it closes the fabric. After Close, the memory of kept packets
-// stays mapped until the program has released their Data.
+// Close must be called before the fabric is closed. After Close, the memory of kept packets stays
+// mapped until the program has released their Data.
 func (s *Store) Close() {
 	s.closed = true
 	s.packets.Outlive()

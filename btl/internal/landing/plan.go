@@ -43,8 +43,8 @@ const bytesMax = 1 << 20
 // the Plan expects chunks from this peer again.
 const MissedMax = 2
 
-// After unexpected packets, for example if two peers send large fragments at the same time, the
-// next PausePolls polls use no direct receive.
+// PausePolls is the number of polls that use no direct receive after unexpected packets. Packets
+// are unexpected, for example, if two peers send large fragments at the same time.
 const PausePolls = 2
 
 // AloneBytesMin is the minimum packet size, in bytes, at which a poll can be limited to one packet.
@@ -65,10 +65,10 @@ func (p *Plan[E]) Init(c *port.Channel, lander fabric.Lander, arena *fabric.Aren
 // provider, or must withdraw the memory of an earlier poll.
 func (p *Plan[E]) Due(c *port.Channel) bool { return p.Channel == c && (p.Armed || p.next != nil) }
 
-// OneByOne reports whether the next poll should ask for a single packet. If the next poll will use
-// direct receive, OneByOne returns false. Otherwise OneByOne returns true if the channel was idle,
-// or if a fragment of large packets was just completed. If the first chunk of a large fragment is
-// polled alone, the following chunks can be received directly.
+// OneByOne reports whether the next poll should ask for a single packet. OneByOne returns false if
+// direct receive is planned. Without planned direct receive, OneByOne returns true if the channel
+// was idle, or if a fragment of large packets was just completed. If the first chunk of a large
+// fragment is polled alone, the following chunks can be received directly.
 func (p *Plan[E]) OneByOne(idle bool) bool {
 	one := p.next == nil && (idle || p.justWhole)
 	if one {

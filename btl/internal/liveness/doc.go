@@ -11,13 +11,13 @@
 //	  Expire                   +---------+ Host (end the endpoint, with the reason)
 //
 // Three things to know:
-//   - A peer is declared dead if an answer has been outstanding for too long and several probes
-//     were not answered. Without unanswered probes, an outstanding answer does not prove that the
-//     peer is dead, because the local process was possibly suspended.
-//   - A peer that computes is silent but not dead. The outstanding answer of a peer is an ACK of
-//     the oldest packet in flight, a requested ACK, or the answer to a probe.
-//   - A Peer does not process packets and does not read a clock. All times in package liveness are
-//     on a clock that does not advance while the local process is suspended.
+//   - A peer is dead if an answer has been outstanding for too long and several probes were not
+//     answered. An outstanding answer alone does not prove that a peer is dead, because the local
+//     process may have been suspended.
+//   - A peer that computes is silent but not dead. A peer may owe an ACK of the oldest packet in
+//     flight, a requested ACK, or the answer to a probe.
+//   - A Peer handles no packets and reads no clock. All times in package liveness are on a clock
+//     that does not advance while the local process is suspended.
 //
-// Only one goroutine may use the types of package liveness.
+// A Peer belongs to one goroutine.
 package liveness

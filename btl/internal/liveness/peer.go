@@ -233,8 +233,8 @@ func (p *Peer) DeadAfter(r *Rules) time.Duration {
 	return r.PeerTimeout
 }
 
-// After Press, a probe of the peer is due as soon as the peer has been silent for PressAfter, even
-// if KeepAlive has not passed.
+// Press makes the next probe of the peer due as soon as the peer has been silent for PressAfter,
+// even if KeepAlive has not passed.
 func (p *Peer) Press() { p.Pressed = true }
 
 // Debt is the kind of answer that is outstanding from a peer.

@@ -6,8 +6,8 @@
 //
 // The first fragment of a Pack has no record header while it is alone, so that a Pack of one
 // fragment is an ordinary packet (Frag). When the second fragment is added, the payload of the
-// first fragment is moved to make room for its record header. Package pack determines only the
-// layout of a Pack, and uses neither connections nor buffers. Only one goroutine may use a Pack.
+// first fragment is moved to make room for its record header. The package defines the layout of a
+// Pack, and uses neither connections nor buffers. A Pack belongs to one goroutine.
 package pack
 
 import (

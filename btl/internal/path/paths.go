@@ -257,7 +257,7 @@ func (s *Paths[E]) Pong(ep E, nonce uint64) bool {
 	return true
 }
 
-// Lost records a lost packet. Several consecutive losses start a new test of the datagram size in
+// Lost records a lost packet. Several losses in succession start a new test of the datagram size in
 // use. The argument "alone" of Lost is true if the lost packet was not coalesced with other
 // datagrams.
 func (s *Paths[E]) Lost(ep E, sizeBytes int, alone bool) {

@@ -52,8 +52,8 @@ func (m *Memory) Register(mem []byte) (*regcache.Registration, error) {
 	return m.registered.Register(mem)
 }
 
-// If the fabric gathers payloads, Find looks up the caller's registrations that cover the payload's
-// memory.
+// Find looks up the caller's registrations that cover the payload's memory. If the fabric does not
+// gather payloads, Find does nothing.
 func (m *Memory) Find(p *Payload) {
 	switch {
 	case !m.gathers:

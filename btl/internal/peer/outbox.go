@@ -109,8 +109,8 @@ func (ob *Outbox) Pull(on bool) {
 	}
 }
 
-// If the owner polls for notifications, EndByes ends the endpoints whose Byes were acknowledged or
-// could not be sent.
+// EndByes ends the endpoints whose Byes were acknowledged or could not be sent. EndByes is for an
+// owner that polls for notifications.
 func (ob *Outbox) EndByes() {
 	for f := ob.byes.pop(); f != nil; f = ob.byes.pop() {
 		ob.Endings.byeDone(f.Ep)

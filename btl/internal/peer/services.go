@@ -218,11 +218,11 @@ func (all *Services) touch() {
 	}
 }
 
-// After Drain, the services accept no new endpoints. All endpoints end at the time "until" or
-// earlier.
+// Drain makes the services accept no new endpoints, and end all endpoints at the time "until" at
+// the latest.
 func (all *Services) Drain(until mono.Time) { all.Draining, all.drainUntil = true, until }
 
-// After Shut, the services accept no new endpoints.
+// Shut makes the services accept no new endpoints from then on.
 func (all *Services) Shut() { all.Draining = true }
 
 // segmentRoom returns the largest payload, in bytes, of a packet of the given kind in a datagram of

@@ -15,16 +15,13 @@
 //	               passes                      for a while
 //
 // Three things to know:
-//   - A single answered probe proves that the path carries datagrams of its size. Several rounds of
-//     unanswered probes are necessary to exclude a datagram size. The answer to a probe contains
-//     the size of the probe and a secret. When the Search must no longer accept answers to older
-//     probes, it draws a new secret.
-//   - The arrival of a datagram proves that the path carries datagrams of its size only if the
-//     datagram was sent by itself. Datagrams that are sent together can travel as one coalesced
-//     message. A device can forward a coalesced message although it would drop a single datagram of
-//     the same size.
-//   - A Search does not process packets and does not read a clock. Package path sends the probes of
-//     a Search.
+//   - A single answered probe proves a datagram size, but only several rounds of unanswered probes
+//     exclude a datagram size. The answer to a probe contains the size of the probe and a secret. A
+//     new secret is drawn when answers to older probes must not be accepted any more.
+//   - Only the arrival of a datagram that was sent by itself proves that the path carries datagrams
+//     of its size. Datagrams that are sent together may travel as one coalesced message, which a
+//     device may forward although it would drop a single datagram of the same size.
+//   - A Search handles no packets and reads no clock, and package path sends its probes.
 //
-// Only one goroutine may use a Search.
+// A Search belongs to one goroutine.
 package pmtu

@@ -135,7 +135,7 @@ func (p *Search) Begin(now mono.Time, most int, secret uint64) {
 // nonce.
 func nonceOf(secret uint64, sizeBytes int) uint64 { return secret<<16 | uint64(sizeBytes) }
 
-// The caller calls Probes when a step of the search is due. Probes appends the sizes of the probes
+// Probes must be called when a step of the search is due. Probes appends the sizes of the probes
 // that must be sent immediately to the slice "sizes", where size 0 stands for the smallest probe.
 // The argument "wait" of Probes is the time after which a probe without an answer counts as lost.
 // The argument "secret" of Probes is a new random number.

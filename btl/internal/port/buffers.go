@@ -55,8 +55,8 @@ func (b *buffers) init(sendBuffers, arenaLen int) {
 	}
 }
 
-// After ReleaseWhenDone, Done returns the given send buffer when the fabric has released the
-// buffer. The buffer must be posted, or be in a batch.
+// ReleaseWhenDone makes Done return a send buffer as soon as the fabric has released the buffer.
+// The buffer must be posted, or be in a batch.
 func (b *buffers) ReleaseWhenDone(buf fabric.Buf) { b.State[buf] |= Release }
 
 // letGo records that the fabric has released a buffer.

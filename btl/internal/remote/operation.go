@@ -54,7 +54,8 @@ func (o *Operation[F]) Value() uint64 { return o.value }
 // Waits reports whether the operation was sent and waits for its answer.
 func (o *Operation[F]) Waits() bool { return o.waits }
 
-// If the operation is an answer, Asks returns the number of the peer's operation that it answers.
+// Asks returns the number of the peer's operation to which this operation is the answer. For an
+// operation that is not an answer, the result of Asks is meaningless.
 func (o *Operation[F]) Asks() uint32 { return o.ask }
 
 // Into returns the region of the application's memory that receives the answer to a get.

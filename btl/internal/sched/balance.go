@@ -7,7 +7,7 @@ type Balance struct {
 	ahead int // bytes that the small flow may send before the large flow has a turn
 }
 
-// After Init, quantumBytes of small fragments may be sent before the first large fragment.
+// Init allows quantumBytes of small fragments to be sent before the first large fragment.
 func (b *Balance) Init(quantumBytes int) { b.ahead = quantumBytes }
 
 // Bytes returns the number of bytes of small fragments that may be sent before it is the turn of

@@ -19,7 +19,7 @@ func (u *Urgent) Take(used, depth int) bool {
 	return true
 }
 
-// The caller calls Give when a fragment has ended. If the argument "counted" is true, Take has
+// Give must be called when a fragment has ended. If the argument "counted" is true, Take has
 // counted the fragment, and Give decrements the count.
 func (u *Urgent) Give(counted bool) {
 	if counted {

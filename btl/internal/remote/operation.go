@@ -55,7 +55,7 @@ func (o *Operation[F]) Value() uint64 { return o.value }
 func (o *Operation[F]) Waits() bool { return o.waits }
 
 // Asks returns the number of the peer's operation to which this operation is the answer. For an
-// operation that is not an answer, the result of Asks is meaningless.
+// operation that is not an answer, Asks returns 0.
 func (o *Operation[F]) Asks() uint32 { return o.ask }
 
 // Into returns the region of the application's memory that receives the answer to a get.

@@ -75,9 +75,9 @@ func (a *Assembler) ArrivedBytes() int64 { return a.activeBytes - a.emptyBytes }
 
 // Add copies the payload of the chunk with header h to the buffer of its fragment. Decode must have
 // accepted the header h, and h must not have FlagPut. If the chunk completes the fragment, Add
-// returns the message, which the caller must release by Message.Release. Otherwise the returned
-// message is nil. The argument inOrder of Add says whether the packet is the next in sequence from
-// the peer.
+// returns the message, which the caller must release by Message.Release. If the fragment is not
+// complete, Add returns nil instead of a message. The argument inOrder of Add says whether the
+// packet is the next in sequence from the peer.
 //
 // An error of Add leaves the Assembler unchanged. The caller must not acknowledge the packet if Add
 // returns an error. The errors ErrBudget and ErrSlot of Add are temporary. Any error of Add other
@@ -344,10 +344,10 @@ func (a *Assembler) enter(m *Message, h *Header, slotBits int) {
 	a.addEmpty(m.emptyBytes())
 }
 
-// slotBits returns the base-2 logarithm of the table size that a new fragment requires. This is the
-// smallest size, not below the present one, at which the new fragment collides with no existing
-// fragment. If fragments would collide even in the largest table, slotBits returns a number above
-// tableSlotsMaxBits.
+// slotBits returns the base-2 logarithm of the table size that a new fragment requires. The
+// required size is the smallest one, not below the present size, at which the new fragment collides
+// with no existing fragment. If fragments would collide even in the largest table, slotBits returns
+// a number above tableSlotsMaxBits.
 func (a *Assembler) slotBits(fragID uint32) int {
 	if len(a.slots) == 0 {
 		return tableSlotsMinBits

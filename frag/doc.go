@@ -18,8 +18,8 @@
 //	payload of a Pack   records, tag u8, flags u8, lengthBytes u16, then so many bytes
 //
 // Decoding is total, which means that any bytes give a packet or an error and never a panic.
-// Decoding is also canonical: each packet has only one encoding that is accepted. Reserved fields
-// of a packet must be zero, and the length fields must match the datagram exactly.
+// Decoding is also canonical, which means that only one encoding of each packet is accepted.
+// Reserved fields of a packet must be zero, and the length fields must match the datagram exactly.
 //
 // A fragment that is larger than a packet is divided into chunks of equal length, except that the
 // first chunk and the last chunk may have other lengths. The receiver has an Assembler for the

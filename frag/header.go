@@ -67,9 +67,9 @@ const (
 	// FlagAck says that the header fields Ack, Credit and CreditBytes are valid. In a packet without
 	// FlagAck, the fields Ack, Credit and CreditBytes are zero.
 	FlagAck Flags = 1 << 0
-	// FlagPut says that the packet is a put: the receiver writes the payload to one of its memory
-	// regions (fields Handle and PutOffset), and calls no handler. FlagPut is permitted only in a Frag
-	// or a Chunk.
+	// FlagPut says that the packet is a put, whose payload the receiver writes to one of its memory
+	// regions (fields Handle and PutOffset), without calling a handler. FlagPut is permitted only in a
+	// Frag or a Chunk.
 	FlagPut Flags = 1 << 1
 	// FlagDup says that the packet's acknowledgement only answers duplicate packets. An
 	// acknowledgement with FlagDup is no sign of a lost packet, even if it repeats the previous one.
@@ -254,14 +254,14 @@ func DecodeOver(pkt []byte, overheadBytes int, h *Header) (payload []byte, err e
 	return payload, nil
 }
 
-// DecodeSplit works like Decode, for a datagram of sizeBytes that is in two parts: the slice "head"
-// has the first bytes, and the remaining bytes are somewhere else. The slice "head" must contain
-// the whole header. DecodeSplit returns the length of the header, after which the payload begins.
-// DecodeSplit returns ErrKind for an undefined kind. It also returns ErrKind for a packet whose
-// payload only Decode can check. Decode checks the payload of a Pack, Hello, HelloAck, Reject,
-// Retry, Part, Ping or Pong, of a Nack with NackRecord, of an Ack with a Sack, and of a Bye with a
-// code. If DecodeSplit returns ErrKind, the caller must copy the whole datagram to one buffer, and
-// call Decode.
+// DecodeSplit works like Decode, for a datagram of sizeBytes of which only the first bytes are in
+// the slice "head", and the remaining bytes are in other memory. The slice "head" must contain the
+// whole header. DecodeSplit returns the length of the header, after which the payload begins.
+// DecodeSplit returns ErrKind for an undefined kind. DecodeSplit also returns ErrKind for a packet
+// whose payload only Decode can check. Decode checks the payload of a Pack, Hello, HelloAck,
+// Reject, Retry, Part, Ping or Pong, of a Nack with NackRecord, of an Ack with a Sack, and of a Bye
+// with a code. If DecodeSplit returns ErrKind, the caller must copy the whole datagram to one
+// buffer, and call Decode.
 func DecodeSplit(head []byte, sizeBytes int, h *Header) (headerBytes int, err error) {
 	n, err := decodeHeader(head, sizeBytes, h)
 	if err != nil {

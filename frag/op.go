@@ -46,8 +46,8 @@ const (
 	FailedBytes     = 1
 )
 
-// For each OpCode, opPayload contains the smallest and the largest payload length. It also says
-// whether a packet with this OpCode has FlagPut, and whether it has a handler tag.
+// For each OpCode, opPayload contains the smallest and the largest payload length. For each OpCode,
+// opPayload also says whether the packet has FlagPut, and whether it has a handler tag.
 var opPayload = [...]struct {
 	least, most uint16
 	put, tag    bool

@@ -163,8 +163,8 @@ func (a *Parts) Add(h *Header, payload []byte, inOrder bool, now int64, dst []by
 	return dst, nil
 }
 
-// The method "add" stores a slice. It skips those blocks of PartGrain bytes that have already
-// arrived.
+// The method "add" stores a slice. The method "add" skips those blocks of PartGrain bytes that have
+// already arrived.
 func (p *partial) add(pool *PartPool, offset int, slice []byte) {
 	first, last := offset/PartGrain, (offset+len(slice)+PartGrain-1)/PartGrain
 	for b := first; b < last; {

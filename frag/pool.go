@@ -35,8 +35,8 @@ type PoolConfig struct {
 	//
 	// The last FragBytesMax bytes below BytesMax and below PeerBytesMax are a reserve for fragments
 	// whose packets arrive in order (see Assembler.Add). BytesMax and PeerBytesMax should be much
-	// larger than FragBytesMax. Otherwise the receiver must refuse packets after each loss or
-	// reordering.
+	// larger than FragBytesMax. If BytesMax and PeerBytesMax are not much larger than FragBytesMax,
+	// the receiver must refuse packets after each loss or reordering.
 	PeerBytesMax int64
 	// GrowBytes is the size of the first buffer of a large fragment for which the pool has no idle
 	// buffer. The buffer of an unfinished fragment is enlarged to four times its size whenever it is
@@ -294,7 +294,7 @@ const growFactor = 4
 
 // grownClass returns the size class of the next larger buffer of a fragment, for a chunk of n bytes
 // that ends at the offset "end". The next larger buffer is at most growFactor times as large as the
-// bytes that have arrived. It is larger only if the chunk would otherwise not fit.
+// bytes that have arrived, unless the chunk needs a larger buffer.
 func (m *Message) grownClass(end uint32, n int) int {
 	bytes := growFactor * min(m.capBytes(), m.arrivedBytes+int64(n))
 	return classOf(uint32(min(max(bytes, int64(end)), int64(m.sizeBytes))))

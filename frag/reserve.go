@@ -1,7 +1,7 @@
 package frag
 
-// Reservation is the result of Reserve. It describes the position of a chunk in its fragment's
-// buffer, for the later call of AddReserved.
+// Reservation is the result of Reserve. A Reservation describes the position of a chunk in its
+// fragment's buffer, for the later call of AddReserved.
 type Reservation struct {
 	// Begun says that the chunk is the first one of its fragment to arrive.
 	Begun bool

@@ -164,9 +164,9 @@ func (a *Assembler) reserveBytes(
 	if inOrder {
 		reserveBytes = 0
 	}
-	// At most one fragment (Pool.favourite) may grow into the memory reserve. While a fragment has
-	// this right, a new fragment may begin in the memory reserve only if its first buffer holds the
-	// whole fragment.
+	// At most one fragment (Pool.favourite) may grow into the memory reserve. While there is a
+	// fragment that may grow into the memory reserve, a new fragment may begin in the reserve only if
+	// its first buffer holds the whole fragment.
 	if class < classOf(sizeBytes) && p.favourite != nil && p.favourite != leaving {
 		reserveBytes = int64(p.cfg.FragBytesMax)
 	}

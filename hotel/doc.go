@@ -1,4 +1,4 @@
-// Package hotel is a table of timers, each with a value. Checkin starts a timer: it stores a value
+// Package hotel is a table of timers, each with a value. To start a timer, Checkin stores a value
 // (the guest) with a time-out in a free table entry (the room), and returns the room number.
 // Checkout removes a value by its room number before the time-out. Evict removes and returns values
 // whose time-out has expired. The package is made for retransmission timers, which are started when

@@ -165,8 +165,8 @@ func (h *Hotel[T]) Len() int { return h.wheel.near + h.wheel.far }
 // Rooms returns the total number of rooms of the hotel, both free and occupied.
 func (h *Hotel[T]) Rooms() int { return len(h.guests) }
 
-// The method "leave" returns the value of a table entry that has become free. It also clears the
-// entry, so that the garbage collector can free the value.
+// The method "leave" returns the value of a table entry that has become free. The method "leave"
+// also clears the table entry, so that the garbage collector can free the value.
 func (h *Hotel[T]) leave(index uint32) T {
 	guest := h.guests[index]
 	var zero T

@@ -151,8 +151,8 @@ func (w *wheel) turn() (due bool) {
 	return false
 }
 
-// The method "advance" sets the current tick and the field "limit". It then moves the values whose
-// ticks are below the new limit from the second timing wheel to the first one.
+// The method "advance" sets the current tick and the field "limit". The method "advance" also moves
+// the values whose ticks are below the new limit from the second timing wheel to the first one.
 func (w *wheel) advance(tick int64) {
 	w.cur = tick
 	limit := (w.cur>>w.slotShift + 2) << w.slotShift

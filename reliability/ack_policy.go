@@ -37,9 +37,9 @@ func (r *Receiver) ackDue(at mono.Time) {
 	}
 }
 
-// Ripe reports whether the pending ACK covers so many packets that it should be sent: at least two,
-// and at least Rules.AckEvery/4. Ripe returns false for an ACK of a single packet, such as a
-// request, because the reply can carry this ACK.
+// Ripe reports whether the pending ACK covers so many packets that it should be sent, which are at
+// least two, and at least Rules.AckEvery/4. Ripe returns false for an ACK of a single packet, such
+// as a request, because the reply can carry this ACK.
 func (r *Receiver) Ripe(rules *Rules) bool {
 	return r.unacked > 1 && 4*int(r.unacked) >= rules.AckEvery
 }

@@ -11,14 +11,14 @@ import (
 // The type "adaptive" is the state of the loss recovery of one Sender in the profile adaptive.
 //
 // The profile adaptive detects lost packets by time, as RACK-TLP (RFC 8985) does. A packet is
-// declared lost under two conditions: a packet that was sent later on the same channel has arrived,
-// and the older packet has been in flight for longer than a round trip plus the reordering window.
-// The reordering window is widened when packets arrive out of order, and when retransmissions turn
-// out to be spurious. If no ACK arrives for about two round trips, the sender retransmits the
-// oldest packet in flight once, as a probe. If no ACK follows the probe, the sender retransmits the
-// oldest packet at growing intervals, like the probe time-outs of RFC 9002 section 6.2. The same
-// timer causes the probe and the later retransmissions of the oldest packet. The ACK of a probe
-// tells the sender which other packets are missing.
+// declared lost if a packet that was sent later on the same channel has arrived, and the first
+// packet has been in flight for longer than a round trip plus the reordering window. The reordering
+// window is widened when packets arrive out of order, and when retransmissions turn out to be
+// spurious. If no ACK arrives for about two round trips, the sender retransmits the oldest packet
+// in flight once, as a probe. If no ACK follows the probe, the sender retransmits the oldest packet
+// at growing intervals, like the probe time-outs of RFC 9002 section 6.2. The same timer causes the
+// probe and the later retransmissions of the oldest packet. The ACK of a probe tells the sender
+// which other packets are missing.
 //
 // A Sender has one retransmission timer for all its packets in flight.
 type adaptive struct {

@@ -7,8 +7,8 @@ import (
 	"gobtl/internal/seq"
 )
 
-// The functions in this file adjust the congestion window to the measured delay. They also measure
-// the round trip of the path while its queues are empty.
+// The functions in this file adjust the congestion window to the measured delay. The functions in
+// this file also measure the round trip of the path while its queues are empty.
 
 // The method "sample" processes a new round-trip sample of packet n. The arguments "least" and
 // "most" are a lower and an upper bound for the round trip without the packet's time in the peer's

@@ -8,8 +8,8 @@ import (
 
 // The functions in this file decide which packets in flight are lost.
 
-// The method "arrived" is called when an ACK reports that the packet of segment t has arrived. It
-// updates the loss recovery and frees the segment.
+// The method "arrived" is called when an ACK reports that the packet of segment t has arrived. The
+// method "arrived" updates the loss recovery and frees the segment.
 func (a *adaptive) arrived(s *Sender, now mono.Time, t Token) {
 	p := s.segment(t)
 	if p.state == Resend || p.lost {
@@ -60,8 +60,8 @@ func (a *adaptive) onResentArrived(d arrival) {
 	a.arrivedOutOfTurn = true
 }
 
-// The method "proves" reports whether the arrived packet d was sent later than packet p. In this
-// case, packet p is possibly lost.
+// The method "proves" reports whether the arrived packet d was sent later than packet p, so that
+// packet p is possibly lost.
 func (d *arrival) proves(p *segment) bool {
 	return d.at > p.postedAt || d.at == p.postedAt && p.seq.Before(d.seq) && d.rtt != 0
 }
@@ -87,8 +87,8 @@ func (a *adaptive) reorderWindow(c Channel) time.Duration {
 	return min(max(p.base/4, a.reorderSeen+a.reorderSeen/4)<<a.reorderShift, p.wait())
 }
 
-// findLost declares packets lost. It puts as many lost packets on the retransmission list as the
-// retransmission budget and the congestion window permit.
+// findLost declares packets lost. findLost puts as many lost packets on the retransmission list as
+// the retransmission budget and the congestion window permit.
 func (a *adaptive) findLost(s *Sender, now mono.Time) {
 	known := a.lostWaiting
 	a.markLost(s, now)

@@ -15,8 +15,8 @@ func (a *adaptive) processAck(s *Sender, now mono.Time, ack seq.Num, sack *Sack,
 ) []Token {
 	before := len(done)
 	// The congestion window counts as full if it has room for only a few packets, which can be
-	// reserved for small messages. It also counts as full if only the pacer prevents the sender from
-	// filling the window.
+	// reserved for small messages. The congestion window also counts as full if only the pacer
+	// prevents the sender from filling it.
 	if a.onTheWay(s) >= a.cong.window-min(8, a.cong.window/16) || s.blocked && a.pacer.short(s.next) {
 		a.cong.limited = true
 	}
@@ -93,8 +93,8 @@ func (a *adaptive) lookForLost(s *Sender, now mono.Time) {
 }
 
 // heardAgain is called for the first ACK after several time-outs have restarted the congestion
-// window. It sets sweepAt, the time at which all unacknowledged packets from before the restart are
-// declared lost.
+// window. heardAgain sets sweepAt, the time at which all unacknowledged packets from before the
+// restart are declared lost.
 func (a *adaptive) heardAgain(s *Sender, now mono.Time) {
 	if a.sweepAt == mono.Never && a.restartedAt != longAgo {
 		a.sweepAt = now.Add(a.paths[a.lastMeasured].wait() + a.peerDelay)
@@ -103,12 +103,12 @@ func (a *adaptive) heardAgain(s *Sender, now mono.Time) {
 	}
 }
 
-// The method "measure" takes a round-trip sample from the packet that arrived last. It takes a
-// sample only from a packet that no earlier ACK has acknowledged and that was never retransmitted
-// (Karn's algorithm). An ACK without a selective part gives no round-trip sample if it covers a
-// retransmitted packet, because it does not say which packet has caused the ACK. For a lone reply,
-// an ACK without a selective part gives no round-trip sample either, because the peer can have
-// delayed this ACK by an unknown time.
+// The method "measure" takes a round-trip sample from the packet that arrived last. The method
+// "measure" takes a sample only from a packet that no earlier ACK has acknowledged and that was
+// never retransmitted (Karn's algorithm). An ACK without a selective part gives no round-trip
+// sample if it covers a retransmitted packet, because it does not say which packet has caused the
+// ACK. For a lone reply, an ACK without a selective part gives no round-trip sample either, because
+// the peer can have delayed this ACK by an unknown time.
 func (a *adaptive) measure(s *Sender, now mono.Time, ack seq.Num, sack *Sack) {
 	n, delay := ack, time.Duration(0)
 	if sack != nil {
@@ -151,8 +151,8 @@ func resentUpTo(s *Sender, ack seq.Num) bool {
 	return false
 }
 
-// onWords processes the bitmap of a selective ACK. It frees the segments of the packets after the
-// first gap that have arrived according to the bitmap.
+// onWords processes the bitmap of a selective ACK. onWords frees the segments of the packets after
+// the first gap that have arrived according to the bitmap.
 func (a *adaptive) onWords(s *Sender, now mono.Time, ack seq.Num, words []uint64,
 	done []Token,
 ) []Token {

@@ -8,8 +8,8 @@ import (
 )
 
 // A pacer spreads the packets of a congestion window evenly over the round trip, for example after
-// losses. At each ACK, and whenever its timer expires, the pacer permits new packets: as many as
-// the path can carry in the time that has elapsed.
+// losses. At each ACK, and whenever its timer expires, the pacer permits as many new packets as the
+// path can carry in the time that has elapsed.
 type pacer struct {
 	on    bool
 	began mono.Time     // until then the path is busy with the packets sent so far

@@ -145,8 +145,8 @@ func (a *adaptive) wake(s *Sender, now, at mono.Time) {
 	a.timer, a.timerAt = room, at
 }
 
-// The method "timeout" handles a time-out: it queues the oldest packet in flight that the peer has
-// not refused for retransmission.
+// The method "timeout" is called at a time-out, and queues the oldest packet in flight that the
+// peer has not refused for retransmission.
 func (a *adaptive) timeout(s *Sender, now mono.Time) {
 	cause := CauseTimeout
 	a.progressAt = now

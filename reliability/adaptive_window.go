@@ -12,9 +12,9 @@ import (
 // by a congestion window. Except in slow start, the congestion window changes at most once per
 // round trip.
 //
-// The first congestion signal is delay. The congestion window is reduced if several consecutive
-// round-trip samples exceed the target delay. These samples must extend over more than half of the
-// lowest round trip. After a reduction of the congestion window, round-trip samples of packets that
+// The first congestion signal is delay. The congestion window is reduced if all round-trip samples
+// exceed the target delay for more than half of the lowest round trip, and if there are several of
+// these samples. After a reduction of the congestion window, round-trip samples of packets that
 // were sent before the reduction are ignored. In each round trip without a sign of congestion, the
 // window grows. The measure of delay is like the standing RTT of Copa (Arun and Balakrishnan, NSDI
 // 2018). The steps by which the window changes are like those of Swift (Kumar et al., SIGCOMM
@@ -352,8 +352,8 @@ func (c *congestion) held() int32 {
 	return min(int32(int64(underWay)*int64(c.base)/int64(c.least)), c.window*7/9)
 }
 
-// The method "restart" is called after several consecutive time-outs without an ACK. It sets the
-// congestion window back to its initial size and begins slow start.
+// The method "restart" is called after several consecutive time-outs without an ACK. The method
+// "restart" sets the congestion window back to its initial size and begins slow start.
 func (c *congestion) restart(rules *Rules) {
 	c.window, c.unhalved, c.slow = min(c.window, int32(rules.InitialWindow)), 0, true
 	c.skip, c.flight, c.above, c.counted, c.testing = skipRounds, 0, 0, [2]int32{}, false

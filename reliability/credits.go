@@ -11,8 +11,8 @@ import (
 // its peers. Together, the credits of all peers use no more buffer slots than the receive capacity
 // has.
 //
-// The credits of a peer have three limits: the credits that it has earned by use, its equal share
-// of the capacity among the active peers, and the free credits. A peer gets more than its equal
+// The credits of a peer are limited by the credits that it has earned by use, by its equal share of
+// the capacity among the active peers, and by the free credits. A peer gets more than its equal
 // share only if every other peer has the credits that it needs, up to its own equal share. A peer
 // also gets more than its equal share only if an eighth of the capacity stays free, for peers that
 // become active later. A peer that has not earned credits yet gets at most a quarter of the free
@@ -60,8 +60,8 @@ const (
 	// already have their equal shares.
 	spareShare = 8
 	// lapsedShare is a divisor. All peers with expired credits together keep at most
-	// capacity/lapsedShare buffer slots. A single credit of each peer with expired credits is exempt
-	// from this limit of capacity/lapsedShare.
+	// capacity/lapsedShare buffer slots. A single credit of each peer with expired credits does not
+	// count towards capacity/lapsedShare.
 	lapsedShare = 32
 )
 

@@ -102,8 +102,8 @@ func (s *Sender) nextAside(n seq.Num) seq.Num {
 }
 
 // The method "from" returns the position of the bit for sequence number n in a bitmap of the
-// Sender. Its results are the index of a 64-bit word, the position of n's bit in this word, and the
-// number of bits from n's bit to the end of the word.
+// Sender. The results of the method "from" are the index of a 64-bit word, the position of n's bit
+// in this word, and the number of bits from n's bit to the end of the word.
 func (s *Sender) from(n seq.Num) (word, shift, left uint32) {
 	i := uint32(n) & uint32(len(s.ring)-1)
 	shift = i & 63

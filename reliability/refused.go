@@ -79,8 +79,8 @@ func (s *Sender) NeedsMemory() bool {
 
 func (r *refusals) some() bool { return r.count > 0 || r.asking }
 
-// restsRefused reports whether the peer has refused all unacknowledged packets for lack of memory.
-// In this case, no ACK is expected.
+// restsRefused reports whether the peer has refused all unacknowledged packets for lack of memory,
+// so that no ACK is expected.
 func (a *adaptive) restsRefused(s *Sender) bool {
 	return a.refused.some() && a.lostWaiting == 0 && a.onTheWay(s) == 0
 }
@@ -168,8 +168,8 @@ func (r *Receiver) Refused(n seq.Num) {
 	}
 }
 
-// The method "taken" is called when packet n is accepted. It removes packet n from the bitmap of
-// refused packets, and reports whether the packet was in the bitmap.
+// The method "taken" is called when packet n is accepted. The method "taken" removes packet n from
+// the bitmap of refused packets, and reports whether the packet was in the bitmap.
 func (f refusedPackets) taken(n seq.Num) bool {
 	w, bit := f.place(n)
 	was := f[w]&bit != 0

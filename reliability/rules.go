@@ -39,8 +39,8 @@ type Rules struct {
 	// further retransmission of this segment.
 	DupAckHold time.Duration
 	// ResendsPerPass is the largest number of segments that are retransmitted in one progress call
-	// (max_resends_per_iteration of usnic). With this limit, many simultaneous time-outs do not
-	// prevent the module from receiving packets.
+	// (max_resends_per_iteration of usnic). With the limit ResendsPerPass, many simultaneous time-outs
+	// do not prevent the module from receiving packets.
 	ResendsPerPass int
 	// AckDelay is the longest time for which an ACK is delayed, in the hope that a packet with data
 	// can carry the ACK.

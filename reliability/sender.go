@@ -465,8 +465,8 @@ func (s *Sender) Check() error {
 	return s.CheckRecovery()
 }
 
-// CheckRecovery returns an error if an invariant of the Sender's loss recovery does not hold. It
-// checks the marks of packets that arrived out of order, and the profile's state.
+// CheckRecovery returns an error if an invariant of the Sender's loss recovery does not hold.
+// CheckRecovery checks the marks of packets that arrived out of order, and the profile's state.
 func (s *Sender) CheckRecovery() error {
 	if s.bytes < 0 {
 		return fmt.Errorf("reliability: %d bytes in flight", s.bytes)

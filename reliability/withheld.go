@@ -16,8 +16,8 @@ import "gobtl/internal/seq"
 // Tests reports whether the caller may hold back (number but not send) a packet at present, to
 // detect optimistic ACKs. Without a congestion window, no packet is held back, because ACKs then do
 // not raise the sender's rate. At most one packet is held back at a time, and at most one in
-// untestedRounds round trips. A held-back packet has a price: it can stop a sender with a full
-// window for a round trip.
+// untestedRounds round trips. Held-back packets are rare, because each of them can stop a sender
+// with a full window for a round trip.
 func (s *Sender) Tests() bool {
 	a := s.policy.adaptive
 	return a != nil && !a.fixed && !s.withholds && a.untested >= untestedRounds
@@ -26,10 +26,10 @@ func (s *Sender) Tests() bool {
 // untestedRounds is the minimum number of round trips between two packets that are held back.
 const untestedRounds = 100
 
-// Withhold records that packet n is held back: the caller has called Post for packet n, but does
-// not send it yet. After Withhold, the caller must send packets with numbers above n, so that the
-// peer can notice and report that packet n is missing. The caller must not call Withhold unless
-// Tests has returned true.
+// Withhold records that packet n is held back, which means that the caller has called Post for
+// packet n, but does not send it yet. After Withhold, the caller must send packets with numbers
+// above n, so that the peer can notice and report that packet n is missing. The caller must not
+// call Withhold unless Tests has returned true.
 func (s *Sender) Withhold(n seq.Num) {
 	s.withheld, s.withholds = n, true
 	s.policy.adaptive.untested = 0

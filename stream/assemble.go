@@ -7,9 +7,9 @@ package stream
 //	handed over     lo            hi         not begun
 //	----------------|--- open ----|---------------------
 //
-// The first open region is passed to the reader when all its messages have arrived. It is also
-// passed to the reader, incomplete, when a message has arrived that is more than horizonMessages
-// after the end of the region. The assembler fills missing messages with zeros.
+// The first open region is passed to the reader when all its messages have arrived. An incomplete
+// open region is also passed to the reader when a message has arrived that is more than
+// horizonMessages after the end of the region. The assembler fills missing messages with zeros.
 type assembler struct {
 	ring    *Ring
 	track   tracker
@@ -67,8 +67,8 @@ const (
 	workRegion = 512
 )
 
-// horizonMessages limits the wait of an incomplete region for reordered datagrams: the region waits
-// until horizonMessages later messages have arrived.
+// horizonMessages is the number of later messages after which an incomplete region no longer waits
+// for reordered datagrams.
 const horizonMessages = 1024
 
 // newFiller returns an assembler for complete messages that arrive in the order of their ordinals,

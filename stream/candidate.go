@@ -22,8 +22,8 @@ import (
 //	   <------- ready (right to the ring) --    the others: abort, taken
 
 // candidatesMax is the largest number of candidate senders of a receiver. If there are
-// candidatesMax candidate senders, a further candidate replaces a present one: the oldest candidate
-// of the host that has the most candidates.
+// candidatesMax candidate senders, a further candidate replaces the oldest candidate of the host
+// that has the most candidates.
 const candidatesMax = 16
 
 type candidate struct {

@@ -9,8 +9,8 @@ import (
 	"gobtl/fabric"
 )
 
-// dataPort holds the endpoints of the unreliable mode: the port's own endpoint, and one endpoint
-// for each multicast group to which a receiver listens.
+// dataPort contains the endpoints of the unreliable mode, which are the port's own endpoint, and
+// one endpoint for each multicast group to which a receiver listens.
 type dataPort struct {
 	dom   fabric.Domain
 	arena fabric.Arena

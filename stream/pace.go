@@ -52,8 +52,8 @@ func newPacer(
 
 func (p *pacer) active() bool { return p.nsPerByte > 0 }
 
-// The method "budget" returns the number of bytes that the rate permits at the time "now". This
-// number is either 0 or the largest size of a burst.
+// The method "budget" returns the number of bytes that the rate permits at the time "now". The
+// result of the method "budget" is either 0 or the largest size of a burst.
 func (p *pacer) budget(now mono.Time) int {
 	if p.active() && now < p.next() {
 		return 0

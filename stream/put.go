@@ -277,8 +277,8 @@ func (k *link) tell() {
 func (k *link) seqEmpty() bool { return !k.find() }
 
 // skipTo tells the receiver that the messages with the ordinals from k.next to ordinal-1 are
-// dropped. Before that, the sender must have reported all messages below the ordinal k.next. If
-// this condition is not met yet, skipTo sends nothing and returns false.
+// dropped. Before the receiver learns of dropped messages, it must have got reports of all messages
+// below the ordinal k.next. If a report is still missing, skipTo sends nothing and returns false.
 func (k *link) skipTo(ordinal uint64) bool {
 	if k.placed != k.next || k.told != k.next || !k.settled() {
 		return false

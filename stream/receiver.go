@@ -190,8 +190,8 @@ const leapPerSecond = 1 << 26
 // The method "sent" records that the sender has sent all messages with ordinals lower than the
 // argument "below". A sender reports its progress at the interval noticeEvery. A sender that has
 // reported nothing for Config.Timeout is considered lost. A datagram counts as foreign if its
-// ordinal is too far ahead of the sender's latest progress report: no sender can send this many
-// messages within Config.Timeout.
+// ordinal is further ahead of the sender's latest progress report than any sender can get within
+// Config.Timeout.
 func (r *Receiver) sent(below uint64) {
 	below = min(below, ordinalsMax)
 	r.asm.track.extend(below)

@@ -129,8 +129,9 @@ func (s *Sender) makeRoom() {
 }
 
 // oldestOfLargestHost returns the peer that a new peer replaces, which is the oldest peer of the
-// host with the most peers. This choice prevents one host from displacing the peers of other hosts.
-// The argument "peers" of oldestOfLargestHost is in the order of arrival, and not empty.
+// host with the most peers. Because the new peer replaces a peer of this host, one host cannot
+// displace the peers of other hosts. The argument "peers" of oldestOfLargestHost is in the order of
+// arrival, and not empty.
 func oldestOfLargestHost[T any](peers []T, ep func(T) *btl.Endpoint) T {
 	count := make(map[string]int)
 	for _, p := range peers {

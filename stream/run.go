@@ -220,8 +220,8 @@ func (p *Port) park(now mono.Time) error {
 	return w.Wait(d)
 }
 
-// wakeEarly is how long before its deadline a sleeping loop wakes up. It is slightly more than the
-// usual delay of a kernel timer (50 us by default) plus the time of a wake-up.
+// wakeEarly is how long before its deadline a sleeping loop wakes up. wakeEarly is slightly more
+// than the usual delay of a kernel timer (50 us by default) plus the time of a wake-up.
 const wakeEarly = 60 * time.Microsecond
 
 // sleepFor returns how long the loop may sleep, which is at most the argument "most". The loop
@@ -353,10 +353,11 @@ func (p *Port) AbortReceiver(r *Receiver, err error) error {
 // Transport returns the counters of the port's btl module.
 func (p *Port) Transport() btl.Stats { return p.e.m.Stats() }
 
-// Close ends the port. It first sends the messages that are queued for each peer, and closes the
-// connection to the peer. Close waits at most one second, or until the deadline of ctx, for the
-// connections to close. Streams that have not ended end with ErrClosed. The program may close the
-// rings after Close has returned. If ctx is nil, Close returns btl.ErrContext and does nothing.
+// Close ends the port. Before the port ends, Close sends the messages that are queued for each
+// peer, and closes the connection to the peer. Close waits at most one second, or until the
+// deadline of ctx, for the connections to close. Streams that have not ended end with ErrClosed.
+// The program may close the rings after Close has returned. If ctx is nil, Close returns
+// btl.ErrContext and does nothing.
 func (p *Port) Close(ctx context.Context) error {
 	if ctx == nil {
 		return btl.ErrContext

@@ -171,8 +171,8 @@ type ending struct {
 
 func (l *letter) encode() ([]byte, error) { return json.Marshal(l) }
 
-// parseLetter decodes a letter (control message in JSON). It checks only that the letter contains
-// the struct for its kind, not the values.
+// parseLetter decodes a letter (control message in JSON). parseLetter checks only that the letter
+// contains the struct for its kind, not the values.
 func parseLetter(b []byte) (*letter, error) {
 	if len(b) > letterBytesMax {
 		return nil, fmt.Errorf("letter of %d bytes", len(b))

@@ -8,11 +8,11 @@ import (
 
 // A packet that several fragments share can begin with the end of one large fragment, and end with
 // the beginning of the next large fragment. A part of a large fragment in a shared packet is called
-// a piece. The receiver accepts a shared packet completely or not at all. It therefore reserves the
-// memory for all parts of large fragments before it delivers any fragment of the packet. If the
-// receiver has no memory for a part of a shared packet, it drops the packet, and the sender
-// retransmits the packet. If a tag has no handler at the receiver, the sender retransmits the
-// shared packet without the fragments of that tag.
+// a piece. The receiver accepts a shared packet completely or not at all. Before the receiver
+// delivers any fragment of a shared packet, it therefore reserves the memory for all parts of large
+// fragments in the packet. If the receiver has no memory for a part of a shared packet, it drops
+// the packet, and the sender retransmits the packet. If a tag has no handler at the receiver, the
+// sender retransmits the shared packet without the fragments of that tag.
 
 // Pieces contains the pieces (parts of large fragments) of the shared packet that is being
 // received.

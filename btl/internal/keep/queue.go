@@ -27,8 +27,8 @@ type Item[E any] struct {
 	Data
 }
 
-// Bounds contains the two limits of a Queue: its number of messages, and the total size of its
-// copied messages. A Queue is full when it has reached one of the limits.
+// Bounds contains the two limits of a Queue, which are its number of messages and the total size of
+// its copied messages. A Queue is full when it has reached one of the limits.
 type Bounds struct {
 	Messages    int
 	CopiedBytes int64

@@ -82,8 +82,8 @@ func (s *Store) Keep(d *Data, data []byte) Place {
 	return d.place
 }
 
-// keepPacket keeps the receive buffer of the packet that is being delivered. This is possible only
-// if "data" is in this buffer and a spare buffer is left.
+// keepPacket keeps the receive buffer of the packet that is being delivered. If "data" is not in
+// the receive buffer, or if no spare buffer is left, keepPacket returns Nowhere.
 func (s *Store) keepPacket(data []byte) (fabric.Buf, Place) {
 	if b, ok := s.packets.Keep(data); ok {
 		return b, Packet

@@ -114,9 +114,10 @@ func (p *Plan[E]) Aim() (x *Expectation[E], put bool) { return p.aim, p.to.Flags
 // Done ends the processing of a poll with direct receive.
 func (p *Plan[E]) Done() { p.aim = nil }
 
-// Match parses the header of a packet into h. It reports whether the packet is the expected chunk,
-// and the provider has written its payload to the final memory. The header h is valid only if Match
-// returns true. The caller of Match must compare h.Conn with the connection tag of the endpoint.
+// Match parses the header of a packet into h. Match reports whether the packet is the expected
+// chunk, and the provider has written its payload to the final memory. The header h is valid only
+// if Match returns true. The caller of Match must compare h.Conn with the connection tag of the
+// endpoint.
 func (p *Plan[E]) Match(comp *fabric.Completion, h *frag.Header) bool {
 	x := p.aim
 	if !x.open || x.put.Flags != p.to.Flags || !p.decode(comp, h) || h.FragID != x.fragID ||

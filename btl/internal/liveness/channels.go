@@ -45,11 +45,11 @@ func (p *Peer) AnsweredBy(channel int, now Time) {
 	p.asking[channel] = false
 }
 
-// SilentChannels finds the channels on which this side has sent nothing for too long. It examines
-// only the first "count" channels. The result "ask" of SilentChannels is true for each channel on
-// which a probe is due. A probe is due if nothing was sent for KeepAlive, or for a quarter of
-// KeepAlive if the previous probe was not answered. The result "next" of SilentChannels is the time
-// until SilentChannels must be called again.
+// SilentChannels finds the channels on which this side has sent nothing for too long.
+// SilentChannels examines only the first "count" channels. The result "ask" of SilentChannels is
+// true for each channel on which a probe is due. A probe is due if nothing was sent for KeepAlive,
+// or for a quarter of KeepAlive if the previous probe was not answered. The result "next" of
+// SilentChannels is the time until SilentChannels must be called again.
 func (p *Peer) SilentChannels(
 	now Time, r *Rules, sent Sent, count int,
 ) (ask [Channels]bool, next time.Duration) {

@@ -72,10 +72,10 @@ func (s *Watches[E]) onWatch(ep E, w *Watch, v *View) {
 	s.Watch(ep, verdict.Next(every))
 }
 
-// mayAnswer reports whether the answer to the latest probe is possibly still in flight. This is the
-// case if the probe was sent less than PeerTimeout ago, is the latest packet sent, and was followed
-// by a packet of the peer. A peer that ignores the probe is probed again after PeerTimeout, even if
-// it sends other packets.
+// mayAnswer reports whether the answer to the latest probe is possibly still in flight. mayAnswer
+// returns true if the probe was sent less than PeerTimeout ago, is the latest packet sent, and was
+// followed by a packet of the peer. A peer that ignores the probe is probed again after
+// PeerTimeout, even if it sends other packets.
 func (s *Watches[E]) mayAnswer(w *Watch, v *View) bool {
 	d := w.doubts
 	return d != nil && d.confirmNext == v.Next && w.HeardAfter(d.confirmAt) &&

@@ -35,7 +35,7 @@ type Rules struct {
 }
 
 // PressAfter returns the time of silence after which a peer that holds a scarce resource is probed.
-// It is also the interval between the probes of this peer.
+// The result of PressAfter is also the interval between the probes of this peer.
 func (r *Rules) PressAfter() time.Duration { return r.PeerTimeout / 8 }
 
 // AskEvery returns the interval at which a peer is probed while an acknowledgement of the peer is

@@ -3,7 +3,7 @@ package liveness
 import "time"
 
 // Supersede is called when the peer has opened a new connection, and has probably closed or lost
-// the old one. It starts to probe whether the peer's end of the old connection still exists.
+// the old one. Supersede starts to probe whether the peer's end of the old connection still exists.
 func (s *Watches[E]) Supersede(old E) {
 	w, v := s.watchOf(old), s.host.View(old)
 	w.Superseded = true

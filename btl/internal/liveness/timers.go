@@ -50,8 +50,8 @@ func (w *Watch) Early() { w.missed = true }
 // established.
 func (w *Watch) Confirmed() { w.takes, w.missed = true, false }
 
-// BeginAgain is called when the handshake begins again with a different endpoint of the peer. It
-// resets the record that the peer's side of the connection is established.
+// BeginAgain is called when the handshake begins again with a different endpoint of the peer.
+// BeginAgain resets the record that the peer's side of the connection is established.
 func (w *Watch) BeginAgain() { w.takes, w.missed = false, false }
 
 // Watches holds the timers of all endpoints, and probes silent peers.
@@ -240,9 +240,9 @@ func (s *Watches[E]) askSign(ep E, w *Watch, channel int) {
 	w.AskedBy(channel, *s.now, s.host.Sent(ep)[channel])
 }
 
-// keepChannels probes the peer on each channel on which this side has sent nothing for too long. It
-// returns the time until it must be called again. Over a reliable fabric, which crosses no
-// firewall, keepChannels probes only one of the channels.
+// keepChannels probes the peer on each channel on which this side has sent nothing for too long.
+// keepChannels returns the time until it must be called again. Over a reliable fabric, which
+// crosses no firewall, keepChannels probes only one of the channels.
 func (s *Watches[E]) keepChannels(ep E, w *Watch, v *View) time.Duration {
 	channels := Channels
 	if v.Counted {

@@ -110,7 +110,7 @@ func (c *Census[E]) endHalf(ep E, addr string) {
 // half of it if the number of endpoints per host is unlimited. Because of the shares, one host
 // cannot use up all half-open endpoints. HalfOpenFull also returns true if the limit on half-open
 // endpoints of all hosts is reached, unless another host has more of them than the host of the
-// address. In this exception, a half-open endpoint of the other host can be ended.
+// address. If another host has more half-open endpoints, one of them can be ended to make room.
 func (c *Census[E]) HalfOpenFull(addr string) bool {
 	if c.hosts == nil {
 		return c.HalfOpenSpent()

@@ -112,9 +112,10 @@ func (o Outcome) String() string {
 // endpoint or both continue. If the registered endpoint is connected to another incarnation and was
 // made after the half-open endpoint, the incarnation of the half-open endpoint is over. If the
 // local application began to connect by name after the half-open endpoint was made, the name
-// possibly belongs to a later incarnation. In this case, both endpoints continue until one of them
-// is connected. If the registered endpoint belongs to another incarnation but was made before the
-// half-open endpoint, the incarnation of the registered endpoint is over.
+// possibly belongs to a later incarnation. If the name possibly belongs to a later incarnation,
+// both endpoints continue until one of them is connected. If the registered endpoint belongs to
+// another incarnation but was made before the half-open endpoint, the incarnation of the registered
+// endpoint is over.
 func (p *Proof) Outcome() Outcome {
 	connected, connecting := p.State == Connected, p.State == Connecting
 	switch {

@@ -109,10 +109,10 @@ func (s *Handshakes[E]) matchesPeer(ep E, h *frag.Header, hello *frag.Hello) boo
 	return false
 }
 
-// The method "contest" begins an endpoint's handshake again under a new connection tag. Before
-// that, it waits a round trip: if the peer's endpoint to which the present tag was sent proves its
-// address in this time, the tag stays. The argument "longer" of the method "contest" extends the
-// time for the proof of the address.
+// The method "contest" begins an endpoint's handshake again under a new connection tag. The
+// handshake does not begin again if, within a round trip, the peer's endpoint to which the present
+// tag was sent proves its address. The argument "longer" of the method "contest" extends the time
+// for the proof of the address.
 func (s *Handshakes[E]) contest(ep E, longer time.Duration) {
 	hs := s.peers.end(ep).Handshake
 	if hs.contested {
@@ -203,9 +203,9 @@ func (s *Handshakes[E]) merge(ep, half E) {
 	h.State, h.Handshake = Ended, nil
 }
 
-// OnTimer handles the expired timer of an endpoint with a handshake in progress: it sends the next
-// round of Hellos or ends the handshake. The caller must not call OnTimer for connected endpoints
-// over a reliable fabric.
+// OnTimer handles the expired timer of an endpoint with a handshake in progress. OnTimer sends the
+// next round of Hellos, or ends the handshake if its time limit has passed. The caller must not
+// call OnTimer for connected endpoints over a reliable fabric.
 func (s *Handshakes[E]) OnTimer(ep E) {
 	e := s.peers.end(ep)
 	hs := e.Handshake

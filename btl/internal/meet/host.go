@@ -26,8 +26,8 @@ func (w Why) String() string {
 	return word([]string{"restarted", "unanswered", "rejected", "made room", "misled"}, int(w))
 }
 
-// Host carries out the decisions of Handshakes. The methods of a Host may use the Table. They must
-// not call Handshakes, except where the comment of a method names the call.
+// Host carries out the decisions of Handshakes. The methods of a Host may use the Table. The
+// methods of a Host must not call Handshakes, except where the comment of a method names the call.
 type Host[E any] interface {
 	clock
 	endpoints[E]
@@ -65,8 +65,8 @@ type endpoints[E any] interface {
 	// true, the peer is known to be connected. If the argument "unheard" of Settled is true, the peer
 	// has dropped packets that arrived before it was connected.
 	Settled(ep E, confirmed, unheard bool)
-	// Restarted is called when the handshake begins again. It deletes the state that the Host has
-	// stored about the peer's previous endpoint.
+	// Restarted is called when the handshake begins again. Restarted deletes the state that the Host
+	// has stored about the peer's previous endpoint.
 	Restarted(ep E)
 	// Supersede starts to probe whether the peer's end of an old connection still exists.
 	Supersede(old E)

@@ -21,8 +21,8 @@ const (
 	// lower.
 	requestsMax = 1024
 	// undecidedMax is the maximum number of undecided connection requests that are stored for one
-	// address. It is more than one, because the first request of a peer that gives up and connects
-	// again is still stored.
+	// address. undecidedMax is more than one, because the first request of a peer that gives up and
+	// connects again is still stored.
 	undecidedMax = 2
 	// askAgainMax is the maximum interval at which a peer repeats a connection request until this side
 	// has decided on it. The interval is short because NATs and firewalls drop the entry for a pair of
@@ -246,8 +246,8 @@ func (s *Handshakes[E]) tell(answer Answer, hello *frag.Hello, to []byte) {
 
 // answerKept answers a Hello of a peer whose stored request is undecided, was refused, or was
 // redirected to another module. If the label in the Hello differs from the label of the stored
-// request, the peer must wait until the request is decided or has expired. Otherwise a peer could
-// cause any number of requests by changing its label.
+// request, the peer must wait until the request is decided or has expired. If each new label caused
+// a new request, a peer could cause any number of requests by changing its label.
 func (s *Handshakes[E]) answerKept(r *request, hello *frag.Hello) Answer {
 	if r.label != string(hello.Label) {
 		return later

@@ -247,8 +247,8 @@ func (t *Table[E]) StandBehind(ep, newer E) {
 }
 
 // EarlierLives returns the endpoints that must end because they belong to earlier incarnations of
-// the peer than the endpoint ep. It returns the endpoints of other incarnations that ep has
-// displaced, and those that have the same address and were made before ep. An endpoint that was
+// the peer than the endpoint ep. EarlierLives returns the endpoints of other incarnations that ep
+// has displaced, and those that have the same address and were made before ep. An endpoint that was
 // made after ep possibly belongs to a later incarnation, because the packet that proved the peer's
 // address can be old. EarlierLives also empties the chain of endpoints that ep has displaced.
 func (t *Table[E]) EarlierLives(ep E) (ended []E) {

@@ -32,8 +32,8 @@ func (n *Fragments) Take(oldest, next seq.Num) uint32 {
 	return n.last
 }
 
-// MayTake reports whether an id is available: the latest id must be less than "most" ahead of the
-// oldest fragment that is possibly incomplete.
+// MayTake reports whether the id of the next fragment is available, which requires that the latest
+// id is less than "most" ahead of the oldest fragment that is possibly incomplete.
 func (n *Fragments) MayTake(most uint32, oldest, next seq.Num) bool {
 	n.finish(oldest, next)
 	return n.last-n.finished < most

@@ -1,5 +1,5 @@
-// Package payload describes the memory of a fragment to be sent. It copies the bytes into packets,
-// or lets the fabric gather them from registered memory.
+// Package payload describes the memory of a fragment to be sent. Package payload copies the bytes
+// of the fragment into packets, or lets the fabric gather them from registered memory.
 //
 //	pieces   |1===|=======2========|=====3=====|
 //	packets  |c===|======|======|==c=======|===|     c = copied, the rest is gathered

@@ -6,13 +6,13 @@ import (
 )
 
 // An endpoint's fragments wait in two flows (queues) until they are sent. The small flow is the
-// queue of fragments that fit into one packet. It also includes the open Pack, a packet to which
-// small messages can still be added. The large flow is the queue of fragments that need several
-// packets (chunks). The send queues (flows) of all endpoints take turns by deficit round robin
-// (Shreedhar and Varghese 1995). A send queue waits for its turn at most until each other queue has
-// sent one quantum of bytes. A packet that is larger than the queue's remaining quantum is still
-// sent, and the excess is subtracted from the queue's next turn. The packet's size therefore need
-// not be known in advance.
+// queue of fragments that fit into one packet. The small flow also includes the open Pack, a packet
+// to which small messages can still be added. The large flow is the queue of fragments that need
+// several packets (chunks). The send queues (flows) of all endpoints take turns by deficit round
+// robin (Shreedhar and Varghese 1995). A send queue waits for its turn at most until each other
+// queue has sent one quantum of bytes. A packet that is larger than the queue's remaining quantum
+// is still sent, and the excess is subtracted from the queue's next turn. The packet's size
+// therefore need not be known in advance.
 //
 // A send queue that gets new fragments before its last quantum is used up is served before the
 // other queues, like the new flows of FQ-CoDel (RFC 8290). After being served early, a send queue
@@ -87,9 +87,9 @@ func (ep *Endpoint) lacksMemory(f *Fragment) bool {
 
 // The method "overtakes" reports whether a small fragment may be sent or added to the open shared
 // packet without being queued. A small fragment must be queued if other small fragments must be
-// sent before it, or if a fence is pending. It must also be queued if small fragments have used
-// more than their share of the send window. For a fragment that is not urgent, the argument f of
-// "overtakes" can be nil.
+// sent before it, or if a fence is pending. A small fragment must also be queued if small fragments
+// have used more than their share of the send window. For a fragment that is not urgent, the
+// argument f of "overtakes" can be nil.
 func (ep *Endpoint) overtakes(f *Fragment) bool {
 	first := ep.small.queue.first
 	return (first == nil || f != nil && f.urgent && !first.urgent) && !ep.Flushes.Fenced() &&

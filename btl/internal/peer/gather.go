@@ -15,9 +15,9 @@ func (ds *Descriptors) gathers(f *Fragment) bool {
 }
 
 // mayGatherAnswers reports whether the fabric is allowed to gather the payload of answers to a
-// peer's gets directly from the exposed region. This is allowed if the fabric reads a packet's
-// payload before the call that posts the packet returns. Over a reliable fabric, mayGatherAnswers
-// always returns false.
+// peer's gets directly from the exposed region. mayGatherAnswers returns true if the fabric reads a
+// packet's payload before the call that posts the packet returns. Over a reliable fabric,
+// mayGatherAnswers always returns false.
 func mayGatherAnswers(ep *Endpoint) bool {
 	return !ep.ID.Counted && ep.All.Port.Data.Caps.InjectBytes >= ep.All.Port.Data.Caps.MTUBytes
 }

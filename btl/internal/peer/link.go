@@ -22,8 +22,8 @@ type Links struct{ *Services }
 // ACKs, timers and retransmissions. A counted link (link_counted.go) is for a reliable fabric, and
 // only counts packets.
 //
-// The code for fragments, chunks, Packs and puts is the same for both kinds of link. It tests
-// ID.Counted where the two kinds of link differ. The functions in this file are called for both
+// The code for fragments, chunks, Packs and puts is the same for both kinds of link. Where the two
+// kinds of link differ, the code tests ID.Counted. The functions in this file are called for both
 // kinds of link, and choose between the code of link_seq.go and the code of link_counted.go.
 
 // link is the part of an endpoint's state that depends on the kind of link (sequenced or counted).
@@ -67,8 +67,8 @@ func (ln Links) beginLink(ep *Endpoint, hello *frag.Hello) {
 	ln.Recovery.Join(&ep.Snd, time.Duration(hello.AckDelayUs)*time.Microsecond, ep.ID.Selective)
 }
 
-// seal makes a packet ready to be posted: it sets the packet number and the ACK fields, writes the
-// header and starts the retransmission timer. seal returns the datagram's length in bytes.
+// seal makes a packet ready to be posted. seal sets the packet number and the ACK fields, writes
+// the header and starts the retransmission timer. seal returns the datagram's length in bytes.
 func (ln Links) seal(p *packet) int {
 	if p.ep.ID.Counted {
 		return ln.sealCounted(p)
@@ -112,7 +112,7 @@ func (ep *Endpoint) awaitEndOfPack(f *Fragment, records int) {
 	}
 }
 
-// The method "busy" reports whether the endpoint has packets in flight. Their send buffers become
+// The method "busy" reports whether the endpoint has packets in flight, whose send buffers become
 // free even if the endpoint sends nothing more.
 func (ep *Endpoint) busy() bool {
 	if ep.ID.Counted {

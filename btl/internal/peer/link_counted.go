@@ -135,8 +135,8 @@ func (ln Links) sealCounted(p *packet) int {
 
 // express posts a message over a reliable fabric immediately, in a control buffer instead of a send
 // buffer. If the message cannot be sent immediately, for example because the fabric has no room,
-// express returns false. In this case the endpoint's state is unchanged, except that a packet
-// number can be skipped.
+// express returns false. If express returns false, the endpoint's state is unchanged, except that a
+// packet number can be skipped.
 func (tx Sender) express(ep *Endpoint, tag uint8, data []byte) bool {
 	c := &tx.Port.Command
 	b, free := tx.Port.PeekControl()

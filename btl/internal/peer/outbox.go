@@ -51,7 +51,7 @@ const (
 	EventFailed                 // the connection has failed with the error err
 )
 
-// Notice is a queued notification. It reports an endpoint event, the end of a flush, or that
+// Notice is a queued notification of an endpoint event, of the end of a flush, or of the fact that
 // resources are free again after ErrAgain.
 type Notice struct {
 	Ep      *Endpoint

@@ -19,8 +19,8 @@ func (en Endings) Withdraw(r *Region) {
 	en.endReads(r)
 }
 
-// endReads ends the replies to gets that read from a closed region. It drops the unsent part of
-// each reply, and reports to the peer that the get has failed.
+// endReads ends the replies to gets that read from a closed region. endReads drops the unsent part
+// of each reply, and reports to the peer that the get has failed.
 func (en Endings) endReads(r *Region) {
 	if r.Reader() != nil {
 		en.Buffers.takeAlong(r)

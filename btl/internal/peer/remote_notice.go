@@ -7,8 +7,8 @@ import (
 )
 
 // The method "placeless" reports whether a put with a completion notification must wait before its
-// first chunk is sent. It must wait if an earlier put of the same kind still uses the slot in which
-// the receiver would track the put.
+// first chunk is sent. The put must wait if an earlier put of the same kind still uses the slot in
+// which the receiver would track the put.
 func (f *Fragment) placeless() bool { return f.Op != nil && f.Ep.Remote.HasNoPlace(f.Op) }
 
 // The method "begun" reports whether a fragment is partly sent, so that its remaining chunks must

@@ -17,9 +17,9 @@ func (rs *Rest) Stir() { rs.Until, rs.resumeUntil = 0, 0 }
 // Set sets the time until which calls of Progress only poll.
 func (rs *Rest) Set(until mono.Time) { rs.Until = until }
 
-// Interrupt is called when a poll has found a completion. It ends the time in which calls of
-// Progress only poll. If the handler of a received packet only sends an answer, this time can be
-// resumed (ResumeUntil).
+// Interrupt is called when a poll has found a completion. Interrupt ends the time in which calls of
+// Progress only poll. If the handler of a received packet only sends an answer, the next calls of
+// Progress can only poll again (ResumeUntil).
 func (rs *Rest) Interrupt() {
 	rs.resumeUntil, rs.exchanged, rs.AskEnded = rs.Until, false, false
 	rs.Until = 0

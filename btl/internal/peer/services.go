@@ -66,8 +66,9 @@ type Owner struct {
 //	(checks)    checks of the whole state        checker check check_idle
 //
 // Most parts embed a pointer to Services, through which they call the other parts. The fields that
-// each message uses are within the first 4 KiB of Services. This is because a processor can delay a
-// read until an earlier write is complete, if the two addresses differ by a multiple of 4 KiB.
+// each message uses are within the first 4 KiB of Services. If the addresses of a read and of an
+// earlier write differ by a multiple of 4 KiB, a processor can delay the read until the write is
+// complete.
 type Services struct {
 	Clock clock.Clock
 	counting
@@ -209,7 +210,7 @@ func (all *Services) Published() { all.Dirty, all.PublishedAt = false, all.Clock
 // PublishIdle is the maximum age of the published counters while no packet arrives.
 const PublishIdle = 10 * time.Microsecond
 
-// touch records that the counters have changed. It also shortens the time in which Progress only
+// touch records that the counters have changed. touch also shortens the time in which Progress only
 // polls, so that the counters are published after at most PublishIdle.
 func (all *Services) touch() {
 	if !all.Dirty {

@@ -33,8 +33,8 @@ const (
 )
 
 // packet is an outgoing packet, with its header fields and with state that is not sent. Each packet
-// is a local variable of the sending function. It is passed by pointer, and only to functions that
-// do not keep the pointer.
+// is a local variable of the sending function. A packet is passed by pointer, and only to functions
+// that do not keep the pointer.
 type packet struct {
 	frag.Header
 	ep   *Endpoint
@@ -202,8 +202,8 @@ func (wr *Writer) stripPack(ep *Endpoint, t reliability.Token, s *SendSegment) {
 	wr.rewrite(&p, s)
 }
 
-// rewrite writes a packet that replaces a refused packet. It corrects the number of bytes in flight
-// by the difference of the two sizes.
+// rewrite writes a packet that replaces a refused packet. rewrite corrects the number of bytes in
+// flight by the difference between the sizes of the two packets.
 func (wr *Writer) rewrite(p *packet, s *SendSegment) {
 	before := int(s.bytes)
 	p.ep.Snd.Carry(wr.write(p, s) - before)

@@ -26,8 +26,9 @@ func (h handshakeHost) SendHello(
 	if !ok {
 		return
 	}
-	// A peer that has not received a Hello of this side has acknowledged no packet. In this case, the
-	// oldest sequence number in flight is the first number of the connection.
+	// A peer that has not received a Hello of this side has acknowledged no packet. As long as the
+	// peer has acknowledged no packet, the oldest sequence number in flight is the first number of the
+	// connection.
 	first, _ := ep.Snd.Window()
 	head := frag.Header{Kind: kind, Conn: conn, Seq: first}
 	if conn != 0 {

@@ -101,7 +101,7 @@ type losses struct {
 	count uint8
 }
 
-// add counts a lost packet. It reports whether so many packets were lost in succession that the
+// add counts a lost packet. add reports whether so many packets were lost in succession that the
 // size in use must be tested again.
 func (l *losses) add(sizeBytes int) bool {
 	if l.count == 0 || sizeBytes < int(l.least) {

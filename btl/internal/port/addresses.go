@@ -150,9 +150,10 @@ func (p *Port) keepForAnswer(now Time, to fabric.Addr) {
 // single answers.
 func (p *Port) Inserted() (all, answers int) { return p.inserted, len(p.answers) }
 
-// CheckAddresses returns an error if the number of inserted addresses is wrong. It must be twice
-// the number of endpoints, plus the addresses for single answers and the addresses that wait for
-// their removal. The caller may call CheckAddresses even after the Domain is closed.
+// CheckAddresses returns an error if the number of inserted addresses is wrong. The number of
+// inserted addresses must be twice the number of endpoints, plus the addresses for single answers
+// and the addresses that wait for their removal. The caller may call CheckAddresses even after the
+// Domain is closed.
 func (a *addresses) CheckAddresses(endpoints int) error {
 	switch {
 	case a.inserted != 2*endpoints+len(a.Leaving)+len(a.answers):

@@ -21,7 +21,7 @@ const (
 	// ControlBuffers is the number of buffers for ACKs, Nacks, handshakes and Parts (slices of a
 	// packet that the path cannot carry whole). Control packets never wait for a send buffer.
 	ControlBuffers = 64 + PartBuffers
-	// PartBuffers is the maximum number of control buffers for Parts (slices of packets). This number
+	// PartBuffers is the maximum number of control buffers for Parts (slices of packets). PartBuffers
 	// suffices to divide the largest packet into Parts of the smallest size.
 	PartBuffers = 64
 )
@@ -76,9 +76,9 @@ func (b *buffers) letGo(buf fabric.Buf) {
 	}
 }
 
-// Done returns buffers that the fabric has released since the previous call of Done. These are all
-// released control buffers, which are already free, and those send buffers for which
-// ReleaseWhenDone was called. The slice is valid until the next send is posted.
+// Done returns buffers that the fabric has released since the previous call of Done. The result of
+// Done contains all released control buffers, which are already free, and those released send
+// buffers for which ReleaseWhenDone was called. The slice is valid until the next send is posted.
 func (b *buffers) Done() []fabric.Buf {
 	done := b.done
 	b.done = b.done[:0]

@@ -37,8 +37,8 @@ func (rx *Receiver) admit(in *arrival) bool {
 	return true
 }
 
-// The function "admissible" reports whether admit would accept a packet, and changes nothing. It
-// must test the same conditions as admit.
+// The function "admissible" reports whether admit would accept a packet, and changes nothing. The
+// function "admissible" must test the same conditions as admit.
 func admissible(ep *peer.Endpoint, h *frag.Header) bool {
 	if ep.ID.Counted {
 		return h.Flags&frag.FlagAck == 0 && inbound.WhyLost(h, &ep.Rcv.Receiver, &ep.Snd) == nil
@@ -96,8 +96,8 @@ func refuses(ep *peer.Endpoint) bool {
 	return ep.Refusals.Any() || ep.ID.Counted && ep.Counts.Inbound.Refuses()
 }
 
-// refusedBefore reports whether a chunk belongs to a refused fragment. If this is the case,
-// refusedBefore also drops or refuses the chunk.
+// refusedBefore reports whether a chunk belongs to a refused fragment. If the chunk belongs to a
+// refused fragment, refusedBefore also drops or refuses the chunk.
 func (rx *Receiver) refusedBefore(in *arrival) bool {
 	if in.ep.ID.Counted {
 		return rx.refusedBeforeCounted(in)

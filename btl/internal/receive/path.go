@@ -120,8 +120,8 @@ func (as *Asides) onPart(in *arrival) {
 // expire discards each packet that is still incomplete although its first Part arrived more than
 // PeerTimeout ago. Without the method "expire", a peer that never sends the missing Parts would
 // occupy memory until its endpoint ends. While incomplete packets are left, expire is called again
-// after PressAfter. It is not called for each packet separately, because each call of expire scans
-// all endpoints.
+// after PressAfter. The method "expire" is not called for each packet separately, because each call
+// scans all endpoints.
 func (as *Asides) expire() {
 	now := as.Clock.Now
 	if now < as.expireAt {

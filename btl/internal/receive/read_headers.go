@@ -15,8 +15,8 @@ import (
 // The code below parses the headers of received packets, looks up the endpoints of the packets and
 // processes their ACKs. The payloads of packets are processed in recv.go.
 
-// arrival is a received packet. Each arrival is a local variable of the receiving function. It is
-// passed by pointer, and only to functions that do not keep the pointer.
+// arrival is a received packet. Each arrival is a local variable of the receiving function. An
+// arrival is passed by pointer, and only to functions that do not keep the pointer.
 type arrival struct {
 	frag.Header
 	ep      *peer.Endpoint
@@ -34,8 +34,8 @@ type deferredReceive struct {
 }
 
 // decode parses a packet's header into the arrival "in", and looks up the endpoint. decode returns
-// false if the packet needs no more processing: it was dropped and counted, or it was a handshake
-// packet that decode has processed.
+// false if the packet needs no more processing, because it was dropped and counted, or because it
+// was a handshake packet that decode has processed.
 func (rx *Receiver) decode(c *port.Channel, comp *fabric.Completion, in *arrival) bool {
 	rx.Count[stats.CntReceived]++
 	if comp.Errno != 0 {

@@ -46,8 +46,9 @@ type Receiver struct {
 }
 
 // DirectChunks lets the provider write the payloads of expected chunks of large fragments directly
-// to their final memory (package landing). It also accepts the packets whose payloads were received
-// in this way. Chunks use the data channel, and on a reliable fabric the command channel.
+// to their final memory (package landing). DirectChunks also accepts the packets whose payloads the
+// provider has written directly to their final memory. Chunks use the data channel, and on a
+// reliable fabric the command channel.
 //
 // The provider never writes to a closed region. A region can be closed only in a handler or between
 // two calls of Progress, when all payloads that the provider has written directly are already

@@ -84,7 +84,7 @@ func (c *Cache) Find(mem []byte) (region fabric.Region, offset uint64) {
 	return e.region, uint64(lo - e.start)
 }
 
-// find returns an entry that covers mem, or nil if it finds none. It examines only the entry with
+// find returns an entry that covers mem, or nil if it finds none. find examines only the entry with
 // the highest start address that is not above the start of mem. Entries with lower start addresses
 // that also cover mem are therefore not found.
 func (c *Cache) find(mem []byte) *entry {

@@ -53,9 +53,9 @@ func (p *Peer[F]) Placed(number uint32, sizeBytes int) *Notice {
 }
 
 // noticeCame stores the notification of a put. If inOrder is true, all packets of the put have
-// arrived before the notification. In this case, noticeCame refuses a notification whose put has
-// missing bytes. The second result of noticeCame is the reason for a Nack, or 0 if the notification
-// is accepted.
+// arrived before the notification. If inOrder is true, noticeCame refuses a notification whose put
+// has missing bytes. The second result of noticeCame is the reason for a Nack, or 0 if the
+// notification is accepted.
 func (p *Peer[F]) noticeCame(h *frag.Header, payload []byte, inOrder bool) (*Notice, uint8) {
 	total, says := frag.DecodeNotice(payload)
 	n := p.notice(h.Op)

@@ -6,7 +6,8 @@ import "gobtl/frag"
 //   - A put with a notification is either one packet, or chunks followed by a packet with the
 //     notification. The target of the put counts the bytes of the received chunks (notice.go).
 //   - A get is one request packet. The answer to a get is a put of the peer to the application's
-//     memory. This memory is exposed only for the answer, and only to the peer that answers.
+//     memory. The memory for the answer to a get is exposed only for this answer, and only to the
+//     peer that answers.
 //   - An atomic operation is one request packet. If the old value is requested, its answer is also
 //     one packet.
 //   - An answer is the reply to a get or to an atomic operation of the peer.

@@ -12,8 +12,8 @@ const regionSlotBits = 17
 
 // getRegionsMax is the maximum number of regions that are exposed only for answers to gets. Regions
 // that the application has exposed do not count towards getRegionsMax. Package share divides the
-// regions for gets among the peers. Otherwise a peer that answers no get could keep all these
-// regions in use until its endpoint ends.
+// regions for gets among the peers. Without this division, a peer that answers no get could keep
+// all regions for gets in use until its endpoint ends.
 const getRegionsMax = 4096
 
 // Service contains the exposed regions of one module, and its operations. The caller must call Init

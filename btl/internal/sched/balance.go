@@ -32,6 +32,6 @@ func (b *Balance) SentLarge(sizeBytes int) { b.ahead += sizeBytes }
 // large fragments to at most quantumBytes.
 func (b *Balance) Limit(quantumBytes int) { b.ahead = min(b.ahead, quantumBytes) }
 
-// BeginLarge is called when a new large fragment begins. It changes a negative result of Bytes to
-// zero.
+// BeginLarge is called when a new large fragment begins. BeginLarge changes a negative result of
+// Bytes to zero.
 func (b *Balance) BeginLarge() { b.ahead = max(b.ahead, 0) }

@@ -11,8 +11,8 @@
 //	                                              +--> Remove: nothing to send
 //
 // Three things to know:
-//   - Package sched does not use packets or windows. Its caller decides whether a flow is allowed
-//     to send.
+//   - Package sched does not use packets or windows. The caller of package sched decides whether a
+//     flow is allowed to send.
 //   - A packet that exceeds the deficit of a flow is still sent, and the excess is subtracted from
 //     the flow's next turn. The size of a packet therefore need not be known in advance.
 //   - A Balance divides the turns of one endpoint between its small and its large fragments.

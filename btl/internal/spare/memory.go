@@ -19,11 +19,12 @@ type Memory struct {
 }
 
 // Take does not use idle memory that is more than wasteFactor times as large as requested. Without
-// this limit, many small messages could occupy much more memory than they need.
+// the limit wasteFactor, many small messages could occupy much more memory than they need.
 const wasteFactor = 2
 
-// Take returns a slice of sizeBytes. It uses the most recently used idle memory that is large
-// enough and at most wasteFactor times as large. If there is none, Take allocates new memory.
+// Take returns a slice of sizeBytes. Take uses the most recently used idle memory that is large
+// enough and at most wasteFactor times as large. If there is no suitable idle memory, Take
+// allocates new memory.
 func (m *Memory) Take(sizeBytes int) []byte {
 	for i := len(m.idle) - 1; i >= 0; i-- {
 		if mem := m.idle[i]; sizeBytes <= cap(mem) && cap(mem) <= wasteFactor*sizeBytes {

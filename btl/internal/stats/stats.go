@@ -1,4 +1,4 @@
-// Package stats defines a module's counters: their names, and the type of their values.
+// Package stats defines the names of a module's counters, and the type of their values.
 //
 // Values has no lock. Package snapshot publishes the values to other goroutines.
 package stats
@@ -242,8 +242,8 @@ func (c Counter) Label() (name, value string) {
 // Help returns a sentence that says what the Metric counts.
 func (c Counter) Help() string { return counterInfos[c].help }
 
-// String returns the counter's name. This is its metric, or metric{label="value"} for a counter
-// with a label.
+// String returns the counter's name, which is the metric for a counter without a label, and
+// metric{label="value"} for a counter with a label.
 func (c Counter) String() string {
 	i := counterInfos[c]
 	if i.label == "" {
@@ -256,7 +256,7 @@ func (c Counter) String() string {
 type Values [Count]uint64
 
 // Unaccounted returns the number of received packets that no counter from CntRecvFrag to
-// CntRecvErrors has counted. This number should always be zero.
+// CntRecvErrors has counted. The result of Unaccounted should always be zero.
 func (v *Values) Unaccounted() int64 {
 	n := int64(v[CntReceived])
 	for c := CntRecvFrag; c <= CntRecvErrors; c++ {
